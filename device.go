@@ -16,8 +16,9 @@ import (
 // Device runs programs. It is a Vulkan device, the CPU fast path, or several of these together. Close everything loaded
 // on the device before the device itself.
 type Device struct {
-	kind   kind
-	closed atomic.Bool
+	kind      kind
+	closed    atomic.Bool
+	functions functions
 }
 
 // kind is the implementation of a device: [vulkan], [processor], [pipeline], [tensorParallel]; or [auto] with a GPU and
@@ -137,12 +138,13 @@ func (d *Device) Synchronize(ctx context.Context) error {
 	return runtime.Each(d.kind.hardware(), func(h hardware) error { return h.synchronize(ctx) })
 }
 
-// Close closes the device. Its error names objects that were still open on it. Closing twice is allowed.
+// Close closes the device, and the programs of its functions (see [FuncOn]). Its error names objects that were still
+// open on it. Closing twice is allowed.
 func (d *Device) Close() error {
 	if d == nil || d.closed.Swap(true) {
 		return nil
 	}
-	return d.opened().close()
+	return errors.Join(d.functions.close(), d.opened().close())
 }
 
 // Compile compiles a graph for the device; see [Compile]. The processor interprets graphs node by node, so for it there

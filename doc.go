@@ -1,7 +1,15 @@
 // Package vkc compiles tensor programs to fused Vulkan compute kernels and runs them.
 //
-// A program is an [ir.Graph], built with package frontend or read with [ReadGraph]. A [Device] compiles it and loads it
-// with its weights. The resulting [Executable] can run any number of times, from any number of goroutines:
+// [Func] turns a function of tensors into a Go function, which compiles it at the first call with a shape:
+//
+//	add := vkc.Func[func(a, b []float32) ([]float32, error)](func(a, b frontend.Tensor) frontend.Tensor {
+//		return a.Add(b)
+//	})
+//	sum, err := add([]float32{1, 2}, []float32{3, 4})
+//
+// Everything else is done with programs. A program is an [ir.Graph], built with package frontend or read with
+// [ReadGraph]. A [Device] compiles it and loads it with its weights. The resulting [Executable] can run any number of
+// times, from any number of goroutines:
 //
 //	dev, err := vkc.OpenDevice("auto") // a GPU, or else where each graph runs faster
 //	exe, err := dev.LoadGraph(ctx, g, weights)

@@ -52,8 +52,7 @@ func TestTrainingSteps(t *testing.T) {
 			grads, finite := optim.NewLossScale().Step(scale, g)
 			mean, due := optim.Accumulate(2, w, grads)
 			take := finite.And(due)
-			optim.Train(func(frontend.Tensor) optim.Rule { return optim.NewAdamW(0.01) }, w, mean,
-				optim.StepsTaken(b, "step", take), take)
+			optim.Train(optim.NewAdamW(0.01), w, mean, optim.StepsTaken(b, "step", take), optim.TakeIf(take))
 		},
 		"muon": func(b *frontend.Builder) {
 			p, m := b.State("p", ir.F32, 24, 16), b.State("m", ir.F32, 24, 16)

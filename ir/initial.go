@@ -20,7 +20,7 @@ import (
 type Initial struct {
 	kind   string
 	a, b   float64
-	seed   int64
+	seed   uint64
 	weight string
 }
 
@@ -36,12 +36,12 @@ const (
 func InitialConstant(value float64) Initial { return Initial{kind: initConstant, a: value} }
 
 // InitialUniform draws elements uniformly from low up to, not including, high.
-func InitialUniform(low, high float64, seed int64) Initial {
+func InitialUniform(low, high float64, seed uint64) Initial {
 	return Initial{kind: initUniform, a: low, b: high, seed: seed}
 }
 
 // InitialNormal draws elements from a normal distribution.
-func InitialNormal(mean, deviation float64, seed int64) Initial {
+func InitialNormal(mean, deviation float64, seed uint64) Initial {
 	return Initial{kind: initNormal, a: mean, b: deviation, seed: seed}
 }
 
@@ -99,11 +99,20 @@ func ParseInitial(text string) (Initial, error) {
 		}
 	}
 	if random {
-		if i.seed, err = strconv.ParseInt(args[2], 10, 64); err != nil {
+		if i.seed, err = parseSeed(args[2]); err != nil {
 			return Initial{}, fmt.Errorf("%q: the seed %q is no integer of 64 bits", text, args[2])
 		}
 	}
 	return i, nil
+}
+
+// parseSeed parses a seed. Graphs of early versions have negative ones, which stand for the same 64 bits.
+func parseSeed(text string) (uint64, error) {
+	if strings.HasPrefix(text, "-") {
+		n, err := strconv.ParseInt(text, 10, 64)
+		return uint64(n), err
+	}
+	return strconv.ParseUint(text, 10, 64)
 }
 
 // Weight returns the name of the weight that is the initial value, and false if the value is no weight.
@@ -154,7 +163,7 @@ func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
 	return d, inParts((n+3)/4, func(lo, hi int) error {
 		list := make([]float64, 0, 4*(hi-lo))
 		for block := lo; block < hi; block++ {
-			x := i.four(RandomBlock(uint64(i.seed), 0, uint64(block)))
+			x := i.four(RandomBlock(i.seed, 0, uint64(block)))
 			list = append(list, x[:]...)
 		}
 		list = list[:min(len(list), n-4*lo)]

@@ -12,11 +12,14 @@ import (
 // TestInitialText: an initial value survives conversion to text, alone and in a graph. Invalid texts are rejected.
 func TestInitialText(t *testing.T) {
 	for _, i := range []ir.Initial{{}, ir.InitialConstant(-0.1), ir.InitialUniform(-1, 2.5, 1<<62),
-		ir.InitialNormal(0, 1e-30, -1), ir.InitialWeight("blk.0 attn_q.weight"), ir.InitialConstant(math.Inf(1))} {
+		ir.InitialNormal(0, 1e-30, 1<<64-1), ir.InitialWeight("blk.0 attn_q.weight"), ir.InitialConstant(math.Inf(1))} {
 		back, err := ir.ParseInitial(i.String())
 		if err != nil || back != i {
 			t.Errorf("%q came back as %q: %v", i, back, err)
 		}
+	}
+	if old, err := ir.ParseInitial("normal 0 1 -1"); err != nil || old != ir.InitialNormal(0, 1, 1<<64-1) {
+		t.Errorf("a negative seed of an early version is read as %q: %v", old, err)
 	}
 	for text, want := range map[string]string{
 		"zeros": "want constant, uniform, normal or weight", "constant": "want the form constant VALUE",
@@ -65,7 +68,7 @@ func TestInitialRandom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, i := range map[string]ir.Initial{
-		"uniform": ir.InitialUniform(0, 1, -5), "normal": ir.InitialNormal(0, 1, -5),
+		"uniform": ir.InitialUniform(0, 1, 1<<64-5), "normal": ir.InitialNormal(0, 1, 1<<64-5),
 	} {
 		d, err := i.Value(ir.F32, []int{n}, nil)
 		if err != nil {

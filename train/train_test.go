@@ -50,9 +50,7 @@ func line(t *testing.T, dev *vkc.Device, rate float64) *vkc.Executable {
 		params := []frontend.Tensor{b.StateFrom(ir.InitialNormal(0, 1, 5), "w", ir.F32), b.State("c", ir.F32)}
 		loss := x.Mul(params[0]).Add(params[1]).Sub(y).Sqr().Mean()
 		b.Output("loss", loss)
-		adam := optim.NewAdamW(rate)
-		optim.Train(func(frontend.Tensor) optim.Rule { return adam }, params, frontend.Grad(loss, params...),
-			optim.Steps(b, "step"), frontend.Tensor{})
+		optim.Minimize(loss, optim.NewAdamW(rate), params...)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -103,16 +103,14 @@ func trainingStep(b *frontend.Builder) {
 	images, labels := b.Input("images", ir.F32, batch, side*side), b.Input("labels", ir.I32, batch)
 	var params []frontend.Tensor
 	logits := network(images, func(name string, rows, columns int) frontend.Tensor {
-		first := ir.InitialNormal(0, 1/math.Sqrt(float64(columns)), int64(len(params)))
+		first := ir.InitialNormal(0, 1/math.Sqrt(float64(columns)), uint64(len(params)))
 		params = append(params, b.StateFrom(first, name, ir.F32, rows, columns))
 		return params[len(params)-1]
 	})
 	losses, _ := logits.CrossEntropy(labels)
 	loss := losses.Mean()
 	b.Output("loss", loss)
-	adam := optim.NewAdamW(3e-3)
-	optim.Train(func(frontend.Tensor) optim.Rule { return adam }, params, frontend.Grad(loss, params...),
-		optim.Steps(b, "step"), frontend.Tensor{})
+	optim.Minimize(loss, optim.NewAdamW(3e-3), params...)
 }
 
 // inference builds the graph that classifies images with the trained weights. These may be stored in any dtype.

@@ -82,7 +82,7 @@ func readCorpus(t *tokenizer.Tokenizer, o options) (*corpus, error) {
 
 // batch returns the batch of a step: texts from random positions, determined by seed and step.
 func (c *corpus) batch(o options, step int) (*ir.Data, error) {
-	rng := rand.New(rand.NewPCG(uint64(o.seed), uint64(step)))
+	rng := rand.New(rand.NewPCG(o.seed, uint64(step)))
 	var ids []int32
 	for range o.batch {
 		at := rng.IntN(len(c.tokens) - o.context)

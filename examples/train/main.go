@@ -54,7 +54,7 @@ type options struct {
 	lora       int
 	remat      bool
 	half       bool
-	seed       int64
+	seed       uint64
 	checkpoint string
 	every      int
 	svg        string
@@ -82,7 +82,7 @@ func main() {
 		"more time")
 	flag.BoolVar(&o.half, "half", false, "multiply matrices in f16 and add up in f32, with a scale of the loss that "+
 		"adapts")
-	flag.Int64Var(&o.seed, "seed", 1, "of the first weights and of the texts' places")
+	flag.Uint64Var(&o.seed, "seed", 1, "of the first weights and of the texts' places")
 	flag.StringVar(&o.checkpoint, "checkpoint", "", "the `file` to go on from, if it is there, and to write; with the "+
 		"same flags and device the end has the same bits")
 	flag.IntVar(&o.every, "every", 100, "steps between checkpoints; 0 writes one at the end alone")
@@ -190,7 +190,7 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 
 // settings lists the options that determine the bits of a training, except the number of steps, which may be raised.
 func (o options) settings(c *corpus) map[string]string {
-	return map[string]string{"-seed": strconv.FormatInt(o.seed, 10), "-batch": strconv.Itoa(o.batch),
+	return map[string]string{"-seed": strconv.FormatUint(o.seed, 10), "-batch": strconv.Itoa(o.batch),
 		"-context": strconv.Itoa(o.context), "-corpus": c.hash(), "-layers": strconv.Itoa(o.layers),
 		"-lora": strconv.Itoa(o.lora), "-rule": o.rule, "-half": strconv.FormatBool(o.half),
 		"-rate": strconv.FormatFloat(o.rate, 'g', -1, 64)}

@@ -87,7 +87,7 @@ func (m *model) step(o options) (*ir.Graph, error) {
 		grads, norm := optim.ClipGlobalNorm(1, grads...)
 		b.Output("norm", norm)
 		step := optim.StepsTaken(b, "step", finite)
-		optim.Train(p.rule(step), p.list, grads, step, finite)
+		optim.Train(nil, p.list, grads, step, optim.RuleOf(p.rule(step)), optim.TakeIf(finite))
 	})
 	if err == nil && o.half {
 		g, err = vkc.WithPrecision(g, ir.PrecisionHalf)
@@ -111,7 +111,7 @@ func (p *params) add(name string, first ir.Initial, dims ...frontend.Dim) fronte
 }
 
 // seed returns the seed of the next parameter.
-func (p *params) seed() int64 { return p.o.seed<<20 + int64(len(p.list)) }
+func (p *params) seed() uint64 { return p.o.seed<<20 + uint64(len(p.list)) }
 
 // weight adds a weight that is trained from scratch (Radford et al. 2019). Matrices are normally distributed with a
 // standard deviation of 0.02, or less if they write to the residual stream. Scales of norms are 1.

@@ -277,19 +277,19 @@ func TestSchedules(t *testing.T) {
 // TestAccumulate: three runs of AdamW over parts of a batch are one run over the mean of their gradients.
 func TestAccumulate(t *testing.T) {
 	grads := [][]float64{{1, -2}, {0.5, 4}, {-3, 1}, {1, 1}}
-	adam := func(frontend.Tensor) optim.Rule { return optim.NewAdamW(0.1) }
+	adam := optim.NewAdamW(0.1)
 	_, parts := runTimes(t, 4, func(i int) map[string]*ir.Data {
 		return map[string]*ir.Data{"g": data(t, grads[i], 2)}
 	}, func(b *frontend.Builder) {
 		params := []frontend.Tensor{b.State("p", ir.F32, 2)}
 		mean, due := optim.Accumulate(3, params, []frontend.Tensor{b.Input("g", ir.F32, 2)})
-		optim.Train(adam, params, mean, optim.StepsTaken(b, "step", due), due)
+		optim.Train(adam, params, mean, optim.StepsTaken(b, "step", due), optim.TakeIf(due))
 	})
 	_, whole := runTimes(t, 1, func(int) map[string]*ir.Data {
 		return map[string]*ir.Data{"g": data(t, []float64{-0.5, 1}, 2)}
 	}, func(b *frontend.Builder) {
 		params := []frontend.Tensor{b.State("p", ir.F32, 2)}
-		optim.Train(adam, params, []frontend.Tensor{b.Input("g", ir.F32, 2)}, optim.Steps(b, "step"), frontend.Tensor{})
+		optim.Train(adam, params, []frontend.Tensor{b.Input("g", ir.F32, 2)}, optim.Steps(b, "step"))
 	})
 	for _, name := range []string{"p", "p.m", "p.v", "step"} {
 		want, err := whole.State(name)
@@ -324,8 +324,7 @@ func TestLossScale(t *testing.T) {
 		g := b.Input("g", ir.F16, 1).Mul(scale.Cast(ir.F16))
 		out, finite := l.Step(scale, g)
 		b.Output("g", out[0])
-		optim.Train(func(frontend.Tensor) optim.Rule { return optim.SGD{Rate: 1} }, w, out,
-			optim.StepsTaken(b, "step", finite), finite)
+		optim.Train(optim.SGD{Rate: 1}, w, out, optim.StepsTaken(b, "step", finite), optim.TakeIf(finite))
 	})
 	first := data(t, []float64{8})
 	if err := p.SetState("scale", first); err != nil {

@@ -1,6 +1,8 @@
 package optim
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -57,20 +59,54 @@ func (l Lion) Next(p, grad frontend.Tensor, memory []frontend.Tensor,
 	return p2, []frontend.Tensor{m}
 }
 
+// Minimize trains parameters, which are states, to make a loss smaller. It is Train with the gradients of the loss, and
+// with Steps in the state "step".
+func Minimize(loss frontend.Tensor, rule Rule, params ...frontend.Tensor) {
+	if len(params) == 0 {
+		loss.Builder().Fail("minimize", errors.New("there are no parameters: name the states to train"))
+	}
+	Train(rule, params, frontend.Grad(loss, params...), Steps(loss.Builder(), "step"))
+}
+
+// Option adjusts Train.
+type Option func(*training)
+
+// training is a call of Train. take is the zero Tensor if every run takes the step.
+type training struct {
+	ruleOf func(p frontend.Tensor) Rule
+	take   frontend.Tensor
+}
+
+// RuleOf makes Train choose a rule for each parameter, such as Muon for matrices only. If choose returns nil, Train
+// takes its own rule.
+func RuleOf(choose func(p frontend.Tensor) Rule) Option {
+	return func(t *training) { t.ruleOf = choose }
+}
+
+// TakeIf makes Train change parameters and states only in runs in which take, a bool scalar, is true.
+func TakeIf(take frontend.Tensor) Option { return func(t *training) { t.take = take } }
+
 // Train updates parameters, which are states, by their gradients. The rule's states for parameter NAME are named NAME.m
-// and so on, with the names of Memory. take is a bool scalar: if it is false, the run changes neither parameters nor
-// states. The zero Tensor means always true.
-func Train(rule func(p frontend.Tensor) Rule, params, grads []frontend.Tensor, step, take frontend.Tensor) {
+// and so on, with the names of Memory. step is a scalar with the number of the step, from 1, such as the result of
+// Steps.
+func Train(rule Rule, params, grads []frontend.Tensor, step frontend.Tensor, options ...Option) {
+	var t training
+	for _, o := range options {
+		o(&t)
+	}
 	for i, p := range params {
-		b, r := p.Builder(), rule(p)
+		b, r := p.Builder(), rule
+		if t.ruleOf != nil {
+			r = cmp.Or(t.ruleOf(p), rule)
+		}
 		var memory []frontend.Tensor
 		for _, name := range r.Memory() {
 			memory = append(memory, b.State(p.Node().Name()+"."+name, ir.F32, p.Shape()))
 		}
 		p2, next := r.Next(p, grads[i], memory, step)
-		b.Update(p, taken(take, p2, p))
+		b.Update(p, taken(t.take, p2, p))
 		for j, m := range memory {
-			b.Update(m, taken(take, next[j], m))
+			b.Update(m, taken(t.take, next[j], m))
 		}
 	}
 }
@@ -94,7 +130,7 @@ func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend
 
 // Accumulate averages gradients over a number of runs, so that one step of Train has the effect of a larger batch. It
 // sums them in f32 states NAME.sum, for parameter NAME. It returns the mean, and a bool scalar, due, which is true in
-// the last of these runs: pass it to Train as take. The sums then begin at zero again. The state "accumulated" counts
+// the last of these runs: pass it to Train by TakeIf. The sums then begin at zero again. The state "accumulated" counts
 // runs.
 func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tensor, due frontend.Tensor) {
 	const op = "accumulate"
