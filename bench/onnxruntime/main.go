@@ -13,18 +13,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -35,6 +31,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench/onnxruntime/peer"
 	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -73,16 +70,16 @@ func compare(models []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	peer, err := start(*folder)
+	ort, err := peer.Start(*folder)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, peer.stop()) }()
+	defer func() { err = errors.Join(err, ort.Stop()) }()
 	fmt.Println("| model | onnxruntime | vkc | ratio | onnxruntime, cpu | vkc, cpu | difference |")
 	fmt.Println("|---|---:|---:|---:|---:|---:|---:|")
 	for _, path := range models {
 		name := filepath.Base(path)
-		if err := one(peer, name, path, scratch); err != nil {
+		if err := one(ort, name, path, scratch); err != nil {
 			fmt.Printf("| %s | %v |\n", name, err)
 		}
 	}
@@ -99,7 +96,7 @@ func compare(models []string) (err error) {
 		}
 		path, err := write(scratch)
 		if err == nil {
-			err = one(peer, name, path, scratch)
+			err = one(ort, name, path, scratch)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -120,7 +117,7 @@ func compare(models []string) (err error) {
 }
 
 // one compares one model, and prints its row.
-func one(peer *peer, name, path, scratch string) (err error) {
+func one(ort *peer.Peer, name, path, scratch string) (err error) {
 	ctx := context.Background()
 	options := onnx.Options{Dims: map[string]ir.Dim{}}
 	list, err := pairs(*dims)
@@ -164,11 +161,11 @@ func one(peer *peer, name, path, scratch string) (err error) {
 	if err != nil {
 		return err
 	}
-	request := request{Load: path, Threads: runtime.GOMAXPROCS(0), Folder: scratch}
-	if request.Inputs, err = write(in, scratch); err != nil {
+	request := peer.Request{Load: path, Threads: runtime.GOMAXPROCS(0), Folder: scratch}
+	if request.Inputs, err = peer.Write(in, scratch); err != nil {
 		return err
 	}
-	theirs, err := peer.ask(request)
+	theirs, err := ort.Ask(request)
 	if err != nil {
 		return err
 	}
@@ -180,19 +177,19 @@ func one(peer *peer, name, path, scratch string) (err error) {
 	if err != nil {
 		return err
 	}
-	best := answer{Best: math.Inf(1), CPU: math.Inf(1)}
+	best := peer.Answer{Best: math.Inf(1), CPU: math.Inf(1)}
 	peerBest := best
 	for range *turns {
-		turn, err := peer.ask(map[string]float64{"seconds": *seconds})
+		turn, err := ort.Ask(map[string]float64{"seconds": *seconds})
 		if err != nil {
 			return err
 		}
-		peerBest = peerBest.least(*turn)
+		peerBest = least(peerBest, *turn)
 		time.Sleep(20 * time.Millisecond) // onnxruntime's threads wait for work in a loop before they sleep
 		if *turn, err = measure(func() error { _, err := exe.Run(ctx, in, vkc.RunOptions{}); return err }); err != nil {
 			return err
 		}
-		best = best.least(*turn)
+		best = least(best, *turn)
 	}
 	fmt.Printf("| %s | %.3f | %.3f | %.2f | %.3f | %.3f | %.1e |\n", name, peerBest.Best, best.Best,
 		best.Best/peerBest.Best, peerBest.CPU, best.CPU, difference)
@@ -200,7 +197,7 @@ func one(peer *peer, name, path, scratch string) (err error) {
 }
 
 // measure calls run again and again, for a turn.
-func measure(run func() error) (a answer, err error) {
+func measure(run func() error) (a peer.Answer, err error) {
 	a.Best = math.Inf(1)
 	before, begin, runs := used(), time.Now(), 0
 	for runs < 3 || time.Since(begin).Seconds() < *seconds {
@@ -216,8 +213,8 @@ func measure(run func() error) (a answer, err error) {
 }
 
 // least returns the shorter times.
-func (a answer) least(b answer) answer {
-	return answer{Best: min(a.Best, b.Best), CPU: min(a.CPU, b.CPU)}
+func least(a, b peer.Answer) peer.Answer {
+	return peer.Answer{Best: min(a.Best, b.Best), CPU: min(a.CPU, b.CPU)}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -289,24 +286,8 @@ func inputs(g *ir.Graph) (map[string]*ir.Data, error) {
 	return in, nil
 }
 
-// types has onnxruntime's names of dtypes.
-var types = map[ir.DType]string{ir.F32: "float32", ir.F64: "float64", ir.I64: "int64", ir.I32: "int32", ir.U8: "uint8",
-	ir.I8: "int8", ir.Bool: "bool", ir.F16: "float16"}
-
-// write writes inputs to files in a folder.
-func write(in map[string]*ir.Data, folder string) (list []tensorFile, err error) {
-	for name, d := range in {
-		path := filepath.Join(folder, fmt.Sprintf("in-%d.bin", len(list)))
-		if err := os.WriteFile(path, d.Bytes, 0o600); err != nil {
-			return nil, err
-		}
-		list = append(list, tensorFile{Name: name, Type: types[d.DType], Dims: d.Dims, File: path})
-	}
-	return list, nil
-}
-
 // differ returns the largest difference of all outputs, relative to the output's largest element.
-func differ(ours map[string]*ir.Data, theirs []tensorFile) (worst float64, err error) {
+func differ(ours map[string]*ir.Data, theirs []peer.TensorFile) (worst float64, err error) {
 	for _, o := range theirs {
 		have := ours[o.Name]
 		if have == nil {
@@ -337,78 +318,4 @@ func differ(ours map[string]*ir.Data, theirs []tensorFile) (worst float64, err e
 		}
 	}
 	return worst, nil
-}
-
-// peer is onnxruntime in a process of Node.
-type peer struct {
-	command *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-}
-
-// request asks the peer to load a model.
-type request struct {
-	Load    string       `json:"load"`
-	Threads int          `json:"threads"`
-	Folder  string       `json:"folder"`
-	Inputs  []tensorFile `json:"inputs"`
-}
-
-// tensorFile is an input or output of a model.
-type tensorFile struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-	Dims []int  `json:"dims"`
-	File string `json:"file"`
-}
-
-// answer is an answer of the peer.
-type answer struct {
-	Error   string       `json:"error"`
-	Outputs []tensorFile `json:"outputs"`
-	Best    float64      `json:"best"`
-	CPU     float64      `json:"cpu"`
-}
-
-// start starts the peer with onnxruntime from a folder.
-func start(folder string) (*peer, error) {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		return nil, err
-	}
-	p := &peer{command: exec.Command("node", "peer.cjs", folder)}
-	p.command.Stderr = os.Stderr
-	if p.in, err = p.command.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = bufio.NewReader(out)
-	return p, p.command.Start()
-}
-
-// ask sends a request and returns the answer.
-func (p *peer) ask(request any) (*answer, error) {
-	if err := json.NewEncoder(p.in).Encode(request); err != nil {
-		return nil, err
-	}
-	line, err := p.out.ReadBytes('\n')
-	if err != nil {
-		return nil, fmt.Errorf("onnxruntime: %w", err)
-	}
-	var a answer
-	if err := json.Unmarshal(line, &a); err != nil {
-		return nil, fmt.Errorf("onnxruntime: %s: %w", line, err)
-	}
-	if a.Error != "" {
-		return nil, errors.New("onnxruntime: " + a.Error)
-	}
-	return &a, nil
-}
-
-// stop ends the peer.
-func (p *peer) stop() error {
-	return errors.Join(p.in.Close(), p.command.Wait())
 }

@@ -414,7 +414,9 @@ func (c *call) byRow(row *row) []*value {
 		}
 	}
 	results := row.build(c)
-	c.inspector().propagateValid(results)
+	if !row.takesPartlyValid {
+		c.inspector().propagateValid(results)
+	}
 	return results
 }
 

@@ -1,6 +1,9 @@
 package onnx
 
 import (
+	"math"
+	"strings"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -11,15 +14,44 @@ var microsoftOps = table{
 	"FastGelu":                         tensorOp(func(c *call) tensor { return c.biased().Gelu() }),
 	"BiasGelu":                         tensorOp(func(c *call) tensor { return c.biased().GeluErf() }),
 	"QuickGelu":                        tensorOp(quickGelu),
+	"BiasSplitGelu":                    tensorOp(biasSplitGelu),
+	"BiasAdd":                          tensorOp(func(c *call) tensor { return c.x(0).Add(c.x(1)).Add(c.x(2)) }),
+	"BiasSoftmax":                      tensorOp(biasSoftmax),
+	"BiasDropout":                      controlOp(biasDropout),
+	"GatedAdd":                         tensorOp(func(c *call) tensor { return c.x(0).Add(c.x(1).Mul(c.x(2))) }),
+	"ComplexMul":                       tensorOp(func(c *call) tensor { return complexMul(c.x(0), c.x(1), 1) }),
+	"ComplexMulConj":                   tensorOp(func(c *call) tensor { return complexMul(c.x(0), c.x(1), -1) }),
 	"FusedMatMul":                      tensorOp(fusedMatMul),
+	"TransposeMatMul":                  tensorOp(fusedMatMul),
+	"FusedMatMulActivation":            tensorOp(fusedMatMulActivation),
+	"FusedGemm":                        tensorOp(func(c *call) tensor { return c.activated(gemm(c), c.activationAttr) }),
+	"GemmFastGelu":                     tensorOp(gemmFastGelu),
+	"FusedConv":                        tensorOp(fusedConv),
+	"NhwcConv":                         tensorOp(channelsLast(func(c *call, x tensor) tensor { return c.convOf(x).result() })),
+	"NhwcFusedConv":                    tensorOp(channelsLast(fusedConvOf)),
+	"GroupNorm":                        tensorOp(func(c *call) tensor { return c.groupNormLike(c.x(0)) }),
+	"SkipGroupNorm":                    manyOp(skipGroupNorm),
+	"GatedRMSNorm":                     tensorOp(gatedRMSNorm),
+	"EmbedLayerNormalization":          manyOp(embedLayerNorm),
 	"SkipLayerNormalization":           manyOp(skipLayerNorm),
 	"SkipSimplifiedLayerNormalization": manyOp(skipRMSNorm),
 	"SimplifiedLayerNormalization":     tensorOp(rmsNorm),
-	"QLinearAdd":                       tensorOp(qlinear(tensor.Add)),
-	"QLinearMul":                       tensorOp(qlinear(tensor.Mul)),
-	"QuantizeLinear":                   tensorOp(quantizeLinear),
-	"DequantizeLinear":                 controlOp(dequantizeNode),
 	"RotaryEmbedding":                  tensorOp(microsoftRotary),
+
+	"Trilu":          tensorOp(trilu),
+	"Inverse":        tensorOp(inverse),
+	"ExpandDims":     tensorOp(expandDims),
+	"Pad":            tensorOp(pad),
+	"Unique":         manyOp(microsoftUnique),
+	"GatherND":       tensorOp(func(c *call) tensor { return c.x(0).GatherND(c.x(1)) }),
+	"Range":          tensorOp(microsoftRange),
+	"GridSample":     tensorOp(microsoftGridSample),
+	"UnfoldTensor":   tensorOp(unfold),
+	"CDist":          tensorOp(cdist),
+	"IsAllFinite":    tensorOp(isAllFinite),
+	"SampleOp":       unary(func(x tensor) tensor { return x }),
+	"RemovePadding":  manyOp(removePadding),
+	"RestorePadding": {build: func(c *call) []*value { return one(restorePadding(c)) }, takesPartlyValid: true},
 }
 
 // biased returns input 0 plus input 1, if that is given.
@@ -38,20 +70,394 @@ func quickGelu(c *call) tensor {
 
 // fusedMatMul builds FusedMatMul: a matmul with optional transposes and a factor.
 func fusedMatMul(c *call) tensor {
-	a, b := c.x(0), c.x(1)
-	c.only("transBatchA", 0, "it transposes no batches")
-	c.only("transBatchB", 0, "it transposes no batches")
-	if c.flag("transA", false) && a.Rank() > 1 {
-		a = a.T()
-	}
-	if c.flag("transB", false) && b.Rank() > 1 {
-		b = b.T()
-	}
-	y := matmul(a, b)
+	y := matmul(c.transposed(0, "transA", "transBatchA"), c.transposed(1, "transB", "transBatchB"))
 	if alpha := c.floatAttr("alpha", 1); alpha != 1 {
 		y = y.MulScalar(alpha)
 	}
 	return y
+}
+
+// transposed returns input i, a stack of matrices, as its attributes say: with batch, the first axis becomes the one
+// before the last. Then, with matrix, the last two axes are exchanged.
+func (c *call) transposed(i int, matrix, batch string) tensor {
+	x := c.x(i)
+	if r := x.Rank(); c.flag(batch, false) && r > 2 {
+		perm := make([]int, r)
+		for k := range r - 2 {
+			perm[k] = k + 1
+		}
+		perm[r-1] = r - 1
+		x = x.Transpose(perm...)
+	}
+	if c.flag(matrix, false) && x.Rank() > 1 {
+		x = x.T()
+	}
+	return x
+}
+
+// activationAttr returns a parameter of an activation that has an attribute for each: alpha, beta and gamma.
+func (c *call) activationAttr(i int, otherwise float64) float64 {
+	return c.floatAttr([]string{"activation_alpha", "activation_beta", "activation_gamma"}[i], otherwise)
+}
+
+// activated applies the activation that attribute activation names to y. number returns its parameter i: alpha, beta or
+// gamma.
+func (c *call) activated(y tensor, number func(i int, otherwise float64) float64) tensor {
+	name := c.textAttr("activation", "")
+	switch lower := strings.ToLower(name); lower {
+	case "":
+		return y
+	case "clip":
+		return y.Clamp(number(0, math.Inf(-1)), number(1, math.Inf(1)))
+	case "hardswish":
+		return y.Hardswish()
+	case "gelu":
+		return y.GeluErf()
+	case "silu", "swish":
+		return y.Silu()
+	case "celu":
+		return y.Celu(number(0, 1))
+	case "softmax":
+		return y.Softmax(c.axis(c.intAttr("activation_axis", -1), y.Rank()))
+	default:
+		of := numbersOf[lower]
+		alpha, beta := of.alpha, of.beta
+		if of.alphas > 0 {
+			alpha = number(0, alpha)
+		}
+		if of.betas > 0 || lower == "hardsigmoid" {
+			beta = number(1, beta)
+		}
+		return c.activation(name, alpha, beta)(y)
+	}
+}
+
+func fusedMatMulActivation(c *call) tensor {
+	c.must("activation", AttrString)
+	return c.activated(fusedMatMul(c), c.activationAttr)
+}
+
+func gemmFastGelu(c *call) tensor {
+	y := matmul(c.x(0), c.x(1))
+	if c.has(2) {
+		y = y.Add(c.x(2))
+	}
+	return y.Gelu()
+}
+
+// fusedConv builds FusedConv: a convolution, an optional sum with input 3, and an activation.
+func fusedConv(c *call) tensor { return fusedConvOf(c, c.x(0)) }
+
+func fusedConvOf(c *call, x tensor) tensor {
+	y := c.convOf(x).result()
+	if c.has(3) {
+		z := c.x(3)
+		if c.node.Op == "NhwcFusedConv" {
+			z = channelsFirst(z)
+		}
+		y = y.Add(z)
+	}
+	var numbers []float32
+	if a := c.attr("activation_params", AttrFloats); a != nil {
+		numbers = a.Floats
+	}
+	read := 0
+	y = c.activated(y, func(i int, otherwise float64) float64 {
+		if read = max(read, i+1); i < len(numbers) {
+			return float64(numbers[i])
+		}
+		return float64(float32(otherwise))
+	})
+	if len(numbers) > read {
+		c.fail("activation_params has %d numbers, and activation %q takes %d", len(numbers),
+			c.textAttr("activation", ""), read)
+	}
+	return y
+}
+
+// channelsFirst moves the last axis to the second.
+func channelsFirst(x tensor) tensor {
+	perm := []int{0, x.Rank() - 1}
+	for a := 1; a < x.Rank()-1; a++ {
+		perm = append(perm, a)
+	}
+	return x.Transpose(perm...)
+}
+
+// channelsAtEnd moves the second axis to the last, the inverse of channelsFirst.
+func channelsAtEnd(x tensor) tensor {
+	perm := []int{0}
+	for a := 2; a < x.Rank(); a++ {
+		perm = append(perm, a)
+	}
+	return x.Transpose(append(perm, 1)...)
+}
+
+// channelsLast returns the builder of an op on input 0 with channels at the end, by f, the op on channels at axis 1.
+func channelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
+	return func(c *call) tensor { return channelsAtEnd(f(c, channelsFirst(c.x(0)))) }
+}
+
+// orChannelsLast is channelsLast if attribute channels_last says so, and otherwise f of input 0.
+func orChannelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
+	return func(c *call) tensor {
+		if c.flag("channels_last", false) {
+			return channelsLast(f)(c)
+		}
+		return f(c, c.x(0))
+	}
+}
+
+// biasSplitGelu builds BiasSplitGelu: the first half of the last axis times Gelu of the second.
+func biasSplitGelu(c *call) tensor {
+	x := c.x(0).Add(c.x(1))
+	axis := x.Rank() - 1
+	half, ok := x.Dim(axis).Quo(2)
+	if !ok {
+		c.fail("of %s: the last axis must be even", x)
+	}
+	return x.Slice(axis, 0, half).Mul(x.Slice(axis, half.Static(), x.Dim(axis)).GeluErf())
+}
+
+// biasSoftmax builds BiasSoftmax: softmax over all axes from one on, of a sum.
+func biasSoftmax(c *call) tensor {
+	c.must("is_inner_broadcast", AttrInt) // which axes the bias lacks, as its extents of 1 say
+	x := c.biased()
+	s, axis := x.Shape(), c.axis(c.intAttr("axis", 1), x.Rank())
+	return x.Reshape(s[:axis], -1).Softmax(axis).Reshape(s)
+}
+
+// biasDropout builds BiasDropout: a sum with a bias, dropout, and a sum with a residual.
+func biasDropout(c *call) []*value {
+	results := c.dropoutOf(c.biased(), 3, 4)
+	if c.has(2) {
+		results[0].tensor = results[0].tensor.Add(c.x(2))
+	}
+	return results
+}
+
+// complexMul multiplies complex numbers, with the real and imaginary part along the last axis. sign is -1 for the
+// conjugate of b.
+func complexMul(a, b tensor, sign float64) tensor {
+	ar, ai, br, bi := a.Index(-1, 0), a.Index(-1, 1), b.Index(-1, 0), b.Index(-1, 1)
+	if sign < 0 {
+		bi = bi.Neg()
+	}
+	re, im := ar.Mul(br).Sub(ai.Mul(bi)), ar.Mul(bi).Add(ai.Mul(br))
+	return re.Stack(re.Rank(), im)
+}
+
+// groupNormLike builds GroupNorm of x, the node's input 0 or a sum with it.
+func (c *call) groupNormLike(x tensor) tensor {
+	last := c.flag("channels_last", true)
+	if last {
+		x = channelsFirst(x)
+	}
+	t := x.DType()
+	y := x.GroupNorm(c.mustInt("groups"), castTo(c.x(1), t), castTo(c.x(2), t), c.floatAttr("epsilon", 1e-5))
+	switch n := c.mustInt("activation"); n {
+	case 0:
+	case 1:
+		y = y.Silu()
+	default:
+		c.fail("attribute activation is %d: want 0 or 1", n)
+	}
+	if last {
+		return channelsAtEnd(y)
+	}
+	return y
+}
+
+// skipGroupNorm builds SkipGroupNorm: GroupNorm of a sum, and the sum.
+func skipGroupNorm(c *call) []*value {
+	x, skip := c.x(0), c.x(3)
+	last := c.flag("channels_last", true)
+	perChannel := func(v tensor) tensor { // [C] or [N, C], to broadcast against x
+		if last {
+			for v.Rank() > 1 && v.Rank() < x.Rank() {
+				v = v.Unsqueeze(1)
+			}
+			return v
+		}
+		return perOutput(v, x.Rank()-1)
+	}
+	if skip.Rank() == 2 {
+		skip = perChannel(skip)
+	}
+	sum := x.Add(skip)
+	if c.has(4) {
+		sum = sum.Add(perChannel(c.x(4)))
+	}
+	return several(c.groupNormLike(sum), sum)
+}
+
+// gatedRMSNorm builds GatedRMSNorm: RMS norm of groups of the last axis, each as long as the weights, times Silu of a
+// gate.
+func gatedRMSNorm(c *call) tensor {
+	x, scale, gate := c.x(0), c.x(1), c.x(2)
+	s, t := x.Shape(), x.DType()
+	y := castTo(x, ir.F32).Reshape(s[:len(s)-1], -1, scale.Dim(0)).RMSNorm(castTo(scale, ir.F32),
+		c.floatAttr("epsilon", 1e-5))
+	return castTo(y.Reshape(s).Mul(castTo(gate, ir.F32).Silu()), t)
+}
+
+// embedLayerNorm builds EmbedLayerNormalization: a sum of embeddings, and its LayerNorm. The other results are the
+// number of words that the mask marks in each sequence, and the sum.
+func embedLayerNorm(c *call) []*value {
+	ids := c.x(0)
+	s := ids.Shape()
+	if ids.Rank() != 2 {
+		c.fail("ids are %s, want [batch, length]", ids)
+	}
+	look := func(table, ids tensor) tensor { return table.IndexSelect(0, ids.Reshape(-1)).Reshape(ids.Shape(), -1) }
+	sum := look(c.x(2), ids)
+	positions := c.x(3)
+	if c.has(8) {
+		sum = sum.Add(look(positions, c.x(8)))
+	} else {
+		sum = sum.Add(positions.Slice(0, 0, s[1]))
+	}
+	if c.has(4) {
+		if !c.has(1) {
+			c.fail("it has segment embeddings and no segment ids")
+		}
+		sum = sum.Add(look(c.x(4), c.x(1)))
+	}
+	words := c.b.Full(ir.I32, 0, s[0])
+	if c.has(7) {
+		words = c.x(7).Eq(c.x(7).Lit(1)).Cast(ir.I32).Sum(1)
+	}
+	c.intAttr("mask_index_type", 0) // it says of what type result 1 is, and that is int32
+	return several(sum.LayerNorm(c.x(5), c.x(6), c.floatAttr("epsilon", 1e-12)), words, sum)
+}
+
+// inverse inverts matrices.
+func inverse(c *call) tensor {
+	x := c.x(0)
+	r := x.Rank()
+	if r < 2 {
+		c.fail("of %s: want matrices", x)
+	}
+	return wide(x, func(x tensor) tensor {
+		return x.Solve(x.Builder().Eye(x.DType(), x.Dim(r-2), x.Dim(r-1)).Broadcast(x.Shape()))
+	})
+}
+
+func expandDims(c *call) tensor {
+	x, axes := c.x(0), c.ints(1)
+	if len(axes) != 1 {
+		c.fail("it has %d axes, want one", len(axes))
+	}
+	return x.Unsqueeze(c.axis(axes[0], x.Rank()+1))
+}
+
+// microsoftRange is Range with a step of 1 if it is omitted.
+func microsoftRange(c *call) tensor {
+	if !c.has(2) {
+		one, err := ir.FromFloats(c.dtypeOf(c.input(0)), []float64{1})
+		if err != nil {
+			c.fail("%v", err)
+		}
+		c.in = append(c.in[:2:2], &value{data: one})
+	}
+	return rangeOp(c)
+}
+
+// microsoftGridSample is GridSample as of opset 16.
+func microsoftGridSample(c *call) tensor {
+	c.renameText("mode", "linear", map[string]string{"bilinear": "linear", "bicubic": "cubic"})
+	return gridSample(c)
+}
+
+// microsoftUnique is Unique with values in the order of their first occurrence, and without the positions of these.
+func microsoftUnique(c *call) []*value {
+	all := uniqueOf(c.x(0), 0, false)
+	return []*value{all[0], all[2], all[3]}
+}
+
+// unfold builds UnfoldTensor: windows along an axis, with their elements along a new last axis.
+func unfold(c *call) tensor {
+	x := c.x(0)
+	axis, size, step := c.axis(c.intAttr("dim", -1), x.Rank()), c.mustInt("size"), c.intAttr("step", 1)
+	n := x.Dim(axis)
+	if size < 1 || step < 1 || !n.IsStatic() || n.Static() < size {
+		c.fail("windows of %d elements, %d apart, along axis %d of %s", size, step, axis, x)
+	}
+	count := (n.Static()-size)/step + 1
+	parts := make([]tensor, size)
+	for i := range parts {
+		parts[i] = x.SliceStep(axis, i, ir.D(i+(count-1)*step+1), step)
+	}
+	return stacked(parts, x.Rank())
+}
+
+// cdist builds CDist: the distance of each row of a from each row of b.
+func cdist(c *call) tensor {
+	a, b := c.x(0), c.x(1)
+	squares := a.Unsqueeze(1).Sub(b.Unsqueeze(0)).Sqr().Sum(2)
+	if c.choice("metric", "sqeuclidean", "euclidean") == "euclidean" {
+		return squares.Sqrt()
+	}
+	return squares
+}
+
+// isAllFinite reports whether all elements of all inputs are finite. Attributes restrict what it looks for.
+func isAllFinite(c *call) tensor {
+	infinite, nan := c.flag("isinf_only", false), c.flag("isnan_only", false)
+	all := tensor{}
+	for _, x := range c.all() {
+		bad := x.IsInf()
+		switch {
+		case nan && infinite:
+			c.fail("attributes isinf_only and isnan_only are both set")
+		case nan:
+			bad = x.IsNaN()
+		case !infinite:
+			bad = bad.Or(x.IsNaN())
+		}
+		good := bad.Any().Not()
+		if !all.IsZero() {
+			good = all.And(good)
+		}
+		all = good
+	}
+	return all
+}
+
+// removePadding builds RemovePadding: the rows of sequences without those after a sequence's end, which input 1 counts.
+// Result 1 has the positions of these rows and then of the others, result 2 the sums of lengths, and result 3 the
+// largest length.
+func removePadding(c *call) []*value {
+	x, lengths := c.x(0), castTo(c.x(1), ir.I32)
+	s := x.Shape()
+	if x.Rank() != 3 || lengths.Rank() != 1 {
+		c.fail("of %s with lengths %s: want [batch, length, size] and [batch]", x, lengths)
+	}
+	is := c.b.Iota(ir.I32, 1, s[0], s[1]).Lt(lengths.Unsqueeze(1)).Reshape(-1)
+	rows, count := x.Reshape(is.Dim(0), s[2]).Compress(0, is)
+	order := is.Not().Cast(ir.I32).Argsort(0).Cast(ir.I32).Reshape(s[0], s[1])
+	sums := c.b.Full(ir.I32, 0, 1).Concat(0, lengths.CumSum(0))
+	return []*value{partlyValid(rows, 0, count), {tensor: order}, {tensor: sums},
+		{tensor: lengths.ReduceMaxKeep(0)}}
+}
+
+// restorePadding builds RestorePadding, the inverse of RemovePadding: rows at their positions, and zeros elsewhere.
+func restorePadding(c *call) tensor {
+	x, at := c.x(0), c.x(1)
+	if x.Rank() != 2 || at.Rank() != 2 {
+		c.fail("of %s at %s: want [tokens, size] and [batch, length]", x, at)
+	}
+	s := at.Shape()
+	order := at.Reshape(-1)
+	all, n := order.Dim(0), x.Dim(0)
+	if v := c.in[0].valid; v != nil { // rows after the valid ones are zeros
+		x = c.b.Iota(ir.I32, 0, n, 1).Lt(v.count).Where(x, x.Lit(0))
+	}
+	if n != all {
+		order = order.Slice(0, 0, n)
+	}
+	zeros := c.b.Full(x.DType(), 0, all, x.Dim(1))
+	return zeros.ScatterNDDistinct(order.Unsqueeze(1), x).Reshape(s, x.Dim(1))
 }
 
 // skipped returns the sum of inputs 0 and 1 (a residual connection) and, if given, input i, a bias.
@@ -77,16 +483,6 @@ func skipLayerNorm(c *call) []*value {
 func skipRMSNorm(c *call) []*value {
 	sum := c.skipped(3)
 	return several(sum.RMSNorm(c.x(2), c.floatAttr("epsilon", 1e-12)), tensor{}, tensor{}, sum)
-}
-
-// qlinear returns the builder of an op on two quantized tensors, each with a scale and a zero point, and with a
-// quantized result.
-func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
-	return func(c *call) tensor {
-		a := centred(c.x(0), c.zeroPoint(2, false)).Mul(c.x(1).Reshape())
-		b := centred(c.x(3), c.zeroPoint(5, false)).Mul(c.x(4).Reshape())
-		return quantized(f(a, b), c.x(6).Reshape(), c.zeroPoint(7, false), c.dtypeOf(c.in[0]))
-	}
 }
 
 // microsoftRotary differs from ONNX's op in the order of inputs: positions come before the tables. A single position

@@ -2,6 +2,7 @@ package onnx_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/onnx"
@@ -16,13 +17,17 @@ func TestOpsByHand(t *testing.T) {
 	const ms = "com.microsoft"
 	gelu := func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }
 	gelu1 := (1 + math.Tanh(math.Sqrt(2/math.Pi)*1.044715)) / 2 // gelu of 1 by tanh
-	bytes := func(values ...int64) *ir.Data {
-		d, err := ir.FromInts(ir.U8, values, len(values))
-		if err != nil {
-			t.Fatal(err)
+	scalar := func(v int64) *ir.Data { return &ir.Data{DType: ir.U8, Bytes: []byte{byte(v)}} }
+	numbers := func(of ir.DType) func(values ...int64) *ir.Data {
+		return func(values ...int64) *ir.Data {
+			d, err := ir.FromInts(of, values, len(values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
 		}
-		return d
 	}
+	bytes, i32, signed := numbers(ir.U8), numbers(ir.I32), numbers(ir.I8)
 	const u8 = 2
 	two := floats("b", []float32{1, -1}, 2)
 	for name, c := range map[string]struct {
@@ -93,6 +98,32 @@ func TestOpsByHand(t *testing.T) {
 			map[string]*ir.Data{"x": f32(t, []float64{1, 2}, 1, 2)}, f32(t, []float64{12, 16}, 1, 2)},
 		"Mish": {inputs(port("x", float, 1)), nil, node("Mish", names("x"), names("y")),
 			map[string]*ir.Data{"x": f32(t, []float64{1}, 1)}, f32(t, []float64{math.Tanh(math.Log1p(math.E))}, 1)},
+		"ComplexMul": {inputs(port("x", float, 1, 2)), weights(floats("b", []float32{3, -4}, 1, 2)), // (1+2i)(3-4i)
+			of(ms, node("ComplexMul", names("x", "b"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2}, 1, 2)}, f32(t, []float64{11, 2}, 1, 2)},
+		"ComplexMulConj": {inputs(port("x", float, 1, 2)), weights(floats("b", []float32{3, -4}, 1, 2)), // (1+2i)(3+4i)
+			of(ms, node("ComplexMulConj", names("x", "b"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2}, 1, 2)}, f32(t, []float64{-5, 10}, 1, 2)},
+		"MulInteger": {inputs(port("x", u8, 2), port("xz", u8), port("b", u8, 2)), nil, // no second zero point
+			of(ms, node("MulInteger", names("x", "xz", "b"), names("y"))),
+			map[string]*ir.Data{"x": bytes(12, 8), "xz": scalar(10), "b": bytes(4, 200)}, i32(8, -400)},
+		"ReduceSumInteger": {inputs(port("x", 3, 2)), nil,
+			of(ms, node("ReduceSumInteger", names("x"), names("y"), intsAttr("axes", 0), intAttr("keepdims", 1))),
+			map[string]*ir.Data{"x": signed(-100, -100)}, i32(-200)},
+		"QLinearReduceMean": { // the mean of (12-10)*0.5 and (8-10)*0.5, in steps of 0.1 around 7
+			inputs(port("x", u8, 2), port("xz", u8, 1), port("yz", u8, 1)),
+			weights(floats("xs", []float32{0.5}), floats("ys", []float32{0.1})),
+			of(ms, node("QLinearReduceMean", names("x", "xs", "xz", "ys", "yz"), names("y"), intsAttr("axes", 0),
+				intAttr("keepdims", 1))),
+			map[string]*ir.Data{"x": bytes(13, 8), "xz": bytes(10), "yz": bytes(7)}, bytes(9)},
+		"IsAllFinite": {inputs(port("x", float, 2)), weights(two),
+			of(ms, node("IsAllFinite", names("b", "x"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{1, math.Inf(-1)}, 2)},
+			&ir.Data{DType: ir.Bool, Bytes: []byte{0}}},
+		"RemovePadding and RestorePadding": {inputs(port("x", float, 2, 3, 1), port("n", 6, 2)), nil,
+			of(ms, node("RestorePadding", names("rows", "at"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2, 3, 4, 5, 6}, 2, 3, 1), "n": i32(1, 2)},
+			f32(t, []float64{1, 0, 0, 4, 5, 0}, 2, 3, 1)},
 		"BitwiseAnd": {inputs(port("x", u8, 1), port("b", u8, 1)), nil, node("BitwiseAnd", names("x", "b"), names("y")),
 			map[string]*ir.Data{"x": bytes(12), "b": bytes(10)}, bytes(8)},
 		"BitwiseOr": {inputs(port("x", u8, 1), port("b", u8, 1)), nil, node("BitwiseOr", names("x", "b"), names("y")),
@@ -110,7 +141,12 @@ func TestOpsByHand(t *testing.T) {
 			map[string]*ir.Data{"x": bytes(12, 8), "xz": bytes(10), "b": bytes(4, 8), "yz": bytes(30)}, bytes(40, 10)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := built(t, model(23, graph(c.inputs, c.weights, nodes(c.node), outputs("y"))), onnx.Options{})
+			list := nodes(c.node)
+			if strings.HasPrefix(name, "RemovePadding") {
+				remove := node("RemovePadding", names("x", "n"), names("rows", "at", "sums", "most"))
+				list = append(nodes(of(ms, remove)), list...)
+			}
+			f := built(t, model(23, graph(c.inputs, c.weights, list, outputs("y"))), onnx.Options{})
 			is(t, run(t, f, c.in)["y"], c.want)
 		})
 	}

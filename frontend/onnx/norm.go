@@ -9,14 +9,16 @@ var rowOps = table{
 	"LogSoftmax": tensorOp(rows(tensor.LogSoftmax)),
 	"Hardmax":    tensorOp(rows(hardmax)),
 
-	"BatchNormalization":        manyOp(batchNorm),
-	"InstanceNormalization":     tensorOp(instanceNorm),
-	"GroupNormalization":        tensorOp(groupNorm),
-	"LayerNormalization":        manyOp(layerNorm),
-	"RMSNormalization":          tensorOp(rmsNorm),
-	"LpNormalization":           tensorOp(lpNorm),
-	"MeanVarianceNormalization": tensorOp(meanVariance),
-	"LRN":                       tensorOp(lrn),
+	"BatchNormalization":    manyOp(batchNorm),
+	"InstanceNormalization": tensorOp(instanceNorm),
+	"GroupNormalization":    tensorOp(groupNorm),
+	"LayerNormalization":    manyOp(layerNorm),
+	"RMSNormalization":      tensorOp(rmsNorm),
+	// ONNX Runtime has this op in ONNX's domain, too, and language models use it there.
+	"SimplifiedLayerNormalization": tensorOp(rmsNorm),
+	"LpNormalization":              tensorOp(lpNorm),
+	"MeanVarianceNormalization":    tensorOp(meanVariance),
+	"LRN":                          tensorOp(lrn),
 }
 
 // rows returns the builder of an op that applies f along an axis.

@@ -119,12 +119,14 @@ func dequantizeLinear(c *call) tensor {
 	return castTo(y, c.openDType("output_dtype", scale.DType()))
 }
 
-func dynamicQuantizeLinear(c *call) []*value {
-	x := c.x(0)
+func dynamicQuantizeLinear(c *call) []*value { return several(dynamicallyQuantized(c.x(0))) }
+
+// dynamicallyQuantized quantizes x to u8 by the range of its elements. It returns the scale and the zero point, too.
+func dynamicallyQuantized(x tensor) (y, scale, zero tensor) {
 	low, high := x.ReduceMin().Min(x.Lit(0)), x.ReduceMax().Max(x.Lit(0))
-	scale := high.Sub(low).DivScalar(255)
-	zero := low.Neg().Div(scale).Clamp(0, 255).Round().Cast(ir.U8)
-	return several(quantized(x, scale, zero, ir.U8), scale, zero)
+	scale = high.Sub(low).DivScalar(255)
+	zero = low.Neg().Div(scale).Clamp(0, 255).Round().Cast(ir.U8)
+	return quantized(x, scale, zero, ir.U8), scale, zero
 }
 
 // zeroPoint returns input i, a zero point, or the zero Tensor if it is omitted. With column, a vector with a zero point
@@ -182,13 +184,24 @@ type int8Operand struct {
 	sums  func() tensor // sums of x over the contraction axis, in a shape that broadcasts to the result
 }
 
-// int8Operand returns the operand for x and its zero point. input is the number of the zero point's input.
-func (c *call) int8Operand(x tensor, input int, zero tensor) int8Operand {
-	x, offset := signed(x)
+// withZero is a tensor of 8-bit integers and its zero point, the zero Tensor if that is known to be 0.
+type withZero struct{ x, zero tensor }
+
+// withZero returns input x with its zero point, input zero. column is that of zeroPoint.
+func (c *call) withZero(x, zero int, column bool) withZero {
+	if c.isZero(zero) {
+		return withZero{x: c.x(x)}
+	}
+	return withZero{c.x(x), c.zeroPoint(zero, column)}
+}
+
+// int8Operand returns the operand for integers and their zero point.
+func (c *call) int8Operand(of withZero) int8Operand {
+	x, offset := signed(of.x)
 	o := int8Operand{x: x}
 	switch {
-	case !c.isZero(input):
-		zero = zero.Cast(ir.I32)
+	case !of.zero.IsZero():
+		zero := of.zero.Cast(ir.I32)
 		o.shift = zero.Lit(offset).Sub(zero)
 	case offset != 0:
 		o.shift = c.b.Scalar(ir.I32, offset)
@@ -211,20 +224,20 @@ func addZeros(out tensor, a, b int8Operand, count tensor) tensor {
 	return out
 }
 
-// int8MatMul returns the matmul of 8-bit inputs a and b minus their zero points, inputs za and zb, in i32.
-func (c *call) int8MatMul(a, za, b, zb int) tensor {
-	x, y := c.x(a), c.x(b)
-	if x.Rank() < 2 || y.Rank() < 2 {
-		x, y := centred(x, c.zeroPoint(za, true)), centred(y, c.zeroPoint(zb, false))
-		return exactSum(x.Dim(-1).Max(), x, y, matmul).Cast(ir.I32)
+// int8MatMul returns the matmul of 8-bit x and y minus their zero points, in i32.
+func (c *call) int8MatMul(x, y withZero) tensor {
+	if x.x.Rank() < 2 || y.x.Rank() < 2 {
+		return exactSum(x.x.Dim(-1).Max(), centred(x.x, x.zero), centred(y.x, y.zero), matmul).Cast(ir.I32)
 	}
-	left, right := c.int8Operand(x, za, c.zeroPoint(za, true)), c.int8Operand(y, zb, c.zeroPoint(zb, false))
+	left, right := c.int8Operand(x), c.int8Operand(y)
 	left.sums = func() tensor { return left.x.Cast(ir.I32).SumKeep(-1) }
 	right.sums = func() tensor { return right.x.Cast(ir.I32).SumKeep(-2) }
-	return addZeros(left.x.MatMul(right.x), left, right, c.b.DimValue(x.Dim(-1)))
+	return addZeros(left.x.MatMul(right.x), left, right, c.b.DimValue(x.x.Dim(-1)))
 }
 
-func matmulInteger(c *call) tensor { return c.int8MatMul(0, 2, 1, 3) }
+func matmulInteger(c *call) tensor {
+	return c.int8MatMul(c.withZero(0, 2, true), c.withZero(1, 3, false))
+}
 
 // qlinearMatMul builds QLinearMatMul: a matmul of quantized operands, with a quantized result.
 func qlinearMatMul(c *call) tensor {
@@ -232,7 +245,7 @@ func qlinearMatMul(c *call) tensor {
 	if as.Rank() == 1 && !as.Dim(0).Is(1) {
 		as = as.Unsqueeze(1)
 	}
-	y := c.int8MatMul(0, 2, 3, 5).Cast(ir.F32)
+	y := c.int8MatMul(c.withZero(0, 2, true), c.withZero(3, 5, false)).Cast(ir.F32)
 	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
 }
 
@@ -252,8 +265,9 @@ func perOutput(v tensor, rank int) tensor {
 func convInteger(c *call) tensor {
 	x, w := c.x(0), c.x(1)
 	win, zero := c.window(x.Shape(), c.kernelOf(w)), c.zeroPoint(2, false)
-	left := c.int8Operand(x, 2, zero)
-	right := c.int8Operand(w, 3, perOutput(c.zeroPoint(3, false), x.Rank()-1))
+	weights := c.withZero(1, 3, false)
+	left := c.int8Operand(c.withZero(0, 2, false))
+	right := c.int8Operand(withZero{w, perOutput(weights.zero, x.Rank()-1)})
 	around, known := c.signedNumber(2, x.DType())
 	if !known { // xor with the zero point turns it into 0, which pad inserts; xor again restores the elements
 		zero, _ = signed(zero)
@@ -302,8 +316,10 @@ func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
 }
 
 // qlinearConv builds QLinearConv: a convolution of quantized operands, with a quantized result.
-func qlinearConv(c *call) tensor {
-	x, w := c.x(0), c.x(3)
+func qlinearConv(c *call) tensor { return qlinearConvOf(c, c.x(0)) }
+
+func qlinearConvOf(c *call, x tensor) tensor {
+	w := c.x(3)
 	win := c.window(x.Shape(), c.kernelOf(w))
 	zero := tensor{}
 	if !c.isZero(5) {

@@ -82,17 +82,18 @@ func multinomial(c *call) tensor {
 	return castTo(x.Categorical(seed, offset), c.dtypeAttr("dtype", ir.I32))
 }
 
-// dropout is the identity except in training, where it drops elements.
-func dropout(c *call) []*value {
-	x := c.x(0)
+func dropout(c *call) []*value { return c.dropoutOf(c.x(0), 1, 2) }
+
+// dropoutOf is the identity except in training, where it drops elements of x. ratio and mode are inputs.
+func (c *call) dropoutOf(x tensor, ratio, mode int) []*value {
 	c.anyAttr("seed") // only for training
 	p, training := 0.5, false
-	if c.has(1) {
-		p = c.number(1)
+	if c.has(ratio) {
+		p = c.number(ratio)
 	}
-	if c.has(2) {
-		training, _ = truth(c.in[2])
-		c.constant(2)
+	if c.has(mode) {
+		training, _ = truth(c.in[mode])
+		c.constant(mode)
 	}
 	if !training || p == 0 {
 		return several(x, c.b.Full(ir.Bool, 1, x.Shape()))

@@ -26,6 +26,8 @@ type recurrence struct {
 	lengths tensor // [N] of i32; the zero Tensor if all sequences have length T
 	reverse bool
 	act     []func(tensor) tensor
+	// rounded rounds the state before its matmul.
+	rounded func(tensor) tensor
 }
 
 // activation returns the function with that name in ONNX.
@@ -117,7 +119,12 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 // previous state. The first element of the state is the output.
 func (c *call) recurrent(gates, states int, defaults []string,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
-	x, w, r := c.x(0), c.x(1), c.x(2)
+	return c.recurrentOf(c.x(0), c.x(1), c.x(2), nil, gates, states, defaults, step)
+}
+
+// recurrentOf is recurrent with given inputs and weights. If rounded is not nil, it rounds the state before its matmul.
+func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, states int, defaults []string,
+	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
 	if c.intAttr("layout", 0) != 0 {
 		x = x.SwapAxes(0, 1)
 	}
@@ -138,7 +145,7 @@ func (c *call) recurrent(gates, states int, defaults []string,
 	last := make([][]tensor, states)
 	for d := range count {
 		l := &recurrence{c: c, hidden: hidden, gates: gates, act: activations[d],
-			reverse: direction == "reverse" || d == 1}
+			reverse: direction == "reverse" || d == 1, rounded: rounded}
 		l.x = x.MatMulT(w.Index(0, d))
 		l.r = r.Index(0, d).T()
 		if c.has(3) {
@@ -240,6 +247,9 @@ func (l *recurrence) gate(x tensor, i int) tensor {
 
 // recurrentPart returns a state times the recurrent weights, plus their bias.
 func (l *recurrence) recurrentPart(h tensor) tensor {
+	if l.rounded != nil {
+		h = l.rounded(h)
+	}
 	y := h.MatMul(l.r)
 	if l.bias.IsZero() {
 		return y
@@ -253,15 +263,18 @@ func rnn(c *call) []*value {
 	})
 }
 
-// lstm builds LSTM, with optional peepholes and coupled input and forget gates.
-func lstm(c *call) []*value {
+func lstm(c *call) []*value { return lstmOf(c, c.x(0), c.x(1), c.x(2), nil) }
+
+// lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. The other arguments are those of
+// recurrentOf.
+func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 	forget := c.intAttr("input_forget", 0) != 0
 	activations := []string{"Sigmoid", "Tanh", "Tanh"}
 	var peepholes tensor
 	if c.has(7) {
 		peepholes = c.x(7)
 	}
-	return c.recurrent(4, 2, activations, func(l *recurrence, x tensor, state []tensor) []tensor {
+	return c.recurrentOf(x, w, r, rounded, 4, 2, activations, func(l *recurrence, x tensor, state []tensor) []tensor {
 		z := x.Add(l.recurrentPart(state[0]))
 		peep := func(gate tensor, i int, of tensor) tensor { return gate }
 		if c.has(7) {

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/frontend/onnx/onnxtest"
 )
 
 // TestEveryRowHasACase: a test runs each op of the tables: a model of ONNX's own tests or of testdata/cases, a line of
-// samples.txt, or a node in a test of this package.
+// samples.txt or contrib.txt, or a node in a test of this package.
 func TestEveryRowHasACase(t *testing.T) {
 	if _, err := os.Stat(suite); err != nil {
 		t.Skipf("%v: install the package libonnx-testdata", err)
@@ -34,6 +35,13 @@ func TestEveryRowHasACase(t *testing.T) {
 	collect("testdata/cases", "model.onnx", &models)
 	collect(".", "_test.go", &tests)
 	samples := readSamples(t)
+	contrib, err := onnxtest.Read("testdata/contrib.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range contrib {
+		tests.WriteString(`"` + c.Op + `"`)
+	}
 	count := 0
 	for domain, rows := range onnx.Rows() {
 		for op := range rows {

@@ -15,6 +15,8 @@ type row struct {
 	fold func(c *call) *value
 	// buildsConstants says that build also handles constants.
 	buildsConstants bool
+	// takesPartlyValid says that build handles inputs of which only a part is valid, and that its results are valid.
+	takesPartlyValid bool
 	// leftOut lists attributes that build does not read, with the reason why they cannot change a result. Any other
 	// attribute that build has not read is an error.
 	leftOut map[string]string
@@ -40,7 +42,7 @@ func init() {
 		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,
 			controlOps, attentionOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, dynamicOps,
 			textOps),
-		"com.microsoft":            microsoftOps,
+		"com.microsoft":            joined(microsoftOps, microsoftQuantizedOps),
 		"ai.onnx.preview.training": trainingOps,
 	}
 }

@@ -129,18 +129,24 @@ func (v *convolution) scaled(factor, offset tensor) tensor {
 
 // conv builds Conv. It records the convolution in the value, so that a batch normalization after it can be folded in.
 func conv(c *call) []*value {
-	x, w := c.x(0), c.x(1)
+	v := c.convOf(c.x(0))
+	y := &value{tensor: v.result()}
+	if constant(c.in[1]) != nil && (!c.has(2) || constant(c.in[2]) != nil) {
+		y.conv = v
+	}
+	return []*value{y}
+}
+
+// convOf returns the convolution of x with the node's weights, input 1, and bias, input 2.
+func (c *call) convOf(x tensor) *convolution {
+	w := c.x(1)
 	win := c.window(x.Shape(), c.kernelOf(w))
 	v := &convolution{x: x, weights: w, options: append(win.options(), frontend.Dilation(win.dilation...),
 		frontend.Groups(c.intAttr("group", 1)))}
 	if c.has(2) {
 		v.bias = c.x(2)
 	}
-	y := &value{tensor: v.result()}
-	if constant(c.in[1]) != nil && (!c.has(2) || constant(c.in[2]) != nil) {
-		y.conv = v
-	}
-	return []*value{y}
+	return v
 }
 
 // convTranspose builds ConvTranspose, with padding that is given or follows from output_shape or auto_pad.
@@ -190,19 +196,20 @@ func convTranspose(c *call) tensor {
 	return x.ConvTranspose(w, options...)
 }
 
-// pool reads the input and parameters of a pooling.
-func (c *call) pool() (tensor, window, []frontend.WindowOption) {
-	x := c.x(0)
+// pool reads the parameters of a pooling of x.
+func (c *call) pool(x tensor) (window, []frontend.WindowOption) {
 	w := c.window(x.Shape(), c.mustInts("kernel_shape"))
 	options := append(w.options(), frontend.Dilation(w.dilation...))
 	if c.flag("ceil_mode", false) {
 		options = append(options, frontend.CeilMode())
 	}
-	return x, w, options
+	return w, options
 }
 
-func averagePool(c *call) tensor {
-	x, w, options := c.pool()
+func averagePool(c *call) tensor { return c.averagePoolOf(c.x(0)) }
+
+func (c *call) averagePoolOf(x tensor) tensor {
+	w, options := c.pool(x)
 	if !c.flag("count_include_pad", false) {
 		options = append(options, frontend.ExcludePadding())
 	}
@@ -211,7 +218,8 @@ func averagePool(c *call) tensor {
 
 // maxPool builds MaxPool, with indices if a second result is wanted.
 func maxPool(c *call) []*value {
-	x, w, options := c.pool()
+	x := c.x(0)
+	w, options := c.pool(x)
 	columns := c.flag("storage_order", false) // the order of the indices
 	if !c.wants(1) {
 		return one(x.MaxPool(w.kernel, options...))
@@ -231,7 +239,8 @@ func volume(list []int) int {
 // lpPool is a root of a sum of powers. It computes the sum as a mean times the number of elements per window. The mean
 // only counts elements and padding, so lpPool first pads with zeros up to the end of the last window.
 func lpPool(c *call) tensor {
-	x, w, _ := c.pool()
+	x := c.x(0)
+	w, _ := c.pool(x)
 	ceil, rank := c.flag("ceil_mode", false), x.Rank()
 	low, high := make([]int, rank), make([]int, rank)
 	for i := range w.kernel {

@@ -15,12 +15,13 @@ let session, feeds
 
 const arrays = {
   float32: Float32Array, float64: Float64Array, int64: BigInt64Array, int32: Int32Array, uint8: Uint8Array,
-  int8: Int8Array, bool: Uint8Array, float16: Uint16Array,
+  int8: Int8Array, bool: Uint8Array, float16: Uint16Array, uint16: Uint16Array, int16: Int16Array,
+  uint32: Uint32Array,
 }
 
 async function load(r) {
   session = await ort.InferenceSession.create(r.load, { intraOpNumThreads: r.threads, executionProviders: ["cpu"],
-    logSeverityLevel: 3 })
+    logSeverityLevel: 3, graphOptimizationLevel: r.plain ? "disabled" : "all" })
   feeds = {}
   for (const i of r.inputs) {
     const bytes = fs.readFileSync(i.file)

@@ -1,0 +1,126 @@
+package onnx_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/frontend/onnx/onnxtest"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestContrib compares ONNX Runtime's own ops with results of ONNX Runtime. bench/onnxruntime/ops records them.
+func TestContrib(t *testing.T) {
+	cases, err := onnxtest.Read("testdata/contrib.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile("testdata/contrib-results.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := map[string]string{}
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		key, _, _ := strings.Cut(lines.Text(), " ")
+		results[key] = lines.Text()
+	}
+	if len(results) != len(cases) {
+		t.Errorf("%d cases and %d results: record the results again", len(cases), len(results))
+	}
+	for _, c := range cases {
+		want, ok := results[c.Key()]
+		if !ok {
+			t.Errorf("%s: contrib-results.txt has no result", c.Line)
+			continue
+		}
+		f, err := onnx.NewReader(c.Model, onnx.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.Line, err)
+			continue
+		}
+		out := run(t, f, c.Fed())
+		if err := errors.Join(f.Graph.OutputInfo().Trim(out), c.Check(out, want)); err != nil {
+			t.Errorf("%s: %v", c.Line, err)
+		}
+	}
+}
+
+// TestContribAsOthers compares ops that ONNX Runtime has only on GPUs with the ops that define them.
+func TestContribAsOthers(t *testing.T) {
+	const ms = "com.microsoft"
+	x := port("x", float, 2, 4, 4)
+	constants := func() []part {
+		return weights(floats("b", []float32{1, -1, 0.5, 2}, 4), floats("c", []float32{0.5, 1, -2, 0.25}, 4),
+			floats("m", []float32{0.5, -1, 2, 0, 1, 3, -2, 0.25, 0.75, 1, -1, 0.5, 2, -0.5, 1, 1}, 4, 4),
+			ints("axes", []int64{2}, 1), ints("flat", []int64{0, 0, -1}, 3), ints("same", []int64{2, 4, 4}, 3),
+			ints("image", []int64{2, 2, 2, 4}, 4), ints("halves", []int64{2, 2}, 2),
+			floats("k", []float32{1, 2, 0, -1, 0.5, 1, 1, 0}, 2, 4, 1), floats("kb", []float32{3, -3}, 2),
+			floats("half", []float32{0.5}), ints("last", []int64{-1}, 1))
+	}
+	ms1 := func(op string, in []string, attributes ...msg) []part {
+		return nodes(of(ms, node(op, in, names("y"), attributes...)))
+	}
+	swap := func(from, to string) msg { return node("Transpose", names(from), names(to), intsAttr("perm", 0, 2, 1)) }
+	for name, c := range map[string]struct{ node, others []part }{
+		"BiasAdd": {ms1("BiasAdd", names("x", "b", "x")),
+			nodes(node("Add", names("x", "b"), names("s")), node("Add", names("s", "x"), names("y")))},
+		"BiasSplitGelu": {ms1("BiasSplitGelu", names("x", "b")), nodes(node("Add", names("x", "b"), names("s")),
+			node("Split", names("s", "halves"), names("l", "r"), intAttr("axis", 2)),
+			node("Gelu", names("r"), names("g")), node("Mul", names("l", "g"), names("y")))},
+		"BiasSoftmax": {ms1("BiasSoftmax", names("x", "m"), intAttr("axis", 1), intAttr("is_inner_broadcast", 0)),
+			nodes(node("Add", names("x", "m"), names("s")), node("Reshape", names("s", "rows"), names("r")),
+				node("Softmax", names("r"), names("p")), node("Reshape", names("p", "same"), names("y")))},
+		"BiasDropout": {ms1("BiasDropout", names("x", "b", "x", "half")),
+			nodes(node("Add", names("x", "b"), names("s")), node("Add", names("s", "x"), names("y")))},
+		"GemmFastGelu": {ms1("GemmFastGelu", names("x", "m", "b")), nodes(node("MatMul", names("x", "m"), names("p")),
+			node("Add", names("p", "b"), names("s")),
+			node("Gelu", names("s"), names("y"), textAttr("approximate", "tanh")))},
+		"FusedMatMulActivation": {ms1("FusedMatMulActivation", names("x", "m"), textAttr("activation", "LeakyRelu"),
+			floatAttr("activation_alpha", 0.25), intAttr("transB", 1), floatAttr("alpha", 2)),
+			nodes(node("Transpose", names("m"), names("mt")), node("MatMul", names("x", "mt"), names("p")),
+				node("Add", names("p", "p"), names("s")),
+				node("LeakyRelu", names("s"), names("y"), floatAttr("alpha", 0.25)))},
+		"NhwcConv": {ms1("NhwcConv", names("x", "k", "kb")),
+			nodes(swap("x", "t"), node("Conv", names("t", "k", "kb"), names("v")), swap("v", "y"))},
+		"NhwcFusedConv": {ms1("NhwcFusedConv", names("x", "k", "kb", "z"), textAttr("activation", "Relu")),
+			nodes(swap("x", "t"), node("Conv", names("t", "k", "kb"), names("v")), swap("v", "u"),
+				node("Add", names("u", "z"), names("a")), node("Relu", names("a"), names("y")))},
+		"GroupNorm": {ms1("GroupNorm", names("x", "b", "c"), intAttr("groups", 2), intAttr("activation", 1),
+			floatAttr("epsilon", 0.01)),
+			nodes(swap("x", "t"), node("GroupNormalization", names("t", "b", "c"), names("g"), intAttr("num_groups", 2),
+				floatAttr("epsilon", 0.01)), swap("g", "u"), node("Sigmoid", names("u"), names("s")),
+				node("Mul", names("u", "s"), names("y")))},
+		"SkipGroupNorm": {ms1("SkipGroupNorm", names("x", "b", "c", "n", "b"), intAttr("groups", 2),
+			intAttr("activation", 0), intAttr("channels_last", 0)),
+			nodes(node("Unsqueeze", names("n", "last"), names("n1")),
+				node("Unsqueeze", names("b", "last"), names("b1")),
+				node("Add", names("x", "n1"), names("s")), node("Add", names("s", "b1"), names("u")),
+				node("GroupNormalization", names("u", "b", "c"), names("y"), intAttr("num_groups", 2)))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			more := weights(ints("rows", []int64{2, -1}, 2), floats("n", []float32{1, 2, 3, 4, -1, -2, -3, -4}, 2, 4),
+				floats("z", []float32{1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8}, 2, 4, 2))
+			in := map[string]*ir.Data{"x": f32(t, spread(32), 2, 4, 4)}
+			build := func(list []part) *ir.Data {
+				f := built(t, model(21, graph(inputs(x), constants(), more, list, outputs("y"))), onnx.Options{})
+				return run(t, f, in)["y"]
+			}
+			if err := onnx.Compare(build(c.node), build(c.others), 1e-5, 1e-6); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// spread returns n different numbers between -2 and 2.
+func spread(n int) []float64 {
+	list := make([]float64, n)
+	for i := range list {
+		list[i] = float64((i*37+11)%101)/25 - 2
+	}
+	return list
+}

@@ -1,0 +1,215 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+// microsoftQuantizedOps are ONNX Runtime's ops on quantized tensors: integers with a scale and a zero point.
+var microsoftQuantizedOps = table{
+	"QuantizeLinear":           tensorOp(quantizeLinear),
+	"DequantizeLinear":         controlOp(dequantizeNode),
+	"QLinearAdd":               tensorOp(qlinear(tensor.Add)),
+	"QLinearMul":               tensorOp(qlinear(tensor.Mul)),
+	"QLinearSigmoid":           tensorOp(qlinearUnary(func(_ *call, x tensor) tensor { return x.Sigmoid() })),
+	"QLinearLeakyRelu":         tensorOp(qlinearUnary(func(c *call, x tensor) tensor { return x.LeakyRelu(c.floatAttr("alpha", 0.01)) })),
+	"QLinearSoftmax":           tensorOp(qlinearUnary(qlinearSoftmax)),
+	"QLinearAveragePool":       tensorOp(qlinearUnary(layoutOf((*call).averagePoolOf))),
+	"QLinearGlobalAveragePool": tensorOp(qlinearUnary(layoutOf(func(_ *call, x tensor) tensor { return x.GlobalAvgPool() }))),
+	"QLinearReduceMean":        tensorOp(qlinearUnary(qlinearReduceMean)),
+	"QLinearConcat":            tensorOp(qlinearConcat),
+	"QLinearWhere":             tensorOp(qlinearWhere),
+	"QLinearConv":              tensorOp(orChannelsLast(qlinearConvOf)),
+	"QGemm":                    tensorOp(qgemm),
+	"NhwcMaxPool":              tensorOp(channelsLast(nhwcMaxPool)),
+	"DynamicQuantizeMatMul":    tensorOp(dynamicQuantizeMatMul),
+	"MatMulIntegerToFloat":     tensorOp(matmulIntegerToFloat),
+	"MatMulInteger16":          tensorOp(matmulInteger16),
+	"MulInteger":               tensorOp(mulInteger),
+	"ReduceSumInteger":         tensorOp(reduceSumInteger),
+	"DynamicQuantizeLSTM":      manyOp(dynamicQuantizeLSTM),
+}
+
+// dequantized returns input i of a quantized op as floats, by its scale and zero point, the two inputs after it.
+func (c *call) dequantized(i int) tensor {
+	return centred(c.x(i), c.zeroPoint(i+2, false)).Mul(c.x(i + 1).Reshape())
+}
+
+// requantized quantizes a result by the scale, input i, and the zero point, input i+1, to the dtype of input 0.
+func (c *call) requantized(y tensor, i int) tensor {
+	return quantized(y, c.x(i).Reshape(), c.zeroPoint(i+1, false), c.dtypeOf(c.in[0]))
+}
+
+// qlinear returns the builder of an op on two quantized tensors, with a quantized result.
+func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
+	return func(c *call) tensor { return c.requantized(f(c.dequantized(0), c.dequantized(3)), 6) }
+}
+
+// qlinearUnary returns the builder of an op on a quantized tensor, with a quantized result.
+func qlinearUnary(f func(c *call, x tensor) tensor) func(c *call) tensor {
+	return func(c *call) tensor { return c.requantized(f(c, c.dequantized(0)), 3) }
+}
+
+// layoutOf returns f on channels at axis 1, or at the end if attribute channels_last says so.
+func layoutOf(f func(c *call, x tensor) tensor) func(c *call, x tensor) tensor {
+	return func(c *call, x tensor) tensor {
+		if c.flag("channels_last", false) {
+			return channelsAtEnd(f(c, channelsFirst(x)))
+		}
+		return f(c, x)
+	}
+}
+
+// qlinearSoftmax is Softmax along an axis or, as before opset 13, over all axes from one on.
+func qlinearSoftmax(c *call, x tensor) tensor {
+	if c.mustInt("opset") >= 13 {
+		return x.Softmax(c.axis(c.intAttr("axis", -1), x.Rank()))
+	}
+	s, axis := x.Shape(), c.axis(c.intAttr("axis", 1), x.Rank())
+	return x.Reshape(s[:axis], -1).Softmax(axis).Reshape(s)
+}
+
+func qlinearReduceMean(c *call, x tensor) tensor {
+	axes := c.resolved(c.mustInts("axes"), x.Rank())
+	if c.must("keepdims", AttrInt).Int != 0 {
+		return x.MeanKeep(axes...)
+	}
+	return x.Mean(axes...)
+}
+
+// qlinearConcat builds QLinearConcat: inputs 0 and 1 are the scale and zero point of the result, and each operand has
+// three inputs after them.
+func qlinearConcat(c *call) tensor {
+	var parts []tensor
+	for i := 2; i+2 < len(c.in) || i+1 < len(c.in); i += 3 {
+		parts = append(parts, c.dequantized(i))
+	}
+	if len(parts) == 0 {
+		c.fail("it has no operands")
+	}
+	y := parts[0]
+	if len(parts) > 1 {
+		y = y.Concat(c.axis(c.mustInt("axis"), y.Rank()), parts[1:]...)
+	} else {
+		c.mustInt("axis")
+	}
+	return quantized(y, c.x(0).Reshape(), c.zeroPoint(1, false), c.dtypeOf(c.input(2)))
+}
+
+func qlinearWhere(c *call) tensor {
+	y := c.x(0).Where(c.dequantized(1), c.dequantized(4))
+	return quantized(y, c.x(7).Reshape(), c.zeroPoint(8, false), c.dtypeOf(c.in[1]))
+}
+
+// qgemm builds QGemm: a matmul of quantized operands plus input 6, integers of the same scale. The result is quantized
+// if its scale is given.
+func qgemm(c *call) tensor {
+	a, b := c.withZero(0, 2, false), c.withZero(3, 5, false)
+	if c.flag("transA", false) {
+		a.x = a.x.T()
+	}
+	if c.flag("transB", false) {
+		b.x = b.x.T()
+	}
+	y := c.int8MatMul(a, b)
+	if c.has(6) {
+		y = y.Add(c.x(6))
+	}
+	scale := c.x(1).Reshape().Mul(scalarOrRow(c.x(4))).MulScalar(c.floatAttr("alpha", 1))
+	out := y.Cast(ir.F32).Mul(scale)
+	if !c.has(7) {
+		return out
+	}
+	t := ir.U8
+	if c.has(8) {
+		t = c.dtypeOf(c.in[8])
+	}
+	return quantized(out, c.x(7).Reshape(), c.zeroPoint(8, false), t)
+}
+
+// scalarOrRow returns a scale of one element as a scalar, and others as they are.
+func scalarOrRow(v tensor) tensor {
+	if v.Rank() == 1 && v.Dim(0).Is(1) {
+		return v.Reshape()
+	}
+	return v
+}
+
+func nhwcMaxPool(c *call, x tensor) tensor {
+	w, options := c.pool(x)
+	return x.MaxPool(w.kernel, options...)
+}
+
+// dynamicQuantizeMatMul builds DynamicQuantizeMatMul: input 0 is quantized by the range of its elements.
+func dynamicQuantizeMatMul(c *call) tensor {
+	q, scale, zero := dynamicallyQuantized(c.x(0))
+	y := c.int8MatMul(withZero{q, zero}, c.withZero(1, 3, false)).Cast(ir.F32).Mul(scale.Mul(scalarOrRow(c.x(2))))
+	if c.has(4) {
+		y = y.Add(c.x(4))
+	}
+	return y
+}
+
+func matmulIntegerToFloat(c *call) tensor {
+	as, bs := scalarOrRow(c.x(2)), scalarOrRow(c.x(3))
+	if as.Rank() == 1 { // one for each row
+		as = as.Unsqueeze(1)
+	}
+	y := c.int8MatMul(c.withZero(0, 4, true), c.withZero(1, 5, false)).Cast(ir.F32)
+	y = y.Mul(castTo(as, ir.F32).Mul(castTo(bs, ir.F32)))
+	if c.has(6) {
+		y = y.Add(castTo(c.x(6), ir.F32))
+	}
+	return castTo(y, as.DType())
+}
+
+// matmulInteger16 builds MatMulInteger16: its result is unsigned if both operands are.
+func matmulInteger16(c *call) tensor {
+	a, b, t := c.x(0), c.x(1), ir.I32
+	if a.DType() == ir.U16 && b.DType() == ir.U16 {
+		t = ir.U32
+	}
+	return matmul(a.Cast(ir.F64), b.Cast(ir.F64)).Cast(t)
+}
+
+func mulInteger(c *call) tensor {
+	part := func(i int) tensor {
+		x := c.x(i).Cast(ir.I32)
+		if z := c.zeroPoint(i+1, false); !z.IsZero() {
+			x = x.Sub(z.Cast(ir.I32))
+		}
+		return x
+	}
+	return part(0).Mul(part(2))
+}
+
+func reduceSumInteger(c *call) tensor {
+	x, t := c.x(0), ir.I32
+	if x.DType() == ir.U8 {
+		t = ir.U32
+	}
+	axes := c.resolved(c.mustInts("axes"), x.Rank())
+	if c.must("keepdims", AttrInt).Int != 0 {
+		return x.Cast(t).SumKeep(axes...)
+	}
+	return x.Cast(t).Sum(axes...)
+}
+
+// dynamicQuantizeLSTM builds DynamicQuantizeLSTM, with weights [D, I, 4*H] and [D, H, 4*H] of 8-bit integers. The
+// inputs of all steps together, and the state of each step, are quantized by the range of their elements.
+func dynamicQuantizeLSTM(c *call) []*value {
+	weights := func(i, scale int) tensor {
+		s, z := c.x(scale), c.x(scale+1)
+		per := func(v tensor) tensor { // [D] or [D, 4*H]
+			if v.Rank() == 1 {
+				v = v.Unsqueeze(1)
+			}
+			return v.Unsqueeze(1)
+		}
+		return centred(c.x(i), per(z)).Mul(per(s)).SwapAxes(1, 2)
+	}
+	round := func(x tensor) tensor {
+		q, scale, zero := dynamicallyQuantized(x)
+		return centred(q, zero).Mul(scale)
+	}
+	return lstmOf(c, round(c.x(0)), weights(1, 8), weights(2, 10), round)
+}

@@ -1,0 +1,91 @@
+package onnxtest
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Message is a protobuf message under construction. The field numbers are those of onnx.proto.
+type Message []byte
+
+// Bytes appends a field of bytes: a string, raw values, or another message.
+func (m Message) Bytes(field int, b []byte) Message {
+	return protowire.AppendBytes(protowire.AppendTag(m, protowire.Number(field), protowire.BytesType), b)
+}
+
+// Text appends a string.
+func (m Message) Text(field int, s string) Message { return m.Bytes(field, []byte(s)) }
+
+// Int appends an integer.
+func (m Message) Int(field int, v int64) Message {
+	return protowire.AppendVarint(protowire.AppendTag(m, protowire.Number(field), protowire.VarintType), uint64(v))
+}
+
+// Float appends a float32.
+func (m Message) Float(field int, v float32) Message {
+	return protowire.AppendFixed32(protowire.AppendTag(m, protowire.Number(field), protowire.Fixed32Type),
+		math.Float32bits(v))
+}
+
+// typed writes the type of a tensor. Without extents it says nothing of the shape.
+func typed(elem int64, dims []int, known bool) Message {
+	m := Message{}.Int(1, elem)
+	if known {
+		shape := Message{}
+		for _, d := range dims {
+			shape = shape.Bytes(1, Message{}.Int(1, int64(d)))
+		}
+		m = m.Bytes(2, shape)
+	}
+	return Message{}.Bytes(1, m)
+}
+
+// attribute writes an attribute. The form of the value gives its type: 3 is an int, 3.0 a float, [1,2] ints, [1.0]
+// floats, [Tanh] strings, and anything else is a string.
+func attribute(name, value string) (Message, error) {
+	m := Message{}.Text(1, name)
+	list, isList := strings.CutPrefix(value, "[")
+	if !isList {
+		if v, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return m.Int(3, v).Int(20, 2), nil
+		}
+		if v, err := strconv.ParseFloat(value, 32); err == nil {
+			return m.Float(2, float32(v)).Int(20, 1), nil
+		}
+		return m.Text(4, value).Int(20, 3), nil
+	}
+	list, closed := strings.CutSuffix(list, "]")
+	if !closed {
+		return nil, fmt.Errorf("attribute %s=%s: want ] at its end", name, value)
+	}
+	items := strings.Split(list, ",")
+	kind := int64(7)
+	for _, item := range items {
+		if _, err := strconv.ParseInt(item, 10, 64); err == nil {
+			continue
+		}
+		if _, err := strconv.ParseFloat(item, 32); err == nil {
+			kind = min(kind, 6)
+			continue
+		}
+		kind = 8
+		break
+	}
+	for _, item := range items {
+		switch kind {
+		case 7:
+			v, _ := strconv.ParseInt(item, 10, 64)
+			m = m.Int(8, v)
+		case 6:
+			v, _ := strconv.ParseFloat(item, 32)
+			m = m.Float(7, float32(v))
+		default:
+			m = m.Text(9, item)
+		}
+	}
+	return m.Int(20, kind), nil
+}
