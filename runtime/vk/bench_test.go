@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -119,4 +120,27 @@ func BenchmarkUploadStaged(b *testing.B) {
 }
 func BenchmarkDownloadStaged(b *testing.B) {
 	benchTransfer(b, vk.ForceStaging(vk.DeviceOptions{}), downloadAll)
+}
+
+// BenchmarkRun makes a synchronous run of a small program, of which the output is read by the host.
+func BenchmarkRun(b *testing.B) {
+	for name, options := range placements {
+		for _, of := range []func(testing.TB, int) *fixture{counter, symbolic} {
+			b.Run(name+"/"+of(b, 100).program.Name, func(b *testing.B) {
+				f := of(b, 100)
+				exe := f.load(vktest.Device(b, options))
+				in := inputs(ramp(1, 100))
+				if f.program.Name == "symbolic" {
+					in = inputs(ramp(1, 800), 100, 8)
+				}
+				for range 3 {
+					runProgram(b, exe, in, runtime.RunOptions{Symbols: explicit(exe)})
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					runProgram(b, exe, in, runtime.RunOptions{Symbols: explicit(exe)})
+				}
+			})
+		}
+	}
 }

@@ -16,7 +16,7 @@ type boundKey struct {
 	given  []bufferCopy // copies before the steps
 	read   []bufferCopy // copies that are saved, because kernels read host memory directly
 	inputs []*Buffer    // by port; nil means the program's own buffer
-	kept   []*Buffer    // memory of the outputs, by port
+	kept   []*Buffer    // memory of outputs, by port; nil means the program's own buffer
 	states *states
 	trips  string // the trip counts that depend on symbols, see tripsOf
 	full   bool   // grids are recorded at their bounds: see grids.full
@@ -27,66 +27,72 @@ func (k *boundKey) equal(x *boundKey) bool {
 		slices.Equal(k.read, x.read) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
 }
 
-// steps returns the bound recording of a run if an earlier run with resources a had the same tensors. It returns nil
-// otherwise, or if kernels cannot write all outputs directly. The earlier run must be done. given lists the copies of
-// inputs, symbols and grids from host memory.
-func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) *Recording {
-	if !a.prepareKey(e, given, j) {
+// bind returns the bound recording of a run if an earlier run with these resources had the same tensors. Otherwise, or
+// if kernels cannot access any of them directly, it returns nil. given are the copies of inputs, symbols and grids.
+func (r *runResources) bind(e *Executable, given []bufferCopy, j *job) *bound {
+	if !r.prepareKey(e, given, j) {
 		return nil
 	}
-	at := slices.IndexFunc(a.bound, func(b *bound) bool { return b.key.equal(&a.key) })
+	at := slices.IndexFunc(r.bound, func(b *bound) bool { return b.key.equal(&r.key) })
 	if at < 0 {
-		if len(a.bound) == maxBound {
-			_ = a.bound[maxBound-1].Close() // cannot fail: it only retires the resources
-			a.bound = a.bound[:maxBound-1]
+		if len(r.bound) == maxBound {
+			_ = r.bound[maxBound-1].Close() // cannot fail: it only retires the resources
+			r.bound = r.bound[:maxBound-1]
 		}
-		a.bound = slices.Insert(a.bound, 0, &bound{key: a.key})
-		a.key = boundKey{}
+		r.bound = slices.Insert(r.bound, 0, &bound{key: r.key})
+		r.key = boundKey{}
 		return nil
 	}
-	toFront(a.bound, at)
-	b := a.bound[0]
+	toFront(r.bound, at)
+	b := r.bound[0]
 	if b.recording == nil {
 		b.record(e, j.symbols)
 	}
-	return b.recording
+	return b
 }
 
-// prepareKey sets a.key to the key of a run. It returns false if kernels cannot write all outputs directly.
-func (a *asyncRun) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
-	key := &a.key
+// prepareKey sets r.key to the key of a run. It returns false if kernels can access no tensor of the run directly.
+func (r *runResources) prepareKey(e *Executable, given []bufferCopy, j *job) (direct bool) {
+	key := &r.key
 	key.states, key.trips, key.inputs = j.states, e.tripsOf(j.symbols), append(key.inputs[:0], j.from...)
 	key.full = e.grids.full(j.symbols)
-	var replaced []*Buffer // the program's buffers for inputs that kernels read directly
+	key.given, key.read = key.given[:0], key.read[:0]
 	for i, x := range j.from {
-		switch b := e.input(i); {
-		case x == nil:
-		case b.bindsTo(x):
-			replaced = append(replaced, b.at.Buffer)
-		default:
+		if x != nil && !e.input(i).bindsTo(x) {
 			key.inputs[i] = nil
 		}
 	}
-	key.given, key.read = key.given[:0], key.read[:0]
 	for _, c := range given {
 		switch {
-		case slices.Contains(replaced, c.dst):
-		case c.src == a.host && e.readsGiven(c):
-			key.read = append(key.read, c)
+		case key.replaces(e, c):
+			direct = true
+		case c.src == r.host && e.readsGiven(c):
+			key.read, direct = append(key.read, c), true
 		default:
 			key.given = append(key.given, c)
 		}
 	}
 	key.kept = key.kept[:0]
 	for i, m := range j.kept {
-		b := e.output(i)
+		b, to := e.output(i), m.Buffer
 		// The last test: kernels also read this output, which would be slow if it were in host memory.
-		if m.slot == nil || !b.bindsTo(m.Buffer) || m.kind != DeviceMemory && b.read {
-			return false
+		if to == nil || e.guarded || !b.bindsTo(to) || to.kind != DeviceMemory && b.read {
+			to = nil
 		}
-		key.kept = append(key.kept, m.Buffer)
+		key.kept = append(key.kept, to)
+		direct = direct || to != nil
 	}
-	return true
+	return direct
+}
+
+// replaces reports whether kernels read the source of copy c, an input, directly.
+func (k *boundKey) replaces(e *Executable, c bufferCopy) bool {
+	for i, x := range k.inputs {
+		if x != nil && e.input(i).at.Buffer == c.dst {
+			return true
+		}
+	}
+	return false
 }
 
 // bindsTo reports whether kernels may use a tensor's memory instead of the program's buffer b: the memory is large
@@ -135,12 +141,14 @@ func (b *bound) record(e *Executable, symbols map[string]int64) {
 		ranges[e.filledBy(c)] = BufferRange{Buffer: c.src, Offset: c.srcAt, Size: c.size}
 	}
 	for i, x := range b.key.kept {
-		ranges[e.program.Outputs[i].Buffer] = Whole(x)
+		if x != nil {
+			ranges[e.program.Outputs[i].Buffer] = Whole(x)
+		}
 	}
 	bindings := e.bind(ranges, &b.resources)
 	if bindings.grids, bindings.gridsAt = counts, countsAt; b.key.full {
 		bindings.symbols = symbols
 	}
-	b.recording = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.given, nil)
+	b.recording = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.given)
 	b.keep(b.recording)
 }

@@ -36,7 +36,7 @@ type buffer struct {
 	read     bool          // whether a step reads it
 	ports    int           // the number of inputs and outputs stored in it
 	host     *Buffer       // for an input or output: the memory that the host accesses, see connect
-	fixed    bool          // whether the program's recording copies between `at` and `host` in every run
+	fixed    bool          // whether every run copies all of it between `at` and `host`
 }
 
 // newMemory describes the buffers of a program. It allocates nothing.

@@ -52,34 +52,12 @@ func (b *buffer) hostBytes() []byte {
 	return b.host.Bytes()[b.at.Offset:]
 }
 
-// upload returns the copy of an input's first size bytes from staging memory.
-func (b *buffer) upload(size int64) bufferCopy {
-	return bufferCopy{b.at.Buffer, b.at.Offset, b.host, 0, size}
-}
-
-// download returns the copy of an output's first size bytes to staging memory.
-func (b *buffer) download(size int64) bufferCopy {
-	return bufferCopy{b.host, 0, b.at.Buffer, b.at.Offset, size}
-}
-
-// repeated reports whether a port before port i has the same buffer.
-func repeated(ports []kernel.Port, i int) bool {
-	return slices.ContainsFunc(ports[:i], func(p kernel.Port) bool { return p.Buffer == ports[i].Buffer })
-}
-
-// fixedCopies returns the copies that are the same in every run: of inputs from staging memory, and of outputs to it.
-func (m *programMemory) fixedCopies() (in, out []bufferCopy) {
-	for i := range m.program.Inputs {
-		if b := m.input(i); b.fixed && !repeated(m.program.Inputs, i) {
-			in = append(in, b.upload(b.Bytes))
-		}
+// copied returns the bytes to copy between `at` and `host` for a tensor of size bytes.
+func (b *buffer) copied(size int64) int64 {
+	if b.fixed {
+		return b.Bytes
 	}
-	for i := range m.program.Outputs {
-		if b := m.output(i); b.fixed && !repeated(m.program.Outputs, i) {
-			out = append(out, b.download(b.Bytes))
-		}
-	}
-	return in, out
+	return size
 }
 
 // bufferCopy is a copy from one buffer to another by the device.
@@ -97,16 +75,18 @@ func (c *CommandList) copyAll(list []bufferCopy) {
 	}
 }
 
-// copies is a recording of the copies that differ from run to run. It is recorded again for other copies, which is
-// cheap because it does not contain the program's steps.
+// copies is a recording of a run's copies before or after the steps. It is recorded again for a run with other copies,
+// which is cheap because it does not contain the steps.
 type copies struct {
 	recording *Recording
 	list      []bufferCopy // the recorded copies
+	next      []bufferCopy // of the run being prepared
 }
 
 // prepare returns a recording of the copies in list, or nil if list is empty. The device must have finished the
-// recording that it returned before.
-func (x *copies) prepare(m *programMemory, name string, list []bufferCopy) *Recording {
+// recording that it returned before. grouped means that it may become part of a group, which pays if many runs have
+// these copies.
+func (x *copies) prepare(m *programMemory, name string, list []bufferCopy, grouped bool) *Recording {
 	if len(list) == 0 {
 		return nil
 	}
@@ -114,48 +94,16 @@ func (x *copies) prepare(m *programMemory, name string, list []bufferCopy) *Reco
 		return x.recording
 	}
 	c := m.device.NewCommandList()
-	c.copyAll(list)
-	x.list = nil // in case it fails halfway
+	c.grouped = grouped
+	for _, copied := range list {
+		c.CopyBuffer(copied.dst, copied.dstAt, copied.src, copied.srcAt, copied.size)
+	}
+	x.list = x.list[:0] // in case it fails halfway
 	if x.recording == nil {
 		x.recording = bailout.Must(m.device.Record(name, c))
-		m.keep(x.recording)
 	} else {
-		bailout.Check(x.recording.rerecord(c))
+		bailout.Check(x.recording.record(c))
 	}
-	x.list = list
+	x.list = append(x.list, list...)
 	return x.recording
-}
-
-// copiesBefore returns the copies before the steps: from device tensors (from, by port), and from staging memory.
-// recorded means that the program's recording contains the copies that are the same in every run, so that these are
-// left out. sizes are the sizes of the inputs in this run.
-func (m *programMemory) copiesBefore(sizes []int64, from []*Buffer, recorded bool) (list []bufferCopy) {
-	for i := range m.program.Inputs {
-		b := m.input(i)
-		switch {
-		case sizes[i] == 0 || repeated(m.program.Inputs, i):
-		case from[i] != nil:
-			list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, from[i], 0, sizes[i]})
-		case b.staged() && !(b.fixed && recorded):
-			list = append(list, b.upload(sizes[i]))
-		}
-	}
-	return list
-}
-
-// copiesAfter returns the copies after the steps: to kept outputs (to, by port), and to staging memory.
-func (m *programMemory) copiesAfter(outputs []runtime.Output, to []deviceMemory, recorded bool) (list []bufferCopy) {
-	for i, x := range outputs {
-		b := m.output(i)
-		switch {
-		case x.Size == 0:
-		case to[i].Buffer != nil:
-			list = append(list, bufferCopy{to[i].Buffer, 0, b.at.Buffer, b.at.Offset, x.Size})
-		case b.staged() && !(b.fixed && recorded):
-			if c := b.download(x.Size); !slices.Contains(list, c) { // outputs may share a buffer
-				list = append(list, c)
-			}
-		}
-	}
-	return list
 }

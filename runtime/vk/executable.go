@@ -26,8 +26,6 @@ type Executable struct {
 	// token.
 	token    chan struct{}
 	inFlight inFlight
-	// Copies of synchronous runs.
-	copiesIn, copiesOut copies
 }
 
 var _ runtime.Executable = (*Executable)(nil)
@@ -46,9 +44,9 @@ type Stats struct {
 	NoRoom       int // persistent kernels that are not used because their workgroups cannot all be resident
 	Prepared     int // steps that ran at load
 	Pipelines    int
-	// Recordings counts the recordings of the program's steps: one, another for profiles, and another for runs with
-	// device tensors. If trip counts of loops depend on symbols, each combination of trip counts has its own
-	// recordings.
+	// Recordings counts the recordings of the program's steps: one, another for profiles, and others in which kernels
+	// access device tensors directly. If trip counts of loops depend on symbols, each combination of trip counts has
+	// its own recordings.
 	Recordings int
 	// CacheErr is the error of saving the pipeline cache, or nil.
 	CacheErr error

@@ -10,7 +10,8 @@ import (
 // command buffers (M-token-gap).
 type group struct {
 	members []*Recording
-	whole   *Recording // nil before the second submission
+	version int        // sum of the members' versions
+	whole   *Recording // nil before the second submission of these versions
 }
 
 const (
@@ -25,15 +26,22 @@ const (
 func (s *submitter) groupedLocked(list []*Recording) ([]uint64, error) {
 	alone := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
 	if len(list) > 1 && !slices.ContainsFunc(list, alone) {
-		last := list[len(list)-1]
+		last, version := list[len(list)-1], 0
+		for _, r := range list {
+			version += r.version
+		}
 		i := slices.IndexFunc(last.groups, func(g *group) bool { return slices.Equal(g.members, list) })
-		if i < 0 {
+		switch {
+		case i < 0:
 			if len(last.groups) == maxGroups {
 				s.dropped = append(s.dropped, last.groups[0].whole)
 				last.groups = last.groups[1:]
 			}
-			last.groups = append(last.groups, &group{members: slices.Clone(list)})
-		} else {
+			last.groups = append(last.groups, &group{members: slices.Clone(list), version: version})
+		case last.groups[i].version != version:
+			s.dropped = append(s.dropped, last.groups[i].whole)
+			last.groups[i].version, last.groups[i].whole = version, nil
+		default:
 			g := last.groups[i]
 			if g.whole == nil {
 				if err := g.record(s.device); err != nil {

@@ -3,7 +3,6 @@ package vk
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -15,7 +14,7 @@ import (
 const (
 	// maxInFlight is the largest number of asynchronous runs of a program in flight.
 	maxInFlight = 32
-	// smallGiven is the largest size in bytes of an input for which a run uses preallocated memory (asyncRun.host).
+	// smallGiven is the largest size in bytes of an input for which a run uses preallocated memory (runResources.host).
 	smallGiven = 64 << 10
 	// maxGiven limits the bytes for larger inputs of all runs in flight. If maxInFlight runs need more, fewer are in
 	// flight. One run may use at most half of it, so that two can overlap.
@@ -35,19 +34,23 @@ const (
 // inFlight has the resources of the runs that the device may not have finished. Asynchronous runs use the elements of
 // the ring one after the other.
 type inFlight struct {
-	last  Point // the last submission of the program
-	ring  [maxInFlight]asyncRun
-	next  int   // the element of the next run
-	count int   // number of asynchronous runs since the device was last idle
-	given int64 // bytes allocated for larger inputs in all elements
-	kept  slots // memory of outputs, by port, for all elements: see sharedKept
+	last    Point        // the last submission of the program
+	waiting runResources // of synchronous runs
+	ring    [maxInFlight]runResources
+	next    int   // the element of the next asynchronous run
+	count   int   // number of asynchronous runs since the device was last idle
+	given   int64 // bytes allocated for larger inputs in all elements
+	kept    slots // memory of outputs, by port, for all runs: see sharedKept
 }
 
-// asyncRun has the resources of one asynchronous run. Earlier runs may still be in flight, and the host must not write
-// memory that they read. So each run has memory of its own for its inputs. Resources are reused by the run maxInFlight
-// runs later. If its tensors have the same addresses, that run allocates and records nothing.
-type asyncRun struct {
-	host          *Buffer   // small inputs, symbols and grids; nil before the first run
+// runResources has the resources of one run. A later run reuses them. If its tensors have the same addresses, that run
+// allocates and records nothing.
+//
+// During an asynchronous run, earlier runs may still be in flight, and the host must not write memory that they read.
+// So each element of the ring has memory of its own for inputs and symbols. A synchronous run begins when all earlier
+// runs are done, and the host writes the program's own memory.
+type runResources struct {
+	host          *Buffer   // small inputs, symbols and grids of asynchronous runs; nil before the first
 	large         []*Buffer // larger inputs on the device, by port; nil if no run has had any. See capacities.
 	kept          slots     // memory of outputs, by port
 	before, after copies
@@ -89,32 +92,39 @@ func (s *slot) drop() error {
 // slots has the slots of outputs, by port. An element is nil if the output has no slot.
 type slots []*slot
 
-// Close implements closer.
-func (list slots) Close() error {
+func (list slots) close() {
 	for _, s := range list {
 		s.drop() // retires it, which cannot fail
 	}
+}
+
+// Close frees all resources on behalf of the executable. It retires them, which cannot fail.
+func (f *inFlight) Close() error {
+	f.waiting.close()
+	for i := range f.ring {
+		f.ring[i].close()
+	}
+	f.kept.close()
 	return nil
 }
 
-// Close frees the resources on behalf of the executable.
-func (a *asyncRun) Close() error {
-	_ = a.kept.Close()
-	a.kept = nil
-	for _, b := range a.bound {
-		_ = b.Close() // retires it, which cannot fail
+func (r *runResources) close() {
+	r.kept.close()
+	for _, b := range r.bound {
+		_ = b.Close()
 	}
-	a.bound = nil
-	a.dropLarge()
-	return nil
+	for _, made := range []closer{r.before.recording, r.after.recording, r.host} {
+		_ = made.Close()
+	}
+	r.dropLarge()
 }
 
 // dropLarge frees the memory of larger inputs after the work submitted so far has finished.
-func (a *asyncRun) dropLarge() {
-	for _, b := range a.large {
+func (r *runResources) dropLarge() {
+	for _, b := range r.large {
 		b.Close() // retires it, which cannot fail
 	}
-	a.large = nil
+	r.large = nil
 }
 
 // isAsync reports whether a run is asynchronous. That requires that all of its outputs stay on the device, that its
@@ -163,29 +173,34 @@ func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
 	return exact
 }
 
-// lacks returns the number of bytes that a must allocate for larger inputs with these capacities.
-func (a *asyncRun) lacks(capacities []int64) (n int64) {
+// lacks returns the number of bytes that the run must allocate for larger inputs with these capacities.
+func (r *runResources) lacks(capacities []int64) (n int64) {
 	for i, size := range capacities {
-		if a.large == nil || a.large[i] == nil {
+		if r.large == nil || r.large[i] == nil {
 			n += size
 		} else {
-			n += max(size-a.large[i].size, 0)
+			n += max(size-r.large[i].size, 0)
 		}
 	}
 	return n
 }
 
-// acquire returns the resources for a run with larger inputs of these capacities: the next element of the ring. It
-// starts again at element 0 in two cases:
+// acquire returns the resources for a run, and the capacities of its larger inputs. For an asynchronous run these are
+// the resources of the next element of the ring. It starts again at element 0 in two cases:
 //
 //   - The next element would exceed the memory for larger inputs. If element 0 does too, all of that memory is freed
 //     first.
 //   - Several runs were in flight, the device is now idle, and all outputs of element 0 are closed. So the next answer
 //     of a language model reuses the recordings of the answer before.
-func (f *inFlight) acquire(d *Device, capacities []int64) *asyncRun {
-	fits := func() bool { return f.given+f.ring[f.next].lacks(capacities) <= d.maxGiven() }
+func (f *inFlight) acquire(e *Executable, j *job) (r *runResources, capacities []int64) {
+	if !j.async {
+		f.waiting.busy = f.last
+		return &f.waiting, nil
+	}
+	capacities = e.capacities(j.in)
+	fits := func() bool { return f.given+f.ring[f.next].lacks(capacities) <= e.device.maxGiven() }
 	again := false
-	if d.knownDone(f.last) {
+	if e.device.knownDone(f.last) {
 		again, f.count = f.count > 1 && f.ring[0].isFree(), 0
 	}
 	if f.count++; again || !fits() {
@@ -197,106 +212,136 @@ func (f *inFlight) acquire(d *Device, capacities []int64) *asyncRun {
 		}
 		f.given = 0
 	}
-	return &f.ring[f.next]
+	return &f.ring[f.next], capacities
 }
 
-// isFree reports whether all tensors in a's slots are closed.
-func (a *asyncRun) isFree() bool {
-	return !slices.ContainsFunc(a.kept, func(s *slot) bool { return s != nil && s.state.Load() != slotFree })
+// isFree reports whether all tensors in r's slots are closed.
+func (r *runResources) isFree() bool {
+	return !slices.ContainsFunc(r.kept, func(s *slot) bool { return s != nil && s.state.Load() != slotFree })
 }
 
-// runAsync submits an asynchronous run. It first waits until the run that used the same resources before is done.
-func (e *Executable) runAsync(ctx context.Context, j *job) *runtime.Result {
-	capacities := e.capacities(j.in)
-	a := e.inFlight.acquire(e.device, capacities)
-	bailout.Check(errors.Join(e.device.Wait(ctx, a.busy), e.timedOut()))
-	j.kept = bailout.Must(a.keep(e, j.outputs))
-	a.uploadLarge(ctx, e, j, capacities)
-	list, bound := a.recordings(e, a.writeSmall(e, j), j)
-	bailout.Check(ctx.Err())
-	e.grids.now = nil // unknown until the run is submitted
-	submit := e.device.Submit
-	if j.more {
-		submit = e.device.Gather
+// recordings returns a run's recordings, in order. given are the copies of its inputs and symbols.
+//
+// If an earlier run with these resources had tensors at the same addresses, kernels access them directly, in a bound
+// recording. Otherwise the program's steps stand between recordings that copy the inputs and outputs. Synchronous runs
+// without device tensors have the same copies again and again, so the three become a group.
+func (r *runResources) recordings(e *Executable, j *job, given []bufferCopy) []*Recording {
+	var steps []*Recording
+	var written []*Buffer // the memory of outputs that kernels write directly, by port
+	switch {
+	case j.profiler != nil:
+		steps = []*Recording{j.profiler.recording}
+	case j.between != nil:
+		steps = e.partsOn(j.states, j.symbols)
+	default:
+		if b := r.bind(e, given, j); b != nil {
+			steps, given, written = []*Recording{b.recording}, nil, b.key.kept
+		} else {
+			steps = []*Recording{e.stepsOn(j.states, j.symbols)}
+		}
 	}
-	p := bailout.Must(submit(list...)) // after an error, earlier submissions may still be in flight
-	if e.inFlight.last, a.busy = p, p; !bound {
-		e.grids.now = j.symbols
-	}
-	e.inFlight.next = (e.inFlight.next + 1) % maxInFlight
-	return e.readOutputs(j)
+	before := r.before.prepare(&e.programMemory, "inputs", given, !j.async)
+	after := r.after.prepare(&e.programMemory, "outputs", r.copiesAfter(e, j, written), !j.async)
+	return present(slices.Concat([]*Recording{before}, steps, []*Recording{after})...)
 }
 
-// recordings returns a run's recordings. If an earlier run on these resources had tensors at the same addresses, it is
-// a single recording in which kernels access them directly, and bound is true. Otherwise it is the program's steps,
-// between recordings that copy the inputs and outputs.
-func (a *asyncRun) recordings(e *Executable, given []bufferCopy, j *job) (list []*Recording, bound bool) {
-	if r := a.steps(e, given, j); r != nil {
-		return []*Recording{r}, true
+// copiesAfter returns the copies after the steps: to kept outputs, except those that kernels have written directly, and
+// to staging memory.
+func (r *runResources) copiesAfter(e *Executable, j *job, written []*Buffer) []bufferCopy {
+	list := r.after.next[:0]
+	for i, x := range j.outputs {
+		b, to := e.output(i), j.kept[i].Buffer
+		switch {
+		case x.Size == 0 || written != nil && written[i] != nil:
+		case to != nil:
+			list = append(list, bufferCopy{to, 0, b.at.Buffer, b.at.Offset, x.Size})
+		case b.staged():
+			c := bufferCopy{b.host, 0, b.at.Buffer, b.at.Offset, b.copied(x.Size)}
+			if !slices.Contains(list, c) { // outputs may share a buffer
+				list = append(list, c)
+			}
+		}
 	}
-	main := e.stepsOn(j.states, j.symbols)
-	before := a.before.prepare(&e.programMemory, "inputs", given)
-	after := a.after.prepare(&e.programMemory, "outputs", e.copiesAfter(j.outputs, j.kept, true))
-	return present(before, main, after), false
+	r.after.next = list
+	return list
 }
 
 // uploadLarge starts the uploads of larger inputs to device buffers. The run then treats them as device tensors
 // (j.from).
-func (a *asyncRun) uploadLarge(ctx context.Context, e *Executable, j *job, capacities []int64) {
+func (r *runResources) uploadLarge(ctx context.Context, e *Executable, j *job, capacities []int64) {
 	if capacities == nil {
 		return
 	}
 	j.from = slices.Clone(j.from)
-	if a.large == nil {
-		a.large = make([]*Buffer, len(j.from))
+	if r.large == nil {
+		r.large = make([]*Buffer, len(j.from))
 	}
 	for i, port := range e.program.Inputs {
 		if capacities[i] == 0 {
 			continue
 		}
-		if b := a.large[i]; b == nil || b.size < capacities[i] {
+		if b := r.large[i]; b == nil || b.size < capacities[i] {
 			if b != nil {
 				e.inFlight.given -= b.size
 				b.Close() // retires it, which cannot fail
-				a.large[i] = nil
+				r.large[i] = nil
 			}
-			a.large[i] = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run",
+			r.large[i] = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run",
 				capacities[i], DeviceMemory))
-			e.inFlight.given += a.large[i].size
+			e.inFlight.given += r.large[i].size
 		}
-		j.from[i] = a.large[i]
+		j.from[i] = r.large[i]
 		bailout.Check(e.device.fill(ctx, j.from[i], 0, j.in[port.Name].Bytes))
 	}
 }
 
-// writeSmall writes the run's small inputs, symbols and workgroup counts to a.host, and returns the copies from there
-// to the program's buffers. Small inputs are copied at their maximum size, so that the copies are the same for all
-// lengths.
-func (a *asyncRun) writeSmall(e *Executable, j *job) (list []bufferCopy) {
-	a.open(e)
+// writeInputs writes the inputs from the host, the symbols and the workgroup counts. It returns the copies of these and
+// of device tensors to the program's buffers. No copy is needed to a buffer that the host writes directly.
+//
+// An asynchronous run copies small inputs at their maximum size, so that the copies are the same for all lengths.
+func (r *runResources) writeInputs(e *Executable, j *job) []bufferCopy {
+	list := r.before.next[:0]
+	if j.async {
+		r.open(e)
+	} else {
+		bailout.Check(e.grids.put(j.symbols))
+	}
 	at := int64(0)
 	put := func(to *Buffer, toAt, size int64) []byte {
-		memory := a.host.Bytes()[at:][:size]
-		list = append(list, bufferCopy{to, toAt, a.host, at, size})
+		memory := r.host.Bytes()[at:][:size]
+		list = append(list, bufferCopy{to, toAt, r.host, at, size})
 		at += e.device.alignBinding(size)
 		return memory
 	}
-	sizes := make([]int64, len(e.program.Inputs)) // sizes of the inputs that are on the device
 	for i, port := range e.program.Inputs {
-		b := e.input(i)
-		if t := j.there[port.Name]; t != nil {
-			sizes[i] = t.Size()
-		} else if d := j.in[port.Name]; j.from[i] != nil {
-			sizes[i] = int64(len(d.Bytes))
-		} else if len(d.Bytes) > 0 {
+		b, d := e.input(i), j.in[port.Name]
+		size := j.there[port.Name].Size()
+		if d != nil {
+			size = int64(len(d.Bytes))
+		}
+		switch {
+		case size == 0:
+		case j.from[i] != nil: // a device tensor, or uploaded by uploadLarge
+			list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, j.from[i], 0, size})
+			continue
+		case j.async:
 			copy(put(b.at.Buffer, b.at.Offset, min(b.Bytes, smallGiven)), d.Bytes)
-			e.device.traffic.in.Add(uint64(len(d.Bytes)))
+		default:
+			copy(b.hostBytes(), d.Bytes)
+			if b.staged() {
+				list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, b.host, 0, b.copied(size)})
+			}
+		}
+		e.device.traffic.in.Add(uint64(size))
+	}
+	if j.async {
+		e.grids.now = nil // copies may overwrite the program's buffers
+		for _, b := range e.grids.written {
+			bailout.Check(b.put(put(b.Buffer, 0, b.size), j.symbols))
 		}
 	}
-	for _, b := range e.grids.written {
-		bailout.Check(b.put(put(b.Buffer, 0, b.size), j.symbols))
-	}
-	return append(list, e.copiesBefore(sizes, j.from, true)...)
+	r.before.next = list
+	return list
 }
 
 // aligned rounds a size up to a multiple of 16.
@@ -308,9 +353,9 @@ func (d *Device) alignBinding(size int64) int64 {
 	return (size + align - 1) &^ (align - 1)
 }
 
-// open allocates a.host, unless it exists.
-func (a *asyncRun) open(e *Executable) {
-	if a.host != nil {
+// open allocates r.host, unless it exists.
+func (r *runResources) open(e *Executable) {
+	if r.host != nil {
 		return
 	}
 	size := int64(16)
@@ -320,30 +365,30 @@ func (a *asyncRun) open(e *Executable) {
 	for _, b := range e.grids.written {
 		size += e.device.alignBinding(b.size)
 	}
-	a.host = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", size, SharedMemory))
-	e.keep(a.host)
-	e.keep(a)
+	r.host = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", size, SharedMemory))
 }
 
 // keep returns memory for the outputs of a run, by port. It reuses slots that are free and large enough.
-func (a *asyncRun) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
-	if a.kept == nil {
-		a.kept = make(slots, len(outputs))
+func (r *runResources) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
+	if r.kept == nil {
+		r.kept = make(slots, len(outputs))
 	}
 	shared := &e.inFlight.kept
 	if *shared == nil {
 		*shared = make(slots, len(outputs))
-		e.keep(*shared)
 	}
 	list := make([]deviceMemory, len(outputs))
 	for i, x := range outputs {
+		if !x.Keep {
+			continue
+		}
 		// Allocate the output's maximum size, so that later runs of any length can reuse the memory, unless that is
 		// much larger than this run needs.
 		whole := e.output(i).Bytes
 		if whole < x.Size || whole > 4*x.Size {
 			whole = x.Size
 		}
-		at := &a.kept[i]
+		at := &r.kept[i]
 		if whole > reusedKept {
 			at = &(*shared)[i]
 		}

@@ -165,7 +165,7 @@ func TestProgramOutlivesDevice(t *testing.T) {
 	d := must(inst.OpenDevice(index, vk.DeviceOptions{}))(t)
 	f := counter(t, 100)
 	e := must(d.Load(context.Background(), f.program, f.spirv, nil, vk.LoadOptions{}))(t)
-	wantError(t, d.Close(), "still open", "recording program counter")
+	wantError(t, d.Close(), "still open", "recording steps of counter")
 	if _, err := e.Run(context.Background(), inputs(make([]float32, 100)),
 		runtime.RunOptions{}); !errors.Is(err, vk.ErrClosed) {
 		t.Errorf("run on a closed device: %v", err)

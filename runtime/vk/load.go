@@ -105,13 +105,14 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	bailout.Check(group.Wait())
 	e.own.ranges = e.ranges()
 	e.keep(e.own)
+	e.keep(&e.inFlight)
 	e.own.record()
 	e.recordGuards()
 	e.prepare(ctx)
 	e.addPrepared(spirv)
 	uploaded()
 	e.warmUp(ctx, report)
-	e.recordMain()
+	e.recordEarly(e.own)
 	e.stats.CacheErr = d.SavePipelineCache()
 	loaded = true
 	return e, nil

@@ -392,6 +392,7 @@ type Recording struct {
 	name         string
 	pool, buffer uint64
 	users        []resource
+	version      int  // how often it has been recorded
 	ends         bool // whether the host must act after it, before later recordings are submitted
 
 	// For recordings that may be in groups.
@@ -419,20 +420,34 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	if err := d.checkResult(r, "create commands for %s", name); err != nil {
 		return nil, err
 	}
-	if err := d.checkResult(d.native.record(pool, buffer, c.finished(), false), "record %s", name); err != nil {
+	rec := &Recording{object: object{device: d, owned: [2]handle{{objectCommandPool, pool}}}, name: name, pool: pool,
+		buffer: buffer}
+	if err := rec.record(c); err != nil {
 		d.native.destroy(objectCommandPool, pool)
 		return nil, err
 	}
-	rec := &Recording{object: object{device: d, owned: [2]handle{{objectCommandPool, pool}}}, name: name, pool: pool,
-		buffer: buffer}
-	for u := range c.users {
-		rec.users = append(rec.users, u)
-	}
-	if c.grouped && len(c.words) <= maxGroupWords {
-		rec.words, rec.writesReadback, rec.stages = slices.Clone(c.words[barrierWords:]), c.writesReadback, c.stages
-	}
 	d.adopt(rec)
 	return rec, nil
+}
+
+// record replaces the commands of a recording. The device must not be executing it.
+func (r *Recording) record(c *CommandList) error {
+	if c.err != nil {
+		return c.err
+	}
+	d := r.device
+	if err := d.checkResult(d.native.record(r.pool, r.buffer, c.finished(), false), "record %s", r.name); err != nil {
+		return err
+	}
+	r.version++
+	r.users, r.words = r.users[:0], nil
+	for u := range c.users {
+		r.users = append(r.users, u)
+	}
+	if c.grouped && len(c.words) <= maxGroupWords {
+		r.words, r.writesReadback, r.stages = slices.Clone(c.words[barrierWords:]), c.writesReadback, c.stages
+	}
+	return nil
 }
 
 // finished returns the commands, with a barrier for the host's reads at the end if needed. It does not change the list.

@@ -27,10 +27,11 @@ type recorder struct {
 	made      atomic.Int64 // Stats.Recordings
 }
 
-// recordMain makes the program's recording at load, unless trip counts depend on a run's symbols.
-func (rec *recorder) recordMain() {
+// recordEarly makes the recording of the steps on states s before a run needs it, unless trip counts depend on a run's
+// symbols.
+func (rec *recorder) recordEarly(s *states) {
 	if rec.tripsOf(nil) == "" {
-		rec.mainSteps(nil)
+		rec.stepsOn(s, nil)
 	}
 }
 
@@ -93,10 +94,9 @@ type recordings struct {
 // recorded has the recordings for one combination of trip counts. Each is made for the first run that needs it.
 type recorded struct {
 	trips   string     // the trip counts that depend on symbols
-	main    *Recording // the steps, with the copies that are the same in every run
-	alone   *Recording // the steps without copies
+	steps   *Recording // the steps of a run
 	profile *profiler
-	parts   []*Recording // like alone, split before each step that reads other devices' values
+	parts   []*Recording // the steps, split before each step that reads other devices' values
 }
 
 // Close closes all recordings.
@@ -110,7 +110,7 @@ func (rs *recordings) Close() error {
 
 // close retires the recordings, which cannot fail.
 func (r *recorded) close() {
-	for _, made := range append(r.parts, r.main, r.alone) {
+	for _, made := range append(r.parts, r.steps) {
 		_ = made.Close()
 	}
 	if r.profile != nil {
@@ -159,27 +159,13 @@ func toFront[T any](list []T, at int) {
 	list[0] = x
 }
 
-// mainSteps returns the recording of the program on its own states, with the copies that are the same in every run.
-func (rec *recorder) mainSteps(symbols map[string]int64) *Recording {
-	r := rec.own.find(rec.tripsOf(symbols))
-	if r.main == nil {
-		in, out := rec.fixedCopies()
-		r.main = rec.recordSteps("program "+rec.program.Name, rec.own.bindings, symbols, in, out)
-	}
-	return r.main
-}
-
-// stepsOn returns a recording of the steps on states s without copies, for runs with device tensors or with other
-// states than the program's own.
+// stepsOn returns a recording of the steps on states s.
 func (rec *recorder) stepsOn(s *states, symbols map[string]int64) *Recording {
-	if in, out := rec.fixedCopies(); s == rec.own && len(in)+len(out) == 0 {
-		return rec.mainSteps(symbols)
-	}
 	r := s.find(rec.tripsOf(symbols))
-	if r.alone == nil {
-		r.alone = rec.recordSteps("steps of "+rec.program.Name, s.bindings, symbols, nil, nil)
+	if r.steps == nil {
+		r.steps = rec.recordSteps("steps of "+rec.program.Name, s.bindings, symbols, nil)
 	}
-	return r.alone
+	return r.steps
 }
 
 // partsOn is stepsOn split into parts, for a run in which the host acts at each exchange between devices.
@@ -243,10 +229,10 @@ func (rec *recorder) joined(symbols map[string]int64) []int {
 	return steps
 }
 
-// recordSteps records the copies in before, the dispatches of a run with the given bindings, and the copies in after.
-// symbols determine the trip counts.
+// recordSteps records the copies in before, and the dispatches of a run with the given bindings. symbols determine the
+// trip counts.
 func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[string]int64,
-	before, after []bufferCopy) *Recording {
+	before []bufferCopy) *Recording {
 	steps := rec.joined(symbols)
 	c := rec.device.NewCommandList()
 	c.grouped = true
@@ -255,10 +241,6 @@ func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[st
 		c.Barrier(StageTransfer, StageCompute|StageIndirect)
 	}
 	rec.recordList(c, bindings, steps, nil)
-	if len(after) > 0 {
-		c.Barrier(StageCompute, StageTransfer)
-		c.copyAll(after)
-	}
 	return bailout.Must(rec.finish(name, c))
 }
 
@@ -321,22 +303,6 @@ func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
 			c.Dispatch(counts[0], counts[1], counts[2])
 		}
 	}
-}
-
-// rerecord replaces the commands of a recording. The device must not be executing it.
-func (r *Recording) rerecord(c *CommandList) error {
-	if c.err != nil {
-		return c.err
-	}
-	if err := r.device.checkResult(r.device.native.record(r.pool, r.buffer, c.finished(), false), "record %s",
-		r.name); err != nil {
-		return err
-	}
-	r.users = r.users[:0]
-	for u := range c.users {
-		r.users = append(r.users, u)
-	}
-	return nil
 }
 
 // runOnce runs commands once and waits for them. record adds the commands to c.

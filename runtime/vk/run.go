@@ -63,6 +63,7 @@ type job struct {
 	// steps.
 	profiled bool
 	profiler *profiler
+	async    bool         // whether Run does not wait for it, see isAsync
 	more     bool         // see runtime.RunOptions.More
 	between  func() error // see RunInParts
 	log      *runLog
@@ -70,7 +71,7 @@ type job struct {
 
 // run checks the arguments of a run and makes it. The caller holds the program's lock.
 func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between func() error, opt runtime.RunOptions,
-	log *runLog) *runtime.Result {
+	log *runLog) (result *runtime.Result) {
 	symbols := bailout.Must(e.Bind(in, opt))
 	bailout.Check(checkExtents(e.signed, symbols))
 	j := &job{in: in, there: opt.Inputs, symbols: symbols, profiled: opt.Profile, more: opt.More,
@@ -84,41 +85,43 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between fu
 	if j.profiled {
 		j.profiler = e.profiler(symbols)
 	}
-	var result *runtime.Result
+	j.async = e.isAsync(j)
+	log.note("check inputs, make outputs")
 	defer func() {
 		if result == nil {
 			closeAll(j.kept)
 		}
 	}()
-	if e.isAsync(j) {
-		result = e.runAsync(ctx, j)
-		return result
+	e.start(ctx, j)
+	if !j.async {
+		bailout.Check(errors.Join(e.timedOut(), e.takeFaults()))
+		e.checkGuards(ctx, symbols)
 	}
-	j.kept = bailout.Must(e.newKeptAll(j.outputs))
-	log.note("check inputs, make outputs")
-	result = e.runWaiting(ctx, j)
+	result = e.readOutputs(j)
+	log.note("read outputs")
+	if j.profiled {
+		result.Profile = e.readProfile(j.profiler, symbols, log)
+	}
 	return result
 }
 
-// runWaiting makes a synchronous run.
-func (e *Executable) runWaiting(ctx context.Context, j *job) *runtime.Result {
-	// An asynchronous run may still be reading the memory that the host writes below.
-	bailout.Check(e.device.Wait(ctx, e.inFlight.last))
+// start submits a run, and waits for it unless it is asynchronous. It first waits until the resources of the run are
+// free.
+func (e *Executable) start(ctx context.Context, j *job) {
+	r, capacities := e.inFlight.acquire(e, j)
+	bailout.Check(errors.Join(e.device.Wait(ctx, r.busy), e.timedOut()))
 	j.log.note("wait for the device")
 	_ = e.takeFaults() // drop the faults of an earlier run, if its caller stopped waiting for it
-	bailout.Check(e.grids.put(j.symbols))
-	recordings := e.submissions(j, e.writeInputs(j))
+	j.kept = bailout.Must(r.keep(e, j.outputs))
+	r.uploadLarge(ctx, e, j, capacities)
+	recordings := r.recordings(e, j, r.writeInputs(e, j))
 	e.fillGuards(ctx)
 	j.log.note("write inputs")
 	e.submit(ctx, recordings, j)
-	bailout.Check(errors.Join(e.timedOut(), e.takeFaults()))
-	e.checkGuards(ctx, j.symbols)
-	result := e.readOutputs(j)
-	j.log.note("read outputs")
-	if j.profiled {
-		result.Profile = e.readProfile(j.profiler, j.symbols, j.log)
+	if j.async {
+		r.busy = e.inFlight.last
+		e.inFlight.next = (e.inFlight.next + 1) % maxInFlight
 	}
-	return result
 }
 
 // readOutputs copies outputs to host memory, and makes device tensors of kept outputs.
@@ -143,67 +146,31 @@ func (e *Executable) readOutputs(j *job) *runtime.Result {
 	return result
 }
 
-// writeInputs copies inputs from the host to mapped memory, and returns the sizes of all inputs.
-func (e *Executable) writeInputs(j *job) []int64 {
-	sizes := make([]int64, len(e.program.Inputs))
-	for i, port := range e.Inputs() {
-		if t := j.there[port.Name]; t != nil {
-			sizes[i] = t.Size()
-			continue
-		}
-		sizes[i] = int64(copy(e.input(i).hostBytes(), j.in[port.Name].Bytes))
-		e.device.traffic.in.Add(uint64(sizes[i]))
-	}
-	return sizes
-}
-
-// submissions returns the recordings of a synchronous run, in order. sizes are the sizes of its inputs.
-func (e *Executable) submissions(j *job, sizes []int64) []*Recording {
-	isSet := func(b *Buffer) bool { return b != nil }
-	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
-	var main *Recording
-	var parts []*Recording
-	recorded := false // whether main contains the copies that are the same in every run
-	switch {
-	case j.profiler != nil:
-		main = j.profiler.recording
-	case j.between != nil:
-		parts = e.partsOn(j.states, j.symbols)
-	case j.states != e.own || slices.ContainsFunc(j.from, isSet) || slices.ContainsFunc(j.kept, isKept):
-		main = e.stepsOn(j.states, j.symbols)
-	default:
-		main = e.mainSteps(j.symbols)
-		recorded = true
-	}
-	before := e.copiesIn.prepare(&e.programMemory, "inputs", e.copiesBefore(sizes, j.from, recorded))
-	after := e.copiesOut.prepare(&e.programMemory, "outputs", e.copiesAfter(j.outputs, j.kept, recorded))
-	return present(slices.Concat([]*Recording{before, main}, parts, []*Recording{after})...)
-}
-
 // present returns the recordings that are not nil.
 func present(list ...*Recording) []*Recording {
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
-// submit submits recordings and waits for them. Where a recording ends with an exchange between devices, it waits,
-// calls j.between, and continues with the rest.
+// submit submits recordings, and waits for them unless the run is asynchronous. If a recording ends with an exchange
+// between devices, submit waits, calls j.between, and continues with the rest.
 func (e *Executable) submit(ctx context.Context, recordings []*Recording, j *job) {
 	bailout.Check(ctx.Err())
 	for i, r := range recordings {
 		if !r.ends {
 			continue
 		}
-		p := bailout.Must(e.device.Submit(recordings[:i+1]...))
-		e.inFlight.last = p
-		bailout.Check(e.device.Wait(context.Background(), p)) // a run that has begun always completes
+		e.inFlight.last = bailout.Must(e.device.Submit(recordings[:i+1]...))
+		bailout.Check(e.device.Wait(context.Background(), e.inFlight.last)) // a run that has begun always completes
 		bailout.Check(j.between())
 		e.submit(context.Background(), recordings[i+1:], j)
 		return
 	}
-	p := bailout.Must(e.device.Submit(recordings...))
-	e.inFlight.last = p
+	e.inFlight.last = bailout.Must(e.device.submit(j.more && j.async, recordings))
 	j.log.note("submit")
-	err := e.device.Wait(ctx, p)
+	if j.async {
+		return
+	}
+	err := e.device.Wait(ctx, e.inFlight.last)
 	j.log.note(hostWaits)
 	bailout.Check(err)
 }

@@ -73,9 +73,7 @@ func (s *states) make() {
 		s.ranges[i].Buffer = made
 	}
 	s.record()
-	if e.tripsOf(nil) == "" {
-		e.stepsOn(s, nil)
-	}
+	e.recordEarly(s)
 	s.begin(context.Background(), false)
 }
 

@@ -182,21 +182,6 @@ func (e *Executable) newKept(port int, size int64, kind MemoryKind) (*Buffer, er
 	return e.device.newTensor("kept output "+e.Outputs()[port].Name, size, kind)
 }
 
-// newKeptAll makes the buffers of all kept outputs, by port.
-func (e *Executable) newKeptAll(outputs []runtime.Output) (kept []deviceMemory, err error) {
-	kept = make([]deviceMemory, len(outputs))
-	for i, x := range outputs {
-		if !x.Keep {
-			continue
-		}
-		if kept[i].Buffer, err = e.newKept(i, x.Size, e.keptKind(i, x)); err != nil {
-			closeAll(kept)
-			return nil, err
-		}
-	}
-	return kept, nil
-}
-
 func closeAll(list []deviceMemory) {
 	for _, m := range list {
 		m.Close() // retires it, which cannot fail

@@ -627,3 +627,30 @@ func TestFailedAhead(t *testing.T) {
 		})
 	}
 }
+
+// TestSynchronousRunsBound: kernels of a synchronous run read a device tensor directly from the second run with it on.
+// Further runs with it record nothing, also after runs with inputs from the host.
+func TestSynchronousRunsBound(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			const n = 100
+			exe := counter(t, n).load(vktest.Device(t, options))
+			x := must(exe.Upload(t.Context(), inputs(ramp(1, n))["x"]))(t)
+			defer x.Close()
+			sum := make([]float32, n)
+			for i := range 6 {
+				in, opt := inputs(ramp(1, n)), runtime.RunOptions{}
+				if i%3 > 0 {
+					in, opt.Inputs = nil, map[string]*runtime.DeviceTensor{"x": x}
+				}
+				for j := range sum {
+					sum[j] += 2 * float32(1+j)
+				}
+				expect(t, "twice", runProgram(t, exe, in, opt).Outputs["twice"], sum)
+				if have, want := exe.Stats().Recordings, 1+min(i/2, 1); have != want {
+					t.Errorf("%d recordings after run %d; want %d", have, i, want)
+				}
+			}
+		})
+	}
+}
