@@ -3,7 +3,7 @@ package ir
 // kBlocks are superblocks of 256 elements. Their groups have integer scales, which a superblock scale multiplies.
 var kBlocks = map[DType]BlockFormat{
 	Q2_K: {
-		Name: "q2_K", Elems: 256, Bytes: 84, GGML: 10, FileType: 10,
+		Name: "q2_K", Elems: 256, Bytes: 84, GGML: 10, FileType: 10, Fallback: Q4_0,
 		BlockForm: BlockForm{Planes: 4, Stride: 32, Run: 16, Affine: true, Wide: true},
 		Parts:     []BlockPart{{0, "scales"}, {16, "quants"}, {80, "scale"}},
 		Decode: BlockDecode{
@@ -38,7 +38,7 @@ uint pack_q2_K(uint i, uint block, uint d) {
 }`,
 	},
 	Q3_K: {
-		Name: "q3_K", Elems: 256, Bytes: 110, GGML: 11, FileType: 11,
+		Name: "q3_K", Elems: 256, Bytes: 110, GGML: 11, FileType: 11, Fallback: Q4_0,
 		BlockForm: BlockForm{Planes: 4, Stride: 32, Run: 16, Bias: 4, Wide: true},
 		Parts:     []BlockPart{{0, "high"}, {32, "quants"}, {96, "scales"}, {108, "scale"}},
 		Decode: BlockDecode{

@@ -7,8 +7,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
@@ -22,7 +25,9 @@ import (
 
 type quantizeFlags struct {
 	output, dtype, imatrix string
-	keep                   []string
+	keep, search           []string
+	outputType, embedding  string
+	pure                   bool
 	threads                int
 	requantize, json       bool
 	split                  sizeFlag
@@ -36,9 +41,15 @@ func (a *app) quantizeCommand() *cobra.Command {
 		Short: "Quantize a model to a GGUF file, and report what each tensor lost",
 		Long: `Quantize a model to a GGUF file, and report what each tensor lost.
 
-Matrices take the type. Vectors, norms, biases, routers of experts and short convolutions stay f32, which is also what
-ggml programs want. Rows that are not whole blocks of the type fall back to a format with blocks of 32, or else to f16.
-Both are noted in the report. --keep names exceptions; the first pattern that matches a tensor counts.
+A type in small letters, such as q4_K, is a format, which all matrices take. A type in capitals, such as Q4_K_M, is one
+of llama.cpp's recipes: it gives the matrices that hurt most more bits, by their names and layers. --pure takes only the
+format that most matrices have in the recipe.
+
+Vectors, norms, biases, routers of experts and short convolutions stay f32, which is also what ggml programs want. Rows
+that are not whole blocks of the type fall back to a format with blocks of 32, or else to f16; a table lists them.
+
+--keep and --tensor-type name exceptions; the first pattern that matches a tensor counts. --keep takes a pattern of the
+whole name, and --tensor-type a regular expression for a part of it, as llama-quantize does.
 
 The report gives for each tensor the root of its mean squared error, over that of the values, and the largest error of an
 element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is streamed.
@@ -46,6 +57,7 @@ element. A NaN or an infinity is an error, with its place. The file appears whol
 A model in several files (MODEL-00001-of-00003.gguf) is read as one, from any of its parts. --split-size writes such
 parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a part of its own.`,
 		Example: `  vkc quantize MODEL-f16.gguf -o MODEL-q4_K.gguf --type q4_K
+  vkc quantize MODEL-f16.gguf -o OUT.gguf --type Q4_K_M --tensor-type 'attn_[kv]=q8_0' --output-tensor-type q8_0
   vkc quantize MODEL-f16.gguf -o OUT.gguf --type iq2_xxs --imatrix MODEL.imatrix --keep token_embd.weight=q6_K
   vkc quantize MODEL.safetensors -o OUT.gguf --type q8_0 --keep *.lm_head.*=f16
   vkc quantize MODEL-00001-of-00007.gguf -o OUT.gguf --type q4_K --split-size 2G`,
@@ -55,7 +67,7 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 			case f.output == "":
 				return usagef("quantize: -o OUT.gguf is missing; see vkc quantize --help")
 			case f.dtype == "":
-				return usagef("quantize: --type is missing: one of %s", strings.Join(quantizeTypes(), ", "))
+				return usagef("quantize: --type is missing: one of %s", strings.Join(typesAndRecipes(), ", "))
 			}
 			if err := writable("output", f.output); err != nil {
 				return err
@@ -69,9 +81,15 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")
-	flags.StringVar(&f.dtype, "type", "", "the `TYPE` of the matrices: "+strings.Join(quantizeTypes(), ", "))
+	flags.StringVar(&f.dtype, "type", "", "the `TYPE` of the matrices: "+strings.Join(typesAndRecipes(), ", "))
+	flags.BoolVar(&f.pure, "pure", false, "of a recipe, take only the format that most matrices have")
 	flags.StringArrayVar(&f.keep, "keep", nil,
 		"`PATTERN=TYPE` for tensors by name, such as output.*=q6_K; may be repeated")
+	flags.StringArrayVar(&f.search, "tensor-type", nil,
+		"`REGEXP=TYPE` for tensors with a name that the expression matches in part; may be repeated")
+	flags.StringVar(&f.outputType, "output-tensor-type", "",
+		"the `TYPE` of the output matrix, also if it is the embedding")
+	flags.StringVar(&f.embedding, "token-embedding-type", "", "the `TYPE` of the token embedding")
 	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of vkc imatrix or llama-imatrix, .dat or GGUF")
 	flags.Var(&f.split, "split-size", "write parts of at most `SIZE`, such as 500M or 2G")
 	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
@@ -91,7 +109,16 @@ func quantizeTypes() []string {
 	return names
 }
 
-// quantizeType parses a type. Upper case is allowed too, because ggml's programs use it.
+// typesAndRecipes lists the values of --type: formats in small letters, and then recipes in capitals.
+func typesAndRecipes() []string {
+	names := quantizeTypes()
+	for _, r := range quantize.Recipes() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// quantizeType parses a format. Upper case is allowed too, because ggml's programs use it.
 func quantizeType(flag, name string) (ir.DType, error) {
 	t, err := ir.ParseDType(name)
 	if _, ok := quantize.FileType(t); err != nil || !ok {
@@ -100,37 +127,75 @@ func quantizeType(flag, name string) (ir.DType, error) {
 	return t, nil
 }
 
+// parseType parses --type and --pure: a recipe, or a format if the name begins with a small letter or is no recipe's.
+func (f *quantizeFlags) parseType(opt *quantize.Options) (err error) {
+	t, err := quantizeType("type", f.dtype)
+	recipe := quantize.RecipeNamed(f.dtype)
+	switch format := err == nil; {
+	case recipe == nil && !format:
+		return oneOf("type", f.dtype, typesAndRecipes())
+	case recipe == nil || format && unicode.IsLower(rune(f.dtype[0])):
+		opt.Type = t
+	case f.pure:
+		opt.Type = recipe.Base
+	default:
+		opt.Recipe = recipe
+	}
+	return nil
+}
+
 // options parses all flags except the importance matrix.
 func (f *quantizeFlags) options() (opt quantize.Options, err error) {
 	if f.threads < 0 {
 		return opt, usagef("--threads %d: want at least 0", f.threads)
 	}
 	opt = quantize.Options{Requantize: f.requantize, Workers: f.threads, PartBytes: int64(f.split)}
-	if opt.Type, err = quantizeType("type", f.dtype); err != nil {
+	if err := f.parseType(&opt); err != nil {
 		return opt, err
 	}
 	for _, text := range f.keep {
-		rule, err := parseKeep(text)
+		pattern, t, err := parseRule("keep", "PATTERN", text)
 		if err != nil {
 			return opt, err
 		}
-		opt.Keep = append(opt.Keep, rule)
+		if _, err := path.Match(pattern, ""); err != nil {
+			return opt, usagef("--keep %q: the pattern has an open bracket or a trailing backslash", text)
+		}
+		opt.Keep = append(opt.Keep, quantize.Rule{Pattern: pattern, Type: t})
+	}
+	for _, text := range f.search {
+		pattern, t, err := parseRule("tensor-type", "REGEXP", text)
+		if err != nil {
+			return opt, err
+		}
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			return opt, usagef("--tensor-type %q: %w", text, err)
+		}
+		opt.Search = append(opt.Search, quantize.SearchRule{Name: re, Type: t})
+	}
+	for flag, o := range map[string]struct {
+		name string
+		to   *ir.DType
+	}{"output-tensor-type": {f.outputType, &opt.Output}, "token-embedding-type": {f.embedding, &opt.Embedding}} {
+		if o.name == "" {
+			continue
+		}
+		if *o.to, err = quantizeType(flag, o.name); err != nil {
+			return opt, err
+		}
 	}
 	return opt, nil
 }
 
-// parseKeep parses PATTERN=TYPE. It splits at the last =, since names may contain = but types do not.
-func parseKeep(text string) (quantize.Rule, error) {
+// parseRule parses PATTERN=TYPE. It splits at the last =, since names may contain = but types do not.
+func parseRule(flag, what, text string) (pattern string, t ir.DType, err error) {
 	i := strings.LastIndexByte(text, '=')
 	if i < 1 {
-		return quantize.Rule{}, usagef("--keep %q: want PATTERN=TYPE", text)
+		return "", t, usagef("--%s %q: want %s=TYPE", flag, text, what)
 	}
-	pattern, name := text[:i], text[i+1:]
-	if _, err := path.Match(pattern, ""); err != nil {
-		return quantize.Rule{}, usagef("--keep %q: the pattern has an open bracket or a trailing backslash", text)
-	}
-	t, err := quantizeType("keep "+text+":", name)
-	return quantize.Rule{Pattern: pattern, Type: t}, err
+	t, err = quantizeType(flag+" "+text+":", text[i+1:])
+	return text[:i], t, err
 }
 
 // quantize runs vkc quantize: it quantizes the model in file in and prints the report.
@@ -223,6 +288,8 @@ type quantizedInfo struct {
 	Before  int64             `json:"bytes_before"` // of all tensors
 	Bytes   int64             `json:"bytes"`
 	Ratio   float64           `json:"ratio"`
+	Bits    float64           `json:"bits_per_weight"`
+	Types   []typeTotal       `json:"types"`
 	RMSE    number            `json:"relative_rmse"` // over all elements
 }
 
@@ -233,9 +300,11 @@ type quantizedTensor struct {
 	To       ir.DType `json:"to"`
 	Before   int64    `json:"bytes_before"`
 	Bytes    int64    `json:"bytes"`
+	Bits     float64  `json:"bits_per_weight"`
 	RMSE     number   `json:"relative_rmse"`
 	MaxError number   `json:"max_error"`
 	Weighted bool     `json:"imatrix,omitempty"`
+	Wanted   string   `json:"wanted,omitempty"` // the type of which blocks do not fit the rows
 	Note     string   `json:"note,omitempty"`
 }
 
@@ -261,6 +330,21 @@ func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 		fmt.Fprintf(w, "%s\t%v\t%s -> %s\t%d\t%s\t%s\n", ir.Printable(t.Name), t.Dims, t.From, t.To,
 			t.BytesOut, loss, note)
 	}
+	info := quantizedInfoOf(r, f)
+	if slices.ContainsFunc(info.Tensors, func(t quantizedTensor) bool { return t.Wanted != "" }) {
+		fmt.Fprintln(w, "\nROWS THAT DO NOT FIT\tSHAPE\tWANTED\tTYPE\tBYTES\tBITS/WEIGHT")
+		for _, t := range info.Tensors {
+			if t.Wanted != "" {
+				fmt.Fprintf(w, "%s\t%v\t%s\t%s\t%d\t%.4g\n", ir.Printable(t.Name), t.Shape, t.Wanted, t.To, t.Bytes,
+					t.Bits)
+			}
+		}
+	}
+	fmt.Fprintln(w)
+	for _, t := range info.Types {
+		fmt.Fprintf(w, "%s:\t%s\t%d elements\t%s\t%.4g bits per weight\n", t.Type, plural(t.Tensors, "tensor"),
+			t.Elements, size(t.Bytes), bitsPer(t.Bytes, t.Elements))
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -268,9 +352,9 @@ func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 	if n := len(r.Files); n > 1 {
 		name += " to " + filepath.Base(r.Files[n-1])
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s: %d tensors, %s -> %s (%.2fx smaller), relative RMSE %s\n", name,
-		len(r.Tensors),
-		size(r.BytesIn), size(r.BytesOut), r.Ratio(), percent(r.RMSE))
+	_, err := fmt.Fprintf(a.stdout,
+		"%s: %d tensors, %s -> %s (%.2fx smaller), %.4g bits per weight, relative RMSE %s\n", name, len(r.Tensors),
+		size(r.BytesIn), size(r.BytesOut), r.Ratio(), info.Bits, percent(r.RMSE))
 	return err
 }
 
@@ -281,16 +365,19 @@ func quantizedInfoOf(r *quantize.Report, f *quantizeFlags) quantizedInfo {
 	if f.split > 0 {
 		info.Parts = r.Files
 	}
+	var all inspected // sums by type
 	for _, t := range r.Tensors {
-		dims := t.Dims
-		if dims == nil {
-			dims = []int{}
+		all.addTensor(t.Name, t.To.String(), t.Dims, 0, t.BytesOut)
+		sum := &all.Tensors[len(all.Tensors)-1]
+		q := quantizedTensor{Name: t.Name, Shape: sum.Shape, From: t.From, To: t.To, Before: t.BytesIn,
+			Bytes: t.BytesOut, Bits: sum.Bits, RMSE: number(t.RMSE), MaxError: number(t.MaxError), Weighted: t.Weighted, Note: t.Note}
+		if t.Wanted != ir.Invalid {
+			q.Wanted = t.Wanted.String()
 		}
-		info.Tensors = append(info.Tensors, quantizedTensor{
-			Name: t.Name, Shape: dims, From: t.From, To: t.To, Before: t.BytesIn, Bytes: t.BytesOut,
-			RMSE: number(t.RMSE), MaxError: number(t.MaxError), Weighted: t.Weighted, Note: t.Note,
-		})
+		info.Tensors = append(info.Tensors, q)
 	}
+	all.total()
+	info.Types, info.Bits = all.Types, all.Bits
 	return info
 }
 

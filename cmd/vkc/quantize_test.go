@@ -30,7 +30,8 @@ func TestQuantizeModel(t *testing.T) {
 		"blk.0.attn_norm.weight    [256]       f32 -> f32    1024    exact     0          a vector stays f32",
 		"blk.0.attn_q.weight       [256 256]   q8_0 -> q8_0  69632   exact",
 		"blk.7.ffn_down.weight     [256 768]   q8_0 -> q4_K  110592  7.",
-		"out.gguf: 74 tensors, 7.5 MiB -> 4.6 MiB (1.6",
+		"q4_K:  49 tensors  5505024 elements  3.0 MiB    4.5 bits per weight\n",
+		"out.gguf: 74 tensors, 7.5 MiB -> 4.6 MiB (1.6", "x smaller), 5.239 bits per weight, relative RMSE",
 	)
 	info := okJSON[quantizedInfo](t, args...)
 	if len(info.Tensors) != 74 || !(info.RMSE > 0.03 && info.RMSE < 0.08) || info.Bytes >= info.Before ||
@@ -44,6 +45,51 @@ func TestQuantizeModel(t *testing.T) {
 	if b := 8 * float64(in.Bytes) / float64(in.Elements); in.Bits != b || !(b > 5 && b < 5.5) {
 		t.Errorf("%g bits per weight, want %g", in.Bits, b)
 	}
+}
+
+// TestQuantizeRecipe: a name in capitals is a recipe, --pure takes its format, and rows that do not fit are listed.
+func TestQuantizeRecipe(t *testing.T) {
+	const v, q, embd = "blk.0.attn_v.weight", "blk.0.attn_q.weight", "token_embd.weight"
+	var model gguf.Writer
+	for _, name := range []string{embd, v, q} {
+		d, err := ir.FromFloats(ir.F32, make([]float64, 2*256), 2, 256)
+		if err == nil {
+			err = model.Add(name, d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, out := filepath.Join(t.TempDir(), "in.gguf"), filepath.Join(t.TempDir(), "out.gguf")
+	if err := model.WriteFile(in); err != nil {
+		t.Fatal(err)
+	}
+	types := func(args ...string) map[string]string {
+		all := map[string]string{}
+		for _, s := range okJSON[quantizedInfo](t, append([]string{"quantize", in, "-o", out}, args...)...).Tensors {
+			all[s.Name] = s.To.String()
+		}
+		return all
+	}
+	for _, tt := range []struct{ args, embd, v, q string }{
+		{"--type Q4_K_M", "q6_K", "q6_K", "q4_K"},
+		{"--type q4_k_m --token-embedding-type Q8_0 --tensor-type attn_v=q5_K", "q8_0", "q5_K", "q4_K"},
+		{"--type Q4_K_M --pure --output-tensor-type f16", "f16", "q4_K", "q4_K"},
+		{"--type q4_K", "q4_K", "q4_K", "q4_K"},
+		{"--type Q4_K", "q6_K", "q6_K", "q4_K"},
+		{"--type BF16", "bf16", "bf16", "bf16"},
+	} {
+		got := types(strings.Fields(tt.args)...)
+		if got[embd] != tt.embd || got[v] != tt.v || got[q] != tt.q {
+			t.Errorf("%s: %s, %s, %s", tt.args, got[embd], got[v], got[q])
+		}
+	}
+	if in := okJSON[inspected](t, "inspect", out); in.Types[0].Type != "bf16" {
+		t.Errorf("%+v", in.Types)
+	}
+	has(t, ok(t, "quantize", smallSafetensors(t, 1), "-o", out, "--type", "Q4_K_M").stdout,
+		"ROWS THAT DO NOT FIT  SHAPE   WANTED", "fc.weight             [4 64]  q4_K    q5_0",
+		"176    5.5", "q5_0:", "1 tensor")
 }
 
 func smallSafetensors(t *testing.T, value float64) string {
@@ -127,6 +173,12 @@ func TestQuantizeFails(t *testing.T) {
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep x", []string{"want PATTERN=TYPE"}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep [=f16", []string{"open bracket"}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep x=y", []string{`--keep x=y: "y" is none of`}},
+		{exitUsage, "quantize " + in + " -o " + out + " --type Q4_K_X", []string{`--type "Q4_K_X" is none of`, "Q4_K_M"}},
+		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --tensor-type x", []string{"want REGEXP=TYPE"}},
+		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --tensor-type [=f16", []string{"missing closing ]"}},
+		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --output-tensor-type x", []string{"--output-tensor-type"}},
+		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --split-size 0", []string{"--split-size"}},
+		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --tensor-type x=f16", []string{`no tensor matches the pattern "x"`}},
 		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --keep x=f16", []string{`no tensor matches the pattern "x"`}},
 		{exitUsage, "quantize " + in + " -o " + in + " --type q8_0", []string{"both read and written"}},
 		{exitFailure, "quantize " + gollama + " -o " + out + " --type q4_0", []string{`"token_embd.weight": it is q8_0 already`, "--requantize"}},

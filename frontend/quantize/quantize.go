@@ -3,11 +3,12 @@
 //
 //	file, err := gguf.Open("model-f16.gguf")
 //	src, err := quantize.NewSource(file)
-//	plan, err := quantize.New(src, quantize.Options{Type: ir.Q4_K})
+//	plan, err := quantize.New(src, quantize.Options{Recipe: quantize.RecipeNamed("Q4_K_M")})
 //	report, err := plan.WriteFile(ctx, "model-q4_K.gguf")
 //
-// The plan has the new type of each tensor, and a note for each tensor that does not get the requested type, so that
-// nothing is changed silently. The report adds the quantization errors.
+// Options.Type gives all matrices one format, and Options.Recipe mixes formats as llama.cpp does. The plan has the new
+// type of each tensor, and a note for each tensor that does not get the requested type, so that nothing is changed
+// silently. The report adds the quantization errors.
 package quantize
 
 import (
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/ir"
@@ -26,9 +28,19 @@ import (
 type Options struct {
 	Type ir.DType // of the matrices: a block format, f32, f16 or bf16
 
-	// Keep lists exceptions from Type. The first rule that matches a tensor's name applies. Each rule must match a
-	// tensor.
+	// Recipe mixes formats by the roles and layers of matrices, in place of Type. It may be nil.
+	Recipe *Recipe
+
+	// Keep lists exceptions from Type or Recipe. The first rule that matches a tensor's name applies. Each rule must
+	// match a tensor.
 	Keep []Rule
+
+	// Search lists more exceptions, after those of Keep.
+	Search []SearchRule
+
+	// Output and Embedding are types of the output matrix and the token embedding, which come before all rules. If a
+	// model has one matrix for both, Output is its type, unless Embedding is set.
+	Output, Embedding ir.DType
 
 	// Imatrix has importance weights, or is nil. Tensors that it lacks, and formats that do not use weights, are
 	// quantized without weights, with a note.
@@ -51,6 +63,12 @@ type Rule struct {
 	Type    ir.DType
 }
 
+// SearchRule sets the type of tensors if a regular expression matches a part of their name.
+type SearchRule struct {
+	Name *regexp.Regexp
+	Type ir.DType
+}
+
 // Progress says how far WriteFile has come.
 type Progress struct {
 	Tensor         string // the name of the tensor being converted
@@ -65,8 +83,9 @@ type Tensor struct {
 	From, To ir.DType
 	BytesIn  int64
 	BytesOut int64
-	Note     string // why To differs from the requested type, or another remark; often empty
-	Weighted bool   // quantized with importance weights
+	Wanted   ir.DType // ir.Invalid, or the requested format, if its blocks do not fit the rows
+	Note     string   // why To differs from the requested type, or another remark; often empty
+	Weighted bool     // quantized with importance weights
 }
 
 // Plan says how each tensor of a model will be quantized.
@@ -79,21 +98,24 @@ type Plan struct {
 
 // New plans the type of each tensor of src. It reads no elements.
 func New(src *Source, opt Options) (*Plan, error) {
+	if opt.Recipe != nil {
+		opt.Type = opt.Recipe.Base
+	}
 	if err := checkOptions(opt); err != nil {
 		return nil, fmt.Errorf("quantize: %w", err)
 	}
-	p := &Plan{source: src, options: opt, Notes: src.notes()}
-	used := make([]bool, len(opt.Keep))
+	p := &Plan{source: src, options: opt, Notes: src.notes(opt)}
+	c := newChooser(src, opt)
 	for _, info := range src.tensors {
-		t, err := choose(info, opt, used)
+		t, err := c.choose(info)
 		if err != nil {
 			return nil, fmt.Errorf("quantize: tensor %q: %w", info.name, err)
 		}
 		p.Tensors = append(p.Tensors, t)
 	}
-	for i, ok := range used {
-		if !ok {
-			return nil, fmt.Errorf("quantize: no tensor matches the pattern %q", opt.Keep[i].Pattern)
+	for _, r := range c.rules {
+		if !r.used {
+			return nil, fmt.Errorf("quantize: no tensor %s", r.what)
 		}
 	}
 	return p, nil
@@ -113,6 +135,16 @@ func checkOptions(opt Options) error {
 		}
 		if err := checkType(r.Type); err != nil {
 			return fmt.Errorf("pattern %q: %w", r.Pattern, err)
+		}
+	}
+	for _, r := range opt.Search {
+		if err := checkType(r.Type); err != nil {
+			return fmt.Errorf("pattern %q: %w", r.Name, err)
+		}
+	}
+	for _, t := range []ir.DType{opt.Output, opt.Embedding} {
+		if err := checkType(t); err != nil && t != ir.Invalid {
+			return err
 		}
 	}
 	return nil
@@ -168,7 +200,11 @@ func (p *Plan) setMetadata(w *gguf.Writer) error {
 		}
 	}
 	main, blocks := p.mainType()
-	if number, ok := FileType(main); ok {
+	number, ok := FileType(main)
+	if r := p.options.Recipe; r != nil {
+		number, ok = r.FileType, true
+	}
+	if ok {
 		if err := w.Set(fileTypeKey, number); err != nil {
 			return err
 		}
@@ -270,11 +306,15 @@ func (s *Source) Close() error { return s.file.Close() }
 const maxGGMLName = 63
 
 // notes lists reasons why ggml's programs could not load a file that is made from the source.
-func (s *Source) notes() (notes []string) {
+func (s *Source) notes(opt Options) (notes []string) {
 	if !s.isGGUF {
 		notes = append(notes, "from safetensors the file has no architecture, hyperparameters or tokenizer in its "+
 			"metadata, and tensor names as they were: "+
 			"ggml programs need those of GGUF, so for them convert the model to GGUF first")
+	}
+	if !s.isGGUF && opt.Recipe != nil {
+		notes = append(notes, fmt.Sprintf("recipe %s mixes by the tensor names of GGUF files, which this file lacks: "+
+			"all matrices become %s", opt.Recipe.Name, opt.Type))
 	}
 	for _, t := range s.tensors {
 		if len(t.name) > maxGGMLName {

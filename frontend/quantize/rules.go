@@ -3,26 +3,80 @@ package quantize
 import (
 	"fmt"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
 
-// choose returns the plan of a tensor. It sets used[i] for each rule i of opt.Keep that matches the tensor.
-func choose(info tensorInfo, opt Options, used []bool) (Tensor, error) {
-	t := Tensor{Name: info.name, Dims: info.dims, From: info.dtype, BytesIn: info.bytes}
-	want, named := opt.Type, false
-	for i, r := range opt.Keep {
-		if ok, _ := path.Match(r.Pattern, info.name); ok { // patterns are valid by now
-			used[i] = true
+// chooser chooses the types of a model's tensors.
+type chooser struct {
+	options Options
+	rules   []rule
+	sites   map[string]*site // nil without a recipe
+}
+
+// rule is an exception of the options.
+type rule struct {
+	matches func(name string) bool
+	to      ir.DType
+	what    string // is missing, if no tensor matches
+	used    bool
+}
+
+func newChooser(src *Source, opt Options) *chooser {
+	c := &chooser{options: opt}
+	if opt.Recipe != nil {
+		c.sites = sites(src, opt.Imatrix != nil)
+	}
+	outputs := []role{output}
+	if factsOf(src).tied {
+		outputs = append(outputs, embedding)
+	}
+	byRole := func(to ir.DType, what string, list ...role) {
+		if to != ir.Invalid {
+			c.rules = append(c.rules, rule{to: to, what: what,
+				matches: func(name string) bool { return slices.Contains(list, roleOf(name)) }})
+		}
+	}
+	byRole(opt.Embedding, "is a token embedding: want token_embd.weight", embedding)
+	byRole(opt.Output, "is an output matrix: want output.weight", outputs...)
+	for _, r := range opt.Keep {
+		c.rules = append(c.rules, rule{to: r.Type, what: fmt.Sprintf("matches the pattern %q", r.Pattern),
+			matches: func(name string) bool { ok, _ := path.Match(r.Pattern, name); return ok }}) // the pattern is valid
+	}
+	for _, r := range opt.Search {
+		c.rules = append(c.rules, rule{to: r.Type, what: fmt.Sprintf("matches the pattern %q", r.Name),
+			matches: r.Name.MatchString})
+	}
+	return c
+}
+
+// want returns the type for a tensor before its shape is considered, and whether a rule names the tensor.
+func (c *chooser) want(info tensorInfo) (to ir.DType, named bool) {
+	to = c.options.Type
+	if s := c.sites[info.name]; s != nil {
+		to = c.options.Recipe.typeOf(s, info.dims[len(info.dims)-1])
+	}
+	for i := range c.rules {
+		if r := &c.rules[i]; r.matches(info.name) {
+			r.used = true
 			if !named {
-				want, named = r.Type, true
+				to, named = r.to, true
 			}
 		}
 	}
-	t.To, t.Note = target(info, want, named)
-	if info.dtype.IsBlock() && t.To != info.dtype && !opt.Requantize {
+	return to, named
+}
+
+// choose returns the plan of a tensor.
+func (c *chooser) choose(info tensorInfo) (Tensor, error) {
+	t := Tensor{Name: info.name, Dims: info.dims, From: info.dtype, BytesIn: info.bytes}
+	want, named := c.want(info)
+	t.decide(want, named)
+	if info.dtype.IsBlock() && t.To != info.dtype && !c.options.Requantize {
 		return t, fmt.Errorf("it is %s already, and quantizing twice adds errors: start from a model of floats, or "+
 			"allow it (--requantize)", info.dtype)
 	}
@@ -31,7 +85,7 @@ func choose(info tensorInfo, opt Options, used []bool) (Tensor, error) {
 		return t, err
 	}
 	t.BytesOut = n
-	return t, t.weigh(opt)
+	return t, t.weigh(c.options)
 }
 
 // weigh decides whether the tensor is quantized with importance weights, and notes why not. Weights of another size
@@ -78,29 +132,28 @@ func (t *Tensor) matrices() int {
 	return n
 }
 
-// target returns the type for a tensor and, if it differs from want, the reason. named means that a rule names the
-// tensor; then any float type is allowed.
-func target(info tensorInfo, want ir.DType, named bool) (to ir.DType, note string) {
-	switch why := unquantized(info); {
-	case !info.dtype.IsFloat() && !info.dtype.IsBlock():
-		return info.dtype, "no floats: copied"
+// decide sets the type of a tensor and, if it differs from want, the reason. named means that a rule names the tensor;
+// then any float type is allowed.
+func (t *Tensor) decide(want ir.DType, named bool) {
+	switch why := unquantized(t.Name, t.Dims); {
+	case !t.From.IsFloat() && !t.From.IsBlock():
+		t.To, t.Note = t.From, "no floats: copied"
 	case why != "" && named && !want.IsBlock():
-		return want, ""
+		t.To = want
 	case why != "" && want.IsBlock():
-		return ir.F32, why + " stays f32"
+		t.To, t.Note = ir.F32, why+" stays f32"
 	case why != "":
-		return ir.F32, ""
+		t.To = ir.F32
+	case t.columns()%want.BlockElems() == 0:
+		t.To = want
+	default:
+		t.To, t.Wanted = fallback(want, t.columns()), want
+		if !t.To.IsBlock() && (t.From == ir.F16 || t.From == ir.BF16) {
+			t.To = t.From // as exact as the source
+		}
+		t.Note = fmt.Sprintf("rows of %d are no whole blocks of %d: %s instead of %s", t.columns(), want.BlockElems(),
+			t.To, want)
 	}
-	columns := info.dims[len(info.dims)-1]
-	if columns%want.BlockElems() == 0 {
-		return want, ""
-	}
-	to = fallback(want, columns)
-	if !to.IsBlock() && (info.dtype == ir.F16 || info.dtype == ir.BF16) {
-		to = info.dtype // as exact as the source
-	}
-	return to, fmt.Sprintf("rows of %d are no whole blocks of %d: %s instead of %s", columns,
-		want.BlockElems(), to, want)
 }
 
 // fallback returns the type for a tensor with rows of that many columns, if they are not whole blocks of format want:
@@ -116,23 +169,44 @@ func fallback(want ir.DType, columns int) ir.DType {
 	return to
 }
 
-// unquantized returns the reason why a tensor is not quantized, or "" for a matrix: the tensor is small and sensitive,
-// or ggml programs require f32. It knows the tensor names of GGUF files and of the models that they are converted from.
-func unquantized(info tensorInfo) string {
-	name := strings.ToLower(info.name)
+// exempt lists tensors that are not quantized, because they are small and sensitive, or because ggml programs require
+// f32. It has parts of the names of GGUF files and of the models that they are converted from.
+var exempt = []struct{ part, why string }{
+	{"norm", "a norm"},
+	{"ffn_gate_inp.", "a router of experts"},
+	{"router.weight", "a router of experts"},
+	{"position_embd.", "a table that is added"},
+	{"token_types.", "a table that is added"},
+	{"attn_rel_b.", "a table that is added"},
+	{".rel_pos", "a table that is added"},
+	{"ssm_conv1d", "a short convolution"},
+	{"shortconv.conv.", "a short convolution"},
+	{"altup", "a small matrix"},
+	{"laurel", "a small matrix"},
+	{"per_layer_model_proj", "a small matrix"},
+	{".patch_embd", "a convolution of pictures"},
+	{".patch_merger", "a matrix of pictures"},
+}
+
+// exemptTimeMix matches the small matrices of RWKV.
+var exemptTimeMix = regexp.MustCompile(`time_mix_([wva][012]|g[12]|decay_w[12]|first|lerp_fused)\.`)
+
+// unquantized returns the reason why a tensor is not quantized, or "" for a matrix.
+func unquantized(name string, dims []int) string {
+	name = strings.ToLower(name)
 	switch {
-	case isVector(info.dims):
+	case isVector(dims):
 		return "a vector"
-	case strings.Contains(name, "norm"):
-		return "a norm"
 	case strings.HasSuffix(name, "bias"):
 		return "a bias"
-	case strings.Contains(name, "ffn_gate_inp.") || strings.HasSuffix(name, "router.weight"):
-		return "a router of experts"
-	case strings.HasPrefix(name, "position_embd.") || strings.HasPrefix(name, "token_types."):
-		return "a table that is added"
-	case strings.Contains(name, "ssm_conv1d") || strings.Contains(name, "shortconv.conv."):
-		return "a short convolution"
+	}
+	for _, e := range exempt {
+		if strings.Contains(name, e.part) {
+			return e.why
+		}
+	}
+	if exemptTimeMix.MatchString(name) {
+		return "a small matrix"
 	}
 	return ""
 }
