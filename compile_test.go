@@ -268,7 +268,7 @@ func TestOldTools(t *testing.T) {
 	if err != nil || tools.Ready() != nil {
 		t.Skip("there are no tools in /usr/bin")
 	}
-	if known, err := tools.Supports(t.Context(), spirv.CoopMat); known || err != nil {
+	if known, err := tools.Features(t.Context()); known[spirv.CoopMat] || err != nil {
 		t.Skip("the tools in /usr/bin are not old")
 	}
 	t.Setenv(spirv.ToolsEnv, "/usr/bin")

@@ -55,12 +55,6 @@ func Profile(name string) (Caps, error) {
 	return f.Caps, err
 }
 
-// ProfileNotes returns the notes of a profile: the device that it models, and the sources of its numbers.
-func ProfileNotes(name string) ([]string, error) {
-	f, err := readProfile(name)
-	return f.Notes, err
-}
-
 // ProfileTuning returns the schedules measured on a profile's device. Most profiles have none.
 func ProfileTuning(name string) (Tuning, error) {
 	f, err := readProfile(name)

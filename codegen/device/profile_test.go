@@ -24,9 +24,9 @@ func TestProfiles(t *testing.T) {
 		if unsaidCores(caps) {
 			t.Errorf("%s has cores, which its driver does not say", name)
 		}
-		notes, err := ProfileNotes(name)
-		if err != nil || len(notes) == 0 {
-			t.Errorf("%s: notes %v, %v; want what it models", name, notes, err)
+		f, err := readProfile(name)
+		if err != nil || len(f.Notes) == 0 {
+			t.Errorf("%s: notes %v, %v; want what it models", name, f.Notes, err)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestProfileUnknown(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nvidia-h100") {
 		t.Errorf("got %v, want a suggestion", err)
 	}
-	if _, err := ProfileNotes("../caps"); err == nil {
+	if _, err := Profile("../caps"); err == nil {
 		t.Error("a path is taken for a profile")
 	}
 }

@@ -75,12 +75,6 @@ type featureProbe struct {
 	result map[Feature]bool // nil before they ran
 }
 
-// Supports reports whether the tools support a feature; see Features.
-func (t *Toolchain) Supports(ctx context.Context, f Feature) (bool, error) {
-	features, err := t.Features(ctx)
-	return features[f], err
-}
-
 // Features reports for every feature whether the tools can compile and optimize shaders that use it. The first call in
 // a process compiles one tiny shader per feature, unless the cache directory has the answer for these versions of the
 // tools. Without tools no feature is supported. The only error is the end of ctx.

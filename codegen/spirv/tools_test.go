@@ -403,11 +403,11 @@ func TestRealVersions(t *testing.T) {
 
 func supports(t *testing.T, tc *Toolchain, f Feature) bool {
 	t.Helper()
-	known, err := tc.Supports(t.Context(), f)
+	known, err := tc.Features(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return known
+	return known[f]
 }
 
 // TestFeaturesCanceled: the end of the context is no answer.
@@ -469,14 +469,14 @@ func TestFeaturesOfBrokenToolsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestRealFeatures: Supports agrees with compiling the probe.
+// TestRealFeatures: Features agrees with compiling the probe.
 func TestRealFeatures(t *testing.T) {
 	eachToolchain(t, func(t *testing.T, tc *Toolchain) {
 		t.Log(tc.Features(t.Context()))
 		for _, p := range featureProbes {
 			_, _, err := tc.Compile(t.Context(), []Shader{p}, Options{Optimize: true, Validate: tc.Val.Found()})
 			if got := supports(t, tc, Feature(p.Name)); got != (err == nil) {
-				t.Errorf("%s: Supports says %v, compiling %v", p.Name, got, err)
+				t.Errorf("%s: Features says %v, compiling %v", p.Name, got, err)
 			}
 		}
 	})
