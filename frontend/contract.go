@@ -101,6 +101,11 @@ func Mask(mask Tensor) AttentionOption { return func(a *attention) { a.mask = ma
 // denominator but has no value, so that a query may attend to nothing (Xiao et al. 2023, arXiv:2309.17453).
 func Sinks(scores Tensor) AttentionOption { return func(a *attention) { a.sinks = scores } }
 
+// ZeroNaN makes the result of a query that sees no key 0 instead of NaN: softmax weights that are NaN count as 0.
+func ZeroNaN() AttentionOption {
+	return func(a *attention) { a.attrs = append(a.attrs, attr("zero_nan", true)) }
+}
+
 // Attention returns softmax(q k^T * scale + mask) v, where t is q [..., H, T, D], k is [..., G, S, D] and v is [..., G,
 // S, E]. H is a multiple of G: each key head serves H/G query heads.
 func (t Tensor) Attention(k, v Tensor, options ...AttentionOption) Tensor {

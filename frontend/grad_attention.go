@@ -23,7 +23,9 @@ func attentionGrad(c GradCall, want []bool) []Tensor {
 		return definedBy(attentionOf)(c, want)
 	}
 	q, k, v, mask, sinks := c.Args[0], c.Args[1], c.Args[2], c.optional("mask"), c.optional("sinks")
-	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a ir.Attr) bool { return a.Name == "precision" })
+	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a ir.Attr) bool {
+		return a.Name == "precision" || a.Name == "zero_nan" // of attention alone
+	})
 	lse := q.apply(ir.OpAttentionLSE, append([]Tensor{k}, present(mask, sinks)...), attrs...)
 	delta := c.Grad.as(lse).Mul(c.Result.as(lse)).Sum(-1)
 	out := make([]Tensor, len(c.Args))
@@ -104,6 +106,9 @@ func (c GradCall) withSinks(scores Tensor) Tensor {
 func attentionOf(c GradCall) Tensor {
 	v, scores := c.Args[2].wide(), scoresOf(c)
 	probs := c.withSinks(scores).Softmax(-1).Slice(-1, 0, scores.Dim(-1))
+	if c.Attrs.Bool("zero_nan") {
+		probs = probs.IsNaN().Where(probs.Lit(0), probs)
+	}
 	return grouped(probs, v).MatMul(v).Reshape(c.Result.Shape())
 }
 

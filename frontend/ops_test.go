@@ -253,6 +253,9 @@ var methodCases = []methodCase{
 	{ir.OpAttention, func(o *operands) frontend.Tensor {
 		return o.heads.Attention(o.keys, o.keys, frontend.Softcap(30))
 	}, `attention %8, %9, %9 {softcap=30.0} : f32[4,3,8]`},
+	{ir.OpAttention, func(o *operands) frontend.Tensor {
+		return o.heads.Attention(o.keys, o.keys, frontend.ZeroNaN())
+	}, `attention %8, %9, %9 {zero_nan=true} : f32[4,3,8]`},
 	{ir.OpAttentionLSE, func(o *operands) frontend.Tensor {
 		return o.heads.AttentionLSE(o.keys, frontend.Causal(), frontend.Mask(o.mask))
 	}, `attention_lse %8, %9, %10 {causal=true} : f32[4,3]`},

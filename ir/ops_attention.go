@@ -15,6 +15,8 @@ func init() {
 				{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 					Enum: []string{PrecisionFull, PrecisionHalf},
 					Doc:  "how far a device may round to be faster. full: not at all. half: it may round queries, keys, values and softmax weights to f16."},
+				{Name: "zero_nan", Kind: AttrBool, Default: false,
+					Doc: "softmax weights that are NaN count as 0, so a query that sees no key has the result 0"},
 			}), Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
 			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v. q is [..., H, T, D]. k and v are [..., G, S, D], and H is a multiple of G (grouped heads). mask broadcasts to [..., H, T, S]. A float mask is added to the scores. In a mask of bools or integers, values other than 0 mark the keys that a query sees. sinks [H] adds one key per head that every query sees (Xiao et al. 2023): the element is its score, and its value is 0. With sinks, mask may be a scalar 0."},
 		OpInfo{Op: OpAttentionLSE, Name: "attention_lse", Class: ClassAttention,

@@ -166,6 +166,92 @@ var spelledAttentions = []struct{ name, families, body string }{
 		%p = softmax %w {axis=-1}
 		%h = cast %p {dtype=f16}
 		%o = matmul %h, %vh`},
+	{"a softmax without NaN, of a mask that hides all keys of a query, and scales of both operands", "", `
+		%row = iota {shape=[5,6], axis=0}
+		%two = const {data=i32[](2)}
+		%first = ge %row, %two
+		%some = and %seen, %first
+		%zero = const {data=f32[](0)}
+		%inf = const {data=f32[](-inf)}
+		%added = where %some, %zero, %inf
+		%eight = const {data=f32[](0.125)}
+		%half = sqrt %eight
+		%factor = sqrt %half
+		%kr = reshape %k {shape=[8,6,8]}
+		%kt = transpose %kr {perm=[0,2,1]}
+		%k4 = reshape %kt {shape=[2,4,8,6]}
+		%qs = mul %q, %factor
+		%ks = mul %factor, %k4
+		%s = matmul %qs, %ks
+		%m = add %s, %added
+		%p = softmax %m {axis=3}
+		%bad = is_nan %p
+		%w = where %bad, %zero, %p
+		%o = matmul %w, %v`},
+	{"a softmax without NaN of halves", "", `
+		%qh = cast %q {dtype=f16}
+		%kh = cast %k {dtype=f16}
+		%vh = cast %v {dtype=f16}
+		%c = const {data=f16[1](0.6)}
+		%zero = const {data=f16[1](0)}
+		%kt = transpose %kh {perm=[0,1,3,2]}
+		%qs = mul %qh, %c
+		%ks = div %kt, %c
+		%s = matmul %qs, %ks
+		%p = softmax %s {axis=3}
+		%bad = is_nan %p
+		%w = where %bad, %zero, %p
+		%o = matmul %w, %vh`},
+	{"a softmax without NaN, whose test is also an output", "matmul row matmul", `
+		%s = matmul %q, %k {transpose_b=true}
+		%p = softmax %s {axis=-1}
+		%bad = is_nan %p
+		output "bad" %bad
+		%zero = const {data=f32[](0)}
+		%w = where %bad, %zero, %p
+		%o = matmul %w, %v`},
+	{"a softmax with ones in place of NaN", "matmul row matmul", `
+		%s = matmul %q, %k {transpose_b=true}
+		%p = softmax %s {axis=-1}
+		%bad = is_nan %p
+		%one = const {data=f32[](1)}
+		%w = where %bad, %one, %p
+		%o = matmul %w, %v`},
+	{"the least number added to all keys of a query", "", `
+		%row = iota {shape=[5,6], axis=0}
+		%two = const {data=i32[](2)}
+		%hidden = lt %row, %two
+		%zero = const {data=f32[](0)}
+		%min = const {data=f32[](-3.4028234663852886e+38)}
+		%added = where %hidden, %min, %zero
+		%s = matmul %q, %k {transpose_b=true}
+		%m = add %s, %added
+		%p = softmax %m {axis=-1}
+		%o = matmul %p, %v`},
+	{"heads that share keys by a concat, with scales", "", `
+		%k5 = unsqueeze %k2 {axes=[2]}
+		%v5 = unsqueeze %v2 {axes=[2]}
+		%kb = concat %k5, %k5 {axis=2}
+		%vb = concat %v5, %v5 {axis=2}
+		%kr = reshape %kb {shape=[8,6,8]}
+		%vr = reshape %vb {shape=[2,4,6,8]}
+		%kt = transpose %kr {perm=[0,2,1]}
+		%k4 = reshape %kt {shape=[2,4,8,6]}
+		%qs = affine %q {mul=0.6}
+		%ks = affine %k4 {mul=0.6}
+		%s = matmul %qs, %ks
+		%p = softmax %s {axis=-1}
+		%o = matmul %p, %vr`},
+	{"heads and batches as one axis, with a scale before the reshape and keys with their axes exchanged", "", `
+		%qs = affine %q {mul=0.35}
+		%q3 = reshape %qs {shape=[8,5,8]}
+		%kt = transpose %k {perm=[0,1,3,2]}
+		%k3 = reshape %kt {shape=[8,8,6]}
+		%v3 = reshape %v {shape=[8,6,8]}
+		%s = matmul %q3, %k3
+		%p = softmax %s {axis=-1}
+		%r = matmul %p, %v3
+		%o = reshape %r {shape=[2,4,5,8]}`},
 	{"softmax weights that are also an output", "matmul row matmul", `
 		%s = matmul %q, %k {transpose_b=true}
 		%p = softmax %s {axis=-1}

@@ -111,7 +111,8 @@ void main() {
             uint query = min(query0 + row / 3u, 4u);
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 uint key = key0 + (lane_of_row + j * 8u);
-                float seen = score[i * 2u + j] * 0.45622024 + fmul(mask[query * 77u + min(key, 76u)], 1.442695);
+                float mask_min = mask[query * 77u + min(key, 76u)];
+                float seen = score[i * 2u + j] * 0.45622024 + (abs(mask_min) > 1.7014117e+38 ? mask_min : fmul(mask_min, 1.442695));
                 score[i * 2u + j] = key < 77u ? seen : -INF;
                 best[i] = max(best[i], score[i * 2u + j]);
             }

@@ -427,6 +427,9 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 			scores += added.Err + added.mag()
 			b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
 		}
+		if n.Attrs().Bool("zero_nan") {
+			b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
+		}
 		b.Err = v.Err + 4*v.mag()*(scores+8)
 		if n.Attrs().String_("precision") == ir.PrecisionHalf {
 			const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23

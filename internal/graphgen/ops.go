@@ -459,8 +459,11 @@ func (g *generator) attention() *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
 	}
-	if g.rng.IntN(4) == 0 {
+	switch g.rng.IntN(4) {
+	case 0:
 		attrs = append(attrs, attr("softcap", 0.5+2*g.rng.Float64()))
+	case 1:
+		attrs = append(attrs, attr("zero_nan", true))
 	}
 	switch g.rng.IntN(4) {
 	case 0:
@@ -493,7 +496,9 @@ func (g *generator) attentionGrad(args []*ir.Node, attrs []ir.Attr) *ir.Node {
 
 // scoreAttrs returns the attributes that determine scores.
 func scoreAttrs(attrs []ir.Attr) []ir.Attr {
-	return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "precision" })
+	return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool {
+		return a.Name == "precision" || a.Name == "zero_nan"
+	})
 }
 
 // state adds a state, and perhaps in-place writes of slices and elements.

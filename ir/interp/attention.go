@@ -1,6 +1,10 @@
 package interp
 
-import "math"
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // heads holds the arguments and attributes of an attention op. Nearby letters give extents: q is [outer…, h, t, d].
 type heads struct {
@@ -13,6 +17,7 @@ type heads struct {
 	window    int // the number of keys that a causal query sees, or 0 for all
 	scale     float64
 	softcap   float64 // or 0
+	zeroNaN   bool
 
 	q, k, v     []float64 // [outer…, h, t, d], [outer…, g, s, d], [outer…, g, s, e]
 	mask        []float64 // nil if there is none
@@ -112,7 +117,8 @@ func newHeads(c *call) *heads {
 		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1],
 		causal: c.attrs().Bool("causal"), scale: c.attrs().Float("scale"),
 		softcap: c.attrs().Float("softcap"), window: int(c.attrs().Int("window")),
-		q: q.floats(), k: k.floats(),
+		zeroNaN: c.node.Op() == ir.OpAttention && c.attrs().Bool("zero_nan"),
+		q:       q.floats(), k: k.floats(),
 	}
 	if i := in.Arg("v"); i >= 0 {
 		v = c.args[i]
@@ -202,6 +208,9 @@ func (a *heads) query(row int, scores, out []float64) {
 	seen, v := len(scores), a.v[(a.group(row)*a.s+first)*a.e:]
 	scores = a.withSink(row, scores)
 	total := expRow(scores)
+	if a.zeroNaN && !(total > 0) { // a score is NaN or infinite, or there is none: all weights are NaN
+		return
+	}
 	for j, p := range scores[:seen] {
 		for x, e := range v[j*a.e : (j+1)*a.e] {
 			out[x] += float64(p * e)

@@ -267,20 +267,38 @@ func (s *suite) halfAttentions() {
 	}
 }
 
-// maskedRows adds a case with a mask of -Inf elements, which hide some keys, and all keys of some queries.
+// maskedRows adds cases with a mask that hides some keys, and all keys of some queries: by -Inf, with results NaN or 0,
+// and by the least number, where a query sees all keys if it hides all.
 func (s *suite) maskedRows() {
-	s.add(ir.OpAttention, "rows hidden by the mask", func(b *builder, t ir.DType) *ir.Node {
-		const queries, keys = 4, 3
-		mask := make([]float64, queries*keys)
-		for i := range mask {
-			if i < keys || i%4 == 0 {
-				mask[i] = math.Inf(-1)
+	for _, tt := range []struct {
+		name                    string
+		hidden                  float64
+		zeroNaN                 bool
+		heads, queries, keys, d int
+		half                    bool
+	}{
+		{"rows hidden by the mask", math.Inf(-1), false, 2, 4, 3, 8, false},
+		{"hidden rows of zeros", math.Inf(-1), true, 2, 4, 3, 8, false},
+		{"hidden rows of zeros/half", math.Inf(-1), true, 2, 33, 67, 32, true},
+		{"rows hidden by the least number", -math.MaxFloat32, false, 2, 4, 3, 8, false},
+		{"rows hidden by the least number/half", -math.MaxFloat32, false, 2, 33, 67, 32, true},
+	} {
+		s.add(ir.OpAttention, tt.name, func(b *builder, t ir.DType) *ir.Node {
+			mask := make([]float64, tt.queries*tt.keys)
+			for i := range mask {
+				if i < tt.keys || i%4 == 0 {
+					mask[i] = tt.hidden
+				}
 			}
-		}
-		args := []*ir.Node{b.input(t, []int{2, queries, 8}, small), b.input(t, []int{2, keys, 8}, small),
-			b.input(t, []int{2, keys, 8}, small)}
-		return b.op(ir.OpAttention, append(args, b.given(t, mask, queries, keys)))
-	}).types = []ir.DType{ir.F32, ir.F16, ir.BF16}
+			args := []*ir.Node{b.input(t, []int{tt.heads, tt.queries, tt.d}, small),
+				b.input(t, []int{tt.heads, tt.keys, tt.d}, small), b.input(t, []int{tt.heads, tt.keys, tt.d}, small)}
+			attrs := []ir.Attr{attr("zero_nan", tt.zeroNaN)}
+			if tt.half {
+				attrs = append(attrs, attr("precision", ir.PrecisionHalf))
+			}
+			return b.op(ir.OpAttention, append(args, b.given(ir.F32, mask, tt.queries, tt.keys)), attrs...)
+		}).types = []ir.DType{ir.F32, ir.F16, ir.BF16}
+	}
 }
 
 // sinks adds cases with attention sinks: with and without a mask, for queries that see many keys, some or none.

@@ -160,16 +160,13 @@ func (p *attentionPoint) add(e *kernel.Expr) {
 // weights.
 func (p *attentionPoint) addMask() {
 	l, in := p.l, p.n.Op().Info()
-	times := func(e *kernel.Expr, by float64) *kernel.Expr {
-		return l.f32(ir.OpMul, l.b.Cast(ir.F32, e), l.b.Float(ir.F32, by))
-	}
 	if i := in.Arg("mask"); i < len(p.n.Args()) && !analysis.IsSplat(p.n.Arg(i), 0) {
 		at := slices.Concat(p.batch, []kernel.Index{p.head, p.query, p.key})
 		mask := l.value(p.n.Arg(i), broadcastCoords(p.n.Arg(i).Shape(), at))
 		if !p.a.Causal && !p.reversed {
 			p.a.End = l.endOfKeys(mask, p.key, l.k.Fold)
 		}
-		p.add(times(mask, math.Log2E))
+		p.add(l.exponentOf2(mask))
 	}
 	if in.Arg("lse") < 0 {
 		return
@@ -179,6 +176,27 @@ func (p *attentionPoint) addMask() {
 	by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
 	factor := l.f32(ir.OpWhere, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
 	p.add(l.f32(ir.OpMul, l.b.Cast(ir.F32, lse), factor))
+}
+
+// exponentOf2 returns e*log2(e) in f32, and e itself if it is so large that the multiplication might leave the range:
+// models hide keys by the least number, and a query that sees no other keys sees these.
+func (l *lowerer) exponentOf2(e *kernel.Expr) *kernel.Expr {
+	const large = math.MaxFloat32 / 2
+	e = kernel.Widened(e)
+	switch {
+	case e.Kind == kernel.ExprApply && e.Op == ir.OpWhere:
+		return l.f32(ir.OpWhere, e.Args[0], l.exponentOf2(e.Args[1]), l.exponentOf2(e.Args[2]))
+	case e.Kind == kernel.ExprConst && math.Abs(e.Value) > large:
+		return l.b.Float(ir.F32, e.Value)
+	case e.Kind == kernel.ExprConst:
+		return l.b.Float(ir.F32, e.Value*math.Log2E)
+	}
+	wide := l.b.Cast(ir.F32, e)
+	product := l.f32(ir.OpMul, wide, l.b.Float(ir.F32, math.Log2E))
+	if e.DType == ir.F16 {
+		return product
+	}
+	return l.f32(ir.OpWhere, l.is(ir.OpGt, l.f32(ir.OpAbs, wide), l.b.Float(ir.F32, large)), wide, product)
 }
 
 // result returns the value that a row stores, computed from the maximum of the scores, the sum of the weights and the
@@ -196,7 +214,7 @@ func (p *attentionPoint) result() *kernel.Expr {
 	var sink *kernel.Expr
 	if i := in.Arg("sinks"); i < len(n.Args()) {
 		s := l.value(n.Arg(i), []kernel.Index{p.head})
-		sink = l.f32(ir.OpMul, l.b.Cast(ir.F32, s), l.b.Float(ir.F32, math.Log2E))
+		sink = l.exponentOf2(s)
 	}
 	none := func(x *kernel.Expr) *kernel.Expr {
 		return l.is(ir.OpEq, x, l.b.Float(ir.F32, math.Inf(-1)))
@@ -210,11 +228,18 @@ func (p *attentionPoint) result() *kernel.Expr {
 		}
 		return l.f32(ir.OpMul, l.f32(ir.OpAdd, top, l.f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2))
 	}
-	if sink != nil { // one more weight, for the value 0; a row without visible keys has the result 0 rather than NaN
-		result := l.f32(ir.OpDiv, weighted, l.f32(ir.OpAdd, sum, weight(sink, top)))
-		return l.f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result)
+	zero := l.b.Float(ir.F32, 0)
+	if sink != nil { // one more weight, for the value 0
+		sum = l.f32(ir.OpAdd, sum, weight(sink, top))
 	}
-	return l.f32(ir.OpDiv, weighted, sum)
+	quotient := l.f32(ir.OpDiv, weighted, sum)
+	switch {
+	case n.Attrs().Bool("zero_nan"): // the sum is 0 if there is no score, and NaN if one is NaN or infinite
+		return l.f32(ir.OpWhere, l.is(ir.OpGt, sum, zero), quotient, zero)
+	case sink != nil: // a row without visible keys has the result 0 rather than NaN
+		return l.f32(ir.OpWhere, none(top), zero, quotient)
+	}
+	return quotient
 }
 
 // endOfKeys returns the number of keys that a row needs to read, if a mask hides all later keys: it has the form

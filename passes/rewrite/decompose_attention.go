@@ -80,8 +80,12 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	if len(args) > 4 {
 		probs = r.sharedWith(scores, r.sinkColumn(args[4], p))
 	}
+	zeroNaN := n.Attrs().Bool("zero_nan")
+	if zeroNaN {
+		probs = r.where(r.unary(ir.OpIsNaN, probs), r.scalar(p.wide, 0), probs)
+	}
 	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{r.castTo(probs, n.DType()), args[2]}), n.Shape())
-	if p.s.Min() == 0 && len(args) < 5 && !emptyWith(p.t, p.s) {
+	if p.s.Min() == 0 && len(args) < 5 && !zeroNaN && !emptyWith(p.t, p.s) {
 		out = r.whereEmpty(p.s, math.NaN(), out)
 	}
 	return out

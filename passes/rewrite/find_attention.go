@@ -52,6 +52,7 @@ type spelled struct {
 	product *ir.Node // the matmul of queries and keys
 	scale   float64
 	softcap float64    // 0 for none
+	zeroNaN bool       // whether weights that are NaN count as 0
 	masks   []maskTerm // added to the scores
 	// shapes are the shapes that reshapes give the scores, in order from the weights back to the matmul of queries and
 	// keys.
@@ -74,13 +75,22 @@ func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *
 		return nil
 	}
 	s := &spelled{result: n, shapes: []ir.Shape{n.Arg(0).Shape()}}
-	x := n.Arg(0)
-	for ; x.Op() != ir.OpSoftmax; x = x.Arg(0) {
-		if !once(x) || !s.passes(x) {
+	x, readers := n.Arg(0), 1
+	for len(users[x.ID()]) == readers && !shown[x] && x.Op() != ir.OpSoftmax {
+		p, test := withoutNaN(x)
+		switch {
+		case p != nil && once(test):
+			x, readers, s.zeroNaN = p, 2, true
+		case s.passes(x):
+			x, readers = x.Arg(0), 1
+		default:
 			return nil
 		}
 	}
-	if analysis.Axis(x) != x.Rank()-1 || !once(x) {
+	if x.Op() != ir.OpSoftmax || len(users[x.ID()]) != readers || shown[x] {
+		return nil
+	}
+	if analysis.Axis(x) != x.Rank()-1 {
 		return nil
 	}
 	f := &scoreFinder{once: once, steps: maxScoreOps}
@@ -88,6 +98,20 @@ func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *
 		return nil
 	}
 	return s
+}
+
+// withoutNaN returns p and the test of p, if n is p with zeros in place of NaN: where(is_nan(p), 0, p). A row of softmax
+// is NaN as a whole or not at all.
+func withoutNaN(n *ir.Node) (p, test *ir.Node) {
+	if n.Op() != ir.OpWhere || n.Arg(0).Op() != ir.OpIsNaN {
+		return nil, nil
+	}
+	test = n.Arg(0)
+	zero, ok := scalarOf(n.Arg(1))
+	if p = n.Arg(2); test.Arg(0) != p || !ok || zero != 0 || !keepsShape(n, p) {
+		return nil, nil
+	}
+	return p, test
 }
 
 // passes reports whether n is a cast or reshape that does not change the scores, and records its shape.
@@ -130,19 +154,9 @@ func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 	case ir.OpMatMul:
 		s.product, s.scale = n, factor
 		return true
-	case ir.OpAffine:
-		mul, add := n.Attrs().Float("mul"), n.Attrs().Float("add")
-		return add == 0 && f.find(s, n.Arg(0), factor*mul)
-	case ir.OpMul:
-		for i := range 2 {
-			if c, ok := scalarOf(n.Arg(1 - i)); ok && keepsShape(n, n.Arg(i)) {
-				return f.find(s, n.Arg(i), factor*c)
-			}
-		}
-	case ir.OpDiv:
-		if c, ok := scalarOf(n.Arg(1)); ok && keepsShape(n, n.Arg(0)) {
-			return f.find(s, n.Arg(0), factor/c)
-		}
+	case ir.OpAffine, ir.OpMul, ir.OpDiv:
+		y, by := scaled(n)
+		return y != nil && f.find(s, y, factor*by)
 	case ir.OpTanh:
 		if s.softcap == 0 {
 			s.softcap = factor
@@ -256,18 +270,17 @@ func (s *spelled) possible() bool {
 // build adds the attention to the new graph. It returns nil if no attention kernel supports it.
 func (s *spelled) build(r *rewriter) *ir.Node {
 	t := s.product.DType()
-	q, k := r.castTo(r.mapped(s.product.Arg(0)), t), r.castTo(r.mapped(s.product.Arg(1)), t)
-	v := r.mapped(s.result.Arg(1))
-	if s.product.Attrs().Bool("transpose_a") {
-		q = r.swapAxes(q, q.Rank()-2, q.Rank()-1)
+	q, ofQ := r.operand(r.mapped(s.product.Arg(0)), s.product.Attrs().Bool("transpose_a"))
+	k, ofK := r.operand(r.mapped(s.product.Arg(1)), !s.product.Attrs().Bool("transpose_b"))
+	v, ofV := r.operand(r.mapped(s.result.Arg(1)), s.result.Attrs().Bool("transpose_b"))
+	scale := s.scale * ofQ * ofK
+	if scale == 0 || scale-scale != 0 || ofV-ofV != 0 {
+		return nil
 	}
-	if !s.product.Attrs().Bool("transpose_b") {
-		k = r.transposed(k)
+	if ofV != 1 {
+		v = r.times(v, ofV)
 	}
-	if s.result.Attrs().Bool("transpose_b") {
-		v = r.transposed(v)
-	}
-	v = r.castTo(v, t)
+	q, k, v = r.castTo(q, t), r.castTo(k, t), r.castTo(v, t)
 	q = r.outer(q, s.shapes)
 	k, v = s.keyHeads(r, k, v)
 	args := []*ir.Node{q, k, v}
@@ -282,9 +295,12 @@ func (s *spelled) build(r *rewriter) *ir.Node {
 			}
 		}
 	}
-	attrs := []ir.Attr{{Name: "scale", Value: s.scale}}
+	attrs := []ir.Attr{{Name: "scale", Value: scale}}
 	if s.softcap != 0 {
-		attrs = []ir.Attr{{Name: "scale", Value: s.scale * s.softcap}, {Name: "softcap", Value: s.softcap}}
+		attrs = []ir.Attr{{Name: "scale", Value: scale * s.softcap}, {Name: "softcap", Value: s.softcap}}
+	}
+	if s.zeroNaN {
+		attrs = append(attrs, attr("zero_nan", true))
 	}
 	if ir.AllowsHalf(analysis.Precision(s.product)) && ir.AllowsHalf(analysis.Precision(s.result)) {
 		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
@@ -294,29 +310,79 @@ func (s *spelled) build(r *rewriter) *ir.Node {
 		return nil
 	}
 	out := r.reshape(r.castTo(a, s.result.DType()), s.result.Shape())
-	if keys := s.shapes[0][len(s.shapes[0])-1]; keys.Min() == 0 {
+	if keys := s.shapes[0][len(s.shapes[0])-1]; keys.Min() == 0 && !s.zeroNaN {
 		out = r.whereEmpty(keys, 0, out) // the sum of no values
 	}
 	return out
 }
 
-// transposed returns x with its last two axes exchanged.
-func (r *rewriter) transposed(x *ir.Node) *ir.Node {
-	if x.Op() == ir.OpTranspose {
-		perm := x.Attrs().Ints("perm")
-		swapped := true
-		for i, p := range perm {
-			want := i
-			if rest := len(perm) - i; rest <= 2 {
-				want = len(perm) - 3 + rest
-			}
-			swapped = swapped && int(p) == want
+// operand returns y and a factor, such that y times the factor is x, or, if swap is set, x with its last two axes
+// exchanged. So factors of queries and keys become part of the scale, and transposes and reshapes that undo each other
+// vanish.
+func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
+	rank := x.Rank()
+	switch x.Op() {
+	case ir.OpMul, ir.OpDiv, ir.OpAffine:
+		if of, by := scaled(x); of != nil {
+			y, factor = r.operand(of, swap)
+			return y, factor * by
 		}
-		if swapped {
-			return x.Arg(0)
+	case ir.OpTranspose:
+		perm := slices.Clone(x.Attrs().Ints("perm"))
+		if swap {
+			perm[rank-2], perm[rank-1] = perm[rank-1], perm[rank-2]
+		}
+		last := int64(rank - 1)
+		exchanged := perm[last] == last-1 && perm[last-1] == last
+		if exchanged {
+			perm[last-1], perm[last] = last-1, last
+		}
+		y, factor = r.operand(x.Arg(0), exchanged)
+		if slices.IsSorted(perm) {
+			return y, factor
+		}
+		return r.transpose(y, perm), factor
+	case ir.OpReshape, ir.OpUnsqueeze, ir.OpSqueeze:
+		from, to := x.Arg(0).Shape(), x.Shape()
+		keeps := len(from) >= 2 && rank >= 2 && from[len(from)-2:].Equal(to[rank-2:])
+		y, factor = r.operand(x.Arg(0), swap && keeps)
+		if swap && keeps {
+			to = slices.Concat(to[:rank-2], ir.Shape{to[rank-1], to[rank-2]})
+		}
+		if y.Op() == ir.OpReshape {
+			y = y.Arg(0)
+		}
+		y = r.reshape(y, to)
+		if swap && !keeps {
+			y = r.swapAxes(y, rank-2, rank-1)
+		}
+		return y, factor
+	}
+	if swap {
+		return r.swapAxes(x, rank-2, rank-1), 1
+	}
+	return x, 1
+}
+
+// scaled returns y and a factor, if x is y times this factor.
+func scaled(x *ir.Node) (y *ir.Node, factor float64) {
+	switch x.Op() {
+	case ir.OpAffine:
+		if x.Attrs().Float("add") == 0 {
+			return x.Arg(0), x.Attrs().Float("mul")
+		}
+	case ir.OpMul:
+		for i := range 2 {
+			if c, ok := scalarOf(x.Arg(1 - i)); ok && keepsShape(x, x.Arg(i)) {
+				return x.Arg(i), c
+			}
+		}
+	case ir.OpDiv:
+		if c, ok := scalarOf(x.Arg(1)); ok && keepsShape(x, x.Arg(0)) {
+			return x.Arg(0), 1 / c
 		}
 	}
-	return r.swapAxes(x, x.Rank()-2, x.Rank()-1)
+	return nil, 1
 }
 
 // outer broadcasts and reshapes the outer axes of operand x like the scores: first to the matmul's outer axes, then to
@@ -350,13 +416,13 @@ func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	return r.outer(k, s.shapes), r.outer(v, s.shapes[:1])
 }
 
-// fewHeads returns x without repeated heads, if x is a broadcast and reshape that repeats heads. rank is the number of
-// axes of the result.
+// fewHeads returns x without repeated heads, if x is a reshape of a broadcast that repeats heads, or of a concat of one
+// tensor. rank is the number of axes of the result.
 func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 	if missing := rank - x.Rank(); missing > 0 {
 		return r.reshape(x, slices.Concat(slices.Repeat(ir.Shape{ir.D(1)}, missing), x.Shape()))
 	}
-	if x.Op() != ir.OpReshape || x.Arg(0).Op() != ir.OpBroadcast {
+	if x.Op() != ir.OpReshape || x.Arg(0).Op() != ir.OpBroadcast && !concatsOne(x.Arg(0)) {
 		return x
 	}
 	wide, narrow := x.Arg(0).Shape(), x.Arg(0).Arg(0).Shape()
@@ -370,6 +436,11 @@ func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 		return x
 	}
 	return r.reshape(x.Arg(0).Arg(0), slices.Concat(wide[:at+1], wide[at+2:]))
+}
+
+// concatsOne reports whether n concatenates one tensor with itself.
+func concatsOne(n *ir.Node) bool {
+	return n.Op() == ir.OpConcat && !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a != n.Arg(0) })
 }
 
 // mask returns the sum of the masks, or nil if there are none.

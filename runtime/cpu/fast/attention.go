@@ -29,6 +29,7 @@ func attention(c *interp.Call) error {
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(d))
 	}
+	zeroNaN := attrs.Bool("zero_nan")
 	mask, sinks := newMask(c, append(q.Dims[:r-1:r-1], s)), optional(c, 4)
 	const some = 8 // number of queries in a task
 	rows := len(c.Out) / e
@@ -65,6 +66,10 @@ func attention(c *interp.Call) error {
 			}
 			total := exponentials(weights)
 			out := c.Out[row*e : (row+1)*e]
+			if zeroNaN && !(total > 0) { // all weights are NaN, or there are none
+				clear(out)
+				continue
+			}
 			weigh(out, weights[:len(scores)], v.Floats[group*v.Apart+first*e:])
 			for x := range out {
 				out[x] = float32(float64(out[x]) / total)
