@@ -42,7 +42,9 @@ type attentionNode struct {
 	window  int    // if not 0, the number of keys in the window that op attention applies
 	visible tensor // bools that broadcast to [B, H, T, S]: the keys that a query attends to; the zero Tensor for all
 	bias    tensor // floats added to the scores, or the zero Tensor
+	sinks   tensor // scores of attention sinks by head, or the zero Tensor
 	scale   float64
+	softcap float64 // limit of the scores; 0 for none
 }
 
 // attention builds Attention of opset 23 and later. Keys and values are appended to a cache, or are themselves a cache
@@ -75,8 +77,18 @@ func attention(c *call) []*value {
 	if d := a.q.Dim(3); !d.IsStatic() || d.Add < 1 {
 		c.fail("of queries %s: their size must be a number", a.q)
 	}
-	a.scale = c.floatAttr("scale", 1/math.Sqrt(float64(a.q.Dim(3).Add)))
-	a.appendCache()
+	a.scale, a.softcap = c.floatAttr("scale", 1/math.Sqrt(float64(a.q.Dim(3).Add))), c.floatAttr("softcap", 0)
+	switch {
+	case c.has(4):
+		a.appendCache(c.x(4), c.x(5))
+	case c.has(6):
+		queries := a.q.Dim(2)
+		filled := c.x(6).Cast(ir.I32).Reshape(-1, 1, 1, 1)
+		a.offset = filled.Sub(c.b.DimValue(queries))
+		a.hideUnless(a.keys().Lt(filled))
+	default:
+		a.noCache()
+	}
 	a.setVisible()
 	y := a.q.Attention(a.k, a.v, a.options()...)
 	if row := a.hasKeys(); !row.IsZero() {
@@ -87,27 +99,20 @@ func attention(c *call) []*value {
 	}
 	out := several(y, a.k, a.v)
 	if c.wants(3) {
-		out = append(out, one(a.scores())...)
+		out = append(out, one(a.scores(mode))...)
 	}
 	return out
 }
 
-// appendCache puts cached keys and values before the new ones, and determines the queries' positions among the keys.
-func (a *attentionNode) appendCache() {
-	queries, fresh := a.q.Dim(2), a.k.Dim(2)
-	switch {
-	case a.has(4):
-		past := a.x(4).Dim(2)
-		a.k, a.v = a.x(4).Concat(2, a.k), a.x(5).Concat(2, a.v)
-		a.offset, a.last = a.b.DimValue(past), queries == fresh
-	case a.has(6):
-		filled := a.x(6).Cast(ir.I32).Reshape(-1, 1, 1, 1)
-		a.offset = filled.Sub(a.b.DimValue(queries))
-		a.hideUnless(a.keys().Lt(filled))
-	default:
-		a.offset, a.last = a.b.Const(int32(0)), queries == fresh
-	}
+// appendCache puts cached keys and values before the new ones. The queries' positions come after the cached keys.
+func (a *attentionNode) appendCache(keys, values tensor) {
+	queries, fresh, past := a.q.Dim(2), a.k.Dim(2), keys.Dim(2)
+	a.k, a.v = keys.Concat(2, a.k), values.Concat(2, a.v)
+	a.offset, a.last = a.b.DimValue(past), queries == fresh
 }
+
+// noCache sets the queries' positions for keys that are all new.
+func (a *attentionNode) noCache() { a.offset, a.last = a.b.Const(int32(0)), a.q.Dim(2) == a.k.Dim(2) }
 
 // keys returns the positions of the keys, [1, 1, 1, S].
 func (a *attentionNode) keys() tensor { return a.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
@@ -133,15 +138,7 @@ func (a *attentionNode) setVisible() {
 	if causal {
 		right = -1 // causality hides all keys after the query's own
 	}
-	if a.causal = causal && a.last; causal && !a.last {
-		a.hideUnless(a.keys().Le(a.queries()))
-	}
-	switch {
-	case left >= 0 && a.causal:
-		a.window = left + 1
-	case left >= 0:
-		a.hideUnless(a.keys().Ge(a.queries().AddScalar(float64(-left))))
-	}
+	a.hideOutside(causal, left+1)
 	if right >= 0 {
 		a.hideUnless(a.keys().Le(a.queries().AddScalar(float64(right))))
 	}
@@ -154,6 +151,20 @@ func (a *attentionNode) setVisible() {
 		return
 	}
 	a.bias = mask
+}
+
+// hideOutside hides, if causal is set, the keys after a query's own position, and, if window is not 0, the keys before
+// the last window ones up to that position.
+func (a *attentionNode) hideOutside(causal bool, window int) {
+	if a.causal = causal && a.last; causal && !a.last {
+		a.hideUnless(a.keys().Le(a.queries()))
+	}
+	switch {
+	case window > 0 && a.causal:
+		a.window = window
+	case window > 0:
+		a.hideUnless(a.keys().Gt(a.queries().AddScalar(float64(-window))))
+	}
 }
 
 // padMask extends a mask that is shorter than the keys. It hides the keys after the mask's end.
@@ -193,8 +204,11 @@ func (a *attentionNode) options() []frontend.AttentionOption {
 	if a.causal {
 		options = append(options, frontend.Causal(), frontend.Window(a.window))
 	}
-	if limit := a.floatAttr("softcap", 0); limit > 0 {
-		options = append(options, frontend.Softcap(limit))
+	if a.softcap > 0 {
+		options = append(options, frontend.Softcap(a.softcap))
+	}
+	if !a.sinks.IsZero() {
+		options = append(options, frontend.Sinks(a.sinks))
 	}
 	if m := a.mask(); !m.IsZero() {
 		options = append(options, frontend.Mask(m))
@@ -227,9 +241,9 @@ func (a *attentionNode) hasKeys() tensor {
 	return m.AnyKeep(-1)
 }
 
-// scores returns the fourth result of the node. qk_matmul_output_mode selects one of the stages of the computation:
-// scores, scores after the soft cap, scores after the mask, or weights.
-func (a *attentionNode) scores() tensor {
+// scores returns a stage of the computation: scores (mode 0), scores after the soft cap, scores after the mask, or
+// weights (mode 3).
+func (a *attentionNode) scores(mode int) tensor {
 	s, k := a.q.Shape(), a.k
 	if g := k.Dim(1); g != s[1] {
 		if !g.IsStatic() || !s[1].IsStatic() || g.Add < 1 || s[1].Static()%g.Static() != 0 {
@@ -239,9 +253,8 @@ func (a *attentionNode) scores() tensor {
 		k = k.Reshape(s[0], s[1], k.Dim(3), k.Dim(4))
 	}
 	y := a.q.MatMulT(k).MulScalar(a.scale)
-	mode := a.intAttr("qk_matmul_output_mode", 0)
-	if limit := a.floatAttr("softcap", 0); limit > 0 && mode > 0 {
-		y = wide(y, func(y tensor) tensor { return y.DivScalar(limit).Tanh().MulScalar(limit) })
+	if a.softcap > 0 && mode > 0 {
+		y = wide(y, func(y tensor) tensor { return y.DivScalar(a.softcap).Tanh().MulScalar(a.softcap) })
 	}
 	m := a.fullMask()
 	if mode < 2 || m.IsZero() {
@@ -277,6 +290,10 @@ func linearAttention(c *call) []*value {
 	t := c.dtypeOf(c.input(0))
 	split := func(i int, attr string) tensor { return castTo(c.splitHeads(c.x(i), attr), ir.F32) }
 	q, k, v := split(0, "q_num_heads"), split(1, "kv_num_heads"), split(2, "kv_num_heads")
+	if h := q.Dim(1).Static(); h < k.Dim(1).Static() && k.Dim(1).Static()%h == 0 { // heads of keys share a query
+		s := q.Shape()
+		q = q.Unsqueeze(2).Broadcast(s[0], h, k.Dim(1).Static()/h, s[2], s[3]).Reshape(s[0], -1, s[2], s[3])
+	}
 	batch, steps, g, d, e := q.Dim(0), q.Dim(2), k.Dim(1).Static(), k.Dim(3), v.Dim(3)
 	if q.Dim(1).Static()%g != 0 || q.Dim(3) != d || !d.IsStatic() || d.Add < 1 {
 		c.fail("of queries %s and keys %s", q, k)

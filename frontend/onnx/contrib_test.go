@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,10 @@ func TestContribAsOthers(t *testing.T) {
 	ms1 := func(op string, in []string, attributes ...msg) []part {
 		return nodes(of(ms, node(op, in, names("y"), attributes...)))
 	}
+	packed := func(n int) []part { // n times x, by head
+		return nodes(node("Reshape", names("x", "heads"), names("h")), node("Concat", slices.Repeat(names("h"), n),
+			names("packed"), intAttr("axis", 3)))
+	}
 	swap := func(from, to string) msg { return node("Transpose", names(from), names(to), intsAttr("perm", 0, 2, 1)) }
 	for name, c := range map[string]struct{ node, others []part }{
 		"BiasAdd": {ms1("BiasAdd", names("x", "b", "x")),
@@ -100,9 +105,22 @@ func TestContribAsOthers(t *testing.T) {
 				node("Unsqueeze", names("b", "last"), names("b1")),
 				node("Add", names("x", "n1"), names("s")), node("Add", names("s", "b1"), names("u")),
 				node("GroupNormalization", names("u", "b", "c"), names("y"), intAttr("num_groups", 2)))},
+		"MultiHeadAttention of packed queries, keys and values": {append(packed(3),
+			ms1("MultiHeadAttention", names("packed"), intAttr("num_heads", 2))...),
+			ms1("MultiHeadAttention", names("x", "x", "x"), intAttr("num_heads", 2))},
+		"MultiHeadAttention of packed keys and values": {append(packed(2),
+			ms1("MultiHeadAttention", names("x", "packed"), intAttr("num_heads", 2))...),
+			ms1("MultiHeadAttention", names("x", "x", "x"), intAttr("num_heads", 2))},
+		"MultiHeadAttention with a shared cache": {
+			ms1("MultiHeadAttention", names("q", "q", "q", "", "", "", "past", "past", "used"), intAttr("num_heads", 2)),
+			ms1("DecoderMaskedMultiHeadAttention", names("q", "q", "q", "", "", "past", "past", "used"),
+				intAttr("num_heads", 2), intAttr("past_present_share_buffer", 1))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			more := weights(ints("rows", []int64{2, -1}, 2), floats("n", []float32{1, 2, 3, 4, -1, -2, -3, -4}, 2, 4),
+				ints("heads", []int64{2, 4, 2, 1, 2}, 5), tensorOf("used", 6, []int64{1}).bytes(9, []byte{1, 0, 0, 0}),
+				floats("q", []float32{1, 2, -1, 0.5}, 1, 1, 4),
+				floats("past", []float32{1, 0, -1, 2, 3, -2, 1, 1, 0.5, 0, 2, -1}, 1, 2, 3, 2),
 				floats("z", []float32{1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8}, 2, 4, 2))
 			in := map[string]*ir.Data{"x": f32(t, spread(32), 2, 4, 4)}
 			build := func(list []part) *ir.Data {
@@ -123,4 +141,83 @@ func spread(n int) []float64 {
 		list[i] = float64((i*37+11)%101)/25 - 2
 	}
 	return list
+}
+
+// TestGroupQueryAttentionByStep runs GroupQueryAttention as a language model does: over a prompt, and then a token at a
+// time, with the keys and values of the steps before. All extents are symbols, and the total length is one of its own.
+func TestGroupQueryAttentionByStep(t *testing.T) {
+	node1 := of("com.microsoft", node("GroupQueryAttention", names("x", "", "", "past_k", "past_v", "ends", "total",
+		"cos", "sin"), names("y", "k", "v"), intAttr("num_heads", 2), intAttr("kv_num_heads", 1),
+		intAttr("do_rotary", 1)))
+	cache := func(name string) msg { return port(name, float, "batch", 1, "past_sequence_length", 4) }
+	content := model(21, graph(inputs(port("x", float, "batch", "sequence_length", 16), cache("past_k"),
+		cache("past_v"), port("mask", int64s, "batch", "total_sequence_length")),
+		weights(floats("cos", []float32{1, 1, 0, 0.6, -1, 0.8, 0, 1, 1, 0.6}, 5, 2),
+			floats("sin", []float32{0, 0, 1, 0.8, 0, 0.6, -1, 0, 0, -0.8}, 5, 2), ints("one", []int64{1}, 1),
+			ints("at", []int64{1})),
+		nodes(node("ReduceSum", names("mask", "one"), names("sum"), intAttr("keepdims", 0)),
+			node("Sub", names("sum", "one"), names("last")),
+			node("Cast", names("last"), names("ends"), intAttr("to", 6)),
+			node("Shape", names("mask"), names("shape")), node("Gather", names("shape", "at"), names("length")),
+			node("Cast", names("length"), names("total"), intAttr("to", 6)), node1), outputs("y", "k", "v")))
+	f := built(t, content, onnx.Options{})
+	// Two sequences, of which the first prompt of the second one is shorter by a token.
+	tokens := func(from, to int) *ir.Data {
+		var list []float64
+		for b := range 2 {
+			for i := from; i < to; i++ {
+				for k := range 16 {
+					list = append(list, float64((b*31+i*17+k*7)%23)/11-1)
+				}
+			}
+		}
+		return f32(t, list, 2, to-from, 16)
+	}
+	mask := func(n int, second int) *ir.Data {
+		list := make([]int64, 2*n)
+		for i := range n {
+			list[i] = 1
+			if i < second {
+				list[n+i] = 1
+			}
+		}
+		d, err := ir.FromInts(ir.I64, list, 2, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	empty := func() *ir.Data { return &ir.Data{DType: ir.F32, Dims: []int{2, 1, 0, 4}} }
+	step := func(from, to, valid int, before map[string]*ir.Data) map[string]*ir.Data {
+		return run(t, f, map[string]*ir.Data{"x": tokens(from, to), "past_k": before["k"], "past_v": before["v"],
+			"mask": mask(to, valid)})
+	}
+	none := map[string]*ir.Data{"k": empty(), "v": empty()}
+	whole, first := step(0, 5, 5, none), step(0, 3, 3, none)
+	second := step(3, 4, 4, first)
+	third := step(4, 5, 5, second)
+	is(t, third["k"], whole["k"])
+	is(t, third["v"], whole["v"])
+	all, err := whole["y"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := slices.Concat(all[4*8:5*8], all[9*8:])
+	is(t, third["y"], f32(t, last, 2, 1, 8))
+	// A step after a padded prompt: the padded sequence's new key comes directly after its own past.
+	ragged := step(3, 4, 3, first)
+	keys, err := ragged["k"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := first["k"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := keys[4*4:4*4+2*4], before[3*4:3*4+2*4]; !slices.Equal(got, want) {
+		t.Errorf("the first two keys of the padded sequence are %v, want %v", got, want)
+	}
+	if slices.Equal(keys[4*4+2*4:4*4+3*4], before[3*4+2*4:]) {
+		t.Error("the key of padding is still there")
+	}
 }

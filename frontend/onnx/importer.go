@@ -31,6 +31,7 @@ type importer struct {
 	symbols    []string          // symbolic extents of inputs, by the file's names
 	least      map[string]int64  // their minimum values, by the same names
 	longer     map[string]int64  // minimum lengths needed to build some nodes
+	derived    map[string]ir.Dim // extents of inputs that nodes need to follow from others
 	names      map[string]string // by the file's name of an extent: its symbol
 	spellings  map[string]string // by symbol: the file's name
 	calls      int               // number of nodes built, counting functions and unrolled loops each time
@@ -41,7 +42,8 @@ type importer struct {
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		validParts: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{}}
+		validParts: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{},
+		derived: map[string]ir.Dim{}}
 }
 
 // Limits of the expansion of functions and loops. Without them a small file could expand without end.

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -36,7 +35,6 @@ var microsoftOps = table{
 	"SkipLayerNormalization":           manyOp(skipLayerNorm),
 	"SkipSimplifiedLayerNormalization": manyOp(skipRMSNorm),
 	"SimplifiedLayerNormalization":     tensorOp(rmsNorm),
-	"RotaryEmbedding":                  tensorOp(microsoftRotary),
 
 	"Trilu":          tensorOp(trilu),
 	"Inverse":        tensorOp(inverse),
@@ -483,62 +481,4 @@ func skipLayerNorm(c *call) []*value {
 func skipRMSNorm(c *call) []*value {
 	sum := c.skipped(3)
 	return several(sum.RMSNorm(c.x(2), c.floatAttr("epsilon", 1e-12)), tensor{}, tensor{}, sum)
-}
-
-// microsoftRotary differs from ONNX's op in the order of inputs: positions come before the tables. A single position
-// applies to all sequences.
-func microsoftRotary(c *call) tensor {
-	x, at := c.x(0), c.x(1)
-	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
-	if scale := c.floatAttr("scale", 1); scale != 1 {
-		c.fail("attribute scale is %v, and vkc computes by 1 alone", scale)
-	}
-	if at.Rank() == 1 && x.Rank() > 2 {
-		axis := x.Rank() - 2
-		batch, length := x.Shape()[0], x.Shape()[axis]
-		at = c.b.Iota(ir.I64, 1, ir.Shape{batch, length}).Add(castTo(at, ir.I64))
-	}
-	return c.rotated(x, c.x(2), c.x(3), at)
-}
-
-func rotaryEmbedding(c *call) tensor {
-	at := tensor{}
-	if c.has(3) {
-		at = c.x(3)
-	}
-	return c.rotated(c.x(0), c.x(1), c.x(2), at)
-}
-
-// rotated applies rotary embeddings to x, [batch, heads, length, size] or [batch, length, heads*size], with tables of
-// cosines and sines. The tables are [positions, pairs], with rows selected by the positions at. If at is the zero
-// Tensor, they are [batch, length, pairs].
-func (c *call) rotated(x, cos, sin, at tensor) tensor {
-	if !at.IsZero() {
-		if cos.Rank() != 2 {
-			c.fail("the tables are %s: want [positions, pairs]", cos)
-		}
-		flat := at.Reshape(-1)
-		to := append(append(ir.Shape{}, at.Shape()...), cos.Shape()[1])
-		cos, sin = cos.IndexSelect(0, flat).Reshape(to), sin.IndexSelect(0, flat).Reshape(to)
-	}
-	heads := c.intAttr("num_heads", 0)
-	if turn := c.intAttr("rotary_embedding_dim", 0); turn > 0 && !cos.Dim(-1).Is(turn/2) {
-		c.fail("rotary_embedding_dim is %d for tables %s: want one of their rows for each pair", turn, cos)
-	}
-	var options []frontend.RopeOption
-	if !c.flag("interleaved", false) {
-		options = append(options, frontend.RopeHalf())
-	}
-	if x.Rank() == 4 {
-		if heads != 0 && !x.Dim(1).Is(heads) {
-			c.fail("num_heads is %d, and x is %s, [batch, heads, length, size]", heads, x)
-		}
-		return x.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
-	}
-	s := x.Shape()
-	if x.Rank() != 3 || heads < 1 || !s[2].IsStatic() || s[2].Static()%heads != 0 {
-		c.fail("x is %s with num_heads %d: want [batch, heads, length, size] or [batch, length, heads*size]", x, heads)
-	}
-	y := x.Reshape(s[0], s[1], heads, s[2].Static()/heads)
-	return y.RopeTables(cos.Unsqueeze(2), sin.Unsqueeze(2), options...).Reshape(s)
 }

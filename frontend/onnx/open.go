@@ -174,7 +174,7 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// maxBuilds is how often a graph is built again with larger minimum extents.
+// maxBuilds is how often a graph is built again with larger minimum extents, or with extents that follow from others.
 const maxBuilds = 8
 
 // build builds the graph.
@@ -197,10 +197,15 @@ func (f *File) build(options Options) error {
 			im.b = b
 			im.main()
 		})
-		if len(im.longer) == 0 {
+		if len(im.longer)+len(im.derived) == 0 {
 			break
 		}
 		maps.Copy(least, im.longer)
+		options.Dims = maps.Clone(options.Dims)
+		if options.Dims == nil {
+			options.Dims = map[string]ir.Dim{}
+		}
+		maps.Copy(options.Dims, im.derived)
 	}
 	if len(im.problems) > 0 {
 		slices.Sort(im.needed)

@@ -42,7 +42,7 @@ func init() {
 		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,
 			controlOps, attentionOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, dynamicOps,
 			textOps),
-		"com.microsoft":            joined(microsoftOps, microsoftQuantizedOps),
+		"com.microsoft":            joined(microsoftOps, microsoftQuantizedOps, microsoftAttentionOps),
 		"ai.onnx.preview.training": trainingOps,
 	}
 }

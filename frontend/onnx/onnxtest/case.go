@@ -16,6 +16,8 @@
 //	i32[2]=1,2        these numbers
 //	!u8[4]            an initializer instead of an input
 //	-                 an omitted input
+//
+// A result is its type, - if it is omitted, or its type and ? if it is not compared.
 package onnxtest
 
 import (
@@ -48,7 +50,7 @@ type Case struct {
 	Model      []byte
 	// Inputs are all tensors that the node reads, without the omitted ones.
 	Inputs []Tensor
-	// Outputs are the names of the results.
+	// Outputs are the names of the results that are compared.
 	Outputs []string
 	// Tolerance is the largest difference from the right result: of floats, relative to the largest number.
 	Tolerance float64
@@ -150,13 +152,16 @@ func parse(line string) (*Case, error) {
 			node = node.Text(2, "")
 			continue
 		}
+		text, ignored := strings.CutSuffix(text, "?")
 		elem, ok := elements[text]
 		if !ok {
 			return nil, fmt.Errorf("result %s: unknown type", text)
 		}
 		name := fmt.Sprintf("out%d", i)
 		node = node.Text(2, name)
-		c.Outputs = append(c.Outputs, name)
+		if !ignored {
+			c.Outputs = append(c.Outputs, name)
+		}
 		g = g.Bytes(12, Message{}.Text(1, name).Bytes(2, typed(elem.number, nil, false)))
 	}
 	node = node.Text(4, c.Op)

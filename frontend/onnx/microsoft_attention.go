@@ -1,0 +1,627 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// microsoftAttentionOps are ONNX Runtime's attention ops.
+var microsoftAttentionOps = table{
+	"Attention":                       manyOp(microsoftAttention),
+	"QAttention":                      manyOp(quantizedAttention),
+	"MultiHeadAttention":              manyOp(multiHeadAttention),
+	"DecoderMaskedMultiHeadAttention": manyOp(decoderMaskedAttention),
+	"GroupQueryAttention":             manyOp(groupQueryAttention),
+	"RotaryEmbedding":                 tensorOp(microsoftRotary),
+	"MRotaryEmbedding":                tensorOp(multimodalRotary),
+	"GemmaRotaryEmbedding":            manyOp(gemmaRotary),
+	"RelativePositionBias":            tensorOp(relativePositionBias),
+	"GatedRelativePositionBias":       tensorOp(gatedRelativePositionBias),
+	"LinearAttention": manyOp(microsoftLinearAttention).
+		leaves("chunk_size", "it says how many positions may be computed at a time, and not what of them"),
+	"LinearAttentionGate": manyOp(linearAttentionGate),
+	"CausalConvWithState": manyOp(microsoftCausalConv),
+	"EngramGate":          manyOp(engramGate),
+}
+
+// headsOf reshapes [batch, length, heads*size] to [batch, heads, length, size].
+func (c *call) headsOf(x tensor, heads int) tensor {
+	s := x.Shape()
+	if x.Rank() != 3 || heads < 1 || !s[2].IsStatic() || s[2].Static()%heads != 0 {
+		c.fail("of %s with %d heads: want [batch, length, heads*size]", x, heads)
+	}
+	return x.Reshape(s[0], s[1], heads, s[2].Static()/heads).SwapAxes(1, 2)
+}
+
+// setScale sets the scale of the scores by attribute scale, in which 0 means the default.
+func (a *attentionNode) setScale() {
+	d := a.q.Dim(3)
+	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 || !d.IsStatic() || d.Add < 1 {
+		a.fail("of %s, %s and %s: want [batch, heads, length, size]", a.q, a.k, a.v)
+	}
+	if a.scale = a.floatAttr("scale", 0); a.scale == 0 {
+		a.scale = 1 / math.Sqrt(float64(d.Add))
+	}
+}
+
+// shareCache writes the new keys and values into buffers, from position start on, and hides the keys after them.
+func (a *attentionNode) shareCache(keys, values, start tensor) {
+	start = start.Cast(ir.I32).Reshape()
+	fresh := a.k.Dim(2)
+	a.k, a.v = keys.DynamicUpdateSlice(2, a.k, start), values.DynamicUpdateSlice(2, a.v, start)
+	a.offset = start
+	a.hideUnless(a.keys().Lt(start.Add(a.b.DimValue(fresh))))
+}
+
+// hidePadding adds attribute mask_filter_value to the scores of the keys that input i marks as padding: by lengths [B],
+// by ends and starts [2*B], or by zeros of [B, S] or [B, T, S].
+func (a *attentionNode) hidePadding(i int) {
+	filter := a.floatAttr("mask_filter_value", -10000)
+	if !a.has(i) {
+		return
+	}
+	m, batch, valid := castTo(a.x(i), ir.I32), a.q.Dim(0), tensor{}
+	switch {
+	case m.Rank() == 1 && m.Dim(0) == batch:
+		valid = a.keys().Lt(m.Reshape(-1, 1, 1, 1))
+	case m.Rank() == 1 && m.Dim(0) == batch.Times(2):
+		both := m.Reshape(2, -1, 1, 1, 1)
+		valid = a.keys().Lt(both.Index(0, 0)).And(a.keys().Ge(both.Index(0, 1)))
+	case m.Rank() == 2:
+		valid = m.Unsqueeze(1, 2).Gt(m.Lit(0))
+	case m.Rank() == 3:
+		valid = m.Unsqueeze(1).Gt(m.Lit(0))
+	default:
+		a.fail("mask %s for batch %s: want [batch], [2*batch], [batch, keys] or [batch, queries, keys]", m, batch)
+	}
+	t := a.q.DType()
+	a.bias = valid.Where(a.b.Scalar(t, 0), a.b.Scalar(t, filter))
+}
+
+// addBias adds input i to the scores.
+func (a *attentionNode) addBias(i int) {
+	if !a.has(i) {
+		return
+	}
+	bias := a.padMask(a.x(i))
+	if !a.bias.IsZero() {
+		bias = bias.Add(a.bias)
+	}
+	a.bias = bias
+}
+
+// projected splits a projection [B, T, sum of sizes] into queries, keys and values by head. sizes are their widths.
+func (a *attentionNode) projected(x tensor, heads int, sizes []int) {
+	parts := x.Split(2, sizes...)
+	a.q, a.k, a.v = a.headsOf(parts[0], heads), a.headsOf(parts[1], heads), a.headsOf(parts[2], heads)
+}
+
+// selfAttention builds the rest of Attention and QAttention, of projected queries, keys and values. Inputs mask, past,
+// bias and length are the padding, a cache of keys and values, a bias of the scores, and the used length of the cache;
+// -1 stands for an input that the op does not have.
+func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
+	a.only("do_rotary", 0, "ONNX Runtime applies rotary embeddings here on GPUs alone")
+	a.setScale()
+	shared := a.flag("past_present_share_buffer", false)
+	switch {
+	case !a.has(past):
+		if shared {
+			a.fail("attribute past_present_share_buffer is set, and input %d is missing", past)
+		}
+		a.noCache()
+	case shared:
+		if length < 0 {
+			a.fail("attribute past_present_share_buffer is set, and vkc does not know the length of the past")
+		}
+		a.shareCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1), a.x(length))
+	default:
+		a.appendCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1))
+		if length >= 0 && a.has(length) {
+			a.fail("it has input %d, the length of the past, and past_present_share_buffer is not set", length)
+		}
+	}
+	a.hidePadding(mask)
+	if bias >= 0 {
+		a.addBias(bias)
+	}
+	a.hideOutside(a.flag("unidirectional", false), 0)
+	y := mergeHeads(a.q.Attention(a.k, a.v, a.options()...))
+	if !a.wants(1) {
+		return one(y)
+	}
+	return several(y, a.k.Stack(0, a.v))
+}
+
+func microsoftAttention(c *call) []*value {
+	a := &attentionNode{call: c}
+	x := matmul(c.x(0), c.x(1))
+	if c.has(2) {
+		x = x.Add(c.x(2))
+	}
+	c.only("rotary_embedding_dim", 0, "it rotates nothing")
+	sizes := c.intsAttr("qkv_hidden_sizes")
+	if len(sizes) == 0 {
+		sizes = a.thirds(x)
+	}
+	if len(sizes) != 3 {
+		c.fail("attribute qkv_hidden_sizes is %v: want three numbers", sizes)
+	}
+	a.projected(x, c.mustInt("num_heads"), sizes)
+	return a.selfAttention(3, 4, 5, 6)
+}
+
+// thirds divides the last axis of a projection among queries, keys and values.
+func (c *call) thirds(x tensor) []int {
+	d := x.Dim(-1)
+	if x.Rank() != 3 || !d.IsStatic() || d.Static()%3 != 0 {
+		c.fail("the projection is %s: want [batch, length, 3*heads*size]", x)
+	}
+	return []int{d.Static() / 3, d.Static() / 3, d.Static() / 3}
+}
+
+// quantizedAttention builds QAttention: Attention with a projection of 8-bit integers.
+func quantizedAttention(c *call) []*value {
+	a := &attentionNode{call: c}
+	y := c.int8MatMul(c.withZero(0, 6, false), c.withZero(1, 7, false)).Cast(ir.F32)
+	y = castTo(y.Mul(scalarOrRow(c.x(3)).Mul(scalarOrRow(c.x(4))).Cast(ir.F32)), c.x(3).DType()).Add(c.x(2))
+	a.projected(y, c.mustInt("num_heads"), c.thirds(y))
+	return a.selfAttention(5, 8, -1, -1)
+}
+
+// multiHeadAttention builds MultiHeadAttention. Queries, keys and values are apart, or packed in one or two tensors, or
+// keys and values are a cache of another sequence.
+func multiHeadAttention(c *call) []*value {
+	a := &attentionNode{call: c, q: c.x(0)}
+	a.operands(c.mustInt("num_heads"), 3)
+	a.setScale()
+	switch {
+	case !c.has(6):
+		a.noCache()
+	case c.has(8):
+		a.shareCache(c.x(6), c.x(7), c.x(8))
+	default:
+		a.appendCache(c.x(6), c.x(7))
+	}
+	a.hidePadding(4)
+	a.addBias(5)
+	a.hideOutside(c.flag("unidirectional", false), 0)
+	return a.withScores()
+}
+
+// decoderMaskedAttention builds DecoderMaskedMultiHeadAttention, of one query for each sequence.
+func decoderMaskedAttention(c *call) []*value {
+	a := &attentionNode{call: c, q: c.x(0)}
+	a.operands(c.mustInt("num_heads"), 10)
+	if !a.q.Dim(2).Is(1) {
+		c.fail("of queries %s: want one for each sequence", a.q)
+	}
+	a.setScale()
+	switch shared := c.flag("past_present_share_buffer", false); {
+	case !c.has(5):
+		a.noCache()
+	case shared:
+		a.shareCache(c.x(5), c.x(6), c.x(7))
+	default:
+		a.appendCache(c.x(5), c.x(6))
+		if c.has(7) {
+			c.fail("it has input 7, the length of the past, and attribute past_present_share_buffer is not set")
+		}
+	}
+	a.hidePadding(3)
+	a.addBias(4)
+	if c.intAttr("output_qk", 0) == 0 && c.wants(3) {
+		c.fail("its result 3 is read, and attribute output_qk is 0")
+	}
+	return a.withScores()
+}
+
+// withScores returns the results of an attention op: the values, keys, values and, if wanted, scores.
+func (a *attentionNode) withScores() []*value {
+	out := several(mergeHeads(a.q.Attention(a.k, a.v, a.options()...)), a.k, a.v)
+	if a.wants(3) {
+		out = append(out, one(a.scores(2))...)
+	}
+	return out
+}
+
+// operands takes queries, keys and values apart. a.q is the first input. Input bias is a bias of the projections.
+func (a *attentionNode) operands(heads, bias int) {
+	q, parts := a.q, []tensor{{}, {}, {}}
+	if a.has(bias) {
+		b := a.x(bias)
+		width := q.Dim(-1)
+		if q.Rank() != 3 || !width.IsStatic() || !b.Shape().IsStatic() {
+			a.fail("of %s with a bias %s: want [batch, length, heads*size]", q, b)
+		}
+		n := width.Static()
+		if !a.has(1) { // packed
+			n = b.Dim(0).Static() / 3
+		}
+		parts = b.Split(0, n, n, b.Dim(0).Static()-2*n)
+	}
+	with := func(x tensor, i int) tensor {
+		if !parts[i].IsZero() {
+			x = x.Add(parts[i])
+		}
+		return a.headsOf(x, heads)
+	}
+	switch {
+	case !a.has(1) && q.Rank() == 5: // [batch, length, heads, 3, size]
+		a.q, a.k, a.v = q.Index(3, 0).SwapAxes(1, 2), q.Index(3, 1).SwapAxes(1, 2), q.Index(3, 2).SwapAxes(1, 2)
+	case !a.has(1): // [batch, length, 3*heads*size]
+		p := q.Split(2, a.thirds(q)...)
+		a.q, a.k, a.v = with(p[0], 0), with(p[1], 1), with(p[2], 2)
+	case !a.has(2): // packed keys and values, [batch, length, heads, 2, size]
+		k := a.x(1)
+		if k.Rank() != 5 {
+			a.fail("keys are %s without values: want [batch, length, heads, 2, size]", k)
+		}
+		a.q, a.k, a.v = with(q, 0), k.Index(3, 0).SwapAxes(1, 2), k.Index(3, 1).SwapAxes(1, 2)
+	case a.x(1).Rank() == 4: // keys and values of another sequence
+		a.q, a.k, a.v = with(q, 0), a.x(1), a.x(2)
+	default:
+		a.q, a.k, a.v = with(q, 0), with(a.x(1), 1), with(a.x(2), 2)
+	}
+}
+
+// groupQueryAttention builds GroupQueryAttention. Sequences of a batch may have different lengths. Their new keys and
+// values come directly after their own past in the cache, and input 5 has the last position of each.
+func groupQueryAttention(c *call) []*value {
+	a := &attentionNode{call: c, q: c.x(0)}
+	heads, groups := c.mustInt("num_heads"), c.mustInt("kv_num_heads")
+	c.choice("k_quant_type", "NONE")
+	c.choice("v_quant_type", "NONE")
+	c.only("kv_cache_bit_width", 0, "the cache has floats")
+	c.only("sliding_window_cache", 0, "the cache has all positions")
+	if c.has(1) {
+		a.k, a.v = c.headsOf(c.x(1), groups), c.headsOf(c.x(2), groups)
+		a.q = c.headsOf(a.q, heads)
+	} else {
+		d := a.q.Dim(-1)
+		if a.q.Rank() != 3 || !d.IsStatic() || heads < 1 || groups < 1 || d.Static()%(heads+2*groups) != 0 {
+			c.fail("of %s with %d and %d heads: want [batch, length, heads*size] of queries, keys and values", a.q,
+				heads, groups)
+		}
+		size := d.Static() / (heads + 2*groups)
+		p := a.q.Split(2, heads*size, groups*size, groups*size)
+		a.q, a.k, a.v = c.headsOf(p[0], heads), c.headsOf(p[1], groups), c.headsOf(p[2], groups)
+	}
+	a.setScale()
+	a.softcap = c.floatAttr("softcap", 0)
+	if c.has(14) != c.has(15) {
+		c.fail("it has one of q_norm_weight and k_norm_weight: want both or neither")
+	}
+	if eps := c.floatAttr("qk_norm_epsilon", 1e-6); c.has(14) {
+		a.q, a.k = a.q.RMSNorm(c.x(14), eps), a.k.RMSNorm(c.x(15), eps)
+	}
+	a.growCache()
+	causal, window := c.flag("causal", true), c.intAttr("local_window_size", -1)
+	if window >= 0 && !causal {
+		c.fail("local_window_size is %d, and causal is 0", window)
+	}
+	a.hideOutside(causal, max(window, 0))
+	if !causal { // keys after the sequence's end
+		a.hideUnless(a.keys().Lt(a.offset.Add(c.b.DimValue(a.q.Dim(2)))))
+	}
+	a.addBias(10)
+	switch {
+	case c.has(11):
+		a.sinks = c.x(11)
+	case c.flag("smooth_softmax", false):
+		a.sinks = c.b.Full(a.q.DType(), 0, heads)
+	}
+	out := several(mergeHeads(a.q.Attention(a.k, a.v, a.options()...)), a.k, a.v)
+	switch mode := c.intAttr("qk_output", 0); {
+	case mode < 0 || mode > 2:
+		c.fail("attribute qk_output is %d: want 0, 1 or 2", mode)
+	case mode == 0 || !c.wants(3):
+	case !a.sinks.IsZero():
+		c.fail("attribute qk_output is %d, with a smooth softmax", mode)
+	case mode == 1: // hidden keys have 0
+		y := a.scores(2)
+		out = append(out, one(y.Eq(y.Lit(math.Inf(-1))).Where(y.Lit(0), y))...)
+	default:
+		out = append(out, one(a.scores(3))...)
+	}
+	return out
+}
+
+// growCache rotates queries and keys, and writes the new keys and values into the cache of GroupQueryAttention. The
+// result has room for the past and the new positions, or is the buffer if that has room for both.
+func (a *attentionNode) growCache() {
+	total := a.dims(6)
+	if len(total) != 1 {
+		a.fail("input 6, the total length, has %d elements: want one", len(total))
+	}
+	fresh := a.k.Dim(2)
+	past := ir.D(0)
+	if a.has(3) {
+		past = a.x(3).Dim(2)
+	}
+	room, ok := a.roomFor(past, fresh, total[0])
+	if !ok {
+		a.equal(total[0], past, fresh)
+	}
+	// The number of positions before the new ones. At the first prompt, shorter sequences have padding after them.
+	ends := a.x(5).Cast(ir.I32).Reshape(-1, 1, 1, 1)
+	before := ends.AddScalar(1).Sub(a.b.DimValue(fresh))
+	switch {
+	case total[0] == fresh || past.Is(0):
+		before = ends.Lit(0)
+	default:
+		first := a.b.DimValue(total[0]).Eq(a.b.DimValue(fresh))
+		before = first.Where(ends.Lit(0), before.Max(before.Lit(0)))
+	}
+	a.offset = before
+	if a.flag("do_rotary", false) {
+		at := a.queries().Reshape(-1, fresh)
+		if a.has(9) {
+			at = a.x(9)
+		}
+		cos, sin := a.tablesAt(a.x(7), a.x(8), at)
+		var options []frontend.RopeOption
+		if !a.flag("rotary_interleaved", false) {
+			options = append(options, frontend.RopeHalf())
+		}
+		a.q = a.q.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
+		a.k = a.k.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
+	}
+	if past.Is(0) {
+		a.last = true
+		return
+	}
+	a.k, a.v = a.placed(a.x(3), a.k, room), a.placed(a.x(4), a.v, room)
+}
+
+// placed returns the cache with room positions: the past, and after the past of each sequence its new elements.
+func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
+	if fresh.Dim(0).Is(1) {
+		if room != past.Dim(2) {
+			s := fresh.Shape()
+			past = past.Concat(2, a.b.Full(past.DType(), 0, s[0], s[1], fresh.Dim(2), s[3]))
+		}
+		return past.DynamicUpdateSlice(2, castTo(fresh, past.DType()), a.offset.Reshape())
+	}
+	all, p, n := past.Concat(2, castTo(fresh, past.DType())), past.Dim(2), fresh.Dim(2)
+	at := a.b.Iota(ir.I32, 2, 1, 1, room, 1)
+	isNew := at.Ge(a.offset).And(at.Lt(a.offset.Add(a.b.DimValue(n))))
+	from := isNew.Where(at.Sub(a.offset).Add(a.b.DimValue(p)), at)
+	s := all.Shape()
+	return all.Gather(2, from.Broadcast(s[0], s[1], room, s[3]))
+}
+
+// roomFor returns the number of positions in the cache after a step: those of the buffer if they suffice, else as many
+// as there are then. ok is false if that depends on the symbols' values.
+func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool) {
+	if sum, err := past.Sum(fresh); err == nil && sum == total {
+		return total, true
+	}
+	room, ok = maxDims(a.call, past, total)
+	return room, ok && (room == past || past.Is(0))
+}
+
+// equal fails, since total is not known to be the sum of past and fresh. If it is an extent of its own, the graph is
+// built again with the sum in its place.
+func (a *attentionNode) equal(total, past, fresh ir.Dim) {
+	if sum, err := past.Sum(fresh); err == nil {
+		for _, symbol := range total.Symbols() {
+			if name := a.spellings[symbol]; name != "" && total == a.symbol(name) {
+				a.derived[name] = sum
+			}
+		}
+	}
+	a.fail("the total length is %s, the past has %s positions and %s are new: say that total is their sum (--dim), or "+
+		"give numbers", total, past, fresh)
+}
+
+// microsoftRotary differs from ONNX's op in the order of inputs: positions come before the tables. A single position
+// applies to all sequences.
+func microsoftRotary(c *call) tensor {
+	x, at := c.x(0), c.x(1)
+	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
+	if scale := c.floatAttr("scale", 1); scale != 1 {
+		c.fail("attribute scale is %v, and vkc computes by 1 alone", scale)
+	}
+	if at.Rank() == 1 && x.Rank() > 2 {
+		axis := x.Rank() - 2
+		batch, length := x.Shape()[0], x.Shape()[axis]
+		at = c.b.Iota(ir.I64, 1, ir.Shape{batch, length}).Add(castTo(at, ir.I64))
+	}
+	return c.rotatedAs(x, c.x(2), c.x(3), at)
+}
+
+func rotaryEmbedding(c *call) tensor {
+	at := tensor{}
+	if c.has(3) {
+		at = c.x(3)
+	}
+	return c.rotatedAs(c.x(0), c.x(1), c.x(2), at)
+}
+
+// tablesAt returns rows of tables [positions, pairs], selected by the positions at.
+func (c *call) tablesAt(cos, sin, at tensor) (tensor, tensor) {
+	if cos.Rank() != 2 {
+		c.fail("the tables are %s: want [positions, pairs]", cos)
+	}
+	flat := at.Reshape(-1)
+	to := append(append(ir.Shape{}, at.Shape()...), cos.Shape()[1])
+	return cos.IndexSelect(0, flat).Reshape(to), sin.IndexSelect(0, flat).Reshape(to)
+}
+
+// rotatedAs applies rotary embeddings to x, [batch, heads, length, size] or [batch, length, heads*size], as the node's
+// attributes say, with tables of cosines and sines. The tables are [positions, pairs], with rows selected by the
+// positions at. If at is the zero Tensor, they are [batch, length, pairs].
+func (c *call) rotatedAs(x, cos, sin, at tensor) tensor {
+	if !at.IsZero() {
+		cos, sin = c.tablesAt(cos, sin, at)
+	}
+	heads := c.intAttr("num_heads", 0)
+	if turn := c.intAttr("rotary_embedding_dim", 0); turn > 0 && !cos.Dim(-1).Is(turn/2) {
+		c.fail("rotary_embedding_dim is %d for tables %s: want one of their rows for each pair", turn, cos)
+	}
+	var options []frontend.RopeOption
+	if !c.flag("interleaved", false) {
+		options = append(options, frontend.RopeHalf())
+	}
+	if x.Rank() == 4 {
+		if heads != 0 && !x.Dim(1).Is(heads) {
+			c.fail("num_heads is %d, and x is %s, [batch, heads, length, size]", heads, x)
+		}
+		return x.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
+	}
+	s := x.Shape()
+	if x.Rank() != 3 || heads < 1 || !s[2].IsStatic() || s[2].Static()%heads != 0 {
+		c.fail("x is %s with num_heads %d: want [batch, heads, length, size] or [batch, length, heads*size]", x, heads)
+	}
+	y := x.Reshape(s[0], s[1], heads, s[2].Static()/heads)
+	return y.RopeTables(cos.Unsqueeze(2), sin.Unsqueeze(2), options...).Reshape(s)
+}
+
+// multimodalRotary builds MRotaryEmbedding: each pair has one of three positions, by sections of the tables.
+func multimodalRotary(c *call) tensor {
+	x, at, cos, sin := c.x(0), c.x(1), c.x(2), c.x(3)
+	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
+	if scale := c.floatAttr("scale", 1); scale != 1 {
+		c.fail("attribute scale is %v, and vkc computes by 1 alone", scale)
+	}
+	sections := c.mustInts("mrope_section")
+	pairs := cos.Dim(-1)
+	if len(sections) != 3 || !pairs.IsStatic() || sections[0]+sections[1]+sections[2] != pairs.Static() {
+		c.fail("attribute mrope_section is %v, for tables %s: want three numbers with the sum %s", sections, cos, pairs)
+	}
+	// Which of the three positions each pair takes.
+	stream := make([]int32, pairs.Static())
+	switch layout := c.intAttr("mrope_layout", 0); layout {
+	case 0:
+		for i := range stream {
+			switch {
+			case i >= sections[0]+sections[1]:
+				stream[i] = 2
+			case i >= sections[0]:
+				stream[i] = 1
+			}
+		}
+	case 1:
+		for k := 1; k < 3; k++ {
+			for i := k; i < min(3*sections[k], len(stream)); i += 3 {
+				stream[i] = int32(k)
+			}
+		}
+	default:
+		c.fail("attribute mrope_layout is %d: want 0 or 1", layout)
+	}
+	pick := c.b.Const(stream, len(stream))
+	var cosines, sines [3]tensor
+	for k := range 3 {
+		cosines[k], sines[k] = c.tablesAt(cos, sin, at.Index(0, k))
+	}
+	choose := func(of [3]tensor) tensor {
+		return pick.Eq(pick.Lit(0)).Where(of[0], pick.Eq(pick.Lit(1)).Where(of[1], of[2]))
+	}
+	return c.rotatedAs(x, choose(cosines), choose(sines), tensor{})
+}
+
+// gemmaRotary builds GemmaRotaryEmbedding: queries and keys, and these rotated by a quarter turn, times cosines and
+// sines of angles.
+func gemmaRotary(c *call) []*value {
+	angles, t := c.x(0), c.x(1).DType()
+	sin, cos := castTo(angles.Sin(), t).Unsqueeze(1), castTo(angles.Cos(), t).Unsqueeze(1)
+	part := func(i int) tensor { return c.x(i).Mul(cos).Add(c.x(i + 1).Mul(sin)) }
+	return several(part(1), part(3))
+}
+
+// relativePositionBias builds RelativePositionBias of T5 (Raffel et al. 2020, arXiv:1910.10683): a bias of the scores
+// by the distance of a key from its query. Small distances have buckets of their own. Larger ones share buckets, and the
+// width of these grows with the logarithm.
+func relativePositionBias(c *call) tensor {
+	bias, most := c.x(0), c.mustInt("max_distance")
+	queries, keys := c.dims(1), c.dims(2)
+	if bias.Rank() != 2 || !bias.Shape().IsStatic() || len(queries) != 1 || len(keys) != 1 {
+		c.fail("of a table %s for %s queries and %s keys: want [buckets, heads] and two numbers", bias, queries, keys)
+	}
+	buckets, heads := bias.Dim(0).Static(), bias.Dim(1).Static()
+	distance := c.b.Iota(ir.I32, 1, queries[0], keys[0]).Sub(c.b.Iota(ir.I32, 0, queries[0], keys[0]))
+	of, first := buckets, distance.Lit(0)
+	if c.flag("is_bidirectional", false) {
+		of /= 2
+		first = distance.Gt(distance.Lit(0)).Cast(ir.I32).MulScalar(float64(of))
+		distance = distance.Abs()
+	} else {
+		distance = distance.Neg().Max(distance.Lit(0))
+	}
+	exact := of / 2
+	if exact < 1 || most <= exact {
+		c.fail("max_distance is %d for %d buckets", most, of)
+	}
+	far := distance.Max(distance.Lit(1)).Cast(ir.F32).DivScalar(float64(exact)).Log().
+		DivScalar(math.Log(float64(most) / float64(exact))).MulScalar(float64(of - exact)).Cast(ir.I32)
+	far = far.AddScalar(float64(exact)).Min(distance.Lit(float64(of - 1)))
+	bucket := first.Add(distance.Lt(distance.Lit(float64(exact))).Where(distance, far))
+	// The table has the biases of a head next to each other.
+	table := bias.Reshape(heads, buckets)
+	return table.IndexSelect(1, bucket.Reshape(-1)).Reshape(1, heads, queries[0], keys[0])
+}
+
+// gatedRelativePositionBias builds GatedRelativePositionBias of WavLM (Chen et al. 2022, arXiv:2110.13900): a bias
+// times a gate that depends on the query.
+func gatedRelativePositionBias(c *call) tensor {
+	q := c.headsOf(c.x(0).Add(c.x(1)), c.mustInt("num_heads"))
+	gates := q.MatMul(c.x(3)).Add(c.x(4)) // [B, H, T, D]
+	s := gates.Shape()
+	half, ok := s[3].Quo(2)
+	if !ok {
+		c.fail("of weights %s: want an even number of columns", c.x(3))
+	}
+	both := gates.Reshape(s[0], s[1], s[2], 2, half).Sum(4).Sigmoid()
+	u, r := both.Slice(3, 0, 1), both.Slice(3, 1, 2)
+	return u.Mul(r.Mul(c.x(5)).SubScalar(1)).AddScalar(2).Mul(c.x(2))
+}
+
+// microsoftLinearAttention is LinearAttention of ONNX with states of the last position alone.
+func microsoftLinearAttention(c *call) []*value {
+	c.only("state_window", 0, "it returns the state after the last position")
+	return linearAttention(c)
+}
+
+// linearAttentionGate builds LinearAttentionGate: the decay and beta of LinearAttention.
+func linearAttentionGate(c *call) []*value {
+	t := c.x(0).DType()
+	decay := castTo(castTo(c.x(0), ir.F32).Add(c.x(1)).Softplus().Mul(c.x(2)), t)
+	if !c.has(3) {
+		return several(decay)
+	}
+	return several(decay, castTo(castTo(c.x(3), ir.F32).Sigmoid(), t))
+}
+
+// microsoftCausalConv is CausalConvWithState of ONNX along one axis, with channels before it.
+func microsoftCausalConv(c *call) []*value {
+	c.only("ndim", 1, "the convolution is along one axis")
+	c.only("dilation", 1, "the weights apply to neighbouring positions")
+	c.only("channels_last", 0, "the positions are the last axis")
+	c.only("state_window", 0, "it returns the state after the last position")
+	return causalConv(c)
+}
+
+// engramGate builds EngramGate: a value times a gate, which depends on the match of a key and a query. The second
+// result is its RMS norm.
+func engramGate(c *call) []*value {
+	key, query, value, eps := c.x(0), c.x(1), c.x(2), c.floatAttr("epsilon", 1e-5)
+	d, t := key.Dim(-1), key.DType()
+	if !d.IsStatic() || d.Add < 1 {
+		c.fail("of keys %s: their size must be a number", key)
+	}
+	norm := func(x, scale tensor) tensor {
+		x = castTo(x, ir.F32)
+		return x.Mul(x.Sqr().MeanKeep(-1).AddScalar(eps).Rsqrt()).Mul(castTo(scale, ir.F32))
+	}
+	dot := norm(key, c.x(3)).Mul(norm(query, c.x(4))).SumKeep(-1).MulScalar(1 / math.Sqrt(float64(d.Add)))
+	gate := dot.Sign().Mul(dot.Abs().Max(dot.Lit(1e-6)).Sqrt()).Sigmoid()
+	y := gate.Mul(castTo(value, ir.F32).Unsqueeze(2))
+	out := castTo(y, t)
+	if !c.has(5) {
+		return several(out)
+	}
+	return several(out, castTo(norm(y, c.x(5)), t))
+}
