@@ -2,7 +2,6 @@ package vkc
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
@@ -38,8 +37,8 @@ func Must[T any](v T, err error) T {
 //
 // F is the type of the Go function. Each of its parameters and results is a number or bool, a slice of these, a slice
 // of such slices, and so on, or an [*ir.Data]. The nesting gives the rank of the tensor and the lengths give its dims;
-// inner slices of one level must have equal lengths. An int has no dtype: use int32 or int64. The last result is an
-// error. The first parameter may be a [context.Context], which ends a call early.
+// inner slices of one level must have equal lengths. An int is an i32. The last result is an error. The first parameter
+// may be a [context.Context], which ends a call early.
 //
 // f builds the graph. It takes one [frontend.Tensor] for each parameter of F and returns one for each result except the
 // error. Its first parameter may be a [*frontend.Builder], for constants and loops. f may be called several times. The
@@ -193,21 +192,15 @@ func count(b bool) int {
 
 // checkNested returns an error unless t is *ir.Data, or numbers or bools in any number of slices.
 func checkNested(t reflect.Type) error {
-	if t == dataType {
-		return nil
-	}
 	elem := t
 	for elem.Kind() == reflect.Slice {
 		elem = elem.Elem()
 	}
-	switch {
-	case elem.Kind() == reflect.Int:
-		return fmt.Errorf("%s: int has no dtype: use int32 or int64", t)
-	case elementTypes[elem.Kind()] == ir.Invalid || elem.PkgPath() != "":
-		return fmt.Errorf("%s: want an *ir.Data, or float32, float64, int8 to int64, uint8 to uint32 or bool, "+
-			"alone or in slices", t)
+	if t == dataType || readers[elem.Kind()] != nil && elem.PkgPath() == "" {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: want an *ir.Data, or float32, float64, int, int8 to int64, uint8 to uint32 or bool, alone "+
+		"or in slices", t)
 }
 
 // call computes the function for the arguments.
@@ -221,7 +214,7 @@ func (f *function) call(args []reflect.Value) ([]reflect.Value, error) {
 	}
 	in, data := Tensors{}, make([]*ir.Data, len(args))
 	for i, a := range args {
-		d, err := fromNested(a)
+		d, err := toData(a)
 		if err != nil {
 			return nil, fmt.Errorf("vkc.Func: argument %d, %s: %w", i, a.Type(), err)
 		}
@@ -349,61 +342,22 @@ func (f *function) compile(args []*ir.Data) (*Executable, error) {
 	return dev.LoadGraph(context.Background(), g, nil)
 }
 
-// fromNested returns a tensor with the elements of nested slices.
-func fromNested(v reflect.Value) (*ir.Data, error) {
-	if v.Type() == dataType {
-		d := v.Interface().(*ir.Data)
-		if d == nil {
-			return nil, errors.New("the tensor is nil")
-		}
-		return d, d.Check()
+// toData returns an argument as a tensor.
+func toData(v reflect.Value) (*ir.Data, error) {
+	d, ok := v.Interface().(*ir.Data)
+	switch {
+	case !ok:
+		return ir.FromSlices(v.Interface())
+	case d == nil:
+		return nil, errors.New("the tensor is nil")
 	}
-	var dims []int
-	first, elem := v, v.Type()
-	for elem.Kind() == reflect.Slice {
-		elem = elem.Elem()
-		if !first.IsValid() {
-			dims = append(dims, 0)
-			continue
-		}
-		dims = append(dims, first.Len())
-		if first.Len() == 0 {
-			first = reflect.Value{}
-		} else {
-			first = first.Index(0)
-		}
-	}
-	d, err := ir.NewData(elementTypes[elem.Kind()], dims...)
-	if err != nil {
-		return nil, err
-	}
-	return d, writeNested(d.Bytes, v, dims)
-}
-
-// writeNested writes the elements of nested slices, which must have these lengths.
-func writeNested(to []byte, v reflect.Value, dims []int) error {
-	if len(dims) > 0 && v.Len() != dims[0] {
-		return fmt.Errorf("slices of one level have %d and %d elements: want equal lengths", dims[0], v.Len())
-	}
-	if len(dims) < 2 {
-		if len(dims) == 1 { // package binary is fast for types without a name
-			v = v.Convert(reflect.SliceOf(v.Type().Elem()))
-		}
-		_, err := binary.Encode(to, binary.LittleEndian, v.Interface())
-		return err
-	}
-	for i := range v.Len() {
-		size := len(to) / v.Len()
-		if err := writeNested(to[i*size:(i+1)*size], v.Index(i), dims[1:]); err != nil {
-			return fmt.Errorf("[%d]: %w", i, err)
-		}
-	}
-	return nil
+	return d, d.Check()
 }
 
 // readers maps a kind of element to Values for it.
 var readers = map[reflect.Kind]func(*ir.Data) (reflect.Value, error){
 	reflect.Float32: flat[float32], reflect.Float64: flat[float64], reflect.Bool: flat[bool],
+	reflect.Int:  flat[int],
 	reflect.Int8: flat[int8], reflect.Int16: flat[int16], reflect.Int32: flat[int32], reflect.Int64: flat[int64],
 	reflect.Uint8: flat[uint8], reflect.Uint16: flat[uint16], reflect.Uint32: flat[uint32]}
 

@@ -71,7 +71,7 @@ func TestFuncErrors(t *testing.T) {
 	add := vkc.FuncOn[func(a, b [][]float32) ([][]float32, error)](dev,
 		func(a, b frontend.Tensor) frontend.Tensor { return a.Add(b) })
 	_, err := add([][]float32{{1, 2}, {3}}, nil)
-	devtest.WantError(t, err, "argument 0", "[1]", "2 and 1 elements")
+	devtest.WantError(t, err, "argument 0", "2 and 1 elements")
 	_, err = add([][]float32{{1, 2}}, [][]float32{{1, 2, 3}})
 	devtest.WantError(t, err, "function_test.go")
 	_, err = vkc.FuncOn[func([]float32) (float32, error)](dev, one)([]float32{1})
@@ -102,7 +102,7 @@ func TestFuncPanics(t *testing.T) {
 		},
 		"has 1 results, want 2": func() { vkc.Func[func(a float32) (b, c float32, err error)](one) },
 		"is a float32, want":    func() { vkc.Func[func(a float32) (b float32, err error)](func(float32) float32 { return 0 }) },
-		"int has no dtype":      func() { vkc.Func[func(a []int) (b float32, err error)](one) },
+		"[]uint: want":          func() { vkc.Func[func(a []uint) (b float32, err error)](one) },
 		"want an *ir.Data":      func() { vkc.Func[func(a float32) (b string, err error)](one) },
 	} {
 		func() {
