@@ -49,6 +49,7 @@ var architectures = []architecture{
 	gptOSS,
 	llama,
 	nomicBERT,
+	openELM,
 	phi3,
 	qwen2,
 	qwen3,

@@ -19,8 +19,6 @@ func (c Config) check(a architecture) error {
 		return fmt.Errorf("%d heads share a width of %d: each has no element", c.Heads, c.Width)
 	case c.Vocab < 1:
 		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
-	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("%d query heads are not a multiple of %d key heads", c.Heads, c.KVHeads)
 	case a.rope != notRotary && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
 		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all",
 			c.RopeDims, c.HeadDim)
@@ -46,13 +44,18 @@ func (c Config) check(a architecture) error {
 			return fmt.Errorf("the %s is %v: want a positive number, or 0 for none", n.what, n.value)
 		}
 	}
+	for i := range max(1, len(c.PerLayer)) {
+		if l := c.at(i); l.Heads%l.KVHeads != 0 {
+			return fmt.Errorf("%d query heads are not a multiple of %d key heads", l.Heads, l.KVHeads)
+		}
+	}
 	return c.checkWeights(a)
 }
 
 // checkWeights checks that the file has exactly the weights of the architecture. With others, the graph would compute
 // something else than the model.
 func (c Config) checkWeights(a architecture) error {
-	top, layer := a.modelWeights(c), a.allLayerWeights(c)
+	top := a.modelWeights(c)
 	for _, p := range top {
 		if err := c.checkSpec("", p); err != nil {
 			return err
@@ -60,13 +63,13 @@ func (c Config) checkWeights(a architecture) error {
 	}
 	// Layers comes from the file and may be absurd. That is safe, because the first missing weight ends the loop.
 	for i := range c.Layers {
-		for _, p := range layer {
+		for _, p := range a.allLayerWeights(c.at(i)) {
 			if err := c.checkSpec(fmt.Sprintf("blk.%d.", i), p); err != nil {
 				return err
 			}
 		}
 	}
-	return c.refuseOtherWeights(a, top, layer)
+	return c.refuseOtherWeights(a, top)
 }
 
 // checkSpec checks a weight and its bias. prefix is the layer's.
@@ -78,7 +81,7 @@ func (c Config) checkSpec(prefix string, p weightSpec) error {
 }
 
 // refuseOtherWeights returns an error if the file has weights that are not part of the architecture.
-func (c Config) refuseOtherWeights(a architecture, top, layer []weightSpec) error {
+func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 	known := map[string]bool{ropeFreqs: true, ropeShort: true, ropeLong: true}
 	add := func(prefix string, list []weightSpec) {
 		for _, p := range list {
@@ -89,7 +92,7 @@ func (c Config) refuseOtherWeights(a architecture, top, layer []weightSpec) erro
 	add("", top)
 	for i := range c.Layers {
 		prefix := fmt.Sprintf("blk.%d.", i)
-		add(prefix, layer)
+		add(prefix, a.allLayerWeights(c.at(i)))
 		for _, name := range ignoredWeights {
 			known[prefix+name] = true
 		}

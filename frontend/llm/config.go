@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -23,17 +24,23 @@ type Config struct {
 	KVHeads     int // key and value heads; divides Heads
 	HeadDim     int // elements of a head
 	FeedForward int // hidden width of the feed-forward layers
-	Vocab       int
-	Context     int // positions the model was trained for
-	NormEps     float64
+
+	// PerLayer, if set, has the sizes of each layer, in place of Heads, KVHeads and FeedForward. Those are then the
+	// sizes of the first layer.
+	PerLayer []LayerSizes
+
+	Vocab   int
+	Context int // positions the model was trained for
+	NormEps float64
 
 	// AttentionScale multiplies the attention scores; 0 means 1/sqrt(HeadDim). AttentionSoftcap and LogitSoftcap
 	// replace scores and logits by cap*tanh(x/cap) (Gemma Team 2024); 0 changes nothing.
 	AttentionScale, AttentionSoftcap, LogitSoftcap float64
 
 	// Window is the number of positions that a token attends to, including itself; 0 means all. Every WindowPeriod-th
-	// layer has no window; 0 means that all layers have it.
+	// layer has no window; 0 means that all layers have it. WindowLayers, if set, says for each layer whether it has.
 	Window, WindowPeriod int
+	WindowLayers         []bool
 
 	RopeBase float64
 	RopeDims int // rotated elements of a head; even, at most HeadDim
@@ -61,6 +68,18 @@ type Config struct {
 	// Types has the dtype and shape of each weight, by name. If output.weight is missing, the token embedding also
 	// serves as the output.
 	Types map[string]ir.Type
+}
+
+// LayerSizes are the sizes in which the layers of a model may differ; see Config.
+type LayerSizes struct{ Heads, KVHeads, FeedForward int }
+
+// at returns the configuration of one layer, in which Heads, KVHeads and FeedForward are the layer's.
+func (c Config) at(layer int) Config {
+	if layer < len(c.PerLayer) {
+		s := c.PerLayer[layer]
+		c.Heads, c.KVHeads, c.FeedForward = s.Heads, s.KVHeads, s.FeedForward
+	}
+	return c
 }
 
 // FromGGUF reads the description of a model from its file. It checks that the file has every weight that the model
@@ -104,7 +123,6 @@ func (r *metadata) config(a architecture) Config {
 		Architecture: a.name,
 		Layers:       r.size("block_count"),
 		Width:        r.size("embedding_length"),
-		Heads:        r.size("attention.head_count"),
 		Context:      r.size("context_length"),
 		Types:        map[string]ir.Type{},
 	}
@@ -119,8 +137,14 @@ func (r *metadata) config(a architecture) Config {
 	if name, err := r.f.String("general.name"); err == nil {
 		c.Name = name
 	}
-	c.KVHeads = r.sizeOr("attention.head_count_kv", c.Heads)
-	c.HeadDim = r.sizeOr("attention.key_length", c.Width/c.Heads)
+	heads := r.sizes("attention.head_count", nil)
+	kvHeads := r.sizes("attention.head_count_kv", heads)
+	c.Heads = heads[0]
+	if len(heads) > 1 {
+		c.HeadDim = r.size("attention.key_length") // there is no common number of heads to divide Width by
+	} else {
+		c.HeadDim = r.sizeOr("attention.key_length", c.Width/c.Heads)
+	}
 	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim && r.err == nil {
 		r.err = fmt.Errorf("values of %d elements with keys of %d are not supported", v, c.HeadDim)
 	}
@@ -132,14 +156,14 @@ func (r *metadata) config(a architecture) Config {
 		c.RopeBase = r.floatOr("rope.freq_base", 10000)
 	}
 	hidden := "feed_forward_length"
-	if n, err := r.f.Int(r.prefix + "expert_count"); err == nil && n > 0 {
+	if r.intOr("expert_count", 0) > 0 {
 		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
 		if _, ok := r.f.Lookup(r.prefix + "expert_feed_forward_length"); ok {
 			hidden = "expert_feed_forward_length"
 		}
 	}
-	c.FeedForward = r.size(hidden)
-	if n, err := r.f.Int(r.prefix + "attention.sliding_window"); err == nil && n > 0 && n < int64(c.Context) {
+	c.setSizes(heads, kvHeads, r.sizes(hidden, nil))
+	if n := r.intOr("attention.sliding_window", 0); n > 0 && n < int64(c.Context) {
 		c.Window = int(n)
 	}
 	for _, t := range r.f.Tensors() {
@@ -151,9 +175,39 @@ func (r *metadata) config(a architecture) Config {
 	if a.read != nil {
 		a.read(r, &c)
 	}
+	r.windows(&c)
 	r.pooling(&c)
 	r.refuse(a)
 	return c
+}
+
+// setSizes sets the sizes of the layers: each list has one number for all layers, or one for each.
+func (c *Config) setSizes(heads, kvHeads, feedForward []int) {
+	c.Heads, c.KVHeads, c.FeedForward = heads[0], kvHeads[0], feedForward[0]
+	if max(len(heads), len(kvHeads), len(feedForward)) == 1 {
+		return
+	}
+	at := func(list []int, i int) int { return list[min(i, len(list)-1)] }
+	c.PerLayer = make([]LayerSizes, c.Layers) // one of the lists is as long, so the file has these numbers
+	for i := range c.PerLayer {
+		c.PerLayer[i] = LayerSizes{at(heads, i), at(kvHeads, i), at(feedForward, i)}
+	}
+}
+
+// windows reads which layers have a window: an array, or the period of layers without.
+func (r *metadata) windows(c *Config) {
+	const key = "attention.sliding_window_pattern"
+	list := r.each(key)
+	switch {
+	case len(list) == 0 || c.Window == 0:
+	case list[0].Kind() != reflect.Bool:
+		c.WindowPeriod = r.size(key)
+	default:
+		c.WindowLayers = make([]bool, c.Layers)
+		for i := range c.WindowLayers { // one value stands for an array of Layers equal ones
+			c.WindowLayers[i] = list[min(i, len(list)-1)].Bool()
+		}
+	}
 }
 
 // unsupportedKeys lists keys of features that no architecture of this package supports, with the values that mean
@@ -176,18 +230,27 @@ var unsupportedKeys = map[string][]float64{
 // refuse records an error if the metadata ask for a feature that the graph would not compute.
 func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(unsupportedKeys)) {
-		whole, err := r.f.Int(r.prefix + key)
-		v := float64(whole)
-		if err != nil {
-			v = r.floatOr(key, unsupportedKeys[key][0])
+		value, ok := r.one(key)
+		if !ok {
+			continue
+		}
+		var v float64
+		if n, whole := integer(value); whole {
+			v = float64(n)
+		} else {
+			v = r.float(key)
 		}
 		if r.err == nil && !slices.Contains(unsupportedKeys[key], v) {
 			r.err = fmt.Errorf("metadata %q is %v, which is not supported", r.prefix+key, v)
 		}
 	}
-	if causal, err := r.f.Bool(r.prefix + "attention.causal"); err == nil && causal == a.encoder {
-		r.err = errors.Join(r.err, fmt.Errorf("metadata %q is %v, which is not supported in architecture %q",
-			r.prefix+"attention.causal", causal, a.name))
+	causal, err := r.f.Bool(r.prefix + "attention.causal")
+	if err == nil && causal == a.encoder {
+		err = fmt.Errorf("metadata %q is %v, which is not supported in architecture %q", r.prefix+"attention.causal",
+			causal, a.name)
+	}
+	if !errors.Is(err, gguf.ErrNoKey) {
+		r.err = errors.Join(r.err, err)
 	}
 }
 
@@ -198,32 +261,131 @@ type metadata struct {
 	err    error
 }
 
-// size reads a positive integer that can be an extent.
-func (r *metadata) size(key string) int {
-	n, err := r.f.Int(r.prefix + key)
-	if err == nil && (n < 1 || n > math.MaxInt32) {
-		err = fmt.Errorf("metadata %q is %d: want 1 to %d", r.prefix+key, n, math.MaxInt32)
+// each returns the values of a key: one, or one for each layer if the layers differ. An array of equal values, one for
+// each layer, is one value. The result is nil if the key is missing or its value is an error.
+func (r *metadata) each(key string) []reflect.Value {
+	v, ok := r.f.Lookup(r.prefix + key)
+	if !ok {
+		return nil
 	}
-	if err != nil {
-		r.err = errors.Join(r.err, err)
-		return 1 // any valid size: the caller goes on, and finds the error later
+	all := reflect.ValueOf(v)
+	if all.Kind() != reflect.Slice {
+		return []reflect.Value{all}
 	}
-	return int(n)
+	if layers, _ := r.f.Int(r.prefix + "block_count"); int64(all.Len()) != layers || all.Len() == 0 {
+		r.fail(key, "is an array of %d: want one number, or one for each of %d layers", all.Len(), layers)
+		return nil
+	}
+	list, equal := make([]reflect.Value, all.Len()), true
+	for i := range list {
+		list[i] = all.Index(i)
+		equal = equal && list[i].Comparable() && list[i].Equal(list[0])
+	}
+	if equal {
+		return list[:1]
+	}
+	return list
 }
 
-// sizeOr is size with a default for a missing key.
-func (r *metadata) sizeOr(key string, missing int) int {
-	if _, ok := r.f.Lookup(r.prefix + key); !ok {
+const layersDiffer = "differs from layer to layer, which is not supported"
+
+// one returns the value of a key in which layers may not differ. ok is false if the key is missing or an error.
+func (r *metadata) one(key string) (v reflect.Value, ok bool) {
+	list := r.each(key)
+	if len(list) > 1 {
+		r.fail(key, layersDiffer)
+	}
+	if len(list) != 1 {
+		return reflect.Value{}, false
+	}
+	return list[0], true
+}
+
+// fail records an error about the value of a key.
+func (r *metadata) fail(key, format string, args ...any) {
+	r.err = errors.Join(r.err, fmt.Errorf("metadata %q "+format, append([]any{r.prefix + key}, args...)...))
+}
+
+// integer converts an integer of any width.
+func integer(v reflect.Value) (n int64, ok bool) {
+	switch {
+	case v.CanInt():
+		return v.Int(), true
+	case v.CanUint():
+		return int64(min(v.Uint(), math.MaxInt64)), true
+	}
+	return 0, false
+}
+
+// sizes reads positive integers that can be extents: one for all layers, or one for each. missing is the result if the
+// key is missing, and nil if it must not be missing.
+func (r *metadata) sizes(key string, missing []int) []int {
+	_, have := r.f.Lookup(r.prefix + key)
+	if !have && missing != nil {
 		return missing
 	}
-	return r.size(key)
+	if !have {
+		r.err = errors.Join(r.err, fmt.Errorf("%w: %q", gguf.ErrNoKey, r.prefix+key))
+	}
+	list := r.each(key)
+	sizes := make([]int, len(list))
+	for i, v := range list {
+		n, ok := integer(v)
+		if !ok {
+			r.fail(key, "is a %s: want an integer", v.Kind())
+		} else if n < 1 || n > math.MaxInt32 {
+			r.fail(key, "is %d: want 1 to %d", n, math.MaxInt32)
+		}
+		if sizes[i] = int(n); !ok || n < 1 || n > math.MaxInt32 {
+			return []int{1} // any valid size: the caller goes on, and finds the error later
+		}
+	}
+	if len(sizes) == 0 {
+		return []int{1}
+	}
+	return sizes
+}
+
+// size reads a positive integer that can be an extent.
+func (r *metadata) size(key string) int { return r.sizeOf(key, nil) }
+
+// sizeOr is size with a default for a missing key.
+func (r *metadata) sizeOr(key string, missing int) int { return r.sizeOf(key, []int{missing}) }
+
+func (r *metadata) sizeOf(key string, missing []int) int {
+	list := r.sizes(key, missing)
+	if len(list) > 1 {
+		r.fail(key, layersDiffer)
+	}
+	return list[0]
+}
+
+// intOr reads an integer, with a default for a missing key.
+func (r *metadata) intOr(key string, missing int64) int64 {
+	v, ok := r.one(key)
+	if !ok {
+		return missing
+	}
+	n, ok := integer(v)
+	if !ok {
+		r.fail(key, "is a %s: want an integer", v.Kind())
+	}
+	return n
 }
 
 // float reads a float.
 func (r *metadata) float(key string) float64 {
-	v, err := r.f.Float(r.prefix + key)
-	r.err = errors.Join(r.err, err)
-	return shortest(v)
+	if _, ok := r.f.Lookup(r.prefix + key); !ok {
+		r.err = errors.Join(r.err, fmt.Errorf("%w: %q", gguf.ErrNoKey, r.prefix+key))
+	}
+	v, ok := r.one(key)
+	if ok && !v.CanFloat() {
+		r.fail(key, "is a %s: want a float", v.Kind())
+	}
+	if !ok || !v.CanFloat() {
+		return 0
+	}
+	return shortest(v.Float())
 }
 
 // shortest returns the shortest decimal number with the same float32 value. Files store 1e-5 as float32, which is

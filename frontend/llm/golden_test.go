@@ -98,6 +98,13 @@ func (m goldenModel) file(t *testing.T) *gguf.File {
 // metaValue is a value of the metadata as GGUF files of models have it.
 func metaValue(t *testing.T, v any) any {
 	t.Helper()
+	if list, ok := v.([]any); ok {
+		each := make([]uint32, len(list))
+		for i, e := range list {
+			each[i] = metaValue(t, e).(uint32)
+		}
+		return each
+	}
 	n, ok := v.(json.Number)
 	if !ok {
 		return v

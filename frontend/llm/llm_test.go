@@ -301,6 +301,50 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestUniformLayers: arrays of equal numbers are one number, and a pattern of windows is read for each layer.
+func TestUniformLayers(t *testing.T) {
+	plain, err := llm.FromGGUF(tiny{dtype: ir.F32}.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := tiny{dtype: ir.F32, meta: map[string]any{
+		"llama.attention.head_count": []uint32{heads, heads}, "llama.attention.head_count_kv": []int32{kvHeads, kvHeads},
+		"llama.feed_forward_length": []uint64{ffn, ffn}, "llama.rope.freq_base": []float32{500, 500},
+		"llama.embedding_length": []uint16{width, width}}}
+	cfg, err := llm.FromGGUF(m.file(t))
+	if err != nil || fmt.Sprint(cfg) != fmt.Sprint(plain) {
+		t.Errorf("got %+v, %v\nwant %+v", cfg, err, plain)
+	}
+	for _, c := range []struct {
+		pattern any
+		want    string
+	}{{nil, "[] 0"}, {uint32(2), "[] 2"}, {[]bool{true, false}, "[true false] 0"},
+		{[]bool{true, true}, "[true true] 0"}} {
+		cfg := windowed(t, c.pattern)
+		if got := fmt.Sprint(cfg.WindowLayers, cfg.WindowPeriod); got != c.want || cfg.Window != 4 {
+			t.Errorf("%v: %s, want %s", c.pattern, got, c.want)
+		}
+	}
+	// The second layer has no window, as with a period of 2.
+	g, err := llm.Steps(windowed(t, []bool{true, false}), 2, maxContext, llm.KeepWindow(2))
+	period, err2 := llm.Steps(windowed(t, uint32(2)), 2, maxContext, llm.KeepWindow(2))
+	if err != nil || err2 != nil || g.HashString() != period.HashString() {
+		t.Errorf("%v, %v, or another graph", err, err2)
+	}
+}
+
+// windowed is a model with a pattern of windows.
+func windowed(t *testing.T, pattern any) llm.Config {
+	t.Helper()
+	m := tiny{dtype: ir.F32, meta: map[string]any{"llama.attention.sliding_window": uint32(4),
+		"llama.attention.sliding_window_pattern": pattern}}
+	cfg, err := llm.FromGGUF(m.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
 func TestConfigRefuses(t *testing.T) {
 	vector, _ := ir.NewData(ir.F32, 8)
 	short, _ := ir.NewData(ir.F32, 7)
@@ -320,7 +364,22 @@ func TestConfigRefuses(t *testing.T) {
 		{"wrong type", tiny{meta: map[string]any{"llama.embedding_length": "wide"}}, "llama.embedding_length"},
 		{"absurd layers", tiny{meta: map[string]any{"llama.block_count": uint32(math.MaxInt32)}}, `there is no weight "blk.2.attn_norm.weight"`},
 		{"head groups", tiny{meta: map[string]any{"llama.attention.head_count_kv": uint32(3)}}, "4 query heads are not a multiple of 3 key heads"},
-		{"heads per layer", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{2, 2}}}, "llama.attention.head_count_kv"},
+		{"heads per layer", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{2, 4}}}, `weight "blk.1.attn_k.weight" is [32,64]: want [64,64]`},
+		{"hidden units per layer", tiny{meta: map[string]any{"llama.feed_forward_length": []uint16{96, 64}}}, `weight "blk.1.ffn_gate.weight" is [96,64]: want [64,64]`},
+		{"query heads per layer", tiny{meta: map[string]any{"llama.attention.head_count": []int32{4, 2}}}, `"llama.attention.key_length"`},
+		{"head groups per layer", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{2, 3}}}, "4 query heads are not a multiple of 3 key heads"},
+		{"a layer without heads", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{2, 0}}}, `"llama.attention.head_count_kv" is 0: want 1 to`},
+		{"more layers than there are", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{2, 2, 2}}}, `"llama.attention.head_count_kv" is an array of 3: want one number, or one for each of 2 layers`},
+		{"no layers", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{}}}, "is an array of 0"},
+		{"heads of strings", tiny{meta: map[string]any{"llama.attention.head_count_kv": []string{"a", "b"}}}, `"llama.attention.head_count_kv" is a string: want an integer`},
+		{"nested heads", tiny{meta: map[string]any{"llama.attention.head_count_kv": []any{[]int32{1}, []int32{1}}}}, `"llama.attention.head_count_kv" is a`},
+		{"heads of 2^64-1", tiny{meta: map[string]any{"llama.attention.head_count_kv": uint64(math.MaxUint64)}}, `want 1 to 2147483647`},
+		{"width per layer", tiny{meta: map[string]any{"llama.embedding_length": []int32{64, 32}}}, `"llama.embedding_length" differs from layer to layer, which is not supported`},
+		{"bases per layer", tiny{meta: map[string]any{"llama.rope.freq_base": []float32{500, 1e4}}}, `"llama.rope.freq_base" differs from layer to layer`},
+		{"windows per layer", tiny{meta: map[string]any{"llama.attention.sliding_window": []int32{4, 8}}}, `"llama.attention.sliding_window" differs from layer to layer`},
+		{"window of a float", tiny{meta: map[string]any{"llama.attention.sliding_window": float32(4)}}, `"llama.attention.sliding_window" is a float32: want an integer`},
+		{"window pattern", tiny{meta: map[string]any{"llama.attention.sliding_window": uint32(4), "llama.attention.sliding_window_pattern": "all"}}, `"llama.attention.sliding_window_pattern" is a string`},
+		{"causal", tiny{meta: map[string]any{"llama.attention.causal": "no"}}, `"llama.attention.causal" is a string: want a bool`},
 		{"too many heads", tiny{meta: map[string]any{"llama.attention.head_count": uint32(1000), "llama.attention.head_count_kv": nil}}, "1000 heads share a width of 64"},
 		{"odd rope", tiny{meta: map[string]any{"llama.rope.dimension_count": uint32(7)}}, "7 elements of a head of 16 cannot turn"},
 		{"value length", tiny{meta: map[string]any{"llama.attention.value_length": uint32(8)}}, "values of 8 elements with keys of 16"},
@@ -386,6 +445,7 @@ func TestWrongConfigIsAnError(t *testing.T) {
 		func(c *llm.Config) { c.Types = nil },
 		func(c *llm.Config) { c.HeadDim = 0 },
 		func(c *llm.Config) { c.KVHeads = 0 },
+		func(c *llm.Config) { c.PerLayer = []llm.LayerSizes{{Heads: heads, KVHeads: 1, FeedForward: ffn}} },
 		func(c *llm.Config) { c.Heads = -4 },
 		func(c *llm.Config) { c.Layers = layers + 1 },
 		func(c *llm.Config) { c.NormEps = math.NaN() },
@@ -431,6 +491,10 @@ func FuzzFromGGUF(f *testing.F) {
 	m.meta["llama.attention.key_length"] = uint32(2)
 	m.meta["llama.rope.dimension_count"] = uint32(2)
 	m.tensors["output.weight"] = m.tensors["token_embd.weight"]
+	f.Add(m.bytes(f))
+	m.meta["llama.attention.head_count_kv"] = []int32{1}
+	m.meta["llama.attention.sliding_window"] = uint32(2)
+	m.meta["llama.attention.sliding_window_pattern"] = []bool{true}
 	f.Add(m.bytes(f))
 	m.meta["llama.block_count"] = uint32(math.MaxInt32)
 	f.Add(m.bytes(f))

@@ -91,6 +91,7 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 	}
 	for i := range m.Layers {
 		l := layer{model: m, index: i, w: m.w.Sub(fmt.Sprintf("blk.%d", i)), positions: positions, past: past}
+		l.Config = m.at(i)
 		if m.remat {
 			x = x.Builder().Remat(func() []frontend.Tensor { return []frontend.Tensor{m.arch.layer(l, x)} })[0]
 		} else {
@@ -200,6 +201,9 @@ func (l layer) windowed() bool { return l.Config.windowed(l.index) }
 
 // windowed reports whether layer number `layer` attends only to a window of positions.
 func (c Config) windowed(layer int) bool {
+	if layer < len(c.WindowLayers) {
+		return c.Window > 0 && c.WindowLayers[layer]
+	}
 	return c.Window > 0 && (c.WindowPeriod == 0 || (layer+1)%c.WindowPeriod != 0)
 }
 

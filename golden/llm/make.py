@@ -104,6 +104,25 @@ def qwen3moe():
     qwen3("qwen3moe", experts, **meta)
 
 
+def openelm():
+    """Layers of different sizes."""
+    m = Model("openelm", "openelm", 3, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0})
+    heads, kv_heads, hidden = [2, 4, 6], [1, 2, 2], [32, 48, 40]
+    m.head_dim = 16
+    m.set(**{"attention.key_length": 16, "attention.value_length": 16, "rope.dimension_count": 16})
+    m.set(**{"attention.head_count": heads, "attention.head_count_kv": kv_heads, "feed_forward_length": hidden})
+    x, turn = m.embed(), angles(1e4, 16)
+    for i in range(m.layers):
+        m.blk, m.hidden = f"blk.{i}.", hidden[i]
+        qkv = m.heads_of(m.linear(m.rms_norm(x, "attn_norm"), "attn_qkv", (heads[i] + 2 * kv_heads[i]) * 16))
+        q, k, v = np.split(qkv, [heads[i], heads[i] + kv_heads[i]], 1)
+        q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width)
+        x = x + swiglu(m, m.rms_norm(x, "ffn_norm"))
+    m.blk = ""
+    m.write(m.unembed(m.rms_norm(x, "output_norm")))
+
+
 def phi3(case, window, trained, meta):
     m = Model(case, "phi3", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0, "rope.dimension_count": 6}, **meta)
     m.set(**{"attention.sliding_window": window, "rope.scaling.original_context_length": trained})
@@ -297,7 +316,7 @@ def nomic_bert():
     m.write_pooled(x)
 
 
-for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, phi3_short, phi3_long, gemma, gemma2, gemma3,
+for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, openelm, phi3_short, phi3_long, gemma, gemma2, gemma3,
               gpt2, starcoder2, falcon, falcon_large, gptoss, bert,
               nomic_bert):
     write()
