@@ -37,6 +37,26 @@ type Named interface {
 	WeightType(name string) (ir.DType, []int, error)
 }
 
+// Of returns a file with some metadata and the tensors of another source, as if it had been written and opened. Closing
+// the file calls close.
+func Of(metadata []KV, from Named, close func() error) (*File, error) {
+	var w Writer
+	for _, kv := range metadata {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			return nil, err
+		}
+	}
+	var b bytes.Buffer
+	if _, err := w.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	f, err := WithWeights(b.Bytes(), from)
+	if err == nil {
+		f.close = close
+	}
+	return f, err
+}
+
 // WithWeights returns a file with the metadata of header, a GGUF file without tensors, and the tensors of another
 // source. Their Offset is 0.
 func WithWeights(header []byte, from Named) (*File, error) {

@@ -36,6 +36,7 @@ type File struct {
 	tensors   []Tensor
 	names     map[string]int // index into tensors
 	from      Named          // source of the tensors, if not the file
+	close     func() error   // closes that source; nil if it is not the file's to close
 	parts     []*File        // files of the tensors, if the model has several
 }
 
@@ -84,6 +85,9 @@ func (f *File) Close() error {
 	var errs []error
 	for _, part := range f.parts {
 		errs = append(errs, part.Close())
+	}
+	if f.close != nil {
+		errs = append(errs, f.close())
 	}
 	if f.mapping != nil {
 		errs = append(errs, f.mapping.Close())

@@ -286,15 +286,23 @@ type tensorInfo struct {
 // the file. A tensor of an unknown type is an error.
 func NewSource(file weights) (*Source, error) {
 	s := &Source{file: file}
+	if f, ok := file.(*gguf.File); ok {
+		s.isGGUF, s.metadata = true, f.Metadata()
+		for _, t := range f.Tensors() {
+			if t.DType == ir.Invalid {
+				_, err := f.Weight(t.Name) // says which type it is
+				return nil, fmt.Errorf("quantize: %w", err)
+			}
+			s.tensors = append(s.tensors, tensorInfo{t.Name, t.DType, t.Dims, t.Bytes})
+		}
+		return s, nil
+	}
 	for _, name := range file.Names() {
 		d, err := file.Weight(name)
 		if err != nil {
 			return nil, fmt.Errorf("quantize: %w", err)
 		}
 		s.tensors = append(s.tensors, tensorInfo{name, d.DType, d.Dims, int64(len(d.Bytes))})
-	}
-	if f, ok := file.(*gguf.File); ok {
-		s.isGGUF, s.metadata = true, f.Metadata()
 	}
 	return s, nil
 }
