@@ -38,7 +38,7 @@ func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 // encode appends the tokens of a text. It finds the special and added tokens that the parts may name, and the model
 // encodes the text between them.
 func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
-	begin, first := 0, true
+	begin := 0
 	for i := 0; i < len(text); {
 		for parts[0].end <= i {
 			parts = parts[1:]
@@ -51,21 +51,29 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
 			continue
 		}
 		id, n := names.longest(text[i:seen])
-		if n == 0 {
+		if n == 0 || !t.added[id].alone(text, i, i+n) {
 			i++
 			continue
 		}
-		if begin < i {
-			out = t.model.encode(out, text[begin:i], first)
+		start, end := t.added[id].extent(text, begin, i, i+n)
+		if begin < start {
+			out = t.encodePart(out, text[begin:start], begin == 0)
 		}
 		out = append(out, id)
-		i += n
-		begin, first = i, true
+		i, begin = end, end
 	}
 	if begin < len(text) {
-		out = t.model.encode(out, text[begin:], first)
+		out = t.encodePart(out, text[begin:], begin == 0)
 	}
 	return out
+}
+
+// encodePart appends the tokens of a part of a text between special tokens. begins means that it begins the text.
+func (t *Tokenizer) encodePart(out []int32, text string, begins bool) []int32 {
+	if p, ok := t.model.(*pipeline); ok {
+		return p.encodeAt(out, text, begins)
+	}
+	return t.model.encode(out, text, true)
 }
 
 // readSpecial fills t.markup and t.words: the tokens that encode finds by name.

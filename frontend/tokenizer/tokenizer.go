@@ -45,14 +45,16 @@ type Tokenizer struct {
 	names   []string // of the tokens, as spelled in the file
 	pieces  []string // the bytes of each token
 	ids     map[string]int32
-	markup  prefixes // special and added tokens
-	words   prefixes // added tokens without punctuation, such as runs of spaces: they are not markup
+	markup  prefixes             // special and added tokens
+	words   prefixes             // added tokens without punctuation, such as runs of spaces: they are not markup
+	added   map[int32]addedToken // how the tokens of a tokenizer.json are found; empty otherwise
 	ends    map[int32]bool
 	bos     int32   // none if there is no such token
 	eos     int32   // none if there is no such token
 	before  []int32 // tokens to add before a text
 	after   []int32 // tokens to add after a text
 	leading bool    // the first space of a decoded text was added by the encoder
+	chain   decoder // of a tokenizer.json; nil if pieces are the text
 }
 
 // none is the id of a missing token.
@@ -71,12 +73,13 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := v.model()
-	if err != nil {
-		return nil, err
+	t := &Tokenizer{types: v.types, names: v.tokens, ids: map[string]int32{}}
+	if v.json == "" {
+		if t.model, err = v.model(); err != nil {
+			return nil, err
+		}
+		t.pieces, t.leading = v.pieces(), v.leadingSpace
 	}
-	t := &Tokenizer{model: m, types: v.types, names: v.tokens, pieces: v.pieces(), ids: map[string]int32{}}
-	t.leading = v.leadingSpace
 	for id, name := range v.tokens {
 		if _, twice := t.ids[name]; !twice {
 			t.ids[name] = int32(id)
@@ -84,6 +87,9 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	}
 	if err := t.readSpecial(v); err != nil {
 		return nil, err
+	}
+	if v.json != "" {
+		return t, t.readJSON(v)
 	}
 	return t, nil
 }
@@ -153,6 +159,9 @@ func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.names
 
 // Decode returns the text of tokens. Special tokens have no text.
 func (t *Tokenizer) Decode(ids []int32) string {
+	if t.chain != nil {
+		return t.decodeChain(ids)
+	}
 	var b strings.Builder
 	for _, id := range ids {
 		if t.has(id) && !t.types[id].special() {

@@ -18,9 +18,11 @@ type unigram struct {
 	scores  []float64
 	unk     func(out []int32) []int32 // appends the token for unknown characters, if there is one
 	unknown float64                   // the score of a character without a token
+	bytes   *[256]int32               // the tokens of the bytes of unknown characters; nil if unk stands for them
 	chars   charsmap
 	leading bool // a space is added before a text
 	merge   bool // spaces at the ends are dropped, and runs of spaces become one
+	wide    bool // sums of scores are float64, as in tokenizer.json's program, and not rounded
 }
 
 // unknownPenalty is by how much a character without a token scores less than the worst token.
@@ -64,7 +66,7 @@ func newUnigram(v *vocabulary) (model, error) {
 // The score is rounded as in SentencePiece, because that affects the choice between segmentations that differ only in
 // the order of their tokens.
 type step struct {
-	score float32
+	score float64
 	from  int
 	id    int32
 }
@@ -72,10 +74,14 @@ type step struct {
 // encode finds the segmentation with the largest sum of scores, position by position (Viterbi 1967), and appends its
 // tokens.
 func (t *unigram) encode(out []int32, text string, first bool) []int32 {
-	text = t.normalize(text, first)
+	return t.word(out, t.normalize(text, first))
+}
+
+// word is encode for a normalized text.
+func (t *unigram) word(out []int32, text string) []int32 {
 	best := make([]step, len(text)+1)
 	for i := range best[1:] {
-		best[i+1].score = float32(math.Inf(-1))
+		best[i+1].score = math.Inf(-1)
 	}
 	for i := 0; i < len(text); {
 		_, size := utf8.DecodeRuneInString(text[i:])
@@ -84,8 +90,8 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 		for n := 1; node != 0; n++ {
 			if id := t.tokens.nodes[node].id; id != none {
 				alone = alone || n == size
-				if score := float64(best[i].score) + t.scores[id]; score > float64(best[i+n].score) {
-					best[i+n] = step{float32(score), i, id}
+				if score := best[i].score + t.scores[id]; score > best[i+n].score {
+					best[i+n] = step{t.rounded(score), i, id}
 				}
 			}
 			if i+n == len(text) {
@@ -93,8 +99,8 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 			}
 			node = t.tokens.next(node, text[i+n])
 		}
-		if score := float64(best[i].score) + t.unknown; !alone && score > float64(best[i+size].score) {
-			best[i+size] = step{float32(score), i, none}
+		if score := best[i].score + t.unknown; !alone && score > best[i+size].score {
+			best[i+size] = step{t.rounded(score), i, none}
 		}
 		i += size
 	}
@@ -103,6 +109,10 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 		switch id := best[i].id; {
 		case id != none:
 			out = append(out, id)
+		case t.bytes != nil:
+			for at := i - 1; at >= best[i].from; at-- {
+				out = append(out, t.bytes[text[at]])
+			}
 		case last != none: // one token for adjacent unknown characters
 			out = t.unk(out)
 		}
@@ -110,6 +120,14 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 	}
 	slices.Reverse(out[begin:])
 	return out
+}
+
+// rounded rounds a sum of scores, unless the model keeps all digits.
+func (t *unigram) rounded(score float64) float64 {
+	if t.wide {
+		return score
+	}
+	return float64(float32(score))
 }
 
 // normalize replaces characters as the vocabulary asks, and writes spaces as blanks.
@@ -162,12 +180,20 @@ func readCharsmap(f *gguf.File) (m charsmap, err error) {
 	for i, v := range wide {
 		data[i] = byte(v)
 	}
+	if m, err = parseCharsmap(key, data); err != nil {
+		return m, fmt.Errorf("tokenizer: %w", err)
+	}
+	return m, nil
+}
+
+// parseCharsmap reads a compiled character map. key names it in errors.
+func parseCharsmap(key string, data []byte) (m charsmap, err error) {
 	if len(data) < 4 {
-		return m, fmt.Errorf("tokenizer: %s has %d bytes: want 4 for a length, and so on", key, len(data))
+		return m, fmt.Errorf("%s has %d bytes: want 4 for a length, and so on", key, len(data))
 	}
 	size := binary.LittleEndian.Uint32(data)
 	if data = data[4:]; size%4 != 0 || uint64(size) > uint64(len(data)) {
-		return m, fmt.Errorf("tokenizer: %s has %d bytes behind a length of %d: want at least that, a multiple of 4",
+		return m, fmt.Errorf("%s has %d bytes behind a length of %d: want at least that, a multiple of 4",
 			key, len(data), size)
 	}
 	m.nodes = make([]uint32, size/4)

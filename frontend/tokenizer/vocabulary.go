@@ -34,6 +34,7 @@ const maxToken = 1024
 // vocabulary holds the tokenizer's metadata of a GGUF file.
 type vocabulary struct {
 	f            *gguf.File
+	json         string // a whole tokenizer.json, or ""
 	kind         string // tokenizer.ggml.model
 	tokens       []string
 	types        []tokenType
@@ -60,11 +61,14 @@ var kinds = map[string]struct {
 func readVocabulary(f *gguf.File) (*vocabulary, error) {
 	v := &vocabulary{f: f, text: map[string]int32{}}
 	var err error
+	if v.json, err = jsonOf(f); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
 	if v.kind, err = f.String("tokenizer.ggml.model"); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	kind, ok := kinds[v.kind]
-	if !ok {
+	if !ok && v.json == "" {
 		return nil, v.errorf("tokenizer.ggml.model is %q, which is not supported: want one of %s", v.kind,
 			strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
@@ -210,6 +214,11 @@ func (v *vocabulary) ends() map[int32]bool {
 	for _, role := range []string{"eos", "eot", "eom"} {
 		if id := v.special(role); id != none {
 			ends[id] = true
+		}
+	}
+	if more, err := v.f.Ints(endsKey); err == nil {
+		for _, id := range more {
+			ends[int32(id)] = true
 		}
 	}
 	for id, name := range v.tokens {

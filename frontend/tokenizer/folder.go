@@ -1,0 +1,384 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/internal/bailout"
+)
+
+// Folder has the contents of the files that describe the tokenizer of a Hugging Face folder. All but Tokenizer may be
+// nil.
+type Folder struct {
+	Tokenizer    []byte            // tokenizer.json
+	Config       []byte            // tokenizer_config.json
+	Special      []byte            // special_tokens_map.json
+	Generation   []byte            // generation_config.json
+	Model        []byte            // config.json
+	Template     []byte            // chat_template.jinja
+	TemplateJSON []byte            // chat_template.json
+	Templates    map[string][]byte // further chat templates, by name
+}
+
+// folderReader translates a Folder.
+type folderReader struct {
+	Folder
+	config, special, generation, model map[string]json.RawMessage
+	document                           *document
+	pipeline                           *pipeline
+	vocabulary                         *jsonModel
+	ids                                map[string]int32 // of all tokens
+	kvs                                []gguf.KV
+}
+
+// Metadata returns the tokenizer in the keys of GGUF files. If GGML's keys cannot say how the tokenizer works, the
+// metadata have the whole tokenizer.json too, and New then uses that.
+func (f Folder) Metadata() (kvs []gguf.KV, err error) {
+	defer bailout.Caught(&err)
+	r := &folderReader{Folder: f}
+	for name, file := range map[string]struct {
+		data []byte
+		to   *map[string]json.RawMessage
+	}{"tokenizer_config.json": {f.Config, &r.config}, "special_tokens_map.json": {f.Special, &r.special},
+		"generation_config.json": {f.Generation, &r.generation}, "config.json": {f.Model, &r.model}} {
+		if file.data != nil {
+			*file.to = decodeJSON[map[string]json.RawMessage](name, file.data)
+		}
+	}
+	r.document = bailout.Must(readDocument(f.Tokenizer))
+	r.setFrame()
+	var wrong error
+	if r.pipeline, r.vocabulary, wrong = r.document.pipeline(); wrong != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", wrong)
+	}
+	r.writeVocabulary()
+	r.writeRoles()
+	r.writeTemplates()
+	r.writeSampling()
+	return r.kvs, nil
+}
+
+// set adds a metadata pair below tokenizer.ggml.
+func (r *folderReader) set(key string, value any) {
+	r.kvs = append(r.kvs, gguf.KV{Key: "tokenizer.ggml." + key, Value: value})
+}
+
+// framedClasses are the classes of tokenizers that add tokens as tokenizer_config.json says, whatever tokenizer.json
+// says.
+var framedClasses = []string{"LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer"}
+
+// setFrame replaces the post-processor, if the tokenizer's class does.
+func (r *folderReader) setFrame() {
+	class := strings.TrimSuffix(textOf(r.config["tokenizer_class"]), "Fast")
+	says := !isNull(r.config["add_bos_token"]) || !isNull(r.config["add_eos_token"])
+	if !says || !slices.Contains(framedClasses, class) {
+		return
+	}
+	type part map[string]any
+	single, special := []part{}, map[string]any{}
+	add := func(flag, role string) {
+		on := flag == "add_bos_token" // the default
+		if raw := r.config[flag]; !isNull(raw) {
+			on = decodeJSON[bool](flag, raw)
+		}
+		if name := r.role(role); on && name != "" {
+			single = append(single, part{"SpecialToken": part{"id": name, "type_id": 0}})
+			special[name] = map[string]any{"id": name, "ids": []int32{r.addedID(name)}, "tokens": []string{name}}
+		}
+	}
+	add("add_bos_token", "bos")
+	single = append(single, part{"Sequence": part{"id": "A", "type_id": 0}})
+	add("add_eos_token", "eos")
+	r.document.PostProcessor = bailout.Must(json.Marshal(map[string]any{"type": "TemplateProcessing", "single": single,
+		"pair": single, "special_tokens": special}))
+}
+
+// addedID returns the id of an added token.
+func (r *folderReader) addedID(name string) int32 {
+	i := slices.IndexFunc(r.document.Added, func(t addedToken) bool { return t.Content == name })
+	bailout.Unless(i >= 0, "tokenizer_config.json has the token %q, which tokenizer.json does not add", name)
+	return r.document.Added[i].ID
+}
+
+// textOf returns a JSON text, or the content of an added token, or "".
+func textOf(raw json.RawMessage) string {
+	var s string
+	var token struct{ Content string }
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	if json.Unmarshal(raw, &token) == nil {
+		return token.Content
+	}
+	return ""
+}
+
+// role returns the name of the token with a role, such as bos, or "".
+func (r *folderReader) role(role string) string {
+	for _, file := range []map[string]json.RawMessage{r.config, r.special} {
+		if name := textOf(file[role+"_token"]); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// writeVocabulary writes the tokens with their types, scores and merges.
+func (r *folderReader) writeVocabulary() {
+	v := r.vocabulary
+	r.ids = maps.Clone(v.ids)
+	size := 0
+	for _, t := range r.document.Added {
+		r.ids[t.Content] = t.ID
+	}
+	for _, id := range r.ids {
+		size = max(size, int(id)+1)
+	}
+	bailout.Unless(size > 0, "tokenizer.json has no tokens")
+	bailout.Unless(size <= 2*len(r.ids)+maxUnused, "the largest id is %d, for %d tokens", size-1, len(r.ids))
+	for _, model := range []map[string]json.RawMessage{r.model, inner(r.model, "text_config")} {
+		if raw := model["vocab_size"]; !isNull(raw) { // the model's tables may be larger
+			size = max(size, min(decodeJSON[int]("vocab_size", raw), size+maxUnused))
+		}
+	}
+	tokens, types := make([]string, size), slices.Repeat([]int32{int32(unused)}, size)
+	for id := range tokens {
+		tokens[id] = fmt.Sprintf("[PAD%d]", id)
+	}
+	for name, id := range v.ids {
+		tokens[id], types[id] = name, int32(normal)
+		if _, ok := byteOf(name); ok && v.ByteFallback {
+			types[id] = int32(byteToken)
+		}
+	}
+	if v.unk != none {
+		types[v.unk] = int32(unknown)
+	}
+	for _, t := range r.document.Added {
+		tokens[t.ID], types[t.ID] = t.Content, int32(userDefined)
+		if t.Special {
+			types[t.ID] = int32(control)
+		}
+		if t.ID == v.unk {
+			types[t.ID] = int32(unknown)
+		}
+	}
+	model, pre, whole := r.spelling()
+	r.set("model", model)
+	if pre != "" {
+		r.set("pre", pre)
+	}
+	r.set("tokens", tokens)
+	r.set("token_type", types)
+	r.writeMerges(model, size)
+	if !whole {
+		r.kvs = append(r.kvs, gguf.KV{Key: jsonKey, Value: r.written()})
+	}
+}
+
+// maxUnused bounds the ids that no token has.
+const maxUnused = 1 << 20
+
+// inner returns an object in a JSON object, or nil.
+func inner(object map[string]json.RawMessage, key string) (in map[string]json.RawMessage) {
+	if json.Unmarshal(object[key], &in) != nil {
+		return nil
+	}
+	return in
+}
+
+// written returns the tokenizer.json that the metadata have, with the post-processor of setFrame.
+func (r *folderReader) written() string {
+	all := decodeJSON[map[string]json.RawMessage]("tokenizer.json", r.Tokenizer)
+	if !isNull(r.document.PostProcessor) {
+		all["post_processor"] = r.document.PostProcessor
+	}
+	delete(all, "truncation")
+	delete(all, "padding")
+	return string(bailout.Must(json.Marshal(all)))
+}
+
+// writeMerges writes the merges of a byte-level vocabulary, or the scores of another.
+func (r *folderReader) writeMerges(model string, size int) {
+	v := r.vocabulary
+	if model == "gpt2" {
+		merges := make([]string, len(v.merges))
+		for i, m := range v.merges {
+			merges[i] = m[0] + " " + m[1]
+		}
+		r.set("merges", merges)
+		return
+	}
+	scores := make([]float32, size)
+	if v.scores != nil {
+		for name, score := range v.scores {
+			scores[v.ids[name]] = float32(score)
+		}
+	} else { // a merge is the better the earlier it is
+		for i, m := range v.merges {
+			if id, ok := v.ids[m[0]+m[1]]; ok && scores[id] == 0 {
+				scores[id] = -float32(i + 1)
+			}
+		}
+	}
+	if model == "llama" || model == "t5" {
+		r.set("scores", scores)
+	}
+}
+
+// writeRoles writes the tokens with a role, and which of them are added to a text.
+func (r *folderReader) writeRoles() {
+	found := map[string]int32{}
+	for role, key := range map[string]string{"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator",
+		"pad": "padding", "cls": "cls", "mask": "mask"} {
+		if id, ok := r.ids[r.role(role)]; ok {
+			found[key] = id
+		}
+	}
+	if _, ok := found["unknown"]; !ok && r.vocabulary.unk != none {
+		found["unknown"] = r.vocabulary.unk
+	}
+	ends := r.numbers("eos_token_id")
+	if _, ok := found["bos"]; !ok {
+		for _, id := range r.numbers("bos_token_id") {
+			found["bos"] = id
+		}
+	}
+	for _, key := range []string{"eos", "eot", "eom"} {
+		if _, ok := found[key]; !ok && len(ends) > 0 {
+			found[key] = ends[0]
+		}
+		ends = slices.DeleteFunc(ends, func(id int32) bool { have, ok := found[key]; return ok && id == have })
+	}
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		r.set(key+"_token_id", uint32(found[key]))
+	}
+	if len(ends) > 0 {
+		r.kvs = append(r.kvs, gguf.KV{Key: endsKey, Value: ends})
+	}
+	before, after, err := frameOf(r.document.PostProcessor)
+	bailout.Check(err)
+	is := func(list []int32, key string) bool {
+		id, ok := found[key]
+		return ok && slices.Equal(list, []int32{id})
+	}
+	r.set("add_bos_token", is(before, "bos") || is(before, "cls"))
+	r.set("add_eos_token", is(after, "eos"))
+	if is(after, "seperator") {
+		r.set("add_sep_token", true)
+	}
+	r.set("add_space_prefix", false)
+}
+
+// endsKey is the metadata key with further tokens that end an answer.
+const endsKey = "vkc.tokenizer.end_token_ids"
+
+// numbers returns the token ids at a key of generation_config.json or config.json: one or a list. Ids outside of the
+// vocabulary are dropped.
+func (r *folderReader) numbers(key string) []int32 {
+	for _, file := range []map[string]json.RawMessage{r.generation, r.model, inner(r.model, "text_config")} {
+		var one int32
+		var list []int32
+		if raw := file[key]; isNull(raw) {
+			continue
+		} else if json.Unmarshal(raw, &one) == nil {
+			list = []int32{one}
+		} else {
+			list = decodeJSON[[]int32](key, raw)
+		}
+		known := map[int32]bool{}
+		for _, id := range r.ids {
+			known[id] = true
+		}
+		return slices.DeleteFunc(list, func(id int32) bool { return !known[id] })
+	}
+	return nil
+}
+
+// TemplateKey is the metadata key of a chat template with a name; "" is the default template's.
+func TemplateKey(name string) string {
+	return strings.TrimSuffix("tokenizer.chat_template."+name, ".")
+}
+
+// writeTemplates writes the chat templates.
+func (r *folderReader) writeTemplates() {
+	templates := map[string]string{}
+	add := func(raw json.RawMessage) {
+		if text := textOf(raw); text != "" {
+			templates["default"] = text
+			return
+		}
+		var list []struct{ Name, Template string }
+		if json.Unmarshal(raw, &list) == nil {
+			for _, t := range list {
+				templates[t.Name] = t.Template
+			}
+			return
+		}
+		var named map[string]string
+		if json.Unmarshal(raw, &named) == nil {
+			maps.Copy(templates, named)
+		}
+	}
+	add(r.config["chat_template"])
+	if r.TemplateJSON != nil {
+		add(decodeJSON[map[string]json.RawMessage]("chat_template.json", r.TemplateJSON)["chat_template"])
+	}
+	if r.Template != nil {
+		templates["default"] = string(r.Template)
+	}
+	for name, text := range r.Templates {
+		templates[name] = string(text)
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		key := TemplateKey(name)
+		if name == "default" {
+			key = TemplateKey("")
+		} else {
+			names = append(names, name)
+		}
+		r.kvs = append(r.kvs, gguf.KV{Key: key, Value: templates[name]})
+	}
+	if len(names) > 0 {
+		r.kvs = append(r.kvs, gguf.KV{Key: "tokenizer.chat_templates", Value: names})
+	}
+}
+
+// writeSampling writes how generation_config.json samples tokens.
+func (r *folderReader) writeSampling() {
+	if raw := r.generation["do_sample"]; !isNull(raw) && !decodeJSON[bool]("do_sample", raw) {
+		return
+	}
+	for _, s := range []struct{ key, name string }{{"temp", "temperature"}, {"top_p", "top_p"}, {"min_p", "min_p"},
+		{"penalty_repeat", "repetition_penalty"}} {
+		if raw := r.generation[s.name]; !isNull(raw) {
+			r.kvs = append(r.kvs, gguf.KV{Key: "general.sampling." + s.key,
+				Value: float32(decodeJSON[float64](s.name, raw))})
+		}
+	}
+	if raw := r.generation["top_k"]; !isNull(raw) {
+		r.kvs = append(r.kvs, gguf.KV{Key: "general.sampling.top_k", Value: decodeJSON[int32]("top_k", raw)})
+	}
+}
+
+// spelling returns how GGML's keys spell the tokenizer: the values of tokenizer.ggml.model and, for byte-level
+// vocabularies, tokenizer.ggml.pre. whole reports whether they say all of it.
+func (r *folderReader) spelling() (model, pre string, whole bool) {
+	switch v := r.vocabulary; v.kind {
+	case "BPE":
+		if !strings.Contains(string(r.document.PreTokenizer)+string(r.document.Decoder), "ByteLevel") {
+			return "llama", "", false
+		}
+		return "gpt2", "", false
+	case "Unigram":
+		return "t5", "", false
+	case "WordPiece":
+		return "bert", "", false
+	}
+	return "huggingface", "", false
+}
