@@ -23,6 +23,9 @@ type architecture struct {
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // see frontend.YaRN.Exact
 
+	// folder has the spelling in Hugging Face's folders. GGUF's spelling is name, and the names of the weights.
+	folder folder
+
 	// read reads the architecture's own keys. It is nil if there are none.
 	read func(r *metadata, c *Config)
 

@@ -15,6 +15,26 @@ var bert = architecture{
 	norm:    layerNorm,
 	rope:    notRotary,
 	encoder: true,
+	folder: folder{
+		classes: "BertModel BertForMaskedLM BertForSequenceClassification",
+		layers:  "encoder.layer.N.",
+		wants: `
+			hidden_act              gelu
+			position_embedding_type absolute`,
+		weights: `
+			token_embd        embeddings.word_embeddings
+			token_types       embeddings.token_type_embeddings
+			position_embd     embeddings.position_embeddings
+			token_embd_norm   embeddings.LayerNorm
+			attn_q            attention.self.query
+			attn_k            attention.self.key
+			attn_v            attention.self.value
+			attn_output       attention.output.dense
+			attn_output_norm  attention.output.LayerNorm
+			ffn_up            intermediate.dense
+			ffn_down          output.dense
+			layer_output_norm output.LayerNorm`,
+	},
 	onceWeights: func(c Config) []weightSpec {
 		return append(c.encoderWeights(), weightSpec{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)})
 	},

@@ -13,6 +13,34 @@ var falcon = architecture{
 	name: "falcon",
 	norm: layerNorm,
 	rope: halves,
+	folder: folder{
+		classes:  "FalconForCausalLM RWForCausalLM",
+		layers:   "transformer.h.N.",
+		defaults: "max_position_embeddings 2048",
+		wants: `
+			activation    gelu
+			parallel_attn true`,
+		weights: `
+			token_embd  transformer.word_embeddings
+			output_norm transformer.ln_f
+			attn_norm   ln_mlp
+			attn_norm   input_layernorm
+			attn_norm_2 ln_attn
+			attn_qkv    self_attention.query_key_value grouped
+			attn_output self_attention.dense
+			ffn_up      mlp.dense_h_to_4h
+			ffn_down    mlp.dense_4h_to_h`,
+		read: func(c *folderConfig) {
+			c.fourfold()
+			switch {
+			case c.flag("new_decoder_architecture", false):
+			case c.flag("multi_query", true):
+				c.setSize("attention.head_count_kv", 1)
+			default:
+				delete(c.set, "attention.head_count_kv")
+			}
+		},
+	},
 	layerWeights: func(c Config) []weightSpec {
 		norms := c.norms("attn_norm", "attn_norm_2")
 		norms[1].optional = true

@@ -10,8 +10,13 @@ import (
 // gemma is Gemma 1 (Gemma Team 2024, arXiv:2403.08295): Llama with embeddings scaled by sqrt(Width), and with GELU for
 // the gate. The definition adds 1 to norm weights; the files' weights include it.
 var gemma = architecture{
-	name:         "gemma",
-	rope:         halves,
+	name: "gemma",
+	rope: halves,
+	folder: folder{
+		classes: "GemmaForCausalLM",
+		wants:   "hidden_activation gelu_pytorch_tanh",
+		lessOne: true,
+	},
 	layerWeights: llamaWeights,
 	embed:        gemmaEmbed,
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {

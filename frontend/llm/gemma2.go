@@ -12,6 +12,20 @@ import (
 var gemma2 = architecture{
 	name: "gemma2",
 	rope: halves,
+	folder: folder{
+		classes: "Gemma2ForCausalLM",
+		wants:   "hidden_activation gelu_pytorch_tanh",
+		weights: gemma2Folder,
+		lessOne: true,
+		read: func(c *folderConfig) {
+			c.queryScale()
+			for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+				if v, ok := c.values[key]; ok && v == nil {
+					c.setFloat(key, 0)
+				}
+			}
+		},
+	},
 	read: func(r *metadata, c *Config) {
 		c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 50)
 		c.LogitSoftcap = r.floatOr("final_logit_softcapping", 30)
@@ -38,4 +52,20 @@ func gemma2Layer(l layer, x frontend.Tensor) frontend.Tensor {
 // Gemma 2 and 3. Their files do not say so, and the callers identify them by the number of layers.
 func (c *Config) wideQueries() {
 	c.AttentionScale = 1 / math.Sqrt(float64(c.Width)/float64(c.Heads))
+}
+
+// gemma2Folder are the names of the norms in folders of Gemma 2 and 3.
+const gemma2Folder = `
+post_attention_norm post_attention_layernorm
+ffn_norm            pre_feedforward_layernorm
+post_ffw_norm       post_feedforward_layernorm`
+
+// queryScale sets the scale of the scores if config.json has one that does not follow from the size of heads.
+func (c *folderConfig) queryScale() {
+	if c.values["query_pre_attn_scalar"] == nil {
+		return
+	}
+	if v := c.number("query_pre_attn_scalar"); v > 0 && v != float64(c.size("attention.key_length", 0)) {
+		c.setFloat("attention.scale", 1/math.Sqrt(v))
+	}
 }

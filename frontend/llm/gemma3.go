@@ -5,6 +5,23 @@ package llm
 var gemma3 = architecture{
 	name: "gemma3",
 	rope: halves,
+	folder: folder{
+		classes: "Gemma3ForCausalLM Gemma3ForConditionalGeneration",
+		wants: `
+			hidden_activation      gelu_pytorch_tanh
+			sliding_window_pattern 6`,
+		defaults: `
+			num_attention_heads     8
+			num_key_value_heads     4
+			head_dim                256
+			rms_norm_eps            1e-6
+			rope_theta              1e6
+			rope_local_base_freq    10000
+			max_position_embeddings 131072`,
+		weights: gemma2Folder,
+		lessOne: true,
+		read:    (*folderConfig).queryScale,
+	},
 	read: func(r *metadata, c *Config) {
 		c.RopeBase = r.floatOr("rope.freq_base", 1e6)
 		if c.Window > 0 {

@@ -14,6 +14,26 @@ var gpt2 = architecture{
 	name: "gpt2",
 	norm: layerNorm,
 	rope: notRotary,
+	folder: folder{
+		classes: "GPT2LMHeadModel GPT2Model",
+		layers:  "transformer.h.N.",
+		wants: `
+			activation_function                  gelu_new gelu_pytorch_tanh
+			scale_attn_weights                   true
+			scale_attn_by_inverse_layer_idx      false
+			add_cross_attention                  false`,
+		weights: `
+			token_embd    transformer.wte
+			position_embd transformer.wpe
+			output_norm   transformer.ln_f
+			attn_norm     ln_1
+			attn_qkv      attn.c_attn transposed
+			attn_output   attn.c_proj transposed
+			ffn_norm      ln_2
+			ffn_up        mlp.c_fc    transposed
+			ffn_down      mlp.c_proj  transposed`,
+		read: (*folderConfig).fourfold,
+	},
 	onceWeights: func(c Config) []weightSpec {
 		return []weightSpec{{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)}}
 	},
@@ -27,4 +47,11 @@ var gpt2 = architecture{
 		x = x.Add(l.attend(l.fused(l.norm(x, "attn_norm"))))
 		return x.Add(nn.FeedForward(l.norm(x, "ffn_norm"), l.w, frontend.Tensor.Gelu))
 	},
+}
+
+// fourfold sets the hidden width of the feed-forward layers to the default of older models.
+func (c *folderConfig) fourfold() {
+	if c.size("feed_forward_length", 0) == 0 {
+		c.setSize("feed_forward_length", 4*float64(c.size("embedding_length", 0)))
+	}
 }

@@ -15,7 +15,21 @@ var gptOSS = architecture{
 	rope:      halves,
 	experts:   true,
 	exactYaRN: true,
-	read:      func(_ *metadata, c *Config) { c.WindowPeriod = 2 },
+	folder: folder{
+		classes: "GptOssForCausalLM",
+		keys:    "expert_feed_forward_length intermediate_size",
+		wants: `
+			hidden_act   silu
+			swiglu_limit 7 7.0`,
+		weights: `
+			attn_sinks          self_attn.sinks
+			post_attention_norm post_attention_layernorm
+			ffn_gate_inp        mlp.router
+			ffn_gate_exps       mlp.experts.gate_up_proj transposed even-rows
+			ffn_up_exps         mlp.experts.gate_up_proj transposed odd-rows
+			ffn_down_exps       mlp.experts.down_proj    transposed`,
+	},
+	read: func(_ *metadata, c *Config) { c.WindowPeriod = 2 },
 	layerWeights: func(c Config) []weightSpec {
 		experts := c.gated()
 		for i, p := range experts {

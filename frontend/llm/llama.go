@@ -9,8 +9,17 @@ import (
 // llama is Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971) and models with the same layers: Mistral, TinyLlama,
 // and, with experts, Mixtral (Jiang et al. 2024, arXiv:2401.04088).
 var llama = architecture{
-	name:         "llama",
-	experts:      true,
+	name:    "llama",
+	experts: true,
+	folder: folder{
+		classes: "LlamaForCausalLM LlamaModel MistralForCausalLM MistralModel MixtralForCausalLM",
+		wants:   "hidden_act silu",
+		weights: `
+			ffn_gate_inp  block_sparse_moe.gate
+			ffn_gate_exps block_sparse_moe.experts.E.w1
+			ffn_up_exps   block_sparse_moe.experts.E.w3
+			ffn_down_exps block_sparse_moe.experts.E.w2`,
+	},
 	layerWeights: llamaWeights,
 	layer:        llamaLayer,
 }

@@ -13,6 +13,11 @@ import (
 var phi3 = architecture{
 	name: "phi3",
 	rope: halves,
+	folder: folder{
+		classes: "Phi3ForCausalLM",
+		wants:   "hidden_act silu",
+		weights: "ffn_up mlp.gate_up_proj",
+	},
 	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), []weightSpec{
 			matrix("ffn_up", 2*c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)})

@@ -4,6 +4,7 @@ package llm
 var qwen3 = architecture{
 	name:         "qwen3",
 	rope:         halves,
+	folder:       folder{classes: "Qwen3ForCausalLM Qwen3Model", wants: qwenWants, read: (*folderConfig).noWindow},
 	layerWeights: func(c Config) []weightSpec { return append(llamaWeights(c), c.headNorms()...) },
 	layer:        llamaLayer,
 }
