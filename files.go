@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/inputfile"
@@ -31,11 +32,22 @@ type Weights interface {
 	io.Closer
 }
 
+// OpenModel opens a language model: a GGUF file or, in GGUF's spelling, a Hugging Face folder. See package huggingface.
+func OpenModel(path string) (*gguf.File, error) {
+	if huggingface.IsFolder(path) {
+		return huggingface.Open(path)
+	}
+	return gguf.Open(path)
+}
+
 // OpenWeights opens a weights file: GGUF (recognized by its content), safetensors, or the index of a model in several
-// safetensors files (model.safetensors.index.json). Tensors alias the mapped file and are valid until Close. If the
-// file is truncated while it is open, every vkc function that reads the tensors returns an error with the file's name.
-// Your own code that reads the bytes would crash.
+// safetensors files (model.safetensors.index.json). OpenModel opens a folder. Tensors alias the mapped file and are
+// valid until Close. If the file is truncated while it is open, every vkc function that reads the tensors returns an
+// error with the file's name. Your own code that reads the bytes would crash.
 func OpenWeights(path string) (Weights, error) {
+	if huggingface.IsFolder(path) {
+		return opened(OpenModel(path))
+	}
 	head, err := filefmt.Head(path, 4)
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)

@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
@@ -29,7 +28,7 @@ func IsEmbedder(path string) (bool, error) {
 	if bundle, err := IsBundle(path); bundle || err != nil {
 		return false, err
 	}
-	f, err := gguf.Open(path)
+	f, err := vkc.OpenModel(path)
 	if err != nil {
 		return false, err
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
@@ -198,7 +197,7 @@ func (m *Model) openFile(path string, o *Options) error {
 	case isBundle:
 		return m.openBundle(path, o)
 	}
-	m.file, err = gguf.Open(path)
+	m.file, err = vkc.OpenModel(path)
 	return err
 }
 

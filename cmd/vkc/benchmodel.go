@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
-	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
@@ -80,7 +80,7 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 // open opens the model's file, if one is given.
 func (f *benchModelFlags) open() (err error) {
 	if f.path != "" {
-		f.File, err = gguf.Open(f.path)
+		f.File, err = vkc.OpenModel(f.path)
 	}
 	return err
 }

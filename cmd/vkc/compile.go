@@ -104,7 +104,7 @@ func (a *app) compileCommand() *cobra.Command {
 // compileModel runs vkc compile --generate: it compiles all programs of a GGUF model into one bundle.
 func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) error {
 	m := &f.graph.model
-	if isModel, err := isGGUF(path); err != nil || !isModel {
+	if model, err := isModel(path); err != nil || !model {
 		return errors.Join(err, usagef("--generate is for GGUF models, and %s is none", path))
 	}
 	if m.step || f.weights != "" || f.dumpDir != "" {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/filefmt"
@@ -123,11 +123,11 @@ const (
 
 // open reads a graph, or builds the graph of a model and returns it with the model's weights.
 func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
-	isModel, err := isGGUF(path)
+	model, err := isModel(path)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case isModel:
+	case model:
 		if err := f.onlyFor(ggufModel); err != nil {
 			return nil, nil, err
 		}
@@ -179,7 +179,7 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 		}
 		options = append(options, llm.Cache(kv))
 	}
-	file, err := gguf.Open(path)
+	file, err := vkc.OpenModel(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,7 +218,11 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 	return g, file, err
 }
 
-func isGGUF(path string) (bool, error) {
+// isModel reports whether a path is a language model: a GGUF file or a Hugging Face folder.
+func isModel(path string) (bool, error) {
+	if huggingface.IsFolder(path) {
+		return true, nil
+	}
 	head, err := filefmt.Head(path, 4)
 	return string(head) == "GGUF", err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/filefmt"
@@ -264,7 +265,7 @@ func (info *inspected) weights(path string) (err error) {
 	if errors.As(err, &part) { // a part may be inspected
 		w, err = openPart(path, part.Format)
 	}
-	if model, _ := isGGUF(path); err != nil && !model && !strings.Contains(strings.ToLower(path), ".safetensors") {
+	if model, _ := isModel(path); err != nil && !model && !strings.Contains(strings.ToLower(path), ".safetensors") {
 		return fmt.Errorf("%w; vkc inspect takes these, bundles, ONNX models (.onnx) and graphs (JSON or text IR)", err)
 	}
 	if err != nil {
@@ -273,7 +274,9 @@ func (info *inspected) weights(path string) (err error) {
 	defer func() { err = errors.Join(err, w.Close()) }()
 	switch f := w.(type) {
 	case *gguf.File:
-		info.Format = fmt.Sprintf("GGUF %d", f.Version())
+		if info.Format = fmt.Sprintf("GGUF %d", f.Version()); huggingface.IsFolder(path) {
+			info.Format = "Hugging Face folder, in GGUF's spelling"
+		}
 		if err := info.parts(f.Paths()); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
@@ -51,7 +51,7 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
 
 // tokenize runs vkc tokenize: it prints the tokens of a text.
 func (a *app) tokenize(ctx context.Context, f *tokenizeFlags, args []string) (err error) {
-	file, err := gguf.Open(f.model)
+	file, err := vkc.OpenModel(f.model)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package filefmt
 import (
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -23,8 +24,11 @@ func IsBundle(path string) (bool, error) {
 	return string(head) == BundleMagic || strings.EqualFold(filepath.Ext(path), ".vkb"), nil
 }
 
-// Head returns the first n bytes of a file, or all of a shorter one.
+// Head returns the first n bytes of a file, or all of a shorter one. A folder has none.
 func Head(path string, n int) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, nil
+	}
 	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, err

@@ -44,6 +44,7 @@ var Rules = []Rule{
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
 	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
+	{"frontend/huggingface", []string{"frontend", "frontend/tokenizer", "ir"}, nil, "a folder has a model and its tokenizer, and GGUF is the spelling of both"},
 	{"frontend/onnx", []string{"frontend", "ir", "ir/interp"}, []string{protowire}, "it computes a model's constants by the reference, and reads the wire format by protobuf's own package"},
 	{"grammar", nil, nil, "which texts are allowed is a question about bytes, whatever model writes them"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
@@ -94,7 +95,7 @@ var Rules = []Rule{
 // layer, whatever its rule allows.
 var Layers = [][]string{
 	{"ir", "ir/interp", "quant"},
-	{"frontend", "frontend/tokenizer", "frontend/onnx", "grammar", "npy"},
+	{"frontend", "frontend/tokenizer", "frontend/huggingface", "frontend/onnx", "grammar", "npy"},
 	{"codegen/kernel", "codegen/device", "codegen/schedule", "passes/partition"},
 	{"codegen/bundle", "runtime", "runtime/vk", "runtime/cpu", "runtime/trial", "runtime/collective", "runtime/multi", "check"},
 	{"passes/analysis", "passes/plan"},

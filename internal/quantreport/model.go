@@ -30,7 +30,7 @@ type model struct {
 
 // openModel reads an f16 model, converts its weights to f32, and builds its graph.
 func openModel(path string, device *vkc.Device) (*model, error) {
-	f, err := gguf.Open(path)
+	f, err := vkc.OpenModel(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,274 @@
+// Package huggingface opens Hugging Face's model folders as GGUF files.
+//
+//	f, err := huggingface.Open("folder")
+//	cfg, err := llm.FromGGUF(f)
+//	tok, err := tokenizer.New(f)
+//
+// A folder has config.json, safetensors files and a tokenizer. Open translates all of them to GGUF's spelling: package
+// llm translates the configuration and the names of tensors, and package tokenizer the tokenizer. So a folder is a GGUF
+// file that nobody has written yet, and everything that takes a GGUF file takes the folder.
+//
+// Most tensors alias the mapped files. Some are made when they are asked for: rows in another order, experts in one
+// tensor, numbers with a scale in another tensor. Weight computes such a tensor at each call, unless the tensor of an
+// earlier call is still in use.
+//
+// Folders are untrusted: the sizes of all files are bounded, and names may not leave the folder.
+package huggingface
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/internal/inputfile"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// IsFolder reports whether path is a folder.
+func IsFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// Open opens a model's folder. Tensors are valid until Close.
+func Open(folder string) (*gguf.File, error) {
+	f, err := open(folder)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return f, nil
+}
+
+// open is Open without the folder's name in errors.
+func open(folder string) (_ *gguf.File, err error) {
+	config, err := read(folder, "config.json", maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	if config == nil {
+		return nil, errors.New("there is no config.json: want a model's folder, with config.json, " +
+			"model.safetensors and tokenizer.json")
+	}
+	file, err := openTensors(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}()
+	stored, err := newStored(file, config)
+	if err != nil {
+		return nil, err
+	}
+	translation, err := llm.FromFolder(config, stored.types())
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Base(folder)
+	if whole, err := filepath.Abs(folder); err == nil {
+		name = filepath.Base(whole)
+	}
+	metadata := append(translation.Metadata, gguf.KV{Key: "general.name", Value: name})
+	more, err := readPooling(folder, translation.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	metadata = append(metadata, more...)
+	if more, err = readTokenizer(folder); err != nil {
+		return nil, err
+	}
+	made, err := newMade(stored, translation)
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Of(append(metadata, more...), made, file.Close)
+	if err != nil {
+		return nil, err
+	}
+	c, err := llm.FromGGUF(f)
+	if err != nil {
+		return nil, err
+	}
+	return f, translation.Check(c)
+}
+
+// Limits of the sizes of files, in bytes.
+const (
+	maxConfig    = 4 << 20
+	maxTokenizer = 512 << 20
+)
+
+// read returns the contents of a file in the folder, or nil if there is none.
+func read(folder, name string, limit int64) ([]byte, error) {
+	f, err := inputfile.Open(filepath.Join(folder, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s is longer than %d bytes", name, limit)
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, err
+}
+
+// tensorFile is the interface of one safetensors file and of several with an index.
+type tensorFile interface {
+	Names() []string
+	HasWeight(name string) bool
+	Weight(name string) (*ir.Data, error)
+	Close() error
+}
+
+// openTensors opens the folder's safetensors: one file, or several with an index.
+func openTensors(folder string) (tensorFile, error) {
+	index := filepath.Join(folder, "model.safetensors.index.json")
+	if exists(index) {
+		return opened(safetensors.OpenIndex(index))
+	}
+	one := filepath.Join(folder, "model.safetensors")
+	if exists(one) {
+		return opened(safetensors.Open(one))
+	}
+	list, err := filepath.Glob(filepath.Join(escapeGlob(folder), "*.safetensors"))
+	if err == nil && len(list) == 1 {
+		return opened(safetensors.Open(list[0]))
+	}
+	why := "there is no model.safetensors and no model.safetensors.index.json"
+	for _, name := range []string{"pytorch_model.bin", "pytorch_model.bin.index.json"} {
+		if exists(filepath.Join(folder, name)) {
+			why = "the weights are in " + name + ", which may run programs when it is read"
+		}
+	}
+	return nil, fmt.Errorf("%s: want safetensors", why)
+}
+
+// opened returns a nil interface after an error, not an interface with a nil pointer in it.
+func opened[T tensorFile](f T, err error) (tensorFile, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// escapeGlob makes the special characters of patterns stand for themselves.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
+}
+
+// readTokenizer translates the files of the folder's tokenizer: tokenizer.json, tokenizer_config.json,
+// special_tokens_map.json, generation_config.json and the chat templates. It returns nil if there is no tokenizer.json.
+func readTokenizer(folder string) ([]gguf.KV, error) {
+	var files tokenizer.Folder
+	var err error
+	for name, to := range map[string]*[]byte{"tokenizer.json": &files.Tokenizer,
+		"tokenizer_config.json": &files.Config, "special_tokens_map.json": &files.Special,
+		"generation_config.json": &files.Generation, "chat_template.jinja": &files.Template,
+		"chat_template.json": &files.TemplateJSON, "config.json": &files.Model} {
+		if *to, err = read(folder, name, maxTokenizer); err != nil {
+			return nil, err
+		}
+	}
+	if files.Tokenizer == nil {
+		if exists(filepath.Join(folder, "tokenizer.model")) {
+			return nil, errors.New("the tokenizer is in tokenizer.model alone: want tokenizer.json, which " +
+				"transformers writes by AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)")
+		}
+		return nil, nil
+	}
+	files.Templates = map[string][]byte{}
+	list, err := filepath.Glob(filepath.Join(escapeGlob(folder), "additional_chat_templates", "*.jinja"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range list[:min(len(list), maxTemplates)] {
+		name := strings.TrimSuffix(filepath.Base(path), ".jinja")
+		if files.Templates[name], err = read(filepath.Dir(path), filepath.Base(path), maxConfig); err != nil {
+			return nil, err
+		}
+	}
+	return files.Metadata()
+}
+
+// maxTemplates is the number of named chat templates that are read.
+const maxTemplates = 64
+
+// readPooling reads how Sentence Transformers makes one vector of a text, if the folder says so in modules.json.
+func readPooling(folder, architecture string) ([]gguf.KV, error) {
+	data, err := read(folder, "modules.json", maxConfig)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	var modules []struct{ Path, Type string }
+	if err := json.Unmarshal(data, &modules); err != nil {
+		return nil, fmt.Errorf("modules.json: %w", err)
+	}
+	var all []gguf.KV
+	for _, m := range modules {
+		switch kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]; kind {
+		case "Transformer", "Normalize":
+		case "Pooling":
+			number, err := poolingOf(folder, m.Path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, gguf.KV{Key: architecture + ".pooling_type", Value: number})
+		default:
+			return nil, fmt.Errorf("modules.json has a module %q, which is not supported: want Transformer, Pooling "+
+				"and Normalize", kind)
+		}
+	}
+	return all, nil
+}
+
+// poolings lists the settings of Sentence Transformers by GGUF's number of the pooling.
+var poolings = []string{"", "pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_lasttoken"}
+
+// poolingOf reads the configuration of a pooling in a folder inside the model's.
+func poolingOf(folder, inner string) (uint32, error) {
+	if !filepath.IsLocal(inner) {
+		return 0, fmt.Errorf("modules.json has the path %q: want a folder inside the model's", inner)
+	}
+	data, err := read(filepath.Join(folder, inner), "config.json", maxConfig)
+	if err != nil {
+		return 0, err
+	}
+	var config map[string]any
+	if err := json.Unmarshal(data, &config); err != nil {
+		return 0, fmt.Errorf("%s/config.json: %w", inner, err)
+	}
+	var found []uint32
+	for key, v := range config {
+		if on, _ := v.(bool); on && strings.HasPrefix(key, "pooling_mode_") {
+			found = append(found, uint32(max(slices.Index(poolings, key), 0)))
+		}
+	}
+	if len(found) != 1 || found[0] == 0 {
+		return 0, fmt.Errorf("%s/config.json asks for another pooling than one of %s", inner,
+			strings.Join(poolings[1:], ", "))
+	}
+	return found[0], nil
+}

@@ -1,0 +1,242 @@
+package huggingface
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"weak"
+
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/quantize"
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// made are the weights of the translated model. It implements gguf.Named.
+type made struct {
+	stored *stored
+	names  []string
+	all    map[string]*weight
+}
+
+// weight is a weight of the translated model.
+type weight struct {
+	llm.Origin
+	dtype ir.DType
+	dims  []int
+
+	one  sync.Mutex
+	last weak.Pointer[ir.Data] // the result of the last call of Weight, as long as it is in use
+}
+
+// newMade determines the type of each weight.
+func newMade(s *stored, f *llm.Folder) (*made, error) {
+	m := &made{stored: s, all: map[string]*weight{}}
+	for _, o := range f.Weights {
+		w := &weight{Origin: o}
+		if err := w.setType(s); err != nil {
+			return nil, fmt.Errorf("weight %q, made of %q: %w", o.Name, o.From, err)
+		}
+		m.names = append(m.names, o.Name)
+		m.all[o.Name] = w
+	}
+	slices.Sort(m.names)
+	return m, nil
+}
+
+// setType determines the type and shape of a weight from its tensors.
+func (w *weight) setType(s *stored) error {
+	if len(w.From) == 0 {
+		w.dtype, w.dims = ir.F32, []int{len(w.Values)}
+		return nil
+	}
+	for i, name := range w.From {
+		t, ok := s.tensors[name]
+		if !ok {
+			return fmt.Errorf("there is no tensor %q", name)
+		}
+		dims, err := w.partDims(t)
+		if err != nil {
+			return err
+		}
+		switch {
+		case i == 0:
+			w.dtype, w.dims = t.DType, dims
+		case t.DType != w.dtype || !slices.Equal(dims, w.dims):
+			return fmt.Errorf("%q is %s, and %q another type", name, t.Type, w.From[0])
+		}
+	}
+	if w.Stacked {
+		w.dims = append([]int{len(w.From)}, w.dims...)
+	}
+	if w.Rows != nil {
+		if len(w.dims) <= w.RowAxis {
+			return fmt.Errorf("it has the shape %v: want rows on axis %d", w.dims, w.RowAxis)
+		}
+		w.dims[w.RowAxis] = len(w.Rows(w.dims[w.RowAxis]))
+	}
+	// As in the files that quantizing writes, what is no matrix has the type f32.
+	if w.dtype.IsFloat() && (w.Plus != 0 || quantize.IsExact(w.Name, w.dims)) {
+		w.dtype = ir.F32
+	} else if w.dtype == ir.F8E4M3 || w.dtype == ir.F8E5M2 {
+		w.dtype = ir.F16 // which has all values of 8-bit floats
+	}
+	return nil
+}
+
+// partDims returns the dims of one of the tensors, as a part of the weight.
+func (w *weight) partDims(t tensor) ([]int, error) {
+	dims, err := t.Shape.Eval(nil)
+	if n := len(dims); err == nil && w.turns(t) {
+		if n < 2 {
+			return nil, fmt.Errorf("it has the shape %v: want a matrix", dims)
+		}
+		dims[n-1], dims[n-2] = dims[n-2], dims[n-1]
+	}
+	return dims, err
+}
+
+// turns reports whether the axes of a tensor are exchanged. Blocks are already along the axis that a matmul sums over.
+func (w *weight) turns(t tensor) bool { return w.Transposed && !t.DType.IsBlock() }
+
+// WeightNames implements gguf.Named.
+func (m *made) WeightNames() []string { return m.names }
+
+// WeightType implements gguf.Named.
+func (m *made) WeightType(name string) (ir.DType, []int, error) {
+	w, ok := m.all[name]
+	if !ok {
+		return ir.Invalid, nil, fmt.Errorf("there is no weight %q", name)
+	}
+	return w.dtype, slices.Clone(w.dims), nil
+}
+
+// Weight implements ir.WeightSource.
+func (m *made) Weight(name string) (*ir.Data, error) {
+	w, ok := m.all[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no weight %q", name)
+	}
+	w.one.Lock()
+	defer w.one.Unlock()
+	if d := w.last.Value(); d != nil {
+		return d, nil
+	}
+	d := &ir.Data{DType: w.dtype, Dims: slices.Clone(w.dims)}
+	err := mmap.Guard(func() (err error) { d.Bytes, err = w.load(m.stored); return err })
+	if err == nil {
+		err = d.Check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("weight %q, made of %q: %w", name, w.From, err)
+	}
+	w.last = weak.Make(d)
+	return d, nil
+}
+
+// load returns the bytes of the weight: those of a file, or new ones.
+func (w *weight) load(s *stored) ([]byte, error) {
+	if len(w.From) == 0 {
+		out := make([]byte, 4*len(w.Values))
+		for i, v := range w.Values {
+			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
+		}
+		return out, nil
+	}
+	var all []byte
+	from := ir.Invalid
+	for _, name := range w.From {
+		t := s.tensors[name]
+		d, err := t.load()
+		if err != nil {
+			return nil, err
+		}
+		part := d.Bytes
+		if w.turns(t) {
+			part = transpose(part, d.Dims, t.DType.BlockBytes())
+		}
+		if from = t.DType; len(w.From) == 1 {
+			all = part
+		} else {
+			all = append(all, part...)
+		}
+	}
+	if w.Rows != nil {
+		var err error
+		if all, err = w.selectRows(all, from); err != nil {
+			return nil, err
+		}
+	}
+	if from != w.dtype || w.Plus != 0 {
+		return w.convert(all, from)
+	}
+	return all, nil
+}
+
+// transpose exchanges the last two axes of a tensor with elements of a size.
+func transpose(in []byte, dims []int, size int) []byte {
+	rows, columns := dims[len(dims)-2], dims[len(dims)-1]
+	out := make([]byte, len(in))
+	for base := 0; base < len(in); base += rows * columns * size {
+		from, to := in[base:], out[base:]
+		for r := range rows {
+			for c := range columns {
+				copy(to[(c*rows+r)*size:][:size], from[(r*columns+c)*size:])
+			}
+		}
+	}
+	return out
+}
+
+// selectRows returns the rows of the weight.
+func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
+	outer, row := 1, int64(1)
+	for i, n := range w.dims {
+		if i < w.RowAxis {
+			outer *= n
+		} else if i > w.RowAxis {
+			row *= int64(n)
+		}
+	}
+	bytes, err := from.BytesFor(row)
+	if err != nil {
+		return nil, err
+	}
+	size := int(bytes)
+	if outer == 0 || size == 0 {
+		return nil, nil
+	}
+	n := len(all) / outer / size
+	rows := w.Rows(n)
+	out := make([]byte, 0, outer*len(rows)*size)
+	for o := range outer {
+		part := all[o*n*size:][:n*size]
+		for _, r := range rows {
+			if r >= n {
+				return nil, fmt.Errorf("it has %d rows: want row %d", n, r)
+			}
+			out = append(out, part[r*size:][:size]...)
+		}
+	}
+	return out, nil
+}
+
+// convert converts elements to the weight's type, and adds a constant.
+func (w *weight) convert(all []byte, from ir.DType) ([]byte, error) {
+	values, err := (&ir.Data{DType: from, Dims: []int{len(all) / from.BlockBytes()}, Bytes: all}).Floats()
+	if err != nil {
+		return nil, err
+	}
+	for i := range values {
+		if w.Plus != 0 { // the sum is rounded to the type that the model computes norms in
+			values[i] = float64(float32(values[i] + w.Plus))
+		}
+	}
+	d, err := ir.FromFloats(w.dtype, values, len(values))
+	if err != nil {
+		return nil, err
+	}
+	return d.Bytes, nil
+}

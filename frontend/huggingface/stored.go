@@ -1,0 +1,240 @@
+package huggingface
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// stored are the tensors of a folder as the model's program sees them. A matrix that the files have in several tensors,
+// as small numbers and their scales, is one tensor here.
+type stored struct {
+	file    tensorFile
+	tensors map[string]tensor
+}
+
+// tensor is a tensor of a folder, in the order of the folder.
+type tensor struct {
+	ir.Type
+	load func() (*ir.Data, error)
+}
+
+// A packing is a way to write one tensor as several.
+type packing struct {
+	suffix string // of the tensor that tells
+	// read returns the tensor with that name less the suffix, and the names of the tensors it is made of.
+	read func(s *reader, base string) (name string, t tensor, from []string, err error)
+}
+
+// packings is the table of packings.
+var packings = []packing{
+	{".weight_scale_inv", scaled},
+	{".weight_scale", scaled},
+	{"_blocks", mxfp4},
+}
+
+// reader reads tensors of a file.
+type reader struct {
+	tensorFile
+	types map[string]ir.Type
+	block [2]int // rows and columns that share a scale, of config.json; or zeros
+}
+
+// newStored reads the types of all tensors.
+func newStored(file tensorFile, config []byte) (*stored, error) {
+	r := &reader{tensorFile: file, types: map[string]ir.Type{}}
+	if err := r.readQuantization(config); err != nil {
+		return nil, err
+	}
+	s := &stored{file: file, tensors: map[string]tensor{}}
+	names := file.Names()
+	for _, name := range names {
+		d, err := file.Weight(name)
+		if err != nil {
+			return nil, err
+		}
+		r.types[name] = ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}
+	}
+	used := map[string]bool{}
+	for _, name := range names {
+		for _, p := range packings {
+			base, ok := strings.CutSuffix(name, p.suffix)
+			if !ok || used[name] {
+				continue
+			}
+			made, t, from, err := p.read(r, base)
+			if err != nil {
+				return nil, fmt.Errorf("tensor %q: %w", name, err)
+			}
+			for _, part := range from {
+				used[part] = true
+			}
+			s.tensors[made] = t
+		}
+	}
+	for _, name := range names {
+		if used[name] || strings.HasSuffix(name, ".input_scale") { // a scale of activations, which stay floats here
+			continue
+		}
+		clean := strings.NewReplacer(".gamma", ".weight", ".beta", ".bias").Replace(name) // old names of norms
+		s.tensors[clean] = tensor{r.types[name], func() (*ir.Data, error) { return file.Weight(name) }}
+	}
+	return s, nil
+}
+
+// types returns the type of each tensor.
+func (s *stored) types() map[string]ir.Type {
+	all := map[string]ir.Type{}
+	for name, t := range s.tensors {
+		all[name] = t.Type
+	}
+	return all
+}
+
+// quantizations are the values of quant_method in config.json that packings read.
+var quantizations = []string{"fp8", "mxfp4", "compressed-tensors", "fbgemm_fp8"}
+
+// readQuantization reads "quantization_config" of config.json.
+func (r *reader) readQuantization(config []byte) error {
+	var c struct {
+		Quantization *struct {
+			Method string `json:"quant_method"`
+			Format string `json:"format"`
+			Block  []int  `json:"weight_block_size"`
+		} `json:"quantization_config"`
+	}
+	if err := json.Unmarshal(config, &c); err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	q := c.Quantization
+	if q == nil {
+		return nil
+	}
+	if !slices.Contains(quantizations, q.Method) ||
+		q.Method == "compressed-tensors" && !slices.Contains([]string{"float-quantized", "naive-quantized"}, q.Format) {
+		return fmt.Errorf("config.json: quantization_config has the method %q %q, which is not supported: want %s",
+			q.Method, q.Format, strings.Join(quantizations, ", "))
+	}
+	if len(q.Block) == 2 && q.Block[0] > 0 && q.Block[1] > 0 {
+		r.block = [2]int(q.Block)
+	}
+	return nil
+}
+
+// scaled reads a matrix of 8-bit floats with its scales: one, one for each row, or one for each block of rows and
+// columns. Values are the numbers times the scales.
+func scaled(r *reader, base string) (name string, t tensor, from []string, err error) {
+	name = base + ".weight"
+	scales := base + ".weight_scale_inv"
+	if !r.HasWeight(scales) {
+		scales = base + ".weight_scale"
+	}
+	w, s := r.types[name], r.types[scales]
+	if !r.HasWeight(name) || w.DType != ir.F8E4M3 && w.DType != ir.F8E5M2 || len(w.Shape) != 2 || !s.DType.IsFloat() {
+		return "", t, nil, fmt.Errorf("it scales %q, which is %s: want a matrix of 8-bit floats, and floats as scales",
+			name, w)
+	}
+	rows, columns := w.Shape[0].Static(), w.Shape[1].Static()
+	block := [2]int{rows, columns}
+	elems := 1
+	for _, d := range s.Shape {
+		elems *= d.Static()
+	}
+	switch across := func(n, size int) int { return (n + size - 1) / size }; {
+	case elems == 1:
+	case elems == rows && (len(s.Shape) == 1 || s.Shape[len(s.Shape)-1].Static() == 1):
+		block[0] = 1
+	case r.block[0] > 0 && len(s.Shape) == 2 && s.Shape[0].Static() == across(rows, r.block[0]) &&
+		s.Shape[1].Static() == across(columns, r.block[1]):
+		block = r.block
+	default:
+		return "", t, nil, fmt.Errorf("the scales of %q %s are %s: want one, one for each row, or one for each block "+
+			"of weight_block_size in config.json", name, w, s)
+	}
+	t.Type = ir.Type{DType: ir.F32, Shape: w.Shape}
+	t.load = func() (*ir.Data, error) {
+		values, err := r.floats(name)
+		if err != nil {
+			return nil, err
+		}
+		scale, err := r.floats(scales)
+		if err != nil {
+			return nil, err
+		}
+		across := (columns + block[1] - 1) / block[1]
+		out, err := ir.NewData(ir.F32, rows, columns)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range values {
+			at := i / columns / block[0] * across
+			v *= scale[at+i%columns/block[1]]
+			binary.LittleEndian.PutUint32(out.Bytes[4*i:], math.Float32bits(float32(v)))
+		}
+		return out, nil
+	}
+	return name, t, []string{name, scales}, nil
+}
+
+// floats returns the elements of a tensor.
+func (r *reader) floats(name string) ([]float64, error) {
+	d, err := r.Weight(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.Floats()
+}
+
+// mxfp4 reads a stack of matrices in blocks of 32 numbers of 4 bits, with a scale for each block. The file has the
+// numbers in their order, two in a byte. A block of format mxfp4 has its scale first, and then bytes with a number of
+// the first half and one of the second half.
+func mxfp4(r *reader, base string) (name string, t tensor, from []string, err error) {
+	blocks, scales := base+"_blocks", base+"_scales"
+	b, s := r.types[blocks], r.types[scales]
+	n := len(b.Shape)
+	if !r.HasWeight(scales) || b.DType != ir.U8 || s.DType != ir.U8 || n < 2 || b.Shape[n-1].Static() != 16 ||
+		!s.Shape.Equal(b.Shape[:n-1]) {
+		return "", t, nil, fmt.Errorf("it is %s, and %q is %s: want blocks of 16 bytes, and a byte for each as scale",
+			b, scales, s)
+	}
+	shape := slices.Clone(s.Shape)
+	shape[n-2] = ir.D(32 * shape[n-2].Static())
+	t.Type = ir.Type{DType: ir.MXFP4, Shape: shape}
+	t.load = func() (*ir.Data, error) {
+		numbers, err := r.Weight(blocks)
+		if err != nil {
+			return nil, err
+		}
+		scale, err := r.Weight(scales)
+		if err != nil {
+			return nil, err
+		}
+		dims, err := shape.Eval(nil)
+		if err != nil {
+			return nil, err
+		}
+		out, err := ir.NewData(ir.MXFP4, dims...)
+		if err != nil {
+			return nil, err
+		}
+		size := ir.MXFP4.BlockBytes()
+		for i, exponent := range scale.Bytes {
+			to, in := out.Bytes[i*size:][:size], numbers.Bytes[16*i:][:16]
+			to[0] = exponent
+			for j := range 16 {
+				low, high := nibble(in, j), nibble(in, 16+j)
+				to[1+j] = low | high<<4
+			}
+		}
+		return out, nil
+	}
+	return base, t, []string{blocks, scales}, nil
+}
+
+// nibble returns number i of bytes with two numbers each, the low half first.
+func nibble(b []byte, i int) byte { return b[i/2] >> (i % 2 * 4) & 15 }

@@ -1,0 +1,406 @@
+package llm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Names of tensors as transformers writes them, with N for a layer and E for an expert, next to GGUF's. The third word
+// says how the file's elements are made from GGUF's.
+const (
+	attentionNames = `
+		attn_q model.layers.N.self_attn.q_proj
+		attn_k model.layers.N.self_attn.k_proj
+		attn_v model.layers.N.self_attn.v_proj
+		attn_output model.layers.N.self_attn.o_proj
+		attn_q_norm model.layers.N.self_attn.q_norm
+		attn_k_norm model.layers.N.self_attn.k_norm
+		attn_norm model.layers.N.input_layernorm
+		token_embd model.embed_tokens
+		output_norm model.norm
+		output lm_head`
+	llamaNames = attentionNames + `
+		ffn_norm model.layers.N.post_attention_layernorm
+		ffn_gate model.layers.N.mlp.gate_proj
+		ffn_up model.layers.N.mlp.up_proj
+		ffn_down model.layers.N.mlp.down_proj`
+	expertNames = `
+		ffn_gate_inp model.layers.N.mlp.gate
+		ffn_gate_exps model.layers.N.mlp.experts.E.gate_proj
+		ffn_up_exps model.layers.N.mlp.experts.E.up_proj
+		ffn_down_exps model.layers.N.mlp.experts.E.down_proj`
+	rotaryNames = `
+		attn_q model.layers.N.self_attn.q_proj halves
+		attn_k model.layers.N.self_attn.k_proj halves`
+	mixtralNames = `
+		ffn_gate_inp model.layers.N.block_sparse_moe.gate
+		ffn_gate_exps model.layers.N.block_sparse_moe.experts.E.w1
+		ffn_up_exps model.layers.N.block_sparse_moe.experts.E.w3
+		ffn_down_exps model.layers.N.block_sparse_moe.experts.E.w2`
+	gemma2Names = `
+		post_attention_norm model.layers.N.post_attention_layernorm
+		ffn_norm model.layers.N.pre_feedforward_layernorm
+		post_ffw_norm model.layers.N.post_feedforward_layernorm`
+	gpt2Names = `
+		token_embd transformer.wte
+		position_embd transformer.wpe
+		output_norm transformer.ln_f
+		attn_norm transformer.h.N.ln_1
+		ffn_norm transformer.h.N.ln_2
+		attn_qkv transformer.h.N.attn.c_attn turned
+		attn_output transformer.h.N.attn.c_proj turned
+		ffn_up transformer.h.N.mlp.c_fc turned
+		ffn_down transformer.h.N.mlp.c_proj turned`
+	falconNames = `
+		token_embd transformer.word_embeddings
+		output_norm transformer.ln_f
+		output lm_head
+		attn_norm transformer.h.N.input_layernorm
+		attn_qkv transformer.h.N.self_attention.query_key_value grouped
+		attn_output transformer.h.N.self_attention.dense
+		ffn_up transformer.h.N.mlp.dense_h_to_4h
+		ffn_down transformer.h.N.mlp.dense_4h_to_h`
+	falconLargeNames = falconNames + `
+		attn_norm transformer.h.N.ln_mlp
+		attn_norm_2 transformer.h.N.ln_attn`
+	phi3Names = llamaNames + `
+		attn_qkv model.layers.N.self_attn.qkv_proj
+		ffn_up model.layers.N.mlp.gate_up_proj`
+	starcoder2Names = llamaNames + `
+		ffn_up model.layers.N.mlp.c_fc
+		ffn_down model.layers.N.mlp.c_proj`
+	gptOSSNames = attentionNames + `
+		attn_sinks model.layers.N.self_attn.sinks bare
+		post_attention_norm model.layers.N.post_attention_layernorm
+		ffn_gate_inp model.layers.N.mlp.router
+		ffn_gate_exps model.layers.N.mlp.experts.gate_up_proj first-of-two
+		ffn_up_exps model.layers.N.mlp.experts.gate_up_proj second-of-two
+		ffn_down_exps model.layers.N.mlp.experts.down_proj blocks`
+	bertNames = `
+		token_embd embeddings.word_embeddings
+		position_embd embeddings.position_embeddings
+		token_types embeddings.token_type_embeddings
+		token_embd_norm embeddings.LayerNorm
+		attn_q encoder.layer.N.attention.self.query
+		attn_k encoder.layer.N.attention.self.key
+		attn_v encoder.layer.N.attention.self.value
+		attn_output encoder.layer.N.attention.output.dense
+		attn_output_norm encoder.layer.N.attention.output.LayerNorm
+		ffn_up encoder.layer.N.intermediate.dense
+		ffn_down encoder.layer.N.output.dense
+		layer_output_norm encoder.layer.N.output.LayerNorm`
+	nomicNames = `
+		token_embd embeddings.word_embeddings
+		token_types embeddings.token_type_embeddings
+		token_embd_norm emb_ln
+		attn_qkv encoder.layers.N.attn.Wqkv
+		attn_output encoder.layers.N.attn.out_proj
+		attn_output_norm encoder.layers.N.norm1
+		ffn_up encoder.layers.N.mlp.fc11
+		ffn_gate encoder.layers.N.mlp.fc12
+		ffn_down encoder.layers.N.mlp.fc2
+		layer_output_norm encoder.layers.N.norm2`
+)
+
+// folderCases has for each golden model its names and the config.json that transformers writes for it.
+var folderCases = map[string]struct {
+	names   string
+	lessOne bool
+	rename  [2]string // a prefix of the names, and another that models also have
+	config  string
+}{
+	"llama":        {names: llamaNames + rotaryNames, config: `{"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500.0, "hidden_act": "silu", "rope_scaling": null, "vocab_size": 40}`},
+	"llama-yarn":   {names: llamaNames + rotaryNames, config: `{"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 500, "rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 512}}`},
+	"mixtral":      {names: llamaNames + rotaryNames + mixtralNames, config: `{"architectures": ["MixtralForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": null}`},
+	"qwen2":        {names: llamaNames, rename: [2]string{"model.", ""}, config: `{"architectures": ["Qwen2Model"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "sliding_window": 8, "use_sliding_window": false}`},
+	"qwen3":        {names: llamaNames, config: `{"architectures": ["Qwen3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "tie_word_embeddings": true}`},
+	"qwen3moe":     {names: llamaNames + expertNames, config: `{"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "mlp_only_layers": [], "decoder_sparse_step": 1}`},
+	"gemma":        {names: llamaNames, lessOne: true, config: `{"architectures": ["GemmaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05}`},
+	"gemma2":       {names: llamaNames + gemma2Names, lessOne: true, config: `{"architectures": ["Gemma2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "sliding_window": 4, "query_pre_attn_scalar": 16, "hidden_activation": "gelu_pytorch_tanh"}`},
+	"gemma3":       {names: llamaNames + gemma2Names, lessOne: true, rename: [2]string{"model.", "language_model.model."}, config: `{"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 7, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 6, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}, "vision_config": {"hidden_size": 1152}}`},
+	"gpt2":         {names: gpt2Names, rename: [2]string{"transformer.", ""}, config: `{"architectures": ["GPT2LMHeadModel"], "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 32, "n_ctx": 32, "layer_norm_epsilon": 1e-05, "activation_function": "gelu_new"}`},
+	"falcon":       {names: falconNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "multi_query": true, "new_decoder_architecture": false, "num_kv_heads": 4, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05, "alibi": false, "parallel_attn": true}`},
+	"falcon-large": {names: falconLargeNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": true, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05}`},
+	"phi3":         {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": 5, "rope_scaling": {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}}`},
+	"phi3-long":    {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": null, "rope_scaling": {"type": "su", "attention_factor": 1.1875, "short_factor": SHORT, "long_factor": LONG}}`},
+	"starcoder2":   {names: starcoder2Names, config: `{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "norm_epsilon": 1e-05, "rope_theta": 100000.0, "hidden_act": "gelu_pytorch_tanh"}`},
+	"gpt-oss":      {names: gptOSSNames, config: `{"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 150.0, "sliding_window": 5, "swiglu_limit": 7.0, "quantization_config": {"quant_method": "mxfp4"}, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 256}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
+	"bert":         {names: bertNames, rename: [2]string{"", "bert."}, config: `{"architectures": ["BertModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},
+	"nomic-bert":   {names: nomicNames, config: `{"architectures": ["NomicBertModel"], "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 32, "layer_norm_epsilon": 1e-12, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "activation_function": "swiglu", "causal": false}`},
+}
+
+// TestFolder writes each golden model as a Hugging Face folder, with the names and the order of transformers. Opened,
+// the folder has the configuration and the weights of the GGUF file. TestGolden checks the logits of these.
+func TestFolder(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		t.Run(name, func(t *testing.T) {
+			c, ok := folderCases[name]
+			if !ok {
+				t.Skip("the architecture has no folder in this test")
+			}
+			want := readGolden(t, path).file(t)
+			folder := t.TempDir()
+			writeFolder(t, folder, want, c.config, c.names, c.lessOne, c.rename)
+			got, err := huggingface.Open(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Close()
+			sameModel(t, got, want)
+		})
+	}
+}
+
+func configOf(t *testing.T, f *gguf.File) llm.Config {
+	t.Helper()
+	c, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// sameModel compares the configuration and the weights of two models.
+func sameModel(t *testing.T, got, want *gguf.File) {
+	t.Helper()
+	a, b := configOf(t, got), configOf(t, want)
+	a.Name, b.Name = "", ""
+	if !reflect.DeepEqual(a, b) {
+		a.Types, b.Types = nil, nil
+		t.Errorf("the configuration is\n%+v, want\n%+v", a, b)
+	}
+	for _, name := range want.Names() {
+		have, err := got.Weight(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		wanted, err := want.Weight(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(have.Bytes, wanted.Bytes) || !slices.Equal(have.Dims, wanted.Dims) {
+			t.Errorf("%s: another tensor, %s, want %s", name, have, wanted)
+		}
+	}
+}
+
+// writeFolder writes a model as a folder, in two files with an index.
+func writeFolder(t *testing.T, folder string, f *gguf.File, config, names string, lessOne bool, rename [2]string) {
+	t.Helper()
+	c := configOf(t, f)
+	table := map[string][]string{}
+	for line := range strings.Lines(names) {
+		if words := strings.Fields(line); len(words) > 1 {
+			table[words[0]] = words[1:]
+		}
+	}
+	tensors := map[string]*ir.Data{}
+	for _, name := range f.Names() {
+		d, err := f.Weight(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		factors := map[string]string{"rope_factors_short.weight": "SHORT", "rope_factors_long.weight": "LONG"}
+		if key, ok := factors[name]; ok {
+			text, err := json.Marshal(must(d.Floats()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			config = strings.ReplaceAll(config, key, string(text))
+			continue
+		}
+		layer, part := "", name
+		if rest, ok := strings.CutPrefix(name, "blk."); ok {
+			layer, part, _ = strings.Cut(rest, ".")
+		}
+		part, suffix, _ := strings.Cut(part, ".")
+		line := table[part]
+		if line == nil {
+			t.Fatalf("the case does not name %s", part)
+		}
+		if lessOne && strings.HasSuffix(part, "norm") {
+			d = changed(t, d, func(v float64) float64 { return v - 1 })
+		}
+		full := strings.ReplaceAll(line[0], ".N.", "."+layer+".")
+		if rest, ok := strings.CutPrefix(full, rename[0]); ok && rename != [2]string{} {
+			full = rename[1] + rest
+		}
+		how := ""
+		if len(line) > 1 {
+			how = line[1]
+		}
+		toFolder(tensors, c, d, full, suffix, how)
+	}
+	for key, d := range tensors { // elements that two weights share, in one tensor
+		if base, ok := strings.CutSuffix(key, "#1"); ok {
+			tensors[base] = interleaved(d, tensors[base+"#2"])
+			delete(tensors, key)
+			delete(tensors, base+"#2")
+		}
+	}
+	for key, d := range tensors {
+		if base, ok := strings.CutSuffix(key, "#blocks"); ok {
+			tensors[base+"_blocks"], tensors[base+"_scales"] = unpacked(d)
+			delete(tensors, key)
+		}
+	}
+	order := slices.Sorted(maps.Keys(tensors))
+	index := map[string]string{}
+	for i, half := range [][]string{order[:len(order)/2], order[len(order)/2:]} {
+		file := fmt.Sprintf("model-%05d-of-00002.safetensors", i+1)
+		var list []safetensors.Named
+		for _, name := range half {
+			list = append(list, safetensors.Named{Name: name, Data: tensors[name]})
+			index[name] = file
+		}
+		if err := safetensors.WriteFile(filepath.Join(folder, file), nil, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(map[string]any{"weight_map": index})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, "model.safetensors.index.json"), string(text))
+	write(t, filepath.Join(folder, "config.json"), config)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// changed returns a tensor of f32 with changed elements.
+func changed(t *testing.T, d *ir.Data, f func(float64) float64) *ir.Data {
+	t.Helper()
+	values := must(d.Floats())
+	for i, v := range values {
+		values[i] = f(v)
+	}
+	return must(ir.FromFloats(ir.F32, values, d.Dims...))
+}
+
+// rowsOf returns the tensor with row to[i] of d as row i.
+func rowsOf(d *ir.Data, from []int) *ir.Data {
+	size := len(d.Bytes) / d.Dims[0]
+	out := &ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims)}
+	for _, r := range from {
+		out.Bytes = append(out.Bytes, d.Bytes[r*size:][:size]...)
+	}
+	return out
+}
+
+// toFolder adds the tensors of one of GGUF's weights.
+func toFolder(tensors map[string]*ir.Data, c llm.Config, d *ir.Data, name, suffix, how string) {
+	var rows []int
+	switch how {
+	case "halves": // GGUF's row 2i of a head is row i here, and row 2i+1 is row i + half
+		for i := range d.Dims[0] {
+			head, at, half := i/c.HeadDim, i%c.HeadDim, c.HeadDim/2
+			rows = append(rows, head*c.HeadDim+at%half*2+at/half)
+		}
+		d = rowsOf(d, rows)
+	case "grouped": // of each group of heads the queries, the key and the value
+		per := c.Heads / c.KVHeads
+		for g := range c.KVHeads {
+			for j := range per + 2 {
+				head := g*per + j
+				if j >= per {
+					head = c.Heads + (j-per)*c.KVHeads + g
+				}
+				for i := range c.HeadDim {
+					rows = append(rows, head*c.HeadDim+i)
+				}
+			}
+		}
+		d = rowsOf(d, rows)
+	case "turned":
+		if suffix == "weight" {
+			turned := &ir.Data{DType: d.DType, Dims: []int{d.Dims[1], d.Dims[0]}}
+			for column := range d.Dims[1] {
+				for row := range d.Dims[0] {
+					turned.Bytes = append(turned.Bytes, d.Bytes[4*(row*d.Dims[1]+column):][:4]...)
+				}
+			}
+			d = turned
+		}
+	case "bare":
+		tensors[name] = d
+		return
+	case "first-of-two", "second-of-two", "blocks":
+		end := map[string]string{"first-of-two": "#1", "second-of-two": "#2"}[how]
+		if suffix == "bias" {
+			name += "_bias"
+		} else if how == "blocks" {
+			end = "#blocks"
+		} else {
+			name += "#blocks"
+		}
+		tensors[name+end] = d
+		return
+	}
+	if !strings.Contains(name, ".E.") {
+		tensors[name+"."+suffix] = d
+		return
+	}
+	for e := range d.Dims[0] {
+		size := len(d.Bytes) / d.Dims[0]
+		tensors[strings.Replace(name, ".E.", fmt.Sprintf(".%d.", e), 1)+"."+suffix] = &ir.Data{DType: d.DType,
+			Dims: d.Dims[1:], Bytes: d.Bytes[e*size:][:size]}
+	}
+}
+
+// interleaved returns the tensor with the rows of two tensors [E, N, ...] in turns.
+func interleaved(a, b *ir.Data) *ir.Data {
+	out := &ir.Data{DType: a.DType, Dims: slices.Clone(a.Dims)}
+	out.Dims[1] *= 2
+	size := len(a.Bytes) / a.Dims[0] / a.Dims[1]
+	for i := range a.Dims[0] * a.Dims[1] {
+		out.Bytes = append(append(out.Bytes, a.Bytes[i*size:][:size]...), b.Bytes[i*size:][:size]...)
+	}
+	return out
+}
+
+// unpacked returns the numbers of blocks of mxfp4, in order, and the scales of the blocks.
+func unpacked(d *ir.Data) (numbers, scales *ir.Data) {
+	dims := slices.Clone(d.Dims)
+	dims[len(dims)-1] /= 32
+	scales = &ir.Data{DType: ir.U8, Dims: dims}
+	numbers = &ir.Data{DType: ir.U8, Dims: append(slices.Clone(dims), 16)}
+	for block := range slices.Chunk(d.Bytes, 17) {
+		scales.Bytes = append(scales.Bytes, block[0])
+		at := func(i int) byte { return block[1+i%16] >> (i / 16 * 4) & 15 }
+		for i := 0; i < 32; i += 2 {
+			numbers.Bytes = append(numbers.Bytes, at(i)|at(i+1)<<4)
+		}
+	}
+	return numbers, scales
+}
