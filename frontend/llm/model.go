@@ -90,8 +90,8 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 		x = m.arch.embed(m, x, positions)
 	}
 	for i := range m.Layers {
-		l := layer{model: m, index: i, w: m.w.Sub(fmt.Sprintf("blk.%d", i)), positions: positions, past: past}
-		l.Config = m.at(i)
+		l := m.layer(i, positions)
+		l.past = past
 		if m.remat {
 			x = x.Builder().Remat(func() []frontend.Tensor { return []frontend.Tensor{m.arch.layer(l, x)} })[0]
 		} else {
@@ -149,6 +149,12 @@ type layer struct {
 	w         nn.Weights
 	positions frontend.Tensor
 	past      history
+}
+
+// layer returns layer i, with the sizes of that layer.
+func (m model) layer(i int, positions frontend.Tensor) layer {
+	m.Config = m.at(i)
+	return layer{model: m, index: i, w: m.w.Sub(fmt.Sprintf("blk.%d", i)), positions: positions}
 }
 
 func (l layer) norm(x frontend.Tensor, name string) frontend.Tensor {

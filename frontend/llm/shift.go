@@ -43,7 +43,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 		moved := b.Sym("N", maxContext)
 		back := drop.Neg().Reshape(1).Broadcast(moved)
 		for i := range m.Layers {
-			l := layer{model: m, index: i, positions: back}
+			l := m.layer(i, back)
 			move := func(name string, change func(frontend.Tensor) frontend.Tensor) {
 				cache := how.state(b, name, l, false, maxContext)
 				x := change(how.fromCacheType(cache).DynamicSlice(1, first.Add(drop), moved))
