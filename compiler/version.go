@@ -2,15 +2,24 @@ package compiler
 
 import "runtime/debug"
 
+// modulePath is the path of vkc's module.
+const modulePath = "github.com/vkc-go/vkc"
+
 // Version returns the version of the vkc module, or "devel".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"
 	}
+	return versionIn(info)
+}
+
+// versionIn returns the version of the vkc module in a program's build information: the version of the dependency if the
+// program is of another module.
+func versionIn(info *debug.BuildInfo) string {
 	v := info.Main.Version
 	for _, dep := range info.Deps {
-		if dep.Path == "github.com/vkc-go/vkc" {
+		if dep.Path == modulePath {
 			v = dep.Version
 		}
 	}
