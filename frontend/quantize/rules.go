@@ -224,5 +224,5 @@ func isVector(dims []int) bool {
 // IsExact reports whether a tensor of floats is f32 in the files that a plan writes, unless a rule names it. Such a
 // tensor is no matrix, or ggml programs want it so.
 func IsExact(name string, dims []int) bool {
-	return unquantized(tensorInfo{name: name, dims: dims}) != ""
+	return unquantized(name, dims) != ""
 }
