@@ -397,7 +397,7 @@ func (b *builder) leftRecursive() string {
 	return ""
 }
 
-// classify divides the bytes into classes that no edge distinguishes.
+// classify divides the bytes into classes. No edge distinguishes two bytes of one class.
 func (g *Grammar) classify() {
 	var begins [257]bool
 	for _, n := range g.nodes {
@@ -413,8 +413,8 @@ func (g *Grammar) classify() {
 	}
 }
 
-// Match reports whether a text is a prefix of a text of the grammar, and whether it is a text of the grammar. If
-// deciding that takes too much work, both are false.
+// Match reports two things: begins, whether some text of the grammar begins with `text`, and whole, whether `text`
+// itself is in the grammar. If deciding that takes too much work, both are false.
 func (g *Grammar) Match(text string) (begins, whole bool) {
 	m, w := newMachine(g), &work{left: maxWork}
 	s, err := m.begin(w)

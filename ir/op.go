@@ -112,9 +112,9 @@ type OpInfo struct {
 	Custom *CustomOp
 }
 
-// Form returns the scalar form of an elementwise op: the short form of Known for each kind of arithmetic for which
-// there is one, and GLSL for the others. known(i) returns the value of argument i if all its elements are one known
-// number.
+// Form returns the scalar form of an elementwise op. known(i) returns the value of argument i, if all its elements are
+// one known number. If such a value allows a shorter form (see Known), Form returns that, and otherwise the form in
+// GLSL.
 func (in *OpInfo) Form(attrs Attrs, known func(arg int) (float64, bool)) GLSL {
 	g := in.GLSL
 	if in.Known == nil {
@@ -137,8 +137,8 @@ func (in OpInfo) with(known func(Attrs, func(arg int) (float64, bool)) GLSL) OpI
 	return in
 }
 
-// IsExact reports whether an elementwise op, as max, needs no rounding in float dtype t: if its arguments are values of
-// t, so is its result.
+// IsExact reports whether an elementwise op never rounds in float dtype t, as max does not: if its arguments are values
+// of t, so is its result.
 func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
 	if in.Custom != nil || in.Tol != (Tolerance{}) {
 		return false

@@ -32,7 +32,7 @@ func init() {
 			Doc: "The factor q[..., m, n] of x[..., m, n] = q*r, for m >= n. Its columns are orthonormal, and qᵀ*x = r is upper triangular with no negative number on the diagonal. If columns of x are linearly dependent, such q are many, and which one it is depends on the device. The gradient is then not finite. m and n are numbers, at most 65536 and 1024."},
 		OpInfo{Op: OpEigH, Name: "eigh", Class: ClassLinear, Args: x, Infer: inferEigH,
 			Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
-			Doc: "The orthonormal eigenvectors of symmetric x[..., n, n], in columns, by ascending eigenvalue. In each vector the element of the largest magnitude is positive. It reads the lower triangle of x, and so only that has a gradient. Vectors of equal eigenvalues are any of their space, depending on the device, and have no gradient towards each other. n is a number, at most 1024."},
+			Doc: "The orthonormal eigenvectors of symmetric x[..., n, n], in columns, by ascending eigenvalue. In each vector the element of the largest magnitude is positive. It reads only the lower triangle of x, so only that has a gradient. The vectors of equal eigenvalues may be any orthonormal basis of their space, which depends on the device. Their gradient ignores how they turn within that space. n is a number, at most 1024."},
 	)
 }
 

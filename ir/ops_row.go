@@ -42,7 +42,7 @@ func init() {
 				{Name: "dims", Kind: AttrInt, Default: int64(0), Doc: "how many innermost elements turn; 0 means all"},
 				ropeMode("dims/2"),
 			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
-			Doc: "Rotary position embedding (Su et al. 2021): rotates pairs of innermost elements by an angle proportional to the position. Positions are a vector, or have x's outermost axes before it: [B, T] for x[B, H, T, D]. By default pair i rotates by base^(-2i/dims) radians per position. With turns, u32[pairs, 2], it rotates by turns[i] of a full turn, a fraction of 64 bits, high word first."},
+			Doc: "Rotary position embedding (Su et al. 2021): rotates pairs of innermost elements by an angle proportional to the position. Positions are a vector [T], or one vector for each index of x's outermost axes: [B, T] for x[B, H, T, D]. By default pair i rotates by base^(-2i/dims) radians per position. With turns, u32[pairs, 2], pair i rotates by a fraction turns[i] of a full turn. The fraction has 64 bits, high word first."},
 		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
 			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "how many groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,

@@ -9,7 +9,7 @@ import (
 func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	unique := AttrInfo{Name: "unique", Kind: AttrBool, Default: false,
-		Doc: "whether the caller guarantees that no two indices are equal. In-place updates of a state then skip the check for equal ones. If two are equal after all, any of their updates may remain."}
+		Doc: "whether the caller guarantees that no two indices are equal. In-place updates of a state then skip the check for equal indices. If two indices are equal after all, any of their updates may remain."}
 	unordered := AttrInfo{Name: "unordered", Kind: AttrBool, Default: false,
 		Doc: "whether floats may be added in any order. Float atomics may then be used, and the last bits may differ between runs."}
 	mode := AttrInfo{Name: "mode", Kind: AttrString, Default: "add", Enum: []string{"add", "mul", "min", "max"},

@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// guard is the number of bytes after each buffer that no kernel may write. Before a run, pattern is the value of these
-// bytes and of the elements that the kernel will write.
+// guard is the number of bytes after each buffer that no kernel may write. pattern fills these bytes before a run, and
+// also the elements that the kernel will write.
 const (
 	guard   = 256
 	pattern = 0x5a
@@ -32,7 +32,7 @@ type operand struct {
 	rotated bool // timed dispatches use copies in turn, as in a program it is not in the cache
 }
 
-// operands makes random data for the bindings of a kernel, except write-only ones.
+// operands makes random data for the bindings that a kernel reads.
 func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	list, indexBindings := make([]operand, len(k.step.Binds)), scatterIndices(k.Kernel)
 	for i, bind := range k.step.Binds {

@@ -60,8 +60,8 @@ const (
 	ScopeWorkgroup Scope = "workgroup"
 )
 
-// MatrixShape is a supported multiplication of cooperative matrices: R[M,N] = A[M,K] * B[K,N] + C[M,N]. In
-// [Matrix2].Dims the sizes are granularities: any multiple up to [Matrix2].MaxDimension is supported.
+// MatrixShape is a supported multiplication of cooperative matrices: R[M,N] = A[M,K] * B[K,N] + C[M,N]. The sizes in
+// [Matrix2].Dims stand for all of their multiples up to [Matrix2].MaxDimension.
 type MatrixShape struct {
 	M     uint32    `json:"m"`
 	N     uint32    `json:"n"`

@@ -21,8 +21,9 @@ type checker struct {
 	bounds map[string]int64 // of symbols
 }
 
-// Check returns an error if a program has inconsistent indices or sizes, as a damaged or hostile file may. It checks
-// what a reference points to before the reference.
+// Check returns an error if a program has inconsistent indices or sizes. The program may be from a damaged or hostile
+// file. Each check may rely on the earlier ones: for example, the sizes of buffers are checked before steps that refer
+// to buffers.
 func (p *Program) Check() (err error) {
 	defer bailout.Caught(&err)
 	c := &checker{Program: p, bounds: map[string]int64{}}
@@ -47,7 +48,7 @@ func (c *checker) require(ok bool, format string, args ...any) {
 	}
 }
 
-// must ends the check if err is an error.
+// must ends the check with err, if it is an error.
 func (c *checker) must(err error) {
 	if err != nil {
 		c.require(false, "%w", err)

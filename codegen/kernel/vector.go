@@ -7,7 +7,8 @@ import (
 )
 
 // LoadsVector reports whether a load can read width neighbors along an axis at once. If the kernel also writes the
-// buffer, all its accesses must use one view: vectors if a map writes exactly the elements that it reads, else scalars.
+// buffer, all accesses to it must have one type. They are vectors if a map writes exactly the elements that it reads,
+// and scalars otherwise.
 func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
 	b := k.Bindings[v.Bind]
 	if b.Write {
@@ -36,8 +37,8 @@ func (k *Kernel) StoresVector(s Store, axis, width int) bool {
 	return true
 }
 
-// vectorInPlace reports whether a map accesses a binding only at one index, and width neighbors at that index are one
-// vector. Then it can read the vector, compute all its elements, and write the vector.
+// vectorInPlace reports whether a map reads and writes a binding only at one index, and width neighbors at that index
+// form a vector. Then the map can read the vector, compute all its elements, and write the vector.
 func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 	if k.Family != FamilyMap || k.Bindings[bind].DType.IsBlock() {
 		return false
@@ -55,8 +56,8 @@ func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 	})
 }
 
-// VectorWidth returns the number of neighbors along an axis to process at once. It is the largest power of two, up to
-// most and 4, that divides the extent and makes some load of the roots, or some store, a vector. Otherwise it is 1.
+// VectorWidth returns the number of neighbors along an axis to process at once: 4 or 2, but at most `most`, if that
+// divides the extent and lets a load of the roots, or a store, access a vector. Otherwise it returns 1.
 func (k *Kernel) VectorWidth(axis int, extent ir.Dim, most int, roots []*Expr, stores []Store) int {
 	for w := 4; w > 1; w /= 2 {
 		if _, ok := extent.Quo(int64(w)); !ok || w > most {

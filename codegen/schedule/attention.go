@@ -138,9 +138,9 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 	return flops / (rate * 1e3), ""
 }
 
-// flashSplits is the number of parts into which to split the keys of an attention: a power of two, or 0 for no split.
-// It gives the device enough workgroups, and parts that are no longer than h.flashRun but have several steps. Splitting
-// must save more time than the launch that joins the parts.
+// flashSplits returns the number of parts into which to split the keys of an attention: a power of two, or 0 for no
+// split. More parts fill an idle device, and keep each part within h.flashRun keys. Each part has several steps. The
+// split must save more time than the launch of the kernel that joins the parts.
 func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	sh, splits := flashShapeOf(k), 1
 	more := func() bool {

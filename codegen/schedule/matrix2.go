@@ -72,8 +72,8 @@ func unrolls(k *kernel.Kernel, s kernel.CoopMat2) bool {
 		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
 }
 
-// stepsUnrolled is the largest number of steps, up to most, that a loop iteration of a matmul in the tile of s can
-// have. It is 0 if that is less than a third of most.
+// stepsUnrolled returns the largest number of steps, up to most, that one loop iteration of a matmul with schedule s
+// can have. It returns 0 if that is less than a third of most.
 func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, most int) int {
 	for n := most; n >= most/3; n-- {
 		if s.Unroll = n; unrolls(k, s) {
@@ -86,8 +86,8 @@ func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, most int) int {
 // tensorAlignment is the alignment in bytes that tensor addressing requires of a tensor.
 const tensorAlignment = 16
 
-// checkTensorOperand returns an error if tensor addressing cannot load an operand directly, in steps of step elements
-// along the contraction axis.
+// checkTensorOperand returns an error if tensor addressing cannot load operand v directly, in pieces of step elements
+// along the contraction axis. other is the operand's other axis, and t its dtype.
 func checkTensorOperand(k *kernel.Kernel, step int, v *kernel.Expr, other int, t ir.DType) error {
 	plain, ok := PlainOperand(k, v, other, t)
 	if !ok {
@@ -111,8 +111,8 @@ func checkTensorOperand(k *kernel.Kernel, step int, v *kernel.Expr, other int, t
 	return nil
 }
 
-// rowsApart reports whether lines of inner elements, which begin pitch elements apart, do not overlap, as tensor
-// strides require. A single line cannot overlap.
+// rowsApart reports whether lines of inner elements, which begin pitch elements apart, do not overlap. Tensor strides
+// require that. A single line cannot overlap.
 func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
 	return outer.Is(1) || pitch.Minus(kernel.DimIndex(inner)).NonNegative()
 }

@@ -70,8 +70,8 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	return float64(best*float64(len(k.Products))) + h.addingTime(k, parts)
 }
 
-// splitsFloats reports whether the gain of splitting a matmul's contraction is known, without cooperative matrices: it
-// runs in float tiles, and their speed was measured with one workgroup per core.
+// splitsFloats reports whether the gain of splitting a matmul's contraction is known for a matmul without cooperative
+// matrices: it runs in float tiles, and their speed was measured with one workgroup per core.
 func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
 		return false
@@ -93,7 +93,7 @@ func (t tile) reason(sh matShape) string {
 }
 
 // spills reports whether the accumulators of the given number of matmuls leave too few registers for the operands. The
-// limit is 128 accumulators, or 64 for several matmuls, because each has operands in registers.
+// limit is 128 accumulators for one matmul, and 64 for several, because each has operands in registers.
 func (t tile) spills(products int) bool {
 	sums := t.ThreadM * t.ThreadN * products
 	return sums > 64 && products > 1 || sums > maxAccumulators
@@ -109,8 +109,8 @@ func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	return s
 }
 
-// scheduleOf returns the tile as a schedule for a matmul. For int8 it is four times as deep, because shared memory
-// holds int8 elements as words of four.
+// scheduleOf returns the tile as a schedule for a matmul. For int8, TileK is four times as large, because each word of
+// shared memory holds four elements.
 func (t tile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	if _, bytes := ByteProducts(k); bytes {
 		t.K *= 4

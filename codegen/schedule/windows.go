@@ -207,7 +207,7 @@ func (w Windows) AtPlace(k *kernel.Kernel, rows int, shared []*kernel.Expr) []*k
 	return all
 }
 
-// windows lists schedules that compute blocks of overlapping rows, the fastest first.
+// windows lists the schedules in which an invocation computes several overlapping windows, the fastest first.
 func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 	w, ok := WindowsOf(k)
 	if !ok {
@@ -255,8 +255,8 @@ const smallBlock = 64
 // loadOps is the number of operations that take as long as loading or storing a value.
 const loadOps = 6
 
-// operations counts the operations to compute values, given the values in known. counts selects the operations to
-// count.
+// operations counts the operations that compute roots if the values in known are computed already. It counts only the
+// operations for which counts returns true.
 func operations(roots, known []*kernel.Expr, counts func(*kernel.Expr) bool) (n int) {
 	seen := map[*kernel.Expr]bool{}
 	for _, v := range known {

@@ -15,8 +15,8 @@ func (p *parser) dotted() string {
 	return n
 }
 
-// tuple parses an expression, or a tuple of expressions with commas between. Without conditionals, it leaves an if
-// after the expression to the caller.
+// tuple parses an expression, or several with commas between as a tuple. If conditionals is false, it stops before an
+// `if`, which then belongs to the caller.
 func (p *parser) tuple(conditionals bool) expr {
 	one := p.expr
 	if !conditionals {

@@ -9,10 +9,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Texts makes graphs cache n texts (sequences of tokens) side by side, in states [KVHeads, n*maxContext, HeadDim]:
-// position p of text i is at i*maxContext + p, and accordingly in layers that cache only their window. Steps and Decode
-// then have one more input, "text" i32[], which says which text their tokens continue. n = 1, the default, adds no
-// input.
+// Texts makes graphs cache n texts (sequences of tokens) side by side. The states have shape [KVHeads, n*maxContext,
+// HeadDim], and position p of text i is at i*maxContext + p. In layers that cache only a window, its length takes the
+// place of maxContext. Graphs of Steps and Decode then have one more input, "text" i32[]: the text that their tokens
+// continue. n = 1, the default, adds no input.
 func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 
 // AtMost limits a step of Batch to tokens of n texts, fewer than are cached. With n = 1, B is 1 and not a symbol.

@@ -23,13 +23,13 @@ type validPart struct {
 	count tensor
 }
 
-// partlyValid returns a value of which only the first count elements along an axis are valid.
+// partlyValid returns a value in which only the first count elements along an axis are valid.
 func partlyValid(t tensor, axis int, count tensor) *value {
 	return &value{tensor: t, valid: &validPart{axis, count}}
 }
 
-// cut returns the valid part of a computed value d. The first element of counts is the value's count; cut returns the
-// others, the counts of later values.
+// cut returns the valid part of d, the computed value of a tensor. counts has the counts of this tensor and of later
+// ones; cut also returns the counts of the later ones.
 func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (*ir.Data, []*ir.Data, error) {
 	n, err := counts[0].Ints()
 	if err == nil {
@@ -38,7 +38,7 @@ func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (*ir.Data, []*ir.Data, er
 	return d, counts[1:], err
 }
 
-// propagateValid marks the valid part of the node's result, if an input has only a valid part. It fails for ops
+// propagateValid marks the valid part of the node's result, if only a part of an input is valid. It fails for ops
 // without a rule for that.
 func (c *call) propagateValid(results []*value) {
 	for i, v := range c.in {

@@ -422,9 +422,9 @@ func isAllFinite(c *call) tensor {
 	return all
 }
 
-// removePadding builds RemovePadding: the rows of sequences without those after a sequence's end, which input 1 counts.
-// Result 1 has the positions of these rows and then of the others, result 2 the sums of lengths, and result 3 the
-// largest length.
+// removePadding builds RemovePadding. Input 1 has the lengths of the sequences. Result 0 has the rows within the
+// lengths. Result 1 has the positions of these rows, and then those of the padding. Result 2 has the running sums of
+// the lengths, and result 3 the largest length.
 func removePadding(c *call) []*value {
 	x, lengths := c.x(0), castTo(c.x(1), ir.I32)
 	s := x.Shape()

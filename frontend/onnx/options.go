@@ -37,8 +37,8 @@ type NameError struct{ what string }
 
 func (e *NameError) Error() string { return e.what }
 
-// check returns a *NameError if a name is unknown. Otherwise it returns the options with extents in the file's
-// spelling.
+// check returns a *NameError if the model lacks a name. Otherwise it returns the options with extents spelled as in the
+// file.
 func (o Options) check(m *Model) (Options, error) {
 	var err error
 	spelling := m.spellings()

@@ -17,8 +17,8 @@ var quantizedOps = table{
 	"QLinearConv":           tensorOp(qlinearConv),
 }
 
-// alongAxis reshapes v, scales or zero points, so that it broadcasts against x. v is a scalar, a vector along an axis
-// of x, or has an element per block of x.
+// alongAxis reshapes v, which has scales or zero points, so that it broadcasts against x. v is a scalar or a vector
+// along an axis of x, or it has an element per block of x.
 func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	switch {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
@@ -53,7 +53,7 @@ func quantized(x, scale, zero tensor, t ir.DType) tensor {
 	return y.Cast(t) // saturates
 }
 
-// centred returns integers minus their zero point, in f32, which represents the difference exactly.
+// centred returns x minus the zero point. The result is f32, which represents the difference exactly.
 func centred(x, zero tensor) tensor {
 	y := x.Cast(ir.F32)
 	if zero.IsZero() {

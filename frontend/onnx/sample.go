@@ -160,9 +160,9 @@ func cubicShares(f tensor) []tensor {
 	return []tensor{far(f.AddScalar(1)), near(f), near(g), far(g.AddScalar(1))}
 }
 
-// blended interpolates at coords. Along each axis it uses taps elements, from offset first relative to the coordinate
-// rounded down. shares returns their weights, sample returns the elements at integral coordinates, and join combines
-// weighted elements.
+// blended interpolates at coords. Along each axis it uses `taps` neighboring elements. The first of them is at
+// floor(coordinate)+first. shares returns the weights of these elements, given the coordinate's fraction. sample
+// returns the elements at integral coordinates, and join adds a weighted element to the sum of earlier ones.
 func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, join func(a, b tensor) tensor,
 	sample func([]tensor) tensor) tensor {
 	n := len(coords)

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Schedule computes the learning rate of a step, an f32 scalar. step is a scalar with the number of the step, from 1.
-// It runs on the device: its result is an optimizer's RateOf.
+// Schedule computes the learning rate of a step, an f32 scalar, on the device. step is a scalar with the number of the
+// step, counted from 1. Field RateOf of an optimizer takes a Schedule.
 type Schedule func(step frontend.Tensor) frontend.Tensor
 
 // Constant is one rate for all steps.
@@ -33,8 +33,8 @@ func Cosine(from, last float64, steps int) Schedule {
 	}
 }
 
-// WarmUp increases the rate from nearly 0 to a schedule's first rate (Goyal et al. 2017): in step i, up to steps, the
-// rate is i/steps times that rate. Then the schedule begins.
+// WarmUp multiplies the first rate of schedule `then` by i/steps in step i, up to the given number of steps (Goyal et
+// al. 2017). After that, `then` begins.
 func WarmUp(steps int, then Schedule) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor {
 		wantSteps(step, steps)

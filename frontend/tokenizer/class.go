@@ -64,8 +64,7 @@ func classify(r rune) class {
 	return 0
 }
 
-// next returns the class of the first character of a text, and the character's length in bytes. An invalid byte is a
-// sign.
+// next returns the class of the first character of a text, and its length in bytes. An invalid byte has class sign.
 func next(text string) (class, int) {
 	if text != "" && text[0] < utf8.RuneSelf {
 		return ascii[text[0]], 1
@@ -85,7 +84,7 @@ func nextWide(text string) (class, int) {
 // prefixOf returns the length in bytes of the longest prefix of a text with only characters of a class.
 func prefixOf(text string, of class) int { return count(text, of, len(text)) }
 
-// count is prefixOf with at most `most` characters.
+// count is prefixOf, but for at most `most` characters.
 func count(text string, of class, most int) int {
 	i := 0
 	for ; most > 0; most-- {

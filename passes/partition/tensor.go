@@ -464,8 +464,8 @@ func (s *tensorSplitter) attention(n *ir.Node, args []placed) (placed, bool) {
 	return placed{s.copy(n, nodes, nil), heads}, true
 }
 
-// reshape computes a slice of a reshape. The cut axis may be split into several axes, of which the outermost is then
-// cut, or be merged with axes inside of it.
+// reshape computes a slice of a reshape. The reshape may split the cut axis into several axes: the outermost of them is
+// then cut. Or it may merge the cut axis with axes inside of it.
 func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	from, to := n.Args()[0].Shape(), n.Shape()
 	for axis, d := range to {
@@ -480,8 +480,8 @@ func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	return placed{}, false
 }
 
-// sameOutside reports whether the axes outside of the cut one, before and after a reshape, have the same number of
-// elements.
+// sameOutside reports whether a and b have the same number of elements. They are the axes outside of the cut one,
+// before and after a reshape.
 func sameOutside(a, b ir.Shape) bool {
 	x, errX := a.Numel()
 	y, errY := b.Numel()

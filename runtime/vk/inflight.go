@@ -19,11 +19,11 @@ const (
 	// maxGiven limits the bytes for larger inputs of all runs in flight. If maxInFlight runs need more, fewer are in
 	// flight. One run may use at most half of it, so that two can overlap.
 	maxGiven = 128 << 20
-	// reusedKept is the largest size in bytes of a kept output for which each element of the ring has memory to reuse.
-	// An allocation would take as much time as submitting a run.
+	// reusedKept and sharedKept limit the size in bytes of a kept output for which its memory is reused, because an
+	// allocation takes as much time as submitting a run. Up to reusedKept, each element of the ring has memory for the
+	// output.
 	reusedKept = 1 << 20
-	// sharedKept is the largest size in bytes of a kept output for which all elements of the ring together have memory
-	// to reuse. That is for outputs larger than reusedKept, for which memory per element would be too much.
+	// sharedKept is the limit for larger outputs. All elements of the ring share the memory of one.
 	sharedKept = 64 << 20
 	// maxBound is the largest number of bound recordings per element of the ring. Different combinations of tensors
 	// need different recordings. For example, the first decoding step of a sequence reads its token from another buffer

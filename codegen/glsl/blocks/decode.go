@@ -411,9 +411,9 @@ func Codebook(e *emit.Emitter, b *emit.Buffer) string {
 	return e.View(e.Buffers[i], 1)
 }
 
-// wordReaders are the functions that read bytes of blocks from a buffer of words. at is a byte of the block. If the
-// blocks are not aligned to words, a word of a block spans two words of the buffer. Otherwise both reads return the
-// same word.
+// wordReaders are the functions that read bytes of blocks from a buffer of words. at is the offset of a byte in the
+// block. If blocks are not aligned to words, a word of a block may span two words of the buffer, so word_NAME reads
+// both. For an aligned word both reads return the same.
 const wordReaders = `
 uint word_NAME(uint block, uint at) {
     uint i = block * BYTESu + at, shift = i % 4u * 8u;
@@ -431,8 +431,8 @@ float half_NAME(uint block, uint at) {
     return unpackHalf2x16(short_NAME(block, at)).x;
 }`
 
-// planeInWords prints the body of a plane's reader for a buffer of words. A block's part of the plane is shorter than a
-// word. The plane begins at byte base of the array.
+// planeInWords prints the body of the function that reads plane p from an array of words. It is for planes with less
+// than a word per block. The plane begins at byte `base` of the array.
 func planeInWords(p kernel.Plane, reader, array string, base int64) string {
 	size := map[string]int{"byte": 1, "short": 2}[reader]
 	i := expr.Plus(expr.Uint(base), expr.Times(expr.Of("block"), p.Bytes))

@@ -177,8 +177,7 @@ func factorKey(f *kernel.Factor) string {
 	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
 }
 
-// loneFactor returns the factor if x consists of exactly one, and otherwise nil. loneValue does the same for a loaded
-// value.
+// loneFactor returns the only factor of x, or nil if x is anything else. loneValue does the same for a loaded value.
 func loneFactor(x kernel.Index) *kernel.Factor {
 	ts := x.Terms()
 	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 {
@@ -208,8 +207,8 @@ func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
 	return expr.Call("uint", e.clampCall(f))
 }
 
-// clampCall prints a signed sum limited to 0..last. If a symbol is 0, last may be -1; the result is then 0, and every
-// buffer has an element 0.
+// clampCall prints a signed sum limited to 0..last. last is -1 if it is T-1 and T is 0. Then the result is 0, which is
+// safe to access, because every buffer has an element 0.
 func (e *Emitter) clampCall(f *kernel.Factor) expr.Expr {
 	factor := func(f *kernel.Factor) expr.Expr {
 		if f.Kind == kernel.FactorValue {

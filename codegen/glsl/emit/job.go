@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Job says what a shader is written for: a kernel with a schedule, on a device. It keeps the first error, so that code
-// which uses it reads like the shader.
+// Job describes the shader to write: its kernel, its schedule and the device. It keeps the first error. So the
+// functions that write the shader need not return errors.
 type Job struct {
 	K       *kernel.Kernel
 	Sched   kernel.Schedule
@@ -35,7 +35,7 @@ func (j *Job) inPairs(b *Buffer) bool { return b.DType == ir.I64 && j.pairs() }
 // isWide reports whether an index may need more than 32 bits.
 func (j *Job) isWide(x kernel.Index) bool { return x.Largest() > float64(j.Caps.Position32()) }
 
-// UsesAxis reports whether any value or index of the kernel depends on an axis.
+// UsesAxis reports whether a value or an index of the kernel depends on an axis.
 func (j *Job) UsesAxis(axis int) bool {
 	for _, r := range j.K.Roots() {
 		if r.Uses(axis) {
@@ -45,8 +45,8 @@ func (j *Job) UsesAxis(axis int) bool {
 	return slices.ContainsFunc(j.K.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
 }
 
-// ParaName returns the GLSL name of a parallel axis. The last three are batch, row and col, and earlier ones have
-// numbers. A kernel over one axis calls it i. In kernels with a fold axis the last two are batch and row.
+// ParaName returns the GLSL name of a parallel axis. The last three axes are batch, row and col, and earlier ones have
+// numbers. If there is a fold axis, the last two are batch and row. The axis of a kernel with only one is i.
 func (j *Job) ParaName(axis int) string {
 	names := []string{"batch", "row", "col"}
 	if j.K.Family == kernel.FamilyAttention {

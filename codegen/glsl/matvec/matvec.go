@@ -157,7 +157,7 @@ func (v *matVec) storeOwn() {
 	})
 }
 
-// shareTables copies the tables that decode blocks to shared memory: codebooks or lookup tables.
+// shareTables copies the tables for decoding blocks, codebooks or lookup tables, to shared memory.
 func (v *matVec) shareTables() {
 	if v.S.Copies > 0 {
 		v.shareLookup()
@@ -194,8 +194,8 @@ func (v *matVec) meet(shared partials) {
 	})
 }
 
-// finishParts adds up the partial sums of every result and stores the results. read prints one partial sum: of matmul
-// n, of the result with number id.
+// finishParts adds up the partial sums of every result and stores the results. read prints partial sum `part` of result
+// id of matmul n.
 func (v *matVec) finishParts(parts int, read func(n int, part, id expr.Expr) expr.Expr) {
 	s := v.S
 	results := s.TileM * s.TileN

@@ -43,7 +43,7 @@ func (c *chains) compile(members []*ir.Node) *chain {
 	return b.chain(b.stored(v))
 }
 
-// members compiles members of a chain, which are listed after their arguments. It returns the value of the last one.
+// members compiles members of a chain, in an order in which arguments come first. It returns the value of the last one.
 func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 	for _, n := range members {
 		args := make([]int, len(n.Args()))
@@ -76,8 +76,8 @@ func (b *compiler) stored(v int) int {
 	return out
 }
 
-// read returns the value of a node that a member reads. If the node is not a member, it becomes an argument. If it is a
-// broadcast, the argument is the broadcast's own argument, because chains broadcast arguments themselves.
+// read returns the value of node n, which a member uses. If n is not a member, it becomes an argument of the chain.
+// Chains broadcast arguments themselves, so the argument of a broadcast becomes the argument in its place.
 func (c *chains) read(b *compiler, n *ir.Node) int {
 	if _, ok := b.of[n]; !ok {
 		for n.Op() == ir.OpBroadcast && !c.constant[n.ID()] {

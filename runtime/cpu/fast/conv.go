@@ -28,20 +28,21 @@ type convolution struct {
 	shape  atomic.Pointer[[]*convShape] // of the last run, by phase
 }
 
-// convPhase is a convolution that computes some of a node's results: all of them or, for a transposed convolution,
-// those whose coordinates have certain remainders by the stride. Only some elements of the kernel count for these.
+// convPhase is a part of the work of a convolution. A convolution has one phase. A transposed convolution has a phase
+// for each combination of remainders that coordinates of results have when divided by the stride. Each phase uses only
+// some elements of the kernel, its taps.
 type convPhase struct {
 	remainders [3]int   // by axis
 	taps       []int    // the kernel's elements, by their row-major positions
 	axes       [3][]int // the kernel's coordinates along each axis, of which the taps are all combinations
 }
 
-// channelBlock is the number of channels of the result whose weights are next to each other in memory.
+// channelBlock is the number of channels of the result that have their weights next to each other in memory.
 const channelBlock = 4
 
-// convolved returns the kernel that computes node n by a convolution and a chain. n is the convolution itself, or the
-// end of a chain in which no other node uses the convolution. It sets within, by ID, for all nodes before n. It returns
-// nil if there is no such kernel.
+// convolved returns the kernel that computes node n by a convolution and a chain, or nil if there is none. n is the
+// convolution itself, or the end of a chain in which no other node uses the convolution. convolved sets within for all
+// nodes before n, by ID.
 func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 	if convolves(n, ir.OpConv) || convolves(n, ir.OpConvTranspose) {
 		f := &convolution{node: n, args: n.Args()}
@@ -294,11 +295,11 @@ type convShape struct {
 	offsets      []int32
 }
 
-// tasksPerWorker is how many tasks each worker has, so that none waits for long.
+// tasksPerWorker is the number of tasks of each worker. With several, no worker waits for long at the end.
 const tasksPerWorker = 2
 
-// convRoom is the elements of a copy of a part of the input and of the results for it, which should fit in a core's L2
-// cache. Tests change it.
+// convRoom is the number of elements that a task works on: its copy of a part of the input, and the results for it.
+// They should fit in a core's L2 cache. Tests change it.
 var convRoom = 1 << 17
 
 // newConvShape returns the parameters for an input and a result of given extents.

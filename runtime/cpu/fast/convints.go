@@ -124,7 +124,7 @@ func packConvInts(n *ir.Node) func(t interp.Tensor) []float32 {
 	}
 }
 
-// rows packs the weights of output channels from lo to hi of n: their rows, and after all n rows their sums.
+// rows packs the weights of output channels lo to hi of n. packed has the rows of all n channels, and then their sums.
 func (p *intConv) rows(packed []float32, weights []int32, lo, hi, n int) {
 	lda, k := p.groups(p.inPer)*p.kernel*groupBytes, p.inPer*p.kernel
 	sums := as[int32](packed[n*lda/4:])
@@ -164,8 +164,9 @@ func convInts(c *interp.Call) error {
 		func(channel, at int, line []int32) { copy(c.Words[channel*size+at:], line) })
 }
 
-// run computes a convolution with packed rows of weights and their summands. around is the value of the padding. It
-// calls put for lines of the result, with the channel, counted over the batch, and the position.
+// run computes a convolution. rows has the packed weights, sums has the summand of each output channel, and around is
+// the padding value. run calls put for each line of the result: channel counts through all images of the batch, and
+// `at` is the position of the line in the channel.
 func (p *intConv) run(c *interp.Call, x []int32, rows []byte, sums []int32, around int32,
 	put func(channel, at int, line []int32)) error {
 	batch, count, lda := c.Dims[0], c.Dims[1]/p.outPer, len(p.offsets)*groupBytes
@@ -199,7 +200,7 @@ func (p *intConv) run(c *interp.Call, x []int32, rows []byte, sums []int32, arou
 	})
 }
 
-// put passes on the results for the positions from first on, and leaves out positions without result.
+// put passes the results for the positions from first on to the function put. It leaves out positions without a result.
 func (p *intConv) put(tile []int32, first, channel int, put func(channel, at int, line []int32)) {
 	last := len(p.out) - 1
 	for at := 0; at < p.cols; {

@@ -545,7 +545,7 @@ func (g *groupFold) put(at int, y float64) {
 	}
 }
 
-// reference is finish for a whole row, but computes as the interpreter does, in float64.
+// reference computes the results of a whole row as the interpreter does, in float64.
 func (g *groupFold) reference(row int) {
 	x := make([]float64, 0, g.n)
 	one := groupFold{foldRows: g.foldRows, foldChains: &g.long, group: group{g.from + row, 1}}
@@ -570,7 +570,7 @@ func (g *groupFold) reference(row int) {
 	}
 }
 
-// rowValues returns the row values that a chain uses, each by row of the group.
+// rowValues returns the row values that a chain uses. Each is a list by row of the group.
 func (g *groupFold) rowValues(p *chain) [][]float64 {
 	list := make([][]float64, len(p.row))
 	for i, v := range p.row {
@@ -579,9 +579,10 @@ func (g *groupFold) rowValues(p *chain) [][]float64 {
 	return list
 }
 
-// run runs a chain over elements lo to hi of the rows, and calls f with the results: x has element k of all rows if
-// across is true, else elements of some rows from k on, one row after the other. If keeps is not -1, the results go to
-// the kept values of that number, too. Otherwise, if f is nil, they go to the call's output.
+// run runs a chain over elements lo to hi of each row, in blocks. The results go to the kept values number `keeps`, if
+// that is not -1, or else to the call's output, if f is nil. If f is not nil, run calls it with each block x. If across
+// is true, a block has element k of all rows. Otherwise it has elements of `rows` rows from element k on, one row after
+// the other.
 func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x []float32)) {
 	s := p.begin(g.places)
 	defer p.idle.Put(s)

@@ -242,8 +242,9 @@ func matmulInts(c *interp.Call) error {
 	})
 }
 
-// matricesOf returns the function from the index of a result's matrix to the index of an argument's matrix, which is
-// broadcast. dims are the argument's extents, and outer the result's extents without a matrix.
+// matricesOf returns a function from the index of a matrix in the result to the index of the argument's matrix that it
+// uses. Matrices of an argument are broadcast. dims has all extents of the argument, and outer the result's extents
+// without the last two.
 func matricesOf(dims, outer []int) func(i int) int {
 	steps := stepsOf(dims[:len(dims)-2], outer)
 	return func(i int) (at int) {
