@@ -79,6 +79,7 @@ type Work struct {
 	Bytes     float64          // bytes read and written sequentially
 	Scattered float64          // number of scattered reads, writes and atomics, each of which moves a memory sector
 	Launches  int              // number of dependent dispatches
+	Groups    int64            // workgroups that share the work, each on a core of its own; 0 means enough for all cores
 	Custom    *ir.CustomKernel // the kernel that the device must be able to run, if set
 	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result.
 	Format        ir.DType
@@ -104,13 +105,20 @@ const (
 	FormSort       Form = "sort"       // updates in the order of their indices are folded
 )
 
-// Rates are a device's speed: bytes per nanosecond, and nanoseconds per dispatch.
-type Rates struct{ Bytes, LaunchNs float64 }
+// Rates are a device's speed: bytes per nanosecond of all cores together, and nanoseconds per dispatch.
+type Rates struct {
+	Bytes, LaunchNs float64
+	Cores           int64 // 0 if unknown
+}
 
 // Sector is the size in bytes of a memory transaction: a read of fewer bytes moves a whole sector.
 const Sector = 32
 
 // Time estimates the time of some work, in nanoseconds.
 func (r Rates) Time(w Work) float64 {
-	return (w.Bytes+float64(Sector*w.Scattered))/r.Bytes + float64(r.LaunchNs*float64(w.Launches))
+	bytes := w.Bytes + float64(Sector*w.Scattered)
+	if w.Groups > 0 && w.Groups < r.Cores {
+		bytes *= float64(r.Cores) / float64(w.Groups)
+	}
+	return bytes/r.Bytes + float64(r.LaunchNs*float64(w.Launches))
 }

@@ -146,6 +146,11 @@ type machine struct {
 	cores int64
 }
 
+// rates are the rates by which to estimate the time of work without kernels.
+func (m machine) rates() kernel.Rates {
+	return kernel.Rates{Bytes: m.CopyGBps, LaunchNs: m.LaunchNs, Cores: m.cores}
+}
+
 // cacheRate is the rate, in bytes per nanosecond, of reads of the same data by all workgroups.
 func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
 

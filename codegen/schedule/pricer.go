@@ -56,7 +56,7 @@ func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estima
 	case w.Custom != nil && !p.runs(w.Custom):
 		return kernel.Estimate{Note: "the device cannot run the kernel"}
 	}
-	return kernel.Estimate{After: kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)}
+	return kernel.Estimate{After: p.device.rates().Time(w)}
 }
 
 // runs reports whether the device can run a custom kernel: it has the features, shared memory and workgroup size.
@@ -136,7 +136,8 @@ func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int
 func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	switch {
 	case k.Family == kernel.FamilyRow:
-		return max(h.normTime()-h.LaunchNs, h.moveTime(k)), ""
+		w := kernel.Work{Bytes: h.moveTime(k) * h.CopyGBps, Groups: points(k.Parallel)}
+		return max(h.normTime()-h.LaunchNs, h.rates().Time(w)), ""
 	case k.Family == kernel.FamilyAttention:
 		return h.attentionTime(k, caps)
 	case k.Family != kernel.FamilyMatMul:

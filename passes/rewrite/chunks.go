@@ -9,7 +9,7 @@ import (
 // Thresholds for splitting the rows of a reduction into chunks. A reduction kernel assigns a workgroup to each row, or
 // an invocation if rows are interleaved in memory. So few long rows would leave most of a device idle.
 const (
-	minLongFold  = 1 << 16 // elements of a row that one workgroup folds in the time of starting another kernel
+	minLongFold  = 1 << 16 // elements of a row from which on any device folds chunks faster
 	manyRows     = 64      // rows that fill any device with one workgroup each
 	minFoldChunk = 4096    // the fewest elements per workgroup that make up for its launch
 	minSideFold  = 512     // longest row that one invocation should fold
@@ -33,7 +33,8 @@ type cut struct {
 // cutOf returns how to divide a reduction of a tensor with shape s along the folded axes. ok is false if one kernel is
 // as fast. twice means that the kernel of the first step reads its elements twice. Chunks are then short enough to stay
 // in registers, unless there would be too many of them.
-func cutOf(s ir.Shape, folded []bool, twice bool) (c cut, ok bool) {
+// saves reports whether the device is faster with rows of some length in a number of chunks.
+func cutOf(s ir.Shape, folded []bool, twice bool, saves func(rows, length, chunks int64) bool) (c cut, ok bool) {
 	c.folded = folded
 	rows, length, inner := int64(1), int64(1), int64(1)
 	var along ir.Shape
@@ -53,7 +54,7 @@ func cutOf(s ir.Shape, folded []bool, twice bool) (c cut, ok bool) {
 	if inner > 1 {
 		return c, c.sideBySide(rows, length, inner, twice)
 	}
-	return c, c.inARow(rows, length)
+	return c, c.inARow(rows, length) && (length > minLongFold || saves(rows, length, c.Count))
 }
 
 // longestRun sets First, Last and Length to the adjacent folded axes of constant extents with the most elements.
@@ -71,7 +72,7 @@ func (c *cut) longestRun(s ir.Shape) bool {
 
 // inARow chooses the chunks of rows with contiguous elements. It returns false if they should not be divided.
 func (c *cut) inARow(rows, length int64) bool {
-	if length <= minLongFold || rows > manyRows {
+	if length < 2*minFoldChunk || rows > manyRows {
 		return false
 	}
 	count := min(sumGroups/rows, length/minFoldChunk, c.Length/2)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -57,7 +58,8 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	x, by := args[0], fold.Steps[0].By
 	extremum, isPlace := extremumOf[by]
-	c, ok := cutOf(x.Shape(), analysis.FoldedAxes(n), len(fold.Steps) > 1 || isPlace)
+	saves := func(rows, length, chunks int64) bool { return r.savesTime(n, rows, length, chunks) }
+	c, ok := cutOf(x.Shape(), analysis.FoldedAxes(n), len(fold.Steps) > 1 || isPlace, saves)
 	if !ok {
 		return nil
 	}
@@ -72,6 +74,28 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = f.computed(n, fold, r.castTo(x, analysis.AccType(x.DType())), args[1:])
 	}
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
+}
+
+// savesTime reports whether op n, a reduction or normalization, is faster on the device with each row divided into
+// chunks. Each kernel counts as a launch, and as reading the elements by one workgroup per row or chunk. Estimates have errors, so
+// the gain must be a tenth.
+func (r *rewriter) savesTime(n *ir.Node, rows, length, chunks int64) bool {
+	if r.pricer == nil || n.Arg(0).Op() == ir.OpConst { // which is not computed in every run
+		return false
+	}
+	bytes := float64(rows*length) * float64(analysis.AccType(n.Arg(0).DType()).BlockBytes())
+	price := func(list ...kernel.Work) (sum float64) {
+		for _, w := range list {
+			w.Launches = 1
+			sum += r.pricer.Price(kernel.Rewrite{Rule: "decompose", Work: &w}).After
+		}
+		return sum
+	}
+	work := []kernel.Work{{Bytes: bytes, Groups: rows * chunks}, {Groups: rows}}
+	if n.Shape().Equal(n.Arg(0).Shape()) { // a kernel of its own computes the elements
+		work = append(work, kernel.Work{Bytes: 2 * bytes})
+	}
+	return price(work...) < 0.9*price(kernel.Work{Bytes: bytes, Groups: rows})
 }
 
 // extremumOf maps argmax to max, and argmin to min.

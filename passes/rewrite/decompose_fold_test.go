@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/passtest"
+	"github.com/vkc-go/vkc/passes"
 )
 
 // TestLongFolds tests reductions of few long rows, which are computed in chunks: rows contiguous or interleaved in
@@ -77,3 +78,42 @@ func TestSumsOfNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestFoldsByPrice: a norm of few rows is divided into chunks if that saves time on the device, whether it is a norm of
+// rows or of groups of channels.
+func TestFoldsByPrice(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		graph   string
+		cores   int64
+		kernels int
+	}{
+		{"%y = layer_norm %x", 64, 3},
+		{"%y = layer_norm %x", 2, 1},
+		{"%z = reshape %x {shape=[1,8,4096]}\n%y = group_norm %z {groups=2}", 64, 3},
+		{"%z = reshape %x {shape=[1,8,4096]}\n%y = group_norm %z {groups=2}", 2, 1},
+		{"%y = sum %x {axes=[1]}", 64, 2},
+		{"%c = const {data=f32[2,16384](all 0.25)}\n%z = sum %c {axes=[1]}\n%y = add %z, %z", 64, 1},
+	} {
+		g := passtest.Parse(t, "%x = input {name=\"x\", dtype=f32, shape=[2,16384]}\n"+tt.graph+"\noutput \"y\" %y")
+		s, err := passes.Run(g, passes.Options{Pricer: fewCores(tt.cores), Until: "lower"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Kernels) != tt.kernels {
+			t.Errorf("%s with %d cores: %d kernels, want %d\n%s", tt.graph, tt.cores, len(s.Kernels), tt.kernels, s.Text())
+		}
+	}
+}
+
+// fewCores prices work on a device with this many cores, which read slowly, and starts kernels fast.
+type fewCores int64
+
+func (n fewCores) Price(r kernel.Rewrite) kernel.Estimate {
+	if r.Work == nil {
+		return kernel.Estimate{Note: "unknown"}
+	}
+	return kernel.Estimate{After: kernel.Rates{Bytes: 50, LaunchNs: 100, Cores: int64(n)}.Time(*r.Work)}
+}
+
+func (n fewCores) Sizes(*kernel.Kernel) kernel.Sizes { return kernel.Sizes{} }

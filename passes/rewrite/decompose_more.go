@@ -163,6 +163,9 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	args = r.widened(args)
 	x := r.reshape(args[0], ir.Shape{s[0], groups, row})
 	x = r.unary(ir.OpLayerNorm, x, attr("eps", n.Attrs().Float("eps")))
+	if split := r.longFold(x, x.Args()); split != nil {
+		x = split
+	}
 	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
 }
 
