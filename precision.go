@@ -8,21 +8,36 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// Exact is the name of full precision in options and flags. The attribute of an op calls it [ir.PrecisionFull], and
+// options accept that name too.
+const Exact = "exact"
+
 // Precisions lists the values that [WithPrecision] accepts, from exact to fast.
 func Precisions() []string {
 	attrs := ir.OpMatMul.Info().Attrs
-	return attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum
+	values := attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum
+	values = slices.Clone(values)
+	values[slices.Index(values, ir.PrecisionFull)] = Exact
+	return values
+}
+
+// CheckPrecision returns an error if [WithPrecision] does not accept a precision.
+func CheckPrecision(precision string) error {
+	if precision != ir.PrecisionFull && !slices.Contains(Precisions(), precision) {
+		return fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
+	}
+	return nil
 }
 
 // WithPrecision returns a graph with lower precision allowed for ops with attribute precision (matmuls, expert matmuls,
-// convolutions, attentions). precision is a value of matmul's attribute: "full", "bf16x3", "half", "half_sums" or
-// "int8". Ops that do not support one of the last three use "half". It does not change ops that already have a
-// precision other than full.
+// convolutions, attentions). precision is "exact", or another value of matmul's attribute: "bf16x3", "half",
+// "half_sums" or "int8". Ops that do not support one of the last three use "half". It does not change ops that already
+// have a precision other than full.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
-	if !slices.Contains(Precisions(), precision) {
-		return nil, fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
+	if err := CheckPrecision(precision); err != nil {
+		return nil, err
 	}
-	if precision == ir.PrecisionFull {
+	if precision == Exact || precision == ir.PrecisionFull {
 		return g, nil
 	}
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {

@@ -136,9 +136,17 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 		o.Cache, err = ir.ParseDType(cache)
 	}
 	precision, failed := m.file.String(keyPrecision)
-	if o.Precision == "" || o.Precision == ir.PrecisionFull {
-		o.Precision = precision
+	if precision == "" || precision == ir.PrecisionFull { // bundles of earlier versions
+		precision = vkc.Exact
 	}
+	if o.Precision == ir.PrecisionFull {
+		o.Precision = vkc.Exact
+	}
+	if o.Precision != "" && o.Precision != precision && failed == nil {
+		return wrongOption("Precision", "%s: a bundle has the precision that it was compiled with, and this one has %s",
+			path, precision)
+	}
+	o.Precision = precision
 	deterministic, failed2 := m.file.Bool(keyDeterministic)
 	shift, failed3 := m.file.Bool(keyShift)
 	o.Deterministic, o.ContextShift = o.Deterministic || deterministic, o.ContextShift || shift

@@ -18,8 +18,10 @@ type Options struct {
 	Context int    // tokens of prompt and answer; 0 for 4096, or the trained context if shorter
 	// Cache is the dtype of the KV cache, as llm.Cache takes it. The default is f16, as in llama.cpp, or f32 on a
 	// device without 16-bit storage.
-	Cache     ir.DType
-	Precision string // allowed precision of matmuls, as vkc.WithPrecision takes it
+	Cache ir.DType
+	// Precision is the allowed precision of matmuls, as vkc.WithPrecision takes it; empty for DefaultPrecision, or the
+	// precision of a bundle.
+	Precision string
 	// Parallel is the number of answers that may run at once; 0 means 1. Each has a KV cache for the whole context.
 	Parallel int
 	// Positions, if not 0, is the number of KV cache positions that all answers share, in pages. An answer starts once
@@ -63,6 +65,11 @@ type Options struct {
 	// path. Steps beyond 32 wait for each other.
 	Ahead int
 }
+
+// DefaultPrecision is the precision of a language model without Options.Precision. It rounds what llama.cpp rounds, in
+// the same way: rows to 8 bits with a scale per 32 elements before matmuls with quantized weights, and operands of other
+// matmuls and of attention to f16. vkc.Exact rounds nothing.
+const DefaultPrecision = ir.PrecisionBytes
 
 // partOf returns the maximum number of tokens per prefill part. A GPU is faster with larger parts (M-prompt-parts). But
 // with Deterministic the model reuses prefixes in whole parts only, and sliding-window layers need cache for one more
@@ -126,7 +133,11 @@ func wrongOption(field, format string, args ...any) error {
 // Check reports options that are invalid for every model, as an *OptionError. Open reports options that the model does
 // not support in the same way.
 func (o Options) Check() error {
-	precisions := append(vkc.Precisions(), "")
+	if o.Precision != "" {
+		if err := vkc.CheckPrecision(o.Precision); err != nil {
+			return wrongOption("Precision", "%v", err)
+		}
+	}
 	splits := []string{SplitLayers, SplitTensor, SplitAuto}
 	guess := o.Speculation
 	switch {
@@ -148,9 +159,6 @@ func (o Options) Check() error {
 	case o.Cache != ir.Invalid && !o.Cache.IsFloat() && !slices.Contains(ir.QuantizeFormats(), o.Cache):
 		return wrongOption("Cache", "keys and values in %s: want floats, or one of %v", o.Cache,
 			ir.QuantizeFormats())
-	case !slices.Contains(precisions, o.Precision):
-		return wrongOption("Precision", "no precision %q: want one of %s", o.Precision,
-			strings.Join(vkc.Precisions(), ", "))
 	case o.Split != "" && !slices.Contains(splits, o.Split):
 		return wrongOption("Split", "no split %q: want one of %s", o.Split, strings.Join(splits, ", "))
 	case o.Split == SplitTensor && !strings.Contains(o.Device, ","):

@@ -8,7 +8,6 @@ import (
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/generate"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // benchModelFlags select the language model that vkc bench measures, and its options.
@@ -32,7 +31,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")
 	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
 	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp+autoHelp)
-	own.StringVar(&f.Precision, "precision", ir.PrecisionFull, "with -m: "+precisionHelp)
+	own.StringVar(&f.Precision, "precision", generate.DefaultPrecision, "with -m: "+precisionHelp)
 	own.VisitAll(func(flag *pflag.Flag) { f.names = append(f.names, flag.Name) })
 	flags.AddFlagSet(own)
 }

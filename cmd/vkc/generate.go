@@ -119,7 +119,8 @@ func (f *loadFlags) registerModel(a *app, flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most; 0 means 4096, or "+
 		"what the model was trained for")
-	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
+	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+generate.DefaultPrecision+
+		", or that of a bundle)")
 	flags.StringVarP(&f.options.Device, "device", "d", "auto",
 		"as for vkc run, or a list such as 0,1: several devices have the model as --split says")
 	flags.StringVar(&f.options.Split, "split", generate.SplitLayers, splitHelp+autoHelp)

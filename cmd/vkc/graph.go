@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -31,7 +32,7 @@ type modelFlags struct {
 }
 
 const (
-	precisionHelp = "what matrix products may do to be faster: full (nothing), bf16x3 (multiply f32 as sums of two " +
+	precisionHelp = "what matrix products may do to be faster: exact (nothing), bf16x3 (multiply f32 as sums of two " +
 		"bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (as half, and round rows that meet " +
 		"quantized weights to 8 bits, as llama.cpp does)"
 
@@ -40,7 +41,8 @@ const (
 )
 
 func (f *graphFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.precision, "precision", ir.PrecisionFull, precisionHelp)
+	cmd.Flags().StringVar(&f.precision, "precision", "", precisionHelp+" (default exact, and for a GGUF model "+
+		generate.DefaultPrecision+")")
 	f.model.add(cmd)
 }
 
@@ -90,7 +92,14 @@ func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err
 			return nil, nil, err
 		}
 	}
-	if g, err = vkc.WithPrecision(g, f.precision); err != nil {
+	precision := f.precision
+	if precision == "" {
+		precision = vkc.Exact
+		if _, isModel := own.(*gguf.File); isModel {
+			precision = generate.DefaultPrecision
+		}
+	}
+	if g, err = vkc.WithPrecision(g, precision); err != nil {
 		return nil, nil, usagef("--precision: %w", err)
 	}
 	return g, w, nil
@@ -98,7 +107,7 @@ func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err
 
 // forBundle reports flags that a bundle fixed when it was compiled.
 func (f *graphFlags) forBundle() error {
-	if f.precision != ir.PrecisionFull {
+	if f.precision != "" {
 		return &usageError{errors.New("--precision: a bundle has the precision that it was compiled with")}
 	}
 	return f.model.onlyFor("a bundle")

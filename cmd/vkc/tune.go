@@ -20,7 +20,6 @@ import (
 	"github.com/vkc-go/vkc/bench/tune"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/tunefile"
-	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -112,7 +111,7 @@ func (f *tuneFlags) check(args []string) error {
 	if len(args) == 0 && len(f.symbols) > 0 {
 		return usagef("--symbol goes with GRAPH")
 	}
-	if len(args) == 0 && (f.graph.precision != ir.PrecisionFull || f.graph.model.onlyFor("no file") != nil) {
+	if len(args) == 0 && (f.graph.precision != "" || f.graph.model.onlyFor("no file") != nil) {
 		return usagef("--precision and the flags of models go with GRAPH: the cases of the suites say theirs")
 	}
 	if _, err := regexp.Compile(f.filter); err != nil {
