@@ -39,6 +39,9 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	if m.bundle != nil {
 		return nil, fmt.Errorf("%s is a bundle: want the model's GGUF file", path)
 	}
+	if o.Precision == "" {
+		o.Precision = DefaultPrecision
+	}
 	o.Context, o.Cache, opt.Weights = m.context, m.cacheType(o), m.file
 	programs, err := m.candidates(o)
 	var graphs []*ir.Graph

@@ -29,6 +29,13 @@ func TestBundleOptions(t *testing.T) {
 	if err := weights.openFile(model, &Options{}); err != nil {
 		t.Fatal(err)
 	}
+	_, err = Open(t.Context(), path, Options{Device: "cpu", Precision: vkc.Exact})
+	if err == nil || !strings.Contains(err.Error(), "a bundle has the precision that it was compiled with") {
+		t.Errorf("exact answers from a bundle of int8 rows: %v", err)
+	}
+	if m := openModel(t, path, Options{Device: "cpu"}); m.options.Precision != DefaultPrecision {
+		t.Errorf("a bundle has precision %s, want that of a GPU", m.options.Precision)
+	}
 	key := []byte(keyParallel)
 	at := bytes.Index(p.Contents.Model, key)
 	if at < 0 {

@@ -126,6 +126,12 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	if m.device, err = m.openDevice(ctx, *o); err != nil {
 		return m, err
 	}
+	if o.Precision == "" {
+		o.Precision = vkc.Exact
+		if slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool { return !d.IsCPU() }) {
+			o.Precision = DefaultPrecision
+		}
+	}
 	m.halfCache = !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool {
 		return !d.IsCPU() && !d.Caps().Features.Storage16
 	})
@@ -226,9 +232,6 @@ func (m *Model) read(path string, o *Options) error {
 		if err := m.config.CheckCache(o.Cache); err != nil {
 			return wrongOption("Cache", "%s: %w", path, err)
 		}
-	}
-	if o.Precision == "" {
-		o.Precision = DefaultPrecision
 	}
 	m.slotCount = max(o.Parallel, 1)
 	m.part, m.deterministic = min(m.partOf(*o), m.context), o.Deterministic

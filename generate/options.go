@@ -19,8 +19,8 @@ type Options struct {
 	// Cache is the dtype of the KV cache, as llm.Cache takes it. The default is f16, as in llama.cpp, or f32 on a
 	// device without 16-bit storage.
 	Cache ir.DType
-	// Precision is the allowed precision of matmuls, as vkc.WithPrecision takes it; empty for DefaultPrecision, or the
-	// precision of a bundle.
+	// Precision is the allowed precision of matmuls, as vkc.WithPrecision takes it. If it is empty, a GPU has
+	// DefaultPrecision, the CPU fast path vkc.Exact, and a bundle the precision that it was compiled with.
 	Precision string
 	// Parallel is the number of answers that may run at once; 0 means 1. Each has a KV cache for the whole context.
 	Parallel int
@@ -66,9 +66,10 @@ type Options struct {
 	Ahead int
 }
 
-// DefaultPrecision is the precision of a language model without Options.Precision. It rounds what llama.cpp rounds, in
-// the same way: rows to 8 bits with a scale per 32 elements before matmuls with quantized weights, and operands of other
-// matmuls and of attention to f16. vkc.Exact rounds nothing.
+// DefaultPrecision is the precision of a language model on a GPU, without Options.Precision. It rounds what llama.cpp
+// rounds, in the same way: rows to 8 bits with a scale per 32 elements before matmuls with quantized weights, and
+// operands of other matmuls and of attention to f16. vkc.Exact rounds nothing. On the CPU fast path vkc.Exact is the
+// default, because prompts are faster there if blocks are decoded once for all rows (M-default-precision).
 const DefaultPrecision = ir.PrecisionBytes
 
 // partOf returns the maximum number of tokens per prefill part. A GPU is faster with larger parts (M-prompt-parts). But

@@ -5,9 +5,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
 )
+
+// TestDefaultPrecision: a GPU rounds rows to int8, and the CPU fast path nothing, unless the options say otherwise.
+func TestDefaultPrecision(t *testing.T) {
+	check := func(device, precision, want string) {
+		t.Helper()
+		m := openModel(t, tinyModel(t), Options{Device: device, Precision: precision, Context: 16})
+		if m.options.Precision != want {
+			t.Errorf("%s, %q: precision %s, want %s", device, precision, m.options.Precision, want)
+		}
+	}
+	check("cpu", "", vkc.Exact)
+	check("cpu", DefaultPrecision, DefaultPrecision)
+	needDevice(t)
+	check("vulkan", "", DefaultPrecision)
+	check("vulkan", vkc.Exact, vkc.Exact)
+}
 
 // TestOptions: errors in options are reported with the field, before a file is opened.
 func TestOptions(t *testing.T) {
@@ -22,7 +39,7 @@ func TestOptions(t *testing.T) {
 		{"Ahead", "65 steps at a time: want 0 to 64", Options{Ahead: 65}},
 		{"Tokens", "65 guesses at a time: want 0 to 64", Options{Speculation: Speculation{Tokens: 65}}},
 		{"Tokens", "0 guesses at a time", Options{Speculation: Speculation{Draft: "x.gguf"}}},
-		{"Precision", `no precision "quarter": want one of full`, Options{Precision: "quarter"}},
+		{"Precision", `no precision "quarter": want one of exact`, Options{Precision: "quarter"}},
 		{"Split", `no split "odd": want one of layers, tensor, auto`, Options{Split: "odd"}},
 		{"Split", `one device ("0") has every layer whole: want several`, Options{Split: "tensor", Device: "0"}},
 		{"Cache", "keys and values in i8: want floats, or one of [q4_0", Options{Cache: ir.I8}},

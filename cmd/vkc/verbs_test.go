@@ -141,6 +141,18 @@ func TestDumpPrecision(t *testing.T) {
 	}
 }
 
+// TestModelPrecision: kernels of a GGUF model round rows to int8 unless the user asks for exact ones. Graphs are exact.
+func TestModelPrecision(t *testing.T) {
+	rounds := func(args ...string) bool {
+		t.Helper()
+		return strings.Contains(ok(t, append([]string{"dump", "--stage", "graph"}, args...)...).stdout, `precision="int8"`)
+	}
+	if !rounds(gollama, "--step") || rounds(gollama, "--step", "--precision", "exact") || rounds(mlpGraph) ||
+		rounds(gollama, "--step", "--precision", "full") || !rounds(mlpGraph, "--precision", "int8") {
+		t.Error("the default of a GGUF model is not int8, or that of a graph not exact")
+	}
+}
+
 func TestDumpFusion(t *testing.T) {
 	got := ok(t, "dump", mlpGraph, "--fusion").stdout
 	has(t, got, " computed nodes in ", "\nk0 ", "  core    %", "  stores  %", "\ndecisions\n", ": inline")

@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A matmul in precision int8 rounds the rows of A to int8 if there is a function for the block format of B, and if A has
-// few rows. Sums of integers are then faster than decoding the blocks for each row. With more rows it is faster to
-// decode the blocks once for all rows, which rounds nothing.
+// A matmul in precision int8 rounds the rows of A to int8 if there is a function for the block format of B. Sums of
+// integers are faster than decoding the blocks.
 
 // byteRows has rows of floats rounded to int8, with a scale for each group of 32: a float is about scale*byte. See
 // [ir.ByteSteps].
@@ -33,10 +32,9 @@ func scratchWords(n int) (words []float32, free func()) {
 // idleWords has the memory of scratchWords that is not in use.
 var idleWords sync.Pool
 
-// takesBytes reports whether a matmul of `rows` rows is computed in int8. b is its second matrix, and k the length of
-// the rows.
-func takesBytes(c *interp.Call, b *interp.Stored, rows, k int) bool {
-	return k > 0 && rows < fewRows && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
+// takesBytes reports whether a matmul is computed in int8. b is its second matrix, and k the length of the rows.
+func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
+	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
 		vector.byteDots[b.DType] != nil && k%b.DType.BlockElems() == 0
 }
 

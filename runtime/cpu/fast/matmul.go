@@ -87,7 +87,7 @@ func matmul(c *interp.Call) error {
 			p.stored = &interp.Stored{DType: b.Stored.DType, Bytes: as[byte](b.Packed)}
 		}
 	}
-	if p.stored != nil && takesBytes(c, p.stored, m*count, k) {
+	if p.stored != nil && takesBytes(c, p.stored, k) {
 		var err error
 		if p.rounded, err = roundRows(c, a.Floats); err != nil {
 			return err
