@@ -88,6 +88,8 @@ func (a *app) compileCommand() *cobra.Command {
 	f.graph.add(cmd)
 	flags.BoolVar(&f.generate, "generate", false, "of a model: all programs that vkc generate, chat and serve run, "+
 		"for --ctx tokens, --texts answers at once and keys and values in --kv")
+	flags.Lookup("precision").Usage = precisionHelp + " (default exact, and with --generate " +
+		generate.DefaultPrecision + ")"
 	flags.Lookup("kv").Usage = "with --generate, --step or --texts: keep keys and values in this `TYPE`, such as f16 " +
 		"(the default of --generate, where the target stores it), f32 (that of the others) or q8_0"
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read "+

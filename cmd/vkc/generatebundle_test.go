@@ -16,7 +16,7 @@ func TestGenerateBundle(t *testing.T) {
 	needDevice(t)
 	devtest.OwnCache(t)
 	path := filepath.Join(t.TempDir(), "m.vkb")
-	ok(t, "compile", gollama, "--generate", "--ctx", "32", "-o", path)
+	ok(t, "compile", gollama, "--generate", "--ctx", "32", "--precision", "exact", "-o", path)
 	line := []string{"generate", "-p", "func main() {\n", "--device", "vulkan", "-n", "4", "--precision", "exact", "-m"}
 	sampled := []string{"--temp", "1", "--top-k", "40", "--seed", "5"}
 	want := ok(t, append(line, gollama, "--ctx", "32")...).stdout

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/llm"
-	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -41,8 +41,7 @@ const (
 )
 
 func (f *graphFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.precision, "precision", "", precisionHelp+" (default exact, and for a GGUF model "+
-		generate.DefaultPrecision+")")
+	cmd.Flags().StringVar(&f.precision, "precision", "", precisionHelp+" (default exact)")
 	f.model.add(cmd)
 }
 
@@ -92,13 +91,7 @@ func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err
 			return nil, nil, err
 		}
 	}
-	precision := f.precision
-	if precision == "" {
-		precision = vkc.Exact
-		if _, isModel := own.(*gguf.File); isModel {
-			precision = generate.DefaultPrecision
-		}
-	}
+	precision := cmp.Or(f.precision, vkc.Exact)
 	if g, err = vkc.WithPrecision(g, precision); err != nil {
 		return nil, nil, usagef("--precision: %w", err)
 	}

@@ -141,15 +141,17 @@ func TestDumpPrecision(t *testing.T) {
 	}
 }
 
-// TestModelPrecision: kernels of a GGUF model round rows to int8 unless the user asks for exact ones. Graphs are exact.
-func TestModelPrecision(t *testing.T) {
+// TestExactGraphs: graphs are exact unless the user allows less, also the graphs of a language model.
+func TestExactGraphs(t *testing.T) {
 	rounds := func(args ...string) bool {
 		t.Helper()
 		return strings.Contains(ok(t, append([]string{"dump", "--stage", "graph"}, args...)...).stdout, `precision="int8"`)
 	}
-	if !rounds(gollama, "--step") || rounds(gollama, "--step", "--precision", "exact") || rounds(mlpGraph) ||
-		rounds(gollama, "--step", "--precision", "full") || !rounds(mlpGraph, "--precision", "int8") {
-		t.Error("the default of a GGUF model is not int8, or that of a graph not exact")
+	for _, path := range []string{gollama, mlpGraph} {
+		if rounds(path) || rounds(path, "--precision", "exact") || rounds(path, "--precision", "full") ||
+			!rounds(path, "--precision", "int8") {
+			t.Errorf("%s: products round without being allowed to, or not at all", path)
+		}
 	}
 }
 
