@@ -65,6 +65,12 @@ func TestContribAsOthers(t *testing.T) {
 	ms1 := func(op string, in []string, attributes ...msg) []part {
 		return nodes(of(ms, node(op, in, names("y"), attributes...)))
 	}
+	normed := nodes(of(ms, node("SkipSimplifiedLayerNormalization", names("x", "m", "b"), names("n0"),
+		floatAttr("epsilon", 0.01))))
+	nbits := func(w, bias, to string) msg {
+		return of(ms, node("MatMulNBits", names("n0", w, "s", "", "", bias), names(to), intAttr("K", 4),
+			intAttr("N", 2), intAttr("block_size", 4)))
+	}
 	packed := func(n int) []part { // n times x, by head
 		return nodes(node("Reshape", names("x", "heads"), names("h")), node("Concat", slices.Repeat(names("h"), n),
 			names("packed"), intAttr("axis", 3)))
@@ -111,6 +117,16 @@ func TestContribAsOthers(t *testing.T) {
 		"MultiHeadAttention of packed keys and values": {append(packed(2),
 			ms1("MultiHeadAttention", names("x", "packed"), intAttr("num_heads", 2))...),
 			ms1("MultiHeadAttention", names("x", "x", "x"), intAttr("num_heads", 2))},
+		"MatMulNBitsMlp": {ms1("MatMulNBitsMlp", names("x", "m", "b", "w1", "s", "two", "w2", "s"), intAttr("K", 4),
+			intAttr("N", 2), intAttr("block_size", 4), textAttr("activation", "Sigmoid"), floatAttr("epsilon", 0.01)),
+			append(normed, nodes(nbits("w1", "two", "g"), nbits("w2", "", "u"), node("Sigmoid", names("g"), names("a")),
+				node("Mul", names("a", "u"), names("y")))...)},
+		"MatMulNBitsQkv": {append(nodes(of(ms, node("MatMulNBitsQkv", names("x", "m", "b", "w1", "s", "", "w2", "s",
+			"two", "w1", "s", "two"), names("q0", "k0", "v0"), intAttr("K", 4), intAttr("Nq", 2), intAttr("Nkv", 2),
+			intAttr("block_size", 4), floatAttr("epsilon", 0.01)))), nodes(node("Concat", names("q0", "k0", "v0"),
+			names("y"), intAttr("axis", 2)))...),
+			append(normed, nodes(nbits("w1", "", "q0"), nbits("w2", "two", "k0"), nbits("w1", "two", "v0"),
+				node("Concat", names("q0", "k0", "v0"), names("y"), intAttr("axis", 2)))...)},
 		"MultiHeadAttention with a shared cache": {
 			ms1("MultiHeadAttention", names("q", "q", "q", "", "", "", "past", "past", "used"), intAttr("num_heads", 2)),
 			ms1("DecoderMaskedMultiHeadAttention", names("q", "q", "q", "", "", "past", "past", "used"),
@@ -119,7 +135,9 @@ func TestContribAsOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			more := weights(ints("rows", []int64{2, -1}, 2), floats("n", []float32{1, 2, 3, 4, -1, -2, -3, -4}, 2, 4),
 				ints("heads", []int64{2, 4, 2, 1, 2}, 5), tensorOf("used", 6, []int64{1}).bytes(9, []byte{1, 0, 0, 0}),
-				floats("q", []float32{1, 2, -1, 0.5}, 1, 1, 4),
+				floats("q", []float32{1, 2, -1, 0.5}, 1, 1, 4), floats("s", []float32{0.5, 0.3}, 2, 1),
+				bytesOf("w1", 2, []byte{0x1f, 0x73, 0xa2, 0x90}, 2, 1, 2), floats("two", []float32{5, -1}, 2),
+				bytesOf("w2", 2, []byte{0x05, 0xc4, 0x2b, 0xe9}, 2, 1, 2),
 				floats("past", []float32{1, 0, -1, 2, 3, -2, 1, 1, 0.5, 0, 2, -1}, 1, 2, 3, 2),
 				floats("z", []float32{1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8}, 2, 4, 2))
 			in := map[string]*ir.Data{"x": f32(t, spread(32), 2, 4, 4)}
@@ -131,6 +149,41 @@ func TestContribAsOthers(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestBlocksBecomeFormats: weights whose blocks have the same numbers as a format of vkc get that format.
+func TestBlocksBecomeFormats(t *testing.T) {
+	cases, err := onnxtest.Read("testdata/contrib.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	formats := map[ir.DType]int{}
+	for _, c := range cases {
+		if c.Op != "MatMulNBits" && c.Op != "QMoE" {
+			continue
+		}
+		f := built(t, c.Model, onnx.Options{})
+		for _, n := range f.Graph.Leaves(ir.OpWeight) {
+			formats[n.DType()]++
+		}
+	}
+	for _, want := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q8_0, ir.U8} {
+		if formats[want] == 0 {
+			t.Errorf("no case has weights of %s: %v", want, formats)
+		}
+	}
+}
+
+// TestRefusedOps: an op that is left out is refused with a reason.
+func TestRefusedOps(t *testing.T) {
+	for op, want := range map[string]string{"BeamSearch": "export the decoder alone", "PagedAttention": "pages",
+		"PackedAttention": "padding", "SparseAttention": "GroupQueryAttention", "Sampling": "generates text"} {
+		_, err := onnx.NewReader(model(21, graph(inputs(port("x", float, 1)),
+			nodes(of("com.microsoft", node(op, names("x"), names("y")))), outputs("y"))), onnx.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), op) {
+			t.Errorf("%s: error %v", op, err)
+		}
 	}
 }
 

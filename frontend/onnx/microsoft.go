@@ -52,6 +52,28 @@ var microsoftOps = table{
 	"RestorePadding": {build: func(c *call) []*value { return one(restorePadding(c)) }, takesPartlyValid: true},
 }
 
+// Reasons why ops are refused.
+const (
+	wholeLoop = "it generates text in one node: export the decoder alone, with past and present keys and values"
+	paged     = "its cache is in pages, which a scheduler of requests hands out: export GroupQueryAttention"
+	packed    = "its sequences have no padding, and their number of tokens is known only in a run: export " +
+		"MultiHeadAttention"
+	gpuOrder = "its operands are in the order of a library for one kind of GPU: export ops on tensors in rows"
+	text     = "strings have no meaning on a device"
+)
+
+// refused has the ops that vkc leaves out, by domain, with the reason.
+var refused = map[string]map[string]string{"com.microsoft": {
+	"BeamSearch": wholeLoop, "GreedySearch": wholeLoop, "Sampling": wholeLoop, "WhisperBeamSearch": wholeLoop,
+	"PagedAttention": paged, "PackedAttention": packed, "PackedMultiHeadAttention": packed,
+	"SparseAttention":            "its blocks of keys are chosen by tables of columns: export GroupQueryAttention",
+	"LongformerAttention":        "its windows and global tokens have an order of GPUs: export the ops that it consists of",
+	"DecoderMaskedSelfAttention": gpuOrder, "QOrderedAttention": gpuOrder, "QOrderedGelu": gpuOrder,
+	"QOrderedLayerNormalization": gpuOrder, "QOrderedLongformerAttention": gpuOrder, "QOrderedMatMul": gpuOrder,
+	"QuantizeWithOrder": gpuOrder, "DequantizeWithOrder": gpuOrder,
+	"Tokenizer": text,
+}}
+
 // biased returns input 0 plus input 1, if that is given.
 func (c *call) biased() tensor {
 	if !c.has(1) {

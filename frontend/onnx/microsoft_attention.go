@@ -533,8 +533,8 @@ func gemmaRotary(c *call) []*value {
 }
 
 // relativePositionBias builds RelativePositionBias of T5 (Raffel et al. 2020, arXiv:1910.10683): a bias of the scores
-// by the distance of a key from its query. Small distances have buckets of their own. Larger ones share buckets, and the
-// width of these grows with the logarithm.
+// by the distance of a key from its query. Small distances have buckets of their own. Larger ones share buckets, and
+// the width of these grows with the logarithm.
 func relativePositionBias(c *call) tensor {
 	bias, most := c.x(0), c.mustInt("max_distance")
 	queries, keys := c.dims(1), c.dims(2)

@@ -42,7 +42,7 @@ func init() {
 		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,
 			controlOps, attentionOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, dynamicOps,
 			textOps),
-		"com.microsoft":            joined(microsoftOps, microsoftQuantizedOps, microsoftAttentionOps),
+		"com.microsoft":            joined(microsoftOps, microsoftQuantizedOps, microsoftAttentionOps, microsoftBlockOps),
 		"ai.onnx.preview.training": trainingOps,
 	}
 }
@@ -69,6 +69,9 @@ func findRow(domain, op string) (*row, error) {
 		return &row, nil
 	case !known:
 		return nil, fmt.Errorf("domain %q is not known to vkc, and the model has no function of this name", domain)
+	}
+	if why := refused[domain][op]; why != "" {
+		return nil, fmt.Errorf("vkc does not have this op: %s", why)
 	}
 	return nil, fmt.Errorf("vkc does not have this op")
 }

@@ -1,0 +1,503 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+// microsoftBlockOps are ONNX Runtime's ops with weights of a few bits, in blocks that share a scale.
+var microsoftBlockOps = table{
+	"MatMulNBits": controlOp(func(c *call) []*value { return one(matmulNBits(c)) }).
+		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32").
+		leaves("weight_prepacked", "vkc reads no weights in the order of a GPU, and these have another dtype or shape"),
+	"MatMulNBitsMlp": controlOp(func(c *call) []*value { return matmulNBitsMLP(c) }).
+		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32"),
+	"MatMulNBitsQkv": controlOp(func(c *call) []*value { return matmulNBitsQKV(c) }).
+		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32"),
+	"MatMulBnb4":           controlOp(func(c *call) []*value { return one(matmulBnb4(c)) }).leaves("training_mode", "weights have the same numbers in training"),
+	"GatherBlockQuantized": controlOp(func(c *call) []*value { return one(gatherBlockQuantized(c)) }),
+	"MoE":                  tensorOp(func(c *call) tensor { return c.mixture(moeWeights(c)) }),
+	"QMoE": controlOp(func(c *call) []*value { return one(c.mixture(qmoeWeights(c))) }).
+		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32"),
+}
+
+// blocked is a matrix [rows, columns] of unsigned numbers of a few bits, in blocks along its rows: element =
+// (number - zero) * scale.
+type blocked struct {
+	*call
+	// packed is an input of bytes, with the numbers from the lowest bits up; scales is one of [rows, blocks], and zeros
+	// one of zero points or -1.
+	packed, scales, zeros int
+	bits, rows, columns   int
+	block                 int // elements of a block
+}
+
+// blocks returns the number of blocks of a row.
+func (b *blocked) blocks() int { return (b.columns + b.block - 1) / b.block }
+
+// check fails if the fields do not fit each other.
+func (b *blocked) check() {
+	if b.bits != 2 && b.bits != 4 && b.bits != 8 {
+		b.fail("attribute bits is %d: want 2, 4 or 8", b.bits)
+	}
+	if b.rows < 1 || b.columns < 1 || b.block < 8/b.bits || b.block*b.bits%8 != 0 {
+		b.fail("a matrix of %d rows and %d columns in blocks of %d", b.rows, b.columns, b.block)
+	}
+	per := int64(b.rows) * int64(b.blocks())
+	for _, of := range []struct {
+		what  string
+		input int
+		want  int64
+	}{{"packed weights", b.packed, per * int64(b.block*b.bits/8)}, {"scales", b.scales, per}} {
+		n, err := b.shapeOf(b.input(of.input)).Numel()
+		if err != nil || !n.Is(int(of.want)) {
+			b.fail("the %s, input %d, have %s elements: want %d", of.what, of.input, n, of.want)
+		}
+	}
+}
+
+// hasZeros reports whether there are zero points.
+func (b *blocked) hasZeros() bool { return b.zeros >= 0 && b.has(b.zeros) }
+
+// unpacked returns the numbers of a u8 tensor, [..., bytes], as [..., bytes*8/bits].
+func unpacked(x tensor, bits int) tensor {
+	if bits == 8 {
+		return x
+	}
+	mask := x.Lit(float64(int(1)<<bits - 1))
+	parts := make([]tensor, 8/bits)
+	for i := range parts {
+		parts[i] = x.Shr(x.Lit(float64(i * bits))).And(mask)
+	}
+	s := x.Shape()
+	return stacked(parts, x.Rank()).Reshape(s[:len(s)-1], -1)
+}
+
+// unpackedData is unpacked for a constant.
+func unpackedData(packed []byte, bits int) []byte {
+	if bits == 8 {
+		return packed
+	}
+	per, mask := 8/bits, byte(1<<bits-1)
+	out := make([]byte, len(packed)*per)
+	for i := range out {
+		out[i] = packed[i/per] >> (i % per * bits) & mask
+	}
+	return out
+}
+
+// matrix returns the matrix, in a block format of vkc if that has the same numbers, and otherwise in dtype t.
+func (b *blocked) matrix(t ir.DType) tensor {
+	b.check()
+	if v := b.format(); v != nil {
+		return b.asTensor(v)
+	}
+	blocks := b.blocks()
+	numbers := b.numbers().Reshape(b.rows, blocks, b.block)
+	zero := tensor{}
+	switch {
+	case !b.hasZeros():
+		zero = b.b.Scalar(ir.F32, float64(int(1)<<(b.bits-1)))
+	default:
+		if zero = b.x(b.zeros); zero.DType() == ir.U8 {
+			if n := unpacked(zero.Reshape(-1), b.bits); n.Dim(0).Is(b.rows * blocks) {
+				zero = n
+			} else { // each row has whole bytes
+				zero = unpacked(zero.Reshape(b.rows, -1), b.bits).Slice(1, 0, blocks)
+			}
+		}
+		zero = castTo(zero, ir.F32).Reshape(b.rows, blocks, 1)
+	}
+	scale := castTo(b.x(b.scales), ir.F32).Reshape(b.rows, blocks, 1)
+	w := numbers.Cast(ir.F32).Sub(zero).Mul(scale).Reshape(b.rows, blocks*b.block)
+	if blocks*b.block != b.columns {
+		w = w.Slice(1, 0, b.columns)
+	}
+	return castTo(w, t)
+}
+
+// numbers returns the numbers of the matrix and of the end of the last block, a byte each.
+func (b *blocked) numbers() tensor {
+	d := constant(b.input(b.packed))
+	if d == nil || d.DType != ir.U8 || b.bits == 8 {
+		return unpacked(b.x(b.packed).Reshape(b.rows, -1), b.bits)
+	}
+	whole := &ir.Data{DType: ir.U8, Dims: []int{b.rows, b.blocks() * b.block}, Bytes: unpackedData(d.Bytes, b.bits)}
+	return b.asTensor(&value{name: b.in[b.packed].name, data: whole})
+}
+
+// format returns the matrix in one of vkc's formats of 32 elements with scales in f16, or nil if none has the same
+// numbers or the inputs are no constants.
+func (b *blocked) format() *value {
+	const elems = 32
+	d, s := constant(b.input(b.packed)), constant(b.input(b.scales))
+	if d == nil || s == nil || d.DType != ir.U8 || b.columns%elems != 0 || b.block%elems != 0 || b.bits == 2 {
+		return nil
+	}
+	scales, err := s.Floats()
+	if err != nil {
+		return nil
+	}
+	blocks := b.blocks()
+	usual := float64(int(1) << (b.bits - 1))
+	zeros := make([]float64, len(scales))
+	affine := false
+	for i := range zeros {
+		zeros[i] = usual
+	}
+	if b.hasZeros() {
+		z := constant(b.in[b.zeros])
+		if z == nil || b.bits == 8 {
+			return nil
+		}
+		list := z
+		if z.DType == ir.U8 {
+			list = &ir.Data{DType: ir.U8, Dims: []int{len(z.Bytes) * 8 / b.bits}, Bytes: unpackedData(z.Bytes, b.bits)}
+		}
+		values, err := list.Floats()
+		if err != nil || len(values)%b.rows != 0 || len(values)/b.rows < blocks {
+			return nil
+		}
+		for i := range zeros {
+			zeros[i] = values[i/blocks*(len(values)/b.rows)+i%blocks]
+			affine = affine || zeros[i] != usual
+		}
+	}
+	t := ir.Q8_0
+	switch {
+	case affine:
+		t = ir.Q4_1
+	case b.bits == 4:
+		t = ir.Q4_0
+	}
+	half := func(v float64) ([]byte, bool) {
+		raw := make([]byte, 2)
+		ir.EncodeFloats(raw, ir.F16, []float64{v})
+		var back [1]float64
+		ir.DecodeFloats(back[:], ir.F16, raw)
+		return raw, back[0] == v
+	}
+	numbers := unpackedData(d.Bytes, b.bits)
+	var out []byte
+	for row := range b.rows {
+		for at := 0; at < b.columns; at += elems {
+			i := row*blocks + at/b.block
+			scale, ok := half(scales[i])
+			out = append(out, scale...)
+			if affine {
+				offset, exact := half(-scales[i] * zeros[i])
+				out, ok = append(out, offset...), ok && exact
+			}
+			if !ok {
+				return nil
+			}
+			q := numbers[row*blocks*b.block+at:][:elems]
+			for k := range elems / 2 {
+				if b.bits == 4 {
+					out = append(out, q[k]|q[k+elems/2]<<4)
+				}
+			}
+			if b.bits == 8 {
+				for _, v := range q {
+					out = append(out, v^128)
+				}
+			}
+		}
+	}
+	name := b.in[b.packed].name
+	return &value{name: name, data: &ir.Data{DType: t, Dims: []int{b.rows, b.columns}, Bytes: out}}
+}
+
+// times returns x times the transposed matrix, plus a bias if input bias is given.
+func (b *blocked) times(x tensor, bias int) tensor {
+	y := x.MatMulT(b.matrix(x.DType()))
+	if bias >= 0 && b.has(bias) {
+		y = y.Add(b.x(bias))
+	}
+	return y
+}
+
+func matmulNBits(c *call) tensor {
+	if n := c.inspector().intAttr("weight_prepacked", 0); n != 0 {
+		c.fail("attribute weight_prepacked is %d: vkc reads no weights in the order of a GPU", n)
+	}
+	if c.has(4) { // the group of each column
+		c.fail("it has input 4, %s (g_idx), and vkc has columns in their order alone", ir.Printable(c.in[4].name))
+	}
+	b := &blocked{call: c, packed: 1, scales: 2, zeros: 3, bits: c.intAttr("bits", 4), rows: c.mustInt("N"),
+		columns: c.mustInt("K"), block: c.mustInt("block_size")}
+	return b.times(c.x(0), 5)
+}
+
+// nbits returns a matrix of an op that fuses several, with N rows, from input packed on.
+func (c *call) nbits(packed, rows int) *blocked {
+	return &blocked{call: c, packed: packed, scales: packed + 1, zeros: -1, bits: c.intAttr("bits", 4), rows: rows,
+		columns: c.mustInt("K"), block: c.mustInt("block_size")}
+}
+
+// normalizedSkip returns input 0 plus input 1, a residual connection, if given, and that normalized by input 2, if
+// given.
+func (c *call) normalizedSkip() (x, sum tensor) {
+	sum = c.x(0)
+	if c.has(1) {
+		sum = sum.Add(c.x(1))
+	}
+	x = sum
+	if eps := c.floatAttr("epsilon", 1e-5); c.has(2) {
+		x = x.RMSNorm(c.x(2), eps)
+	}
+	return x, sum
+}
+
+// matmulNBitsMLP builds MatMulNBitsMlp: an activation of one matmul times another.
+func matmulNBitsMLP(c *call) []*value {
+	x, sum := c.normalizedSkip()
+	n := c.mustInt("N")
+	gate, up := c.nbits(3, n).times(x, 5), c.nbits(6, n).times(x, 8)
+	c.must("activation", AttrString)
+	y := c.activated(gate, func(_ int, otherwise float64) float64 { return otherwise }).Mul(up)
+	return several(y, sum)
+}
+
+// matmulNBitsQKV builds MatMulNBitsQkv: three matmuls of a norm.
+func matmulNBitsQKV(c *call) []*value {
+	x, sum := c.normalizedSkip()
+	q, kv := c.mustInt("Nq"), c.mustInt("Nkv")
+	return several(c.nbits(3, q).times(x, 5), c.nbits(6, kv).times(x, 8), c.nbits(9, kv).times(x, 11), sum)
+}
+
+// bnb4 has the 16 numbers of each type of four bits in bitsandbytes: fp4 and nf4 (Dettmers et al. 2023,
+// arXiv:2305.14314).
+var bnb4 = [2][16]float32{
+	{0, 0.00520833333, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25,
+		0, -0.00520833333, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25},
+	{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+		-0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+		0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1},
+}
+
+// matmulBnb4 builds MatMulBnb4. The matrix is one row of blocks, and the upper half of a byte has the first number.
+func matmulBnb4(c *call) tensor {
+	x, n, k, block := c.x(0), c.mustInt("N"), c.mustInt("K"), c.mustInt("block_size")
+	kind := c.mustInt("quant_type")
+	if kind < 0 || kind > 1 || n < 1 || k < 1 || block < 2 || block%2 != 0 {
+		c.fail("attributes quant_type %d, N %d, K %d and block_size %d", kind, n, k, block)
+	}
+	all := int64(n) * int64(k)
+	packed := c.x(1)
+	if e, err := packed.Shape().Numel(); err != nil || !e.Is(int((all+1)/2)) {
+		c.fail("the packed weights are %s: want %d bytes", packed, (all+1)/2)
+	}
+	packed = packed.Reshape(-1)
+	at := packed.Shr(packed.Lit(4)).Stack(1, packed.And(packed.Lit(15))).Reshape(-1).Slice(0, 0, int(all))
+	numbers := c.b.Const(bnb4[kind][:], 16).IndexSelect(0, at.Cast(ir.I32))
+	scale := castTo(c.x(2), ir.F32).Reshape(-1, 1)
+	scale = scale.Broadcast(scale.Dim(0), block).Reshape(-1).Slice(0, 0, int(all))
+	w := castTo(numbers.Mul(scale).Reshape(n, k), x.DType())
+	if c.flag("transB", true) {
+		return x.MatMulT(w)
+	}
+	return matmul(x, w)
+}
+
+// gatherBlockQuantized builds GatherBlockQuantized: slices of a tensor of blocks along an axis.
+func gatherBlockQuantized(c *call) tensor {
+	at, scales := c.x(1), c.x(2)
+	data, t := c.x(0), scales.DType()
+	block, bits := c.intAttr("block_size", 128), c.intAttr("bits", 4)
+	zero, wide := 0.0, c.in[0].narrow || data.DType() != ir.U8
+	if !wide {
+		if bits != 2 && bits != 4 && bits != 8 {
+			c.fail("attribute bits is %d: want 2, 4 or 8", bits)
+		}
+		zero = float64(int(1) << (bits - 1))
+	}
+	axis := c.axis(c.intAttr("gather_axis", 0), data.Rank())
+	along := c.axis(c.intAttr("quantize_axis", 1), data.Rank())
+	n := data.Dim(axis)
+	if !n.IsStatic() || axis == along && !wide {
+		c.fail("gather_axis is %d and quantize_axis %d, for %s", axis, along, data)
+	}
+	// An index may count from the end. Outside of the axis it gives zeros.
+	at = castTo(at, ir.I32)
+	at = at.Lt(at.Lit(0)).Where(at.AddScalar(float64(n.Static())), at)
+	inside := at.Ge(at.Lit(0)).And(at.Lt(at.Lit(float64(n.Static()))))
+	take := func(x tensor) tensor {
+		s := x.Shape()
+		to := append(append(append(ir.Shape{}, s[:axis]...), at.Shape()...), s[axis+1:]...)
+		if x.Dim(axis).Is(1) && !n.Is(1) {
+			x = x.Broadcast(s[:axis], n, s[axis+1:])
+		}
+		return x.IndexSelect(axis, at.Reshape(-1)).Reshape(to)
+	}
+	numbers := func(x tensor) tensor {
+		if wide {
+			return castTo(x, ir.F32)
+		}
+		return unpacked(x, bits).Cast(ir.F32)
+	}
+	early := axis != along // slices before they are dequantized
+	if early {
+		data, scales = take(data), take(scales)
+		if axis < along {
+			along += at.Rank() - 1
+		}
+	}
+	y := numbers(data)
+	if block == 0 {
+		block = int(y.Dim(along).Max())
+	}
+	blocks := 0
+	if n := y.Dim(along); n.IsStatic() && block > 0 {
+		blocks = (n.Static() + block - 1) / block
+	}
+	if !scales.Dim(along).Is(blocks) {
+		c.fail("scales %s for %s in blocks of %d along axis %d: want %d", scales, y, block, along, blocks)
+	}
+	scales = c.alongAxis(castTo(scales, ir.F32), y, along, block)
+	if c.has(3) {
+		z := c.x(3)
+		if early {
+			z = take(z)
+		}
+		y = y.Sub(c.alongAxis(numbers(z).Slice(along, 0, blocks), y, along, block))
+	} else if zero != 0 {
+		y = y.SubScalar(zero)
+	}
+	y = y.Mul(scales)
+	if !early {
+		y = take(y)
+	}
+	for range y.Rank() - at.Rank() - axis {
+		inside = inside.Unsqueeze(inside.Rank())
+	}
+	return castTo(inside.Where(y, y.Lit(0)), t)
+}
+
+// experts are the matrices of a mixture of experts, [experts, outputs, inputs], and their biases. The zero Tensor
+// stands for those that a node lacks.
+type experts struct {
+	first, second, third             tensor
+	firstBias, secondBias, thirdBias tensor
+	// weights, if set, are the weights of the experts' results, where input 1 only selects the experts.
+	weights tensor
+}
+
+// optional returns input i, or the zero Tensor.
+func (c *call) optional(i int) tensor {
+	if !c.has(i) {
+		return tensor{}
+	}
+	return c.x(i)
+}
+
+func moeWeights(c *call) experts {
+	return experts{first: c.x(2), firstBias: c.optional(3), second: c.x(4), secondBias: c.optional(5),
+		third: c.optional(6), thirdBias: c.optional(7)}
+}
+
+// qmoeWeights dequantizes the experts of QMoE, which have blocks along their inputs, or a scale for each output.
+func qmoeWeights(c *call) experts {
+	c.choice("quant_type", "int")
+	bits, block := c.intAttr("expert_weight_bits", 4), c.intAttr("block_size", 0)
+	t := c.dtypeOf(c.input(0))
+	if n := c.intAttr("weights_prepacked", -1); n > 0 {
+		c.fail("attribute weights_prepacked is %d: vkc reads weights in the order of their outputs alone", n)
+	}
+	matrix := func(packed, scales, zeros int) tensor {
+		if !c.has(packed) {
+			return tensor{}
+		}
+		s := c.shapeOf(c.in[packed])
+		if len(s) != 3 || !s.IsStatic() || bits < 1 || bits > 8 {
+			c.fail("expert weights are %s with %d bits: want [experts, outputs, bytes]", s, bits)
+		}
+		b := &blocked{call: c, packed: packed, scales: scales, zeros: zeros, bits: bits,
+			rows: s[0].Static() * s[1].Static(), columns: s[2].Static() * 8 / bits, block: block}
+		if block == 0 {
+			b.block = b.columns
+		}
+		w := b.matrix(t)
+		if w.DType().IsBlock() && w.Rank() == 2 { // a block format has its shape from the beginning
+			v := b.format()
+			v.data.Dims = []int{s[0].Static(), s[1].Static(), b.columns}
+			return c.asTensor(v)
+		}
+		return w.Reshape(s[0], s[1], b.columns)
+	}
+	return experts{first: matrix(2, 3, 11), firstBias: c.optional(4), second: matrix(5, 6, 12),
+		secondBias: c.optional(7), third: matrix(8, 9, 13), thirdBias: c.optional(10), weights: c.optional(14)}
+}
+
+// mixture builds a mixture of experts: the best experts of each token, by its scores, and their weighted sum.
+func (c *call) mixture(e experts) tensor {
+	x, scores, k := c.x(0), castTo(c.x(1), ir.F32), c.intAttr("k", 1)
+	c.only("use_sparse_mixer", 0, "experts are chosen by their scores")
+	s, t := x.Shape(), x.DType()
+	count := scores.Dim(-1)
+	if scores.Rank() != 2 || !count.IsStatic() || k < 1 || k > count.Static() {
+		c.fail("the best %d experts by %s: want [tokens, experts]", k, scores)
+	}
+	tokens := scores.Dim(0)
+	x = x.Reshape(tokens, 1, x.Dim(-1))
+	probabilities := scores.Softmax(1)
+	best, at := probabilities.TopK(1, k)
+	if !e.weights.IsZero() {
+		best = castTo(e.weights, ir.F32).Gather(1, at)
+	}
+	if c.flag("normalize_routing_weights", false) {
+		best = best.Div(best.SumKeep(1))
+	}
+	linear := func(x, w, bias tensor) tensor {
+		y := x.MatMulID(w, at)
+		if !bias.IsZero() {
+			y = y.Add(bias.IndexSelect(0, at.Reshape(-1)).Reshape(tokens, k, bias.Dim(1)))
+		}
+		return y
+	}
+	h := linear(x, e.first, e.firstBias)
+	alpha, beta, limit := c.floatAttr("activation_alpha", 1), c.floatAttr("activation_beta", 0), 0.0
+	if c.hasAttr("swiglu_limit") {
+		limit = c.floatAttr("swiglu_limit", 0)
+	}
+	fused := c.intAttr("swiglu_fusion", 0)
+	third := tensor{}
+	if !e.third.IsZero() {
+		third = linear(x, e.third, e.thirdBias)
+	}
+	switch kind := c.choice("activation_type", "relu", "gelu", "silu", "identity", "swiglu"); kind {
+	case "swiglu":
+		g, l := h, third
+		switch width := h.Dim(2); {
+		case fused == 1 && third.IsZero():
+			pairs := h.Reshape(tokens, k, -1, 2)
+			g, l = pairs.Index(3, 0), pairs.Index(3, 1)
+		case fused == 2 && third.IsZero() && width.IsStatic() && width.Static()%2 == 0:
+			g, l = h.Slice(2, 0, width.Static()/2), h.Slice(2, width.Static()/2, width)
+		case fused != 0 || third.IsZero():
+			c.fail("attribute swiglu_fusion is %d, of first weights %s", fused, e.first)
+		}
+		if limit > 0 {
+			g, l = g.Min(g.Lit(limit)), l.Clamp(-limit, limit)
+		}
+		h = wide(g, func(g tensor) tensor {
+			return g.Mul(g.MulScalar(alpha).Sigmoid()).Mul(castTo(l, g.DType()).AddScalar(beta))
+		})
+	default:
+		if fused != 0 || limit != 0 {
+			c.fail("attributes swiglu_fusion %d and swiglu_limit %v are for activation_type swiglu", fused, limit)
+		}
+		switch kind {
+		case "relu":
+			h = h.Relu()
+		case "gelu":
+			h = h.Gelu()
+		case "silu":
+			h = h.Silu()
+		}
+		if !third.IsZero() {
+			h = h.Mul(third)
+		}
+	}
+	y := castTo(linear(h, e.second, e.secondBias), ir.F32)
+	return castTo(y.Mul(best.Unsqueeze(2)).Sum(1), t).Reshape(s)
+}
