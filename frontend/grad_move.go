@@ -10,8 +10,8 @@ import (
 // operand.
 func reshapeGrad(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
-// padSlice is the gradient of x.Slice: along an axis it returns zeros with the given extent, with t written from
-// start on.
+// padSlice is the gradient of x.Slice. Along an axis it returns zeros with the given extent, in which t begins at
+// start.
 func (t Tensor) padSlice(axis int, start int64, extent ir.Dim) Tensor {
 	high, err := extent.Less(t.Dim(axis))
 	if err == nil && high.IsStatic() {

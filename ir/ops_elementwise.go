@@ -34,7 +34,8 @@ var (
 	twoArgs = []ArgInfo{{Name: "a"}, {Name: "b"}}
 )
 
-// floatUnary returns the row of a function of one float with reference f, a GLSL form, and a tolerance of eps.
+// floatUnary returns the row of a function of one float with reference f and a GLSL form. eps is the tolerance in units
+// of the dtype's precision, see Tolerance.Eps.
 func floatUnary(op Op, name string, eps float64, f f1, glsl, doc string) OpInfo {
 	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 		Float: unaryF(f), GLSL: GLSL{Float: glsl}, Tol: Tolerance{Eps: eps, Abs: float64(eps * 1e-9)}, Doc: doc}

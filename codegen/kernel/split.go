@@ -83,8 +83,8 @@ func (s splitter) partial(scratch []Scratch) *Kernel {
 	}})
 }
 
-// combine returns the second kernel, which joins the runs. It has the axes of the whole attention, with runs in place
-// of keys, so the stores stay the same.
+// combine returns the second kernel, which joins the runs. It has the axes of the whole attention, so its stores are
+// the attention's. Only the key axis counts runs instead of keys.
 func (s splitter) combine(scratch []Scratch) *Kernel {
 	run := Axis(s.k.AttentionAxes().Key, s.runs)
 	return Map(s.k, Edit{Name: s.k.Name + "_join", Family: FamilyRow, Fold: s.runs,

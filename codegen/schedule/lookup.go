@@ -17,9 +17,9 @@ type LookupTable struct {
 	Signs   SignTable
 }
 
-// SignTable is an additional table that expands the sign bits of an octet to bytes. It is for seven stored signs, where
-// the eighth makes the number of signs even, or for four signs. An entry has one byte per sign. There are enough copies
-// of each entry that the lanes of a subgroup of 32 use different banks.
+// SignTable is an additional table that expands the stored signs of an octet, a bit each, to bytes. An octet has four
+// stored signs, or seven: the eighth then makes the number of negative signs even. An entry has one byte per sign.
+// There are enough copies of each entry that the lanes of a subgroup of 32 use different banks.
 type SignTable struct{ Entries, Bytes, Copies int }
 
 var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
@@ -27,8 +27,8 @@ var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 // signTables has the sign tables by number of stored signs.
 var signTables = map[int]SignTable{7: eightSigns, 4: fourSigns}
 
-// LookupTableOf returns a format's table, and false if it has none. An iq1 entry has its eight elements in nibbles. If
-// quants are floats, an entry has the float values of a byte's two nibbles.
+// LookupTableOf returns a format's table, and false if it has none. See field Levels for formats with float quants. In
+// a table of iq1, an entry packs its eight quants into nibbles.
 func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok || f.Octets == nil || f.Octets.Entries == 0 {

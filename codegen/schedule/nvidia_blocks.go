@@ -215,8 +215,9 @@ var nvidiaRows = blockVecs{
 // longRow is the minimum length of a float row that is worth keeping in registers (M-block-ways).
 const longRow = 12 << 10
 
-// twoBitPacked keeps one row resident, for formats with four planes of 2-bit quants in each byte. A pass has the given
-// number of columns. Each invocation prefetches that many sectors of blocks before the row is quantized.
+// twoBitPacked keeps one row resident, for formats with four planes of 2-bit quants in each byte. columns is the number
+// of columns of a pass. depth is the number of sectors of blocks that each invocation prefetches before the row is
+// quantized.
 func twoBitPacked(columns, depth int) residentVec {
 	v := residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, subnormals: true}
 	if depth > 0 {
@@ -225,8 +226,8 @@ func twoBitPacked(columns, depth int) residentVec {
 	return v
 }
 
-// inDigits returns v for rows in three base-256 digits per element. Rows below 4096 elements were not measured in a
-// model.
+// inDigits returns v for rows with three base-256 digits per element. Its minimum row length is 4096, because shorter
+// rows were not measured in a model.
 func inDigits(v residentVec) residentVec {
 	v.digits, v.least = 3, 4096
 	return v

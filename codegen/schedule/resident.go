@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// residentVec describes a matvec of one row by blocks that keeps the row in registers. The invocations of a workgroup
-// share the row, and each keeps its part of it over several passes. A pass covers some of the columns, so it reads only
-// blocks, and a float row is quantized to int8 at most once.
+// residentVec describes a matvec of one row by blocks that keeps the row in registers. Each invocation of a workgroup
+// keeps a part of the row. The workgroup makes several passes, each over some of the columns. Because the row stays in
+// registers, a pass reads only blocks, and a float row is quantized to int8 only once.
 type residentVec struct {
 	run        int             // elements of a run, which an invocation reads at once
 	columns    int             // columns of a pass
@@ -28,14 +28,14 @@ type residentVec struct {
 }
 
 // maxResidentLanes is the maximum number of invocations that share a row. maxResidentColumns is the maximum number of
-// columns of a workgroup over all passes; their sums are in shared memory.
+// columns of a workgroup over all passes: shared memory holds a sum for each.
 const maxResidentLanes, maxResidentColumns = 512, 512
 
 // mostResidentShared is the maximum shared memory of a matvec with a resident row, in bytes.
 const mostResidentShared = 48 << 10
 
-// residentVec returns how a matmul of one row keeps it resident, and false if it should not. rounds says that the row
-// is quantized to int8.
+// residentVec returns the parameters with which a matmul of one row keeps it in registers. ok is false if it should
+// not. rounds says that the row is quantized to int8.
 func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
 	ways := b.resident

@@ -60,8 +60,8 @@ func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor 
 	return nil
 }
 
-// numbersOf has, for each activation function, how many values of activation_alpha and activation_beta it consumes, and
-// their defaults.
+// numbersOf has, for each activation function, the number of its parameters in activation_alpha and activation_beta,
+// and the default values.
 var numbersOf = map[string]struct {
 	alphas, betas int
 	alpha, beta   float64
@@ -74,8 +74,8 @@ var numbersOf = map[string]struct {
 	"thresholdedrelu": {alphas: 1, alpha: 1},
 }
 
-// activations returns, for each direction, as many activation functions as there are defaults. The functions'
-// parameters are in two lists, in the order of the functions.
+// activations returns the activation functions of each direction. defaults has the names of one direction's functions.
+// Attributes may name others, and list the parameters of all functions one after the other.
 func (c *call) activations(directions int, defaults ...string) [][]func(tensor) tensor {
 	names := slices.Repeat(defaults, directions)
 	if a := c.attr("activations", AttrStrings); a != nil && len(a.Strings) > 0 {

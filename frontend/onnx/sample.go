@@ -127,8 +127,8 @@ func gridSample(c *call) tensor {
 	return y.Reshape(x.Dim(0), x.Dim(1), to)
 }
 
-// reflected mirrors coordinates at the edges of an axis, repeatedly. With corners, the edges are the centers of the
-// outermost elements, and otherwise their outer sides.
+// reflected mirrors coordinates at the edges of an axis, repeatedly. If corners is true, the edges are the centers of
+// the outermost elements. Otherwise they are the outer sides of these elements.
 func reflected(x tensor, size int, corners bool) tensor {
 	low, span := -0.5, float64(size)
 	if corners {

@@ -7,10 +7,10 @@ import (
 	"github.com/vkc-go/vkc/internal/hostmem"
 )
 
-// A run computes the results of kernels in buffers that it reuses. Several values may share a buffer: a view with its
-// argument, and a loop's result with an argument. Buffers therefore count the values that refer to them, and a buffer
-// is free when the count is 0. A value that leaves the run, as a state, a constant or a body's result, takes its buffer
-// along, and no run reuses that.
+// A run computes the results of kernels in buffers, and reuses them. Several values may share a buffer, for example a
+// view and its argument, or a loop's result and an argument. So a buffer counts the values that refer to it, and is
+// free when the count is 0. A state, a constant or a body's result may outlive the run. The run never reuses the buffer
+// of such a value.
 
 // buffer is memory for elements that runs of a program reuse.
 type buffer struct {
@@ -18,11 +18,11 @@ type buffer struct {
 	values int // number of values that refer to it
 }
 
-// buffers are the free buffers, by the size class that bufferSize returns.
+// buffers has the free buffers by class, see bufferSize.
 type buffers [256][]*buffer
 
-// bufferSize returns the size in elements of a buffer for at least n elements, and its class. There are four sizes per
-// power of two.
+// bufferSize returns the size in elements of a buffer for at least n elements, and the size's class: the index in
+// buffers. There are four sizes per power of two.
 func bufferSize(n int) (size, class int) {
 	n = max(n, 8)
 	log := bits.Len(uint(n - 1))

@@ -170,7 +170,7 @@ func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 	return false
 }
 
-// masked is find for an add or subtract n, with argument number x as the scores and argument number m as a mask.
+// masked continues find at an add or subtract n: argument x continues the scores, and argument m is a mask.
 func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) bool {
 	try := *s
 	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
@@ -193,8 +193,7 @@ func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) b
 // same effect as replacing the score by it, even in a row in which all scores are hidden.
 const leastHidden = -1e30
 
-// hidden is find for a where n, with argument number x as the scores and argument number c as the value of hidden
-// scores.
+// hidden continues find at a where n: argument x continues the scores, and argument c is the value of hidden scores.
 func (f *scoreFinder) hidden(s *spelled, n *ir.Node, factor float64, x, c int) bool {
 	lowest, ok := scalarOf(n.Arg(c))
 	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {

@@ -38,8 +38,8 @@ type dequantized struct {
 	rank   int
 }
 
-// newDequantized matches n as dequantized i8 or u8, with a scale and zero point that are constant along the axes for
-// which summed is true. It returns nil if n is something else.
+// newDequantized matches n as dequantized i8 or u8. Along the axes for which summed is true, scale and zero point must
+// be constant. It returns nil if n is something else.
 func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	d := &dequantized{factor: 1, rank: n.Rank()}
 	if n.Op() == ir.OpTranspose {
@@ -71,8 +71,8 @@ func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	return d
 }
 
-// inside strips one op (a multiplication, an addition and so on) from n and accounts for it in d, so that the operand
-// is factor*scale*(x-zero) for the returned x. It returns nil if it cannot strip an op.
+// inside strips one op, such as an addition, from n and accounts for it in d. The operand is then factor*scale*(x-zero)
+// for the returned x. It returns nil if it cannot strip an op.
 func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 	if d.zero != nil { // the zero point is the innermost
 		return nil

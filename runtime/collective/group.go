@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// runLimit is the default time limit of a run on several devices. If a run exceeds it, one of the devices hangs.
+// runLimit is the default time limit of a run on several devices. A run that exceeds it hangs on one of them.
 const runLimit = 2 * time.Minute
 
 // Group is a process group: devices, numbered by rank, that exchange values during their runs. A caller must lock the
@@ -36,8 +36,8 @@ type Group struct {
 	inFlight []*Run // asynchronous runs, oldest first
 }
 
-// New makes the group of devices with these traits. vulkan holds the same devices in the same order, or is empty if all
-// are CPUs. A group of both kinds is an error.
+// New makes the group of the devices in list. vulkan has the same devices in the same order, or is empty if all are
+// CPUs. A group cannot contain both kinds.
 func New(list []Traits, vulkan []*vk.Device) (*Group, error) {
 	if len(vulkan) != 0 && len(vulkan) != len(list) {
 		return nil, fmt.Errorf("devices: %d of %d are Vulkan devices and others are not: want one or the other to "+

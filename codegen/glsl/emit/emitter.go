@@ -16,9 +16,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Emitter writes one shader. Each part knows only the parts that it embeds: a [Job], [Requirements] over it, [Types]
-// over those, and [Storage] over all these. [Code] knows none of them. The Emitter itself evaluates values and indices
-// of the kernel. glsl.Emit returns the error of the Job.
+// Emitter writes one shader. It consists of layers, and each layer uses only the ones below: a [Job], [Requirements],
+// [Types] and [Storage]. [Code] has the statements and uses no layer. The Emitter itself evaluates the kernel's values
+// and indices. Job keeps the first error, which glsl.Emit returns.
 type Emitter struct {
 	Storage
 	Code

@@ -68,7 +68,8 @@ func (f *intForm) ofA(dst []byte, src []int32, n, step int) int32 {
 	return sum
 }
 
-// ofRow packs elements of a row of a minus an offset, which makes unsigned bytes signed. It returns their sum.
+// ofRow packs a row of a. It subtracts an offset from each element, so that unsigned bytes become signed. It returns
+// the sum of the results.
 func (f *intForm) ofRow(dst []byte, src []int32, offset int32) int32 {
 	if offset == 0 {
 		return f.ofA(dst, src, len(src), 1)
@@ -95,8 +96,8 @@ func (f *intForm) ofB(groups []byte, i int, src []int32, step int) {
 	}
 }
 
-// multiply computes the dot products of `rows` rows of a with cols columns of b, see intDots. Rows of out are ldo
-// elements apart.
+// multiply computes the dot products of `rows` rows of a with cols columns of b. intDots describes the formats. Rows of
+// out are ldo elements apart.
 func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, offsets []int, rows int, sums []int32) {
 	i := 0
 	for _, d := range f.dots {

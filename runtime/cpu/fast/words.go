@@ -13,8 +13,8 @@ func isWord(t ir.DType) bool { return !t.IsFloat() && !t.IsBlock() && t.BlockByt
 // inWords reports whether elements of a dtype are 32 bits in kernels: floats or words.
 func inWords(t ir.DType) bool { return isNarrow(t) || isWord(t) }
 
-// bitsOf returns words as floats of the same bits, in the same memory. Code that only moves elements so has one form
-// for both.
+// bitsOf returns words as floats of the same bits, in the same memory. With it, code that only moves elements needs
+// only a form for floats.
 func bitsOf(words []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
@@ -29,7 +29,7 @@ func unsigned(words []int32) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// elementsOf returns the elements of an argument of floats or words, words as bits.
+// elementsOf returns the elements of an argument of floats or words. Words are returned by bitsOf.
 func elementsOf(t interp.Tensor) []float32 {
 	if t.Words != nil {
 		return bitsOf(t.Words)
