@@ -257,8 +257,11 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 		return otherwise
 	}
 	t := DataType(a.Int).DType()
-	if t == ir.Invalid {
+	switch {
+	case t == ir.Invalid:
 		c.fail("%s is %s (type %d), which vkc does not have", name, DataType(a.Int), a.Int)
+	case dataTypes[DataType(a.Int)].small != nil:
+		c.fail("%s is %s, which only casts and quantization make", name, DataType(a.Int))
 	}
 	c.toUnsigned = c.toUnsigned || dataTypes[DataType(a.Int)].unsigned
 	return t

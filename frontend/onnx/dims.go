@@ -110,10 +110,13 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 // sameDims is the function of ops that keep integers unchanged, such as casts to integers.
 func sameDims(c *call) *value {
 	v := c.input(0)
-	if !v.isDims || !c.mustDType("to").IsInteger() {
+	to := c.typeAttr("to", 0)
+	if !v.isDims || !dataTypes[to].dtype.IsInteger() || dataTypes[to].small != nil {
 		return nil
 	}
-	c.flag("saturate", true) // marks it as read; it only matters for 8-bit floats
+	// They only matter for small floats.
+	c.consumed.atAttr("saturate")
+	c.consumed.atAttr("round_mode")
 	return dimsValue(v.dims, v.scalar)
 }
 

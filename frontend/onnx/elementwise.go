@@ -64,10 +64,13 @@ var elementwiseOps = table{
 	"SwiGLU":          tensorOp(func(c *call) tensor { return swish(c).Mul(c.x(1)) }),
 	"ThresholdedRelu": tensorOp(thresholdedRelu),
 	"Clip":            tensorOp(clip),
-	"Cast": foldedOp(sameDims, func(c *call) tensor { return c.converted(c.x(0), c.mustDType("to")) }).
-		leaves("round_mode", ofE8M0),
-	"CastLike": tensorOp(func(c *call) tensor { return c.converted(c.x(0), c.dtypeOf(c.input(1))) }).
-		leaves("round_mode", ofE8M0),
+	"Cast": {fold: sameDims, build: func(c *call) []*value {
+		c.must("to", AttrInt)
+		return []*value{c.converted(c.x(0), c.typeOf(c.in[0]), c.typeAttr("to", 0))}
+	}},
+	"CastLike": manyOp(func(c *call) []*value {
+		return []*value{c.converted(c.x(0), c.typeOf(c.in[0]), c.typeOf(c.input(1)))}
+	}),
 
 	"Add":            arithmetic(tensor.Add, addDims),
 	"Sub":            arithmetic(tensor.Sub, subDims),
@@ -228,37 +231,22 @@ func clip(c *call) tensor {
 	return x
 }
 
-// ofE8M0 is the reason why attribute round_mode may be ignored.
-const ofE8M0 = "it is about casts to float8e8m0, which vkc does not have"
-
-// converted returns x in another dtype. If attribute saturate is set, 8-bit floats saturate to their largest number,
-// even from infinities. Otherwise f8e5m2 overflows to infinity, and f8e4m3, which has no infinities, to NaN. vkc's cast
-// does one of the two for each format, and converted adds the other.
-func (c *call) converted(x tensor, to ir.DType) tensor {
-	saturate := c.flag("saturate", true)
-	if x.DType() == to || to != ir.F8E5M2 && to != ir.F8E4M3 {
-		return castTo(x, to)
-	}
-	if t := x.DType(); t != ir.F32 && t != ir.F64 {
-		x = x.Cast(ir.F32)
-	}
-	switch {
-	case to == ir.F8E5M2 && saturate:
-		x = x.Clamp(-57344, 57344)
-	case to == ir.F8E4M3 && !saturate: // values up to 464 round to 448
-		x = x.Abs().Gt(x.Lit(464)).Where(x.Lit(math.NaN()), x)
-	}
-	return x.Cast(to)
-}
-
 // bitcast reinterprets the bits as a dtype of the same width.
 func bitcast(c *call) tensor {
 	x, to := c.x(0), c.mustDType("to")
 	if to.BlockBytes() != x.DType().BlockBytes() {
 		c.fail("the bits of %s as %s: both must have as many", x.DType(), to)
 	}
-	if x.DType() == to {
+	switch {
+	case x.DType() == to:
 		return x
+	case x.DType() == ir.Bool: // a byte that is 0 or 1
+		x = x.Cast(ir.U8)
+		if to == ir.U8 {
+			return x
+		}
+	case to == ir.Bool:
+		return x.Bitcast(ir.U8).Ne(x.Bitcast(ir.U8).Lit(0))
 	}
 	return x.Bitcast(to)
 }

@@ -187,7 +187,7 @@ func TestQuantizedBits(t *testing.T) {
 	}
 	two := node("QuantizeLinear", names("x", "s", "z"), names("q"), intAttr("output_dtype", 2))
 	_, err := onnx.NewReader(m(two, back), onnx.Options{})
-	if err == nil || !strings.Contains(err.Error(), "output_dtype is u8, and the zero point is i16") {
+	if err == nil || !strings.Contains(err.Error(), "output_dtype is uint8, and the zero point is int16") {
 		t.Errorf("two types: error %v", err)
 	}
 }

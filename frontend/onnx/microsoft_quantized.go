@@ -6,7 +6,7 @@ import (
 
 // microsoftQuantizedOps are ONNX Runtime's ops on quantized tensors: integers with a scale and a zero point.
 var microsoftQuantizedOps = table{
-	"QuantizeLinear":           tensorOp(quantizeLinear),
+	"QuantizeLinear":           manyOp(quantizeLinear),
 	"DequantizeLinear":         controlOp(dequantizeNode),
 	"QLinearAdd":               tensorOp(qlinear(tensor.Add)),
 	"QLinearMul":               tensorOp(qlinear(tensor.Mul)),

@@ -123,37 +123,36 @@ type Dim struct {
 // DataType is the type of a tensor's elements, by ONNX's numbers.
 type DataType int32
 
-// dataType is a row of the table of ONNX's types: its name, and its dtype in vkc, or Invalid. ONNX files store two
-// elements of a four-bit type per byte. vkc expands each of them to one element of the dtype in field unpacked.
+// dataType is a row of the table of ONNX's types: its name, and the dtype in which vkc computes it, or Invalid.
 type dataType struct {
 	name     string
 	dtype    ir.DType
-	unpacked ir.DType
-	nibble   func(q byte) byte // decodes four bits to a byte
-	unsigned bool              // a uint64, of which the dtype i64 represents only the lower half
+	small    *smallType // nil for a type that is a dtype of vkc
+	unsigned bool       // a uint64, with the bits of which vkc computes as i64
 }
 
 var dataTypes = map[DataType]dataType{
 	1: scalar("float", ir.F32), 2: scalar("uint8", ir.U8), 3: scalar("int8", ir.I8), 4: scalar("uint16", ir.U16),
 	5: scalar("int16", ir.I16), 6: scalar("int32", ir.I32), 7: scalar("int64", ir.I64), 8: scalar("string", ir.Invalid),
 	9: scalar("bool", ir.Bool), 10: scalar("float16", ir.F16), 11: scalar("double", ir.F64), 12: scalar("uint32", ir.U32),
-	13: {name: "uint64", dtype: ir.I64, unsigned: true}, 14: scalar("complex64", ir.Invalid), 15: scalar("complex128", ir.Invalid),
-	16: scalar("bfloat16", ir.BF16), 17: scalar("float8e4m3fn", ir.F8E4M3), 18: scalar("float8e4m3fnuz", ir.Invalid),
-	19: scalar("float8e5m2", ir.F8E5M2), 20: scalar("float8e5m2fnuz", ir.Invalid),
-	21: {name: "uint4", unpacked: ir.U8, nibble: func(q byte) byte { return q }},
-	22: {name: "int4", unpacked: ir.I8, nibble: func(q byte) byte { return byte(int8(q<<4) >> 4) }},
-	23: {name: "float4e2m1", unpacked: ir.F8E4M3, nibble: func(q byte) byte { return e2m1[q&7] | q>>3<<7 }},
+	13: {name: "uint64", dtype: ir.I64, unsigned: true}, 14: scalar("complex64", ir.Invalid),
+	15: scalar("complex128", ir.Invalid), 16: scalar("bfloat16", ir.BF16), 17: scalar("float8e4m3fn", ir.F8E4M3),
+	18: carried("float8e4m3fnuz", ir.F16, smallType{bits: 8, mantissa: 3, least: -7, largest: 240, nan: true}),
+	19: scalar("float8e5m2", ir.F8E5M2),
+	20: carried("float8e5m2fnuz", ir.F16, smallType{bits: 8, mantissa: 2, least: -15, largest: 57344, nan: true}),
+	21: carried("uint4", ir.U8, smallType{bits: 4}), 22: carried("int4", ir.I8, smallType{bits: 4}),
+	23: carried("float4e2m1", ir.F8E4M3, smallType{bits: 4, mantissa: 1, least: 0, largest: 6}),
+	24: carried("float8e8m0", ir.F32, smallType{bits: 8, exponents: true}),
+	25: carried("uint2", ir.U8, smallType{bits: 2}), 26: carried("int2", ir.I8, smallType{bits: 2}),
 }
 
 // scalar returns a row for a type with an equivalent dtype, or with none.
 func scalar(name string, t ir.DType) dataType { return dataType{name: name, dtype: t} }
 
-// e2m1 maps the magnitudes of float4e2m1 to f8e4m3: 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
-var e2m1 = [8]byte{0, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c}
-
-// float32Type and float64Type are the numbers of float, the default of many ops, and of double.
+// The numbers of float, the default of many ops, of double, and of uint8.
 const (
 	float32Type = 1
+	uint8Type   = 2
 	float64Type = 11
 )
 
@@ -163,8 +162,8 @@ func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 // Bytes returns the size in a file of that many elements, or 0 for types without a size.
 func (t DataType) Bytes(elems int64) int64 {
 	row := dataTypes[t]
-	if row.nibble != nil {
-		return (elems + 1) / 2
+	if row.small != nil {
+		return row.small.bytes(elems)
 	}
 	return elems * int64(max(0, row.dtype.BlockBytes()))
 }

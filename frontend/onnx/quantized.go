@@ -8,7 +8,7 @@ import (
 )
 
 var quantizedOps = table{
-	"QuantizeLinear":        tensorOp(quantizeLinear),
+	"QuantizeLinear":        manyOp(quantizeLinear),
 	"DequantizeLinear":      controlOp(dequantizeNode),
 	"DynamicQuantizeLinear": manyOp(dynamicQuantizeLinear),
 	"MatMulInteger":         tensorOp(matmulInteger),
@@ -63,36 +63,39 @@ func centred(x, zero tensor) tensor {
 }
 
 // quantizeLinear builds QuantizeLinear: it rounds x/scale, and adds the zero point.
-func quantizeLinear(c *call) tensor {
+func quantizeLinear(c *call) []*value {
 	x := c.x(0)
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
-	t, zero := c.openDType("output_dtype", ir.Invalid), tensor{}
+	t, zero := c.typeAttr("output_dtype", 0), tensor{}
 	if c.has(2) {
-		if c.in[2].narrow {
-			c.fail("results of four bits are not supported")
-		}
-		if of := c.dtypeOf(c.in[2]); t != ir.Invalid && t != of {
+		if of := c.typeOf(c.in[2]); t != 0 && t != of {
 			c.fail("attribute output_dtype is %s, and the zero point is %s: both must be the same", t, of)
 		}
-		t = c.dtypeOf(c.in[2])
-		if !t.IsFloat() || !c.isZero(2) {
+		t = c.typeOf(c.in[2])
+		if !dataTypes[t].dtype.IsFloat() || !c.isZero(2) {
 			zero = c.alongAxis(c.x(2), x, axis, block)
 		}
 	}
+	if t == 0 {
+		t = uint8Type
+	}
 	scale := c.alongAxis(c.x(1), x, axis, block)
 	x = castTo(x, c.openDType("precision", scale.DType()))
-	switch {
-	case t == ir.Invalid:
-		t = ir.U8
-	case t.IsFloat(): // floats are not rounded before
+	row := dataTypes[t]
+	if row.dtype.IsFloat() { // floats are not rounded before
 		y := x.Div(castTo(scale, x.DType()))
 		if !zero.IsZero() {
 			y = y.Add(castTo(zero, y.DType()))
 		}
-		return c.converted(y, t)
+		return []*value{c.converted(y, 0, t)}
 	}
 	c.flag("saturate", true) // only for 8-bit floats
-	return quantized(x, scale, zero, t)
+	if row.small == nil {
+		return one(quantized(x, scale, zero, row.dtype))
+	}
+	low, high := row.small.limits()
+	y := quantized(x, scale, zero, ir.I32).Max(c.b.Scalar(ir.I32, low)).Min(c.b.Scalar(ir.I32, high))
+	return []*value{{tensor: y.Cast(row.dtype), small: t}}
 }
 
 // dequantizeNode builds DequantizeLinear. It keeps int8 matrices as they are, because passes fuse their dequantization

@@ -71,7 +71,7 @@ func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 
 // dims returns the extents after checking them.
 func (t *Tensor) dims() ([]int, error) {
-	if row := dataTypes[t.Type]; row.dtype == ir.Invalid && row.unpacked == ir.Invalid {
+	if dataTypes[t.Type].dtype == ir.Invalid {
 		return nil, fmt.Errorf("tensor %q is of %s (type %d), which vkc does not have", t.Name, t.Type, t.Type)
 	}
 	dims, s := make([]int, len(t.Dims)), make(ir.Shape, len(t.Dims))
@@ -90,8 +90,8 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.isPacked() {
-		return t.unpack(dims, x)
+	if small := dataTypes[t.Type].small; small != nil {
+		return t.unpack(dims, x, small)
 	}
 	d := &ir.Data{DType: t.Type.DType(), Dims: dims, Bytes: t.raw}
 	n := int64(d.Elems())
@@ -115,21 +115,15 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	if err := d.Check(); err != nil {
 		return nil, t.r.src.Errorf(t.pos, "tensor %q: %v", t.Name, err)
 	}
-	if dataTypes[t.Type].unsigned {
-		if i := firstNegative(d); i >= 0 {
-			return nil, t.r.src.Errorf(t.pos, "tensor %q is of %s and its element %d is 2^63 or more, which vkc does "+
-				"not have: it computes them as int64", t.Name, t.Type, i)
-		}
-	}
 	return d, nil
 }
 
-// unpack converts 4-bit values to a byte each. The first of two values is in the lower half of a byte.
-func (t *Tensor) unpack(dims []int, x *externals) (*ir.Data, error) {
-	row, packed := dataTypes[t.Type], t.raw
-	d := &ir.Data{DType: row.unpacked, Dims: dims}
+// unpack converts the values of a small type to its carrier.
+func (t *Tensor) unpack(dims []int, x *externals, small *smallType) (*ir.Data, error) {
+	packed := t.raw
+	d := &ir.Data{DType: small.carrier, Dims: dims}
 	n := int64(d.Elems())
-	want := (n + 1) / 2
+	want := small.bytes(n)
 	var err error
 	switch {
 	case t.external != nil:
@@ -145,15 +139,17 @@ func (t *Tensor) unpack(dims []int, x *externals) (*ir.Data, error) {
 		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d bytes, and its shape %v of %s wants %d", t.Name,
 			len(packed), t.Dims, t.Type, want)
 	}
-	d.Bytes = make([]byte, n)
-	for i := range d.Bytes {
-		d.Bytes[i] = row.nibble(packed[i/2] >> (i % 2 * 4) & 15)
-	}
+	d.Bytes = small.unpack(packed, n)
 	return d, nil
 }
 
-// isPacked reports whether the file stores several values per byte.
-func (t *Tensor) isPacked() bool { return dataTypes[t.Type].nibble != nil }
+// small returns the tensor's type if that is a small one, and otherwise 0.
+func (t *Tensor) small() DataType {
+	if dataTypes[t.Type].small != nil {
+		return t.Type
+	}
+	return 0
+}
 
 // encode returns a tensor with the values in t.integers. For floats of 16 or 8 bits, the integers are their bits.
 func (t *Tensor) encode(dims []int) (*ir.Data, error) {

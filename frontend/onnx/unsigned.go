@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vkc has no u64 and represents a uint64 as an i64. Below 2^63 both are the same number, and constants in files must be
-// below that. An op that may give 2^63 or more is an error, unless its results are only outputs, because i64 has the
-// same bits.
+// vkc has no u64 and represents a uint64 as an i64 with the same bits. Below 2^63 both are the same number. A value
+// that may be 2^63 or more is large. Only ops that compute alike on the bits of both types take large values; others
+// are errors.
 
 // unsignedOps are the ops that have results below 2^63 if their inputs are below 2^63.
 var unsignedOps = []string{
@@ -19,14 +19,35 @@ var unsignedOps = []string{
 	"Transpose", "Unique", "Unsqueeze", "Where",
 }
 
+// wrappingOps compute the same bits for uint64 as for int64, whatever the numbers are.
+var wrappingOps = []string{
+	"Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Compress", "Concat", "Constant", "CumSum", "Equal",
+	"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Mul", "NonZero", "Pad", "ReduceSum", "Reshape",
+	"ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Sub", "Sum", "Tile", "Transpose",
+	"Unsqueeze", "Where",
+}
+
+// movingOps are the wrapping ops whose results are numbers of the operands.
+var movingOps = []string{
+	"Compress", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
+	"ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where", "Equal",
+	"NonZero", "Shape", "Size",
+}
+
+// wraps reports whether the op computes on bits, and left shifts.
+func (c *call) wraps() bool {
+	return c.node.Domain == "" && (slices.Contains(wrappingOps, c.node.Op) ||
+		c.node.Op == "BitShift" && c.textAttr("direction", "") == "LEFT") && c.textAttr("reduction", "none") == "none"
+}
+
 // checkUnsigned fails if the op cannot treat a uint64 input as an i64.
 func (c *call) checkUnsigned() {
 	for i, v := range c.in {
 		switch {
-		case v == nil || !v.unsigned:
+		case v == nil || !v.unsigned || c.wraps():
 		case v.large:
-			c.fail("its input %q is a uint64 that may be 2^63 or more, which vkc does not have: it computes them as "+
-				"int64", v.name)
+			c.fail("its input %q is a uint64 that may be 2^63 or more, and vkc computes uint64 as int64, which gives "+
+				"another result for this op", v.name)
 		case !slices.Contains(unsignedOps, c.node.Op) || c.node.Domain != "" || c.node.Op == "Pow" && i == 0 ||
 			c.textAttr("reduction", "none") != "none":
 			c.fail("its input %q is a uint64, and its result may be 2^63 or more, which vkc does not have: cast it to "+
@@ -61,6 +82,17 @@ func (c *call) markUnsigned(results []*value) {
 		marked = isUnsigned(1)
 	default:
 		large = c.toUnsigned
+	}
+	if c.wraps() {
+		if large = !slices.Contains(movingOps, c.node.Op); !large {
+			large = slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.large })
+		}
+		for _, v := range results {
+			if v != nil && !v.isList && marked && c.dtypeOf(v) == ir.I64 {
+				v.unsigned, v.large = true, large
+			}
+		}
+		return
 	}
 	if large && c.has(0) && !c.in[0].isList {
 		narrow := []ir.DType{ir.Bool, ir.U8, ir.U16, ir.U32}

@@ -2,6 +2,7 @@ package onnx_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -34,6 +35,9 @@ func TestUnsigned(t *testing.T) {
 		"left":      {nodes(node("BitShift", x, names("y"), textAttr("direction", "LEFT"))), []int64{4, 28, 160}},
 		"right, then": {nodes(node("BitShift", x, names("h"), textAttr("direction", "RIGHT")),
 			node("Div", names("h", "two"), names("y"))), []int64{0, 0, 5}},
+		"a difference that wraps": {nodes(node("Sub", x, names("y"))), []int64{-1, 5, 38}},
+		"a product, and a sum of all": {nodes(node("Mul", x, names("h")), node("ReduceSum", names("h"), names("s")),
+			node("Expand", names("s", "three"), names("y"))), []int64{96, 96, 96}},
 		"as int64": {nodes(node("Cast", names("x"), names("i"), intAttr("to", int64s)),
 			node("Sub", names("i", "i"), names("y"))), []int64{0, 0, 0}},
 		"its positions": {nodes(node("NonZero", names("x"), names("i")), node("Add", names("i", "i"), names("z")),
@@ -42,7 +46,8 @@ func TestUnsigned(t *testing.T) {
 			node("Cast", names("b"), names("u"), intAttr("to", unsigned)), node("Min", names("u", "two"), names("y"))),
 			[]int64{1, 2, 2}},
 	} {
-		m := model(13, graph(inputs(port("x", unsigned, 3)), weights(two), tt.nodes, outputs("y")))
+		m := model(13, graph(inputs(port("x", unsigned, 3)), weights(two, ints("three", []int64{3}, 1)), tt.nodes,
+			outputs("y")))
 		f, err := onnx.NewReader(m, onnx.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -59,7 +64,8 @@ func TestUnsigned(t *testing.T) {
 		nodes []part
 		want  string
 	}{
-		"a difference":  {nodes(node("Sub", x, names("y"))), `its input "x" is a uint64, and its result may be 2^63 or more`},
+		"a difference": {nodes(node("Sub", x, names("h")), node("Max", names("h", "two"), names("y"))),
+			`its input "h" is a uint64 that may be 2^63 or more`},
 		"a power of it": {nodes(node("Pow", x, names("y"))), `its input "x" is a uint64`},
 		"what was shifted left": {nodes(node("BitShift", x, names("h"), textAttr("direction", "LEFT")),
 			node("Max", names("h", "two"), names("y"))), `its input "h" is a uint64 that may be 2^63 or more`},
@@ -67,11 +73,12 @@ func TestUnsigned(t *testing.T) {
 			node("Max", names("u", "two"), names("y"))), `its input "u" is a uint64 that may be 2^63 or more`},
 		"like it": {nodes(node("CastLike", names("n", "x"), names("u")), node("Max", names("u", "two"), names("y"))),
 			`its input "u" is a uint64 that may be 2^63 or more`},
-		"a sum": {nodes(node("ReduceSum", names("x"), names("y"))), `its input "x" is a uint64`},
+		"a sum": {nodes(node("ReduceSum", names("x"), names("h")), node("Div", names("h", "two"), names("y"))),
+			`its input "h" is a uint64 that may be 2^63 or more`},
 		"what a branch passes on": {nodes(node("If", names("c"), names("u"), graphAttr("then_branch", same),
-			graphAttr("else_branch", same)), node("Sub", names("u", "two"), names("y"))), `its input "u" is a uint64`},
+			graphAttr("else_branch", same)), node("Pow", names("u", "two"), names("y"))), `its input "u" is a uint64`},
 		"what a loop stacks": {nodes(node("Loop", names("trips"), names("u"), graphAttr("body", body)),
-			node("Sub", names("u", "two"), names("y"))), `its input "u" is a uint64`},
+			node("Pow", names("u", "two"), names("y"))), `its input "u" is a uint64`},
 		"what it was not shifted to": {nodes(node("If", names("c"), names("u"), graphAttr("then_branch", shifted),
 			graphAttr("else_branch", same)), node("Max", names("u", "two"), names("y"))),
 			`its input "u" is a uint64 that may be 2^63 or more`},
@@ -86,8 +93,11 @@ func TestUnsigned(t *testing.T) {
 	large := tensorOf("two", unsigned, []int64{1}).bytes(9, append(make([]byte, 7), 0x80))
 	m := model(13, graph(inputs(port("x", unsigned, 3)), weights(large), nodes(node("Max", x, names("y"))),
 		outputs("y")))
-	if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(),
-		"its element 0 is 2^63 or more") {
+	if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), "2^63 or more") {
 		t.Errorf("a constant of 2^63: %v", err)
 	}
+	m = model(13, graph(inputs(port("x", unsigned, 3)), weights(large), nodes(node("Add", x, names("y"))),
+		outputs("y")))
+	out := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": longs(t, []int64{1, 7, -1}, 3)})
+	is(t, out["y"], longs(t, []int64{math.MinInt64 + 1, math.MinInt64 + 7, math.MaxInt64}, 3))
 }
