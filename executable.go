@@ -151,7 +151,7 @@ func (e *Executable) Why() string {
 	return e.whyThere()
 }
 
-// whyThere is Why without a hint.
+// whyThere is like Why, but without a hint.
 func (e *Executable) whyThere() string {
 	if !e.loaded() {
 		return "no device: the executable is nil"

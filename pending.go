@@ -134,8 +134,8 @@ func (s *runQueue) next() {
 	s.nextLocked()
 }
 
-// nextLocked is next for a caller that holds the lock. Of the waiting runs it takes the first one with the highest
-// priority.
+// nextLocked is like next, but for a caller that holds the lock. Of the waiting runs it takes the first one with the
+// highest priority.
 func (s *runQueue) nextLocked() {
 	if s.running = len(s.waiting) > 0; !s.running {
 		return
@@ -183,7 +183,7 @@ func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *
 	return e.start(ctx, in, nil, opt)
 }
 
-// start is Start with a callback: ended is called before waiters learn that the run has ended. It may be nil.
+// start is like Start, but with a callback: ended is called before waiters learn that the run has ended. It may be nil.
 func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []RunOptions) *Pending {
 	p := &Pending{done: make(chan struct{}), ended: ended}
 	o, err := runtime.CheckRun(ctx, opt)
@@ -211,8 +211,8 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 	return p
 }
 
-// runStarted is Run in two phases: it submits the run, calls begun so that the next run can begin, and then reads the
-// outputs, which stay on the device until then.
+// runStarted is like Run, but in two phases: it submits the run, calls begun so that the next run can begin, and then
+// reads the outputs, which stay on the device until then.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
 	if x, ok := e.backend.(*multi.Pipeline); ok && !x.GoesAhead() {
 		return x.RunNext(ctx, in, opt, begun)

@@ -116,7 +116,7 @@ func halfSumsCase(m, n, k int) Case {
 	return c
 }
 
-// splitCase is denseCase in f32 that allows splitting its operands into bf16.
+// splitCase is like denseCase, but computes in f32 and allows splitting its operands into bf16.
 func splitCase(m, n, k int) Case {
 	c := denseCase(ir.F32, m, n, k)
 	c.Name, c.Precision = name("matmul", "f32_bf16x3", sizesText(m, n, k)), SplitF32
@@ -201,7 +201,7 @@ func matvecCase(t ir.DType, rows, n, k int) Case {
 	return c
 }
 
-// byteCase is matvecCase that allows quantizing the rows to int8. The quantization is a separate kernel, and its
+// byteCase is like matvecCase, but allows quantizing the rows to int8. The quantization is a separate kernel, and its
 // launch counts.
 func byteCase(t ir.DType, rows, n, k int) Case {
 	c := matvecCase(t, rows, n, k)

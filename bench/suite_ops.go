@@ -178,7 +178,7 @@ func convCase(scale Scale, t ir.DType, precision string) Case {
 	}
 }
 
-// byteConvCase is convCase with i8 inputs padded by a zero point, and requantized i8 results.
+// byteConvCase is like convCase, but with i8 inputs padded by a zero point, and requantized i8 results.
 func byteConvCase(scale Scale) Case {
 	c := convCase(scale, ir.I8, ir.PrecisionFull)
 	c.Precision, c.Fills = MatrixI8, map[string]Fill{"x": anyByte, "w": anyByte}

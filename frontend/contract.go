@@ -32,13 +32,13 @@ const (
 	ByteRows Precision = ir.PrecisionBytes
 )
 
-// MatMulIn is MatMul with a given precision. Tensor cores multiply f32 operands only in BF16x3, HalfPrecision or
-// HalfSums.
+// MatMulIn is like MatMul, but with a given precision. Tensor cores multiply f32 operands only in BF16x3, HalfPrecision
+// or HalfSums.
 func (t Tensor) MatMulIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("precision", string(p)))
 }
 
-// MatMulTIn is MatMulT with a given precision.
+// MatMulTIn is like MatMulT, but with a given precision.
 func (t Tensor) MatMulTIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true), attr("precision", string(p)))
 }
@@ -50,7 +50,7 @@ func (t Tensor) MatMulID(weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids})
 }
 
-// MatMulIDIn is MatMulID with a given precision.
+// MatMulIDIn is like MatMulID, but with a given precision.
 func (t Tensor) MatMulIDIn(p Precision, weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids}, attr("precision", string(p)))
 }

@@ -139,7 +139,7 @@ type Scanned struct {
 	Goes   Tensor   // the last value of the condition; the zero Tensor if the loop has none
 }
 
-// ScanWhile is Loop that also stacks the body's outs, as Scan does. If goes is not the zero Tensor, the loop has a
+// ScanWhile is like Loop, but also stacks the body's outs, as Scan does. If goes is not the zero Tensor, the loop has a
 // condition, a bool scalar, and ends as soon as it is false. goes is the condition of the first trip. The first result
 // of the body is the condition of the next trip.
 func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
@@ -220,8 +220,8 @@ func (l *loopBuilder) update(state, next Tensor) {
 	}
 }
 
-// returned is update with next, a result of the caller's function, which must have the state's type. what names the
-// result in errors.
+// returned is update for a value next that the caller's function has returned. next must have the state's type. what
+// names the value in errors.
 func (l *loopBuilder) returned(what string, state, next Tensor) {
 	next = l.body.ownTensor(l.op, 0, next, []Tensor{next})
 	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {

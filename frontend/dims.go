@@ -38,7 +38,7 @@ func toShape(dims []Dim) (ir.Shape, error) {
 	return s, nil
 }
 
-// mustShape is toShape that fails with an Error of op.
+// mustShape is like toShape, but fails with an Error of op.
 func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	s, err := toShape(dims)
 	if err != nil {
@@ -47,7 +47,7 @@ func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	return s
 }
 
-// mustDim is mustShape for exactly one dim.
+// mustDim is like mustShape, but for exactly one dim.
 func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 	s := mustShape(op, []Dim{d}, args...)
 	if len(s) != 1 {

@@ -50,8 +50,8 @@ func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterDistinct is Scatter for indices that never write an element twice. The caller must ensure that: otherwise
-// any of the updates may win. In-place updates of a state then skip the check for equal indices.
+// ScatterDistinct is like Scatter, but for indices that never write an element twice. The caller must ensure that:
+// otherwise any of the updates may win. In-place updates of a state then skip the check for equal indices.
 func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }
@@ -62,13 +62,13 @@ func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterAddUnordered is ScatterAdd in any order of the updates. The device may use float atomics, which can be faster;
-// the last bits of floats may then differ between runs.
+// ScatterAddUnordered is like ScatterAdd, but in any order of the updates. The device may use float atomics, which can
+// be faster; the last bits of floats may then differ between runs.
 func (t Tensor) ScatterAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
 
-// ScatterReduce is Scatter that combines each element with its updates. mode selects the sum ("add"), the product
+// ScatterReduce is like Scatter, but combines each element with its updates. mode selects the sum ("add"), the product
 // ("mul"), the smallest ("min") or the largest ("max").
 func (t Tensor) ScatterReduce(axis int, mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("mode", mode))
@@ -80,7 +80,7 @@ func (t Tensor) IndexAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// IndexAddUnordered is IndexAdd in any order of the updates; see [Tensor.ScatterAddUnordered].
+// IndexAddUnordered is like IndexAdd, but in any order of the updates; see [Tensor.ScatterAddUnordered].
 func (t Tensor) IndexAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
@@ -95,23 +95,23 @@ func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
 }
 
-// ScatterNDDistinct is ScatterND for distinct coordinates. The caller must ensure that: otherwise any of the updates
-// may win.
+// ScatterNDDistinct is like ScatterND, but for distinct coordinates. The caller must ensure that: otherwise any of the
+// updates may win.
 func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates}, attr("unique", true))
 }
 
-// ScatterNDAdd is ScatterND that adds, in row-major order.
+// ScatterNDAdd is like ScatterND, but adds, in row-major order.
 func (t Tensor) ScatterNDAdd(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates})
 }
 
-// ScatterNDAddUnordered is ScatterNDAdd that may add floats in any order; see [Tensor.ScatterAddUnordered].
+// ScatterNDAddUnordered is like ScatterNDAdd, but may add floats in any order; see [Tensor.ScatterAddUnordered].
 func (t Tensor) ScatterNDAddUnordered(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("unordered", true))
 }
 
-// ScatterNDReduce is ScatterND that combines elements with their updates, with the modes of ScatterReduce.
+// ScatterNDReduce is like ScatterND, but combines elements with their updates, with the modes of ScatterReduce.
 func (t Tensor) ScatterNDReduce(mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("mode", mode))
 }

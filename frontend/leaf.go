@@ -19,18 +19,19 @@ func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
 }
 
-// ShardedWeight is Weight with the axis along which devices that share the model (tensor parallelism) may split it; -1
-// for none.
+// ShardedWeight is like Weight, but with the axis along which devices that share the model (tensor parallelism) may
+// split it; -1 for none.
 func (b *Builder) ShardedWeight(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims, attr("shard", axis))
 }
 
-// ShardedState is State with the axis along which devices that share the model may split it; see ShardedWeight.
+// ShardedState is like State, but with the axis along which devices that share the model may split it; see
+// ShardedWeight.
 func (b *Builder) ShardedState(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims, attr("shard", axis))
 }
 
-// StateFrom is State with an initial value, such as ir.InitialNormal(0, 0.02, seed).
+// StateFrom is like State, but with an initial value, such as ir.InitialNormal(0, 0.02, seed).
 func (b *Builder) StateFrom(first ir.Initial, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.add(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(ir.OpState, dims)),
 		attr("init", first.String()))

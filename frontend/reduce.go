@@ -8,63 +8,63 @@ import "github.com/vkc-go/vkc/ir"
 // Sum adds up; integers wrap. Over no elements it is 0.
 func (t Tensor) Sum(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, false) }
 
-// SumKeep is Sum with the axes kept at extent 1.
+// SumKeep is like Sum, but keeps the axes at extent 1.
 func (t Tensor) SumKeep(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, true) }
 
 // Mean is the arithmetic mean of floats. Over no elements it is NaN.
 func (t Tensor) Mean(axes ...int) Tensor { return t.reduce(ir.OpMean, axes, false) }
 
-// MeanKeep is Mean with the axes kept at extent 1.
+// MeanKeep is like Mean, but keeps the axes at extent 1.
 func (t Tensor) MeanKeep(axes ...int) Tensor { return t.reduce(ir.OpMean, axes, true) }
 
 // Prod multiplies; integers wrap. Over no elements it is 1.
 func (t Tensor) Prod(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, false) }
 
-// ProdKeep is Prod with the axes kept at extent 1.
+// ProdKeep is like Prod, but keeps the axes at extent 1.
 func (t Tensor) ProdKeep(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, true) }
 
 // ReduceMax is the largest element, or NaN if an element is NaN. Over no elements it is the smallest value of the
 // dtype.
 func (t Tensor) ReduceMax(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, false) }
 
-// ReduceMaxKeep is ReduceMax with the axes kept at extent 1.
+// ReduceMaxKeep is like ReduceMax, but keeps the axes at extent 1.
 func (t Tensor) ReduceMaxKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, true) }
 
 // ReduceMin is the smallest element, or NaN if an element is NaN. Over no elements it is the largest value of the
 // dtype.
 func (t Tensor) ReduceMin(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, false) }
 
-// ReduceMinKeep is ReduceMin with the axes kept at extent 1.
+// ReduceMinKeep is like ReduceMin, but keeps the axes at extent 1.
 func (t Tensor) ReduceMinKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, true) }
 
 // Any is whether any of the bools is true. Over no elements it is false.
 func (t Tensor) Any(axes ...int) Tensor { return t.reduce(ir.OpAny, axes, false) }
 
-// AnyKeep is Any with the axes kept at extent 1.
+// AnyKeep is like Any, but keeps the axes at extent 1.
 func (t Tensor) AnyKeep(axes ...int) Tensor { return t.reduce(ir.OpAny, axes, true) }
 
 // All is whether all of the bools are true. Over no elements it is true.
 func (t Tensor) All(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, false) }
 
-// AllKeep is All with the axes kept at extent 1.
+// AllKeep is like All, but keeps the axes at extent 1.
 func (t Tensor) AllKeep(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, true) }
 
 // Norm1 is the sum of absolute values. Over no elements it is 0.
 func (t Tensor) Norm1(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, false) }
 
-// Norm1Keep is Norm1 with the axes kept at extent 1.
+// Norm1Keep is like Norm1, but keeps the axes at extent 1.
 func (t Tensor) Norm1Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, true) }
 
 // Norm2 is the square root of the sum of squares. Over no elements it is 0.
 func (t Tensor) Norm2(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, false) }
 
-// Norm2Keep is Norm2 with the axes kept at extent 1.
+// Norm2Keep is like Norm2, but keeps the axes at extent 1.
 func (t Tensor) Norm2Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, true) }
 
 // NormP is the p-norm, sum(|x|^p)^(1/p) for p > 0. Over no elements it is 0.
 func (t Tensor) NormP(p float64, axes ...int) Tensor { return t.normP(p, axes, false) }
 
-// NormPKeep is NormP with the axes kept at extent 1.
+// NormPKeep is like NormP, but keeps the axes at extent 1.
 func (t Tensor) NormPKeep(p float64, axes ...int) Tensor { return t.normP(p, axes, true) }
 
 func (t Tensor) normP(p float64, axes []int, keep bool) Tensor {
@@ -74,7 +74,7 @@ func (t Tensor) normP(p float64, axes []int, keep bool) Tensor {
 // LogSumExp is log(sum(exp(x))), computed without overflow. Over no elements it is -inf.
 func (t Tensor) LogSumExp(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, false) }
 
-// LogSumExpKeep is LogSumExp with the axes kept at extent 1.
+// LogSumExpKeep is like LogSumExp, but keeps the axes at extent 1.
 func (t Tensor) LogSumExpKeep(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, true) }
 
 // Variance is the sum of squared differences from the mean, divided by the number of elements minus correction: 0 for a
@@ -83,7 +83,7 @@ func (t Tensor) Variance(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, false)
 }
 
-// VarianceKeep is Variance with the axes kept at extent 1.
+// VarianceKeep is like Variance, but keeps the axes at extent 1.
 func (t Tensor) VarianceKeep(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, true)
 }
@@ -127,13 +127,13 @@ func (t Tensor) reduce(op ir.Op, axes []int, keep bool) Tensor {
 // Argmax is the coordinate, as i32, of the first largest element along an axis. NaN counts as largest.
 func (t Tensor) Argmax(axis int) Tensor { return t.arg(ir.OpArgmax, axis, false) }
 
-// ArgmaxKeep is Argmax with the axis kept at extent 1.
+// ArgmaxKeep is like Argmax, but keeps the axis at extent 1.
 func (t Tensor) ArgmaxKeep(axis int) Tensor { return t.arg(ir.OpArgmax, axis, true) }
 
 // Argmin is the coordinate, as i32, of the first smallest element along an axis. NaN counts as smallest.
 func (t Tensor) Argmin(axis int) Tensor { return t.arg(ir.OpArgmin, axis, false) }
 
-// ArgminKeep is Argmin with the axis kept at extent 1.
+// ArgminKeep is like Argmin, but keeps the axis at extent 1.
 func (t Tensor) ArgminKeep(axis int) Tensor { return t.arg(ir.OpArgmin, axis, true) }
 
 func (t Tensor) arg(op ir.Op, axis int, keep bool) Tensor {

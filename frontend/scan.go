@@ -45,7 +45,7 @@ func (t Tensor) scanOp(op ir.Op, axis int, options []ScanOption) Tensor {
 // Sort sorts the elements along an axis in ascending order.
 func (t Tensor) Sort(axis int) Tensor { return t.unary(ir.OpSort, attr("axis", axis)) }
 
-// SortDescending is Sort with the largest first.
+// SortDescending is like Sort, but puts the largest first.
 func (t Tensor) SortDescending(axis int) Tensor {
 	return t.unary(ir.OpSort, attr("axis", axis), attr("descending", true))
 }
@@ -54,7 +54,7 @@ func (t Tensor) SortDescending(axis int) Tensor {
 // gives Sort.
 func (t Tensor) Argsort(axis int) Tensor { return t.unary(ir.OpArgsort, attr("axis", axis)) }
 
-// ArgsortDescending is Argsort for SortDescending.
+// ArgsortDescending is like Argsort, but in the order of SortDescending.
 func (t Tensor) ArgsortDescending(axis int) Tensor {
 	return t.unary(ir.OpArgsort, attr("axis", axis), attr("descending", true))
 }

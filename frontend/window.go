@@ -169,7 +169,7 @@ func (t Tensor) ResizeLinear(alignCorners bool, size ...Dim) Tensor {
 		attr("align_corners", alignCorners))
 }
 
-// ResizeCubic is ResizeLinear by cubic convolution, bicubic over two axes.
+// ResizeCubic is like ResizeLinear, but by cubic convolution, bicubic over two axes.
 func (t Tensor) ResizeCubic(alignCorners bool, size ...Dim) Tensor {
 	return t.unary(ir.OpResizeCubic, attr("size", mustShape(ir.OpResizeCubic, size, t)),
 		attr("align_corners", alignCorners))

@@ -59,8 +59,8 @@ func (m *Model) Prompt(c chat.Context) ([]int32, error) {
 	return m.tok.EncodeChat(pieces), nil
 }
 
-// Fit is Prompt with a bound: the prompt must leave room tokens for the answer. It drops the oldest messages first, but
-// keeps system messages and the last message. forgotten counts the dropped messages.
+// Fit is like Prompt, but with a bound: the prompt must leave room tokens for the answer. It drops the oldest messages
+// first, but keeps system messages and the last message. forgotten counts the dropped messages.
 func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, err error) {
 	c.Messages = slices.Clone(c.Messages)
 	for {

@@ -179,7 +179,7 @@ func (f *Function) compare(kind compute.OpType, x, y compute.Value) (compute.Val
 	return f.addOne(kind, args, shape, err, pairwise(comparisons, kind, args))
 }
 
-// compareInTotalOrder is compare in the total order of floats. For other dtypes it is the same as plain.
+// compareInTotalOrder is like compare, but in the total order of floats. For other dtypes it is the same as plain.
 func (f *Function) compareInTotalOrder(kind, plain compute.OpType, x, y compute.Value) (compute.Value, error) {
 	args, err := f.values(kind, x, y)
 	if err != nil {

@@ -53,7 +53,7 @@ func roundHalfEven(x float32) int32 {
 	return int32(math.Float32bits(float32(x)+magic)&0x7fffff) - 1<<22
 }
 
-// roundLevel is roundHalfEven with a float32 result.
+// roundLevel is like roundHalfEven, but with a float32 result.
 func roundLevel(x float32) float32 {
 	const magic = 3 << 22
 	return float32(x) + magic - magic

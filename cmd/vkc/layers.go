@@ -25,8 +25,8 @@ func openForMeasuring(want string) (*vkc.Device, error) {
 	return dev, err
 }
 
-// openForMeasuringBy is openForMeasuring with another function than vkc.OpenDevice. missing is the reason that "auto"
-// opened no Vulkan device.
+// openForMeasuringBy is like openForMeasuring, but with another function than vkc.OpenDevice. missing is the reason
+// that "auto" opened no Vulkan device.
 func openForMeasuringBy(open func(string, ...vkc.DeviceOption) (*vkc.Device, error), want string) (dev *vkc.Device,
 	missing, err error) {
 	if isAuto(want) {

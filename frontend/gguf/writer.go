@@ -99,8 +99,8 @@ func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.D
 	})
 }
 
-// AddStream is AddFunc for a tensor that need not be in memory as a whole. Each write of the file calls write once. It
-// must write exactly the bytes of the tensor, in any number of pieces.
+// AddStream is like AddFunc, but for a tensor that need not be in memory as a whole. Each write of the file calls write
+// once. It must write exactly the bytes of the tensor, in any number of pieces.
 func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Writer) error) error {
 	if w.names[name] {
 		return fmt.Errorf("gguf: tensor %q is added twice", name)

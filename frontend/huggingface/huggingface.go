@@ -49,7 +49,7 @@ func Open(folder string) (*gguf.File, error) {
 	return f, nil
 }
 
-// open is Open without the folder's name in errors.
+// open is like Open, but without the folder's name in errors.
 func open(folder string) (_ *gguf.File, err error) {
 	config, err := read(folder, "config.json", maxConfig)
 	if err != nil {

@@ -92,7 +92,7 @@ func FromGGUF(f *gguf.File) (Config, error) {
 	return c, nil
 }
 
-// readConfig is FromGGUF without the prefix of errors.
+// readConfig is like FromGGUF, but without the prefix of errors.
 func readConfig(f *gguf.File) (Config, error) {
 	name, err := f.String("general.architecture")
 	if err != nil {
@@ -349,7 +349,7 @@ func (r *metadata) sizes(key string, missing []int) []int {
 // size reads a positive integer that can be an extent.
 func (r *metadata) size(key string) int { return r.sizeOf(key, nil) }
 
-// sizeOr is size with a default for a missing key.
+// sizeOr is like size, but with a default for a missing key.
 func (r *metadata) sizeOr(key string, missing int) int { return r.sizeOf(key, []int{missing}) }
 
 func (r *metadata) sizeOf(key string, missing []int) int {
@@ -401,7 +401,7 @@ func shortest(v float64) float64 {
 	return short
 }
 
-// floatOr is float with a default for a missing key.
+// floatOr is like float, but with a default for a missing key.
 func (r *metadata) floatOr(key string, missing float64) float64 {
 	if _, ok := r.f.Lookup(r.prefix + key); !ok {
 		return missing

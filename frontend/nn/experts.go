@@ -16,8 +16,8 @@ func Experts(x frontend.Tensor, w Weights, used int, normalize bool) frontend.Te
 // swiGLU returns silu(gate)*up.
 func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(up) }
 
-// ExpertsOf is Experts with gated(gate, up) in place of silu(gate)*up; gate and up are [T, used, hidden]. The experts'
-// matrices may have biases, [experts, hidden] and [experts, width].
+// ExpertsOf is like Experts, but with gated(gate, up) in place of silu(gate)*up; gate and up are [T, used, hidden]. The
+// experts' matrices may have biases, [experts, hidden] and [experts, width].
 func ExpertsOf(x frontend.Tensor, w Weights, used int, normalize bool,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	share, ids := Linear(x, w.Sub("ffn_gate_inp")).Softmax(-1).TopK(-1, used)

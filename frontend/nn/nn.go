@@ -27,8 +27,8 @@ func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	return y
 }
 
-// Unembed is Linear with an embedding table [vocabulary, width] as the matrix. It turns activations into logits, one
-// per token of the vocabulary.
+// Unembed is like Linear, but with an embedding table [vocabulary, width] as the matrix. It turns activations into
+// logits, one per token of the vocabulary.
 func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 	table.reportMatmul("weight", x, frontend.Tensor{})
 	return table.adapted("weight", x, x.MatMulT(as(table.Get("weight"), x.DType())))
@@ -58,7 +58,7 @@ func SwiGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	return Linear(swiGLU(gate, up), w.Sub("ffn_down"))
 }
 
-// GeGLU is SwiGLU with the tanh approximation of GELU instead of silu, as in Gemma.
+// GeGLU is like SwiGLU, but with the tanh approximation of GELU instead of silu, as in Gemma.
 func GeGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
 	return Linear(gate.Gelu().Mul(up), w.Sub("ffn_down"))

@@ -182,7 +182,8 @@ func tensorScatter(c *call) tensor {
 	return x.DynamicUpdateSlice(axis, update, start.Reshape())
 }
 
-// scatterEach is tensorScatter with a position per sequence. It selects each element either from the updates or from x.
+// scatterEach is like tensorScatter, but with a position per sequence. It selects each element either from the updates
+// or from x.
 func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
 	if start.Rank() != 1 || axis == 0 {
 		c.fail("write_indices %s for %s along axis %d: want one for each sequence of the batch", start, x, axis)

@@ -218,7 +218,7 @@ func channelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor { return channelsAtEnd(f(c, channelsFirst(c.x(0)))) }
 }
 
-// orChannelsLast is channelsLast if attribute channels_last says so, and otherwise f of input 0.
+// orChannelsLast returns channelsLast(f) if attribute channels_last is set, and otherwise f of input 0.
 func orChannelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		if c.flag("channels_last", false) {

@@ -192,7 +192,7 @@ func SymbolOf(name string) string {
 	return s[:min(len(s), 64)]
 }
 
-// spelled is Extents in the file's spelling.
+// spelled is like Extents, but in the file's spelling.
 func (m *Model) spelled() []string {
 	var names []string
 	for _, name := range m.extentNames() {

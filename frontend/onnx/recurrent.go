@@ -122,7 +122,8 @@ func (c *call) recurrent(gates, states int, defaults []string,
 	return c.recurrentOf(c.x(0), c.x(1), c.x(2), nil, gates, states, defaults, step)
 }
 
-// recurrentOf is recurrent with given inputs and weights. If rounded is not nil, it rounds the state before its matmul.
+// recurrentOf is like recurrent, but with given inputs and weights. If rounded is not nil, it rounds the state before
+// its matmul.
 func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, states int, defaults []string,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
 	if c.intAttr("layout", 0) != 0 {

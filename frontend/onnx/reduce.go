@@ -42,7 +42,7 @@ func reduction(drop, keep reducer) row {
 	})
 }
 
-// foldedReduction is reduction that also computes products of integers that depend on symbols.
+// foldedReduction is like reduction, but also computes products of integers that depend on symbols.
 func foldedReduction(drop, keep reducer) row {
 	row := reduction(drop, keep)
 	row.fold = prodDims

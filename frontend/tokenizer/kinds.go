@@ -104,7 +104,7 @@ func until(match matcher) cutter {
 	}
 }
 
-// from is until for a pattern that always begins with the string begin, which makes the search fast.
+// from is like until, but for a pattern that always begins with the string begin, which makes the search fast.
 func from(begin string, match matcher) cutter {
 	return func(text string) int {
 		for i := 0; ; i++ {
@@ -233,7 +233,7 @@ func cl100k(digits int, letters class, lines bool) cutter {
 	}
 }
 
-// unsuffixed is cl100k without the suffixes. white is the cutter for white space, the pattern's second line.
+// unsuffixed is like cl100k, but without the suffixes. white is the cutter for white space, the pattern's second line.
 func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	return func(text string) int {
 		c, n := next(text)

@@ -36,7 +36,7 @@ func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
 // Bounds returns the bounds of every node of a graph, by ID, if leaves have the values that Values generates.
 func Bounds(g *ir.Graph) []Bound { return boundsOf(g, nil) }
 
-// boundsOf is Bounds with known bounds for some leaves.
+// boundsOf is like Bounds, but with known bounds for some leaves.
 func boundsOf(g *ir.Graph, known map[*ir.Node]Bound) []Bound {
 	all := make([]Bound, len(g.Nodes()))
 	for i, n := range g.Nodes() {

@@ -292,7 +292,7 @@ func StoreAll(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// StorePlain is StoreAll without padding.
+// StorePlain is like StoreAll, but without padding.
 func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	list := StoreAll(k)
 	for i := range list {
@@ -301,8 +301,8 @@ func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// storeSide is StoreAll for one side of the matmuls: 0 for A, 1 for B. It does not pad the contraction axis, because
-// the operands of the other side are not padded there.
+// storeSide is like StoreAll, but for one side of the matmuls: 0 for A, 1 for B. It does not pad the contraction axis,
+// because the operands of the other side are not padded there.
 func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand

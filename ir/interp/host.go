@@ -26,7 +26,7 @@ func floatsIn(d *ir.Data) []float32 {
 	return unsafe.Slice((*float32)(first), len(d.Bytes)/4)
 }
 
-// borrow is fromData without a copy, if the data can be used in the caller's memory.
+// borrow is like fromData, but without a copy, if the data can be used in the caller's memory.
 func borrow(d *ir.Data) (value, error) {
 	if n := floatsIn(d); n != nil {
 		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}, nil

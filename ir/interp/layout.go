@@ -50,7 +50,8 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 	}
 }
 
-// moveRegion is copyRegion for values. src and dst must store elements in the same way; blocks are copied as bytes.
+// moveRegion is like copyRegion, but for values. src and dst must store elements in the same way; blocks are copied as
+// bytes.
 func moveRegion(dims []int, dst value, d region, src value, s region) {
 	switch {
 	case dst.b != nil:

@@ -55,8 +55,8 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 // updateCost is the cost of updating an element in place, relative to copying an element.
 const updateCost = 8
 
-// changeInPlace is scatterRuns with an undo: it adds to u a function that restores dst. It rounds each element once,
-// after its last change.
+// changeInPlace is like scatterRuns, but with an undo: it adds to u a function that restores dst. It rounds each
+// element once, after its last change.
 func changeInPlace[D float32 | float64 | int64 | int32 | uint32 | byte, S float64 | int64 | byte](u *undo, dst []D,
 	src []S, run int, to func(i int) (int, bool), change func(old, update S) S, round func(list []S)) {
 	old, now, offsets := make([]D, 0, len(src)), make([]S, 0, len(src)), make([]int, 0, len(src)/max(run, 1))

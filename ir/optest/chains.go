@@ -218,7 +218,7 @@ func pairedValues(t ir.DType) []float64 {
 		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()}
 }
 
-// moderate is paired with smaller values, for ops with fast-growing results.
+// moderate is like paired, but with smaller values, for ops with fast-growing results.
 func (b *builder) moderate(t ir.DType) (x, y *ir.Node) {
 	return b.pairsOf(t, []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, -2.5, 0.3, -0.7, 0x1p-20, math.Inf(1),
 		math.Inf(-1), math.NaN()})

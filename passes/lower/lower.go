@@ -448,7 +448,7 @@ func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return e
 }
 
-// compute is value without the rounding.
+// compute is like value, but without the rounding.
 func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if h := l.f.home[n.ID()]; h != nil && h != l.c {
 		return l.load(n, at)
@@ -483,7 +483,7 @@ func (l *lowerer) inline(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return e
 }
 
-// tried is inline that returns an error.
+// tried is like inline, but returns an error.
 func (l *lowerer) tried(n *ir.Node, at []kernel.Index) (_ *kernel.Expr, err error) {
 	defer func(grown bool) { l.grown = grown }(l.grown)
 	defer bailout.Caught(&err)

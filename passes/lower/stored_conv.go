@@ -227,7 +227,7 @@ func (w *StoredConv) matmul() *kernel.Kernel {
 	return bailout.Must(l.make(func() { w.lowerMatMul(l) }))
 }
 
-// lowerMatMul is matmul without completing the kernel.
+// lowerMatMul is like matmul, but without completing the kernel.
 func (w *StoredConv) lowerMatMul(l *lowerer) {
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[w.n] = true

@@ -215,7 +215,7 @@ func keepsShape(n, x *ir.Node) bool { return n.Shape().Equal(x.Shape()) }
 // scalarOf returns the number that all elements of n are, if n is computed from a constant of one element.
 func scalarOf(n *ir.Node) (float64, bool) { return scalarWithin(n, 6) }
 
-// scalarWithin is scalarOf that follows arguments at most depth nodes deep.
+// scalarWithin is like scalarOf, but follows arguments at most depth nodes deep.
 func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 	switch {
 	case depth == 0:

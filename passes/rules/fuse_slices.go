@@ -174,7 +174,7 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	return slice{}, false
 }
 
-// sliceAlong is sliceOf if axis `row` of r is its axis of rows, or r has one row if it is -1.
+// sliceAlong is sliceOf for a known axis of rows: axis `row` of r, or no axis if row is -1 and r has one row.
 func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	sl, first, ok := slice{row: row, others: map[*kernel.Expr]bool{}}, int64(-1), true
 	dims, at, width := sl.columns(r), kernel.Axes(r.Parallel), k.Parallel[len(k.Parallel)-1]

@@ -38,7 +38,7 @@ func (g *Group) Begin(c *Channel, exchanges []int) (*Run, []*ir.Data, error) {
 	return g.begin(c, exchanges, g.Limit)
 }
 
-// begin is Begin with a given time limit.
+// begin is like Begin, but with a given time limit.
 func (g *Group) begin(c *Channel, exchanges []int, limit time.Duration) (*Run, []*ir.Data, error) {
 	from, to, err := c.begin(g, exchanges)
 	if err != nil {

@@ -114,7 +114,7 @@ func Expected(ctx context.Context, g *ir.Graph, list []Member, by Strategy, esti
 	return ns, err
 }
 
-// price is Expected that also describes what it has priced.
+// price is like Expected, but also describes what it has priced.
 func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (ns float64, of string,
 	err error) {
 	defer bailout.Caught(&err)

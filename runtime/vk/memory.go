@@ -36,7 +36,7 @@ func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, e
 	return d.newBuffer(runtime.OwnOther, name, size, kind)
 }
 
-// newBuffer is NewBuffer with the buffer's purpose for the memory statistics.
+// newBuffer is like NewBuffer, but with the buffer's purpose for the memory statistics.
 func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, kind MemoryKind) (*Buffer, error) {
 	if err := d.usable("make buffer " + name); err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 	return times, nil
 }
 
-// Ticks is Read that returns the values of the device's clock, for [Clock.At].
+// Ticks is like Read, but returns the values of the device's clock, for [Clock.At].
 func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	if t == nil || t.closed.Load() {
 		return nil, fmt.Errorf("vk: read timestamps: %w", ErrClosed)

@@ -19,10 +19,10 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	return e.RunInParts(ctx, in, nil, opts...)
 }
 
-// RunInParts is Run for a program that exchanges values with other devices. If between is not nil, RunInParts calls it
-// at each exchange: this device has then written its values to host memory, and the program reads the other devices'
-// values after between has returned. An error of between ends the run. If between is nil, the kernels themselves wait
-// for one another.
+// RunInParts is like Run, but for a program that exchanges values with other devices. If between is not nil, RunInParts
+// calls it at each exchange: this device has then written its values to host memory, and the program reads the other
+// devices' values after between has returned. An error of between ends the run. If between is nil, the kernels
+// themselves wait for one another.
 func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
 	opts ...runtime.RunOptions) (_ *runtime.Result, err error) {
 	defer e.explain("run", &err)

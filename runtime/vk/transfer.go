@@ -180,7 +180,7 @@ func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset i
 	return d.download(ctx, dst, src, offset, order{})
 }
 
-// download is Download that waits only for what o demands.
+// download is like Download, but waits only for what o demands.
 func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	if err := runtime.CheckContext(ctx); err != nil {

@@ -229,7 +229,7 @@ func (e *Emitter) Share(typ, name string, dims ...int) expr.Expr {
 	return e.ShareAs(typ, e.Fresh(e.Root, name), dims...)
 }
 
-// ShareAs is Share with an exact name, for arrays that library functions use.
+// ShareAs is like Share, but with an exact name, for arrays that library functions use.
 func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
 	size := ""
 	for _, n := range dims {

@@ -804,7 +804,7 @@ func volume(dims []int) int {
 
 // The functions below compute in Go what the assembly does.
 
-// convTilePlain is convTile in Go.
+// convTilePlain is like convTile, but in Go.
 func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
 	blocks int) {
 	for o := range blocks * channelBlock {
@@ -819,7 +819,7 @@ func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int
 	}
 }
 
-// convTapsPlain is convTaps in Go.
+// convTapsPlain is like convTaps, but in Go.
 func convTapsPlain(out, in []float32, offsets []int32, weights []float32) {
 	clear(out)
 	for i, offset := range offsets {
@@ -829,7 +829,7 @@ func convTapsPlain(out, in []float32, offsets []int32, weights []float32) {
 	}
 }
 
-// convPositionPlain is convPosition in Go.
+// convPositionPlain is like convPosition, but in Go.
 func convPositionPlain(out, terms, weights []float32) {
 	clear(out)
 	for o := 0; o < len(out) && len(terms) > 0; o++ {
@@ -840,7 +840,7 @@ func convPositionPlain(out, terms, weights []float32) {
 	}
 }
 
-// moveRowsPlain is moveRows in Go.
+// moveRowsPlain is like moveRows, but in Go.
 func moveRowsPlain(dst []float32, to int, src []float32, from, n, rows int) {
 	for r := range rows {
 		copy(dst[r*to:][:n], src[r*from:][:n])

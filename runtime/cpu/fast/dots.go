@@ -24,7 +24,7 @@ func dot(a, b []float32) float32 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// multiplyPlain is multiply in Go.
+// multiplyPlain is like multiply, but in Go.
 func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	for i := range rows {
 		for j := range cols {
@@ -33,7 +33,7 @@ func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int)
 	}
 }
 
-// weighPlain is weigh in Go. It sets only the elements of out from index first on.
+// weighPlain is like weigh, but in Go. It sets only the elements of out from index first on.
 func weighPlain(out, weights, rows []float32, first int) {
 	clear(out[first:])
 	for j, w := range weights {
@@ -44,14 +44,14 @@ func weighPlain(out, weights, rows []float32, first int) {
 	}
 }
 
-// expsPlain is exps in Go.
+// expsPlain is like exps, but in Go.
 func expsPlain(x []float32, shift float32) {
 	for i, v := range x {
 		x[i] = float32(math.Exp(float64(v - shift)))
 	}
 }
 
-// fillPlain is fill in Go.
+// fillPlain is like fill, but in Go.
 func fillPlain(list []float32, x float32) {
 	for i := range list {
 		list[i] = x

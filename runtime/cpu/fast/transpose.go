@@ -99,7 +99,7 @@ func moveTile[T float32 | int64](dst, src []T, stride, step, rows, cols int) {
 	}
 }
 
-// runs is move without tiles: it copies elements along the innermost axis, one row after the other.
+// runs is like move, but without tiles: it copies elements along the innermost axis, one row after the other.
 func runs[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
 	if len(dst) == 0 {
 		return nil
