@@ -229,7 +229,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	opt := r.Options
 	opt.Copies = 1
 	exe := m.loaded.of(size, middle+size).exe
-	gpu, err := r.clock(ctx, exe, opt, func() error { return m.run(ctx, middle, size) })
+	gpu, err := r.clock(ctx, &Case{}, exe, opt, func() error { return m.run(ctx, middle, size) })
 	if err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	if !c.Cached && opt.Copies == 0 {
 		opt.Copies = CopiesFor(r.Device.Caps(), int64(res.Moved))
 	}
-	t, err := r.clock(ctx, l.exe, opt, func() error { // into preallocated memory, as a library's functions do
+	t, err := r.clock(ctx, c, l.exe, opt, func() error { // into preallocated memory, as a library's functions do
 		_, err := l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols, Into: l.out})
 		return err
 	})
@@ -256,8 +256,12 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	res.Status, res.Replays, res.Copies = OK, t.Replays, t.Copies
 	res.Micros, res.Min, res.Max = micros(t.Median), micros(t.Min), micros(t.Max)
 	res.TFlops, res.GBps = c.Flops/t.Median.Seconds()/1e12, res.Moved/t.Median.Seconds()/1e9
-	res.Precision, res.Cached = c.Precision, c.Cached
-	res.Share, res.Bound = r.Ceilings.shareOf(res)
+	if c.Wall {
+		res.Bound = wallClock // no ceiling of the device
+	} else {
+		res.Precision, res.Cached = c.Precision, c.Cached
+		res.Share, res.Bound = r.Ceilings.shareOf(res)
+	}
 	if c.Launches > 0 {
 		res.Each = res.Micros / float64(c.Launches)
 		if v := l.exe.Vulkan(); v != nil { // otherwise there is no submission
@@ -271,10 +275,14 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	return nil
 }
 
-// clock times a program. On a Vulkan device it uses timestamps and the current buffers. On the CPU fast path it calls
-// run repeatedly and uses the wall clock.
-func (r *Runner) clock(ctx context.Context, exe *vkc.Executable, opt Options, run func() error) (Timing, error) {
-	if v := exe.Vulkan(); v != nil {
+// wallClock is Result.Bound of cases that are measured by it.
+const wallClock = "wall clock"
+
+// clock times a program. On a Vulkan device it uses timestamps and the current buffers. On the CPU fast path, and for
+// cases of the wall clock, it calls run repeatedly.
+func (r *Runner) clock(ctx context.Context, c *Case, exe *vkc.Executable, opt Options, run func() error) (Timing,
+	error) {
+	if v := exe.Vulkan(); v != nil && !c.Wall {
 		return Measure(ctx, vk.Of(r.Device), v, opt)
 	}
 	return MeasureWall(opt, run)

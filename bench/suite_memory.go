@@ -53,6 +53,19 @@ func elementwiseCases(n int) []Case {
 	}
 }
 
+// transferCases copy a vector from the caller's memory to the device, add a number, and copy the result back.
+func transferCases(scale Scale) []Case {
+	var list []Case
+	for _, n := range []int{1 << 4, 1 << 14, 1 << 18, 1 << 24} {
+		c := flat("transfer/f32", scale.of(n, max(n>>8, 1)), "x", func(in []frontend.Tensor) frontend.Tensor {
+			return in[0].AddScalar(1)
+		})
+		c.Wall = true
+		list = append(list, c)
+	}
+	return list
+}
+
 // gatedCases are the elementwise ops of feed-forward layers: SwiGLU, and bias, GELU and residual.
 func gatedCases(scale Scale) []Case {
 	rows, width := scale.of(512, 16), scale.of(34816, 256)

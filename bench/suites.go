@@ -43,6 +43,7 @@ var suites = []struct {
 	{"memory", memoryCases},
 	{"ops", opsCases},
 	{"attention", attentionCases},
+	{"transfers", transferCases},
 	{"model", modelCases},
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -35,7 +36,7 @@ func (r *Result) Row() string {
 		return fmt.Sprintf("%s\t-\t-\t-\t-\t%s\t%s: %s", r.Name, count(r.Kernels), r.Status,
 			shorten(r.Why, 2*maxScheduleShown))
 	}
-	share := "-"
+	share := cmp.Or(r.Bound, "-")
 	if r.Share > 0 {
 		share = fmt.Sprintf("%.1f%% %s", 100*r.Share, r.Bound)
 	}

@@ -35,7 +35,7 @@ type buffer struct {
 	inHost   bool          // whether it is a weight in host memory
 	read     bool          // whether a step reads it
 	ports    int           // the number of inputs and outputs stored in it
-	host     *Buffer       // for an input or output: the memory that the host accesses, see connect
+	host     *Buffer       // for an input or output: the memory that the host accesses, or nil; see connect
 	fixed    bool          // whether every run copies all of it between `at` and `host`
 }
 

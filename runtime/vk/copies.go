@@ -13,16 +13,20 @@ import (
 const smallCopy = 64 << 10
 
 // connect sets buffer.host for inputs and outputs: the buffer itself if the host can map and access it fast, else a new
-// staging buffer, from or to which the device copies.
+// staging buffer, from or to which the device copies. It is nil if the tensor is larger than a slot of the staging
+// rings: then it passes through these in chunks, and host and device copy at the same time.
 func (m *programMemory) connect() {
 	for _, port := range slices.Concat(m.program.Inputs, m.program.Outputs) {
 		b, d := &m.buffers[port.Buffer], m.device
 		if b.host != nil {
 			continue // it is the buffer of an earlier port too
 		}
+		output, mapped := b.Kind == kernel.BufOutput, d.direct(b.at.Buffer)
+		if !mapped && b.Bytes > d.slotBytes() {
+			continue
+		}
 		b.host = b.at.Buffer
-		output := b.Kind == kernel.BufOutput
-		if d.direct(b.host) && (!output || d.cached(b.host)) {
+		if mapped && (!output || d.cached(b.host)) {
 			continue
 		}
 		kind := UploadMemory
@@ -41,8 +45,11 @@ func (d *Device) cached(b *Buffer) bool {
 	return d.info.MemoryTypes[b.piece.block.memoryType].Flags&MemoryHostCached != 0
 }
 
-// staged reports whether the host accesses the buffer through a staging buffer.
-func (b *buffer) staged() bool { return b.host != b.at.Buffer }
+// staged reports whether the host accesses the buffer through a staging buffer of its own.
+func (b *buffer) staged() bool { return b.host != nil && b.host != b.at.Buffer }
+
+// chunked reports whether the host accesses the buffer through the staging rings.
+func (b *buffer) chunked() bool { return b.host == nil }
 
 // hostBytes returns the memory through which the host accesses the tensor.
 func (b *buffer) hostBytes() []byte {

@@ -295,6 +295,15 @@ func (r *runResources) uploadLarge(ctx context.Context, e *Executable, j *job, c
 	}
 }
 
+// uploadChunked uploads the inputs of a synchronous run that pass through the staging ring.
+func (e *Executable) uploadChunked(ctx context.Context, j *job) {
+	for i, port := range e.program.Inputs {
+		if b, d := e.input(i), j.in[port.Name]; b.chunked() && d != nil && !j.async {
+			bailout.Check(e.device.upload(ctx, b.at.Buffer, b.at.Offset, int64(len(d.Bytes)), from(d.Bytes), order{}))
+		}
+	}
+}
+
 // writeInputs writes the inputs from the host, the symbols and the workgroup counts. It returns the copies of these and
 // of device tensors to the program's buffers. No copy is needed to a buffer that the host writes directly.
 //
@@ -324,10 +333,12 @@ func (r *runResources) writeInputs(e *Executable, j *job) []bufferCopy {
 		case j.from[i] != nil: // a device tensor, or uploaded by uploadLarge
 			list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, j.from[i], 0, size})
 			continue
+		case b.chunked() && !j.async:
+			continue // uploadChunked has written it
 		case j.async:
 			copy(put(b.at.Buffer, b.at.Offset, min(b.Bytes, smallGiven)), d.Bytes)
 		default:
-			copy(b.hostBytes(), d.Bytes)
+			copyBytes(b.hostBytes(), d.Bytes)
 			if b.staged() {
 				list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, b.host, 0, b.copied(size)})
 			}

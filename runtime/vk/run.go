@@ -97,7 +97,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between fu
 		bailout.Check(errors.Join(e.timedOut(), e.takeFaults()))
 		e.checkGuards(ctx, symbols)
 	}
-	result = e.readOutputs(j)
+	result = e.readOutputs(ctx, j)
 	log.note("read outputs")
 	if j.profiled {
 		result.Profile = e.readProfile(j.profiler, symbols, log)
@@ -114,6 +114,7 @@ func (e *Executable) start(ctx context.Context, j *job) {
 	_ = e.takeFaults() // drop the faults of an earlier run, if its caller stopped waiting for it
 	j.kept = bailout.Must(r.keep(e, j.outputs))
 	r.uploadLarge(ctx, e, j, capacities)
+	e.uploadChunked(ctx, j)
 	recordings := r.recordings(e, j, r.writeInputs(e, j))
 	e.fillGuards(ctx)
 	j.log.note("write inputs")
@@ -125,7 +126,7 @@ func (e *Executable) start(ctx context.Context, j *job) {
 }
 
 // readOutputs copies outputs to host memory, and makes device tensors of kept outputs.
-func (e *Executable) readOutputs(j *job) *runtime.Result {
+func (e *Executable) readOutputs(ctx context.Context, j *job) *runtime.Result {
 	outputs, kept, result := j.outputs, j.kept, &runtime.Result{Outputs: map[string]*ir.Data{}}
 	for i, port := range e.Outputs() {
 		if kept[i].Buffer != nil {
@@ -139,8 +140,13 @@ func (e *Executable) readOutputs(j *job) *runtime.Result {
 		if outputs[i].Bytes == nil {
 			outputs[i].Bytes = make([]byte, outputs[i].Size)
 		}
-		n := copy(outputs[i].Bytes, e.output(i).hostBytes())
-		e.device.traffic.out.Add(uint64(n))
+		if b := e.output(i); b.chunked() {
+			bailout.Check(e.device.download(ctx, outputs[i].Bytes, b.at.Buffer, b.at.Offset,
+				order{overlaps: true, after: e.inFlight.last}))
+		} else {
+			copyBytes(outputs[i].Bytes, b.hostBytes())
+			e.device.traffic.out.Add(uint64(outputs[i].Size))
+		}
 		result.Outputs[port.Name] = outputs[i].Data
 	}
 	return result

@@ -3,6 +3,7 @@ package vk
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"sync"
 
@@ -37,7 +38,7 @@ func (s *stagingRing) open() error {
 		return nil
 	}
 	d := s.device
-	size := max(d.options.StagingBytes/stagingSlots&^3, 4)
+	size := d.slotBytes()
 	var slots []*stagingSlot
 	for i := range stagingSlots {
 		memory, err := d.newBuffer(runtime.OwnStaging, fmt.Sprintf("%s staging %d", s.kind, i), size, s.kind)
@@ -57,6 +58,9 @@ func (s *stagingRing) open() error {
 	s.slots = slots
 	return nil
 }
+
+// slotBytes returns the size of a slot.
+func (d *Device) slotBytes() int64 { return max(d.options.StagingBytes/stagingSlots&^3, 4) }
 
 // disown removes a resource from the live ones, because the device itself destroys it.
 func (d *Device) disown(r resource) {
@@ -117,10 +121,37 @@ const directChunk = 16 << 20
 // Upload copies src to dst at the given offset, after all earlier submissions and before all later ones. The device may
 // still be copying when it returns, but the caller may reuse src. If ctx ends midway, only a part has been copied.
 func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
-	return d.UploadFunc(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
-		copy(p, src[at:])
+	return d.UploadFunc(ctx, dst, offset, int64(len(src)), from(src))
+}
+
+// from returns a function for upload that copies the bytes of src.
+func from(src []byte) func(p []byte, at int64) error {
+	return func(p []byte, at int64) error {
+		copyBytes(p, src[at:])
 		return nil
-	})
+	}
+}
+
+// copyPart is the least number of bytes that a goroutine copies. Starting it takes as long as copying about 10 KiB.
+const copyPart = 1 << 20
+
+// copyBytes is copy by several cores, because one core copies slower than the bus to a device.
+func copyBytes(dst, src []byte) {
+	n := min(len(dst), len(src))
+	parts := min(n/copyPart, goruntime.GOMAXPROCS(0), 8)
+	if parts < 2 {
+		copy(dst, src)
+		return
+	}
+	var all sync.WaitGroup
+	for i := range parts {
+		lo, hi := n/parts*i, n/parts*(i+1)
+		if i == parts-1 {
+			hi = n
+		}
+		all.Go(func() { copy(dst[lo:hi], src[lo:hi]) })
+	}
+	all.Wait()
 }
 
 // UploadFunc is Upload of data that fill produces, which saves a copy if the data is read from a file or converted.
@@ -133,10 +164,7 @@ func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64
 
 // fill is Upload to a buffer that the device does not use yet, so that the copy may overlap with earlier submissions.
 func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
-	return d.upload(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
-		copy(p, src[at:])
-		return nil
-	}, order{overlaps: true})
+	return d.upload(ctx, dst, offset, int64(len(src)), from(src), order{overlaps: true})
 }
 
 // upload copies size bytes to a buffer. fill returns them in pieces: it writes the bytes from position `at` on to p.
@@ -192,7 +220,7 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 	d.traffic.out.Add(uint64(size))
 	if d.direct(src) {
 		return d.directChunks(ctx, src, offset, size, func(p []byte, at int64) error {
-			copy(dst[at:], p)
+			copyBytes(dst[at:], p)
 			return nil
 		}, o)
 	}
@@ -239,7 +267,7 @@ func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, off
 		if err := s.device.waitOn(ctx, &s.device.copies, c.slot.busy); err != nil {
 			return fmt.Errorf("vk: download from %s: %w", src.name, err)
 		}
-		copy(dst[c.at:c.at+c.n], c.slot.memory.Bytes())
+		copyBytes(dst[c.at:c.at+c.n], c.slot.memory.Bytes())
 	}
 	return nil
 }
