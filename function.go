@@ -248,8 +248,8 @@ func (f *function) run(ctx context.Context, in Tensors, args []*ir.Data) (*Resul
 	return exe.Run(ctx, in)
 }
 
-// program returns the program for arguments like these, for one use. If there are too many programs, it forgets the one
-// whose last use is longest ago.
+// program returns the program for arguments like these, for one use. If there are too many programs, it forgets the
+// least recently used one.
 func (f *function) program(args []*ir.Data) *shaped {
 	key := fmt.Sprint(args)
 	f.mu.Lock()

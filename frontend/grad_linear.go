@@ -50,7 +50,7 @@ func symmetric(s Tensor) Tensor { return s.Tril(0).Add(s.Triu(1).T()) }
 func (t Tensor) mirrored() Tensor { return t.Tril(0).Add(t.Tril(-1).T()) }
 
 // choleskyGrad is the gradient of cholesky (Murray 2016, "Differentiation of the Cholesky decomposition", equation 10):
-// l^-T p l^-1 with p = l^T g, of which the lower triangle counts, and half of the diagonal.
+// l^-T p l^-1, where p is the lower triangle of l^T g with half of its diagonal.
 func choleskyGrad(c GradCall) Tensor {
 	l, g := c.Result.wide(), c.Grad.wide().Tril(0)
 	p := l.T().MatMul(g)

@@ -296,8 +296,9 @@ type choice struct {
 	begun         bool
 }
 
-// likeliest returns the indices of the choices to send. Each prompt has `each` choices, of which `wanted` are sent:
-// those with the largest mean log-probability, largest first. If wanted equals each, it returns all in their order.
+// likeliest returns the indices of the choices to send. Each prompt has `each` choices. For each prompt it returns the
+// `wanted` choices with the largest mean log-probability, largest first. If wanted equals each, it returns all choices
+// in their order.
 func (a *answer) likeliest(each, wanted int) (list []int) {
 	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
 	for i, c := range a.choices {

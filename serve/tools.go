@@ -138,8 +138,8 @@ func (s *said) add(p reply.Part) {
 	}
 }
 
-// speller returns how a grammar writes fixed text of a form of calls: the special tokens of the model by their names,
-// without those that end an answer. A text of a grammar may end there anyway.
+// speller returns the function that spells a fixed text of a grammar for calls. It names the special tokens of the
+// model, except tokens that end an answer. An answer may end where the grammar's text ends anyway.
 func (s *Server) speller() func(string) string {
 	tok := s.model.Tokenizer()
 	var names []string

@@ -246,9 +246,9 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 	return y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim)
 }
 
-// magnify applies RopeMagnitude to the scores, as if it multiplied the rotated elements of queries and keys. It returns
-// the queries and the scale of the scores, one of which is multiplied by RopeMagnitude squared: the scale if whole
-// heads are rotated, or else the rotated elements of the queries.
+// magnify applies RopeMagnitude to the scores, as if it multiplied the rotated elements of queries and keys. If whole
+// heads are rotated, it multiplies the scale of the scores by RopeMagnitude squared. Otherwise it multiplies the
+// rotated elements of the queries by it. It returns the queries and the scale.
 func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float64) {
 	square := l.RopeMagnitude * l.RopeMagnitude
 	if l.RopeDims == l.HeadDim {

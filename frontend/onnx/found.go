@@ -16,8 +16,8 @@ var dynamicOps = table{
 	"NonMaxSuppression": manyOp(nonMaxSuppression),
 }
 
-// validPart says that only the first count elements of a value along an axis are valid. It corresponds to ir.Found.
-// For example, NonZero returns a tensor of maximum size, of which only the coordinates of nonzero elements are valid.
+// validPart says that only the first count elements of a value along an axis are valid. It corresponds to ir.Found. For
+// example, NonZero returns a tensor of maximum size, and only the first coordinates in it are valid.
 type validPart struct {
 	axis  int
 	count tensor

@@ -392,8 +392,8 @@ func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
 	return all.Gather(2, from.Broadcast(s[0], s[1], room, s[3]))
 }
 
-// roomFor returns the number of positions in the cache after a step: those of the buffer if they suffice, else as many
-// as there are then. ok is false if that depends on the symbols' values.
+// roomFor returns the number of positions in the cache after a step. It is the size of the buffer if the positions fit,
+// and otherwise the number of positions. ok is false if that depends on the symbols' values.
 func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool) {
 	if sum, err := past.Sum(fresh); err == nil && sum == total {
 		return total, true

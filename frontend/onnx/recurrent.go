@@ -266,8 +266,8 @@ func rnn(c *call) []*value {
 
 func lstm(c *call) []*value { return lstmOf(c, c.x(0), c.x(1), c.x(2), nil) }
 
-// lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. The other arguments are those of
-// recurrentOf.
+// lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. See recurrentOf for the other
+// arguments.
 func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 	forget := c.intAttr("input_forget", 0) != 0
 	activations := []string{"Sigmoid", "Tanh", "Tanh"}

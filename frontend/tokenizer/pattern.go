@@ -188,8 +188,9 @@ type matching struct {
 	trail []int // the bits of fails that the current attempt has set and that are not certain yet
 }
 
-// branch is a choice that is left: continue with an instruction at a position. For opStar and opAll, low is where the
-// characters of the set begin, and at where those that were tried last end. Otherwise low is negative.
+// branch is an alternative to try later: the instruction pc at a position. For opStar and opAll the alternative is to
+// match fewer characters of the set: low is where the first of them begins, and `at` where the last of those tried so
+// far ends. For other instructions low is negative.
 type branch struct {
 	pc, at, low, trail int
 }
@@ -241,7 +242,7 @@ func (m *matching) find(from int) (start, end int, ok bool) {
 }
 
 // run matches the instructions from pc on at a position, and returns where the match ends. look means that they belong
-// to an opLook, of which only success counts.
+// to an opLook. Then only the success counts, and not the end.
 func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 	base, trail := len(m.stack), len(m.trail)
 	size := len(m.text) + 1

@@ -156,8 +156,8 @@ func (e shrinkError) Error() string { return string(e) }
 
 const errInUse shrinkError = "the node is in use"
 
-// copyGraph copies live nodes, inputs and states, except those that replace drops (an entry that maps a node to
-// itself). Then it copies the outputs and updates, and removes nodes without users.
+// copyGraph copies live nodes, inputs and states. It leaves out the nodes that replace maps to themselves. Then it
+// copies the outputs and updates, and removes nodes without users.
 func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node,
 	ends func(h *ir.Graph, made []*ir.Node) error) (*ir.Graph, error) {
 	h := ir.NewLike(g)

@@ -23,7 +23,7 @@ func countAccesses(k *kernel.Kernel) map[int]int64 {
 
 // mapBytes estimates the bytes that a map or quantizing kernel moves to and from a buffer of dtype t. accesses is the
 // number of loads and stores per point, or per element of a block. The result can be less than the buffer's size, for
-// example for a large state of which the kernel writes a slice. For other kernels it returns math.MaxInt64.
+// example if the kernel writes only a slice of a large state. For other kernels it returns math.MaxInt64.
 func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {

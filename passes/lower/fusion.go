@@ -17,8 +17,8 @@ import (
 //   - stored: one cluster computes it and writes it to a buffer;
 //   - inline: every cluster that needs an element of it computes that element.
 //
-// Fusion maintains tables of which clusters need a node and which clusters depend on each other, so that its time is
-// proportional to the size of the graph.
+// Fusion maintains two tables: the clusters that need each node, and the dependencies between clusters. With them its
+// time is proportional to the size of the graph.
 type Fusion struct {
 	Graph    *ir.Graph
 	Clusters []*Cluster // by ID; nil after a merge into another one, until finalize renumbers them

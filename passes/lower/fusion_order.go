@@ -35,10 +35,10 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 	return l.all
 }
 
-// overwrites returns the state or loop result in the buffer of which n is stored, or nil.
+// overwrites returns the state or loop result that n overwrites in its buffer, or nil.
 func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
 
-// ends returns the state of which n is the first value to overwrite the old value, or nil.
+// ends returns the state, if n is the first value to overwrite the state's old value, or nil.
 func (f *Fusion) ends(n *ir.Node) *ir.Node {
 	if s := f.overwrites(n); s != nil && f.firsts[s.ID()] == n {
 		return s

@@ -328,8 +328,8 @@ func (l *lowerer) binding(n *ir.Node, write bool) int {
 	return i
 }
 
-// bufferNode returns the node in the buffer of which n is stored: the state if n is its new value, the loop's result if
-// n is its initial value, or else n.
+// bufferNode returns the node that owns the buffer of n: the state if n is its new value, the loop's result if n is its
+// initial value, or else n.
 func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 	for s := f.overwrites(n); s != nil; s = f.overwrites(n) {
 		n = s

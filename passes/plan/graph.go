@@ -99,8 +99,8 @@ func (g *Graph) add(k *kernel.Kernel, once bool) KernelID {
 	return id
 }
 
-// touched returns the bindings of a kernel, and a read binding for each value whose writers it must follow although it
-// does not read the value (kernel.After).
+// touched returns the bindings of a kernel, plus a read binding for each value of kernel.After. The kernel does not
+// read such a value, but must follow its writers.
 func touched(k *kernel.Kernel) []kernel.Binding {
 	if len(k.After) == 0 {
 		return k.Bindings

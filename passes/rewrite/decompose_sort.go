@@ -47,7 +47,7 @@ func chunkOfTop(length int64) int64 {
 	return maxSelect
 }
 
-// argsort returns the indices with which a gather sorts x like n, a sort op.
+// argsort returns the indices that sort x in the order of n, a sort op: a gather by them gives the sorted values.
 func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 	if !sortsInPlace(n) {
 		if out := r.longOrder(n, x); out != nil {

@@ -50,8 +50,8 @@ func partsOf(n *ir.Node) (parts []*ir.Node, offsets []ir.Dim) {
 	return parts, offsets
 }
 
-// partlyKept returns the state, or the reshape of it, of which concat n has a slice at its old position. It returns nil
-// if there is none.
+// partlyKept returns the state, or a reshape of it, if concat n contains a slice of it at the slice's old position. It
+// returns nil otherwise.
 func partlyKept(n, state *ir.Node) *ir.Node {
 	parts, offsets := partsOf(n)
 	for i, p := range parts {
@@ -62,8 +62,8 @@ func partlyKept(n, state *ir.Node) *ir.Node {
 	return nil
 }
 
-// keptAt returns the tensor that `part` is a slice of, if its position in that tensor is its offset in concat n. It
-// returns nil otherwise.
+// keptAt returns the tensor that `part` slices, if the slice's position in that tensor equals its offset in concat n.
+// It returns nil otherwise.
 func keptAt(part *ir.Node, offset ir.Dim, n *ir.Node) *ir.Node {
 	if part.Op() != ir.OpSlice || !part.Arg(0).Shape().Equal(n.Shape()) {
 		return nil

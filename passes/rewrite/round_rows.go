@@ -56,7 +56,8 @@ func suitsRows(n *ir.Node, form kernel.Form, pricer kernel.Pricer) bool {
 		Rows: n.Arg(0).Shape()[n.Rank()-2], Columns: n.Shape()[n.Rank()-1]})
 }
 
-// roundedNorms returns the set of rms norms that are read only by matmuls of which RoundRows quantizes the rows.
+// roundedNorms returns the set of rms norms with only one kind of reader: matmuls for which RoundRows quantizes the
+// rows.
 func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
 	for _, o := range g.Outputs() {

@@ -217,8 +217,8 @@ func exponentOf(x float64) int64 {
 	return max(int64(math.Float32bits(float32(x))>>23&255), 1)
 }
 
-// flagOf returns the flags with which scatterFixed records a float that is infinite or NaN: 1 for +inf, 2 for -inf, 4
-// for NaN.
+// flagOf returns the flag for a float that is infinite or NaN: 1 for +inf, 2 for -inf, 4 for NaN. scatterFixed collects
+// the flags of the updates.
 func flagOf(x float64) int64 {
 	switch {
 	case x != x:

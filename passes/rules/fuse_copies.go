@@ -75,7 +75,7 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 	return c, true
 }
 
-// dividedAxes splits each axis whose coordinate the indices of k divide by a constant. For example, an axis of 512
+// dividedAxes splits each axis if the indices of k divide its coordinate by a constant. For example, an axis of 512
 // columns that is divided by 64 becomes an axis of 8 heads and one of 64 columns per head.
 func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 	for axis := 0; axis < len(k.Parallel); axis++ {

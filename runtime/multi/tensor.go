@@ -43,8 +43,8 @@ func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collectiv
 	return x, nil
 }
 
-// Describe says how many weights and states are cut, how often the devices exchange values in a run, and by which
-// transport in the largest run.
+// Describe reports the number of cut weights and states, the number of exchanges of a run, and the transport of the
+// largest run.
 func (x *Tensor) Describe() string {
 	s := x.shards[0]
 	return fmt.Sprintf("%d of %d weights and states are cut, and the devices exchange values %d times a run%s",

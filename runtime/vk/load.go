@@ -37,8 +37,9 @@ type LoadOptions struct {
 	// order. The last one frees the shared buffers.
 	Share *Executable
 	// WeightRoom, if not 0, limits the bytes of device memory for the weights of all programs. The other weights stay
-	// in host memory, and kernels read them over the bus. HostFirst names weights of which runs read only a part: these
-	// go to host memory first. A limit is an error on a device with unified memory, which has no separate host memory.
+	// in host memory, and kernels read them over the bus. The weights in HostFirst go to host memory first, because
+	// runs read only a part of each. A limit is an error on a device with unified memory, which has no separate host
+	// memory.
 	WeightRoom uint64
 	HostFirst  map[string]bool
 	// Statistics makes the driver keep statistics about kernels, for profiles. It does nothing if the driver does not

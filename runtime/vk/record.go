@@ -254,7 +254,8 @@ func (c *CommandList) prepare() bool {
 	return true
 }
 
-// emitState adds commands for those of pipeline, buffers and push constants that have changed since the last dispatch.
+// emitState adds commands for the pipeline, the buffers and the push constants, as far as they have changed since the
+// last dispatch.
 func (c *CommandList) emitState(layout *pipelineLayout) {
 	if c.pipeline != c.boundPipeline {
 		c.emit(opBindPipeline, c.pipeline.handle)

@@ -50,7 +50,7 @@ func (e *Executable) explain(doing string, err *error) {
 	}
 }
 
-// job is a run of which the arguments have been checked.
+// job is a run with checked arguments.
 type job struct {
 	in      map[string]*ir.Data              // inputs from the host
 	there   map[string]*runtime.DeviceTensor // inputs that are device tensors

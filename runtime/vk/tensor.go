@@ -122,7 +122,7 @@ func (e *Executable) upload(ctx context.Context, t ir.DType, dims []int,
 	return e.device.newUploaded(t, dims, fill)
 }
 
-// newUploaded makes a device tensor, whose buffer fill writes.
+// newUploaded makes a device tensor, and calls fill to write its buffer.
 func (d *Device) newUploaded(dtype ir.DType, dims []int, fill func(b *Buffer) error) (*runtime.DeviceTensor, error) {
 	size, err := ir.ByteSize(dtype, dims)
 	if err != nil {

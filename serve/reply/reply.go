@@ -83,13 +83,13 @@ func (r *Reader) Next(text string) []Part {
 	return r.scan(false)
 }
 
-// longCall is the length in bytes of a call from which on it is read again only when it may be complete.
+// longCall is a length in bytes. A longer call is read again only when it may be complete.
 const longCall = 1 << 12
 
 // End returns the rest of the answer.
 func (r *Reader) End() []Part { return r.scan(true) }
 
-// Calling reports whether a call has begun whose arguments are not complete.
+// Calling reports whether a call has begun and its arguments are not complete.
 func (r *Reader) Calling() bool { return r.state == inArguments }
 
 // scan returns the parts of the held text that are certain. At the end of the answer all of it is.

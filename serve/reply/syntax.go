@@ -80,7 +80,7 @@ func (o objectSyntax) head(s string, t Tools) (name string, at int, tail string,
 	return headOf(s, o.calls(t))
 }
 
-// headOf finds the function whose text before its arguments s begins with.
+// headOf finds the function that s calls: s begins with the text that stands before the function's arguments.
 func headOf(s string, list []grammar.Function) (name string, at int, tail string, ok bool) {
 	trimmed := strings.TrimLeft(s, " \t\r\n")
 	for _, f := range list {

@@ -353,8 +353,8 @@ func runningSum(out *float32, x *float32, sum float64, n int) float64
 // runningAdd adds each of n elements of x, a multiple of 8, to a sum, and sets out to the sums.
 func runningAdd(sums *float64, out *float32, x *float32, n int)
 
-// transpose8 transposes n squares of 8 by 8 elements. The squares are neighbours in the rows of dst, which are to
-// elements apart, and one below the other in src, whose rows are from elements apart.
+// transpose8 transposes n squares of 8 by 8 elements. In dst the squares are next to each other, and rows begin `to`
+// elements apart. In src each square is below the one before it, and rows begin `from` elements apart.
 func transpose8(dst *float32, src *float32, to int, from int, n int)
 
 // repeatVectors sets n elements, a multiple of 8, to x.

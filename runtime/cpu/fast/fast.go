@@ -18,8 +18,8 @@ import (
 // elementWork is the cost of one step on one element of a row, in multiply-adds.
 const elementWork = 4
 
-// row describes the kernel of an op: for which nodes it can be used, and the function that computes them. A node whose
-// results float32 cannot represent has no kernel, unless ints is true.
+// row describes the kernel of an op: the nodes for which it can be used, and the function that computes them. If
+// float32 cannot represent a node's results, the node has no kernel, unless ints is true.
 type row struct {
 	accepts func(n *ir.Node) bool // whether the kernel can compute a node
 	compute func(c *interp.Call) error

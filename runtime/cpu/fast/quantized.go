@@ -69,7 +69,8 @@ func split(n *ir.Node, op ir.Op) (first, second *ir.Node) {
 	return n.Arg(0), second
 }
 
-// integersIn returns the node of 8-bit integers of which n has the values in float32, or nil.
+// integersIn returns the node of 8-bit integers that n converts to float32, possibly reshaped. It returns nil if n is
+// something else.
 func integersIn(n *ir.Node) *ir.Node {
 	for single(n) && (n.Op() == ir.OpReshape || n.Op() == ir.OpUnsqueeze || n.Op() == ir.OpSqueeze) {
 		n = n.Arg(0)

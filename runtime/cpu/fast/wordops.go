@@ -15,7 +15,7 @@ func word(x float32) int32 { return int32(math.Float32bits(x)) }
 // bitsOfWord is the inverse of word.
 func bitsOfWord(x int32) float32 { return math.Float32frombits(uint32(x)) }
 
-// words1 returns the primitive of a function of one word, and words2 that of a function of two.
+// words1 returns the primitive of a function of one word, and words2 the primitive of a function of two.
 func words1(f func(x int32) int32) *primitive {
 	return of1(func(x float32) float32 { return bitsOfWord(f(word(x))) })
 }

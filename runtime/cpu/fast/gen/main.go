@@ -94,8 +94,8 @@ func (w width) zeros(n int) []VecVirtual {
 	return list
 }
 
-// first returns a function that loads the first n elements of a vector, of which there are fewer than lanes. The others
-// become 0, and the processor does not read them.
+// first returns a function that loads the first n elements of a vector, for n below the number of lanes. The other
+// elements become 0, and the processor does not read them from memory.
 func (w width) first(n Register) func(from Mem, to VecVirtual) {
 	if w.size == 64 {
 		bits, mask := GP64(), K()
