@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
 // Fallback says why the model runs on the CPU fast path, if vkc chose the device and no other can run the model.
@@ -18,7 +19,7 @@ func (m *Model) Fallback() error {
 
 // ChatTemplate returns the template of conversations in the model's file, or "".
 func (m *Model) ChatTemplate() string {
-	source, err := m.file.String("tokenizer.chat_template")
+	source, err := m.file.String(tokenizer.TemplateKey(""))
 	if err != nil {
 		return "" // Prompt says so
 	}
@@ -35,10 +36,15 @@ func HasChatTemplate(path string) (ok bool, err error) {
 	return m.ChatTemplate() != "", nil
 }
 
-// Prompt returns the tokens of a conversation, formatted by the model's chat template. It sets BOS and EOS of the
+// Prompt returns the tokens of a conversation, formatted by the model's chat template. A conversation with tools takes
+// the template named tool_use, if the model has one. Prompt sets BOS and EOS of the
 // context to the model's.
 func (m *Model) Prompt(c chat.Context) ([]int32, error) {
-	source, err := m.file.String("tokenizer.chat_template")
+	key := tokenizer.TemplateKey("")
+	if _, ok := m.file.Lookup(tokenizer.TemplateKey("tool_use")); ok && len(c.Tools) > 0 {
+		key = tokenizer.TemplateKey("tool_use") // the name that transformers looks for
+	}
+	source, err := m.file.String(key)
 	if err != nil {
 		return nil, fmt.Errorf("the model was not made for conversations: %w", err)
 	}

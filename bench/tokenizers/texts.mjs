@@ -24,7 +24,7 @@ const scripts = 'Adlam Ahom Arabic Armenian Bengali Bopomofo Braille Cherokee Co
         return list
     })
 const lines = name => fs.readFileSync(`${source}/${name}`, 'utf8').split('\n').filter(line => line !== '')
-const code = [...lines('frontend/tokenizer/kinds.go'), ...lines('golden/llm/make.py'), ...lines('js/package.json')]
+const code = [...lines('frontend/tokenizer/kinds.go'), ...lines('golden/llm/make.py')]
 const prose = [...lines('docs/GUIDE.md'), ...lines('docs/RATIONALE.md')]
 const emoji = ['😀', '👩‍👩‍👧', '🇩🇪', '👍🏽', '❤️', '1️⃣', 'é', 'e\u0301', 'ñ', 'n\u0303', 'Å', '\u212b', '각', '\u1100\u1161\u11a8', 'ｱﾞ',
     'ﬁ', '²', 'Ⅳ', 'ſ', '\'ſ', '\'S', '\'LL', 'İ', 'ß', 'Σ', 'ς']

@@ -17,7 +17,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// TestFolder: every verb that takes a model takes a Hugging Face folder, and the GGUF file that vkc quantize makes of the
+// TestFolder: every verb that takes a model takes a Hugging Face folder. The GGUF file that vkc quantize makes of the
 // folder is the same model.
 func TestFolder(t *testing.T) {
 	folder := gollamaFolder(t)
@@ -40,7 +40,8 @@ func TestFolder(t *testing.T) {
 	if g, err := vkc.ReadGraph(graph); err != nil || len(g.Leaves(ir.OpWeight)) != 74 {
 		t.Errorf("the graph: %v", err)
 	}
-	fails(t, exitFailure, []string{"generate", "-m", t.TempDir(), "-p", "x"}, "there is no config.json", "want a model's folder")
+	fails(t, exitFailure, []string{"generate", "-m", t.TempDir(), "-p", "x"}, "there is no config.json",
+		"want a model's folder")
 }
 
 // sameModels compares the configuration and the weights of two models.

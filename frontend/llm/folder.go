@@ -492,7 +492,8 @@ func (c *folderConfig) setYaRN(scaling map[string]any, trained int) {
 		}
 	}
 	if scaling["attention_factor"] != nil { // it replaces YaRN's own magnitude, by which the reader multiplies
-		c.setFloat("rope.scaling.attn_factor", c.numberIn(scaling, "attention_factor")/(float64(0.1*math.Log(factor))+1))
+		own := float64(0.1*math.Log(factor)) + 1
+		c.setFloat("rope.scaling.attn_factor", c.numberIn(scaling, "attention_factor")/own)
 	}
 	for _, name := range []string{"mscale", "mscale_all_dim"} {
 		if scaling[name] != nil {

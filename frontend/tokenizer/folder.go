@@ -33,6 +33,7 @@ type folderReader struct {
 	vocabulary                         *jsonModel
 	ids                                map[string]int32 // of all tokens
 	kvs                                []gguf.KV
+	whole                              bool // GGML's keys say all of the tokenizer
 }
 
 // Metadata returns the tokenizer in the keys of GGUF files. If GGML's keys cannot say how the tokenizer works, the
@@ -59,6 +60,9 @@ func (f Folder) Metadata() (kvs []gguf.KV, err error) {
 	r.writeRoles()
 	r.writeTemplates()
 	r.writeSampling()
+	if !r.whole {
+		r.kvs = append(r.kvs, gguf.KV{Key: jsonKey, Value: r.written()})
+	}
 	return r.kvs, nil
 }
 
@@ -155,15 +159,12 @@ func (r *folderReader) writeVocabulary() {
 			types[id] = int32(byteToken)
 		}
 	}
-	if v.unk != none {
-		types[v.unk] = int32(unknown)
-	}
 	for _, t := range r.document.Added {
 		tokens[t.ID], types[t.ID] = t.Content, int32(userDefined)
 		if t.Special {
 			types[t.ID] = int32(control)
 		}
-		if t.ID == v.unk {
+		if t.Special && t.ID == v.unk {
 			types[t.ID] = int32(unknown)
 		}
 	}
@@ -175,9 +176,7 @@ func (r *folderReader) writeVocabulary() {
 	r.set("tokens", tokens)
 	r.set("token_type", types)
 	r.writeMerges(model, size)
-	if !whole {
-		r.kvs = append(r.kvs, gguf.KV{Key: jsonKey, Value: r.written()})
-	}
+	r.whole = whole
 }
 
 // maxUnused bounds the ids that no token has.
@@ -266,11 +265,11 @@ func (r *folderReader) writeRoles() {
 		id, ok := found[key]
 		return ok && slices.Equal(list, []int32{id})
 	}
-	r.set("add_bos_token", is(before, "bos") || is(before, "cls"))
-	r.set("add_eos_token", is(after, "eos"))
-	if is(after, "seperator") {
-		r.set("add_sep_token", true)
-	}
+	begins, ended := is(before, "bos") || is(before, "cls"), is(after, "eos")
+	r.set("add_bos_token", begins)
+	r.set("add_eos_token", ended)
+	r.set("add_sep_token", !ended && is(after, "seperator"))
+	r.whole = r.whole && (begins || len(before) == 0) && (ended || is(after, "seperator") || len(after) == 0)
 	r.set("add_space_prefix", false)
 }
 
@@ -374,6 +373,11 @@ func (r *folderReader) spelling() (model, pre string, whole bool) {
 		if !strings.Contains(string(r.document.PreTokenizer)+string(r.document.Decoder), "ByteLevel") {
 			return "llama", "", false
 		}
+		for _, pre := range strings.Fields(kindsByPatterns[strings.Join(r.patterns(), "\n")]) {
+			if whole = r.isPlain(byName[pre]); whole || byName[pre].whole == v.IgnoreMerges {
+				return "gpt2", pre, whole
+			}
+		}
 		return "gpt2", "", false
 	case "Unigram":
 		return "t5", "", false
@@ -381,4 +385,110 @@ func (r *folderReader) spelling() (model, pre string, whole bool) {
 		return "bert", "", false
 	}
 	return "huggingface", "", false
+}
+
+// The patterns that split a text into words in byte-level vocabularies.
+const (
+	suffixPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
+	restPattern   = `\s*[\r\n]+|\s+(?!\S)|\s+`
+	basicPattern  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+	threePattern  = suffixPattern + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|` + restPattern
+	onePattern    = suffixPattern + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|` + restPattern
+	headsPattern  = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
+	tailsPattern  = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`
+	signsPattern  = ` ?[^\s\p{L}\p{N}]+[\r\n/]*|` + restPattern
+	deepPattern   = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" +
+		`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|` + restPattern
+)
+
+// kindsByPatterns names the kinds of byte-level vocabularies by their patterns, one a line. Kinds with equal patterns
+// differ in whether a word that is a token is merged.
+var kindsByPatterns = map[string]string{
+	basicPattern:                  "gpt-2",
+	`\p{N}` + "\n" + basicPattern: "starcoder",
+	threePattern:                  "llama-bpe dbrx",
+	onePattern:                    "qwen2",
+	headsPattern + suffixPattern + "?|" + tailsPattern + suffixPattern + `?|\p{N}{1,3}|` + signsPattern: "gpt-4o",
+	headsPattern + "|" + tailsPattern + `|\p{N}|` + signsPattern:                                        "tekken",
+	`\p{N}{1,3}` + "\n[一-龥぀-ゟ゠-ヿ]+\n" + deepPattern:                                                     "deepseek-v3",
+}
+
+// patterns returns the patterns of a pre-tokenizer for byte-level vocabularies, or nil for others.
+func (r *folderReader) patterns() []string {
+	list, ok := patternsOf(r.document.PreTokenizer)
+	if !ok {
+		return nil
+	}
+	for i, p := range list {
+		list[i] = strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(p)
+	}
+	return list
+}
+
+// patternsOf is patterns for a part of a pre-tokenizer.
+func patternsOf(raw json.RawMessage) (list []string, ok bool) {
+	c := decodeJSON[struct {
+		Type          string
+		PreTokenizers []json.RawMessage
+		Pattern       struct{ Regex string }
+		Behavior      string
+		Invert        bool
+		Prefix        bool  `json:"add_prefix_space"`
+		Words         *bool `json:"use_regex"`
+		Each          bool  `json:"individual_digits"`
+	}]("pre_tokenizer", raw)
+	isolated := c.Behavior == "Isolated" && !c.Invert || c.Behavior == "Removed" && c.Invert
+	switch {
+	case c.Type == "Sequence":
+		for _, part := range c.PreTokenizers {
+			more, ok := patternsOf(part)
+			if !ok {
+				return nil, false
+			}
+			list = append(list, more...)
+		}
+		return list, true
+	case c.Type == "Split" && c.Pattern.Regex != "" && isolated:
+		return []string{c.Pattern.Regex}, true
+	case c.Type == "Digits" && c.Each:
+		return []string{`\p{N}`}, true
+	case c.Type == "ByteLevel" && !c.Prefix && (c.Words == nil || *c.Words):
+		return []string{basicPattern}, true
+	case c.Type == "ByteLevel" && !c.Prefix:
+		return nil, true
+	}
+	return nil, false
+}
+
+// isPlain reports whether a byte-level tokenizer does what GGML's keys can say, with words of a kind.
+func (r *folderReader) isPlain(k kind) bool {
+	d, v := r.document, r.vocabulary
+	var normalizer struct {
+		Type        string
+		Normalizers []json.RawMessage
+	}
+	if !isNull(d.Normalizer) {
+		normalizer = decodeJSON[struct {
+			Type        string
+			Normalizers []json.RawMessage
+		}]("normalizer", d.Normalizer)
+	}
+	if normalizer.Type != "" && (normalizer.Type != "Sequence" || len(normalizer.Normalizers) > 0) ||
+		k.whole != v.IgnoreMerges || text(v.Prefix) != "" || text(v.Suffix) != "" || isNull(d.Decoder) ||
+		decodeJSON[typed]("decoder", d.Decoder).Type != "ByteLevel" {
+		return false
+	}
+	for _, b := range printable {
+		if _, ok := v.text[string(b)]; !ok {
+			return false
+		}
+	}
+	for _, m := range v.merges {
+		for _, name := range []string{m[0], m[1], m[0] + m[1]} {
+			if _, ok := v.text[name]; !ok || strings.Contains(name, " ") {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(d.Added, func(t addedToken) bool { return t.SingleWord || t.Left || t.Right })
 }

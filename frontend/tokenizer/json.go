@@ -97,7 +97,7 @@ func readDocument(data []byte) (*document, error) {
 // pipeline returns the tokenization of a document, and its model.
 func (d *document) pipeline() (p *pipeline, v *jsonModel, err error) {
 	defer bailout.Caught(&err)
-	v = readModel(d.Model)
+	v = readModel(d.Model, d.Added)
 	p = &pipeline{added: map[int32]addedToken{}}
 	if !isNull(d.Normalizer) {
 		p.normalize = readNormalizer(d.Normalizer, 0)
@@ -114,7 +114,7 @@ func (d *document) pipeline() (p *pipeline, v *jsonModel, err error) {
 		bailout.Unless(t.ID >= 0 && t.ID < maxTokens, "added token %q has the id %d: want 0 to %d", t.Content, t.ID,
 			maxTokens-1)
 		p.added[t.ID] = t
-		if t.Normalized && !t.Special && t.Content != "" {
+		if t.inner() {
 			inner[p.normalized(t.Content)] = t.ID
 		}
 	}
@@ -173,6 +173,12 @@ func (p *pipeline) encodeWords(out []int32, text string, begins bool) []int32 {
 		}
 	}
 	return out
+}
+
+// inner reports whether a token is found in the normalized text. A token with punctuation may be markup, which users'
+// text must not become. It is found in the text as it is, and only if Options.Special allows that.
+func (t addedToken) inner() bool {
+	return t.Normalized && !t.Special && t.Content != "" && !strings.ContainsFunc(t.Content, isSign)
 }
 
 // alone reports whether a token that must be a word of its own is one, at text[start:end].
@@ -336,7 +342,7 @@ func readTemplate(raw json.RawMessage) (before, after []int32) {
 func (t *Tokenizer) readAdded(v *vocabulary, p *pipeline) error {
 	markup, words := map[string]int32{}, map[string]int32{}
 	for id, a := range p.added {
-		if a.Content == "" || a.Normalized && !a.Special { // the pipeline finds these itself
+		if a.Content == "" || a.inner() { // the pipeline finds these itself
 			continue
 		}
 		markup[a.Content] = id

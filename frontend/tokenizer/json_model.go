@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 type jsonModel struct {
 	kind   string
 	ids    map[string]int32
+	text   map[string]int32   // of the tokens that text may become: all but special ones
 	scores map[string]float64 // of Unigram
 	unk    int32              // the unknown token, or none
 	merges [][2]string        // of BPE
@@ -34,7 +36,7 @@ type modelSettings struct {
 }
 
 // readModel reads the model of a tokenizer.json.
-func readModel(raw json.RawMessage) *jsonModel {
+func readModel(raw json.RawMessage, added []addedToken) *jsonModel {
 	c := decodeJSON[struct {
 		Type   string
 		Vocab  json.RawMessage
@@ -71,6 +73,12 @@ func readModel(raw json.RawMessage) *jsonModel {
 	}
 	if len(c.Merges) > 0 {
 		m.readMerges(c.Merges)
+	}
+	m.text = maps.Clone(m.ids)
+	for _, t := range added {
+		if t.Special && m.ids[t.Content] == t.ID {
+			delete(m.text, t.Content)
+		}
 	}
 	return m
 }
@@ -134,7 +142,7 @@ func (m *jsonModel) model() wordModel {
 type wordLevel struct{ *jsonModel }
 
 func (m wordLevel) word(out []int32, word string) []int32 {
-	if id, ok := m.ids[word]; ok {
+	if id, ok := m.text[word]; ok {
 		return append(out, id)
 	}
 	return m.appendUnknown(out)
@@ -206,12 +214,15 @@ func (m *jsonModel) bpe() wordModel {
 			bailout.Unless(ok, "merge %d is %q, but %q is no token", i, merge, name)
 			ids[j] = id
 		}
+		if _, ok := m.text[joined]; !ok {
+			continue
+		}
 		pairs.add(ids[0], ids[1], int32(i), ids[2])
 	}
 	bytes := m.fallback()
 	t := &jsonBPE{}
 	if m.IgnoreMerges {
-		t.whole = m.ids
+		t.whole = m.text
 	}
 	t.merger.index = func(g *merging, word string) {
 		unknown := false // whether the last symbol is the unknown token
@@ -225,7 +236,7 @@ func (m *jsonModel) bpe() wordModel {
 				name += suffix
 			}
 			s := symbol{start: int32(i), end: int32(i + n), id: none}
-			id, ok := m.ids[name]
+			id, ok := m.text[name]
 			if ok {
 				s.id = id
 			} else if spell, ok := spelled(bytes, nil, name); ok {
@@ -270,12 +281,12 @@ func (m *jsonModel) wordPiece() wordModel {
 		most = *m.MaxChars
 	}
 	later := map[string]int32{}
-	for name, id := range m.ids {
+	for name, id := range m.text {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {
 			later[rest] = id
 		}
 	}
-	return &jsonWordPiece{m, newPrefixes(m.ids), newPrefixes(later), most}
+	return &jsonWordPiece{m, newPrefixes(m.text), newPrefixes(later), most}
 }
 
 func (t *jsonWordPiece) word(out []int32, word string) []int32 {
@@ -296,7 +307,7 @@ func (t *jsonWordPiece) word(out []int32, word string) []int32 {
 // unigram returns the unigram model (Kudo 2018).
 func (m *jsonModel) unigram() wordModel {
 	t := &unigram{unk: m.appendUnknown, unknown: math.Inf(1), wide: true}
-	t.tokens, t.bytes = newPrefixes(m.ids), m.fallback()
+	t.tokens, t.bytes = newPrefixes(m.text), m.fallback()
 	last := int32(-1)
 	for _, id := range m.ids {
 		last = max(last, id)

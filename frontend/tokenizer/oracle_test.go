@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +16,9 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
-// TestOracle compares with another program, on folders of published tokenizers. bench/tokenizers makes the files that it
-// reads, in the folder $VKC_TOKENIZERS: texts.jsonl, and for each tokenizer NAME/tokenizer.json and NAME.out with a line
-// for each text: its tokens and the text that they decode to.
+// TestOracle compares with other programs, on folders of published tokenizers. bench/tokenizers makes the files that it
+// reads, in the folder $VKC_TOKENIZERS: texts.jsonl, and for each tokenizer NAME/tokenizer.json and NAME.PROGRAM.out.
+// The last has a line for each text: its tokens, and the text that they decode to.
 func TestOracle(t *testing.T) {
 	root := os.Getenv("VKC_TOKENIZERS")
 	if root == "" {
@@ -29,9 +30,9 @@ func TestOracle(t *testing.T) {
 		t.Fatalf("%s has no NAME.out: %v", root, err)
 	}
 	for _, out := range outs {
-		name := strings.TrimSuffix(filepath.Base(out), ".out")
-		t.Run(name, func(t *testing.T) {
-			tok := openFolder(t, filepath.Join(root, name))
+		name, _, _ := strings.Cut(filepath.Base(out), ".")
+		t.Run(filepath.Base(out), func(t *testing.T) {
+			tok, keys := openFolder(t, filepath.Join(root, name))
 			bad, newer := 0, 0
 			for i, line := range jsonLines[[2]json.RawMessage](t, out) {
 				var want []int32
@@ -52,6 +53,7 @@ func TestOracle(t *testing.T) {
 					t.Errorf("text %d %q:\n%v %q, want\n%v %q", i, texts[i], got, decoded, want, back)
 				}
 			}
+			t.Log(keys)
 			t.Logf("%d of %d texts differ; %d more have characters that are newer than Unicode %s", bad,
 				len(texts)-newer, newer, unicode.Version)
 		})
@@ -64,8 +66,8 @@ func isNew(r rune) bool {
 		unicode.Co)
 }
 
-// openFolder reads the tokenizer of a folder.
-func openFolder(t testing.TB, folder string) *tokenizer.Tokenizer {
+// openFolder reads the tokenizer of a folder. keys says how its GGUF file spells it.
+func openFolder(t testing.TB, folder string) (tok *tokenizer.Tokenizer, keys string) {
 	t.Helper()
 	file := func(name string) []byte {
 		data, err := os.ReadFile(filepath.Join(folder, name))
@@ -77,12 +79,20 @@ func openFolder(t testing.TB, folder string) *tokenizer.Tokenizer {
 	return fromFolder(t, tokenizer.Folder{Tokenizer: file("tokenizer.json"), Config: file("tokenizer_config.json")})
 }
 
-// fromFolder writes a tokenizer to a GGUF file and reads that.
-func fromFolder(t testing.TB, files tokenizer.Folder) *tokenizer.Tokenizer {
+// fromFolder writes a tokenizer to a GGUF file and reads that. keys says how the file spells it.
+func fromFolder(t testing.TB, files tokenizer.Folder) (_ *tokenizer.Tokenizer, keys string) {
 	t.Helper()
 	kvs, err := files.Metadata()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, kv := range kvs {
+		switch kv.Key {
+		case "tokenizer.ggml.model", "tokenizer.ggml.pre":
+			keys += fmt.Sprint(kv.Value, " ")
+		case "tokenizer.huggingface.json":
+			keys += "tokenizer.json"
+		}
 	}
 	f, err := gguf.Of(kvs, nothing{}, nil)
 	if err != nil {
@@ -92,7 +102,7 @@ func fromFolder(t testing.TB, files tokenizer.Folder) *tokenizer.Tokenizer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tok
+	return tok, strings.TrimSpace(keys)
 }
 
 // jsonLines reads a file of JSON values, one a line.

@@ -10,7 +10,7 @@ import (
 )
 
 // pattern is a compiled regular expression of a tokenizer.json. The expressions are Oniguruma's, in Ruby's syntax.
-// Package regexp of the standard library lacks some of it that tokenizers use, such as (?!\S) and possessive repetition.
+// Package regexp of the standard library lacks some of it, such as (?!\S) and possessive repetition.
 //
 // Matching is by backtracking, because the first alternative that matches counts. It notes every position at which a
 // part of the expression has failed, for all matches of a text, and never tries that again. So finding all matches
@@ -465,21 +465,23 @@ func (s *charSet) match(text string, at int) int {
 func (p *pattern) pieces(text string, each func(piece string, match bool)) {
 	m := p.begin(text)
 	defer m.end()
-	done := 0
+	done, last := 0, -1 // where the text that each was called for ends, and where the last match ends
 	for from := 0; from <= len(text); {
 		start, end, ok := m.find(from)
 		if !ok {
 			break
 		}
+		if from = end; start == end { // an empty match, which counts unless a match ends there
+			_, n := utf8.DecodeRuneInString(text[end:])
+			if from += max(n, 1); last == end {
+				continue
+			}
+		}
 		if done < start {
 			each(text[done:start], false)
 		}
 		each(text[start:end], true)
-		done, from = end, end
-		if start == end { // an empty match
-			_, n := utf8.DecodeRuneInString(text[end:])
-			from += max(n, 1)
-		}
+		done, last = end, end
 	}
 	if done < len(text) {
 		each(text[done:], false)

@@ -263,10 +263,10 @@ func (p *patternParser) options() *node {
 func (p *patternParser) escape() *node {
 	word := func(text string, at int) (before, after bool) {
 		if r, n := utf8.DecodeLastRuneInString(text[:at]); n > 0 {
-			before = isWord(r)
+			before = isPatternWord(r)
 		}
 		if r, n := utf8.DecodeRuneInString(text[at:]); n > 0 {
-			after = isWord(r)
+			after = isPatternWord(r)
 		}
 		return before, after
 	}
@@ -292,7 +292,10 @@ func (p *patternParser) escape() *node {
 	return p.setNode(p.escapedSet())
 }
 
-// isWord reports whether \w matches a character.
+// isPatternWord reports whether \w of a pattern matches a character. Oniguruma counts all numbers, such as ².
+func isPatternWord(r rune) bool { return isWord(r) || unicode.Is(unicode.No, r) }
+
+// isWord reports whether a character is part of a word where no pattern says so, as in Rust's \w.
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic)
 }
@@ -312,9 +315,9 @@ func (p *patternParser) escapedSet() func(r rune) bool {
 	case 'D':
 		return not(isDigit)
 	case 'w':
-		return isWord
+		return isPatternWord
 	case 'W':
-		return not(isWord)
+		return not(isPatternWord)
 	case 'h':
 		return isHex
 	case 'H':
@@ -414,7 +417,7 @@ func propertyOf(name string) func(r rune) bool {
 	case "lower", "lowercase":
 		return func(r rune) bool { return unicode.In(r, unicode.Ll, unicode.Other_Lowercase) }
 	case "word":
-		return isWord
+		return isPatternWord
 	case "xdigit":
 		return func(r rune) bool { return strings.ContainsRune("0123456789abcdefABCDEF", r) }
 	}
@@ -483,6 +486,9 @@ func (p *patternParser) classPart() func(r rune) bool {
 		name, negative := strings.CutPrefix(name, "^")
 		in := propertyOf(name)
 		bailout.Unless(in != nil, "the class [:%s:] is not supported", name)
+		if name == "punct" { // unlike \p{Punct}
+			in = func(r rune) bool { return unicode.IsPunct(r) || strings.ContainsRune("$+<=>^`|~", r) }
+		}
 		return func(r rune) bool { return in(r) != negative }
 	}
 	low := p.next()
