@@ -59,8 +59,8 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	return largest, at[0].Stack(-1, at[1:]...).Gather(-1, found).Squeeze(-1)
 }
 
-// places returns the index of each element of t, row-major. With columnMajor, the axes from first on are in
-// column-major order.
+// places returns the row-major index of each element of t. If columnMajor is true, the axes from first on count in
+// column-major order instead.
 func (t Tensor) places(first int, columnMajor bool) Tensor {
 	var order []int // the fastest axis comes first
 	for axis := t.Rank() - 1; axis >= 0; axis-- {

@@ -337,8 +337,8 @@ func acrossCost(s kernel.Schedule) float64 {
 	return 1.5
 }
 
-// gathers reports whether adjacent int8 elements of an operand along the contraction axis are not adjacent in memory,
-// so that they cannot be loaded as words of four.
+// gathers reports whether four adjacent int8 elements of an operand along the contraction axis are not adjacent in
+// memory. Then they cannot be loaded as a word.
 func gathers(k *kernel.Kernel, v *kernel.Expr) bool {
 	return slices.ContainsFunc(loadsAlong([]*kernel.Expr{v}, k.FoldAxis()), func(x kernel.Index) bool {
 		return !x.IsVector(k.FoldAxis(), 4)
@@ -369,8 +369,8 @@ func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return t.BlockBytes() == 2 && octetsApart(k, v, other, t, 1)
 }
 
-// octetsApart reports whether an operand is a load of octets that are contiguous along its staged axis and begin at a
-// multiple of n elements.
+// octetsApart reports whether an operand is a plain load, and each n adjacent elements along its staged axis are one
+// vector in memory, which begins at a multiple of n elements.
 func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	axis, _ := stagedAxis(k, v, other)
 	if !plainLoad(k, v, t) {

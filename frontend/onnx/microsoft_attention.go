@@ -375,7 +375,7 @@ func (a *attentionNode) growCache() {
 	a.k, a.v = a.placed(a.x(3), a.k, room), a.placed(a.x(4), a.v, room)
 }
 
-// placed returns the cache with room positions: the past, and after the past of each sequence its new elements.
+// placed returns the cache with room positions. The new elements of each sequence come after its past ones.
 func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
 	if fresh.Dim(0).Is(1) {
 		if room != past.Dim(2) {
@@ -402,8 +402,8 @@ func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool
 	return room, ok && (room == past || past.Is(0))
 }
 
-// equal fails, since total is not known to be the sum of past and fresh. If it is an extent of its own, the graph is
-// built again with the sum in its place.
+// equal requires that total is past+fresh. It fails, because that is unknown. If total is an extent with a name, it
+// first records the sum as the extent's value, and the importer builds the graph again with it.
 func (a *attentionNode) equal(total, past, fresh ir.Dim) {
 	if sum, err := past.Sum(fresh); err == nil {
 		for _, symbol := range total.Symbols() {

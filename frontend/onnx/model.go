@@ -251,8 +251,8 @@ func eachNode(nodes []*Node, visit func(n *Node)) {
 	}
 }
 
-// Tensors lists the constants of a model: the initializers of its graphs, and the values of Constant nodes, under the
-// names of their results.
+// Tensors lists the constants of a model: the initializers of its graphs, and the values of Constant nodes. A value has
+// the name of its node's result.
 func (m *Model) Tensors() []*Tensor {
 	list := slices.Clone(m.Graph.Initializers)
 	m.eachNode(func(n *Node) {

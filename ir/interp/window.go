@@ -149,8 +149,9 @@ func convTranspose(c *call) (value, error) {
 	return c.floats(sums), err
 }
 
-// convolve returns the elements of a convolution before rounding. Each is one chain of additions over the channels of
-// its group and then the kernel, in order. weight returns the index of the kernel for an input and an output channel.
+// convolve returns the elements of a convolution before rounding. It adds up the terms of an element in order: by
+// channel of the element's group, and then by position in the kernel. weight returns the index of the kernel that
+// connects an input channel to an output channel.
 func (w *window) convolve(c *call, inputCoord func(axis, out, k int) (int, bool),
 	weight func(in, out int) int) ([]float64, error) {
 	x, weights := c.args[0].floats(), c.args[1].floats()

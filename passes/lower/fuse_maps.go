@@ -44,8 +44,8 @@ func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
 	return !slices.ContainsFunc(c.tails, func(n *ir.Node) bool { return !n.Shape().Equal(s) })
 }
 
-// findSharers records for each tensor the elementwise clusters that store it or read it, unless it is smaller than what
-// the cluster stores.
+// findSharers records, for each tensor, the elementwise clusters that store it or read it. A cluster counts as a reader
+// only of tensors that are at least as large as its results (see tensorsOf).
 func (f *Fusion) findSharers() {
 	f.sharers = make([][]int, len(f.Graph.Nodes()))
 	for _, c := range f.Clusters {

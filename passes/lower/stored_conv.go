@@ -309,9 +309,9 @@ func (w *StoredConv) lead() int64 {
 	return n
 }
 
-// AsArgument returns the matmul of this convolution, storing its results as the stored argument of convolution `to`. It
-// applies the ops of argument, the kernel that stored that argument. ok is false if an element of the argument depends
-// on other results than the one at the same position.
+// AsArgument returns the matmul of convolution w, changed so that it stores its results as the stored argument of
+// convolution `to`. argument is the kernel that stored that argument before, and the matmul also computes its ops. ok
+// is false if an element of the argument depends on other results than the one at the same position.
 func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kernel.Kernel, bool) {
 	ok, from := true, w.f.Plan.Kernel(w.Result)
 	ops := slices.Concat(from.Ops,
@@ -338,8 +338,8 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 	}}), ok
 }
 
-// readByNext returns the index at which the kernel that stores the argument of `to` reads its input, in that kernel's
-// coordinates.
+// readByNext returns the index at which the kernel that stores the argument of `to` reads its input, as a function of
+// that kernel's coordinates.
 func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	shape := to.argumentShape()
 	at := kernel.Axes(shape)

@@ -89,8 +89,8 @@ func repair(s string) []byte {
 	return out.Bytes()
 }
 
-// object returns a JSON object in its compact form. Nothing, null, and a string that is empty or has an object in it
-// count as an object.
+// object returns a JSON object in its compact form, and false if there is none. An empty text and null mean an empty
+// object. A string means the object in it.
 func object(text string) (compact string, ok bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "null" {

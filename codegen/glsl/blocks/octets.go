@@ -17,13 +17,14 @@ func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	return form
 }
 
-// sorted is the end of a snippet that returns the levels of two planes one plane after the other. They come
+// sorted is the end of a snippet that returns the levels of two planes. It puts them in order, because they come
 // interleaved.
 const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
 	"0xff00ff00u);"
 
-// OctetReader adds the function that decodes an octet, and returns its name. If less is not 0, the function also
-// returns the masks, for a caller that subtracts them. paired leaves the levels of two planes interleaved.
+// OctetReader adds the GLSL function that decodes an octet, and returns its name. If less is not 0, the function does
+// not subtract the masks, but returns them in a second result. If paired is true, it leaves the levels of two planes
+// interleaved.
 func OctetReader(e *emit.Emitter, b *emit.Buffer, less int, paired bool) string {
 	f := blockFormatOf(e, b)
 	form := f.Octets

@@ -27,8 +27,8 @@ func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
 	return out
 }
 
-// Plan counts the uses of values and indices in roots and indices. It does not look into values that open scopes know
-// already.
+// Plan counts the uses of values and indices in roots and indices. It does not look into values that are already in a
+// variable of an open scope.
 func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 	e.uses = useCount{values: map[*kernel.Expr]int{}, indices: map[string]int{}}
 	for _, r := range roots {

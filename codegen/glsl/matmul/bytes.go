@@ -35,8 +35,8 @@ func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) exp
 	return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[bytes].View), b.Subscript(at))
 }
 
-// addRow multiplies a quad of an invocation's i-th row by the quads of its columns, for every matmul, and adds to the
-// sums.
+// addRow multiplies a quad of an invocation's row i by the quads of its columns, and adds the results to the sums of
+// every matmul. rows has the quad by first operand, and col returns the quad of column j.
 func (m *Base) addRow(i expr.Expr, columns int, rows map[*Operand]expr.Expr,
 	col func(o *Operand, j expr.Expr) expr.Expr) {
 	m.Repeat("j", columns, func(j expr.Expr) {

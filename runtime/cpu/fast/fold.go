@@ -346,8 +346,8 @@ func (r *foldRows) groups() []group {
 	return list
 }
 
-// parts splits the elements of each row into parts for different tasks. It returns the number of elements in a part,
-// and the number of parts. There is one part, unless there are only few groups, each with many elements.
+// parts splits the elements of each row into parts for different tasks. It returns the number of elements of a part,
+// and the number of parts. There are several parts only if there are few groups with many elements each.
 func (r *foldRows) parts(groups []group) (each, parts int) {
 	const few = 16 // number of groups
 	if len(groups) >= few || r.n*groups[0].count < 2*chunk {

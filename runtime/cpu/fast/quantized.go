@@ -58,7 +58,7 @@ func (c *chains) quantized(n *ir.Node) *quantized {
 	return q
 }
 
-// split returns the arguments of a node with the given op, the second one without its broadcast. For a node with
+// split returns the arguments of a node with the given op. It strips broadcasts from the second one. For a node with
 // another op it returns the node and nil.
 func split(n *ir.Node, op ir.Op) (first, second *ir.Node) {
 	if n.Op() != op || !n.Arg(0).Shape().Equal(n.Shape()) || n.Arg(1).DType() != ir.F32 {
@@ -87,8 +87,8 @@ func single(n *ir.Node) bool {
 	return err == nil && volume(dims) == 1
 }
 
-// perOutput reports whether the factors are constant along all axes of the weights except the channels' or the
-// columns'.
+// perOutput reports whether the factors vary only along one axis of the weights: the output channels of a convolution,
+// or the columns of a matmul.
 func (q *quantized) perOutput() bool {
 	dims, err := q.factors.Shape().Eval(nil)
 	if err != nil {

@@ -29,8 +29,8 @@ var quadsOfBytes = group{"quads", "4 8-bit integers, signed ones of a and unsign
 // intColumns is the number of vectors of columns that a function computes.
 const intColumns = 2
 
-// integers generates the functions of matmuls and convolutions of 8-bit integers. The numbers of rows are those for
-// which the sums fit in registers.
+// integers generates the functions of matmuls and convolutions of 8-bit integers. There is one for each number of rows
+// whose sums fit in registers.
 func integers() {
 	for _, rows := range []int{4, 2, 1} {
 		avx2.ints(rows, pairsOfWords)
@@ -41,9 +41,9 @@ func integers() {
 	}
 }
 
-// ints generates the function that computes dot products of several rows of a with columns of b. A row of a is an
-// array of groups. The groups of neighbouring columns of b are neighbours, and a list has the offsets of these arrays.
-// So b is a packed matrix, or for a convolution the image itself.
+// ints generates the function that computes dot products of several rows of a with columns of b. A row of a is an array
+// of groups. Group i of all columns is an array at offset offsets[i] of b. So b may be a packed matrix or, for a
+// convolution, the image itself.
 func (w width) ints(rows int, g group) {
 	name := fmt.Sprintf("%s%d%s", g.name, rows, w.suffix)
 	TEXT(name, NOSPLIT, "func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)")
