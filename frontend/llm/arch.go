@@ -16,6 +16,9 @@ type architecture struct {
 	norm norm
 	rope rotaryPairs
 
+	// lateHeadNorms means that the norms of queries and keys come after the rotation.
+	lateHeadNorms bool
+
 	// encoder means that each token attends to all tokens, later ones too. The output of the last layer represents the
 	// whole text, and there are no logits.
 	encoder bool
@@ -44,19 +47,29 @@ type architecture struct {
 // architectures is the table of architectures that FromGGUF supports.
 var architectures = []architecture{
 	bert,
+	cohere2,
+	commandR,
+	exaone4,
 	falcon,
 	gemma,
 	gemma2,
 	gemma3,
+	glm4,
 	gpt2,
 	gptOSS,
+	granite,
+	graniteMoE,
 	llama,
+	mistral3,
 	nomicBERT,
+	olmo2,
 	openELM,
 	phi3,
 	qwen2,
 	qwen3,
 	qwen3moe,
+	seedOSS,
+	smolLM3,
 	starcoder2,
 }
 
@@ -121,6 +134,7 @@ type weightSpec struct {
 	bias     ir.Shape // of NAME.bias, which a file may lack; nil for no bias
 	norm     bool     // the weight of a norm: it has a bias if the architecture uses layerNorm
 	optional bool     // a file may lack the weight
+	onlyBias bool     // there is NAME.bias, which is not optional, and no NAME.weight
 }
 
 // vector describes a weight with n elements, such as a norm's.
@@ -186,6 +200,19 @@ func (c Config) headNorms() []weightSpec {
 	return []weightSpec{vector("attn_q_norm", c.HeadDim), vector("attn_k_norm", c.HeadDim)}
 }
 
+// wholeNorms lists the weights of the norms that apply to the queries and keys of all heads together.
+func (c Config) wholeNorms() []weightSpec {
+	return []weightSpec{vector("attn_q_norm", c.Heads*c.HeadDim), vector("attn_k_norm", c.KVHeads*c.HeadDim)}
+}
+
+// optional marks weights that a file may lack.
+func optional(list ...weightSpec) []weightSpec {
+	for i := range list {
+		list[i].optional = true
+	}
+	return list
+}
+
 // feedForward lists the weights that nn.FeedForward uses.
 func (c Config) feedForward() []weightSpec {
 	return []weightSpec{matrix("ffn_up", c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)}
@@ -200,6 +227,16 @@ func (c Config) gated() []weightSpec {
 	experts := func(name string, out, in int) weightSpec {
 		return weightSpec{name: name, shape: ir.ShapeOf(c.Experts, out, in)}
 	}
-	return []weightSpec{matrix("ffn_gate_inp", c.Experts, c.Width), experts("ffn_gate_exps", c.FeedForward, c.Width),
+	list := []weightSpec{matrix("ffn_gate_inp", c.Experts, c.Width), experts("ffn_gate_exps", c.FeedForward, c.Width),
 		experts("ffn_up_exps", c.FeedForward, c.Width), experts("ffn_down_exps", c.Width, c.FeedForward)}
+	if n := c.SharedFeedForward; n > 0 {
+		list = append(list, matrix("ffn_gate_shexp", n, c.Width), matrix("ffn_up_shexp", n, c.Width),
+			matrix("ffn_down_shexp", c.Width, n))
+	}
+	return list
+}
+
+// joined lists the weights that layer.gated uses if ffn_up has the rows of gate, and then those of up.
+func (c Config) joined() []weightSpec {
+	return []weightSpec{matrix("ffn_up", 2*c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)}
 }

@@ -126,7 +126,11 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	case l.windowed():
 		seen = seen.And(keys.Gt(own.SubScalar(float64(l.Window))))
 	}
-	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
+	score := b.Scalar(ir.F32, 0)
+	if l.MaxALiBi != 0 {
+		score = l.alibi(keys.Sub(own).SwapAxes(0, 1)).SwapAxes(0, 1)
+	}
+	return seen.Where(score, b.Scalar(ir.F32, math.Inf(-1)))
 }
 
 // scatter writes x, the keys or values of tokens, into the cache at the distinct positions i32[T], and returns the

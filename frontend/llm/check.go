@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -30,6 +32,9 @@ func (c Config) check(a architecture) error {
 		return fmt.Errorf("a window of %d tokens: architecture %q has none", c.Window, a.name)
 	case c.Experts > 0 && !a.experts:
 		return fmt.Errorf("%d experts: architecture %q has none", c.Experts, a.name)
+	case c.DenseLayers < 0 || c.DenseLayers > c.Layers || c.ExpertPeriod < 0:
+		return fmt.Errorf("the first %d of %d layers, and all but every %d-th, have no experts: want 0 to all",
+			c.DenseLayers, c.Layers, c.ExpertPeriod)
 	case c.Experts < 0 || c.Experts > 0 && (c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts):
 		return fmt.Errorf("each token goes to %d of %d experts: want 1 to all", c.ExpertsUsed, c.Experts)
 	}
@@ -38,6 +43,10 @@ func (c Config) check(a architecture) error {
 		value float64
 	}{
 		{"scale of attention", c.AttentionScale}, {"softcap of attention", c.AttentionSoftcap},
+		{"scale of embeddings", c.EmbeddingScale}, {"scale of residuals", c.ResidualScale},
+		{"scale of the logits", c.LogitScale}, {"scale of the experts' weights", c.ExpertScale},
+		{"temperature of attention", c.TemperatureScale}, {"largest bias of ALiBi", c.MaxALiBi},
+		{"bound of queries, keys and values", c.ClampQKV},
 		{"softcap of the logits", c.LogitSoftcap}, {"base of the local rotary embedding", c.LocalRopeBase},
 	} {
 		if !(n.value >= 0) || math.IsInf(n.value, 1) {
@@ -74,6 +83,9 @@ func (c Config) checkWeights(a architecture) error {
 
 // checkSpec checks a weight and its bias. prefix is the layer's.
 func (c Config) checkSpec(prefix string, p weightSpec) error {
+	if p.onlyBias {
+		return c.checkWeight(prefix+p.name+".bias", p.bias, !p.optional)
+	}
 	if err := c.checkWeight(prefix+p.name+".weight", p.shape, !p.optional); err != nil || p.bias == nil {
 		return err
 	}
@@ -85,7 +97,7 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 	known := map[string]bool{ropeFreqs: true, ropeShort: true, ropeLong: true}
 	add := func(prefix string, list []weightSpec) {
 		for _, p := range list {
-			known[prefix+p.name+".weight"] = true
+			known[prefix+p.name+".weight"] = !p.onlyBias
 			known[prefix+p.name+".bias"] = p.bias != nil
 		}
 	}
@@ -98,12 +110,21 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Types)) {
-		if !known[name] {
+		if !known[name] && !c.drafts(name) {
 			return fmt.Errorf("weight %q: a model of %d layers of architecture %q has none of that name, and without "+
 				"it the graph would compute something else", name, c.Layers, a.name)
 		}
 	}
 	return nil
+}
+
+// drafts reports whether a weight belongs to a layer that predicts a further token. Such layers follow the others, and
+// the model works without them.
+func (c Config) drafts(name string) bool {
+	rest, ok := strings.CutPrefix(name, "blk.")
+	number, _, _ := strings.Cut(rest, ".")
+	i, err := strconv.Atoi(number)
+	return ok && err == nil && i >= c.Layers && i < c.Layers+c.DraftLayers
 }
 
 // checkWeight returns an error unless the file has the weight with the wanted shape, or lacks a weight that is not

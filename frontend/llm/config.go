@@ -37,6 +37,22 @@ type Config struct {
 	// replace scores and logits by cap*tanh(x/cap) (Gemma Team 2024); 0 changes nothing.
 	AttentionScale, AttentionSoftcap, LogitSoftcap float64
 
+	// EmbeddingScale multiplies the embedded tokens, ResidualScale what attention and feed-forward layers add to the
+	// residual stream, and LogitScale the logits. 0 means 1.
+	EmbeddingScale, ResidualScale, LogitScale float64
+
+	// TemperatureScale makes attention sharper in long texts: a query at position p is multiplied by
+	// 1 + TemperatureScale*log(1+floor(p/TemperatureLength)). 0 changes nothing.
+	TemperatureScale  float64
+	TemperatureLength int
+
+	// ClampQKV limits queries, keys and values to its range around 0. 0 means no limit.
+	ClampQKV float64
+
+	// MaxALiBi is the slope exponent of attention with linear biases (ALiBi; Press et al. 2021, arXiv:2108.12409), 8 in
+	// the paper: a score is reduced by the distance of key and query, times a slope of each head. 0 means no bias.
+	MaxALiBi float64
+
 	// Window is the number of positions that a token attends to, including itself; 0 means all. Every WindowPeriod-th
 	// layer has no window; 0 means that all layers have it. WindowLayers, if set, says for each layer whether it has.
 	Window, WindowPeriod int
@@ -45,9 +61,14 @@ type Config struct {
 	RopeBase float64
 	RopeDims int // rotated elements of a head; even, at most HeadDim
 
-	// LocalRopeBase replaces RopeBase in layers with a window, and these layers then ignore RopeFactors. 0 means that
-	// they use both like other layers.
+	// LocalRopeBase replaces RopeBase in layers with a window, and these layers then ignore RopeFactors and
+	// RopeMagnitude. 0 means that they use all like other layers.
 	LocalRopeBase float64
+
+	// Every NoRopePeriod-th layer has no rotary embeddings; 0 means that all have. With RopeInWindows only layers with
+	// a window have them.
+	NoRopePeriod  int
+	RopeInWindows bool
 
 	// RopeFactors divide the angles of the RopeDims/2 pairs: Llama 3 has different factors, and position scaling equal
 	// ones. nil changes nothing. LongRopeFactors, if set, replace them in graphs of more than LongRopeFrom positions.
@@ -62,6 +83,18 @@ type Config struct {
 	Experts     int
 	ExpertsUsed int // per token
 
+	// The first DenseLayers layers have no experts, and neither has any layer except every ExpertPeriod-th; 0 means
+	// that all have. These layers have DenseFeedForward hidden elements.
+	DenseLayers, ExpertPeriod, DenseFeedForward int
+
+	SharedFeedForward int     // hidden elements of the expert that every token uses; 0 for none
+	SigmoidExperts    bool    // see nn.Routing.Sigmoid
+	KeepShares        bool    // the opposite of nn.Routing.Normalize
+	ExpertScale       float64 // see nn.Routing.Scale
+
+	// DraftLayers is the number of layers in the file that predict further tokens. Graphs do not use them.
+	DraftLayers int
+
 	// Pooling says how Embedding turns the tokens' outputs into one vector. It is "" for models without embeddings.
 	Pooling Pooling
 
@@ -73,11 +106,14 @@ type Config struct {
 // LayerSizes are the sizes in which the layers of a model may differ; see Config.
 type LayerSizes struct{ Heads, KVHeads, FeedForward int }
 
-// at returns the configuration of one layer, in which Heads, KVHeads and FeedForward are the layer's.
+// at returns the configuration of one layer, in which Heads, KVHeads, FeedForward and Experts are the layer's.
 func (c Config) at(layer int) Config {
 	if layer < len(c.PerLayer) {
 		s := c.PerLayer[layer]
 		c.Heads, c.KVHeads, c.FeedForward = s.Heads, s.KVHeads, s.FeedForward
+	}
+	if layer < c.DenseLayers || c.ExpertPeriod > 0 && (layer+1)%c.ExpertPeriod != 0 {
+		c.Experts, c.FeedForward = 0, c.DenseFeedForward
 	}
 	return c
 }
@@ -102,7 +138,7 @@ func readConfig(f *gguf.File) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	r := &metadata{f: f, prefix: name + "."}
+	r := &metadata{f: f, prefix: name + ".", known: map[string]bool{}}
 	c := r.config(a)
 	if r.err != nil {
 		return Config{}, r.err
@@ -169,6 +205,10 @@ func (r *metadata) config(a architecture) Config {
 	for _, t := range r.f.Tensors() {
 		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	}
+	if n := r.intOr("nextn_predict_layers", 0); n > 0 && n < int64(c.Layers) {
+		c.DraftLayers = int(n)
+		c.Layers -= c.DraftLayers
+	}
 	if table, ok := c.Types[tokenTable+".weight"]; ok && len(table.Shape) == 2 {
 		c.Vocab = table.Shape[0].Static()
 	}
@@ -210,15 +250,41 @@ func (r *metadata) windows(c *Config) {
 	}
 }
 
-// unsupportedKeys lists keys of features that no architecture of this package supports, with the values that mean
-// that the model does not use the feature.
+// mixture reads how a mixture of experts routes tokens, and which layers and shared experts it has. The row has set
+// SigmoidExperts and KeepShares for files that do not say.
+func (r *metadata) mixture(c *Config) {
+	c.DenseLayers = int(min(r.intOr("leading_dense_block_count", 0), math.MaxInt32))
+	c.ExpertPeriod = int(min(r.intOr("interleave_moe_layer_step", 0), math.MaxInt32))
+	if c.DenseLayers > 0 || c.ExpertPeriod > 1 {
+		c.DenseFeedForward = r.size("feed_forward_length")
+	}
+	if n := r.intOr("expert_shared_feed_forward_length", 0); n > 0 {
+		c.SharedFeedForward = int(min(n, math.MaxInt32))
+	} else if n := r.intOr("expert_shared_count", 0); n > 0 && n < math.MaxInt32 {
+		c.SharedFeedForward = int(n) * c.FeedForward
+	}
+	c.ExpertScale = r.floatOr("expert_weights_scale", 0)
+	c.KeepShares = !r.flag("expert_weights_norm", !c.KeepShares)
+	switch kind := r.intOr("expert_gating_func", 0); kind {
+	case 0:
+	case 1, 2:
+		c.SigmoidExperts = kind == 2
+	default:
+		r.fail("expert_gating_func", "is %d: want 1 (softmax) or 2 (sigmoid)", kind)
+	}
+}
+
+// unsupportedKeys lists keys of features that only some architectures have, with the values that mean that the model
+// does not use the feature. An architecture that has a feature reads its key.
 var unsupportedKeys = map[string][]float64{
 	"attention.clamp_kqv":      {0},
 	"attention.max_alibi_bias": {0},
 	"embedding_scale":          {0, 1},
 	// Values for a softmax over all experts, or over the used ones. Both are equivalent, as the weights are normalized.
 	"expert_gating_func":               {0, 1, 3},
+	"expert_shared_count":              {0},
 	"expert_weights_scale":             {0, 1},
+	"leading_dense_block_count":        {0},
 	"logit_scale":                      {0, 1},
 	"residual_scale":                   {0, 1},
 	"rope.scaling.yarn_attn_factor":    {1},
@@ -230,6 +296,9 @@ var unsupportedKeys = map[string][]float64{
 // refuse records an error if the metadata ask for a feature that the graph would not compute.
 func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(unsupportedKeys)) {
+		if r.known[key] {
+			continue
+		}
 		value, ok := r.one(key)
 		if !ok {
 			continue
@@ -258,12 +327,14 @@ func (r *metadata) refuse(a architecture) {
 type metadata struct {
 	f      *gguf.File
 	prefix string
+	known  map[string]bool // the keys that were read, without the prefix
 	err    error
 }
 
 // each returns the values of a key: one, or one for each layer if the layers differ. An array of equal values, one for
 // each layer, is one value. The result is nil if the key is missing or its value is an error.
 func (r *metadata) each(key string) []reflect.Value {
+	r.known[key] = true
 	v, ok := r.f.Lookup(r.prefix + key)
 	if !ok {
 		return nil
@@ -373,6 +444,18 @@ func (r *metadata) intOr(key string, missing int64) int64 {
 	return n
 }
 
+// flag reads a bool, with a default for a missing key.
+func (r *metadata) flag(key string, missing bool) bool {
+	v, ok := r.one(key)
+	if ok && v.Kind() != reflect.Bool {
+		r.fail(key, "is a %s: want a bool", v.Kind())
+	}
+	if !ok || v.Kind() != reflect.Bool {
+		return missing
+	}
+	return v.Bool()
+}
+
 // float reads a float.
 func (r *metadata) float(key string) float64 {
 	if _, ok := r.f.Lookup(r.prefix + key); !ok {
@@ -403,6 +486,7 @@ func shortest(v float64) float64 {
 
 // floatOr is like float, but with a default for a missing key.
 func (r *metadata) floatOr(key string, missing float64) float64 {
+	r.known[key] = true
 	if _, ok := r.f.Lookup(r.prefix + key); !ok {
 		return missing
 	}

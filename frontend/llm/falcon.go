@@ -52,7 +52,6 @@ var falcon = architecture{
 		if l.w.Sub("attn_norm_2").Has("weight") {
 			h = l.norm(x, "attn_norm_2")
 		}
-		q, k, v := l.fused(h)
-		return x.Add(l.attend(l.rotate(q), l.rotate(k), v)).Add(y)
+		return x.Add(l.attention(h)).Add(y)
 	},
 }

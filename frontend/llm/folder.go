@@ -66,9 +66,20 @@ attention.layer_norm_rms_epsilon* rms_norm_eps layer_norm_rms_epsilon
 attention.layer_norm_epsilon*     layer_norm_eps layer_norm_epsilon norm_epsilon
 attn_logit_softcapping*           attn_logit_softcapping
 final_logit_softcapping*          final_logit_softcapping
-expert_count                      num_local_experts num_experts n_routed_experts
-expert_used_count                 num_experts_per_tok moe_topk
+attention.scale*                  attention_multiplier
+attention.clamp_kqv*              clip_qkv
+embedding_scale*                  embedding_multiplier
+residual_scale*                   residual_multiplier
+logit_scale*                      logit_scale logits_scaling
+expert_count                      num_local_experts num_experts n_routed_experts moe_num_experts
+expert_used_count                 num_experts_per_tok moe_topk moe_k
 expert_feed_forward_length        moe_intermediate_size
+expert_shared_feed_forward_length shared_expert_intermediate_size shared_intermediate_size
+expert_shared_count               n_shared_experts moe_num_shared_experts num_shared_expert
+expert_weights_scale*             routed_scaling_factor
+leading_dense_block_count         first_k_dense_replace moe_layer_start_index
+interleave_moe_layer_step         moe_layer_interval
+nextn_predict_layers              num_nextn_predict_layers
 rope.freq_base*                   rope_theta rotary_emb_base
 rope.freq_base_swa*               rope_local_base_freq
 `
@@ -306,6 +317,12 @@ func (c *folderConfig) translate(a architecture) error {
 			c.setSize(plain, c.number(name))
 		}
 	}
+	if v, ok := c.values["norm_topk_prob"].(bool); ok {
+		c.set["expert_weights_norm"] = v
+	}
+	if n := c.size("nextn_predict_layers", 0); n > 0 { // block_count has all layers of a file
+		c.setSize("block_count", float64(c.size("block_count", 0)+n))
+	}
 	c.setWindow()
 	c.setRope(a)
 	if a.folder.read != nil {
@@ -337,8 +354,14 @@ func (c *folderConfig) fail(format string, args ...any) {
 // number returns the number at a key.
 func (c *folderConfig) number(key string) float64 { return c.numberIn(c.values, key) }
 
+// numberIn returns the number at a key of an object. A list of equal numbers, one for each layer, is one number.
 func (c *folderConfig) numberIn(in map[string]any, key string) float64 {
-	n, ok := in[key].(json.Number)
+	one := in[key]
+	if list, ok := one.([]any); ok && len(list) > 0 &&
+		!slices.ContainsFunc(list, func(v any) bool { return v != list[0] }) {
+		one = list[0]
+	}
+	n, ok := one.(json.Number)
 	v, err := n.Float64()
 	if !ok || err != nil || math.IsInf(v, 0) {
 		c.fail("%q is %.40s: want a number", key, fmt.Sprint(in[key]))
@@ -495,11 +518,14 @@ func (c *folderConfig) setYaRN(scaling map[string]any, trained int) {
 		own := float64(0.1*math.Log(factor)) + 1
 		c.setFloat("rope.scaling.attn_factor", c.numberIn(scaling, "attention_factor")/own)
 	}
-	for _, name := range []string{"mscale", "mscale_all_dim"} {
-		if scaling[name] != nil {
-			c.fail("rotary positions with %q are not supported", name)
-		}
+	if scaling["mscale"] == nil && scaling["mscale_all_dim"] == nil {
+		return
 	}
+	if scaling["mscale"] == nil || c.numberIn(scaling, "mscale") != 1 || scaling["mscale_all_dim"] == nil {
+		c.fail("rotary positions with an mscale other than 1, or without mscale_all_dim, are not supported")
+		return
+	}
+	c.setFloat("rope.scaling.yarn_log_multiplier", c.numberIn(scaling, "mscale_all_dim"))
 }
 
 // setLlama3 computes Llama 3's factors of the rotary angles. Angles of short wavelength stay, and angles of long
@@ -590,7 +616,11 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		all = append(all, o)
 	}
 	config := Config{Architecture: a.name, Layers: c.size("block_count", 0), Width: c.size("embedding_length", 0),
-		Heads: s.heads, KVHeads: s.kvHeads, HeadDim: s.headDim, Experts: f.experts}
+		Heads: s.heads, KVHeads: s.kvHeads, HeadDim: s.headDim, Experts: f.experts,
+		DraftLayers: c.size("nextn_predict_layers", 0), DenseLayers: c.size("leading_dense_block_count", 0),
+		ExpertPeriod: c.size("interleave_moe_layer_step", 0), SharedFeedForward: max(
+			c.size("expert_shared_feed_forward_length", 0), c.size("expert_shared_count", 0))}
+	config.Layers -= config.DraftLayers
 	tied := c.flag("tie_word_embeddings", false)
 	for _, p := range a.modelWeights(config) {
 		if p.name != output || !tied {
@@ -604,13 +634,19 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 	layer := cmp.Or(a.folder.layers, "model.layers.N.")
 	for i := range config.Layers {
 		number := strconv.Itoa(i)
-		for _, p := range a.allLayerWeights(config) {
+		for _, p := range a.allLayerWeights(config.at(i)) {
 			f.find("blk."+number+".", strings.ReplaceAll(layer, "N", number), p, s, made)
 		}
+	}
+	var drafts []string
+	for i := range config.DraftLayers {
+		drafts = append(drafts, f.rebasedLayer(strings.ReplaceAll(layer, "N", strconv.Itoa(config.Layers+i))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		switch {
 		case f.used[name]:
+		case slices.ContainsFunc(drafts, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
+			ignored = append(ignored, name)
 		case slices.ContainsFunc(ignoredTensors, func(p string) bool { return matches(p, name) }),
 			tied && strings.HasSuffix(name, "lm_head.weight"):
 			ignored = append(ignored, name)
@@ -674,6 +710,14 @@ func (f *folderWeightNames) findBase() {
 	}
 }
 
+// rebasedLayer returns the folder's prefix for the prefix of a layer.
+func (f *folderWeightNames) rebasedLayer(prefix string) string {
+	if rest, ok := strings.CutPrefix(prefix, f.base[0]); ok {
+		return f.base[1] + rest
+	}
+	return prefix
+}
+
 // rebased returns the folder's name for a name of the table.
 func (f *folderWeightNames) rebased(name string) string {
 	if rest, ok := strings.CutPrefix(name, f.base[0]); ok {
@@ -693,7 +737,7 @@ func (f *folderWeightNames) rebased(name string) string {
 // layer's in the folder.
 func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes, made func(Origin, weightSpec)) {
 	for _, suffix := range []string{".weight", ".bias"} {
-		if suffix == ".bias" && p.bias == nil {
+		if suffix == ".bias" && p.bias == nil || suffix == ".weight" && p.onlyBias {
 			continue
 		}
 		for _, line := range f.table[p.name] {

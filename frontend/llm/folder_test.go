@@ -54,6 +54,21 @@ const (
 		post_attention_norm model.layers.N.post_attention_layernorm
 		ffn_norm model.layers.N.pre_feedforward_layernorm
 		post_ffw_norm model.layers.N.post_feedforward_layernorm`
+	postNames = `
+		post_attention_norm model.layers.N.post_attention_layernorm
+		post_ffw_norm model.layers.N.post_feedforward_layernorm`
+	glm4Names = `
+		post_attention_norm model.layers.N.post_self_attn_layernorm
+		post_ffw_norm model.layers.N.post_mlp_layernorm
+		ffn_up model.layers.N.mlp.gate_up_proj`
+	graniteMoENames = `
+		ffn_gate_inp model.layers.N.block_sparse_moe.router.layer
+		ffn_gate_exps model.layers.N.block_sparse_moe.input_linear first-rows
+		ffn_up_exps model.layers.N.block_sparse_moe.input_linear second-rows
+		ffn_down_exps model.layers.N.block_sparse_moe.output_linear
+		ffn_gate_shexp model.layers.N.shared_mlp.input_linear first-rows
+		ffn_up_shexp model.layers.N.shared_mlp.input_linear second-rows
+		ffn_down_shexp model.layers.N.shared_mlp.output_linear`
 	gpt2Names = `
 		token_embd transformer.wte
 		position_embd transformer.wpe
@@ -122,24 +137,36 @@ var folderCases = map[string]struct {
 	rename  [2]string // a prefix of the names, and another that models also have
 	config  string
 }{
-	"llama":        {names: llamaNames + rotaryNames, config: `{"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500.0, "hidden_act": "silu", "rope_scaling": null, "vocab_size": 40}`},
-	"llama-yarn":   {names: llamaNames + rotaryNames, config: `{"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 500, "rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 512}}`},
-	"mixtral":      {names: llamaNames + rotaryNames + mixtralNames, config: `{"architectures": ["MixtralForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": null}`},
-	"qwen2":        {names: llamaNames, rename: [2]string{"model.", ""}, config: `{"architectures": ["Qwen2Model"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "sliding_window": 8, "use_sliding_window": false}`},
-	"qwen3":        {names: llamaNames, config: `{"architectures": ["Qwen3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "tie_word_embeddings": true}`},
-	"qwen3moe":     {names: llamaNames + expertNames, config: `{"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "mlp_only_layers": [], "decoder_sparse_step": 1}`},
-	"gemma":        {names: llamaNames, lessOne: true, config: `{"architectures": ["GemmaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05}`},
-	"gemma2":       {names: llamaNames + gemma2Names, lessOne: true, config: `{"architectures": ["Gemma2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "sliding_window": 4, "query_pre_attn_scalar": 16, "hidden_activation": "gelu_pytorch_tanh"}`},
-	"gemma3":       {names: llamaNames + gemma2Names, lessOne: true, rename: [2]string{"model.", "language_model.model."}, config: `{"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 7, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 6, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}, "vision_config": {"hidden_size": 1152}}`},
-	"gpt2":         {names: gpt2Names, rename: [2]string{"transformer.", ""}, config: `{"architectures": ["GPT2LMHeadModel"], "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 32, "n_ctx": 32, "layer_norm_epsilon": 1e-05, "activation_function": "gelu_new"}`},
-	"falcon":       {names: falconNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "multi_query": true, "new_decoder_architecture": false, "num_kv_heads": 4, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05, "alibi": false, "parallel_attn": true}`},
-	"falcon-large": {names: falconLargeNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": true, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05}`},
-	"phi3":         {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": 5, "rope_scaling": {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}}`},
-	"phi3-long":    {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": null, "rope_scaling": {"type": "su", "attention_factor": 1.1875, "short_factor": SHORT, "long_factor": LONG}}`},
-	"starcoder2":   {names: starcoder2Names, config: `{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "norm_epsilon": 1e-05, "rope_theta": 100000.0, "hidden_act": "gelu_pytorch_tanh"}`},
-	"gpt-oss":      {names: gptOSSNames, config: `{"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 150.0, "sliding_window": 5, "swiglu_limit": 7.0, "quantization_config": {"quant_method": "mxfp4"}, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 256}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
-	"bert":         {names: bertNames, rename: [2]string{"", "bert."}, config: `{"architectures": ["BertModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},
-	"nomic-bert":   {names: nomicNames, config: `{"architectures": ["NomicBertModel"], "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 32, "layer_norm_epsilon": 1e-12, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "activation_function": "swiglu", "causal": false}`},
+	"llama":         {names: llamaNames + rotaryNames, config: `{"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500.0, "hidden_act": "silu", "rope_scaling": null, "vocab_size": 40}`},
+	"llama-yarn":    {names: llamaNames + rotaryNames, config: `{"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 500, "rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 512}}`},
+	"mixtral":       {names: llamaNames + rotaryNames + mixtralNames, config: `{"architectures": ["MixtralForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": null}`},
+	"qwen2":         {names: llamaNames, rename: [2]string{"model.", ""}, config: `{"architectures": ["Qwen2Model"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "sliding_window": 8, "use_sliding_window": false}`},
+	"qwen3":         {names: llamaNames, config: `{"architectures": ["Qwen3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "tie_word_embeddings": true}`},
+	"qwen3moe":      {names: llamaNames + expertNames, config: `{"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "mlp_only_layers": [], "decoder_sparse_step": 1}`},
+	"gemma":         {names: llamaNames, lessOne: true, config: `{"architectures": ["GemmaForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05}`},
+	"gemma2":        {names: llamaNames + gemma2Names, lessOne: true, config: `{"architectures": ["Gemma2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "sliding_window": 4, "query_pre_attn_scalar": 16, "hidden_activation": "gelu_pytorch_tanh"}`},
+	"gemma3":        {names: llamaNames + gemma2Names, lessOne: true, rename: [2]string{"model.", "language_model.model."}, config: `{"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 7, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 6, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}, "vision_config": {"hidden_size": 1152}}`},
+	"gpt2":          {names: gpt2Names, rename: [2]string{"transformer.", ""}, config: `{"architectures": ["GPT2LMHeadModel"], "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 32, "n_ctx": 32, "layer_norm_epsilon": 1e-05, "activation_function": "gelu_new"}`},
+	"falcon":        {names: falconNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "multi_query": true, "new_decoder_architecture": false, "num_kv_heads": 4, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05, "alibi": false, "parallel_attn": true}`},
+	"falcon-large":  {names: falconLargeNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": true, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05}`},
+	"phi3":          {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": 5, "rope_scaling": {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}}`},
+	"phi3-long":     {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": null, "rope_scaling": {"type": "su", "attention_factor": 1.1875, "short_factor": SHORT, "long_factor": LONG}}`},
+	"starcoder2":    {names: starcoder2Names, config: `{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "norm_epsilon": 1e-05, "rope_theta": 100000.0, "hidden_act": "gelu_pytorch_tanh"}`},
+	"gpt-oss":       {names: gptOSSNames, config: `{"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 150.0, "sliding_window": 5, "swiglu_limit": 7.0, "quantization_config": {"quant_method": "mxfp4"}, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 256}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
+	"bert":          {names: bertNames, rename: [2]string{"", "bert."}, config: `{"architectures": ["BertModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},
+	"granite":       {names: llamaNames + rotaryNames, config: `{"architectures": ["GraniteForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "embedding_multiplier": 12.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 8.0, "attention_bias": false, "hidden_act": "silu"}`},
+	"granitemoe":    {names: llamaNames + rotaryNames + graniteMoENames, config: `{"architectures": ["GraniteMoeSharedForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "shared_intermediate_size": 24, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "embedding_multiplier": 12.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 8.0}`},
+	"smollm3":       {names: llamaNames + rotaryNames, config: `{"architectures": ["SmolLM3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 5000000.0, "no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0, 1], "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention", "full_attention"], "sliding_window": null, "use_sliding_window": false}`},
+	"glm4":          {names: llamaNames + glm4Names, config: `{"architectures": ["Glm4ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "attention_bias": true, "hidden_act": "silu"}`},
+	"mistral3":      {names: llamaNames + rotaryNames, rename: [2]string{"model.", "model.language_model."}, config: `{"architectures": ["Mistral3ForConditionalGeneration"], "text_config": {"model_type": "ministral3", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.25}}, "vision_config": {"hidden_size": 64}}`},
+	"command-r":     {names: llamaNames, config: `{"architectures": ["CohereForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 48, "max_position_embeddings": 16, "model_max_length": 32, "layer_norm_eps": 1e-05, "rope_theta": 8000000.0, "logit_scale": 0.25, "use_qk_norm": true}`},
+	"cohere2":       {names: llamaNames, config: `{"architectures": ["Cohere2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32, "layer_norm_eps": 1e-05, "rope_theta": 50000.0, "logit_scale": 0.25, "sliding_window": 5, "sliding_window_pattern": 4, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"], "rotary_pct": 1.0}`},
+	"exaone4":       {names: llamaNames + postNames, config: `{"architectures": ["Exaone4ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000, "sliding_window": 4, "sliding_window_pattern": "LLLG", "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}`},
+	"exaone4-small": {names: llamaNames + postNames, config: `{"architectures": ["Exaone4ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 1000000, "sliding_window": null, "sliding_window_pattern": null}`},
+	"olmo2":         {names: llamaNames + postNames, config: `{"architectures": ["Olmo2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500000}`},
+	"olmo3":         {names: llamaNames + postNames, config: `{"architectures": ["Olmo3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500000, "sliding_window": 5, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512, "attention_factor": 1.138629436111989, "beta_fast": 32.0, "beta_slow": 1.0}, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]}`},
+	"seed_oss":      {names: llamaNames + "\npost_attention_norm model.layers.N.post_attention_layernorm", config: `{"architectures": ["SeedOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000000.0, "attention_bias": true}`},
+	"nomic-bert":    {names: nomicNames, config: `{"architectures": ["NomicBertModel"], "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 32, "layer_norm_epsilon": 1e-12, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "activation_function": "swiglu", "causal": false}`},
 }
 
 // TestFolder writes each golden model as a Hugging Face folder, with the names and the order of transformers. Opened,
@@ -257,6 +284,13 @@ func writeFolder(t *testing.T, folder string, f *gguf.File, config, names string
 			delete(tensors, base+"#2")
 		}
 	}
+	for key, d := range tensors { // rows of two weights, one after the other in one tensor
+		if base, ok := strings.CutSuffix(key, "#first"); ok {
+			tensors[base] = stacked(d, tensors[base+"#second"])
+			delete(tensors, key)
+			delete(tensors, base+"#second")
+		}
+	}
 	for key, d := range tensors {
 		if base, ok := strings.CutSuffix(key, "#blocks"); ok {
 			tensors[base+"_blocks"], tensors[base+"_scales"] = unpacked(d)
@@ -352,6 +386,9 @@ func toFolder(tensors map[string]*ir.Data, c llm.Config, d *ir.Data, name, suffi
 			}
 			d = turned
 		}
+	case "first-rows", "second-rows":
+		tensors[name+"."+suffix+"#"+strings.TrimSuffix(how, "-rows")] = d
+		return
 	case "bare":
 		tensors[name] = d
 		return
@@ -385,6 +422,19 @@ func interleaved(a, b *ir.Data) *ir.Data {
 	size := len(a.Bytes) / a.Dims[0] / a.Dims[1]
 	for i := range a.Dims[0] * a.Dims[1] {
 		out.Bytes = append(append(out.Bytes, a.Bytes[i*size:][:size]...), b.Bytes[i*size:][:size]...)
+	}
+	return out
+}
+
+// stacked returns the tensor with the rows of a, and then those of b: for each expert, if there are three axes.
+func stacked(a, b *ir.Data) *ir.Data {
+	out, parts := &ir.Data{DType: a.DType, Dims: slices.Clone(a.Dims)}, 1
+	if out.Dims[len(out.Dims)-2] *= 2; len(a.Dims) == 3 {
+		parts = a.Dims[0]
+	}
+	n := len(a.Bytes) / parts
+	for i := range parts {
+		out.Bytes = slices.Concat(out.Bytes, a.Bytes[i*n:][:n], b.Bytes[i*n:][:n])
 	}
 	return out
 }

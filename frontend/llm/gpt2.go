@@ -44,7 +44,7 @@ var gpt2 = architecture{
 		return x.Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32))
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
-		x = x.Add(l.attend(l.fused(l.norm(x, "attn_norm"))))
+		x = x.Add(l.attention(l.norm(x, "attn_norm")))
 		return x.Add(nn.FeedForward(l.norm(x, "ffn_norm"), l.w, frontend.Tensor.Gelu))
 	},
 }

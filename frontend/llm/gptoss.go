@@ -42,7 +42,7 @@ var gptOSS = architecture{
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		x = x.Add(l.attention(l.norm(x, "attn_norm")))
-		return x.Add(nn.ExpertsOf(l.norm(x, "post_attention_norm"), l.w, l.ExpertsUsed, true, clampedSwiGLU))
+		return x.Add(nn.ExpertsOf(l.norm(x, "post_attention_norm"), l.w, l.routing(), clampedSwiGLU))
 	},
 }
 

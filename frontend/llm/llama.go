@@ -28,7 +28,10 @@ func llamaWeights(c Config) []weightSpec {
 	return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.projections(), c.gated())
 }
 
-func llamaLayer(l layer, x frontend.Tensor) frontend.Tensor {
-	x = x.Add(l.attention(l.norm(x, "attn_norm")))
-	return x.Add(l.gated(l.norm(x, "ffn_norm")))
+func llamaLayer(l layer, x frontend.Tensor) frontend.Tensor { return preNorm(l, x, "ffn_norm") }
+
+// preNorm is a layer with a norm before attention, and another before a gated feed-forward layer.
+func preNorm(l layer, x frontend.Tensor, ffnNorm string) frontend.Tensor {
+	x = l.add(x, l.attention(l.norm(x, "attn_norm")))
+	return l.add(x, l.gated(l.norm(x, ffnNorm)))
 }

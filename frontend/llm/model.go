@@ -89,6 +89,9 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 	if m.arch.embed != nil {
 		x = m.arch.embed(m, x, positions)
 	}
+	if m.EmbeddingScale != 0 {
+		x = x.MulScalar(m.EmbeddingScale)
+	}
 	for i := range m.Layers {
 		l := m.layer(i, positions)
 		l.past = past
@@ -116,6 +119,9 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 		x = nn.Linear(x, m.w.Sub(output))
 	} else {
 		x = nn.Unembed(x, m.w.Sub(tokenTable))
+	}
+	if m.LogitScale != 0 {
+		x = x.MulScalar(m.LogitScale)
 	}
 	if m.LogitSoftcap != 0 {
 		x = x.DivScalar(m.LogitSoftcap).Tanh().MulScalar(m.LogitSoftcap)
@@ -161,21 +167,66 @@ func (l layer) norm(x frontend.Tensor, name string) frontend.Tensor {
 	return l.model.norm(x, l.w.Sub(name))
 }
 
-// attention is self-attention over x [T, Width], with separate weights attn_q, attn_k and attn_v.
+// add returns the residual stream with the output y of attention or of a feed-forward layer.
+func (l layer) add(x, y frontend.Tensor) frontend.Tensor {
+	if l.ResidualScale != 0 {
+		y = y.MulScalar(l.ResidualScale)
+	}
+	return x.Add(y)
+}
+
+// attention is self-attention over x [T, Width], with separate weights attn_q, attn_k and attn_v or, if the file has
+// it, one weight attn_qkv.
 func (l layer) attention(x frontend.Tensor) frontend.Tensor {
-	q := l.rotate(l.heads(x, "attn_q", l.Heads))
-	k := l.rotate(l.heads(x, "attn_k", l.KVHeads))
+	if l.w.Sub("attn_qkv").Has("weight") {
+		q, k, v := l.fused(x)
+		return l.attend(l.turn(q, "attn_q_norm"), l.turn(k, "attn_k_norm"), v)
+	}
+	q := l.turn(l.heads(x, "attn_q", l.Heads), "attn_q_norm")
+	k := l.turn(l.heads(x, "attn_k", l.KVHeads), "attn_k_norm")
 	return l.attend(q, k, l.heads(x, "attn_v", l.KVHeads))
 }
 
-// heads projects x [T, Width] by a weight to [heads, T, HeadDim]. If the file has a norm NAME_norm, it applies the norm
-// to each head.
+// heads projects x [T, Width] by a weight to [heads, T, HeadDim].
 func (l layer) heads(x frontend.Tensor, name string, heads int) frontend.Tensor {
-	y := l.split(nn.Linear(x, l.w.Sub(name)), heads)
-	if norm := l.w.Sub(name + "_norm"); norm.Has("weight") {
-		y = l.model.norm(y, norm)
+	return l.split(l.clamp(nn.Linear(x, l.w.Sub(name))), heads)
+}
+
+// clamp applies ClampQKV.
+func (l layer) clamp(x frontend.Tensor) frontend.Tensor {
+	if l.ClampQKV == 0 {
+		return x
 	}
-	return y
+	return x.Clamp(-l.ClampQKV, l.ClampQKV)
+}
+
+// turn applies the norm, if the file has it, and rotary embeddings to queries or keys [heads, T, HeadDim].
+func (l layer) turn(x frontend.Tensor, norm string) frontend.Tensor {
+	if l.arch.lateHeadNorms {
+		return l.headNorm(l.rotate(x), norm)
+	}
+	return l.rotate(l.headNorm(x, norm))
+}
+
+// headNorm applies a norm to queries or keys x [heads, T, HeadDim], if the file has it. The shape of its weight says
+// what is normalized: [HeadDim] and [heads, HeadDim] each head, by the same or by its own weights, and [heads*HeadDim]
+// all heads of a token together.
+func (l layer) headNorm(x frontend.Tensor, name string) frontend.Tensor {
+	w := l.w.Sub(name)
+	if !w.Has("weight") {
+		return x
+	}
+	switch heads, shape := int(x.Dim(0).Max()), l.Types[fmt.Sprintf("blk.%d.%s.weight", l.index, name)].Shape; {
+	case len(shape) == 2:
+		scale := w.Get("weight").Cast(ir.F32).Unsqueeze(1)
+		if l.arch.norm == layerNorm {
+			return x.LayerNorm(frontend.Tensor{}, frontend.Tensor{}, l.NormEps).Mul(scale)
+		}
+		return x.RMSNorm(frontend.Tensor{}, l.NormEps).Mul(scale)
+	case heads > 1 && shape[0].Is(heads*l.HeadDim):
+		return l.split(l.model.norm(x.SwapAxes(0, 1).Reshape(x.Dim(1), heads*l.HeadDim), w), heads)
+	}
+	return l.model.norm(x, w)
 }
 
 // split reshapes [T, heads*HeadDim] to [heads, T, HeadDim].
@@ -185,7 +236,7 @@ func (l layer) split(x frontend.Tensor, heads int) frontend.Tensor {
 
 // fused computes queries, keys and values of x [T, Width] with one matrix, attn_qkv.
 func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
-	all := nn.Linear(x, l.w.Sub("attn_qkv"))
+	all := l.clamp(nn.Linear(x, l.w.Sub("attn_qkv")))
 	queries, keys := l.Heads*l.HeadDim, (l.Heads+l.KVHeads)*l.HeadDim
 	return l.split(all.Slice(1, 0, ir.D(queries)), l.Heads), l.split(all.Slice(1, queries, ir.D(keys)), l.KVHeads),
 		l.split(all.Slice(1, keys, all.Dim(1)), l.KVHeads)
@@ -193,7 +244,10 @@ func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
 
 // rotate applies rotary embeddings to queries or keys [heads, T, HeadDim], if the architecture has them.
 func (l layer) rotate(x frontend.Tensor) frontend.Tensor {
-	if l.arch.rope == notRotary {
+	if l.arch.rope == notRotary || l.NoRopePeriod > 0 && (l.index+1)%l.NoRopePeriod == 0 {
+		return x
+	}
+	if l.RopeInWindows && !l.windowed() {
 		return x
 	}
 	if l.windowed() {
@@ -218,7 +272,10 @@ func (c Config) windowed(layer int) bool {
 func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	var options []frontend.AttentionOption
 	scale := l.AttentionScale
-	if l.RopeMagnitude != 0 {
+	if l.TemperatureScale != 0 {
+		q = q.Mul(l.temperature())
+	}
+	if l.RopeMagnitude != 0 && !(l.LocalRopeBase != 0 && l.windowed()) {
 		q, scale = l.magnify(q, scale)
 	}
 	if scale != 0 {
@@ -242,8 +299,41 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 	if l.windowed() {
 		options = append(options, frontend.Window(l.Window))
 	}
+	if l.MaxALiBi != 0 {
+		last := q.Builder().DimValue(keys.Dim(1)).SubScalar(1)
+		back := q.Builder().Iota(ir.I32, 1, ir.D(1), keys.Dim(1)).Sub(last)
+		options = append(options, frontend.Mask(l.alibi(back).Unsqueeze(1)))
+	}
 	y := q.Attention(keys, values, options...)
 	return y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim)
+}
+
+// temperature returns the factors of the queries at the layer's positions, [T, 1]; see Config.TemperatureScale.
+func (l layer) temperature() frontend.Tensor {
+	steps := l.positions.Div(l.positions.Lit(float64(l.TemperatureLength))).Cast(ir.F32)
+	return steps.Log1p().MulScalar(l.TemperatureScale).AddScalar(1).Unsqueeze(1)
+}
+
+// alibi returns ALiBi's biases [Heads, ...] of scores, for distances back [1, ...] from keys to a query: negative
+// integers for earlier keys. A bias that all keys of a query share changes nothing, so that the distances of the text's
+// last query serve all.
+func (l layer) alibi(back frontend.Tensor) frontend.Tensor {
+	slopes, whole := make([]float32, l.Heads), 1
+	for whole*2 <= l.Heads {
+		whole *= 2
+	}
+	for h := range slopes { // the heads after the last power of two take every second slope of the next power
+		slope := -l.MaxALiBi / float64(whole) * float64(h+1)
+		if h >= whole {
+			slope = -l.MaxALiBi / float64(2*whole) * float64(2*(h-whole)+1)
+		}
+		slopes[h] = float32(math.Exp2(slope))
+	}
+	shape := []any{l.Heads}
+	for range back.Rank() - 1 {
+		shape = append(shape, 1)
+	}
+	return back.Cast(ir.F32).Mul(back.Builder().Const(slopes).Reshape(shape...))
 }
 
 // magnify applies RopeMagnitude to the scores, as if it multiplied the rotated elements of queries and keys. If whole
@@ -264,10 +354,38 @@ func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float
 	return q.Mul(q.Builder().Const(factors)), scale
 }
 
-// gated is the feed-forward layer SwiGLU or, in models with experts, a mixture of SwiGLU experts.
+// gated is the feed-forward layer SwiGLU or, in layers with experts, a mixture of SwiGLU experts. If the file has no
+// ffn_gate, ffn_up has the rows of both.
 func (l layer) gated(x frontend.Tensor) frontend.Tensor {
-	if l.Experts > 0 {
-		return nn.Experts(x, l.w, l.ExpertsUsed, true)
+	switch {
+	case l.Experts > 0:
+		return l.shared(x, nn.ExpertsOf(x, l.w, l.routing(), swiGLU))
+	case !l.w.Sub("ffn_gate").Has("weight"):
+		both := nn.Linear(x, l.w.Sub("ffn_up"))
+		gate, up := both.Slice(1, 0, ir.D(l.FeedForward)), both.Slice(1, l.FeedForward, both.Dim(1))
+		return nn.Linear(swiGLU(gate, up), l.w.Sub("ffn_down"))
 	}
 	return nn.SwiGLU(x, l.w)
 }
+
+// routing returns how the layer's mixture chooses experts.
+func (l layer) routing() nn.Routing {
+	return nn.Routing{Used: l.ExpertsUsed, Normalize: !l.KeepShares, Sigmoid: l.SigmoidExperts, Scale: l.ExpertScale}
+}
+
+// shared adds the output of the shared expert, if there is one, to the output y of the mixture. If the file has
+// ffn_gate_inp_shexp, that weighs the shared expert for each token.
+func (l layer) shared(x, y frontend.Tensor) frontend.Tensor {
+	if l.SharedFeedForward == 0 {
+		return y
+	}
+	gate, up := nn.Linear(x, l.w.Sub("ffn_gate_shexp")), nn.Linear(x, l.w.Sub("ffn_up_shexp"))
+	own := nn.Linear(swiGLU(gate, up), l.w.Sub("ffn_down_shexp"))
+	if share := l.w.Sub("ffn_gate_inp_shexp"); share.Has("weight") {
+		own = own.Mul(x.Mul(share.Get("weight").Cast(x.DType())).SumKeep(-1).Sigmoid())
+	}
+	return y.Add(own)
+}
+
+// swiGLU returns silu(gate)*up.
+func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(up) }

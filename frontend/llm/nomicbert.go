@@ -41,8 +41,7 @@ var nomicBERT = architecture{
 	},
 	embed: func(m model, x, _ frontend.Tensor) frontend.Tensor { return m.firstSegment(x) },
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
-		q, k, v := l.fused(x)
-		x = l.norm(x.Add(l.attend(l.rotate(q), l.rotate(k), v)), "attn_output_norm")
+		x = l.norm(x.Add(l.attention(x)), "attn_output_norm")
 		return l.norm(x.Add(nn.SwiGLU(x, l.w)), "layer_output_norm")
 	},
 }

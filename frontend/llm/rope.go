@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -33,7 +34,7 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 		return fmt.Errorf("metadata %q is %v: want how many times longer texts may be", r.prefix+key, scale)
 	}
 	trained := r.sizeOr("rope.scaling.original_context_length", c.Context)
-	magnitude := r.floatOr("rope.scaling.attn_factor", 1)
+	magnitude := cmp.Or(c.RopeMagnitude, 1) * r.floatOr("rope.scaling.attn_factor", 1)
 	fast, slow := r.floatOr("rope.scaling.yarn_beta_fast", 32), r.floatOr("rope.scaling.yarn_beta_slow", 1)
 	if r.err != nil {
 		return r.err
@@ -44,8 +45,8 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 		scaled = yarn.Factors(c.RopeDims, c.RopeBase)
 		magnitude *= yarn.Magnitude()
 	}
-	if magnitude != 1 {
-		c.RopeMagnitude = magnitude
+	if c.RopeMagnitude = magnitude; magnitude == 1 {
+		c.RopeMagnitude = 0
 	}
 	first := ropeFreqs
 	if r.f.HasWeight(ropeLong) {

@@ -10,20 +10,49 @@ import "github.com/vkc-go/vkc/frontend"
 // The experts' matrices are ffn_gate_exps and ffn_up_exps [experts, hidden, width] and ffn_down_exps [experts, width,
 // hidden], quantized or not. A run only reads the matrices of experts that some row uses.
 func Experts(x frontend.Tensor, w Weights, used int, normalize bool) frontend.Tensor {
-	return ExpertsOf(x, w, used, normalize, swiGLU)
+	return ExpertsOf(x, w, Routing{Used: used, Normalize: normalize}, swiGLU)
+}
+
+// Routing says how a mixture chooses the experts of a row, and how much each contributes.
+type Routing struct {
+	Used      int     // experts per row
+	Normalize bool    // the weights of the used experts are scaled to a sum of 1
+	Sigmoid   bool    // an expert's weight is the sigmoid of its score, in place of the softmax of all scores
+	Scale     float64 // multiplies the weights, after Normalize; 0 means 1
+}
+
+// choose returns the weights [T, Used] and the numbers of the experts of each row. If there is a vector
+// exp_probs_b.bias [experts], it is added to the weights for the choice only (Wang et al. 2024, arXiv:2408.15664).
+func (r Routing) choose(x frontend.Tensor, w Weights) (share, ids frontend.Tensor) {
+	scores := Linear(x, w.Sub("ffn_gate_inp"))
+	if r.Sigmoid {
+		scores = scores.Sigmoid()
+	} else {
+		scores = scores.Softmax(-1)
+	}
+	if bias := w.Sub("exp_probs_b"); bias.Has("bias") {
+		ids = scores.Add(as(bias.Get("bias"), x.DType())).TopKIndices(-1, r.Used)
+		share = scores.Gather(-1, ids)
+	} else {
+		share, ids = scores.TopK(-1, r.Used)
+	}
+	if r.Normalize {
+		share = share.Div(share.SumKeep(-1))
+	}
+	if r.Scale != 0 && r.Scale != 1 {
+		share = share.MulScalar(r.Scale)
+	}
+	return share, ids
 }
 
 // swiGLU returns silu(gate)*up.
 func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(up) }
 
-// ExpertsOf is like Experts, but with gated(gate, up) in place of silu(gate)*up; gate and up are [T, used, hidden]. The
-// experts' matrices may have biases, [experts, hidden] and [experts, width].
-func ExpertsOf(x frontend.Tensor, w Weights, used int, normalize bool,
+// ExpertsOf is like Experts, but with another routing, and with gated(gate, up) in place of silu(gate)*up; gate and up
+// are [T, used, hidden]. The experts' matrices may have biases, [experts, hidden] and [experts, width].
+func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
-	share, ids := Linear(x, w.Sub("ffn_gate_inp")).Softmax(-1).TopK(-1, used)
-	if normalize {
-		share = share.Div(share.SumKeep(-1))
-	}
+	share, ids := r.choose(x, w)
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
 		w.reportMatmul("weight", x, ids)
 		y := x.MatMulID(as(w.Get("weight"), x.DType()), ids)

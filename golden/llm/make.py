@@ -1,36 +1,9 @@
 """Writes the golden logits of frontend/llm: a tiny model of each architecture, computed from its definition."""
 
 import numpy as np
-from support import CONTEXT, TOKENS, Model, angles, attention, gelu, gelu_erf, rope, silu
-
-RMS = {"attention.layer_norm_rms_epsilon": 1e-5}
-
-
-def swiglu(m, x):
-    gate, up = m.linear(x, "ffn_gate", m.hidden), m.linear(x, "ffn_up", m.hidden)
-    return m.linear(silu(gate) * up, "ffn_down", m.width)
-
-
-def projections(m, x, bias=False):
-    q = m.heads_of(m.linear(x, "attn_q", m.heads * m.head_dim, bias))
-    k = m.heads_of(m.linear(x, "attn_k", m.kv_heads * m.head_dim, bias))
-    return q, k, m.heads_of(m.linear(x, "attn_v", m.kv_heads * m.head_dim, bias))
-
-
-def mixture(m, x, experts, used):
-    """Each token goes to the experts of its best scores, whose softmax weights them."""
-    hidden, score = m.hidden, m.linear(x, "ffn_gate_inp", experts)
-    gate = m.w(m.blk + "ffn_gate_exps.weight", experts, hidden, m.width)
-    up = m.w(m.blk + "ffn_up_exps.weight", experts, hidden, m.width)
-    down = m.w(m.blk + "ffn_down_exps.weight", experts, m.width, hidden)
-    out = np.zeros_like(x)
-    for t, row in enumerate(x):
-        best = np.argsort(-score[t])[:used]
-        share = np.exp(score[t][best])
-        for e, part in zip(best, share / share.sum()):
-            out[t] += part * (down[e] @ (silu(gate[e] @ row) * (up[e] @ row)))
-    return out
-
+from families import FAMILIES
+from support import (CONTEXT, LAYER_NORM, RMS, TOKENS, Model, angles, attention, gelu, gelu_erf, mixture, projections,
+                     rope, silu, swiglu, yarn)
 
 def llama(case="llama", feed_forward=swiglu, turn=angles(500.0, 8), magnitude=1.0, **meta):
     m = Model(case, "llama", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 500.0}, **meta)
@@ -47,16 +20,6 @@ def llama(case="llama", feed_forward=swiglu, turn=angles(500.0, 8), magnitude=1.
 
 def mixtral():
     llama("mixtral", lambda m, x: mixture(m, x, 4, 2), **{"expert_count": 4, "expert_used_count": 2})
-
-
-def yarn(base, dims, factor, trained, whole=True):
-    """The angles of YaRN: as before where a text turns 32 times, slower by the factor where not once."""
-    bounds = [dims * np.log(trained / (turns * 2 * np.pi)) / (2 * np.log(base)) for turns in (32, 1)]
-    low, high = (np.floor(bounds[0]), np.ceil(bounds[1])) if whole else bounds
-    low, high = max(low, 0), min(high, dims - 1)
-    slowed = np.clip((np.arange(dims // 2) - low) / (high - low), 0, 1)
-    turn = angles(base, dims)
-    return turn / factor * slowed + turn * (1 - slowed), 0.1 * np.log(factor) + 1
 
 
 def llama_yarn():
@@ -205,9 +168,6 @@ def gemma3():
     m.write(m.unembed(m.rms_norm(x, "output_norm")))
 
 
-LAYER_NORM = {"attention.layer_norm_epsilon": 1e-5}
-
-
 def gpt2():
     m = Model("gpt2", "gpt2", 2, 32, 4, 4, 48, **LAYER_NORM)
     del m.meta["gpt2.attention.head_count_kv"]  # files leave it out
@@ -317,6 +277,5 @@ def nomic_bert():
 
 
 for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, openelm, phi3_short, phi3_long, gemma, gemma2, gemma3,
-              gpt2, starcoder2, falcon, falcon_large, gptoss, bert,
-              nomic_bert):
+              gpt2, starcoder2, falcon, falcon_large, gptoss, bert, nomic_bert, *FAMILIES):
     write()

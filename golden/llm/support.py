@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 VOCAB, CONTEXT = 40, 32
+RMS = {"attention.layer_norm_rms_epsilon": 1e-5}
+LAYER_NORM = {"attention.layer_norm_epsilon": 1e-5}
 TOKENS = [3, 17, 8, 8, 31, 0, 25, 12, 39, 5, 22, 17, 6, 30]
 
 
@@ -160,3 +162,39 @@ def gelu(x):
 
 def gelu_erf(x):
     return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def swiglu(m, x):
+    gate, up = m.linear(x, "ffn_gate", m.hidden), m.linear(x, "ffn_up", m.hidden)
+    return m.linear(silu(gate) * up, "ffn_down", m.width)
+
+
+def projections(m, x, bias=False):
+    q = m.heads_of(m.linear(x, "attn_q", m.heads * m.head_dim, bias))
+    k = m.heads_of(m.linear(x, "attn_k", m.kv_heads * m.head_dim, bias))
+    return q, k, m.heads_of(m.linear(x, "attn_v", m.kv_heads * m.head_dim, bias))
+
+
+def mixture(m, x, experts, used):
+    """Each token goes to the experts of its best scores, whose softmax weights them."""
+    hidden, score = m.hidden, m.linear(x, "ffn_gate_inp", experts)
+    gate = m.w(m.blk + "ffn_gate_exps.weight", experts, hidden, m.width)
+    up = m.w(m.blk + "ffn_up_exps.weight", experts, hidden, m.width)
+    down = m.w(m.blk + "ffn_down_exps.weight", experts, m.width, hidden)
+    out = np.zeros_like(x)
+    for t, row in enumerate(x):
+        best = np.argsort(-score[t])[:used]
+        share = np.exp(score[t][best])
+        for e, part in zip(best, share / share.sum()):
+            out[t] += part * (down[e] @ (silu(gate[e] @ row) * (up[e] @ row)))
+    return out
+
+
+def yarn(base, dims, factor, trained, whole=True):
+    """The angles of YaRN: as before where a text turns 32 times, slower by the factor where not once."""
+    bounds = [dims * np.log(trained / (turns * 2 * np.pi)) / (2 * np.log(base)) for turns in (32, 1)]
+    low, high = (np.floor(bounds[0]), np.ceil(bounds[1])) if whole else bounds
+    low, high = max(low, 0), min(high, dims - 1)
+    slowed = np.clip((np.arange(dims // 2) - low) / (high - low), 0, 1)
+    turn = angles(base, dims)
+    return turn / factor * slowed + turn * (1 - slowed), 0.1 * np.log(factor) + 1

@@ -1,0 +1,229 @@
+"""Tiny models of further families, each computed from its definition, for make.py."""
+
+import numpy as np
+from support import LAYER_NORM, RMS, TOKENS, Model, angles, attention, projections, rope, swiglu, yarn
+
+
+def through(m, layer, norm=None, tied=True, scale=1.0, x=None):
+    """Takes the embedded tokens, or x, through the layers, and writes the logits. layer(i, x) returns x after layer i."""
+    x = m.embed() if x is None else x
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        x = layer(i, x)
+    m.blk = ""
+    m.write(scale * m.unembed((norm or m.rms_norm)(x, "output_norm"), tied))
+
+
+def attended(m, x, turn, neighbours=False, bias=False, **options):
+    """Attention of x with rotary positions, or without if turn is None, and its output matrix."""
+    q, k, v = projections(m, x, bias)
+    if turn is not None:
+        q, k = rope(q, turn, neighbours), rope(k, turn, neighbours)
+    return m.linear(attention(q, k, v, **options), "attn_output", m.width)
+
+
+def head_dim(m, n):
+    m.head_dim = n
+    m.set(**{"attention.key_length": n, "attention.value_length": n})
+
+
+def scaled_residuals(case, architecture, feed_forward, **meta):
+    scales = {"embedding_scale": 12.0, "residual_scale": 0.25, "attention.scale": 0.125, "logit_scale": 8.0}
+    m = Model(case, architecture, 2, 32, 4, 2, 48, **RMS, **scales, **meta, **{"rope.freq_base": 10000.0})
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        x = x + 0.25 * attended(m, m.rms_norm(x, "attn_norm"), turn, True, scale=0.125)
+        return x + 0.25 * feed_forward(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, scale=1 / 8, x=12 * m.embed())
+
+
+def granite():
+    scaled_residuals("granite", "granite", swiglu)
+
+
+def routed(m, x, experts, used, hidden, shared=0, sigmoid=False, bias=False, normalize=True, scale=1.0, gate=False):
+    """A mixture of experts, and an expert for all tokens: shared hidden units, weighed by a gate if there is one."""
+    score = m.linear(x, "ffn_gate_inp", experts)
+    stacks = [m.w(m.blk + f"ffn_{name}_exps.weight", experts, hidden, m.width) for name in ("gate", "up")]
+    down = m.w(m.blk + "ffn_down_exps.weight", experts, m.width, hidden)
+    own = m.w(m.blk + "exp_probs_b.bias", experts, scale=0.5) if bias else 0
+    out = np.zeros_like(x)
+    for t, row in enumerate(x):
+        weights = 1 / (1 + np.exp(-score[t])) if sigmoid else np.exp(score[t]) / np.exp(score[t]).sum()
+        best = np.argsort(-(weights + own))[:used]  # the bias takes part in the choice only
+        share = weights[best] / (weights[best].sum() if normalize else 1) * scale
+        for e, part in zip(best, share):
+            a, b = (w[e] @ row for w in stacks)
+            out[t] += part * (down[e] @ (a / (1 + np.exp(-a)) * b))
+    if shared:
+        a, b = (m.linear(x, f"ffn_{name}_shexp", shared) for name in ("gate", "up"))
+        y = m.linear(a / (1 + np.exp(-a)) * b, "ffn_down_shexp", m.width)
+        if gate:
+            y = y / (1 + np.exp(-(x @ m.w(m.blk + "ffn_gate_inp_shexp.weight", m.width))))[:, None]
+        out = out + y
+    return out
+
+
+def granitemoe():
+    meta = {"expert_count": 4, "expert_used_count": 2, "expert_shared_feed_forward_length": 24}
+    scaled_residuals("granitemoe", "granitemoe", lambda m, x: routed(m, x, 4, 2, 48, shared=24), **meta)
+
+
+def smollm3():
+    m = Model("smollm3", "smollm3", 5, 32, 4, 2, 32, **RMS, **{"rope.freq_base": 5000000.0})
+    turn = angles(5e6, m.head_dim)
+
+    def layer(i, x):  # the fourth layer has no positions
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), None if i % 4 == 3 else turn, True)
+        return x + swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer)
+
+
+def joined_swiglu(m, x):
+    gate, up = np.split(m.linear(x, "ffn_up", 2 * m.hidden), 2, 1)
+    return m.linear(gate / (1 + np.exp(-gate)) * up, "ffn_down", m.width)
+
+
+def glm4():
+    m = Model("glm4", "glm4", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0})
+    head_dim(m, 16)
+    m.set(**{"rope.dimension_count": 8})
+    turn = angles(1e4, 8)
+
+    def layer(i, x):
+        y = attended(m, m.rms_norm(x, "attn_norm"), turn, True, bias=True)
+        x = x + m.rms_norm(y, "post_attention_norm")
+        return x + m.rms_norm(joined_swiglu(m, m.rms_norm(x, "ffn_norm")), "post_ffw_norm")
+
+    through(m, layer, tied=False)
+
+
+def mistral3():
+    """The positions begin to matter for the temperature after 8 tokens, the context of training."""
+    scaling = {"type": "yarn", "factor": 4.0, "original_context_length": 8, "yarn_log_multiplier": 1.0}
+    m = Model("mistral3", "mistral3", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0})
+    m.set(**{"rope.scaling." + key: v for key, v in scaling.items()}, **{"attention.temperature_scale": 0.25})
+    head_dim(m, 16)
+    turn, _ = yarn(1e4, 16, 4.0, 8)  # mscale and mscale_all_dim are equal, so that the magnitude stays 1
+    warmer = 1 + 0.25 * np.log(1 + np.arange(len(TOKENS)) // 8)
+
+    def layer(i, x):
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        q = rope(q, turn, True) * warmer[:, None, None]
+        x = x + m.linear(attention(q, rope(k, turn, True), v), "attn_output", m.width)
+        return x + swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer)
+
+
+def command_r():
+    m = Model("command-r", "command-r", 2, 32, 4, 4, 48, **LAYER_NORM, logit_scale=0.25)
+    m.set(**{"rope.freq_base": 8000000.0})
+    turn = angles(8e6, m.head_dim)
+    norm = lambda x, name: m.layer_norm(x, name, bias=False)
+
+    def each_head(x, name):  # each head has its own weights
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return x * m.w(m.blk + name + ".weight", *x.shape[1:], offset=1.0, scale=0.5)
+
+    def layer(i, x):
+        h = norm(x, "attn_norm")
+        q, k, v = projections(m, h)
+        q, k = rope(each_head(q, "attn_q_norm"), turn, True), rope(each_head(k, "attn_k_norm"), turn, True)
+        return x + m.linear(attention(q, k, v), "attn_output", m.width) + swiglu(m, h)
+
+    through(m, layer, norm, scale=0.25)
+
+
+def cohere2():
+    m = Model("cohere2", "cohere2", 5, 32, 4, 2, 32, **LAYER_NORM, logit_scale=0.25)
+    m.set(**{"rope.freq_base": 50000.0, "attention.sliding_window": 5})
+    turn = angles(5e4, m.head_dim)
+    norm = lambda x, name: m.layer_norm(x, name, bias=False)
+
+    def layer(i, x):
+        h = norm(x, "attn_norm")
+        everything = i % 4 == 3
+        y = attended(m, h, None if everything else turn, True, window=None if everything else 5)
+        return x + y + swiglu(m, h)
+
+    through(m, layer, norm, scale=0.25)
+
+
+def after(m, x, attend):
+    """Norms of what attention and the feed-forward layer return only."""
+    x = x + m.rms_norm(attend(x), "post_attention_norm")
+    return x + m.rms_norm(swiglu(m, x), "post_ffw_norm")
+
+
+def exaone4(case="exaone4", window=4):
+    m = Model(case, "exaone4", 5, 32, 4, 2, 32, **RMS, **{"rope.freq_base": 1000000.0})
+    head_dim(m, 16)
+    if window:
+        m.set(**{"attention.sliding_window": window})
+    turn = angles(1e6, 16)
+
+    def layer(i, x):
+        everything = i % 4 == 3
+
+        def attend(x):
+            q, k, v = projections(m, x)
+            q, k = m.rms_norm(q, "attn_q_norm"), m.rms_norm(k, "attn_k_norm")
+            if not (window and everything):
+                q, k = rope(q, turn), rope(k, turn)
+            return m.linear(attention(q, k, v, window=None if everything else window), "attn_output", m.width)
+
+        return after(m, x, attend)
+
+    through(m, layer)
+
+
+def exaone4_small():
+    exaone4("exaone4-small", None)
+
+
+def olmo2(case="olmo2", window=None, **scaling):
+    m = Model(case, "olmo2", 4, 32, 4, 2, 32, **RMS, **{"rope.freq_base": 500000.0})
+    turn, magnitude, local = angles(5e5, m.head_dim), 1.0, angles(5e5, m.head_dim)
+    if window:
+        m.set(**{"attention.sliding_window": window, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0})
+        m.set(**{"rope.scaling.original_context_length": 512})
+        turn, magnitude = yarn(5e5, m.head_dim, 4.0, 512)
+
+    def layer(i, x):
+        windowed = window and i % 4 != 3
+
+        def attend(x):
+            q = m.heads_of(m.rms_norm(m.linear(x, "attn_q", m.heads * m.head_dim), "attn_q_norm"))
+            k = m.heads_of(m.rms_norm(m.linear(x, "attn_k", m.kv_heads * m.head_dim), "attn_k_norm"))
+            v = m.heads_of(m.linear(x, "attn_v", m.kv_heads * m.head_dim))
+            how = (local, False, 1.0) if windowed else (turn, False, magnitude)
+            y = attention(rope(q, *how), rope(k, *how), v, window=window if windowed else None)
+            return m.linear(y, "attn_output", m.width)
+
+        return after(m, x, attend)
+
+    through(m, layer, tied=False)
+
+
+def olmo3():
+    olmo2("olmo3", 5)
+
+
+def seed_oss():
+    m = Model("seed_oss", "seed_oss", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000000.0})
+    head_dim(m, 16)
+    turn = angles(1e7, 16)
+
+    def layer(i, x):
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), turn, bias=True)
+        return x + swiglu(m, m.rms_norm(x, "post_attention_norm"))
+
+    through(m, layer, tied=False)
+
+
+FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
+            seed_oss]
