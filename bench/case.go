@@ -38,8 +38,8 @@ type Case struct {
 	Moved float64
 	// Cached keeps inputs and outputs in the device's cache between replays, as is right for compute-bound work.
 	Cached bool
-	// Wall measures runs by the wall clock, with inputs and outputs in the caller's memory, on every device. Other cases
-	// are measured by the device's clock if it has one, with all tensors in the device's memory.
+	// Wall measures runs by the wall clock, with inputs and outputs in the caller's memory. Other cases are measured by
+	// the device's clock if it has one, with all tensors in the device's memory.
 	Wall bool
 	// Precision names the rate that bounds the arithmetic; see Ceilings.Flops.
 	Precision Precision

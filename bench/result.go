@@ -33,8 +33,8 @@ type Result struct {
 	Max    float64 `json:"max_us,omitempty"`
 	TFlops float64 `json:"tflops,omitempty"` // of the case's usual count
 	GBps   float64 `json:"gbps,omitempty"`   // of the bytes that must be moved at least
-	// Share is the reached fraction of the nearest ceiling of the device, and Bound its kind: memory or arithmetic. Bound
-	// is "wall clock" for cases without a ceiling, see Case.Wall.
+	// Share is the reached fraction of the nearest ceiling of the device, and Bound its kind: memory or arithmetic, or
+	// "wall clock" for cases without a ceiling (Case.Wall).
 	Share float64 `json:"share,omitempty"`
 	Bound string  `json:"bound,omitempty"`
 	// Text is the speed of a language model, in cases of one.
