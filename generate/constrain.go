@@ -29,6 +29,8 @@ type Alternative struct {
 type chooser struct {
 	model    *Model
 	sampling Sampling
+	chosen   int         // tokens so far
+	ends     []int32     // the tokens that end an answer, if Sampling.MinTokens needs them
 	guide    *guide      // nil if nothing constrains the answer
 	next     *maskSearch // the next token's mask; nil without a guide
 	// forgotten is the number of tokens that context shifts have dropped. Random numbers depend on a token's position
@@ -40,8 +42,13 @@ type chooser struct {
 func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	c := &chooser{model: m, sampling: s}
 	if !s.likeliest() {
-		if _, err := m.extra(ctx, samplerOf(s.ranked())); err != nil {
+		if _, err := m.extra(ctx, samplerOf(s.kind())); err != nil {
 			return nil, err
+		}
+	}
+	for id := range int32(m.tok.Len()) {
+		if s.MinTokens > 0 && m.tok.IsEnd(id) {
+			c.ends = append(c.ends, id)
 		}
 	}
 	if s.Grammar == nil && s.Reasoning.Tokens == 0 {
@@ -57,7 +64,9 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 }
 
 // changes reports whether the host changes logits before a token is chosen.
-func (c *chooser) changes() bool { return c.guide != nil || len(c.sampling.Bias) > 0 }
+func (c *chooser) changes() bool {
+	return c.guide != nil || len(c.sampling.Bias) > 0 || c.sampling.MinTokens > 0
+}
 
 // needsLogits reports whether the host needs all logits of a step before the next step.
 func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs }
@@ -73,14 +82,17 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 	for id, more := range c.sampling.Bias {
 		one.logits[id] += float32(more)
 	}
-	if c.guide != nil {
-		if c.next.err != nil {
-			return t, c.next.err
-		}
-		if c.next.mask != nil {
-			apply(c.next.mask, one.logits)
+	if c.guide != nil && c.next.err != nil {
+		return t, c.next.err
+	}
+	if c.guide != nil && c.next.mask != nil {
+		apply(c.next.mask, one.logits)
+	} else if c.chosen < c.sampling.MinTokens {
+		for _, id := range c.ends {
+			one.logits[id] = float32(math.Inf(-1))
 		}
 	}
+	c.chosen++
 	if c.changes() || !one.chosen {
 		q := sampleRequest{c.sampling, text, len(text) + c.forgotten}
 		if t.ID, err = c.model.chooseOnHost(ctx, q, one.logits); err != nil {

@@ -16,7 +16,8 @@ type extra int
 
 const (
 	sampler         extra = iota // chooses tokens where the logits are
-	rankedSampler                // also sorts, for top-k and top-p
+	rankedSampler                // see llm.SamplerKind
+	anySampler                   // likewise
 	scorer                       // scores the tokens of a text
 	likeliestScorer              // also returns the likeliest tokens
 	extraCount
@@ -25,8 +26,8 @@ const (
 // extraGraph returns the graph of an extra program, and the precision of its matmuls.
 func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, err error) {
 	switch e {
-	case sampler, rankedSampler:
-		g, err = llm.Sampler(m.config, m.slotCount, e == rankedSampler)
+	case sampler, rankedSampler, anySampler:
+		g, err = llm.Sampler(m.config, m.slotCount, llm.SamplerKind(e-sampler))
 	case scorer, likeliestScorer:
 		likeliest := 0
 		if e == likeliestScorer {

@@ -287,3 +287,27 @@ func TestDevice(t *testing.T) {
 		t.Error("no guess was right")
 	}
 }
+
+// TestMinTokens: an answer does not end before it has MinTokens tokens, even if nothing is likelier than its end.
+func TestMinTokens(t *testing.T) {
+	m := open(t, gollama, generate.Options{Device: "cpu"})
+	bias := map[int32]float64{}
+	for id := range int32(m.Tokenizer().Len()) {
+		if m.Tokenizer().IsEnd(id) {
+			bias[id] = 100
+		}
+	}
+	prompt := m.Tokenizer().Encode("func main() {", tokenizer.Options{Whole: true})
+	for _, least := range []int{0, 5} {
+		n := 0
+		for _, err := range m.Generate(t.Context(), prompt, generate.Sampling{MinTokens: least, MaxTokens: 9, Bias: bias}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != least {
+			t.Errorf("an answer of at least %d tokens has %d", least, n)
+		}
+	}
+}

@@ -21,6 +21,8 @@ type Sampling struct {
 	// TopP, if set, allows only the likeliest tokens that together reach this probability; 0 allows only the likeliest.
 	TopP *float64
 	MinP float64 // only tokens with at least this probability relative to the likeliest; 0 means all
+	// Sigmas, Typical, XTCProbability and XTCThreshold are rarer filters; see llm.Sampler. 0 is off.
+	Sigmas, Typical, XTCProbability, XTCThreshold float64
 	// RepeatPenalty divides the positive logits, and multiplies the negative ones, of tokens among the last 64. 1 and 0
 	// change nothing.
 	RepeatPenalty float64
@@ -32,6 +34,9 @@ type Sampling struct {
 	// Seed and a token's position in its text determine the random numbers: equal seeds give equal tokens.
 	Seed      uint64
 	MaxTokens int // 0 means no limit but the context
+	// MinTokens forbids the tokens that end an answer until it has that many. A grammar that allows nothing else ends
+	// the answer all the same.
+	MinTokens int
 	// Grammar constrains the answer: only tokens that it allows are chosen, and the answer ends when it allows none.
 	// MaxTokens may still cut the answer short. nil allows every text.
 	Grammar *grammar.Grammar
@@ -77,7 +82,8 @@ func (s Sampling) Check() error {
 	}{
 		{"Temperature", s.Temperature, 0, 100}, {"TopP", s.topP(), 0, 1}, {"MinP", s.MinP, 0, 1},
 		{"RepeatPenalty", s.RepeatPenalty, 0, 100}, {"PresencePenalty", s.PresencePenalty, -100, 100},
-		{"FrequencyPenalty", s.FrequencyPenalty, -100, 100},
+		{"FrequencyPenalty", s.FrequencyPenalty, -100, 100}, {"Sigmas", s.Sigmas, 0, 1e6}, {"Typical", s.Typical, 0, 1},
+		{"XTCProbability", s.XTCProbability, 0, 1}, {"XTCThreshold", s.XTCThreshold, 0, 1},
 	} {
 		if !(v.value >= v.low && v.value <= v.top) {
 			return wrong(v.name, " is %v: want %v to %v", v.value, v.low, v.top)
@@ -91,7 +97,7 @@ func (s Sampling) Check() error {
 	for _, v := range []struct {
 		name  string
 		value int
-	}{{"TopK", s.TopK}, {"MaxTokens", s.MaxTokens}, {"Likeliest", s.Likeliest}} {
+	}{{"TopK", s.TopK}, {"MaxTokens", s.MaxTokens}, {"MinTokens", s.MinTokens}, {"Likeliest", s.Likeliest}} {
 		if v.value < 0 {
 			return wrong(v.name, " is %d: want at least 0", v.value)
 		}
@@ -109,7 +115,8 @@ func (s Sampling) likeliest() bool {
 func (s Sampling) params() llm.SamplerParams {
 	p := llm.SamplerParams{Temperature: float32(s.temperature()), TopP: float32(s.topP()), MinP: float32(s.MinP),
 		RepeatPenalty: float32(s.RepeatPenalty), PresencePenalty: float32(s.PresencePenalty),
-		FrequencyPenalty: float32(s.FrequencyPenalty)}
+		FrequencyPenalty: float32(s.FrequencyPenalty), Sigmas: float32(s.Sigmas), Typical: float32(s.Typical),
+		XTCProbability: float32(s.XTCProbability), XTCThreshold: float32(s.XTCThreshold)}
 	if p.RepeatPenalty == 0 {
 		p.RepeatPenalty = 1
 	}
@@ -132,8 +139,16 @@ func (s Sampling) temperature() float64 {
 	return s.Temperature
 }
 
-// ranked reports whether sampling needs sorted tokens, for top-k or top-p.
-func (s Sampling) ranked() bool { return s.TopK > 0 || s.topP() > 0 && s.topP() < 1 }
+// kind returns the least kind of sampler that has all parameters in use.
+func (s Sampling) kind() llm.SamplerKind {
+	switch {
+	case s.Sigmas > 0 || s.Typical > 0 && s.Typical < 1 || s.XTCProbability > 0:
+		return llm.SampleAny
+	case s.TopK > 0 || s.topP() > 0 && s.topP() < 1:
+		return llm.SampleRanked
+	}
+	return llm.SamplePlain
+}
 
 var errNoNumbers = errors.New("generate: the model gave no numbers for the next token")
 
@@ -154,13 +169,8 @@ func likeliestOf(logits []float32) (int32, error) {
 	return int32(best), nil
 }
 
-// samplerOf returns the program that chooses tokens. With ranked it is the one that also sorts, for top-k and top-p.
-func samplerOf(ranked bool) extra {
-	if ranked {
-		return rankedSampler
-	}
-	return sampler
-}
+// samplerOf returns the program that chooses tokens by a sampler of a kind.
+func samplerOf(kind llm.SamplerKind) extra { return sampler + extra(kind) }
 
 // sampleRequest is what the sampler needs to choose one token.
 type sampleRequest struct {
@@ -178,7 +188,7 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 	var params []float32
 	var seeds []int64
 	var positions, topK, last []int32
-	ranked := false
+	kind := llm.SamplePlain
 	for _, d := range list {
 		params, seeds = append(params, d.params().Row()...), append(seeds, int64(d.Seed))
 		positions, topK = append(positions, int32(d.position)), append(topK, int32(min(d.TopK, m.config.Vocab)))
@@ -186,13 +196,13 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 			tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
 			last = append(append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...), tail...)
 		}
-		ranked = ranked || d.ranked()
+		kind = max(kind, d.kind())
 	}
 	in, there := vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
 	rows := len(list)
 	err := errors.Join(addInput(in, "params", params, rows, len(params)/rows), addInput(in, "seeds", seeds, rows),
 		addInput(in, "positions", positions, rows))
-	if ranked {
+	if kind > llm.SamplePlain {
 		err = errors.Join(err, addInput(in, "top_k", topK, rows))
 	}
 	if recent != nil {
@@ -208,7 +218,7 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 	if err != nil {
 		return nil, err
 	}
-	p, err := m.extra(ctx, samplerOf(ranked))
+	p, err := m.extra(ctx, samplerOf(kind))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -45,6 +46,11 @@ type request struct {
 	ThinkTokens       *int            `json:"thinking_budget_tokens"`
 	Generation        *bool           `json:"add_generation_prompt"`
 	IgnoreEnd         bool            `json:"ignore_eos"`
+	MinTokens         int             `json:"min_tokens"`
+	Typical           float64         `json:"typical_p"`
+	Sigmas            float64         `json:"top_n_sigma"` // 0 and less mean all
+	XTCProbability    float64         `json:"xtc_probability"`
+	XTCThreshold      *float64        `json:"xtc_threshold"`
 	StopTokens        []int32         `json:"stop_token_ids"`
 	Parallel          *bool           `json:"parallel_tool_calls"`
 	Schema            json.RawMessage `json:"json_schema"` // llama.cpp's and vLLM's ways to ask for a schema
@@ -110,10 +116,6 @@ func fieldsOf(v any) (names []string) {
 // unsupported lists unsupported fields, with the values that request nothing. Another value is passed over with a
 // warning, or refused if the answer would not be the one that the client needs: see needed.
 var unsupported = map[string][]string{
-	"typical_p":              {"1", "1.0"},
-	"top_n_sigma":            {"-1", "-1.0", "0"},
-	"xtc_probability":        {"0", "0.0"},
-	"xtc_threshold":          {},
 	"dry_multiplier":         {"0", "0.0"},
 	"dry_base":               {},
 	"dry_allowed_length":     {},
@@ -127,7 +129,6 @@ var unsupported = map[string][]string{
 	"repeat_last_n":          {"64"},
 	"n_probs":                {"0"},
 	"min_keep":               {"0"},
-	"min_tokens":             {"0"},
 	"samplers":               {},
 	"verbosity":              {`"medium"`},
 	"web_search_options":     {},
@@ -263,7 +264,12 @@ func (s *Server) checkFields(w http.ResponseWriter, fields map[string]json.RawMe
 func (q *request) job(prompts ...[]int32) (j job, err error) {
 	j.prompts = prompts
 	j.sampling = generate.Sampling{Temperature: 1, TopP: q.TopP, TopK: max(q.TopK, 0), MinP: q.MinP,
-		PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty, Seed: rand.Uint64()}
+		PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty, Seed: rand.Uint64(),
+		MinTokens: q.MinTokens, Sigmas: max(q.Sigmas, 0), Typical: q.Typical, XTCProbability: q.XTCProbability,
+		XTCThreshold: 0.1} // llama.cpp's default
+	if q.XTCThreshold != nil {
+		j.sampling.XTCThreshold = *q.XTCThreshold
+	}
 	if q.Temperature != nil {
 		j.sampling.Temperature = *q.Temperature
 	}
@@ -303,7 +309,10 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 			len(q.LogitBias), maxBiases)
 	}
 	j.sampling.Bias = q.LogitBias
-	j.stopTokens, j.ignoreEnd = q.StopTokens, q.IgnoreEnd
+	j.stopTokens = q.StopTokens
+	if q.IgnoreEnd {
+		j.sampling.MinTokens = math.MaxInt
+	}
 	if q.ThinkTokens != nil && *q.ThinkTokens > 0 {
 		j.sampling.Reasoning.Tokens = *q.ThinkTokens
 	}
@@ -321,7 +330,8 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 
 // samplingFields maps the fields of generate.Sampling to the names in requests.
 var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "top_p", "TopK": "top_k",
-	"MinP": "min_p", "RepeatPenalty": "repetition_penalty", "PresencePenalty": "presence_penalty",
+	"MinP": "min_p", "MinTokens": "min_tokens", "Typical": "typical_p", "Sigmas": "top_n_sigma",
+	"XTCProbability": "xtc_probability", "XTCThreshold": "xtc_threshold", "RepeatPenalty": "repetition_penalty", "PresencePenalty": "presence_penalty",
 	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
 	"Likeliest": "top_logprobs"}
 

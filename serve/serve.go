@@ -50,7 +50,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"maps"
 
 	"math/rand/v2"
 	"mime"
@@ -345,7 +344,6 @@ type job struct {
 	silent   bool        // nothing follows the prompts
 	// stopTokens end the answer.
 	stopTokens []int32
-	ignoreEnd  bool // the model's end tokens do not
 }
 
 // piece is the next parts of an answer, and the tokens chosen since the last piece.
@@ -497,17 +495,6 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		return emit(p)
 	}
 	tok := s.model.Tokenizer()
-	if j.ignoreEnd {
-		j.sampling.Bias = maps.Clone(j.sampling.Bias)
-		if j.sampling.Bias == nil {
-			j.sampling.Bias = map[int32]float64{}
-		}
-		for id := range int32(tok.Len()) {
-			if tok.IsEnd(id) {
-				j.sampling.Bias[id] = -100
-			}
-		}
-	}
 	for token, err := range s.model.Generate(ctx, prompt, j.sampling) {
 		if err != nil {
 			if ctx.Err() != nil {

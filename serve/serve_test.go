@@ -359,6 +359,7 @@ func TestTolerance(t *testing.T) {
 			"fields passed over: dry_multiplier, temprature"},
 		{`{"prompt": "func main", "n_predict": 2, "cache_prompt": true, "id_slot": 3, "repeat_penalty": 1.1}`, ""},
 		{`{"prompt": "func main", "max_tokens": -1, "n_predict": 2, "typical_p": 1.0, "user": "x"}`, ""},
+		{`{"prompt": "func main", "max_tokens": 2, "min_tokens": 1, "top_n_sigma": -1, "xtc_threshold": 0.3}`, ""},
 	} {
 		r, err := http.NewRequest("POST", s.URL+"/completions", strings.NewReader(c.body)) // also without /v1
 		if err != nil {

@@ -19,15 +19,33 @@ type SamplerParams struct {
 	RepeatPenalty    float32 // divides positive logits of recent tokens and multiplies negative ones; 1 changes nothing
 	PresencePenalty  float32 // subtracted from the logits of recent tokens
 	FrequencyPenalty float32 // subtracted from the logits of recent tokens, once per occurrence
+	// The following ones work with SampleAny only.
+	Sigmas         float32 // take only tokens at most this many standard deviations below the largest logit; 0 means all
+	Typical        float32 // take only the most typical tokens that together have this probability; 0 and 1 mean all
+	XTCProbability float32 // how often likely tokens are excluded, see Sampler
+	XTCThreshold   float32 // from this probability on a token is likely
 }
 
 // Row returns the parameters as a row of "params".
 func (p SamplerParams) Row() []float32 {
-	return []float32{p.Temperature, p.TopP, p.MinP, p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty}
+	return []float32{p.Temperature, p.TopP, p.MinP, p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty, p.Sigmas,
+		p.Typical, p.XTCProbability, p.XTCThreshold}
 }
 
 // samplerParams is the number of columns of input "params".
-const samplerParams = 6
+const samplerParams = 10
+
+// SamplerKind says which parameters a sampler supports. Each kind supports those of the ones before, and takes longer.
+type SamplerKind int
+
+// The kinds of samplers.
+const (
+	SamplePlain  SamplerKind = iota // temperature, min-p and penalties
+	SampleRanked                    // top-k and top-p, which need a sort
+	SampleAny                       // all parameters
+)
+
+var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sampler", SampleAny: "sampler of any kind"}
 
 // Sampler returns the graph that samples the next tokens of up to the given number of texts. Its inputs, for a symbol
 // B, are:
@@ -36,8 +54,8 @@ const samplerParams = 6
 //   - "recent" i32[B, RecentTokens], the last tokens of each text, oldest first, padded with -1
 //   - "seeds" i64[B]
 //   - "positions" i32[B], the positions of the new tokens
-//   - "params" f32[B, 6], see SamplerParams
-//   - "top_k" i32[B], only if ranked is set; 0 means all
+//   - "params" f32[B, 10], see SamplerParams
+//   - "top_k" i32[B], but not if the kind is SamplePlain; 0 means all
 //
 // Its outputs are:
 //
@@ -45,19 +63,25 @@ const samplerParams = 6
 //   - "last" i32[B, RecentTokens], recent with the samples appended; the next run can use it on the device
 //   - "top" f32[B], the largest logit, or NaN if any logit is NaN
 //
-// Penalties change the logits first. Min-p, top-k and top-p then filter tokens by their probabilities at temperature 1,
-// and treat equally likely tokens alike. Of the rest, the sampler takes the token with the largest sum of
-// logit/temperature and noise (the Gumbel-max trick, Gumbel 1954). The noise depends only on seed, position and token.
-// Only a ranked sampler supports top-k and top-p, because they need a sort.
-func Sampler(cfg Config, texts int, ranked bool) (*ir.Graph, error) {
+// Penalties change the logits first. Filters then exclude tokens by their probabilities at temperature 1, and treat
+// equally likely tokens alike. They are in this order:
+//
+//   - top-n-sigma compares logits with their largest one, in standard deviations (Tang et al. 2024, arXiv:2411.07641);
+//   - typical takes the tokens with the log-probabilities closest to their mean (Meister et al. 2022, arXiv:2202.00666);
+//   - min-p, top-k and top-p;
+//   - XTC ("exclude top choices") draws a number for each token: if it is less than XTCProbability, it excludes all
+//     tokens with at least the probability XTCThreshold but the least likely of these.
+//
+// Of the rest, the sampler takes the token with the largest sum of logit/temperature and noise (the Gumbel-max trick,
+// Gumbel 1954). The noise depends only on seed, position and token.
+func Sampler(cfg Config, texts int, kind SamplerKind) (*ir.Graph, error) {
 	if texts < 1 {
 		return nil, fmt.Errorf("llm: a sampler for %d texts: want at least one", texts)
 	}
-	name := "sampler"
-	if ranked {
-		name = "ranked sampler"
+	if kind < SamplePlain || kind > SampleAny {
+		return nil, fmt.Errorf("llm: there is no sampler of kind %d", kind)
 	}
-	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
+	return frontend.Build(graphName(cfg, samplerNames[kind]), func(b *frontend.Builder) {
 		rows, vocabulary := ir.D(1), ir.D(cfg.Vocab)
 		var logits frontend.Tensor
 		if texts == 1 {
@@ -69,7 +93,8 @@ func Sampler(cfg Config, texts int, ranked bool) (*ir.Graph, error) {
 		recent := b.Input("recent", ir.I32, rows, ir.D(RecentTokens))
 		s := sampler{b: b, rows: rows, vocabulary: vocabulary, params: b.Input("params", ir.F32, rows,
 			ir.D(samplerParams))}
-		token := s.choose(s.penalize(logits, recent), ranked)
+		s.seeds, s.positions = b.Input("seeds", ir.I64, rows), b.Input("positions", ir.I32, rows)
+		token := s.choose(s.penalize(logits, recent), kind)
 		b.Output("token", token)
 		b.Output("last", recent.Slice(1, 1, ir.D(RecentTokens)).Concat(1, token.Reshape(rows, 1)))
 		b.Output("top", logits.ReduceMax(-1))
@@ -81,6 +106,7 @@ type sampler struct {
 	b                *frontend.Builder
 	rows, vocabulary ir.Dim
 	params           frontend.Tensor
+	seeds, positions frontend.Tensor
 }
 
 // param returns a column of the parameters, [B, 1].
@@ -97,16 +123,63 @@ func (s sampler) penalize(logits, recent frontend.Tensor) frontend.Tensor {
 }
 
 // choose returns a token for each row of logits.
-func (s sampler) choose(logits frontend.Tensor, ranked bool) frontend.Tensor {
+func (s sampler) choose(logits frontend.Tensor, kind SamplerKind) frontend.Tensor {
+	if kind == SampleAny {
+		logits = only(s.withinSigmas(logits), logits)
+		logits = only(s.typical(logits), logits)
+	}
 	best := logits.ReduceMaxKeep(-1)
 	allowed := logits.Sub(best).Exp().Ge(s.param(2))
-	if ranked {
+	if kind >= SampleRanked {
 		allowed = logits.Ge(s.least(logits, best))
+	}
+	if kind == SampleAny {
+		allowed = allowed.And(s.excluded(only(allowed, logits)).Not())
 	}
 	temperature := s.param(0)
 	noisy := logits.Sub(best).Div(temperature).Add(s.noise())
 	score := temperature.Gt(temperature.Lit(0)).Where(noisy, logits)
-	return allowed.Where(score, score.Lit(math.Inf(-1))).Argmax(-1)
+	return only(allowed, score).Argmax(-1)
+}
+
+// only sets the logits of tokens that are not allowed to minus infinity.
+func only(allowed, logits frontend.Tensor) frontend.Tensor {
+	return allowed.Where(logits, logits.Lit(math.Inf(-1)))
+}
+
+// withinSigmas reports which logits are close enough to the largest one. Logits of minus infinity do not count.
+func (s sampler) withinSigmas(logits frontend.Tensor) frontend.Tensor {
+	sigmas, counted := s.param(6), logits.Gt(logits.Lit(math.Inf(-1)))
+	sum := func(x frontend.Tensor) frontend.Tensor { return counted.Where(x, x.Lit(0)).SumKeep(-1) }
+	n := counted.Cast(ir.F32).SumKeep(-1)
+	deviation := sum(logits.Sub(sum(logits).Div(n)).Sqr()).Div(n).Sqrt()
+	close := logits.Ge(logits.ReduceMaxKeep(-1).Sub(sigmas.Mul(deviation)))
+	return sigmas.Le(sigmas.Lit(0)).Or(close)
+}
+
+// typical reports which tokens are the most typical ones.
+func (s sampler) typical(logits frontend.Tensor) frontend.Tensor {
+	most := s.param(7)
+	logs := logits.LogSoftmax(-1)
+	p := logs.Exp()
+	mean := p.Gt(p.Lit(0)).Where(p.Mul(logs), p.Lit(0)).SumKeep(-1) // minus the entropy
+	off := logs.Sub(mean).Abs()
+	order := off.Argsort(1)
+	before := p.Gather(1, order).CumSum(1, frontend.Exclusive())
+	needed := before.Lt(most)
+	farthest := needed.Where(off.Gather(1, order), off.Lit(0)).ReduceMaxKeep(-1)
+	return most.Le(most.Lit(0)).Or(most.Ge(most.Lit(1))).Or(off.Le(farthest))
+}
+
+// excluded reports which tokens XTC excludes.
+func (s sampler) excluded(logits frontend.Tensor) frontend.Tensor {
+	probability, threshold := s.param(8), s.param(9)
+	p := logits.Softmax(-1)
+	likely := p.Ge(threshold)
+	least := likely.Where(p, p.Lit(math.Inf(1))).ReduceMinKeep(-1)
+	const stream = 1 << 62 // its random numbers are others than those of the noise
+	draw := s.b.RandomUniform(s.seeds.Xor(s.seeds.Lit(stream)), s.positions.Cast(ir.U32), ir.F32, s.rows, ir.D(1))
+	return likely.And(p.Gt(least)).And(draw.Lt(probability))
 }
 
 // least returns the smallest logit that a token must have to be chosen, [B, 1].
@@ -125,8 +198,7 @@ func (s sampler) least(logits, best frontend.Tensor) frontend.Tensor {
 
 // noise returns Gumbel noise that depends on seed and position.
 func (s sampler) noise() frontend.Tensor {
-	seeds, positions := s.b.Input("seeds", ir.I64, s.rows), s.b.Input("positions", ir.I32, s.rows)
 	blocks := (s.vocabulary.Static() + 3) / 4 // blocks of random words per token
-	offsets := positions.Cast(ir.U32).Mul(s.b.Scalar(ir.U32, float64(blocks)))
-	return s.b.RandomGumbel(seeds, offsets, s.rows, s.vocabulary)
+	offsets := s.positions.Cast(ir.U32).Mul(s.b.Scalar(ir.U32, float64(blocks)))
+	return s.b.RandomGumbel(s.seeds, offsets, s.rows, s.vocabulary)
 }

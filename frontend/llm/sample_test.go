@@ -44,8 +44,25 @@ func TestSampler(t *testing.T) {
 		{llm.SamplerParams{Temperature: 1, TopP: 0.4}, 0, nil, []float64{0, 1, 0, 0}},
 		{llm.SamplerParams{Temperature: 1, TopP: 1}, 1, nil, []float64{0, 1, 0, 0}},
 	}
-	reference := samplerTokens(t, "cpu", logits, plain, ranked)
-	for i, c := range slices.Concat(plain, ranked) {
+	// The entropy is 1.75 ln 2, so the token of 1/4 is the most typical one, and then that of 1/2. The standard deviation
+	// of the logits is 0.829 ln 2.
+	any := []samplerCase{
+		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0.125, 0.5, 0.25, 0.125}},
+		{llm.SamplerParams{Temperature: 1, Typical: 0.2}, 0, nil, []float64{0, 0, 1, 0}},
+		{llm.SamplerParams{Temperature: 1, Typical: 0.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
+		{llm.SamplerParams{Temperature: 1, Sigmas: 1}, 0, nil, []float64{0, 1, 0, 0}},
+		{llm.SamplerParams{Temperature: 1, Sigmas: 1.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
+		{llm.SamplerParams{Temperature: 1, XTCProbability: 1, XTCThreshold: 0.2}, 0, nil,
+			[]float64{0.25, 0, 0.5, 0.25}},
+		{llm.SamplerParams{Temperature: 1, XTCProbability: 0.5, XTCThreshold: 0.2}, 0, nil,
+			[]float64{3 / 16.0, 1 / 4.0, 3 / 8.0, 3 / 16.0}},
+		{llm.SamplerParams{Temperature: 1, XTCProbability: 1, XTCThreshold: 0.6}, 0, nil,
+			[]float64{0.125, 0.5, 0.25, 0.125}},
+		{llm.SamplerParams{Temperature: 1, XTCProbability: 1, XTCThreshold: 0.3}, 2, nil,
+			[]float64{0, 0, 1, 0}},
+	}
+	reference := samplerTokens(t, "cpu", logits, plain, ranked, any)
+	for i, c := range slices.Concat(plain, ranked, any) {
 		if c.params.RepeatPenalty == 0 {
 			c.params.RepeatPenalty = 1
 		}
@@ -65,7 +82,7 @@ func TestSampler(t *testing.T) {
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i, got := range samplerTokens(t, "vulkan", logits, plain, ranked) {
+	for i, got := range samplerTokens(t, "vulkan", logits, plain, ranked, any) {
 		if !slices.Equal(got, reference[i]) {
 			t.Errorf("case %d: the device chooses otherwise than the reference", i)
 		}
@@ -83,7 +100,7 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 	defer dev.Close()
 	for kind, cases := range kinds {
 		rows := len(cases) * positions
-		g, err := llm.Sampler(llm.Config{Vocab: len(logits)}, rows, kind == 1)
+		g, err := llm.Sampler(llm.Config{Vocab: len(logits)}, rows, llm.SamplerKind(kind))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +124,7 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 		}
 		in := vkc.Tensors{}
 		for name, err := range map[string]error{
-			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, 6),
+			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, 10),
 			"recent": set(in, "recent", recent, rows, llm.RecentTokens), "positions": set(in, "positions", at, rows),
 			"seeds": set(in, "seeds", seeds, rows),
 		} {
@@ -115,7 +132,7 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 				t.Fatal(name, err)
 			}
 		}
-		if kind == 1 {
+		if kind > 0 {
 			if err := set(in, "top_k", topK, rows); err != nil {
 				t.Fatal(err)
 			}
