@@ -20,7 +20,7 @@ type benchModelFlags struct {
 
 // register declares the flags of vkc bench -m. names gets the flags that go only with -m.
 func (f *benchModelFlags) register(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE`")
+	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE` or Hugging Face folder")
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.IntSliceVarP(&f.Prompts, "n-prompt", "p", []int{512, 2048},
 		"with -m: read prompts of `N,...` tokens; 0 for none")

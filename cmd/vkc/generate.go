@@ -101,7 +101,7 @@ func (f *loadFlags) register(a *app, flags *pflag.FlagSet) {
 // registerText declares the flags for a model that generates text.
 func (f *loadFlags) registerText(a *app, flags *pflag.FlagSet) {
 	f.register(a, flags)
-	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, or a bundle of it that vkc compile --generate has made"
+	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, its Hugging Face folder, or a bundle that vkc compile --generate has made"
 	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
 		"where the context is full, forget the older half of the text and go on")
@@ -116,7 +116,7 @@ func (f *loadFlags) registerText(a *app, flags *pflag.FlagSet) {
 // registerModel declares the flags for every model.
 func (f *loadFlags) registerModel(a *app, flags *pflag.FlagSet) {
 	f.options.Fallback = func(why error) { a.noteFallback(why) }
-	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
+	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model, or its Hugging Face folder")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most; 0 means 4096, or "+
 		"what the model was trained for")
 	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+generate.DefaultPrecision+

@@ -235,13 +235,14 @@ func (a *app) graphCommand() *cobra.Command {
 	var output string
 	var fold int64
 	cmd := &cobra.Command{
-		Use:   "graph MODEL.gguf|MODEL.onnx|GRAPH|BUNDLE.vkb",
+		Use:   "graph MODEL.gguf|FOLDER|MODEL.onnx|GRAPH|BUNDLE.vkb",
 		Short: "Write the graph of a model, or of a bundle, as graph.json",
 		Long: `Write the graph of a model, or of a bundle, as graph.json, to read or to change it; or that of text IR.
 
-The graph of a GGUF model takes a text as tokens and gives the logits of the token after it. With --step it takes one
-token at a time, and keeps keys and values in states; the symbol S is then the length of the text. run, compile, dump
-and tune take a model as it is, without this. That of a model made for embeddings gives the vector of a text.
+The graph of a GGUF model, or of a Hugging Face folder, takes a text as tokens and gives the logits of the token after
+it. With --step it takes one token at a time, and keeps keys and values in states; the symbol S is then the length of the
+text. run, compile, dump and tune take a model as it is, without this. That of a model made for embeddings gives the
+vector of a text.
 
 An ONNX model has a graph of its own, which becomes one of vkc's ops. Extents without a number become symbols; --dim
 gives them one. Ops that are not supported are listed, all of them.`,

@@ -28,7 +28,7 @@ import (
 func (a *app) inspectCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "inspect FILE.gguf|FILE.safetensors|MODEL.onnx|BUNDLE.vkb|GRAPH",
+		Use:   "inspect FILE.gguf|FOLDER|FILE.safetensors|MODEL.onnx|BUNDLE.vkb|GRAPH",
 		Short: "List what a file of weights, a bundle or a graph holds: metadata, tensors, types, sizes",
 		Long: `List what a file of weights holds: metadata, tensors, types and sizes, and the bits that a weight takes on average.
 Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a graph it lists the symbols,

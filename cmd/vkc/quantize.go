@@ -37,7 +37,7 @@ type quantizeFlags struct {
 func (a *app) quantizeCommand() *cobra.Command {
 	var f quantizeFlags
 	cmd := &cobra.Command{
-		Use:   "quantize IN.gguf|IN.safetensors -o OUT.gguf --type TYPE",
+		Use:   "quantize IN.gguf|FOLDER|IN.safetensors -o OUT.gguf --type TYPE",
 		Short: "Quantize a model to a GGUF file, and report what each tensor lost",
 		Long: `Quantize a model to a GGUF file, and report what each tensor lost.
 
@@ -54,11 +54,15 @@ whole name, and --tensor-type a regular expression for a part of it, as llama-qu
 The report gives for each tensor the root of its mean squared error, over that of the values, and the largest error of an
 element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is streamed.
 
+A Hugging Face folder becomes a GGUF file with GGUF's names, metadata and tokenizer. With --type f32, f16 or bf16 that is
+a conversion. A file of safetensors alone has no metadata, and its tensors keep their names.
+
 A model in several files (MODEL-00001-of-00003.gguf) is read as one, from any of its parts. --split-size writes such
 parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a part of its own.`,
 		Example: `  vkc quantize MODEL-f16.gguf -o MODEL-q4_K.gguf --type q4_K
   vkc quantize MODEL-f16.gguf -o OUT.gguf --type Q4_K_M --tensor-type 'attn_[kv]=q8_0' --output-tensor-type q8_0
   vkc quantize MODEL-f16.gguf -o OUT.gguf --type iq2_xxs --imatrix MODEL.imatrix --keep token_embd.weight=q6_K
+  vkc quantize FOLDER -o MODEL.gguf --type bf16
   vkc quantize MODEL.safetensors -o OUT.gguf --type q8_0 --keep *.lm_head.*=f16
   vkc quantize MODEL-00001-of-00007.gguf -o OUT.gguf --type q4_K --split-size 2G`,
 		Args: exactArgs("IN.gguf or IN.safetensors"),

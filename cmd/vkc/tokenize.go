@@ -43,7 +43,7 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model")
+	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model, or its Hugging Face folder")
 	flags.BoolVar(&f.special, "special", false, "let the text name special tokens")
 	flags.BoolVar(&f.ids, "ids", false, "print the numbers alone, in one line")
 	return cmd

@@ -211,7 +211,8 @@ const filesText = `## Files for ggml programs
 - Not checked: generating with llama.cpp or another program from a written file.
 
 The command copies metadata. general.file_type becomes the type of most weights, and general.quantization_version is 2.
-ggml has no room for names longer than 63 bytes; the command warns about them. A file made from safetensors has neither
+ggml has no room for names longer than 63 bytes; the command warns about them. A file made from a
+Hugging Face folder has GGUF's architecture, names and tokenizer. A file made from a safetensors file alone has neither
 architecture nor tokenizer, and its names are not GGUF's. vkc can use such a file. ggml programs need a conversion first.
 
 `
