@@ -300,7 +300,8 @@ func TestMinTokens(t *testing.T) {
 	prompt := m.Tokenizer().Encode("func main() {", tokenizer.Options{Whole: true})
 	for _, least := range []int{0, 5} {
 		n := 0
-		for _, err := range m.Generate(t.Context(), prompt, generate.Sampling{MinTokens: least, MaxTokens: 9, Bias: bias}) {
+		s := generate.Sampling{MinTokens: least, MaxTokens: 9, Bias: bias}
+		for _, err := range m.Generate(t.Context(), prompt, s) {
 			if err != nil {
 				t.Fatal(err)
 			}

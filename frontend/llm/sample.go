@@ -20,7 +20,7 @@ type SamplerParams struct {
 	PresencePenalty  float32 // subtracted from the logits of recent tokens
 	FrequencyPenalty float32 // subtracted from the logits of recent tokens, once per occurrence
 	// The following ones work with SampleAny only.
-	Sigmas         float32 // take only tokens at most this many standard deviations below the largest logit; 0 means all
+	Sigmas         float32 // take only tokens within this many standard deviations of the largest logit; 0 means all
 	Typical        float32 // take only the most typical tokens that together have this probability; 0 and 1 mean all
 	XTCProbability float32 // how often likely tokens are excluded, see Sampler
 	XTCThreshold   float32 // from this probability on a token is likely
@@ -67,7 +67,7 @@ var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sample
 // equally likely tokens alike. They are in this order:
 //
 //   - top-n-sigma compares logits with their largest one, in standard deviations (Tang et al. 2024, arXiv:2411.07641);
-//   - typical takes the tokens with the log-probabilities closest to their mean (Meister et al. 2022, arXiv:2202.00666);
+//   - typical takes tokens with log-probabilities close to their mean (Meister et al. 2022, arXiv:2202.00666);
 //   - min-p, top-k and top-p;
 //   - XTC ("exclude top choices") draws a number for each token: if it is less than XTCProbability, it excludes all
 //     tokens with at least the probability XTCThreshold but the least likely of these.

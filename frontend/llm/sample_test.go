@@ -44,8 +44,8 @@ func TestSampler(t *testing.T) {
 		{llm.SamplerParams{Temperature: 1, TopP: 0.4}, 0, nil, []float64{0, 1, 0, 0}},
 		{llm.SamplerParams{Temperature: 1, TopP: 1}, 1, nil, []float64{0, 1, 0, 0}},
 	}
-	// The entropy is 1.75 ln 2, so the token of 1/4 is the most typical one, and then that of 1/2. The standard deviation
-	// of the logits is 0.829 ln 2.
+	// The entropy is 1.75 ln 2, so the token of 1/4 is the most typical one, and then that of 1/2. The standard
+	// deviation of the logits is 0.829 ln 2.
 	any := []samplerCase{
 		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0.125, 0.5, 0.25, 0.125}},
 		{llm.SamplerParams{Temperature: 1, Typical: 0.2}, 0, nil, []float64{0, 0, 1, 0}},
