@@ -79,7 +79,7 @@ type Work struct {
 	Bytes     float64          // bytes read and written sequentially
 	Scattered float64          // number of scattered reads, writes and atomics, each of which moves a memory sector
 	Launches  int              // number of dependent dispatches
-	Groups    int64            // workgroups that share the work, each on a core of its own; 0 means enough for all cores
+	Groups    int64            // workgroups that share the work, each on its own core; 0 means enough for all cores
 	Custom    *ir.CustomKernel // the kernel that the device must be able to run, if set
 	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result.
 	Format        ir.DType

@@ -77,8 +77,8 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // savesTime reports whether op n, a reduction or normalization, is faster on the device with each row divided into
-// chunks. Each kernel counts as a launch, and as reading the elements by one workgroup per row or chunk. Estimates have errors, so
-// the gain must be a tenth.
+// chunks. Each kernel counts as a launch, and as reading the elements by one workgroup per row or chunk. Estimates have
+// errors, so the gain must be a tenth.
 func (r *rewriter) savesTime(n *ir.Node, rows, length, chunks int64) bool {
 	if r.pricer == nil || n.Arg(0).Op() == ir.OpConst { // which is not computed in every run
 		return false
@@ -93,7 +93,7 @@ func (r *rewriter) savesTime(n *ir.Node, rows, length, chunks int64) bool {
 	}
 	work := []kernel.Work{{Bytes: bytes, Groups: rows * chunks}, {Groups: rows}}
 	if n.Shape().Equal(n.Arg(0).Shape()) { // a kernel of its own computes the elements
-		work = append(work, kernel.Work{Bytes: 2 * bytes})
+		work = append(work, kernel.Work{Bytes: float64(2 * bytes)})
 	}
 	return price(work...) < 0.9*price(kernel.Work{Bytes: bytes, Groups: rows})
 }

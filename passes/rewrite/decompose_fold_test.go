@@ -101,7 +101,8 @@ func TestFoldsByPrice(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.Kernels) != tt.kernels {
-			t.Errorf("%s with %d cores: %d kernels, want %d\n%s", tt.graph, tt.cores, len(s.Kernels), tt.kernels, s.Text())
+			t.Errorf("%s with %d cores: %d kernels, want %d\n%s", tt.graph, tt.cores, len(s.Kernels), tt.kernels,
+				s.Text())
 		}
 	}
 }

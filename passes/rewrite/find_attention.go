@@ -100,8 +100,8 @@ func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *
 	return s
 }
 
-// withoutNaN returns p and the test of p, if n is p with zeros in place of NaN: where(is_nan(p), 0, p). A row of softmax
-// is NaN as a whole or not at all.
+// withoutNaN returns p and the test of p, if n is p with zeros in place of NaN: where(is_nan(p), 0, p). A row of
+// softmax is NaN as a whole or not at all.
 func withoutNaN(n *ir.Node) (p, test *ir.Node) {
 	if n.Op() != ir.OpWhere || n.Arg(0).Op() != ir.OpIsNaN {
 		return nil, nil
@@ -272,7 +272,7 @@ func (s *spelled) build(r *rewriter) *ir.Node {
 	q, ofQ := r.operand(r.mapped(s.product.Arg(0)), s.product.Attrs().Bool("transpose_a"))
 	k, ofK := r.operand(r.mapped(s.product.Arg(1)), !s.product.Attrs().Bool("transpose_b"))
 	v, ofV := r.operand(r.mapped(s.result.Arg(1)), s.result.Attrs().Bool("transpose_b"))
-	scale := s.scale * ofQ * ofK
+	scale := float64(s.scale * ofQ * ofK)
 	if scale == 0 || scale-scale != 0 || ofV-ofV != 0 {
 		return nil
 	}
