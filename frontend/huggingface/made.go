@@ -77,6 +77,9 @@ func (w *weight) setType(s *stored) error {
 		}
 		w.dims[w.RowAxis] = len(w.Rows(w.dims[w.RowAxis]))
 	}
+	if w.Squeezed {
+		w.dims = w.dims[1:]
+	}
 	// As in the files that quantizing writes, what is no matrix has the type f32.
 	if w.dtype.IsFloat() && (w.Plus != 0 || quantize.IsExact(w.Name, w.dims)) {
 		w.dtype = ir.F32

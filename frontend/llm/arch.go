@@ -49,16 +49,23 @@ var architectures = []architecture{
 	bert,
 	cohere2,
 	commandR,
+	dots1,
+	ernie45,
+	ernie45MoE,
 	exaone4,
 	falcon,
 	gemma,
 	gemma2,
 	gemma3,
 	glm4,
+	glm4MoE,
 	gpt2,
 	gptOSS,
 	granite,
 	graniteMoE,
+	hunyuanDense,
+	hunyuanMoE,
+	internLM2,
 	llama,
 	mistral3,
 	nomicBERT,
@@ -66,6 +73,7 @@ var architectures = []architecture{
 	openELM,
 	phi3,
 	qwen2,
+	qwen2moe,
 	qwen3,
 	qwen3moe,
 	seedOSS,
@@ -234,6 +242,14 @@ func (c Config) gated() []weightSpec {
 			matrix("ffn_down_shexp", c.Width, n))
 	}
 	return list
+}
+
+// routerBias is the bias that the choice of experts adds; see nn.Routing. A layer without experts has none.
+func (c Config) routerBias() []weightSpec {
+	if c.Experts == 0 {
+		return nil
+	}
+	return []weightSpec{{name: "exp_probs_b", bias: ir.ShapeOf(c.Experts), onlyBias: true}}
 }
 
 // joined lists the weights that layer.gated uses if ffn_up has the rows of gate, and then those of up.

@@ -35,6 +35,8 @@ func (c Config) check(a architecture) error {
 	case c.DenseLayers < 0 || c.DenseLayers > c.Layers || c.ExpertPeriod < 0:
 		return fmt.Errorf("the first %d of %d layers, and all but every %d-th, have no experts: want 0 to all",
 			c.DenseLayers, c.Layers, c.ExpertPeriod)
+	case c.SharedFeedForward < 0 || c.SharedFeedForward > math.MaxInt32:
+		return fmt.Errorf("the shared expert has %d hidden elements: want 0 to %d", c.SharedFeedForward, math.MaxInt32)
 	case c.Experts < 0 || c.Experts > 0 && (c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts):
 		return fmt.Errorf("each token goes to %d of %d experts: want 1 to all", c.ExpertsUsed, c.Experts)
 	}

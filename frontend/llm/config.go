@@ -258,10 +258,9 @@ func (r *metadata) mixture(c *Config) {
 	if c.DenseLayers > 0 || c.ExpertPeriod > 1 {
 		c.DenseFeedForward = r.size("feed_forward_length")
 	}
+	c.SharedFeedForward = int(r.intOr("expert_shared_count", 0)) * c.FeedForward
 	if n := r.intOr("expert_shared_feed_forward_length", 0); n > 0 {
-		c.SharedFeedForward = int(min(n, math.MaxInt32))
-	} else if n := r.intOr("expert_shared_count", 0); n > 0 && n < math.MaxInt32 {
-		c.SharedFeedForward = int(n) * c.FeedForward
+		c.SharedFeedForward = int(n)
 	}
 	c.ExpertScale = r.floatOr("expert_weights_scale", 0)
 	c.KeepShares = !r.flag("expert_weights_norm", !c.KeepShares)

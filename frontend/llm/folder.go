@@ -106,6 +106,10 @@ ffn_gate_inp  mlp.gate
 ffn_gate_exps mlp.experts.E.gate_proj
 ffn_up_exps   mlp.experts.E.up_proj
 ffn_down_exps mlp.experts.E.down_proj
+exp_probs_b   mlp.gate.e_score_correction
+ffn_gate_shexp mlp.shared_experts.gate_proj
+ffn_up_shexp   mlp.shared_experts.up_proj
+ffn_down_shexp mlp.shared_experts.down_proj
 `
 
 // folderWants lists conditions of all architectures, as folder.wants does.
@@ -113,6 +117,9 @@ const folderWants = `
 use_alibi     false
 alibi         false
 mlp_only_layers []
+n_group 1
+topk_group 1
+scoring_func sigmoid
 decoder_sparse_step 1
 `
 
@@ -142,6 +149,7 @@ type Origin struct {
 	Rows       func(n int) []int // which of n rows the weight has; nil means all
 	RowAxis    int               // the axis that Rows means
 	Plus       float64           // added to each element
+	Squeezed   bool              // the first axis of the tensor, of extent 1, is left out
 
 	Values []float32 // of a weight that config.json defines
 }
@@ -156,7 +164,10 @@ var changes = map[string]func(s sizes, n int) []int{
 	"second-half": func(_ sizes, n int) []int { return every(n/2, 1, n-n/2) },
 	"even-rows":   func(_ sizes, n int) []int { return every(0, 2, (n+1)/2) },
 	"odd-rows":    func(_ sizes, n int) []int { return every(1, 2, n/2) },
-	"grouped":     sizes.ungroup,
+	"grouped":     func(s sizes, _ int) []int { return slices.Concat(s.groups(0), s.groups(1), s.groups(2)) },
+	"queries":     func(s sizes, _ int) []int { return s.groups(0) },
+	"keys":        func(s sizes, _ int) []int { return s.groups(1) },
+	"values":      func(s sizes, _ int) []int { return s.groups(2) },
 }
 
 // transposed is the change that exchanges the axes of a matrix.
@@ -171,14 +182,16 @@ func every(first, step, n int) []int {
 	return list
 }
 
-// ungroup is for the queries, keys and values of all heads in one matrix. The folder has for each group of heads its
-// queries, its key and its value. GGUF has all queries first, then all keys, then all values.
-func (s sizes) ungroup(int) (rows []int) {
+// groups is for the queries, keys and values of all heads in one matrix, which has for each group of heads its queries,
+// its key and its value. It returns the rows of all queries (part 0), keys (1) or values (2).
+func (s sizes) groups(part int) (rows []int) {
 	perGroup := s.heads / s.kvHeads
-	for _, part := range [][2]int{{0, perGroup}, {perGroup, 1}, {perGroup + 1, 1}} {
-		for group := range s.kvHeads {
-			rows = append(rows, every((group*(perGroup+2)+part[0])*s.headDim, 1, part[1]*s.headDim)...)
-		}
+	first, n := 0, perGroup
+	if part > 0 {
+		first, n = perGroup+part-1, 1
+	}
+	for group := range s.kvHeads {
+		rows = append(rows, every((group*(perGroup+2)+first)*s.headDim, 1, n*s.headDim)...)
 	}
 	return rows
 }
@@ -608,7 +621,10 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		turned := a.rope == neighbours && !a.folder.interleaved && s.ropeDims <= s.headDim && s.headDim > 0
 		if part := p.name; turned && (part == "attn_q" || part == "attn_k" || part == "attn_q_norm" ||
 			part == "attn_k_norm") {
-			o.Rows = s.neighbours
+			o.Rows = after(o.Rows, s.neighbours)
+		}
+		if t := tensors[o.From[0]]; !o.Stacked && len(t.Shape) > 0 && t.Shape[0].Is(1) {
+			o.Squeezed = len(t.Shape) == len(p.of(o.Name))+1
 		}
 		if a.folder.lessOne && strings.HasSuffix(o.Name, "norm.weight") {
 			o.Plus = 1
@@ -655,6 +671,29 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		}
 	}
 	return append(all, c.more...), ignored, nil
+}
+
+// after returns which of n rows remain if the second choice applies to the rows that the first one leaves.
+func after(first, second func(n int) []int) func(n int) []int {
+	if first == nil {
+		return second
+	}
+	return func(n int) []int {
+		rows := first(n)
+		chosen := make([]int, 0, len(rows))
+		for _, i := range second(len(rows)) {
+			chosen = append(chosen, rows[i])
+		}
+		return chosen
+	}
+}
+
+// of returns the shape of the weight or of its bias.
+func (p weightSpec) of(name string) ir.Shape {
+	if strings.HasSuffix(name, ".bias") {
+		return p.bias
+	}
+	return p.shape
 }
 
 // matches reports whether a name matches a pattern in which a star is any text.

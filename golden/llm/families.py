@@ -225,5 +225,113 @@ def seed_oss():
     through(m, layer, tied=False)
 
 
+def of_experts(case, layers, experts, base=10000.0, **meta):
+    meta = {"expert_count": experts, "expert_used_count": 2, "expert_feed_forward_length": 24, **meta}
+    return Model(case, case, layers, 32, 4, 2, 48, **RMS, **meta, **{"rope.freq_base": base})
+
+
+def qwen2moe():
+    m = of_experts("qwen2moe", 2, 4, 1000000.0, expert_shared_feed_forward_length=40)
+    turn = angles(1e6, m.head_dim)
+
+    def layer(i, x):
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), turn, bias=True)
+        return x + routed(m, m.rms_norm(x, "ffn_norm"), 4, 2, 24, shared=40, normalize=False, gate=True)
+
+    through(m, layer, tied=False)
+
+
+def by_sigmoid(m, x, i):
+    """A dense first layer, then experts by sigmoids and a bias, scaled by 2.5, and a shared one."""
+    return swiglu(m, x) if i == 0 else routed(m, x, 4, 2, 24, 24, sigmoid=True, bias=True, scale=2.5)
+
+
+SIGMOID = {"leading_dense_block_count": 1, "expert_shared_count": 1, "expert_weights_scale": 2.5}
+SIGMOID |= {"expert_weights_norm": True, "expert_gating_func": 2}
+
+
+def glm4moe():
+    """The file has another layer, which predicts a further token."""
+    m = of_experts("glm4moe", 3, 4, **SIGMOID, nextn_predict_layers=1)
+    head_dim(m, 16)
+    m.set(**{"rope.dimension_count": 8})
+    turn = angles(1e4, 8)
+
+    def layer(i, x):
+        if i == 2:
+            m.vector(m.blk + "nextn.enorm.weight", m.width)
+            m.vector(m.blk + "attn_norm.weight", m.width)
+            return x
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"), bias=True)
+        q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width)
+        return x + by_sigmoid(m, m.rms_norm(x, "post_attention_norm"), i)
+
+    through(m, layer, tied=False)
+
+
+def dots1():
+    m = of_experts("dots1", 2, 4, **SIGMOID)
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width)
+        return x + by_sigmoid(m, m.rms_norm(x, "ffn_norm"), i)
+
+    through(m, layer, tied=False)
+
+
+def like_llama(case, feed_forward=swiglu, base=500000.0, m=None, tied=True):
+    m = m or Model(case, case, 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": base})
+    turn = angles(base, m.head_dim)
+
+    def layer(i, x):
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), turn, True)
+        return x + feed_forward(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, tied=tied)
+
+
+def ernie4_5():
+    like_llama("ernie4_5")
+
+
+def ernie4_5_moe():
+    """Every second layer from the second on has experts; the shared one is as wide as two."""
+    m = of_experts("ernie4_5-moe", 4, 4, 500000.0, leading_dense_block_count=1, interleave_moe_layer_step=2)
+    m.set(expert_shared_count=2)
+
+    def feed_forward(m, x):
+        sparse = m.blk in ("blk.1.", "blk.3.")
+        return routed(m, x, 4, 2, 24, shared=48, bias=True) if sparse else swiglu(m, x)
+
+    like_llama("ernie4_5-moe", feed_forward, m=m)
+
+
+def hunyuan(case="hunyuan-dense", feed_forward=swiglu, m=None):
+    m = m or Model(case, case, 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 20000.0})
+    head_dim(m, 16)
+    turn = angles(2e4, 16)
+
+    def layer(i, x):
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        q, k = m.rms_norm(rope(q, turn), "attn_q_norm"), m.rms_norm(rope(k, turn), "attn_k_norm")
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width)
+        return x + feed_forward(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer)
+
+
+def hunyuan_moe():
+    m = of_experts("hunyuan-moe", 2, 4, 20000.0, expert_shared_feed_forward_length=48, expert_shared_count=1)
+    hunyuan("hunyuan-moe", lambda m, x: routed(m, x, 4, 2, 24, shared=48), m)
+
+
+def internlm2():
+    like_llama("internlm2", base=1000000.0, tied=False)
+
+
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
-            seed_oss]
+            seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2]
