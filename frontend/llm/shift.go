@@ -16,8 +16,8 @@ import (
 // With Texts it also has the input "text".
 //
 // The moved keys and values were computed while the dropped tokens were there, and still depend on them. A quantized
-// cache is dequantized, rotated and quantized again. Shift fails if keys are not rotary, or if layers cache only a
-// window.
+// cache is dequantized, rotated and quantized again. Shift fails if positions are learned, if keys have a norm
+// after their rotation, or if layers cache only a window.
 func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
@@ -27,8 +27,11 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case arch.rope == notRotary:
+	case arch.rope == notRotary && cfg.MaxALiBi == 0:
 		return nil, fmt.Errorf("llm: positions of architecture %q are learned: keys cannot move to others", arch.name)
+	case arch.lateHeadNorms:
+		return nil, fmt.Errorf("llm: architecture %q normalizes keys after their rotation: they cannot move to other "+
+			"positions", arch.name)
 	case how.pages > 0:
 		return nil, errors.New("llm: texts that share pages cannot forget tokens: leave out Pages")
 	case how.atOnce > 0:
