@@ -112,7 +112,7 @@ func (g *grids) full(symbols map[string]int64) bool {
 
 // put writes the buffers for these symbols, unless they have these contents. The device must not be reading them.
 func (g *grids) put(symbols map[string]int64) error {
-	if g.has(symbols) {
+	if g.now != nil && maps.Equal(g.now, symbols) {
 		return nil
 	}
 	g.now = nil // an error may leave some buffers written
@@ -124,9 +124,6 @@ func (g *grids) put(symbols map[string]int64) error {
 	g.now = symbols
 	return nil
 }
-
-// has reports whether the buffers have the contents for these symbols.
-func (g *grids) has(symbols map[string]int64) bool { return g.now != nil && maps.Equal(g.now, symbols) }
 
 // putCounts returns a function that writes the workgroup counts of the grids for which `which` returns true.
 func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols map[string]int64) error {
