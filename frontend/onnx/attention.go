@@ -14,6 +14,48 @@ var attentionOps = table{
 	"CausalConvWithState": manyOp(causalConv),
 }
 
+// previewOps are ONNX's experimental ops.
+var previewOps = table{"FlexAttention": controlOp(func(c *call) []*value { return one(flexAttention(c)) })}
+
+// flexAttention builds FlexAttention: attention in which graphs change the scores and the weights.
+func flexAttention(c *call) tensor {
+	a := &attentionNode{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
+	t, in := a.q.DType(), ir.F32
+	if t == ir.F64 {
+		in = ir.F64
+	}
+	in = c.dtypeAttr("softmax_precision", in)
+	a.setScale()
+	a.q, a.k, a.v = castTo(a.q, in), castTo(a.k, in), castTo(a.v, in)
+	heads := a.q.Dim(1)
+	y := a.q.MatMulT(a.repeated(a.k, heads)).MulScalar(a.scale)
+	modified := func(y tensor, name string) tensor {
+		if !c.hasAttr(name) {
+			return y
+		}
+		out := c.subgraph(c.graphAttr(name), []*value{{tensor: y, from: merged(c.in)}})
+		if len(out) != 1 {
+			c.fail("attribute %s, a graph, has %d outputs: want one", name, len(out))
+		}
+		return c.asTensor(out[0])
+	}
+	y = modified(modified(y, "score_mod").Softmax(3), "prob_mod")
+	return castTo(y.MatMul(a.repeated(a.v, heads)), t)
+}
+
+// repeated returns keys or values [B, G, S, D] for each of the query heads, which share them in groups.
+func (c *call) repeated(k tensor, heads ir.Dim) tensor {
+	g := k.Dim(1)
+	if g == heads {
+		return k
+	}
+	if !g.IsStatic() || !heads.IsStatic() || g.Add < 1 || heads.Static()%g.Static() != 0 {
+		c.fail("%s heads share %s of keys", heads, g)
+	}
+	s := k.Shape()
+	return k.Unsqueeze(2).Broadcast(s[0], g, heads.Static()/g.Static(), s[2], s[3]).Reshape(s[0], heads, s[2], s[3])
+}
+
 // splitHeads reshapes [batch, length, heads*size] to [batch, heads, length, size]. attr names the attribute with the
 // number of heads.
 func (c *call) splitHeads(x tensor, attr string) tensor {
@@ -244,15 +286,7 @@ func (a *attentionNode) hasKeys() tensor {
 // scores returns a stage of the computation: scores (mode 0), scores after the soft cap, scores after the mask, or
 // weights (mode 3).
 func (a *attentionNode) scores(mode int) tensor {
-	s, k := a.q.Shape(), a.k
-	if g := k.Dim(1); g != s[1] {
-		if !g.IsStatic() || !s[1].IsStatic() || g.Add < 1 || s[1].Static()%g.Static() != 0 {
-			a.fail("%s heads share %s of keys", s[1], g)
-		}
-		k = k.Unsqueeze(2).Broadcast(s[0], g, s[1].Static()/g.Static(), k.Dim(2), k.Dim(3))
-		k = k.Reshape(s[0], s[1], k.Dim(3), k.Dim(4))
-	}
-	y := a.q.MatMulT(k).MulScalar(a.scale)
+	y := a.q.MatMulT(a.repeated(a.k, a.q.Dim(1))).MulScalar(a.scale)
 	if a.softcap > 0 && mode > 0 {
 		y = wide(y, func(y tensor) tensor { return y.DivScalar(a.softcap).Tanh().MulScalar(a.softcap) })
 	}

@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"math"
+
 	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -8,11 +10,13 @@ import (
 )
 
 var sampleOps = table{
-	"AffineGrid": tensorOp(affineGrid),
-	"Col2Im":     tensorOp(col2im),
-	"DeformConv": tensorOp(deformConv),
-	"GridSample": tensorOp(gridSample),
-	"RoiAlign":   tensorOp(roiAlign),
+	"AffineGrid":   tensorOp(affineGrid),
+	"Col2Im":       tensorOp(col2im),
+	"DeformConv":   tensorOp(deformConv),
+	"ImageDecoder": controlOp(imageDecoder),
+	"MaxRoiPool":   tensorOp(maxRoiPool),
+	"GridSample":   tensorOp(gridSample),
+	"RoiAlign":     tensorOp(roiAlign),
 }
 
 // image is a tensor [N, C, spatial …] to be sampled at coordinates that are computed in a run.
@@ -306,4 +310,33 @@ func col2im(c *call) tensor {
 	w := castTo(c.b.Const(ones, append([]int{channels * positions, 1}, block...)...), x.DType())
 	return x.Reshape(to).ConvTranspose(w, frontend.Stride(stride...), frontend.PaddingLowHigh(pads[:n:n], pads[n:]),
 		frontend.Dilation(dilation...), frontend.OutputPadding(rest...), frontend.Groups(channels))
+}
+
+// maxRoiPool builds MaxRoiPool: the largest elements of the cells of regions. Input 1 has the image and the corners of
+// each region, [R, 5]. Corners are rounded to elements, and cells overlap where they do not end at one.
+func maxRoiPool(c *call) tensor {
+	x, rois, shape := c.x(0), c.x(1), c.mustInts("pooled_shape")
+	if x.Rank() != 4 || rois.Rank() != 2 || !rois.Dim(1).Is(5) || len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
+		c.fail("of %s with regions %s and pooled_shape %v: want [N, C, H, W], [R, 5] and two numbers", x, rois, shape)
+	}
+	scale := c.floatAttr("spatial_scale", 1)
+	corner := func(i int) tensor { // halves are rounded away from 0
+		v := castTo(rois.Index(1, i), ir.F32).MulScalar(scale)
+		return v.Abs().AddScalar(0.5).Floor().Mul(v.Sign())
+	}
+	// cells returns which elements of an axis belong to each cell, [R, cells, extent].
+	cells := func(first, last tensor, count int, extent ir.Dim) tensor {
+		size := last.Sub(first).AddScalar(1).Max(first.Lit(1)).DivScalar(float64(count)).Reshape(-1, 1, 1)
+		at, i := c.b.Iota(ir.F32, 2, 1, 1, extent), c.b.Iota(ir.F32, 1, 1, count, 1)
+		first = first.Reshape(-1, 1, 1)
+		begin, end := i.Mul(size).Floor().Add(first), i.AddScalar(1).Mul(size).Ceil().Add(first)
+		return at.Ge(begin).And(at.Lt(end))
+	}
+	rows := cells(corner(2), corner(4), shape[0], x.Dim(2))
+	columns := cells(corner(1), corner(3), shape[1], x.Dim(3))
+	y := x.IndexSelect(0, rois.Index(1, 0).Cast(ir.I32)) // [R, C, H, W]
+	none := y.Lit(math.Inf(-1))
+	y = columns.Unsqueeze(1, 2).Where(y.Unsqueeze(3), none).ReduceMax(4) // [R, C, H, columns]
+	y = rows.Unsqueeze(1, 3).Where(y.SwapAxes(2, 3).Unsqueeze(2), none).ReduceMax(4)
+	return y.Eq(none).Where(y.Lit(0), y)
 }

@@ -44,6 +44,8 @@ func init() {
 			controlOps, attentionOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, dynamicOps,
 			textOps),
 		"com.microsoft":            joined(microsoftOps, microsoftQuantizedOps, microsoftAttentionOps, microsoftBlockOps),
+		"ai.onnx.ml":               learningOps,
+		"ai.onnx.preview":          previewOps,
 		"ai.onnx.preview.training": trainingOps,
 	}
 }

@@ -1,0 +1,468 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// learningOps are the ops of domain ai.onnx.ml, for models of scikit-learn and its relatives. Labels that are strings
+// have no meaning on a device; scores next to them do.
+var learningOps = table{
+	"ArrayFeatureExtractor":  tensorOp(arrayFeatureExtractor),
+	"Binarizer":              tensorOp(binarizer),
+	"FeatureVectorizer":      tensorOp(featureVectorizer),
+	"Imputer":                tensorOp(imputer),
+	"LabelEncoder":           tensorOp(labelEncoder),
+	"LinearClassifier":       manyOp(linearClassifier).leaves("multi_class", "it says how the model was trained"),
+	"LinearRegressor":        tensorOp(linearRegressor),
+	"Normalizer":             tensorOp(normalizer),
+	"OneHotEncoder":          tensorOp(oneHotEncoder),
+	"SVMRegressor":           tensorOp(svmRegressor),
+	"SVMClassifier":          manyOp(svmClassifier),
+	"Scaler":                 tensorOp(scaler),
+	"TreeEnsemble":           tensorOp(treeEnsemble).leaves("nodes_hitrates", hitRates),
+	"TreeEnsembleClassifier": manyOp(treeClassifier).leaves("nodes_hitrates", hitRates).leaves("nodes_hitrates_as_tensor", hitRates),
+	"TreeEnsembleRegressor":  tensorOp(treeRegressor).leaves("nodes_hitrates", hitRates).leaves("nodes_hitrates_as_tensor", hitRates),
+}
+
+const hitRates = "they say how often a node was visited, for the order of nodes in memory"
+
+// floatsAttr returns an attribute with floats.
+func (c *call) floatsAttr(name string) []float64 {
+	if a := c.attr(name, AttrFloats); a != nil {
+		return widened(a.Floats)
+	}
+	return nil
+}
+
+// vector returns numbers as a tensor of the graph.
+func (c *call) vector(t ir.DType, numbers []float64, dims ...int) tensor {
+	if len(dims) == 0 {
+		dims = []int{len(numbers)}
+	}
+	d, err := ir.FromFloats(t, numbers, dims...)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return c.asTensor(&value{name: c.node.title(), data: d})
+}
+
+// places returns integers as an i32 tensor of the graph.
+func (c *call) places(numbers []int32) tensor {
+	list := make([]int64, len(numbers))
+	for i, n := range numbers {
+		list[i] = int64(n)
+	}
+	d, err := ir.FromInts(ir.I32, list, len(list))
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return c.asTensor(&value{name: c.node.title(), data: d})
+}
+
+// rowsOf returns input 0 as rows of floats, [N, F]: a vector is one row.
+func (c *call) rowsOf() tensor {
+	x := c.x(0)
+	if x.Rank() == 1 {
+		x = x.Unsqueeze(0)
+	}
+	if x.Rank() != 2 {
+		c.fail("of %s: want [rows, features]", x)
+	}
+	if x.DType() != ir.F64 {
+		x = castTo(x, ir.F32)
+	}
+	return x
+}
+
+// arrayFeatureExtractor selects elements of the last axis.
+func arrayFeatureExtractor(c *call) tensor {
+	x, at := c.x(0), c.x(1).Reshape(-1)
+	if x.Rank() == 1 {
+		x = x.Unsqueeze(0)
+	}
+	return x.IndexSelect(x.Rank()-1, at)
+}
+
+func binarizer(c *call) tensor {
+	x := c.x(0)
+	return x.Gt(x.Lit(c.floatAttr("threshold", 0))).Cast(x.DType())
+}
+
+// featureVectorizer joins columns, as many of each input as attribute inputdimensions says.
+func featureVectorizer(c *call) tensor {
+	sizes := c.intsAttr("inputdimensions")
+	var parts []tensor
+	for i, x := range c.all() {
+		if x.Rank() == 1 {
+			x = x.Unsqueeze(0)
+		}
+		if i < len(sizes) && !x.Dim(1).Is(sizes[i]) {
+			c.fail("attribute inputdimensions is %v, and input %d is %s", sizes, i, x)
+		}
+		parts = append(parts, castTo(x, ir.F32))
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return parts[0].Concat(1, parts[1:]...)
+}
+
+// imputer replaces a value, or NaN, by that of its column.
+func imputer(c *call) tensor {
+	x := c.x(0)
+	if x.DType().IsInteger() {
+		a := c.must("imputed_value_int64s", AttrInts)
+		list := make([]float64, len(a.Ints))
+		for i, n := range a.Ints {
+			list[i] = float64(n)
+		}
+		from := c.intAttr("replaced_value_int64", 0)
+		return x.Eq(x.Lit(float64(from))).Where(scalarOrRow(c.vector(x.DType(), list)), x)
+	}
+	c.must("imputed_value_floats", AttrFloats)
+	from := c.floatAttr("replaced_value_float", 0)
+	is := x.Eq(x.Lit(from))
+	if math.IsNaN(from) {
+		is = x.IsNaN()
+	}
+	return is.Where(scalarOrRow(c.vector(x.DType(), c.floatsAttr("imputed_value_floats"))), x)
+}
+
+// labelEncoder maps keys to values, both integers or floats.
+func labelEncoder(c *call) tensor {
+	numbers := func(kind string) (list []float64, t ir.DType) {
+		switch {
+		case c.hasAttr(kind + "_int64s"):
+			for _, n := range c.intsAttr(kind + "_int64s") {
+				list = append(list, float64(n))
+			}
+			return list, ir.I64
+		case c.hasAttr(kind + "_floats"):
+			return c.floatsAttr(kind + "_floats"), ir.F32
+		case c.hasAttr(kind + "_tensor"):
+			a := c.attr(kind+"_tensor", AttrTensor)
+			d, err := a.Tensor.data(c.file.externals)
+			if err != nil {
+				c.fail("%v", err)
+			}
+			if list, err = d.Floats(); err != nil {
+				c.fail("%v", err)
+			}
+			return list, d.DType
+		}
+		c.fail("it has no %s of numbers: strings have no meaning on a device", kind)
+		return nil, 0
+	}
+	keys, _ := numbers("keys")
+	values, t := numbers("values")
+	if len(keys) != len(values) || len(keys) == 0 {
+		c.fail("it has %d keys and %d values", len(keys), len(values))
+	}
+	otherwise := c.floatAttr("default_float", 0)
+	if t != ir.F32 {
+		otherwise = float64(c.intAttr("default_int64", -1))
+	}
+	if a := c.attr("default_tensor", AttrTensor); a != nil {
+		d, err := a.Tensor.data(c.file.externals)
+		if err != nil {
+			c.fail("%v", err)
+		}
+		list, err := d.Floats()
+		if err != nil || len(list) != 1 {
+			c.fail("attribute default_tensor has no single number")
+		}
+		otherwise = list[0]
+	}
+	x := c.x(0)
+	hit := x.Unsqueeze(x.Rank()).Eq(c.vector(x.DType(), keys))
+	at := hit.Cast(ir.I32).Argmax(x.Rank())
+	y := c.vector(t, values).IndexSelect(0, at.Reshape(-1)).Reshape(x.Shape())
+	return hit.Any(x.Rank()).Where(y, y.Lit(otherwise))
+}
+
+// normalizer divides rows by a norm of them.
+func normalizer(c *call) tensor {
+	x := c.rowsOf()
+	norm := tensor{}
+	switch c.choice("norm", "MAX", "L1", "L2") {
+	case "MAX":
+		norm = x.ReduceMaxKeep(1)
+	case "L1":
+		norm = x.Abs().SumKeep(1)
+	default:
+		norm = x.Sqr().SumKeep(1).Sqrt()
+	}
+	return castTo(norm.Eq(norm.Lit(0)).Where(x, x.Div(norm)), ir.F32)
+}
+
+// oneHotEncoder writes 1 at the place of a number among categories.
+func oneHotEncoder(c *call) tensor {
+	if c.hasAttr("cats_strings") {
+		c.fail("attribute cats_strings has strings, which have no meaning on a device")
+	}
+	c.must("cats_int64s", AttrInts)
+	if !c.flag("zeros", true) {
+		c.fail("attribute zeros is 0, so that an unknown category is an error, and a program cannot raise it")
+	}
+	var cats []float64
+	for _, n := range c.intsAttr("cats_int64s") {
+		cats = append(cats, float64(n))
+	}
+	x := c.x(0)
+	if !x.DType().IsInteger() {
+		x = x.Cast(ir.I64)
+	}
+	return x.Unsqueeze(x.Rank()).Eq(c.vector(x.DType(), cats)).Cast(ir.F32)
+}
+
+func scaler(c *call) tensor {
+	x := c.x(0)
+	if x.DType() != ir.F64 {
+		x = castTo(x, ir.F32)
+	}
+	if offset := c.floatsAttr("offset"); len(offset) > 0 {
+		x = x.Sub(scalarOrRow(c.vector(x.DType(), offset)))
+	}
+	if scale := c.floatsAttr("scale"); len(scale) > 0 {
+		x = x.Mul(scalarOrRow(c.vector(x.DType(), scale)))
+	}
+	return castTo(x, ir.F32)
+}
+
+// probit is the inverse of the normal distribution, by an approximation of the inverse error function (Winitzki 2008).
+func probit(x tensor) tensor {
+	const a = 0.147
+	x = x.MulScalar(2).SubScalar(1)
+	log := x.Neg().AddScalar(1).Mul(x.AddScalar(1)).Log()
+	v := log.MulScalar(0.5).AddScalar(2 / (math.Pi * a))
+	root := v.Sqr().Sub(log.MulScalar(1 / a)).Sqrt().Sub(v).Sqrt()
+	return x.Lt(x.Lit(0)).Where(root.Neg(), root).MulScalar(math.Sqrt2)
+}
+
+// transformed applies attribute post_transform to scores [N, C]. The attribute is a name or, in TreeEnsemble, a number.
+func (c *call) transformed(y tensor) tensor {
+	names := []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
+	name := ""
+	if a := c.anyAttr("post_transform"); a != nil && a.Type == AttrInt {
+		if a.Int < 0 || a.Int >= int64(len(names)) {
+			c.fail("attribute post_transform is %d", a.Int)
+		}
+		name = names[a.Int]
+	} else {
+		name = c.choice("post_transform", names...)
+	}
+	switch name {
+	case "SOFTMAX":
+		return y.Softmax(1)
+	case "LOGISTIC":
+		return y.Sigmoid()
+	case "PROBIT":
+		return probit(y)
+	case "SOFTMAX_ZERO": // scores of 0 stay
+		most := y.ReduceMaxKeep(1)
+		is := y.Abs().Gt(y.Lit(1e-7))
+		e := is.Where(y.Sub(most).Exp(), y.Lit(0))
+		return e.Div(e.SumKeep(1))
+	}
+	return y
+}
+
+// linear returns rows times the coefficients of outputs, plus the intercepts.
+func (c *call) linear(x tensor, outputs int) tensor {
+	weights, offsets := c.floatsAttr("coefficients"), c.floatsAttr("intercepts")
+	if outputs < 1 || len(weights)%outputs != 0 || !x.Dim(1).Is(len(weights)/outputs) {
+		c.fail("%d coefficients for %d outputs of %s", len(weights), outputs, x)
+	}
+	y := castTo(x, ir.F32).MatMulT(c.vector(ir.F32, weights, outputs, len(weights)/outputs))
+	if len(offsets) > 0 {
+		y = y.Add(scalarOrRow(c.vector(ir.F32, offsets)))
+	}
+	return y
+}
+
+func linearRegressor(c *call) tensor {
+	c.must("coefficients", AttrFloats)
+	return c.transformed(c.linear(c.rowsOf(), c.intAttr("targets", 1)))
+}
+
+// labels returns the classes of rows by their places among the labels. Labels that are strings cannot be read.
+func (c *call) labels(at tensor, names, numbers string) tensor {
+	if !c.hasAttr(numbers) {
+		if c.hasAttr(names) && c.wants(0) && c.uses(c.node.Outputs[0]) > 0 {
+			c.fail("its result 0 has the strings of %s, which have no meaning on a device: read result 1, the scores",
+				names)
+		}
+		return tensor{}
+	}
+	var list []float64
+	for _, n := range c.intsAttr(numbers) {
+		list = append(list, float64(n))
+	}
+	return c.vector(ir.I64, list).IndexSelect(0, at)
+}
+
+// classCount returns the number of labels.
+func (c *call) classCount(names, numbers string) int {
+	if a := c.attr(numbers, AttrInts); a != nil {
+		return len(a.Ints)
+	}
+	if a := c.attr(names, AttrStrings); a != nil {
+		return len(a.Strings)
+	}
+	return 0
+}
+
+// bothClasses returns the scores of both classes for the score of the second. Scores may be probabilities, which have
+// the sum 1.
+func (c *call) bothClasses(y tensor, probabilities bool) tensor {
+	switch name := c.choice("post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"); {
+	case name == "LOGISTIC":
+		return y.Neg().Sigmoid().Concat(1, y.Sigmoid())
+	case name == "PROBIT":
+		return c.transformed(y)
+	case probabilities:
+		return y.Neg().AddScalar(1).Concat(1, y)
+	}
+	return y.Neg().Concat(1, y)
+}
+
+// linearClassifier builds LinearClassifier: labels, and scores of the classes.
+func linearClassifier(c *call) []*value {
+	c.must("coefficients", AttrFloats)
+	x := c.rowsOf()
+	classes := c.classCount("classlabels_strings", "classlabels_ints")
+	outputs := max(len(c.floatsAttr("intercepts")), 1)
+	if len(c.floatsAttr("intercepts")) == 0 && x.Dim(1).IsStatic() && x.Dim(1).Static() > 0 {
+		outputs = len(c.floatsAttr("coefficients")) / x.Dim(1).Static()
+	}
+	y := c.linear(x, outputs)
+	at := y.Argmax(1)
+	scores := tensor{}
+	switch {
+	case outputs == 1 && classes == 2:
+		at = y.Index(1, 0).Gt(y.Lit(0)).Cast(ir.I32)
+		scores = c.bothClasses(y, true)
+	default:
+		scores = c.transformed(y)
+	}
+	return several(c.labels(at, "classlabels_strings", "classlabels_ints"), scores)
+}
+
+// kernelOfVectors returns the kernel of rows and support vectors, [N, S].
+func (c *call) kernelOfVectors(x tensor, vectors []float64) tensor {
+	features := x.Dim(1)
+	if !features.IsStatic() || features.Static() < 1 || len(vectors)%features.Static() != 0 {
+		c.fail("%d numbers of support vectors, for rows %s", len(vectors), x)
+	}
+	count := len(vectors) / features.Static()
+	sv := c.vector(ir.F32, vectors, count, features.Static())
+	gamma, offset, degree := 0.0, 0.0, 0.0
+	if p := c.floatsAttr("kernel_params"); len(p) == 3 {
+		gamma, offset, degree = p[0], p[1], p[2]
+	}
+	switch c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID") {
+	case "POLY":
+		return x.MatMulT(sv).MulScalar(gamma).AddScalar(offset).Powf(degree)
+	case "RBF":
+		return x.Unsqueeze(1).Sub(sv.Unsqueeze(0)).Sqr().Sum(2).MulScalar(-gamma).Exp()
+	case "SIGMOID":
+		return x.MatMulT(sv).MulScalar(gamma).AddScalar(offset).Tanh()
+	}
+	return x.MatMulT(sv)
+}
+
+// svmRegressor builds SVMRegressor: a weighted sum of kernels with support vectors.
+func svmRegressor(c *call) tensor {
+	x := castTo(c.rowsOf(), ir.F32)
+	coefficients, rho := c.floatsAttr("coefficients"), c.floatsAttr("rho")
+	if len(coefficients) == 0 || len(rho) == 0 {
+		c.fail("it has %d coefficients and %d rho: want some and one", len(coefficients), len(rho))
+	}
+	kernel, vectors := x, c.floatsAttr("support_vectors")
+	if n := c.intAttr("n_supports", 0); n > 0 {
+		kernel = c.kernelOfVectors(x, vectors)
+	} else {
+		c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID") // the sum is linear without support vectors
+		c.floatsAttr("kernel_params")
+	}
+	if !kernel.Dim(1).Is(len(coefficients)) {
+		c.fail("%d coefficients for %s", len(coefficients), kernel)
+	}
+	y := kernel.MatMulT(c.vector(ir.F32, coefficients, 1, len(coefficients))).AddScalar(rho[0])
+	if c.flag("one_class", false) {
+		return y.Gt(y.Lit(0)).Where(y.Lit(1), y.Lit(-1))
+	}
+	return c.transformed(y)
+}
+
+// svmClassifier builds SVMClassifier: votes of classes against each other, one pair at a time.
+func svmClassifier(c *call) []*value {
+	x := castTo(c.rowsOf(), ir.F32)
+	if c.hasAttr("prob_a") || c.hasAttr("prob_b") {
+		c.fail("it has attributes prob_a and prob_b, and vkc computes no probabilities of pairs: export without them")
+	}
+	per, rho := c.intsAttr("vectors_per_class"), c.floatsAttr("rho")
+	classes := c.classCount("classlabels_strings", "classlabels_ints")
+	coefficients := c.floatsAttr("coefficients")
+	if len(per) == 0 { // a linear model of each class
+		if classes < 1 || len(coefficients)%classes != 0 || len(rho) < 1 {
+			c.fail("%d coefficients for %d classes", len(coefficients), classes)
+		}
+		if kind := c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"); kind != "LINEAR" {
+			c.fail("attribute kernel_type is %s without support vectors", kind)
+		}
+		c.floatsAttr("kernel_params")
+		y := x.MatMulT(c.vector(ir.F32, coefficients, classes, len(coefficients)/classes)).AddScalar(rho[0])
+		return several(c.labels(y.Argmax(1), "classlabels_strings", "classlabels_ints"), c.transformed(y))
+	}
+	total := 0
+	for _, n := range per {
+		total += n
+	}
+	if len(per) != classes || classes < 2 || len(coefficients) != total*(classes-1) ||
+		len(rho) < classes*(classes-1)/2 {
+		c.fail("%d support vectors, %d coefficients and %d rho for %d classes", total, len(coefficients), len(rho),
+			classes)
+	}
+	kernel := c.kernelOfVectors(x, c.floatsAttr("support_vectors")) // [N, S]
+	if !kernel.Dim(1).Is(total) {
+		c.fail("%s support vectors, and vectors_per_class has the sum %d", kernel.Dim(1), total)
+	}
+	// The decision of a pair is a sum over the support vectors of its two classes.
+	pairs := classes * (classes - 1) / 2
+	weights := make([]float64, pairs*total)
+	first := make([]int, classes)
+	for i := 1; i < classes; i++ {
+		first[i] = first[i-1] + per[i-1]
+	}
+	var winners, losers []float64
+	pair := 0
+	for i := range classes {
+		for j := i + 1; j < classes; j++ {
+			for k := first[i]; k < first[i]+per[i]; k++ {
+				weights[pair*total+k] = coefficients[(j-1)*total+k]
+			}
+			for k := first[j]; k < first[j]+per[j]; k++ {
+				weights[pair*total+k] = coefficients[i*total+k]
+			}
+			for k := range classes {
+				winners = append(winners, map[bool]float64{true: 1}[k == i])
+				losers = append(losers, map[bool]float64{true: 1}[k == j])
+			}
+			pair++
+		}
+	}
+	scores := kernel.MatMulT(c.vector(ir.F32, weights, pairs, total)).Add(c.vector(ir.F32, rho[:pairs]))
+	wins := scores.Gt(scores.Lit(0)).Cast(ir.F32)
+	votes := wins.MatMul(c.vector(ir.F32, winners, pairs, classes)).
+		Add(wins.Neg().AddScalar(1).MatMul(c.vector(ir.F32, losers, pairs, classes)))
+	at := votes.Argmax(1)
+	if classes == 2 {
+		scores = c.bothClasses(scores, false)
+	} else {
+		scores = c.transformed(scores)
+	}
+	return several(c.labels(at, "classlabels_strings", "classlabels_ints"), scores)
+}

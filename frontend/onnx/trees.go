@@ -1,0 +1,432 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// forest is an ensemble of decision trees. Nodes have numbers, and leaves come after them. All rows descend all trees
+// at once, a level in each step, and a leaf leads to itself.
+type forest struct {
+	*call
+	feature []int32   // by node
+	split   []float64 // by node
+	// The next node if the feature is below, equal to or above the split, or NaN.
+	below, equal, above, nan []int32
+	roots                    []int32
+	leaves                   int
+	// weights are those of leaves by target, and has says which of them are set.
+	weights []float64
+	has     []bool
+	targets int
+}
+
+// Limits of forests.
+const (
+	maxTreeNodes = 1 << 22
+	maxTreeDepth = 4096
+	maxLeafSums  = 1 << 26
+)
+
+// branch sets where a node leads, by the name of its comparison.
+func (f *forest) branch(i int, mode string, yes, no int32, nanYes bool) {
+	next := func(is bool) int32 {
+		if is {
+			return yes
+		}
+		return no
+	}
+	less, same := false, false
+	switch mode {
+	case "BRANCH_LEQ":
+		less, same = true, true
+	case "BRANCH_LT":
+		less = true
+	case "BRANCH_GTE":
+		same = true
+	case "BRANCH_GT":
+	case "BRANCH_EQ":
+		same = true
+	case "BRANCH_NEQ":
+		less = true
+	default:
+		f.fail("a node has mode %q", mode)
+	}
+	more := mode == "BRANCH_GTE" || mode == "BRANCH_GT" || mode == "BRANCH_NEQ"
+	f.below[i], f.equal[i], f.above[i] = next(less), next(same), next(more)
+	// Without the attribute, NaN compares as false.
+	f.nan[i] = next(nanYes || mode == "BRANCH_NEQ")
+}
+
+// grow makes room for nodes and leaves.
+func (f *forest) grow(nodes, leaves, targets int) {
+	if nodes+leaves > maxTreeNodes || targets < 1 || leaves*targets > maxLeafSums {
+		f.fail("it has %d nodes, %d leaves and %d targets, which is too much", nodes, leaves, targets)
+	}
+	all := nodes + leaves
+	f.feature, f.split = make([]int32, all), make([]float64, all)
+	f.below, f.equal, f.above, f.nan = make([]int32, all), make([]int32, all), make([]int32, all), make([]int32, all)
+	for i := nodes; i < all; i++ {
+		f.below[i], f.equal[i], f.above[i], f.nan[i] = int32(i), int32(i), int32(i), int32(i)
+	}
+	f.leaves, f.targets = leaves, targets
+	f.weights, f.has = make([]float64, leaves*targets), make([]bool, leaves*targets)
+}
+
+// depth returns the largest number of steps from a root to a leaf.
+func (f *forest) depth() int {
+	inner := len(f.feature) - f.leaves
+	level := f.roots
+	seen := 0
+	for depth := 0; ; depth++ {
+		var next []int32
+		for _, i := range level {
+			if i < 0 || int(i) >= len(f.feature) {
+				f.fail("a node leads to node %d of %d", i, len(f.feature))
+			}
+			if int(i) < inner {
+				next = append(next, f.below[i], f.equal[i], f.above[i], f.nan[i])
+			}
+		}
+		next = distinct(next)
+		if len(next) == 0 {
+			return depth
+		}
+		if seen += len(next); depth == maxTreeDepth || seen > 16*maxTreeNodes {
+			f.fail("its trees have more than %d levels, or a node leads back to itself", maxTreeDepth)
+		}
+		level = next
+	}
+}
+
+// distinct returns the different numbers of a list.
+func distinct(list []int32) (out []int32) {
+	seen := make(map[int32]bool, len(list))
+	for _, v := range list {
+		if !seen[v] {
+			seen[v] = true
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// unrolledLevels is the largest number of levels that are no loop.
+const unrolledLevels = 8
+
+// leafOf returns the leaf of each row in each tree, [N, trees].
+func (f *forest) leafOf(x tensor) tensor {
+	features := x.Dim(1)
+	for _, k := range f.feature {
+		if k < 0 || features.IsStatic() && int(k) >= features.Static() {
+			f.fail("a node reads feature %d of %s", k, x)
+		}
+	}
+	t := x.DType()
+	feature, split := f.places(f.feature), f.vector(t, f.split)
+	below, equal, above, nan := f.places(f.below), f.places(f.equal), f.places(f.above), f.places(f.nan)
+	rows, trees := x.Dim(0), len(f.roots)
+	at := f.places(f.roots).Unsqueeze(0).Broadcast(rows, trees)
+	down := func(at tensor) tensor {
+		flat := at.Reshape(-1)
+		of := func(table tensor) tensor { return table.IndexSelect(0, flat).Reshape(rows, trees) }
+		v, s := x.Gather(1, of(feature)), of(split)
+		return v.Lt(s).Where(of(below), v.Eq(s).Where(of(equal), v.Gt(s).Where(of(above), of(nan))))
+	}
+	depth := f.depth()
+	if depth <= unrolledLevels {
+		for range depth {
+			at = down(at)
+		}
+	} else {
+		at = f.b.Loop(ir.D(depth), []tensor{at}, func(_ tensor, carried []tensor) []tensor {
+			return []tensor{down(carried[0])}
+		})[0]
+	}
+	return at.SubScalar(float64(len(f.feature) - f.leaves))
+}
+
+// sums returns the aggregate of the leaves' weights, [N, targets].
+func (f *forest) sums(x tensor, how string) tensor {
+	if len(f.roots) == 0 || f.leaves == 0 {
+		f.fail("it has %d trees with %d leaves", len(f.roots), f.leaves)
+	}
+	leaf := f.leafOf(x)
+	rows, trees := x.Dim(0), len(f.roots)
+	of := func(numbers []float64) tensor { // [N, trees, targets]
+		table := f.vector(x.DType(), numbers, f.leaves, f.targets)
+		return table.IndexSelect(0, leaf.Reshape(-1)).Reshape(rows, trees, f.targets)
+	}
+	switch how {
+	case "SUM":
+		return of(f.weights).Sum(1)
+	case "AVERAGE":
+		return of(f.weights).Sum(1).DivScalar(float64(trees))
+	case "MIN", "MAX":
+	default:
+		f.fail("attribute aggregate_function is %q: want SUM, AVERAGE, MIN or MAX", how)
+	}
+	absent := math.Inf(1)
+	if how == "MAX" {
+		absent = math.Inf(-1)
+	}
+	numbers := make([]float64, len(f.weights))
+	for i, v := range f.weights {
+		if numbers[i] = absent; f.has[i] {
+			numbers[i] = v
+		}
+	}
+	all := of(numbers)
+	y := all.ReduceMin(1)
+	if how == "MAX" {
+		y = all.ReduceMax(1)
+	}
+	return y.Eq(y.Lit(absent)).Where(y.Lit(0), y)
+}
+
+// numbersAttr returns an attribute with floats, or its variant that is a tensor of doubles.
+func (c *call) numbersAttr(name string) []float64 {
+	if a := c.attr(name+"_as_tensor", AttrTensor); a != nil {
+		return c.tensorNumbers(name+"_as_tensor", a)
+	}
+	return c.floatsAttr(name)
+}
+
+// tensorNumbers returns the elements of an attribute that is a tensor.
+func (c *call) tensorNumbers(name string, a *Attribute) []float64 {
+	if a == nil || a.Tensor == nil {
+		return nil
+	}
+	d, err := a.Tensor.data(c.file.externals)
+	if err != nil {
+		c.fail("attribute %s: %v", name, err)
+	}
+	list, err := d.Floats()
+	if err != nil {
+		c.fail("attribute %s: %v", name, err)
+	}
+	return list
+}
+
+// treesByID reads the nodes of TreeEnsembleRegressor or TreeEnsembleClassifier, and the weights of leaves from
+// attributes with the prefix target or class.
+func (c *call) treesByID(prefix string, targets int) *forest {
+	f := &forest{call: c}
+	type key struct{ tree, node int }
+	trees, ids := c.intsAttr("nodes_treeids"), c.intsAttr("nodes_nodeids")
+	features, splits := c.intsAttr("nodes_featureids"), c.numbersAttr("nodes_values")
+	yes, no := c.intsAttr("nodes_truenodeids"), c.intsAttr("nodes_falsenodeids")
+	missing := c.intsAttr("nodes_missing_value_tracks_true")
+	n := len(ids)
+	modes := c.must("nodes_modes", AttrStrings).Strings
+	for _, length := range []int{len(trees), len(features), len(splits), len(yes), len(no), len(modes)} {
+		if length != n {
+			c.fail("its attributes nodes_… have %d and %d elements", n, length)
+		}
+	}
+	if len(missing) != 0 && len(missing) != n {
+		c.fail("nodes_missing_value_tracks_true has %d elements for %d nodes", len(missing), n)
+	}
+	leaves := 0
+	for _, mode := range modes {
+		if mode == "LEAF" {
+			leaves++
+		}
+	}
+	f.grow(n-leaves, leaves, targets)
+	at := map[key]int32{} // leaves come last
+	inner, leaf := int32(0), int32(n-leaves)
+	for i := range n {
+		k := key{trees[i], ids[i]}
+		if _, ok := at[k]; ok {
+			c.fail("node %d of tree %d is there twice", k.node, k.tree)
+		}
+		if modes[i] == "LEAF" {
+			at[k], leaf = leaf, leaf+1
+		} else {
+			at[k], inner = inner, inner+1
+		}
+	}
+	child := map[key]bool{}
+	for i := range n {
+		if modes[i] == "LEAF" {
+			continue
+		}
+		k := at[key{trees[i], ids[i]}]
+		y, n := key{trees[i], yes[i]}, key{trees[i], no[i]}
+		a, okA := at[y]
+		b, okB := at[n]
+		if !okA || !okB {
+			c.fail("node %d of tree %d leads to nodes %d and %d, and one is missing", ids[i], trees[i], yes[i], no[i])
+		}
+		child[y], child[n] = true, true
+		f.feature[k], f.split[k] = int32(features[i]), splits[i]
+		f.branch(int(k), modes[i], a, b, len(missing) > 0 && missing[i] != 0)
+	}
+	for i := range n {
+		if k := (key{trees[i], ids[i]}); !child[k] {
+			f.roots = append(f.roots, at[k])
+		}
+	}
+	ofTree, ofNode := c.intsAttr(prefix+"_treeids"), c.intsAttr(prefix+"_nodeids")
+	of, weights := c.intsAttr(prefix+"_ids"), c.numbersAttr(prefix+"_weights")
+	if len(ofTree) != len(of) || len(ofNode) != len(of) || len(weights) != len(of) {
+		c.fail("its attributes %s_… have %d, %d, %d and %d elements", prefix, len(ofTree), len(ofNode), len(of),
+			len(weights))
+	}
+	for i, target := range of {
+		k, ok := at[key{ofTree[i], ofNode[i]}]
+		j := int(k) - (n - leaves)
+		if !ok || j < 0 || target < 0 || target >= targets {
+			c.fail("a weight is for target %d of node %d of tree %d, which is no leaf or no target", target, ofNode[i],
+				ofTree[i])
+		}
+		f.weights[j*targets+target] += weights[i]
+		f.has[j*targets+target] = true
+	}
+	return f
+}
+
+// treeRegressor builds TreeEnsembleRegressor.
+func treeRegressor(c *call) tensor {
+	f := c.treesByID("target", c.intAttr("n_targets", 1))
+	x := c.rowsOf()
+	y := f.sums(x, c.choice("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX"))
+	if base := c.numbersAttr("base_values"); len(base) > 0 {
+		y = y.Add(scalarOrRow(c.vector(y.DType(), base)))
+	}
+	return castTo(c.transformed(y), ir.F32)
+}
+
+// treeClassifier builds TreeEnsembleClassifier: labels, and scores of the classes. If all weights are of one class of
+// two, the score of the other follows from it.
+func treeClassifier(c *call) []*value {
+	const names, numbers = "classlabels_strings", "classlabels_int64s"
+	classes := c.classCount(names, numbers)
+	f := c.treesByID("class", max(classes, 1))
+	x, base := c.rowsOf(), c.numbersAttr("base_values")
+	y := f.sums(x, "SUM")
+	used, positive := map[int]bool{}, true
+	for _, k := range c.intsAttr("class_ids") {
+		used[k] = true
+	}
+	for _, w := range c.numbersAttr("class_weights") {
+		positive = positive && w >= 0
+	}
+	if classes == 2 && len(used) == 1 {
+		of := 0
+		for k := range used {
+			of = k
+		}
+		s := y.Slice(1, of, of+1)
+		if len(base) > 0 {
+			s = s.AddScalar(base[len(base)-1])
+		}
+		limit := 0.0
+		if positive {
+			limit = 0.5
+		}
+		at := s.Index(1, 0).Gt(s.Lit(limit)).Cast(ir.I32)
+		return several(c.labels(at, names, numbers), castTo(c.bothClasses(s, positive), ir.F32))
+	}
+	if len(base) > 0 {
+		y = y.Add(scalarOrRow(c.vector(y.DType(), base)))
+	}
+	return several(c.labels(y.Argmax(1), names, numbers), castTo(c.transformed(y), ir.F32))
+}
+
+// treeEnsemble builds TreeEnsemble of ai.onnx.ml 5, in which nodes lead to nodes or leaves by their places.
+func treeEnsemble(c *call) tensor {
+	x := c.x(0)
+	if x.Rank() != 2 {
+		c.fail("of %s: want [rows, features]", x)
+	}
+	t := x.DType()
+	if t != ir.F64 {
+		x = castTo(x, ir.F32)
+	}
+	numbers := func(name string) []float64 { return c.tensorNumbers(name, c.attr(name, AttrTensor)) }
+	splits, modes, features := numbers("nodes_splits"), numbers("nodes_modes"), c.intsAttr("nodes_featureids")
+	yes, no := c.intsAttr("nodes_truenodeids"), c.intsAttr("nodes_falsenodeids")
+	yesLeaf, noLeaf := c.intsAttr("nodes_trueleafs"), c.intsAttr("nodes_falseleafs")
+	missing, members := c.intsAttr("nodes_missing_value_tracks_true"), numbers("membership_values")
+	n := len(splits)
+	for _, length := range []int{len(modes), len(features), len(yes), len(no), len(yesLeaf), len(noLeaf)} {
+		if length != n {
+			c.fail("its attributes nodes_… have %d and %d elements", n, length)
+		}
+	}
+	weights, targets := numbers("leaf_weights"), c.intsAttr("leaf_targetids")
+	if len(weights) != len(targets) || len(missing) != 0 && len(missing) != n {
+		c.fail("it has %d weights of leaves, %d targets, and %d nodes_missing_value_tracks_true for %d nodes",
+			len(weights), len(targets), len(missing), n)
+	}
+	// A node that tests membership becomes a chain of nodes that test equality: the first in its place, and the others
+	// after all nodes.
+	names := []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_EQ"}
+	const member = 6
+	sets := make([][]float64, n)
+	more := 0
+	for i, mode := range modes {
+		if mode < 0 || mode > member {
+			c.fail("nodes_modes has %v: want 0 to %d", mode, member)
+		}
+		if mode != member {
+			continue
+		}
+		for len(members) > 0 && !math.IsNaN(members[0]) {
+			sets[i], members = append(sets[i], members[0]), members[1:]
+		}
+		if len(sets[i]) == 0 {
+			c.fail("membership_values has no values for node %d", i)
+		}
+		members = members[min(1, len(members)):]
+		more += len(sets[i]) - 1
+	}
+	f := &forest{call: c}
+	f.grow(n+more, len(weights), c.intAttr("n_targets", 1))
+	to := func(leaf, at int) int32 {
+		if leaf != 0 {
+			at += n + more
+		}
+		if at < 0 || at >= n+more+len(weights) || leaf == 0 && at >= n {
+			c.fail("a node leads to %d of %d nodes and %d leaves", at, n, len(weights))
+		}
+		return int32(at)
+	}
+	spare := n
+	for i := range n {
+		y, other := to(yesLeaf[i], yes[i]), to(noLeaf[i], no[i])
+		nanYes := len(missing) > 0 && missing[i] != 0
+		set := sets[i]
+		if len(set) == 0 {
+			set = splits[i : i+1]
+		}
+		at := i
+		for k, v := range set {
+			next := other
+			if k+1 < len(set) {
+				next, spare = int32(spare), spare+1
+			}
+			f.feature[at], f.split[at] = int32(features[i]), v
+			f.branch(at, names[int(modes[i])], y, next, nanYes)
+			at = int(next)
+		}
+	}
+	for i, target := range targets {
+		if target < 0 || target >= f.targets {
+			c.fail("leaf_targetids has %d, of %d targets", target, f.targets)
+		}
+		f.weights[i*f.targets+target], f.has[i*f.targets+target] = weights[i], true
+	}
+	for _, root := range c.intsAttr("tree_roots") {
+		f.roots = append(f.roots, to(0, root))
+	}
+	how := c.intAttr("aggregate_function", 1)
+	if how < 0 || how > 3 {
+		c.fail("attribute aggregate_function is %d: want 0 to 3", how)
+	}
+	y := f.sums(x, []string{"AVERAGE", "SUM", "MIN", "MAX"}[how])
+	return castTo(c.transformed(y), t)
+}
