@@ -2,12 +2,13 @@
 //
 //	go run ./examples/train -steps 500
 //	go run ./examples/train -steps 500 -checkpoint gollama.safetensors -svg loss.svg
-//	go run ./examples/train -lora 8 -ext .s -steps 200 -checkpoint lora.safetensors
+//	go run ./examples/train -lora 8 -ext .s -steps 200 -checkpoint lora.safetensors -adapter lora.gguf
 //
 // The second command can be interrupted, and then continues from its checkpoint. The third one does not change
 // gollama's own quantized weights. It trains small matrices in addition to them (LoRA, Hu et al. 2021), on the
-// library's assembly files, which were not in gollama's training data. With -half the operands of matmuls are f16, as
-// in mixed precision training (Micikevicius et al. 2018): weights and sums are f32, and the loss is scaled adaptively.
+// library's assembly files, which were not in gollama's training data. vkc generate --lora lora.gguf uses the matrices.
+// With -half the operands of matmuls are f16, as in mixed precision training (Micikevicius et al. 2018): weights and
+// sums are f32, and the loss is scaled adaptively.
 package main
 
 import (
@@ -31,7 +32,7 @@ import (
 const usage = `train trains a language model of gollama's shape from random weights, on Go's standard library:
 
   train -steps 500 -checkpoint gollama.safetensors -svg loss.svg
-  train -lora 8 -ext .s -steps 200 -checkpoint lora.safetensors
+  train -lora 8 -ext .s -steps 200 -checkpoint lora.safetensors -adapter lora.gguf
 
 Stopped by Ctrl-C it writes its checkpoint, and the same command goes on from there. The second trains small matrices
 next to gollama's own weights, on the library's assembly. Without a GPU, -layers 2 -batch 2 -context 64 takes minutes.
@@ -56,6 +57,7 @@ type options struct {
 	half       bool
 	seed       uint64
 	checkpoint string
+	adapter    string
 	every      int
 	svg        string
 	export     string
@@ -78,6 +80,8 @@ func main() {
 	flag.StringVar(&o.rule, "rule", "adamw", "adamw, lion, or muon for the matrices in the model and adamw for "+
 		"others")
 	flag.IntVar(&o.lora, "lora", 0, "leave the model as it is, and train matrices of that `rank` next to its own")
+	flag.StringVar(&o.adapter, "adapter", "", "with -lora, write the matrices to that GGUF `file` at the end, for vkc "+
+		"generate --lora and others")
 	flag.BoolVar(&o.remat, "remat", false, "compute layers again for their gradients, which takes less memory and "+
 		"more time")
 	flag.BoolVar(&o.half, "half", false, "multiply matrices in f16 and add up in f32, with a scale of the loss that "+
@@ -125,6 +129,9 @@ func (o options) check() error {
 		if f.have < f.least {
 			return fmt.Errorf("-%s %d: want at least %d", f.name, f.have, f.least)
 		}
+	}
+	if o.adapter != "" && o.lora == 0 {
+		return fmt.Errorf("-adapter %s: want -lora too, as no adapter is trained", o.adapter)
 	}
 	if !(o.rate > 0) {
 		return fmt.Errorf("-rate %v: want more than 0", o.rate)
@@ -182,6 +189,9 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 	report, err := train.Run(ctx, exe, text.batches(o), train.Options{Steps: o.steps, Tokens: o.batch * o.context,
 		Checkpoint: o.checkpoint, Settings: o.settings(text), Every: o.every, Progress: o.progress(out)})
 	o.summarize(out, report, err)
+	if o.adapter != "" && len(report.Losses) > 0 {
+		err = errors.Join(err, m.saveAdapter(exe, o))
+	}
 	if drawing != nil && len(report.Losses) > 0 {
 		err = errors.Join(err, draw(drawing, o, report))
 	}

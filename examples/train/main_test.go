@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/frontend/lora"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -131,6 +132,7 @@ func TestSays(t *testing.T) {
 		"-layers 99: the model has 8":                      func(o *options) { o.layers = 99 },
 		"-rate 0: want more than 0":                        func(o *options) { o.rate = 0 },
 		"-rule sdg: want one of adamw, lion":               func(o *options) { o.rule = "sdg" },
+		"-adapter x: want -lora too":                       func(o *options) { o.adapter = "x" },
 		"-svg: open":                                       func(o *options) { o.svg = filepath.Join(none, "loss.svg") },
 		"-corpus: ":                                        func(o *options) { o.corpus = none },
 		`no file in . ends in ".none"`:                     func(o *options) { o.ext = ".none" },
@@ -175,6 +177,7 @@ func TestLoRA(t *testing.T) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	o := small("cpu")
 	o.lora, o.steps, o.checkpoint = 2, 2, filepath.Join(t.TempDir(), "lora.safetensors")
+	o.adapter = filepath.Join(t.TempDir(), "lora.gguf")
 	if _, err := run(t.Context(), o, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +193,23 @@ func TestLoRA(t *testing.T) {
 	if list, _ := up.Floats(); slices.Max(list) == 0 || f.HasWeight("blk.0.attn_q.weight") {
 		t.Errorf("the second matrix is %v, and %q are kept", up, f.Names())
 	}
+	m, err := openModel(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.file.Close()
+	saved, err := lora.Open(o.adapter, m.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer saved.Close()
+	if d, err := saved.Weight("blk.0.attn_q.weight.lora_b"); err != nil || !bytes.Equal(d.Bytes, up.Bytes) {
+		t.Errorf("the adapter file has other matrices than the checkpoint: %v", err)
+	}
+	if factor := saved.Graph("", 1).Matrices["blk.0.attn_q.weight"].Factor; factor != adapterFactor {
+		t.Errorf("the factor is %v", factor)
+	}
+	o.adapter = ""
 	// What another program would begin with.
 	o.export = t.TempDir()
 	if _, err := run(t.Context(), o, io.Discard); err != nil {

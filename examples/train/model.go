@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/lora"
 	"github.com/vkc-go/vkc/frontend/optim"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
@@ -139,9 +140,31 @@ func (p *params) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
 		p.b.Fail("lora", fmt.Errorf("-lora %d: %s, %s by %s, has a rank of %d at most", p.o.lora, weight, out, in,
 			most))
 	}
-	down := p.add(weight+".lora_a", ir.InitialNormal(0, 1/math.Sqrt(float64(in.Static())), p.seed()), p.o.lora, in)
-	up := p.add(weight+".lora_b", ir.Initial{}, out, p.o.lora)
-	return y.Add(x.MatMulT(down).MatMulT(up).MulScalar(2))
+	down := p.add(weight+llm.AdapterA, ir.InitialNormal(0, 1/math.Sqrt(float64(in.Static())), p.seed()), p.o.lora, in)
+	up := p.add(weight+llm.AdapterB, ir.Initial{}, out, p.o.lora)
+	return y.Add(x.MatMulT(down).MatMulT(up).MulScalar(adapterFactor))
+}
+
+// adapterFactor multiplies the matmuls of adapters.
+const adapterFactor = 2
+
+// saveAdapter writes the trained matrices of adapters to a GGUF file.
+func (m *model) saveAdapter(exe *vkc.Executable, o options) error {
+	a, b := map[string]*ir.Data{}, map[string]*ir.Data{}
+	for _, port := range exe.States() {
+		for suffix, to := range map[string]map[string]*ir.Data{llm.AdapterA: a, llm.AdapterB: b} {
+			weight, ok := strings.CutSuffix(port.Name, suffix)
+			if !ok {
+				continue
+			}
+			d, err := exe.ReadState(port.Name)
+			if err != nil {
+				return err
+			}
+			to[weight] = d
+		}
+	}
+	return lora.Write(o.adapter, m.config.Architecture, float64(adapterFactor*o.lora), a, b)
 }
 
 // rules are the values of flag -rule.

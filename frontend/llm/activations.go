@@ -28,6 +28,7 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 	return frontend.Build(graphName(cfg, "activations"), func(b *frontend.Builder) {
 		in := b.Input("tokens", ir.I32, tokens)
 		m := newModel(b, cfg, int64(tokens))
+		m.adapt(b)
 		known := map[string]bool{}
 		m.w.Observe(func(name string, x, ids frontend.Tensor) {
 			if known[name] {

@@ -67,7 +67,9 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	maxContext int, options ...Option) frontend.Tensor {
 	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: textIDs,
 		positions: positions, pages: pages}
-	return newModel(b, cfg, int64(maxContext)).forward(tokens, positions, r.attend, EveryToken)
+	m := newModel(b, cfg, int64(maxContext))
+	m.adapt(b, tokens.Dim(0))
+	return m.forward(tokens, positions, r.attend, EveryToken)
 }
 
 // batch is a [history] for rows that belong to different texts: each row is the last token of its text.

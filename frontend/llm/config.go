@@ -98,6 +98,12 @@ type Config struct {
 	// Pooling says how Embedding turns the tokens' outputs into one vector. It is "" for models without embeddings.
 	Pooling Pooling
 
+	// Adapters change the results of matmuls with some of the weights. With AdapterInputs their scales are an input of
+	// the graph, "adapters" f32[adapters], in place of constants. DecodeBatch has a row of scales for each text, f32[B,
+	// adapters].
+	Adapters      []Adapter
+	AdapterInputs bool
+
 	// Types has the dtype and shape of each weight, by name. If output.weight is missing, the token embedding also
 	// serves as the output.
 	Types map[string]ir.Type
@@ -137,6 +143,10 @@ func readConfig(f *gguf.File) (Config, error) {
 	a, err := findArchitecture(name)
 	if err != nil {
 		return Config{}, err
+	}
+	if kind, err := f.String("general.type"); err == nil && kind == "adapter" {
+		return Config{}, errors.New("the file is an adapter, which changes a model: name the model, and the adapter " +
+			"by --lora")
 	}
 	r := &metadata{f: f, prefix: name + ".", known: map[string]bool{}}
 	c := r.config(a)

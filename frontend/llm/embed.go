@@ -50,10 +50,12 @@ func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 	return frontend.Build(graphName(cfg, "embedding"), func(b *frontend.Builder) {
 		tokens := b.Input("tokens", ir.I32, b.Sym("T", maxTokens))
 		m := newModel(b, cfg, tokens.Dim(0).Max())
+		m.adapt(b)
 		x := m.layers(tokens, b.Iota(ir.I32, 0, tokens.Dim(0)), noHistory)
 		if !m.arch.encoder {
 			x = m.norm(x, m.w.Sub(outputNorm))
 		}
+		m.adapters.check(b, m.Layers)
 		switch cfg.Pooling {
 		case PoolMean:
 			x = x.Mean(0)

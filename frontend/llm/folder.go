@@ -224,8 +224,45 @@ func FromFolder(config []byte, tensors map[string]ir.Type) (*Folder, error) {
 	for _, key := range slices.Sorted(maps.Keys(c.set)) {
 		f.Metadata = append(f.Metadata, gguf.KV{Key: a.name + "." + key, Value: c.set[key]})
 	}
+	if n := c.size("block_count", 0); n > len(tensors) {
+		return nil, fmt.Errorf("config.json: %d layers, and the folder has %d tensors: want one for each at least", n,
+			len(tensors))
+	}
 	f.Weights, f.Ignored, err = c.weights(a, tensors)
 	return f, err
+}
+
+// Origins translates the names of tensors of a Hugging Face folder of the model, such as those of an adapter. The
+// result has an Origin for each weight that is made of some of them. It is an error if a tensor belongs to no weight.
+func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
+	a, err := findArchitecture(c.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	f := &folderConfig{set: map[string]any{}}
+	for key, n := range map[string]int{"attention.head_count": c.Heads, "attention.head_count_kv": c.KVHeads,
+		"attention.key_length": c.HeadDim, "rope.dimension_count": c.RopeDims, "block_count": c.Layers,
+		"embedding_length": c.Width, "expert_count": c.Experts} {
+		f.set[key] = uint32(n)
+	}
+	with := maps.Clone(tensors)
+	for _, table := range []string{folderWeights, a.folder.weights} { // the token embedding tells the prefix of names
+		for _, line := range lines(table)[tokenTable] {
+			with[line[0]+".weight"] = ir.Type{}
+		}
+	}
+	all, _, err := f.weights(a, with)
+	var list []Origin
+	for _, o := range all {
+		_, own := tensors[o.From[0]]
+		switch {
+		case own && o.Name == o.From[0]:
+			return nil, fmt.Errorf("no weight of architecture %q is made of tensor %q", a.name, o.Name)
+		case own:
+			list = append(list, o)
+		}
+	}
+	return list, err
 }
 
 // Check compares the configuration that FromGGUF has read from the translation with further settings in the folder.
@@ -642,10 +679,6 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		if p.name != output || !tied {
 			f.find("", "", p, s, made)
 		}
-	}
-	if config.Layers > len(tensors) {
-		return nil, nil, fmt.Errorf("config.json: %d layers, and the folder has %d tensors: want one for each at least",
-			config.Layers, len(tensors))
 	}
 	layer := cmp.Or(a.folder.layers, "model.layers.N.")
 	for i := range config.Layers {

@@ -76,6 +76,7 @@ func step(cfg Config, name string, maxContext int, options []Option,
 // Forward returns the logits, f32, for tokens i32[T] that begin a text.
 func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows) frontend.Tensor {
 	m := newModel(b, cfg, tokens.Dim(0).Max())
+	m.adapt(b)
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0))
 	return m.forward(tokens, positions, noHistory, rows)
 }
@@ -141,6 +142,7 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	if most := tokens.Dim(0).Max(); how.atOnce > 0 && most > int64(how.atOnce) {
 		b.Fail("llm", fmt.Errorf("%d tokens at once: layers keep room for %d besides their window", most, how.atOnce))
 	}
+	m.adapt(b)
 	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
 	text := how.textInput(b)

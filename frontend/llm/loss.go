@@ -36,6 +36,8 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 	}
 	if how.Adapt != nil {
 		m.w.Adapt(how.Adapt)
+	} else {
+		m.adapt(b)
 	}
 	m.remat = how.Remat
 	texts := s[0].Static()

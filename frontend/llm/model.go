@@ -24,7 +24,8 @@ type model struct {
 	arch architecture
 	w    nn.Weights
 
-	remat bool // whether layers are recomputed for their gradients
+	remat    bool // whether layers are recomputed for their gradients
+	adapters *adapters
 
 	rope, localRope []frontend.RopeOption // for layers without and with a window
 }
@@ -36,6 +37,7 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 		b.Fail("llm", err)
 	}
 	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
+	m.adapters = &adapters{used: map[string]bool{}}
 	m.w.Shard(shardAxis)
 	factors := cfg.RopeFactors
 	if len(cfg.LongRopeFactors) > 0 && positions > int64(cfg.LongRopeFrom) {
@@ -120,6 +122,7 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 	} else {
 		x = nn.Unembed(x, m.w.Sub(tokenTable))
 	}
+	m.adapters.check(x.Builder(), m.Layers)
 	if m.LogitScale != 0 {
 		x = x.MulScalar(m.LogitScale)
 	}

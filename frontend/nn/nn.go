@@ -70,6 +70,11 @@ func FeedForward(x frontend.Tensor, w Weights, activation func(frontend.Tensor) 
 	return Linear(activation(Linear(x, w.Sub("ffn_up"))), w.Sub("ffn_down"))
 }
 
+// Matmul returns x w^T for x [..., in] and the matrix of that full name, [out, in].
+func Matmul(x frontend.Tensor, w Weights, name string) frontend.Tensor {
+	return x.MatMulT(as(w.Get(name), x.DType()))
+}
+
 // as casts a weight to dtype t. Quantized weights stay quantized.
 func as(w frontend.Tensor, t ir.DType) frontend.Tensor {
 	if w.DType() == t || w.DType().IsBlock() {

@@ -1,0 +1,99 @@
+package llm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Names of the weights of a low-rank adapter, after the name of the matrix that they adapt.
+const (
+	AdapterA = ".lora_a" // [rank, in]
+	AdapterB = ".lora_b" // [out, rank]
+)
+
+// Adapter is a low-rank adapter of a model (LoRA, Hu et al. 2021, arXiv:2106.09685): the result of a matmul of x with a
+// matrix W also has Scale*Factor times x A^T B^T. See package lora for files.
+type Adapter struct {
+	Prefix   string // of the names of the adapter's weights in graphs
+	Scale    float64
+	Matrices map[string]AdaptedMatrix // by the names of the model's weights
+}
+
+// AdaptedMatrix has the types of A and B for one matrix, and the factor of the adapter file.
+type AdaptedMatrix struct {
+	A, B   ir.Type
+	Factor float64
+}
+
+// AdapterInput is the name of the input with the scales of adapters: see Config.AdapterInputs.
+const AdapterInput = "adapters"
+
+// adapters are the adapters of a model while its graph is built. The list is empty in a graph that does not use them.
+type adapters struct {
+	list   []Adapter
+	scales frontend.Tensor // [adapters], or [rows, adapters] if rows differ; the zero Tensor if the scales are constant
+	used   map[string]bool // matrices that have been adapted
+	w      nn.Weights      // of the adapters
+}
+
+// adapt makes the matmuls of a graph use the adapters of the model. rows are the rows of the input with their scales,
+// if rows may have different ones; or nil.
+func (m model) adapt(b *frontend.Builder, rows ...frontend.Dim) {
+	if len(m.Adapters) == 0 {
+		return
+	}
+	a := m.adapters
+	a.list = m.Adapters
+	if m.AdapterInputs {
+		a.scales = b.Input(AdapterInput, ir.F32, append(rows, len(m.Adapters))...)
+	}
+	types := map[string]ir.Type{}
+	for _, list := range a.list {
+		for name, matrix := range list.Matrices {
+			types[list.Prefix+name+AdapterA], types[list.Prefix+name+AdapterB] = matrix.A, matrix.B
+		}
+	}
+	a.w = nn.NewWeights(b, types)
+	m.w.Adapt(a.adapt)
+}
+
+// adapt adds the adapters of a matrix to the result y of its matmul with x.
+func (a *adapters) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
+	for i, adapter := range a.list {
+		matrix, ok := adapter.Matrices[weight]
+		if !ok {
+			continue
+		}
+		a.used[adapter.Prefix+weight] = true
+		down := nn.Matmul(x, a.w, adapter.Prefix+weight+AdapterA)
+		if a.scales.IsZero() {
+			down = down.MulScalar(adapter.Scale * matrix.Factor)
+		} else {
+			own := a.scales.Slice(a.scales.Rank()-1, i, ir.D(i+1)) // [1], or [rows, 1]
+			down = down.Mul(own.MulScalar(matrix.Factor))
+		}
+		y = y.Add(nn.Matmul(down, a.w, adapter.Prefix+weight+AdapterB))
+	}
+	return y
+}
+
+// check fails if an adapter has a matrix with which the graph computes no matmul. Layers beyond those of the graph do
+// not count.
+func (a *adapters) check(b *frontend.Builder, layers int) {
+	for _, adapter := range a.list {
+		for _, name := range slices.Sorted(maps.Keys(adapter.Matrices)) {
+			layer := -1
+			if _, err := fmt.Sscanf(name, "blk.%d.", &layer); err == nil && layer >= layers {
+				continue
+			}
+			if !a.used[adapter.Prefix+name] {
+				b.Fail("llm", fmt.Errorf("an adapter has matrices for %q, by which the model does not multiply", name))
+			}
+		}
+	}
+}

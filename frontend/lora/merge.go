@@ -1,0 +1,223 @@
+package lora
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// Scaled is an adapter with a scale.
+type Scaled struct {
+	*Adapter
+	Scale float64
+}
+
+// Merged reports what Merge has written.
+type Merged struct {
+	Adapted   int // matrices with an adapter
+	Quantized int // of these, in a block format, which rounds the sum again
+}
+
+// Merge adds the tensors and metadata of a model to w, with the matrices of adapters added to the weights. A weight
+// keeps its type. Sums are computed a few rows at a time, when w is written, so that the model is never in memory as a
+// whole.
+func Merge(ctx context.Context, w *gguf.Writer, f *gguf.File, list []Scaled) (m Merged, err error) {
+	for _, kv := range f.Metadata() {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			return m, err
+		}
+	}
+	for _, t := range f.Tensors() {
+		var own []Scaled
+		for _, s := range list {
+			if _, ok := s.matrices[t.Name]; ok && s.Scale != 0 {
+				own = append(own, s)
+			}
+		}
+		if len(own) == 0 {
+			err = w.AddFunc(t.Name, t.DType, t.Dims, func() (*ir.Data, error) { return f.Weight(t.Name) })
+		} else {
+			if _, encodes := quant.Supported(t.DType); t.DType.IsBlock() && !encodes {
+				return m, fmt.Errorf("lora: weight %q is %s, which is not written: want another type", t.Name, t.DType)
+			}
+			m.Adapted++
+			if t.DType.IsBlock() {
+				m.Quantized++
+			}
+			err = w.AddStream(t.Name, t.DType, t.Dims, func(out io.Writer) error { return merge(ctx, out, f, t, own) })
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// chunkElems is the approximate number of elements that are merged at a time.
+const chunkElems = 1 << 20
+
+// merge writes a weight with its adapters.
+func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list []Scaled) error {
+	d, err := f.Weight(t.Name)
+	if err != nil {
+		return err
+	}
+	deltas := make([]delta, len(list))
+	for i, s := range list {
+		if deltas[i], err = s.delta(t.Name); err != nil {
+			return err
+		}
+	}
+	rows, columns := t.Dims[0], t.Dims[1]
+	size, err := t.DType.BytesFor(int64(columns))
+	if err != nil {
+		return err
+	}
+	for first := 0; first < rows; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(max(1, chunkElems/columns), rows-first)
+		raw := make([]byte, size*int64(n))
+		err := mmap.Guard(func() error { copy(raw, d.Bytes[size*int64(first):]); return nil })
+		if err != nil {
+			return err
+		}
+		x, err := floats(&ir.Data{DType: t.DType, Dims: []int{n, columns}, Bytes: raw})
+		if err != nil {
+			return err
+		}
+		addRows(x, columns, first, deltas)
+		if t.DType.IsBlock() {
+			err = quant.Quantize(raw, t.DType, x, nil)
+		} else {
+			err = encode(raw, t.DType, x)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(raw); err != nil {
+			return err
+		}
+		first += n
+	}
+	return nil
+}
+
+// delta is the product of B and A, with its scale.
+type delta struct {
+	a, b  []float32
+	rank  int
+	scale float64
+}
+
+func (s Scaled) delta(weight string) (d delta, err error) {
+	matrix := s.matrices[weight]
+	d.rank, d.scale = matrix.A.Shape[0].Static(), s.Scale*matrix.Factor
+	for part, to := range map[string]*[]float32{llm.AdapterA: &d.a, llm.AdapterB: &d.b} {
+		data, err := s.Weight(weight + part)
+		if err != nil {
+			return d, err
+		}
+		if *to, err = floats(data); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// addRows adds the deltas to rows of a weight. first is the index of the first row of x.
+func addRows(x []float32, columns, first int, list []delta) {
+	rows := len(x) / columns
+	workers := min(runtime.GOMAXPROCS(0), rows)
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			sum := make([]float64, columns)
+			for i := worker; i < rows; i += workers {
+				row := x[i*columns:][:columns]
+				for j, v := range row {
+					sum[j] = float64(v)
+				}
+				for _, d := range list {
+					for r := range d.rank {
+						b := float64(d.scale * float64(d.b[(first+i)*d.rank+r]))
+						for j, a := range d.a[r*columns:][:columns] {
+							sum[j] += float64(b * float64(a))
+						}
+					}
+				}
+				for j, v := range sum {
+					row[j] = float32(v)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// floats decodes a tensor.
+func floats(d *ir.Data) (x []float32, err error) {
+	err = mmap.Guard(func() error {
+		if d.DType.IsBlock() {
+			x = make([]float32, d.Elems())
+			return quant.Dequantize(x, d.DType, d.Bytes)
+		}
+		wide, err := d.Floats()
+		x = make([]float32, len(wide))
+		for i, v := range wide {
+			x[i] = float32(v)
+		}
+		return err
+	})
+	return x, err
+}
+
+// encode writes floats of type t. A value that the type cannot represent is an error.
+func encode(to []byte, t ir.DType, x []float32) error {
+	wide := make([]float64, len(x))
+	for i, v := range x {
+		wide[i] = float64(v)
+		if t == ir.F16 && !(math.Abs(wide[i]) < 65520) || math.IsNaN(wide[i]) || math.IsInf(wide[i], 0) {
+			return &quant.ValueError{Type: t, Index: i, Value: v, Limit: 65504}
+		}
+	}
+	ir.EncodeFloats(to, t, wide)
+	return nil
+}
+
+// Write writes an adapter as a GGUF file. a and b have A [rank, in] and B [out, rank] by the names of the weights, and
+// alpha divided by the rank is the factor.
+func Write(path, architecture string, alpha float64, a, b map[string]*ir.Data) error {
+	var w gguf.Writer
+	for _, kv := range []gguf.KV{{Key: typeKey, Value: "adapter"}, {Key: archKey, Value: architecture},
+		{Key: kindKey, Value: "lora"}, {Key: alphaKey, Value: float32(alpha)}} {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		err := w.Add(name+llm.AdapterA, a[name])
+		if err == nil && b[name] == nil {
+			err = fmt.Errorf("lora: the adapter has no B for %q", name)
+		}
+		if err == nil {
+			err = w.Add(name+llm.AdapterB, b[name])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.WriteFile(path)
+}
