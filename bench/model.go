@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/lora"
 	"github.com/vkc-go/vkc/internal/ahead"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -30,8 +31,11 @@ type Model struct {
 	Cache     ir.DType // dtype of keys and values, for llm.Cache
 	Precision string   // one of vkc.Precisions
 
-	config  llm.Config
-	context int // positions that the tests need
+	Adapters []lora.File // low-rank adapters of the model
+
+	adapters lora.Set
+	config   llm.Config
+	context  int // positions that the tests need
 
 	loaded *modelPrograms // once the first test has run
 	filled int            // positions of the cache with a text
@@ -89,6 +93,10 @@ func (m *Model) Cases() ([]Case, error) {
 	if m.config, err = llm.FromGGUF(m.File); err != nil {
 		return nil, err
 	}
+	if m.adapters, err = lora.OpenSet(m.Adapters, m.config); err != nil {
+		return nil, err
+	}
+	m.config.Adapters = m.adapters.Graph()
 	if len(m.Batches) == 0 || m.Batches[0] < 1 || !slices.IsSorted(m.Batches) || m.Repeats < 1 {
 		return nil, fmt.Errorf("bench: %v tokens at a time and %d repeats: want at least 1, the fewest tokens first",
 			m.Batches, m.Repeats)
@@ -147,10 +155,11 @@ func (m *Model) step(cfg llm.Config) (*ir.Graph, error) {
 
 // Close releases the loaded programs. The file stays open.
 func (m *Model) Close() error {
-	if m.loaded == nil {
-		return nil
+	err := m.adapters.Close()
+	if m.loaded != nil {
+		err = errors.Join(m.loaded.close(), err)
 	}
-	return m.loaded.close()
+	return err
 }
 
 // text loads a language model, reads a text of t.depth random tokens, and times test t after it.
@@ -423,7 +432,7 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 // loadModel loads the programs. On an error it closes them.
 func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) error {
 	var err error
-	opt := vkc.LoadOptions{Weights: m.File}
+	opt := vkc.LoadOptions{Weights: m.adapters.Source(m.File)}
 	if p.step.exe, err = r.Device.Load(ctx, p.step.prog, opt); err != nil {
 		return errors.Join(err, p.close())
 	}
@@ -504,7 +513,7 @@ func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 		if length+n > m.context {
 			break
 		}
-		ref, err := interp.New(one.graph, interp.Options{Weights: m.File})
+		ref, err := interp.New(one.graph, interp.Options{Weights: m.adapters.Source(m.File)})
 		if err != nil {
 			return err
 		}

@@ -43,6 +43,9 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 		o.Precision = DefaultPrecision
 	}
 	o.Context, o.Cache, opt.Weights = m.context, m.cacheType(o), m.file
+	if len(o.Adapters) > 0 {
+		return nil, wrongOption("Adapters", "a bundle takes none: want a model that the adapters are merged into")
+	}
 	programs, err := m.candidates(o)
 	var graphs []*ir.Graph
 	for _, c := range programs {
@@ -175,7 +178,7 @@ func (m *Model) fromBundle(g *ir.Graph) (*vkc.Program, error) {
 	if m.bundle == nil || m.device.IsCPU() || len(m.device.Parts()) > 1 {
 		return nil, nil
 	}
-	g, _, err := ir.FitWeights(g, m.file)
+	g, _, err := ir.FitWeights(g, m.weights)
 	if err != nil {
 		return nil, err
 	}

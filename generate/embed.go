@@ -42,6 +42,7 @@ func IsEmbedder(path string) (bool, error) {
 // OpenEmbedder reads a model and compiles it for a device. Options.Context is the maximum length of a text;
 // Options.Cache is ignored.
 func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error) {
+	o.AdapterScales = false
 	m, err := prepare(ctx, path, &o)
 	if err != nil {
 		return nil, err

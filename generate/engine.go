@@ -46,8 +46,9 @@ type engine struct {
 type answer struct {
 	ctx context.Context
 	// The engine's goroutine owns the fields below.
-	text         []int32 // the prompt and the answer so far
-	generated    int     // number of tokens generated
+	text         []int32   // the prompt and the answer so far
+	scales       []float32 // of the model's adapters
+	generated    int       // number of tokens generated
 	chooser      *chooser
 	decoder      *tokenizer.Decoder
 	hasNews      bool         // whether tokens were queued since wakeReaders ran
@@ -273,7 +274,7 @@ func (e *engine) assignSlots() {
 				continue
 			}
 			known := 0
-			if a.scorer == nil {
+			if a.scorer == nil && slices.Equal(s.scales, a.scales) {
 				known = s.reusable(a.text)
 			}
 			if best == nil || known > most || known == most && s.lastUse < best.lastUse {
@@ -292,7 +293,7 @@ func (e *engine) assignSlots() {
 			a.cachedPrompt = most
 			a.mu.Unlock()
 		}
-		best.answer, best.lastUse = a, e.steps
+		best.answer, best.lastUse, best.scales = a, e.steps, a.scales
 		e.running++
 		if a.chooser != nil && a.chooser.guide != nil {
 			a.chooser.begin(a.ctx, -1, e.maskSlots, e.wake)

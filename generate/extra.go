@@ -93,11 +93,11 @@ func (m *Model) loadAlone(ctx context.Context, g *ir.Graph, precision string) (_
 	if g, err = withPrecision(g, precision); err != nil {
 		return nil, err
 	}
-	p, err := m.extras.cpu.Compile(ctx, g, vkc.CompileOptions{Weights: m.file})
+	p, err := m.extras.cpu.Compile(ctx, g, vkc.CompileOptions{Weights: m.weights})
 	if err != nil {
 		return nil, err
 	}
-	return m.extras.cpu.Load(ctx, p, vkc.LoadOptions{Weights: m.file})
+	return m.extras.cpu.Load(ctx, p, vkc.LoadOptions{Weights: m.weights})
 }
 
 // run runs an extra program that has no states. Its inputs are on the host (in) and on the model's device (o.Inputs).

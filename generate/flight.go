@@ -69,6 +69,7 @@ var stepKeeps = []string{"logits", "likeliest", "top"}
 // latest of them, or nil. more says that the caller submits another step at once.
 func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) (err error) {
 	var tokens, texts, positions, pages []int32
+	var scales []float32
 	draws, needsLogits := false, false
 	for i, s := range f.rows {
 		a := f.answers[i]
@@ -82,6 +83,7 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 		if m.pages > 0 {
 			pages = append(pages, s.pageTable()...)
 		}
+		scales = append(scales, a.scales...)
 		if last == nil {
 			tokens = append(tokens, a.text[at])
 		}
@@ -94,8 +96,10 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 		err = addInput(in, "tokens", tokens, n)
 	}
 	if m.slotCount > 1 {
-		err = errors.Join(err, addInput(in, "texts", texts, n), addInput(in, "positions", positions, n))
+		err = errors.Join(err, addInput(in, "texts", texts, n), addInput(in, "positions", positions, n),
+			m.addScales(in, scales, n))
 	} else {
+		err = errors.Join(err, m.addScales(in, scales))
 		o.Symbols = map[string]int64{"S": int64(positions[0]) + 1}
 	}
 	if m.pages > 0 {

@@ -43,6 +43,11 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 			yield(Token{}, err)
 			return
 		}
+		scales, err := m.adapterScales(s)
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
 		c, err := m.chooser(ctx, s)
 		if err != nil {
 			yield(Token{}, err)
@@ -51,7 +56,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
 		reported := s.Known == nil
-		for a := m.engine.submit(&answer{ctx: ctx, text: prompt, chooser: c}); ; {
+		for a := m.engine.submit(&answer{ctx: ctx, text: prompt, chooser: c, scales: scales}); ; {
 			tokens, known, err := a.take()
 			if err != nil {
 				yield(Token{}, err)

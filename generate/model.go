@@ -7,7 +7,9 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/lora"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -17,6 +19,8 @@ type Model struct {
 	bundle        *vkc.Program            // the bundle of the file, or nil
 	bundled       map[string]*vkc.Program // the bundle's programs, by the hashes of their graphs
 	halfCache     bool                    // whether the default dtype of the KV cache is f16
+	adapters      lora.Set
+	weights       ir.WeightSource // of the file and the adapters
 	config        llm.Config
 	tok           *tokenizer.Tokenizer
 	context       int
@@ -75,6 +79,7 @@ func (m *Model) Close() error {
 	if m.device != nil {
 		errs = append(errs, m.device.Close())
 	}
+	errs = append(errs, m.adapters.Close())
 	if m.file != nil {
 		errs = append(errs, m.file.Close())
 	}

@@ -222,6 +222,9 @@ func (m *Model) read(path string, o *Options) error {
 	if m.tok, err = tokenizer.New(m.file); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if err := m.openAdapters(path, *o); err != nil {
+		return err
+	}
 	if m.context = o.Context; m.context == 0 {
 		m.context = min(defaultContext, m.config.Context)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/lora"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -44,6 +45,11 @@ type Options struct {
 	Keep         *int // see ContextShift; 4 unless set
 
 	Speculation Speculation // for one answer at a time
+
+	// Adapters are low-rank adapters of the model, all of which are used, each with its scale. A scale of 0 leaves an
+	// adapter out. With AdapterScales each answer may have other scales: see Sampling.AdapterScales.
+	Adapters      []lora.File
+	AdapterScales bool
 
 	// GPUMemory, if not 0, bounds the model's device memory in bytes: weights, KV cache, temporaries. Weights beyond it
 	// stay in host memory, and kernels read them over the bus. Weights of which a step reads only a few rows or experts
@@ -134,6 +140,9 @@ func wrongOption(field, format string, args ...any) error {
 // Check reports options that are invalid for every model, as an *OptionError. Open reports options that the model does
 // not support in the same way.
 func (o Options) Check() error {
+	if err := o.checkAdapters(); err != nil {
+		return err
+	}
 	if o.Precision != "" {
 		if err := vkc.CheckPrecision(o.Precision); err != nil {
 			return wrongOption("Precision", "%v", err)

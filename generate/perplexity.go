@@ -30,6 +30,7 @@ const defaultChunk = 512
 // chunks. progress, unless nil, is called after each chunk with the result so far.
 func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks int,
 	progress func(p Perplexity, total int)) (p Perplexity, err error) {
+	o.AdapterScales = false
 	m, err := prepare(ctx, path, &o)
 	if err != nil {
 		return p, err

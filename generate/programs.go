@@ -249,7 +249,7 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Exe
 // loadProgram loads a compiled program on the model's device. It shares weights and states with share, if that is not
 // nil.
 func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Executable) (*vkc.Executable, error) {
-	return loadOn(ctx, m.device, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom,
+	return loadOn(ctx, m.device, p, vkc.LoadOptions{Weights: m.weights, Share: share, WeightRoom: m.weightRoom,
 		Progress: m.progress})
 }
 
@@ -270,7 +270,7 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if p, err := m.fromBundle(g); p != nil || err != nil {
 		return p, err
 	}
-	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress, ShareWith: m.first})
+	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.weights, Progress: m.progress, ShareWith: m.first})
 	if err != nil && m.bundle != nil {
 		err = fmt.Errorf("the bundle has no program %q for this context, cache or number of answers: %w", g.Name, err)
 	}

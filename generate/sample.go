@@ -48,6 +48,9 @@ type Sampling struct {
 	Reasoning    Reasoning
 	Logprobs     bool // whether tokens come with their log-probabilities
 	Likeliest    int  // with Logprobs, how many of the likeliest tokens come too
+	// AdapterScales are the scales of Options.Adapters for this answer; nil means the scales there. It needs
+	// Options.AdapterScales.
+	AdapterScales []float64
 	// Known, if set, is called before the first token with the number of prompt tokens found in the KV cache.
 	Known func(tokens int)
 }

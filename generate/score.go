@@ -35,9 +35,13 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 		if err != nil {
 			return nil, err
 		}
+		scales, err := m.adapterScales(Sampling{})
+		if err != nil {
+			return nil, err
+		}
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
-		a := m.engine.submit(&answer{ctx: ctx, text: text, scorer: exe, chooser: &chooser{model: m,
+		a := m.engine.submit(&answer{ctx: ctx, text: text, scales: scales, scorer: exe, chooser: &chooser{model: m,
 			sampling: Sampling{MaxTokens: 1, Likeliest: likeliest}}})
 		for {
 			tokens, _, err := a.take()

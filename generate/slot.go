@@ -19,6 +19,8 @@ type slot struct {
 	wholeParts int     // number of first tokens that were prefilled in whole parts
 	guessed
 
+	scales []float32 // of the adapters that the cached tokens were computed with
+
 	// For the engine.
 	answer  *answer // the answer that uses the slot, or nil
 	lastUse int     // the step at which the slot was last assigned or released
@@ -113,6 +115,9 @@ func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
 	err := addInput(in, "tokens", tokens, len(tokens))
 	if err == nil && s.model.slotCount > 1 {
 		err = addInput(in, "text", []int32{s.index})
+	}
+	if err == nil {
+		err = s.model.addScales(in, s.scales)
 	}
 	if err == nil && s.model.pages > 0 {
 		err = addInput(in, "pages", s.pageTable(), llm.PagesOf(s.model.context))

@@ -57,7 +57,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	}
 	own := o
 	own.Speculation, own.Context, own.GPUMemory, own.ContextShift, own.Keep = Speculation{}, m.context, 0, false, nil
-	own.Fallback = nil
+	own.Fallback, own.Adapters, own.AdapterScales = nil, nil, false
 	d, err := Open(ctx, s.Draft, own)
 	if err != nil {
 		return fmt.Errorf("the draft model: %w", err)

@@ -36,6 +36,9 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = q.logprobs(&j)
 	}
+	if err == nil {
+		err = s.setScales(&j, q.Lora)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,6 +87,9 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	j, err := q.job(prompts...)
 	if err == nil {
 		err = q.textLogprobs(&j)
+	}
+	if err == nil {
+		err = s.setScales(&j, q.Lora)
 	}
 	if err != nil {
 		return err

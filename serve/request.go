@@ -66,8 +66,15 @@ type request struct {
 	Answers           *int            `json:"n"`
 	BestOf            *int            `json:"best_of"`
 	Echo              bool            `json:"echo"` // whether to repeat the prompt before the answer
+	Lora              []loraScale     `json:"lora"` // scales of adapters, as llama.cpp's server has it
 	// LogitBias is added to the logits of tokens.
 	LogitBias map[int32]float64 `json:"logit_bias"`
+}
+
+// loraScale is the scale of an adapter in a request.
+type loraScale struct {
+	ID    int      `json:"id"`
+	Scale *float64 `json:"scale"`
 }
 
 // message is one message of a conversation.

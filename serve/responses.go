@@ -22,6 +22,7 @@ type responsesRequest struct {
 	Tools        json.RawMessage `json:"tools"`
 	ToolChoice   json.RawMessage `json:"tool_choice"`
 	Parallel     *bool           `json:"parallel_tool_calls"`
+	Lora         []loraScale     `json:"lora"`
 	Reasoning    struct {
 		Effort string `json:"effort"`
 	} `json:"reasoning"`
@@ -186,6 +187,9 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j, err := c.job(prompt)
+	if err == nil {
+		err = s.setScales(&j, q.Lora)
+	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@
 //	POST /v1/embeddings         vectors of texts, by an embedding model: see NewEmbeddings
 //	GET  /v1/models             the model, and /v1/models/NAME
 //	POST /tokenize, /detokenize the tokens of a text, and the text of tokens
+//	GET  /lora-adapters         the model's adapters, whose scales field lora of a request sets
 //	GET  /health                200 while requests are accepted, 503 after Drain; so is /ready
 //	GET  /metrics               metrics for Prometheus, with vLLM's names
 //	GET  /                      a page to chat with
@@ -150,6 +151,7 @@ func New(m Model, o Options) *Server {
 		{"POST", "/v1/responses", s.responses},
 		{"POST", "/tokenize", s.tokenize},
 		{"POST", "/detokenize", s.detokenize},
+		{"GET", "/lora-adapters", s.loraAdapters},
 	} {
 		short := strings.TrimPrefix(route.path, "/v1")
 		for _, path := range slices.Compact([]string{route.path, short}) {

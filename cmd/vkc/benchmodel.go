@@ -15,6 +15,7 @@ type benchModelFlags struct {
 	bench.Model
 	path, kv string
 	split    string
+	adapters loraFlag
 	names    []string // flags that go only with -m
 }
 
@@ -32,6 +33,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
 	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp+autoHelp)
 	own.StringVar(&f.Precision, "precision", generate.DefaultPrecision, "with -m: "+precisionHelp)
+	own.StringArrayVar((*[]string)(&f.adapters), "lora", nil, "with -m: "+loraHelp)
 	own.VisitAll(func(flag *pflag.Flag) { f.names = append(f.names, flag.Name) })
 	flags.AddFlagSet(own)
 }
@@ -70,6 +72,9 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 	}
 	splits := []string{generate.SplitLayers, generate.SplitTensor, generate.SplitAuto}
 	if err := oneOf("split", f.split, splits); err != nil {
+		return err
+	}
+	if f.Adapters, err = f.adapters.files(); err != nil {
 		return err
 	}
 	f.Cache, err = parseKV(f.kv)

@@ -26,6 +26,7 @@ type loadFlags struct {
 	trusted  string // file of the public keys whose bundles are trusted
 	options  generate.Options
 	guesses  *int // tokens guessed at a time, --draft-tokens; nil if not given
+	adapters loraFlag
 }
 
 type generateFlags struct {
@@ -92,6 +93,7 @@ func (f *generateFlags) register(a *app, flags *pflag.FlagSet) {
 // register declares the flags for a model that continues text.
 func (f *loadFlags) register(a *app, flags *pflag.FlagSet) {
 	f.registerModel(a, flags)
+	f.adapters.add(flags)
 	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
 		"leave weights that have no room there in the machine's")
 	flags.StringVar(&f.kv, "kv", "", "keep keys and values in this `TYPE`, such as f32 or q8_0 (default f16, or f32 "+
@@ -154,6 +156,9 @@ func (f *loadFlags) check(command string) error {
 	if f.options.Cache, err = parseKV(f.kv); err != nil {
 		return err
 	}
+	if f.options.Adapters, err = f.adapters.files(); err != nil {
+		return err
+	}
 	o := f.options
 	if o.Split == splitNone {
 		o.Split = ""
@@ -178,7 +183,8 @@ func parseKV(text string) (ir.DType, error) {
 
 // optionFlags maps fields of generate.Options to the flags that set them.
 var optionFlags = map[string]string{"Context": "--ctx", "Cache": "--kv", "Precision": "--precision",
-	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens", "Split": "--split"}
+	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens", "Split": "--split",
+	"Adapters": "--lora"}
 
 // open checks the flags and loads the model.
 func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {

@@ -70,7 +70,7 @@ Errors are on standard error, results on standard output.`,
 			a.tokenizeCommand(), a.perplexityCommand()}},
 		{"Graphs and bundles:", []*cobra.Command{a.runCommand(), a.compileCommand(), a.graphCommand(), a.dumpCommand(),
 			a.inspectCommand(), a.signCommand(), a.keygenCommand()}},
-		{"Weights:", []*cobra.Command{a.quantizeCommand(), a.imatrixCommand()}},
+		{"Weights:", []*cobra.Command{a.quantizeCommand(), a.imatrixCommand(), a.mergeCommand()}},
 		{"Speed and proof:", []*cobra.Command{a.benchCommand(), a.tuneCommand(), a.verifyCommand()}},
 		{"This machine:", []*cobra.Command{a.doctorCommand(), a.devicesCommand(), a.cacheCommand(), a.versionCommand()}},
 	} {

@@ -182,6 +182,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 	if err := f.model.check("serve"); err != nil {
 		return nil, nil, err
 	}
+	f.model.options.AdapterScales = len(f.model.options.Adapters) > 0
 	embeds, err := generate.IsEmbedder(f.model.path)
 	if err != nil {
 		return nil, nil, err

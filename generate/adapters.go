@@ -1,0 +1,97 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/lora"
+)
+
+// maxAdapters bounds Options.Adapters.
+const maxAdapters = 64
+
+// checkAdapters reports adapters that are invalid for every model.
+func (o Options) checkAdapters() error {
+	if len(o.Adapters) > maxAdapters {
+		return wrongOption("Adapters", "%d adapters: want at most %d", len(o.Adapters), maxAdapters)
+	}
+	for _, a := range o.Adapters {
+		if a.Path == "" || !(math.Abs(a.Scale) <= maxScale) {
+			return wrongOption("Adapters", "%q with the scale %v: want a file, and a scale of at most %v", a.Path,
+				a.Scale, float64(maxScale))
+		}
+	}
+	return nil
+}
+
+// maxScale bounds the scale of an adapter.
+const maxScale = 1e4
+
+// openAdapters opens the adapters of the options, and makes the model's graphs use them.
+func (m *Model) openAdapters(path string, o Options) (err error) {
+	files := o.Adapters
+	if !o.AdapterScales {
+		files = slices.DeleteFunc(slices.Clone(files), func(a lora.File) bool { return a.Scale == 0 })
+	}
+	if m.bundle != nil && len(files) > 0 {
+		return wrongOption("Adapters", "%s is a bundle, which takes none: want the model's file, or a bundle of a "+
+			"model that they are merged into", path)
+	}
+	if m.adapters, err = lora.OpenSet(files, m.config); err != nil {
+		return err
+	}
+	m.config.Adapters, m.config.AdapterInputs = m.adapters.Graph(), o.AdapterScales && len(files) > 0
+	m.weights = m.adapters.Source(m.file)
+	return nil
+}
+
+// AdapterFiles returns the adapters of the model, with the scales of answers that have no others.
+func (m *Model) AdapterFiles() []lora.File {
+	list := make([]lora.File, len(m.adapters))
+	for i, a := range m.adapters {
+		list[i] = lora.File{Path: a.Path(), Scale: a.Scale}
+	}
+	return list
+}
+
+// adapterScales returns the scales of an answer, or nil if they are constants of the graphs.
+func (m *Model) adapterScales(s Sampling) ([]float32, error) {
+	if !m.config.AdapterInputs {
+		if s.AdapterScales != nil {
+			return nil, fmt.Errorf("generate: AdapterScales has %d numbers: want none, for a model without "+
+				"Options.AdapterScales", len(s.AdapterScales))
+		}
+		return nil, nil
+	}
+	if s.AdapterScales != nil && len(s.AdapterScales) != len(m.adapters) {
+		return nil, fmt.Errorf("generate: AdapterScales has %d numbers: want one for each of %d adapters",
+			len(s.AdapterScales), len(m.adapters))
+	}
+	scales := make([]float32, len(m.adapters))
+	for i, a := range m.adapters {
+		scale := a.Scale
+		if s.AdapterScales != nil {
+			scale = s.AdapterScales[i]
+		}
+		if !(math.Abs(scale) <= maxScale) {
+			return nil, fmt.Errorf("generate: the scale of adapter %d is %v: want at most %v", i, scale,
+				float64(maxScale))
+		}
+		scales[i] = float32(scale)
+	}
+	return scales, nil
+}
+
+// addScales adds the input with the scales of adapters, if the graphs have it. rows are the extents before the
+// adapters.
+func (m *Model) addScales(in vkc.Tensors, scales []float32, rows ...int) error {
+	if !m.config.AdapterInputs {
+		return nil
+	}
+	t, err := vkc.Of(scales, append(rows, len(m.adapters))...)
+	in[llm.AdapterInput] = t
+	return err
+}

@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"net/http"
+
+	"github.com/vkc-go/vkc/frontend/lora"
+)
+
+// adapted is a model with low-rank adapters, such as a generate.Model.
+type adapted interface {
+	AdapterFiles() []lora.File
+}
+
+// adapters returns the adapters of the model.
+func (s *Server) adapters() []lora.File {
+	if m, ok := s.model.(adapted); ok {
+		return m.AdapterFiles()
+	}
+	return nil
+}
+
+// loraAdapters lists the adapters of the model, as llama.cpp's server does.
+func (s *Server) loraAdapters(w http.ResponseWriter, _ *http.Request) error {
+	type adapter struct {
+		ID    int     `json:"id"`
+		Path  string  `json:"path"`
+		Scale float64 `json:"scale"` // for requests that give no scales
+	}
+	list := []adapter{}
+	for i, a := range s.adapters() {
+		list = append(list, adapter{i, a.Path, a.Scale})
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// setScales sets the scales of adapters in a job. Adapters that the request does not list have the scale 0.
+func (s *Server) setScales(j *job, list []loraScale) error {
+	if list == nil {
+		return nil
+	}
+	n := len(s.adapters())
+	if n == 0 && len(list) > 0 {
+		return wrongLora("lora: the server has no adapters: want it started with --lora FILE")
+	}
+	if j.scored {
+		return wrongLora("lora: probabilities of the prompt have the server's scales: want echo without logprobs, or " +
+			"no scales")
+	}
+	if n == 0 {
+		return nil
+	}
+	j.sampling.AdapterScales = make([]float64, n)
+	known := map[int]bool{}
+	for _, a := range list {
+		switch {
+		case a.ID < 0 || a.ID >= n:
+			return wrongLora("lora has the id %d: want 0 to %d; see /lora-adapters", a.ID, n-1)
+		case known[a.ID]:
+			return wrongLora("lora has the id %d twice: want one scale for each", a.ID)
+		case a.Scale == nil:
+			return wrongLora("lora has no scale for id %d: want {\"id\": N, \"scale\": X}", a.ID)
+		case !(*a.Scale >= -maxLoraScale && *a.Scale <= maxLoraScale):
+			return wrongLora("lora has the scale %v: want %d to %d", *a.Scale, -maxLoraScale, maxLoraScale)
+		}
+		known[a.ID] = true
+		j.sampling.AdapterScales[a.ID] = *a.Scale
+	}
+	return nil
+}
+
+// wrongLora refuses the field lora of a request.
+func wrongLora(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, "lora", format, args...)
+}
+
+// maxLoraScale bounds the scale of an adapter.
+const maxLoraScale = 1000
