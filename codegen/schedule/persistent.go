@@ -14,11 +14,10 @@ type Run struct {
 	Why          string // the gain, for listings
 }
 
-// Runs proposes ranges of steps to execute as persistent kernels. Each saves one launch per barrier between two of its
-// steps. It costs the synchronization of workgroups, and reading the values that other workgroups have just written
-// through the shared cache. All workgroups of a step must be resident on the device at the same time, so that none
-// waits for a second wave. A range ends before a kernel that it already contains, because the code is then fetched once
-// for both.
+// Runs proposes ranges of steps to execute as persistent kernels. A persistent kernel saves one launch for each barrier
+// between its steps. In return its workgroups must synchronize, and must read each other's new values through the
+// shared cache. All workgroups of a step must be resident on the device at the same time, so that none waits for a
+// second wave. A range ends before a kernel that it already contains, because the code is then fetched once for both.
 func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedule, caps device.Caps) (runs []Run) {
 	h := heuristicsOf(caps)
 	if h.MeetNs <= 0 || !caps.Features.MemoryModel || len(p.Gated()) > 0 {

@@ -1,8 +1,8 @@
 package llm
 
-// exaone4 is EXAONE 4 (LG AI Research 2025, arXiv:2507.11407): norms after attention and feed-forward layers only, and
-// over each head of queries and keys. The large model has a window in three of four layers, and rotary embeddings in
-// these only.
+// exaone4 is EXAONE 4 (LG AI Research 2025, arXiv:2507.11407). It has norms only after attention and feed-forward
+// layers, and over each head of queries and keys. In the large model three of four layers have a window, and only these
+// layers rotate queries and keys.
 var exaone4 = architecture{
 	name: "exaone4",
 	rope: halves,

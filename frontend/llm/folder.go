@@ -642,7 +642,7 @@ func (c *folderConfig) setLongRope(scaling map[string]any, trained int) {
 }
 
 // weights translates the names of tensors. Tensors that belong to no weight keep their names, and FromGGUF refuses
-// them.
+// them. ignored lists the tensors that the model does not need.
 func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all []Origin, ignored []string, err error) {
 	s := sizes{heads: max(c.size("attention.head_count", 1), 1), ropeDims: c.size("rope.dimension_count", 0)}
 	s.kvHeads = max(c.size("attention.head_count_kv", s.heads), 1)

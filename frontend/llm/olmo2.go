@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// olmo2 is OLMo 2 and 3 (OLMo Team 2024, arXiv:2501.00656): norms after attention and feed-forward layers only, and
-// over the queries and keys of all heads together. OLMo 3 has a window in three of four layers, which YaRN does not
-// change.
+// olmo2 is OLMo 2 and 3 (OLMo Team 2024, arXiv:2501.00656). It has norms only after attention and feed-forward layers,
+// and over the queries and keys of all heads together. In OLMo 3 three of four layers have a window, and YaRN does not
+// apply to these.
 var olmo2 = architecture{
 	name: "olmo2",
 	rope: halves,

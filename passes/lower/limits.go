@@ -365,8 +365,8 @@ func (b *binder) apart(n *ir.Node) {
 	b.f.why[n.ID()] = fmt.Sprintf("stored: a kernel binds at most %d buffers", b.f.Limits.Bindings)
 }
 
-// isExtent reports whether a kernel can iterate over arguments from up to, but excluding, to of concat n. The sum of
-// their extents must be a number or an extent of some node: other sums of symbols have no value at run time.
+// isExtent reports whether a kernel can iterate over the arguments `from` to to-1 of concat n. The sum of their extents
+// must be a number or an extent of some node, because other sums of symbols have no value at run time.
 func (b *binder) isExtent(n *ir.Node, from, to int) bool {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	length := ir.D(0)

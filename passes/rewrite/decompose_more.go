@@ -73,7 +73,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 // a in a block format. Fusion moves casts and dequantization into the matmul's loads. Operand b may stay in a block
 // format, which the matmul's kernel decodes itself.
 //
-// A matmul of batches with one row each, and one matrix for all, becomes one matmul with the batches as rows.
+// If each batch of a has one row, and all batches multiply the same matrix, the batches become the rows of one matmul.
 func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 	a, b := args[0], args[1]
 	if rows, err := a.Shape()[:a.Rank()-1].Numel(); err == nil && a.Rank() > 2 && b.Rank() == 2 &&

@@ -194,8 +194,9 @@ func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	return x
 }
 
-// rebase declares shift and correction. best is the new largest score, and weights are 2^(score - shift). shift is
-// best, or 0 while every key is masked, because it must be finite. correction rescales sums that are relative to top.
+// rebase declares the variables shift and correction, given best, the new largest score. Weights are 2^(score - shift).
+// shift must be finite, so it is best, or 0 while every key is masked. correction rescales the sums so far, which are
+// relative to top.
 func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction expr.Expr) {
 	shift = f.Variable("float", "shift", expr.Choose(expr.Binary("==", best, f.lowest()), expr.Of("0.0"), best))
 	return shift, f.Variable("float", "correction", expr.Call("exp2", expr.Binary("-", top, shift)))
