@@ -102,6 +102,12 @@ func TestKernelCounts(t *testing.T) {
 		{"heads are split on the way into an attention", `
 			%1 = slice %wide {starts=[0,0], limits=[6,8]}  %2 = reshape %1 {shape=[6,2,4]}  %3 = transpose %2 {perm=[1,0,2]}
 			%4 = affine %3 {mul=2.0}  %5 = attention %3, %4, %3  output "o" %5`, "attention"},
+		{"a bias and relu between two matmuls are the first one's", `
+			%1 = matmul %x, %w  %2 = add %1, %b  %3 = relu %2  %4 = matmul %3, %v  %5 = add %4, %y  %6 = relu %5
+			output "o" %6`, "matmul matmul"},
+		{"a result that others read does not change for the next matmul", `
+			%1 = matmul %x, %w  %2 = relu %1  %3 = matmul %2, %v
+			output "o" %3  output "p" %1`, "matmul matmul"},
 		{"an expensive operand of an attention is stored", heads + `
 			%1 = gelu %k  %2 = attention %q, %1, %k  output "o" %2`, "map attention"},
 		{"a reduction after an attention", heads + `

@@ -189,12 +189,53 @@ func (f *Fusion) place(n *ir.Node) {
 		}
 	}
 	switch {
+	case slices.ContainsFunc(users, (*Cluster).readsInTiles) && f.endsCore(n):
+		f.store(n, users, "the kernel of its argument can store it instead")
+	case n.Op() == ir.OpConcat && n.Rank() == 1 && !slices.ContainsFunc(n.Args(), f.varies):
+		f.store(n, users, "it is known when the program is loaded")
 	case len(users) <= 1:
 		f.why[n.ID()] = "inline: one kernel uses it"
 	case flops <= maxSharedFlops && loads <= 1:
 		f.why[n.ID()] = fmt.Sprintf("inline in %d kernels: as cheap as loading it", len(users))
 	default:
 		f.store(n, users, fmt.Sprintf("%d kernels use it", len(users)))
+	}
+}
+
+// varies reports whether n may have another value in each run: it depends on more than weights and constants.
+func (f *Fusion) varies(n *ir.Node) bool {
+	if analysis.IsLeaf(n) {
+		return !analysis.IsFixed(n)
+	}
+	return f.home[n.ID()] != nil || slices.ContainsFunc(n.Args(), f.varies)
+}
+
+// endsCore reports whether n is computed from the result of a matmul element by element, and nothing else reads this
+// result. The matmul's kernel can then store n in its place, and compute each element once.
+func (f *Fusion) endsCore(n *ir.Node) bool {
+	for x := n; ; {
+		var from *ir.Node
+		switch {
+		case x.Op() == ir.OpReshape:
+			from = x.Arg(0)
+		case x.Op().Class() == ir.ClassElementwise:
+			for _, a := range x.Args() {
+				if analysis.IsLeaf(a) || !a.Shape().Equal(x.Shape()) {
+					continue
+				}
+				if from != nil && from != a {
+					return false
+				}
+				from = a
+			}
+		}
+		if from == nil || f.required[from.ID()] || len(f.uses[from.ID()]) != 1 {
+			return false
+		}
+		if c := f.core[from.ID()]; c != nil {
+			return c.Kind == ClusterMatMul && from.DType().BlockBytes() >= n.DType().BlockBytes()
+		}
+		x = from
 	}
 }
 

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -10,15 +11,24 @@ import (
 // MergeSiblings merges matmuls of the same operand with different weights (siblings) into one matmul with the weights
 // concatenated, followed by a slice for each. So the query, key and value projections of a model become one kernel,
 // which uses the device better and reads the operand once. Siblings that an elementwise op combines, such as gate and
-// up projections, are not merged: fusion makes one kernel of both matmuls and that op.
+// up projections, are not merged: fusion makes one kernel of both matmuls and that op. Biases of siblings that an
+// attention reads are concatenated, too, and added before the slices, so that the kernel of the matmul adds them.
 func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 	g, err := leavesFirst(g)
 	if err != nil {
 		return nil, err
 	}
 	groups := siblingGroups(g)
+	biases := biasesOf(g, groups)
+	added := map[*ir.Node]*ir.Node{} // by the op that adds a bias: its sibling
+	for sibling, b := range biases {
+		added[b.add] = sibling
+	}
 	merged := map[*ir.Node]*ir.Node{} // by first sibling: the merged matmul in the new graph
 	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
+		if sibling := added[n]; sibling != nil {
+			return r.mapped(sibling)
+		}
 		group := groups[n]
 		if group == nil {
 			return nil
@@ -36,6 +46,9 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 			}
 			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, attr("transpose_b", along == 0),
 				attr("precision", analysis.Precision(group[0])))
+			if bias := r.biasOf(group, biases); bias != nil {
+				m = r.binary(ir.OpAdd, m, bias)
+			}
 			merged[group[0]] = m
 		}
 		start := int64(0)
@@ -51,6 +64,52 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 		limits[n.Rank()-1] = ir.Dim{Add: start + n.Shape()[n.Rank()-1].Add}
 		return r.slice(m, starts, limits)
 	})
+}
+
+// bias is the vector that an op adds to all rows of a matmul.
+type bias struct{ add, vector *ir.Node }
+
+// biasesOf returns the biases of siblings that are operands of one attention, if no other op reads the siblings.
+func biasesOf(g *ir.Graph, groups map[*ir.Node][]*ir.Node) map[*ir.Node]bias {
+	users, shown := g.Users(), shownNodes(g)
+	biases := map[*ir.Node]bias{}
+	for n, group := range groups {
+		if len(users[n.ID()]) != 1 || shown[n] || !attendTogether(group, users) {
+			continue
+		}
+		add := users[n.ID()][0]
+		if add.Op() != ir.OpAdd || !keepsShape(add, n) {
+			continue
+		}
+		v := add.Arg(0)
+		if v == n {
+			v = add.Arg(1)
+		}
+		columns := n.Shape()[n.Rank()-1]
+		if (v.Op() == ir.OpWeight || v.Op() == ir.OpConst) && v.Rank() > 0 && v.Shape()[v.Rank()-1] == columns &&
+			ir.D(int(v.Shape().MaxElems())) == columns {
+			biases[n] = bias{add, v}
+		}
+	}
+	return biases
+}
+
+// biasOf returns the biases of a group of siblings as one vector, or nil if none has one. A sibling without a bias gets
+// -0, which changes no sum.
+func (r *rewriter) biasOf(group []*ir.Node, biases map[*ir.Node]bias) *ir.Node {
+	parts, some := make([]*ir.Node, len(group)), false
+	for i, n := range group {
+		columns := ir.Shape{n.Shape()[n.Rank()-1]}
+		if b, ok := biases[n]; ok {
+			parts[i], some = r.reshape(r.mapped(b.vector), columns), true
+		} else {
+			parts[i] = r.fill(n.DType(), math.Copysign(0, -1), columns)
+		}
+	}
+	if !some {
+		return nil
+	}
+	return r.onAxis(ir.OpConcat, 0, parts...)
 }
 
 // siblingGroups maps each matmul that is to be merged to its group of siblings.

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/plan"
@@ -24,21 +26,20 @@ func HalfAttention(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p, keep}
 }
 
-// storeHalf finds the operands of an attention that no other kernel reads. It adds to proposal p that their kernels
-// store them in f16. It returns the f16 values by binding of the attention.
+// storeHalf finds the values that no other kernel reads, and that the attention reads as queries, keys or values alone,
+// such as a matmul of all three. It adds to proposal p that their kernels store them in f16. It returns the f16 values
+// by binding of the attention.
 func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 	k, stored := o.Plan.Kernel(id), map[int]plan.ValueID{}
-	reads := map[int]map[*kernel.Expr]bool{}
+	operands := []*kernel.Expr{k.Attention.Q, k.Attention.K, k.Attention.V}
+	others := map[int]bool{} // bindings that something else reads
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if e.Kind == kernel.ExprLoad {
-			if reads[e.Bind] == nil {
-				reads[e.Bind] = map[*kernel.Expr]bool{}
-			}
-			reads[e.Bind][e] = true
+		if e.Kind == kernel.ExprLoad && !slices.Contains(operands, e) {
+			others[e.Bind] = true
 		}
 	})
-	for _, v := range []*kernel.Expr{k.Attention.Q, k.Attention.K, k.Attention.V} {
-		if v.Kind != kernel.ExprLoad || v.DType != ir.F32 || len(reads[v.Bind]) != 1 || k.Bindings[v.Bind].Write ||
+	for _, v := range operands {
+		if v.Kind != kernel.ExprLoad || v.DType != ir.F32 || others[v.Bind] || k.Bindings[v.Bind].Write ||
 			stored[v.Bind] != 0 {
 			continue
 		}
