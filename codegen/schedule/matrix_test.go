@@ -207,7 +207,8 @@ func TestStoredOperands(t *testing.T) {
 		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0,
 			true},
 		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0, false},
-		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0, true},
+		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 1, 0, 0, true},
+		{"few rows", inF16(matMul(one, ir.D(128), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 256, 0, false},
 		{"f32 operands", matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true), 0, 0, 0, false},
 		{"taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0, false},
 		{"odd, taken apart", apart(matMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F32, false)), 2, 4096, 4096,
@@ -225,12 +226,12 @@ func TestStoredOperands(t *testing.T) {
 		}
 	}
 	for _, c := range cases {
-		var got []kernel.StoredOperand
+		var got []kernel.StoredOperand // the most in one way
 		decoded := false
 		for _, way := range NewPricer(caps).Sizes(c.k).Operands {
 			if slices.ContainsFunc(way, func(o kernel.StoredOperand) bool { return c.k.ReadsBlocks(o.Operand) }) {
 				decoded = true
-			} else {
+			} else if len(way) > len(got) {
 				got = way
 			}
 		}

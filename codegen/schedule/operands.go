@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -19,23 +21,34 @@ func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 // minRereads is the minimum number of result tiles that must read an operand before materializing it is considered.
 const minRereads = 4
 
-// waysToStore lists ways to materialize operands of a matmul before it. The first way leaves out operands in block
-// formats, which every tile then decodes; the second includes them.
+// waysToStore lists ways to materialize operands of a matmul before it: operands that enough tiles read, without those
+// in block formats, which every tile then decodes; the same with these; and operands that few tiles read, one by one
+// and together, because a weight is stored at load, and another kernel may store its result as the operand.
 func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
-	for _, decoded := range []bool{false, true} {
-		list := h.storedOperands(k, decoded)
-		if len(list) > 0 && (len(ways) == 0 || len(list) > len(ways[0])) {
+	add := func(list []kernel.StoredOperand) {
+		listed := func(way []kernel.StoredOperand) bool { return slices.Equal(way, list) }
+		if len(list) > 0 && !slices.ContainsFunc(ways, listed) {
 			ways = append(ways, list)
 		}
+	}
+	add(h.storedOperands(k, minRereads, false))
+	if list := h.storedOperands(k, minRereads, true); len(ways) == 0 || len(list) > len(ways[0]) {
+		add(list)
+	}
+	if list := h.storedOperands(k, 0, false); !k.Products[0].BF16x3 && len(list) > 0 && list[0].Depth == 0 {
+		for i := range list {
+			add(list[i : i+1])
+		}
+		add(list)
 	}
 	return ways
 }
 
 // storedOperands returns the layouts of operands that cooperative matrices cannot load directly: computed operands,
 // such as conversions from f32, and operands with rows that are not aligned to 16 bytes. It leaves out operands in
-// block formats unless decoded is set. For a matmul that is split into bf16 terms, it returns all operands, along the
-// axis of their present layout.
-func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kernel.StoredOperand) {
+// block formats unless decoded is set, and operands that fewer tiles read than rereads. For a matmul that is split into
+// bf16 terms, it returns all operands, along the axis of their present layout.
+func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	apart := k.Products[0].BF16x3
 	if apart {
@@ -52,8 +65,8 @@ func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kerne
 				continue
 			}
 			seen[v] = true
-			rereads := ceilDiv([]int64{sh.N, sh.M}[i], 128)
-			stays := octetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) || rereads < minRereads
+			stays := octetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) ||
+				ceilDiv([]int64{sh.N, sh.M}[i], 128) < rereads
 			if !apart && stays {
 				padded = false
 				continue

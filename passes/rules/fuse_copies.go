@@ -20,11 +20,7 @@ func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
 	if !ok || !o.Plan.CanMove(id, source, c.from) {
 		return nil
 	}
-	p := propose("store "+c.to.DType.String()+" at once", source,
-		c.in(o.Plan.Kernel(source), keep))
-	if p.Default = c.place == nil; !p.Default {
-		p.What = "store in the order of the copy"
-	}
+	p := propose("store the copy at once", source, c.in(o.Plan.Kernel(source), keep))
 	p.also(id)
 	return []Proposal{p}
 }

@@ -50,7 +50,7 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 			p.Margin = 1.25
 			list = append(list, p)
 		default:
-			p := propose("store operands", id, append(stores, rest)...)
+			p := o.storedOnTheWay(propose("store operands", id, append(stores, rest)...), id, stores, rest)
 			if slices.ContainsFunc(operands, func(o kernel.StoredOperand) bool { return k.ReadsBlocks(o.Operand) }) {
 				p.What, p.Margin = "store operands, decoded", 1.1 // decoded operands need more memory, too
 			}
@@ -58,6 +58,33 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 		}
 	}
 	return list
+}
+
+// storedOnTheWay returns proposal p, by which kernels `stores` store operands of matmul id, with the stores that only
+// copy another kernel's result moved into that kernel. It then stores the operand in place of its result, or in addition
+// if other kernels read the result. So an operand in f16 needs no kernel of its own.
+func (o *Optimizer) storedOnTheWay(p Proposal, id plan.KernelID, stores []*kernel.Kernel, rest *kernel.Kernel) Proposal {
+	var apart []*kernel.Kernel
+	for _, st := range stores {
+		c, ok := copyOf(st)
+		if !ok {
+			apart = append(apart, st)
+			continue
+		}
+		keep := o.Plan.ReadByOthers(c.from, id) || slices.ContainsFunc(rest.Bindings, func(b kernel.Binding) bool {
+			return b.Read && b.Buffer == c.from
+		})
+		source, ok := o.Plan.Source(c.from, keep)
+		if !ok || source == id {
+			apart = append(apart, st)
+			continue
+		}
+		p.also(source, c.in(p.kernel(o, source), keep))
+	}
+	if len(apart) < len(stores) {
+		p.also(id, append(apart, rest)...)
+	}
+	return p
 }
 
 // coversAll reports whether a list has all operands of k's products. Splitting an operand makes its contraction axis
