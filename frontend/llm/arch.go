@@ -47,6 +47,7 @@ type architecture struct {
 // architectures is the table of architectures that FromGGUF supports.
 var architectures = []architecture{
 	bert,
+	bloom,
 	cohere2,
 	commandR,
 	dots1,
@@ -60,6 +61,7 @@ var architectures = []architecture{
 	glm4,
 	glm4MoE,
 	gpt2,
+	gptNeoX,
 	gptOSS,
 	granite,
 	graniteMoE,
@@ -68,9 +70,11 @@ var architectures = []architecture{
 	internLM2,
 	llama,
 	mistral3,
+	mpt,
 	nomicBERT,
 	olmo2,
 	openELM,
+	phi2,
 	phi3,
 	qwen2,
 	qwen2moe,
@@ -78,6 +82,8 @@ var architectures = []architecture{
 	qwen3moe,
 	seedOSS,
 	smolLM3,
+	stableLM,
+	starcoder,
 	starcoder2,
 }
 
@@ -201,6 +207,20 @@ func (c Config) projections() []weightSpec {
 func (c Config) fusedProjections() []weightSpec {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return []weightSpec{matrix("attn_qkv", q+2*kv, c.Width), matrix("attn_output", c.Width, q)}
+}
+
+// eitherProjections is fusedProjections if the file has attn_qkv, or else projections.
+func (c Config) eitherProjections() []weightSpec {
+	if _, fused := c.Types["blk.0.attn_qkv.weight"]; fused {
+		return c.fusedProjections()
+	}
+	return c.projections()
+}
+
+// ownHeadNorms lists the weights of norms that each head of the queries and keys has for itself. A file may lack them.
+func (c Config) ownHeadNorms() []weightSpec {
+	return optional(weightSpec{name: "attn_q_norm", shape: ir.ShapeOf(c.Heads, c.HeadDim)},
+		weightSpec{name: "attn_k_norm", shape: ir.ShapeOf(c.KVHeads, c.HeadDim)})
 }
 
 // headNorms lists the weights of the norms that apply to each head of the queries and keys.

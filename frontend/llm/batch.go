@@ -119,10 +119,9 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, rows := r.texts.Builder(), r.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
 	own := r.positions.Reshape(rows, 1, 1, 1)
-	seen := keys.Le(own)
+	seen, back := keys.Le(own), own.Sub(keys)
 	switch {
 	case ring:
-		back := own.Sub(keys)
 		back = back.Mod(back.Lit(float64(kept)))
 		seen = back.Le(own).And(back.Lt(back.Lit(float64(l.Window))))
 	case l.windowed():
@@ -130,7 +129,7 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	}
 	score := b.Scalar(ir.F32, 0)
 	if l.MaxALiBi != 0 {
-		score = l.alibi(keys.Sub(own).SwapAxes(0, 1)).SwapAxes(0, 1)
+		score = l.alibi(back.Neg().SwapAxes(0, 1)).SwapAxes(0, 1)
 	}
 	return seen.Where(score, b.Scalar(ir.F32, math.Inf(-1)))
 }

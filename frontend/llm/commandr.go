@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // commandR is Command R and Aya 23 (Cohere 2024, arXiv:2405.15032): attention and SwiGLU in parallel after one norm,
@@ -21,9 +20,7 @@ var commandR = architecture{
 	},
 	read: func(r *metadata, c *Config) { c.LogitScale = r.floatOr("logit_scale", 0) },
 	layerWeights: func(c Config) []weightSpec {
-		return slices.Concat(c.norms("attn_norm"), c.projections(), c.gated(), optional(
-			weightSpec{name: "attn_q_norm", shape: ir.ShapeOf(c.Heads, c.HeadDim)},
-			weightSpec{name: "attn_k_norm", shape: ir.ShapeOf(c.KVHeads, c.HeadDim)}))
+		return slices.Concat(c.norms("attn_norm"), c.projections(), c.gated(), c.ownHeadNorms())
 	},
 	layer: parallel,
 }

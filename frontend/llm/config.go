@@ -53,6 +53,10 @@ type Config struct {
 	// the paper: a score is reduced by the distance of key and query, times a slope of each head. 0 means no bias.
 	MaxALiBi float64
 
+	// ParallelResidual means that attention and the feed-forward layer read the same residual stream, in architectures
+	// of both kinds.
+	ParallelResidual bool
+
 	// Window is the number of positions that a token attends to, including itself; 0 means all. Every WindowPeriod-th
 	// layer has no window; 0 means that all layers have it. WindowLayers, if set, says for each layer whether it has.
 	Window, WindowPeriod int

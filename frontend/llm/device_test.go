@@ -17,8 +17,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // notOnDevice lists models with layers whose parts other models have too. Kernels run those others.
-const notOnDevice = `cohere2 command-r dots1 ernie4_5 ernie4_5-moe exaone4 exaone4-small glm4 granite granitemoe
-	hunyuan-dense hunyuan-moe internlm2 olmo2 olmo3 qwen2moe seed_oss smollm3`
+const notOnDevice = `cohere2 command-r dots1 ernie4_5 ernie4_5-moe exaone4 exaone4-small glm4 gptneox gptneox-serial
+	granite granitemoe hunyuan-dense hunyuan-moe internlm2 mpt olmo2 olmo3 phi2 qwen2moe seed_oss smollm3 stablelm
+	stablelm-large starcoder`
 
 // TestGoldenOnDevice takes the models that make text, token by token, through kernels.
 func TestGoldenOnDevice(t *testing.T) {

@@ -125,7 +125,8 @@ decoder_sparse_step 1
 
 // ignoredTensors lists patterns of tensors that a folder may have and that a text model does not need: buffers that
 // follow from the configuration, heads for training, and the towers of pictures and sound. A star is any text.
-var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.masked_bias", "*embeddings.position_ids",
+var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.masked_bias",
+	"*.attention.bias", "*.attention.masked_bias", "*embeddings.position_ids",
 	"*pooler.dense.*", "cls.*", "*vision_tower.*", "*vision_model.*", "*visual.*", "*multi_modal_projector.*",
 	"*audio_tower.*", "*embed_vision.*", "*embed_audio.*"}
 

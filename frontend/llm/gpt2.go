@@ -34,19 +34,39 @@ var gpt2 = architecture{
 			ffn_down      mlp.c_proj  transposed`,
 		read: (*folderConfig).fourfold,
 	},
-	onceWeights: func(c Config) []weightSpec {
-		return []weightSpec{{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)}}
-	},
-	layerWeights: func(c Config) []weightSpec {
-		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), c.feedForward())
-	},
-	embed: func(m model, x, positions frontend.Tensor) frontend.Tensor {
-		return x.Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32))
-	},
-	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
-		x = x.Add(l.attention(l.norm(x, "attn_norm")))
-		return x.Add(nn.FeedForward(l.norm(x, "ffn_norm"), l.w, frontend.Tensor.Gelu))
-	},
+	onceWeights:  learnedPositions,
+	layerWeights: gpt2Weights,
+	embed:        addPositions,
+	layer:        gpt2Layer,
+}
+
+func learnedPositions(c Config) []weightSpec {
+	return []weightSpec{{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)}}
+}
+
+func gpt2Weights(c Config) []weightSpec {
+	return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), c.feedForward())
+}
+
+// addPositions adds the learned embeddings of positions, if the file has them.
+func addPositions(m model, x, positions frontend.Tensor) frontend.Tensor {
+	if w := m.w.Sub("position_embd"); w.Has("weight") {
+		x = x.Add(nn.Embedding(positions, w, ir.F32))
+	}
+	return x
+}
+
+func gpt2Layer(l layer, x frontend.Tensor) frontend.Tensor {
+	return ungated(l, x, frontend.Tensor.Gelu)
+}
+
+// ungated is a layer with a norm before attention, and another before a feed-forward layer with an activation.
+func ungated(l layer, x frontend.Tensor, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
+	y := x.Add(l.attention(l.norm(x, "attn_norm")))
+	if !l.ParallelResidual {
+		x = y
+	}
+	return y.Add(nn.FeedForward(l.norm(x, "ffn_norm"), l.w, activation))
 }
 
 // fourfold sets the hidden width of the feed-forward layers to the default of older models.

@@ -1,11 +1,6 @@
 package llm
 
-import (
-	"slices"
-
-	"github.com/vkc-go/vkc/frontend"
-	"github.com/vkc-go/vkc/frontend/nn"
-)
+import "slices"
 
 // starcoder2 is StarCoder 2 (Lozhkov et al. 2024, arXiv:2402.19173): rotary embeddings and grouped queries as in Llama;
 // norms, biases and the feed-forward layer as in GPT-2.
@@ -23,8 +18,5 @@ var starcoder2 = architecture{
 	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.projections(), c.feedForward())
 	},
-	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
-		x = x.Add(l.attention(l.norm(x, "attn_norm")))
-		return x.Add(nn.FeedForward(l.norm(x, "ffn_norm"), l.w, frontend.Tensor.Gelu))
-	},
+	layer: gpt2Layer,
 }

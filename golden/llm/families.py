@@ -1,7 +1,8 @@
 """Tiny models of further families, each computed from its definition, for make.py."""
 
 import numpy as np
-from support import LAYER_NORM, RMS, TOKENS, Model, angles, attention, projections, rope, swiglu, yarn
+from support import (LAYER_NORM, RMS, TOKENS, Model, angles, attention, gelu, gelu_erf, projections, rope, swiglu,
+                     yarn)
 
 
 def through(m, layer, norm=None, tied=True, scale=1.0, x=None):
@@ -333,5 +334,124 @@ def internlm2():
     like_llama("internlm2", base=1000000.0, tied=False)
 
 
+def fused(m, h, turn=None, bias=True, clamp=None, **options):
+    """Attention with one matrix of queries, keys and values."""
+    qkv = m.linear(h, "attn_qkv", (m.heads + 2 * m.kv_heads) * m.head_dim, bias)
+    if clamp:
+        qkv = np.clip(qkv, -clamp, clamp)
+    q, k, v = np.split(m.heads_of(qkv), [m.heads, m.heads + m.kv_heads], 1)
+    if turn is not None:
+        q, k = rope(q, turn), rope(k, turn)
+    return m.linear(attention(q, k, v, **options), "attn_output", m.width, bias)
+
+
+def perceptron(m, h, activation, bias=True):
+    return m.linear(activation(m.linear(h, "ffn_up", m.hidden, bias)), "ffn_down", m.width, bias)
+
+
+def gptneox(case="gptneox", parallel=True):
+    m = Model(case, "gptneox", 2, 32, 4, 4, 48, **LAYER_NORM, **{"rope.freq_base": 10000.0})
+    del m.meta["gptneox.attention.head_count_kv"]  # files leave it out
+    m.set(**{"rope.dimension_count": 4, "use_parallel_residual": parallel})
+    turn = angles(1e4, 4)
+
+    def layer(i, x):
+        y = x + fused(m, m.layer_norm(x, "attn_norm"), turn)
+        return y + perceptron(m, m.layer_norm(x if parallel else y, "ffn_norm"), gelu_erf)
+
+    through(m, layer, m.layer_norm, tied=False)
+
+
+def gptneox_serial():
+    gptneox("gptneox-serial", False)
+
+
+def phi2():
+    m = Model("phi2", "phi2", 2, 32, 4, 4, 48, **LAYER_NORM, **{"rope.freq_base": 10000.0})
+    m.set(**{"rope.dimension_count": 4})
+    turn = angles(1e4, 4)
+    own = m.w("output.bias", 40, scale=0.25)
+
+    def layer(i, x):
+        h = m.layer_norm(x, "attn_norm")
+        q, k, v = projections(m, h, bias=True)
+        y = m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width, bias=True)
+        return x + y + perceptron(m, h, gelu)
+
+    x = m.embed()
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        x = layer(i, x)
+    m.blk = ""
+    m.write(m.unembed(m.layer_norm(x, "output_norm"), tied=False) + own)
+
+
+def stablelm(case="stablelm", large=False):
+    m = Model(case, "stablelm", 2, 32, 4, 2, 48, **LAYER_NORM, **{"rope.freq_base": 10000.0})
+    m.set(**{"rope.dimension_count": 2})
+    turn = angles(1e4, 2)
+
+    def each_head(x, name):
+        if not large:
+            return x
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return x * m.w(m.blk + name + ".weight", *x.shape[1:], offset=1.0, scale=0.5)
+
+    def layer(i, x):
+        h = m.layer_norm(x, "attn_norm")
+        q, k, v = projections(m, h, bias=not large)
+        q, k = rope(each_head(q, "attn_q_norm"), turn), rope(each_head(k, "attn_k_norm"), turn)
+        y = x + m.linear(attention(q, k, v), "attn_output", m.width)
+        return y + swiglu(m, h if large else m.layer_norm(y, "ffn_norm"))
+
+    through(m, layer, m.layer_norm, tied=False)
+
+
+def stablelm_large():
+    stablelm("stablelm-large", True)
+
+
+def starcoder():
+    m = Model("starcoder", "starcoder", 2, 32, 4, 1, 48, **LAYER_NORM)
+    x = m.embed() + m.w("position_embd.weight", 32, m.width, scale=1.0)[: len(TOKENS)]
+
+    def layer(i, x):
+        x = x + fused(m, m.layer_norm(x, "attn_norm"))
+        return x + perceptron(m, m.layer_norm(x, "ffn_norm"), gelu)
+
+    through(m, layer, m.layer_norm, x=x)
+
+
+def slopes(heads, most=8.0):
+    """ALiBi's slopes: those of a power of two, and then every second one of the next."""
+    whole = 2 ** int(np.log2(heads))
+    first = [2 ** (-most * (h + 1) / whole) for h in range(whole)]
+    return np.array(first + [2 ** (-most * (h + 0.5) / whole) for h in range(heads - whole)])
+
+
+def bloom():
+    m = Model("bloom", "bloom", 2, 48, 6, 6, 64, **LAYER_NORM)
+
+    def layer(i, x):
+        x = x + fused(m, m.layer_norm(x, "attn_norm"), slopes=slopes(6))
+        return x + perceptron(m, m.layer_norm(x, "ffn_norm"), gelu)
+
+    through(m, layer, m.layer_norm, x=m.layer_norm(m.embed(), "token_embd_norm"))
+
+
+def mpt():
+    m = Model("mpt", "mpt", 2, 32, 4, 4, 128, **LAYER_NORM)
+    del m.meta["mpt.attention.head_count_kv"]
+    m.set(**{"attention.max_alibi_bias": 8.0, "attention.clamp_kqv": 0.5})
+    norm = lambda x, name: m.layer_norm(x, name, bias=False)
+
+    def layer(i, x):
+        x = x + fused(m, norm(x, "attn_norm"), bias=False, clamp=0.5, slopes=slopes(4))
+        return x + perceptron(m, norm(x, "ffn_norm"), gelu_erf, bias=False)
+
+    through(m, layer, norm)
+
+
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
-            seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2]
+            seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
+            gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt]
