@@ -134,7 +134,7 @@ func (s *runQueue) next() {
 	s.nextLocked()
 }
 
-// nextLocked is like next, but for a caller that holds the lock. Of the waiting runs it takes the first one with the
+// nextLocked is like next, for a caller that holds the lock. Of the waiting runs it takes the first one with the
 // highest priority.
 func (s *runQueue) nextLocked() {
 	if s.running = len(s.waiting) > 0; !s.running {

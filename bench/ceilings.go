@@ -66,7 +66,7 @@ func (c Ceilings) Share(p Precision, gbps, tflops float64) (share float64, of st
 	return memory, "memory"
 }
 
-// shareOf is like Share, but for a result. Memory bandwidth does not limit a case that stays in the cache.
+// shareOf is like Share, for a result. Memory bandwidth does not limit a case that stays in the cache.
 func (c Ceilings) shareOf(r *Result) (share float64, of string) {
 	gbps := r.GBps
 	if r.Cached {

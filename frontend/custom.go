@@ -13,8 +13,7 @@ func CustomOp(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return CustomOps(op, args, attrs...)[0]
 }
 
-// CustomOps is like CustomOp, but for a kernel with several results: it returns all of them. One dispatch computes
-// them.
+// CustomOps is like CustomOp, for a kernel with several results: it returns all of them. One dispatch computes them.
 func CustomOps(op ir.Op, args []Tensor, attrs ...ir.Attr) []Tensor {
 	custom := op.Info().Custom
 	switch {

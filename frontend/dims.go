@@ -47,7 +47,7 @@ func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	return s
 }
 
-// mustDim is like mustShape, but for exactly one dim.
+// mustDim is like mustShape, for exactly one dim.
 func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 	s := mustShape(op, []Dim{d}, args...)
 	if len(s) != 1 {

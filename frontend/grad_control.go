@@ -14,7 +14,7 @@ func (b *Builder) copyOf(g *ir.Graph, given map[*ir.Node]Tensor) []Tensor {
 	return b.copyNodes(g.Nodes(), given)
 }
 
-// copyNodes is like copyOf, but for some nodes of a graph. They may only read each other and nodes with a replacement.
+// copyNodes is like copyOf, for some nodes of a graph. They may only read each other and nodes with a replacement.
 func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tensor {
 	made := map[*ir.Node]Tensor{}
 	maps.Copy(made, given)

@@ -50,7 +50,7 @@ func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterDistinct is like Scatter, but for indices that never write an element twice. The caller must ensure that:
+// ScatterDistinct is like Scatter, for indices that never write an element twice. The caller must ensure that:
 // otherwise any of the updates may win. In-place updates of a state then skip the check for equal indices.
 func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
@@ -95,7 +95,7 @@ func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
 }
 
-// ScatterNDDistinct is like ScatterND, but for distinct coordinates. The caller must ensure that: otherwise any of the
+// ScatterNDDistinct is like ScatterND, for distinct coordinates. The caller must ensure that: otherwise any of the
 // updates may win.
 func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates}, attr("unique", true))

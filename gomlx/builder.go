@@ -256,7 +256,7 @@ func (f *Function) append(op *operation, of ...shapes.Shape) ([]*value, error) {
 	return results, nil
 }
 
-// addOne is like add, but for one result. It returns err, the error of shape inference, if it is not nil.
+// addOne is like add, for one result. It returns err, the error of shape inference, if it is not nil.
 func (f *Function) addOne(kind compute.OpType, args []*value, shape shapes.Shape, err error, b build) (compute.Value,
 	error) {
 	if err != nil {

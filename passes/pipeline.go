@@ -157,7 +157,7 @@ func priced(f func(*ir.Graph, kernel.Pricer) (*ir.Graph, error)) func(*State) er
 	}
 }
 
-// rewrites is like priced, but for a function that needs no pricer.
+// rewrites is like priced, for a function that needs no pricer.
 func rewrites(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
 	return priced(func(g *ir.Graph, _ kernel.Pricer) (*ir.Graph, error) { return f(g) })
 }

@@ -266,7 +266,7 @@ func (s *gridSearch) choose(fit *gridFit, g int, scale float32) {
 	}
 }
 
-// chooseShared is like choose, but for an offset that the whole group shares.
+// chooseShared is like choose, for an offset that the whole group shares.
 func (s *gridSearch) chooseShared(fit *gridFit, g int, scale float32) {
 	minus := *fit
 	var costs [2]float32

@@ -68,7 +68,7 @@ func mergeable(k *Kernel, outer, inner int) bool {
 	return ok
 }
 
-// mergeableIn is like mergeable, but for one index. extent is the extent of the inner axis.
+// mergeableIn is like mergeable, for one index. extent is the extent of the inner axis.
 func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 	own := func(f *Factor) bool {
 		return f.Kind == FactorAxis && (f.Axis == outer || f.Axis == inner)

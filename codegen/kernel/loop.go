@@ -81,7 +81,7 @@ func (p *Program) Walk(from int, step func(i int), repeat func(r Region, body fu
 	p.walk(from, len(p.Steps), regions, step, repeat)
 }
 
-// walk is like Walk, but for steps from to to-1. regions has the regions among them, outer ones first.
+// walk is like Walk, for steps from to to-1. regions has the regions among them, outer ones first.
 func (p *Program) walk(from, to int, regions []Region, step func(i int), repeat func(r Region, body func())) {
 	for i := from; i < to; {
 		if len(regions) == 0 || regions[0].First != i {

@@ -122,7 +122,7 @@ func hashed(r *run, key value) (h any, ok bool) {
 	return key, true // None, or a value that is only equal to itself
 }
 
-// hashedTuple is like hashed, but for a tuple.
+// hashedTuple is like hashed, for a tuple.
 func hashedTuple(r *run, l *list) (h any, ok bool) {
 	if len(l.items) > maxTupleKey {
 		fail("a key of a mapping is a tuple of %d items: want at most %d", len(l.items), maxTupleKey)
@@ -214,7 +214,7 @@ func (a args) or(at int, name string, missing value) value {
 	return missing
 }
 
-// need is like take, but for a required argument.
+// need is like take, for a required argument.
 func (a args) need(at int, name string) value {
 	v, ok := a.take(at, name)
 	if !ok {
@@ -231,7 +231,7 @@ func (a args) shift(name string) (value, args) {
 	return a.list[0], args{a.list[1:], a.names, a.named}
 }
 
-// str is like need, but for a string.
+// str is like need, for a string.
 func (a args) str(at int, name string) str {
 	s, ok := withoutMarkup(a.need(at, name)).(str)
 	if !ok {
@@ -240,7 +240,7 @@ func (a args) str(at int, name string) str {
 	return s
 }
 
-// int is like or, but for an integer.
+// int is like or, for an integer.
 func (a args) int(at int, name string, missing int) int {
 	n, ok := index(a.or(at, name, missing))
 	if ok {

@@ -20,7 +20,7 @@ func (c *cursor) left() int { return len(c.data) - c.pos }
 // failf records an error at the cursor's position. An earlier error stays.
 func (c *cursor) failf(format string, args ...any) { c.failAt(c.pos, format, args...) }
 
-// failAt is like failf, but for another position.
+// failAt is like failf, for another position.
 func (c *cursor) failAt(pos int, format string, args ...any) {
 	if c.err == nil {
 		c.err = c.src.Errorf(int64(pos), format, args...)

@@ -51,7 +51,7 @@ func Open(path string) (*File, error) {
 	return f.whole()
 }
 
-// OpenPart is like Open, but for a single file, which may have only a part of a model's tensors.
+// OpenPart is like Open, for a single file, which may have only a part of a model's tensors.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {

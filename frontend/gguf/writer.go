@@ -99,7 +99,7 @@ func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.D
 	})
 }
 
-// AddStream is like AddFunc, but for a tensor that need not be in memory as a whole. Each write of the file calls write
+// AddStream is like AddFunc, for a tensor that need not be in memory as a whole. Each write of the file calls write
 // once. It must write exactly the bytes of the tensor, in any number of pieces.
 func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Writer) error) error {
 	if w.names[name] {

@@ -60,7 +60,7 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 	})
 }
 
-// DecodeBatch is like Decode, but for one token each of several texts. tokens i32[B] are the tokens, textIDs i32[B] the
+// DecodeBatch is like Decode, for one token each of several texts. tokens i32[B] are the tokens, textIDs i32[B] the
 // texts that they continue, all distinct, and positions i32[B] their positions. It returns logits f32[B, vocabulary].
 // pages are as described at Pages, or the zero Tensor without paging.
 func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pages frontend.Tensor, texts,

@@ -48,8 +48,8 @@ func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	return step(cfg, "step", maxContext, options, func(*frontend.Builder) ir.Dim { return ir.D(1) })
 }
 
-// Steps is like Step, but for several tokens at once, such as a prompt. Its input "tokens" is i32[T], for a symbol T up
-// to maxTokens, and S is the length including all of them. It has the same states as Step, so each graph can continue a
+// Steps is like Step, for several tokens at once, such as a prompt. Its input "tokens" is i32[T], for a symbol T up to
+// maxTokens, and S is the length including all of them. It has the same states as Step, so each graph can continue a
 // text that the other has begun.
 func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
@@ -133,9 +133,9 @@ func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 	}
 }
 
-// Decode is like Forward, but for tokens that continue a text: they are the last of its length positions. It declares
-// two states per layer, cache_k.N and cache_v.N [KVHeads, maxContext, HeadDim], with the keys and values of earlier
-// runs, and appends to them. See KeepWindow for shorter states, and Texts for several texts.
+// Decode is like Forward, for tokens that continue a text: they are the last of its length positions. It declares two
+// states per layer, cache_k.N and cache_v.N [KVHeads, maxContext, HeadDim], with the keys and values of earlier runs,
+// and appends to them. See KeepWindow for shorter states, and Texts for several texts.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)

@@ -110,7 +110,7 @@ func (c *call) anyAttr(name string) *Attribute {
 	return a
 }
 
-// attr is like anyAttr, but for an attribute that must have type t if it is there.
+// attr is like anyAttr, for an attribute that must have type t if it is there.
 func (c *call) attr(name string, t AttributeType) *Attribute {
 	a := c.anyAttr(name)
 	if a != nil && a.Type != t {
@@ -119,7 +119,7 @@ func (c *call) attr(name string, t AttributeType) *Attribute {
 	return a
 }
 
-// must is like attr, but for an attribute that the op requires.
+// must is like attr, for an attribute that the op requires.
 func (c *call) must(name string, t AttributeType) *Attribute {
 	a := c.attr(name, t)
 	if a == nil {
@@ -194,10 +194,10 @@ func (c *call) intsAttr(name string) []int {
 	return widths(a.Ints)
 }
 
-// mustInt is like intAttr, but for an attribute that the op requires.
+// mustInt is like intAttr, for an attribute that the op requires.
 func (c *call) mustInt(name string) int { return int(c.must(name, AttrInt).Int) }
 
-// mustInts is like intsAttr, but for an attribute that the op requires.
+// mustInts is like intsAttr, for an attribute that the op requires.
 func (c *call) mustInts(name string) []int { return widths(c.must(name, AttrInts).Ints) }
 
 // widths converts integers from int64 to int.
@@ -236,13 +236,13 @@ func (c *call) resolved(axes []int, rank int) []int {
 	return out
 }
 
-// mustDType is like dtypeAttr, but for an attribute that the op requires.
+// mustDType is like dtypeAttr, for an attribute that the op requires.
 func (c *call) mustDType(name string) ir.DType {
 	c.must(name, AttrInt)
 	return c.dtypeAttr(name, ir.Invalid)
 }
 
-// openDType is like dtypeAttr, but for an attribute in which 0 means the default.
+// openDType is like dtypeAttr, for an attribute in which 0 means the default.
 func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	if c.intAttr(name, 0) == 0 {
 		return otherwise

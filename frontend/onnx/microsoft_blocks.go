@@ -72,7 +72,7 @@ func unpacked(x tensor, bits int) tensor {
 	return stacked(parts, x.Rank()).Reshape(s[:len(s)-1], -1)
 }
 
-// unpackedData is like unpacked, but for a constant.
+// unpackedData is like unpacked, for a constant.
 func unpackedData(packed []byte, bits int) []byte {
 	if bits == 8 {
 		return packed

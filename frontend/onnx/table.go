@@ -84,7 +84,7 @@ func tensorOp(f func(c *call) frontend.Tensor) row {
 	return row{build: func(c *call) []*value { return one(f(c)) }}
 }
 
-// foldedOp is like tensorOp, but for an op that can also work on shapes.
+// foldedOp is like tensorOp, for an op that can also work on shapes.
 func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
 	row := tensorOp(f)
 	row.fold = fold
@@ -94,5 +94,5 @@ func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
 // manyOp makes a row of a function that makes several results.
 func manyOp(f func(c *call) []*value) row { return row{build: f} }
 
-// controlOp is like manyOp, but for an op that looks at its inputs' forms itself.
+// controlOp is like manyOp, for an op that looks at its inputs' forms itself.
 func controlOp(f func(c *call) []*value) row { return row{build: f, buildsConstants: true} }

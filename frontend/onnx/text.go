@@ -18,7 +18,7 @@ func tfIDF(c *call) tensor {
 	return c.sequences(x)
 }
 
-// sequences is like tfIDF, but for x [N, C].
+// sequences is like tfIDF, for x [N, C].
 func (c *call) sequences(x tensor) tensor {
 	pool, starts, columns := c.intsAttr("pool_int64s"), c.mustInts("ngram_counts"), c.mustInts("ngram_indexes")
 	low, high, skip := c.mustInt("min_gram_length"), c.mustInt("max_gram_length"), c.mustInt("max_skip_count")

@@ -66,7 +66,7 @@ func Open(path string) (*File, error) {
 	return OpenPart(path)
 }
 
-// OpenPart is like Open, but for files that may be one part of a model.
+// OpenPart is like Open, for files that may be one part of a model.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {

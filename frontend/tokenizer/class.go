@@ -72,7 +72,7 @@ func next(text string) (class, int) {
 	return nextWide(text)
 }
 
-// nextWide is like next, but for non-ASCII characters. It is separate so that next can be inlined.
+// nextWide is like next, for non-ASCII characters. It is separate so that next can be inlined.
 func nextWide(text string) (class, int) {
 	if text == "" {
 		return 0, 0

@@ -187,7 +187,7 @@ func splitAt(how behavior, find func(text string, each func(part string, delimit
 	}
 }
 
-// splitChars is like splitAt, but for delimiters of one character.
+// splitChars is like splitAt, for delimiters of one character.
 func splitChars(how behavior, in func(r rune) bool) splitter {
 	return splitAt(how, func(text string, each func(string, bool)) {
 		from := 0

@@ -104,7 +104,7 @@ func until(match matcher) cutter {
 	}
 }
 
-// from is like until, but for a pattern that always begins with the string begin, which makes the search fast.
+// from is like until, for a pattern that always begins with the string begin, which makes the search fast.
 func from(begin string, match matcher) cutter {
 	return func(text string) int {
 		for i := 0; ; i++ {

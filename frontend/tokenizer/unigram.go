@@ -77,7 +77,7 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 	return t.word(out, t.normalize(text, first))
 }
 
-// word is like encode, but for a normalized text.
+// word is like encode, for a normalized text.
 func (t *unigram) word(out []int32, text string) []int32 {
 	best := make([]step, len(text)+1)
 	for i := range best[1:] {

@@ -88,8 +88,8 @@ func panicOrigin(stack []byte) string {
 	return strings.Join(lines[min(2, len(lines)):min(8, len(lines))], "\n")
 }
 
-// Complete is like Calls, but for values of every exported type of the package that has exported methods. It fails if
-// one is missing.
+// Complete is like Calls, for values of every exported type of the package that has exported methods. It fails if one
+// is missing.
 func (p Package) Complete(t *testing.T, values ...any) {
 	t.Helper()
 	methods, _ := p.methods(t)

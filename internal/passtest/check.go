@@ -301,7 +301,7 @@ func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// storeSide is like StoreAll, but for one side of the matmuls: 0 for A, 1 for B. It does not pad the contraction axis,
+// storeSide is like StoreAll, for one side of the matmuls: 0 for A, 1 for B. It does not pad the contraction axis,
 // because the operands of the other side are not padded there.
 func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {

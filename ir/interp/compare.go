@@ -59,7 +59,7 @@ func Compare(got, want *ir.Data, tol ir.Tolerance) Report {
 	return compareInts(got, want)
 }
 
-// compareFloats is like Compare, but for floats.
+// compareFloats is like Compare, for floats.
 func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
 	g, errG := got.Floats()
 	w, errW := want.Floats()
@@ -137,7 +137,7 @@ func difference(got, want float64) float64 {
 	return math.Abs(got - want)
 }
 
-// compareInts is like Compare, but for integers and bools, which must be equal.
+// compareInts is like Compare, for integers and bools, which must be equal.
 func compareInts(got, want *ir.Data) Report {
 	g, errG := got.Ints()
 	w, errW := want.Ints()

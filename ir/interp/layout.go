@@ -50,7 +50,7 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 	}
 }
 
-// moveRegion is like copyRegion, but for values. src and dst must store elements in the same way; blocks are copied as
+// moveRegion is like copyRegion, for values. src and dst must store elements in the same way; blocks are copied as
 // bytes.
 func moveRegion(dims []int, dst value, d region, src value, s region) {
 	switch {

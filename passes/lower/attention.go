@@ -260,8 +260,8 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 	return l.endWhere(cond, seen, key, kernel.Last(keys))
 }
 
-// endWhere is like endOfKeys, but for the condition of such a mask. A key is visible where the condition equals seen.
-// last is the last key.
+// endWhere is like endOfKeys, for the condition of such a mask. A key is visible where the condition equals seen. last
+// is the last key.
 func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
 	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
 		return nil

@@ -19,7 +19,7 @@ func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
 	return seen
 }
 
-// seenCluster is like seenNode, but for a cluster.
+// seenCluster is like seenNode, for a cluster.
 func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
 	f.Visits++
 	seen := c.mark == mark

@@ -26,7 +26,7 @@ func (l *lowerer) faulty(n *ir.Node) {
 		Elems: 1, Fault: true})
 }
 
-// lowerQuantizedUpdate is like lowerQuantize, but for rows that are written into a state in place.
+// lowerQuantizedUpdate is like lowerQuantize, for rows that are written into a state in place.
 func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	n := w.Op
 	bailout.Unless(len(l.c.Cores) > 0, "%s writes blocks into a state that are not made by quantize: others are not "+

@@ -82,7 +82,7 @@ func (c *cut) inARow(rows, length int64) bool {
 	return c.Count > 1
 }
 
-// sideBySide is like inARow, but for interleaved rows. inner is the number of rows of which elements are adjacent in
+// sideBySide is like inARow, for interleaved rows. inner is the number of rows of which elements are adjacent in
 // memory.
 func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {

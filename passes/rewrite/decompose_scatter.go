@@ -257,7 +257,7 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	return ir.Shape{outer, s[axis], inner}, err
 }
 
-// around is like flatAround, but for a shape that must have one.
+// around is like flatAround, for a shape that must have one.
 func (r scatters) around(s ir.Shape, axis int) ir.Shape {
 	flat, err := flatAround(s, axis)
 	bailout.Check(err)

@@ -148,7 +148,7 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	return 0, "", fmt.Errorf("vk: no device's name contains %q; the devices are %s", want, listDevices(devices))
 }
 
-// chooseIndex is like Choose, but for a device's index.
+// chooseIndex is like Choose, for a device's index.
 func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
 	for _, d := range devices {
 		if d.Index != n {

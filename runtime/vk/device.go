@@ -283,7 +283,7 @@ func (d *Device) openLocked(doing string) error {
 	return nil
 }
 
-// enter is like usable, but for calls that Close must wait for. Each successful enter must be followed by a leave.
+// enter is like usable, for calls that Close must wait for. Each successful enter must be followed by a leave.
 func (d *Device) enter(doing string) error {
 	if d == nil || d.live == nil || d.lost.Load() {
 		return d.usable(doing)

@@ -44,7 +44,7 @@ func (l *gapList) add(user, format string, args ...any) {
 	l.addSize(user, format, args...)
 }
 
-// addSize is like add, but for a gap that smaller tensors would avoid.
+// addSize is like add, for a gap that smaller tensors would avoid.
 func (l *gapList) addSize(user, format string, args ...any) {
 	gap := fmt.Sprintf(format, args...)
 	if l.users == nil {

@@ -19,8 +19,8 @@ const (
 	planePiece = 256 << 10
 )
 
-// layOutPlanes is like layOut, but for a weight in the layout of planes: it splits the blocks as it writes them to
-// staging memory. Each part has whole blocks.
+// layOutPlanes is like layOut, for a weight in the layout of planes: it splits the blocks as it writes them to staging
+// memory. Each part has whole blocks.
 func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	put func(at, size int64, fill func(p []byte, at int64) error) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())

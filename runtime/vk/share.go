@@ -55,7 +55,7 @@ func (m *programMemory) use(b *buffer, s *sharedBuffer) {
 	m.hold(b, s)
 }
 
-// borrow is like use, but for a buffer s that another program made.
+// borrow is like use, for a buffer s that another program made.
 func (m *programMemory) borrow(b *buffer, s *sharedBuffer) {
 	m.use(b, s)
 	b.borrowed = true

@@ -67,7 +67,7 @@ func (d *Device) Submit(recordings ...*Recording) (Point, error) {
 	return d.submit(false, recordings)
 }
 
-// Gather is like Submit, but for recordings that others will follow at once. They are submitted together with the next
+// Gather is like Submit, for recordings that others will follow at once. They are submitted together with the next
 // ones, or when a caller waits for their point. That avoids a gap between two submissions (M-token-gap).
 func (d *Device) Gather(recordings ...*Recording) (Point, error) {
 	return d.submit(true, recordings)
@@ -94,7 +94,7 @@ func (s *submitter) unlockQueue() {
 	}
 }
 
-// gatherLocked is like submit, but for a caller that holds s.queue.
+// gatherLocked is like submit, for a caller that holds s.queue.
 func (s *submitter) gatherLocked(more bool, recordings []*Recording) (Point, error) {
 	for _, r := range recordings {
 		if err := r.ready(s.device); err != nil {

@@ -75,7 +75,7 @@ func (f *attention) bindRow(row expr.Expr) {
 	f.bindRowAt(row, f.Limit(f.queryOf(row), f.K.Parallel[f.ax.Query], f.queries()))
 }
 
-// bindRowAt is like bindRow, but for a row with a known query.
+// bindRowAt is like bindRow, for a row with a known query.
 func (f *attention) bindRowAt(row, query expr.Expr) {
 	if f.K.Parallel[f.ax.Query].Is(1) {
 		query = expr.Of("0u")

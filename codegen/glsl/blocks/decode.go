@@ -298,7 +298,7 @@ func blockFunction(e *emit.Emitter, b *emit.Buffer, head, note, body string) {
 	blockTree(e, b, head, note, snippet(e, strings.Trim(body, "\n")))
 }
 
-// blockTree is like blockFunction, but for a parsed snippet.
+// blockTree is like blockFunction, for a parsed snippet.
 func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax.Stmt) {
 	f := blockFormatOf(e, b)
 	head = strings.ReplaceAll(head, "NAME", b.Base)

@@ -73,7 +73,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	return name
 }
 
-// levelsOctet is like OctetDecoder, but for quants that are floats. It computes level times scale in f32 and rounds the
+// levelsOctet is like OctetDecoder, for quants that are floats. It computes level times scale in f32 and rounds the
 // result.
 func levelsOctet(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)

@@ -22,7 +22,7 @@ func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, all bo
 	return e.QuadOf(FloatQuads, v, a, k, base, all)
 }
 
-// QuadOf is like Quad, but for a vector type of any kind.
+// QuadOf is like Quad, for a vector type of any kind.
 func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
 	whole := schedule.DivisibleBy(a.Extent, 4)
 	if whole && all && e.IsVector(v, a) {

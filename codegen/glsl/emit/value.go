@@ -109,7 +109,7 @@ func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
 	return e.valueFor(v, nil)
 }
 
-// valueFor is like Value, but for an operand of another expression. consumer is the home of that expression, or nil if
+// valueFor is like Value, for an operand of another expression. consumer is the home of that expression, or nil if
 // there is none.
 func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	if t, ok := e.KnownValue(v); ok {

@@ -38,7 +38,7 @@ func (e *Emitter) Lanes(axis, width int, base expr.Expr, roots []*kernel.Expr, s
 	e.RunLanes(Run{Axis: axis, Width: width, Base: base}, roots, stores, body)
 }
 
-// RunLanes is like Lanes, but for a run.
+// RunLanes is like Lanes, for a run.
 func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, body func()) {
 	e.OpenScope()
 	defer e.Close()

@@ -157,7 +157,7 @@ func (m *Base) DeclareSums(count int) {
 	}
 }
 
-// DeclareZeros is like DeclareSums, but for elements of any type.
+// DeclareZeros is like DeclareSums, for elements of any type.
 func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
 	for i := range m.Products {
 		m.Products[i].Sums = m.Array(typ, m.K.Products[i].Name, count)

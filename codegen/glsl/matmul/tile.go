@@ -149,7 +149,7 @@ func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
 	m.multiplyLines(x, y, stage)
 }
 
-// multiplyLines is like multiplyTiles, but for tiles that are stored line by line.
+// multiplyLines is like multiplyTiles, for tiles that are stored line by line.
 func (m *matTile) multiplyLines(x, y, stage expr.Expr) {
 	s := m.s
 	pitch := schedule.TilePitch(s.TileK)

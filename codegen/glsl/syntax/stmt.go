@@ -129,7 +129,7 @@ func Names(list []Stmt, visit func(string)) {
 	Visit(list, func(s Stmt) { stmtNames(s, visit) })
 }
 
-// stmtNames is like Names, but for one statement, without the blocks inside.
+// stmtNames is like Names, for one statement, without the blocks inside.
 func stmtNames(s Stmt, visit func(string)) {
 	switch s := s.(type) {
 	case *Verbatim:
@@ -171,7 +171,7 @@ func rebuilt(list []Stmt, expr func(*Expr) *Expr, name, text func(string) string
 	return out
 }
 
-// rebuiltStmt is like rebuilt, but for one statement.
+// rebuiltStmt is like rebuilt, for one statement.
 func rebuiltStmt(s Stmt, expr func(*Expr) *Expr, name, text func(string) string) Stmt {
 	change := func(x *Expr) *Expr {
 		if x == nil {

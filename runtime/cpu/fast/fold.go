@@ -675,7 +675,7 @@ var inline = map[ir.Op]func(out, x, y []float64){
 	},
 }
 
-// newValue is like value, but for a value that is not known.
+// newValue is like value, for a value that is not known.
 func (g *groupFold) newValue(s *ir.Scalar) []float64 {
 	switch s.Leaf {
 	case ir.LeafResult:

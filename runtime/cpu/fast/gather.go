@@ -31,7 +31,7 @@ func gather(c *interp.Call) error {
 	}
 }
 
-// gatherBy is like gather, but for a type of indices.
+// gatherBy is like gather, for a type of indices.
 func gatherBy[T index](c *interp.Call, ids []T) error {
 	x, from, out := c.Args[0], elementsOf(c.Args[0]), outOf(c)
 	if c.Node.Op() == ir.OpGatherND {

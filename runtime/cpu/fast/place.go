@@ -108,7 +108,7 @@ func (p *place) read(dst []float32, lo int) {
 	}
 }
 
-// readFrom is like read, but for floats or integers.
+// readFrom is like read, for floats or integers.
 func readFrom[T float32 | int64](p *place, dst []float32, src []T, lo int) {
 	if p.repeats() {
 		fill(dst, float32(src[0]))

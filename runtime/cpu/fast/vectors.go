@@ -109,9 +109,9 @@ func weigh(out, weights, rows []float32) {
 	}
 }
 
-// multiplyStored is like multiply, but for rows of b in the format of their file, from element first on. It decodes
-// them in registers and not to memory. The results have the same bits as multiply's for decoded rows. It returns false,
-// and computes nothing, for unsupported formats.
+// multiplyStored is like multiply, for rows of b in the format of their file, from element first on. It decodes them in
+// registers and not to memory. The results have the same bits as multiply's for decoded rows. It returns false, and
+// computes nothing, for unsupported formats.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	if vector == nil || vector.dots[b.DType] == nil || k == 0 || k%max(vector.lanes, elems) != 0 {
