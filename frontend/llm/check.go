@@ -28,7 +28,7 @@ func (c Config) check(a architecture) error {
 		return fmt.Errorf("the epsilon of the norms is %v: want 0 to 1", c.NormEps)
 	case a.rope != notRotary && (!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1)):
 		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
-	case c.Window > 0 && a.encoder:
+	case c.Window > 0 && a.encoder && c.WindowPeriod == 0 && c.WindowLayers == nil:
 		return fmt.Errorf("a window of %d tokens: architecture %q has none", c.Window, a.name)
 	case c.Experts > 0 && !a.experts:
 		return fmt.Errorf("%d experts: architecture %q has none", c.Experts, a.name)

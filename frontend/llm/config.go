@@ -57,9 +57,12 @@ type Config struct {
 	// of both kinds.
 	ParallelResidual bool
 
-	// Window is the number of positions that a token attends to, including itself; 0 means all. Every WindowPeriod-th
-	// layer has no window; 0 means that all layers have it. WindowLayers, if set, says for each layer whether it has.
+	// Window is the number of positions that a token attends to, including itself; 0 means all. In an encoder a token
+	// attends to Window/2 positions on each side. Every WindowPeriod-th layer has no window; 0 means that all layers
+	// have it. With FullFirst, it is the first layer of each period that has none. WindowLayers, if set, says for each
+	// layer whether it has.
 	Window, WindowPeriod int
+	FullFirst            bool
 	WindowLayers         []bool
 
 	RopeBase float64

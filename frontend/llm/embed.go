@@ -52,7 +52,7 @@ func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 		m := newModel(b, cfg, tokens.Dim(0).Max())
 		m.adapt(b)
 		x := m.layers(tokens, b.Iota(ir.I32, 0, tokens.Dim(0)), noHistory)
-		if !m.arch.encoder {
+		if m.w.Sub(outputNorm).Has("weight") {
 			x = m.norm(x, m.w.Sub(outputNorm))
 		}
 		m.adapters.check(b, m.Layers)

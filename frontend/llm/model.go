@@ -267,6 +267,9 @@ func (c Config) windowed(layer int) bool {
 	if layer < len(c.WindowLayers) {
 		return c.Window > 0 && c.WindowLayers[layer]
 	}
+	if c.FullFirst {
+		layer--
+	}
 	return c.Window > 0 && (c.WindowPeriod == 0 || (layer+1)%c.WindowPeriod != 0)
 }
 
@@ -296,9 +299,10 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 // attendText computes attention for queries of the last tokens of one text. The text's keys and values are [KVHeads, S,
 // HeadDim]. A query attends to keys up to its own position or, in an encoder, to all.
 func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
-	if !l.arch.encoder {
-		options = append(options, frontend.Causal())
+	if l.arch.encoder {
+		return l.joinHeads(q.Attention(keys, values, append(options, l.bothSides(keys.Dim(1))...)...))
 	}
+	options = append(options, frontend.Causal())
 	if l.windowed() {
 		options = append(options, frontend.Window(l.Window))
 	}
@@ -307,8 +311,28 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 		back := q.Builder().Iota(ir.I32, 1, ir.D(1), keys.Dim(1)).Sub(last)
 		options = append(options, frontend.Mask(l.alibi(back).Unsqueeze(1)))
 	}
-	y := q.Attention(keys, values, options...)
-	return y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim)
+	return l.joinHeads(q.Attention(keys, values, options...))
+}
+
+// joinHeads reshapes [Heads, T, HeadDim] to [T, Heads*HeadDim].
+func (l layer) joinHeads(x frontend.Tensor) frontend.Tensor {
+	return x.SwapAxes(0, 1).Reshape(x.Dim(1), l.Heads*l.HeadDim)
+}
+
+// bothSides returns the options of an encoder's attention to that many positions: its window and linear biases.
+func (l layer) bothSides(length ir.Dim) (options []frontend.AttentionOption) {
+	b := l.positions.Builder()
+	back := func() frontend.Tensor { // [1, T, S]: 0 minus the distance
+		return b.Iota(ir.I32, 2, ir.D(1), ir.D(1), length).Sub(l.positions.Reshape(1, -1, 1)).Abs().Neg()
+	}
+	switch {
+	case l.windowed():
+		near := back()
+		options = append(options, frontend.Mask(near.Ge(near.Lit(float64(-l.Window/2)))))
+	case l.MaxALiBi != 0:
+		options = append(options, frontend.Mask(l.alibi(back())))
+	}
+	return options
 }
 
 // temperature returns the factors of the queries at the layer's positions, [T, 1]; see Config.TemperatureScale.
@@ -364,11 +388,17 @@ func (l layer) gated(x frontend.Tensor) frontend.Tensor {
 	case l.Experts > 0:
 		return l.shared(x, nn.ExpertsOf(x, l.w, l.routing(), swiGLU))
 	case !l.w.Sub("ffn_gate").Has("weight"):
-		both := nn.Linear(x, l.w.Sub("ffn_up"))
-		gate, up := both.Slice(1, 0, ir.D(l.FeedForward)), both.Slice(1, l.FeedForward, both.Dim(1))
-		return nn.Linear(swiGLU(gate, up), l.w.Sub("ffn_down"))
+		return l.joined(x, frontend.Tensor.Silu)
 	}
 	return nn.SwiGLU(x, l.w)
+}
+
+// joined is a gated feed-forward layer with an activation of the gate, in which ffn_up has the rows of gate and then
+// those of up.
+func (l layer) joined(x frontend.Tensor, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
+	both := nn.Linear(x, l.w.Sub("ffn_up"))
+	gate, up := both.Slice(1, 0, ir.D(l.FeedForward)), both.Slice(1, l.FeedForward, both.Dim(1))
+	return nn.Linear(activation(gate).Mul(up), l.w.Sub("ffn_down"))
 }
 
 // routing returns how the layer's mixture chooses experts.

@@ -452,6 +452,79 @@ def mpt():
     through(m, layer, norm)
 
 
+def encoder(m, x, layer, norm=None):
+    m.set(**{"attention.causal": False})
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        x = layer(i, x)
+    m.blk = ""
+    m.write_pooled(norm(x, "output_norm") if norm else x)
+
+
+def joined(m, x, activation):
+    gate, up = np.split(m.linear(x, "ffn_up", 2 * m.hidden), 2, 1)
+    return activation(gate) * up
+
+
+def modern_bert():
+    """The first layer has no norm, and the first of each three has no window."""
+    m = Model("modern-bert", "modern-bert", 5, 32, 4, 4, 32, **LAYER_NORM, **{"attention.sliding_window": 6})
+    del m.meta["modern-bert.attention.head_count_kv"]
+    m.set(**{"rope.freq_base": 160000.0, "rope.freq_base_swa": 10000.0, "attention.sliding_window_pattern": 3})
+    norm = lambda x, name: m.layer_norm(x, name, bias=False)
+
+    def layer(i, x):
+        everything = i % 3 == 0
+        turn = angles(1.6e5 if everything else 1e4, m.head_dim)
+        h = x if i == 0 else norm(x, "attn_norm")
+        x = x + fused(m, h, turn, False, causal=False, near=None if everything else 3)
+        return x + m.linear(joined(m, norm(x, "ffn_norm"), gelu_erf), "ffn_down", m.width)
+
+    encoder(m, norm(m.embed(), "token_embd_norm"), layer, norm)
+
+
+def jina_bert_v2(case="jina-bert-v2", code=False):
+    m = Model(case, "jina-bert-v2", 2, 32, 4, 4, 48, **{"attention.layer_norm_epsilon": 1e-12})
+    del m.meta["jina-bert-v2.attention.head_count_kv"]
+
+    def layer(i, x):
+        q, k, v = (m.linear(x, "attn_" + name, m.width, bias=True) for name in "qkv")
+        if code:
+            q, k = m.layer_norm(q, "attn_q_norm"), m.layer_norm(k, "attn_k_norm")
+        y = attention(*(m.heads_of(part) for part in (q, k, v)), causal=False, slopes=slopes(4))
+        y = m.layer_norm(x + m.linear(y, "attn_output", m.width, bias=True), "attn_output_norm")
+        if code:
+            y = m.layer_norm(x + y, "attn_norm_2")
+        hidden = joined(m, y, gelu_erf)
+        return m.layer_norm(y + m.linear(hidden, "ffn_down", m.width, bias=True), "layer_output_norm")
+
+    x = m.embed() + m.w("token_types.weight", 2, m.width, scale=1.0)[0]
+    encoder(m, m.layer_norm(x, "token_embd_norm"), layer)
+
+
+def jina_bert_code():
+    jina_bert_v2("jina-bert-code", True)
+
+
+def gemma_embedding():
+    m = Model("gemma-embedding", "gemma-embedding", 7, 32, 2, 1, 32, **RMS, **{"attention.sliding_window": 6})
+    m.set(**{"rope.freq_base": 1000000.0})
+
+    def layer(i, x):
+        everything = i % 6 == 5
+        turn = angles(1e6 if everything else 1e4, m.head_dim)
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+        y = m.linear(attention(q, k, v, causal=False, near=None if everything else 3), "attn_output", m.width)
+        x = x + m.rms_norm(y, "post_attention_norm")
+        h = m.rms_norm(x, "ffn_norm")
+        h = gelu(m.linear(h, "ffn_gate", m.hidden)) * m.linear(h, "ffn_up", m.hidden)
+        return x + m.rms_norm(m.linear(h, "ffn_down", m.width), "post_ffw_norm")
+
+    encoder(m, m.embed() * m.width**0.5, layer, m.rms_norm)
+
+
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
-            gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt]
+            gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert,
+            jina_bert_v2, jina_bert_code, gemma_embedding]

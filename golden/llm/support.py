@@ -131,7 +131,7 @@ def rope(x, radians, neighbours=False, magnitude=1.0):
     return y
 
 
-def attention(q, k, v, scale=None, window=None, softcap=None, sinks=None, causal=True, slopes=None):
+def attention(q, k, v, scale=None, window=None, softcap=None, sinks=None, causal=True, slopes=None, near=None):
     """Attention of q [T, H, D] over k and v [T, G, D], to [T, H*D]. A token sees the last window ones, or, if
     not causal, all."""
     rows, heads, size = q.shape
@@ -141,6 +141,8 @@ def attention(q, k, v, scale=None, window=None, softcap=None, sinks=None, causal
         for t in range(rows):
             first = 0 if window is None else max(0, t + 1 - window)
             end = t + 1 if causal else rows
+            if near is not None:  # so many to each side
+                first, end = max(0, t - near), min(rows, t + near + 1)
             score = k[first:end, g] @ q[t, h] * (size**-0.5 if scale is None else scale)
             if slopes is not None:  # linear biases: a key counts less the further it is
                 score = score - slopes[h] * np.abs(t - np.arange(first, end))
