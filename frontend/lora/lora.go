@@ -64,6 +64,9 @@ const (
 	alphaKey = "adapter.lora.alpha"
 )
 
+// knownKeys lists the keys about adapters that files may have. Some only describe the adapter.
+var knownKeys = []string{kindKey, alphaKey, "adapter.lora.task_name", "adapter.lora.prompt_prefix"}
+
 // openGGUF opens an adapter in a GGUF file.
 func openGGUF(path string, cfg llm.Config) (*Adapter, error) {
 	f, err := gguf.Open(path)
@@ -92,7 +95,7 @@ func fromGGUF(f *gguf.File, cfg llm.Config) (*Adapter, error) {
 		}
 	}
 	for _, kv := range f.Metadata() {
-		if strings.HasPrefix(kv.Key, "adapter.") && kv.Key != kindKey && kv.Key != alphaKey {
+		if strings.HasPrefix(kv.Key, "adapter.") && !slices.Contains(knownKeys, kv.Key) {
 			return nil, fmt.Errorf("metadata %q: such adapters are not supported", kv.Key)
 		}
 	}

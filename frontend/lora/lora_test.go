@@ -427,7 +427,8 @@ func TestRefuses(t *testing.T) {
 		`tensor "blk.0.attn_q.weight.lora_a" is i32`: {nil, map[string]*ir.Data{q + ".lora_a": ints}},
 		`is [64]: want [0,32], for the weight`:       {nil, map[string]*ir.Data{q + ".lora_a": random(t, 1, 1, 64)}},
 	} {
-		meta := map[string]any{"general.type": "adapter", "adapter.type": "lora", "general.architecture": "llama"}
+		meta := map[string]any{"general.type": "adapter", "adapter.type": "lora", "general.architecture": "llama",
+			"adapter.lora.task_name": "a description"}
 		for key, v := range tt.meta {
 			meta[key] = v
 		}
