@@ -103,8 +103,8 @@ func (f *loadFlags) register(a *app, flags *pflag.FlagSet) {
 // registerText declares the flags for a model that generates text.
 func (f *loadFlags) registerText(a *app, flags *pflag.FlagSet) {
 	f.register(a, flags)
-	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, its Hugging Face folder, or a bundle that vkc compile " +
-		"--generate has made"
+	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, its Hugging Face folder, or a bundle that vkc " +
+		"compile --generate has made"
 	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
 		"where the context is full, forget the older half of the text and go on")

@@ -43,7 +43,7 @@ func TestLora(t *testing.T) {
 	adapter, text := gollamaAdapter(t), write(t, "x.txt", []byte(strings.Repeat("package main\n", 20)))
 	measure := func(model string, more ...string) string {
 		t.Helper()
-		line := []string{"perplexity", "-m", model, text, "--device", "cpu", "--ctx", "32"}
+		line := []string{"perplexity", "-m", model, text, "--device", "cpu", "--ctx", "32", "--chunks", "1"}
 		return ok(t, append(line, more...)...).stdout
 	}
 	base, full := measure(gollama), measure(gollama, "--lora", adapter)
