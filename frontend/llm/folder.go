@@ -165,10 +165,10 @@ var changes = map[string]func(s sizes, n int) []int{
 	"second-half": func(_ sizes, n int) []int { return every(n/2, 1, n-n/2) },
 	"even-rows":   func(_ sizes, n int) []int { return every(0, 2, (n+1)/2) },
 	"odd-rows":    func(_ sizes, n int) []int { return every(1, 2, n/2) },
-	"grouped":     func(s sizes, _ int) []int { return slices.Concat(s.groups(0), s.groups(1), s.groups(2)) },
-	"queries":     func(s sizes, _ int) []int { return s.groups(0) },
-	"keys":        func(s sizes, _ int) []int { return s.groups(1) },
-	"values":      func(s sizes, _ int) []int { return s.groups(2) },
+	"grouped":     func(s sizes, n int) []int { return slices.Concat(s.groups(0, n), s.groups(1, n), s.groups(2, n)) },
+	"queries":     func(s sizes, n int) []int { return s.groups(0, n) },
+	"keys":        func(s sizes, n int) []int { return s.groups(1, n) },
+	"values":      func(s sizes, n int) []int { return s.groups(2, n) },
 }
 
 // transposed is the change that exchanges the axes of a matrix.
@@ -185,14 +185,17 @@ func every(first, step, n int) []int {
 
 // groups is for the queries, keys and values of all heads in one matrix, which has for each group of heads its queries,
 // its key and its value. It returns the rows of all queries (part 0), keys (1) or values (2).
-func (s sizes) groups(part int) (rows []int) {
+func (s sizes) groups(part, n int) (rows []int) {
 	perGroup := s.heads / s.kvHeads
-	first, n := 0, perGroup
+	if n/(perGroup+2)/s.kvHeads != s.headDim { // the check of shapes will find that
+		return every(0, 1, n)
+	}
+	first, count := 0, perGroup
 	if part > 0 {
-		first, n = perGroup+part-1, 1
+		first, count = perGroup+part-1, 1
 	}
 	for group := range s.kvHeads {
-		rows = append(rows, every((group*(perGroup+2)+first)*s.headDim, 1, n*s.headDim)...)
+		rows = append(rows, every((group*(perGroup+2)+first)*s.headDim, 1, count*s.headDim)...)
 	}
 	return rows
 }
@@ -221,6 +224,9 @@ func FromFolder(config []byte, tensors map[string]ir.Type) (*Folder, error) {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
 	f := &Folder{Architecture: a.name, windows: c.windows()}
+	if c.err != nil {
+		return nil, fmt.Errorf("config.json: %w", c.err)
+	}
 	f.Metadata = append(f.Metadata, gguf.KV{Key: "general.architecture", Value: a.name})
 	for _, key := range slices.Sorted(maps.Keys(c.set)) {
 		f.Metadata = append(f.Metadata, gguf.KV{Key: a.name + "." + key, Value: c.set[key]})

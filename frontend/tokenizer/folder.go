@@ -270,7 +270,9 @@ func (r *folderReader) writeRoles() {
 	r.set("add_eos_token", ended)
 	r.set("add_sep_token", !ended && is(after, "seperator"))
 	r.whole = r.whole && (begins || len(before) == 0) && (ended || is(after, "seperator") || len(after) == 0)
-	r.set("add_space_prefix", false)
+	parts := string(r.document.Normalizer) + string(r.document.PreTokenizer)
+	r.set("add_space_prefix", strings.Contains(parts, `"Prepend"`) ||
+		strings.Contains(parts, `"Metaspace"`) && !strings.Contains(parts, `"never"`))
 }
 
 // endsKey is the metadata key with further tokens that end an answer.

@@ -1,0 +1,189 @@
+package llm_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/huggingface"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// llamaFolder writes the golden model llama as a folder.
+func llamaFolder(t *testing.T) string {
+	t.Helper()
+	c, folder := folderCases["llama"], t.TempDir()
+	writeFolder(t, folder, readGolden(t, filepath.Join(goldenDir, "llama.json")).file(t), c.config, c.names, c.lessOne,
+		c.rename)
+	return folder
+}
+
+// TestRefusedFolder: a folder that is damaged, or of a model that this package does not compute, is refused by name.
+func TestRefusedFolder(t *testing.T) {
+	config := folderCases["llama"].config
+	with := func(old, new string) func(t *testing.T, folder string) {
+		return func(t *testing.T, folder string) {
+			t.Helper()
+			changed := strings.Replace(config, old, new, 1)
+			if changed == config {
+				t.Fatalf("the configuration has no %s", old)
+			}
+			write(t, filepath.Join(folder, "config.json"), changed)
+		}
+	}
+	file := func(name, text string) func(t *testing.T, folder string) {
+		return func(t *testing.T, folder string) { t.Helper(); write(t, filepath.Join(folder, name), text) }
+	}
+	index := "model.safetensors.index.json"
+	for want, change := range map[string]func(t *testing.T, folder string){
+		`architecture "RobotForCausalLM" is not supported`: with("LlamaForCausalLM", "RobotForCausalLM"),
+		`"architectures" is missing`:                       with(`["LlamaForCausalLM"]`, "null"),
+		`"hidden_act" is relu`:                             with("silu", "relu"),
+		`"num_attention_heads" is four`:                    with(`"num_attention_heads": 4`, `"num_attention_heads": "four"`),
+		`want an integer of 0`:                             with(`"hidden_size": 32`, `"hidden_size": 32.5`),
+		`"spiral"`:                                         with(`"rope_scaling": null`, `"rope_scaling": {"rope_type": "spiral"}`),
+		"low_freq_factor":                                  with(`"rope_scaling": null`, `"rope_scaling": {"rope_type": "llama3", "factor": 8}`),
+		"1000000 layers":                                   with(`"num_hidden_layers": 2`, `"num_hidden_layers": 1000000`),
+		`blk.2.attn_norm.weight`:                           with(`"num_hidden_layers": 2`, `"num_hidden_layers": 3`),
+		`model.layers.1.input_layernorm.weight`:            with(`"num_hidden_layers": 2`, `"num_hidden_layers": 1`),
+		`"gptq2"`:                                          with(`"vocab_size"`, `"quantization_config": {"quant_method": "gptq2"}, "vocab_size"`),
+		`layer_types has "linear_attention"`:               with(`"vocab_size"`, `"layer_types": ["linear_attention"], "vocab_size"`),
+		"config.json: unexpected":                          file("config.json", "{"),
+		"want a file in the folder":                        file(index, `{"weight_map": {"a": "../../a.safetensors"}}`),
+		"modules.json has a module \"Dense\"":              file("modules.json", `[{"path": "1", "type": "sentence_transformers.models.Dense"}]`),
+		"want a folder inside the model's":                 file("modules.json", `[{"path": "../x", "type": "a.Pooling"}]`),
+		"tokenizer.model alone":                            file("tokenizer.model", ""),
+		`there is no "model"`:                              file("tokenizer.json", "{}"),
+		"pytorch_model.bin, which may run programs": func(t *testing.T, folder string) {
+			files := []string{index, "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}
+			for _, name := range files {
+				if err := os.Remove(filepath.Join(folder, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, filepath.Join(folder, "pytorch_model.bin"), "")
+		},
+		"there is no config.json": func(t *testing.T, folder string) {
+			if err := os.Remove(filepath.Join(folder, "config.json")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			folder := llamaFolder(t)
+			change(t, folder)
+			f, err := huggingface.Open(folder)
+			if err == nil {
+				f.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), folder) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// TestScaledFolder: a matrix of 8-bit floats with scales has the numbers times the scales, whatever the scales are for.
+func TestScaledFolder(t *testing.T) {
+	const rows, columns = 48, 32
+	numbers := must(ir.NewData(ir.F8E4M3, rows, columns))
+	for i := range numbers.Bytes {
+		numbers.Bytes[i] = byte(hashed("numbers", i)) & 0xf7 // no NaN
+	}
+	wide := must(numbers.Floats())
+	for name, c := range map[string]struct {
+		tensor string
+		dims   []int
+		method string
+		scale  func(row, column int) int
+	}{
+		"one":    {"weight_scale", []int{1}, "fbgemm_fp8", func(int, int) int { return 0 }},
+		"rows":   {"weight_scale", []int{rows, 1}, "fbgemm_fp8", func(row, _ int) int { return row }},
+		"blocks": {"weight_scale_inv", []int{3, 2}, "fp8", func(row, column int) int { return row/20*2 + column/24 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := llamaFolder(t)
+			const weight = "model.layers.0.mlp.up_proj."
+			scales := must(ir.NewData(ir.F32, c.dims...))
+			values := make([]float64, scales.Elems())
+			for i := range values {
+				values[i] = float64(float32(0.01) * float32(i+1))
+			}
+			ir.EncodeFloats(scales.Bytes, ir.F32, values)
+			replaceTensor(t, folder, weight+"weight", safetensors.Named{Name: weight + "weight", Data: numbers},
+				safetensors.Named{Name: weight + c.tensor, Data: scales})
+			write(t, filepath.Join(folder, "config.json"), strings.Replace(folderCases["llama"].config, `"vocab_size"`,
+				`"quantization_config": {"quant_method": "`+c.method+`", "weight_block_size": [20, 24]}, "vocab_size"`, 1))
+			f, err := huggingface.Open(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			d, err := f.Weight("blk.0.ffn_up.weight")
+			if err != nil || d.DType != ir.F32 || !slices.Equal(d.Dims, []int{rows, columns}) {
+				t.Fatalf("%v, %v", d, err)
+			}
+			for i := range wide {
+				want := float32(wide[i] * values[c.scale(i/columns, i%columns)])
+				if got := math.Float32frombits(binary.LittleEndian.Uint32(d.Bytes[4*i:])); got != want {
+					t.Fatalf("element %d is %v, want %v", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// replaceTensor takes a tensor out of a folder, and puts others into a file of their own.
+func replaceTensor(t *testing.T, folder, name string, more ...safetensors.Named) {
+	t.Helper()
+	path := filepath.Join(folder, "model.safetensors.index.json")
+	var index struct {
+		Map map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(must(os.ReadFile(path)), &index); err != nil {
+		t.Fatal(err)
+	}
+	delete(index.Map, name)
+	for _, n := range more {
+		index.Map[n.Name] = "more.safetensors"
+	}
+	if err := safetensors.WriteFile(filepath.Join(folder, "more.safetensors"), nil, more); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, string(must(json.Marshal(map[string]any{"weight_map": index.Map}))))
+}
+
+// FuzzFolder: any config.json is refused or translated, and the translation names tensors of the folder alone.
+func FuzzFolder(f *testing.F) {
+	for _, c := range folderCases {
+		f.Add([]byte(c.config))
+	}
+	types := map[string]ir.Type{}
+	for _, name := range []string{"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight",
+		"model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.experts.0.gate_proj.weight", "transformer.wte.weight",
+		"transformer.h.0.attn.c_attn.bias", "transformer.h.0.self_attention.query_key_value.weight"} {
+		types[name] = ir.Type{DType: ir.F32, Shape: ir.ShapeOf(8, 8)}
+	}
+	f.Fuzz(func(t *testing.T, config []byte) {
+		translated, err := llm.FromFolder(config, types)
+		if err != nil {
+			return
+		}
+		for _, w := range translated.Weights {
+			if w.Rows != nil && len(w.From) > 0 {
+				for _, row := range w.Rows(8) {
+					if row < 0 {
+						t.Errorf("%s has row %d", w.Name, row)
+					}
+				}
+			}
+		}
+	})
+}
