@@ -36,6 +36,7 @@ var packings = []packing{
 	{".weight_scale_inv", scaled},
 	{".weight_scale", scaled},
 	{"_blocks", mxfp4},
+	{".qweight", fourBitMatrix},
 }
 
 // reader reads tensors of a file.
@@ -43,6 +44,9 @@ type reader struct {
 	tensorFile
 	types map[string]ir.Type
 	block [2]int // rows and columns that share a scale, of config.json; or zeros
+
+	method, format string // of quantization_config in config.json
+	bits           int
 }
 
 // newStored reads the types of all tensors.
@@ -97,7 +101,7 @@ func (s *stored) types() map[string]ir.Type {
 }
 
 // quantizations are the values of quant_method in config.json that packings read.
-var quantizations = []string{"fp8", "mxfp4", "compressed-tensors", "fbgemm_fp8"}
+var quantizations = []string{"fp8", "mxfp4", "compressed-tensors", "fbgemm_fp8", "gptq", "awq"}
 
 // readQuantization reads "quantization_config" of config.json.
 func (r *reader) readQuantization(config []byte) error {
@@ -106,6 +110,9 @@ func (r *reader) readQuantization(config []byte) error {
 			Method string `json:"quant_method"`
 			Format string `json:"format"`
 			Block  []int  `json:"weight_block_size"`
+			Bits   int    `json:"bits"`
+			Zeros  string `json:"checkpoint_format"` // of GPTQ
+			Layout string `json:"version"`           // of AWQ
 		} `json:"quantization_config"`
 	}
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -120,6 +127,10 @@ func (r *reader) readQuantization(config []byte) error {
 		return fmt.Errorf("config.json: quantization_config has the method %q %q, which is not supported: want %s",
 			q.Method, q.Format, strings.Join(quantizations, ", "))
 	}
+	if q.Method == "awq" && q.Layout != "" && !strings.EqualFold(q.Layout, "gemm") {
+		return fmt.Errorf("config.json: AWQ in the layout %q is not supported: want gemm", q.Layout)
+	}
+	r.method, r.format, r.bits = q.Method, q.Zeros, q.Bits
 	if len(q.Block) == 2 && q.Block[0] > 0 && q.Block[1] > 0 {
 		r.block = [2]int(q.Block)
 	}

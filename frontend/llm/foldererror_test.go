@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // llamaFolder writes the golden model llama as a folder.
@@ -186,4 +187,92 @@ func FuzzFolder(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFourBitFolder: matrices of GPTQ and AWQ have the numbers of their definitions. Symmetric ones are blocks of q4_0.
+func TestFourBitFolder(t *testing.T) {
+	const rows, columns = 48, 32
+	number := func(row, column int) int { return int(hashed("four", row*columns+column) & 15) }
+	scale := func(row, g int) float64 { return float64(1+(row*2+g)%7) / 64 }
+	for _, method := range []string{"gptq", "gptq_v2", "awq"} {
+		for _, symmetric := range []bool{true, false} {
+			group := 16
+			if symmetric {
+				group = 32 // of whole blocks
+			}
+			zero := func(row, g int) int {
+				if symmetric {
+					return 8
+				}
+				return 1 + (row+g)%15
+			}
+			less := 0
+			if method == "gptq" {
+				less = 1
+			}
+			numbers, zeros := must(ir.NewData(ir.I32, columns/8, rows)), must(ir.NewData(ir.I32, columns/group, rows/8))
+			order := []int{0, 1, 2, 3, 4, 5, 6, 7}
+			if method == "awq" {
+				numbers, order = must(ir.NewData(ir.I32, columns, rows/8)), []int{0, 2, 4, 6, 1, 3, 5, 7}
+			}
+			put := func(d *ir.Data, word, at, v int) {
+				old := binary.LittleEndian.Uint32(d.Bytes[4*word:])
+				binary.LittleEndian.PutUint32(d.Bytes[4*word:], old|uint32(v)<<(4*at))
+			}
+			for c := range columns {
+				for row := range rows {
+					if method == "awq" {
+						put(numbers, c*rows/8+row/8, slices.Index(order, row%8), number(row, c))
+					} else {
+						put(numbers, c/8*rows+row, c%8, number(row, c))
+					}
+				}
+			}
+			scales := make([]float64, 0, columns/group*rows)
+			for g := range columns / group {
+				for row := range rows {
+					put(zeros, g*rows/8+row/8, slices.Index(order, row%8), zero(row, g)-less)
+					scales = append(scales, scale(row, g))
+				}
+			}
+			folder := llamaFolder(t)
+			const up = "model.layers.0.mlp.up_proj."
+			replaceTensor(t, folder, up+"weight", safetensors.Named{Name: up + "qweight", Data: numbers},
+				safetensors.Named{Name: up + "qzeros", Data: zeros},
+				safetensors.Named{Name: up + "scales", Data: must(ir.FromFloats(ir.F16, scales, columns/group, rows))})
+			kind, _, _ := strings.Cut(method, "_")
+			write(t, filepath.Join(folder, "config.json"), strings.Replace(folderCases["llama"].config, `"vocab_size"`,
+				`"quantization_config": {"quant_method": "`+kind+`", "bits": 4, "checkpoint_format": "`+method+
+					`"}, "vocab_size"`, 1))
+			f, err := huggingface.Open(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			d, err := f.Weight("blk.0.ffn_up.weight")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]ir.DType{true: ir.Q4_0, false: ir.F32}[symmetric]; d.DType != want {
+				t.Errorf("%s, symmetric %v: %s, want %s", method, symmetric, d.DType, want)
+			}
+			values := make([]float32, rows*columns)
+			if symmetric {
+				if err := quant.Dequantize(values, d.DType, d.Bytes); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				for i, v := range must(d.Floats()) {
+					values[i] = float32(v)
+				}
+			}
+			for i, got := range values {
+				row, c := i/columns, i%columns
+				want := float32(scale(row, c/group) * float64(number(row, c)-zero(row, c/group)))
+				if got != want {
+					t.Fatalf("%s, symmetric %v: element %d,%d is %v, want %v", method, symmetric, row, c, got, want)
+				}
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -169,6 +170,13 @@ func (r *folderReader) writeVocabulary() {
 		}
 	}
 	model, pre, whole := r.spelling()
+	for id, name := range tokens { // GGML's spelling of WordPiece
+		if rest, within := strings.CutPrefix(name, "##"); model == "bert" && types[id] == int32(normal) && within {
+			tokens[id] = rest
+		} else if model == "bert" && types[id] == int32(normal) {
+			tokens[id] = blank + name
+		}
+	}
 	r.set("model", model)
 	if pre != "" {
 		r.set("pre", pre)
@@ -375,12 +383,13 @@ func (r *folderReader) spelling() (model, pre string, whole bool) {
 		if !strings.Contains(string(r.document.PreTokenizer)+string(r.document.Decoder), "ByteLevel") {
 			return "llama", "", false
 		}
-		for _, pre := range strings.Fields(kindsByPatterns[strings.Join(r.patterns(), "\n")]) {
-			if whole = r.isPlain(byName[pre]); whole || byName[pre].whole == v.IgnoreMerges {
-				return "gpt2", pre, whole
+		for _, kind := range strings.Fields(kindsByPatterns[strings.Join(r.patterns(), "\n")]) {
+			if byName[kind].whole == v.IgnoreMerges {
+				return "gpt2", kind, r.isPlain(byName[kind])
 			}
+			pre = cmp.Or(pre, kind)
 		}
-		return "gpt2", "", false
+		return "gpt2", pre, false
 	case "Unigram":
 		return "t5", "", false
 	case "WordPiece":

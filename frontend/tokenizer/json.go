@@ -223,7 +223,14 @@ func (t *Tokenizer) readJSON(v *vocabulary) error {
 	if p.decode == nil {
 		p.decode = joinedBySpaces
 	}
-	t.added, t.pieces, t.chain = p.added, p.pieces(v), p.decode
+	t.names, t.ids = slices.Clone(v.tokens), map[string]int32{}
+	for name, id := range m.ids { // GGML's keys may spell them in another way
+		t.names[id], t.ids[name] = name, id
+	}
+	for id, a := range p.added {
+		t.names[id], t.ids[a.Content] = a.Content, id
+	}
+	t.added, t.pieces, t.chain = p.added, p.pieces(t.names, v.types), p.decode
 	return t.readAdded(v, p)
 }
 
@@ -247,10 +254,10 @@ func (p *pipeline) check(v *vocabulary, m *jsonModel) error {
 const inText = "\x00"
 
 // pieces returns the bytes of each token, as they are within a text.
-func (p *pipeline) pieces(v *vocabulary) []string {
-	list := make([]string, len(v.tokens))
-	for id, name := range v.tokens {
-		if _, added := p.added[int32(id)]; added || v.types[id].special() {
+func (p *pipeline) pieces(names []string, types []tokenType) []string {
+	list := make([]string, len(names))
+	for id, name := range names {
+		if _, added := p.added[int32(id)]; added || types[id].special() {
 			list[id] = name
 			continue
 		}

@@ -21,9 +21,18 @@ func TestJSON(t *testing.T) {
 	}](t, filepath.Join("testdata", "json.jsonl")) {
 		t.Run(c.Name, func(t *testing.T) {
 			tok, _ := fromFolder(t, tokenizer.Folder{Tokenizer: c.Tokenizer})
+			var ggml *tokenizer.Tokenizer // by the keys of GGML's programs alone
+			if c.Name == "WordPiece" || c.Name == "ByteLevel" {
+				ggml = withoutJSON(t, tokenizer.Folder{Tokenizer: c.Tokenizer})
+			}
 			for _, r := range c.Results {
 				text, want, back := parsed[string](t, r[0]), parsed[[]int32](t, r[1]), parsed[string](t, r[2])
 				got := tok.Encode(text, tokenizer.Options{Special: true})
+				if ggml != nil {
+					if ids := ggml.Encode(text, tokenizer.Options{Special: true}); !slices.Equal(ids, want) {
+						t.Errorf("%q is %v by GGML's keys, want %v", text, ids, want)
+					}
+				}
 				if !slices.Equal(got, want) {
 					t.Errorf("%q is %v %q, want %v %q", text, got, names(tok, got), want, names(tok, want))
 				} else if decoded := tok.Decode(got); decoded != back {
@@ -32,6 +41,21 @@ func TestJSON(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withoutJSON is fromFolder without the key of the whole tokenizer.json.
+func withoutJSON(t *testing.T, files tokenizer.Folder) *tokenizer.Tokenizer {
+	t.Helper()
+	kvs, err := files.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kvs = slices.DeleteFunc(kvs, func(kv gguf.KV) bool { return kv.Key == "tokenizer.huggingface.json" })
+	tok, err := tokenizer.New(must(gguf.Of(kvs, nothing{}, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
 }
 
 func parsed[T any](t *testing.T, raw json.RawMessage) (v T) {

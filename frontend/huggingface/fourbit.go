@@ -1,0 +1,184 @@
+package huggingface
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// fourBits is a matrix of 4-bit numbers with a scale and a zero for each group of a row's columns, as GPTQ (Frantar et
+// al. 2022, arXiv:2210.17323) and AWQ (Lin et al. 2023, arXiv:2306.00978) make it. An element is scale*(number-zero).
+// The files have all of it transposed.
+type fourBits struct {
+	rows, columns, groups int
+	numbers, zeros        []byte // 8 numbers in a word of 32 bits
+	scales                []float64
+	half                  bool   // the scales are f16
+	groupOf               []byte // of each column, a word of 32 bits; nil if groups are one after the other
+	bias                  int    // added to zeros
+}
+
+// fourBits reads the types of a matrix's tensors.
+func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
+	from = []string{base + ".qweight", base + ".qzeros", base + ".scales"}
+	q, z, s := r.types[from[0]], r.types[from[1]], r.types[from[2]]
+	if q.DType != ir.I32 || z.DType != ir.I32 || !s.DType.IsFloat() || len(q.Shape) != 2 || len(z.Shape) != 2 ||
+		len(s.Shape) != 2 || r.bits != 4 {
+		return m, nil, fmt.Errorf("it is %s, its zeros %s, its scales %s, of %d bits: want words of 4-bit numbers, "+
+			"and floats", q, z, s, r.bits)
+	}
+	m.columns, m.rows = 8*q.Shape[0].Static(), q.Shape[1].Static()
+	if r.method == "awq" {
+		m.columns, m.rows = q.Shape[0].Static(), 8*q.Shape[1].Static()
+	}
+	if m.groups = s.Shape[0].Static(); m.groups < 1 || m.columns%m.groups != 0 || s.Shape[1].Static() != m.rows ||
+		z.Shape[0].Static() != m.groups || 8*z.Shape[1].Static() != m.rows {
+		return m, nil, fmt.Errorf("it is %s, its zeros %s and its scales %s: want a scale and a zero for each group "+
+			"of a row", q, z, s)
+	}
+	m.half = s.DType == ir.F16
+	if name := base + ".g_idx"; r.HasWeight(name) {
+		from = append(from, name)
+		if g := r.types[name]; g.DType != ir.I32 || !g.Shape.Equal(ir.ShapeOf(m.columns)) {
+			return m, nil, fmt.Errorf("its groups are %s: want a number for each of %d columns", g, m.columns)
+		}
+	}
+	return m, from, nil
+}
+
+// read reads the tensors of the matrix.
+func (m *fourBits) read(r *reader, from []string, numbers bool) error {
+	for i, to := range []*[]byte{&m.numbers, &m.zeros, nil, &m.groupOf}[:len(from)] {
+		if to == nil || i == 0 && !numbers {
+			continue
+		}
+		d, err := r.Weight(from[i])
+		if err != nil {
+			return err
+		}
+		*to = d.Bytes
+	}
+	var err error
+	m.scales, err = r.floats(from[2])
+	if r.method == "gptq" && r.format != "gptq_v2" {
+		m.bias = 1 // the files have zeros less 1
+	}
+	return err
+}
+
+// nibbleAt returns the 4 bits of word `word` from bit 4*at on.
+func nibbleAt(words []byte, word, at int) int {
+	return int(binary.LittleEndian.Uint32(words[4*word:]) >> (4 * at) & 15)
+}
+
+// across returns a number from a table with 8 columns of the file in a word, at a row and a column.
+func (m *fourBits) across(words []byte, row, column int, awq bool) int {
+	at := column % 8
+	if awq {
+		at = at/2 + at%2*4 // a word has the columns 0, 2, 4, 6, 1, 3, 5 and 7, from the low end
+	}
+	return nibbleAt(words, row*(m.rows/8)+column/8, at)
+}
+
+// group returns the group of a column.
+func (m *fourBits) group(column int) int {
+	if m.groupOf == nil {
+		return column / (m.columns / m.groups)
+	}
+	return min(int(binary.LittleEndian.Uint32(m.groupOf[4*column:])), m.groups-1)
+}
+
+// isSymmetric reports whether the matrix has the numbers of blocks of q4_0: scales in f16, all zeros 8, and blocks that
+// are within groups.
+func (m *fourBits) isSymmetric(awq bool) bool {
+	size := m.columns / m.groups
+	if !m.half || size%ir.Q4_0.BlockElems() != 0 {
+		return false
+	}
+	for c := range m.columns {
+		if m.group(c) != c/size {
+			return false
+		}
+	}
+	for g := range m.groups {
+		for row := range m.rows {
+			if m.across(m.zeros, g, row, awq)+m.bias != 8 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// number returns the 4-bit number of an element.
+func (m *fourBits) number(row, column int, awq bool) int {
+	if awq {
+		return m.across(m.numbers, column, row, true)
+	}
+	return nibbleAt(m.numbers, column/8*m.rows+row, column%8)
+}
+
+// fourBitMatrix reads a matrix of GPTQ or AWQ. It becomes q4_0 if that has the same numbers, and f32 otherwise.
+func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string, err error) {
+	awq := r.method == "awq"
+	m, from, err := r.fourBits(base)
+	if err == nil {
+		err = m.read(r, from, false)
+	}
+	if err != nil {
+		return "", t, nil, err
+	}
+	t.Type = ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, m.columns)}
+	if m.isSymmetric(awq) {
+		t.DType = ir.Q4_0
+	}
+	t.load = func() (*ir.Data, error) {
+		m := m // the numbers are not kept
+		if err := m.read(r, from, true); err != nil {
+			return nil, err
+		}
+		out, err := ir.NewData(t.DType, m.rows, m.columns)
+		if err == nil && t.DType == ir.Q4_0 {
+			err = m.blocks(out.Bytes, awq)
+		} else if err == nil {
+			m.floats(out.Bytes, awq)
+		}
+		return out, err
+	}
+	return base + ".weight", t, from, nil
+}
+
+// floats writes the elements as f32, which has them exactly.
+func (m *fourBits) floats(out []byte, awq bool) {
+	for row := range m.rows {
+		for c := range m.columns {
+			g := m.group(c)
+			v := m.scales[g*m.rows+row] * float64(m.number(row, c, awq)-m.across(m.zeros, g, row, awq)-m.bias)
+			binary.LittleEndian.PutUint32(out[4*(row*m.columns+c):], math.Float32bits(float32(v)))
+		}
+	}
+}
+
+// blocks writes the elements as blocks of q4_0: a scale, and 16 bytes with a number of the first half and one of the
+// second half.
+func (m *fourBits) blocks(out []byte, awq bool) error {
+	scales, err := ir.FromFloats(ir.F16, m.scales, len(m.scales))
+	if err != nil {
+		return err
+	}
+	size, elems := ir.Q4_0.BlockBytes(), ir.Q4_0.BlockElems()
+	for row := range m.rows {
+		for first := 0; first < m.columns; first += elems {
+			block := out[:size]
+			out = out[size:]
+			copy(block, scales.Bytes[2*(m.group(first)*m.rows+row):][:2])
+			for i := range elems / 2 {
+				low, high := m.number(row, first+i, awq), m.number(row, first+elems/2+i, awq)
+				block[2+i] = byte(low | high<<4)
+			}
+		}
+	}
+	return nil
+}
