@@ -87,8 +87,8 @@ func TestParts(t *testing.T) {
 		return readFile(t, out)
 	}
 	scored := func(model string) string {
-		return ok(t, "perplexity", "-m", model, "--device", "cpu", "--ctx", "32", "--chunks", "1", write(t, "x.txt", []byte(
-			strings.Repeat("package main\n\nfunc main() {}\n", 8)))).stdout
+		text := write(t, "x.txt", []byte(strings.Repeat("package main\n\nfunc main() {}\n", 8)))
+		return ok(t, "perplexity", "-m", model, "--device", "cpu", "--ctx", "32", "--chunks", "1", text).stdout
 	}
 	score := scored(gollama)
 	for size, n := range map[string]int{"4500K": 2, "2900K": 3, "1250K": 7} {
