@@ -69,7 +69,7 @@ func (c *call) run(nodes []*Node, s *scope) {
 // function returns the function of the model that the node calls, or nil.
 func (m *Model) function(n *Node) *Function {
 	for _, fn := range m.Functions {
-		if fn.Name == n.Op && fn.Domain == n.Domain {
+		if fn.Name == n.Op && fn.Domain == n.Domain && fn.Overload == n.Overload {
 			return fn
 		}
 	}

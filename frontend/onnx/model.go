@@ -34,6 +34,7 @@ type Graph struct {
 // Function is an op that a model defines itself.
 type Function struct {
 	Domain, Name    string
+	Overload        string // tells functions of the same name apart
 	Inputs, Outputs []string
 	// Attributes are the names of the attributes without a default. Defaults has the attributes with one.
 	Attributes []string
@@ -45,6 +46,7 @@ type Function struct {
 // Node is a call of an op. The name of an omitted input is "".
 type Node struct {
 	Name, Op, Domain string
+	Overload         string // of the model's function that the node calls
 	Inputs, Outputs  []string
 	Attributes       []*Attribute
 }

@@ -611,3 +611,23 @@ func TestQuotientsOfExtents(t *testing.T) {
 		t.Error("11 elements are enough, want an error: 11/4-3 is negative")
 	}
 }
+
+// TestOverloads calls two functions of one name, which their overload tells apart, and one that is not there.
+func TestOverloads(t *testing.T) {
+	function := func(overload, op string) msg {
+		return msg{}.text(1, "F").text(4, "a").text(5, "b").text(10, "own").bytes(7, node(op, names("a"), names("b"))).
+			bytes(9, msg{}.int(2, 21)).text(13, overload)
+	}
+	content := func(overload string) []byte {
+		n := of("own", node("F", names("x"), names("y"))).text(8, overload)
+		return model(21, graph(inputs(port("x", float, 2)), nodes(n), outputs("y")), function("first", "Neg"),
+			function("second", "Relu"))
+	}
+	for overload, want := range map[string][]float64{"first": {-1, 2}, "second": {1, 0}} {
+		f := built(t, content(overload), onnx.Options{})
+		is(t, run(t, f, map[string]*ir.Data{"x": f32(t, []float64{1, -2}, 2)})["y"], f32(t, want, 2))
+	}
+	if _, err := onnx.NewReader(content("third"), onnx.Options{}); err == nil || !strings.Contains(err.Error(), "own") {
+		t.Errorf("a missing overload: error %v", err)
+	}
+}

@@ -262,6 +262,8 @@ func (r *reader) function(b []byte, pos int64) (*Function, error) {
 			return r.text(f, &fn.Domain)
 		case 11:
 			return message(r, f, &fn.Defaults, r.attribute)
+		case 13:
+			return r.text(f, &fn.Overload)
 		}
 		return nil
 	})
@@ -327,6 +329,8 @@ func (r *reader) node(b []byte, pos int64) (*Node, error) {
 			return message(r, f, &n.Attributes, r.attribute)
 		case 7:
 			return r.text(f, &n.Domain)
+		case 8:
+			return r.text(f, &n.Overload)
 		}
 		return nil
 	})
