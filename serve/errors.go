@@ -84,7 +84,8 @@ func errorBody(err error) any {
 	case code == "" || r.status == http.StatusNotFound && r.param != "model":
 		code = nil
 	}
-	return map[string]any{"error": map[string]any{"message": r.message, "type": kind, "param": param, "code": code}}
+	return map[string]any{"type": "error", // Anthropic's protocol wants it
+		"error": map[string]any{"message": r.message, "type": kind, "param": param, "code": code}}
 }
 
 // fail answers with an error.

@@ -149,6 +149,8 @@ func New(m Model, o Options) *Server {
 		{"POST", "/v1/completions", s.completions},
 		{"POST", "/v1/embeddings", s.embeddings},
 		{"POST", "/v1/responses", s.responses},
+		{"POST", "/v1/messages", s.messages},
+		{"POST", "/v1/messages/count_tokens", s.countTokens},
 		{"POST", "/tokenize", s.tokenize},
 		{"POST", "/detokenize", s.detokenize},
 		{"GET", "/lora-adapters", s.loraAdapters},
@@ -288,10 +290,13 @@ func (s *Server) admit(r *http.Request) error {
 	}
 	if s.o.Key != "" {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if key := r.Header.Get("X-Api-Key"); scheme == "" { // as Anthropic's clients send it
+			scheme, given = "Bearer", key
+		}
 		have, want := sha256.Sum256([]byte(strings.TrimLeft(given, " "))), sha256.Sum256([]byte(s.o.Key))
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(have[:], want[:]) == 0 {
 			return refuse(http.StatusUnauthorized, "",
-				"the key is missing or wrong: want the header Authorization: Bearer KEY")
+				"the key is missing or wrong: want the header Authorization: Bearer KEY, or X-Api-Key: KEY")
 		}
 	}
 	if r.Method != http.MethodPost {
@@ -441,6 +446,7 @@ type usage struct {
 	Details    struct {
 		Cached int `json:"cached_tokens"` // prompt tokens that were already in the KV cache
 	} `json:"prompt_tokens_details"`
+	word string // the stop word that ended the answer, or ""
 }
 
 // withTimeout returns a context with the time limit of a request.
@@ -523,7 +529,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 			return "", u, err
 		}
 		if over {
-			u.Total = u.Prompt + u.Completion
+			u.Total, u.word = u.Prompt+u.Completion, answer.cut.found
 			return finishStop, u, nil
 		}
 	}
@@ -575,6 +581,7 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 type stopper struct {
 	stopWords []string
 	heldBack  string // the end of the text, which may begin a stop word
+	found     string // the stop word that was found
 }
 
 // next takes the next piece of text, and returns the text that the client may get now. It holds back an end that may
@@ -584,7 +591,7 @@ func (c *stopper) next(text string) (before string, found bool) {
 	first := -1
 	for _, w := range c.stopWords {
 		if i := strings.Index(c.heldBack, w); i >= 0 && (first < 0 || i < first) {
-			first = i
+			first, c.found = i, w
 		}
 	}
 	if first >= 0 {
