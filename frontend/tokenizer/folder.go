@@ -161,7 +161,11 @@ func (r *folderReader) writeVocabulary() {
 		}
 	}
 	for _, t := range r.document.Added {
+		runs := v.text[t.Content] == t.ID && strings.Trim(t.Content, blank) == "" // merges make them of spaces
 		tokens[t.ID], types[t.ID] = t.Content, int32(userDefined)
+		if runs {
+			types[t.ID] = int32(normal)
+		}
 		if t.Special {
 			types[t.ID] = int32(control)
 		}
