@@ -196,6 +196,9 @@ func TestConvs(t *testing.T) {
 			defer fast.SetConvRoom(1 << 10)() // parts of few rows and columns
 		}
 		c := randomConv(rng)
+		if underRace && i%8 != 0 {
+			continue
+		}
 		if i == 0 { // planes that compete for the same part of the cache
 			c = convCase{op: ir.OpConv, x: []int{2, 20, 8, 32}, w: []int{5, 20, 1, 1}, channels: 5, dtype: ir.F32,
 				attrs: "{}", constant: true, after: "%out = neg %y"}

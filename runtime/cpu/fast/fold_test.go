@@ -67,7 +67,7 @@ func TestLongFolds(t *testing.T) {
 		"cumsum %x {axis=0, exclusive=true, reverse=true}", "cummax %in {axis=1, exclusive=true}",
 		"cumsum %in {axis=1, restart=1000}", "cumsum %in {axis=0, restart=1000, reverse=true}"} {
 		for _, dims := range [][2]int{{2, 65601}, {66000, 2}, {14600, 9}, {1, 131072}} {
-			if strings.Contains(of, "%in") && min(dims[0], dims[1]) != 2 {
+			if (underRace || strings.Contains(of, "%in")) && min(dims[0], dims[1]) != 2 {
 				continue // the other shapes are split in the same way
 			}
 			g, err := ir.Parse(fmt.Sprintf(`graph "g" {

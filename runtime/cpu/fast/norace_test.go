@@ -1,0 +1,5 @@
+//go:build !race
+
+package fast_test
+
+const underRace = false
