@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -212,16 +214,31 @@ func testWithoutVulkan(t *testing.T, run func(t *testing.T, args ...string) resu
 	}
 }
 
-// buildPlain builds a vkc without cgo into a directory and returns its path.
-func buildPlain(t *testing.T, dir string) string {
+// plain is a vkc without cgo, which tests share: linking it takes seconds.
+var plain struct {
+	sync.Once
+	dir, exe string
+	err      error
+}
+
+// buildPlain builds a vkc without cgo, once, and returns its path.
+func buildPlain(t *testing.T) string {
 	t.Helper()
-	exe := filepath.Join(dir, "vkc.exe") // a name for every system
-	build := exec.Command("go", "build", "-o", exe, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	plain.Do(func() {
+		if plain.dir, plain.err = os.MkdirTemp("", "vkc-plain-"); plain.err != nil {
+			return
+		}
+		plain.exe = filepath.Join(plain.dir, "vkc.exe") // a name for every system
+		build := exec.Command("go", "build", "-o", plain.exe, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			plain.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if plain.err != nil {
+		t.Fatal(plain.err)
 	}
-	return exe
+	return plain.exe
 }
 
 // TestWithoutCgo builds a vkc without cgo, which has no Vulkan, and says so.
@@ -230,7 +247,7 @@ func TestWithoutCgo(t *testing.T) {
 		t.Skip("it builds vkc")
 	}
 	devtest.EmptyCache(t)
-	exe := buildPlain(t, t.TempDir())
+	exe := buildPlain(t)
 	testWithoutVulkan(t, func(t *testing.T, args ...string) result {
 		t.Helper()
 		var stdout, stderr strings.Builder

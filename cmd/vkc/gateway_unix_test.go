@@ -162,7 +162,7 @@ func TestReplicasBehindAGateway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc and starts it three times")
 	}
-	exe := buildPlain(t, t.TempDir())
+	exe := buildPlain(t)
 	g := &gateway{}
 	for range 3 {
 		g.replicas = append(g.replicas, startReplica(t, exe))
@@ -233,7 +233,7 @@ func TestReadyWhileItEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc and starts it")
 	}
-	r := startReplica(t, buildPlain(t, t.TempDir()))
+	r := startReplica(t, buildPlain(t))
 	r.await(t)
 	base := r.url.String()
 	body, rest := io.Pipe()

@@ -21,7 +21,11 @@ import (
 
 var updateGolden = flag.Bool("update-golden", false, "write the files of testdata anew")
 
-func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+func TestMain(m *testing.M) {
+	code := vktest.Main(m)
+	os.RemoveAll(plain.dir) // of buildPlain
+	os.Exit(code)
+}
 
 const (
 	mlpGraph   = "../../golden/graphs/mlp.json"

@@ -47,7 +47,7 @@ func TestKilledCompile(t *testing.T) {
 	}
 	line := []string{"compile", absolute(t, mlpGraph), "-o", filepath.Join(t.TempDir(), "x.vkb"), "--jobs",
 		"1", "--no-cache"}
-	cmd := exec.Command(buildPlain(t, t.TempDir()), line...)
+	cmd := exec.Command(buildPlain(t), line...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

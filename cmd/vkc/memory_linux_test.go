@@ -15,7 +15,7 @@ import (
 // TestOutOfMemory: where ulimit leaves too little for a run, vkc says so, and Go does not end it with a trace.
 func TestOutOfMemory(t *testing.T) {
 	devtest.EmptyCache(t)
-	exe := buildPlain(t, t.TempDir())
+	exe := buildPlain(t)
 	graph := filepath.Join(t.TempDir(), "outer.ir")
 	if err := os.WriteFile(graph, []byte(`graph "outer" {
 		symbol N <= 100000

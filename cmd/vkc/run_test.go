@@ -113,7 +113,7 @@ func TestRunProfile(t *testing.T) {
 
 func TestRunBundle(t *testing.T) {
 	needDevice(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := bundleOf(t, "--target", "auto")
 	noTools(t) // a bundle needs none
 	for _, device := range []string{"auto", "cpu"} {

@@ -14,7 +14,7 @@ import (
 
 // TestSignedBundles goes the way of a bundle from who signs it to who trusts it.
 func TestSignedBundles(t *testing.T) {
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	dir := t.TempDir()
 	key, other := filepath.Join(dir, "key.pem"), filepath.Join(dir, "other.pem")
 	if r := ok(t, "keygen", key); !strings.Contains(r.stdout, key+".pub: public key ") {
@@ -91,7 +91,7 @@ const opLoad, opFAdd, opFSub = 61, 129, 131
 
 // TestVerifyBundle: verify accepts a bundle that matches its graph, and otherwise reports the difference.
 func TestVerifyBundle(t *testing.T) {
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := compiled(t)
 	has(t, ok(t, "verify", path).stdout, "checksums: right", "signature: none", "spirv-val: ",
 		"SPIR-V: 4 shaders are what the graph compiles to")
@@ -105,13 +105,13 @@ func TestVerifyBundle(t *testing.T) {
 	fails(t, exitFailure, []string{"verify", mlpGraph}, "not a vkc bundle")
 
 	noTools(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	fails(t, exitFailure, []string{"verify", path}, "nothing shows", "no GLSL tools")
 }
 
 // TestRunValidatesBundle: a driver never gets shaders that spirv-val rejects.
 func TestRunValidatesBundle(t *testing.T) {
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := compiled(t)
 	bad := rewritten(t, path, func(m []byte) []byte { // a load through something other than a pointer
 		at := instruction(t, m, opLoad)
@@ -122,7 +122,7 @@ func TestRunValidatesBundle(t *testing.T) {
 	fails(t, exitFailure, runArgs(t, bad, "--device", "cpu"), "could crash the driver", "spirv-val")
 
 	noTools(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	if r := ok(t, runArgs(t, path, "--device", "cpu")...); !strings.Contains(r.stderr, "spirv-val is not installed") {
 		t.Errorf("without spirv-val nothing is said of it: %q", r.stderr)
 	}
@@ -131,7 +131,7 @@ func TestRunValidatesBundle(t *testing.T) {
 // TestSandbox runs a program on a device with checked memory accesses, and the output says so.
 func TestSandbox(t *testing.T) {
 	needDevice(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := compiled(t)
 	r := ok(t, runArgs(t, path, "--sandbox", "--check")...)
 	if !strings.Contains(r.stderr, "sandbox: kernels cannot leave") {

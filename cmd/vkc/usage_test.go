@@ -164,7 +164,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 // here and says so, or for any where there is none.
 func TestCompileForThisDevice(t *testing.T) {
 	needTools(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := filepath.Join(t.TempDir(), "x.vkb")
 	if dev, err := vkc.OpenDevice("vulkan"); err != nil && !errors.Is(err, vk.ErrUnavailable) {
 		t.Fatal(err)

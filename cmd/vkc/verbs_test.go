@@ -129,7 +129,7 @@ func TestDumpPrecision(t *testing.T) {
 		t.Errorf("%d products of full precision and %d of half may round to f16", full, half)
 	}
 	needTools(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := bundleOf(t)
 	ok(t, "compile", mlpGraph, "-o", path, "--precision", "half")
 	if rounds(path) == 0 {
@@ -216,7 +216,7 @@ func TestDumpNamesWeights(t *testing.T) {
 // bundle; the two agree where the bundle holds the stage itself.
 func TestDumpCode(t *testing.T) {
 	needTools(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := bundleOf(t)
 	kernels := okJSON[compileInfo](t, "compile", mlpGraph, "-o", path, "--target", "generic").Program.Kernels
 	for stage, head := range map[string]string{"kernels": "kernel ", "plan": "\n  step ", "glsl": "// kernel ",
@@ -275,7 +275,7 @@ func TestDevices(t *testing.T) {
 // TestDevicesProfile: the written profile of the device works as a target, and gives the device's kernels.
 func TestDevicesProfile(t *testing.T) {
 	needDevice(t)
-	devtest.EmptyCache(t)
+	devtest.OwnCache(t)
 	path := filepath.Join(t.TempDir(), "mine.json")
 	graph := filepath.Join("..", "..", "examples", "tour", "graph.json")
 	ok(t, "devices", "--profile", path)
