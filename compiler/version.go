@@ -14,7 +14,7 @@ func Version() string {
 	return versionIn(info)
 }
 
-// versionIn returns the version of the vkc module in a program's build information: the version of the dependency if the
+// versionIn returns the version of the vkc module in a program's build information: the dependency's version if the
 // program is of another module.
 func versionIn(info *debug.BuildInfo) string {
 	v := info.Main.Version
