@@ -61,8 +61,8 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 }
 
 // storedOnTheWay returns proposal p, by which kernels `stores` store operands of matmul id. It moves stores that only
-// copy another kernel's result into that kernel, which then stores the operand in place of its result, or in addition if
-// other kernels read the result. So an operand in f16 needs no kernel of its own.
+// copy another kernel's result into that kernel, which then stores the operand in place of its result, or in addition
+// if other kernels read the result. So an operand in f16 needs no kernel of its own.
 func (o *Optimizer) storedOnTheWay(p Proposal, id plan.KernelID, stores []*kernel.Kernel,
 	rest *kernel.Kernel) Proposal {
 	var apart []*kernel.Kernel
