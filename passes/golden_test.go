@@ -102,7 +102,7 @@ func choicesOf(pass string) passtest.Choices {
 	case "prescale_rows":
 		choices.Take = passtest.Rules("fuse_norms", "prescale_rows")
 	case "round_rows":
-		choices.Bytes = passtest.AllBytes
+		choices.Bytes, choices.Halves = passtest.AllBytes, 32
 	}
 	return choices
 }

@@ -597,6 +597,15 @@ func reliable(caps device.Caps, s kernel.Schedule) int {
 	return s.Config().Subgroup
 }
 
+// addedTo returns a tensor with the bytes of high and the values of high plus low.
+func addedTo(high, low tensor) tensor {
+	sum := tensor{bytes: high.bytes, values: slices.Clone(high.values)}
+	for i, v := range low.values {
+		sum.values[i] += v
+	}
+	return sum
+}
+
 func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kernel.Kernel, module []byte, symbol int64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(7, uint64(symbol)))
@@ -611,6 +620,9 @@ func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kerne
 	}
 	if c.p.bytes {
 		in["a"] = randomBytes(r, k.Bindings[0].Elems, in["scales"])
+	}
+	if c.p.halves {
+		in["a"] = addedTo(in["a"], in["a_low"])
 	}
 	want := c.p.reference(symbol, in)
 	out := k.Bindings[k.Stores[0].Bind].DType

@@ -26,6 +26,7 @@ type product struct {
 	layout      kernel.Layout
 	bytes       bool // A is int8, with a scale for every 32 elements
 	byteRows    bool // A may be rounded to int8 with such scales
+	halves      bool // A is the sum of two f16 values
 	plusOne     bool // for integers: one is added to the sums
 	norm        bool // a norm: A is weighted, and rows of the result are divided by the size of A's rows
 	across      bool // the result is stored as [n,m]
@@ -93,6 +94,10 @@ func (p product) kernel() *kernel.Kernel {
 	x := b.Load(bind("a", p.a, aShape, false), p.a, at(aShape, aAt...), "a")
 	if !p.integers() {
 		x = b.Cast(ir.F32, x)
+	}
+	if p.halves {
+		low := b.Load(bind("a_low", p.a, aShape, false), p.a, at(aShape, aAt...), "a_low")
+		x = b.Apply(ir.OpAdd, ir.F32, nil, x, b.Cast(ir.F32, low))
 	}
 	if p.bytes {
 		groups, _ := p.k.Quo(32)

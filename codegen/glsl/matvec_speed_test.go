@@ -65,6 +65,7 @@ type speedLine struct {
 	dtype   ir.DType
 	rows    int
 	bytes   bool
+	halves  bool // rows of sums of two f16 values
 	rounds  bool // rows of floats that the kernel may quantize to int8
 	options map[string][]int
 }
@@ -97,6 +98,8 @@ func (l speedLine) kind() string {
 	switch {
 	case l.bytes:
 		return "bytes"
+	case l.halves:
+		return "halves"
 	case l.rounds:
 		return "rounds"
 	}
@@ -117,6 +120,7 @@ func parseSpeedLine(t *testing.T, words []string) speedLine {
 	rows, err := strconv.Atoi(words[1])
 	check(t, err)
 	l := speedLine{dtype: dt, rows: rows, bytes: words[2] == "bytes", rounds: words[2] == "rounds",
+		halves:  words[2] == "halves",
 		options: map[string][]int{}}
 	for _, w := range words[3:] {
 		key, list, _ := strings.Cut(w, "=")
@@ -135,6 +139,9 @@ func (l speedLine) product(n, depth int) product {
 		byteRows: l.rounds}
 	if l.bytes {
 		p.a = ir.I8
+	}
+	if p.halves = l.halves; l.halves {
+		p.a = ir.F16
 	}
 	if l.dtype.IsBlock() {
 		p.layout = kernel.LayoutPlanes
@@ -204,7 +211,8 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) [
 }
 
 // matrixSchedules lists the schedules of a line on cooperative matrices. The options are the subgroups along columns
-// and contraction axis, the fragments of columns of each, and the depth of a step.
+// and contraction axis, the fragments of columns of each, and the depth of a step. For many rows they are also the
+// subgroups across the rows (sm), the fragments of rows of each (down) and the rows of a fragment (fragn).
 func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	var list []kernel.Schedule
 	for _, sn := range l.options["sn"] {
@@ -212,7 +220,20 @@ func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps device.C
 			for _, frags := range l.options["frags"] {
 				for _, depth := range l.options["depth"] {
 					s, ok := skinnySchedule(caps, k, sn, sk, frags, depth)
-					if ok && fits(k, s, caps) == nil {
+					for _, sm := range l.options["sm"] {
+						for _, down := range l.options["down"] {
+							for _, fragN := range l.options["fragn"] {
+								wide, _ := wideSchedule(caps, sm, sn, down, frags, depth, fragN)
+								wide.Stages = l.option("stages", 1)
+								if err := fits(k, wide, caps); err == nil {
+									list = append(list, wide)
+								} else {
+									fmt.Println(wide, err)
+								}
+							}
+						}
+					}
+					if ok && l.options["sm"] == nil && fits(k, s, caps) == nil {
 						list = append(list, s)
 					}
 				}
@@ -423,6 +444,10 @@ func (task *speedTask) inputs(t *testing.T, depth int) (in map[string][]byte, wa
 		in["scales"] = scales.bytes
 	} else {
 		a = randomTensor(t, r, task.p.a, int64(task.rows*depth))
+	}
+	if task.halves {
+		low := randomTensor(t, r, task.p.a, int64(task.rows*depth))
+		in["a_low"], a = low.bytes, addedTo(a, low)
 	}
 	in["a"] = a.bytes
 	if c := quant.Codebook(task.dtype); c != nil {

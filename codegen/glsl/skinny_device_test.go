@@ -38,12 +38,38 @@ func skinnySchedule(caps device.Caps, k *kernel.Kernel, sn, sk, frags, depth int
 		Fragment: kernel.Fragment{FragM: int(m.M), FragN: n, FragK: int(m.K)}, SubgroupsN: sn, SubgroupsK: sk}, true
 }
 
+// wideSchedule is a schedule for many rows: sm by sn subgroups across rows and columns, with down by frags fragments
+// each, in steps of depth. Rows are sums of two f16 values. fragN is the number of rows of a fragment, or 0 for any.
+func wideSchedule(caps device.Caps, sm, sn, down, frags, depth, fragN int) (kernel.Skinny, bool) {
+	for _, m := range caps.Matrices {
+		if m.Scope != device.ScopeSubgroup || m.A != "f16" || m.B != m.A || m.C != "f32" || m.R != m.C ||
+			fragN > 0 && fragN != int(m.N) || m.K > 16 {
+			continue
+		}
+		sub := int(caps.SubgroupSize)
+		return kernel.Skinny{Launch: kernel.Launch{Variant: kernel.VarSkinny, Workgroup: sub * sn * sm, Vec: 4,
+			Subgroup: sub}, Tile: kernel.Tile{TileM: sm * down * int(m.N), TileN: sn * frags * int(m.M), TileK: depth},
+			Fragment:   kernel.Fragment{FragM: int(m.M), FragN: int(m.N), FragK: int(m.K)},
+			SubgroupsM: sm, SubgroupsN: sn, SubgroupsK: 1}, true
+	}
+	return kernel.Skinny{}, false
+}
+
 // skinnyCases are matmuls by every format that cooperative matrices support, with float and int8 rows.
 func skinnyCases(caps device.Caps) (cases []matCase, refused []string) {
 	for i, t := range blockTypes() {
 		f, ok := schedule.SkinnyFormatOf(t)
 		if !ok {
 			continue
+		}
+		add := func(c matCase, ok bool) {
+			if !ok {
+				refused = append(refused, c.name+": no fragments")
+			} else if err := fits(c.p.kernel(), c.s, caps); err != nil {
+				refused = append(refused, c.name+": "+err.Error())
+			} else {
+				cases = append(cases, c)
+			}
 		}
 		for _, bytes := range []bool{false, true} {
 			depth := max(f.Span, 64)
@@ -71,15 +97,16 @@ func skinnyCases(caps device.Caps) (cases []matCase, refused []string) {
 			}
 			sn, sk := 1+i%2, 1+i/2%2
 			s, ok := skinnySchedule(caps, p.kernel(), sn, sk, 1+i%2, depth)
-			c := matCase{name: fmt.Sprintf("%s by %s", t, p.a), p: p, s: s, symbols: symbols}
-			if !ok {
-				refused = append(refused, c.name+": no fragments")
-			} else if err := fits(p.kernel(), s, caps); err != nil {
-				refused = append(refused, c.name+": "+err.Error())
-			} else {
-				cases = append(cases, c)
-			}
+			add(matCase{name: fmt.Sprintf("%s by %s", t, p.a), p: p, s: s, symbols: symbols}, ok)
 		}
+		if i%3 > 0 {
+			continue
+		}
+		p := product{m: ir.Symbol("T", 70), n: d(21 + 16*(i%5)), k: d(2 * max(t.BlockElems(), f.Span, 32)), a: ir.F16, b: t,
+			halves: true, transB: true, gated: i%2 == 0, layout: kernel.LayoutPlanes}
+		s, ok := wideSchedule(caps, 2, 1+i%2, 1+i/3%2, 1+i/2%2, max(f.Span, 32), 0)
+		s.Stages = 1 + i/3%2
+		add(matCase{name: fmt.Sprintf("%s by many rows", t), p: p, s: s, symbols: []int64{1, 37, 70}}, ok)
 	}
 	return cases, refused
 }
@@ -107,7 +134,7 @@ func TestSkinnyOnDevice(t *testing.T) {
 	if dev.Caps().Type == device.DeviceCPU {
 		cases = slices.DeleteFunc(cases, func(c matCase) bool {
 			return !slices.Contains([]string{"q4_0 by i8", "q4_1 by i8", "q5_0 by f32", "q5_1 by i8", "q6_K by i8",
-				"iq2_xxs by f32", "mxfp4 by i8"}, c.name)
+				"iq2_xxs by f32", "mxfp4 by i8", "q4_0 by many rows", "q5_1 by many rows"}, c.name)
 		})
 	}
 	shaders, sources := emitCases(t, dev.Caps(), cases)

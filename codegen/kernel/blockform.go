@@ -156,6 +156,24 @@ func (k *Kernel) ByteRows(v *Expr) (bytes, scale *Expr, ok bool) {
 	return nil, nil, false
 }
 
+// HalfRows returns the two loads of f16 values of a v that is their sum in f32, and false if v is none.
+func (k *Kernel) HalfRows(v *Expr) (high, low *Expr, ok bool) {
+	if v.Kind != ExprApply || v.Op != ir.OpAdd || v.DType != ir.F32 {
+		return nil, nil, false
+	}
+	var loads [2]*Expr
+	for i, x := range v.Args {
+		if x.Kind != ExprApply || x.Op != ir.OpCast {
+			return nil, nil, false
+		}
+		load := x.Args[0]
+		if loads[i] = load; load.Kind != ExprLoad || load.DType != ir.F16 || k.Bindings[load.Bind].Write {
+			return nil, nil, false
+		}
+	}
+	return loads[0], loads[1], true
+}
+
 // InGroups reports whether a value is constant within each [RoundedGroup] along the contraction axis: its indices
 // depend on the axis only through the number of the group.
 func (k *Kernel) InGroups(value *Expr) bool {

@@ -235,18 +235,25 @@ func (f Fragment) word() string { return size("fragment", f.FragM, f.FragN, f.Fr
 
 // Skinny are the parameters of [VarSkinny], which computes the transposed result: a fragment has FragM columns of the
 // result and FragN rows. SubgroupsN is the number of subgroups across the columns. SubgroupsK is the number along the
-// contraction axis, and each of them takes TileK elements per step.
+// contraction axis, and each of them takes TileK elements per step. SubgroupsM is the number across the rows, if there
+// are several.
 type Skinny struct {
 	Launch
 	Tile
+	SubgroupsM int `json:"subgroups_m,omitempty"`
 	SubgroupsN int `json:"subgroups_n,omitempty"`
 	Fragment
 	SubgroupsK int `json:"subgroups_k,omitempty"`
+	Stages     int `json:"stages,omitempty"` // the steps in shared memory; 0 for one
 }
+
+// Down is the number of subgroups across the rows.
+func (s Skinny) Down() int { return max(s.SubgroupsM, 1) }
 
 // String implements [Schedule].
 func (s Skinny) String() string {
-	return s.line(s.Tile.word(), size("subgroups", s.SubgroupsN, s.SubgroupsK), s.Fragment.word())
+	return s.line(s.Tile.word(), size("subgroups", s.SubgroupsN, s.SubgroupsK), above(0, "down", s.SubgroupsM),
+		s.Fragment.word(), above(1, "stages", s.Stages))
 }
 
 // MatrixTile are the parameters that both variants on cooperative matrices have.

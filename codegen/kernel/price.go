@@ -81,9 +81,10 @@ type Work struct {
 	Launches  int              // number of dependent dispatches
 	Groups    int64            // workgroups that share the work, each on its own core; 0 means enough for all cores
 	Custom    *ir.CustomKernel // the kernel that the device must be able to run, if set
-	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result.
-	Format        ir.DType
-	Rows, Columns ir.Dim
+	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result, and Depth is the
+	// extent of its contraction axis.
+	Format               ir.DType
+	Rows, Columns, Depth ir.Dim
 }
 
 // Form names a way to compute something.
@@ -93,6 +94,7 @@ type Form string
 const (
 	FormQuantizedRows Form = "quantized rows" // a kernel quantizes rows to int8 for a matmul with a quantized weight
 	FormStoredRows    Form = "stored rows"    // such a matmul reads rows that are stored as int8 with scales
+	FormHalves        Form = "halves"         // such a matmul reads exact rows that are stored as sums of two f16
 	FormScores        Form = "scores"         // an attention stores its scores for its gradients
 	FormPlanes        Form = "planes"         // the blocks of a weight lie in planes
 )

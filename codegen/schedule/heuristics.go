@@ -61,6 +61,7 @@ type heuristics struct {
 
 	matrixTiles   []matrixTile      // of matmuls on cooperative matrices, in any order
 	byteTiles     []matrixTile      // the same for int8 matmuls; nil for matrixTiles with twice the depth
+	halvesTiles   []matrixTile      // of matmuls of exact rows by blocks, with rows as two f16 values
 	flashTiles    []ratedTile       // of attentions: rows, keys, steps along the contraction axis
 	flashMatrices []flashMatrixTile // of attentions on cooperative matrices
 
@@ -105,7 +106,8 @@ type matrixTile struct {
 	Workgroup              int // of coopmat2
 	M, N, K                int
 	PiecesM, PiecesN       int // of coopmat2: number of matrices that hold the accumulators, if several
-	SubgroupsM, SubgroupsN int // of coopmat
+	SubgroupsM, SubgroupsN int // of coopmat and skinny
+	Stages                 int // of skinny; 0 for one
 	// Efficiency is the fraction of the machine's peak rate that a very large matmul reaches. The choice of a tile also
 	// weighs how evenly a matmul's tiles fill the device.
 	Efficiency float64

@@ -71,6 +71,11 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.1},
 	}
 	t.byteTiles = nvidiaByteTiles
+	// For 512 rows by q4_0 of 12288x4096 (M-halves).
+	t.halvesTiles = []matrixTile{
+		{Variant: kernel.VarSkinny, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Stages: 2, Efficiency: 0.4},
+		{Variant: kernel.VarSkinny, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.34},
+	}
 	// The fastest parameters measured for one query over 8192 keys (M-flash-shapes).
 	t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
 	t.flashMost, t.flashGBps = 1024, 45 // M-short-texts

@@ -45,6 +45,8 @@ func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estima
 	case kernel.FormStoredRows:
 		suits = p.Caps.Features.Storage8 && p.Caps.Features.Storage16 &&
 			WantsBytes(w.Format, w.Rows, w.Columns, p.Caps)
+	case kernel.FormHalves:
+		suits = p.device.splitsRows(w, p.Caps)
 	case kernel.FormScores:
 		suits = p.device.storesScores && int64(w.Bytes) <= p.device.cache
 	case kernel.FormPlanes:

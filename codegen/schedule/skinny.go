@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxSkinnyRows is the maximum number of rows that the skinny variant computes at a time. Each is a column of a
-// subgroup's accumulator fragments.
+// maxSkinnyRows is the maximum number of rows of a matmul that reads its blocks once. Each row is a column of a
+// subgroup's accumulator fragments. With more rows, a workgroup has subgroups across the rows too.
 const maxSkinnyRows = 32
 
 // Skinny describes a matmul of few rows by blocks on cooperative matrices. A strip is a part of a row whose quants
@@ -23,6 +23,8 @@ type Skinny struct {
 	// the strip's largest element. It becomes three base-256 digits, or the sum of two f16 values, where the second is
 	// the remainder.
 	Parts int
+	// Halves says that the rows are stored as two f16 values an element, which need no scales.
+	Halves bool
 }
 
 // SkinnyFormat is the part of a Skinny that depends only on the block format.
@@ -50,8 +52,8 @@ func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
 }
 
 // SkinnyOf returns how cooperative matrices compute a matmul of few rows by blocks, and false if they cannot. The
-// matmul must have a single A, of floats or of int8 with scales, and blocks of one format in whole blocks along the
-// contraction axis.
+// matmul must have a single A, of floats, of sums of two f16, or of int8 with scales, and blocks of one format in whole
+// blocks along the contraction axis.
 func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	t := blocksOf(k)
 	f, ok := SkinnyFormatOf(t)
@@ -74,6 +76,12 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	r := Skinny{SkinnyFormat: f, Parts: 2}
 	if r.Element = r.element(); r.Element == ir.I8 {
 		r.Parts = 3
+	}
+	if high, low, ok := k.HalfRows(k.Products[0].A); ok {
+		r.Element, r.Parts, r.Halves = ir.F16, 2, true
+		if !high.Index.Adjacent(fold, OctetElems) || !low.Index.Adjacent(fold, OctetElems) {
+			return Skinny{}, false
+		}
 	}
 	if bytes, scale, ok := k.ByteRows(k.Products[0].A); ok {
 		if r.Parts = 1; !bytes.Index.Adjacent(fold, unitBytes) || !k.InGroups(scale) {
@@ -111,11 +119,21 @@ func (r Skinny) Unit(s kernel.Skinny) int {
 // different banks.
 func (r Skinny) Pitch(s kernel.Skinny) int { return s.TileK/r.Unit(s) | 1 }
 
-// WeightUnits is the shared memory, in units, for the quants of one B for all subgroups. Its results use the same
-// memory at the end.
+// ResultColumns is the number of columns of results that pass through shared memory at a time: all of them, or with
+// subgroups across the rows a fragment of each subgroup.
+func (r Skinny) ResultColumns(s kernel.Skinny) int {
+	if s.SubgroupsM > 0 {
+		return s.SubgroupsN * s.FragM
+	}
+	return s.TileN
+}
+
+// WeightStage is the shared memory, in units, for the quants of one B for all subgroups in one step. WeightUnits is
+// that for all stages. The results of the B use the same memory at the end.
+func (r Skinny) WeightStage(s kernel.Skinny) int { return s.SubgroupsK * s.TileN * r.Pitch(s) }
 func (r Skinny) WeightUnits(s kernel.Skinny) int {
-	sums := s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
-	return s.TileN * s.SubgroupsK * max(r.Pitch(s), sums)
+	results := s.SubgroupsK * r.ResultColumns(s) * s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
+	return max(r.Stages(s)*r.WeightStage(s), results)
 }
 
 // WeightScales is the number of scales of these quants in shared memory.
@@ -128,6 +146,9 @@ func (r Skinny) RowUnits(s kernel.Skinny) int {
 	return s.SubgroupsK * r.Parts * s.TileM * r.Pitch(s)
 }
 func (r Skinny) RowScales(s kernel.Skinny) int {
+	if r.Halves {
+		return 0
+	}
 	return s.SubgroupsK * s.TileM * (s.TileK / r.Strip)
 }
 
@@ -138,13 +159,21 @@ func skinnyShared(k *kernel.Kernel, s kernel.Skinny) int {
 		return 0
 	}
 	_, b := operands(k)
+	return r.shared(s, b)
+}
+
+// shared is the shared memory in bytes of a schedule with some operands B.
+func (r Skinny) shared(s kernel.Skinny, b int) int {
 	scales := b*r.WeightScales(s) + r.RowScales(s)
 	if r.Affine {
 		scales *= 2
 	}
-	units := b*r.WeightUnits(s) + r.RowUnits(s)
-	return units*r.Unit(s)*r.Element.BlockBytes() + 4*scales
+	units := b*r.WeightUnits(s) + r.Stages(s)*r.RowUnits(s)
+	return units*r.Unit(s)*r.Element.BlockBytes() + r.Stages(s)*4*scales
 }
+
+// Stages is the number of steps that shared memory holds. While one is multiplied, the next is stored.
+func (r Skinny) Stages(s kernel.Skinny) int { return max(s.Stages, 1) }
 
 func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 	r, ok := SkinnyOf(k)
@@ -157,16 +186,24 @@ func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 		return r.missing(caps)
 	case s.Subgroup < 8:
 		return fmt.Errorf("fragments belong to subgroups, of 8 invocations at least, whose size must be relied on")
-	case s.SubgroupsN < 1 || s.SubgroupsK < 1 || s.Workgroup != s.SubgroupsN*s.SubgroupsK*s.Subgroup:
-		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsN, s.SubgroupsK,
+	case s.SubgroupsM < 0 || s.SubgroupsN < 1 || s.SubgroupsK < 1 ||
+		s.Workgroup != s.Down()*s.SubgroupsN*s.SubgroupsK*s.Subgroup:
+		return fmt.Errorf("%dx%dx%d subgroups of %d are no workgroup of %d", s.Down(), s.SubgroupsN, s.SubgroupsK,
 			s.Subgroup, s.Workgroup)
+	case (s.SubgroupsM > 0) != r.Halves:
+		return fmt.Errorf("subgroups across the rows go with rows that are stored as two f16")
+	case s.Stages < 0 || s.Stages > 2 || s.Stages > 0 && !r.Halves:
+		return fmt.Errorf("%d stages: want one, or two with rows that are stored as two f16", s.Stages)
+	case r.Halves && (s.SubgroupsK > 1 || k.RowSums() || k.CutsCols()):
+		return fmt.Errorf("subgroups across the rows go with one subgroup along the contraction, no sums of rows and " +
+			"no parts of columns")
 	case s.FragM < 2 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(s.FragM, s.FragN, s.FragK, e, sums):
 		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", r.Element, s.FragM, s.FragN,
 			s.FragK, r.Sums())
 	case s.FragK%OctetElems != 0 || r.Strip%s.FragK != 0:
 		return fmt.Errorf("%d elements that share a scale are no whole number of fragments of %d", r.Strip, s.FragK)
-	case s.TileM < 1 || s.TileM > maxSkinnyRows || s.TileM%s.FragN != 0 || s.TileN < 1 ||
-		s.TileN%(s.SubgroupsN*s.FragM) != 0:
+	case s.TileM < 1 || s.SubgroupsM == 0 && s.TileM > maxSkinnyRows || s.TileM%(s.Down()*s.FragN) != 0 ||
+		s.TileN < 1 || s.TileN%(s.SubgroupsN*s.FragM) != 0:
 		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at "+
 			"most", s.TileM, s.TileN, maxSkinnyRows)
 	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
@@ -177,7 +214,7 @@ func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 	case int64(s.SubgroupsK)*int64(s.TileK) > k.Fold.Add:
 		return fmt.Errorf("a contraction of %s has no %d steps of %d", k.Fold, s.SubgroupsK, s.TileK)
 	}
-	if n := s.TileM * s.TileN / s.SubgroupsN / s.Subgroup * len(k.Products); n > maxLaneSums {
+	if n := s.TileM / s.Down() * s.TileN / s.SubgroupsN / s.Subgroup * len(k.Products); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
 	return nil

@@ -51,6 +51,9 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if !ok {
 		return nil
 	}
+	if how.Halves {
+		return h.halves(k, how, caps)
+	}
 	sh, u := matShapeOf(k), h.unitsOf(k)
 	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows ||
 		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
@@ -86,6 +89,10 @@ func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 // skinnyTime estimates the time in nanoseconds of a matmul of 9 to 16 rows on cooperative matrices, from the measured
 // rate of reading blocks per core (M-batch). If that is unknown, it returns the reason.
 func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, string) {
+	if s.SubgroupsM > 0 {
+		sh := matShapeOf(k)
+		return h.halvesTime(sh) + h.storeTime(k), ""
+	}
 	sh, rate := matShapeOf(k), h.unitsOf(k).rate
 	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {
 		return 0, fmt.Sprintf("nothing is known of the time of %s by %d rows", s.Variant, sh.M)
@@ -185,6 +192,9 @@ func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool
 func skinnySpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	how, ok := SkinnyOf(k)
 	sh := matShapeOf(k)
+	if ok && how.Halves {
+		return halvesSpace(how, caps)
+	}
 	if !ok || sh.M > maxSkinnyRows || len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}

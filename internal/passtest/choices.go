@@ -16,6 +16,7 @@ type Choices struct {
 	Tails    func(*kernel.Kernel) []kernel.Tail
 	Parts    func(*kernel.Kernel) int
 	Take     func(kernel.Rewrite) bool
+	Halves   int64       // from this number of exact rows on, they are stored as two f16 values; 0 for never
 	Scores   bool        // gradients of attentions store their scores
 	Form     kernel.Form // form of [kernel.Work] to use if possible
 	Lacks    []string    // features that the device does not have
@@ -32,6 +33,10 @@ func (c Choices) priceWork(w kernel.Work) kernel.Estimate {
 	switch w.Form {
 	case kernel.FormQuantizedRows, kernel.FormStoredRows:
 		if c.Bytes == nil || !c.Bytes(w.Format, w.Rows, w.Columns) {
+			return no
+		}
+	case kernel.FormHalves:
+		if c.Halves == 0 || w.Rows.Max() < c.Halves {
 			return no
 		}
 	case kernel.FormScores:

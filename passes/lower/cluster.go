@@ -178,6 +178,13 @@ func (f *Fusion) place(n *ir.Node) {
 			f.store(n, users, fmt.Sprintf("%s multiplies bytes", c.name()))
 			return
 		}
+		if inline, stored := f.half(n); c.Kind == ClusterMatMul && stored {
+			f.store(n, users, fmt.Sprintf("%s multiplies sums of halves", c.name()))
+			return
+		} else if c.Kind == ClusterMatMul && inline {
+			f.why[n.ID()] = "inline: the sum of two halves"
+			return
+		}
 		dear := flops > maxOperandFlops || loads > maxOperandLoads
 		if dear && c.readsInTiles() {
 			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
@@ -242,6 +249,22 @@ func (f *Fusion) endsCore(n *ir.Node) bool {
 // isRounding reports whether n casts floats to int8.
 func isRounding(n *ir.Node) bool {
 	return n.Op() == ir.OpCast && n.DType() == ir.I8 && n.Arg(0).DType().IsFloat()
+}
+
+// addsHalves reports whether n adds two f32 values that are rounded to f16.
+func addsHalves(n *ir.Node) bool {
+	isCast := func(n *ir.Node, t ir.DType) bool { return n.Op() == ir.OpCast && n.DType() == t }
+	return n.Op() == ir.OpAdd && n.DType() == ir.F32 && !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool {
+		return !isCast(a, ir.F32) || !isCast(a.Arg(0), ir.F16) || a.Arg(0).Arg(0).DType() != ir.F32
+	})
+}
+
+// half returns what part n is of a sum of halves (addsHalves): the sum itself or a term, which are inline in a matmul,
+// or one of the two f16 values, which are stored.
+func (f *Fusion) half(n *ir.Node) (inline, stored bool) {
+	isTerm := func(n *ir.Node) bool { return slices.ContainsFunc(f.uses[n.ID()], addsHalves) }
+	return addsHalves(n) || n.Op() == ir.OpCast && n.DType() == ir.F32 && isTerm(n),
+		n.Op() == ir.OpCast && n.DType() == ir.F16 && slices.ContainsFunc(f.uses[n.ID()], isTerm)
 }
 
 // readsInTiles reports whether several workgroups of c read the same elements of an operand, and so would compute them
@@ -519,6 +542,7 @@ func sameLoop(c, q *Cluster) bool {
 		return len(c.Cores)+len(q.Cores) <= maxProducts && sameExperts(a, b)
 	}
 	return len(c.Cores)+len(q.Cores) <= maxProducts && a.Arg(0) == b.Arg(0) && a.Shape().Equal(b.Shape()) &&
+		!addsHalves(a.Arg(0)) && // one after the other they are faster (M-halves)
 		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a") && analysis.Precision(a) == analysis.Precision(b)
 }
 

@@ -14,6 +14,9 @@ import (
 // integer arithmetic. RoundRows adds the quantization to the graph, as [ir.ByteSteps] defines it. Later passes make
 // matmuls of the same rows share the quantized rows, and fuse the quantization with the op that computes the rows. Rows
 // that are stored in an 8-bit or 4-bit block format already are used as they are, with any precision.
+//
+// If many rows must be exact, RoundRows can store each element as the sum of two f16 values, which cooperative matrices
+// multiply (splitRows).
 func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	if pricer == nil {
 		return g, nil
@@ -33,6 +36,8 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 				x, factor = r.takeNormApart(x)
 			}
 			rows = r.roundToBytes(x)
+		case areExact(n) && suitsRows(n, kernel.FormHalves, pricer):
+			rows, factor = r.splitRows(args[0])
 		default:
 			return nil
 		}
@@ -50,10 +55,23 @@ func roundsRows(n *ir.Node, pricer kernel.Pricer) bool {
 		suitsRows(n, kernel.FormQuantizedRows, pricer)
 }
 
+// areExact reports whether the rows of matmul n are f32 and may not be rounded, and whether there are several. Rows of
+// narrower floats are exact in f16, or bf16, already.
+func areExact(n *ir.Node) bool {
+	a := n.Arg(0)
+	if a.Shape()[a.Rank()-2].Is(1) {
+		return false
+	}
+	if a.Op() == ir.OpCast {
+		a = a.Arg(0)
+	}
+	return !ir.AllowsHalf(analysis.Precision(n)) && a.DType() == ir.F32
+}
+
 // suitsRows reports whether the device prefers a form of int8 rows for matmul n with a quantized weight.
 func suitsRows(n *ir.Node, form kernel.Form, pricer kernel.Pricer) bool {
 	return kernel.Suits(pricer, kernel.Work{Form: form, Format: blocksOf(n.Arg(1)),
-		Rows: n.Arg(0).Shape()[n.Rank()-2], Columns: n.Shape()[n.Rank()-1]})
+		Rows: n.Arg(0).Shape()[n.Rank()-2], Columns: n.Shape()[n.Rank()-1], Depth: n.Arg(0).Shape()[n.Rank()-1]})
 }
 
 // roundedNorms returns the set of rms norms with only one kind of reader: matmuls for which RoundRows quantizes the
@@ -137,4 +155,31 @@ func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), attr("dtype", ir.I8))
 	scale := r.binary(ir.OpMul, top, r.scalar(ir.F32, 1.0/127))
 	return r.reshape(r.binary(ir.OpMul, r.unary(ir.OpCast, bytes, attr("dtype", ir.F32)), scale), shape)
+}
+
+// splitRows returns rows that are sums of two f16 values, and a factor for each row: x is about rows times factor. The
+// factor is the power of two that brings the largest finite element of the row to the top of f16's range. So the error
+// is at most 2^-22 of the element, or 2^-39 of the row's largest element if that is more. Infinities and NaN stay. The
+// upper part is rounded by integer operations, because a driver's compiler could take the remainder of a conversion to
+// f16 and back for 0.
+func (r *rewriter) splitRows(x *ir.Node) (rows, factor *ir.Node) {
+	x = r.castTo(x, ir.F32)
+	as := func(t ir.DType, x *ir.Node) *ir.Node { return r.unary(ir.OpBitcast, x, attr("dtype", t)) }
+	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
+	const (
+		exponents = 0x7f800000
+		top       = 14 // the exponent of the largest element
+	)
+	size := r.binary(ir.OpAnd, as(ir.U32, x), word(0x7fffffff))
+	finite := r.binary(ir.OpLt, size, word(exponents))
+	largest := r.unary(ir.OpReduceMax, r.where(finite, size, word(0)), attr("axes", []int64{int64(x.Rank() - 1)}),
+		attr("keepdims", true))
+	power := r.binary(ir.OpMax, r.binary(ir.OpAnd, largest, word(exponents)), word((top+1)<<23))
+	scaled := r.where(finite, r.binary(ir.OpMul, x, as(ir.F32, r.binary(ir.OpSub, word((254+top)<<23), power))),
+		r.scalar(ir.F32, 0))
+	high := as(ir.F32, r.binary(ir.OpAnd, r.binary(ir.OpAdd, as(ir.U32, scaled), word(0x1000)), word(0xffffe000)))
+	low := r.castTo(r.binary(ir.OpSub, scaled, high), ir.F16)
+	high = r.castTo(r.where(finite, high, x), ir.F16)
+	return r.binary(ir.OpAdd, r.castTo(high, ir.F32), r.castTo(low, ir.F32)),
+		as(ir.F32, r.binary(ir.OpSub, power, word(top<<23)))
 }

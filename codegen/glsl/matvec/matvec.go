@@ -157,7 +157,7 @@ func (v *matVec) storeOwn() {
 	})
 }
 
-// shareTables copies the tables for decoding blocks, codebooks or lookup tables, to shared memory.
+// shareTables copies the tables that decode blocks to shared memory: codebooks or lookup tables.
 func (v *matVec) shareTables() {
 	if v.S.Copies > 0 {
 		v.shareLookup()
@@ -189,21 +189,28 @@ func (v *matVec) meet(shared partials) {
 		v.shareRowSums()
 	}
 	v.Barrier()
-	v.finishParts(parts, func(n int, part, id expr.Expr) expr.Expr {
-		return shared.load(n, expr.Flat(part, results+1, id))
-	})
+	same := func(own expr.Expr) expr.Expr { return own }
+	v.finishParts(finishing{parts: parts, columns: v.S.TileN, column: same,
+		read: func(n int, part, id expr.Expr) expr.Expr { return shared.load(n, expr.Flat(part, results+1, id)) }})
 }
 
-// finishParts adds up the partial sums of every result and stores the results. read prints partial sum `part` of result
-// id of matmul n.
-func (v *matVec) finishParts(parts int, read func(n int, part, id expr.Expr) expr.Expr) {
-	s := v.S
-	results := s.TileM * s.TileN
+// finishing describes results of all rows of a tile in shared memory, each the sum of some parts. columns is the number
+// of columns of the results, and column prints the column of the tile, given the one among the results. read prints
+// partial sum `part` of result id of matmul n.
+type finishing struct {
+	parts, columns int
+	column         func(own expr.Expr) expr.Expr
+	read           func(n int, part, id expr.Expr) expr.Expr
+}
+
+// finishParts adds up the partial sums of every result and stores the results.
+func (v *matVec) finishParts(f finishing) {
+	parts, read, results := f.parts, f.read, v.S.TileM*f.columns
 	v.Blank()
 	id := v.EachResult(v.self, results)
-	own := expr.Quotient(id, s.TileN, results)
+	own := expr.Quotient(id, f.columns, results)
 	row := v.Named("row", expr.Plus(v.Row0, own))
-	col := v.Variable("uint", "col", expr.Plus(v.Col0, expr.Remainder(id, s.TileN, results)))
+	col := v.Variable("uint", "col", expr.Plus(v.Col0, f.column(expr.Remainder(id, f.columns, results))))
 	sums := make([]expr.Expr, len(v.Products))
 	for n := range sums {
 		sums[n] = v.Variable(v.Quads.Scalar, matmul.Numbered("sum", n, len(sums)), read(n, expr.Of("0u"), id))
@@ -213,7 +220,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id expr.Expr) exp
 		own = row
 	}
 	v.OtherSum = func(n int, col expr.Expr) expr.Expr {
-		id := v.Named("other_id", expr.Flat(own, s.TileN, expr.Binary("-", col, v.Col0)))
+		id := v.Named("other_id", expr.Flat(own, f.columns, expr.Binary("-", col, v.Col0)))
 		sum := v.Variable(v.Quads.Scalar, matmul.Numbered("other_sum", n, len(sums)), read(n, expr.Of("0u"), id))
 		v.addParts(parts, []expr.Expr{sum}, func(_ int, p expr.Expr) expr.Expr { return read(n, p, id) })
 		return sum

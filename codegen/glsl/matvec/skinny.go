@@ -26,6 +26,11 @@ type skinny struct {
 	s        kernel.Skinny
 	unit     string    // the element type of shared memory
 	ownCol   expr.Expr // the subgroup's first column in the tile
+	ownRow   expr.Expr // the subgroup's first row in the tile
+	lane     expr.Expr // number of the invocation among the subgroups with these columns
+	team     int       // number of these invocations
+	share    expr.Expr // number of the subgroup's part of shared memory
+	stage    expr.Expr // which of two stages of shared memory is used; nil if there is one
 	weights  map[*matmul.Operand]*stagedStrips
 	rows     stagedStrips
 	perBlock int // number of runs in a block
@@ -68,12 +73,21 @@ func EmitSkinny(e *emit.Emitter) {
 // and rowFragments is the number that covers the rows. strips is the number of strips in a step of TileK elements.
 func (r *skinny) columns() int      { return r.s.TileN / r.s.SubgroupsN }
 func (r *skinny) fragments() int    { return r.columns() / r.s.FragM }
-func (r *skinny) rowFragments() int { return r.s.TileM / r.s.FragN }
+func (r *skinny) rowFragments() int { return r.s.TileM / r.s.Down() / r.s.FragN }
 func (r *skinny) strips() int       { return r.s.TileK / r.Strip }
 
 // place sets the columns and the part of the contraction axis that this subgroup computes.
 func (r *skinny) place() {
 	id, count := expr.Of("gl_SubgroupID"), r.s.SubgroupsN*r.s.SubgroupsK
+	r.share, r.lane, r.team, r.ownRow = id, expr.Of("gl_SubgroupInvocationID"), r.s.Subgroup, expr.Of("0u")
+	if down := r.s.SubgroupsM; down > 0 {
+		line := r.Named("line_of_subgroups", expr.Quotient(id, count, down*count))
+		r.ownRow = r.Named("own_row", expr.Times(line, r.s.TileM/down))
+		r.lane = r.Named("lane", expr.Flat(line, r.s.Subgroup, r.lane))
+		r.team *= down
+		id = r.Named("column_of_subgroups", expr.Remainder(id, count, down*count))
+		r.share = id
+	}
 	r.ownCol = r.Named("own_col", expr.Times(expr.Remainder(id, r.s.SubgroupsN, count), r.columns()))
 	r.part = r.Named("part", expr.Quotient(id, r.s.SubgroupsN, count))
 }
@@ -85,22 +99,23 @@ func (r *skinny) declare() {
 		r.unit = "uvec2"
 	}
 	stage := func(name string, units, scales int, first, firstScale expr.Expr) stagedStrips {
-		st := stagedStrips{elements: r.Share(r.unit, name+"_strips", units),
-			scales: r.Share("float", name+"_scales", scales),
-			first:  first, firstScale: firstScale}
+		st := stagedStrips{elements: r.Share(r.unit, name+"_strips", units), first: first, firstScale: firstScale}
+		if scales == 0 {
+			return st
+		}
+		st.scales = r.Share("float", name+"_scales", r.Stages(s)*scales)
 		if other := map[bool]string{true: "_sums", false: "_offsets"}[name == "a"]; r.Affine {
-			st.others = r.Share("float", name+other, scales)
+			st.others = r.Share("float", name+other, r.Stages(s)*scales)
 		}
 		return st
 	}
-	id := expr.Of("gl_SubgroupID")
-	first := r.Named("first_unit", expr.Times(id, r.columns()*r.Pitch(s)))
-	firstScale := r.Named("first_scale", expr.Times(id, r.columns()*r.strips()))
+	first := r.Named("first_unit", expr.Times(r.share, r.columns()*r.Pitch(s)))
+	firstScale := r.Named("first_scale", expr.Times(r.share, r.columns()*r.strips()))
 	for _, o := range r.B {
 		st := stage(o.Name, r.WeightUnits(s), r.WeightScales(s), first, firstScale)
 		r.weights[o] = &st
 	}
-	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), expr.Times(r.part, r.Parts*s.TileM*r.Pitch(s)),
+	r.rows = stage("a", r.Stages(s)*r.RowUnits(s), r.RowScales(s), expr.Times(r.part, r.Parts*s.TileM*r.Pitch(s)),
 		expr.Times(r.part, s.TileM*r.strips()))
 	sums := emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
 	r.DeclareZeros(sums, expr.Call(sums, expr.Of("0.0")), r.fragments()*r.rowFragments())
@@ -128,10 +143,34 @@ func (r *skinny) accumulate() {
 		r.fetchRows(rows, k0)
 	}
 	step := s.SubgroupsK * s.TileK
+	next := func(k0 expr.Expr) expr.Expr { // the next step, or the last once more
+		return r.Variable("uint", "k1", expr.Call("min", expr.Plus(k0, expr.Uint(step)),
+			expr.Uint(r.K.Fold.Add-int64(s.TileK))))
+	}
+	put := func() {
+		for i, o := range r.B {
+			r.putWeights(o, fetched[i])
+		}
+		r.putRows(rows)
+	}
 	r.OpenScope()
 	fetch(expr.Times(r.part, s.TileK))
 	r.Close()
 	r.Blank()
+	if r.Stages(s) > 1 {
+		r.Comment("While one stage of shared memory is multiplied, the next step goes to the other.")
+		stage := r.Variable("uint", "stage", expr.Uint(0))
+		r.stage = stage
+		put()
+		k0 := r.Rolled("k0", expr.Of("0u"), r.Dim(r.K.Fold), step)
+		r.Barrier()
+		fetch(next(k0))
+		r.multiply()
+		r.Assign(stage, expr.Binary("-", expr.Uint(1), stage))
+		put()
+		r.Close()
+		return
+	}
 	even := schedule.DivisibleBy(r.K.Fold, step) // all subgroups have the same number of steps
 	var k0 expr.Expr
 	if even {
@@ -141,14 +180,10 @@ func (r *skinny) accumulate() {
 		k0 = r.Named("k0", expr.Plus(k0, expr.Times(r.part, s.TileK)))
 	}
 	r.Barrier("what is in shared memory has been multiplied")
-	for i, o := range r.B {
-		r.putWeights(o, fetched[i])
-	}
-	r.putRows(rows)
+	put()
 	r.Barrier()
 	r.Comment("The next step, or the last once more.")
-	fetch(r.Variable("uint", "k1", expr.Call("min", expr.Plus(k0, expr.Uint(step)),
-		expr.Uint(r.K.Fold.Add-int64(s.TileK)))))
+	fetch(next(k0))
 	if even {
 		r.multiply()
 	} else {
@@ -186,16 +221,17 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 	return f
 }
 
-// runs is the number of runs that a subgroup decodes in a step. rounds is the number that one lane decodes.
+// runs is the number of runs in a step of a subgroup's columns. The subgroups with these columns share them. rounds is
+// the number that one lane decodes.
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
-func (r *skinny) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
+func (r *skinny) rounds() int { return (r.runs() + r.team - 1) / r.team }
 
 // eachRun calls body for each run that this lane decodes in a step. i counts the lane's runs. column and run locate the
 // run among the subgroup's. Lanes 2n and 2n+1 decode the same run of adjacent columns, so that their stores use
 // different banks.
 func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
 	perColumn := r.s.TileK / r.run.Elems
-	r.EachSlot(expr.Of("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot expr.Expr) {
+	r.EachSlot(r.lane, r.runs(), r.team, func(i, slot expr.Expr) {
 		pair := r.Named("pair", expr.Binary("/", slot, expr.Uint(2)))
 		column := r.Named("column", expr.Flat(expr.Quotient(pair, perColumn, r.runs()/2), 2,
 			expr.Binary("%", slot, expr.Uint(2))))
@@ -295,7 +331,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
 			number := expr.Flat(i, r.run.Strips, p)
 			at := r.Named("at", expr.Plus(place, expr.Times(p, r.run.StripStride())))
-			unit := r.Named("unit", expr.Plus(st.first, expr.Times(column, r.Pitch(r.s)),
+			unit := r.Named("unit", expr.Plus(r.staged(st.first, r.WeightStage(r.s)), expr.Times(column, r.Pitch(r.s)),
 				expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 			for w := range r.words() {
 				word := r.fetchedWord(f, number, w)
@@ -310,7 +346,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 			if f.unpack != "" {
 				scale = expr.Call(f.unpack, scale)
 			}
-			slot := expr.Plus(st.firstScale,
+			slot := expr.Plus(r.staged(st.firstScale, r.WeightScales(r.s)),
 				expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.columns()), column)
 			if !r.Affine {
 				r.Assign(expr.At(st.scales, slot), scale)
@@ -323,6 +359,14 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 			r.Assign(expr.At(st.others, slot), expr.Member(scale, "y"))
 		})
 	})
+}
+
+// staged prints the place of the present stage for a place in the first one. A stage has size elements.
+func (r *skinny) staged(first expr.Expr, size int) expr.Expr {
+	if r.stage == nil {
+		return first
+	}
+	return expr.Plus(first, expr.Times(r.stage, size))
 }
 
 // put stores uvec4 number w of a strip in shared memory. unit is the index of the strip's first element, in units of

@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -20,6 +21,9 @@ func (r *skinny) perRow() int {
 
 // declareRows declares the registers that hold an invocation's elements of the rows on their way to shared memory.
 func (r *skinny) declareRows() rowArrays {
+	if r.Halves {
+		return rowArrays{elements: r.Array("uvec4", "a_elements", r.Parts*r.rowRounds(schedule.OctetElems))}
+	}
 	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]
 	a := rowArrays{elements: r.Array(typ, "a_elements", r.rowRounds(r.perRow()))}
 	if r.Parts == 1 {
@@ -33,6 +37,18 @@ func (r *skinny) declareRows() rowArrays {
 
 // fetchRows loads this invocation's elements of the rows into registers, for the step that begins at k0.
 func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
+	if r.Halves {
+		high, low, _ := r.K.HalfRows(r.A[0].Value)
+		r.eachOfRows(schedule.OctetElems, true, func(i, row, at expr.Expr) {
+			for part, v := range []*kernel.Expr{high, low} {
+				b := r.Buffers[v.Bind]
+				octet := expr.Binary("/", r.IndexAt(v.Index, r.Fold, expr.Plus(k0, at)), expr.Uint(schedule.OctetElems))
+				r.Assign(a.elements.At(expr.Flat(i, r.Parts, expr.Uint(part))),
+					expr.At(expr.Of(r.View(b, schedule.OctetElems)), b.Subscript(octet)))
+			}
+		})
+		return
+	}
 	if r.Parts > 1 {
 		r.eachOfRows(4, true, func(i, row, at expr.Expr) {
 			r.Assign(a.elements.At(i), r.Quad(r.A[0], expr.Plus(k0, at), true))
@@ -95,6 +111,15 @@ func (r *skinny) addBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
 
 // putRows stores the loaded rows in shared memory.
 func (r *skinny) putRows(a rowArrays) {
+	if r.Halves {
+		r.eachOfRows(schedule.OctetElems, false, func(i, row, at expr.Expr) {
+			for part := range r.Parts {
+				octet := a.elements.At(expr.Flat(i, r.Parts, expr.Uint(part)))
+				r.put(r.rows.elements, r.rowUnit(row, at, expr.Uint(part)), 0, r.inOrder(octet))
+			}
+		})
+		return
+	}
 	if r.Parts > 1 {
 		r.eachOfRows(4, false, func(i, row, at expr.Expr) { r.putFloats(a.elements.At(i), row, at) })
 		return
@@ -118,6 +143,16 @@ func (r *skinny) putRows(a rowArrays) {
 	})
 }
 
+// inOrder prints eight neighbouring f16 values in the order of the quants.
+func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
+	if r.Levels {
+		return octet
+	}
+	even := r.Variable("uvec2", "even", expr.Format("%s.xz & 0xffffu | %[1]s.yw << 16", octet))
+	odd := r.Variable("uvec2", "odd", expr.Format("%s.xz >> 16 | %[1]s.yw & 0xffff0000u", octet))
+	return expr.Format("uvec4(%s.x, %s.x, %[1]s.y, %[2]s.y)", even, odd)
+}
+
 // halvesOf prints int8 elements 8w to 8w+7 of four (16 elements of a row) as f16 values, in the order of the quants.
 func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 	pair := expr.Member(four, map[int]string{0: "xy", 1: "zw"}[w])
@@ -138,9 +173,10 @@ func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 // loads is slower (M-block-rows).
 func (r *skinny) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
+func (r *skinny) rowLanes() int { return r.s.Down() * r.s.SubgroupsN * r.s.Subgroup }
+
 func (r *skinny) rowRounds(n int) int {
-	lanes := r.s.SubgroupsN * r.s.Subgroup
-	return (r.placesOfRows(n) + lanes - 1) / lanes
+	return (r.placesOfRows(n) + r.rowLanes() - 1) / r.rowLanes()
 }
 
 // eachOfRows calls body for each group of n elements of a step's rows that this invocation handles. i counts the
@@ -150,7 +186,7 @@ func (r *skinny) rowRounds(n int) int {
 // reads says whether body loads or stores. An invocation without a group stores nothing. It loads the last group of
 // float rows again, which takes no branch. For int8 rows a branch around the loads of the scales is faster (M-skinny).
 func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) {
-	total, lanes, per := r.placesOfRows(n), r.s.SubgroupsN*r.s.Subgroup, r.s.TileK/n
+	total, lanes, per := r.placesOfRows(n), r.rowLanes(), r.s.TileK/n
 	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
 		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.s.Workgroup), expr.Times(i, lanes)))
 		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
@@ -174,7 +210,7 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) 
 // rowScale is the index of the scale of that element's strip.
 func (r *skinny) rowUnit(row, at, part expr.Expr) expr.Expr {
 	line := expr.Plus(row, expr.Times(part, r.s.TileM))
-	return r.Named("unit", expr.Plus(r.rows.first, expr.Times(line, r.Pitch(r.s)),
+	return r.Named("unit", expr.Plus(r.staged(r.rows.first, r.RowUnits(r.s)), expr.Times(line, r.Pitch(r.s)),
 		expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 }
 
@@ -269,18 +305,40 @@ func (r *skinny) multiply() {
 	s := r.s
 	r.Comment("Multiply.")
 	n := r.Rolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
-	rowScales := r.repeated("row_scale", r.rows.scales, expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM)),
-		"Row", s.FragN, r.rowFragments())
-	var rowSums expr.Array
-	if r.Affine {
-		rowSums = r.repeated("row_sum", r.rows.others, expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM)),
-			"Row", s.FragN, r.rowFragments())
+	at := expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM), r.ownRow)
+	var rowScales, rowSums expr.Array
+	if !r.Halves {
+		rowScales = r.repeated("row_scale", r.rows.scales, at, "Row", s.FragN, r.rowFragments())
+	}
+	if r.Affine && !r.Halves {
+		rowSums = r.repeated("row_sum", r.rows.others, at, "Row", s.FragN, r.rowFragments())
 	}
 	rows := r.rowElements(n)
+	if r.Affine && r.Halves {
+		rowSums = r.sumRows(rows)
+	}
 	for _, o := range r.B {
 		r.Repeat("j", r.fragments(), func(j expr.Expr) { r.multiplyColumns(o, n, j, rows, rowScales, rowSums) })
 	}
 	r.Close()
+}
+
+// sumRows returns, for each row fragment, a fragment that repeats the sums of the rows along a strip in every row: the
+// product of a matrix of ones by the rows.
+func (r *skinny) sumRows(rows expr.Array) expr.Array {
+	typ := emit.Fragment(r.s.Fragment, r.Element, "A")
+	ones := r.Variable(typ, "ones", expr.Call(typ, expr.Of("float16_t(1.0)")))
+	sums := r.Array(emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), "row_sum", r.rowFragments())
+	r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
+		r.Assign(sums.At(f), expr.Call(emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), expr.Of("0.0")))
+		r.Repeat("step", r.Parts*r.steps(), func(step expr.Expr) {
+			part := expr.Quotient(step, r.steps(), r.Parts*r.steps())
+			row := expr.Flat(expr.Plus(f, expr.Times(part, r.rowFragments())), r.steps(),
+				expr.Remainder(step, r.steps(), r.Parts*r.steps()))
+			r.MultiplyAdd(sums.At(f), ones, rows.At(row))
+		})
+	})
+	return sums
 }
 
 // steps is the number of fragments along a strip.
@@ -294,9 +352,9 @@ func (r *skinny) rowElements(n expr.Expr) expr.Array {
 	r.Repeat("f", r.rowFragments()*r.Parts, func(f expr.Expr) {
 		part, frag := expr.Quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), expr.Remainder(f, r.rowFragments(),
 			r.rowFragments()*r.Parts)
-		line := expr.Flat(part, s.TileM, expr.Times(frag, s.FragN))
+		line := expr.Flat(part, s.TileM, expr.Plus(r.ownRow, expr.Times(frag, s.FragN)))
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
-			at := expr.Plus(r.rows.first, expr.Times(line, r.Pitch(s)),
+			at := expr.Plus(r.staged(r.rows.first, r.RowUnits(s)), expr.Times(line, r.Pitch(s)),
 				expr.Flat(n, r.Strip/r.Unit(s), expr.Times(step, s.FragK/r.Unit(s))))
 			r.LoadMatrix(name.At(expr.Flat(f, r.steps(), step)), r.rows.elements, at, r.Pitch(s), "Column")
 		})
@@ -319,19 +377,24 @@ func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.s, r.weights[o]
 	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())
-	first := expr.Plus(st.first, expr.Times(j, s.FragM*r.Pitch(s)), expr.Times(n, r.Strip/r.Unit(s)))
+	first := expr.Plus(r.staged(st.first, r.WeightStage(s)), expr.Times(j, s.FragM*r.Pitch(s)),
+		expr.Times(n, r.Strip/r.Unit(s)))
 	r.Repeat("step", r.steps(), func(step expr.Expr) {
 		r.LoadMatrix(columns.At(step), st.elements, expr.Plus(first, expr.Times(step, s.FragK/r.Unit(s))),
 			r.Pitch(s), "Row")
 	})
-	at := expr.Plus(st.firstScale, expr.Times(n, r.columns()), expr.Times(j, s.FragM))
+	at := expr.Plus(r.staged(st.firstScale, r.WeightScales(s)), expr.Times(n, r.columns()), expr.Times(j, s.FragM))
 	scale := r.repeated("scale", st.scales, at, "Column", 0, 1)
 	var offset expr.Array
 	if r.Affine {
 		offset = r.repeated("offset", st.others, at, "Column", 0, 1)
 	}
 	r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
-		value := expr.Binary("*", scale.Name, expr.Binary("*", rowScales.At(f), r.sumOfStrip(columns, rows, f)))
+		value := r.sumOfStrip(columns, rows, f)
+		if !r.Halves {
+			value = expr.Binary("*", rowScales.At(f), value)
+		}
+		value = expr.Binary("*", scale.Name, value)
 		if r.Affine {
 			value = expr.Plus(value, expr.Binary("*", offset.Name, rowSums.At(f)))
 		}
@@ -377,33 +440,59 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	return sum
 }
 
-// pass adds up the sums of the subgroups that share columns, and stores the results. It reuses the shared memory of the
-// quants to exchange the sums.
+// pass adds up the sums of the subgroups that share columns and rows, and stores the results. It reuses the shared
+// memory of the quants to exchange the sums. With subgroups across the rows, a column fragment of each passes at a
+// time. There is no loop over these: a driver would keep it, and then keeps the sums in memory.
 func (r *skinny) pass() {
-	s, results := r.s, r.s.TileM*r.s.TileN
+	if r.s.SubgroupsM == 0 {
+		r.passColumns(0, r.fragments())
+		return
+	}
+	for j := range r.fragments() {
+		r.passColumns(j, 1)
+	}
+}
+
+// passColumns passes count column fragments of each subgroup, from fragment first on.
+func (r *skinny) passColumns(first, count int) {
+	s, width := r.s, r.ResultColumns(r.s)
+	results := s.TileM * width
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
+	own := r.ownCol // the subgroup's first result among those that pass
+	if s.SubgroupsM > 0 {
+		own = r.Named("own_result", expr.Plus(expr.Times(r.ownRow, width),
+			expr.Times(expr.Binary("/", r.ownCol, expr.Uint(r.columns())), s.FragM)))
+	}
 	r.Barrier()
-	r.Repeat("j", r.fragments(), func(j expr.Expr) {
+	r.Repeat("j", count, func(j expr.Expr) {
 		r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
 			for _, p := range r.Products {
-				at := expr.Plus(expr.Flat(r.part, results, expr.Times(f, s.FragN*s.TileN)),
-					expr.Plus(r.ownCol, expr.Times(j, s.FragM)))
+				at := expr.Plus(expr.Flat(r.part, results, expr.Times(f, s.FragN*width)),
+					expr.Plus(own, expr.Times(j, s.FragM)))
 				if !at.Is("0u") {
 					at = expr.Binary("/", at, expr.Uint(perUnit))
 				}
-				r.StoreMatrix(p.Sums.At(expr.Flat(j, r.rowFragments(), f)),
-					r.weights[p.B].elements, at, s.TileN/perUnit, "Column")
+				r.StoreMatrix(p.Sums.At(expr.Flat(expr.Plus(j, expr.Uint(first)), r.rowFragments(), f)),
+					r.weights[p.B].elements, at, width/perUnit, "Column")
 			}
 		})
 	})
 	r.Barrier()
-	r.finishParts(s.SubgroupsK, func(n int, part, id expr.Expr) expr.Expr {
-		at := id
-		if !part.Is("0u") {
-			at = r.Named("at", expr.Flat(part, results, id))
-		}
-		unit := expr.Binary("/", at, expr.Uint(perUnit))
-		words := expr.At(r.weights[r.Products[n].B].elements, unit)
-		return expr.Call("uintBitsToFloat", expr.At(words, expr.Binary("%", at, expr.Uint(perUnit))))
-	})
+	r.finishParts(finishing{parts: s.SubgroupsK, columns: width,
+		column: func(own expr.Expr) expr.Expr {
+			if s.SubgroupsM == 0 {
+				return own
+			}
+			column := expr.Plus(expr.Uint(first*s.FragM), expr.Remainder(own, s.FragM, width))
+			return expr.Plus(expr.Times(expr.Quotient(own, s.FragM, width), r.columns()), column)
+		},
+		read: func(n int, part, id expr.Expr) expr.Expr {
+			at := id
+			if !part.Is("0u") {
+				at = r.Named("at", expr.Flat(part, results, id))
+			}
+			unit := expr.Binary("/", at, expr.Uint(perUnit))
+			words := expr.At(r.weights[r.Products[n].B].elements, unit)
+			return expr.Call("uintBitsToFloat", expr.At(words, expr.Binary("%", at, expr.Uint(perUnit))))
+		}})
 }

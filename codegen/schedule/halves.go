@@ -1,0 +1,109 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// This file chooses schedules of exact matmuls of many rows by blocks: each element of a row is the sum of two f16
+// values, and quants are f16 integers. So matrix units do twice the work of f16 rows, and round nothing.
+
+// minHalvesRows is the minimum number of rows for which storing them as two f16 values is considered. Fewer rows are
+// split, or become digits, in the kernel that multiplies them.
+const minHalvesRows = maxSkinnyRows + 1
+
+// halvesCost estimates the time of a matmul in a tile, in nanoseconds. Matrix units multiply each element twice.
+func (h heuristics) halvesCost(tl matrixTile, sh matShape) float64 {
+	groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+	return h.matrixTime(tl, groups, sh.K, h.MatrixF16/2)
+}
+
+// halvesTime estimates the time of a matmul in its best tile, in nanoseconds. It is 0 if the device has no tiles.
+func (h heuristics) halvesTime(sh matShape) (best float64) {
+	for _, tl := range h.halvesTiles {
+		if time := h.halvesCost(tl, sh); best == 0 || time < best {
+			best = time
+		}
+	}
+	return best
+}
+
+// halves lists the schedules of a matmul, by increasing expected time. Several matmuls in one kernel are slower than
+// one after the other (M-halves), and fusion does not join them.
+func (h heuristics) halves(k *kernel.Kernel, how Skinny, caps device.Caps) []Candidate {
+	sh := matShapeOf(k)
+	if len(k.Products) > 1 {
+		return nil
+	}
+	var all []ranked
+	for _, tl := range h.halvesTiles {
+		if s, ok := tl.halvesSchedule(how, caps); ok {
+			reason := fmt.Sprintf("%dx%dx%d of two f16 an element on matrix units, in tiles of %dx%d", sh.M, sh.N, sh.K,
+				s.TileM, s.TileN)
+			all = append(all, ranked{Candidate{s, reason}, h.halvesCost(tl, sh)})
+		}
+	}
+	return byCost(all)
+}
+
+// halvesSchedule returns the schedule of a tile with the fragments that a device has. Steps are as long as the elements
+// that are decoded together.
+func (tl matrixTile) halvesSchedule(how Skinny, caps device.Caps) (s kernel.Skinny, ok bool) {
+	f, sub := device.MatrixShape{}, subgroupOf(caps)
+	for _, m := range caps.Matrices {
+		if m.Scope == device.ScopeSubgroup && m.A == component(ir.F16) && m.B == m.A && m.C == component(ir.F32) &&
+			m.R == m.C && how.Strip%int(m.K) == 0 && m.N >= f.N && m.K >= f.K {
+			f, ok = m, true
+		}
+	}
+	return kernel.Skinny{Launch: kernel.Launch{Variant: kernel.VarSkinny, Vec: 4, Subgroup: sub,
+		Workgroup: tl.SubgroupsM * tl.SubgroupsN * sub}, Tile: kernel.Tile{TileM: tl.M, TileN: tl.N, TileK: max(tl.K, how.Span)},
+		SubgroupsM: tl.SubgroupsM, SubgroupsN: tl.SubgroupsN, SubgroupsK: 1, Stages: tl.Stages,
+		Fragment: kernel.Fragment{FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
+}
+
+// halvesSpace lists schedules for measurements.
+func halvesSpace(how Skinny, caps device.Caps) (all []kernel.Schedule) {
+	for m := range doublings(64, 128) {
+		for n := range doublings(64, 128) {
+			for down := range doublings(2, 4) {
+				for stages := range doublings(1, 2) {
+					tl := matrixTile{M: m, N: n, K: 32, SubgroupsM: down, SubgroupsN: 2, Stages: stages}
+					if s, ok := tl.halvesSchedule(how, caps); ok {
+						all = append(all, s)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// splitsRows reports whether a matmul of exact rows by blocks is faster with rows that another kernel stores as two f16
+// values. That kernel reads the rows twice and writes as many bytes. The speed of tiles is known if all cores have one.
+func (h heuristics) splitsRows(w kernel.Work, caps device.Caps) bool {
+	f, ok := SkinnyFormatOf(w.Format)
+	how := Skinny{SkinnyFormat: f, Element: ir.F16, Parts: 2, Halves: true}
+	sh := matShape{Batch: 1, M: w.Rows.Max(), N: w.Columns.Max(), K: w.Depth.Max()}
+	if !ok || !caps.Features.Storage16 || how.missing(caps) != nil || sh.M < minHalvesRows || len(h.halvesTiles) == 0 {
+		return false
+	}
+	split := false
+	for _, tl := range h.halvesTiles {
+		s, ok := tl.halvesSchedule(how, caps)
+		groups := ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+		split = split || ok && groups >= h.cores && how.shared(s, 1) <= int(caps.MaxSharedMemory) &&
+			DivisibleBy(w.Depth, s.TileK)
+	}
+	before := 0.0
+	for _, tl := range h.tiles {
+		if time := h.tileTime(tl, sh); before == 0 || time < before {
+			before = time
+		}
+	}
+	storing := 3*4*float64(sh.M*sh.K)/h.CopyGBps + h.LaunchNs
+	return split && h.halvesTime(sh)+storing < before
+}
