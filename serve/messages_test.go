@@ -20,13 +20,15 @@ func eventLines(body string) (list []string) {
 // TestMessages: Anthropic's protocol, whole and in streams. The model echoes the last message.
 func TestMessages(t *testing.T) {
 	s := start(t, newEcho(t), serve.Options{Name: "echo"})
-	const tools = `, "tool_choice": {"type": "auto", "disable_parallel_tool_use": true}, "tools": [{"name": "f", "description": "a function", "input_schema": {"type": "object"}}]`
+	const tools = `, "tool_choice": {"type": "auto", "disable_parallel_tool_use": true},
+		"tools": [{"name": "f", "description": "a function", "input_schema": {"type": "object"}}]`
 	for _, c := range []struct{ say, more, want, stream string }{
 		{"yes", "", `"content":[{"text":"yesyes`, `"text_delta"`},
 		{"<think>hm</think>\\nyes", "", `"thinking":"hm"`, `"thinking_delta"`},
 		{`<tool_call>{\"name\": \"f\"}</tool_call>`, tools, `"input":{},"name":"f","type":"tool_use"`, `"input_json_delta"`},
 		{`<tool_call>{\"name\": \"f\"}</tool_call>`, tools, `"stop_reason":"tool_use"`, `"stop_reason":"tool_use"`},
-		{"one two", `, "stop_sequences": ["two"]`, `"stop_reason":"stop_sequence","stop_sequence":"two"`, `"stop_sequence":"two"`},
+		{"one two", `, "stop_sequences": ["two"]`, `"stop_reason":"stop_sequence","stop_sequence":"two"`,
+			`"stop_sequence":"two"`},
 		{"yes", `, "system": [{"type": "text", "text": "be brief"}], "thinking": {"type": "disabled"}, "metadata": {}`,
 			`"stop_reason":"max_tokens"`, `"stop_reason":"max_tokens"`},
 	} {

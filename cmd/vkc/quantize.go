@@ -95,7 +95,7 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 		"the `TYPE` of the output matrix, also if it is the embedding")
 	flags.StringVar(&f.embedding, "token-embedding-type", "", "the `TYPE` of the token embedding")
 	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of vkc imatrix or llama-imatrix, .dat or GGUF")
-	flags.Var(&f.split, "split-size", "write parts of at most `SIZE`, such as 500M or 2G")
+	flags.Var(&f.split, "split-size", "write parts of at most `SIZE`, such as 500M or 2G; 0 means one file")
 	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
 	flags.BoolVar(&f.requantize, "requantize", false, "take tensors that are quantized already; their errors add up")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
