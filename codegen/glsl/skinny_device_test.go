@@ -102,8 +102,8 @@ func skinnyCases(caps device.Caps) (cases []matCase, refused []string) {
 		if i%3 > 0 {
 			continue
 		}
-		p := product{m: ir.Symbol("T", 70), n: d(21 + 16*(i%5)), k: d(2 * max(t.BlockElems(), f.Span, 32)), a: ir.F16, b: t,
-			halves: true, transB: true, gated: i%2 == 0, layout: kernel.LayoutPlanes}
+		p := product{m: ir.Symbol("T", 70), n: d(21 + 16*(i%5)), k: d(2 * max(t.BlockElems(), f.Span, 32)),
+			a: ir.F16, b: t, halves: true, transB: true, gated: i%2 == 0, layout: kernel.LayoutPlanes}
 		s, ok := wideSchedule(caps, 2, 1+i%2, 1+i/3%2, 1+i/2%2, max(f.Span, 32), 0)
 		s.Stages = 1 + i/3%2
 		add(matCase{name: fmt.Sprintf("%s by many rows", t), p: p, s: s, symbols: []int64{1, 37, 70}}, ok)
