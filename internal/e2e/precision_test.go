@@ -75,10 +75,13 @@ func TestWithPrecision(t *testing.T) {
 		}
 		return list
 	}
-	for _, p := range vkc.Precisions() {
+	for _, p := range append(vkc.Precisions(), ir.PrecisionFull) {
 		have, err := vkc.WithPrecision(g, p)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if p == vkc.Exact { // the attribute's name for it
+			p = ir.PrecisionFull
 		}
 		window := map[string]string{ir.PrecisionBF16x3: ir.PrecisionFull, ir.PrecisionBytes: ir.PrecisionHalf}[p]
 		if window == "" {
