@@ -20,7 +20,7 @@ func TestInitialStates(t *testing.T) {
 	dev, ctx := devtest.OpenDevice(t), t.Context()
 	firsts := map[string]ir.Initial{
 		"zeros": {}, "constant": ir.InitialConstant(0.3), "uniform": ir.InitialUniform(-2, 3, 7),
-		"normal": ir.InitialNormal(1, 0.02, -9), "weight": ir.InitialWeight("w"),
+		"normal": ir.InitialNormal(1, 0.02, 9), "weight": ir.InitialWeight("w"),
 	}
 	g := devtest.Build(t, func(b *frontend.Builder) {
 		for name, first := range firsts {
