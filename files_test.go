@@ -104,7 +104,7 @@ func TestOpenWeightsRefuses(t *testing.T) {
 		write(t, "x.bin", "\x7fELF..."):         "neither GGUF nor safetensors",
 		write(t, "empty", ""):                   "is empty, and neither GGUF nor safetensors",
 		write(t, "empty.json", ""):              "is empty, and neither GGUF nor safetensors",
-		t.TempDir():                             "directory",
+		t.TempDir():                             "there is no config.json",
 	} {
 		w, err := vkc.OpenWeights(path)
 		if devtest.WantError(t, err, want); w != nil {
