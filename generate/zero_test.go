@@ -9,7 +9,8 @@ import (
 // TestZero: of every number that options have, 0 is a number like any other, or has no other meaning than the default,
 // or it is a pointer that need not be set. A field of a new one belongs into one of these lists.
 func TestZero(t *testing.T) {
-	zero := "Temperature MinP PresencePenalty FrequencyPenalty Seed Likeliest Tokens MinTokens XTCProbability XTCThreshold"
+	zero := "Temperature MinP PresencePenalty FrequencyPenalty Seed Likeliest Tokens MinTokens XTCProbability " +
+		"XTCThreshold"
 	// None of these is 0 by itself.
 	unset := "Sigmas Typical TopK RepeatPenalty MaxTokens Context Cache Parallel Positions GPUMemory Ahead"
 	pointers := "TopP Keep"
