@@ -112,7 +112,8 @@ void main() {
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 uint key = key0 + (lane_of_row + j * 8u);
                 float mask_min = mask[query * 77u + min(key, 76u)];
-                float seen = score[i * 2u + j] * 0.45622024 + (abs(mask_min) > 1.7014117e+38 ? mask_min : fmul(mask_min, 1.442695));
+                float product = fmul(mask_min, 1.442695);
+                float seen = score[i * 2u + j] * 0.45622024 + (abs(product) > 3.4028235e+38 ? mask_min : product);
                 score[i * 2u + j] = key < 77u ? seen : -INF;
                 best[i] = max(best[i], score[i * 2u + j]);
             }

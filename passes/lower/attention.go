@@ -178,15 +178,15 @@ func (p *attentionPoint) addMask() {
 	p.add(l.f32(ir.OpMul, l.b.Cast(ir.F32, lse), factor))
 }
 
-// exponentOf2 returns e*log2(e) in f32, and e itself if it is so large that the multiplication might leave the range:
-// models hide keys by the least number, and a query that sees no other keys sees these.
+// exponentOf2 returns e*log2(e) in f32, and e itself if the product leaves the range: models hide keys by the least
+// number, and a query that sees no other keys sees these. The product has two uses, so it is a variable in the shader.
+// GLSL compilers turn other choices into a branch.
 func (l *lowerer) exponentOf2(e *kernel.Expr) *kernel.Expr {
-	const large = math.MaxFloat32 / 2
 	e = kernel.Widened(e)
 	switch {
 	case e.Kind == kernel.ExprApply && e.Op == ir.OpWhere:
 		return l.f32(ir.OpWhere, e.Args[0], l.exponentOf2(e.Args[1]), l.exponentOf2(e.Args[2]))
-	case e.Kind == kernel.ExprConst && math.Abs(e.Value) > large:
+	case e.Kind == kernel.ExprConst && math.Abs(e.Value) > math.MaxFloat32/math.Log2E:
 		return l.b.Float(ir.F32, e.Value)
 	case e.Kind == kernel.ExprConst:
 		return l.b.Float(ir.F32, e.Value*math.Log2E)
@@ -196,7 +196,8 @@ func (l *lowerer) exponentOf2(e *kernel.Expr) *kernel.Expr {
 	if e.DType == ir.F16 {
 		return product
 	}
-	return l.f32(ir.OpWhere, l.is(ir.OpGt, l.f32(ir.OpAbs, wide), l.b.Float(ir.F32, large)), wide, product)
+	outside := l.is(ir.OpGt, l.f32(ir.OpAbs, product), l.b.Float(ir.F32, math.MaxFloat32))
+	return l.f32(ir.OpWhere, outside, wide, product)
 }
 
 // result returns the value that a row stores, computed from the maximum of the scores, the sum of the weights and the
