@@ -140,8 +140,8 @@ func charBody() *expr {
 	)))
 }
 
-// anyString is a JSON string. It contains its characters directly instead of calling a rule for each, so that inside of
-// a string the node alone decides about all tokens.
+// anyString is a JSON string. It has its characters in place, without a call of a rule for each. So the stack does not
+// matter inside of a string, and the mask of allowed tokens there is computed once and cached.
 func (s *schemas) anyString() *expr {
 	return s.add("string", func() *expr { return seq(text(`"`), repeat(charBody(), 0, -1), text(`"`)) })
 }

@@ -115,8 +115,8 @@ func (r *phases) gain() float64 {
 	return float64(float64(r.steps-1)*(r.h.LaunchNs-r.h.barrierTime(r.groups))) - r.reads
 }
 
-// resident is the number of workgroups that fit on the device at the same time, as far as its limits are known. Drivers
-// give kernels fewer registers than registersOf estimates (M-persistent).
+// resident returns how many workgroups fit on the device at the same time, as far as its limits are known. It is a
+// lower bound, because kernels need fewer registers than registersOf estimates (M-persistent has figures).
 func (h heuristics) resident(workgroup, registers, shared int) int64 {
 	each := h.coreInvocations / workgroup
 	if h.coreRegisters > 0 {

@@ -115,13 +115,14 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 	return nil
 }
 
-// delta is the product of B and A, with its scale.
+// delta is the low-rank change of a weight: scale*(b·a), for a [rank, columns] and b [rows, rank].
 type delta struct {
 	a, b  []float32
 	rank  int
 	scale float64
 }
 
+// delta reads the change that an adapter makes to a weight.
 func (s Scaled) delta(weight string) (d delta, err error) {
 	matrix := s.matrices[weight]
 	d.rank, d.scale = matrix.A.Shape[0].Static(), s.Scale*matrix.Factor

@@ -9,8 +9,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// weigh converts scores to weights in shared memory, or prepares the conversion in registers. It rescales the sums if
-// the shift of the weights changes.
+// weigh converts the scores of a tile of keys to weights, 2^(score - shift), and rescales the sums so far when the
+// shift changes. The weights go to shared memory. With inRegisters, weigh only computes the shift, and weightOfFragment
+// converts each fragment where it is used.
 func (m *flashMatrix) weigh(scores expr.Array, key0, whole expr.Expr) {
 	m.Blank()
 	if m.inRegisters {

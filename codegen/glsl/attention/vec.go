@@ -234,7 +234,9 @@ func (v *flashVec) meet() {
 	v.joinSubgroups(subgroups)
 }
 
-// joinSubgroups joins the results of subgroups in shared memory. Each invocation joins some vec4 of some rows.
+// joinSubgroups adds up what the subgroups computed, each for keys of its own. Every subgroup writes its largest score,
+// sum of weights and weighted sum of values to shared memory. Then each invocation joins them for its share of the
+// result's vec4 elements.
 func (v *flashVec) joinSubgroups(subgroups int) {
 	quads := schedule.ValueQuads(v.width)
 	results := v.rows * quads

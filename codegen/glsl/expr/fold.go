@@ -48,7 +48,7 @@ func (n Literal) text() (t Expr, ok bool) {
 	return Int(n.V), n.V > math.MinInt32 && n.V <= math.MaxInt32
 }
 
-// Folded returns the result of a op b if that needs no operator, and false otherwise.
+// Folded returns a simpler form of a op b, such as a literal or one of the operands, and false if there is none.
 func Folded(op string, a, b Expr) (t Expr, ok bool) {
 	x, left := LiteralOf(a)
 	y, right := LiteralOf(b)

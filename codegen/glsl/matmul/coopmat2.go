@@ -445,8 +445,8 @@ func (c *coopMat2) perElement(name string, body func()) {
 	})
 }
 
-// bindSums binds the sums of an element to matmul results. Sums of uint8 operands are uints with the bits of the signed
-// sums.
+// bindSums makes the arguments of the per-element callback the results of the kernel's matmuls. Cooperative matrices of
+// uint8 operands have sums of type uint; their bits are those of the signed sums.
 func (c *coopMat2) bindSums() {
 	for i, p := range c.Products {
 		if c.sums == ir.U32 {

@@ -124,8 +124,9 @@ func (c *staging) mover(st *staged) *emit.Mover {
 		}}
 }
 
-// load loads an octet of an operand's tile into the invocation's i-th register, for the step at k0 of the contraction
-// axis.
+// load loads 8 neighbouring elements of an operand's tile into the invocation's i-th register. The tile is the one for
+// the step of the contraction axis that begins at k0. line is the row of the tile, and octet the number of the 8
+// elements in the row.
 func (c *staging) load(st *staged, i, k0, line, octet expr.Expr) {
 	from := map[int]expr.Expr{c.Row: c.Row0, c.Col: c.Col0, c.Fold: k0}
 	at := expr.Plus(from[st.outer], line)

@@ -2,8 +2,10 @@ package fast
 
 import "unsafe"
 
-// convTile computes a tile of some vectors of positions for blocks of 4 channels, which are stride elements apart in
-// out. Term i begins offsets[i] bytes after the start of in. The weights of blocks are skip elements apart.
+// convTile computes a tile of a convolution: count vectors of neighbouring positions (1 to 3) by 4*blocks output
+// channels. The positions of a channel are stride elements after those of the channel before in out. Term i of a sum
+// multiplies the elements that begin offsets[i] bytes after the start of in. The weights of a block of 4 channels begin
+// skip elements after those of the block before.
 func convTile(count int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
 	blocks int) {
 	n := count * lanes

@@ -81,8 +81,8 @@ func fill(list []float32, x float32) {
 	fillPlain(list[whole:], x)
 }
 
-// runningSums sets the first elements of out to the running sums of x, which may be the same memory. The first one adds
-// an element to sum. It returns the last sum and the number of sums.
+// runningSums sets out[i] to sum + x[0] + … + x[i], for as many i as vectors take: the largest multiple of 4, or 0
+// without vectors. out and x may be the same memory. It returns the last sum and the number of elements set.
 func runningSums(out, x []float32, sum float64) (last float64, whole int) {
 	if whole = len(out) / 4 * 4; !vectors || whole == 0 {
 		return sum, 0
