@@ -115,7 +115,7 @@ type Buffer struct {
 type Segment struct {
 	Weight string   `json:"weight,omitempty"` // a name, or empty for a constant
 	DType  ir.DType `json:"dtype"`
-	Dims   []int    `json:"dims"`
+	Dims   []int    `json:"dims,omitempty"` // none for a scalar
 	Data   []byte   `json:"data,omitempty"` // of a constant
 }
 
