@@ -51,7 +51,7 @@ func Must[T any](v T, err error) T {
 // call.
 func Func[F any](f any) F { return makeFunc[F](nil, f) }
 
-// FuncOn is [Func] on a device. [Device.Close] closes the programs of the function.
+// FuncOn is [Func] on a device. Make each function once: the device keeps its programs until [Device.Close].
 func FuncOn[F any](d *Device, f any) F {
 	if d == nil {
 		d = &Device{}
@@ -238,8 +238,11 @@ func resultName(i int) string   { return fmt.Sprintf("result%d", i) }
 
 // run runs the program for the arguments.
 func (f *function) run(ctx context.Context, in Tensors, args []*ir.Data) (*Result, error) {
-	p := f.program(args)
+	p, oldest := f.program(args)
 	defer f.release(p)
+	if oldest != nil {
+		f.release(oldest)
+	}
 	exe, err := p.load()
 	if err != nil {
 		f.forget(p)
@@ -248,14 +251,13 @@ func (f *function) run(ctx context.Context, in Tensors, args []*ir.Data) (*Resul
 	return exe.Run(ctx, in)
 }
 
-// program returns the program for arguments like these, for one use. If there are too many programs, it forgets the
-// least recently used one.
-func (f *function) program(args []*ir.Data) *shaped {
+// program returns the program for arguments like these, for one use. If there are too many programs, it takes the least
+// recently used one off the list and returns it too, for release.
+func (f *function) program(args []*ir.Data) (p, oldest *shaped) {
 	key := fmt.Sprint(args)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.programs, func(p *shaped) bool { return p.key == key })
-	var p *shaped
 	if i >= 0 {
 		p = f.programs[i]
 		f.programs = slices.Delete(f.programs, i, i+1)
@@ -265,11 +267,9 @@ func (f *function) program(args []*ir.Data) *shaped {
 	}
 	p.uses++
 	if f.programs = append(f.programs, p); len(f.programs) > maxShapes {
-		oldest := f.programs[0]
-		f.programs = f.programs[1:]
-		go f.release(oldest)
+		oldest, f.programs = f.programs[0], f.programs[1:]
 	}
-	return p
+	return p, oldest
 }
 
 // release ends a use of a program.
