@@ -6,7 +6,7 @@
 //
 // A folder has config.json, safetensors files and a tokenizer. Open translates all of them to GGUF's spelling: package
 // llm translates the configuration and the names of tensors, and package tokenizer the tokenizer. So a folder is a GGUF
-// file that nobody has written yet, and everything that takes a GGUF file takes the folder.
+// file that is not written yet, and everything that takes a GGUF file takes the folder.
 //
 // Most tensors alias the mapped files. Some are made when they are asked for: rows in another order, experts in one
 // tensor, numbers with a scale in another tensor. Weight computes such a tensor at each call, unless the tensor of an
