@@ -122,8 +122,8 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 // more workgroups cost less than longer ones (M-resident-rows).
 const mostGroupedPasses = 3
 
-// manyAheadPasses is a number of passes. With at least so many, it is better to halve them if the first pass is
-// prefetched: half of the workgroups then prepare their row while the others read blocks (M-resident-rows).
+// manyAheadPasses is a number of passes. From there on it is better to halve them if the first pass is prefetched: half
+// of the workgroups then prepare their row while the others read blocks (M-resident-rows).
 const manyAheadPasses = 8
 
 // residentGroups is the number of groups in a workgroup, each with lanes invocations that hold the whole row. If
