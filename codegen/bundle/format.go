@@ -59,7 +59,7 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // Kind is the kind of a section.
 type Kind uint32
 
-// The kinds of sections. See place for their order in a bundle.
+// The kinds of sections. See order for their order in a bundle.
 const (
 	KindMeta      Kind = 1 + iota // JSON of Meta
 	KindGraph                     // the graph, as graph.json
@@ -111,8 +111,8 @@ func (k Kind) align() int64 {
 // program of a model.
 func (k Kind) numbered() bool { return k == KindSPIRV || k == KindGLSL || k == KindPart }
 
-// place sorts the kinds of sections: by number, with the signature last.
-func (k Kind) place() Kind {
+// order returns a number that sorts the kinds as they come in a bundle: by kind, with the signature last.
+func (k Kind) order() Kind {
 	if k == KindSignature {
 		return numKinds
 	}
@@ -138,7 +138,7 @@ func (s Section) String() string {
 
 func (s Section) end() int64 { return s.Offset + s.Length }
 
-// encodeHead returns the header and the directory of a file of that size.
+// encodeHead returns the header and the directory of a file of size bytes.
 func encodeHead(sections []Section, size int64) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, headerSize, headSize(len(sections)))
@@ -181,7 +181,7 @@ func faultf(pos int64, format string, args ...any) error {
 	return &fault{pos, fmt.Sprintf(format, args...)}
 }
 
-// require ends the reading of a directory with an error unless ok.
+// require ends the reading of a bundle with an error at byte pos, unless ok. It panics, and decodeHead recovers.
 func require(ok bool, pos int64, format string, args ...any) {
 	if !ok {
 		bailout.Check(faultf(pos, format, args...))
@@ -268,7 +268,7 @@ func checkExtent(b []byte, s Section, end, at int64) {
 
 // follows reports whether section b may come after section a.
 func follows(b, a Section) bool {
-	return b.Kind.place() > a.Kind.place() || b.Kind == a.Kind && b.Index > a.Index
+	return b.Kind.order() > a.Kind.order() || b.Kind == a.Kind && b.Index > a.Index
 }
 
 func alignUp(n, align int64) int64 { return (n + align - 1) / align * align }

@@ -113,7 +113,7 @@ func encoded(t testing.TB, c *Contents) []byte {
 
 // assembled returns a file of those sections with sound checksums, as a hostile
 // writer could make it.
-func assembled(t testing.TB, list []text) []byte {
+func assembled(t testing.TB, list []readySection) []byte {
 	t.Helper()
 	var b buffer
 	w := &writer{to: &b}
@@ -132,15 +132,15 @@ func assembled(t testing.TB, list []text) []byte {
 }
 
 // sectionsOf returns the sections of a bundle.
-func sectionsOf(t testing.TB, b []byte) []text {
+func sectionsOf(t testing.TB, b []byte) []readySection {
 	t.Helper()
 	sections, err := decodeHead(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []text
+	var list []readySection
 	for _, s := range sections {
-		list = append(list, text{s.Kind, s.Index, b[s.Offset:s.end()]})
+		list = append(list, readySection{s.Kind, s.Index, b[s.Offset:s.end()]})
 	}
 	return list
 }

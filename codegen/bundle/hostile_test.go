@@ -181,8 +181,8 @@ func TestDirectoryFaults(t *testing.T) {
 
 // TestSectionFaults tests faulty files with correct checksums.
 func TestSectionFaults(t *testing.T) {
-	set := func(k Kind, old, new string) func([]text) []text {
-		return func(list []text) []text {
+	set := func(k Kind, old, new string) func([]readySection) []readySection {
+		return func(list []readySection) []readySection {
 			for i, s := range list {
 				if s.kind == k {
 					if !bytes.Contains(s.content, []byte(old)) {
@@ -196,15 +196,15 @@ func TestSectionFaults(t *testing.T) {
 			return nil
 		}
 	}
-	drop := func(k Kind) func([]text) []text {
-		return func(list []text) []text {
-			i := slices.IndexFunc(list, func(s text) bool { return s.kind == k })
+	drop := func(k Kind) func([]readySection) []readySection {
+		return func(list []readySection) []readySection {
+			i := slices.IndexFunc(list, func(s readySection) bool { return s.kind == k })
 			return slices.Delete(list, i, i+1)
 		}
 	}
 	tests := []struct {
 		name   string
-		change func([]text) []text
+		change func([]readySection) []readySection
 		want   string
 	}{
 		{"no meta", drop(KindMeta), "no section meta"},
@@ -212,11 +212,11 @@ func TestSectionFaults(t *testing.T) {
 		{"no program", drop(KindProgram), "no section program"},
 		{"first shader missing", drop(KindSPIRV), "want spirv 0 here"},
 		{"GLSL missing", drop(KindGLSL), "want glsl 0 here"},
-		{"shader missing", func(l []text) []text { return slices.Delete(l, 4, 5) }, "SPIR-V of 1 shaders"},
-		{"source missing", func(l []text) []text { return slices.Delete(l, 6, 7) }, "GLSL of 1 shaders"},
+		{"shader missing", func(l []readySection) []readySection { return slices.Delete(l, 4, 5) }, "SPIR-V of 1 shaders"},
+		{"source missing", func(l []readySection) []readySection { return slices.Delete(l, 6, 7) }, "GLSL of 1 shaders"},
 		{"no weight data", drop(KindData), "no weight data"},
 		{"no weight index", drop(KindIndex), "no section weight index"},
-		{"empty", func([]text) []text { return nil }, "no section meta"},
+		{"empty", func([]readySection) []readySection { return nil }, "no section meta"},
 		{"not SPIR-V", set(KindSPIRV, "\x03\x02\x23\x07", "\x07\x23\x02\x03"), "not SPIR-V"},
 		{"not UTF-8", set(KindMeta, "test", "te\xff"), "UTF-8"},
 		{"unknown field", set(KindMeta, "created_by", "created_at"), "unknown field"},
@@ -227,7 +227,7 @@ func TestSectionFaults(t *testing.T) {
 		{"unknown dtype", set(KindProgram, `"f32"`, `"f33"`), `unknown dtype "f33"`},
 		{"dtype as number", set(KindProgram, `"f32"`, `1`), "program"},
 		{"huge dim", set(KindProgram, `[64,32]`, `[4611686018427387904,32]`), "out of range"},
-		{"null program", func(l []text) []text { l[2].content = []byte("null"); return l }, "SPIR-V of 2 shaders for a program of 0"},
+		{"null program", func(l []readySection) []readySection { l[2].content = []byte("null"); return l }, "SPIR-V of 2 shaders for a program of 0"},
 		{"chunk size", set(KindIndex, `"chunk_bytes":1048576`, `"chunk_bytes":0`), "chunks of 0 bytes"},
 		{"few checksums", set(KindIndex, `"crc32c":"`, `"crc32c":"AAAA`), "bytes of checksums"},
 		{"negative dims", set(KindIndex, `[64,32]`, `[-64,-32]`), "negative"},

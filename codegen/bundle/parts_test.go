@@ -74,16 +74,16 @@ func TestSignedParts(t *testing.T) {
 
 func TestPartsRefused(t *testing.T) {
 	whole, inner := sectionsOf(t, encoded(t, model(t))), encoded(t, model(t))
-	set := func(at int, to text) []byte {
+	set := func(at int, to readySection) []byte {
 		list := slices.Clone(whole)
 		list[at] = to
 		return assembled(t, list)
 	}
 	last := len(whole) - 1
 	for want, b := range map[string][]byte{
-		"may be a program only": set(last, text{KindPart, 1, inner}),
+		"may be a program only": set(last, readySection{KindPart, 1, inner}),
 		"want part 0 here":      assembled(t, slices.Delete(slices.Clone(whole), last-1, last)),
-		"not a vkc bundle":      set(last, text{KindPart, 1, []byte("x")}),
+		"not a vkc bundle":      set(last, readySection{KindPart, 1, []byte("x")}),
 	} {
 		if _, err := Read(b); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -110,7 +110,7 @@ func TestPartIsProgram(t *testing.T) {
 	part.Weights, part.GLSL = nil, nil
 	program := sectionsOf(t, encoded(t, part))
 	for kind := KindMeta; kind < numKinds; kind++ {
-		list := append(slices.Clone(program), text{kind, 0, []byte("x")})
+		list := append(slices.Clone(program), readySection{kind, 0, []byte("x")})
 		if kind < KindData {
 			list = program
 		}

@@ -51,6 +51,7 @@ func signedDigest(sections []Section, weightSums []byte) []byte {
 	return h.Sum(nil)
 }
 
+// signedMessage returns the bytes that the signature signs.
 func signedMessage(sections []Section, weightSums []byte) []byte {
 	return append([]byte(signedPrefix), signedDigest(sections, weightSums)...)
 }
@@ -83,6 +84,7 @@ func (s *signature) check(sections []Section) error {
 	return nil
 }
 
+// clip shortens a string from a file for an error message.
 func clip(s string) string { return s[:min(len(s), 40)] }
 
 // KeyName is a public key as text for people: the base64 of its bytes.

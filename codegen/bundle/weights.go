@@ -22,10 +22,10 @@ func (r weightRef) String() string {
 	return ir.Type{DType: r.dtype, Shape: ir.ShapeOf(r.dims...)}.String()
 }
 
-// check returns an error if the weight have has another type than r, or nil.
-func (r weightRef) check(have weightRef) *ir.BadWeight {
-	if have.dtype != r.dtype || !slices.Equal(have.dims, r.dims) {
-		return &ir.BadWeight{Name: r.name, Want: r.String(), Given: have.String()}
+// check returns nil if the given weight has the type of r, and an error otherwise.
+func (r weightRef) check(given weightRef) *ir.BadWeight {
+	if given.dtype != r.dtype || !slices.Equal(given.dims, r.dims) {
+		return &ir.BadWeight{Name: r.name, Want: r.String(), Given: given.String()}
 	}
 	return nil
 }
@@ -79,7 +79,8 @@ func (s *refSet) graph(g *ir.Graph) {
 	}
 }
 
-// fixed returns the extents of a state or weight, whose shape has no symbols.
+// fixed returns the extents of a shape without symbols. what and name describe its owner in an error, such as "state"
+// and "cache".
 func fixed(what, name string, s ir.Shape) []int {
 	dims, err := s.Eval(nil)
 	if err != nil {

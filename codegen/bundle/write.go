@@ -94,23 +94,22 @@ type sink interface {
 	io.WriterAt
 }
 
-// writer writes sections one after another, and remembers them for the directory. After its first error, err, it writes
-// nothing.
+// writer writes sections one after another, and remembers them for the directory.
 type writer struct {
-	err      error
+	err      error // the first error; after it, nothing is written
 	to       sink
-	pos      int64
-	sections []Section
+	pos      int64     // number of bytes written
+	sections []Section // all that were begun
 	sums     chunkSums // of the weight data
 }
 
 // encode writes a bundle to a sink.
 func encode(to sink, c *Contents) error {
-	texts, err := c.texts()
+	program, err := c.programSections()
 	if err != nil {
 		return err
 	}
-	model, err := c.modelTexts()
+	model, err := c.modelSections()
 	if err != nil {
 		return err
 	}
@@ -119,9 +118,9 @@ func encode(to sink, c *Contents) error {
 		return err
 	}
 	w := &writer{to: to, sums: chunkSums{signed: c.Sign != nil}}
-	n := len(texts) + len(model)
+	n := len(program) + len(model)
 	if len(refs) > 0 {
-		n += 2
+		n += 2 // the weight data and its index
 	}
 	if c.Sign != nil {
 		n++
@@ -129,21 +128,21 @@ func encode(to sink, c *Contents) error {
 	if n > maxSections {
 		return fmt.Errorf("%d sections are over the limit of %d", n, maxSections)
 	}
-	w.zeros(headSize(n))
-	w.texts(texts)
+	w.zeros(headSize(n)) // finish overwrites them
+	w.ready(program)
 	if len(refs) > 0 {
 		if err := w.weights(refs, c.Weights); err != nil {
 			return err
 		}
 	}
-	w.texts(model)
+	w.ready(model)
 	return w.finish(c.Sign)
 }
 
-// modelTexts returns the sections of a model: its metadata and its other programs. They come after the weights.
-func (c *Contents) modelTexts() (list []text, err error) {
+// modelSections returns the sections of a model: its metadata and its other programs. They come after the weights.
+func (c *Contents) modelSections() (list []readySection, err error) {
 	if c.Model != nil {
-		list = append(list, text{KindModel, 0, c.Model})
+		list = append(list, readySection{KindModel, 0, c.Model})
 	}
 	if len(c.Parts) > maxParts {
 		return nil, fmt.Errorf("%d parts are over the limit of %d", len(c.Parts), maxParts)
@@ -156,7 +155,7 @@ func (c *Contents) modelTexts() (list []text, err error) {
 		if err := encode(&b, part); err != nil {
 			return nil, fmt.Errorf("part %d: %w", i, err)
 		}
-		list = append(list, text{KindPart, i, b.data})
+		list = append(list, readySection{KindPart, i, b.data})
 	}
 	return list, nil
 }
@@ -173,16 +172,16 @@ func (w *writer) finish(key ed25519.PrivateKey) error {
 	return err
 }
 
-// text is a section whose content is in memory.
-type text struct {
+// readySection is a section with its content in memory. Only weight data is never in memory as a whole.
+type readySection struct {
 	kind    Kind
 	index   int
 	content []byte
 }
 
-// texts returns the sections before the weights. It checks that the contents are consistent, because every bundle that
-// is written must be readable.
-func (c *Contents) texts() ([]text, error) {
+// programSections returns the sections before the weights. It checks that the contents are consistent, because every
+// bundle that is written must be readable.
+func (c *Contents) programSections() ([]readySection, error) {
 	if c == nil {
 		return nil, errors.New("a bundle needs a graph and a program: its contents are nil")
 	}
@@ -204,13 +203,13 @@ func (c *Contents) texts() ([]text, error) {
 	if err != nil {
 		return nil, fmt.Errorf("program: %w", err)
 	}
-	list := []text{{KindMeta, 0, meta}, {KindGraph, 0, graph}, {KindProgram, 0, program}}
-	shaders, err := c.shaderTexts()
+	list := []readySection{{KindMeta, 0, meta}, {KindGraph, 0, graph}, {KindProgram, 0, program}}
+	shaders, err := c.shaderSections()
 	return append(list, shaders...), err
 }
 
-// shaderTexts returns the sections with the shaders' SPIR-V and GLSL.
-func (c *Contents) shaderTexts() ([]text, error) {
+// shaderSections returns the sections with the shaders' SPIR-V and GLSL.
+func (c *Contents) shaderSections() ([]readySection, error) {
 	n := len(c.Program.Shaders)
 	switch {
 	case n > maxShaders:
@@ -220,23 +219,23 @@ func (c *Contents) shaderTexts() ([]text, error) {
 	case c.GLSL != nil && len(c.GLSL) != n:
 		return nil, fmt.Errorf("GLSL of %d shaders for a program of %d", len(c.GLSL), n)
 	}
-	var list []text
+	var list []readySection
 	for i, code := range c.SPIRV {
 		if err := checkShader(code, &c.Program.Shaders[i]); err != nil {
 			return nil, fmt.Errorf("shader %d (%s): %w", i, c.Program.Shaders[i].Name, err)
 		}
-		list = append(list, text{KindSPIRV, i, code})
+		list = append(list, readySection{KindSPIRV, i, code})
 	}
 	for i, source := range c.GLSL {
-		list = append(list, text{KindGLSL, i, []byte(source)})
+		list = append(list, readySection{KindGLSL, i, []byte(source)})
 	}
 	return list, nil
 }
 
-// texts writes sections whose content is in memory.
-func (w *writer) texts(list []text) {
-	for _, t := range list {
-		w.section(t.kind, t.index, t.content)
+// ready writes sections with their content in memory.
+func (w *writer) ready(list []readySection) {
+	for _, s := range list {
+		w.section(s.kind, s.index, s.content)
 	}
 }
 

@@ -337,13 +337,13 @@ func (c Caps) CanRelyOn(n int) bool {
 		c.Features.SubgroupSizeControl && c.RequiredSubgroupSize && c.Features.FullSubgroups
 }
 
-// Offers reports whether the device supports the tile of a schedule: the tile, or each of its pieces, must be a
-// multiple of a shape that the device has for the schedule's workgroup size. c and sums are the types of operands and
-// accumulators.
-func (m *Matrix2) Offers(s kernel.CoopMat2, c, sums Component) bool {
+// Offers reports whether the device supports the tile of a schedule at workgroup scope, with these component types of
+// operands and accumulators. A schedule may split the tile's accumulator into several matrices (CoopMat2.Pieces). Each
+// must be a multiple of a shape that the device has for the schedule's workgroup size.
+func (m *Matrix2) Offers(s kernel.CoopMat2, operands, sums Component) bool {
 	down, across := s.Pieces()
 	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {
-		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c &&
+		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == operands && d.B == operands &&
 			d.C == sums && d.R == sums &&
 			s.TileM%(down*int(d.M)) == 0 && s.TileN%(across*int(d.N)) == 0 && s.TileK%int(d.K) == 0
 	})

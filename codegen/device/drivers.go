@@ -17,9 +17,9 @@ func LosesHalfInfinity(caps Caps) bool { return swiftShader(caps) }
 // high bit.
 func RoundsWordsTwice(caps Caps) bool { return swiftShader(caps) }
 
-// DearBranches reports whether the driver's compiler takes so long for branches that a shader should not have branches
-// around dead stores.
-func DearBranches(caps Caps) bool { return swiftShader(caps) }
+// SlowBranches reports whether the driver's compiler takes seconds for a loop body with many branches. For such a
+// driver, spirv-opt must remove dead stores, because the branches around them then go too.
+func SlowBranches(caps Caps) bool { return swiftShader(caps) }
 
 // FusesNothing reports whether a device has no fused multiply-add instruction. Then it costs nothing to forbid the
 // driver to reassociate sums: Mesa's driver rewrites a*b + a*c to a*(b+c).

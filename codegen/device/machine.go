@@ -33,22 +33,23 @@ type Link struct {
 // Time is the time in nanoseconds if each device sends the given number of bytes to the other.
 func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
 
-// machineOf returns the rates of a device: measured rates if there are any, and otherwise the rates of the named
-// profile, scaled by the number of cores.
+// machineOf returns the rates of a device: its measured rates, and for a rate without a measurement the rate of the
+// named profile, scaled by the number of cores.
 func machineOf(caps Caps, profile string) Machine {
-	of := profileCaps()[profile]
-	times := float64(CoresOf(caps)) / float64(CoresOf(of))
+	similar := profileCaps()[profile]
+	estimate := similar.Machine
+	scale := float64(CoresOf(caps)) / float64(CoresOf(similar))
 	m := caps.Machine
-	m.CopyGBps = cmp.Or(m.CopyGBps, times*of.Machine.CopyGBps)
-	m.MatrixF16 = cmp.Or(m.MatrixF16, times*of.Machine.MatrixF16)
-	m.MatrixI8 = cmp.Or(m.MatrixI8, times*of.Machine.MatrixI8)
-	m.VectorF32 = cmp.Or(m.VectorF32, times*of.Machine.VectorF32)
-	m.LaunchNs = cmp.Or(m.LaunchNs, of.Machine.LaunchNs)
-	m.MeetNs = cmp.Or(m.MeetNs, of.Machine.MeetNs)
+	m.CopyGBps = cmp.Or(m.CopyGBps, scale*estimate.CopyGBps)
+	m.MatrixF16 = cmp.Or(m.MatrixF16, scale*estimate.MatrixF16)
+	m.MatrixI8 = cmp.Or(m.MatrixI8, scale*estimate.MatrixI8)
+	m.VectorF32 = cmp.Or(m.VectorF32, scale*estimate.VectorF32)
+	m.LaunchNs = cmp.Or(m.LaunchNs, estimate.LaunchNs)
+	m.MeetNs = cmp.Or(m.MeetNs, estimate.MeetNs)
 	relayed, staged := measuredLinks()
-	m.Relayed = cmp.Or(m.Relayed, of.Machine.Relayed, relayed)
-	m.Copied = cmp.Or(m.Copied, of.Machine.Copied)
-	m.Staged = cmp.Or(m.Staged, of.Machine.Staged, staged)
+	m.Relayed = cmp.Or(m.Relayed, estimate.Relayed, relayed)
+	m.Copied = cmp.Or(m.Copied, estimate.Copied)
+	m.Staged = cmp.Or(m.Staged, estimate.Staged, staged)
 	return m
 }
 

@@ -111,7 +111,8 @@ func EncodeProfile(caps Caps, tuning Tuning, notes ...string) ([]byte, error) {
 	return profileFile{Notes: notes, Caps: caps, Tuning: tuning}.encode()
 }
 
-// EncodeVariant encodes a built-in profile for a variant of the device that the profile named of describes.
+// EncodeVariant encodes a built-in profile of a device that is a variant of another built-in profile's device. of is
+// the name of that other profile.
 func EncodeVariant(caps Caps, of string, notes ...string) ([]byte, error) {
 	return profileFile{Notes: notes, VariantOf: of, Caps: caps}.encode()
 }
@@ -124,7 +125,7 @@ func (f profileFile) encode() ([]byte, error) {
 
 // check returns an error for caps that no Vulkan device has.
 func (c Caps) check() error {
-	sizes := func(list ...uint32) bool { // powers of two, in order
+	subgroupSizes := func(list ...uint32) bool { // powers of two, in ascending order
 		for i, n := range list {
 			if n&(n-1) != 0 || n == 0 || n > 128 || i > 0 && n < list[i-1] {
 				return false
@@ -132,7 +133,7 @@ func (c Caps) check() error {
 		}
 		return true
 	}
-	times := []float64{c.Machine.CopyGBps, c.Machine.MatrixF16, c.Machine.MatrixI8, c.Machine.VectorF32,
+	rates := []float64{c.Machine.CopyGBps, c.Machine.MatrixF16, c.Machine.MatrixI8, c.Machine.VectorF32,
 		c.Machine.LaunchNs, c.Machine.Relayed.LatencyNs, c.Machine.Relayed.GBps, c.Machine.Copied.LatencyNs,
 		c.Machine.Copied.GBps, c.Machine.Staged.LatencyNs, c.Machine.Staged.GBps, float64(c.TimestampPeriod)}
 	for _, rule := range []struct {
@@ -148,11 +149,11 @@ func (c Caps) check() error {
 		{c.MaxStorageRange < 1<<32, "a storage range below 2^32 bytes, which is all that Vulkan can say"},
 		{c.MaxAllocation >= min(c.MaxStorageRange, c.MaxBuffer, 1<<30), "allocations as large as its buffers"},
 		{c.StorageAlignment > 0 && c.StorageAlignment <= 256, "an alignment of storage of 1 to 256"},
-		{sizes(c.MinSubgroupSize, c.SubgroupSize, c.MaxSubgroupSize), "subgroup sizes of 1 to 128, in order"},
+		{subgroupSizes(c.MinSubgroupSize, c.SubgroupSize, c.MaxSubgroupSize), "subgroup sizes of 1 to 128, in order"},
 		{c.Cores <= 1<<16 && c.SubgroupsPerCore <= 1<<10, "at most 2^16 cores of 2^10 subgroups"},
 		{len(c.Matrices) == 0 || c.Features.CooperativeMatrix, "matrix shapes only with cooperativeMatrix"},
 		{(c.Matrix2 != nil) == c.Features.CooperativeMatrix2, "matrix2 where there is cooperativeMatrix2"},
-		{slices.Min(times) >= 0 && slices.Max(times) <= 1e9, "times and rates of 0 to 10^9"},
+		{slices.Min(rates) >= 0 && slices.Max(rates) <= 1e9, "times and rates of 0 to 10^9"},
 	} {
 		if !rule.holds {
 			return fmt.Errorf("the device %q lacks %s", c.Name, rule.what)

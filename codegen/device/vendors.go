@@ -28,17 +28,19 @@ type class struct {
 	owns func(Caps) bool
 	// profile names the profile that has the class's rates per core.
 	profile string
-	// queueApart says that the gap between submissions is shorter in a compute-only queue (M-token-gap).
+	// queueApart says that the gap between submissions is shorter in a compute-only queue than in one that also draws
+	// (docs/measurements, M-token-gap).
 	queueApart bool
-	// cannotMeet reports whether the workgroups of a device cannot wait for each other in a kernel.
-	cannotMeet func(Caps) bool
+	// noGridBarrier reports whether the workgroups of a device cannot wait for each other in a kernel. nil means they
+	// can.
+	noGridBarrier func(Caps) bool
 }
 
 // classes are tried in order. The last one, generic, owns all devices.
 var classes = []class{
 	{name: "cpu", owns: func(c Caps) bool { return c.Type == DeviceCPU }, profile: "lavapipe"},
 	{name: "nvidia", owns: ofVendor(VendorNVIDIA), profile: "nvidia-h100", queueApart: true,
-		cannotMeet: func(c Caps) bool { return c.DriverID == DriverNVK }},
+		noGridBarrier: func(c Caps) bool { return c.DriverID == DriverNVK }},
 	{name: "amd", owns: ofVendor(VendorAMD), profile: "amd-rdna3"},
 	{name: "intel", owns: ofVendor(VendorIntel), profile: "intel-xe"},
 	{name: "arm", owns: ofVendor(VendorARM), profile: "arm-mali"},
@@ -59,8 +61,8 @@ func classOf(caps Caps) class {
 // machine returns the rates of a device of the class.
 func (c class) machine(caps Caps) Machine {
 	m := machineOf(caps, c.profile)
-	if c.cannotMeet != nil && c.cannotMeet(caps) {
-		m.MeetNs = 0
+	if c.noGridBarrier != nil && c.noGridBarrier(caps) {
+		m.MeetNs = 0 // no persistent kernels
 	}
 	return m
 }

@@ -41,9 +41,10 @@ const firstRuntimeFeature = "Sync2"
 // TransferQueue is the name that turns off a device's copy-only queue. The runtime works without it.
 const TransferQueue = "transfer_queue"
 
-// prices has the names of uses of a device that are not features. The function makes the use unprofitable. For the
-// transfer queue and for AVX-512 it does nothing, because the runtimes look at the names themselves.
-var prices = map[string]func(*Machine){
+// otherSwitches has the names that turn off something other than a field of [Features]. The function changes the rates
+// so that the compiler no longer chooses it. For the transfer queue and for AVX-512 it does nothing, because the
+// runtimes look at the names themselves.
+var otherSwitches = map[string]func(*Machine){
 	"persistent":    func(m *Machine) { m.MeetNs = -1 },
 	TransferQueue:   func(*Machine) {},
 	disabled.AVX512: func(*Machine) {},
@@ -93,16 +94,15 @@ func (c *Caps) turnOff(feature string) bool {
 		c.API = min(c.API, older)
 		return true
 	}
-	if off, ok := prices[feature]; ok {
+	if off, ok := otherSwitches[feature]; ok {
 		off(&c.Machine)
 		return true
 	}
-	v := reflect.ValueOf(&c.Features).Elem()
-	i := slices.Index(codeFeatures(), feature)
-	if i >= 0 {
-		v.Field(i).SetBool(false)
+	field := slices.Index(codeFeatures(), feature)
+	if field >= 0 {
+		reflect.ValueOf(&c.Features).Elem().Field(field).SetBool(false)
 	}
-	return i >= 0
+	return field >= 0
 }
 
 // codeFeatures returns the names of the features that generated code may depend on, in field order.
@@ -127,7 +127,7 @@ func switchable() []string {
 	for name := range versions {
 		names = append(names, name)
 	}
-	for name := range prices {
+	for name := range otherSwitches {
 		names = append(names, name)
 	}
 	slices.Sort(names)

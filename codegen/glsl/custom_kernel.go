@@ -170,8 +170,8 @@ func checkCustomName(e *emit.Emitter, c *kernel.Custom, name string) {
 	}
 }
 
-// customExtents declares the extents of a tensor that the user's GLSL mentions. Static extents are global constants.
-// Extents that depend on a symbol are declared in main.
+// customExtents declares the extents and the size (number of elements) of a tensor, if the user's GLSL mentions them.
+// Static ones are constants in global. Those that depend on a symbol are declared in main.
 func customExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
 	define := func(name, value string, static bool) {
 		to, indent := main, "    "

@@ -38,7 +38,7 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	}
 	keepIEEE(e)
 	// The functions decide what the shader needs, so they come first.
-	all := e.FoldFar(e.Functions())
+	all := e.AddressByRows(e.Functions())
 	buffers := e.Declarations(all)
 	sh := &Shader{Grid: e.Grid, Needs: e.SortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.Sched),
 		SubgroupSize: e.SubgroupSize, Workgroup: e.Launch.Workgroup}
@@ -125,10 +125,10 @@ func about(e *emit.Emitter) string {
 	return b.String()
 }
 
-// modes returns the execution modes of the shader, in addition to the defaults.
+// modes returns the execution modes of the shader, in addition to the defaults: whether arithmetic preserves NaN.
 func modes(e *emit.Emitter) (modes []string) {
 	extension := floatControls
-	if device.DearBranches(e.Caps) && e.Caps.API.AtLeast(1, 2) {
+	if device.SlowBranches(e.Caps) && e.Caps.API.AtLeast(1, 2) {
 		extension = ""
 	}
 	if e.Needs[emit.NeedPreserveNaN] {
@@ -156,7 +156,7 @@ func keepIEEE(e *emit.Emitter) {
 	})
 }
 
-// hinted reports whether a function has a loop with an unroll hint.
+// hinted reports whether a function has a loop with an unroll hint, which needs an extension.
 func hinted(f *syntax.Definition) bool {
 	found := false
 	syntax.Visit(f.Body, func(s syntax.Stmt) {
@@ -196,7 +196,7 @@ func extensions(e *emit.Emitter, functions []*syntax.Definition) (lines []string
 	for _, n := range e.SortedNeeds() {
 		add(emit.Needs[n].Extension)
 	}
-	if slices.ContainsFunc(e.Buffers, func(b *emit.Buffer) bool { return len(b.Folded) > 0 }) {
+	if slices.ContainsFunc(e.Buffers, func(b *emit.Buffer) bool { return len(b.RowArrays) > 0 }) {
 		add("GL_EXT_buffer_reference_uvec2")
 	}
 	if slices.ContainsFunc(functions, hinted) {

@@ -30,7 +30,7 @@ func TargetEnv(needs []string, api device.APIVersion) string {
 //
 // If a shader names the extension, spirv-opt 2026.4 keeps dead stores. lavapipe's compiler needs these stores: without
 // them it takes seconds for an unrolled matvec, and minutes for the largest. For SwiftShader they must be removed; see
-// [device.DearBranches].
+// [device.SlowBranches].
 const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(%scapabilities = [4466], 4461, %d);
 `

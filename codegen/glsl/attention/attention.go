@@ -42,9 +42,9 @@ func newAttention(e *emit.Emitter) *attention {
 	return f
 }
 
-// placeAxis binds an axis to the workgroup's place along it, of count places. If later queries see more keys, it
-// reverses the order of queries, so that the longest rows begin first. In a causal attention that is not reversed, they
-// do.
+// placeAxis binds an axis to the workgroup's tile along it: tile number place of count tiles. In a causal attention,
+// later queries see more keys unless it is Reversed. Then placeAxis takes the tiles of queries in reverse order, so
+// that the workgroups with the most keys begin first.
 func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 	extent := f.K.Parallel[t.Axis]
 	switch {
@@ -182,14 +182,14 @@ func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	return s
 }
 
-// factor prints what a gradient multiplies the softmax weight of the bound row and key by (see kernel.AttentionFactor).
-// dot is the dot product of Q and K in the score, and other is the one of Factor.Q and Factor.K.
+// factor prints the factor of the softmax weight of the bound row and key, in an attention that computes a gradient
+// (see kernel.AttentionFactor). dot is the dot product of Q and K, and other the dot product of Factor.Q and Factor.K.
 func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Less))
-	if f.a.Softcap != 0 {
+	if f.a.Softcap != 0 { // times the derivative of the softcap: that of tanh(s) is 1 - tanh(s)^2
 		f.Helper("tanh_safe", "float")
-		bent := f.Variable("float", "bent", expr.Call("tanh_safe", expr.Binary("*", dot, f.FloatLit(f.a.Scale))))
-		x = expr.Binary("*", x, expr.Binary("-", expr.Of("1.0"), expr.Binary("*", bent, bent)))
+		tanh := f.Variable("float", "bent", expr.Call("tanh_safe", expr.Binary("*", dot, f.FloatLit(f.a.Scale))))
+		x = expr.Binary("*", x, expr.Binary("-", expr.Of("1.0"), expr.Binary("*", tanh, tanh)))
 	}
 	return x
 }
@@ -202,8 +202,9 @@ func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction exp
 	return shift, f.Variable("float", "correction", expr.Call("exp2", expr.Binary("-", top, shift)))
 }
 
-// storeRow writes the stores of one row. first is the condition for stores that happen once per row. The row has the
-// given number of lanes, and each stores quads vec4 of the result: sum(n) at column(n), if that exists.
+// storeRow writes the stores of one row. Some happen once per row, under the condition first. The elements of the
+// result are divided among lanes invocations: each stores vec4 number n, from 0 to quads-1, with the value sum(n) at
+// position column(n), unless that is past the row's end.
 func (f *attention) storeRow(first expr.Expr, lanes, quads int, column func(n expr.Expr) expr.Expr,
 	sum func(n expr.Expr) expr.Expr) {
 	f.storeOnce(first)

@@ -53,7 +53,7 @@ type flashMatrix struct {
 	frag             int // rows and columns of a fragment
 	dots, cols, keys int // fragments of a subgroup along the contraction axis, of a result, and of a tile of keys
 	subgroups, parts int // subgroups of the workgroup, and subgroups that share the same rows
-	strips           int // fragments of rows per subgroup
+	strips           int // fragments of rows per subgroup; such a fragment and its columns are a strip
 	stages           int // tiles of keys, and of values, in shared memory
 	inRegisters      bool
 	end              expr.Expr // end of the keys that any row of the workgroup sees
@@ -217,7 +217,7 @@ func (m *flashMatrix) store() {
 	}
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		row := m.Named("row", expr.Plus(m.row0, expr.Times(i, m.frag), m.row))
-		top, total := m.rowNumbers(i)
+		top, total := m.rowStats(i)
 		m.storeOnceIn(row, top, total)
 		m.Repeat("n", m.cols, func(n expr.Expr) {
 			m.Do("subgroupBarrier")
@@ -251,13 +251,14 @@ func (m *flashMatrix) storeFragment(n expr.Expr) {
 	})
 }
 
-// toScratch writes a fragment to the subgroup's part of the scratch array.
+// toScratch writes a fragment to the subgroup's part of the scratch array in shared memory.
 func (m *flashMatrix) toScratch(fragment expr.Expr) {
 	m.StoreMatrix(fragment, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 }
 
-// rowNumbers returns the largest score and the sum of weights of the invocation's row of strip i.
-func (m *flashMatrix) rowNumbers(i expr.Expr) (top, total expr.Expr) {
+// rowStats prints the largest score (nil if no store uses it) and the sum of weights of the invocation's row in strip
+// i. The invocations of a subgroup add up the parts that they have.
+func (m *flashMatrix) rowStats(i expr.Expr) (top, total expr.Expr) {
 	if !m.inRegisters {
 		m.SumLanes(m.total.Name, m.lanesPerRow()/2)
 		return m.shift.Name, m.total.Name

@@ -21,9 +21,9 @@ import (
 // and stages of both have fixed names.
 func (m *flashMatrix) run(first, end expr.Expr) {
 	m.end = end
-	var whole expr.Expr
+	var allSee expr.Expr // the number of keys that all rows of the subgroup see
 	if m.a.Mask == nil {
-		whole = m.Named("all_see", m.seen(m.Limit(m.queryOf(m.row0), m.K.Parallel[m.ax.Query], m.queries())))
+		allSee = m.Named("all_see", m.seen(m.Limit(m.queryOf(m.row0), m.K.Parallel[m.ax.Query], m.queries())))
 	}
 	m.Blank()
 	// If every query provably sees a key, the loop needs no condition around it. With a condition, NVIDIA's compiler
@@ -36,9 +36,9 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	m.begin(first)
 	key0 := m.keyLoop(first, end, m.tile.Step)
 	m.Comment("One tile.")
-	m.step(key0, whole, 0)
+	m.step(key0, allSee, 0)
 	m.Comment("The next; past the last key it has no weight.")
-	m.step(m.Named("second", expr.Plus(key0, expr.Uint(m.s.TileN))), whole, 1)
+	m.step(m.Named("second", expr.Plus(key0, expr.Uint(m.s.TileN))), allSee, 1)
 	m.Close()
 }
 
@@ -64,16 +64,16 @@ func (m *flashMatrix) begin(first expr.Expr) {
 	}
 }
 
-// step processes the tile that begins at key0. scores[which] has its scores; step leaves the scores of the next tile in
-// the other array.
-func (m *flashMatrix) step(key0, whole expr.Expr, which int) {
+// step processes the tile of keys that begins at key0. scores[which] has its scores; step leaves the scores of the next
+// tile in the other array. All rows of the subgroup see the first allSee keys.
+func (m *flashMatrix) step(key0, allSee expr.Expr, which int) {
 	m.OpenScope()
 	defer m.Close()
 	now, ahead := m.scores[which], m.scores[1-which]
 	m.Barrier()
 	m.keyMover.Fetch(expr.Plus(key0, expr.Uint(2*m.s.TileN)))
 	m.valueMover.Fetch(expr.Plus(key0, expr.Uint(m.s.TileN)))
-	m.weigh(now, key0, whole)
+	m.weigh(now, key0, allSee)
 	m.Blank()
 	m.Repeat("j", m.keys, func(j expr.Expr) {
 		m.multiplyKeys(ahead, j, m.keyTile(1-which))
@@ -95,7 +95,7 @@ func (m *flashMatrix) valueTile(stage int) expr.Expr {
 	return expr.Uint(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch())
 }
 
-// tileMover returns the mover of a tile of lines, such as keys, of the given number of elements.
+// tileMover returns the mover of a tile with the given number of lines, such as keys, of width elements each.
 func (m *flashMatrix) tileMover(lines, width int,
 	load func(i, from, line, octet expr.Expr, keep func(value expr.Expr))) *emit.Mover {
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
@@ -105,8 +105,8 @@ func (m *flashMatrix) tileMover(lines, width int,
 		}}
 }
 
-// octet prints eight neighbours of an operand as f16, in the four words of a uvec4. They are loaded unchanged, decoded
-// together from a block, or computed.
+// octet prints eight neighbours of an operand along an axis, from element at on. They are f16, in the four words of a
+// uvec4. They are loaded unchanged, decoded together from a block, or computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	w := schedule.Unrounded(v, ir.F16)
 	halves := w.Kind == kernel.ExprLoad && m.K.Bindings[w.Bind].DType == ir.F16
@@ -175,7 +175,7 @@ func (m *flashMatrix) scoreAt(scores expr.Array, i, j expr.Expr) expr.Expr {
 // per element, and the code of a fetch is repeated for every round of every tile.
 func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along, values bool) *emit.Mover {
 	v = schedule.Unrounded(v, ir.F16)
-	cut := m.a.Causal || !m.evenly()
+	cut := m.a.Causal || !m.wholeTiles() // a tile may extend past the last key
 	return m.tileMover(m.s.TileN, int(a.Extent.Add), func(_, key0, line, octet expr.Expr, keep func(value expr.Expr)) {
 		first, known := expr.LiteralOf(key0)
 		end, endKnown := expr.LiteralOf(m.end)
@@ -194,7 +194,8 @@ func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along, values bool) *emit.Mov
 	})
 }
 
-// multiplyKeys multiplies the queries by the j-th fragment of the tile of keys, which begins at index place.
+// multiplyKeys multiplies the queries by the j-th fragment of a tile of keys, which begins at index place in shared
+// memory, and sets the scores.
 func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		m.Assign(m.scoreAt(scores, i, j), expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))

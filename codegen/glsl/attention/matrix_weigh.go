@@ -11,12 +11,12 @@ import (
 
 // weigh converts the scores of a tile of keys to weights, 2^(score - shift), and rescales the sums so far when the
 // shift changes. The weights go to shared memory. With inRegisters, weigh only computes the shift, and weightOfFragment
-// converts each fragment where it is used.
-func (m *flashMatrix) weigh(scores expr.Array, key0, whole expr.Expr) {
+// converts each fragment where it is used. The tile begins at key0. All rows of the subgroup see the first allSee keys.
+func (m *flashMatrix) weigh(scores expr.Array, key0, allSee expr.Expr) {
 	m.Blank()
 	if m.inRegisters {
-		m.scoreFragments(scores, key0, whole)
-		m.follow(scores)
+		m.scoreFragments(scores, key0, allSee)
+		m.updateShift(scores)
 		return
 	}
 	m.p = m.Array(m.fragment("A"), "weight", m.keys)
@@ -45,9 +45,10 @@ func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) func(i ex
 // While it stays the same, the sums need no rescaling.
 const maxGrowth = 8
 
-// follow raises the shift to the largest score so far, if that score has grown by more than maxGrowth. After the first
-// tiles this is rare. Until then, the largest score is kept for each column of fragments.
-func (m *flashMatrix) follow(scores expr.Array) {
+// updateShift raises the shift to the largest score so far, if that score exceeds the shift by more than maxGrowth.
+// After the first tiles this is rare, so the largest score is only kept by column of a fragment. raise, which is called
+// rarely, reduces it over the columns.
+func (m *flashMatrix) updateShift(scores expr.Array) {
 	m.Need(emit.NeedSubgroupVote)
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		top := m.top.At(i)
@@ -98,9 +99,9 @@ func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 	return expr.Binary("*", x, m.FloatLit(m.a.Scale))
 }
 
-// scoreFragments turns the results of Q*K into scores: it masks keys, and scales unless that comes later. If all rows
-// of the subgroup see the whole tile, no key is masked.
-func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
+// scoreFragments turns the results of Q*K into scores: it masks keys, and scales unless that comes later. It skips both
+// for a tile that ends within the first allSee keys, which all rows of the subgroup see.
+func (m *flashMatrix) scoreFragments(scores expr.Array, key0, allSee expr.Expr) {
 	each := func() {
 		m.Repeat("i", m.strips, func(i expr.Expr) {
 			m.Repeat("j", m.keys, func(j expr.Expr) {
@@ -117,9 +118,9 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 	switch {
 	case m.a.Mask != nil:
 		each()
-	case m.scalesLate() && !m.a.Causal && m.evenly():
+	case m.scalesLate() && !m.a.Causal && m.wholeTiles():
 	case m.scalesLate():
-		m.Open(&syntax.If{Cond: expr.Binary(">", expr.Plus(key0, expr.Uint(m.s.TileN)), whole)})
+		m.Open(&syntax.If{Cond: expr.Binary(">", expr.Plus(key0, expr.Uint(m.s.TileN)), allSee)})
 		each()
 		m.Close()
 	default:
@@ -127,8 +128,8 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 	}
 }
 
-// evenly reports whether the keys are always whole pairs of tiles.
-func (m *flashMatrix) evenly() bool {
+// wholeTiles reports whether the number of keys is always a multiple of two tiles, which the loop body processes.
+func (m *flashMatrix) wholeTiles() bool {
 	return schedule.DivisibleBy(m.K.Fold, m.tile.Step)
 }
 

@@ -14,10 +14,9 @@ import (
 // Queries stay in shared memory. Keys and values have two stages: while invocations multiply a step or compute weights,
 // they prefetch the next step into registers.
 
-// fourOf prints the vec4 with four neighbouring keys of an invocation's row i.
-func (t *flashTile) fourOf(array expr.Array, i, four expr.Expr) expr.Expr {
-	n := t.s.ThreadN / 4
-	return array.At(expr.Flat(i, n, four))
+// fourKeys prints the elements of an array for the invocation's row i and its keys 4*j to 4*j+3, a vec4.
+func (t *flashTile) fourKeys(array expr.Array, i, j expr.Expr) expr.Expr {
+	return array.At(expr.Flat(i, t.s.ThreadN/4, j))
 }
 
 // flashSteps is an attention with tiles stored step by step.
@@ -59,7 +58,7 @@ func (t *flashTile) overSteps(first, end expr.Expr) {
 	f.Barrier()
 	stages := emit.TileStages{Apart: schedule.FlashStage(t.K, s), Movers: []*emit.Mover{keys}, Multiply: f.multiplyKeys}
 	f.OpenScope()
-	f.Ahead("d", ir.D(schedule.FlashDepth(f.K, s)), s.TileK, stages)
+	f.StagedLoop("d", ir.D(schedule.FlashDepth(f.K, s)), s.TileK, stages)
 	f.Close()
 
 	f.Comment("The first values are on their way while scores become weights.")
@@ -70,7 +69,7 @@ func (t *flashTile) overSteps(first, end expr.Expr) {
 	f.Barrier()
 	stages.Movers, stages.Multiply = []*emit.Mover{values}, f.multiplyValues
 	f.OpenScope()
-	f.Ahead("v", ir.D(s.TileN), s.TileK, stages)
+	f.StagedLoop("v", ir.D(s.TileN), s.TileK, stages)
 	f.Close()
 	f.Close()
 }
@@ -94,7 +93,7 @@ func (f *flashSteps) keepWeights() {
 	s := f.s
 	f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
 		f.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			row := func(n int) expr.Expr { return f.of(f.score, expr.Flat(i, 4, expr.Uint(n)), j) }
+			row := func(n int) expr.Expr { return f.element(f.score, expr.Flat(i, 4, expr.Uint(n)), j) }
 			place := expr.Flat(f.keyOf(j), schedule.StepPitch(s.TileM), expr.Plus(f.row, expr.Times(i, f.strip)))
 			f.Assign(expr.At(f.weights, place), expr.Call("vec4", row(0), row(1), row(2), row(3)))
 		})
@@ -107,7 +106,7 @@ func (f *flashSteps) multiplyKeys(d0, stage expr.Expr) {
 	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j expr.Expr) expr.Expr {
 		return expr.Plus(stage, expr.Flat(depth, schedule.StepPitch(s.TileN),
 			expr.Plus(f.lane, expr.Times(j, f.lanes))))
-	}, func(i, j expr.Expr) expr.Expr { return f.fourOf(f.score, i, j) })
+	}, func(i, j expr.Expr) expr.Expr { return f.fourKeys(f.score, i, j) })
 }
 
 // multiplyValues multiplies a step of the weights by a step of the values, and adds to the sums.
@@ -121,25 +120,26 @@ func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
 	}, f.sum)
 }
 
-// multiplyStep multiplies groups of four rows by groups of four columns, and adds to the sums. rows is the shared array
-// of the left operand; at prints the index of the right operand's vec4 in the tile.
-func (f *flashSteps) multiplyStep(first expr.Expr, name string, rows expr.Expr, otherName string, others int,
+// multiplyStep multiplies TileK elements of the invocation's rows, from element first on, by as many elements of its
+// columns. left is the shared array of rows, named leftName in registers. The right operand has quads vec4 per element,
+// at index at(element, j) of the tile. The results are added to sum(i, j), for row i and vec4 j.
+func (f *flashSteps) multiplyStep(first expr.Expr, leftName string, left expr.Expr, rightName string, quads int,
 	at func(depth, j expr.Expr) expr.Expr, sum func(i, j expr.Expr) expr.Expr) {
 	s := f.s
 	f.Blank()
 	f.Repeat("depth", s.TileK, func(depth expr.Expr) {
-		left := f.Array("vec4", name, s.ThreadM/4)
+		rows := f.Array("vec4", leftName, s.ThreadM/4)
 		f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
 			place := expr.Flat(expr.Plus(first, depth), schedule.StepPitch(s.TileM),
 				expr.Plus(f.row, expr.Times(i, f.strip)))
-			f.Assign(left.At(i), expr.At(rows, place))
+			f.Assign(rows.At(i), expr.At(left, place))
 		})
-		right := f.Filled("vec4", otherName, others, "j", func(j expr.Expr) expr.Expr {
+		right := f.Filled("vec4", rightName, quads, "j", func(j expr.Expr) expr.Expr {
 			return expr.At(f.tile, at(depth, j))
 		})
 		f.Repeat("i", s.ThreadM, func(i expr.Expr) {
-			row := expr.At(left.At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
-			f.Repeat("j", others, func(j expr.Expr) {
+			row := expr.At(rows.At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
+			f.Repeat("j", quads, func(j expr.Expr) {
 				f.AddProduct("vec4", sum(i, j), expr.Call("vec4", row), right.At(j))
 			})
 		})

@@ -40,7 +40,7 @@ func EmitTile(e *emit.Emitter) {
 type flashTile struct {
 	flashRows
 	s     kernel.FlashTile
-	strip int        // distance, in invocations' rows, between two rows of one invocation
+	strip int        // distance between two rows (or groups of four rows) of one invocation, in such rows or groups
 	row   expr.Expr  // the first of the invocation's rows, or of its groups of four rows
 	best  expr.Array // by row: the largest score of the current tile
 
@@ -118,15 +118,15 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 	return sums
 }
 
-// of prints the element of an array for the invocation's row i and key j.
-func (t *flashTile) of(array expr.Array, i, j expr.Expr) expr.Expr {
+// element prints the element of an array for the invocation's row i and key j.
+func (t *flashTile) element(array expr.Array, i, j expr.Expr) expr.Expr {
 	if t.s.Steps {
-		return expr.At(t.fourOf(array, i, expr.Quotient(j, 4, t.s.ThreadN)), expr.Remainder(j, 4, t.s.ThreadN))
+		return expr.At(t.fourKeys(array, i, expr.Quotient(j, 4, t.s.ThreadN)), expr.Remainder(j, 4, t.s.ThreadN))
 	}
 	return array.At(expr.Flat(i, t.s.ThreadN, j))
 }
 
-// mover returns the mover of a tile with the given number of lines and of quads per line.
+// mover returns the mover of a tile with the given number of lines and of quads (vec4) per line.
 func (t *flashTile) mover(lines, quads int, store func(stage, line, quad, value expr.Expr),
 	load func(i, from, line, quad expr.Expr, keep func(value expr.Expr))) *emit.Mover {
 	return &emit.Mover{E: t.Emitter, Self: t.self, Lines: lines, PerLine: quads, Line: "line", Unit: "quad", Load: load,
@@ -140,7 +140,8 @@ func (t *flashTile) rowByRow(array expr.Expr) func(stage, line, quad, value expr
 	}
 }
 
-// loadKey loads a quad of a key, from element d0 on, for the keys from key0 on.
+// loadKey returns the Load of a Mover that moves a tile of keys, which begins at key0. It loads a quad of the key that
+// belongs to a line; quads count from element d0.
 func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) func(i, d0, line, quad expr.Expr,
 	keep func(value expr.Expr)) {
 	return func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
@@ -149,8 +150,8 @@ func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) fun
 	}
 }
 
-// loadValue loads a quad of a value, for the values from v0 on, counted from key0. Values past the last key that any
-// row sees become 0.
+// loadValue is like loadKey, for values: the tile's first line is the value of key number key0 + v0. Values from key
+// end on, which no row sees, become 0.
 func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 	return func(_, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		key := t.Variable("uint", "key", expr.Plus(key0, v0, line))
@@ -176,7 +177,7 @@ func (t *flashTile) multiply(sums expr.Array) {
 		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
 			k := keys.At(j)
 			for _, c := range "xyzw" {
-				t.AddProduct("float", t.of(sums, i, j), expr.Member(q, string(c)), expr.Member(k, string(c)))
+				t.AddProduct("float", t.element(sums, i, j), expr.Member(q, string(c)), expr.Member(k, string(c)))
 			}
 		})
 	})
@@ -194,9 +195,9 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 			key := t.Variable("uint", "key", expr.Plus(key0, t.keyOf(j)))
 			t.BindAxis(t.ax.Key, t.Limit(key, t.K.Fold, s.TileN))
 			if t.a.Factor != nil {
-				t.Assign(t.of(t.factors, i, j), t.factor(t.of(t.score, i, j), t.of(t.factors, i, j)))
+				t.Assign(t.element(t.factors, i, j), t.factor(t.element(t.score, i, j), t.element(t.factors, i, j)))
 			}
-			score := t.of(t.score, i, j)
+			score := t.element(t.score, i, j)
 			t.Assign(score, t.attention.score(score, key, t.Axis(t.ax.Query)))
 			t.AtLeast(t.best.At(i), score)
 		})
@@ -215,13 +216,13 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 			row = t.Named("row", t.rowOf(i))
 		}
 		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			weight := t.Variable("float", "weight", expr.Call("exp2", expr.Binary("-", t.of(t.score, i, j), shift)))
+			weight := t.Variable("float", "weight", expr.Call("exp2", expr.Binary("-", t.element(t.score, i, j), shift)))
 			t.Update(t.total.At(i), "+=", weight)
 			if t.a.Factor != nil {
 				weight = t.factored(i, j, weight)
 			}
 			if s.Steps {
-				t.Assign(t.of(t.score, i, j), weight)
+				t.Assign(t.element(t.score, i, j), weight)
 			} else {
 				t.Assign(expr.At(t.weights, expr.Flat(row, s.TileN+1, t.keyOf(j))), weight)
 			}
@@ -232,12 +233,12 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 // factored prints a weight times its factor. A weight of 0 stays 0, even if the factor of a masked key is infinite or
 // NaN.
 func (t *flashTile) factored(i, j expr.Expr, weight expr.Expr) expr.Expr {
-	product := expr.Binary("*", weight, t.of(t.factors, i, j))
+	product := expr.Binary("*", weight, t.element(t.factors, i, j))
 	return t.Choose("float", "product", expr.Binary("!=", weight, expr.Of("0.0")), product, expr.Of("0.0"))
 }
 
-// acrossLanes folds the values of the lanes that share a row, for each row, in a fixed order. It uses shuffles if the
-// lanes are in one subgroup, and shared memory otherwise.
+// acrossLanes reduces an array over the lanes that share a row: op is "+" or "max", and each lane gets the result. It
+// uses shuffles if the lanes are in one subgroup, and shared memory otherwise. The order of additions is fixed.
 func (t *flashTile) acrossLanes(array expr.Array, op string) {
 	join := func(a, b expr.Expr) expr.Expr {
 		if op == "max" {

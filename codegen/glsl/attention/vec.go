@@ -36,7 +36,7 @@ func EmitVec(e *emit.Emitter) {
 	v.scores(key0, end)
 	v.addValues()
 	v.Close()
-	v.meet()
+	v.joinTeams()
 }
 
 // flashVec is an attention of few rows. See EmitVec.
@@ -54,7 +54,7 @@ func (v *flashVec) query(r, n expr.Expr) expr.Expr {
 	return v.queries.At(expr.Flat(r, v.dots, n))
 }
 
-// whole reports whether a vector of elems elements has all vec4 that the lanes compute.
+// whole reports whether elems elements fill the given number of vec4 in every lane, so that no lane goes past the end.
 func (v *flashVec) whole(elems, vectors int) bool { return elems == 4*vectors*v.lanes }
 
 // readQueries loads the scaled queries of all rows into registers.
@@ -81,8 +81,8 @@ func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
 	return expr.Plus(key0, v.team, expr.Times(u, v.teams))
 }
 
-// boundKey binds the key axis to that key, or to the last key that some row sees if that is less.
-func (v *flashVec) boundKey(key0, u, end expr.Expr) {
+// bindKey binds the key axis to the u-th key of the invocation's team, or to key end-1 if that is less.
+func (v *flashVec) bindKey(key0, u, end expr.Expr) {
 	key := v.keyOf(key0, u)
 	v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", key, expr.Binary("-", end, expr.Uint(1)))))
 }
@@ -92,7 +92,7 @@ func (v *flashVec) boundKey(key0, u, end expr.Expr) {
 func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int, key0, end expr.Expr) func(u,
 	n expr.Expr) expr.Expr {
 	typ := "vec4"
-	raw := v.Caps.Features.Float16 && rawHalf(v.Emitter, x, a) && v.whole(int(a.Extent.Add), vectors)
+	raw := v.Caps.Features.Float16 && loadsF16Vector(v.Emitter, x, a) && v.whole(int(a.Extent.Add), vectors)
 	if raw {
 		typ = "f16vec4"
 		v.Need(emit.NeedFloat16)
@@ -103,7 +103,7 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 		return array.At(expr.Flat(u, vectors, n))
 	}
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
-		v.boundKey(key0, u, end)
+		v.bindKey(key0, u, end)
 		v.Repeat("n", vectors, func(n expr.Expr) {
 			from := expr.Times(v.column(n), 4)
 			if raw {
@@ -122,8 +122,8 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 	}
 }
 
-// rawHalf reports whether four neighbours of an operand can be loaded as one f16vec4.
-func rawHalf(e *emit.Emitter, x *kernel.Expr, a emit.Along) bool {
+// loadsF16Vector reports whether four neighbours of an operand can be loaded as one f16vec4.
+func loadsF16Vector(e *emit.Emitter, x *kernel.Expr, a emit.Along) bool {
 	x = kernel.Widened(x)
 	return e.IsVector(x, a) && e.K.Bindings[x.Bind].DType == ir.F16 && !e.InWords(e.Buffers[x.Bind])
 }
@@ -203,8 +203,8 @@ func (v *flashVec) addValues() {
 	})
 }
 
-// meet joins the results of all teams.
-func (v *flashVec) meet() {
+// joinTeams joins the results of all teams and stores them. Each team rescales its sums to the largest score of all.
+func (v *flashVec) joinTeams() {
 	v.Comment("Teams of a subgroup join their results.")
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		top, total := v.top.At(r), v.total.At(r)
@@ -265,7 +265,8 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.Close()
 }
 
-// joinOne joins the subgroups' results for one vec4 of a row, and stores it.
+// joinOne joins the subgroups' results for one vec4 of a row, and stores it. quads is the number of vec4 per row. sums
+// and stats are the shared arrays of weighted sums, and of pairs of largest score and sum of weights.
 func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stats expr.Expr) {
 	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Flat(g, v.rows, row)) }
 	best := v.Variable("float", "best", v.lowest())

@@ -17,7 +17,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockFormat is a block format's row in package ir.
+// blockFormat is a block format's row in package ir. Its elements come in quads of four neighbours. Planes of a format
+// are quads that share the same bytes; they are Stride elements apart (see ir.BlockForm).
 type blockFormat struct{ *ir.BlockFormat }
 
 // ScaleType is the GLSL type that the function scale_NAME of a format returns: vec2 if there is an offset too.
@@ -76,7 +77,8 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	return name
 }
 
-// firstOf prints the first element, in plane 0, of the quad that contains element e. whole says that e begins a quad.
+// firstOf prints the argument with which a decoder of quads finds element e: the first element of e's quad or, if
+// planes share the quad's bytes, of the quad in plane 0. whole says that e begins a quad.
 func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	switch {
 	case f.Planes == 1 && whole:
@@ -104,7 +106,8 @@ func (f blockFormat) planeArg(p string) string {
 	return ", " + p
 }
 
-// Parts adds the functions of a format over a buffer: for the scale, and for the quants or levels of a quad.
+// Parts adds the functions that decode the parts of an element separately: scale_NAME for the scale, and levels_NAME
+// (floats) or quants_NAME (bytes) for the quants of a quad, before scaling.
 func Parts(e *emit.Emitter, b *emit.Buffer) {
 	f := blockFormatOf(e, b)
 	Scale(e, b)
@@ -126,7 +129,7 @@ func Scale(e *emit.Emitter, b *emit.Buffer) {
 	blockFunction(e, b, ScaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
 		map[bool]string{true: " and offset"}[f.Affine],
-		map[bool]string{true: " of element e"}[namesAny(snippet(e, scale), "e")]), scale)
+		map[bool]string{true: " of element e"}[mentions(snippet(e, scale), "e")]), scale)
 }
 
 // quadArgs prints the parameters of a function that reads a quad. quadNote is the comment that describes them.
@@ -169,28 +172,28 @@ func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return "quants4_" + b.Base
 }
 
-// PlaneWords adds the function that loads the raw words of four quads of each plane, and returns its name. PlaneQuants
-// adds the function that decodes one plane of such words; buffers of the same format share it.
+// PlaneWords adds the function that loads the raw words of four quads of each plane, and returns its name.
 func PlaneWords(e *emit.Emitter, b *emit.Buffer) string {
-	_, reading := cut(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
+	_, reading := cutRead(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
 	blockTree(e, b, "uvec4 words_NAME(uint block, uint e)",
 		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
 	return "words_" + b.Base
 }
 
-// PlaneQuants adds the function that decodes one plane of the words of PlaneWords, and returns its name.
+// PlaneQuants adds the function that decodes one plane of the words of PlaneWords, and returns its name. Buffers of the
+// same format share it.
 func PlaneQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
-	rest, _ := cut(snippet(e, f.Decode.Quants), "words")
+	rest, _ := cutRead(snippet(e, f.Decode.Quants), "words")
 	name := "quants_of_" + b.DType.String()
 	blockTree(e, b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
 		"// Four quads of a plane, out of such words.", syntax.Renamed(rest, map[string]string{"QUANTS": "uvec4"}))
 	return name
 }
 
-// cut replaces the read of a block in a snippet by a variable, and returns that read. It returns nil unless the snippet
-// reads the block exactly once.
-func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
+// cutRead splits a snippet into the read of its block and the rest, which uses a variable instead. So loads can be
+// issued before they are needed. It returns nil unless the snippet reads the block exactly once.
+func cutRead(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
 	count := 0
 	rest = syntax.Map(list, func(x *syntax.Expr) *syntax.Expr {
 		return x.Map(func(y *syntax.Expr) *syntax.Expr {
@@ -233,8 +236,8 @@ func ScaleWord(e *emit.Emitter, b *emit.Buffer) string {
 // elements of a block share the scale.
 func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 	list := snippet(e, f.Decode.Scale)
-	unpack, reading := cut(list, "word")
-	if reading == nil || len(list) != 1 || namesAny(list, "e") {
+	unpack, reading := cutRead(list, "word")
+	if reading == nil || len(list) != 1 || mentions(list, "e") {
 		return nil, nil
 	}
 	switch reading.Text {
@@ -257,8 +260,8 @@ func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 	return []syntax.Stmt{&syntax.Return{X: reading}}, unpack
 }
 
-// namesAny reports whether statements mention a name.
-func namesAny(list []syntax.Stmt, name string) bool {
+// mentions reports whether statements mention a name.
+func mentions(list []syntax.Stmt, name string) bool {
 	found := false
 	syntax.Names(list, func(n string) { found = found || n == name })
 	return found
@@ -313,7 +316,7 @@ func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax
 	}
 	syntax.Walk(body, func(x *syntax.Expr) { neededBySnippet(e, b, x) })
 	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr {
-		return x.Map(func(y *syntax.Expr) *syntax.Expr { return placed(e, b, y, sizes) })
+		return x.Map(func(y *syntax.Expr) *syntax.Expr { return substitute(e, b, y, sizes) })
 	})
 	e.Decoders = append(e.Decoders, d)
 }
@@ -330,8 +333,9 @@ func neededBySnippet(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) {
 	}
 }
 
-// placed returns part x of a snippet with the names in capitals replaced for a buffer.
-func placed(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
+// substitute returns part x of a snippet with the names in capitals replaced for a buffer. sizes has the numbers, such
+// as ELEMS.
+func substitute(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
 	switch {
 	case x.Op == syntax.Call && blockReaders[x.Text]:
 		return syntax.Calling(readerOf(e, b, x), append([]*syntax.Expr{syntax.Ident("block")}, x.Args...)...)
@@ -347,8 +351,8 @@ func placed(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]st
 	return x
 }
 
-// readerOf returns the name of the buffer's function for a reader such as WORD. The reader's argument begins with a
-// number: an offset in the block, which tells the plane.
+// readerOf adds the buffer's function for a call of a reader such as WORD(16 + e), and returns its name. If the parts
+// of blocks are in planes, the number at the start of the argument, an offset in the block, identifies the plane.
 func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
 	name := strings.ToLower(x.Text)
 	if b.Layout == kernel.LayoutPlanes {

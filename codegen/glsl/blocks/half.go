@@ -10,7 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LoadsOctets reports whether an OctetDecoder can decode eight neighbours of an operand together: they share a scale.
+// LoadsOctets reports whether an OctetDecoder can decode eight neighbours of an operand along an axis together: they
+// are in one block and share a scale.
 func LoadsOctets(e *emit.Emitter, v *kernel.Expr, a emit.Along) bool {
 	f, blocks := ir.BlockFormatOf(e.K.Bindings[v.Bind].DType)
 	return v.Kind == kernel.ExprLoad && blocks && f.Run%schedule.OctetElems == 0 &&

@@ -17,20 +17,20 @@ func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	return form
 }
 
-// sorted is the end of a snippet that returns the levels of two planes. It puts them in order, because they come
-// interleaved.
+// sorted is the end of a snippet that decodes the quants of two planes. `even` has the even-numbered quants of both
+// planes, in alternate bytes, and `odd` the others. The result is the four quants of each plane, in order.
 const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
 	"0xff00ff00u);"
 
-// OctetReader adds the GLSL function that decodes an octet, and returns its name. If less is not 0, the function does
-// not subtract the masks, but returns them in a second result. If paired is true, it leaves the levels of two planes
-// interleaved.
-func OctetReader(e *emit.Emitter, b *emit.Buffer, less int, paired bool) string {
+// OctetReader adds the GLSL function that decodes an octet, and returns its name. If masksApart, the function does not
+// apply the masks (see ir.OctetMasks), but returns them in a second result. If paired, it leaves the quants of two
+// planes interleaved.
+func OctetReader(e *emit.Emitter, b *emit.Buffer, masksApart, paired bool) string {
 	f := blockFormatOf(e, b)
 	form := f.Octets
 	body := strings.NewReplacer("entry_NAME", "octet_entry", "signs_NAME", "octet_signs").Replace(form.Quants)
 	args, note := "(uint block, uint e", "// Eight quants, a byte each"
-	if less > 0 {
+	if masksApart {
 		args, note = args+", out uvec2 masks", note+", less the masks"
 		body = strings.Replace(body, "uvec2 masks =", "masks =", 1)
 	}
@@ -41,7 +41,7 @@ func OctetReader(e *emit.Emitter, b *emit.Buffer, less int, paired bool) string 
 		body += sorted
 	case form.Masks == ir.ThirdMasks:
 		body += "\nreturn quads;"
-	case form.Masks == ir.OddMasks || less > 0:
+	case form.Masks == ir.OddMasks || masksApart:
 		body += "\nreturn quads ^ masks;"
 	case form.Masks == ir.SignMasks:
 		body += "\nreturn (quads ^ masks) + (masks & 0x01010101u);"

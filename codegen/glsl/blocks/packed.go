@@ -6,7 +6,9 @@ import (
 	"strings"
 )
 
-// PackedFunctions adds the functions that multiply a buffer's packed 2-bit quants.
+// PackedFunctions adds the functions that multiply a buffer's packed 2-bit quants without unpacking them: fields_NAME
+// and high_fields_NAME read them, and scaled_NAME turns their dot products into a result. subnormals says that the
+// device preserves f16 subnormals, so that a byte in the low bits of an f16 has the value byte * 2^-24.
 func PackedFunctions(e *emit.Emitter, b *emit.Buffer, subnormals bool) {
 	form := blockFormatOf(e, b).Packed
 	blockFunction(e, b, "uvec4 fields_NAME(uint block, uint e)",

@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// planeReaders are the bodies of the functions that read a plane, by unit size in bytes and by reader. A block's part
-// of the plane is a whole number of units. UNIT is the array, FIRST the first unit of the part, and at - START a byte
-// of the part.
+// planeReaders are the bodies of the functions that read a plane (an array with one part of every block, see
+// kernel.Plane), by unit size in bytes and by reader. A part is a whole number of units. UNIT is the array, FIRST the
+// first unit of the block's part, and at - START the number of a byte in the part.
 var planeReaders = map[int]map[string]string{
 	16: {"words": "return UNIT[FIRST + (at - START) / 16u];"},
 	8:  {"pairs": "return UNIT[FIRST + (at - START) / 8u];"},
@@ -28,7 +28,8 @@ var planeReaders = map[int]map[string]string{
 	1: {"byte": "return uint(UNIT[FIRST + at - START]);"},
 }
 
-// planeReader adds the function that reads the plane with byte at of each block, and returns its name.
+// planeReader adds the function that reads from the plane that contains byte at of every block, and returns its name.
+// reader says how much it reads: "words" (16 bytes), "pairs" (8), "word", "short", "byte", or "half" (an f16).
 func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string {
 	planes := kernel.PlanesOf(b.DType)
 	i := slices.IndexFunc(planes, func(p kernel.Plane) bool { return at >= p.At && at < p.At+p.Bytes })
@@ -60,7 +61,7 @@ func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string 
 	return name
 }
 
-// planeBody prints the body of a reader of plane i, in units of the given size.
+// planeBody prints the body of a reader of plane i, which loads units of the given size in bytes.
 func planeBody(e *emit.Emitter, b *emit.Buffer, reader string, i, unit int) string {
 	p := kernel.PlanesOf(b.DType)[i]
 	body, ok := planeReaders[unit][reader]

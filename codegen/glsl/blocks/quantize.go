@@ -86,7 +86,8 @@ func (w *blockWriter) shareBlock() {
 	w.LeaveShared()
 }
 
-// gather loads the invocation's elements into an array. It records a fault if an element cannot be quantized.
+// gather loads the invocation's elements into an array. If one is above the format's largest number, infinite or NaN,
+// it records a fault.
 func (w *blockWriter) gather() (x expr.Expr) {
 	store := w.K.Stores[0]
 	x = w.Unset("float", "x", 32)
@@ -96,7 +97,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 		w.Close()
 	}
 	w.OpenIf(w.Valid)
-	var worst expr.Expr
+	var worst expr.Expr   // the largest magnitude, as bits
 	if w.K.Fault != nil { // compared as bits, NaN and infinities are above all numbers
 		worst = w.Variable("uint", "worst", expr.Of("0u"))
 	}

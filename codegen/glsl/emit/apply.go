@@ -80,6 +80,7 @@ func isReduced(v *kernel.Expr) bool {
 		by.Kind == kernel.ExprConst && float32(math.Abs(by.Value)*(1<<31)) <= math.Pi/4
 }
 
+// operand returns the last argument. It has the type that an op computes with: the first may be a condition.
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 
 // argUses counts how often each argument occurs in the template of v.
@@ -124,35 +125,35 @@ func (ts *Types) template(v *kernel.Expr) *syntax.Expr {
 		ts.Fail("op %s: %v", v.Op, err)
 		return nil
 	}
-	return without(n, v.Attrs)
+	return dropNoOps(n, v.Attrs)
 }
 
-// apply prints an elementwise op. Its value is declared in scope home.
-func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
+// apply prints an elementwise op, for a variable or an expression in scope target.
+func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
 		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 {
 			return expr.Narrow(e.IndexValue(x.Index))
 		}
-		return e.cast(x, v.DType, e.valueFor(x, home))
+		return e.cast(x, v.DType, e.valueFor(x, target))
 	}
 	if v.Op == ir.OpBitcast {
-		return e.bitcast(v.Args[0].DType, v.DType, e.valueFor(v.Args[0], home))
+		return e.bitcast(v.Args[0].DType, v.DType, e.valueFor(v.Args[0], target))
 	}
 	if isCustom(v) {
-		return e.applyCustom(v, home)
+		return e.applyCustom(v, target)
 	}
 	n := e.template(v)
 	if n == nil {
 		return expr.Of("0")
 	}
 	typ := e.arithmetic(v)
-	through := typ
+	computed := typ // the type that the template computes in
 	if typ == "double" && !doubleForm(n) {
-		through = "float" // GLSL has no such function for doubles
+		computed = "float" // GLSL has no such function for doubles
 	}
-	args := e.applyArgs(v, home, typ, through)
-	s := plainly(func(name string) expr.Expr {
+	args := e.applyArgs(v, target, typ, computed)
+	s := builtinSpelling(func(name string) expr.Expr {
 		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
 			return args[i]
 		}
@@ -160,7 +161,7 @@ func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 			return e.FloatLit(math.Inf(1))
 		}
 		return e.FloatLit(v.Attrs.Float(name))
-	}, func(function string) string { return e.Function(function, through) })
+	}, func(function string) string { return e.Function(function, computed) })
 	switch {
 	case typ == Pair:
 		s.operator = e.pairOperator
@@ -168,20 +169,20 @@ func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 			n, _ := expr.LiteralOf(expr.Of(s))
 			return pairLit(n.V)
 		}
-	case through == "float" || through == "double":
+	case computed == "float" || computed == "double":
 		contracts := e.contracts(v)
 		s.operator = func(op string, args ...expr.Expr) expr.Expr {
-			if t, ok := e.withZero(through, op, args); ok {
+			if t, ok := e.withZero(computed, op, args); ok {
 				return t
 			}
 			if contracts {
 				return operator(op, args...)
 			}
-			return e.rounded(through, op, args...)
+			return e.rounded(computed, op, args...)
 		}
 	}
 	t := s.fill(n)
-	if through != typ && e.ComputeType(v.DType) == "double" {
+	if computed != typ && e.ComputeType(v.DType) == "double" {
 		t = expr.Call("double", t)
 	}
 	if neverOverflows[v.Op] {
@@ -243,7 +244,8 @@ func isZero(t expr.Expr) (negative, ok bool) {
 	return math.Signbit(v), err == nil && v == 0
 }
 
-// contracts reports whether v is a multiplication and a phase sums its results. Such a sum may use fused multiply-adds.
+// contracts reports whether v is a multiplication, and a phase (a reduction along the fold axis) sums its results. Such
+// a sum may use fused multiply-adds.
 func (j *Job) contracts(v *kernel.Expr) bool {
 	return slices.ContainsFunc(j.K.Phases, func(p kernel.Phase) bool {
 		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
@@ -286,21 +288,21 @@ func (ts *Types) arithmetic(v *kernel.Expr) string {
 }
 
 // applyArgs prints the arguments of an op. Kernels freely combine f32 results with f64 and f16 operands, so it converts
-// each argument to the type of the op's arithmetic.
-func (e *Emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []expr.Expr {
+// each argument to typ, the type of the op's arithmetic, and then to the type computed, if GLSL lacks the op for typ.
+func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ, computed string) []expr.Expr {
 	args := make([]expr.Expr, len(v.Args))
 	times := e.argUses(v)
 	for i, a := range v.Args {
 		if times[i] == 0 {
 			continue
 		}
-		args[i] = e.valueFor(a, home)
+		args[i] = e.valueFor(a, target)
 		if v.Op == ir.OpWhere && i == 0 {
-			continue
+			continue // the condition stays a bool
 		}
 		args[i] = e.Coerce(e.ComputeType(a.DType), typ, args[i])
-		if through != typ {
-			args[i] = expr.Call(through, args[i])
+		if computed != typ {
+			args[i] = expr.Call(computed, args[i])
 		}
 	}
 	return args

@@ -23,19 +23,20 @@ type Buffer struct {
 	// views are the vector widths of the buffer's array declarations. One binding may have an array of scalars (1) and
 	// an array of vectors.
 	views map[int]bool
-	// Units are the sizes in bytes of the units that shaders read from its planes.
+	// Units are the sizes in bytes of the units that shaders read from its planes (arrays with one part of every
+	// block).
 	Units map[int]bool
-	// Early says that the shader prefetches words of its planes.
-	Early bool
-	// access has the functions that read and write its elements, if they are packed in words.
+	// Prefetched says that the shader prefetches words of its planes.
+	Prefetched bool
+	// access has the GLSL functions that read and write its elements, by verb such as "load4", if they are packed in
+	// words.
 	access map[string]string
-	// far says that the binding holds the buffer's address instead of the buffer; see [schedule.ByAddress].
-	far bool
+	// byAddress says that the binding holds the buffer's address instead of the buffer; see [schedule.ByAddress].
+	byAddress bool
 	// Wide says that its positions need 64 bits. byRows says that it is so large that its arrays are addressed row by
-	// row.
+	// row (see AddressByRows). RowArrays has the names of the arrays for which that was possible.
 	Wide, byRows bool
-	// Folded has the arrays that are addressed row by row, through a macro; see FoldFar.
-	Folded map[string]bool
+	RowArrays    map[string]bool
 }
 
 // Storage has the buffers of the kernel, and prints their elements.
@@ -57,9 +58,9 @@ func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
 	if Unusable(name) || wordNames[name] && e.InWords(&Buffer{Binding: b}) {
 		name += "_data"
 	}
-	far := schedule.ByAddress(e.K, b, e.Caps)
-	if far {
-		name += "_far" // the name of a macro, and never a vector component's
+	byAddress := schedule.ByAddress(e.K, b, e.Caps)
+	if byAddress {
+		name += "_far" // the name of a macro, and never a vector laneName's
 		e.Need(NeedAddress)
 	}
 	name = e.Fresh(e.Root, name)
@@ -67,8 +68,8 @@ func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
 		base = name // otherwise two buffers would share the functions declared for each
 	}
 	return &Buffer{Binding: b, Slot: slot, Base: base, Name: name, views: map[int]bool{}, Units: map[int]bool{},
-		far: far, Wide: b.Elems-1 > e.Caps.Position32(),
-		byRows: far && (&Buffer{Binding: b}).bytes() > e.Caps.Position32()/2, Folded: map[string]bool{}}
+		byAddress: byAddress, Wide: b.Elems-1 > e.Caps.Position32(),
+		byRows: byAddress && (&Buffer{Binding: b}).bytes() > e.Caps.Position32()/2, RowArrays: map[string]bool{}}
 }
 
 // position prints a position as an argument of the buffer's functions: in 32 bits if the buffer is not Wide.
@@ -128,7 +129,8 @@ func (e *Emitter) load(v *kernel.Expr) expr.Expr {
 	return e.FromCarrier(b.DType, e.CarrierAt(b, e.IndexValue(v.Index)))
 }
 
-// CarrierAt prints element i of a buffer without blocks, before it is decoded (see scalar.Carrier).
+// CarrierAt prints element i of a buffer without blocks as a carrier: in the type of a loaded element that is not yet
+// decoded, such as a uint for bf16.
 func (st *Storage) CarrierAt(b *Buffer, i expr.Expr) expr.Expr {
 	if st.InWords(b) {
 		return st.loadFromWords(b, 1, expr.Narrow(i))
@@ -149,7 +151,7 @@ func (e *Emitter) loadVector(b *Buffer, width int, at expr.Expr) (typ string, va
 	return e.VectorAt(b, width, expr.Binary("/", at, expr.Uint(width)))
 }
 
-// VectorAt prints element i of the buffer's array of vectors.
+// VectorAt prints element i of the buffer's array of vectors of the given width, and returns its type.
 func (st *Storage) VectorAt(b *Buffer, width int, i expr.Expr) (typ string, value expr.Expr) {
 	s := st.Scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
@@ -237,18 +239,18 @@ func (st *Storage) arraysOf(b *Buffer) (all []Array) {
 	return append(all, b.planeArrays()...)
 }
 
-// FoldFar rewrites reads of large arrays (2^31 bytes and more) in buffers by address. They go through a macro that adds
-// a row to the address in 64 bits. That is necessary because SPIR-V takes an index as a signed number, and because
-// drivers may compute the byte offset of an element in 32 bits even for an address, as NVIDIA's does on an H100. If a
-// built-in function takes the whole array, its size is limited to such offsets.
-func (st *Storage) FoldFar(functions []*syntax.Definition) []*syntax.Definition {
+// AddressByRows rewrites reads of arrays of 2^31 bytes and more. They go through a macro that adds the offset of a row
+// of 2^16 elements to the buffer's address in 64 bits. That is necessary because SPIR-V takes an index as a signed
+// number, and because drivers may compute the byte offset of an element in 32 bits even for an address, as NVIDIA's
+// does on an H100. If a built-in function takes the whole array, its size is limited to such offsets.
+func (st *Storage) AddressByRows(functions []*syntax.Definition) []*syntax.Definition {
 	for _, b := range st.Buffers {
 		bytes := b.bytes()
 		if !b.byRows {
 			continue
 		}
 		for _, a := range st.arraysOf(b) {
-			if b.Folded[a.Name] = onlyIndexed(functions, a.Name); b.Folded[a.Name] {
+			if b.RowArrays[a.Name] = onlyIndexed(functions, a.Name); b.RowArrays[a.Name] {
 				functions = slices.Clone(functions)
 				for i, f := range functions {
 					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callsForIndices(x, a.Name) })
@@ -275,17 +277,17 @@ func indexes(x *syntax.Expr, array string) bool { return x.Op == syntax.Index &&
 
 // onlyIndexed reports whether functions use an array only element by element.
 func onlyIndexed(functions []*syntax.Definition, array string) bool {
-	whole := 0
+	unindexed := 0 // mentions of the array, minus those in array[i]
 	for _, f := range functions {
 		f.Walk(func(x *syntax.Expr) {
 			if indexes(x, array) {
-				whole--
+				unindexed--
 			} else if x.Is(array) {
-				whole++
+				unindexed++
 			}
 		})
 	}
-	return whole == 0
+	return unindexed == 0
 }
 
 // callsForIndices returns x with every array[i] replaced by array(i), which calls a macro.
@@ -308,8 +310,9 @@ type Array struct {
 // rowElems is the number of elements in a row of an array that is addressed row by row.
 const rowElems = 1 << 16
 
-// far prints the declaration of an array that is addressed row by row. Each row is a buffer reference.
-func (a Array) far(slot int, wide bool) string {
+// rowDeclaration prints the declaration of an array that is addressed row by row. Each row is a buffer reference. slot
+// is the binding that holds the buffer's address, and wide says that positions have 64 bits.
+func (a Array) rowDeclaration(slot int, wide bool) string {
 	row, column := "(i) >> 16", fmt.Sprintf("(i) & %du", rowElems-1)
 	if wide {
 		row, column = "uint("+row+")", "uint("+column+")"
@@ -345,10 +348,10 @@ func typeBytes(typ string) int {
 	return 4 * width
 }
 
-// Symbol is the name of the array.
+// Symbol returns the name of the array.
 func (v View) Symbol() string { return v.Array.Name }
 
-// Signature is the name, too.
+// Signature returns the name, too: two arrays of the same name are the same.
 func (v View) Signature() string { return v.Array.Name }
 
 // String prints the declaration of the array in its interface block. If the binding holds the buffer's address, the
@@ -356,12 +359,12 @@ func (v View) Signature() string { return v.Array.Name }
 func (v View) String() string {
 	b, a := v.Buffer, v.Array
 	block := blockName(a.Name)
-	if !b.far {
+	if !b.byAddress {
 		return fmt.Sprintf("layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.Slot,
 			a.Qualifiers, block, a.Typ, a.Name, a.note)
 	}
-	if b.Folded[a.Name] {
-		return a.far(b.Slot, b.Wide && !b.DType.IsBlock())
+	if b.RowArrays[a.Name] {
+		return a.rowDeclaration(b.Slot, b.Wide && !b.DType.IsBlock())
 	}
 	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[]; };%s
 layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[6]s_at; };
@@ -458,7 +461,7 @@ func (b *Buffer) planeArrays() (list []Array) {
 			list = append(list, Array{"readonly ", u.typ, b.Name + "_" + u.View, note})
 		}
 	}
-	if b.Early {
+	if b.Prefetched {
 		list = append(list, Array{"readonly volatile ", "uint", b.Name + "_early", ""})
 	}
 	return list

@@ -27,11 +27,11 @@ type scope struct {
 	body   []syntax.Stmt
 	Names  map[string]bool
 
-	Axes    map[int]expr.Expr
-	run     Run            // the neighbours that the block's loop computes one by one
-	later   map[int]string // names for coordinates that become variables at their first use, by axis
-	accs    map[int]expr.Expr
-	Values  map[*kernel.Expr]expr.Expr
+	Axes    map[int]expr.Expr          // the coordinates along the axes that the scope binds
+	run     Run                        // the neighbours that the block's loop computes one by one
+	later   map[int]string             // names for coordinates that become variables at their first use, by axis
+	accs    map[int]expr.Expr          // results of phases or matmuls, by number
+	Values  map[*kernel.Expr]expr.Expr // values that are computed already
 	indices map[string]expr.Expr       // printed indices and factors, by their canonical text
 	vectors map[*kernel.Expr]expr.Expr // vectors with the values of a load for every lane
 
@@ -116,7 +116,7 @@ func (c *Code) BindAcc(i int, t expr.Expr) { c.Scope.accs[i] = t }
 // BindValue tells the open scope that t is the value of v, which is computed already.
 func (c *Code) BindValue(v *kernel.Expr, t expr.Expr) { c.Scope.Values[v] = t }
 
-// lookUp returns what the innermost scope that has an entry for a key says.
+// lookUp returns the entry for a key in the innermost open scope that has one. entries selects the scope's map.
 func lookUp[K comparable](c *Code, key K, entries func(*scope) map[K]expr.Expr) (t expr.Expr, ok bool) {
 	for s := c.Scope; s != nil && !ok; s = s.parent {
 		t, ok = entries(s)[key]
@@ -170,9 +170,10 @@ func (c *Code) Choose(typ, base string, cond, value, otherwise expr.Expr) expr.E
 	return expr.Choose(cond, value, otherwise)
 }
 
-// home returns the outermost scope that can compute a value, given the axes and phases or matmuls that the value
-// depends on. That is the innermost scope that binds one of them, but not outside of an open guard.
-func (c *Code) home(usesAxis, usesAcc func(int) bool) *scope {
+// outermost returns the outermost scope that can compute a value, so that loops do not compute it again. usesAxis and
+// usesAcc report on which axes, and on which phases or matmuls, the value depends. The scope is the innermost one that
+// binds one of them, but not outside of an open guard.
+func (c *Code) outermost(usesAxis, usesAcc func(int) bool) *scope {
 	for s := c.Scope; ; s = s.parent {
 		if s.parent == nil || s.guard {
 			return s

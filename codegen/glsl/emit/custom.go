@@ -34,12 +34,12 @@ func Bracketed(op *ir.CustomOp, what, text, indent string) string {
 func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(op.Name, ".", "_") }
 
 // applyCustom prints the call of a custom op's function.
-func (e *Emitter) applyCustom(v *kernel.Expr, home *scope) expr.Expr {
+func (e *Emitter) applyCustom(v *kernel.Expr, target *scope) expr.Expr {
 	op := v.Op.Info().Custom
 	e.customFunction(op, v)
 	var args []expr.Expr
 	for _, a := range v.Args {
-		args = append(args, e.valueFor(a, home))
+		args = append(args, e.valueFor(a, target))
 	}
 	for _, at := range v.Attrs {
 		args = append(args, e.AttrLit(at.Value))

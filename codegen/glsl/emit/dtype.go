@@ -192,7 +192,7 @@ func (ts *Types) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	return ts.round(to, expr.Call("float_to_odd", v))
 }
 
-// digitsOf is the largest number of binary digits that a value can have.
+// digitsOf is the largest number of significant binary digits that a value can have.
 func digitsOf(x *kernel.Expr) int {
 	switch t := x.DType; {
 	case t == ir.F64:

@@ -23,12 +23,13 @@ func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
 	if e.uses.indices[key] < 2 || expr.IsPlain(t) {
 		return t
 	}
-	s := e.home(x.Uses, func(acc int) bool { return indexUsesAcc(x, acc) })
+	s := e.outermost(x.Uses, func(acc int) bool { return indexUsesAcc(x, acc) })
 	t = e.declareIndex(s, "at", t)
 	s.indices[key] = t
 	return t
 }
 
+// indexUsesAcc reports whether an index contains a value that depends on the result of phase or matmul acc.
 func indexUsesAcc(x kernel.Index, acc int) bool {
 	return slices.ContainsFunc(x.Values(), func(v *kernel.Expr) bool { return v.UsesAcc(acc) })
 }
@@ -118,8 +119,8 @@ func (e *Emitter) factor(f *kernel.Factor) expr.Expr {
 	if e.uses.indices[key] < 2 {
 		return t
 	}
-	one := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
-	s := e.home(one, func(acc int) bool { return indexUsesAcc(f.X, acc) || indexUsesAcc(f.D, acc) })
+	usesAxis := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
+	s := e.outermost(usesAxis, func(acc int) bool { return indexUsesAcc(f.X, acc) || indexUsesAcc(f.D, acc) })
 	t = e.declareIndex(s, e.factorName(f), t)
 	s.indices[key] = t
 	return t
@@ -127,7 +128,7 @@ func (e *Emitter) factor(f *kernel.Factor) expr.Expr {
 
 // NameFactor declares a variable for a quotient or remainder, which later indices use.
 func (e *Emitter) NameFactor(f *kernel.Factor) {
-	e.uses.indices[factorKey(f)] = 2
+	e.uses.indices[factorKey(f)] = 2 // more than one use gives it a name
 	e.factor(f)
 }
 
@@ -177,7 +178,7 @@ func factorKey(f *kernel.Factor) string {
 	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
 }
 
-// loneFactor returns the only factor of x, or nil if x is anything else. loneValue does the same for a loaded value.
+// loneFactor returns the factor that x consists of, or nil if x has an offset, a coefficient or several factors.
 func loneFactor(x kernel.Index) *kernel.Factor {
 	ts := x.Terms()
 	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 {
@@ -186,6 +187,7 @@ func loneFactor(x kernel.Index) *kernel.Factor {
 	return ts[0].Factors[0]
 }
 
+// loneValue returns the loaded value that x consists of, and false if x is anything else.
 func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 	f := loneFactor(x)
 	if f == nil || f.Kind != kernel.FactorValue {
@@ -240,7 +242,7 @@ func hasValue(x kernel.Index) bool {
 	})
 }
 
-// signedIndex prints an index as an int.
+// signedIndex prints an index as an int. A clamp that is used once is printed in int, instead of in uint and converted.
 func (e *Emitter) signedIndex(x kernel.Index) expr.Expr {
 	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
 		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) {

@@ -27,9 +27,11 @@ func (j *Job) Fail(format string, args ...any) {
 	}
 }
 
-// pairs reports whether i64 values are pairs. A custom kernel has its own shader and declares its own needs.
+// pairs reports whether i64 values are pairs of 32-bit words, because the device has no 64-bit integers. A custom
+// kernel has its own shader and declares its own needs.
 func (j *Job) pairs() bool { return !j.Caps.Features.Int64 && j.K.Custom == nil }
 
+// inPairs reports whether the elements of a buffer are i64 values as pairs of words.
 func (j *Job) inPairs(b *Buffer) bool { return b.DType == ir.I64 && j.pairs() }
 
 // isWide reports whether an index may need more than 32 bits.

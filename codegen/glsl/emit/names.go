@@ -84,7 +84,7 @@ func HintOf(v *kernel.Expr) string {
 }
 
 // Unusable reports whether GLSL or the library uses a name.
-func Unusable(name string) bool { return Reserved[name] || lib.Names[name] || name == component }
+func Unusable(name string) bool { return Reserved[name] || lib.Names[name] || name == laneName }
 
 // Fresh returns a name like base that hides no other name, and reserves it in scope s. Sibling blocks may use the same
 // name.

@@ -16,8 +16,8 @@ type Along struct {
 	Extent ir.Dim
 }
 
-// Quad prints a vec4 with elements k to k+3 of an operand along an axis. The other axes are bound. all says that k is
-// always within the extent; otherwise quads beyond the end are 0.
+// Quad prints a vec4 with elements k to k+3 of an operand along an axis. The other axes are bound. base names the
+// variable, if it needs one. all says that k is always within the extent; otherwise quads beyond the end are 0.
 func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
 	return e.QuadOf(FloatQuads, v, a, k, base, all)
 }
@@ -128,8 +128,8 @@ func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
 // sumText matches a sum of names and numbers.
 var sumText = regexp.MustCompile(`^[ +\w]*$`)
 
-// capped prints a coordinate limited to the last one of an extent. x may be a sum of coordinates, which cannot wrap
-// around. If one summand alone reaches the last coordinate, it prints that without a comparison.
+// capped prints min(x, last coordinate of the extent). x may be a sum, which cannot wrap around. If a number in the sum
+// alone reaches the last coordinate, it prints that coordinate without min.
 func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
 	last := e.Coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
 	if end, known := expr.LiteralOf(last); known && sumText.MatchString(x.String()) {

@@ -11,17 +11,19 @@ import (
 // Random numbers have no state: each word depends only on seed, offset and element. A block of four words takes as long
 // as one word. So four neighbours that begin at a multiple of four share one block.
 
-// random prints a word of a random stream.
-func (e *Emitter) random(v *kernel.Expr, home *scope) expr.Expr {
+// random prints a word of a random stream. The arguments of v are the stream's seed and offset, and its index is the
+// element.
+func (e *Emitter) random(v *kernel.Expr, target *scope) expr.Expr {
 	if words := e.vector(v); words != nil {
 		return expr.At(words, pairWord(v.Word, Lane))
 	}
 	e.Helper("random_word", "uint")
 	element := pairWord(v.Word, expr.Narrow(e.IndexValue(v.Index)))
-	return expr.Call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
+	return expr.Call("random_word", e.key(v.Args[0], target), e.key(v.Args[1], target), element)
 }
 
-// pairWord prints the number of the element that owns the wanted word.
+// pairWord prints the number of the element whose own word is the word w of the given element. Elements 2i and 2i+1 are
+// a pair; WordFirst is the word of 2i and WordSecond the word of 2i+1.
 func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	switch w {
 	case kernel.WordFirst:
@@ -33,8 +35,8 @@ func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 }
 
 // key prints a seed or offset as a uvec2 with its two halves.
-func (e *Emitter) key(v *kernel.Expr, home *scope) expr.Expr {
-	t := e.valueFor(v, home)
+func (e *Emitter) key(v *kernel.Expr, target *scope) expr.Expr {
+	t := e.valueFor(v, target)
 	if v.DType == ir.I64 && e.pairs() {
 		return t
 	}
@@ -45,8 +47,8 @@ func (e *Emitter) key(v *kernel.Expr, home *scope) expr.Expr {
 	return expr.Call("uvec2", t, expr.Uint(0))
 }
 
-// loadWords declares a uvec4 with the random words of four neighbours, and returns it. All expressions that use words
-// of the same block share it.
+// loadWords declares a uvec4 with the random words of the run's four neighbours, and returns it. have has the vectors
+// that are declared already; expressions that use words of the same block share one.
 func (e *Emitter) loadWords(r Run, v *kernel.Expr, have map[*kernel.Expr]expr.Expr) expr.Expr {
 	for o, name := range have {
 		if o.Kind == kernel.ExprRandom && o.Args[0] == v.Args[0] && o.Args[1] == v.Args[1] && o.Index.Equal(v.Index) {

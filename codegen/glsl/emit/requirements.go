@@ -17,7 +17,7 @@ type Requirements struct {
 	Helpers  map[string]bool      // keys of lib entries
 	Decoders []*syntax.Definition // functions that read block formats, and others that families define
 	custom   []*syntax.Definition // functions of custom ops
-	once     map[string]bool      // keys of Once
+	once     map[string]bool      // keys that Once was called with
 }
 
 // Need records that the shader needs device features.

@@ -9,7 +9,7 @@ type Shared struct {
 // Symbol returns the name.
 func (s Shared) Symbol() string { return s.Name }
 
-// Signature returns the name, too.
+// Signature returns the name, too: two arrays of the same name are the same.
 func (s Shared) Signature() string { return s.Name }
 
 // String returns the declaration.

@@ -91,14 +91,14 @@ func (j *Job) gridLimit(dim int) int64 {
 // must loop over several tiles, because the device allows fewer workgroups than there are tiles.
 func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) {
 	factors := make([]kernel.GridFactor, len(points))
-	room := e.gridLimit(dim)
+	limit := e.gridLimit(dim) // on the product of the workgroups of this factor and of the factors before it
 	for i := len(points) - 1; i >= 0; i-- {
-		chunks := max(1, (points[i].Max()+tile-1)/tile)
-		rounds := (chunks + room - 1) / room
+		tiles := max(1, (points[i].Max()+tile-1)/tile)
+		rounds := (tiles + limit - 1) / limit
 		factors[i] = kernel.GridFactor{Extent: points[i], Tile: tile * rounds}
-		room = max(1, room/((chunks+rounds-1)/rounds))
+		limit = max(1, limit/((tiles+rounds-1)/rounds))
 		goAround = goAround || rounds > 1
-		tile = 1
+		tile = 1 // outer factors have one point per workgroup
 	}
 	e.Grid[dim] = factors
 	return goAround
@@ -107,8 +107,8 @@ func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 // GridAxis has the components of a workgroup's id, by dimension.
 var GridAxis = [3]string{"x", "y", "z"}
 
-// OverSpace writes body once, inside the loops that bind all parallel axes. inner binds the axes of x and returns the
-// number of blocks that it opened.
+// OverSpace writes body once, inside the loops that bind all parallel axes. inner binds the axes of grid dimension x
+// and returns the number of blocks that it opened. OverSpace closes them.
 func (e *Emitter) OverSpace(inner func(s Space) (opened int), body func()) {
 	s := e.newSpace()
 	if e.Err != nil || e.emptySpace(s) {

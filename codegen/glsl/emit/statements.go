@@ -27,9 +27,10 @@ func (c *Code) Filled(typ, name string, count int, index string, value func(i ex
 	return a
 }
 
-// SumLanes adds up a variable over groups of 2*most adjacent invocations of a subgroup. All of them get the sum.
-func (c *Code) SumLanes(x expr.Expr, most int) {
-	for mask := most; mask > 0; mask /= 2 {
+// SumLanes adds up a variable over groups of 2*half adjacent invocations of a subgroup, a power of two. All of them get
+// the sum.
+func (c *Code) SumLanes(x expr.Expr, half int) {
+	for mask := half; mask > 0; mask /= 2 {
 		c.Update(x, "+=", Shuffled(x, mask))
 	}
 }
@@ -114,17 +115,17 @@ func (c *Code) OpenIf(cond expr.Expr) {
 	c.Scope.guard = true
 }
 
-// OpenBelow opens a block that runs if x < end. It writes the test only if some says that x may reach end.
-func (c *Code) OpenBelow(some bool, x, end expr.Expr) {
+// OpenBelow opens a block that runs if x < end. It writes no test unless mayReach says that x may be end or more.
+func (c *Code) OpenBelow(mayReach bool, x, end expr.Expr) {
 	var cond expr.Expr
-	if some {
+	if mayReach {
 		cond = expr.Binary("<", x, end)
 	}
 	c.OpenIf(cond)
 }
 
 // EachResult opens a block that computes one result per invocation, or a loop if there are more results than
-// invocations. It prints the number of the result.
+// invocations. It returns the number of the result. self is the number of the invocation in its workgroup.
 func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
 	if results > e.Launch.Workgroup {
 		return e.Loop("id", self, expr.Uint(results), e.Launch.Workgroup)
@@ -133,8 +134,8 @@ func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
 	return self
 }
 
-// EachSlot calls body for each of total slots that this invocation takes. Neighbouring invocations take neighbouring
-// slots.
+// EachSlot divides total slots, such as elements of a shared array, among the invocations. It calls body for the slots
+// of the invocation self, with i counting them. Neighbouring invocations take neighbouring slots.
 func (c *Code) EachSlot(self expr.Expr, total, invocations int, body func(i, slot expr.Expr)) {
 	c.Repeat("i", (total+invocations-1)/invocations, func(i expr.Expr) {
 		slot := c.Named("slot", expr.Plus(self, expr.Times(i, invocations)))
@@ -209,6 +210,7 @@ func (c *Code) OpenShifts(hint, name string, first expr.Expr, test string, end e
 	return c.openCounter(hint, name, first, test, end, shift, expr.Uint(1))
 }
 
+// openCounter opens the loop for (uint name = first; name test end; name op step), with an unroll hint.
 func (c *Code) openCounter(hint, name string, first expr.Expr, test string, end expr.Expr, op string,
 	step expr.Expr) expr.Expr {
 	at := syntax.Ident(name)
@@ -221,7 +223,7 @@ func (c *Code) openCounter(hint, name string, first expr.Expr, test string, end 
 
 // OpenLanes opens the loop over count neighbours that an invocation computes together.
 func (c *Code) OpenLanes(count int) {
-	c.openCounter(Unroll, component, expr.Uint(0), "<", expr.Uint(count), "++", nil)
+	c.openCounter(Unroll, laneName, expr.Uint(0), "<", expr.Uint(count), "++", nil)
 }
 
 // Share declares an array in shared memory.

@@ -35,13 +35,13 @@ func parseForm(form string) (*syntax.Expr, error) {
 	return x, nil
 }
 
-// without removes operations that attributes make an exact no-op: multiplication by 1, and addition of -0. Adding 0 is
-// not a no-op: it turns -0 into 0.
-func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
+// dropNoOps removes operations that attributes make an exact no-op: multiplication by 1, and addition of -0. Adding 0
+// is not a no-op: it turns -0 into 0.
+func dropNoOps(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	if x.Op != syntax.Binary || x.Text != "*" && x.Text != "+" {
 		return x
 	}
-	is := func(k *syntax.Expr, neutral float64) bool {
+	is := func(k *syntax.Expr, neutral float64) bool { // whether k is a hole for an attribute with that value
 		if k.Op != syntax.Hole {
 			return false
 		}
@@ -56,7 +56,7 @@ func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	if x.Text == "+" {
 		neutral = math.Copysign(0, -1)
 	}
-	left, right := without(x.Args[0], attrs), without(x.Args[1], attrs)
+	left, right := dropNoOps(x.Args[0], attrs), dropNoOps(x.Args[1], attrs)
 	switch {
 	case is(right, neutral):
 		return left
@@ -76,8 +76,8 @@ type spelling struct {
 	operator func(op string, args ...expr.Expr) expr.Expr // prints an operator with one or two operands
 }
 
-// plainly is the spelling with GLSL's own operators.
-func plainly(value func(string) expr.Expr, function func(string) string) spelling {
+// builtinSpelling is the spelling with GLSL's own literals and operators.
+func builtinSpelling(value func(string) expr.Expr, function func(string) string) spelling {
 	return spelling{value, function, expr.Of, operator}
 }
 

@@ -28,12 +28,12 @@ func TestWithout(t *testing.T) {
 			t.Fatal(err)
 		}
 		attrs := ir.Attrs{{Name: "mul", Value: tt.mul}, {Name: "add", Value: tt.add}}
-		have := plainly(func(name string) expr.Expr {
+		have := builtinSpelling(func(name string) expr.Expr {
 			if name == "0" {
 				return expr.Of("x")
 			}
 			return expr.Of("[" + ir.FormatAttr(int64(attrs.Float(name))) + "]")
-		}, func(f string) string { return f }).fill(without(n, attrs))
+		}, func(f string) string { return f }).fill(dropNoOps(n, attrs))
 		if have.String() != tt.want {
 			t.Errorf("mul=%v add=%v: %q, want %q", tt.mul, tt.add, have, tt.want)
 		}

@@ -70,7 +70,7 @@ func TestTemplates(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		got := plainly(func(name string) expr.Expr { return args[name] }, func(f string) string { return f }).fill(n)
+		got := builtinSpelling(func(name string) expr.Expr { return args[name] }, func(f string) string { return f }).fill(n)
 		if got.String() != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.form, got, tt.want)
 		}

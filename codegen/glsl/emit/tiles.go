@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// PlaceFactors calls place for each axis that a dimension of the grid covers. at is the workgroup's tile along the
-// axis, and count is the number of tiles.
+// PlaceFactors calls place for each axis that dimension dim of the grid covers, innermost first. at is the number of
+// the workgroup's tile along the axis, and count is the number of tiles.
 func (e *Emitter) PlaceFactors(dim int, factors []schedule.AxisTiles,
 	place func(f schedule.AxisTiles, at, count expr.Expr)) {
 	id := expr.Of("gl_WorkGroupID." + GridAxis[dim])
@@ -107,11 +107,11 @@ func (m *Mover) Move(from expr.Expr) {
 	})
 }
 
-// TileStages describes tiles in shared memory with two stages. While invocations multiply one stage, they prefetch the
-// next tiles into registers.
+// TileStages describes tiles in shared memory with two stages, which are copies of the same arrays. While invocations
+// multiply one stage, they prefetch the next tiles into registers.
 type TileStages struct {
-	Apart    int // distance between stages, in elements of the shared array
-	Movers   []*Mover
+	Apart    int                       // distance between stages, in elements of the shared array
+	Movers   []*Mover                  // one for each operand that is moved
 	Multiply func(at, stage expr.Expr) // multiplies the tiles of a step
 }
 
@@ -122,16 +122,17 @@ func (s TileStages) Fetch(at expr.Expr) {
 	}
 }
 
-// Put stores them in a stage.
+// Put stores the tiles from registers in a stage.
 func (s TileStages) Put(stage expr.Expr) {
 	for _, m := range s.Movers {
 		m.Put(stage)
 	}
 }
 
-// Ahead writes the loop over an extent with such tiles. The tiles of the first step are already in shared memory.
-func (e *Emitter) Ahead(name string, extent ir.Dim, step int, s TileStages) {
-	one := extent.IsStatic() && extent.Add <= int64(step)
+// StagedLoop writes the loop over an extent, step elements at a time, that prefetches tiles as TileStages describes.
+// The tiles of the first step are already in shared memory. name begins the names of its variables.
+func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages) {
+	one := extent.IsStatic() && extent.Add <= int64(step) // there is one step
 	stage := expr.Of("0u")
 	if !one {
 		stage = e.Variable("uint", "stage", stage)
@@ -162,8 +163,8 @@ func (e *Emitter) Ahead(name string, extent ir.Dim, step int, s TileStages) {
 	e.Close()
 }
 
-// PlaceInTile declares the column and row of an invocation in its tile. A row has across invocations. If paired, four
-// consecutive invocations form a block of 2x2.
+// PlaceInTile declares the column and row of an invocation in its tile, in variables with the given names. A row has
+// across invocations. If paired, four consecutive invocations form a block of 2x2.
 func (e *Emitter) PlaceInTile(self expr.Expr, across int, paired bool, column, row string) (x, y expr.Expr) {
 	all := e.Launch.Workgroup
 	x, y = expr.Remainder(self, across, all), expr.Quotient(self, across, all)
@@ -196,8 +197,9 @@ func (e *Emitter) EachUnit(self expr.Expr, lines, perLine int, body func(i, line
 	})
 }
 
-// PutFours stores four neighbours along the contraction axis, v, in a tile that is stored step by step. They belong to
-// steps step to step+3 of a line. The tile begins at index first. name is for a variable that holds v.
+// PutFours stores v, four neighbours along the contraction axis, in a tile that is stored step by step: all lines of
+// step 0, then all lines of step 1, and so on, four lines in a vec4. v has steps step to step+3 of one line. The tile
+// begins at index first. name is for a variable that holds v.
 func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines int, v expr.Expr) {
 	if !expr.IsPlain(v) {
 		v = e.Variable("vec4", name, v)
@@ -208,8 +210,9 @@ func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines
 	})
 }
 
-// Fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. Its groups
-// are apart groups from each other, because that many invocations take turns.
+// Fours prints the number of an invocation's i-th row in the tile, of count rows. An invocation has groups of four
+// adjacent rows. first is the number of its first group, and apart the distance between its groups, in groups. With
+// first 1 and apart 8, its rows are 4 to 7, 36 to 39, and so on.
 func Fours(first, i expr.Expr, count, apart int) expr.Expr {
 	return expr.Flat(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4, expr.Remainder(i, 4, count))
 }

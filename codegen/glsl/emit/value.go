@@ -109,8 +109,8 @@ func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
 	return e.valueFor(v, nil)
 }
 
-// valueFor is like Value, for an operand of another expression. consumer is the home of that expression, or nil if
-// there is none.
+// valueFor is like Value, for an operand of another expression. consumer is the scope that computes that expression, or
+// nil if there is none.
 func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	if t, ok := e.KnownValue(v); ok {
 		return t
@@ -123,27 +123,27 @@ func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	case kernel.ExprIndex:
 		return e.signedIndex(v.Index)
 	}
-	home := e.home(v.Uses, v.UsesAcc)
-	t := e.compute(v, home)
-	if !e.wantsName(v, t, home, consumer) {
+	target := e.outermost(v.Uses, v.UsesAcc)
+	t := e.compute(v, target)
+	if !e.wantsName(v, t, target, consumer) {
 		return t
 	}
 	e.NeedType(e.ComputeType(v.DType))
-	name := e.declare(home, e.ComputeType(v.DType), e.ValueName(v), t)
-	home.Values[v] = name
+	name := e.declare(target, e.ComputeType(v.DType), e.ValueName(v), t)
+	target.Values[v] = name
 	return name
 }
 
-// wantsName reports whether a value becomes a variable. home is the scope that would declare it.
-func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, home, consumer *scope) bool {
+// wantsName reports whether the value v, printed as t, becomes a variable. target is the scope that would declare it.
+func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, target, consumer *scope) bool {
 	switch {
 	case expr.IsPlain(t):
 		return false
 	case e.uses.values[v] > 1 &&
 		!(v.Kind == kernel.ExprLoad && e.vector(v) != nil && !strings.Contains(t.String(), "(")):
 		return true
-	case consumer == nil && home.block() != e.Scope.block() || consumer != nil && home.block() != consumer.block():
-		if !v.IsIndexCast() {
+	case consumer == nil && target.block() != e.Scope.block() || consumer != nil && target.block() != consumer.block():
+		if !v.IsIndexCast() { // repeating a coordinate costs nothing
 			return true
 		}
 	case v.Kind == kernel.ExprLoad && e.K.Bindings[v.Bind].Write && e.vector(v) == nil:
@@ -152,15 +152,15 @@ func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, home, consumer *scope) 
 	return consumer != nil && len(t.String()) > maxLine
 }
 
-// compute prints the computation of a value, without declaring a variable for it.
-func (e *Emitter) compute(v *kernel.Expr, home *scope) expr.Expr {
+// compute prints the computation of a value in scope target, without declaring a variable for it.
+func (e *Emitter) compute(v *kernel.Expr, target *scope) expr.Expr {
 	switch v.Kind {
 	case kernel.ExprLoad:
 		return e.load(v)
 	case kernel.ExprApply:
-		return e.apply(v, home)
+		return e.apply(v, target)
 	case kernel.ExprRandom:
-		return e.random(v, home)
+		return e.random(v, target)
 	}
 	e.Fail("unknown kind of expression %d", v.Kind)
 	return expr.Of("0")

@@ -10,11 +10,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// component is the variable that counts the neighbours of an invocation. No other variable has this name.
-const component = "lane"
+// laneName names the variable of the loop over the neighbours that an invocation computes. No other variable has this
+// name.
+const laneName = "lane"
 
 // Lane prints that variable.
-var Lane = syntax.Ident(component)
+var Lane = syntax.Ident(laneName)
 
 // Run is the consecutive neighbours along an axis that an invocation computes together.
 type Run struct {
@@ -52,7 +53,7 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 	}
 	vectors := e.loadVectors(r, roots)
 	var scalarStores, vectorStores []kernel.Store
-	var results []expr.Expr
+	var results []expr.Expr // the vectors that vectorStores store
 	for _, s := range stores {
 		if e.inPairs(e.Buffers[s.Bind]) || !e.K.StoresVector(s, r.Axis, r.Width) {
 			scalarStores = append(scalarStores, s)
@@ -80,8 +81,9 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 	e.storeVectors(r, vectorStores, results)
 }
 
-// inRun prints the quotient or remainder of a coordinate along the run's axis by a divisor of the run's width. If lanes
-// share a value, its expression is then the same for them, so that the compiler computes it once in the unrolled loop.
+// inRun prints a quotient or remainder of the coordinate along the run's axis, given a divisor of the run's width. It
+// writes the quotient of base + lane as base/divisor + lane/divisor. For lanes that share a quotient, the unrolled loop
+// then has the same expression, so that the compiler computes it once. ok is false for other factors.
 func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 	for s := c.Scope; s != nil; s = s.parent {
 		r := s.run

@@ -57,7 +57,7 @@ func unitOf(t ir.DType, width int) string {
 	return fmt.Sprintf("%s%d", s.vec, width)
 }
 
-// extract prints the unit of a word that begins at bit shift.
+// extract prints the unit of a word that begins at bit shift, as a value of type unitOf(t, 1).
 func extract(t ir.DType, word, shift string) string {
 	switch unitOf(t, 1) {
 	case "float":

@@ -147,7 +147,7 @@ func And(conds ...Expr) Expr {
 	return all
 }
 
-// Join is Binary, but returns b if a is nil.
+// Join is like Binary, but returns b if a is nil. So a loop can build a sum, beginning with nil.
 func Join(op string, a, b Expr) Expr {
 	if a == nil {
 		return b

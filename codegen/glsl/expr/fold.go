@@ -167,7 +167,7 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 	return n.text()
 }
 
-// foldTwice joins the uint constant y with the constant at the end of a: x / 4u / 8u becomes x / 32u.
+// foldTwice simplifies a op y by joining y with the constant at the end of a: x / 4u / 8u becomes x / 32u.
 func foldTwice(op string, a Expr, y Literal) (t Expr, ok bool) {
 	if a.Op != syntax.Binary || a.Prec() != syntax.BinaryPrec(op) {
 		return t, false

@@ -24,7 +24,7 @@ uvec4 first_halves(uvec4 octet, uint n) {
 uint pack_bf16(vec2 v) {
     return f32_to_bf16(v.x) | f32_to_bf16(v.y) << 16;
 }`},
-	// Decoding and rounding have no branch, because loops repeat them; see [device.DearBranches].
+	// Decoding and rounding have no branch, because loops repeat them; see [device.SlowBranches].
 	{"f8e4m3_to_f32", f32Only, `
 // OCP 8-bit float: 4 exponent and 3 mantissa bits, no infinity, 0x7f is NaN.
 float f8e4m3_to_f32(uint bits) {

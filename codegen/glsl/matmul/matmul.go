@@ -287,5 +287,5 @@ func (m *Base) overlapped(s emit.TileStages) {
 	m.Barrier()
 	m.Close()
 	m.Blank()
-	m.Ahead("k", m.K.Fold, m.Tile.TileK, s)
+	m.StagedLoop("k", m.K.Fold, m.Tile.TileK, s)
 }

@@ -117,7 +117,7 @@ func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (oc
 	if r.less > 0 {
 		masks = r.Unset("uvec2", "masks", half)
 	}
-	reader := blocks.OctetReader(r.Emitter, b, r.less, r.paired)
+	reader := blocks.OctetReader(r.Emitter, b, r.less > 0, r.paired)
 	step := 8
 	if r.run.Joined {
 		step = 4

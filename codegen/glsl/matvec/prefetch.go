@@ -115,7 +115,7 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 	bytes := kernel.PlanesOf(b.DType)[i].Bytes
 	sectors := blocks * bytes / schedule.SectorBytes // of a column
 	all := schedule.PrefetchSectors(v.K, v.S)
-	b.Early = true
+	b.Prefetched = true
 	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
 	early := v.Array("uint", "early", count)
 	v.Note("blocks, asked for while the row is made ready")
