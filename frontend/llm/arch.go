@@ -26,6 +26,10 @@ type architecture struct {
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // see frontend.YaRN.Exact
 
+	yarnKeepsMagnitude bool // YaRN does not magnify the rotated elements
+
+	latent bool // attention is latent; see Config.Latent
+
 	// folder has the spelling in Hugging Face's folders. GGUF's spelling is name, and the names of the weights.
 	folder folder
 
@@ -50,6 +54,7 @@ var architectures = []architecture{
 	bloom,
 	cohere2,
 	commandR,
+	deepSeek2,
 	dots1,
 	ernie45,
 	ernie45MoE,

@@ -69,7 +69,7 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 		positions: positions, pages: pages}
 	m := newModel(b, cfg, int64(maxContext))
 	m.adapt(b, tokens.Dim(0))
-	return m.forward(tokens, positions, r.attend, EveryToken)
+	return m.forward(tokens, positions, history{r.attend, 1}, EveryToken)
 }
 
 // batch is a [history] for rows that belong to different texts: each row is the last token of its text.
@@ -91,12 +91,13 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	if !ring {
 		seen = min(cmp.Or(r.how.maxLength, kept), kept)
 	}
+	heads, width := l.cached()
 	extend := func(name string, x frontend.Tensor) frontend.Tensor {
 		cache := r.how.state(b, name, l, ring, kept)
 		if inPages {
 			extended := r.how.scatter(cache, x, paged(r.pages, r.positions))
 			b.Update(cache, extended)
-			all := r.how.pageValues(extended, r.pages).Reshape(l.KVHeads, rows, kept, l.HeadDim)
+			all := r.how.pageValues(extended, r.pages).Reshape(heads, rows, kept, width)
 			return all.Slice(2, 0, ir.D(seen)).SwapAxes(0, 1)
 		}
 		positions := r.positions
@@ -105,12 +106,12 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		}
 		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)).Add(positions))
 		b.Update(cache, extended)
-		all := r.how.fromCacheType(extended).Reshape(l.KVHeads, r.how.texts, kept, l.HeadDim)
+		all := r.how.fromCacheType(extended).Reshape(heads, r.how.texts, kept, width)
 		return all.Slice(2, 0, ir.D(seen)).IndexSelect(1, r.texts).SwapAxes(0, 1)
 	}
-	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(extend("cache_k", k), extend("cache_v", v),
-		append(o, frontend.Mask(r.mask(l, ring, seen)))...)
-	return y.Reshape(rows, l.Heads*l.HeadDim)
+	keys, values := l.extended(k, v, extend)
+	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(keys, values, append(o, frontend.Mask(r.mask(l, ring, seen)))...)
+	return y.Reshape(rows, ir.D(l.Heads*int(y.Dim(3).Max())))
 }
 
 // mask returns the attention mask of the rows, with kept cached positions: false for keys after a row's position, and

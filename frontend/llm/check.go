@@ -19,6 +19,12 @@ func (c Config) check(a architecture) error {
 	switch {
 	case c.HeadDim < 1:
 		return fmt.Errorf("%d heads share a width of %d: each has no element", c.Heads, c.Width)
+	case c.ValueDim != 0 && !a.latent:
+		return fmt.Errorf("values of %d elements with keys of %d are not supported in architecture %q", c.ValueDim,
+			c.HeadDim, a.name)
+	case a.latent && (c.RopeDims >= c.HeadDim || c.Latent < 1):
+		return fmt.Errorf("keys of %d elements, %d of them rotated, and a latent vector of %d: want some elements of "+
+			"each kind", c.HeadDim, c.RopeDims, c.Latent)
 	case c.Vocab < 1:
 		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
 	case a.rope != notRotary && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
@@ -39,6 +45,11 @@ func (c Config) check(a architecture) error {
 		return fmt.Errorf("the shared expert has %d hidden elements: want 0 to %d", c.SharedFeedForward, math.MaxInt32)
 	case c.Experts < 0 || c.Experts > 0 && (c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts):
 		return fmt.Errorf("each token goes to %d of %d experts: want 1 to all", c.ExpertsUsed, c.Experts)
+	}
+	if g := c.ExpertGroups; g != 0 && (c.Experts%g != 0 || c.ExpertGroupsUsed > g ||
+		c.ExpertsUsed > c.ExpertGroupsUsed*(c.Experts/g)) {
+		return fmt.Errorf("each token goes to %d experts, of %d of %d groups of %d experts: want groups of one size, "+
+			"with enough experts", c.ExpertsUsed, c.ExpertGroupsUsed, g, c.Experts)
 	}
 	for _, n := range []struct {
 		what  string

@@ -22,7 +22,8 @@ type Config struct {
 	Width       int // elements of the residual stream, per token
 	Heads       int // query heads
 	KVHeads     int // key and value heads; divides Heads
-	HeadDim     int // elements of a head
+	HeadDim     int // elements of a head of the queries and keys
+	ValueDim    int // elements of a head of the values; 0 means HeadDim
 	FeedForward int // hidden width of the feed-forward layers
 
 	// PerLayer, if set, has the sizes of each layer, in place of Heads, KVHeads and FeedForward. Those are then the
@@ -56,6 +57,12 @@ type Config struct {
 	// ParallelResidual means that attention and the feed-forward layer read the same residual stream, in architectures
 	// of both kinds.
 	ParallelResidual bool
+
+	// Latent is the width of the compressed keys and values of multi-head latent attention (MLA; DeepSeek-AI 2024,
+	// arXiv:2405.04434); 0 means that attention is not latent. Each position has one latent vector. Each head makes its
+	// key and value of it. The keys of all heads also share RopeDims rotated elements. KVHeads is 1. QueryLatent is the
+	// width of the compressed queries; 0 means that queries are not compressed.
+	Latent, QueryLatent int
 
 	// Window is the number of positions that a token attends to, including itself; 0 means all. In an encoder a token
 	// attends to Window/2 positions on each side. Every WindowPeriod-th layer has no window; 0 means that all layers
@@ -98,6 +105,8 @@ type Config struct {
 	SigmoidExperts    bool    // see nn.Routing.Sigmoid
 	KeepShares        bool    // the opposite of nn.Routing.Normalize
 	ExpertScale       float64 // see nn.Routing.Scale
+
+	ExpertGroups, ExpertGroupsUsed int // see nn.Routing.Groups; 0 for no groups
 
 	// DraftLayers is the number of layers in the file that predict further tokens. Graphs do not use them.
 	DraftLayers int
@@ -198,8 +207,8 @@ func (r *metadata) config(a architecture) Config {
 	} else {
 		c.HeadDim = r.sizeOr("attention.key_length", c.Width/c.Heads)
 	}
-	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim && r.err == nil {
-		r.err = fmt.Errorf("values of %d elements with keys of %d are not supported", v, c.HeadDim)
+	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim {
+		c.ValueDim = v
 	}
 	c.AttentionScale = r.floatOr("attention.scale", 0)
 	c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 0)
@@ -279,6 +288,9 @@ func (r *metadata) mixture(c *Config) {
 	if n := r.intOr("expert_shared_feed_forward_length", 0); n > 0 {
 		c.SharedFeedForward = int(n)
 	}
+	if n := r.intOr("expert_group_count", 0); n > 1 {
+		c.ExpertGroups, c.ExpertGroupsUsed = int(min(n, math.MaxInt32)), r.size("expert_group_used_count")
+	}
 	c.ExpertScale = r.floatOr("expert_weights_scale", 0)
 	c.KeepShares = !r.flag("expert_weights_norm", !c.KeepShares)
 	switch kind := r.intOr("expert_gating_func", 0); kind {
@@ -298,6 +310,7 @@ var unsupportedKeys = map[string][]float64{
 	"embedding_scale":          {0, 1},
 	// Values for a softmax over all experts, or over the used ones. Both are equivalent, as the weights are normalized.
 	"expert_gating_func":               {0, 1, 3},
+	"expert_group_count":               {0, 1},
 	"expert_shared_count":              {0},
 	"expert_weights_scale":             {0, 1},
 	"leading_dense_block_count":        {0},

@@ -77,6 +77,8 @@ expert_feed_forward_length        moe_intermediate_size
 expert_shared_feed_forward_length shared_expert_intermediate_size shared_intermediate_size
 expert_shared_count               n_shared_experts moe_num_shared_experts num_shared_expert
 expert_weights_scale*             routed_scaling_factor
+expert_group_count                n_group
+expert_group_used_count           topk_group
 leading_dense_block_count         first_k_dense_replace moe_layer_start_index
 interleave_moe_layer_step         moe_layer_interval
 nextn_predict_layers              num_nextn_predict_layers
@@ -117,8 +119,6 @@ const folderWants = `
 use_alibi     false
 alibi         false
 mlp_only_layers []
-n_group 1
-topk_group 1
 scoring_func sigmoid
 decoder_sparse_step 1
 `
@@ -249,7 +249,7 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 	f := &folderConfig{set: map[string]any{}}
 	for key, n := range map[string]int{"attention.head_count": c.Heads, "attention.head_count_kv": c.KVHeads,
 		"attention.key_length": c.HeadDim, "rope.dimension_count": c.RopeDims, "block_count": c.Layers,
-		"embedding_length": c.Width, "expert_count": c.Experts} {
+		"embedding_length": c.Width, "expert_count": c.Experts, "attention.q_lora_rank": c.QueryLatent} {
 		f.set[key] = uint32(n)
 	}
 	with := maps.Clone(tensors)
@@ -549,7 +549,7 @@ func (c *folderConfig) setRope(a architecture) {
 		c.set["rope.scaling.type"] = "linear"
 		c.setFloat("rope.scaling.factor", c.numberIn(scaling, "factor"))
 	case "yarn":
-		c.setYaRN(scaling, trained)
+		c.setYaRN(a, scaling, trained)
 	case "llama3":
 		c.setLlama3(scaling, dims, trained)
 	case "longrope", "su":
@@ -561,7 +561,7 @@ func (c *folderConfig) setRope(a architecture) {
 }
 
 // setYaRN translates YaRN (Peng et al. 2023, arXiv:2309.00071).
-func (c *folderConfig) setYaRN(scaling map[string]any, trained int) {
+func (c *folderConfig) setYaRN(a architecture, scaling map[string]any, trained int) {
 	factor := c.numberIn(scaling, "factor")
 	c.set["rope.scaling.type"] = "yarn"
 	c.setFloat("rope.scaling.factor", factor)
@@ -571,11 +571,18 @@ func (c *folderConfig) setYaRN(scaling map[string]any, trained int) {
 			c.setFloat("rope.scaling."+key, c.numberIn(scaling, name))
 		}
 	}
+	own := float64(0.1*math.Log(factor)) + 1
+	if a.yarnKeepsMagnitude {
+		own = 1
+	}
 	if scaling["attention_factor"] != nil { // it replaces YaRN's own magnitude, by which the reader multiplies
-		own := float64(0.1*math.Log(factor)) + 1
 		c.setFloat("rope.scaling.attn_factor", c.numberIn(scaling, "attention_factor")/own)
 	}
 	if scaling["mscale"] == nil && scaling["mscale_all_dim"] == nil {
+		return
+	}
+	if a.yarnKeepsMagnitude && scaling["mscale"] != nil && scaling["mscale"] == scaling["mscale_all_dim"] {
+		c.setFloat("rope.scaling.yarn_log_multiplier", 0.1*c.numberIn(scaling, "mscale"))
 		return
 	}
 	if scaling["mscale"] == nil || c.numberIn(scaling, "mscale") != 1 || scaling["mscale_all_dim"] == nil {
@@ -679,7 +686,8 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		Heads: s.heads, KVHeads: s.kvHeads, HeadDim: s.headDim, Experts: f.experts,
 		DraftLayers: c.size("nextn_predict_layers", 0), DenseLayers: c.size("leading_dense_block_count", 0),
 		ExpertPeriod: c.size("interleave_moe_layer_step", 0), SharedFeedForward: max(
-			c.size("expert_shared_feed_forward_length", 0), c.size("expert_shared_count", 0))}
+			c.size("expert_shared_feed_forward_length", 0), c.size("expert_shared_count", 0)),
+		QueryLatent: c.size("attention.q_lora_rank", 0)}
 	config.Layers -= config.DraftLayers
 	tied := c.flag("tie_word_embeddings", false)
 	for _, p := range a.modelWeights(config) {

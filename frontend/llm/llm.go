@@ -82,9 +82,10 @@ func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows)
 }
 
 // noHistory is the [history] of tokens that begin a text: there are no earlier keys and values.
-func noHistory(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
-	return l.attendText(q, k, v, o)
-}
+var noHistory = history{attend: func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+	keys, values := l.extended(k, v, func(_ string, x frontend.Tensor) frontend.Tensor { return x })
+	return l.attendText(q, keys, values, o)
+}}
 
 // Option changes the graphs of Step and Decode.
 type Option func(*decoding)
@@ -179,9 +180,10 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 			b.Update(cache, extended)
 			return how.fromCacheType(extended).Slice(1, 0, length)
 		}
-		return l.attendText(q, extend("cache_k", k), extend("cache_v", v), o)
+		keys, values := l.extended(k, v, extend)
+		return l.attendText(q, keys, values, o)
 	}
-	return m.forward(tokens, positions, cached, rows)
+	return m.forward(tokens, positions, history{cached, tokens.Dim(0).Max()}, rows)
 }
 
 // state declares the state for one layer's keys or values. It has the given number of positions per text or, with
@@ -194,7 +196,8 @@ func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, po
 	if d.pages > 0 && !ring {
 		all = d.pages * PageSize
 	}
-	return b.ShardedState(0, fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, all, l.HeadDim)
+	heads, width := l.cached()
+	return b.ShardedState(0, fmt.Sprintf("%s.%d", name, l.index), d.cache, heads, all, width)
 }
 
 // toCacheType converts x to the dtype of the cache.
@@ -229,12 +232,12 @@ func (c Config) CheckCache(t ir.DType) error {
 		return nil
 	}
 	return fmt.Errorf("keys and values in %s: want one of %v, for heads of %d elements", t,
-		slices.DeleteFunc(ir.DTypes(), func(t ir.DType) bool { return !c.keeps(t) }), c.HeadDim)
+		slices.DeleteFunc(ir.DTypes(), func(t ir.DType) bool { return !c.keeps(t) }), c.cachedWidth())
 }
 
 // keeps reports whether the KV cache can have dtype t.
 func (c Config) keeps(t ir.DType) bool {
-	return t.IsFloat() || slices.Contains(ir.QuantizeFormats(), t) && c.HeadDim%t.BlockElems() == 0
+	return t.IsFloat() || slices.Contains(ir.QuantizeFormats(), t) && c.cachedWidth()%t.BlockElems() == 0
 }
 
 // graphName returns the name of a graph: the model's name and the purpose.

@@ -394,6 +394,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"rope scaling", tiny{meta: map[string]any{"llama.rope.scaling.type": "dynamic"}}, `"dynamic"`},
 		{"yarn", tiny{meta: map[string]any{"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(2), "llama.rope.scaling.yarn_log_multiplier": float32(0.1)}}, `"llama.rope.scaling.yarn_log_multiplier" is 0.1`},
 		{"router", tiny{meta: map[string]any{"llama.expert_gating_func": uint32(2)}}, `"llama.expert_gating_func" is 2, which is not supported`},
+		{"groups of experts", tiny{meta: map[string]any{"llama.expert_group_count": uint32(2)}}, `"llama.expert_group_count" is 2, which is not supported`},
 		{"not causal", tiny{meta: map[string]any{"llama.attention.causal": false}}, `"llama.attention.causal" is false`},
 		{"negative scale", tiny{meta: map[string]any{"llama.rope.scaling.factor": float32(-2)}}, `"llama.rope.scaling.factor" is -2`},
 		{"magnitude", tiny{meta: map[string]any{"llama.rope.scaling.attn_factor": float32(-2)}}, "multiplied by -2"},

@@ -51,7 +51,7 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 // separateTexts returns the [history] for rows that are the tokens of several texts of equal length, one text after
 // the other.
 func separateTexts(texts int) history {
-	return func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+	return history{attend: func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 		apart := func(x frontend.Tensor) frontend.Tensor { // [heads, B*T, D] to [B, heads, T, D]
 			t, _ := x.Dim(1).Quo(int64(texts))
 			return x.Reshape(x.Dim(0), texts, t, x.Dim(2)).SwapAxes(0, 1)
@@ -62,7 +62,8 @@ func separateTexts(texts int) history {
 		if l.windowed() {
 			o = append(o, frontend.Window(l.Window))
 		}
-		y := apart(q).Attention(apart(k), apart(v), o...) // [B, heads, T, D]
-		return y.SwapAxes(1, 2).Reshape(q.Dim(1), l.Heads*l.HeadDim)
-	}
+		keys, values := l.extended(k, v, func(_ string, x frontend.Tensor) frontend.Tensor { return x })
+		y := apart(q).Attention(apart(keys), apart(values), o...) // [B, heads, T, D]
+		return y.SwapAxes(1, 2).Reshape(q.Dim(1), ir.D(l.Heads*int(y.Dim(3).Max())))
+	}}
 }

@@ -60,7 +60,8 @@ func shardAxis(name string) int {
 	part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
 	switch part {
 	case "attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias", "attn_v.weight", "attn_v.bias",
-		"attn_sinks.weight", "ffn_gate.weight", "ffn_gate.bias", "ffn_up.weight", "ffn_up.bias", output + ".weight":
+		"attn_q_b.weight", "attn_k_b.weight", "attn_v_b.weight", "attn_kv_b.weight", "attn_sinks.weight",
+		"ffn_gate.weight", "ffn_gate.bias", "ffn_up.weight", "ffn_up.bias", output + ".weight":
 		return 0
 	case "attn_output.weight", "ffn_down.weight":
 		return 1
@@ -82,8 +83,13 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 
 // history computes a layer's attention. q [Heads, T, HeadDim], and k and v [KVHeads, T, HeadDim], belong to the
 // current tokens. A history knows where the keys and values of earlier tokens are, and adds the current ones. It
-// returns [T, Heads*HeadDim].
-type history func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
+// returns [T, Heads*width of a value].
+type history struct {
+	attend func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
+
+	// perText is the largest number of current tokens of one text, or 0 if there are no earlier tokens.
+	perText int64
+}
 
 // layers applies all layers to the tokens. The result is [T, Width].
 func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.Tensor {
@@ -158,6 +164,10 @@ type layer struct {
 	w         nn.Weights
 	positions frontend.Tensor
 	past      history
+
+	// unfold makes keys and values of the elements that are cached per position, if they are not the keys and values
+	// themselves; see latent.go.
+	unfold func(cached frontend.Tensor) (keys, values frontend.Tensor)
 }
 
 // layer returns layer i, with the sizes of that layer.
@@ -181,6 +191,9 @@ func (l layer) add(x, y frontend.Tensor) frontend.Tensor {
 // attention is self-attention over x [T, Width], with separate weights attn_q, attn_k and attn_v or, if the file has
 // it, one weight attn_qkv.
 func (l layer) attention(x frontend.Tensor) frontend.Tensor {
+	if l.Latent > 0 {
+		return l.latentAttention(x)
+	}
 	if l.w.Sub("attn_qkv").Has("weight") {
 		q, k, v := l.fused(x)
 		return l.attend(l.turn(q, "attn_q_norm"), l.turn(k, "attn_k_norm"), v)
@@ -273,9 +286,13 @@ func (c Config) windowed(layer int) bool {
 	return c.Window > 0 && (c.WindowPeriod == 0 || (layer+1)%c.WindowPeriod != 0)
 }
 
-// attend computes attention of the queries to current and earlier keys, and projects the result, [T, Heads*HeadDim], by
-// attn_output.
+// attend computes attention of the queries to current and earlier keys, and projects the result by attn_output.
 func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
+	return nn.Linear(l.attended(q, k, v), l.w.Sub("attn_output"))
+}
+
+// attended is the result of attention before attn_output, [T, Heads*width of a value].
+func (l layer) attended(q, k, v frontend.Tensor) frontend.Tensor {
 	var options []frontend.AttentionOption
 	scale := l.AttentionScale
 	if l.TemperatureScale != 0 {
@@ -293,14 +310,14 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	if sinks := l.w.Sub("attn_sinks"); sinks.Has("weight") {
 		options = append(options, frontend.Sinks(sinks.Get("weight")))
 	}
-	return nn.Linear(l.past(l, q, k, v, options), l.w.Sub("attn_output"))
+	return l.past.attend(l, q, k, v, options)
 }
 
 // attendText computes attention for queries of the last tokens of one text. The text's keys and values are [KVHeads, S,
 // HeadDim]. A query attends to keys up to its own position or, in an encoder, to all.
 func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
 	if l.arch.encoder {
-		return l.joinHeads(q.Attention(keys, values, append(options, l.bothSides(keys.Dim(1))...)...))
+		return joinHeads(q.Attention(keys, values, append(options, l.bothSides(keys.Dim(1))...)...))
 	}
 	options = append(options, frontend.Causal())
 	if l.windowed() {
@@ -311,12 +328,22 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 		back := q.Builder().Iota(ir.I32, 1, ir.D(1), keys.Dim(1)).Sub(last)
 		options = append(options, frontend.Mask(l.alibi(back).Unsqueeze(1)))
 	}
-	return l.joinHeads(q.Attention(keys, values, options...))
+	return joinHeads(q.Attention(keys, values, options...))
 }
 
-// joinHeads reshapes [Heads, T, HeadDim] to [T, Heads*HeadDim].
-func (l layer) joinHeads(x frontend.Tensor) frontend.Tensor {
-	return x.SwapAxes(0, 1).Reshape(x.Dim(1), l.Heads*l.HeadDim)
+// extended returns the keys and values of the earlier and the current tokens. extend appends k or v of the current
+// tokens to the state of that name. If the layer's keys and values are made of one tensor, only that has a state.
+func (l layer) extended(k, v frontend.Tensor, extend func(name string, x frontend.Tensor) frontend.Tensor) (keys,
+	values frontend.Tensor) {
+	if l.unfold != nil {
+		return l.unfold(extend("cache_k", k))
+	}
+	return extend("cache_k", k), extend("cache_v", v)
+}
+
+// joinHeads reshapes [heads, T, width] to [T, heads*width].
+func joinHeads(x frontend.Tensor) frontend.Tensor {
+	return x.SwapAxes(0, 1).Reshape(x.Dim(1), ir.D(int(x.Dim(0).Max()*x.Dim(2).Max())))
 }
 
 // bothSides returns the options of an encoder's attention to that many positions: its window and linear biases.
@@ -371,7 +398,7 @@ func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float
 	if l.RopeDims == l.HeadDim {
 		return q, cmp.Or(scale, 1/math.Sqrt(float64(l.HeadDim))) * square
 	}
-	factors := make([]float32, l.HeadDim)
+	factors := make([]float32, q.Dim(2).Max())
 	for i := range factors {
 		factors[i] = 1
 		if i < l.RopeDims {
@@ -403,7 +430,8 @@ func (l layer) joined(x frontend.Tensor, activation func(frontend.Tensor) fronte
 
 // routing returns how the layer's mixture chooses experts.
 func (l layer) routing() nn.Routing {
-	return nn.Routing{Used: l.ExpertsUsed, Normalize: !l.KeepShares, Sigmoid: l.SigmoidExperts, Scale: l.ExpertScale}
+	return nn.Routing{Used: l.ExpertsUsed, Normalize: !l.KeepShares, Sigmoid: l.SigmoidExperts, Scale: l.ExpertScale,
+		Groups: l.ExpertGroups, GroupsUsed: l.ExpertGroupsUsed}
 }
 
 // shared adds the output of the shared expert, if there is one, to the output y of the mixture. If the file has

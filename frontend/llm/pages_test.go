@@ -30,7 +30,7 @@ func TestPages(t *testing.T) {
 
 // TestPagesOnDevice is TestPages for models that together have every part of a layer.
 func TestPagesOnDevice(t *testing.T) {
-	for _, name := range []string{"gemma2", "llama"} {
+	for _, name := range []string{"deepseek2", "gemma2", "llama"} {
 		t.Run(name, func(t *testing.T) {
 			readGolden(t, filepath.Join(goldenDir, name+".json")).testPages(t, "vulkan", llm.KeepWindow(3))
 		})

@@ -43,7 +43,9 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	if kind == "yarn" {
 		yarn := frontend.YaRN{Times: scale, Trained: trained, Fast: fast, Slow: slow, Exact: a.exactYaRN}
 		scaled = yarn.Factors(c.RopeDims, c.RopeBase)
-		magnitude *= yarn.Magnitude()
+		if !a.yarnKeepsMagnitude {
+			magnitude *= yarn.Magnitude()
+		}
 	}
 	if c.RopeMagnitude = magnitude; magnitude == 1 {
 		c.RopeMagnitude = 0

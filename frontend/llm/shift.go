@@ -53,7 +53,9 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 				b.Update(cache, cache.DynamicUpdateSlice(1, how.toCacheType(x), first))
 			}
 			move("cache_k", l.rotate)
-			move("cache_v", func(x frontend.Tensor) frontend.Tensor { return x })
+			if l.Latent == 0 {
+				move("cache_v", func(x frontend.Tensor) frontend.Tensor { return x })
+			}
 		}
 	})
 }

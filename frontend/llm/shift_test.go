@@ -1,7 +1,6 @@
 package llm_test
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -109,6 +108,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			t.Fatal(err)
 		}
 	}
+	width, lastLayer := int(steps.States()[0].Type.Shape[2].Max()), strconv.Itoa(cfg.Layers-1)
 	read := func(name string, tokens int) (rows []float64) { // of each head, for the given number of tokens
 		t.Helper()
 		d, err := steps.ReadState(name)
@@ -120,20 +120,30 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			t.Fatal(err)
 		}
 		for head := range cfg.KVHeads {
-			at := (head*texts + int(text)) * cfg.Context * cfg.HeadDim
-			rows = append(rows, all[at:at+tokens*cfg.HeadDim]...)
+			at := (head*texts + int(text)) * cfg.Context * width
+			rows = append(rows, all[at:at+tokens*width]...)
 		}
 		return rows
 	}
+	values := func(layer string, tokens int) []float64 {
+		if cfg.Latent == 0 {
+			return read("cache_v."+layer, tokens)
+		}
+		var latent []float64 // behind the rotated elements of each position
+		for position := range slices.Chunk(read("cache_k."+layer, tokens), width) {
+			latent = append(latent, position[cfg.RopeDims:]...)
+		}
+		return latent
+	}
 	all, left := len(m.Tokens), len(m.Tokens)-drop
-	last := fmt.Sprintf("cache_v.%d", cfg.Layers-1)
 	run(steps, vkc.Tensors{"tokens": data(t, m.Tokens)}, "S", all)
-	before := read(last, all)
+	before := values(lastLayer, all)
 	run(shift, vkc.Tensors{"keep": scalar(t, keep), "drop": scalar(t, drop)}, "N", left-keep)
-	keys, values, moved := read("cache_k.0", left), read("cache_v.0", left), read(last, left)
+	keys, first, moved := read("cache_k.0", left), values("0", left), values(lastLayer, left)
 	var want []float64
-	for head := range slices.Chunk(before, all*cfg.HeadDim) {
-		want = append(append(want, head[:keep*cfg.HeadDim]...), head[(keep+drop)*cfg.HeadDim:]...)
+	for head := range slices.Chunk(before, len(before)/cfg.KVHeads) {
+		position := len(head) / all
+		want = append(append(want, head[:keep*position]...), head[(keep+drop)*position:]...)
 	}
 	compare(t, "values of the last layer", moved, want, 0)
 	short := slices.Delete(slices.Clone(m.Tokens), keep, keep+drop)
@@ -142,7 +152,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 	}
 	run(steps, vkc.Tensors{"tokens": data(t, short)}, "S", left)
 	compare(t, "keys of the first layer", keys, read("cache_k.0", left), within)
-	compare(t, "values of the first layer", values, read("cache_v.0", left), within)
+	compare(t, "values of the first layer", first, values("0", left), within)
 }
 
 func scalar(t *testing.T, v int32) *ir.Data {

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/vkc-go/vkc/frontend"
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+)
 
 // Experts is a mixture of SwiGLU experts (Shazeer et al. 2017), as in Mixtral and Qwen. The router, matrix ffn_gate_inp
 // [experts, width], scores every expert for every row of x [T, width]. The best `used` experts process the row. Their
@@ -19,6 +23,11 @@ type Routing struct {
 	Normalize bool    // the weights of the used experts are scaled to a sum of 1
 	Sigmoid   bool    // an expert's weight is the sigmoid of its score, in place of the softmax of all scores
 	Scale     float64 // multiplies the weights, after Normalize; 0 means 1
+
+	// Groups is the number of groups of neighbouring experts, all of one size; 0 means one. The experts of a row come
+	// from its GroupsUsed best groups (node-limited routing; DeepSeek-AI 2024, arXiv:2412.19437). A group's score is its
+	// largest weight or, with Sigmoid, the sum of its two largest.
+	Groups, GroupsUsed int
 }
 
 // choose returns the weights [T, Used] and the numbers of the experts of each row. If there is a vector
@@ -30,8 +39,12 @@ func (r Routing) choose(x frontend.Tensor, w Weights) (share, ids frontend.Tenso
 	} else {
 		scores = scores.Softmax(-1)
 	}
-	if bias := w.Sub("exp_probs_b"); bias.Has("bias") {
-		ids = scores.Add(as(bias.Get("bias"), x.DType())).TopKIndices(-1, r.Used)
+	bias := w.Sub("exp_probs_b")
+	if chosen := scores; bias.Has("bias") || r.Groups > 1 {
+		if bias.Has("bias") {
+			chosen = chosen.Add(as(bias.Get("bias"), x.DType()))
+		}
+		ids = r.fromBestGroups(chosen).TopKIndices(-1, r.Used)
 		share = scores.Gather(-1, ids)
 	} else {
 		share, ids = scores.TopK(-1, r.Used)
@@ -43,6 +56,22 @@ func (r Routing) choose(x frontend.Tensor, w Weights) (share, ids frontend.Tenso
 		share = share.MulScalar(r.Scale)
 	}
 	return share, ids
+}
+
+// fromBestGroups replaces the scores [T, experts] of experts outside the best groups of each row by -inf.
+func (r Routing) fromBestGroups(scores frontend.Tensor) frontend.Tensor {
+	if r.Groups <= 1 {
+		return scores
+	}
+	groups := scores.Reshape(scores.Dim(0), r.Groups, -1) // [T, groups, experts of a group]
+	best := groups.ReduceMax(-1)
+	if size := int(groups.Dim(2).Max()); r.Sigmoid && size > 1 {
+		two, _ := groups.TopK(-1, 2)
+		best = two.Sum(-1)
+	}
+	used := best.TopKIndices(-1, r.GroupsUsed).OneHot(r.Groups, scores.DType()).SumKeep(1) // [T, 1, groups]
+	keep := used.SwapAxes(1, 2).Gt(used.Lit(0))
+	return keep.Where(groups, groups.Lit(math.Inf(-1))).Reshape(scores.Shape())
 }
 
 // swiGLU returns silu(gate)*up.

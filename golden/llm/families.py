@@ -44,8 +44,10 @@ def granite():
     scaled_residuals("granite", "granite", swiglu)
 
 
-def routed(m, x, experts, used, hidden, shared=0, sigmoid=False, bias=False, normalize=True, scale=1.0, gate=False):
-    """A mixture of experts, and an expert for all tokens: shared hidden units, weighed by a gate if there is one."""
+def routed(m, x, experts, used, hidden, shared=0, sigmoid=False, bias=False, normalize=True, scale=1.0, gate=False,
+           groups=1, best_groups=1):
+    """A mixture of experts, and an expert for all tokens: shared hidden units, weighed by a gate if there is one.
+    The experts of a token are of its best groups."""
     score = m.linear(x, "ffn_gate_inp", experts)
     stacks = [m.w(m.blk + f"ffn_{name}_exps.weight", experts, hidden, m.width) for name in ("gate", "up")]
     down = m.w(m.blk + "ffn_down_exps.weight", experts, m.width, hidden)
@@ -53,7 +55,12 @@ def routed(m, x, experts, used, hidden, shared=0, sigmoid=False, bias=False, nor
     out = np.zeros_like(x)
     for t, row in enumerate(x):
         weights = 1 / (1 + np.exp(-score[t])) if sigmoid else np.exp(score[t]) / np.exp(score[t]).sum()
-        best = np.argsort(-(weights + own))[:used]  # the bias takes part in the choice only
+        chosen = weights + own  # the bias takes part in the choice only
+        if groups > 1:
+            inside = np.sort(chosen.reshape(groups, -1))
+            kept = np.argsort(-(inside[:, -2:].sum(1) if sigmoid else inside[:, -1]))[:best_groups]
+            chosen = np.where(np.isin(np.arange(experts) * groups // experts, kept), chosen, -np.inf)
+        best = np.argsort(-chosen)[:used]
         share = weights[best] / (weights[best].sum() if normalize else 1) * scale
         for e, part in zip(best, share):
             a, b = (w[e] @ row for w in stacks)
@@ -282,6 +289,72 @@ def dots1():
         return x + by_sigmoid(m, m.rms_norm(x, "ffn_norm"), i)
 
     through(m, layer, tied=False)
+
+
+def latent_attention(m, x, turn, split, query_rank, rank, fixed, value, factor):
+    """Multi-head latent attention in its plain form: each head's keys and values are made of a latent vector. split has
+    the matrix of the keys, transposed, and that of the values as two weights, as files for the absorbed form do."""
+    heads, turned = m.heads, 2 * len(turn)
+    size = fixed + turned
+    q = m.rms_norm(m.linear(x, "attn_q_a", query_rank), "attn_q_a_norm") if query_rank else x
+    q = m.linear(q, "attn_q_b" if query_rank else "attn_q", heads * size).reshape(len(x), heads, size)
+    both = m.linear(x, "attn_kv_a_mqa", rank + turned)
+    latent, shared = m.rms_norm(both[:, :rank], "attn_kv_a_norm"), rope(both[:, None, rank:], turn, True)
+    if split:
+        of_keys = m.w(m.blk + "attn_k_b.weight", heads, rank, fixed).transpose(0, 2, 1)
+        of_values = m.w(m.blk + "attn_v_b.weight", heads, value, rank)
+    else:
+        kv = m.w(m.blk + "attn_kv_b.weight", heads * (fixed + value), rank).reshape(heads, fixed + value, rank)
+        of_keys, of_values = kv[:, :fixed], kv[:, fixed:]
+    k = np.concatenate([np.einsum("tr,hdr->thd", latent, of_keys), np.repeat(shared, heads, 1)], 2)
+    v = np.einsum("tr,hdr->thd", latent, of_values)
+    q = np.concatenate([q[..., :fixed], rope(q[..., fixed:], turn, True)], 2)
+    y = np.zeros((len(x), heads, value))
+    for t in range(len(x)):
+        score = np.einsum("hd,shd->hs", q[t], k[: t + 1]) * factor**2 / size**0.5
+        share = np.exp(score - score.max(1, keepdims=True))
+        y[t] = np.einsum("hs,shd->hd", share / share.sum(1, keepdims=True), v[: t + 1])
+    return m.linear(y.reshape(len(x), -1), "attn_output", m.width)
+
+
+def deepseek2(case, absorbed, query_rank, rank, fixed, value, turn, factor=1.0, **routing):
+    meta = {"attention.kv_lora_rank": rank, "rope.dimension_count": 2 * len(turn), "leading_dense_block_count": 1}
+    meta |= {"expert_shared_count": 1, "expert_weights_scale": routing["scale"], "expert_count": 8}
+    meta |= {"expert_used_count": 3, "expert_feed_forward_length": 32, "rope.freq_base": 10000.0}
+    m = Model(case, "deepseek2", 3, 32, 4, 1 if absorbed else 4, 64, **RMS, **meta)
+    if query_rank:
+        m.set(**{"attention.q_lora_rank": query_rank})
+    if routing.get("sigmoid"):
+        m.set(expert_gating_func=2, expert_weights_norm=True)
+    if routing.get("groups"):
+        m.set(expert_group_count=routing["groups"], expert_group_used_count=routing["best_groups"])
+    suffix = "_mla" if absorbed else ""
+    m.set(**{"attention.key_length" + suffix: fixed + 2 * len(turn), "attention.value_length" + suffix: value})
+    if absorbed:
+        m.set(**{"attention.key_length": rank + 2 * len(turn), "attention.value_length": rank})
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        x = x + latent_attention(m, h, turn, absorbed, query_rank, rank, fixed, value, factor)
+        h = m.rms_norm(x, "ffn_norm")
+        return x + (swiglu(m, h) if i == 0 else routed(m, h, 8, 3, 32, 32, **routing))
+
+    if factor != 1:
+        scaling = {"type": "yarn", "factor": 4.0, "original_context_length": 512, "yarn_log_multiplier": 0.0707}
+        m.set(**{"rope.scaling." + key: v for key, v in scaling.items()})
+    through(m, layer, tied=False)
+
+
+def deepseek_v3():
+    deepseek2("deepseek2", True, 32, 64, 32, 32, angles(10000.0, 32), sigmoid=True, bias=True, scale=2.5, groups=4,
+              best_groups=2)
+
+
+def deepseek_v2():
+    """V2: the softmax of the scores, not normalized, and groups by their best expert. YaRN scales the scores."""
+    turn, _ = yarn(10000.0, 8, 4.0, 512)
+    deepseek2("deepseek2-v2", False, 0, 24, 16, 12, turn, 1 + 0.0707 * np.log(4), normalize=False, scale=4.0, groups=4,
+              best_groups=2)
 
 
 def like_llama(case, feed_forward=swiglu, base=500000.0, m=None, tied=True):
@@ -527,4 +600,4 @@ def gemma_embedding():
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert,
-            jina_bert_v2, jina_bert_code, gemma_embedding]
+            jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2]
