@@ -31,6 +31,8 @@ type engine struct {
 
 	mu            sync.Mutex
 	waiting       []*answer // in the order of their calls
+	tasks         []slotTask
+	described     []SlotInfo // of the slots, as of the last step
 	running       int
 	usedPositions int // KV-cache positions in use by answers in progress
 	reused        Reused
@@ -83,7 +85,8 @@ var errClosed = errors.New("generate: the model is closed")
 func newEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &engine{model: m, slots: make([]slot, m.slotCount), wake: make(chan struct{}, 1), stop: stop,
-		maskSlots: newMaskSlots(), ended: make(chan struct{}), pace: ahead.First}
+		maskSlots: newMaskSlots(), ended: make(chan struct{}), pace: ahead.First,
+		described: make([]SlotInfo, m.slotCount)}
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, index: int32(i)}
 	}
@@ -196,10 +199,15 @@ func (e *engine) run(ctx context.Context) {
 	for {
 		e.mu.Lock()
 		e.dropCanceled()
+		e.mu.Unlock()
+		e.runTasks()
+		e.mu.Lock()
 		e.assignSlots()
 		e.usedPositions = 0
 		for i := range e.slots {
-			if s := &e.slots[i]; s.answer != nil {
+			s := &e.slots[i]
+			e.described[i] = SlotInfo{len(s.cached), s.answer != nil}
+			if s.answer != nil {
 				e.usedPositions += len(s.cached)
 			}
 		}
@@ -270,7 +278,7 @@ func (e *engine) assignSlots() {
 		most := 0
 		for i := range e.slots {
 			s := &e.slots[i]
-			if s.answer != nil {
+			if s.answer != nil || e.hasTask(i) {
 				continue
 			}
 			known := 0
@@ -280,6 +288,9 @@ func (e *engine) assignSlots() {
 			if best == nil || known > most || known == most && s.lastUse < best.lastUse {
 				best, most = s, known
 			}
+		}
+		if best == nil {
+			return // tasks wait for the idle slots
 		}
 		if e.model.pages > 0 && !e.reservePages(best, a.pages(e.model.context)) {
 			return

@@ -30,6 +30,16 @@ func (d decoding) ring(c Config, layer, maxContext int) (ring bool, kept int) {
 	return false, maxContext
 }
 
+// KeepsRing reports whether graphs of these options cache only a window of a layer, in a ring per text.
+func (c Config) KeepsRing(layer, maxContext int, o ...Option) bool {
+	var how decoding
+	for _, set := range o {
+		set(&how)
+	}
+	ring, _ := how.ring(c, layer, maxContext)
+	return ring
+}
+
 // unroll repeats a ring [KVHeads, ring, HeadDim] to the given number of positions. Only the last repetition has the
 // right values; the attention mask hides the others.
 func unroll(x frontend.Tensor, positions int) frontend.Tensor {
