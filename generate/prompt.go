@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
@@ -40,6 +41,25 @@ func HasChatTemplate(path string) (ok bool, err error) {
 // the template named tool_use, if the model has one. Prompt sets BOS and EOS of the
 // context to the model's.
 func (m *Model) Prompt(c chat.Context) ([]int32, error) {
+	pieces, err := m.render(c)
+	if err != nil {
+		return nil, err
+	}
+	return m.tok.EncodeChat(pieces), nil
+}
+
+// Render returns the text of a conversation, formatted as in Prompt.
+func (m *Model) Render(c chat.Context) (string, error) {
+	pieces, err := m.render(c)
+	var text strings.Builder
+	for _, p := range pieces {
+		text.WriteString(p.Text)
+	}
+	return text.String(), err
+}
+
+// render formats a conversation.
+func (m *Model) render(c chat.Context) ([]chat.Piece, error) {
 	key := tokenizer.TemplateKey("")
 	if _, ok := m.file.Lookup(tokenizer.TemplateKey("tool_use")); ok && len(c.Tools) > 0 {
 		key = tokenizer.TemplateKey("tool_use") // the name that transformers looks for
@@ -58,11 +78,7 @@ func (m *Model) Prompt(c chat.Context) ([]int32, error) {
 	if eos, ok := m.tok.EOS(); ok {
 		c.EOS = m.tok.Token(eos)
 	}
-	pieces, err := t.Render(c)
-	if err != nil {
-		return nil, err
-	}
-	return m.tok.EncodeChat(pieces), nil
+	return t.Render(c)
 }
 
 // Fit is like Prompt, but with a bound: the prompt must leave room tokens for the answer. It drops the oldest messages

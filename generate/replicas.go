@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"strings"
 	"sync"
@@ -56,6 +57,41 @@ func (r *Replicas) Score(ctx context.Context, text []int32, likeliest int) ([]To
 	i, done := r.pick()
 	defer done()
 	return r.models[i].Score(ctx, text, likeliest)
+}
+
+// Slots describes the slots of all devices, in order.
+func (r *Replicas) Slots() (list []SlotInfo) {
+	for _, m := range r.models {
+		list = append(list, m.Slots()...)
+	}
+	return list
+}
+
+// SaveSlot calls [Model.SaveSlot] on the slot's device.
+func (r *Replicas) SaveSlot(ctx context.Context, index int, w io.Writer) (tokens int, err error) {
+	m, index := r.slotOf(index)
+	return m.SaveSlot(ctx, index, w)
+}
+
+// RestoreSlot calls [Model.RestoreSlot] on the slot's device.
+func (r *Replicas) RestoreSlot(ctx context.Context, index int, from io.Reader) (tokens int, err error) {
+	m, index := r.slotOf(index)
+	return m.RestoreSlot(ctx, index, from)
+}
+
+// EraseSlot calls [Model.EraseSlot] on the slot's device.
+func (r *Replicas) EraseSlot(ctx context.Context, index int) (tokens int, err error) {
+	m, index := r.slotOf(index)
+	return m.EraseSlot(ctx, index)
+}
+
+// slotOf returns the device of a slot, and the slot's index there. All devices have the same number of slots.
+func (r *Replicas) slotOf(index int) (m *Model, own int) {
+	each := r.models[0].slotCount
+	if index < 0 || index >= each*len(r.models) {
+		return r.models[0], -1
+	}
+	return r.models[index/each], index % each
 }
 
 // pick returns the device with the fewest answers in progress, or the first of several such devices. So under light

@@ -225,10 +225,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	if err = s.constrain(q, &j); err != nil {
 		return err
 	}
-	for id := range j.sampling.Bias {
-		if n := s.model.Tokenizer().Len(); id < 0 || int(id) >= n {
-			return refuse(http.StatusBadRequest, "logit_bias", "logit_bias has token %d: want 0 to %d", id, n-1)
-		}
+	if err := s.checkBias(&j); err != nil {
+		return err
 	}
 	a := &answer{w: w, shape: shape, id: newID(shape.id), created: time.Now().Unix(), model: s.o.Name,
 		writeTimeout: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, len(j.prompts)*j.answers)}
@@ -270,12 +268,22 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	for place, i := range a.likeliest(j.answers, j.wanted) {
 		c := &a.choices[i]
 		c.index = place
-		list = append(list, a.fields(c, shape.full(&c.said), ends[i].with(c.said.calls), odds))
+		list = append(list, a.fields(c, shape.full(&c.said), ends[i].finish.with(c.said.calls), odds))
 	}
 	a.extendDeadline()
 	body := a.body(shape.whole, list...)
 	body["usage"] = use
 	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+// checkBias refuses a bias of a token outside the vocabulary.
+func (s *Server) checkBias(j *job) error {
+	for id := range j.sampling.Bias {
+		if n := s.model.Tokenizer().Len(); id < 0 || int(id) >= n {
+			return refuse(http.StatusBadRequest, "logit_bias", "logit_bias has token %d: want 0 to %d", id, n-1)
+		}
+	}
 	return nil
 }
 
@@ -409,7 +417,7 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 	}
 	for i := range a.choices {
 		c := &a.choices[i]
-		if sendFields(c, a.shape.piece(reply.Part{}, &c.said), ends[i].with(c.said.calls)) != nil {
+		if sendFields(c, a.shape.piece(reply.Part{}, &c.said), ends[i].finish.with(c.said.calls)) != nil {
 			return nil
 		}
 	}
@@ -503,49 +511,5 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", name, s.o.Name)
 	}
 	writeJSON(w, http.StatusOK, s.card())
-	return nil
-}
-
-// tokenize accepts {"prompt": TEXT}, or {"content": TEXT} as llama.cpp's server does. add_special_tokens false omits
-// the tokens that begin and end a text.
-func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
-	q := struct {
-		Prompt     *string `json:"prompt"`
-		Content    *string `json:"content"`
-		AddSpecial *bool   `json:"add_special_tokens"`
-	}{}
-	if _, err := readJSON(r, &q); err != nil {
-		return err
-	}
-	text := q.Prompt
-	if text == nil {
-		text = q.Content
-	}
-	if text == nil {
-		return refuse(http.StatusBadRequest, "prompt", "prompt is missing: want the text to take apart")
-	}
-	ids := s.model.Tokenizer().Encode(*text, tokenizer.Options{Whole: q.AddSpecial == nil || *q.AddSpecial})
-	if ids == nil {
-		ids = []int32{}
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"tokens": ids, "count": len(ids), "max_model_len": s.model.Context()})
-	return nil
-}
-
-// detokenize takes {"tokens": [IDS]}.
-func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
-	var q struct {
-		Tokens []int32 `json:"tokens"`
-	}
-	if _, err := readJSON(r, &q); err != nil {
-		return err
-	}
-	if q.Tokens == nil {
-		return refuse(http.StatusBadRequest, "tokens", "tokens is missing: want a list of numbers")
-	}
-	if err := s.checkTokens(q.Tokens, "tokens"); err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"prompt": s.model.Tokenizer().Decode(q.Tokens)})
 	return nil
 }

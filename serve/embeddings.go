@@ -37,6 +37,12 @@ func (embeddingsOnly) Prompt(chat.Context) ([]int32, error) {
 	return nil, fmt.Errorf("this model makes embeddings and no text: ask /v1/embeddings")
 }
 
+// Render implements Model.
+func (m embeddingsOnly) Render(c chat.Context) (string, error) {
+	_, err := m.Prompt(c)
+	return "", err
+}
+
 // Parallel implements Model.
 func (embeddingsOnly) Parallel() int { return 1 }
 

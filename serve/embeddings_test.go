@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/serve"
 )
 
@@ -118,5 +120,72 @@ func TestEmbeddingsRefuse(t *testing.T) {
 	if status, body := post(t, text.URL+"/v1/embeddings", `{"input": "x"}`); status != 400 ||
 		!strings.Contains(body, "no embeddings") {
 		t.Errorf("status %d, %s", status, body)
+	}
+}
+
+// letters is an embedder whose vectors count the tokens of a text.
+type letters struct{ *echo }
+
+func (letters) Embed(_ context.Context, tokens []int32) ([]float32, error) {
+	v := make([]float32, 8)
+	for _, id := range tokens {
+		v[id%8]++
+	}
+	return v, nil
+}
+
+// judge is a cross-encoder that likes long documents.
+type judge struct{ letters }
+
+func (judge) Ranks() bool { return true }
+
+func (j judge) Pair(query, document string) []int32 {
+	return j.tok.Encode(query+document, tokenizer.Options{})
+}
+
+func (judge) Rank(_ context.Context, pair []int32) (float32, error) { return float32(len(pair)), nil }
+
+// TestRerank: documents are sorted by a cross-encoder's head or, plainly said, by the cosine of their vectors.
+func TestRerank(t *testing.T) {
+	cosine := httptest.NewServer(serve.NewEmbeddings(letters{newEcho(t)}, serve.Options{Name: "vectors"}))
+	defer cosine.Close()
+	cross := httptest.NewServer(serve.NewEmbeddings(judge{letters{newEcho(t)}}, serve.Options{Name: "judge"}))
+	defer cross.Close()
+	for _, c := range []struct{ url, body, want string }{
+		{cosine.URL, `{"query": "func", "documents": ["return error", "func", {"text": "func func x"}]}`,
+			"[1 2 0] cosine of embeddings"},
+		{cosine.URL, `{"query": "func", "documents": ["return error", "func"], "top_n": 1, "return_documents": true}`,
+			"[1] cosine of embeddings"},
+		{cross.URL, `{"query": "x", "documents": ["a", "a b c d", "a b"], "top_n": 9}`, "[1 2 0] cross-encoder"},
+	} {
+		for _, path := range []string{"/v1/rerank", "/rerank", "/reranking"} {
+			status, body := post(t, c.url+path, c.body)
+			var order []any
+			results, _ := get1(t, body, "results").([]any)
+			for i := range results {
+				order = append(order, get1(t, body, fmt.Sprintf("results/%d/index", i)))
+			}
+			if got := fmt.Sprint(order, " ", get1(t, body, "method")); status != 200 || got != c.want {
+				t.Errorf("%s: %d %s, want %s", c.body, status, body, c.want)
+			}
+			text := get1(t, body, "results/0/document/text")
+			if wants := strings.Contains(c.body, "return_documents"); wants != (text == "func") {
+				t.Errorf("%s: the document is %v", c.body, text)
+			}
+		}
+	}
+	for _, c := range []struct{ body, param string }{
+		{`{"documents": ["x"]}`, "query"}, {`{"query": "x"}`, "documents"}, {`{"query": "x", "documents": [5]}`, "documents[0]"},
+		{`{"query": "x", "documents": [null]}`, "documents[0]"}, 
+		{`{"query": "x", "documents": ["x"], "top_n": 0}`, "top_n"},
+		{`{"query": "x", "documents": ["` + strings.Repeat("x = ", 100) + `"]}`, "documents[0]"},
+	} {
+		if status, body := post(t, cosine.URL+"/rerank", c.body); status != 400 || parse(t, body).Error.Param != c.param {
+			t.Errorf("%.60s: %d %s, want field %s", c.body, status, body, c.param)
+		}
+	}
+	text := start(t, newEcho(t), serve.Options{})
+	if status, body := post(t, text.URL+"/rerank", `{"query": "x", "documents": ["x"]}`); status != 400 {
+		t.Errorf("a model of texts: %d %s", status, body)
 	}
 }

@@ -68,7 +68,9 @@ type request struct {
 	Echo              bool            `json:"echo"` // whether to repeat the prompt before the answer
 	Lora              []loraScale     `json:"lora"` // scales of adapters, as llama.cpp's server has it
 	// LogitBias is added to the logits of tokens.
-	LogitBias map[int32]float64 `json:"logit_bias"`
+	LogitBias    map[int32]float64 `json:"logit_bias"`
+	Probs        int               `json:"n_probs"`       // llama.cpp's name of top_logprobs
+	ReturnTokens bool              `json:"return_tokens"` // of /completion
 }
 
 // loraScale is the scale of an adapter in a request.
@@ -107,15 +109,17 @@ func (m *message) UnmarshalJSON(data []byte) error {
 // ignoredFields lists fields for the client's own use, and fields that concern how an answer is computed only. They do
 // not affect the text.
 var ignoredFields = []string{"user", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
-	"safety_identifier", "cache_prompt", "id_slot", "prediction", "priority", "request_id", "return_tokens",
-	"timings_per_token", "n_keep", "n_discard", "t_max_predict_ms", "skip_special_tokens", "spaces_between_special_tokens",
+	"safety_identifier", "cache_prompt", "id_slot", "prediction", "priority", "request_id", "timings_per_token", "n_keep", "n_discard", "t_max_predict_ms", "t_max_prompt_ms",
+	"skip_special_tokens", "spaces_between_special_tokens",
 	"include_stop_str_in_output", "echo_usage", "extra_body", "return_progress", "return_token_ids"}
 
 // fieldsOf are the names of a struct's fields in JSON.
 func fieldsOf(v any) (names []string) {
 	t := reflect.TypeOf(v)
-	for i := range t.NumField() {
-		names = append(names, t.Field(i).Tag.Get("json"))
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous {
+			names = append(names, f.Tag.Get("json"))
+		}
 	}
 	return names
 }
@@ -134,7 +138,6 @@ var unsupported = map[string][]string{
 	"dynatemp_range":         {"0", "0.0"},
 	"dynatemp_exponent":      {},
 	"repeat_last_n":          {"64"},
-	"n_probs":                {"0"},
 	"min_keep":               {"0"},
 	"samplers":               {},
 	"verbosity":              {`"medium"`},
@@ -379,13 +382,24 @@ func (q *request) logprobs(j *job) error {
 			q.TopLogprobs, maxLogprobs)
 	}
 	j.sampling.Likeliest = q.TopLogprobs
+	return q.probabilities(j)
+}
+
+// probabilities reads llama.cpp's n_probs, which asks for that many of the likeliest tokens.
+func (q *request) probabilities(j *job) error {
+	if q.Probs < 0 || q.Probs > maxLogprobs {
+		return refuse(http.StatusBadRequest, "n_probs", "n_probs is %d: want 0 to %d", q.Probs, maxLogprobs)
+	}
+	if q.Probs > 0 {
+		j.sampling.Logprobs, j.sampling.Likeliest = true, max(q.Probs, j.sampling.Likeliest)
+	}
 	return nil
 }
 
 // textLogprobs reads a completion request's logprobs, the number of likeliest tokens.
 func (q *request) textLogprobs(j *job) error {
 	if len(q.Logprobs) == 0 || string(q.Logprobs) == "null" {
-		return nil
+		return q.probabilities(j)
 	}
 	n := &j.sampling.Likeliest
 	if json.Unmarshal(q.Logprobs, n) != nil || *n < 0 || *n > maxLogprobs {
@@ -417,16 +431,29 @@ func stopsOf(data json.RawMessage) (list []string, err error) {
 
 // conversation makes the prompt of a request's messages, tools and variables of the template.
 func (s *Server) conversation(q *request, t *tools) ([]int32, error) {
+	c, err := s.talk(q, t)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := s.model.Prompt(c)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "messages", "%v", err)
+	}
+	return prompt, s.checkLength(prompt, "messages")
+}
+
+// talk returns what the chat template gets of a request's messages, tools and variables.
+func (s *Server) talk(q *request, t *tools) (c chat.Context, err error) {
 	list, variables := q.Messages, q.Template
 	if len(list) == 0 {
-		return nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
+		return c, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
 	}
-	c := chat.Context{AddGenerationPrompt: q.Generation == nil || *q.Generation}
+	c.AddGenerationPrompt = q.Generation == nil || *q.Generation
 	if len(variables) > 0 && string(variables) != "null" {
 		v, err := chat.ParseJSON(variables)
 		object, ok := v.(chat.Object)
 		if err != nil || !ok {
-			return nil, refuse(http.StatusBadRequest, "chat_template_kwargs",
+			return c, refuse(http.StatusBadRequest, "chat_template_kwargs",
 				"chat_template_kwargs is %.40s: want an object", variables)
 		}
 		c.More = object
@@ -442,7 +469,7 @@ func (s *Server) conversation(q *request, t *tools) ([]int32, error) {
 	}
 	if t != nil {
 		if !strings.Contains(s.model.ChatTemplate(), "tools") {
-			return nil, refuse(http.StatusBadRequest, "tools", "the model's template of conversations knows no tools")
+			return c, refuse(http.StatusBadRequest, "tools", "the model's template of conversations knows no tools")
 		}
 		c.Tools = t.forTemplate
 	}
@@ -452,13 +479,13 @@ func (s *Server) conversation(q *request, t *tools) ([]int32, error) {
 			m.Role = "system"
 		}
 		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
-			return nil, refuse(http.StatusBadRequest, where+".role",
+			return c, refuse(http.StatusBadRequest, where+".role",
 				"%s.role is %q: want system, developer, user, assistant or tool", where, m.Role)
 		}
 		turn := chat.Message{Role: m.Role}
 		var err error
 		if turn.More, err = m.calls(where); err != nil {
-			return nil, err
+			return c, err
 		}
 		said := string(m.Content)
 		_, hasCalls := turn.More.Get("tool_calls")
@@ -468,16 +495,12 @@ func (s *Server) conversation(q *request, t *tools) ([]int32, error) {
 			turn.Content = chat.None
 		default:
 			if turn.Content, err = contentOf(where+".content", m.Content); err != nil {
-				return nil, err
+				return c, err
 			}
 		}
 		c.Messages = append(c.Messages, turn)
 	}
-	prompt, err := s.model.Prompt(c)
-	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "messages", "%v", err)
-	}
-	return prompt, s.checkLength(prompt, "messages")
+	return c, nil
 }
 
 // calls returns the fields of a message in addition to its text: the tool calls of an assistant, or the id of the call

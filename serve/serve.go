@@ -11,8 +11,15 @@
 //	POST /v1/responses          the newer form of chat/completions; nothing is stored
 //	POST /v1/embeddings         vectors of texts, by an embedding model: see NewEmbeddings
 //	GET  /v1/models             the model, and /v1/models/NAME
+//	POST /v1/rerank             documents in the order of their relevance for a query
+//	POST /v1/messages           Anthropic's form of chat/completions
+//	POST /completion, /infill   llama.cpp's form of completions, and of filling a gap in a text
 //	POST /tokenize, /detokenize the tokens of a text, and the text of tokens
+//	POST /apply-template        the prompt of a conversation
+//	GET  /props, /slots         llama.cpp's description of the server, and of its slots
+//	POST /slots/{id}            saves, restores or erases a slot
 //	GET  /lora-adapters         the model's adapters, whose scales field lora of a request sets
+//	GET  /openapi.json          a description of all paths
 //	GET  /health                200 while requests are accepted, 503 after Drain; so is /ready
 //	GET  /metrics               metrics for Prometheus, with vLLM's names
 //	GET  /                      a page to chat with
@@ -77,7 +84,8 @@ type Model interface {
 	Reused() generate.Reused
 	DeviceBytes() uint64
 	Prompt(chat.Context) ([]int32, error)
-	ChatTemplate() string // "" if there is none
+	Render(chat.Context) (string, error) // the text of a prompt
+	ChatTemplate() string                // "" if there is none
 	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]
 	Score(ctx context.Context, text []int32, likeliest int) ([]generate.Token, error)
 }
@@ -96,6 +104,7 @@ type Options struct {
 	ThinkTokens  int           // maximum tokens of reasoning, unless the request says; no limit
 	StrictFields bool          // refuse fields that are not supported, instead of passing over them
 	StrictModel  bool          // refuse requests that name another model
+	Slots        string        // the directory of saved slots; without it, none are saved
 }
 
 // Server answers requests. It is an [http.Handler].
@@ -138,25 +147,8 @@ func New(m Model, o Options) *Server {
 	s := &Server{model: m, o: o, mux: http.NewServeMux(), embedding: make(chan struct{}, 1),
 		queue: make(chan struct{}, o.Queue+m.Parallel()), started: time.Now()}
 	s.lifetime, s.cut = context.WithCancelCause(context.Background())
-	for _, route := range []struct {
-		method, path string
-		answer       func(http.ResponseWriter, *http.Request) error
-	}{
-		{"GET", "/metrics", s.serveMetrics},
-		{"GET", "/v1/models", s.models},
-		{"GET", "/v1/models/{name}", s.oneModel},
-		{"POST", "/v1/chat/completions", s.chatCompletions},
-		{"POST", "/v1/completions", s.completions},
-		{"POST", "/v1/embeddings", s.embeddings},
-		{"POST", "/v1/responses", s.responses},
-		{"POST", "/v1/messages", s.messages},
-		{"POST", "/v1/messages/count_tokens", s.countTokens},
-		{"POST", "/tokenize", s.tokenize},
-		{"POST", "/detokenize", s.detokenize},
-		{"GET", "/lora-adapters", s.loraAdapters},
-	} {
-		short := strings.TrimPrefix(route.path, "/v1")
-		for _, path := range slices.Compact([]string{route.path, short}) {
+	for _, route := range s.routes() {
+		for _, path := range route.aliases() {
 			s.mux.HandleFunc(route.method+" "+path, s.guarded(route.answer))
 			s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Allow", route.method)
@@ -184,6 +176,35 @@ func New(m Model, o Options) *Server {
 			r.URL.Path))
 	})
 	return s
+}
+
+// routes lists the paths that clients use. Paths for browsers and load balancers are in New.
+func (s *Server) routes() []route {
+	return []route{
+		{"GET", "/metrics", s.serveMetrics, "Metrics for Prometheus.", nil},
+		{"GET", "/v1/models", s.models, "Lists the models.", nil},
+		{"GET", "/v1/models/{name}", s.oneModel, "Describes a model.", nil},
+		{"POST", "/v1/chat/completions", s.chatCompletions, "Continues a conversation.", request{}},
+		{"POST", "/v1/completions", s.completions, "Continues one prompt, or several.", request{}},
+		{"POST", "/v1/embeddings", s.embeddings, "Computes vectors of texts.", embeddingsRequest{}},
+		{"POST", "/v1/rerank", s.rerank, "Sorts documents by their relevance for a query.", rerankRequest{}},
+		{"POST", "/v1/reranking", s.rerank, "The same as /v1/rerank.", rerankRequest{}},
+		{"POST", "/v1/responses", s.responses, "Continues a conversation, in the newer form.", responsesRequest{}},
+		{"POST", "/v1/messages", s.messages, "Continues a conversation, in Anthropic's form.", messagesRequest{}},
+		{"POST", "/v1/messages/count_tokens", s.countTokens, "Counts the tokens of a request to /v1/messages.",
+			messagesRequest{}},
+		{"POST", "/completion", s.completion, "Continues one prompt, or several, in llama.cpp's form.", plainRequest{}},
+		{"POST", "/infill", s.infill, "Writes the text between a prefix and a suffix.", plainRequest{}},
+		{"POST", "/apply-template", s.applyTemplate, "Returns the prompt of a conversation.", request{}},
+		{"POST", "/tokenize", s.tokenize, "Converts a text to tokens.", tokenizeRequest{}},
+		{"POST", "/detokenize", s.detokenize, "Converts tokens to a text.", detokenizeRequest{}},
+		{"GET", "/props", s.props, "Describes the server and its model, in llama.cpp's form.", nil},
+		{"GET", "/slots", s.slots, "Lists the slots of the KV cache.", nil},
+		{"POST", "/slots/{id}", s.changeSlot, "Saves, restores or erases a slot: action=save, restore or erase.",
+			slotRequest{}},
+		{"GET", "/lora-adapters", s.loraAdapters, "Lists the low-rank adapters.", nil},
+		{"GET", "/openapi.json", s.openAPI, "Describes these paths.", nil},
+	}
 }
 
 // Drain makes the server refuse new requests with status 503. Load balancers see it by /health while the listener is
@@ -349,8 +370,10 @@ type job struct {
 	wanted   int         // number of answers to return, the most probable ones
 	scored   bool        // whether to also return log probabilities of the prompt
 	silent   bool        // nothing follows the prompts
-	// stopTokens end the answer.
+	// stopTokens end the answer, and so do the tokens that isEnd reports, unless it is nil.
 	stopTokens []int32
+	isEnd      func(id int32) bool
+	tokens     bool // pieces have their tokens, also without probabilities
 }
 
 // piece is the next parts of an answer, and the tokens chosen since the last piece.
@@ -449,6 +472,12 @@ type usage struct {
 	word string // the stop word that ended the answer, or ""
 }
 
+// ending is how one answer ended.
+type ending struct {
+	finish finish
+	usage  usage
+}
+
 // withTimeout returns a context with the time limit of a request.
 func (s *Server) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
@@ -510,7 +539,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 			}
 			return "", u, err
 		}
-		if slices.Contains(j.stopTokens, token.ID) {
+		if slices.Contains(j.stopTokens, token.ID) || j.isEnd != nil && j.isEnd(token.ID) {
 			break
 		}
 		text := token.Text
@@ -521,7 +550,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 				text += tok.Token(token.ID)
 			}
 		}
-		if j.sampling.Logprobs {
+		if j.sampling.Logprobs || j.tokens {
 			fresh = append(fresh, token)
 		}
 		parts, over := answer.next(text)
@@ -542,11 +571,11 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 
 // runAll runs all answers of a job and passes their text to emit, one piece at a time. Answers run concurrently as far
 // as there are slots. An error of emit, or of one answer, ends them all.
-func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piece) error) (ends []finish, u usage,
+func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piece) error) (ends []ending, u usage,
 	err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	ends = make([]finish, len(j.prompts)*j.answers)
+	ends = make([]ending, len(j.prompts)*j.answers)
 	var one sync.Mutex // guards emit and the results
 	var all sync.WaitGroup
 	for i := range ends {
@@ -564,7 +593,7 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 				err = failed
 				fail(failed)
 			}
-			ends[i] = end
+			ends[i] = ending{end, use}
 			if nth == 0 { // the answers share the prompt
 				u.Prompt += use.Prompt
 				u.Details.Cached += use.Details.Cached

@@ -72,6 +72,10 @@ func (e *echo) Prompt(c chat.Context) ([]int32, error) {
 	return e.tok.Encode(last.Content.(string), tokenizer.Options{}), nil
 }
 
+func (e *echo) Render(c chat.Context) (string, error) {
+	return "<s>" + c.Messages[len(c.Messages)-1].Content.(string), nil
+}
+
 // Score says of each token that it is as probable as its number says.
 func (e *echo) Score(_ context.Context, text []int32, _ int) (list []generate.Token, err error) {
 	decoder := e.tok.Decoder()
@@ -488,7 +492,7 @@ func TestOthers(t *testing.T) {
 	tokens, _ := json.Marshal(taken)
 	begin := newEcho(t).tok.Decode(taken.Tokens[:1])
 	_, body = post(t, s.URL+"/detokenize", strings.ToLower(string(tokens)), "Authorization", "Bearer secret")
-	if body != `{"prompt":"`+begin+`func main"}`+"\n" {
+	if body != `{"content":"`+begin+`func main","prompt":"`+begin+`func main"}`+"\n" {
 		t.Errorf("detokenize: %s", body)
 	}
 	for path, want := range map[string]string{"/": "<!doctype html>", "/chat.css": "{", "/chat.js": "use strict", "/health": `"ok"`, "/ready": `"ok"`} {

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -83,6 +84,8 @@ code is 1.`,
 	flags.BoolVar(&f.serve.StrictFields, "strict-fields", false, "refuse fields of requests that are not supported, "+
 		"instead of passing over them with a header Warnings")
 	flags.BoolVar(&f.serve.StrictModel, "strict-model", false, "refuse requests that name another model")
+	flags.StringVar(&f.serve.Slots, "slot-save-path", "", "POST /slots/{id} saves slots of the KV cache to files in this "+
+		"`DIRECTORY`, and restores them")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait this `TIME` for answers that are under way")
 	return cmd
@@ -129,6 +132,8 @@ func (f *serveFlags) check() error {
 		return usagef("--think-tokens %d: want at least 1, or 0 for no limit", f.serve.ThinkTokens)
 	case f.toolForm != "" && f.serve.Form == nil:
 		return usagef("--tool-form %s: want one of %s", f.toolForm, strings.Join(reply.FormNames(), ", "))
+	case f.serve.Slots != "" && !isDirectory(f.serve.Slots):
+		return usagef("--slot-save-path %s: want a directory that is there", f.serve.Slots)
 	case f.serve.Timeout <= 0:
 		return usagef("--timeout %v: want more than 0", f.serve.Timeout)
 	case f.drain < 0:
@@ -149,6 +154,12 @@ func (f *serveFlags) check() error {
 		f.serve.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f.model.path), ".gguf"), ".vkb")
 	}
 	return nil
+}
+
+// isDirectory reports whether there is a directory of that name.
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // readKey returns the key on the first line of a file.

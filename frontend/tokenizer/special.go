@@ -90,6 +90,7 @@ func (t *Tokenizer) readSpecial(v *vocabulary) error {
 	}
 	t.markup, t.words = newPrefixes(markup), newPrefixes(words)
 	t.bos, t.eos, t.ends = v.special("bos"), v.special("eos"), v.ends()
+	t.readInfill(v)
 	return t.readFrame(v)
 }
 

@@ -54,6 +54,7 @@ type Tokenizer struct {
 	before  []int32 // tokens to add before a text
 	after   []int32 // tokens to add after a text
 	leading bool    // the first space of a decoded text was added by the encoder
+	infill  Infill
 	chain   decoder // of a tokenizer.json; nil if pieces are the text
 }
 

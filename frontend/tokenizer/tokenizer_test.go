@@ -457,3 +457,32 @@ func FuzzNew(f *testing.F) {
 		}
 	})
 }
+
+// TestInfill: the tokens for fill-in-the-middle come from the metadata, else from the names that families use, and
+// without all three of prefix, suffix and middle there are none.
+func TestInfill(t *testing.T) {
+	qwen := []string{"x", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "<|file_sep|>"}
+	for _, c := range []struct {
+		tokens []string
+		more   keys
+		want   tokenizer.Infill
+		ok     bool
+	}{
+		{qwen, nil, tokenizer.Infill{Prefix: 1, Suffix: 2, Middle: 3, Repository: 4, File: 5}, true},
+		{qwen[:4], nil, tokenizer.Infill{Prefix: 1, Suffix: 2, Middle: 3, Repository: -1, File: -1}, true},
+		{qwen[:3], nil, tokenizer.Infill{Prefix: -1, Suffix: -1, Middle: -1, Repository: -1, File: -1}, false},
+		{[]string{"x", "a", "b", "c"}, keys{"fim_pre_token_id": uint32(3), "suffix_token_id": uint32(2),
+			"fim_mid_token_id": uint32(1)}, tokenizer.Infill{Prefix: 3, Suffix: 2, Middle: 1, Repository: -1, File: -1}, true},
+		{[]string{"x", "<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"}, nil,
+			tokenizer.Infill{Prefix: 1, Suffix: 2, Middle: 3, Repository: -1, File: -1}, true},
+	} {
+		k := keys{"model": "llama", "tokens": c.tokens, "scores": make([]float32, len(c.tokens))}
+		for name, v := range c.more {
+			k[name] = v
+		}
+		got, ok := newTokenizer(t, k).Infill()
+		if got != c.want || ok != c.ok || ok && !got.IsMark(got.Middle) || got.IsMark(-1) {
+			t.Errorf("%v %v: %+v, %v, want %+v", c.tokens, c.more, got, ok, c.want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+)
+
+// ranker is an embedding model with a head that rates documents for a query (a cross-encoder), such as a
+// [generate.Embedder] of such a model.
+type ranker interface {
+	Ranks() bool // whether the model has such a head
+	// Pair returns the tokens of a query together with a document, and Rank rates them.
+	Pair(query, document string) []int32
+	Rank(ctx context.Context, pair []int32) (score float32, err error)
+}
+
+// rerankRequest is the JSON of POST /v1/rerank.
+type rerankRequest struct {
+	Model     string            `json:"model"`
+	Query     string            `json:"query"`
+	Documents []json.RawMessage `json:"documents"` // each a text, or an object with a text
+	Most      *int              `json:"top_n"`     // how many results; all by default
+	WithTexts bool              `json:"return_documents"`
+}
+
+// rerank answers POST /v1/rerank: documents in the order of their relevance for a query. A cross-encoder rates each
+// document together with the query. Another embedding model rates it by the cosine of both vectors, and the answer
+// says so in field method.
+func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
+	var q rerankRequest
+	if _, err := readJSON(r, &q); err != nil {
+		return err
+	}
+	switch {
+	case q.Model != "" && s.o.StrictModel && q.Model != s.o.Name:
+		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", q.Model, s.o.Name)
+	case s.embedder == nil:
+		return refuse(http.StatusBadRequest, "model", "model %q makes text, and rates no documents: want an embedding "+
+			"model, or a cross-encoder", s.o.Name)
+	case q.Query == "":
+		return refuse(http.StatusBadRequest, "query", "query is missing or empty: want a text")
+	case len(q.Documents) == 0 || len(q.Documents) > maxInputs:
+		return refuse(http.StatusBadRequest, "documents", "documents has %d texts: want 1 to %d", len(q.Documents),
+			maxInputs)
+	case q.Most != nil && *q.Most < 1:
+		return refuse(http.StatusBadRequest, "top_n", "top_n is %d: want at least 1", *q.Most)
+	}
+	texts := make([]string, len(q.Documents))
+	for i, d := range q.Documents {
+		object := struct{ Text *string }{}
+		if string(d) == "null" || json.Unmarshal(d, &texts[i]) != nil &&
+			(json.Unmarshal(d, &object) != nil || object.Text == nil) {
+			return refuse(http.StatusBadRequest, fmt.Sprintf("documents[%d]", i),
+				"documents[%d] is %.40s: want a text, or {\"text\": TEXT}", i, d)
+		}
+		if object.Text != nil {
+			texts[i] = *object.Text
+		}
+	}
+	ctx, cancel := s.withTimeout(r.Context())
+	defer cancel()
+	done, err := s.takeEmbeddingSlot(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	method, total, scores, err := s.rate(ctx, q.Query, texts)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	order := make([]int, len(texts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	if q.Most != nil {
+		order = order[:min(*q.Most, len(order))]
+	}
+	results := []any{}
+	for _, i := range order {
+		one := map[string]any{"index": i, "relevance_score": scores[i]}
+		if q.WithTexts {
+			one["document"] = map[string]string{"text": texts[i]}
+		}
+		results = append(results, one)
+	}
+	a := answer{w: w, writeTimeout: s.o.WriteTimeout}
+	a.extendDeadline()
+	writeJSON(w, http.StatusOK, map[string]any{"id": newID("rerank"), "object": "list", "model": s.o.Name,
+		"method": method, "results": results, "usage": map[string]int{"prompt_tokens": total, "total_tokens": total}})
+	return nil
+}
+
+// rate returns the relevance of documents for a query, how it was computed, and the number of tokens.
+func (s *Server) rate(ctx context.Context, query string, documents []string) (method string, total int,
+	scores []float32, err error) {
+	scores = make([]float32, len(documents))
+	fits := func(tokens []int32, where string) error {
+		total += len(tokens)
+		if n := len(tokens); n == 0 || n > s.embedder.Context() {
+			return refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n, s.embedder.Context())
+		}
+		return nil
+	}
+	if m, ok := s.embedder.(ranker); ok && m.Ranks() {
+		for i, d := range documents {
+			pair := m.Pair(query, d)
+			if err := fits(pair, fmt.Sprintf("documents[%d] with the query", i)); err != nil {
+				return "", 0, nil, err
+			}
+			if scores[i], err = m.Rank(ctx, pair); err != nil {
+				return "", 0, nil, err
+			}
+		}
+		return "cross-encoder", total, scores, nil
+	}
+	var first []float32
+	for i, text := range append([]string{query}, documents...) {
+		tokens, where := s.embedder.Tokenizer().Encode(text, tokenizer.Options{Whole: true}), "query"
+		if i > 0 {
+			where = fmt.Sprintf("documents[%d]", i-1)
+		}
+		if err := fits(tokens, where); err != nil {
+			return "", 0, nil, err
+		}
+		v, err := s.embedder.Embed(ctx, tokens)
+		if err != nil {
+			return "", 0, nil, err
+		}
+		v = generate.Unit(v)
+		if i == 0 {
+			first = v
+			continue
+		}
+		for k, x := range v {
+			scores[i-1] += x * first[k]
+		}
+	}
+	return "cosine of embeddings", total, scores, nil
+}
