@@ -53,12 +53,13 @@ func (s *Server) infill(w http.ResponseWriter, r *http.Request) error {
 	}
 	marks, ok := s.model.Tokenizer().Infill()
 	if !ok {
-		return refuse(http.StatusBadRequest, "", "model %q has no tokens for fill-in-the-middle: want one for code that "+
-			"was trained with them", s.o.Name)
+		return refuse(http.StatusBadRequest, "", "model %q has no tokens for fill-in-the-middle: want one for code "+
+			"that was trained with them", s.o.Name)
 	}
 	var after string
 	if len(q.Prompt) > 0 && json.Unmarshal(q.Prompt, &after) != nil {
-		return refuse(http.StatusBadRequest, "prompt", "prompt is %.40s: want a text, which follows the prefix", q.Prompt)
+		return refuse(http.StatusBadRequest, "prompt", "prompt is %.40s: want a text, which follows the prefix",
+			q.Prompt)
 	}
 	prompt := s.infillPrompt(&q, marks, after)
 	if err := s.checkLength(prompt, "input_extra"); err != nil {
@@ -134,8 +135,8 @@ func readDefaults(q *plainRequest, fields map[string]json.RawMessage) error {
 	return json.Unmarshal(encode(defaults), q)
 }
 
-// plainPrompts reads a prompt, or a list of prompts. A prompt is a text, or a list of tokens and texts. Names of special
-// tokens in texts are these tokens.
+// plainPrompts reads a prompt, or a list of prompts. A prompt is a text, or a list of tokens and texts. Names of
+// special tokens in texts are these tokens.
 func (s *Server) plainPrompts(data json.RawMessage) ([][]int32, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil || slices.ContainsFunc(list, func(one json.RawMessage) bool {
@@ -365,7 +366,8 @@ func (t *plainText) timings(u usage) map[string]any {
 	}
 	read, said := first.Sub(t.began).Seconds(), now.Sub(first).Seconds()
 	rate := func(n int, seconds float64) float64 { return float64(n) / max(seconds, 1e-9) }
-	return map[string]any{"cache_n": u.Details.Cached, "prompt_n": u.Prompt - u.Details.Cached, "prompt_ms": 1000 * read,
+	return map[string]any{"cache_n": u.Details.Cached, "prompt_n": u.Prompt - u.Details.Cached,
+		"prompt_ms":           1000 * read,
 		"prompt_per_token_ms": 1000 * read / float64(max(u.Prompt-u.Details.Cached, 1)),
 		"prompt_per_second":   rate(u.Prompt-u.Details.Cached, read), "predicted_n": u.Completion,
 		"predicted_ms":           1000 * said,

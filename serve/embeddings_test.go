@@ -180,7 +180,8 @@ func TestRerank(t *testing.T) {
 		{`{"query": "x", "documents": ["x"], "top_n": 0}`, "top_n"},
 		{`{"query": "x", "documents": ["` + strings.Repeat("x = ", 100) + `"]}`, "documents[0]"},
 	} {
-		if status, body := post(t, cosine.URL+"/rerank", c.body); status != 400 || parse(t, body).Error.Param != c.param {
+		status, body := post(t, cosine.URL+"/rerank", c.body)
+		if status != 400 || parse(t, body).Error.Param != c.param {
 			t.Errorf("%.60s: %d %s, want field %s", c.body, status, body, c.param)
 		}
 	}

@@ -108,7 +108,8 @@ func (s *Server) rate(ctx context.Context, query string, documents []string) (me
 	fits := func(tokens []int32, where string) error {
 		total += len(tokens)
 		if n := len(tokens); n == 0 || n > s.embedder.Context() {
-			return refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n, s.embedder.Context())
+			return refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n,
+				s.embedder.Context())
 		}
 		return nil
 	}
@@ -143,7 +144,7 @@ func (s *Server) rate(ctx context.Context, query string, documents []string) (me
 			continue
 		}
 		for k, x := range v {
-			scores[i-1] += x * first[k]
+			scores[i-1] += float32(x * first[k])
 		}
 	}
 	return "cosine of embeddings", total, scores, nil

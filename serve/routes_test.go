@@ -86,7 +86,8 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	var rows []string
-	for _, row := range regexp.MustCompile("(?m)^\\|((?: *`/[^`]*`,?)+) *\\|").FindAllStringSubmatch(string(guide), -1) {
+	row := regexp.MustCompile("(?m)^\\|((?: *`/[^`]*`,?)+) *\\|")
+	for _, row := range row.FindAllStringSubmatch(string(guide), -1) {
 		for _, name := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
 			rows = append(rows, name[1])
 		}
@@ -96,8 +97,8 @@ func TestOpenAPI(t *testing.T) {
 	if slices.Sort(paths); !slices.Equal(paths, rows) {
 		t.Errorf("the description has %v\nthe guide %v", paths, rows)
 	}
-	if p := file.Paths["/completion"]["post"].Request.Content["application/json"].Schema.Properties; p["n_predict"] == nil ||
-		p["input_prefix"] == nil {
+	p := file.Paths["/completion"]["post"].Request.Content["application/json"].Schema.Properties
+	if p["n_predict"] == nil || p["input_prefix"] == nil {
 		t.Errorf("fields of /completion: %v", p)
 	}
 }

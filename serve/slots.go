@@ -72,10 +72,11 @@ func (s *Server) changeSlot(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case s.o.Slots == "":
-		return refuse(http.StatusNotImplemented, "", "the server keeps no slots: start it with --slot-save-path DIRECTORY")
+		return refuse(http.StatusNotImplemented, "", 
+			"the server keeps no slots: start it with --slot-save-path DIRECTORY")
 	case !isFileName(q.Name):
-		return refuse(http.StatusBadRequest, "filename", "filename is %.80q: want a name of letters, digits, '.', '-' and "+
-			"'_' that does not begin with '.', of at most %d characters", q.Name, maxFileName)
+		return refuse(http.StatusBadRequest, "filename", "filename is %.80q: want a name of letters, digits, '.', '-' "+
+			"and '_' that does not begin with '.', of at most %d characters", q.Name, maxFileName)
 	}
 	directory, err := os.OpenRoot(s.o.Slots) // no name and no link leads out of it
 	if err != nil {

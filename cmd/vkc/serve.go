@@ -84,8 +84,8 @@ code is 1.`,
 	flags.BoolVar(&f.serve.StrictFields, "strict-fields", false, "refuse fields of requests that are not supported, "+
 		"instead of passing over them with a header Warnings")
 	flags.BoolVar(&f.serve.StrictModel, "strict-model", false, "refuse requests that name another model")
-	flags.StringVar(&f.serve.Slots, "slot-save-path", "", "POST /slots/{id} saves slots of the KV cache to files in this "+
-		"`DIRECTORY`, and restores them")
+	flags.StringVar(&f.serve.Slots, "slot-save-path", "", "POST /slots/{id} saves slots of the KV cache to files in "+
+		"this `DIRECTORY`, and restores them")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait this `TIME` for answers that are under way")
 	return cmd

@@ -9,7 +9,8 @@ type Infill struct {
 }
 
 // infillKeys are the names of the tokens in metadata of GGUF files, newest first.
-var infillKeys = [][]string{{"fim_pre", "prefix"}, {"fim_suf", "suffix"}, {"fim_mid", "middle"}, {"fim_rep"}, {"fim_sep"}}
+var infillKeys = [][]string{{"fim_pre", "prefix"}, {"fim_suf", "suffix"}, {"fim_mid", "middle"}, {"fim_rep"},
+	{"fim_sep"}}
 
 // infillNames has the names of the tokens in the vocabularies that families of models use.
 var infillNames = [][5]string{
