@@ -176,7 +176,7 @@ func TestRerank(t *testing.T) {
 	}
 	for _, c := range []struct{ body, param string }{
 		{`{"documents": ["x"]}`, "query"}, {`{"query": "x"}`, "documents"}, {`{"query": "x", "documents": [5]}`, "documents[0]"},
-		{`{"query": "x", "documents": [null]}`, "documents[0]"}, 
+		{`{"query": "x", "documents": [null]}`, "documents[0]"},
 		{`{"query": "x", "documents": ["x"], "top_n": 0}`, "top_n"},
 		{`{"query": "x", "documents": ["` + strings.Repeat("x = ", 100) + `"]}`, "documents[0]"},
 	} {

@@ -52,7 +52,9 @@ func TestOpenAPI(t *testing.T) {
 		Paths   map[string]map[string]struct {
 			Summary string
 			Request *struct {
-				Content map[string]struct{ Schema struct{ Properties map[string]any } }
+				Content map[string]struct {
+					Schema struct{ Properties map[string]any }
+				}
 			} `json:"requestBody"`
 		}
 	}
