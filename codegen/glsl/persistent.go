@@ -64,9 +64,9 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	return sh, nil
 }
 
-// waiting has the functions of the barrier between workgroups. A workgroup times out after polling 2^22 times, which
-// takes seconds. That is necessary because Vulkan does not guarantee that all workgroups of a dispatch run at the same
-// time.
+// waiting has the GLSL of the barrier between workgroups: the function MEET waits for the other workgroups, and LEAVE
+// resets the counters at the end. A workgroup times out after polling 2^22 times, which takes seconds. That is
+// necessary because Vulkan does not guarantee that all workgroups of a dispatch run at the same time.
 var waiting = []string{`// Waits until the workgroups have been here count times in all, and sees what they wrote before.
 void MEET(uint count) {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, BUFFERS | gl_StorageSemanticsShared, BOTH_WAYS);
@@ -109,8 +109,9 @@ type phaseWriter struct {
 	taken      map[string]bool // the names that any phase uses
 	texts      map[string]bool // the declarations that all phases share, as GLSL
 	signatures map[string]bool // their signatures
-	at, of     string          // parameters of a phase: the workgroup's id and the number of workgroups
-	id         string          // name of the global invocation id in a phase
+	// Names in the functions of phases: the parameters with the workgroup's id and the number of workgroups, and the
+	// variable with the global invocation id.
+	groupID, groupCount, invocationID string
 }
 
 // newPhaseWriter returns a writer. The names that it declares itself differ from all names in the phases' sources.
@@ -120,7 +121,7 @@ func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
 	for _, p := range phases {
 		syntax.EachName(p.Shader.Source, func(name string) { w.taken[name] = true })
 	}
-	w.at, w.of, w.id = w.fresh("workgroup"), w.fresh("workgroups"), w.fresh("invocation")
+	w.groupID, w.groupCount, w.invocationID = w.fresh("workgroup"), w.fresh("workgroups"), w.fresh("invocation")
 	return w
 }
 
@@ -134,7 +135,7 @@ func (w *phaseWriter) fresh(base string) string {
 	return name
 }
 
-// barrier defines the functions of the barrier and of the end. It returns their names, and the buffers of the counters.
+// barrier defines the functions in waiting. It returns their names, and the buffers of the counters.
 func (w *phaseWriter) barrier() (meet, leave string, counters []emit.View) {
 	meet, leave = w.fresh("meet"), w.fresh("leave")
 	meeting, late := w.fresh("meeting"), w.fresh("late")
@@ -163,7 +164,7 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	w.parts.modes = union(w.parts.modes, from.modes)
 	from.buffers = w.bound(from.buffers, p.Slots)
 	names := w.conflicts(from)
-	names["gl_WorkGroupID"], names["gl_NumWorkGroups"], names["gl_GlobalInvocationID"] = w.at, w.of, w.id
+	names["gl_WorkGroupID"], names["gl_NumWorkGroups"], names["gl_GlobalInvocationID"] = w.groupID, w.groupCount, w.invocationID
 	from = from.renamed(names)
 	for _, v := range from.buffers {
 		if w.declare(v) {
@@ -182,8 +183,8 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	}
 	phase := *from.main
 	phase.Name = w.fresh(fmt.Sprintf("phase_%d", number+1))
-	if phase.Mentions(w.id) {
-		phase.Body = append(statements("uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;", w.id, w.at),
+	if phase.Mentions(w.invocationID) {
+		phase.Body = append(statements("uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;", w.invocationID, w.groupID),
 			phase.Body...)
 	}
 	var args func(n string) string
@@ -196,21 +197,21 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 // phase has only the parameters that it uses: the workgroup's id, and the number of workgroups.
 func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args func(n string) string,
 	params []syntax.Param) {
-	var made []func(n string) string
-	if phase.Mentions(w.at) {
-		params = append(params, syntax.Param{Type: "uvec3", Name: w.at})
-		made = append(made, func(n string) string { return position(n, grid) })
+	var print []func(n string) string // by parameter
+	if phase.Mentions(w.groupID) {
+		params = append(params, syntax.Param{Type: "uvec3", Name: w.groupID})
+		print = append(print, func(n string) string { return position(n, grid) })
 	}
-	if phase.Mentions(w.of) {
-		params = append(params, syntax.Param{Type: "uvec3", Name: w.of})
+	if phase.Mentions(w.groupCount) {
+		params = append(params, syntax.Param{Type: "uvec3", Name: w.groupCount})
 		// The added value is always 0, but compilers do not know. Kernels use this count for values that compilers must
 		// not know.
 		counts := fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2])
-		made = append(made, func(string) string { return counts })
+		print = append(print, func(string) string { return counts })
 	}
 	return func(n string) string {
 		var list []string
-		for _, arg := range made {
+		for _, arg := range print {
 			list = append(list, arg(n))
 		}
 		return strings.Join(list, ", ")
@@ -253,7 +254,8 @@ func union(lines, more []string) []string {
 	return lines
 }
 
-// calls returns the statements that execute a phase. call prints the call for workgroup n.
+// calls returns the statements that execute a phase, given its grid: a workgroup of the dispatch executes every
+// w.groups-th workgroup of the grid. call prints the call for workgroup n.
 func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax.Stmt {
 	groups := uint32(w.groups)
 	all := grid[0] * grid[1] * grid[2]

@@ -35,6 +35,7 @@ const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanP
 spirv_execution_mode(%scapabilities = [4466], 4461, %d);
 `
 
+// floatControls requests that extension in the execution mode.
 const floatControls = `extensions = ["SPV_KHR_float_controls"], `
 
 // Shader is the GLSL of a kernel, with the facts that a program needs to run it.

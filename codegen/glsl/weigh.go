@@ -17,6 +17,7 @@ const weighPerUnit = 9
 // weights caches the results of Weigh, by op and kind of arithmetic.
 var weights sync.Map
 
+// weighed is the key of weights.
 type weighed struct {
 	op   ir.Op
 	kind ir.Kind

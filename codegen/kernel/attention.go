@@ -52,13 +52,13 @@ type Attention struct {
 }
 
 // AttentionFactor multiplies the weights of an attention in gradients. It is the sum of Q*K over a contraction axis of
-// its own, minus Less. If scores have a Softcap, it is also multiplied by 1 - (score/Softcap)^2, the derivative of the
+// its own, minus Delta. If scores have a Softcap, it is also multiplied by 1 - (score/Softcap)^2, the derivative of the
 // tanh (Dao, "FlashAttention-2", 2023, section 3.1).
 type AttentionFactor struct {
-	Q    *Expr  // uses the row axes and the factor's contraction axis
-	K    *Expr  // uses the batch, group and key axes and the factor's contraction axis
-	Less *Expr  // uses the row and key axes
-	Dot  ir.Dim // extent of the factor's contraction axis
+	Q     *Expr  // uses the row axes and the factor's contraction axis
+	K     *Expr  // uses the batch, group and key axes and the factor's contraction axis
+	Delta *Expr  // uses the row and key axes
+	Dot   ir.Dim // extent of the factor's contraction axis
 }
 
 // AttentionAxes are the ids of the axes of an attention kernel. Split to Value are its parallel axes, outermost first.
@@ -68,9 +68,8 @@ type AttentionFactor struct {
 type AttentionAxes struct {
 	Split, Group, Head, Query, Value int
 	Key                              int // the folded axis
-	// the contraction axis of Q*K
-	Dot    int
-	Factor int // the contraction axis of AttentionFactor
+	Dot                              int // the contraction axis of Q*K
+	Factor                           int // the contraction axis of AttentionFactor
 }
 
 // attentionAxes is the least number of parallel axes: all except batch axes.
@@ -111,11 +110,11 @@ func (k *Kernel) FirstSeen(query Index) Index {
 // SkipsFirst reports whether some rows do not see the first keys.
 func (k *Kernel) SkipsFirst() bool { return k.Attention.Window > 0 || k.Attention.Reversed }
 
-// diagonal returns the key that is aligned with a query, plus past, clamped to the keys. The last query is aligned with
-// the last key.
-func (k *Kernel) diagonal(query Index, past int64) Index {
+// diagonal returns the number of the key that is aligned with a query, plus offset, clamped to 0..keys. The last query
+// is aligned with the last key.
+func (k *Kernel) diagonal(query Index, offset int64) Index {
 	keys, queries := DimIndex(k.Fold), DimIndex(k.Parallel[k.AttentionAxes().Query])
-	return Clamp(query.Plus(Const(past)).Plus(keys).Minus(queries), keys)
+	return Clamp(query.Plus(Const(offset)).Plus(keys).Minus(queries), keys)
 }
 
 // KeysSeen is the largest number of keys that the given number of consecutive queries see together.
@@ -164,11 +163,11 @@ func (k *Kernel) CheckAttention() error {
 	}
 	if f := a.Factor; f != nil {
 		switch {
-		case f.Q == nil || f.K == nil || f.Less == nil || !f.Dot.IsStatic():
+		case f.Q == nil || f.K == nil || f.Delta == nil || !f.Dot.IsStatic():
 			return fmt.Errorf("an attention with a factor without operands, or of vectors of no fixed extent")
 		case uses(f.Q, ax.Split, ax.Value, ax.Key, ax.Dot),
 			uses(f.K, ax.Split, ax.Head, ax.Query, ax.Value, ax.Dot),
-			uses(f.Less, ax.Split, ax.Value, ax.Dot, ax.Factor):
+			uses(f.Delta, ax.Split, ax.Value, ax.Dot, ax.Factor):
 			return fmt.Errorf("an operand of the attention's factor uses an axis that is not its own")
 		}
 	}
@@ -190,7 +189,7 @@ func (a *Attention) Operands() []*Expr {
 		list = append(list, a.Mask)
 	}
 	if f := a.Factor; f != nil {
-		list = append(list, f.Q, f.K, f.Less)
+		list = append(list, f.Q, f.K, f.Delta)
 	}
 	return list
 }
@@ -206,7 +205,7 @@ func (a *Attention) describe(number map[*Expr]int) string {
 		t += fmt.Sprintf(" mask %%%d", number[a.Mask])
 	}
 	if f := a.Factor; f != nil {
-		t += fmt.Sprintf(" times q %%%d k %%%d over %s less %%%d", number[f.Q], number[f.K], f.Dot, number[f.Less])
+		t += fmt.Sprintf(" times q %%%d k %%%d over %s less %%%d", number[f.Q], number[f.K], f.Dot, number[f.Delta])
 	}
 	if a.Causal {
 		t += " causal"

@@ -19,8 +19,8 @@ type BlockRun struct {
 	Elems  int // elements of a run
 	Strips int // strips in a run, each with its own scale
 	Quads  int // quads in a strip
-	// Joined says that one strip covers all planes of the run, because they share a scale.
-	Joined bool
+	// SharedScale says that all planes of the run share a scale, so that one strip covers them.
+	SharedScale bool
 }
 
 // NewBlockRun returns a run of about want elements of the format t, as the format's planes and scales allow.
@@ -30,8 +30,9 @@ func NewBlockRun(t ir.DType, want int) BlockRun {
 		r.Form = row.BlockForm
 	}
 	f := r.Form
+	// perPlane is the number of quads of each plane in the run. It divides most, so that a strip has one scale.
 	perPlane, most := max(want/4/f.Planes, 1), f.Run/4
-	if f.Interleaved() {
+	if f.PlanesApart() {
 		r.Strips, most = f.Planes, min(most, f.Stride/4)
 	} else {
 		most /= f.Planes
@@ -42,10 +43,10 @@ func NewBlockRun(t ir.DType, want int) BlockRun {
 	r.Quads = perPlane * f.Planes / r.Strips
 	r.Elems = 4 * perPlane * f.Planes
 	switch {
-	case !f.Interleaved():
+	case !f.PlanesApart():
 		r.takeStrips(min(want, t.BlockElems()))
 	case r.Elems == f.Superblock() && r.Elems <= f.Run && r.Elems <= RoundedGroup:
-		r.Joined, r.Strips, r.Quads = true, 1, r.Elems/4
+		r.SharedScale, r.Strips, r.Quads = true, 1, r.Elems/4
 	}
 	return r
 }
@@ -62,8 +63,9 @@ func (k *Kernel) BlockRun(s MatVec) BlockRun {
 	return r
 }
 
-// takeStrips divides the run into strips. If the run spans the ranges of several scales, it has a strip per scale. A
-// strip is no longer than RoundedGroup, the range of a scale of int8 rows.
+// takeStrips divides the run into strips. If the run has exactly the elements of one scale, it is first extended to
+// about want elements, with a strip per scale. A strip is no longer than RoundedGroup, the range of a scale of int8
+// rows.
 func (r *BlockRun) takeStrips(want int) {
 	if r.Elems == r.Form.Run {
 		for n := want / r.Elems; n > 1; n-- {
@@ -73,8 +75,8 @@ func (r *BlockRun) takeStrips(want int) {
 			}
 		}
 	}
-	if long := 4 * r.Quads / RoundedGroup; long > 1 && 4*r.Quads%RoundedGroup == 0 {
-		r.Strips, r.Quads = r.Strips*long, r.Quads/long
+	if groups := 4 * r.Quads / RoundedGroup; groups > 1 && 4*r.Quads%RoundedGroup == 0 {
+		r.Strips, r.Quads = r.Strips*groups, r.Quads/groups
 	}
 }
 
@@ -85,7 +87,7 @@ func (r BlockRun) Scales() int {
 
 // StripStride is the number of elements from the beginning of a strip to the beginning of the next.
 func (r BlockRun) StripStride() int {
-	if r.Form.Interleaved() {
+	if r.Form.PlanesApart() {
 		return r.Form.Stride
 	}
 	return 4 * r.Quads
@@ -99,8 +101,8 @@ func (b Binding) alignedQuants() bool {
 // Wide reports whether the quants of a strip are read sixteen bytes at a time.
 func (r BlockRun) Wide(b Binding) bool {
 	f := r.Form
-	return f.Wide && r.Quads%4 == 0 && b.alignedQuants() && (!r.Joined || f.Stride == 16) &&
-		(f.Interleaved() || f.Planes == 1)
+	return f.Wide && r.Quads%4 == 0 && b.alignedQuants() && (!r.SharedScale || f.Stride == 16) &&
+		(f.PlanesApart() || f.Planes == 1)
 }
 
 // Pairs reports whether the quants of a strip are read eight bytes at a time.

@@ -70,10 +70,10 @@ func mergeable(k *Kernel, outer, inner int) bool {
 
 // mergeableIn is like mergeable, for one index. extent is the extent of the inner axis.
 func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
-	own := func(f *Factor) bool {
+	own := func(f *Factor) bool { // whether it is the coordinate along one of the two axes
 		return f.Kind == FactorAxis && (f.Axis == outer || f.Axis == inner)
 	}
-	strides := map[int]Index{}
+	strides := map[int]Index{} // by axis
 	for _, t := range x.Terms() {
 		i := slices.IndexFunc(t.Factors, own)
 		rest, plain := Const(t.Coef), true

@@ -150,6 +150,7 @@ func (b *Builder) AccOfPair(i int, t ir.DType, col Index, hint string) *Expr {
 	return b.accOf(i, t, OtherOfPair(col), hint)
 }
 
+// accOf returns the result of matmul i, of dtype t, at column x instead of the store's own column.
 func (b *Builder) accOf(i int, t ir.DType, x Index, hint string) *Expr {
 	e := b.add(fmt.Sprintf("acc %d %s of column %s", i, t, x),
 		Expr{Kind: ExprAcc, DType: t, Acc: i, Index: x, Other: true, Hint: hint})

@@ -14,11 +14,11 @@ type Group struct {
 	Rows int64 // maximum number of elements per table row
 	// Bind is the binding of the table, i32 [Groups, 1+Rows]. A table row has a group number and up to Rows elements of
 	// that group in ascending order, padded with -1. Unused table rows are -1.
-	Bind int
-	// the number of table rows
-	Groups int64
+	Bind   int
+	Groups int64 // number of table rows
 }
 
+// describe prints the computation for a listing of kernels. number has the listing's numbers of expressions.
 func (g *Group) describe(number map[*Expr]int) string {
 	return fmt.Sprintf("group by [%s] into %d of %d rows: binding %d", g.Of.describe(number), g.Groups, g.Rows, g.Bind)
 }
@@ -49,6 +49,7 @@ func (g *Guard) parts() (conds []*Expr, names []string) {
 	return conds, names
 }
 
+// describe prints the conditions for a listing of kernels.
 func (g *Guard) describe(number map[*Expr]int) string {
 	text := ""
 	conds, names := g.parts()

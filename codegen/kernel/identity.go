@@ -71,7 +71,7 @@ func (k *Kernel) Identity() Identity {
 		w.flags(a.Causal, a.Reversed, a.Half)
 		if f := a.Factor; f != nil {
 			w.line("factor ")
-			w.refs(f.Q, f.K, f.Less)
+			w.refs(f.Q, f.K, f.Delta)
 			w.dims([]ir.Dim{f.Dot})
 		}
 		if a.End != nil {

@@ -65,7 +65,7 @@ func wholeKernel() *Kernel {
 		Stores:   []Store{{Bind: 1, Index: far, Value: other, PerElement: true, Cols: Cols{From: 2, To: 4}}, {Bind: 1, Value: word}},
 		Limit:    &Limit{At: at, Below: t},
 		Attention: &Attention{Q: load, K: sum, V: word, Mask: other, Dot: ir.D(16), Scale: 0.25, Causal: true,
-			Factor: &AttentionFactor{Q: sum, K: load, Less: word, Dot: ir.D(8)}},
+			Factor: &AttentionFactor{Q: sum, K: load, Delta: word, Dot: ir.D(8)}},
 		Group:  &Group{Of: rem, Rows: 3, Bind: 1, Groups: 4},
 		Custom: &Custom{Op: pair, Types: []ir.Type{{DType: ir.F32, Shape: ir.Shape{t}}, {DType: ir.F16, Shape: ir.ShapeOf(4)}}, Args: 1},
 		Guard:  &Guard{Batch: cond, Row: cond, Col: cond},

@@ -165,6 +165,7 @@ func (t Term) String() string {
 	return fmt.Sprintf("%d*%s", t.Coef, k)
 }
 
+// factorsKey returns a string that is equal for equal products of factors.
 func factorsKey(fs []*Factor) string {
 	keys := make([]string, len(fs))
 	for i, f := range fs {
@@ -196,7 +197,7 @@ func canonical(terms []Term, c int64) Index {
 	return out.rejoin()
 }
 
-// rejoin returns x with d*floor(x/d) + x mod d replaced by x.
+// rejoin returns x with d*floor(y/d) + y mod d, times any factors, replaced by y times these factors.
 func (x Index) rejoin() Index {
 	for i, t := range x.terms {
 		for j, f := range t.Factors {
@@ -204,8 +205,8 @@ func (x Index) rejoin() Index {
 				continue
 			}
 			rest := append(append([]*Factor(nil), t.Factors[:j]...), t.Factors[j+1:]...)
-			whole := canonicalTerm(t.Coef, rest)
-			quo := single(newFactor(Factor{Kind: FactorDiv, X: f.X, D: f.D})).Mul(f.D).Mul(whole)
+			scale := canonicalTerm(t.Coef, rest) // of the remainder
+			quo := single(newFactor(Factor{Kind: FactorDiv, X: f.X, D: f.D})).Mul(f.D).Mul(scale)
 			if len(quo.terms) != 1 || quo.c != 0 {
 				continue
 			}
@@ -218,7 +219,7 @@ func (x Index) rejoin() Index {
 							left.terms = append(left.terms, v)
 						}
 					}
-					return left.Plus(f.X.Mul(whole))
+					return left.Plus(f.X.Mul(scale))
 				}
 			}
 		}
@@ -226,7 +227,7 @@ func (x Index) rejoin() Index {
 	return x
 }
 
-// canonicalTerm returns one term as an index.
+// canonicalTerm returns coef times the factors as an index; without factors it is a constant.
 func canonicalTerm(coef int64, fs []*Factor) Index {
 	return Index{terms: []Term{{coef, fs}}}.foldEmpty()
 }

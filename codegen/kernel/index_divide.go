@@ -17,7 +17,7 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	if rem.inRange(div) {
 		return quo, rem
 	}
-	quo, rem = giveBack(x, div, quo, rem)
+	quo, rem = raiseRemainder(x, div, quo, rem)
 	if d.IsStatic() {
 		if q, r, ok := rem.divideByParts(d.Add); ok {
 			return quo.Plus(q), r
@@ -72,10 +72,10 @@ func (x Index) divideTerms(d int64) (quo, rem Index) {
 	return quo, x.Minus(quo.Times(d))
 }
 
-// giveBack lowers quo and raises rem until rem is provably nonnegative, with x = quo*div + rem as before. If it cannot,
-// it returns the quotient 0 and the remainder x. Remainders must not be negative, because devices differ in quotients
-// of negative numbers.
-func giveBack(x, div, quo, rem Index) (Index, Index) {
+// raiseRemainder lowers quo and raises rem until rem is provably nonnegative, with x = quo*div + rem as before. If it
+// cannot, it returns the quotient 0 and the remainder x. Remainders must not be negative, because devices differ in
+// quotients of negative numbers.
+func raiseRemainder(x, div, quo, rem Index) (Index, Index) {
 	if rem.nonNegative() {
 		return quo, rem
 	}
@@ -102,7 +102,7 @@ func (x Index) lowest() (int64, bool) {
 	return low, true
 }
 
-// foldEmpty returns x with its terms that have no factors added to the constant.
+// foldEmpty returns x after adding the terms without factors to its constant.
 func (x Index) foldEmpty() Index {
 	out := Index{c: x.c}
 	for _, t := range x.terms {
@@ -115,6 +115,7 @@ func (x Index) foldEmpty() Index {
 	return out
 }
 
+// floorDiv returns a/b, rounded down.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {

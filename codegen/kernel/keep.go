@@ -25,7 +25,7 @@ func (k *Kernel) RowPasses() (passes [][]int) {
 // last pass.
 func (k *Kernel) Kept() map[*Expr]int {
 	passes := k.RowPasses()
-	all := make([][]*Expr, len(passes)+1)
+	all := make([][]*Expr, len(passes)+1) // the values that each pass computes
 	for i, phases := range passes {
 		for _, p := range phases {
 			all[i] = append(all[i], k.Phases[p].Value)

@@ -241,7 +241,7 @@ func (k *Kernel) Roots() []*Expr {
 	}
 	guards, _ := k.Guard.parts()
 	roots = append(roots, guards...)
-	for _, x := range k.own() {
+	for _, x := range k.otherIndices() {
 		roots = append(roots, x.Values()...)
 	}
 	for _, s := range k.Stores {
@@ -264,13 +264,13 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	for _, s := range k.Stores {
 		visit(s.Index)
 	}
-	for _, x := range k.own() {
+	for _, x := range k.otherIndices() {
 		visit(*x)
 	}
 }
 
-// own returns the kernel's indices that are in no expression and no store.
-func (k *Kernel) own() []*Index {
+// otherIndices returns the kernel's indices that are in no expression and no store.
+func (k *Kernel) otherIndices() []*Index {
 	var all []*Index
 	if k.Limit != nil {
 		all = append(all, &k.Limit.At)

@@ -55,8 +55,8 @@ func Map(k *Kernel, e Edit) *Kernel {
 	if to.Parallel = k.Parallel; e.Parallel != nil {
 		to.Parallel = e.Parallel
 	}
-	to.Products = made(m, to.Products, e.Products, m.Product)
-	to.Phases = made(m, to.Phases, e.Phases, m.Phase)
+	to.Products = edited(m, to.Products, e.Products, m.Product)
+	to.Phases = edited(m, to.Phases, e.Phases, m.Phase)
 	if e.Attention != nil {
 		to.Attention = e.Attention(m)
 	} else {
@@ -69,7 +69,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 		to.Guard = m.guard(to.Guard)
 	}
 	to.Fault = m.fault(to.Fault)
-	to.Stores = made(m, to.Stores, e.Stores, m.Store)
+	to.Stores = edited(m, to.Stores, e.Stores, m.Store)
 	to.After = nil
 	for _, part := range *m.parts {
 		part.bindImplied()
@@ -80,14 +80,15 @@ func Map(k *Kernel, e Edit) *Kernel {
 	return &to
 }
 
-// made returns a list of parts of the new kernel: the edit's result, or the old list with each part rewritten.
-func made[T any](m *Mapping, list []T, edit func(*Mapping) []T, rewrite func(T) T) []T {
+// edited returns a list of parts of the new kernel: the edit's result, or the old list with each part rewritten.
+func edited[T any](m *Mapping, list []T, edit func(*Mapping) []T, rewrite func(T) T) []T {
 	if edit != nil {
 		return edit(m)
 	}
 	return rewritten(list, rewrite)
 }
 
+// rewritten returns a list with each part rewritten.
 func rewritten[T any](list []T, rewrite func(T) T) []T {
 	var out []T
 	for _, x := range list {
@@ -103,10 +104,11 @@ type Mapping struct {
 	// Rebind, if set, returns the new binding for a binding of the old kernel.
 	Rebind func(bind int, b Binding) Binding
 
-	bound map[int]int // binding of From to binding of To
+	bound map[int]int // the binding of To for each binding of From that was bound already
 	parts *[]*Mapping // all mappings that share To
 }
 
+// newMapping returns a mapping that makes expressions with b. at returns an axis of from as an index over to's axes.
 func newMapping(from, to *Kernel, b *Builder, at func(axis int, extent ir.Dim) Index) *Mapping {
 	m := &Mapping{Rewriter: NewRewriter(at), From: from, To: to, bound: map[int]int{}}
 	m.Builder, m.Rewriter.Bind = b, m.read
@@ -148,7 +150,7 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 	out := *a
 	out.Q, out.K, out.V, out.Mask = m.Value(a.Q), m.Value(a.K), m.Value(a.V), m.orNil(a.Mask)
 	if f := a.Factor; f != nil {
-		out.Factor = &AttentionFactor{Q: m.Value(f.Q), K: m.Value(f.K), Less: m.Value(f.Less), Dot: f.Dot}
+		out.Factor = &AttentionFactor{Q: m.Value(f.Q), K: m.Value(f.K), Delta: m.Value(f.Delta), Dot: f.Dot}
 	}
 	if a.End != nil {
 		end := m.Index(*a.End)
@@ -215,11 +217,13 @@ func (m *Mapping) use(bind int) *Binding {
 	return &m.To.Bindings[i]
 }
 
+// read returns the new kernel's binding for a buffer that it reads.
 func (m *Mapping) read(bind int) int {
 	m.use(bind).Read = true
 	return m.bound[bind]
 }
 
+// write returns the new kernel's binding for a buffer that it writes.
 func (m *Mapping) write(bind int) int {
 	if m.Rewriter.Bind == nil {
 		return bind // all are bound already

@@ -162,6 +162,7 @@ func (p Prefetch) Runs() int {
 // Blocks reports whether the blocks of the first pass are loaded through the decoding code.
 func (p Prefetch) Blocks() bool { return p.Mode == PrefetchCache || p.Mode == PrefetchRegisters }
 
+// word prints the prefetch as a word of a schedule, such as "prefetch=runs:4", or "" for none.
 func (p Prefetch) word() string {
 	switch {
 	case p.Mode == PrefetchNone:
@@ -206,7 +207,7 @@ type MatVec struct {
 	// schedule.New derives the fields below.
 	Decode Decode `json:"decode,omitempty"`
 	IntDot bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
-	// Each multiplication of floats is added to a running sum over all strips, by a chain of fused multiply-adds.
+	// Chained adds each multiplication of floats to a running sum over all strips, by a chain of fused multiply-adds.
 	Chained bool `json:"chained,omitempty"`
 }
 
@@ -322,7 +323,7 @@ type FlashTile struct {
 // Flash is how an attention is divided among workgroups.
 type Flash struct {
 	Heads int `json:"heads,omitempty"` // query heads per workgroup: 1, or all that share a key head
-	// Number of parts into which the keys are divided; a second kernel joins the results. 0 means one part.
+	// Splits is the number of parts into which the keys are divided; a second kernel joins the results. 0 means one.
 	Splits int `json:"splits,omitempty"`
 }
 

@@ -36,9 +36,9 @@ func (p *Program) Dispatches() []Step {
 	return all
 }
 
-// Joined replaces steps in a list by the persistent kernels that execute them. It returns indices into
-// [Program.Dispatches].
-func (p *Program) Joined(steps []int) []int {
+// UsePersistent returns the dispatches that execute the given steps: persistent kernels for the steps that have one,
+// and the other steps themselves. Both are indices into [Program.Dispatches].
+func (p *Program) UsePersistent(steps []int) []int {
 	at := map[int]int{}
 	for i, k := range p.Persistent {
 		at[k.First] = i

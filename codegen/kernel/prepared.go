@@ -23,11 +23,11 @@ func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 		!slices.ContainsFunc(k.After, func(buffer int) bool { return !ready(buffer) }) &&
 		!slices.ContainsFunc(k.Bindings, func(b Binding) bool {
 			return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer))
-		}) && k.keepsLittle()
+		}) && k.hasSmallResults()
 }
 
-// keepsLittle reports whether the kernel's results are small, in total and compared with its inputs.
-func (k *Kernel) keepsLittle() bool {
+// hasSmallResults reports whether the kernel's results are small, in total and compared with its inputs.
+func (k *Kernel) hasSmallResults() bool {
 	read, kept := int64(0), int64(0)
 	for _, b := range k.Bindings {
 		bytes, err := b.DType.BytesFor(b.Elems)

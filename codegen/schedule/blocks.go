@@ -113,7 +113,7 @@ func (v blockVec) adapted(rows int64) blockVec {
 func (h heuristics) runOf(b ir.DType) int {
 	f, ok := ir.BlockFormatOf(b)
 	switch unit := b.BlockBytes() & -b.BlockBytes(); {
-	case ok && f.Interleaved() && f.Stride >= kernel.RoundedGroup: // long runs, because unpacking a scale is expensive
+	case ok && f.PlanesApart() && f.Stride >= kernel.RoundedGroup: // long runs, because unpacking a scale is expensive
 		return h.blockRunK
 	case min(unit, 4)*b.BlockElems() < 2*b.BlockBytes(): // an aligned load has fewer than two elements
 		return h.blockRun / 2

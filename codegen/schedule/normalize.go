@@ -124,7 +124,7 @@ func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) ker
 		drop = s.RoundRows || s.Coarsen > 0
 	case kernel.PrefetchCache, kernel.PrefetchRegisters:
 		drop = !early || s.Decode != kernel.DecodeStrips || !run.Form.NeedsSums()
-		if p.Mode == kernel.PrefetchRegisters && !(planes && run.Joined && row.Decode.ReadsOnce()) {
+		if p.Mode == kernel.PrefetchRegisters && !(planes && run.SharedScale && row.Decode.ReadsOnce()) {
 			p.Mode = kernel.PrefetchCache
 		}
 	case kernel.PrefetchSectors:
@@ -152,7 +152,7 @@ func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kerne
 func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 	f, ok := ir.BlockFormatOf(r.DType)
 	switch {
-	case !ok || f.Octets == nil || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined:
+	case !ok || f.Octets == nil || r.Quads%2 != 0 || r.Form.PlanesApart() && !r.SharedScale:
 		return false
 	case f.Octets.Masks == ir.ThirdMasks:
 		return ints && r.Elems == r.DType.BlockElems()

@@ -110,7 +110,7 @@ func (p *attentionPoint) readFactor() {
 	if p.grad != "q" && p.grad != "k" {
 		return
 	}
-	f := &kernel.AttentionFactor{Dot: p.n.Arg(3).Shape()[p.n.Arg(0).Rank()-1], Less: p.ofQuery("delta")}
+	f := &kernel.AttentionFactor{Dot: p.n.Arg(3).Shape()[p.n.Arg(0).Rank()-1], Delta: p.ofQuery("delta")}
 	along := kernel.Axis(p.l.k.AttentionAxes().Factor, f.Dot)
 	if f.Q, f.K = p.ofQuery("grad", along), p.ofKey("v", along); p.reversed {
 		f.Q, f.K = f.K, f.Q

@@ -224,7 +224,7 @@ func (rec *recorder) ran(symbols map[string]int64) (list []int, err error) {
 func (rec *recorder) joined(symbols map[string]int64) []int {
 	steps := bailout.Must(rec.ran(symbols))
 	if rec.stats.Persistent > 0 {
-		steps = rec.program.Joined(steps)
+		steps = rec.program.UsePersistent(steps)
 	}
 	return steps
 }

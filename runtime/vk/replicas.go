@@ -134,7 +134,7 @@ func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 		steps = append(steps, i)
 	}
 	if rec.stats.Persistent > 0 {
-		steps = rec.program.Joined(steps)
+		steps = rec.program.UsePersistent(steps)
 	}
 	for n, i := range steps {
 		if rec.waitsForRoom(n, i) || n > 0 && rec.steps[i].Barrier {

@@ -185,7 +185,7 @@ func (f *attention) adjusted(s expr.Expr) expr.Expr {
 // factor prints the factor of the softmax weight of the bound row and key, in an attention that computes a gradient
 // (see kernel.AttentionFactor). dot is the dot product of Q and K, and other the dot product of Factor.Q and Factor.K.
 func (f *attention) factor(dot, other expr.Expr) expr.Expr {
-	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Less))
+	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Delta))
 	if f.a.Softcap != 0 { // times the derivative of the softcap: that of tanh(s) is 1 - tanh(s)^2
 		f.Helper("tanh_safe", "float")
 		tanh := f.Variable("float", "bent", expr.Call("tanh_safe", expr.Binary("*", dot, f.FloatLit(f.a.Scale))))

@@ -96,6 +96,7 @@ func (h Helper) Definition(typ string) *syntax.Definition {
 // is not expanded inside itself, so its body calls the built-in function. The macros come before all functions.
 var NaNGuards = []*syntax.Definition{guard("exp"), guard("exp2"), guard("log"), guard("log2")}
 
+// guard returns the macro that returns NaN for NaN and the value of the built-in function for other numbers.
 func guard(function string) *syntax.Definition {
 	x := syntax.Ident("x")
 	return &syntax.Definition{Note: "// The device's own may give a number for NaN.\n", Type: "#define", Name: function,

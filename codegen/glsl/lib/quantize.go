@@ -2,7 +2,8 @@ package lib
 
 import "github.com/vkc-go/vkc/ir"
 
-// Exchanged are the shared arrays in which the invocations of a block exchange data. Library functions use these names.
+// Exchanged are the arrays in shared memory through which the invocations that quantize one block exchange data.
+// Library functions use these names.
 var Exchanged = []struct {
 	Name, Typ string
 	Each      func(lanes, elems int) int // number of elements per block

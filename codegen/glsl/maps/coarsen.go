@@ -13,9 +13,9 @@ import (
 // pointsEach is the number of points along an outer axis that each invocation computes, if more than 1.
 func pointsEach(e *emit.Emitter) int { return e.Sched.(kernel.Points).Coarsen }
 
-// coarsen divides the axis along which points share values, so that an invocation computes several points. Their number
-// within the invocation becomes the coordinate along the fold axis, which maps do not use otherwise. It returns the
-// shared values.
+// coarsen makes an invocation compute several points along the axis along which points share values: coordinate i of
+// that axis becomes steps*pointsEach + point. The coordinate point uses the fold axis, which maps do not use otherwise.
+// It returns the shared values.
 func coarsen(e *emit.Emitter) []*kernel.Expr {
 	rep, ok := schedule.RepetitionOf(e.K)
 	if !ok {

@@ -43,7 +43,7 @@ func EmitTile(e *emit.Emitter) {
 	t := &tileWriter{Emitter: e, Transposition: tr, pitch: schedule.TransposePitch(s.TileM)}
 	t.inner, t.other = t.newSide(tr.Inner, s.TileN), t.newSide(tr.Other, s.TileM)
 	t.local = e.Variable("uint", "local", expr.Of("gl_LocalInvocationID.x"))
-	opened := e.OuterLoop(2, t.rest())
+	opened := e.OuterLoop(2, t.outerAxes())
 	opened += t.tileLoop(1, &t.other)
 	opened += t.tileLoop(0, &t.inner)
 	t.nameOuter()
@@ -83,8 +83,8 @@ func (t *tileWriter) newSide(axis, size int) side {
 	return side{axis: axis, size: size, whole: whole}
 }
 
-// rest returns the span of all axes except the tile's two.
-func (t *tileWriter) rest() emit.Span {
+// outerAxes returns the span of all axes except the tile's two.
+func (t *tileWriter) outerAxes() emit.Span {
 	g := emit.Span{Points: []ir.Dim{ir.D(1)}}
 	for a := len(t.K.Parallel) - 1; a >= 0; a-- {
 		if a == t.Inner || a == t.Other {
@@ -129,7 +129,7 @@ func (t *tileWriter) fetch() {
 		width := t.K.VectorWidth(t.Other, t.K.Parallel[t.Other], 4, []*kernel.Expr{v}, nil)
 		mover := t.mover(t.other, t.inner, width)
 		mover.Load = func(_, _, line, unit expr.Expr, keep func(value expr.Expr)) {
-			t.insideRun(t.other, t.inner, width, line, unit, func(r emit.Run) { keep(t.run(v, r)) })
+			t.ifInside(t.other, t.inner, width, line, unit, func(r emit.Run) { keep(t.loadRun(v, r)) })
 		}
 		mover.Store = func(_, line, unit, value expr.Expr) {
 			first := expr.Flat(line, t.pitch, expr.Times(unit, width))
@@ -145,8 +145,8 @@ func (t *tileWriter) fetch() {
 	}
 }
 
-// run prints a run's neighbours, as a carrier or a vector of carriers.
-func (t *tileWriter) run(v *kernel.Expr, r emit.Run) expr.Expr {
+// loadRun prints the load of a run's neighbours, as a carrier (an element that is not yet decoded) or a vector of them.
+func (t *tileWriter) loadRun(v *kernel.Expr, r emit.Run) expr.Expr {
 	b := t.Buffers[v.Bind]
 	t.Plan(nil, []kernel.Index{v.Index})
 	if r.Width == 1 {
@@ -162,7 +162,7 @@ func (t *tileWriter) compute() {
 	t.Comment("Points of the tile.")
 	roots, width := t.K.Roots(), t.Launch.Vec
 	t.mover(t.inner, t.other, width).Each(func(_, line, unit expr.Expr) {
-		t.insideRun(t.inner, t.other, width, line, unit, func(r emit.Run) {
+		t.ifInside(t.inner, t.other, width, line, unit, func(r emit.Run) {
 			for i, v := range t.Loads {
 				at := expr.Times(unit, width)
 				if width > 1 {
@@ -182,8 +182,9 @@ func (t *tileWriter) mover(along, lines side, width int) *emit.Mover {
 		Unit: "at"}
 }
 
-// insideRun calls body for a run of the tile, in a block that runs only if the run is inside the map.
-func (t *tileWriter) insideRun(along, lines side, width int, line, unit expr.Expr, body func(r emit.Run)) {
+// ifInside calls body for a run of width neighbours of the tile: number unit in the given line. The code is in a block
+// that executes only if the run is inside the map.
+func (t *tileWriter) ifInside(along, lines side, width int, line, unit expr.Expr, body func(r emit.Run)) {
 	name := t.ParaName(along.axis)
 	if width > 1 {
 		name = fmt.Sprint(name, width)
@@ -192,7 +193,7 @@ func (t *tileWriter) insideRun(along, lines side, width int, line, unit expr.Exp
 	other := t.Variable("uint", t.ParaName(lines.axis), expr.Flat(lines.tile, lines.size, line))
 	t.OpenIf(t.inside(along, lines, width, global, other))
 	t.BindAxis(lines.axis, other)
-	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis)))
+	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis))) // global counts runs of the whole axis
 	t.Close()
 }
 

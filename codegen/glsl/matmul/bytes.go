@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedQuad prints the word with the four neighbours k to k+3 of an int8 operand.
+// packedQuad prints the word with elements k to k+3 of an int8 operand along the contraction axis. all says that they
+// are always inside that axis; otherwise the word is 0 beyond its end.
 func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	a := emit.Along{Axis: m.Fold, Extent: m.K.Fold}
 	convert := func(word expr.Expr) expr.Expr { return m.Coerce("uint", m.Quads.Word, word) }
@@ -26,7 +27,7 @@ func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	return name
 }
 
-// BytesAt prints 4 or 16 neighbouring int8 elements of a load, as a uint or a uvec4.
+// BytesAt prints 4 or 16 neighbouring int8 elements of a load along an axis, from element k on, as a uint or a uvec4.
 func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) expr.Expr {
 	b := m.Buffers[v.Bind]
 	b.Units[bytes] = true
@@ -36,7 +37,7 @@ func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) exp
 }
 
 // addRow multiplies a quad of an invocation's row i by the quads of its columns, and adds the results to the sums of
-// every matmul. rows has the quad by first operand, and col returns the quad of column j.
+// every matmul. rows has the quad of each operand A, and col returns the quad of column j of an operand B.
 func (m *Base) addRow(i expr.Expr, columns int, rows map[*Operand]expr.Expr,
 	col func(o *Operand, j expr.Expr) expr.Expr) {
 	m.Repeat("j", columns, func(j expr.Expr) {

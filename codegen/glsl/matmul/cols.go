@@ -7,11 +7,12 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// storeCols writes the stores of a kernel that has different stores for different column ranges.
+// storeCols writes the stores of a kernel that has different stores for different column ranges. Stores with the same
+// range and condition share a block.
 func (m *Base) storeCols(col expr.Expr) {
 	type part struct {
 		cols  kernel.Cols
-		where *kernel.Expr
+		where *kernel.Expr // the condition, or nil
 	}
 	var done []part
 	for _, s := range m.K.Stores {
@@ -62,7 +63,8 @@ func (m *Base) openCols(c kernel.Cols, col expr.Expr) {
 	m.BindAxis(m.Col, m.Named("slice_col", local))
 }
 
-// bindOtherSums computes the sums of other columns that stores need, and binds them.
+// bindOtherSums computes the sums that stores need from columns other than their own, and binds them. A gated
+// activation needs the other column of its pair, for example.
 func (m *Base) bindOtherSums(stores []kernel.Store, c kernel.Cols) {
 	for _, s := range stores {
 		for _, e := range kernel.OtherSums(s) {

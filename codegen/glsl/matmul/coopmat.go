@@ -33,8 +33,8 @@ func EmitCoopMat(e *emit.Emitter) {
 	c.placeSubgroup()
 	sums := emit.Fragment(c.s.Fragment, c.sums, "Accumulator")
 	c.DeclareZeros(sums, expr.Call(sums, c.Quads.Zero), c.rows()*c.cols())
-	c.accumulate()
-	c.pass()
+	c.stagedLoop(func(_, stage expr.Expr) { c.multiply(stage) })
+	c.storeResults()
 }
 
 // placeSubgroup sets the part of the tile that this subgroup computes.
@@ -48,11 +48,6 @@ func (c *coopMat) placeSubgroup() {
 // rows and cols are the numbers of a subgroup's result fragments, down and across.
 func (c *coopMat) rows() int { return c.s.TileM / c.s.SubgroupsM / c.s.FragM }
 func (c *coopMat) cols() int { return c.s.TileN / c.s.SubgroupsN / c.s.FragN }
-
-// accumulate writes the loop along the contraction axis.
-func (c *coopMat) accumulate() {
-	c.stages(func(_, stage expr.Expr) { c.multiply(stage) })
-}
 
 // multiply multiplies the tiles of a stage and adds to the sums.
 func (c *coopMat) multiply(stage expr.Expr) {
@@ -85,7 +80,8 @@ func (c *coopMat) multiply(stage expr.Expr) {
 	})
 }
 
-// loadFragment loads the fragment at row or column at of the tile, for one step of the contraction axis.
+// loadFragment loads a fragment from an operand's tile in shared memory into the variable name. The fragment begins at
+// row or column at of the tile, and at element step*FragK along the contraction axis.
 func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 	line, octet := at, expr.Times(step, c.s.FragK/c.unit)
 	if !st.Along {
@@ -95,12 +91,12 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 	c.loadStaged(st, name, offset)
 }
 
-// pass stores the results. All subgroups write as many adjacent fragments as fit to shared memory, in 32 bits, and
-// store the results from there. Every subgroup has its own part of shared memory.
-func (c *coopMat) pass() {
+// storeResults stores the results by way of shared memory, where an invocation can read four neighbours of a row. Every
+// subgroup has its own part of it. It writes wide adjacent fragments at a time, as many as fit, in 32 bits.
+func (c *coopMat) storeResults() {
 	s := c.s
 	wide, per16 := c.cols(), schedule.UnitsOf16(c.K, s)
-	for wide > 1 && (c.cols()%wide != 0 || c.resultRoom(wide)*per16 > schedule.MatrixUnits(c.K, s)) {
+	for wide > 1 && (c.cols()%wide != 0 || c.resultUnits(wide)*per16 > schedule.MatrixUnits(c.K, s)) {
 		wide--
 	}
 	pitch := schedule.CoopMatResultPitch(s, wide)
@@ -129,13 +125,15 @@ func (c *coopMat) pass() {
 	})
 }
 
-// resultRoom is the size, in units of 16 bytes, of wide fragments of results of all subgroups.
-func (c *coopMat) resultRoom(wide int) int {
+// resultUnits is the shared memory, in units of 16 bytes, that wide fragments of results of every subgroup take.
+func (c *coopMat) resultUnits(wide int) int {
 	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.Products) * schedule.CoopMatResult(c.s, wide)
 }
 
-// finishFragments stores the results that a subgroup has in shared memory. It unrolls every loop: if a loop is inside a
-// loop over fragments, a driver may keep both loops, and then keeps the fragments in memory.
+// finishFragments stores the wide fragments that a subgroup has in shared memory, from index place on. They begin at
+// the given row and column of the result, and have total quads, in lines of the given number of quads. It unrolls every
+// loop: if a loop is inside a loop over fragments, a driver may keep both loops, and then keeps the fragments in
+// memory.
 func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide int) {
 	s := c.s
 	c.EachSlot(expr.Of("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot expr.Expr) {
@@ -153,7 +151,7 @@ func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide 
 	})
 }
 
-// resultQuad prints four results, loaded from 16 bytes of shared memory.
+// resultQuad prints four results, loaded from unit number at (16 bytes) of shared memory.
 func (c *coopMat) resultQuad(at expr.Expr) expr.Expr {
 	element := func(at expr.Expr) expr.Expr { return expr.At(c.tiles, at) }
 	switch {

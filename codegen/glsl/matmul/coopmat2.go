@@ -32,7 +32,7 @@ type piece struct {
 
 // tensor is an operand that the driver loads by tensor addressing.
 type tensor struct {
-	layout string
+	layout string    // the name of the GLSL tensor layout
 	buffer string    // the name of the array
 	base   expr.Expr // position of element (0, 0); each step recomputes it if the operand is contiguous in runs only
 	plain  schedule.Plain
@@ -64,6 +64,7 @@ func EmitCoopMat2(e *emit.Emitter) {
 	c.storeResults()
 }
 
+// sumsType is the GLSL type of a piece's sums, with elements of dtype t.
 func (c *coopMat2) sumsType(t ir.DType) string {
 	return emit.MatrixType("Workgroup", t, c.pieceM, c.pieceN, "Accumulator")
 }
@@ -125,10 +126,10 @@ func (c *coopMat2) operandTensor(o *Operand) *tensor {
 }
 
 // partial reports whether some tile may extend beyond the result.
-func (c *coopMat2) partial() bool { return c.reaches(c.Row) || c.reaches(c.Col) }
+func (c *coopMat2) partial() bool { return c.mayExceed(c.Row) || c.mayExceed(c.Col) }
 
-// reaches reports whether some tile may extend beyond an axis of the result.
-func (m *Base) reaches(axis int) bool {
+// mayExceed reports whether some tile may extend beyond an axis of the result.
+func (m *Base) mayExceed(axis int) bool {
 	e := schedule.EdgeOf(m.K, m.Launch.Variant, m.Tile, axis)
 	return e == schedule.EdgeOverread || e == schedule.EdgeClamped
 }
@@ -144,7 +145,7 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	c.Variables("tensorLayoutNV<2, "+mode+">",
 		syntax.Var{Name: name, Init: expr.Call("createTensorLayoutNV", expr.Int(2), expr.Of(mode))})
 	sizes := [2]expr.Expr{c.Dim(c.extent(outer)), c.Dim(c.extent(inner))}
-	spare := false
+	spare := false // whether the layout's inner size differs from the operand's inner extent
 	for i, axis := range []int{outer, inner} {
 		if !clamp && schedule.EdgeOf(c.K, c.s.Variant, c.Tile, axis) == schedule.EdgeOverread {
 			// tiles read past the end, in memory
@@ -161,7 +162,8 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	}
 }
 
-// slice prints a layout that is limited to one tile.
+// slice prints the named layout, limited to one tile: outerTile rows from row outer on, and innerTile columns from
+// column inner on.
 func (c *coopMat2) slice(name string, outer expr.Expr, outerTile int, inner expr.Expr, innerTile int) expr.Expr {
 	return expr.Call("sliceTensorLayoutNV", expr.Of(name), outer, expr.Uint(outerTile), inner, expr.Uint(innerTile))
 }
@@ -171,7 +173,7 @@ func (c *coopMat2) accumulate() {
 	switch {
 	case len(c.operands) > 0:
 		c.Blank()
-		c.stages(c.step)
+		c.stagedLoop(c.step)
 	case c.s.Unroll > 0:
 		c.Blank()
 		c.unrolledSteps()
@@ -205,9 +207,10 @@ func (c *coopMat2) unrolledSteps() {
 	c.Close()
 }
 
-// step multiplies one tile of each operand. If the tile has several pieces, it first loads the operands of the side
-// that is one piece. Then it loads the other side piece by piece, so that it multiplies each piece while the next one
-// loads.
+// step multiplies one tile of each operand, which begins at k0 along the contraction axis. stage is the index of the
+// tiles in shared memory, or nil if no operand is there. If the tile has several pieces, step first loads the operands
+// of the side that is one piece. Then it loads the other side piece by piece, and multiplies each piece while the next
+// one loads.
 func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 	down, across := c.s.Pieces()
 	rows := pieceSide{c.A, down, c.pieceM, func(p piece) int { return p.row }}
@@ -241,14 +244,15 @@ type pieceSide struct {
 	of       func(piece) int // returns the first row or column of a piece
 }
 
-// loadPiece loads piece i of the operands of a side.
+// loadPiece loads piece i of the operands of a side, and appends them to tiles.
 func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*Operand][]expr.Expr, k0, stage expr.Expr) {
 	for _, o := range s.operands {
 		tiles[o] = append(tiles[o], c.load(o, Numbered("tile_"+o.Name, i, s.count), k0, stage, i*s.extent, s.extent))
 	}
 }
 
-// load loads a part of an operand's tile: extent rows or columns, beginning at number at of the tile.
+// load loads a part of an operand's tile: extent rows of an A or columns of a B, beginning at number at of the tile. It
+// returns the matrix, which is named after base.
 func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent int) (name expr.Expr) {
 	isA := o.axis == c.Row
 	origin, rows, cols, use := c.Col0, c.s.TileK, extent, "B"
@@ -315,11 +319,11 @@ func (c *coopMat2) storeResults() {
 
 // widenSums converts f16 sums to f32, unless the kernel stores the sums unchanged as f16.
 func (c *coopMat2) widenSums() {
-	asTheyAre := !slices.ContainsFunc(c.K.Stores, func(s kernel.Store) bool {
+	convert := slices.ContainsFunc(c.K.Stores, func(s kernel.Store) bool {
 		_, _, tile := schedule.TensorStore(c.K, s)
 		return !tile || s.Value.Kind != kernel.ExprAcc || c.K.Bindings[s.Bind].DType != c.sums
 	})
-	if c.sums == ir.F16 && !asTheyAre {
+	if c.sums == ir.F16 && convert {
 		c.convertSums()
 	}
 }
@@ -403,8 +407,8 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	}
 }
 
-// context lists the variables of main that a function of elements needs in addition to the sums: the piece's first row
-// and column, and the batch.
+// context lists the variables that a function of elements needs in addition to the sums, because GLSL functions do not
+// see those of main: row and col, the piece's first row and column, and the batch.
 func (c *coopMat2) context(row, col expr.Expr) []string {
 	var names []string
 	add := func(origin, t expr.Expr) {

@@ -66,6 +66,7 @@ func (m *matDirect) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Ex
 	return cols
 }
 
+// directQuad prints quad q of an operand in the step that begins at k0. Its other axis is bound.
 func (m *matDirect) directQuad(o *Operand, k0, q expr.Expr) expr.Expr {
 	return m.Quad(o, expr.Plus(k0, expr.Times(q, 4)), schedule.DivisibleBy(m.K.Fold, m.s.TileK))
 }
@@ -75,7 +76,8 @@ func (m *Base) BindRow(i expr.Expr) {
 	m.BindAxis(m.Row, m.Named("row", m.ClampTo(expr.Plus(m.Row0, i), m.Row, m.Tile.TileM)))
 }
 
-// directRow multiplies quad q of row i by every column, and adds to the sums.
+// directRow multiplies quad q of row i, in the step that begins at k0, by the same quad of every column, and adds to
+// the sums. cols has the columns in registers.
 func (m *matDirect) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
 	s := m.s
 	quads := s.TileK / 4

@@ -20,11 +20,11 @@ import (
 type Base struct {
 	*emit.Emitter
 	Tile           kernel.Tile
-	band           int // see kernel.MatrixTile
-	Row, Col, Fold int // ids of the axes
-	Row0, Col0     expr.Expr
-	A, B           []*Operand
-	Quads          emit.QuadKind
+	band           int           // rows of tiles that consecutive workgroups take column by column; see kernel.MatrixTile
+	Row, Col, Fold int           // ids of the axes; Fold is the contraction axis
+	Row0, Col0     expr.Expr     // the first row and column of the workgroup's tile
+	A, B           []*Operand    // without duplicates
+	Quads          emit.QuadKind // the types of quads and sums
 	Products       []Product
 	OtherSum       func(product int, col expr.Expr) expr.Expr // declares a sum of another column
 }
@@ -72,6 +72,7 @@ func (m *Base) operand(list *[]*Operand, v *kernel.Expr, axis int) *Operand {
 	return o
 }
 
+// numbered names the operands of a list: "a", or "a0", "a1" if there are several.
 func numbered(base string, list []*Operand) {
 	for i, o := range list {
 		o.Name = Numbered(base, i, len(list))
@@ -127,7 +128,7 @@ func (m *Base) placeBand(g schedule.MatGrid) {
 	m.placeAxis(rows, expr.Binary("+", first, expr.Binary("%", within, height)))
 }
 
-// placeAxis binds an axis to the workgroup's tile at the given place along it.
+// placeAxis binds an axis to the workgroup's tile along it, which has number place.
 func (m *Base) placeAxis(f schedule.AxisTiles, place expr.Expr) {
 	extent := m.K.Parallel[f.Axis]
 	if f.Tile > 1 {
@@ -169,13 +170,14 @@ func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
 	})
 }
 
-// ClampTo prints a coordinate limited to the extent of an axis, if tiles may be partial. A partial tile then reads its
-// last row again instead of leaving the buffer, and the extra results are not stored. If the extent is 0, no workgroup
-// runs.
+// ClampTo prints a coordinate limited to the last one of an axis, if tiles of the given size may be partial. A partial
+// tile then reads its last row again instead of leaving the buffer, and the extra results are not stored. If the extent
+// is 0, no workgroup runs.
 func (m *Base) ClampTo(x expr.Expr, axis int, tile int) expr.Expr {
 	return m.Limit(x, m.extent(axis), tile)
 }
 
+// extent is the extent of an axis, which may be the contraction axis.
 func (m *Base) extent(axis int) ir.Dim {
 	if axis == m.Fold {
 		return m.K.Fold
@@ -190,7 +192,7 @@ func (m *Base) inside(row, col expr.Expr) expr.Expr {
 
 // below prints the condition that a coordinate exists along an axis of the result, or nil if it always does.
 func (m *Base) below(at expr.Expr, axis int) expr.Expr {
-	if !m.reaches(axis) {
+	if !m.mayExceed(axis) {
 		return nil
 	}
 	return expr.Binary("<", at, m.Dim(m.extent(axis)))
@@ -278,8 +280,9 @@ func (m *Base) finishQuad(row, col expr.Expr, sums []expr.Expr) {
 	m.Close()
 }
 
-// overlapped writes the loop along the contraction axis, TileK elements at a time, with two stages of tiles.
-func (m *Base) overlapped(s emit.TileStages) {
+// twoStages writes the loop along the contraction axis, TileK elements at a time, with two stages of tiles in shared
+// memory: while invocations multiply one, they prefetch the other.
+func (m *Base) twoStages(s emit.TileStages) {
 	m.Comment("The first tiles go to shared memory.")
 	m.OpenScope()
 	s.Fetch(expr.Of("0u"))

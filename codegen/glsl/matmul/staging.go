@@ -16,7 +16,8 @@ import (
 // neighbours along the axis along which the operand is contiguous. For int8 operands an octet has schedule.UnitElems
 // elements, usually 16.
 //
-// There are two stages: invocations fill one while they multiply the other. In between, octets wait in registers.
+// There are two stages, each with the tiles of all operands: invocations fill one while they multiply the other. In
+// between, octets wait in registers.
 type staging struct {
 	*Base
 	dtype    ir.DType  // of the matrices A and B
@@ -124,9 +125,8 @@ func (c *staging) mover(st *staged) *emit.Mover {
 		}}
 }
 
-// load loads 8 neighbouring elements of an operand's tile into the invocation's i-th register. The tile is the one for
-// the step of the contraction axis that begins at k0. line is the row of the tile, and octet the number of the 8
-// elements in the row.
+// load loads an octet of an operand's tile into the invocation's i-th register. The tile is the one for the step of the
+// contraction axis that begins at k0. line is the tile's line, and octet the number of the octet in the line.
 func (c *staging) load(st *staged, i, k0, line, octet expr.Expr) {
 	from := map[int]expr.Expr{c.Row: c.Row0, c.Col: c.Col0, c.Fold: k0}
 	at := expr.Plus(from[st.outer], line)
@@ -155,8 +155,8 @@ func (c *staging) axisVariable(axis int) string {
 }
 
 // insideOctet prints the condition that an octet begins inside the operand, or nil if it always does. from is the
-// tile's first coordinate along each axis. Elements beyond the end of the contraction axis must be 0. Beyond the rows
-// or columns any values are allowed.
+// tile's first coordinate along each axis, at the octet's line, and inner its first coordinate along the line. Elements
+// beyond the end of the contraction axis must be 0. Beyond the rows or columns any values are allowed.
 func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr.Expr) expr.Expr {
 	var along, across expr.Expr
 	begun := c.extent(st.axis) // end of the octets that begin inside the operand
@@ -172,7 +172,9 @@ func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr
 	return expr.And(along, across)
 }
 
-// octet sets dst to an octet that begins inside the operand. inner is its first coordinate along the line.
+// octet sets dst to an octet that begins inside the operand. inner is its first coordinate along the line. It takes the
+// cheapest of six ways: a load of aligned octets, of shifted octets or of a window, a block's decoder, int8 elements,
+// or two quads of floats.
 func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 	v := st.value
 	if st.raw {
@@ -219,7 +221,8 @@ func (c *staging) unitView(b *emit.Buffer) string {
 	return b.Name + "_" + emit.PlaneUnits[c.unit].View
 }
 
-// byteOctet sets dst to int8 neighbours that are computed, or not adjacent in memory.
+// byteOctet sets dst to an octet of int8 elements that are computed, or not adjacent in memory. inner is the first
+// one's coordinate along the line.
 func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
 	c.Helper("pack_bytes", "ivec4")
 	whole := schedule.DivisibleBy(c.extent(st.axis), c.unit)
@@ -243,18 +246,18 @@ func (c *staging) pack(quad expr.Expr) []expr.Expr {
 	return []expr.Expr{expr.Call(pack, expr.Member(quad, "xy")), expr.Call(pack, expr.Member(quad, "zw"))}
 }
 
-// stages writes the loop along the contraction axis. It calls multiply with the position k0, and the index of the
+// stagedLoop writes the loop along the contraction axis. It calls multiply with the position k0, and the index of the
 // filled stage in the shared array.
-func (c *staging) stages(multiply func(k0, stage expr.Expr)) {
+func (c *staging) stagedLoop(multiply func(k0, stage expr.Expr)) {
 	var movers []*emit.Mover
 	for _, st := range c.operands {
 		st.mover.Declare(c.unitType, "next_"+st.Name)
 		movers = append(movers, st.mover)
 	}
-	c.overlapped(emit.TileStages{Apart: c.octets, Movers: movers, Multiply: multiply})
+	c.twoStages(emit.TileStages{Apart: c.octets, Movers: movers, Multiply: multiply})
 }
 
-// loadStaged loads a matrix from an operand's tile in shared memory, beginning at offset.
+// loadStaged loads the matrix name from an operand's tile in shared memory, beginning at octet number offset.
 func (c *staging) loadStaged(st *staged, name, offset expr.Expr) {
 	major := "Row"
 	if st.Along != (st.Operand.axis == c.Row) {

@@ -41,12 +41,14 @@ func (m *matTile) moveAcross(o *Operand, mover *emit.Mover, origin expr.Expr) {
 	}
 }
 
-// multiplySteps multiplies the tiles of a stage and adds to the sums. x and y are the invocation's column and row.
+// multiplySteps multiplies the tiles of a stage and adds to the sums. x and y are the invocation's column and row among
+// the invocations of the tile.
 func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	s := m.s
 	m.Blank()
 	m.Repeat("depth", s.TileK, func(depth expr.Expr) {
 		vectors := map[*Operand]expr.Array{}
+		// read loads, of every operand in list, count vectors of four rows or columns: numbers at, at+apart and so on.
 		read := func(list []*Operand, base string, at expr.Expr, count, apart int) {
 			for _, o := range list {
 				vectors[o] = m.Array("vec4", o.Name+base, count)
@@ -70,7 +72,7 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	})
 }
 
-// finishSteps writes the stores of an invocation's rows, four columns at a time.
+// finishSteps writes the stores of an invocation's rows, four columns at a time. x and y are as in multiplySteps.
 func (m *matTile) finishSteps(x, y expr.Expr) {
 	s := m.s
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {

@@ -49,7 +49,7 @@ func EmitTile(e *emit.Emitter) {
 		for i, o := range slices.Concat(m.A, m.B) {
 			movers[i].Declare(m.Quads.Typ(), "next_"+o.Name)
 		}
-		m.overlapped(emit.TileStages{Apart: 1, Movers: movers, Multiply: multiply})
+		m.twoStages(emit.TileStages{Apart: 1, Movers: movers, Multiply: multiply})
 	} else {
 		m.Blank()
 		k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
@@ -140,7 +140,8 @@ func (m *matTile) mover(o *Operand) *emit.Mover {
 	return mover
 }
 
-// multiplyTiles multiplies the tiles of a stage and adds to the sums.
+// multiplyTiles multiplies the tiles of a stage and adds to the sums. x and y are the invocation's column and row among
+// the invocations of the tile.
 func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
 	if m.s.Steps {
 		m.multiplySteps(x, y, stage)

@@ -10,8 +10,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// windowOctet sets dst to eight neighbours of a window. They may be unaligned, so they come from two octets of memory.
-// Neighbours outside of the window are 0.
+// windowOctet sets dst to eight neighbours of a window, such as the elements under a convolution's filter. They may be
+// unaligned, so they come from two octets of memory. Neighbours outside of the window are 0. inner is the first one's
+// coordinate along the operand's line.
 func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Expr) {
 	c.OpenScope()
 	defer c.Close()
@@ -21,13 +22,13 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Exp
 		roots = append(roots, r.Args...)
 	}
 	c.Plan(roots, []kernel.Index{w.Base})
-	first, end := expr.Of("0"), expr.Of("8")
-	for _, r := range w.Ranges {
-		rest := expr.Binary("-", c.Value(r.Args[1]), c.Value(r.Args[0]))
+	first, end := expr.Of("0"), expr.Of("8") // the neighbours inside the window, from 0 to 7
+	for _, r := range w.Ranges {             // conditions x >= low or x < high on the coordinate x of the first neighbour
+		distance := expr.Binary("-", c.Value(r.Args[1]), c.Value(r.Args[0]))
 		if r.Op == ir.OpGe {
-			first = expr.Call("max", first, rest)
+			first = expr.Call("max", first, distance)
 		} else {
-			end = expr.Call("min", end, rest)
+			end = expr.Call("min", end, distance)
 		}
 	}
 	value := expr.Call(c.windowFunction(c.Buffers[w.Load.Bind]), expr.Call("int", c.Coordinate(w.Base)), first, end)

@@ -15,22 +15,22 @@ import (
 // octet: the reader looks it up in shared memory. Octets of base-3 digits are decoded by multiplication instead.
 type lookupReader struct {
 	*stripReader
-	// less is a factor: the sum over an octet is dot(quants, x) - less * dot(mask, x), in integers. 0 if masks are not
-	// used.
-	less int
+	// maskFactor is for formats with masks that are multiplied like quants: the sum over an octet is then
+	// dot(quants, x) - maskFactor * dot(masks, x), in integers. 0 means that the octet's function applies the masks.
+	maskFactor int
 }
 
 func newLookupReader(v *matVec) bReader {
 	f, _ := ir.BlockFormatOf(v.run.DType)
 	v.run.Form = blocks.OctetForm(f)
-	v.paired = v.S.IntDot && v.run.Joined
+	v.paired = v.S.IntDot && v.run.SharedScale
 	r := &lookupReader{stripReader: &stripReader{matVec: v}}
 	r.addDots = r.addOctets
 	switch {
 	case f.Octets.Masks == ir.ThirdMasks:
-		r.less = 3
+		r.maskFactor = 3
 	case f.Octets.Masks == ir.SignMasks && v.S.IntDot && v.S.ThreadM < schedule.ManyRows:
-		r.less = 1
+		r.maskFactor = 1
 	}
 	return r
 }
@@ -64,7 +64,7 @@ func (t lookupTable) word(i expr.Expr) expr.Expr {
 // shareLookup fills the lookup tables in shared memory and adds the functions that read them.
 func (v *matVec) shareLookup() {
 	t := v.run.DType
-	size, _ := schedule.LookupTableOf(t)
+	size, _ := schedule.LookupTableOf(t) // entries and their size in bytes
 	f, _ := ir.BlockFormatOf(t)
 	v.lookup = &lookupTable{name: expr.Of("octet_table"), typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
 		copies: v.S.Copies}
@@ -111,20 +111,20 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 }
 
 // readOctets reads the quants of a strip into the array octets, and the octets' masks into masks if the format has any.
-func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (octets, masks expr.Expr) {
+func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at position) (octets, masks expr.Expr) {
 	half := r.run.Quads / 2
 	octets = r.Unset("uvec2", "octets", half)
-	if r.less > 0 {
+	if r.maskFactor > 0 {
 		masks = r.Unset("uvec2", "masks", half)
 	}
-	reader := blocks.OctetReader(r.Emitter, b, r.less > 0, r.paired)
+	reader := blocks.OctetReader(r.Emitter, b, r.maskFactor > 0, r.paired)
 	step := 8
-	if r.run.Joined {
+	if r.run.SharedScale {
 		step = 4
 	}
 	r.Repeat("o", half, func(o expr.Expr) {
-		args := []expr.Expr{block, within(at.e, expr.Plus(at.at, expr.Times(o, step)))}
-		if r.less > 0 {
+		args := []expr.Expr{block, plusOffset(at.e, expr.Plus(at.at, expr.Times(o, step)))}
+		if r.maskFactor > 0 {
 			args = append(args, expr.At(masks, o))
 		}
 		r.Assign(expr.At(octets, o), expr.Call(reader, args...))
@@ -132,29 +132,29 @@ func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (oc
 	return octets, masks
 }
 
-// addOctets multiplies a strip's octets by all rows and adds the results to dots. It then subtracts less times the sums
-// over the masks.
-func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
+// addOctets multiplies a strip's octets by all rows and adds the results to dots. If the reader has a maskFactor, it
+// also multiplies the masks by the rows, and subtracts maskFactor times the results.
+func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array) {
 	octets, masks := r.readOctets(b, block, at)
-	var less expr.Array
+	var maskDots expr.Array
 	m := r.S.ThreadM
-	if r.less > 0 {
-		less = r.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
+	if r.maskFactor > 0 {
+		maskDots = r.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
 	}
 	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
 		product := r.octetProduct(r.octetElement(octets, t))
 		r.Repeat("i", m, func(i expr.Expr) {
 			x, sum := r.quadOfStrip(rows, i, t), dots.At(i)
 			r.Assign(sum, product(sum, x))
-			if r.less > 0 {
-				sum = less.At(i)
+			if r.maskFactor > 0 {
+				sum = maskDots.At(i)
 				r.Assign(sum, r.octetProduct(r.octetElement(masks, t))(sum, x))
 			}
 		})
 	})
-	if r.less > 0 {
+	if r.maskFactor > 0 {
 		r.Repeat("i", m, func(i expr.Expr) {
-			r.Update(dots.At(i), "-=", expr.Binary("*", expr.Int(int64(r.less)), less.At(i)))
+			r.Update(dots.At(i), "-=", expr.Binary("*", expr.Int(int64(r.maskFactor)), maskDots.At(i)))
 		})
 	}
 }
@@ -169,10 +169,11 @@ func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr
 	return v.bytesProduct(quants)
 }
 
-// octetElement prints quad t of a strip from the octets that readOctets returned. An octet has two quads.
+// octetElement prints quad t of a strip from the octets that readOctets returned. An octet has two quads: neighbours,
+// or, if the strip covers two planes, one of each plane.
 func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
 	octet, word := expr.Quotient(t, 2, v.run.Quads), expr.Remainder(t, 2, v.run.Quads)
-	if half := v.run.Quads / 2; v.run.Joined {
+	if half := v.run.Quads / 2; v.run.SharedScale {
 		octet, word = expr.Remainder(t, half, v.run.Quads), expr.Quotient(t, half, v.run.Quads)
 	}
 	return expr.At(expr.At(name, octet), word)

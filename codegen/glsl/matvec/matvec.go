@@ -42,7 +42,7 @@ func Emit(e *emit.Emitter) {
 		v.run = v.K.BlockRun(s)
 	}
 	v.reader, v.rows = readers[s.Decode](v), v.source()
-	v.biasSubnormals()
+	v.biasSubnormals() // changes v.run.Form, which the reader set
 	if s.Coarsen > 0 {
 		if schedule.SumsRowsFirst(s) {
 			v.shareRowSums()
@@ -50,17 +50,17 @@ func Emit(e *emit.Emitter) {
 		v.unrollColumns()
 		return
 	}
-	v.rows.ask()
+	v.rows.startLoads()
 	v.shareTables()
-	v.rows.ready()
+	v.rows.prepareRows()
 	v.stream()
 	if s.LanesPerRow == 1 {
 		v.storeOwn()
 		return
 	}
 	shared := v.newPartials()
-	v.shareParts(shared)
-	v.meet(shared)
+	v.sharePartialSums(shared)
+	v.storeShared(shared)
 }
 
 // bReader reads B and multiplies it by the rows of A.
@@ -68,7 +68,7 @@ type bReader interface {
 	// prepare adds the GLSL functions that the reader calls.
 	prepare()
 	// addRun multiplies one run of B by all rows and columns, and adds to the sums.
-	addRun(run place)
+	addRun(run position)
 }
 
 // columnReader is a bReader that divides a run into parts (strips, for most formats). For each part it first reads the
@@ -76,9 +76,9 @@ type bReader interface {
 type columnReader interface {
 	bReader
 	parts() int
-	activations(at place) activations
+	activations(at position) activations
 	// addColumn multiplies a part of the rows by column j, and adds to the sums. The column axis is bound to j.
-	addColumn(at place, rows activations, j expr.Expr)
+	addColumn(at position, rows activations, j expr.Expr)
 }
 
 // readers has one reader for each Decode of a schedule.
@@ -101,13 +101,13 @@ type matVec struct {
 	self     expr.Expr       // number of the invocation in its workgroup
 	part     expr.Expr       // the invocation's share of the contraction axis: 0 … LanesPerRow-1
 	group    expr.Expr       // number of the group of invocations that share columns
-	groups   int
-	along    bool         // B is contiguous along the contraction axis
-	lookup   *lookupTable // in shared memory, or nil
-	paired   bool         // strips interleave the int8 elements of both planes (pairStrip)
-	rowSums  []expr.Expr  // one array in shared memory per phase: the parts of each row's sum
-	firstCol expr.Expr    // the first column of the current pass, if rows are resident
-	preload  preloaded    // the preloaded blocks of the current pass, or nil
+	groups   int             // number of such groups
+	along    bool            // the invocations that share a sum are neighbours, as B is contiguous along the contraction axis
+	lookup   *lookupTable    // in shared memory, or nil
+	paired   bool            // strips interleave the int8 elements of both planes (pairStrip)
+	rowSums  []expr.Expr     // one array in shared memory per phase: the parts of each row's sum
+	firstCol expr.Expr       // the first column of the current pass, if rows are residentRows
+	preload  preloaded       // the preloaded blocks of the current pass, or nil
 }
 
 // placeInvocation sets part and group: it divides the workgroup's invocations among the contraction axis and the
@@ -182,29 +182,30 @@ func (v *matVec) shareTables() {
 	v.Barrier()
 }
 
-// meet adds up the partial sums of all invocations in shared memory and stores the results, one result per invocation.
-func (v *matVec) meet(shared partials) {
+// storeShared adds up the partial sums of all invocations in shared memory and stores the results, one result per
+// invocation.
+func (v *matVec) storeShared(shared partials) {
 	results, parts := v.partials()
 	if !schedule.SumsRowsFirst(v.S) {
 		v.shareRowSums()
 	}
 	v.Barrier()
 	same := func(own expr.Expr) expr.Expr { return own }
-	v.finishParts(finishing{parts: parts, columns: v.S.TileN, column: same,
+	v.finishParts(partialResults{parts: parts, columns: v.S.TileN, column: same,
 		read: func(n int, part, id expr.Expr) expr.Expr { return shared.load(n, expr.Flat(part, results+1, id)) }})
 }
 
-// finishing describes results of all rows of a tile in shared memory, each the sum of some parts. columns is the number
-// of columns of the results, and column prints the column of the tile, given the one among the results. read prints
-// partial sum `part` of result id of matmul n.
-type finishing struct {
-	parts, columns int
-	column         func(own expr.Expr) expr.Expr
-	read           func(n int, part, id expr.Expr) expr.Expr
+// partialResults describes partial sums in shared memory: every result, for all rows of a tile and some of its columns,
+// is the sum of several parts.
+type partialResults struct {
+	parts   int                                       // parts of a result
+	columns int                                       // columns of the results
+	column  func(own expr.Expr) expr.Expr             // prints a column of the tile, given its number among columns
+	read    func(n int, part, id expr.Expr) expr.Expr // prints a part of result id (row*columns + column) of matmul n
 }
 
 // finishParts adds up the partial sums of every result and stores the results.
-func (v *matVec) finishParts(f finishing) {
+func (v *matVec) finishParts(f partialResults) {
 	parts, read, results := f.parts, f.read, v.S.TileM*f.columns
 	v.Blank()
 	id := v.EachResult(v.self, results)
@@ -242,14 +243,15 @@ func (v *matVec) addParts(parts int, sums []expr.Expr, read func(n int, part exp
 	v.Close()
 }
 
-// partials returns the number of results of a workgroup, and the number of parts of each sum.
+// partials returns the number of results of a workgroup, and the number of parts of each result: one per invocation
+// that shares it, or one per subgroup.
 func (v *matVec) partials() (results, parts int) {
 	return v.S.TileM * v.S.TileN, v.S.LanesPerRow / max(v.S.Subgroup, 1)
 }
 
-// shareParts writes every invocation's partial sums to shared memory. Each part has one unused element after its
+// sharePartialSums writes every invocation's partial sums to shared memory. Each part has one unused element after its
 // results, so that parts use different banks.
-func (v *matVec) shareParts(shared partials) {
+func (v *matVec) sharePartialSums(shared partials) {
 	s := v.S
 	results, _ := v.partials()
 	v.Blank()
@@ -257,7 +259,7 @@ func (v *matVec) shareParts(shared partials) {
 	v.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		row := expr.Flat(part, results+1, expr.Times(i, s.TileN))
 		if s.Subgroup > 0 {
-			v.shareFolded(i, row, shared)
+			v.shareSubgroupSums(i, row, shared)
 			return
 		}
 		v.Repeat("j", s.ThreadN, func(j expr.Expr) {
@@ -268,9 +270,10 @@ func (v *matVec) shareParts(shared partials) {
 	})
 }
 
-// shareFolded adds the sums of row i over a subgroup and writes them to shared memory. While an invocation has several
-// sums, each step gives half of them to its partner: adding up eight sums takes 9 exchanges instead of 40.
-func (v *matVec) shareFolded(i, row expr.Expr, shared partials) {
+// shareSubgroupSums adds the sums of row i over a subgroup and writes them to shared memory, from index row on. While
+// an invocation has several sums, each step gives half of them to its partner: adding up eight sums takes 9 exchanges
+// instead of 40.
+func (v *matVec) shareSubgroupSums(i, row expr.Expr, shared partials) {
 	s := v.S
 	lane := expr.Of("gl_SubgroupInvocationID")
 	at := func(j expr.Expr) []expr.Expr { return v.SumsAt(expr.Flat(i, s.ThreadN, j)) }
@@ -298,8 +301,9 @@ func (v *matVec) shareFolded(i, row expr.Expr, shared partials) {
 	v.Close()
 }
 
-// halveSums halves the number of sums per lane. Lanes with (lane & mask) == 0 keep the first half, and the others keep
-// the second half. Each lane adds its partner's partial sums. The results are in the first half's variables.
+// halveSums halves the number of sums per lane, which is 2*half. at prints sum j of every matmul. Lanes with
+// (lane & mask) == 0 keep the first half, and the others the second half. Each lane adds the partial sums of its
+// partner, lane ^ mask. The results are in the first half's variables.
 func (v *matVec) halveSums(at func(j expr.Expr) []expr.Expr, half, mask int) {
 	upper := v.Variable("bool", fmt.Sprintf("upper%d", mask),
 		expr.Binary("!=", expr.Binary("&", expr.Of("gl_SubgroupInvocationID"), expr.Uint(mask)), expr.Of("0u")))

@@ -16,8 +16,8 @@ type packedReader struct{ *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
 
-func (packedReader) parts() int         { return 1 }
-func (r packedReader) addRun(run place) { r.addColumns(r, run) }
+func (packedReader) parts() int            { return 1 }
+func (r packedReader) addRun(run position) { r.addColumns(r, run) }
 
 func (r packedReader) prepare() {
 	for _, o := range r.B {
@@ -32,7 +32,7 @@ func (r packedReader) form() *ir.BlockPacked {
 }
 
 // activations reads the rows along a run, plane after plane. The planes begin 32 elements apart.
-func (r packedReader) activations(run place) activations {
+func (r packedReader) activations(run position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
 		n := kernel.PackedPlanes * r.run.Quads
 		row := rowArrays{r.Array("int", o.Name+"_bytes", n),
@@ -57,7 +57,7 @@ func (r packedReader) activations(run place) activations {
 }
 
 // addColumn multiplies the packed quants of column j, plane by plane, and adds to the sums.
-func (r packedReader) addColumn(run place, rows activations, j expr.Expr) {
+func (r packedReader) addColumn(run position, rows activations, j expr.Expr) {
 	for n, p := range r.Products {
 		b, row := r.blockBuffer(p.B), rows[p.A]
 		at := r.Variable("uint", matmul.Numbered("at", n, len(r.Products)), r.blockOf(p.B, run.block))

@@ -37,8 +37,7 @@ func (p partials) load(n int, place expr.Expr) expr.Expr {
 	return expr.Call("uintBitsToFloat", p.at(n, place))
 }
 
-// at prints the shared-memory word of partial sum number place of matmul n. word converts a float to the type of such a
-// word.
+// at prints the shared-memory word of partial sum number place of matmul n.
 func (p partials) at(n int, place expr.Expr) expr.Expr {
 	if p.table == nil {
 		return expr.At(p.arrays[n], place)
@@ -46,6 +45,7 @@ func (p partials) at(n int, place expr.Expr) expr.Expr {
 	return p.table.word(expr.Plus(place, expr.Uint(n*p.each)))
 }
 
+// word converts a float to the type of such a word: the lookup table has words of type uint.
 func (p partials) word(sum expr.Expr) expr.Expr {
 	if p.table == nil {
 		return sum

@@ -12,8 +12,9 @@ import (
 // This file issues the early loads of a [kernel.Prefetch]. Compilers drop loads without a use, and sink others to their
 // use. So the multiplication depends on every early load, through a number that is 0 on every device.
 
-// prefetchRuns calls add for Depth runs per iteration while that many are left, and then one at a time. So the loads of
-// several runs are in flight before the first of them is multiplied.
+// prefetchRuns writes the loop over an invocation's runs. add writes the code that adds the run with number step, below
+// steps. While Depth runs are left, an iteration takes Depth of them, and then one. So the loads of several runs are in
+// flight before the first of them is multiplied.
 func (v *matVec) prefetchRuns(steps expr.Expr, add func(step expr.Expr)) {
 	runs, lanes := v.S.Prefetch.Runs(), v.S.LanesPerRow
 	first := v.Variable("uint", "first", v.part)
@@ -40,12 +41,12 @@ type preloadedRuns struct {
 }
 
 // preloadSlot returns the index, in the arrays of preloadedRuns, of run i of column j.
-func preloadSlot(rows resident, i int, j expr.Expr) expr.Expr {
+func preloadSlot(rows residentRows, i int, j expr.Expr) expr.Expr {
 	return expr.Flat(j, len(rows), expr.Uint(i))
 }
 
 // prefetchBlocks loads the blocks of the first columns, into registers or into the cache.
-func (v *matVec) prefetchBlocks(rows resident) {
+func (v *matVec) prefetchBlocks(rows residentRows) {
 	load := v.loadToCache
 	if v.S.Prefetch.Mode == kernel.PrefetchRegisters {
 		v.preload = preloaded{}
@@ -63,7 +64,7 @@ func (v *matVec) prefetchBlocks(rows resident) {
 			for _, s := range run.parts {
 				s.slot = preloadSlot(rows, i, j)
 				for _, o := range v.B {
-					load(asked, v.blockBuffer(o), v.Variable("uint", "at", v.blockOf(o, s.block)), s.place)
+					load(asked, v.blockBuffer(o), v.Variable("uint", "at", v.blockOf(o, s.block)), s.position)
 				}
 			}
 		}
@@ -72,11 +73,12 @@ func (v *matVec) prefetchBlocks(rows resident) {
 	v.Note("+ 0")
 }
 
-// loadToRegisters loads the words and the scale of a run of a block.
-func (v *matVec) loadToRegisters(asked expr.Expr, b *emit.Buffer, block expr.Expr, s place) {
+// loadToRegisters loads the words and the scale of a run of a block into the registers of the run's slot. It XORs all
+// of them into the variable asked, so that the compiler issues the loads here.
+func (v *matVec) loadToRegisters(asked expr.Expr, b *emit.Buffer, block expr.Expr, s position) {
 	words, scale := v.preload[b].words.At(s.slot), v.preload[b].scales.At(s.slot)
 	v.Assign(words, expr.Call(blocks.PlaneWords(v.Emitter, b), block, s.e))
-	v.Assign(scale, expr.Call("scale_"+b.Base, block, within(s.e, s.at)))
+	v.Assign(scale, expr.Call("scale_"+b.Base, block, plusOffset(s.e, s.at)))
 	all := expr.Member(words, "x")
 	for _, component := range []string{"y", "z", "w"} {
 		all = expr.Binary("^", all, expr.Member(words, component))
@@ -85,15 +87,16 @@ func (v *matVec) loadToRegisters(asked expr.Expr, b *emit.Buffer, block expr.Exp
 }
 
 // loadToCache loads a word of every 16 bytes of a part of a run, and its scale. It keeps only the XOR of all words.
-func (v *matVec) loadToCache(asked expr.Expr, b *emit.Buffer, block expr.Expr, s place) {
+func (v *matVec) loadToCache(asked expr.Expr, b *emit.Buffer, block expr.Expr, s position) {
 	for t := 0; t < v.run.Quads; t += 4 {
 		v.Update(asked, "^=", expr.Call("quants_"+b.Base, v.quadArgs(block, s, expr.Uint(t))...))
 	}
 	if b.DType.BlockElems() <= kernel.RoundedGroup { // the scales of larger blocks take longer than the wait
-		v.Update(asked, "^=", v.scaleBits(expr.Call("scale_"+b.Base, block, within(s.e, s.at))))
+		v.Update(asked, "^=", v.scaleBits(expr.Call("scale_"+b.Base, block, plusOffset(s.e, s.at))))
 	}
 }
 
+// scaleBits prints the bits of a scale, without the offset of an affine format.
 func (v *matVec) scaleBits(scale expr.Expr) expr.Expr {
 	if v.run.Form.Affine {
 		scale = expr.Member(scale, "x")
@@ -107,16 +110,16 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 	if v.S.Prefetch.Mode != kernel.PrefetchSectors {
 		return nil
 	}
-	count := v.S.Prefetch.Depth
+	count := v.S.Prefetch.Depth // sectors per invocation
 	o := v.B[0]
 	b := v.blockBuffer(o)
-	i := schedule.LargestPlane(b.DType)
+	plane := schedule.LargestPlane(b.DType)
 	blocks := int(v.K.Fold.Add) / b.DType.BlockElems()
-	bytes := kernel.PlanesOf(b.DType)[i].Bytes
+	bytes := kernel.PlanesOf(b.DType)[plane].Bytes
 	sectors := blocks * bytes / schedule.SectorBytes // of a column
 	all := schedule.PrefetchSectors(v.K, v.S)
 	b.Prefetched = true
-	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
+	base := kernel.PlaneBase(b.DType, plane, b.Elems/int64(b.DType.BlockElems()))
 	early := v.Array("uint", "early", count)
 	v.Note("blocks, asked for while the row is made ready")
 	v.Repeat("n", count, func(n expr.Expr) {
@@ -129,8 +132,8 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 			v.Col, v.S.TileN))
 		v.BindAxis(v.Col, col)
 		first := expr.Times(v.blockOf(o, expr.Of("0u")), bytes/4)
-		within := expr.Times(expr.Binary("%", sector, expr.Uint(sectors)), schedule.SectorBytes/4)
-		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), expr.Plus(expr.Uint(base/4), first, within)))
+		offset := expr.Times(expr.Binary("%", sector, expr.Uint(sectors)), schedule.SectorBytes/4)
+		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), expr.Plus(expr.Uint(base/4), first, offset)))
 	})
 	return func() expr.Expr {
 		all := v.Variable("uint", "all", expr.Of("0u"))

@@ -21,9 +21,9 @@ func newQuadReader(v *matVec) bReader {
 	return quadReader{plainReader{v}}
 }
 
-func (r quadReader) addRun(at place) { r.addColumns(r, at) }
+func (r quadReader) addRun(at position) { r.addColumns(r, at) }
 
-func (r quadReader) activations(at place) activations {
+func (r quadReader) activations(at position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
 		if r.S.ThreadM > 1 {
 			return rowArrays{elements: r.eachRow(o, r.Quads.Typ(), func() expr.Expr { return r.Quad(o, at.k, true) })}
@@ -33,7 +33,7 @@ func (r quadReader) activations(at place) activations {
 	})
 }
 
-func (r quadReader) addColumn(at place, rows activations, j expr.Expr) {
+func (r quadReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
 	for _, o := range r.B {
 		cols[o] = r.namedQuad(o, at.k)
@@ -64,20 +64,20 @@ func newWordReader(v *matVec) bReader {
 	return wordReader{plainReader{v}}
 }
 
-func (r wordReader) addRun(at place) { r.addColumns(r, at) }
+func (r wordReader) addRun(at position) { r.addColumns(r, at) }
 
-func (r wordReader) activations(at place) activations {
+func (r wordReader) activations(at position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
 		return rowArrays{elements: r.eachRow(o, "uvec4", func() expr.Expr { return r.words(o, at) })}
 	})
 }
 
 // words prints sixteen int8 elements of an operand.
-func (r wordReader) words(o *matmul.Operand, at place) expr.Expr {
+func (r wordReader) words(o *matmul.Operand, at position) expr.Expr {
 	return r.BytesAt(o.Value, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, at.k, 16)
 }
 
-func (r wordReader) addColumn(at place, rows activations, j expr.Expr) {
+func (r wordReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
 	for _, o := range r.B {
 		cols[o] = r.Variable("uvec4", o.Name+"_col", r.words(o, at))
@@ -100,7 +100,7 @@ func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) e
 	})
 }
 
-// eachSum calls add for every sum of column j. a is the loaded element of the sum's row.
+// eachSum calls add for every row and matmul: with the matmul, the loaded quad a of the row, and the sum of column j.
 func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.Product, a, sum expr.Expr)) {
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		for n, p := range v.Products {

@@ -6,11 +6,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// resident lists the runs of A that an invocation multiplies by the blocks of all its columns. A workgroup makes
-// several passes, each over a few columns. The runs stay in registers over all passes, so a pass reads only B.
-type resident []*residentRun
+// residentRows are the elements of A that stay in an invocation's registers while a workgroup makes several passes,
+// each over a few columns. So a pass reads only B. The elements are grouped in runs, as the blocks of B are read.
+type residentRows []*residentRun
 
-// residentRun is one run along the contraction axis: the elements that meet one run of a block of B.
+// residentRun is one run along the contraction axis: the elements that storeShared one run of a block of B.
 type residentRun struct {
 	inside expr.Expr // the condition that the run exists, or nil if it always does
 	parts  []residentPart
@@ -18,21 +18,21 @@ type residentRun struct {
 
 // residentPart is a part of a residentRun (see [columnReader]), with the rows' registers for that part.
 type residentPart struct {
-	place
+	position
 	rows activations
 }
 
 // unrollColumns computes the workgroup's columns in passes of a few columns each.
 func (v *matVec) unrollColumns() {
-	await := v.prefetchSectors()
+	waitForSectors := v.prefetchSectors()
 	v.shareTables()
-	var rows resident
+	var rows residentRows
 	if v.S.TileK > 0 {
 		rows = v.loadResident()
 	}
-	var zero expr.Expr
-	if await != nil {
-		zero = await()
+	var zero expr.Expr // depends on the prefetched sectors; nil if there are none
+	if waitForSectors != nil {
+		zero = waitForSectors()
 	}
 	shared := v.newPartials()
 	pass := func() {
@@ -44,9 +44,9 @@ func (v *matVec) unrollColumns() {
 			if zero != nil {
 				v.Update(v.SumsAt(expr.Of("0u"))[0], "+=", zero)
 			}
-			v.liftSums()
+			v.scaleUpSums()
 		}
-		v.shareParts(shared)
+		v.sharePartialSums(shared)
 		v.Close()
 	}
 	first, columns := 0, v.groups*v.S.ThreadN
@@ -62,11 +62,11 @@ func (v *matVec) unrollColumns() {
 		pass()
 		v.firstCol = nil
 	}
-	v.meet(shared)
+	v.storeShared(shared)
 }
 
 // loadResident loads the rows of all runs of an invocation into registers.
-func (v *matVec) loadResident() resident {
+func (v *matVec) loadResident() residentRows {
 	v.reader.prepare()
 	v.Blank()
 	r := v.reader.(columnReader)
@@ -74,19 +74,19 @@ func (v *matVec) loadResident() resident {
 	if v.S.Prefetch.Blocks() {
 		v.prefetchBlocks(rows)
 	}
-	v.rows.ready()
+	v.rows.prepareRows()
 	if tile := schedule.ResidentTile(v.K, v.S); tile > 0 {
 		v.loadThroughTile(rows, tile)
 	} else {
-		rows.each(func(p *residentPart) { p.rows = r.activations(p.place) })
+		rows.each(func(p *residentPart) { p.rows = r.activations(p.position) })
 	}
 	return rows
 }
 
 // placeResident computes the positions of all runs of an invocation, and divides each run into the given number of
 // parts.
-func (v *matVec) placeResident(parts int) resident {
-	var rows resident
+func (v *matVec) placeResident(parts int) residentRows {
+	var rows residentRows
 	lanes := v.S.LanesPerRow
 	steps, _ := v.K.Fold.Quo(int64(v.run.Elems))
 	for first := int64(0); first < steps.Add; first += int64(lanes) {
@@ -98,7 +98,7 @@ func (v *matVec) placeResident(parts int) resident {
 		}
 		at := v.placeOf(v.Named("step", step), int(steps.Add))
 		for p := range parts {
-			run.parts = append(run.parts, residentPart{place: v.partOf(at, expr.Uint(p))})
+			run.parts = append(run.parts, residentPart{position: v.partOf(at, expr.Uint(p))})
 		}
 		rows = append(rows, run)
 	}
@@ -106,7 +106,7 @@ func (v *matVec) placeResident(parts int) resident {
 }
 
 // each calls do for every part of every run.
-func (h resident) each(do func(*residentPart)) {
+func (h residentRows) each(do func(*residentPart)) {
 	for _, run := range h {
 		for i := range run.parts {
 			do(&run.parts[i])
@@ -117,7 +117,7 @@ func (h resident) each(do func(*residentPart)) {
 // loadThroughTile fills the strips of rows through shared memory, in tiles of the given number of quads. Neighbours
 // then read neighbouring quads of A, and each reads all its quads before it stores the first. Direct loads of strips
 // would be far apart and take longer (M-matvec-blocks).
-func (v *matVec) loadThroughTile(rows resident, tile int) {
+func (v *matVec) loadThroughTile(rows residentRows, tile int) {
 	s := v.S
 	rows.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
 	array := v.Share("vec4", "tile", tile)
@@ -129,7 +129,7 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 			v.Repeat("c", tiles, func(c expr.Expr) {
 				v.Repeat("q", share, func(q expr.Expr) {
 					place := v.Variable("uint", "place", expr.Plus(v.self, expr.Times(q, s.Workgroup)))
-					v.Assign(expr.At(array, spread(place)), own.At(expr.Flat(c, share, q)))
+					v.Assign(expr.At(array, swizzled(place)), own.At(expr.Flat(c, share, q)))
 				})
 				v.Barrier()
 				rows.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
@@ -139,17 +139,18 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 	}
 }
 
-// takeStrip copies row i of the strip at k from tile c in shared memory, if the strip is in that tile.
+// takeStrip copies row i of the strip at k from array, a tile in shared memory, if the strip is in that tile: number c
+// of the row's tiles, which have the given number of quads.
 func (v *matVec) takeStrip(row rowArrays, k, array, i, c expr.Expr, tile int) {
 	first := expr.Binary("/", k, expr.Uint(4))
 	v.OpenIf(expr.Binary("==", expr.Binary("/", first, expr.Uint(tile)), c))
 	at := v.Variable("uint", "at", expr.Binary("%", first, expr.Uint(tile)))
-	v.fillStrip(row, i, func(t expr.Expr) expr.Expr { return expr.At(array, spread(within(at, t))) })
+	v.fillStrip(row, i, func(t expr.Expr) expr.Expr { return expr.At(array, swizzled(plusOffset(at, t))) })
 	v.Close()
 }
 
 // addResident multiplies every column of a pass by the rows in registers, and adds to the sums.
-func (v *matVec) addResident(rows resident) {
+func (v *matVec) addResident(rows residentRows) {
 	v.Blank()
 	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
 		v.bindColumn(j)
@@ -158,7 +159,7 @@ func (v *matVec) addResident(rows resident) {
 			for _, p := range run.parts {
 				v.OpenScope()
 				p.slot = preloadSlot(rows, i, j)
-				v.reader.(columnReader).addColumn(p.place, p.rows, j)
+				v.reader.(columnReader).addColumn(p.position, p.rows, j)
 				v.Close()
 			}
 			v.Close()
@@ -167,10 +168,10 @@ func (v *matVec) addResident(rows resident) {
 }
 
 // readQuads loads row i of an A cooperatively: each invocation reads atOnce consecutive quads per step. It returns the
-// array with the invocation's quads, which has at least room elements.
-func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, room int) expr.Array {
+// array with the invocation's quads, which has at least minLen elements.
+func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, minLen int) expr.Array {
 	shares := int(v.K.Fold.Add) / 4 / atOnce
-	own := v.Array("vec4", "own", max((shares+v.S.Workgroup-1)/v.S.Workgroup*atOnce, room))
+	own := v.Array("vec4", "own", max((shares+v.S.Workgroup-1)/v.S.Workgroup*atOnce, minLen))
 	v.BindRow(i)
 	v.eachQuad(shares, func(q, n expr.Expr) {
 		v.Repeat("h", atOnce, func(h expr.Expr) {

@@ -16,7 +16,7 @@ type roundedRows struct {
 	// arrays names the shared arrays of each A: elements is a uvec4 array with all rows of the first digit, then all
 	// rows of the next. scales has a scale per group.
 	arrays map[*matmul.Operand]rowArrays
-	own    map[*matmul.Operand]expr.Array // quads that an invocation loaded in ask and did not yet quantize
+	own    map[*matmul.Operand]expr.Array // quads that startLoads loaded and prepareRows will quantize
 }
 
 // roundedQuads is the number of neighbouring quads that an invocation quantizes together. With one quad, eight
@@ -24,9 +24,9 @@ type roundedRows struct {
 // four invocations do it in two exchanges.
 const roundedQuads = 2
 
-// ask loads the quads that the invocation will quantize, before the tables are prepared. With several rows it loads
-// none.
-func (r *roundedRows) ask() {
+// startLoads loads the quads that the invocation will quantize, before the tables are prepared. With several rows it
+// loads none.
+func (r *roundedRows) startLoads() {
 	if r.S.ThreadM > 1 {
 		return
 	}
@@ -43,9 +43,9 @@ func (r *roundedRows) shared(typ, name string, size int) expr.Array {
 // digitUnits is the number of uvec4 that one digit of all rows takes.
 func (r *roundedRows) digitUnits() int { return r.S.ThreadM * int(r.K.Fold.Add) / 16 }
 
-// ready quantizes all rows. Neighbouring invocations read neighbouring quads. Each reads all its quads before it
-// quantizes the first, unless ask preloaded them.
-func (r *roundedRows) ready() {
+// prepareRows quantizes all rows. Neighbouring invocations read neighbouring quads. Each reads all its quads before it
+// quantizes the first, unless startLoads has read them.
+func (r *roundedRows) prepareRows() {
 	m, depth := r.S.ThreadM, int(r.K.Fold.Add)
 	for _, o := range r.A {
 		rows := rowArrays{elements: r.shared("uvec4", o.Name+"_bytes", r.digitUnits()*r.S.RowBytes()),
@@ -61,17 +61,17 @@ func (r *roundedRows) ready() {
 				x := func(h expr.Expr) expr.Expr {
 					return own.At(expr.Flat(q, roundedQuads, h))
 				}
-				r.roundShare(rows, x, n, expr.Flat(i, all, n))
+				r.quantizeShare(rows, x, n, expr.Flat(i, all, n))
 			})
 		})
 	}
 	r.Barrier()
 }
 
-// roundShare quantizes share n of a row (roundedQuads quads) and stores its words from index place on. x(h) prints quad
-// h of the share. The lanes of a group find its largest magnitude together. They compare bits, because the bits of NaN
-// compare as the largest.
-func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
+// quantizeShare quantizes share n of a row (roundedQuads quads) and stores it as share number place of all rows. x(h)
+// prints quad h of the share. The lanes of a group find its largest magnitude together. They compare bits, because the
+// bits of NaN compare as the largest.
+func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
 	v := r.matVec
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.Variable("uvec4", "size", expr.Of("uvec4(0u)"))
@@ -83,7 +83,7 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, 
 	for mask := 1; mask < perGroup; mask *= 2 {
 		v.AtLeast(top, emit.Shuffled(top, mask))
 	}
-	scale := r.roundTo(top)
+	scale := r.declareSteps(top)
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
 		word := expr.Flat(place, roundedQuads, h)
 		r.putWords(rows.elements.Name, expr.Binary("/", word, expr.Uint(4)), expr.Binary("%", word, expr.Uint(4)), x(h))
@@ -93,9 +93,9 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, 
 	v.Close()
 }
 
-// roundTo declares the GLSL variable steps, the factor that quantizes a group, and returns the group's scale. top is
-// the bits of the group's largest magnitude.
-func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
+// declareSteps declares the GLSL variable steps, the factor that quantizes a group, and returns the group's scale,
+// about 1/steps. top has the bits of the group's largest magnitude.
+func (r *roundedRows) declareSteps(top expr.Expr) (scale expr.Expr) {
 	v := r.matVec
 	if v.S.Digits == 0 {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
@@ -113,7 +113,8 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 		expr.Of(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
 }
 
-// putWords quantizes the quad x and stores it as component word of uvec4 unit: once, or once per digit.
+// putWords quantizes the quad x and stores it in array, as component word of uvec4 number unit. With Digits it stores
+// each base-256 digit in that digit's part of the array.
 func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 	v := r.matVec
 	if v.S.Digits == 0 {

@@ -17,9 +17,9 @@ import (
 //
 // The kernel steps through the contraction axis, TileK elements at a time. Each subgroup decodes the quants of its own
 // columns to its own part of shared memory. The rows of A are in shared memory too; all subgroups at the same k load
-// them together. The elements of a strip share a scale. So cooperative matrices sum up a strip, and the kernel
-// multiplies these sums by the scales of columns and rows and adds the results to f32 sums. A scale operand is an
-// accumulator fragment that repeats one row or column.
+// them together. A strip is the elements of a block that share a scale. So cooperative matrices sum up a strip, and the
+// kernel multiplies these sums by the scales of columns and rows and adds the results to f32 sums. A scale operand is
+// an accumulator fragment that repeats one row or column.
 type skinny struct {
 	*matVec
 	schedule.Skinny
@@ -33,7 +33,7 @@ type skinny struct {
 	stage    expr.Expr // which of two stages of shared memory is used; nil if there is one
 	weights  map[*matmul.Operand]*stagedStrips
 	rows     stagedStrips
-	perBlock int // number of runs in a block
+	perBlock int // number of runs in a block; a run is the elements that an invocation decodes at once
 }
 
 // stagedStrips is one operand in shared memory. It has the elements and, for every strip, a scale. If the format is
@@ -63,21 +63,21 @@ func EmitSkinny(e *emit.Emitter) {
 	if n := 4 * r.run.Quads; n != r.Strip {
 		e.Fail("strips of %s are %d elements, not %d", t, n, r.Strip)
 	}
-	r.place()
+	r.placeSubgroup()
 	r.declare()
 	r.accumulate()
-	r.pass()
+	r.storeResults()
 }
 
-// columns is the number of result columns of a subgroup. fragments is the number of fragments that cover those columns,
-// and rowFragments is the number that covers the rows. strips is the number of strips in a step of TileK elements.
+// Sizes of a subgroup's work: columns is the number of its result columns. fragments is the number of fragments that
+// cover those columns, and rowFragments the number that covers the rows. strips is the number of strips in a step.
 func (r *skinny) columns() int      { return r.s.TileN / r.s.SubgroupsN }
 func (r *skinny) fragments() int    { return r.columns() / r.s.FragM }
 func (r *skinny) rowFragments() int { return r.s.TileM / r.s.Down() / r.s.FragN }
 func (r *skinny) strips() int       { return r.s.TileK / r.Strip }
 
-// place sets the columns and the part of the contraction axis that this subgroup computes.
-func (r *skinny) place() {
+// placeSubgroup sets the columns, rows and part of the contraction axis that this subgroup computes.
+func (r *skinny) placeSubgroup() {
 	id, count := expr.Of("gl_SubgroupID"), r.s.SubgroupsN*r.s.SubgroupsK
 	r.share, r.lane, r.team, r.ownRow = id, expr.Of("gl_SubgroupInvocationID"), r.s.Subgroup, expr.Of("0u")
 	if down := r.s.SubgroupsM; down > 0 {
@@ -98,6 +98,7 @@ func (r *skinny) declare() {
 	if r.unit = "uvec4"; r.Unit(s)*r.Element.BlockBytes() == 8 {
 		r.unit = "uvec2"
 	}
+	// stage declares the arrays of an operand: units of elements, and in each stage a number of scales, if not 0.
 	stage := func(name string, units, scales int, first, firstScale expr.Expr) stagedStrips {
 		st := stagedStrips{elements: r.Share(r.unit, name+"_strips", units), first: first, firstScale: firstScale}
 		if scales == 0 {
@@ -207,7 +208,7 @@ type fetchedStrips struct {
 func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	row, _ := ir.BlockFormatOf(r.run.DType)
-	f := fetchedStrips{words: r.Element == ir.I8 && r.run.Joined && r.run.Wide(b.Binding) && row.Decode.ReadsOnce()}
+	f := fetchedStrips{words: r.Element == ir.I8 && r.run.SharedScale && r.run.Wide(b.Binding) && row.Decode.ReadsOnce()}
 	if f.words {
 		f.quants = r.Array("uvec4", o.Name+"_words", n)
 	} else {
@@ -226,9 +227,9 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *skinny) rounds() int { return (r.runs() + r.team - 1) / r.team }
 
-// eachRun calls body for each run that this lane decodes in a step. i counts the lane's runs. column and run locate the
-// run among the subgroup's. Lanes 2n and 2n+1 decode the same run of adjacent columns, so that their stores use
-// different banks.
+// eachRun calls body for each run that this lane decodes in a step. i counts the lane's runs. column is the run's
+// column among the subgroup's, and run its number in that column's step. Lanes 2n and 2n+1 decode the same run of
+// adjacent columns, so that their stores use different banks.
 func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.EachSlot(r.lane, r.runs(), r.team, func(i, slot expr.Expr) {
@@ -254,7 +255,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 		e := r.firstElement(expr.Remainder(step, r.perBlock, limit))
 		at := r.Variable("uint", "at", r.blockOf(o, block))
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
-			s := place{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
+			s := position{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
 			number := expr.Flat(i, r.run.Strips, p)
 			if f.words {
 				r.Assign(f.quants.At(number), expr.Call(blocks.PlaneWords(r.Emitter, b), at, s.e))
@@ -263,7 +264,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 					r.Assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
 				}
 			}
-			scale := expr.Call("scale_"+b.Base, at, within(e, s.at))
+			scale := expr.Call("scale_"+b.Base, at, plusOffset(e, s.at))
 			if f.unpack != "" {
 				scale = expr.Call(blocks.ScaleWord(r.Emitter, b), at)
 			}
@@ -278,7 +279,7 @@ func (r *skinny) fetchedWord(f fetchedStrips, number expr.Expr, w int) expr.Expr
 }
 
 // quantsOf prints uvec4 number w of a strip's quants, converted to the element type of the cooperative matrices.
-func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.Expr {
+func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s position, w int) expr.Expr {
 	if r.Element == ir.I8 {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
 	}
@@ -299,7 +300,7 @@ func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.
 }
 
 // bytesOf prints quants 16w to 16w+15 of a strip as the bytes of a uvec4.
-func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.Expr {
+func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s position, w int) expr.Expr {
 	if r.run.Wide(b.Binding) {
 		return r.wideCall(b, block, s, expr.Uint(w))
 	}
@@ -331,7 +332,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
 			number := expr.Flat(i, r.run.Strips, p)
 			at := r.Named("at", expr.Plus(place, expr.Times(p, r.run.StripStride())))
-			unit := r.Named("unit", expr.Plus(r.staged(st.first, r.WeightStage(r.s)), expr.Times(column, r.Pitch(r.s)),
+			unit := r.Named("unit", expr.Plus(r.inStage(st.first, r.WeightStage(r.s)), expr.Times(column, r.Pitch(r.s)),
 				expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 			for w := range r.words() {
 				word := r.fetchedWord(f, number, w)
@@ -346,7 +347,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 			if f.unpack != "" {
 				scale = expr.Call(f.unpack, scale)
 			}
-			slot := expr.Plus(r.staged(st.firstScale, r.WeightScales(r.s)),
+			slot := expr.Plus(r.inStage(st.firstScale, r.WeightScales(r.s)),
 				expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.columns()), column)
 			if !r.Affine {
 				r.Assign(expr.At(st.scales, slot), scale)
@@ -361,8 +362,8 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 	})
 }
 
-// staged prints the place of the present stage for a place in the first one. A stage has size elements.
-func (r *skinny) staged(first expr.Expr, size int) expr.Expr {
+// inStage prints the index in the current stage, given the same index in the first stage. A stage has size elements.
+func (r *skinny) inStage(first expr.Expr, size int) expr.Expr {
 	if r.stage == nil {
 		return first
 	}

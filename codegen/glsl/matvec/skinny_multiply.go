@@ -61,18 +61,19 @@ func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 	})
 	r.eachOfRows(r.Strip, true, func(i, row, at expr.Expr) {
 		r.BindAxis(r.Fold, r.Variable("uint", "k", expr.Plus(k0, at)))
-		read := readOf(scale)
+		read := loadOfScale(scale)
 		r.Plan([]*kernel.Expr{read}, nil)
 		r.Assign(a.scales.At(i), r.Value(read))
 		if r.Affine {
-			r.addBytes(a.sums.At(i), bytes, expr.Plus(k0, at))
+			r.sumBytes(a.sums.At(i), bytes, expr.Plus(k0, at))
 		}
 	})
 }
 
-// readOf returns the expression that fetchRows keeps in registers for a row scale. If the scale depends on one f32 load
-// alone, that is the load: computing the scale would wait for it (see fetchedStrips). Otherwise it is the scale itself.
-func readOf(scale *kernel.Expr) *kernel.Expr {
+// loadOfScale returns the expression that fetchRows keeps in registers for a row scale. If the scale depends on one f32
+// load alone, that is the load: computing the scale would wait for it (see fetchedStrips). Otherwise it is the scale
+// itself.
+func loadOfScale(scale *kernel.Expr) *kernel.Expr {
 	read, leaves := scale, 0
 	kernel.Walk([]*kernel.Expr{scale}, func(e *kernel.Expr) {
 		if e.Kind != kernel.ExprApply && e.Kind != kernel.ExprConst {
@@ -85,10 +86,10 @@ func readOf(scale *kernel.Expr) *kernel.Expr {
 	return read
 }
 
-// scaleOfRead prints the scale, given the value that fetchRows kept for it (readOf).
-func (r *skinny) scaleOfRead(kept expr.Expr) expr.Expr {
+// scaleFromLoad prints the scale, given the value that fetchRows kept for it (loadOfScale).
+func (r *skinny) scaleFromLoad(kept expr.Expr) expr.Expr {
 	_, scale, _ := r.K.ByteRows(r.A[0].Value)
-	r.Scope.Values[readOf(scale)] = kept
+	r.Scope.Values[loadOfScale(scale)] = kept
 	r.Plan([]*kernel.Expr{scale}, nil)
 	if value := r.Value(scale); !expr.IsPlain(value) {
 		return r.Variable("float", "scale", value)
@@ -96,8 +97,8 @@ func (r *skinny) scaleOfRead(kept expr.Expr) expr.Expr {
 	return kept
 }
 
-// addBytes sets sum to the sum of the elements of a row's strip at k.
-func (r *skinny) addBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
+// sumBytes sets sum to the sum of the int8 elements of a row's strip at k.
+func (r *skinny) sumBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
 	r.Need(emit.NeedIntDot)
 	r.Assign(sum, expr.Int(0))
 	for w := range r.Strip / 16 {
@@ -135,7 +136,7 @@ func (r *skinny) putRows(a rowArrays) {
 		}
 	})
 	r.eachOfRows(r.Strip, false, func(i, row, at expr.Expr) {
-		place, scale := r.rowScale(row, at), r.scaleOfRead(a.scales.At(i))
+		place, scale := r.rowScale(row, at), r.scaleFromLoad(a.scales.At(i))
 		r.Assign(expr.At(r.rows.scales, place), scale)
 		if r.Affine {
 			r.Assign(expr.At(r.rows.others, place), expr.Binary("*", scale, expr.Call("float", a.sums.At(i))))
@@ -143,7 +144,8 @@ func (r *skinny) putRows(a rowArrays) {
 	})
 }
 
-// inOrder prints eight neighbouring f16 values in the order of the quants.
+// inOrder prints eight neighbouring f16 values in the order in which halves_of_bytes returns quants: of each four, the
+// even-numbered before the odd-numbered. Formats with float quants keep the order.
 func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
 	if r.Levels {
 		return octet
@@ -153,7 +155,7 @@ func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
 	return expr.Format("uvec4(%s.x, %s.x, %[1]s.y, %[2]s.y)", even, odd)
 }
 
-// halvesOf prints int8 elements 8w to 8w+7 of four (16 elements of a row) as f16 values, in the order of the quants.
+// halvesOf prints int8 elements 8w to 8w+7 of four (16 elements of a row) as f16 values, in the order of inOrder.
 func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 	pair := expr.Member(four, map[int]string{0: "xy", 1: "zw"}[w])
 	if r.Levels {
@@ -166,17 +168,16 @@ func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 	return expr.Call("halves_of_bytes", expr.Binary("^", pair, expr.Of("0x80808080u")), expr.Of("float16_t(1152)"))
 }
 
-// placesOfRows is the number of groups of n elements in the rows of a step. The subgroups at the same k share these
-// groups. rowRounds is the number of groups that each invocation loads.
-//
-// If there are fewer rows than TileM, the last row is loaded again and its results are not stored: a branch around the
-// loads is slower (M-block-rows).
-func (r *skinny) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
+// rowGroups is the number of groups of n elements in the rows of a step. If there are fewer rows than TileM, the last
+// row is loaded again and its results are not stored: a branch around the loads is slower (M-block-rows).
+func (r *skinny) rowGroups(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
+// rowLanes is the number of invocations that load these groups together: the subgroups at the same k.
 func (r *skinny) rowLanes() int { return r.s.Down() * r.s.SubgroupsN * r.s.Subgroup }
 
+// rowRounds is the number of groups that each invocation loads.
 func (r *skinny) rowRounds(n int) int {
-	return (r.placesOfRows(n) + r.rowLanes() - 1) / r.rowLanes()
+	return (r.rowGroups(n) + r.rowLanes() - 1) / r.rowLanes()
 }
 
 // eachOfRows calls body for each group of n elements of a step's rows that this invocation handles. i counts the
@@ -186,7 +187,7 @@ func (r *skinny) rowRounds(n int) int {
 // reads says whether body loads or stores. An invocation without a group stores nothing. It loads the last group of
 // float rows again, which takes no branch. For int8 rows a branch around the loads of the scales is faster (M-skinny).
 func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) {
-	total, lanes, per := r.placesOfRows(n), r.rowLanes(), r.s.TileK/n
+	total, lanes, per := r.rowGroups(n), r.rowLanes(), r.s.TileK/n
 	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
 		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.s.Workgroup), expr.Times(i, lanes)))
 		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
@@ -207,13 +208,13 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) 
 }
 
 // rowUnit is the shared-memory index of element at of a row. Floats may be split into several parts; part selects one.
-// rowScale is the index of the scale of that element's strip.
 func (r *skinny) rowUnit(row, at, part expr.Expr) expr.Expr {
 	line := expr.Plus(row, expr.Times(part, r.s.TileM))
-	return r.Named("unit", expr.Plus(r.staged(r.rows.first, r.RowUnits(r.s)), expr.Times(line, r.Pitch(r.s)),
+	return r.Named("unit", expr.Plus(r.inStage(r.rows.first, r.RowUnits(r.s)), expr.Times(line, r.Pitch(r.s)),
 		expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 }
 
+// rowScale is the shared-memory index of the scale for the strip with element at of a row.
 func (r *skinny) rowScale(row, at expr.Expr) expr.Expr {
 	return r.Named("place", expr.Plus(r.rows.firstScale,
 		expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.s.TileM), row))
@@ -236,9 +237,9 @@ func (r *skinny) putFloats(four, row, at expr.Expr) {
 			r.Update(sum, "+=", emit.Shuffled(sum, mask))
 		}
 	}
-	bits := 14
+	bits := 14 // elements are scaled to below 2^(bits+1), as putHalves needs
 	if r.Element == ir.I8 {
-		bits = 21
+		bits = 21 // as putDigits needs
 	}
 	exponent := r.Variable("uint", "exponent", expr.Of(fmt.Sprintf("clamp(%s >> 23, %du, 254u)", top, bits+1)))
 	r.Exactly("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
@@ -323,8 +324,8 @@ func (r *skinny) multiply() {
 	r.Close()
 }
 
-// sumRows returns, for each row fragment, a fragment that repeats the sums of the rows along a strip in every row: the
-// product of a matrix of ones by the rows.
+// sumRows returns a fragment for each row fragment: it has the sums of the rows along a strip, repeated in every row.
+// They are the result of multiplying a matrix of ones by the rows.
 func (r *skinny) sumRows(rows expr.Array) expr.Array {
 	typ := emit.Fragment(r.s.Fragment, r.Element, "A")
 	ones := r.Variable(typ, "ones", expr.Call(typ, expr.Of("float16_t(1.0)")))
@@ -354,7 +355,7 @@ func (r *skinny) rowElements(n expr.Expr) expr.Array {
 			r.rowFragments()*r.Parts)
 		line := expr.Flat(part, s.TileM, expr.Plus(r.ownRow, expr.Times(frag, s.FragN)))
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
-			at := expr.Plus(r.staged(r.rows.first, r.RowUnits(s)), expr.Times(line, r.Pitch(s)),
+			at := expr.Plus(r.inStage(r.rows.first, r.RowUnits(s)), expr.Times(line, r.Pitch(s)),
 				expr.Flat(n, r.Strip/r.Unit(s), expr.Times(step, s.FragK/r.Unit(s))))
 			r.LoadMatrix(name.At(expr.Flat(f, r.steps(), step)), r.rows.elements, at, r.Pitch(s), "Column")
 		})
@@ -372,18 +373,18 @@ func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent
 	return name
 }
 
-// multiplyColumns multiplies strip n of column fragment j, of the subgroup's columns of a B, by every fragment of rows.
-// It scales the results and adds them to the f32 sums. The matmul is transposed, so columns lie along FragM.
+// multiplyColumns multiplies strip n of column fragment j of a B by every fragment of rows. It scales the results and
+// adds them to the f32 sums. The matmul is transposed, so columns lie along FragM.
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.s, r.weights[o]
 	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())
-	first := expr.Plus(r.staged(st.first, r.WeightStage(s)), expr.Times(j, s.FragM*r.Pitch(s)),
+	first := expr.Plus(r.inStage(st.first, r.WeightStage(s)), expr.Times(j, s.FragM*r.Pitch(s)),
 		expr.Times(n, r.Strip/r.Unit(s)))
 	r.Repeat("step", r.steps(), func(step expr.Expr) {
 		r.LoadMatrix(columns.At(step), st.elements, expr.Plus(first, expr.Times(step, s.FragK/r.Unit(s))),
 			r.Pitch(s), "Row")
 	})
-	at := expr.Plus(r.staged(st.firstScale, r.WeightScales(s)), expr.Times(n, r.columns()), expr.Times(j, s.FragM))
+	at := expr.Plus(r.inStage(st.firstScale, r.WeightScales(s)), expr.Times(n, r.columns()), expr.Times(j, s.FragM))
 	scale := r.repeated("scale", st.scales, at, "Column", 0, 1)
 	var offset expr.Array
 	if r.Affine {
@@ -440,21 +441,21 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	return sum
 }
 
-// pass adds up the sums of the subgroups that share columns and rows, and stores the results. It reuses the shared
-// memory of the quants to exchange the sums. With subgroups across the rows, a column fragment of each passes at a
-// time. There is no loop over these: a driver would keep it, and then keeps the sums in memory.
-func (r *skinny) pass() {
+// storeResults adds up the sums of the subgroups that share columns and rows, and stores the results. It reuses the
+// shared memory of the quants to exchange the sums. With subgroups across the rows, it takes one column fragment of
+// each subgroup at a time. There is no loop over these: a driver would keep it, and then keeps the sums in memory.
+func (r *skinny) storeResults() {
 	if r.s.SubgroupsM == 0 {
-		r.passColumns(0, r.fragments())
+		r.storeColumns(0, r.fragments())
 		return
 	}
 	for j := range r.fragments() {
-		r.passColumns(j, 1)
+		r.storeColumns(j, 1)
 	}
 }
 
-// passColumns passes count column fragments of each subgroup, from fragment first on.
-func (r *skinny) passColumns(first, count int) {
+// storeColumns adds up and stores count column fragments of each subgroup, from fragment first on.
+func (r *skinny) storeColumns(first, count int) {
 	s, width := r.s, r.ResultColumns(r.s)
 	results := s.TileM * width
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
@@ -478,7 +479,7 @@ func (r *skinny) passColumns(first, count int) {
 		})
 	})
 	r.Barrier()
-	r.finishParts(finishing{parts: s.SubgroupsK, columns: width,
+	r.finishParts(partialResults{parts: s.SubgroupsK, columns: width,
 		column: func(own expr.Expr) expr.Expr {
 			if s.SubgroupsM == 0 {
 				return own

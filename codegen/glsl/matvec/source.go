@@ -25,10 +25,11 @@ func (v *matVec) ofRows(read func(o *matmul.Operand) rowArrays) activations {
 
 // aSource is a way to read the rows of A: from memory, or from shared memory after the workgroup prepared them.
 type aSource interface {
-	// ask starts loads of rows before the workgroup prepares its tables. ready prepares the rows so that strip can read
-	// them.
-	ask()
-	ready()
+	// startLoads loads rows into registers before the workgroup prepares its tables, so that the loads overlap with
+	// that.
+	startLoads()
+	// prepareRows prepares the rows, in shared memory if needed, so that strip can read them.
+	prepareRows()
 	// strip reads all rows of an A along the strip that begins at k on the contraction axis.
 	strip(o *matmul.Operand, k expr.Expr) rowArrays
 }
@@ -56,8 +57,8 @@ func (v *matVec) source() aSource {
 // memoryRows reads float rows from memory, or computes them from values in memory.
 type memoryRows struct{ *matVec }
 
-func (memoryRows) ask()   {}
-func (memoryRows) ready() {}
+func (memoryRows) startLoads()  {}
+func (memoryRows) prepareRows() {}
 
 func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
@@ -92,8 +93,8 @@ func (v *matVec) declareFloats(o *matmul.Operand) rowArrays {
 	return row
 }
 
-// fillStrip sets row i of a strip to the quads that read prints, and adds up the row's sum. If sums are small (see
-// small), it multiplies this sum by the factor that all columns share: minus the bias, or 1 if the format is affine.
+// fillStrip sets row i of a strip to the quads that read prints, and adds up the row's sum. With smallSums, it
+// multiplies this sum by the factor that all columns share: minus the bias (or 1 if the format is affine), times 2^-24.
 func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) expr.Expr) {
 	v.Repeat("t", v.run.Quads, func(t expr.Expr) {
 		x := v.quadOfStrip(row.elements, i, t)
@@ -102,7 +103,7 @@ func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) ex
 			v.Update(row.sums.At(i), "+=", expr.Call("dot", x, expr.Call("vec4", expr.Of("1.0"))))
 		}
 	})
-	if row.sums.Len == 0 || !v.small() {
+	if row.sums.Len == 0 || !v.smallSums() {
 		return
 	}
 	weight := 1.0
@@ -136,7 +137,7 @@ func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	})
 }
 
-// rowWords is the number of words that an invocation holds for one row of a strip, one digit after another.
+// rowWords is the number of words that an invocation holds for one row of a strip: one per quad and base-256 digit.
 func (v *matVec) rowWords() int { return v.run.Quads * v.S.RowBytes() }
 
 // byteStrip reads all rows of an A along a strip: the int8 elements (four per int), a scale, and the sum of the

@@ -42,7 +42,7 @@ func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	n := r.Loop("n", r.self, expr.Uint(r.each), r.S.Workgroup)
 	k := r.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
 	r.OpenBelow(partial, k, end)
-	place := r.Variable("uint", "place", spread(n))
+	place := r.Variable("uint", "place", swizzled(n))
 	r.Repeat("i", r.S.ThreadM, func(i expr.Expr) {
 		r.BindRow(i)
 		for _, o := range r.A {
@@ -53,9 +53,9 @@ func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	r.Close()
 }
 
-// spread prints the shared-memory slot of quad n of a row: it XORs bits of n. If eight lanes read the same quad of
+// swizzled prints the shared-memory slot of quad n of a row: it XORs bits of n. If eight lanes read the same quad of
 // their own runs of 8 or 16 quads, they then use different banks.
-func spread(n expr.Expr) expr.Expr {
+func swizzled(n expr.Expr) expr.Expr {
 	return expr.Binary("^", n,
 		expr.Binary("&", expr.Binary("^", expr.Binary(">>", n, expr.Of("3")), expr.Binary(">>", n, expr.Of("6"))),
 			expr.Of("7u")))
@@ -63,9 +63,9 @@ func spread(n expr.Expr) expr.Expr {
 
 func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	first := r.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
-	place := func(t expr.Expr) expr.Expr { return spread(within(first, t)) }
-	if r.run.Quads <= 8 { // spread changes only bits that no t changes
-		at := r.Variable("uint", "place", spread(first))
+	place := func(t expr.Expr) expr.Expr { return swizzled(plusOffset(first, t)) }
+	if r.run.Quads <= 8 { // swizzled changes only bits that no t changes
+		at := r.Variable("uint", "place", swizzled(first))
 		place = func(t expr.Expr) expr.Expr {
 			if t.Is("0u") {
 				return at

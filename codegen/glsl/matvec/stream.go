@@ -8,12 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// place is the position of a part of a run. block is the block's number in its column. e is the run's first element in
-// the block, in plane 0. p is the number of the part, and at is the part's offset from e. k is the position along the
-// contraction axis.
-type place struct {
-	block, e, p, at, k expr.Expr
-	slot               expr.Expr // its index among the preloaded blocks (preloadSlot)
+// position is the position of a part of a run: the elements of one block that an invocation reads at once.
+type position struct {
+	block expr.Expr // the block's number in its column
+	e     expr.Expr // the run's first element in the block, in plane 0
+	p, at expr.Expr // the number of the part, and its offset from e
+	k     expr.Expr // the position along the contraction axis
+	slot  expr.Expr // its index among the preloaded blocks (preloadSlot)
 }
 
 // stream steps through the contraction axis, run by run. An invocation takes every LanesPerRow-th run. Depending on the
@@ -22,7 +23,7 @@ func (v *matVec) stream() {
 	v.reader.prepare()
 	v.Blank()
 	if v.S.TileK == 0 {
-		v.reader.addRun(place{k: v.Loop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
+		v.reader.addRun(position{k: v.Loop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
 			v.run.Elems*v.S.LanesPerRow)})
 		v.Close()
 		return
@@ -38,11 +39,11 @@ func (v *matVec) stream() {
 		add(v.Loop("step", v.part, v.Dim(steps), v.S.LanesPerRow))
 		v.Close()
 	}
-	v.liftSums()
+	v.scaleUpSums()
 }
 
 // addColumns multiplies a run part by part. The reader reads the rows of a part once, and then every column.
-func (v *matVec) addColumns(r columnReader, run place) {
+func (v *matVec) addColumns(r columnReader, run position) {
 	v.Repeat("p", r.parts(), func(p expr.Expr) {
 		at := v.partOf(run, p)
 		rows := r.activations(at)
@@ -54,24 +55,24 @@ func (v *matVec) addColumns(r columnReader, run place) {
 }
 
 // partOf is the position of part p of a run.
-func (v *matVec) partOf(run place, p expr.Expr) place {
+func (v *matVec) partOf(run position, p expr.Expr) position {
 	run.p, run.at = p, expr.Times(p, v.run.StripStride())
 	run.k = expr.Plus(run.k, run.at)
 	return run
 }
 
 // placeOf declares the position of the run with number step along the contraction axis. step is less than limit.
-func (v *matVec) placeOf(step expr.Expr, limit int) place {
+func (v *matVec) placeOf(step expr.Expr, limit int) position {
 	elems := v.run.DType.BlockElems()
 	block := v.Named("block", expr.Quotient(step, elems/v.run.Elems, limit))
 	e := v.firstElement(expr.Remainder(step, elems/v.run.Elems, limit))
-	return place{block: block, e: e, k: v.Named("k", expr.Flat(block, elems, e))}
+	return position{block: block, e: e, k: v.Named("k", expr.Flat(block, elems, e))}
 }
 
 // firstElement prints the first element, in plane 0, of run number part of a block.
 func (v *matVec) firstElement(part expr.Expr) expr.Expr {
 	f := v.run.Form
-	if !f.Interleaved() {
+	if !f.PlanesApart() {
 		return v.Named("e", expr.Times(part, v.run.Elems))
 	}
 	e := expr.Times(part, v.run.Elems/f.Planes) // if there were only plane 0
@@ -83,9 +84,9 @@ func (v *matVec) firstElement(part expr.Expr) expr.Expr {
 		expr.Binary("%", e, expr.Uint(f.Stride))))
 }
 
-// within prints e + offset as e | offset: offset is less than the power of two that divides e. Compilers simplify
+// plusOffset prints e + offset as e | offset: offset is less than the power of two that divides e. Compilers simplify
 // divisions and remainders of an or.
-func within(e, offset expr.Expr) expr.Expr {
+func plusOffset(e, offset expr.Expr) expr.Expr {
 	switch {
 	case e.Is("0u"):
 		return offset
@@ -104,6 +105,7 @@ func (v *matVec) blockOf(o *matmul.Operand, block expr.Expr) expr.Expr {
 	return expr.Plus(v.Coordinate(rest), block)
 }
 
+// blockBuffer returns the buffer that holds an operand's blocks.
 func (v *matVec) blockBuffer(o *matmul.Operand) *emit.Buffer {
 	return v.Buffers[kernel.Widened(o.Value).Bind]
 }

@@ -13,7 +13,7 @@ import (
 type stripReader struct {
 	*matVec
 	// addDots multiplies a strip of a block by all rows, and adds the unscaled results to dots.
-	addDots func(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array)
+	addDots func(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array)
 }
 
 func newStripReader(v *matVec) bReader {
@@ -22,8 +22,8 @@ func newStripReader(v *matVec) bReader {
 	return r
 }
 
-func (r *stripReader) parts() int       { return r.run.Strips }
-func (r *stripReader) addRun(run place) { r.addColumns(r, run) }
+func (r *stripReader) parts() int          { return r.run.Strips }
+func (r *stripReader) addRun(run position) { r.addColumns(r, run) }
 
 func (r *stripReader) prepare() {
 	for _, o := range r.B {
@@ -32,7 +32,7 @@ func (r *stripReader) prepare() {
 	r.prepareArithmetic()
 }
 
-func (r *stripReader) activations(at place) activations {
+func (r *stripReader) activations(at position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays { return r.rows.strip(o, at.k) })
 }
 
@@ -57,10 +57,11 @@ func (v *matVec) prepareArithmetic() {
 	}
 }
 
-// subnormal reports whether quants are unpacked as subnormal f16 numbers, which are 2^-24 times their value. small
-// reports whether sums keep this factor too, until liftSums removes it.
+// subnormal reports whether quants are unpacked as subnormal f16 numbers, which are 2^-24 times their value.
 func (v *matVec) subnormal() bool { return v.S.Subnormals && !v.S.IntDot }
-func (v *matVec) small() bool     { return v.subnormal() && v.S.Chained }
+
+// smallSums reports whether sums keep this factor of 2^-24 too, until scaleUpSums removes it.
+func (v *matVec) smallSums() bool { return v.subnormal() && v.S.Chained }
 
 // biasSubnormals adjusts the bias: signed quants are unpacked as subnormals with an offset of 128.
 func (v *matVec) biasSubnormals() {
@@ -72,9 +73,9 @@ func (v *matVec) biasSubnormals() {
 	}
 }
 
-// liftSums multiplies small sums by 2^24.
-func (v *matVec) liftSums() {
-	if !v.small() {
+// scaleUpSums multiplies the sums by 2^24 if they are smallSums.
+func (v *matVec) scaleUpSums() {
+	if !v.smallSums() {
 		return
 	}
 	v.Repeat("i", v.S.ThreadM*v.S.ThreadN, func(i expr.Expr) {
@@ -97,7 +98,7 @@ func (v *matVec) unpack() string {
 	return "bytes_unsigned"
 }
 
-func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
+func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 	typ, zero := "float", expr.Of("0.0")
 	if r.S.IntDot {
 		typ, zero = "int", expr.Int(0)
@@ -107,7 +108,7 @@ func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
 		count := r.S.ThreadM * r.S.RowBytes()
 		name := matmul.Numbered("dots", n, len(r.Products))
 		dots := r.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
-			if f := r.run.Form; r.small() && !f.Affine && f.NeedsSums() {
+			if f := r.run.Form; r.smallSums() && !f.Affine && f.NeedsSums() {
 				return row.sums.At(i)
 			}
 			return zero
@@ -122,7 +123,7 @@ func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
 }
 
 // addQuads multiplies the quads of a strip by all rows, and adds to dots.
-func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
+func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array) {
 	var wide expr.Array
 	switch {
 	case r.run.Wide(b.Binding):
@@ -192,9 +193,9 @@ func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr
 	return func(sum, x expr.Expr) expr.Expr { return expr.Call("dot_onto", sum, levels, x) }
 }
 
-// readWide reads the quants of a strip 16 bytes at a time. It returns a uvec4 variable, or an array of uvec4 for more
-// than four quads.
-func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Array {
+// readWide reads the quants of a strip 16 bytes at a time, from memory or from the preloaded words. It returns a uvec4
+// variable, or an array of uvec4 for more than four quads.
+func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at position) expr.Array {
 	if early, ok := v.preload[b]; ok {
 		return v.Filled("uvec4", "quants", v.run.Quads/4, "w", func(w expr.Expr) expr.Expr {
 			return expr.Call(blocks.PlaneQuants(v.Emitter, b), early.words.At(at.slot), w)
@@ -209,14 +210,14 @@ func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Array 
 }
 
 // wideCall prints the call that reads quads 4w to 4w+3 of a strip.
-func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at place, w expr.Expr) expr.Expr {
+func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at position, w expr.Expr) expr.Expr {
 	switch {
-	case v.run.Joined: // the strip has 16 elements of each plane
+	case v.run.SharedScale: // the strip has 16 elements of each plane
 		return expr.Call(blocks.WideQuants(v.Emitter, b), block, at.e, w)
 	case v.run.Form.Planes > 1:
-		return expr.Call(blocks.WideQuants(v.Emitter, b), block, within(at.e, expr.Times(w, 16)), at.p)
+		return expr.Call(blocks.WideQuants(v.Emitter, b), block, plusOffset(at.e, expr.Times(w, 16)), at.p)
 	}
-	return expr.Call(blocks.WideQuants(v.Emitter, b), block, within(within(at.e, at.at), expr.Times(w, 16)))
+	return expr.Call(blocks.WideQuants(v.Emitter, b), block, plusOffset(plusOffset(at.e, at.at), expr.Times(w, 16)))
 }
 
 // wideElement prints quad t of the result of readWide, which has the given number of quads.
@@ -225,19 +226,19 @@ func wideElement(wide expr.Array, quads int, t expr.Expr) expr.Expr {
 }
 
 // quadArgs prints the arguments of a decoding function that returns quad t of a strip.
-func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
+func (v *matVec) quadArgs(block expr.Expr, at position, t expr.Expr) []expr.Expr {
 	f := v.run.Form
 	first, p := at.e, at.p
-	if !f.Interleaved() {
-		first = within(first, at.at)
+	if !f.PlanesApart() {
+		first = plusOffset(first, at.at)
 	}
-	e := within(first, expr.Times(t, 4))
+	e := plusOffset(first, expr.Times(t, 4))
 	switch perPlane := f.Stride / 4; {
-	case v.run.Joined:
-		e, p = within(at.e, expr.Times(expr.Remainder(t, perPlane, v.run.Quads), 4)), expr.Quotient(t, perPlane,
+	case v.run.SharedScale:
+		e, p = plusOffset(at.e, expr.Times(expr.Remainder(t, perPlane, v.run.Quads), 4)), expr.Quotient(t, perPlane,
 			v.run.Quads)
-	case !f.Interleaved() && f.Planes > 1:
-		e = within(first, expr.Times(expr.Quotient(t, f.Planes, v.run.Quads), f.Superblock()))
+	case !f.PlanesApart() && f.Planes > 1:
+		e = plusOffset(first, expr.Times(expr.Quotient(t, f.Planes, v.run.Quads), f.Superblock()))
 		p = expr.Remainder(t, f.Planes, v.run.Quads)
 	}
 	if f.Planes > 1 {
@@ -247,19 +248,19 @@ func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
 }
 
 // scaleOf declares a variable with the scale of a block's strip.
-func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
+func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at position) expr.Expr {
 	if early, ok := v.preload[b]; ok {
 		return v.Variable(blocks.ScaleType(v.run.Form), "scale", early.scales.At(at.slot))
 	}
-	return v.Variable(blocks.ScaleType(v.run.Form), "scale", expr.Call("scale_"+b.Base, block, within(at.e, at.at)))
+	return v.Variable(blocks.ScaleType(v.run.Form), "scale", expr.Call("scale_"+b.Base, block, plusOffset(at.e, at.at)))
 }
 
-// addScaled adds the scaled results of a strip to the sums:
+// addScaled adds the scaled results of a strip of column j to the sums of matmul n:
 //
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 //
 // If rows are int8, the sums over x are integers, and each row has a scale too. Small sums already include the bias.
-func (v *matVec) addScaled(at place, n int, j, block expr.Expr, dots expr.Array, row rowArrays) {
+func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Array, row rowArrays) {
 	f, ints := v.run.Form, v.S.IntDot
 	number := func(n int) expr.Expr {
 		if ints {
@@ -272,13 +273,13 @@ func (v *matVec) addScaled(at place, n int, j, block expr.Expr, dots expr.Array,
 		sum := v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n]
 		dot, x, a := dots.At(i), row.sums.At(i),
 			row.scales.At(i)
-		if v.subnormal() && !v.small() {
+		if v.subnormal() && !v.smallSums() {
 			dot = expr.Binary("*", expr.Of("16777216.0"), dot)
 		}
 		if f.Halved {
 			dot = expr.Binary("*", number(2), dot)
 		}
-		if f.Bias != 0 && !f.Affine && !v.small() {
+		if f.Bias != 0 && !f.Affine && !v.smallSums() {
 			dot = expr.Binary("-", dot, expr.Binary("*", number(f.Bias), x))
 		}
 		switch {

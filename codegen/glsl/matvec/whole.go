@@ -13,11 +13,13 @@ func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{matVec:
 
 // wholeStrip names the arrays that hold a strip of one B. They have one element (for quants, several) per column.
 type wholeStrip struct {
-	at, scale, quants expr.Array // quants is empty if quants are loaded when they are used
+	at     expr.Array // the index of the column's block in the buffer
+	scale  expr.Array
+	quants expr.Array // empty if quants are loaded when they are used
 }
 
 // addRun adds a run strip by strip. The loop is rolled, because a strip with many rows takes thousands of instructions.
-func (r wholeReader) addRun(run place) {
+func (r wholeReader) addRun(run position) {
 	p := expr.Of("0u")
 	if r.run.Strips == 1 {
 		r.OpenScope()
@@ -30,7 +32,7 @@ func (r wholeReader) addRun(run place) {
 
 // addStrip multiplies a strip. It first reads all columns into registers. Then it reads one quad of all rows at a time
 // and multiplies it by all columns. So a longer strip takes no more registers for rows.
-func (r wholeReader) addStrip(at place) {
+func (r wholeReader) addStrip(at position) {
 	blocks := map[*matmul.Operand]wholeStrip{}
 	for _, o := range r.B {
 		blocks[o] = r.readColumns(o, at)
@@ -57,7 +59,7 @@ func (r wholeReader) addStrip(at place) {
 
 // readColumns reads, for each column of a B along a strip: the position of its block, the scale and offset, and the
 // quants if they are read 16 bytes at a time.
-func (r wholeReader) readColumns(o *matmul.Operand, at place) wholeStrip {
+func (r wholeReader) readColumns(o *matmul.Operand, at position) wholeStrip {
 	b, cols, perColumn := r.blockBuffer(o), r.S.ThreadN, r.run.Quads/4
 	typ := "float"
 	if r.run.Form.NeedsSums() {
@@ -102,7 +104,7 @@ func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 }
 
 // decode decodes quad t of column j and returns its vec4 variable.
-func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at place, t, j expr.Expr) expr.Expr {
+func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at position, t, j expr.Expr) expr.Expr {
 	b, perColumn := r.blockBuffer(o), r.run.Quads/4
 	block, scale := w.at.At(j), w.scale.At(j)
 	var levels expr.Expr

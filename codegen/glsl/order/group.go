@@ -10,10 +10,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// groupWriter writes a kernel that groups elements by group number. A workgroup has one number. It counts how often
-// each number occurs, and so finds where its own table rows begin. Then each invocation goes through a contiguous part
-// of the elements and writes every element with the workgroup's number to the table. Only the counting has no fixed
-// order, and the counts do not depend on the order.
+// groupWriter writes a kernel that groups elements by group number, such as tokens by expert. A table row holds the
+// number and up to Group.Rows elements of it. A workgroup has one number. It counts how often each number occurs, and
+// so finds where its own table rows begin. Then each invocation goes through a contiguous part of the elements and
+// writes every element with the workgroup's number to the table. Only the counting has no fixed order, and the counts
+// do not depend on the order.
 type groupWriter struct {
 	*emit.Emitter
 	self, table, counts expr.Expr
@@ -91,7 +92,7 @@ func (w *groupWriter) at(place string) expr.Expr {
 		w.width)))
 }
 
-// stride writes a loop that distributes the numbers from first to end-1 over the invocations.
+// stride writes a loop that distributes the numbers from first to end-1 over the invocations of the workgroup.
 func (w *groupWriter) stride(name, first, end string, body func(i expr.Expr)) {
 	from := expr.Plus(w.self, expr.Of(first))
 	if first != "0u" {

@@ -66,6 +66,8 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	keyBits, placeBits := w.Variable("uint", "known_key", expr.Of("0u")), w.Variable("uint", "known_place",
 		expr.Of("0u"))
 	rank := w.Variable("uint", "rank", w.Dim(w.K.Take))
+	// Three rounds look at bits 31 to 21, 20 to 10, and 10 to 0 of the key. Further rounds look at the bits of the
+	// place.
 	keyRounds, rounds := 3, 3+(bitsOf(w.K.Fold.Max())+schedule.SelectBits-1)/schedule.SelectBits
 	w.Open(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "round", Init: expr.Uint(0)}}},
 		Cond: expr.Format("round < %du", rounds), Post: &syntax.Assign{To: expr.Of("round"), Op: "++"}})
@@ -102,7 +104,9 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	return key, place
 }
 
-// findBin finds the bin with the element of a rank, counted from 1, and the element's rank in the bin.
+// findBin finds the bin with the element of a rank, counted from 1. It sets found to the bin, the element's rank in the
+// bin, and the bin's number of elements. The invocation that owns the bin writes them, after a prefix sum over all
+// bins.
 func (w *selectWriter) findBin(rank expr.Expr) {
 	lanes := w.Launch.Workgroup
 	per := schedule.SelectBins / lanes
@@ -154,7 +158,7 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Barrier()
 }
 
-// bitsOf is the number of bits that numbers below n need.
+// bitsOf is the number of bits that numbers below n need, at least 1.
 func bitsOf(n int64) int {
 	bits := 1
 	for n > 1<<bits {

@@ -64,7 +64,8 @@ func (r sorter) loadKeys(p sortPlaces) {
 	r.Barrier()
 }
 
-// keyOf declares a variable with the key of element j. Past the end of the row it is the largest key.
+// keyOf declares a variable with the key of element j, which is below places. Past the end of the row it is the largest
+// key.
 func (r sorter) keyOf(j expr.Expr, places int64) expr.Expr {
 	whole := r.K.Fold.IsStatic() && r.K.Fold.Add == places
 	key := r.Variable("uint", "key", expr.Of("0xffffffffu"))
@@ -125,7 +126,7 @@ func (r sorter) network(p sortPlaces) {
 	r.Close()
 }
 
-// storePlaces writes the stores for each rank of the order.
+// storePlaces writes the stores for each rank of the order that the kernel takes.
 func (r sorter) storePlaces(p sortPlaces) {
 	r.Comment("Store each place of the order.")
 	if r.Valid != nil {

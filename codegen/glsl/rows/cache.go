@@ -17,7 +17,7 @@ func (r *Writer) declareCaches() {
 	}
 }
 
-// keptFrom lists the kept values that a stage computes first, or all kept values for -1.
+// keptFrom lists the kept values that stage number computes first, or all kept values if number is -1.
 func (r *Writer) keptFrom(number int) []*kernel.Expr {
 	var out []*kernel.Expr
 	kernel.Walk(r.K.Roots(), func(v *kernel.Expr) {
@@ -28,8 +28,8 @@ func (r *Writer) keptFrom(number int) []*kernel.Expr {
 	return out
 }
 
-// takeCached binds the values that earlier stages kept to their registers.
-func (r *Writer) takeCached(number int) {
+// bindKept binds the values that stages before number kept to their registers.
+func (r *Writer) bindKept(number int) {
 	if r.slots == 0 {
 		return
 	}

@@ -26,13 +26,14 @@ type fold struct {
 // part of it.
 const maxPlainSum = 32
 
-// foldStage writes one pass over the row, and the exchange between its lanes. phases are the phases that it folds.
+// foldStage writes stage number: one pass over the row that folds the given phases, and the exchange of the results
+// between the row's lanes.
 func (r *Writer) foldStage(number int, phases []int) {
 	folds := make([]fold, len(phases))
 	var roots []*kernel.Expr
 	for i, p := range phases {
 		phase := r.K.Phases[p]
-		r.commentOnce(i, describe(phase))
+		r.phaseComment(i, describe(phase))
 		folds[i] = r.beginFold(phase)
 		if phase.Combine == kernel.CombineSum && folds[i].typ == "float" &&
 			r.K.Fold.Max() > maxPlainSum*int64(r.Lanes) {
@@ -67,7 +68,8 @@ func (r *Writer) foldStage(number int, phases []int) {
 	}
 }
 
-func (r *Writer) commentOnce(i int, s string) {
+// phaseComment writes the comment about the i-th phase of a stage. Only the first one begins a paragraph.
+func (r *Writer) phaseComment(i int, s string) {
 	if i == 0 {
 		r.Comment("%s.", s)
 	} else {
@@ -200,8 +202,8 @@ func (r *Writer) exchange(f fold) {
 	if f.typ == "int64_t" {
 		r.Need(emit.NeedSubgroupTypes)
 	}
-	within := min(r.Lanes, r.Launch.Subgroup)
-	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(within/2), ">", expr.Uint(0))
+	lanes := min(r.Lanes, r.Launch.Subgroup) // the row's lanes in one subgroup
+	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(lanes/2), ">", expr.Uint(0))
 	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, distance) }
 	if f.place == nil {
 		r.combine(f, f.value, shuffled(f.value))
@@ -210,7 +212,7 @@ func (r *Writer) exchange(f fold) {
 			r.Variable("int", "other_place", shuffled(f.place)))
 	}
 	r.Close()
-	if r.Lanes > within {
+	if r.Lanes > lanes {
 		r.exchangeSubgroups(f)
 	}
 }
@@ -295,7 +297,8 @@ func (r *Writer) exchangeShared(f fold) {
 	}
 }
 
-// laneArray returns a shared array with a slot for every invocation. Folds of one type use it one after another.
+// laneArray returns a shared array of a type with an element for every invocation. Folds of that type use it one after
+// another; kind distinguishes arrays of values ("") from arrays of coordinates.
 func (r *Writer) laneArray(typ, kind string) expr.Expr {
 	key := kind + typ
 	if name, ok := r.Arrays[key]; ok {

@@ -11,8 +11,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Writer writes a kernel that folds rows in stages. A stage is one pass over the row's elements. It folds the phases
-// that do not depend on each other (see kernel.RowPasses). The last stage stores a result per element.
+// Writer writes a kernel that folds rows in stages. A phase is one reduction of the row, such as the maximum of a
+// softmax. A stage is one pass over the row's elements. It folds phases that do not depend on each other (see
+// kernel.RowPasses). The last stage stores a result per element.
 type Writer struct {
 	*emit.Emitter
 	Group bool // several invocations share a row
@@ -188,22 +189,24 @@ func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.S
 	var j expr.Expr
 	switch {
 	case r.slots > 0:
-		j, opened = r.keepingLoop(name, runs)
+		j, opened = r.loopOverSlots(name, runs)
 	case runs.IsStatic() && runs.Add == lanes:
 		r.OpenScope() // every lane has exactly one run
 		j = r.Thread
 	default:
 		j = r.OpenFor("", name, r.Thread, r.Dim(runs), expr.Uint(lanes))
 	}
-	r.takeCached(number)
+	r.bindKept(number)
 	r.RunLanes(emit.RunOf(r.K.FoldAxis(), r.width, j, "j"), roots, stores, body)
 	for range opened {
 		r.Close()
 	}
 }
 
-// keepingLoop opens a loop of constant length, so that compilers keep the arrays of kept values in registers.
-func (r *Writer) keepingLoop(name string, runs ir.Dim) (j expr.Expr, opened int) {
+// loopOverSlots opens the loop over a lane's runs if the lane keeps values of all of them. The loop has constant
+// length, so that compilers keep the arrays of these values in registers. It returns the number of the run in the row,
+// and the number of blocks that it opened.
+func (r *Writer) loopOverSlots(name string, runs ir.Dim) (j expr.Expr, opened int) {
 	j, r.slot = r.Thread, expr.Of("0u")
 	if r.slots > 1 {
 		r.slot = r.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(r.slots), expr.Uint(1))

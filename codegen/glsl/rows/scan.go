@@ -33,15 +33,15 @@ func EmitScan(e *emit.Emitter) {
 	w.phase.typ = w.ComputeType(accType(w.phase.Phase))
 	w.NeedType(w.phase.typ)
 	w.runs, _ = e.K.Fold.Quo(int64(w.width))
-	along := w.alone
+	along := w.oneLane
 	if group {
-		along = w.together
+		along = w.manyLanes
 	}
 	e.OverSpace(w.Place, along)
 }
 
-// nothing prints the fold of no elements.
-func (w *scanWriter) nothing() expr.Expr { return w.identity(w.phase.Phase) }
+// empty prints the fold of no elements.
+func (w *scanWriter) empty() expr.Expr { return w.identity(w.phase.Phase) }
 
 // inLimit prints the condition that a run is inside the row's limit, or nil if there is no limit.
 func (w *scanWriter) inLimit(r emit.Run) expr.Expr {
@@ -66,10 +66,10 @@ func (w *scanWriter) value() expr.Expr {
 	return w.Coerce(w.ComputeType(w.phase.Value.DType), w.phase.typ, w.Eval(w.phase.Value)[0])
 }
 
-// alone writes the scan of a row by one invocation.
-func (w *scanWriter) alone() {
+// oneLane writes the scan of a row by one invocation.
+func (w *scanWriter) oneLane() {
 	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
-	sum := w.Variable(w.phase.typ, w.phase.Name, w.nothing())
+	sum := w.Variable(w.phase.typ, w.phase.Name, w.empty())
 	j := expr.Of("0u")
 	if w.runs.Is(1) {
 		w.OpenScope()
@@ -98,6 +98,7 @@ func (w *scanWriter) reach() string {
 	return "up to"
 }
 
+// runName names the variable with the number of a run: j, or j4 if runs have four elements.
 func (w *scanWriter) runName() string {
 	if w.width > 1 {
 		return fmt.Sprintf("j%d", w.width)
@@ -105,15 +106,15 @@ func (w *scanWriter) runName() string {
 	return "j"
 }
 
-// together writes the scan of a row by several lanes. In each tile, every lane folds its own run. Then it adds the
+// manyLanes writes the scan of a row by several lanes. In each tile, every lane folds its own run. Then it adds the
 // folds of the earlier lanes and of the earlier tiles.
-func (w *scanWriter) together() {
+func (w *scanWriter) manyLanes() {
 	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.Lanes)}
 	j := w.Thread
 	var sum expr.Expr
 	if t.loop {
-		sum = w.Variable(w.phase.typ, w.phase.Name, w.nothing())
+		sum = w.Variable(w.phase.typ, w.phase.Name, w.empty())
 		first := w.OpenFor("", "tile", expr.Of("0u"), w.Dim(w.runs), expr.Uint(w.Lanes))
 		j = w.Variable("uint", w.runName(), expr.Binary("+", first, w.Thread))
 	}
@@ -144,7 +145,7 @@ func (w *scanWriter) inTile(t *scanTile, j expr.Expr) {
 
 // ownRun folds the elements of the lane's run.
 func (w *scanWriter) ownRun(t *scanTile) {
-	t.total = w.Variable(w.phase.typ, "own", w.nothing())
+	t.total = w.Variable(w.phase.typ, "own", w.empty())
 	if w.width > 1 {
 		t.parts = w.Unset(w.phase.typ, "within", w.width)
 	}
@@ -196,24 +197,24 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	if w.phase.typ == "int64_t" {
 		w.Need(emit.NeedSubgroupTypes)
 	}
-	within := min(w.Lanes, w.Launch.Subgroup)
+	lanes := min(w.Lanes, w.Launch.Subgroup) // the row's lanes in one subgroup
 	lane := expr.Of("gl_SubgroupInvocationID")
 	place := lane
 	if w.Lanes < w.Launch.Subgroup {
 		place = w.Thread
 	}
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
-	distance := w.OpenShifts(emit.Unroll, "distance", expr.Uint(1), "<", expr.Uint(within))
+	distance := w.OpenShifts(emit.Unroll, "distance", expr.Uint(1), "<", expr.Uint(lanes))
 	other := w.Variable(w.phase.typ, "other", w.shuffled(upTo, expr.Binary("-", lane, distance)))
 	w.When(expr.Binary(">=", place, distance), w.combining(w.phase, upTo, other))
 	w.Close()
 	before = w.Variable(w.phase.typ, "before", w.shuffled(upTo, expr.Binary("-", lane, expr.Uint(1))))
-	w.When(expr.Binary("==", place, expr.Uint(0)), emit.Set(before, w.nothing()))
-	if w.Lanes > within {
+	w.When(expr.Binary("==", place, expr.Uint(0)), emit.Set(before, w.empty()))
+	if w.Lanes > lanes {
 		return before, w.acrossSubgroups(t, upTo, before)
 	}
 	if t.loop {
-		last := expr.Binary("|", lane, expr.Uint(within-1))
+		last := expr.Binary("|", lane, expr.Uint(lanes-1))
 		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), expr.Call("subgroupShuffle", upTo, last))
 	}
 	return before, all
@@ -225,7 +226,8 @@ func (w *scanWriter) shuffled(x, lane expr.Expr) expr.Expr {
 	return expr.Call("subgroupShuffle", x, expr.Binary("&", lane, expr.Uint(w.Launch.Subgroup-1)))
 }
 
-// acrossSubgroups folds the results of the row's earlier subgroups into before, and returns the fold of all subgroups.
+// acrossSubgroups folds the results of the row's earlier subgroups into before, and returns the fold of all subgroups
+// if there are several tiles. upTo is the fold of this subgroup's lanes up to this one.
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all expr.Expr) {
 	size := w.Launch.Subgroup
 	parts := w.Share(w.phase.typ, "parts", w.Launch.Workgroup/size)
@@ -237,9 +239,9 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 		own = w.Variable("uint", "subgroup", expr.Binary("/", w.Thread, expr.Uint(size)))
 		first = w.Variable("uint", "first_part", expr.Binary("-", expr.Of("gl_SubgroupID"), own))
 	}
-	ahead := w.Variable(w.phase.typ, "ahead", w.nothing())
+	ahead := w.Variable(w.phase.typ, "ahead", w.empty())
 	if t.loop {
-		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), w.nothing())
+		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), w.empty())
 	}
 	n := w.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(w.Lanes/size), expr.Uint(1))
 	at := n
@@ -263,14 +265,14 @@ func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	w.Assign(expr.At(sums, w.Local), upTo)
 	w.Barrier()
 	distance := w.OpenShifts("", "distance", expr.Uint(1), "<", expr.Uint(w.Lanes))
-	other := w.Variable(w.phase.typ, "other", w.nothing())
+	other := w.Variable(w.phase.typ, "other", w.empty())
 	w.When(expr.Binary(">=", w.Thread, distance), emit.Set(other, expr.At(sums, expr.Binary("-", w.Local, distance))))
 	w.Barrier()
 	w.combine(w.phase, upTo, other)
 	w.Assign(expr.At(sums, w.Local), upTo)
 	w.Barrier()
 	w.Close()
-	before = w.Variable(w.phase.typ, "before", w.nothing())
+	before = w.Variable(w.phase.typ, "before", w.empty())
 	w.When(expr.Binary(">", w.Thread, expr.Uint(0)),
 		emit.Set(before, expr.At(sums, expr.Binary("-", w.Local, expr.Uint(1)))))
 	if t.loop {

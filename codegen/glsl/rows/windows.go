@@ -53,8 +53,8 @@ func (b *windowWriter) run() {
 	f.value = b.beginRows(f, phase.Name)
 	b.each(schedule.WindowRest, "", "rest", b.windows.Rest)
 	kept, part := b.keepPlaces(), f
-	apart := phase.Combine == kernel.CombineSum && b.K.Fold.Max() > maxPlainSum
-	if apart {
+	inParts := phase.Combine == kernel.CombineSum && b.K.Fold.Max() > maxPlainSum
+	if inParts { // shorter sums, which are then added, lose less precision than one long sum
 		part.value = b.beginRows(f, phase.Name+"_part")
 	}
 	tap := b.each(schedule.WindowTap, emit.Unroll, "tap", b.windows.Taps)
@@ -66,7 +66,7 @@ func (b *windowWriter) run() {
 	b.accumulate(part, b.Eval(phase.Value)[0])
 	b.Close()
 	b.Close()
-	if apart {
+	if inParts {
 		b.eachRow()
 		b.accumulate(f, part.value)
 		b.Close()

@@ -60,6 +60,7 @@ func (p *parser) take(text string) bool {
 	return true
 }
 
+// expect advances over the next token, which must be text.
 func (p *parser) expect(text string) {
 	if !p.take(text) {
 		p.fail("%q where %q should be", p.tok.text, text)
@@ -74,7 +75,7 @@ func (p *parser) parens() *Expr {
 	return x
 }
 
-// until parses what rule does, if anything stands before end, and then end.
+// until parses an optional part by a rule, unless the next token is end, and then end.
 func until[T any](p *parser, end string, rule func() T) (t T) {
 	if !p.at(end) {
 		t = rule()
@@ -83,6 +84,7 @@ func until[T any](p *parser, end string, rule func() T) (t T) {
 	return t
 }
 
+// name parses a name.
 func (p *parser) name() string {
 	if p.tok.kind != tokenName {
 		p.fail("%q where a name should be", p.tok.text)
@@ -97,7 +99,7 @@ func Expression(src string) (*Expr, error) { return parse(src, nil, (*parser).ex
 // Statements parses statements.
 func Statements(src string) ([]Stmt, error) { return parse(src, nil, (*parser).all) }
 
-// FormatExpression parses an expression like Format.
+// FormatExpression is like Format, for one expression.
 func FormatExpression(format string, args ...any) (*Expr, error) {
 	src, trees, err := expand(format, args)
 	x, wrong := parse(src, trees, (*parser).expr)

@@ -166,7 +166,7 @@ func (p *printer) stmts(list []Stmt) {
 	}
 }
 
-// end ends a line. If the next statement is a trailing comment, it writes that first.
+// end ends a line. next has the statements that follow; if the first is a trailing comment, end writes it on this line.
 func (p *printer) end(next []Stmt) {
 	if len(next) > 0 {
 		if c, ok := next[0].(*Comment); ok && c.Trailing {

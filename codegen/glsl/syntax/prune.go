@@ -17,8 +17,8 @@ func Prune(list []Stmt) []Stmt {
 	}
 }
 
-// alone returns the variable if a statement only declares one variable.
-func alone(s Stmt) (v Var, ok bool) {
+// singleVar returns the variable of a statement that declares exactly one, and false for other statements.
+func singleVar(s Stmt) (v Var, ok bool) {
 	d, ok := s.(*Declare)
 	if !ok || len(d.Vars) != 1 || d.Qualifiers != "" && d.Qualifiers != "const" {
 		return v, false
@@ -32,7 +32,7 @@ func withoutUnused(list []Stmt) []Stmt {
 	mention := func(name string) { mentioned[name] = true }
 	kept := make([]Stmt, 0, len(list))
 	for i, s := range slices.Backward(list) {
-		if v, ok := alone(s); ok && v.Init != nil && !mentioned[v.Name] || isEmpty(s) {
+		if v, ok := singleVar(s); ok && v.Init != nil && !mentioned[v.Name] || isEmpty(s) {
 			if n := len(kept); n > 0 {
 				if c, ok := kept[n-1].(*Comment); ok && c.Trailing {
 					kept = kept[:n-1]
@@ -61,9 +61,9 @@ func isEmpty(s Stmt) bool {
 	return false
 }
 
-// target returns the variable of a statement that only assigns to it or to an element of it, and the expressions that
+// assigned returns the variable of a statement that only assigns to it or to an element of it, and the expressions that
 // the statement reads. name is "" for other statements.
-func target(s Stmt) (name string, reads []*Expr) {
+func assigned(s Stmt) (name string, reads []*Expr) {
 	a, ok := s.(*Assign)
 	if !ok || a.Value == nil {
 		return "", nil
@@ -84,7 +84,7 @@ func target(s Stmt) (name string, reads []*Expr) {
 func withoutUnread(list []Stmt) []Stmt {
 	unread := map[string]bool{}
 	for _, s := range list {
-		if v, ok := alone(s); ok && v.Init == nil {
+		if v, ok := singleVar(s); ok && v.Init == nil {
 			unread[v.Name] = true
 		}
 	}
@@ -92,7 +92,7 @@ func withoutUnread(list []Stmt) []Stmt {
 		return list
 	}
 	Visit(list, func(s Stmt) {
-		name, reads := target(s)
+		name, reads := assigned(s)
 		if name == "" {
 			stmtNames(s, func(n string) { delete(unread, n) })
 			return
@@ -115,10 +115,10 @@ func withoutUnread(list []Stmt) []Stmt {
 func without(list []Stmt, names map[string]bool) []Stmt {
 	var kept []Stmt
 	for _, s := range list {
-		if name, _ := target(s); names[name] {
+		if name, _ := assigned(s); names[name] {
 			continue
 		}
-		if v, ok := alone(s); ok && v.Init == nil && names[v.Name] {
+		if v, ok := singleVar(s); ok && v.Init == nil && names[v.Name] {
 			continue
 		}
 		switch t := s.(type) {

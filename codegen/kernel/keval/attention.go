@@ -65,11 +65,11 @@ func (r *run) keysOf(keys int64) (first, end int64) {
 	return first, min(first+each, seen)
 }
 
-// moveAlong changes one coordinate, and marks all cached values as outdated.
+// moveAlong sets the coordinate along an axis, and marks all cached values as outdated.
 func (r *run) moveAlong(axis int, to int64) {
 	r.at[axis] = to
 	r.round++
-	r.turn = r.round
+	r.firstRound = r.round
 }
 
 // score returns the score of a key for the current row. An infinite mask overrides the sum, as in any float addition.
@@ -108,12 +108,12 @@ func (r *run) weightFactor(key int64) number {
 	defer func() { r.inFold = false }()
 	a, ax := r.k.Attention, r.k.AttentionAxes()
 	r.moveAlong(ax.Key, key)
-	sum, less := r.dot(a.Factor.Q, a.Factor.K, ax.Factor, a.Factor.Dot.Add), r.value(a.Factor.Less)
-	sum.f -= less.float(a.Factor.Less.DType)
+	sum, less := r.dot(a.Factor.Q, a.Factor.K, ax.Factor, a.Factor.Dot.Add), r.value(a.Factor.Delta)
+	sum.f -= less.float(a.Factor.Delta.DType)
 	sum.undef = sum.undef || less.undef
 	if a.Softcap != 0 {
-		bent := math.Tanh(r.dot(a.Q, a.K, ax.Dot, a.Dot.Add).f * a.Scale)
-		sum.f = float64(sum.f * (1 - float64(bent*bent)))
+		tanh := math.Tanh(r.dot(a.Q, a.K, ax.Dot, a.Dot.Add).f * a.Scale)
+		sum.f = float64(sum.f * (1 - float64(tanh*tanh)))
 	}
 	return sum
 }

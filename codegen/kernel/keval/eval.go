@@ -30,12 +30,12 @@ type run struct {
 	accs     []number // results of phases and matmuls
 	accT     []ir.DType
 
-	// exprs caches the values of expressions by ID. A value that depends on the row's element is valid if it was
-	// computed in the current round, other values if they were computed in round turn or later. round counts coordinate
-	// changes; turn is the first round of the current point.
-	exprs []expr
-	round int64
-	turn  int64
+	// exprs caches the values of expressions by ID. round counts coordinate changes, and firstRound is the first round
+	// of the current point. A value that depends on the row's element is valid if it was computed in the current round,
+	// and other values if they were computed in firstRound or later.
+	exprs      []expr
+	round      int64
+	firstRound int64
 
 	pending []pending // of stores
 
@@ -153,7 +153,7 @@ func (r *run) moveTo(point int, dims []int) {
 		point /= dims[i]
 	}
 	r.round++
-	r.turn = r.round
+	r.firstRound = r.round
 }
 
 // compute runs the folds and stores of one point, unless the kernel's guard skips it.
@@ -163,7 +163,7 @@ func (r *run) compute(fold int64) {
 		r.scan(fold)
 	case family == kernel.FamilyGroup:
 		r.group(fold)
-	case r.guarded():
+	case r.skipped():
 	case family == kernel.FamilyQuantize:
 		r.quantize(fold)
 	case family == kernel.FamilySort:
@@ -247,11 +247,11 @@ func (r *run) eachElement(fold int64, f func(j int64)) {
 func (r *run) stores(perElement bool) {
 	r.pending = r.pending[:0]
 	for i, s := range r.k.Stores {
-		if s.PerElement != perElement || r.leavesOut(s) {
+		if s.PerElement != perElement || r.skipsColumn(s) {
 			continue
 		}
 		r.doing, r.number = "store", i
-		if v, x, left := r.stored(s); !left {
+		if v, x, ok := r.stored(s); ok {
 			r.pending = append(r.pending, pending{i, x, v})
 		}
 	}
@@ -265,8 +265,8 @@ func (r *run) stores(perElement bool) {
 	}
 }
 
-// leavesOut reports whether a store does not write the current column.
-func (r *run) leavesOut(s kernel.Store) bool {
+// skipsColumn reports whether a store does not write the current column.
+func (r *run) skipsColumn(s kernel.Store) bool {
 	if s.Cols.All() {
 		return false
 	}
@@ -274,8 +274,8 @@ func (r *run) leavesOut(s kernel.Store) bool {
 	return col < s.Cols.From || col >= s.Cols.To
 }
 
-// stored returns the value and index of a store. left says that the store's condition is false.
-func (r *run) stored(s kernel.Store) (v number, at int64, left bool) {
+// stored returns the value and index of a store. ok is false if the store's condition is.
+func (r *run) stored(s kernel.Store) (v number, at int64, ok bool) {
 	if axis := len(r.k.Parallel) - 1; !s.Cols.All() {
 		here := r.at[axis]
 		r.moveAlong(axis, here-s.Cols.From)
@@ -283,26 +283,26 @@ func (r *run) stored(s kernel.Store) (v number, at int64, left bool) {
 		defer func() { r.firstCol = 0; r.moveAlong(axis, here) }()
 	}
 	if s.Where != nil && r.value(s.Where).i == 0 {
-		return number{}, 0, true
+		return number{}, 0, false
 	}
-	return r.value(s.Value), r.index(s.Index), false
+	return r.value(s.Value), r.index(s.Index), true
 }
 
 // value returns an expression's value at the current point, from the cache if it is valid.
 func (r *run) value(e *kernel.Expr) number {
-	known, since := &r.exprs[e.ID], r.turn
+	known, since := &r.exprs[e.ID], r.firstRound
 	if known.inRow {
 		since = r.round
 	}
 	if known.when < since || known.when == 0 {
-		v := r.compute1(e)
+		v := r.evaluate(e)
 		known.v, known.when = v, r.round
 	}
 	return known.v
 }
 
-// compute1 computes an expression's value, without the cache.
-func (r *run) compute1(e *kernel.Expr) number {
+// evaluate computes an expression's value, without the cache.
+func (r *run) evaluate(e *kernel.Expr) number {
 	switch e.Kind {
 	case kernel.ExprConst:
 		return number{f: e.Value, i: e.Int}
@@ -381,6 +381,7 @@ func (k *expr) reference(e *kernel.Expr) number {
 	return number{i: ir.Wrap(info.Int(k.int, e.Attrs), e.DType)}
 }
 
+// fromFloat returns f rounded to dtype t.
 func fromFloat(f float64, t ir.DType) number {
 	if t.IsFloat() {
 		return number{f: ir.RoundTo(f, t)}
@@ -467,6 +468,7 @@ func (f *folder) beats(v number) bool {
 	return v.i > f.best.i
 }
 
+// result returns the fold of the elements so far, rounded to its dtype.
 func (f *folder) result() number {
 	return number{f: ir.RoundTo(f.acc.f, f.t), i: ir.Wrap(f.acc.i, f.t), undef: f.undef}
 }

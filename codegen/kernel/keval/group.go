@@ -52,8 +52,8 @@ func (r *run) writeGroup(i int64, used bool, rest []int64) {
 	}
 }
 
-// guarded reports whether the guard skips the current point.
-func (r *run) guarded() bool {
+// skipped reports whether the guard skips the current point.
+func (r *run) skipped() bool {
 	g := r.k.Guard
 	if g == nil {
 		return false

@@ -229,6 +229,7 @@ func (m *Machine) elements(symbols map[string]int64) []int64 {
 	return elems
 }
 
+// outputs copies the outputs, and fails if an element was never stored. elems has the number of elements by buffer.
 func (m *Machine) outputs(symbols map[string]int64, elems []int64) map[string]*ir.Data {
 	out := map[string]*ir.Data{}
 	for _, p := range m.prog.Outputs {

@@ -23,6 +23,7 @@ func newMemory(n int64) memory {
 	return m
 }
 
+// reset fills the memory with poison that no buffer has stored.
 func (m memory) reset() {
 	for i := range m.bytes {
 		m.bytes[i] = poison
@@ -73,8 +74,8 @@ func (r *run) load(bind int, x int64) number {
 	if !b.Read {
 		fail("load from binding %d (%s), which is not declared read", bind, b.Name)
 	}
-	if x < 0 || x >= r.room(b, buf) || b.DType.IsBlock() {
-		r.inside(b.DType, buf, x)
+	if x < 0 || x >= r.elemsOf(b, buf) || b.DType.IsBlock() {
+		r.requireInside(b.DType, buf, x)
 		if b.DType.IsBlock() {
 			return r.loadBlock(buf, x)
 		}
@@ -123,7 +124,7 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) {
 	if !b.Write {
 		fail("store to binding %d (%s), which is not declared written", bind, b.Name)
 	}
-	if n := r.room(b, buf); x < 0 || x >= n {
+	if n := r.elemsOf(b, buf); x < 0 || x >= n {
 		fail("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
 	}
 	r.claim(buf, x, true)
@@ -163,16 +164,17 @@ func (r *run) binding(i int) (*kernel.Binding, int) {
 	return &r.k.Bindings[i], r.step.Binds[i].Buffer
 }
 
-// room is the run-time number of elements of a buffer, as the binding counts them. A binding may view blocks as words.
-func (r *run) room(b *kernel.Binding, buf int) int64 {
+// elemsOf is the run-time number of elements of a buffer, as the binding counts them. A binding may view blocks as
+// words.
+func (r *run) elemsOf(b *kernel.Binding, buf int) int64 {
 	if b.DType != r.m.prog.Buffers[buf].DType {
 		return b.Elems
 	}
 	return r.elems[buf]
 }
 
-// inside fails if element x is outside of the buffer's memory, which is sized for the bounds of all symbols.
-func (r *run) inside(t ir.DType, buf int, x int64) {
+// requireInside fails if element x is outside of the buffer's memory, which is sized for the bounds of all symbols.
+func (r *run) requireInside(t ir.DType, buf int, x int64) {
 	n := r.m.prog.Buffers[buf].Bytes / int64(t.BlockBytes()) * int64(t.BlockElems())
 	if x < 0 || x >= n {
 		fail("element %d of %s is outside its memory of %d", x, r.m.name(buf), n)
