@@ -50,6 +50,8 @@ type architecture struct {
 
 // architectures is the table of architectures that FromGGUF supports.
 var architectures = []architecture{
+	bailingMoE,
+	bailingMoE2,
 	bert,
 	bloom,
 	cohere2,
@@ -76,6 +78,7 @@ var architectures = []architecture{
 	internLM2,
 	jinaBERT,
 	llama,
+	miniMaxM2,
 	mistral3,
 	modernBERT,
 	mpt,

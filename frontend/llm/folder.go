@@ -75,7 +75,7 @@ expert_count                      num_local_experts num_experts n_routed_experts
 expert_used_count                 num_experts_per_tok moe_topk moe_k
 expert_feed_forward_length        moe_intermediate_size
 expert_shared_feed_forward_length shared_expert_intermediate_size shared_intermediate_size
-expert_shared_count               n_shared_experts moe_num_shared_experts num_shared_expert
+expert_shared_count               n_shared_experts moe_num_shared_experts num_shared_expert num_shared_experts
 expert_weights_scale*             routed_scaling_factor
 expert_group_count                n_group
 expert_group_used_count           topk_group
@@ -169,6 +169,10 @@ var changes = map[string]func(s sizes, n int) []int{
 	"queries":     func(s sizes, n int) []int { return s.groups(0, n) },
 	"keys":        func(s sizes, n int) []int { return s.groups(1, n) },
 	"values":      func(s sizes, n int) []int { return s.groups(2, n) },
+
+	"fused-queries": func(s sizes, n int) []int { return s.fused(0, s.heads, n) },
+	"fused-keys":    func(s sizes, n int) []int { return s.fused(s.heads, s.kvHeads, n) },
+	"fused-values":  func(s sizes, n int) []int { return s.fused(s.heads+s.kvHeads, s.kvHeads, n) },
 }
 
 // transposed is the change that exchanges the axes of a matrix.
@@ -198,6 +202,15 @@ func (s sizes) groups(part, n int) (rows []int) {
 		rows = append(rows, every((group*(perGroup+2)+first)*s.headDim, 1, count*s.headDim)...)
 	}
 	return rows
+}
+
+// fused is for the queries, keys and values of all heads in one matrix, first the queries of all heads, then the keys,
+// and then the values. It returns the rows of some heads.
+func (s sizes) fused(first, heads, n int) []int {
+	if n/(s.heads+2*s.kvHeads) != s.headDim { // the check of shapes will find that
+		return every(0, 1, n)
+	}
+	return every(first*s.headDim, 1, heads*s.headDim)
 }
 
 // neighbours is for the rows of queries or keys: it moves the two elements of each rotary pair next to each other, from
@@ -528,6 +541,8 @@ func (c *folderConfig) setRope(a architecture) {
 		dims = int(float64(dims) * c.number(v))
 	} else if scaling["partial_rotary_factor"] != nil {
 		dims = int(float64(dims) * c.numberIn(scaling, "partial_rotary_factor"))
+	} else if c.values["rotary_dim"] != nil {
+		dims = int(c.number("rotary_dim"))
 	}
 	c.setSize("rope.dimension_count", float64(dims))
 	if !ok {

@@ -86,6 +86,16 @@ const (
 		attn_kv_a_mqa model.layers.N.self_attn.kv_a_proj_with_mqa
 		attn_kv_a_norm model.layers.N.self_attn.kv_a_layernorm
 		attn_kv_b model.layers.N.self_attn.kv_b_proj`
+	bailingNames = llamaNames + expertNames + sigmoidNames + `
+		token_embd model.word_embeddings
+		attn_output model.layers.N.attention.dense
+		attn_q model.layers.N.attention.query_key_value fused-halves
+		attn_k model.layers.N.attention.query_key_value fused-halves
+		attn_v model.layers.N.attention.query_key_value fused
+		attn_qkv model.layers.N.attention.query_key_value
+		attn_q_norm model.layers.N.attention.query_layernorm
+		attn_k_norm model.layers.N.attention.key_layernorm
+		exp_probs_b model.layers.N.mlp.gate.expert_bias bare`
 	hunyuanNames = `
 		attn_q_norm model.layers.N.self_attn.query_layernorm
 		attn_k_norm model.layers.N.self_attn.key_layernorm
@@ -270,6 +280,9 @@ var folderCases = map[string]struct {
 	"seed_oss":        {names: llamaNames + "\npost_attention_norm model.layers.N.post_attention_layernorm", config: `{"architectures": ["SeedOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000000.0, "attention_bias": true}`},
 	"qwen2moe":        {names: llamaNames + expertNames + sharedNames, config: `{"architectures": ["Qwen2MoeForCausalLM"], "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "num_hidden_layers": 2, "intermediate_size": 48, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 40, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": false, "rope_theta": 1000000.0, "use_sliding_window": false, "sliding_window": 32, "decoder_sparse_step": 1}`},
 	"deepseek2-v2":    {names: deepSeekNames, config: `{"architectures": ["DeepseekV2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": null, "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12, "intermediate_size": 64, "moe_intermediate_size": 32, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 3, "norm_topk_prob": false, "routed_scaling_factor": 4.0, "scoring_func": "softmax", "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000, "rope_scaling": {"type": "yarn", "factor": 4, "beta_fast": 32, "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.707, "original_max_position_embeddings": 512}}`},
+	"minimax-m2":      {names: llamaNames + mixtralNames + "\nexp_probs_b model.layers.N.block_sparse_moe.e_score_correction_bias bare", config: `{"architectures": ["MiniMaxM2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "rotary_dim": 8, "intermediate_size": 24, "num_local_experts": 4, "num_experts_per_tok": 2, "scoring_func": "sigmoid", "use_routing_bias": true, "use_qk_norm": true, "qk_norm_type": "per_layer", "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 5000000}`},
+	"bailingmoe":      {names: bailingNames, config: `{"architectures": ["BailingMoeForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 2, "norm_topk_prob": true, "norm_head": false, "first_k_dense_replace": 0, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 600000, "use_qkv_bias": false}`},
+	"bailingmoe2":     {names: bailingNames, config: `{"architectures": ["BailingMoeV2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "moe_intermediate_size": 24, "num_experts": 8, "num_experts_per_tok": 2, "num_shared_experts": 1, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "score_function": "sigmoid", "moe_router_enable_expert_bias": true, "first_k_dense_replace": 1, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 600000, "partial_rotary_factor": 0.5, "rotary_dim": 8, "use_qk_norm": true}`},
 	"glm4moe":         {names: llamaNames + expertNames + sigmoidNames + "\npost_attention_norm model.layers.N.post_attention_layernorm\nnextn model.layers.N.nextn", config: `{"architectures": ["Glm4MoeForCausalLM"], "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "num_hidden_layers": 2, "num_nextn_predict_layers": 1, "head_dim": 16, "intermediate_size": 48, "moe_intermediate_size": 24, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "rope_theta": 10000.0, "use_qk_norm": true, "attention_bias": true}`},
 	"dots1":           {names: llamaNames + expertNames + sigmoidNames, config: `{"architectures": ["Dots1ForCausalLM"], "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "num_hidden_layers": 2, "intermediate_size": 48, "moe_intermediate_size": 24, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "scoring_func": "sigmoid", "rope_theta": 10000.0, "sliding_window": null}`},
 	"ernie4_5":        {names: llamaNames, config: `{"architectures": ["Ernie4_5ForCausalLM"], "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "num_hidden_layers": 2, "intermediate_size": 48, "rope_theta": 500000.0, "use_bias": false, "hidden_act": "silu", "tie_word_embeddings": true}`},
@@ -398,13 +411,16 @@ func writeFolder(t *testing.T, folder string, f *gguf.File, config, names string
 		if len(line) > 1 {
 			how = line[1]
 		}
-		if how == "parts" {
-			if part == "attn_q" || part == "attn_k" {
+		if how == "parts" || strings.HasPrefix(how, "fused") {
+			if how == "fused-halves" || how == "parts" && part != "attn_v" {
 				toFolder(tensors, c, d, "part", suffix, "halves")
 				d = tensors["part."+suffix]
 				delete(tensors, "part."+suffix)
 			}
 			full += "#" + part
+			if how != "parts" {
+				full += "#fused"
+			}
 			how = ""
 		}
 		toFolder(tensors, c, d, full, suffix, how)
@@ -428,6 +444,17 @@ func writeFolder(t *testing.T, folder string, f *gguf.File, config, names string
 			tensors[base+".weight"] = all
 			for _, part := range []string{"q", "k", "v"} {
 				delete(tensors, base+"#attn_"+part+".weight")
+			}
+		}
+	}
+	for key, d := range tensors { // queries, keys and values one after the other, in one tensor
+		if base, ok := strings.CutSuffix(key, "#attn_q#fused.weight"); ok {
+			k, v := tensors[base+"#attn_k#fused.weight"], tensors[base+"#attn_v#fused.weight"]
+			tensors[base+".weight"] = &ir.Data{DType: d.DType,
+				Dims:  []int{d.Dims[0] + k.Dims[0] + v.Dims[0], d.Dims[1]},
+				Bytes: slices.Concat(d.Bytes, k.Bytes, v.Bytes)}
+			for _, part := range []string{"q", "k", "v"} {
+				delete(tensors, base+"#attn_"+part+"#fused.weight")
 			}
 		}
 	}

@@ -357,6 +357,47 @@ def deepseek_v2():
               best_groups=2)
 
 
+def minimax_m2():
+    m = of_experts("minimax-m2", 2, 4, 5000000.0, expert_gating_func=2)
+    head_dim(m, 16)
+    m.set(**{"rope.dimension_count": 8})
+    turn = angles(5e6, 8)
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        q = m.heads_of(m.rms_norm(m.linear(h, "attn_q", m.heads * 16), "attn_q_norm"))
+        k = m.heads_of(m.rms_norm(m.linear(h, "attn_k", m.kv_heads * 16), "attn_k_norm"))
+        v = m.heads_of(m.linear(h, "attn_v", m.kv_heads * 16))
+        x = x + m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width)
+        return x + routed(m, m.rms_norm(x, "ffn_norm"), 4, 2, 24, sigmoid=True, bias=True)
+
+    through(m, layer, tied=False)
+
+
+def bailingmoe():
+    m = of_experts("bailingmoe", 2, 4, 600000.0, expert_shared_count=2, expert_weights_norm=True)
+    like_llama("bailingmoe", lambda m, x: routed(m, x, 4, 2, 24, shared=48), 600000.0, m, tied=False)
+
+
+def bailingmoe2():
+    m = of_experts("bailingmoe2", 3, 8, 600000.0, **SIGMOID, expert_group_count=4, expert_group_used_count=2)
+    m.set(expert_shared_feed_forward_length=24)
+    head_dim(m, 16)
+    m.set(**{"rope.dimension_count": 8})
+    turn = angles(6e5, 8)
+
+    def layer(i, x):
+        qkv = m.linear(m.rms_norm(x, "attn_norm"), "attn_qkv", (m.heads + 2 * m.kv_heads) * 16)
+        q, k, v = np.split(m.heads_of(qkv), [m.heads, m.heads + m.kv_heads], 1)
+        q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width)
+        h = m.rms_norm(x, "ffn_norm")
+        how = {"sigmoid": True, "bias": True, "scale": 2.5, "groups": 4, "best_groups": 2}
+        return x + (swiglu(m, h) if i == 0 else routed(m, h, 8, 2, 24, 24, **how))
+
+    through(m, layer, tied=False)
+
+
 def like_llama(case, feed_forward=swiglu, base=500000.0, m=None, tied=True):
     m = m or Model(case, case, 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": base})
     turn = angles(base, m.head_dim)
@@ -600,4 +641,5 @@ def gemma_embedding():
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert,
-            jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2]
+            jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
+            minimax_m2, bailingmoe, bailingmoe2]
