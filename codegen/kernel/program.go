@@ -49,7 +49,7 @@ type Program struct {
 // maxSymbolsNamed is the number of symbols that an error names at most.
 const maxSymbolsNamed = 8
 
-// Smaller returns advice for errors: how to make a program with too large tensors smaller.
+// Smaller returns advice for an error about too large tensors: how to make the program's tensors smaller.
 func (p *Program) Smaller() string {
 	if len(p.Symbols) == 0 {
 		return "split its tensors"

@@ -160,6 +160,7 @@ func (c *checker) checkPorts() {
 	}
 }
 
+// checkPort checks that a port's buffer exists, and has the given kind and the port's type.
 func (c *checker) checkPort(port Port, kind BufferKind) {
 	c.require(port.Buffer >= 0 && port.Buffer < len(c.Buffers) && c.Buffers[port.Buffer].Kind == kind, "no such buffer")
 	b := c.Buffers[port.Buffer]
@@ -172,15 +173,15 @@ func (c *checker) checkPort(port Port, kind BufferKind) {
 // checkTexts finds unprintable characters in strings that are printed raw. vkc itself does not write such strings.
 // Names from the graph may have any characters; they are quoted when printed.
 func (c *checker) checkTexts() {
-	text := func(s string) bool {
+	printable := func(s string) bool {
 		return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 	}
 	for i, s := range c.Shaders {
-		c.require(text(s.Name), "shader %d: the name %q cannot be printed", i, s.Name)
+		c.require(printable(s.Name), "shader %d: the name %q cannot be printed", i, s.Name)
 	}
 	for i, s := range c.Dispatches() {
 		for _, t := range append([]string{s.Name, s.Schedule}, s.Ops...) {
-			c.require(text(t), "step %d: the text %q cannot be printed", i, t)
+			c.require(printable(t), "step %d: the text %q cannot be printed", i, t)
 		}
 	}
 }

@@ -41,6 +41,7 @@ func (e *RangeError) Error() string {
 // silently.
 func (k *Kernel) CheckRange() error {
 	var found *RangeError
+	// limit records an error, described by format, if size exceeds most. The functions below check indices with it.
 	limit := func(size float64, most int64, bind int, format string, args ...any) {
 		if found == nil && size > float64(most) {
 			found = &RangeError{What: fmt.Sprintf(format, args...), Bind: bind, Size: size, Limit: most}
@@ -72,34 +73,34 @@ func (k *Kernel) CheckRange() error {
 			limit(maxOf(a.Factor.Dot), maxSigned, -1, "elements of a vector")
 		}
 	}
-	inner := func(x Index, bind int, format string, args ...any) {
+	clamps := func(x Index, bind int, format string, args ...any) {
 		x.Walk(func(f *Factor) {
 			if f.Kind == FactorClamp {
 				limit(max(f.X.Largest(), f.D.Largest()), maxSigned, bind, "positions along an axis in "+format, args...)
 			}
 		})
 	}
-	at := func(x Index, bind int, format string, args ...any) {
+	position := func(x Index, bind int, format string, args ...any) {
 		limit(x.Largest(), maxWide, bind, format, args...)
-		inner(x, bind, format, args...)
+		clamps(x, bind, format, args...)
 	}
 	value := func(x Index) {
 		limit(x.Largest(), maxSigned, -1, "coordinates that are used as numbers, as by iota")
-		inner(x, -1, "coordinates that are used as numbers, as by iota")
+		clamps(x, -1, "coordinates that are used as numbers, as by iota")
 	}
 	Walk(k.Roots(), func(e *Expr) {
 		switch e.Kind {
 		case ExprLoad:
-			at(e.Index, e.Bind, "elements of %s", k.Bindings[e.Bind].Name)
+			position(e.Index, e.Bind, "elements of %s", k.Bindings[e.Bind].Name)
 		case ExprRandom:
 			limit(e.Index.Largest(), maxPosition, -1, "elements of a random stream")
-			at(e.Index, -1, "elements of a random stream")
+			position(e.Index, -1, "elements of a random stream")
 		case ExprIndex, ExprAcc:
 			value(e.Index)
 		}
 	})
 	for _, s := range k.Stores {
-		at(s.Index, s.Bind, "elements of %s", k.Bindings[s.Bind].Name)
+		position(s.Index, s.Bind, "elements of %s", k.Bindings[s.Bind].Name)
 	}
 	if k.Limit != nil {
 		value(k.Limit.At)

@@ -13,8 +13,8 @@ type Rewriter struct {
 	// Acc, if set, returns the value that replaces the result of a phase or matmul.
 	Acc func(e *Expr) *Expr
 
-	at   func(axis int, extent ir.Dim) Index
-	done map[*Expr]*Expr
+	at   func(axis int, extent ir.Dim) Index // returns an old axis as an index over the new axes
+	done map[*Expr]*Expr                     // the translations so far
 }
 
 // NewRewriter returns a rewriter that replaces every axis by the index that at returns.

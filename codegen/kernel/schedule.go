@@ -73,7 +73,7 @@ type Launch struct {
 	Subgroup  int     `json:"subgroup,omitempty"` // subgroup size that the kernel relies on; 0 uses shared memory only
 }
 
-// Config returns the launch itself. The structs that embed a Launch get this method from it.
+// Config returns the launch itself. The decoders that embed a Launch get this method from it.
 func (l Launch) Config() Launch { return l }
 
 // String implements [Schedule].
@@ -87,8 +87,8 @@ func (l Launch) line(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// structs has, for each variant, the function that decodes its parameters from JSON.
-var structs = map[Variant]func(text []byte) (Schedule, error){
+// decoders has, for each variant, the function that decodes its parameters from JSON.
+var decoders = map[Variant]func(text []byte) (Schedule, error){
 	VarMap: decode[Points], VarRowWindows: decode[Points], VarMapTile: decode[MapTile],
 	VarRowSerial: decode[Row], VarRowGroup: decode[Row], VarSelect: decode[Row],
 	VarScanSerial: decode[Lanes], VarScanGroup: decode[Lanes], VarSort: decode[Lanes], VarQuantize: decode[Lanes],
@@ -99,6 +99,7 @@ var structs = map[Variant]func(text []byte) (Schedule, error){
 	VarGroup: decode[Launch], VarCustom: decode[Launch],
 }
 
+// decode decodes a schedule of type P from JSON.
 func decode[P Schedule](text []byte) (Schedule, error) {
 	var p P
 	err := DecodeStrictly(text, &p)
@@ -119,7 +120,7 @@ func ParseSchedule(text []byte) (Schedule, error) {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, err
 	}
-	if own, ok := structs[l.Variant]; ok {
+	if own, ok := decoders[l.Variant]; ok {
 		return own(text)
 	}
 	return l, nil
@@ -141,6 +142,7 @@ func Numbers(s Schedule) map[string]float64 {
 	return numbers
 }
 
+// count prints a parameter as a word of a schedule, such as "wg=256".
 func count(name string, n int) string { return fmt.Sprintf("%s=%d", name, n) }
 
 // above prints a count if it exceeds the usual value, and "" otherwise.
@@ -151,10 +153,12 @@ func above(usual int, name string, n int) string {
 	return count(name, n)
 }
 
+// size prints extents as a word of a schedule, such as "tile=64x64x16".
 func size(name string, extents ...int) string {
 	return name + "=" + strings.Trim(strings.ReplaceAll(fmt.Sprint(extents), " ", "x"), "[]")
 }
 
+// flag returns name if set, and "" otherwise.
 func flag(name string, set bool) string {
 	if !set {
 		return ""

@@ -15,9 +15,9 @@ type Scratch struct {
 }
 
 // SplitAttention splits an attention kernel in two, for attentions with too few rows to occupy a device. It divides the
-// keys into runs, splits of them. The first kernel processes the runs in parallel and stores the results of each run.
-// The second, a row kernel, joins the runs and performs the stores. The results pass through scratch buffers; buffer
-// returns the buffer number for each.
+// keys into the given number of runs. The first kernel, partial, processes the runs in parallel and stores the results
+// of each run. The second, combine, is a row kernel that joins the runs and performs the stores. The results pass
+// through scratch buffers; buffer returns the buffer number for each.
 func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, combine *Kernel, err error) {
 	if err := k.CheckAttention(); err != nil {
 		return nil, nil, err
@@ -57,12 +57,13 @@ type splitter struct {
 	buffers     []int // of the scratch
 }
 
-// sumAt is the index of a run's sums. statAt is the index of its largest score (which is 0) or its sum of weights (1).
+// sumAt is the index, in the first scratch buffer, of a run's weighted sum of values.
 func (s splitter) sumAt(run Index) Index {
 	e := Axis(s.k.AttentionAxes().Value, s.value)
 	return s.row.Mul(DimIndex(s.runs)).Plus(run).Mul(DimIndex(s.value)).Plus(e)
 }
 
+// statAt is the index, in the second scratch buffer, of a run's largest score (which is 0) or sum of weights (1).
 func (s splitter) statAt(run Index, which int64) Index {
 	return s.row.Mul(DimIndex(s.runs)).Plus(run).Times(2).Plus(Const(which))
 }

@@ -1,7 +1,7 @@
 package kernel
 
-// RunStride returns how much x grows per step along an axis, within n neighbors that begin at a multiple of n. It
-// reports false if that is not one number. It ignores clamps, so the result holds only if no clamp has an effect.
+// RunStride returns the increase of x per step along an axis, within n neighbors that begin at a multiple of n. It
+// reports false if the steps differ. It ignores clamps, so the result holds only if no clamp has an effect.
 func (x Index) RunStride(axis, n int) (int64, bool) {
 	sum := int64(0)
 	for _, t := range x.terms {

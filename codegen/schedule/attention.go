@@ -13,11 +13,12 @@ import (
 // flashShape is the size of an attention with every symbol at its bound.
 type flashShape struct {
 	Batch, Groups, Heads, Queries, Keys int64 // Groups counts key heads, and Heads the query heads of each
-	// extents of the contraction axis of Q*K, and of a row's result
-	Dot, Value int
-	Factor     int // extent of the contraction axis of an AttentionFactor, or 0
+	Dot                                 int   // extent of the contraction axis of Q*K
+	Value                               int   // number of elements of a row's result
+	Factor                              int   // extent of the contraction axis of an AttentionFactor, or 0
 }
 
+// flashShapeOf returns the size of an attention kernel.
 func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
 	sh := flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
@@ -57,7 +58,7 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	if rows > maxVecRows || h.subgroup == 0 {
 		return nil
 	}
-	way := func(lanes, keys, wg int) Candidate {
+	candidate := func(lanes, keys, wg int) Candidate {
 		s := sh.flashVec(lanes, keys, wg, h.subgroup)
 		s.Splits = h.flashSplits(k, s.TileN)
 		return Candidate{s,
@@ -65,20 +66,21 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	}
 	var all []Candidate
 	if sh.Batch*sh.Groups <= h.cores {
-		all = h.flashAlone(k, way(min(h.flashLanes, h.subgroup), h.flashKeys, h.flashWorkgroup), way)
+		all = h.flashOnePerCore(k, candidate(min(h.flashLanes, h.subgroup), h.flashKeys, h.flashWorkgroup), candidate)
 	}
 	for _, lanes := range []int{h.flashLanes, 2 * h.flashLanes, 4 * h.flashLanes} {
 		lanes = min(lanes, h.subgroup)
 		for keys := h.flashKeys; keys >= 1; keys /= 2 {
 			for wg := h.flashWorkgroup; wg >= h.subgroup; wg /= 2 {
-				all = append(all, way(lanes, keys, wg))
+				all = append(all, candidate(lanes, keys, wg))
 			}
 		}
 	}
 	return all
 }
 
-// flashVec is the schedule for few rows in which each group of lanes reads some keys per step.
+// flashVec is the schedule for few rows in which each group of lanes reads the given number of keys per step. wg is the
+// number of invocations of a workgroup.
 func (sh flashShape) flashVec(lanes, keys, wg, subgroup int) kernel.FlashVec {
 	rows := int(sh.Queries * sh.Heads)
 	s := kernel.FlashVec{Launch: launch(kernel.VarFlashVec, wg, 4), Flash: kernel.Flash{Heads: int(sh.Heads)},
@@ -87,25 +89,25 @@ func (sh flashShape) flashVec(lanes, keys, wg, subgroup int) kernel.FlashVec {
 	return s
 }
 
-// flashAlone enlarges the workgroups of a schedule that has at most one workgroup per core. It doubles the invocations
-// until one step covers the average number of keys. If registers run out, it gives each invocation fewer keys
-// (M-short-texts).
-func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, keys, wg int) Candidate) (
-	list []Candidate) {
+// flashOnePerCore enlarges the workgroups of candidate c, which has at most one workgroup per core. It doubles the
+// invocations until one step covers the average number of keys. If registers run out, it gives each invocation fewer
+// keys (M-short-texts). candidate returns the candidate with other numbers. The result is empty if c needs no change.
+func (h heuristics) flashOnePerCore(k *kernel.Kernel, c Candidate,
+	candidate func(lanes, keys, wg int) Candidate) (list []Candidate) {
 	s := c.Schedule.(kernel.FlashVec)
-	for s.Splits <= 1 && int64(s.TileN) < meanKeys(k) && 2*s.Workgroup <= h.flashMost {
+	for s.Splits <= 1 && int64(s.TileN) < meanKeys(k) && 2*s.Workgroup <= h.flashMaxWorkgroup {
 		for s.Workgroup *= 2; s.ThreadN > 1 && h.registersOf(k, s)*s.Workgroup > flashRegisters; s.ThreadN /= 2 {
 		}
 		if h.registersOf(k, s)*s.Workgroup > flashRegisters {
 			break
 		}
-		c = way(s.LanesPerRow, s.ThreadN, s.Workgroup)
+		c = candidate(s.LanesPerRow, s.ThreadN, s.Workgroup)
 		s, list = c.Schedule.(kernel.FlashVec), []Candidate{c}
 	}
 	return list
 }
 
-// flashRegisters is the number of registers per core on the devices that have h.flashMost.
+// flashRegisters is the number of registers per core on the devices that have h.flashMaxWorkgroup.
 const flashRegisters = 64 << 10
 
 // meanKeys is the average number of keys of an attention: half of the bound if the number of keys grows during
@@ -139,13 +141,13 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 }
 
 // flashSplits returns the number of parts into which to split the keys of an attention: a power of two, or 0 for no
-// split. More parts fill an idle device, and keep each part within h.flashRun keys. Each part has several steps. The
-// split must save more time than the launch of the kernel that joins the parts.
+// split. More parts fill an idle device, and keep each part within h.flashMaxKeys keys. Each part has several steps.
+// The split must save more time than the launch of the kernel that joins the parts.
 func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	sh, splits := flashShapeOf(k), 1
 	more := func() bool {
 		idle := sh.Batch*sh.Groups*int64(2*splits) <= h.fill
-		return idle || h.flashRun > 0 && sh.Keys > h.flashRun*int64(splits)
+		return idle || h.flashMaxKeys > 0 && sh.Keys > h.flashMaxKeys*int64(splits)
 	}
 	for splits < maxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
 		splits *= 2
@@ -248,12 +250,14 @@ func (h heuristics) leastFlashTileTime(k *kernel.Kernel) (least float64) {
 	return least
 }
 
+// flashSchedule returns the tile's schedule for the given number of heads per tile and subgroup size.
 func (t ratedTile) flashSchedule(heads, subgroup int) kernel.FlashTile {
 	s := t.tile.flashSchedule(heads, subgroup)
 	s.Paired, s.Steps = t.Paired, t.Steps
 	return s
 }
 
+// flashSchedule is like ratedTile.flashSchedule. Lanes that do not fit a subgroup exchange values in shared memory.
 func (t tile) flashSchedule(heads, subgroup int) kernel.FlashTile {
 	if lanes := t.N / t.ThreadN; !powerOfTwo(lanes) || lanes > subgroup {
 		subgroup = 0
@@ -278,9 +282,9 @@ func flashHeads(sh flashShape, rows int) int {
 // so these must not be much larger than the cache.
 func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 	sh := flashShapeOf(k)
-	_, units := s.(kernel.FlashMatrix)
+	_, onMatrices := s.(kernel.FlashMatrix)
 	bytes := sh.Groups * sh.Keys * int64(sh.Dot+sh.Value) * int64(ir.F16.BlockBytes())
-	return k.Attention.Causal && units && sh.Queries > int64(AttentionTileOf(s).queries()) &&
+	return k.Attention.Causal && onMatrices && sh.Queries > int64(AttentionTileOf(s).queries()) &&
 		bytes <= 2*heuristicsOf(caps).cache
 }
 
@@ -340,6 +344,7 @@ func FlashStage(k *kernel.Kernel, s kernel.FlashTile) int {
 // ValueQuads is the number of vec4 for n elements.
 func ValueQuads(n int) int { return (n + 3) / 4 }
 
+// checkFlashTile returns an error if an attention cannot run with a flash_tile schedule.
 func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) error {
 	sh := flashShapeOf(k)
 	switch {
@@ -401,6 +406,7 @@ func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 // (M-flash-shapes).
 const maxFlashVec = 160
 
+// checkFlashVec returns an error if an attention cannot run with a flash_vec schedule.
 func checkFlashVec(k *kernel.Kernel, s kernel.FlashVec, caps device.Caps) error {
 	sh := flashShapeOf(k)
 	switch {

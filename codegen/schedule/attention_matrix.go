@@ -21,7 +21,7 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 		return nil
 	}
 	sh := flashShapeOf(k)
-	var fitting, rest []Candidate
+	var filling, rest []Candidate // that give nearly every core a workgroup, and the others
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
 		var few []Candidate // the smallest tile first
 		for _, tl := range h.flashMatrices {
@@ -42,14 +42,14 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 				continue
 			}
 			if 10*groups >= 9*(h.fill/2) { // one workgroup for nearly every core is enough (M-flash-shapes)
-				fitting = append(fitting, c)
+				filling = append(filling, c)
 			} else {
 				few = append([]Candidate{c}, few...)
 			}
 		}
 		rest = append(rest, few...)
 	}
-	return append(fitting, rest...)
+	return append(filling, rest...)
 }
 
 // flashFragment is the extent of the device's square f16 fragments with f32 sums, such as 16 for 16x16x16, or 0 for
@@ -72,6 +72,7 @@ func flashHalf(k *kernel.Kernel) bool {
 // maxFlashWidth is the length in elements of the longest row of a result that fits in registers as fragments.
 const maxFlashWidth = 256
 
+// checkFlashMatrix returns an error if an attention cannot run with a schedule on cooperative matrices.
 func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) error {
 	sh := flashShapeOf(k)
 	f, parts := s.FragM, FlashParts(s)
@@ -146,9 +147,10 @@ func flashWords(sh flashShape, s kernel.FlashMatrix) int {
 	return FlashStrips(s) * s.FragM * row / s.Subgroup
 }
 
-// ScorePitch is the distance between rows of scores in shared memory, in floats. WeightPitch is the distance between
-// rows of weights, in pairs of f16.
-func ScorePitch(s kernel.FlashMatrix) int  { return s.TileN + 4 }
+// ScorePitch is the distance between rows of scores in shared memory, in floats.
+func ScorePitch(s kernel.FlashMatrix) int { return s.TileN + 4 }
+
+// WeightPitch is the distance between rows of weights in shared memory, in pairs of f16.
 func WeightPitch(s kernel.FlashMatrix) int { return s.TileN/2 + 4 }
 
 // flashMatrixShared is the shared memory in bytes: tiles of keys and of values for each stage, a fragment per subgroup,

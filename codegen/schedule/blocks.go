@@ -8,8 +8,8 @@ import (
 
 // blockHeuristics are the measured parameters of a class of devices for reading one block format.
 type blockHeuristics struct {
-	layout kernel.Layout
-	tiles  kernel.Layout // layout for blocks that only matmuls of many rows read
+	layout kernel.Layout // of blocks that some matmul of few rows reads
+	tiles  kernel.Layout // of blocks that only matmuls of many rows read
 	floats blockVecs     // for rows of floats
 	bytes  blockVecs     // for int8 rows; empty if int8 rows are not faster
 	// resident and rounded are alternatives for a single row. resident is for rows of floats, rounded for rows of
@@ -44,19 +44,19 @@ type blockVecs []blockVec
 // blockVec describes how a matmul of few rows reads blocks. A run is the elements of a block that an invocation reads
 // at once; see kernel.BlockRun.
 type blockVec struct {
-	rows       int  // maximum number of rows; 0 is for one row, and adapted derives the parameters for more
-	depth      int  // maximum contraction length; 0 is any
-	batched    bool // only for batched matmuls, such as experts
-	run        int  // elements of a run
-	lanes      int  // minimum number of invocations per sum
-	apart      bool // lanes may be a part of a subgroup, if the contraction axis has few runs
-	workgroup  int  // minimum workgroup size
-	columns    int  // columns per invocation, which share the loads of A
-	prefetch   kernel.Prefetch
-	subnormals bool // quants are converted to float as subnormal halves
-	tables     bool // codebooks are copied to shared memory
-	staged     bool // rows pass through shared memory
-	whole      bool // these parameters are also used unchanged for fewer rows
+	rows         int  // maximum number of rows; 0 is for one row, and adapted derives the parameters for more
+	depth        int  // maximum contraction length; 0 is any
+	batched      bool // only for batched matmuls, such as experts
+	run          int  // elements of a run
+	lanes        int  // minimum number of invocations per sum
+	partSubgroup bool // lanes may be a part of a subgroup, if the contraction axis has few runs
+	workgroup    int  // minimum workgroup size
+	columns      int  // columns per invocation, which share the loads of A
+	prefetch     kernel.Prefetch
+	subnormals   bool // quants are converted to float as subnormal halves
+	tables       bool // codebooks are copied to shared memory
+	staged       bool // rows pass through shared memory
+	unchanged    bool // these parameters are also used unchanged for fewer rows
 }
 
 // suits reports whether v applies to a matmul's contraction length and batch.
@@ -67,7 +67,7 @@ func (v blockVec) suits(sh matShape) bool {
 // lanesOf is the number of invocations that share a sum over depth elements: the measured number v.lanes, but not more
 // than there are runs.
 func (v blockVec) lanesOf(depth int64, subgroup int) int {
-	if v.apart {
+	if v.partSubgroup {
 		return v.lanes
 	}
 	lanes := max(subgroup, 1)
@@ -150,10 +150,10 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps device.Caps) kernel.Layou
 func WantsBytes(t ir.DType, rows, columns ir.Dim, caps device.Caps) bool {
 	tuned := heuristicsOf(caps)
 	b := tuned.blocks[t]
-	switch one := rows.Max() == 1; {
-	case one && (len(b.rounded) > 0 || tuned.roundsBesideTables(b.lookup, columns.Max())):
+	switch oneRow := rows.Max() == 1; {
+	case oneRow && (len(b.rounded) > 0 || tuned.roundsRowItself(b.lookup, columns.Max())):
 		return false
-	case one && b.lookup.run > 0:
+	case oneRow && b.lookup.run > 0:
 		return caps.Features.IntegerDotProduct
 	}
 	most := int64(MaxMatVecRows)

@@ -73,6 +73,7 @@ const subgroupSums = device.SubgroupBasic | device.SubgroupShuffle
 // which are 32 subgroups of 32.
 const maxSubgroups = 32
 
+// checkWorkgroup returns an error if a device does not allow the workgroup size or the vector width.
 func checkWorkgroup(k *kernel.Kernel, schedule kernel.Schedule, caps device.Caps) error {
 	s := schedule.Config()
 	if s.Variant == kernel.VarCustom {
@@ -88,6 +89,7 @@ func checkWorkgroup(k *kernel.Kernel, schedule kernel.Schedule, caps device.Caps
 	return nil
 }
 
+// checkSubgroup returns an error if the kernel cannot rely on the schedule's subgroup size.
 func checkSubgroup(_ *kernel.Kernel, schedule kernel.Schedule, caps device.Caps) error {
 	switch s := schedule.Config(); {
 	case s.Subgroup == 0:
@@ -109,6 +111,7 @@ func checkSubgroup(_ *kernel.Kernel, schedule kernel.Schedule, caps device.Caps)
 	return nil
 }
 
+// checkShared returns an error if a schedule needs more shared memory than the device has.
 func checkShared(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	if n := SharedBytes(k, s); uint64(n) > uint64(caps.MaxSharedMemory) {
 		return fmt.Errorf("%d bytes of shared memory, the device has %d", n, caps.MaxSharedMemory)
@@ -141,6 +144,7 @@ func checkLanes(s kernel.Launch, lanes int) error {
 	return nil
 }
 
+// checkTile returns an error if a matmul cannot run with a tile in shared memory.
 func checkTile(k *kernel.Kernel, s kernel.MatTile) error {
 	switch {
 	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1:
@@ -175,6 +179,7 @@ func checkRegisterTile(s kernel.RegisterTile, down, across, rows, cols int) erro
 	return nil
 }
 
+// checkAccumulators returns an error if an invocation has too many sums. sums is their number for each matmul.
 func checkAccumulators(k *kernel.Kernel, sums int) error {
 	if n := sums * len(k.Products); n > maxAccumulators {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
@@ -182,6 +187,7 @@ func checkAccumulators(k *kernel.Kernel, sums int) error {
 	return nil
 }
 
+// checkMatVec returns an error if a matmul cannot run with a matvec schedule.
 func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	m := k.Parallel[len(k.Parallel)-2].Max()
 	switch {

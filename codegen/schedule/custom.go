@@ -13,6 +13,8 @@ func customSchedule(c *kernel.Custom) kernel.Launch {
 	return launch(kernel.VarCustom, wg[0]*wg[1]*wg[2], 1)
 }
 
+// checkCustomWorkgroup returns an error if a schedule has another workgroup than the custom op declares, or one that
+// the device does not allow.
 func checkCustomWorkgroup(c *kernel.Custom, s kernel.Launch, caps device.Caps) error {
 	wg := c.Kernel().Workgroup
 	if s != customSchedule(c) {

@@ -25,7 +25,7 @@ func EdgeOf(k *kernel.Kernel, v kernel.Variant, t kernel.Tile, axis int) Edge {
 		return EdgeNone
 	case v != kernel.VarCoopMat2 || axis == k.FoldAxis():
 		return EdgeClamped
-	case !extent.IsStatic() && extent.Max()%int64(tile) == 0, spare(k, axis, tile):
+	case !extent.IsStatic() && extent.Max()%int64(tile) == 0, paddedToTiles(k, axis, tile):
 		return EdgeOverread
 	}
 	return EdgeClamped

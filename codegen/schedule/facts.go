@@ -24,6 +24,7 @@ func points(dims []ir.Dim) int64 {
 // matShape is the size of a matmul with every symbol at its bound.
 type matShape struct{ Batch, M, N, K int64 }
 
+// matShapeOf returns the size of a matmul kernel.
 func matShapeOf(k *kernel.Kernel) matShape {
 	r := len(k.Parallel)
 	return matShape{Batch: points(k.Parallel[:r-2]), M: k.Parallel[r-2].Max(),
@@ -181,17 +182,21 @@ func rowGroupShared(k *kernel.Kernel, s kernel.Row) int {
 	return s.Workgroup * rowSlotBytes(k)
 }
 
-// rowSlots is the shared memory, in bytes, with one partial result per invocation.
+// rowSlots is the shared memory of a scan, in bytes: one partial result per invocation.
 func rowSlots(k *kernel.Kernel, s kernel.Lanes) int { return s.Workgroup * rowSlotBytes(k) }
 
+// groupShared is the shared memory of a kernel that groups elements, in bytes: a count per group number, and one per
+// invocation.
 func groupShared(k *kernel.Kernel, s kernel.Launch) int {
 	return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
 }
 
+// sortShared is the shared memory of a sort, in bytes: a key and a coordinate for each slot of the workgroup's rows.
 func sortShared(k *kernel.Kernel, s kernel.Lanes) int {
 	return 8 * SortPlaces(k) * (s.Workgroup / max(s.LanesPerRow, 1))
 }
 
+// selectShared is the shared memory of a selection, in bytes: the search, and a key and a coordinate per result.
 func selectShared(k *kernel.Kernel, s kernel.Row) int {
 	return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
 }
@@ -209,6 +214,7 @@ func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
 	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
 }
 
+// matrixShared is the shared memory of a matmul on cooperative matrices, in bytes.
 func matrixShared[P kernel.Schedule](k *kernel.Kernel, s P) int {
 	return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 }

@@ -59,6 +59,7 @@ func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, err
 // tileOf returns the tile of a matmul's schedule.
 func tileOf(s kernel.Schedule) kernel.Tile { return s.(interface{ Tiles() kernel.Tile }).Tiles() }
 
+// join concatenates lists of factors.
 func join(lists ...[]AxisTiles) []AxisTiles {
 	var all []AxisTiles
 	for _, l := range lists {
@@ -82,4 +83,5 @@ func (g MatGrid) fits(k *kernel.Kernel, caps device.Caps) bool {
 	return true
 }
 
+// ceilDiv returns a/b, rounded up.
 func ceilDiv[N int | int64](a, b N) N { return (a + b - 1) / b }

@@ -18,6 +18,7 @@ func (h heuristics) groups(k *kernel.Kernel) []Candidate {
 	})
 }
 
+// checkGroup returns an error if a kernel that groups elements cannot run with a schedule.
 func checkGroup(k *kernel.Kernel, s kernel.Launch, caps device.Caps) error {
 	if err := k.CheckGroup(); err != nil {
 		return err

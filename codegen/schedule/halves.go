@@ -104,6 +104,7 @@ func (h heuristics) splitsRows(w kernel.Work, caps device.Caps) bool {
 			before = time
 		}
 	}
-	storing := 3*4*float64(sh.M*sh.K)/h.CopyGBps + h.LaunchNs
+	const passes = 3 // over the rows, of 4 bytes an element: two reads and a write
+	storing := passes*4*float64(sh.M*sh.K)/h.CopyGBps + h.LaunchNs
 	return split && h.halvesTime(sh)+storing < before
 }

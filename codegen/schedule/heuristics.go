@@ -66,13 +66,13 @@ type heuristics struct {
 	flashMatrices []flashMatrixTile // of attentions on cooperative matrices
 
 	// For attentions of few rows: invocations per workgroup, lanes that share a key, and keys that a lane reads at a
-	// time. flashRun is the maximum number of keys per workgroup, or 0 for no limit.
+	// time. flashMaxKeys is the maximum number of keys per workgroup, or 0 for no limit.
 	flashWorkgroup, flashLanes, flashKeys int
-	flashRun                              int64
-	// If each workgroup of such an attention has a core to itself, it has up to flashMost invocations and reads
+	flashMaxKeys                          int64
+	// If each workgroup of such an attention has a core to itself, it has up to flashMaxWorkgroup invocations and reads
 	// flashGBps. Zeros mean the usual number of invocations, and a core's share of the copy bandwidth.
-	flashMost int
-	flashGBps float64
+	flashMaxWorkgroup int
+	flashGBps         float64
 
 	vecWorkgroup int   // invocations of a matvec workgroup
 	vecColumns   int   // columns per invocation, which share the loads of A
@@ -96,6 +96,7 @@ type heuristics struct {
 // invocation computes ThreadM x ThreadN of them.
 type tile struct{ M, N, K, ThreadM, ThreadN int }
 
+// workgroup is the number of invocations that compute the tile.
 func (t tile) workgroup() int { return t.M / t.ThreadM * (t.N / t.ThreadN) }
 
 // matrixTile is the tile of a matmul on cooperative matrices: a workgroup computes M x N results in steps of K. If a

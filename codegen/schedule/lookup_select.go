@@ -33,7 +33,7 @@ const fewestLookupColumns = 4
 // lookupVecs lists the schedules of a matvec by lookup. It is empty if the format or the matmul does not allow lookups.
 func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b := h.blocks[blocksOf(k)]
-	switch rounds := !readsBytes(k) && roundable(k, true) && h.roundsBesideTables(b.lookup, sh.Batch*sh.N); {
+	switch rounds := !readsBytes(k) && roundable(k, true) && h.roundsRowItself(b.lookup, sh.Batch*sh.N); {
 	case sh.M != 1 || h.subgroup == 0 || h.perCore(sh) < fewLookupColumns ||
 		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return nil
@@ -80,9 +80,9 @@ func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormal
 	return all
 }
 
-// roundsBesideTables reports whether a matvec by lookup with the given number of columns quantizes its row itself. The
-// row and the tables then share the shared memory.
-func (h heuristics) roundsBesideTables(v lookupVec, columns int64) bool {
+// roundsRowItself reports whether a matvec by lookup with the given number of columns quantizes its row itself, instead
+// of a separate kernel. The row and the tables then share the shared memory.
+func (h heuristics) roundsRowItself(v lookupVec, columns int64) bool {
 	each := ceilDiv(columns, max(h.fill/2, 1))
 	return v.rounds.copies > 0 && each >= fewLookupColumns && each <= int64(v.rounds.most)
 }

@@ -197,6 +197,7 @@ func bandFits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) bool {
 // addition.
 const maxLaneSums = 128
 
+// checkCoopMat returns an error if a matmul cannot run on cooperative matrices of subgroup scope with a schedule.
 func checkCoopMat(k *kernel.Kernel, s kernel.CoopMat, caps device.Caps) error {
 	if err := checkMatrixUnits(k, s.MatrixTile, caps); err != nil {
 		return err

@@ -237,14 +237,14 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			worst = n
 		}
 	}
-	two, workgroup := s.(kernel.CoopMat2)
+	coopMat2, workgroup := s.(kernel.CoopMat2) // workgroup: matrices have workgroup scope
 	tile := tileOf(s)
-	if workgroup && unrollCost(k, two) > 1 {
-		note(handicap{unrollCost(k, two), "steps that are no multiple of 8"})
+	if workgroup && unrollCost(k, coopMat2) > 1 {
+		note(handicap{unrollCost(k, coopMat2), "steps that are no multiple of 8"})
 	}
 	_, bytes := ByteProducts(k)
 	if bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
-		note(handicap{acrossCost(s), "bytes that lie across the contraction"})
+		note(handicap{transposeCost(s), "bytes that lie across the contraction"})
 	}
 	dtype, _ := MatrixDType(k)
 	r, computed := len(k.Parallel), 0.0
@@ -255,8 +255,8 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 		}{{p.A, r - 2}, {p.B, r - 1}} {
 			tensor := workgroup && !Staged(k, s, o.v, o.axis)
 			switch {
-			case tensor && (EdgeOf(k, two.Variant, tile, o.axis) == EdgeClamped ||
-				EdgeOf(k, two.Variant, tile, k.FoldAxis()) == EdgeClamped):
+			case tensor && (EdgeOf(k, coopMat2.Variant, tile, o.axis) == EdgeClamped ||
+				EdgeOf(k, coopMat2.Variant, tile, k.FoldAxis()) == EdgeClamped):
 				note(handicap{h.clamped + float64(tile.TileN)/512, "reads held back at the edges"})
 			case tensor:
 			case workgroup:
@@ -328,9 +328,9 @@ func inRuns(k *kernel.Kernel) bool {
 	})
 }
 
-// acrossCost is the slowdown of a tile for an int8 B in the layout [K,N] (M-i8). Its elements are gathered one at a
-// time, because no device has an instruction to transpose them.
-func acrossCost(s kernel.Schedule) float64 {
+// transposeCost is the slowdown of a tile for an int8 B in the layout [K,N] (M-i8), which is not contiguous along the
+// contraction axis. Its elements are gathered one at a time, because no device has an instruction to transpose them.
+func transposeCost(s kernel.Schedule) float64 {
 	if two, ok := s.(kernel.CoopMat2); ok && two.PiecesM <= 1 {
 		return 1.2 + float64(0.006*float64(two.TileK))
 	}
@@ -360,18 +360,18 @@ func octetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 // UnitLoad is like octetLoad, for units of n elements.
 func UnitLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	_, extent := stagedAxis(k, v, other)
-	return octetsApart(k, v, other, t, n) && DivisibleBy(extent, n)
+	return loadsAsVectors(k, v, other, t, n) && DivisibleBy(extent, n)
 }
 
 // ShiftedLoad reports whether eight adjacent elements of a 16-bit operand are 16 bytes in memory, which may be
 // unaligned.
 func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
-	return t.BlockBytes() == 2 && octetsApart(k, v, other, t, 1)
+	return t.BlockBytes() == 2 && loadsAsVectors(k, v, other, t, 1)
 }
 
-// octetsApart reports whether an operand is a plain load, and each n adjacent elements along its staged axis are one
-// vector in memory, which begins at a multiple of n elements.
-func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
+// loadsAsVectors reports whether an operand is a plain load, and each n adjacent elements along its staged axis, from a
+// multiple of n on, are adjacent in memory and begin at a multiple of n elements.
+func loadsAsVectors(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	axis, _ := stagedAxis(k, v, other)
 	if !plainLoad(k, v, t) {
 		return false

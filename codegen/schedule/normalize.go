@@ -18,11 +18,13 @@ func normalize(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Sch
 	return v.normalized(k, s, caps)
 }
 
+// normalizePoints limits the vector width of a map.
 func normalizePoints(k *kernel.Kernel, s kernel.Points, _ device.Caps) kernel.Points {
 	s.Vec = mapWidth(k, s.Vec)
 	return s
 }
 
+// normalizeMapTile limits the vector width of a map through tiles.
 func normalizeMapTile(k *kernel.Kernel, s kernel.MapTile, _ device.Caps) kernel.MapTile {
 	s.Vec = mapWidth(k, s.Vec)
 	return s
@@ -55,6 +57,7 @@ func normalizeScan(k *kernel.Kernel, s kernel.Lanes, _ device.Caps) kernel.Lanes
 	return s
 }
 
+// rowWidth limits the vector width along a row to most, and to the number of adjacent elements.
 func rowWidth(k *kernel.Kernel, most int) int {
 	stores := slices.DeleteFunc(slices.Clone(k.Stores), func(s kernel.Store) bool { return !s.PerElement })
 	return k.VectorWidth(k.FoldAxis(), k.Fold, most, k.Roots(), stores)

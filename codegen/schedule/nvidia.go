@@ -77,8 +77,8 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarSkinny, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.34},
 	}
 	// The fastest parameters measured for one query over 8192 keys (M-flash-shapes).
-	t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
-	t.flashMost, t.flashGBps = 1024, 45 // M-short-texts
+	t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashMaxKeys = 256, 16, 4, 512
+	t.flashMaxWorkgroup, t.flashGBps = 1024, 45 // M-short-texts
 	// These are the fastest measured tiles that also suit causal attention. In shapes with nearly 255 registers, its
 	// mask makes the compiler spill (M-flash-shapes).
 	t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64, 0}, {8, 1, 32, 2, 128, 0}, {8, 1, 32, 1, 0, 0},

@@ -23,11 +23,11 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},
 	).withResident(
-		inDigits(residentVec{run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, longest: 8192}),
-		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+		inDigits(residentVec{run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, lengthBelow: 8192}),
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, minLength: longRow},
 	).rounding(
-		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, longest: 8192},
-		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toRegisters, longest: 8192},
+		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, lengthBelow: 8192},
+		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toRegisters, lengthBelow: 8192},
 		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toCache},
 	),
 	ir.Q4_1: inPlanes(
@@ -37,9 +37,9 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 4, run: 32, lanes: 64, columns: 2},
 		manyRows(32),
 	).withResident(
-		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, minLength: longRow},
 	).rounding(
-		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: toCache, least: longRow},
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: toCache, minLength: longRow},
 		residentVec{run: 32, columns: 4, occupancy: 896},
 	),
 	ir.Q5_0: inPlanes(
@@ -48,7 +48,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 1, run: 16, lanes: 256, columns: 4},
 		manyRows(32),
 	).withResident(
-		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, minLength: longRow},
 	).rounding(
 		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: sectors(1)},
 	),
@@ -58,7 +58,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 1, run: 32, lanes: 256, columns: 4},
 		manyRows(32),
 	).withResident(
-		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, minLength: longRow},
 	).rounding(
 		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: sectors(1)},
 	),
@@ -68,7 +68,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 4, run: 8, lanes: 64, columns: 4, subnormals: true},
 		blockVec{rows: 6, run: 8, lanes: 32, columns: 4, subnormals: true},
 		// From measurement M-batch.
-		blockVec{rows: 8, depth: 256, run: 16, lanes: 16, apart: true, columns: 4, subnormals: true, staged: true},
+		blockVec{rows: 8, depth: 256, run: 16, lanes: 16, partSubgroup: true, columns: 4, subnormals: true, staged: true},
 		blockVec{rows: 8, run: 16, lanes: 32, workgroup: 256, columns: 4, subnormals: true, staged: true},
 	).orBytesFrom(2, // one row is as fast in floats, and then needs no kernel that quantizes it
 		blockVec{rows: 2, run: 32, lanes: 64, columns: 4},
@@ -107,9 +107,9 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 7, run: 64, lanes: 64, columns: 4},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},
 	).withResident(
-		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, least: longRow},
+		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, minLength: longRow},
 	).rounding(
-		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: sectors(2), least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: sectors(2), minLength: longRow},
 		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
 	ir.Q5_K: inPlanes(
@@ -119,7 +119,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
 	).withResident(
-		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, least: longRow, most: 62},
+		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, minLength: longRow, maxColumns: 62},
 	).rounding(
 		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
@@ -128,12 +128,12 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).orBytes(
 		blockVec{rows: 8, run: 64, lanes: 64, columns: 4},
 	).rounding(
-		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: sectors(2), least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: sectors(2), minLength: longRow},
 		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
 	ir.TQ1_0: inPlanes(
 		subnormal(32, 64, 4),
-	).butTiles().orBytes(
+	).fileLayoutForTiles().orBytes(
 		blockVec{rows: 1, run: 256, lanes: 64, columns: 4},
 		manyRows(32),
 	),
@@ -149,53 +149,53 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	// codebook less often. A single int8 row is read by lookup, with many copies of the table. For tiles, blocks are
 	// not stored in planes if whole blocks are as fast (M-block-ways).
 	ir.IQ1_S: inPlanes(
-		looked(16, 128, 512, 4),
+		byCodebook(16, 128, 512, 4),
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true},
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true},
 	).orLookup(4).orRounded(4, 256, 2),
 	ir.IQ1_M: inPlanes(
-		looked(16, 64, 512, 8),
-	).butTiles().orBytes(
+		byCodebook(16, 64, 512, 8),
+	).fileLayoutForTiles().orBytes(
 		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true},
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
 	).orLookup(4).orRounded(4, 256, 2),
 	ir.IQ2_XXS: inPlanes(
-		staged(looked(32, 64, 256, 4)),
+		staged(byCodebook(32, 64, 256, 4)),
 	).orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true},
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
 	).orLookup(16).orRounded(8, 64, 4).orLookupFloats(16, 4),
 	ir.IQ2_XS: inPlanes(
-		looked(16, 64, 256, 4),
-	).butTiles().orBytes(
+		byCodebook(16, 64, 256, 4),
+	).fileLayoutForTiles().orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
 	).orLookup(8).orRounded(4, 64, 4).orLookupFloats(8, 2),
 	ir.IQ2_S: inPlanes(
-		looked(16, 64, 256, 4),
+		byCodebook(16, 64, 256, 4),
 	).orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
 	).orLookup(4).orRounded(2, 256, 4).orLookupFloats(4, 2),
 	ir.IQ3_XXS: inPlanes(
-		looked(16, 64, 256, 4),
-	).butTiles().orBytes(
+		byCodebook(16, 64, 256, 4),
+	).fileLayoutForTiles().orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true},
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
 	).orLookup(32).orRounded(16, 256, 2).orLookupFloats(32, 8),
 	ir.IQ3_S: inPlanes(
-		staged(looked(32, 64, 256, 4)),
+		staged(byCodebook(32, 64, 256, 4)),
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
 	).orLookup(16).orRounded(8, 256, 4).orLookupFloats(16, 8),
 	ir.IQ4_NL: inPlanes(
-		staged(looked(16, 128, 256, 4)),
+		staged(byCodebook(16, 128, 256, 4)),
 	).orLookup(32).orRounded(32, 256, 2),
 	ir.IQ4_XS: inPlanes(
-		looked(16, 128, 256, 8),
-	).butTiles().orLookup(32).orRounded(32, 256, 2),
+		byCodebook(16, 128, 256, 8),
+	).fileLayoutForTiles().orLookup(32).orRounded(32, 256, 2),
 	ir.MXFP4: inPlanes(
-		staged(looked(16, 128, 256, 8)),
+		staged(byCodebook(16, 128, 256, 8)),
 	).orLookup(32).orRounded(32, 256, 2),
 }
 
@@ -209,7 +209,7 @@ var nvidiaRows = blockVecs{
 	{rows: 3, lanes: 64, columns: 2},
 	{rows: 4, lanes: 32, columns: 1},
 	{rows: 5, lanes: 64, columns: 4},
-	{rows: 8, lanes: 32, columns: 8, whole: true},
+	{rows: 8, lanes: 32, columns: 8, unchanged: true},
 }
 
 // longRow is the minimum length of a float row that is worth keeping in registers (M-block-ways).
@@ -229,13 +229,13 @@ func twoBitPacked(columns, depth int) residentVec {
 // inDigits returns v for rows with three base-256 digits per element. Its minimum row length is 4096, because shorter
 // rows were not measured in a model.
 func inDigits(v residentVec) residentVec {
-	v.digits, v.least = 3, 4096
+	v.digits, v.minLength = 3, 4096
 	return v
 }
 
 // upTo restricts v to matmuls with at most the given number of columns per core.
 func (v residentVec) upTo(columns int64) residentVec {
-	v.most = columns
+	v.maxColumns = columns
 	return v
 }
 
@@ -244,8 +244,8 @@ func inPlanes(floats ...blockVec) blockHeuristics {
 	return blockHeuristics{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
 }
 
-// butTiles keeps the file's layout for weights that only matmuls of many rows read.
-func (h blockHeuristics) butTiles() blockHeuristics {
+// fileLayoutForTiles keeps the layout of the file for weights that only matmuls of many rows, in tiles, read.
+func (h blockHeuristics) fileLayoutForTiles() blockHeuristics {
 	h.tiles = kernel.LayoutBlocks
 	return h
 }
@@ -276,13 +276,13 @@ func (h blockHeuristics) orLookupFloats(copies, resident int) blockHeuristics {
 	return h
 }
 
-// withResident adds parameters for one float row that stays in registers. rounding adds them for rows quantized to
-// int8.
+// withResident adds parameters for one float row that stays in registers over several passes over columns.
 func (h blockHeuristics) withResident(ways ...residentVec) blockHeuristics {
 	h.resident = ways
 	return h
 }
 
+// rounding is like withResident, for a row that the kernel quantizes to int8.
 func (h blockHeuristics) rounding(ways ...residentVec) blockHeuristics {
 	h.rounded = ways
 	return h
@@ -299,20 +299,23 @@ func manyRows(run int) blockVec {
 	return blockVec{rows: MaxMatVecRows, run: run, lanes: 64, columns: 4}
 }
 
-// looked describes how float rows read blocks with a codebook in shared memory.
-func looked(run, lanes, workgroup, columns int) blockVec {
+// byCodebook describes how float rows read blocks with a codebook in shared memory.
+func byCodebook(run, lanes, workgroup, columns int) blockVec {
 	return blockVec{run: run, lanes: lanes, workgroup: workgroup, columns: columns, subnormals: true, tables: true}
 }
 
+// staged lets rows pass through shared memory.
 func staged(v blockVec) blockVec {
 	v.staged = true
 	return v
 }
 
+// subnormal describes how float rows read blocks if quants are converted to float as subnormal halves.
 func subnormal(run, lanes, columns int) blockVec {
 	return blockVec{run: run, lanes: lanes, columns: columns, subnormals: true}
 }
 
+// prefetching loads n runs before the first of them is multiplied.
 func prefetching(n int, v blockVec) blockVec {
 	v.prefetch = runs(n)
 	return v

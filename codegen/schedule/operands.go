@@ -14,16 +14,19 @@ const (
 	storedRows       = 256
 )
 
-// storedDepth returns a number of elements. The contraction axis of materialized operands of dtype t is padded to a
-// multiple of it.
+// storedDepth returns the number of elements to a multiple of which the contraction axis of materialized operands of
+// dtype t is padded.
 func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
 // minRereads is the minimum number of result tiles that must read an operand before materializing it is considered.
 const minRereads = 4
 
-// waysToStore lists ways to materialize operands of a matmul before it: operands that enough tiles read, without those
-// in block formats, which every tile then decodes; the same with these; and operands that few tiles read, one by one
-// and together, because a weight is stored at load, and another kernel may store its result as the operand.
+// waysToStore lists ways to materialize operands of a matmul before it:
+//
+//   - the operands that enough tiles read, except operands in block formats, which every tile then decodes;
+//   - the same with operands in block formats;
+//   - all operands, one by one and together, even if few tiles read them. That can pay off because a weight is
+//     materialized at load, and because another kernel may store its result as the operand.
 func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 	add := func(list []kernel.StoredOperand) {
 		listed := func(way []kernel.StoredOperand) bool { return slices.Equal(way, list) }
@@ -50,8 +53,8 @@ func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand
 // bf16 terms, it returns all operands, along the axis of their present layout.
 func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
-	apart := k.Products[0].BF16x3
-	if apart {
+	inTerms := k.Products[0].BF16x3
+	if inTerms {
 		dtype, ok = ir.BF16, k.Fold.IsStatic() && k.Fold.Add > 0
 	}
 	if !ok {
@@ -67,13 +70,13 @@ func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool
 			seen[v] = true
 			stays := octetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) ||
 				ceilDiv([]int64{sh.N, sh.M}[i], 128) < rereads
-			if !apart && stays {
+			if !inTerms && stays {
 				padded = false
 				continue
 			}
 			d := k.Parallel[r-2+i]
 			whole := DivisibleBy(d, storedRows)
-			o := kernel.StoredOperand{Operand: v, Across: apart && whole && !FoldContiguous(k, v, r-2+i)}
+			o := kernel.StoredOperand{Operand: v, Across: inTerms && whole && !FoldContiguous(k, v, r-2+i)}
 			if d.IsStatic() && !whole {
 				o.Rows = roundUp(int(d.Add), storedRows)
 			}
@@ -91,9 +94,9 @@ func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool
 	return list
 }
 
-// spare reports whether a kernel may read whole tiles along an axis of the result without bounds checks: the buffers of
-// its operands are padded to multiples of the tile, in elements.
-func spare(k *kernel.Kernel, axis int, tile int) bool {
+// paddedToTiles reports whether a kernel may read whole tiles along an axis of the result without bounds checks: the
+// buffers of its operands are padded to multiples of the tile, in elements.
+func paddedToTiles(k *kernel.Kernel, axis int, tile int) bool {
 	t, ok := MatrixDType(k)
 	if !ok {
 		return false

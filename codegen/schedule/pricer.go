@@ -22,11 +22,11 @@ type Pricer struct {
 type (
 	timeKey struct {
 		kernel.Identity
-		splits bool
+		splits bool // a later rule may split the kernel
 	}
 	timed struct {
-		time float64
-		why  string
+		time float64 // nanoseconds
+		why  string  // why the time is unknown, or ""
 	}
 )
 
@@ -113,8 +113,9 @@ func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
 }
 
-// timeOf returns the total time in nanoseconds of kernels that run in sequence, and their number. If a time is unknown,
-// why is the reason. It skips kernels that only repack weights, because they run once, at load.
+// timeOf returns the total time in nanoseconds of kernels that run in sequence, and their number. splits says that a
+// later rule splits their sums among workgroups if that is faster. If a time is unknown, why is the reason. It skips
+// kernels that only repack weights, because they run once, at load.
 func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int, why string) {
 	for _, k := range list {
 		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {

@@ -21,6 +21,7 @@ func (h heuristics) quantizers(k *kernel.Kernel) []Candidate {
 	return all
 }
 
+// quantizeSpace lists schedules for measurements.
 func quantizeSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	return schedules(quantizeSchedules(k, 512))
 }
@@ -35,6 +36,7 @@ func quantizeSchedules(k *kernel.Kernel, most int) []kernel.Lanes {
 	return all
 }
 
+// checkQuantize returns an error if a kernel that quantizes cannot run with a schedule.
 func checkQuantize(k *kernel.Kernel, s kernel.Lanes) error {
 	if err := k.CheckQuantize(); err != nil {
 		return err

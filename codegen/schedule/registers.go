@@ -81,11 +81,12 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 	}
 	// For each row: a run with its scale and sum. For each column: a run of quants of about four bits, scales and an
 	// offset.
-	row, column, apart, scales := s.TileK, s.TileK/8, 0, k.BlockRun(s).Scales()
+	row, column, scales := s.TileK, s.TileK/8, k.BlockRun(s).Scales()
+	unpacked := 0 // registers for words of a row that the compiler unpacks
 	switch {
 	case s.RoundRows || readsBytes(k):
 		words := s.TileK / 4 * s.RowBytes()
-		row, column, apart = words, column*h.byteWord, words*(h.byteWord-1)
+		row, column, unpacked = words, column*h.byteWord, words*(h.byteWord-1)
 	case rows > maxResidentRows: // blocks are decoded whole
 		row = min(row, 8)
 	}
@@ -95,7 +96,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 	if s.Prefetch.Mode == kernel.PrefetchRegisters { // and the registers of the next pass, in addition
 		columns *= 2
 	}
-	return s.Prefetch.Runs()*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
+	return s.Prefetch.Runs()*(rows*(row+unpacked)+columns*(column+scales+1)) + rows*(columns+2)
 }
 
 // flashMatrixRegisters is the number of registers that an invocation uses for fragments (queries, weights,

@@ -112,6 +112,7 @@ func gathersLittle(k *kernel.Kernel) bool {
 // maxCoarsen is the maximum number of points along an axis per invocation. More do not help (M-rope-coarsening).
 const maxCoarsen = 4
 
+// checkCoarsen returns an error if a map's invocations cannot compute s.Coarsen points along an outer axis.
 func checkCoarsen(k *kernel.Kernel, s kernel.Points) error {
 	if s.Coarsen < 2 {
 		return nil

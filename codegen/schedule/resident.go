@@ -13,18 +13,18 @@ import (
 // keeps a part of the row. The workgroup makes several passes, each over some of the columns. Because the row stays in
 // registers, a pass reads only blocks, and a float row is quantized to int8 only once.
 type residentVec struct {
-	run        int             // elements of a run, which an invocation reads at once
-	columns    int             // columns of a pass
-	occupancy  int             // invocations of all workgroups on a core
-	groups     int             // maximum number of groups in a workgroup that each hold the whole row; 0 is 1
-	prefetch   kernel.Prefetch // of rows that the kernel quantizes
-	digits     int             // int8 digits per element of a row that may not be rounded to one int8
-	products   int             // minimum number of matmuls with the same row
-	least      int64           // minimum row length
-	longest    int64           // from this row length on, this is not faster; 0 for no limit
-	most       int64           // maximum number of columns per core; 0 for no limit
-	subnormals bool
-	tables     bool
+	run         int             // elements of a run, which an invocation reads at once
+	columns     int             // columns of a pass
+	occupancy   int             // invocations of all workgroups on a core
+	groups      int             // maximum number of groups in a workgroup that each hold the whole row; 0 is 1
+	prefetch    kernel.Prefetch // of rows that the kernel quantizes
+	digits      int             // int8 digits per element of a row that may not be rounded to one int8
+	products    int             // minimum number of matmuls with the same row
+	minLength   int64           // minimum row length
+	lengthBelow int64           // from this row length on, this is not faster; 0 for no limit
+	maxColumns  int64           // maximum number of columns per core; 0 for no limit
+	subnormals  bool
+	tables      bool
 }
 
 // maxResidentLanes is the maximum number of invocations that share a row. maxResidentColumns is the maximum number of
@@ -38,18 +38,18 @@ const mostResidentShared = 48 << 10
 // not. rounds says that the row is quantized to int8.
 func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
-	ways := b.resident
+	list := b.resident
 	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
-		ways = b.rounded
+		list = b.rounded
 	}
-	i := slices.IndexFunc(ways, func(v residentVec) bool {
-		return v.run > 0 && len(k.Products) >= v.products && sh.K >= v.least &&
-			(v.longest == 0 || sh.K < v.longest) && (v.most == 0 || h.perCore(sh) <= v.most)
+	i := slices.IndexFunc(list, func(v residentVec) bool {
+		return v.run > 0 && len(k.Products) >= v.products && sh.K >= v.minLength &&
+			(v.lengthBelow == 0 || sh.K < v.lengthBelow) && (v.maxColumns == 0 || h.perCore(sh) <= v.maxColumns)
 	})
 	if i < 0 {
 		return v, rounds, false
 	}
-	return ways[i], rounds || ways[i].digits > 0, sh.M == 1 && h.subgroup > 0 && !readsBytes(k) &&
+	return list[i], rounds || list[i].digits > 0, sh.M == 1 && h.subgroup > 0 && !readsBytes(k) &&
 		FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
 }
 
@@ -97,7 +97,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	switch {
 	case groups > 2:
 		passes = min((2*sh.Batch*sh.N/(int64(cols*groups)*workgroups)+1)/2, mostGroupedPasses)
-	case s.Prefetch.Blocks() && passes > manyAheadPasses:
+	case s.Prefetch.Blocks() && passes > manyPrefetchedPasses:
 		passes = ceilDiv(passes, 2)
 	}
 	for s.Coarsen = int(min(max(passes, 1), int64(maxResidentColumns/(cols*groups)))); s.Coarsen > 1; s.Coarsen /= 2 {
@@ -122,9 +122,9 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 // more workgroups cost less than longer ones (M-resident-rows).
 const mostGroupedPasses = 3
 
-// manyAheadPasses is a number of passes. From there on it is better to halve them if the first pass is prefetched: half
-// of the workgroups then prepare their row while the others read blocks (M-resident-rows).
-const manyAheadPasses = 8
+// manyPrefetchedPasses is a number of passes. From there on it is better to halve them if the first pass is prefetched:
+// half of the workgroups then prepare their row while the others read blocks (M-resident-rows).
+const manyPrefetchedPasses = 8
 
 // residentGroups is the number of groups in a workgroup, each with lanes invocations that hold the whole row. If
 // workgroups of one group would leave an eighth of a core's v.occupancy unused, a workgroup has two groups
@@ -184,14 +184,15 @@ func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
 const maxResidentRegisters, maxResidentRows = 64, 2
 
 // roundable reports whether the rows of a matmul by blocks may be quantized to int8, and the blocks hold small integers
-// to multiply them by. Blocks with a float codebook hold none, except if a lookup decodes them.
+// to multiply them by. Blocks with a float codebook hold none. lookup says that a table lookup decodes the blocks,
+// which returns integers for them too.
 func roundable(k *kernel.Kernel, lookup bool) bool {
-	return meetsIntegers(k, lookup) &&
+	return holdsIntegers(k, lookup) &&
 		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
 }
 
-// meetsIntegers reports whether the blocks hold small integers, or lookup decodes them to small integers.
-func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
+// holdsIntegers reports whether the blocks of a matmul hold small integers, or lookup decodes them to small integers.
+func holdsIntegers(k *kernel.Kernel, lookup bool) bool {
 	t := blocksOf(k)
 	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
 		return b.Codebook == t && b.DType.IsFloat()
@@ -223,7 +224,7 @@ func checkResident(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 			"shared memory all the time")
 	case !s.RoundRows:
 		return nil
-	case !roundable(k, s.Copies > 0) && (s.Digits == 0 || !meetsIntegers(k, false)):
+	case !roundable(k, s.Copies > 0) && (s.Digits == 0 || !holdsIntegers(k, false)):
 		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
 	case s.Coarsen > 0 && !rowsResident(k, s):
 		return fmt.Errorf("rows that become bytes must be resident, and are too long or of no constant length")

@@ -82,8 +82,8 @@ func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	return max(time, flops/(vecEfficiency*h.VectorF32*1e3))
 }
 
-// readingTime is the memory time of a matmul of few rows in nanoseconds. B is read once for every part of the rows, and
-// every workgroup reads its rows.
+// readingTime is the memory time of a matmul of few rows in nanoseconds. B is read once for every part of the rows (see
+// matVecParts), and every workgroup reads its rows.
 func (h heuristics) readingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	factors, sums := rowRoots(k)
 	loads := len(loadsAlong(append(slices.Clone(factors), sums...), k.FoldAxis()))
@@ -93,12 +93,12 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	sh := matShapeOf(k)
 	rows := sh.Batch * ceilDiv(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()*loads)
 	weights := weightBytes(k)
-	again := h.cacheRate()
+	rereadRate := h.cacheRate()
 	if weights > uint64(h.cache) {
-		again = h.CopyGBps
+		rereadRate = h.CopyGBps
 	}
-	oftener := float64(matVecParts(sh.M) - 1)
-	return float64(weights)/h.CopyGBps + oftener*float64(weights)/again + float64(rows)/h.cacheRate()
+	rereads := float64(matVecParts(sh.M) - 1)
+	return float64(weights)/h.CopyGBps + rereads*float64(weights)/rereadRate + float64(rows)/h.cacheRate()
 }
 
 // weightBytes is the size in bytes of all operands B in memory.
@@ -116,9 +116,10 @@ func weightBytes(k *kernel.Kernel) (n uint64) {
 // matVecParts is the number of parts into which a matvec divides its rows; each part has its own workgroups.
 func matVecParts(rows int64) int64 { return max(ceilDiv(rows, MaxMatVecRows), 1) }
 
-// readsOftenFaster decides between matvec and tiles if a matmul has more rows than one invocation of a matvec takes. It
-// reports whether reading B once per part of the rows is expected to be faster than a tile that the rows do not fill.
-func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) bool {
+// rereadingFaster decides between a matvec, with schedule s, and tiles. If a matmul has more rows than one invocation
+// of a matvec takes, it reports whether reading B once per part of the rows is expected to be faster than a tile that
+// the rows do not fill.
+func (h heuristics) rereadingFaster(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) bool {
 	if matShapeOf(k).M <= MaxMatVecRows {
 		return true
 	}

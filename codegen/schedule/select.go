@@ -208,12 +208,11 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
 	v := h.fewRows(k, sh)
-	least := min(v.lanesOf(sh.K, h.subgroup), wg)
-	fewest := h.vecColumns
+	fewest := h.vecColumns // the minimum number of columns per invocation
 	switch {
 	case blocksOf(k) != ir.Invalid:
 		fewest = 1
-	case v.whole: // measurements with fewer columns were slower, even if they fill the device
+	case v.unchanged: // measurements with fewer columns were slower, even if they fill the device
 		fewest = v.columns
 	}
 	add := func(lanes, subgroup int) {
@@ -229,7 +228,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
 		s.TileK, s.Prefetch, s.Subnormals, s.Tables = v.run, v.prefetch, v.subnormals, v.tables
-		if v.whole {
+		if v.unchanged {
 			s.TileM, s.ThreadM = v.rows, v.rows
 		}
 		for s.TileK > shortestRun && !h.fits(k, s) {
@@ -243,8 +242,8 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		all = append(all, Candidate{s, reason})
 	}
 	if h.subgroup > 0 {
-		lanes, subgroup := least, h.subgroup
-		if v.apart {
+		lanes, subgroup := min(v.lanesOf(sh.K, h.subgroup), wg), h.subgroup
+		if v.partSubgroup {
 			subgroup = 0
 		}
 		each := shortestRun
@@ -288,10 +287,13 @@ func (h heuristics) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candida
 		fmt.Sprintf("%d rows: B is read once, along its columns", sh.M)}
 }
 
+// matVecSchedule returns a matvec schedule for all rows of sh: lanes invocations share a sum, and a workgroup of wg
+// invocations computes tileN columns, threadN of them in each invocation.
 func matVecSchedule(sh matShape, lanes, tileN, threadN, wg, subgroup int) kernel.MatVec {
 	m := int(max(sh.M, 1))
 	return kernel.MatVec{Launch: kernel.Launch{Variant: kernel.VarMatVec, Workgroup: wg, Vec: 4, Subgroup: subgroup},
 		Tile: kernel.Tile{TileM: m, TileN: tileN}, LanesPerRow: lanes, ThreadM: m, ThreadN: threadN}
 }
 
+// roundUp returns n, rounded up to a multiple of to.
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

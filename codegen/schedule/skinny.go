@@ -128,9 +128,11 @@ func (r Skinny) ResultColumns(s kernel.Skinny) int {
 	return s.TileN
 }
 
-// WeightStage is the shared memory, in units, for the quants of one B for all subgroups in one step. WeightUnits is
-// that for all stages. The results of the B use the same memory at the end.
+// WeightStage is the shared memory, in units, for the quants of one B for all subgroups in one step.
 func (r Skinny) WeightStage(s kernel.Skinny) int { return s.SubgroupsK * s.TileN * r.Pitch(s) }
+
+// WeightUnits is the shared memory, in units, for the quants of one B in all stages. The results of that B use the same
+// memory at the end.
 func (r Skinny) WeightUnits(s kernel.Skinny) int {
 	results := s.SubgroupsK * r.ResultColumns(s) * s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
 	return max(r.Stages(s)*r.WeightStage(s), results)
@@ -141,10 +143,12 @@ func (r Skinny) WeightScales(s kernel.Skinny) int {
 	return s.TileN * s.SubgroupsK * (s.TileK / r.Strip)
 }
 
-// RowUnits and RowScales are the same numbers for the rows.
+// RowUnits is the shared memory, in units, for the elements of the rows in one step.
 func (r Skinny) RowUnits(s kernel.Skinny) int {
 	return s.SubgroupsK * r.Parts * s.TileM * r.Pitch(s)
 }
+
+// RowScales is the number of scales of these elements in shared memory.
 func (r Skinny) RowScales(s kernel.Skinny) int {
 	if r.Halves {
 		return 0
@@ -162,7 +166,7 @@ func skinnyShared(k *kernel.Kernel, s kernel.Skinny) int {
 	return r.shared(s, b)
 }
 
-// shared is the shared memory in bytes of a schedule with some operands B.
+// shared is the shared memory in bytes of a schedule with b operands B.
 func (r Skinny) shared(s kernel.Skinny, b int) int {
 	scales := b*r.WeightScales(s) + r.RowScales(s)
 	if r.Affine {
@@ -175,6 +179,7 @@ func (r Skinny) shared(s kernel.Skinny, b int) int {
 // Stages is the number of steps that shared memory holds. While one is multiplied, the next is stored.
 func (r Skinny) Stages(s kernel.Skinny) int { return max(s.Stages, 1) }
 
+// checkSkinny returns an error if a matmul cannot run with a skinny schedule.
 func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 	r, ok := SkinnyOf(k)
 	e, sums := component(r.Element), component(r.Sums())

@@ -232,7 +232,7 @@ func (h heuristics) matMuls(k *kernel.Kernel, caps device.Caps) []Candidate {
 		return nil
 	}
 	vecs, tiles := h.matVecs(k), append(h.matrixUnits(k, caps), h.matTiles(k)...)
-	if len(vecs) > 0 && !h.readsOftenFaster(k, vecs[0].Schedule.(kernel.MatVec), caps) {
+	if len(vecs) > 0 && !h.rereadingFaster(k, vecs[0].Schedule.(kernel.MatVec), caps) {
 		vecs, tiles = tiles, vecs
 	}
 	return slices.Concat(h.directs(k), h.skinny(k, caps), vecs, tiles)

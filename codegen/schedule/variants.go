@@ -257,7 +257,7 @@ func roundings(k *kernel.Kernel, s kernel.MatVec) []kernel.Schedule {
 	var all []kernel.Schedule
 	s.RoundRows, s.Subnormals = true, false
 	for _, s.Digits = range []int{0, maxDigits} {
-		if s.Digits == 0 && !roundable(k, s.Copies > 0) || s.Digits > 0 && !meetsIntegers(k, false) {
+		if s.Digits == 0 && !roundable(k, s.Copies > 0) || s.Digits > 0 && !holdsIntegers(k, false) {
 			continue
 		}
 		for _, s.Prefetch.Mode = range []kernel.PrefetchMode{kernel.PrefetchNone, kernel.PrefetchCache,
