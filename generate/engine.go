@@ -28,6 +28,8 @@ type engine struct {
 	collected   int            // steps collected since an answer last joined or left the batch
 	collectedAt time.Time      // when the last steps were collected; zero if none were left in flight
 	pace        time.Duration  // duration of recent steps
+	promptTime  time.Duration  // how long running answers wait for the prefill of other prompts between two steps
+	promptRate  float64        // tokens of prompts that the device prefills in a second; 0 if not known
 
 	mu            sync.Mutex
 	waiting       []*answer // in the order of their calls
@@ -81,11 +83,19 @@ type Reused struct {
 
 var errClosed = errors.New("generate: the model is closed")
 
-// newEngine starts the goroutine that runs all steps of a model. close ends it.
-func newEngine(m *Model) *engine {
+// startEngine starts the goroutine that runs all steps of a model. close ends it.
+func startEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
-	e := &engine{model: m, slots: make([]slot, m.slotCount), wake: make(chan struct{}, 1), stop: stop,
-		maskSlots: newMaskSlots(), ended: make(chan struct{}), pace: ahead.First,
+	e := newEngine(m)
+	e.stop = stop
+	go e.run(ctx)
+	return e
+}
+
+// newEngine returns an engine that is not running.
+func newEngine(m *Model) *engine {
+	e := &engine{model: m, slots: make([]slot, m.slotCount), wake: make(chan struct{}, 1), maskSlots: newMaskSlots(),
+		ended: make(chan struct{}), pace: ahead.First, promptTime: maxPromptTime,
 		described: make([]SlotInfo, m.slotCount)}
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, index: int32(i)}
@@ -93,7 +103,6 @@ func newEngine(m *Model) *engine {
 	for page := range int32(m.pages) {
 		e.freePages = append(e.freePages, page)
 	}
-	go e.run(ctx)
 	return e
 }
 
@@ -312,22 +321,14 @@ func (e *engine) assignSlots() {
 	}
 }
 
-// step submits the next decoding step of the answers with a prefilled prompt. Then it prefills a part of one other
-// prompt; the prompts take turns.
+// step submits the next decoding step of the answers with a prefilled prompt. Then it prefills parts of prompts.
 func (e *engine) step(ctx context.Context) {
 	e.steps++
 	e.resume(ctx)
 	var rows []*slot
-	var prompt *slot
-	needsPrefill := func(s *slot) bool { // after accepted guesses, no token may be left
-		return s.answer != nil && len(s.answer.text)-len(s.cached) > 1
-	}
 	for i := range e.slots {
-		if s := &e.slots[i]; s.answer != nil && s.answer.awaitingMask == nil && !needsPrefill(s) {
+		if s := &e.slots[i]; s.answer != nil && s.answer.awaitingMask == nil && !s.needsPrefill() {
 			rows = append(rows, s)
-		}
-		if s := &e.slots[(i+e.steps)%len(e.slots)]; needsPrefill(s) {
-			prompt = s
 		}
 	}
 	for _, s := range rows {
@@ -348,23 +349,8 @@ func (e *engine) step(ctx context.Context) {
 	default:
 		e.advance(ctx, rows)
 	}
-	if prompt == nil || prompt.answer == nil { // the prompt's answer has failed with the step
-		return
-	}
-	most := e.model.partFor(len(prompt.answer.text) - len(prompt.cached))
-	if len(rows) > 0 { // every row waits for the prompt's part
-		most = e.model.prompts[0].rows
-	}
-	text, next, err := prompt.answer.text, outcome{}, error(nil)
-	if prompt.answer.scorer != nil {
-		text = text[:len(text)-1] // nothing follows the last token
-		err = prompt.score(ctx, most)
-	} else {
-		next.logits, err = prompt.prefillPart(ctx, text, most)
-	}
-	if err != nil || len(prompt.cached) == len(text) {
-		e.deliver(ctx, []*slot{prompt}, []outcome{next}, err)
-	}
+	e.wakeReaders() // before the prompts' parts take their time
+	e.prefillPrompts(ctx, len(rows) > 0)
 }
 
 // advance submits another step for rows, unless enough steps are in flight, and then processes the oldest step's

@@ -93,7 +93,7 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 		m.ahead = 1
 	}
 	m.progress, m.options = nil, o // extras, which are loaded later, are small
-	m.engine = newEngine(m)
+	m.engine = startEngine(m)
 	return m, nil
 }
 

@@ -1,0 +1,74 @@
+package generate
+
+import (
+	"context"
+	"time"
+)
+
+// maxPromptTime is the initial engine.promptTime. Longer parts of prompts are faster, and shorter ones make texts flow
+// more evenly.
+const maxPromptTime = 50 * time.Millisecond
+
+// needsPrefill reports whether the slot's answer has more than its last token to compute.
+func (s *slot) needsPrefill() bool { // after accepted guesses, no token may be left
+	return s.answer != nil && len(s.answer.text)-len(s.cached) > 1
+}
+
+// prefillPrompts prefills prompts, which take turns. If no answer is running, it prefills one part of one prompt. Else
+// it goes on to the next prompts until the running answers have waited for e.promptTime, and chooses sizes of parts by
+// the time that is left.
+func (e *engine) prefillPrompts(ctx context.Context, running bool) {
+	start, queued := time.Now(), time.Duration(len(e.pending))*e.pace
+	for i := range e.slots {
+		s := &e.slots[(i+e.steps)%len(e.slots)]
+		if !s.needsPrefill() {
+			continue
+		}
+		began, most := time.Now(), e.model.partFor(len(s.answer.text)-len(s.cached))
+		if running {
+			most = min(most, e.promptTokens(e.promptTime-began.Sub(start)))
+		}
+		tokens, finished := e.prefillPart(ctx, s, most)
+		e.collectedAt = time.Time{} // the time since then is not that of steps
+		if !finished {
+			return // it runs asynchronously, or has failed
+		}
+		e.measurePrompt(tokens, time.Since(began)-queued)
+		if queued = 0; !running || time.Since(start) > e.promptTime/2 {
+			return
+		}
+	}
+}
+
+// promptTokens returns the number of tokens that the device prefills in the given time: a multiple of the rows of the
+// smallest program, rounded up, so that few tokens remain seldom.
+func (e *engine) promptTokens(t time.Duration) int {
+	smallest := e.model.prompts[0].rows
+	return max(int(e.promptRate*t.Seconds())+smallest-1, smallest) / smallest * smallest
+}
+
+// measurePrompt takes the time of a part into account. A part that is smaller than its program, or is delayed, shows
+// less than the device's rate, so a lower rate than before counts little.
+func (e *engine) measurePrompt(tokens int, took time.Duration) {
+	const remembered = 0.95
+	if took > 0 {
+		e.promptRate = max(float64(tokens)/took.Seconds(), remembered*e.promptRate)
+	}
+}
+
+// prefillPart prefills the next part of a slot's prompt, of at most most tokens, and returns their number. If they are
+// the last ones, it waits for them, gives the outcome to the answer, and reports that the prompt is finished.
+func (e *engine) prefillPart(ctx context.Context, s *slot, most int) (tokens int, finished bool) {
+	text, before, next, err := s.answer.text, len(s.cached), outcome{}, error(nil)
+	if s.answer.scorer != nil {
+		text = text[:len(text)-1] // nothing follows the last token
+		err = s.score(ctx, most)
+	} else {
+		next.logits, err = s.prefillPart(ctx, text, most)
+	}
+	tokens = len(s.cached) - before
+	if finished = err == nil && len(s.cached) == len(text); finished || err != nil {
+		e.deliver(ctx, []*slot{s}, []outcome{next}, err)
+	}
+	return tokens, finished
+}
