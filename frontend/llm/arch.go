@@ -87,6 +87,7 @@ var architectures = []architecture{
 	openELM,
 	phi2,
 	phi3,
+	phiMoE,
 	qwen2,
 	qwen2moe,
 	qwen3,

@@ -105,6 +105,7 @@ type Config struct {
 	SigmoidExperts    bool    // see nn.Routing.Sigmoid
 	KeepShares        bool    // the opposite of nn.Routing.Normalize
 	ExpertScale       float64 // see nn.Routing.Scale
+	SparseMixer       float64 // see nn.Routing.SparseMixer
 
 	ExpertGroups, ExpertGroupsUsed int // see nn.Routing.Groups; 0 for no groups
 
@@ -188,11 +189,16 @@ func (r *metadata) config(a architecture) Config {
 		Context:      r.size("context_length"),
 		Types:        map[string]ir.Type{},
 	}
+	eps, other := "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
 	if a.norm == layerNorm {
-		c.NormEps = r.float("attention.layer_norm_epsilon")
-	} else {
-		c.NormEps = r.float("attention.layer_norm_rms_epsilon")
+		eps, other = other, eps
 	}
+	if _, ok := r.f.Lookup(r.prefix + eps); ok {
+		other = eps
+	} else if _, ok := r.f.Lookup(r.prefix + other); !ok {
+		other = eps // the missing key
+	}
+	c.NormEps = r.float(other)
 	if r.err != nil {
 		return c
 	}

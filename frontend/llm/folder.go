@@ -667,6 +667,11 @@ func (c *folderConfig) setLongRope(scaling map[string]any, trained int) {
 	if scaling["attention_factor"] != nil {
 		magnitude = c.numberIn(scaling, "attention_factor")
 	}
+	if scaling["long_mscale"] != nil {
+		if magnitude = c.numberIn(scaling, "long_mscale"); magnitude != c.numberIn(scaling, "short_mscale") {
+			c.fail("rope_scaling has a long_mscale that is not the short_mscale, which is not supported")
+		}
+	}
 	c.setFloat("rope.scaling.attn_factor", magnitude)
 }
 

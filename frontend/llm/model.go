@@ -431,7 +431,7 @@ func (l layer) joined(x frontend.Tensor, activation func(frontend.Tensor) fronte
 // routing returns how the layer's mixture chooses experts.
 func (l layer) routing() nn.Routing {
 	return nn.Routing{Used: l.ExpertsUsed, Normalize: !l.KeepShares, Sigmoid: l.SigmoidExperts, Scale: l.ExpertScale,
-		Groups: l.ExpertGroups, GroupsUsed: l.ExpertGroupsUsed}
+		Groups: l.ExpertGroups, GroupsUsed: l.ExpertGroupsUsed, SparseMixer: l.SparseMixer}
 }
 
 // shared adds the output of the shared expert, if there is one, to the output y of the mixture. If the file has

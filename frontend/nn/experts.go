@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Experts is a mixture of SwiGLU experts (Shazeer et al. 2017), as in Mixtral and Qwen. The router, matrix ffn_gate_inp
@@ -28,12 +29,21 @@ type Routing struct {
 	// from its GroupsUsed best groups (node-limited routing; DeepSeek-AI 2024, arXiv:2412.19437). A group's score is its
 	// largest weight or, with Sigmoid, the sum of its two largest.
 	Groups, GroupsUsed int
+
+	// SparseMixer replaces the weights above (GRIN; Liu et al. 2024, arXiv:2409.12136); 0 does not. The first expert has
+	// the largest score, and its weight is its share of a softmax of the scores near it. The next expert is found in the
+	// same way without the first, and so on. A score is near if it is less by at most 2*SparseMixer of the larger of the
+	// largest score and its own magnitude.
+	SparseMixer float64
 }
 
 // choose returns the weights [T, Used] and the numbers of the experts of each row. If there is a vector
 // exp_probs_b.bias [experts], it is added to the weights for the choice only (Wang et al. 2024, arXiv:2408.15664).
 func (r Routing) choose(x frontend.Tensor, w Weights) (share, ids frontend.Tensor) {
 	scores := Linear(x, w.Sub("ffn_gate_inp"))
+	if r.SparseMixer > 0 {
+		return r.mixSparsely(scores)
+	}
 	if r.Sigmoid {
 		scores = scores.Sigmoid()
 	} else {
@@ -54,6 +64,27 @@ func (r Routing) choose(x frontend.Tensor, w Weights) (share, ids frontend.Tenso
 	}
 	if r.Scale != 0 && r.Scale != 1 {
 		share = share.MulScalar(r.Scale)
+	}
+	return share, ids
+}
+
+// mixSparsely computes the weights of SparseMixer for scores [T, experts].
+func (r Routing) mixSparsely(scores frontend.Tensor) (share, ids frontend.Tensor) {
+	none := scores.Lit(math.Inf(-1))
+	best, ids := scores.TopK(-1, r.Used)
+	left := scores // of the experts that are not used yet
+	for i := range r.Used {
+		at := func(x frontend.Tensor) frontend.Tensor { return x.Slice(-1, i, ir.D(i+1)) }
+		top := at(best)
+		near := top.Sub(scores).Div(scores.Abs().Max(top)).Le(scores.Lit(2 * r.SparseMixer))
+		weight := at(near.Where(left, none).Softmax(-1).Gather(-1, ids))
+		if i == 0 {
+			share = weight
+		} else {
+			share = share.Concat(-1, weight)
+		}
+		used := at(ids).OneHot(int(scores.Dim(1).Max()), scores.DType()).SumKeep(1).Reshape(scores.Shape())
+		left = used.Gt(used.Lit(0)).Where(none, left)
 	}
 	return share, ids
 }

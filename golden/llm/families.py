@@ -398,6 +398,48 @@ def bailingmoe2():
     through(m, layer, tied=False)
 
 
+def sparse_mixer(score, near):
+    """The two best experts. The weight of each is its softmax over the scores near it, less those found before."""
+    left, found = list(range(len(score))), []
+    for _ in range(2):
+        best = max(left, key=lambda e: score[e])
+        others = [e for e in left if (score[best] - score[e]) / max(abs(score[e]), score[best]) <= near]
+        found.append((best, 1 / sum(np.exp(score[e] - score[best]) for e in others)))
+        left.remove(best)
+    return found
+
+
+def phimoe():
+    """The rows of the router are alike, so that scores are near each other."""
+    m = Model("phimoe", "phimoe", 2, 32, 4, 2, 24, **RMS, expert_count=6, expert_used_count=2)
+    m.set(**{"rope.freq_base": 10000.0, "rope.scaling.type": "longrope", "rope.scaling.attn_factor": 1.1875})
+    m.set(**{"rope.scaling.original_context_length": 8})
+    m.w("rope_factors_short.weight", 4, offset=1.5, scale=0.5)
+    turn = angles(1e4, 8) / m.w("rope_factors_long.weight", 4, offset=4.0, scale=2.0)
+    own = m.w("output.bias", 40, scale=0.25)
+
+    def layer(i, x):
+        q, k, v = projections(m, m.layer_norm(x, "attn_norm"), bias=True)
+        q, k = rope(q, turn, magnitude=1.1875), rope(k, turn, magnitude=1.1875)
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width, bias=True)
+        h = m.layer_norm(x, "ffn_norm")
+        score = h @ m.w(m.blk + "ffn_gate_inp.weight", 6, m.width, offset=0.25, scale=0.015625).T
+        gate, up = (m.w(m.blk + f"ffn_{name}_exps.weight", 6, 24, m.width) for name in ("gate", "up"))
+        down = m.w(m.blk + "ffn_down_exps.weight", 6, m.width, 24)
+        for t, row in enumerate(h):
+            for e, share in sparse_mixer(score[t], 0.02):
+                a, b = gate[e] @ row, up[e] @ row
+                x[t] += share * (down[e] @ (a / (1 + np.exp(-a)) * b))
+        return x
+
+    x = m.embed()
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        x = layer(i, x)
+    m.blk = ""
+    m.write(m.unembed(m.layer_norm(x, "output_norm"), tied=False) + own)
+
+
 def like_llama(case, feed_forward=swiglu, base=500000.0, m=None, tied=True):
     m = m or Model(case, case, 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": base})
     turn = angles(base, m.head_dim)
@@ -642,4 +684,4 @@ FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, ex
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert,
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
-            minimax_m2, bailingmoe, bailingmoe2]
+            minimax_m2, bailingmoe, bailingmoe2, phimoe]

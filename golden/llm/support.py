@@ -82,7 +82,8 @@ class Model:
         return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + eps) * scale
 
     def layer_norm(self, x, name, bias=True):
-        eps = self.meta[self.architecture + ".attention.layer_norm_epsilon"]
+        key = self.architecture + ".attention.layer_norm_"
+        eps = self.meta.get(key + "epsilon") or self.meta[key + "rms_epsilon"]
         y = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
         y = y * self.vector(self.blk + name + ".weight", x.shape[-1])
         return y + self.w(self.blk + name + ".bias", x.shape[-1], scale=0.25) if bias else y
