@@ -89,7 +89,7 @@ func (a Attrs) Has(name string) bool { return a.get(name) != nil }
 // Int returns an int attribute, or 0 if there is none of that name.
 func (a Attrs) Int(name string) int { v, _ := a.get(name).(int64); return int(v) }
 
-// Ints returns an ints attribute.
+// Ints returns an ints attribute, or nil if there is none of that name. The getters below return zero values likewise.
 func (a Attrs) Ints(name string) []int64 { v, _ := a.get(name).([]int64); return v }
 
 // Float returns a float attribute.
@@ -98,7 +98,7 @@ func (a Attrs) Float(name string) float64 { v, _ := a.get(name).(float64); retur
 // Bool returns a bool attribute.
 func (a Attrs) Bool(name string) bool { v, _ := a.get(name).(bool); return v }
 
-// String_ returns a string attribute.
+// String_ returns a string attribute. (String would be the method of fmt.Stringer.)
 func (a Attrs) String_(name string) string { v, _ := a.get(name).(string); return v }
 
 // DType returns a dtype attribute.

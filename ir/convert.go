@@ -206,6 +206,7 @@ func IntRange(t DType) (lo, hi int64) {
 // a sticky last bit.
 func roundF16(v float64) uint16 { return float16.Fromfloat32(stickyF32(v)).Bits() }
 
+// roundBF16 rounds to bfloat16, the upper half of a float32, to nearest even.
 func roundBF16(v float64) uint16 {
 	b := math.Float32bits(stickyF32(v))
 	if v != v {

@@ -107,6 +107,7 @@ const (
 // outputAttr is the attribute that says which result of the kernel a node has. Only kernels with several have it.
 const outputAttr = "output"
 
+// custom is the table of registered custom ops.
 var custom struct {
 	sync.Mutex                           // held by RegisterCustom
 	rows       atomic.Pointer[[]*OpInfo] // by op - numOps; replaced, never changed
@@ -290,7 +291,7 @@ func inferCustomScalar(c *Call) (Type, error) {
 // NodeCall returns the call that made a node, for an Infer or Results after the node exists.
 func NodeCall(n *Node) *Call { return &Call{Op: n.op, Args: n.args, Attrs: n.attrs} }
 
-// Exchanges reports whether invocations of a workgroup read elements of results that others have written.
+// Exchanges reports whether invocations of a workgroup read elements of results that other invocations have written.
 func (k *CustomKernel) Exchanges() bool {
 	return strings.Contains(k.Body, "memoryBarrierBuffer") || strings.Contains(k.Shared, "memoryBarrierBuffer")
 }

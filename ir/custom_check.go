@@ -14,12 +14,14 @@ func (c *CustomOp) check() error {
 	if err := checkCustomName(c.Name); err != nil {
 		return err
 	}
-	forms := map[bool]int{}
+	forms := 0
 	for _, set := range []bool{c.Expr != "", c.Body != "", c.Kernel != nil} {
-		forms[set]++
+		if set {
+			forms++
+		}
 	}
 	switch {
-	case forms[true] != 1:
+	case forms != 1:
 		return errors.New("set one of Expr, Body and Kernel")
 	case len(c.Args) == 0 || len(c.Args) > maxCustomArgs:
 		return fmt.Errorf("%d arguments, want 1 to %d", len(c.Args), maxCustomArgs)

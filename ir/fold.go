@@ -129,6 +129,7 @@ func deviations() (steps []Step, each, squares *Scalar) {
 	start := scalarOf(OpAdd, first, meanOf(0))
 	dev := scalarOf(OpSub, element, start)
 	count, partFirst := &Scalar{Leaf: LeafPartCount}, &Scalar{Leaf: LeafPartFirst}
+	// apart is the approximate mean of a chunk minus the row's.
 	apart := scalarOf(OpSub, scalarOf(OpAdd, partFirst, &Scalar{Leaf: LeafPartMean}), start)
 	moved := scalarOf(OpAdd, part(1), scalarOf(OpMul, count, apart)) // the sum of a chunk's differences from start
 	step := func(name string, of, part *Scalar) Step {

@@ -62,8 +62,9 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 // always is the Picks of ops that read argument 0 for all attribute values.
 func always(Attrs) bool { return true }
 
-// PicksFrom returns the argument that a node gathers from or computes its elements from, and the axes along which that
-// argument must not be empty unless the result is. arg is negative if the op has no such argument.
+// PicksFrom returns the index of the argument that a node gathers elements from, or computes each of its elements from,
+// and the axes of that argument that must not be empty: there would be no element to read. arg is negative if the op
+// has no such argument.
 func (n *Node) PicksFrom() (arg int, axes []int) {
 	if r, _, ok := n.picks(); ok {
 		return slices.Index(n.args, r.From), []int{r.Axis}

@@ -55,7 +55,7 @@ func (c *Call) arg(i int) string {
 	return fmt.Sprintf("%s (%s)", role, n.Label())
 }
 
-// argList names all arguments.
+// argList names all arguments, of which there are at least two.
 func (c *Call) argList() string {
 	list := make([]string, len(c.Args))
 	for i := range c.Args {

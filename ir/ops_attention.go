@@ -108,7 +108,7 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 	return scores, nil
 }
 
-// inferAttention is the rule of attention: the result is [..., H, T, E] for values [..., G, S, E].
+// inferAttention is the type rule of attention: the result is [..., H, T, E] for values [..., G, S, E].
 func inferAttention(c *Call) (Type, error) {
 	v := c.Shape(2)
 	scores, err := inferHeads(c, v)
@@ -134,7 +134,8 @@ func inferAttentionLSE(c *Call) (Type, error) {
 	return Type{statDType(c.DType(0)), scores[:len(scores)-1]}, nil
 }
 
-// inferAttentionGrad is the rule of attention_grad: the result has the shape of the operand that attribute of names.
+// inferAttentionGrad is the type rule of attention_grad: the result has the shape of the operand that attribute of
+// names.
 func inferAttentionGrad(c *Call) (Type, error) {
 	v := c.Shape(2)
 	scores, err := inferHeads(c, v)

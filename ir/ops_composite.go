@@ -34,7 +34,7 @@ func init() {
 
 func inferBatchNorm(c *Call) (Type, error) { return c.channels(1) }
 
-// inferTriangle is the rule of tril and triu.
+// inferTriangle is the type rule of tril and triu.
 func inferTriangle(c *Call) (Type, error) {
 	if err := c.scalarOnly(); err != nil {
 		return Type{}, err
@@ -49,7 +49,7 @@ func inferTriangle(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, nil
 }
 
-// inferOneHot is the rule of one_hot: it appends an axis of extent depth.
+// inferOneHot is the type rule of one_hot: it appends an axis of extent depth.
 func inferOneHot(c *Call) (Type, error) {
 	if err := c.wantIndices(0); err != nil {
 		return Type{}, err
@@ -64,7 +64,7 @@ func inferOneHot(c *Call) (Type, error) {
 	return Type{t, append(slices.Clone(c.Shape(0)), D(depth))}, nil
 }
 
-// inferRopeTables is the rule of rope_tables: the tables must broadcast to x, with a value per pair.
+// inferRopeTables is the type rule of rope_tables: the tables must broadcast to x, with a value per pair.
 func inferRopeTables(c *Call) (Type, error) {
 	for i := range c.Args {
 		if err := c.wantKinds(i, KindFloat); err != nil {

@@ -44,7 +44,7 @@ func AllowsHalf(precision string) bool {
 	return precision == PrecisionHalf || precision == PrecisionHalfSums || precision == PrecisionBytes
 }
 
-// inferMatMul is the rule of matmul: contraction axes must match, and outer axes broadcast.
+// inferMatMul is the type rule of matmul: contraction axes must match, and outer axes broadcast.
 func inferMatMul(c *Call) (Type, error) {
 	result, err := productDType(c)
 	if err != nil {

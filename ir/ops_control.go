@@ -55,7 +55,7 @@ func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 	return nil
 }
 
-// inferIf is the rule of if. Both bodies must have the inputs and outputs that it documents.
+// inferIf is the type rule of if. Both bodies must have the inputs and outputs that it documents.
 func inferIf(c *Call) (Type, error) {
 	if c.DType(0) != Bool || len(c.Shape(0)) != 0 {
 		return Type{}, fmt.Errorf("%s is %s, want bool[]", c.arg(0), c.Args[0].typ)
@@ -95,7 +95,7 @@ func resultTypes(results []Output) string {
 	return strings.Join(types, ", ")
 }
 
-// inferLoop is the rule of loop. The states of its body are the carried values.
+// inferLoop is the type rule of loop. The states of its body are the carried values.
 func inferLoop(c *Call) (Type, error) {
 	g, trips := c.Attrs.Graph("body"), c.Attrs.Shape("trips")
 	if err := checkBody("body", g); err != nil {
@@ -127,7 +127,7 @@ func inferLoop(c *Call) (Type, error) {
 	return states[0].typ, nil
 }
 
-// inferResult is the rule of result: the type of another result of an if or loop.
+// inferResult is the type rule of result: the type of another result of an if or loop.
 func inferResult(c *Call) (Type, error) {
 	of := c.Args[0]
 	results := Results(of)

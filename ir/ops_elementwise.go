@@ -401,7 +401,7 @@ func (in *OpInfo) kinds() []Kind {
 	return ks
 }
 
-// inferSame is the rule of ops on arguments of one dtype, which broadcast. The result has the same dtype.
+// inferSame is the type rule of ops on arguments of one dtype, which broadcast. The result has the same dtype.
 func inferSame(c *Call) (Type, error) {
 	for i := range c.Args {
 		if err := c.wantKinds(i, c.Op.Info().kinds()...); err != nil {
@@ -452,7 +452,7 @@ func inferCompare(c *Call) (Type, error) {
 	return t, err
 }
 
-// inferWhere is the rule of where.
+// inferWhere is the type rule of where.
 func inferWhere(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindBool, KindInt, KindUint); err != nil {
 		return Type{}, err
@@ -467,7 +467,7 @@ func inferWhere(c *Call) (Type, error) {
 	return Type{c.DType(1), s}, err
 }
 
-// inferCast is the rule of cast.
+// inferCast is the type rule of cast.
 func inferCast(c *Call) (Type, error) {
 	to := c.Attrs.DType("dtype")
 	if to.IsBlock() {
@@ -477,7 +477,7 @@ func inferCast(c *Call) (Type, error) {
 	return Type{to, c.Shape(0)}, err
 }
 
-// inferBitcast is the rule of bitcast: both dtypes must have the same size.
+// inferBitcast is the type rule of bitcast: both dtypes must have the same size.
 func inferBitcast(c *Call) (Type, error) {
 	from, to := c.DType(0), c.Attrs.DType("dtype")
 	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {

@@ -21,7 +21,7 @@ func init() {
 	)
 }
 
-// inferMatMulID is the rule of matmul_id: [T, U, N] for weights [E, N, K] and ids [T, U].
+// inferMatMulID is the type rule of matmul_id: [T, U, N] for weights [E, N, K] and ids [T, U].
 func inferMatMulID(c *Call) (Type, error) {
 	x, w, ids := c.Shape(0), c.Shape(1), c.Shape(2)
 	if err := c.wantKinds(0, KindFloat); err != nil {
@@ -86,7 +86,7 @@ func (c *Call) wantInRange(i int, n int64) error {
 // maxGroupRows is the largest number of rows in a group of expert_groups.
 const maxGroupRows = 1 << 10
 
-// inferExpertGroups is the rule of expert_groups: [G, 1+rows], for the largest possible number of groups G.
+// inferExpertGroups is the type rule of expert_groups: [G, 1+rows], for the largest possible number of groups G.
 func inferExpertGroups(c *Call) (Type, error) {
 	if err := c.wantIndices(0); err != nil {
 		return Type{}, err

@@ -61,7 +61,7 @@ func wantSomething(s Shape, axis int) error {
 	return nil
 }
 
-// inferGather is the rule of gather: the result has the shape of the indices.
+// inferGather is the type rule of gather: the result has the shape of the indices.
 func inferGather(c *Call) (Type, error) {
 	x, idx := c.Shape(0), c.Shape(1)
 	axis, err := c.axis("axis", len(x))
@@ -86,7 +86,7 @@ func inferGather(c *Call) (Type, error) {
 	return Type{c.DType(0), idx}, wantSomething(x, axis)
 }
 
-// inferIndexSelect is the rule of index_select: the indexed axis gets the extent of the vector of indices.
+// inferIndexSelect is the type rule of index_select: the indexed axis gets the extent of the vector of indices.
 func inferIndexSelect(c *Call) (Type, error) {
 	x, idx := c.Shape(0), c.Shape(1)
 	axis, err := c.axis("axis", len(x))
@@ -107,7 +107,7 @@ func inferIndexSelect(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, wantSomething(x, axis)
 }
 
-// inferEmbedding is the rule of embedding: the ids' shape with the table's row length appended.
+// inferEmbedding is the type rule of embedding: the ids' shape with the table's row length appended.
 func inferEmbedding(c *Call) (Type, error) {
 	if err := c.wantIndices(1); err != nil {
 		return Type{}, err
@@ -127,7 +127,7 @@ func inferEmbedding(c *Call) (Type, error) {
 	return Type{dt, append(slices.Clone(c.Shape(1)), t[1])}, wantSomething(t, 0)
 }
 
-// inferConcat is the rule of concat: extents along the axis add up, and the others must be equal.
+// inferConcat is the type rule of concat: extents along the axis add up, and the others must be equal.
 func inferConcat(c *Call) (Type, error) {
 	first := c.Shape(0)
 	axis, err := c.axis("axis", len(first))
@@ -160,7 +160,7 @@ func inferConcat(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
-// inferPad is the rule of pad.
+// inferPad is the type rule of pad.
 func inferPad(c *Call) (Type, error) {
 	x, low, high := c.Shape(0), c.Attrs.Ints("low"), c.Attrs.Ints("high")
 	if err := c.scalarOnly(); err != nil {
@@ -183,7 +183,7 @@ func inferPad(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
-// inferDynamicSlice is the rule of dynamic_slice: the axis gets the extent of attribute size.
+// inferDynamicSlice is the type rule of dynamic_slice: the axis gets the extent of attribute size.
 func inferDynamicSlice(c *Call) (Type, error) {
 	x, size := c.Shape(0), c.Attrs.Shape("size")
 	axis, err := c.axis("axis", len(x))
@@ -210,7 +210,7 @@ func inferDynamicSlice(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
-// inferDynamicUpdateSlice is the rule of dynamic_update_slice: the update must fit in the base along the axis.
+// inferDynamicUpdateSlice is the type rule of dynamic_update_slice: the update must fit in the base along the axis.
 func inferDynamicUpdateSlice(c *Call) (Type, error) {
 	base, upd := c.Shape(0), c.Shape(1)
 	axis, err := c.axis("axis", len(base))
@@ -248,7 +248,7 @@ func inferDynamicUpdateSlice(c *Call) (Type, error) {
 	return Type{c.DType(0), base}, nil
 }
 
-// inferDequantize is the rule of dequantize: blocks become a float dtype.
+// inferDequantize is the type rule of dequantize: blocks become a float dtype.
 func inferDequantize(c *Call) (Type, error) {
 	if !c.DType(0).IsBlock() {
 		return Type{}, fmt.Errorf("%s is %s, which is not quantized: use cast", c.arg(0), c.DType(0))

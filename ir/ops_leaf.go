@@ -40,7 +40,7 @@ func init() {
 	)
 }
 
-// inferNamed is the rule of inputs, weights and states, which have their type as attributes.
+// inferNamed is the type rule of inputs, weights and states, which have their type as attributes.
 func inferNamed(c *Call) (Type, error) {
 	t := Type{c.Attrs.DType("dtype"), c.Attrs.Shape("shape")}
 	if c.Attrs.String_("name") == "" {
@@ -64,7 +64,7 @@ func inferNamed(c *Call) (Type, error) {
 	return t, nil
 }
 
-// inferState is the rule of state, which also has an initial value.
+// inferState is the type rule of state, which also has an initial value.
 func inferState(c *Call) (Type, error) {
 	i, err := ParseInitial(c.Attrs.String_("init"))
 	if err == nil {
@@ -81,7 +81,7 @@ func inferConst(c *Call) (Type, error) {
 	return Type{d.DType, ShapeOf(d.Dims...)}, nil
 }
 
-// inferIota is the rule of iota.
+// inferIota is the type rule of iota.
 func inferIota(c *Call) (Type, error) {
 	t := Type{c.Attrs.DType("dtype"), c.Attrs.Shape("shape")}
 	if k := t.DType.Kind(); k == KindBlock || k == KindBool {

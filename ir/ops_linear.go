@@ -59,7 +59,7 @@ func (c *Call) complexRows() (Shape, error) {
 	return s, nil
 }
 
-// inferFFT is the rule of fft: the result has the shape of the argument.
+// inferFFT is the type rule of fft: the result has the shape of the argument.
 func inferFFT(c *Call) (Type, error) {
 	s, err := c.complexRows()
 	if err != nil {
@@ -68,7 +68,7 @@ func inferFFT(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, checkTransform(s[len(s)-2])
 }
 
-// inferRFFT is the rule of rfft: n real numbers have floor(n/2)+1 frequencies.
+// inferRFFT is the type rule of rfft: n real numbers have floor(n/2)+1 frequencies.
 func inferRFFT(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err
@@ -135,19 +135,19 @@ func (c *Call) squares(i int, n int64) (Shape, error) {
 	return s, err
 }
 
-// inferCholesky is the rule of cholesky: square matrices.
+// inferCholesky is the type rule of cholesky: square matrices.
 func inferCholesky(c *Call) (Type, error) {
 	s, err := c.squares(0, maxSolved)
 	return Type{c.DType(0), s}, err
 }
 
-// inferEigH is the rule of eigh: square matrices.
+// inferEigH is the type rule of eigh: square matrices.
 func inferEigH(c *Call) (Type, error) {
 	s, err := c.squares(0, maxColumns)
 	return Type{c.DType(0), s}, err
 }
 
-// inferQR is the rule of qr: at least as many rows as columns.
+// inferQR is the type rule of qr: at least as many rows as columns.
 func inferQR(c *Call) (Type, error) {
 	s, err := c.matrices(0, maxQRRows, maxColumns)
 	if err == nil && s[len(s)-2].Add < s[len(s)-1].Add {
@@ -156,7 +156,7 @@ func inferQR(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, err
 }
 
-// inferTriangularSolve is the rule of triangular_solve: outer axes and the number of rows agree.
+// inferTriangularSolve is the type rule of triangular_solve: outer axes and the number of rows agree.
 func inferTriangularSolve(c *Call) (Type, error) {
 	a, err := c.squares(0, maxSolved)
 	if err != nil {

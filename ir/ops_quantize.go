@@ -24,7 +24,7 @@ func init() {
 		NoGrad: "blocks come out", Doc: "x (f32, f16 or bf16) quantized to blocks along its innermost axis. The blocks equal package quant's without importances, bit for bit. One exception is groups of magnitudes below 2^-30 on a device that flushes denormals to zero: their levels may differ. The values must be finite and within the range of the format's scales; otherwise the run ends with a FaultError. Only package quant makes the formats iq1_s to iq3_s, because they need a search over a grid. If dynamic_update_slice writes the result into a state, the kernel stores the blocks there directly."})
 }
 
-// inferQuantize is the rule of quantize: rows must be whole blocks of the format.
+// inferQuantize is the type rule of quantize: rows must be whole blocks of the format.
 func inferQuantize(c *Call) (Type, error) {
 	if t := c.DType(0); t != F32 && t != F16 && t != BF16 {
 		return Type{}, fmt.Errorf("%s is %s, want f32, f16 or bf16", c.arg(0), t)

@@ -39,7 +39,7 @@ func (c *Call) inferRandom(t DType) (Type, error) {
 	return Type{t, shape}, nil
 }
 
-// inferRandomFloat is the rule of random_uniform and random_normal.
+// inferRandomFloat is the type rule of random_uniform and random_normal.
 func inferRandomFloat(c *Call) (Type, error) {
 	t := c.Attrs.DType("dtype")
 	switch t {

@@ -102,7 +102,7 @@ func inferNormP(c *Call) (Type, error) {
 	return inferReduce([]Kind{KindFloat})(c)
 }
 
-// inferReduce returns the rule of a reduction over attribute axes, of an argument with a dtype of these kinds.
+// inferReduce returns the type rule of a reduction over attribute axes, of an argument with a dtype of these kinds.
 func inferReduce(kinds []Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
 		if err := c.wantKinds(0, kinds...); err != nil {
@@ -116,7 +116,7 @@ func inferReduce(kinds []Kind) func(*Call) (Type, error) {
 	}
 }
 
-// inferArg is the rule of argmax and argmin: i32 coordinates along one axis.
+// inferArg is the type rule of argmax and argmin: i32 coordinates along one axis.
 func inferArg(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
 		return Type{}, err

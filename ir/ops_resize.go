@@ -33,7 +33,7 @@ func init() {
 	)
 }
 
-// inferResize returns the rule of a resize: the innermost axes get the extents of attribute size.
+// inferResize returns the type rule of a resize: the innermost axes get the extents of attribute size.
 func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
 		if err := c.wantKinds(0, kinds...); err != nil {

@@ -61,7 +61,7 @@ func ropeMode(pairs string) AttrInfo {
 		Doc: "pairs are (2i, 2i+1), or (i, i+" + pairs + ")"}
 }
 
-// inferGroupNorm is the rule of group_norm: the groups must divide the channels.
+// inferGroupNorm is the type rule of group_norm: the groups must divide the channels.
 func inferGroupNorm(c *Call) (Type, error) {
 	t, err := c.channels(1)
 	if err != nil {
@@ -104,7 +104,7 @@ func inferAlongAxis(c *Call) (Type, error) {
 	return Type{c.DType(0), c.Shape(0)}, err
 }
 
-// inferNorm is the rule of rms_norm and layer_norm: parameters are vectors along the innermost axis.
+// inferNorm is the type rule of rms_norm and layer_norm: parameters are vectors along the innermost axis.
 func inferNorm(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err
@@ -125,7 +125,8 @@ func inferNorm(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, nil
 }
 
-// inferRope is the rule of rope: there is a position for each coordinate of the axis, perhaps per outer coordinate.
+// inferRope is the type rule of rope: there is a position for each coordinate of the axis, perhaps per outer
+// coordinate.
 func inferRope(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err

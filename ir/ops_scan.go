@@ -60,7 +60,7 @@ func inferRunning(c *Call) (Type, error) {
 	return inferScan(c)
 }
 
-// inferArgsort is the rule of argsort: i32 coordinates in x's shape.
+// inferArgsort is the type rule of argsort: i32 coordinates in x's shape.
 func inferArgsort(c *Call) (Type, error) {
 	t, err := inferScan(c)
 	if err != nil {
@@ -73,7 +73,7 @@ func inferArgsort(c *Call) (Type, error) {
 	return Type{I32, t.Shape}, err
 }
 
-// inferTopK is the rule of topk_indices: k coordinates along the axis.
+// inferTopK is the type rule of topk_indices: k coordinates along the axis.
 func inferTopK(c *Call) (Type, error) {
 	t, err := inferArgsort(c)
 	if err != nil {

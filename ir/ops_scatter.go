@@ -73,7 +73,7 @@ func (c *Call) wantRows() error {
 	return c.wantSame(0, 2)
 }
 
-// inferScatter returns the rule of scatter or scatter_add: indices and updates have one shape. See wantScatter for
+// inferScatter returns the type rule of scatter or scatter_add: indices and updates have one shape. See wantScatter for
 // kinds.
 func inferScatter(kinds []Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
@@ -99,8 +99,8 @@ func inferScatter(kinds []Kind) func(*Call) (Type, error) {
 	}
 }
 
-// inferIndexAdd is the rule of index_add: updates have base's shape, with the extent of the vector of indices on the
-// axis.
+// inferIndexAdd is the type rule of index_add: updates have base's shape, with the extent of the vector of indices on
+// the axis.
 func inferIndexAdd(c *Call) (Type, error) {
 	base, idx, upd := c.Shape(0), c.Shape(1), c.Shape(2)
 	axis, err := c.axis("axis", len(base))
@@ -137,7 +137,7 @@ func (c *Call) pickedShape() (picked Shape, axes int, err error) {
 	return slices.Concat(idx[:len(idx)-1], x[axes:]), axes, nil
 }
 
-// inferGatherND is the rule of gather_nd.
+// inferGatherND is the type rule of gather_nd.
 func inferGatherND(c *Call) (Type, error) {
 	if err := c.scalarOnly(); err != nil {
 		return Type{}, err
@@ -153,7 +153,7 @@ func inferGatherND(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, err
 }
 
-// inferScatterND returns the rule of scatter_nd or scatter_nd_add. See wantScatter for kinds.
+// inferScatterND returns the type rule of scatter_nd or scatter_nd_add. See wantScatter for kinds.
 func inferScatterND(kinds []Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
 		base, upd := c.Shape(0), c.Shape(2)

@@ -52,7 +52,7 @@ func (c *Call) scalarOnly() error {
 	return nil
 }
 
-// inferReshape is the rule of reshape: both shapes must have as many elements.
+// inferReshape is the type rule of reshape: both shapes must have as many elements.
 func inferReshape(c *Call) (Type, error) {
 	to := c.Attrs.Shape("shape")
 	if to.Equal(c.Shape(0)) {
@@ -108,7 +108,7 @@ func addTo(p map[string]*big.Int, symbols string, c *big.Int, n int64) {
 	}
 }
 
-// inferTranspose is the rule of transpose.
+// inferTranspose is the type rule of transpose.
 func inferTranspose(c *Call) (Type, error) {
 	perm, s := c.Attrs.Ints("perm"), c.Shape(0)
 	if len(perm) != len(s) {
@@ -129,7 +129,7 @@ func inferTranspose(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
-// inferSlice is the rule of slice.
+// inferSlice is the type rule of slice.
 func inferSlice(c *Call) (Type, error) {
 	s, starts, limits, steps := c.Shape(0), c.Attrs.Ints("starts"), c.Attrs.Shape("limits"), c.Attrs.Ints("steps")
 	if len(starts) != len(s) || len(limits) != len(s) || len(steps) != 0 && len(steps) != len(s) {
@@ -193,7 +193,7 @@ func sliceLimitFits(d, limit Dim) bool {
 	return limit.Max() <= d.Min()
 }
 
-// inferBroadcast is the rule of broadcast: x must broadcast to the shape.
+// inferBroadcast is the type rule of broadcast: x must broadcast to the shape.
 func inferBroadcast(c *Call) (Type, error) {
 	to := c.Attrs.Shape("shape")
 	if err := c.scalarOnly(); err != nil {
@@ -206,7 +206,7 @@ func inferBroadcast(c *Call) (Type, error) {
 	return Type{c.DType(0), to}, nil
 }
 
-// inferSqueeze is the rule of squeeze: the removed axes must have extent 1.
+// inferSqueeze is the type rule of squeeze: the removed axes must have extent 1.
 func inferSqueeze(c *Call) (Type, error) {
 	s := c.Shape(0)
 	drop, err := ResolveAxes(c.Attrs.Ints("axes"), len(s))
@@ -231,7 +231,7 @@ func inferSqueeze(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
-// inferUnsqueeze is the rule of unsqueeze. The axes are positions in the result.
+// inferUnsqueeze is the type rule of unsqueeze. The axes are positions in the result.
 func inferUnsqueeze(c *Call) (Type, error) {
 	s, axes := c.Shape(0), c.Attrs.Ints("axes")
 	rank := len(s) + len(axes)
@@ -268,7 +268,7 @@ func inferFlip(c *Call) (Type, error) {
 	return Type{c.DType(0), c.Shape(0)}, err
 }
 
-// inferRoll is the rule of roll.
+// inferRoll is the type rule of roll.
 func inferRoll(c *Call) (Type, error) {
 	if err := c.scalarOnly(); err != nil {
 		return Type{}, err

@@ -76,7 +76,7 @@ func (c *Call) inferWindow() (Window, error) {
 	return win, win.check()
 }
 
-// inferConv is the rule of conv: [N, O, …] with an extent per number of windows, for weights [O, C/groups, …].
+// inferConv is the type rule of conv: [N, O, …] with an extent per number of windows, for weights [O, C/groups, …].
 func inferConv(c *Call) (Type, error) {
 	result, err := c.inferConvDType()
 	if err != nil {
@@ -125,7 +125,7 @@ func are(n int64) string {
 	return fmt.Sprintf("are %d", n)
 }
 
-// inferConvTranspose is the rule of conv_transpose, for weights [C, O/groups, …].
+// inferConvTranspose is the type rule of conv_transpose, for weights [C, O/groups, …].
 func inferConvTranspose(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err
@@ -162,7 +162,7 @@ func inferConvTranspose(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
-// inferPool returns the rule of a pooling of an argument with a dtype of these kinds.
+// inferPool returns the type rule of a pooling of an argument with a dtype of these kinds.
 func inferPool(kinds []Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
 		if err := c.wantKinds(0, kinds...); err != nil {

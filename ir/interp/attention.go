@@ -144,8 +144,8 @@ func (c *call) addedMask(mask int) []float64 {
 	if len(c.args) <= mask || c.args[mask].typ.IsFloat() {
 		return c.optionalFloats(mask)
 	}
-	added := make([]float64, len(c.args[mask].i))
-	for i, seen := range c.args[mask].i {
+	added := make([]float64, len(c.args[mask].i64))
+	for i, seen := range c.args[mask].i64 {
 		if seen == 0 {
 			added[i] = math.Inf(-1)
 		}
@@ -161,8 +161,8 @@ func (a *heads) group(row int) int {
 }
 
 // scores computes the scores of one query: query row%t of head row/t%h. The slice scores has room for all keys. It
-// returns the first key that the query sees, and the scores from that key to the last one. If slopes is not nil, it
-// receives the derivative of softcap at each score.
+// returns the first key that the query sees, and the scores (of) from that key to the last one that it sees. If slopes
+// is not nil, it receives the derivative of softcap at each score.
 func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float64) {
 	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
 	group, seen := a.group(row), a.s

@@ -8,7 +8,7 @@ func cast(c *call) (value, error) {
 	switch {
 	case from.typ == to:
 		return from, nil
-	case (from.n != nil || from.s != nil) && to == ir.F32: // f32 represents all values of narrower types
+	case (from.f32 != nil || from.stored16 != nil) && to == ir.F32: // f32 represents all values of narrower types
 		from.typ = to
 		return from, nil
 	case from.typ.IsFloat() && to.IsFloat():
@@ -23,13 +23,13 @@ func cast(c *call) (value, error) {
 		return c.ints(v), nil
 	case to.IsFloat():
 		f := make([]float64, elems(c.dims))
-		for j, x := range from.i {
+		for j, x := range from.i64 {
 			f[j] = ir.IntToFloat(x, to)
 		}
 		return c.floats(f), nil
 	}
 	v := make([]int64, elems(c.dims))
-	for j, x := range from.i {
+	for j, x := range from.i64 {
 		if v[j] = x; to == ir.Bool && x != 0 {
 			v[j] = 1
 		}

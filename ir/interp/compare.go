@@ -97,8 +97,8 @@ func flushed(tol ir.Tolerance, tiny float64) float64 {
 	return tiny
 }
 
-// element compares element i. worst is the largest error of the elements before, relative to the tolerance, and -1 at
-// first. It returns the new largest.
+// element compares element i, which may differ by `allowed`, and records it in r. worst is the largest error so far,
+// relative to its tolerance; it is -1 before the first element. element returns the new worst.
 func (r *Report) element(i int, got, want, allowed, worst float64) float64 {
 	err := difference(got, want)
 	r.WorstAbs = max(r.WorstAbs, err)

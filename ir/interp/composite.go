@@ -40,10 +40,10 @@ func triangle(c *call, keep func(row, col int) bool) (value, error) {
 	for i := range elems(c.dims) {
 		switch {
 		case !keep(i/cols%rows, i%cols):
-		case out.f != nil:
-			out.f[i] = x.f[i]
+		case out.f64 != nil:
+			out.f64[i] = x.f64[i]
 		default:
-			out.i[i] = x.i[i]
+			out.i64[i] = x.i64[i]
 		}
 	}
 	return out, nil
@@ -56,13 +56,13 @@ func oneHot(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	for i, at := range c.args[0].i {
+	for i, at := range c.args[0].i64 {
 		switch {
 		case at < 0 || at >= int64(depth):
-		case out.f != nil:
-			out.f[i*depth+int(at)] = 1
+		case out.f64 != nil:
+			out.f64[i*depth+int(at)] = 1
 		default:
-			out.i[i*depth+int(at)] = 1
+			out.i64[i*depth+int(at)] = 1
 		}
 	}
 	return out, nil

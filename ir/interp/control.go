@@ -41,7 +41,7 @@ func (b *bodies) program(ctx context.Context, g *ir.Graph) (*Program, error) {
 	return p, err
 }
 
-// body runs the body of a control op with the given values of its leaves, and returns the values of the nodes in
+// body runs the body p of a control op with the given values of its leaves, and returns the values of the nodes in
 // results.
 func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) ([]value, error) {
 	x := p.ready()
@@ -152,9 +152,9 @@ func result(c *call) (value, error) { return c.args[0].more[c.attrs().Int("index
 
 // clone returns a deep copy.
 func (v value) clone() value {
-	v.f, v.n, v.i, v.w = slices.Clone(v.f), slices.Clone(v.n), slices.Clone(v.i), slices.Clone(v.w)
-	if v.b != nil {
-		v.b = &blocks{raw: slices.Clone(v.b.raw)}
+	v.f64, v.f32, v.i64, v.i32 = slices.Clone(v.f64), slices.Clone(v.f32), slices.Clone(v.i64), slices.Clone(v.i32)
+	if v.block != nil {
+		v.block = &blocks{raw: slices.Clone(v.block.raw)}
 	}
 	v.buf, v.more, v.lent = nil, nil, false
 	return v

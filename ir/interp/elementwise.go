@@ -41,7 +41,7 @@ func elementwiseFloat(c *call) (value, error) {
 func elementwiseInt(c *call) (value, error) {
 	args := make([][]int64, len(c.args))
 	for k, a := range c.args {
-		args[k] = a.i
+		args[k] = a.i64
 	}
 	out := make([]int64, elems(c.dims))
 	if err := mapElements(c, out, args, c.node.Op().Info().Int); err != nil {

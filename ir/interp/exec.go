@@ -105,7 +105,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	}
 	args := x.args
 	for i := range args {
-		if args[i].s != nil && x.kernels == nil && !keepsStored(n) {
+		if args[i].stored16 != nil && x.kernels == nil && !keepsStored(n) {
 			if args[i], err = args[i].decoded(); err != nil {
 				return value{}, err
 			}
@@ -120,7 +120,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 		return x.replaced(x.kernels[n.ID()], n, dims, args)
 	}
 	for i := range args {
-		if args[i].w != nil && !(x.kernels != nil && movesWords(n.Op())) {
+		if args[i].i32 != nil && !(x.kernels != nil && movesWords(n.Op())) {
 			args[i] = args[i].wide()
 		}
 	}
@@ -191,7 +191,7 @@ func (x *exec) checkHostMemory(n *ir.Node, dims []int, args []value) error {
 	need := bytesOf(n.DType(), dims)
 	if c := n.Op().Class(); c != ir.ClassView && c != ir.ClassIndexing { // these move elements without converting them
 		for _, a := range args {
-			need += 8 * int64(len(a.n)) // converted to float64
+			need += 8 * int64(len(a.f32)) // converted to float64
 		}
 		if x.kernels != nil {
 			need += bytesOf(n.DType(), dims) / 2 // made narrow

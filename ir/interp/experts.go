@@ -9,18 +9,18 @@ import (
 
 // matmulID multiplies a row of x by the matrix of an expert, for each id.
 func matmulID(c *call) (value, error) {
-	x, w, ids := c.args[0], c.args[1], c.args[2].i
-	if w.b != nil {
-		dec, err := w.b.decode(w.typ)
+	x, w, ids := c.args[0], c.args[1], c.args[2].i64
+	if w.block != nil {
+		dec, err := w.block.decode(w.typ)
 		if err != nil {
 			return value{}, err
 		}
-		w.n = dec
+		w.f32 = dec
 	}
-	if w.n != nil {
-		return multiplyRows(c, x, w.n, w.dims, ids)
+	if w.f32 != nil {
+		return multiplyRows(c, x, w.f32, w.dims, ids)
 	}
-	return multiplyRows(c, x, w.f, w.dims, ids)
+	return multiplyRows(c, x, w.f64, w.dims, ids)
 }
 
 // multiplyRows is like matmulID, for weights w, [experts, n, k] in dims.
@@ -40,7 +40,7 @@ func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids 
 // expertGroups writes the positions of each id to one or more groups of the result, in the order of ids. A group is
 // the id and up to `rows` positions; -1 fills the rest.
 func expertGroups(c *call) (value, error) {
-	ids := c.args[0].i
+	ids := c.args[0].i64
 	experts, rows := c.attrs().Int("experts"), c.attrs().Int("rows")
 	positions := map[int][]int64{} // by id; a map, since few of many experts may have any
 	for i, id := range ids {
@@ -61,5 +61,5 @@ func expertGroups(c *call) (value, error) {
 		}
 		rest = rest[1+rows:]
 	}
-	return value{typ: ir.I32, dims: c.dims, i: out}, nil
+	return value{typ: ir.I32, dims: c.dims, i64: out}, nil
 }

@@ -29,8 +29,8 @@ func Held(programs []*Program) (weights, states int64) {
 
 // memory returns the sizes in bytes of the slices that a value refers to, by the address of the first element.
 func (v value) memory() map[any]int {
-	list := map[any]int{start(v.f): 8 * len(v.f), start(v.n): 4 * len(v.n), start(v.i): 8 * len(v.i),
-		start(v.w): 4 * len(v.w)}
+	list := map[any]int{start(v.f64): 8 * len(v.f64), start(v.f32): 4 * len(v.f32), start(v.i64): 8 * len(v.i64),
+		start(v.i32): 4 * len(v.i32)}
 	if s := v.stored(); s != nil {
 		list[start(s.Bytes)] = len(s.Bytes)
 	}

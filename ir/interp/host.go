@@ -29,10 +29,10 @@ func floatsIn(d *ir.Data) []float32 {
 // borrow is like fromData, but without a copy, if the data can be used in the caller's memory.
 func borrow(d *ir.Data) (value, error) {
 	if n := floatsIn(d); n != nil {
-		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}, nil
+		return value{typ: d.DType, dims: d.Dims, f32: n, lent: true}, nil
 	}
 	if w := wordsIn(d); w != nil {
-		return value{typ: d.DType, dims: d.Dims, w: w, lent: true}, nil
+		return value{typ: d.DType, dims: d.Dims, i32: w, lent: true}, nil
 	}
 	v, err := fromData(d)
 	v.lent = d.DType.IsBlock()
@@ -107,7 +107,7 @@ func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 			}
 			clean = true
 		}
-		if out.n = floatsIn(&ir.Data{DType: ir.F32, Bytes: d.Bytes}); out.n != nil {
+		if out.f32 = floatsIn(&ir.Data{DType: ir.F32, Bytes: d.Bytes}); out.f32 != nil {
 			out.lent = true
 			if x.made == nil {
 				x.made = map[int]*ir.Data{}
@@ -115,22 +115,22 @@ func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 			x.made[n.ID()] = d
 		}
 	}
-	if out.n == nil {
+	if out.f32 == nil {
 		var err error
 		if out.buf, err = x.buffer(elems(dims)); err != nil {
 			return value{}, err
 		}
 		clean = k.Fills
-		out.n = out.buf.floats[:elems(dims)]
+		out.f32 = out.buf.floats[:elems(dims)]
 	}
 	switch {
 	case !clean:
-		clear(out.n)
+		clear(out.f32)
 	case k.Fills && x.poison:
-		poison(out.n)
+		poison(out.f32)
 	}
 	if words {
-		out.w, out.n = asWords(out.n), nil
+		out.i32, out.f32 = asWords(out.f32), nil
 	}
 	return out, nil
 }

@@ -44,7 +44,7 @@ func indexSelect(c *call) (value, error) {
 func embedding(c *call) (value, error) {
 	table, ids := c.args[0], c.args[1].ints()
 	vocab, width := table.dims[0], table.dims[1]
-	if table.b == nil {
+	if table.block == nil {
 		return c.pick(table, width, func(i int) int { return clampIndex(ids[i], vocab) * width })
 	}
 	out := make([]float64, elems(c.dims))
@@ -53,7 +53,7 @@ func embedding(c *call) (value, error) {
 	}
 	decoded := make([]float32, width) // only the rows asked for: tables are large
 	for i, id := range ids {
-		if err := quant.DequantizeRow(decoded, table.typ, table.b.raw, clampIndex(id, vocab)); err != nil {
+		if err := quant.DequantizeRow(decoded, table.typ, table.block.raw, clampIndex(id, vocab)); err != nil {
 			return value{}, err
 		}
 		for j, x := range decoded {
@@ -70,7 +70,7 @@ func concat(c *call) (value, error) {
 		return value{}, err
 	}
 	args := slices.Clone(c.args)
-	if slices.ContainsFunc(args, func(a value) bool { return a.f != nil || a.i != nil }) {
+	if slices.ContainsFunc(args, func(a value) bool { return a.f64 != nil || a.i64 != nil }) {
 		for i := range args {
 			args[i] = args[i].wide()
 		}
@@ -101,10 +101,10 @@ func pad(c *call) (value, error) {
 		return value{}, err
 	}
 	v := c.attrs().Float("value")
-	fill(out.f, ir.RoundTo(v, x.typ))
-	fill(out.n, float32(ir.RoundTo(v, x.typ)))
-	if out.i != nil {
-		fill(out.i, ir.FloatToInt(v, x.typ))
+	fill(out.f64, ir.RoundTo(v, x.typ))
+	fill(out.f32, float32(ir.RoundTo(v, x.typ)))
+	if out.i64 != nil {
+		fill(out.i64, ir.FloatToInt(v, x.typ))
 	}
 	to := whole(c.dims)
 	for i, low := range c.attrs().Ints("low") {
@@ -154,15 +154,15 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	if c.args[0].b != nil {
+	if c.args[0].block != nil {
 		return updateBlocks(c, axis)
 	}
 	base, update := c.args[0], c.args[1]
-	if base.f != nil || update.f != nil || base.i != nil || update.i != nil {
+	if base.f64 != nil || update.f64 != nil || base.i64 != nil || update.i64 != nil {
 		base, update = base.wide(), update.wide()
 	}
 	out, err := base, error(nil)
-	inPlace := c.undo != nil && (base.n != nil) == (update.n != nil) && (base.w != nil) == (update.w != nil)
+	inPlace := c.undo != nil && (base.f32 != nil) == (update.f32 != nil) && (base.i32 != nil) == (update.i32 != nil)
 	if !inPlace {
 		out, err = c.strided(base, c.dims, whole(base.dims))
 	}
@@ -207,13 +207,13 @@ func (c *call) updateRuns(axis int) []updateRun {
 // dequantize decodes blocks.
 func dequantize(c *call) (value, error) {
 	x := c.args[0]
-	dec, err := x.b.decode(x.typ)
+	dec, err := x.block.decode(x.typ)
 	if err != nil {
 		return value{}, err
 	}
 	switch c.node.DType() {
 	case ir.F32, ir.F64:
-		return value{typ: c.node.DType(), dims: c.dims, n: dec}, nil
+		return value{typ: c.node.DType(), dims: c.dims, f32: dec}, nil
 	}
 	return c.floats(widen(dec)), nil
 }

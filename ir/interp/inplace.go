@@ -134,11 +134,11 @@ func (p *Program) planViews() []bool {
 // along the second-innermost axis; otherwise rowsOf returns false.
 func rowsOf(x value, dims []int, off int) (value, bool) {
 	axis := len(dims) - 2
-	if x.n == nil || elems(dims) == 0 || x.dims[axis+1] != dims[axis+1] || !slices.Equal(x.dims[:axis], dims[:axis]) {
+	if x.f32 == nil || elems(dims) == 0 || x.dims[axis+1] != dims[axis+1] || !slices.Equal(x.dims[:axis], dims[:axis]) {
 		return value{}, false
 	}
 	x.apart = x.dims[axis] * x.dims[axis+1]
-	x.n = x.n[off:]
+	x.f32 = x.f32[off:]
 	return x.withDims(dims), true
 }
 

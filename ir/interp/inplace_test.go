@@ -97,9 +97,9 @@ func TestInPlace(t *testing.T) {
 				t.Fatalf("%s, run %d: %v, want %v", d, i, err, tt.fail)
 			}
 			v := p.snapshot()["ring"]
-			if v.b != nil {
+			if v.block != nil {
 				var err error
-				if v.n, err = v.b.decode(d); err != nil {
+				if v.f32, err = v.block.decode(d); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -148,13 +148,13 @@ func (c *call) axis() (int, error) {
 // floats returns the node's result with the given elements, which it rounds in place.
 func (c *call) floats(f []float64) value {
 	roundFloats(f, c.node.DType())
-	return value{typ: c.node.DType(), dims: c.dims, f: f}
+	return value{typ: c.node.DType(), dims: c.dims, f64: f}
 }
 
 // ints returns the node's result with the given elements, which it wraps in place.
 func (c *call) ints(v []int64) value {
 	wrapInts(v, c.node.DType())
-	return value{typ: c.node.DType(), dims: c.dims, i: v}
+	return value{typ: c.node.DType(), dims: c.dims, i64: v}
 }
 
 // parallelRange calls f for ranges that cover n items, on the workers. work is the cost of one item in multiply-adds.

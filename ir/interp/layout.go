@@ -54,36 +54,36 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 // bytes.
 func moveRegion(dims []int, dst value, d region, src value, s region) {
 	switch {
-	case dst.b != nil:
-		copyRegion(dims, dst.b.raw, d, src.b.raw, s)
-	case dst.f != nil:
-		copyRegion(dims, dst.f, d, src.f, s)
-	case dst.n != nil:
-		copyRegion(dims, dst.n, d, src.n, s)
-	case dst.w != nil:
-		copyRegion(dims, dst.w, d, src.w, s)
+	case dst.block != nil:
+		copyRegion(dims, dst.block.raw, d, src.block.raw, s)
+	case dst.f64 != nil:
+		copyRegion(dims, dst.f64, d, src.f64, s)
+	case dst.f32 != nil:
+		copyRegion(dims, dst.f32, d, src.f32, s)
+	case dst.i32 != nil:
+		copyRegion(dims, dst.i32, d, src.i32, s)
 	default:
-		copyRegion(dims, dst.i, d, src.i, s)
+		copyRegion(dims, dst.i64, d, src.i64, s)
 	}
 }
 
 // makeLike returns a zeroed value of another shape with the same storage as v.
 func makeLike(v value, dims []int) (value, error) {
-	if v.n != nil || v.w != nil {
+	if v.f32 != nil || v.i32 != nil {
 		if err := hostmem.Check(4 * int64(elems(dims))); err != nil {
 			return value{}, err
 		}
-		if v.w != nil {
-			return value{typ: v.typ, dims: dims, w: make([]int32, elems(dims))}, nil
+		if v.i32 != nil {
+			return value{typ: v.typ, dims: dims, i32: make([]int32, elems(dims))}, nil
 		}
-		return value{typ: v.typ, dims: dims, n: make([]float32, elems(dims))}, nil
+		return value{typ: v.typ, dims: dims, f32: make([]float32, elems(dims))}, nil
 	}
 	return makeValue(v.typ, dims)
 }
 
 // storageDims returns extents dims of v in units of storage: elements, but for blocks the innermost axis counts bytes.
 func storageDims(v value, dims []int) []int {
-	if v.b == nil {
+	if v.block == nil {
 		return dims
 	}
 	out := append([]int(nil), dims...)
@@ -175,14 +175,14 @@ func (c *call) pick(x value, run int, from func(i int) int) (value, error) {
 	switch {
 	case err != nil:
 		return value{}, err
-	case out.f != nil:
-		err = takeRuns(c, out.f, x.f, run, from)
-	case out.n != nil:
-		err = takeRuns(c, out.n, x.n, run, from)
-	case out.w != nil:
-		err = takeRuns(c, out.w, x.w, run, from)
+	case out.f64 != nil:
+		err = takeRuns(c, out.f64, x.f64, run, from)
+	case out.f32 != nil:
+		err = takeRuns(c, out.f32, x.f32, run, from)
+	case out.i32 != nil:
+		err = takeRuns(c, out.i32, x.i32, run, from)
 	default:
-		err = takeRuns(c, out.i, x.i, run, from)
+		err = takeRuns(c, out.i64, x.i64, run, from)
 	}
 	return out, err
 }

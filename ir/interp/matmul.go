@@ -18,23 +18,23 @@ func (m matrices[T]) at(i int) []T { return m.elems[i*m.size : (i+1)*m.size] }
 
 // matmul computes op matmul. It decodes quantized operands first.
 func matmul(c *call) (value, error) {
-	if c.args[1].i != nil {
+	if c.args[1].i64 != nil {
 		return matmulInts(c)
 	}
 	for i, x := range c.args {
-		if x.b == nil {
+		if x.block == nil {
 			continue
 		}
 		var err error
-		if c.args[i].n, err = x.b.decode(x.typ); err != nil {
+		if c.args[i].f32, err = x.block.decode(x.typ); err != nil {
 			return value{}, err
 		}
 	}
 	b := c.args[1]
-	if b.n != nil {
-		return matmulFloats(c, b.n)
+	if b.f32 != nil {
+		return matmulFloats(c, b.f32)
 	}
-	return matmulFloats(c, b.f)
+	return matmulFloats(c, b.f64)
 }
 
 func matmulFloats[T float32 | float64](c *call, bElems []T) (value, error) {
@@ -45,8 +45,8 @@ func matmulFloats[T float32 | float64](c *call, bElems []T) (value, error) {
 // matmulInts multiplies matrices of 8-bit integers. A product of two elements is below 2^16, so float64 represents sums
 // of up to 2^37 of them exactly. The result only needs wrapping.
 func matmulInts(c *call) (value, error) {
-	c.args[0].f = fromInts(c.args[0].i)
-	sums, err := matmulWith(c, fromInts(c.args[1].i))
+	c.args[0].f64 = fromInts(c.args[0].i64)
+	sums, err := matmulWith(c, fromInts(c.args[1].i64))
 	if err != nil {
 		return value{}, err
 	}
@@ -107,7 +107,7 @@ func transposedMatrices(x value) value {
 	for i := range src {
 		dst[i/(r*n)*(r*n)+i%n*r+i/n%r] = src[i]
 	}
-	x.f, x.n = dst, nil
+	x.f64, x.f32 = dst, nil
 	return x
 }
 

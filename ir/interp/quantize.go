@@ -20,7 +20,7 @@ func quantize(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	err = quant.Quantize(out.b.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
+	err = quant.Quantize(out.block.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
 	if bad := (*quant.ValueError)(nil); errors.As(err, &bad) {
 		at := int64(bad.Index)
 		err = &ir.FaultError{Op: c.node.Op().String(), First: at, Last: at,
@@ -31,34 +31,34 @@ func quantize(c *call) (value, error) {
 
 // scatterBlocks is scatter_nd for rows of blocks: updates replace whole rows.
 func scatterBlocks(c *call, rows coordinateRows) (value, error) {
-	out, u := value{typ: c.args[0].typ, dims: c.dims, b: &blocks{raw: c.args[0].b.raw}}, c.undo
+	out, u := value{typ: c.args[0].typ, dims: c.dims, block: &blocks{raw: c.args[0].block.raw}}, c.undo
 	if u == nil {
-		u, out.b.raw = new(undo), slices.Clone(out.b.raw)
+		u, out.block.raw = new(undo), slices.Clone(out.block.raw)
 	}
 	bytes := func(elems int) int { return elems / out.typ.BlockElems() * out.typ.BlockBytes() }
 	to := func(i int) (int, bool) { at, ok := rows.at(i); return bytes(at), ok }
-	changeInPlace(u, out.b.raw, c.args[2].b.raw, bytes(rows.run), to, func(_, update byte) byte { return update },
-		func([]byte) {})
+	changeInPlace(u, out.block.raw, c.args[2].block.raw, bytes(rows.run), to,
+		func(_, update byte) byte { return update }, func([]byte) {})
 	return out, nil
 }
 
 // updateBlocks is dynamic_update_slice for rows of blocks. It copies the rows as bytes.
 func updateBlocks(c *call, axis int) (value, error) {
 	base, update := c.args[0], c.args[1]
-	out := value{typ: base.typ, dims: c.dims, b: &blocks{raw: base.b.raw}}
+	out := value{typ: base.typ, dims: c.dims, block: &blocks{raw: base.block.raw}}
 	if c.undo == nil {
-		out.b.raw = slices.Clone(base.b.raw)
+		out.block.raw = slices.Clone(base.block.raw)
 	}
 	inner := elems(base.dims[axis+1:]) / base.typ.BlockElems() * base.typ.BlockBytes()
 	for _, run := range c.updateRuns(axis) {
 		for i := range elems(base.dims[:axis]) {
 			to, from := (i*base.dims[axis]+run.to)*inner, (i*update.dims[axis]+run.from)*inner
-			written := out.b.raw[to : to+run.n*inner]
+			written := out.block.raw[to : to+run.n*inner]
 			if c.undo != nil {
 				before := slices.Clone(written)
 				*c.undo = append(*c.undo, func() { copy(written, before) })
 			}
-			copy(written, update.b.raw[from:])
+			copy(written, update.block.raw[from:])
 		}
 	}
 	return out, nil

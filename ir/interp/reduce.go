@@ -89,7 +89,7 @@ func reduceInts(c *call, r rows) (value, error) {
 	err := c.parallelRange(r.count, r.n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			acc := b.first(c.node.DType())
-			for _, x := range row(r, r.x.i, i) {
+			for _, x := range row(r, r.x.i64, i) {
 				acc = b.ints(acc, x)
 			}
 			out[i] = acc

@@ -128,8 +128,8 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		x.rooms = make([][]float32, x.workers)
 	}
 	c := &x.at
-	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Ints: out.i, Words: out.w, Args: c.Args[:0], exec: x,
-		InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Ints: out.i64, Words: out.i32, Args: c.Args[:0],
+		exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
 		t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
 		if k.Words && isWord(a.typ) {
@@ -146,13 +146,13 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		switch stored := a.stored(); {
 		case stored != nil && k.Stored == i:
 			t.Stored = stored
-		case a.b != nil:
+		case a.block != nil:
 			var err error
-			if t.Floats, err = a.b.decode(a.typ); err != nil {
+			if t.Floats, err = a.block.decode(a.typ); err != nil {
 				return value{}, err
 			}
 		case a.typ.IsFloat():
-			t.Floats = a.narrow().n
+			t.Floats = a.narrow().f32
 		}
 		c.Args = append(c.Args, t)
 	}
@@ -160,8 +160,8 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		return value{}, err
 	}
 	if n.DType() != ir.F32 && !k.Rounds {
-		for i, y := range out.n {
-			out.n[i] = float32(ir.RoundTo(float64(y), n.DType()))
+		for i, y := range out.f32 {
+			out.f32[i] = float32(ir.RoundTo(float64(y), n.DType()))
 		}
 	}
 	return out, nil
@@ -169,16 +169,16 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 
 // narrow returns the value with its floats as float32, unless it is f64, and its integers as words.
 func (v value) narrow() value {
-	if v.i != nil && isWord(v.typ) {
-		v.w, v.i = v.words(), nil
+	if v.i64 != nil && isWord(v.typ) {
+		v.i32, v.i64 = v.words(), nil
 	}
-	if v.f == nil || v.typ == ir.F64 {
+	if v.f64 == nil || v.typ == ir.F64 {
 		return v
 	}
-	v.n = make([]float32, len(v.f))
-	for i, x := range v.f {
-		v.n[i] = float32(x)
+	v.f32 = make([]float32, len(v.f64))
+	for i, x := range v.f64 {
+		v.f32[i] = float32(x)
 	}
-	v.f = nil
+	v.f64 = nil
 	return v
 }

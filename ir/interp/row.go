@@ -115,7 +115,7 @@ func rope(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	x, positions := c.args[0].floats(), c.args[1].i
+	x, positions := c.args[0].floats(), c.args[1].i64
 	last := len(c.dims) - 1
 	width, turn := c.dims[last], c.attrs().Int("dims")
 	if turn == 0 {
@@ -147,7 +147,7 @@ func rope(c *call) (value, error) {
 // ropeAngle returns a function that returns the angle of pair i at a position. turn is the number of rotated elements.
 func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
 	if len(c.args) > 2 {
-		words := c.args[2].i
+		words := c.args[2].i64
 		return func(pos int64, i int) float64 {
 			turns := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
 			return float64(pos*turns) * (2 * math.Pi / (1 << 64)) // whole turns wrap away

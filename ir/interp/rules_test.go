@@ -104,10 +104,10 @@ func sample(t *testing.T, dt ir.DType, dims []int) value {
 	}
 	for i, x := range noise(elems(dims), 3) {
 		switch {
-		case v.f != nil:
-			v.f[i] = ir.RoundTo(3*x, dt)
-		case v.i != nil:
-			v.i[i] = ir.Wrap(int64(3*x), dt)
+		case v.f64 != nil:
+			v.f64[i] = ir.RoundTo(3*x, dt)
+		case v.i64 != nil:
+			v.i64[i] = ir.Wrap(int64(3*x), dt)
 		}
 	}
 	return v

@@ -64,7 +64,7 @@ func running(c *call) (value, error) {
 		return c.floats(out), err
 	}
 	out, first := make([]int64, elems(c.dims)), by.first(c.node.DType())
-	err := scanAxis(c, x.i, out, func(row, out []int64) { runningFold(row, out, s, first, by.ints) })
+	err := scanAxis(c, x.i64, out, func(row, out []int64) { runningFold(row, out, s, first, by.ints) })
 	return c.ints(out), err
 }
 
@@ -107,7 +107,7 @@ func sortAxis(c *call) (value, error) {
 		return c.floats(out), err
 	}
 	out := make([]int64, elems(c.dims))
-	err := scanAxis(c, x.i, out, func(row, out []int64) {
+	err := scanAxis(c, x.i64, out, func(row, out []int64) {
 		pickRow(row, sortedOrder(row, descending, cmp.Compare[int64]), out)
 	})
 	return c.ints(out), err
@@ -134,7 +134,7 @@ func (c *call) order(descending bool) (value, error) {
 			copy(out, sortedOrder(row, descending, nanLast))
 		})
 	} else {
-		err = scanAxis(c, x.i, out, func(row, out []int64) {
+		err = scanAxis(c, x.i64, out, func(row, out []int64) {
 			copy(out, sortedOrder(row, descending, cmp.Compare[int64]))
 		})
 	}

@@ -27,14 +27,14 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 	if c.undo != nil && updateCost*elems(updates.dims) <= elems(base.dims) {
 		round := func(list []float64) { roundFloats(list, base.typ) }
 		switch {
-		case base.n != nil:
-			changeInPlace(c.undo, base.n, updates.f, run, to, changeBy[float64](mode), round)
-		case base.f != nil:
-			changeInPlace(c.undo, base.f, updates.f, run, to, changeBy[float64](mode), round)
-		case base.w != nil:
-			c.changeWords(base, updates.i, run, mode, to)
+		case base.f32 != nil:
+			changeInPlace(c.undo, base.f32, updates.f64, run, to, changeBy[float64](mode), round)
+		case base.f64 != nil:
+			changeInPlace(c.undo, base.f64, updates.f64, run, to, changeBy[float64](mode), round)
+		case base.i32 != nil:
+			c.changeWords(base, updates.i64, run, mode, to)
 		default:
-			changeInPlace(c.undo, base.i, updates.i, run, to, changeBy[int64](mode),
+			changeInPlace(c.undo, base.i64, updates.i64, run, to, changeBy[int64](mode),
 				func(list []int64) { wrapInts(list, base.typ) })
 		}
 		return base, nil
@@ -44,12 +44,12 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 	if err != nil {
 		return value{}, err
 	}
-	if out.f != nil {
-		scatterRuns(out.f, updates.f, run, to, changeBy[float64](mode))
-		return c.floats(out.f), nil
+	if out.f64 != nil {
+		scatterRuns(out.f64, updates.f64, run, to, changeBy[float64](mode))
+		return c.floats(out.f64), nil
 	}
-	scatterRuns(out.i, updates.i, run, to, changeBy[int64](mode))
-	return c.ints(out.i), nil
+	scatterRuns(out.i64, updates.i64, run, to, changeBy[int64](mode))
+	return c.ints(out.i64), nil
 }
 
 // updateCost is the cost of updating an element in place, relative to copying an element.
@@ -187,9 +187,9 @@ func scatterND(c *call) (value, error) {
 func (c *call) changeWords(base value, updates []int64, run int, mode string, to func(i int) (int, bool)) {
 	round := func(list []int64) { wrapInts(list, base.typ) }
 	if base.typ == ir.U32 {
-		list := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(base.w))), len(base.w))
+		list := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(base.i32))), len(base.i32))
 		changeInPlace(c.undo, list, updates, run, to, changeBy[int64](mode), round)
 		return
 	}
-	changeInPlace(c.undo, base.w, updates, run, to, changeBy[int64](mode), round)
+	changeInPlace(c.undo, base.i32, updates, run, to, changeBy[int64](mode), round)
 }

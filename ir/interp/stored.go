@@ -30,23 +30,23 @@ func storedFloats(t ir.DType) bool { return t == ir.F16 || t == ir.BF16 }
 
 // stored returns the elements in their storage format, or nil if the value is decoded.
 func (v value) stored() *Stored {
-	if v.b != nil {
-		return &Stored{DType: v.typ, Bytes: v.b.raw}
+	if v.block != nil {
+		return &Stored{DType: v.typ, Bytes: v.block.raw}
 	}
-	return v.s
+	return v.stored16
 }
 
 // decoded returns the value with stored floats decoded to float32.
 func (v value) decoded() (value, error) {
-	if v.s == nil {
+	if v.stored16 == nil {
 		return v, nil
 	}
 	if err := hostmem.Check(4 * int64(elems(v.dims))); err != nil {
 		return value{}, err
 	}
-	v.n = make([]float32, elems(v.dims))
-	err := v.s.Decode(v.n, 0)
-	v.s = nil
+	v.f32 = make([]float32, elems(v.dims))
+	err := v.stored16.Decode(v.f32, 0)
+	v.stored16 = nil
 	return v, err
 }
 
@@ -67,7 +67,7 @@ func keepsStored(n *ir.Node) bool {
 func (p *Program) decodeConstants() error {
 	keep, ints := make([]bool, len(p.consts)), make([]bool, len(p.consts))
 	for i, v := range p.consts {
-		keep[i] = v.s != nil || storedFloats(v.typ) && (v.n != nil || v.f != nil)
+		keep[i] = v.stored16 != nil || storedFloats(v.typ) && (v.f32 != nil || v.f64 != nil)
 	}
 	for _, o := range p.graph.Outputs() {
 		keep[o.Node.ID()] = false
@@ -84,12 +84,12 @@ func (p *Program) decodeConstants() error {
 	}
 	for i, v := range p.consts {
 		if keep[i] {
-			if v.s == nil {
+			if v.stored16 == nil {
 				d, err := v.data()
 				if err != nil {
 					return err
 				}
-				p.consts[i] = value{typ: v.typ, dims: v.dims, s: &Stored{DType: v.typ, Bytes: d.Bytes}}
+				p.consts[i] = value{typ: v.typ, dims: v.dims, stored16: &Stored{DType: v.typ, Bytes: d.Bytes}}
 			}
 			continue
 		}
@@ -123,11 +123,11 @@ func (p *Program) packConstants(isConst []bool) error {
 				continue
 			}
 			v := p.consts[a.ID()]
-			if k != nil && k.Pack != nil && k.Packs == i && (v.n != nil || v.w != nil || v.s != nil) {
+			if k != nil && k.Pack != nil && k.Packs == i && (v.f32 != nil || v.i32 != nil || v.stored16 != nil) {
 				if err := hostmem.Check(4 * int64(elems(v.dims))); err != nil {
 					return nodeError(n, err)
 				}
-				t := Tensor{DType: v.typ, Dims: v.dims, Floats: v.n, Words: v.w, Stored: v.s}
+				t := Tensor{DType: v.typ, Dims: v.dims, Floats: v.f32, Words: v.i32, Stored: v.stored16}
 				if err := mmap.Guard(func() error { p.packed[n.ID()] = k.Pack(t); return nil }); err != nil {
 					return nodeError(n, err)
 				}
@@ -137,9 +137,9 @@ func (p *Program) packConstants(isConst []bool) error {
 	}
 	for i := range p.consts {
 		if isConst[i] && !needed[i] {
-			p.consts[i].n, p.consts[i].w = nil, nil
-			if s := p.consts[i].s; s != nil {
-				p.consts[i].s = &Stored{DType: s.DType}
+			p.consts[i].f32, p.consts[i].i32 = nil, nil
+			if s := p.consts[i].stored16; s != nil {
+				p.consts[i].stored16 = &Stored{DType: s.DType}
 			}
 		}
 	}

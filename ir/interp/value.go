@@ -13,19 +13,19 @@ import (
 )
 
 // value is a tensor during a run: row-major and immutable, so that views that keep the order of elements can share its
-// slices. Exactly one of f, n, i, w, b and s is set, and holds the elements.
+// slices. Exactly one of the six fields of elements is set.
 type value struct {
 	typ  ir.DType
 	dims []int
 
-	f []float64 // floats
-	n []float32 // floats that float32 represents exactly, in half the memory: constants and results of kernels
-	i []int64   // integers, and bools as 0 and 1
-	w []int32   // integers of at most 32 bits, and bools; see isWord
-	b *blocks   // GGML blocks
-	s *Stored   // 16-bit floats, for kernels of a backend that accept them
+	f64      []float64 // floats
+	f32      []float32 // floats that float32 represents exactly, in half the memory: constants and results of kernels
+	i64      []int64   // integers, and bools as 0 and 1
+	i32      []int32   // integers of at most 32 bits, and bools; see isWord
+	block    *blocks   // GGML blocks
+	stored16 *Stored   // 16-bit floats, for kernels of a backend that accept them
 
-	buf   *buffer // the reusable memory of n, or nil
+	buf   *buffer // the reusable memory of f32, or nil
 	lent  bool    // the caller owns the elements, so a state must not keep them
 	more  []value // the results of an if or a loop after the first
 	apart int     // stride in elements between matrices, for kernels that accept it; 0 means contiguous
@@ -78,11 +78,11 @@ func makeValue(t ir.DType, dims []int) (value, error) {
 		if err != nil {
 			return value{}, err
 		}
-		v.b = &blocks{raw: make([]byte, size)}
+		v.block = &blocks{raw: make([]byte, size)}
 	case t.IsFloat():
-		v.f = make([]float64, n)
+		v.f64 = make([]float64, n)
 	default:
-		v.i = make([]int64, n)
+		v.i64 = make([]int64, n)
 	}
 	return v, nil
 }
@@ -97,23 +97,23 @@ func fromData(d *ir.Data) (value, error) {
 	}
 	switch {
 	case d.DType.IsBlock():
-		v.b = &blocks{raw: d.Bytes}
+		v.block = &blocks{raw: d.Bytes}
 	case d.DType == ir.F64:
-		v.f = make([]float64, d.Elems())
-		ir.DecodeFloats(v.f, d.DType, d.Bytes)
+		v.f64 = make([]float64, d.Elems())
+		ir.DecodeFloats(v.f64, d.DType, d.Bytes)
 	case d.DType.IsFloat():
-		v.n = make([]float32, d.Elems())
-		decodeNarrow(v.n, d.DType, d.Bytes)
+		v.f32 = make([]float32, d.Elems())
+		decodeNarrow(v.f32, d.DType, d.Bytes)
 	case isWord(d.DType):
-		v.w = make([]int32, d.Elems())
+		v.i32 = make([]int32, d.Elems())
 		if from := wordsIn(d); from != nil {
-			copy(v.w, from)
+			copy(v.i32, from)
 		} else {
-			decodeWords(v.w, d.DType, d.Bytes)
+			decodeWords(v.i32, d.DType, d.Bytes)
 		}
 	default:
-		v.i = make([]int64, d.Elems())
-		ir.DecodeInts(v.i, d.DType, d.Bytes)
+		v.i64 = make([]int64, d.Elems())
+		ir.DecodeInts(v.i64, d.DType, d.Bytes)
 	}
 	return v, nil
 }
@@ -167,36 +167,36 @@ func (v value) data() (*ir.Data, error) {
 // encode writes the elements to a host tensor of the value's dtype and dims.
 func (v value) encode(d *ir.Data) {
 	switch {
-	case v.b != nil:
-		copy(d.Bytes, v.b.raw)
-	case v.typ == ir.F32 && v.n != nil: // no conversion
+	case v.block != nil:
+		copy(d.Bytes, v.block.raw)
+	case v.typ == ir.F32 && v.f32 != nil: // no conversion
 		if to := floatsIn(d); to != nil {
-			copy(to, v.n)
+			copy(to, v.f32)
 			return
 		}
-		for j, x := range v.n {
+		for j, x := range v.f32 {
 			binary.LittleEndian.PutUint32(d.Bytes[4*j:], math.Float32bits(x))
 		}
 	case v.typ.IsFloat():
 		ir.EncodeFloats(d.Bytes, v.typ, v.floats())
-	case v.w != nil:
+	case v.i32 != nil:
 		if to := wordsIn(d); to != nil {
-			copy(to, v.w)
+			copy(to, v.i32)
 		} else {
-			encodeWords(d.Bytes, v.typ, v.w)
+			encodeWords(d.Bytes, v.typ, v.i32)
 		}
 	default:
-		ir.EncodeInts(d.Bytes, v.typ, v.i)
+		ir.EncodeInts(d.Bytes, v.typ, v.i64)
 	}
 }
 
 // floats returns the elements of a float, integer or bool value as float64.
 func (v value) floats() []float64 {
 	switch {
-	case v.f != nil:
-		return v.f
-	case v.n != nil:
-		return widen(v.n)
+	case v.f64 != nil:
+		return v.f64
+	case v.f32 != nil:
+		return widen(v.f32)
 	}
 	list := v.ints()
 	out := make([]float64, len(list))
@@ -209,10 +209,10 @@ func (v value) floats() []float64 {
 // wide returns the value with float64 or int64 elements. Converting a value once serves all its users.
 func (v value) wide() value {
 	switch {
-	case v.n != nil:
-		v.f, v.n, v.lent = widen(v.n), nil, false
-	case v.w != nil:
-		v.i, v.w, v.lent = v.ints(), nil, false
+	case v.f32 != nil:
+		v.f64, v.f32, v.lent = widen(v.f32), nil, false
+	case v.i32 != nil:
+		v.i64, v.i32, v.lent = v.ints(), nil, false
 	}
 	return v
 }

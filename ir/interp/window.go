@@ -104,7 +104,7 @@ func (w *window) positions(c *call, work int, inputCoord func(axis, out, k int) 
 // conv computes a convolution. A transposed one differs only in the mapping of coordinates, and in the order of the
 // weight's channel axes.
 func conv(c *call) (value, error) {
-	if c.args[0].i != nil {
+	if c.args[0].i64 != nil {
 		return convInts(c)
 	}
 	sums, err := convWith(c)
@@ -122,11 +122,11 @@ func convWith(c *call) ([]float64, error) {
 // v from x, pads with 0, and adds v times the sum of the weights.
 func convInts(c *call) (value, error) {
 	paddingValue := float64(c.attrs().Int("padding_value"))
-	x, weights := fromInts(c.args[0].i), fromInts(c.args[1].i)
+	x, weights := fromInts(c.args[0].i64), fromInts(c.args[1].i64)
 	for i := range x {
 		x[i] -= paddingValue
 	}
-	c.args[0].f, c.args[1].f = x, weights
+	c.args[0].f64, c.args[1].f64 = x, weights
 	sums, err := convWith(c)
 	if err != nil {
 		return value{}, err
@@ -222,7 +222,7 @@ func maxPool(c *call) (value, error) {
 	}
 	out := make([]int64, elems(c.dims))
 	lowest, _ := ir.IntRange(x.typ)
-	err := poolMax(c, x.i, out, lowest, func(a, b int64) int64 { return max(a, b) })
+	err := poolMax(c, x.i64, out, lowest, func(a, b int64) int64 { return max(a, b) })
 	return c.ints(out), err
 }
 

@@ -94,15 +94,15 @@ func encodeWords(dst []byte, t ir.DType, src []int32) {
 
 // ints returns the elements of an integer or bool value.
 func (v value) ints() []int64 {
-	if v.w == nil {
-		return v.i
+	if v.i32 == nil {
+		return v.i64
 	}
-	out := make([]int64, len(v.w))
+	out := make([]int64, len(v.i32))
 	mask := int64(-1)
 	if v.typ == ir.U32 {
 		mask = math.MaxUint32
 	}
-	for j, x := range v.w {
+	for j, x := range v.i32 {
 		out[j] = int64(x) & mask
 	}
 	return out
@@ -110,11 +110,11 @@ func (v value) ints() []int64 {
 
 // words returns the elements of an integer or bool value of at most 32 bits.
 func (v value) words() []int32 {
-	if v.i == nil {
-		return v.w
+	if v.i64 == nil {
+		return v.i32
 	}
-	out := make([]int32, len(v.i))
-	for j, x := range v.i {
+	out := make([]int32, len(v.i64))
+	for j, x := range v.i64 {
 		out[j] = int32(x)
 	}
 	return out
@@ -122,8 +122,8 @@ func (v value) words() []int32 {
 
 // first returns the first element of an integer or bool value.
 func (v value) first() int64 {
-	if v.w != nil {
-		v.w = v.w[:1]
+	if v.i32 != nil {
+		v.i32 = v.i32[:1]
 	}
 	return v.ints()[0]
 }

@@ -124,14 +124,14 @@ func (s *suite) add(op ir.Op, name string, f buildFunc) *template {
 	return &s.list[len(s.list)-1]
 }
 
-// every requests a case for every dtype that the op supports.
-func (t *template) every() *template { t.broad = true; return t }
+// allDTypes requests a case for every dtype that the op supports.
+func (t *template) allDTypes() *template { t.broad = true; return t }
 
-// quick puts the template's first case into quick runs.
-func (t *template) quick() *template { t.smoke = true; return t }
+// inSmokeTest puts the template's first case into quick runs.
+func (t *template) inSmokeTest() *template { t.smoke = true; return t }
 
-// exactly requires a template's results to have the reference's bits.
-func (t *template) exactly() *template { t.exact = true; return t }
+// bitExact requires a template's results to have the reference's bits.
+func (t *template) bitExact() *template { t.exact = true; return t }
 
 // unary adds a template for an op of one argument.
 func (s *suite) unary(op ir.Op, name string, dims []int, l layout, v values, attrs ...ir.Attr) *template {

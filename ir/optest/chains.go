@@ -36,7 +36,7 @@ func (s *suite) castChains() {
 				parts = append(parts, b.view(ir.OpCast, y, attr("dtype", to(t))))
 			}
 			return parts
-		}).every().exactly()
+		}).allDTypes().bitExact()
 		c.types = from
 		return c
 	}
@@ -44,11 +44,11 @@ func (s *suite) castChains() {
 	for _, to := range []ir.DType{ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2} { // via f32 these would be rounded twice
 		once := s.add(ir.OpCast, "to "+to.String()+"/digits", func(b *builder, t ir.DType) *ir.Node {
 			return b.view(ir.OpCast, b.leaf(ir.OpInput, t, []int{chainLength}, digits, 0), attr("dtype", to))
-		}).every().exactly()
+		}).allDTypes().bitExact()
 		once.types = []ir.DType{ir.F32, ir.F64, ir.I32, ir.I64}
 	}
 	all := func(t ir.DType) func(ir.DType) ir.DType { return func(ir.DType) ir.DType { return t } }
-	chain("chains/and back", narrower, narrower, back).quick()
+	chain("chains/and back", narrower, narrower, back).inSmokeTest()
 	chain("chains/and to i64", []ir.DType{ir.F32, ir.I32, ir.U32, ir.F64}, narrower, all(ir.I64))
 	chain("chains/and to f32", []ir.DType{ir.I64, ir.U32, ir.F64}, narrower, all(ir.F32))
 	chain("chains/and back", []ir.DType{ir.F64}, preferred, back)
@@ -83,10 +83,10 @@ func (s *suite) opChains() {
 				}))
 			}
 			return b.applyEach(exactOps, b.apply(first, x, y), x, y)
-		}).every().exactly()
+		}).allDTypes().bitExact()
 		if pairs.types = []ir.DType{ir.F32}; slices.Contains(sums, first) {
 			pairs.types = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64}
-			pairs.quick()
+			pairs.inSmokeTest()
 		}
 	}
 	for _, first := range sums {
@@ -101,7 +101,7 @@ func (s *suite) opChains() {
 				parts = append(parts, z, b.apply(ir.OpSub, z, y))
 			}
 			return parts
-		}).every().exactly()
+		}).allDTypes().bitExact()
 		triples.types = []ir.DType{ir.F32, ir.F64}
 	}
 	for _, op := range append(slices.Clone(sums), ir.OpDiv, ir.OpPow) {
@@ -117,7 +117,7 @@ func (s *suite) opChains() {
 				parts = append(parts, left, right, b.apply(ir.OpRecip, left, nil), b.apply(ir.OpRecip, right, nil))
 			}
 			return parts
-		}).floats().quick()
+		}).floats().inSmokeTest()
 	}
 	s.chained(ir.OpAdd, "chains/what a sum loses", func(b *builder, t ir.DType) []*ir.Node {
 		x, y := b.paired(t)
@@ -127,7 +127,7 @@ func (s *suite) opChains() {
 		lost := b.apply(ir.OpAdd, b.apply(ir.OpSub, x, b.apply(ir.OpSub, sum, part)), b.apply(ir.OpSub, y, part))
 		fast := b.apply(ir.OpSub, y, part) // Dekker
 		return []*ir.Node{lost, fast, b.apply(ir.OpAdd, sum, lost)}
-	}).floats().exactly().quick()
+	}).floats().bitExact().inSmokeTest()
 	for _, rows := range []int{1, 20} {
 		name := fmt.Sprintf("chains/%d rows of one number each", rows)
 		s.add(ir.OpMatMul, name, func(b *builder, t ir.DType) *ir.Node {
@@ -182,7 +182,7 @@ func (s *suite) inexactChains() {
 		return append(parts, b.apply(ir.OpMul, b.apply(ir.OpDiv, x, y), y),
 			b.apply(ir.OpDiv, b.apply(ir.OpMul, x, y), y),
 			b.apply(ir.OpDiv, x, b.apply(ir.OpDiv, x, y)), b.apply(ir.OpDiv, x, x))
-	}).quick()
+	}).inSmokeTest()
 }
 
 // apply applies an op of one or two arguments, with sample attributes. y is nil for one argument.
@@ -247,7 +247,7 @@ func (s *suite) powers() {
 			parts = append(parts, b.view(ir.OpPowf, x, attr("exponent", e)))
 		}
 		return parts
-	}).floats().quick()
+	}).floats().inSmokeTest()
 	s.chained(ir.OpPow, "by constants", func(b *builder, t ir.DType) (parts []*ir.Node) {
 		x := b.input(t, []int{1, extremeCount(t)}, extreme)
 		for _, e := range exponents {
@@ -256,7 +256,7 @@ func (s *suite) powers() {
 			}
 		}
 		return parts
-	}).every()
+	}).allDTypes()
 }
 
 // number adds a constant of one element.

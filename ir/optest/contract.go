@@ -31,13 +31,13 @@ func (s *suite) commonCases() {
 				b.first = v
 				return t.build(b, dt)
 			}
-			s.add(t.op, "special/"+t.name, build).floats().quick()
+			s.add(t.op, "special/"+t.name, build).floats().inSmokeTest()
 		}
 		infinite := s.add(t.op, "infinite/"+t.name, func(b *builder, dt ir.DType) *ir.Node {
 			return b.view(ir.OpIsInf, build(b, dt))
 		})
 		infinite.types, infinite.mayBeRefused = narrow, true // the result is no float
-		infinite.every()
+		infinite.allDTypes()
 	}
 	digits := s.add(ir.OpAffine, "digits beyond the dtype", func(b *builder, t ir.DType) *ir.Node {
 		one := map[ir.DType]float64{ir.F16: 1 << 11, ir.BF16: 1 << 8}[t] // the next representable number is 2 away
@@ -45,7 +45,7 @@ func (s *suite) commonCases() {
 		return b.view(ir.OpAffine, x, attr("add", -one))
 	})
 	digits.types = narrow
-	digits.every().quick()
+	digits.allDTypes().inSmokeTest()
 	// Multiplied by these, most numbers are denormal: the distance of neighbours does not shrink any more.
 	scales := map[ir.DType]float64{ir.F16: 0x1p-20, ir.F8E4M3: 0x1p-7, ir.F8E5M2: 0x1p-15}
 	steps := s.add(ir.OpAffine, "steps of subnormals", func(b *builder, t ir.DType) *ir.Node {
@@ -53,7 +53,7 @@ func (s *suite) commonCases() {
 		return b.view(ir.OpAffine, x, attr("mul", 1/scales[t]))
 	})
 	steps.types = slices.Sorted(maps.Keys(scales))
-	steps.every().quick()
+	steps.allDTypes().inSmokeTest()
 }
 
 // floats are the float dtypes.
@@ -62,5 +62,5 @@ var floats = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.F8E5M2}
 // floats requests a case for every float dtype.
 func (t *template) floats() *template {
 	t.types = floats
-	return t.every()
+	return t.allDTypes()
 }

@@ -12,9 +12,9 @@ func (s *suite) control() {
 			return b.op(ir.OpResult, []*ir.Node{of(b, t)}, attr("index", index))
 		}
 	}
-	s.add(ir.OpIf, "then", branches(true)).every().quick()
-	s.add(ir.OpIf, "else", branches(false)).quick()
-	s.add(ir.OpResult, "then", result(1, branches(true))).quick()
+	s.add(ir.OpIf, "then", branches(true)).allDTypes().inSmokeTest()
+	s.add(ir.OpIf, "else", branches(false)).inSmokeTest()
+	s.add(ir.OpResult, "then", result(1, branches(true))).inSmokeTest()
 	s.add(ir.OpResult, "else", result(1, branches(false)))
 	s.add(ir.OpResult, "loop", result(2, func(b *builder, t ir.DType) *ir.Node { return b.loop(t, 50, true) }))
 	for _, c := range []struct {
@@ -23,7 +23,7 @@ func (s *suite) control() {
 		while bool
 	}{{"trips", 3, false}, {"no trips", 0, false}, {"condition", 50, true}} {
 		loop := s.add(ir.OpLoop, c.name, func(b *builder, t ir.DType) *ir.Node { return b.loop(t, c.trips, c.while) })
-		loop.quick().broad = !c.while && c.trips > 0
+		loop.inSmokeTest().broad = !c.while && c.trips > 0
 	}
 }
 

@@ -19,7 +19,7 @@ func (s *suite) experts() {
 			s.add(ir.OpMatMulID, name, func(b *builder, t ir.DType) *ir.Node {
 				x, w := b.arg(t, []int{m.tokens, m.row, m.k}, l, small), b.arg(t, []int{m.experts, m.n, m.k}, l, small)
 				return b.op(ir.OpMatMulID, []*ir.Node{x, w, b.indices(ir.I32, m.experts, m.tokens, m.used)})
-			}).everyIf(l == plain && (m.n == 7 || m.n == 13)).smoke = m.n == 7 || m.n == 13
+			}).allDTypesIf(l == plain && (m.n == 7 || m.n == 13)).smoke = m.n == 7 || m.n == 13
 		}
 	}
 	for _, q := range ir.DTypes() {
@@ -40,7 +40,7 @@ func (s *suite) experts() {
 					func(b *builder, t ir.DType) *ir.Node {
 						return b.op(ir.OpExpertGroups, []*ir.Node{b.indices(t, experts, n)}, attr("experts", experts),
 							attr("rows", rows))
-					}).everyIf(n == 300 && rows == 16)
+					}).allDTypesIf(n == 300 && rows == 16)
 			}
 		}
 	}

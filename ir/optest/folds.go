@@ -35,14 +35,14 @@ func (s *suite) alongAxis(op ir.Op, attrs ...ir.Attr) {
 	for l := transposed; l < layouts; l++ {
 		s.unary(op, prefix+"axis -1", []int{13, 17}, l, v, withAxis(-1)...)
 	}
-	s.unary(op, prefix+"axis -1", []int{5, 37}, plain, v, withAxis(-1)...).every().quick()
-	s.unary(op, prefix+"axis 0", []int{5, 37}, viewed, v, withAxis(0)...).every()
-	s.unary(op, prefix+"axis -1", []int{11, 17}, plain, sparse, withAxis(-1)...).every().quick()
+	s.unary(op, prefix+"axis -1", []int{5, 37}, plain, v, withAxis(-1)...).allDTypes().inSmokeTest()
+	s.unary(op, prefix+"axis 0", []int{5, 37}, viewed, v, withAxis(0)...).allDTypes()
+	s.unary(op, prefix+"axis -1", []int{11, 17}, plain, sparse, withAxis(-1)...).allDTypes().inSmokeTest()
 	// If a whole row is one infinity or NaN, x - max(x) must not become 0.
-	s.unary(op, prefix+"axis -1", []int{31, 1}, plain, sparse, withAxis(-1)...).every().quick()
-	s.unary(op, prefix+"axis 0", []int{5, 31}, repeated, sparse, withAxis(0)...).every()
+	s.unary(op, prefix+"axis -1", []int{31, 1}, plain, sparse, withAxis(-1)...).allDTypes().inSmokeTest()
+	s.unary(op, prefix+"axis 0", []int{5, 31}, repeated, sparse, withAxis(0)...).allDTypes()
 	if op.Info().Tol == (ir.Tolerance{}) {
-		s.unary(op, prefix+"axis -1", []int{3, 23}, plain, extreme, withAxis(-1)...).every()
+		s.unary(op, prefix+"axis -1", []int{3, 23}, plain, extreme, withAxis(-1)...).allDTypes()
 	}
 }
 
@@ -102,7 +102,7 @@ func (s *suite) reduction(op ir.Op) {
 	}
 	for i := range op.Info().SampleCount() {
 		attrs := append(op.Info().SampleAttrs(i, true), attr("axes", []int64{1}))
-		s.unary(op, fmt.Sprintf("%v", ir.Attrs(attrs)), []int{5, 37}, plain, v, attrs...).every()
+		s.unary(op, fmt.Sprintf("%v", ir.Attrs(attrs)), []int{5, 37}, plain, v, attrs...).allDTypes()
 	}
 	for _, f := range foldShapes {
 		for i, axis := range f.axes {
@@ -115,14 +115,14 @@ func (s *suite) reduction(op ir.Op) {
 	for l := transposed; l < layouts; l++ {
 		s.unary(op, "axis 1", []int{13, 17}, l, v, withAxes(false, 1)...)
 	}
-	s.unary(op, "axis 1", []int{5, 37}, plain, v, withAxes(false, 1)...).every().quick()
-	s.unary(op, "axis 0", []int{5, 37}, viewed, v, withAxes(true, 0)...).every()
-	s.unary(op, "axis 1", []int{11, 17}, plain, sparse, withAxes(false, 1)...).every().quick()
-	s.unary(op, "axis 1", []int{31, 1}, plain, sparse, withAxes(false, 1)...).every()
-	limits := s.unary(op, "axis 1", []int{5, 11}, plain, full, withAxes(false, 1)...).every().optional()
+	s.unary(op, "axis 1", []int{5, 37}, plain, v, withAxes(false, 1)...).allDTypes().inSmokeTest()
+	s.unary(op, "axis 0", []int{5, 37}, viewed, v, withAxes(true, 0)...).allDTypes()
+	s.unary(op, "axis 1", []int{11, 17}, plain, sparse, withAxes(false, 1)...).allDTypes().inSmokeTest()
+	s.unary(op, "axis 1", []int{31, 1}, plain, sparse, withAxes(false, 1)...).allDTypes()
+	limits := s.unary(op, "axis 1", []int{5, 11}, plain, full, withAxes(false, 1)...).allDTypes().optional()
 	limits.types = integers
 	if op.Info().Tol == (ir.Tolerance{}) {
-		s.unary(op, "axis 1", []int{3, 23}, plain, extreme, withAxes(false, 1)...).every()
+		s.unary(op, "axis 1", []int{3, 23}, plain, extreme, withAxes(false, 1)...).allDTypes()
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *suite) running(op ir.Op) {
 	}
 	first := s.unary(op, "reverse exclusive", []int{3, 23}, plain, v, attr("exclusive", true), attr("reverse", true))
 	first.types = []ir.DType{ir.I8, ir.U16, ir.F16, ir.I64} // these accumulate in a wider dtype
-	first.quick()
+	first.inSmokeTest()
 	for _, reverse := range []bool{false, true} { // long enough to be made in chunks
 		s.unary(op, fmt.Sprintf("long/reverse %v", reverse), []int{2, 20011}, plain, v,
 			attr("axis", int64(1)), attr("reverse", reverse))
@@ -191,7 +191,7 @@ func (s *suite) longOrders(op ir.Op) {
 		attrs := []ir.Attr{attr("axis", int64(-1)), attr("descending", down)}
 		name := fmt.Sprintf("long/descending %v", down)
 		s.unary(op, name, []int{2, n}, plain, sparse, attrs...)
-		s.unary(op, name, []int{2, 2049}, plain, extreme, attrs...).every()
+		s.unary(op, name, []int{2, 2049}, plain, extreme, attrs...).allDTypes()
 		s.unary(op, name+" axis 0", []int{4096, 2}, plain, sparse, attr("axis", int64(0)), attr("descending", down))
 		for _, p := range patterns {
 			s.add(op, fmt.Sprintf("%s/%s", name, p.name), func(b *builder, t ir.DType) *ir.Node {
@@ -216,10 +216,10 @@ func (s *suite) topK() {
 			for _, dims := range [][]int{{7}, {1031}, {2, 4099}, {2, 3, 67}, {2, 1, 2, 1, 2, 11}} {
 				s.unary(ir.OpTopKIndices, name, dims, plain, small, attrs(-1)...)
 			}
-			s.unary(ir.OpTopKIndices, name, []int{2, 777}, plain, sparse, attrs(-1)...).everyIf(k == 7)
+			s.unary(ir.OpTopKIndices, name, []int{2, 777}, plain, sparse, attrs(-1)...).allDTypesIf(k == 7)
 			s.unary(ir.OpTopKIndices, name, []int{9001}, repeated, sparse, attrs(-1)...)
 			s.unary(ir.OpTopKIndices, name+" axis 0", []int{13, 17}, viewed, small, attrs(0)...)
-			s.unary(ir.OpTopKIndices, name, []int{3, 23}, plain, extreme, attrs(-1)...).everyIf(k == 7)
+			s.unary(ir.OpTopKIndices, name, []int{3, 23}, plain, extreme, attrs(-1)...).allDTypesIf(k == 7)
 		}
 	}
 }
@@ -259,10 +259,10 @@ func (s *suite) norm(op ir.Op, params int) {
 	for l := transposed; l < layouts; l++ {
 		s.add(op, name+label([]int{13, 17}, l, small), build([]int{13, 17}, l, small))
 	}
-	s.add(op, name+"5x37", build([]int{5, 37}, plain, small)).every().quick()
-	s.add(op, name+"11x17/special", build([]int{11, 17}, plain, sparse)).every()
-	s.add(op, name+"31x1/special", build([]int{31, 1}, plain, sparse)).every()
-	s.add(op, name+"7x13/viewed", build([]int{7, 13}, viewed, small)).every()
+	s.add(op, name+"5x37", build([]int{5, 37}, plain, small)).allDTypes().inSmokeTest()
+	s.add(op, name+"11x17/special", build([]int{11, 17}, plain, sparse)).allDTypes()
+	s.add(op, name+"31x1/special", build([]int{31, 1}, plain, sparse)).allDTypes()
+	s.add(op, name+"7x13/viewed", build([]int{7, 13}, viewed, small)).allDTypes()
 }
 
 // groupNorm adds the cases of group_norm with the given number of parameters.
@@ -280,7 +280,7 @@ func (s *suite) groupNorm(params int) {
 					args = append(args, b.input(t, tt.dims[1:2], small))
 				}
 				return b.op(ir.OpGroupNorm, args, attr("groups", tt.groups))
-			}).everyIf(tt.groups == 3)
+			}).allDTypesIf(tt.groups == 3)
 	}
 }
 
@@ -297,7 +297,7 @@ func (s *suite) rope() {
 				pos := b.indices(ir.I32, 100, tt.dims[tt.axis])
 				return b.op(ir.OpRope, []*ir.Node{b.arg(t, tt.dims, tt.l, small), pos}, attr("axis", tt.axis),
 					attr("dims", tt.turn))
-			}).everyIf(tt.turn == 4)
+			}).allDTypesIf(tt.turn == 4)
 	}
 	for _, far := range []int64{1 << 13, 1 << 20, 1 << 30} {
 		for _, mode := range []string{"interleaved", "half"} {
@@ -330,14 +330,15 @@ func (s *suite) composites() {
 						args = append(args, b.input(t, dims[1:2], []values{small, nearOne}[i%2]))
 					}
 					return b.op(ir.OpBatchNorm, args)
-				}).everyIf(len(dims) == 3)
+				}).allDTypesIf(len(dims) == 3)
 		}
 	}
 	s.ropeTables()
 	for _, op := range []ir.Op{ir.OpTril, ir.OpTriu} {
 		for _, k := range []int64{0, -1, 2, -9} {
 			for _, dims := range [][]int{{1, 1}, {5, 7}, {0, 3}, {67, 129}, {2, 1, 5, 3}} {
-				s.unary(op, fmt.Sprintf("k %d", k), dims, plain, wide, attr("k", k)).everyIf(k == 2 && len(dims) == 4)
+				s.unary(op, fmt.Sprintf("k %d", k), dims, plain, wide, attr("k", k)).
+					allDTypesIf(k == 2 && len(dims) == 4)
 			}
 			s.unary(op, fmt.Sprintf("k %d", k), []int{13, 17}, viewed, sparse, attr("k", k))
 		}
@@ -346,7 +347,7 @@ func (s *suite) composites() {
 		t := s.add(ir.OpOneHot, "to "+to.String(), func(b *builder, t ir.DType) *ir.Node {
 			return b.view(ir.OpOneHot, b.indices(t, 7, 5, 3), attr("depth", int64(7)), attr("dtype", to))
 		})
-		t.everyIf(to == ir.F32)
+		t.allDTypesIf(to == ir.F32)
 	}
 }
 
@@ -363,13 +364,13 @@ func (s *suite) ropeTables() {
 				x := b.arg(t, tt.dims, tt.l, small)
 				cos, sin := b.input(t, tt.tables, small), b.input(t, tt.tables, small)
 				return b.op(ir.OpRopeTables, []*ir.Node{x, cos, sin}, attr("mode", mode))
-			}).everyIf(tt.l == viewed)
+			}).allDTypesIf(tt.l == viewed)
 		}
 	}
 	s.add(ir.OpRopeTables, "tables of two shapes", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpRopeTables, []*ir.Node{b.input(t, []int{2, 3, 4}, small), b.input(ir.F32, []int{3, 2}, small),
 			b.input(ir.F32, []int{2, 1, 2}, small)})
-	}).every()
+	}).allDTypes()
 }
 
 // optional marks a template that the op's rule may reject for every dtype. An empty axis, for example, is valid for

@@ -40,13 +40,13 @@ func (s *suite) factors() {
 			name := label(dims, l, small)
 			s.add(ir.OpCholesky, name, func(b *builder, t ir.DType) *ir.Node {
 				return b.view(ir.OpCholesky, b.spread(t, dims, l, 3, 0, 1.5/float64(n)))
-			}).everyIf(n == 7 && l == plain)
+			}).allDTypesIf(n == 7 && l == plain)
 			s.add(ir.OpQR, name, func(b *builder, t ir.DType) *ir.Node {
 				return b.view(ir.OpQR, b.spread(t, dims, l, 3, 0, 1.5/float64(n)))
-			}).everyIf(n == 7 && l == plain)
+			}).allDTypesIf(n == 7 && l == plain)
 			s.add(ir.OpEigH, name, func(b *builder, t ir.DType) *ir.Node {
 				return b.view(ir.OpEigH, b.spread(t, dims, l, -2, 1, 0.3))
-			}).everyIf(n == 7 && l == plain)
+			}).allDTypesIf(n == 7 && l == plain)
 			for mode := range 4 {
 				lower, transpose := mode&1 == 0, mode&2 != 0
 				s.add(ir.OpTriangularSolve, fmt.Sprintf("%s/lower %v, transpose %v", name, lower, transpose),
@@ -55,7 +55,7 @@ func (s *suite) factors() {
 						right := append(append([]int{}, dims[:len(dims)-1]...), []int{1, 3, 70}[len(dims)%3])
 						return b.op(ir.OpTriangularSolve, []*ir.Node{a, b.arg(t, right, l, small)},
 							attr("lower", lower), attr("transpose", transpose))
-					}).everyIf(n == 7 && l == plain && mode == 2)
+					}).allDTypesIf(n == 7 && l == plain && mode == 2)
 			}
 		}
 	}
@@ -79,11 +79,11 @@ func (s *suite) transforms() {
 			if inverse {
 				name = "inverse"
 			}
-			s.unary(ir.OpFFT, name, pairs, plain, small, attr("inverse", inverse)).everyIf(n == 30)
+			s.unary(ir.OpFFT, name, pairs, plain, small, attr("inverse", inverse)).allDTypesIf(n == 30)
 		}
-		s.unary(ir.OpRFFT, "", dims, plain, small).everyIf(n == 30)
+		s.unary(ir.OpRFFT, "", dims, plain, small).allDTypesIf(n == 30)
 		half := append(append([]int{}, dims[:len(dims)-1]...), n/2+1, 2)
-		s.unary(ir.OpIRFFT, fmt.Sprintf("n %d", n), half, plain, small, attr("n", int64(n))).everyIf(n == 30)
+		s.unary(ir.OpIRFFT, fmt.Sprintf("n %d", n), half, plain, small, attr("n", int64(n))).allDTypesIf(n == 30)
 	}
 	for l := transposed; l < layouts; l++ {
 		s.unary(ir.OpFFT, "", []int{3, 12, 2}, l, small)

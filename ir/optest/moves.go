@@ -34,13 +34,13 @@ func (s *suite) views() {
 		ir.OpReshape: attr("shape", ir.ShapeOf(5, 3)), ir.OpTranspose: attr("perm", []int64{2, 0, 1}), ir.OpBroadcast: attr("shape", ir.ShapeOf(3, 4, 5)),
 		ir.OpFlip: attr("axes", []int64{2}), ir.OpRoll: attr("shifts", []int64{-7, 0, 11}), ir.OpUnsqueeze: attr("axes", []int64{1}), ir.OpSqueeze: attr("axes", []int64{1}),
 	} {
-		s.unary(op, "", three, plain, wide, a).every().quick()
+		s.unary(op, "", three, plain, wide, a).allDTypes().inSmokeTest()
 		s.unary(op, "", three, viewed, wide, a)
 		s.unary(op, "", three, stepped, wide, a)
 	}
 	s.add(ir.OpSlice, "7x13/of slice", func(b *builder, t ir.DType) *ir.Node {
 		return b.slice(b.arg(t, []int{9, 15}, stepped, wide), []int{3, 5}, 2, 2)
-	}).every().quick()
+	}).allDTypes().inSmokeTest()
 	s.add(ir.OpSlice, "blocks", func(b *builder, t ir.DType) *ir.Node {
 		x := b.leaf(ir.OpWeight, ir.Q8_0, []int{5, 64}, small, 0)
 		return b.view(ir.OpDequantize,
@@ -64,7 +64,7 @@ func (s *suite) indexing() {
 		})
 		s.add(ir.OpEmbedding, "ids "+it.String(), func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpEmbedding, []*ir.Node{b.input(t, []int{11, 67}, small), b.indices(it, 11, 2, 5)})
-		}).every().quick()
+		}).allDTypes().inSmokeTest()
 	}
 	for _, dims := range [][]int{{0}, {1}, {1031}, {2, 3, 4, 5, 6}} {
 		s.add(ir.OpGather, shapeName(dims), func(b *builder, t ir.DType) *ir.Node {
@@ -88,20 +88,20 @@ func (s *suite) gathers(l layout) {
 			to[axis] = 4
 			return b.op(ir.OpGather, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], to...)},
 				attr("axis", int64(axis)))
-		}).everyIf(l == plain)
+		}).allDTypesIf(l == plain)
 		s.add(ir.OpIndexSelect, name, func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpIndexSelect, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], 11)},
 				attr("axis", int64(axis)))
-		}).everyIf(l == plain)
+		}).allDTypesIf(l == plain)
 		s.add(ir.OpGatherND, fmt.Sprintf("5x7x6/%d axes/%s", axis+1, layoutNames[l]),
 			func(b *builder, t ir.DType) *ir.Node {
 				return b.op(ir.OpGatherND, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, 6, 2, 3, axis+1)})
-			}).everyIf(l == plain)
+			}).allDTypesIf(l == plain)
 	}
 }
 
-// everyIf calls every and quick if ok is true.
-func (t *template) everyIf(ok bool) *template {
+// allDTypesIf calls allDTypes and inSmokeTest if ok is true.
+func (t *template) allDTypesIf(ok bool) *template {
 	t.broad, t.smoke = t.broad || ok, t.smoke || ok
 	return t
 }
@@ -147,7 +147,7 @@ func (s *suite) quantized() {
 	s.blockRows()
 	s.add(ir.OpDequantize, "q8_0/2x64", func(b *builder, t ir.DType) *ir.Node {
 		return b.view(ir.OpDequantize, b.leaf(ir.OpWeight, ir.Q8_0, []int{2, 64}, small, 0), attr("dtype", t))
-	}).every()
+	}).allDTypes()
 }
 
 // blockRows adds matmuls in which the rows of argument a are block-quantized. The weights are in each block format or
@@ -199,7 +199,7 @@ func (s *suite) concats() {
 				list = append(list, b.arg(t, dims, l, wide))
 			}
 			return b.op(ir.OpConcat, list, attr("axis", int64(axis)))
-		}).every().quick()
+		}).allDTypes().inSmokeTest()
 	}
 	for _, dims := range [][]int{{1031}, {67, 129}, {2, 1, 2, 3, 2, 5}} {
 		s.add(ir.OpConcat, shapeName(dims)+"/twice", func(b *builder, t ir.DType) *ir.Node {
@@ -216,7 +216,7 @@ func (s *suite) concats() {
 func (s *suite) pads() {
 	for _, mode := range []string{"constant", "reflect", "replicate", "wrap"} {
 		attrs := []ir.Attr{attr("low", []int64{2, 0}), attr("high", []int64{9, 5}), attr("mode", mode)}
-		s.unary(ir.OpPad, mode, []int{3, 4}, plain, wide, attrs...).every().quick()
+		s.unary(ir.OpPad, mode, []int{3, 4}, plain, wide, attrs...).allDTypes().inSmokeTest()
 		s.unary(ir.OpPad, mode, []int{1, 1}, plain, wide, attrs...)
 		s.unary(ir.OpPad, mode, []int{67, 129}, plain, wide, attrs...)
 		s.unary(ir.OpPad, mode, []int{13, 17}, viewed, wide, attrs...)
@@ -227,7 +227,7 @@ func (s *suite) pads() {
 	s.unary(ir.OpPad, "of nothing", []int{0, 3}, plain, wide, attr("low", []int64{2, 0}), attr("high", []int64{1, 1}),
 		attr("value", 3.0))
 	s.unary(ir.OpPad, "with 7", []int{2, 3}, plain, wide, attr("low", []int64{1, 1}), attr("high", []int64{1, 1}),
-		attr("value", 7.0)).every()
+		attr("value", 7.0)).allDTypes()
 }
 
 // dynamic adds the cases of dynamic_slice and dynamic_update_slice.
@@ -239,14 +239,14 @@ func (s *suite) dynamic() {
 				s.add(ir.OpDynamicSlice, name, func(b *builder, t ir.DType) *ir.Node {
 					return b.op(ir.OpDynamicSlice, []*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.indices(ir.I32, 9)},
 						attr("axis", int64(axis)), attr("size", ir.ShapeOf(4)))
-				}).everyIf(l == plain && n == 0)
+				}).allDTypesIf(l == plain && n == 0)
 				s.add(ir.OpDynamicUpdateSlice, name, func(b *builder, t ir.DType) *ir.Node {
 					upd := []int{9, 11}
 					upd[axis] = 3
 					return b.op(ir.OpDynamicUpdateSlice,
 						[]*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.arg(t, upd, l, wide), b.indices(ir.I64, 9)},
 						attr("axis", int64(axis)))
-				}).everyIf(l == plain && n == 0)
+				}).allDTypesIf(l == plain && n == 0)
 				s.add(ir.OpDynamicUpdateSlice, name+"/ring", func(b *builder, t ir.DType) *ir.Node {
 					upd := []int{9, 11}
 					upd[axis] = 5
@@ -270,12 +270,12 @@ func (s *suite) scatters() {
 				s.add(op, name, func(b *builder, t ir.DType) *ir.Node {
 					return b.op(op, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], upd...),
 						b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
-				}).everyIf(l == plain)
+				}).allDTypesIf(l == plain)
 			}
 			s.add(ir.OpIndexAdd, name, func(b *builder, t ir.DType) *ir.Node {
 				return b.op(ir.OpIndexAdd, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], 11),
 					b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
-			}).everyIf(l == plain)
+			}).allDTypesIf(l == plain)
 		}
 	}
 	for _, op := range []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd} {
@@ -285,21 +285,21 @@ func (s *suite) scatters() {
 				upd := append([]int{13}, base[axes:]...)
 				return b.op(op, []*ir.Node{b.input(t, base, small), b.indices(ir.I32, 4, 13, axes),
 					b.input(t, upd, small)})
-			}).everyIf(axes == 2)
+			}).allDTypesIf(axes == 2)
 		}
 	}
 	for _, mode := range []string{"add", "mul", "min"} {
 		wide := s.add(ir.OpScatterAdd, "8x5/by f32/"+mode, func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{8, 5}, nearOne), b.indices(ir.I32, 8, 13, 5),
 				b.input(ir.F32, []int{13, 5}, nearOne)}, attr("mode", mode))
-		}).every()
+		}).allDTypes()
 		wide.types = []ir.DType{ir.F16, ir.BF16}
 	}
 	for _, mode := range []string{"mul", "min", "max"} {
 		s.add(ir.OpScatterAdd, "8x5/"+mode, func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{8, 5}, nearOne), b.indices(ir.I32, 8, 13, 5),
 				b.input(t, []int{13, 5}, nearOne)}, attr("mode", mode))
-		}).every().quick()
+		}).allDTypes().inSmokeTest()
 		s.add(ir.OpScatterNDAdd, "4x5x6/"+mode, func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpScatterNDAdd, []*ir.Node{b.input(t, []int{4, 5, 6}, nearOne), b.indices(ir.I32, 4, 13, 2),
 				b.input(t, []int{13, 6}, nearOne)}, attr("mode", mode))
@@ -329,12 +329,12 @@ func (s *suite) manyScatters() {
 		if mode == "mul" {
 			v = nearOne
 		}
-		s.add(ir.OpScatterAdd, "3000 places of 3001/"+mode, scattered(mode, 3000, 3001, v)).every()
+		s.add(ir.OpScatterAdd, "3000 places of 3001/"+mode, scattered(mode, 3000, 3001, v)).allDTypes()
 	}
 	s.add(ir.OpScatterAdd, "3000 places of 3001/special", scattered("add", 3000, 3001, sparse))
 	for _, places := range []int{1, 37, 2047, 5000} { // in shared memory, which holds a window of the last
 		name := fmt.Sprintf("%d places of 70001", places)
-		s.add(ir.OpScatterAdd, name, scattered("add", places, 70001, small)).quick().types =
+		s.add(ir.OpScatterAdd, name, scattered("add", places, 70001, small)).inSmokeTest().types =
 			[]ir.DType{ir.F32, ir.I32, ir.F16, ir.I64}
 		s.add(ir.OpScatterAdd, name+"/max", scattered("max", places, 70001, small)).types =
 			[]ir.DType{ir.F32, ir.I32}
@@ -347,7 +347,7 @@ func (s *suite) manyScatters() {
 	}
 	for _, size := range [][2]int{{3000, 3001}, {100003, 100000}, {37, 70001}, {1, 70001}} {
 		s.add(ir.OpScatterAdd, fmt.Sprintf("%d places of %d/unordered", size[0], size[1]),
-			unordered(size[0], size[1])).every()
+			unordered(size[0], size[1])).allDTypes()
 	}
 	s.add(ir.OpScatterAdd, "3000 places of 3001/unordered/special", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{3000}, sparse), b.indices(ir.I32, 3000, 3001),
@@ -356,19 +356,19 @@ func (s *suite) manyScatters() {
 	s.add(ir.OpIndexAdd, "3x400x5 rows of 1501/unordered", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpIndexAdd, []*ir.Node{b.input(t, []int{3, 400, 5}, small), b.indices(ir.I32, 400, 1501),
 			b.input(t, []int{3, 1501, 5}, small)}, attr("axis", int64(1)), attr("unordered", true))
-	}).every()
+	}).allDTypes()
 	s.add(ir.OpScatterNDAdd, "40x50x130 rows of 2100/unordered", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpScatterNDAdd, []*ir.Node{b.input(t, []int{40, 50, 130}, small), b.indices(ir.I32, 40, 2100, 2),
 			b.input(t, []int{2100, 130}, small)}, attr("unordered", true))
-	}).every()
+	}).allDTypes()
 	s.add(ir.OpScatter, "3000 places of 3001", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpScatter, []*ir.Node{b.input(t, []int{3000}, small), b.indices(ir.I32, 3000, 3001),
 			b.input(t, []int{3001}, small)})
-	}).every()
+	}).allDTypes()
 	s.add(ir.OpIndexAdd, "3x400x5 rows of 1501", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpIndexAdd, []*ir.Node{b.input(t, []int{3, 400, 5}, small), b.indices(ir.I32, 400, 1501),
 			b.input(t, []int{3, 1501, 5}, small)}, attr("axis", int64(1)))
-	}).every()
+	}).allDTypes()
 	for _, op := range []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd} {
 		s.add(op, "40x50x130 rows of 2100", func(b *builder, t ir.DType) *ir.Node { // more than a workgroup sorts
 			return b.op(op, []*ir.Node{b.input(t, []int{40, 50, 130}, small), b.indices(ir.I32, 40, 2100, 2),

@@ -27,7 +27,7 @@ func (s *suite) integers() {
 	one := func(op ir.Op, name string, attrs ...ir.Attr) {
 		t := s.add(op, "integers/"+name, func(b *builder, t ir.DType) *ir.Node {
 			return b.op(op, []*ir.Node{b.input(t, []int{extremeCount(t)}, extreme)}, attrs...)
-		}).every().quick()
+		}).allDTypes().inSmokeTest()
 		t.types = slices.DeleteFunc(slices.Clone(preferred), func(t ir.DType) bool { return !t.IsInteger() })
 	}
 	one(ir.OpClamp, "3 to 100", attr("min", 3.0), attr("max", 100.0))
@@ -72,15 +72,15 @@ func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
 	for l := transposed; l < layouts; l++ {
 		s.add(op, label([]int{13, 17}, l, wide), build([]int{13, 17}, l, wide))
 	}
-	s.add(op, label([]int{7, 13}, plain, wide), build([]int{7, 13}, plain, wide)).every().quick()
-	s.add(op, label([]int{2, 3, 5}, viewed, wide), build([]int{2, 3, 5}, viewed, wide)).every()
+	s.add(op, label([]int{7, 13}, plain, wide), build([]int{7, 13}, plain, wide)).allDTypes().inSmokeTest()
+	s.add(op, label([]int{2, 3, 5}, viewed, wide), build([]int{2, 3, 5}, viewed, wide)).allDTypes()
 	if args > 1 {
 		s.add(op, "5x1 with 7", func(b *builder, t ir.DType) *ir.Node {
 			return b.op(op, b.outer(op, t, 5, 7, wide), attrs...)
 		})
 	}
 	s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.extremeArgs(op, t), attrs...) }).
-		every().quick()
+		allDTypes().inSmokeTest()
 	for i := 1; i < op.Info().SampleCount(); i++ {
 		more := op.Info().SampleAttrs(i, true)
 		s.add(op, fmt.Sprintf("extreme/%v", ir.Attrs(more)), func(b *builder, t ir.DType) *ir.Node {
@@ -144,9 +144,9 @@ func (s *suite) casts() {
 			}
 		}
 		name := "to " + to.String() + "/"
-		s.add(ir.OpCast, name+"7x13", build([]int{7, 13}, plain, wide)).every().quick()
+		s.add(ir.OpCast, name+"7x13", build([]int{7, 13}, plain, wide)).allDTypes().inSmokeTest()
 		s.add(ir.OpCast, name+"2x3x5/viewed", build([]int{2, 3, 5}, viewed, wide))
-		s.add(ir.OpCast, name+"extreme", build([]int{len(extremes(ir.F32))}, plain, extreme)).every()
+		s.add(ir.OpCast, name+"extreme", build([]int{len(extremes(ir.F32))}, plain, extreme)).allDTypes()
 	}
 	for _, to := range preferred {
 		if to == ir.Bool {
@@ -155,18 +155,18 @@ func (s *suite) casts() {
 		name := "to " + to.String() + "/"
 		s.add(ir.OpBitcast, name+"7x13", func(b *builder, t ir.DType) *ir.Node {
 			return b.view(ir.OpBitcast, b.arg(t, []int{7, 13}, plain, wide), attr("dtype", to))
-		}).every().quick()
+		}).allDTypes().inSmokeTest()
 		if !to.IsFloat() { // and back, since one NaN may become another
 			back := s.add(ir.OpBitcast, name+"extreme", func(b *builder, t ir.DType) *ir.Node {
 				x := b.input(t, []int{extremeCount(t)}, extreme)
 				return b.view(ir.OpBitcast, b.view(ir.OpBitcast, x, attr("dtype", to)), attr("dtype", t))
-			}).every()
+			}).allDTypes()
 			back.types = slices.DeleteFunc(slices.Clone(preferred), func(t ir.DType) bool { return !t.IsFloat() })
 		}
 		s.add(ir.OpBitcast, name+"of a sum", func(b *builder, t ir.DType) *ir.Node {
 			x := b.arg(t, []int{2, 3, 5}, viewed, small)
 			return b.view(ir.OpBitcast, b.op(ir.OpAdd, []*ir.Node{x, x}), attr("dtype", to))
-		}).every()
+		}).allDTypes()
 	}
 	for _, dims := range argShapes {
 		s.unary(ir.OpBitcast, "to i32", dims, plain, wide, attr("dtype", ir.I32))
@@ -182,10 +182,10 @@ func (s *suite) leaves() {
 		}
 		s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node {
 			return b.leaf(op, t, []int{extremeCount(t)}, extreme, 0)
-		}).every().quick()
+		}).allDTypes().inSmokeTest()
 	}
 	s.constants()
-	s.add(ir.OpState, "7x13", state([]int{7, 13})).every().quick()
+	s.add(ir.OpState, "7x13", state([]int{7, 13})).allDTypes().inSmokeTest()
 	s.add(ir.OpState, "scalar", state(nil))
 	for _, dims := range argShapes {
 		for axis := range dims {
@@ -196,7 +196,7 @@ func (s *suite) leaves() {
 	}
 	s.add(ir.OpIota, "7x13/axis 1", func(b *builder, t ir.DType) *ir.Node {
 		return b.iota(t, []int{7, 13}, 1)
-	}).every().quick()
+	}).allDTypes().inSmokeTest()
 	for _, n := range []int{0, 1, 5} {
 		s.dimValue(n)
 	}
@@ -221,7 +221,7 @@ func (s *suite) constants() {
 	for _, dims := range argShapes {
 		s.add(ir.OpConst, shapeName(dims), constant(dims, wide))
 	}
-	s.add(ir.OpConst, "extreme", constant([]int{len(extremes(ir.F32))}, extreme)).every().quick()
+	s.add(ir.OpConst, "extreme", constant([]int{len(extremes(ir.F32))}, extreme)).allDTypes().inSmokeTest()
 }
 
 // state adds a state and an update by an input: the first run outputs zeros, the second the first run's input.

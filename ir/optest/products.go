@@ -15,7 +15,7 @@ func (s *suite) contractions() {
 		for mask := range 4 {
 			t := s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, mask, plain, small)
 			if m.m == 129 && m.n == 67 { // larger than a tile of any dtype
-				t.every()
+				t.allDTypes()
 			}
 		}
 	}
@@ -24,7 +24,7 @@ func (s *suite) contractions() {
 	}
 	s.matmul("23x19x37/special", 23, 19, 37, 0, plain, sparse)
 	for mask := range 4 {
-		s.matmul("5x7x11/dtypes", 5, 7, 11, mask, plain, small).every().quick()
+		s.matmul("5x7x11/dtypes", 5, 7, 11, mask, plain, small).allDTypes().inSmokeTest()
 	}
 	for _, p := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums, ir.PrecisionBytes} {
 		s.add(ir.OpMatMul, "67x83x129/"+p, func(b *builder, t ir.DType) *ir.Node {
@@ -49,7 +49,7 @@ func (s *suite) int8Matmuls() {
 	ofInt8 := func(name string, f buildFunc) *template {
 		t := s.add(ir.OpMatMul, name, f)
 		t.types = int8DTypes
-		return t.every()
+		return t.allDTypes()
 	}
 	multiply := func(b *builder, x, w *ir.Node) *ir.Node {
 		return b.op(ir.OpMatMul, []*ir.Node{x, w}, attr("transpose_b", true))
@@ -171,7 +171,7 @@ func (s *suite) attentions() {
 						}
 						return b.op(ir.OpAttention, args, attr("causal", tt.causal), attr("scale", tt.scale),
 							attr("softcap", tt.softcap), attr("window", int64(tt.window)))
-					}).everyIf(outer == nil && l == plain && (tt.name == "plain" || tt.name == "causal and mask"))
+					}).allDTypesIf(outer == nil && l == plain && (tt.name == "plain" || tt.name == "causal and mask"))
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func (s *suite) attentions() {
 			q, k := b.input(t, []int{2, 4, 5, 8}, small), b.input(t, []int{2, 2, 37, 8}, small)
 			mask := b.view(ir.OpCast, b.view(ir.OpRelu, b.input(ir.I32, []int{2, 1, 5, 37}, small)), attr("dtype", m))
 			return b.op(ir.OpAttention, []*ir.Node{q, k, k, mask})
-		}).everyIf(m == ir.Bool)
+		}).allDTypesIf(m == ir.Bool)
 	}
 	s.maskedRows()
 	s.sinks()
@@ -225,7 +225,7 @@ func (s *suite) attentionGrads() {
 				q, k := heads(b, t)
 				args, attrs := scores(b, t, []*ir.Node{q, k})
 				return b.op(ir.OpAttentionLSE, args, attrs...)
-			}).everyIf(outer == nil && tt.name == "plain")
+			}).allDTypesIf(outer == nil && tt.name == "plain")
 			for _, of := range []string{"q", "k", "v"} {
 				c := s.add(ir.OpAttentionGrad, of+"/"+name, func(b *builder, t ir.DType) *ir.Node {
 					q, k := heads(b, t)
@@ -240,7 +240,7 @@ func (s *suite) attentionGrads() {
 					return b.op(ir.OpAttentionGrad, args, append(attrs, attr("of", of))...)
 				})
 				if outer == nil && tt.name == "heads that share keys" {
-					c.quick()
+					c.inSmokeTest()
 					c.types = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.F8E5M2}
 				}
 			}
@@ -425,7 +425,7 @@ func (s *suite) int8Convolutions() {
 						return b.op(ir.OpConv, []*ir.Node{b.arg(t, w.x, l, full), b.arg(t, w.w, l, full)}, attrs...)
 					})
 				c.types = int8DTypes
-				c.everyIf(l == plain)
+				c.allDTypesIf(l == plain)
 			}
 		}
 	}
@@ -435,7 +435,7 @@ func (s *suite) convolution(op ir.Op, broad bool, w window, names ...string) {
 	for _, l := range []layout{plain, transposed, viewed} {
 		s.add(op, w.String()+"/"+layoutNames[l], func(b *builder, t ir.DType) *ir.Node {
 			return b.op(op, []*ir.Node{b.arg(t, w.x, l, small), b.arg(t, w.w, l, small)}, w.attrs(names...)...)
-		}).everyIf(broad && l == plain)
+		}).allDTypesIf(broad && l == plain)
 	}
 }
 
@@ -459,10 +459,10 @@ func (s *suite) pools() {
 				attr("ceil_mode", ceil))
 			name := fmt.Sprintf("%s/ceil %v", w, ceil)
 			for _, l := range []layout{plain, viewed} {
-				s.unary(ir.OpAvgPool, name, w.x, l, small, attrs...).everyIf(i == 0 && l == plain)
+				s.unary(ir.OpAvgPool, name, w.x, l, small, attrs...).allDTypesIf(i == 0 && l == plain)
 				s.unary(ir.OpAvgPool, name+"/own count", w.x, l, small,
 					append(attrs, attr("count_include_pad", false))...)
-				s.unary(ir.OpMaxPool, name, w.x, l, small, attrs...).everyIf(i == 0 && l == plain)
+				s.unary(ir.OpMaxPool, name, w.x, l, small, attrs...).allDTypesIf(i == 0 && l == plain)
 				s.unary(ir.OpMaxPool, name, w.x, l, sparse, attrs...)
 			}
 		}
@@ -471,12 +471,12 @@ func (s *suite) pools() {
 		s.unary(ir.OpAvgPool, fmt.Sprintf("dilation 3/padding %v", padded), []int{3, 10}, plain, small,
 			attr("kernel", []int64{3}), attr("dilation", []int64{3}), attr("stride", []int64{2}),
 			attr("padding_low", []int64{4}), attr("padding_high", []int64{5}), attr("ceil_mode", true),
-			attr("count_include_pad", padded)).every().quick()
+			attr("count_include_pad", padded)).allDTypes().inSmokeTest()
 	}
 	s.unary(ir.OpMaxPool, "dilation 2", []int{3, 9}, plain, small, attr("kernel", []int64{3}),
 		attr("stride", []int64{1}), attr("dilation", []int64{2}))
 	s.unary(ir.OpMaxPool, "limits", []int{23}, plain, extreme, attr("kernel", []int64{2}), attr("stride", []int64{1})).
-		every()
+		allDTypes()
 }
 
 // resizes adds the cases of resizing. Of the cases with attribute scales, only the one with two axes is in quick runs:
@@ -498,7 +498,8 @@ func (s *suite) resizes() {
 		} {
 			for _, l := range []layout{plain, viewed} {
 				name := "to " + shapeName(tt.to)
-				s.unary(op, name, tt.from, l, small, attr("size", ir.ShapeOf(tt.to...))).everyIf(i == 0 && l == plain)
+				s.unary(op, name, tt.from, l, small, attr("size", ir.ShapeOf(tt.to...))).
+					allDTypesIf(i == 0 && l == plain)
 				if op != ir.OpResizeNearest {
 					s.unary(op, name+"/aligned", tt.from, l, small, attr("size", ir.ShapeOf(tt.to...)),
 						attr("align_corners", true))
@@ -517,7 +518,7 @@ func (s *suite) random() {
 			for _, op := range []ir.Op{ir.OpRandomUniform, ir.OpRandomNormal} {
 				s.add(op, name, func(b *builder, t ir.DType) *ir.Node {
 					return b.op(op, seeds(b), attr("dtype", t), attr("shape", ir.ShapeOf(dims...)))
-				}).everyIf(len(dims) == 2)
+				}).allDTypesIf(len(dims) == 2)
 			}
 			for _, p := range []float64{0, 0.3, 1} {
 				t := s.add(ir.OpRandomBernoulli, fmt.Sprintf("%s/p %v", name, p),
