@@ -37,7 +37,8 @@ type attentionPoint struct {
 	row, value              kernel.Index // coordinates of the result
 }
 
-// openAttention declares the axes of an attention kernel and sets the fields that depend only on attributes.
+// openAttention declares the axes of an attention kernel and sets the fields that depend only on attributes. The kernel
+// computes softmax weights with exp2, so the scale of the scores includes log2(e).
 func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	q, k := n.Arg(0), n.Arg(1)
 	rank := q.Rank()
@@ -104,8 +105,8 @@ func (p *attentionPoint) readOperands() {
 	}
 }
 
-// readFactor loads the operands of the factor by which gradients of queries and keys multiply each weight: grad*v -
-// delta, for a query's grad and delta, and a key's v.
+// readFactor loads the operands of the factor by which gradients of queries and keys multiply each softmax weight. The
+// factor is the dot product of the query's grad and the key's v, minus the query's delta.
 func (p *attentionPoint) readFactor() {
 	if p.grad != "q" && p.grad != "k" {
 		return
@@ -118,8 +119,8 @@ func (p *attentionPoint) readFactor() {
 	p.a.Factor = f
 }
 
-// limitKeys limits a row to the keys in the op's window. A schedule may still read earlier keys, so their scores are
-// masked.
+// limitKeys limits a row to the keys in the op's window, if that is smaller than the number of keys. A schedule may
+// still read keys before the window, so their scores get -inf.
 func (p *attentionPoint) limitKeys() {
 	l := p.l
 	if p.a.Window = int64(p.n.Attrs().Int("window")); p.a.Window >= l.k.Fold.Max() {
@@ -138,7 +139,7 @@ func (p *attentionPoint) read(name string, at ...kernel.Index) *kernel.Expr {
 	return p.l.value(p.n.Arg(p.n.Op().Info().Arg(name)), slices.Concat(p.batch, at))
 }
 
-// ofQuery loads an element of an argument at the point's query. `along` is the rest of the coordinates.
+// ofQuery loads an element of the named argument at the point's query. `along` is the rest of the coordinates.
 func (p *attentionPoint) ofQuery(name string, along ...kernel.Index) *kernel.Expr {
 	return p.read(name, slices.Concat([]kernel.Index{p.head, p.query}, along)...)
 }
@@ -174,13 +175,14 @@ func (p *attentionPoint) addMask() {
 	lse := p.ofQuery("lse")
 	none := l.is(ir.OpEq, lse, l.b.Float(ir.F32, math.Inf(-1)))
 	by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
-	factor := l.f32(ir.OpWhere, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
+	// Subtracts lse, but adds it for a query without keys: its lse is -inf, and its scores must stay -inf.
+	factor := l.f32(ir.OpWhere, none, by(math.Log2E), by(-math.Log2E))
 	p.add(l.f32(ir.OpMul, l.b.Cast(ir.F32, lse), factor))
 }
 
-// exponentOf2 returns e*log2(e) in f32, and e itself if the product leaves the range: models hide keys by the least
-// number, and a query that sees no other keys sees these. The product has two uses, so it is a variable in the shader.
-// GLSL compilers turn other choices into a branch.
+// exponentOf2 returns e*log2(e) in f32, which makes e an exponent of 2. If the product leaves the range of f32 it
+// returns e itself: models hide keys by the least f32, and a query that sees no other keys attends to these. The
+// product has two uses, so the shader has a variable for it; GLSL compilers turn other forms into a branch.
 func (l *lowerer) exponentOf2(e *kernel.Expr) *kernel.Expr {
 	e = kernel.Widened(e)
 	switch {
@@ -222,7 +224,7 @@ func (p *attentionPoint) result() *kernel.Expr {
 	}
 	weight := func(x, relativeTo *kernel.Expr) *kernel.Expr { return l.f32(ir.OpExp2, l.f32(ir.OpSub, x, relativeTo)) }
 	if in.Arg("v") < 0 {
-		if sink != nil { // if no score is a number, any maximum will do
+		if sink != nil { // the sink is one more score; if all are -inf, any finite maximum will do
 			most := l.f32(ir.OpMax, top, sink)
 			most = l.f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
 			sum, top = l.f32(ir.OpAdd, l.f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
@@ -310,8 +312,8 @@ func (l *lowerer) storeAttention() {
 	}
 }
 
-// coordsOf returns the coordinates at which n has the core's current element. n is the core, or is computed from it by
-// elementwise ops, transposes and reshapes.
+// coordsOf returns the coordinates at which n has the attention's current element. n is the attention, or is computed
+// from it by elementwise ops, transposes and reshapes.
 func (l *lowerer) coordsOf(n *ir.Node) []kernel.Index {
 	if n == l.c.Cores[0] {
 		return l.at
@@ -344,7 +346,7 @@ func (l *lowerer) followsCore(n *ir.Node) bool {
 	if n == l.c.Cores[0] {
 		return true
 	}
-	if h := l.f.home[n.ID()]; h != nil && h != l.c || analysis.IsLeaf(n) || isCore(n) {
+	if h := l.f.storedBy[n.ID()]; h != nil && h != l.c || analysis.IsLeaf(n) || isCore(n) {
 		return false
 	}
 	return slices.ContainsFunc(n.Args(), l.followsCore)

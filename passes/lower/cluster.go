@@ -53,11 +53,11 @@ func (f *Fusion) FuseElementwise() error {
 			return err
 		}
 		f.findReaders(n)
-		if f.home[i] == nil && !isLeafBuffer(f, n) {
+		if f.storedBy[i] == nil && !isLeafBuffer(f, n) {
 			f.place(n)
 		}
-		if f.home[i] == nil && f.core[i] == nil {
-			f.fill(n)
+		if f.storedBy[i] == nil && f.core[i] == nil {
+			f.addInlineSize(n)
 		}
 	}
 	for _, u := range f.Graph.Updates() {
@@ -96,7 +96,7 @@ func clusterKind(n *ir.Node) ClusterKind {
 // Such a kernel stores the value in a buffer of its own, and another kernel copies it to the state.
 func (f *Fusion) separateOverwrites() error {
 	for _, u := range f.Graph.Updates() {
-		if c := f.home[u.Value.ID()]; c.Kind != ClusterUpdate && errors.Is(f.tryLower(c), errOverwrites) {
+		if c := f.storedBy[u.Value.ID()]; c.Kind != ClusterUpdate && errors.Is(f.tryLower(c), errOverwrites) {
 			f.splitBefore(c, u.Value)
 		}
 	}
@@ -109,20 +109,20 @@ func (f *Fusion) separateOverwrites() error {
 		}
 		split := map[int]bool{} // numbers of cycles that are already broken
 		for _, u := range f.Graph.Updates() {
-			c := f.home[u.Value.ID()]
+			c := f.storedBy[u.Value.ID()]
 			if i, ok := cycles[c]; ok && !split[i] && c.Kind != ClusterUpdate && !apart[u.Value] {
 				split[i], apart[u.Value] = true, true
 				f.splitBefore(c, u.Value)
 			}
 		}
 		if len(split) == 0 {
-			return f.circle(cycles)
+			return f.cycleError(cycles)
 		}
 	}
 }
 
-// circle returns an error for clusters in a dependency cycle, which is a bug in fusion.
-func (f *Fusion) circle(cycles map[*Cluster]int) error {
+// cycleError returns an error for clusters in a dependency cycle, which is a bug in fusion.
+func (f *Fusion) cycleError(cycles map[*Cluster]int) error {
 	var names []string
 	for c := range cycles {
 		names = append(names, c.name())
@@ -141,7 +141,7 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 	first := f.newCluster(ClusterMap, value)
 	for _, n := range others {
 		first.tails = append(first.tails, n)
-		f.home[n.ID()] = first
+		f.storedBy[n.ID()] = first
 	}
 }
 
@@ -154,7 +154,7 @@ func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 
 // place decides whether a node that is no core is stored or computed inline. All its users must be placed before.
 func (f *Fusion) place(n *ir.Node) {
-	users := f.evaluators(n)
+	users := f.readersOf(n)
 	if f.required[n.ID()] {
 		f.store(n, users, "the graph's interface needs it")
 		return
@@ -178,19 +178,19 @@ func (f *Fusion) place(n *ir.Node) {
 			f.store(n, users, fmt.Sprintf("%s multiplies bytes", c.name()))
 			return
 		}
-		if inline, stored := f.half(n); c.Kind == ClusterMatMul && stored {
+		if inline, stored := f.partOfHalfSum(n); c.Kind == ClusterMatMul && stored {
 			f.store(n, users, fmt.Sprintf("%s multiplies sums of halves", c.name()))
 			return
 		} else if c.Kind == ClusterMatMul && inline {
 			f.why[n.ID()] = "inline: the sum of two halves"
 			return
 		}
-		dear := flops > maxOperandFlops || loads > maxOperandLoads
-		if dear && c.readsInTiles() {
+		expensive := flops > maxOperandFlops || loads > maxOperandLoads
+		if expensive && c.readsInTiles() {
 			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
 			return
 		}
-		if dear && c.readsInWindows() {
+		if expensive && c.readsInWindows() {
 			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per window", c.name(), flops))
 			return
 		}
@@ -214,11 +214,11 @@ func (f *Fusion) varies(n *ir.Node) bool {
 	if analysis.IsLeaf(n) {
 		return !analysis.IsFixed(n)
 	}
-	return f.home[n.ID()] != nil || slices.ContainsFunc(n.Args(), f.varies)
+	return f.storedBy[n.ID()] != nil || slices.ContainsFunc(n.Args(), f.varies)
 }
 
 // endsCore reports whether n is computed from the result of a matmul element by element, and nothing else reads this
-// result. The matmul's kernel can then store n in its place, and compute each element once.
+// result. The matmul's kernel can then store n instead of the result, and computes each element of n once.
 func (f *Fusion) endsCore(n *ir.Node) bool {
 	for x := n; ; {
 		var from *ir.Node
@@ -251,7 +251,8 @@ func isRounding(n *ir.Node) bool {
 	return n.Op() == ir.OpCast && n.DType() == ir.I8 && n.Arg(0).DType().IsFloat()
 }
 
-// addsHalves reports whether n adds two f32 values that are rounded to f16.
+// addsHalves reports whether n adds two f32 values that are each rounded to f16. Such a sum of two halves represents an
+// f32 operand of a matmul with about twice the bits of f16.
 func addsHalves(n *ir.Node) bool {
 	isCast := func(n *ir.Node, t ir.DType) bool { return n.Op() == ir.OpCast && n.DType() == t }
 	return n.Op() == ir.OpAdd && n.DType() == ir.F32 && !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool {
@@ -259,9 +260,9 @@ func addsHalves(n *ir.Node) bool {
 	})
 }
 
-// half returns what part n is of a sum of halves (addsHalves): the sum itself or a term, which are inline in a matmul,
-// or one of the two f16 values, which are stored.
-func (f *Fusion) half(n *ir.Node) (inline, stored bool) {
+// partOfHalfSum returns which part of a sum of halves (addsHalves) n is. inline means the sum itself or one of its f32
+// terms, which a matmul computes inline. stored means one of the two f16 values, which are stored for it.
+func (f *Fusion) partOfHalfSum(n *ir.Node) (inline, stored bool) {
 	isTerm := func(n *ir.Node) bool { return slices.ContainsFunc(f.uses[n.ID()], addsHalves) }
 	return addsHalves(n) || n.Op() == ir.OpCast && n.DType() == ir.F32 && isTerm(n),
 		n.Op() == ir.OpCast && n.DType() == ir.F16 && slices.ContainsFunc(f.uses[n.ID()], isTerm)
@@ -279,6 +280,7 @@ func (c *Cluster) readsInWindows() bool {
 	return len(c.Cores) > 0 && isWindowRow(c.Cores[0]) && windowsShare(c.Cores[0])
 }
 
+// name returns the cluster's name in messages: its first core, or else its first stored node.
 func (c *Cluster) name() string {
 	if len(c.Cores) > 0 {
 		return c.Cores[0].String()
@@ -302,7 +304,7 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 		}
 		c.tails = append(c.tails, n)
 		c.size += f.weighNode(n)
-		f.home[n.ID()] = c
+		f.storedBy[n.ID()] = c
 		return
 	}
 	f.newCluster(ClusterMap, n)
@@ -318,9 +320,9 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 			if !f.live[u.ID()] || f.seenNode(u, mark) {
 				continue
 			}
-			h := f.coreOrHome(u)
+			h := f.clusterOf(u)
 			if h != nil && h != c ||
-				h == nil && !slices.ContainsFunc(f.readers[u.ID()], func(id int) bool { return f.slot(id) == c }) {
+				h == nil && !slices.Contains(f.readersOf(u), c) {
 				continue
 			}
 			if u.Op() == ir.OpAfter && u.Arg(1) == n {
@@ -342,8 +344,8 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 const maxCost = 100
 
 // cost estimates the cost of computing one element of n from stored values: the number of arithmetic operations, up to
-// maxCost, and the number of tensors read. It ignores values with less than 1/16 of n's elements, which are computed
-// once for many elements.
+// maxCost, and the number of tensors read. It ignores values with less than 1/16 of n's elements, because each of them
+// serves many elements of n.
 func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 	mark := f.newMark()
 	full := n.Shape().MaxElems()
@@ -352,7 +354,7 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 		if flops >= maxCost || f.seenNode(n, mark) {
 			return
 		}
-		if analysis.IsLeaf(n) || f.home[n.ID()] != nil || isRounding(n) {
+		if analysis.IsLeaf(n) || f.storedBy[n.ID()] != nil || isRounding(n) {
 			if !isComputedLeaf(n) && n.Shape().MaxElems()*16 > full {
 				loads++
 			}
@@ -423,7 +425,7 @@ func (f *Fusion) FuseEpilogues() error {
 // absorbOne merges one cluster that reads a result of c into c, and reports whether it could.
 func (f *Fusion) absorbOne(c *Cluster) bool {
 	for _, n := range slices.Clone(c.tails) {
-		for _, q := range f.evaluators(n) {
+		for _, q := range f.readersOf(n) {
 			if q == c {
 				continue
 			}
@@ -477,7 +479,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return err.Error()
 	}
 	f.Clusters[q.ID] = nil
-	f.slots[q.ID] = c.ID
+	f.mergedInto[q.ID] = c.ID
 	f.raise(merged)
 	return ""
 }
@@ -498,11 +500,12 @@ func (f *Fusion) fits(merged *Cluster) error {
 // maxTries limits the failed attempts to merge a cluster with others.
 const maxTries = 64
 
-// adopt makes c the cluster with its ID, and the cluster that stores its tails and has its cores.
+// adopt enters c into the tables: as the cluster with its ID, the cluster that stores its tails, and the cluster of its
+// cores. tryMerge also uses it to restore a cluster after a merge that failed.
 func (f *Fusion) adopt(c *Cluster) {
 	f.Clusters[c.ID] = c
 	for _, n := range c.tails {
-		f.home[n.ID()] = c
+		f.storedBy[n.ID()] = c
 	}
 	for _, n := range c.Cores {
 		f.core[n.ID()] = c

@@ -36,8 +36,9 @@ func (f *Fusion) Lower(pricer kernel.Pricer) error {
 	return nil
 }
 
-// layOutWeight chooses the layout of a quantized weight, before any pass asks for the price of a kernel that reads it.
-// A weight that some kernel copies as it is keeps the file's layout.
+// layOutWeight chooses the layout of a quantized weight, before any pass asks for the price of a kernel that reads it:
+// blocks as in the file, or planes if the pricer expects its readers to be faster then. A weight that some kernel
+// copies unchanged keeps the file's layout.
 func (f *Fusion) layOutWeight(v plan.ValueID, pricer kernel.Pricer) {
 	weight, ids := f.Plan.Value(v), f.Plan.Readers(v)
 	readers := make([]*kernel.Kernel, len(ids))

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// isCustomKernel reports whether n is a result of a custom op with a kernel of its own. That reads its arguments from
-// memory and is never fused.
+// isCustomKernel reports whether n is a result of a custom op with a kernel of its own. Such a kernel reads its
+// arguments from memory and is never fused.
 func isCustomKernel(n *ir.Node) bool { return n.Op().Class() == ir.ClassCustom }
 
 // placeCustom makes a cluster of each call of a custom kernel with a live result. A call has a node for each result.
@@ -25,20 +25,21 @@ func (f *Fusion) placeCustom() {
 		}
 	}
 	for _, n := range f.Graph.Nodes() {
-		if !isCustomKernel(n) || f.home[n.ID()] != nil {
+		if !isCustomKernel(n) || f.storedBy[n.ID()] != nil {
 			continue
 		}
 		if key := analysis.CallKey(n.Op(), n.Args(), n.Attrs()); needed[key] {
 			c := f.newCluster(ClusterCustom, n)
 			c.tails = calls[key]
 			for _, o := range c.tails {
-				f.home[o.ID()] = c
+				f.storedBy[o.ID()] = c
 			}
 		}
 	}
 }
 
-// feedsWhole returns a custom kernel or loop that reads n from memory, or nil.
+// feedsWhole returns a custom kernel or loop that reads n from memory, so that n must be stored. It returns nil if
+// there is none.
 func (f *Fusion) feedsWhole(n *ir.Node) *ir.Node {
 	for _, u := range f.uses[n.ID()] {
 		if f.live[u.ID()] && (isCustomKernel(u) || u.Op() == ir.OpLoop && !sinks(u, n)) {
@@ -56,7 +57,7 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 		}
 		out := slices.IndexFunc(c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i-k.Custom.Args })
 		l := newLowerer(f, c)
-		zeros, err := l.make(func() {
+		zeros, err := l.buildKernel(func() {
 			l.k.Family, l.space = kernel.FamilyMap, c.tails[out].Shape()
 			l.at = l.parallel(l.space)
 			l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: kernel.Linear(l.space, l.at),

@@ -29,17 +29,18 @@ func (f *Fusion) absorbPrologues(row *Cluster) {
 		return
 	}
 	for _, n := range f.inputsOf(row) {
-		m := f.home[n.ID()]
+		m := f.storedBy[n.ID()]
 		if m.Kind != ClusterMap || !f.sharesPoints(m, row.Cores[0].Arg(0).Shape()) {
 			continue
 		}
-		if row = f.Clusters[row.ID]; f.home[n.ID()] == m && !f.dependsOn(row, m, false) {
+		if row = f.Clusters[row.ID]; f.storedBy[n.ID()] == m && !f.dependsOn(row, m, false) {
 			f.tryMerge(row, m)
 		}
 	}
 }
 
-// sharesPoints reports whether all stored nodes of a cluster have shape s, so that its kernel has these points.
+// sharesPoints reports whether all stored nodes of a cluster have shape s, so that its kernel computes the same points
+// as a kernel over s.
 func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
 	return !slices.ContainsFunc(c.tails, func(n *ir.Node) bool { return !n.Shape().Equal(s) })
 }
@@ -62,9 +63,9 @@ func (f *Fusion) findSharers() {
 func (f *Fusion) sharersOf(n *ir.Node) []int {
 	mark := f.newMark()
 	var list []int
-	closed := 0 // number of leading entries that no later search needs
+	closed := 0 // number of leading entries that were merged or are full, so that later searches may skip them
 	for i, id := range f.sharers[n.ID()] {
-		c := f.slot(id)
+		c := f.clusterByID(id)
 		if c.Kind != ClusterMap || f.isFull(c) || f.seenCluster(c, mark) {
 			if closed == i {
 				closed++
@@ -93,13 +94,13 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 		if !f.isFull(c) {
 			others = append(others, f.sharersOf(n)...)
 		}
-		if h := f.home[n.ID()]; h != nil && h != c {
+		if h := f.storedBy[n.ID()]; h != nil && h != c {
 			others = append(others, h.ID)
 		}
 	}
 	slices.Sort(others)
 	for _, id := range slices.Compact(others) {
-		q := f.slot(id)
+		q := f.clusterByID(id)
 		if q == c || q.Kind != ClusterMap || !f.sharesPoints(q, shape) || !f.shareTensor(c, q) {
 			continue
 		}
@@ -119,8 +120,8 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 // shareTensor reports whether two clusters read the same tensor (see tensorsOf), or one reads a result of the other.
 func (f *Fusion) shareTensor(c, q *Cluster) bool {
 	a, b := f.tensorsOf(c), f.tensorsOf(q)
-	return slices.ContainsFunc(a, func(n *ir.Node) bool { return slices.Contains(b, n) || f.home[n.ID()] == q }) ||
-		slices.ContainsFunc(b, func(n *ir.Node) bool { return f.home[n.ID()] == c })
+	return slices.ContainsFunc(a, func(n *ir.Node) bool { return slices.Contains(b, n) || f.storedBy[n.ID()] == q }) ||
+		slices.ContainsFunc(b, func(n *ir.Node) bool { return f.storedBy[n.ID()] == c })
 }
 
 // tensorsOf lists the tensors in memory that c reads, except tensors with fewer elements than c's results.
@@ -134,7 +135,7 @@ func (f *Fusion) tensorsOf(c *Cluster) []*ir.Node {
 			return
 		}
 		seen[n.ID()] = true
-		if h := f.home[n.ID()]; analysis.IsLeaf(n) || h != nil && h != c {
+		if h := f.storedBy[n.ID()]; analysis.IsLeaf(n) || h != nil && h != c {
 			if n.Op() != ir.OpIota && n.Shape().MaxElems() >= full {
 				list = append(list, n)
 			}

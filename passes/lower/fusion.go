@@ -17,39 +17,40 @@ import (
 //   - stored: one cluster computes it and writes it to a buffer;
 //   - inline: every cluster that needs an element of it computes that element.
 //
-// Fusion maintains two tables: the clusters that need each node, and the dependencies between clusters. With them its
-// time is proportional to the size of the graph.
+// Fusion maintains two tables: the clusters that need each node (readers), and the dependencies between clusters (see
+// preds). With them its time is proportional to the size of the graph.
 type Fusion struct {
 	Graph    *ir.Graph
 	Clusters []*Cluster // by ID; nil after a merge into another one, until finalize renumbers them
 	// LowerBody runs the passes on the body of a loop, up to kernels.
 	LowerBody func(*ir.Graph) (*Fusion, error)
 
-	Plan   *plan.Graph // graph of the kernels, which Lower adds
-	Limits Limits
-	ctx    context.Context // checked each time that a kernel is made
-	home   []*Cluster      // by node: the cluster that stores it
-	core   []*Cluster      // by node: the cluster that has it as a core
-	live   []bool
-	uses   [][]*ir.Node
-	why    map[int]string // by node: the reason why it was or was not fused
+	Plan     *plan.Graph // graph of the kernels, which Lower adds
+	Limits   Limits
+	ctx      context.Context // checked each time that a kernel is made
+	storedBy []*Cluster      // by node: the cluster that stores it
+	core     []*Cluster      // by node: the cluster that has it as a core
+	live     []bool
+	uses     [][]*ir.Node
+	why      map[int]string // by node: the reason why it was or was not fused
 
 	required    []bool           // by node: whether it must be in a buffer for an output or a state's new value
 	overwritten map[int]*ir.Node // by node stored in the buffer of another node: that state, or loop's result
-	firsts      map[int]*ir.Node // by state: the first value that overwrites it
+	firstWrites map[int]*ir.Node // by state: the first value that overwrites it
 	states      *analysis.Overwrites
 
-	slots   []int           // by cluster ID: the ID of the cluster that it was merged into, or itself
-	readers [][]int         // by node: IDs of the clusters that compute it inline or load it; see findReaders
-	places  [][]at          // by inline node: the clusters and coordinates at which it is computed
-	sharers [][]int         // by node: IDs of the elementwise clusters that read or store it
-	refused map[pair]string // pairs of clusters that cannot merge, with the reason
-	marks   []int           // by node: the number of the last search that has visited it
-	mark    int             // number of searches so far
-	Visits  int             // nodes and clusters visited by all searches; tests bound it
+	mergedInto []int           // by cluster ID: the ID of the cluster that it was merged into, or itself
+	readers    [][]int         // by node: IDs of the clusters that compute it inline or load it; see findReaders
+	places     [][]placement   // by inline node: the clusters and coordinates at which it is computed
+	sharers    [][]int         // by node: IDs of the elementwise clusters that read or store it
+	refused    map[pair]string // pairs of clusters that cannot merge, with the reason
+	marks      []int           // by node: the number of the last search that has visited it
+	mark       int             // number of searches so far
+	Visits     int             // nodes and clusters visited by all searches; tests bound it
 }
 
-// pair is two clusters that were tried to be merged. A merged cluster is a new *Cluster, so it is in no older pair.
+// pair is two clusters that tryMerge has tried to merge. A merged cluster is a new *Cluster, so no pair of its parts
+// applies to it.
 type pair struct{ c, q *Cluster }
 
 // ClusterKind is the kind of a cluster, which decides the family of its kernel.
@@ -92,13 +93,13 @@ type Cluster struct {
 	// own, which stores that part of the result.
 	runs [][2]int
 
-	size   int   // estimate of the kernel's compile time; see Limits.Size
-	tries  int   // failed attempts to lower a merge with another cluster
-	leaves []int // IDs of the leaves that it reads
-	level  int   // greater than the levels of all predecessors
-	inputs []int // IDs of nodes that it loads and other clusters store; nil until computed
-	olds   []int // IDs of states that it reads and another cluster overwrites
-	mark   int   // number of the last search that has visited it
+	size      int   // estimate of the kernel's compile time; see Limits.Size
+	tries     int   // failed attempts to lower a merge with another cluster
+	leaves    []int // IDs of the leaves that it reads
+	level     int   // greater than the levels of all predecessors
+	inputs    []int // IDs of nodes that it loads and other clusters store; nil until computed
+	oldStates []int // IDs of states that it reads and another cluster overwrites
+	mark      int   // number of the last search that has visited it
 }
 
 // NewFusion returns a fusion without clusters. Fusing ends with an error when ctx ends.
@@ -109,17 +110,17 @@ func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		ctx:         ctx,
 		Limits:      limits.orDefault(),
 		Plan:        plan.New(g, analysis.IsFixed),
-		home:        make([]*Cluster, n),
+		storedBy:    make([]*Cluster, n),
 		core:        make([]*Cluster, n),
 		live:        g.Live(),
 		uses:        g.Users(),
 		why:         map[int]string{},
 		required:    make([]bool, n),
 		overwritten: map[int]*ir.Node{},
-		firsts:      map[int]*ir.Node{},
+		firstWrites: map[int]*ir.Node{},
 		states:      analysis.NewOverwrites(g, true),
 		readers:     make([][]int, n),
-		places:      make([][]at, n),
+		places:      make([][]placement, n),
 		refused:     map[pair]string{},
 		marks:       make([]int, n),
 	}
@@ -133,7 +134,7 @@ func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		}
 		for _, n := range values {
 			f.required[n.ID()], f.overwritten[n.ID()] = true, u.State
-			f.firsts[u.State.ID()] = n
+			f.firstWrites[u.State.ID()] = n
 		}
 		for _, e := range f.states.Operands(f.states.InPlace[u.State]) {
 			f.required[e.Value.ID()] = f.required[e.Value.ID()] || analysis.IsCopy(e.Value)
@@ -147,14 +148,14 @@ func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 
 // Note returns the kernel that a node is in, for printing: "k3", or "inline".
 func (f *Fusion) Note(n *ir.Node) string {
-	switch c := f.coreOrHome(n); {
+	switch c := f.clusterOf(n); {
 	case !f.live[n.ID()]:
 		return ""
 	case analysis.IsLeaf(n) && c == nil:
 		return ""
 	case c == nil:
 		return "inline"
-	case f.home[n.ID()] == nil:
+	case f.storedBy[n.ID()] == nil:
 		return fmt.Sprintf("k%d, not stored", c.ID)
 	default:
 		return fmt.Sprintf("k%d", c.ID)
@@ -172,21 +173,22 @@ func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c.tails = []*ir.Node{n}
 	c.size = f.weighNode(n) * kind.copies()
 	f.Clusters = append(f.Clusters, c)
-	f.slots = append(f.slots, c.ID)
-	f.home[n.ID()] = c
+	f.mergedInto = append(f.mergedInto, c.ID)
+	f.storedBy[n.ID()] = c
 	return c
 }
 
-// storing returns the cluster that kernel k was made of. It finds it by the first value that k stores.
-func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
+// clusterOfKernel returns the cluster that kernel k was made of, or nil for a kernel that rules made. It finds the
+// cluster by the first value that k stores.
+func (f *Fusion) clusterOfKernel(k *kernel.Kernel) *Cluster {
 	id := k.FirstStored()
-	if n := f.firsts[id]; n != nil {
+	if n := f.firstWrites[id]; n != nil {
 		id = n.ID()
 	}
-	if id < 0 || id >= len(f.home) {
+	if id < 0 || id >= len(f.storedBy) {
 		return nil
 	}
-	return f.home[id]
+	return f.storedBy[id]
 }
 
 // finalize drops merged clusters, renumbers the others, and finds the nodes that each cluster must store: outputs, new
@@ -198,18 +200,18 @@ func (f *Fusion) finalize() {
 		c.ID = i
 		c.Stored = nil
 	}
-	f.slots = f.slots[:len(f.Clusters)]
-	for i := range f.slots {
-		f.slots[i] = i
+	f.mergedInto = f.mergedInto[:len(f.Clusters)]
+	for i := range f.mergedInto {
+		f.mergedInto[i] = i
 	}
 	f.findAllReaders()
 	for _, c := range f.Clusters {
 		for _, n := range c.tails {
-			outside := slices.ContainsFunc(f.evaluators(n), func(o *Cluster) bool { return o != c })
+			outside := slices.ContainsFunc(f.readersOf(n), func(o *Cluster) bool { return o != c })
 			if f.required[n.ID()] || outside || len(c.tails) == 1 || c.Kind == ClusterCustom || c.Kind == ClusterLoop {
 				c.Stored = append(c.Stored, n)
 			} else {
-				f.home[n.ID()] = nil
+				f.storedBy[n.ID()] = nil
 				f.why[n.ID()] = fmt.Sprintf("inline in k%d", c.ID)
 			}
 		}

@@ -12,10 +12,10 @@ func (f *Fusion) preds(c *Cluster) []*Cluster {
 	inputs := f.inputsOf(c)
 	l := f.newList(c)
 	for _, n := range inputs {
-		l.add(f.home[n.ID()])
+		l.add(f.storedBy[n.ID()])
 	}
 	for _, n := range c.tails {
-		if s := f.ends(n); s != nil {
+		if s := f.firstOverwriteOf(n); s != nil {
 			l.addReaders(s)
 		}
 	}
@@ -24,13 +24,13 @@ func (f *Fusion) preds(c *Cluster) []*Cluster {
 
 // succs returns the clusters that must run after c.
 func (f *Fusion) succs(c *Cluster) []*Cluster {
-	f.inputsOf(c) // finds c.olds
+	f.inputsOf(c) // finds c.oldStates
 	l := f.newList(c)
 	for _, n := range c.tails {
 		l.addReaders(n)
 	}
-	for _, state := range c.olds {
-		l.add(f.home[f.firsts[state].ID()])
+	for _, state := range c.oldStates {
+		l.add(f.storedBy[f.firstWrites[state].ID()])
 	}
 	return l.all
 }
@@ -38,9 +38,10 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 // overwrites returns the state or loop result that n overwrites in its buffer, or nil.
 func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
 
-// ends returns the state, if n is the first value to overwrite the state's old value, or nil.
-func (f *Fusion) ends(n *ir.Node) *ir.Node {
-	if s := f.overwrites(n); s != nil && f.firsts[s.ID()] == n {
+// firstOverwriteOf returns the state that n is the first to overwrite, so that no kernel may read the state's old value
+// after n is stored. It returns nil if n is no such node.
+func (f *Fusion) firstOverwriteOf(n *ir.Node) *ir.Node {
+	if s := f.overwrites(n); s != nil && f.firstWrites[s.ID()] == n {
 		return s
 	}
 	return nil
@@ -74,8 +75,9 @@ func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
 	return false
 }
 
-// waits is dependsOn during FuseElementwise, before levels are known. Nodes are placed in reverse order, and `from` is
-// the current node, so every node on a path from a to b comes after `from`.
+// waits is dependsOn during FuseElementwise, when clusters have no levels yet. It reports whether a must run after b.
+// Nodes are placed in reverse order, and `from` is the node that is being placed. So every node on a path from a to b
+// comes after `from` in the graph.
 func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 	seen := map[*Cluster]bool{a: true}
 	next := []*Cluster{a}
@@ -90,9 +92,9 @@ func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 	for len(next) > 0 && !found && len(seen) < maxSearch {
 		c := next[len(next)-1]
 		next = next[:len(next)-1]
-		f.visitCone(c, from.ID()+1, func(n *ir.Node) { add(f.home[n.ID()]) })
+		f.visitLoads(c, from.ID()+1, func(n *ir.Node) { add(f.storedBy[n.ID()]) })
 		for _, n := range c.tails {
-			if s := f.ends(n); s != nil {
+			if s := f.firstOverwriteOf(n); s != nil {
 				f.visitReaders(s, from, add)
 			}
 		}
@@ -113,14 +115,14 @@ func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 			if !f.live[u.ID()] {
 				continue
 			}
-			visit(f.coreOrHome(u))
+			visit(f.clusterOf(u))
 			switch {
-			case f.home[u.ID()] != nil:
+			case f.storedBy[u.ID()] != nil:
 			case u.ID() <= from.ID():
 				walk(u)
 			default:
 				for _, id := range f.readers[u.ID()] {
-					visit(f.slot(id))
+					visit(f.clusterByID(id))
 				}
 			}
 		}

@@ -5,7 +5,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// newMark begins a search over nodes or clusters and returns its number, by which seenNode marks nodes as visited.
+// newMark begins a search over nodes or clusters and returns its number. seenNode and seenCluster write the number into
+// what the search visits, so that a search needs no set of its own.
 func (f *Fusion) newMark() int {
 	f.mark++
 	return f.mark
@@ -27,11 +28,11 @@ func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
 	return seen
 }
 
-// slot returns the cluster into which the cluster with an ID was merged, or that cluster itself.
-func (f *Fusion) slot(id int) *Cluster {
-	for f.slots[id] != id {
-		f.slots[id] = f.slots[f.slots[id]] // halves the path for the next search
-		id = f.slots[id]
+// clusterByID returns the cluster with an ID, or the cluster into which it was merged.
+func (f *Fusion) clusterByID(id int) *Cluster {
+	for f.mergedInto[id] != id {
+		f.mergedInto[id] = f.mergedInto[f.mergedInto[id]] // halves the path for the next search
+		id = f.mergedInto[id]
 	}
 	return f.Clusters[id]
 }
@@ -63,7 +64,7 @@ func (l *clusterList) add(c *Cluster) {
 // addReaders adds the clusters that compute n inline or load it.
 func (l *clusterList) addReaders(n *ir.Node) {
 	for _, id := range l.f.readers[n.ID()] {
-		l.add(l.f.slot(id))
+		l.add(l.f.clusterByID(id))
 	}
 }
 
@@ -75,8 +76,8 @@ func (f *Fusion) findReaders(n *ir.Node) {
 		if !f.live[u.ID()] {
 			continue
 		}
-		l.add(f.coreOrHome(u))
-		if f.home[u.ID()] == nil {
+		l.add(f.clusterOf(u))
+		if f.storedBy[u.ID()] == nil {
 			l.addReaders(u)
 		}
 	}
@@ -97,36 +98,36 @@ func (f *Fusion) findAllReaders() {
 	}
 }
 
-// evaluators returns the clusters that compute n inline or load it.
-func (f *Fusion) evaluators(n *ir.Node) []*Cluster {
+// readersOf returns the clusters that compute n inline or load it.
+func (f *Fusion) readersOf(n *ir.Node) []*Cluster {
 	l := f.newList()
 	l.addReaders(n)
 	return l.all
 }
 
-// coreOrHome returns the cluster that stores u or has it as a core, or nil.
-func (f *Fusion) coreOrHome(u *ir.Node) *Cluster {
-	if c := f.home[u.ID()]; c != nil {
+// clusterOf returns the cluster that stores u or has it as a core, or nil if u is inline or a leaf.
+func (f *Fusion) clusterOf(u *ir.Node) *Cluster {
+	if c := f.storedBy[u.ID()]; c != nil {
 		return c
 	}
 	return f.core[u.ID()]
 }
 
 // inputsOf returns the nodes that c loads and other clusters store. The first call fills in c.inputs, c.leaves and
-// c.olds.
+// c.oldStates.
 func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 	if c.inputs == nil {
-		c.inputs, c.leaves, c.olds = []int{}, nil, nil
-		f.visitCone(c, 0, func(n *ir.Node) {
-			if f.home[n.ID()] != nil {
+		c.inputs, c.leaves, c.oldStates = []int{}, nil, nil
+		f.visitLoads(c, 0, func(n *ir.Node) {
+			if f.storedBy[n.ID()] != nil {
 				c.inputs = append(c.inputs, n.ID())
 				return
 			}
 			if !isComputedLeaf(n) {
 				c.leaves = append(c.leaves, n.ID())
 			}
-			if f.firsts[n.ID()] != nil {
-				c.olds = append(c.olds, n.ID())
+			if f.firstWrites[n.ID()] != nil {
+				c.oldStates = append(c.oldStates, n.ID())
 			}
 		})
 	}
@@ -137,16 +138,16 @@ func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 	return list
 }
 
-// visitCone calls visit for the leaves and the nodes of other clusters that c loads. It skips nodes with an ID below
-// `from`.
-func (f *Fusion) visitCone(c *Cluster, from int, visit func(*ir.Node)) {
+// visitLoads calls visit for the nodes that c loads: leaves, and nodes that other clusters store. It walks from the
+// nodes that c stores to their arguments, and skips nodes with an ID below `from`.
+func (f *Fusion) visitLoads(c *Cluster, from int, visit func(*ir.Node)) {
 	mark := f.newMark()
 	var walk func(n *ir.Node)
 	walk = func(n *ir.Node) {
 		if n.ID() < from || f.seenNode(n, mark) {
 			return
 		}
-		if h := f.home[n.ID()]; h != nil && h != c || analysis.IsLeaf(n) && h == nil {
+		if h := f.storedBy[n.ID()]; h != nil && h != c || analysis.IsLeaf(n) && h == nil {
 			visit(n)
 			return
 		}

@@ -9,11 +9,11 @@ import (
 )
 
 // Ops that move elements, such as reshape, transform coordinates. After a reshape every coordinate can depend on all
-// previous ones, so several in sequence can take exponential time and code. maxIndex limits the sum of the sizes of a
-// point's coordinates (see [kernel.Index.Size]). Models stay below 32.
+// coordinates before it, so a chain of such ops can take exponential time and code. maxIndex limits the sum of the
+// sizes of an element's coordinates (see [kernel.Index.Size]). Models stay below 32.
 const (
 	maxIndex   = 256
-	grownIndex = maxIndex / 8 // smaller coordinates are not checked; a kernel's own axes have smaller ones
+	grownIndex = maxIndex / 8 // elements at smaller coordinates are not checked, to save time
 )
 
 // errIndex means that the coordinates of an element are too large. A kernel should store the moved elements first.
@@ -28,15 +28,16 @@ func sizeOf(at []kernel.Index) int {
 	return size
 }
 
-// cutIndices stores a node between ops that move elements wherever their coordinates together would grow too large.
+// cutIndices stores a node between ops that move elements wherever their coordinates together would grow too large. It
+// finds these nodes by lowering each cluster that computes such ops inline; see lowerer.cuts.
 func (f *Fusion) cutIndices() error {
 	var check []*Cluster
 	seen := map[*Cluster]bool{}
 	for i, n := range f.Graph.Nodes() {
-		if !f.live[i] || f.coreOrHome(n) != nil || analysis.IsLeaf(n) || n.Op().Class() == ir.ClassElementwise {
+		if !f.live[i] || f.clusterOf(n) != nil || analysis.IsLeaf(n) || n.Op().Class() == ir.ClassElementwise {
 			continue
 		}
-		for _, c := range f.evaluators(n) {
+		for _, c := range f.readersOf(n) {
 			if !seen[c] {
 				seen[c] = true
 				check = append(check, c)

@@ -102,26 +102,26 @@ func (l Limits) weigh(k *kernel.Kernel, e *kernel.Expr) int {
 	return 0
 }
 
-// at is a cluster that computes an inline node, and a hash of the coordinates at which it does. A cluster that computes
-// a node at several coordinates contains its code several times.
-type at struct {
+// placement is a cluster that computes an inline node, and a hash of the coordinates at which it does. If a cluster
+// computes a node at several coordinates, its kernel contains the node's code several times.
+type placement struct {
 	cluster int
 	coords  uint64
 }
 
-// placesOf returns the clusters and coordinates at which inline node n is computed. A user of n that is elementwise
-// needs n at its own coordinates. Other users need it at other coordinates, which the hash of the path to n tells
-// apart. The list ends after Limits.Size entries, because the cluster is then too large anyway.
-func (f *Fusion) placesOf(n *ir.Node) []at {
-	var list []at
-	seen := map[at]bool{}
+// placesOf returns the clusters and coordinates at which inline node n is computed. An elementwise user of n needs n at
+// its own coordinates. Other users need it at other coordinates. Their hash comes from the ops on the path from the
+// user to n. The list ends after Limits.Size entries, because the cluster is then too large anyway.
+func (f *Fusion) placesOf(n *ir.Node) []placement {
+	var list []placement
+	seen := map[placement]bool{}
 	for _, u := range f.uses[n.ID()] {
 		if !f.live[u.ID()] {
 			continue
 		}
 		from := f.places[u.ID()]
-		if c := f.coreOrHome(u); c != nil {
-			from = []at{{cluster: c.ID}}
+		if c := f.clusterOf(u); c != nil {
+			from = []placement{{cluster: c.ID}}
 		}
 		for i, a := range u.Args() {
 			if a != n {
@@ -129,7 +129,7 @@ func (f *Fusion) placesOf(n *ir.Node) []at {
 			}
 			for _, p := range from {
 				for j := range timesRead(u) {
-					q := at{p.cluster, stepped(u, i, j, p.coords)}
+					q := placement{p.cluster, pathHash(u, i, j, p.coords)}
 					if len(list) <= f.Limits.Size && !seen[q] {
 						seen[q] = true
 						list = append(list, q)
@@ -154,9 +154,9 @@ func timesRead(n *ir.Node) int {
 	return 1
 }
 
-// stepped returns a hash of the coordinates at which op u reads argument number arg. coords is the hash of the
+// pathHash returns a hash of the coordinates at which op u reads argument number arg. coords is the hash of the
 // coordinates at which u is computed, and time counts the elements that u reads (see timesRead).
-func stepped(u *ir.Node, arg, time int, coords uint64) uint64 {
+func pathHash(u *ir.Node, arg, time int, coords uint64) uint64 {
 	from := u.Arg(arg)
 	h := fnv.New64a()
 	switch {
@@ -211,8 +211,9 @@ func (f *Fusion) overfilled(n *ir.Node) *Cluster {
 	return nil
 }
 
-// fill adds the size of an inline node to the clusters that compute it.
-func (f *Fusion) fill(n *ir.Node) {
+// addInlineSize adds the size of inline node n to each cluster that computes it, once for each of the coordinates at
+// which it does.
+func (f *Fusion) addInlineSize(n *ir.Node) {
 	if f.places[n.ID()] == nil {
 		f.places[n.ID()] = f.placesOf(n)
 	}
@@ -227,12 +228,12 @@ func (f *Fusion) fill(n *ir.Node) {
 // needs the most buffers.
 func (f *Fusion) cutBindings() {
 	b := &binder{f: f, sets: make([][]int, len(f.Graph.Nodes())), stored: map[*Cluster][]int{}}
-	b.room = f.Limits.Bindings
+	b.limit = f.Limits.Bindings
 	if len(f.Graph.Symbols()) > 0 {
-		b.room-- // the values of symbols are in a buffer, too
+		b.limit-- // the values of symbols are in a buffer, too
 	}
 	for _, n := range f.Graph.Nodes() {
-		switch c := f.home[n.ID()]; {
+		switch c := f.storedBy[n.ID()]; {
 		case !f.live[n.ID()] || analysis.IsLeaf(n) && c == nil:
 		case c == nil:
 			b.inline(n)
@@ -245,17 +246,17 @@ func (f *Fusion) cutBindings() {
 // binder is the state of cutBindings.
 type binder struct {
 	f      *Fusion
-	room   int                // number of buffers that a kernel may bind
+	limit  int                // number of buffers that a kernel may bind
 	sets   [][]int            // by inline node: the buffers needed to compute it
 	stored map[*Cluster][]int // by cluster: the buffers that it needs for the nodes so far
 }
 
-// of returns the buffers that a kernel must bind to read or compute an element of n.
-func (b *binder) of(n *ir.Node) []int {
+// buffersOf returns the buffers that a kernel must bind to read or compute an element of n.
+func (b *binder) buffersOf(n *ir.Node) []int {
 	switch {
-	case b.f.home[n.ID()] == nil && !analysis.IsLeaf(n):
+	case b.f.storedBy[n.ID()] == nil && !analysis.IsLeaf(n):
 		return b.sets[n.ID()]
-	case b.f.home[n.ID()] == nil && isComputedLeaf(n):
+	case b.f.storedBy[n.ID()] == nil && isComputedLeaf(n):
 		return nil
 	}
 	list := []int{b.f.bufferNode(n).ID()}
@@ -265,15 +266,15 @@ func (b *binder) of(n *ir.Node) []int {
 	return list
 }
 
-// with returns the union of a set and the buffers of some nodes. It ends early if the union is too large.
-func (b *binder) with(set []int, nodes ...*ir.Node) []int {
+// union returns the union of a set and the buffers of some nodes. It ends early if the union is too large.
+func (b *binder) union(set []int, nodes ...*ir.Node) []int {
 	set = slices.Clone(set)
 	for _, n := range nodes {
-		for _, id := range b.of(n) {
+		for _, id := range b.buffersOf(n) {
 			if !slices.Contains(set, id) {
 				set = append(set, id)
 			}
-			if len(set) > b.room {
+			if len(set) > b.limit {
 				return set
 			}
 		}
@@ -281,38 +282,39 @@ func (b *binder) with(set []int, nodes ...*ir.Node) []int {
 	return set
 }
 
-// inline records the buffers that an inline node needs. If they are too many, it stores arguments of the node.
+// inline records the buffers that an inline node needs. If they are too many, it stores arguments of the node, or the
+// node itself if it is a concat.
 func (b *binder) inline(n *ir.Node) {
 	for {
-		set := b.with(nil, n.Args()...)
+		set := b.union(nil, n.Args()...)
 		switch {
-		case len(set) < b.room && !b.long(n):
+		case len(set) < b.limit && !b.isLongConcat(n):
 			b.sets[n.ID()] = set
 			return
 		case n.Op() == ir.OpConcat:
-			b.apart(n)
-			b.runs(n)
+			b.storeInOwnCluster(n)
+			b.splitConcat(n)
 			return
-		case !b.cut(n):
+		case !b.storeLargestArg(n):
 			b.sets[n.ID()] = set // lowering reports the error
 			return
 		}
 	}
 }
 
-// long reports whether n is a concat of more tensors than one kernel should select from.
-func (b *binder) long(n *ir.Node) bool {
+// isLongConcat reports whether n is a concat of more tensors than one kernel should select from.
+func (b *binder) isLongConcat(n *ir.Node) bool {
 	return n.Op() == ir.OpConcat && len(n.Args()) > b.f.Limits.Bindings
 }
 
 // store adds the buffers that a stored node needs to the buffers of its cluster. If these become too many, it moves the
 // node and the later stored nodes of the cluster to a new cluster.
 func (b *binder) store(n *ir.Node) {
-	f, c := b.f, b.f.home[n.ID()]
+	f, c := b.f, b.f.storedBy[n.ID()]
 	for {
-		set := b.with(append(slices.Clone(b.stored[c]), n.ID()), n.Args()...)
+		set := b.union(append(slices.Clone(b.stored[c]), n.ID()), n.Args()...)
 		switch {
-		case len(set) <= b.room && !b.long(n):
+		case len(set) <= b.limit && !b.isLongConcat(n):
 			b.stored[c] = set
 			return
 		case b.stored[c] != nil:
@@ -321,7 +323,7 @@ func (b *binder) store(n *ir.Node) {
 			c = f.newCluster(c.Kind, n)
 			c.tails = later
 			for _, t := range later {
-				f.home[t.ID()] = c
+				f.storedBy[t.ID()] = c
 			}
 		case n.Op() == ir.OpConcat && c.Kind == ClusterMap:
 			if later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool {
@@ -331,23 +333,24 @@ func (b *binder) store(n *ir.Node) {
 				rest := f.newCluster(ClusterMap, later[0])
 				rest.tails = later
 				for _, t := range later {
-					f.home[t.ID()] = rest
+					f.storedBy[t.ID()] = rest
 				}
 			}
-			b.runs(n)
+			b.splitConcat(n)
 			return
-		case !b.cut(n):
+		case !b.storeLargestArg(n):
 			b.stored[c] = set
 			return
 		}
 	}
 }
 
-// cut stores the inline argument of n that needs the most buffers. It returns false if no argument needs more than one.
-func (b *binder) cut(n *ir.Node) bool {
+// storeLargestArg stores the inline argument of n that needs the most buffers. It returns false if no argument needs
+// more than one.
+func (b *binder) storeLargestArg(n *ir.Node) bool {
 	var most *ir.Node
 	for _, a := range n.Args() {
-		if b.f.coreOrHome(a) == nil && !analysis.IsLeaf(a) && len(b.sets[a.ID()]) > 1 &&
+		if b.f.clusterOf(a) == nil && !analysis.IsLeaf(a) && len(b.sets[a.ID()]) > 1 &&
 			(most == nil || len(b.sets[a.ID()]) > len(b.sets[most.ID()])) {
 			most = a
 		}
@@ -355,12 +358,12 @@ func (b *binder) cut(n *ir.Node) bool {
 	if most == nil {
 		return false
 	}
-	b.apart(most)
+	b.storeInOwnCluster(most)
 	return true
 }
 
-// apart makes a new cluster that stores an inline node.
-func (b *binder) apart(n *ir.Node) {
+// storeInOwnCluster makes a new cluster that stores an inline node.
+func (b *binder) storeInOwnCluster(n *ir.Node) {
 	b.stored[b.f.newCluster(ClusterMap, n)] = append(slices.Clone(b.sets[n.ID()]), n.ID())
 	b.f.why[n.ID()] = fmt.Sprintf("stored: a kernel binds at most %d buffers", b.f.Limits.Bindings)
 }
@@ -379,17 +382,17 @@ func (b *binder) isExtent(n *ir.Node, from, to int) bool {
 	return err == nil && (known || length.IsStatic())
 }
 
-// runs divides the arguments of a stored concat into ranges with few enough buffers. One kernel per range stores its
-// part of the result.
-func (b *binder) runs(n *ir.Node) {
-	c := b.f.home[n.ID()]
+// splitConcat divides the arguments of a stored concat into ranges that need few enough buffers (Cluster.runs). One
+// kernel per range stores its part of the result.
+func (b *binder) splitConcat(n *ir.Node) {
+	c := b.f.storedBy[n.ID()]
 	c.runs = nil
 	set, first := []int{n.ID()}, 0
 	for i, a := range n.Args() {
-		more := b.with(set, a)
-		if i > first && (len(more) > b.room || i-first >= b.f.Limits.Bindings || !b.isExtent(n, first, i+1)) {
+		more := b.union(set, a)
+		if i > first && (len(more) > b.limit || i-first >= b.f.Limits.Bindings || !b.isExtent(n, first, i+1)) {
 			c.runs = append(c.runs, [2]int{first, i})
-			first, more = i, b.with([]int{n.ID()}, a)
+			first, more = i, b.union([]int{n.ID()}, a)
 		}
 		set = more
 	}

@@ -167,16 +167,16 @@ func TestLargeConcat(t *testing.T) {
 
 // deepGraphs are chains of ops that repeat or share the preceding values.
 var deepGraphs = map[string]func(n int) string{
-	"dear ops": func(n int) string {
+	"expensive ops": func(n int) string {
 		return inputs(1, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
 			return fmt.Sprintf("%%s%d = sin %%s%d", i+1, i)
 		})
 	},
-	"dear ops after a product": func(n int) string {
+	"expensive ops after a product": func(n int) string {
 		return inputs(2, "3,3") + "%s0 = matmul %x0, %x1\n" +
 			numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = sin %%s%d", i+1, i) })
 	},
-	"dear ops before a softmax": func(n int) string {
+	"expensive ops before a softmax": func(n int) string {
 		return inputs(1, "2,3") + "%t0 = abs %x0\n" + numbered(n, func(i int) string {
 			return fmt.Sprintf("%%t%d = sin %%t%d", i+1, i)
 		}) + fmt.Sprintf("%%s%d = softmax %%t%d {axis=1}\n", n, n)

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// copyBody copies the nodes of graph g to another graph. It replaces leaves by the nodes in given. It returns the
-// copies by the IDs of the originals.
+// copyBody copies the nodes of graph g to graph `to`. given maps some leaves of g to nodes of `to` that take their
+// place. It returns the copies, by the IDs of the originals.
 func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) []*ir.Node {
 	bailout.Check(to.DeclareSymbolsOf(g))
 	nodes := make([]*ir.Node, len(g.Nodes()))
@@ -54,8 +54,8 @@ func isGiven(n *ir.Node) bool {
 	return false
 }
 
-// sunkBody returns a loop's body in which some arguments are computed inside (see sinks). It also returns the other
-// arguments, except the initial values of carried values.
+// sunkBody returns the body of a loop of graph around, changed so that it computes some of the loop's arguments inside
+// (see sinks). It also returns the other arguments, except the initial values of carried values.
 func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, left []*ir.Node, err error) {
 	defer bailout.Caught(&err)
 	g := loop.Attrs().Graph("body")
@@ -102,7 +102,7 @@ func (f *Fusion) placeLoops() {
 		c := f.newCluster(ClusterLoop, n)
 		c.tails = f.resultsOf(n)
 		for i, o := range c.tails {
-			f.home[o.ID()] = c
+			f.storedBy[o.ID()] = c
 			first := n.Arg(i)
 			f.required[first.ID()], f.overwritten[first.ID()] = true, o
 		}

@@ -77,7 +77,7 @@ func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 	for _, run := range c.runs {
 		l := newLowerer(f, c)
 		l.run = run
-		k, err := l.make(l.lowerMap)
+		k, err := l.buildKernel(l.lowerMap)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 	if err := l.f.ctx.Err(); err != nil {
 		return nil, err
 	}
-	return l.make(func() {
+	return l.buildKernel(func() {
 		switch l.c.Kind {
 		case ClusterMap:
 			l.lowerMap()
@@ -124,8 +124,9 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 	})
 }
 
-// make calls build, which builds the kernel, and completes it. build bails out if the kernel cannot be built.
-func (l *lowerer) make(build func()) (_ *kernel.Kernel, err error) {
+// buildKernel calls build, which adds axes, bindings and stores to the kernel, and completes the kernel: it binds
+// codebooks and symbols, checks the limits, and names it. build bails out if the kernel cannot be built.
+func (l *lowerer) buildKernel(build func()) (_ *kernel.Kernel, err error) {
 	defer bailout.Caught(&err)
 	build()
 	l.bindCodebooks()
@@ -173,33 +174,33 @@ func (l *lowerer) opNames() (ops []string, name string) {
 		nodes = append(nodes, n)
 	}
 	slices.SortFunc(nodes, func(a, b *ir.Node) int { return a.ID() - b.ID() })
-	var heart []string
+	var parts []string
 	for _, n := range nodes {
 		ops = append(ops, n.Op().String())
 		if isCore(n) {
-			heart = append(heart, n.Op().String())
+			parts = append(parts, n.Op().String())
 		}
 	}
-	if len(heart) == 0 {
+	if len(parts) == 0 {
 		for _, n := range nodes {
 			if !isView(n) {
-				heart = append(heart, n.Op().String())
+				parts = append(parts, n.Op().String())
 			}
 		}
 	} else if last := nodes[len(nodes)-1]; !isCore(last) && !isView(last) {
-		heart = append(heart, last.Op().String())
+		parts = append(parts, last.Op().String())
 	}
-	if len(heart) == 0 {
-		heart = []string{"copy"}
+	if len(parts) == 0 {
+		parts = []string{"copy"}
 	}
 	if len(ops) == 0 {
 		ops = []string{"copy"}
 	}
-	heart = slices.Compact(heart)
-	if len(heart) > 3 {
-		heart = append(heart[:2:2], heart[len(heart)-1])
+	parts = slices.Compact(parts)
+	if len(parts) > 3 {
+		parts = append(parts[:2:2], parts[len(parts)-1])
 	}
-	return ops, strings.Join(heart, "_")
+	return ops, strings.Join(parts, "_")
 }
 
 // exprs builds expressions. Its methods know neither the cluster nor the kernel.
@@ -287,8 +288,8 @@ func (l exprs) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	return kernel.ValueIndex(v, last)
 }
 
-// store adds a store of the element of n at coordinates at. perElement means that a row kernel stores it for each
-// element of a row.
+// store adds a store of the element of n at coordinates at. perElement is for row kernels: true stores a value for each
+// element of a row, false one for each row.
 func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) {
 	v := l.value(n, at)
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: kernel.Linear(n.Shape(), at),
@@ -337,8 +338,8 @@ func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 	return n
 }
 
-// checkOverwrites returns an error if the kernel reads and writes the same buffer. It is allowed if every invocation
-// reads only the element that it writes.
+// checkOverwrites returns an error if the kernel reads and writes the same buffer, since an invocation could then
+// overwrite what another one still reads. It is allowed if every invocation reads only the element that it writes.
 func (l *lowerer) checkOverwrites() error {
 	for i, b := range l.k.Bindings {
 		if !b.Read || !b.Write || l.k.Custom != nil && l.k.Custom.Zeroed(i) {
@@ -409,7 +410,7 @@ func ident(s string) string {
 // errNotIdentity means that a kernel needs a result of its own loop that another invocation computes.
 var errNotIdentity = errors.New("the next op reads it at other coordinates")
 
-// identical ends the lowering unless two elements have the same coordinates.
+// identical bails out unless two elements have the same coordinates, so that one invocation computes both.
 func identical(a, b []kernel.Index) {
 	if !slices.EqualFunc(a, b, func(x, y kernel.Index) bool { return x.Equal(y) }) {
 		bailout.Check(errNotIdentity)
@@ -450,7 +451,7 @@ func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
 
 // compute is like value, but without the rounding.
 func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
-	if h := l.f.home[n.ID()]; h != nil && h != l.c {
+	if h := l.f.storedBy[n.ID()]; h != nil && h != l.c {
 		return l.load(n, at)
 	}
 	if analysis.IsLeaf(n) {
@@ -464,7 +465,7 @@ func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if !l.cuts || n.DType().IsBlock() {
 		return l.inline(n, at)
 	}
-	e, err := l.tried(n, at)
+	e, err := l.tryInline(n, at)
 	if errors.Is(err, errIndex) {
 		l.f.newCluster(ClusterMap, n)
 		l.f.why[n.ID()] = fmt.Sprintf("stored: %s", errIndex)
@@ -483,13 +484,14 @@ func (l *lowerer) inline(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return e
 }
 
-// tried is like inline, but returns an error.
-func (l *lowerer) tried(n *ir.Node, at []kernel.Index) (_ *kernel.Expr, err error) {
+// tryInline is like inline, but returns an error.
+func (l *lowerer) tryInline(n *ir.Node, at []kernel.Index) (_ *kernel.Expr, err error) {
 	defer func(grown bool) { l.grown = grown }(l.grown)
 	defer bailout.Caught(&err)
 	return l.inline(n, at), nil
 }
 
+// load returns the load of an element of n from its buffer.
 func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	bind := l.binding(n, false)
 	return l.b.Load(bind, n.DType(), kernel.Linear(n.Shape(), at), l.k.Bindings[bind].Name)

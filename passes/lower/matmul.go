@@ -15,7 +15,7 @@ func (l *lowerer) lowerMatMul() {
 	l.k.Family = kernel.FamilyMatMul
 	switch n := l.c.Cores[0]; {
 	case isConv(n):
-		l.alone(n)
+		l.requireOneCore(n)
 		l.lowerConv(n)
 		return
 	case n.Op() == ir.OpMatMulID:

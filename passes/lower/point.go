@@ -66,7 +66,7 @@ func (l *lowerer) waitFor(n *ir.Node) {
 		return
 	}
 	l.waits[n] = true
-	switch h := l.f.home[n.ID()]; {
+	switch h := l.f.storedBy[n.ID()]; {
 	case h == l.c && h != nil || l.f.core[n.ID()] == l.c:
 		bailout.Check(errAfterItself)
 	case h != nil:

@@ -13,11 +13,12 @@ import (
 // the fold axis the elements of a block.
 func (l *lowerer) lowerQuantize() {
 	n := l.c.Cores[0]
-	l.storeBlocks(n, n, l.quantized(n))
+	l.storeBlocks(n, n, l.blockCoords(n))
 }
 
-// faulty makes a run fail if an element has no representation in n's block format, such as NaN.
-func (l *lowerer) faulty(n *ir.Node) {
+// addFaultCheck makes a run fail if an element, such as a NaN, has no representation in n's block format: the kernel
+// then writes the number of the block to a word that the host reads.
+func (l *lowerer) addFaultCheck(n *ir.Node) {
 	word := l.f.Plan.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(1)}, Origin: plan.Fault,
 		Node: n})
 	l.k.Fault = &kernel.Fault{Bind: len(l.k.Bindings), Index: kernel.Linear(l.space, kernel.Axes(l.space)),
@@ -32,12 +33,12 @@ func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	bailout.Unless(len(l.c.Cores) > 0, "%s writes blocks into a state that are not made by quantize: others are not "+
 		"written by rows", analysis.OpAt(n))
 	l.ops[n] = true
-	l.storeBlocks(l.c.Cores[0], n, l.placeOf(w, l.quantized(l.c.Cores[0])))
+	l.storeBlocks(l.c.Cores[0], n, l.destination(w, l.blockCoords(l.c.Cores[0])))
 }
 
-// quantized declares the axes of quantize n and returns the coordinates of a block: the innermost coordinate counts
-// blocks instead of elements.
-func (l *lowerer) quantized(n *ir.Node) []kernel.Index {
+// blockCoords declares the axes of quantize n's kernel, one point per block, and returns a block's coordinates. They
+// are the coordinates of its first element, with the innermost divided by the size of a block.
+func (l *lowerer) blockCoords(n *ir.Node) []kernel.Index {
 	l.k.Family = kernel.FamilyQuantize
 	l.ops[n] = true
 	per := int64(n.DType().BlockElems())
@@ -52,7 +53,8 @@ func (l *lowerer) quantized(n *ir.Node) []kernel.Index {
 	return at
 }
 
-// storeBlocks adds the store of a block of quantize n to a tensor at block coordinates to.
+// storeBlocks adds the store of a block of quantize n, at block coordinates `to` of a tensor. The tensor is n, or the
+// state that n is written into.
 func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 	from := kernel.Axes(l.space)
 	inner, per := len(from)-1, l.k.Fold
@@ -62,7 +64,7 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 	shape[len(shape)-1] = l.space[inner]
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: kernel.Linear(shape, to),
 		Value: v, PerElement: true})
-	l.faulty(n)
+	l.addFaultCheck(n)
 }
 
 // lowerCopy makes a kernel that copies a tensor in a block format as 32-bit words. The last word may extend into the
@@ -71,7 +73,7 @@ func (l *lowerer) lowerCopy() {
 	bailout.Unless(len(l.c.tails) == 1, "blocks are copied by themselves")
 	n := l.c.tails[0]
 	from := n
-	for from == n || from.Op() == ir.OpReshape && l.f.home[from.ID()] == nil {
+	for from == n || from.Op() == ir.OpReshape && l.f.storedBy[from.ID()] == nil {
 		bailout.Unless(from.Op() == ir.OpReshape, "%s: blocks of %s are made by quantize or copied whole, not computed",
 			n, n.Op())
 		from = from.Arg(0)

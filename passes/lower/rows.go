@@ -19,7 +19,7 @@ const maxRowEpilogue = 1 << 16
 func (l *lowerer) lowerRow() {
 	for _, n := range l.c.Cores {
 		if isWindowRow(n) {
-			l.alone(n)
+			l.requireOneCore(n)
 			l.lowerWindowRow(n)
 			return
 		}
@@ -100,7 +100,7 @@ func equalModuloOnes(a, b ir.Shape) bool {
 	return slices.DeleteFunc(slices.Clone(a), ones).Equal(slices.DeleteFunc(slices.Clone(b), ones))
 }
 
-// spread maps coordinates at in shape `from` to shape s, which differs only in axes of extent 1.
+// spread maps coordinates in shape `from` to coordinates in shape s, which differs from it only in axes of extent 1.
 func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
 	out := make([]kernel.Index, len(s))
 	next := 0

@@ -41,7 +41,7 @@ func (l *lowerer) lowerScan() {
 	l.scanned(n)
 }
 
-// scanned adds the phase and the stores of a scan.
+// scanned adds the phase and the stores of scan n, after lowerScan has declared its axes.
 func (l *lowerer) scanned(n *ir.Node) {
 	v := l.value(n.Arg(0), l.at)
 	combine := basicFolds[n.Op().Info().Running]

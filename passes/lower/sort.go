@@ -9,8 +9,8 @@ import (
 // isOrder reports whether n returns the sorted order of rows: argsort or top_k_indices.
 func isOrder(n *ir.Node) bool { return n.Op() == ir.OpArgsort || n.Op() == ir.OpTopKIndices }
 
-// lowerSort makes the kernel of an argsort or top-k. The fold axis runs along the rows: for the keys over elements, and
-// for the results over ranks in the sorted order.
+// lowerSort makes the kernel of an argsort or top-k. Keys are loaded along a fold axis over the row's elements. Results
+// are stored along the same axis, where it counts ranks in the sorted order.
 func (l *lowerer) lowerSort() {
 	n := l.c.Cores[0]
 	x := n.Arg(0)

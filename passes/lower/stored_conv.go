@@ -13,8 +13,9 @@ import (
 // a whole.
 const sparePositions = 256
 
-// StoredConv is a convolution that is computed as a matmul of stored operands, see rules.ImplicitGEMM. The argument is
-// stored as positions with all channels innermost. A line is a row of positions along the last spatial axis.
+// StoredConv is a convolution that is computed as a matmul of two operands in scratch buffers (an implicit GEMM, see
+// rules.ImplicitGEMM). A position is one spatial element of one image. The stored argument is [positions, channels], so
+// that a window is a few runs of contiguous elements. A line is a row of positions along the last spatial axis.
 type StoredConv struct {
 	f       *Fusion
 	cluster *Cluster
@@ -35,7 +36,7 @@ type StoredConv struct {
 // NewStoredConv returns the StoredConv of convolution kernel k. It returns nil if k is no convolution or cannot be
 // computed in this way, which requires narrow operands, a single group of channels, and static extents.
 func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
-	c := f.storing(k)
+	c := f.clusterOfKernel(k)
 	if c == nil || len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
 		return nil
 	}
@@ -53,8 +54,8 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 		if low < 0 || high < 0 {
 			return nil
 		}
-		// A line has its own elements and the padding before them. Windows that extend beyond it read the padding of
-		// the next line.
+		// own counts a line's elements and the padding before them. reached counts the positions that windows of the
+		// line read: beyond its end they read the padding of the next line.
 		own, reached := ceilDiv(d.Add+low, stride), (d.Add+low+high-1)/stride+ceilDiv(stride-low, stride)
 		w.pitch = append(w.pitch, ir.Dim{Add: max(own, reached, n.Shape()[2+i].Add)})
 		w.phases = append(w.phases, min(stride, w.Reach(i)))
@@ -84,15 +85,19 @@ func (w *StoredConv) channels() ir.Dim { return w.n.Arg(0).Shape()[1] }
 // images returns the number of images of the argument.
 func (w *StoredConv) images() ir.Dim { return w.n.Shape()[0] }
 
-// apart returns the distance, in positions of the stored argument, between neighbours along a spatial axis.
-func (w *StoredConv) apart(axis int) int64 { return w.pitch[axis+1:].MaxElems() }
+// distance returns the distance, in positions of the stored argument, between neighbours along a spatial axis.
+func (w *StoredConv) distance(axis int) int64 { return w.pitch[axis+1:].MaxElems() }
 
 // positions returns the number of positions from the first result to the last. It includes positions without a result,
 // between lines and between images.
-func (w *StoredConv) positions() int64 {
+func (w *StoredConv) positions() int64 { return w.positionsOf(w.n.Shape()[2:]) }
+
+// positionsOf returns the number of positions of the stored argument from the first to the last element of images with
+// the given spatial extents.
+func (w *StoredConv) positionsOf(spatial ir.Shape) int64 {
 	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
-	for i, d := range w.n.Shape()[2:] {
-		n += (d.Add - 1) * w.apart(i)
+	for i, d := range spatial {
+		n += (d.Add - 1) * w.distance(i)
 	}
 	return n
 }
@@ -101,9 +106,9 @@ func (w *StoredConv) positions() int64 {
 func (w *StoredConv) lines() ir.Dim {
 	reached := w.positions()
 	for i := range w.Kernel {
-		reached += (w.Reach(i) - 1) / w.Stride[i] * w.apart(i)
+		reached += (w.Reach(i) - 1) / w.Stride[i] * w.distance(i)
 	}
-	return ir.Dim{Add: ceilDiv(reached, w.apart(0))}
+	return ir.Dim{Add: ceilDiv(reached, w.distance(0))}
 }
 
 // phaseShape returns the number of parts along each spatial axis; see StoredConv.phases.
@@ -132,7 +137,7 @@ func (w *StoredConv) windowShape() ir.Shape {
 // weightShape returns the shape of the stored weights. It is [window, output], because tensor cores read that a tenth
 // faster than the transpose. It is [output, window] for int8, and if rows of outputs would be unaligned (M-i8).
 func (w *StoredConv) weightShape() ir.Shape {
-	if !w.across() {
+	if !w.outputsInnermost() {
 		return slices.Concat(ir.Shape{w.outputs()}, w.windowShape())
 	}
 	return append(w.windowShape(), w.outputs())
@@ -141,14 +146,15 @@ func (w *StoredConv) weightShape() ir.Shape {
 // outputsAligned is the number of 16-bit elements in 16 bytes, the alignment of rows of outputs.
 const outputsAligned = 8
 
-// across reports whether the stored weights are [window, output], with outputs innermost.
-func (w *StoredConv) across() bool {
+// outputsInnermost reports whether the stored weights are [window, output] rather than [output, window].
+func (w *StoredConv) outputsInnermost() bool {
 	return w.dtype.BlockBytes() > 1 && w.outputs().Add%outputsAligned == 0
 }
 
-// inStored returns the index in the stored weights of an output's weight for an element of the window.
-func (w *StoredConv) inStored(element, output kernel.Index) kernel.Index {
-	if w.across() {
+// weightIndex returns the index in the stored weights of the weight with which an element of the window contributes to
+// an output channel.
+func (w *StoredConv) weightIndex(element, output kernel.Index) kernel.Index {
+	if w.outputsInnermost() {
 		return element.Mul(kernel.DimIndex(w.outputs())).Plus(output)
 	}
 	return output.Mul(kernel.Const(w.windowShape().MaxElems())).Plus(element)
@@ -159,11 +165,12 @@ func (w *StoredConv) argumentElems() int64 {
 	return w.argumentShape().MaxElems() + sparePositions*w.channels().Add
 }
 
-// storing returns a kernel that stores a value at each point of a shape in a buffer.
-func (w *StoredConv) storing(name string, shape ir.Shape, buffer kernel.Binding,
+// storeKernel returns a kernel that fills a buffer: at each point of a shape it stores the value that function value
+// returns for it, in the dtype of the convolution's operands.
+func (w *StoredConv) storeKernel(name string, shape ir.Shape, buffer kernel.Binding,
 	value func(l *lowerer, at []kernel.Index) *kernel.Expr) *kernel.Kernel {
 	l := newLowerer(w.f, w.cluster)
-	k := bailout.Must(l.make(func() {
+	k := bailout.Must(l.buildKernel(func() {
 		l.k.Family = kernel.FamilyMap
 		at := l.parallel(shape)
 		v := value(l, at)
@@ -186,7 +193,7 @@ func (w *StoredConv) weightBinding() kernel.Binding {
 
 // storeArgument returns the kernel that stores the padded argument in shape argumentShape.
 func (w *StoredConv) storeArgument() *kernel.Kernel {
-	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
+	return w.storeKernel("conv_argument", w.argumentShape(), w.argumentBinding(),
 		func(l *lowerer, at []kernel.Index) *kernel.Expr {
 			x, last := w.n.Arg(0), len(at)-1
 			part, line := at[0].DivMod(w.lines())
@@ -195,11 +202,11 @@ func (w *StoredConv) storeArgument() *kernel.Kernel {
 			var t tap
 			t.add(l, image, w.images())
 			for i, d := range x.Shape()[2:] {
-				place := first
+				position := first
 				if i > 0 {
-					place = at[i]
+					position = at[i]
 				}
-				t.add(l, place.Times(w.Stride[i]).Plus(phase[i]).Minus(kernel.Const(w.Low[i])), d)
+				t.add(l, position.Times(w.Stride[i]).Plus(phase[i]).Minus(kernel.Const(w.Low[i])), d)
 			}
 			image, t.at = t.at[0], t.at[1:]
 			return l.tapValue(x, []kernel.Index{image, at[last]}, t, paddingOf(w.n))
@@ -208,10 +215,10 @@ func (w *StoredConv) storeArgument() *kernel.Kernel {
 
 // storeWeights returns the kernel that stores the weights in shape weightShape.
 func (w *StoredConv) storeWeights() *kernel.Kernel {
-	return w.storing("conv_weights", w.weightShape(), w.weightBinding(),
+	return w.storeKernel("conv_weights", w.weightShape(), w.weightBinding(),
 		func(l *lowerer, at []kernel.Index) *kernel.Expr {
 			output, window := at[len(at)-1], at[:len(at)-1]
-			if !w.across() {
+			if !w.outputsInnermost() {
 				output, window = at[0], at[1:]
 			}
 			last := len(window) - 1
@@ -224,7 +231,7 @@ func (w *StoredConv) storeWeights() *kernel.Kernel {
 // result.
 func (w *StoredConv) matmul() *kernel.Kernel {
 	l := newLowerer(w.f, w.cluster)
-	return bailout.Must(l.make(func() { w.lowerMatMul(l) }))
+	return bailout.Must(l.buildKernel(func() { w.lowerMatMul(l) }))
 }
 
 // lowerMatMul is like matmul, but without completing the kernel.
@@ -244,29 +251,31 @@ func (w *StoredConv) lowerMatMul(l *lowerer) {
 	l.storeProducts()
 }
 
-// addOperands adds the loads of the stored operands, and their matmul, to the kernel with result coordinates row and
-// col.
+// addOperands adds the matmul of the stored operands to a kernel whose result has coordinates row (a position) and col
+// (an output channel). For each element of the window it computes which part, position and channel of the stored
+// argument the element is.
 func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	window, last := w.windowShape(), len(w.Kernel)-1
-	if w.Dilation[last] == 1 && w.Stride[last] == 1 { // a run continues with the channels of the next position
+	// The window's elements along the last axis are adjacent positions, so they are one axis with their channels.
+	if w.Dilation[last] == 1 && w.Stride[last] == 1 {
 		window = append(window[:last:last], window[last].Times(window[last+1].Add))
 	}
 	within := kernel.Unflatten(window, fold)
 	at, part := row, kernel.Const(0)
 	for i, k := range within[:len(within)-1] {
-		place, phase := k.Times(w.Dilation[i]).DivMod(ir.Dim{Add: w.Stride[i]})
-		at = at.Plus(place.Times(w.apart(i)))
+		position, phase := k.Times(w.Dilation[i]).DivMod(ir.Dim{Add: w.Stride[i]})
+		at = at.Plus(position.Times(w.distance(i)))
 		part = part.Times(w.phases[i]).Plus(phase)
 	}
-	at = at.Plus(part.Times(w.lines().Add * w.apart(0)))
+	at = at.Plus(part.Times(w.lines().Add * w.distance(0)))
 	at = at.Mul(kernel.DimIndex(w.channels())).Plus(within[len(within)-1])
 	l.k.Bindings = append(l.k.Bindings, w.argumentBinding(), w.weightBinding())
 	for i := range l.k.Bindings {
 		l.k.Bindings[i].Read = true
 	}
 	a := l.b.Load(0, w.dtype, at, "x_stored")
-	b := l.b.Load(1, w.dtype, w.inStored(fold, col), "w_stored")
+	b := l.b.Load(1, w.dtype, w.weightIndex(fold, col), "w_stored")
 	p := kernel.Product{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}
 	l.k.Products = []kernel.Product{p}
 	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, p.Sums(), "acc")}
@@ -300,11 +309,11 @@ func (from *StoredConv) Feeds(to *StoredConv, argument plan.KernelID) bool {
 		p.CanMove(argument, from.Result, v)
 }
 
-// lead returns the number of padding positions before the first element in the stored argument.
-func (w *StoredConv) lead() int64 {
+// leadingPadding returns the number of padding positions before the first element in the stored argument.
+func (w *StoredConv) leadingPadding() int64 {
 	n := int64(0)
 	for i, low := range w.Low {
-		n += low * w.apart(i)
+		n += low * w.distance(i)
 	}
 	return n
 }
@@ -318,11 +327,11 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 		slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
 	all := func(*kernel.Mapping) *kernel.Guard { return nil }
 	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: all, Stores: func(m *kernel.Mapping) []kernel.Store {
-		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
+		position := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.leadingPadding()))
 		col := kernel.Axis(1, from.Parallel[1])
 		// The coordinates of kernel argument as functions of this kernel's coordinates.
 		shape := to.argumentShape()
-		at := append(kernel.Unflatten(shape[:len(shape)-1], place), col)
+		at := append(kernel.Unflatten(shape[:len(shape)-1], position), col)
 		next := m.Part(argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
 		next.Load = func(e *kernel.Expr) *kernel.Expr {
 			if argument.Bindings[e.Bind].Buffer != from.FirstStored() {
@@ -332,7 +341,7 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 			return m.Builder.Cast(e.DType, m.Value(from.Stores[0].Value))
 		}
 		st := next.Store(argument.Stores[0])
-		st.Index = place.Mul(kernel.DimIndex(w.outputs())).Plus(col)
+		st.Index = position.Mul(kernel.DimIndex(w.outputs())).Plus(col)
 		m.To.Bindings[st.Bind].Elems = to.argumentElems()
 		return []kernel.Store{st}
 	}}), ok
@@ -345,48 +354,38 @@ func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	at := kernel.Axes(shape)
 	image, first := at[0].DivMod(to.pitch[0])
 	x := to.n.Arg(0).Shape()
-	places := []kernel.Index{kernel.Clamp(image, kernel.Last(x[0])), at[len(at)-1]}
+	positions := []kernel.Index{kernel.Clamp(image, kernel.Last(x[0])), at[len(at)-1]}
 	for i, d := range x[2:] {
-		place := first
+		position := first
 		if i > 0 {
-			place = at[i]
+			position = at[i]
 		}
-		places = append(places, kernel.Clamp(place.Minus(kernel.Const(to.Low[i])), kernel.Last(d)))
+		positions = append(positions, kernel.Clamp(position.Minus(kernel.Const(to.Low[i])), kernel.Last(d)))
 	}
-	return kernel.Linear(x, places)
+	return kernel.Linear(x, positions)
 }
 
-// Padding returns a kernel that stores only the padding of the argument, before the first and after the last row that
-// the previous convolution stores.
+// Padding returns a kernel that stores only the padding of the argument: the positions before the first and after the
+// last one that the previous convolution stores (see AsArgument).
 func (w *StoredConv) Padding() *kernel.Kernel {
 	shape := w.argumentShape()
-	head, all := w.lead(), shape[:len(shape)-1].MaxElems()
-	// The previous convolution stores as many rows as it has positions.
-	rows := w.before()
+	head, all := w.leadingPadding(), shape[:len(shape)-1].MaxElems() // in positions
+	rows := w.positionsOf(w.n.Arg(0).Shape()[2:])                    // that the previous convolution stores
 	k := &kernel.Kernel{Name: "conv_padding", Family: kernel.FamilyMap,
 		Parallel: []ir.Dim{{Add: all - rows}, w.channels()}, Ops: []string{"pad"}}
 	binding := w.argumentBinding()
 	binding.Write, binding.Elems = true, shape.MaxElems()
 	k.Bindings = []kernel.Binding{binding}
 	row := kernel.Axis(0, k.Parallel[0])
-	place := row
-	if head > 0 {
+	position := row
+	if head > 0 { // rows from head on are after the previous convolution's rows
 		beyond, _ := row.DivMod(ir.Dim{Add: head})
-		place = row.Plus(kernel.Clamp(beyond, kernel.Const(1)).Times(rows))
+		position = row.Plus(kernel.Clamp(beyond, kernel.Const(1)).Times(rows))
 	} else {
-		place = row.Plus(kernel.Const(rows))
+		position = row.Plus(kernel.Const(rows))
 	}
 	b := kernel.NewBuilder()
-	k.Stores = []kernel.Store{{Bind: 0, Index: place.Mul(kernel.DimIndex(w.channels())).
+	k.Stores = []kernel.Store{{Bind: 0, Index: position.Mul(kernel.DimIndex(w.channels())).
 		Plus(kernel.Axis(1, w.channels())), Value: b.Number(w.dtype, paddingOf(w.n))}}
 	return k
-}
-
-// before returns the number of positions of the previous convolution, from its first result to its last.
-func (w *StoredConv) before() int64 {
-	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
-	for i, d := range w.n.Arg(0).Shape()[2:] {
-		n += (d.Add - 1) * w.apart(i)
-	}
-	return n
 }

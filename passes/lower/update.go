@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// lowerUpdate makes the kernel of a write into a state in place.
+// lowerUpdate makes the kernel of a write into a state in place. If writes are nested (see analysis.Overwrites.Nested),
+// it stores the innermost write's values directly at their coordinates in the state.
 func (l *lowerer) lowerUpdate() {
 	w, _ := analysis.WriteOf(l.c.tails[0])
 	if w.Op.DType().IsBlock() {
@@ -22,7 +23,7 @@ func (l *lowerer) lowerUpdate() {
 	}
 	values := w.Values()
 	inner := w
-	place := func(at []kernel.Index) []kernel.Index { return l.placeOf(w, at) }
+	place := func(at []kernel.Index) []kernel.Index { return l.destination(w, at) }
 	for {
 		next, _, ok := l.f.states.Nested(inner)
 		if !ok {
@@ -30,7 +31,7 @@ func (l *lowerer) lowerUpdate() {
 		}
 		outer, from, to := place, next.Op.Shape(), values.Shape()
 		inner, values = next, next.Op.Arg(1)
-		place = func(at []kernel.Index) []kernel.Index { return outer(reshaped(to, from, l.placeOf(next, at))) }
+		place = func(at []kernel.Index) []kernel.Index { return outer(reshaped(to, from, l.destination(next, at))) }
 		l.ops[next.Op] = true
 	}
 	l.space = values.Shape()
@@ -64,9 +65,9 @@ func (l *lowerer) lowerReplaced(w analysis.Write) {
 		Index: kernel.Linear(l.space, l.at), Value: kernel.Unstored(v)})
 }
 
-// placeOf returns the coordinates in the state at which a write stores its value with coordinates at. For a scatter it
-// also adds a guard, with which the kernel skips indices out of range.
-func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) []kernel.Index {
+// destination returns the coordinates in the state at which a write stores its value with coordinates at. For a scatter
+// it also adds a guard, with which the kernel skips indices out of range.
+func (l *lowerer) destination(w analysis.Write, at []kernel.Index) []kernel.Index {
 	base := w.Op.Shape()
 	to := slices.Clone(at)
 	switch w.Op.Op() {
@@ -75,25 +76,25 @@ func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) []kernel.Index {
 		rank := indices.Rank() - 1
 		to = make([]kernel.Index, indices.Shape()[rank].Add)
 		for i := range to {
-			to[i] = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))), base[i])
+			to[i] = l.checkedIndex(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))), base[i])
 		}
 		return append(to, at[rank:]...)
 	}
 	axis := analysis.Axis(w.Op)
 	switch w.Op.Op() {
 	case ir.OpDynamicUpdateSlice:
-		to[axis] = l.updated(w.Op, axis, to[axis])
+		to[axis] = l.updatePosition(w.Op, axis, to[axis])
 	case ir.OpIndexAdd:
-		to[axis] = l.guarded(w.Op.Arg(1), at[axis:axis+1], base[axis])
+		to[axis] = l.checkedIndex(w.Op.Arg(1), at[axis:axis+1], base[axis])
 	default:
-		to[axis] = l.guarded(w.Op.Arg(1), at, base[axis])
+		to[axis] = l.checkedIndex(w.Op.Arg(1), at, base[axis])
 	}
 	return to
 }
 
-// guarded returns an element of an index tensor as a coordinate. It adds a guard, with which the kernel skips points
-// unless 0 <= index < extent.
-func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) kernel.Index {
+// checkedIndex returns an element of an index tensor as a coordinate along an axis with the given extent. It adds a
+// guard, with which the kernel skips points unless 0 <= index < extent.
+func (l *lowerer) checkedIndex(indices *ir.Node, at []kernel.Index, extent ir.Dim) kernel.Index {
 	v := l.value(indices, at)
 	if v.DType != ir.I64 {
 		v = l.b.Cast(ir.I32, v) // an overflowing u32 becomes negative, and so is also out of range
@@ -110,9 +111,9 @@ func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) ke
 	return l.indexOf(v, kernel.Last(extent))
 }
 
-// updated maps a coordinate of the update along axis to the coordinate of the result where dynamic_update_slice n
-// writes that element.
-func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) kernel.Index {
+// updatePosition maps a coordinate of the update along axis to the coordinate of the result at which
+// dynamic_update_slice n writes that element.
+func (l *lowerer) updatePosition(n *ir.Node, axis int, at kernel.Index) kernel.Index {
 	at = at.Plus(l.startIndex(n, axis))
 	if n.Attrs().Bool("wrap") {
 		_, at = at.DivMod(n.Shape()[axis])

@@ -43,8 +43,8 @@ func isConv(n *ir.Node) bool {
 	return (n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose) && !isWindowRow(n)
 }
 
-// tap is the element of the argument that one element of a window reads: its spatial coordinates, clamped, and the
-// condition that they were in range.
+// tap is the element of the argument that one element of a window reads: its spatial coordinates, clamped to the
+// argument, and the condition that they were in range. Out of range, the window reads padding.
 type tap struct {
 	at     []kernel.Index
 	inside *kernel.Expr // nil if they are always in range
@@ -100,8 +100,8 @@ func (t *tap) and(l *lowerer, cond *kernel.Expr) {
 	}
 }
 
-// tapValue returns the element of x at a tap, or the number outside if the tap is in the padding. outer are the
-// coordinates before the spatial ones.
+// tapValue returns the element of x at a tap, or the number `outside` if the tap is in the padding. outer are the batch
+// and channel coordinates.
 func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside float64) *kernel.Expr {
 	if x.Shape().MaxElems() == 0 { // the buffer is too small for an index clamped to an empty range
 		return l.b.Number(x.DType(), outside)
@@ -175,8 +175,8 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 			first, end = first.Minus(kernel.Const(w.Low[i])), end.Plus(kernel.Const(w.High[i]))
 		}
 		begin := l.kept[outer+i].Times(w.Stride[i]).Minus(kernel.Const(w.Low[i]))
-		stop := l.least(begin.Plus(kernel.Const(w.Reach(i))), end, i32, ir.OpMin)
-		start := l.least(begin, first, i32, ir.OpMax)
+		stop := l.minOrMax(begin.Plus(kernel.Const(w.Reach(i))), end, i32, ir.OpMin)
+		start := l.minOrMax(begin, first, i32, ir.OpMax)
 		if step := w.Dilation[i]; step > 1 { // convert both to the number of window elements before them
 			before := func(at *kernel.Expr) *kernel.Expr {
 				up := i32(ir.OpAdd, i32(ir.OpSub, at, l.b.FromIndex(begin)), l.b.Integer(ir.I32, step-1))
@@ -189,8 +189,9 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 	return l.op(ir.OpDiv, acc.DType, acc, l.b.Cast(acc.DType, count))
 }
 
-// least returns the smaller of two indices, or the larger if op is OpMax. It needs no code if one is provably smaller.
-func (l exprs) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
+// minOrMax returns the smaller of two indices for OpMin, or the larger for OpMax. If the indices show which one it is,
+// it adds no code to the kernel; otherwise apply adds the op.
+func (l exprs) minOrMax(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
 	op ir.Op) *kernel.Expr {
 	less, more := b.Minus(a), a.Minus(b)
 	if op == ir.OpMax {
@@ -229,7 +230,8 @@ func outPerGroup(n *ir.Node) ir.Dim {
 	return d
 }
 
-// convInput returns the input for the result at coordinates at and the window element at fold.
+// convInput returns the input for the result at coordinates at = [batch, channel, …] and the window element at fold =
+// [input channel of the group, window…].
 func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.Index) *kernel.Expr {
 	channel := group.Mul(kernel.DimIndex(perGroup(n))).Plus(fold[0])
 	tapOf := l.forwardTap
@@ -342,8 +344,9 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return sum
 }
 
-// interpolation returns the first element that result coordinate c uses along an axis scaled by to/from, before
-// clamping, and the weights of this and the following elements.
+// interpolation returns the first element that result coordinate c uses along an axis, before clamping, and the weights
+// of this and the following elements: 2 weights for linear and 4 for cubic interpolation. The axis is scaled by
+// to/from.
 func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
 	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))
@@ -384,7 +387,7 @@ func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	return l.i32(ir.OpSub, at, one), weights
 }
 
-// alone ends the lowering if op n, which folds windows, shares its loop with another op.
-func (l *lowerer) alone(n *ir.Node) {
+// requireOneCore bails out if op n, which folds windows, is not the only core of its cluster.
+func (l *lowerer) requireOneCore(n *ir.Node) {
 	bailout.Unless(len(l.c.Cores) == 1, "%s loops over windows of its own", n.Op())
 }
