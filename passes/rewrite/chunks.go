@@ -31,9 +31,11 @@ type cut struct {
 }
 
 // cutOf returns how to divide a reduction of a tensor with shape s along the folded axes. ok is false if one kernel is
-// as fast. twice means that the kernel of the first step reads its elements twice. Chunks are then short enough to stay
-// in registers, unless there would be too many of them.
-// saves reports whether the device is faster with rows of some length in a number of chunks.
+// as fast.
+//
+// twice means that the kernel of the first step reads its elements twice. Chunks are then short enough to stay in
+// registers, unless there would be too many of them. saves(rows, length, chunks) reports whether the device is faster
+// if rows of this length are divided into this number of chunks each.
 func cutOf(s ir.Shape, folded []bool, twice bool, saves func(rows, length, chunks int64) bool) (c cut, ok bool) {
 	c.folded = folded
 	rows, length, inner := int64(1), int64(1), int64(1)
@@ -57,7 +59,8 @@ func cutOf(s ir.Shape, folded []bool, twice bool, saves func(rows, length, chunk
 	return c, c.inARow(rows, length) && (length > minLongFold || saves(rows, length, c.Count))
 }
 
-// longestRun sets First, Last and Length to the adjacent folded axes of constant extents with the most elements.
+// longestRun sets First, Last and Length to the adjacent folded axes with the most elements, among axes of constant
+// extents. It returns false if there are none.
 func (c *cut) longestRun(s ir.Shape) bool {
 	for first := 0; first < len(s); first++ {
 		n := int64(1)
@@ -70,7 +73,8 @@ func (c *cut) longestRun(s ir.Shape) bool {
 	return c.Length > 1
 }
 
-// inARow chooses the chunks of rows with contiguous elements. It returns false if they should not be divided.
+// inARow chooses the chunks of rows with contiguous elements. It returns false if the rows should not be divided: they
+// are short, or so many that they fill the device.
 func (c *cut) inARow(rows, length int64) bool {
 	if length < 2*minFoldChunk || rows > manyRows {
 		return false
@@ -82,8 +86,7 @@ func (c *cut) inARow(rows, length int64) bool {
 	return c.Count > 1
 }
 
-// sideBySide is like inARow, for interleaved rows. inner is the number of rows of which elements are adjacent in
-// memory.
+// sideBySide is like inARow, for interleaved rows: the elements at one position of `inner` rows are adjacent in memory.
 func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
 		return false
@@ -133,8 +136,8 @@ func replaced(s ir.Shape, first, last int, extents []int64) ir.Shape {
 	return append(out, s[last+1:]...)
 }
 
-// axes returns the folded axes of a shape that has n axes in place of axes First to Last. Of these n it includes only
-// the listed ones, counted from 0.
+// axes returns the folded axes of a tensor in which n axes replace axes First to Last. Of these n axes it includes only
+// the listed ones, counted from 0. So axes(3, 1) folds along Len of [Count, Len, Block].
 func (c *cut) axes(n int, of ...int) []int64 {
 	var list []int64
 	for i := range c.First {

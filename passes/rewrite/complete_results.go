@@ -11,8 +11,8 @@ import (
 // it: the copy (a reshape to the same shape) is in the buffer of the result. An initial value that is another loop's
 // result, and has no other user, needs no copy: both loops use one buffer.
 type loopCompleter struct {
-	shown   map[*ir.Node]bool // outputs
-	users   [][]*ir.Node
+	shown   map[*ir.Node]bool       // the nodes that are outputs
+	users   [][]*ir.Node            // by node: the nodes that have it as an argument
 	results map[*ir.Node][]*ir.Node // by loop of the new graph: the nodes of its results
 }
 
@@ -42,7 +42,7 @@ func (c *loopCompleter) loop(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node 
 	return loop
 }
 
-// onlyFirst reports whether argument i of a loop is a result of another loop and has no other use.
+// onlyFirst reports whether initial value i of a loop is a result of another loop and has no other use.
 func (c *loopCompleter) onlyFirst(loop *ir.Node, i int) bool {
 	first, uses := loop.Arg(i), 0
 	for _, a := range loop.Args() {

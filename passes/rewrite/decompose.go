@@ -125,9 +125,9 @@ func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
 }
 
 // causal sets scores of hidden keys to -inf. There are t queries and s keys, and the queries are at the last t of s
-// positions: query i sees the keys up to i+s-t. If a matrix has the rows of several heads, their positions repeat every
-// t rows. With a window other than 0, a query sees only the last `window` of these keys. plane is the shape of a matrix
-// of scores.
+// positions: query i sees the keys up to i+s-t. With a window other than 0, a query sees only the last `window` of
+// these keys. plane is the shape [rows, keys] of a matrix of scores. If it has the rows of several heads, the positions
+// repeat every t rows.
 func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window int64) *ir.Node {
 	row, col := r.iota(plane, 0), r.iota(plane, 1)
 	if plane[0] != t {

@@ -26,25 +26,26 @@ func attentionPartsOf(q, k *ir.Node) attentionParts {
 	return p
 }
 
-// shape returns the batch extents followed by dims.
+// shape returns the shape with the batch extents followed by dims.
 func (p attentionParts) shape(dims ...ir.Dim) ir.Shape {
 	return append(append(ir.Shape{}, p.batch...), dims...)
 }
 
-// grouped reshapes queries so that all heads of a group are rows of one matrix.
+// grouped reshapes queries, or their gradients, so that the rows of all heads of a group form one matrix, and casts
+// them to the dtype of the scores.
 func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 	return r.castTo(r.reshape(x, p.shape(p.groups, p.rows, x.Shape()[x.Rank()-1])), p.wide)
 }
 
-// scores returns the scores [..., groups, rows, S] with mask and causality applied. slope is the derivative of the soft
-// cap at each score, or nil without a soft cap.
+// scores returns the scores [..., groups, rows, keys] with scale, soft cap, mask and causality applied. slope is the
+// derivative of the soft cap at each score, or nil without a soft cap.
 func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) {
 	p := attentionPartsOf(args[0], args[1])
 	scores = r.add(ir.OpMatMul, []*ir.Node{r.grouped(args[0], p), r.castTo(args[1], p.wide)}, attr("transpose_b", true))
 	if scale, softcap := analysis.AttentionScale(n), n.Attrs().Float("softcap"); softcap != 0 {
-		bent := r.unary(ir.OpTanh, r.times(scores, scale/softcap))
-		slope = r.binary(ir.OpSub, r.scalar(p.wide, 1), r.unary(ir.OpSqr, bent))
-		scores = r.times(bent, softcap)
+		tanh := r.unary(ir.OpTanh, r.times(scores, scale/softcap))
+		slope = r.binary(ir.OpSub, r.scalar(p.wide, 1), r.unary(ir.OpSqr, tanh))
+		scores = r.times(tanh, softcap)
 	} else {
 		scores = r.times(scores, scale)
 	}
@@ -78,7 +79,7 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	scores, _ := r.scores(n, args)
 	probs := r.unary(ir.OpSoftmax, scores, attr("axis", -1))
 	if len(args) > 4 {
-		probs = r.sharedWith(scores, r.sinkColumn(args[4], p))
+		probs = r.softmaxWithSink(scores, r.sinkColumn(args[4], p))
 	}
 	zeroNaN := n.Attrs().Bool("zero_nan")
 	if zeroNaN {
@@ -106,7 +107,9 @@ func (r *rewriter) attentionLSE(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(r.binary(ir.OpAdd, r.unary(ir.OpLog, sum), top), n.Shape())
 }
 
-// attentionGrad decomposes attention_grad into ops that store the weights.
+// attentionGrad decomposes attention_grad into ops that store the softmax weights, exp(scores - lse). The gradient of v
+// is the transposed weights times grad. The gradient of the scores is weights * (grad v^T - delta), from which the
+// gradients of q and k follow by a matmul. Hidden keys have weight 0.
 func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	column := func(x *ir.Node) *ir.Node { return r.reshape(x, p.shape(p.groups, p.rows, ir.D(1))) }
@@ -138,17 +141,17 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(out, n.DType())
 }
 
-// sharedWith returns the softmax of the scores together with one more score per row, `more`. It leaves out that score's
-// weight, so that the weights of a row add up to less than 1.
-func (r *rewriter) sharedWith(scores, more *ir.Node) *ir.Node {
+// softmaxWithSink returns the softmax of the scores together with one sink score per row, the sink. It leaves out the
+// sink's weight, so that the weights of a row add up to less than 1.
+func (r *rewriter) softmaxWithSink(scores, sink *ir.Node) *ir.Node {
 	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
-	top := r.binary(ir.OpMax, r.unary(ir.OpReduceMax, scores, innermost...), more)
+	top := r.binary(ir.OpMax, r.unary(ir.OpReduceMax, scores, innermost...), sink)
 	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top))
-	weight := r.unary(ir.OpExp, r.binary(ir.OpSub, more, top))
+	weight := r.unary(ir.OpExp, r.binary(ir.OpSub, sink, top))
 	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.unary(ir.OpSum, weights, innermost...), weight))
 }
 
-// emptyWith reports whether t is 0 in every run in which s is 0.
+// emptyWith reports whether extent t is 0 in every run in which extent s is 0.
 func emptyWith(t, s ir.Dim) bool {
 	return t == s || t.Is(0) || t.Sym == s.Sym && t.Add == 0 && s.Add == 0
 }

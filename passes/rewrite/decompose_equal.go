@@ -18,17 +18,18 @@ import (
 // results have the same bits in every run. A key may have very many rows. Therefore a kernel before these folds each
 // chunk of rows that has a single key.
 
-// foldEqual has two kernels for one mode and dtype: chunks folds each chunk of rows with a single key, and rows folds
-// all rows of each key.
-type foldEqual struct{ chunks, rows ir.Op }
+// keyFold has the two kernels that fold sorted rows in one mode and dtype: chunks folds each chunk of rows with a
+// single key, and rows folds all rows of each key.
+type keyFold struct{ chunks, rows ir.Op }
 
-// foldKey is a mode, such as "add", and a dtype.
+// foldKey is a mode of folding, such as "add", and the dtype of the folded values.
 type foldKey struct {
 	mode string
 	t    ir.DType
 }
 
-var foldsEqual = map[foldKey]foldEqual{}
+// keyFolds has the kernels of all modes and dtypes.
+var keyFolds = map[foldKey]keyFold{}
 
 // Bounds of the number of rows in a chunk.
 const minEqualChunk, maxEqualChunk = 64, 4096
@@ -72,29 +73,30 @@ func init() {
 	for t, name := range map[ir.DType]string{ir.F32: "float", ir.F64: "double", ir.I32: "int", ir.U32: "uint",
 		ir.I64: "uvec2"} {
 		for mode := range analysis.ScatterReductions {
-			foldsEqual[foldKey{mode, t}] = newFoldEqual(mode, t, name)
+			keyFolds[foldKey{mode, t}] = registerKeyFold(mode, t, name)
 		}
 	}
 }
 
-// noneText has the GLSL of the neutral values of min and max for integer dtypes.
-var noneText = map[foldKey]string{
+// neutralGLSL has the GLSL of the neutral values of min and max for integer dtypes.
+var neutralGLSL = map[foldKey]string{
 	{"min", ir.I32}: "0x7fffffff", {"max", ir.I32}: "int(0x80000000u)",
 	{"min", ir.U32}: "0xffffffffu", {"max", ir.U32}: "0u",
 	{"min", ir.I64}: "uvec2(0xffffffffu, 0x7fffffffu)", {"max", ir.I64}: "uvec2(0u, 0x80000000u)",
 }
 
-// foldPairs has GLSL statements that fold two i64 values, each given as two 32-bit words, for devices without 64-bit
-// integers.
-var foldPairs = map[string]string{
+// foldPairsGLSL has GLSL statements that fold two i64 values, each given as two 32-bit words, for devices without
+// 64-bit integers.
+var foldPairsGLSL = map[string]string{
 	"add": "uint low = a.x + b.x;\n    return uvec2(low, a.y + b.y + uint(low < a.x));",
 	"mul": "uint high, low;\n    umulExtended(a.x, b.x, high, low);\n    return uvec2(low, high + a.x * b.y + a.y * b.x);",
 	"min": "return int(b.y) < int(a.y) || b.y == a.y && b.x < a.x ? b : a;",
 	"max": "return int(b.y) > int(a.y) || b.y == a.y && b.x > a.x ? b : a;",
 }
 
-// foldText returns GLSL for folding values a and b in a mode, and the mode's neutral value.
-func foldText(mode string, t ir.DType) (fold, none string) {
+// foldGLSL returns GLSL statements that return the fold of values a and b in a mode, and the GLSL of the mode's neutral
+// value.
+func foldGLSL(mode string, t ir.DType) (fold, none string) {
 	switch mode {
 	case "add":
 		fold, none = "return a + b;", literal(t, "0")
@@ -102,7 +104,7 @@ func foldText(mode string, t ir.DType) (fold, none string) {
 		fold, none = "return a * b;", literal(t, "1")
 	}
 	if t == ir.I64 {
-		fold = foldPairs[mode]
+		fold = foldPairsGLSL[mode]
 	}
 	if none != "" {
 		return fold, none
@@ -111,7 +113,7 @@ func foldText(mode string, t ir.DType) (fold, none string) {
 	if mode == "max" {
 		first = "b > a"
 	}
-	none = noneText[foldKey{mode, t}]
+	none = neutralGLSL[foldKey{mode, t}]
 	least := neutral(mode, t)
 	switch t {
 	case ir.F32:
@@ -142,10 +144,10 @@ func literal(t ir.DType, digit string) string {
 	return digit
 }
 
-// newFoldEqual registers the kernels of a mode for a dtype. name is the GLSL type of a value. The kernels see an i64 as
-// two words along an extra axis.
-func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
-	fold, none := foldText(mode, t)
+// registerKeyFold registers the two kernels of a mode for dtype t. name is the GLSL type of a value. The kernels see an
+// i64 as two u32 words along an extra axis.
+func registerKeyFold(mode string, t ir.DType, name string) keyFold {
+	fold, none := foldGLSL(mode, t)
 	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    %s\n}", fold)
 	seen, pair := t, t == ir.I64
 	if pair {
@@ -285,7 +287,7 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 			})
 		}),
 	}
-	return foldEqual{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
+	return keyFold{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
 }
 
 // foldReference is the Go reference of both kernels. For each of n results it folds the rows at sorted positions
@@ -345,8 +347,8 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 	return []*ir.Data{ofInts(t, sums, n, width)}
 }
 
-// foldedBy folds values in a mode into n results, which start at none. each calls its argument once per value, with the
-// indices of the result and of the value.
+// foldedBy folds values in a mode into n results, which start at the neutral value none. each calls its argument once
+// per value, with the index of the result and of the value.
 func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func(fold func(to, from int))) []T {
 	sums := make([]T, n)
 	for i := range sums {
@@ -382,12 +384,12 @@ func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode
 		low, high := r.wordsOf(rows)
 		rows = r.onAxis(ir.OpConcat, 2, r.reshape(low, pair), r.reshape(high, pair))
 	}
-	most := s[1].Max()
+	most := s[1].Max() // rows
 	chunk := int64(minEqualChunk)
-	for chunk < maxEqualChunk && chunk*chunk < most {
+	for chunk < maxEqualChunk && chunk*chunk < most { // about as many chunks as rows in a chunk
 		chunk *= 2
 	}
-	op, at := foldsEqual[foldKey{mode, acc}], attr("chunk", chunk)
+	op, at := keyFolds[foldKey{mode, acc}], attr("chunk", chunk)
 	folded := r.add(op.chunks, []*ir.Node{rows, order, sorted}, at, attr("chunks", (most+chunk-1)/chunk))
 	begins := r.add(firstEqual, []*ir.Node{sorted, wanted})
 	sums := r.add(op.rows, []*ir.Node{rows, order, sorted, wanted, begins, folded}, at)
@@ -420,21 +422,21 @@ func (r scatters) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Nod
 	return r.reshape(s.places, ir.Shape{n}), r.reshape(below, ir.Shape{n})
 }
 
-// within returns which indices are between 0 and limit-1 (is), and the indices as i32 (narrow). Other indices become
-// any i32.
-func (r scatters) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) {
+// within returns which indices are between 0 and limit-1 (inRange), and the indices as i32 (narrow). Where an index is
+// out of range, narrow has an arbitrary value.
+func (r scatters) within(indices *ir.Node, limit ir.Dim) (inRange, narrow *ir.Node) {
 	positive := analysis.NeverNegative(indices.DType())
 	indices = r.wideIndex(indices)
 	t := indices.DType()
-	is = r.binary(ir.OpLt, indices, r.castTo(r.dimValue(limit), t))
+	inRange = r.binary(ir.OpLt, indices, r.castTo(r.dimValue(limit), t))
 	if !positive {
-		is = r.binary(ir.OpAnd, r.binary(ir.OpGe, indices, r.scalar(t, 0)), is)
+		inRange = r.binary(ir.OpAnd, r.binary(ir.OpGe, indices, r.scalar(t, 0)), inRange)
 	}
-	return is, r.castTo(indices, ir.I32)
+	return inRange, r.castTo(indices, ir.I32)
 }
 
 // below returns indices as i32. Indices outside of 0 to limit-1 become -1.
 func (r scatters) below(indices *ir.Node, limit ir.Dim) *ir.Node {
-	is, indices := r.within(indices, limit)
-	return r.where(is, indices, r.scalar(ir.I32, -1))
+	inRange, indices := r.within(indices, limit)
+	return r.where(inRange, indices, r.scalar(ir.I32, -1))
 }

@@ -24,7 +24,7 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 	}
 	out := args[0]
-	if _, isPlace := extremumOf[fold.Steps[0].By]; isPlace {
+	if _, isPosition := extremumOf[fold.Steps[0].By]; isPosition {
 		out = r.fill(n.DType(), 0, out.Shape())
 	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
 		out = r.castTo(out, analysis.AccType(out.DType()))
@@ -57,17 +57,17 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 		return nil
 	}
 	x, by := args[0], fold.Steps[0].By
-	extremum, isPlace := extremumOf[by]
+	extremum, isPosition := extremumOf[by]
 	saves := func(rows, length, chunks int64) bool { return r.savesTime(n, rows, length, chunks) }
-	c, ok := cutOf(x.Shape(), analysis.FoldedAxes(n), len(fold.Steps) > 1 || isPlace, saves)
+	c, ok := cutOf(x.Shape(), analysis.FoldedAxes(n), len(fold.Steps) > 1 || isPosition, saves)
 	if !ok {
 		return nil
 	}
 	f := &longFold{rewriter: r, cut: c}
 	var out *ir.Node
 	switch {
-	case isPlace:
-		out = f.place(extremum, x)
+	case isPosition:
+		out = f.positionOf(extremum, x)
 	case n.Op().Info().Tol == ir.Tolerance{}: // exact, so the accumulator's dtype does not matter
 		out = f.fold(by, x)
 	default:
@@ -119,7 +119,9 @@ func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.
 	return e.finish(fold, params)
 }
 
-// step returns the result of one step of a fold for whole rows, computed from the results of the chunks.
+// step returns the result of one step of a fold for whole rows, computed from the results of the chunks. A step with a
+// merge rule (ir.Step.Merge) combines results of chunks that are relative to each chunk, such as sums of differences
+// from its mean.
 func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 	if s.Merge == nil {
 		return f.fold(s.By, whole.element(s.Map))
@@ -133,17 +135,17 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		own := folding{r: f.rewriter, n: whole.n, x: p.x, first: f.firstOf(fold, p.x, along),
 			count: func() *ir.Node { return f.countOf(p.x, along) }}
 		for i := range whole.results {
-			own.results = append(own.results, f.along(fold.Steps[i].By, own.element(fold.Steps[i].Map), p.axes))
+			own.results = append(own.results, f.foldAlong(fold.Steps[i].By, own.element(fold.Steps[i].Map), p.axes))
 		}
 		e := folding{r: f.rewriter, n: whole.n, count: whole.count, part: &own}
-		own.results = append(own.results, f.along(s.By, own.scalar(s.Merge.Map), p.axes))
+		own.results = append(own.results, f.foldAlong(s.By, own.scalar(s.Merge.Map), p.axes))
 		for _, r := range whole.results {
 			e.results = append(e.results, f.spreadTo(r, p))
 		}
 		if whole.first != nil {
 			e.first = f.spreadTo(whole.first, p)
 		}
-		given := f.all(s.By, p, e.scalar(s.Merge.Part))
+		given := f.foldAgain(s.By, p, e.scalar(s.Merge.Part))
 		if out == nil {
 			out = given
 		} else {
@@ -235,7 +237,7 @@ func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	}
 	out := f.slice(x, make([]int64, x.Rank()), limits)
 	if len(symbolic) > 0 {
-		out = f.along(ir.OpReduceMin, out, symbolic)
+		out = f.foldAlong(ir.OpReduceMin, out, symbolic)
 	}
 	return out
 }
@@ -265,9 +267,9 @@ func (f *longFold) countOf(x *ir.Node, along []bool) *ir.Node {
 
 // piece is a part of the tensor that the first step folds: all full chunks, or the remainder.
 type piece struct {
-	x     *ir.Node
-	axes  []int64 // axes that the first step folds
-	again []int64 // axes that the second step folds; nil for the remainder
+	x         *ir.Node
+	axes      []int64 // axes that the first step folds
+	axesAgain []int64 // axes that the second step folds; nil for the remainder
 }
 
 // pieces divides x into its full chunks and, if there is one, the remainder.
@@ -282,8 +284,8 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 		return f.slice(flat, starts, limits)
 	}
 	chunks := piece{x: f.reshape(part(0, f.chunked()), f.with(x.Shape(), f.Count, f.Len, f.Block)), axes: f.axes(3, 1)}
-	again := cut{folded: make([]bool, len(f.folded)), First: f.First, Last: f.Last}
-	chunks.again = again.axes(3, 0, 2)
+	axesAgain := cut{folded: make([]bool, len(f.folded)), First: f.First, Last: f.Last}
+	chunks.axesAgain = axesAgain.axes(3, 0, 2)
 	list := []piece{chunks}
 	if f.chunked() < f.Length {
 		list = append(list, piece{x: part(f.chunked(), f.Length), axes: f.axes(1, 0)})
@@ -291,21 +293,22 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 	return list
 }
 
-// along returns op along some axes of x, which keep extent 1.
-func (f *longFold) along(op ir.Op, x *ir.Node, axes []int64) *ir.Node {
+// foldAlong returns op along some axes of x, which keep extent 1.
+func (f *longFold) foldAlong(op ir.Op, x *ir.Node, axes []int64) *ir.Node {
 	return f.unary(op, x, attr("axes", axes), attr("keepdims", true))
 }
 
-// all is the second step for a piece: it folds `each`, the results of the first step, to one value per row.
-func (f *longFold) all(op ir.Op, p piece, each *ir.Node) *ir.Node {
-	if p.again != nil {
-		each = f.along(op, each, p.again)
+// foldAgain is the second step for a piece: it folds `each`, the results of the first step for the piece's chunks, to
+// one value per row.
+func (f *longFold) foldAgain(op ir.Op, p piece, each *ir.Node) *ir.Node {
+	if p.axesAgain != nil {
+		each = f.foldAlong(op, each, p.axesAgain)
 	}
-	return f.row(each)
+	return f.perRow(each)
 }
 
-// row reshapes one value per row to the shape of the original tensor with the folded axes set to 1.
-func (f *longFold) row(x *ir.Node) *ir.Node {
+// perRow reshapes one value per row to the shape of the original tensor with the folded axes set to 1.
+func (f *longFold) perRow(x *ir.Node) *ir.Node {
 	ones := make([]int64, f.Last-f.First+1)
 	for i := range ones {
 		ones[i] = 1
@@ -318,7 +321,7 @@ func (f *longFold) row(x *ir.Node) *ir.Node {
 func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 	var out *ir.Node
 	for _, p := range f.pieces(x) {
-		part := f.all(op, p, f.along(op, p.x, p.axes))
+		part := f.foldAgain(op, p, f.foldAlong(op, p.x, p.axes))
 		if out == nil {
 			out = part
 		} else {
@@ -331,34 +334,34 @@ func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 // spreadTo reshapes one value per row, x, so that it broadcasts to a piece.
 func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
 	ones := []int64{1}
-	if p.again != nil {
+	if p.axesAgain != nil {
 		ones = []int64{1, 1, 1}
 	}
 	return f.reshape(x, f.with(x.Shape(), ones...))
 }
 
-// place returns argmax or argmin. The first step finds the first position of each chunk's extremum. The second takes
-// the first of these positions among the chunks that have the row's extremum.
-func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
+// positionOf returns argmax or argmin, for OpReduceMax or OpReduceMin. The first step finds the first position of each
+// chunk's extremum. The second takes the first of these positions among the chunks that have the row's extremum.
+func (f *longFold) positionOf(extremum ir.Op, x *ir.Node) *ir.Node {
 	var best, at *ir.Node
 	for _, p := range f.pieces(x) {
-		own := f.along(extremum, p.x, p.axes)
-		first := f.along(ir.OpReduceMin, f.placeWhere(p.x, own, f.places(p)), p.axes)
-		partBest := f.all(extremum, p, own)
-		partAt := f.all(ir.OpReduceMin, p, f.placeWhere(own, f.spreadTo(partBest, p), first))
+		own := f.foldAlong(extremum, p.x, p.axes)
+		first := f.foldAlong(ir.OpReduceMin, f.positionWhere(p.x, own, f.positions(p)), p.axes)
+		partBest := f.foldAgain(extremum, p, own)
+		partAt := f.foldAgain(ir.OpReduceMin, p, f.positionWhere(own, f.spreadTo(partBest, p), first))
 		if best == nil {
 			best, at = partBest, partAt
 			continue
 		}
 		both := f.binary(analysis.CombineOps[extremum], best, partBest)
-		at = f.binary(ir.OpMin, f.placeWhere(best, both, at), f.placeWhere(partBest, both, partAt))
+		at = f.binary(ir.OpMin, f.positionWhere(best, both, at), f.positionWhere(partBest, both, partAt))
 	}
 	return at
 }
 
-// places returns the position of each element of a piece in its row.
-func (f *longFold) places(p piece) *ir.Node {
-	if p.again == nil {
+// positions returns the position of each element of a piece in its row.
+func (f *longFold) positions(p piece) *ir.Node {
+	if p.axesAgain == nil {
 		return f.binary(ir.OpAdd, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.chunked())))
 	}
 	chunk := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.Len*f.Block)))
@@ -366,8 +369,8 @@ func (f *longFold) places(p piece) *ir.Node {
 	return f.binary(ir.OpAdd, f.binary(ir.OpAdd, chunk, turn), f.iota(p.x.Shape(), f.First+2))
 }
 
-// placeWhere returns `place` where x equals the extremum or both are NaN, and elsewhere a position after all others.
-func (f *longFold) placeWhere(x, extremum, place *ir.Node) *ir.Node {
+// positionWhere returns `place` where x equals the extremum or both are NaN, and elsewhere a position after all others.
+func (f *longFold) positionWhere(x, extremum, place *ir.Node) *ir.Node {
 	is := f.binary(ir.OpEq, x, extremum)
 	if x.DType().IsFloat() {
 		is = f.binary(ir.OpOr, is, f.binary(ir.OpAnd, f.unary(ir.OpIsNaN, x), f.unary(ir.OpIsNaN, extremum)))

@@ -10,14 +10,15 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// A Fourier transform becomes few matmuls by the matrices of short transforms. Each step reads and writes all elements
-// once, so on a device fewer and wider steps are faster than the steps by 2 or 4 that a processor takes.
+// A Fourier transform becomes a few matmuls by the matrices of short transforms. Each step reads and writes all
+// elements once. So on a device few long steps are faster than the steps of length 2 or 4 that a processor takes.
 const (
 	maxStep   = 64      // longest transform that one of several matmuls computes
 	maxMatrix = 1 << 17 // elements of the largest matrix of a transform by one matmul
 )
 
-// transform decomposes Fourier transform n of x. It computes on tensors [rows, elements, parts].
+// transform decomposes Fourier transform n of x. It computes on tensors [rows, elements, parts], in which parts are the
+// real and the imaginary part, or only the real one.
 func (r *rewriter) transform(n, x *ir.Node) *ir.Node {
 	wide, s := analysis.AccType(n.DType()), x.Shape()
 	inner := 2 // axes: elements and parts
@@ -32,9 +33,9 @@ func (r *rewriter) transform(n, x *ir.Node) *ir.Node {
 		length := s[len(s)-1].Add
 		x = r.reshape(x, ir.Shape{rows, ir.Dim{Add: length}, ir.D(1)})
 		if bins := length/2 + 1; length*bins*2 <= maxMatrix {
-			y = f.whole(x, int(bins), 1)
+			y = f.byOneMatmul(x, int(bins), 1)
 		} else {
-			y = r.sliceAxis(f.of(x, 1), 1, 0, bins)
+			y = r.sliceAxis(f.transformed(x, 1), 1, 0, bins)
 		}
 	case ir.OpIRFFT:
 		length := int64(n.Attrs().Int("n"))
@@ -43,14 +44,14 @@ func (r *rewriter) transform(n, x *ir.Node) *ir.Node {
 		if s[len(s)-2].Add*2*length <= maxMatrix {
 			y = f.realNumbers(x, int(length))
 		} else {
-			y = r.sliceAxis(f.of(f.allFrequencies(x, length), 1/float64(length)), 2, 0, 1)
+			y = r.sliceAxis(f.transformed(f.allFrequencies(x, length), 1/float64(length)), 2, 0, 1)
 		}
 	default:
 		length, scale := s[len(s)-2], 1.0
 		if n.Attrs().Bool("inverse") {
 			f.sign, scale = -1, 1/float64(length.Add)
 		}
-		y = f.of(r.reshape(x, ir.Shape{rows, length, ir.D(2)}), scale)
+		y = f.transformed(r.reshape(x, ir.Shape{rows, length, ir.D(2)}), scale)
 	}
 	return r.castTo(r.reshape(y, n.Shape()), n.DType())
 }
@@ -81,12 +82,13 @@ func (f fourierSteps) allFrequencies(x *ir.Node, n int64) *ir.Node {
 	return f.onAxis(ir.OpConcat, 1, x, others)
 }
 
-// of returns scale times the transform of x[rows, n, parts], with one part for real numbers and two for complex ones.
-func (f fourierSteps) of(x *ir.Node, scale float64) *ir.Node {
+// transformed returns scale times the transform of x[rows, n, parts], which has one part for real numbers and two for
+// complex ones. It chooses one matmul, two shorter transforms, or a convolution for n with a large prime factor.
+func (f fourierSteps) transformed(x *ir.Node, scale float64) *ir.Node {
 	n := int(x.Shape()[1].Add)
 	switch {
 	case 2*n*n*int(x.Shape()[2].Add) <= maxMatrix:
-		return f.whole(x, n, scale)
+		return f.byOneMatmul(x, n, scale)
 	case fourier.LargestFactor(n) > fourier.MaxFactor:
 		return f.convolution(x, scale)
 	}
@@ -107,8 +109,8 @@ func firstStep(n int) int {
 	return best
 }
 
-// whole computes the first bins elements of a transform by one matmul.
-func (f fourierSteps) whole(x *ir.Node, bins int, scale float64) *ir.Node {
+// byOneMatmul computes the first bins elements of a transform by one matmul.
+func (f fourierSteps) byOneMatmul(x *ir.Node, bins int, scale float64) *ir.Node {
 	n := int(x.Shape()[1].Add)
 	roots := fourier.Roots(n)
 	return f.dense(x, bins, 2, func(j, part, k int) []float64 {
@@ -156,7 +158,7 @@ func (f fourierSteps) dense(x *ir.Node, to, toParts int, element func(j, part, k
 func (f fourierSteps) split(x *ir.Node, a, b int, scale float64) *ir.Node {
 	rows, parts := x.Shape()[0], x.Shape()[2]
 	x = f.swapAxes(f.reshape(x, ir.Shape{rows, ir.D(a), ir.D(b), parts}), 1, 2)
-	x = f.of(f.reshape(x, ir.Shape{rows.Times(int64(b)), ir.D(a), parts}), scale)
+	x = f.transformed(f.reshape(x, ir.Shape{rows.Times(int64(b)), ir.D(a), parts}), scale)
 	roots := fourier.Roots(a * b)
 	turns := make([]complex128, 0, a*b)
 	for j := range b {
@@ -165,12 +167,13 @@ func (f fourierSteps) split(x *ir.Node, a, b int, scale float64) *ir.Node {
 		}
 	}
 	x = f.times(f.reshape(x, ir.Shape{rows, ir.D(b), ir.D(a), ir.D(2)}), turns, b, a)
-	x = f.of(f.reshape(f.swapAxes(x, 1, 2), ir.Shape{rows.Times(int64(a)), ir.D(b), ir.D(2)}), 1)
+	x = f.transformed(f.reshape(f.swapAxes(x, 1, 2), ir.Shape{rows.Times(int64(a)), ir.D(b), ir.D(2)}), 1)
 	x = f.swapAxes(f.reshape(x, ir.Shape{rows, ir.D(a), ir.D(b), ir.D(2)}), 1, 2)
 	return f.reshape(x, ir.Shape{rows, ir.D(a * b), ir.D(2)})
 }
 
-// convolution transforms by a convolution with the chirp (Bluestein 1970).
+// convolution transforms by a convolution with the chirp (Bluestein 1970), which works for every length. It computes
+// the convolution by transforms of a longer length with small factors.
 func (f fourierSteps) convolution(x *ir.Node, scale float64) *ir.Node {
 	rows, n := x.Shape()[0], int(x.Shape()[1].Add)
 	chirp, kernel := fourier.Chirp(n)
@@ -181,8 +184,8 @@ func (f fourierSteps) convolution(x *ir.Node, scale float64) *ir.Node {
 	x = f.unary(ir.OpPad, f.times(x, chirp, n), attr("low", []int64{0, 0, 0}),
 		attr("high", []int64{0, int64(size - n), 0}))
 	there, back := fourierSteps{f.rewriter, 1}, fourierSteps{f.rewriter, -1}
-	x = f.times(there.of(x, 1), kernel, size)
-	x = f.sliceAxis(back.of(x, scale/float64(size)), 1, 0, int64(n))
+	x = f.times(there.transformed(x, 1), kernel, size)
+	x = f.sliceAxis(back.transformed(x, scale/float64(size)), 1, 0, int64(n))
 	return f.reshape(f.times(x, chirp, n), ir.Shape{rows, ir.D(n), ir.D(2)})
 }
 
@@ -197,7 +200,7 @@ func (f fourierSteps) times(x *ir.Node, factors []complex128, dims ...int) *ir.N
 		f.binary(ir.OpMul, other, f.table(x.DType(), im, append(slices.Clone(dims), 2)...)))
 }
 
-// table adds a constant.
+// table adds a constant with these values and extents.
 func (r *rewriter) table(t ir.DType, values []float64, dims ...int) *ir.Node {
 	d, err := ir.FromFloats(t, values, dims...)
 	bailout.Check(err)

@@ -30,7 +30,8 @@ func (r *rewriter) factored(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.reshape(y, n.Shape()), n.DType())
 }
 
-// block returns the elements of the two innermost axes from a row and column on.
+// block returns the block of the matrices x with the given first row and number of rows, and first column and number of
+// columns.
 func (r *rewriter) block(x *ir.Node, row, rows, column, columns int64) *ir.Node {
 	return r.sliceAxis(r.sliceAxis(x, 1, row, row+rows), 2, column, column+columns)
 }

@@ -17,7 +17,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 		return r.where(r.castTo(args[0], ir.Bool), args[1], args[2])
 	case ir.OpClamp, ir.OpAffine:
-		return r.ofIntegers(n, args[0])
+		return r.integerSteps(n, args[0])
 	case ir.OpBatchNorm:
 		return r.batchNorm(n, args)
 	case ir.OpGroupNorm:
@@ -97,8 +97,9 @@ func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.add(ir.OpMatMul, args, n.Attrs()...)
 }
 
-// ofIntegers decomposes a clamp or affine of integers. For floats it returns nil, because kernels have these ops.
-func (r *rewriter) ofIntegers(n, x *ir.Node) *ir.Node {
+// integerSteps decomposes a clamp or affine of integers into two ops, such as a max and a min. For floats it returns
+// nil, because kernels have these ops.
+func (r *rewriter) integerSteps(n, x *ir.Node) *ir.Node {
 	if !x.DType().IsInteger() {
 		return nil
 	}
@@ -169,7 +170,8 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
 }
 
-// triangle returns x with elements set to 0 unless column-row compares with k, an attribute, as asked.
+// triangle returns x with elements set to 0 unless column-row compares as asked with attribute k, the number of the
+// diagonal.
 func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 	s := n.Shape()
 	plane := s[len(s)-2:]
@@ -227,9 +229,9 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.onAxis(ir.OpConcat, last, out, part(ends[last].Add, s))
 }
 
-// order is a stable argsort by counting. The rank of an element is the number of elements that come before it, and
+// order is a stable argsort by counting: the rank of an element is the number of elements that come before it, and
 // result p is the index of the element with rank p. Both are folds over all pairs of a row's elements, so the cost is
-// quadratic in the row length. It is used for rows that no sorting kernel supports.
+// quadratic in the row length. It serves rows that no sorting kernel supports.
 func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := x.Rank() - 1

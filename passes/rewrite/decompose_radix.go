@@ -35,12 +35,12 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	return r.slice(out, make([]int64, n.Rank()), n.Shape())
 }
 
-// radixSort adds the nodes of a radix sort of rows. keys are the rows' keys in the order so far. places are the indices
-// in the original row of these keys; nil before the first digit.
+// radixSort adds the nodes of a radix sort of rows. keys are the rows' keys, sorted by the digits so far. places are
+// the positions that these keys had in the original rows; nil before the first digit.
 type radixSort struct {
 	*rewriter
 	keys, places *ir.Node
-	keep         bool // whether the caller needs the sorted keys, too
+	keep         bool // whether the caller also needs the sorted keys
 }
 
 // isWide reports whether keys of a dtype have 64 bits.
@@ -90,7 +90,8 @@ func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 	return r.unary(integerKey, x, attr("least", least), down)
 }
 
-// sortByDigit sorts by one digit.
+// sortByDigit sorts by the 8 bits of the keys from bit shift on: it counts the digits of each chunk, computes the
+// position where each chunk's elements with a digit begin, and moves the elements.
 func (s *radixSort) sortByDigit(shift int, m radixMove) {
 	at := attr("shift", int64(shift))
 	chunks := (s.keys.Shape()[1].Max() + radixChunk - 1) / radixChunk

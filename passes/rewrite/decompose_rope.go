@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// turns returns the angle per position of each pair, the third argument of a rope, for a rope without it. Angles are
-// integer fractions of a turn, so that whole turns wrap around and every position is exact. In f32, position*frequency
-// would have an error of 2^-12 radian at position 4096, growing with the position.
+// turns returns the angle per position of each pair of elements, for a rope without that argument (its third). Angles
+// are integer fractions of a turn, so that whole turns wrap around and every position is exact. In f32,
+// position*frequency would have an error of 2^-12 radian at position 4096, growing with the position.
 func (r *rewriter) turns(n *ir.Node) *ir.Node {
 	x := n.Arg(0).Shape()
 	dims := int64(n.Attrs().Int("dims"))

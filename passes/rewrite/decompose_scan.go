@@ -40,9 +40,9 @@ func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	return chunk
 }
 
-// longScan splits a scan of few long rows into three steps: a fold of each chunk, a scan of the results, and scans of
-// the chunks that start from the results of that. Each step folds in a fixed order, and workgroups need not
-// synchronize. It returns nil if one kernel is as fast.
+// longScan splits a scan of few long rows into steps: a scan inside each chunk, a fold of each chunk, an exclusive scan
+// of these folds, and an op that combines each element with the fold of all chunks before its own. Each step folds in a
+// fixed order, and workgroups need not synchronize. It returns nil if one kernel is as fast.
 func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	length := n.Shape()[axis]

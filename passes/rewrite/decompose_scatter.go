@@ -70,8 +70,8 @@ func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // scatteredElements decomposes a scatter along an axis as a scatter of single elements to positions in the flattened
-// base, in a form other than compare. It returns nil if comparing indices along the axis is cheaper, or if positions
-// need more than 31 bits.
+// base, in form accumulate or sort. It returns nil if form compare, along the axis, is cheaper, or if positions need
+// more than 31 bits.
 func (r scatters) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
 	e, ok := elementsOf(n, args, axis)
 	if !ok {
@@ -94,8 +94,8 @@ func (r scatters) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.N
 	return r.reshape(r.foldInto(base, r.folds(form, size, at, updates), e.mode), n.Shape())
 }
 
-// elements is a scatter in which each updated element has an index, seen as a scatter of rows with one element to
-// positions in the flattened base.
+// elements is a scatter in which each updated element has an index of its own. It is seen as a scatter of rows of one
+// element to positions in the flattened base.
 type elements struct {
 	scatterSize
 	around, along ir.Shape // [outer, N, inner] shapes of base and updates, see flatAround
@@ -309,8 +309,8 @@ func (r scatters) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *
 	return r.reshape(picked, s.updates)
 }
 
-// lastRows returns the index of the last update for each destination [N], or -1 if there is none. If find.each is set
-// it returns [K]: for each update the index of the last one with the same destination.
+// lastRows returns the index of the last update of each of the N destinations, or -1 if a destination has none. If
+// find.each is set it returns K indices: for each update the last one with the same destination.
 func (r scatters) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
 	places := ir.Shape{find.wanted(), find.updates[1]}
 	if form == kernel.FormCompare {
@@ -327,7 +327,7 @@ func (r scatters) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
-// hits returns whether each index equals each destination: places = [destinations, indices].
+// hits returns, for each destination and index, whether they are equal, in shape places = [destinations, indices].
 func (r scatters) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
 	at := r.add(ir.OpIota, nil, attr("dtype", indices.DType()), attr("shape", places), attr("axis", 0))
@@ -342,8 +342,8 @@ func (r scatters) wideIndex(x *ir.Node) *ir.Node {
 	return r.castTo(x, ir.I32)
 }
 
-// foldHits returns base with each element combined with the updates that hit it. hit says which updates along an axis
-// do.
+// foldHits returns base with each element combined with the updates whose index is its position. hit says which updates
+// along an axis these are.
 func (r scatters) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
 }
@@ -366,7 +366,7 @@ func (r scatters) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node 
 	return r.unary(analysis.ScatterReductions[mode], masked, attr("axes", []int{axis}))
 }
 
-// lastHit returns the last position along an axis at which hit is true, or -1.
+// lastHit returns the last position along an axis of places at which hit is true, or -1 if there is none.
 func (r scatters) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 	pos := r.where(hit, r.iota(places, 1), r.scalar(ir.I32, -1))
 	top := r.unary(ir.OpReduceMax, pos, attr("axes", []int{axis}))

@@ -74,7 +74,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	}
 	chunk := chunkOfTop(length)
 	chunks := (length + chunk - 1) / chunk
-	x = r.withWorst(x, axis, chunks*chunk, analysis.Descending(n))
+	x = r.padLast(x, axis, chunks*chunk, analysis.Descending(n))
 	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: chunk})
 	split = append(split, x.Shape()[axis+1:]...)
 	top := func(x *ir.Node, axis int) *ir.Node {
@@ -100,8 +100,8 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	return r.onAxis(ir.OpGather, axis, places, last)
 }
 
-// withWorst pads an axis to a length with elements that sort after all others.
-func (r *rewriter) withWorst(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
+// padLast pads an axis to a length with elements that sort after all others in the given direction.
+func (r *rewriter) padLast(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
 	more := length - x.Shape()[axis].Add
 	if more == 0 {
 		return x

@@ -12,10 +12,10 @@ import (
 // attention, because an attention kernel never stores the scores. Between these ops there may be transposes, casts,
 // reshapes, several masks, a soft cap or repeated key heads, as exporters write them.
 func FindAttention(g *ir.Graph) (*ir.Graph, error) {
-	found := map[*ir.Node]*spelled{} // by the matmul with the values
+	found := map[*ir.Node]*foundAttention{} // by the matmul with the values
 	users, shown := g.Users(), shownNodes(g)
 	for _, n := range g.Nodes() {
-		if s := spelledAttention(n, users, shown); s != nil {
+		if s := matchAttention(n, users, shown); s != nil {
 			found[n] = s
 		}
 	}
@@ -34,7 +34,7 @@ func FindAttention(g *ir.Graph) (*ir.Graph, error) {
 	return DCE(out)
 }
 
-// shownNodes returns the nodes that are outputs or new values of states.
+// shownNodes returns the nodes that are outputs or new values of states, so that they must be computed.
 func shownNodes(g *ir.Graph) map[*ir.Node]bool {
 	shown := map[*ir.Node]bool{}
 	for _, o := range g.Outputs() {
@@ -46,8 +46,8 @@ func shownNodes(g *ir.Graph) map[*ir.Node]bool {
 	return shown
 }
 
-// spelled is an attention found in the graph as a sequence of other ops.
-type spelled struct {
+// foundAttention is an attention found in the graph as a sequence of other ops.
+type foundAttention struct {
 	result  *ir.Node // the matmul of weights and values
 	product *ir.Node // the matmul of queries and keys
 	scale   float64
@@ -59,22 +59,22 @@ type spelled struct {
 	shapes []ir.Shape
 }
 
-// maskTerm is a term added to the scores. It is factor*of or, if cond is set, factor where cond equals hidesIf and 0
-// elsewhere.
+// maskTerm is a term added to the scores. Without cond it is factor*of. With cond it is factor where cond equals
+// hidesIf, and 0 elsewhere.
 type maskTerm struct {
 	of, cond *ir.Node
 	hidesIf  bool
 	factor   float64
-	seen     int // number of elements of spelled.shapes that were found before it
+	seen     int // number of elements of foundAttention.shapes that were found before it
 }
 
-// spelledAttention returns the attention with n as its last matmul, or nil.
-func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *spelled {
+// matchAttention returns the attention with n as its last matmul, or nil.
+func matchAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *foundAttention {
 	once := func(n *ir.Node) bool { return len(users[n.ID()]) == 1 && !shown[n] }
 	if n.Op() != ir.OpMatMul || n.Attrs().Bool("transpose_a") || storedWeight(n.Arg(1)) != nil {
 		return nil
 	}
-	s := &spelled{result: n, shapes: []ir.Shape{n.Arg(0).Shape()}}
+	s := &foundAttention{result: n, shapes: []ir.Shape{n.Arg(0).Shape()}}
 	x, readers := n.Arg(0), 1
 	for len(users[x.ID()]) == readers && !shown[x] && x.Op() != ir.OpSoftmax {
 		p, test := withoutNaN(x)
@@ -115,7 +115,7 @@ func withoutNaN(n *ir.Node) (p, test *ir.Node) {
 }
 
 // passes reports whether n is a cast or reshape that does not change the scores, and records its shape.
-func (s *spelled) passes(n *ir.Node) bool {
+func (s *foundAttention) passes(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpCast:
 		return isScoreType(n.DType()) && isScoreType(n.Arg(0).DType())
@@ -136,14 +136,14 @@ func isScoreType(t ir.DType) bool { return t == ir.F32 || t == ir.F16 || t == ir
 // maxScoreOps limits the number of ops between the matmul of queries and keys and the softmax.
 const maxScoreOps = 64
 
-// scoreFinder follows scores from a softmax back to their matmul.
+// scoreFinder follows scores from a softmax back to the matmul of queries and keys.
 type scoreFinder struct {
-	once  func(*ir.Node) bool
-	steps int // number of ops that it may still follow
+	once  func(*ir.Node) bool // whether a node has one user, so that the attention may replace it
+	steps int                 // number of ops that it may still follow
 }
 
 // find reports whether n times a factor can be the scores of an attention, and records the attention in s.
-func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
+func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
 	if f.steps--; f.steps < 0 || !f.once(n) || !isScoreType(n.DType()) {
 		return false
 	}
@@ -155,7 +155,7 @@ func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 		s.product, s.scale = n, factor
 		return true
 	case ir.OpAffine, ir.OpMul, ir.OpDiv:
-		y, by := scaled(n)
+		y, by := factorOf(n)
 		return y != nil && f.find(s, y, factor*by)
 	case ir.OpTanh:
 		if s.softcap == 0 {
@@ -163,15 +163,16 @@ func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 			return f.find(s, n.Arg(0), 1)
 		}
 	case ir.OpAdd, ir.OpSub:
-		return f.masked(s, n, factor, 0, 1) || n.Op() == ir.OpAdd && f.masked(s, n, factor, 1, 0)
+		return f.findMask(s, n, factor, 0, 1) || n.Op() == ir.OpAdd && f.findMask(s, n, factor, 1, 0)
 	case ir.OpWhere:
-		return f.hidden(s, n, factor, 1, 2) || f.hidden(s, n, factor, 2, 1)
+		return f.findHidden(s, n, factor, 1, 2) || f.findHidden(s, n, factor, 2, 1)
 	}
 	return false
 }
 
-// masked continues find at an add or subtract n: argument x continues the scores, and argument m is a mask.
-func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) bool {
+// findMask continues find at an add or subtract n: argument number x continues the scores, and argument number m is a
+// mask.
+func (f *scoreFinder) findMask(s *foundAttention, n *ir.Node, factor float64, x, m int) bool {
 	try := *s
 	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
 		return false
@@ -193,8 +194,9 @@ func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) b
 // same effect as replacing the score by it, even in a row in which all scores are hidden.
 const leastHidden = -1e30
 
-// hidden continues find at a where n: argument x continues the scores, and argument c is the value of hidden scores.
-func (f *scoreFinder) hidden(s *spelled, n *ir.Node, factor float64, x, c int) bool {
+// findHidden continues find at a where n: argument number x continues the scores, and argument number c is the value of
+// hidden scores.
+func (f *scoreFinder) findHidden(s *foundAttention, n *ir.Node, factor float64, x, c int) bool {
 	lowest, ok := scalarOf(n.Arg(c))
 	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {
 		return false
@@ -210,6 +212,10 @@ func (f *scoreFinder) hidden(s *spelled, n *ir.Node, factor float64, x, c int) b
 	return true
 }
 
+// isFinite reports whether x is neither infinite nor NaN.
+func isFinite(x float64) bool { return x-x == 0 }
+
+// keepsShape reports whether n has the shape of x.
 func keepsShape(n, x *ir.Node) bool { return n.Shape().Equal(x.Shape()) }
 
 // scalarOf returns the number that all elements of n are, if n is computed from a constant of one element.
@@ -242,7 +248,7 @@ func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 }
 
 // possible reports whether the two matmuls have shapes, dtypes and a scale with which they can be an attention.
-func (s *spelled) possible() bool {
+func (s *foundAttention) possible() bool {
 	p, full := s.product, s.shapes[0]
 	out := s.result.Shape()
 	dot := p.Arg(0).Shape()
@@ -253,7 +259,7 @@ func (s *spelled) possible() bool {
 	switch {
 	case len(full) != len(out) || !full[:len(full)-1].Equal(out[:len(out)-1]): // the values have additional outer axes
 		return false
-	case s.scale == 0 || s.scale-s.scale != 0 || s.softcap-s.softcap != 0 || s.softcap < 0:
+	case s.scale == 0 || s.softcap < 0 || !isFinite(s.scale) || !isFinite(s.softcap):
 		return false
 	case storedWeight(p.Arg(1)) != nil: // a layer, which is faster as a plain matmul
 		return false
@@ -267,13 +273,13 @@ func (s *spelled) possible() bool {
 }
 
 // build adds the attention to the new graph. It returns nil if no attention kernel supports it.
-func (s *spelled) build(r *rewriter) *ir.Node {
+func (s *foundAttention) build(r *rewriter) *ir.Node {
 	t := s.product.DType()
 	q, ofQ := r.operand(r.mapped(s.product.Arg(0)), s.product.Attrs().Bool("transpose_a"))
 	k, ofK := r.operand(r.mapped(s.product.Arg(1)), !s.product.Attrs().Bool("transpose_b"))
 	v, ofV := r.operand(r.mapped(s.result.Arg(1)), s.result.Attrs().Bool("transpose_b"))
 	scale := float64(s.scale * ofQ * ofK)
-	if scale == 0 || scale-scale != 0 || ofV-ofV != 0 {
+	if scale == 0 || !isFinite(scale) || !isFinite(ofV) {
 		return nil
 	}
 	if ofV != 1 {
@@ -322,7 +328,7 @@ func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 	rank := x.Rank()
 	switch x.Op() {
 	case ir.OpMul, ir.OpDiv, ir.OpAffine:
-		if of, by := scaled(x); of != nil {
+		if of, by := factorOf(x); of != nil {
 			y, factor = r.operand(of, swap)
 			return y, factor * by
 		}
@@ -363,8 +369,8 @@ func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 	return x, 1
 }
 
-// scaled returns y and a factor, if x is y times this factor.
-func scaled(x *ir.Node) (y *ir.Node, factor float64) {
+// factorOf returns y and a factor, if x is y times this factor.
+func factorOf(x *ir.Node) (y *ir.Node, factor float64) {
 	switch x.Op() {
 	case ir.OpAffine:
 		if x.Attrs().Float("add") == 0 {
@@ -401,7 +407,7 @@ func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 
 // keyHeads broadcasts keys and values to the outer axes of the scores. If no op reshapes the scores, it leaves out
 // heads that only repeat other ones.
-func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
+func (s *foundAttention) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	full := s.shapes[0]
 	at := len(full) - 3
 	if at >= 0 && len(s.shapes) == 1 && full[at].IsStatic() {
@@ -443,7 +449,7 @@ func concatsOne(n *ir.Node) bool {
 }
 
 // mask returns the sum of the masks, or nil if there are none.
-func (s *spelled) mask(r *rewriter) *ir.Node {
+func (s *foundAttention) mask(r *rewriter) *ir.Node {
 	var sum *ir.Node
 	for _, t := range s.masks {
 		m := t.node(r)

@@ -38,8 +38,8 @@ type dequantized struct {
 	rank   int
 }
 
-// newDequantized matches n as dequantized i8 or u8. Along the axes for which summed is true, scale and zero point must
-// be constant. It returns nil if n is something else.
+// newDequantized matches n as dequantized i8 or u8. summed says which axes the matmul sums along; scale and zero point
+// must be constant along these. It returns nil if n is something else.
 func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	d := &dequantized{factor: 1, rank: n.Rank()}
 	if n.Op() == ir.OpTranspose {
@@ -71,8 +71,9 @@ func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	return d
 }
 
-// inside strips one op, such as an addition, from n and accounts for it in d. The operand is then factor*scale*(x-zero)
-// for the returned x. It returns nil if it cannot strip an op.
+// inside strips one op, such as an addition, from n and accounts for it in d: the operand is factor*scale*(x-zero) for
+// the returned x. It returns nil if it cannot strip an op. same reports whether a tensor is constant along the summed
+// axes.
 func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 	if d.zero != nil { // the zero point is the innermost
 		return nil
@@ -112,7 +113,7 @@ func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 	default:
 		return nil
 	}
-	if mul == 0 || mul-mul != 0 {
+	if mul == 0 || !isFinite(mul) {
 		return nil
 	}
 	d.factor, d.number = d.factor*mul, (d.number-add)/mul
@@ -244,8 +245,9 @@ func (p *int8Matmul) permuted(d *dequantized, x *ir.Node) *ir.Node {
 	return x
 }
 
-// aligned reshapes x, a result of permuted for operand i, so that it broadcasts to the result. For a matmul it becomes
-// a column for operand 0, and a row for operand 1. For a convolution it has one value per image or per output channel.
+// aligned reshapes x, a scale or zero point of operand i with its axes permuted, so that it broadcasts to the result.
+// For a matmul it becomes a column for operand 0, and a row for operand 1. For a convolution it has one value per image
+// or per output channel.
 func (p *int8Matmul) aligned(i int, x *ir.Node) *ir.Node {
 	switch {
 	case x.Rank() == 0:
@@ -289,7 +291,7 @@ func (p *int8Matmul) scaled(y *ir.Node) *ir.Node {
 // build returns the integer matmul, plus the terms of the zero points, times the scales. It converts u8 operands to i8,
 // which devices multiply natively.
 func (p *int8Matmul) build() *ir.Node {
-	var bytes, shift [2]*ir.Node // each operand is bytes + shift, times its scale; a shift may be nil for 0
+	var bytes, shift [2]*ir.Node // each operand is (bytes + shift) * scale; a nil shift means 0
 	for i, d := range p.ops {
 		x, offset := p.mapped(d.bytes), 0.0
 		if d.perm != nil {
@@ -332,9 +334,9 @@ func (p *int8Matmul) signed(x *ir.Node) *ir.Node {
 	return p.castTo(p.binary(ir.OpXor, x, p.scalar(ir.U8, 128)), ir.I8)
 }
 
-// padded makes a convolution pad its argument x with the zero point. If that is a number, it becomes an attribute. If
-// it is computed, padded adds a pad, and XORs with the zero point before and after it, so that the pad's 0 becomes the
-// zero point. It returns the new argument and attributes.
+// padded makes a convolution pad its argument x with the zero point. If the zero point is a number, it becomes an
+// attribute. If it is computed, padded adds a pad, and an XOR with the zero point before and after it, so that the
+// pad's 0 becomes the zero point. It returns the new argument and attributes.
 func (p *int8Matmul) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	d, win, attrs := p.ops[0], ir.WindowOf(p.n), p.n.Attrs()
 	without := func(names ...string) ir.Attrs {

@@ -118,7 +118,8 @@ uvec2 pair(uint i, uint step, uint places) { // the rows of rotation i: in each 
 	}
 }
 
-// eachMatrix computes a tensor [matrices, rows, columns] with these extents by a function of each matrix.
+// eachMatrix computes the Go reference of a kernel: it calls f for each matrix of the arguments. The result has the
+// given extents, [matrices, rows, columns].
 func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs,
 	f func(args []*ir.Data, values [][]float64, out []float64, a ir.Attrs)) (*ir.Data, error) {
 	count, size := dims[0], dims[1]*dims[2]
@@ -139,7 +140,7 @@ func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs,
 	return ir.FromFloats(args[0].DType, out, dims...)
 }
 
-// choleskyBody subtracts from the columns after each column their parts along it.
+// choleskyBody factors one column after the other, and subtracts the column's outer product from the columns after it.
 const choleskyBody = `uint lane = gl_LocalInvocationID.x, n = x_dim1, first = gl_WorkGroupID.x * n * n;
 for (uint e = lane; e < n * n; e += 128u) tile[e] = x[first + e];
 bool bad = false;
@@ -178,7 +179,7 @@ if (column < k) {
     }
 }`
 
-// sharedSums is a value of each invocation, which the kernels below add up.
+// sharedSums is GLSL for one value of each invocation in shared memory, which the kernels below add up.
 const sharedSums = "shared REAL sums[128];"
 
 // qrBody makes the reflections of all columns in y, and then multiplies them in reverse order.

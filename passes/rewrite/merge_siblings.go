@@ -112,7 +112,7 @@ func (r *rewriter) biasOf(group []*ir.Node, biases map[*ir.Node]bias) *ir.Node {
 	return r.onAxis(ir.OpConcat, 0, parts...)
 }
 
-// siblingGroups maps each matmul that is to be merged to its group of siblings.
+// siblingGroups maps each matmul that is to be merged to its group of siblings, in the order of their slices.
 func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	users, live := g.Users(), g.Live()
 	groups := map[*ir.Node][]*ir.Node{}
@@ -142,7 +142,7 @@ func mergeable(n, x *ir.Node) bool {
 		(columnsOf(n) == 0 || !storedWeight(n.Arg(1)).DType().IsBlock()) // blocks go along rows
 }
 
-// columnsOf returns the axis of a matmul's weight that is the columns of the result.
+// columnsOf returns the axis of a matmul's weight along which its result's columns are: 0 if the weight is transposed.
 func columnsOf(n *ir.Node) int {
 	if n.Attrs().Bool("transpose_b") {
 		return 0
@@ -212,7 +212,8 @@ func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
 	return false
 }
 
-// combined reports whether an elementwise op has two matmuls of the group as operands, through elementwise ops.
+// combined reports whether an elementwise op has two matmuls of the group as operands, directly or through other
+// elementwise ops.
 func combined(group []*ir.Node, users [][]*ir.Node) bool {
 	owner := map[*ir.Node]*ir.Node{}
 	for _, n := range group {

@@ -132,8 +132,9 @@ for (uint digit = local; digit < 256u; digit += 128u) {
 
 var radixAttrs = []ir.AttrInfo{{Name: "shift", Kind: ir.AttrInt, Doc: "where the digit's bits begin"}}
 
-// radixMove is a variant of the kernel that moves elements. In the first pass of a sort the elements' indices are their
-// positions, so the kernel does not read them. In the last pass it does not move keys.
+// radixMove is a variant of the kernel that moves elements: for the first or the last digit of a sort, or both. For the
+// first digit the elements' indices are still their positions, so the kernel does not read them. For the last digit it
+// does not move keys, unless the caller needs them.
 type radixMove struct{ first, last bool }
 
 func init() {
@@ -147,7 +148,7 @@ func radixGrid(of string) [3][]ir.GridRule {
 	return [3][]ir.GridRule{{{Of: of, Axis: 0, Tile: 1}}, {{Of: of, Axis: 2, Tile: 1}}}
 }
 
-// half returns the low or high word of a 64-bit key.
+// half returns the word of a 64-bit key that attribute high asks for, with all bits inverted for a descending order.
 func half(key uint64, a ir.Attrs) uint32 {
 	if a.Bool("descending") {
 		key = ^key
@@ -303,8 +304,8 @@ func countDigits(args []*ir.Data, a ir.Attrs) []*ir.Data {
 	return []*ir.Data{ofInts(ir.U32, counts, rows, radixDigits, chunks)}
 }
 
-// startOf returns the index in tensor counts or starts for element i of rows with n elements: for its row, digit and
-// chunk.
+// startOf returns an index in tensors counts and starts: the one for the row, digit and chunk of element i, in rows of
+// n elements.
 func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
 	digit := int(key>>a.Int("shift")) % radixDigits
 	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk

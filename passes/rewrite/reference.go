@@ -5,7 +5,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// reference makes the Go reference of a custom op of a function that bails out.
+// reference returns the Go reference of a custom op, given a function that bails out on errors.
 func reference(f func(args []*ir.Data, a ir.Attrs) []*ir.Data) func([]*ir.Data, ir.Attrs) ([]*ir.Data, error) {
 	return func(args []*ir.Data, a ir.Attrs) (_ []*ir.Data, err error) {
 		defer bailout.Caught(&err)

@@ -49,7 +49,7 @@ func (r *nodes) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 // attr returns an attribute.
 func attr(name string, value any) ir.Attr { return ir.Attr{Name: name, Value: value} }
 
-// onAxis adds an op with attribute axis.
+// onAxis adds an op with the given attribute axis.
 func (r *nodes) onAxis(op ir.Op, axis int, args ...*ir.Node) *ir.Node {
 	return r.add(op, args, attr("axis", axis))
 }

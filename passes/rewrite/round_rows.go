@@ -12,8 +12,10 @@ import (
 // RoundRows quantizes the rows of a matmul with a quantized weight to int8, if the matmul's precision is int8 and the
 // pricer says that it is faster: both operands are then small integers with scales, which the kernel multiplies in
 // integer arithmetic. RoundRows adds the quantization to the graph, as [ir.ByteSteps] defines it. Later passes make
-// matmuls of the same rows share the quantized rows, and fuse the quantization with the op that computes the rows. Rows
-// that are stored in an 8-bit or 4-bit block format already are used as they are, with any precision.
+// matmuls of the same rows share the quantized rows, and fuse the quantization with the op that computes the rows.
+//
+// Rows that are already stored in an 8-bit or 4-bit block format need no quantization: the matmul multiplies their
+// integers, with any precision.
 //
 // If many rows must be exact, RoundRows can store each element as the sum of two f16 values, which cooperative matrices
 // multiply (splitRows).
@@ -55,8 +57,8 @@ func roundsRows(n *ir.Node, pricer kernel.Pricer) bool {
 		suitsRows(n, kernel.FormQuantizedRows, pricer)
 }
 
-// areExact reports whether the rows of matmul n are f32 and may not be rounded, and whether there are several. Rows of
-// narrower floats are exact in f16, or bf16, already.
+// areExact reports whether the rows of matmul n are f32 and may not be rounded, and there are several. Rows of narrower
+// floats are exact in f16 or bf16 anyway, and need no splitting.
 func areExact(n *ir.Node) bool {
 	a := n.Arg(0)
 	if a.Shape()[a.Rank()-2].Is(1) {
@@ -74,8 +76,7 @@ func suitsRows(n *ir.Node, form kernel.Form, pricer kernel.Pricer) bool {
 		Rows: n.Arg(0).Shape()[n.Rank()-2], Columns: n.Shape()[n.Rank()-1], Depth: n.Arg(0).Shape()[n.Rank()-1]})
 }
 
-// roundedNorms returns the set of rms norms with only one kind of reader: matmuls for which RoundRows quantizes the
-// rows.
+// roundedNorms returns the rms norms that only matmuls read for which RoundRows quantizes the rows.
 func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
 	for _, o := range g.Outputs() {
@@ -143,15 +144,17 @@ func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 		return r.unary(ir.OpBitcast, x, attr("dtype", t))
 	}
 	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
+	// steps is 127/top, with the quotient of the mantissas by an integer division: devices divide floats differently.
 	bits := as(ir.U32, top)
-	const exponents = 0x7f800000
+	const exponents = 0x7f800000 // the exponent bits of an f32
 	mantissa := r.binary(ir.OpOr, word(0x8000), r.binary(ir.OpAnd, word(0x7fff), r.binary(ir.OpShr, bits, word(8))))
 	quotient := r.unary(ir.OpCast, r.binary(ir.OpDiv, word(127<<25), mantissa), attr("dtype", ir.F32))
 	power := r.binary(ir.OpSub, word(117<<23), r.binary(ir.OpAnd, bits, word(exponents)))
 	steps := as(ir.F32, r.binary(ir.OpAdd, as(ir.U32, quotient), power))
 	least := math.Float32bits(ir.LeastByteTop)
-	taken := r.binary(ir.OpLt, r.binary(ir.OpSub, bits, word(least)), word(exponents-least))
-	steps = r.where(taken, steps, r.scalar(ir.F32, 0))
+	// A group that is nearly 0, infinite or NaN has only zeros. The unsigned difference tests both bounds at once.
+	normal := r.binary(ir.OpLt, r.binary(ir.OpSub, bits, word(least)), word(exponents-least))
+	steps = r.where(normal, steps, r.scalar(ir.F32, 0))
 	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), attr("dtype", ir.I8))
 	scale := r.binary(ir.OpMul, top, r.scalar(ir.F32, 1.0/127))
 	return r.reshape(r.binary(ir.OpMul, r.unary(ir.OpCast, bytes, attr("dtype", ir.F32)), scale), shape)

@@ -36,14 +36,14 @@ func (s scatterSize) wanted() ir.Dim {
 	return s.base[1]
 }
 
-// nominal are the rates assumed for a device if there is no pricer.
+// nominal are the rates assumed of a device if there is no pricer.
 var nominal = kernel.Rates{Bytes: 500, LaunchNs: 5000}
 
 // inFlight is roughly the number of updates that a device works on at the same time.
 const inFlight = 1 << 16
 
-// form returns the form of a scatter with the least estimated time on the device. along is the number of comparisons
-// per update in form compare.
+// form returns the form of a scatter with the least estimated time on the device. along is the number of indices that
+// each destination is compared with in form compare.
 func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())
@@ -55,7 +55,7 @@ func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 		}
 	}
 	keys := float64(s.updates[1].Max())
-	accumulates := func(f kernel.Form) {
+	accumulates := func(f kernel.Form) { // considers accumulating by atomics
 		acc := r.accumulator(f, s)
 		if acc.words == 0 || !s.fits() {
 			return
@@ -78,10 +78,10 @@ func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 	}
 	if s.sorts() {
 		rows := float64(s.wanted().Max())
-		turns := (bits.Len64(uint64(s.base[1].Max())) + 7) / 8
+		digits := (bits.Len64(uint64(s.base[1].Max())) + 7) / 8 // of 8 bits in an index
 		launches := 6
 		if s.updates[1].Max() > maxSort {
-			launches += 3 * turns
+			launches += 3 * digits // a radix sort has three kernels for each digit
 		}
 		results := each
 		if !s.each {
@@ -89,7 +89,7 @@ func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 		}
 		take(kernel.Work{Form: kernel.FormSort, Launches: launches,
 			Bytes: float64(32*keys) + float64(each*width) + float64(2*results*width),
-			Scattered: float64(2*keys*float64(turns)) + float64(2*s.sectors(width)) + // keys move with their indices
+			Scattered: float64(2*keys*float64(digits)) + float64(2*s.sectors(width)) + // keys move with their indices
 				rows*math.Log2(keys+2)/4})
 	}
 	return best
@@ -110,7 +110,8 @@ func (s scatterSize) sectors(width float64) float64 {
 	return float64(keys * math.Ceil(s.elements(s.updates)/max(keys, 1)*width/kernel.Sector))
 }
 
-// elements returns the largest number of elements of a shape. It is a float because it may exceed 64 bits.
+// elements returns the number of elements of a shape with its symbols at their bounds. It is a float because it may
+// exceed 64 bits.
 func (s scatterSize) elements(of ir.Shape) float64 {
 	n := 1.0
 	for _, d := range of {
@@ -128,7 +129,7 @@ func (s scatterSize) fits() bool {
 
 // sorts reports whether kernels can fold the updates in sorted order.
 func (s scatterSize) sorts() bool {
-	_, ok := foldsEqual[foldKey{s.mode, analysis.AccType(s.t)}]
+	_, ok := keyFolds[foldKey{s.mode, analysis.AccType(s.t)}]
 	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 &&
 		s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
 }
@@ -221,7 +222,7 @@ func (r scatters) destinationRows(s scatterSize, indices *ir.Node) (l destinatio
 	return destinationRows{s, r.reshape(at, ir.Shape{updates}), places, updates}
 }
 
-// slots returns the number of elements of all destination rows.
+// slots returns the number of elements of all destination rows, if each has the given number of columns.
 func (l destinationRows) slots(r scatters, columns ir.Dim) ir.Dim {
 	all, err := l.places.Mul2(columns)
 	bailout.Check(err)
@@ -277,7 +278,7 @@ func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.N
 	case acc.exponents:
 		values = r.castTo(values, ir.F32)
 		most := into(scatterExponents, values, nil)
-		units := attr("lowest", lowestBit(l.updates.Max()))
+		units := attr("lowest", lowestBit(l.updates.Max())) // the unit of the fixed-point sums
 		sums := into(acc.accumulationOps, values, []*ir.Node{most}, units)
 		return bitcast(r.add(fixedFloat, []*ir.Node{words(sums, 0), words(sums, 1),
 			words(most, 0)}, units))

@@ -23,8 +23,8 @@ import (
 // if they fit. At its end it adds each destination of its window to memory once. If there are several windows, a
 // workgroup of each reads the same updates and ignores those outside of its window.
 
-// accumulation is a way to accumulate updates, such as adding 32-bit integers. It has a kernel of each
-// accumulationKind.
+// accumulation is a way to accumulate updates, such as adding 32-bit integers. Each accumulationKind has a kernel of
+// it.
 type accumulation struct {
 	name, doc string
 	args      []ir.ArgInfo
@@ -37,7 +37,9 @@ type accumulation struct {
 	load      string   // GLSL that reads element e of the updates to element i of an array
 	change    string   // GLSL that accumulates element i into BINS[at]; slot is the element of the result
 	flush     string   // GLSL that accumulates BINS[at], in shared memory, into element slot of the result
-	one       func(args []*ir.Data, a ir.Attrs) func(place []int64, element, slot int)
+	// one is the Go reference: it returns a function that accumulates an element of the updates into the words of its
+	// destination, which are those of element slot of the result.
+	one func(args []*ir.Data, a ir.Attrs) func(words []int64, element, slot int)
 }
 
 // accumulationKind is the size of a kernel that accumulates. Copies of a window in shared memory start at different
@@ -67,10 +69,10 @@ const (
 	sharedMostly
 )
 
-// most returns the largest number of elements of a scatter.
+// most returns the largest number of elements of a scatter, which a grid of 65,535 workgroups covers.
 func (k accumulationKind) most() float64 { return float64(k.tile) * math.MaxUint16 }
 
-// window returns the number of destinations that fit in shared memory, with so many words each.
+// window returns the number of destinations that fit in shared memory, if each has the given number of words.
 func (k accumulationKind) window(words int) int { return (k.words - 1) / words }
 
 var (
@@ -252,7 +254,7 @@ func fixedOf(x float64, most, lowest int) uint64 {
 	return number
 }
 
-// accumulationOps is an accumulation with the custom ops of its kernels.
+// accumulationOps is an accumulation together with the custom ops that are its kernels.
 type accumulationOps struct {
 	accumulation
 	ops []ir.Op // by accumulationKinds
@@ -324,7 +326,8 @@ func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 	return op
 }
 
-// scatterLoop accumulates the elements of a workgroup, eight per invocation at a time so that their loads overlap.
+// scatterLoop is GLSL with which a workgroup accumulates its elements, eight per invocation at a time so that their
+// loads overlap.
 const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < end; first += ROUND) {
     int place[8];
     DECLARE

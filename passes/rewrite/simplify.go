@@ -56,8 +56,8 @@ func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
 	return dataOf(out, n.DType(), dims, ir.FromInts)
 }
 
-// folded returns the elements of elementwise op n on constants. f is the op for one element, and read returns the
-// elements of a constant. It returns nil if f is nil or read fails.
+// folded computes elementwise op n on constants and returns its elements. f is the op for one element, and read returns
+// the elements of a constant. It returns nil if f is nil or read fails.
 func folded[T int64 | float64](n *ir.Node, args []*ir.Node, dims []int, read func(*ir.Data) ([]T, error),
 	f func([]T, ir.Attrs) T) []T {
 	in := make([][]T, len(args))
@@ -144,7 +144,7 @@ func sumsNothing(n *ir.Node, args []*ir.Node) bool {
 	return false
 }
 
-// joinTransposes returns a single transpose in place of n, a transpose of transpose inner.
+// joinedTransposes returns a single transpose in place of n, a transpose of transpose inner.
 func (r *rewriter) joinedTransposes(n, inner *ir.Node) *ir.Node {
 	outer, first := n.Attrs().Ints("perm"), inner.Attrs().Ints("perm")
 	perm := make([]int64, len(outer))
@@ -163,7 +163,7 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 		return nil
 	}
-	is := func(ok bool) *ir.Node {
+	xIf := func(ok bool) *ir.Node {
 		if ok {
 			return x
 		}
@@ -174,7 +174,7 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 		return x
 	case ir.OpSlice:
 		steps := n.Attrs().Ints("steps")
-		return is(!slices.ContainsFunc(n.Attrs().Ints("starts"), func(s int64) bool { return s != 0 }) &&
+		return xIf(!slices.ContainsFunc(n.Attrs().Ints("starts"), func(s int64) bool { return s != 0 }) &&
 			!slices.ContainsFunc(steps, func(s int64) bool { return s != 1 }))
 	case ir.OpTranspose:
 		for i, p := range n.Attrs().Ints("perm") {
@@ -184,27 +184,28 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 		return x
 	case ir.OpFlip:
-		return is(len(n.Attrs().Ints("axes")) == 0 && n.Rank() == 0)
+		return xIf(len(n.Attrs().Ints("axes")) == 0 && n.Rank() == 0)
 	case ir.OpMul, ir.OpDiv:
-		return is(analysis.IsSplat(args[1], 1))
+		return xIf(analysis.IsSplat(args[1], 1))
 	case ir.OpSub:
-		return is(analysis.IsSplat(args[1], 0) && !isNegZero(args[1]))
+		return xIf(analysis.IsSplat(args[1], 0) && !isNegZero(args[1]))
 	case ir.OpAdd:
-		return is(analysis.IsSplat(args[1], 0) && (n.DType().IsInteger() || isNegZero(args[1])))
+		return xIf(analysis.IsSplat(args[1], 0) && (n.DType().IsInteger() || isNegZero(args[1])))
 	case ir.OpAffine:
-		return is(n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0)
+		return xIf(n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0)
 	case ir.OpConcat:
-		return is(len(args) == 1)
+		return xIf(len(args) == 1)
 	case ir.OpDynamicUpdateSlice:
-		return is(args[1].Shape().MaxElems() == 0) // the update has no elements
+		return xIf(args[1].Shape().MaxElems() == 0) // the update has no elements
 	case ir.OpPad:
-		zero := func(p int64) bool { return p != 0 }
-		return is(!slices.ContainsFunc(n.Attrs().Ints("low"), zero) &&
-			!slices.ContainsFunc(n.Attrs().Ints("high"), zero))
+		notZero := func(p int64) bool { return p != 0 }
+		return xIf(!slices.ContainsFunc(n.Attrs().Ints("low"), notZero) &&
+			!slices.ContainsFunc(n.Attrs().Ints("high"), notZero))
 	}
 	return nil
 }
 
+// isNegZero reports whether n is a constant of elements -0.
 func isNegZero(n *ir.Node) bool {
 	v, ok := n.Number()
 	return ok && v == 0 && 1/v < 0

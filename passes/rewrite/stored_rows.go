@@ -71,7 +71,8 @@ for (uint e = begin + gl_LocalInvocationID.x; e < end; e += 128u) {
 	}
 }
 
-// rowsInBlocks returns the argument of a, if a dequantizes activations of a format in storedRows, or nil.
+// rowsInBlocks returns the blocks that a dequantizes, if these are activations in a format of storedRows. It returns
+// nil otherwise.
 func rowsInBlocks(a *ir.Node) *ir.Node {
 	if a.Op() != ir.OpDequantize || a.DType() != ir.F32 || a.Arg(0).Op() == ir.OpWeight {
 		return nil
