@@ -9,7 +9,7 @@ import (
 )
 
 // FuseCopies removes a kernel that only copies another kernel's result, each element once, to another dtype or order.
-// The other kernel then stores the copy itself. It no longer stores the original if no kernel reads that.
+// The other kernel then stores the copy itself. It also stores the original if any kernel reads that.
 func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
 	c, ok := copyOf(o.Plan.Kernel(id))
 	if !ok {
@@ -27,13 +27,14 @@ func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
 
 // copying is a kernel that only copies value `from` to binding `to`.
 type copying struct {
-	from  plan.ValueID
-	to    kernel.Binding
-	place func(kernel.Index) kernel.Index // maps an element's index in from to its index in the copy; nil: the same
+	from plan.ValueID
+	to   kernel.Binding
+	// place maps an element's index in `from` to its index in the copy. It is nil if the two are equal.
+	place func(kernel.Index) kernel.Index
 }
 
-// copyOf matches a kernel that copies all elements of one value to another.
-func copyOf(k *kernel.Kernel) (copying, bool) {
+// copyOf matches a kernel that copies all elements of one value to another value. ok is false if k is no such kernel.
+func copyOf(k *kernel.Kernel) (_ copying, ok bool) {
 	tensors := 0
 	for _, b := range k.Bindings {
 		if !b.Params { // params only hold extents
@@ -71,8 +72,9 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 	return c, true
 }
 
-// dividedAxes splits each axis if the indices of k divide its coordinate by a constant. For example, an axis of 512
-// columns that is divided by 64 becomes an axis of 8 heads and one of 64 columns per head.
+// dividedAxes returns k with each axis split in two if the indices of k divide its coordinate by a constant. For
+// example, an axis of 512 columns that is divided by 64 becomes an axis of 8 heads and one of 64 columns per head.
+// Every index is then linear in the coordinates, which [coordinates] needs.
 func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 	for axis := 0; axis < len(k.Parallel); axis++ {
 		by := divisorOf(k, axis)
@@ -110,8 +112,8 @@ func divisorOf(k *kernel.Kernel, axis int) int64 {
 	return by
 }
 
-// coordinates inverts an index: at(x, axis) returns the coordinate along axis of the point at which index has the value
-// x. ok is false unless index enumerates the points of the shape from 0 without gaps, in any order of axes.
+// coordinates inverts a linear index: at(x, axis) returns the coordinate along axis of the point at which index has the
+// value x. ok is false unless index enumerates the points of the shape from 0 without gaps, with the axes in any order.
 func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, axis int) kernel.Index, ok bool) {
 	strides, rest := make([]int64, len(shape)), index
 	for axis, d := range shape {
@@ -144,8 +146,8 @@ func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, ax
 	}, true
 }
 
-// in returns p, the kernel that computes the copied value, with a store of the copy. If keep is true, p still stores
-// the original too.
+// in returns p, the kernel that computes the copied value, with a store of the copy. If keep is true, p also stores the
+// original.
 func (c copying) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
 	return kernel.Map(p, kernel.Edit{Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
 		to := c.to

@@ -119,8 +119,8 @@ type normFuser struct {
 	ok      bool
 }
 
-// products returns the matmul's products with rows that are not scaled by the row factors, and records the row factors
-// in j.factors. These rows stay f32: without the factor they may have any magnitude.
+// products returns the matmul's products of rows that the norm has not scaled by the row factors, and records the row
+// factors in j.factors. These rows are f32: without the factor they may have any magnitude.
 func (j *normFuser) products(m *kernel.Mapping,
 	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
 	k := m.From
@@ -165,8 +165,8 @@ func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
 	return m.Stores()
 }
 
-// renamed returns a function that gives the norm's bindings names that matmul k does not use. A buffer that both read
-// keeps the matmul's name.
+// renamed returns a function that gives the norm's bindings names that matmul k does not use. A buffer that both
+// kernels read keeps the matmul's name.
 func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.Binding {
 	taken, same := map[string]bool{}, map[int]string{}
 	for _, b := range k.Bindings {

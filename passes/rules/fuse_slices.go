@@ -84,7 +84,8 @@ func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 	return out, out.CheckCols() == nil
 }
 
-// storesOf returns the stores of reader r as stores of the matmul, for the columns that r reads.
+// storesOf returns the stores of reader r as stores of the matmul, for the columns that r reads. product maps the
+// matmul's expressions.
 func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store) {
 	k := product.From
 	sl, _ := sliceOf(k, r)
@@ -138,11 +139,11 @@ func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, oth
 	return m.Value(k.Stores[0].Value)
 }
 
-// slice describes how a reader reads a slice of a matmul's columns.
+// slice describes how a reader reads a slice of the columns of a matmul's result.
 type slice struct {
-	row    int // the reader's axis of rows; -1 if there is one row
-	cols   kernel.Cols
-	others map[*kernel.Expr]bool // loads of the other element of a pair
+	row    int                   // the reader's axis of rows; -1 if there is one row
+	cols   kernel.Cols           // the columns that it reads
+	others map[*kernel.Expr]bool // its loads of the other element of a pair
 }
 
 // columns returns the reader's shape for one row: the extent of its row axis is set to 1.
@@ -154,8 +155,8 @@ func (s slice) columns(r *kernel.Kernel) ir.Shape {
 	return dims
 }
 
-// sliceOf matches a map r that has one point, in order, for every column of a slice of matmul k's rows. At each point
-// it may read only that column, or the other column of its pair.
+// sliceOf matches a map kernel r that has one point, in order, for every column of a slice of matmul k's rows. At each
+// point it may read only that column, or the other column of its pair (2j and 2j+1).
 func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	if r.Family != kernel.FamilyMap || r.Custom != nil || len(r.Parallel) == 0 {
 		return slice{}, false

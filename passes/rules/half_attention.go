@@ -57,8 +57,8 @@ func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueI
 	return stored
 }
 
-// halved returns attention k with f16 operands. It reads the operands in stored from their f16 values, and rounds the
-// others itself.
+// halved returns attention k with f16 operands. stored has the f16 values by binding: k reads these operands from them,
+// and rounds its other operands itself.
 func halved(k *kernel.Kernel, stored map[int]plan.ValueID) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
 		m.Rebind = func(bind int, b kernel.Binding) kernel.Binding {

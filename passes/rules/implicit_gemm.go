@@ -25,8 +25,8 @@ func ImplicitGEMM(o *Optimizer, id plan.KernelID) []Proposal {
 }
 
 // ChainConvs lets a convolution that ImplicitGEMM rewrote store its result directly as the padded argument of the next
-// such convolution, if no other kernel reads it. Both number positions in the same way. So each row of the result is a
-// row of the argument, at a fixed offset. The argument's other rows are padding.
+// such convolution, if no other kernel reads the result. Both convolutions number positions in the same way. So each
+// row of the result is a row of the argument, at a fixed offset. The argument's other rows are padding.
 func ChainConvs(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	to := o.windows[k.FirstStored()]

@@ -26,31 +26,32 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	if k.Family != kernel.FamilyMatMul {
 		return nil
 	}
-	apart := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 })
-	if apart {
-		asItIs := propose("keep f32", id, decided(k, false))
+	// splits says that operands are to be stored as bf16 parts.
+	splits := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 })
+	if splits {
+		unsplit := propose("keep f32", id, resolveBF16x3(k, false))
 		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) {
-			k, apart = decided(k, true), false
-			asItIs = propose("multiply bf16", id, k)
+			k, splits = resolveBF16x3(k, true), false
+			unsplit = propose("multiply bf16", id, k)
 		}
-		asItIs.Default = true
-		if list = append(list, asItIs); apart && !canSplit(k) {
+		unsplit.Default = true
+		if list = append(list, unsplit); splits && !canSplit(k) {
 			return list
 		}
 	}
 	for _, operands := range o.sizes(k).Operands {
-		if k.Guard != nil || apart && !coversAll(k, operands) {
+		if k.Guard != nil || splits && !coversAll(k, operands) {
 			continue
 		}
-		stores, rest := o.packOperandsOf(k, operands, apart)
+		stores, rest := o.packOperandsOf(k, operands, splits)
 		switch {
 		case len(stores) == 0:
-		case apart: // the margin is large because the estimates for these matmuls are too optimistic
-			p := propose("store operands as sums of bf16", id, append(stores, decided(rest, true))...)
+		case splits: // the margin is large because the estimates for these matmuls are too optimistic
+			p := propose("store operands as sums of bf16", id, append(stores, resolveBF16x3(rest, true))...)
 			p.Margin = 1.25
 			list = append(list, p)
 		default:
-			p := o.storedOnTheWay(propose("store operands", id, append(stores, rest)...), id, stores, rest)
+			p := o.fuseOperandStores(propose("store operands", id, append(stores, rest)...), id, stores, rest)
 			if slices.ContainsFunc(operands, func(o kernel.StoredOperand) bool { return k.ReadsBlocks(o.Operand) }) {
 				p.What, p.Margin = "store operands, decoded", 1.1 // decoded operands need more memory, too
 			}
@@ -60,16 +61,17 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// storedOnTheWay returns proposal p, by which kernels `stores` store operands of matmul id. It moves stores that only
-// copy another kernel's result into that kernel, which then stores the operand in place of its result, or in addition
-// if other kernels read the result. So an operand in f16 needs no kernel of its own.
-func (o *Optimizer) storedOnTheWay(p Proposal, id plan.KernelID, stores []*kernel.Kernel,
+// fuseOperandStores improves proposal p, by which kernels `stores` store operands of matmul id. If such a kernel only
+// copies another kernel's result, that other kernel stores the operand itself, in place of its result, or in addition
+// if other kernels read the result. So an operand in f16 needs no kernel of its own. rest is the matmul that reads the
+// stored operands.
+func (o *Optimizer) fuseOperandStores(p Proposal, id plan.KernelID, stores []*kernel.Kernel,
 	rest *kernel.Kernel) Proposal {
-	var apart []*kernel.Kernel
+	var unfused []*kernel.Kernel
 	for _, st := range stores {
 		c, ok := copyOf(st)
 		if !ok {
-			apart = append(apart, st)
+			unfused = append(unfused, st)
 			continue
 		}
 		keep := o.Plan.ReadByOthers(c.from, id) || slices.ContainsFunc(rest.Bindings, func(b kernel.Binding) bool {
@@ -77,13 +79,13 @@ func (o *Optimizer) storedOnTheWay(p Proposal, id plan.KernelID, stores []*kerne
 		})
 		source, ok := o.Plan.Source(c.from, keep)
 		if !ok || source == id {
-			apart = append(apart, st)
+			unfused = append(unfused, st)
 			continue
 		}
 		p.also(source, c.in(p.kernel(o, source), keep))
 	}
-	if len(apart) < len(stores) {
-		p.also(id, append(apart, rest)...)
+	if len(unfused) < len(stores) {
+		p.also(id, append(unfused, rest)...)
 	}
 	return p
 }
@@ -99,9 +101,10 @@ func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 }
 
 // packOperandsOf returns kernels that store the listed operands of matmul k, and the matmul that reads them (rest). If
-// apart is true the operands are split into bf16 values. Without such kernels rest is k.
+// splits is true the operands are split into bf16 values. If nothing can be stored it returns no kernels, and k itself
+// as rest.
 func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
-	apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
+	splits bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 	if len(list) == 0 || multipliesItself(k, list) {
 		return nil, k
 	}
@@ -113,16 +116,16 @@ func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand
 				st.isB, st.dtype = p.B == operand.Operand, p.Operands
 			}
 		}
-		if apart {
+		if splits {
 			st.parts, _, _ = k.BF16Terms()
 			st.dtype = ir.BF16
 		}
-		st.place()
+		st.layOut()
 		st.buffer = o.Plan.Scratch(ir.Type{DType: st.dtype, Shape: st.shape})
 		all[i] = st
 		stores = append(stores, st.storing())
 	}
-	return stores, usingStored(k, all)
+	return stores, readStored(k, all)
 }
 
 // multipliesItself reports whether a listed operand is both an A and a B. Such an operand varies along neither rows nor
@@ -135,7 +138,7 @@ func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	return slices.ContainsFunc(list, func(o kernel.StoredOperand) bool { return isA[o.Operand] && isB[o.Operand] })
 }
 
-// operandStore describes the buffer of one stored operand.
+// operandStore describes the buffer in which one operand of matmul k is stored.
 type operandStore struct {
 	kernel.StoredOperand
 	k      *kernel.Kernel
@@ -147,11 +150,12 @@ type operandStore struct {
 	along  int      // the index of the contraction axis among them
 	parts  int      // number of bf16 parts that the operand is split into, consecutive along the contraction axis
 	depth  ir.Dim   // padded length of one part along the contraction axis
-	buffer int
+	buffer int      // its value in the plan
 }
 
-// place determines the axes and the shape of the stored operand.
-func (o *operandStore) place() {
+// layOut determines the axes and the shape of the stored operand: batch axes, then rows and the contraction axis, or
+// the reverse of these two if the schedule wants the contraction axis outermost (Across).
+func (o *operandStore) layOut() {
 	r := len(o.k.Parallel)
 	row := r - 2
 	if o.isB {
@@ -238,9 +242,9 @@ func (o *operandStore) name() string {
 	return "a_stored"
 }
 
-// usingStored returns matmul k reading stored operands. It replaces only whole operands: another value that contains
-// the operand's expression is still computed from the unrounded original.
-func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
+// readStored returns matmul k changed to read stored operands. It replaces only whole operands: another value that
+// contains the operand's expression is still computed from the unrounded original.
+func readStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	fold, depth := k.FoldAxis(), all[0].shape[all[0].along]
 	return kernel.Map(k, kernel.Edit{
 		Fold: depth,
@@ -286,8 +290,9 @@ func canSplit(k *kernel.Kernel) bool {
 	return k.Guard == nil && !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.BF16x3 })
 }
 
-// decided returns k with the choice made for its bf16x3 products: operands in bf16 if split is true, or else f32.
-func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
+// resolveBF16x3 returns k without the choice that precision bf16x3 leaves: its products get bf16 operands if split is
+// true, and f32 operands otherwise.
+func resolveBF16x3(k *kernel.Kernel, split bool) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
 		for _, p := range k.Products {
 			if p.BF16x3 = false; split {

@@ -12,8 +12,8 @@ import (
 // tailMargin is the factor by which peeling tails must be faster to be worth it.
 const tailMargin = 1.05
 
-// PeelTails computes the last rows of a matmul, its last columns, or both, in separate kernels. They do not fill a tile
-// of the main kernel, which would spend most of its work there on padding.
+// PeelTails computes the last rows of a matmul, its last columns, or both, in separate kernels, the tails. A tail does
+// not fill a tile of the main kernel, which would spend most of its work there on padding.
 func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // with groups of rows, the last rows are unknown
@@ -43,17 +43,17 @@ func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
 
 // cutTail splits a matmul into the kernel before t.From along t.Axis, and the tail from there on.
 func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
-	whole = ofRange(k, t.Axis, 0, t.From)
-	tail = ofRange(k, t.Axis, t.From, k.Parallel[t.Axis].Add)
+	whole = rangeOf(k, t.Axis, 0, t.From)
+	tail = rangeOf(k, t.Axis, t.From, k.Parallel[t.Axis].Add)
 	if t.Swap {
-		tail = swapped(tail)
+		tail = transposed(tail)
 	}
 	tail.Name += "_tail"
 	return whole, tail
 }
 
-// ofRange returns the matmul for the results with coordinates from first up to, but excluding, end along an axis.
-func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
+// rangeOf returns the matmul for the results with coordinates from first up to, but excluding, end along an axis.
+func rangeOf(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[axis] = ir.D(int(end - first))
 	return kernel.Map(k, kernel.Edit{Parallel: parallel, At: func(a int, d ir.Dim) kernel.Index {
@@ -64,8 +64,8 @@ func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	}})
 }
 
-// swapped returns the matmul that computes the transposed result: rows and columns, and A and B, are exchanged.
-func swapped(k *kernel.Kernel) *kernel.Kernel {
+// transposed returns the matmul that computes the transposed result: it exchanges rows and columns, and A and B.
+func transposed(k *kernel.Kernel) *kernel.Kernel {
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1
 	parallel := slices.Clone(k.Parallel)
 	parallel[row], parallel[col] = parallel[col], parallel[row]

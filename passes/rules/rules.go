@@ -69,16 +69,16 @@ type Optimizer struct {
 	Plan      *plan.Graph // the kernels, and the values that they pass on
 	Decisions []Decision  // in order
 
-	fusion  *lower.Fusion
-	pricer  kernel.Pricer                      // or nil
-	windows map[plan.ValueID]*lower.StoredConv // convolutions of ImplicitGEMM, by stored argument and by result
-	weighed map[weighing]plan.ValueID          // stored rows times weights of PrescaleRows
+	fusion     *lower.Fusion
+	pricer     kernel.Pricer                      // or nil
+	windows    map[plan.ValueID]*lower.StoredConv // convolutions of ImplicitGEMM, by stored argument and by result
+	scaledRows map[scaledRowID]plan.ValueID       // stored rows times weights of PrescaleRows
 }
 
 // NewOptimizer returns an optimizer for the kernels of f. Without a pricer it takes only default proposals.
 func NewOptimizer(f *lower.Fusion, pricer kernel.Pricer) Optimizer {
 	return Optimizer{Plan: f.Plan, fusion: f, pricer: pricer, windows: map[plan.ValueID]*lower.StoredConv{},
-		weighed: map[weighing]plan.ValueID{}}
+		scaledRows: map[scaledRowID]plan.ValueID{}}
 }
 
 // Apply applies a rule to each kernel: it asks the rule for proposals and takes the best one that saves time.
@@ -170,7 +170,8 @@ func mostBindings(list []*kernel.Kernel) (most int) {
 	return most
 }
 
-// sizes returns the tile sizes and splits that a rule should propose for a kernel: none without a pricer.
+// sizes returns the sizes that a rule should propose for a kernel, such as those of tails and split sums. Without a
+// pricer there are none.
 func (o *Optimizer) sizes(k *kernel.Kernel) kernel.Sizes {
 	if o.pricer == nil {
 		return kernel.Sizes{}

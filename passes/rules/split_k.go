@@ -38,7 +38,7 @@ func SplitK(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// splitter splits one matmul.
+// splitter splits the contraction axis of matmul k.
 type splitter struct {
 	plan     *plan.Graph
 	k        *kernel.Kernel
