@@ -25,7 +25,7 @@ func IsPacked(n *ir.Node) bool {
 	return true
 }
 
-// IsFixed reports whether a node's buffer is filled when the program is loaded.
+// IsFixed reports whether a node's buffer is filled when the program is loaded, and keeps its contents in all runs.
 func IsFixed(n *ir.Node) bool {
 	return n.Op() == ir.OpWeight || n.Op() == ir.OpConst || IsPacked(n)
 }

@@ -34,8 +34,8 @@ func WriteOf(n *ir.Node) (w Write, ok bool) {
 	return w, true
 }
 
-// before returns the argument through which x, a node of the chain from a write's result to its base, gets the value: x
-// is the write, or a reshape.
+// before returns the argument of x that x gets its base elements from. x is a node of the chain from a write's result
+// to its base: the write, or a reshape.
 func (w Write) before(x *ir.Node) *ir.Node {
 	if x == w.Op {
 		return x.Arg(w.Arg)
@@ -78,9 +78,9 @@ func (w Write) Values() *ir.Node {
 	return w.Op.Arg(1)
 }
 
-// suits reports whether a write should be in place: it writes no more elements than a copy of the state would. Elements
-// in block formats can only be written in place.
-func (w Write) suits() bool {
+// paysInPlace reports whether a write should be in place: it writes no more elements than a copy of the state would.
+// Elements in block formats can only be written in place.
+func (w Write) paysInPlace() bool {
 	return !IsScatter(w.Op) || w.Op.DType().IsBlock() || w.Values().Shape().MaxElems() <= w.Op.Shape().MaxElems()
 }
 
@@ -92,9 +92,9 @@ func (w Write) suits() bool {
 // because the first write would have to run before itself, the state is written as a whole: a kernel computes the new
 // value, and it is copied to the state.
 type Overwrites struct {
-	users   [][]*ir.Node
+	users   [][]*ir.Node            // by node: the nodes that have it as an argument
 	shown   map[*ir.Node]int        // by node: the number of outputs and new values of states that it is
-	news    map[*ir.Node]int        // by node: the number of states that it is the new value of
+	updates map[*ir.Node]int        // by node: the number of states that it is the new value of
 	InPlace map[*ir.Node][]*ir.Node // by state: the results of its writes in place, last first
 	Whole   map[*ir.Node]string     // by state: the reason why it is written as a whole
 	waiting map[*ir.Node][]*ir.Node // by node: the first writes of states that must come after it
@@ -108,7 +108,7 @@ type Edge struct{ Value, user *ir.Node }
 // NewOverwrites decides which states of a graph can be updated in place. decided means that the pass
 // `interface` (rewrite.OwnValues) ran before and inserted a copy before each update that is not in place.
 func NewOverwrites(g *ir.Graph, decided bool) *Overwrites {
-	o := &Overwrites{users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
+	o := &Overwrites{users: g.Users(), shown: map[*ir.Node]int{}, updates: map[*ir.Node]int{},
 		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
 		early: map[Edge]bool{}, search: 4 * len(g.Nodes())}
 	for _, out := range g.Outputs() {
@@ -116,7 +116,7 @@ func NewOverwrites(g *ir.Graph, decided bool) *Overwrites {
 	}
 	for _, u := range g.Updates() {
 		o.shown[u.Value]++
-		o.news[newValue(u)]++
+		o.updates[newValue(u)]++
 	}
 	for _, u := range g.Updates() {
 		o.decide(u, decided)
@@ -136,8 +136,8 @@ func (o *Overwrites) Writes() map[*ir.Node]bool {
 	return all
 }
 
-// only reports whether all readers of n are in the given set, and n is neither an output nor a state's new value.
-func (o *Overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
+// onlyReadBy reports whether all readers of n are in the given set, and n is neither an output nor a state's new value.
+func (o *Overwrites) onlyReadBy(readers map[*ir.Node]bool, n *ir.Node) bool {
 	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
 }
 
@@ -208,7 +208,7 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 	switch {
 	case o.shown[u.State] > 0:
 		return nil, nil, "its old value is an output or another state's new value"
-	case o.news[value] > 1:
+	case o.updates[value] > 1:
 		return nil, nil, "another state has the same new value"
 	}
 	own = map[*ir.Node]bool{}
@@ -219,12 +219,12 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 			return nil, nil, fmt.Sprintf("%s is not a write of parts of the old value", n)
 		case Unshaped(w.Values()) == u.State:
 			return nil, nil, fmt.Sprintf("%s writes the old value itself, which may move it", w.Op)
-		case !w.suits():
+		case !w.paysInPlace():
 			return nil, nil, fmt.Sprintf("%s writes more than a copy does", w.Op)
 		}
 		values = append(values, n)
 		for x := n; x != w.base; x = w.before(x) {
-			if x != value && !o.only(own, x) {
+			if x != value && !o.onlyReadBy(own, x) {
 				return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", x)
 			}
 			own[x] = true
@@ -232,7 +232,7 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 		for _, x := range o.regions(w) {
 			own[x] = true
 		}
-		if n = w.base; n != u.State && !o.only(own, n) {
+		if n = w.base; n != u.State && !o.onlyReadBy(own, n) {
 			return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", n)
 		}
 	}
@@ -245,7 +245,8 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 }
 
 // order requires that every node that depends on a state's old value, except its own writes, comes before its first
-// write (the last of values). It reports whether that is possible. own are the nodes of the state's own writes.
+// write (the last of values). It reports whether that is possible: no such node may depend on the first write. own are
+// the nodes of the state's own writes.
 func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.Node) bool {
 	first := values[len(values)-1]
 	var readers []*ir.Node
@@ -257,12 +258,13 @@ func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.N
 	if len(readers) == 0 {
 		return true
 	}
-	apart := map[Edge]bool{}
+	canStore := map[Edge]bool{} // by operand of the state's writes
 	for _, e := range o.Operands(values) {
-		apart[e] = canStoreFirst(e.user, e.Value)
+		canStore[e] = canStoreFirst(e.user, e.Value)
 	}
+	// old are the nodes that depend on the old value; an operand that is stored first ends the dependency.
 	old, ok := o.reach(readers, func(n *ir.Node) []*ir.Node {
-		return slices.DeleteFunc(slices.Clone(o.users[n.ID()]), func(u *ir.Node) bool { return apart[Edge{n, u}] })
+		return slices.DeleteFunc(slices.Clone(o.users[n.ID()]), func(u *ir.Node) bool { return canStore[Edge{n, u}] })
 	})
 	if !ok {
 		return false
@@ -279,7 +281,7 @@ func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.N
 	for n := range old {
 		o.waiting[n] = append(o.waiting[n], first)
 	}
-	for e, may := range apart {
+	for e, may := range canStore {
 		if may && old[e.Value] {
 			o.early[e] = true
 		}
@@ -288,7 +290,7 @@ func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.N
 }
 
 // canStoreFirst reports whether materializing taken, an operand of a write, moves less memory than a copy of the state.
-// A where has an operand as large as the state, so it never does.
+// A where has an operand as large as the state, so materializing that never pays.
 func canStoreFirst(write, taken *ir.Node) bool {
 	return write.Op() != ir.OpWhere && !write.DType().IsBlock() &&
 		taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
@@ -298,13 +300,13 @@ func canStoreFirst(write, taken *ir.Node) bool {
 func (o *Overwrites) Operands(values []*ir.Node) (all []Edge) {
 	for _, n := range values {
 		w, _ := WriteOf(n)
-		all = append(all, o.takes(w)...)
+		all = append(all, o.operandsOf(w)...)
 	}
 	return all
 }
 
-// takes returns the operands, except the base, of a write and of the writes nested in it.
-func (o *Overwrites) takes(w Write) (all []Edge) {
+// operandsOf returns the operands, except the base, of a write and of the writes nested in it.
+func (o *Overwrites) operandsOf(w Write) (all []Edge) {
 	for {
 		inner, region, ok := o.Nested(w)
 		for i, x := range w.Op.Args() {

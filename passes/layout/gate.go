@@ -9,9 +9,9 @@ import (
 const wordsPerStep = 3
 
 // gate adds the first step of a while loop's region. The loop has a fixed number of trips, and the steps of a trip are
-// dispatched indirectly. The gate copies their workgroup counts from buffer "grids" to buffer "gated grids" if the
-// condition is true, and otherwise writes zeros, so that the trip does nothing. finishGates fills in the number of
-// steps.
+// dispatched indirectly. If the loop's condition is true, the gate copies their workgroup counts from buffer "grids" to
+// buffer "gated grids". Otherwise it writes zeros, so that the trip does nothing. condition is the buffer of the loop's
+// condition, and region the index of its region. finishGates fills in the number of steps.
 func (sc *scope) gate(condition, region int) {
 	pl := sc.planner
 	if pl.grids < 0 {
@@ -45,7 +45,7 @@ func (pl *planner) finishGates() {
 	}
 	for i, k := range pl.gates {
 		r := pl.p.Regions[pl.gated[i]]
-		first := int64(0)
+		first := int64(0) // index of the region's steps among the gated ones; the gate itself is not gated
 		for first < int64(len(gated)) && gated[first] <= r.First {
 			first++
 		}

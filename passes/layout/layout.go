@@ -144,8 +144,8 @@ func (sc *scope) steps(which func(plan.KernelID) bool) {
 	}
 }
 
-// region lays out a loop's body: first the kernels that need to run only once before the trips, then the steps of a
-// trip as a region.
+// region lays out a loop's body: first the kernels that run once before the trips, then the steps of a trip, which form
+// a region that is repeated.
 func (sc *scope) region(loop *kernel.Kernel) {
 	ids := sc.g.IDs()
 	once := ids[:sc.g.Once()]
@@ -188,7 +188,7 @@ func (sc *scope) step(k *kernel.Kernel) {
 	sc.p.Steps, sc.kernels = append(sc.p.Steps, st), append(sc.kernels, k)
 }
 
-// touch extends a buffer's lifetime to the current time.
+// touch records an access to a buffer at the current time, which extends the buffer's lifetime.
 func (pl *planner) touch(buf int) {
 	life, ok := pl.lifetime[buf]
 	if !ok {

@@ -25,6 +25,7 @@ func Print(w io.Writer, p *kernel.Program) {
 	}
 }
 
+// printBuffer writes a line for a buffer: its kind, name, type, size, and offset in the arena.
 func printBuffer(w io.Writer, number int, b kernel.Buffer) {
 	fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", number, b.Kind, ir.Printable(b.Name),
 		ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)

@@ -23,7 +23,8 @@ func countAccesses(k *kernel.Kernel) map[int]int64 {
 
 // mapBytes estimates the bytes that a map or quantizing kernel moves to and from a buffer of dtype t. accesses is the
 // number of loads and stores per point, or per element of a block. The result can be less than the buffer's size, for
-// example if the kernel writes only a slice of a large state. For other kernels it returns math.MaxInt64.
+// example if the kernel writes only a slice of a large state. For kernels of other families, which read whole buffers,
+// it returns math.MaxInt64.
 func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {
@@ -38,8 +39,8 @@ func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	return blocks * int64(t.BlockBytes())
 }
 
-// windowBytes estimates the bytes that a kernel reads from a binding with `all` bytes. Only an attention with a window
-// reads less than all of its keys and values.
+// windowBytes estimates the bytes that a kernel reads from a binding of `all` bytes. It is less than all only for the
+// keys and values of an attention with a window.
 func windowBytes(k *kernel.Kernel, bind int, all int64) int64 {
 	a, used := k.Attention, false
 	if a == nil || a.Window == 0 {

@@ -70,9 +70,11 @@ var (
 		})
 )
 
+// The grid of a collective: invocations per workgroup, and values per workgroup. A workgroup moves 1024 words of a
+// slot, 4 per invocation, and every 8th word is an epoch instead of a value.
 const (
 	collectiveLanes  = 256
-	collectiveValues = 896 // values per workgroup: 1024 words with an epoch after every 7 values, 4 per invocation
+	collectiveValues = 1024 / 8 * 7
 )
 
 // collective registers a collective in two variants: op reads values that op give has written, few writes and reads a

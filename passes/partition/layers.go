@@ -135,9 +135,9 @@ func maxBytes(n *ir.Node) int64 {
 	return bytes
 }
 
-// away returns for each position the number of bytes of weights that would not be on their home device if part k ended
-// there, or -1 if a state would not be on its home device.
-func (s *layerSplitter) away(k int, home map[string]int) []int64 {
+// bytesAway returns for each position the number of bytes of weights that would not be on their home device if part k
+// ended there, or -1 if a state would not be on its home device. home is that of SplitLayers.
+func (s *layerSplitter) bytesAway(k int, home map[string]int) []int64 {
 	bytes := make([]int64, len(s.live)+1)
 	for id, n := range s.g.Nodes() {
 		at, ok := home[n.Name()]
@@ -160,7 +160,7 @@ func (s *layerSplitter) away(k int, home map[string]int) []int64 {
 	return bytes
 }
 
-// cuts returns the position at which each part ends.
+// cuts returns the position at which each part ends, for the shares and home devices of SplitLayers.
 func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, error) {
 	sum := 0.0
 	for _, x := range shares {
@@ -171,13 +171,13 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 	}
 	n := len(s.live)
 	total := float64(s.stored[n])
-	near := total / float64(4*len(shares))
+	near := total / float64(4*len(shares)) // bytes by which a good cut may be off its ideal position
 	var ends []int
 	from, share := 0, 0.0
 	for k, x := range shares[:len(shares)-1] {
 		share += x / sum
 		best, bestCost, bestOff := -1, 0.0, 0.0
-		away := s.away(k, home)
+		away := s.bytesAway(k, home)
 		for at := from + 1; at < n; at++ {
 			if s.whole[at] || away[at] < 0 || !s.computes(from, at) || !s.computes(at, n) {
 				continue

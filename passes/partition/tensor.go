@@ -89,6 +89,7 @@ type tensorSplitter struct {
 	link         *ir.Node // the latest link; nil before the first exchange
 }
 
+// run adds the nodes, outputs and updates of the old graph to the shard.
 func (s *tensorSplitter) run() (err error) {
 	defer bailout.Caught(&err)
 	live := s.old.Live()
@@ -130,7 +131,7 @@ func (s *tensorSplitter) node(n *ir.Node) (_ placed, err error) {
 		return s.leaf(n), nil
 	}
 	if parted {
-		if v, ok := s.parted(n, args); ok {
+		if v, ok := s.splitNode(n, args); ok {
 			if op := n.Op(); op == ir.OpReshape || op == ir.OpTranspose || op == ir.OpUnsqueeze {
 				s.views[v.Node] = n
 			}
@@ -274,8 +275,8 @@ func (s *tensorSplitter) linkName() string {
 	}
 }
 
-// gatherUnless returns the rank's slice of a value along an axis, or the whole value if axis is isWhole. It gathers and
-// slices the value if it is not placed like that already.
+// gatherUnless returns the rank's slice of a value along an axis, or the whole value if axis is isWhole. If the device
+// has another part of the value, it gathers the value and slices it.
 func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 	if v.axis == axis {
 		return v.Node
@@ -295,9 +296,9 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 		ir.Attr{Name: "limits", Value: limits})
 }
 
-// parted computes the rank's slice or term of node n if some arguments are slices or terms. It returns false if there
-// is no rule for such arguments.
-func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
+// splitNode computes the rank's slice or term of node n if some arguments are slices or terms. It returns false if
+// there is no rule for such arguments.
+func (s *tensorSplitter) splitNode(n *ir.Node, args []placed) (placed, bool) {
 	for i, a := range args {
 		if a.axis == isTerm {
 			args[i] = placed{s.gather(a), isWhole}
@@ -330,7 +331,7 @@ func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
 	case op == ir.OpRMSNorm || op == ir.OpLayerNorm || op == ir.OpRope || op == ir.OpL2Normalize || op == ir.OpSoftmax:
 		return s.byRows(n, args)
 	case op == ir.OpIndexSelect || op == ir.OpDynamicSlice || op == ir.OpDynamicUpdateSlice || op == ir.OpScatter:
-		return s.along(n, args)
+		return s.acrossPositions(n, args)
 	}
 	return placed{}, false
 }
@@ -363,11 +364,11 @@ func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 	if axis < 0 || axis == n.Rank()-1 || n.Op() == ir.OpRope && !s.positionsElsewhere(n, axis) {
 		return placed{}, false
 	}
-	return s.others(n, args, axis, 1)
+	return s.sliceFirstArgs(n, args, axis, 1)
 }
 
-// positionsElsewhere reports whether the positions of rope n are along another axis than the given one, and the same
-// for all slices along that.
+// positionsElsewhere reports whether the positions of rope n are along another axis than the given one, and are the
+// same for all slices along the given axis.
 func (s *tensorSplitter) positionsElsewhere(n *ir.Node, axis int) bool {
 	at := n.Attrs().Int("axis")
 	if at < 0 {
@@ -376,9 +377,9 @@ func (s *tensorSplitter) positionsElsewhere(n *ir.Node, axis int) bool {
 	return at != axis && n.Args()[1].Rank() == 1
 }
 
-// others computes the slice of n along an axis from the slices of its first `first` arguments. The other arguments are
-// whole.
-func (s *tensorSplitter) others(n *ir.Node, args []placed, axis, first int) (placed, bool) {
+// sliceFirstArgs computes the slice of n along an axis. Its first `first` arguments are sliced along that axis, and the
+// others are whole.
+func (s *tensorSplitter) sliceFirstArgs(n *ir.Node, args []placed, axis, first int) (placed, bool) {
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
 		if i < first {
@@ -390,9 +391,9 @@ func (s *tensorSplitter) others(n *ir.Node, args []placed, axis, first int) (pla
 	return placed{s.copy(n, nodes, nil), axis}, true
 }
 
-// along computes a slice of an op that reads or writes at positions along one axis, such as index_select, if its first
-// argument is a slice along another axis. The positions are the same for all slices.
-func (s *tensorSplitter) along(n *ir.Node, args []placed) (placed, bool) {
+// acrossPositions computes a slice of an op that reads or writes at positions along one axis, such as index_select, if
+// its first argument is a slice along another axis. Every slice then uses the same positions.
+func (s *tensorSplitter) acrossPositions(n *ir.Node, args []placed) (placed, bool) {
 	at := n.Attrs().Int("axis")
 	if at < 0 {
 		at += n.Args()[0].Rank()
@@ -402,14 +403,14 @@ func (s *tensorSplitter) along(n *ir.Node, args []placed) (placed, bool) {
 	case axis < 0 || axis == at:
 		return placed{}, false
 	case n.Op() == ir.OpScatter:
-		return s.others(n, args, axis, 3)
+		return s.sliceFirstArgs(n, args, axis, 3)
 	case n.Op() == ir.OpDynamicUpdateSlice:
 		if args[1].axis != axis && args[1].DType().IsBlock() {
 			return placed{}, false
 		}
-		return s.others(n, args, axis, 2)
+		return s.sliceFirstArgs(n, args, axis, 2)
 	}
-	return s.others(n, args, axis, 1)
+	return s.sliceFirstArgs(n, args, axis, 1)
 }
 
 // matmul computes a slice of a matmul if a is cut along its rows or b along its columns, or a term if both are cut
@@ -480,8 +481,8 @@ func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	return placed{}, false
 }
 
-// sameOutside reports whether a and b have the same number of elements. They are the axes outside of the cut one,
-// before and after a reshape.
+// sameOutside reports whether a and b, the axes outside of the cut axis before and after a reshape, have the same
+// number of elements.
 func sameOutside(a, b ir.Shape) bool {
 	x, errX := a.Numel()
 	y, errY := b.Numel()

@@ -31,7 +31,7 @@ const (
 // ValueID identifies a value. kernel.Binding.Buffer holds one until layout.
 type ValueID = int
 
-// KernelID identifies a kernel. A kernel that replaces another one has the same ID.
+// KernelID identifies a kernel. A kernel that replaces another one keeps its ID.
 type KernelID int
 
 // Value is the content of a buffer.
@@ -58,11 +58,11 @@ type Graph struct {
 	values  []*Value
 	kernels []*kernel.Kernel // by ID; nil after removal
 	once    []bool           // by ID: whether the kernel runs only when the program is loaded
-	order   []KernelID
-	levels  []int // by ID; nil until needed
-	places  []int // by ID: index in order; nil until needed
+	order   []KernelID       // the order of execution
+	levels  []int            // by ID; nil until needed
+	places  []int            // by ID: index in order; nil until needed
 
-	codebooks map[ir.DType]ValueID
+	codebooks map[ir.DType]ValueID // by block format, see Codebook
 }
 
 // AddValue adds a value that no kernel accesses yet.
@@ -99,7 +99,7 @@ func (g *Graph) add(k *kernel.Kernel, once bool) KernelID {
 	return id
 }
 
-// touched returns the bindings of a kernel, plus a read binding for each value of kernel.After. The kernel does not
+// touched returns the bindings of a kernel, plus a read binding for each value in kernel.After: the kernel does not
 // read such a value, but must follow its writers.
 func touched(k *kernel.Kernel) []kernel.Binding {
 	if len(k.After) == 0 {
@@ -188,6 +188,7 @@ func (g *Graph) Writers(v ValueID) []KernelID { return g.inOrder(g.values[v].wri
 // Readers returns the kernels that read a value, in order.
 func (g *Graph) Readers(v ValueID) []KernelID { return g.inOrder(g.values[v].readers) }
 
+// inOrder lists a set of kernels in the order of execution.
 func (g *Graph) inOrder(set map[KernelID]bool) []KernelID {
 	list := slices.Collect(maps.Keys(set))
 	if len(list) > 1 {
