@@ -18,7 +18,7 @@ import (
 type Device struct {
 	kind      kind
 	closed    atomic.Bool
-	functions functions
+	functions functions // the functions that FuncOn made; Close closes their programs
 }
 
 // kind is the implementation of a device: [vulkan], [processor], [pipeline], [tensorParallel]; or [auto] with a GPU and
@@ -37,7 +37,8 @@ type kind interface {
 	close() error
 }
 
-// hardware is a Vulkan device or the processor.
+// hardware is a Vulkan device or the processor. Traffic, Memory and Synchronize of a Device combine the values of all
+// its hardware.
 type hardware interface {
 	traffic() Traffic
 	memory() runtime.MemoryUse

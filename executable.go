@@ -20,11 +20,11 @@ type Tensors = map[string]*ir.Data
 // It is safe for concurrent use. On a Vulkan device runs are serialized: each is complete before the next one begins.
 // On the CPU fast path runs of a program with states are serialized, and runs of other programs overlap.
 type Executable struct {
-	backend  runtime.Executable
-	why      string
-	expands  string // see [ir.Graph.Expansion]
-	fallback error
-	starts   runQueue
+	backend  runtime.Executable // the program on the device; nil if nothing is loaded
+	why      string             // the value of Why, without hints
+	expands  string             // see [ir.Graph.Expansion]
+	fallback error              // the value of Fallback
+	starts   runQueue           // the unfinished runs of Start
 }
 
 // errNotLoaded is the error of methods of a nil Executable.
@@ -151,7 +151,7 @@ func (e *Executable) Why() string {
 	return e.whyThere()
 }
 
-// whyThere is like Why, but without a hint.
+// whyThere is like Why, but without the hint about broadcasting.
 func (e *Executable) whyThere() string {
 	if !e.loaded() {
 		return "no device: the executable is nil"

@@ -67,25 +67,25 @@ const maxShapes = 64
 
 // function is a function of tensors and its programs.
 type function struct {
-	dev        *Device // nil for the shared device
-	outer      reflect.Type
-	graph      reflect.Value
-	hasContext bool
-	hasBuilder bool
+	dev        *Device       // nil for the shared device
+	outer      reflect.Type  // the type of the Go function that Func returns
+	graph      reflect.Value // the function of tensors that builds the graph
+	hasContext bool          // whether the Go function's first parameter is a context
+	hasBuilder bool          // whether the first parameter of graph is a builder
 
 	mu       sync.Mutex
-	programs []*shaped // the one used last is the last
+	programs []*shapedProgram // in the order of their last use
 }
 
-// shaped is the program of a function for arguments of some dtypes and dims. uses counts the calls that run it, and one
-// more for the function's list. The last of them closes it.
-type shaped struct {
+// shapedProgram is the program of a function for arguments of some dtypes and dims. uses counts the calls that are
+// running it, plus one while it is in the function's list. The program is closed when uses reaches 0.
+type shapedProgram struct {
 	key  string
 	load func() (*Executable, error)
 	uses int
 }
 
-// functions are the functions on a device.
+// functions are the functions that [FuncOn] made for one device.
 type functions struct {
 	mu   sync.Mutex
 	list []*function
@@ -138,7 +138,8 @@ var (
 	tensorType  = reflect.TypeFor[frontend.Tensor]()
 )
 
-// check returns an error unless the two function types fit together.
+// check returns an error unless the type of the Go function and the function of tensors fit together. It also sets
+// hasContext and hasBuilder.
 func (f *function) check() error {
 	outer := f.outer
 	switch {
@@ -183,6 +184,7 @@ func (f *function) check() error {
 	return nil
 }
 
+// count returns the number of parameters that a flag stands for: 1 if it is set.
 func count(b bool) int {
 	if b {
 		return 1
@@ -236,7 +238,8 @@ func (f *function) call(args []reflect.Value) ([]reflect.Value, error) {
 func argumentName(i int) string { return fmt.Sprintf("arg%d", i) }
 func resultName(i int) string   { return fmt.Sprintf("result%d", i) }
 
-// run runs the program for the arguments.
+// run runs the program for the arguments. The first call with their dtypes and dims compiles it. If the program fails
+// to load, it leaves the list, so that the next call tries again.
 func (f *function) run(ctx context.Context, in Tensors, args []*ir.Data) (*Result, error) {
 	p, oldest := f.program(args)
 	defer f.release(p)
@@ -251,18 +254,19 @@ func (f *function) run(ctx context.Context, in Tensors, args []*ir.Data) (*Resul
 	return exe.Run(ctx, in)
 }
 
-// program returns the program for arguments like these, for one use. If there are too many programs, it takes the least
-// recently used one off the list and returns it too, for release.
-func (f *function) program(args []*ir.Data) (p, oldest *shaped) {
-	key := fmt.Sprint(args)
+// program returns the program for arguments of these dtypes and dims, and counts one use of it; the caller must release
+// it. A new program may push the least recently used one off the list. program returns that one as oldest, and the
+// caller must release it too.
+func (f *function) program(args []*ir.Data) (p, oldest *shapedProgram) {
+	key := fmt.Sprint(args) // the arguments' dtypes and dims
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := slices.IndexFunc(f.programs, func(p *shaped) bool { return p.key == key })
+	i := slices.IndexFunc(f.programs, func(p *shapedProgram) bool { return p.key == key })
 	if i >= 0 {
 		p = f.programs[i]
 		f.programs = slices.Delete(f.programs, i, i+1)
 	} else {
-		p = &shaped{key: key, uses: 1}
+		p = &shapedProgram{key: key, uses: 1}
 		p.load = sync.OnceValues(func() (*Executable, error) { return f.compile(args) })
 	}
 	p.uses++
@@ -272,8 +276,8 @@ func (f *function) program(args []*ir.Data) (p, oldest *shaped) {
 	return p, oldest
 }
 
-// release ends a use of a program.
-func (f *function) release(p *shaped) error {
+// release ends a use of a program, and closes the program after its last use.
+func (f *function) release(p *shapedProgram) error {
 	f.mu.Lock()
 	p.uses--
 	last := p.uses == 0
@@ -285,8 +289,9 @@ func (f *function) release(p *shaped) error {
 	return exe.Close()
 }
 
-// forget takes a program off the list.
-func (f *function) forget(p *shaped) error {
+// forget takes a program off the list and releases the list's use of it. It does nothing if the program is not in the
+// list.
+func (f *function) forget(p *shapedProgram) error {
 	f.mu.Lock()
 	i := slices.Index(f.programs, p)
 	if i >= 0 {
@@ -354,7 +359,7 @@ func toData(v reflect.Value) (*ir.Data, error) {
 	return d, d.Check()
 }
 
-// readers maps a kind of element to Values for it.
+// readers maps each kind of Go element to the function that returns all elements of a tensor as a slice of that kind.
 var readers = map[reflect.Kind]func(*ir.Data) (reflect.Value, error){
 	reflect.Float32: flat[float32], reflect.Float64: flat[float64], reflect.Bool: flat[bool],
 	reflect.Int:  flat[int],
@@ -385,7 +390,8 @@ func toNested(t reflect.Type, d *ir.Data) (reflect.Value, error) {
 	return nest(t, all, d.Dims), nil
 }
 
-// nest cuts a slice of all elements into slices of type t with these lengths.
+// nest cuts a slice of all elements into nested slices of type t, one level for each of dims. Without dims it returns
+// the only element.
 func nest(t reflect.Type, all reflect.Value, dims []int) reflect.Value {
 	switch len(dims) {
 	case 0:

@@ -50,8 +50,8 @@ type DeviceOption func(*openOptions)
 // openOptions are the options of OpenDevice.
 type openOptions struct {
 	vk.DeviceOptions
-	open       func() (*vk.Instance, error) // vk.Open
-	mayHaveGPU func() bool                  // vk.MayHaveGPU
+	open       func() (*vk.Instance, error) // vk.Open; tests replace it
+	mayHaveGPU func() bool                  // vk.MayHaveGPU; tests replace it
 }
 
 // WithMemoryLimit limits the bytes of everything on a Vulkan device: weights, states, temporaries, inputs and outputs,

@@ -48,7 +48,7 @@ func (p *Pending) Wait() (*Result, error) {
 	return p.result, p.err
 }
 
-// finish is called once.
+// finish sets the result or the error of the run and wakes the goroutines that wait for it. It is called once.
 func (p *Pending) finish(r *Result, err error) {
 	if p.result, p.err = r, err; p.ended != nil {
 		p.ended()
@@ -61,7 +61,7 @@ type runQueue struct {
 	mu      sync.Mutex
 	waiting []*queuedRun  // in the order of Start
 	running bool          // whether nextLocked has let a run begin that has not called next yet
-	room    chan struct{} // buffers one element for each unfinished run, at most maxStarted
+	room    chan struct{} // a semaphore: buffers one element for each unfinished run, at most maxStarted
 	closing chan struct{} // closed by close; enter makes it together with room
 	closed  bool
 	all     sync.WaitGroup // the unfinished runs
@@ -121,7 +121,7 @@ func (s *runQueue) wait(ctx context.Context, x *queuedRun) (err error) {
 	defer s.mu.Unlock()
 	if i := slices.Index(s.waiting, x); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
-	} else {
+	} else { // nextLocked had just let this run begin: let another one begin instead
 		s.nextLocked()
 	}
 	return err
@@ -134,8 +134,8 @@ func (s *runQueue) next() {
 	s.nextLocked()
 }
 
-// nextLocked is like next, for a caller that holds the lock. Of the waiting runs it takes the first one with the
-// highest priority.
+// nextLocked is like next, for a caller that holds the lock. It takes the waiting run with the highest priority, and
+// the one that was started first among equals.
 func (s *runQueue) nextLocked() {
 	if s.running = len(s.waiting) > 0; !s.running {
 		return
@@ -194,14 +194,14 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 		p.finish(nil, fmt.Errorf("start a run: %w", err))
 		return p
 	}
-	place, err := e.starts.enter(ctx, o.Priority)
+	queued, err := e.starts.enter(ctx, o.Priority)
 	if err != nil {
 		p.finish(nil, err)
 		return p
 	}
 	go func() {
 		defer e.starts.leave()
-		if err := e.starts.wait(ctx, place); err != nil {
+		if err := e.starts.wait(ctx, queued); err != nil {
 			p.finish(nil, err)
 			return
 		}

@@ -26,7 +26,8 @@ type Program struct {
 	parts []*Program
 }
 
-// HasKernelsOf reports whether the program contains all kernels of other: for each device, the same SPIR-V code.
+// HasKernelsOf reports whether the program contains all kernels of other: for each device, the same SPIR-V code. Then
+// loading this program makes the driver compile everything that other needs.
 func (p *Program) HasKernelsOf(other *Program) bool {
 	own := p.kernels()
 	for code := range other.kernels() {

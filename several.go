@@ -15,7 +15,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// combined is the common part of [pipeline] and [tensorParallel]: a list of devices that together run each program.
+// combined is the common part of [pipeline] and [tensorParallel]: a list of devices, the members, that together run
+// each program.
 type combined struct {
 	identity
 	members Devices
@@ -37,7 +38,8 @@ func newCombined(d Devices, how string) (combined, error) {
 	return s, nil
 }
 
-// compileParts splits the graph with split and compiles each part for its device.
+// compileParts splits the graph with split and compiles each part for the member that runs it. The returned program has
+// the parts' programs and no kernels of its own.
 func (s *combined) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions,
 	split func(g *ir.Graph) (multi.Split, error)) (*Program, error) {
 	g, fitted, err := compiler.FitWeights(g, opt.Weights)
@@ -80,7 +82,7 @@ func (s *combined) errOtherDevices() error {
 }
 
 // loadParts loads each part of a program on its device. If LoadOptions.Share is set, share returns that program's
-// executable on a device. names are the names of the parts' devices.
+// executable on the device with the given index. names are the names of the parts' devices.
 func (s *combined) loadParts(ctx context.Context, p *Program, opt LoadOptions,
 	share func(device int) *Executable) (exes []*Executable, names []string, err error) {
 	parts := p.split.Parts()

@@ -19,13 +19,13 @@ import (
 // runs long is tried in the background on a Vulkan device in software; see [trial.Executable].
 type software struct {
 	*processor
-	open      func() (*vulkan, error)
-	trialTurn chan struct{} // one trial at a time
+	open      func() (*vulkan, error) // opens the Vulkan device
+	trialTurn chan struct{}           // a lock that lets one trial run at a time
 	limits    trialLimits
 
 	mu     sync.Mutex // guards the fields below
 	opened *vulkan    // nil until a program needs it
-	failed error      // the reason that it does not open
+	failed error      // the reason that the Vulkan device does not open
 	closed bool
 }
 
@@ -64,9 +64,10 @@ func (s *software) device() (*vulkan, error) {
 	return s.opened, s.failed
 }
 
-// custom returns the Vulkan device for a graph with custom ops. Their Go code is optional and serves as a check. It
-// returns nil for other graphs, and if there is no such device.
-func (s *software) custom(g *ir.Graph) *auto {
+// forCustomOps returns a device that runs a graph with custom ops on the Vulkan device from the beginning: on the CPU
+// it would run the op's Go code, which is optional and serves as a check. It returns nil for other graphs, and if no
+// Vulkan device opens.
+func (s *software) forCustomOps(g *ir.Graph) *auto {
 	if !compiler.IsCustom(g) {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (s *software) custom(g *ir.Graph) *auto {
 
 // compile makes a program for the CPU fast path, or for the Vulkan device if the graph has custom ops.
 func (s *software) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
-	if a := s.custom(g); a != nil {
+	if a := s.forCustomOps(g); a != nil {
 		return a.compile(ctx, g, opt)
 	}
 	p, err := s.processor.compile(ctx, g, opt)
@@ -93,7 +94,7 @@ func (s *software) compile(ctx context.Context, g *ir.Graph, opt CompileOptions)
 // ops is loaded on the Vulkan device, and so is one that shares memory with such a program.
 func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	g := p.Contents.Graph
-	if a := s.custom(g); a != nil {
+	if a := s.forCustomOps(g); a != nil {
 		return a.load(ctx, p, opt)
 	}
 	if opt.Share.Vulkan() != nil { // a program with custom ops
@@ -116,7 +117,8 @@ func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Exec
 	return exe, nil
 }
 
-// loadNextTo loads a program on the Vulkan device, where the executable is that it shares with.
+// loadNextTo loads a program on the Vulkan device because the executable that it shares memory with (opt.Share) is
+// there.
 func (s *software) loadNextTo(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	v, err := s.device()
 	if err != nil {
@@ -135,7 +137,8 @@ func (s *software) loadNextTo(ctx context.Context, p *Program, opt LoadOptions) 
 	return a.load(ctx, p, opt)
 }
 
-// loadForTrial compiles a program by one compiler process at a time and loads it on the Vulkan device.
+// loadForTrial compiles a program, if it is not compiled yet, and loads it on the Vulkan device. It starts one compiler
+// process at a time, so that the runs in progress keep most of the CPU.
 func (s *software) loadForTrial(ctx context.Context, p *Program, weights ir.WeightSource) (runtime.Executable, error) {
 	v, err := s.device()
 	if err != nil {

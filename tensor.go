@@ -112,7 +112,8 @@ func (d *tensorParallel) load(ctx context.Context, p *Program, opt LoadOptions) 
 	return &Executable{backend: x, why: "tensor parallel over " + d.caps.Name + ": " + x.Describe()}, nil
 }
 
-// sameKernels reports whether all parts were compiled for the same kind of device into the same kernels.
+// sameKernels reports whether all parts were compiled for the same kind of device into the same kernels. Then all
+// devices compute the same bits of the values that each of them computes.
 func sameKernels(parts []*Program) bool {
 	kernels := func(s *Program) (list []string) {
 		if p := s.Contents.Program; p != nil {

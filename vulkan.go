@@ -81,16 +81,17 @@ func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	return &Executable{backend: exe, why: d.why}, nil
 }
 
-// sparselyRead returns the names of weights from which a run reads only rows or expert matrices that an index tensor
-// selects (embeddings, experts). They lose least in slow host memory.
+// sparselyRead returns the names of the weights from which a run reads only the rows or expert matrices that an index
+// tensor selects (embeddings, experts). These weights lose least when they are kept in host memory, which is slow for
+// the device.
 func sparselyRead(g *ir.Graph) map[string]bool {
 	users, names := g.Users(), map[string]bool{}
-	var few func(n *ir.Node) bool
-	few = func(n *ir.Node) bool {
+	var readSparsely func(n *ir.Node) bool // whether all readers of n select from it by index
+	readSparsely = func(n *ir.Node) bool {
 		for _, u := range users[n.ID()] {
 			switch {
 			case u.Op() == ir.OpEmbedding || u.Op() == ir.OpMatMulID || u.Op() == ir.OpIndexSelect:
-			case (u.Op() == ir.OpDequantize || u.Op().Class() == ir.ClassView) && few(u):
+			case (u.Op() == ir.OpDequantize || u.Op().Class() == ir.ClassView) && readSparsely(u):
 			default:
 				return false
 			}
@@ -98,7 +99,7 @@ func sparselyRead(g *ir.Graph) map[string]bool {
 		return true
 	}
 	for _, n := range g.Leaves(ir.OpWeight) {
-		names[n.Name()] = few(n)
+		names[n.Name()] = readSparsely(n)
 	}
 	return names
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Estimate returns the expected nanoseconds of a graph's kernels on a device, with all symbols at their maximum. It
-// does not count kernels that only exchange values with other devices.
+// leaves out kernels that only exchange values with other devices, since package multi estimates these.
 func Estimate(ctx context.Context, g *ir.Graph, caps device.Caps) (float64, error) {
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,

@@ -54,14 +54,14 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 	for _, sym := range s.Program.Symbols {
 		symbols = append(symbols, sym.Name)
 	}
-	made := map[kernel.Identity]choice{}
+	made := map[kernel.Identity]choice{} // kernels with equal code share one shader
 	for i, k := range s.Kernels {
 		bailout.Check(ctx.Err())
 		id := k.Identity()
 		c, ok := made[id]
 		if !ok {
 			var err error
-			c, err = low.shade(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt.Tuning, symbols)
+			c, err = low.scheduleAndEmit(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt.Tuning, symbols)
 			bailout.Unless(err == nil, "kernel %d (%s): %w", i, k.Name, err)
 			made[id] = c
 		}
@@ -86,8 +86,9 @@ type choice struct {
 	shader       int // index of the shader
 }
 
-// shade chooses the schedule of a kernel, generates its shader and adds that with the given name.
-func (low *Lowered) shade(k *kernel.Kernel, name string, caps device.Caps, tuning device.Tuning,
+// scheduleAndEmit chooses the schedule of a kernel, generates its shader, and adds the shader to the program with the
+// given name. symbols are the names of the program's symbols.
+func (low *Lowered) scheduleAndEmit(k *kernel.Kernel, name string, caps device.Caps, tuning device.Tuning,
 	symbols []string) (c choice, err error) {
 	defer bailout.Caught(&err)
 	sched, why, tuned, err := schedule.SelectTuned(k, caps, tuning)
@@ -101,7 +102,7 @@ func (low *Lowered) shade(k *kernel.Kernel, name string, caps device.Caps, tunin
 	return c, nil
 }
 
-// add adds a shader with the given name, and returns its index.
+// add adds a shader with the given name and number of bindings to the program, and returns its index.
 func (low *Lowered) add(name string, sh *glsl.Shader, bindings int) int {
 	low.shaders = append(low.shaders, sh)
 	low.GLSL, low.SPIRV = append(low.GLSL, sh.Source), append(low.SPIRV, sh.SPIRV)

@@ -18,17 +18,18 @@ func (low *Lowered) join(runs []schedule.Run) {
 		return
 	}
 	p := low.Program
+	const bufferBytes = 16 // the least size of a buffer
 	buffer := func(kind kernel.BufferKind, name string, words int) int {
 		p.Buffers = append(p.Buffers,
-			kernel.Buffer{Kind: kind, Name: name, DType: ir.U32, Shape: ir.ShapeOf(words), Bytes: 16})
+			kernel.Buffer{Kind: kind, Name: name, DType: ir.U32, Shape: ir.ShapeOf(words), Bytes: bufferBytes})
 		return len(p.Buffers) - 1
 	}
-	meeting := buffer(kernel.BufMeeting, "workgroups that wait", kernel.MeetingWords)
-	late := buffer(kernel.BufLate, "workgroups waited in vain", 1)
+	counters := buffer(kernel.BufMeeting, "workgroups that wait", kernel.MeetingWords) // of the barrier between steps
+	timeout := buffer(kernel.BufLate, "workgroups waited in vain", 1)
 	made := map[string]int{} // index of a shader, by its source
 	for _, r := range runs {
 		k, sh := low.persistent(r)
-		for _, b := range []int{meeting, late} {
+		for _, b := range []int{counters, timeout} {
 			k.Dispatch.Binds = append(k.Dispatch.Binds, kernel.Bind{Buffer: b, Read: true, Write: true})
 		}
 		shader, ok := made[sh.Source]
@@ -41,8 +42,9 @@ func (low *Lowered) join(runs []schedule.Run) {
 	}
 }
 
-// persistent returns the persistent kernel of a run of steps. The caller adds the index of its shader, and the bindings
-// of the two buffers through which workgroups wait.
+// persistent returns the persistent kernel of a run of steps, and its shader. Each step becomes a phase of the shader,
+// and buffers that several steps use are bound once. The caller adds the index of the shader and the bindings of the
+// barrier's two buffers.
 func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader) {
 	steps := low.Program.Steps[r.First : r.First+r.Count]
 	d := kernel.Step{Name: fmt.Sprintf("persistent_%d", r.Count), Barrier: steps[0].Barrier,
@@ -65,7 +67,7 @@ func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader)
 		d.Flops, d.Moved = d.Flops+s.Flops, d.Moved+s.Moved
 		phases = append(phases, phase)
 	}
-	changes := make([]bool, len(d.Binds))
+	changes := make([]bool, len(d.Binds)) // whether a phase writes bytes that the binding reads or writes
 	for i, b := range d.Binds {
 		changes[i] = slices.ContainsFunc(d.Binds, func(o kernel.Bind) bool {
 			return o.Write && low.Program.Overlap(b.Buffer, o.Buffer)
