@@ -57,7 +57,8 @@ func (m *Model) AdapterFiles() []lora.File {
 	return list
 }
 
-// adapterScales returns the scales of an answer, or nil if they are constants of the graphs.
+// adapterScales returns the scale of each LoRA adapter for an answer with these sampling options. It returns nil if the
+// scales are constants in the graphs, because the model was opened without Options.AdapterScales.
 func (m *Model) adapterScales(s Sampling) ([]float32, error) {
 	if !m.config.AdapterInputs {
 		if s.AdapterScales != nil {
@@ -85,8 +86,8 @@ func (m *Model) adapterScales(s Sampling) ([]float32, error) {
 	return scales, nil
 }
 
-// addScales adds the input with the scales of adapters, if the graphs have it. rows are the extents before the
-// adapters.
+// addScales adds the input with the scales of adapters to in, if the graphs have that input. Its shape is rows,
+// followed by the number of adapters. A batch passes its number of sequences as rows; other programs pass none.
 func (m *Model) addScales(in vkc.Tensors, scales []float32, rows ...int) error {
 	if !m.config.AdapterInputs {
 		return nil

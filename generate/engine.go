@@ -367,7 +367,7 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 	}
 	if inFlight < depth && (last == nil || e.model.canFollow(last, rows)) {
 		f := newPendingStep(rows)
-		if last != nil {
+		if last != nil { // it reads the tokens of last on the device, so it needs the same rows
 			f = &pendingStep{rows: last.rows, answers: last.answers}
 		} else {
 			e.collected = 0

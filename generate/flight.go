@@ -68,7 +68,7 @@ var stepKeeps = []string{"logits", "likeliest", "top"}
 // submit submits step f for its rows. inFlight is the number of steps in flight for the same rows, and last is the
 // latest of them, or nil. more says that the caller submits another step at once.
 func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) (err error) {
-	var tokens, texts, positions, pages []int32
+	var tokens, texts, positions, pages []int32 // inputs of the step; texts are the indexes of slots
 	var scales []float32
 	draws, needsLogits := false, false
 	for i, s := range f.rows {

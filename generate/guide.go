@@ -61,7 +61,11 @@ func (g *guide) advance(id int32, pause func() error) (mask grammar.Mask, full b
 	return mask, false, err
 }
 
-// take takes a token.
+// markSpace is how many characters, besides those of its longest mark, a guide keeps of the answer's end. It is enough
+// for white space before a mark.
+const markSpace = 16
+
+// take updates the guide after token id of the answer: it may begin or end the grammar's text or the reasoning.
 func (g *guide) take(id int32, pause func() error) error {
 	if len(g.forced) > 0 {
 		g.forced = g.forced[1:]
@@ -74,7 +78,7 @@ func (g *guide) take(id int32, pause func() error) error {
 		piece = g.tok.Token(id)
 	}
 	g.tail += piece
-	longest := max(len(g.reasoning.Open), len(g.reasoning.Close)) + 16 // and white space
+	longest := max(len(g.reasoning.Open), len(g.reasoning.Close)) + markSpace
 	if g.thought >= 0 {
 		g.think()
 	}
@@ -98,7 +102,7 @@ func (g *guide) take(id int32, pause func() error) error {
 	return nil
 }
 
-// think counts a token of reasoning, and ends the reasoning if it is too long.
+// think counts a token of reasoning. After Reasoning.Tokens of them, it forces the tokens that end the reasoning.
 func (g *guide) think() {
 	begin := strings.TrimLeft(g.tail, " \t\r\n")
 	open := g.reasoning.Open

@@ -16,8 +16,8 @@ type Replicas struct {
 	*Model // the first, for common methods
 	models []*Model
 
-	mu    sync.Mutex
-	under []int // answers in progress, by device
+	mu         sync.Mutex
+	inProgress []int // the number of answers in progress, by index in models
 }
 
 // OpenReplicas calls [Open] for each device of a list such as "0,1" (Options.Device).
@@ -39,7 +39,7 @@ func OpenReplicas(ctx context.Context, path string, o Options) (_ *Replicas, err
 		}
 		r.models = append(r.models, m)
 	}
-	r.Model, r.under = r.models[0], make([]int, len(r.models))
+	r.Model, r.inProgress = r.models[0], make([]int, len(r.models))
 	return r, nil
 }
 
@@ -99,16 +99,16 @@ func (r *Replicas) slotOf(index int) (m *Model, own int) {
 func (r *Replicas) pick() (best int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.under {
-		if r.under[i] < r.under[best] {
+	for i := range r.inProgress {
+		if r.inProgress[i] < r.inProgress[best] {
 			best = i
 		}
 	}
-	r.under[best]++
+	r.inProgress[best]++
 	return best, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.under[best]--
+		r.inProgress[best]--
 	}
 }
 

@@ -114,7 +114,7 @@ func (s Sampling) likeliest() bool {
 		s.FrequencyPenalty == 0
 }
 
-// params are the inputs of a sampler on the device.
+// params returns the options as parameters of a sampler program.
 func (s Sampling) params() llm.SamplerParams {
 	p := llm.SamplerParams{Temperature: float32(s.temperature()), TopP: float32(s.topP()), MinP: float32(s.MinP),
 		RepeatPenalty: float32(s.RepeatPenalty), PresencePenalty: float32(s.PresencePenalty),

@@ -166,7 +166,8 @@ const (
 	mostSame  = 8
 )
 
-// draft implements drafter. It uses the longest match, and of equals the last.
+// draft implements drafter. It finds the longest earlier occurrence of the text's last tokens, the latest among equally
+// long ones, and returns up to most tokens that followed it there.
 func (lookup) draft(_ context.Context, text []int32, most int) ([]int32, error) {
 	best, at := leastSame-1, 0
 	for end := len(text) - 1; end >= leastSame; end-- { // text[:end] ends as text does
@@ -193,7 +194,7 @@ type draftModel struct {
 	text *slot
 }
 
-// draft implements drafter.
+// draft implements drafter: it decodes greedily with the draft model, up to most tokens or an end token.
 func (d draftModel) draft(ctx context.Context, text []int32, most int) (guesses []int32, err error) {
 	logits, err := d.text.prefill(ctx, text)
 	for err == nil {

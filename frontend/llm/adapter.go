@@ -41,8 +41,9 @@ type adapters struct {
 	w      nn.Weights      // of the adapters
 }
 
-// adapt makes the matmuls of a graph use the adapters of the model. rows are the rows of the input with their scales,
-// if rows may have different ones; or nil.
+// adapt makes the matmuls of a graph use the adapters of the model. With AdapterInputs, the adapters' scales are an
+// input of shape rows, followed by the number of adapters. rows is the extent of the tokens if each has its own scales,
+// or nothing if all have the same.
 func (m model) adapt(b *frontend.Builder, rows ...frontend.Dim) {
 	if len(m.Adapters) == 0 {
 		return

@@ -120,7 +120,7 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, rows := r.texts.Builder(), r.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
 	own := r.positions.Reshape(rows, 1, 1, 1)
-	seen, back := keys.Le(own), own.Sub(keys)
+	seen, back := keys.Le(own), own.Sub(keys) // back is the distance from a query back to a key
 	switch {
 	case ring:
 		back = back.Mod(back.Lit(float64(kept)))

@@ -123,7 +123,7 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Types)) {
-		if !known[name] && !c.drafts(name) {
+		if !known[name] && !c.inDraftLayer(name) {
 			return fmt.Errorf("weight %q: a model of %d layers of architecture %q has none of that name, and without "+
 				"it the graph would compute something else", name, c.Layers, a.name)
 		}
@@ -131,9 +131,9 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 	return nil
 }
 
-// drafts reports whether a weight belongs to a layer that predicts a further token. Such layers follow the others, and
-// the model works without them.
-func (c Config) drafts(name string) bool {
+// inDraftLayer reports whether a weight belongs to a layer that predicts a further token. Such layers follow the
+// others, and the model works without them.
+func (c Config) inDraftLayer(name string) bool {
 	rest, ok := strings.CutPrefix(name, "blk.")
 	number, _, _ := strings.Cut(rest, ".")
 	i, err := strconv.Atoi(number)

@@ -282,8 +282,8 @@ func (r *metadata) windows(c *Config) {
 	}
 }
 
-// mixture reads how a mixture of experts routes tokens, and which layers and shared experts it has. The row has set
-// SigmoidExperts and KeepShares for files that do not say.
+// mixture reads how a mixture of experts routes tokens, and which layers and shared experts it has. The architecture's
+// function read has set SigmoidExperts and KeepShares for files that do not say.
 func (r *metadata) mixture(c *Config) {
 	c.DenseLayers = int(min(r.intOr("leading_dense_block_count", 0), math.MaxInt32))
 	c.ExpertPeriod = int(min(r.intOr("interleave_moe_layer_step", 0), math.MaxInt32))

@@ -1,7 +1,7 @@
 package llm
 
-// granite is Granite 3 and 4 (IBM 2024, https://github.com/ibm-granite): Llama with scales of embeddings, residuals,
-// scores and logits, which are divided by theirs.
+// granite is Granite 3 and 4 (IBM 2024, https://github.com/ibm-granite): Llama with scales of embeddings, residuals
+// and scores. The logits are divided by a further scale.
 var granite = architecture{
 	name:         "granite",
 	folder:       folder{classes: "GraniteForCausalLM", wants: "hidden_act silu"},
@@ -34,6 +34,7 @@ var graniteMoE = architecture{
 	layer:        llamaLayer,
 }
 
+// graniteRead reads Granite's scales, and whether it has rotary embeddings.
 func graniteRead(r *metadata, c *Config) {
 	c.EmbeddingScale, c.ResidualScale = r.floatOr("embedding_scale", 0), r.floatOr("residual_scale", 0)
 	if v := r.floatOr("logit_scale", 0); v != 0 {

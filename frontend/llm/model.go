@@ -196,10 +196,10 @@ func (l layer) attention(x frontend.Tensor) frontend.Tensor {
 	}
 	if l.w.Sub("attn_qkv").Has("weight") {
 		q, k, v := l.fused(x)
-		return l.attend(l.turn(q, "attn_q_norm"), l.turn(k, "attn_k_norm"), v)
+		return l.attend(l.normAndRotate(q, "attn_q_norm"), l.normAndRotate(k, "attn_k_norm"), v)
 	}
-	q := l.turn(l.heads(x, "attn_q", l.Heads), "attn_q_norm")
-	k := l.turn(l.heads(x, "attn_k", l.KVHeads), "attn_k_norm")
+	q := l.normAndRotate(l.heads(x, "attn_q", l.Heads), "attn_q_norm")
+	k := l.normAndRotate(l.heads(x, "attn_k", l.KVHeads), "attn_k_norm")
 	return l.attend(q, k, l.heads(x, "attn_v", l.KVHeads))
 }
 
@@ -216,8 +216,8 @@ func (l layer) clamp(x frontend.Tensor) frontend.Tensor {
 	return x.Clamp(-l.ClampQKV, l.ClampQKV)
 }
 
-// turn applies the norm, if the file has it, and rotary embeddings to queries or keys [heads, T, HeadDim].
-func (l layer) turn(x frontend.Tensor, norm string) frontend.Tensor {
+// normAndRotate applies the norm, if the file has it, and rotary embeddings to queries or keys [heads, T, HeadDim].
+func (l layer) normAndRotate(x frontend.Tensor, norm string) frontend.Tensor {
 	if l.arch.lateHeadNorms {
 		return l.headNorm(l.rotate(x), norm)
 	}
@@ -372,14 +372,14 @@ func (l layer) temperature() frontend.Tensor {
 // integers for earlier keys. A bias that all keys of a query share changes nothing, so that the distances of the text's
 // last query serve all.
 func (l layer) alibi(back frontend.Tensor) frontend.Tensor {
-	slopes, whole := make([]float32, l.Heads), 1
-	for whole*2 <= l.Heads {
-		whole *= 2
+	slopes, power := make([]float32, l.Heads), 1 // power is the largest power of two up to Heads
+	for power*2 <= l.Heads {
+		power *= 2
 	}
 	for h := range slopes { // the heads after the last power of two take every second slope of the next power
-		slope := -l.MaxALiBi / float64(whole) * float64(h+1)
-		if h >= whole {
-			slope = -l.MaxALiBi / float64(2*whole) * float64(2*(h-whole)+1)
+		slope := -l.MaxALiBi / float64(power) * float64(h+1)
+		if h >= power {
+			slope = -l.MaxALiBi / float64(2*power) * float64(2*(h-power)+1)
 		}
 		slopes[h] = float32(math.Exp2(slope))
 	}

@@ -32,8 +32,20 @@ func (p SamplerParams) Row() []float32 {
 		p.Typical, p.XTCProbability, p.XTCThreshold}
 }
 
-// samplerParams is the number of columns of input "params".
-const samplerParams = 10
+// The columns of input "params", in the order of SamplerParams.Row, and their number.
+const (
+	temperatureColumn = iota
+	topPColumn
+	minPColumn
+	repeatColumn
+	presenceColumn
+	frequencyColumn
+	sigmasColumn
+	typicalColumn
+	xtcProbabilityColumn
+	xtcThresholdColumn
+	samplerParams
+)
 
 // SamplerKind says which parameters a sampler supports. Each kind supports those of the ones before, and takes longer.
 type SamplerKind int
@@ -114,7 +126,7 @@ func (s sampler) param(column int) frontend.Tensor { return s.params.Slice(1, co
 
 // penalize applies the penalties to the logits of recent tokens.
 func (s sampler) penalize(logits, recent frontend.Tensor) frontend.Tensor {
-	repeat, presence, frequency := s.param(3), s.param(4), s.param(5)
+	repeat, presence, frequency := s.param(repeatColumn), s.param(presenceColumn), s.param(frequencyColumn)
 	none := s.b.Full(ir.F32, 0, s.rows, s.vocabulary)
 	count := none.ScatterAdd(1, recent, s.b.Full(ir.F32, 1, s.rows, RecentTokens)) // skips the padding, -1
 	less := logits.Gt(logits.Lit(0)).Where(logits.Div(repeat), logits.Mul(repeat))
@@ -129,14 +141,14 @@ func (s sampler) choose(logits frontend.Tensor, kind SamplerKind) frontend.Tenso
 		logits = only(s.typical(logits), logits)
 	}
 	best := logits.ReduceMaxKeep(-1)
-	allowed := logits.Sub(best).Exp().Ge(s.param(2))
+	allowed := logits.Sub(best).Exp().Ge(s.param(minPColumn))
 	if kind >= SampleRanked {
 		allowed = logits.Ge(s.least(logits, best))
 	}
 	if kind == SampleAny {
 		allowed = allowed.And(s.excluded(only(allowed, logits)).Not())
 	}
-	temperature := s.param(0)
+	temperature := s.param(temperatureColumn)
 	noisy := logits.Sub(best).Div(temperature).Add(s.noise())
 	score := temperature.Gt(temperature.Lit(0)).Where(noisy, logits)
 	return only(allowed, score).Argmax(-1)
@@ -149,7 +161,7 @@ func only(allowed, logits frontend.Tensor) frontend.Tensor {
 
 // withinSigmas reports which logits are close enough to the largest one. Logits of minus infinity do not count.
 func (s sampler) withinSigmas(logits frontend.Tensor) frontend.Tensor {
-	sigmas, counted := s.param(6), logits.Gt(logits.Lit(math.Inf(-1)))
+	sigmas, counted := s.param(sigmasColumn), logits.Gt(logits.Lit(math.Inf(-1)))
 	sum := func(x frontend.Tensor) frontend.Tensor { return counted.Where(x, x.Lit(0)).SumKeep(-1) }
 	n := counted.Cast(ir.F32).SumKeep(-1)
 	deviation := sum(logits.Sub(sum(logits).Div(n)).Sqr()).Div(n).Sqrt()
@@ -157,9 +169,10 @@ func (s sampler) withinSigmas(logits frontend.Tensor) frontend.Tensor {
 	return sigmas.Le(sigmas.Lit(0)).Or(close)
 }
 
-// typical reports which tokens are the most typical ones.
+// typical reports which tokens are the most typical ones: those with log-probabilities closest to the mean, as many as
+// have the total probability of parameter Typical.
 func (s sampler) typical(logits frontend.Tensor) frontend.Tensor {
-	most := s.param(7)
+	most := s.param(typicalColumn)
 	logs := logits.LogSoftmax(-1)
 	p := logs.Exp()
 	mean := p.Gt(p.Lit(0)).Where(p.Mul(logs), p.Lit(0)).SumKeep(-1) // minus the entropy
@@ -171,9 +184,9 @@ func (s sampler) typical(logits frontend.Tensor) frontend.Tensor {
 	return most.Le(most.Lit(0)).Or(most.Ge(most.Lit(1))).Or(off.Le(farthest))
 }
 
-// excluded reports which tokens XTC excludes.
+// excluded reports which tokens XTC excludes (see Sampler).
 func (s sampler) excluded(logits frontend.Tensor) frontend.Tensor {
-	probability, threshold := s.param(8), s.param(9)
+	probability, threshold := s.param(xtcProbabilityColumn), s.param(xtcThresholdColumn)
 	p := logits.Softmax(-1)
 	likely := p.Ge(threshold)
 	least := likely.Where(p, p.Lit(math.Inf(1))).ReduceMinKeep(-1)
@@ -182,13 +195,14 @@ func (s sampler) excluded(logits frontend.Tensor) frontend.Tensor {
 	return likely.And(p.Gt(least)).And(draw.Lt(probability))
 }
 
-// least returns the smallest logit that a token must have to be chosen, [B, 1].
+// least returns the smallest logit that a token must have to pass min-p, top-k and top-p, [B, 1]. best is the largest
+// logit of each row.
 func (s sampler) least(logits, best frontend.Tensor) frontend.Tensor {
 	sorted := logits.SortDescending(1)
 	p := sorted.Sub(best).Exp()
 	rank := s.b.Iota(ir.I32, 1, s.rows, s.vocabulary)
-	topK, topP := s.b.Input("top_k", ir.I32, s.rows).Reshape(s.rows, 1), s.param(1)
-	kept := p.Ge(s.param(2)).And(topK.Eq(topK.Lit(0)).Or(rank.Lt(topK)))
+	topK, topP := s.b.Input("top_k", ir.I32, s.rows).Reshape(s.rows, 1), s.param(topPColumn)
+	kept := p.Ge(s.param(minPColumn)).And(topK.Eq(topK.Lit(0)).Or(rank.Lt(topK)))
 	p = kept.Where(p, p.Lit(0))
 	before := p.CumSum(1, frontend.Exclusive())
 	all := topP.Le(topP.Lit(0)).Or(topP.Ge(topP.Lit(1)))
