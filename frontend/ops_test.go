@@ -267,6 +267,23 @@ var methodCases = []methodCase{
 		return o.heads.Attention(o.keys, o.keys, frontend.Sinks(o.b.Full(ir.F32, 1, 4)))
 	}, `attention %8, %9, %9, %18, %17 : f32[4,3,8]`},
 
+	{ir.OpCausalConv1D, func(o *operands) frontend.Tensor {
+		y, _ := o.seq.CausalConv1D(o.row.Unsqueeze(1), o.b.Full(ir.F32, 0, 0, 4))
+		return y
+	}, `causal_conv1d %11, %16, %18 : f32[N,4]`},
+	{ir.OpSSMScan, func(o *operands) frontend.Tensor {
+		state := o.b.Full(ir.F32, 0, 3, 8, 8)
+		y, _ := o.heads.SSMScan(o.heads.Index(2, 0), o.heads.Index(0, 0).Slice(1, 0, ir.D(1)), o.heads, o.heads, state)
+		return y
+	}, `ssm_scan %8, %19, %22, %8, %8, %17 : f32[4,3,8]`},
+	{ir.OpDeltaRule, func(o *operands) frontend.Tensor {
+		_, last := o.heads.DeltaRule(o.heads, o.heads, o.heads, o.b.Full(ir.F32, 0, 3, 8, 8))
+		return last
+	}, `delta_rule %8, %8, %8, %8, %17 {of="state"} : f32[3,8,8]`},
+	{ir.OpDeltaRule, func(o *operands) frontend.Tensor {
+		y, _ := o.heads.DeltaRule(o.heads, o.heads, o.heads, o.b.Full(ir.F32, 0, 3, 8, 8), frontend.Correction{A: o.heads, B: o.heads})
+		return y
+	}, `delta_rule %8, %8, %8, %8, %17, %8, %8 : f32[4,3,8]`},
 	{ir.OpGather, func(o *operands) frontend.Tensor { return o.x.Gather(1, o.i) }, `gather %0, %3 {axis=1} : f32[2,4]`},
 	{ir.OpIndexSelect, func(o *operands) frontend.Tensor { return o.x.IndexSelect(1, o.ivec) }, `index_select %0, %4 {axis=1} : f32[2,2]`},
 	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F32) }, `embedding %0, %4 : f32[2,4]`},

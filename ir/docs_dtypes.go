@@ -40,6 +40,11 @@ var probeShapes = map[Op][]Shape{
 	OpEigH:               {ShapeOf(256, 256)},
 	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1), ShapeOf(2)},
 	OpAttentionLSE:       {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1), ShapeOf(2)},
+	OpCausalConv1D:       {probeShape, ShapeOf(256, 2), ShapeOf(1, 256)},
+	OpSSMScan: {ShapeOf(2, 2, 2), ShapeOf(2, 2), ShapeOf(2, 1), ShapeOf(2, 1, 256), ShapeOf(2, 1, 256),
+		ShapeOf(2, 2, 256)},
+	OpDeltaRule: {ShapeOf(2, 1, 256), ShapeOf(2, 1, 256), ShapeOf(2, 2, 2), ShapeOf(2, 2, 1), ShapeOf(2, 2, 256),
+		ShapeOf(2, 2, 256)},
 	OpAttentionGrad: {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2),
 		ShapeOf(2, 2), ShapeOf(1, 1, 1)},
 }

@@ -27,6 +27,7 @@ const (
 	ClassWindow
 	ClassIndexing  // gathers or scatters elements by computed or stored indices
 	ClassAttention // scaled dot-product attention
+	ClassRecurrent // goes along time with a state
 	ClassRandom    // computed from each element's index; fuses like elementwise ops
 	ClassComposite // defined by its decomposition
 	ClassControl   // runs its own graphs: branches and loops
@@ -35,7 +36,7 @@ const (
 )
 
 var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window",
-	"indexing", "attention", "random", "composite", "control", "custom", "linear"}
+	"indexing", "attention", "recurrent", "random", "composite", "control", "custom", "linear"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }

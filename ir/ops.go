@@ -172,6 +172,11 @@ const (
 	OpAttentionLSE
 	OpAttentionGrad
 
+	// Recurrences.
+	OpCausalConv1D
+	OpSSMScan
+	OpDeltaRule
+
 	// Random.
 	OpRandomUniform
 	OpRandomNormal

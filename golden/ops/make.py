@@ -15,6 +15,7 @@ from arrays import channel_norms, moves, norms, scans, scatters, triangles
 from experts import experts
 from linear import factors, transforms
 from randoms import randoms
+from recurrences import recurrences
 from support import INF, NAN, NP, case, cases, each, edges, ints, normal, rounded, wide
 from windows import convolutions, pools, resizes
 
@@ -361,7 +362,7 @@ def ropes_by_tables():
 for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
              norms, scans, channel_norms, triangles,
              convolutions, pools, resizes, scatters, moves, randoms, cast_pairs, experts, ropes_by_tables, attention_grads,
-             transforms, factors):
+             transforms, factors, recurrences):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:

@@ -90,6 +90,8 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.composite(n, args)
 	case ir.ClassLinear:
 		b.linear(n, args)
+	case ir.ClassRecurrent:
+		b.recurrent(n, args)
 	case ir.ClassCustom:
 		b.copied(args)
 	case ir.ClassControl:

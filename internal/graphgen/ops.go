@@ -35,6 +35,7 @@ var makers = [...]maker{
 	{3, (*generator).quantized},
 	{3, (*generator).experts},
 	{2, (*generator).attention},
+	{1, (*generator).recurrence},
 	{4, (*generator).scatter},
 	{5, (*generator).sort},
 	{2, (*generator).random},

@@ -94,6 +94,10 @@ var kernels = map[ir.Op]kernel{
 	ir.OpAttentionLSE:  attentionLSE,
 	ir.OpAttentionGrad: attentionGrad,
 
+	ir.OpCausalConv1D: causalConv1D,
+	ir.OpSSMScan:      scanRecurrence,
+	ir.OpDeltaRule:    scanRecurrence,
+
 	ir.OpRandomUniform:   randomUniform,
 	ir.OpRandomNormal:    randomNormal,
 	ir.OpRandomBernoulli: randomBernoulli,

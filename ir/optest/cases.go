@@ -77,6 +77,7 @@ func templates() []template {
 	s.indexing()
 	s.blocks()
 	s.scatters()
+	s.recurrences()
 	s.random()
 	s.composites()
 	s.linear()

@@ -112,7 +112,7 @@ func TestSpecialValues(t *testing.T) {
 		switch {
 		case c.Op.Class() == ir.ClassLeaf || c.Op.Class() == ir.ClassRandom: // these take no floats
 		case c.Op.Class() == ir.ClassControl: // their bodies consist of other ops
-		case c.Op.Class() == ir.ClassLinear: // these spread one bad element over its row, in an undefined way
+		case spreads(c.Op):
 		case c.Op == ir.OpAttentionGrad: // its weights are undefined if lse does not match the scores
 		case c.Op == ir.OpQuantize || c.Op == ir.OpDequantize: // their blocks cannot contain such values
 		default:

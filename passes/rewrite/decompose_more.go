@@ -34,6 +34,10 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.transform(n, args[0])
 	case ir.OpCholesky, ir.OpTriangularSolve, ir.OpQR, ir.OpEigH:
 		return r.factored(n, args)
+	case ir.OpCausalConv1D:
+		return r.causalConv1D(n, args)
+	case ir.OpSSMScan, ir.OpDeltaRule:
+		return r.scan(n, args)
 	case ir.OpMatMul:
 		return r.matmul(n, args)
 	case ir.OpMatMulID:

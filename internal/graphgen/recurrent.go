@@ -1,0 +1,69 @@
+package graphgen
+
+import "github.com/vkc-go/vkc/ir"
+
+// recurrence adds an op that goes along time with a state. Its decays shrink the state, and its corrections are small.
+func (g *generator) recurrence() *ir.Node {
+	batch := g.shape(g.rng.IntN(2))
+	of := func(t ir.DType, dims ...ir.Dim) *ir.Node {
+		shape := append(append(ir.Shape{}, batch...), dims...)
+		if shape.MaxElems() > maxElems {
+			return nil
+		}
+		return g.leaf(shape, t)
+	}
+	t, times := g.float, g.dims[g.rng.IntN(len(g.dims))]
+	result := attr("of", []string{"y", "state"}[g.rng.IntN(2)])
+	if g.rng.IntN(3) == 0 {
+		channels, size := ir.D(1+g.rng.IntN(5)), ir.D(1+g.rng.IntN(5))
+		args := []*ir.Node{of(t, times, channels), g.leaf(ir.Shape{channels, size}, t), of(t, size.Plus(-1), channels)}
+		return g.recurrent(ir.OpCausalConv1D, args, result)
+	}
+	groups := 1 + g.rng.IntN(2)
+	heads := ir.D(groups * (1 + g.rng.IntN(2)))
+	rows, keys := ir.D(1+g.rng.IntN(4)), ir.D(1+g.rng.IntN(20))
+	each := []ir.Dim{ir.D(1), keys}[g.rng.IntN(2)]
+	small := func(x *ir.Node, mul, add float64) *ir.Node { // add-mul to add+mul
+		if x == nil {
+			return nil
+		}
+		return g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{x})}, attr("mul", mul), attr("add", add))
+	}
+	vectors := func(groups ir.Dim) *ir.Node { return small(of(t, times, groups, keys), 0.02, 0) }
+	state := small(of(t, heads, rows, keys), 1, 0)
+	steps := small(of(t, times, heads, rows), 1, 0)
+	if g.rng.IntN(2) == 0 {
+		return g.recurrent(ir.OpSSMScan, []*ir.Node{steps, small(of(t, times, heads), 0.25, 0.5),
+			small(g.leaf(ir.Shape{heads, each}, t), 0.25, -0.5), vectors(ir.D(groups)), vectors(heads), state}, result)
+	}
+	args := []*ir.Node{vectors(heads), vectors(ir.D(groups)), steps, small(of(t, times, heads, each), 0.25, -0.5), state}
+	if g.rng.IntN(2) == 0 {
+		args = append(args, vectors(heads), vectors(ir.D(groups)))
+	}
+	return g.recurrent(ir.OpDeltaRule, args, result)
+}
+
+// recurrent adds the op, unless an argument would be too large.
+func (g *generator) recurrent(op ir.Op, args []*ir.Node, of ir.Attr) *ir.Node {
+	for _, a := range args {
+		if a == nil {
+			return nil
+		}
+	}
+	return g.add(op, args, of)
+}
+
+// recurrent bounds the results of recurrence. In a scan, a step adds at most 0.02 to an element of the state, and keeps
+// at most exp(-1/16) of it.
+func (b *Bound) recurrent(n *ir.Node, args []Bound) {
+	var most, wrong float64
+	for _, a := range args {
+		most, wrong = max(most, a.mag()), max(wrong, a.Err)
+	}
+	m, each := 4.0, 64.0
+	if n.Op() == ir.OpCausalConv1D {
+		taps := float64(n.Arg(1).Shape()[1].Max())
+		m, each = most*max(1, most*taps), 1+2*taps*most
+	}
+	b.Lo, b.Hi, b.Err = -m, m, each*wrong+256*m
+}

@@ -1,0 +1,76 @@
+package interp
+
+import (
+	"github.com/vkc-go/vkc/internal/recurrence"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// causalConv1D computes op causal_conv1d, channel by channel.
+func causalConv1D(c *call) (value, error) {
+	x, w, state := c.args[0], c.args[1].floats(), c.args[2].floats()
+	from, r := x.floats(), len(x.dims)
+	times, channels, size := x.dims[r-2], x.dims[r-1], c.args[1].dims[1]
+	out := make([]float64, elems(c.dims))
+	z := func(batch, t, channel int) float64 { // of the state and then of x
+		if t < size-1 {
+			return state[(batch*(size-1)+t)*channels+channel]
+		}
+		return from[(batch*times+t-size+1)*channels+channel]
+	}
+	if c.attrs().String_("of") == "state" {
+		for i := range out {
+			row := i / channels
+			out[i] = z(row/(size-1), times+row%(size-1), i%channels)
+		}
+		return c.floats(out), nil
+	}
+	err := c.parallelRange(len(out), size, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			row, channel := i/channels, i%channels
+			for k := range size {
+				out[i] += float64(w[channel*size+k] * z(row/times, row%times+k, channel))
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
+// scanRecurrence computes op ssm_scan or delta_rule.
+func scanRecurrence(c *call) (value, error) {
+	floats := make([][]float64, len(c.args))
+	dims := make([][]int, len(c.args))
+	for i, a := range c.args {
+		floats[i], dims[i] = a.floats(), a.dims
+	}
+	s := newScan(c.node.Op(), dims, floats)
+	out := make([]float64, elems(c.dims))
+	y, last := out, []float64(nil)
+	if c.attrs().String_("of") == "state" {
+		y, last = nil, out
+	}
+	err := c.parallelRange(s.Batches*s.Heads, 3*s.Times*s.Values*s.Keys, func(lo, hi int) { s.Run(y, last, lo, hi) })
+	return c.floats(out), err
+}
+
+// newScan returns the recurrence of op ssm_scan or delta_rule with these arguments.
+func newScan(op ir.Op, dims [][]int, args [][]float64) *recurrence.Scan {
+	vectors := func(i int) recurrence.Vectors {
+		if i >= len(args) {
+			return recurrence.Vectors{}
+		}
+		return recurrence.Vectors{Elements: args[i], Groups: dims[i][len(dims[i])-2]}
+	}
+	in := op.Info()
+	last, s := in.Arg("state"), &recurrence.Scan{}
+	if op == ir.OpSSMScan {
+		s.Q, s.K, s.V, s.Decay, s.Rate, s.Scale = vectors(4), vectors(3), args[0], args[1], args[2], args[1]
+	} else {
+		s.Q, s.K, s.V, s.Decay, s.A, s.B = vectors(0), vectors(1), args[2], args[3], vectors(5), vectors(6)
+	}
+	s.State = args[last]
+	r := len(dims[last])
+	s.Heads, s.Values, s.Keys = dims[last][r-3], dims[last][r-2], dims[last][r-1]
+	s.Batches = elems(dims[last][:r-3])
+	s.Times = dims[in.Arg(map[bool]string{true: "x", false: "v"}[op == ir.OpSSMScan])][r-3]
+	return s
+}

@@ -1,0 +1,89 @@
+package optest
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// recurrences adds the cases of the ops that go along time: no time, one, fewer and more than a device computes at
+// once, groups of heads, decays for each head and for each element, and rows that no power of two fits.
+func (s *suite) recurrences() {
+	s.convolutions()
+	for _, tt := range []struct {
+		outer                          []int
+		times, heads, groups, rows, of int
+	}{
+		{nil, 1, 2, 1, 3, 5}, {nil, 5, 4, 2, 8, 16}, {[]int{2}, 19, 3, 3, 5, 17}, {[]int{2, 3}, 1, 2, 2, 4, 8},
+		{nil, 37, 2, 1, 1, 16}, {nil, 67, 2, 2, 33, 40}, {nil, 0, 2, 1, 3, 5}, {[]int{0}, 3, 2, 1, 3, 5},
+		{[]int{3}, 1, 4, 2, 1, 130},
+	} {
+		dims := func(more ...int) []int { return append(append([]int{}, tt.outer...), more...) }
+		for _, of := range []string{"y", "state"} {
+			for _, each := range []int{1, tt.of} {
+				for l := plain; l < layouts; l++ {
+					if l != plain && (tt.times != 5 || l == viewed && of == "state") {
+						continue
+					}
+					name := fmt.Sprintf("%s/%s/%d heads, %d groups, %d decays/%s", of,
+						shapeName(dims(tt.times, tt.rows, tt.of)), tt.heads, tt.groups, each, layoutNames[l])
+					every := tt.times == 5 && l == plain && each == 1
+					s.add(ir.OpSSMScan, name, func(b *builder, t ir.DType) *ir.Node {
+						vectors := dims(tt.times, tt.groups, tt.of)
+						dt := b.view(ir.OpSigmoid, b.arg(t, dims(tt.times, tt.heads), l, small))
+						return b.op(ir.OpSSMScan, []*ir.Node{b.arg(t, dims(tt.times, tt.heads, tt.rows), l, small), dt,
+							b.lessThan0(t, []int{tt.heads, each}, l), b.arg(t, vectors, l, small),
+							b.arg(t, vectors, l, small), b.arg(t, dims(tt.heads, tt.rows, tt.of), l, small)},
+							attr("of", of))
+					}).everyIf(every).smoke = every
+					for _, corrected := range []bool{false, true} {
+						s.add(ir.OpDeltaRule, fmt.Sprintf("%s/%v", name, corrected), func(b *builder, t ir.DType) *ir.Node {
+							of := attr("of", of)
+							vectors := func(groups int) *ir.Node {
+								x := b.arg(t, dims(tt.times, groups, tt.of), l, small)
+								return b.view(ir.OpAffine, x, attr("mul", 0.5/float64(tt.of)), attr("add", 0.0))
+							}
+							args := []*ir.Node{vectors(tt.groups), vectors(tt.heads),
+								b.arg(t, dims(tt.times, tt.heads, tt.rows), l, small),
+								b.lessThan0(t, dims(tt.times, tt.heads, each), l),
+								b.arg(t, dims(tt.heads, tt.rows, tt.of), l, small)}
+							if corrected {
+								args = append(args, vectors(tt.heads), vectors(tt.groups))
+							}
+							return b.op(ir.OpDeltaRule, args, of)
+						}).everyIf(every && corrected).smoke = every && corrected
+					}
+				}
+			}
+		}
+	}
+}
+
+// lessThan0 returns an argument with negative elements.
+func (b *builder) lessThan0(t ir.DType, dims []int, l layout) *ir.Node {
+	return b.view(ir.OpNeg, b.view(ir.OpSigmoid, b.arg(t, dims, l, small)))
+}
+
+// convolutions adds the cases of causal_conv1d: windows of one and more elements, and fewer times than a window.
+func (s *suite) convolutions() {
+	for _, tt := range []struct {
+		outer                 []int
+		times, channels, size int
+	}{{nil, 1, 7, 4}, {nil, 9, 5, 4}, {[]int{2}, 3, 6, 1}, {[]int{2, 3}, 2, 3, 5}, {nil, 0, 3, 4}, {[]int{0}, 2, 3, 4}} {
+		dims := func(more ...int) []int { return append(append([]int{}, tt.outer...), more...) }
+		for _, of := range []string{"y", "state"} {
+			for l := plain; l < layouts; l++ {
+				if l != plain && tt.times != 9 {
+					continue
+				}
+				name := fmt.Sprintf("%s/%s/%d/%s", of, shapeName(dims(tt.times, tt.channels)), tt.size, layoutNames[l])
+				every := tt.times == 9 && l == plain
+				s.add(ir.OpCausalConv1D, name, func(b *builder, t ir.DType) *ir.Node {
+					return b.op(ir.OpCausalConv1D, []*ir.Node{b.arg(t, dims(tt.times, tt.channels), l, small),
+						b.arg(t, []int{tt.channels, tt.size}, l, small),
+						b.arg(t, dims(tt.size-1, tt.channels), l, small)}, attr("of", of))
+				}).everyIf(every).smoke = every
+			}
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The number of elements of a window of causal_conv1d up to which one kernel of elementwise ops computes it.
+const fewTaps = 16
+
+// causalConv1D decomposes causal_conv1d into sums of shifted rows, or for long windows into a convolution.
+func (r *rewriter) causalConv1D(n *ir.Node, args []*ir.Node) *ir.Node {
+	x, w, state := args[0], args[1], args[2]
+	s, size := x.Shape(), w.Shape()[1].Add
+	axis := len(s) - 2
+	z := x
+	if size > 1 {
+		z = r.concat(axis, state, x)
+	}
+	if n.Attrs().String_("of") == "state" {
+		return r.lastRows(z, axis, s[axis], size-1)
+	}
+	args = r.widened([]*ir.Node{z, w})
+	z, w = args[0], args[1]
+	if size > fewTaps {
+		batch := r.numel(s[:axis])
+		z = r.swapAxes(r.reshape(z, ir.Shape{batch, s[axis].Plus(size - 1), s[axis+1]}), 1, 2)
+		y := r.add(ir.OpConv, []*ir.Node{z, r.reshape(w, ir.Shape{s[axis+1], ir.D(1), w.Shape()[1]})},
+			attr("groups", s[axis+1].Add))
+		return r.castTo(r.reshape(r.swapAxes(y, 1, 2), s), n.DType())
+	}
+	var y *ir.Node
+	for k := range size {
+		tap := r.reshape(r.sliceAxis(w, 1, k, k+1), ir.Shape{s[axis+1]})
+		part := r.binary(ir.OpMul, r.rowsFrom(z, axis, k, s[axis]), tap)
+		if y == nil {
+			y = part
+		} else {
+			y = r.binary(ir.OpAdd, y, part)
+		}
+	}
+	return r.castTo(y, n.DType())
+}
+
+// rowsFrom returns rows first to first+count-1 of x along an axis.
+func (r *rewriter) rowsFrom(x *ir.Node, axis int, first int64, count ir.Dim) *ir.Node {
+	starts, limits := make([]int64, x.Rank()), slices.Clone(x.Shape())
+	starts[axis], limits[axis] = first, count.Plus(first)
+	return r.slice(x, starts, limits)
+}
+
+// lastRows returns count rows of z along an axis after the first ones.
+func (r *rewriter) lastRows(z *ir.Node, axis int, first ir.Dim, count int64) *ir.Node {
+	if first.IsStatic() {
+		return r.rowsFrom(z, axis, first.Add, ir.Dim{Add: count})
+	}
+	at := r.binary(ir.OpAdd, r.iota(ir.Shape{ir.Dim{Add: count}}, 0), r.dimValue(first))
+	return r.onAxis(ir.OpIndexSelect, axis, z, at)
+}
+
+// scan decomposes ssm_scan and delta_rule into a kernel of recurrence_ops.go. One step alone is elementwise ops and sums,
+// which read and write the state in place.
+func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
+	args = r.widened(args)
+	state := args[n.Op().Info().Arg("state")]
+	s := state.Shape()
+	outer := len(s) - 3
+	batch, heads, values, keys := r.numel(s[:outer]), s[outer], s[outer+1], s[outer+2]
+	x := map[bool]int{true: 0, false: 2}[n.Op() == ir.OpSSMScan]
+	times := args[x].Shape()[outer]
+	flat := func(x *ir.Node) *ir.Node { // [batch, times, _, _]
+		return r.reshape(x, append(ir.Shape{batch, times}, x.Shape()[x.Rank()-2:]...))
+	}
+	t, list := state.DType(), make([]*ir.Node, 0, 8)
+	if n.Op() == ir.OpSSMScan {
+		dt := r.reshape(args[1], ir.Shape{batch, times, heads, ir.D(1)})
+		list = append(list, flat(args[4]), flat(args[3]), r.binary(ir.OpMul, flat(args[0]), dt), dt, args[2])
+	} else {
+		list = append(list, flat(args[0]), flat(args[1]), flat(args[2]), flat(args[3]), r.fill(t, 1, ir.ShapeOf(1, 1)))
+	}
+	list = append(list, state)
+	for _, a := range args[min(5, len(args)):] {
+		if n.Op() == ir.OpDeltaRule {
+			list = append(list, flat(a))
+		}
+	}
+	of := n.Attrs().String_("of")
+	var y *ir.Node
+	if times.Is(1) {
+		list[5] = r.reshape(state, ir.Shape{batch, heads, values, keys})
+		y = r.oneStep(list, of == "state")
+	} else {
+		if t == ir.F64 {
+			list[3] = r.unary(ir.OpExp, r.binary(ir.OpMul, list[3], list[4]))
+			list[4] = r.fill(t, 1, ir.ShapeOf(1, 1))
+		}
+		list[5] = r.reshape(state, ir.Shape{r.numel(s[:outer+2]), keys})
+		op := scansOf(t).plain
+		if len(list) > 6 {
+			op = scansOf(t).corrected
+		}
+		y = r.add(op, list, attr("output", int64(map[string]int{"y": 0, "state": 1}[of])))
+	}
+	return r.castTo(r.reshape(y, n.Shape()), n.DType())
+}
+
+// oneStep computes one time of a scan: the new state [B, H, V, K], or y [B, H, V, 1]. y is a sum over the old state, so
+// that no kernel waits for the new one.
+func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
+	state := args[5]
+	s := state.Shape()
+	vector := func(x *ir.Node) *ir.Node { // [B, H, 1, K]
+		g, k := x.Shape()[2], x.Shape()[3]
+		if g != s[1] {
+			each, _ := s[1].Quo(g.Add)
+			x = r.broadcast(r.reshape(x, ir.Shape{s[0], g, ir.D(1), k}), ir.Shape{s[0], g, each, k})
+		}
+		return r.reshape(x, ir.Shape{s[0], s[1], ir.D(1), k})
+	}
+	mul := func(a, b *ir.Node) *ir.Node { return r.binary(ir.OpMul, a, b) }
+	sum := func(x *ir.Node) *ir.Node {
+		return r.unary(ir.OpSum, x, attr("axes", []int64{3}), attr("keepdims", true))
+	}
+	q, k, v := vector(args[0]), vector(args[1]), r.reshape(args[2], ir.Shape{s[0], s[1], s[2], ir.D(1)})
+	rate := r.reshape(args[4], ir.Shape{args[4].Shape()[0], ir.D(1), args[4].Shape()[1]})
+	decay := r.unary(ir.OpExp, mul(vector(args[3]), rate))
+	var read, b *ir.Node
+	if len(args) > 6 {
+		read, b = sum(mul(state, vector(args[6]))), vector(args[7])
+	}
+	if wantState {
+		next := r.binary(ir.OpAdd, mul(state, decay), mul(v, k))
+		if read != nil {
+			next = r.binary(ir.OpAdd, next, mul(read, b))
+		}
+		return next
+	}
+	y := r.binary(ir.OpAdd, sum(mul(state, mul(decay, q))), mul(v, sum(mul(k, q))))
+	if read != nil {
+		y = r.binary(ir.OpAdd, y, mul(read, sum(mul(b, q))))
+	}
+	return y
+}

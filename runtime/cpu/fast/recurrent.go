@@ -1,0 +1,161 @@
+package fast
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// causalConv1D computes op causal_conv1d, row by row.
+func causalConv1D(c *interp.Call) error {
+	x, w, before := c.Args[0], c.Args[1], c.Args[2].Floats
+	r := len(x.Dims)
+	times, channels, size := x.Dims[r-2], x.Dims[r-1], w.Dims[1]
+	z := func(batch, t int) []float32 { // a row of the state, or then of x
+		from, row := before, batch*(size-1)+t
+		if t >= size-1 {
+			from, row = x.Floats, batch*times+t-size+1
+		}
+		return from[row*channels : (row+1)*channels]
+	}
+	if c.Node.Attrs().String_("of") == "state" {
+		for i := range len(c.Out) / max(channels, 1) {
+			copy(c.Out[i*channels:], z(i/(size-1), times+i%(size-1)))
+		}
+		return nil
+	}
+	return c.ParallelRange(len(c.Out)/max(channels, 1), channels*size, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			y := c.Out[i*channels : (i+1)*channels]
+			clear(y)
+			for k := range size {
+				for j, e := range z(i/times, i%times+k) {
+					y[j] += float32(w.Floats[j*size+k] * e)
+				}
+			}
+		}
+	})
+}
+
+// scan is op ssm_scan or delta_rule while it is computed: for each time and head, S = S diag(exp(decay*rate)) + (S a) bᵀ
+// + v kᵀ, and y = S q.
+type scan struct {
+	times, heads, values, keys int
+
+	q, k, a, b          headRows
+	v, scale            []float32 // scale multiplies v; it has no elements if there is none
+	decay, rate         []float32 // by head; rate has no elements if there is none
+	decayEach, rateEach int       // how many elements a head has
+	state, out          []float32
+	wantState           bool
+}
+
+// headRows has a vector of so many elements for each time and group of heads.
+type headRows struct {
+	elements    []float32
+	groups, len int
+}
+
+// at returns the vector of a time and a head, or nil if there is none.
+func (v headRows) at(time, head, heads int) []float32 {
+	if v.groups == 0 {
+		return nil
+	}
+	from := (time*v.groups + head*v.groups/heads) * v.len
+	return v.elements[from : from+v.len]
+}
+
+// scanHeads computes op ssm_scan or delta_rule, head by head.
+func scanHeads(c *interp.Call) error {
+	op := c.Node.Op()
+	last := op.Info().Arg("state")
+	dims := c.Args[last].Dims
+	r := len(dims)
+	s := &scan{heads: dims[r-3], values: dims[r-2], keys: dims[r-1], state: c.Args[last].Floats, out: c.Out,
+		wantState: c.Node.Attrs().String_("of") == "state", decayEach: 1}
+	of := func(i int) headRows {
+		if i >= len(c.Args) {
+			return headRows{}
+		}
+		return headRows{c.Args[i].Floats, c.Args[i].Dims[r-2], s.keys}
+	}
+	steps := c.Args[0]
+	if op == ir.OpSSMScan {
+		s.q, s.k, s.v, s.scale, s.decay, s.rate = of(4), of(3), steps.Floats, c.Args[1].Floats, c.Args[1].Floats, c.Args[2].Floats
+		s.rateEach = c.Args[2].Dims[1]
+	} else {
+		steps = c.Args[2]
+		s.q, s.k, s.v, s.decay, s.a, s.b = of(0), of(1), steps.Floats, c.Args[3].Floats, of(5), of(6)
+		s.decayEach = c.Args[3].Dims[r-1]
+	}
+	s.times = steps.Dims[r-3]
+	heads := elements(dims[:r-2])
+	return c.ParallelRange(heads, 3*s.times*s.values*s.keys, func(lo, hi int) {
+		own, factors := make([]float32, s.values*s.keys), make([]float32, s.keys)
+		for i := lo; i < hi; i++ {
+			s.head(i, own, factors)
+		}
+	})
+}
+
+// head computes a head, counted over all batches. own has room for its state, and factors for those of a row.
+func (s *scan) head(i int, own, factors []float32) {
+	size := s.values * s.keys
+	if s.wantState {
+		own = s.out[i*size : (i+1)*size]
+	}
+	copy(own, s.state[i*size:(i+1)*size])
+	head := i % s.heads
+	for t := i / s.heads * s.times; t < (i/s.heads+1)*s.times; t++ {
+		at := t*s.heads + head
+		s.decays(factors, at, head)
+		q, k := s.q.at(t, head, s.heads), s.k.at(t, head, s.heads)
+		a, b := s.a.at(t, head, s.heads), s.b.at(t, head, s.heads)
+		for j, v := range s.v[at*s.values : (at+1)*s.values] {
+			if s.scale != nil {
+				v *= s.scale[at]
+			}
+			row := own[j*s.keys : (j+1)*s.keys]
+			if a != nil {
+				correct(row, factors, k, b, v, dot(row, a))
+			} else {
+				decayed(row, factors, k, v)
+			}
+			if !s.wantState {
+				s.out[at*s.values+j] = dot(row, q)
+			}
+		}
+	}
+}
+
+// decays sets out to the factors of a head's rows.
+func (s *scan) decays(out []float32, at, head int) {
+	for n := range out {
+		if n > 0 && s.decayEach == 1 && s.rateEach <= 1 {
+			out[n] = out[0]
+			continue
+		}
+		x := float64(s.decay[at*s.decayEach+n%s.decayEach])
+		if s.rateEach > 0 {
+			x *= float64(s.rate[head*s.rateEach+n%s.rateEach])
+		}
+		out[n] = float32(math.Exp(x))
+	}
+}
+
+// decayed sets row to row*factors + v*k.
+func decayed(row, factors, k []float32, v float32) {
+	factors, k = factors[:len(row)], k[:len(row)]
+	for n, x := range row {
+		row[n] = float32(x*factors[n]) + float32(v*k[n])
+	}
+}
+
+// correct sets row to row*factors + v*k + read*b.
+func correct(row, factors, k, b []float32, v, read float32) {
+	factors, k, b = factors[:len(row)], k[:len(row)], b[:len(row)]
+	for n, x := range row {
+		row[n] = float32(x*factors[n]) + float32(v*k[n]) + float32(read*b[n])
+	}
+}
