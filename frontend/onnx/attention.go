@@ -311,8 +311,8 @@ func (a *attentionNode) scores(mode int) tensor {
 }
 
 // linearAttention builds linear attention: keys and values accumulate in a state [B, G, D, E]. At each position, a
-// gated rule lets the state decay, and a delta rule corrects it (Yang et al. 2024, arXiv:2412.06464). It is a scan over
-// the positions.
+// gated rule lets the state decay, and a delta rule corrects it (Yang et al. 2024, arXiv:2412.06464). It is op
+// delta_rule, with a head of the state for each head of the keys or, if there are more, of the queries.
 func linearAttention(c *call) []*value {
 	c.must("q_num_heads", AttrInt)
 	c.must("kv_num_heads", AttrInt)
@@ -322,14 +322,13 @@ func linearAttention(c *call) []*value {
 		c.fail("update_rule %q: want decay for gated ones, and beta for delta ones", rule)
 	}
 	t := c.dtypeOf(c.input(0))
-	split := func(i int, attr string) tensor { return castTo(c.splitHeads(c.x(i), attr), ir.F32) }
-	q, k, v := split(0, "q_num_heads"), split(1, "kv_num_heads"), split(2, "kv_num_heads")
-	if h := q.Dim(1).Static(); h < k.Dim(1).Static() && k.Dim(1).Static()%h == 0 { // heads of keys share a query
-		s := q.Shape()
-		q = q.Unsqueeze(2).Broadcast(s[0], h, k.Dim(1).Static()/h, s[2], s[3]).Reshape(s[0], -1, s[2], s[3])
+	split := func(i int, attr string) tensor { // [B, T, heads, _]
+		return castTo(c.splitHeads(c.x(i), attr), ir.F32).SwapAxes(1, 2)
 	}
-	batch, steps, g, d, e := q.Dim(0), q.Dim(2), k.Dim(1).Static(), k.Dim(3), v.Dim(3)
-	if q.Dim(1).Static()%g != 0 || q.Dim(3) != d || !d.IsStatic() || d.Add < 1 {
+	q, k, v := split(0, "q_num_heads"), split(1, "kv_num_heads"), split(2, "kv_num_heads")
+	batch, steps, g, d, e := q.Dim(0), q.Dim(1), k.Dim(2).Static(), k.Dim(3), v.Dim(3)
+	queries := q.Dim(2).Static()
+	if queries < 1 || g < 1 || queries%g != 0 && g%queries != 0 || q.Dim(3) != d || !d.IsStatic() || d.Add < 1 {
 		c.fail("of queries %s and keys %s", q, k)
 	}
 	scale := c.floatAttr("scale", 0)
@@ -341,38 +340,36 @@ func linearAttention(c *call) []*value {
 		stateType = c.dtypeOf(c.in[3])
 		state = castTo(c.x(3), ir.F32)
 	}
-	// The scan is over positions, so they come first: [T, B, G, …].
-	first := func(x tensor) tensor { return x.Transpose(2, 0, 1, 3) }
-	xs := []tensor{first(q.Reshape(batch, g, q.Dim(1).Static()/g, steps, d).Transpose(0, 1, 3, 2, 4).
-		Reshape(batch, g, steps, -1)), first(k), first(v)}
-	rates := func(i int) {
-		x := castTo(c.x(i), ir.F32).SwapAxes(0, 1) // [T, B, G], [T, B, 1] or [T, B, G*D]
+	rates := func(i int) tensor { // from [B, T, G], [B, T, 1] or [B, T, G*D] to [B, T, G or 1, D or 1]
+		x := castTo(c.x(i), ir.F32)
 		if n := x.Dim(2); n.Is(g) || n.Is(1) {
-			xs = append(xs, x.Unsqueeze(3))
-		} else {
-			xs = append(xs, x.Reshape(steps, batch, g, -1))
+			return x.Unsqueeze(3)
 		}
+		return x.Reshape(batch, steps, g, -1)
 	}
+	decay, correction := c.b.Full(ir.F32, 0, batch, steps, g, 1), []frontend.Correction(nil)
 	if gated {
-		rates(4)
+		decay = rates(4)
+		decay = decay.Broadcast(batch, steps, g, decay.Dim(3))
 	}
 	if delta {
-		rates(5)
+		beta := rates(5)
+		correction = []frontend.Correction{{A: k.Mul(decay.Exp()).Neg(), B: k.Mul(beta)}}
+		v = v.Mul(beta)
 	}
-	last, outs := c.b.Scan([]tensor{state}, xs, func(carried, x []tensor) (next, outs []tensor) {
-		s, key, val := carried[0], x[1].Unsqueeze(3), x[2].Unsqueeze(2) // [B, G, D, 1], [B, G, 1, E]
-		more := x[3:]
-		if gated {
-			s, more = s.Mul(more[0].Exp().Unsqueeze(3)), more[1:]
+	each := max(queries/g, 1) // heads of queries for each head of the state, which it then has as often
+	again := func(x tensor, axis int) tensor {
+		if each == 1 {
+			return x
 		}
-		if delta {
-			val = val.Sub(s.Mul(key).SumKeep(2)).Mul(more[0].Unsqueeze(3))
-		}
-		s = s.Add(key.Mul(val))
-		y := x[0].Reshape(batch, g, -1, d).MatMul(s).MulScalar(scale) // [B, G, H/G, E]
-		return []tensor{s}, []tensor{y.Reshape(batch, -1)}
-	})
-	return several(castTo(outs[0].SwapAxes(0, 1), t), castTo(last[0], stateType))
+		s := x.Shape()
+		return x.Unsqueeze(axis+1).Broadcast(s[:axis+1], each, s[axis+1:]).Reshape(s[:axis], g*each, s[axis+1:])
+	}
+	y, last := q.DeltaRule(k, again(v, 2), again(decay, 2), again(state.SwapAxes(2, 3), 1), correction...)
+	if each > 1 {
+		last = last.Reshape(batch, g, each, e, d).Index(2, 0)
+	}
+	return several(castTo(y.MulScalar(scale).Reshape(batch, steps, -1), t), castTo(last.SwapAxes(2, 3), stateType))
 }
 
 // causalConv builds CausalConvWithState, a convolution over time for decoding in pieces: y[b, c, t] = sum over k of
@@ -388,18 +385,12 @@ func causalConv(c *call) []*value {
 	if c.has(3) {
 		past = c.x(3)
 	}
-	all := past.Concat(2, x)
-	y := all.Conv(w, frontend.Groups(w.Dim(0).Static()))
+	y, last := x.SwapAxes(1, 2).CausalConv1D(w.Reshape(w.Dim(0), w.Dim(2)), past.SwapAxes(1, 2))
 	if c.has(2) {
-		y = y.Add(channels(c.x(2), 3))
+		y = y.Add(c.x(2))
 	}
 	if c.choice("activation", "none", "silu", "swish") != "none" {
 		y = y.Silu()
 	}
-	size := x.Dim(2)
-	tail := all.IndexSelect(2, c.b.Iota(ir.I32, 0, keep).Add(c.b.DimValue(size)))
-	if size.IsStatic() {
-		tail = all.Slice(2, size.Static(), all.Dim(2))
-	}
-	return several(y, tail)
+	return several(y.SwapAxes(1, 2), last.SwapAxes(1, 2))
 }
