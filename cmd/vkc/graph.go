@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/onnx/export"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -26,6 +27,7 @@ type graphFlags struct {
 type modelFlags struct {
 	context int
 	step    bool
+	past    bool
 	texts   int
 	kv      string
 	onnx    onnxFlags
@@ -51,6 +53,8 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 		fmt.Sprintf("of a model: `N` tokens at most; 0 means %d, or what the model was trained for", modelContext))
 	cmd.Flags().BoolVar(&f.step, "step", false,
 		"of a model: the graph of one token, which keeps keys and values for the next")
+	cmd.Flags().BoolVar(&f.past, "past", false,
+		"of a model: the graph with keys and values of earlier tokens as inputs, and of all as outputs")
 	cmd.Flags().IntVar(&f.texts, "texts", 0,
 		"of a model: the graph of one token of each of `N` texts at most, as vkc serve --parallel N runs it; "+
 			"0 means one text")
@@ -108,8 +112,8 @@ func (f *graphFlags) forBundle() error {
 
 // onlyFor rejects flags that apply only to models of another kind than what, the kind of the file.
 func (f *modelFlags) onlyFor(what string) error {
-	if what != ggufModel && (f.context != 0 || f.step || f.texts != 0 || f.kv != "") {
-		return usagef("--ctx, --step, --texts and --kv are for GGUF models, and this is %s", what)
+	if what != ggufModel && (f.context != 0 || f.step || f.past || f.texts != 0 || f.kv != "") {
+		return usagef("--ctx, --step, --past, --texts and --kv are for GGUF models, and this is %s", what)
 	}
 	if what != onnxModel && f.onnx.given() {
 		return usagef("--dim, --bound and --constant are for ONNX models, and this is %s", what)
@@ -156,6 +160,8 @@ func (f *modelFlags) check() error {
 	switch {
 	case f.step && f.texts != 0:
 		return usagef("--step is the graph of one text, and --texts that of several: give one of them")
+	case f.past && (f.step || f.texts != 0):
+		return usagef("--past has keys and values in inputs, and --step and --texts in states: give one of them")
 	case f.context < 0:
 		return usagef("--ctx %d: want at least 1, or 0 for the default", f.context)
 	case f.texts < 0:
@@ -210,6 +216,8 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 	switch {
 	case f.texts != 0:
 		g, err = llm.Batch(cfg, f.texts, tokens, options...)
+	case f.past:
+		g, err = llm.Past(cfg, tokens)
 	case f.step:
 		g, err = llm.Step(cfg, tokens, options...)
 	case cfg.Pooling != "":
@@ -232,11 +240,11 @@ func isModel(path string) (bool, error) {
 // graphCommand declares the command vkc graph and its flags.
 func (a *app) graphCommand() *cobra.Command {
 	var f modelFlags
-	var output string
+	var output, onnxPath, weights string
 	var fold int64
 	cmd := &cobra.Command{
 		Use:   "graph MODEL.gguf|FOLDER|MODEL.onnx|GRAPH|BUNDLE.vkb",
-		Short: "Write the graph of a model, or of a bundle, as graph.json",
+		Short: "Write the graph of a model, or of a bundle, as graph.json or as an ONNX model",
 		Long: `Write the graph of a model, or of a bundle, as graph.json, to read or to change it; or that of text IR.
 
 The graph of a GGUF model, or of a Hugging Face folder, takes a text as tokens and gives the logits of the token after
@@ -245,25 +253,42 @@ text. run, compile, dump and tune take a model as it is, without this. That of a
 vector of a text.
 
 An ONNX model has a graph of its own, which becomes one of vkc's ops. Extents without a number become symbols; --dim
-gives them one. Ops that are not supported are listed, all of them.`,
+gives them one. Ops that are not supported are listed, all of them.
+
+With --onnx the graph is written as an ONNX model, with its weights. Symbols become free dimensions. A state becomes the
+input past.NAME, and the output present.NAME if a run changes it. Weights of more than 256 MiB go to the file
+OUT.onnx_data. The graph of --past is a language model as others export it. Ops that ONNX lacks are listed, all of them.`,
 		Example: `  vkc graph MODEL.gguf -o GRAPH.json
   vkc graph MODEL.gguf --step --ctx 4096 --kv f16 -o STEP.json
   vkc graph MODEL.onnx --dim batch=1 --bound length=2048
+  vkc graph MODEL.gguf --past --ctx 2048 --onnx MODEL.onnx
   vkc graph BUNDLE.vkb`,
 		Args: exactArgs("MODEL.gguf, MODEL.onnx, GRAPH or BUNDLE.vkb"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := writable("output", output); err != nil {
 				return err
 			}
 			if fold < 0 {
 				return usagef("--fold %d: want a number of elements", fold)
 			}
-			g, err := f.graphOf(args[0])
+			if weights != "" && onnxPath == "" {
+				return usagef("--weights goes with --onnx: graph.json has no weights")
+			}
+			if err := writable("onnx", onnxPath); err != nil {
+				return err
+			}
+			g, w, closer, err := f.graphOf(args[0])
 			if err != nil {
 				return err
 			}
+			defer func() { err = errors.Join(err, closer()) }()
 			if fold > 0 {
 				if g, err = interp.FoldConstants(cmd.Context(), g, fold); err != nil {
+					return err
+				}
+			}
+			if onnxPath != "" {
+				if err := writeONNX(onnxPath, g, w, weights); err != nil || output == "" {
 					return err
 				}
 			}
@@ -279,31 +304,49 @@ gives them one. Ops that are not supported are listed, all of them.`,
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write (default standard output)")
+	cmd.Flags().StringVar(&onnxPath, "onnx", "", "write the graph and its weights to this ONNX `FILE`")
+	cmd.Flags().StringVar(&weights, "weights", "", "with --onnx: GGUF or safetensors `FILE` with the weights, in "+
+		"place of the model's own")
 	cmd.Flags().Int64Var(&fold, "fold", 0,
 		"compute what depends on constants alone, where that is `N` elements at most; 0 means nothing")
 	f.add(cmd)
 	return cmd
 }
 
-// graphOf reads the graph of a file. The file may be a bundle.
-func (f *modelFlags) graphOf(path string) (*ir.Graph, error) {
+// graphOf reads the graph of a file, and returns its weights too: nil if it has none. The file may be a bundle. done
+// closes the file.
+func (f *modelFlags) graphOf(path string) (g *ir.Graph, w ir.WeightSource, done func() error, err error) {
+	none := func() error { return nil }
 	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, none, err
 	}
 	if !isBundle {
-		g, w, err := f.open(path)
-		if w != nil {
-			err = errors.Join(err, w.Close())
+		g, own, err := f.open(path)
+		if own == nil {
+			return g, nil, none, err
 		}
-		return g, err
+		return g, own, own.Close, err
 	}
 	if err := f.onlyFor("a bundle"); err != nil {
-		return nil, err
+		return nil, nil, none, err
 	}
 	p, err := vkc.OpenBundle(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, none, err
 	}
-	return p.Contents.Graph, p.Close()
+	return p.Contents.Graph, p.Contents.Weights, p.Close, nil
+}
+
+// writeONNX writes a graph as an ONNX model, with weights from a file if one is named.
+func writeONNX(path string, g *ir.Graph, w ir.WeightSource, file string) (err error) {
+	if file != "" {
+		given, err := vkc.OpenWeights(file)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, given.Close()) }()
+		w = given
+	}
+	return export.WriteFile(path, g, w, export.Options{})
 }

@@ -117,7 +117,9 @@ func sameDims(c *call) *value {
 	// They only matter for small floats.
 	c.consumed.atAttr("saturate")
 	c.consumed.atAttr("round_mode")
-	return dimsValue(v.dims, v.scalar)
+	cast := dimsValue(v.dims, v.scalar)
+	cast.as = dataTypes[to].dtype
+	return cast
 }
 
 // whereDims computes Where on integers with a constant condition.

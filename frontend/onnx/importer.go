@@ -427,6 +427,11 @@ func (c *call) keepSmall(v *value) {
 func (c *call) byRow(row *row) []*value {
 	if row.fold != nil {
 		if v := row.fold(c); v != nil {
+			for _, x := range c.in {
+				if v.as == ir.Invalid && x != nil && x.isDims {
+					v.as = x.as
+				}
+			}
 			return []*value{v}
 		}
 	}

@@ -213,6 +213,9 @@ func topK(c *call) []*value {
 		find = frontend.Tensor.BottomKIndices
 	}
 	at := find(x, axis, k[0])
+	if k[0] == 0 {
+		return several(x.Slice(axis, 0, ir.D(0)), at.Cast(ir.I64)) // an axis without elements has nothing to gather
+	}
 	return several(x.Gather(axis, at), at.Cast(ir.I64))
 }
 

@@ -19,6 +19,8 @@ type value struct {
 	dims   ir.Shape
 	scalar bool
 	isDims bool
+	// as is the dtype of dims, if a cast changed it: ir.Invalid stands for i64.
+	as ir.DType
 	// tensor is a value of the graph.
 	tensor frontend.Tensor
 	// list is a sequence of values; for an optional, one or none.
@@ -76,8 +78,21 @@ func (im *importer) weight(v *value) frontend.Tensor {
 	return im.b.Weight(name, v.data.DType, v.data.Dims)
 }
 
-// dimsTensor returns integers that may depend on symbols as an i64 tensor.
+// dimsTensor returns integers that may depend on symbols as a tensor.
 func (im *importer) dimsTensor(v *value) frontend.Tensor {
+	return castTo(im.longDims(v), v.dimsType())
+}
+
+// dimsType returns the dtype of dims.
+func (v *value) dimsType() ir.DType {
+	if v.as == ir.Invalid {
+		return ir.I64
+	}
+	return v.as
+}
+
+// longDims returns integers that may depend on symbols as an i64 tensor.
+func (im *importer) longDims(v *value) frontend.Tensor {
 	if v.dims.IsStatic() {
 		ints := make([]int64, len(v.dims))
 		for i, d := range v.dims {
@@ -137,7 +152,7 @@ func constant(v *value) *ir.Data {
 		if v.scalar {
 			dims = nil
 		}
-		d, err := ir.FromInts(ir.I64, ints, dims...)
+		d, err := ir.FromInts(v.dimsType(), ints, dims...)
 		if err == nil {
 			return d
 		}
@@ -167,7 +182,7 @@ func (im *importer) shapeOf(v *value) ir.Shape {
 func (im *importer) dtypeOf(v *value) ir.DType {
 	switch {
 	case v.isDims:
-		return ir.I64
+		return v.dimsType()
 	case v.data != nil:
 		return v.data.DType
 	}

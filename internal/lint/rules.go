@@ -46,6 +46,7 @@ var Rules = []Rule{
 	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
 	{"frontend/huggingface", []string{"frontend", "frontend/tokenizer", "ir"}, nil, "a folder has a model and its tokenizer, and GGUF is the spelling of both"},
 	{"frontend/onnx", []string{"frontend", "ir", "ir/interp"}, []string{protowire}, "it computes a model's constants by the reference, and reads the wire format by protobuf's own package"},
+	{"frontend/onnx/export", []string{"ir", "quant"}, []string{protowire}, "it writes a graph, whatever built it"},
 	{"grammar", nil, nil, "which texts are allowed is a question about bytes, whatever model writes them"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
 	{"serve", []string{"generate", "grammar", "frontend", "frontend/tokenizer"}, nil, "a protocol around package generate, which knows nothing of graphs"},

@@ -1,0 +1,45 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Past returns the graph that exporters of language models write: the keys and values of earlier tokens are inputs, and
+// those of all tokens are outputs. It has input "input_ids" i64[1, T] and output "logits" f32[1, T, vocabulary], for the
+// symbol T named sequence_length. Layer N has inputs "past_key_values.N.key" and "past_key_values.N.value" f32[1,
+// KVHeads, P, HeadDim], for the symbol P named past_sequence_length, and outputs "present.N.key" and
+// "present.N.value" of P+T positions. The first run has P = 0. T and P are at most maxContext.
+func Past(cfg Config, maxContext int) (*ir.Graph, error) {
+	if err := cfg.CheckContext(maxContext); err != nil {
+		return nil, err
+	}
+	return frontend.Build(graphName(cfg, "past"), func(b *frontend.Builder) {
+		t, p := b.Sym("sequence_length", maxContext), b.Sym("past_sequence_length", maxContext)
+		tokens := b.Input("input_ids", ir.I64, ir.D(1), t).Reshape(t)
+		m := newModel(b, cfg, int64(maxContext))
+		m.adapt(b)
+		positions := b.Iota(ir.I32, 0, t).Add(b.DimValue(p))
+		type result struct {
+			name  string
+			value frontend.Tensor
+		}
+		var present []result
+		given := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+			extend := func(name string, x frontend.Tensor) frontend.Tensor {
+				end := fmt.Sprintf(".%d.%s", l.index, name)
+				kv, width := ir.D(l.KVHeads), ir.D(l.HeadDim)
+				all := b.Input("past_key_values"+end, ir.F32, ir.D(1), kv, p, width).Concat(2, x.Unsqueeze(0))
+				present = append(present, result{"present" + end, all})
+				return all.Squeeze(0)
+			}
+			return l.attendText(q, extend("key", k), extend("value", v), o)
+		}
+		b.Output("logits", m.forward(tokens, positions, given, EveryToken).Unsqueeze(0))
+		for _, r := range present {
+			b.Output(r.name, r.value)
+		}
+	})
+}

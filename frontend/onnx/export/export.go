@@ -1,0 +1,417 @@
+// Package export writes graphs as ONNX models.
+//
+//	err := export.WriteFile("model.onnx", g, weights, export.Options{})
+//
+// Each op has a row in one table: a formula of ONNX ops, or a function if it takes more. Ops without an equivalent are
+// refused, all of them at once. The model needs the oldest opset that has all its ops, and opset 21 at least.
+//
+// A symbol becomes a free dimension, with the symbol's name. If it is the extent of no input, it becomes an int64
+// input. A state becomes an input past.NAME and, if a run changes it, an output present.NAME.
+//
+// Weights of q4_0 and q8_0 keep their numbers: as MatMulNBits (domain com.microsoft) in a matmul, else as 8-bit levels
+// with DequantizeLinear. Other block formats become plain f32, because no ONNX op has their numbers.
+package export
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// DefaultInline is the default of Options.Inline. Protobuf files end at 2 GiB.
+const DefaultInline = 256 << 20
+
+// Options adjust how a model is written. The zero value suits most models.
+type Options struct {
+	// Inline is the largest size in bytes of all weights together that are written into the model's file. Larger
+	// weights go to a file next to it, with the suffix DataSuffix. 0 means DefaultInline, and a negative number 0.
+	Inline int64
+}
+
+// DataSuffix is the suffix of the file of large weights: model.onnx_data for model.onnx.
+const DataSuffix = "_data"
+
+// Refused is an op that ONNX has no equivalent of.
+type Refused struct {
+	Node *ir.Node
+	Err  error
+}
+
+// RefusedError lists the nodes of a graph that cannot be written. It wraps errors.ErrUnsupported.
+type RefusedError struct {
+	Nodes []Refused
+}
+
+// listed is how many nodes an error lists.
+const listed = 20
+
+// Error names the nodes, a line each.
+func (e *RefusedError) Error() string {
+	var b strings.Builder
+	b.WriteString("the graph cannot be written as ONNX:")
+	for i, n := range e.Nodes {
+		if i == listed {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Nodes)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s (%s): %v", n.Node, n.Node.Label(), n.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns errors.ErrUnsupported.
+func (e *RefusedError) Unwrap() error { return errors.ErrUnsupported }
+
+// Marshal returns the graph as an ONNX model with all weights in it.
+func Marshal(g *ir.Graph, weights ir.WeightSource) ([]byte, error) {
+	w, err := build(g, weights)
+	if err != nil {
+		return nil, err
+	}
+	return w.model("")
+}
+
+// WriteFile writes the graph to an ONNX file, with its weights there or in a file next to it.
+func WriteFile(path string, g *ir.Graph, weights ir.WeightSource, o Options) error {
+	w, err := build(g, weights)
+	if err != nil {
+		return err
+	}
+	limit := o.Inline
+	if limit == 0 {
+		limit = DefaultInline
+	}
+	if w.size() <= max(limit, 0) {
+		content, err := w.model("")
+		if err != nil {
+			return err
+		}
+		return atomicfile.WriteFile(path, content, 0o666)
+	}
+	return w.writeApart(path)
+}
+
+// align is the alignment of weights in the file of large weights: a page, so that each can be mapped.
+const align = 4096
+
+// writeApart writes the model, and large weights to a file of their own.
+func (w *writer) writeApart(path string) (err error) {
+	data, err := atomicfile.Create(path+DataSuffix, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	var at int64
+	for _, t := range w.tensors {
+		if t.size < apartBytes {
+			continue
+		}
+		gap := (align - at%align) % align
+		if _, err := data.Write(make([]byte, gap)); err != nil {
+			return err
+		}
+		t.apart, t.offset = true, at+gap
+		content, err := t.content()
+		if err != nil {
+			return err
+		}
+		if _, err := data.Write(content); err != nil {
+			return err
+		}
+		at += gap + t.size
+	}
+	content, err := w.model(filepath.Base(path) + DataSuffix)
+	if err != nil {
+		return err
+	}
+	if err := data.Commit(); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(path, content, 0o666)
+}
+
+// apartBytes is the size of the smallest tensor in the file of large weights. Readers need small ones, such as shapes,
+// with the graph.
+const apartBytes = 1024
+
+// size returns the size of all tensors in bytes.
+func (w *writer) size() (n int64) {
+	for _, t := range w.tensors {
+		n += t.size
+	}
+	return n
+}
+
+// Versions of what vkc writes.
+const (
+	irVersion    = 10 // of ONNX's file format: int4 tensors, and opset 21
+	leastOpset   = 21
+	microsoft    = "com.microsoft"
+	producerName = "vkc"
+)
+
+// model writes the ModelProto. data is the name of the file of large weights.
+func (w *writer) model(data string) ([]byte, error) {
+	graph := w.scope.message(w.rename)
+	for _, t := range w.tensors {
+		m, err := t.message(data)
+		if err != nil {
+			return nil, err
+		}
+		graph = graph.bytes(5, m)
+	}
+	m := message{}.int(1, irVersion).text(2, producerName).bytes(7, graph)
+	m = m.bytes(8, message{}.int(2, int64(w.opset)))
+	if w.microsoft {
+		m = m.bytes(8, message{}.text(1, microsoft).int(2, 1))
+	}
+	for _, p := range w.metadata {
+		m = m.bytes(14, p)
+	}
+	if len(m) > 1<<31-1 {
+		return nil, fmt.Errorf("the model has %d bytes, and a protobuf file ends at 2 GiB", len(m))
+	}
+	return m, nil
+}
+
+// writer builds the model of a graph.
+type writer struct {
+	graph     *ir.Graph
+	weights   ir.WeightSource
+	scope     *scope
+	tensors   []*tensor
+	constants map[string]string     // names of tensors by their content
+	names     map[*ir.Node]string   // of values
+	results   map[*ir.Node][]string // of an if or loop
+	blocks    map[*ir.Node]*tensor  // weights in blocks, decoded only if a use needs that
+	taken     map[string]bool
+	rename    map[string]string // to the names of outputs
+	symbols   map[string]source
+	opset     int
+	microsoft bool
+	metadata  []message
+	refused   []Refused
+	count     int // of values made so far
+}
+
+// build builds the model in memory, except the contents of weights.
+func build(g *ir.Graph, weights ir.WeightSource) (*writer, error) {
+	g, _, err := ir.FitWeights(g, weights)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{graph: g, weights: weights, scope: newScope(nil, g.Name), constants: map[string]string{},
+		names: map[*ir.Node]string{}, results: map[*ir.Node][]string{}, blocks: map[*ir.Node]*tensor{},
+		taken: map[string]bool{"": true}, rename: map[string]string{}, symbols: map[string]source{}, opset: leastOpset}
+	if w.scope.name == "" {
+		w.scope.name = "graph"
+	}
+	if err := w.ports(); err != nil {
+		return nil, err
+	}
+	live := g.Live()
+	for _, n := range g.Nodes() {
+		if live[n.ID()] {
+			w.node(n)
+		}
+	}
+	if len(w.refused) > 0 {
+		return nil, &RefusedError{Nodes: w.refused}
+	}
+	return w, w.results_()
+}
+
+func newScope(outer *scope, name string) *scope {
+	return &scope{outer: outer, name: name, made: map[string]string{}}
+}
+
+// unique returns a name that no value has yet.
+func (w *writer) unique(name string) string {
+	try := name
+	for n := 2; w.taken[try]; n++ {
+		try = fmt.Sprintf("%s_%d", name, n)
+	}
+	w.taken[try] = true
+	return try
+}
+
+// ports declares inputs, states and symbols.
+func (w *writer) ports() error {
+	for _, o := range w.graph.Outputs() {
+		w.taken[o.Name] = true
+	}
+	for _, n := range w.graph.Nodes() {
+		if n.Op() != ir.OpInput && n.Op() != ir.OpState {
+			continue
+		}
+		name := n.Name()
+		if n.Op() == ir.OpState {
+			if n.DType().IsBlock() {
+				w.refuse(n, fmt.Errorf("it is %s, and ONNX has no blocks: keep it in a float type (--kv f16)",
+					n.DType()))
+				continue
+			}
+			name = "past." + name
+			if init := n.Attrs().String_("init"); init != "" {
+				w.metadata = append(w.metadata, message(pair("init."+name, init)))
+			}
+		}
+		name = w.unique(name)
+		w.names[n] = name
+		w.scope.inputs = append(w.scope.inputs, port(name, n.Type()))
+		for axis, d := range n.Shape() {
+			w.measure(name, axis, d)
+		}
+	}
+	for _, symbol := range w.graph.Symbols() {
+		if _, ok := w.symbols[symbol]; ok || !w.reads(symbol) {
+			continue
+		}
+		name := w.unique(symbol)
+		w.symbols[symbol] = source{input: name}
+		w.scope.inputs = append(w.scope.inputs, port(name, ir.Type{DType: ir.I64}))
+	}
+	return nil
+}
+
+// reads reports whether a live node has the symbol in its type or attributes.
+func (w *writer) reads(symbol string) bool {
+	live := w.graph.Live()
+	for _, n := range w.graph.Nodes() {
+		if !live[n.ID()] {
+			continue
+		}
+		shapes := []ir.Shape{n.Shape()}
+		for _, a := range n.Attrs() {
+			switch v := a.Value.(type) {
+			case ir.Shape:
+				shapes = append(shapes, v)
+			case *ir.Graph:
+				if slices.Contains(v.Symbols(), symbol) {
+					return true
+				}
+			}
+		}
+		for _, s := range shapes {
+			for _, d := range s {
+				if slices.Contains(d.Symbols(), symbol) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// port writes a ValueInfoProto.
+func port(name string, t ir.Type) message {
+	var shape message
+	for _, d := range t.Shape {
+		if d.IsStatic() {
+			shape = shape.bytes(1, message{}.int(1, d.Add))
+		} else {
+			shape = shape.bytes(1, message{}.text(2, d.String()))
+		}
+	}
+	return message{}.text(1, name).bytes(2, message{}.bytes(1, message{}.int(1, elemType(t.DType)).bytes(2, shape)))
+}
+
+// results_ declares the outputs of the graph, and the states after a run.
+func (w *writer) results_() error {
+	for _, o := range w.graph.Outputs() {
+		w.result(o.Name, o.Node)
+	}
+	for _, u := range w.graph.Updates() {
+		w.result(w.unique("present."+u.State.Name()), u.Value)
+	}
+	return nil
+}
+
+// result makes a value an output. The value gets the output's name unless it already has a name that matters.
+func (w *writer) result(name string, n *ir.Node) {
+	value := w.names[n]
+	if _, renamed := w.rename[value]; renamed || !w.isMade(value) {
+		value = w.emitNew("Identity", []string{value})
+	}
+	w.rename[value] = name
+	w.scope.outputs = append(w.scope.outputs, port(name, n.Type()))
+}
+
+// isMade reports whether a node of the main graph computes the value.
+func (w *writer) isMade(value string) bool {
+	return slices.ContainsFunc(w.scope.nodes, func(n *node) bool { return slices.Contains(n.out, value) })
+}
+
+func (w *writer) refuse(n *ir.Node, err error) { w.refused = append(w.refused, Refused{n, err}) }
+
+// node writes a node of the graph.
+func (w *writer) node(n *ir.Node) {
+	if _, ok := w.names[n]; ok {
+		return // an input or a state
+	}
+	for _, a := range n.Args() {
+		if _, ok := w.names[a]; !ok {
+			return // refused, or needs what is
+		}
+	}
+	r, ok := table[n.Op()]
+	if !ok {
+		w.refuse(n, reason(n.Op()))
+		return
+	}
+	c := &call{writer: w, node: n}
+	name := ""
+	formula := r.formulaFor(n)
+	if r.build != nil {
+		name = r.build(c)
+	} else if formula != "" {
+		name = c.formula(formula)
+	} else {
+		c.fail("ONNX has no such op for %s", n.Arg(0).DType())
+	}
+	if c.err != nil {
+		w.refuse(n, c.err)
+		return
+	}
+	w.opset = max(w.opset, r.since)
+	w.names[n] = name
+}
+
+// emit writes an ONNX node and returns the name of its first result. If the same was computed before, it returns that.
+func (w *writer) emit(op string, in []string, attrs ...attribute) string {
+	key := fmt.Sprintf("%s(%q)%v", op, in, attrs)
+	for s := w.scope; s != nil; s = s.outer {
+		if name, ok := s.made[key]; ok {
+			return name
+		}
+	}
+	name := w.emitNew(op, in, attrs...)
+	w.scope.made[key] = name
+	return name
+}
+
+// emitNew is emit without looking for an equal node.
+func (w *writer) emitNew(op string, in []string, attrs ...attribute) string {
+	return w.emitAll(op, 1, in, attrs...)[0]
+}
+
+// emitAll writes an ONNX node with several results. An op's domain is before a colon.
+func (w *writer) emitAll(op string, results int, in []string, attrs ...attribute) (out []string) {
+	domain, name, ok := strings.Cut(op, ":")
+	if !ok {
+		domain, name = "", op
+	} else {
+		w.microsoft = true
+	}
+	for range results {
+		w.count++
+		out = append(out, w.unique(fmt.Sprintf("%s_%d", strings.ToLower(name), w.count)))
+	}
+	w.scope.nodes = append(w.scope.nodes, &node{op: name, domain: domain, in: in, out: out, attrs: attrs})
+	return out
+}

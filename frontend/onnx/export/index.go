@@ -1,0 +1,184 @@
+package export
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// isWithin reports whether the elements of a constant are indices into an axis.
+func isWithin(n *ir.Node, d ir.Dim) bool {
+	if n.Op() == ir.OpIota {
+		extent := n.Shape()[axisOf(n, "axis", n.Rank())]
+		return extent == d || extent.Max() <= d.Min()
+	}
+	if n.Op() != ir.OpConst {
+		return false
+	}
+	list, err := n.Attrs().Data("data").Ints()
+	return err == nil && !slices.ContainsFunc(list, func(i int64) bool { return i < 0 || i >= d.Min() })
+}
+
+// index returns an argument of indices that are within an axis, clamped unless they are known to be. ONNX takes
+// negative ones from the end, and fails for ones past it.
+func (c *call) index(i int, d ir.Dim) string {
+	n, x := c.node.Arg(i), c.arg(i)
+	t := n.DType()
+	if t != ir.I32 && t != ir.I64 {
+		x, t = c.cast(x, ir.I64), ir.I64
+	}
+	if isWithin(n, d) {
+		return x
+	}
+	last := c.scalar(t, float64(d.Add-1))
+	if !d.IsStatic() {
+		last = c.number(d.Plus(-1))
+		if t != ir.I64 {
+			last = c.cast(last, t)
+		}
+	}
+	return c.emit("Clip", []string{x, c.scalar(t, 0), last})
+}
+
+func gather(op string) func(c *call) string {
+	return func(c *call) string {
+		s := c.node.Arg(0).Shape()
+		axis := axisOf(c.node, "axis", len(s))
+		return c.emit(op, []string{c.arg(0), c.index(1, s[axis])}, attribute{"axis", int64(axis)})
+	}
+}
+
+// run returns the coordinates of size elements along an axis, from a start that is clamped so that they fit, or modulo
+// the extent if they wrap.
+func (c *call) run(start int, extent, size ir.Dim, wrap bool) string {
+	from := c.cast(c.arg(start), ir.I64)
+	if wrap {
+		all := c.emit("Add", []string{c.ranged(size), from})
+		return c.emit("Mod", []string{all, c.number(extent)})
+	}
+	last := c.emit("Sub", []string{c.number(extent), c.number(size)})
+	from = c.emit("Max", []string{c.emit("Min", []string{from, last}), c.scalar(ir.I64, 0)})
+	return c.emit("Add", []string{c.ranged(size), from})
+}
+
+// dynamicSlice gathers the elements, because vkc and others read no Slice with a computed start.
+func dynamicSlice(c *call) string {
+	s, size := c.node.Arg(0).Shape(), c.node.Attrs().Shape("size")[0]
+	axis := axisOf(c.node, "axis", len(s))
+	return c.emit("Gather", []string{c.arg(0), c.run(1, s[axis], size, false)}, attribute{"axis", int64(axis)})
+}
+
+func dynamicUpdateSlice(c *call) string {
+	s, u := c.node.Shape(), c.node.Arg(1).Shape()
+	axis := axisOf(c.node, "axis", len(s))
+	if u[axis] == s[axis] && !c.node.Attrs().Bool("wrap") {
+		return c.arg(1)
+	}
+	at := c.run(2, s[axis], u[axis], c.node.Attrs().Bool("wrap"))
+	return c.emit("ScatterElements", []string{c.arg(0), c.spread(at, axis, u), c.arg(1)},
+		attribute{"axis", int64(axis)})
+}
+
+// spread repeats a vector of indices along an axis of a shape.
+func (c *call) spread(x string, axis int, s ir.Shape) string {
+	column := make(ir.Shape, len(s))
+	for i := range column {
+		column[i] = ir.D(1)
+	}
+	column[axis] = s[axis]
+	return c.emit("Expand", []string{c.reshaped(x, column), c.shape(s)})
+}
+
+// reductions has ONNX's names of what scatter_add does with an element and its updates.
+var reductions = map[string]string{"": "none", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+// reduction of the op: a plain scatter replaces, and index_add adds.
+func (c *call) combines() string {
+	switch c.node.Op() {
+	case ir.OpScatter, ir.OpScatterND:
+		return "none"
+	case ir.OpIndexAdd:
+		return "add"
+	}
+	return reductions[c.node.Attrs().String_("mode")]
+}
+
+// room returns the base of a scatter with one more element along an axis, for updates out of range, and what takes it
+// away again.
+func (c *call) room(axis int) (base string, t ir.DType, cut func(string) string) {
+	n := c.node
+	t = n.Arg(2).DType()
+	s := slices.Clone(n.Shape())
+	extent := s[axis]
+	s[axis] = ir.D(1)
+	more := c.emit("Expand", []string{c.scalar(t, 0), c.shape(s)})
+	base = c.emit("Concat", []string{c.as(0, t), more}, attribute{"axis", int64(axis)})
+	return base, t, func(y string) string {
+		y = c.sliced(y, c.ints(0), c.dim(extent), int64(axis))
+		if t != n.DType() {
+			y = c.cast(y, n.DType())
+		}
+		return y
+	}
+}
+
+// orRoom returns indices with those out of range replaced by the extent.
+func (c *call) orRoom(x string, d ir.Dim) string {
+	n := c.number(d)
+	in := c.emit("And", []string{c.emit("GreaterOrEqual", []string{x, c.scalar(ir.I64, 0)}),
+		c.emit("Less", []string{x, n})})
+	return c.emit("Where", []string{in, x, n})
+}
+
+// scatter writes updates at indices along an axis. Ones out of range go to an element that is cut off.
+func scatter(c *call) string {
+	s := c.node.Shape()
+	axis := axisOf(c.node, "axis", len(s))
+	return c.scattered(c.cast(c.arg(1), ir.I64), axis)
+}
+
+func (c *call) scattered(x string, axis int) string {
+	base, _, cut := c.room(axis)
+	return cut(c.emit("ScatterElements", []string{base, c.orRoom(x, c.node.Shape()[axis]), c.arg(2)},
+		attribute{"axis", int64(axis)}, attribute{"reduction", c.combines()}))
+}
+
+func indexAdd(c *call) string {
+	axis := axisOf(c.node, "axis", c.node.Rank())
+	return c.scattered(c.spread(c.cast(c.arg(1), ir.I64), axis, c.node.Arg(2).Shape()), axis)
+}
+
+// coordinates returns the rows of indices as int64, and how many each has.
+func (c *call) coordinates() (x string, n int) {
+	s := c.node.Arg(1).Shape()
+	return c.cast(c.arg(1), ir.I64), int(s[len(s)-1].Add)
+}
+
+func gatherND(c *call) string {
+	x, n := c.coordinates()
+	if n == 0 {
+		return c.fail("its rows of indices are empty")
+	}
+	last := c.emit("Sub", []string{c.shape(c.node.Arg(0).Shape()[:n]), c.ints(1)})
+	x = c.emit("Max", []string{c.emit("Min", []string{x, last}), c.ints(0)})
+	return c.emit("GatherND", []string{c.arg(0), x})
+}
+
+func scatterND(c *call) string {
+	x, n := c.coordinates()
+	if n == 0 {
+		return c.fail("its rows of indices are empty")
+	}
+	s := c.node.Shape()
+	in := c.emit("And", []string{c.emit("GreaterOrEqual", []string{x, c.ints(0)}),
+		c.emit("Less", []string{x, c.shape(s[:n])})})
+	count := c.emit("ReduceSum", []string{c.cast(in, ir.I32), c.ints(-1)}, attribute{"keepdims", int64(1)})
+	inside := c.emit("Equal", []string{count, c.scalar(ir.I32, float64(n))})
+	away := c.dim(s[0])
+	if n > 1 {
+		away = c.emit("Concat", []string{away, c.ints(make([]int64, n-1)...)}, attribute{"axis", int64(0)})
+	}
+	base, _, cut := c.room(0)
+	return cut(c.emit("ScatterND", []string{base, c.emit("Where", []string{inside, x, away}), c.arg(2)},
+		attribute{"reduction", c.combines()}))
+}
