@@ -226,6 +226,15 @@ func (c *call) axis(axis, rank int) int {
 	return a
 }
 
+// axesFrom lists the axes from first on of a tensor of a rank.
+func axesFrom(first, rank int) []int {
+	var axes []int
+	for a := first; a < rank; a++ {
+		axes = append(axes, a)
+	}
+	return axes
+}
+
 // resolved applies axis to a list, and sorts it.
 func (c *call) resolved(axes []int, rank int) []int {
 	out := make([]int, len(axes))

@@ -10,33 +10,33 @@ func deformConv(c *call) tensor {
 	if x.Rank() != n+2 || offset.Rank() != n+2 || !offset.Shape()[2:].IsStatic() {
 		c.fail("weights %s and offsets %s for %s", w, offset, x)
 	}
-	groups, bends := c.intAttr("group", 1), c.intAttr("offset_group", 1)
-	deep, wide := w.Dim(1).Static()*groups, w.Dim(0).Static()
-	if groups < 1 || bends < 1 || !x.Dim(1).Is(deep) || deep%bends != 0 || wide%groups != 0 ||
-		!offset.Dim(1).Is(bends*taps*n) {
-		c.fail("%d groups, and %d of offsets %s, of %s with weights %s", groups, bends, offset, x, w)
+	groups, offsetGroups := c.intAttr("group", 1), c.intAttr("offset_group", 1)
+	inputs, outputs := w.Dim(1).Static()*groups, w.Dim(0).Static() // channels
+	if groups < 1 || offsetGroups < 1 || !x.Dim(1).Is(inputs) || inputs%offsetGroups != 0 || outputs%groups != 0 ||
+		!offset.Dim(1).Is(offsetGroups*taps*n) {
+		c.fail("%d groups, and %d of offsets %s, of %s with weights %s", groups, offsetGroups, offset, x, w)
 	}
 	win := c.window(x.Shape(), kernel)
-	places := offset.Shape()[2:]
+	windows := offset.Shape()[2:] // the number of windows along each axis
 	for i, d := range x.Shape()[2:] {
 		reach := win.dilation[i]*(kernel[i]-1) + 1
 		if room := d.Plus(int64(win.low[i] + win.high[i] - reach)); room.IsStatic() &&
-			!places[i].Is(int(room.Add)/win.stride[i]+1) {
+			!windows[i].Is(int(room.Add)/win.stride[i]+1) {
 			c.fail("offsets %s for axis %d of %s, where there are %d windows", offset, i+2, x,
 				int(room.Add)/win.stride[i]+1)
 		}
 	}
-	points, err := places.Numel()
+	points, err := windows.Numel()
 	if err != nil {
 		c.fail("%v", err)
 	}
 	// The channels that share offsets become an image of their own.
-	images := x.Dim(0).Times(int64(bends))
-	p := c.newImage(x.Reshape(images, deep/bends, x.Shape()[2:]))
+	images := x.Dim(0).Times(int64(offsetGroups))
+	p := c.newImage(x.Reshape(images, inputs/offsetGroups, x.Shape()[2:]))
 	offset = offset.Reshape(images, taps, n, points)
 	coords := make([]tensor, n)
 	for i := range coords {
-		start := c.b.Iota(x.DType(), i, places).Affine(float64(win.stride[i]), float64(-win.low[i]))
+		start := c.b.Iota(x.DType(), i, windows).Affine(float64(win.stride[i]), float64(-win.low[i]))
 		tap := c.b.Iota(x.DType(), i, w.Shape()[2:]).MulScalar(float64(win.dilation[i]))
 		coords[i] = offset.Index(2, i).Add(start.Reshape(1, 1, points)).Add(tap.Reshape(1, taps, 1)).
 			Reshape(images, points.Times(int64(taps)))
@@ -47,9 +47,9 @@ func deformConv(c *call) tensor {
 	if c.has(4) {
 		y = y.Mul(c.x(4).Reshape(images, 1, points.Times(int64(taps))))
 	}
-	depth := deep / groups * taps
-	y = w.Reshape(groups, wide/groups, depth).MatMul(y.Reshape(x.Dim(0), groups, depth, points))
-	y = y.Reshape(x.Dim(0), wide, places)
+	depth := inputs / groups * taps
+	y = w.Reshape(groups, outputs/groups, depth).MatMul(y.Reshape(x.Dim(0), groups, depth, points))
+	y = y.Reshape(x.Dim(0), outputs, windows)
 	if c.has(3) {
 		y = y.Add(channels(c.x(3), y.Rank()))
 	}

@@ -59,7 +59,7 @@ func (c *call) propagateValid(results []*value) {
 
 // failPartlyValid fails because the valid part of input v does not determine which part of the result is valid.
 func (c *call) failPartlyValid(v *value) {
-	c.fail("%q has as many elements along axis %d as a run finds, and vkc cannot say which part of the result is meant",
+	c.fail("%q has as many elements along axis %d as a run finds, and vkc cannot say which part of the result is valid",
 		v.name, v.valid.axis)
 }
 
@@ -206,19 +206,20 @@ func nonMaxSuppression(c *call) []*value {
 	y1, x1, y2, x2 = y1.Min(y2), x1.Min(x2), y1.Max(y2), x1.Max(x2)
 	area := y2.Sub(y1).Mul(x2.Sub(x1))
 	place := c.b.Iota(ir.I32, 2, scores.Shape())
-	var chosen, meant []tensor // [B, C, 1] each
+	// In each step, the box with the highest score, and whether its score is above the threshold: [B, C, 1] each.
+	var chosen, valid []tensor
 	for rest := scores; len(chosen) < int(most); {
 		best := rest.ArgmaxKeep(2)
 		of := func(t tensor) tensor { return t.Broadcast(scores.Shape()).Gather(2, best) }
-		chosen, meant = append(chosen, best), append(meant, rest.Gather(2, best).Gt(rest.Lit(least)))
+		chosen, valid = append(chosen, best), append(valid, rest.Gather(2, best).Gt(rest.Lit(least)))
 		height := y2.Min(of(y2)).Sub(y1.Max(of(y1))).Relu()
 		width := x2.Min(of(x2)).Sub(x1.Max(of(x1))).Relu()
 		common := height.Mul(width)
-		gone := common.Gt(area.Add(of(area)).Sub(common).MulScalar(overlap)).Or(place.Eq(best))
-		rest = gone.Where(rest.Lit(-math.MaxFloat32), rest)
+		dropped := common.Gt(area.Add(of(area)).Sub(common).MulScalar(overlap)).Or(place.Eq(best))
+		rest = dropped.Where(rest.Lit(-math.MaxFloat32), rest)
 	}
 	box := chosen[0].Concat(2, chosen[1:]...)
 	rows := c.b.Iota(ir.I32, 0, box.Shape()).Stack(3, c.b.Iota(ir.I32, 1, box.Shape()), box).Reshape(-1, 3)
-	y, count := rows.Compress(0, meant[0].Concat(2, meant[1:]...).Reshape(-1))
+	y, count := rows.Compress(0, valid[0].Concat(2, valid[1:]...).Reshape(-1))
 	return []*value{partlyValid(y.Cast(ir.I64), 0, count)}
 }

@@ -196,8 +196,8 @@ func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) ten
 	if circular {
 		from = from.Lt(from.Lit(0)).Where(from.Add(size), from)
 	}
-	is := from.Ge(from.Lit(0)).And(from.Lt(length))
-	return is.Where(update.Gather(axis, is.Where(from, from.Lit(0))), x)
+	written := from.Ge(from.Lit(0)).And(from.Lt(length))
+	return written.Where(update.Gather(axis, written.Where(from, from.Lit(0))), x)
 }
 
 // topK builds TopK: the k largest or smallest elements along an axis, and their indices.

@@ -48,6 +48,15 @@ func (c *call) vector(t ir.DType, numbers []float64, dims ...int) tensor {
 	return c.asTensor(&value{name: c.node.title(), data: d})
 }
 
+// intsAsFloats returns the integers of an attribute as floats.
+func (c *call) intsAsFloats(name string) []float64 {
+	var list []float64
+	for _, n := range c.intsAttr(name) {
+		list = append(list, float64(n))
+	}
+	return list
+}
+
 // places returns integers as an i32 tensor of the graph.
 func (c *call) places(numbers []int32) tensor {
 	list := make([]int64, len(numbers))
@@ -113,11 +122,8 @@ func featureVectorizer(c *call) tensor {
 func imputer(c *call) tensor {
 	x := c.x(0)
 	if x.DType().IsInteger() {
-		a := c.must("imputed_value_int64s", AttrInts)
-		list := make([]float64, len(a.Ints))
-		for i, n := range a.Ints {
-			list[i] = float64(n)
-		}
+		c.must("imputed_value_int64s", AttrInts)
+		list := c.intsAsFloats("imputed_value_int64s")
 		from := c.intAttr("replaced_value_int64", 0)
 		return x.Eq(x.Lit(float64(from))).Where(scalarOrRow(c.vector(x.DType(), list)), x)
 	}
@@ -135,10 +141,7 @@ func labelEncoder(c *call) tensor {
 	numbers := func(kind string) (list []float64, t ir.DType) {
 		switch {
 		case c.hasAttr(kind + "_int64s"):
-			for _, n := range c.intsAttr(kind + "_int64s") {
-				list = append(list, float64(n))
-			}
-			return list, ir.I64
+			return c.intsAsFloats(kind + "_int64s"), ir.I64
 		case c.hasAttr(kind + "_floats"):
 			return c.floatsAttr(kind + "_floats"), ir.F32
 		case c.hasAttr(kind + "_tensor"):
@@ -206,10 +209,7 @@ func oneHotEncoder(c *call) tensor {
 	if !c.flag("zeros", true) {
 		c.fail("attribute zeros is 0, so that an unknown category is an error, and a program cannot raise it")
 	}
-	var cats []float64
-	for _, n := range c.intsAttr("cats_int64s") {
-		cats = append(cats, float64(n))
-	}
+	cats := c.intsAsFloats("cats_int64s")
 	x := c.x(0)
 	if !x.DType().IsInteger() {
 		x = x.Cast(ir.I64)
@@ -217,6 +217,7 @@ func oneHotEncoder(c *call) tensor {
 	return x.Unsqueeze(x.Rank()).Eq(c.vector(x.DType(), cats)).Cast(ir.F32)
 }
 
+// scaler builds Scaler: (x - offset) * scale.
 func scaler(c *call) tensor {
 	x := c.x(0)
 	if x.DType() != ir.F64 {
@@ -233,7 +234,7 @@ func scaler(c *call) tensor {
 
 // probit is the inverse of the normal distribution, by an approximation of the inverse error function (Winitzki 2008).
 func probit(x tensor) tensor {
-	const a = 0.147
+	const a = 0.147 // the constant of the approximation
 	x = x.MulScalar(2).SubScalar(1)
 	log := x.Neg().AddScalar(1).Mul(x.AddScalar(1)).Log()
 	v := log.MulScalar(0.5).AddScalar(2 / (math.Pi * a))
@@ -296,11 +297,7 @@ func (c *call) labels(at tensor, names, numbers string) tensor {
 		}
 		return tensor{}
 	}
-	var list []float64
-	for _, n := range c.intsAttr(numbers) {
-		list = append(list, float64(n))
-	}
-	return c.vector(ir.I64, list).IndexSelect(0, at)
+	return c.vector(ir.I64, c.intsAsFloats(numbers)).IndexSelect(0, at)
 }
 
 // classCount returns the number of labels.

@@ -168,6 +168,8 @@ func gemmFastGelu(c *call) tensor {
 // fusedConv builds FusedConv: a convolution, an optional sum with input 3, and an activation.
 func fusedConv(c *call) tensor { return fusedConvOf(c, c.x(0)) }
 
+// fusedConvOf builds FusedConv or NhwcFusedConv for the input x: a convolution, plus input 3 if given, and an
+// activation.
 func fusedConvOf(c *call, x tensor) tensor {
 	y := c.convOf(x).result()
 	if c.has(3) {
@@ -453,9 +455,9 @@ func removePadding(c *call) []*value {
 	if x.Rank() != 3 || lengths.Rank() != 1 {
 		c.fail("of %s with lengths %s: want [batch, length, size] and [batch]", x, lengths)
 	}
-	is := c.b.Iota(ir.I32, 1, s[0], s[1]).Lt(lengths.Unsqueeze(1)).Reshape(-1)
-	rows, count := x.Reshape(is.Dim(0), s[2]).Compress(0, is)
-	order := is.Not().Cast(ir.I32).Argsort(0).Cast(ir.I32).Reshape(s[0], s[1])
+	within := c.b.Iota(ir.I32, 1, s[0], s[1]).Lt(lengths.Unsqueeze(1)).Reshape(-1)
+	rows, count := x.Reshape(within.Dim(0), s[2]).Compress(0, within)
+	order := within.Not().Cast(ir.I32).Argsort(0).Cast(ir.I32).Reshape(s[0], s[1])
 	sums := c.b.Full(ir.I32, 0, 1).Concat(0, lengths.CumSum(0))
 	return []*value{partlyValid(rows, 0, count), {tensor: order}, {tensor: sums},
 		{tensor: lengths.ReduceMaxKeep(0)}}

@@ -134,6 +134,8 @@ func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
 	return several(y, a.k.Stack(0, a.v))
 }
 
+// microsoftAttention builds Attention of ONNX Runtime. Its input is projected to queries, keys and values by one
+// matmul.
 func microsoftAttention(c *call) []*value {
 	a := &attentionNode{call: c}
 	x := matmul(c.x(0), c.x(1))
@@ -543,21 +545,21 @@ func relativePositionBias(c *call) tensor {
 	}
 	buckets, heads := bias.Dim(0).Static(), bias.Dim(1).Static()
 	distance := c.b.Iota(ir.I32, 1, queries[0], keys[0]).Sub(c.b.Iota(ir.I32, 0, queries[0], keys[0]))
-	of, first := buckets, distance.Lit(0)
+	perSide, first := buckets, distance.Lit(0) // how many buckets a direction has, and the first one of each distance's
 	if c.flag("is_bidirectional", false) {
-		of /= 2
-		first = distance.Gt(distance.Lit(0)).Cast(ir.I32).MulScalar(float64(of))
+		perSide /= 2
+		first = distance.Gt(distance.Lit(0)).Cast(ir.I32).MulScalar(float64(perSide))
 		distance = distance.Abs()
 	} else {
 		distance = distance.Neg().Max(distance.Lit(0))
 	}
-	exact := of / 2
+	exact := perSide / 2 // distances below this have a bucket each
 	if exact < 1 || most <= exact {
-		c.fail("max_distance is %d for %d buckets", most, of)
+		c.fail("max_distance is %d for %d buckets", most, perSide)
 	}
 	far := distance.Max(distance.Lit(1)).Cast(ir.F32).DivScalar(float64(exact)).Log().
-		DivScalar(math.Log(float64(most) / float64(exact))).MulScalar(float64(of - exact)).Cast(ir.I32)
-	far = far.AddScalar(float64(exact)).Min(distance.Lit(float64(of - 1)))
+		DivScalar(math.Log(float64(most) / float64(exact))).MulScalar(float64(perSide - exact)).Cast(ir.I32)
+	far = far.AddScalar(float64(exact)).Min(distance.Lit(float64(perSide - 1)))
 	bucket := first.Add(distance.Lt(distance.Lit(float64(exact))).Where(distance, far))
 	// The table has the biases of a head next to each other.
 	table := bias.Reshape(heads, buckets)

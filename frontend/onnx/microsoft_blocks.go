@@ -216,6 +216,7 @@ func (b *blocked) times(x tensor, bias int) tensor {
 	return y
 }
 
+// matmulNBits builds MatMulNBits: a matmul by a matrix of few bits per element.
 func matmulNBits(c *call) tensor {
 	if n := c.inspector().intAttr("weight_prepacked", 0); n != 0 {
 		c.fail("attribute weight_prepacked is %d: vkc reads no weights in the order of a GPU", n)

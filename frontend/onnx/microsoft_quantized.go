@@ -134,6 +134,7 @@ func scalarOrRow(v tensor) tensor {
 	return v
 }
 
+// nhwcMaxPool builds NhwcMaxPool. Its caller has moved the channels of x to axis 1.
 func nhwcMaxPool(c *call, x tensor) tensor {
 	w, options := c.pool(x)
 	return x.MaxPool(w.kernel, options...)
@@ -149,6 +150,7 @@ func dynamicQuantizeMatMul(c *call) tensor {
 	return y
 }
 
+// matmulIntegerToFloat builds MatMulIntegerToFloat: a matmul of quantized operands, times their scales, plus a bias.
 func matmulIntegerToFloat(c *call) tensor {
 	as, bs := scalarOrRow(c.x(2)), scalarOrRow(c.x(3))
 	if as.Rank() == 1 { // one for each row
@@ -171,6 +173,7 @@ func matmulInteger16(c *call) tensor {
 	return matmul(a.Cast(ir.F64), b.Cast(ir.F64)).Cast(t)
 }
 
+// mulInteger builds MulInteger: the product of two operands, each minus its zero point.
 func mulInteger(c *call) tensor {
 	part := func(i int) tensor {
 		x := c.x(i).Cast(ir.I32)
@@ -182,6 +185,7 @@ func mulInteger(c *call) tensor {
 	return part(0).Mul(part(2))
 }
 
+// reduceSumInteger builds ReduceSumInteger: a sum over axes in 32-bit integers, unsigned for u8.
 func reduceSumInteger(c *call) tensor {
 	x, t := c.x(0), ir.I32
 	if x.DType() == ir.U8 {

@@ -277,7 +277,7 @@ func (m *Model) Tensors() []*Tensor {
 				}
 				*t = *a.Tensor
 			case AttrFloat, AttrFloats:
-				t.Type = 1
+				t.Type = float32Type
 			case AttrInt, AttrInts:
 				t.Type = 7
 			default:

@@ -67,15 +67,13 @@ func (c *call) uses(name string) int { return c.scope.uses[name] }
 // trainedNorm builds batch normalization with the statistics of the batch itself. It also returns the running
 // statistics, in which momentum is the weight of the old values.
 func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) []*value {
-	axes := []int{0}
-	for a := 2; a < x.Rank(); a++ {
-		axes = append(axes, a)
-	}
-	now, spread := x.Mean(axes...), x.Variance(0, axes...)
+	axes := append([]int{0}, axesFrom(2, x.Rank())...)
+	batchMean, batchVariance := x.Mean(axes...), x.Variance(0, axes...)
 	r := x.Rank()
-	y := x.Deviations(axes...).Mul(channels(spread.AddScalar(eps).Rsqrt().Mul(scale), r)).Add(channels(bias, r))
+	factor := batchVariance.AddScalar(eps).Rsqrt().Mul(scale)
+	y := x.Deviations(axes...).Mul(channels(factor, r)).Add(channels(bias, r))
 	next := func(old, now tensor) tensor { return old.MulScalar(momentum).Add(now.MulScalar(1 - momentum)) }
-	return several(y, next(mean, now), next(variance, spread), now, spread)
+	return several(y, next(mean, batchMean), next(variance, batchVariance), batchMean, batchVariance)
 }
 
 // normalized returns (x-mean)/sqrt(variance+eps), with mean and variance over axes.
@@ -86,15 +84,11 @@ func normalized(x tensor, eps float64, axes ...int) tensor {
 // instanceNorm builds InstanceNormalization: it normalizes each channel of each element of the batch.
 func instanceNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
-	var axes []int
-	for a := 2; a < x.Rank(); a++ {
-		axes = append(axes, a)
-	}
 	eps := c.floatAttr("epsilon", 1e-5)
 	if n := x.Dim(1); n.IsStatic() && n.Static() > 0 {
 		return x.GroupNorm(n.Static(), scale, bias, eps)
 	}
-	y := normalized(x, eps, axes...)
+	y := normalized(x, eps, axesFrom(2, x.Rank())...)
 	return y.Mul(channels(scale, x.Rank())).Add(channels(bias, x.Rank()))
 }
 
@@ -123,10 +117,7 @@ func layerNorm(c *call) []*value {
 		}
 		return one(x.LayerNorm(scale, bias, eps))
 	}
-	var axes []int
-	for a := axis; a < x.Rank(); a++ {
-		axes = append(axes, a)
-	}
+	axes := axesFrom(axis, x.Rank())
 	w := castTo(x, ir.F32)
 	mean, spread := w.MeanKeep(axes...), w.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt()
 	y := castTo(w.Deviations(axes...).Mul(spread), t).Mul(scale)
@@ -145,12 +136,8 @@ func rmsNorm(c *call) tensor {
 	if axis == x.Rank()-1 && scale.Rank() == 1 {
 		return x.RMSNorm(scale, eps)
 	}
-	var axes []int
-	for a := axis; a < x.Rank(); a++ {
-		axes = append(axes, a)
-	}
 	w := castTo(x, ir.F32)
-	return castTo(w.Mul(w.Sqr().MeanKeep(axes...).AddScalar(eps).Rsqrt()), t).Mul(scale)
+	return castTo(w.Mul(w.Sqr().MeanKeep(axesFrom(axis, x.Rank())...).AddScalar(eps).Rsqrt()), t).Mul(scale)
 }
 
 // lpNorm builds LpNormalization: it divides by the 1-norm or 2-norm along an axis.

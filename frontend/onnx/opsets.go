@@ -132,7 +132,7 @@ func leftOut(name string) func(c *call, newer func() []*value) []*value {
 // Each of the following variables and functions is a change, or the function older of one. Its comment says how the op
 // was before.
 
-// outputsByName: an attribute also said whether a result exists.
+// outputsByName drops attribute output_sequence, which also said whether a result exists.
 var outputsByName = change{7, []string{"output_sequence"}, leftOut("output_sequence")}
 
 // toInput converts an attribute to input i, unless that input is given.
@@ -223,7 +223,8 @@ func (c *call) reshaped(v *value, s ir.Shape) *value {
 // ones returns n extents of 1.
 func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
 
-// alignedOperand: the second operand was aligned at a given axis of the first one, not at the innermost axis.
+// alignedOperand is for binary ops of which the second operand was aligned at a given axis of the first one, not at the
+// innermost axis.
 var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *call) {
 	if has := c.hasAttr("axis"); !c.flag("broadcast", false) || !has {
 		return
@@ -240,7 +241,7 @@ func ofChannels(c *call) {
 	c.setAttr("spatial", nil)
 }
 
-// testedIfSaid: attribute is_test said that a normalization is not in training mode.
+// testedIfSaid is for normalizations with attribute is_test, which said that they are not in training mode.
 func testedIfSaid(c *call) {
 	if c.flag("is_test", false) && c.wants(1) {
 		c.fail("is_test is 1, and it has the results of training")
@@ -248,14 +249,14 @@ func testedIfSaid(c *call) {
 	c.setAttr("is_test", nil)
 }
 
-// trainedWhereWanted: a normalization was in training mode if a node read its further results.
+// trainedWhereWanted is for normalizations that were in training mode if a node read their further results.
 func trainedWhereWanted(c *call) {
 	if c.wants(1) {
 		c.setAttr("training_mode", &Attribute{Type: AttrInt, Int: 1})
 	}
 }
 
-// numberOfType: attribute to had the name of a type, not its number.
+// numberOfType is for Cast with the name of a type in attribute to, instead of the type's number.
 func numberOfType(c *call) {
 	name := c.must("to", AttrString).String
 	for number, row := range dataTypes {
@@ -267,7 +268,7 @@ func numberOfType(c *call) {
 	c.fail("attribute to is %q, which vkc does not have", name)
 }
 
-// maskOfNumbers: the mask had the dtype of the elements instead of bool.
+// maskOfNumbers is for Dropout with a mask in the dtype of the elements, instead of bools.
 func maskOfNumbers(c *call, newer func() []*value) []*value {
 	results := newer()
 	if len(results) > 1 {
@@ -276,7 +277,7 @@ func maskOfNumbers(c *call, newer func() []*value) []*value {
 	return results
 }
 
-// scalePerGroup: there was one scale and one bias for each group.
+// scalePerGroup is for GroupNormalization with one scale and one bias for each group, instead of for each channel.
 func scalePerGroup(c *call) {
 	x := c.shapeOf(c.input(0))
 	for i := 1; i <= 2; i++ {
@@ -289,7 +290,7 @@ func scalePerGroup(c *call) {
 	}
 }
 
-// flattened: an op along an axis treated that axis and all later ones as a single axis.
+// flattened is for ops along an axis that treated this axis and all later ones as a single axis.
 func flattened(c *call, newer func() []*value) []*value {
 	s := c.shapeOf(c.input(0))
 	axis := c.axis(c.intAttr("axis", 1), len(s))
@@ -309,7 +310,8 @@ func flattened(c *call, newer func() []*value) []*value {
 	return results
 }
 
-// acrossChannels: attribute across_channels said whether means include all channels.
+// acrossChannels is for MeanVarianceNormalization with attribute across_channels, which said whether means include all
+// channels.
 func acrossChannels(c *call) {
 	axes := []int64{0, 2, 3}
 	if c.intAttr("across_channels", 0) != 0 {
@@ -323,7 +325,7 @@ func acrossChannels(c *call) {
 	}
 }
 
-// twoScales: the factors of height and width were separate attributes.
+// twoScales is for Upsample with the factors of height and width as separate attributes.
 func twoScales(c *call) {
 	h, w := c.must("height_scale", AttrFloat).Float, c.must("width_scale", AttrFloat).Float
 	c.setAttr("height_scale", nil)
@@ -331,7 +333,7 @@ func twoScales(c *call) {
 	c.setAttr("scales", &Attribute{Type: AttrFloats, Floats: []float32{1, 1, h, w}})
 }
 
-// padsRenamed: attribute pads was named paddings.
+// padsRenamed is for Pad with attribute paddings, which is now pads.
 func padsRenamed(c *call) {
 	if a := c.attr("paddings", AttrInts); a != nil {
 		c.setAttr("pads", &Attribute{Type: AttrInts, Ints: a.Ints})
@@ -339,7 +341,7 @@ func padsRenamed(c *call) {
 	}
 }
 
-// slopePerChannel: a vector of slopes had one per channel.
+// slopePerChannel is for PRelu with a vector of slopes, one for each channel.
 func slopePerChannel(c *call) {
 	x, slope := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
 	if len(slope) == 1 && len(x) > 2 {
@@ -347,7 +349,7 @@ func slopePerChannel(c *call) {
 	}
 }
 
-// oneAxisRepeated: only one axis was repeated, given by input 2.
+// oneAxisRepeated is for Tile that repeated only one axis, given by input 2.
 func oneAxisRepeated(c *call) {
 	repeats := ones(len(c.shapeOf(c.input(0))))
 	repeats[c.axis(c.ints(2)[0], len(repeats))] = ir.D(c.ints(1)[0])

@@ -55,9 +55,7 @@ func resize(c *call) tensor {
 	policy := c.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
 	axes := c.intsAttr("axes")
 	if !c.hasAttr("axes") {
-		for i := range x.Rank() {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(0, x.Rank())
 	}
 	spread := func(list []float64, otherwise float64) []float64 {
 		if len(list) != len(axes) {

@@ -136,9 +136,7 @@ func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	starts, ends := c.dims(1), c.dims(2)
 	axes, given := c.axes(3)
 	if !given {
-		for i := range starts {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(0, len(starts))
 	}
 	steps := slices.Repeat([]int{1}, len(axes))
 	if c.has(4) {
@@ -340,10 +338,7 @@ func pad(c *call) tensor {
 	if c.has(2) {
 		value = c.number(2)
 	}
-	axes := make([]int, x.Rank())
-	for i := range axes {
-		axes[i] = i
-	}
+	axes := axesFrom(0, x.Rank())
 	if c.has(3) {
 		axes = c.ints(3)
 	}
@@ -377,9 +372,7 @@ func centerCropPad(c *call) tensor {
 	x, to := c.x(0), c.ints(1)
 	axes := c.intsAttr("axes")
 	if !c.hasAttr("axes") {
-		for i := range x.Rank() {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(0, x.Rank())
 	}
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	for i, a := range axes {

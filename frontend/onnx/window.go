@@ -287,11 +287,7 @@ func (c *call) root() float64 {
 // globalLpPool builds GlobalLpPool: the p-norm of each channel.
 func globalLpPool(c *call) tensor {
 	x, p := c.x(0), c.root()
-	var axes []int
-	for a := 2; a < x.Rank(); a++ {
-		axes = append(axes, a)
-	}
-	return x.Abs().Powf(p).SumKeep(axes...).Powf(1 / p)
+	return x.Abs().Powf(p).SumKeep(axesFrom(2, x.Rank())...).Powf(1 / p)
 }
 
 // maxUnpool writes elements back to the indices that MaxPool has found. The indices count over the whole tensor.

@@ -15,7 +15,8 @@ const (
 	maxRank     = 64      // of parsed tensors; built ones have at most ir.MaxRank
 )
 
-// reader parses the protobuf messages of one file. The bytes that it returns alias the file.
+// reader parses the protobuf messages of one file. The bytes that it returns alias the file. Its methods, such as
+// graph, parse one kind of message each. The field numbers in their switch statements are those of onnx.proto.
 type reader struct {
 	src      filefmt.Source
 	messages int // read so far
