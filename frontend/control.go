@@ -220,8 +220,8 @@ func (l *loopBuilder) update(state, next Tensor) {
 	}
 }
 
-// returned is update for a value next that the caller's function has returned. next must have the state's type. what
-// names the value in errors.
+// returned updates a state with next, a value that the caller's function has returned. next must have the state's type.
+// what names the value in errors.
 func (l *loopBuilder) returned(what string, state, next Tensor) {
 	next = l.body.ownTensor(l.op, 0, next, []Tensor{next})
 	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {

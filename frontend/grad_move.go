@@ -129,18 +129,18 @@ func (t Tensor) clamped(extent ir.Dim) Tensor { l, _ := t.clampIndices(extent); 
 
 // coordinates clamps rows of coordinates: column r indexes axis r of shape s. It also returns for each row whether all
 // its coordinates were in range.
-func (t Tensor) coordinates(s ir.Shape) (limited, are Tensor) {
+func (t Tensor) coordinates(s ir.Shape) (limited, inRange Tensor) {
 	columns := make([]Tensor, t.Dim(-1).Static())
 	for r := range columns {
-		column, is := t.Slice(-1, r, r+1).clampIndices(s[r])
+		column, columnInRange := t.Slice(-1, r, r+1).clampIndices(s[r])
 		columns[r] = column
 		if r == 0 {
-			are = is
+			inRange = columnInRange
 		} else {
-			are = are.And(is)
+			inRange = inRange.And(columnInRange)
 		}
 	}
-	return columns[0].Concat(-1, columns[1:]...), are
+	return columns[0].Concat(-1, columns[1:]...), inRange
 }
 
 // alongAxis reshapes a vector to the given rank, with its elements along the axis and extent 1 elsewhere.

@@ -177,6 +177,7 @@ func fits(v float64, t ir.DType) bool {
 	return math.IsInf(v, 0) || !math.IsInf(ir.RoundTo(v, t), 0)
 }
 
+// wanted describes the literals of a dtype, for errors.
 func wanted(t ir.DType) string {
 	switch {
 	case t.IsFloat():

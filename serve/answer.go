@@ -47,7 +47,8 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, &q, j, chatShape)
 }
 
-// listen sets how the answer to a conversation is read.
+// listen chooses the form of reasoning and calls that the answer to a conversation is split by. It also finds out
+// whether the prompt ends within reasoning.
 func (s *Server) listen(j *job, prompt []int32) {
 	if j.form = s.o.Form; j.form == nil {
 		j.form = reply.FormOf(s.model.ChatTemplate())

@@ -292,7 +292,7 @@ func callItem(c call, status string) map[string]any {
 		"arguments": c.arguments, "status": status}
 }
 
-// tell sends an event.
+// sendEvent sends an event with the next sequence number.
 func (x *response) sendEvent(kind string, fields map[string]any) error {
 	fields["type"], fields["sequence_number"] = kind, x.sequence
 	x.sequence++
@@ -386,7 +386,7 @@ func (x *response) part(p reply.Part) error {
 		"item_id": "fc-" + x.said.calls[len(x.said.calls)-1].id, "delta": p.Text})
 }
 
-// at adds the place of the current text.
+// at adds to an event's fields to which output item the current text belongs.
 func (x *response) at(fields map[string]any) map[string]any {
 	id := x.items[0]
 	if x.kind == reply.Reasoning {

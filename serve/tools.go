@@ -118,7 +118,7 @@ func callID() string {
 	return string(id)
 }
 
-// said is what an answer has said so far.
+// said collects the parts of an answer: its text, its reasoning and its calls.
 type said struct {
 	content, reasoning strings.Builder
 	calls              []call

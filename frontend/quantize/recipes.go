@@ -58,6 +58,7 @@ var roles = []struct {
 	{"ffn_up", false, up}, {"ffn_gate", false, gate}, {"ffn_down", false, down},
 }
 
+// roleOf returns the role of a matrix, by its name in a GGUF file.
 func roleOf(name string) role {
 	for _, r := range roles {
 		if r.whole && name == r.name || !r.whole && strings.Contains(name, r.name) {

@@ -26,6 +26,7 @@ type rule struct {
 	used    bool
 }
 
+// newChooser returns a chooser for the options. Rules for an embedding or output come before rules for patterns.
 func newChooser(src *Source, opt Options) *chooser {
 	c := &chooser{options: opt}
 	if opt.Recipe != nil {

@@ -193,6 +193,7 @@ type jsonBPE struct {
 	whole  map[string]int32 // the tokens, for words that are one; nil if words are always merged
 }
 
+// word implements wordModel.
 func (t *jsonBPE) word(out []int32, word string) []int32 {
 	if id, ok := t.whole[word]; ok {
 		return append(out, id)
@@ -289,6 +290,8 @@ func (m *jsonModel) wordPiece() wordModel {
 	return &jsonWordPiece{m, newPrefixes(m.text), newPrefixes(later), most}
 }
 
+// word implements wordModel: it takes the longest token again and again. A word that tokens do not cover, or with more
+// than t.most characters, is unknown.
 func (t *jsonWordPiece) word(out []int32, word string) []int32 {
 	begin, tokens := len(out), &t.first
 	if utf8.RuneCountInString(word) > t.most {

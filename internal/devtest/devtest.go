@@ -148,8 +148,8 @@ func OpenNamed(t testing.TB, name string) *vkc.Device {
 }
 
 // CompileShaders compiles the shaders of many graphs for a device into the test's cache, with few processes: starting a
-// GLSL compiler takes longer than compiling one graph. It ignores compile errors, because they occur again when
-// compiles the graph.
+// GLSL compiler takes longer than compiling one graph. It ignores compile errors, because they occur again when the
+// test compiles the graph.
 func CompileShaders(t testing.TB, caps device.Caps, graphs ...*ir.Graph) {
 	t.Helper()
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})

@@ -41,6 +41,8 @@ type catcher struct {
 	funcs map[types.Object]*unit
 }
 
+// runCaught reports bailouts that may leave the package or a goroutine. It first finds out, until nothing changes,
+// which functions a bailout may leave.
 func runCaught(pass *analysis.Pass) (any, error) {
 	if !slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == bailouts }) {
 		return nil, nil

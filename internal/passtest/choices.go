@@ -27,7 +27,8 @@ func Rules(names ...string) func(kernel.Rewrite) bool {
 	return func(r kernel.Rewrite) bool { return slices.Contains(names, r.Rule) }
 }
 
-// priceWork takes the form that the choices name, and prices others by nominal rates. It has a small device.
+// priceWork estimates the time of a form of work: 0 if the choices name the form, and otherwise by nominal rates. There
+// is no estimate for a form that the choices exclude, or that the device of the tests, which is small, cannot run.
 func (c Choices) priceWork(w kernel.Work) kernel.Estimate {
 	no := kernel.Estimate{Note: "not chosen"}
 	switch w.Form {
