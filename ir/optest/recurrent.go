@@ -35,7 +35,7 @@ func (s *suite) recurrences() {
 							b.lessThan0(t, []int{tt.heads, each}, l), b.arg(t, vectors, l, small),
 							b.arg(t, vectors, l, small), b.arg(t, dims(tt.heads, tt.rows, tt.of), l, small)},
 							attr("of", of))
-					}).everyIf(every).smoke = every
+					}).allDTypesIf(every).smoke = every
 					for _, corrected := range []bool{false, true} {
 						s.add(ir.OpDeltaRule, fmt.Sprintf("%s/%v", name, corrected), func(b *builder, t ir.DType) *ir.Node {
 							of := attr("of", of)
@@ -51,7 +51,7 @@ func (s *suite) recurrences() {
 								args = append(args, vectors(tt.heads), vectors(tt.groups))
 							}
 							return b.op(ir.OpDeltaRule, args, of)
-						}).everyIf(every && corrected).smoke = every && corrected
+						}).allDTypesIf(every && corrected).smoke = every && corrected
 					}
 				}
 			}
@@ -82,7 +82,7 @@ func (s *suite) convolutions() {
 					return b.op(ir.OpCausalConv1D, []*ir.Node{b.arg(t, dims(tt.times, tt.channels), l, small),
 						b.arg(t, []int{tt.channels, tt.size}, l, small),
 						b.arg(t, dims(tt.size-1, tt.channels), l, small)}, attr("of", of))
-				}).everyIf(every).smoke = every
+				}).allDTypesIf(every).smoke = every
 			}
 		}
 	}
