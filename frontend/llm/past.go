@@ -37,7 +37,7 @@ func Past(cfg Config, maxContext int) (*ir.Graph, error) {
 			}
 			return l.attendText(q, extend("key", k), extend("value", v), o)
 		}
-		b.Output("logits", m.forward(tokens, positions, given, EveryToken).Unsqueeze(0))
+		b.Output("logits", m.forward(tokens, positions, history{attend: given}, EveryToken).Unsqueeze(0))
 		for _, r := range present {
 			b.Output(r.name, r.value)
 		}
