@@ -48,7 +48,11 @@ func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error
 		return nil, err
 	}
 	e := &Embedder{model: m}
-	g, err := llm.Embedding(m.config, m.context)
+	graph := llm.Embedding
+	if e.Ranks() {
+		graph = llm.Ranking
+	}
+	g, err := graph(m.config, m.context)
 	if err == nil {
 		e.exe, err = m.load(ctx, g, o, nil)
 	}
@@ -73,21 +77,71 @@ func (e *Embedder) Why() string { return e.exe.Why() }
 // Embed returns the vector of a text's tokens, including the tokens that begin and end a text. The vector is not
 // normalized: see Unit.
 func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
+	if e.Ranks() {
+		return nil, errors.New("generate: the model rates pairs of texts, and makes no embeddings: use Rank, or " +
+			"/v1/rerank of a server")
+	}
+	return e.run(ctx, tokens, vkc.Tensors{}, "embedding")
+}
+
+// run runs the model's program for the tokens of a text.
+func (e *Embedder) run(ctx context.Context, tokens []int32, in vkc.Tensors, output string) (v []float32, err error) {
 	if n := len(tokens); n == 0 || n > e.model.context {
 		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d", n, e.model.context)
 	}
 	if err := e.model.checkTokens(tokens); err != nil {
 		return nil, err
 	}
-	in, err := vkc.Of(tokens, len(tokens))
+	if in["tokens"], err = vkc.Of(tokens, len(tokens)); err != nil {
+		return nil, err
+	}
+	res, err := e.exe.Run(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.exe.Run(ctx, vkc.Tensors{"tokens": in})
-	if err != nil {
-		return nil, err
+	return vkc.Values[float32](res.Outputs[output])
+}
+
+// Ranks reports whether the model is a cross-encoder: it rates a document for a query, and makes no embeddings.
+func (e *Embedder) Ranks() bool { return e.model.config.Pooling == llm.PoolRank }
+
+// Pair returns the tokens of a query together with a document, for Rank.
+func (e *Embedder) Pair(query, document string) []int32 {
+	return e.model.tok.EncodePair(query, document)
+}
+
+// Rank returns how well a document answers a query, given the tokens of both. A model with several ratings is refused.
+func (e *Embedder) Rank(ctx context.Context, pair []int32) (float32, error) {
+	if !e.Ranks() {
+		return 0, errors.New("generate: the model makes embeddings, and rates no pairs of texts")
 	}
-	return vkc.Values[float32](res.Outputs["embedding"])
+	in := vkc.Tensors{}
+	if e.model.config.RanksSegments() {
+		first, err := vkc.Of([]int32{firstText(pair)})
+		if err != nil {
+			return 0, err
+		}
+		in["first"] = first
+	}
+	scores, err := e.run(ctx, pair, in, "scores")
+	if err == nil && len(scores) != 1 {
+		err = fmt.Errorf("generate: the model gives a pair %d ratings: want one", len(scores))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return scores[0], nil
+}
+
+// firstText returns the number of tokens of the first text in a pair, with the special tokens before and after it. The
+// token that ends the pair also ends the first text.
+func firstText(pair []int32) int32 {
+	for i, id := range pair {
+		if i > 0 && id == pair[len(pair)-1] {
+			return int32(i + 1)
+		}
+	}
+	return int32(len(pair))
 }
 
 // Unit scales a vector to length 1, so that the dot product of two vectors is the cosine of their angle. A zero vector

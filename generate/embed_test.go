@@ -39,6 +39,9 @@ func tinyBERT(t *testing.T, pooling uint32) string {
 		"blk.0.attn_output_norm": {16}, "blk.0.ffn_up": {32, 16}, "blk.0.ffn_down": {16, 32},
 		"blk.0.layer_output_norm": {16},
 	}
+	if pooling == 4 { // the head that rates pairs
+		dims["cls"], dims["cls.output"] = []int{16, 16}, []int{1, 16}
+	}
 	var w gguf.Writer
 	for key, v := range meta {
 		if err := w.Set(key, v); err != nil {
@@ -138,7 +141,7 @@ func TestEmbedderRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for path, want := range map[string]string{tinyBERT(t, 0): `pooling "": want mean`, tinyBERT(t, 4): "pooling_type",
+	for path, want := range map[string]string{tinyBERT(t, 0): `pooling "": want mean`, tinyBERT(t, 5): "pooling_type",
 		gollama: `pooling "": want mean`} {
 		if ok, _ := generate.IsEmbedder(path); ok {
 			t.Errorf("%s is an embedder", path)
@@ -172,5 +175,40 @@ func TestEmbedderOnDevice(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRank: a cross-encoder rates a document for a query. The rating depends on both, and on which is which.
+func TestRank(t *testing.T) {
+	path := tinyBERT(t, 4)
+	if ok, err := generate.IsEmbedder(path); !ok || err != nil {
+		t.Errorf("no embedder: %v", err)
+	}
+	e := openEmbedder(t, path, "cpu")
+	pair := e.Pair("a kernel", "many words")
+	if !e.Ranks() || !slices.Equal(pair, []int32{2, 4, 5, 3, 7, 8, 3}) {
+		t.Errorf("ranks: %v, pair %v", e.Ranks(), pair)
+	}
+	seen := map[float32]bool{}
+	for _, texts := range [][2]string{{"a kernel", "many words"}, {"many words", "a kernel"}, {"words", "of"},
+		{"of", "words"}} {
+		score, err := e.Rank(t.Context(), e.Pair(texts[0], texts[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[score] || score != score {
+			t.Errorf("%q has the rating %v, as others have", texts, score)
+		}
+		seen[score] = true
+	}
+	if _, err := e.Embed(t.Context(), pair); err == nil || !strings.Contains(err.Error(), "rates pairs of texts") {
+		t.Errorf("an embedding: %v", err)
+	}
+	if _, err := e.Rank(t.Context(), make([]int32, 17)); err == nil || !strings.Contains(err.Error(), "17 tokens") {
+		t.Errorf("a long pair: %v", err)
+	}
+	if _, err := openEmbedder(t, tinyBERT(t, 1), "cpu").Rank(t.Context(), pair); err == nil ||
+		!strings.Contains(err.Error(), "makes embeddings") {
+		t.Errorf("a rating: %v", err)
 	}
 }

@@ -30,6 +30,8 @@ type architecture struct {
 
 	latent bool // attention is latent; see Config.Latent
 
+	ranked Pooling // the vector that a head for PoolRank gets; "" is PoolCLS
+
 	// folder has the spelling in Hugging Face's folders. GGUF's spelling is name, and the names of the weights.
 	folder folder
 

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
@@ -16,15 +17,17 @@ var bert = architecture{
 	rope:    notRotary,
 	encoder: true,
 	folder: folder{
-		classes: "BertModel BertForMaskedLM BertForSequenceClassification",
-		layers:  "encoder.layer.N.",
+		classes: `BertModel BertForMaskedLM BertForSequenceClassification
+			RobertaModel RobertaForMaskedLM RobertaForSequenceClassification
+			XLMRobertaModel XLMRobertaForMaskedLM XLMRobertaForSequenceClassification`,
+		layers: "encoder.layer.N.",
 		wants: `
 			hidden_act              gelu
 			position_embedding_type absolute`,
 		weights: `
 			token_embd        embeddings.word_embeddings
 			token_types       embeddings.token_type_embeddings
-			position_embd     embeddings.position_embeddings
+			position_embd     embeddings.position_embeddings after-padding
 			token_embd_norm   embeddings.LayerNorm
 			attn_q            attention.self.query
 			attn_k            attention.self.key
@@ -33,7 +36,18 @@ var bert = architecture{
 			attn_output_norm  attention.output.LayerNorm
 			ffn_up            intermediate.dense
 			ffn_down          output.dense
-			layer_output_norm output.LayerNorm`,
+			layer_output_norm output.LayerNorm
+			cls               classifier.dense
+			cls               pooler.dense
+			cls.output        classifier.out_proj
+			cls.output        classifier`,
+		read: func(c *folderConfig) {
+			c.rank()
+			if strings.Contains(c.strings("architectures")[0], "Roberta") { // positions begin after that of padding
+				c.padding = int(c.number("pad_token_id")) + 1
+				c.setSize("context_length", float64(c.size("context_length", 0)-c.padding))
+			}
+		},
 	},
 	onceWeights: func(c Config) []weightSpec {
 		return append(c.encoderWeights(), weightSpec{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)})
@@ -42,7 +56,7 @@ var bert = architecture{
 		return slices.Concat(c.projections(), c.feedForward(), c.norms("attn_output_norm", "layer_output_norm"))
 	},
 	embed: func(m model, x, positions frontend.Tensor) frontend.Tensor {
-		return m.firstSegment(x.Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32)))
+		return m.inSegments(x.Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32)))
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		x = l.norm(x.Add(l.attention(x)), "attn_output_norm")
@@ -50,18 +64,29 @@ var bert = architecture{
 	},
 }
 
-// encoderWeights lists the weights that firstSegment uses. The file determines the number of segments.
+// encoderWeights lists the weights that inSegments and a ranking head use. The file determines the number of segments.
 func (c Config) encoderWeights() []weightSpec {
 	segments := 2
 	if t := c.Types["token_types.weight"]; len(t.Shape) == 2 {
 		segments = max(t.Shape[0].Static(), 1)
 	}
-	return append(c.norms("token_embd_norm"), weightSpec{name: "token_types", shape: ir.ShapeOf(segments, c.Width)})
+	return slices.Concat(c.norms("token_embd_norm"), c.rankingHead(),
+		[]weightSpec{{name: "token_types", shape: ir.ShapeOf(segments, c.Width)}})
 }
 
-// firstSegment adds to each token the embedding of segment 0, and normalizes the result. BERT numbers the segments of a
-// pair of texts; here there is always one text.
-func (m model) firstSegment(x frontend.Tensor) frontend.Tensor {
-	first := x.Builder().Const([]int32{0})
-	return m.norm(x.Add(nn.Embedding(first, m.w.Sub("token_types"), ir.F32)), m.w.Sub("token_embd_norm"))
+// inSegments adds to each token the embedding of its segment, and normalizes the result. BERT numbers the segments of
+// a pair of texts. One text is segment 0.
+func (m model) inSegments(x frontend.Tensor) frontend.Tensor {
+	segments := m.segments
+	if segments.IsZero() {
+		segments = x.Builder().Const([]int32{0})
+	}
+	return m.norm(x.Add(nn.Embedding(segments, m.w.Sub("token_types"), ir.F32)), m.w.Sub("token_embd_norm"))
+}
+
+// rank marks a model that classifies texts as one that rates pairs of them.
+func (c *folderConfig) rank() {
+	if strings.HasSuffix(c.strings("architectures")[0], "ForSequenceClassification") {
+		c.setSize("pooling_type", float64(slices.Index(poolings, PoolRank)))
+	}
 }

@@ -156,11 +156,13 @@ type Origin struct {
 }
 
 // sizes are the numbers that changes depend on.
-type sizes struct{ heads, kvHeads, headDim, ropeDims int }
+type sizes struct{ heads, kvHeads, headDim, ropeDims, padding int }
 
 // changes are what a line of folder.weights may say about rows, by name. Each returns which of n rows of the folder's
 // tensor the weight has.
 var changes = map[string]func(s sizes, n int) []int{
+	"after-padding": func(s sizes, n int) []int { return every(s.padding, 1, max(n-s.padding, 0)) },
+
 	"first-half":  func(_ sizes, n int) []int { return every(0, 1, n/2) },
 	"second-half": func(_ sizes, n int) []int { return every(n/2, 1, n-n/2) },
 	"even-rows":   func(_ sizes, n int) []int { return every(0, 2, (n+1)/2) },
@@ -301,7 +303,9 @@ type folderConfig struct {
 	values map[string]any
 	set    map[string]any // values by GGUF's key, without the architecture
 	more   []Origin       // weights that follow from the configuration
-	err    error
+
+	padding int // rows before position 0 in a table of positions
+	err     error
 }
 
 // readFolderConfig parses config.json and finds its architecture. A model of text and pictures has its text model's
@@ -678,7 +682,8 @@ func (c *folderConfig) setLongRope(scaling map[string]any, trained int) {
 // weights translates the names of tensors. Tensors that belong to no weight keep their names, and FromGGUF refuses
 // them. ignored lists the tensors that the model does not need.
 func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all []Origin, ignored []string, err error) {
-	s := sizes{heads: max(c.size("attention.head_count", 1), 1), ropeDims: c.size("rope.dimension_count", 0)}
+	s := sizes{heads: max(c.size("attention.head_count", 1), 1), ropeDims: c.size("rope.dimension_count", 0),
+		padding: c.padding}
 	s.kvHeads = max(c.size("attention.head_count_kv", s.heads), 1)
 	s.headDim = c.size("attention.key_length", c.size("embedding_length", 0)/s.heads)
 	f := &folderWeightNames{spec: a.folder, table: lines(folderWeights), tensors: tensors, used: map[string]bool{}}
@@ -707,7 +712,8 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		DraftLayers: c.size("nextn_predict_layers", 0), DenseLayers: c.size("leading_dense_block_count", 0),
 		ExpertPeriod: c.size("interleave_moe_layer_step", 0), SharedFeedForward: max(
 			c.size("expert_shared_feed_forward_length", 0), c.size("expert_shared_count", 0)),
-		QueryLatent: c.size("attention.q_lora_rank", 0)}
+		QueryLatent: c.size("attention.q_lora_rank", 0),
+		Pooling:     poolings[min(c.size("pooling_type", 0), len(poolings)-1)]}
 	config.Layers -= config.DraftLayers
 	tied := c.flag("tie_word_embeddings", false)
 	for _, p := range a.modelWeights(config) {

@@ -208,7 +208,17 @@ const (
 		ffn_up encoder.layer.N.intermediate.dense
 		ffn_down encoder.layer.N.output.dense
 		layer_output_norm encoder.layer.N.output.LayerNorm`
+	rankNames = bertNames + `
+		cls bert.pooler.dense
+		cls.output classifier`
+	robertaNames = bertNames + `
+		position_embd embeddings.position_embeddings padded
+		cls classifier.dense
+		cls.output classifier.out_proj`
 	modernNames = `
+		cls head.dense
+		cls.norm head.norm
+		cls.output classifier
 		token_embd embeddings.tok_embeddings
 		token_embd_norm embeddings.norm
 		output_norm final_norm
@@ -242,6 +252,10 @@ const (
 		layer_output_norm encoder.layers.N.norm2`
 )
 
+// modernRankNames are the names of a model with a head: the others have a prefix.
+var modernRankNames = strings.NewReplacer(" embeddings.", " model.embeddings.", " layers.", " model.layers.",
+	" final_norm", " model.final_norm").Replace(modernNames)
+
 // folderCases has for each golden model its names and the config.json that transformers writes for it.
 var folderCases = map[string]struct {
 	names   string
@@ -266,6 +280,8 @@ var folderCases = map[string]struct {
 	"starcoder2":      {names: starcoder2Names, config: `{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "norm_epsilon": 1e-05, "rope_theta": 100000.0, "hidden_act": "gelu_pytorch_tanh"}`},
 	"gpt-oss":         {names: gptOSSNames, config: `{"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 150.0, "sliding_window": 5, "swiglu_limit": 7.0, "quantization_config": {"quant_method": "mxfp4"}, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 256}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
 	"bert":            {names: bertNames, rename: [2]string{"", "bert."}, config: `{"architectures": ["BertModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},
+	"bert-ranks":      {names: rankNames, rename: [2]string{"e", "bert.e"}, config: `{"architectures": ["BertForSequenceClassification"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},
+	"xlm-roberta":     {names: robertaNames, rename: [2]string{"e", "roberta.e"}, config: `{"architectures": ["XLMRobertaForSequenceClassification"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 34, "pad_token_id": 1, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 1}`},
 	"granite":         {names: llamaNames + rotaryNames, config: `{"architectures": ["GraniteForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "embedding_multiplier": 12.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 8.0, "attention_bias": false, "hidden_act": "silu"}`},
 	"granitemoe":      {names: llamaNames + rotaryNames + graniteMoENames, config: `{"architectures": ["GraniteMoeSharedForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "shared_intermediate_size": 24, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "embedding_multiplier": 12.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 8.0}`},
 	"smollm3":         {names: llamaNames + rotaryNames, config: `{"architectures": ["SmolLM3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 5000000.0, "no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0, 1], "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention", "full_attention"], "sliding_window": null, "use_sliding_window": false}`},
@@ -299,6 +315,7 @@ var folderCases = map[string]struct {
 	"bloom":           {names: bloomNames, config: `{"architectures": ["BloomForCausalLM"], "n_layer": 2, "n_embed": 48, "n_head": 6, "seq_length": 32, "layer_norm_epsilon": 1e-05, "n_inner": 64, "apply_residual_connection_post_layernorm": false}`},
 	"mpt":             {names: mptNames, config: `{"architectures": ["MPTForCausalLM"], "n_layers": 2, "d_model": 32, "n_heads": 4, "max_seq_len": 32, "expansion_ratio": 4, "no_bias": true, "attn_config": {"alibi": true, "alibi_bias_max": 8, "clip_qkv": 0.5, "qk_ln": false, "prefix_lm": false, "softmax_scale": null}}`},
 	"modern-bert":     {names: modernNames, rename: [2]string{"", "model."}, config: `{"architectures": ["ModernBertForMaskedLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 32, "norm_eps": 1e-05, "local_attention": 6, "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0, "hidden_activation": "gelu"}`},
+	"modern-rank":     {names: modernRankNames, config: `{"architectures": ["ModernBertForSequenceClassification"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 32, "norm_eps": 1e-05, "local_attention": 6, "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0, "hidden_activation": "gelu", "classifier_pooling": "mean", "classifier_activation": "gelu"}`},
 	"jina-bert-v2":    {names: bertNames + jinaNames, config: `{"architectures": ["JinaBertForMaskedLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "feed_forward_type": "geglu", "position_embedding_type": "alibi", "type_vocab_size": 2}`},
 	"jina-bert-code":  {names: bertNames + jinaCodeNames, config: `{"architectures": ["JinaBertForMaskedLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "feed_forward_type": "geglu", "position_embedding_type": "alibi", "type_vocab_size": 2}`},
 	"gemma-embedding": {names: llamaNames + gemma2Names, lessOne: true, rename: [2]string{"model.", ""}, config: `{"architectures": ["Gemma3TextModel"], "hidden_size": 32, "num_hidden_layers": 7, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 6, "rope_theta": 1000000.0, "use_bidirectional_attention": true, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}`},
@@ -397,6 +414,9 @@ func writeFolder(t *testing.T, folder string, f *gguf.File, config, names string
 			layer, part, _ = strings.Cut(rest, ".")
 		}
 		part, suffix, _ := strings.Cut(part, ".")
+		if more, last, ok := strings.Cut(suffix, "."); ok && table[part+"."+more] != nil {
+			part, suffix = part+"."+more, last
+		}
 		line := table[part]
 		if line == nil {
 			t.Fatalf("the case does not name %s", part)
@@ -561,6 +581,9 @@ func toFolder(tensors map[string]*ir.Data, c llm.Config, d *ir.Data, name, suffi
 			}
 			d = turned
 		}
+	case "padded": // two rows that no position has come first
+		d = &ir.Data{DType: d.DType, Dims: []int{d.Dims[0] + 2, d.Dims[1]}, Bytes: slices.Concat(
+			make([]byte, 2*len(d.Bytes)/d.Dims[0]), d.Bytes)}
 	case "first-rows", "second-rows":
 		tensors[name+"."+suffix+"#"+strings.TrimSuffix(how, "-rows")] = d
 		return

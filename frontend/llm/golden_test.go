@@ -34,7 +34,7 @@ type goldenModel struct {
 	}
 	Tokens []int32
 	Logits [][]float64               // after each token
-	Pooled map[llm.Pooling][]float64 // the vector of the text, for models without logits
+	Pooled map[llm.Pooling][]float64 // the vector of the text, or its ratings as a pair, for models without logits
 }
 
 func readGolden(t *testing.T, path string) goldenModel {
@@ -303,13 +303,20 @@ func (m goldenModel) testParts(t *testing.T, p *interp.Program, ends ...int) {
 // testPooled compares the vector of the text for each pooling.
 func (m goldenModel) testPooled(t *testing.T, f *gguf.File, cfg llm.Config) {
 	t.Helper()
-	for _, cfg.Pooling = range []llm.Pooling{llm.PoolMean, llm.PoolCLS, llm.PoolLast} {
-		g, err := llm.Embedding(cfg, cfg.Context)
-		out, err := program(t, f, g, err).Run(t.Context(), map[string]*ir.Data{"tokens": data(t, m.Tokens)}, nil)
+	for _, cfg.Pooling = range slices.Sorted(maps.Keys(m.Pooled)) {
+		graph, output, in := llm.Embedding, "embedding", map[string]*ir.Data{"tokens": data(t, m.Tokens)}
+		if cfg.Pooling == llm.PoolRank {
+			graph, output = llm.Ranking, "scores"
+			if cfg.RanksSegments() {
+				in["first"] = scalar(t, 6)
+			}
+		}
+		g, err := graph(cfg, cfg.Context)
+		out, err := program(t, f, g, err).Run(t.Context(), in, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := out["embedding"].Floats()
+		got, err := out[output].Floats()
 		if err != nil {
 			t.Fatal(err)
 		}

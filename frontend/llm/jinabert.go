@@ -15,7 +15,7 @@ var jinaBERT = architecture{
 	rope:    notRotary,
 	encoder: true,
 	folder: folder{
-		classes: "JinaBertModel JinaBertForMaskedLM",
+		classes: "JinaBertModel JinaBertForMaskedLM JinaBertForSequenceClassification",
 		layers:  "encoder.layer.N.",
 		wants: `
 			hidden_act              gelu
@@ -31,6 +31,7 @@ var jinaBERT = architecture{
 			ffn_down          mlp.down_layer
 			layer_output_norm mlp.layernorm
 			layer_output_norm layer_norm_2`,
+		read: (*folderConfig).rank,
 	},
 	read:        func(_ *metadata, c *Config) { c.MaxALiBi = 8 },
 	onceWeights: Config.encoderWeights,
@@ -42,7 +43,7 @@ var jinaBERT = architecture{
 		return slices.Concat(c.projections(), heads, c.joined(), c.norms("attn_output_norm", "layer_output_norm"),
 			optional(c.norms("attn_norm_2")...))
 	},
-	embed: func(m model, x, _ frontend.Tensor) frontend.Tensor { return m.firstSegment(x) },
+	embed: func(m model, x, _ frontend.Tensor) frontend.Tensor { return m.inSegments(x) },
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		y := l.norm(x.Add(l.attention(x)), "attn_output_norm")
 		if l.w.Sub("attn_norm_2").Has("weight") {

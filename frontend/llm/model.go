@@ -24,6 +24,8 @@ type model struct {
 	arch architecture
 	w    nn.Weights
 
+	segments frontend.Tensor // the segment of each token, i32[T], or the zero Tensor if all are in segment 0
+
 	remat    bool // whether layers are recomputed for their gradients
 	adapters *adapters
 

@@ -15,7 +15,7 @@ var modernBERT = architecture{
 	rope:    halves,
 	encoder: true,
 	folder: folder{
-		classes: "ModernBertModel ModernBertForMaskedLM",
+		classes: "ModernBertModel ModernBertForMaskedLM ModernBertForSequenceClassification",
 		layers:  "layers.N.",
 		keys: `
 			attention.layer_norm_epsilon*    norm_eps
@@ -23,7 +23,10 @@ var modernBERT = architecture{
 			attention.sliding_window_pattern global_attn_every_n_layers
 			rope.freq_base*                  global_rope_theta
 			rope.freq_base_swa*              local_rope_theta`,
-		wants: "hidden_activation gelu",
+		wants: `
+			hidden_activation     gelu
+			classifier_activation gelu
+			classifier_pooling    mean`,
 		weights: `
 			token_embd      embeddings.tok_embeddings
 			token_embd_norm embeddings.norm
@@ -33,13 +36,20 @@ var modernBERT = architecture{
 			attn_output     attn.Wo
 			ffn_norm        mlp_norm
 			ffn_up          mlp.Wi
-			ffn_down        mlp.Wo`,
+			ffn_down        mlp.Wo
+			cls             head.dense
+			cls.norm        head.norm
+			cls.output      classifier`,
+		read: (*folderConfig).rank,
 	},
+	ranked: PoolMean,
 	read: func(r *metadata, c *Config) {
 		c.WindowPeriod, c.FullFirst = 3, true
 		c.LocalRopeBase = r.floatOr("rope.freq_base_swa", 10000)
 	},
-	onceWeights: func(c Config) []weightSpec { return c.norms("token_embd_norm", outputNorm) },
+	onceWeights: func(c Config) []weightSpec {
+		return append(c.norms("token_embd_norm", outputNorm), c.rankingHead()...)
+	},
 	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(optional(c.norms("attn_norm")...), c.norms("ffn_norm"), c.fusedProjections(), c.joined())
 	},

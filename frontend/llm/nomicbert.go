@@ -39,7 +39,7 @@ var nomicBERT = architecture{
 	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(c.fusedProjections(), c.gated(), c.norms("attn_output_norm", "layer_output_norm"))
 	},
-	embed: func(m model, x, _ frontend.Tensor) frontend.Tensor { return m.firstSegment(x) },
+	embed: func(m model, x, _ frontend.Tensor) frontend.Tensor { return m.inSegments(x) },
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		x = l.norm(x.Add(l.attention(x)), "attn_output_norm")
 		return l.norm(x.Add(nn.SwiGLU(x, l.w)), "layer_output_norm")

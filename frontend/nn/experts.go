@@ -26,14 +26,14 @@ type Routing struct {
 	Scale     float64 // multiplies the weights, after Normalize; 0 means 1
 
 	// Groups is the number of groups of neighbouring experts, all of one size; 0 means one. The experts of a row come
-	// from its GroupsUsed best groups (node-limited routing; DeepSeek-AI 2024, arXiv:2412.19437). A group's score is its
-	// largest weight or, with Sigmoid, the sum of its two largest.
+	// from its GroupsUsed best groups (node-limited routing; DeepSeek-AI 2024, arXiv:2412.19437). A group's score is
+	// its largest weight or, with Sigmoid, the sum of its two largest.
 	Groups, GroupsUsed int
 
-	// SparseMixer replaces the weights above (GRIN; Liu et al. 2024, arXiv:2409.12136); 0 does not. The first expert has
-	// the largest score, and its weight is its share of a softmax of the scores near it. The next expert is found in the
-	// same way without the first, and so on. A score is near if it is less by at most 2*SparseMixer of the larger of the
-	// largest score and its own magnitude.
+	// SparseMixer replaces the weights above (GRIN; Liu et al. 2024, arXiv:2409.12136); 0 does not. The first expert
+	// has the largest score, and its weight is its share of a softmax of the scores near it. The next expert is found
+	// in the same way without the first, and so on. A score is near if it is less by at most 2*SparseMixer of the
+	// larger of the largest score and its own magnitude.
 	SparseMixer float64
 }
 

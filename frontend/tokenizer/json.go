@@ -220,6 +220,9 @@ func (t *Tokenizer) readJSON(v *vocabulary) error {
 	if err != nil {
 		return fmt.Errorf("tokenizer: tokenizer.json: %w", err)
 	}
+	if t.pair, err = pairOf(d.PostProcessor); err != nil {
+		return fmt.Errorf("tokenizer: tokenizer.json: %w", err)
+	}
 	if p.decode == nil {
 		p.decode = joinedBySpaces
 	}
@@ -229,6 +232,9 @@ func (t *Tokenizer) readJSON(v *vocabulary) error {
 	}
 	for id, a := range p.added {
 		t.names[id], t.ids[a.Content] = a.Content, id
+	}
+	if t.pair[0] == nil && t.pair[2] == nil {
+		t.setPair()
 	}
 	t.added, t.pieces, t.chain = p.added, p.pieces(t.names, v.types), p.decode
 	return t.readAdded(v, p)
@@ -317,25 +323,69 @@ func readFrame(raw json.RawMessage, depth int) (before, after []int32) {
 	return before, after
 }
 
+// pairOf returns the tokens that a post-processor adds before, between and after two texts, or nothing if it does not
+// say or the second text comes first.
+func pairOf(raw json.RawMessage) (pair [3][]int32, err error) {
+	defer bailout.Caught(&err)
+	if !isNull(raw) {
+		pair = readPair(raw)
+	}
+	return pair, nil
+}
+
+// readPair is pairOf for a post-processor that readFrame has read.
+func readPair(raw json.RawMessage) (pair [3][]int32) {
+	switch kind := decodeJSON[typed]("post_processor", raw).Type; kind {
+	case "BertProcessing", "RobertaProcessing":
+		before, after := readFrame(raw, 0)
+		pair = [3][]int32{before, after, after}
+		if kind == "RobertaProcessing" {
+			pair[1] = slices.Concat(after, after)
+		}
+	case "Sequence":
+		for _, part := range decodeJSON[struct{ Processors []json.RawMessage }](kind, raw).Processors {
+			if p := readPair(part); p[0] != nil || p[2] != nil {
+				pair = p
+			}
+		}
+	case "TemplateProcessing":
+		c, at := decodeJSON[template](kind, raw), 0
+		for _, part := range c.Pair {
+			if s, ok := part["SpecialToken"]; ok {
+				pair[at] = append(pair[at], c.ids(s.ID)...)
+			} else if at++; at > 2 || part["Sequence"].ID != string("AB"[at-1]) {
+				return [3][]int32{}
+			}
+		}
+	}
+	return pair
+}
+
+// template is a post-processor that lists the tokens around one text, and around two.
+type template struct {
+	Single, Pair []map[string]struct {
+		ID string `json:"id"`
+	}
+	Tokens map[string]struct {
+		IDs []int32 `json:"ids"`
+	} `json:"special_tokens"`
+}
+
+func (c template) ids(name string) []int32 {
+	t, ok := c.Tokens[name]
+	bailout.Unless(ok, "a template has the token %q, which is none of its special_tokens", name)
+	return t.IDs
+}
+
 // readTemplate reads a post-processor that lists the tokens around a text.
 func readTemplate(raw json.RawMessage) (before, after []int32) {
-	c := decodeJSON[struct {
-		Single []map[string]struct {
-			ID string `json:"id"`
-		} `json:"single"`
-		Tokens map[string]struct {
-			IDs []int32 `json:"ids"`
-		} `json:"special_tokens"`
-	}]("TemplateProcessing", raw)
-	text := false
+	c, text := decodeJSON[template]("TemplateProcessing", raw), false
 	for _, part := range c.Single {
 		if s, ok := part["SpecialToken"]; ok {
-			t, ok := c.Tokens[s.ID]
-			bailout.Unless(ok, "a template has the token %q, which is none of its special_tokens", s.ID)
 			if text {
-				after = append(after, t.IDs...)
+				after = append(after, c.ids(s.ID)...)
 			} else {
-				before = append(before, t.IDs...)
+				before = append(before, c.ids(s.ID)...)
 			}
 		} else {
 			bailout.Unless(!text, "a template for one text has more than one sequence")

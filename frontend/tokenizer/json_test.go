@@ -162,3 +162,33 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
+
+// TestEncodePair: two texts have the tokens before, between and after them that the tokenizer asks for.
+func TestEncodePair(t *testing.T) {
+	const words = `"added_tokens": [], "model": {"type": "WordLevel", "unk_token": "u", "vocab": ` +
+		`{"u": 0, "<s>": 1, "</s>": 2, "[CLS]": 3, "[SEP]": 4, "a": 5, "b": 6}}, ` +
+		`"pre_tokenizer": {"type": "Whitespace"}, "post_processor": `
+	template := func(pair string) string {
+		return `{"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, ` +
+			`{"SpecialToken": {"id": "</s>"}}], "pair": ` + pair + `, "special_tokens": {"<s>": {"ids": [1]}, ` +
+			`"</s>": {"ids": [2]}}}`
+	}
+	for _, c := range []struct {
+		post string
+		want []int32
+	}{
+		{`null`, []int32{5, 6}},
+		{`{"type": "BertProcessing", "sep": ["[SEP]", 4], "cls": ["[CLS]", 3]}`, []int32{3, 5, 4, 6, 4}},
+		{`{"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1]}`, []int32{1, 5, 2, 2, 6, 2}},
+		{`{"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "BertProcessing", "sep": ["[SEP]", 4], ` +
+			`"cls": ["[CLS]", 3]}]}`, []int32{3, 5, 4, 6, 4}},
+		{template(`[{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}, ` +
+			`{"Sequence": {"id": "B"}}]`), []int32{1, 5, 2, 6}},
+		{template(`[{"Sequence": {"id": "B"}}, {"Sequence": {"id": "A"}}]`), []int32{1, 5, 2, 2, 6, 2}},
+	} {
+		tok, _ := fromFolder(t, tokenizer.Folder{Tokenizer: []byte("{" + words + c.post + "}")})
+		if got := tok.EncodePair("a", "b"); !slices.Equal(got, c.want) {
+			t.Errorf("%s: a pair is %v, want %v", c.post, got, c.want)
+		}
+	}
+}

@@ -121,8 +121,11 @@ func (t *Tokenizer) readFrame(v *vocabulary) error {
 	if err := add(&t.after, "sep", "seperator", "separator"); err != nil { // the spelling in files
 		return err
 	}
-	if len(t.after) > 0 {
-		return nil
+	if len(t.after) == 0 {
+		if err := add(&t.after, "eos", "eos"); err != nil {
+			return err
+		}
 	}
-	return add(&t.after, "eos", "eos")
+	t.setPair()
+	return nil
 }

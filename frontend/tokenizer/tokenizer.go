@@ -33,6 +33,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -49,11 +50,12 @@ type Tokenizer struct {
 	words   prefixes             // added tokens without punctuation, such as runs of spaces: they are not markup
 	added   map[int32]addedToken // how the tokens of a tokenizer.json are found; empty otherwise
 	ends    map[int32]bool
-	bos     int32   // none if there is no such token
-	eos     int32   // none if there is no such token
-	before  []int32 // tokens to add before a text
-	after   []int32 // tokens to add after a text
-	leading bool    // the first space of a decoded text was added by the encoder
+	bos     int32      // none if there is no such token
+	eos     int32      // none if there is no such token
+	before  []int32    // tokens to add before a text
+	after   []int32    // tokens to add after a text
+	pair    [3][]int32 // tokens to add before, between and after two texts
+	leading bool       // the first space of a decoded text was added by the encoder
 	infill  Infill
 	chain   decoder // of a tokenizer.json; nil if pieces are the text
 }
@@ -117,6 +119,24 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 		out = append(out, t.after...)
 	}
 	return out
+}
+
+// EncodePair returns the tokens of two texts that a model reads together, such as a query and a document, with the
+// tokens before, between and after them.
+func (t *Tokenizer) EncodePair(first, second string) []int32 {
+	out := slices.Clone(t.pair[0])
+	out = append(t.encode(out, first, []part{{len(first), false}}), t.pair[1]...)
+	return append(t.encode(out, second, []part{{len(second), false}}), t.pair[2]...)
+}
+
+// setPair sets the tokens around two texts as BERT has them, with one separator between the texts, or as RoBERTa has
+// them, with two.
+func (t *Tokenizer) setPair() {
+	between := t.after
+	if len(t.before) > 0 && t.names[t.before[0]] != "[CLS]" {
+		between = slices.Concat(t.after, t.after)
+	}
+	t.pair = [3][]int32{t.before, between, t.after}
 }
 
 // Len returns the number of tokens in the vocabulary.

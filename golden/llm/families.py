@@ -622,10 +622,11 @@ def joined(m, x, activation):
     return activation(gate) * up
 
 
-def modern_bert():
+def modern_bert(case="modern-bert", **meta):
     """The first layer has no norm, and the first of each three has no window."""
-    m = Model("modern-bert", "modern-bert", 5, 32, 4, 4, 32, **LAYER_NORM, **{"attention.sliding_window": 6})
+    m = Model(case, "modern-bert", 5, 32, 4, 4, 32, **LAYER_NORM, **{"attention.sliding_window": 6})
     del m.meta["modern-bert.attention.head_count_kv"]
+    m.set(**meta)
     m.set(**{"rope.freq_base": 160000.0, "rope.freq_base_swa": 10000.0, "attention.sliding_window_pattern": 3})
     norm = lambda x, name: m.layer_norm(x, name, bias=False)
 
@@ -637,6 +638,10 @@ def modern_bert():
         return x + m.linear(joined(m, norm(x, "ffn_norm"), gelu_erf), "ffn_down", m.width)
 
     encoder(m, norm(m.embed(), "token_embd_norm"), layer, norm)
+
+
+def modern_bert_ranks():
+    modern_bert("modern-rank", pooling_type=4)
 
 
 def jina_bert_v2(case="jina-bert-v2", code=False):
@@ -682,6 +687,6 @@ def gemma_embedding():
 
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
-            gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert,
+            gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert, modern_bert_ranks,
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
             minimax_m2, bailingmoe, bailingmoe2, phimoe]

@@ -248,18 +248,30 @@ def gptoss():
     m.write(m.unembed(m.rms_norm(x, "output_norm"), tied=False))
 
 
-def bert():
-    m = Model("bert", "bert", 2, 32, 4, 4, 48, **{"attention.layer_norm_epsilon": 1e-12}, **{"attention.causal": False})
+def bert(case="bert", segments=2, first=None):
+    m = Model(case, "bert", 2, 32, 4, 4, 48, **{"attention.layer_norm_epsilon": 1e-12}, **{"attention.causal": False})
     del m.meta["bert.attention.head_count_kv"]  # files leave it out
     x = m.embed() + m.w("position_embd.weight", CONTEXT, m.width, scale=1.0)[: len(TOKENS)]
-    x = m.layer_norm(x + m.w("token_types.weight", 2, m.width, scale=1.0)[0], "token_embd_norm")
+    segment = np.arange(len(TOKENS)) >= (first if first and segments > 1 else len(TOKENS))
+    x = m.layer_norm(x + m.w("token_types.weight", segments, m.width, scale=1.0)[segment * 1], "token_embd_norm")
     for i in range(m.layers):
         m.blk = f"blk.{i}."
         y = m.linear(attention(*projections(m, x, bias=True), causal=False), "attn_output", m.width, bias=True)
         x = m.layer_norm(x + y, "attn_output_norm")
         hidden = gelu_erf(m.linear(x, "ffn_up", m.hidden, bias=True))
         x = m.layer_norm(x + m.linear(hidden, "ffn_down", m.width, bias=True), "layer_output_norm")
+    m.blk = ""
+    if first:  # the length of the first text of a pair, which the model rates
+        m.set(pooling_type=4)
     m.write_pooled(x)
+
+
+def bert_ranks():
+    bert("bert-ranks", first=6)
+
+
+def xlm_roberta():
+    bert("xlm-roberta", segments=1, first=6)
 
 
 def nomic_bert():
@@ -277,5 +289,6 @@ def nomic_bert():
 
 
 for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, openelm, phi3_short, phi3_long, gemma, gemma2, gemma3,
-              gpt2, starcoder2, falcon, falcon_large, gptoss, bert, nomic_bert, *FAMILIES):
+              gpt2, starcoder2, falcon, falcon_large, gptoss, bert, bert_ranks, xlm_roberta,
+              nomic_bert, *FAMILIES):
     write()

@@ -102,7 +102,16 @@ class Model:
     def write_pooled(self, x):
         """The vectors that stand for the text, in place of logits."""
         round_ = lambda row: [float(f"{v:.7g}") for v in row]
+        if f"{self.architecture}.pooling_type" in self.meta:  # a head rates the text, which is a pair
+            return self.write([], {"rank": round_(self.rank(x))})
         self.write([], {"mean": round_(x.mean(0)), "cls": round_(x[0]), "last": round_(x[-1])})
+
+    def rank(self, x):
+        """The head of a classifier: of the first token or, in ModernBERT, of the mean of all."""
+        modern = self.architecture == "modern-bert"
+        h = self.linear(x.mean(0)[None] if modern else x[:1], "cls", self.width, bias=not modern)
+        h = self.layer_norm(gelu_erf(h), "cls.norm", bias=False) if modern else np.tanh(h)
+        return self.linear(h, "cls.output", 1, bias=True)[0]
 
     def write(self, logits, pooled=None):
         lines = lambda items: "\n" + ",\n".join(items) + "\n"
