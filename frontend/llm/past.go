@@ -27,17 +27,19 @@ func Past(cfg Config, maxContext int) (*ir.Graph, error) {
 			value frontend.Tensor
 		}
 		var present []result
-		given := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
-			extend := func(name string, x frontend.Tensor) frontend.Tensor {
-				end := fmt.Sprintf(".%d.%s", l.index, name)
-				kv, width := ir.D(l.KVHeads), ir.D(l.HeadDim)
-				all := b.Input("past_key_values"+end, ir.F32, ir.D(1), kv, p, width).Concat(2, x.Unsqueeze(0))
+		attend := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+			heads, width := l.cached()
+			keys, values := l.extended(k, v, func(name string, x frontend.Tensor) frontend.Tensor {
+				end := fmt.Sprintf(".%d.%s", l.index, map[string]string{"cache_k": "key", "cache_v": "value"}[name])
+				past := b.Input("past_key_values"+end, ir.F32, ir.D(1), ir.D(heads), p, ir.D(width))
+				all := past.Concat(2, x.Unsqueeze(0))
 				present = append(present, result{"present" + end, all})
 				return all.Squeeze(0)
-			}
-			return l.attendText(q, extend("key", k), extend("value", v), o)
+			})
+			return l.attendText(q, keys, values, o)
 		}
-		b.Output("logits", m.forward(tokens, positions, history{attend: given}, EveryToken).Unsqueeze(0))
+		logits := m.forward(tokens, positions, history{attend, int64(maxContext)}, EveryToken)
+		b.Output("logits", logits.Unsqueeze(0))
 		for _, r := range present {
 			b.Output(r.name, r.value)
 		}

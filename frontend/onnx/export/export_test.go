@@ -87,8 +87,9 @@ func TestOps(t *testing.T) {
 		t.Errorf("%s: %.300s", r.Case, r.Reason)
 	}
 	maps.DeleteFunc(refused, func(_ string, all bool) bool { return !all })
-	want := []string{"attention_grad", "cholesky", "cummax", "cummin", "eigh", "expert_groups", "irfft", "qr",
-		"quantize", "random_bernoulli", "random_normal", "random_uniform", "triangular_solve"}
+	want := []string{"attention_grad", "causal_conv1d", "cholesky", "cummax", "cummin", "delta_rule", "eigh",
+		"expert_groups", "irfft", "qr", "quantize", "random_bernoulli", "random_normal", "random_uniform", "ssm_scan",
+		"triangular_solve"}
 	if got := slices.Sorted(maps.Keys(refused)); !slices.Equal(got, want) {
 		t.Errorf("refused: %q, want %q", got, want)
 	}
