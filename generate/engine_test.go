@@ -33,22 +33,6 @@ var tinyWords = strings.Fields("<unk> <s> a b c d e f g h i j k l m n o p q r s 
 func tinyModel(t testing.TB, edits ...func(name string, values []float64)) string {
 	t.Helper()
 	const width, ffn = 16, 32
-	kinds := slices.Repeat([]int32{1}, len(tinyWords))
-	kinds[0], kinds[1], kinds[len(kinds)-1] = 2, 3, 3
-	var w gguf.Writer
-	for key, v := range map[string]any{
-		"general.architecture": "llama", "llama.block_count": uint32(2), "llama.embedding_length": uint32(width),
-		"llama.attention.head_count": uint32(2), "llama.attention.head_count_kv": uint32(1),
-		"llama.feed_forward_length": uint32(ffn), "llama.context_length": uint32(256),
-		"llama.attention.layer_norm_rms_epsilon": float32(1e-5), "tokenizer.ggml.model": "llama",
-		"tokenizer.ggml.tokens": tinyWords, "tokenizer.ggml.scores": make([]float32, len(tinyWords)),
-		"tokenizer.ggml.token_type": kinds, "tokenizer.ggml.bos_token_id": uint32(1),
-		"tokenizer.ggml.eos_token_id": uint32(len(tinyWords) - 1), "tokenizer.ggml.unknown_token_id": uint32(0),
-	} {
-		if err := w.Set(key, v); err != nil {
-			t.Fatal(err)
-		}
-	}
 	dims := map[string][]int{"token_embd": {len(tinyWords), width}, "output_norm": {width}}
 	for i := range 2 {
 		for name, d := range map[string][]int{
@@ -57,6 +41,35 @@ func tinyModel(t testing.TB, edits ...func(name string, values []float64)) strin
 			"ffn_down": {width, ffn},
 		} {
 			dims[fmt.Sprintf("blk.%d.%s", i, name)] = d
+		}
+	}
+	return tinyFile(t, "llama", map[string]any{
+		"block_count": uint32(2), "embedding_length": uint32(width), "attention.head_count": uint32(2),
+		"attention.head_count_kv": uint32(1), "feed_forward_length": uint32(ffn), "context_length": uint32(256),
+		"attention.layer_norm_rms_epsilon": float32(1e-5),
+	}, dims, edits...)
+}
+
+// tinyFile writes a model of random weights with the vocabulary tinyWords. A weight's name in the file has the suffix
+// .weight, unless it has one or is a name of ssm_a or ssm_d.
+func tinyFile(t testing.TB, architecture string, meta map[string]any, dims map[string][]int,
+	edits ...func(name string, values []float64)) string {
+	t.Helper()
+	kinds := slices.Repeat([]int32{1}, len(tinyWords))
+	kinds[0], kinds[1], kinds[len(kinds)-1] = 2, 3, 3
+	var w gguf.Writer
+	all := map[string]any{
+		"general.architecture": architecture, "tokenizer.ggml.model": "llama",
+		"tokenizer.ggml.tokens": tinyWords, "tokenizer.ggml.scores": make([]float32, len(tinyWords)),
+		"tokenizer.ggml.token_type": kinds, "tokenizer.ggml.bos_token_id": uint32(1),
+		"tokenizer.ggml.eos_token_id": uint32(len(tinyWords) - 1), "tokenizer.ggml.unknown_token_id": uint32(0),
+	}
+	for key, v := range meta {
+		all[architecture+"."+key] = v
+	}
+	for key, v := range all {
+		if err := w.Set(key, v); err != nil {
+			t.Fatal(err)
 		}
 	}
 	names := make([]string, 0, len(dims))
@@ -78,7 +91,10 @@ func tinyModel(t testing.TB, edits ...func(name string, values []float64)) strin
 			edit(name, values)
 		}
 		ir.EncodeFloats(d.Bytes, ir.F32, values)
-		if err := w.Add(name+".weight", d); err != nil {
+		if !strings.HasSuffix(name, ".bias") && !strings.HasSuffix(name, "ssm_a") && !strings.HasSuffix(name, "ssm_d") {
+			name += ".weight"
+		}
+		if err := w.Add(name, d); err != nil {
 			t.Fatal(err)
 		}
 	}

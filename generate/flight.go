@@ -77,8 +77,8 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 		if s.answer == a {
 			at += inFlight
 		} // the answer has ended, so the results of this row are ignored
-		at = min(at, s.capacity()-1)     // an answer that ended earlier would pass the end of its slot
-		s.written = max(s.written, at+1) // even if the run ends before it is waited for
+		at = min(at, s.capacity()-1) // an answer that ended earlier would pass the end of its slot
+		s.wrote(at + 1)
 		texts, positions = append(texts, s.index), append(positions, int32(at))
 		if m.pages > 0 {
 			pages = append(pages, s.pageTable()...)

@@ -74,7 +74,7 @@ func (s *slot) score(ctx context.Context, most int) error {
 	if err != nil {
 		return err
 	}
-	s.written = max(s.written, end) // even if the run ends before it is waited for
+	s.wrote(end)
 	out, scores, err := scores(ctx, a.scorer.Executable, in, a.text, begin, end)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ type slot struct {
 	cached []int32 // tokens whose keys and values are in the cache, in order
 	// The end of the positions written since the text began: see llm.Config.Reach.
 	written    int
+	states     recurrentStates
 	moved      bool    // a context shift has moved tokens: see shiftContext
 	pages      []int32 // pages of the text, with paged KV
 	wholeParts int     // number of first tokens that were prefilled in whole parts
@@ -41,6 +42,9 @@ func (s *slot) reusable(prompt []int32) int {
 		// are reused.
 		n = min(n, s.wholeParts) / s.model.part * s.model.part
 	}
+	if s.model.config.IsRecurrent() {
+		n = s.states.reach(n)
+	}
 	if s.model.shift != nil { // with context shifts, sliding-window layers cache everything
 		return n
 	}
@@ -53,6 +57,51 @@ func (s *slot) truncate(tokens int) {
 		s.written = 0
 	}
 	s.wholeParts, s.moved = min(s.wholeParts, tokens), s.moved && tokens > s.model.keep
+	s.states.goBack(tokens)
+}
+
+// wrote records a run that ends at a position, even if it ends before it is waited for.
+func (s *slot) wrote(end int) {
+	s.written = max(s.written, end)
+	s.states.wrote(end)
+}
+
+// recurrentStates says after which of a text's tokens the device has the states of recurrent layers. See
+// llm.Checkpoint.
+type recurrentStates struct {
+	last        int    // tokens before the end of the last run
+	checkpoints [2]int // by place; 0 for none
+}
+
+// wrote records that a run has ended at a position.
+func (r *recurrentStates) wrote(end int) {
+	r.last = end
+	if place, ok := llm.Checkpoint(end); ok {
+		r.checkpoints[place] = end
+	}
+}
+
+// reach returns how many of the first known tokens have a state after them. At 0 a text begins.
+func (r *recurrentStates) reach(known int) int {
+	best := 0
+	for _, n := range append(r.checkpoints[:], r.last) {
+		if n <= known {
+			best = max(best, n)
+		}
+	}
+	return best
+}
+
+// goBack forgets the states after other tokens than the first ones.
+func (r *recurrentStates) goBack(tokens int) {
+	if r.last > tokens {
+		r.last = 0
+	}
+	for i, n := range r.checkpoints {
+		if n > tokens {
+			r.checkpoints[i] = 0
+		}
+	}
 }
 
 // prefill computes the keys and values of a prompt, except for the prefix in the cache, and returns the logits after
@@ -74,12 +123,22 @@ func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float
 		return s.run(ctx, s.model.step, next, true)
 	}
 	part, prompts := s.model.part, s.model.prompts
-	next = next[:min(len(next), most, prompts[len(prompts)-1].rows)]
+	next = next[:s.partEnd(min(len(next), most, prompts[len(prompts)-1].rows))]
 	logits, err := s.run(ctx, s.model.promptOf(len(next)), next, len(s.cached)+len(next) == len(text))
 	if err == nil && len(next) == part && s.wholeParts+part == len(s.cached) {
 		s.wholeParts = len(s.cached)
 	}
 	return logits, err
+}
+
+// partEnd returns how many of the next tokens a part has, at most most. With recurrent layers a long part ends where
+// their states stay available, so that a later prompt with the same beginning can continue there.
+func (s *slot) partEnd(most int) int {
+	end := len(s.cached) + most
+	if last := end / llm.CheckpointEvery * llm.CheckpointEvery; s.model.config.IsRecurrent() && last > len(s.cached) {
+		return last - len(s.cached)
+	}
+	return most
 }
 
 // run runs a program on tokens that continue the sequence. If wanted is set, it waits and returns the logits. Otherwise
@@ -90,7 +149,7 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 		return nil, err
 	}
 	length := len(s.cached) + len(tokens)
-	s.written = max(s.written, length) // even if the run ends before it is waited for
+	s.wrote(length)
 	o := vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}}
 	if !wanted {
 		for _, port := range exe.Outputs() {

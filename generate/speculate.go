@@ -131,9 +131,10 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 		m.count(Speculated{Accepted: 1})
 		return outcome{logits: logits}, nil
 	}
-	s.cached = s.cached[:len(text)-1] // without wrong guesses
+	if err := s.withoutGuesses(ctx, text[:len(text)-1]); err != nil {
+		return outcome{}, err
+	}
 	var err error
-	s.guessed = guessed{}
 	if room := min(m.guessCount, m.context-len(text)); room > 0 {
 		if s.ahead, err = m.guesser.draft(ctx, text, room); err != nil {
 			return outcome{}, err
@@ -155,6 +156,22 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	first := s.logits[0]
 	s.logits = s.logits[1:]
 	return outcome{logits: first}, nil
+}
+
+// withoutGuesses drops wrong guesses: tokens evaluated after text. With recurrent layers it goes back to the latest state
+// before them, and reads the tokens from there on again.
+func (s *slot) withoutGuesses(ctx context.Context, text []int32) error {
+	s.cached, s.guessed = s.cached[:len(text)], guessed{}
+	if !s.model.config.IsRecurrent() {
+		return nil
+	}
+	s.truncate(s.states.reach(len(text)))
+	for len(s.cached) < len(text) {
+		if _, err := s.prefillPart(ctx, text, s.model.partFor(len(text)-len(s.cached))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lookup guesses the tokens that followed the last tokens at an earlier occurrence.

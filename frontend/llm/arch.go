@@ -23,6 +23,9 @@ type architecture struct {
 	// whole text, and there are no logits.
 	encoder bool
 
+	// noAttention means that no layer attends: files have no heads, and no feed-forward layers.
+	noAttention bool
+
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // see frontend.YaRN.Exact
 
@@ -80,6 +83,7 @@ var architectures = []architecture{
 	internLM2,
 	jinaBERT,
 	llama,
+	mamba2,
 	miniMaxM2,
 	mistral3,
 	modernBERT,
@@ -101,11 +105,9 @@ var architectures = []architecture{
 	starcoder2,
 }
 
-// recurrent lists architectures with a recurrent state in some layers, instead of keys and values per position. vkc
-// does not support them: Decode, and everything built on it, can return to any position of a text, and a recurrent
-// state cannot.
+// recurrent lists further architectures with a recurrent state, so that the error of such a file says what it is.
 var recurrent = []string{
-	"arwkv7", "bamba", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba", "mamba2",
+	"arwkv7", "bamba", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba",
 	"nemotron_h", "nemotron_h_moe", "plamo2", "qwen35", "qwen35moe", "qwen3next", "rwkv6", "rwkv6qwen2", "rwkv7",
 }
 
@@ -131,8 +133,8 @@ func findArchitecture(name string) (architecture, error) {
 	}
 	want := strings.Join(Architectures(), ", ")
 	if slices.Contains(recurrent, name) {
-		return architecture{}, fmt.Errorf("architecture %q is recurrent, or a hybrid with such layers, and left out "+
-			"on purpose: want one that only attends, of %s", name, want)
+		return architecture{}, fmt.Errorf("architecture %q, which is recurrent or a hybrid, is not supported: want one "+
+			"of %s", name, want)
 	}
 	return architecture{}, fmt.Errorf("architecture %q is not supported: want one of %s", name, want)
 }
@@ -163,6 +165,15 @@ type weightSpec struct {
 	norm     bool     // the weight of a norm: it has a bias if the architecture uses layerNorm
 	optional bool     // a file may lack the weight
 	onlyBias bool     // there is NAME.bias, which is not optional, and no NAME.weight
+	bare     bool     // the full name is NAME
+}
+
+// weight returns the name of the weight, without the prefix of its layer.
+func (p weightSpec) weight() string {
+	if p.bare {
+		return p.name
+	}
+	return p.name + ".weight"
 }
 
 // vector describes a weight with n elements, such as a norm's.

@@ -69,7 +69,9 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 		positions: positions, pages: pages}
 	m := newModel(b, cfg, int64(maxContext))
 	m.adapt(b, tokens.Dim(0))
-	return m.forward(tokens, positions, history{r.attend, 1}, EveryToken)
+	past := history{attend: r.attend, perText: 1,
+		states: &states{texts: r.how.texts, text: textIDs, begin: positions, end: positions.AddScalar(1)}}
+	return m.forward(tokens, positions, past, EveryToken)
 }
 
 // batch is a [history] for rows that belong to different texts: each row is the last token of its text.

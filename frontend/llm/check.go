@@ -67,9 +67,12 @@ func (c Config) check(a architecture) error {
 		}
 	}
 	for i := range max(1, len(c.PerLayer)) {
-		if l := c.at(i); l.Heads%l.KVHeads != 0 {
+		if l := c.at(i); l.KVHeads > 0 && l.Heads%l.KVHeads != 0 {
 			return fmt.Errorf("%d query heads are not a multiple of %d key heads", l.Heads, l.KVHeads)
 		}
+	}
+	if err := c.Recurrent.check(); err != nil {
+		return err
 	}
 	return c.checkWeights(a)
 }
@@ -99,7 +102,7 @@ func (c Config) checkSpec(prefix string, p weightSpec) error {
 	if p.onlyBias {
 		return c.checkWeight(prefix+p.name+".bias", p.bias, !p.optional)
 	}
-	if err := c.checkWeight(prefix+p.name+".weight", p.shape, !p.optional); err != nil || p.bias == nil {
+	if err := c.checkWeight(prefix+p.weight(), p.shape, !p.optional); err != nil || p.bias == nil {
 		return err
 	}
 	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
@@ -110,7 +113,7 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 	known := map[string]bool{ropeFreqs: true, ropeShort: true, ropeLong: true}
 	add := func(prefix string, list []weightSpec) {
 		for _, p := range list {
-			known[prefix+p.name+".weight"] = !p.onlyBias
+			known[prefix+p.weight()] = !p.onlyBias
 			known[prefix+p.name+".bias"] = p.bias != nil
 		}
 	}

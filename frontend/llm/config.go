@@ -109,6 +109,8 @@ type Config struct {
 
 	ExpertGroups, ExpertGroupsUsed int // see nn.Routing.Groups; 0 for no groups
 
+	Recurrent Recurrent // sizes of recurrent layers
+
 	// DraftLayers is the number of layers in the file that predict further tokens. Graphs do not use them.
 	DraftLayers int
 
@@ -205,8 +207,11 @@ func (r *metadata) config(a architecture) Config {
 	if name, err := r.f.String("general.name"); err == nil {
 		c.Name = name
 	}
-	heads := r.sizes("attention.head_count", nil)
-	kvHeads := r.sizes("attention.head_count_kv", heads)
+	heads, kvHeads := []int{1}, []int{1}
+	if !a.noAttention {
+		heads = r.sizes("attention.head_count", nil)
+		kvHeads = r.sizes("attention.head_count_kv", heads)
+	}
 	c.Heads = heads[0]
 	if len(heads) > 1 {
 		c.HeadDim = r.size("attention.key_length") // there is no common number of heads to divide Width by
@@ -230,7 +235,11 @@ func (r *metadata) config(a architecture) Config {
 			hidden = "expert_feed_forward_length"
 		}
 	}
-	c.setSizes(heads, kvHeads, r.sizes(hidden, nil))
+	if a.noAttention {
+		c.setSizes(heads, kvHeads, []int{1})
+	} else {
+		c.setSizes(heads, kvHeads, r.sizes(hidden, nil))
+	}
 	if n := r.intOr("attention.sliding_window", 0); n > 0 && n < int64(c.Context) {
 		c.Window = int(n)
 	}

@@ -183,7 +183,9 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 		keys, values := l.extended(k, v, extend)
 		return l.attendText(q, keys, values, o)
 	}
-	return m.forward(tokens, positions, history{cached, tokens.Dim(0).Max()}, rows)
+	past := history{attend: cached, perText: tokens.Dim(0).Max(),
+		states: &states{texts: how.texts, text: text, begin: start, end: b.DimValue(length)}}
+	return m.forward(tokens, positions, past, rows)
 }
 
 // state declares the state for one layer's keys or values. It has the given number of positions per text or, with

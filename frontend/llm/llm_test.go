@@ -357,7 +357,7 @@ func TestConfigRefuses(t *testing.T) {
 		want string
 	}{
 		{"no architecture", tiny{meta: map[string]any{"general.architecture": nil}}, "general.architecture"},
-		{"architecture", tiny{meta: map[string]any{"general.architecture": "mamba"}}, `architecture "mamba" is recurrent, or a hybrid with such layers, and left out on purpose: want one that only attends, of `},
+		{"architecture", tiny{meta: map[string]any{"general.architecture": "jamba"}}, `architecture "jamba", which is recurrent or a hybrid, is not supported: want one of `},
 		{"unknown architecture", tiny{meta: map[string]any{"general.architecture": "clip"}}, `architecture "clip" is not supported: want one of `},
 		{"missing key", tiny{meta: map[string]any{"llama.block_count": nil}}, "llama.block_count"},
 		{"zero", tiny{meta: map[string]any{"llama.attention.head_count": uint32(0)}}, `metadata "llama.attention.head_count" is 0`},

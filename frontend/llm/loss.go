@@ -51,7 +51,7 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 // separateTexts returns the [history] for rows that are the tokens of several texts of equal length, one text after
 // the other.
 func separateTexts(texts int) history {
-	return history{attend: func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+	attend := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 		perText := func(x frontend.Tensor) frontend.Tensor { // [heads, B*T, D] to [B, heads, T, D]
 			t, _ := x.Dim(1).Quo(int64(texts))
 			return x.Reshape(x.Dim(0), texts, t, x.Dim(2)).SwapAxes(0, 1)
@@ -65,5 +65,6 @@ func separateTexts(texts int) history {
 		keys, values := l.extended(k, v, func(_ string, x frontend.Tensor) frontend.Tensor { return x })
 		y := perText(q).Attention(perText(keys), perText(values), o...) // [B, heads, T, D]
 		return y.SwapAxes(1, 2).Reshape(q.Dim(1), ir.D(l.Heads*int(y.Dim(3).Max())))
-	}}
+	}
+	return history{states: &states{apart: texts}, attend: attend}
 }

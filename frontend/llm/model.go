@@ -91,6 +91,9 @@ type history struct {
 
 	// perText is the largest number of current tokens of one text, or 0 if there are no earlier tokens.
 	perText int64
+
+	// states has the recurrent states of earlier tokens; nil if there are none.
+	states *states
 }
 
 // layers applies all layers to the tokens. The result is [T, Width].

@@ -12,9 +12,14 @@ import (
 // symbol T named sequence_length. Layer N has inputs "past_key_values.N.key" and "past_key_values.N.value" f32[1,
 // KVHeads, P, HeadDim], for the symbol P named past_sequence_length, and outputs "present.N.key" and
 // "present.N.value" of P+T positions. The first run has P = 0. T and P are at most maxContext.
+// Models with recurrent layers are refused.
 func Past(cfg Config, maxContext int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
+	}
+	if cfg.IsRecurrent() {
+		return nil, fmt.Errorf("llm: architecture %q has recurrent states, and only keys and values can be inputs",
+			cfg.Architecture)
 	}
 	return frontend.Build(graphName(cfg, "past"), func(b *frontend.Builder) {
 		t, p := b.Sym("sequence_length", maxContext), b.Sym("past_sequence_length", maxContext)

@@ -17,7 +17,7 @@ import (
 //
 // The moved keys and values were computed while the dropped tokens were there, and still depend on them. A quantized
 // cache is dequantized, rotated and quantized again. Shift fails if positions are learned, if keys have a norm
-// after their rotation, or if layers cache only a window.
+// after their rotation, if layers cache only a window, or if they have recurrent states.
 func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
@@ -27,6 +27,8 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case cfg.IsRecurrent():
+		return nil, fmt.Errorf("llm: the recurrent states of architecture %q cannot forget tokens", arch.name)
 	case arch.rope == notRotary && cfg.MaxALiBi == 0:
 		return nil, fmt.Errorf("llm: positions of architecture %q are learned: keys cannot move to others", arch.name)
 	case arch.lateHeadNorms:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from families import FAMILIES
+from recurrent import RECURRENT
 from support import (CONTEXT, LAYER_NORM, RMS, TOKENS, Model, angles, attention, gelu, gelu_erf, mixture, projections,
                      rope, silu, swiglu, yarn)
 
@@ -290,5 +291,5 @@ def nomic_bert():
 
 for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, openelm, phi3_short, phi3_long, gemma, gemma2, gemma3,
               gpt2, starcoder2, falcon, falcon_large, gptoss, bert, bert_ranks, xlm_roberta,
-              nomic_bert, *FAMILIES):
+              nomic_bert, *FAMILIES, *RECURRENT):
     write()
