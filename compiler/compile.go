@@ -21,6 +21,7 @@ import (
 	"github.com/vkc-go/vkc/internal/progcache"
 	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -48,6 +49,8 @@ type Options struct {
 	// schedule.Runs. Both are for tests. Programs compiled with either are not cached, but their shaders are.
 	Pricer      func(device.Caps) kernel.Pricer
 	Persistence func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
+
+	observe func(passes.Event) error // called after every pass, if set
 }
 
 // Stats describes the work of one Compile.

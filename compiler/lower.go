@@ -32,6 +32,16 @@ func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tun
 	return lower(ctx, g, caps, Options{Tuning: tuning}), nil
 }
 
+// LowerObserved is [Lower] that also calls observe after every pass. An error from observe ends it.
+func LowerObserved(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning,
+	observe func(passes.Event) error) (_ *Lowered, err error) {
+	defer bailout.Caught(&err)
+	return lower(ctx, g, caps, Options{Tuning: tuning, observe: observe}), nil
+}
+
+// Origins returns, for each line of a shader's GLSL, the ops that the line computes. See [glsl.Shader.Origins].
+func (low *Lowered) Origins(shader int) [][]string { return low.shaders[shader].Origins() }
+
 // lower is [Lower] with all options.
 func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Lowered {
 	pricer, persistence := opt.Pricer, opt.Persistence
@@ -45,6 +55,7 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 		Context: ctx,
 		Limits:  passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh},
 		Pricer:  pricer(caps),
+		Observe: opt.observe,
 	}))
 	low := &Lowered{State: s}
 	s.Program.Target = caps.Name

@@ -92,6 +92,22 @@ func (p parts) text(workgroup int) string {
 	return b.String()
 }
 
+// Origins returns, for each line of Source, the ops of the graph that the line computes, and "load" if it loads an
+// element. A line of addresses, loops or library functions has none.
+func (sh *Shader) Origins() [][]string {
+	all := make([][]string, strings.Count(sh.Source, "\n"))
+	if sh.parts.main == nil {
+		return all
+	}
+	// text writes the functions last, each after an empty line.
+	var written [][]string
+	for _, f := range append(slices.Clip(sh.parts.functions), sh.parts.main) {
+		written = append(append(written, nil), f.Origins()...)
+	}
+	copy(all[len(all)-len(written):], written)
+	return all
+}
+
 // declarations lists everything that the shader declares.
 func (p parts) declarations() (all []declared) {
 	for _, v := range p.buffers {

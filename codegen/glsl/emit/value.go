@@ -156,11 +156,11 @@ func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, target, consumer *scope
 func (e *Emitter) compute(v *kernel.Expr, target *scope) expr.Expr {
 	switch v.Kind {
 	case kernel.ExprLoad:
-		return e.load(v)
+		return e.load(v).Tagged("load")
 	case kernel.ExprApply:
-		return e.apply(v, target)
+		return e.apply(v, target).Tagged(v.Op.String())
 	case kernel.ExprRandom:
-		return e.random(v, target)
+		return e.random(v, target).Tagged("random")
 	}
 	e.Fail("unknown kind of expression %d", v.Kind)
 	return expr.Of("0")

@@ -33,6 +33,9 @@ type Expr struct {
 	// Break says that the second operand of a binary operator is on a new line.
 	Break bool
 	Args  []*Expr
+	// From names the part of a kernel that the expression computes, such as an op, or is "". It does not change the
+	// GLSL. See [Definition.Origins].
+	From string
 }
 
 // The precedences of operators, weakest first, as in the GLSL specification's table of operators.
@@ -122,6 +125,16 @@ func Equal(a, b *Expr) bool {
 		}
 	}
 	return true
+}
+
+// Tagged returns x with its From set. A name or a literal computes nothing, and stays untagged.
+func (x *Expr) Tagged(from string) *Expr {
+	if x == nil || x.Op == Name || x.Op == Number {
+		return x
+	}
+	tagged := *x
+	tagged.From = from
+	return &tagged
 }
 
 // Ident returns a name.

@@ -1,11 +1,21 @@
 package syntax
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // printer writes GLSL to b.
 type printer struct {
 	b     strings.Builder
 	depth int // number of blocks around the current position
+	tags  []tag
+}
+
+// tag is the From of an expression, and the position in the output at which the expression begins.
+type tag struct {
+	at   int
+	from string
 }
 
 func (p *printer) text(s string) { p.b.WriteString(s) }
@@ -57,6 +67,9 @@ func (x *Expr) Len() int { return len(x.String()) }
 func (p *printer) expr(x *Expr, need int) {
 	if x == nil {
 		return
+	}
+	if x.From != "" {
+		p.tags = append(p.tags, tag{p.b.Len(), x.From})
 	}
 	prec := x.Prec()
 	if prec < need {
@@ -292,7 +305,31 @@ func Print(list []Stmt, depth int) string {
 
 // String returns the definition as GLSL.
 func (d *Definition) String() string {
-	var p printer
+	p := d.print()
+	return p.b.String()
+}
+
+// Origins returns, for each line of the definition's GLSL, the From of the expressions that begin on it, each once.
+func (d *Definition) Origins() [][]string {
+	p := d.print()
+	lines := strings.SplitAfter(p.b.String(), "\n")
+	origins := make([][]string, len(lines)-1) // the last line ends with a newline
+	line, end := 0, len(lines[0])
+	for _, t := range p.tags {
+		for t.at >= end {
+			line++
+			end += len(lines[line])
+		}
+		if !slices.Contains(origins[line], t.from) {
+			origins[line] = append(origins[line], t.from)
+		}
+	}
+	return origins
+}
+
+// print writes the definition.
+func (d *Definition) print() *printer {
+	p := &printer{}
 	p.text(d.Note)
 	p.text(d.Type + " " + d.Name)
 	if d.Params != nil || d.IsFunction() {
@@ -321,7 +358,7 @@ func (d *Definition) String() string {
 	case d.IsFunction() && d.Inline:
 		p.text(" { ")
 		for _, s := range d.Body {
-			s.write(&p)
+			s.write(p)
 			p.text(" ")
 		}
 		p.text("}")
@@ -334,5 +371,5 @@ func (d *Definition) String() string {
 		p.put(" = ", d.Value, ";")
 	}
 	p.newline()
-	return p.b.String()
+	return p
 }
