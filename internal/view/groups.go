@@ -1,0 +1,201 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"regexp"
+	"slices"
+)
+
+// difference compares two graphs. removed lists the nodes of before that after does not have, and added the reverse.
+// Nodes are equal if their ops, attributes and types are equal, and those of their arguments.
+func difference(before, after []Node) (removed, added []int) {
+	have := map[uint64]int{}
+	for _, s := range signatures(before, true) {
+		have[s]++
+	}
+	for i, s := range signatures(after, true) {
+		if have[s]--; have[s] < 0 {
+			added = append(added, i)
+		}
+	}
+	clear(have)
+	for _, s := range signatures(after, true) {
+		have[s]++
+	}
+	for i, s := range signatures(before, true) {
+		if have[s]--; have[s] < 0 {
+			removed = append(removed, i)
+		}
+	}
+	return removed, added
+}
+
+var seed = maphash.MakeSeed()
+
+// signatures returns a hash of each node: of its op, attributes, type and name, and those of its arguments. Without
+// named, names do not count, and of arguments only the types do.
+func signatures(nodes []Node, named bool) []uint64 {
+	type key struct{ Op, Type, Attrs, Name Ref }
+	of := func(n Node, arg bool) key {
+		switch {
+		case named:
+			return key{n.Op, n.Type, n.Attrs, n.Name}
+		case arg:
+			return key{Type: n.Type}
+		}
+		return key{Op: n.Op, Type: n.Type, Attrs: n.Attrs}
+	}
+	sums := make([]uint64, len(nodes))
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for i, n := range nodes {
+		h.Reset()
+		maphash.WriteComparable(&h, of(n, false))
+		for _, a := range n.Args {
+			maphash.WriteComparable(&h, of(nodes[a], true))
+		}
+		sums[i] = h.Sum64()
+	}
+	return sums
+}
+
+// Limits of the search for groups.
+const (
+	minGroup   = 3  // the smallest number of computed nodes of a copy
+	maxPeriods = 64 // the number of distances that the search tries
+)
+
+// findGroups finds ranges of nodes that repeat, such as the layers of a model. Names of weights do not count.
+func findGroups(nodes []Node, strings []string) []Group {
+	var computed []int // indices of nodes
+	for i, n := range nodes {
+		if !n.Leaf {
+			computed = append(computed, i)
+		}
+	}
+	all := signatures(nodes, false)
+	sums := make([]uint64, len(computed))
+	for i, n := range computed {
+		sums[i] = all[n]
+	}
+	runs := findRuns(sums)
+	var groups []Group
+	for _, r := range runs {
+		groups = append(groups, r.group(nodes, strings, computed))
+	}
+	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a.Starts[0], b.Starts[0]) })
+	return groups
+}
+
+// run is a range of a sequence that repeats with a period.
+type run struct{ from, to, period int }
+
+// covered is the number of elements in whole copies.
+func (r run) covered() int { return (r.to - r.from) / r.period * r.period }
+
+// findRuns finds ranges of a sequence in which at least two copies follow each other. They do not overlap. Ranges that
+// cover more come first, and of equal ones that with the smallest period.
+func findRuns(sums []uint64) []run {
+	last, votes := map[uint64]int{}, map[int]int{}
+	for i, s := range sums {
+		if at, ok := last[s]; ok && i-at >= minGroup {
+			votes[i-at]++
+		}
+		last[s] = i
+	}
+	periods := make([]int, 0, len(votes))
+	for p := range votes {
+		periods = append(periods, p)
+	}
+	slices.SortFunc(periods, func(a, b int) int {
+		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a, b))
+	})
+	var found []run
+	for _, p := range periods[:min(len(periods), maxPeriods)] {
+		from := 0
+		for i := p; i <= len(sums); i++ {
+			if i < len(sums) && sums[i] == sums[i-p] {
+				continue
+			}
+			if r := (run{from, i, p}); r.to-r.from >= 2*p {
+				found = append(found, r)
+			}
+			from = i - p + 1
+		}
+	}
+	slices.SortFunc(found, func(a, b run) int {
+		return cmp.Or(cmp.Compare(b.covered(), a.covered()), cmp.Compare(a.period, b.period), cmp.Compare(a.from, b.from))
+	})
+	var list []run
+	taken := make([]bool, len(sums))
+	for _, r := range found {
+		// What an earlier range has taken is cut off.
+		for r.from < r.to && taken[r.from] {
+			r.from++
+		}
+		for r.to > r.from && taken[r.to-1] {
+			r.to--
+		}
+		if r.to-r.from < 2*r.period || slices.Contains(taken[r.from:r.to], true) {
+			continue
+		}
+		for i := r.from; i < r.to; i++ {
+			taken[i] = true
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// numbered matches the part of a weight's name that numbers its layer.
+var numbered = regexp.MustCompile(`^.*?[._/]?\d+`)
+
+// group makes a group of a run. A run can be cut into copies at any element. It is cut so that the weights of most
+// copies have a common prefix with a number, such as blk.0.
+func (r run) group(nodes []Node, strings []string, computed []int) Group {
+	var best Group
+	most := -1
+	for shift := range r.period {
+		copies := (r.to - r.from - shift) / r.period
+		if copies < 2 {
+			break
+		}
+		g := Group{Size: r.period}
+		score := copies
+		for i := range copies {
+			from := r.from + shift + i*r.period
+			g.Starts = append(g.Starts, computed[from])
+			name := commonName(nodes, strings, computed[from:from+r.period])
+			if name != "" {
+				score += 2
+			}
+			g.Names = append(g.Names, cmp.Or(name, fmt.Sprint(i)))
+		}
+		g.Starts = append(g.Starts, computed[r.from+shift+copies*r.period-1]+1)
+		if score > most {
+			best, most = g, score
+		}
+	}
+	return best
+}
+
+// commonName returns the numbered prefix of the names of all weights that some nodes read, or "" if they differ.
+func commonName(nodes []Node, strings []string, list []int) string {
+	common := ""
+	for _, i := range list {
+		for _, a := range nodes[i].Args {
+			name := strings[nodes[a].Name]
+			if !nodes[a].Leaf || !nodes[a].Fixed || name == "" {
+				continue
+			}
+			prefix := numbered.FindString(name)
+			if prefix == "" || common != "" && prefix != common {
+				return ""
+			}
+			common = prefix
+		}
+	}
+	return common
+}
