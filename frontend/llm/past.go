@@ -43,7 +43,7 @@ func Past(cfg Config, maxContext int) (*ir.Graph, error) {
 			})
 			return l.attendText(q, keys, values, o)
 		}
-		logits := m.forward(tokens, positions, history{attend, int64(maxContext)}, EveryToken)
+		logits := m.forward(tokens, positions, history{attend: attend, perText: int64(maxContext)}, EveryToken)
 		b.Output("logits", logits.Unsqueeze(0))
 		for _, r := range present {
 			b.Output(r.name, r.value)
