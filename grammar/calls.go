@@ -11,6 +11,7 @@ import (
 type Function struct {
 	Name          string // in errors
 	Parameters    []byte
+	Strict        bool // refuse parameters with keywords that the grammar does not hold; else it does without them
 	Before, After string
 	Marks         *Marks
 }
@@ -43,7 +44,7 @@ func ParseCalls(before string, functions []Function, after string) (*Grammar, er
 			return nil, fmt.Errorf("schema: the parameters of %s: %w", f.Name, err)
 		}
 		special = special || strings.Contains(f.Before+f.After, tokenMark)
-		s.root, s.scope = root, f.Name
+		s.root, s.scope, s.names, s.strict = root, f.Name, nil, f.Strict
 		e.list = append(e.list, seq(text(f.Before), s.arguments(root, f), text(f.After)))
 	}
 	if s.err != nil {

@@ -50,6 +50,9 @@ type Grammar struct {
 	bytes []byte     // one of each class
 	// special means that texts may have the names of special tokens.
 	special bool
+	// schema is what the grammar was made of, if the grammar does not hold some parts of it: unheld.
+	schema any
+	unheld []string
 }
 
 // Special reports whether texts of the grammar may have the names of special tokens, as Token spells them.
@@ -65,6 +68,7 @@ const (
 	opAlt              // one element of list
 	opRepeat           // list[0], min to max times
 	opRule             // a reference to a rule
+	opGraph            // a path through graph, from its first place to one that ends
 )
 
 // expr is a set of texts.
@@ -75,6 +79,19 @@ type expr struct {
 	list     []*expr
 	min, max int // max is unbounded if negative
 	rule     int
+	graph    []graphPlace
+}
+
+// graphPlace is a place of an automaton.
+type graphPlace struct {
+	ends bool
+	ways []graphWay
+}
+
+// graphWay leads to a place by the texts of an expression.
+type graphWay struct {
+	by *expr
+	to int
 }
 
 // span is a range of characters, both ends included.
@@ -226,6 +243,22 @@ func (b *builder) expr(e *expr, next int32) int32 {
 		return b.node(n)
 	case opRepeat:
 		return b.repeat(e, next)
+	case opGraph:
+		ids := make([]int32, len(e.graph))
+		for i := range ids {
+			ids[i] = b.node(node{call: -1})
+		}
+		for i, p := range e.graph {
+			var free []int32
+			for _, w := range p.ways {
+				free = append(free, b.expr(w.by, ids[w.to]))
+			}
+			if p.ends {
+				free = append(free, next)
+			}
+			b.nodes[ids[i]].free = free
+		}
+		return ids[0]
 	}
 	return b.node(node{call: int32(e.rule), back: next})
 }

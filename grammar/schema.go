@@ -30,14 +30,23 @@ func JSON(object bool) *Grammar {
 //   - a schema with keywords of a type, but without "type", has that type;
 //   - white space is as in JSON;
 //   - exponents have at most two digits, and numbers with bounds have none;
-//   - strings with a pattern escape only where necessary.
+//   - strings with a pattern escape only where necessary;
+//   - strings with a format may be fewer than the format allows;
+//   - a property that tells the branches of oneOf apart is always there.
 //
 // So every text of the grammar is valid by the schema. The supported keywords are type, enum, const, properties,
-// required, additionalProperties, items, prefixItems, minItems, maxItems, uniqueItems (false), minLength, maxLength,
-// pattern (ECMA-262 with flag u, without look-around, back references and word boundaries), format (date, time,
-// date-time, uuid), minimum, maximum, exclusiveMinimum, exclusiveMaximum, anyOf, allOf, oneOf (with mutually exclusive
-// branches), $ref within the schema, and annotations such as title. Any other keyword is an error that names it.
-func ParseSchema(schema []byte) (*Grammar, error) {
+// patternProperties, propertyNames, required, additionalProperties, unevaluatedProperties, items, prefixItems,
+// minItems, maxItems, uniqueItems (of enums), minLength, maxLength, pattern (ECMA-262 with flag u, without look-behind,
+// back references and word boundaries), format (see formats), minimum, maximum, exclusiveMinimum, exclusiveMaximum,
+// multipleOf (powers of ten), anyOf, allOf, oneOf (with mutually exclusive branches) and $ref within the schema. A
+// keyword that JSON Schema does not define is an annotation. Any other keyword is an error that names it.
+func ParseSchema(schema []byte) (*Grammar, error) { return parseSchema(schema, true) }
+
+// ParseSchemaPartly is like ParseSchema, but the grammar need not hold each keyword. It holds the others.
+// [Grammar.Check] tests a text by all keywords, and [Grammar.Unheld] lists the ones that only Check tests.
+func ParseSchemaPartly(schema []byte) (*Grammar, error) { return parseSchema(schema, false) }
+
+func parseSchema(schema []byte, strict bool) (*Grammar, error) {
 	if len(schema) > maxSource {
 		return nil, fmt.Errorf("schema: %d bytes: want at most %d", len(schema), maxSource)
 	}
@@ -45,13 +54,18 @@ func ParseSchema(schema []byte) (*Grammar, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
-	s := &schemas{root: root, ids: map[string]int{}}
+	s := &schemas{root: root, ids: map[string]int{}, strict: strict}
 	s.add("#", nil)
 	body := s.value(root, "#", 0)
 	if s.rules[0].body = body; s.err != nil {
 		return nil, s.err
 	}
-	return build(s.rules)
+	g, err := build(s.rules)
+	if err == nil && len(s.unheld) > 0 {
+		slices.Sort(s.unheld)
+		g.schema, g.unheld = root, slices.Compact(s.unheld)
+	}
+	return g, err
 }
 
 // schemas makes rules of schemas.
@@ -61,7 +75,11 @@ type schemas struct {
 	rules []definition
 	ids   map[string]int // by name
 	spent int            // work that merging and comparing took
+	names map[string]any // schemas by $id, and by # and $anchor; nil before the first use
 	err   error
+
+	strict bool     // refuse what the grammar does not hold
+	unheld []string // what it does not hold, as PATH: KEYWORD
 }
 
 // spend bounds the work for schemas that combine multiplicatively.
@@ -90,6 +108,18 @@ func (s *schemas) fail(where, format string, args ...any) *expr {
 	}
 	return alt()
 }
+
+// leave notes that the grammar does not hold a keyword, or refuses it.
+func (s *schemas) leave(where, key, why string) {
+	if s.strict {
+		s.fail(where, "keyword %q is not supported%s: leave it out, or say it in another way", key, why)
+	} else if len(s.unheld) < maxUnheld {
+		s.unheld = append(s.unheld, where+": "+key)
+	}
+}
+
+// maxUnheld bounds the list of keywords that a grammar does not hold.
+const maxUnheld = 64
 
 // add makes a rule with a name. body builds its expression, and may refer to the rule.
 func (s *schemas) add(name string, body func() *expr) *expr {
@@ -164,20 +194,24 @@ func (s *schemas) anyValue() *expr {
 	})
 }
 
-// annotations are keywords that do not affect validity.
-var annotations = []string{"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default",
-	"examples", "deprecated", "readOnly", "writeOnly"}
+// checked lists the keywords that a grammar does not hold, but that can be tested at the end of a text.
+var checked = []string{"not", "if", "dependentRequired", "dependentSchemas", "contains", "minContains", "maxContains",
+	"minProperties", "maxProperties"}
+
+// refused lists the keywords that are neither held nor tested.
+var refused = []string{"$dynamicRef", "$recursiveRef", "dependencies", "unevaluatedItems"}
 
 // typed lists the keywords of each type, in the order in which alternatives are written.
 var typed = []struct {
 	name string
 	keys []string
 }{
-	{"object", []string{"properties", "required", "additionalProperties"}},
-	{"array", []string{"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
+	{"object", []string{"properties", "patternProperties", "propertyNames", "required", "additionalProperties",
+		"unevaluatedProperties"}},
+	{"array", []string{"items", "additionalItems", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
 	{"string", []string{"minLength", "maxLength", "pattern", "format"}},
-	{"number", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
-	{"integer", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
+	{"number", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
+	{"integer", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
 	{"boolean", nil},
 	{"null", nil},
 }
@@ -185,14 +219,14 @@ var typed = []struct {
 // combining lists the keywords that apply to values of any type, such as anyOf.
 var combining = []string{"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"}
 
-// known reports whether this package supports a keyword.
-func known(key string) bool {
+// affects reports whether a keyword affects validity. Others are annotations.
+func affects(key string) bool {
 	for _, t := range typed {
 		if slices.Contains(t.keys, key) {
 			return true
 		}
 	}
-	return slices.Contains(combining, key) || slices.Contains(annotations, key)
+	return slices.Contains(combining, key) || slices.Contains(checked, key) || slices.Contains(refused, key)
 }
 
 // value builds the expression of a schema.
@@ -212,14 +246,14 @@ func (s *schemas) value(schema any, where string, depth int) *expr {
 	case !ok:
 		return s.fail(where, "want an object, true or false")
 	}
+	rest := newObject() // the keywords that the grammar holds
 	for _, k := range o.keys {
-		if !known(k) {
+		switch {
+		case slices.Contains(refused, k):
 			return s.fail(where, "keyword %q is not supported: leave it out, or say it in another way", k)
-		}
-	}
-	rest := newObject() // the keywords that affect validity
-	for _, k := range o.keys {
-		if !slices.Contains(annotations, k) {
+		case slices.Contains(checked, k):
+			s.leave(where, k, "")
+		case affects(k):
 			rest.set(k, o.values[k])
 		}
 	}
@@ -305,20 +339,17 @@ func (s *schemas) choice(o *object, where string) *expr {
 	switch {
 	case o.has("enum") && (!ok || len(list) == 0):
 		return s.fail(where, "enum: want a list of values, not empty")
-	case o.has("const") && o.has("enum") && !setOf(list).has(o.values["const"]):
-		return alt()
 	case o.has("const"):
 		list = []any{o.values["const"]}
 	}
-	for _, k := range o.keys {
-		if k != "const" && k != "enum" && k != "type" {
-			return s.fail(where, "%s together with enum or const is not supported: leave it out", k)
-		}
-	}
-	names := s.types(o, where)
+	s.types(o, where) // refuses unknown types
 	var texts []string
+	others := o.without("enum")
+	if o.has("const") {
+		others = o.without("const")
+	}
 	for _, v := range list {
-		if !o.has("type") || slices.ContainsFunc(names, func(n string) bool { return isA(v, n) }) {
+		if (&validator{s, true}).valid(v, others, "", 0) == nil {
 			data, err := marshal(v)
 			if err != nil {
 				return s.fail(where, "%v", err)

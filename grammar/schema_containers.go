@@ -1,8 +1,10 @@
 package grammar
 
 import (
+	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,56 +36,30 @@ func (s *schemas) lengthBounds(o *object, where, least, most string) (low, high 
 
 // object builds the expression of an object. Each property is a rule that continues with the properties after it.
 func (s *schemas) object(o *object, where string, depth int) *expr {
-	properties, ok := o.values["properties"].(*object)
+	f, ok := s.fields(o, where)
 	if !ok {
-		if o.has("properties") {
-			return s.fail(where, "properties: want an object")
-		}
-		properties = newObject()
+		return alt()
 	}
-	var more any = true
-	if o.has("additionalProperties") {
-		more = o.values["additionalProperties"]
-	}
-	list, ok := o.values["required"].([]any)
-	if o.has("required") && !ok {
-		return s.fail(where, "required: want a list of names")
-	}
-	required := map[string]bool{}
-	all := newObject()
-	maps.Copy(all.values, properties.values)
-	all.keys = slices.Clone(properties.keys)
-	for _, v := range list {
-		name, ok := v.(string)
-		if !ok {
-			return s.fail(where, "required: want a list of names")
-		}
-		required[name] = true
-		if !all.has(name) {
-			if more == false {
-				return s.fail(where, "required names %q, which properties lacks and additionalProperties forbids", name)
-			}
-			all.set(name, more)
-		}
-	}
-	if len(all.keys) == 0 && more == true {
+	if len(f.all.keys) == 0 && f.more == true && f.patterns == nil && f.names == nil {
 		return s.anyObject()
 	}
 	sp := s.space()
 	// after and first match the rest of the object from a property on, with and without a property before it.
 	after, first := seq(), seq()
-	if more != false {
-		key := s.otherKey(all.keys)
-		pair := seq(key, sp, text(":"), sp, s.value(more, subpath(where, "additionalProperties"), depth+1))
+	if keys := s.otherKeys(f, where, depth); keys != nil {
+		pair := alt()
+		for _, k := range keys {
+			pair.list = append(pair.list, seq(text(`"`), k.name, text(`"`), sp, text(":"), sp, k.value))
+		}
 		pair = s.shared(pair)
 		after = s.shared(repeat(seq(text(","), sp, pair, sp), 0, -1))
 		first = s.shared(optional(seq(pair, sp, after)))
 	}
-	for _, name := range slices.Backward(all.keys) {
-		value := s.value(all.values[name], subpath(where, "properties", name), depth+1)
+	for _, name := range slices.Backward(f.all.keys) {
+		value := s.value(f.all.values[name], subpath(where, "properties", name), depth+1)
 		pair := s.shared(seq(text(quote(name)), sp, text(":"), sp, value, sp))
 		with, begin := seq(text(","), sp, pair, after), seq(pair, after)
-		if !required[name] {
+		if !f.required[name] {
 			with, begin = alt(with, after), alt(begin, first)
 		}
 		after, first = s.shared(with), s.shared(begin)
@@ -91,17 +67,210 @@ func (s *schemas) object(o *object, where string, depth int) *expr {
 	return seq(text("{"), sp, first, text("}"))
 }
 
+// fields are the properties that objects may have.
+type fields struct {
+	all      *object // schemas of properties with names
+	required map[string]bool
+	more     any       // the schema of other properties
+	patterns *object   // schemas by patterns of names, or nil
+	names    *language // of the names of other properties, or nil
+	closed   bool      // there are no other properties, although more describes some of those in all
+}
+
+// fields reads the keywords of an object. It resolves what they say of the same property.
+func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
+	wrong := func(format string, args ...any) (fields, bool) {
+		s.fail(where, format, args...)
+		return f, false
+	}
+	properties, ok := o.values["properties"].(*object)
+	if o.has("properties") && !ok {
+		return wrong("properties: want an object")
+	}
+	if f.patterns, ok = o.values["patternProperties"].(*object); o.has("patternProperties") && !ok {
+		return wrong("patternProperties: want an object")
+	}
+	if f.patterns != nil && len(f.patterns.keys) > maxPatterns {
+		return wrong("patternProperties has %d patterns: want at most %d", len(f.patterns.keys), maxPatterns)
+	}
+	list, ok := o.values["required"].([]any)
+	if o.has("required") && !ok {
+		return wrong("required: want a list of names")
+	}
+	f.more, f.all, f.required = true, newObject(), map[string]bool{}
+	for _, key := range []string{"unevaluatedProperties", "additionalProperties"} {
+		if o.has(key) {
+			f.more = o.values[key]
+		}
+	}
+	if properties != nil {
+		maps.Copy(f.all.values, properties.values)
+		f.all.keys = slices.Clone(properties.keys)
+	}
+	allowed, ok := s.propertyNames(o, &f, where)
+	if !ok {
+		return f, false
+	}
+	for _, v := range list {
+		name, ok := v.(string)
+		if !ok {
+			return wrong("required: want a list of names")
+		}
+		if f.required[name] = true; !f.all.has(name) {
+			f.all.set(name, nil)
+		}
+	}
+	check := &validator{s, true}
+	for _, name := range f.all.keys {
+		var list []any
+		if properties != nil && properties.has(name) {
+			list = append(list, properties.values[name])
+		}
+		matched, err := check.matching(o, name)
+		if err != nil {
+			return wrong("patternProperties: %v", err)
+		}
+		if list = append(list, matched...); list == nil {
+			list = []any{f.more}
+		}
+		if allowed != nil && check.valid(name, allowed, "", 0) != nil {
+			list = []any{false}
+		}
+		schema := list[0]
+		if len(list) > 1 {
+			schema = allOf(list...)
+		}
+		if f.all.set(name, schema); schema == false && f.required[name] {
+			return wrong("required names %q, which properties lacks and additionalProperties or another keyword "+
+				"forbids", name)
+		}
+	}
+	return f, s.err == nil
+}
+
+// maxPatterns bounds the patterns of names, as each set of them is a case of its own.
+const maxPatterns = 5
+
+// propertyNames applies the keyword of that name: a list of names becomes properties, and other names have a language.
+// It returns the schema of names, or nil.
+func (s *schemas) propertyNames(o *object, f *fields, where string) (names any, ok bool) {
+	if !o.has("propertyNames") || o.values["propertyNames"] == true {
+		return nil, true
+	}
+	names = o.values["propertyNames"]
+	if names == false {
+		f.more, f.patterns = false, nil
+		return names, true
+	}
+	schema, ok := s.refTarget(names)
+	if !ok {
+		s.fail(where, "propertyNames: want a schema")
+		return nil, false
+	}
+	if list, ok := values(schema); ok {
+		for _, v := range list {
+			if name, ok := v.(string); ok && !f.all.has(name) {
+				f.all.set(name, nil)
+			}
+		}
+		f.closed = true
+		return names, true
+	}
+	for _, k := range schema.keys {
+		if affects(k) && k != "type" && k != "pattern" && k != "format" && k != "minLength" && k != "maxLength" {
+			s.leave(where, "propertyNames", " with "+k)
+			return nil, true
+		}
+	}
+	l, ok := s.languageOf(schema, subpath(where, "propertyNames"))
+	f.names = &l
+	return names, ok
+}
+
+// otherKey is a kind of names without properties of their own, and the values of such properties.
+type otherKey struct{ name, value *expr }
+
+// otherKeys returns the kinds of other properties; none if they are not allowed.
+func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey) {
+	if f.closed {
+		return nil
+	}
+	if f.patterns == nil && f.names == nil {
+		if f.more == false {
+			return nil
+		}
+		name := s.otherKey(f.all.keys, where)
+		return []otherKey{{name, s.value(f.more, subpath(where, "additionalProperties"), depth+1)}}
+	}
+	rest := language{high: -1}
+	if f.names != nil {
+		rest = *f.names
+	}
+	if len(f.all.keys) > 0 {
+		rest.parts = append(slices.Clone(rest.parts), part{exactly(f.all.keys), true})
+	}
+	var patterns []*pattern
+	var sources []string
+	if f.patterns != nil {
+		sources = f.patterns.keys
+	}
+	for _, source := range sources {
+		p, err := parsePattern(source, s.spend)
+		if err != nil {
+			s.fail(where, "patternProperties: %v", err)
+			return nil
+		}
+		patterns = append(patterns, p)
+	}
+	for which := range 1 << len(patterns) { // the set of patterns that a name matches
+		l, value := rest, f.more
+		l.parts = slices.Clone(rest.parts)
+		var schemas []any
+		for i, p := range patterns {
+			matches := which>>i&1 == 1
+			if l.parts = append(l.parts, part{p, !matches}); matches {
+				schemas = append(schemas, f.patterns.values[sources[i]])
+			}
+		}
+		if which > 0 {
+			value = allOf(schemas...)
+		}
+		if len(schemas) == 1 {
+			value = schemas[0]
+		}
+		if value != false {
+			list = append(list, otherKey{s.strings(l, where),
+				s.value(value, subpath(where, "patternProperties"), depth+1)})
+		}
+	}
+	return list
+}
+
+// exactly returns the pattern of some strings.
+func exactly(list []string) *pattern {
+	all := &pattern{op: patternAlt}
+	for _, text := range list {
+		one := &pattern{op: patternSeq, list: []*pattern{{op: patternBegin}}}
+		for _, c := range text {
+			one.list = append(one.list, &pattern{set: only(c)})
+		}
+		one.list = append(one.list, &pattern{op: patternEnd})
+		all.list = append(all.list, one)
+	}
+	return all
+}
+
 // shared makes a rule of an expression that is used more than once.
 func (s *schemas) shared(e *expr) *expr {
 	return s.add("part "+strconv.Itoa(len(s.rules)), func() *expr { return e })
 }
 
-// otherKey is a key without escapes that is not among names.
-func (s *schemas) otherKey(names []string) *expr {
+// otherKey is a key without escapes that is not among names, and without quotes.
+func (s *schemas) otherKey(names []string, where string) *expr {
 	var keys []string
 	for _, n := range names {
 		if len(n) > maxName {
-			return s.fail(n[:maxName], "the name of a property has %d bytes: want at most %d", len(n), maxName)
+			return s.fail(where, "the name of a property has %d bytes: want at most %d", len(n), maxName)
 		}
 		escaped := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError }
 		if !strings.ContainsFunc(n, escaped) {
@@ -109,7 +278,7 @@ func (s *schemas) otherKey(names []string) *expr {
 		}
 	}
 	slices.Sort(keys)
-	return seq(text(`"`), s.otherThan(keys), text(`"`))
+	return s.otherThan(keys)
 }
 
 // otherThan matches plain characters that spell none of the sorted names.
@@ -143,20 +312,22 @@ func (s *schemas) otherThan(names []string) *expr {
 // array makes the expression of an array.
 func (s *schemas) array(o *object, where string, depth int) *expr {
 	low, high := s.lengthBounds(o, where, "minItems", "maxItems")
-	if unique, is := o.values["uniqueItems"].(bool); o.has("uniqueItems") && (unique || !is) {
-		return s.fail(where, "uniqueItems is %v: that elements differ is not supported, want false",
-			o.values["uniqueItems"])
+	unique, isBool := o.values["uniqueItems"].(bool)
+	if o.has("uniqueItems") && !isBool {
+		return s.fail(where, "uniqueItems is %v: want true or false", o.values["uniqueItems"])
 	}
 	var item any = true
 	if o.has("items") {
 		item = o.values["items"]
 	}
-	if _, is := item.([]any); is {
-		return s.fail(where, "items is a list, as in older drafts: want prefixItems")
-	}
 	prefix, ok := o.values["prefixItems"].([]any)
 	if o.has("prefixItems") && !ok {
 		return s.fail(where, "prefixItems: want a list of schemas")
+	}
+	if older, is := item.([]any); is { // as drafts before 2020-12 have it
+		if prefix, item = older, true; o.has("additionalItems") {
+			item = o.values["additionalItems"]
+		}
 	}
 	if high >= 0 && high < len(prefix) {
 		prefix = prefix[:high]
@@ -166,6 +337,13 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 	}
 	if high >= 0 && low > high {
 		return alt()
+	}
+	if unique && (high < 0 || high > 1) {
+		if texts, ok := s.finite(item, where); ok && len(prefix) == 0 {
+			return s.distinct(texts, low, high)
+		}
+		s.leave(where, "uniqueItems", fmt.Sprintf(" unless the elements are of an enum, of at most %d values",
+			maxDistinct))
 	}
 	if item == true && len(prefix) == 0 && low == 0 && high < 0 {
 		return s.anyArray()
@@ -179,6 +357,68 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 		e = s.shared(s.value(item, subpath(where, "items"), depth+1))
 	}
 	return s.list(list, e, low, high)
+}
+
+// maxDistinct bounds the values of elements that differ: each set of them is a rule.
+const maxDistinct = 10
+
+// finite returns the texts of a schema's values, if they are few enough.
+func (s *schemas) finite(schema any, where string) (texts []string, ok bool) {
+	o, ok := s.refTarget(schema)
+	if !ok {
+		return nil, false
+	}
+	list, ok := values(o)
+	if o.values["type"] == "boolean" && !ok {
+		list, ok = []any{true, false}, true
+	}
+	var kept []any
+	for _, v := range list {
+		known := slices.ContainsFunc(kept, func(x any) bool { return equalValues(x, v) })
+		if known || (&validator{s, true}).valid(v, o, "", 0) != nil {
+			continue
+		}
+		if len(kept) == maxDistinct {
+			return nil, false
+		}
+		kept = append(kept, v)
+		data, err := marshal(v)
+		if err != nil {
+			s.fail(where, "%v", err)
+		}
+		texts = append(texts, string(data))
+	}
+	return texts, ok && s.err == nil
+}
+
+// distinct is an array of elements that differ, in any order.
+func (s *schemas) distinct(texts []string, low, high int) *expr {
+	sp := s.space()
+	if high < 0 || high > len(texts) {
+		high = len(texts)
+	}
+	elements := make([]*expr, len(texts))
+	for i, t := range texts {
+		elements[i] = s.shared(seq(text(t), sp))
+	}
+	rests := make([]*expr, 1<<len(texts)) // what follows the elements of a set
+	for set := len(rests) - 1; set >= 0; set-- {
+		n := bits.OnesCount(uint(set))
+		e := alt()
+		if n >= low {
+			e.list = append(e.list, seq())
+		}
+		for i, x := range elements {
+			if set>>i&1 == 0 && n < high {
+				if set != 0 {
+					x = seq(text(","), sp, x)
+				}
+				e.list = append(e.list, seq(x, rests[set|1<<i]))
+			}
+		}
+		rests[set] = s.shared(e)
+	}
+	return seq(text("["), sp, rests[0], text("]"))
 }
 
 // list is an array of some elements, and then others of one kind.

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -25,20 +26,65 @@ func isA(v any, name string) bool {
 	return false
 }
 
-// exclusive refuses branches of oneOf that could both be valid of one value.
-func (s *schemas) exclusive(list []any, where string) {
-	for i := range list {
-		for j := range i {
-			if s.err != nil {
-				return
+// exclusive returns the branches of oneOf so that at most one is valid of a value. A property that tells branches
+// apart, such as that of OpenAPI's discriminator, becomes required. Without one, the branches stay, and oneOf is left.
+func (s *schemas) exclusive(list []any, where string) []any {
+	overlap := s.overlap(list)
+	if overlap == "" || s.err != nil {
+		return list
+	}
+	for _, x := range list {
+		o, ok := s.refTarget(x)
+		if !ok {
+			continue
+		}
+		for _, name := range declared(o) {
+			tagged := make([]any, len(list))
+			for i, x := range list {
+				if tagged[i] = x; s.declares(x, name) {
+					needed := newObject()
+					needed.set("required", []any{name})
+					tagged[i] = s.merge(x, needed, where)
+				}
 			}
-			if !s.disjoint(list[j], list[i], 0) {
-				s.fail(where, "oneOf: branches %d and %d may both hold of one value: want types or constants "+
-					"that tell them apart, or anyOf", j, i)
-				return
+			if s.overlap(tagged) == "" {
+				return tagged
 			}
 		}
 	}
+	s.leave(where, "oneOf", overlap)
+	return list
+}
+
+// forbids reports whether a schema forbids a property that another one requires.
+func forbids(o, other *object) bool {
+	if o.values["additionalProperties"] != false || o.has("patternProperties") {
+		return false
+	}
+	list, _ := other.values["required"].([]any)
+	return slices.ContainsFunc(list, func(name any) bool {
+		text, ok := name.(string)
+		return ok && !slices.Contains(declared(o), text)
+	})
+}
+
+// declares reports whether a schema, or the one that it refers to, has a property.
+func (s *schemas) declares(schema any, name string) bool {
+	o, ok := s.refTarget(schema)
+	return ok && slices.Contains(declared(o), name)
+}
+
+// overlap says which branches could both be valid of one value; "" means none.
+func (s *schemas) overlap(list []any) string {
+	for i := range list {
+		for j := range i {
+			if s.err == nil && !s.disjoint(list[j], list[i], 0) {
+				return fmt.Sprintf(": branches %d and %d may both hold of one value, as no types and constants tell "+
+					"them apart", j, i)
+			}
+		}
+	}
+	return ""
 }
 
 // disjoint reports whether it is plain that no value is valid by both schemas.
@@ -69,6 +115,9 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	if !slices.Equal(common, []string{"object"}) {
 		return false
 	}
+	if forbids(x, y) || forbids(y, x) {
+		return true
+	}
 	// A property that both require can distinguish the objects.
 	if !s.spend(len(declared(x)) * (1 + required(x) + required(y))) {
 		return false
@@ -83,17 +132,27 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	return false
 }
 
-// refTarget returns the schema to which a chain of $ref leads, if they have no other keywords, or else the schema
-// itself.
+// refTarget returns the schema to which a chain of $ref leads, with what the schemas on the way require.
 func (s *schemas) refTarget(schema any) (*object, bool) {
+	var required []any
 	for range maxNesting {
 		o, ok := schema.(*object)
 		if !ok {
 			return nil, false
 		}
+		more, _ := o.values["required"].([]any)
+		required = append(required, more...)
 		ref, isRef := o.values["$ref"].(string)
 		if !isRef {
-			return o, true
+			if len(required) == len(more) {
+				return o, true
+			}
+			out := newObject()
+			for _, k := range o.keys {
+				out.set(k, o.values[k])
+			}
+			out.set("required", required)
+			return out, true
 		}
 		if schema, ok = s.resolve(ref); !ok {
 			return nil, false

@@ -25,6 +25,17 @@ func (o *object) set(key string, v any) {
 	o.values[key] = v
 }
 
+// without returns the object without a key.
+func (o *object) without(key string) *object {
+	out := newObject()
+	for _, k := range o.keys {
+		if k != key {
+			out.set(k, o.values[k])
+		}
+	}
+	return out
+}
+
 func newObject() *object { return &object{values: map[string]any{}} }
 
 // MarshalJSON writes an object with its keys in order.

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,12 +12,7 @@ import (
 // combined builds the expression of a schema with $ref, allOf, anyOf or oneOf. The schema's other keywords apply to
 // every branch.
 func (s *schemas) combined(o *object, key, where string, depth int) *expr {
-	rest := newObject()
-	for _, k := range o.keys {
-		if k != key {
-			rest.set(k, o.values[k])
-		}
-	}
+	rest := o.without(key)
 	if key == "$ref" {
 		ref, _ := o.values[key].(string)
 		target, ok := s.resolve(ref)
@@ -24,7 +20,13 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 		case !ok:
 			return s.fail(where, "$ref %q leads nowhere: want a place in this schema, such as #/$defs/NAME", ref)
 		case len(rest.keys) > 0:
-			return s.value(s.merge(target, rest, where), where, depth+1)
+			key, err := marshal(rest)
+			if err != nil {
+				return s.fail(where, "%v", err)
+			}
+			return s.add(s.scope+ref+" and "+string(key), func() *expr {
+				return s.value(s.merge(target, rest, where), s.scope+ref, depth+1)
+			})
 		}
 		return s.add(s.scope+ref, func() *expr { return s.value(target, s.scope+ref, depth+1) })
 	}
@@ -40,7 +42,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 		return s.value(all, where, depth+1)
 	}
 	if key == "oneOf" {
-		s.exclusive(list, where)
+		list = s.exclusive(list, where)
 	}
 	e := alt()
 	for i, x := range list {
@@ -54,11 +56,23 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 
 // resolve returns the value at a JSON pointer (RFC 6901) in the schema.
 func (s *schemas) resolve(ref string) (any, bool) {
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok || path != "" && path[0] != '/' {
-		return nil, false
+	base, path, _ := strings.Cut(ref, "#")
+	ok, at := true, s.root
+	if base != "" || path != "" && path[0] != '/' {
+		if s.names == nil {
+			s.names = map[string]any{}
+			s.name(s.root, "", 0)
+		}
+		name := ref
+		if path == "" || path[0] == '/' {
+			name = base
+		} else {
+			path = ""
+		}
+		if at, ok = s.names[name]; !ok {
+			return nil, false
+		}
 	}
-	at := s.root
 	for _, key := range strings.Split(path, "/")[1:] {
 		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
 		switch v := at.(type) {
@@ -77,6 +91,32 @@ func (s *schemas) resolve(ref string) (any, bool) {
 		}
 	}
 	return at, true
+}
+
+// name finds the names of schemas: $id, and $anchor after # and the $id that it is in.
+func (s *schemas) name(v any, base string, depth int) {
+	switch v := v.(type) {
+	case []any:
+		for _, x := range v {
+			s.name(x, base, depth+1)
+		}
+	case *object:
+		if id, ok := v.values["$id"].(string); ok {
+			base = strings.TrimSuffix(id, "#")
+			s.names[base] = v
+			if depth == 0 {
+				base = ""
+			}
+		}
+		if anchor, ok := v.values["$anchor"].(string); ok {
+			s.names[base+"#"+anchor] = v
+		}
+		for _, k := range v.keys {
+			if k != "enum" && k != "const" {
+				s.name(v.values[k], base, depth+1)
+			}
+		}
+	}
 }
 
 // merge returns the intersection of two schemas.
@@ -104,23 +144,61 @@ func (s *schemas) merge(a, b any, where string) any {
 		out.set(k, x.values[k])
 	}
 	for _, k := range y.keys {
-		if slices.Contains(annotations, k) || !out.has(k) {
+		if !affects(k) || !out.has(k) {
 			out.set(k, y.values[k])
 			continue
 		}
 		v, err := s.mergeKey(k, out.values[k], y.values[k], where)
-		if err != nil {
-			s.fail(where, "%v", err)
+		if errors.Is(err, errNever) {
 			return false
+		}
+		if err != nil {
+			s.leave(where, k, " in this form: "+err.Error())
+			continue
 		}
 		out.set(k, v)
 	}
-	if len(declared(x)) != len(declared(out)) && x.has("additionalProperties") ||
-		len(declared(y)) != len(declared(out)) && y.has("additionalProperties") {
-		s.fail(where, "additionalProperties and another schema's properties are not supported: use one schema")
+	if y.has("unevaluatedProperties") { // it does not know the properties of x
+		s.leave(where, "unevaluatedProperties", " in a branch")
+		out.set("unevaluatedProperties", true)
+	}
+	return s.closed(closedBy(x), y, s.closed(closedBy(y), x, out))
+}
+
+// closedBy returns a schema if it says something of properties that it does not name, and else nil.
+func closedBy(o *object) *object {
+	if o.has("additionalProperties") && o.values["additionalProperties"] != true {
+		return o
+	}
+	return nil
+}
+
+// closed returns the intersection out with what a schema says of the properties that only another schema names.
+func (s *schemas) closed(by, other, out *object) *object {
+	if by == nil {
+		return out
+	}
+	fields := newObject()
+	for _, name := range declared(out) {
+		schema := out.values["properties"].(*object).values[name]
+		if slices.Contains(declared(other), name) && !slices.Contains(declared(by), name) {
+			if matched, err := (&validator{s, true}).matching(by, name); err == nil && len(matched) == 0 {
+				schema = allOf(schema, by.values["additionalProperties"])
+			}
+		}
+		fields.set(name, schema)
+	}
+	if len(fields.keys) > 0 {
+		out.set("properties", fields)
+	}
+	if other.has("patternProperties") {
+		s.leave("#", "additionalProperties", " together with another schema's patternProperties")
 	}
 	return out
 }
+
+// errNever says that no value is valid by both schemas.
+var errNever = errors.New("no value")
 
 // declared are the names of a schema's properties.
 func declared(o *object) []string {
@@ -143,7 +221,7 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 		return nil, s.err
 	}
 	switch key {
-	case "properties":
+	case "properties", "patternProperties":
 		x, okX := a.(*object)
 		y, okY := b.(*object)
 		if !okX || !okY {
@@ -161,8 +239,32 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 			out.set(k, v)
 		}
 		return out, nil
-	case "items", "additionalProperties":
+	case "items", "additionalProperties", "propertyNames":
 		return allOf(a, b), nil
+	case "pattern", "format":
+		if x, y := textsOf(a), textsOf(b); x != nil && y != nil {
+			return append(slices.Clone(x), y...), nil
+		}
+	case "multipleOf":
+		if powerOfTen(a) != nil && powerOfTen(b) != nil {
+			return larger(a, b, 1)
+		}
+	case "uniqueItems":
+		return a == true || b == true, nil
+	case "const":
+		if !equalValues(a, b) {
+			return nil, errNever
+		}
+		return a, nil
+	case "anyOf":
+		if both := []any{}; s.spend(64 * len(listA) * len(listB)) {
+			for _, x := range listA {
+				for _, y := range listB {
+					both = append(both, allOf(x, y))
+				}
+			}
+			return both, nil
+		}
 	case "required":
 		if isListA && isListB {
 			return append(slices.Clone(listA), listB...), nil
@@ -174,7 +276,16 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 	case "enum":
 		if isListA && isListB {
 			in := setOf(listB)
-			return slices.DeleteFunc(slices.Clone(listA), func(v any) bool { return !in.has(v) }), nil
+			both := slices.DeleteFunc(slices.Clone(listA), func(v any) bool {
+				if isNumber(v) && s.spend(len(listB)) { // which may be spelled in another way
+					return !slices.ContainsFunc(listB, func(x any) bool { return equalValues(v, x) })
+				}
+				return !in.has(v)
+			})
+			if len(both) == 0 {
+				return nil, errNever
+			}
+			return both, nil
 		}
 	case "type":
 		if !isListA {
@@ -196,7 +307,7 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 	case "maximum", "exclusiveMaximum", "maxLength", "maxItems":
 		return larger(a, b, -1)
 	}
-	return nil, fmt.Errorf("two different %s that are to hold together are not supported", key)
+	return nil, fmt.Errorf("two different ones are to hold together")
 }
 
 // allOf returns the schema for the intersection of others.

@@ -176,6 +176,22 @@ func (b *bound) toWhole(lower bool) *bound {
 func (s *schemas) number(o *object, where string, whole bool) *expr {
 	low := s.bounds(o, where, 1, "minimum", "exclusiveMinimum")
 	high := s.bounds(o, where, -1, "maximum", "exclusiveMaximum")
+	for _, name := range textsOf(o.values["format"]) {
+		if ends, ok := numberFormats[name]; ok && whole {
+			low, high = tighter(low, ends[0], 1), tighter(high, ends[1], -1)
+		}
+	}
+	if o.has("multipleOf") {
+		step := powerOfTen(o.values["multipleOf"])
+		switch {
+		case step == nil:
+			s.leave(where, "multipleOf", " unless it is a power of ten")
+		case step.whole.Sign() > 0: // 1 or more
+			return s.multiples(low.toWhole(true), high.toWhole(false), len(step.whole.String())-1)
+		case !whole:
+			return signed(low, high, len(step.fraction))
+		}
+	}
 	if low == nil && high == nil {
 		if !whole {
 			return s.anyNumber()
@@ -185,16 +201,85 @@ func (s *schemas) number(o *object, where string, whole bool) *expr {
 	if whole {
 		low, high = low.toWhole(true), high.toWhole(false)
 	}
-	e := alt(magnitudes(low, high, whole))
-	if low == nil || low.negative { // mirror numbers below 0 to those above
-		e.list = append(e.list, seq(text("-"), magnitudes(high.mirrored(), low.mirrored(), whole)))
+	if whole {
+		return signed(low, high, 0)
+	}
+	return signed(low, high, -1)
+}
+
+// powerOfTen returns a number if it is a power of ten, and else nil.
+func powerOfTen(v any) *decimal {
+	d, ok := decimalOf(v)
+	if !ok || d.negative || strings.Trim(d.whole.String()+d.fraction, "0") != "1" ||
+		d.whole.Sign() > 0 && d.fraction != "" {
+		return nil
+	}
+	return &d
+}
+
+// tighter returns the tighter of a bound and a number.
+func tighter(b *bound, n json.Number, sign int) *bound {
+	d, _ := decimalOf(n)
+	if b == nil || d.compare(b.decimal)*sign > 0 {
+		return &bound{d, false}
+	}
+	return b
+}
+
+// multiples matches the integers of a range that end with a number of zeros.
+func (s *schemas) multiples(low, high *bound, zeros int) *expr {
+	if zeros == 0 {
+		return signed(low, high, 0)
+	}
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(zeros)), nil)
+	divided := func(b *bound, up bool) *bound { // the bound of the numbers before the zeros
+		if b == nil {
+			return nil
+		}
+		n, rest := new(big.Int).QuoRem(b.whole, scale, new(big.Int))
+		if up != b.negative && rest.Sign() != 0 {
+			n.Add(n, one)
+		}
+		return &bound{decimal: decimal{b.negative && n.Sign() > 0, n, ""}}
+	}
+	low, high = divided(low, true), divided(high, false)
+	e := alt()
+	part := func(low, high *bound, sign string) {
+		if low == nil || low.negative || low.whole.Sign() == 0 {
+			low = &bound{decimal: decimal{whole: big.NewInt(1)}}
+		}
+		e.list = append(e.list, seq(text(sign), magnitudes(low, high, 0), text(strings.Repeat("0", zeros))))
+	}
+	isNegative := func(b *bound) bool { return b == nil || b.negative }
+	isPositive := func(b *bound) bool { return b == nil || !b.negative }
+	if isPositive(high) {
+		part(low, high, "")
+		if isNegative(low) || low.whole.Sign() == 0 {
+			e.list = append(e.list, text("0"))
+		}
+	}
+	if isNegative(low) {
+		if isNegative(high) {
+			part(high.mirrored(), low.mirrored(), "-")
+		} else {
+			part(nil, low.mirrored(), "-")
+		}
 	}
 	return e
 }
 
-// magnitudes matches the nonnegative numbers of a range, without a sign. For integers the bounds are integers and
-// inclusive.
-func magnitudes(low, high *bound, whole bool) *expr {
+// signed matches the numbers of a range. places is the largest number of digits of a fraction, or -1 for any.
+func signed(low, high *bound, places int) *expr {
+	e := alt(magnitudes(low, high, places))
+	if low == nil || low.negative { // mirror numbers below 0 to those above
+		e.list = append(e.list, seq(text("-"), magnitudes(high.mirrored(), low.mirrored(), places)))
+	}
+	return e
+}
+
+// magnitudes matches the nonnegative numbers of a range, without a sign. places is the largest number of digits of a
+// fraction, or -1 for any. For integers, which have 0, the bounds are integers and inclusive.
+func magnitudes(low, high *bound, places int) *expr {
 	if low == nil || low.negative {
 		low = &bound{decimal: decimal{whole: new(big.Int)}}
 	}
@@ -203,14 +288,14 @@ func magnitudes(low, high *bound, whole bool) *expr {
 			return alt()
 		}
 	}
-	from := low.whole
+	from, whole := low.whole, places == 0
 	e, fraction := alt(), seq()
 	if !whole {
-		fraction = anyFraction()
+		fraction = optional(seq(text("."), digits(1, places)))
 		if high != nil && from.Cmp(high.whole) == 0 {
-			return seq(text(from.String()), between(low.fraction, high.fraction, low.open, high.open).expr())
+			return seq(text(from.String()), between(low.fraction, high.fraction, low.open, high.open, places).expr())
 		}
-		e.list = append(e.list, seq(text(from.String()), atLeast(low.fraction, low.open).expr()))
+		e.list = append(e.list, seq(text(from.String()), atLeast(low.fraction, low.open, places).expr()))
 		from = new(big.Int).Add(from, one)
 	}
 	if high == nil {
@@ -219,7 +304,7 @@ func magnitudes(low, high *bound, whole bool) *expr {
 	}
 	last := high.whole
 	if !whole {
-		e.list = append(e.list, seq(text(last.String()), atMost(high.fraction, high.open).expr()))
+		e.list = append(e.list, seq(text(last.String()), atMost(high.fraction, high.open, places).expr()))
 		last = new(big.Int).Sub(last, one)
 	}
 	if from.Cmp(last) <= 0 {
@@ -251,54 +336,74 @@ func (f fraction) digits() *expr {
 	return f.some
 }
 
+// In the functions below, places is the largest number of digits, or negative for any. rest is the number after one.
+func rest(places int) int {
+	if places > 0 {
+		return places - 1
+	}
+	return places
+}
+
+// more matches a digit of a range and then any digits.
+func more(low, high byte, places int) *expr {
+	if places == 0 || low > high {
+		return alt()
+	}
+	return seq(digit(low, high), digits(0, rest(places)))
+}
+
 // atLeast is the set of fractions that are at least low, or above it if open.
-func atLeast(low string, open bool) fraction {
+func atLeast(low string, open bool, places int) fraction {
 	switch {
+	case places == 0:
+		return fraction{low == "" && !open, alt()}
 	case low == "" && open:
-		return fraction{false, seq(repeat(text("0"), 0, -1), digit('1', '9'), digits(0, -1))}
+		if places < 0 {
+			return fraction{false, seq(repeat(text("0"), 0, -1), digit('1', '9'), digits(0, -1))}
+		}
+		e := alt()
+		for n := range places {
+			e.list = append(e.list, seq(text(strings.Repeat("0", n)), more('1', '9', places-n)))
+		}
+		return fraction{false, e}
 	case low == "":
-		return fraction{true, digits(1, -1)}
+		return fraction{true, digits(1, places)}
 	}
-	e := alt(seq(text(low[:1]), atLeast(low[1:], open).digits()))
-	if low[0] < '9' {
-		e.list = append(e.list, seq(digit(low[0]+1, '9'), digits(0, -1)))
-	}
-	return fraction{false, e}
+	return fraction{false, alt(seq(text(low[:1]), atLeast(low[1:], open, rest(places)).digits()),
+		more(low[0]+1, '9', places))}
 }
 
 // atMost is the set of fractions that are at most high, or below it if open.
-func atMost(high string, open bool) fraction {
+func atMost(high string, open bool, places int) fraction {
 	switch {
+	case places == 0:
+		return fraction{high != "" || !open, alt()}
 	case high == "" && open:
 		return fraction{false, alt()}
 	case high == "":
-		return fraction{true, repeat(text("0"), 1, -1)}
+		return fraction{true, repeat(text("0"), 1, places)}
 	}
-	e := alt(seq(text(high[:1]), atMost(high[1:], open).digits()))
-	if high[0] > '0' {
-		e.list = append(e.list, seq(digit('0', high[0]-1), digits(0, -1)))
-	}
-	return fraction{true, e}
+	return fraction{true, alt(seq(text(high[:1]), atMost(high[1:], open, rest(places)).digits()),
+		more('0', high[0]-1, places))}
 }
 
 // between is the set of fractions from low to high. high is not below low.
-func between(low, high string, lowOpen, highOpen bool) fraction {
+func between(low, high string, lowOpen, highOpen bool, places int) fraction {
 	switch {
 	case high == "" || low == "" && !lowOpen: // no fraction is below the empty one
-		return atMost(high, highOpen)
+		return atMost(high, highOpen, places)
+	case places == 0:
+		return fraction{false, alt()}
 	case low == "":
 		low = "0"
 	}
 	a, z := low[0], high[0]
 	if a == z {
-		return fraction{false, seq(text(low[:1]), between(low[1:], high[1:], lowOpen, highOpen).digits())}
+		return fraction{false, seq(text(low[:1]),
+			between(low[1:], high[1:], lowOpen, highOpen, rest(places)).digits())}
 	}
-	e := alt(seq(text(low[:1]), atLeast(low[1:], lowOpen).digits()),
-		seq(text(high[:1]), atMost(high[1:], highOpen).digits()))
-	if a+1 < z {
-		e.list = append(e.list, seq(digit(a+1, z-1), digits(0, -1)))
-	}
-	return fraction{false, e}
+	return fraction{false, alt(seq(text(low[:1]), atLeast(low[1:], lowOpen, rest(places)).digits()),
+		seq(text(high[:1]), atMost(high[1:], highOpen, rest(places)).digits()), more(a+1, z-1, places))}
 }
 
 // wholeFrom is the whole numbers from one on.

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,6 +27,8 @@ const (
 	patternRepeat                  // list[0], min to max times
 	patternBegin                   // ^
 	patternEnd                     // $
+	patternAhead                   // what follows matches list[0]
+	patternNot                     // what follows does not match list[0]
 )
 
 // patternReader parses a pattern.
@@ -86,7 +89,7 @@ func (r *patternReader) sequence() *pattern {
 		from := r.at
 		x := r.term()
 		low, high, ok := r.times()
-		if ok && (x.op == patternBegin || x.op == patternEnd) {
+		if ok && x.op >= patternBegin {
 			r.at = from
 			r.fail("%q may not be repeated", r.rest()[:1])
 		}
@@ -167,13 +170,17 @@ func (r *patternReader) group() *pattern {
 	if r.depth++; r.depth > maxNesting {
 		r.fail("groups nest deeper than %d", maxNesting)
 	}
-	for _, kind := range []struct{ mark, name string }{{"?=", "look-ahead"}, {"?!", "look-ahead"},
-		{"?<=", "look-behind"}, {"?<!", "look-behind"}} {
-		if strings.HasPrefix(r.rest(), kind.mark) {
-			r.fail("%s, (%s, is not supported: want classes, alternatives and repetitions", kind.name, kind.mark)
+	for _, mark := range []string{"?<=", "?<!"} {
+		if strings.HasPrefix(r.rest(), mark) {
+			r.fail("look-behind, (%s, is not supported: want classes, alternatives and repetitions", mark)
 		}
 	}
-	if r.skip("?<") {
+	ahead := patternSeq
+	if r.skip("?=") {
+		ahead = patternAhead
+	} else if r.skip("?!") {
+		ahead = patternNot
+	} else if r.skip("?<") {
 		name, _, closed := strings.Cut(r.rest(), ">")
 		if !closed || name == "" {
 			r.fail("(?<%.20s: want a name and >", name)
@@ -187,6 +194,9 @@ func (r *patternReader) group() *pattern {
 		r.fail("a group does not end: want )")
 	}
 	r.depth--
+	if ahead != patternSeq {
+		return &pattern{op: ahead, list: []*pattern{p}}
+	}
 	return p
 }
 
@@ -391,6 +401,32 @@ func category(name string) *unicode.RangeTable {
 	return unicode.Categories[name]
 }
 
+// isPlain reports whether a pattern has ^ only first, $ only last, in all of its alternatives, and no look-ahead: then
+// searched has its strings.
+func (p *pattern) isPlain() bool {
+	list := []*pattern{p}
+	switch {
+	case p.op == patternAlt:
+		return !slices.ContainsFunc(p.list, func(x *pattern) bool { return !x.isPlain() })
+	case p.op == patternSeq && len(p.list) == 1:
+		return p.list[0].isPlain()
+	case p.op == patternSeq:
+		list = p.list
+	}
+	for len(list) > 0 && list[0].op == patternBegin {
+		list = list[1:]
+	}
+	for len(list) > 0 && list[len(list)-1].op == patternEnd {
+		list = list[:len(list)-1]
+	}
+	return !slices.ContainsFunc(list, (*pattern).asserts)
+}
+
+// asserts reports whether a pattern contains ^, $ or a look-ahead.
+func (p *pattern) asserts() bool {
+	return p.op >= patternBegin || slices.ContainsFunc(p.list, (*pattern).asserts)
+}
+
 // searched returns the expression of all strings that contain a match of p. With begins the match must be at the
 // beginning of the string, and with ends at the end.
 func (s *schemas) searched(p *pattern, where string, begins, ends bool) *expr {
@@ -442,7 +478,7 @@ func (s *schemas) matched(p *pattern, where string) *expr {
 	case patternRepeat:
 		return repeat(list[0], p.min, p.max)
 	}
-	return s.fail(where, "pattern: ^ and $ inside of a pattern are not supported: want ^ first and $ last")
+	panic("grammar: isPlain allows no other pattern")
 }
 
 // inString is a character of a set as a JSON string has it.

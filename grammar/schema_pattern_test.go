@@ -141,7 +141,7 @@ func TestPatterns(t *testing.T) {
 
 func TestPatternErrors(t *testing.T) {
 	for pattern, want := range map[string]string{
-		`(?=a)b`: "look-ahead", `a(?!b)`: "look-ahead", `(?<=a)b`: "look-behind", `(?<!a)b`: "look-behind",
+		`a(?=b(?!c))`: "inside of a look-ahead", `(?<=a)b`: "look-behind", `(?<!a)b`: "look-behind",
 		`\bword`: "bound of words", `a\B`: "bound of words", `(a)\1`: "back reference", `(?<x>a)\k<x>`: "back reference",
 		`(?i)a`: "(?i)", `(?i:a)`: "(?i:", `(?P<x>a)`: "(?P", `a(?`: "not supported", `(?<x`: "a name",
 		`(a`: "does not end", `a)`: "closes nothing", `[a`: "does not end", `[b-a]`: "is empty", `*a`: "nothing before",
@@ -152,12 +152,48 @@ func TestPatternErrors(t *testing.T) {
 		`\p{Nothing}`: "a property", `\p{Greek}`: "a property", `\p{Script=Nothing}`: "a property", `\p{L`: "a property",
 		`\p{Other_Math}`: "a property", `\a`: `\a is not known`, `\A`: `\A is not known`, `\z`: `\z is not known`, `\Q`: `\Q is`,
 		`\01`: `\0 is not known`, `\8`: "back reference", `[\1]`: "back reference", `[\B]`: `\B is not known`, `\c`: `\c is not known`,
-		`\c1`: `\c is not known`, `\_`: `\_ is not known`, `\é`: `\é is not known`, `a(b$)c`: "inside of a pattern", `(^a|b)c`: "inside",
+		`\c1`: `\c is not known`, `\_`: `\_ is not known`, `\é`: `\é is not known`, `a(b$)c`: "no text", `(?=a)b`: "no text",
 		strings.Repeat("(", 200): "nest deeper", strings.Repeat(`\p{L}`, 20000): "beyond bounds",
 	} {
 		_, err := ParseSchema([]byte(`{"type":"string","pattern":` + quote(pattern) + `}`))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: error %v, want %q", pattern, err, want)
 		}
+	}
+}
+
+// TestLanguages: patterns hold together with lengths, other patterns, formats and look-ahead.
+func TestLanguages(t *testing.T) {
+	for _, c := range []struct{ schema, yes, no string }{
+		{`{"pattern":"^[a-z]+$","minLength":2,"maxLength":3}`, "ab abc", "a abcd Ab"},
+		{`{"pattern":"b","maxLength":3}`, "b abc bbb", "a abbc"},
+		{`{"pattern":"^(?!admin$)[a-z]+$"}`, "admi admins root", "admin"},
+		{`{"pattern":"^(?!admin)[a-z]+$"}`, "admi root", "admin admins"},
+		{`{"pattern":"^(?:(?!--)[a-z-])+$"}`, "a-b a-", "a--b --"},
+		{`{"pattern":"^(?=.*[A-Z])(?=.*[0-9]).{4,6}$"}`, "abC1 1bbbbC", "abc1 C1 aaaaaC1"},
+		{`{"pattern":"(^a|b)c"}`, "ac xbc acx", "xac a"},
+		{`{"pattern":"a(?!b)"}`, "a ac aba", "ab b"},
+		{`{"pattern":"a(?!b|$)"}`, "ac", "a ab"},
+		{`{"allOf":[{"pattern":"^a"},{"pattern":"z$"},{"pattern":"k"}]}`, "akz abkzz", "az ak"},
+		{`{"format":"ipv4","pattern":"^10\\."}`, "10.0.0.1", "11.0.0.1 10.0.0"},
+		{`{"format":"uuid","pattern":"^.{14}4"}`, "01234567-89ab-4def-ABCD-EF0123456789", "01234567-89ab-5def-ABCD-EF0123456789"},
+		{`{"pattern":"^\\u00e9+$","minLength":2}`, "éé", "é ee"},
+		{`{"pattern":"^[^\\n]{2}$","maxLength":9}`, `ab \"\\`, `a\n`},
+	} {
+		g, err := ParseSchema([]byte(strings.Replace(c.schema, "{", `{"type":"string",`, 1)))
+		if err != nil {
+			t.Errorf("%s: %v", c.schema, err)
+			continue
+		}
+		for i, list := range []string{c.yes, c.no} {
+			for text := range strings.FieldsSeq(list) {
+				if _, whole := g.Match(`"` + text + `"`); whole != (i == 0) {
+					t.Errorf("%s: %q is allowed: %v", c.schema, text, whole)
+				}
+			}
+		}
+	}
+	if _, err := ParseSchema([]byte(`{"type":"string","pattern":"^(a|b)*a(a|b){30}$","maxLength":99}`)); err == nil {
+		t.Error("a pattern whose places double with each character is taken")
 	}
 }

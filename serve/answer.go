@@ -223,7 +223,7 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 // prompt i, which comes before each of its answers.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape,
 	echoes ...string) (err error) {
-	if err = s.constrain(q, &j); err != nil {
+	if err = s.constrain(w, q, &j); err != nil {
 		return err
 	}
 	if err := s.checkBias(&j); err != nil {

@@ -203,7 +203,7 @@ func (s *Server) answerPlain(w http.ResponseWriter, r *http.Request, q *plainReq
 		err = s.setScales(&j, q.Lora)
 	}
 	if err == nil {
-		err = s.constrain(&q.request, &j)
+		err = s.constrain(w, &q.request, &j)
 	}
 	if err == nil {
 		err = s.checkBias(&j)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -524,5 +525,40 @@ func TestCachedTokens(t *testing.T) {
 	one, _ := ask("/v1/completions", `{"prompt": "func main() {", "max_tokens": 1}`)
 	if _, cached := ask("/v1/completions", `{"prompt": "func main() {\n\treturn\n}", "max_tokens": 1}`); cached < one-1 {
 		t.Errorf("%d tokens are known of a prompt that begins with %d", cached, one)
+	}
+}
+
+// TestCheckedSchema: what a grammar does not hold of a schema is tested at the answer's end, and said at its start.
+func TestCheckedSchema(t *testing.T) {
+	s := start(t, newEcho(t), serve.Options{})
+	strict := start(t, newEcho(t), serve.Options{StrictSchema: true})
+	for _, c := range []struct {
+		say    string
+		status int
+	}{{"12", 422}, {"14", 200}} {
+		body := `{"prompt": "` + c.say + ` ", "stop": " ", "json_schema": {"type": "integer", "multipleOf": 7}, "x-y": 1}`
+		r, err := http.NewRequest(http.MethodPost, s.URL+"/v1/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		warnings := strings.Join(res.Header.Values("Warnings"), "; ")
+		if res.StatusCode != c.status || !strings.Contains(warnings, "#: multipleOf") ||
+			!strings.Contains(warnings, "x-y") {
+			t.Errorf("%s: %d, warnings %q", c.say, res.StatusCode, warnings)
+		}
+		status, body := post(t, strict.URL+"/v1/completions", body)
+		if status != 400 || !strings.Contains(body, "multipleOf") {
+			t.Errorf("strict: %d %s", status, body)
+		}
+	}
+	_, body := post(t, s.URL+"/v1/completions",
+		`{"prompt": "12 ", "stop": " ", "json_schema": {"type": "integer", "multipleOf": 7}, "stream": true}`)
+	if _, _, last, done := streamed(t, body); done || last.Error == nil || !strings.Contains(body, "schema_violated") {
+		t.Errorf("a stream: %s", body)
 	}
 }

@@ -214,7 +214,7 @@ func (s *Server) readMessages(w http.ResponseWriter, r *http.Request) (q message
 	}
 	j.tools = t
 	s.listen(&j, prompt)
-	return q, j, s.constrain(&c, &j)
+	return q, j, s.constrain(w, &c, &j)
 }
 
 // countTokens answers POST /v1/messages/count_tokens.

@@ -195,7 +195,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	}
 	j.tools = t
 	s.listen(&j, prompt)
-	if err := s.constrain(&c, &j); err != nil {
+	if err := s.constrain(w, &c, &j); err != nil {
 		return err
 	}
 	x := &response{q: &q, items: [2]string{newID("msg"), newID("rs")}, answer: &answer{w: w, id: newID("resp"),

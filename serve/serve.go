@@ -104,6 +104,7 @@ type Options struct {
 	ThinkTokens  int           // maximum tokens of reasoning, unless the request says; no limit
 	StrictFields bool          // refuse fields that are not supported, instead of passing over them
 	StrictModel  bool          // refuse requests that name another model
+	StrictSchema bool          // refuse JSON Schemas that no grammar holds as a whole
 	Slots        string        // the directory of saved slots; without it, none are saved
 }
 
@@ -374,6 +375,20 @@ type job struct {
 	stopTokens []int32
 	isEnd      func(id int32) bool
 	tokens     bool // pieces have their tokens, also without probabilities
+	// check tests the content of an answer that ended by itself; nil if its grammar holds all that there is to test.
+	check func(content string) error
+}
+
+// checked tests the content of a complete answer.
+func (j *job) checked(content string) error {
+	if j.check == nil {
+		return nil
+	}
+	if err := j.check(content); err != nil {
+		return &refusal{http.StatusUnprocessableEntity, "", fmt.Sprintf("the answer is not valid by its schema, which "+
+			"no grammar holds as a whole: %v", err), "schema_violated"}
+	}
+	return nil
 }
 
 // piece is the next parts of an answer, and the tokens chosen since the last piece.
@@ -523,7 +538,13 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	u.Prompt, end = len(prompt), finishStop
 	j.sampling.Known = func(tokens int) { u.Details.Cached = tokens }
 	answer, fresh := j.listener(), []generate.Token(nil)
+	content := ""
 	send := func(parts []reply.Part) error {
+		for _, p := range parts {
+			if p.Kind == reply.Content && j.check != nil {
+				content += p.Text
+			}
+		}
 		if len(parts) == 0 && len(fresh) == 0 {
 			return nil
 		}
@@ -559,14 +580,17 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		}
 		if over {
 			u.Total, u.word = u.Prompt+u.Completion, answer.cut.found
-			return finishStop, u, nil
+			return finishStop, u, j.checked(content)
 		}
 	}
 	if u.Completion == j.sampling.MaxTokens || u.Prompt+u.Completion == s.model.Context() {
 		end = finishLength
 	}
 	u.Total = u.Prompt + u.Completion
-	return end, u, send(answer.end())
+	if err := send(answer.end()); err != nil || end != finishStop {
+		return end, u, err
+	}
+	return end, u, j.checked(content)
 }
 
 // runAll runs all answers of a job and passes their text to emit, one piece at a time. Answers run concurrently as far

@@ -256,7 +256,8 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := start(t, newEcho(t), serve.Options{Name: "echo", MaxBody: 1000, StrictFields: true, StrictModel: true})
+	s := start(t, newEcho(t), serve.Options{Name: "echo", MaxBody: 1000, StrictFields: true, StrictModel: true,
+		StrictSchema: true})
 	const chat, text = "/v1/chat/completions", "/v1/completions"
 	for _, c := range []struct {
 		path, body string

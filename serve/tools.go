@@ -67,7 +67,8 @@ func readTools(list, choice json.RawMessage, parallel *bool) (*tools, error) {
 		if len(params) == 0 || string(params) == "null" {
 			params = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 		}
-		t.callable = append(t.callable, reply.Tool{Name: f.Function.Name, Parameters: params})
+		t.callable = append(t.callable, reply.Tool{Name: f.Function.Name, Parameters: params,
+			Strict: f.Function.Strict})
 	}
 	chosen := function{}
 	word := ""
@@ -219,7 +220,10 @@ func (q *request) schemaAliases() {
 
 // constrain sets the grammar of a job, from response_format, grammar and tools. A schema or grammar constrains the
 // answer, and not the reasoning before it.
-func (s *Server) constrain(q *request, j *job) error {
+//
+// Without strictness, of the server or a schema, a grammar need not hold each part of a schema. The answer is then
+// tested at its end, and header Warnings lists the parts.
+func (s *Server) constrain(w http.ResponseWriter, q *request, j *job) error {
 	format := struct {
 		Type   string `json:"type"`
 		Schema *struct {
@@ -245,7 +249,10 @@ func (s *Server) constrain(q *request, j *job) error {
 		parse = func() (*grammar.Grammar, error) { return grammar.JSON(true), nil }
 	case format.Type == "json_schema" && format.Schema != nil && len(format.Schema.Schema) > 0:
 		source = "schema " + string(format.Schema.Schema)
-		parse = func() (*grammar.Grammar, error) { return grammar.ParseSchema(format.Schema.Schema) }
+		parse = func() (*grammar.Grammar, error) { return grammar.ParseSchemaPartly(format.Schema.Schema) }
+		if s.o.StrictSchema {
+			parse = func() (*grammar.Grammar, error) { return grammar.ParseSchema(format.Schema.Schema) }
+		}
 	case format.Type != "text":
 		return refuse(http.StatusBadRequest, param, "response_format is %.80s: want text, json_object, or "+
 			"json_schema with a schema", q.ResponseFormat)
@@ -262,6 +269,9 @@ func (s *Server) constrain(q *request, j *job) error {
 	}
 	trusted := false
 	if t != nil {
+		for i := range t.callable {
+			t.callable[i].Strict = t.callable[i].Strict || s.o.StrictSchema
+		}
 		form, opened := j.form, !t.required
 		if t.required {
 			j.form = form.Forced()
@@ -289,5 +299,10 @@ func (s *Server) constrain(q *request, j *job) error {
 		j.sampling.GrammarAfter = []string{end}
 	}
 	j.sampling.Grammar, j.trusted = g, trusted && g != nil
+	if g != nil && len(g.Unheld()) > 0 {
+		j.check = g.Check
+		w.Header().Add("Warnings", fmt.Sprintf("the schema is tested at the end of the answer only: %.900s",
+			strings.Join(g.Unheld(), ", ")))
+	}
 	return nil
 }

@@ -83,6 +83,8 @@ code is 1.`,
 		"`N` tokens of reasoning at most, then the answer; 0 means no limit")
 	flags.BoolVar(&f.serve.StrictFields, "strict-fields", false, "refuse fields of requests that are not supported, "+
 		"instead of passing over them with a header Warnings")
+	flags.BoolVar(&f.serve.StrictSchema, "strict-schema", false, "refuse JSON Schemas with keywords that cannot be "+
+		"held while the answer is written, instead of testing them at its end")
 	flags.BoolVar(&f.serve.StrictModel, "strict-model", false, "refuse requests that name another model")
 	flags.StringVar(&f.serve.Slots, "slot-save-path", "", "POST /slots/{id} saves slots of the KV cache to files in "+
 		"this `DIRECTORY`, and restores them")

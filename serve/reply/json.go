@@ -140,6 +140,7 @@ func plausible(s string) state {
 type Tool struct {
 	Name       string
 	Parameters json.RawMessage // its JSON Schema
+	Strict     bool            // refuse a schema with parts that no grammar holds
 }
 
 // Tools are the tools that an answer may call.

@@ -65,7 +65,8 @@ func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 
 func (o objectSyntax) function(t Tool) grammar.Function {
 	before := fmt.Sprintf(`%s{"name": "%s", "%s": `, o.before, t.Name, o.key)
-	return grammar.Function{Name: t.Name, Parameters: t.Parameters, Before: before, After: "}" + o.after}
+	return grammar.Function{Name: t.Name, Parameters: t.Parameters, Strict: t.Strict, Before: before,
+		After: "}" + o.after}
 }
 
 func (o objectSyntax) calls(t Tools) (list []grammar.Function) {
@@ -144,7 +145,7 @@ func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 func (y namedSyntax) calls(t Tools) (list []grammar.Function) {
 	list = []grammar.Function{}
 	for _, one := range t {
-		list = append(list, grammar.Function{Name: one.Name, Parameters: one.Parameters,
+		list = append(list, grammar.Function{Name: one.Name, Parameters: one.Parameters, Strict: one.Strict,
 			Before: y.prefixes[0] + one.Name + y.between + y.sep, After: y.suffix})
 	}
 	return list
@@ -245,7 +246,7 @@ func (p paramsSyntax) calls(t Tools) (list []grammar.Function) {
 	marks := &grammar.Marks{Param: p.param, ParamEnd: p.paramEnd + p.value, ValueEnd: p.valueEnd}
 	list = []grammar.Function{}
 	for _, one := range t {
-		list = append(list, grammar.Function{Name: one.Name, Parameters: one.Parameters,
+		list = append(list, grammar.Function{Name: one.Name, Parameters: one.Parameters, Strict: one.Strict,
 			Before: p.begin + one.Name + p.nameEnd + "\n", Marks: marks, After: p.end})
 	}
 	return list

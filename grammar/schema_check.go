@@ -1,0 +1,389 @@
+package grammar
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Unheld lists the parts of a schema that the grammar does not hold, as PATH: KEYWORD. Check tests them.
+func (g *Grammar) Unheld() []string { return g.unheld }
+
+// Check returns an error if a text of the grammar is not valid by its schema. That is possible only with [Unheld]
+// parts.
+func (g *Grammar) Check(text string) error {
+	if len(g.unheld) == 0 {
+		return nil
+	}
+	v, err := readValue([]byte(text))
+	if err != nil {
+		return fmt.Errorf("the text is no JSON: %w", err)
+	}
+	c := &validator{s: &schemas{root: g.schema}}
+	err = c.valid(v, g.schema, "", 0)
+	if c.s.err != nil {
+		return c.s.err
+	}
+	return err
+}
+
+// validator tests values by schemas (JSON Schema draft 2020-12).
+type validator struct {
+	s       *schemas
+	formats bool // test formats too, by the patterns that grammars have; else they are annotations
+}
+
+// wrong is the error of a value. Its path is empty for the whole value.
+func wrong(path, format string, args ...any) error {
+	if path == "" {
+		path = "the value"
+	}
+	return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
+}
+
+// valid returns an error if a value is not valid by a schema.
+func (c *validator) valid(v, schema any, path string, depth int) error {
+	if depth > maxNesting || !c.s.spend(4) {
+		return wrong(path, "its schema takes too much work, or contains itself")
+	}
+	o, ok := schema.(*object)
+	if !ok {
+		if schema == false {
+			return wrong(path, "its schema allows no value")
+		}
+		return nil
+	}
+	for _, k := range o.keys {
+		if err := c.key(k, o.values[k], v, o, path, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// key returns an error if a value is not valid by one keyword.
+func (c *validator) key(k string, want, v any, o *object, path string, depth int) error {
+	list, _ := want.([]any)
+	switch k {
+	case "type":
+		if list == nil {
+			list = []any{want}
+		}
+		if !slices.ContainsFunc(list, func(t any) bool { name, _ := t.(string); return isA(v, name) }) {
+			return wrong(path, "its type is not %v", want)
+		}
+	case "enum":
+		if !slices.ContainsFunc(list, func(x any) bool { return equalValues(x, v) }) {
+			return wrong(path, "it is not in enum")
+		}
+	case "const":
+		if !equalValues(want, v) {
+			return wrong(path, "it is not const")
+		}
+	case "$ref":
+		ref, _ := want.(string)
+		target, ok := c.s.resolve(ref)
+		if !ok {
+			return wrong(path, "$ref %q leads nowhere", ref)
+		}
+		return c.valid(v, target, path, depth)
+	case "allOf":
+		for _, x := range list {
+			if err := c.valid(v, x, path, depth); err != nil {
+				return err
+			}
+		}
+	case "anyOf", "oneOf":
+		n := 0
+		for _, x := range list {
+			if c.valid(v, x, path, depth) == nil {
+				n++
+			}
+		}
+		if n == 0 || n > 1 && k == "oneOf" {
+			return wrong(path, "%d schemas of %s hold", n, k)
+		}
+	case "not":
+		if c.valid(v, want, path, depth) == nil {
+			return wrong(path, "the schema of not holds")
+		}
+	case "if":
+		branch := "then"
+		if c.valid(v, want, path, depth) != nil {
+			branch = "else"
+		}
+		if o.has(branch) {
+			return c.valid(v, o.values[branch], path, depth)
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		return c.text(k, want, v, path)
+	case []any:
+		return c.array(k, want, v, o, path, depth)
+	case *object:
+		return c.object(k, want, v, o, path, depth)
+	}
+	if isNumber(v) {
+		return c.number(k, want, v, path)
+	}
+	return nil
+}
+
+// count reads the bound of a number of parts.
+func count(want any) int {
+	n, ok := wholeNumber(want)
+	if !ok || !n.IsInt64() {
+		return 0
+	}
+	return int(n.Int64())
+}
+
+// text tests a string by one keyword.
+func (c *validator) text(k string, want any, v, path string) error {
+	n := utf8.RuneCountInString(v)
+	switch {
+	case k == "minLength" && n < count(want), k == "maxLength" && n > count(want):
+		return wrong(path, "it has %d characters: %s is %v", n, k, want)
+	case k == "pattern", k == "format" && c.formats:
+		for _, source := range textsOf(want) {
+			if k == "format" {
+				if source = formats[source]; source == "" {
+					continue
+				}
+				source = "^(" + source + ")$"
+			}
+			p, err := parsePattern(source, c.s.spend)
+			ok := false
+			if err == nil {
+				ok, err = p.matches(v, c.s.spend)
+			}
+			if err != nil || !ok {
+				return wrong(path, "it does not match %.100q", source)
+			}
+		}
+	}
+	return nil
+}
+
+// number tests a number by one keyword.
+func (c *validator) number(k string, want, v any, path string) error {
+	if !slices.Contains([]string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}, k) {
+		return nil
+	}
+	x, y := rational(v), rational(want)
+	if x == nil || y == nil {
+		return wrong(path, "it has too many digits")
+	}
+	at, ok := x.Cmp(y), true
+	switch k {
+	case "minimum":
+		ok = at >= 0
+	case "maximum":
+		ok = at <= 0
+	case "exclusiveMinimum":
+		ok = at > 0
+	case "exclusiveMaximum":
+		ok = at < 0
+	case "multipleOf":
+		ok = y.Sign() > 0 && new(big.Rat).Quo(x, y).IsInt()
+	}
+	if !ok {
+		return wrong(path, "it is %v: %s is %v", v, k, want)
+	}
+	return nil
+}
+
+// rational returns a JSON number's value, or nil if it has too many digits.
+func rational(v any) *big.Rat {
+	d, ok := decimalOf(v)
+	if !ok {
+		return nil
+	}
+	text := d.whole.String() + "." + d.fraction + "0"
+	if d.negative {
+		text = "-" + text
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return nil
+	}
+	return r
+}
+
+// array tests an array by one keyword.
+func (c *validator) array(k string, want any, v []any, o *object, path string, depth int) error {
+	at := func(i int) string { return subpath(path, strconv.Itoa(i)) }
+	prefix, _ := o.values["prefixItems"].([]any)
+	list, isList := want.([]any)
+	switch {
+	case k == "minItems" && len(v) < count(want), k == "maxItems" && len(v) > count(want):
+		return wrong(path, "it has %d elements: %s is %v", len(v), k, want)
+	case k == "uniqueItems" && want == true:
+		for i := range v {
+			if !c.s.spend(i) {
+				return wrong(path, "it has too many elements")
+			}
+			if slices.ContainsFunc(v[:i], func(x any) bool { return equalValues(x, v[i]) }) {
+				return wrong(at(i), "it occurs twice: uniqueItems is true")
+			}
+		}
+	case k == "prefixItems", k == "items" && isList:
+		for i := range min(len(list), len(v)) {
+			if err := c.valid(v[i], list[i], at(i), depth); err != nil {
+				return err
+			}
+		}
+	case k == "items", k == "additionalItems":
+		if older, is := o.values["items"].([]any); is {
+			prefix = older
+		} else if k == "additionalItems" {
+			return nil
+		}
+		for i := min(len(prefix), len(v)); i < len(v); i++ {
+			if err := c.valid(v[i], want, at(i), depth); err != nil {
+				return err
+			}
+		}
+	case k == "contains":
+		n, low := 0, 1
+		for i := range v {
+			if c.valid(v[i], want, at(i), depth) == nil {
+				n++
+			}
+		}
+		if o.has("minContains") {
+			low = count(o.values["minContains"])
+		}
+		if n < low || o.has("maxContains") && n > count(o.values["maxContains"]) {
+			return wrong(path, "%d elements are what contains says", n)
+		}
+	}
+	return nil
+}
+
+// object tests an object by one keyword.
+func (c *validator) object(k string, want any, v *object, o *object, path string, depth int) error {
+	fields, _ := want.(*object)
+	list, _ := want.([]any)
+	member := func(name string, schema any) error {
+		if !v.has(name) {
+			return nil
+		}
+		return c.valid(v.values[name], schema, subpath(path, name), depth)
+	}
+	needs := func(list []any) error {
+		for _, name := range list {
+			if name, ok := name.(string); ok && !v.has(name) {
+				return wrong(path, "it has no %q: %s wants it", name, k)
+			}
+		}
+		return nil
+	}
+	switch {
+	case k == "minProperties" && len(v.keys) < count(want), k == "maxProperties" && len(v.keys) > count(want):
+		return wrong(path, "it has %d properties: %s is %v", len(v.keys), k, want)
+	case k == "required":
+		return needs(list)
+	case k == "propertyNames":
+		for _, name := range v.keys {
+			if err := c.valid(name, want, subpath(path, name), depth); err != nil {
+				return err
+			}
+		}
+	case k == "additionalProperties":
+		for _, name := range v.keys {
+			if matched, err := c.matching(o, name); err != nil || len(matched) > 0 ||
+				slices.Contains(declared(o), name) {
+				continue
+			}
+			if err := member(name, want); err != nil {
+				return err
+			}
+		}
+	case fields == nil:
+	case k == "properties":
+		for _, name := range fields.keys {
+			if err := member(name, fields.values[name]); err != nil {
+				return err
+			}
+		}
+	case k == "patternProperties":
+		for _, name := range v.keys {
+			matched, err := c.matching(o, name)
+			if err != nil {
+				return wrong(path, "%v", err)
+			}
+			for _, schema := range matched {
+				if err := member(name, schema); err != nil {
+					return err
+				}
+			}
+		}
+	case k == "dependentSchemas":
+		for _, name := range fields.keys {
+			if v.has(name) {
+				if err := c.valid(v, fields.values[name], path, depth); err != nil {
+					return err
+				}
+			}
+		}
+	case k == "dependentRequired":
+		for _, name := range fields.keys {
+			if list, _ := fields.values[name].([]any); v.has(name) {
+				if err := needs(list); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// matching returns the schemas of patternProperties that a name matches.
+func (c *validator) matching(o *object, name string) (list []any, err error) {
+	fields, _ := o.values["patternProperties"].(*object)
+	if fields == nil {
+		return nil, nil
+	}
+	for _, source := range fields.keys {
+		p, err := parsePattern(source, c.s.spend)
+		if err != nil {
+			return nil, err
+		}
+		if ok, err := p.matches(name, c.s.spend); err != nil || ok {
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, fields.values[source])
+		}
+	}
+	return list, nil
+}
+
+// equalValues reports whether two JSON values are equal. Numbers are, whatever their spelling.
+func equalValues(a, b any) bool {
+	switch a := a.(type) {
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equalValues)
+	case *object:
+		b, ok := b.(*object)
+		return ok && len(a.keys) == len(b.keys) && !slices.ContainsFunc(a.keys, func(k string) bool {
+			return !b.has(k) || !equalValues(a.values[k], b.values[k])
+		})
+	}
+	if _, ok := b.([]any); ok {
+		return false
+	}
+	if _, ok := b.(*object); ok {
+		return false
+	}
+	if isNumber(a) && isNumber(b) {
+		x, y := rational(a), rational(b)
+		return x != nil && y != nil && x.Cmp(y) == 0
+	}
+	return a == b
+}
