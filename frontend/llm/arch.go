@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,13 @@ type architecture struct {
 
 	// noAttention means that no layer attends: files have no heads, and no feed-forward layers.
 	noAttention bool
+
+	// hybrid means that layers may have 0 heads of keys, or 0 hidden units, and then do not attend, or have no
+	// feed-forward layer.
+	hybrid bool
+
+	// lastNorm is the weight of the norm before the output, if it is not output_norm.
+	lastNorm string
 
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // see frontend.YaRN.Exact
@@ -67,6 +75,7 @@ var architectures = []architecture{
 	ernie45MoE,
 	exaone4,
 	falcon,
+	falconH1,
 	gemma,
 	gemma2,
 	gemma3,
@@ -77,17 +86,22 @@ var architectures = []architecture{
 	gptNeoX,
 	gptOSS,
 	granite,
+	graniteHybrid,
 	graniteMoE,
 	hunyuanDense,
 	hunyuanMoE,
 	internLM2,
 	jinaBERT,
+	lfm2,
+	lfm2MoE,
 	llama,
+	mamba,
 	mamba2,
 	miniMaxM2,
 	mistral3,
 	modernBERT,
 	mpt,
+	nemotronH,
 	nomicBERT,
 	olmo2,
 	openELM,
@@ -97,7 +111,10 @@ var architectures = []architecture{
 	qwen2,
 	qwen2moe,
 	qwen3,
+	qwen35,
+	qwen35MoE,
 	qwen3moe,
+	qwen3next,
 	seedOSS,
 	smolLM3,
 	stableLM,
@@ -107,8 +124,7 @@ var architectures = []architecture{
 
 // recurrent lists further architectures with a recurrent state, so that the error of such a file says what it is.
 var recurrent = []string{
-	"arwkv7", "bamba", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba",
-	"nemotron_h", "nemotron_h_moe", "plamo2", "qwen35", "qwen35moe", "qwen3next", "rwkv6", "rwkv6qwen2", "rwkv7",
+	"arwkv7", "bamba", "jamba", "kimi-linear", "nemotron_h_moe", "plamo2", "rwkv6", "rwkv6qwen2", "rwkv7",
 }
 
 // Architectures returns the values of general.architecture that FromGGUF reads, sorted.
@@ -200,13 +216,16 @@ func (a architecture) modelWeights(c Config) []weightSpec {
 	out.optional = true
 	list := []weightSpec{{name: tokenTable, shape: out.shape}}
 	if !a.encoder {
-		list = append(append(list, out), c.norms(outputNorm)...)
+		list = append(append(list, out), c.norms(a.finalNorm())...)
 	}
 	if a.onceWeights != nil {
 		list = append(list, a.onceWeights(c)...)
 	}
 	return a.biased(list)
 }
+
+// finalNorm returns the name of the norm before the output.
+func (a architecture) finalNorm() string { return cmp.Or(a.lastNorm, outputNorm) }
 
 // allLayerWeights lists the weights of each layer, with the biases of norms.
 func (a architecture) allLayerWeights(c Config) []weightSpec { return a.biased(a.layerWeights(c)) }

@@ -137,6 +137,9 @@ func (c Config) at(layer int) Config {
 		s := c.PerLayer[layer]
 		c.Heads, c.KVHeads, c.FeedForward = s.Heads, s.KVHeads, s.FeedForward
 	}
+	if p := c.Recurrent.Period; p > 0 && (layer+1)%p != 0 {
+		c.KVHeads = 0
+	}
 	if layer < c.DenseLayers || c.ExpertPeriod > 0 && (layer+1)%c.ExpertPeriod != 0 {
 		c.Experts, c.FeedForward = 0, c.DenseFeedForward
 	}
@@ -168,6 +171,9 @@ func readConfig(f *gguf.File) (Config, error) {
 			"by --lora")
 	}
 	r := &metadata{f: f, prefix: name + ".", known: map[string]bool{}}
+	if a.hybrid {
+		r.mayBeZero = []string{"attention.head_count_kv", "feed_forward_length"}
+	}
 	c := r.config(a)
 	if r.err != nil {
 		return Config{}, r.err
@@ -372,7 +378,9 @@ type metadata struct {
 	f      *gguf.File
 	prefix string
 	known  map[string]bool // the keys that were read, without the prefix
-	err    error
+	// mayBeZero lists keys of sizes that may be 0.
+	mayBeZero []string
+	err       error
 }
 
 // each returns the values of a key: one, or one for each layer if the layers differ. An array of equal values, one for
@@ -442,16 +450,19 @@ func (r *metadata) sizes(key string, missing []int) []int {
 	if !have {
 		r.err = errors.Join(r.err, fmt.Errorf("%w: %q", gguf.ErrNoKey, r.prefix+key))
 	}
-	list := r.each(key)
+	list, least := r.each(key), int64(1)
+	if slices.Contains(r.mayBeZero, key) {
+		least = 0
+	}
 	sizes := make([]int, len(list))
 	for i, v := range list {
 		n, ok := integer(v)
 		if !ok {
 			r.fail(key, "is a %s: want an integer", v.Kind())
-		} else if n < 1 || n > math.MaxInt32 {
-			r.fail(key, "is %d: want 1 to %d", n, math.MaxInt32)
+		} else if n < least || n > math.MaxInt32 {
+			r.fail(key, "is %d: want %d to %d", n, least, math.MaxInt32)
 		}
-		if sizes[i] = int(n); !ok || n < 1 || n > math.MaxInt32 {
+		if sizes[i] = int(n); !ok || n < least || n > math.MaxInt32 {
 			return []int{1} // any valid size: the caller goes on, and finds the error later
 		}
 	}

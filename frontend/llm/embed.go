@@ -69,8 +69,8 @@ func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 func (m model) pooled(tokens frontend.Tensor, pooling Pooling) frontend.Tensor {
 	b := tokens.Builder()
 	x := m.layers(tokens, b.Iota(ir.I32, 0, tokens.Dim(0)), noHistory)
-	if m.w.Sub(outputNorm).Has("weight") {
-		x = m.norm(x, m.w.Sub(outputNorm))
+	if m.w.Sub(m.arch.finalNorm()).Has("weight") {
+		x = m.norm(x, m.w.Sub(m.arch.finalNorm()))
 	}
 	switch pooling {
 	case PoolMean:

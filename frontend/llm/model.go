@@ -127,7 +127,7 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 	if rows == LastToken {
 		x = lastRow(x)
 	}
-	x = m.norm(x, m.w.Sub(outputNorm))
+	x = m.norm(x, m.w.Sub(m.arch.finalNorm()))
 	if m.w.Sub(output).Has("weight") {
 		x = nn.Linear(x, m.w.Sub(output))
 	} else {

@@ -19,16 +19,17 @@ type Recurrent struct {
 	Keys   int // elements of a row
 	Groups int // of heads that share keys
 
-	TimeRank int // rank of the time steps' projection; 0 if it is not factored
+	Ranks    []int // of factored projections that control the scan
+	NormScan bool  // whether what controls the scan is normalized
 
 	// Period is the distance of layers that attend and have no state: the layers Period-1, 2*Period-1 and so on. 0
-	// means that KVHeads says which layers attend.
+	// means that all layers do both, or PerLayer has 0 KVHeads for layers that do not attend.
 	Period int
 }
 
 // IsRecurrent reports whether layers have a recurrent state. It cannot go back to an earlier position of a text, except
 // to those that Checkpoint returns.
-func (c Config) IsRecurrent() bool { return c.Recurrent != Recurrent{} }
+func (c Config) IsRecurrent() bool { return c.Recurrent.Window > 0 }
 
 // CheckpointEvery is the distance of the positions whose recurrent states stay available, until a run has ended at two
 // later ones.
@@ -130,6 +131,14 @@ func (l layer) goAlong(name string, dims []int, xs []frontend.Tensor,
 	return y
 }
 
+// attentionOr is attention in layers with keys, and mix in the others.
+func (l layer) attentionOr(mix func(frontend.Tensor) frontend.Tensor, x frontend.Tensor) frontend.Tensor {
+	if l.KVHeads > 0 {
+		return l.attention(x)
+	}
+	return mix(x)
+}
+
 // shortConv convolves x [T, C] along the text, by a weight [C, Window] and its bias.
 func (l layer) shortConv(x frontend.Tensor, name string) frontend.Tensor {
 	w := l.w.Sub(name)
@@ -200,7 +209,7 @@ func (r *metadata) scan(c *Config) {
 // check refuses sizes that do not go together.
 func (s Recurrent) check() error {
 	switch {
-	case s == Recurrent{}:
+	case s.Window == 0:
 		return nil
 	case s.Window < 2:
 		return fmt.Errorf("a short convolution of %d positions: want 2 or more", s.Window)

@@ -65,4 +65,199 @@ def mamba2():
     through(m, lambda i, x: x + mamba2_layer(m, m.rms_norm(x, "attn_norm"), 64, 8, 2, 16, 4))
 
 
-RECURRENT = (mamba2,)
+def rms(x, eps=1e-5):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+
+
+def mamba(case="mamba", norms=False):
+    inner, rank, keys, window = 64, 4, 8, 4
+    m = without_attention("mamba", 2, 32)
+    m.case = case
+    m.set(**{"ssm.conv_kernel": window, "ssm.inner_size": inner, "ssm.state_size": keys, "ssm.time_step_rank": rank})
+    if norms:
+        m.set(**{"ssm.dt_b_c_rms": True})
+
+    def layer(i, x):
+        h, z = np.split(m.linear(m.rms_norm(x, "attn_norm"), "ssm_in", 2 * inner), 2, 1)
+        h = silu(short_conv(m, h, "ssm_conv1d", window))
+        control = np.split(m.linear(h, "ssm_x", rank + 2 * keys), [rank, rank + keys], 1)
+        dt, b, c = (rms(v) for v in control) if norms else control
+        dt = softplus(m.linear(dt, "ssm_dt", inner, bias=True))
+        a = m.w(m.blk + "ssm_a", inner, keys, offset=-1.0, scale=0.5)
+        d = m.w(m.blk + "ssm_d", inner, offset=1.0, scale=0.5)
+        state, y = np.zeros((inner, keys)), np.zeros_like(h)
+        for t in range(len(x)):
+            state = np.exp(dt[t][:, None] * a) * state + np.outer(dt[t] * h[t], b[t])
+            y[t] = state @ c[t] + d * h[t]
+        return x + m.linear(y * silu(z), "ssm_out", m.width)
+
+    through(m, layer)
+
+
+def falcon_mamba():
+    mamba("falcon-mamba", True)
+
+
+def falcon_h1():
+    m = Model("falcon-h1", "falcon-h1", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 1e11})
+    head_dim(m, 16)
+    turn = angles(1e11, 16)
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        x = x + attended(m, h, turn) + mamba2_layer(m, h, 64, 8, 1, 16, 4, norm=False)
+        return x + swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, tied=False)
+
+
+def granite_hybrid(case="granitehybrid", feed_forward=swiglu, **meta):
+    scales = {"embedding_scale": 12.0, "residual_scale": 0.25, "attention.scale": 0.125, "logit_scale": 8.0}
+    m = Model(case, "granitehybrid", 4, 32, 4, 2, 48, **RMS, **scales, **meta, **{"rope.freq_base": 10000.0})
+    m.set(**{"attention.head_count_kv": [0, 0, 2, 0], "rope.scaling.finetuned": False})
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        x = x + 0.25 * (attended(m, h, None, scale=0.125) if i == 2 else mamba2_layer(m, h, 64, 8, 1, 16, 4))
+        return x + 0.25 * feed_forward(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, scale=1 / 8, x=12 * m.embed())
+
+
+def granite_hybrid_moe():
+    meta = {"expert_count": 4, "expert_used_count": 2, "expert_shared_feed_forward_length": 24}
+    granite_hybrid("granitehybrid-moe", lambda m, x: routed(m, x, 4, 2, 48, shared=24), **meta)
+
+
+def nemotron_h():
+    m = Model("nemotron_h", "nemotron_h", 5, 32, 4, 2, 48, **RMS)
+    head_dim(m, 16)
+    m.set(**{"attention.head_count_kv": [0, 0, 2, 0, 0], "feed_forward_length": [0, 48, 0, 48, 0]})
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        if i in (1, 3):
+            return x + m.linear(np.maximum(m.linear(h, "ffn_up", 48), 0) ** 2, "ffn_down", m.width)
+        return x + (attended(m, h, None) if i == 2 else mamba2_layer(m, h, 64, 8, 2, 16, 4))
+
+    through(m, layer, tied=False)
+
+
+def lfm2_layers(case, feed_forward, **meta):
+    m = Model(case, case, 4, 32, 4, 2, 48, **RMS, **meta, **{"rope.freq_base": 1000000.0, "shortconv.l_cache": 3})
+    m.set(**{"attention.head_count_kv": [0, 0, 2, 0]})
+    turn = angles(1e6, m.head_dim)
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        if i == 2:
+            q, k, v = projections(m, h)
+            q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+            x = x + m.linear(attention(q, k, v), "attn_output", m.width)
+        else:
+            b, c, v = np.split(m.linear(h, "shortconv.in_proj", 3 * m.width), 3, 1)
+            y = c * short_conv(m, b * v, "shortconv.conv", 3, bias=False)
+            x = x + m.linear(y, "shortconv.out_proj", m.width)
+        return x + feed_forward(m, i, m.rms_norm(x, "ffn_norm"))
+
+    x = m.embed()
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        x = layer(i, x)
+    m.blk = ""
+    m.write(m.unembed(m.rms_norm(x, "token_embd_norm")))
+
+
+def lfm2():
+    lfm2_layers("lfm2", lambda m, i, x: swiglu(m, x))
+
+
+def lfm2moe():
+    meta = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24, "expert_gating_func": 2,
+            "leading_dense_block_count": 1}
+    experts = lambda m, x: routed(m, x, 4, 2, 24, sigmoid=True, bias=True)
+    lfm2_layers("lfm2moe", lambda m, i, x: swiglu(m, x) if i < 1 else experts(m, x), **meta)
+
+
+def gated_delta(m, x, groups, heads, keys, window, near, joined=False):
+    """A layer of the gated delta rule, without the residual. Heads that share a key are near, or groups apart."""
+    each, inner = heads // groups, heads * keys
+    m.set(**{"ssm.conv_kernel": window, "ssm.inner_size": inner, "ssm.state_size": keys})
+    m.set(**{"ssm.time_step_rank": heads, "ssm.group_count": groups})
+    if joined:
+        all = m.linear(x, "ssm_in", 2 * groups * keys + 2 * inner).reshape(len(x), groups, -1)
+        split = np.split(all, [keys, 2 * keys, 2 * keys + each * keys], 2)
+        q, k, v, z = (part.reshape(len(x), -1) for part in split)
+        qkv = np.concatenate([q, k, v], 1)
+    else:
+        qkv, z = m.linear(x, "attn_qkv", 2 * groups * keys + inner), m.linear(x, "attn_gate", inner)
+    if near:
+        ba = m.linear(x, "ssm_ba", 2 * heads).reshape(len(x), groups, 2, each)
+        beta, alpha = ba[:, :, 0].reshape(len(x), heads), ba[:, :, 1].reshape(len(x), heads)
+    else:
+        beta, alpha = m.linear(x, "ssm_beta", heads), m.linear(x, "ssm_alpha", heads)
+    a, bias = m.w(m.blk + "ssm_a", heads, offset=-1.0, scale=0.5), m.w(m.blk + "ssm_dt.bias", heads, scale=0.5)
+    decay, beta = np.exp(a * softplus(alpha + bias)), sigmoid(beta)
+    qkv = silu(short_conv(m, qkv, "ssm_conv1d", window, bias=False))
+    q, k, v = np.split(qkv, [groups * keys, 2 * groups * keys], 1)
+    unit = lambda v: v / np.sqrt((v * v).sum(-1, keepdims=True) + 1e-6)
+    q, k = unit(q.reshape(len(x), groups, keys)) / keys**0.5, unit(k.reshape(len(x), groups, keys))
+    v, y, state = v.reshape(len(x), heads, keys), np.zeros((len(x), heads, keys)), np.zeros((heads, keys, keys))
+    for t in range(len(x)):
+        for h in range(heads):
+            g = h // each if near else h % groups
+            state[h] *= decay[t, h]
+            state[h] += np.outer(beta[t, h] * (v[t, h] - state[h] @ k[t, g]), k[t, g])
+            y[t, h] = state[h] @ q[t, g]
+    y = m.rms_norm(y, "ssm_norm") * silu(z.reshape(len(x), heads, keys))
+    return m.linear(y.reshape(len(x), inner), "ssm_out", m.width)
+
+
+def gated_attention(m, x, turn):
+    both = m.linear(x, "attn_q", 2 * m.heads * m.head_dim).reshape(len(x), m.heads, 2, m.head_dim)
+    q, gate = both[:, :, 0], both[:, :, 1].reshape(len(x), -1)
+    k, v = (m.heads_of(m.linear(x, "attn_" + name, m.kv_heads * m.head_dim)) for name in "kv")
+    q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+    return m.linear(attention(q, k, v) * sigmoid(gate), "attn_output", m.width)
+
+
+def qwen35_layers(case, architecture, feed_forward, near=False, joined=False, **meta):
+    m = Model(case, architecture, 4, 32, 4, 2, 48, **RMS, **meta, **{"rope.freq_base": 10000000.0})
+    head_dim(m, 16)
+    m.set(**{"rope.dimension_count": 4})
+    turn = angles(1e7, 4)
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        x = x + (gated_attention(m, h, turn) if i == 3 else gated_delta(m, h, 2, 4, 8, 4, near, joined))
+        return x + feed_forward(m, m.rms_norm(x, "post_attention_norm"))
+
+    through(m, layer, tied=False)
+
+
+QWEN_EXPERTS = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24,
+                "expert_shared_feed_forward_length": 40}
+
+
+def qwen_experts(m, x):
+    return routed(m, x, 4, 2, 24, shared=40, gate=True)
+
+
+def qwen3next():
+    qwen35_layers("qwen3next", "qwen3next", qwen_experts, near=True, **QWEN_EXPERTS)
+
+
+def qwen3next_joined():
+    qwen35_layers("qwen3next-joined", "qwen3next", qwen_experts, near=True, joined=True, **QWEN_EXPERTS)
+
+
+def qwen35():
+    qwen35_layers("qwen35", "qwen35", swiglu)
+
+
+def qwen35moe():
+    qwen35_layers("qwen35moe", "qwen35moe", qwen_experts, **QWEN_EXPERTS)
+
+
+RECURRENT = (mamba2, mamba, falcon_mamba, falcon_h1, granite_hybrid, granite_hybrid_moe, nemotron_h, lfm2, lfm2moe,
+             qwen3next, qwen3next_joined, qwen35, qwen35moe)

@@ -1,0 +1,60 @@
+package llm
+
+import (
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// mamba is Mamba (Gu and Dao 2023, arXiv:2312.00752): selective scans in which each channel is a head, and no
+// attention. Falcon Mamba (Zuo et al. 2024, arXiv:2410.05355) normalizes what the scan is controlled by.
+var mamba = architecture{
+	name:        "mamba",
+	rope:        notRotary,
+	noAttention: true,
+	read: func(r *metadata, c *Config) {
+		r.scan(c)
+		c.Recurrent.Ranks, c.Recurrent.Heads = []int{c.Recurrent.Heads}, c.Recurrent.Inner
+		c.Recurrent.NormScan = r.flag("ssm.dt_b_c_rms", false)
+	},
+	layerWeights: func(c Config) []weightSpec {
+		s := c.Recurrent
+		rank := s.Ranks[0]
+		return append(c.norms("attn_norm"), matrix("ssm_in", 2*s.Inner, c.Width), matrix("ssm_out", c.Width, s.Inner),
+			weightSpec{name: "ssm_conv1d", shape: ir.ShapeOf(s.Inner, s.Window), bias: ir.ShapeOf(s.Inner)},
+			matrix("ssm_x", rank+2*s.Keys, s.Inner), matrix("ssm_dt", s.Inner, rank),
+			weightSpec{name: "ssm_a", shape: ir.ShapeOf(s.Inner, s.Keys), bare: true},
+			weightSpec{name: "ssm_d", shape: ir.ShapeOf(s.Inner), bare: true})
+	},
+	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
+		s := l.Recurrent
+		in := parts(nn.Linear(l.norm(x, "attn_norm"), l.w.Sub("ssm_in")), s.Inner, s.Inner)
+		h := l.shortConv(in[0], "ssm_conv1d").Silu()
+		control := parts(nn.Linear(h, l.w.Sub("ssm_x")), s.Ranks[0], s.Keys, s.Keys)
+		for i := range control {
+			if s.NormScan {
+				control[i] = control[i].RMSNorm(frontend.Tensor{}, l.NormEps)
+			}
+		}
+		dt := nn.Linear(control[0], l.w.Sub("ssm_dt")).Softplus()
+		y := l.goAlong("scan", []int{s.Inner, 1, s.Keys},
+			[]frontend.Tensor{h.Unsqueeze(2), dt, control[1].Unsqueeze(1), control[2].Unsqueeze(1)},
+			func(state frontend.Tensor, xs []frontend.Tensor) (y, last frontend.Tensor) {
+				return xs[0].SSMScan(xs[1], l.float("ssm_a"), xs[2], xs[3], state)
+			}).Squeeze(2)
+		y = y.Add(h.Mul(l.float("ssm_d"))).Mul(in[1].Silu())
+		return l.add(x, nn.Linear(y, l.w.Sub("ssm_out")))
+	},
+}
+
+// mamba2 is Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): layers of selective scans, and no attention.
+var mamba2 = architecture{
+	name:        "mamba2",
+	rope:        notRotary,
+	noAttention: true,
+	read:        func(r *metadata, c *Config) { r.scan(c) },
+	layerWeights: func(c Config) []weightSpec {
+		return append(c.norms("attn_norm"), c.mamba2Weights()...)
+	},
+	layer: func(l layer, x frontend.Tensor) frontend.Tensor { return l.add(x, l.mamba2(l.norm(x, "attn_norm"))) },
+}

@@ -1,0 +1,80 @@
+package llm
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// qwen3next is Qwen3-Next (Qwen Team 2025, https://github.com/QwenLM/Qwen3-Next): three layers with a gated delta rule
+// (Yang et al. 2024, arXiv:2412.06464), then one with attention that a gate multiplies, and mixtures of experts.
+var qwen3next = architecture{
+	name:    "qwen3next",
+	rope:    halves,
+	experts: true,
+	read: func(r *metadata, c *Config) {
+		r.mixture(c)
+		r.periodicScan(c)
+	},
+	layerWeights: func(c Config) []weightSpec {
+		return append(qwen35Weights(c), vector("ffn_gate_inp_shexp", c.Width))
+	},
+	layer: qwen35Layer,
+}
+
+// qwen35 is Qwen3.5 (Qwen Team 2026): qwen3next without experts. Its files have the heads in another order.
+var qwen35 = architecture{
+	name:         "qwen35",
+	rope:         halves,
+	read:         (*metadata).periodicScan,
+	layerWeights: qwen35Weights,
+	layer:        qwen35Layer,
+}
+
+// qwen35MoE is qwen35 with mixtures of experts, as in qwen3next.
+var qwen35MoE = architecture{
+	name:         "qwen35moe",
+	rope:         halves,
+	experts:      true,
+	read:         qwen3next.read,
+	layerWeights: qwen3next.layerWeights,
+	layer:        qwen35Layer,
+}
+
+func (r *metadata) periodicScan(c *Config) {
+	r.scan(c)
+	c.Recurrent.Period = r.sizeOr("full_attention_interval", 4)
+}
+
+func qwen35Weights(c Config) []weightSpec {
+	list := append(c.norms("attn_norm", "post_attention_norm"), c.gated()...)
+	if q := c.Heads * c.HeadDim; c.KVHeads > 0 {
+		return slices.Concat(list, []weightSpec{matrix("attn_q", 2*q, c.Width)}, c.projections()[1:], c.headNorms())
+	}
+	s := c.Recurrent
+	keys := s.Groups * s.Keys
+	list = append(list, weightSpec{name: "ssm_conv1d", shape: ir.ShapeOf(2*keys+s.Inner, s.Window)},
+		weightSpec{name: "ssm_dt", bias: ir.ShapeOf(s.Heads), onlyBias: true},
+		weightSpec{name: "ssm_a", shape: ir.ShapeOf(s.Heads), bare: true},
+		vector("ssm_norm", s.Inner/s.Heads), matrix("ssm_out", c.Width, s.Inner))
+	if c.Architecture == "qwen3next" {
+		list = append(list, matrix("ssm_ba", 2*s.Heads, c.Width))
+	} else {
+		list = append(list, matrix("ssm_beta", s.Heads, c.Width), matrix("ssm_alpha", s.Heads, c.Width))
+	}
+	if _, joined := c.Types["blk.0.ssm_in.weight"]; joined {
+		return append(list, matrix("ssm_in", 2*keys+2*s.Inner, c.Width))
+	}
+	return append(list, matrix("attn_qkv", 2*keys+s.Inner, c.Width), matrix("attn_gate", s.Inner, c.Width))
+}
+
+func qwen35Layer(l layer, x frontend.Tensor) frontend.Tensor {
+	h := l.norm(x, "attn_norm")
+	if l.KVHeads > 0 {
+		x = x.Add(l.gatedAttention(h))
+	} else {
+		x = x.Add(l.gatedDelta(h))
+	}
+	return x.Add(l.gated(l.norm(x, "post_attention_norm")))
+}
