@@ -20,6 +20,8 @@ type architecture struct {
 	// lateHeadNorms means that the norms of queries and keys come after the rotation.
 	lateHeadNorms bool
 
+	valueNorms bool // each head of the values is normalized, without weights
+
 	// encoder means that each token attends to all tokens, later ones too. The output of the last layer represents the
 	// whole text, and there are no logits.
 	encoder bool
@@ -57,7 +59,12 @@ type architecture struct {
 	// embed changes the embedded tokens before the first layer. Nil changes nothing.
 	embed func(m model, x, positions frontend.Tensor) frontend.Tensor
 
-	// layer applies a layer to the residual stream x [T, Width].
+	// perLayer returns tensors for the layers, of the tokens and of the embedded tokens x; nil if layers have none.
+	// split and join change the residual stream before the first and after the last layer; nil changes nothing.
+	perLayer    func(m model, x, tokens frontend.Tensor) frontend.Tensor
+	split, join func(m model, x frontend.Tensor) frontend.Tensor
+
+	// layer applies a layer to the residual stream x, [T, Width] unless split changes it.
 	layer func(l layer, x frontend.Tensor) frontend.Tensor
 }
 
@@ -79,6 +86,7 @@ var architectures = []architecture{
 	gemma,
 	gemma2,
 	gemma3,
+	gemma3n,
 	gemmaEmbedding,
 	glm4,
 	glm4MoE,

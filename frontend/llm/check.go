@@ -25,6 +25,11 @@ func (c Config) check(a architecture) error {
 	case a.latent && (c.RopeDims >= c.HeadDim || c.Latent < 1):
 		return fmt.Errorf("keys of %d elements, %d of them rotated, and a latent vector of %d: want some elements of "+
 			"each kind", c.HeadDim, c.RopeDims, c.Latent)
+	case c.SharedKV < 0 || c.SharedKV > 0 && c.keysOf(c.Layers-1) == c.Layers-1:
+		return fmt.Errorf("the last %d of %d layers share keys and values with earlier ones: want an earlier layer "+
+			"with a window, if they have, or else one without", c.SharedKV, c.Layers)
+	case a.split != nil && c.Streams < 2:
+		return fmt.Errorf("the residual stream has %d parts: want at least 2", c.Streams)
 	case c.Vocab < 1:
 		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
 	case a.rope != notRotary && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):

@@ -64,6 +64,16 @@ type Config struct {
 	// width of the compressed queries; 0 means that queries are not compressed.
 	Latent, QueryLatent int
 
+	// SharedKV is the number of last layers that have no keys and values of their own. They attend to those of the last
+	// layer before them that has a window, or has none, as they do.
+	SharedKV int
+
+	// Streams is the number of parts of the residual stream (AltUp), and 0 if there is one. PerLayerWidth is the width
+	// of the embeddings that each layer has for itself. Sparsity says for each layer how many standard deviations above
+	// their mean the gates of the feed-forward layer begin to count; -Inf means that all do, and so does nil.
+	Streams, PerLayerWidth int
+	Sparsity               []float64
+
 	// Window is the number of positions that a token attends to, including itself; 0 means all. In an encoder a token
 	// attends to Window/2 positions on each side. Every WindowPeriod-th layer has no window; 0 means that all layers
 	// have it. With FullFirst, it is the first layer of each period that has none. WindowLayers, if set, says for each
@@ -438,6 +448,42 @@ func integer(v reflect.Value) (n int64, ok bool) {
 		return int64(min(v.Uint(), math.MaxInt64)), true
 	}
 	return 0, false
+}
+
+// floats reads floats: one for all layers, or one for each. They may be infinite. The result is nil if the key is
+// missing.
+func (r *metadata) floats(key string) (all []float64) {
+	for _, v := range r.each(key) {
+		if !v.CanFloat() || math.IsNaN(v.Float()) {
+			r.fail(key, "has a %s: want floats", v.Kind())
+			return nil
+		}
+		all = append(all, shortest(v.Float()))
+	}
+	return all
+}
+
+// rows returns the number of rows of a matrix in the file, for sizes that no key has. It is 1 if the file lacks the
+// matrix.
+func (c Config) rows(name string) int {
+	if t := c.Types[name+".weight"]; len(t.Shape) == 2 {
+		return max(t.Shape[0].Static(), 1)
+	}
+	return 1
+}
+
+// keysOf returns the layer that has the keys and values that a layer attends to.
+func (c Config) keysOf(layer int) int {
+	first := c.Layers - c.SharedKV
+	if layer < first {
+		return layer
+	}
+	for i := first - 1; i >= 0; i-- {
+		if c.windowed(i) == c.windowed(layer) {
+			return i
+		}
+	}
+	return layer
 }
 
 // sizes reads positive integers that can be extents: one for all layers, or one for each. missing is the result if the

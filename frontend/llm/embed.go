@@ -94,14 +94,8 @@ func (c Config) rankingHead() []weightSpec {
 	if c.Types == nil && c.Pooling != PoolRank { // a folder of another kind: its pooler is not used
 		return nil
 	}
-	rows := func(name string, missing int) int {
-		if t := c.Types[name+".weight"]; len(t.Shape) == 2 {
-			return max(t.Shape[0].Static(), 1)
-		}
-		return missing
-	}
-	return optional(append(c.norms(rankNorm), matrix(rankHidden, rows(rankHidden, c.Width), c.Width),
-		matrix(rankOutput, rows(rankOutput, 1), c.Width))...)
+	return optional(append(c.norms(rankNorm), matrix(rankHidden, c.rows(rankHidden), c.Width),
+		matrix(rankOutput, c.rows(rankOutput), c.Width))...)
 }
 
 // Ranking returns the graph that rates two texts, such as a query and a document: input "tokens" i32[T], for a symbol T

@@ -687,7 +687,6 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 	s.kvHeads = max(c.size("attention.head_count_kv", s.heads), 1)
 	s.headDim = c.size("attention.key_length", c.size("embedding_length", 0)/s.heads)
 	f := &folderWeightNames{spec: a.folder, table: lines(folderWeights), tensors: tensors, used: map[string]bool{}}
-	f.experts = c.size("expert_count", 0)
 	maps.Copy(f.table, lines(a.folder.weights))
 	f.findBase()
 	made := func(o Origin, p weightSpec) {
@@ -708,7 +707,7 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		all = append(all, o)
 	}
 	config := Config{Architecture: a.name, Layers: c.size("block_count", 0), Width: c.size("embedding_length", 0),
-		Heads: s.heads, KVHeads: s.kvHeads, HeadDim: s.headDim, Experts: f.experts,
+		Heads: s.heads, KVHeads: s.kvHeads, HeadDim: s.headDim, Experts: c.size("expert_count", 0),
 		DraftLayers: c.size("nextn_predict_layers", 0), DenseLayers: c.size("leading_dense_block_count", 0),
 		ExpertPeriod: c.size("interleave_moe_layer_step", 0), SharedFeedForward: max(
 			c.size("expert_shared_feed_forward_length", 0), c.size("expert_shared_count", 0)),
@@ -795,7 +794,6 @@ type folderWeightNames struct {
 	spec    folder
 	table   map[string][][]string
 	tensors map[string]ir.Type
-	experts int
 	base    [2]string // a prefix of names in the table, and the prefix that the folder has instead
 	used    map[string]bool
 }
@@ -874,19 +872,24 @@ func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes, ma
 // the suffix .weight or .bias. A weight may also lack the suffix, and its bias then ends in _bias.
 func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 	for _, end := range []string{suffix, strings.ReplaceAll(strings.TrimPrefix(suffix, ".weight"), ".", "_")} {
-		one := strings.Replace(name, ".E.", ".0.", 1)
-		full := f.rebased(one + end)
+		before, after, several := strings.Cut(name+end, ".E.")
+		full := f.rebased(name + end)
+		if several {
+			full = f.rebased(before + ".0." + after)
+		}
 		if _, ok := f.tensors[full]; !ok {
 			continue
 		}
-		if one == name {
+		if o.Stacked = several; !several {
 			o.From = []string{full}
 			f.used[full] = true
 			return true
 		}
-		o.Stacked = true
-		for e := range min(f.experts, len(f.tensors)) {
-			full := f.rebased(strings.Replace(name, ".E.", "."+strconv.Itoa(e)+".", 1) + end)
+		for e := range len(f.tensors) { // the check of shapes will find that one is missing
+			full := f.rebased(before + "." + strconv.Itoa(e) + "." + after)
+			if _, ok := f.tensors[full]; !ok {
+				break
+			}
 			o.From = append(o.From, full)
 			f.used[full] = true
 		}

@@ -99,11 +99,16 @@ func (m goldenModel) file(t *testing.T) *gguf.File {
 func metaValue(t *testing.T, v any) any {
 	t.Helper()
 	if list, ok := v.([]any); ok {
-		each := make([]uint32, len(list))
-		for i, e := range list {
-			each[i] = metaValue(t, e).(uint32)
+		if _, isBool := list[0].(bool); isBool {
+			return arrayOf[bool](t, list)
 		}
-		return each
+		if _, isInt := metaValue(t, list[0]).(uint32); isInt {
+			return arrayOf[uint32](t, list)
+		}
+		return arrayOf[float32](t, list)
+	}
+	if v == nil { // JSON has no infinity
+		return float32(math.Inf(-1))
 	}
 	n, ok := v.(json.Number)
 	if !ok {
@@ -117,6 +122,14 @@ func metaValue(t *testing.T, v any) any {
 		t.Fatal(err)
 	}
 	return float32(f)
+}
+
+func arrayOf[T any](t *testing.T, list []any) (all []T) {
+	t.Helper()
+	for _, v := range list {
+		all = append(all, metaValue(t, v).(T))
+	}
+	return all
 }
 
 // hashed is random number i of a name: splitmix64 (Steele et al. 2014) from the name's hash.

@@ -111,17 +111,20 @@ func TestLatentCache(t *testing.T) {
 	}
 }
 
-// TestLatentBlocks: weights in blocks, and a cache in blocks, give the logits of their values, in both forms.
-func TestLatentBlocks(t *testing.T) {
+// TestStacksOfBlocks: weights with a matrix for each head or part of the residual stream, in blocks, give the logits of
+// their values.
+func TestStacksOfBlocks(t *testing.T) {
 	const context, many, few = 96, 80, 4
-	f := readGolden(t, filepath.Join(goldenDir, "deepseek2.json")).file(t)
-	inBlocks, values := requantized(t, f, ir.Q8_0)
-	text := []int32{3, 17, 8, 8, 31, 0, 25}
-	want := logitsAfter(t, openParts(t, "reference", values, context, few)[few], text[:4], 4)
-	for _, device := range []string{"cpu", "vulkan"} {
-		for _, size := range []int{many, few} {
-			exe := openParts(t, device, inBlocks, context, size)[size]
-			compare(t, fmt.Sprintf("%s, %d", device, size), logitsAfter(t, exe, text[:4], 4), want, 2e-2)
+	text := []int32{3, 17, 8, 8}
+	for name, sizes := range map[string][]int{"deepseek2": {many, few}, "gemma3n": {few}} {
+		f := readGolden(t, filepath.Join(goldenDir, name+".json")).file(t)
+		inBlocks, values := requantized(t, f, ir.Q8_0)
+		want := logitsAfter(t, openParts(t, "reference", values, context, few)[few], text, len(text))
+		for _, device := range []string{"cpu", "vulkan"} {
+			for _, size := range sizes {
+				got := logitsAfter(t, openParts(t, device, inBlocks, context, size)[size], text, len(text))
+				compare(t, fmt.Sprintf("%s, %s, %d", name, device, size), got, want, 2e-2)
+			}
 		}
 	}
 }

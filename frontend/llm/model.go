@@ -26,6 +26,9 @@ type model struct {
 
 	segments frontend.Tensor // the segment of each token, i32[T], or the zero Tensor if all are in segment 0
 
+	inputs frontend.Tensor            // of architecture.perLayer
+	kept   map[int][2]frontend.Tensor // keys and values of layers, for layers that share them
+
 	remat    bool // whether layers are recomputed for their gradients
 	adapters *adapters
 
@@ -40,6 +43,7 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	}
 	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
 	m.adapters = &adapters{used: map[string]bool{}}
+	m.kept = map[int][2]frontend.Tensor{}
 	m.w.Shard(shardAxis)
 	factors := cfg.RopeFactors
 	if len(cfg.LongRopeFactors) > 0 && positions > int64(cfg.LongRopeFrom) {
@@ -105,14 +109,23 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 	if m.EmbeddingScale != 0 {
 		x = x.MulScalar(m.EmbeddingScale)
 	}
+	if m.arch.perLayer != nil {
+		m.inputs = m.arch.perLayer(m, x, tokens)
+	}
+	if m.arch.split != nil {
+		x = m.arch.split(m, x)
+	}
 	for i := range m.Layers {
 		l := m.layer(i, positions)
 		l.past = past
-		if m.remat {
+		if m.remat && m.SharedKV == 0 {
 			x = x.Builder().Remat(func() []frontend.Tensor { return []frontend.Tensor{m.arch.layer(l, x)} })[0]
 		} else {
 			x = m.arch.layer(l, x)
 		}
+	}
+	if m.arch.join != nil {
+		x = m.arch.join(m, x)
 	}
 	return x
 }
@@ -204,8 +217,14 @@ func (l layer) attention(x frontend.Tensor) frontend.Tensor {
 		return l.attend(l.normAndRotate(q, "attn_q_norm"), l.normAndRotate(k, "attn_k_norm"), v)
 	}
 	q := l.normAndRotate(l.heads(x, "attn_q", l.Heads), "attn_q_norm")
-	k := l.normAndRotate(l.heads(x, "attn_k", l.KVHeads), "attn_k_norm")
-	return l.attend(q, k, l.heads(x, "attn_v", l.KVHeads))
+	if l.keysOf(l.index) != l.index {
+		return l.attend(q, frontend.Tensor{}, frontend.Tensor{})
+	}
+	k, v := l.normAndRotate(l.heads(x, "attn_k", l.KVHeads), "attn_k_norm"), l.heads(x, "attn_v", l.KVHeads)
+	if l.arch.valueNorms {
+		v = v.RMSNorm(frontend.Tensor{}, l.NormEps)
+	}
+	return l.attend(q, k, v)
 }
 
 // heads projects x [T, Width] by a weight to [heads, T, HeadDim].
@@ -337,13 +356,21 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 }
 
 // extended returns the keys and values of the earlier and the current tokens. extend appends k or v of the current
-// tokens to the state of that name. If the layer's keys and values are made of one tensor, only that has a state.
+// tokens to the state of that name. If the layer's keys and values are made of one tensor, only that has a state. A
+// layer with the keys and values of another has none.
 func (l layer) extended(k, v frontend.Tensor, extend func(name string, x frontend.Tensor) frontend.Tensor) (keys,
 	values frontend.Tensor) {
+	if from := l.keysOf(l.index); from != l.index {
+		return l.kept[from][0], l.kept[from][1]
+	}
 	if l.unfold != nil {
 		return l.unfold(extend("cache_k", k))
 	}
-	return extend("cache_k", k), extend("cache_v", v)
+	keys, values = extend("cache_k", k), extend("cache_v", v)
+	if l.SharedKV > 0 {
+		l.kept[l.index] = [2]frontend.Tensor{keys, values}
+	}
+	return keys, values
 }
 
 // joinHeads reshapes [heads, T, width] to [T, heads*width].

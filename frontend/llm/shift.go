@@ -49,6 +49,9 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 		back := drop.Neg().Reshape(1).Broadcast(moved)
 		for i := range m.Layers {
 			l := m.layer(i, back)
+			if m.keysOf(i) != i {
+				continue
+			}
 			move := func(name string, change func(frontend.Tensor) frontend.Tensor) {
 				cache := how.state(b, name, l, false, maxContext)
 				x := change(how.fromCacheType(cache).DynamicSlice(1, first.Add(drop), moved))

@@ -112,7 +112,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			t.Fatal(err)
 		}
 	}
-	width, lastLayer := int(steps.States()[0].Type.Shape[2].Max()), strconv.Itoa(cfg.Layers-1)
+	width, lastLayer := int(steps.States()[0].Type.Shape[2].Max()), strconv.Itoa(cfg.Layers-cfg.SharedKV-1)
 	read := func(name string, tokens int) (rows []float64) { // of each head, for the given number of tokens
 		t.Helper()
 		d, err := steps.ReadState(name)

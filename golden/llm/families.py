@@ -685,8 +685,61 @@ def gemma_embedding():
     encoder(m, m.embed() * m.width**0.5, layer, m.rms_norm)
 
 
+def gemma3n():
+    """Of six layers the third and the fifth have no window, and the last two have the keys and values of the third and
+    the fourth. Gates of the first two layers are sparse."""
+    pattern, sparse, scale = [True, True, False, True, False, True], 2, 0.25
+    m = Model("gemma3n", "gemma3n", 6, 32, 2, 1, 48, **RMS, **{"attention.sliding_window": 4})
+    head_dim(m, 16)
+    m.set(**{"attention.sliding_window_pattern": pattern, "attention.shared_kv_layers": 2, "altup.active_idx": 0})
+    m.set(**{"altup.num_inputs": 3, "embedding_length_per_layer_input": 8, "rope.freq_base": 1000000.0})
+    m.set(**{"rope.freq_base_swa": 10000.0, "final_logit_softcapping": 3.0})
+    m.set(activation_sparsity_scale=[scale] * sparse + [float("-inf")] * 4)
+    size = lambda v: np.sqrt(np.mean(v * v, -1, keepdims=True))
+    x = m.embed() * m.width**0.5
+    own = m.w("per_layer_token_embd.weight", 36, 6 * 8, scale=1.0)[np.where(np.array(TOKENS) < 36, TOKENS, 0)]
+    inputs = m.linear(x, "per_layer_model_proj", 6 * 8).reshape(-1, 6, 8) / m.width**0.5
+    inputs = (own.reshape(-1, 6, 8) * 8**0.5 + m.rms_norm(inputs, "per_layer_proj_norm")) / 2**0.5
+    more = [x @ w.T for w in m.w("altup_proj.weight", 2, m.width, m.width)]
+    x = np.stack([x, *(y * size(x) / size(y) for y in more)])
+    kept = {}
+
+    def modalities(v):
+        return np.tanh(m.linear(m.rms_norm(v, "altup_router_norm") / m.width, "altup_router", 3))
+
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        mixing = m.linear(modalities(x[0]), "altup_predict_coef", 9).reshape(-1, 3, 3)
+        predicted = x + np.einsum("tji,itw->jtw", mixing, x)
+        h = m.rms_norm(predicted[0], "attn_norm")
+        laurel = h + m.rms_norm(m.linear(m.linear(h, "laurel_l", 4), "laurel_r", m.width), "laurel_post_norm")
+        turn = angles(1e4 if pattern[i] else 1e6, 16)
+        q, k, v = projections(m, h)
+        q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+        v = v / np.sqrt(np.mean(v * v, -1, keepdims=True) + 1e-5)
+        if i < 4:
+            kept[pattern[i]] = k, v
+        k, v = kept[pattern[i]]
+        y = m.linear(attention(q, k, v, scale=1, window=4 if pattern[i] else None), "attn_output", m.width)
+        y = (predicted[0] + m.rms_norm(y, "post_attention_norm") + laurel) / 2**0.5
+        h = m.rms_norm(y, "ffn_norm")
+        gate = m.linear(h, "ffn_gate", m.hidden)
+        if i < sparse:
+            gate = np.maximum(gate - gate.mean(-1, keepdims=True) - scale * gate.std(-1, keepdims=True), 0)
+        h = m.linear(gelu(gate) * m.linear(h, "ffn_up", m.hidden), "ffn_down", m.width)
+        y = y + m.rms_norm(h, "post_ffw_norm")
+        share = m.linear(modalities(y), "altup_correct_coef", 3) + 1
+        x = predicted + share.T[:, :, None] * (y - predicted[0])
+        first = gelu(m.linear(x[0] * m.vector(m.blk + "altup_correct_scale.weight", m.width), "inp_gate", 8))
+        x[1:] += m.rms_norm(m.linear(first * inputs[:, i], "proj", m.width), "post_norm")
+    m.blk = ""
+    more = [y @ w.T for y, w in zip(x[1:], m.w("altup_unembd_proj.weight", 2, m.width, m.width))]
+    x = np.mean([x[0], *(y * size(x[0]) / size(y) for y in more)], 0)
+    m.write(3 * np.tanh(m.unembed(m.rms_norm(x, "output_norm")) / 3))
+
+
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert, modern_bert_ranks,
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
-            minimax_m2, bailingmoe, bailingmoe2, phimoe]
+            minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n]

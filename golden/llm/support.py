@@ -115,7 +115,8 @@ class Model:
 
     def write(self, logits, pooled=None):
         lines = lambda items: "\n" + ",\n".join(items) + "\n"
-        meta = json.dumps({"general.architecture": self.architecture, **self.meta})
+        finite = {k: [None if e == -math.inf else e for e in v] if isinstance(v, list) else v for k, v in self.meta.items()}
+        meta = json.dumps({"general.architecture": self.architecture, **finite})
         weights = lines(f"{json.dumps(name)}: {json.dumps(made)}" for name, made in self.file.items())
         rows = lines(json.dumps([float(f"{v:.7g}") for v in row]) for row in logits)
         text = f'{{"meta": {meta},\n"weights": {{{weights}}},\n"tokens": {TOKENS},\n"logits": [{rows}]}}\n'
