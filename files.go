@@ -98,12 +98,7 @@ func ReadGraph(path string) (*ir.Graph, error) {
 		return nil, fmt.Errorf("graph: %s is a safetensors file, which has weights but no graph: give the graph's "+
 			"file, and this one as its weights (vkc run GRAPH.json --weights FILE)", path)
 	}
-	f, err := inputfile.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("graph: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxGraphBytes+1))
+	text, err := inputfile.ReadAtMost(path, maxGraphBytes)
 	if err != nil {
 		return nil, fmt.Errorf("graph: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"time"
@@ -76,12 +75,7 @@ func OpenBaseline(path string) (*Baseline, error) {
 	if text, ok := builtin[path]; ok {
 		return parseBaseline(path, text)
 	}
-	f, err := inputfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxReport+1))
+	text, err := inputfile.ReadAtMost(path, maxReport)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -78,12 +77,7 @@ const maxReport = 64 << 20
 
 // ReadReport reads the JSON of a report.
 func ReadReport(path string) (*Report, error) {
-	f, err := inputfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxReport+1))
+	text, err := inputfile.ReadAtMost(path, maxReport)
 	if err != nil {
 		return nil, err
 	}

@@ -85,12 +85,12 @@ func (t Tensor) Unique(axis int) Uniques {
 		order = order.IndexSelect(0, rows.Index(1, k).IndexSelect(0, order).Argsort(0))
 	}
 	rows = rows.IndexSelect(0, order)
-	before := rows.IndexSelect(0, places.SubScalar(1)) // the first slice is before itself, as reading clamps
-	fresh := rows.Ne(before).Any(1).Or(places.Eq(places.Lit(0)))
-	group := fresh.Cast(ir.I32).CumSum(0).SubScalar(1)
+	before := rows.IndexSelect(0, places.SubScalar(1))             // the first slice is before itself, as reading clamps
+	isFirst := rows.Ne(before).Any(1).Or(places.Eq(places.Lit(0))) // of a run of equal slices
+	group := isFirst.Cast(ir.I32).CumSum(0).SubScalar(1)
 	var u Uniques
-	u.Values, u.Count = t.IndexSelect(axis, order).Compress(axis, fresh)
-	u.First, _ = order.Compress(0, fresh)
+	u.Values, u.Count = t.IndexSelect(axis, order).Compress(axis, isFirst)
+	u.First, _ = order.Compress(0, isFirst)
 	u.Inverse = b.Full(ir.I32, 0, n).ScatterDistinct(0, order, group)
 	u.Counts = b.Full(ir.I32, 0, n).ScatterAdd(0, group, b.Full(ir.I32, 1, n))
 	return u

@@ -208,15 +208,15 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 		}
 	}
 	var params []Tensor
-	own := func(leaf *ir.Node) { // gives each use its own gradient
+	withGrad := func(leaf *ir.Node) { // a copy, because the same tensor may be given for several leaves
 		given[leaf] = given[leaf].freshCopy()
 		params = append(params, given[leaf])
 	}
 	for _, i := range l.statesWithGrad {
-		own(l.states[i])
+		withGrad(l.states[i])
 	}
 	for _, i := range l.wanted {
-		own(l.inputs[i])
+		withGrad(l.inputs[i])
 	}
 	from := len(body.graph.Nodes())
 	made := body.copyOf(l.body, given)

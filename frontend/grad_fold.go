@@ -234,8 +234,9 @@ func (c GradCall) cumExtremum() Tensor {
 	if c.Attrs.Bool("reverse") { // in reverse, later elements come before
 		last, none = ir.OpCumMin, at.Lit(math.MaxInt32)
 	}
-	is := x.Eq(along(op, x, false))
-	return c.Grad.zeros().ScatterAdd(axis, along(last, is.Where(at, none), c.Attrs.Bool("exclusive")), c.Grad)
+	equals := x.Eq(along(op, x, false)) // whether an element is the extremum so far
+	source := along(last, equals.Where(at, none), c.Attrs.Bool("exclusive"))
+	return c.Grad.zeros().ScatterAdd(axis, source, c.Grad)
 }
 
 // init adds the gradient rules of reductions, scans and ops on rows.

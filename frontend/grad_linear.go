@@ -92,10 +92,10 @@ func qrGrad(c GradCall) Tensor {
 // differences of eigenvalues. Equal ones have no part in it.
 func eigHGrad(c GradCall) Tensor {
 	v, g, x := c.Result.wide(), c.Grad.wide(), c.Args[0].wide()
-	values := x.mirrored().MatMul(v).Mul(v).Sum(-2)
-	apart := values.Unsqueeze(-2).Sub(values.Unsqueeze(-1))
-	same := apart.Eq(apart.Lit(0))
-	f := same.Where(apart.Lit(0), same.Where(apart.Lit(1), apart).Recip())
+	values := x.mirrored().MatMul(v).Mul(v).Sum(-2) // the eigenvalues: the diagonal of v^T x v
+	difference := values.Unsqueeze(-2).Sub(values.Unsqueeze(-1))
+	same := difference.Eq(difference.Lit(0))
+	f := same.Where(difference.Lit(0), same.Where(difference.Lit(1), difference).Recip())
 	return symmetric(v.MatMul(f.Mul(v.T().MatMul(g))).MatMulT(v))
 }
 

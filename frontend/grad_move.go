@@ -178,7 +178,8 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 	})
 }
 
-// foldedScatter returns the gradient of operand i of a scatter with mode mul, min or max.
+// foldedScatter returns the gradient of operand i of a scatter with mode mul, min or max. read returns the elements of
+// base at the places of the updates, and which places are inside of base.
 func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, inside Tensor)) Tensor {
 	fold := func(mode string, base, updates Tensor) Tensor {
 		attrs := slices.Clone(c.Attrs)
@@ -191,9 +192,9 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 	}
 	base, mode := c.Args[0], c.Attrs.String_("mode")
 	updates := c.Args[2].to(base.DType())
-	mine := []Tensor{base, {}, updates}[i]
-	// all returns, for each element of operand i, the element of t at the result that the element contributes to.
-	all := func(t Tensor) Tensor {
+	operand := []Tensor{base, {}, updates}[i]
+	// atResult returns, for each element of operand i, the element of t at the place in the result that it is part of.
+	atResult := func(t Tensor) Tensor {
 		if i == 0 {
 			return t
 		}
@@ -204,17 +205,18 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 		at, _ := read(c, c.Result)
 		chosen := [2]Tensor{base.Eq(c.Result).to(base.DType()), updates.Eq(at).to(base.DType())}
 		count := fold("add", chosen[0], chosen[1])
-		return all(c.Grad.Div(count)).Mul(chosen[i/2]).to(c.Args[i].DType())
+		return atResult(c.Grad.Div(count)).Mul(chosen[i/2]).to(c.Args[i].DType())
 	}
-	// The product of the others is the product of all divided by the element, except if there are zeros.
-	zero := func(t Tensor) Tensor { return t.Eq(t.Lit(0)) }
-	apart := func(t Tensor) Tensor { return zero(t).Where(t.Lit(1), t) }
-	product := all(fold("mul", apart(base), apart(updates)))
-	zeros := all(fold("add", zero(base).to(base.DType()), zero(updates).to(base.DType())))
+	// The derivative by a factor is the product of the other factors: the product of all factors that are not zero,
+	// divided by the factor unless that is zero. If another factor is zero, it is 0.
+	isZero := func(t Tensor) Tensor { return t.Eq(t.Lit(0)) }
+	zerosAsOnes := func(t Tensor) Tensor { return isZero(t).Where(t.Lit(1), t) }
+	product := atResult(fold("mul", zerosAsOnes(base), zerosAsOnes(updates)))
+	zeros := atResult(fold("add", isZero(base).to(base.DType()), isZero(updates).to(base.DType())))
 	none := product.Lit(0)
-	others := zero(mine).Where(zeros.Eq(zeros.Lit(1)).Where(product, none),
-		zero(zeros).Where(product.Div(apart(mine)), none))
-	return all(c.Grad).Mul(others).to(c.Args[i].DType())
+	others := isZero(operand).Where(zeros.Eq(zeros.Lit(1)).Where(product, none),
+		isZero(zeros).Where(product.Div(zerosAsOnes(operand)), none))
+	return atResult(c.Grad).Mul(others).to(c.Args[i].DType())
 }
 
 // order returns a tensor of shape s in which each element is its row-major index.

@@ -59,10 +59,10 @@ func matmulIDGrad(c GradCall, i int) Tensor {
 		fail("grad", fmt.Errorf("matmul_id by ids %s: %w", ids, err), x, w, ids)
 	}
 	chosen := ids.clamped(experts).Reshape(1, rows, 1)
-	mine := chosen.Eq(x.b.Iota(chosen.DType(), 0, experts, 1, 1))
-	theirs := mine.Where(g.Reshape(1, rows, g.Dim(-1)), g.Lit(0)) // [E, rows, N]
+	isExpert := chosen.Eq(x.b.Iota(chosen.DType(), 0, experts, 1, 1))       // [E, rows, 1]: the row is routed to E
+	gradOfExpert := isExpert.Where(g.Reshape(1, rows, g.Dim(-1)), g.Lit(0)) // [E, rows, N]
 	x = x.Broadcast(x.Dim(0), used, x.Dim(2)).Reshape(rows, x.Dim(2))
-	return theirs.T().matmulIn(x, precision)
+	return gradOfExpert.T().matmulIn(x, precision)
 }
 
 // cropOrPad cuts t, or appends zeros, along the axes from the third on, so that they have the extents of s.

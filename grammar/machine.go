@@ -101,6 +101,9 @@ var errWork = &TextError{"too ambiguous: the tokens that may come next take too 
 // begin returns the initial state of every text.
 func (m *machine) begin(w *work) (*state, error) { return m.closure(w, config{m.g.start, nil}) }
 
+// stackBytes is about the memory of a stack and its entry in a map.
+const stackBytes = 96
+
 // push returns a stack with one more node, or nil if it is too deep.
 func (m *machine) push(back int32, below *stack) *stack {
 	key := stackKey{back, below}
@@ -117,7 +120,7 @@ func (m *machine) push(back int32, below *stack) *stack {
 	s := &stack{back, below, depth, m.ids}
 	m.ids++
 	m.stacks[key] = s
-	m.kept += 96
+	m.kept += stackBytes
 	return s
 }
 

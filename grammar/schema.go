@@ -82,7 +82,8 @@ type schemas struct {
 	unheld []string // what it does not hold, as PATH: KEYWORD
 }
 
-// spend bounds the work for schemas that combine multiplicatively.
+// spend counts n units of work, and fails if a schema needs too many, because its combinations multiply. It reports
+// whether nothing has failed yet. Callers stop at false.
 func (s *schemas) spend(n int) bool {
 	if s.spent += n; s.spent > maxSteps {
 		s.fail("#", "allOf, anyOf, oneOf and $ref multiply beyond bounds: want a simpler schema")

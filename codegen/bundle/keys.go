@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -66,12 +65,7 @@ func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 // readPEM returns the contents of all PEM blocks in a file. They must be of the given kind. Text around them is
 // ignored.
 func readPEM(path, kind string) ([][]byte, error) {
-	f, err := inputfile.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("key: %w", err)
-	}
-	defer f.Close()
-	rest, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	rest, err := inputfile.ReadAtMost(path, maxKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}

@@ -99,13 +99,13 @@ func columns(r *run, x value, a args) value {
 func groupBy(r *run, x value, a args) value {
 	path, missing := a.need(0, "attribute"), a.or(1, "default", nil)
 	cased := truth(a.or(2, "case_sensitive", false))
-	own := func(v value) value {
+	grouper := func(v value) value {
 		if v = attributeAt(r, v, path); isUndefined(v) && missing != nil {
 			return missing
 		}
 		return v
 	}
-	key := func(v value) value { return folded(r, own(v), cased) }
+	key := func(v value) value { return folded(r, grouper(v), cased) }
 	items := slices.Clone(iterate(r, x))
 	slices.SortStableFunc(items, func(a, b value) int { return compare(r, key(a), key(b)) })
 	p := listOfLists{r: r}
@@ -116,7 +116,7 @@ func groupBy(r *run, x value, a args) value {
 		}
 		p.add(items[:n:n])
 		last := &p.all.items[len(p.all.items)-1]
-		*last = &list{items: []value{own(items[0]), *last}, kind: tuple, names: []string{"grouper", "list"}}
+		*last = &list{items: []value{grouper(items[0]), *last}, kind: tuple, names: []string{"grouper", "list"}}
 		items = items[n:]
 	}
 	return &p.all

@@ -351,11 +351,12 @@ func change(r *run, s str, f func(rune) rune) str {
 // strip removes characters in chars from the ends of a string, or white space if chars is None.
 func strip(r *run, s str, chars value, left, right bool) str {
 	r.step(len(s))
+	const fewChars = 16 // up to that many, a search is faster than a map
 	in := unicode.IsSpace
 	if set, ok := chars.(str); ok {
-		r.step(len(s) * min(len(set), 16))
+		r.step(len(s) * min(len(set), fewChars))
 		in = func(c rune) bool { return strings.ContainsRune(set.String(), c) }
-		if len(set) > 16 {
+		if len(set) > fewChars {
 			table := map[rune]bool{}
 			for _, c := range set {
 				table[c&^mark] = true

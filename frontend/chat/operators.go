@@ -132,7 +132,8 @@ func arithmetic(r *run, op string, x, y value) value {
 	return math.Pow(f, g)
 }
 
-// integers computes i op j, and fails on overflow.
+// integers computes i op j, and fails if the result has an absolute value of 2^62 or more. exact is the result as a
+// float, which cannot overflow. // and % round towards minus infinity, as in Python.
 func integers(op string, i, j int) int {
 	var n int
 	exact := 0.0
@@ -152,7 +153,7 @@ func integers(op string, i, j int) int {
 			return m
 		}
 		return q
-	default:
+	default: // **
 		n, exact = 1, math.Pow(float64(i), float64(j))
 		if math.Abs(exact) < 1<<62 {
 			for range min(j, 64) {

@@ -48,8 +48,10 @@ func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
 	return m, from, nil
 }
 
-// read reads the tensors of the matrix.
+// read reads the tensors of the matrix, whose names are in from. Only with numbers does it read the matrix's own 4-bit
+// numbers, which are most of the bytes.
 func (m *fourBits) read(r *reader, from []string, numbers bool) error {
+	// In the order of from; the scales, at nil, are read as floats below.
 	for i, to := range []*[]byte{&m.numbers, &m.zeros, nil, &m.groupOf}[:len(from)] {
 		if to == nil || i == 0 && !numbers {
 			continue

@@ -19,7 +19,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,20 +111,12 @@ const (
 
 // read returns the contents of a file in the folder, or nil if there is none.
 func read(folder, name string, limit int64) ([]byte, error) {
-	f, err := inputfile.Open(filepath.Join(folder, name))
-	if errors.Is(err, fs.ErrNotExist) {
+	data, err := inputfile.ReadAtMost(filepath.Join(folder, name), limit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	case err == nil && int64(len(data)) > limit:
 		err = fmt.Errorf("%s is longer than %d bytes", name, limit)
-	}
-	if data == nil {
-		data = []byte{}
 	}
 	return data, err
 }

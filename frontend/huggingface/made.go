@@ -92,7 +92,7 @@ func (w *weight) setType(s *stored) error {
 // partDims returns the dims of one of the tensors, as a part of the weight.
 func (w *weight) partDims(t tensor) ([]int, error) {
 	dims, err := t.Shape.Eval(nil)
-	if n := len(dims); err == nil && w.turns(t) {
+	if n := len(dims); err == nil && w.isTurned(t) {
 		if n < 2 {
 			return nil, fmt.Errorf("it has the shape %v: want a matrix", dims)
 		}
@@ -101,8 +101,9 @@ func (w *weight) partDims(t tensor) ([]int, error) {
 	return dims, err
 }
 
-// turns reports whether the axes of a tensor are exchanged. Blocks are already along the axis that a matmul sums over.
-func (w *weight) turns(t tensor) bool { return w.Transposed && !t.DType.IsBlock() }
+// isTurned reports whether the axes of a tensor are exchanged. Blocks are already along the axis that a matmul sums
+// over.
+func (w *weight) isTurned(t tensor) bool { return w.Transposed && !t.DType.IsBlock() }
 
 // WeightNames implements gguf.Named.
 func (m *made) WeightNames() []string { return m.names }
@@ -157,7 +158,7 @@ func (w *weight) load(s *stored) ([]byte, error) {
 			return nil, err
 		}
 		part := d.Bytes
-		if w.turns(t) {
+		if w.isTurned(t) {
 			part = transpose(part, d.Dims, t.DType.BlockBytes())
 		}
 		if from = t.DType; len(w.From) == 1 {

@@ -153,6 +153,7 @@ func addRows(x []float32, columns, first int, list []delta) {
 				}
 				for _, d := range list {
 					for r := range d.rank {
+						// The conversions round products, so that all processors have the same sums.
 						b := float64(d.scale * float64(d.b[(first+i)*d.rank+r]))
 						for j, a := range d.a[r*columns:][:columns] {
 							sum[j] += float64(b * float64(a))
@@ -187,11 +188,12 @@ func floats(d *ir.Data) (x []float32, err error) {
 
 // encode writes floats of type t. A value that the type cannot represent is an error.
 func encode(to []byte, t ir.DType, x []float32) error {
+	const f16Max, f16Overflow = 65504, 65520 // the largest number, and the least that rounds to infinity
 	wide := make([]float64, len(x))
 	for i, v := range x {
 		wide[i] = float64(v)
-		if t == ir.F16 && !(math.Abs(wide[i]) < 65520) || math.IsNaN(wide[i]) || math.IsInf(wide[i], 0) {
-			return &quant.ValueError{Type: t, Index: i, Value: v, Limit: 65504}
+		if t == ir.F16 && !(math.Abs(wide[i]) < f16Overflow) || math.IsNaN(wide[i]) || math.IsInf(wide[i], 0) {
+			return &quant.ValueError{Type: t, Index: i, Value: v, Limit: f16Max}
 		}
 	}
 	ir.EncodeFloats(to, t, wide)

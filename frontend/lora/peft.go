@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -63,7 +62,7 @@ type targets struct {
 	set    bool
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON reads a list of names, a regular expression, "all-linear" or null.
 func (t *targets) UnmarshalJSON(text []byte) error {
 	var one string
 	switch {
@@ -107,7 +106,7 @@ func (n *numbers) UnmarshalJSON(text []byte) error {
 // names is a name or a list.
 type names []string
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON reads a list of names, a single name or null. An empty name is no name.
 func (n *names) UnmarshalJSON(text []byte) error {
 	var one string
 	if string(text) != "null" && json.Unmarshal(text, &one) == nil {
@@ -181,8 +180,9 @@ func (c *peft) adapts(module string) bool {
 	return false
 }
 
-// of returns the value of the pattern that matches a module, or otherwise.
-func of[T any](patterns map[string]T, module string, otherwise T) (T, error) {
+// byPattern returns the value of the first pattern that matches a module or ends its name, or otherwise if none does.
+// Patterns are regular expressions.
+func byPattern[T any](patterns map[string]T, module string, otherwise T) (T, error) {
 	for _, p := range slices.Sorted(maps.Keys(patterns)) {
 		re, err := regexp.Compile(`^(?:.*\.)?(?:` + p + `)$`)
 		if err != nil {
@@ -197,11 +197,11 @@ func of[T any](patterns map[string]T, module string, otherwise T) (T, error) {
 
 // factor returns the factor of a module, and an error if its rank is not as configured.
 func (c *peft) factor(module string, rank int) (float64, error) {
-	want, err := of(c.Ranks, module, c.Rank)
+	want, err := byPattern(c.Ranks, module, c.Rank)
 	if err == nil && want != rank {
 		err = fmt.Errorf("module %q has rank %d: want %d", module, rank, want)
 	}
-	alpha, failed := of(c.Alphas, module, c.Alpha)
+	alpha, failed := byPattern(c.Alphas, module, c.Alpha)
 	if !(math.Abs(alpha) <= maxFactor) {
 		failed = fmt.Errorf("alpha of module %q is %v: want a number", module, alpha)
 	}
@@ -238,16 +238,11 @@ func openFolder(folder string, cfg llm.Config) (*Adapter, error) {
 
 // readConfig reads the configuration of an adapter.
 func readConfig(path string) ([]byte, error) {
-	f, err := inputfile.Open(path)
+	text, err := inputfile.ReadAtMost(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no %s: want a GGUF adapter, or a folder that PEFT has saved (%w)", configFile,
 			err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err == nil && len(text) > maxConfig {
 		err = fmt.Errorf("%s is longer than %d bytes", configFile, maxConfig)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -63,12 +62,7 @@ func readIndex(src filefmt.Source) (map[string]string, error) {
 
 // readBounded reads the index with a size limit, because the file is untrusted.
 func readBounded(src filefmt.Source) ([]byte, error) {
-	f, err := inputfile.Open(src.Path)
-	if err != nil {
-		return nil, fmt.Errorf("safetensors: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxHeaderBytes+1))
+	text, err := inputfile.ReadAtMost(src.Path, maxHeaderBytes)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}

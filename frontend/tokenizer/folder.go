@@ -76,11 +76,12 @@ func (r *folderReader) set(key string, value any) {
 // says.
 var framedClasses = []string{"LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer"}
 
-// setFrame replaces the post-processor, if the tokenizer's class does.
+// setFrame replaces the post-processor, which adds tokens before and after a text. The Python classes of some
+// tokenizers do the same: they add BOS and EOS as tokenizer_config.json says, whatever tokenizer.json says.
 func (r *folderReader) setFrame() {
 	class := strings.TrimSuffix(textOf(r.config["tokenizer_class"]), "Fast")
-	says := !isNull(r.config["add_bos_token"]) || !isNull(r.config["add_eos_token"])
-	if !says || !slices.Contains(framedClasses, class) {
+	configured := !isNull(r.config["add_bos_token"]) || !isNull(r.config["add_eos_token"])
+	if !configured || !slices.Contains(framedClasses, class) {
 		return
 	}
 	type part map[string]any
@@ -253,9 +254,9 @@ func (r *folderReader) writeRoles() {
 	if _, ok := found["unknown"]; !ok && r.vocabulary.unk != none {
 		found["unknown"] = r.vocabulary.unk
 	}
-	ends := r.numbers("eos_token_id")
+	ends := r.tokenIDs("eos_token_id")
 	if _, ok := found["bos"]; !ok {
-		for _, id := range r.numbers("bos_token_id") {
+		for _, id := range r.tokenIDs("bos_token_id") {
 			found["bos"] = id
 		}
 	}
@@ -273,15 +274,15 @@ func (r *folderReader) writeRoles() {
 	}
 	before, after, err := frameOf(r.document.PostProcessor)
 	bailout.Check(err)
-	is := func(list []int32, key string) bool {
+	isOnly := func(list []int32, key string) bool {
 		id, ok := found[key]
 		return ok && slices.Equal(list, []int32{id})
 	}
-	begins, ended := is(before, "bos") || is(before, "cls"), is(after, "eos")
+	begins, ended := isOnly(before, "bos") || isOnly(before, "cls"), isOnly(after, "eos")
 	r.set("add_bos_token", begins)
 	r.set("add_eos_token", ended)
-	r.set("add_sep_token", !ended && is(after, "seperator"))
-	r.whole = r.whole && (begins || len(before) == 0) && (ended || is(after, "seperator") || len(after) == 0)
+	r.set("add_sep_token", !ended && isOnly(after, "seperator"))
+	r.whole = r.whole && (begins || len(before) == 0) && (ended || isOnly(after, "seperator") || len(after) == 0)
 	parts := string(r.document.Normalizer) + string(r.document.PreTokenizer)
 	r.set("add_space_prefix", strings.Contains(parts, `"Prepend"`) ||
 		strings.Contains(parts, `"Metaspace"`) && !strings.Contains(parts, `"never"`))
@@ -290,9 +291,9 @@ func (r *folderReader) writeRoles() {
 // endsKey is the metadata key with further tokens that end an answer.
 const endsKey = "vkc.tokenizer.end_token_ids"
 
-// numbers returns the token ids at a key of generation_config.json or config.json: one or a list. Ids outside of the
+// tokenIDs returns the token ids at a key of generation_config.json or config.json: one or a list. Ids outside of the
 // vocabulary are dropped.
-func (r *folderReader) numbers(key string) []int32 {
+func (r *folderReader) tokenIDs(key string) []int32 {
 	for _, file := range []map[string]json.RawMessage{r.generation, r.model, inner(r.model, "text_config")} {
 		var one int32
 		var list []int32
@@ -320,7 +321,7 @@ func TemplateKey(name string) string {
 // writeTemplates writes the chat templates.
 func (r *folderReader) writeTemplates() {
 	templates := map[string]string{}
-	add := func(raw json.RawMessage) {
+	add := func(raw json.RawMessage) { // one text, a list of names and texts, or a map
 		if text := textOf(raw); text != "" {
 			templates["default"] = text
 			return
@@ -362,7 +363,8 @@ func (r *folderReader) writeTemplates() {
 	}
 }
 
-// writeSampling writes how generation_config.json samples tokens.
+// writeSampling writes the settings with which generation_config.json samples tokens. It writes none if the model is
+// meant to always take the most probable token.
 func (r *folderReader) writeSampling() {
 	if raw := r.generation["do_sample"]; !isNull(raw) && !decodeJSON[bool]("do_sample", raw) {
 		return
@@ -478,15 +480,13 @@ func patternsOf(raw json.RawMessage) (list []string, ok bool) {
 // isPlain reports whether a byte-level tokenizer does what GGML's keys can say, with words of a kind.
 func (r *folderReader) isPlain(k kind) bool {
 	d, v := r.document, r.vocabulary
-	var normalizer struct {
+	type sequence struct {
 		Type        string
 		Normalizers []json.RawMessage
 	}
+	var normalizer sequence
 	if !isNull(d.Normalizer) {
-		normalizer = decodeJSON[struct {
-			Type        string
-			Normalizers []json.RawMessage
-		}]("normalizer", d.Normalizer)
+		normalizer = decodeJSON[sequence]("normalizer", d.Normalizer)
 	}
 	if normalizer.Type != "" && (normalizer.Type != "Sequence" || len(normalizer.Normalizers) > 0) ||
 		k.whole != v.IgnoreMerges || text(v.Prefix) != "" || text(v.Suffix) != "" || isNull(d.Decoder) ||

@@ -237,7 +237,8 @@ func (t *Tokenizer) readJSON(v *vocabulary) error {
 		t.setPair()
 	}
 	t.added, t.pieces, t.chain = p.added, p.pieces(t.names, v.types), p.decode
-	return t.readAdded(v, p)
+	t.readAdded(p)
+	return nil
 }
 
 // check compares the ids of the document with the tokens of the file.
@@ -396,7 +397,7 @@ func readTemplate(raw json.RawMessage) (before, after []int32) {
 }
 
 // readAdded fills t.markup and t.words from the added tokens of a tokenizer.json.
-func (t *Tokenizer) readAdded(v *vocabulary, p *pipeline) error {
+func (t *Tokenizer) readAdded(p *pipeline) {
 	markup, words := map[string]int32{}, map[string]int32{}
 	for id, a := range p.added {
 		if a.Content == "" || a.inner() { // the pipeline finds these itself
@@ -408,7 +409,6 @@ func (t *Tokenizer) readAdded(v *vocabulary, p *pipeline) error {
 		}
 	}
 	t.markup, t.words = newPrefixes(markup), newPrefixes(words)
-	return nil
 }
 
 // wordAround reports whether word characters are before and after text[start:end].

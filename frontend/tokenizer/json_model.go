@@ -156,7 +156,8 @@ func text(s *string) string {
 	return *s
 }
 
-// fallback returns the tokens of bytes such as <0x0A>, or nil if one is missing or the model does not use them.
+// fallback returns the tokens of bytes, such as <0x0A>, with none for a byte that has no token. It returns nil if the
+// model does not spell unknown characters by bytes.
 func (m *jsonModel) fallback() *[256]int32 {
 	if !m.ByteFallback {
 		return nil
@@ -241,7 +242,7 @@ func (m *jsonModel) bpe() wordModel {
 			if ok {
 				s.id = id
 			} else if spell, ok := spelled(bytes, nil, name); ok {
-				for j, id := range spell[:min(len(spell), n)] {
+				for j, id := range spell[:min(len(spell), n)] { // without the bytes of prefix and suffix
 					g.symbols = append(g.symbols, symbol{start: int32(i + j), end: int32(i + j + 1), id: id})
 				}
 				i, unknown = i+n, false

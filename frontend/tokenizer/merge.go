@@ -88,7 +88,7 @@ func (g *merger) merge(out []int32, word string, m *merging) []int32 {
 		c := m.pop()
 		left := &m.symbols[c.left]
 		if left.end == 0 || left.next > last || m.symbols[left.next].end != c.end {
-			continue
+			continue // one of the two has been joined with another symbol
 		}
 		right := &m.symbols[left.next]
 		left.end, left.id, left.next = right.end, c.id, right.next

@@ -241,9 +241,9 @@ func (p *patternParser) options() *node {
 		switch r := p.next(); r {
 		case 'i':
 			p.fold = on
-		case 'm', 's':
+		case 'm', 's': // a dot matches line ends: m in Oniguruma's syntax, s in others
 			p.all = on
-		case 'u':
+		case 'u': // Unicode's classes, which are used anyway
 		case '-':
 			on = false
 		case ')': // the options of the rest of the group
@@ -441,11 +441,11 @@ func (p *patternParser) class() func(r rune) bool {
 	p.nesting++
 	bailout.Unless(p.nesting <= maxNesting, "its sets are nested deeper than %d", maxNesting)
 	negative := p.take("^")
-	var parts []func(r rune) bool
-	var both []func(r rune) bool
+	var parts []func(r rune) bool // sets since the last &&
+	var terms []func(r rune) bool // their unions, which are intersected
 	for first := true; ; first = false {
 		if p.take("&&") {
-			both, parts = append(both, anyOf(parts)), nil
+			terms, parts = append(terms, anyOf(parts)), nil
 			continue
 		}
 		if !first && p.take("]") {
@@ -453,10 +453,10 @@ func (p *patternParser) class() func(r rune) bool {
 		}
 		parts = append(parts, p.classPart())
 	}
-	both = append(both, anyOf(parts))
+	terms = append(terms, anyOf(parts))
 	p.nesting--
 	return func(r rune) bool {
-		for _, in := range both {
+		for _, in := range terms {
 			if !in(r) {
 				return negative
 			}

@@ -218,7 +218,9 @@ func (m *charsmap) replace(text string) (chars string, n int) {
 	return text[:n], n
 }
 
-// node returns the 32 bits of a node: its byte, whether a sequence ends there, and the distance to its children.
+// node returns the 32 bits of a node. Bits 0 to 7 are its byte. Bit 8 says whether a sequence ends there. The other
+// bits give the distance to its children, see children. A sequence that ends also has a leaf among the children of its
+// last node: bit 31 is set, and the other bits are the offset of its replacement.
 func (m *charsmap) node(at uint32) uint32 {
 	if uint64(at) < uint64(len(m.nodes)) {
 		return m.nodes[at]
@@ -226,7 +228,8 @@ func (m *charsmap) node(at uint32) uint32 {
 	return 1 << 31 // no byte equals this one's
 }
 
-// children returns the distance from a node to its children.
+// children returns the distance from a node to its children: bits 10 to 30, times 256 if bit 9 is set. The index of the
+// child with byte b is the exclusive or of the node's index, this distance and b.
 func children(node uint32) uint32 { return node >> 10 << (node & (1 << 9) >> 6) }
 
 // find returns the longest sequence of the map with which a text begins: at is the offset of its replacement in
@@ -247,7 +250,7 @@ func (m *charsmap) find(text string) (at, n int) {
 			break
 		}
 		node ^= children(found)
-		if found>>8&1 != 0 {
+		if found>>8&1 != 0 { // a sequence ends here, and the leaf has byte 0
 			at, n = int(m.node(node)&(1<<31-1)), i+1
 		}
 	}

@@ -36,6 +36,17 @@ func Read(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// ReadAtMost returns the bytes of a regular file. Of a file of more than max bytes, it returns the first max+1, so that
+// the caller can refuse the file without reading all of it.
+func ReadAtMost(path string, max int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, max+1))
+}
+
 // kind names the kind of a file that is not a regular one.
 func kind(m fs.FileMode) string {
 	switch {

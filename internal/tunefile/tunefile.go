@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -132,12 +131,7 @@ func Path(caps device.Caps) string {
 
 // Read reads a file. If there is no file, the error is fs.ErrNotExist.
 func Read(path string) (*File, error) {
-	f, err := inputfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := inputfile.ReadAtMost(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
