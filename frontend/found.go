@@ -85,8 +85,8 @@ func (t Tensor) Unique(axis int) Uniques {
 		order = order.IndexSelect(0, rows.Index(1, k).IndexSelect(0, order).Argsort(0))
 	}
 	rows = rows.IndexSelect(0, order)
-	before := rows.IndexSelect(0, places.SubScalar(1))             // the first slice is before itself, as reading clamps
-	isFirst := rows.Ne(before).Any(1).Or(places.Eq(places.Lit(0))) // of a run of equal slices
+	before := rows.IndexSelect(0, places.SubScalar(1))             // before the first slice is itself: reading clamps
+	isFirst := rows.Ne(before).Any(1).Or(places.Eq(places.Lit(0))) // of equal slices
 	group := isFirst.Cast(ir.I32).CumSum(0).SubScalar(1)
 	var u Uniques
 	u.Values, u.Count = t.IndexSelect(axis, order).Compress(axis, isFirst)

@@ -2,8 +2,8 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// CausalConv1D convolves each channel along time: y[t, c] = the sum over k of w[c, k] * z[t+k, c]. z is state [..., K-1,
-// C], the rows before the first, and then t [..., T, C]. w is [C, K]. It returns y and the next call's state.
+// CausalConv1D convolves each channel along time: y[t, c] = the sum over k of w[c, k] * z[t+k, c]. z is the rows before
+// the first, state [..., K-1, C], and then t [..., T, C]. w is [C, K]. It returns y and the next call's state.
 func (t Tensor) CausalConv1D(w, state Tensor) (y, last Tensor) {
 	return t.recurrence(ir.OpCausalConv1D, w, state)
 }

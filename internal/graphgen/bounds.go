@@ -7,7 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Bound is what is known about the elements of a node.
+// Bound is what is known about the elements of a node. A method for each class of ops derives the bound of a result
+// from those of the arguments. The small factors in them, such as 2 and 8, count roundings of the op's own steps, and
+// are larger than necessary.
 type Bound struct {
 	Lo, Hi float64
 	// Err bounds the difference between a correct f32 implementation and the exact value, in units of f32's epsilon
@@ -30,6 +32,9 @@ const (
 	maxErr       = 1e4           // 0.1 percent of 1
 	maxRounded   = 0.02 * 0x1p23 // 2 percent of the largest value
 )
+
+// Errors of rounding to f16, in units of f32's epsilon: relative for normal numbers, and absolute for smaller ones.
+const f16Relative, f16Absolute = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
 
 func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
 
@@ -125,7 +130,7 @@ func (b Bound) finish(n *ir.Node) Bound {
 		}
 		fallthrough
 	default:
-		limit := maxErr * max(1, halfUnit(n))
+		limit := maxErr * max(1, epsilonOf(n))
 		if b.Rounded {
 			limit = max(limit, maxRounded*b.mag())
 		}
@@ -139,8 +144,8 @@ func (b Bound) finish(n *ir.Node) Bound {
 	return b
 }
 
-// halfUnit returns the machine epsilon of the node's dtype, in units of f32's.
-func halfUnit(n *ir.Node) float64 {
+// epsilonOf returns the machine epsilon of the node's dtype, in units of f32's.
+func epsilonOf(n *ir.Node) float64 {
 	switch n.DType() {
 	case ir.F16:
 		return 0x1p13
@@ -184,7 +189,7 @@ func leafBound(n *ir.Node) Bound {
 		if n.Op() == ir.OpState { // may be any value computed before
 			b.Lo, b.Hi = min(b.Lo, -stateMagnitude), max(b.Hi, stateMagnitude)
 			b.Exact = !n.DType().IsFloat()
-			b.Err = stateErr * halfUnit(n)
+			b.Err = stateErr * epsilonOf(n)
 		}
 		if n.DType().IsBlock() {
 			b.Exact, b.Err = false, blockMagnitude
@@ -434,8 +439,8 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 		}
 		b.Err = v.Err + 4*v.mag()*(scores+8)
 		if n.Attrs().String_("precision") == ir.PrecisionHalf {
-			const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
-			b.Err += half*4*v.mag()*(2*scale*d*q.mag()*k.mag()+8) + smallestHalf*(1+4*v.mag()*scale*d*(q.mag()+k.mag()))
+			b.Err += f16Relative*4*v.mag()*(2*scale*d*q.mag()*k.mag()+8) +
+				f16Absolute*(1+4*v.mag()*scale*d*(q.mag()+k.mag()))
 			b.Rounded = true
 		}
 		if math.IsNaN(b.Err) {
@@ -509,18 +514,17 @@ func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 // unit of f16 for each operand and each sum, for bf16x3 the rest of an operand split into two bf16, and for int8 half a
 // step of 1/127 of the largest element for each element of the rows.
 func (b *Bound) roundedMatMul(n *ir.Node, k float64, args []Bound) {
-	const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
 	switch precision := n.Attrs().String_("precision"); {
 	case precision == ir.PrecisionBF16x3:
 		b.Err += b.mag() * 0x1p-15 / 0x1p-23
 	case ir.AllowsHalf(precision):
 		switch precision {
 		case ir.PrecisionHalfSums:
-			b.Err += k * (half*b.mag() + smallestHalf)
+			b.Err += k * (f16Relative*b.mag() + f16Absolute)
 		case ir.PrecisionBytes:
 			b.Err += b.mag() / 254 / 0x1p-23
 		}
-		b.Err += 2*half*b.mag() + k*smallestHalf*(args[0].mag()+args[1].mag())
+		b.Err += 2*f16Relative*b.mag() + k*f16Absolute*(args[0].mag()+args[1].mag())
 		b.Rounded = true
 	}
 }

@@ -201,13 +201,13 @@ func (g *generator) keepError(err error) {
 
 // carried returns the bound of a value that a loop carries from trip to trip, starting with n.
 func carried(n *ir.Node) Bound {
-	b := Bound{Lo: -stateMagnitude, Hi: stateMagnitude, Err: stateErr * halfUnit(n), Exact: !isFloat(n)}
+	b := Bound{Lo: -stateMagnitude, Hi: stateMagnitude, Err: stateErr * epsilonOf(n), Exact: !isFloat(n)}
 	return b.finish(n)
 }
 
 // isCarried reports whether a loop may carry a value with this bound.
 func isCarried(n *ir.Node, known Bound) bool {
-	return !n.DType().IsBlock() && (!isFloat(n) || known.mag() <= stateMagnitude && known.Err <= stateErr*halfUnit(n))
+	return !n.DType().IsBlock() && (!isFloat(n) || known.mag() <= stateMagnitude && known.Err <= stateErr*epsilonOf(n))
 }
 
 // controlled bounds the results of loops and branches.

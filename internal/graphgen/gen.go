@@ -311,7 +311,7 @@ func (g *generator) update() {
 		n := g.pick(func(n *ir.Node) bool {
 			b := g.bounds[n.ID()]
 			return n.Type().Equal(s.Type()) && n != s &&
-				(!isFloat(n) || b.mag() <= stateMagnitude && b.Err <= (stateErr+100)*halfUnit(n))
+				(!isFloat(n) || b.mag() <= stateMagnitude && b.Err <= (stateErr+100)*epsilonOf(n))
 		})
 		if n == nil {
 			continue

@@ -23,7 +23,7 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 		return h
 	}
 	for i := range g.Outputs() {
-		if h := try(rebuild(g, nil, func(j int) bool { return j != i }, nil)); h != nil {
+		if h := try(rebuild(g, nil, outputsWith(g, i, nil), nil)); h != nil {
 			return h
 		}
 	}
@@ -60,7 +60,7 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	for i, o := range g.Outputs() {
 		for _, a := range o.Node.Args() {
 			if !a.DType().IsBlock() {
-				if h := try(moveOutput(g, i, a)); h != nil {
+				if h := try(rebuild(g, nil, outputsWith(g, i, a), nil)); h != nil {
 					return h
 				}
 			}
@@ -69,9 +69,10 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	return nil
 }
 
-// rebuild copies the live part of a graph, with some nodes replaced (nil: by a new input), and only the outputs and
-// updates that keepOut and keepUpdate accept.
-func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, keepOut, keepUpdate func(i int) bool) (*ir.Graph, error) {
+// rebuild copies the live part of a graph, with some nodes replaced (nil: by a new input). Output i is outputs[i], or
+// is left out if that is nil; without outputs all stay as they are. keepUpdate says which updates stay; nil keeps all.
+func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, outputs []*ir.Node,
+	keepUpdate func(i int) bool) (*ir.Graph, error) {
 	return copyGraph(g, replace, func(h *ir.Graph, made []*ir.Node) error {
 		for i, u := range g.Updates() {
 			if keepUpdate == nil || keepUpdate(i) {
@@ -81,14 +82,28 @@ func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, keepOut, keepUpdate fun
 			}
 		}
 		for i, o := range g.Outputs() {
-			if keepOut == nil || keepOut(i) {
-				if err := h.Output(o.Name, made[o.Node.ID()]); err != nil {
+			n := o.Node
+			if outputs != nil {
+				n = outputs[i]
+			}
+			if n != nil {
+				if err := h.Output(o.Name, made[n.ID()]); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
 	})
+}
+
+// outputsWith returns the nodes of a graph's outputs, with another node for output i.
+func outputsWith(g *ir.Graph, i int, n *ir.Node) []*ir.Node {
+	var nodes []*ir.Node
+	for _, o := range g.Outputs() {
+		nodes = append(nodes, o.Node)
+	}
+	nodes[i] = n
+	return nodes
 }
 
 // showUpdate replaces a state's update by an output.
@@ -107,27 +122,6 @@ func showUpdate(g *ir.Graph, update int) (*ir.Graph, error) {
 				continue
 			}
 			if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// moveOutput returns a copy of the graph in which one output is another node.
-func moveOutput(g *ir.Graph, out int, to *ir.Node) (*ir.Graph, error) {
-	return copyGraph(g, nil, func(h *ir.Graph, made []*ir.Node) error {
-		for _, u := range g.Updates() {
-			if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
-				return err
-			}
-		}
-		for i, o := range g.Outputs() {
-			n := o.Node
-			if i == out {
-				n = to
-			}
-			if err := h.Output(o.Name, made[n.ID()]); err != nil {
 				return err
 			}
 		}

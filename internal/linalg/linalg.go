@@ -8,7 +8,7 @@ import "math"
 // Van Loan, Matrix Computations, 4th edition, 4.2). It reads the lower triangle of a. If a is not positive definite,
 // all of the lower triangle of l is NaN.
 func Cholesky(l, a []float64, n int) {
-	for i := 0; i < n; i += 4 {
+	for i := 0; i < n; i += 4 { // four rows at a time, to load earlier rows less often
 		rows := min(4, n-i)
 		for r := i; r < i+rows; r++ {
 			copy(l[r*n:], a[r*n:r*n+r+1])
@@ -342,7 +342,7 @@ func diagonalize(z, d, e []float64, n int) bool {
 			last := first // of the block that first begins
 			for ; last+1 < n; last++ {
 				if size := math.Abs(d[last]) + math.Abs(d[last+1]); math.Abs(e[last]) <= 0x1p-53*size {
-					break
+					break // it would be lost in rounding: the matrix splits here
 				}
 			}
 			if last == first {
@@ -351,6 +351,7 @@ func diagonalize(z, d, e []float64, n int) bool {
 			if step == maxSteps {
 				return false
 			}
+			// The shift is the eigenvalue of the first 2x2 block that is nearer to d[first].
 			g := (d[first+1] - d[first]) / (2 * e[first])
 			g = d[last] - d[first] + e[first]/(g+math.Copysign(math.Hypot(g, 1), g))
 			sin, cos, shift := 1.0, 1.0, 0.0

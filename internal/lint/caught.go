@@ -113,7 +113,7 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 	u := &unit{node: node, name: name, given: map[*unit]types.Object{}, params: map[types.Object]bool{}}
 	c.units = append(c.units, u)
 	params := map[ast.Node]types.Object{} // by argument
-	apart := map[ast.Node]bool{}          // calls of go statements, and values of this package's fields
+	elsewhere := map[ast.Node]bool{}      // run later: calls of go statements, and values of this package's fields
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.DeferStmt:
@@ -121,15 +121,15 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 				u.caught = true
 			}
 		case *ast.GoStmt:
-			apart[n.Call] = true
+			elsewhere[n.Call] = true
 		case *ast.KeyValueExpr:
 			if key, ok := n.Key.(*ast.Ident); ok {
 				field, ok := c.pass.TypesInfo.Uses[key].(*types.Var)
-				apart[n.Value] = ok && field.IsField() && field.Pkg() == c.pass.Pkg
+				elsewhere[n.Value] = ok && field.IsField() && field.Pkg() == c.pass.Pkg
 			}
 		case *ast.CallExpr:
 			o := c.callee(n)
-			if !apart[n] {
+			if !elsewhere[n] {
 				u.calls = append(u.calls, o)
 			}
 			if fn, ok := o.(*types.Func); ok && fn.Pkg() == c.pass.Pkg {
@@ -150,7 +150,7 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 			l := c.unit(n, n.Body, "a function")
 			if param := params[n]; param != nil {
 				u.given[l] = param
-			} else if !apart[n] && !c.inGoroutine(n) {
+			} else if !elsewhere[n] && !c.inGoroutine(n) {
 				u.inside = append(u.inside, l)
 			}
 			return false

@@ -77,7 +77,7 @@ type panel struct {
 
 // spread shifts the marks of formats with the same bits, ordered by error.
 func (p *panel) spread() {
-	const apart = 13
+	const distance = 13 // pixels between marks side by side
 	for i := range p.marks {
 		same, better := 0, 0
 		for j, o := range p.marks {
@@ -89,7 +89,7 @@ func (p *panel) spread() {
 				better++
 			}
 		}
-		p.marks[i].shift = apart * (float64(better) - float64(same-1)/2)
+		p.marks[i].shift = distance * (float64(better) - float64(same-1)/2)
 	}
 }
 
