@@ -117,9 +117,9 @@ type matrixTile struct {
 	Alone   float64
 	PerCore int
 	// Blocks restricts a tile to matmuls with blocks, Runs to matmuls with operands that are contiguous in runs only,
-	// and Products to kernels with that number of matmuls. For other kernels the tile was not measured, or another is
-	// faster.
-	Blocks, Runs bool
+	// Few to matmuls with at most M rows, and Products to kernels with that number of matmuls. For other kernels the
+	// tile was not measured, or another is faster.
+	Blocks, Runs, Few bool
 	Products     int
 	// Unroll, for coopmat2, is the maximum number of unrolled steps. A matmul can use the tile only if its number of
 	// steps has a divisor between a third of Unroll and Unroll.

@@ -64,8 +64,13 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Efficiency: 0.417, Blocks: true},
 		// Gate and up projections of a feed-forward layer together (M-tile-rates).
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Efficiency: 0.512, Blocks: true, Products: 2},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 32, Efficiency: 0.566, Blocks: true, Few: true, Products: 2},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.345},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.292},
+		// For one row of tiles (M-block-few).
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 64, N: 128, K: 32, Efficiency: 0.495, Alone: 0.386, Blocks: true, Few: true},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.437, Blocks: true, Few: true, Products: 1},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.134, Blocks: true, Few: true},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.102},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.1},
