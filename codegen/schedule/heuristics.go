@@ -120,7 +120,7 @@ type matrixTile struct {
 	// Few to matmuls with at most M rows, and Products to kernels with that number of matmuls. For other kernels the
 	// tile was not measured, or another is faster.
 	Blocks, Runs, Few bool
-	Products     int
+	Products          int
 	// Unroll, for coopmat2, is the maximum number of unrolled steps. A matmul can use the tile only if its number of
 	// steps has a divisor between a third of Unroll and Unroll.
 	Unroll int
