@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/onnx/folder"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
@@ -21,12 +22,17 @@ import (
 type Embedder struct {
 	model *Model // without programs
 	exe   *vkc.Executable
+	onnx  *encoder // nil for a model that vkc builds
 }
 
 // IsEmbedder reports whether the file at path is an embedding model: its metadata define a pooling.
 func IsEmbedder(path string) (bool, error) {
 	if bundle, err := IsBundle(path); bundle || err != nil {
 		return false, err
+	}
+	if folder.Is(path) {
+		decoder, err := IsDecoder(path)
+		return !decoder, err
 	}
 	f, err := vkc.OpenModel(path)
 	if err != nil {
@@ -43,6 +49,9 @@ func IsEmbedder(path string) (bool, error) {
 // Options.Cache is ignored.
 func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error) {
 	o.AdapterScales = false
+	if folder.Is(path) {
+		return openEncoder(ctx, path, o)
+	}
 	m, err := prepare(ctx, path, &o)
 	if err != nil {
 		return nil, err
@@ -63,7 +72,13 @@ func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error
 }
 
 // Close releases the model.
-func (e *Embedder) Close() error { return errors.Join(e.exe.Close(), e.model.Close()) }
+func (e *Embedder) Close() error {
+	err := errors.Join(e.exe.Close(), e.model.Close())
+	if e.onnx != nil {
+		err = errors.Join(err, e.onnx.file.Close())
+	}
+	return err
+}
 
 // Tokenizer returns the model's tokenizer.
 func (e *Embedder) Tokenizer() *tokenizer.Tokenizer { return e.model.tok }
@@ -91,6 +106,9 @@ func (e *Embedder) run(ctx context.Context, tokens []int32, in vkc.Tensors, outp
 	}
 	if err := e.model.checkTokens(tokens); err != nil {
 		return nil, err
+	}
+	if e.onnx != nil {
+		return e.onnx.embed(ctx, e.exe, tokens)
 	}
 	if in["tokens"], err = vkc.Of(tokens, len(tokens)); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,8 @@ func (a *app) generateCommand() *cobra.Command {
 		Short: "Run a language model: print how it goes on with a text",
 		Long: `Run a language model: print how it goes on with a text. With --chat the text is a user's message, which the template in the
 model's file makes a conversation of. With -p - it is standard input.
+
+The model may be a folder of Transformers.js or onnxruntime-genai, with an ONNX graph, its configuration and tokenizer.json.
 
 Without --temp the likeliest token is taken each time. With it, a token is chosen by chance among those that --top-k,
 --top-p and --min-p leave, each of which counts the likeliest ones first.
@@ -214,18 +217,23 @@ var samplingFlags = map[string]string{"Temperature": "--temp", "TopP": "--top-p"
 	"RepeatPenalty": "--repeat-penalty", "PresencePenalty": "--presence-penalty",
 	"FrequencyPenalty": "--frequency-penalty", "MaxTokens": "-n"}
 
-// open checks the flags and the kind of the model, and loads it.
-func (f *generateFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
+// check refuses wrong flags.
+func (f *generateFlags) check(command string) error {
 	if f.sampling.RepeatPenalty == 0 {
-		return nil, usagef("--repeat-penalty is 0: want more, as logits are divided by it")
+		return usagef("--repeat-penalty is 0: want more, as logits are divided by it")
 	}
 	if err := f.sampling.Check(); err != nil {
 		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) && samplingFlags[wrong.Field] != "" {
 			err = errors.New(wrong.Of(samplingFlags[wrong.Field]))
 		}
-		return nil, usagef("%w", err)
+		return usagef("%w", err)
 	}
-	if err := f.model.check(command); err != nil {
+	return f.model.check(command)
+}
+
+// open checks the flags and the kind of the model, and loads it.
+func (f *generateFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
+	if err := f.check(command); err != nil {
 		return nil, err
 	}
 	if f.chat {
@@ -234,11 +242,15 @@ func (f *generateFlags) open(ctx context.Context, a *app, command string) (*gene
 			return nil, err
 		}
 		if !talks {
-			return nil, fmt.Errorf("%s was not made for conversations, its file has no template of them: "+
-				"vkc generate -m %[1]s -p TEXT goes on with a text", f.model.path)
+			return nil, noTemplate(f.model.path)
 		}
 	}
 	return f.model.open(ctx, a, command)
+}
+
+func noTemplate(path string) error {
+	return fmt.Errorf("%s was not made for conversations, its file has no template of them: "+
+		"vkc generate -m %[1]s -p TEXT goes on with a text", path)
 }
 
 // maxGrammar bounds the file of a grammar or schema, in bytes.
@@ -282,7 +294,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		return err
 	}
 	start := time.Now()
-	m, err := f.open(ctx, a, "generate")
+	m, err := f.openText(ctx, a, "generate")
 	if err != nil {
 		return err
 	}
@@ -315,12 +327,53 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	return nil
 }
 
+// textModel continues texts: a language model that vkc builds, or one that is an ONNX graph.
+type textModel interface {
+	Tokenizer() *tokenizer.Tokenizer
+	Prompt(c chat.Context) ([]int32, error)
+	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]
+	Why() string
+	Close() error
+}
+
+// openText is open for a model of either kind.
+func (f *generateFlags) openText(ctx context.Context, a *app, command string) (textModel, error) {
+	decoder, err := generate.IsDecoder(f.model.path)
+	if err != nil {
+		return nil, err
+	}
+	if !decoder {
+		return f.open(ctx, a, command)
+	}
+	if err := f.check(command); err != nil {
+		return nil, err
+	}
+	done := f.model.setCallbacks(a)
+	defer done()
+	d, err := generate.OpenDecoder(ctx, f.model.path, f.model.options)
+	if err != nil {
+		return nil, err
+	}
+	if f.chat && d.ChatTemplate() == "" {
+		return nil, errors.Join(noTemplate(f.model.path), d.Close())
+	}
+	return d, nil
+}
+
+// speculated returns how often a model's guesses were right. Only models that vkc builds guess.
+func speculated(m textModel) generate.Speculated {
+	if m, ok := m.(*generate.Model); ok {
+		return m.Speculated()
+	}
+	return generate.Speculated{}
+}
+
 // answer generates a continuation of the prompt, and calls show for each piece of text. stats is a line with the
 // speed.
-func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.Sampling,
+func answer(ctx context.Context, m textModel, prompt []int32, s generate.Sampling,
 	show func(text string) error) (stats string, err error) {
 	start := time.Now()
-	first, n, before := start, 0, m.Speculated()
+	first, n, before := start, 0, speculated(m)
 	for token, err := range m.Generate(ctx, prompt, s) {
 		if err != nil {
 			return "", err
@@ -340,7 +393,7 @@ func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.S
 	}
 	stats = fmt.Sprintf("%d tokens of the prompt, %s; %d more, %s", len(prompt), rate(len(prompt), first.Sub(start)), n,
 		rate(max(n-1, 0), time.Since(first)))
-	g := m.Speculated()
+	g := speculated(m)
 	guesses, right, steps := g.Guesses-before.Guesses, g.Accepted-before.Accepted, g.Steps-before.Steps
 	if guesses > 0 {
 		stats += fmt.Sprintf("; %d of %d guesses right (%.1f %%), %.2f tokens a step", right, guesses,

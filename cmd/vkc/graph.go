@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/onnx/export"
+	"github.com/vkc-go/vkc/frontend/onnx/folder"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -129,6 +130,10 @@ const (
 
 // open reads a graph, or builds the graph of a model and returns it with the model's weights.
 func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
+	path, err := modelFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
 	model, err := isModel(path)
 	switch {
 	case err != nil:
@@ -228,10 +233,22 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 	return g, file, err
 }
 
+// modelFile returns the ONNX file of a folder that has one, and other paths as they are.
+func modelFile(path string) (string, error) {
+	if isONNX(path) || !folder.Is(path) {
+		return path, nil
+	}
+	f, err := folder.Open(path)
+	if err != nil {
+		return "", err
+	}
+	return f.Model, nil
+}
+
 // isModel reports whether a path is a language model: a GGUF file or a Hugging Face folder.
 func isModel(path string) (bool, error) {
 	if huggingface.IsFolder(path) {
-		return true, nil
+		return !folder.Is(path), nil
 	}
 	head, err := filefmt.Head(path, 4)
 	return string(head) == "GGUF", err

@@ -113,6 +113,9 @@ type typeTotal struct {
 
 // inspect reads a file of any kind that vkc knows, and returns its description.
 func inspect(path string) (_ *inspected, err error) {
+	if path, err = modelFile(path); err != nil {
+		return nil, err
+	}
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/check"
+	"github.com/vkc-go/vkc/frontend/onnx/folder"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
@@ -23,6 +25,7 @@ type runFlags struct {
 	graph                    graphFlags
 	trusted                  string
 	device, weights, trace   string
+	text                     string
 	inputs, outputs, symbols []string
 	check, profile, measure  bool
 	sandbox, clamp           bool
@@ -39,6 +42,9 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a graph or bundle, and print or store its outputs",
 		Long: `Run a graph or bundle, and print or store its outputs. A graph is compiled first, or comes from the cache.
 Of a GGUF or ONNX model vkc builds the graph; vkc graph prints it.
+
+Of a folder with an ONNX model and its tokenizer, --text makes the inputs of a text. If config.json names the results of a
+classifier (id2label), the likeliest are printed.
 
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
 The sizes of random inputs come from the other inputs, or from --symbol. Where the graph takes an input's elements for
@@ -57,6 +63,7 @@ its ops have.`,
 		Example: `  vkc run GRAPH.json --weights MODEL.gguf --input tokens=[0,339,2007]
   vkc run MODEL.gguf --input tokens=[0,339,2007]
   vkc run MODEL.onnx --input x=x.npy --output y=y.npy
+  vkc run FOLDER --text 'I like it.'
   vkc run GRAPH.json --device cpu --input x=random:1 --symbol T=6 --output y=y.npy
   vkc run BUNDLE.vkb --input x=x.npy --check --profile`,
 		Args: exactArgs("GRAPH or BUNDLE.vkb"),
@@ -72,6 +79,7 @@ its ops have.`,
 	addTrusted(cmd, &f.trusted)
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
+	flags.StringVar(&f.text, "text", "", "of a folder with an ONNX model: make the inputs of this `TEXT`")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
 	flags.StringArrayVar(&f.symbols, "symbol", nil,
 		"`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
@@ -109,6 +117,8 @@ type session struct {
 	symbols map[string]int64
 	inputs  map[string]*ir.Data
 	outputs map[string]string // the file to write, by output name
+	folder  *folder.Folder    // of an ONNX model, or nil
+	given   vkc.Tensors       // the inputs that --text makes
 	checker *check.Checker
 }
 
@@ -190,7 +200,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		if s.flags.trusted != "" {
 			return usagef("--trusted-keys is for bundles, and %s is a graph", path)
 		}
-		if g, s.file, err = s.flags.graph.open(path, s.flags.weights); err != nil {
+		if g, s.file, err = s.openGraph(path); err != nil {
 			return err
 		}
 		if s.file != nil {
@@ -229,6 +239,42 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	return s.load(ctx)
 }
 
+// openGraph reads the graph, or builds that of a model. For --text it makes the inputs too.
+func (s *session) openGraph(path string) (g *ir.Graph, _ vkc.Weights, err error) {
+	if folder.Is(path) {
+		if s.folder, err = folder.Open(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	if s.flags.text == "" {
+		return s.flags.graph.open(path, s.flags.weights)
+	}
+	if s.folder == nil || len(s.flags.inputs) > 0 || s.flags.weights != "" || s.flags.graph.model.onnx.given() {
+		return nil, nil, usagef("--text is for a folder with an ONNX model and a tokenizer, and goes without "+
+			"--input, --weights, --dim, --bound and --constant")
+	}
+	file, err := s.folder.Tokenizer()
+	if err != nil {
+		return nil, nil, err
+	}
+	tok, err := tokenizer.New(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	tokens := tok.Encode(s.flags.text, tokenizer.Options{Whole: true})
+	model, ports, err := s.folder.Build(len(tokens), 0, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.given, err = ports.Inputs(model.Graph, tokens, 0); err == nil {
+		g, err = vkc.WithPrecision(model.Graph, cmp.Or(s.flags.graph.precision, vkc.Exact))
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, model.Close())
+	}
+	return g, model, nil
+}
+
 // prepare reads the inputs and checks the command line against the graph.
 func (s *session) prepare(g *ir.Graph) (err error) {
 	sig := runtime.SignatureOf(g)
@@ -240,8 +286,10 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	if err := checkSymbols(sig, s.symbols, 0); err != nil {
 		return err
 	}
-	if s.inputs, err = readInputs(g, s.flags.inputs, s.symbols); err != nil {
-		return err
+	if s.inputs = s.given; s.inputs == nil {
+		if s.inputs, err = readInputs(g, s.flags.inputs, s.symbols); err != nil {
+			return err
+		}
 	}
 	symbols, err := sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols})
 	if err != nil {

@@ -60,6 +60,7 @@ type runInfo struct {
 	Measure *measureInfo     `json:"measured,omitempty"`
 	Check   []checkInfo      `json:"check,omitempty"`
 	Profile *runtime.Profile `json:"profile,omitempty"`
+	Labels  []labelInfo      `json:"labels,omitempty"` // of a classifier, the likeliest first
 }
 
 // firstShown is how many elements of an output are printed.
@@ -82,6 +83,13 @@ func (s *session) print(res *runtime.Result, report *check.Report, measured *mea
 		out.File = s.outputs[o.Name]
 		info.Outputs = append(info.Outputs, out)
 	}
+	if s.folder != nil {
+		for _, o := range s.exe.Outputs() {
+			if info.Labels == nil {
+				info.Labels = labelsOf(res.Outputs[o.Name], s.folder)
+			}
+		}
+	}
 	if s.flags.json {
 		return s.printJSON(info)
 	}
@@ -96,6 +104,9 @@ func (s *session) printRun(info *runInfo) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, l := range info.Labels {
+		fmt.Fprintf(s.stdout, "%.4f  %s\n", l.Probability, ir.Printable(l.Label))
 	}
 	for _, c := range info.Check {
 		fmt.Fprintln(s.stdout, c.line())

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/onnx/folder"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
@@ -49,9 +51,21 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
 	return cmd
 }
 
+// openTokenizer opens the file or folder that has a model's tokenizer.
+func openTokenizer(path string) (*gguf.File, error) {
+	if !folder.Is(path) {
+		return vkc.OpenModel(path)
+	}
+	f, err := folder.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f.Tokenizer()
+}
+
 // tokenize runs vkc tokenize: it prints the tokens of a text.
 func (a *app) tokenize(ctx context.Context, f *tokenizeFlags, args []string) (err error) {
-	file, err := vkc.OpenModel(f.model)
+	file, err := openTokenizer(f.model)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func open(folder string) (_ *gguf.File, err error) {
 		return nil, err
 	}
 	metadata = append(metadata, more...)
-	if more, err = readTokenizer(folder); err != nil {
+	if more, err = Tokenizer(folder); err != nil {
 		return nil, err
 	}
 	made, err := newMade(stored, translation)
@@ -149,6 +149,12 @@ func openTensors(folder string) (tensorFile, error) {
 			why = "the weights are in " + name + ", which may run programs when it is read"
 		}
 	}
+	for _, pattern := range []string{"*.onnx", filepath.Join("onnx", "*.onnx")} {
+		if list, err := filepath.Glob(filepath.Join(escapeGlob(folder), pattern)); err == nil && len(list) > 0 {
+			return nil, errors.New("the model is an ONNX graph, which vkc generate, embed, run and compile take, and " +
+				"other verbs do not")
+		}
+	}
 	return nil, fmt.Errorf("%s: want safetensors", why)
 }
 
@@ -170,9 +176,10 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
 }
 
-// readTokenizer translates the files of the folder's tokenizer: tokenizer.json, tokenizer_config.json,
-// special_tokens_map.json, generation_config.json and the chat templates. It returns nil if there is no tokenizer.json.
-func readTokenizer(folder string) ([]gguf.KV, error) {
+// Tokenizer translates the files of a folder's tokenizer to the keys of GGUF files: tokenizer.json,
+// tokenizer_config.json, special_tokens_map.json, generation_config.json and the chat templates. It returns nil if
+// there is no tokenizer.json.
+func Tokenizer(folder string) ([]gguf.KV, error) {
 	var files tokenizer.Folder
 	var err error
 	for name, to := range map[string]*[]byte{"tokenizer.json": &files.Tokenizer,

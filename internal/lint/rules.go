@@ -47,6 +47,7 @@ var Rules = []Rule{
 	{"frontend/huggingface", []string{"frontend", "frontend/tokenizer", "ir"}, nil, "a folder has a model and its tokenizer, and GGUF is the spelling of both"},
 	{"frontend/onnx", []string{"frontend", "ir", "ir/interp"}, []string{protowire}, "it computes a model's constants by the reference, and reads the wire format by protobuf's own package"},
 	{"frontend/onnx/export", []string{"ir", "quant"}, []string{protowire}, "it writes a graph, whatever built it"},
+	{"frontend/onnx/folder", []string{"frontend", "frontend/tokenizer", "frontend/huggingface", "frontend/onnx", "ir"}, nil, "a folder has a graph and its tokenizer, which is Hugging Face's"},
 	{"grammar", nil, nil, "which texts are allowed is a question about bytes, whatever model writes them"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
 	{"serve", []string{"generate", "grammar", "frontend", "frontend/tokenizer"}, nil, "a protocol around package generate, which knows nothing of graphs"},

@@ -86,6 +86,8 @@ func cast(c *call) string {
 		return x
 	case !from.IsFloat() || !to.IsInteger():
 		return c.cast(x, to)
+	case from.BlockBytes() == 1:
+		x, from = c.cast(x, ir.F32), ir.F32
 	}
 	least, most := integerRange(to)
 	low, high := inside(least, from), inside(most, from)
@@ -300,9 +302,12 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// wide returns an argument in a dtype that ONNX reduces: i32 for narrower integers.
+// wide returns an argument in a dtype that ONNX reduces: i32 for narrower integers, and f32 for f8.
 func (c *call) wide(i int) (string, ir.DType) {
 	t := c.node.Arg(i).DType()
+	if t.IsFloat() && t.BlockBytes() == 1 {
+		return c.cast(c.arg(i), ir.F32), ir.F32
+	}
 	if t.IsInteger() && t.BlockBytes() < 4 {
 		return c.cast(c.arg(i), ir.I32), ir.I32
 	}

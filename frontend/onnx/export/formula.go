@@ -45,8 +45,11 @@ func (c *call) value(n *ir.Node) string {
 // f32 are computed in f32, because an op of vkc rounds once.
 func (c *call) formula(text string) string {
 	f := &formula{call: c, text: strings.ReplaceAll(text, " ", ""), dtype: c.node.Arg(0).DType()}
-	if strings.Count(text, "(") > 1 {
+	if t := f.dtype; strings.Count(text, "(") > 1 || t.IsFloat() && t.BlockBytes() == 1 { // ONNX only casts f8
 		f.dtype = computed(f.dtype)
+	}
+	if t := c.node.DType(); c.node.Op() == ir.OpPow && t.IsInteger() && t != ir.I32 && t != ir.I64 {
+		return c.fail("ONNX has powers of int32 and int64, and not of %s", t)
 	}
 	v := f.term()
 	if f.dtype != c.node.Arg(0).DType() && c.node.DType().IsFloat() {

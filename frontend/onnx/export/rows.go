@@ -78,7 +78,7 @@ func init() {
 		ir.OpDiv: {float: "Div(a,b)", int: "Where(Equal(b,-1),Neg(a)," + signed("Div(a,%)") + ")", uint: unsigned("Div(a,%)")},
 		ir.OpMod: {float: mod, int: signed("Mod(a,%)"), uint: unsigned("Mod(a,%)")},
 		ir.OpRem: {float: rem, int: signed("Mod(a,%; fmod=1)"), uint: unsigned("Mod(a,%; fmod=1)")},
-		ir.OpPow: {float: "Pow(a,b)", uint: "Pow(a,b)",
+		ir.OpPow: {float: "Pow(a,b)",
 			int: "Where(Less(b,0),Where(Equal(Abs(a),1),Pow(a,Mod(b,2)),0),Pow(a,Max(b,0)))"},
 		ir.OpMin: numbers("Min(a,b)"), ir.OpMax: numbers("Max(a,b)"),
 		ir.OpAtan2: floats(atan2),

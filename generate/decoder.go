@@ -1,0 +1,356 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/frontend/onnx/folder"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Decoder is a language model that is an ONNX graph: its inputs have what earlier tokens leave, such as keys and
+// values, and its outputs have the same of all tokens. It runs one answer at a time.
+//
+//	d, err := generate.OpenDecoder(ctx, "folder", generate.Options{})
+//	defer d.Close()
+//	for token, err := range d.Generate(ctx, prompt, generate.Sampling{}) {
+type Decoder struct {
+	model *Model       // without programs of its own
+	files []*onnx.File // of next, and of first if that differs
+	// first computes a text's first tokens, and next all others. They differ for a merged decoder.
+	first, next *vkc.Executable
+	ports       folder.Ports
+	one         sync.Mutex // held by the answer in progress
+}
+
+// partOfDecoder is the largest number of a prompt's tokens in one run.
+const partOfDecoder = 128
+
+// IsDecoder reports whether path is a folder with an ONNX model that generates text, or such a model in a folder.
+func IsDecoder(path string) (bool, error) {
+	if !folder.Is(path) {
+		return false, nil
+	}
+	f, err := folder.Open(path)
+	if err != nil {
+		return false, err
+	}
+	return f.IsDecoder()
+}
+
+// OpenDecoder opens a folder with an ONNX model as Transformers.js or onnxruntime-genai have it, or a model in such a
+// folder, and compiles it for a device. Options about caches, several answers, adapters and speculation are errors.
+func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err error) {
+	if err := o.checkONNX(); err != nil {
+		return nil, err
+	}
+	f, err := folder.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Decoder{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: %w", path, err), d.Close())
+		}
+	}()
+	if d.model, err = prepareONNX(ctx, f, &o); err != nil {
+		return d, err
+	}
+	merged, err := f.Merged()
+	if err != nil {
+		return d, err
+	}
+	part := min(partOfDecoder, d.model.context)
+	if d.next, d.ports, err = d.load(ctx, f, part, true, o); err != nil {
+		return d, err
+	}
+	d.first = d.next
+	if merged {
+		if d.first, _, err = d.load(ctx, f, part, false, o); err != nil {
+			return d, err
+		}
+	}
+	if len(d.ports.Past) == 0 {
+		return d, errors.New("the model has no inputs for earlier tokens, such as past_key_values.0.key: export it " +
+			"for text generation")
+	}
+	d.model.step = d.next
+	for _, out := range d.next.Outputs() {
+		if n := len(out.Type.Shape); out.Name == d.ports.Output && n > 0 && out.Type.Shape[n-1].IsStatic() {
+			d.model.config.Vocab = out.Type.Shape[n-1].Static()
+		}
+	}
+	if d.model.config.Vocab == 0 {
+		return d, fmt.Errorf("the last extent of output %q is not known: it is to be the vocabulary", d.ports.Output)
+	}
+	return d, nil
+}
+
+// checkONNX refuses options that an ONNX model cannot follow.
+func (o Options) checkONNX() error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	for _, wrong := range []struct {
+		field string
+		given bool
+	}{{"Cache", o.Cache != ir.Invalid}, {"Parallel", o.Parallel > 1}, {"Positions", o.Positions != 0},
+		{"ContextShift", o.ContextShift}, {"Tokens", o.Speculation.Tokens > 0 || o.Speculation.Draft != ""},
+		{"Adapters", len(o.Adapters) > 0 || o.AdapterScales}, {"GPUMemory", o.GPUMemory > 0}} {
+		if wrong.given {
+			return wrongOption(wrong.field, "the model is an ONNX graph, which has no such option")
+		}
+	}
+	return nil
+}
+
+// prepareONNX reads a folder's tokenizer and configuration, and opens the device.
+func prepareONNX(ctx context.Context, f *folder.Folder, o *Options) (m *Model, err error) {
+	m = &Model{fallback: o.Fallback, progress: o.Progress, slotCount: 1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+			m = nil
+		}
+	}()
+	if m.file, err = f.Tokenizer(); err != nil {
+		return m, err
+	}
+	if m.tok, err = tokenizer.New(m.file); err != nil {
+		return m, err
+	}
+	trained := f.Context
+	if trained == 0 {
+		trained = defaultContext
+	}
+	if m.context = o.Context; m.context == 0 {
+		m.context = min(defaultContext, trained)
+	}
+	m.config = llm.Config{Context: trained, Vocab: f.Vocabulary}
+	if err := m.config.CheckContext(m.context); err != nil {
+		return m, wrongOption("Context", "%w", err)
+	}
+	want := strings.TrimSpace(o.Device)
+	m.auto = want == "" || strings.EqualFold(want, "auto")
+	if m.device, err = m.openDevice(ctx, *o); err != nil {
+		return m, err
+	}
+	if o.Precision == "" {
+		o.Precision = vkc.Exact // as for other graphs
+	}
+	m.options = *o
+	return m, nil
+}
+
+// load builds and loads the program of runs of up to part tokens.
+func (d *Decoder) load(ctx context.Context, f *folder.Folder, part int, later bool, o Options) (*vkc.Executable,
+	folder.Ports, error) {
+	file, ports, err := f.Build(part, d.model.context, later)
+	if err != nil {
+		return nil, ports, err
+	}
+	d.files = append(d.files, file)
+	d.model.weights, d.model.first = file, nil
+	exe, err := d.model.load(ctx, file.Graph, o, nil)
+	return exe, ports, err
+}
+
+// Close releases the model.
+func (d *Decoder) Close() error {
+	var errs []error
+	if d.first != nil && d.first != d.next {
+		errs = append(errs, d.first.Close())
+	}
+	if d.model != nil {
+		if d.model.step == nil && d.next != nil {
+			errs = append(errs, d.next.Close())
+		}
+		errs = append(errs, d.model.Close())
+	}
+	for _, f := range d.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Tokenizer returns the model's tokenizer.
+func (d *Decoder) Tokenizer() *tokenizer.Tokenizer { return d.model.tok }
+
+// Context returns how many tokens a prompt and its answer may have together.
+func (d *Decoder) Context() int { return d.model.context }
+
+// Why names the model's device, and the reason for its choice.
+func (d *Decoder) Why() string { return d.next.Why() }
+
+// Prompt returns the tokens of a conversation, formatted by the folder's chat template.
+func (d *Decoder) Prompt(c chat.Context) ([]int32, error) { return d.model.Prompt(c) }
+
+// ChatTemplate returns the folder's template of conversations, or "".
+func (d *Decoder) ChatTemplate() string { return d.model.ChatTemplate() }
+
+// Generate continues a prompt, as Model.Generate does. It computes the whole prompt for each answer. Other answers wait
+// until this one has ended.
+func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		d.one.Lock()
+		defer d.one.Unlock()
+		for token, err := range d.generate(ctx, prompt, s) {
+			if !yield(token, err) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Decoder) generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		m := d.model
+		err := m.check(prompt, s)
+		var c *chooser
+		if err == nil {
+			c, err = m.chooser(ctx, s)
+		}
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		r := &decoding{Decoder: d}
+		defer func() { closeAll(r.past) }()
+		slots, wake := newMaskSlots(), make(chan struct{}, 1)
+		if c.guide != nil {
+			c.begin(ctx, -1, slots, wake)
+		}
+		decoder := m.tok.Decoder()
+		for n := 1; ; n++ {
+			logits, err := r.logits(ctx, prompt, len(prompt))
+			if err == nil && c.next != nil {
+				select {
+				case <-c.next.over:
+				case <-ctx.Done():
+					err = ctx.Err()
+				}
+			}
+			if err != nil {
+				yield(Token{}, err)
+				return
+			}
+			if c.next != nil && c.next.full {
+				return
+			}
+			token, err := c.choose(ctx, outcome{logits: logits}, prompt)
+			if err != nil {
+				yield(Token{}, err)
+				return
+			}
+			if m.tok.IsEnd(token.ID) {
+				if token.Text = decoder.Flush(); token.Text != "" || token.Odds != nil {
+					yield(token, nil)
+				}
+				return
+			}
+			prompt = append(slices.Clip(prompt), token.ID)
+			token.Text = decoder.Next(token.ID)
+			last := n == s.MaxTokens || len(prompt) >= m.context
+			if last {
+				token.Text += decoder.Flush()
+			} else if c.guide != nil {
+				c.begin(ctx, token.ID, slots, wake)
+			}
+			if !yield(token, nil) || last {
+				return
+			}
+		}
+	}
+}
+
+// decoding is the state of one answer: what its tokens left so far.
+type decoding struct {
+	*Decoder
+	known int // tokens
+	past  map[string]*vkc.DeviceTensor
+}
+
+// logits computes the tokens of a text that are not computed yet, and returns the logits after the last one.
+func (r *decoding) logits(ctx context.Context, text []int32, length int) (logits []float32, err error) {
+	for r.known < length {
+		n := min(length-r.known, partOfDecoder)
+		if logits, err = r.run(ctx, text[r.known:][:n]); err != nil {
+			return nil, err
+		}
+		r.known += n
+	}
+	return logits, nil
+}
+
+// run computes some tokens after those in past.
+func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
+	exe, graph := r.next, r.files[0].Graph
+	if r.known == 0 {
+		exe, graph = r.first, r.files[len(r.files)-1].Graph
+	}
+	in, err := r.ports.Inputs(graph, tokens, r.known)
+	if err != nil {
+		return nil, err
+	}
+	o := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}, Symbols: map[string]int64{}}
+	for _, c := range r.ports.Past {
+		if r.past != nil {
+			o.Inputs[c.Past] = r.past[c.Present]
+		} else if hasInput(exe, c.Past) {
+			in[c.Past] = c.First
+		}
+		o.Keep = append(o.Keep, c.Present)
+	}
+	for _, s := range exe.Symbols() {
+		switch s.Name {
+		case folder.TokensSymbol:
+			o.Symbols[s.Name] = int64(len(tokens))
+		case folder.PastSymbol:
+			o.Symbols[s.Name] = int64(r.known)
+		}
+	}
+	res, err := exe.Run(ctx, in, o)
+	if err != nil {
+		return nil, err
+	}
+	closeAll(r.past)
+	r.past = res.Kept
+	all, err := floats(res.Outputs[r.ports.Output])
+	if err != nil || len(all) < r.model.config.Vocab {
+		return nil, errors.Join(err, fmt.Errorf("output %q has %d elements, fewer than the vocabulary of %d",
+			r.ports.Output, len(all), r.model.config.Vocab))
+	}
+	return all[len(all)-r.model.config.Vocab:], nil
+}
+
+func hasInput(exe *vkc.Executable, name string) bool {
+	return name != "" && slices.ContainsFunc(exe.Inputs(), func(p runtime.Port) bool { return p.Name == name })
+}
+
+// floats returns the elements of a float tensor.
+func floats(d *ir.Data) ([]float32, error) {
+	if d == nil {
+		return nil, errors.New("the output is missing")
+	}
+	if d.DType == ir.F32 {
+		return vkc.Values[float32](d)
+	}
+	wide, err := d.Floats()
+	list := make([]float32, len(wide))
+	for i, v := range wide {
+		list[i] = float32(v)
+	}
+	return list, err
+}
