@@ -250,7 +250,7 @@ func (s *session) openGraph(path string) (g *ir.Graph, _ vkc.Weights, err error)
 		return s.flags.graph.open(path, s.flags.weights)
 	}
 	if s.folder == nil || len(s.flags.inputs) > 0 || s.flags.weights != "" || s.flags.graph.model.onnx.given() {
-		return nil, nil, usagef("--text is for a folder with an ONNX model and a tokenizer, and goes without "+
+		return nil, nil, usagef("--text is for a folder with an ONNX model and a tokenizer, and goes without " +
 			"--input, --weights, --dim, --bound and --constant")
 	}
 	file, err := s.folder.Tokenizer()
