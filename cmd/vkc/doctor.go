@@ -30,15 +30,32 @@ type finding struct {
 // doctorCommand declares the command vkc doctor and its flags.
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
+	var h hintFlags
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Say what is installed, what is missing, and which package has it",
-		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without which
-vkc cannot compile programs, or cannot run them on a device, or if it cannot use the GLSL tools that are registered for
-the user; the last line says what works all the same.`,
-		Example: "  vkc doctor\n  vkc doctor --json",
-		Args:    exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "doctor [GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb]",
+		Short: "Say what is installed and what is missing, or what makes a graph slow",
+		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without
+which vkc cannot compile programs, or cannot run them on a device, or if it cannot use the GLSL tools that are registered
+for the user; the last line says what works all the same.
+
+With a graph, say what makes it slow or large, in one line each, with the page of the documentation that helps:
+
+  expansion  an intermediate that is 100 times as large as its operands
+  launches   many kernels that all take less time than their launch
+  weights    weights of bytes that a matmul reads as [K, N]
+  f64        f64 on a device that is much slower at it than at f32
+  symbols    a symbol bound far above its value; --symbol gives the value of your runs`,
+		Example: "  vkc doctor\n  vkc doctor --json\n  vkc doctor GRAPH.json --symbol T=20 --target nvidia-h100",
+		Args:    atLeastArgs(0, "GRAPH or BUNDLE.vkb"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return a.hints(cmd.Context(), args[0], &h, asJSON)
+			}
+			for _, name := range h.names(cmd) {
+				if cmd.Flags().Changed(name) {
+					return usagef("--%s goes with a graph: vkc doctor GRAPH --%[1]s ...", name)
+				}
+			}
 			silent := spirv.WithNotice(cmd.Context(), func(*spirv.PassedOverError) {}) // a finding says it
 			findings, err := examine(silent)
 			if err != nil {
@@ -56,6 +73,7 @@ the user; the last line says what works all the same.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	h.add(cmd)
 	return cmd
 }
 

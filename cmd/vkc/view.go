@@ -10,12 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/atomicfile"
-	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/view"
-	"github.com/vkc-go/vkc/ir"
 )
 
 type viewFlags struct {
@@ -84,7 +80,7 @@ func (a *app) view(ctx context.Context, path string, f *viewFlags) error {
 		}
 		runs = append(runs, list...)
 	}
-	g, caps, tuning, err := a.viewed(path, f)
+	g, caps, tuning, err := a.lowerable(path, &f.graph, f.target, &f.tuning)
 	if err != nil {
 		return err
 	}
@@ -115,32 +111,6 @@ func readRuns(file string) ([]view.Run, error) {
 	}
 	defer r.Close()
 	return view.ReadRuns(r, file)
-}
-
-// viewed returns the graph to show, and what to compile it for. A bundle says that itself.
-func (a *app) viewed(path string, f *viewFlags) (g *ir.Graph, caps device.Caps, tuning device.Tuning, err error) {
-	isBundle, err := filefmt.IsBundle(path)
-	if err != nil {
-		return nil, caps, nil, err
-	}
-	if isBundle {
-		if err = f.graph.forBundle(); err != nil {
-			return nil, caps, nil, err
-		}
-		p, err := vkc.OpenBundle(path)
-		if err != nil {
-			return nil, caps, nil, err
-		}
-		defer p.Close()
-		if target := p.Contents.Meta.Target; target != nil {
-			return p.Contents.Graph, *target, nil, nil
-		}
-		g = p.Contents.Graph
-	} else if g, err = f.graph.read(path); err != nil {
-		return nil, caps, nil, err
-	}
-	caps, tuning, err = a.targetCaps(f.target, &f.tuning)
-	return g, caps, tuning, err
 }
 
 // servePage serves a page on the loopback address until ctx ends.

@@ -1,6 +1,9 @@
 package device
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Vendor ids as Vulkan reports them: PCI ids, or Khronos ids for vendors without one. Mesa's drivers report Mesa's own
 // id for devices without an id; it says nothing about the vendor.
@@ -34,14 +37,21 @@ type class struct {
 	// noGridBarrier reports whether the workgroups of a device cannot wait for each other in a kernel. nil means they
 	// can.
 	noGridBarrier func(Caps) bool
+	// doubles is how many times as long as f32 arithmetic f64 takes on GPUs made for graphics; 0 if unknown. Devices with
+	// one of the names in fastDoubles, which are made for computing, take twice as long.
+	doubles     int
+	fastDoubles []string
 }
 
 // classes are tried in order. The last one, generic, owns all devices.
 var classes = []class{
 	{name: "cpu", owns: func(c Caps) bool { return c.Type == DeviceCPU }, profile: "lavapipe"},
 	{name: "nvidia", owns: ofVendor(VendorNVIDIA), profile: "nvidia-h100", queueApart: true,
-		noGridBarrier: func(c Caps) bool { return c.DriverID == DriverNVK }},
-	{name: "amd", owns: ofVendor(VendorAMD), profile: "amd-rdna3"},
+		noGridBarrier: func(c Caps) bool { return c.DriverID == DriverNVK },
+		doubles:       64,
+		fastDoubles:   []string{"P100", "V100", "A100", "A30", "H100", "H200", "H800", "B100", "B200"}},
+	{name: "amd", owns: ofVendor(VendorAMD), profile: "amd-rdna3", doubles: 16,
+		fastDoubles: []string{"MI50", "MI60", "MI100", "MI2", "MI3"}},
 	{name: "intel", owns: ofVendor(VendorIntel), profile: "intel-xe"},
 	{name: "arm", owns: ofVendor(VendorARM), profile: "arm-mali"},
 	{name: "qualcomm", owns: ofVendor(VendorQCOM), profile: "qualcomm-adreno740"},
@@ -69,6 +79,17 @@ func (c class) machine(caps Caps) Machine {
 
 // Class names the class of a device, such as "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
+
+// DoubleTimes returns about how many times as long as f32 arithmetic f64 takes on a device, or 0 if that is unknown.
+func DoubleTimes(caps Caps) int {
+	c := classOf(caps)
+	for _, name := range c.fastDoubles {
+		if strings.Contains(caps.Name, name) {
+			return 2
+		}
+	}
+	return c.doubles
+}
 
 // QueueApart reports whether programs should run in a compute-only queue, if the device has one.
 func QueueApart(caps Caps) bool { return classOf(caps).queueApart }
