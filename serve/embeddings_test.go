@@ -116,6 +116,9 @@ func TestEmbeddingsRefuse(t *testing.T) {
 	if status, body := post(t, url+"/v1/embeddings", `{"input": "x"}`); status != 500 || !strings.Contains(body, "lost") {
 		t.Errorf("status %d, %s", status, body)
 	}
+	if status, body := post(t, cross.URL+"/v1/embeddings", `{"input": "x"}`); status != 400 || !strings.Contains(body, "rerank") {
+		t.Errorf("embeddings of a cross-encoder: %d %s", status, body)
+	}
 	text := start(t, newEcho(t), serve.Options{})
 	if status, body := post(t, text.URL+"/v1/embeddings", `{"input": "x"}`); status != 400 ||
 		!strings.Contains(body, "no embeddings") {

@@ -21,13 +21,14 @@ type metrics struct {
 	promptTokens, answerTokens int
 	refused                    int            // because too many requests wait
 	finished                   map[string]int // requests by the reason for their end
-	first, each, whole         histogram
+	first, each, mean, whole   histogram
 }
 
 // record measures one request for the metrics: its times and tokens.
 type record struct {
 	m             *metrics
 	arrived, last time.Time
+	first         time.Time // when the first token came
 	tokens        int
 }
 
@@ -51,6 +52,7 @@ func (r *record) token() {
 	defer r.m.mu.Unlock()
 	now := time.Now()
 	if r.tokens++; r.tokens == 1 {
+		r.first = now
 		r.m.first.add(now.Sub(r.arrived))
 	} else {
 		r.m.each.add(now.Sub(r.last))
@@ -75,6 +77,9 @@ func (r *record) end(how finish, u usage, err error) {
 		r.m.finished = map[string]int{}
 	}
 	r.m.finished[name]++
+	if r.tokens > 1 {
+		r.m.mean.add(r.last.Sub(r.first) / time.Duration(r.tokens-1))
+	}
 	r.m.whole.add(time.Since(r.arrived))
 }
 
@@ -134,6 +139,8 @@ func (m *metrics) write(w io.Writer, name string, of Model) {
 	}{
 		{"time_to_first_token_seconds", "From the request to the first token of its answer.", m.first},
 		{"time_per_output_token_seconds", "From one token of an answer to the next.", m.each},
+		{"inter_token_latency_seconds", "The same, by vLLM's newer name.", m.each},
+		{"request_time_per_output_token_seconds", "The mean of these times, by answer.", m.mean},
 		{"e2e_request_latency_seconds", "From the request to the end of its answer.", m.whole},
 	} {
 		fmt.Fprintf(w, "# HELP vllm:%s %s\n# TYPE vllm:%[1]s histogram\n", h.name, h.help)

@@ -45,6 +45,7 @@ type request struct {
 	Effort            string          `json:"reasoning_effort"`     // a variable of the template, too
 	ThinkTokens       *int            `json:"thinking_budget_tokens"`
 	Generation        *bool           `json:"add_generation_prompt"`
+	Continue          bool            `json:"continue_final_message"`
 	IgnoreEnd         bool            `json:"ignore_eos"`
 	MinTokens         int             `json:"min_tokens"`
 	Typical           float64         `json:"typical_p"`
@@ -127,31 +128,30 @@ func fieldsOf(v any) (names []string) {
 // unsupported lists unsupported fields, with the values that request nothing. Another value is passed over with a
 // warning, or refused if the answer would not be the one that the client needs: see needed.
 var unsupported = map[string][]string{
-	"dry_multiplier":         {"0", "0.0"},
-	"dry_base":               {},
-	"dry_allowed_length":     {},
-	"dry_penalty_last_n":     {},
-	"dry_sequence_breakers":  {},
-	"mirostat":               {"0"},
-	"mirostat_tau":           {},
-	"mirostat_eta":           {},
-	"dynatemp_range":         {"0", "0.0"},
-	"dynatemp_exponent":      {},
-	"repeat_last_n":          {"64"},
-	"min_keep":               {"0"},
-	"samplers":               {},
-	"verbosity":              {`"medium"`},
-	"web_search_options":     {},
-	"continue_final_message": {"false"},
-	"audio":                  {"null"},
-	"function_call":          {"null", `"none"`},
-	"functions":              {"null", "[]"},
-	"modalities":             {"null", `["text"]`},
-	"suffix":                 {"null", `""`},
+	"dry_multiplier":        {"0", "0.0"},
+	"dry_base":              {},
+	"dry_allowed_length":    {},
+	"dry_penalty_last_n":    {},
+	"dry_sequence_breakers": {},
+	"mirostat":              {"0"},
+	"mirostat_tau":          {},
+	"mirostat_eta":          {},
+	"dynatemp_range":        {"0", "0.0"},
+	"dynatemp_exponent":     {},
+	"repeat_last_n":         {"64"},
+	"min_keep":              {"0"},
+	"samplers":              {},
+	"verbosity":             {`"medium"`},
+	"web_search_options":    {},
+	"audio":                 {"null"},
+	"function_call":         {"null", `"none"`},
+	"functions":             {"null", "[]"},
+	"modalities":            {"null", `["text"]`},
+	"suffix":                {"null", `""`},
 }
 
 // needed lists the fields of unsupported without which an answer is of no use to the client.
-var needed = []string{"audio", "function_call", "functions", "modalities", "suffix", "continue_final_message",
+var needed = []string{"audio", "function_call", "functions", "modalities", "suffix",
 	"background", "conversation", "previous_response_id", "prompt"}
 
 // Bounds of a request.
@@ -448,7 +448,17 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, err error) {
 	if len(list) == 0 {
 		return c, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
 	}
-	c.AddGenerationPrompt = q.Generation == nil || *q.Generation
+	c.AddGenerationPrompt = (q.Generation == nil || *q.Generation) && !q.Continue
+	if c.Continue = q.Continue; c.Continue {
+		switch {
+		case list[len(list)-1].Role != "assistant":
+			return c, refuse(http.StatusBadRequest, "continue_final_message",
+				"continue_final_message is true: want the last message to be the assistant's")
+		case q.Generation != nil && *q.Generation:
+			return c, refuse(http.StatusBadRequest, "continue_final_message",
+				"continue_final_message and add_generation_prompt exclude each other: want one of them")
+		}
+	}
 	if len(variables) > 0 && string(variables) != "null" {
 		v, err := chat.ParseJSON(variables)
 		object, ok := v.(chat.Object)

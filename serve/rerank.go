@@ -101,6 +101,12 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// ranks reports whether the model is a cross-encoder.
+func (s *Server) ranks() bool {
+	m, ok := s.embedder.(ranker)
+	return ok && m.Ranks()
+}
+
 // rate returns the relevance of documents for a query, how it was computed, and the number of tokens.
 func (s *Server) rate(ctx context.Context, query string, documents []string) (method string, total int,
 	scores []float32, err error) {
@@ -113,7 +119,8 @@ func (s *Server) rate(ctx context.Context, query string, documents []string) (me
 		}
 		return nil
 	}
-	if m, ok := s.embedder.(ranker); ok && m.Ranks() {
+	if s.ranks() {
+		m := s.embedder.(ranker)
 		for i, d := range documents {
 			pair := m.Pair(query, d)
 			if err := fits(pair, fmt.Sprintf("documents[%d] with the query", i)); err != nil {

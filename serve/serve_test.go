@@ -546,6 +546,11 @@ func TestQueue(t *testing.T) {
 	told(`running{model_name="model"} 1`, `waiting{model_name="model"} 1`, `kv_cache_usage_perc{model_name="model"} 0.5`,
 		`prefix_cache_queries_total{model_name="model"} 7`, `prefix_cache_hits_total{model_name="model"} 3`,
 		`vkc_device_memory_bytes{model_name="model"} 11`)
+	for _, name := range []string{"time_to_first_token", "time_per_output_token", "inter_token_latency",
+		"request_time_per_output_token", "e2e_request_latency"} {
+		told("# TYPE vllm:"+name+"_seconds histogram", "vllm:"+name+`_seconds_bucket{le="+Inf",model_name="model"} `,
+			"vllm:"+name+`_seconds_sum{model_name="model"} `, "vllm:"+name+`_seconds_count{model_name="model"} `)
+	}
 	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`); status != 429 {
 		t.Errorf("%d %s", status, body)
 	}

@@ -26,6 +26,7 @@ package chat
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -83,6 +84,7 @@ type Context struct {
 	Messages            []Message
 	Tools               []any // descriptions of functions, as ParseJSON returns them, or Object
 	AddGenerationPrompt bool  // end with the beginning of an answer
+	Continue            bool  // end with the last message's content, which is then the beginning of an answer
 	BOS, EOS            string
 	// Now is the time for strftime_now; the zero value means the time of the call.
 	Now time.Time
@@ -112,7 +114,42 @@ func (t *Template) Render(c Context) (pieces []Piece, err error) {
 	r := &run{now: func(format string) string { return strftime(now, format) }}
 	defer rescue(&err, r)
 	t.body.exec(r, c.scope(r))
-	return r.out.pieces(), nil
+	if pieces = r.out.pieces(); c.Continue {
+		return c.beginning(pieces)
+	}
+	return pieces, nil
+}
+
+// beginning cuts a rendered conversation after the content of its last message.
+func (c Context) beginning(pieces []Piece) ([]Piece, error) {
+	content := ""
+	if len(c.Messages) > 0 {
+		content, _ = c.Messages[len(c.Messages)-1].Content.(string)
+	}
+	content = strings.TrimSpace(content) // as some templates do
+	all, isUser := Text(pieces), []bool(nil)
+	for _, p := range pieces {
+		isUser = append(isUser, slices.Repeat([]bool{p.User}, len(p.Text))...)
+	}
+	at := len(all)
+	for at >= 0 && content != "" {
+		if at = strings.LastIndex(all[:at], content); at >= 0 && isUser[at] {
+			break
+		}
+	}
+	if at < 0 || content == "" {
+		return nil, errors.New("chat: the last message cannot be continued: want one with text, which the template shows")
+	}
+	end := at + len(content)
+	for i := range pieces {
+		if n := len(pieces[i].Text); end > n {
+			end -= n
+			continue
+		}
+		pieces[i].Text = pieces[i].Text[:end]
+		return pieces[:i+1], nil
+	}
+	return pieces, nil
 }
 
 // scope returns the scope with a template's variables.

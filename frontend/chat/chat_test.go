@@ -255,3 +255,20 @@ func TestStrictJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestContinue: a conversation that is to be continued ends with its last message, whatever the template adds.
+func TestContinue(t *testing.T) {
+	const source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|im_end|>\n{% endfor %}"
+	template, err := chat.Parse(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]string{"Sure, ": "<|user|>hi<|im_end|>\n<|assistant|>Sure,",
+		"end": "<|user|>hi<|im_end|>\n<|assistant|>end", "hi": "<|user|>hi<|im_end|>\n<|assistant|>hi", " ": "", "": ""} {
+		pieces, err := template.Render(chat.Context{Continue: true, Messages: []chat.Message{
+			{Role: "user", Content: "hi"}, {Role: "assistant", Content: content}}})
+		if got := chat.Text(pieces); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", content, got, err, want)
+		}
+	}
+}
