@@ -37,7 +37,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 		err = q.logprobs(&j)
 	}
 	if err == nil {
-		err = s.setScales(&j, q.Lora)
+		err = s.setScales(&j, q.Model, q.Lora)
 	}
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 		err = q.textLogprobs(&j)
 	}
 	if err == nil {
-		err = s.setScales(&j, q.Lora)
+		err = s.setScales(&j, q.Model, q.Lora)
 	}
 	if err != nil {
 		return err
@@ -496,21 +496,50 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// card describes the model.
-func (s *Server) card() map[string]any {
-	return map[string]any{"id": s.o.Name, "object": "model", "created": s.started.Unix(), "owned_by": "vkc",
+// card describes the model by a name. An adapter has a parent.
+func (s *Server) card(name, parent string) map[string]any {
+	card := map[string]any{"id": name, "object": "model", "created": s.started.Unix(), "owned_by": "vkc",
 		"max_model_len": s.model.Context()}
+	if parent != "" {
+		card["parent"] = parent
+	}
+	return card
+}
+
+// cards describes the models that requests can name: the model, and the model with each adapter alone.
+func (s *Server) cards() []map[string]any {
+	if s.several != nil {
+		return s.several.cards()
+	}
+	list := []map[string]any{s.card(s.o.Name, "")}
+	for _, name := range s.adapterNames() {
+		list = append(list, s.card(name, s.o.Name))
+	}
+	return list
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{s.card()}})
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": s.cards()})
 	return nil
 }
 
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
-	if name := r.PathValue("name"); name != s.o.Name {
-		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", name, s.o.Name)
+	name := r.PathValue("name")
+	for _, card := range s.cards() {
+		if card["id"] == name {
+			writeJSON(w, http.StatusOK, card)
+			return nil
+		}
 	}
-	writeJSON(w, http.StatusOK, s.card())
-	return nil
+	return s.noModel(name)
+}
+
+// noModel refuses a request for a model that is not there.
+func (s *Server) noModel(name string) error {
+	names := []string{}
+	for _, card := range s.cards() {
+		names = append(names, fmt.Sprintf("%q", card["id"]))
+	}
+	return refuse(http.StatusNotFound, "model", "there is no model %.100q here: want %.900s", name,
+		strings.Join(names, ", "))
 }

@@ -200,7 +200,7 @@ func (s *Server) answerPlain(w http.ResponseWriter, r *http.Request, q *plainReq
 		err = q.probabilities(&j)
 	}
 	if err == nil {
-		err = s.setScales(&j, q.Lora)
+		err = s.setScales(&j, q.Model, q.Lora)
 	}
 	if err == nil {
 		err = s.constrain(w, &q.request, &j)

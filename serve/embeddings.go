@@ -95,8 +95,8 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	case s.embedder == nil:
 		return refuse(http.StatusBadRequest, "model", "model %q makes text and no embeddings", s.o.Name)
 	case s.ranks():
-		return refuse(http.StatusBadRequest, "model", "model %q rates documents, and makes no embeddings: ask /v1/rerank",
-			s.o.Name)
+		return refuse(http.StatusBadRequest, "model", "model %q rates documents, and makes no embeddings: "+
+			"ask /v1/rerank", s.o.Name)
 	case q.EncodingFormat != "" && q.EncodingFormat != "float" && q.EncodingFormat != "base64":
 		return refuse(http.StatusBadRequest, "encoding_format", "encoding_format is %q: want float or base64",
 			q.EncodingFormat)

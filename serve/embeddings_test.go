@@ -116,9 +116,6 @@ func TestEmbeddingsRefuse(t *testing.T) {
 	if status, body := post(t, url+"/v1/embeddings", `{"input": "x"}`); status != 500 || !strings.Contains(body, "lost") {
 		t.Errorf("status %d, %s", status, body)
 	}
-	if status, body := post(t, cross.URL+"/v1/embeddings", `{"input": "x"}`); status != 400 || !strings.Contains(body, "rerank") {
-		t.Errorf("embeddings of a cross-encoder: %d %s", status, body)
-	}
 	text := start(t, newEcho(t), serve.Options{})
 	if status, body := post(t, text.URL+"/v1/embeddings", `{"input": "x"}`); status != 400 ||
 		!strings.Contains(body, "no embeddings") {
@@ -187,6 +184,10 @@ func TestRerank(t *testing.T) {
 		if status != 400 || parse(t, body).Error.Param != c.param {
 			t.Errorf("%.60s: %d %s, want field %s", c.body, status, body, c.param)
 		}
+	}
+	status, body := post(t, cross.URL+"/v1/embeddings", `{"input": "x"}`)
+	if status != 400 || !strings.Contains(body, "rerank") {
+		t.Errorf("embeddings of a cross-encoder: %d %s", status, body)
 	}
 	text := start(t, newEcho(t), serve.Options{})
 	if status, body := post(t, text.URL+"/rerank", `{"query": "x", "documents": ["x"]}`); status != 400 {

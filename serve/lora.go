@@ -1,7 +1,11 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/frontend/lora"
 )
@@ -34,8 +38,25 @@ func (s *Server) loraAdapters(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// setScales sets the scales of adapters in a job. Adapters that the request does not list have the scale 0.
-func (s *Server) setScales(j *job, list []loraScale) error {
+// adapterNames returns the names that stand for the model with one adapter alone: those of its file or folder, if they
+// differ from each other and from the model's.
+func (s *Server) adapterNames() (names []string) {
+	for _, a := range s.adapters() {
+		name := strings.TrimSuffix(filepath.Base(a.Path), ".gguf")
+		if name == s.o.Name || slices.Contains(names, name) {
+			name = fmt.Sprintf("%s-%d", name, len(names))
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// setScales sets the scales of adapters in a job. Adapters that the request does not list have the scale 0. The name of
+// an adapter, as the model's, lists that adapter.
+func (s *Server) setScales(j *job, model string, list []loraScale) error {
+	if i := slices.Index(s.adapterNames(), model); list == nil && i >= 0 && model != "" {
+		list = []loraScale{{i, &s.adapters()[i].Scale}}
+	}
 	if list == nil {
 		return nil
 	}

@@ -75,6 +75,29 @@ func TestLora(t *testing.T) {
 			}
 		}
 	}
+	for _, tt := range []struct{ model, want string }{{"model", "[]"}, {"a", "[1 0]"}, {"b", "[0 0.5]"},
+		{"other", "[]"}} {
+		for path, fields := range map[string]string{"/v1/completions": `"prompt": "x", "max_tokens": 1`,
+			"/v1/messages": `"messages": [{"role": "user", "content": "x"}], "max_tokens": 1`,
+			"/completion":  `"prompt": "x", "n_predict": 1`} {
+			status, text := post(t, s.URL+path, `{"model": "`+tt.model+`", `+fields+"}")
+			if got := fmt.Sprint(m.scales); status != 200 || got != tt.want {
+				t.Errorf("%s, model %s: %d %s, scales %s, want %s", path, tt.model, status, text, got, tt.want)
+			}
+		}
+	}
+	strict := httptest.NewServer(serve.New(m, serve.Options{StrictModel: true}))
+	defer strict.Close()
+	for model, want := range map[string]int{"model": 200, "a": 200, "other": 404} {
+		body := `{"model": "` + model + `", "prompt": "x", "max_tokens": 1}`
+		if status, text := post(t, strict.URL+"/v1/completions", body); status != want {
+			t.Errorf("strict, model %s: %d %s", model, status, text)
+		}
+	}
+	_, listed := get(t, s.URL+"/v1/models")
+	if get1(t, listed, "data/1/id") != "a" || get1(t, listed, "data/2/parent") != "model" {
+		t.Errorf("models: %s", listed)
+	}
 	status, text := post(t, s.URL+"/v1/completions",
 		`{"prompt": "x", "max_tokens": 1, "echo": true, "logprobs": 1, "lora": [{"id": 0, "scale": 1}]}`)
 	if status != 400 || !strings.Contains(text, "echo without logprobs") {

@@ -212,6 +212,9 @@ func (s *Server) readMessages(w http.ResponseWriter, r *http.Request) (q message
 	if j, err = c.job(prompt); err != nil {
 		return q, j, err
 	}
+	if err := s.setScales(&j, q.Model, nil); err != nil {
+		return q, j, err
+	}
 	j.tools = t
 	s.listen(&j, prompt)
 	return q, j, s.constrain(w, &c, &j)

@@ -104,10 +104,43 @@ func (h *histogram) add(d time.Duration) {
 
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
 	var text strings.Builder
-	s.metrics.write(&text, s.o.Name, s.model)
+	if s.several != nil {
+		writeFamilies(&text, s.several.servers())
+	} else {
+		s.metrics.write(&text, s.o.Name, s.model)
+	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	io.WriteString(w, text.String())
 	return nil
+}
+
+// writeFamilies writes the metrics of several models. Prometheus wants the samples of a name together.
+func writeFamilies(w io.Writer, servers []*Server) {
+	var names []string
+	heads, samples := map[string]string{}, map[string]string{}
+	for _, s := range servers {
+		var text strings.Builder
+		s.metrics.write(&text, s.o.Name, s.model)
+		name := ""
+		for line := range strings.Lines(text.String()) {
+			rest, isHelp := strings.CutPrefix(line, "# HELP ")
+			switch {
+			case isHelp:
+				name, _, _ = strings.Cut(rest, " ")
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+				heads[name] = line
+			case strings.HasPrefix(line, "# TYPE "):
+				heads[name] += line
+			default:
+				samples[name] += line
+			}
+		}
+	}
+	for _, name := range names {
+		io.WriteString(w, heads[name]+samples[name])
+	}
 }
 
 // write writes all metrics in the text format of Prometheus. name labels them with the model.

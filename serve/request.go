@@ -264,8 +264,8 @@ func (s *Server) checkFields(w http.ResponseWriter, fields map[string]json.RawMe
 	if len(passed) > 0 {
 		w.Header().Set("Warnings", fmt.Sprintf("fields passed over: %.900s", strings.Join(passed, ", ")))
 	}
-	if s.o.StrictModel && model != "" && model != s.o.Name {
-		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", model, s.o.Name)
+	if s.o.StrictModel && model != "" && model != s.o.Name && !slices.Contains(s.adapterNames(), model) {
+		return s.noModel(model)
 	}
 	return nil
 }

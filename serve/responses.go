@@ -188,7 +188,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	}
 	j, err := c.job(prompt)
 	if err == nil {
-		err = s.setScales(&j, q.Lora)
+		err = s.setScales(&j, q.Model, q.Lora)
 	}
 	if err != nil {
 		return err

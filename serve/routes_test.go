@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -354,5 +355,53 @@ func TestSlots(t *testing.T) {
 	}
 	if status, body := post(t, start(t, m, serve.Options{}).URL+"/slots/1?action=save", `{"filename": "a"}`); status != 501 {
 		t.Errorf("without a directory: %d %s", status, body)
+	}
+}
+
+// TestOrigins: pages of the given origins may read answers after a preflight request, and no others. Hosts are known.
+func TestOrigins(t *testing.T) {
+	o := serve.Options{Origins: []string{"https://app.example"}, Hosts: []string{"host.docker.internal"}}
+	s, any := start(t, newEcho(t), o), start(t, newEcho(t), serve.Options{Origins: []string{"*"}})
+	ask := func(url, method, origin, host string) (int, http.Header) {
+		t.Helper()
+		r, err := http.NewRequest(method, url+"/v1/completions", strings.NewReader(`{"prompt": "x", "max_tokens": 1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Origin", origin)
+		if method == http.MethodOptions {
+			r.Header.Set("Access-Control-Request-Method", "POST")
+			r.Header.Set("Access-Control-Request-Headers", "authorization,content-type")
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode, res.Header
+	}
+	for _, c := range []struct {
+		url, method, origin, host string
+		status                    int
+		allowed                   string
+	}{
+		{s.URL, "OPTIONS", "https://app.example", "", 204, "https://app.example"},
+		{s.URL, "POST", "https://app.example", "", 200, "https://app.example"},
+		{s.URL, "OPTIONS", "https://other.example", "", 405, ""},
+		{s.URL, "POST", "https://other.example", "", 200, ""}, // and the browser hides it
+		{s.URL, "POST", "https://app.example", "evil.example", 403, "https://app.example"},
+		{s.URL, "POST", "https://app.example", "host.docker.internal:8080", 200, "https://app.example"},
+		{any.URL, "OPTIONS", "null", "", 204, "null"},
+	} {
+		status, h := ask(c.url, c.method, c.origin, c.host)
+		if status != c.status || h.Get("Access-Control-Allow-Origin") != c.allowed {
+			t.Errorf("%+v: %d %v", c, status, h)
+		}
+		if status == 204 && (h.Get("Access-Control-Allow-Headers") != "authorization,content-type" ||
+			!strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST")) {
+			t.Errorf("%+v: %v", c, h)
+		}
 	}
 }

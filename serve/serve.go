@@ -105,6 +105,8 @@ type Options struct {
 	StrictFields bool          // refuse fields that are not supported, instead of passing over them
 	StrictModel  bool          // refuse requests that name another model
 	StrictSchema bool          // refuse JSON Schemas that no grammar holds as a whole
+	Origins      []string      // of pages that may read answers, such as https://app.example; "*" means any
+	Hosts        []string      // that requests without a key may name, besides this machine
 	Slots        string        // the directory of saved slots; without it, none are saved
 }
 
@@ -122,6 +124,7 @@ type Server struct {
 	cut       context.CancelCauseFunc
 	metrics   metrics
 	grammars  grammars
+	several   *Several // the models that this server lists; nil if it has one
 	started   time.Time
 }
 
@@ -224,6 +227,15 @@ func (s *Server) Cut() int {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The connection still has the deadline of the previous answer.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.Timeout + s.o.WriteTimeout))
+	s.headers(w)
+	if s.allowOrigin(w, r) {
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// headers sets the headers that all answers have.
+func (s *Server) headers(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -231,7 +243,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() { // the client's next request is for another server
 		h.Set("Connection", "close")
 	}
-	s.mux.ServeHTTP(w, r)
 }
 
 // Wait returns when all requests have ended. After that, the model may be closed if the listener is closed.
@@ -305,10 +316,10 @@ func (s *Server) queued(r *http.Request, answer func() error) error {
 
 // admit refuses requests without access.
 func (s *Server) admit(r *http.Request) error {
-	if s.o.Key == "" && !s.o.AnyHost && !isLoopback(r.Host) {
+	if s.o.Key == "" && !s.o.AnyHost && !s.knowsHost(r.Host) {
 		return refuse(http.StatusForbidden, "",
-			"host %q is not this machine: a server without a key answers at localhost and loopback addresses only",
-			r.Host)
+			"host %q is not this machine: a server without a key answers at localhost and loopback addresses only, "+
+				"and at the hosts of --allow-host", r.Host)
 	}
 	if s.o.Key != "" {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")

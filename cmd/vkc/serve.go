@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +22,8 @@ import (
 
 type serveFlags struct {
 	model            loadFlags
+	models           []string // of --model: files, folders, or folders of these
+	limits           serve.Limits
 	address, keyFile string
 	open             bool
 	drain            time.Duration
@@ -35,7 +37,7 @@ type serveFlags struct {
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:   "serve -m MODEL.gguf",
+		Use:   "serve -m MODEL.gguf...",
 		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
@@ -59,6 +61,7 @@ code is 1.`,
 	}
 	flags := cmd.Flags()
 	f.model.registerText(a, flags)
+	f.severalModels(flags)
 	flags.StringVar(&f.address, "listen", "127.0.0.1:8080", "listen at this `ADDRESS`; port 0 is any that is free")
 	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
 	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
@@ -86,6 +89,10 @@ code is 1.`,
 	flags.BoolVar(&f.serve.StrictSchema, "strict-schema", false, "refuse JSON Schemas with keywords that cannot be "+
 		"held while the answer is written, instead of testing them at its end")
 	flags.BoolVar(&f.serve.StrictModel, "strict-model", false, "refuse requests that name another model")
+	flags.StringArrayVar(&f.serve.Origins, "cors-origin", nil, "let web pages of this `ORIGIN` use the server, such "+
+		"as https://app.example; '*' lets any page; may be repeated")
+	flags.StringArrayVar(&f.serve.Hosts, "allow-host", nil, "without a key, take requests that name this `HOST` too, "+
+		"such as host.docker.internal of containers; may be repeated")
 	flags.StringVar(&f.serve.Slots, "slot-save-path", "", "POST /slots/{id} saves slots of the KV cache to files in "+
 		"this `DIRECTORY`, and restores them")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
@@ -134,10 +141,19 @@ func (f *serveFlags) check() error {
 		return usagef("--think-tokens %d: want at least 1, or 0 for no limit", f.serve.ThinkTokens)
 	case f.toolForm != "" && f.serve.Form == nil:
 		return usagef("--tool-form %s: want one of %s", f.toolForm, strings.Join(reply.FormNames(), ", "))
+	case slices.ContainsFunc(f.serve.Origins, func(o string) bool { return !serve.CheckOrigin(o) }):
+		return usagef("--cors-origin %s: want '*', or a scheme and a host, such as https://app.example",
+			strings.Join(f.serve.Origins, ", "))
+	case slices.ContainsFunc(f.serve.Hosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "/:* ") }):
+		return usagef("--allow-host %s: want the name of a host, without a port", strings.Join(f.serve.Hosts, ", "))
 	case f.serve.Slots != "" && !isDirectory(f.serve.Slots):
 		return usagef("--slot-save-path %s: want a directory that is there", f.serve.Slots)
 	case f.serve.Timeout <= 0:
 		return usagef("--timeout %v: want more than 0", f.serve.Timeout)
+	case f.limits.Models < 0:
+		return usagef("--models-max %d: want at least 1, or 0 for as many as fit", f.limits.Models)
+	case f.limits.Idle < 0:
+		return usagef("--models-idle %v: want more than 0, or 0 for never", f.limits.Idle)
 	case f.drain < 0:
 		return usagef("--drain %v: want 0 or more", f.drain)
 	}
@@ -152,8 +168,18 @@ func (f *serveFlags) check() error {
 		return usagef("serve: whoever reaches %s could ask: want --key-file FILE, or --without-key", f.address)
 	}
 	f.serve.AnyHost = f.open
+	if f.models, err = modelFiles(f.models); err != nil {
+		return err
+	}
+	switch {
+	case len(f.models) == 1:
+		f.model.path = f.models[0]
+	case len(f.models) > 1 && (f.serve.Name != "" || len(f.model.adapters) > 0 ||
+		f.model.options.Speculation.Draft != ""):
+		return usagef("serve: --name, --lora and --draft are for one model, and there are %d", len(f.models))
+	}
 	if f.serve.Name == "" {
-		f.serve.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f.model.path), ".gguf"), ".vkb")
+		f.serve.Name = modelName(f.model.path)
 	}
 	return nil
 }
@@ -246,7 +272,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	notes := make(notices, 16)
 	f.model.options.Fallback = func(why error) { fmt.Fprintln(notes, fallbackLine(why)) } // requests load programs
 	// Close the model after all answers have ended. The contexts of their requests end them.
-	m, handler, err := f.load(ctx, a)
+	handler, m, err := f.handler(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -259,8 +285,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(notes, "", 0),
 	}
-	a.note("%s", m.Why())
-	a.say("%s at http://%s", f.serve.Name, l.Addr())
+	if one, ok := m.(loadedModel); ok {
+		a.note("%s", one.Why())
+		a.say("%s at http://%s", f.serve.Name, l.Addr())
+	} else {
+		a.say("%d models at http://%s", len(f.models), l.Addr())
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	for ctx.Err() == nil {
@@ -296,7 +326,7 @@ const shutdownGrace = 10 * time.Second
 
 // await returns when all requests are answered. Until then the listener stays open and tells new requests that the
 // server is shutting down. After --drain it cuts the remaining answers and returns their number.
-func (f *serveFlags) await(handler *serve.Server) (cut int) {
+func (f *serveFlags) await(handler handler) (cut int) {
 	answered := make(chan struct{})
 	go func() {
 		handler.Wait()

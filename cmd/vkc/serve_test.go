@@ -139,4 +139,58 @@ func TestServeFlags(t *testing.T) {
 	fails(t, exitUsage, []string{"serve", "-m", embedder(t), "--device", "cpu,cpu"}, "--split layers")
 	fails(t, exitUsage, append(line, "--draft-tokens", "3", "--parallel", "2"), "want one or the other")
 	fails(t, exitFailure, append(line, "--key-file", empty), "want a key of 1 to 4096")
+	fails(t, exitUsage, append(line, "--cors-origin", "app.example"), "--cors-origin app.example", "a scheme")
+	fails(t, exitUsage, append(line, "--allow-host", "host:80"), "--allow-host host:80", "without a port")
+	fails(t, exitUsage, append(line, "--slot-save-path", empty), "--slot-save-path", "a directory")
+	fails(t, exitUsage, append(line, "--models-max", "-1"), "--models-max -1")
+	fails(t, exitUsage, append(line, "--models-idle", "-1s"), "--models-idle -1s")
+	fails(t, exitUsage, append(line, "-m", gollama), "another model has the name")
+	fails(t, exitUsage, append(line, "-m", embedder(t), "--name", "x"), "are for one model, and there are 2")
+	fails(t, exitFailure, []string{"serve", "-m", filepath.Dir(empty)}, "the folder has no models")
+}
+
+// TestServeFolder serves a folder of models: each is loaded when it is asked for, and listed.
+func TestServeFolder(t *testing.T) {
+	dir := t.TempDir()
+	for name, path := range map[string]string{"code.gguf": gollama, "vectors.gguf": embedder(t)} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stderr said
+	ctx, end := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		code <- execute(ctx, []string{"serve", "-m", dir, "--device", "cpu", "--ctx", "32", "--models-max", "1",
+			"--listen", "127.0.0.1:0"}, io.Discard, &stderr)
+	}()
+	address := regexp.MustCompile(`2 models at (http://\S+)`)
+	for !address.MatchString(stderr.String()) {
+		time.Sleep(time.Millisecond) // clock: looks again, as long as it takes
+	}
+	url := address.FindStringSubmatch(stderr.String())[1]
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/completions", `{"model": "code", "prompt": "func", "max_tokens": 2}`, `"completion_tokens":2`},
+		{"/v1/embeddings", `{"model": "vectors", "input": "x"}`, `"embedding"`},
+		{"/v1/completions", `{"model": "code", "prompt": "func", "max_tokens": 1}`, `"model":"code"`},
+		{"/v1/completions", `{"model": "vectors", "prompt": "func"}`, "makes embeddings"},
+	} {
+		res, err := http.Post(url+c.path, "application/json", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s: %s %v, want %s", c.body, body, err, c.want)
+		}
+	}
+	end()
+	if c := <-code; c != exitOK {
+		t.Errorf("exit code %d: %s", c, &stderr)
+	}
 }

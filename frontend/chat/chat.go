@@ -138,7 +138,7 @@ func (c Context) beginning(pieces []Piece) ([]Piece, error) {
 		}
 	}
 	if at < 0 || content == "" {
-		return nil, errors.New("chat: the last message cannot be continued: want one with text, which the template shows")
+		return nil, errors.New("chat: the last message cannot be continued: want one with text that the template shows")
 	}
 	end := at + len(content)
 	for i := range pieces {

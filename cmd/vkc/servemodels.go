@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+	"github.com/vkc-go/vkc/serve"
+)
+
+// handler is a server of one model or several.
+type handler interface {
+	http.Handler
+	Drain()
+	Wait()
+	Cut() int
+}
+
+// severalModels lets --model be given several times, and declares the flags for several models.
+func (f *serveFlags) severalModels(flags *pflag.FlagSet) {
+	list := pflag.NewFlagSet("", pflag.ContinueOnError)
+	list.StringArrayVar(&f.models, "model", nil, "")
+	model := flags.Lookup("model")
+	model.Value, model.DefValue = list.Lookup("model").Value, "[]"
+	model.Usage += "; may be repeated, or a folder of them: each is then loaded when a request names it"
+	flags.IntVar(&f.limits.Models, "models-max", 0, "of several models, have `N` loaded at most; the one that was "+
+		"idle for the longest time makes room; 0 means as many as fit")
+	flags.DurationVar(&f.limits.Idle, "models-idle", 0, "of several models, unload one that has no requests for this "+
+		"`TIME`; 0 means never")
+}
+
+// laterPart matches the second and further files of a model in parts.
+var laterPart = regexp.MustCompile(`-(\d{5})-of-\d{5}\.gguf$`)
+
+// modelFiles replaces folders of models in a list by the models.
+func modelFiles(list []string) (files []string, err error) {
+	for _, path := range list {
+		entries, err := os.ReadDir(path)
+		if err != nil || isModelFolder(path) { // a file, or an error that opening it explains
+			files = append(files, path)
+			continue
+		}
+		found := false
+		for _, e := range entries {
+			name, one := e.Name(), filepath.Join(path, e.Name())
+			part := laterPart.FindStringSubmatch(name)
+			isFile := (strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".vkb")) && !e.IsDir() &&
+				(part == nil || part[1] == "00001") && !strings.HasPrefix(name, "mmproj")
+			if isFile || isModelFolder(one) {
+				files, found = append(files, one), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%s: the folder has no models: want files .gguf or .vkb, or folders with "+
+				"config.json", path)
+		}
+	}
+	var names []string
+	for _, path := range files {
+		if slices.Contains(names, modelName(path)) {
+			return nil, usagef("-m %s: another model has the name %s: want files of different names", path,
+				modelName(path))
+		}
+		names = append(names, modelName(path))
+	}
+	return files, nil
+}
+
+// isModelFolder reports whether a folder is a model of Hugging Face.
+func isModelFolder(path string) bool {
+	_, err := os.Stat(filepath.Join(path, "config.json"))
+	return err == nil
+}
+
+// modelName is the name of a model in requests: that of its file or folder.
+func modelName(path string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".gguf"), ".vkb")
+}
+
+// handler returns a server of the models. One model is loaded at once.
+func (f *serveFlags) handler(ctx context.Context, a *app) (handler, io.Closer, error) {
+	if len(f.models) < 2 {
+		m, s, err := f.load(ctx, a)
+		return s, m, err
+	}
+	f.model.path = f.models[0]
+	if err := f.model.check("serve"); err != nil {
+		return nil, nil, err
+	}
+	var one sync.Mutex // a terminal shows the progress of one model
+	var sources []serve.Source
+	for _, path := range f.models {
+		sources = append(sources, serve.Source{Name: modelName(path),
+			Open: func(ctx context.Context, o serve.Options) (*serve.Server, io.Closer, error) {
+				one.Lock()
+				defer one.Unlock()
+				own := *f
+				own.model.path, own.serve = path, o
+				m, s, err := own.load(ctx, a)
+				return s, m, err
+			}})
+	}
+	s := serve.NewSeveral(sources, f.serve, f.limits)
+	return s, s, nil
+}
