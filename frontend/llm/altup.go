@@ -8,19 +8,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// perLayerInputs returns what each layer gets of the tokens, [T, Layers, PerLayerWidth]: the sum of an embedding of the
-// token and a projection of the embedded token x.
-func perLayerInputs(m model, x, tokens frontend.Tensor) frontend.Tensor {
-	table := m.w.Sub("per_layer_token_embd")
-	if known := m.rows("per_layer_token_embd"); known < m.Vocab { // tokens of pictures and sound have no row
-		tokens = tokens.Lt(tokens.Lit(float64(known))).Where(tokens, tokens.Lit(0))
-	}
-	shape := []frontend.Dim{tokens.Dim(0), ir.D(m.Layers), ir.D(m.PerLayerWidth)}
-	own := nn.Embedding(tokens, table, ir.F32).Reshape(shape...).MulScalar(math.Sqrt(float64(m.PerLayerWidth)))
-	all := nn.Linear(x, m.w.Sub("per_layer_model_proj")).MulScalar(1 / math.Sqrt(float64(m.Width))).Reshape(shape...)
-	return own.Add(m.norm(all, m.w.Sub("per_layer_proj_norm"))).MulScalar(math.Sqrt(0.5))
-}
-
 // altUpStreams returns the parts of the residual stream for embedded tokens x, [Streams, T, Width].
 func altUpStreams(m model, x frontend.Tensor) frontend.Tensor {
 	x = x.Unsqueeze(0)
@@ -58,9 +45,7 @@ func gemma3nLayer(l layer, x frontend.Tensor) frontend.Tensor {
 	share := nn.Linear(modalities(y), l.w.Sub("altup_correct_coef")).AddScalar(1).T().Unsqueeze(2)
 	corrected := predicted.Add(share.Mul(y.Sub(active)))
 	own := part(corrected).Mul(l.w.Sub("altup_correct_scale").Get("weight").Cast(ir.F32))
-	own = nn.Linear(own, l.w.Sub("inp_gate")).Gelu().Mul(l.inputs.Slice(1, l.index, ir.D(l.index+1)).Squeeze(1))
-	own = l.norm(nn.Linear(own, l.w.Sub("proj")), "post_norm")
-	return corrected.Slice(0, 0, ir.D(1)).Concat(0, corrected.Slice(0, 1, x.Dim(0)).Add(own))
+	return corrected.Slice(0, 0, ir.D(1)).Concat(0, corrected.Slice(0, 1, x.Dim(0)).Add(l.perLayerInput(own)))
 }
 
 // sparseGeGLU is GeGLU, in which only gates count that exceed the mean of all by Sparsity standard deviations.

@@ -87,6 +87,7 @@ var architectures = []architecture{
 	gemma2,
 	gemma3,
 	gemma3n,
+	gemma4,
 	gemmaEmbedding,
 	glm4,
 	glm4MoE,

@@ -35,6 +35,11 @@ func (c Config) check(a architecture) error {
 	case a.rope != notRotary && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
 		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all",
 			c.RopeDims, c.HeadDim)
+	case c.LocalRopeDims%2 != 0 || c.LocalRopeDims > c.LocalHeadDim:
+		return fmt.Errorf("%d elements of a head of %d cannot turn in layers with a window: want an even number, at "+
+			"most all", c.LocalRopeDims, c.LocalHeadDim)
+	case c.PerLayerWidth < 0:
+		return fmt.Errorf("the embeddings of each layer have %d elements: want 0 or more", c.PerLayerWidth)
 	case !(c.NormEps >= 0 && c.NormEps < 1):
 		return fmt.Errorf("the epsilon of the norms is %v: want 0 to 1", c.NormEps)
 	case a.rope != notRotary && (!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1)):

@@ -64,6 +64,10 @@ type Config struct {
 	// width of the compressed queries; 0 means that queries are not compressed.
 	Latent, QueryLatent int
 
+	// LocalHeadDim and LocalRopeDims replace HeadDim and RopeDims in layers with a window; 0 means that all layers have
+	// the same.
+	LocalHeadDim, LocalRopeDims int
+
 	// SharedKV is the number of last layers that have no keys and values of their own. They attend to those of the last
 	// layer before them that has a window, or has none, as they do.
 	SharedKV int
@@ -133,6 +137,8 @@ type Config struct {
 	Adapters      []Adapter
 	AdapterInputs bool
 
+	sharesKeys bool // in the configuration of one layer: it has the keys and values of another
+
 	// Types has the dtype and shape of each weight, by name. If output.weight is missing, the token embedding also
 	// serves as the output.
 	Types map[string]ir.Type
@@ -149,6 +155,10 @@ func (c Config) at(layer int) Config {
 	}
 	if p := c.Recurrent.Period; p > 0 && (layer+1)%p != 0 {
 		c.KVHeads = 0
+	}
+	c.sharesKeys = c.keysOf(layer) != layer
+	if c.LocalHeadDim > 0 && c.windowed(layer) {
+		c.HeadDim, c.RopeDims = c.LocalHeadDim, c.LocalRopeDims
 	}
 	if layer < c.DenseLayers || c.ExpertPeriod > 0 && (layer+1)%c.ExpertPeriod != 0 {
 		c.Experts, c.FeedForward = 0, c.DenseFeedForward

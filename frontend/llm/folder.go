@@ -264,7 +264,8 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 	f := &folderConfig{set: map[string]any{}}
 	for key, n := range map[string]int{"attention.head_count": c.Heads, "attention.head_count_kv": c.KVHeads,
 		"attention.key_length": c.HeadDim, "rope.dimension_count": c.RopeDims, "block_count": c.Layers,
-		"embedding_length": c.Width, "expert_count": c.Experts, "attention.q_lora_rank": c.QueryLatent} {
+		"embedding_length": c.Width, "expert_count": c.Experts, "attention.q_lora_rank": c.QueryLatent,
+		"embedding_length_per_layer_input": c.PerLayerWidth} {
 		f.set[key] = uint32(n)
 	}
 	with := maps.Clone(tensors)
@@ -541,6 +542,7 @@ func (c *folderConfig) setRope(a architecture) {
 	if !ok {
 		scaling, ok = c.values["rope_scaling"].(map[string]any)
 	}
+	whole := dims
 	if v := c.first([]string{"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}); v != "" {
 		dims = int(float64(dims) * c.number(v))
 	} else if scaling["partial_rotary_factor"] != nil {
@@ -564,6 +566,15 @@ func (c *folderConfig) setRope(a architecture) {
 	}
 	switch kind {
 	case "default", "mrope", "dynamic": // dynamic changes nothing within the context that the model was trained for
+	case "proportional": // other pairs of the head have angles of 0
+		factors := make([]float32, min(whole, maxHeadDim)/2)
+		for i := range factors {
+			if factors[i] = 1; i >= dims/2 {
+				factors[i] = 1e30
+			}
+		}
+		c.setSize("rope.dimension_count", float64(whole))
+		c.more = append(c.more, Origin{Name: ropeFreqs, Values: factors})
 	case "linear":
 		c.set["rope.scaling.type"] = "linear"
 		c.setFloat("rope.scaling.factor", c.numberIn(scaling, "factor"))
@@ -574,8 +585,8 @@ func (c *folderConfig) setRope(a architecture) {
 	case "longrope", "su":
 		c.setLongRope(scaling, trained)
 	default:
-		c.fail("rotary positions scaled by %q are not supported: want default, dynamic, linear, llama3, longrope or "+
-			"yarn", kind)
+		c.fail("rotary positions scaled by %q are not supported: want default, dynamic, linear, llama3, longrope, "+
+			"proportional or yarn", kind)
 	}
 }
 
@@ -711,8 +722,9 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 		DraftLayers: c.size("nextn_predict_layers", 0), DenseLayers: c.size("leading_dense_block_count", 0),
 		ExpertPeriod: c.size("interleave_moe_layer_step", 0), SharedFeedForward: max(
 			c.size("expert_shared_feed_forward_length", 0), c.size("expert_shared_count", 0)),
-		QueryLatent: c.size("attention.q_lora_rank", 0),
-		Pooling:     poolings[min(c.size("pooling_type", 0), len(poolings)-1)]}
+		QueryLatent:   c.size("attention.q_lora_rank", 0),
+		PerLayerWidth: c.size("embedding_length_per_layer_input", 0),
+		Pooling:       poolings[min(c.size("pooling_type", 0), len(poolings)-1)]}
 	config.Layers -= config.DraftLayers
 	tied := c.flag("tie_word_embeddings", false)
 	for _, p := range a.modelWeights(config) {

@@ -25,23 +25,17 @@ var gemma3n = architecture{
 			altup.num_inputs                 altup_num_inputs
 			embedding_length_per_layer_input hidden_size_per_layer_input
 			attention.shared_kv_layers       num_kv_shared_layers`,
-		weights: gemma2Folder + `
-			per_layer_token_embd model.embed_tokens_per_layer
-			per_layer_model_proj model.per_layer_model_projection
-			per_layer_proj_norm  model.per_layer_projection_norm
-			altup_proj           model.altup_projections.E
-			altup_unembd_proj    model.altup_unembed_projections.E
-			inp_gate             per_layer_input_gate
-			proj                 per_layer_projection
-			post_norm            post_per_layer_input_norm
-			altup_correct_coef   altup.correction_coefs
-			altup_correct_scale  altup.correct_output_scale
-			altup_predict_coef   altup.prediction_coefs
-			altup_router         altup.modality_router
-			altup_router_norm    altup.router_norm
-			laurel_l             laurel.linear_left
-			laurel_r             laurel.linear_right
-			laurel_post_norm     laurel.post_laurel_norm`,
+		weights: gemma2Folder + perLayerFolder + `
+			altup_proj          model.altup_projections.E
+			altup_unembd_proj   model.altup_unembed_projections.E
+			altup_correct_coef  altup.correction_coefs
+			altup_correct_scale altup.correct_output_scale
+			altup_predict_coef  altup.prediction_coefs
+			altup_router        altup.modality_router
+			altup_router_norm   altup.router_norm
+			laurel_l            laurel.linear_left
+			laurel_r            laurel.linear_right
+			laurel_post_norm    laurel.post_laurel_norm`,
 		read: func(c *folderConfig) {
 			c.sparsity()
 			if windows := c.windows(); windows != nil {
@@ -62,18 +56,15 @@ var gemma3n = architecture{
 	},
 	onceWeights: func(c Config) []weightSpec {
 		parts := ir.ShapeOf(c.Streams-1, c.Width, c.Width)
-		width := c.Layers * c.PerLayerWidth
-		return []weightSpec{{name: "altup_proj", shape: parts}, {name: "altup_unembd_proj", shape: parts},
-			{name: "per_layer_token_embd", shape: ir.ShapeOf(c.rows("per_layer_token_embd"), width)},
-			matrix("per_layer_model_proj", width, c.Width),
-			vector("per_layer_proj_norm", c.PerLayerWidth)}
+		return append(c.perLayerWeights(), weightSpec{name: "altup_proj", shape: parts},
+			weightSpec{name: "altup_unembd_proj", shape: parts})
 	},
 	layerWeights: func(c Config) []weightSpec {
 		n, rank := c.Streams, c.rows("blk.0.laurel_l")
-		return slices.Concat(gemma2Parts(c), c.headNorms(), c.norms("post_norm", "altup_router_norm", "laurel_post_norm"),
-			[]weightSpec{matrix("inp_gate", c.PerLayerWidth, c.Width), matrix("proj", c.Width, c.PerLayerWidth),
-				matrix("altup_correct_coef", n, n), vector("altup_correct_scale", c.Width),
-				matrix("altup_router", n, c.Width), matrix("altup_predict_coef", n*n, n), matrix("laurel_l", rank, c.Width), matrix("laurel_r", c.Width, rank)})
+		return slices.Concat(gemma2Parts(c), c.headNorms(), c.perLayerProjections(),
+			c.norms("altup_router_norm", "laurel_post_norm"), []weightSpec{matrix("altup_correct_coef", n, n),
+				vector("altup_correct_scale", c.Width), matrix("altup_router", n, c.Width),
+				matrix("altup_predict_coef", n*n, n), matrix("laurel_l", rank, c.Width), matrix("laurel_r", c.Width, rank)})
 	},
 	embed:    gemmaEmbed,
 	perLayer: perLayerInputs,

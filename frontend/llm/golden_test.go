@@ -30,7 +30,8 @@ type goldenModel struct {
 	Weights map[string]struct {
 		Dims          []int
 		Offset, Scale float64
-		DType         ir.DType // f32, unless it is mxfp4
+		Values        []float64 // in place of numbers that follow from the name
+		DType         ir.DType  // f32, unless it is mxfp4
 	}
 	Tokens []int32
 	Logits [][]float64               // after each token
@@ -78,6 +79,7 @@ func (m goldenModel) file(t *testing.T) *gguf.File {
 			for i := range values {
 				values[i] = made.Offset + made.Scale*(float64(hashed(name, i)>>40)/(1<<23)-1)
 			}
+			copy(values, made.Values)
 			ir.EncodeFloats(d.Bytes, ir.F32, values)
 		}
 		if err := w.Add(name, d); err != nil {

@@ -49,10 +49,10 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	if len(cfg.LongRopeFactors) > 0 && positions > int64(cfg.LongRopeFrom) {
 		factors = cfg.LongRopeFactors
 	}
-	m.rope = m.ropeOptions(b, cfg.RopeBase, factors)
+	m.rope = m.ropeOptions(b, cfg.RopeDims, cfg.RopeBase, factors)
 	m.localRope = m.rope
 	if cfg.LocalRopeBase != 0 {
-		m.localRope = m.ropeOptions(b, cfg.LocalRopeBase, nil)
+		m.localRope = m.ropeOptions(b, cmp.Or(cfg.LocalRopeDims, cfg.RopeDims), cfg.LocalRopeBase, nil)
 	}
 	return m
 }
@@ -75,16 +75,17 @@ func shardAxis(name string) int {
 	return -1
 }
 
-// ropeOptions returns the options for rotary angles with a base, each divided by its factor. No factors means 1.
-func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64) []frontend.RopeOption {
-	options := []frontend.RopeOption{frontend.RopeDims(m.RopeDims)}
+// ropeOptions returns the options for rotary angles of so many elements with a base, each divided by its factor. No
+// factors means 1.
+func (m model) ropeOptions(b *frontend.Builder, dims int, base float64, factors []float64) []frontend.RopeOption {
+	options := []frontend.RopeOption{frontend.RopeDims(dims)}
 	if m.arch.rope == halves {
 		options = append(options, frontend.RopeHalf())
 	}
 	if len(factors) == 0 {
 		return append(options, frontend.RopeBase(base))
 	}
-	return append(options, frontend.RopeTurns(b.RopeScaled(m.RopeDims, base, factors)))
+	return append(options, frontend.RopeTurns(b.RopeScaled(dims, base, factors)))
 }
 
 // history computes a layer's attention. q [Heads, T, HeadDim], and k and v [KVHeads, T, HeadDim], belong to the
@@ -217,10 +218,15 @@ func (l layer) attention(x frontend.Tensor) frontend.Tensor {
 		return l.attend(l.normAndRotate(q, "attn_q_norm"), l.normAndRotate(k, "attn_k_norm"), v)
 	}
 	q := l.normAndRotate(l.heads(x, "attn_q", l.Heads), "attn_q_norm")
-	if l.keysOf(l.index) != l.index {
+	if l.sharesKeys {
 		return l.attend(q, frontend.Tensor{}, frontend.Tensor{})
 	}
-	k, v := l.normAndRotate(l.heads(x, "attn_k", l.KVHeads), "attn_k_norm"), l.heads(x, "attn_v", l.KVHeads)
+	k := l.heads(x, "attn_k", l.KVHeads)
+	v := k // unless the layer has a matrix of values
+	if l.w.Sub("attn_v").Has("weight") {
+		v = l.heads(x, "attn_v", l.KVHeads)
+	}
+	k = l.normAndRotate(k, "attn_k_norm")
 	if l.arch.valueNorms {
 		v = v.RMSNorm(frontend.Tensor{}, l.NormEps)
 	}
@@ -360,7 +366,7 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 // layer with the keys and values of another has none.
 func (l layer) extended(k, v frontend.Tensor, extend func(name string, x frontend.Tensor) frontend.Tensor) (keys,
 	values frontend.Tensor) {
-	if from := l.keysOf(l.index); from != l.index {
+	if from := l.keysOf(l.index); l.sharesKeys {
 		return l.kept[from][0], l.kept[from][1]
 	}
 	if l.unfold != nil {

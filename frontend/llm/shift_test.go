@@ -112,9 +112,18 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			t.Fatal(err)
 		}
 	}
-	width, lastLayer := int(steps.States()[0].Type.Shape[2].Max()), strconv.Itoa(cfg.Layers-cfg.SharedKV-1)
+	lastLayer := strconv.Itoa(cfg.Layers - cfg.SharedKV - 1)
+	widthOf := func(name string) (width int) {
+		for _, s := range steps.States() {
+			if s.Name == name {
+				width = int(s.Type.Shape[2].Max())
+			}
+		}
+		return width
+	}
 	read := func(name string, tokens int) (rows []float64) { // of each head, for the given number of tokens
 		t.Helper()
+		width := widthOf(name)
 		d, err := steps.ReadState(name)
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +143,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			return read("cache_v."+layer, tokens)
 		}
 		var latent []float64 // behind the rotated elements of each position
-		for position := range slices.Chunk(read("cache_k."+layer, tokens), width) {
+		for position := range slices.Chunk(read("cache_k."+layer, tokens), widthOf("cache_k."+layer)) {
 			latent = append(latent, position[cfg.RopeDims:]...)
 		}
 		return latent

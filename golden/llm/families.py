@@ -738,8 +738,44 @@ def gemma3n():
     m.write(3 * np.tanh(m.unembed(m.rms_norm(x, "output_norm")) / 3))
 
 
+def gemma4():
+    """Of six layers the third and the fifth have no window, larger heads, and no matrix of values. The last two have the
+    keys and values of the third and the fourth, and are wider."""
+    pattern = [True, True, False, True, False, True]
+    m = Model("gemma4", "gemma4", 6, 32, 4, 2, 48, **RMS, **{"attention.sliding_window": 4})
+    m.set(**{"attention.key_length": 16, "attention.value_length": 16, "attention.key_length_swa": 8})
+    m.set(**{"rope.dimension_count": 16, "rope.dimension_count_swa": 8, "rope.freq_base": 1000000.0})
+    m.set(**{"rope.freq_base_swa": 10000.0, "attention.sliding_window_pattern": pattern, "attention.shared_kv_layers": 2})
+    m.set(**{"embedding_length_per_layer_input": 8, "final_logit_softcapping": 3.0})
+    m.set(**{"attention.head_count_kv": [2 if w else 1 for w in pattern], "feed_forward_length": [48] * 4 + [96] * 2})
+    whole = angles(1e6, 16) / m.given("rope_freqs.weight", [1.0] * 2 + [1e30] * 6)
+    x, kept = m.embed() * m.width**0.5, {}
+    own = m.w("per_layer_token_embd.weight", 40, 6 * 8, scale=1.0)[TOKENS]
+    inputs = m.linear(x, "per_layer_model_proj", 6 * 8).reshape(-1, 6, 8) / m.width**0.5
+    inputs = (own.reshape(-1, 6, 8) * 8**0.5 + m.rms_norm(inputs, "per_layer_proj_norm")) / 2**0.5
+    for i, windowed in enumerate(pattern):
+        m.blk, m.head_dim = f"blk.{i}.", 8 if windowed else 16
+        turn, hidden, groups = angles(1e4, 8) if windowed else whole, 96 if i > 3 else 48, 2 if windowed else 1
+        h = m.rms_norm(x, "attn_norm")
+        q = rope(m.rms_norm(m.heads_of(m.linear(h, "attn_q", m.heads * m.head_dim)), "attn_q_norm"), turn)
+        if i < 4:
+            k = m.heads_of(m.linear(h, "attn_k", groups * m.head_dim))
+            v = m.heads_of(m.linear(h, "attn_v", groups * m.head_dim)) if windowed else k
+            v = v / np.sqrt(np.mean(v * v, -1, keepdims=True) + 1e-5)
+            kept[windowed] = rope(m.rms_norm(k, "attn_k_norm"), turn), v
+        y = attention(q, *kept[windowed], scale=1, window=4 if windowed else None)
+        x = x + m.rms_norm(m.linear(y, "attn_output", m.width), "post_attention_norm")
+        h = m.rms_norm(x, "ffn_norm")
+        h = m.linear(gelu(m.linear(h, "ffn_gate", hidden)) * m.linear(h, "ffn_up", hidden), "ffn_down", m.width)
+        x = x + m.rms_norm(h, "post_ffw_norm")
+        h = m.linear(gelu(m.linear(x, "inp_gate", 8)) * inputs[:, i], "proj", m.width)
+        x = (x + m.rms_norm(h, "post_norm")) * m.vector(m.blk + "layer_output_scale.weight", 1)
+    m.blk = ""
+    m.write(3 * np.tanh(m.unembed(m.rms_norm(x, "output_norm")) / 3))
+
+
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert, modern_bert_ranks,
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
-            minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n]
+            minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n, gemma4]

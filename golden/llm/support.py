@@ -57,6 +57,12 @@ class Model:
             self.file[name] = {"dims": dims, "offset": offset, "scale": scale}
         return self.weights[name]
 
+    def given(self, name, values):
+        """A vector that is stored."""
+        self.weights[name] = np.array(values, np.float32).astype(np.float64)
+        self.file[name] = {"dims": [len(values)], "values": values}
+        return self.weights[name]
+
     def mxfp4(self, name, *dims):
         """A weight in blocks of 32: a byte with the exponent of the scale, and 16 bytes of two numbers each."""
         if name not in self.weights:
