@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/grammar"
 )
@@ -41,7 +42,7 @@ type chooser struct {
 // chooser returns the chooser for one answer, after loading the programs that it needs.
 func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	c := &chooser{model: m, sampling: s}
-	if !s.likeliest() {
+	if s.samples() {
 		if _, err := m.extra(ctx, samplerOf(s.kind())); err != nil {
 			return nil, err
 		}
@@ -63,9 +64,32 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	return c, err
 }
 
-// changes reports whether the host changes logits before a token is chosen.
+// changes reports whether the host changes logits before a token is chosen: it applies masks, and biases if there are
+// more than the sampler takes.
 func (c *chooser) changes() bool {
-	return c.guide != nil || len(c.sampling.Bias) > 0 || c.sampling.MinTokens > 0
+	return c.guide != nil || len(c.sampling.Bias)+len(c.ends) > llm.MaxBiases
+}
+
+// samplesOnDevice reports whether a step needs the sampler for the answer's token.
+func (c *chooser) samplesOnDevice() bool { return c.sampling.samples() && !c.changes() }
+
+// biases returns what is added to the logits of tokens before the next token is chosen, or the one that follows after
+// that many others.
+func (c *chooser) biases(after int) map[int32]float32 {
+	if !c.sampling.biased() {
+		return nil
+	}
+	all := map[int32]float32{}
+	for id, more := range c.sampling.Bias {
+		all[id] = float32(more)
+	}
+	masked := c.guide != nil && c.next.mask != nil // the mask alone says whether the answer may end
+	if c.chosen+after < c.sampling.MinTokens && !masked {
+		for _, id := range c.ends {
+			all[id] = float32(math.Inf(-1))
+		}
+	}
+	return all
 }
 
 // needsLogits reports whether the host needs all logits of a step before the next step.
@@ -76,29 +100,25 @@ func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs
 func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Token, err error) {
 	t.ID = one.token
 	unchanged := one.logits
-	if c.sampling.Logprobs && c.changes() {
-		unchanged = slices.Clone(one.logits)
-	}
-	for id, more := range c.sampling.Bias {
-		one.logits[id] += float32(more)
-	}
-	if c.guide != nil && c.next.err != nil {
-		return t, c.next.err
-	}
-	if c.guide != nil && c.next.mask != nil {
-		apply(c.next.mask, one.logits)
-	} else if c.chosen < c.sampling.MinTokens {
-		for _, id := range c.ends {
-			one.logits[id] = float32(math.Inf(-1))
+	if onHost := c.changes() || !one.chosen; onHost {
+		if c.guide != nil && c.next.err != nil {
+			return t, c.next.err
 		}
-	}
-	c.chosen++
-	if c.changes() || !one.chosen {
-		q := sampleRequest{c.sampling, text, len(text) + c.forgotten}
+		if c.sampling.Logprobs {
+			unchanged = slices.Clone(one.logits)
+		}
+		for id, more := range c.biases(0) {
+			one.logits[id] += more
+		}
+		if c.guide != nil && c.next.mask != nil {
+			apply(c.next.mask, one.logits)
+		}
+		q := sampleRequest{Sampling: c.sampling, text: text, position: len(text) + c.forgotten}
 		if t.ID, err = c.model.chooseOnHost(ctx, q, one.logits); err != nil {
 			return t, err
 		}
 	}
+	c.chosen++
 	if t.ID < 0 {
 		return t, errNoNumbers
 	}

@@ -559,6 +559,7 @@ func TestAhead(t *testing.T) {
 		{MaxTokens: 30}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 20, TopP: new(0.9), Seed: 4, MaxTokens: 20},
 		{Temperature: 1, RepeatPenalty: 1.3, FrequencyPenalty: 0.2, PresencePenalty: 0.1, Seed: 1 << 63},
 		{RepeatPenalty: 1.5, MaxTokens: 25},
+		{MinTokens: 18, MaxTokens: 22, Bias: map[int32]float64{5: 3, 7: -2, int32(len(tinyWords) - 1): 50}},
 	}
 	var want [][]int32
 	for _, o := range []Options{
@@ -595,6 +596,9 @@ func TestAhead(t *testing.T) {
 		for i := range got {
 			if !slices.Equal(got[i], want[i-i%2]) {
 				t.Errorf("%+v, sampling %+v: %v, want %v", o, samplings[i/2], got[i], want[i])
+			}
+			if least := samplings[i/2].MinTokens; len(got[i]) < least {
+				t.Errorf("%+v, sampling %+v: %d tokens, want at least %d", o, samplings[i/2], len(got[i]), least)
 			}
 		}
 		for m.Load() != (Load{}) { // or the test hangs

@@ -87,7 +87,7 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 		if last == nil {
 			tokens = append(tokens, a.text[at])
 		}
-		draws, needsLogits = draws || !a.chooser.sampling.likeliest(), needsLogits || a.chooser.needsLogits()
+		draws, needsLogits = draws || a.chooser.samplesOnDevice(), needsLogits || a.chooser.needsLogits()
 	}
 	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || draws}, vkc.Tensors{}, len(f.rows)
 	if last != nil {
@@ -134,7 +134,11 @@ func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, inFlight int
 	for i, s := range f.rows {
 		a := f.answers[i]
 		c := a.chooser
-		list = append(list, sampleRequest{c.sampling, a.text, len(s.cached) + inFlight + 1 + c.forgotten})
+		q := sampleRequest{Sampling: c.sampling, text: a.text, position: len(s.cached) + inFlight + 1 + c.forgotten}
+		if !c.changes() {
+			q.biases = c.biases(inFlight)
+		}
+		list = append(list, q)
 	}
 	var recent *vkc.DeviceTensor
 	if last != nil {

@@ -108,7 +108,13 @@ func (s Sampling) Check() error {
 	return nil
 }
 
-// likeliest reports whether sampling takes the token with the largest logit, and changes no logits on the device.
+// samples reports whether sampling needs more than the token with the largest logit.
+func (s Sampling) samples() bool { return !s.likeliest() || s.biased() }
+
+// biased reports whether sampling adds to the logits of tokens.
+func (s Sampling) biased() bool { return len(s.Bias) > 0 || s.MinTokens > 0 }
+
+// likeliest reports whether sampling takes the token with the largest logit after biases.
 func (s Sampling) likeliest() bool {
 	return s.temperature() == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1) && s.PresencePenalty == 0 &&
 		s.FrequencyPenalty == 0
@@ -180,6 +186,7 @@ type sampleRequest struct {
 	Sampling
 	text     []int32 // the preceding tokens
 	position int     // the position of the token in its text
+	biases   map[int32]float32
 }
 
 // sampleAll chooses a token for each row of logits by a sampler program. The logits are on the device (logits) or on
@@ -188,9 +195,9 @@ type sampleRequest struct {
 // tokens with the new one) and "top" (the largest logits).
 func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Data, logits, recent *vkc.DeviceTensor,
 	more bool) (*vkc.Result, error) {
-	var params []float32
+	var params, biases []float32
 	var seeds []int64
-	var positions, topK, last []int32
+	var positions, topK, last, biased []int32
 	kind := llm.SamplePlain
 	for _, d := range list {
 		params, seeds = append(params, d.params().Row()...), append(seeds, int64(d.Seed))
@@ -199,12 +206,20 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 			tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
 			last = append(append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...), tail...)
 		}
+		biased = append(biased, slices.Repeat([]int32{-1}, llm.MaxBiases)...)
+		biases = append(biases, make([]float32, llm.MaxBiases)...)
+		at := len(biased) - llm.MaxBiases
+		for id, more := range d.biases {
+			biased[at], biases[at] = id, more
+			at++
+		}
 		kind = max(kind, d.kind())
 	}
 	in, there := vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
 	rows := len(list)
 	err := errors.Join(addInput(in, "params", params, rows, len(params)/rows), addInput(in, "seeds", seeds, rows),
-		addInput(in, "positions", positions, rows))
+		addInput(in, "positions", positions, rows), addInput(in, "biased", biased, rows, llm.MaxBiases),
+		addInput(in, "biases", biases, rows, llm.MaxBiases))
 	if kind > llm.SamplePlain {
 		err = errors.Join(err, addInput(in, "top_k", topK, rows))
 	}

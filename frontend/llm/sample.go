@@ -11,6 +11,9 @@ import (
 // RecentTokens is how many of a text's last tokens the penalties of Sampler look at.
 const RecentTokens = 64
 
+// MaxBiases is the maximum number of tokens of a text with a bias in Sampler.
+const MaxBiases = 16
+
 // SamplerParams are the columns of Sampler's input "params", in order.
 type SamplerParams struct {
 	Temperature      float32 // divides the logits; 0 takes the likeliest token
@@ -64,6 +67,8 @@ var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sample
 //
 //   - "logits" f32[B, vocabulary], or f32[vocabulary] for one text
 //   - "recent" i32[B, RecentTokens], the last tokens of each text, oldest first, padded with -1
+//   - "biased" i32[B, MaxBiases], different tokens, padded with -1, and "biases" f32[B, MaxBiases], which are added to
+//     their logits; minus infinity forbids a token
 //   - "seeds" i64[B]
 //   - "positions" i32[B], the positions of the new tokens
 //   - "params" f32[B, 10], see SamplerParams
@@ -75,7 +80,7 @@ var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sample
 //   - "last" i32[B, RecentTokens], recent with the samples appended; the next run can use it on the device
 //   - "top" f32[B], the largest logit, or NaN if any logit is NaN
 //
-// Penalties change the logits first. Filters then exclude tokens by their probabilities at temperature 1, and treat
+// Biases and penalties change the logits first, in this order. Filters then exclude tokens by their probabilities at temperature 1, and treat
 // equally likely tokens alike. They are in this order:
 //
 //   - top-n-sigma compares logits with their largest one, in standard deviations (Tang et al. 2024, arXiv:2411.07641);
@@ -106,7 +111,8 @@ func Sampler(cfg Config, texts int, kind SamplerKind) (*ir.Graph, error) {
 		s := sampler{b: b, rows: rows, vocabulary: vocabulary, params: b.Input("params", ir.F32, rows,
 			ir.D(samplerParams))}
 		s.seeds, s.positions = b.Input("seeds", ir.I64, rows), b.Input("positions", ir.I32, rows)
-		token := s.choose(s.penalize(logits, recent), kind)
+		biased, biases := b.Input("biased", ir.I32, rows, MaxBiases), b.Input("biases", ir.F32, rows, MaxBiases)
+		token := s.choose(s.penalize(logits.ScatterAdd(1, biased, biases), recent), kind)
 		b.Output("token", token)
 		b.Output("last", recent.Slice(1, 1, ir.D(RecentTokens)).Concat(1, token.Reshape(rows, 1)))
 		b.Output("top", logits.ReduceMax(-1))

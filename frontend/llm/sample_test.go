@@ -16,6 +16,7 @@ type samplerCase struct {
 	topK   int32
 	recent []int32
 	want   []float64
+	biases map[int32]float32
 }
 
 // TestSampler compares frequencies with hand-computed probabilities, for tokens of 1/2, 1/4, 1/8 and 1/8. All cases are
@@ -26,40 +27,43 @@ func TestSampler(t *testing.T) {
 		logits[i] = float32(math.Log(p))
 	}
 	plain := []samplerCase{
-		{llm.SamplerParams{}, 0, nil, []float64{0, 1, 0, 0}},
-		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0.125, 0.5, 0.25, 0.125}},
-		{llm.SamplerParams{Temperature: 0.5}, 0, nil, []float64{1 / 22.0, 16 / 22.0, 4 / 22.0, 1 / 22.0}},
-		{llm.SamplerParams{Temperature: 1, MinP: 0.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
+		{llm.SamplerParams{}, 0, nil, []float64{0, 1, 0, 0}, nil},
+		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0.125, 0.5, 0.25, 0.125}, nil},
+		{llm.SamplerParams{Temperature: 0.5}, 0, nil, []float64{1 / 22.0, 16 / 22.0, 4 / 22.0, 1 / 22.0}, nil},
+		{llm.SamplerParams{Temperature: 1, MinP: 0.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}, nil},
 		{llm.SamplerParams{Temperature: 1, RepeatPenalty: 2}, 0, []int32{1, 1},
-			[]float64{1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}},
-		{llm.SamplerParams{RepeatPenalty: 3}, 0, []int32{1}, []float64{0, 0, 1, 0}},
+			[]float64{1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}, nil},
+		{llm.SamplerParams{RepeatPenalty: 3}, 0, []int32{1}, []float64{0, 0, 1, 0}, nil},
 		{llm.SamplerParams{Temperature: 1, PresencePenalty: float32(math.Ln2)}, 0, []int32{1, 1},
-			[]float64{1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}},
+			[]float64{1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}, nil},
 		{llm.SamplerParams{Temperature: 1, FrequencyPenalty: float32(math.Ln2)}, 0, []int32{2, 1, 1},
-			[]float64{1 / 4.0, 1 / 4.0, 1 / 4.0, 1 / 4.0}},
+			[]float64{1 / 4.0, 1 / 4.0, 1 / 4.0, 1 / 4.0}, nil},
+		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0, 2 / 3.0, 1 / 6.0, 1 / 6.0},
+			map[int32]float32{0: float32(math.Inf(-1)), 2: -math.Ln2}},
+		{llm.SamplerParams{RepeatPenalty: 3}, 0, []int32{1}, []float64{1, 0, 0, 0}, map[int32]float32{0: 1}},
 	}
 	ranked := []samplerCase{
-		{llm.SamplerParams{Temperature: 1}, 2, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
-		{llm.SamplerParams{Temperature: 1, TopP: 0.7}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
-		{llm.SamplerParams{Temperature: 1, TopP: 0.4}, 0, nil, []float64{0, 1, 0, 0}},
-		{llm.SamplerParams{Temperature: 1, TopP: 1}, 1, nil, []float64{0, 1, 0, 0}},
+		{llm.SamplerParams{Temperature: 1}, 2, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}, nil},
+		{llm.SamplerParams{Temperature: 1, TopP: 0.7}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}, nil},
+		{llm.SamplerParams{Temperature: 1, TopP: 0.4}, 0, nil, []float64{0, 1, 0, 0}, nil},
+		{llm.SamplerParams{Temperature: 1, TopP: 1}, 1, nil, []float64{0, 1, 0, 0}, nil},
 	}
 	// The entropy is 1.75 ln 2, so the token of 1/4 is the most typical one, and then that of 1/2. The standard
 	// deviation of the logits is 0.829 ln 2.
 	any := []samplerCase{
-		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0.125, 0.5, 0.25, 0.125}},
-		{llm.SamplerParams{Temperature: 1, Typical: 0.2}, 0, nil, []float64{0, 0, 1, 0}},
-		{llm.SamplerParams{Temperature: 1, Typical: 0.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
-		{llm.SamplerParams{Temperature: 1, Sigmas: 1}, 0, nil, []float64{0, 1, 0, 0}},
-		{llm.SamplerParams{Temperature: 1, Sigmas: 1.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
+		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0.125, 0.5, 0.25, 0.125}, nil},
+		{llm.SamplerParams{Temperature: 1, Typical: 0.2}, 0, nil, []float64{0, 0, 1, 0}, nil},
+		{llm.SamplerParams{Temperature: 1, Typical: 0.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}, nil},
+		{llm.SamplerParams{Temperature: 1, Sigmas: 1}, 0, nil, []float64{0, 1, 0, 0}, nil},
+		{llm.SamplerParams{Temperature: 1, Sigmas: 1.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}, nil},
 		{llm.SamplerParams{Temperature: 1, XTCProbability: 1, XTCThreshold: 0.2}, 0, nil,
-			[]float64{0.25, 0, 0.5, 0.25}},
+			[]float64{0.25, 0, 0.5, 0.25}, nil},
 		{llm.SamplerParams{Temperature: 1, XTCProbability: 0.5, XTCThreshold: 0.2}, 0, nil,
-			[]float64{3 / 16.0, 1 / 4.0, 3 / 8.0, 3 / 16.0}},
+			[]float64{3 / 16.0, 1 / 4.0, 3 / 8.0, 3 / 16.0}, nil},
 		{llm.SamplerParams{Temperature: 1, XTCProbability: 1, XTCThreshold: 0.6}, 0, nil,
-			[]float64{0.125, 0.5, 0.25, 0.125}},
+			[]float64{0.125, 0.5, 0.25, 0.125}, nil},
 		{llm.SamplerParams{Temperature: 1, XTCProbability: 1, XTCThreshold: 0.3}, 2, nil,
-			[]float64{0, 0, 1, 0}},
+			[]float64{0, 0, 1, 0}, nil},
 	}
 	reference := samplerTokens(t, "cpu", logits, plain, ranked, any)
 	for i, c := range slices.Concat(plain, ranked, any) {
@@ -109,8 +113,8 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 			t.Fatal(err)
 		}
 		defer exe.Close()
-		var all, params []float32
-		var recent, at, topK []int32
+		var all, params, biases []float32
+		var recent, at, topK, biased []int32
 		var seeds []int64
 		for i, c := range cases {
 			if c.params.RepeatPenalty == 0 {
@@ -119,6 +123,13 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 			last := append(slices.Repeat([]int32{-1}, llm.RecentTokens-len(c.recent)), c.recent...)
 			for position := range positions {
 				all, params, recent = append(all, logits...), append(params, c.params.Row()...), append(recent, last...)
+				biased = append(biased, slices.Repeat([]int32{-1}, llm.MaxBiases)...)
+				biases = append(biases, make([]float32, llm.MaxBiases)...)
+				free := len(biased) - llm.MaxBiases
+				for id, more := range c.biases {
+					biased[free], biases[free] = id, more
+					free++
+				}
 				at, topK, seeds = append(at, int32(position)), append(topK, c.topK), append(seeds, int64(i)<<33-1)
 			}
 		}
@@ -126,7 +137,8 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 		for name, err := range map[string]error{
 			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, 10),
 			"recent": set(in, "recent", recent, rows, llm.RecentTokens), "positions": set(in, "positions", at, rows),
-			"seeds": set(in, "seeds", seeds, rows),
+			"seeds": set(in, "seeds", seeds, rows), "biased": set(in, "biased", biased, rows, llm.MaxBiases),
+			"biases": set(in, "biases", biases, rows, llm.MaxBiases),
 		} {
 			if err != nil {
 				t.Fatal(name, err)
