@@ -169,28 +169,46 @@ func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) 
 	if err := f.wait(ctx); err != nil {
 		return nil, err
 	}
-	all := make([]outcome, len(f.rows))
+	all, needs := make([]outcome, len(f.rows)), make([]bool, len(f.rows))
 	for i, s := range f.rows {
-		if all[i] = (outcome{token: f.tokens[i], chosen: true}); s.answer != f.answers[i] {
+		if all[i] = (outcome{token: f.tokens[i], chosen: true}); s.answer == f.answers[i] {
+			s.cached = append(s.cached, s.answer.text[len(s.cached)])
+			needs[i] = s.answer.chooser.needsLogits()
+		}
+	}
+	vocabulary := m.config.Vocab
+	for first := 0; first < len(all); first++ {
+		end := first
+		for end < len(all) && needs[end] {
+			end++
+		}
+		if end == first {
 			continue
 		}
-		s.cached = append(s.cached, s.answer.text[len(s.cached)])
-		if !s.answer.chooser.needsLogits() {
-			continue
-		}
-		first, count := i, 1
-		if m.slotCount == 1 {
-			count = m.config.Vocab // the only axis
-		}
-		row, err := f.logits.ReadRows(ctx, first, count)
-		if err == nil {
-			all[i].logits, err = vkc.Values[float32](row)
-		}
+		// A wait for the device costs more time than the copy of a row.
+		logits, err := m.readLogits(ctx, f.logits, first, end)
 		if err != nil {
 			return nil, err
 		}
+		for i := range end - first {
+			all[first+i].logits = logits[i*vocabulary : (i+1)*vocabulary]
+		}
+		first = end
 	}
 	return all, nil
+}
+
+// readLogits reads the rows from first up to end of a step's logits.
+func (m *Model) readLogits(ctx context.Context, logits *vkc.DeviceTensor, first, end int) ([]float32, error) {
+	row := 1
+	if m.slotCount == 1 {
+		row = m.config.Vocab // the only axis
+	}
+	rows, err := logits.ReadRows(ctx, first*row, (end-first)*row)
+	if err != nil {
+		return nil, err
+	}
+	return vkc.Values[float32](rows)
 }
 
 // stepAll decodes one token of the text in each slot and waits for the outcomes.
