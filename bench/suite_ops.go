@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// opsCases are reductions, norms, scans, scatters, convolutions and mixtures of experts.
+// opsCases are reductions, norms, scans, recurrences, scatters, convolutions and mixtures of experts.
 func opsCases(scale Scale) []Case {
 	var list []Case
 	rows, cols := scale.of(32768, 64), scale.of(4096, 256)
@@ -24,6 +24,7 @@ func opsCases(scale Scale) []Case {
 	list = append(list, outerCases(scale)...)
 	list = append(list, oddRowsCase(rows, cols-1))
 	list = append(list, scanCases(scale)...)
+	list = append(list, recurrentCases(scale)...)
 	list = append(list, scatterCases(scale)...)
 	list = append(list, convCase(scale, ir.F16, ir.PrecisionFull), convCase(scale, ir.F32, ir.PrecisionHalf),
 		byteConvCase(scale))

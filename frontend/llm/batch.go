@@ -70,7 +70,7 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	m := newModel(b, cfg, int64(maxContext))
 	m.adapt(b, tokens.Dim(0))
 	past := history{attend: r.attend, perText: 1,
-		states: &states{texts: r.how.texts, text: textIDs, begin: positions, end: positions.AddScalar(1)}}
+		states: &states{texts: r.how.texts, text: textIDs, begin: positions, end: func() frontend.Tensor { return positions.AddScalar(1) }}}
 	return m.forward(tokens, positions, past, EveryToken)
 }
 

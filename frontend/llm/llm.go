@@ -184,7 +184,7 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 		return l.attendText(q, keys, values, o)
 	}
 	past := history{attend: cached, perText: tokens.Dim(0).Max(),
-		states: &states{texts: how.texts, text: text, begin: start, end: b.DimValue(length)}}
+		states: &states{texts: how.texts, text: text, begin: start, end: func() frontend.Tensor { return b.DimValue(length) }}}
 	return m.forward(tokens, positions, past, rows)
 }
 

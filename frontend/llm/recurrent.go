@@ -55,8 +55,10 @@ func stateRow(positions frontend.Tensor) frontend.Tensor {
 type states struct {
 	texts int // in the states
 	// text is the text of the tokens, an i32 scalar, or of each token, i32[B]; or the zero Tensor for the only text.
-	// begin and end are positions, of the same shape: of the first token, and after the last one.
-	text, begin, end frontend.Tensor
+	// begin and end are positions, of the same shape: of the first token, and after the last one. end makes a tensor,
+	// which only graphs with recurrent layers need.
+	text, begin frontend.Tensor
+	end         func() frontend.Tensor
 
 	// apart, if not 0, is the number of texts that begin in this run, of equal length and one after the other. Then
 	// nothing else is set, and nothing is kept.
@@ -88,7 +90,7 @@ func (s *states) load(l layer, name string, dims ...int) (state frontend.Tensor,
 		return b.Full(ir.F32, 0, s.apart, shape), func(frontend.Tensor) {}
 	}
 	kept := b.State(fmt.Sprintf("state_%s.%d", name, l.index), ir.F32, ir.D(s.texts*stateRows), shape)
-	from, to := stateRow(s.begin), stateRow(s.end)
+	from, to := stateRow(s.begin), stateRow(s.end())
 	if !s.text.IsZero() {
 		first := s.text.MulScalar(stateRows)
 		from, to = first.Add(from), first.Add(to)

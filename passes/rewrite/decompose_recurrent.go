@@ -14,26 +14,33 @@ func (r *rewriter) causalConv1D(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, w, state := args[0], args[1], args[2]
 	s, size := x.Shape(), w.Shape()[1].Add
 	axis := len(s) - 2
-	z := x
-	if size > 1 {
-		z = r.concat(axis, state, x)
+	after := func(k int64) *ir.Node { // the state from row k on, and x
+		if k == size-1 {
+			return x
+		}
+		return r.concat(axis, r.rowsFrom(state, axis, k, ir.Dim{Add: size - 1 - k}), x)
 	}
 	if n.Attrs().String_("of") == "state" {
-		return r.lastRows(z, axis, s[axis], size-1)
+		if t := s[axis]; t.IsStatic() {
+			k := min(t.Add, size-1) // so that no row of the result is before k
+			return r.rowsFrom(after(k), axis, t.Add-k, ir.Dim{Add: size - 1})
+		}
+		at := r.binary(ir.OpAdd, r.iota(ir.Shape{ir.Dim{Add: size - 1}}, 0), r.dimValue(s[axis]))
+		return r.onAxis(ir.OpIndexSelect, axis, after(0), at)
 	}
-	args = r.widened([]*ir.Node{z, w})
-	z, w = args[0], args[1]
+	args = r.widened(args)
+	x, w, state = args[0], args[1], args[2]
 	if size > fewTaps {
 		batch := r.numel(s[:axis])
-		z = r.swapAxes(r.reshape(z, ir.Shape{batch, s[axis].Plus(size - 1), s[axis+1]}), 1, 2)
+		z := r.swapAxes(r.reshape(after(0), ir.Shape{batch, s[axis].Plus(size - 1), s[axis+1]}), 1, 2)
 		y := r.add(ir.OpConv, []*ir.Node{z, r.reshape(w, ir.Shape{s[axis+1], ir.D(1), w.Shape()[1]})},
 			attr("groups", s[axis+1].Add))
 		return r.castTo(r.reshape(r.swapAxes(y, 1, 2), s), n.DType())
 	}
 	var y *ir.Node
-	for k := range size {
+	for k := range size { // each tap has a concat of its own, which costs nothing as no other op reads it
 		tap := r.reshape(r.sliceAxis(w, 1, k, k+1), ir.Shape{s[axis+1]})
-		part := r.binary(ir.OpMul, r.rowsFrom(z, axis, k, s[axis]), tap)
+		part := r.binary(ir.OpMul, r.rowsFrom(after(k), axis, 0, s[axis]), tap)
 		if y == nil {
 			y = part
 		} else {
@@ -50,15 +57,6 @@ func (r *rewriter) rowsFrom(x *ir.Node, axis int, first int64, count ir.Dim) *ir
 	return r.slice(x, starts, limits)
 }
 
-// lastRows returns count rows of z along an axis after the first ones.
-func (r *rewriter) lastRows(z *ir.Node, axis int, first ir.Dim, count int64) *ir.Node {
-	if first.IsStatic() {
-		return r.rowsFrom(z, axis, first.Add, ir.Dim{Add: count})
-	}
-	at := r.binary(ir.OpAdd, r.iota(ir.Shape{ir.Dim{Add: count}}, 0), r.dimValue(first))
-	return r.onAxis(ir.OpIndexSelect, axis, z, at)
-}
-
 // scan decomposes ssm_scan and delta_rule into a kernel of recurrence_ops.go. One step alone is elementwise ops and sums,
 // which read and write the state in place.
 func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
@@ -72,14 +70,16 @@ func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	flat := func(x *ir.Node) *ir.Node { // [batch, times, _, _]
 		return r.reshape(x, append(ir.Shape{batch, times}, x.Shape()[x.Rank()-2:]...))
 	}
-	t, list := state.DType(), make([]*ir.Node, 0, 8)
+	t, list := state.DType(), make([]*ir.Node, 0, 9)
+	scale := r.fill(t, 1, ir.ShapeOf(1, 1, 1, 1)) // of v
 	if n.Op() == ir.OpSSMScan {
 		dt := r.reshape(args[1], ir.Shape{batch, times, heads, ir.D(1)})
-		list = append(list, flat(args[4]), flat(args[3]), r.binary(ir.OpMul, flat(args[0]), dt), dt, args[2])
+		scale = dt
+		list = append(list, flat(args[4]), flat(args[3]), flat(args[0]), dt, args[2])
 	} else {
 		list = append(list, flat(args[0]), flat(args[1]), flat(args[2]), flat(args[3]), r.fill(t, 1, ir.ShapeOf(1, 1)))
 	}
-	list = append(list, state)
+	list = append(list, state, scale)
 	for _, a := range args[min(5, len(args)):] {
 		if n.Op() == ir.OpDeltaRule {
 			list = append(list, flat(a))
@@ -97,7 +97,7 @@ func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 		list[5] = r.reshape(state, ir.Shape{r.numel(s[:outer+2]), keys})
 		op := scansOf(t).plain
-		if len(list) > 6 {
+		if len(list) > 7 {
 			op = scansOf(t).corrected
 		}
 		y = r.add(op, list, attr("output", int64(map[string]int{"y": 0, "state": 1}[of])))
@@ -122,12 +122,12 @@ func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 	sum := func(x *ir.Node) *ir.Node {
 		return r.unary(ir.OpSum, x, attr("axes", []int64{3}), attr("keepdims", true))
 	}
-	q, k, v := vector(args[0]), vector(args[1]), r.reshape(args[2], ir.Shape{s[0], s[1], s[2], ir.D(1)})
+	q, k, v := vector(args[0]), vector(args[1]), r.reshape(mul(args[2], args[6]), ir.Shape{s[0], s[1], s[2], ir.D(1)})
 	rate := r.reshape(args[4], ir.Shape{args[4].Shape()[0], ir.D(1), args[4].Shape()[1]})
 	decay := r.unary(ir.OpExp, mul(vector(args[3]), rate))
 	var read, b *ir.Node
-	if len(args) > 6 {
-		read, b = sum(mul(state, vector(args[6]))), vector(args[7])
+	if len(args) > 7 {
+		read, b = sum(mul(state, vector(args[7]))), vector(args[8])
 	}
 	if wantState {
 		next := r.binary(ir.OpAdd, mul(state, decay), mul(v, k))

@@ -48,7 +48,7 @@ func newScans(glsl string, t ir.DType) scans {
 		return ir.MustRegisterCustom(ir.CustomOp{
 			Name: "vkc." + name + "_" + t.String(), Doc: doc,
 			Args: append([]ir.ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "decay"}, {Name: "rate"},
-				{Name: "state"}}, more...),
+				{Name: "state"}, {Name: "scale"}}, more...),
 			Kernel: &ir.CustomKernel{
 				Outputs: []string{"y", "last"}, Workgroup: [3]int{128},
 				Grid:   [3][]ir.GridRule{{{Of: "state", Axis: 0, Tile: 8}}},
@@ -90,10 +90,13 @@ func scanReference(args []*ir.Data, t ir.DType) ([]*ir.Data, error) {
 	}
 	v := args[2].Dims
 	s := recurrence.Scan{Batches: v[0], Times: v[1], Heads: v[2], Values: v[3], Keys: args[5].Dims[1],
-		Q: vectors(0), K: vectors(1), A: vectors(6), B: vectors(7),
+		Q: vectors(0), K: vectors(1), A: vectors(7), B: vectors(8),
 		V: list[2], Decay: list[3], Rate: list[4], Factors: t == ir.F64, State: list[5]}
 	if args[4].Dims[0] == 1 {
 		s.Rate = slices.Repeat(s.Rate, s.Heads)
+	}
+	if s.Scale = list[6]; len(s.Scale) == 1 {
+		s.Scale = slices.Repeat(s.Scale, s.Batches*s.Times*s.Heads)
 	}
 	y, last := make([]float64, len(list[2])), make([]float64, len(list[5]))
 	s.Run(y, last, 0, s.Batches*s.Heads)
@@ -123,7 +126,7 @@ for (uint t0 = 0u; t0 < times; t0 += TIMES) {
         uint at = (first + t0 + t) * heads + head, time = first + t0 + t;
         uint q_at = (time * q_dim2 + head * q_dim2 / heads) * state_dim1;
         uint k_at = (time * k_dim2 + head * k_dim2 / heads) * state_dim1;
-        REAL value = v[at * values + from % values], part = REAL(0.0);
+        REAL value = v[at * values + from % values] * scale[at % scale_size], part = REAL(0.0);
 BEFORE        for (uint i = 0u; i < width; ++i) {
             uint n = i * 16u + lane;
             if (n < state_dim1) {

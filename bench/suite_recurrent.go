@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// recurrentCases are the ops of recurrent layers: on a prompt, in which the state stays on the chip, and for one step of
+// several texts, which reads and writes the states. All count each argument and result once.
+func recurrentCases(scale Scale) []Case {
+	times, texts := scale.of(2048, 40), scale.of(16, 3)
+	channels := scale.of(5376, 64)
+	conv := func(texts, times int) Case {
+		return Case{
+			Name:  fmt.Sprintf("causal_conv1d/f32/%dx%dx%d", texts, times, channels),
+			Sizes: Sizes{"c": channels},
+			Build: func(b *frontend.Builder, s Sizes) {
+				x := b.Input("x", ir.F32, texts, times, s["c"])
+				y, last := x.CausalConv1D(b.Input("w", ir.F32, s["c"], 4), b.Input("state", ir.F32, texts, 3, s["c"]))
+				b.Output("y", y)
+				b.Output("last", last)
+			},
+			Axes:    map[string]string{"x": ". . c", "w": "c .", "state": ". . c", "y": ". . c", "last": ". . c"},
+			Samples: []Sample{{"c": Some(2)}}, Precision: NoFlops,
+		}
+	}
+	return []Case{conv(1, times), conv(texts, 1),
+		ssmCase(scale, 1, times), ssmCase(scale, texts, 1), deltaCase(scale, 1, times), deltaCase(scale, texts, 1)}
+}
+
+// ssmCase is a scan with the sizes of a layer of Mamba-2 of 2.7 billion weights.
+func ssmCase(scale Scale, texts, times int) Case {
+	heads, rows, keys := scale.of(80, 4), scale.of(64, 8), scale.of(128, 24)
+	return Case{
+		Name:  fmt.Sprintf("ssm_scan/f32/%dx%dx%dx%dx%d", texts, times, heads, rows, keys),
+		Sizes: Sizes{"h": heads},
+		Build: func(b *frontend.Builder, s Sizes) {
+			vectors := func(name string) frontend.Tensor { return b.Input(name, ir.F32, texts, times, 1, keys) }
+			y, last := b.Input("x", ir.F32, texts, times, s["h"], rows).SSMScan(
+				b.Input("dt", ir.F32, texts, times, s["h"]), b.Input("a", ir.F32, s["h"], 1), vectors("b"), vectors("c"),
+				b.Input("state", ir.F32, texts, s["h"], rows, keys))
+			b.Output("y", y)
+			b.Output("last", last)
+		},
+		Axes: map[string]string{"x": ". . h .", "dt": ". . h", "a": "h .", "state": ". h . .", "y": ". . h .",
+			"last": ". h . ."},
+		Fills: map[string]Fill{"dt": {0, 1}, "a": {-1, 0}}, Samples: []Sample{{"h": Some(2)}}, Precision: NoFlops,
+	}
+}
+
+// deltaCase is a gated delta rule with the sizes of a layer of Qwen3-Next, in which each head has its own keys.
+func deltaCase(scale Scale, texts, times int) Case {
+	heads, width := scale.of(32, 4), scale.of(128, 24)
+	return Case{
+		Name:  fmt.Sprintf("delta_rule/f32/%dx%dx%dx%d", texts, times, heads, width),
+		Sizes: Sizes{"h": heads},
+		Build: func(b *frontend.Builder, s Sizes) {
+			vectors := func(name string) frontend.Tensor { return b.Input(name, ir.F32, texts, times, s["h"], width) }
+			y, last := vectors("q").DeltaRule(vectors("k"), vectors("v"), b.Input("decay", ir.F32, texts, times, s["h"], 1),
+				b.Input("state", ir.F32, texts, s["h"], width, width), frontend.Correction{A: vectors("a"), B: vectors("b")})
+			b.Output("y", y)
+			b.Output("last", last)
+		},
+		Axes: map[string]string{"q": ". . h .", "k": ". . h .", "v": ". . h .", "a": ". . h .", "b": ". . h .",
+			"decay": ". . h .", "state": ". h . .", "y": ". . h .", "last": ". h . ."},
+		Fills:   map[string]Fill{"decay": {-1, 0}, "a": {-0.05, 0.05}, "b": {-0.05, 0.05}},
+		Samples: []Sample{{"h": Some(2)}}, Precision: NoFlops,
+	}
+}
