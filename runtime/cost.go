@@ -2,8 +2,8 @@ package runtime
 
 import "strconv"
 
-// KernelCost has the driver's statistics about a compiled kernel, such as its number of registers. Items that the
-// driver does not report are absent.
+// KernelCost maps items to the driver's statistics about a compiled kernel, such as its number of registers. Items that
+// the driver does not report are absent.
 type KernelCost map[CostItem]float64
 
 // CostItem names one number of a [KernelCost].
@@ -60,7 +60,7 @@ func (c CostItem) Short() string {
 	return string(c)
 }
 
-// Text formats the value of an item. It returns "" if the driver does not report the item.
+// Text formats the value of an item for a table. It returns "" if the driver does not report the item.
 func (c KernelCost) Text(item CostItem) string {
 	v, ok := c[item]
 	if !ok {

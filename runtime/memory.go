@@ -45,7 +45,7 @@ func (m MemoryUse) Add(other MemoryUse) MemoryUse {
 	return sum
 }
 
-// Largest lists the purposes with memory, the largest first.
+// Largest lists the purposes that memory is allocated for, by descending size.
 func (m MemoryUse) Largest() []MemoryOwner {
 	return slices.SortedFunc(maps.Keys(m), func(a, b MemoryOwner) int {
 		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))

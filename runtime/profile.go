@@ -93,7 +93,7 @@ func (p *Profile) Busy() time.Duration {
 // maxOpsShown is the largest width of the table's column of ops, in bytes.
 const maxOpsShown = 60
 
-// kernelTimes is the sum of times, operations and bytes of equal kernels. runs counts these kernels.
+// kernelTimes has the sums of the times, operations and bytes of equal kernels. runs counts these kernels.
 type kernelTimes struct {
 	KernelTime
 	runs int

@@ -18,7 +18,7 @@ type Signature struct {
 	// leaves is a graph with the program's inputs and states, possibly without other nodes. Package ir checks a run's
 	// inputs against it, so that both backends report the same errors.
 	leaves *ir.Graph
-	picks  []ir.Pick // axes of ops, such as argmax, that must not be empty in a run
+	picks  []ir.Pick // the axes from which ops such as argmax select an element; they must not be empty in a run
 }
 
 var errNoSignature = errors.New("there is no signature: it is nil")
@@ -32,7 +32,8 @@ func (s *Signature) Explain(doing string, err error) error {
 }
 
 // NewSignature returns the signature of a program known only by its name and ports, such as one read from a bundle.
-// picks describes the ops that select from an axis, which must not be empty in a run. It may be left out if unknown.
+// picks lists the axes from which ops select an element, and which must therefore not be empty in a run. It may be left
+// out if unknown.
 func NewSignature(name string, inputs, outputs, states []Port, symbols []Symbol,
 	picks ...ir.Pick) (*Signature, error) {
 	g := ir.NewGraph("signature")
@@ -258,6 +259,7 @@ func (s *Signature) checkDestinations(opt RunOptions) error {
 	return nil
 }
 
+// hasOutput reports whether the program has an output of that name.
 func (s *Signature) hasOutput(name string) bool {
 	return slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name })
 }
@@ -276,6 +278,7 @@ func checkOutput(d *ir.Data, t ir.DType, dims []int) error {
 	return nil
 }
 
+// portNames joins the names of ports, for errors.
 func portNames(ports []Port) string {
 	names := make([]string, len(ports))
 	for i, p := range ports {

@@ -265,6 +265,7 @@ func (t *DeviceTensor) hold() error {
 	return nil
 }
 
+// release ends the use that hold began. The last user of a closed tensor closes its memory.
 func (t *DeviceTensor) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

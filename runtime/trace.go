@@ -78,4 +78,5 @@ func naming(what string, pid, tid int, name string) traceEvent {
 	return traceEvent{Name: what, Phase: "M", PID: pid, TID: tid, Args: map[string]any{"name": name}}
 }
 
+// us converts nanoseconds to microseconds.
 func us(nanos int64) float64 { return float64(nanos) / 1e3 }

@@ -21,7 +21,7 @@ type flashShape struct {
 // flashShapeOf returns the size of an attention kernel.
 func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
-	sh := flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
+	sh := flashShape{Batch: min(points(k.Parallel[1:ax.Group]), maxBatch), Groups: k.Parallel[ax.Group].Max(),
 		Heads:   k.Parallel[ax.Head].Max(),
 		Queries: k.Parallel[ax.Query].Max(), Keys: k.KeysSeen(k.Parallel[ax.Query].Max()),
 		Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
@@ -218,7 +218,7 @@ const splitMargin = 1 / 0.9
 // flashGroups is the number of workgroups of an attention in this tile with the given number of splits.
 func (t tile) flashGroups(sh flashShape, splits int) int64 {
 	heads := int64(flashHeads(sh, t.M))
-	return min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / heads *
+	return sh.Batch * sh.Groups * sh.Heads / heads *
 		ceilDiv(sh.Queries*heads, int64(t.M)) * int64(splits)
 }
 

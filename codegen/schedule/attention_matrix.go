@@ -30,7 +30,7 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 			}
 			rows := tl.Subgroups / max(tl.Parts, 1) * frag * tl.Strips
 			heads := flashHeads(sh, rows)
-			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) *
+			groups := sh.Batch * sh.Groups * sh.Heads / int64(heads) *
 				ceilDiv(sh.Queries*int64(heads), int64(rows))
 			c := Candidate{kernel.FlashMatrix{Launch: kernel.Launch{Variant: variant,
 				Workgroup: tl.Subgroups * h.subgroup, Vec: 4, Subgroup: h.subgroup},

@@ -8,6 +8,10 @@ import (
 // unknownExtent stands for a product of extents that would overflow.
 const unknownExtent = int64(1) << 50
 
+// maxBatch bounds the estimated batch of matmuls and attentions, so that products with their other extents do not
+// overflow.
+const maxBatch = int64(1) << 26
+
 // points returns the number of points of the given axes, with every symbol at its bound.
 func points(dims []ir.Dim) int64 {
 	n := int64(1)
@@ -27,7 +31,7 @@ type matShape struct{ Batch, M, N, K int64 }
 // matShapeOf returns the size of a matmul kernel.
 func matShapeOf(k *kernel.Kernel) matShape {
 	r := len(k.Parallel)
-	return matShape{Batch: points(k.Parallel[:r-2]), M: k.Parallel[r-2].Max(),
+	return matShape{Batch: min(points(k.Parallel[:r-2]), maxBatch), M: k.Parallel[r-2].Max(),
 		N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
 }
 
@@ -193,12 +197,12 @@ func groupShared(k *kernel.Kernel, s kernel.Launch) int {
 
 // sortShared is the shared memory of a sort, in bytes: a key and a coordinate for each slot of the workgroup's rows.
 func sortShared(k *kernel.Kernel, s kernel.Lanes) int {
-	return 8 * SortPlaces(k) * (s.Workgroup / max(s.LanesPerRow, 1))
+	return 8 * SortSlots(k) * (s.Workgroup / max(s.LanesPerRow, 1))
 }
 
 // selectShared is the shared memory of a selection, in bytes: the search, and a key and a coordinate per result.
 func selectShared(k *kernel.Kernel, s kernel.Row) int {
-	return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
+	return 4*(SelectBins+SelectState+s.Workgroup) + 8*SelectSlots(k)
 }
 
 // tileShared is the shared memory, in bytes, of the operands' tiles.

@@ -17,7 +17,7 @@ const minHalvesRows = maxSkinnyRows + 1
 
 // halvesCost estimates the time of a matmul in a tile, in nanoseconds. Matrix units multiply each element twice.
 func (h heuristics) halvesCost(tl matrixTile, sh matShape) float64 {
-	groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+	groups := sh.Batch * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 	return h.matrixTime(tl, groups, sh.K, h.MatrixF16/2)
 }
 

@@ -23,7 +23,7 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 		if !ok {
 			continue
 		}
-		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+		groups := sh.Batch * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K,
 			tl.M, tl.N, groups)
 		cost := h.matrixTime(tl, groups, sh.K, h.peak(k)) * float64(len(k.Products))
@@ -141,7 +141,7 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 		if made, err := New(k, s, caps); !fits || err != nil || made != s {
 			continue
 		}
-		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) *
+		groups := int64(parts) * sh.Batch * ceilDiv(sh.M, int64(tl.M)) *
 			ceilDiv(sh.N, int64(tl.N))
 		time := max(h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k))*float64(len(k.Products))*h.slowdown(k,
 			s).factor, readTime)

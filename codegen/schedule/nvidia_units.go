@@ -5,8 +5,8 @@ import "github.com/vkc-go/vkc/ir"
 // nvidiaUnits lists the formats for which matmuls of few rows are faster on cooperative matrices (M-block-units, and
 // M-skinny-tiles for 9 to 16 rows).
 var nvidiaUnits = map[ir.DType]formatUnits{
-	ir.Q4_0: {unitsFrom(4, 8, 2, 128).someBy(4.3, skinnyTile{8, 2, 128}).andMore(8, 1, 128),
-		unitsFrom(7, 4, 1, 256).someBy(10, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).andMore(8, 1, 128)},
+	ir.Q4_0: {unitsFrom(4, 8, 2, 128).upTo16(4.3, skinnyTile{8, 2, 128}).above16(8, 1, 128),
+		unitsFrom(7, 4, 1, 256).upTo16(10, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).above16(8, 1, 128)},
 	ir.Q4_1: {floats: unitsFrom(5, 8, 1, 128)},
 	ir.Q5_0: {floats: unitsFrom(5, 8, 1, 256)},
 	ir.Q5_1: {floats: unitsFrom(6, 8, 1, 128)},
@@ -14,10 +14,10 @@ var nvidiaUnits = map[ir.DType]formatUnits{
 
 	ir.Q2_K: {floats: unitsFrom(8, 8, 1, 128)},
 	ir.Q3_K: {floats: unitsFrom(6, 8, 1, 128)},
-	ir.Q4_K: {unitsFrom(5, 8, 1, 128).andMore(8, 1, 128),
-		unitsFrom(9, 8, 1, 256).someBy(7, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).andMore(8, 1, 128)},
+	ir.Q4_K: {unitsFrom(5, 8, 1, 128).above16(8, 1, 128),
+		unitsFrom(9, 8, 1, 256).upTo16(7, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).above16(8, 1, 128)},
 	ir.Q5_K:  {floats: unitsFrom(5, 8, 1, 128)},
-	ir.Q6_K:  {floats: unitsFrom(6, 4, 1, 128).andMore(8, 1, 128)},
+	ir.Q6_K:  {floats: unitsFrom(6, 4, 1, 128).above16(8, 1, 128)},
 	ir.TQ1_0: {floats: unitsFrom(4, 8, 2, 128)},
 	ir.TQ2_0: {unitsFrom(4, 8, 1, 256), unitsFrom(7, 4, 1, 256)},
 

@@ -8,44 +8,48 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// skinnyTile is a workgroup of the skinny variant: columns is the number of its subgroups across the columns, depths
-// the number along the contraction axis, and step the number of elements that each takes per step.
+// skinnyTile describes a workgroup of the skinny variant (matmuls of few rows on cooperative matrices): columns is the
+// number of its subgroups across the columns, depths the number along the contraction axis, and step the number of
+// contracted elements that each subgroup multiplies per step.
 type skinnyTile struct{ columns, depths, step int }
 
-// formatUnits says when cooperative matrices multiply blocks of a format by few rows, for rows of floats and of int8.
+// formatUnits says for which numbers of rows cooperative matrices ("matrix units") multiply blocks of a format fastest:
+// for rows of floats, and for rows of int8 (bytes).
 type formatUnits struct{ floats, bytes blockUnits }
 
-// blockUnits is a range of row counts, rows to most, and the tiles to use for it. In this range cooperative matrices
-// are fastest. rows is 0 if they never are.
+// blockUnits is a range of row counts in which cooperative matrices are fastest, and the tiles to use for it. minRows
+// is 0 if they never are.
 type blockUnits struct {
-	rows, most int64
-	tile       skinnyTile
-	some       []skinnyTile // for 9 to 16 rows, widest first; nil to use tile
-	many       skinnyTile   // for more than 16 rows
+	minRows, maxRows int64
+	tile             skinnyTile
+	tiles16          []skinnyTile // for 9 to 16 rows, widest first; nil to use tile
+	tileAbove16      skinnyTile   // for more than 16 rows
 	// rate is the number of GB/s of blocks that a core reads with 9 to 16 rows, or 0 if it was not measured.
 	rate float64
 }
 
-// unitsFrom returns blockUnits for row counts from rows to the maximum of a matvec. andMore extends the range to the
-// maximum of the skinny variant.
+// unitsFrom returns blockUnits for row counts from rows to the maximum of a matvec, with a tile of the given columns,
+// depths and step.
 func unitsFrom(rows int64, columns, depths, step int) blockUnits {
-	return blockUnits{rows: rows, most: MaxMatVecRows, tile: skinnyTile{columns, depths, step}}
+	return blockUnits{minRows: rows, maxRows: MaxMatVecRows, tile: skinnyTile{columns, depths, step}}
 }
 
-func (u blockUnits) andMore(columns, depths, step int) blockUnits {
-	u.most, u.many = maxSkinnyRows, skinnyTile{columns, depths, step}
+// above16 extends the range to the maximum of the skinny variant, and sets the tile for more than 16 rows.
+func (u blockUnits) above16(columns, depths, step int) blockUnits {
+	u.maxRows, u.tileAbove16 = maxSkinnyRows, skinnyTile{columns, depths, step}
 	return u
 }
 
-// someBy sets the tiles for 9 to 16 rows, widest first, and the GB/s of blocks that a core reads with them.
-func (u blockUnits) someBy(rate float64, tiles ...skinnyTile) blockUnits {
-	u.some, u.rate = tiles, rate
+// upTo16 sets the tiles for 9 to 16 rows, widest first, and the rate at which a core reads blocks with them, in GB/s.
+func (u blockUnits) upTo16(rate float64, tiles ...skinnyTile) blockUnits {
+	u.tiles16, u.rate = tiles, rate
 	return u
 }
 
 // skinny lists schedules that multiply few rows by blocks on cooperative matrices, for formats that were measured to be
 // faster this way. For up to MaxMatVecRows rows the kernel must have one matmul, because several take four times as
-// long (M-block-units). For more rows, operands that may be rounded to f16 have other tiles.
+// long (M-block-units). For more rows, it lists none if the operands may be rounded to f16: the tiles of matrixUnits
+// are for those.
 func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	how, ok := SkinnyOf(k)
 	if !ok {
@@ -55,21 +59,21 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 		return h.halves(k, how, caps)
 	}
 	sh, u := matShapeOf(k), h.unitsOf(k)
-	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows ||
+	if _, rounds := MatrixDType(k); u.minRows == 0 || sh.M < u.minRows || sh.M > u.maxRows || rounds && sh.M > MaxMatVecRows ||
 		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}
 	tl, cores := u.tile, h.fill/2
 	switch {
 	case sh.M > mostMatVecRows:
-		tl = u.many
-	case sh.M > MaxMatVecRows && u.some != nil:
-		tl = widest(u.some, sh, cores)
+		tl = u.tileAbove16
+	case sh.M > MaxMatVecRows && u.tiles16 != nil:
+		tl = widest(u.tiles16, sh, cores)
 	}
 	// All matmuls share the shared memory of one, so each has shorter steps.
 	tl.step = max(tl.step/len(k.Products), shortestStep)
 	var all []Candidate
-	for _, tl := range tl.spread(sh, cores) {
+	for _, tl := range tl.variants(sh, cores) {
 		if s, ok := tl.schedule(how, sh, caps); ok {
 			all = append(all, Candidate{s, fmt.Sprintf("%d rows on matrix units: B is read once", sh.M)})
 		}
@@ -87,9 +91,9 @@ func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 }
 
 // skinnyTime estimates the time in nanoseconds of a matmul of 9 to 16 rows on cooperative matrices, from the measured
-// rate of reading blocks per core (M-batch). If that is unknown, it returns the reason.
+// rate of reading blocks per core (M-batch). If the rate is unknown, the string says for what.
 func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, string) {
-	if s.SubgroupsM > 0 {
+	if s.SubgroupsM > 0 { // rows of two f16 values an element (see halves.go)
 		sh := matShapeOf(k)
 		return h.halvesTime(sh) + h.storeTime(k), ""
 	}
@@ -101,13 +105,13 @@ func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, stri
 	return float64(weightBytes(k))/(rate*float64(busy)) + h.storeTime(k), ""
 }
 
-// unitsTakeBytes reports whether the skinny variant takes more int8 rows than a matvec does, for blocks of format t.
+// unitsTakeBytes reports whether the skinny variant multiplies blocks of format t by more int8 rows than a matvec does.
 func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
 	f, _ := SkinnyFormatOf(t)
 	how := Skinny{SkinnyFormat: f, Parts: 1}
 	how.Element = how.element()
 	_, ok := rowFragment(how, caps)
-	return ok && heuristicsOf(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil &&
+	return ok && heuristicsOf(caps).units[t].bytes.maxRows > MaxMatVecRows && how.missing(caps) == nil &&
 		subgroupOf(caps) > 0
 }
 
@@ -116,8 +120,8 @@ func (tl skinnyTile) workgroups(sh matShape) int64 {
 	return sh.Batch * ceilDiv(sh.N, int64(tl.columns*16))
 }
 
-// widest returns the first tile, widest first, that gives every core a workgroup, or otherwise the last. Narrower tiles
-// read the rows more often (M-skinny-tiles).
+// widest returns the first of tiles that gives every core a workgroup, or the last if none does. tiles is sorted widest
+// first, because narrower tiles read the rows more often (M-skinny-tiles).
 func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
 	for len(tiles) > 1 && tiles[0].workgroups(sh) < cores {
 		tiles = tiles[1:]
@@ -125,13 +129,13 @@ func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
 	return tiles[0]
 }
 
-// spread lists variants of the tile to try. Fewer subgroups along the contraction axis and shorter steps need less
+// variants lists tiles to try, starting from tl. Fewer subgroups along the contraction axis and shorter steps need less
 // shared memory, and divide more contraction lengths. Tiles with half the columns follow.
 //
 // If more than a quarter of the cores would be idle, and there are more rows than one matvec takes, tiles have half the
 // columns, down to four fragments, and twice as many subgroups along the contraction axis (M-block-units). If cores are
-// idle even then, a matvec is as fast for the rows that it takes, and spread returns nil.
-func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
+// idle even then, a matvec is as fast for the rows that it takes, and variants returns nil.
+func (tl skinnyTile) variants(sh matShape, cores int64) []skinnyTile {
 	idle := func() bool { return 4*tl.workgroups(sh) < 3*cores }
 	if idle() && sh.M > MaxMatVecRows && tl.columns > fewestColumns {
 		tl.columns, tl.depths = max(tl.columns/2, fewestColumns), tl.depths*2
@@ -159,7 +163,8 @@ const fewestColumns = 4
 // shortestStep is the shortest step, in elements, along the contraction axis for the skinny variant.
 const shortestStep = 128
 
-// schedule returns the schedule of a tile with the fragments that a device has.
+// schedule returns the schedule of a tile with the fragments (cooperative matrix shapes) that a device has, and false
+// if none fits.
 func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel.Schedule, bool) {
 	f, ok := rowFragment(how, caps)
 	sub, rows := subgroupOf(caps), max(int(f.N), 1)
@@ -172,8 +177,8 @@ func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel
 		SubgroupsN: tl.columns, SubgroupsK: tl.depths}, ok
 }
 
-// rowFragment returns the fragment shape with the fewest rows. Among several it returns the deepest that fits in a
-// strip.
+// rowFragment returns the device's fragment shape with the fewest rows (N of the transposed product), and false if it
+// has none for these dtypes. Among several it returns the deepest that divides a strip, so that one scale covers it.
 func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool) {
 	e, sums := component(how.Element), component(how.Sums())
 	for _, m := range caps.Matrices {

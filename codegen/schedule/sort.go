@@ -8,39 +8,40 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// SortPlaces returns the number of slots in shared memory for sorting a row: the row's length rounded up to a power of
+// SortSlots returns the number of slots in shared memory for sorting a row: the row's length rounded up to a power of
 // two, as the sorting network requires.
-func SortPlaces(k *kernel.Kernel) int { return powerFrom(k.Fold.Max()) }
+func SortSlots(k *kernel.Kernel) int { return powerOfTwoFrom(k.Fold.Max()) }
 
-// Shared memory of a selection (top-k), in words, in addition to the selected elements: SelectBins for the histogram of
-// SelectBits bits of the keys, and SelectFound for the state of the search.
+// Shared memory of a selection (top-k), in words, in addition to the selected elements: SelectBins for a histogram of
+// the keys by SelectBits bits, as in a radix search for the last element to take, and SelectState for what the search
+// has found so far.
 const (
 	SelectBits  = 11
 	SelectBins  = 1 << SelectBits
-	SelectFound = 4
+	SelectState = 4
 )
 
-// maxHeld limits the number of keys that an invocation of a selection keeps in registers. With workgroups of 256, which
-// most devices allow, maxCached is enough.
-const maxHeld = 256
+// maxSelectCache limits the number of keys that an invocation of a selection keeps in registers. With workgroups of
+// 256, which most devices allow, maxCached is enough.
+const maxSelectCache = 256
 
-// SelectPlaces returns the number of slots in shared memory for sorting the selected elements.
-func SelectPlaces(k *kernel.Kernel) int { return powerFrom(k.Take.Max()) }
+// SelectSlots returns the number of slots in shared memory for sorting the selected elements.
+func SelectSlots(k *kernel.Kernel) int { return powerOfTwoFrom(k.Take.Max()) }
 
-// powerFrom is the smallest power of two that is at least n and at least 2.
-func powerFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
+// powerOfTwoFrom is the smallest power of two that is at least n and at least 2.
+func powerOfTwoFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
 
 // sorts lists schedules of a sort, with an invocation per pair of elements if the device allows that many. Several
 // short rows share a workgroup.
 func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	all := h.selects(k)
-	places := SortPlaces(k)
-	lanes := max(min(places/2, h.rowLanes, 512), 2)
+	slots := SortSlots(k)
+	lanes := max(min(slots/2, h.rowLanes, 512), 2)
 	// Workgroups of short rows are small, because all invocations synchronize after every step.
 	for wg := max(lanes, min(h.rowWorkgroup, 64)); lanes >= 2; wg /= 2 {
 		lanes = min(lanes, wg)
 		all = append(all, Candidate{kernel.Lanes{Launch: launch(kernel.VarSort, wg, 1), LanesPerRow: lanes},
-			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, places)})
+			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, slots)})
 		if wg == 2 {
 			break
 		}
@@ -48,8 +49,9 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// selects lists schedules with one workgroup per row that select the first elements and sort only them. It is empty if
-// too many elements are taken. Workgroups of 256 are the fastest (M-select).
+// selects lists schedules with one workgroup per row that select the first elements of the order and sort only them. It
+// is empty if a sort of the whole row is as fast, because many of its elements are taken or it is short. Workgroups of
+// 256 are the fastest (M-select).
 func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	n := k.Fold.Max()
@@ -64,7 +66,7 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	for most < SelectBins && !fits(most) {
 		most *= 2
 	}
-	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxHeld; wg /= 2 {
+	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxSelectCache; wg /= 2 {
 		all = append(all, Candidate{selectSchedule(k, wg), fmt.Sprintf("%s elements of rows of %s", k.Take, k.Fold)})
 	}
 	return all
@@ -76,6 +78,7 @@ func selectSchedule(k *kernel.Kernel, wg int) kernel.Row {
 		Cache: int(ceilDiv(k.Fold.Max(), int64(wg)))}
 }
 
+// checkSelect returns an error if a schedule cannot select elements of a kernel's rows.
 func checkSelect(k *kernel.Kernel, s kernel.Row) error {
 	switch {
 	case s.LanesPerRow != s.Workgroup:
@@ -83,8 +86,8 @@ func checkSelect(k *kernel.Kernel, s kernel.Row) error {
 			s.LanesPerRow, s.Workgroup)
 	case s.Workgroup > SelectBins:
 		return fmt.Errorf("a workgroup of %d for %d bins", s.Workgroup, SelectBins)
-	case s.Cache < 1 || s.Cache > maxHeld:
-		return fmt.Errorf("caching %d elements, want 1 to %d", s.Cache, maxHeld)
+	case s.Cache < 1 || s.Cache > maxSelectCache:
+		return fmt.Errorf("caching %d elements, want 1 to %d", s.Cache, maxSelectCache)
 	case int64(s.Cache)*int64(s.LanesPerRow) < k.Fold.Max():
 		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache,
 			s.LanesPerRow, k.Fold)
@@ -92,6 +95,7 @@ func checkSelect(k *kernel.Kernel, s kernel.Row) error {
 	return checkSort(k, kernel.Lanes{Launch: s.Launch, LanesPerRow: s.LanesPerRow})
 }
 
+// checkSort returns an error if a schedule cannot sort a kernel's rows.
 func checkSort(k *kernel.Kernel, s kernel.Lanes) error {
 	switch {
 	case len(k.Phases) != 1:

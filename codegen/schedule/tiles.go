@@ -14,17 +14,17 @@ type ratedTile struct {
 	tile
 	Stages        int     // if not the usual number for tiles of its size
 	Paired, Steps bool    // for float matmuls; see kernel.RegisterTile
-	Efficiency    float64 // see matrixTile
-	Alone         float64
+	Efficiency    float64 // fraction of the peak rate; see matrixTile
+	Alone         float64 // the same with one workgroup per core
 }
 
-// matTiles lists tiles for a matmul by increasing estimated time. Tiles that spill or would be mostly empty come last,
-// smallest first. [New] rejects tiles that are too large for the device.
+// matTiles lists tiles for a matmul by increasing estimated time. Tiles that need too many registers (see spills) or
+// would be mostly empty come last, smallest first. [New] rejects tiles that are too large for the device.
 func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	var fitting, rest []ratedTile
 	for _, tl := range h.tiles {
-		filled := 4*sh.M > int64(tl.M) && 4*sh.N > int64(tl.N)
+		filled := 4*sh.M > int64(tl.M) && 4*sh.N > int64(tl.N) // more than a quarter of each axis
 		if filled && !tl.spills(len(k.Products)) {
 			fitting = append(fitting, tl)
 		} else {
@@ -50,12 +50,12 @@ func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
-// vectorTime estimates the time in nanoseconds of a matmul without cooperative matrices, in its fastest tile, with its
-// contraction split into the given number of parts, including the addition of the parts. It assumes the speed of f32,
-// except for gathered int8 elements.
+// vectorTime estimates the time in nanoseconds of a matmul without cooperative matrices, in its fastest tile. Its
+// contraction is split into the given number of parts, and the time includes the addition of the parts. vectorTime
+// assumes the speed of f32, except for int8 operands that are gathered (read at indices from a tensor).
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh, best := matShapeOf(k), 0.0
-	sh.Batch, sh.K = min(sh.Batch, unknownExtent>>24)*int64(parts), sh.K/int64(parts)
+	sh.Batch, sh.K = sh.Batch*int64(parts), sh.K/int64(parts) // each part is like a matmul of its own
 	for _, tl := range h.tiles {
 		time := h.tileTime(tl, sh)
 		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
@@ -85,18 +85,19 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 
 // groups is the number of workgroups of a matmul with this tile.
 func (t tile) groups(sh matShape) int64 {
-	return min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(t.M)) * ceilDiv(sh.N, int64(t.N))
+	return sh.Batch * ceilDiv(sh.M, int64(t.M)) * ceilDiv(sh.N, int64(t.N))
 }
 
+// reason says for people why the tile is a candidate.
 func (t tile) reason(sh matShape) string {
 	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, t.groups(sh))
 }
 
-// spills reports whether the accumulators of the given number of matmuls leave too few registers for the operands. The
-// limit is 128 accumulators for one matmul, and 64 for several, because each has operands in registers.
+// spills reports whether an invocation's accumulators, for the given number of matmuls, leave too few registers for the
+// operands. The limit is lower for several matmuls, because each has operands in registers.
 func (t tile) spills(products int) bool {
 	sums := t.ThreadM * t.ThreadN * products
-	return sums > 64 && products > 1 || sums > maxAccumulators
+	return sums > maxAccumulators/2 && products > 1 || sums > maxAccumulators
 }
 
 // scheduleOf returns the tile as a schedule for a matmul, in its fastest layout for floats.
@@ -118,11 +119,12 @@ func (t tile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	return t.schedule()
 }
 
+// schedule returns the tile as a schedule for a matmul of floats.
 func (t tile) schedule() kernel.MatTile {
 	s := kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4},
 		Tile: kernel.Tile{TileM: t.M, TileN: t.N, TileK: t.K}, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
 	if t.ThreadM*t.ThreadN > 64 {
-		s.Stages = 2 // few subgroups are resident, so they do not hide latency
+		s.Stages = 2 // so many registers leave room for few subgroups per core, too few to hide the latency of loads
 	}
 	return s
 }

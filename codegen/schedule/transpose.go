@@ -14,13 +14,13 @@ const minTileExtent = 32
 // Transposition says that a map reads tensors along a different axis than it stores: if stores are adjacent, loads are
 // far apart, or the other way round.
 type Transposition struct {
-	Inner int            // the innermost axis, along which stores are contiguous
+	Inner int            // the innermost parallel axis, along which stores are contiguous
 	Other int            // the axis along which Loads are contiguous
 	Loads []*kernel.Expr // in the order of kernel.Walk
 }
 
-// TranspositionOf finds the transposition in a map with collapsed axes, and returns false if there is none. If there
-// are several other axes, it takes the one with the most loads.
+// TranspositionOf finds the transposition in a map, whose axes must be collapsed as far as possible, and returns false
+// if there is none. If there are several other axes, it takes the one with the most loads.
 func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 	inner := len(k.Parallel) - 1
 	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !storesAlong(k, inner) {
@@ -75,8 +75,8 @@ func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
 	return append(h.maps(k), tiles...)
 }
 
-// tileMaps returns schedules that transpose through tiles in shared memory. In small workgroups fewer invocations wait
-// at a barrier for the last few bytes, which matters for f16 (M-transpose).
+// tileMaps returns schedules that transpose through square tiles in shared memory. Tiles and workgroups are smaller for
+// elements of less than 4 bytes: fewer invocations then wait at a barrier for the last few bytes (M-transpose).
 func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	narrow := slices.ContainsFunc(tr.Loads, func(v *kernel.Expr) bool {
 		return k.Bindings[v.Bind].DType.BlockBytes() < 4
@@ -95,11 +95,11 @@ func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	return all
 }
 
-// TransposePitch is the distance between lines of a tile that is written along one axis and read along the other. It is
-// odd, so that neighbours are in different banks in both directions.
+// TransposePitch is the distance, in elements, between lines of a tile in shared memory that is written along one axis
+// and read along the other. It is odd, so that neighbours are in different memory banks in both directions.
 func TransposePitch(tile int) int { return tile + 1 }
 
-// transposeShared is the shared memory, in bytes, of all tiles.
+// transposeShared is the shared memory of a transposing map, in bytes: a tile per load.
 func transposeShared(k *kernel.Kernel, s kernel.MapTile) int {
 	tr, _ := TranspositionOf(k)
 	bytes := 0
@@ -109,6 +109,7 @@ func transposeShared(k *kernel.Kernel, s kernel.MapTile) int {
 	return bytes
 }
 
+// checkMapTile returns an error if a map cannot use the tiles of a schedule.
 func checkMapTile(k *kernel.Kernel, s kernel.MapTile) error {
 	if _, ok := TranspositionOf(k); !ok {
 		return fmt.Errorf("nothing to read through tiles")

@@ -9,19 +9,21 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// variant describes one variant of a kernel family for selection. Package codegen/glsl has a code generator with the
-// same name for it.
+// variant describes one variant of a kernel family for selection: a way to compute such kernels. Package codegen/glsl
+// has a code generator with the same name for it.
 type variant interface {
 	of() kernel.Family
-	onMatrixUnits() bool
-	takes(kernel.Schedule) bool // reports whether the schedule has the variant's struct
+	onMatrixUnits() bool        // reports whether it needs cooperative matrices
+	takes(kernel.Schedule) bool // reports whether the schedule has the variant's struct type
+	// The other methods panic if takes returns false. refusal returns an error if the schedule cannot run the kernel.
 	refusal(*kernel.Kernel, kernel.Schedule, device.Caps) error
-	sharedBytes(*kernel.Kernel, kernel.Schedule) int
+	sharedBytes(*kernel.Kernel, kernel.Schedule) int // shared memory per workgroup
+	// normalized returns the schedule with the default values of its zero fields.
 	normalized(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
 }
 
-// row is a variant with schedules of type P.
-type row[P kernel.Schedule] struct {
+// variantOn implements variant with functions for schedules of type P.
+type variantOn[P kernel.Schedule] struct {
 	family kernel.Family
 	units  bool // it runs on matrix units
 	// check returns an error if a schedule cannot run a kernel. The family's conditions are checked separately.
@@ -32,30 +34,30 @@ type row[P kernel.Schedule] struct {
 	normalize func(*kernel.Kernel, P, device.Caps) P
 }
 
-func (r row[P]) of() kernel.Family   { return r.family }
-func (r row[P]) onMatrixUnits() bool { return r.units }
+func (v variantOn[P]) of() kernel.Family   { return v.family }
+func (v variantOn[P]) onMatrixUnits() bool { return v.units }
 
-func (r row[P]) takes(s kernel.Schedule) bool {
+func (v variantOn[P]) takes(s kernel.Schedule) bool {
 	_, ok := s.(P)
 	return ok
 }
 
-func (r row[P]) refusal(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	return r.check(k, s.(P), caps)
+func (v variantOn[P]) refusal(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	return v.check(k, s.(P), caps)
 }
 
-func (r row[P]) sharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
-	if r.shared == nil {
+func (v variantOn[P]) sharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
+	if v.shared == nil {
 		return 0
 	}
-	return r.shared(k, s.(P))
+	return v.shared(k, s.(P))
 }
 
-func (r row[P]) normalized(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
-	if r.normalize == nil {
+func (v variantOn[P]) normalized(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
+	if v.normalize == nil {
 		return s
 	}
-	return r.normalize(k, s.(P), caps)
+	return v.normalize(k, s.(P), caps)
 }
 
 // variantOf returns the variant of a schedule. It returns nil for an unknown variant, or if the schedule has the struct
@@ -90,46 +92,46 @@ var (
 // The tables are filled here because their functions refer to them.
 func init() {
 	variants = map[kernel.Variant]variant{
-		kernel.VarMap: row[kernel.Points]{family: kernel.FamilyMap, check: onAny(checkCoarsen),
+		kernel.VarMap: variantOn[kernel.Points]{family: kernel.FamilyMap, check: onAny(checkCoarsen),
 			normalize: normalizePoints},
-		kernel.VarMapTile: row[kernel.MapTile]{family: kernel.FamilyMap, check: onAny(checkMapTile),
+		kernel.VarMapTile: variantOn[kernel.MapTile]{family: kernel.FamilyMap, check: onAny(checkMapTile),
 			shared: transposeShared, normalize: normalizeMapTile},
-		kernel.VarRowSerial: row[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRow),
+		kernel.VarRowSerial: variantOn[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRow),
 			normalize: normalizeRow},
-		kernel.VarRowGroup: row[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRow),
+		kernel.VarRowGroup: variantOn[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRow),
 			shared: rowGroupShared, normalize: normalizeRow},
-		kernel.VarRowWindows: row[kernel.Points]{family: kernel.FamilyRow, check: onAny(checkWindows)},
-		kernel.VarScanSerial: row[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan),
+		kernel.VarRowWindows: variantOn[kernel.Points]{family: kernel.FamilyRow, check: onAny(checkWindows)},
+		kernel.VarScanSerial: variantOn[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan),
 			normalize: normalizeScan},
-		kernel.VarScanGroup: row[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots,
+		kernel.VarScanGroup: variantOn[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots,
 			normalize: normalizeScan},
-		kernel.VarSort: row[kernel.Lanes]{family: kernel.FamilySort, check: onAny(checkSort),
+		kernel.VarSort: variantOn[kernel.Lanes]{family: kernel.FamilySort, check: onAny(checkSort),
 			shared: sortShared},
-		kernel.VarSelect: row[kernel.Row]{family: kernel.FamilySort, check: onAny(checkSelect),
+		kernel.VarSelect: variantOn[kernel.Row]{family: kernel.FamilySort, check: onAny(checkSelect),
 			shared: selectShared},
-		kernel.VarGroup: row[kernel.Launch]{family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
-		kernel.VarQuantize: row[kernel.Lanes]{family: kernel.FamilyQuantize, check: onAny(checkQuantize),
+		kernel.VarGroup: variantOn[kernel.Launch]{family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
+		kernel.VarQuantize: variantOn[kernel.Lanes]{family: kernel.FamilyQuantize, check: onAny(checkQuantize),
 			shared: quantizeShared},
-		kernel.VarCustom: row[kernel.Launch]{family: kernel.FamilyCustom, check: checkCustom,
+		kernel.VarCustom: variantOn[kernel.Launch]{family: kernel.FamilyCustom, check: checkCustom,
 			shared: customShared},
-		kernel.VarMatTile: row[kernel.MatTile]{family: kernel.FamilyMatMul, check: onAny(checkTile),
+		kernel.VarMatTile: variantOn[kernel.MatTile]{family: kernel.FamilyMatMul, check: onAny(checkTile),
 			shared: tileShared},
-		kernel.VarMatDirect: row[kernel.MatDirect]{family: kernel.FamilyMatMul, check: onAny(checkDirect)},
-		kernel.VarMatVec: row[kernel.MatVec]{family: kernel.FamilyMatMul, check: checkMatVec,
+		kernel.VarMatDirect: variantOn[kernel.MatDirect]{family: kernel.FamilyMatMul, check: onAny(checkDirect)},
+		kernel.VarMatVec: variantOn[kernel.MatVec]{family: kernel.FamilyMatMul, check: checkMatVec,
 			shared: matVecShared, normalize: normalizeMatVec},
-		kernel.VarSkinny: row[kernel.Skinny]{family: kernel.FamilyMatMul, units: true, check: checkSkinny,
+		kernel.VarSkinny: variantOn[kernel.Skinny]{family: kernel.FamilyMatMul, units: true, check: checkSkinny,
 			shared: skinnyShared},
-		kernel.VarCoopMat: row[kernel.CoopMat]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat,
+		kernel.VarCoopMat: variantOn[kernel.CoopMat]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat,
 			shared: matrixShared[kernel.CoopMat]},
-		kernel.VarCoopMat2: row[kernel.CoopMat2]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat2,
+		kernel.VarCoopMat2: variantOn[kernel.CoopMat2]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat2,
 			shared: matrixShared[kernel.CoopMat2], normalize: normalizeCoopMat2},
-		kernel.VarFlashTile: row[kernel.FlashTile]{family: kernel.FamilyAttention, check: checkFlashTile,
+		kernel.VarFlashTile: variantOn[kernel.FlashTile]{family: kernel.FamilyAttention, check: checkFlashTile,
 			shared: flashTileShared},
-		kernel.VarFlashVec: row[kernel.FlashVec]{family: kernel.FamilyAttention, check: checkFlashVec,
+		kernel.VarFlashVec: variantOn[kernel.FlashVec]{family: kernel.FamilyAttention, check: checkFlashVec,
 			shared: flashVecShared},
-		kernel.VarFlashMatrix: row[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
+		kernel.VarFlashMatrix: variantOn[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
 			check: checkFlashMatrix, shared: flashMatrixShared},
-		kernel.VarFlashMatrix2: row[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
+		kernel.VarFlashMatrix2: variantOn[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
 			check: checkFlashMatrix, shared: flashMatrixShared},
 	}
 	families = map[kernel.Family]family{

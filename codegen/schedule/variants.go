@@ -15,8 +15,9 @@ import (
 const maxVariants = 128
 
 // Variants lists the schedules to measure for a kernel on a device; [New] accepts all of them. The first is the choice
-// of [Select]. Then come the other [Candidates], and all other schedules that the variants allow. They are ordered by
-// similarity to the first, so that a short measurement tries the most promising ones.
+// of [Select]. The others are its other [Candidates] and more schedules of all variants, ordered by similarity to the
+// first, so that a short measurement tries the most promising ones. It returns nil if the device lacks a feature that
+// the kernel needs.
 func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if len(Missing(k, caps)) > 0 {
 		return nil
@@ -32,15 +33,15 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 			return
 		}
 		seen[c.Schedule] = true
-		far := 0.0
+		dist := 0.0
 		if len(all) > 0 {
-			far = distance(all[0].Schedule, c.Schedule)
+			dist = distance(all[0].Schedule, c.Schedule)
 		}
-		if expected {
-			far = min(far, float64(rank)/2)
+		if expected { // the heuristics' order counts as similarity: two ranks for a doubling
+			dist = min(dist, float64(rank)/2)
 			rank++
 		}
-		all = append(all, ranked{c, far})
+		all = append(all, ranked{c, dist})
 	}
 	for _, c := range Candidates(k, caps) {
 		add(c, true)
@@ -55,12 +56,12 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return list[:min(len(list), maxVariants)]
 }
 
-// variantDistance is the distance, in doublings, between two variants, or between a schedule that quantizes rows and
+// variantDistance is the distance (see distance) between two variants, or between a schedule that quantizes rows and
 // one that does not.
 const variantDistance = 2
 
-// distance measures how much two schedules differ. It counts doublings of their numbers; from 0 to another number is
-// one.
+// distance measures how much two schedules differ: the number of doublings of their numeric fields that lead from one
+// to the other, where a change from 0 counts as one.
 func distance(a, b kernel.Schedule) float64 {
 	d := 0.0
 	vecA, _ := a.(kernel.MatVec)
@@ -100,7 +101,8 @@ func doublings(from, to int) func(func(int) bool) {
 	}
 }
 
-// workgroups returns the space of a variant that has the workgroup size as its only parameter.
+// workgroups returns a function that lists the schedules of a variant that has the workgroup size, up to most, as its
+// only parameter.
 func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 		var all []kernel.Schedule
@@ -111,6 +113,7 @@ func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []
 	}
 }
 
+// mapSpace lists schedules of maps: plain ones, and transposing ones if the map has a transposition.
 func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(32, 1024) {
@@ -159,6 +162,7 @@ func scanSpace(_ *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return schedules(rowSpace(kernel.VarScanSerial, kernel.VarScanGroup, caps))
 }
 
+// schedules converts a list of schedules of one type to a list of the interface type.
 func schedules[P kernel.Schedule](list []P) (all []kernel.Schedule) {
 	for _, s := range list {
 		all = append(all, s)
@@ -181,11 +185,12 @@ func foldSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return all
 }
 
+// sortSpace lists schedules of sorts and selections.
 func sortSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(2, 1024) {
 		selected := selectSchedule(k, wg)
-		selected.Cache = min(selected.Cache, maxHeld)
+		selected.Cache = min(selected.Cache, maxSelectCache)
 		all = append(all, kernel.Lanes{Launch: launch(kernel.VarSort, wg, 1), LanesPerRow: wg}, selected)
 	}
 	return all
@@ -199,6 +204,7 @@ func subgroups(caps device.Caps) []int {
 	return []int{0}
 }
 
+// matVecSpace lists schedules of the matvec variant, for matmuls of few rows.
 func matVecSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	sh := matShapeOf(k)
 	if sh.M > mostMatVecRows || len(k.Products) == 0 {
@@ -297,11 +303,11 @@ func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 	return all
 }
 
-// tileSpace lists tiles for workgroups of 32 to 512 invocations.
-func tileSpace(leastN, mostM int) []tile {
+// tileSpace lists tiles of up to maxM rows, and from minN to 128 columns, for workgroups of 32 to 512 invocations.
+func tileSpace(minN, maxM int) []tile {
 	var all []tile
-	for m := range doublings(8, mostM) {
-		for n := range doublings(leastN, 128) {
+	for m := range doublings(8, maxM) {
+		for n := range doublings(minN, 128) {
 			for tm := range doublings(1, 8) {
 				for tn := range doublings(1, 8) {
 					t := tile{M: m, N: n, ThreadM: tm, ThreadN: tn}
@@ -318,6 +324,7 @@ func tileSpace(leastN, mostM int) []tile {
 	return all
 }
 
+// matTileSpace lists schedules of matmuls in tiles of shared memory, with each layout and number of stages.
 func matTileSpace() []kernel.Schedule {
 	var all []kernel.Schedule
 	// larger than in tileSpace
@@ -355,7 +362,8 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 	return all
 }
 
-// minPieces is the minimum number of sums of a tile that makes dividing it into pieces worthwhile.
+// minPieces is the minimum number of accumulators of a coopmat2 tile that makes dividing it into several matrices
+// worthwhile.
 const minPieces = 128 * 256
 
 // matrixSpace lists schedules on cooperative matrices.
@@ -364,12 +372,12 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 		return nil
 	}
 	var all []kernel.Schedule
-	narrow := 1
+	scaleK := 1 // K is meant for f16; int8 tiles have twice as many elements in the same memory
 	if _, bytes := ByteProducts(k); bytes {
-		narrow = 2
+		scaleK = 2
 	}
 	add := func(t matrixTile) {
-		t.K *= narrow
+		t.K *= scaleK
 		s, ok := t.schedule(k, caps)
 		if !ok {
 			return
@@ -416,6 +424,7 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return all
 }
 
+// flashSpace lists schedules of an attention, in tiles and, for few rows, with keys read directly from memory.
 func flashSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	sh := flashShapeOf(k)
 	var all []kernel.Schedule
@@ -435,6 +444,7 @@ func flashSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return append(all, flashVecSpace(sh, caps)...)
 }
 
+// flashVecSpace lists schedules of an attention of few rows that reads keys directly from memory.
 func flashVecSpace(sh flashShape, caps device.Caps) []kernel.Schedule {
 	rows, subgroup := sh.Queries*sh.Heads, subgroupOf(caps)
 	if rows > maxVecRows || subgroup == 0 {

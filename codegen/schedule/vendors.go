@@ -2,7 +2,7 @@ package schedule
 
 import "github.com/vkc-go/vkc/codegen/device"
 
-// byClass has the heuristics of each class of devices ([device.Class]). A class without an entry uses generic.
+// byClass maps each class of devices ([device.Class]) to its heuristics. A class without an entry uses generic.
 var byClass = map[string]func(device.Caps) heuristics{
 	"cpu":      cpu,
 	"nvidia":   nvidia,

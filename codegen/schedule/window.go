@@ -5,13 +5,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Window is an operand that is read in octets (eight contiguous elements) and is 0 outside of the tensor: the windows
-// of a convolution with padding.
+// Window describes an operand that is read in octets (eight contiguous elements) and is 0 where conditions on the
+// index do not hold: the input of a convolution with padding.
 type Window struct {
 	Load   *kernel.Expr   // of 16-bit elements
 	Base   kernel.Index   // index of the octet's first element; it may be outside of the buffer
 	All    []*kernel.Expr // conditions that are the same for all elements of an octet
-	Ranges []*kernel.Expr // comparisons (>= or <) of an index that grows along the octet
+	Ranges []*kernel.Expr // conditions (>= or <) on an index that grows by 1 along the octet
 }
 
 // WindowLoad matches an operand as a window that has octets along an axis of the result. It returns false for other
@@ -32,11 +32,12 @@ func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 		return Window{}, false
 	}
 	w.Base = w.Load.Index.Unclamped(axis, OctetElems)
-	return w, w.and(v.Args[0], axis)
+	return w, w.addCondition(v.Args[0], axis)
 }
 
-// and adds the terms of the conjunction cond, and reports whether a Window can represent all of them.
-func (w *Window) and(cond *kernel.Expr, axis int) bool {
+// addCondition adds the terms of the conjunction cond to All and Ranges, and reports whether a Window can represent all
+// of them.
+func (w *Window) addCondition(cond *kernel.Expr, axis int) bool {
 	switch {
 	case !cond.Uses(axis):
 		w.All = append(w.All, cond)
@@ -44,7 +45,7 @@ func (w *Window) and(cond *kernel.Expr, axis int) bool {
 	case cond.Kind != kernel.ExprApply:
 		return false
 	case cond.Op == ir.OpAnd:
-		return w.and(cond.Args[0], axis) && w.and(cond.Args[1], axis)
+		return w.addCondition(cond.Args[0], axis) && w.addCondition(cond.Args[1], axis)
 	case cond.Op != ir.OpGe && cond.Op != ir.OpLt, cond.Args[0].Kind != kernel.ExprIndex, cond.Args[1].Uses(axis):
 		return false
 	case cond.Args[0].Index.HasClamp():

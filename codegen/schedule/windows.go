@@ -8,34 +8,34 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Windows says that consecutive rows along an axis are overlapping windows, as in a depthwise convolution or a pool:
-// rows fold the same elements at different positions. A row has Taps taps, the positions of the window along that axis,
-// and Rest elements at each tap.
+// Windows says that the rows that a kernel folds are overlapping windows of a tensor, as in a depthwise convolution or
+// a pool, so that consecutive rows along an axis read some elements in common. A window covers Taps positions along
+// that axis (taps), with PerTap elements at each. Row r at tap t reads position RowStep*r + TapStep*t.
 type Windows struct {
-	Axis  int // the axis along which the rows are counted
-	Taps  int
-	Inner int // elements of a row between taps
-	Rest  int // elements of a row at each tap
-	Step  int // distance in positions between consecutive rows
-	Apart int // distance in positions between taps
+	Axis    int // the parallel axis along which consecutive rows overlap
+	Taps    int
+	Inner   int // number of contiguous fold coordinates with the same tap
+	PerTap  int // number of elements of a row at each tap
+	RowStep int // distance in positions between consecutive rows
+	TapStep int // distance in positions between taps
 }
 
 // The axes of a blocked kernel (see [Windows.Blocked]), counted from its fold axis on.
 const (
-	WindowTap   = iota // the tap, within a row
-	WindowRow          // the row, within a block
-	WindowRest         // the other elements at a tap
-	WindowPlace        // the position, within a block
+	WindowTap      = iota // the tap, within a row
+	WindowRow             // the row, within a block
+	WindowElem            // the element at a tap
+	WindowPosition        // the position, within a block
 )
 
 const (
-	maxTaps   = 16
-	maxRest   = 32
-	maxPlaces = 48 // positions of a block; an invocation keeps the values that it loads there
+	maxTaps      = 16
+	maxPerTap    = 32
+	maxPositions = 48 // of a block; an invocation keeps the values of all positions in registers
 )
 
-// WindowsOf finds the axis along which a kernel's rows are overlapping windows. It is not the innermost axis, so that
-// neighbouring invocations read adjacent elements.
+// WindowsOf finds the axis along which a kernel's rows are overlapping windows, and returns false if there is none. It
+// never takes the innermost axis, so that neighbouring invocations read adjacent elements.
 func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 	folds := k.Family == kernel.FamilyRow && len(k.Phases) == 1 && k.Fold.IsStatic()
 	perElement := slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.PerElement })
@@ -48,10 +48,10 @@ func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 		}
 		for taps := min(maxTaps, k.Fold.Add); taps > 1; taps-- {
 			for inner := int64(1); inner*taps <= k.Fold.Add; inner++ {
-				if k.Fold.Add%(inner*taps) != 0 || k.Fold.Add/taps > maxRest {
+				if k.Fold.Add%(inner*taps) != 0 || k.Fold.Add/taps > maxPerTap {
 					continue
 				}
-				w := Windows{Axis: axis, Taps: int(taps), Inner: int(inner), Rest: int(k.Fold.Add / taps)}
+				w := Windows{Axis: axis, Taps: int(taps), Inner: int(inner), PerTap: int(k.Fold.Add / taps)}
 				if w.overlap(k) {
 					return w, true
 				}
@@ -81,16 +81,16 @@ func mayOverlap(k *kernel.Kernel, axis int) bool {
 	return found
 }
 
-// overlap reports whether windows along w.Axis share loads, and sets Step and Apart.
+// overlap reports whether windows along w.Axis share loads, and sets RowStep and TapStep.
 func (w *Windows) overlap(k *kernel.Kernel) bool {
 	if k.Parallel[w.Axis].Is(1) {
 		return false
 	}
 	b := w.Blocked(k, 1)
-	for _, meet := range w.meetings(b) {
-		w.Step, w.Apart = meet[0], meet[1]
-		oneByOne := w.Step == 1 || w.Apart == 1
-		if !oneByOne || w.Step >= w.Apart*w.Taps || int64(w.fewest()) > k.Parallel[w.Axis].Max() {
+	for _, s := range w.strides(b) {
+		w.RowStep, w.TapStep = s[0], s[1]
+		oneByOne := w.RowStep == 1 || w.TapStep == 1
+		if !oneByOne || w.RowStep >= w.TapStep*w.Taps || int64(w.minRows()) > k.Parallel[w.Axis].Max() {
 			continue
 		}
 		if slices.ContainsFunc(w.Shared(b), func(v *kernel.Expr) bool {
@@ -102,18 +102,19 @@ func (w *Windows) overlap(k *kernel.Kernel) bool {
 	return false
 }
 
-// fewest is the minimum number of consecutive rows among which two share a position.
-func (w Windows) fewest() int { return w.Apart + 1 }
+// minRows is the minimum number of consecutive rows among which two share a position.
+func (w Windows) minRows() int { return w.TapStep + 1 }
 
-// Places is the number of positions that the windows of a block of rows cover.
-func (w Windows) Places(rows int) int { return w.Step*(rows-1) + w.Apart*(w.Taps-1) + 1 }
+// Positions is the number of positions that the windows of a block of consecutive rows cover.
+func (w Windows) Positions(rows int) int { return w.RowStep*(rows-1) + w.TapStep*(w.Taps-1) + 1 }
 
-// Blocked returns the kernel with blocks of the given number of rows along the axis. rows must divide the axis's
+// Blocked returns the kernel with the axis split into blocks of the given number of rows, and the fold axis into taps
+// and elements: its expressions use the coordinates WindowTap, WindowRow and WindowElem. rows must divide the axis's
 // extent.
 func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[w.Axis], _ = parallel[w.Axis].Quo(int64(rows))
-	tap, rest := kernel.Axis(k.FoldAxis()+WindowTap, ir.D(w.Taps)), kernel.Axis(k.FoldAxis()+WindowRest, ir.D(w.Rest))
+	tap, rest := kernel.Axis(k.FoldAxis()+WindowTap, ir.D(w.Taps)), kernel.Axis(k.FoldAxis()+WindowElem, ir.D(w.PerTap))
 	outer, inner := rest.DivMod(ir.D(w.Inner))
 	return kernel.Map(k, kernel.Edit{Parallel: parallel, SameBindings: true,
 		At: func(axis int, extent ir.Dim) kernel.Index {
@@ -128,8 +129,9 @@ func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 		}})
 }
 
-// meetings lists the strides of row and tap, divided by their common divisor, in each sum that contains both.
-func (w *Windows) meetings(k *kernel.Kernel) (all [][2]int) {
+// strides lists the strides of row and tap, divided by their common divisor, in each sum of an index of the blocked
+// kernel k that contains both.
+func (w *Windows) strides(k *kernel.Kernel) (all [][2]int) {
 	k.WalkIndices(func(x kernel.Index) {
 		sums := []kernel.Index{x}
 		x.Walk(func(f *kernel.Factor) { sums = append(sums, f.X) })
@@ -156,10 +158,11 @@ func coefficient(x kernel.Index, axis int) int64 {
 	return 0
 }
 
-// Shared lists the largest values of a blocked kernel that depend on row and tap only through their position.
+// Shared lists the largest subexpressions of a blocked kernel's value that depend on row and tap only through their
+// position. An expression does if it stays the same when the row grows by TapStep as when the tap grows by RowStep.
 func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 	row, tap := k.FoldAxis()+WindowRow, k.FoldAxis()+WindowTap
-	later := func(of, by int) *kernel.Rewriter {
+	shifted := func(of, by int) *kernel.Rewriter {
 		return kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
 			if axis == of {
 				return kernel.Axis(axis, extent).Plus(kernel.Const(int64(by)))
@@ -167,7 +170,7 @@ func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 			return kernel.Axis(axis, extent)
 		})
 	}
-	rows, taps := later(row, w.Apart), later(tap, w.Step) // both move to the same position
+	rows, taps := shifted(row, w.TapStep), shifted(tap, w.RowStep) // both move to the same position
 	taps.Builder = rows.Builder
 	var shared []*kernel.Expr
 	seen := map[*kernel.Expr]bool{}
@@ -188,13 +191,15 @@ func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 	return shared
 }
 
-// AtPlace returns the shared values of a blocked kernel, as expressions of the position instead of row and tap.
-func (w Windows) AtPlace(k *kernel.Kernel, rows int, shared []*kernel.Expr) []*kernel.Expr {
-	place := kernel.Axis(k.FoldAxis()+WindowPlace, ir.D(w.Places(rows)))
+// AtPosition returns the shared values of a blocked kernel, as expressions of the coordinate WindowPosition instead of
+// row and tap.
+func (w Windows) AtPosition(k *kernel.Kernel, rows int, shared []*kernel.Expr) []*kernel.Expr {
+	position := kernel.Axis(k.FoldAxis()+WindowPosition, ir.D(w.Positions(rows)))
 	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
 		switch {
-		case axis == k.FoldAxis()+WindowRow && w.Step == 1, axis == k.FoldAxis()+WindowTap && w.Step > 1:
-			return place
+		// The one with step 1 becomes the position, and the other 0.
+		case axis == k.FoldAxis()+WindowRow && w.RowStep == 1, axis == k.FoldAxis()+WindowTap && w.RowStep > 1:
+			return position
 		case axis == k.FoldAxis()+WindowRow, axis == k.FoldAxis()+WindowTap:
 			return kernel.Const(0)
 		}
@@ -214,14 +219,14 @@ func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 		return nil
 	}
 	var all []ranked
-	for rows := w.fewest(); w.Places(rows) <= maxPlaces; rows++ {
+	for rows := w.minRows(); w.Positions(rows) <= maxPositions; rows++ {
 		if !DivisibleBy(k.Parallel[w.Axis], rows) {
 			continue
 		}
 		time := h.windowTime(k, w, rows)
-		for _, c := range shrinking(min(h.rowWorkgroup, 2*smallBlock), func(wg int) Candidate {
+		for _, c := range shrinking(min(h.rowWorkgroup, 2*minWindowGroup), func(wg int) Candidate {
 			return Candidate{kernel.Points{Launch: launch(kernel.VarRowWindows, wg, 1), Coarsen: rows},
-				fmt.Sprintf("%d windows of %s share what %d places hold", rows, k.Fold, w.Places(rows))}
+				fmt.Sprintf("%d windows of %s share what %d places hold", rows, k.Fold, w.Positions(rows))}
 		}) {
 			all = append(all, ranked{c, time})
 		}
@@ -229,34 +234,34 @@ func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 	return byCost(all)
 }
 
-// windowTime estimates the time in nanoseconds if each invocation computes a block of rows. It computes the shared
-// values at each position, then the other values of each tap, and then combines both for each row.
+// windowTime estimates the time in nanoseconds if each invocation computes a block of the given number of rows: the
+// shared values at each position, then the values that depend only on the tap, and then the rest for each row and tap.
 func (h heuristics) windowTime(k *kernel.Kernel, w Windows, rows int) float64 {
 	b := w.Blocked(k, rows)
 	value, shared := []*kernel.Expr{b.Phases[0].Value}, w.Shared(b)
 	ofRow := func(v *kernel.Expr) bool { return v.Uses(b.FoldAxis() + WindowRow) }
 	ofTap := func(v *kernel.Expr) bool { return !ofRow(v) && v.Uses(b.FoldAxis()+WindowTap) }
 	any := func(*kernel.Expr) bool { return true }
-	each := w.Places(rows)*operations(shared, nil, any) + w.Taps*operations(value, shared, ofTap) +
+	each := w.Positions(rows)*operations(shared, nil, any) + w.Taps*operations(value, shared, ofTap) +
 		w.Taps*rows*(operations(value, shared, ofRow)+1)
 	stored := 0
 	for _, s := range b.Stores {
 		stored += loadOps + operations([]*kernel.Expr{s.Value}, nil, any)
 	}
 	invocations := float64(points(b.Parallel))
-	idle := max(1, float64(h.fill*smallBlock)/invocations)
-	perNs := h.VectorF32 * 1e3 / 2
-	return idle * invocations * float64(w.Rest*each+rows*stored) / perNs
+	slowdown := max(1, float64(h.fill*minWindowGroup)/invocations) // by idle cores
+	perNs := h.VectorF32 * 1e3 / 2                                 // operations; VectorF32 counts a multiply-add as two
+	return slowdown * invocations * float64(w.PerTap*each+rows*stored) / perNs
 }
 
-// smallBlock is the minimum number of invocations in a workgroup of windows, if there are that many.
-const smallBlock = 64
+// minWindowGroup is the number of invocations in the smaller of the usual workgroups of windows; windowTime assumes it.
+const minWindowGroup = 64
 
-// loadOps is the number of operations that take as long as loading or storing a value.
+// loadOps is the number of arithmetic operations that take as long as loading or storing a value.
 const loadOps = 6
 
-// operations counts the operations that compute roots if the values in known are computed already. It counts only the
-// operations for which counts returns true.
+// operations counts the operations that compute roots if the values in known are computed already, with loadOps for
+// each load. It counts only the values for which counts returns true.
 func operations(roots, known []*kernel.Expr, counts func(*kernel.Expr) bool) (n int) {
 	seen := map[*kernel.Expr]bool{}
 	for _, v := range known {
@@ -285,16 +290,17 @@ func operations(roots, known []*kernel.Expr, counts func(*kernel.Expr) bool) (n 
 	return n
 }
 
+// checkWindows returns an error if a kernel's rows are no windows that a schedule can compute in blocks.
 func checkWindows(k *kernel.Kernel, s kernel.Points) error {
 	w, ok := WindowsOf(k)
 	switch {
 	case !ok:
 		return fmt.Errorf("the rows are no windows that overlap")
-	case s.Coarsen < w.fewest() || !DivisibleBy(k.Parallel[w.Axis], s.Coarsen):
-		return fmt.Errorf("%d windows at a time, want %d or more that divide %s", s.Coarsen, w.fewest(),
+	case s.Coarsen < w.minRows() || !DivisibleBy(k.Parallel[w.Axis], s.Coarsen):
+		return fmt.Errorf("%d windows at a time, want %d or more that divide %s", s.Coarsen, w.minRows(),
 			k.Parallel[w.Axis])
-	case w.Places(s.Coarsen) > maxPlaces:
-		return fmt.Errorf("%d windows have %d places, want up to %d", s.Coarsen, w.Places(s.Coarsen), maxPlaces)
+	case w.Positions(s.Coarsen) > maxPositions:
+		return fmt.Errorf("%d windows have %d places, want up to %d", s.Coarsen, w.Positions(s.Coarsen), maxPositions)
 	case s.Vec != 1:
 		return fmt.Errorf("an invocation folds whole windows, an element at a time")
 	}
@@ -305,7 +311,7 @@ func checkWindows(k *kernel.Kernel, s kernel.Points) error {
 func windowSpace(k *kernel.Kernel) []kernel.Schedule {
 	var all []kernel.Schedule
 	w, ok := WindowsOf(k)
-	for rows := w.fewest(); ok && w.Places(rows) <= maxPlaces; rows++ {
+	for rows := w.minRows(); ok && w.Positions(rows) <= maxPositions; rows++ {
 		for wg := range doublings(32, 256) {
 			all = append(all, kernel.Points{Launch: launch(kernel.VarRowWindows, wg, 1), Coarsen: rows})
 		}

@@ -20,7 +20,7 @@ import (
 // which needs a device feature (maintenance4).
 const DefaultTargetEnv = "vulkan1.2"
 
-// targetEnvs are the target environments that the tools and this package know.
+// targetEnvs lists the target environments that the tools and this package support.
 var targetEnvs = []string{"vulkan1.0", "vulkan1.1", "vulkan1.2", "vulkan1.3"}
 
 // Shader is a GLSL compute shader.
@@ -112,13 +112,14 @@ type compilation struct {
 // unit is one distinct shader during compilation. Only one goroutine at a time works on it.
 type unit struct {
 	shader Shader
-	number int
+	number int // index in compilation.units; names the unit's files
 	key    cachefile.Key
-	module []byte
-	hit    bool
-	err    *CompileError
+	module []byte        // the SPIR-V so far; nil if there is none
+	hit    bool          // the module came from the cache
+	err    *CompileError // non-nil if a tool rejected the shader
 }
 
+// reject records that a tool rejected the shader.
 func (u *unit) reject(err *CompileError) { u.module, u.err = nil, err }
 
 // addUnits makes a unit for each distinct shader.
@@ -202,7 +203,8 @@ func (c *compilation) loadCached() {
 	g.Wait() // the functions return no errors
 }
 
-// build compiles units. Each unit goes to the optimizer as soon as its batch is compiled, without waiting for others.
+// build compiles units with the tools, in batches. Each unit goes to the optimizer as soon as its batch is compiled,
+// without waiting for others.
 func (c *compilation) build(ctx context.Context, units []*unit) error {
 	dir, err := makeWorkDir()
 	if err != nil {
@@ -247,7 +249,7 @@ func (c *compilation) finish(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// run starts a tool as soon as fewer than opt.Jobs processes run.
+// run runs a tool, as soon as fewer than opt.Jobs processes run, and waits for it.
 func (c *compilation) run(ctx context.Context, tool Tool, cmd command) (output, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -260,6 +262,7 @@ func (c *compilation) run(ctx context.Context, tool Tool, cmd command) (output, 
 	return runTool(ctx, tool, cmd)
 }
 
+// progress counts a finished unit and calls Options.Progress.
 func (c *compilation) progress() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,6 +272,7 @@ func (c *compilation) progress() {
 	}
 }
 
+// noteCacheErr keeps the first error of writing to the cache.
 func (c *compilation) noteCacheErr(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

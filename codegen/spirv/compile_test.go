@@ -124,7 +124,7 @@ func TestDealIsEven(t *testing.T) {
 		units = append(units, &unit{shader: Shader{Source: strings.Repeat("x", i)}})
 	}
 	seen := map[*unit]bool{}
-	for _, hand := range deal(units, 3) {
+	for _, hand := range distribute(units, 3) {
 		total := 0
 		for _, u := range hand {
 			seen[u] = true

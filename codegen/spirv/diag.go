@@ -95,7 +95,7 @@ func tidyMessage(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// newCompileError returns the error for a unit, given at least one message about it.
+// newCompileError returns the error for a unit that the tool rejected with the messages in found, at least one.
 func newCompileError(u *unit, tool string, found []diagnostic) *CompileError {
 	first := found[0]
 	e := &CompileError{Shader: u.shader.Name, Tool: tool, Line: first.line, Message: first.message}
@@ -114,8 +114,8 @@ func newCompileError(u *unit, tool string, found []diagnostic) *CompileError {
 	return e
 }
 
-// toolFailure returns the error for a tool that failed on a shader without naming a line. It may have crashed or
-// written invalid output. spirv-opt and spirv-val do not know source lines.
+// toolFailure returns the error for a tool that failed on a unit's shader without naming a line. The tool may have
+// crashed or written invalid output; spirv-opt and spirv-val never know source lines.
 func toolFailure(u *unit, tool string, message, log string) *CompileError {
 	if log == "" {
 		log = message
@@ -123,7 +123,8 @@ func toolFailure(u *unit, tool string, message, log string) *CompileError {
 	return &CompileError{Shader: u.shader.Name, Tool: tool, Message: message, Log: log}
 }
 
-// failureOf returns the error for a tool that failed without diagnostics, with its exit status.
+// failureOf returns the error for a tool that failed on a unit's shader without diagnostics. The message is the first
+// line of the tool's output, or else its exit status.
 func failureOf(u *unit, tool string, e *exitError) *CompileError {
 	message := e.state.Error()
 	if e.stopped {

@@ -20,7 +20,7 @@ const (
 	maxOutput = 64 << 20
 	// maxMessages bounds a tool's messages in bytes. A compiler that finds a thousand errors in a shader writes 0.1 MB.
 	maxMessages = 1 << 20
-	// killGrace is the time that Wait goes on reading the pipes of a tool that has ended; a grandchild may keep them
+	// killGrace is how long Wait goes on reading the pipes of a tool that has ended, because its children may keep them
 	// open. On a busy machine, reading may take seconds.
 	killGrace = 10 * time.Second
 )
@@ -75,12 +75,12 @@ func (e *exitError) Error() string {
 	return fmt.Sprintf("%s: %v: %s", e.tool, e.state, firstLine(e.output))
 }
 
-// limitError describes the limit that a tool exceeded.
+// limitError says which limit a tool exceeded; text goes on after the tool's name, as in "needs more than ...".
 type limitError struct{ text string }
 
 func (e *limitError) Error() string { return e.text }
 
-// tooLarge advises what to do about a shader that exceeds a tool's limits.
+// tooLarge is the end of messages about a shader that exceeds a tool's limits. It says what the user can do.
 const tooLarge = "; the shader is too large: split the chain of ops or the custom op that it comes from"
 
 // runTool runs a tool until it ends. If ctx ends first, runTool kills the tool and all of its children and returns the
@@ -107,11 +107,11 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = killGrace
-	all, err := newGroup(cmd)
+	group, err := newGroup(cmd)
 	if err != nil {
 		return output{}, fmt.Errorf("spirv: cannot run %s: %w", tool.Name, err)
 	}
-	defer all.close()
+	defer group.close()
 
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil {
@@ -124,7 +124,7 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 		stop(&limitError{fmt.Sprintf("had not ended after %v and was killed%s", c.limits.wall, tooLarge)})
 	})
 	defer late.Stop()
-	if err := all.limit(c.limits); err != nil {
+	if err := group.limit(c.limits); err != nil {
 		cmd.Cancel()
 		cmd.Wait()
 		return output{}, fmt.Errorf("spirv: limit the memory and time of %s: %w", tool.Name, err)
@@ -143,18 +143,18 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	}
 	cmd.Cancel() // kill children that still run
 	e := &exitError{tool: tool.Name, state: err, output: said, killed: died(cmd.ProcessState)}
-	if met := all.limitMet(context.Cause(own), said, c.limits); met != nil {
-		e.state, e.stopped = met, true
+	if exceeded := group.exceeded(context.Cause(own), said, c.limits); exceeded != nil {
+		e.state, e.stopped = exceeded, true
 	}
 	return out, e
 }
 
-// limitMet returns the limit that a tool exceeded, or nil. cause says why runTool killed the tool, if it did; the
-// kernel may also have killed it. If an allocation fails, only the tool itself knows, so its message, said, is searched
-// for that.
-func (g *group) limitMet(cause error, said string, l limits) *limitError {
-	if met := (*limitError)(nil); errors.As(cause, &met) {
-		return met
+// exceeded returns the limit of l that a tool exceeded, or nil. cause says why runTool killed the tool, if it did; the
+// kernel may also have killed it. If an allocation fails, only the tool itself knows, so its messages, said, are
+// searched for that.
+func (g *group) exceeded(cause error, said string, l limits) *limitError {
+	if limit := (*limitError)(nil); errors.As(cause, &limit) {
+		return limit
 	}
 	if g.outOfTime(l) {
 		return &limitError{fmt.Sprintf("used up the %v of processor time that it may take%s", l.cpu, tooLarge)}
@@ -170,7 +170,7 @@ func (g *group) limitMet(cause error, said string, l limits) *limitError {
 // noMemory matches the messages of programs about a failed allocation.
 var noMemory = regexp.MustCompile(`(?i)bad_alloc|out of (memory|space)|memory exhausted|cannot allocate memory`)
 
-// limitedBuffer keeps at most max bytes. It calls full if more are written.
+// limitedBuffer is a writer that keeps at most max bytes. It calls full if more are written.
 type limitedBuffer struct {
 	data []byte
 	max  int

@@ -15,4 +15,5 @@ func newGroup(cmd *exec.Cmd) (*group, error) { return &group{cmd}, nil }
 
 func (*group) close() {}
 
+// died reports whether the tool ended without an exit status.
 func died(state *os.ProcessState) bool { return !state.Exited() }

@@ -29,7 +29,7 @@ func newGroup(cmd *exec.Cmd) (*group, error) {
 	return &group{cmd, job}, nil
 }
 
-// close ends the children of the tool that still run.
+// close ends the children of the tool that still run, because the job is killed when its last handle closes.
 func (g *group) close() { windows.CloseHandle(g.job) }
 
 // limit puts a process that has just started into its job, and limits it and its future children.

@@ -69,7 +69,7 @@ void main() { x[0] = float(b[0]); b[1] = floate4m3_t(x[1]); }
 `},
 }
 
-// featureProbe caches the results of the probes.
+// featureProbe caches the answer of [Toolchain.Features] within a process.
 type featureProbe struct {
 	mu     sync.Mutex
 	result map[Feature]bool // nil before they ran
@@ -94,6 +94,8 @@ func (t *Toolchain) Features(ctx context.Context) (map[Feature]bool, error) {
 	return maps.Clone(t.features.result), nil
 }
 
+// probeFeatures returns the features that the tools support, from the cache directory or by compiling the probes. It
+// returns nil if there are no tools.
 func (t *Toolchain) probeFeatures(ctx context.Context) (map[Feature]bool, error) {
 	fingerprint := t.Fingerprint()
 	if known, ok := t.probes.features(fingerprint); ok {

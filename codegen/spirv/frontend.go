@@ -16,12 +16,12 @@ const (
 	// minBatch is the minimum number of shaders that makes a separate glslc process pay off: it takes 80 ms to start,
 	// and 1-3 ms per shader.
 	minBatch = 16
-	// maxBatch bounds the length of the command line.
+	// maxBatch is the maximum number of shaders per process, so that the command line does not become too long.
 	maxBatch = 256
 )
 
-// batches distributes the units over processes. The units of a process have the same target environment. All processes
-// get the same number of units, and the long sources are spread evenly. glslangValidator takes one shader per process.
+// batches divides the units into batches, one for each compiler process to start. The units of a batch have the same
+// target environment, because that is an option of the process.
 func (c *compilation) batches(units []*unit) [][]*unit {
 	byEnv := map[string][]*unit{}
 	var envs []string
@@ -33,12 +33,13 @@ func (c *compilation) batches(units []*unit) [][]*unit {
 	}
 	var all [][]*unit
 	for _, env := range envs {
-		all = append(all, deal(byEnv[env], c.processes(len(byEnv[env])))...)
+		all = append(all, distribute(byEnv[env], c.processes(len(byEnv[env])))...)
 	}
 	return all
 }
 
-// processes returns the number of compiler processes to start for n shaders.
+// processes returns the number of compiler processes to start for n shaders: one each for glslangValidator, and for
+// glslc as many as run at once, unless they would have too few or too many shaders.
 func (c *compilation) processes(n int) int {
 	if !c.tools.GLSLC.Found() {
 		return n
@@ -48,17 +49,18 @@ func (c *compilation) processes(n int) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// deal distributes the units over n batches in turn, longest source first.
-func deal(units []*unit, n int) [][]*unit {
+// distribute divides the units into n batches of about the same number and length of sources. It takes the longest
+// sources first, and puts them into the batches in turn.
+func distribute(units []*unit, n int) [][]*unit {
 	sorted := slices.Clone(units)
 	slices.SortStableFunc(sorted, func(a, b *unit) int {
 		return len(b.shader.Source) - len(a.shader.Source)
 	})
-	hands := make([][]*unit, n)
+	list := make([][]*unit, n)
 	for i, u := range sorted {
-		hands[i%n] = append(hands[i%n], u)
+		list[i%n] = append(list[i%n], u)
 	}
-	return hands
+	return list
 }
 
 // compileBatch runs the compiler on one batch. Each unit gets a module or an error. If a unit got neither, it is
@@ -127,7 +129,8 @@ func (c *compilation) compilerArgs(batch []*unit) []string {
 func (u *unit) sourceName() string { return fmt.Sprintf("%04d.comp", u.number) }
 func (u *unit) moduleName() string { return u.sourceName() + ".spv" }
 
-// collect reads the compiler's results for one unit. If there are error messages, it ignores the module.
+// collect reads the compiler's results for one unit: found has the messages about all units of the process, and exit
+// its error, or nil. If there are messages about the unit, collect ignores the module.
 func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exitError) error {
 	module, err := readModule(filepath.Join(c.dir, u.moduleName()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +156,7 @@ func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exit
 	return nil
 }
 
-// readModule reads a module that a compiler wrote.
+// readModule reads a module that a compiler wrote. It returns an error for files of more than maxOutput bytes.
 func readModule(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -167,7 +170,8 @@ func readModule(path string) ([]byte, error) {
 	return module, err
 }
 
-// unattributed returns the error for a shader that was compiled alone, has no module, and is named in no message.
+// unattributed returns the error for a shader that was compiled alone, has no module, and is named in no message. All
+// that the compiler said must then be about this shader.
 func unattributed(u *unit, tool Tool, found []diagnostic, exit *exitError, out output) *CompileError {
 	if exit != nil && !strings.HasPrefix(exit.state.Error(), "exit status") {
 		return failureOf(u, tool.Name, exit) // killed by a signal

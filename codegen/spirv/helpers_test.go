@@ -128,7 +128,7 @@ func sameDir(a, b string) bool {
 func eachToolchain(t *testing.T, test func(*testing.T, *Toolchain)) {
 	for _, dir := range realDirs(t) {
 		tc := find(t, FindOptions{SearchDirs: []string{dir}})
-		t.Run(tc.GLSLC.label(), func(t *testing.T) { test(t, tc) })
+		t.Run(tc.GLSLC.nameAndVersion(), func(t *testing.T) { test(t, tc) })
 		if !tc.Glslang.Found() {
 			continue
 		}
@@ -139,7 +139,7 @@ func eachToolchain(t *testing.T, test func(*testing.T, *Toolchain)) {
 			}
 		}
 		noGLSLC := find(t, FindOptions{SearchDirs: []string{bin}})
-		t.Run(noGLSLC.Glslang.label(), func(t *testing.T) { test(t, noGLSLC) })
+		t.Run(noGLSLC.Glslang.nameAndVersion(), func(t *testing.T) { test(t, noGLSLC) })
 	}
 }
 

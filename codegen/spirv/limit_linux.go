@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit bounds a process that has just started, and its future children. The process cannot do much before that: the
-// tools take milliseconds to load, and memory that it already uses counts.
+// limit sets the resource limits of a process that has just started, which its future children inherit. The process
+// cannot do much before that: the tools take milliseconds to load, and memory that it already uses counts.
 func (g *group) limit(l limits) error {
 	pid := g.cmd.Process.Pid
 	seconds := uint64(max(l.cpu/time.Second, 1))
@@ -24,10 +24,10 @@ func (g *group) limit(l limits) error {
 		{unix.RLIMIT_FSIZE, maxOutput, maxOutput},
 		{unix.RLIMIT_CORE, 0, 0}, // no core dumps
 	} {
-		var has unix.Rlimit
-		err := unix.Prlimit(pid, row.resource, nil, &has)
+		var now unix.Rlimit // only a privileged process may raise the hard limit
+		err := unix.Prlimit(pid, row.resource, nil, &now)
 		if err == nil {
-			limit := unix.Rlimit{Cur: min(row.soft, has.Max), Max: min(row.hard, has.Max)}
+			limit := unix.Rlimit{Cur: min(row.soft, now.Max), Max: min(row.hard, now.Max)}
 			err = unix.Prlimit(pid, row.resource, &limit, nil)
 		}
 		if err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended already
@@ -43,9 +43,9 @@ func (g *group) outOfTime(limits) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
 }
 
-// maxMemory returns the peak memory of the process in bytes, or 0 if that is unknown. The kernel's count includes the
-// memory that vkc itself had when it started the process, and is inexact. So a peak of up to about that size counts as
-// 0.
+// maxMemory returns the peak memory of the process in bytes, and false if it is unknown. The kernel's count starts from
+// the memory that vkc itself had when it started the process, and is inexact. So maxMemory returns 0 for a peak of up
+// to about that size.
 func (g *group) maxMemory() (int64, bool) {
 	usage, ok := g.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	var own syscall.Rusage

@@ -6,6 +6,7 @@ package spirv
 // time and output apply.
 func (*group) limit(limits) error { return nil }
 
+// outOfTime returns false, because there is no limit.
 func (*group) outOfTime(limits) bool { return false }
 
 // maxMemory returns false, because there is no limit.

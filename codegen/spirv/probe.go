@@ -20,13 +20,13 @@ import (
 // versionLimits bounds a run of `--version`, which takes milliseconds.
 var versionLimits = limits{memory: defaultLimits.memory, cpu: 10 * time.Second, wall: 2 * time.Minute}
 
-// identity has the versions of the tools that a result depends on.
+// identity has the names and versions of the tools that a compiled shader depends on. Those of missing tools are empty.
 type identity struct{ Compiler, Opt, Val string }
 
 // identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen, so
 // that a program that was compiled before is found in the cache although the tool is gone.
 func (t *Toolchain) identity() identity {
-	id, last := identity{t.compiler().label(), t.Opt.label(), t.Val.label()}, t.probes.lastTools()
+	id, last := identity{t.compiler().nameAndVersion(), t.Opt.nameAndVersion(), t.Val.nameAndVersion()}, t.probes.lastTools()
 	for _, p := range []struct{ now, before *string }{
 		{&id.Compiler, &last.Compiler}, {&id.Opt, &last.Opt}, {&id.Val, &last.Val},
 	} {
@@ -55,7 +55,7 @@ type probeFile struct {
 	Last identity
 }
 
-// probedVersion is valid while the program's file is unchanged.
+// probedVersion is the version of a program, and the size and time of its file. It is valid while the file has these.
 type probedVersion struct {
 	Size    int64
 	ModTime time.Time
@@ -68,7 +68,8 @@ type probeStore struct {
 	disk *cachefile.Dir // nil: in memory only
 	mu   sync.Mutex
 	data probeFile
-	news bool // data differs from the file
+	// unsaved says that data differs from the entry on disk.
+	unsaved bool
 }
 
 // probeKey is the key of that entry. It must change with the layout of probeFile.
@@ -108,14 +109,15 @@ func openProbeStore(cacheDir string) *probeStore {
 func (s *probeStore) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.news || s.disk == nil {
+	if !s.unsaved || s.disk == nil {
 		return
 	}
 	if b, err := json.Marshal(s.data); err == nil && s.disk.Put(probeKey, b) == nil {
-		s.news = false
+		s.unsaved = false
 	}
 }
 
+// lastTools returns the identity of the tools that were last seen, in this or an earlier process.
 func (s *probeStore) lastTools() identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,13 +128,14 @@ func (s *probeStore) lastTools() identity {
 func (s *probeStore) noteTools(id identity) {
 	s.mu.Lock()
 	changed := s.data.Last != id
-	s.data.Last, s.news = id, s.news || changed
+	s.data.Last, s.unsaved = id, s.unsaved || changed
 	s.mu.Unlock()
 	if changed {
 		s.save()
 	}
 }
 
+// features returns the known features of the toolchain with a fingerprint, and false if they are unknown.
 func (s *probeStore) features(fingerprint string) (map[Feature]bool, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,14 +143,16 @@ func (s *probeStore) features(fingerprint string) (map[Feature]bool, bool) {
 	return maps.Clone(f), ok
 }
 
+// noteFeatures records the features of the toolchain with a fingerprint, and saves them.
 func (s *probeStore) noteFeatures(fingerprint string, f map[Feature]bool) {
 	s.mu.Lock()
-	s.data.Features[fingerprint], s.news = maps.Clone(f), true
+	s.data.Features[fingerprint], s.unsaved = maps.Clone(f), true
 	s.mu.Unlock()
 	s.save()
 }
 
-// version returns the cached version of a tool, or runs the tool. It returns an error only if ctx ends.
+// version returns the version of a tool, from the store or by running it. A tool that prints no version gets one made
+// of the hash of its file. The only error is the end of ctx.
 func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 	info, err := os.Stat(tool.Path)
 	if err != nil {
@@ -168,13 +173,13 @@ func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 	}
 	s.mu.Lock()
 	s.data.Versions[tool.Path] = probedVersion{info.Size(), info.ModTime(), version}
-	s.news = true
+	s.unsaved = true
 	s.mu.Unlock()
 	return version, nil
 }
 
-// askVersion runs `tool --version` and joins the lines that distinguish versions. glslc and glslangValidator print
-// several lines.
+// askVersion runs `tool --version` and joins the lines that tell versions apart. glslc and glslangValidator print
+// several such lines, for themselves and the libraries in them.
 func askVersion(ctx context.Context, tool Tool) (string, error) {
 	out, err := runTool(ctx, tool, command{args: []string{"--version"}, limits: versionLimits})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/vkc-go/vkc/internal/trusted"
 )
 
-// ToolsEnv names the environment variable with the user's preferred directory of tools.
+// ToolsEnv is the name of the environment variable with the user's preferred directory of tools.
 const ToolsEnv = "VKC_TOOLS"
 
 // Tool is one external program.
@@ -31,8 +31,8 @@ type Tool struct {
 // Found reports whether the tool is on this machine.
 func (t Tool) Found() bool { return t.Path != "" }
 
-// label is the tool's part of an identity; empty if the tool was not found.
-func (t Tool) label() string {
+// nameAndVersion returns the tool's part of an identity; empty if the tool was not found.
+func (t Tool) nameAndVersion() string {
 	if !t.Found() {
 		return ""
 	}
@@ -84,6 +84,7 @@ func (p Packages) Install() string {
 	return fmt.Sprintf("install %s (Debian, Ubuntu), %s (Fedora) or %s (Arch)", p.Debian, p.Fedora, p.Arch)
 }
 
+// toolSpecs lists all tools. toolSet refers to them by index.
 var toolSpecs = []toolSpec{
 	{func(t *Toolchain) *Tool { return &t.GLSLC }, []string{"glslc"},
 		"compiles GLSL to SPIR-V, many shaders in one process",
@@ -113,7 +114,7 @@ var toolSpecs = []toolSpec{
 // found, Find also calls the function of [WithNotice].
 //
 // A missing tool is not an error here, so that a fully cached program runs on a machine without tools, and a doctor
-// command can report the tools: see Ready and Report. Find fails if $VKC_TOOLS names a directory without any tool, or
+// command can report the tools: see Ready and Report. Find fails if $VKC_TOOLS is a directory without any tool, or
 // if ctx ends.
 //
 // Versions are read by running each tool once, or from opt.CacheDir if the tool's file has not changed since.
@@ -121,7 +122,7 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 	t := &Toolchain{probes: openProbeStore(opt.CacheDir), limits: defaultLimits}
 	var err error
 	if opt.SearchDirs != nil {
-		t.adopt(pickSet(dirSets(opt.SearchDirs)))
+		t.useTools(chooseSet(dirSets(opt.SearchDirs)))
 	} else {
 		err = t.searchDefault()
 	}
@@ -143,6 +144,7 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 	return t, nil
 }
 
+// noticeKey is the context key of the function of WithNotice.
 type noticeKey struct{}
 
 // WithNotice returns a context for [Find]. If Find uses other tools than the registered ones, it calls say, from any
@@ -151,13 +153,14 @@ func WithNotice(ctx context.Context, say func(*PassedOverError)) context.Context
 	return context.WithValue(ctx, noticeKey{}, say)
 }
 
+// searchDefault sets the tools that Find finds in its default search, and PassedOver.
 func (t *Toolchain) searchDefault() error {
-	own, err := overrideSet()
+	override, err := overrideSet()
 	if err != nil {
 		return err
 	}
-	if own.complete() {
-		t.adopt(own)
+	if override.complete() {
+		t.useTools(override)
 		return nil
 	}
 	registered, passedOver := registeredSet()
@@ -166,8 +169,8 @@ func (t *Toolchain) searchDefault() error {
 		passedOver = registeredError(errors.New("it lacks a compiler or spirv-opt"))
 	}
 	t.PassedOver = passedOver
-	t.adopt(pickSet([]toolSet{registered, path}))
-	t.adopt(own)
+	t.useTools(chooseSet([]toolSet{registered, path}))
+	t.useTools(override) // replaces single tools
 	return nil
 }
 
@@ -212,8 +215,8 @@ func RegisteredDir() string {
 	return filepath.Join(data, "vkc", "tools")
 }
 
-// registeredSet returns the tools in RegisteredDir, or nil if there is no such directory. The directory and its tools
-// must belong to the user. Otherwise anyone who can write them could run programs as the user.
+// registeredSet returns the tools in RegisteredDir, or nil if there is no such directory. It returns an error if others
+// than the user can write the directory or its tools: they could then run programs as the user.
 func registeredSet() (toolSet, *PassedOverError) {
 	dir := RegisteredDir()
 	if dir == "" {
@@ -252,11 +255,12 @@ func (e *PassedOverError) Error() string {
 // Unwrap returns the reason.
 func (e *PassedOverError) Unwrap() error { return e.Why }
 
+// registeredError returns the error for registered tools that are not used for the given reason.
 func registeredError(why error) *PassedOverError {
 	e := &PassedOverError{Dir: RegisteredDir(), Why: why}
 	e.Do = "run scripts/setup of the repository, or remove " + e.Dir
-	if others := (*trusted.Error)(nil); errors.As(why, &others) { // the reason already says what to do
-		e.Do = "do so, or remove " + e.Dir // the reason says what
+	if others := (*trusted.Error)(nil); errors.As(why, &others) {
+		e.Do = "do so, or remove " + e.Dir // the reason already says what to do
 	}
 	return e
 }
@@ -264,15 +268,16 @@ func registeredError(why error) *PassedOverError {
 // toolSet has the tools that were found in one directory, by index into toolSpecs.
 type toolSet map[int]Tool
 
+// complete reports whether the set has a compiler and spirv-opt.
 func (s toolSet) complete() bool {
-	_, glslc := s[0]
+	_, glslc := s[0] // indexes into toolSpecs
 	_, glslang := s[1]
 	_, opt := s[2]
 	return (glslc || glslang) && opt
 }
 
-// pickSet returns the first complete set. If none is complete, it merges the sets; earlier sets have priority.
-func pickSet(sets []toolSet) toolSet {
+// chooseSet returns the first complete set. If none is complete, it merges the sets; earlier sets have priority.
+func chooseSet(sets []toolSet) toolSet {
 	merged := toolSet{}
 	for _, set := range sets {
 		if set.complete() {
@@ -287,13 +292,14 @@ func pickSet(sets []toolSet) toolSet {
 	return merged
 }
 
-func (t *Toolchain) adopt(set toolSet) {
+// useTools sets the tools of a set, and leaves the others as they are.
+func (t *Toolchain) useTools(set toolSet) {
 	for i, tool := range set {
 		*toolSpecs[i].tool(t) = tool
 	}
 }
 
-// findSet returns the tools that lookup finds. lookup is a function like exec.LookPath.
+// findSet returns the tools that lookup finds. Like exec.LookPath, lookup maps a program's name to its path.
 func findSet(lookup func(string) (string, error)) toolSet {
 	set := toolSet{}
 	for i, s := range toolSpecs {
@@ -307,6 +313,7 @@ func findSet(lookup func(string) (string, error)) toolSet {
 	return set
 }
 
+// dirSets returns the tools in each directory.
 func dirSets(dirs []string) []toolSet {
 	var sets []toolSet
 	for _, dir := range dirs {
@@ -336,6 +343,7 @@ func onPath(name string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
+// programNames returns the usual names of all tools.
 func programNames() []string {
 	var names []string
 	for _, s := range toolSpecs {

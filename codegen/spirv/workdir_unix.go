@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDir locks a directory. held is false if another process has locked it, or has removed the directory meanwhile. An
-// error means a file system without locks, or a directory without write permission.
+// lockDir locks a directory by locking a file in it, and returns that file; closing it releases the lock. held is false
+// if another process has locked the directory, or has removed it meanwhile. An error means a file system without locks,
+// or a directory without write permission.
 func lockDir(dir string) (lock *os.File, held bool, err error) {
 	path := filepath.Join(dir, "lock")
 	lock, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -31,6 +32,7 @@ func lockDir(dir string) (lock *os.File, held bool, err error) {
 		lock.Close()
 		return nil, false, err
 	}
+	// The directory may have been removed, and made again, between opening and locking the file.
 	mine, err := lock.Stat()
 	if err != nil {
 		lock.Close()

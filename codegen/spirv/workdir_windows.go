@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// lockName is the name of the file that lockDir makes in a directory.
 const lockName = "lock"
 
 // lockDir locks a directory by a file that no other process can open while it is open, and that disappears when it is

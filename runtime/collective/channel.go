@@ -30,18 +30,19 @@ type Channel struct {
 	relay     relay
 }
 
-// Ends reports whether devices end their programs at each exchange, so that the host must start the rest.
-func (c *Channel) Ends() bool { return transports[c.transport].ends }
+// EndsPrograms reports whether a program ends at each exchange, and the host starts its next part.
+func (c *Channel) EndsPrograms() bool { return transports[c.transport].ends }
 
-// GoesAhead reports whether the devices finish a run without further help from the host.
+// GoesAhead reports whether the devices finish a run, once it has been submitted, without the caller's goroutines.
 func (c *Channel) GoesAhead() bool { return transports[c.transport].relays }
 
-// channel returns the channel of a transport. It is large enough for runs with these exchanges, as many as may be in
-// flight. exchanges has the number of values that a device sends in each exchange of a run. The caller holds the lock.
+// channel returns the channel of a transport, and makes its memory larger if that is too small for runs with these
+// exchanges. exchanges has the number of values that a device sends in each exchange of a run. The caller holds the
+// lock.
 func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
-	once := transports[t].once
-	c, words := &g.channels[t], mailbox.SlotWords(len(g.names), exchanges, once)
-	if once {
+	ownSlots := transports[t].ownSlots
+	c, words := &g.channels[t], mailbox.SlotWords(len(g.names), exchanges, ownSlots)
+	if ownSlots { // room for as many runs as may be in flight, within a limit of memory
 		words *= max(1, min(maxInFlight, relayedWords/max(words, 1)))
 	}
 	if c.box != nil && c.box.SlotWords() >= words {
@@ -57,17 +58,17 @@ func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 	return c, nil
 }
 
-// allocate makes the channel's memory with slots of so many words in all.
+// allocate allocates the channel's memory: flags, and the given number of words for slots.
 func (c *Channel) allocate(g *Group, words int) (err error) {
 	defer bailout.Caught(&err)
-	memory, t, own := []uint32(nil), transports[c.transport], mailbox.Header
+	memory, t, size := []uint32(nil), transports[c.transport], mailbox.Header // size of host memory, in words
 	if !t.copies {
-		own += words
+		size += words
 	}
 	if len(g.vulkan) == 0 {
-		memory = make([]uint32, own)
+		memory = make([]uint32, size)
 	} else {
-		c.memory = bailout.Must(vk.NewHostBuffer(g.vulkan, own))
+		c.memory = bailout.Must(vk.NewHostBuffer(g.vulkan, size))
 		memory = c.memory.Words()
 	}
 	var inboxes [][]uint32
@@ -87,6 +88,7 @@ func (c *Channel) allocate(g *Group, words int) (err error) {
 	if g.copier == nil {
 		g.copier = bailout.Must(g.OpenCopier(g.vulkan))
 	}
+	// There is room for three exchanges of the largest size (see [mailbox.SlotWords]), each with a part per rank.
 	c.buffers = bailout.Must(g.copier.NewBuffers(words, words/(3*len(g.names))))
 	c.box.Own(words)
 	return nil
@@ -102,7 +104,7 @@ func (c *Channel) free() error {
 	return err
 }
 
-// lastEpoch is the epoch at which epochs restart from 1.
+// lastEpoch is the epoch at which epochs, the numbers of exchanges, restart from 1.
 const lastEpoch = 1 << 31
 
 // begin reserves slots for the exchanges of a run: words from up to to. With some transports each exchange of all runs
@@ -110,14 +112,14 @@ const lastEpoch = 1 << 31
 // error of an earlier run that has failed, if no caller has received it yet.
 func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 	err, from = g.drain(maxInFlight-1), c.next
-	if transports[c.transport].once {
+	if transports[c.transport].ownSlots {
 		words := mailbox.SlotWords(len(g.names), exchanges, true)
 		if from+words > c.box.SlotWords() {
 			from = 0
 		}
 		to = from + words
-		clash := func(r *Run) bool { return r.channel == c && r.from < to && from < r.to }
-		for slices.ContainsFunc(g.inFlight, clash) {
+		overlaps := func(r *Run) bool { return r.channel == c && r.from < to && from < r.to }
+		for slices.ContainsFunc(g.inFlight, overlaps) {
 			err = errors.Join(err, g.drain(len(g.inFlight)-1))
 		}
 	}
@@ -136,7 +138,7 @@ func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 // slots from word `from` on.
 func (c *Channel) links(g *Group, from int) (list []*ir.Data) {
 	tries := uint32(mailbox.TriesWaiting)
-	if c.Ends() {
+	if c.EndsPrograms() {
 		tries = mailbox.TriesNone
 	}
 	for rank := range g.names {
@@ -154,7 +156,7 @@ func (c *Channel) links(g *Group, from int) (list []*ir.Data) {
 	return list
 }
 
-// tensor returns a tensor with one axis.
+// tensor returns a tensor with one axis and the given elements.
 func tensor[T uint32 | float32](t ir.DType, values []T) *ir.Data {
 	bytes, _ := binary.Append(nil, binary.LittleEndian, values) // it takes slices of numbers
 	return &ir.Data{DType: t, Dims: []int{len(values)}, Bytes: bytes}
@@ -163,9 +165,9 @@ func tensor[T uint32 | float32](t ir.DType, values []T) *ir.Data {
 // relay controls the goroutine that copies flags between devices. The goroutine exists while runs are in flight.
 type relay struct {
 	mu   sync.Mutex
-	runs int          // runs in flight
-	over *atomic.Bool // tells the goroutine to end
-	wait sync.WaitGroup
+	runs int            // runs in flight
+	over *atomic.Bool   // tells the goroutine to end
+	wait sync.WaitGroup // of the goroutine
 }
 
 // begin counts a run in flight. The first one starts the goroutine.

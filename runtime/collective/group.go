@@ -12,7 +12,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// runLimit is the default time limit of a run on several devices. A run that exceeds it hangs on one of them.
+// runLimit is the default time limit of a run on several devices. One of the devices of a run that takes longer is
+// assumed to hang.
 const runLimit = 2 * time.Minute
 
 // Group is a process group: devices, numbered by rank, that exchange values during their runs. A caller must lock the
@@ -25,8 +26,8 @@ type Group struct {
 	// LoadGraph loads the graph of a probe on a device.
 	LoadGraph func(ctx context.Context, rank int, g *ir.Graph) (runtime.Executable, error)
 
-	names  []string      // of the devices, by rank
-	vulkan []*vk.Device  // the devices by rank; nil if all are the CPU
+	names  []string      // names of the devices, by rank
+	vulkan []*vk.Device  // the devices by rank; empty if all are the CPU
 	token  chan struct{} // has an element while the group is locked
 
 	// The lock guards the fields below.
@@ -111,7 +112,7 @@ func (g *Group) choose(ctx context.Context, exchanges []int) (Transport, error) 
 	}
 }
 
-// Waits reports whether kernels wait for one another in these exchanges, without ending their programs.
+// Waits reports whether kernels wait for the other devices in these exchanges, while their programs go on.
 func (g *Group) Waits(ctx context.Context, exchanges []int) (bool, error) {
 	if err := g.Lock(ctx); err != nil {
 		return false, err
@@ -140,8 +141,8 @@ func (g *Group) Probe(ctx context.Context, t Transport, limit time.Duration) err
 	return nil
 }
 
-// drain waits until at most `most` asynchronous runs are in flight. It returns the errors of failed runs that no caller
-// has received yet.
+// drain waits for the oldest asynchronous runs until at most `most` are in flight. It returns the errors of failed runs
+// that no caller has received yet.
 func (g *Group) drain(most int) error {
 	var errs []error
 	for len(g.inFlight) > most {

@@ -39,7 +39,7 @@ func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err
 		parts = append(parts, bailout.Must(g.LoadGraph(ctx, rank, swaps)))
 	}
 	for range probeRuns {
-		if t.once {
+		if t.ownSlots {
 			c.next = 0 // the slots of the previous run
 		}
 		if err := g.probeRun(ctx, c, limit, parts, in, want); err != nil {
@@ -52,9 +52,9 @@ func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err
 	return nil
 }
 
-// swapped returns the inputs of each rank in a probe, and the expected outputs. In each of the exchanges a rank
-// replaces its `count` values by the sums of all other ranks' values, in the rounding of the kernels (see
-// [partition.Swaps]).
+// swapped returns the inputs of a probe and its expected outputs, by rank. Each has count values. In each of the given
+// number of exchanges (times) a rank replaces its values by the sums of all other ranks' values, rounded as the kernels
+// do (see [partition.Swaps]).
 func swapped(ranks, count, times int) (in, out []*ir.Data) {
 	now := make([][]float32, ranks)
 	for rank := range now {

@@ -24,7 +24,7 @@ type Run struct {
 	timeout  *time.Timer // stops the run after the limit
 	points   []vk.Point  // of an asynchronous run: points of the devices' timelines at which it ends, by rank
 
-	once sync.Once // for end
+	ending sync.Once // for end
 
 	mu       sync.Mutex // guards the fields below, and the channel's mailbox until the run is over
 	over     bool
@@ -59,17 +59,17 @@ func (g *Group) begin(c *Channel, exchanges []int, limit time.Duration) (*Run, [
 	return r, links, nil
 }
 
-// stepper is an executable that can run in parts: it ends its program at each exchange, calls between, and then starts
-// the rest.
+// stepper is an executable that can run in parts: its program ends at each exchange. RunInParts then calls between, and
+// starts the next part.
 type stepper interface {
 	RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
 		opt ...runtime.RunOptions) (*runtime.Result, error)
 }
 
-// Do runs one device's part of the program.
+// Do runs one device's part of the program: exe, with its inputs and the device's link in `in`.
 func (r *Run) Do(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data,
 	opt runtime.RunOptions) (*runtime.Result, error) {
-	if r == nil || !r.channel.Ends() {
+	if r == nil || !r.channel.EndsPrograms() {
 		return exe.Run(ctx, in, opt)
 	}
 	steps, ok := exe.(stepper)
@@ -79,11 +79,11 @@ func (r *Run) Do(ctx context.Context, exe runtime.Executable, in map[string]*ir.
 	return steps.RunInParts(ctx, in, r.barrier.wait, opt)
 }
 
-// GoesAhead reports whether the devices finish the run without further help from the host.
+// GoesAhead reports whether the devices finish the run, once it has been submitted, without the caller's goroutines.
 func (r *Run) GoesAhead() bool { return r == nil || r.channel.GoesAhead() }
 
-// copy copies the values that each rank sends in one exchange to all other ranks, and waits for the copies. parts are
-// the locations of the values by rank.
+// copy copies the values that each rank sends in one exchange to all other ranks, and waits for the copies. parts has
+// the locations of the values in the slots, by rank.
 func (r *Run) copy(parts []mailbox.Part) error {
 	for from, p := range parts {
 		if err := r.channel.buffers.Copy(from, p.At, p.Words); err != nil {
@@ -101,7 +101,8 @@ func (r *Run) copy(parts []mailbox.Part) error {
 	}
 }
 
-// Fail tells the other devices not to wait for a device whose part of the run has failed. Earlier runs finish first.
+// Fail tells the other devices not to wait for a device whose part of the run has failed. It first waits for earlier
+// runs, which it must not stop.
 func (r *Run) Fail() {
 	if r != nil {
 		for _, before := range r.group.inFlight {
@@ -158,7 +159,7 @@ func (g *Group) Finish(r *Run, devices []error) error {
 }
 
 // end waits until all devices have finished the run, and releases its part of the channel. It does so once.
-func (r *Run) end() { r.once.Do(r.close) }
+func (r *Run) end() { r.ending.Do(r.close) }
 
 // close implements end.
 func (r *Run) close() {
@@ -190,8 +191,8 @@ func (r *Run) wait() error {
 	return r.err
 }
 
-// Failed returns the cause of a failed run, for callers that have read its results. It does not wait for a run without
-// a failure so far.
+// Failed returns the error of a failed run, for callers that have read its results. It returns nil, without waiting, if
+// there is no failure so far.
 func (r *Run) Failed() error {
 	if r == nil {
 		return nil
@@ -233,14 +234,14 @@ type barrier struct {
 
 	mu      sync.Mutex    // guards the fields below
 	arrived int           // goroutines that wait for the others
-	past    int           // number of times that all have arrived
+	rounds  int           // number of times that all have arrived
 	next    chan struct{} // closed when all have arrived
 }
 
-// wait waits until all goroutines have arrived and between has run.
+// wait waits until all goroutines have arrived and between has run. The last one to arrive runs between.
 func (b *barrier) wait() error {
 	b.mu.Lock()
-	next, i := b.next, b.past
+	next, i := b.next, b.rounds
 	if b.arrived++; b.arrived < b.ranks {
 		b.mu.Unlock()
 		select {
@@ -250,7 +251,7 @@ func (b *barrier) wait() error {
 			return mailbox.ErrStopped
 		}
 	}
-	b.arrived, b.past, b.next = 0, i+1, make(chan struct{})
+	b.arrived, b.rounds, b.next = 0, i+1, make(chan struct{})
 	b.mu.Unlock()
 	if b.between != nil {
 		if err := b.between(i); err != nil {

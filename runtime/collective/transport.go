@@ -31,17 +31,17 @@ const (
 
 // transports has a row per Transport.
 var transports = [...]struct {
-	text   string // for String
-	relays bool   // whether the host copies flags, so that runs can be asynchronous
-	once   bool   // whether each exchange of a run has slots of its own (M-two-cards)
-	ends   bool   // whether programs end at each exchange
-	copies bool   // whether the slots are in each device's own memory, not in host memory
+	text     string // for String
+	relays   bool   // whether the host copies flags, so that runs can be asynchronous
+	ownSlots bool   // whether each exchange of a run has slots of its own (M-two-cards)
+	ends     bool   // whether programs end at each exchange
+	copies   bool   // whether the slots are in each device's own memory, not in host memory
 	// A probe makes `times` exchanges of `values` values each.
 	values, times int
 }{
-	// A model with 7e9 weights exchanges this many values per token.
+	// A model with 7e9 weights exchanges 4096 values per token and layer.
 	Shared: {text: "kernels wait for one another", values: 4096, times: 64},
-	Relayed: {text: "the host tells kernels of one another", relays: true, once: true, values: 4096,
+	Relayed: {text: "the host tells kernels of one another", relays: true, ownSlots: true, values: 4096,
 		times: 64},
 	Staged: {text: "the host takes programs on from one to the next", ends: true},
 	Copied: {text: "programs end, and cards copy to one another", ends: true, copies: true, values: 1 << 17,
@@ -53,15 +53,16 @@ func (t Transport) String() string { return transports[t].text }
 
 // Copier makes memory that the host can copy from device to device.
 type Copier interface {
-	// NewBuffers allocates so many words on each device. most is the largest size of a copy in words.
+	// NewBuffers allocates memory on each device. words is its size, and most the largest size of a copy, in 32-bit
+	// words.
 	NewBuffers(words, most int) (Buffers, error)
 	Close() error
 }
 
-// Buffers is memory of the same size on each device. Offsets and sizes are in words.
+// Buffers is memory of the same size on each device. Offsets and sizes are in 32-bit words.
 type Buffers interface {
-	Address(rank int) uint64
-	// Copy starts to copy so many words at an offset from the memory of one rank to the same offset of all others.
+	Address(rank int) uint64 // the device address of a rank's memory
+	// Copy starts to copy words at offset `at`, from the memory of rank `from` to the same offset of all others.
 	Copy(from, at, words int) error
 	// Done reports whether all copies have completed.
 	Done() (bool, error)
@@ -71,6 +72,7 @@ type Buffers interface {
 // peerCopier copies with CUDA.
 type peerCopier struct{ *vk.Peers }
 
+// openPeers returns the Copier of devices that CUDA can copy between.
 func openPeers(d []*vk.Device) (Copier, error) {
 	p, err := vk.OpenPeers(d)
 	return peerCopier{p}, err
@@ -79,7 +81,7 @@ func openPeers(d []*vk.Device) (Copier, error) {
 // NewBuffers implements Copier.
 func (p peerCopier) NewBuffers(words, most int) (Buffers, error) { return p.NewPlaces(words, most) }
 
-// Traits are the properties of a device that decide which transports its group can use and what they cost.
+// Traits has the properties of a device that decide which transports its group can use and what they cost.
 type Traits struct {
 	Caps      device.Caps // with the speeds that vkc tune measured
 	Processor bool        // whether programs run on the CPU without Vulkan
@@ -90,7 +92,7 @@ type Traits struct {
 // host or of another device.
 func (t Traits) cachesHost() bool { return !t.Processor && t.Caps.Type != device.DeviceCPU }
 
-// Choices are the transports that a group of devices may use.
+// Choices has the transports that a group of devices may use.
 type Choices struct {
 	Ranks  int
 	List   []Choice
@@ -139,12 +141,13 @@ func (c *Choices) exclude(t Transport, why error) {
 	c.Failed = append(c.Failed, fmt.Errorf("%v: %w", t, why))
 }
 
-// relayedWords limits the words of host memory for slots if each exchange has slots of its own.
+// relayedWords is the maximum size of all slots, in words of host memory, if each exchange has slots of its own.
 const relayedWords = 64 << 20
 
-// price estimates the nanoseconds of these exchanges. It returns +Inf if the channel would be too large.
+// price estimates the time of these exchanges by one transport, in nanoseconds. It returns +Inf if the slots would need
+// too much memory.
 func (c *Choices) price(one Choice, exchanges []int) (ns float64) {
-	if transports[one.Transport].once && mailbox.SlotWords(c.Ranks, exchanges, true) > relayedWords {
+	if transports[one.Transport].ownSlots && mailbox.SlotWords(c.Ranks, exchanges, true) > relayedWords {
 		return math.Inf(1)
 	}
 	for _, values := range exchanges {
@@ -160,10 +163,12 @@ func (c *Choices) cheapest(exchanges []int) Choice {
 	})
 }
 
-// Price estimates the nanoseconds of a run's exchanges by the cheapest transport.
+// Price estimates the time of a run's exchanges by the cheapest transport, in nanoseconds. exchanges has the number of
+// values that a device sends in each.
 func (c *Choices) Price(exchanges []int) float64 { return c.price(c.cheapest(exchanges), exchanges) }
 
-// Describe names the cheapest transport for a run's exchanges, the prices of all, and why others are not available.
+// Describe says for people which transport is the cheapest for a run's exchanges, what each costs, and why others are
+// not available.
 func (c *Choices) Describe(exchanges []int) string {
 	text := c.cheapest(exchanges).String()
 	for _, one := range c.List {

@@ -25,8 +25,8 @@ type Options struct {
 	Workers int
 	// MemoryLimit limits the bytes of live values; 0 means no limit.
 	MemoryLimit int64
-	// Share is another executable of this package. The new one uses Share's weights if Load is given none. States with
-	// the same names are shared.
+	// Share, if set, is another executable of this package. The new one uses Share's weights if Load is given none, and
+	// shares its states of the same names.
 	Share runtime.Executable
 	// Reference makes the interpreter, which defines each op, compute every node instead of package fast.
 	Reference bool
@@ -125,6 +125,7 @@ func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 	return r, nil
 }
 
+// run checks a run's inputs and options, and executes it.
 func (e *executable) run(ctx context.Context, in map[string]*ir.Data,
 	opt runtime.RunOptions) (*runtime.Result, error) {
 	// These checks come first, because a run that fails them must not change states.

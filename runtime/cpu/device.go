@@ -21,8 +21,8 @@ import (
 // memory and traffic. Its device tensors are in host memory. Its zero value is ready to use.
 type Device struct {
 	closed  atomic.Bool
-	in, out atomic.Uint64
-	tensors atomic.Int64 // bytes of device tensors that are open
+	in, out atomic.Uint64 // traffic in bytes; see Traffic
+	tensors atomic.Int64  // bytes of device tensors that are open
 
 	mu       sync.Mutex // guards the fields below
 	programs map[*interp.Program]bool
@@ -83,6 +83,7 @@ func (d *Device) Memory() runtime.MemoryUse {
 	return use
 }
 
+// usable returns an error after Close.
 func (d *Device) usable() error {
 	if d.closed.Load() {
 		return fmt.Errorf("the CPU device is %w", runtime.ErrClosed)
@@ -142,6 +143,7 @@ func (e *executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	return tensor, nil
 }
 
+// upload is UploadFrom, without the program's name in errors.
 func (e *executable) upload(ctx context.Context, t ir.DType, dims []int,
 	from io.ReaderAt) (*runtime.DeviceTensor, error) {
 	if from == nil {

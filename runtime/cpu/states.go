@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// states is an additional set of states for a program. It is a copy of the interpreter's program with states of its
-// own; the weights are shared.
+// states implements runtime.States: an additional set of states for a program. It has a copy of the interpreter's
+// program with states of its own; the weights are shared.
 type states struct {
 	exe *executable
 
@@ -26,6 +26,7 @@ func (e *executable) NewStates() (runtime.States, error) {
 	return s, nil
 }
 
+// newStates is NewStates, without the program's name in errors.
 func (e *executable) newStates() (*states, error) {
 	p, err := e.open()
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Queues has one queue of runs per device, shared by all pipelines on these devices. Every run joins the queues of its
-// devices at once, so all devices execute the runs in the same order.
+// Queues has one queue of runs per device, shared by all pipelines on these devices. Every run joins the queues of all
+// its devices at the same time, so all devices execute the runs in the same order.
 type Queues struct {
 	mu     sync.Mutex
 	last   map[int]chan struct{} // by device: closed when the last run in its queue has left
-	failed *pipelineRun          // a failed run with an unreported error
+	failed *pipelineRun          // a failed asynchronous run whose error no caller has received; nil if there is none
 }
 
-// fail records that an asynchronous run has failed. The run calls it before it leaves its queues, so that later runs
-// see the error.
+// fail records that asynchronous run r has failed. The run calls it before it leaves its queues, so that later runs
+// see the error. A run that failed because an earlier one did is not reported.
 func (q *Queues) fail(r *pipelineRun, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -32,8 +32,8 @@ func (q *Queues) fail(r *pipelineRun, err error) {
 	}
 }
 
-// report returns the error of a failed asynchronous run if no caller has received it yet. If of is not nil, it reports
-// only a run of that program. Callers of Run pass nil, because programs may share states.
+// report returns the error of a failed asynchronous run that no caller has received yet, or nil. If of is not nil, it
+// reports only a run of that program. A new run passes nil, because programs may share states.
 func (q *Queues) report(of *Pipeline) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,10 +61,10 @@ type ticket struct{ before, over chan struct{} }
 // tickets are the tickets of one run, or of one access to states: one for each part.
 type tickets []ticket
 
-// passed is a closed channel, the before of a run that is first in its queue.
-var passed = make(chan struct{})
+// noWait is a closed channel: ticket.before of a run that is first in its queue.
+var noWait = make(chan struct{})
 
-func init() { close(passed) }
+func init() { close(noWait) }
 
 // join appends a run to the queues of its parts' devices.
 func (q *Queues) join(parts Layers) tickets {
@@ -75,7 +75,7 @@ func (q *Queues) join(parts Layers) tickets {
 	}
 	list := make(tickets, len(parts))
 	for i, p := range parts {
-		list[i] = ticket{passed, make(chan struct{})}
+		list[i] = ticket{noWait, make(chan struct{})}
 		if last := q.last[p.Device]; last != nil {
 			list[i].before = last
 		}
@@ -84,8 +84,8 @@ func (q *Queues) join(parts Layers) tickets {
 	return list
 }
 
-// leave makes a run that will not use the devices leave their queues. It leaves each queue when the run would be first,
-// and returns without waiting for that.
+// leave makes a run that will not use the devices leave their queues: each one when the run would be first in it. leave
+// returns without waiting for that.
 func (list tickets) leave() {
 	for i, t := range list {
 		select {
@@ -174,7 +174,7 @@ func (x *Pipeline) Describe() string {
 	return "layers over " + strings.Join(parts, ", then ")
 }
 
-// InFlight returns the number of asynchronous runs that the next run may have to wait for.
+// InFlight returns the number of asynchronous runs that are not known to have ended. At most so many are unfinished.
 func (x *Pipeline) InFlight() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -212,8 +212,9 @@ func (x *Pipeline) Run(ctx context.Context, in map[string]*ir.Data,
 	return x.RunNext(ctx, in, opt, func() {})
 }
 
-// RunNext runs the program and waits for the result. It calls next once, when the next run may begin. It also returns
-// the error of an earlier asynchronous run that no caller has received yet.
+// RunNext runs the program and waits for the result. It calls next once, as soon as the next run may begin: when the
+// first part is done, or the run has ended. It also returns the error of an earlier asynchronous run that no caller has
+// received yet.
 func (x *Pipeline) RunNext(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
 	next func()) (*runtime.Result, error) {
 	r := &pipelineRun{of: x, opt: opt, next: next}
@@ -228,7 +229,7 @@ func (x *Pipeline) RunNext(ctx context.Context, in map[string]*ir.Data, opt runt
 	return result, err
 }
 
-// maxAheadGiven limits the bytes that the host may pass to an asynchronous run.
+// maxAheadGiven is the maximum size in bytes of all inputs that the host passes to an asynchronous run.
 const maxAheadGiven = 64 << 20
 
 // goesAhead reports whether a run is asynchronous.
@@ -265,8 +266,8 @@ func (x *Pipeline) runAhead(ctx context.Context, in map[string]*ir.Data,
 	return result, err
 }
 
-// lockDrained waits until at most `most` asynchronous runs are in flight, and locks x.mu. If an earlier run has failed
-// and no caller has received the error, lockDrained returns it and does not lock.
+// lockDrained waits until at most `most` asynchronous runs are in flight, and locks x.mu. It returns an error, without
+// the lock, if ctx ends, or if an earlier run has failed and no caller has received its error.
 func (x *Pipeline) lockDrained(ctx context.Context, most int) error {
 	for {
 		if err := x.queues.report(nil); err != nil {

@@ -24,16 +24,16 @@ type pipelineRun struct {
 	release  func()
 	values   map[string]*ir.Data              // the run's inputs, and values computed by its earlier parts
 	onDevice map[string]*runtime.DeviceTensor // inputs already on the device of the only part
-	given    map[string]*ir.Data              // the elements of values in memory from buffers, which takes it back
-	follows  bool                             // whether it has failed because an input's run failed
+	lent     map[string]*ir.Data              // those of values that are in memory of Pipeline.buffers
+	follows  bool                             // whether it has failed because the run that computes an input failed
 	next     func()                           // called when the next run may begin
 	done     chan struct{}                    // closed when an asynchronous run is over
 
 	result *runtime.Result // set together with err when the run is done
 	err    error           // of an asynchronous run
 
-	mu   sync.Mutex
-	left []string // outputs that the caller closed before the run was done
+	mu       sync.Mutex
+	unwanted []string // outputs that the caller closed before the run was done
 }
 
 // join checks a run with inputs in and appends it to the queues.
@@ -44,7 +44,7 @@ func (r *pipelineRun) join(in map[string]*ir.Data) (err error) {
 	if r.held, r.release, err = runtime.Hold(r.opt.Inputs); err != nil {
 		return err
 	}
-	r.values, r.given, r.onDevice = maps.Clone(in), map[string]*ir.Data{}, map[string]*runtime.DeviceTensor{}
+	r.values, r.lent, r.onDevice = maps.Clone(in), map[string]*ir.Data{}, map[string]*runtime.DeviceTensor{}
 	if r.values == nil {
 		r.values = map[string]*ir.Data{}
 	}
@@ -62,7 +62,7 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 		if err != nil && r.done != nil {
 			r.of.queues.fail(r, err)
 		}
-		r.of.buffers.put(r.given)
+		r.of.buffers.put(r.lent)
 		left.leave()
 		r.release()
 	}()
@@ -93,8 +93,8 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 	return result, nil
 }
 
-// fetch reads inputs on devices to the host (values). If the program has a single part and an input is on its device,
-// fetch leaves the input there (onDevice).
+// fetch reads the inputs that are device tensors to the host, and adds them to values. If the program has a single part
+// and an input is on that part's device, fetch adds it to onDevice instead.
 func (r *pipelineRun) fetch(ctx context.Context) {
 	for name, memory := range r.held {
 		t := r.opt.Inputs[name]
@@ -123,7 +123,7 @@ func (r *pipelineRun) fetch(ctx context.Context) {
 	}
 }
 
-// runPart runs part i. It adds the values for later parts to given and values, and the program's outputs to result.
+// runPart runs part i. It adds the values for later parts to lent and values, and the program's outputs to result.
 func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result) (err error) {
 	defer bailout.Caught(&err)
 	e, in, gives := r.of.exes[i], map[string]*ir.Data{}, r.of.layers[i].Gives
@@ -139,8 +139,8 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 	}
 	for _, port := range e.Outputs() {
 		if slices.Contains(gives, port.Name) {
-			r.given[port.Name] = r.of.buffers.get(port, r.symbols)
-			r.values[port.Name], mine.Into[port.Name] = r.given[port.Name], r.given[port.Name]
+			r.lent[port.Name] = r.of.buffers.get(port, r.symbols)
+			r.values[port.Name], mine.Into[port.Name] = r.lent[port.Name], r.lent[port.Name]
 		} else if d := r.opt.Into[port.Name]; d != nil {
 			mine.Into[port.Name] = d
 		}
@@ -150,7 +150,7 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 	}
 	one := bailout.Must(e.Run(ctx, in, mine))
 	for name, d := range one.Outputs {
-		if r.given[name] == nil {
+		if r.lent[name] == nil {
 			result.Outputs[name] = d
 		}
 	}
@@ -168,11 +168,11 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 func (r *pipelineRun) finish(result *runtime.Result, err error) {
 	// A result refers to its run, and the run's inputs may be results of earlier runs. Drop the inputs, or else all
 	// earlier runs would stay in memory.
-	r.opt, r.held, r.values, r.onDevice, r.given = runtime.RunOptions{}, nil, nil, nil, nil
+	r.opt, r.held, r.values, r.onDevice, r.lent = runtime.RunOptions{}, nil, nil, nil, nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result = result
-	for _, name := range r.left {
+	for _, name := range r.unwanted {
 		if err == nil {
 			result.Kept[name].Close() // it only queues the memory to be freed, which cannot fail
 		}
@@ -180,7 +180,7 @@ func (r *pipelineRun) finish(result *runtime.Result, err error) {
 	close(r.done)
 }
 
-// later returns the result of a run in progress, whose tensors are each a [laterTensor].
+// later returns the result of a run in progress. The memory of its tensors is a [laterTensor] each.
 func (r *pipelineRun) later() (_ *runtime.Result, err error) {
 	defer bailout.Caught(&err)
 	outputs := bailout.Must(r.of.NewOutputs(r.symbols, r.opt))
@@ -235,7 +235,7 @@ func (t *laterTensor) Close() error {
 	select {
 	case <-t.run.done:
 	default:
-		t.run.left = append(t.run.left, t.name)
+		t.run.unwanted = append(t.run.unwanted, t.name)
 		return nil
 	}
 	if t.run.err != nil {
@@ -247,7 +247,7 @@ func (t *laterTensor) Close() error {
 // Device implements runtime.Memory.
 func (t *laterTensor) Device() string { return t.run.of.Device() }
 
-// buffers is host memory for values passed between parts. Runs reuse the memory of earlier runs.
+// buffers has host memory for values passed between parts. Runs reuse the memory of earlier runs.
 type buffers struct {
 	mu     sync.Mutex
 	free   map[string][][]byte // unused memory, by the value's name
@@ -255,7 +255,8 @@ type buffers struct {
 	closed bool
 }
 
-// get returns host memory for a value in a run with these symbols. Its capacity is enough for all runs.
+// get returns host memory for the value of a part's output in a run with these symbols. Its capacity is enough for any
+// run.
 func (p *buffers) get(port runtime.Port, symbols map[string]int64) *ir.Data {
 	whole := bailout.Must(port.Type.MaxBytes())
 	d := &ir.Data{DType: port.Type.DType, Dims: bailout.Must(port.Type.Shape.Eval(symbols))}

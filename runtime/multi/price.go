@@ -34,7 +34,7 @@ func MemberOf(v *vk.Device, caps device.Caps) Member {
 		usedMemory * float64(v.MemoryAvailable())}
 }
 
-// Unused describes a device that is only known by its caps, and assumes that all of its memory is free.
+// Unused describes a device that is only known by its caps. It assumes that all of the device's memory is free.
 func Unused(caps device.Caps) Member {
 	return Member{collective.Traits{Caps: caps, NoInbox: !caps.Features.BufferDeviceAddress},
 		usedMemory * float64(caps.DeviceMemory)}
@@ -83,6 +83,7 @@ func (p Price) String() string {
 	return fmt.Sprintf("%s: %v a run", p.Strategy, nanos(p.Nanos))
 }
 
+// nanos returns nanoseconds as a duration, rounded for messages.
 func nanos(ns float64) time.Duration { return runtime.Brief(time.Duration(ns)) }
 
 // Prices estimates the time of a run of a graph on these devices by each strategy.
@@ -94,31 +95,31 @@ func Prices(ctx context.Context, g *ir.Graph, list []Member, estimate Estimate) 
 		return nil, fmt.Errorf("split %s over %d devices: want at least 2", ir.Titled("graph", g.Name), len(list))
 	}
 	prices := []Price{{Strategy: OneDevice}, {Strategy: PipelineParallel}, {Strategy: TensorParallel}}
-	least, best := math.Inf(1), 0
+	fastest, best := math.Inf(1), 0
 	for i := range prices {
 		p := &prices[i]
 		if p.Nanos, p.Of, p.Err = price(ctx, g, list, p.Strategy, estimate); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if p.Err == nil && p.Nanos < least {
-			least, best = p.Nanos, i
+		if p.Err == nil && p.Nanos < fastest {
+			fastest, best = p.Nanos, i
 		}
 	}
 	prices[best].Taken = prices[best].Err == nil
 	return prices, nil
 }
 
-// Expected estimates the nanoseconds of a run of a graph by one strategy.
+// Expected estimates the time of a run of a graph by one strategy, in nanoseconds.
 func Expected(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (float64, error) {
 	ns, _, err := price(ctx, g, list, by, estimate)
 	return ns, err
 }
 
-// price is like Expected, but also describes what it has priced.
-func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (ns float64, of string,
+// price is like Expected, but also returns the terms of the estimated time, for people.
+func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (ns float64, terms string,
 	err error) {
 	defer bailout.Caught(&err)
-	own := func(m Member, g *ir.Graph) (float64, error) {
+	kernels := func(m Member, g *ir.Graph) (float64, error) {
 		if m.Processor {
 			return 0, fmt.Errorf("what a run takes on the %s is not known", m.Caps.Name)
 		}
@@ -126,14 +127,14 @@ func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimat
 	}
 	switch by {
 	case OneDevice:
-		ns = bailout.Must(own(list[bailout.Must(FirstWithRoom(g, list))], g))
-		of = fmt.Sprintf("%.3g GiB of weights and states", float64(storedBy(g))/(1<<30))
+		ns = bailout.Must(kernels(list[bailout.Must(FirstWithRoom(g, list))], g))
+		terms = fmt.Sprintf("%.3g GiB of weights and states", float64(storedBy(g))/(1<<30))
 	case PipelineParallel:
-		ns, of = priceLayers(g, list, own)
+		ns, terms = priceLayers(g, list, kernels)
 	default:
-		ns, of = priceTensor(g, list, own)
+		ns, terms = priceTensor(g, list, kernels)
 	}
-	return ns, of, nil
+	return ns, terms, nil
 }
 
 // FirstWithRoom returns the index of the first device with enough memory for a graph's weights and states.
@@ -157,9 +158,10 @@ func storedBy(g *ir.Graph) (stored int64) {
 	return stored
 }
 
-// priceLayers estimates a run split into consecutive parts: the sum of the times of all parts and of passing values
-// between them through the host. own estimates the kernels of a graph on a device.
-func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string) {
+// priceLayers estimates a run of a graph that is split into consecutive parts: the sum of the times of all parts and of
+// passing values between them through the host. kernels estimates the kernels of a graph on a device.
+func priceLayers(g *ir.Graph, list []Member, kernels func(Member, *ir.Graph) (float64, error)) (ns float64,
+	sum string) {
 	layers := bailout.Must(SplitLayers(g, list, nil))
 	var terms []string
 	for i, p := range layers {
@@ -169,16 +171,17 @@ func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float6
 			ns += pass
 			terms = append(terms, fmt.Sprintf("%v to pass values on", nanos(pass)))
 		}
-		one := bailout.Must(own(m, p.Graph))
+		one := bailout.Must(kernels(m, p.Graph))
 		ns += one
 		terms = append(terms, fmt.Sprintf("%v for %.3g GiB", nanos(one), float64(p.Stored)/(1<<30)))
 	}
 	return ns, strings.Join(terms, " + ")
 }
 
-// priceTensor estimates a run with tensor parallelism: the time of the slowest device's part and of all exchanges. own
-// estimates the kernels of a graph on a device.
-func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string) {
+// priceTensor estimates a run of a graph with tensor parallelism: the time of the slowest device's part and of all
+// exchanges. kernels estimates the kernels of a graph on a device.
+func priceTensor(g *ir.Graph, list []Member, kernels func(Member, *ir.Graph) (float64, error)) (ns float64,
+	sum string) {
 	c := collective.Available(Traits(list))
 	known := map[string]bool{} // equal devices have equal parts
 	var exchanges []int
@@ -188,16 +191,17 @@ func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float6
 		}
 		known[m.Caps.Name] = true
 		s := bailout.Must(partition.SplitTensor(g, len(list), rank, false))
-		ns = max(ns, bailout.Must(own(m, s.Graph)))
+		ns = max(ns, bailout.Must(kernels(m, s.Graph)))
 		exchanges = bailout.Must(s.Exchanges(nil))
 	}
 	all := c.Price(exchanges)
-	of = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(all), len(exchanges), c.Describe(exchanges))
-	return ns + all, of
+	sum = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(all), len(exchanges), c.Describe(exchanges))
+	return ns + all, sum
 }
 
-// shares divides `stored` bytes of weights and states among the devices, in proportion to their memory bandwidth, and
-// at most a device's free memory. The CPU counts as a device with the least bandwidth and memory of the others.
+// shares divides `stored` bytes of weights and states among the devices, and returns the bytes of each. Shares are in
+// proportion to the devices' memory bandwidth, but not larger than their free memory. The CPU counts as a device with
+// the least bandwidth and memory of the others.
 func shares(list []Member, stored float64) []float64 {
 	memory, speeds := make([]float64, len(list)), make([]float64, len(list))
 	least, slowest := math.Inf(1), math.Inf(1)
@@ -218,8 +222,8 @@ func shares(list []Member, stored float64) []float64 {
 	return sharesOf(stored, memory, speeds)
 }
 
-// sharesOf divides `stored` bytes in proportion to the devices' speeds. No share exceeds its device's memory; the other
-// devices take the rest.
+// sharesOf divides `stored` bytes in proportion to the devices' speeds. If a device's share exceeds its memory, it gets
+// what fits, and the other devices take the rest.
 func sharesOf(stored float64, memory, speeds []float64) []float64 {
 	shares, full := make([]float64, len(memory)), make([]bool, len(memory))
 	for range memory {

@@ -11,20 +11,20 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// program is a program in parts on several devices, one executable per part. [Pipeline] and [Tensor] embed it: it has
-// all of their code except for running.
+// program is a program in parts on several devices, one executable per part. [Pipeline] and [Tensor] embed it; they add
+// the code that runs the parts.
 type program struct {
 	*runtime.Signature
 	names  []string // of the devices, by part
 	exes   []runtime.Executable
-	home   map[string]home        // by the name of a state
+	home   map[string]home        // the location of each state, by name
 	own    *states                // the program's own states
 	lock   func() (unlock func()) // waits for runs in flight before states are accessed
 	closed atomic.Bool
 }
 
-// home is the location of a state: the parts that have it. If cut is set, each of them has an equal slice of it along
-// axis; otherwise each has the whole state.
+// home is the location of a state: the indices of the parts that have it. If cut is set, each of them has an equal
+// slice of it along axis; otherwise each has the whole state.
 type home struct {
 	parts []int
 	cut   bool
@@ -83,13 +83,13 @@ func (x *program) check(in map[string]*ir.Data, opt runtime.RunOptions) (symbols
 	return symbols, s.parts, s.open()
 }
 
-// devices joins the names of the parts' devices with the separator `and`.
-func (x *program) devices(and string) string {
+// devices joins the names of the parts' devices with a separator.
+func (x *program) devices(separator string) string {
 	var names []string
 	for _, e := range x.exes {
 		names = append(names, e.Device())
 	}
-	return strings.Join(names, and)
+	return strings.Join(names, separator)
 }
 
 // Close implements runtime.Executable.
@@ -148,7 +148,7 @@ func (s *states) open() error {
 	return nil
 }
 
-// Read implements runtime.States. It concatenates a cut state.
+// Read implements runtime.States. It concatenates the slices of a cut state.
 func (s *states) Read(name string) (_ *ir.Data, err error) {
 	defer func() { err = s.of.Explain("read state of", err) }()
 	defer bailout.Caught(&err)

@@ -24,7 +24,7 @@ type Part struct {
 	Device int // index of the device
 }
 
-// Layers are the consecutive parts of a graph for a [Pipeline].
+// Layers has the consecutive parts of a graph for a [Pipeline].
 type Layers []partition.Part
 
 // SplitLayers cuts a graph into consecutive parts for these devices. other is another program's split, or empty: the
@@ -45,11 +45,11 @@ func (l Layers) Parts() (list []Part) {
 // Weights implements Split.
 func (l Layers) Weights(from ir.WeightSource, _ int) ir.WeightSource { return from }
 
-// Shards are the graphs of the devices of a [Tensor], by rank. Each has a share of every divided op.
+// Shards has the graphs of the devices of a [Tensor], by rank. Each has a share of every divided op.
 type Shards []partition.Shard
 
-// SplitTensor divides the ops of a graph among the devices of a group. It asks the group whether kernels may wait for
-// one another at an exchange.
+// SplitTensor divides the ops of a graph among the devices of a group. It asks the group whether the kernels of a
+// device may wait for other devices at an exchange.
 func SplitTensor(ctx context.Context, g *ir.Graph, group *collective.Group) (list Shards, err error) {
 	defer bailout.Caught(&err)
 	first := bailout.Must(partition.SplitTensor(g, group.Ranks, 0, true))
@@ -108,8 +108,8 @@ func (w *shardWeights) WeightType(name string) (ir.DType, []int, error) {
 	return t, dims, nil
 }
 
-// cutLayout returns the layout of one of `shards` equal slices of a tensor along an axis: its dims (part), and that it
-// consists of `rows` contiguous pieces of the tensor with `each` bytes.
+// cutLayout returns the layout of a slice if a tensor is cut into equal slices (shards) along an axis: its dims (part),
+// and the number (rows) and size in bytes (each) of the contiguous pieces of the tensor that it consists of.
 func cutLayout(t ir.DType, dims []int, axis, shards int) (part []int, each, rows int, err error) {
 	if axis >= len(dims) || dims[axis]%shards != 0 {
 		return nil, 0, 0, fmt.Errorf("%s%v cannot be cut into %d parts along axis %d", t, dims, shards, axis)

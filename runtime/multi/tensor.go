@@ -17,7 +17,7 @@ type Tensor struct {
 	*program
 	group  *collective.Group
 	shards Shards
-	alike  bool // whether all devices have the same kernels, so that they compute the same bits of replicated values
+	alike  bool // whether all devices have the same kernels, so that values that all of them compute have the same bits
 	ahead  bool // whether a run that keeps all outputs returns before it has finished
 
 	transport string // of the largest run, and the reason for the choice
@@ -25,8 +25,8 @@ type Tensor struct {
 
 var _ runtime.Executable = (*Tensor)(nil)
 
-// NewTensor makes the program of a graph from its loaded parts, by rank. It allocates a channel for a run with the
-// largest exchanges. alike says that all devices have the same kernels. names are the devices' names.
+// NewTensor makes the program of a graph from its loaded parts. exes and names have the parts and the devices' names by
+// rank. alike says that all devices have the same kernels. NewTensor allocates a channel for the largest run.
 func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collective.Group, names []string,
 	exes []runtime.Executable, alike bool) (_ *Tensor, err error) {
 	defer bailout.Caught(&err)
@@ -54,7 +54,7 @@ func (x *Tensor) Describe() string {
 // channel returns the channel for a run with exchanges of the given sizes, which depend on the run's symbols.
 func (x *Tensor) channel(ctx context.Context, exchanges []int) (*collective.Channel, error) {
 	c, err := x.group.Reserve(ctx, exchanges)
-	if err == nil && x.shards[0].Waits && c.Ends() {
+	if err == nil && x.shards[0].Waits && c.EndsPrograms() {
 		err = errors.New("kernels of the program wait for one another, and those of these devices cannot: " +
 			"compile the graph for these")
 	}
@@ -78,7 +78,7 @@ func (x *Tensor) Run(ctx context.Context, in map[string]*ir.Data,
 	opt := bailout.Must(runtime.CheckRun(ctx, opts))
 	symbols, own, err := x.check(in, opt)
 	bailout.Check(err)
-	values, release, err := x.given(ctx, in, opt)
+	values, release, err := x.inputsByRank(ctx, in, opt)
 	bailout.Check(err)
 	defer release()
 	bailout.Check(x.group.Lock(ctx))
@@ -86,7 +86,7 @@ func (x *Tensor) Run(ctx context.Context, in map[string]*ir.Data,
 	return x.run(ctx, symbols, values, opt, own), nil
 }
 
-// shardInputs are the inputs of one device in a run, by name: tensors in host memory, and tensors on that device.
+// shardInputs has the inputs of one device in a run, by name: tensors in host memory, and tensors on that device.
 type shardInputs struct {
 	host   map[string]*ir.Data
 	device map[string]*runtime.DeviceTensor

@@ -13,9 +13,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/collective"
 )
 
-// shardTensor is the memory of a device tensor that is replicated on all devices of a [Tensor]. If the devices have
-// different kernels, their bits may differ. The tensor is then only on the first device, and a run that takes it as an
-// input copies it to the others through the host.
+// shardTensor is the memory of a device tensor of a [Tensor]. It is replicated on all devices, unless the devices have
+// different kernels: the bits of its copies could then differ. In that case the tensor is only on the first device, and
+// a run that takes it as an input copies it to the others through the host.
 type shardTensor struct {
 	of    *collective.Group
 	parts []*runtime.DeviceTensor // by rank
@@ -36,9 +36,9 @@ func (t *shardTensor) Close() error { return runtime.Each(t.parts, (*runtime.Dev
 // Device implements runtime.Memory.
 func (t *shardTensor) Device() string { return t.parts[0].Device() }
 
-// given returns the inputs of a run by rank. It reads inputs that are not on all devices to the host. The tensors stay
+// inputsByRank returns the inputs of a run by rank. It reads inputs that are not on all devices to the host. The tensors stay
 // allocated until release is called.
-func (x *Tensor) given(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (_ []shardInputs,
+func (x *Tensor) inputsByRank(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (_ []shardInputs,
 	release func(), err error) {
 	held, done, err := runtime.Hold(opt.Inputs)
 	if err != nil {
@@ -110,7 +110,7 @@ func (x *Tensor) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	})
 }
 
-// onEach calls upload for each part and returns a tensor that is on all devices.
+// onEach calls upload for each part, and returns a tensor that consists of the uploaded ones: it is on all devices.
 func (x *Tensor) onEach(upload func(runtime.Executable) (*runtime.DeviceTensor, error)) (*runtime.DeviceTensor, error) {
 	t := &shardTensor{of: x.group}
 	for _, p := range x.exes {

@@ -35,7 +35,7 @@ func (e *Executable) ResetStates() error {
 	return now.ResetStates()
 }
 
-// states is a set of states that moves with the program.
+// states implements runtime.States: a set of states that moves to the device with the program.
 type states struct {
 	of *Executable
 	at runtime.States // on the device where the program runs; of.moving guards it

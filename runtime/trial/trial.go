@@ -1,8 +1,9 @@
 // Package trial runs a program on one device and tries another device in the background. If the other device is faster
 // and returns the same bits, the program changes over to it, with its states.
 //
-// [Executable] is the program. It begins on the first device. Once its runs have taken [Options].After, it loads the
-// program on the second device too, and both devices repeat a few of the caller's runs on copies of inputs and states.
+// [Executable] is the program. It begins on the first device. Once its runs have taken the time [Options].After in
+// total, it loads the program on the second device too, and both devices repeat a few of the caller's runs on copies of
+// their inputs and states. This is the trial.
 package trial
 
 import (
@@ -31,16 +32,16 @@ type Options struct {
 	First, Second string
 	// After is how long the program's runs take in total before the trial begins.
 	After time.Duration
-	// Turn has room for one element. Programs with the same Turn load and repeat runs one after the
-	// other. A program has no turn while it waits for the caller's next run.
+	// Turn is a lock: a channel with room for one element, which is in it while the lock is held. Of the programs with
+	// the same Turn, only one at a time loads the program for a trial or repeats a run.
 	Turn chan struct{}
-	// Clock measures a run of a program; nil means the clock of the machine.
+	// Clock runs a program and measures the time; nil means the clock of the machine. It is for tests.
 	Clock func(program runtime.Executable, run func() error) (time.Duration, error)
 }
 
 const (
-	runs   = 3   // of the caller that both devices repeat
-	margin = 1.2 // by which the second device must be faster
+	trialRuns = 3   // number of the caller's runs that both devices repeat
+	margin    = 1.2 // factor by which the second device must be faster
 )
 
 // Executable is a program that may change over from one device to another. Its device tensors are always on the first
@@ -49,19 +50,20 @@ type Executable struct {
 	*runtime.Signature
 	first  runtime.Executable
 	opt    Options
-	second atomic.Pointer[runtime.Executable] // where it runs after the change-over; nil before
+	second atomic.Pointer[runtime.Executable] // the program on the second device, if it runs there; else nil
 
-	// A run of a program with states, and any access to these, holds moving for reading. A change-over holds it.
+	// A run of a program with states, and any access to these, holds moving for reading. A change of the device holds it
+	// for writing.
 	moving sync.RWMutex
 
-	asked   atomic.Bool // the trial waits for a run to repeat
-	samples chan sample // has room for one element
+	asked   atomic.Bool // whether the trial waits for a run to repeat
+	samples chan sample // passes that run to the trial; has room for one element
 
-	mu    sync.Mutex // guards the fields below
-	spent time.Duration
-	phase phase
-	why   string
-	sets  map[*states]bool // open ones
+	mu    sync.Mutex       // guards the fields below
+	spent time.Duration    // total time of runs on the first device
+	phase phase            // of the trial
+	why   string           // see Why
+	sets  map[*states]bool // open sets of states that NewStates has made
 	stop  context.CancelFunc
 	done  chan struct{} // closed at the end of the trial
 }
@@ -72,10 +74,10 @@ type phase int
 const (
 	waiting phase = iota // for the program's runs to take long enough
 	trying
-	settled // there is no further trial
+	settled // the trial has ended, and there is no further one
 )
 
-// sample is a copy of what a run of the caller reads.
+// sample is a copy of what a run of the caller reads: inputs, states and symbols, by name.
 type sample struct {
 	in      map[string]*ir.Data
 	states  map[string]*ir.Data
@@ -126,7 +128,7 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	if err != nil {
 		return nil, e.Explain("run", err)
 	}
-	e.begin()
+	e.beginIfDue()
 	now, release := e.hold()
 	defer release()
 	set := opt.States
@@ -140,7 +142,7 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 		}
 		e.leave(now, failed)
 	}
-	copied := e.wanted(ctx, in, opt)
+	copied := e.sampleIfAsked(ctx, in, opt)
 	var r *runtime.Result
 	took, err := e.opt.Clock(e.first, func() (err error) {
 		r, err = e.first.Run(ctx, in, opt)
@@ -157,8 +159,9 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	return r, err
 }
 
-// runOnSecond runs the program on the second device. Device tensors are on the first one, so it copies them. failed is
-// an error of the second device, and err is one of the caller's.
+// runOnSecond runs the program on the second device. Device tensors are on the first one, so it copies inputs from and
+// kept outputs to the first device. failed is an error of the second device; err is any other error, such as a wrong
+// input.
 func (e *Executable) runOnSecond(ctx context.Context, second runtime.Executable, in map[string]*ir.Data,
 	opt runtime.RunOptions) (r *runtime.Result, failed, err error) {
 	symbols, err := e.Bind(in, opt)
@@ -194,7 +197,7 @@ func (e *Executable) runOnSecond(ctx context.Context, second runtime.Executable,
 	return r, nil, nil
 }
 
-// onHost returns all inputs as host tensors.
+// onHost returns all inputs of a run as host tensors: those of in, and copies of the device tensors.
 func onHost(ctx context.Context, in map[string]*ir.Data,
 	tensors map[string]*runtime.DeviceTensor) (map[string]*ir.Data, error) {
 	if len(tensors) == 0 {
@@ -214,9 +217,9 @@ func onHost(ctx context.Context, in map[string]*ir.Data,
 	return all, nil
 }
 
-// wanted returns a copy of what a run reads, if the trial waits for one, or else nil. It returns nil for wrong
-// arguments.
-func (e *Executable) wanted(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) *sample {
+// sampleIfAsked returns a copy of what a run reads, if the trial waits for one, or else nil. It returns nil for wrong
+// arguments, and the trial goes on waiting.
+func (e *Executable) sampleIfAsked(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) *sample {
 	if !e.asked.CompareAndSwap(true, false) {
 		return nil
 	}
@@ -246,7 +249,7 @@ func (e *Executable) sample(ctx context.Context, in map[string]*ir.Data, opt run
 	return s, nil
 }
 
-// read copies all states.
+// read returns copies of all states of a set, by name. It panics with an error for [bailout.Caught].
 func (e *Executable) read(from runtime.States) map[string]*ir.Data {
 	values := map[string]*ir.Data{}
 	for _, p := range e.States() {
@@ -255,14 +258,15 @@ func (e *Executable) read(from runtime.States) map[string]*ir.Data {
 	return values
 }
 
+// write sets states of a set to values, by name. It panics with an error for [bailout.Caught].
 func write(to runtime.States, values map[string]*ir.Data) {
 	for name, d := range values {
 		bailout.Check(to.Write(name, d))
 	}
 }
 
-// begin begins the trial if it is time.
-func (e *Executable) begin() {
+// beginIfDue begins the trial if the program's runs have taken long enough.
+func (e *Executable) beginIfDue() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.phase != waiting || e.spent < e.opt.After {
@@ -273,7 +277,7 @@ func (e *Executable) begin() {
 	go e.try(ctx)
 }
 
-// try is the trial. Its errors do not reach the caller's runs.
+// try makes the trial. Its errors do not reach the caller's runs, but Why has them.
 func (e *Executable) try(ctx context.Context) {
 	defer close(e.done)
 	defer e.stop()
@@ -298,18 +302,20 @@ func (e *Executable) inTurn(ctx context.Context, f func()) {
 	}
 }
 
+// oneLine formats an error, without the program's name, in one line.
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(runtime.Reason(err).Error()), " ")
 }
 
+// settle ends the trial with the result why.
 func (e *Executable) settle(why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.phase, e.why = settled, why
 }
 
-// measure loads the program on the second device, compares both devices, and changes over if the second one wins. Other
-// programs have their turn while it waits for the caller's runs.
+// measure loads the program on the second device, compares both devices, and changes over if the second one is better.
+// It returns the result for Why. Other programs have their turn while it waits for the caller's runs.
 func (e *Executable) measure(ctx context.Context) (why string, err error) {
 	var second runtime.Executable
 	kept := false
@@ -320,20 +326,20 @@ func (e *Executable) measure(ctx context.Context) (why string, err error) {
 	}()
 	defer bailout.Caught(&err)
 	e.inTurn(ctx, func() { second = bailout.Must(e.opt.Load(ctx)) })
-	own := runtime.StatesOf(e.first) // not used without states
+	trialStates := runtime.StatesOf(e.first) // for repeated runs on the first device; not used without states
 	if len(e.States()) > 0 {
-		own = bailout.Must(e.first.NewStates())
-		defer own.Close()
+		trialStates = bailout.Must(e.first.NewStates())
+		defer trialStates.Close()
 	}
-	var here, there time.Duration
+	var here, there time.Duration // the total times on the first and the second device
 	same := true
 	tried := 0
-	for tried < runs && (tried == 0 || float64(there) < 2*float64(here)) {
+	for tried < trialRuns && (tried == 0 || float64(there) < 2*float64(here)) {
 		s := e.next(ctx)
 		var a, b outcome
 		var failed error // for the caller too, who knows why
 		e.inTurn(ctx, func() {
-			if a, failed = e.repeat(ctx, e.first, own, s); failed == nil {
+			if a, failed = e.repeat(ctx, e.first, trialStates, s); failed == nil {
 				b = bailout.Must(e.repeat(ctx, second, nil, s))
 			}
 		})
@@ -374,6 +380,7 @@ type outcome struct {
 	outputs, states map[string]*ir.Data
 }
 
+// equal reports whether two repeated runs have the same bits in all outputs and states.
 func (o outcome) equal(other outcome) bool {
 	same := func(a, b *ir.Data) bool {
 		return a.DType == b.DType && slices.Equal(a.Dims, b.Dims) && bytes.Equal(a.Bytes, b.Bytes)
@@ -381,7 +388,8 @@ func (o outcome) equal(other outcome) bool {
 	return maps.EqualFunc(o.outputs, other.outputs, same) && maps.EqualFunc(o.states, other.states, same)
 }
 
-// repeat repeats a run on a device, with a set of its states. A nil set means the program's own states.
+// repeat repeats run s on a device, with a set of its states, which it overwrites. A nil set means the program's own
+// states.
 func (e *Executable) repeat(ctx context.Context, on runtime.Executable, set runtime.States,
 	s sample) (o outcome, err error) {
 	defer bailout.Caught(&err)
@@ -413,7 +421,7 @@ func (e *Executable) changeOver(ctx context.Context, second runtime.Executable) 
 	e.second.Store(&second)
 }
 
-// move copies the program's states, and those of NewStates, from one device to another. The caller holds moving.
+// move copies the program's states, and the sets of NewStates, from one device to another. The caller holds moving.
 func (e *Executable) move(from, to runtime.Executable) (err error) {
 	if len(e.States()) == 0 {
 		return nil
@@ -447,8 +455,8 @@ func (e *Executable) leave(second runtime.Executable, why error) {
 	}
 }
 
-// Stay ends the trial, returns the program to the first device and keeps it there. It returns the program there, for
-// another one to share its memory.
+// Stay ends the trial, moves the program back to the first device and keeps it there, for the reason why. It returns
+// the program there, so that another one can share its memory.
 func (e *Executable) Stay(ctx context.Context, why string) (runtime.Executable, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -472,7 +480,7 @@ func (e *Executable) Stay(ctx context.Context, why string) (runtime.Executable, 
 	return e.first, nil
 }
 
-// end ends the trial and waits for it.
+// end ends the trial, and waits until it has ended.
 func (e *Executable) end() {
 	e.mu.Lock()
 	began := e.phase == trying

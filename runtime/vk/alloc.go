@@ -12,14 +12,15 @@ import (
 // span is a range of bytes in a block.
 type span struct{ offset, size uint64 }
 
-// block divides one range of bytes among allocations. It only keeps track of offsets: best fit, and adjacent free spans
-// are merged.
+// block divides one range of bytes among allocations. It only keeps track of offsets. An allocation takes the smallest
+// free span that fits (best fit), and adjacent free spans are merged.
 type block struct {
 	size uint64
 	free []span            // in ascending order; no two are adjacent
 	used map[uint64]uint64 // size by offset
 }
 
+// newBlock returns a block without allocations.
 func newBlock(size uint64) *block {
 	return &block{size: size, free: []span{{0, size}}, used: map[uint64]uint64{}}
 }
@@ -57,6 +58,7 @@ func (b *block) release(offset uint64) error {
 		return fmt.Errorf("vk: free of offset %d, which is not allocated", offset)
 	}
 	delete(b.used, offset)
+	// at is the index of the first free span after the freed one. Spans from to to-1 are merged with it.
 	at, _ := slices.BinarySearchFunc(b.free, offset, func(s span, o uint64) int {
 		if s.offset < o {
 			return -1
@@ -77,10 +79,13 @@ func (b *block) release(offset uint64) error {
 	return nil
 }
 
+// empty reports whether the block has no allocations.
 func (b *block) empty() bool { return len(b.used) == 0 }
 
 // memorySource is the source of an allocator's memory: the driver, or a test.
 type memorySource interface {
+	// allocate returns the handle of new memory, and the host's pointer to it if mapped is true. dedicated is the handle
+	// of the only buffer that will use it, or 0.
 	allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result)
 	destroy(kind objectType, handle uint64)
 }
@@ -91,7 +96,7 @@ type memoryBlock struct {
 	memory     uint64
 	mapped     unsafe.Pointer // the host's pointer to the memory; nil unless it is host-visible
 	memoryType int
-	dedicated  bool
+	dedicated  bool // whether it is for a single buffer
 }
 
 // allocation is a span of a memory block.
@@ -127,8 +132,8 @@ type MemoryStats struct {
 // minAlignment keeps buffers on separate cache lines, even if the driver asks for less.
 const minAlignment = 256
 
-// newAllocator returns an allocator without blocks. blockBytes is the size of a block, which may be smaller in a small
-// heap.
+// newAllocator returns an allocator without blocks. blockBytes is the size of a block; blocks of small heaps are
+// smaller. maxAllocation is the driver's limit in bytes.
 func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType,
 	blockBytes, maxAllocation uint64) *allocator {
 	a := &allocator{source: source, types: types}
@@ -155,7 +160,7 @@ func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) 
 			continue
 		}
 		if offset, ok := b.alloc(size, align); ok {
-			return a.handOut(b, offset, size), Success
+			return a.count(b, offset, size), Success
 		}
 	}
 	b, r := a.grow(blockBytes, memoryType, 0)
@@ -164,7 +169,7 @@ func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) 
 		return a.allocAlone(size, memoryType, 0)
 	}
 	offset, _ := b.alloc(size, align)
-	return a.handOut(b, offset, size), Success
+	return a.count(b, offset, size), Success
 }
 
 // allocAlone allocates a block for a single buffer.
@@ -175,7 +180,7 @@ func (a *allocator) allocAlone(size uint64, memoryType int, dedicated uint64) (a
 	}
 	b.dedicated = true
 	offset, _ := b.alloc(size, 1)
-	return a.handOut(b, offset, size), Success
+	return a.count(b, offset, size), Success
 }
 
 // grow allocates a block from the driver.
@@ -192,8 +197,8 @@ func (a *allocator) grow(size uint64, memoryType int, dedicated uint64) (*memory
 	return b, Success
 }
 
-// handOut counts an allocation in the statistics and returns it.
-func (a *allocator) handOut(b *memoryBlock, offset, size uint64) allocation {
+// count returns the allocation at an offset of a block, and counts it in the statistics.
+func (a *allocator) count(b *memoryBlock, offset, size uint64) allocation {
 	a.stats.InUse += size
 	a.stats.Peak = max(a.stats.Peak, a.stats.InUse)
 	a.stats.Allocations++
@@ -221,6 +226,7 @@ func (a *allocator) free(p allocation) error {
 	return nil
 }
 
+// otherEmpty reports whether there is another empty block of the same memory type that several buffers can share.
 func (a *allocator) otherEmpty(b *memoryBlock) bool {
 	return slices.ContainsFunc(a.blocks, func(o *memoryBlock) bool {
 		return o != b && o.memoryType == b.memoryType && !o.dedicated && o.empty()

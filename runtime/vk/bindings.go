@@ -32,7 +32,7 @@ type Bindings struct {
 	symbols map[string]int64
 }
 
-// NewBindings makes a descriptor set for each element of list. [CommandList.Bind] selects one by its index.
+// NewBindings makes a descriptor set for each element of list. [CommandList.Bind] selects one by its index in list.
 func (d *Device) NewBindings(list []BindingSet) (*Bindings, error) {
 	if err := d.usable("make bindings"); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (d *Device) NewBindings(list []BindingSet) (*Bindings, error) {
 	return b, nil
 }
 
-// check finds each set's layout, counts the descriptors, and validates every range.
+// check validates every range, and sets counts and users. It returns each set's layout and the number of descriptors.
 func (b *Bindings) check(sets []BindingSet) (layouts []uint64, descriptors int, err error) {
 	for _, set := range sets {
 		var users []*Buffer

@@ -2,9 +2,10 @@ package vk
 
 import "slices"
 
-// bound is a recording of the program's steps in which kernels read and write the tensors of a run directly, where they
-// are. It begins with copies of the inputs that kernels cannot read directly. It saves the other copies, and the gaps
-// between several recordings, each of which idles the device for microseconds (M-token-gap).
+// bound is a recording of the program's steps that is bound to the tensors of a run: kernels read and write these
+// directly, where they are, instead of the program's own buffers. It begins with copies of the inputs that kernels
+// cannot read directly. It saves the other copies, and the gaps between several recordings, in each of which the device
+// is idle for microseconds (M-token-gap).
 type bound struct {
 	resources
 	key       boundKey
@@ -13,22 +14,24 @@ type bound struct {
 
 // boundKey identifies a bound recording: two runs with equal keys can use the same recording.
 type boundKey struct {
-	given  []bufferCopy // copies before the steps
-	read   []bufferCopy // copies that are saved, because kernels read host memory directly
-	inputs []*Buffer    // by port; nil means the program's own buffer
-	kept   []*Buffer    // memory of outputs, by port; nil means the program's own buffer
+	given  []bufferCopy // copies of inputs, symbols and grids before the steps
+	read   []bufferCopy // copies that are left out, because kernels read their source in host memory directly
+	inputs []*Buffer    // the tensors that kernels read as inputs, by port; nil means the program's own buffer
+	kept   []*Buffer    // the tensors that kernels write as outputs, by port; nil means the program's own buffer
 	states *states
 	trips  string // the trip counts that depend on symbols, see tripsOf
 	full   bool   // grids are recorded at their bounds: see grids.full
 }
 
+// equal reports whether two keys are the same.
 func (k *boundKey) equal(x *boundKey) bool {
 	return k.states == x.states && k.trips == x.trips && k.full == x.full && slices.Equal(k.given, x.given) &&
 		slices.Equal(k.read, x.read) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
 }
 
 // bind returns the bound recording of a run if an earlier run with these resources had the same tensors. Otherwise, or
-// if kernels cannot access any of them directly, it returns nil. given are the copies of inputs, symbols and grids.
+// if kernels cannot access any of them directly, it returns nil. given lists the copies of inputs, symbols and grids
+// that the run needs without a bound recording.
 func (r *runResources) bind(e *Executable, given []bufferCopy, j *job) *bound {
 	if !r.prepareKey(e, given, j) {
 		return nil
@@ -85,7 +88,7 @@ func (r *runResources) prepareKey(e *Executable, given []bufferCopy, j *job) (di
 	return direct
 }
 
-// replaces reports whether kernels read the source of copy c, an input, directly.
+// replaces reports whether copy c fills an input that kernels read from the caller's tensor instead.
 func (k *boundKey) replaces(e *Executable, c bufferCopy) bool {
 	for i, x := range k.inputs {
 		if x != nil && e.input(i).at.Buffer == c.dst {
@@ -95,12 +98,12 @@ func (k *boundKey) replaces(e *Executable, c bufferCopy) bool {
 	return false
 }
 
-// bindsTo reports whether kernels may use a tensor's memory instead of the program's buffer b: the memory is large
-// enough, and b belongs to only one port.
+// bindsTo reports whether kernels may use a tensor's memory instead of the program's buffer b: b belongs to only one
+// port, and the memory is large enough.
 func (b *buffer) bindsTo(memory *Buffer) bool { return b.ports == 1 && memory.size >= b.Bytes }
 
-// readsGiven reports whether kernels or dispatches can read the source of copy c directly: it has symbols or workgroup
-// counts, or is a whole input in device memory that the host has mapped.
+// readsGiven reports whether kernels or dispatches can read the source of copy c, in host memory, directly. They can if
+// it has symbols or workgroup counts, or is a whole input and the host can map device memory.
 func (rec *recorder) readsGiven(c bufferCopy) bool {
 	if slices.ContainsFunc(rec.grids.written, func(b symbolBuffer) bool { return b.Buffer == c.dst }) {
 		return true
@@ -119,7 +122,7 @@ func (m *programMemory) filledBy(c bufferCopy) int {
 	return -1
 }
 
-// record makes the recording for b.key.
+// record makes the recording for b.key. If that fails, b.recording stays nil.
 func (b *bound) record(e *Executable, symbols map[string]int64) {
 	defer func() {
 		if b.recording == nil {

@@ -21,7 +21,7 @@ type programMemory struct {
 	device    *Device
 	program   *kernel.Program
 	weights   ir.WeightSource // for states that begin as weights
-	guarded   bool            // LoadOptions.Guards
+	guarded   bool            // LoadOptions.Guards: whether buffers have guards around them, for tests
 	buffers   []buffer        // by index in Program.Buffers
 	stats     Stats
 }
@@ -88,6 +88,7 @@ type resources []closer
 // closer is an object made on a device.
 type closer interface{ Close() error }
 
+// keep adds an object to the list.
 func (list *resources) keep(c closer) { *list = append(*list, c) }
 
 // Close closes the resources in reverse order. The device destroys them when it has finished using them. Closing twice
@@ -123,7 +124,8 @@ func (d *Device) HasHostMemory() bool {
 	return d != nil && len(d.typesOf(HostMemory, ^uint32(0))) > 0
 }
 
-// placeWeights decides which weights go to host memory because of opt.WeightRoom.
+// placeWeights decides which weights go to host memory, so that those in device memory take at most opt.WeightRoom
+// bytes. 0 means no limit.
 func (m *programMemory) placeWeights(opt LoadOptions) {
 	if opt.WeightRoom == 0 {
 		return
@@ -140,7 +142,7 @@ func (m *programMemory) placeWeights(opt LoadOptions) {
 	}
 	for _, rarely := range []bool{false, true} { // the weights that runs read most are first to get device memory
 		for _, b := range m.of(kernel.BufWeight) {
-			if b.borrowed || rarely != hostFirst(b.Buffer, opt.HostFirst) {
+			if b.borrowed || rarely != onlyNamed(b.Buffer, opt.HostFirst) {
 				continue
 			}
 			if b.inHost = used+uint64(b.Bytes) > opt.WeightRoom; !b.inHost {
@@ -150,8 +152,8 @@ func (m *programMemory) placeWeights(opt LoadOptions) {
 	}
 }
 
-// hostFirst reports whether buffer b consists only of the named weights.
-func hostFirst(b *kernel.Buffer, names map[string]bool) bool {
+// onlyNamed reports whether buffer b consists only of the named weights.
+func onlyNamed(b *kernel.Buffer, names map[string]bool) bool {
 	unnamed := func(s kernel.Segment) bool { return !names[s.Weight] }
 	return len(b.Segments) > 0 && !slices.ContainsFunc(b.Segments, unnamed)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// pipelineCache is a VkPipelineCache and its file. It reads the file only if its checksum matches, it is from this
+// pipelineCache is a VkPipelineCache and its file. It uses the file only if the file's checksum matches, it is from this
 // device and driver, and no other user can have written it (see cachefile.Trusted). It replaces a file that fails the
 // first two checks, and leaves an untrusted file alone.
 type pipelineCache struct {
@@ -31,6 +31,7 @@ const (
 	maxCacheBytes = 512 << 20
 )
 
+// errForeignCache is the error for files of another format, device or driver.
 var errForeignCache = errors.New("not a pipeline cache of this device and driver")
 
 // cacheIdentity returns a hash of the device and the driver. Drivers check a header in the payload themselves, but some
@@ -140,6 +141,7 @@ func (c *pipelineCache) save() error {
 	return nil
 }
 
+// release destroys Vulkan's cache.
 func (c *pipelineCache) release() {
 	if c.handle != 0 {
 		c.device.native.destroy(objectPipelineCache, c.handle)

@@ -85,8 +85,8 @@ type featureFlag struct {
 	flag *C.uint32_t
 }
 
-// featureFlags lists the features that the C probe finds and that are enabled on a device. C ignores flags of features
-// that shaders do not use when it enables features.
+// featureFlags pairs the fields of f with those of c. The C probe reports features this way, and C enables features this
+// way; it then ignores the flags of features that are no concern of shaders.
 func featureFlags(f *device.Features, c *C.vkc_features) []featureFlag {
 	return []featureFlag{
 		{&f.Float16, &c.float16}, {&f.Float64, &c.float64}, {&f.BFloat16, &c.bfloat16}, {&f.Float8, &c.float8},
@@ -118,6 +118,7 @@ func features(p *C.vkc_probe) (f device.Features) {
 	if !f.CooperativeMatrix || p.matrix_stages&computeStage == 0 { // the driver may offer them only in other stages
 		f.CooperativeMatrix, f.CooperativeMatrix2, f.BFloat16Matrix, f.Float8Matrix = false, false, false, false
 	}
+	// Bit 0 is for NaN and infinity, bit 1 for denormals.
 	f.PreserveNaN16, f.PreserveDenorm16 = p.float_controls_f16&1 != 0, p.float_controls_f16&2 != 0
 	f.PreserveNaN32, f.PreserveDenorm32 = p.float_controls_f32&1 != 0, p.float_controls_f32&2 != 0
 	f.PreserveNaN64 = p.float_controls_f64&1 != 0
@@ -134,7 +135,7 @@ func nativeFeatures(f device.Features) (c C.vkc_features) {
 	return c
 }
 
-// matrix2 converts the properties of cooperative matrices, version 2.
+// matrix2 converts the properties of cooperative matrices, version 2 (VK_NV_cooperative_matrix2).
 func matrix2(p *C.vkc_probe) *device.Matrix2 {
 	f := &p.features
 	return &device.Matrix2{

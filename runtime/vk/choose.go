@@ -43,9 +43,9 @@ type QueueFamily struct {
 }
 
 // computeFamily returns the index of the queue family for kernels: the first one with compute and timestamps, or else
-// the first one with compute. If apart is true it prefers, among equals, a family without graphics. Every family with
-// compute can also do transfers.
-func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
+// the first one with compute, and false if there is none. If noGraphics is true it prefers, among equals, a family
+// without graphics. Every family with compute can also do transfers.
+func computeFamily(families []QueueFamily, noGraphics bool) (index int, ok bool) {
 	index, best := -1, -1
 	for i, f := range families {
 		if f.Flags&QueueCompute == 0 || f.Queues == 0 {
@@ -55,7 +55,7 @@ func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
 		if f.TimestampBits > 0 {
 			rank += 2
 		}
-		if apart && f.Flags&QueueGraphics == 0 {
+		if noGraphics && f.Flags&QueueGraphics == 0 {
 			rank++
 		}
 		if rank > best {
@@ -81,7 +81,7 @@ func copyFamily(families []QueueFamily, compute int) int {
 	return compute
 }
 
-// families returns the queue family of each queue, kernelQueue and copyQueue.
+// families returns the index of the queue family of each queue: kernelQueue and copyQueue.
 func (info *DeviceInfo) families() (list [queueCount]int) {
 	compute, _ := info.family()
 	list = [queueCount]int{kernelQueue: compute, copyQueue: compute}
@@ -124,10 +124,10 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	if n, err := strconv.Atoi(want); err == nil {
 		return chooseIndex(devices, n)
 	}
-	every := want == "" || strings.EqualFold(want, "auto") || strings.EqualFold(want, "vulkan")
+	anyDevice := want == "" || strings.EqualFold(want, "auto") || strings.EqualFold(want, "vulkan")
 	var usable, unusable []DeviceInfo
 	for _, d := range devices {
-		if !every && !strings.Contains(strings.ToLower(d.Caps.Name), strings.ToLower(want)) {
+		if !anyDevice && !strings.Contains(strings.ToLower(d.Caps.Name), strings.ToLower(want)) {
 			continue
 		}
 		if d.Problem == "" {
@@ -138,7 +138,7 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	}
 	if len(usable) > 0 {
 		best := bestOf(usable)
-		return best.Index, explain(best, usable, want, every), nil
+		return best.Index, explain(best, usable, want, anyDevice), nil
 	}
 	if len(unusable) > 0 {
 		d := unusable[0]
@@ -175,10 +175,10 @@ func bestOf(devices []DeviceInfo) DeviceInfo {
 	return best
 }
 
-// explain says why device best was chosen from the matching ones. every means that any device would have matched.
-func explain(best DeviceInfo, matching []DeviceInfo, want string, every bool) string {
+// explain says why device best was chosen from the devices that match want. anyDevice means that all would have matched.
+func explain(best DeviceInfo, matching []DeviceInfo, want string, anyDevice bool) string {
 	name := best.Caps.Name
-	if !every {
+	if !anyDevice {
 		name += fmt.Sprintf(": its name contains %q", want)
 		if len(matching) == 1 {
 			return name

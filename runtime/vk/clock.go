@@ -4,12 +4,12 @@ import (
 	"time"
 )
 
-// Clock relates times on the device to times on the host.
+// Clock relates times on the device to times on the host: ticks and host are the same moment.
 type Clock struct {
 	ticks  uint64
 	host   time.Time
-	bits   uint32
-	period float32
+	bits   uint32  // valid bits of the device's timestamps
+	period float32 // of a tick, in nanoseconds
 	// Deviation is the largest possible error of the relation.
 	Deviation time.Duration
 }

@@ -12,9 +12,10 @@ import (
 // every run. The extra bytes cost less than a recording for each length.
 const smallCopy = 64 << 10
 
-// connect sets buffer.host for inputs and outputs: the buffer itself if the host can map and access it fast, else a new
-// staging buffer, from or to which the device copies. It is nil if the tensor is larger than a slot of the staging
-// rings: then it passes through these in chunks, and host and device copy at the same time.
+// connect sets buffer.host for inputs and outputs: the memory through which the host accesses the tensor. This is the
+// buffer itself if the host can map it and access it fast, and else a new staging buffer, from or to which the device
+// copies. It is nil if the tensor is larger than a slot of the staging rings: then the tensor passes through these in
+// chunks, and host and device copy at the same time.
 func (m *programMemory) connect() {
 	for _, port := range slices.Concat(m.program.Inputs, m.program.Outputs) {
 		b, d := &m.buffers[port.Buffer], m.device
@@ -59,7 +60,7 @@ func (b *buffer) hostBytes() []byte {
 	return b.host.Bytes()[b.at.Offset:]
 }
 
-// copied returns the bytes to copy between `at` and `host` for a tensor of size bytes.
+// copied returns how many bytes the device copies between `at` and `host` in a run in which the tensor has size bytes.
 func (b *buffer) copied(size int64) int64 {
 	if b.fixed {
 		return b.Bytes
@@ -76,6 +77,7 @@ type bufferCopy struct {
 	size  int64
 }
 
+// copyAll adds copies to the command list.
 func (c *CommandList) copyAll(list []bufferCopy) {
 	for _, x := range list {
 		c.CopyBuffer(x.dst, x.dstAt, x.src, x.srcAt, x.size)
@@ -87,12 +89,12 @@ func (c *CommandList) copyAll(list []bufferCopy) {
 type copies struct {
 	recording *Recording
 	list      []bufferCopy // the recorded copies
-	next      []bufferCopy // of the run being prepared
+	next      []bufferCopy // the copies of the run that is being prepared
 }
 
 // prepare returns a recording of the copies in list, or nil if list is empty. The device must have finished the
-// recording that it returned before. grouped means that it may become part of a group, which pays if many runs have
-// these copies.
+// recording that prepare returned before. grouped says that the recording may be submitted in a group with others,
+// which pays if many runs have the same copies.
 func (x *copies) prepare(m *programMemory, name string, list []bufferCopy, grouped bool) *Recording {
 	if len(list) == 0 {
 		return nil
@@ -102,9 +104,7 @@ func (x *copies) prepare(m *programMemory, name string, list []bufferCopy, group
 	}
 	c := m.device.NewCommandList()
 	c.grouped = grouped
-	for _, copied := range list {
-		c.CopyBuffer(copied.dst, copied.dstAt, copied.src, copied.srcAt, copied.size)
-	}
+	c.copyAll(list)
 	x.list = x.list[:0] // in case it fails halfway
 	if x.recording == nil {
 		x.recording = bailout.Must(m.device.Record(name, c))

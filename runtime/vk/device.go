@@ -76,6 +76,7 @@ type lifetimes struct {
 	retired []retiree
 }
 
+// init prepares the zero value for use.
 func (l *lifetimes) init() { l.live, l.left.L = map[resource]struct{}{}, &l.mu }
 
 // resource is an object on a device that its user must close. It embeds an [object].
@@ -102,6 +103,7 @@ type handle struct {
 func (o *object) base() *object  { return o }
 func (o *object) isClosed() bool { return o.closed.Load() }
 
+// release destroys Vulkan's objects.
 func (o *object) release() {
 	for _, h := range o.owned {
 		if h.id != 0 {
@@ -121,7 +123,7 @@ func closeOnce[T any, P interface {
 	return nil
 }
 
-// retiree is a retired resource. The device may use it until its two timelines reach these points.
+// retiree is a retired resource. The device may use it until its timelines of kernels and of copies reach these points.
 type retiree struct {
 	resource resource
 	until    Point  // point of the kernels' timeline
@@ -262,7 +264,7 @@ func (d *Device) available(heap int) (uint64, bool) {
 	return budget[heap] - min(usage[heap], budget[heap]), true
 }
 
-// usable returns an error if the device is nil, closed or lost.
+// usable returns an error if the device is nil, closed or lost. doing names the operation in the error.
 func (d *Device) usable(doing string) error {
 	if d == nil || d.live == nil {
 		return fmt.Errorf("vk: %s: there is no device: Instance.OpenDevice makes one, unless it returns an error",
@@ -276,6 +278,7 @@ func (d *Device) usable(doing string) error {
 	return d.openLocked(doing)
 }
 
+// openLocked returns an error if the device is closed. The caller holds d.mu.
 func (d *Device) openLocked(doing string) error {
 	if d.closed {
 		return fmt.Errorf("vk: %s: device %s %w", doing, d.info.Caps.Name, ErrClosed)
@@ -297,6 +300,7 @@ func (d *Device) enter(doing string) error {
 	return nil
 }
 
+// leave ends a call that enter began.
 func (l *lifetimes) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -364,7 +368,8 @@ func (d *Device) reap() {
 	})
 }
 
-// reached asks the driver which point of a timeline the device has reached.
+// reached returns the point of a timeline that the device has reached. It asks the driver, unless all work is known to
+// be done.
 func (s *submitter) reached(t *timeline) uint64 {
 	known := t.completed.Load()
 	if known == t.submitted.Load() {

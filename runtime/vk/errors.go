@@ -78,6 +78,7 @@ const (
 	resultBadWords Result = -2000000001 // VKC_ERROR_BAD_WORDS
 )
 
+// resultNames describes results for people.
 var resultNames = map[Result]string{
 	Success:                 "success",
 	NotReady:                "not ready",

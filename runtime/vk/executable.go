@@ -105,7 +105,8 @@ func (e *Executable) lock(ctx context.Context) error {
 	return err
 }
 
-// enter keeps the device open, because closing it would free the program's memory, until e.device.leave is called.
+// enter keeps the device open until e.device.leave is called, because closing it would free the program's memory. It
+// returns an error if the program or the device is closed.
 func (e *Executable) enter() error {
 	if e == nil || e.token == nil {
 		return errNoProgram
@@ -116,6 +117,7 @@ func (e *Executable) enter() error {
 	return e.device.enter("use the program")
 }
 
+// unlock undoes lock.
 func (e *Executable) unlock() {
 	e.device.leave()
 	e.token <- struct{}{}

@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// takeFaults returns the faults that kernels have reported since the last call: elements for which an op has no result.
-// The device must have finished the runs. Kernels report a fault in a word of memory that the host can read without a
-// copy.
+// takeFaults returns an error for the faults that kernels have reported since the last call, or nil. A fault is an
+// element for which an op has no result, such as an index out of range. Kernels report it in a word of memory that the
+// host can read without a copy. The device must have finished the runs.
 func (m *programMemory) takeFaults() error {
 	var errs []error
 	for _, f := range m.program.Faults {

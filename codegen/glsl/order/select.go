@@ -17,9 +17,9 @@ type selectWriter struct {
 	sorter
 	each       int // number of keys per invocation
 	own        expr.Expr
-	bins, sums expr.Expr  // shared: numbers of elements by their bits, and by invocation
-	found      expr.Expr  // shared: the bin, the rank in it, its number of elements; then how many were collected
-	selected   sortPlaces // shared
+	bins, sums expr.Expr // shared: numbers of elements by their bits, and by invocation
+	found      expr.Expr // shared: the bin, the rank in it, its number of elements; then how many were collected
+	selected   sortSlots // shared
 }
 
 // EmitSelect writes a selection with one workgroup per row.
@@ -28,13 +28,13 @@ func EmitSelect(e *emit.Emitter) {
 	e.OverSpace(r.Place, func() {
 		w := &selectWriter{sorter: r, each: e.Sched.(kernel.Row).Cache}
 		w.bins, w.sums = r.Share("uint", "bins", schedule.SelectBins), r.Share("uint", "sums", e.Launch.Workgroup)
-		w.found = r.Share("uint", "found", schedule.SelectFound)
-		w.selected = r.sharedPlaces(schedule.SelectPlaces(e.K))
+		w.found = r.Share("uint", "found", schedule.SelectState)
+		w.selected = r.shareSlots(schedule.SelectSlots(e.K))
 		w.loadOwn()
 		last, lastPlace := w.findLast()
 		w.collect(last, lastPlace)
 		r.network(w.selected)
-		r.storePlaces(w.selected)
+		r.storeSlots(w.selected)
 		r.LeaveShared()
 	})
 }

@@ -16,10 +16,10 @@ import (
 func EmitSort(e *emit.Emitter) {
 	r := sorter{rows.New(e, e.Sched.(kernel.Lanes).LanesPerRow, true)}
 	e.OverSpace(r.Place, func() {
-		p := r.sharedPlaces(schedule.SortPlaces(e.K))
+		p := r.shareSlots(schedule.SortSlots(e.K))
 		r.loadKeys(p)
 		r.network(p)
-		r.storePlaces(p)
+		r.storeSlots(p)
 		r.LeaveShared()
 	})
 }
@@ -27,20 +27,20 @@ func EmitSort(e *emit.Emitter) {
 // sorter sorts the pairs of key and coordinate of each row.
 type sorter struct{ *rows.Writer }
 
-// sortPlaces is a row's pairs of key and coordinate in shared memory.
-type sortPlaces struct {
+// sortSlots is a row's pairs of key and coordinate in shared memory.
+type sortSlots struct {
 	n           int       // number of slots, a power of two
 	keys, order expr.Expr // the shared arrays of keys and of coordinates
 	first       expr.Expr // the row's first slot in the arrays, or nil for 0
 }
 
 // key and from print the key and the coordinate in slot i of the row.
-func (p sortPlaces) key(i expr.Expr) expr.Expr  { return expr.At(p.keys, expr.Join("+", p.first, i)) }
-func (p sortPlaces) from(i expr.Expr) expr.Expr { return expr.At(p.order, expr.Join("+", p.first, i)) }
+func (p sortSlots) key(i expr.Expr) expr.Expr  { return expr.At(p.keys, expr.Join("+", p.first, i)) }
+func (p sortSlots) from(i expr.Expr) expr.Expr { return expr.At(p.order, expr.Join("+", p.first, i)) }
 
-// sharedPlaces declares n slots for each row of the workgroup.
-func (r sorter) sharedPlaces(n int) sortPlaces {
-	p := sortPlaces{n: n, keys: r.Share("uint", "keys", n*r.Rows), order: r.Share("uint", "order", n*r.Rows)}
+// shareSlots declares n slots for each row of the workgroup.
+func (r sorter) shareSlots(n int) sortSlots {
+	p := sortSlots{n: n, keys: r.Share("uint", "keys", n*r.Rows), order: r.Share("uint", "order", n*r.Rows)}
 	if r.Rows > 1 {
 		row := expr.Binary("/", r.Local, expr.Uint(r.Lanes))
 		p.first = r.Variable("uint", "first", expr.Binary("*", row, expr.Uint(n)))
@@ -54,7 +54,7 @@ func (r sorter) lanesOver(base string, n expr.Expr) expr.Expr {
 }
 
 // loadKeys fills the slots with the row's pairs. Slots past the end of the row get the largest key.
-func (r sorter) loadKeys(p sortPlaces) {
+func (r sorter) loadKeys(p sortSlots) {
 	r.Comment("The keys of the row.")
 	j := r.lanesOver("j", expr.Uint(p.n))
 	key := r.keyOf(j, int64(p.n))
@@ -103,7 +103,7 @@ func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 
 // network sorts the slots. It merges sequences of size slots, which are sorted in alternating directions, by comparing
 // slots at decreasing distances.
-func (r sorter) network(p sortPlaces) {
+func (r sorter) network(p sortSlots) {
 	r.Comment("Sort runs of growing size.")
 	size := r.OpenShifts("", "size", expr.Uint(2), "<=", expr.Uint(p.n))
 	r.OpenShifts("", "distance", expr.Binary(">>", size, expr.Uint(1)), ">", expr.Uint(0))
@@ -126,8 +126,8 @@ func (r sorter) network(p sortPlaces) {
 	r.Close()
 }
 
-// storePlaces writes the stores for each rank of the order that the kernel takes.
-func (r sorter) storePlaces(p sortPlaces) {
+// storeSlots writes the stores for each rank of the order that the kernel takes.
+func (r sorter) storeSlots(p sortSlots) {
 	r.Comment("Store each place of the order.")
 	if r.Valid != nil {
 		r.OpenIf(r.Valid)

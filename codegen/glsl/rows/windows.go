@@ -11,10 +11,10 @@ import (
 // of rows, and computes the values that they share once per position.
 type windowWriter struct {
 	*Writer
-	windows schedule.Windows
-	rows    int            // number of rows of a block
-	shared  []*kernel.Expr // the shared values, as expressions of row and tap
-	atPlace []*kernel.Expr // the same values, as expressions of the position
+	windows    schedule.Windows
+	rows       int            // number of rows of a block
+	shared     []*kernel.Expr // the shared values, as expressions of row and tap
+	atPosition []*kernel.Expr // the same values, as expressions of the position
 }
 
 // EmitWindows writes a kernel that folds overlapping windows.
@@ -28,7 +28,7 @@ func EmitWindows(e *emit.Emitter) {
 	e.K = w.Blocked(e.K, rows)
 	shared := w.Shared(e.K)
 	b := windowWriter{Writer: New(e, 1, false), windows: w, rows: rows, shared: shared,
-		atPlace: w.AtPlace(e.K, rows, shared)}
+		atPosition: w.AtPosition(e.K, rows, shared)}
 	e.OverSpace(b.ownRow, b.run)
 }
 
@@ -51,17 +51,17 @@ func (b *windowWriter) run() {
 	f := fold{Phase: phase, typ: b.ComputeType(accType(phase))}
 	b.NeedType(f.typ)
 	f.value = b.beginRows(f, phase.Name)
-	b.each(schedule.WindowRest, "", "rest", b.windows.Rest)
-	kept, part := b.keepPlaces(), f
+	b.each(schedule.WindowElem, "", "rest", b.windows.PerTap)
+	kept, part := b.keepShared(), f
 	inParts := phase.Combine == kernel.CombineSum && b.K.Fold.Max() > maxPlainSum
 	if inParts { // shorter sums, which are then added, lose less precision than one long sum
 		part.value = b.beginRows(f, phase.Name+"_part")
 	}
 	tap := b.each(schedule.WindowTap, emit.Unroll, "tap", b.windows.Taps)
 	row := b.eachRow()
-	place := expr.Flat(row, b.windows.Step, expr.Times(tap, b.windows.Apart))
+	position := expr.Flat(row, b.windows.RowStep, expr.Times(tap, b.windows.TapStep))
 	for i, v := range b.shared {
-		b.BindValue(v, expr.At(kept[i], place))
+		b.BindValue(v, expr.At(kept[i], position))
 	}
 	b.accumulate(part, b.Eval(phase.Value)[0])
 	b.Close()
@@ -94,17 +94,17 @@ func (b *windowWriter) beginRows(f fold, name string) (value expr.Expr) {
 	return value
 }
 
-// keepPlaces computes the shared values of every position, and returns the arrays with them.
-func (b *windowWriter) keepPlaces() (names []expr.Expr) {
-	places := b.windows.Places(b.rows)
-	for _, v := range b.atPlace {
+// keepShared computes the shared values of every position, and returns the arrays with them.
+func (b *windowWriter) keepShared() (names []expr.Expr) {
+	positions := b.windows.Positions(b.rows)
+	for _, v := range b.atPosition {
 		typ := b.ComputeType(v.DType)
 		b.NeedType(typ)
-		names = append(names, b.Unset(typ, "kept_"+b.ValueName(v), places))
+		names = append(names, b.Unset(typ, "kept_"+b.ValueName(v), positions))
 	}
-	place := b.each(schedule.WindowPlace, emit.Unroll, "place", places)
-	for i, value := range b.Eval(b.atPlace...) {
-		b.Assign(expr.At(names[i], place), value)
+	position := b.each(schedule.WindowPosition, emit.Unroll, "place", positions)
+	for i, value := range b.Eval(b.atPosition...) {
+		b.Assign(expr.At(names[i], position), value)
 	}
 	b.Close()
 	return names

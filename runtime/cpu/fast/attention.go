@@ -7,11 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// heads reports whether the kernel can compute an attention: float32 must represent all arguments' elements. The mask
-// may also have integers or bools.
-func heads(n *ir.Node) bool {
+// takesAttention reports whether the kernel can compute an attention: float32 must represent all arguments' elements,
+// except that the mask may have integers or bools.
+func takesAttention(n *ir.Node) bool {
 	for i, a := range n.Args() {
-		if !isNarrow(a.DType()) && (i != 3 || !a.DType().IsInteger() && a.DType() != ir.Bool) {
+		isMask := i == 3 && (a.DType().IsInteger() || a.DType() == ir.Bool)
+		if !isNarrow(a.DType()) && !isMask {
 			return false
 		}
 	}
@@ -23,22 +24,22 @@ func heads(n *ir.Node) bool {
 func attention(c *interp.Call) error {
 	q, k, v := c.Args[0], c.Args[1], c.Args[2]
 	r, attrs := len(q.Dims), c.Node.Attrs()
-	h, g, t, s := q.Dims[r-3], k.Dims[r-3], q.Dims[r-2], k.Dims[r-2]
-	d, e := q.Dims[r-1], v.Dims[r-1]
+	h, g, t, s := q.Dims[r-3], k.Dims[r-3], q.Dims[r-2], k.Dims[r-2] // query heads, key heads, queries, keys
+	d, e := q.Dims[r-1], v.Dims[r-1]                                 // elements of a query or key, and of a value
 	scale, softcap, window := attrs.Float("scale"), attrs.Float("softcap"), int(attrs.Int("window"))
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(d))
 	}
 	zeroNaN := attrs.Bool("zero_nan")
 	mask, sinks := newMask(c, append(q.Dims[:r-1:r-1], s)), optional(c, 4)
-	const some = 8 // number of queries in a task
+	const taskRows = 8 // number of queries in a task
 	rows := len(c.Out) / e
-	return c.Parallel((rows+some-1)/some, some*s*(d+e+16*elementWork)/8, func(worker, task int) {
+	return c.Parallel((rows+taskRows-1)/taskRows, taskRows*s*(d+e+16*elementWork)/8, func(worker, task int) {
 		all := c.Room(worker, s+1)
-		for row := task * some; row < min((task+1)*some, rows); row++ {
+		for row := task * taskRows; row < min((task+1)*taskRows, rows); row++ {
 			i, head, outer := row%t, row/t%h, row/t/h
 			group := outer*g + head/(h/g) // consecutive query heads share a key head
-			first, end := 0, s
+			first, end := 0, s            // the keys that the query sees
 			if attrs.Bool("causal") {
 				end = min(max(i+s-t+1, 0), s)
 			}
@@ -81,7 +82,7 @@ func attention(c *interp.Call) error {
 // mask is the mask of an attention. Its floats are added to the scores. If it has bools or integers instead, a 0 makes
 // the score minus infinity. A nil mask changes nothing.
 type mask struct {
-	place
+	argReader
 	step int // distance between the elements of neighbouring keys
 }
 
@@ -91,7 +92,7 @@ func newMask(c *interp.Call, dims []int) *mask {
 		return nil
 	}
 	steps := stepsOf(c.Args[3].Dims, dims)
-	return &mask{newPlace(c.Args[3], dims, nil), steps[len(steps)-1]}
+	return &mask{newArgReader(c.Args[3], dims, nil), steps[len(steps)-1]}
 }
 
 // add adds the mask to the scores of one query. at is the index of the first score.
@@ -116,7 +117,7 @@ func exponentials(row []float32) (total float64) {
 	return reducers[ir.OpSum].list(row)
 }
 
-// optional returns the elements of argument i, or nil if it is omitted.
+// optional returns the elements of a node's argument i, or nil if it is omitted.
 func optional(c *interp.Call, i int) []float32 {
 	if i >= len(c.Args) {
 		return nil

@@ -13,14 +13,15 @@ import (
 // byteRows has rows of floats rounded to int8, with a scale for each group of 32: a float is about scale*byte. See
 // [ir.ByteSteps].
 type byteRows struct {
-	bytes        []int8
-	scales, sums []float32 // of each group: the scale, and the sum of the bytes multiplied by the scale
+	bytes  []int8
+	scales []float32 // by group
+	sums   []float32 // by group: the sum of its bytes, multiplied by the scale; formats with offsets need it
 }
 
-// idleRows has *byteRows that are not in use, whose memory roundRows reuses.
+// idleRows holds the *byteRows that are not in use. roundRows reuses their memory.
 var idleRows sync.Pool
 
-// scratchWords returns memory of n words with undefined content, and the function that frees it.
+// scratchWords returns memory for n floats with undefined content, and the function that releases it for reuse.
 func scratchWords(n int) (words []float32, free func()) {
 	list, ok := idleWords.Get().(*[]float32)
 	if !ok || cap(*list) < n {
@@ -29,16 +30,18 @@ func scratchWords(n int) (words []float32, free func()) {
 	return (*list)[:n], func() { idleWords.Put(list) }
 }
 
-// idleWords has the memory of scratchWords that is not in use.
+// idleWords holds the memory of scratchWords that is not in use, as *[]float32.
 var idleWords sync.Pool
 
-// takesBytes reports whether a matmul is computed in int8. b is its second matrix, and k the length of the rows.
+// takesBytes reports whether a matmul is computed in int8. b is its second matrix, of blocks, and k the length of the
+// rows, which is the contraction length.
 func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
 	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
 		vector.byteDots[b.DType] != nil && k%b.DType.BlockElems() == 0
 }
 
-// roundRows rounds rows of floats to int8. The length of a row must be a multiple of 32.
+// roundRows rounds rows of floats, which follow one another in x, to int8. The length of a row must be a multiple of
+// 32. Callers return the result to idleRows after use.
 func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	r, ok := idleRows.Get().(*byteRows)
 	groups := len(x) / ir.ByteGroup
@@ -52,9 +55,9 @@ func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	return r, err
 }
 
-// multiplyBytes computes the dot products of some rows of a, from `row` on, with some rows of b, from element `first`
-// on. A row has k elements. The results go to out, which has the given stride between rows. A result's bits depend only
-// on its two rows.
+// multiplyBytes computes the dot products of rows of a with rows of b, which has cols rows of blocks from element first
+// on. a has them from index row on, and a row has k elements. out has a row per row of a, with the given stride between
+// rows. A result's bits depend only on its two rows.
 func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, first, rows, cols, k int) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	blocks := k / elems

@@ -8,20 +8,21 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// Consecutive elementwise ops form one kernel, a chain. Their formulas in the op table are compiled to a program of
-// primitives. Each primitive computes a block of elements, so that the operands stay in the L1 cache. If a formula
-// calls an unsupported function, the op's scalar reference becomes one primitive.
+// Consecutive elementwise ops form one kernel, a chain. Their formulas in package ir's table of ops are compiled to a
+// program of primitives: functions such as + that compute a block of elements, so that the operands stay in the L1
+// cache. If a formula calls an unsupported function, the op's scalar reference becomes one primitive.
 
 // block is the largest number of elements that a primitive computes at a time. They take 4 KiB (M-cpu-chains).
 const block = 1024
 
-// chain is the program of one kernel. Its operands are lists of up to `block` elements. Their order is: the arguments,
-// the kept values, the row values, the constants, and the temporaries for results of instructions.
+// chain is the program of one kernel. Its operands are lists of up to `block` elements, and instructions refer to them
+// by index. Their order is: the arguments, the kept values, the row values, the constants, and the temporaries for
+// results of instructions.
 type chain struct {
 	args        []*ir.Node
 	reads       []bool       // by argument: whether the chain reads it
-	kept        []*ir.Scalar // values that an earlier chain of a fold computed; see foldChains
-	row         []*ir.Scalar // row values, which are equal for all elements of a row; see fold
+	kept        []*ir.Scalar // values that an earlier chain of a fold computed and left in memory; see foldChains
+	row         []*ir.Scalar // row values of a fold, which are equal for all elements of a row
 	constants   []float32
 	code        []instruction
 	temporaries int       // number of temporaries
@@ -38,60 +39,61 @@ type instruction struct {
 	in  [3]int
 }
 
-// scratch is the working memory of one worker.
+// scratch is the working memory in which one worker runs a chain.
 type scratch struct {
 	operands [][]float32
-	fills    [][]float32 // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
+	buffers  [][]float32 // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
 }
 
-// compute is the kernel.
+// compute implements interp.Kernel.Compute.
 func (p *chain) compute(c *interp.Call) error {
-	places := make([]place, len(c.Args))
+	readers := make([]argReader, len(c.Args))
 	for i, a := range c.Args {
-		places[i] = newPlace(a, c.Dims, nil)
+		readers[i] = newArgReader(a, c.Dims, nil)
 	}
 	const blocks = 8 // number of blocks in a task
 	out := outOf(c)
 	tasks := (len(out) + blocks*block - 1) / (blocks * block)
 	return c.Parallel(tasks, max(1, p.work*min(len(out), blocks*block)/4), func(_, task int) {
-		s := p.begin(places)
+		s := p.begin(readers)
 		defer p.idle.Put(s)
 		end := min((task+1)*blocks*block, len(out))
 		for lo := task * blocks * block; lo < end; lo += block {
-			p.run(out[lo:min(lo+block, end)], places, lo, s)
+			p.run(out[lo:min(lo+block, end)], readers, lo, s)
 		}
 	})
 }
 
-// begin returns scratch memory. It is filled with those arguments that have a single element.
-func (p *chain) begin(places []place) *scratch {
+// begin returns scratch memory, with the values of arguments that are the same for all elements of the result. readers
+// has the chain's arguments. The caller puts the memory back into idle.
+func (p *chain) begin(readers []argReader) *scratch {
 	s := p.scratch()
 	for i := range p.args {
-		if p.reads[i] && places[i].repeats() {
-			places[i].read(s.fill(i), 0)
+		if p.reads[i] && readers[i].repeats() {
+			readers[i].read(s.buffer(i), 0)
 		}
 	}
 	return s
 }
 
 // run computes elements lo to lo+len(out) of the result.
-func (p *chain) run(out []float32, places []place, lo int, s *scratch) {
-	p.read(places, lo, len(out), s)
+func (p *chain) run(out []float32, readers []argReader, lo int, s *scratch) {
+	p.read(readers, lo, len(out), s)
 	p.apply(out, s)
-	clear(s.operands[:len(p.args)]) // the caller's memory
+	clear(s.operands[:len(p.args)]) // so that s does not keep the arguments' memory alive
 }
 
 // read sets the operands of the arguments to their values for n elements of the result, from element lo on.
-func (p *chain) read(places []place, lo, n int, s *scratch) {
+func (p *chain) read(readers []argReader, lo, n int, s *scratch) {
 	for i := range p.args {
-		switch at := &places[i]; {
+		switch at := &readers[i]; {
 		case !p.reads[i]:
 		case at.repeats():
-			s.operands[i] = s.fills[i]
+			s.operands[i] = s.buffers[i]
 		case at.direct(lo, n) != nil:
 			s.operands[i] = at.direct(lo, n)
 		default:
-			s.operands[i] = s.fill(i)[:n]
+			s.operands[i] = s.buffer(i)[:n]
 			at.read(s.operands[i], lo)
 		}
 	}
@@ -115,7 +117,7 @@ func (p *chain) scratch() *scratch {
 		return s
 	}
 	lists := len(p.args) + len(p.kept)
-	s := &scratch{fills: make([][]float32, len(p.args)), operands: make([][]float32, lists)}
+	s := &scratch{buffers: make([][]float32, len(p.args)), operands: make([][]float32, lists)}
 	for range len(p.row) + len(p.constants) + p.temporaries {
 		s.operands = append(s.operands, make([]float32, block))
 	}
@@ -125,19 +127,19 @@ func (p *chain) scratch() *scratch {
 	return s
 }
 
-// fill returns the buffer for argument i.
-func (s *scratch) fill(i int) []float32 {
-	if s.fills[i] == nil {
-		s.fills[i] = make([]float32, block)
+// buffer returns the buffer for argument i, of `block` elements.
+func (s *scratch) buffer(i int) []float32 {
+	if s.buffers[i] == nil {
+		s.buffers[i] = make([]float32, block)
 	}
-	return s.fills[i]
+	return s.buffers[i]
 }
 
 // chains finds the chains of a graph.
 type chains struct {
 	nodes    []*ir.Node
 	constant []bool // by node ID, see interp.IsConstant
-	uses     []int  // by node ID: how many arguments of nodes, outputs and updates of states are the node
+	uses     []int  // by node ID: how often the node is an argument of a node, an output or the new value of a state
 }
 
 // newChains counts the uses of a graph's nodes.
@@ -160,18 +162,18 @@ func newChains(g *ir.Graph) *chains {
 	return c
 }
 
-// ending returns the chain that computes node root, or nil if there is none. All members of the chain have root's
-// shape, and no node outside of the chain uses them, except root. ending sets within, by ID, for the members other than
-// root.
-func (c *chains) ending(root *ir.Node, within []bool) *chain {
-	if !c.ends(root) {
+// chainFor returns the chain that computes node root, or nil if there is none. All members of the chain have root's
+// shape, and no node outside of the chain uses them, except root. chainFor sets absorbed, by ID, for the members other
+// than root: they need no kernels.
+func (c *chains) chainFor(root *ir.Node, absorbed []bool) *chain {
+	if !c.canEnd(root) {
 		return nil
 	}
-	return c.compile(c.before(root, within))
+	return c.compile(c.membersFor(root, absorbed))
 }
 
-// ends reports whether a node can be the last one of a chain.
-func (c *chains) ends(root *ir.Node) bool {
+// canEnd reports whether a node can be the last one of a chain.
+func (c *chains) canEnd(root *ir.Node) bool {
 	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !computable(root) {
 		return false
 	}
@@ -180,15 +182,15 @@ func (c *chains) ends(root *ir.Node) bool {
 	return root.Op() != ir.OpCast || from != root.DType() && (root.DType() != ir.F32 || !isNarrow(from))
 }
 
-// before returns the members of the chain that computes root, sorted by ID. It sets within for those other than root.
-func (c *chains) before(root *ir.Node, within []bool) []*ir.Node {
+// membersFor returns the members of the chain that computes root, sorted by ID. It sets absorbed for those other than root.
+func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	members, inside := []*ir.Node{root}, map[*ir.Node]int{} // inside counts how often members use a node
 	for i := 0; i < len(members); i++ {
 		for _, a := range members[i].Args() {
 			inside[a]++
 			if inside[a] == c.uses[a.ID()] && !c.constant[a.ID()] && computable(a) && a.Shape().Equal(root.Shape()) {
 				members = append(members, a)
-				within[a.ID()] = true
+				absorbed[a.ID()] = true
 			}
 		}
 	}
@@ -196,8 +198,9 @@ func (c *chains) before(root *ir.Node, within []bool) []*ir.Node {
 	return members
 }
 
-// computable reports whether a chain may contain a node. The node must be an elementwise op on floats, words or bools.
-// Words become floats only if these represent them exactly, or are f32. An i64 may only become f32, or choose values.
+// computable reports whether a chain may contain a node. The node must be an elementwise op on floats or words (integers
+// of up to 32 bits, and bools). A cast of words to floats must be to f32, or from words of at most 16 bits. An i64 may
+// only be cast to f32, or be the condition of a where.
 func computable(n *ir.Node) bool {
 	info := n.Op().Info()
 	hasFormula := info.Float != nil || info.Int != nil

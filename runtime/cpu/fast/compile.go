@@ -7,20 +7,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// compiler compiles the members of a chain. It numbers values (see value) in the order of their creation. Only the
-// method chain decides which operand holds each value.
+// compiler compiles the members of a chain. It refers to values (see value) by number, in the order of their creation.
+// At the end, the method chain assigns an operand of the program to each value.
 type compiler struct {
-	of     map[*ir.Node]int // the value of each compiled node, and of each argument
+	of     map[*ir.Node]int // the number of the value of each compiled node, and of each argument
 	values []value
 	words  []bool             // by value: whether it is a word, see wordops.go
-	bits   map[uint32]int     // the value of each constant, by the constant's bits
-	row    map[*ir.Scalar]int // the value of each row value
-	kept   []int              // the values that an earlier chain of the fold computed
-	code   []instruction      // the operands are numbers of values
+	bits   map[uint32]int     // the number of each constant, by the constant's bits
+	row    map[*ir.Scalar]int // the number of each row value
+	kept   []int              // the numbers of values that an earlier chain of the fold computed
+	code   []instruction      // with numbers of values as operands
 }
 
-// value is an argument of the chain, a constant, a row value, a kept value or, if all fields are nil, the result of an
-// instruction.
+// value is what an operand may hold: an argument of the chain, a constant, a row value, a kept value or, if all fields
+// are nil, the result of an instruction.
 type value struct {
 	arg      *ir.Node
 	constant *float32
@@ -40,10 +40,10 @@ func (c *chains) compile(members []*ir.Node) *chain {
 	if isWord(members[len(members)-1].DType()) {
 		v = b.asWord(v)
 	}
-	return b.chain(b.stored(v))
+	return b.chain(b.asLast(v))
 }
 
-// members compiles members of a chain, in an order in which arguments come first. It returns the value of the last one.
+// members compiles members of a chain, which are sorted so that arguments come first. It returns the value of the last.
 func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 	for _, n := range members {
 		args := make([]int, len(n.Args()))
@@ -56,18 +56,19 @@ func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 	return result
 }
 
-// result prepares v as the result of a chain that passes its results on. A chain needs no code to return an argument.
+// result returns v, or a value equal to it, as the result of a chain of a fold, whose results are folded and not
+// stored. Such a chain needs no code if v is not computed.
 func (b *compiler) result(v int) int {
 	if b.values[v] != (value{}) {
 		b.code = nil
 		return v
 	}
-	return b.stored(v)
+	return b.asLast(v)
 }
 
-// stored returns a value equal to v that the last instruction computes, because only the last instruction writes the
-// chain's result.
-func (b *compiler) stored(v int) int {
+// asLast returns a value equal to v that the last instruction computes: only the last instruction stores the chain's
+// result. If another one computes v, it adds a copy.
+func (b *compiler) asLast(v int) int {
 	if len(b.code) > 0 && b.code[len(b.code)-1].out == v {
 		return v
 	}
@@ -76,8 +77,8 @@ func (b *compiler) stored(v int) int {
 	return out
 }
 
-// read returns the value of node n, which a member uses. If n is not a member, it becomes an argument of the chain.
-// Chains broadcast arguments themselves, so the argument of a broadcast becomes the argument in its place.
+// read returns the value of node n, which a member uses. If n is not a member, it becomes an argument of the chain. If
+// it is a broadcast, the node that it broadcasts becomes the argument, because chains broadcast arguments themselves.
 func (c *chains) read(b *compiler, n *ir.Node) int {
 	if _, ok := b.of[n]; !ok {
 		for n.Op() == ir.OpBroadcast && !c.constant[n.ID()] {
@@ -109,17 +110,17 @@ func (b *compiler) constant(x float32) int {
 	return v
 }
 
-// node compiles a node with the given arguments, and returns its value. The value is rounded to the node's dtype.
+// node compiles a node, and returns its value, rounded to the node's dtype. args are the values of its arguments.
 func (b *compiler) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
 	switch {
 	case n.Op() == ir.OpWhere:
-		return b.chosen(n, args)
+		return b.compileWhere(n, args)
 	case n.Op() == ir.OpCast && (isWord(n.DType()) || isWord(n.Arg(0).DType())):
-		return b.converted(n, args[0])
+		return b.compileCast(n, args[0])
 	case !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return isNarrow(a.DType()) }):
 		if info.GLSL.Bool == "" || !slices.ContainsFunc(args, func(v int) bool { return !b.words[v] }) {
-			return b.ofWords(n, args)
+			return b.compileWords(n, args)
 		}
 	}
 	for i, a := range n.Args() {
@@ -130,7 +131,7 @@ func (b *compiler) node(n *ir.Node, args []int) int {
 		form = info.GLSL.Bool
 	}
 	var v int
-	if e, err := parse(form); err == nil && e.known(len(args)) {
+	if e, err := parse(form); err == nil && e.supported(len(args)) {
 		v = b.expression(e, args, attrs)
 	} else {
 		v = b.instruction(byReference(n.Op(), len(args), attrs), args)
@@ -141,19 +142,20 @@ func (b *compiler) node(n *ir.Node, args []int) int {
 	return v
 }
 
-// known reports whether this package has all functions of an expression, and the expression's arguments are below
-// `args`.
-func (e *expression) known(args int) bool {
+// supported reports whether this package has all functions of an expression. The expression may have up to args
+// arguments.
+func (e *expression) supported(args int) bool {
 	if e.function == "" {
 		return e.attribute != "" || e.number != nil || e.argument < args
 	}
 	if primitives[e.function] == nil && definitions[e.function] == nil {
 		return false
 	}
-	return !slices.ContainsFunc(e.operands, func(o *expression) bool { return !o.known(args) })
+	return !slices.ContainsFunc(e.operands, func(o *expression) bool { return !o.supported(args) })
 }
 
-// expression compiles an expression and returns its value.
+// expression compiles an expression and returns its value. args are the values of its arguments, and attrs has its
+// attributes.
 func (b *compiler) expression(e *expression, args []int, attrs ir.Attrs) int {
 	switch {
 	case e.number != nil:
@@ -192,7 +194,8 @@ func (b *compiler) instruction(p *primitive, in []int) int {
 	return b.constant(y[0])
 }
 
-// chain returns the program for a result. Temporaries share lists if they are not needed at the same time.
+// chain returns the program that computes the value result. It assigns operands to the values; temporaries that are not
+// needed at the same time share one.
 func (b *compiler) chain(result int) *chain {
 	p := &chain{code: b.code}
 	last := make([]int, len(b.values)) // by value: the last instruction that uses it
@@ -230,7 +233,7 @@ func (b *compiler) chain(result int) *chain {
 			p.constants = append(p.constants, *x.constant)
 		}
 	}
-	var free []int
+	var free []int // operands of temporaries that are not needed any more
 	for i := range b.code {
 		c := &b.code[i]
 		in := c.in

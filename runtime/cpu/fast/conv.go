@@ -9,28 +9,29 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A convolution is computed by sums over terms: a term is an element of the kernel for one channel of the input. The
-// input's elements for neighbouring positions of the result are neighbours in memory too, at an offset that depends
-// only on the term, if the window moves by 1. So a tile of neighbouring positions is computed in vectors along
+// A convolution is computed by sums over terms: a term is a product with one element of the kernel for one channel of
+// the input. If the stride is 1, the input's elements for neighbouring positions of the result are neighbours in memory
+// too, at an offset that depends only on the term. So a tile of neighbouring positions is computed in vectors along
 // positions, with the sums of 4 channels of the result in registers.
 //
 // To make that true for every convolution, a task first copies its part of the input with zeros for the padding. If the
-// window moves by more than 1 along an axis, the copy has one image for each remainder of coordinates by the stride.
-// The rows of a copy follow each other, so a tile may reach over several rows; results between rows are not used.
+// stride along an axis is more than 1, the copy has one image for each remainder of coordinates by the stride: the
+// coordinates with that remainder are neighbours in the image. The rows of a copy follow each other, so a tile may
+// reach over several rows; results between rows are not used.
 
 // convolution is the kernel of a convolution and of the elementwise ops after it.
 type convolution struct {
-	node   *ir.Node
-	args   []*ir.Node // the node's, and the chain's except the node
-	after  *chain     // computes the results from the node's elements; nil if they are the same
-	given  int        // the argument of the chain that is the node
-	phases []convPhase
-	shape  atomic.Pointer[[]*convShape] // of the last run, by phase
+	node     *ir.Node
+	args     []*ir.Node // the node's, and the chain's except the node
+	epilogue *chain     // computes the results from the node's elements; nil if they are the same
+	convArg  int        // the argument of the chain that is the node
+	phases   []convPhase
+	shape    atomic.Pointer[[]*convShape] // of the last run, by phase
 }
 
-// convPhase is a part of the work of a convolution. A convolution has one phase. A transposed convolution has a phase
-// for each combination of remainders that coordinates of results have when divided by the stride. Each phase uses only
-// some elements of the kernel, its taps.
+// convPhase is a part of the results of a convolution. A convolution has one phase. A transposed convolution has a phase
+// for each combination of remainders that the results' coordinates have when divided by the stride. Each phase uses only
+// some elements of the kernel, its taps, and is like a convolution with stride 1.
 type convPhase struct {
 	remainders [3]int   // by axis
 	taps       []int    // the kernel's elements, by their row-major positions
@@ -41,18 +42,18 @@ type convPhase struct {
 const channelBlock = 4
 
 // convolved returns the kernel that computes node n by a convolution and a chain, or nil if there is none. n is the
-// convolution itself, or the end of a chain in which no other node uses the convolution. convolved sets within for all
-// nodes before n, by ID.
-func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
+// convolution itself, or the end of a chain that is the only user of the convolution. convolved sets absorbed, by ID,
+// for the nodes other than n that the kernel computes.
+func (c *chains) convolved(n *ir.Node, absorbed []bool) *interp.Kernel {
 	if convolves(n, ir.OpConv) || convolves(n, ir.OpConvTranspose) {
 		f := &convolution{node: n, args: n.Args()}
 		return f.kernel()
 	}
-	if !isNarrow(n.DType()) || !c.ends(n) {
+	if !isNarrow(n.DType()) || !c.canEnd(n) {
 		return nil
 	}
-	inside := slices.Clone(within)
-	members := c.before(n, inside)
+	inside := slices.Clone(absorbed)
+	members := c.membersFor(n, inside)
 	var conv *ir.Node
 	for _, m := range members {
 		for _, a := range m.Args() {
@@ -65,8 +66,8 @@ func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 	if conv == nil {
 		return nil
 	}
-	copy(within, inside)
-	within[conv.ID()] = true
+	copy(absorbed, inside)
+	absorbed[conv.ID()] = true
 	b := newCompiler()
 	element := b.value(value{arg: conv})
 	if name, ok := roundings[conv.DType()]; ok {
@@ -74,10 +75,10 @@ func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 	}
 	b.of[conv] = element
 	f := &convolution{node: conv, args: slices.Clone(conv.Args())}
-	f.after = b.chain(b.stored(c.members(b, members)))
-	for i, a := range f.after.args {
+	f.epilogue = b.chain(b.asLast(c.members(b, members)))
+	for i, a := range f.epilogue.args {
 		if a == conv {
-			f.given, f.after.reads[i] = i, false
+			f.convArg, f.epilogue.reads[i] = i, false
 		} else {
 			f.args = append(f.args, a)
 		}
@@ -88,7 +89,7 @@ func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 // convolves reports whether a node is an op, a kind of convolution, of floats that float32 represents.
 func convolves(n *ir.Node, op ir.Op) bool { return n.Op() == op && isNarrow(n.DType()) && narrow(n) }
 
-// usedBy reports whether only the members of a chain use a node.
+// usedBy reports whether only the members of a chain use node a.
 func (c *chains) usedBy(a *ir.Node, members []*ir.Node) bool {
 	uses := 0
 	for _, m := range members {
@@ -101,10 +102,11 @@ func (c *chains) usedBy(a *ir.Node, members []*ir.Node) bool {
 	return uses == c.uses[a.ID()]
 }
 
+// kernel returns the kernel of the convolution, which packs the weights.
 func (f *convolution) kernel() *interp.Kernel {
 	f.phases = phasesOf(f.node)
 	return &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
-		Rounds: f.after != nil, Packs: 1, Pack: func(t interp.Tensor) []float32 { return f.pack(t.Floats, t.Dims) }}
+		Rounds: f.epilogue != nil, Packs: 1, Pack: func(t interp.Tensor) []float32 { return f.pack(t.Floats, t.Dims) }}
 }
 
 // phasesOf returns the phases of a convolution.
@@ -138,15 +140,15 @@ func phasesOf(n *ir.Node) (list []convPhase) {
 	return list
 }
 
-// depthwise reports whether each channel of the result depends on one channel of the input, and is the only one.
+// depthwise reports whether each channel of the result depends on one channel of the input, and no two on the same one.
 func (f *convolution) depthwise() bool {
 	shape := f.node.Arg(1).Shape()
 	return shape[1].Add == 1 && shape[0].Add == int64(f.node.Attrs().Int("groups"))
 }
 
-// pack returns the weights in the order of use: by phase, by group, by block of channels, by term, and by channel of
-// the block. The terms are padded to a multiple of 8 with zeros. If the convolution is depthwise, the terms of a group
-// follow the one before's. The last element is 0 if all weights are finite, and otherwise NaN.
+// pack returns the weights, with extents dims, in the order of use: by phase, by group, by block of channels, by term,
+// and by channel of the block. The terms are padded to a multiple of 8 with zeros. A depthwise convolution has no
+// blocks or padding, and one channel per group. The last element is 0 if all weights are finite, and otherwise NaN.
 func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
 	in, out := dims[1], dims[0]/groups
@@ -192,7 +194,8 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	return packed
 }
 
-// packedSize returns the number of elements of packed weights of a phase.
+// packedSize returns the number of elements of packed weights of a phase. out and terms are the numbers of channels of
+// the result in a group, and of terms in a sum.
 func (f *convolution) packedSize(groups, out, terms int) int {
 	if f.depthwise() {
 		return groups * terms
@@ -200,25 +203,28 @@ func (f *convolution) packedSize(groups, out, terms int) int {
 	return groups * blocksOf(out) * paddedTerms(terms) * channelBlock
 }
 
-// blocksOf returns the number of blocks of channels.
+// blocksOf returns the number of blocks of the given number of channels.
 func blocksOf(channels int) int { return (channels + channelBlock - 1) / channelBlock }
 
-// paddedTerms returns the number of terms of packed weights.
+// paddedTerms returns the number of terms of packed weights for the given number of terms.
 func paddedTerms(terms int) int { return (terms + 7) / 8 * 8 }
 
-// convAxis is an axis along which the window moves.
+// convAxis describes an axis along which the window moves.
 type convAxis struct {
-	in, out, kernel, stride, dilation, low int
+	in, out, kernel  int // extents of the input, of the phase's part of the result, and of the kernel
+	stride, dilation int
+	low              int // padding before the input
 
-	first, step int // the result's coordinate for this axis' coordinate 0, and the distance between coordinates
+	// The phase's coordinate i is the result's coordinate first + i*step.
+	first, step int
 
-	images []int // the remainders of coordinates of the padded input, by the stride, that the window meets
-	image  []int // by coordinate of the kernel: the index of its remainder
+	images []int // remainders by the stride of the coordinates of the padded input that the window covers
+	image  []int // by coordinate of the kernel: the index of its remainder in images
 	shift  []int // by coordinate of the kernel: the distance from a result's coordinate to the image's
 	reach  int   // the largest shift
 }
 
-// newConvAxis adds what follows from the given extents.
+// newConvAxis returns an axis of a convolution. It computes the other fields from a's extents, stride and dilation.
 func newConvAxis(a convAxis) convAxis {
 	for k := range a.kernel {
 		at := k * a.dilation
@@ -234,36 +240,38 @@ func newConvAxis(a convAxis) convAxis {
 	return a
 }
 
-// newTransposedAxis returns the axis for those coordinates of the result of a transposed convolution that have a
-// remainder by the stride, after adding the padding. It is an axis of a convolution with stride 1.
+// newTransposedAxis returns an axis of a phase of a transposed convolution as an axis of a convolution with stride 1.
+// a has the extents, the stride and the dilation of the transposed convolution. The phase has the coordinates of the
+// result with the given remainder by the stride, after adding the padding, and uses the coordinates in kernel.
 func newTransposedAxis(a convAxis, remainder int, kernel []int) convAxis {
 	t := convAxis{in: a.in, kernel: len(kernel), stride: 1, dilation: 1, step: a.stride, images: []int{0}}
 	t.first = ((remainder-a.low)%a.stride + a.stride) % a.stride
 	t.out = max(0, (a.out-t.first+a.stride-1)/a.stride)
-	least := 0
+	minimum := 0
 	for i, k := range kernel {
 		shift := (t.first + a.low - k*a.dilation) / a.stride // exact
 		t.image, t.shift = append(t.image, 0), append(t.shift, shift)
-		if i == 0 || shift < least {
-			least = shift
+		if i == 0 || shift < minimum {
+			minimum = shift
 		}
 	}
 	for i := range t.shift {
-		t.shift[i] -= least
+		t.shift[i] -= minimum
 		t.reach = max(t.reach, t.shift[i])
 	}
-	t.low = -least
+	t.low = -minimum
 	return t
 }
 
-// at returns the input's coordinate for a coordinate of the result and one of the kernel.
+// at returns the input's coordinate for coordinate out of the result and coordinate k of the kernel. It may be in the
+// padding.
 func (a *convAxis) at(out, k int) int {
 	return (out+a.shift[k])*a.stride + a.images[a.image[k]] - a.low
 }
 
-// inside returns the range of n coordinates of an image, from `first` on, that are not padding, and the input's
-// coordinate of the first of these.
-func (a *convAxis) inside(image, first, n int) (lo, hi, from int) {
+// unpadded returns which of the n coordinates of an image from `first` on are not padding: those from index lo to hi.
+// from is the input's coordinate of the first of these. image is an index of images.
+func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	start := first*a.stride + a.images[image] - a.low // the input's coordinate
 	if start < 0 {
 		lo = (-start + a.stride - 1) / a.stride
@@ -280,27 +288,29 @@ type convShape struct {
 	dims    []int // of the input
 	workers int
 
-	batch, groups, inPer, outPer, terms int
-	axes                                [3]convAxis // outer axes of extent 1 are added
+	batch, groups int
+	inPer, outPer int         // channels of the input and of the result in a group
+	terms         int         // terms in a sum
+	axes          [3]convAxis // outer axes of extent 1 are added
 
 	out          [3]int // extents of the result
-	apart        bool   // the results are not neighbours
-	column       bool   // results are computed one position at a time, because there are only a few
+	strided      bool   // the results are not neighbours
+	single       bool   // results are computed one position at a time, because there are only a few
 	direct       bool   // the input is used in place: no copy is necessary
 	rows, cols   int    // extents of a task's part along the last two axes of the result
 	channels     int    // number of channels in a task
 	units        int    // number of pairs of an image and a group in a task
 	width, plane int    // distance in elements between rows of a copy, and between its planes
-	room         int    // elements of a copy
+	copySize     int    // elements of a copy
 	offsets      []int32
 }
 
-// tasksPerWorker is the number of tasks of each worker. With several, no worker waits for long at the end.
+// tasksPerWorker is the desired number of tasks per worker. With several, no worker waits for long at the end.
 const tasksPerWorker = 2
 
-// convRoom is the number of elements that a task works on: its copy of a part of the input, and the results for it.
+// taskElems is the number of elements that a task works on: its copy of a part of the input, and the results for it.
 // They should fit in a core's L2 cache. Tests change it.
-var convRoom = 1 << 17
+var taskElems = 1 << 17
 
 // newConvShape returns the parameters for an input and a result of given extents.
 func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int) *convShape {
@@ -316,7 +326,7 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 		s.out[i] = a.out
 		if n.Op() == ir.OpConvTranspose {
 			s.axes[i] = newTransposedAxis(a, p.remainders[i], p.axes[i])
-			s.apart = s.apart || s.axes[i].step > 1
+			s.strided = s.strided || s.axes[i].step > 1
 		} else {
 			s.axes[i] = newConvAxis(a)
 		}
@@ -329,32 +339,32 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 		s.direct = s.direct && a.kernel == 1 && a.stride == 1 && a.in == a.out && a.low == 0
 	}
 	s.channels, s.units = s.outPer, 1
-	if s.direct && !s.apart {
+	if s.direct && !s.strided {
 		one := newConvAxis(convAxis{in: 1, out: 1, kernel: 1, stride: 1})
 		s.axes = [3]convAxis{one, one, newConvAxis(convAxis{in: size, out: size, kernel: 1, stride: 1})}
 		s.out = [3]int{1, 1, size}
 	}
-	s.direct = s.direct && !s.apart && !s.crowded(size)
-	if s.column = size < lanes || s.terms == 0; s.column {
-		s.alone()
+	s.direct = s.direct && !s.strided && !s.conflicts(size)
+	if s.single = size < lanes || s.terms == 0; s.single {
+		s.usePositions()
 		return s
 	}
 	s.tile()
 	s.divide()
-	s.place()
+	s.setOffsets()
 	if !s.fits() {
-		s.alone()
+		s.usePositions()
 	}
 	return s
 }
 
-// crowded reports whether the channels of an input with planes of a size compete for the same part of the cache. Then a
-// copy with other distances is faster.
-func (s *convShape) crowded(plane int) bool { return plane%128 == 0 && s.inPer > 16 }
+// conflicts reports whether the channels of an input with planes of the given number of elements compete for the same
+// part of the cache. Then a copy with other distances is faster.
+func (s *convShape) conflicts(plane int) bool { return plane%128 == 0 && s.inPer > 16 }
 
-// alone lets the results be computed one position at a time.
-func (s *convShape) alone() {
-	s.column, s.direct = true, false
+// usePositions makes the shape one whose results are computed one position at a time.
+func (s *convShape) usePositions() {
+	s.single, s.direct = true, false
 	s.rows, s.cols = s.axes[1].out, s.axes[2].out
 	s.channels, s.units = s.outPer, 1
 	if s.axes[0].out*s.rows*s.cols > 0 {
@@ -362,24 +372,25 @@ func (s *convShape) alone() {
 	}
 }
 
-// tile sets the largest extents of a task's part for which it fits in the cache.
+// tile sets rows and cols to the largest extents of a task's part that fits in the cache.
 func (s *convShape) tile() {
 	high, wide := &s.axes[1], &s.axes[2]
 	planes := s.inPer * s.axes[0].kernel * len(high.images) * len(wide.images)
 	width := wide.out + wide.reach
 	s.cols = wide.out
-	s.rows = (convRoom - planes*high.reach*width) / ((planes + s.outPer) * width)
+	s.rows = (taskElems - planes*high.reach*width) / ((planes + s.outPer) * width)
 	if s.rows = min(max(s.rows, 1), high.out); s.rows > 1 {
-		s.rows = even(high.out, s.rows)
+		s.rows = evenParts(high.out, s.rows)
 		return
 	}
-	least := 4 * 3 * lanes
-	s.cols = (convRoom - planes*(1+high.reach)*wide.reach) / (planes*(1+high.reach) + s.outPer)
-	s.cols = even(wide.out, min(max(s.cols, least), wide.out))
+	minimum := 4 * 3 * lanes
+	s.cols = (taskElems - planes*(1+high.reach)*wide.reach) / (planes*(1+high.reach) + s.outPer)
+	s.cols = evenParts(wide.out, min(max(s.cols, minimum), wide.out))
 }
 
-// even returns the size of parts of about equal size, at most `most`, into which n is divided.
-func even(n, most int) int {
+// evenParts returns the size of the parts if n is divided into as few parts as possible, of about equal size and at most
+// `most` each.
+func evenParts(n, most int) int {
 	parts := (n + most - 1) / most
 	return (n + parts - 1) / parts
 }
@@ -392,21 +403,21 @@ func (s *convShape) divide() {
 		want = 1
 	}
 	high, wide := &s.axes[1], &s.axes[2]
-	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 && !s.column {
+	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 && !s.single {
 		if high.out == 1 {
-			s.cols = even(wide.out, max((s.cols+missing-1)/missing, 6*lanes))
+			s.cols = evenParts(wide.out, max((s.cols+missing-1)/missing, 6*lanes))
 		} else {
-			least := (6*lanes + s.cols - 1) / s.cols
-			s.rows = even(high.out, min(s.rows, max((s.rows+missing-1)/missing, least)))
+			minimum := (6*lanes + s.cols - 1) / s.cols
+			s.rows = evenParts(high.out, min(s.rows, max((s.rows+missing-1)/missing, minimum)))
 		}
 	}
 	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 && s.outPer > channelBlock {
 		blocks := (s.outPer + channelBlock - 1) / channelBlock
-		s.channels = channelBlock * even(blocks, max((blocks+missing-1)/missing, 2))
+		s.channels = channelBlock * evenParts(blocks, max((blocks+missing-1)/missing, 2))
 	}
 	if s.parts() == 1 {
-		const least = 1 << 16 // multiply-adds of a task
-		s.units = min(max(1, least/max(work, 1)), max(1, units/want))
+		const minimum = 1 << 16 // multiply-adds of a task
+		s.units = min(max(1, minimum/max(work, 1)), max(1, units/want))
 	}
 }
 
@@ -417,8 +428,9 @@ func (s *convShape) parts() int {
 		((s.outPer + s.channels - 1) / s.channels)
 }
 
-// place sets where the terms of a sum are in the copy of a part, or in the input.
-func (s *convShape) place() {
+// setOffsets sets the offsets of the terms of a sum, in bytes, in the copy of a part, or in the input if that is not
+// copied. It also sets the copy's size and distances.
+func (s *convShape) setOffsets() {
 	s.offsets = make([]int32, 0, s.terms)
 	if s.direct {
 		s.width = s.cols
@@ -432,14 +444,14 @@ func (s *convShape) place() {
 	if s.cols == wide.out {
 		shared = wide.reach
 		for i := range wide.images {
-			lo, hi, _ := wide.inside(i, 0, wide.out+wide.reach)
+			lo, hi, _ := wide.unpadded(i, 0, wide.out+wide.reach)
 			shared = min(shared, lo, wide.out+wide.reach-hi)
 		}
 	}
 	s.width = s.cols + wide.reach - shared
 	lines := ((s.rows+high.reach)*s.width + shared + 15) / 16
 	s.plane = (lines | 1) * 16 // an odd number of cache lines: planes do not compete for the same part of the cache
-	s.room = s.inPer*deep.kernel*len(high.images)*len(wide.images)*s.plane + lanes
+	s.copySize = s.inPer*deep.kernel*len(high.images)*len(wide.images)*s.plane + lanes
 	for ch := range s.inPer {
 		for d := range deep.kernel {
 			for h := range high.kernel {
@@ -452,29 +464,29 @@ func (s *convShape) place() {
 	}
 }
 
-// fits reports whether the offsets of all terms fit in 32 bits.
+// fits reports whether the offsets of all terms, in bytes, fit in 32 bits.
 func (s *convShape) fits() bool {
-	const most = 1<<29 - 1<<10
-	return s.direct && s.inPer*s.axes[2].in < most || !s.direct && s.room < most
+	const most = 1<<29 - 1<<10 // elements
+	return s.direct && s.inPer*s.axes[2].in < most || !s.direct && s.copySize < most
 }
 
-// compute is the kernel.
+// compute implements interp.Kernel.Compute.
 func (f *convolution) compute(c *interp.Call) error {
 	x, w := c.Args[0], c.Args[1]
 	shapes := f.shapes(x.Dims, c.Dims, c.Workers())
 	r := convRun{convolution: f, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:])}
-	if f.after != nil {
-		r.places = make([]place, 0, len(f.after.args))
-		for i := range f.after.args {
-			if i == f.given {
-				r.places = append(r.places, place{})
+	if f.epilogue != nil {
+		r.readers = make([]argReader, 0, len(f.epilogue.args))
+		for i := range f.epilogue.args {
+			if i == f.convArg {
+				r.readers = append(r.readers, argReader{})
 				continue
 			}
-			at := len(r.places) + 2
-			if i > f.given {
+			at := len(r.readers) + 2 // after the input and the weights
+			if i > f.convArg {
 				at--
 			}
-			r.places = append(r.places, newPlace(c.Args[at], c.Dims, nil))
+			r.readers = append(r.readers, newArgReader(c.Args[at], c.Dims, nil))
 		}
 	}
 	if r.weights == nil {
@@ -482,12 +494,12 @@ func (f *convolution) compute(c *interp.Call) error {
 	}
 	// Weights that are not finite do not count in the padding, but 0 times them is NaN.
 	last := len(r.weights) - 1
-	r.exact = r.weights[last] != 0
+	r.skipPadding = r.weights[last] != 0
 	for i, s := range shapes {
 		if r.convShape = s; s.axes[0].out*s.axes[1].out*s.axes[2].out > 0 {
-			if r.exact && !s.column {
+			if r.skipPadding && !s.single {
 				s := *s
-				s.alone()
+				s.usePositions()
 				r.convShape = &s
 			}
 			if err := r.parallel(); err != nil {
@@ -512,7 +524,7 @@ func (f *convolution) shapes(x, out []int, workers int) []*convShape {
 	return list
 }
 
-// parallel computes all parts of the result.
+// parallel computes all parts of the result, in parallel tasks.
 func (r *convRun) parallel() error {
 	parts, units := r.parts(), r.batch*r.groups
 	tasks := (units + r.units - 1) / r.units * parts
@@ -529,17 +541,17 @@ func (r *convRun) parallel() error {
 type convRun struct {
 	*convolution
 	*convShape
-	call    *interp.Call
-	x       []float32
-	weights []float32 // packed, unless the convolution is depthwise
-	places  []place   // of the chain's arguments
-	outSize int       // elements of a channel of the result
-	pool    *pooling  // computes the results of a pool instead of a convolution's; nil for a convolution
-	padding float32   // the value of elements in the padding
-	exact   bool      // terms in the padding are left out
+	call        *interp.Call
+	x           []float32
+	weights     []float32   // packed, unless the convolution is depthwise
+	readers     []argReader // of the chain's arguments
+	outSize     int         // elements of a channel of the result
+	pool        *pooling    // computes the results of a pool instead of a convolution's; nil for a convolution
+	padding     float32     // the value of elements in the padding
+	skipPadding bool        // terms in the padding are left out
 }
 
-// part computes a part of the result for an image and a group.
+// part computes one part of the result: number `part` of an image and a group, which unit counts together.
 func (r *convRun) part(worker, unit, part int) {
 	deep, high, wide := &r.axes[0], &r.axes[1], &r.axes[2]
 	blocks := (r.outPer + r.channels - 1) / r.channels
@@ -557,7 +569,7 @@ func (r *convRun) part(worker, unit, part int) {
 	p.input = r.x[unit*r.inPer*p.inSize:][:r.inPer*p.inSize]
 	p.out = r.call.Out[(unit*r.outPer+channel)*r.outSize:][:p.channels*r.outSize]
 	p.first = ((deep.first+depth*deep.step)*r.out[1]+high.first+row*high.step)*r.out[2] + wide.first + col*wide.step
-	if r.column {
+	if r.single {
 		p.columns(worker)
 		return
 	}
@@ -567,12 +579,13 @@ func (r *convRun) part(worker, unit, part int) {
 // convPart is a part of the result that a task computes.
 type convPart struct {
 	*convRun
-	unit, depth, row, col, rows, cols int
-	channel, channels                 int       // within the group
-	input                             []float32 // the group's channels
-	inSize                            int       // elements of a channel of the input
-	out                               []float32 // the part's channels of the result, as a whole
-	first                             int       // the part's first element in each of them
+	unit                        int       // number of the image and the group
+	depth, row, col, rows, cols int       // first coordinates in the result's phase, and extents
+	channel, channels           int       // first channel within the group, and number of channels
+	input                       []float32 // the group's channels
+	inSize                      int       // elements of a channel of the input
+	out                         []float32 // the part's channels of the result, as a whole
+	first                       int       // the part's first element in each of them
 }
 
 // tiles computes the part by tiles of neighbouring positions.
@@ -580,15 +593,15 @@ func (p *convPart) tiles(worker int) {
 	positions := (p.rows-1)*p.width + p.cols
 	// Tiles are computed in place if they have no elements between rows, and whole blocks of channels.
 	wide := p.convShape.direct || p.rows == 1 || p.width == p.cols
-	single := p.pool != nil || p.depthwise() // a channel alone
-	inPlace := !p.apart && wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
+	single := p.pool != nil || p.depthwise() // one channel at a time
+	inPlace := !p.strided && wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
 	stride, scratch := p.outSize, 0
 	if !inPlace {
 		stride = (positions + lanes - 1) / lanes * lanes
 		scratch = blocksOf(p.channels) * channelBlock * stride
 	}
-	room := p.call.Room(worker, p.room+scratch)
-	in, sums := room[:p.room], room[p.room:]
+	room := p.call.Room(worker, p.copySize+scratch)
+	in, sums := room[:p.copySize], room[p.copySize:]
 	if p.direct {
 		in = p.input[p.first:]
 	} else {
@@ -615,7 +628,7 @@ func (p *convPart) tiles(worker int) {
 		}
 	}
 	switch {
-	case p.apart:
+	case p.strided:
 		for ch := range p.channels {
 			for y := range p.rows {
 				from := sums[ch*stride+y*p.width:][:p.cols]
@@ -633,17 +646,17 @@ func (p *convPart) tiles(worker int) {
 	p.finish()
 }
 
-// finish applies the chain to the part of the result.
+// finish applies the chain after the convolution to the part of the result, or divides the sums of an average pool.
 func (p *convPart) finish() {
 	switch {
 	case p.pool != nil:
 		p.pool.divide(p)
 		return
-	case p.after == nil:
+	case p.epilogue == nil:
 		return
 	}
-	s := p.after.begin(p.places)
-	defer p.after.idle.Put(s)
+	s := p.epilogue.begin(p.readers)
+	defer p.epilogue.idle.Put(s)
 	first, lines, n := (p.unit*p.outPer+p.channel)*p.outSize+p.first, p.channels, p.rows*p.cols
 	if n == p.outSize { // the channels follow each other
 		lines, n = 1, p.channels*n
@@ -652,15 +665,15 @@ func (p *convPart) finish() {
 		for at := 0; at < n; at += block {
 			from := line*p.outSize + at
 			out := p.out[p.first+from:][:min(block, n-at)]
-			p.after.read(p.places, first+from, len(out), s)
-			s.operands[p.given] = out
-			p.after.apply(out, s)
+			p.epilogue.read(p.readers, first+from, len(out), s)
+			s.operands[p.convArg] = out
+			p.epilogue.apply(out, s)
 		}
 	}
-	clear(s.operands[:len(p.after.args)])
+	clear(s.operands[:len(p.epilogue.args)])
 }
 
-// copy copies the part of the input that the windows of the part meet, with the padding around it.
+// copy copies the part of the input that the part's windows cover to `to`, with the padding around it.
 func (p *convPart) copy(to []float32) {
 	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	height, width := p.rows+high.reach, p.cols+wide.reach
@@ -669,9 +682,9 @@ func (p *convPart) copy(to []float32) {
 		for d := range deep.kernel {
 			at := deep.at(p.depth, d)
 			for h := range high.images {
-				top, bottom, y := high.inside(h, p.row, height)
+				top, bottom, y := high.unpadded(h, p.row, height)
 				for w := range wide.images {
-					left, right, x := wide.inside(w, p.col, width)
+					left, right, x := wide.unpadded(w, p.col, width)
 					image := to[plane*p.plane:][:p.plane]
 					plane++
 					if at < 0 || at >= deep.in || top == bottom || left == right {
@@ -690,7 +703,8 @@ func (p *convPart) copy(to []float32) {
 	}
 }
 
-// moveStrided copies rows of n elements. Elements are `step` apart in src, and rows are `from` apart.
+// moveStrided copies rows of n elements. In src, elements are `step` apart and rows `from` apart. In dst, elements are
+// contiguous and rows `to` apart.
 func moveStrided(dst []float32, to int, src []float32, from, step, n, rows int) {
 	if step == 1 {
 		moveRows(dst, to, src, from, n, rows)
@@ -714,7 +728,7 @@ func (p *convPart) columns(worker int) {
 	room := p.call.Room(worker, padded+blocks*channelBlock)
 	terms, sums := room[:padded], room[padded:]
 	var inside []bool // by term: whether it is not in the padding
-	if p.exact {
+	if p.skipPadding {
 		inside = make([]bool, p.terms)
 	}
 	for y := range p.rows {
@@ -724,7 +738,7 @@ func (p *convPart) columns(worker int) {
 			switch {
 			case p.pool != nil:
 				sums[0] = p.pool.all(terms[:p.terms])
-			case p.exact:
+			case p.skipPadding:
 				p.sums(sums, terms, inside)
 			case p.depthwise():
 				sums[0] = dot(terms[:p.terms], p.groupWeights())
@@ -739,7 +753,7 @@ func (p *convPart) columns(worker int) {
 	p.finish()
 }
 
-// groupWeights returns the packed weights for the part's channels and those after them.
+// groupWeights returns the packed weights from the part's first channel on.
 func (p *convPart) groupWeights() []float32 {
 	group := p.unit % p.groups
 	if p.depthwise() {
@@ -748,7 +762,8 @@ func (p *convPart) groupWeights() []float32 {
 	return p.weights[(group*blocksOf(p.outPer)+p.channel/channelBlock)*paddedTerms(p.terms)*channelBlock:]
 }
 
-// sums computes the channels of a position from those terms that are not in the padding.
+// sums computes all channels of a position from those terms that are not in the padding. inside says which ones, by
+// term.
 func (p *convPart) sums(sums, terms []float32, inside []bool) {
 	weights := p.groupWeights()
 	for ch := range p.channels {
@@ -766,8 +781,8 @@ func (p *convPart) sums(sums, terms []float32, inside []bool) {
 	}
 }
 
-// window sets terms to the elements that the window at a position meets, and inside, unless it is nil, to whether there
-// is one. The other terms stay as they are.
+// window sets terms to the input's elements in the window for position y, x of the part. Terms in the padding stay as
+// they are. Unless inside is nil, window sets it, by term, to whether the term is not in the padding.
 func (p *convPart) window(terms []float32, inside []bool, y, x int) {
 	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	i := 0

@@ -21,7 +21,8 @@ func convTile(count int, out []float32, stride int, in []float32, offsets []int3
 	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks)
 }
 
-// convTaps computes n neighbouring positions of one channel. Term i begins offsets[i] bytes after the start of in.
+// convTaps computes n neighbouring positions of one channel of a depthwise convolution. Term i of a sum multiplies
+// weights[i] and the elements that begin offsets[i] bytes after the start of in.
 func convTaps(out, in []float32, offsets []int32, weights []float32, n int) {
 	if !vectors || n < lanes {
 		convTapsPlain(out[:n], in, offsets, weights)
@@ -43,7 +44,8 @@ func convTaps(out, in []float32, offsets []int32, weights []float32, n int) {
 	}
 }
 
-// convPosition computes one position for blocks of 4 channels. The number of terms is a multiple of 8.
+// convPosition computes one position of a convolution for blocks of 4 channels. terms has the input's elements in the
+// window; their number is a multiple of 8. weights are packed.
 func convPosition(out, terms, weights []float32) {
 	if !vectors || len(terms) == 0 {
 		convPositionPlain(out, terms, weights)
@@ -63,7 +65,8 @@ func moveRows(dst []float32, to int, src []float32, from, n, rows int) {
 	copyRows(unsafe.SliceData(dst), to, unsafe.SliceData(src), from, n, rows)
 }
 
-// secondOnes sets elements of dst to every second one of src, and returns how many it set.
+// secondOnes sets the first elements of dst to elements 0, 2, 4 and so on of src, and returns how many it set: as many
+// as fill whole vectors.
 func secondOnes(dst, src []float32) int {
 	n := min(len(dst), len(src)/2) / lanes * lanes
 	if !vectors || n == 0 {

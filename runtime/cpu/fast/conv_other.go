@@ -2,19 +2,25 @@
 
 package fast
 
+// On these processors there is no assembly.
+
+// convTile computes a tile of a convolution: count vectors of neighbouring positions by 4*blocks output channels.
 func convTile(count int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
 	blocks int) {
 	convTilePlain(count*lanes, out, stride, in, offsets, weights, skip, blocks)
 }
 
+// convTaps computes n neighbouring positions of one channel of a depthwise convolution.
 func convTaps(out, in []float32, offsets []int32, weights []float32, n int) {
 	convTapsPlain(out[:n], in, offsets, weights)
 }
 
 func convPosition(out, terms, weights []float32) { convPositionPlain(out, terms, weights) }
 
+// moveRows copies rows of n elements, which are `from` elements apart in src and `to` in dst.
 func moveRows(dst []float32, to int, src []float32, from, n, rows int) {
 	moveRowsPlain(dst, to, src, from, n, rows)
 }
 
+// secondOnes returns 0: it copies no elements.
 func secondOnes([]float32, []float32) int { return 0 }

@@ -6,22 +6,23 @@ import (
 )
 
 // A convolution of integers reads the image at an offset for each element of the kernel, and makes no copies of
-// windows. The image is packed with its padding: groups of channels are innermost. With strides, the positions along an
-// axis are split by their remainder, so that the positions for neighbouring results are neighbours.
+// windows. The image is packed with its padding, with groups (see intForm) of channels innermost. With strides, the
+// positions along an axis are split into phases by their remainder, so that the positions for neighbouring results are
+// neighbours in a phase.
 
-// intConv has the sizes of a convolution of integers.
+// intConv has the sizes of a convolution of integers, and the layout of its packed image.
 type intConv struct {
 	*intForm
 	ir.Window
 	in, out        []int // extents along the windowed axes
-	inPer, outPer  int   // channels of a group
-	phases, extent []int // by axis: number of remainders that are used, and of positions of each
-	area           int   // positions of all axes
-	offsets        []int // of the groups of a row of weights: channels first, and then the kernel
+	inPer, outPer  int   // channels of the input and of the result in a group of the convolution
+	phases, extent []int // by axis: the number of remainders that are used, and of positions with each
+	area           int   // positions of a phase, over all axes
+	offsets        []int // by group of a row of packed weights: the group's offset in the image, in bytes
 	kernel         int   // elements of the kernel
 }
 
-// newIntConv returns the sizes for a node and the extents of its arguments and its result.
+// newIntConv returns the sizes for a node. x, weights and out are the extents of its arguments and its result.
 func newIntConv(n *ir.Node, x, weights, out []int) *intConv {
 	groups := n.Attrs().Int("groups")
 	p := &intConv{intForm: formOf(n.Arg(0).DType()), Window: ir.WindowOf(n), in: x[2:], out: out[2:],
@@ -32,12 +33,12 @@ func newIntConv(n *ir.Node, x, weights, out []int) *intConv {
 		p.extent = append(p.extent, p.out[axis]+reach/int(p.Stride[axis]))
 		p.area *= p.extent[axis]
 	}
-	p.locate()
+	p.setOffsets()
 	return p
 }
 
-// locate computes the offsets.
-func (p *intConv) locate() {
+// setOffsets computes offsets. They are ordered by group of channels, and then by element of the kernel.
+func (p *intConv) setOffsets() {
 	p.offsets = p.offsets[:0]
 	for group := range p.groups(p.inPer) {
 		for tap := range p.kernel {
@@ -54,31 +55,33 @@ func (p *intConv) locate() {
 	}
 }
 
-// row packs the weights of an output channel, and returns their sum.
+// row packs the weights of one output channel into dst, and returns their sum.
 func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
 	for at := 0; at < p.inPer; at += p.elems {
 		n := min(p.elems, p.inPer-at)
 		for tap := range p.kernel {
-			sum += p.ofA(dst, weights[at*p.kernel+tap:], n, p.kernel)
+			sum += p.packA(dst, weights[at*p.kernel+tap:], n, p.kernel)
 			dst = dst[groupBytes:]
 		}
 	}
 	return sum
 }
 
-// imageBytes is the memory of the packed channels of a group. Functions read whole vectors past the last position.
+// imageBytes returns the memory of the packed channels of a group of the convolution. It includes what the assembly
+// reads past the last position, because it reads whole vectors.
 func (p *intConv) imageBytes() int {
 	return (p.groups(p.inPer)*volume(p.phases)*p.area + p.cols) * groupBytes
 }
 
-// pack packs the phase of a group of up to elems channels of x. around is the value of the padding.
-func (p *intConv) pack(dst []byte, x []int32, channels, phase int, around int32) {
-	var padding [groupBytes]byte
+// pack packs one phase of up to elems channels of x into dst. phase is the number of the combination of remainders of
+// all axes, and padding the value of the padding.
+func (p *intConv) pack(dst []byte, x []int32, channels, phase int, padding int32) {
+	var filled [groupBytes]byte // a group of padding
 	for i := range channels {
-		p.ofB(padding[:], i, []int32{around}, 1)
+		p.packB(filled[:], i, []int32{padding}, 1)
 	}
 	for at := 0; at < len(dst); at += groupBytes {
-		copy(dst[at:], padding[:])
+		copy(dst[at:], filled[:])
 	}
 	last := len(p.extent) - 1
 	size := volume(p.in)
@@ -105,7 +108,7 @@ func (p *intConv) pack(dst []byte, x []int32, channels, phase int, around int32)
 		to := dst[(row*p.extent[last]+lo)*groupBytes : (row*p.extent[last]+hi)*groupBytes]
 		from += lo*step + first[last]
 		for i := range channels {
-			p.ofB(to, i, x[i*size+from:], step)
+			p.packB(to, i, x[i*size+from:], step)
 		}
 	}
 }
@@ -160,14 +163,14 @@ func convInts(c *interp.Call) error {
 		sums[i] = -p.shift * sum
 	}
 	size := volume(p.out)
-	return p.run(c, x.Words, as[byte](packed), sums, int32(c.Node.Attrs().Int("padding_value")),
+	return p.compute(c, x.Words, as[byte](packed), sums, int32(c.Node.Attrs().Int("padding_value")),
 		func(channel, at int, line []int32) { copy(c.Words[channel*size+at:], line) })
 }
 
-// run computes a convolution. rows has the packed weights, sums has the summand of each output channel, and around is
-// the padding value. run calls put for each line of the result: channel counts through all images of the batch, and
-// `at` is the position of the line in the channel.
-func (p *intConv) run(c *interp.Call, x []int32, rows []byte, sums []int32, around int32,
+// compute computes a convolution of image x. rows has the packed weights, sums the number to add to each output
+// channel, and padding is the padding value. compute calls put for each line of the result: channel counts through all
+// images of the batch, and `at` is the index of the line's first element in the channel.
+func (p *intConv) compute(c *interp.Call, x []int32, rows []byte, sums []int32, padding int32,
 	put func(channel, at int, line []int32)) error {
 	batch, count, lda := c.Dims[0], c.Dims[1]/p.outPer, len(p.offsets)*groupBytes
 	phases, size := volume(p.phases), volume(p.in)
@@ -179,7 +182,7 @@ func (p *intConv) run(c *interp.Call, x []int32, rows []byte, sums []int32, arou
 		of, part := task/parts, task%parts
 		first := part / phases * p.elems
 		p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes], x[(of*p.inPer+first)*size:],
-			min(p.elems, p.inPer-first), part%phases, around)
+			min(p.elems, p.inPer-first), part%phases, padding)
 	})
 	if err != nil {
 		return err
@@ -200,7 +203,8 @@ func (p *intConv) run(c *interp.Call, x []int32, rows []byte, sums []int32, arou
 	})
 }
 
-// put passes the results for the positions from first on to the function put. It leaves out positions without a result.
+// put passes the results of a tile to the function put, line by line. The tile has cols positions from number first on,
+// for the output channels from number channel on. Positions without a result, between lines, are left out.
 func (p *intConv) put(tile []int32, first, channel int, put func(channel, at int, line []int32)) {
 	last := len(p.out) - 1
 	for at := 0; at < p.cols; {

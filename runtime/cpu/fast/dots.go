@@ -6,8 +6,8 @@ import "math"
 //go:generate go -C gen run . -ints -out ../ints_amd64.s -stubs ../ints_amd64.go -pkg fast
 //go:generate go -C gen run . -convs -out ../convs_amd64.s -stubs ../convs_amd64.go -pkg fast
 
-// dot computes a dot product without assembly. It has four independent sums, so that the processor can overlap
-// additions.
+// dot returns the dot product of two lists, without assembly. It has four independent sums, so that the processor can
+// overlap additions. b has at least as many elements as a.
 func dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float32

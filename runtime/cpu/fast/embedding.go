@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// tables reports whether the kernel can compute an embedding: its table must have at least one row, and the rows must
-// be copied without rounding. The table may be quantized.
-func tables(n *ir.Node) bool {
+// takesEmbedding reports whether the kernel can compute an embedding: its table must have at least one row, and the
+// rows must need no rounding. The table may be quantized.
+func takesEmbedding(n *ir.Node) bool {
 	table := n.Arg(0)
 	dims, err := table.Shape().Eval(nil)
 	same := n.DType() == ir.F32 || n.DType() == table.DType() // the result need not be rounded

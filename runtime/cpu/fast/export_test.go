@@ -26,7 +26,7 @@ func Ops() []ir.Op {
 
 // SetConvRoom sets the size of a convolution's parts, and returns a function that restores it.
 func SetConvRoom(n int) (restore func()) {
-	before := convRoom
-	convRoom = n
-	return func() { convRoom = before }
+	before := taskElems
+	taskElems = n
+	return func() { taskElems = before }
 }

@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// expression is a parsed formula from the op table's device code. A formula has arguments {0}, {1}, …, attributes
-// {name}, numbers, operators and functions. An expression is a function with operands, an attribute or a number, if
-// that field is set. Otherwise it is an argument.
+// expression is a parsed formula: GLSL code of an op in package ir's table. A formula has arguments {0}, {1}, …,
+// attributes {name}, numbers, operators and functions. An expression is a function with operands, an attribute or a
+// number, if that field is set. Otherwise it is an argument.
 type expression struct {
 	function  string // a name, or an operator's sign; ?: is an operator, and unary minus has the name "neg"
 	operands  []*expression

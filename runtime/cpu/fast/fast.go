@@ -1,6 +1,6 @@
 // Package fast has kernels for the ops that take most of a model's time. They are faster than the interpreter. They
 // compute in float32, as devices do, with vector instructions if the processor has them. Their results must agree with
-// the interpreter's within an op's tolerance.
+// the interpreter's absorbed an op's tolerance.
 //
 //	p, err := interp.New(g, interp.Options{Replace: fast.Kernels})
 //
@@ -18,52 +18,52 @@ import (
 // elementWork is the cost of one step on one element of a row, in multiply-adds.
 const elementWork = 4
 
-// row describes the kernel of an op: the nodes for which it can be used, and the function that computes them. If
-// float32 cannot represent a node's results, the node has no kernel, unless ints is true.
-type row struct {
+// kernelRow describes the hand-written kernel of an op: the nodes for which it can be used, and the function that
+// computes them. If float32 cannot represent a node's results, the node has no kernel, unless ints is true.
+type kernelRow struct {
 	accepts func(n *ir.Node) bool // whether the kernel can compute a node
 	compute func(c *interp.Call) error
-	stored  func(n *ir.Node) int                        // see [interp.Kernel.Stored]; nil means -1
-	apart   []int                                       // see [interp.Kernel.Apart]
-	rounds  bool                                        // see [interp.Kernel.Rounds]
-	fills   bool                                        // see [interp.Kernel.Fills]
-	words   bool                                        // see [interp.Kernel.Words]
-	ints    bool                                        // whether the results may be integers or bools
-	prepare func(n *ir.Node) func(c *interp.Call) error // if set, returns the compute function for a node
-	packs   int                                         // see [interp.Kernel.Packs]
-	pack    func(n *ir.Node) func(t interp.Tensor) []float32
+	stored  func(n *ir.Node) int                             // see [interp.Kernel.Stored]; nil means -1
+	apart   []int                                            // see [interp.Kernel.Apart]
+	rounds  bool                                             // see [interp.Kernel.Rounds]
+	fills   bool                                             // see [interp.Kernel.Fills]
+	words   bool                                             // see [interp.Kernel.Words]
+	ints    bool                                             // whether the node's results may be integers or bools
+	prepare func(n *ir.Node) func(c *interp.Call) error      // if set, returns the compute function for a node
+	packs   int                                              // see [interp.Kernel.Packs]
+	pack    func(n *ir.Node) func(t interp.Tensor) []float32 // if set, returns [interp.Kernel.Pack] for a node
 }
 
 // rows has the hand-written kernels.
-var rows = map[ir.Op]row{
-	ir.OpMatMul: {accepts: matrices, compute: matmul, stored: storedRows, fills: true, packs: 1, pack: packColumns},
-	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
+var rows = map[ir.Op]kernelRow{
+	ir.OpMatMul: {accepts: takesMatmul, compute: matmul, stored: storedRows, fills: true, packs: 1, pack: packColumns},
+	ir.OpEmbedding: {accepts: takesEmbedding, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
 	ir.OpCausalConv1D: {accepts: narrow, compute: causalConv1D, fills: true},
 	ir.OpSSMScan:      {accepts: narrow, compute: scanHeads, fills: true},
 	ir.OpDeltaRule:    {accepts: narrow, compute: scanHeads, fills: true},
-	ir.OpAttention:    {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
-	ir.OpTranspose:    {accepts: moved, compute: transpose, ints: true, words: true, rounds: true, fills: true},
-	ir.OpGather:       {accepts: movable, compute: gather, ints: true, words: true, rounds: true, fills: true},
-	ir.OpIndexSelect:  {accepts: movable, compute: gather, ints: true, words: true, rounds: true, fills: true},
-	ir.OpGatherND:     {accepts: movable, compute: gather, ints: true, words: true, rounds: true, fills: true},
+	ir.OpAttention:    {accepts: takesAttention, compute: attention, apart: []int{1, 2}, fills: true},
+	ir.OpTranspose:    {accepts: takesTranspose, compute: transpose, ints: true, words: true, rounds: true, fills: true},
+	ir.OpGather:       {accepts: takesIndexed, compute: gather, ints: true, words: true, rounds: true, fills: true},
+	ir.OpIndexSelect:  {accepts: takesIndexed, compute: gather, ints: true, words: true, rounds: true, fills: true},
+	ir.OpGatherND:     {accepts: takesIndexed, compute: gather, ints: true, words: true, rounds: true, fills: true},
 
-	ir.OpScatter:      {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpScatterAdd:   {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpIndexAdd:     {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpScatterND:    {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpScatterNDAdd: {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpScatter:      {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpScatterAdd:   {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpIndexAdd:     {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpScatterND:    {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpScatterNDAdd: {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
 
-	ir.OpSort:        {accepts: sortable, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
-	ir.OpArgsort:     {accepts: sortable, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
-	ir.OpTopKIndices: {accepts: sortable, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
+	ir.OpSort:        {accepts: takesSort, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
+	ir.OpArgsort:     {accepts: takesSort, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
+	ir.OpTopKIndices: {accepts: takesSort, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
 	ir.OpRope:        {accepts: narrowFirst, prepare: prepareRope, fills: true},
 	ir.OpMaxPool:     {accepts: narrow, prepare: preparePool, fills: true},
 	ir.OpAvgPool:     {accepts: narrow, prepare: preparePool, fills: true},
 }
 
 // intRows has the hand-written kernels of ops on 8-bit integers.
-var intRows = map[ir.Op]row{
+var intRows = map[ir.Op]kernelRow{
 	ir.OpMatMul: {accepts: integers, compute: matmulInts, packs: 1, pack: packInts, ints: true, words: true,
 		fills: true},
 	ir.OpConv: {accepts: integers, compute: convInts, packs: 1, pack: packConvInts, ints: true, words: true,
@@ -73,10 +73,11 @@ var intRows = map[ir.Op]row{
 // Kernels returns the kernels for the nodes of a graph, by node ID. An entry is nil if the node has no kernel of its
 // own: the interpreter computes it, or the kernel of a later node does.
 func Kernels(g *ir.Graph) []*interp.Kernel {
-	list, within := make([]*interp.Kernel, len(g.Nodes())), make([]bool, len(g.Nodes()))
+	list := make([]*interp.Kernel, len(g.Nodes()))
+	absorbed := make([]bool, len(g.Nodes())) // nodes that the kernel of a later node computes
 	c := newChains(g)
 	for i, n := range slices.Backward(g.Nodes()) {
-		if within[i] {
+		if absorbed[i] {
 			continue
 		}
 		if q := c.quantized(n); q != nil {
@@ -85,12 +86,12 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 			list[i] = r.kernel(n)
 		} else if r, ok := intRows[n.Op()]; ok && r.accepts(n) {
 			list[i] = r.kernel(n)
-		} else if k := c.convolved(n, within); k != nil {
+		} else if k := c.convolved(n, absorbed); k != nil {
 			list[i] = k
-		} else if f := c.folding(n, within); f != nil {
+		} else if f := c.folding(n, absorbed); f != nil {
 			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
 				Rounds: n.Op().Info().Running == 0}
-		} else if p := c.ending(n, within); p != nil {
+		} else if p := c.chainFor(n, absorbed); p != nil {
 			list[i] = &interp.Kernel{Compute: p.compute, Args: p.args, Stored: -1, Fills: true, Words: true,
 				Rounds: true}
 		}
@@ -99,7 +100,7 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 }
 
 // kernel returns the kernel for a node.
-func (r row) kernel(n *ir.Node) *interp.Kernel {
+func (r kernelRow) kernel(n *ir.Node) *interp.Kernel {
 	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills,
 		Words: r.words}
 	if r.prepare != nil {

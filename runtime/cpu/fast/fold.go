@@ -8,20 +8,21 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// An op that folds rows is compiled from its row in package ir, which has steps and a finish. A chain computes the
-// values that a step folds, and another the results for elements. Each begins with the elementwise ops that compute the
-// op's argument, so that the argument's elements stay in the L1 cache. Row values, which are equal for all elements of
-// a row, are float64 between steps.
+// An op that folds rows (a reduction or softmax, for example) is compiled from its row in package ir's table of ops: a
+// list of steps, each of which reduces a function of the elements to a number per row, and a finish, the formula of the
+// results. A chain computes the values that a step reduces, and another the results for elements. Each begins with the
+// elementwise ops that compute the op's argument, so that the argument's elements stay in the L1 cache. Row values,
+// which are equal for all elements of a row, are float64 between steps.
 
 // fold is the kernel of an op that folds rows: a reduction, or an op that changes each element by statistics of its
 // row, such as softmax.
 type fold struct {
 	node    *ir.Node
 	args    []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
-	weights []*ir.Node // the argument by which each element's result is multiplied, and the one then added to it
-	element *chain     // an element of the op's argument
+	weights []*ir.Node // the arguments by which an element's result is multiplied, and that is then added; may be absent
+	element *chain     // computes an element of the op's argument
 	long    foldChains // for rows that tasks share, or that are too long for a task's memory
-	short   foldChains // for other rows: values that several chains use are kept in the task's memory
+	short   foldChains // for other rows: values that several chains use stay in the task's memory
 }
 
 // foldChains are the chains of a fold's steps, and of the results for elements.
@@ -31,16 +32,16 @@ type foldChains struct {
 	kept  []*ir.Scalar // the values that later chains read from memory
 }
 
-// foldStep is a step of a fold: it reduces the results of a chain.
+// foldStep is a step of a fold: the reducer folds the results of chain of.
 type foldStep struct {
 	*reducer
 	of    *chain
-	keeps int // the value of foldChains.kept that the chain computes; -1 if there is none
+	keeps int // the index in foldChains.kept of the value that the chain computes; -1 if it is not kept
 }
 
-// folding returns the fold that computes a node, or nil if there is none. It sets within, by ID, for the elementwise
+// folding returns the fold that computes node n, or nil if there is none. It sets absorbed, by ID, for the elementwise
 // ops that become part of the fold.
-func (c *chains) folding(n *ir.Node, within []bool) *fold {
+func (c *chains) folding(n *ir.Node, absorbed []bool) *fold {
 	in := n.Op().Info()
 	if !folds(n) || c.constant[n.ID()] || c.uses[n.ID()] == 0 {
 		return nil
@@ -48,8 +49,8 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	var members []*ir.Node
 	x := n.Arg(0)
 	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) {
-		members = c.before(x, within)
-		within[x.ID()] = true
+		members = c.membersFor(x, absorbed)
+		absorbed[x.ID()] = true
 	}
 	f := &fold{node: n}
 	begin := func() (b *compiler, element int) {
@@ -66,20 +67,20 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 		return f
 	case in.Running != 0:
 		b, element := begin()
-		f.long.each = b.chain(b.stored(element))
+		f.long.each = b.chain(b.asLast(element))
 		return f
 	}
-	f.long = c.stages(f, members, nil)
+	f.long = c.compileSteps(f, members, nil)
 	f.short = f.long
-	if kept := f.shared(); len(kept) > 0 {
-		f.short = c.stages(f, members, kept)
+	if kept := f.reusedValues(); len(kept) > 0 {
+		f.short = c.compileSteps(f, members, kept)
 	}
 	return f
 }
 
-// shared returns the values that a chain of a fold computes and a later one uses, in the order of computation. The
+// reusedValues returns the values that a chain of a fold computes and a later one uses, in the order of computation. The
 // element is one of them if elementwise ops compute it.
-func (f *fold) shared() (kept []*ir.Scalar) {
+func (f *fold) reusedValues() (kept []*ir.Scalar) {
 	row := f.node.Op().Info().Fold
 	last := len(row.Steps)
 	if f.long.each == nil {
@@ -105,19 +106,19 @@ func (f *fold) shared() (kept []*ir.Scalar) {
 // element is the expression of a row's element.
 var element = &ir.Scalar{Leaf: ir.LeafElement}
 
-// has reports whether an expression has the expression part.
+// has reports whether expression s is or contains the expression part.
 func has(s, part *ir.Scalar) bool {
 	return s != nil && (equalScalars(s, part) ||
 		slices.ContainsFunc(s.Args, func(a *ir.Scalar) bool { return has(a, part) }))
 }
 
-// equalScalars reports whether two expressions compute the same.
+// equalScalars reports whether two expressions are the same. It returns false if one is nil.
 func equalScalars(a, b *ir.Scalar) bool {
 	return a != nil && b != nil && a.Op == b.Op && a.Leaf == b.Leaf && a.Step == b.Step && a.Value == b.Value &&
 		a.Attr == b.Attr && slices.EqualFunc(a.Args, b.Args, equalScalars)
 }
 
-// reducing returns the reducer of a step, and the value that it reduces: nil means the element.
+// reducing returns the reducer of a step, and the expression of the values that it reduces: nil means the element.
 func (f *fold) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 	if x := f.node.Arg(0); isWord(x.DType()) {
 		return wordReducer(s.By, x.DType(), x.Shape().MaxElems()), s.Map
@@ -128,9 +129,9 @@ func (f *fold) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 	return reducers[s.By], s.Map
 }
 
-// stages compiles the chains of a fold's steps and results. members are the elementwise ops that compute an element.
-// kept are the values that the chains pass on in memory.
-func (c *chains) stages(f *fold, members []*ir.Node, kept []*ir.Scalar) foldChains {
+// compileSteps compiles the chains of a fold's steps and results. members are the elementwise ops that compute an
+// element, or nil if the element is read. kept lists the values that a chain leaves in memory for later ones.
+func (c *chains) compileSteps(f *fold, members []*ir.Node, kept []*ir.Scalar) foldChains {
 	n, row := f.node, f.node.Op().Info().Fold
 	list := foldChains{kept: kept}
 	var ready []*ir.Scalar // the kept values that earlier chains have computed
@@ -181,12 +182,12 @@ func (c *chains) stages(f *fold, members []*ir.Node, kept []*ir.Scalar) foldChai
 	if name, ok := roundings[n.DType()]; ok {
 		v = b.instruction(primitives[name], []int{v})
 	}
-	list.each = b.chain(b.stored(v))
+	list.each = b.chain(b.asLast(v))
 	f.args = list.each.args
 	return list
 }
 
-// folds reports whether a node folds rows by reducers of this package.
+// folds reports whether a node folds rows, and this package has all its reducers.
 func folds(n *ir.Node) bool {
 	if in := n.Op().Info(); in.Class == ir.ClassReduce && isWord(n.Arg(0).DType()) {
 		return wordReducer(n.Op(), n.Arg(0).DType(), n.Arg(0).Shape().MaxElems()) != nil
@@ -194,15 +195,15 @@ func folds(n *ir.Node) bool {
 	return foldable(n.Op()) && narrow(n)
 }
 
-// foldable reports whether an op folds rows of floats by reducers of this package.
+// foldable reports whether an op folds rows of floats, and this package has all its reducers.
 func foldable(op ir.Op) bool {
 	in := op.Info()
 	unknown := func(s ir.Step) bool { return reducers[s.By] == nil }
 	return searches(op) || reducers[in.Running] != nil || in.Fold != nil && !slices.ContainsFunc(in.Fold.Steps, unknown)
 }
 
-// scalar compiles an expression of a row in package ir, and returns its value. element is the value of the row's
-// element, and nil means the element itself.
+// scalar compiles expression s of a step or finish, and returns its value. A nil s means the row's element, whose value
+// is element.
 func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 	for _, v := range b.kept {
 		if equalScalars(s, b.values[v].kept) {
@@ -232,7 +233,7 @@ func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 		a := s.Args[arg]
 		return a.Value, a.Leaf == ir.LeafNumber
 	}).Float
-	if e, err := parse(form); err == nil && e.known(len(args)) {
+	if e, err := parse(form); err == nil && e.supported(len(args)) {
 		return b.expression(e, args, nil)
 	}
 	return b.instruction(byReference(s.Op, len(args), nil), args)
@@ -242,9 +243,9 @@ func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 // cache.
 const chunk = 1 << 16
 
-// compute is the kernel.
+// compute implements interp.Kernel.Compute.
 func (f *fold) compute(c *interp.Call) error {
-	r, err := f.geometry(c)
+	r, err := f.layout(c)
 	if err != nil || r.rows == 0 {
 		return err
 	}
@@ -257,23 +258,23 @@ func (f *fold) compute(c *interp.Call) error {
 	return r.compute()
 }
 
-// foldRows has the rows of one run of a fold.
+// foldRows describes the rows of one run of a fold.
 //
 // If the innermost axis is folded, a row's elements are neighbours, and a chain computes up to `block` elements of a
 // row at a time. Otherwise neighbouring elements belong to different rows, and a chain computes one element of each of
 // up to `block` rows.
 type foldRows struct {
 	*fold
-	call   *interp.Call
-	places []place
-	rows   int  // number of rows
-	n      int  // number of elements in a row
-	across bool // whether neighbouring elements belong to different rows
-	inner  int  // if across: how many rows' elements are neighbours
+	call    *interp.Call
+	readers []argReader
+	rows    int  // number of rows
+	n       int  // number of elements in a row
+	across  bool // whether neighbouring elements belong to different rows
+	inner   int  // if across: how many rows' elements are neighbours
 }
 
-// geometry returns the rows of a run.
-func (f *fold) geometry(c *interp.Call) (*foldRows, error) {
+// layout returns the rows of a run: which axes are folded, and in which order the elements are read.
+func (f *fold) layout(c *interp.Call) (*foldRows, error) {
 	dims, err := c.Extents(f.node.Arg(0))
 	if err != nil {
 		return nil, err
@@ -301,20 +302,20 @@ func (f *fold) geometry(c *interp.Call) (*foldRows, error) {
 		r.rows *= dims[axis]
 	}
 	reduces := f.node.Op().Class() == ir.ClassReduce
-	r.across = r.inner > 1 || reduces && r.n < short && r.rows > short
+	r.across = r.inner > 1 || reduces && r.n < shortRow && r.rows > shortRow
 	order := slices.Concat(inner, along, outer)
 	if r.across && reduces && r.inner < block { // a block of rows may have any kept coordinates
 		order, r.inner = slices.Concat(kept, along), r.rows
 	}
 	slices.Reverse(order)
 	for _, a := range c.Args {
-		r.places = append(r.places, newPlace(a, dims, order))
+		r.readers = append(r.readers, newArgReader(a, dims, order))
 	}
 	return r, nil
 }
 
-// short: if a reduction's rows have fewer elements than this, a chain computes many rows at a time.
-const short = 32
+// shortRow bounds short rows: if a reduction's rows have fewer elements than this, a chain computes many rows at a time.
+const shortRow = 32
 
 // axes returns, by axis, whether the axis is folded.
 func (f *fold) axes(rank int) ([]bool, error) {
@@ -357,7 +358,7 @@ func (r *foldRows) parts(groups []group) (each, parts int) {
 	return each, (r.n + each - 1) / each
 }
 
-// at returns the index of element k of a row, in the order in which the places read elements.
+// at returns the index of element k of a row, in the order in which the argument readers read elements.
 func (r *foldRows) at(row, k int) int {
 	if !r.across {
 		return row*r.n + k
@@ -380,7 +381,7 @@ func (r *foldRows) compute() error {
 				g.results[i] = g.step(i, 0, r.n)
 			}
 			g.finish(0, r.n)
-			g.mend()
+			g.recompute()
 		})
 	}
 	list := make([]*groupFold, len(groups))
@@ -416,7 +417,7 @@ func (r *foldRows) compute() error {
 	if err != nil {
 		return err
 	}
-	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].mend() })
+	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].recompute() })
 }
 
 // work estimates the cost of all steps for a number of elements, in multiply-adds.
@@ -436,10 +437,10 @@ type groupFold struct {
 	*foldRows
 	*foldChains
 	group
-	firsts  []float64                // the first elements of the rows, if the fold uses them
-	results [][]float64              // by step: the result of each row
-	values  map[*ir.Scalar][]float64 // row values that are known, by row; nil if several tasks use the group
-	rooms   [][]float32              // the elements of foldChains.kept
+	firsts  []float64                // by row: its first element, if the fold uses that
+	results [][]float64              // by step and row: the step's result
+	values  map[*ir.Scalar][]float64 // known row values, by row; nil if several tasks use the group
+	memory  [][]float32              // by index in foldChains.kept: the values, for all elements of the group
 }
 
 // group returns the state of a group before the first step.
@@ -447,13 +448,13 @@ func (r *foldRows) group(g group) *groupFold {
 	return &groupFold{foldRows: r, foldChains: &r.long, group: g, results: make([][]float64, len(r.long.steps))}
 }
 
-// keep makes the group keep values in the memory of a worker, if that is not too much.
+// keep makes the group keep values that several chains use in the memory of a worker, if that is not too much.
 func (g *groupFold) keep(worker int) {
 	if size := g.count * g.n; len(g.short.kept) > 0 && size <= 2*chunk {
 		g.foldChains = &g.short
 		room := g.call.Room(worker, size*len(g.kept))
 		for i := range g.kept {
-			g.rooms = append(g.rooms, room[i*size:(i+1)*size])
+			g.memory = append(g.memory, room[i*size:(i+1)*size])
 		}
 	}
 }
@@ -470,7 +471,7 @@ func (g *groupFold) begin() {
 		return
 	}
 	if p := g.element; len(p.code) == 0 && !g.across { // in a block for each row, run would take longer
-		from := &g.places[p.result]
+		from := &g.readers[p.result]
 		for row := range g.firsts {
 			var x [1]float32
 			from.read(x[:], g.at(g.from+row, 0))
@@ -488,7 +489,7 @@ func (g *groupFold) begin() {
 // step returns the results of step i, by row, for elements lo to hi of the rows.
 func (g *groupFold) step(i, lo, hi int) []float64 {
 	s := g.steps[i]
-	results := slices.Repeat([]float64{s.first}, g.count)
+	results := slices.Repeat([]float64{s.identity}, g.count)
 	g.fold(s.reducer, results, s.of, s.keeps, lo, hi)
 	return results
 }
@@ -515,10 +516,10 @@ func (g *groupFold) finish(lo, hi int) {
 	}
 }
 
-// mend computes rows again, as the interpreter does, if one of their row values is not finite in float32: their results
-// may still be finite.
-func (g *groupFold) mend() {
-	again, known := make([]bool, g.count), g.results
+// recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32: their
+// results may still be finite.
+func (g *groupFold) recompute() {
+	again, known := make([]bool, g.count), g.results // known: row values, by row
 	if g.each == nil {
 		known = append(slices.Clip(known), g.value(g.node.Op().Info().Fold.Finish))
 	} else {
@@ -536,7 +537,7 @@ func (g *groupFold) mend() {
 	}
 }
 
-// put rounds y and stores it as an element of the output.
+// put rounds y and stores it as element `at` of the output.
 func (g *groupFold) put(at int, y float64) {
 	if t := g.node.DType(); g.call.Words != nil {
 		g.call.Words[at] = int32(ir.Wrap(int64(y), t))
@@ -563,7 +564,7 @@ func (g *groupFold) reference(row int) {
 		at, z := g.at(g.from+row, k), [2]float64{1, 0} // weight and bias
 		for i := range g.weights {
 			var v [1]float32
-			g.places[slices.Index(g.args, g.weights[i])].read(v[:], at)
+			g.readers[slices.Index(g.args, g.weights[i])].read(v[:], at)
 			z[i] = float64(v[0])
 		}
 		g.put(at, float64(y[k]*z[0])+z[1])
@@ -579,29 +580,29 @@ func (g *groupFold) rowValues(p *chain) [][]float64 {
 	return list
 }
 
-// run runs a chain over elements lo to hi of each row, in blocks. The results go to the kept values number `keeps`, if
-// that is not -1, or else to the call's output, if f is nil. If f is not nil, run calls it with each block x. If across
-// is true, a block has element k of all rows. Otherwise it has elements of `rows` rows from element k on, one row after
-// the other.
+// run runs chain p over elements lo to hi of each row, in blocks. If keeps is not -1, the results are kept as value
+// number keeps; otherwise, if f is nil, they go to the call's output. If f is not nil, run calls it with each block x of
+// results: element k of all rows if across is true, or else the elements from k on of `rows` rows from number `row` on,
+// one row after the other.
 func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x []float32)) {
-	s := p.begin(g.places)
+	s := p.begin(g.readers)
 	defer p.idle.Put(s)
 	own := len(p.args) + len(p.kept)
-	defer clear(s.operands[:own]) // memory of others
+	defer clear(s.operands[:own]) // so that s does not keep memory of others alive
 	values := g.rowValues(p)
 	results := func(row, k, n int) []float32 {
 		at, within := g.at(g.from+row, k), row*g.n+k
 		if g.across {
 			within = k*g.count + row
 		}
-		p.read(g.places, at, n, s)
+		p.read(g.readers, at, n, s)
 		for i, v := range p.kept {
-			s.operands[len(p.args)+i] = g.rooms[slices.Index(g.kept, v)][within:][:n]
+			s.operands[len(p.args)+i] = g.memory[slices.Index(g.kept, v)][within:][:n]
 		}
 		var x []float32
 		switch {
 		case keeps >= 0:
-			x = g.rooms[keeps][within:][:n]
+			x = g.memory[keeps][within:][:n]
 		case f == nil:
 			x = g.call.Out[at : at+n]
 		case len(p.code) == 0:
@@ -625,26 +626,26 @@ func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x 
 		}
 		return
 	}
-	some := 1 // number of rows in one block
+	rows := 1 // number of rows in one block
 	if hi-lo == g.n {
-		some = max(1, block/max(g.n, 1))
+		rows = max(1, block/max(g.n, 1))
 	}
-	for row := 0; row < g.count; row += some {
-		some := min(some, g.count-row)
+	for row := 0; row < g.count; row += rows {
+		rows := min(rows, g.count-row)
 		for i, list := range values {
-			for r := range some {
+			for r := range rows {
 				fill(s.operands[own+i][r*(hi-lo):][:min(block, hi-lo)], float32(list[row+r]))
 			}
 		}
 		for k := lo; k < hi; k += block {
-			if x := results(row, k, min(block, some*(hi-k))); f != nil {
-				f(row, k, some, x)
+			if x := results(row, k, min(block, rows*(hi-k))); f != nil {
+				f(row, k, rows, x)
 			}
 		}
 	}
 }
 
-// value returns a row value by row of the group.
+// value returns the row value s: a list by row of the group.
 func (g *groupFold) value(s *ir.Scalar) []float64 {
 	y, ok := g.values[s]
 	if !ok {
@@ -656,7 +657,7 @@ func (g *groupFold) value(s *ir.Scalar) []float64 {
 	return y
 }
 
-// inline has the functions of the ops that row values use most.
+// inline has fast functions for the ops that row values use most: they set each element of out.
 var inline = map[ir.Op]func(out, x, y []float64){
 	ir.OpAdd: func(out, x, y []float64) {
 		for i := range out {
@@ -675,7 +676,7 @@ var inline = map[ir.Op]func(out, x, y []float64){
 	},
 }
 
-// newValue is like value, for a value that is not known.
+// newValue computes a row value: a list by row of the group.
 func (g *groupFold) newValue(s *ir.Scalar) []float64 {
 	switch s.Leaf {
 	case ir.LeafResult:

@@ -8,8 +8,9 @@ import (
 // index is the type of an element of indices.
 type index interface{ int32 | uint32 | int64 }
 
-// movable reports whether the kernel of a gather or a scatter can compute a node: elements must be 32 bits in kernels.
-func movable(n *ir.Node) bool {
+// takesIndexed reports whether the kernel of a gather or a scatter can compute a node: the elements of its arguments, except
+// the indices, must fit in 32 bits.
+func takesIndexed(n *ir.Node) bool {
 	for i, a := range n.Args() {
 		if i != 1 && !inWords(a.DType()) {
 			return false
@@ -18,8 +19,8 @@ func movable(n *ir.Node) bool {
 	return true
 }
 
-// gather computes gather, index_select and gather_nd. The result consists of runs of neighbouring elements of the
-// argument.
+// gather computes gather, index_select and gather_nd. It copies runs of neighbouring elements of the argument, which
+// the indices select.
 func gather(c *interp.Call) error {
 	switch ids := c.Args[1]; {
 	case ids.Words == nil:
@@ -47,24 +48,25 @@ func gatherBy[T index](c *interp.Call, ids []T) error {
 	if err != nil {
 		return err
 	}
-	n, picks, inner := x.Dims[axis], c.Dims[axis], elements(c.Dims[axis+1:])
-	same := c.Node.Op() == ir.OpIndexSelect // indices are the same for all coordinates of other axes
+	n, picks, inner := x.Dims[axis], c.Dims[axis], volume(c.Dims[axis+1:])
+	// If same is true, a list of `picks` indices selects runs of `inner` elements. Otherwise each element has an index.
+	same := c.Node.Op() == ir.OpIndexSelect
 	return c.ParallelRange(len(out)/inner, inner+elementWork, func(lo, hi int) {
 		for lo < hi { // rows with the same coordinates of the axes before
 			outer, pick := lo/picks, lo%picks
-			some := min(hi-lo, picks-pick)
-			x, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+some)*inner]
+			count := min(hi-lo, picks-pick)
+			x, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+count)*inner]
 			own := ids[pick:]
 			if !same {
 				own = ids[lo*inner:]
 			}
 			switch {
 			case inner == 1:
-				for i, id := range own[:some] {
+				for i, id := range own[:count] {
 					to[i] = x[clamped(id, n)]
 				}
 			case same:
-				for i, id := range own[:some] {
+				for i, id := range own[:count] {
 					copy(to[i*inner:(i+1)*inner], x[clamped(id, n)*inner:])
 				}
 			default:
@@ -74,7 +76,7 @@ func gatherBy[T index](c *interp.Call, ids []T) error {
 					}
 				}
 			}
-			lo += some
+			lo += count
 		}
 	})
 }
@@ -82,18 +84,18 @@ func gatherBy[T index](c *interp.Call, ids []T) error {
 // clamped limits an index to 0..n-1.
 func clamped[T index](i T, n int) int { return int(min(max(int64(i), 0), int64(n-1))) }
 
-// coordinates are the rows of an index tensor: each has the coordinates of a run of elements along the outermost axes
-// of a tensor.
+// coordinates has the rows of an index tensor. Each row has the coordinates of a run of elements along the outermost
+// axes of a tensor, the indexed axes.
 type coordinates[T index] struct {
 	ids  []T
 	dims []int // extents of the indexed axes
 	run  int   // elements of a run
 }
 
-// newCoordinates returns the coordinates of runs in a tensor with extents dims.
+// newCoordinates returns the coordinates of runs in a tensor with extents dims. ids is the index tensor, with extents of.
 func newCoordinates[T index](dims, of []int, ids []T) coordinates[T] {
 	r := of[len(of)-1]
-	return coordinates[T]{ids, dims[:r], elements(dims[r:])}
+	return coordinates[T]{ids, dims[:r], volume(dims[r:])}
 }
 
 // at returns the number of the run that row i selects. It clamps indices, and returns false if that changes one.

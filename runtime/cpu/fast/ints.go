@@ -12,23 +12,24 @@ import (
 // adds groups of four bytes. So both operands are packed into groups of neighbouring elements along the contraction
 // axis: the rows of a one after the other, and b in columns. For a convolution, a is the weights and b is the image.
 
-// intForm is a form of 8-bit integers in groups.
+// intForm describes how 8-bit integers are packed in groups.
 type intForm struct {
-	elems int       // of a group: 4 bytes, or 2 words of 16 bits
+	elems int       // elements of a group: 4 bytes, or 2 words of 16 bits
 	dots  []intDots // for descending numbers of rows, the last one for 1
-	cols  int       // columns of b that the functions compute
-	shift int32     // what is added to elements of b, which makes signed bytes unsigned; the rows' sums correct it
+	cols  int       // number of columns of b that the functions compute
+	shift int32     // is added to elements of b to make signed bytes unsigned; the sums of a's rows correct the results
 }
 
-// intDots is the function that computes the dot products of several rows of a with cols columns of b, plus the row's
-// element of sums.
+// intDots is an assembly function that computes the dot products of `rows` rows of a with cols columns of b, plus the
+// row's element of sums. Group i of b's first column is offsets[i] bytes after b. ldo is the distance between rows of
+// out in elements, lda that of rows of a in bytes, and n the number of groups of a row.
 type intDots struct {
 	rows int
 	of   func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 }
 
-// formOf returns the form for elements of a dtype, or nil if there is no assembly. Bytes must be signed. Words hold
-// both.
+// formOf returns the form for elements of an 8-bit dtype, or nil if there is no assembly. Groups of bytes need signed
+// elements; groups of 16-bit words can hold both kinds.
 func formOf(t ir.DType) *intForm {
 	switch {
 	case vector == nil:
@@ -42,14 +43,14 @@ func formOf(t ir.DType) *intForm {
 // intColumns is the number of vectors of columns that the functions compute.
 const intColumns = 2
 
-// groupBytes is the bytes of a group.
+// groupBytes is the size of a group in bytes.
 const groupBytes = 4
 
 // groups returns the number of groups for n elements.
 func (f *intForm) groups(n int) int { return (n + f.elems - 1) / f.elems }
 
-// ofA packs elements of a row of a, which lie step apart in src. It returns their sum.
-func (f *intForm) ofA(dst []byte, src []int32, n, step int) int32 {
+// packA packs n elements of a row of a, which lie step apart in src, into dst. It returns their sum.
+func (f *intForm) packA(dst []byte, src []int32, n, step int) int32 {
 	dst, sum := dst[:f.groups(n)*groupBytes], int32(0)
 	if f.elems == 2 {
 		for i := range n {
@@ -68,11 +69,11 @@ func (f *intForm) ofA(dst []byte, src []int32, n, step int) int32 {
 	return sum
 }
 
-// ofRow packs a row of a. It subtracts an offset from each element, so that unsigned bytes become signed. It returns
-// the sum of the results.
-func (f *intForm) ofRow(dst []byte, src []int32, offset int32) int32 {
+// packRow packs a row of a, src, into dst. It subtracts offset from each element, so that unsigned bytes become signed.
+// It returns the sum of the results.
+func (f *intForm) packRow(dst []byte, src []int32, offset int32) int32 {
 	if offset == 0 {
-		return f.ofA(dst, src, len(src), 1)
+		return f.packA(dst, src, len(src), 1)
 	}
 	sum := int32(0)
 	for i, x := range src {
@@ -83,8 +84,9 @@ func (f *intForm) ofRow(dst []byte, src []int32, offset int32) int32 {
 	return sum
 }
 
-// ofB stores elements of b as element i of neighbouring groups. They lie step apart in src.
-func (f *intForm) ofB(groups []byte, i int, src []int32, step int) {
+// packB stores an element of b in each of neighbouring groups, as the group's element i. The elements lie step apart in
+// src.
+func (f *intForm) packB(groups []byte, i int, src []int32, step int) {
 	if f.elems == 2 {
 		for at, k := 2*i, 0; at < len(groups); at, k = at+groupBytes, k+step {
 			groups[at], groups[at+1] = byte(src[k]), byte(src[k]>>8)
@@ -96,8 +98,7 @@ func (f *intForm) ofB(groups []byte, i int, src []int32, step int) {
 	}
 }
 
-// multiply computes the dot products of `rows` rows of a with cols columns of b. intDots describes the formats. Rows of
-// out are ldo elements apart.
+// multiply computes the dot products of `rows` rows of a with cols columns of b. intDots describes the parameters.
 func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, offsets []int, rows int, sums []int32) {
 	i := 0
 	for _, d := range f.dots {
@@ -107,7 +108,7 @@ func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, of
 	}
 }
 
-// integers reports whether a matmul or a convolution is of 8-bit integers.
+// integers reports whether the kernels for 8-bit integers can compute a matmul or a convolution.
 func integers(n *ir.Node) bool {
 	return vector != nil && n.DType() == ir.I32 && n.Arg(0).DType() == n.Arg(1).DType()
 }
@@ -124,7 +125,7 @@ func as[T byte | [2]byte | int32](list []float32) []T {
 type intMatmul struct {
 	*intForm
 	m, n, k                int
-	aRow, aCol, bRow, bCol int // strides
+	aRow, aCol, bRow, bCol int // strides between rows and columns of the matrices, in elements
 }
 
 // newIntMatmul returns the sizes for a node and the extents of its arguments. Without a's extents, m is 0.
@@ -145,12 +146,13 @@ func newIntMatmul(n *ir.Node, a, b []int) intMatmul {
 	return p
 }
 
-// panels returns the number of panels of a matrix b, and the bytes of each: a panel has the groups of cols columns.
+// panels returns the number of panels of a packed matrix b, and the size of each in bytes. A panel has the groups of
+// cols columns.
 func (p *intMatmul) panels() (count, bytes int) {
 	return (p.n + p.cols - 1) / p.cols, p.groups(p.k) * p.cols * groupBytes
 }
 
-// starts returns the offsets in a panel of the groups of its first column.
+// starts returns the offsets in a panel of the groups of its first column, in bytes.
 func (p *intMatmul) starts() []int {
 	list := make([]int, p.groups(p.k))
 	for i := range list {
@@ -159,14 +161,14 @@ func (p *intMatmul) starts() []int {
 	return list
 }
 
-// pack packs a panel of b.
+// pack packs panel number panel of matrix b into dst.
 func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 	first := panel * p.cols
 	cols := min(p.cols, p.n-first)
 	clear(dst)
 	for k := range p.k {
 		row := dst[k/p.elems*p.cols*groupBytes:][:cols*groupBytes]
-		p.ofB(row, k%p.elems, b[k*p.bRow+first*p.bCol:], p.bCol)
+		p.packB(row, k%p.elems, b[k*p.bRow+first*p.bCol:], p.bCol)
 	}
 }
 
@@ -209,7 +211,7 @@ func matmulInts(c *interp.Call) error {
 	sums := as[int32](memory[rows*lda/4:][:rows])
 	err := c.ParallelRange(rows, p.k, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			sums[i] = -p.shift * p.ofA(packedA[i*lda:], a.Words[i/p.m*p.m*p.k+i%p.m*p.aRow:], p.k, p.aCol)
+			sums[i] = -p.shift * p.packA(packedA[i*lda:], a.Words[i/p.m*p.m*p.k+i%p.m*p.aRow:], p.k, p.aCol)
 		}
 	})
 	if err == nil {

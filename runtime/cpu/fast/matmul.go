@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// storedRows returns the index of the argument that the kernel can read in the format of its file: the second matrix,
-// if its rows are contiguous along the contracted axis. Packing makes 16-bit floats contiguous. It returns -1
-// for none.
+// storedRows returns the index of the argument that the kernel can read in the format of its file, or -1 for none. This
+// is the second matrix, if its elements are contiguous along the contracted axis, as they are with transpose_b, or if
+// they are 16-bit floats, which packing makes contiguous.
 func storedRows(n *ir.Node) int {
 	if t := n.Arg(1).DType(); n.Attrs().Bool("transpose_b") || !t.IsBlock() && !t.IsInteger() {
 		return 1
@@ -19,7 +19,7 @@ func storedRows(n *ir.Node) int {
 }
 
 // packColumns returns the function that transposes constant matrices b, so that their columns become rows. 16-bit
-// floats stay such. It returns nil if the matrices have rows already.
+// floats stay in their format. It returns nil with transpose_b, because the matrices are transposed already.
 func packColumns(n *ir.Node) func(t interp.Tensor) []float32 {
 	if n.Attrs().Bool("transpose_b") {
 		return nil
@@ -37,7 +37,7 @@ func packColumns(n *ir.Node) func(t interp.Tensor) []float32 {
 	}
 }
 
-// transposeMatrices sets dst to the transposed matrices of src, which has the given extents.
+// transposeMatrices sets dst to the transposed matrices of src, which has extents dims.
 func transposeMatrices[T float32 | [2]byte](dst, src []T, dims []int) {
 	rows, cols := dims[len(dims)-2], dims[len(dims)-1]
 	const square = 32 // so that the lines of both stay in the cache
@@ -61,9 +61,9 @@ const (
 	tileCols = 24 // a multiple of 3 and 4, the numbers of columns that the assembly computes at a time
 )
 
-// matrices reports whether the kernel can compute a matmul: its matrices must have floats or blocks, and their batch
-// axes must be equal, unless b has none.
-func matrices(n *ir.Node) bool {
+// takesMatmul reports whether the kernel can compute a matmul: its matrices must have floats or blocks, the first one
+// must not be transposed, and their batch axes must be equal, unless b has none.
+func takesMatmul(n *ir.Node) bool {
 	a, b := n.Args()[0], n.Args()[1]
 	if a.DType().IsInteger() || n.DType() == ir.F64 || n.Attrs().Bool("transpose_a") {
 		return false
@@ -110,8 +110,7 @@ func matmul(c *interp.Call) error {
 	return err
 }
 
-// tiledMatmul is a matmul of matrices a and b with shapes [m, k] and [k, n]. Instead b has shape [n, k] if bRows is
-// true.
+// tiledMatmul is a matmul of matrices a and b with shapes [m, k] and [k, n], or [n, k] for b if bRows is true.
 type tiledMatmul struct {
 	m, n, k int
 	bRows   bool
@@ -119,8 +118,8 @@ type tiledMatmul struct {
 	rounded *byteRows      // a's rows rounded to int8; nil unless the matmul is computed in int8
 }
 
-// tile computes the tile that begins at (row, col). The matrices begin at row `before` of a and at element `first` of
-// b. room returns a buffer for n elements of b.
+// tile computes the tile of a result, out, that begins at (row, col). The result's matrices begin at row `before` of a
+// and at element `first` of b. room returns a buffer for n elements of b.
 func (p *tiledMatmul) tile(out, a []float32, before int, b []float32, first, row, col int,
 	room func(n int) []float32) error {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
@@ -136,22 +135,22 @@ func (p *tiledMatmul) tile(out, a []float32, before int, b []float32, first, row
 	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
 		return nil
 	}
-	some := room(cols * p.k)
+	rowsOfB := room(cols * p.k)
 	if p.stored != nil {
-		if err := decode(some, p.stored, at); err != nil {
+		if err := decode(rowsOfB, p.stored, at); err != nil {
 			return err
 		}
 	} else {
 		for k := range p.k {
 			for j, x := range b[first+k*p.n+col : first+k*p.n+col+cols] {
-				some[j*p.k+k] = x
+				rowsOfB[j*p.k+k] = x
 			}
 		}
 	}
-	multiply(out, p.n, a, some, rows, cols, p.k)
+	multiply(out, p.n, a, rowsOfB, rows, cols, p.k)
 	return nil
 }
 
-// fewRows: with fewer rows of a, it is faster to decode b for each row, in registers. With more rows, it is faster to
-// decode b once for all of them, to memory.
+// fewRows is the minimum number of rows of a for which b is decoded once for all of them, to memory. With fewer rows,
+// it is faster to decode b for each row, in registers.
 const fewRows = 4

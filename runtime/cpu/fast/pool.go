@@ -9,7 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// pooling is the kernel of a pool. Its windows equal a convolution's that computes each channel from itself.
+// pooling is the kernel of a max_pool or avg_pool. It reads windows as a depthwise convolution does, and folds their
+// elements instead of multiplying them by weights.
 type pooling struct {
 	node  *ir.Node
 	by    *primitive // folds two elements
@@ -25,9 +26,10 @@ func preparePool(n *ir.Node) func(c *interp.Call) error {
 	return f.compute
 }
 
+// mean reports whether the pool is an avg_pool.
 func (f *pooling) mean() bool { return f.node.Op() == ir.OpAvgPool }
 
-// compute is the kernel.
+// compute implements interp.Kernel.Compute.
 func (f *pooling) compute(c *interp.Call) error {
 	x, w := c.Args[0], ir.WindowOf(f.node)
 	outer := len(x.Dims) - len(w.Kernel)
@@ -45,14 +47,15 @@ func (f *pooling) compute(c *interp.Call) error {
 	return r.parallel()
 }
 
-// fold sets each element of out to the fold of its window. The windows' terms are at offsets in bytes from in.
+// fold sets each element of out to the fold of its window: the sum or the largest. Term i of element 0 is offsets[i]
+// bytes after the start of in, and the terms of neighbouring elements are neighbours.
 func (f *pooling) fold(out, in []float32, offsets []int32) {
 	for at := 0; at < len(out); at += block {
 		n := min(block, len(out)-at)
-		some := out[at : at+n]
-		copy(some, in[int(offsets[0])/4+at:])
+		list := out[at : at+n]
+		copy(list, in[int(offsets[0])/4+at:])
 		for _, offset := range offsets[1:] {
-			f.by.apply(some, some, in[int(offset)/4+at:][:n], some)
+			f.by.apply(list, list, in[int(offset)/4+at:][:n], list)
 		}
 	}
 }
@@ -88,7 +91,7 @@ func (f *pooling) divide(p *convPart) {
 	}
 }
 
-// pad returns the padding after axis i of three.
+// pad returns the padding after axis i of three. high has the padding after the window's axes, which are the last ones.
 func (f *pooling) pad(high []int64, i int) int {
 	if i -= 3 - len(high); i < 0 {
 		return 0
@@ -96,8 +99,8 @@ func (f *pooling) pad(high []int64, i int) int {
 	return int(high[i])
 }
 
-// count returns how many elements of the window at a coordinate of the result are in the input. If padded is true, it
-// counts those in the padding, too.
+// count returns how many elements of the window at coordinate `at` of the result are in the input. If padded is true,
+// it also counts those in the padding, which has high elements after the input.
 func (a *convAxis) count(at, high int, padded bool) int {
 	first, end := 0, a.in
 	if padded {

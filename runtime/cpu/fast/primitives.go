@@ -6,14 +6,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// primitive is a function of up to three numbers. plain and vectors apply it to lists. out may be one of the arguments.
+// primitive is a function of up to three numbers. plain and vectors apply it to each element of lists: out[i] is the
+// result for x[i], y[i] and z[i]. out may be one of the arguments.
 type primitive struct {
 	plain   func(out, x, y, z []float32)
 	vectors func(out, x, y, z *float32, n int) // assembly, for n a multiple of lanes; nil if there is none
 	work    int                                // cost per element, in quarters of a multiply-add
 }
 
-// apply sets each element of out. It ignores arguments that the function does not have.
+// apply sets each element of out to the function of x, y and z. It ignores arguments that the function does not have.
 func (p *primitive) apply(out, x, y, z []float32) {
 	n := len(out)
 	x, y, z = x[:n], y[:n], z[:n] // the assembly checks no bounds
@@ -30,7 +31,7 @@ func (p *primitive) apply(out, x, y, z []float32) {
 // lanes is the number of elements in a vector.
 const lanes = 8
 
-// of1 returns the primitive of a function of one number, of2 of a function of two.
+// of1 returns the primitive of a function of one number.
 func of1(f func(x float32) float32) *primitive {
 	return &primitive{work: 4, plain: func(out, x, _, _ []float32) {
 		for i, v := range x {
@@ -39,6 +40,7 @@ func of1(f func(x float32) float32) *primitive {
 	}}
 }
 
+// of2 returns the primitive of a function of two numbers.
 func of2(f func(x, y float32) float32) *primitive {
 	return &primitive{work: 4, plain: func(out, x, y, _ []float32) {
 		for i, v := range x {
@@ -55,13 +57,13 @@ func truth(is bool) float32 {
 	return 0
 }
 
-// wide returns a function of float32 that computes by a function of float64.
+// wide returns a function of float32 that converts its argument to float64, and rounds the result of f.
 func wide(f func(float64) float64) func(float32) float32 {
 	return func(x float32) float32 { return float32(f(float64(x))) }
 }
 
-// primitives has the basic functions of expressions, by name or sign. definitions has the others. assembled has the
-// assembly.
+// primitives has the basic functions of expressions, by name or operator sign. Functions that are made of these are in
+// definitions. The fields vectors come from assembled.
 var primitives = map[string]*primitive{
 	"+":         of2(func(x, y float32) float32 { return x + y }),
 	"-":         of2(func(x, y float32) float32 { return x - y }),
@@ -148,11 +150,11 @@ func init() {
 	addWordPrimitives()
 	for name, f := range assembled() {
 		primitives[name].vectors = f
-		primitives[name].work = (primitives[name].work + 3) / 4
+		primitives[name].work = (primitives[name].work + 3) / 4 // assembly takes about a quarter of the time
 	}
 }
 
-// byReference returns a primitive that calls the scalar reference of an op.
+// byReference returns a primitive that calls the scalar reference of an op with args arguments.
 func byReference(op ir.Op, args int, attrs ir.Attrs) *primitive {
 	f := op.Info().Float
 	return &primitive{work: 64, plain: func(out, x, y, z []float32) {

@@ -8,10 +8,11 @@ import (
 )
 
 // Quantized models multiply floats that are 8-bit integers minus a zero point, times a scale. If the weights are
-// constant, such a matmul or convolution is one of integers. The zero point of x is subtracted by means of the weights'
-// sums, and the scales are applied after the sums, as factors of whole rows may be.
+// constant, such a matmul or convolution is one of integers. Scales are applied to its results. So is the zero point z
+// of x: the sum of (x-z)*w over a row is the sum of x*w minus z times the sum of the weights w.
 
-// quantized is the kernel of such an op. zero, scale and factors may be nil.
+// quantized is the kernel of such an op: x*w, with a zero point and scale of x and factors of w. zero, scale and
+// factors may be nil.
 type quantized struct {
 	node    *ir.Node
 	x       *ir.Node // 8-bit integers
@@ -21,7 +22,7 @@ type quantized struct {
 	factors *ir.Node // one element, or one for each channel or column of the result
 }
 
-// quantized returns the kernel of a node, or nil if it does not multiply such integers.
+// quantized returns the kernel of node n, or nil if n does not multiply such integers.
 func (c *chains) quantized(n *ir.Node) *quantized {
 	if n.Op() != ir.OpMatMul && n.Op() != ir.OpConv || vector == nil || n.DType() != ir.F32 ||
 		n.Attrs().Bool("transpose_a") {
@@ -58,8 +59,8 @@ func (c *chains) quantized(n *ir.Node) *quantized {
 	return q
 }
 
-// split returns the arguments of a node with the given op. It strips broadcasts from the second one. For a node with
-// another op it returns the node and nil.
+// split returns the arguments of node n, if it has the given op and the second one is f32. It strips broadcasts from
+// the second one. For another node it returns the node and nil.
 func split(n *ir.Node, op ir.Op) (first, second *ir.Node) {
 	if n.Op() != op || !n.Arg(0).Shape().Equal(n.Shape()) || n.Arg(1).DType() != ir.F32 {
 		return n, nil
@@ -87,8 +88,8 @@ func single(n *ir.Node) bool {
 	return err == nil && volume(dims) == 1
 }
 
-// perOutput reports whether the factors vary only along one axis of the weights: the output channels of a convolution,
-// or the columns of a matmul.
+// perOutput reports whether the factors vary only along the weights' axis for the results' channels (of a convolution)
+// or columns (of a matmul).
 func (q *quantized) perOutput() bool {
 	dims, err := q.factors.Shape().Eval(nil)
 	if err != nil {
@@ -107,7 +108,7 @@ func (q *quantized) perOutput() bool {
 	return true
 }
 
-// kernel returns the kernel.
+// kernel returns the description of the kernel for the interpreter.
 func (q *quantized) kernel() *interp.Kernel {
 	k := &interp.Kernel{Compute: q.conv, Args: []*ir.Node{q.x, q.w}, Stored: -1, Words: true, Fills: true, Rounds: true,
 		Packs: 1, Pack: q.packConv}
@@ -122,10 +123,11 @@ func (q *quantized) kernel() *interp.Kernel {
 	return k
 }
 
-// packed is packed weights: the first word says whether they are bytes, and the others depend on the op.
+// packed is packed weights: the first word is 1 if they fit in signed bytes and are packed as such, or else 0. The
+// other words depend on the op.
 type packed []float32
 
-// form returns the form of the weights. x says whether elements of b are x, or else the weights.
+// form returns the form of packed weights p. x says whether elements of b are x, as in a convolution, or the weights.
 func (q *quantized) form(p packed, x bool) *intForm {
 	if p[0] == 0 {
 		return formOf(ir.U8)
@@ -137,7 +139,7 @@ func (q *quantized) form(p packed, x bool) *intForm {
 	return f
 }
 
-// integersOf returns the weights as integers, and memory to pack them with its first word.
+// integersOf returns the weights as integers, and the first word of the packed weights.
 func (q *quantized) integersOf(t interp.Tensor) (list []int32, first packed) {
 	list, first = make([]int32, len(t.Floats)), packed{0}
 	if vector.quads != nil {
@@ -178,7 +180,7 @@ func (q *quantized) packMatmul(t interp.Tensor) []float32 {
 	return slices.Concat(p, panels, sums)
 }
 
-// scalars returns the zero point of x, and the function that returns the factor of a channel or column.
+// scalars returns the zero point of x, and the function that returns the factor of the results of channel or column i.
 func (q *quantized) scalars(c *interp.Call) (zero int32, factor func(i int) float32) {
 	rest := c.Args[2:]
 	take := func(n *ir.Node) (t interp.Tensor) {
@@ -213,7 +215,7 @@ func (q *quantized) conv(c *interp.Call) error {
 	}
 	p := newIntConv(q.node, x.Dims, dims, c.Dims)
 	p.intForm = q.form(weights.Packed, true)
-	p.locate()
+	p.setOffsets()
 	channels, words := c.Dims[1], len(p.offsets)
 	rows := weights.Packed[1:]
 	zero, factor := q.scalars(c)
@@ -224,7 +226,7 @@ func (q *quantized) conv(c *interp.Call) error {
 		sums[i] = -(p.shift + zero) * sum
 	}
 	size := volume(p.out)
-	return p.run(c, x.Words, as[byte](rows), sums, zero, func(channel, at int, line []int32) {
+	return p.compute(c, x.Words, as[byte](rows), sums, zero, func(channel, at int, line []int32) {
 		to, f := c.Out[channel*size+at:][:len(line)], factor(channel%channels)
 		for i, x := range line {
 			to[i] = float32(x) * f
@@ -246,7 +248,7 @@ func (q *quantized) matmul(c *interp.Call) error {
 	panels := as[byte](weights.Packed[1:])[:count*size]
 	lda := p.groups(p.k) * groupBytes
 	zero, factor := q.scalars(c)
-	offset := int32(0) // what is subtracted from x to make it a signed byte
+	offset := int32(0) // is subtracted from x to make it a signed byte
 	if q.x.DType() == ir.U8 && p.elems == 4 {
 		offset = 128
 	}
@@ -259,7 +261,7 @@ func (q *quantized) matmul(c *interp.Call) error {
 	}
 	err = c.ParallelRange(p.m, p.k, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			sums[i] = -p.shift * (p.ofRow(rows[i*lda:], x.Words[i*p.k:][:p.k], offset))
+			sums[i] = -p.shift * (p.packRow(rows[i*lda:], x.Words[i*p.k:][:p.k], offset))
 		}
 	})
 	if err != nil {

@@ -90,7 +90,7 @@ func scanHeads(c *interp.Call) error {
 		s.decayEach = c.Args[3].Dims[r-1]
 	}
 	s.times = steps.Dims[r-3]
-	heads := elements(dims[:r-2])
+	heads := volume(dims[:r-2])
 	return c.ParallelRange(heads, 3*s.times*s.values*s.keys, func(lo, hi int) {
 		own, factors := make([]float32, s.values*s.keys), make([]float32, s.keys)
 		for i := lo; i < hi; i++ {

@@ -9,11 +9,11 @@ import (
 // reducer folds float32 elements into a float64 result. In float64 the squares of elements are in range, and the
 // rounding errors of sums are negligible.
 type reducer struct {
-	name  string
-	first float64                      // the result for no elements
-	merge func(a, b float64) float64   // returns the result for two lists from the results for each
-	next  func(acc, x float64) float64 // folds another element into a result
-	words bool                         // whether the elements are words
+	name     string
+	identity float64                      // the result for no elements
+	merge    func(a, b float64) float64   // returns the result for two lists together, from each one's
+	next     func(acc, x float64) float64 // folds another element into a result
+	words    bool                         // whether the elements are words
 }
 
 // reducers has the reducers of the basic reductions of floats.
@@ -24,8 +24,8 @@ var reducers = map[ir.Op]*reducer{
 	ir.OpReduceMin: {"least", math.Inf(1), lesser, lesser, false},
 }
 
-// wordReducer returns the reducer of an op for words of a dtype, or nil if there is none. Its results must be exact:
-// float64 represents integers up to 2^53. n is the largest number of elements.
+// wordReducer returns the reducer of an op for words of dtype t, or nil if there is none. n is the largest number of
+// elements of a list. The results must be exact, so sums must be below 2^53, up to which float64 represents integers.
 func wordReducer(op ir.Op, t ir.DType, n int64) *reducer {
 	least, most := ir.IntRange(t)
 	switch op {
@@ -48,7 +48,7 @@ func wordReducer(op ir.Op, t ir.DType, n int64) *reducer {
 	return nil
 }
 
-// wide returns an element as float64.
+// wide returns element x, a float or the bits of a word, as float64.
 func (r *reducer) wide(x float32) float64 {
 	if r.words {
 		return float64(word(x))
@@ -64,19 +64,21 @@ func productOf(a, b float64) float64 { return float64(a * b) }
 func greater(a, b float64) float64   { return max(a, b) }
 func lesser(a, b float64) float64    { return min(a, b) }
 
-// reduction is the assembly of a reducer. rows folds n elements of each row into its result. The rows are `apart`
-// elements from each other. each folds n elements into n results. n is a multiple of lanes.
+// reduction is the assembly of a reducer. rows folds n elements of each row into the row's result. The rows are `apart`
+// elements from each other, and first is the result for no elements. each folds each of n elements into a result of its
+// own. n is a multiple of lanes.
 type reduction struct {
 	rows func(results *float64, x *float32, first float64, rows, n, apart int)
 	each func(results *float64, x *float32, n int)
 }
 
-// rows folds each row of x into its result. The order of additions depends only on the length of a row.
+// rows folds each row of x into its element of results; all rows have the same length. The order of additions depends
+// only on that length.
 func (r *reducer) rows(results []float64, x []float32) {
 	n, whole := len(x)/max(len(results), 1), 0
 	if assembly := reductions[r.name]; assembly.rows != nil && n >= lanes {
 		whole = n / lanes * lanes
-		assembly.rows(&results[0], &x[0], r.first, len(results), whole, n)
+		assembly.rows(&results[0], &x[0], r.identity, len(results), whole, n)
 	}
 	if whole == n {
 		return
@@ -91,12 +93,12 @@ func (r *reducer) rows(results []float64, x []float32) {
 
 // list returns the result for the elements of a list.
 func (r *reducer) list(x []float32) float64 {
-	result := [1]float64{r.first}
+	result := [1]float64{r.identity}
 	r.rows(result[:], x)
 	return result[0]
 }
 
-// each folds x[i] into acc[i].
+// each folds x[i] into acc[i], for each element of x.
 func (r *reducer) each(acc []float64, x []float32) {
 	acc = acc[:len(x)] // the assembly checks no bounds
 	whole := 0

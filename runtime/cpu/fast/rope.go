@@ -26,8 +26,8 @@ func prepareRope(n *ir.Node) func(c *interp.Call) error {
 	return func(c *interp.Call) error { return rope(c, freqs) }
 }
 
-// rope computes a rotary embedding whose pairs have these frequencies. It computes the sines and cosines of each
-// position once, for all rows at that position.
+// rope computes a rotary embedding. freqs has the frequency of each pair, in radians per position. rope computes the
+// sines and cosines of each position once, for all rows at that position.
 func rope(c *interp.Call, freqs []float64) error {
 	axis, err := ir.ResolveAxis(int64(c.Node.Attrs().Int("axis")), len(c.Dims))
 	if err != nil {
@@ -43,7 +43,7 @@ func rope(c *interp.Call, freqs []float64) error {
 			return float64(pos*turns) * (2 * math.Pi / (1 << 64))
 		}
 	}
-	sines := make([][2]float64, len(positions)*pairs)
+	sines := make([][2]float64, len(positions)*pairs) // sine and cosine by position and pair
 	err = c.ParallelRange(len(positions), 8*elementWork*pairs, func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			for i := range pairs {
@@ -59,8 +59,8 @@ func rope(c *interp.Call, freqs []float64) error {
 	if c.Node.Attrs().String_("mode") == "half" {
 		second, step = pairs, 1
 	}
-	inner := elements(c.Dims[axis+1 : last])                // rows per position
-	each := elements(c.Dims[c.Node.Arg(1).Rank()-1 : last]) // rows that share a position
+	inner := volume(c.Dims[axis+1 : last])                // rows per position
+	each := volume(c.Dims[c.Node.Arg(1).Rank()-1 : last]) // rows that share a position
 	return c.ParallelRange(len(c.Out)/width, width*elementWork/2, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			p := r/each*c.Dims[axis] + r/inner%c.Dims[axis]
@@ -73,13 +73,4 @@ func rope(c *interp.Call, freqs []float64) error {
 			}
 		}
 	})
-}
-
-// elements returns the number of elements of a tensor with these extents.
-func elements(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scanner computes an op that returns the running results of a reduction, such as cumsum. It folds elements in the
-// output, if elementwise ops must compute them first, and otherwise directly from the argument.
+// scanner computes an op that returns the running results of a reduction, such as cumsum. If elementwise ops compute
+// the elements, it stores them in the output first, and folds them there; otherwise it reads the argument.
 type scanner struct {
 	*foldRows
 	by                       *reducer
-	sums, exclusive, reverse bool
+	sums, exclusive, reverse bool      // whether by adds; the op's attributes
 	restart                  int       // the number of elements after which the results restart; 0 means never
 	from                     []float32 // the argument's elements; nil if elementwise ops compute them
 }
@@ -23,7 +23,7 @@ func (r *foldRows) scan() error {
 	s := scanner{foldRows: r, by: by, sums: by == reducers[ir.OpSum], exclusive: attrs.Bool("exclusive"),
 		reverse: attrs.Bool("reverse"), restart: attrs.Int("restart")}
 	if p := r.element; len(p.code) == 0 {
-		s.from = r.places[p.result].contiguous()
+		s.from = r.readers[p.result].contiguous()
 	}
 	groups := r.groups()
 	each, parts := r.parts(groups)
@@ -32,7 +32,7 @@ func (r *foldRows) scan() error {
 	}
 	before := make([][]float64, len(groups)*parts) // by group and part: the results of the rows before the part
 	for i := range before {
-		before[i] = slices.Repeat([]float64{by.first}, groups[i/parts].count)
+		before[i] = slices.Repeat([]float64{by.identity}, groups[i/parts].count)
 	}
 	work := r.work(4 * each * groups[0].count)
 	if parts > 1 {
@@ -53,9 +53,10 @@ func (r *foldRows) scan() error {
 	})
 }
 
-// accumulate replaces the results of a group's parts by the results before each part.
+// accumulate replaces the results of each part of a group's rows by the results of all parts before it. parts has them
+// by part and row.
 func (s *scanner) accumulate(parts [][]float64) {
-	acc := slices.Repeat([]float64{s.by.first}, len(parts[0]))
+	acc := slices.Repeat([]float64{s.by.identity}, len(parts[0]))
 	if s.reverse {
 		slices.Reverse(parts)
 		defer slices.Reverse(parts)
@@ -84,11 +85,11 @@ func (s *scanner) part(g *groupFold, acc []float64, lo, hi int) {
 		}
 		return
 	}
-	const some = 32 // number of elements of a row that stay in the cache between the chain and the fold
-	for i := 0; i < hi-lo; i += some {
-		first, end := lo+i, min(lo+i+some, hi) // coordinates
+	const span = 32 // number of elements of a row that stay in the cache between the chain and the fold
+	for i := 0; i < hi-lo; i += span {
+		first, end := lo+i, min(lo+i+span, hi) // coordinates
 		if s.reverse {
-			first, end = max(hi-i-some, lo), hi-i
+			first, end = max(hi-i-span, lo), hi-i
 		}
 		if s.from == nil {
 			g.run(g.each, -1, first, end, nil)
@@ -104,7 +105,7 @@ func (s *scanner) part(g *groupFold, acc []float64, lo, hi int) {
 	}
 }
 
-// row sets out to the running results of x, a part of a row. acc is the result before.
+// row sets out to the running results of x, a part of a row. acc is the result for the elements before that part.
 func (s *scanner) row(out, x []float32, acc float64) {
 	if s.reverse {
 		copy(out, x)
@@ -125,7 +126,7 @@ func (s *scanner) row(out, x []float32, acc float64) {
 	}
 }
 
-// running sets out to the running results of the first elements of x, each with its own element.
+// running sets out to the running results of the first elements of x: element i is the result for acc and x[0] to x[i].
 func (s *scanner) running(out, x []float32, acc float64) {
 	whole := 0
 	if s.sums {
@@ -137,11 +138,12 @@ func (s *scanner) running(out, x []float32, acc float64) {
 	}
 }
 
-// next folds x, the i-th elements of neighbouring rows, and sets out to the results. acc has the rows' results before.
+// next folds x, the i-th elements of neighbouring rows, into acc, the results of the rows so far. It sets out to the
+// running results.
 func (s *scanner) next(acc []float64, i int, out, x []float32) {
 	if s.restart > 0 && i%s.restart == 0 {
 		for row := range acc {
-			acc[row] = s.by.first
+			acc[row] = s.by.identity
 		}
 	}
 	whole := 0

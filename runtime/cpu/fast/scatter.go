@@ -8,34 +8,36 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A scatter changes runs of neighbouring elements of its base. Each element gets its updates in their order. So that
-// tasks share the work, the base is split into sections, and a stable sort brings the updates of a section together.
+// A scatter changes runs of neighbouring elements of its base: update i combines run i of a list of new elements with
+// the run that an index selects. Each element gets its updates in their order. So that tasks share the work, the base
+// is split into sections, and a stable sort brings the updates of a section together.
 
 // section is the number of elements of a section, unless a run is longer. In float64 they fit in an L2 cache.
 const section = 1 << 15
 
-// listed is the number of updates that a task sorts at a time.
-const listed = 1 << 14
+// sortChunk is the number of updates that a task sorts into sections at a time.
+const sortChunk = 1 << 14
 
 // scattering is the state of one scatter.
 type scattering struct {
 	*interp.Call
-	base, out, from []float32 // words as bits
-	mode            string    // "" replaces elements
+	base, out, from []float32 // the base, the result and the new elements; words as bits
+	mode            string    // how they are combined: "add", "mul", "min" or "max"; "" replaces elements
 	n, run          int       // the number of updates, and the elements of each
 	each            int       // runs of a section
 	sections        int
 	targets         func(dst []int32, lo int) // sets dst to the runs that updates lo and later ones change; -1 is none
-	// If the index of an element is its target, and updates are added, add adds updates lo to hi to floats or words.
+	// add, if not nil, is a fast way to add updates lo to hi to floats or words. It is set if each update has one element
+	// and the base one axis.
 	add func(floats []float64, words []int32, lo, hi int)
 }
 
-// update is the update of a run of a section.
+// update is an update of a run of a section.
 type update struct{ run, from int32 } // the run's number in the section, and the update's number
 
-// scatterable reports whether the kernel can compute a scatter.
-func scatterable(n *ir.Node) bool {
-	return movable(n) && max(n.Shape().MaxElems(), n.Arg(2).Shape().MaxElems()) <= math.MaxInt32
+// takesScatter reports whether the kernel can compute a scatter.
+func takesScatter(n *ir.Node) bool {
+	return takesIndexed(n) && max(n.Shape().MaxElems(), n.Arg(2).Shape().MaxElems()) <= math.MaxInt32
 }
 
 // scatter computes scatter, scatter_add, index_add, scatter_nd and scatter_nd_add.
@@ -59,8 +61,8 @@ func scatter(c *interp.Call) error {
 	}
 	s.n, s.each = len(s.from)/s.run, max(1, section/s.run)
 	s.sections = (len(s.out) + s.each*s.run - 1) / (s.each * s.run)
-	if s.sections == 1 && s.n > listed && !c.InPlace {
-		return s.few()
+	if s.sections == 1 && s.n > sortChunk && !c.InPlace {
+		return s.toSmallBase()
 	}
 	lists, err := s.sorted()
 	if err != nil {
@@ -80,7 +82,7 @@ func scatter(c *interp.Call) error {
 	return c.Parallel(s.sections, work, func(_, k int) { undo[k] = s.section(k, lists[k]) })
 }
 
-// targetsOf returns the function targets for a type of indices. It sets run.
+// targetsOf returns scattering.targets for indices ids. It sets s.run and s.add.
 func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), error) {
 	switch s.Node.Op() {
 	case ir.OpScatterND, ir.OpScatterNDAdd:
@@ -99,7 +101,7 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 	if err != nil {
 		return nil, err
 	}
-	n, picks, inner := s.Dims[axis], s.Args[2].Dims[axis], elements(s.Dims[axis+1:])
+	n, picks, inner := s.Dims[axis], s.Args[2].Dims[axis], volume(s.Dims[axis+1:])
 	same := s.Node.Op() == ir.OpIndexAdd // indices are the same for all coordinates of other axes
 	if same {
 		s.run, inner = inner, 1
@@ -143,12 +145,12 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 
 // sorted returns the updates of each section, in their order.
 func (s *scattering) sorted() ([][]update, error) {
-	chunks := (s.n + listed - 1) / listed
+	chunks := (s.n + sortChunk - 1) / sortChunk
 	counts := make([]int, chunks*s.sections) // by chunk and section; later the place of the next update
 	each := func(f func(chunk, lo int, runs []int32)) error {
-		return s.Parallel(chunks, elementWork*listed, func(_, chunk int) {
-			lo := chunk * listed
-			runs := make([]int32, min(listed, s.n-lo))
+		return s.Parallel(chunks, elementWork*sortChunk, func(_, chunk int) {
+			lo := chunk * sortChunk
+			runs := make([]int32, min(sortChunk, s.n-lo))
 			s.targets(runs, lo)
 			f(chunk, lo, runs)
 		})
@@ -193,8 +195,8 @@ func (s *scattering) sorted() ([][]update, error) {
 	})
 }
 
-// section computes a section of the result from its updates. It returns a function that restores the section, if that
-// is in a state.
+// section computes section k of the result from its updates. If the scatter changes its base in place, section returns
+// a function that restores the base.
 func (s *scattering) section(k int, list []update) (undo func()) {
 	lo, hi := k*s.each*s.run, min((k+1)*s.each*s.run, len(s.out))
 	dst := s.out[lo:hi]
@@ -204,7 +206,7 @@ func (s *scattering) section(k int, list []update) (undo func()) {
 	if len(list) == 0 {
 		return nil
 	}
-	dense := 4*len(list)*s.run >= len(dst)
+	dense := 4*len(list)*s.run >= len(dst) // whether updates change a large part of the section
 	if s.InPlace {
 		undo = s.restore(dst, list, dense)
 	}
@@ -233,7 +235,8 @@ func (s *scattering) section(k int, list []update) (undo func()) {
 	return undo
 }
 
-// restore returns a function that restores the runs of a section that a list of updates changes.
+// restore returns a function that restores the runs of a section, dst, that a list of updates changes. If dense is
+// true, it restores the whole section.
 func (s *scattering) restore(dst []float32, list []update, dense bool) func() {
 	if dense {
 		old := slices.Clone(dst)
@@ -253,7 +256,8 @@ func (s *scattering) restore(dst []float32, list []update, dense bool) func() {
 // accumulates reports whether elements are accumulated in float64.
 func (s *scattering) accumulates() bool { return s.Out != nil && (s.mode == "add" || s.mode == "mul") }
 
-// accumulate combines elements with few updates in float64. It takes the updates of a run together.
+// accumulate combines a section, dst, with few updates. It sums or multiplies each run in float64, over all of the
+// run's updates.
 func (s *scattering) accumulate(dst []float32, list []update) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b update) int { return int(a.run) - int(b.run) })
@@ -272,7 +276,7 @@ func (s *scattering) accumulate(dst []float32, list []update) {
 	}
 }
 
-// combine combines elements with their updates, one after the other.
+// combine combines a section, dst, with its updates, one after the other, in the elements' own type.
 func (s *scattering) combine(dst []float32, list []update) {
 	switch {
 	case s.Out != nil:
@@ -284,7 +288,7 @@ func (s *scattering) combine(dst []float32, list []update) {
 	}
 }
 
-// round rounds or wraps elements that were combined to the dtype of the result.
+// round rounds or wraps a list of elements that were combined to the dtype of the result.
 func (s *scattering) round(list []float32) {
 	t := s.Node.DType()
 	switch {
@@ -300,10 +304,10 @@ func (s *scattering) round(list []float32) {
 	}
 }
 
-// few computes a scatter of many updates to a base of one section. Sums of integers do not depend on their order, so
-// each task has sums of its own. Otherwise one task computes all.
-func (s *scattering) few() error {
-	chunks := (s.n + listed - 1) / listed
+// toSmallBase computes a scatter of many updates to a base of one section. Sums of integers do not depend on their
+// order, so each task has sums of its own, which are added at the end. Otherwise one task computes all.
+func (s *scattering) toSmallBase() error {
+	chunks := (s.n + sortChunk - 1) / sortChunk
 	parts := 1
 	if s.Out == nil && s.mode == "add" {
 		parts = min(chunks, max(1, s.n/(4*len(s.out))), 16)
@@ -317,10 +321,10 @@ func (s *scattering) few() error {
 				floats[i] = float64(x)
 			}
 		}
-		list, runs := make([]update, listed), make([]int32, listed)
+		list, runs := make([]update, sortChunk), make([]int32, sortChunk)
 		for chunk := part; chunk < chunks; chunk += parts {
-			lo := chunk * listed
-			runs := runs[:min(listed, s.n-lo)]
+			lo := chunk * sortChunk
+			runs := runs[:min(sortChunk, s.n-lo)]
 			if s.add != nil {
 				s.add(floats, wordsOf(sums[part]), lo, lo+len(runs))
 				continue
@@ -358,7 +362,7 @@ func (s *scattering) few() error {
 	return nil
 }
 
-// addAt adds each update to the element of its index.
+// addAt adds each element of from to the element of dst that its index in ids selects, and ignores other indices.
 func addAt[D, S int32 | float32 | float64, T index](dst []D, from []S, ids []T) {
 	for i, id := range ids {
 		if at := int64(id); at >= 0 && at < int64(len(dst)) {
@@ -367,7 +371,8 @@ func addAt[D, S int32 | float32 | float64, T index](dst []D, from []S, ids []T) 
 	}
 }
 
-// combine combines elements with updates, each in a wider or the same type.
+// combine combines runs of dst with runs of from, as the updates say. dst has the elements' type or a wider one. run is
+// the length of a run, and mode is scattering.mode.
 func combine[D, S int32 | uint32 | float32 | float64](dst []D, list []update, from []S, run int, mode string) {
 	if run == 1 {
 		switch mode {

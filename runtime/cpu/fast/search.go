@@ -10,8 +10,8 @@ import (
 // searches reports whether an op returns the coordinate of the largest or smallest element of each row.
 func searches(op ir.Op) bool { return op == ir.OpArgmax || op == ir.OpArgmin }
 
-// best has, by row, the best element of a part of the row, and its coordinate. If several elements are equally good, it
-// is the first of them.
+// best has, by row, the best element (greatest or least) of a part of the row, and its coordinate. If several elements
+// are equally good, it is the first of them.
 type best struct {
 	x  []float32
 	at []int32
@@ -44,7 +44,7 @@ func (r *foldRows) search() error {
 	return nil
 }
 
-// beats reports whether element x of a row is better than an earlier element y.
+// beats reports whether element x of a row is better than an earlier element y. NaN is best.
 func beats(x, y float32, greatest bool) bool {
 	if x != x {
 		return y == y
@@ -78,7 +78,7 @@ func (g *groupFold) search(lo, hi int, greatest bool) best {
 		}
 		list := extremes[:rows]
 		for i := range list {
-			list[i] = by.first
+			list[i] = by.identity
 		}
 		by.rows(list, x)
 		n := len(x) / rows

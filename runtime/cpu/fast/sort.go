@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// sortable reports whether the kernel can sort: a 32-bit key must represent the order of the elements.
-func sortable(n *ir.Node) bool {
+// takesSort reports whether the kernel can sort: a 32-bit key must represent the order of the elements.
+func takesSort(n *ir.Node) bool {
 	t := n.Arg(0).DType()
 	return isNarrow(t) || !t.IsFloat() && !t.IsBlock() && t.BlockBytes() <= 4
 }
@@ -19,16 +19,16 @@ func sortable(n *ir.Node) bool {
 func sortRows(c *interp.Call) error {
 	x, attrs := c.Args[0], c.Node.Attrs()
 	axis, err := ir.ResolveAxis(int64(attrs.Int("axis")), len(x.Dims))
-	if err != nil || elements(c.Dims) == 0 {
+	if err != nil || volume(c.Dims) == 0 {
 		return err
 	}
-	n, inner, results := x.Dims[axis], elements(x.Dims[axis+1:]), c.Dims[axis]
+	n, inner, results := x.Dims[axis], volume(x.Dims[axis+1:]), c.Dims[axis]
 	least, _ := ir.IntRange(x.DType)
-	flip := uint32(0)
+	flip := uint32(0) // is xored with keys; all ones reverse the order
 	if attrs.Bool("descending") || c.Node.Op() == ir.OpTopKIndices && attrs.Bool("largest") {
 		flip = math.MaxUint32
 	}
-	return c.ParallelRange(elements(x.Dims)/n, 8*elementWork*n, func(lo, hi int) {
+	return c.ParallelRange(volume(x.Dims)/n, 8*elementWork*n, func(lo, hi int) {
 		entries, spare := make([]uint64, n), make([]uint64, n)
 		for r := lo; r < hi; r++ {
 			from := r/inner*n*inner + r%inner

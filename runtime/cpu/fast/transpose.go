@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// moved reports whether the kernel can compute a transpose: of floats, integers or bools. Transposes that keep the
-// order of elements are left to the interpreter.
-func moved(n *ir.Node) bool {
+// takesTranspose reports whether the kernel can compute a transpose: of floats, integers or bools. Transposes that keep
+// the order of elements are left to the interpreter.
+func takesTranspose(n *ir.Node) bool {
 	var order []int64
 	for _, axis := range n.Attrs().Ints("perm") {
 		if d := n.Arg(0).Shape()[axis]; d != ir.D(1) {
@@ -26,7 +26,7 @@ func transpose(c *interp.Call) error {
 		order[i] = int(axis)
 	}
 	x := c.Args[0]
-	p := newPlace(x, x.Dims, order)
+	p := newArgReader(x, x.Dims, order)
 	if x.Ints != nil {
 		return move(c, &p, c.Ints, x.Ints)
 	}
@@ -41,11 +41,11 @@ const side = 32
 // pages of memory.
 const band = 32 * side
 
-// move sets dst to the elements of src in the order of a place.
+// move sets dst to the elements of src in the order in which p reads them.
 //
 // If neighbours in the result are not neighbours in src, and another axis of the result has neighbours in src, move
 // copies in tiles along both axes. So each cache line is read and written only once.
-func move[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
+func move[T float32 | int64](c *interp.Call, p *argReader, dst, src []T) error {
 	last := len(p.dims) - 1
 	other := slices.Index(p.steps, 1)
 	if len(dst) == 0 || last < 1 || other < 0 || other == last {
@@ -63,7 +63,7 @@ func move[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
 	}
 	size[last], size[other] = band, side
 	tasks[last], tasks[other] = (cols+band-1)/band, (rows+side-1)/side
-	return c.Parallel(elements(tasks), side*min(cols, band), func(_, task int) {
+	return c.Parallel(volume(tasks), side*min(cols, band), func(_, task int) {
 		var at [ir.MaxRank]int // coordinates
 		at[other], task = task%tasks[other]*side, task/tasks[other]
 		to, from, distance := 0, 0, 1
@@ -74,17 +74,17 @@ func move[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
 			to, from = to+at[axis]*distance, from+at[axis]*p.steps[axis]
 			distance *= p.dims[axis]
 		}
-		some, n := min(side, rows-at[other]), min(band, cols-at[last])
+		high, n := min(side, rows-at[other]), min(band, cols-at[last])
 		for col := 0; col < n; col += side {
-			moveTile(dst[to+col:], src[from+col*step:], stride, step, some, min(side, n-col))
+			moveTile(dst[to+col:], src[from+col*step:], stride, step, high, min(side, n-col))
 		}
 	})
 }
 
-// moveTile transposes a tile, which has the given rows and columns in the result. The rows are stride elements apart
-// there, and the columns are step elements apart in src.
+// moveTile transposes a tile, which has the given rows and columns in dst. The rows are stride elements apart there,
+// and the columns are step elements apart in src, where the elements of a column are contiguous.
 func moveTile[T float32 | int64](dst, src []T, stride, step, rows, cols int) {
-	wholeRows, wholeCols := 0, 0
+	wholeRows, wholeCols := 0, 0 // the part that the assembly has transposed
 	if to, ok := any(dst).([]float32); ok && transposeSquares(to, any(src).([]float32), stride, step, rows, cols) {
 		wholeRows, wholeCols = rows/lanes*lanes, cols/lanes*lanes
 	}
@@ -100,7 +100,7 @@ func moveTile[T float32 | int64](dst, src []T, stride, step, rows, cols int) {
 }
 
 // runs is like move, but without tiles: it copies elements along the innermost axis, one row after the other.
-func runs[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
+func runs[T float32 | int64](c *interp.Call, p *argReader, dst, src []T) error {
 	if len(dst) == 0 {
 		return nil
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// assembly is the functions of one width of vectors. They check no bounds. The sums of different widths differ in
-// order, and so in their last bits.
+// assembly has the assembly functions of one width of vectors. They check no bounds. Different widths add in different
+// orders, so their sums differ in the last bits.
 type assembly struct {
 	name     string // as $VKC_DISABLE names it
 	lanes    int    // number of float32 elements in a vector
 	dots1x4  func(out, a *float32, lda int, b *float32, ldb, n int)
 	tile     func(out, a *float32, lda int, b *float32, ldb, n int) // for 4 rows of a and tileCols rows of b
 	tileCols int
-	weigh4   func(out, weights, rows *float32, ld, n int) // for four vectors
-	weigh1   func(out, weights, rows *float32, ld, n int) // for one vector
+	weigh4   func(out, weights, rows *float32, ld, n int) // weighted sum of n rows, for four vectors of columns
+	weigh1   func(out, weights, rows *float32, ld, n int) // the same for one vector
 	dots     map[ir.DType]dotsOf                          // by the format of b; see multiplyStored
 	decoders map[ir.DType]decoder
 	byteDots map[ir.DType]byteDotsOf // by the block format of b; see multiplyBytes
@@ -31,13 +31,13 @@ type dotsOf = func(out, a *float32, lda int, b *byte, ldb, n int)
 // byteDotsOf computes the dot products of a row of int8 with four rows of n blocks.
 type byteDotsOf = func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)
 
-// decoder decodes n blocks, or n elements of a format without blocks: a multiple of lanes.
+// decoder converts n blocks to float32, or n elements of a format without blocks, where n is a multiple of lanes.
 type decoder = func(dst *float32, src *byte, n int)
 
 // vector is the assembly that this package uses, or nil if there is none. Only tests change it.
 var vector = widest(assemblies())
 
-// widest returns the last assembly that is not disabled, or nil.
+// widest returns the last assembly of list that $VKC_DISABLE does not name, or nil.
 func widest(list []*assembly) *assembly {
 	for _, a := range slices.Backward(list) {
 		if !disabled.Has(a.name) {
@@ -56,7 +56,7 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 		return
 	}
 	_, _, _ = a[:rows*k], b[:cols*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
-	const high = 4
+	const high = 4                                               // rows of a in a tile
 	wide := vector.tileCols
 	var tile [high * 8]float32
 	put := func(i, j, rows, cols int) {
@@ -89,7 +89,8 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	}
 }
 
-// weigh sets out to a weighted sum of rows. A row has len(out) elements.
+// weigh sets out to the sum of rows, each multiplied by its weight. A row has len(out) elements, and the rows follow
+// one another.
 func weigh(out, weights, rows []float32) {
 	e, n := len(out), len(weights)
 	if vector == nil || n == 0 {
@@ -109,9 +110,9 @@ func weigh(out, weights, rows []float32) {
 	}
 }
 
-// multiplyStored is like multiply, for rows of b in the format of their file, from element first on. It decodes them in
-// registers and not to memory. The results have the same bits as multiply's for decoded rows. It returns false, and
-// computes nothing, for unsupported formats.
+// multiplyStored is like multiply, for rows of b in the format of the file, from element first on. It decodes them in
+// registers and not to memory. The results have the same bits as multiply's for decoded rows. For unsupported formats
+// it does nothing and returns false.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	if vector == nil || vector.dots[b.DType] == nil || k == 0 || k%max(vector.lanes, elems) != 0 {
@@ -134,7 +135,7 @@ func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, fi
 	return true
 }
 
-// decode is [interp.Stored.Decode].
+// decode sets dst to the elements of s from index first on, like [interp.Stored.Decode], but with assembly.
 func decode(dst []float32, s *interp.Stored, first int) error {
 	elems, size := s.DType.BlockElems(), s.DType.BlockBytes()
 	src := s.Bytes[first/elems*size : (first+len(dst))/elems*size]

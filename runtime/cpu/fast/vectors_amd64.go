@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vectors reports whether this processor has AVX2, which the functions need that exist for one width only.
+// vectors says whether this processor has AVX2 and the like. The functions that exist for one width only need them.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 
 // assemblies returns the assembly that this processor can run, for each width of vectors, the narrowest first.
@@ -116,7 +116,8 @@ func beatenBy(best []float32, at []int32, x []float32, k int32, greatest bool) (
 	return whole
 }
 
-// skip returns how many of the first elements of x certainly differ from y.
+// skip returns a number of elements at the start of x that all differ from y. The elements after these must be compared
+// with y.
 func skip(x []float32, y float32) int {
 	whole := len(x) / lanes * lanes
 	if !vectors || whole == 0 {
@@ -125,9 +126,9 @@ func skip(x []float32, y float32) int {
 	return equalAt(&x[0], y, whole)
 }
 
-// transposeSquares transposes all whole squares of lanes by lanes elements of a matrix. dst has the given rows and
-// cols. The rows of dst are `to` elements apart, and the rows of src `from`. It returns false, and does nothing, if
-// there is no assembly.
+// transposeSquares sets dst, which has the given rows and columns, to the transposed matrix src, as far as whole squares
+// of lanes by lanes elements reach. The rows of dst are `to` elements apart, and the rows of src `from`. It returns
+// false, and does nothing, if there is no assembly.
 func transposeSquares(dst, src []float32, to, from, rows, cols int) bool {
 	rows, cols = rows/lanes*lanes, cols/lanes*lanes
 	if !vectors || rows == 0 || cols == 0 {

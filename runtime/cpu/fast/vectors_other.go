@@ -2,6 +2,8 @@
 
 package fast
 
+// On these processors there is no assembly. See vectors_amd64.go for the functions' meaning.
+
 func assemblies() []*assembly { return nil }
 
 func exps(x []float32, shift float32) { expsPlain(x, shift) }

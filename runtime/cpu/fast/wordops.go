@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A chain has integers and bools as 32-bit words. Their bits are in the same lists as floats. Comparisons of floats
-// give floats, 1 and 0, which become words if a word is needed.
+// In a chain, integers and bools are 32-bit words. Their bits are in the same lists as floats. Comparisons of floats
+// give floats, 1 and 0, which are converted to words if an op needs words.
 
 // word returns the word with the bits of x.
 func word(x float32) int32 { return int32(math.Float32bits(x)) }
@@ -15,11 +15,12 @@ func word(x float32) int32 { return int32(math.Float32bits(x)) }
 // bitsOfWord is the inverse of word.
 func bitsOfWord(x int32) float32 { return math.Float32frombits(uint32(x)) }
 
-// words1 returns the primitive of a function of one word, and words2 the primitive of a function of two.
+// words1 returns the primitive of a function of one word.
 func words1(f func(x int32) int32) *primitive {
 	return of1(func(x float32) float32 { return bitsOfWord(f(word(x))) })
 }
 
+// words2 returns the primitive of a function of two words.
 func words2(f func(x, y int32) int32) *primitive {
 	return of2(func(x, y float32) float32 { return bitsOfWord(f(word(x), word(y))) })
 }
@@ -78,12 +79,12 @@ func addWordPrimitives() {
 	}
 }
 
-// wordForm is the primitive of an op on words. The result wraps to the op's dtype if wraps is true.
+// wordForm says how an op on words is computed by a primitive.
 type wordForm struct {
-	name, unsigned string // unsigned is for u32; "" means the same, and "-" that there is none
-	wraps          bool
-	swapped        bool // whether the operands are exchanged
-	not            bool // whether the result is the opposite truth
+	name, unsigned string // the primitive, and that for u32; "" means the same, and "-" that there is none
+	wraps          bool   // whether the result must be wrapped to the op's dtype
+	swapped        bool   // whether the operands are exchanged
+	not            bool   // whether the result is negated, as a bool
 }
 
 // wordForms has the ops that have primitives on words. Others use their scalar reference.
@@ -104,7 +105,7 @@ var wordForms = map[ir.Op]wordForm{
 	ir.OpGe:  {name: "> words", unsigned: "-", swapped: true, not: true},
 }
 
-// asFloat returns a value as a float. t is its dtype.
+// asFloat returns value v, of dtype t, as a float.
 func (b *compiler) asFloat(v int, t ir.DType) int {
 	switch {
 	case !b.words[v]:
@@ -115,7 +116,7 @@ func (b *compiler) asFloat(v int, t ir.DType) int {
 	return b.instruction(primitives[floatOfWords], []int{v})
 }
 
-// asWord returns a value of a bool as a word.
+// asWord returns value v as a word. A float must be a bool: 1 or 0.
 func (b *compiler) asWord(v int) int {
 	if b.words[v] {
 		return v
@@ -128,14 +129,15 @@ func (b *compiler) wordInstruction(name string, in ...int) int {
 	return b.word(b.instruction(primitives[name], in))
 }
 
-// word marks a value as a word, and returns it. Constants of words are not folded: none of the operands is a constant.
+// word marks a value as a word, and returns it. The value is never a constant, because at least one operand of its
+// instruction is not.
 func (b *compiler) word(v int) int {
 	b.words[v] = true
 	return v
 }
 
-// chosen compiles op where. It moves values, whether words or floats.
-func (b *compiler) chosen(n *ir.Node, args []int) int {
+// compileWhere compiles op where, of words or floats.
+func (b *compiler) compileWhere(n *ir.Node, args []int) int {
 	form := "?:"
 	if b.words[args[0]] {
 		form = "?: words"
@@ -146,8 +148,8 @@ func (b *compiler) chosen(n *ir.Node, args []int) int {
 	return b.wordInstruction(form, args[0], b.asWord(args[1]), b.asWord(args[2]))
 }
 
-// converted compiles op cast if it has a word as its argument or result.
-func (b *compiler) converted(n *ir.Node, v int) int {
+// compileCast compiles a cast of value v to or from words.
+func (b *compiler) compileCast(n *ir.Node, v int) int {
 	from, to := n.Arg(0).DType(), n.DType()
 	switch {
 	case !b.words[v] && from != ir.Bool: // a float, or an i64 read as a float
@@ -164,12 +166,12 @@ func (b *compiler) converted(n *ir.Node, v int) int {
 	case from == ir.Bool || to.BlockBytes() == 4:
 		return v
 	case to == ir.Bool:
-		return b.opposite(b.opposite(v))
+		return b.not(b.not(v))
 	}
 	return b.wordInstruction(wrapTo[to], v)
 }
 
-// saturated returns the integer part of a float, in the range of a dtype.
+// saturated returns the integer part of float v as a word, limited to the range of dtype t.
 func (b *compiler) saturated(v int, t ir.DType) int {
 	if t == ir.Bool || t.BlockBytes() == 4 {
 		return b.wordInstruction(wordOf[t], v)
@@ -179,11 +181,11 @@ func (b *compiler) saturated(v int, t ir.DType) int {
 	return b.wordInstruction("min words", v, b.constant(bitsOfWord(int32(hi))))
 }
 
-// opposite returns the opposite of a truth in words.
-func (b *compiler) opposite(v int) int { return b.wordInstruction("== words", v, b.constant(0)) }
+// not returns the negation of a bool that is a word.
+func (b *compiler) not(v int) int { return b.wordInstruction("== words", v, b.constant(0)) }
 
-// ofWords compiles a node of integers or bools.
-func (b *compiler) ofWords(n *ir.Node, args []int) int {
+// compileWords compiles a node whose arguments are integers or bools. args are their values.
+func (b *compiler) compileWords(n *ir.Node, args []int) int {
 	t := n.Arg(0).DType()
 	for i, v := range args {
 		args[i] = b.asWord(v)
@@ -195,7 +197,7 @@ func (b *compiler) ofWords(n *ir.Node, args []int) int {
 	}
 	switch {
 	case n.Op() == ir.OpNot && t == ir.Bool:
-		return b.opposite(args[0])
+		return b.not(args[0])
 	case !ok || name == "-":
 		return b.word(b.instruction(wordReference(n), args))
 	case form.swapped:
@@ -203,7 +205,7 @@ func (b *compiler) ofWords(n *ir.Node, args []int) int {
 	}
 	v := b.wordInstruction(name, args...)
 	if form.not {
-		v = b.opposite(v)
+		v = b.not(v)
 	}
 	if form.wraps && t.BlockBytes() < 4 {
 		v = b.wordInstruction(wrapTo[t], v)

@@ -7,14 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// isWord reports whether a kernel with [interp.Kernel.Words] has elements of a dtype in 32-bit words.
+// isWord reports whether kernels get the elements of a dtype as 32-bit words, if [interp.Kernel.Words] is set: integers
+// of up to 32 bits, and bools.
 func isWord(t ir.DType) bool { return !t.IsFloat() && !t.IsBlock() && t.BlockBytes() <= 4 }
 
-// inWords reports whether elements of a dtype are 32 bits in kernels: floats or words.
+// inWords reports whether kernels get the elements of a dtype as 32 bits each: as float32 or as words.
 func inWords(t ir.DType) bool { return isNarrow(t) || isWord(t) }
 
-// bitsOf returns words as floats of the same bits, in the same memory. With it, code that only moves elements needs
-// only a form for floats.
+// bitsOf returns words as floats of the same bits, in the same memory. With it, code that only copies elements can be
+// written for floats alone.
 func bitsOf(words []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }

@@ -5,18 +5,19 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// place reads an argument that is broadcast to the shape of a result.
-type place struct {
+// argReader reads an argument that is broadcast to the shape of a result.
+type argReader struct {
 	floats []float32 // words as bits
 	ints   []int64   // used instead of floats if the argument has integers of 64 bits
 	dims   []int     // the result's extents, in the order of reading; neighbouring axes are merged if possible
-	steps  []int     // the argument's stride along each axis, 0 for a broadcast axis
+	steps  []int     // the argument's stride along each of these axes, 0 for a broadcast axis
 }
 
-// newPlace returns a place for an argument and a result with extents dims. Elements are read in row-major order of the
-// result's axes in the given order. An order of nil means the result's own.
-func newPlace(t interp.Tensor, dims, order []int) place {
-	p := place{floats: elementsOf(t), ints: t.Ints}
+// newArgReader returns a reader of argument t for a result with extents dims. It reads elements in row-major order of
+// the result's axes, after they are permuted by order: order[i] is the result's axis at position i. A nil order means
+// the result's own.
+func newArgReader(t interp.Tensor, dims, order []int) argReader {
+	p := argReader{floats: elementsOf(t), ints: t.Ints}
 	steps := stepsOf(t.Dims, dims)
 	if order != nil {
 		dims, steps = picked(dims, order), picked(steps, order)
@@ -31,13 +32,13 @@ func newPlace(t interp.Tensor, dims, order []int) place {
 			p.dims, p.steps = append(p.dims, d), append(p.steps, steps[i])
 		}
 	}
-	if elements(t.Dims) == 1 {
+	if volume(t.Dims) == 1 {
 		p.dims, p.steps = nil, nil
 	}
 	return p
 }
 
-// picked returns the elements of list at the indices.
+// picked returns the elements of list at the given indices.
 func picked(list, indices []int) []int {
 	out := make([]int, len(indices))
 	for i, at := range indices {
@@ -46,8 +47,8 @@ func picked(list, indices []int) []int {
 	return out
 }
 
-// stepsOf returns an argument's stride along each axis of a result to which it is broadcast. The last axes of both
-// match. The stride is 0 along a broadcast axis.
+// stepsOf returns the strides of an argument with extents dims along each axis of a result to which it is broadcast.
+// The last axes of both match. The stride is 0 along a broadcast axis.
 func stepsOf(dims, result []int) []int {
 	steps, step := make([]int, len(result)), 1
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -60,11 +61,11 @@ func stepsOf(dims, result []int) []int {
 }
 
 // repeats reports whether every element of the result reads the same element.
-func (p *place) repeats() bool { return len(p.dims) == 0 }
+func (p *argReader) repeats() bool { return len(p.dims) == 0 }
 
 // direct returns the argument's elements for n elements of the result from lo on. It returns nil if they are not
 // contiguous in memory.
-func (p *place) direct(lo, n int) []float32 {
+func (p *argReader) direct(lo, n int) []float32 {
 	last := len(p.dims) - 1
 	if p.floats == nil || p.steps[last] != 1 || lo%p.dims[last]+n > p.dims[last] {
 		return nil
@@ -77,16 +78,16 @@ func (p *place) direct(lo, n int) []float32 {
 }
 
 // contiguous returns all of the argument's elements, or nil if they are not contiguous in memory.
-func (p *place) contiguous() []float32 {
+func (p *argReader) contiguous() []float32 {
 	if len(p.dims) != 1 || p.steps[0] != 1 {
 		return nil
 	}
 	return p.floats
 }
 
-// start returns the offset of the element for the result's element lo. It also stores that element's coordinates in at,
-// unless at is nil.
-func (p *place) start(lo int, at []int) int {
+// start returns the offset in the argument of the element for the result's element lo. It also stores the coordinates
+// of the result's element in at, unless at is nil.
+func (p *argReader) start(lo int, at []int) int {
 	from := 0
 	for axis := len(p.dims) - 1; axis >= 0; axis-- {
 		i := lo % p.dims[axis]
@@ -100,7 +101,7 @@ func (p *place) start(lo int, at []int) int {
 }
 
 // read sets dst to the argument's elements for the result's elements from lo on.
-func (p *place) read(dst []float32, lo int) {
+func (p *argReader) read(dst []float32, lo int) {
 	if p.floats != nil {
 		readFrom(p, dst, p.floats, lo)
 	} else {
@@ -108,8 +109,8 @@ func (p *place) read(dst []float32, lo int) {
 	}
 }
 
-// readFrom is like read, for floats or integers.
-func readFrom[T float32 | int64](p *place, dst []float32, src []T, lo int) {
+// readFrom implements argReader.read for the argument's elements src.
+func readFrom[T float32 | int64](p *argReader, dst []float32, src []T, lo int) {
 	if p.repeats() {
 		fill(dst, float32(src[0]))
 		return
