@@ -124,6 +124,7 @@ var architectures = []architecture{
 	qwen35MoE,
 	qwen3moe,
 	qwen3next,
+	rwkv7,
 	seedOSS,
 	smolLM3,
 	stableLM,
@@ -133,7 +134,7 @@ var architectures = []architecture{
 
 // recurrent lists further architectures with a recurrent state, so that the error of such a file says what it is.
 var recurrent = []string{
-	"arwkv7", "bamba", "jamba", "kimi-linear", "nemotron_h_moe", "plamo2", "rwkv6", "rwkv6qwen2", "rwkv7",
+	"arwkv7", "bamba", "jamba", "kimi-linear", "nemotron_h_moe", "plamo2", "rwkv6", "rwkv6qwen2",
 }
 
 // Architectures returns the values of general.architecture that FromGGUF reads, sorted.

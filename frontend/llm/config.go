@@ -125,6 +125,8 @@ type Config struct {
 
 	Recurrent Recurrent // sizes of recurrent layers
 
+	layer int // the number of the layer, in the configuration of one layer
+
 	// DraftLayers is the number of layers in the file that predict further tokens. Graphs do not use them.
 	DraftLayers int
 
@@ -149,6 +151,7 @@ type LayerSizes struct{ Heads, KVHeads, FeedForward int }
 
 // at returns the configuration of one layer, in which Heads, KVHeads, FeedForward and Experts are the layer's.
 func (c Config) at(layer int) Config {
+	c.layer = layer
 	if layer < len(c.PerLayer) {
 		s := c.PerLayer[layer]
 		c.Heads, c.KVHeads, c.FeedForward = s.Heads, s.KVHeads, s.FeedForward

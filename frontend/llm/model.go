@@ -29,6 +29,8 @@ type model struct {
 	inputs frontend.Tensor            // of architecture.perLayer
 	kept   map[int][2]frontend.Tensor // keys and values of layers, for layers that share them
 
+	firstValues *frontend.Tensor // the values of the first layer, which later layers of some architectures read
+
 	remat    bool // whether layers are recomputed for their gradients
 	adapters *adapters
 
@@ -42,6 +44,7 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 		b.Fail("llm", err)
 	}
 	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
+	m.firstValues = new(frontend.Tensor)
 	m.adapters = &adapters{used: map[string]bool{}}
 	m.kept = map[int][2]frontend.Tensor{}
 	m.w.Shard(shardAxis)

@@ -259,5 +259,57 @@ def qwen35moe():
     qwen35_layers("qwen35moe", "qwen35moe", qwen_experts, **QWEN_EXPERTS)
 
 
+def rwkv7():
+    m = Model("rwkv7", "rwkv7", 2, 32, 1, 1, 48, **{"attention.layer_norm_epsilon": 1e-5})
+    del m.meta["rwkv7.attention.head_count_kv"]
+    size, ranks = 8, {"decay": 6, "iclr": 5, "value_residual_mix": 4, "gate": 7}
+    heads = m.width // size
+    m.set(**{"attention.head_count": 0, "wkv.head_size": size, "token_shift_count": 2})
+    m.set(**{f"attention.{name}_lora_rank": rank for name, rank in ranks.items()})
+    before = lambda x: np.concatenate([np.zeros((1, m.width)), x[:-1]])
+    first = {}
+
+    def time_mix(i, x):
+        lerp = m.w(m.blk + "time_mix_lerp_fused.weight", 6, 1, 1, m.width, offset=0.5, scale=0.5)[:, 0, 0]
+        xr, xw, xk, xv, xa, xg = (x + (before(x) - x) * part for part in lerp)
+        weight = lambda name, **how: m.w(m.blk + f"time_mix_{name}.weight", m.width, **how)
+        linear = lambda x, name, out=m.width: m.linear(x, "time_mix_" + name, out)
+        lora = lambda x, name, rank, f=lambda v: v: linear(f(linear(x, name + "1", rank)), name + "2")
+        r, k, v = linear(xr, "receptance"), linear(xk, "key"), linear(xv, "value")
+        w = np.exp(-np.exp(-0.5) * sigmoid(weight("w0", scale=1.0) + lora(xw, "w", 6, np.tanh)))
+        a = sigmoid(weight("a0", scale=1.0) + lora(xa, "a", 5))
+        v0, share = weight("v0", scale=1.0), lora(xv, "v", 4 if i else 5)
+        if i == 0:
+            first["v"] = v
+        else:
+            v = v + (first["v"] - v) * sigmoid(v0 + share)
+        g = lora(xg, "g", 7, sigmoid)
+        split = lambda x: x.reshape(len(x), heads, size)
+        kk = split(k * weight("k_k", offset=0.8, scale=0.25))
+        kk = kk / np.maximum(np.sqrt((kk * kk).sum(-1, keepdims=True)), 1e-12)
+        k = k * (1 + (a - 1) * weight("k_a", offset=1.0, scale=0.25))
+        r, k, v, w, a = (split(part) for part in (r, k, v, w, a))
+        y, state = np.zeros_like(v), np.zeros((heads, size, size))
+        for t in range(len(x)):
+            for h in range(heads):
+                s = state[h]
+                removed = np.outer(s @ kk[t, h], a[t, h] * kk[t, h])
+                state[h] = s * w[t, h] - removed + np.outer(v[t, h], k[t, h])
+                y[t, h] = state[h] @ r[t, h]
+        y = ((y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 64e-5)).reshape(len(x), m.width)
+        y = y * m.vector(m.blk + "time_mix_ln.weight", m.width) + m.w(m.blk + "time_mix_ln.bias", m.width, scale=0.25)
+        bonus = (r * k * weight("r_k", scale=0.5).reshape(heads, size)).sum(-1, keepdims=True) * v
+        return linear((y + bonus.reshape(len(x), m.width)) * g, "output")
+
+    def layer(i, x):
+        x = x + time_mix(i, m.layer_norm(x, "attn_norm"))
+        h = m.layer_norm(x, "attn_norm_2")
+        h = h + (before(h) - h) * m.w(m.blk + "channel_mix_lerp_k.weight", 1, 1, m.width, offset=0.5, scale=0.5)[0, 0]
+        h = np.maximum(m.linear(h, "channel_mix_key", m.hidden), 0) ** 2
+        return x + m.linear(h, "channel_mix_value", m.width)
+
+    through(m, layer, m.layer_norm, tied=False, x=m.layer_norm(m.embed(), "token_embd_norm"))
+
+
 RECURRENT = (mamba2, mamba, falcon_mamba, falcon_h1, granite_hybrid, granite_hybrid_moe, nemotron_h, lfm2, lfm2moe,
-             qwen3next, qwen3next_joined, qwen35, qwen35moe)
+             qwen3next, qwen3next_joined, qwen35, qwen35moe, rwkv7)
