@@ -172,6 +172,7 @@ func bytesOf(p *kernel.Program) int64 {
 	return n
 }
 
+// hardware returns the processor, and the Vulkan device if that was opened.
 func (s *software) hardware() []hardware {
 	s.mu.Lock()
 	defer s.mu.Unlock()

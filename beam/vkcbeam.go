@@ -60,6 +60,7 @@ type Options struct {
 	Shards int64  // groups of elements that different workers may compute; 8
 }
 
+// orUsual returns the options with defaults in place of 0.
 func (o Options) orUsual() Options {
 	if o.Batch <= 0 {
 		o.Batch = 32

@@ -66,13 +66,16 @@ func automatonOf(p *pattern, spend func(int) bool) (*steps, error) {
 	return a, nil
 }
 
+// first returns the first state of the automaton.
 func (a *steps) first() int32 { return int32(len(a.list) - 1) }
 
+// add adds a state and returns its index.
 func (a *steps) add(s step) int32 {
 	a.list = append(a.list, s)
 	return int32(len(a.list) - 1)
 }
 
+// char adds a state that reads a character of a set, after which next follows.
 func (a *steps) char(set []span, next int32) int32 {
 	for i, s := range a.sets {
 		if slices.Equal(s, set) {
@@ -83,7 +86,8 @@ func (a *steps) char(set []span, next int32) int32 {
 	return a.add(step{op: stepChar, set: len(a.sets) - 1, out: []int32{next}})
 }
 
-// expr adds the states of a pattern, after which next follows. It returns the first of them.
+// expr adds the states of a pattern, after which next follows. It returns the first of them. inside says that the
+// pattern is in a look-ahead.
 func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 	if !a.spend(4) || len(a.list) > maxLanguage {
 		return 0, fmt.Errorf("it is too large: want smaller repetitions")
@@ -145,14 +149,16 @@ func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 	return a.add(step{op: op, out: []int32{next}, sub: sub}), err
 }
 
-// thread is a way to read a string: a state, states of which none may come to a match, and sets of states of which one
-// each must come to a match.
+// thread is one way in which an automaton may have read the string so far. at is its state. never has the states of
+// negative look-aheads that have begun: none of them may come to a match. must has a set of states for each positive
+// look-ahead that has begun: one of them must come to a match.
 type thread struct {
 	at    int32
 	never []int32
 	must  [][]int32
 }
 
+// key appends bytes that differ for different threads.
 func (t thread) key(b []byte) []byte {
 	list := func(b []byte, l []int32) []byte {
 		b = binary.AppendUvarint(b, uint64(len(l)))
@@ -169,7 +175,9 @@ func (t thread) key(b []byte) []byte {
 	return b
 }
 
-// reach returns the states with characters, ends and matches that state from leads to without a character, sorted.
+// reach adds to a list the states that state from leads to without a character, except those that only lead on: what
+// remains are states that read a character, that wait for the end, or that accept. begins says that this is the
+// beginning of the string. The result is sorted.
 func (a *steps) reach(list []int32, from int32, begins bool) []int32 {
 	seen := map[int32]bool{}
 	for _, x := range list {
@@ -194,6 +202,7 @@ func (a *steps) reach(list []int32, from int32, begins bool) []int32 {
 	return slices.Compact(list)
 }
 
+// accepts reports whether one of the states accepts.
 func (a *steps) accepts(list []int32) bool {
 	return slices.ContainsFunc(list, func(x int32) bool { return a.list[x].op == stepAccept })
 }

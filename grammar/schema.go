@@ -46,6 +46,7 @@ func ParseSchema(schema []byte) (*Grammar, error) { return parseSchema(schema, t
 // [Grammar.Check] tests a text by all keywords, and [Grammar.Unheld] lists the ones that only Check tests.
 func ParseSchemaPartly(schema []byte) (*Grammar, error) { return parseSchema(schema, false) }
 
+// parseSchema returns the grammar of a schema. If strict is set, a keyword that a grammar cannot hold is an error.
 func parseSchema(schema []byte, strict bool) (*Grammar, error) {
 	if len(schema) > maxSource {
 		return nil, fmt.Errorf("schema: %d bytes: want at most %d", len(schema), maxSource)

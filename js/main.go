@@ -122,6 +122,7 @@ type openWeights struct {
 	close  func() error
 }
 
+// read reads a graph, and its weights: those of an ONNX file, or those in another file, if weights has its path.
 func read(path string, weights js.Value) (*ir.Graph, openWeights, error) {
 	none := openWeights{nil, func() error { return nil }}
 	if strings.HasSuffix(path, ".onnx") {
@@ -238,6 +239,7 @@ func answer(m *generate.Model, prompt, options, onText js.Value) (any, error) {
 	return text.String(), nil
 }
 
+// promptOf returns the tokens of a prompt: a text, or an array of messages with role and content.
 func promptOf(m *generate.Model, prompt js.Value) ([]int32, error) {
 	if prompt.Type() == js.TypeString {
 		return m.Tokenizer().Encode(prompt.String(), tokenizer.Options{Whole: true}), nil

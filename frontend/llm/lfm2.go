@@ -34,6 +34,7 @@ var lfm2MoE = architecture{
 	layer:        lfm2Layer,
 }
 
+// lfm2Weights lists the weights of a layer, which has either an attention or a short convolution.
 func lfm2Weights(c Config) []weightSpec {
 	list := append(c.norms("attn_norm", "ffn_norm"), c.gated()...)
 	if c.KVHeads > 0 {
@@ -44,6 +45,7 @@ func lfm2Weights(c Config) []weightSpec {
 		matrix("shortconv.out_proj", c.Width, c.Width))
 }
 
+// lfm2Layer builds a layer. The convolution is gated on both sides: in[0] gates what goes in, and in[1] what comes out.
 func lfm2Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	convolution := func(h frontend.Tensor) frontend.Tensor {
 		in := parts(nn.Linear(h, l.w.Sub("shortconv.in_proj")), l.Width, l.Width, l.Width)

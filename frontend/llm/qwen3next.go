@@ -42,11 +42,14 @@ var qwen35MoE = architecture{
 	layer:        qwen35Layer,
 }
 
+// periodicScan reads the sizes of a scan, and how often a layer attends instead.
 func (r *metadata) periodicScan(c *Config) {
 	r.scan(c)
 	c.Recurrent.Period = r.sizeOr("full_attention_interval", 4)
 }
 
+// qwen35Weights lists the weights of a layer, which has either an attention or a gated delta rule. Files have the delta
+// rule's projections in one matrix, ssm_in, or in two.
 func qwen35Weights(c Config) []weightSpec {
 	list := append(c.norms("attn_norm", "post_attention_norm"), c.gated()...)
 	if q := c.Heads * c.HeadDim; c.KVHeads > 0 {
@@ -69,6 +72,7 @@ func qwen35Weights(c Config) []weightSpec {
 	return append(list, matrix("attn_qkv", 2*keys+s.Inner, c.Width), matrix("attn_gate", s.Inner, c.Width))
 }
 
+// qwen35Layer builds a layer.
 func qwen35Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	h := l.norm(x, "attn_norm")
 	if l.KVHeads > 0 {

@@ -321,6 +321,7 @@ func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
 // qlinearConv builds QLinearConv: a convolution of quantized operands, with a quantized result.
 func qlinearConv(c *call) tensor { return qlinearConvOf(c, c.x(0)) }
 
+// qlinearConvOf is qlinearConv of x, which is input 0 with the channels on axis 1.
 func qlinearConvOf(c *call, x tensor) tensor {
 	w := c.x(3)
 	win := c.window(x.Shape(), c.kernelOf(w))

@@ -50,6 +50,7 @@ func init() {
 	}
 }
 
+// joined returns one table with the rows of all. No two may have the same op.
 func joined(tables ...table) table {
 	all := table{}
 	for _, t := range tables {

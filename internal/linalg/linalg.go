@@ -334,8 +334,9 @@ func tridiagonal(t, diagonal, off []float64, n int) {
 // maxSteps is the most QL steps for one eigenvalue. Two or three are usual.
 const maxSteps = 60
 
-// diagonalize applies QL steps to a tridiagonal matrix until it is diagonal, and the same rotations to the rows of z.
-// It reports whether that succeeded, which it does unless an element is not finite.
+// diagonalize applies QL steps to the tridiagonal matrix with diagonal d, and e[i] next to elements i and i+1 of it,
+// until the matrix is diagonal. d then has the eigenvalues. It applies the same rotations to the rows of z. It reports
+// whether that succeeded, which it does unless an element is not finite.
 func diagonalize(z, d, e []float64, n int) bool {
 	for first := range n {
 		for step := 0; ; step++ {

@@ -89,6 +89,7 @@ func binds(st kernel.Step) string {
 	return strings.Join(list, " ")
 }
 
+// countBarriers returns the number of steps with a barrier before them.
 func countBarriers(p *kernel.Program) int {
 	n := 0
 	for _, st := range p.Steps {

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rope rotates by fractions of a full turn. It multiplies the position by 64 bits of a fraction, and drops whole turns
-// exactly, so that large positions are as precise as small ones.
+// rope writes op rope. It rotates by fractions of a full turn: it multiplies the position by 64 bits of a fraction, and
+// drops whole turns exactly, so that large positions are as precise as small ones.
 func rope(c *call) string {
 	n, a := c.node, c.node.Attrs()
 	rank := n.Rank()
@@ -62,6 +62,7 @@ func rope(c *call) string {
 	return c.rotated(c.emit("Cos", []string{angles}), c.emit("Sin", []string{angles}), dims/2)
 }
 
+// ropeTables writes op rope_tables, which has tables of cosines and sines as arguments.
 func ropeTables(c *call) string {
 	tables := c.node.Arg(1).Shape()
 	return c.rotated(c.as(1, ir.F32), c.as(2, ir.F32), int(tables[len(tables)-1].Add))
@@ -113,6 +114,7 @@ type heads struct {
 	sinks      string   // or ""
 }
 
+// attention writes ops attention and attention_lse: as ONNX's Attention if that defines the same, and else in parts.
 func attention(c *call) string {
 	a := c.node.Attrs()
 	q, k := c.node.Arg(0), c.node.Arg(1)
@@ -142,6 +144,7 @@ func (h heads) allSee() bool {
 	return err == nil && more.Add >= 0
 }
 
+// attentionScale returns the factor of the scores: the attribute, or 1/sqrt(D) without one.
 func (c *call) attentionScale() float64 {
 	if v := c.node.Attrs().Float("scale"); v != 0 {
 		return v

@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// weight writes op weight.
 func weight(c *call) string {
 	if c.node.DType().IsBlock() {
 		return "" // decoded where it is used
@@ -14,6 +15,7 @@ func weight(c *call) string {
 	return c.weight(c.node, c.node.DType())
 }
 
+// constant writes op const.
 func constant(c *call) string {
 	if c.node.DType().IsBlock() {
 		return ""
@@ -127,7 +129,7 @@ func inside(limit float64, t ir.DType) float64 {
 		return v
 	}
 	low, high := 0.0, math.Abs(limit) // by halves: low is inside, and high is not
-	for range 1100 {
+	for range 1100 {                  // more than the bits of a float's exponent and mantissa
 		mid := low + (high-low)/2
 		v := math.Abs(ir.RoundTo(mid, t))
 		if v <= math.Abs(limit) && v < 1<<63 && !math.IsInf(v, 0) {
@@ -143,11 +145,12 @@ func inside(limit float64, t ir.DType) float64 {
 	return math.Copysign(v, limit)
 }
 
+// bitcast writes op bitcast.
 func bitcast(c *call) string {
 	return c.emit("BitCast", []string{c.arg(0)}, attribute{"to", elemType(c.node.DType())})
 }
 
-// clamp leaves out a bound that is infinite.
+// clamp writes op clamp as Clip. It leaves out a bound that is infinite.
 func clamp(c *call) string {
 	t, in := c.node.DType(), []string{c.arg(0)}
 	low, high := c.node.Attrs().Float("min"), c.node.Attrs().Float("max")
@@ -213,11 +216,12 @@ func expand(c *call) string {
 	return c.emit("Expand", []string{c.arg(0), c.shape(c.node.Shape())})
 }
 
+// transpose writes op transpose.
 func transpose(c *call) string {
 	return c.emit("Transpose", []string{c.arg(0)}, attribute{"perm", c.node.Attrs().Ints("perm")})
 }
 
-// slice writes the axes that change.
+// slice writes op slice, with only the axes that change.
 func slice(c *call) string {
 	s, a := c.node.Arg(0).Shape(), c.node.Attrs()
 	starts, limits, steps := a.Ints("starts"), a.Shape("limits"), a.Ints("steps")
@@ -243,6 +247,7 @@ func slice(c *call) string {
 	return c.emit("Slice", in)
 }
 
+// flip writes op flip: each flipped axis is a slice with step -1, from the last element to before the first.
 func flip(c *call) string {
 	x := c.arg(0)
 	for i, flipped := range axesOf(c.node, "axes") {
@@ -265,6 +270,7 @@ func axesOf(n *ir.Node, name string) []bool {
 	return list
 }
 
+// roll writes op roll: along each axis it exchanges the elements before and after a place.
 func roll(c *call) string {
 	x := c.arg(0)
 	for i, shift := range c.node.Attrs().Ints("shifts") {
@@ -295,6 +301,7 @@ func axesOp(op string) func(c *call) string {
 	}
 }
 
+// boolInt returns a bool as ONNX's attributes have it.
 func boolInt(b bool) int64 {
 	if b {
 		return 1
@@ -302,7 +309,8 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// wide returns an argument in a dtype that ONNX reduces: i32 for narrower integers, and f32 for f8.
+// wide returns an argument, and its dtype, which ONNX's reductions must accept: narrower integers become i32, and f8
+// becomes f32.
 func (c *call) wide(i int) (string, ir.DType) {
 	t := c.node.Arg(i).DType()
 	if t.IsFloat() && t.BlockBytes() == 1 {
@@ -314,7 +322,7 @@ func (c *call) wide(i int) (string, ir.DType) {
 	return c.arg(i), t
 }
 
-// reduction writes a reduction over the op's axes.
+// reduction writes a reduction of x over the op's axes. keep says whether they stay, with extent 1.
 func (c *call) reduction(op, x string, keep bool) string {
 	in := []string{x}
 	if axes := c.node.Attrs().Ints("axes"); len(axes) > 0 {
@@ -325,6 +333,7 @@ func (c *call) reduction(op, x string, keep bool) string {
 
 func (c *call) keeps() bool { return c.node.Attrs().Bool("keepdims") }
 
+// reduce returns a function for an op that one of ONNX's reductions computes.
 func reduce(op string) func(c *call) string {
 	return func(c *call) string {
 		x, t := c.wide(0)
@@ -336,7 +345,7 @@ func reduce(op string) func(c *call) string {
 	}
 }
 
-// normP divides by the largest magnitude before it takes powers, so that they do not overflow.
+// normP writes op norm_p. It divides by the largest magnitude before it takes powers, so that they do not overflow.
 func normP(c *call) string {
 	t, p := computed(c.node.DType()), c.node.Attrs().Float("p")
 	x := c.emit("Abs", []string{c.float(0)})
@@ -350,6 +359,8 @@ func normP(c *call) string {
 	return c.rounded(c.emit("Mul", []string{root, divisor(c.keeps())}), t)
 }
 
+// variance writes op variance: the squares of the differences from the mean, summed and divided by their number less
+// the correction.
 func variance(c *call) string {
 	x, t := c.float(0), computed(c.node.DType())
 	d := c.emit("Sub", []string{x, c.reduction("ReduceMean", x, true)})
@@ -390,6 +401,7 @@ func anyOf(c *call) string {
 	return y
 }
 
+// argmax writes ops argmax and argmin.
 func argmax(c *call) string {
 	op := "ArgMax"
 	if c.node.Op() == ir.OpArgmin {
@@ -401,6 +413,8 @@ func argmax(c *call) string {
 	return c.cast(y, ir.I32)
 }
 
+// scan returns a function for a running sum or product. If it restarts after n elements, the axis is split into parts
+// of n, and the scan goes along each part.
 func scan(op string) func(c *call) string {
 	return func(c *call) string {
 		a := c.node.Attrs()
@@ -446,13 +460,15 @@ func sorted(c *call) string {
 	return out[0]
 }
 
+// along returns a function for an op with an axis.
 func along(op string) func(c *call) string {
 	return func(c *call) string {
 		return c.emit(op, []string{c.arg(0)}, attribute{"axis", int64(c.node.Attrs().Int("axis"))})
 	}
 }
 
-// scale returns argument i, or a vector of n times a value if it is omitted.
+// scale returns argument i, a weight or bias of a norm. If it is omitted, scale returns a vector of n equal values:
+// otherwise.
 func (c *call) scale(i int, n ir.Dim, otherwise float64) string {
 	switch {
 	case i < len(c.node.Args()):
@@ -463,12 +479,14 @@ func (c *call) scale(i int, n ir.Dim, otherwise float64) string {
 	return c.filled(c.node.DType(), int(n.Add), otherwise)
 }
 
+// rmsNorm writes op rms_norm.
 func rmsNorm(c *call) string {
 	inner := c.node.Shape()[c.node.Rank()-1]
 	return c.emit("RMSNormalization", []string{c.arg(0), c.scale(1, inner, 1)}, attribute{"axis", int64(-1)},
 		attribute{"epsilon", c.node.Attrs().Float("eps")})
 }
 
+// layerNorm writes op layer_norm.
 func layerNorm(c *call) string {
 	inner := c.node.Shape()[c.node.Rank()-1]
 	in := []string{c.arg(0), c.scale(1, inner, 1)}
@@ -479,36 +497,43 @@ func layerNorm(c *call) string {
 		attribute{"epsilon", c.node.Attrs().Float("eps")})
 }
 
+// groupNorm writes op group_norm.
 func groupNorm(c *call) string {
 	channels := c.node.Shape()[1]
 	return c.emit("GroupNormalization", []string{c.arg(0), c.scale(1, channels, 1), c.scale(2, channels, 0)},
 		attribute{"num_groups", int64(c.node.Attrs().Int("groups"))}, attribute{"epsilon", c.node.Attrs().Float("eps")})
 }
 
+// batchNorm writes op batch_norm. Its arguments are x, mean, variance, weight and bias; ONNX has mean and variance
+// last.
 func batchNorm(c *call) string {
 	channels := c.node.Shape()[1]
 	return c.emit("BatchNormalization", []string{c.arg(0), c.scale(3, channels, 1), c.scale(4, channels, 0), c.arg(1),
 		c.arg(2)}, attribute{"epsilon", c.node.Attrs().Float("eps")})
 }
 
+// l2Normalize writes op l2_normalize: x divided by its norm, which counts as eps if it is smaller.
 func l2Normalize(c *call) string {
 	a, x, t := c.node.Attrs(), c.float(0), computed(c.node.DType())
 	norm := c.emit("ReduceL2", []string{x, c.ints(int64(a.Int("axis")))}, attribute{"keepdims", int64(1)})
 	return c.rounded(c.emit("Div", []string{x, c.emit("Max", []string{norm, c.scalar(t, a.Float("eps"))})}), t)
 }
 
+// triangle writes ops tril and triu.
 func triangle(c *call) string {
 	return c.emit("Trilu", []string{c.arg(0), c.scalar(ir.I64, float64(c.node.Attrs().Int("k")))},
 		attribute{"upper", boolInt(c.node.Op() == ir.OpTriu)})
 }
 
-// oneHot compares with the coordinates: ONNX's OneHot counts negative indices from the end.
+// oneHot writes op one_hot. It compares the indices with coordinates, because ONNX's OneHot counts negative indices
+// from the end.
 func oneHot(c *call) string {
 	depth := ir.D(c.node.Attrs().Int("depth"))
 	index := c.unsqueezed(c.cast(c.arg(0), ir.I64), -1)
 	return c.cast(c.emit("Equal", []string{index, c.ranged(depth)}), c.node.DType())
 }
 
+// concat writes op concat.
 func concat(c *call) string {
 	var in []string
 	for i := range c.node.Args() {
@@ -520,6 +545,7 @@ func concat(c *call) string {
 // padModes has ONNX's names of modes of padding.
 var padModes = map[string]string{"constant": "constant", "reflect": "reflect", "replicate": "edge", "wrap": "wrap"}
 
+// pad writes op pad. ONNX reflects an axis only once, so the padding must be shorter than the axis.
 func pad(c *call) string {
 	a := c.node.Attrs()
 	low, high, mode := a.Ints("low"), a.Ints("high"), a.String_("mode")

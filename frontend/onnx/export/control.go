@@ -6,7 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// inside writes the nodes of a body into a scope of its own. Its inputs are values of the scopes around it.
+// inside writes the nodes of a body into a scope of its own, which it returns. bind returns the name of the value of an
+// input or state of the body; it may be a value of the scopes around. then declares the body's results.
 func (c *call) inside(name string, body *ir.Graph, bind func(leaf *ir.Node) string, then func()) *scope {
 	w := c.writer
 	w.scope = newScope(w.scope, name)
@@ -31,6 +32,7 @@ func (c *call) gives(value string, t ir.Type) {
 	c.scope.outputs = append(c.scope.outputs, port(name, t))
 }
 
+// branch writes op if. Its bodies use the values around them directly, so ONNX's If has no inputs but the condition.
 func branch(c *call) string {
 	attrs := c.node.Attrs()
 	var bodies []attribute
@@ -48,6 +50,9 @@ func branch(c *call) string {
 	return out[0]
 }
 
+// loop writes op loop. ONNX's Loop has as inputs the number of trips, the first condition or "", and the first values
+// of the states. Its body has as inputs the number of the trip, the condition and the states, and as outputs the next
+// condition and states.
 func loop(c *call) string {
 	attrs := c.node.Attrs()
 	body, until := attrs.Graph("body"), attrs.Bool("while")

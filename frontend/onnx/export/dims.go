@@ -86,6 +86,7 @@ type extent struct {
 	pos  int
 }
 
+// next returns the next byte of the text, or 0 at its end.
 func (p *extent) next() byte {
 	if p.pos < len(p.text) {
 		return p.text[p.pos]
@@ -93,6 +94,7 @@ func (p *extent) next() byte {
 	return 0
 }
 
+// sum writes products with + or - between them.
 func (p *extent) sum() string {
 	v := p.product()
 	for {
@@ -109,6 +111,7 @@ func (p *extent) sum() string {
 	}
 }
 
+// product writes factors with * or / between them.
 func (p *extent) product() string {
 	v := p.factor()
 	for {
@@ -125,6 +128,8 @@ func (p *extent) product() string {
 	}
 }
 
+// factor writes a number, a symbol, or a sum in brackets. floor(…) is a division of integers, which ONNX's Div rounds
+// like floor, because extents are not negative.
 func (p *extent) factor() string {
 	rest := p.text[p.pos:]
 	if strings.HasPrefix(rest, "floor(") {
@@ -165,6 +170,7 @@ func (w *writer) reshaped(x string, to ir.Shape) string {
 	return w.emit("Reshape", []string{x, w.shape(to)}, attribute{"allowzero", int64(1)})
 }
 
+// unsqueezed returns a value with more axes of extent 1, at the given places of the result.
 func (w *writer) unsqueezed(x string, axes ...int64) string {
 	if len(axes) == 0 {
 		return x

@@ -93,14 +93,14 @@ func WriteFile(path string, g *ir.Graph, weights ir.WeightSource, o Options) err
 		}
 		return atomicfile.WriteFile(path, content, 0o666)
 	}
-	return w.writeApart(path)
+	return w.writeExternal(path)
 }
 
 // align is the alignment of weights in the file of large weights: a page, so that each can be mapped.
 const align = 4096
 
-// writeApart writes the model, and large weights to a file of their own.
-func (w *writer) writeApart(path string) (err error) {
+// writeExternal writes the model, and large weights to a file of their own.
+func (w *writer) writeExternal(path string) (err error) {
 	data, err := atomicfile.Create(path+DataSuffix, 0o666)
 	if err != nil {
 		return err
@@ -108,14 +108,14 @@ func (w *writer) writeApart(path string) (err error) {
 	defer func() { err = errors.Join(err, data.Close()) }()
 	var at int64
 	for _, t := range w.tensors {
-		if t.size < apartBytes {
+		if t.size < leastExternal {
 			continue
 		}
 		gap := (align - at%align) % align
 		if _, err := data.Write(make([]byte, gap)); err != nil {
 			return err
 		}
-		t.apart, t.offset = true, at+gap
+		t.external, t.offset = true, at+gap
 		content, err := t.content()
 		if err != nil {
 			return err
@@ -135,9 +135,9 @@ func (w *writer) writeApart(path string) (err error) {
 	return atomicfile.WriteFile(path, content, 0o666)
 }
 
-// apartBytes is the size of the smallest tensor in the file of large weights. Readers need small ones, such as shapes,
-// with the graph.
-const apartBytes = 1024
+// leastExternal is the size of the smallest tensor in the file of large weights. Readers need small ones, such as
+// shapes, with the graph.
+const leastExternal = 1024
 
 // size returns the size of all tensors in bytes.
 func (w *writer) size() (n int64) {
@@ -155,7 +155,7 @@ const (
 	producerName = "vkc"
 )
 
-// model writes the ModelProto. data is the name of the file of large weights.
+// model writes the ModelProto. data is the name of the file of large weights, or "" if all are in the model.
 func (w *writer) model(data string) ([]byte, error) {
 	graph := w.scope.message(w.rename)
 	for _, t := range w.tensors {
@@ -226,6 +226,7 @@ func build(g *ir.Graph, weights ir.WeightSource) (*writer, error) {
 	return w, w.results_()
 }
 
+// newScope returns an empty scope inside another, or inside none.
 func newScope(outer *scope, name string) *scope {
 	return &scope{outer: outer, name: name, made: map[string]string{}}
 }
@@ -347,6 +348,7 @@ func (w *writer) isMade(value string) bool {
 	return slices.ContainsFunc(w.scope.nodes, func(n *node) bool { return slices.Contains(n.out, value) })
 }
 
+// refuse notes that a node cannot be written, and why.
 func (w *writer) refuse(n *ir.Node, err error) { w.refused = append(w.refused, Refused{n, err}) }
 
 // node writes a node of the graph.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -40,6 +41,7 @@ func (c *call) index(i int, d ir.Dim) string {
 	return c.emit("Clip", []string{x, c.scalar(t, 0), last})
 }
 
+// gather returns a function for an op that reads elements at indices along an axis.
 func gather(op string) func(c *call) string {
 	return func(c *call) string {
 		s := c.node.Arg(0).Shape()
@@ -68,6 +70,7 @@ func dynamicSlice(c *call) string {
 	return c.emit("Gather", []string{c.arg(0), c.run(1, s[axis], size, false)}, attribute{"axis", int64(axis)})
 }
 
+// dynamicUpdateSlice writes op dynamic_update_slice as a scatter.
 func dynamicUpdateSlice(c *call) string {
 	s, u := c.node.Shape(), c.node.Arg(1).Shape()
 	axis := axisOf(c.node, "axis", len(s))
@@ -89,10 +92,8 @@ func (c *call) spread(x string, axis int, s ir.Shape) string {
 	return c.emit("Expand", []string{c.reshaped(x, column), c.shape(s)})
 }
 
-// reductions has ONNX's names of what scatter_add does with an element and its updates.
-var reductions = map[string]string{"": "none", "add": "add", "mul": "mul", "min": "min", "max": "max"}
-
-// reduction of the op: a plain scatter replaces, and index_add adds.
+// combines returns what ONNX's attribute reduction says of the op: a plain scatter replaces elements, index_add adds to
+// them, and scatter_add has a mode with ONNX's name.
 func (c *call) combines() string {
 	switch c.node.Op() {
 	case ir.OpScatter, ir.OpScatterND:
@@ -100,7 +101,7 @@ func (c *call) combines() string {
 	case ir.OpIndexAdd:
 		return "add"
 	}
-	return reductions[c.node.Attrs().String_("mode")]
+	return cmp.Or(c.node.Attrs().String_("mode"), "none")
 }
 
 // room returns the base of a scatter with one more element along an axis, for updates out of range, and what takes it
@@ -137,12 +138,14 @@ func scatter(c *call) string {
 	return c.scattered(c.cast(c.arg(1), ir.I64), axis)
 }
 
+// scattered writes the updates at indices x, int64, along an axis.
 func (c *call) scattered(x string, axis int) string {
 	base, _, cut := c.room(axis)
 	return cut(c.emit("ScatterElements", []string{base, c.orRoom(x, c.node.Shape()[axis]), c.arg(2)},
 		attribute{"axis", int64(axis)}, attribute{"reduction", c.combines()}))
 }
 
+// indexAdd writes op index_add: a scatter with indices that are equal along the other axes.
 func indexAdd(c *call) string {
 	axis := axisOf(c.node, "axis", c.node.Rank())
 	return c.scattered(c.spread(c.cast(c.arg(1), ir.I64), axis, c.node.Arg(2).Shape()), axis)
@@ -154,6 +157,7 @@ func (c *call) coordinates() (x string, n int) {
 	return c.cast(c.arg(1), ir.I64), int(s[len(s)-1].Add)
 }
 
+// gatherND writes op gather_nd, with indices clamped.
 func gatherND(c *call) string {
 	x, n := c.coordinates()
 	if n == 0 {
@@ -164,6 +168,8 @@ func gatherND(c *call) string {
 	return c.emit("GatherND", []string{c.arg(0), x})
 }
 
+// scatterND writes ops scatter_nd and scatter_nd_add. A row of indices of which one is out of range goes to an element
+// that is cut off: the one past the end of axis 0.
 func scatterND(c *call) string {
 	x, n := c.coordinates()
 	if n == 0 {

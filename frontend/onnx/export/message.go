@@ -9,16 +9,19 @@ import (
 // message is a protobuf message under construction. The field numbers are those of onnx.proto.
 type message []byte
 
+// bytes appends a field with bytes, such as another message.
 func (m message) bytes(field int, b []byte) message {
 	return protowire.AppendBytes(protowire.AppendTag(m, protowire.Number(field), protowire.BytesType), b)
 }
 
 func (m message) text(field int, s string) message { return m.bytes(field, []byte(s)) }
 
+// int appends a field with an integer or an enum.
 func (m message) int(field int, v int64) message {
 	return protowire.AppendVarint(protowire.AppendTag(m, protowire.Number(field), protowire.VarintType), uint64(v))
 }
 
+// float appends a field with a float of 32 bits.
 func (m message) float(field int, v float32) message {
 	return protowire.AppendFixed32(protowire.AppendTag(m, protowire.Number(field), protowire.Fixed32Type),
 		math.Float32bits(v))
@@ -61,6 +64,7 @@ type node struct {
 	attrs      []attribute
 }
 
+// message writes a NodeProto. rename has the names of values that are outputs of the graph.
 func (n *node) message(rename map[string]string) message {
 	m := message{}
 	for _, name := range n.in {
@@ -79,6 +83,7 @@ func (n *node) message(rename map[string]string) message {
 	return m
 }
 
+// renamed returns the new name of a value, if it has one.
 func renamed(name string, rename map[string]string) string {
 	if to, ok := rename[name]; ok {
 		return to

@@ -16,6 +16,8 @@ func (w *writer) swapped(x string, rank int) string {
 	return w.emit("Transpose", []string{x}, attribute{"perm", perm})
 }
 
+// matmul writes op matmul: as MatMulNBits by a weight in blocks, as MatMulInteger for 8-bit integers, as Gemm for
+// transposed matrices, and else as MatMul.
 func matmul(c *call) string {
 	a, b, attrs := c.node.Arg(0), c.node.Arg(1), c.node.Attrs()
 	ta, tb, t := attrs.Bool("transpose_a"), attrs.Bool("transpose_b"), c.node.DType()
@@ -39,6 +41,7 @@ func matmul(c *call) string {
 	return c.emit(op, []string{x, y})
 }
 
+// isLeaf reports whether a node is a weight or constant.
 func isLeaf(n *ir.Node) bool { return n.Op() == ir.OpWeight || n.Op() == ir.OpConst }
 
 // matmulNBits multiplies by a weight in blocks, with the same numbers.
@@ -68,6 +71,7 @@ func (c *call) decoded(n *ir.Node, t ir.DType) string {
 	return c.dequantized(c.signed(n, f), c.scales(n, t, rows...), rank)
 }
 
+// dequantized returns levels times scales. Each scale is for a block of the innermost axis.
 func (c *call) dequantized(levels, scales string, rank int) string {
 	return c.emit("DequantizeLinear", []string{levels, scales}, attribute{"axis", int64(rank - 1)},
 		attribute{"block_size", int64(blockSize)})
@@ -94,7 +98,8 @@ func matmulID(c *call) string {
 	return c.emit("Squeeze", []string{y, c.ints(2)})
 }
 
-// window returns the attributes that all windows share. Axes without a number get the default.
+// window returns the attributes that all windows over a number of axes share: strides, dilations and padding. stride is
+// the default of strides.
 func (c *call) window(axes int, stride []int64) []attribute {
 	a := c.node.Attrs()
 	filled := func(name string, otherwise int64) []int64 {
@@ -110,6 +115,7 @@ func (c *call) window(axes int, stride []int64) []attribute {
 		{"pads", slices.Concat(filled("padding_low", 0), filled("padding_high", 0))}}
 }
 
+// conv writes op conv. ConvInteger pads with 0, so another padding is added before it.
 func conv(c *call) string {
 	w, t := c.node.Arg(1), c.node.DType()
 	axes := w.Rank() - 2
@@ -129,6 +135,7 @@ func conv(c *call) string {
 	return c.emit("ConvInteger", []string{x, c.arg(1)}, attrs...)
 }
 
+// convTranspose writes op conv_transpose.
 func convTranspose(c *call) string {
 	w, t := c.node.Arg(1), c.node.DType()
 	axes := w.Rank() - 2
@@ -186,6 +193,8 @@ func (c *call) images(x string, axes int) (string, func(y string) string) {
 	return x, func(y string) string { return c.reshaped(y, c.node.Shape()) }
 }
 
+// resize writes the resize ops. The result's size follows from size, or from scales, which are pairs of a numerator and
+// a denominator; ONNX must then make the same size of them.
 func resize(c *call) string {
 	a, rank := c.node.Attrs(), c.node.Rank()
 	size, scales := a.Shape("size"), a.Ints("scales")

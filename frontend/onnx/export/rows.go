@@ -37,6 +37,7 @@ func floats(f string) row  { return row{float: f} }
 func numbers(f string) row { return row{float: f, int: f, uint: f} }
 func all(f string) row     { return row{float: f, int: f, uint: f, bool: f} }
 
+// built returns a row for an op that a function writes.
 func built(build func(c *call) string) row { return row{build: build} }
 
 // table has a row for each op that can be written.

@@ -23,8 +23,8 @@ type tensor struct {
 	size    int64
 	content func() ([]byte, error)
 
-	apart  bool // whether it is in the file of large weights, at the offset
-	offset int64
+	external bool // whether it is in the file of large weights, at the offset
+	offset   int64
 }
 
 // message writes a TensorProto. data is the name of the file of large weights.
@@ -34,7 +34,7 @@ func (t *tensor) message(data string) (message, error) {
 		m = m.int(1, d)
 	}
 	m = m.int(2, elemType(t.dtype)).text(8, t.name)
-	if t.apart {
+	if t.external {
 		m = m.bytes(13, pair("location", data)).bytes(13, pair("offset", fmt.Sprint(t.offset)))
 		return m.bytes(13, pair("length", fmt.Sprint(t.size))).int(14, 1), nil
 	}
@@ -140,6 +140,7 @@ func (w *writer) weight(n *ir.Node, as ir.DType) string {
 	return have
 }
 
+// bytesOf returns the bytes of data, or nil.
 func bytesOf(d *ir.Data) []byte {
 	if d == nil {
 		return nil
@@ -186,6 +187,7 @@ func decoded(d *ir.Data, as ir.DType) ([]byte, error) {
 	return b, nil
 }
 
+// extents returns the extents of a static shape.
 func extents(s ir.Shape) []int64 {
 	dims := make([]int64, len(s))
 	for i, d := range s {
@@ -215,6 +217,7 @@ var scaled = map[ir.DType]levels{
 	}},
 }
 
+// blockSize is the number of elements of a block of these formats.
 const blockSize = 32
 
 // scales adds the scales of a weight as a dtype.

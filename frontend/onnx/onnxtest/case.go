@@ -260,6 +260,7 @@ func fill(d *ir.Data, how string, rng *rand.Rand) error {
 	return encode(d, values)
 }
 
+// encode sets the elements of d to values.
 func encode(d *ir.Data, values []float64) error {
 	if d.DType.IsFloat() {
 		ir.EncodeFloats(d.Bytes, d.DType, values)
