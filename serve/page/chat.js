@@ -26,46 +26,71 @@ const headers = () => {
   return h;
 };
 
+// atEnd reports whether the end of the conversation is in sight. Only then new text scrolls it.
+const atEnd = () => $("log").scrollHeight - $("log").scrollTop - $("log").clientHeight < 40;
+
+function scrollToEnd() { $("log").scrollTop = $("log").scrollHeight; }
+
 // show adds an article of plain text, which no text can break out of.
 function show(kind, text) {
-  const a = document.createElement("article");
+  const a = element("article", text), follow = atEnd();
   a.className = kind;
-  a.textContent = text;
   $("log").append(a);
-  a.scrollIntoView({ block: "end" });
+  if (follow || kind === "user") scrollToEnd();
   return a;
 }
 
+// fold is text that is folded away.
+function fold(kind, title, text, open) {
+  const d = element("details", element("summary", title), element("div", text));
+  d.className = kind;
+  d.open = open;
+  return d;
+}
+
+// fill shows an answer: reasoning and calls folded, and its Markdown. What the reader has unfolded stays so.
+function fill(article, m) {
+  const open = new Set([...article.querySelectorAll("details[open]")].map(d => d.className)), parts = [];
+  if (m.reasoning) parts.push(fold("thinking", "Thinking", m.reasoning, open.has("thinking")));
+  parts.push(...markdown(m.content ?? ""));
+  (m.calls ?? []).forEach((c, i) => parts.push(fold("call" + i, "Calls " + c.name, c.arguments, open.has("call" + i))));
+  article.replaceChildren(...parts);
+}
+
 function button(name, click) {
-  const b = document.createElement("button");
+  const b = element("button", name);
   b.type = "button";
-  b.textContent = name;
   b.addEventListener("click", click);
   return b;
 }
+
+// numbers are the settings of sampling, by their fields in requests. An empty one is not sent.
+const numbers = ["temperature", "top_p", "top_k", "min_p", "max_tokens"];
 
 // draw shows the conversation, and the list of all.
 function draw() {
   $("log").replaceChildren();
   now.messages.forEach((m, i) => {
-    show(m.role, m.content);
-    if (m.role === "assistant") tools(m, i === now.messages.length - 1);
+    const a = show(m.role === "tool" ? "user" : m.role, m.role === "assistant" ? "" : m.content);
+    if (m.role === "assistant") {
+      fill(a, m);
+      after(m, i === now.messages.length - 1);
+    }
   });
-  $("system").value = now.system ?? "";
-  $("temperature").value = now.temperature ?? 0.8;
+  scrollToEnd();
+  for (const name of ["system", "tools", ...numbers]) $(name).value = now[name] ?? "";
   $("list").replaceChildren(...all.map((c, i) => {
-    const o = document.createElement("option");
+    const o = element("option", (c.messages[0]?.content ?? "New conversation").slice(0, 40));
     o.value = i;
-    o.textContent = (c.messages[0]?.content ?? "New conversation").slice(0, 40);
     o.selected = c === now;
     return o;
   }));
 }
 
-// tools adds what can be done with an answer.
-function tools(message, last) {
-  const row = document.createElement("nav");
-  row.append(button("Copy", () => navigator.clipboard.writeText(message.content)));
+// after adds what can be done with an answer.
+function after(message, last) {
+  const row = element("nav", button("Copy", () => navigator.clipboard.writeText(message.content)));
+  row.setAttribute("aria-label", "Answer");
   if (last) row.append(button("Regenerate", () => {
     if (running) return;
     now.messages.pop();
@@ -73,14 +98,21 @@ function tools(message, last) {
     answer();
   }));
   if (message.rate) row.append(" " + message.rate);
+  if (last && message.calls?.length) row.append(" The next message is the result of the calls.");
   $("log").append(row);
 }
 
 async function describe() {
   const r = await fetch("v1/models", { headers: headers() });
   $("key-row").hidden = r.status !== 401 && !$("key").value;
-  if (r.ok) document.title = $("model").textContent = (await r.json()).data[0].id;
+  if (!r.ok) return;
+  const list = (await r.json()).data;
+  $("models-row").hidden = list.length < 2;
+  $("models").replaceChildren(...list.map(m => element("option", m.id)));
+  title();
 }
+
+function title() { document.title = $("model").textContent = $("models").value || "vkc"; }
 
 // events yields the data of server-sent events.
 async function* events(body) {
@@ -95,21 +127,61 @@ async function* events(body) {
   }
 }
 
+// wire returns the messages of a conversation as requests have them. A message after calls is the result of each.
+function wire(talk) {
+  const list = talk.system ? [{ role: "system", content: talk.system }] : [];
+  let calls = [];
+  for (const m of talk.messages) {
+    if (m.role === "tool") {
+      list.push(...calls.map(c => ({ role: "tool", tool_call_id: c.id, content: m.content })));
+      continue;
+    }
+    const one = { role: m.role, content: m.content };
+    calls = m.calls ?? [];
+    if (calls.length) one.tool_calls = calls.map(c => ({ id: c.id, type: "function",
+      function: { name: c.name, arguments: c.arguments } }));
+    list.push(one);
+  }
+  return list;
+}
+
+// request returns the fields of a request for an answer.
+function request(talk) {
+  const q = { messages: wire(talk), stream: true, stream_options: { include_usage: true } };
+  if ($("models").value) q.model = $("models").value;
+  for (const name of numbers) if ((talk[name] ?? "") !== "") q[name] = Number(talk[name]);
+  if (talk.tools?.trim()) q.tools = JSON.parse(talk.tools);
+  return q;
+}
+
+// add adds a part of the stream to an answer.
+function add(m, delta) {
+  m.content += delta.content ?? "";
+  m.reasoning += delta.reasoning_content ?? "";
+  for (const c of delta.tool_calls ?? []) {
+    m.calls[c.index] ??= { id: c.id, name: "", arguments: "" };
+    m.calls[c.index].name += c.function?.name ?? "";
+    m.calls[c.index].arguments += c.function?.arguments ?? "";
+  }
+}
+
 // answer has the model answer the last message. What comes before it is stopped counts.
 async function answer() {
   const talk = now, part = show("assistant", ""), controller = running = new AbortController();
-  const system = talk.system ? [{ role: "system", content: talk.system }] : [];
-  const messages = talk.messages.map(m => ({ role: m.role, content: m.content }));
-  let text = "", tokens = 0, first = 0, failed = "";
+  const m = { role: "assistant", content: "", reasoning: "", calls: [] };
+  let tokens = 0, first = 0, failed = "", drawn = false;
+  const update = () => {
+    drawn = false;
+    const follow = atEnd();
+    fill(part, m);
+    if (follow) scrollToEnd();
+  };
   $("send").hidden = true;
   $("stop").hidden = false;
+  $("status").textContent = "The model answers.";
   try {
     const r = await fetch("v1/chat/completions", {
-      method: "POST", headers: headers(), signal: controller.signal,
-      body: JSON.stringify({
-        messages: [...system, ...messages], stream: true, stream_options: { include_usage: true },
-        temperature: Number(talk.temperature),
-      }),
+      method: "POST", headers: headers(), signal: controller.signal, body: JSON.stringify(request(talk)),
     });
     if (!r.ok) throw new Error((await r.json()).error.message);
     for await (const data of events(r.body)) {
@@ -118,24 +190,27 @@ async function answer() {
       if (piece.error) throw new Error(piece.error.message);
       if (piece.usage) tokens = piece.usage.completion_tokens;
       first ||= performance.now();
-      text += piece.choices[0]?.delta.content ?? "";
-      part.textContent = text;
-      part.scrollIntoView({ block: "end" });
+      add(m, piece.choices[0]?.delta ?? {});
+      if (!drawn) requestAnimationFrame(update);
+      drawn = true;
     }
   } catch (e) {
     if (e.name !== "AbortError") failed = e.message;
   }
   const seconds = (performance.now() - first) / 1000;
-  const rate = tokens > 1 && seconds > 0 ? `${tokens} tokens, ${((tokens - 1) / seconds).toFixed(1)} a second` : "";
+  m.rate = tokens > 1 && seconds > 0 ? `${tokens} tokens, ${((tokens - 1) / seconds).toFixed(1)} a second` : "";
   running = null;
-  if (text) talk.messages.push({ role: "assistant", content: text, rate });
+  if (m.content || m.reasoning || m.calls.length) talk.messages.push(m);
   else if (talk.messages.at(-1)?.role === "user") { // not answered, so that it can be sent again
     const unsent = talk.messages.pop();
     if (talk === now && !$("text").value) $("text").value = unsent.content;
   }
   save();
+  const place = $("log").scrollTop, follow = atEnd();
   draw();
+  if (!follow) $("log").scrollTop = place;
   if (failed) show("error", failed);
+  $("status").textContent = failed ? "" : "The answer is complete.";
   $("send").hidden = false;
   $("stop").hidden = true;
   $("text").focus();
@@ -153,7 +228,7 @@ $("form").addEventListener("submit", e => {
   const text = $("text").value.trim();
   if (!text || running) return;
   $("text").value = "";
-  now.messages.push({ role: "user", content: text });
+  now.messages.push({ role: now.messages.at(-1)?.calls?.length ? "tool" : "user", content: text });
   save();
   draw();
   answer();
@@ -165,8 +240,10 @@ $("text").addEventListener("keydown", e => {
   }
 });
 $("stop").addEventListener("click", () => running?.abort());
-$("system").addEventListener("change", () => { now.system = $("system").value; save(); });
-$("temperature").addEventListener("change", () => { now.temperature = Number($("temperature").value); save(); });
+document.addEventListener("keydown", e => { if (e.key === "Escape") running?.abort(); });
+for (const name of ["system", "tools", ...numbers])
+  $(name).addEventListener("change", () => { now[name] = $(name).value; save(); });
+$("models").addEventListener("change", title);
 $("list").addEventListener("change", () => open(all[Number($("list").value)]));
 $("clear").addEventListener("click", () => {
   if (all[0].messages.length) all.unshift(fresh());
