@@ -12,8 +12,8 @@ import (
 
 // Names of the weights of a low-rank adapter, after the name of the matrix that they adapt.
 const (
-	AdapterA = ".lora_a" // [rank, in]
-	AdapterB = ".lora_b" // [out, rank]
+	AdapterA = ".lora_a" // [rank, in], or [experts, rank, in]; of the token embedding [vocabulary, rank]
+	AdapterB = ".lora_b" // [out, rank], or [experts, out, rank]
 )
 
 // Adapter is a low-rank adapter of a model (LoRA, Hu et al. 2021, arXiv:2106.09685): the result of a matmul of x with a
@@ -61,24 +61,49 @@ func (m model) adapt(b *frontend.Builder, rows ...frontend.Dim) {
 	}
 	a.w = nn.NewWeights(b, types)
 	m.w.Adapt(a.adapt)
+	m.w.AdaptStacks(a.adaptStack)
 }
 
 // adapt adds the adapters of a matrix to the result y of its matmul with x.
 func (a *adapters) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
+	return a.add(weight, y, func(name string) frontend.Tensor { return nn.Matmul(x, a.w, name) }, nn.Matmul)
+}
+
+// adaptStack is adapt for stacks of matrices: see nn.Weights.AdaptStacks.
+func (a *adapters) adaptStack(weight string, x, ids, y frontend.Tensor) frontend.Tensor {
+	matmul := func(x frontend.Tensor, w nn.Weights, name string) frontend.Tensor {
+		return nn.MatmulID(x, w, name, ids)
+	}
+	return a.add(weight, y, func(name string) frontend.Tensor { return matmul(x, a.w, name) }, matmul)
+}
+
+// embed adds the adapters of the token embedding to the embedded tokens x. Their A has a row for each token.
+func (a *adapters) embed(tokens, x frontend.Tensor) frontend.Tensor {
+	return a.add(tokenTable+".weight", x, func(name string) frontend.Tensor {
+		return a.w.Get(name).Embedding(tokens, x.DType())
+	}, nn.Matmul)
+}
+
+// add adds to y the adapters of a weight. down computes what A makes of the input, and up multiplies that by B.
+func (a *adapters) add(weight string, y frontend.Tensor, down func(a string) frontend.Tensor,
+	up func(x frontend.Tensor, w nn.Weights, b string) frontend.Tensor) frontend.Tensor {
 	for i, adapter := range a.list {
 		matrix, ok := adapter.Matrices[weight]
 		if !ok {
 			continue
 		}
 		a.used[adapter.Prefix+weight] = true
-		down := nn.Matmul(x, a.w, adapter.Prefix+weight+AdapterA)
+		x := down(adapter.Prefix + weight + AdapterA)
 		if a.scales.IsZero() {
-			down = down.MulScalar(adapter.Scale * matrix.Factor)
+			x = x.MulScalar(adapter.Scale * matrix.Factor)
 		} else {
 			own := a.scales.Slice(a.scales.Rank()-1, i, ir.D(i+1)) // [1], or [rows, 1]
-			down = down.Mul(own.MulScalar(matrix.Factor))
+			for own.Rank() > 1 && own.Rank() < x.Rank() {
+				own = own.Unsqueeze(1)
+			}
+			x = x.Mul(own.MulScalar(matrix.Factor))
 		}
-		y = y.Add(nn.Matmul(down, a.w, adapter.Prefix+weight+AdapterB))
+		y = y.Add(up(x, a.w, adapter.Prefix+weight+AdapterB))
 	}
 	return y
 }

@@ -106,7 +106,7 @@ type history struct {
 
 // layers applies all layers to the tokens. The result is [T, Width].
 func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.Tensor {
-	x := nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32)
+	x := m.adapters.embed(tokens, nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32))
 	if m.arch.embed != nil {
 		x = m.arch.embed(m, x, positions)
 	}

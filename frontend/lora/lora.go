@@ -41,6 +41,9 @@ type tensor struct {
 	source ir.WeightSource
 	name   string // in the source
 	rows   []int  // of the tensor in the source; nil means all
+
+	transposed bool
+	parts      []tensor // matrices that become the elements of a new first axis, in place of one tensor
 }
 
 // Open opens an adapter of a model: a GGUF file or a PEFT folder. Close releases it.
@@ -173,13 +176,20 @@ func (p *pair) half(part string) *half {
 	return &p.b
 }
 
-// rank returns the rank, or 0 if A is no matrix.
+// rank returns the rank, or 0 if A is no matrix or stack of matrices.
 func (p *pair) rank() int {
-	if p.a.name == "" || len(p.a.Shape) != 2 {
+	n := len(p.a.Shape)
+	switch {
+	case p.a.name == "" || n != 2 && n != 3:
 		return 0
+	case p.weight == embedding:
+		return p.a.Shape[1].Static()
 	}
-	return p.a.Shape[0].Static()
+	return p.a.Shape[n-2].Static()
 }
+
+// embedding is the name of the token embedding. A of its adapter has a row for each token.
+const embedding = "token_embd.weight"
 
 // add checks a pair against the model, and adds it.
 func (a *Adapter) add(p pair, cfg llm.Config) error {
@@ -189,20 +199,20 @@ func (a *Adapter) add(p pair, cfg llm.Config) error {
 		return fmt.Errorf("the adapter has matrices for %q, which is no weight of this model", p.weight)
 	case p.a.name == "" || p.b.name == "":
 		return fmt.Errorf("the adapter has only one of A and B for %q", p.weight)
-	case len(w.Shape) == 3:
-		return fmt.Errorf("the adapter has matrices for %q: adapters of experts in one tensor are not supported",
-			p.weight)
-	case len(w.Shape) != 2:
+	case len(w.Shape) != 2 && len(w.Shape) != 3:
 		return fmt.Errorf("the adapter has matrices for %q, which is no matrix", p.weight)
-	case strings.HasPrefix(p.weight, "token_embd."):
-		return fmt.Errorf("the adapter has matrices for %q: adapters of the token embedding are not supported",
-			p.weight)
 	}
 	rank := p.rank()
+	n := len(w.Shape)
+	stack, out, in := w.Shape[:n-2], w.Shape[n-2], w.Shape[n-1]
+	wantA, wantB := slices.Concat(stack, ir.Shape{ir.D(rank), in}), slices.Concat(stack, ir.Shape{out, ir.D(rank)})
+	if p.weight == embedding { // A has the tokens
+		wantA, wantB = ir.Shape{out, ir.D(rank)}, ir.Shape{in, ir.D(rank)}
+	}
 	for _, h := range []struct {
 		half
 		want ir.Shape
-	}{{p.a, ir.ShapeOf(rank, w.Shape[1].Static())}, {p.b, ir.ShapeOf(w.Shape[0].Static(), rank)}} {
+	}{{p.a, wantA}, {p.b, wantB}} {
 		if rank < 1 || !h.Shape.Equal(h.want) {
 			return fmt.Errorf("tensor %q is %s: want %s, for the weight %q %s and a rank of at least 1", h.name,
 				h.Shape, h.want, p.weight, w.Shape)
@@ -238,11 +248,21 @@ func (a *Adapter) Weight(name string) (*ir.Data, error) {
 	if !ok {
 		return nil, fmt.Errorf("lora: %s: there is no tensor %q", a.path, name)
 	}
-	d, err := t.source.Weight(t.name)
-	if err != nil || t.rows == nil {
-		return d, err
+	return t.read()
+}
+
+// read returns the tensor.
+func (t tensor) read() (d *ir.Data, err error) {
+	if t.parts != nil {
+		return stacked(t.parts)
 	}
-	return pick(d, t.rows)
+	if d, err = t.source.Weight(t.name); err == nil && t.rows != nil {
+		d, err = pick(d, t.rows)
+	}
+	if err == nil && t.transposed {
+		d, err = transposed(d)
+	}
+	return d, err
 }
 
 // Close closes the files of the adapter. Tensors returned by Weight must not be used afterwards.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -64,9 +65,14 @@ func weights(t testing.TB) map[string]*ir.Data {
 }
 
 // model writes the tiny model, and opens it.
-func model(t testing.TB, weights map[string]*ir.Data) (*gguf.File, llm.Config) {
+func model(t testing.TB, weights map[string]*ir.Data, more ...any) (*gguf.File, llm.Config) {
 	t.Helper()
 	var w gguf.Writer
+	for i := 0; i < len(more); i += 2 { // keys, each with a value
+		if err := w.Set(more[i].(string), more[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for key, value := range map[string]any{"general.architecture": "llama", "llama.block_count": uint32(layers),
 		"llama.embedding_length": uint32(width), "llama.attention.head_count": uint32(heads),
 		"llama.attention.head_count_kv": uint32(kvHeads), "llama.feed_forward_length": uint32(ffn),
@@ -256,6 +262,135 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
+// experts turns the feed-forward layers of the tiny model into mixtures.
+func experts(t testing.TB, n int) map[string]*ir.Data {
+	all := weights(t)
+	for i := range layers {
+		blk := fmt.Sprintf("blk.%d.", i)
+		all[blk+"ffn_gate_inp.weight"] = random(t, uint64(60+i), 0.5, n, width)
+		for j, name := range []string{"ffn_gate", "ffn_up", "ffn_down"} {
+			d := all[blk+name+".weight"]
+			delete(all, blk+name+".weight")
+			all[blk+name+"_exps.weight"] = random(t, uint64(70+10*i+j), 0.2, n, d.Dims[0], d.Dims[1])
+		}
+	}
+	return all
+}
+
+// TestStacks is TestAdapters for adapters of experts and of the token embedding, from GGUF and from a PEFT folder.
+func TestStacks(t *testing.T) {
+	const n, rank, alpha, scale = 3, 4, 6.0, 0.5
+	const up, down, embd = "blk.0.ffn_up_exps.weight", "blk.1.ffn_down_exps.weight", "token_embd.weight"
+	base := experts(t, n)
+	f, cfg := model(t, base, "llama.expert_count", uint32(n), "llama.expert_used_count", uint32(2))
+	a := map[string]*ir.Data{up: random(t, 1, 0.3, n, rank, width), down: random(t, 2, 0.3, n, rank, ffn),
+		embd: random(t, 3, 0.3, vocab, rank)}
+	b := map[string]*ir.Data{up: random(t, 4, 0.3, n, ffn, rank), down: random(t, 5, 0.3, n, width, rank),
+		embd: random(t, 6, 0.3, width, rank)}
+	sum := maps.Clone(base)
+	for name, d := range base {
+		if a[name] == nil {
+			continue
+		}
+		x, left, right := values(t, d), values(t, b[name]), values(t, a[name])
+		columns, rows := d.Dims[len(d.Dims)-1], d.Dims[len(d.Dims)-2]
+		for i := range x {
+			row, column := i/columns, i%columns
+			for r := range rank {
+				if name == embd {
+					x[i] += scale * alpha / rank * right[row*rank+r] * left[column*rank+r]
+				} else {
+					x[i] += scale * alpha / rank * left[row*rank+r] * right[(row/rows*rank+r)*columns+column]
+				}
+			}
+		}
+		sum[name], _ = ir.FromFloats(ir.F32, x, d.Dims...)
+	}
+	fs, cs := model(t, sum, "llama.expert_count", uint32(n), "llama.expert_used_count", uint32(2))
+	want := logits(t, fs, forward(cs), tokenInput(t))
+	plain := logits(t, f, forward(cfg), tokenInput(t))
+	if math.Abs(plain[0]-want[0]) < 1e-2 {
+		t.Errorf("the adapters change a logit from %v to %v", plain[0], want[0])
+	}
+	path := filepath.Join(t.TempDir(), "a.gguf")
+	if err := Write(path, "llama", alpha, a, b); err != nil {
+		t.Fatal(err)
+	}
+	tensors := map[string]*ir.Data{"model.embed_tokens.lora_embedding_A": turned(t, a[embd]),
+		"model.embed_tokens.lora_embedding_B": b[embd]}
+	for name, module := range map[string]string{up: "model.layers.0.block_sparse_moe.experts.%d.w3",
+		down: "model.layers.1.block_sparse_moe.experts.%d.w2"} {
+		for e := range n {
+			for part, all := range map[string]*ir.Data{".lora_A.weight": a[name], ".lora_B.weight": b[name]} {
+				size := len(all.Bytes) / n
+				tensors[fmt.Sprintf(module, e)+part] = &ir.Data{DType: ir.F32, Dims: all.Dims[1:],
+					Bytes: all.Bytes[e*size:][:size]}
+			}
+		}
+	}
+	named := map[string]*ir.Data{}
+	for name, d := range tensors {
+		named[peftPrefix+name] = d
+	}
+	peft := folder(t, map[string]any{"peft_type": "LORA", "r": rank, "lora_alpha": alpha,
+		"target_modules": []string{"w2", "w3", "embed_tokens"}}, named)
+	for _, from := range []string{path, peft} {
+		list, err := OpenSet([]File{{from, scale}}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer list.Close()
+		own := cfg
+		own.Adapters = list.Graph()
+		compare(t, "constant scales", logits(t, list.Source(f), forward(own), tokenInput(t)), want, 1e-5)
+		own.AdapterInputs = true
+		in := tokenInput(t)
+		in[llm.AdapterInput], _ = ir.FromFloats(ir.F32, []float64{scale}, 1)
+		compare(t, "scales as inputs", logits(t, list.Source(f), forward(own), in), want, 1e-5)
+		var w gguf.Writer
+		if merged, err := Merge(t.Context(), &w, f, list); err != nil || merged != (Merged{3, 0}) {
+			t.Errorf("%+v, %v", merged, err)
+		}
+		fm, cm := opened(t, &w)
+		compare(t, "merged", logits(t, fm, forward(cm), tokenInput(t)), want, 1e-5)
+	}
+	delete(base, "output.weight")
+	tied, ct := model(t, base, "llama.expert_count", uint32(n), "llama.expert_used_count", uint32(2))
+	list, err := OpenSet([]File{{path, scale}}, ct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.Close()
+	var w gguf.Writer
+	if _, err := Merge(t.Context(), &w, tied, list); err == nil || !strings.Contains(err.Error(), "also the output") {
+		t.Errorf("a tied embedding: %v", err)
+	}
+}
+
+func values(t testing.TB, d *ir.Data) []float64 {
+	t.Helper()
+	v, err := d.Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// turned returns a matrix with its axes exchanged.
+func turned(t testing.TB, d *ir.Data) *ir.Data {
+	t.Helper()
+	x, rows, columns := values(t, d), d.Dims[0], d.Dims[1]
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i%columns*rows+i/columns] = v
+	}
+	out, err := ir.FromFloats(ir.F32, y, columns, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestRowsOfScales: in a batch each row has scales of its own.
 func TestRowsOfScales(t *testing.T) {
 	f, cfg := model(t, weights(t))
@@ -419,8 +554,8 @@ func TestRefuses(t *testing.T) {
 		`"blk.9.attn_q.weight", which is no weight of this model`:  {nil, map[string]*ir.Data{"blk.9.attn_q.weight.lora_a": ints}},
 		`"output_norm.weight", which is no matrix`: {nil, map[string]*ir.Data{"output_norm.weight.lora_a": ints,
 			"output_norm.weight.lora_b": ints}},
-		"adapters of the token embedding are not supported": {nil, map[string]*ir.Data{"token_embd.weight.lora_a": ints,
-			"token_embd.weight.lora_b": ints}},
+		`tensor "token_embd.weight.lora_b" is [32,3]: want [32,2]`: {nil, map[string]*ir.Data{
+			"token_embd.weight.lora_a": random(t, 1, 1, vocab, 2), "token_embd.weight.lora_b": random(t, 1, 1, width, 3)}},
 		`tensor "blk.0.attn_q.weight.lora_a" is [2,31]: want [2,32]`: {nil, map[string]*ir.Data{q + ".lora_a": random(t, 1, 1, 2, 31)}},
 		`tensor "blk.0.attn_q.weight.lora_b" is [32,3]: want [32,2]`: {nil, map[string]*ir.Data{q + ".lora_b": random(t, 1, 1, 32, 3)}},
 		`a rank of at least 1`:                       {nil, map[string]*ir.Data{q + ".lora_a": random(t, 1, 1, 0, width), q + ".lora_b": random(t, 1, 1, width, 0)}},

@@ -48,6 +48,10 @@ func Merge(ctx context.Context, w *gguf.Writer, f *gguf.File, list []Scaled) (m 
 		if len(own) == 0 {
 			err = w.AddFunc(t.Name, t.DType, t.Dims, func() (*ir.Data, error) { return f.Weight(t.Name) })
 		} else {
+			if t.Name == embedding && !f.HasWeight("output.weight") {
+				return m, fmt.Errorf("lora: weight %q is also the output of this model, which the adapter leaves as "+
+					"it is: use the adapter without merging it", t.Name)
+			}
 			if _, encodes := quant.Supported(t.DType); t.DType.IsBlock() && !encodes {
 				return m, fmt.Errorf("lora: weight %q is %s, which is not written: want another type", t.Name, t.DType)
 			}
@@ -79,7 +83,11 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 			return err
 		}
 	}
-	rows, columns := t.Dims[0], t.Dims[1]
+	columns := t.Dims[len(t.Dims)-1]
+	rows, each := 1, t.Dims[len(t.Dims)-2] // of all matrices, and of one
+	for _, n := range t.Dims[:len(t.Dims)-1] {
+		rows *= n
+	}
 	size, err := t.DType.BytesFor(int64(columns))
 	if err != nil {
 		return err
@@ -98,7 +106,7 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 		if err != nil {
 			return err
 		}
-		addRows(x, columns, first, deltas)
+		addRows(x, columns, first, each, deltas)
 		if t.DType.IsBlock() {
 			err = quant.Quantize(raw, t.DType, x, nil)
 		} else {
@@ -115,7 +123,7 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 	return nil
 }
 
-// delta is the low-rank change of a weight: scale*(b·a), for a [rank, columns] and b [rows, rank].
+// delta is the low-rank change of a weight: scale*(b·a), for a [rank, columns] and b [rows, rank], or stacks of them.
 type delta struct {
 	a, b  []float32
 	rank  int
@@ -125,7 +133,7 @@ type delta struct {
 // delta reads the change that an adapter makes to a weight.
 func (s Scaled) delta(weight string) (d delta, err error) {
 	matrix := s.matrices[weight]
-	d.rank, d.scale = matrix.A.Shape[0].Static(), s.Scale*matrix.Factor
+	d.rank, d.scale = matrix.B.Shape[len(matrix.B.Shape)-1].Static(), s.Scale*matrix.Factor
 	for part, to := range map[string]*[]float32{llm.AdapterA: &d.a, llm.AdapterB: &d.b} {
 		data, err := s.Weight(weight + part)
 		if err != nil {
@@ -135,11 +143,20 @@ func (s Scaled) delta(weight string) (d delta, err error) {
 			return d, err
 		}
 	}
+	if weight == embedding { // its rows are those of A
+		rows := len(d.b) / d.rank
+		turned := make([]float32, len(d.b))
+		for i, v := range d.b {
+			turned[i%d.rank*rows+i/d.rank] = v
+		}
+		d.a, d.b = turned, d.a
+	}
 	return d, nil
 }
 
-// addRows adds the deltas to rows of a weight. first is the index of the first row of x.
-func addRows(x []float32, columns, first int, list []delta) {
+// addRows adds the deltas to rows of a weight. first is the index of the first row of x. A matrix of a stack has `each`
+// rows.
+func addRows(x []float32, columns, first, each int, list []delta) {
 	rows := len(x) / columns
 	workers := min(runtime.GOMAXPROCS(0), rows)
 	var all sync.WaitGroup
@@ -155,7 +172,8 @@ func addRows(x []float32, columns, first int, list []delta) {
 					for r := range d.rank {
 						// The conversions round products, so that all processors have the same sums.
 						b := float64(d.scale * float64(d.b[(first+i)*d.rank+r]))
-						for j, a := range d.a[r*columns:][:columns] {
+						matrix := (first + i) / each
+						for j, a := range d.a[(matrix*d.rank+r)*columns:][:columns] {
 							sum[j] += float64(b * float64(a))
 						}
 					}

@@ -281,23 +281,38 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 	types := map[string]ir.Type{}
 	for _, module := range slices.Sorted(maps.Keys(modules)) {
 		p := modules[module]
-		if len(p.b.Shape) != 2 || p.rank() < 1 {
+		if len(p.a.Shape) != 2 || len(p.b.Shape) != 2 || p.rank() < 1 {
 			return nil, fmt.Errorf("module %q: want lora_A and lora_B, both matrices", module)
 		}
 		if p.factor, err = c.factor(module, p.rank()); err != nil {
 			return nil, fmt.Errorf("%s: %w", configFile, err)
 		}
-		types[module+".weight"] = ir.Type{DType: p.a.DType, Shape: ir.Shape{p.b.Shape[0], p.a.Shape[1]}}
+		shape := ir.Shape{p.b.Shape[0], p.a.Shape[1]}
+		if strings.Contains(p.a.name, embeddingA) { // lora_embedding_A has a column for each token
+			shape = ir.Shape{p.a.Shape[1], p.b.Shape[0]}
+			p.a.Shape, p.a.transposed = ir.Shape{p.a.Shape[1], p.a.Shape[0]}, true
+		}
+		types[module+".weight"] = ir.Type{DType: p.a.DType, Shape: shape}
 	}
 	origins, err := cfg.Origins(types)
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range origins {
-		if len(o.From) != 1 || o.Stacked {
-			return nil, fmt.Errorf("the adapter has matrices for %q: adapters of experts are not supported", o.Name)
+		if o.Stacked && o.Rows != nil {
+			return nil, fmt.Errorf("the adapter has matrices for %q, which is made of some rows of them: such "+
+				"adapters of experts are not supported", o.Name)
 		}
-		p := *modules[strings.TrimSuffix(o.From[0], ".weight")]
+		var all []*pair
+		for _, from := range o.From {
+			all = append(all, modules[strings.TrimSuffix(from, ".weight")])
+		}
+		p := *all[0]
+		if o.Stacked {
+			if p, err = joined(all); err != nil {
+				return nil, fmt.Errorf("the adapter has matrices for %q: %w", o.Name, err)
+			}
+		}
 		p.weight = o.Name
 		if o.Rows != nil {
 			p.b.rows = o.Rows(p.b.Shape[0].Static())
@@ -310,9 +325,65 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 	return a, a.check()
 }
 
+// joined returns A and B of a stack of matrices. Each of the pairs has those of one.
+func joined(all []*pair) (pair, error) {
+	first, experts := *all[0], ir.Shape{ir.D(len(all))}
+	p := pair{a: first.a, b: first.b, factor: first.factor}
+	p.a.parts, p.b.parts = nil, nil
+	for i, one := range all {
+		if !one.a.Shape.Equal(first.a.Shape) || !one.b.Shape.Equal(first.b.Shape) || one.a.DType != first.a.DType ||
+			one.b.DType != first.b.DType || one.factor != first.factor {
+			return p, fmt.Errorf("those of expert %d have another rank, type or factor than those of expert 0", i)
+		}
+		p.a.parts, p.b.parts = append(p.a.parts, one.a.tensor), append(p.b.parts, one.b.tensor)
+	}
+	p.a.Shape, p.b.Shape = slices.Concat(experts, first.a.Shape), slices.Concat(experts, first.b.Shape)
+	return p, nil
+}
+
+// stacked returns tensors of one type as the elements of a new first axis.
+func stacked(parts []tensor) (*ir.Data, error) {
+	var out *ir.Data
+	for _, t := range parts {
+		d, err := t.read()
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = &ir.Data{DType: d.DType, Dims: append([]int{len(parts)}, d.Dims...)}
+		}
+		if err := mmap.Guard(func() error { out.Bytes = append(out.Bytes, d.Bytes...); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// transposed returns a matrix of floats with its axes exchanged.
+func transposed(d *ir.Data) (*ir.Data, error) {
+	size, rows, columns := d.DType.BlockBytes(), d.Dims[0], d.Dims[1]
+	out := &ir.Data{DType: d.DType, Dims: []int{columns, rows}, Bytes: make([]byte, len(d.Bytes))}
+	return out, mmap.Guard(func() error {
+		for r := range rows {
+			for c := range columns {
+				copy(out.Bytes[(c*rows+r)*size:][:size], d.Bytes[(r*columns+c)*size:])
+			}
+		}
+		return nil
+	})
+}
+
+// embeddingA ends the name of A of an embedding.
+const embeddingA = ".lora_embedding_A"
+
 // cutModule splits the name of a tensor into the module's name and llm.AdapterA or llm.AdapterB.
 func cutModule(name string) (module, part string) {
 	module, ok := strings.CutPrefix(name, peftPrefix)
+	for suffix, part := range map[string]string{embeddingA: llm.AdapterA, ".lora_embedding_B": llm.AdapterB} {
+		if module, has := strings.CutSuffix(strings.TrimSuffix(module, ".default"), suffix); ok && has {
+			return module, part
+		}
+	}
 	for suffix, part := range map[string]string{".lora_A.weight": llm.AdapterA, ".lora_B.weight": llm.AdapterB} {
 		for _, adapter := range []string{suffix, strings.Replace(suffix, ".weight", ".default.weight", 1)} {
 			if module, has := strings.CutSuffix(module, adapter); ok && has {

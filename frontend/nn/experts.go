@@ -115,7 +115,7 @@ func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	share, ids := r.choose(x, w)
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
 		w.reportMatmul("weight", x, ids)
-		y := x.MatMulID(as(w.Get("weight"), x.DType()), ids)
+		y := w.adaptedStack("weight", x, ids, x.MatMulID(as(w.Get("weight"), x.DType()), ids))
 		if w.Has("bias") {
 			y = y.Add(w.Get("bias").Embedding(ids, x.DType()))
 		}

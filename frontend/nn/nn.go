@@ -75,6 +75,11 @@ func Matmul(x frontend.Tensor, w Weights, name string) frontend.Tensor {
 	return x.MatMulT(as(w.Get(name), x.DType()))
 }
 
+// MatmulID is Matmul with a stack of matrices of that full name: see frontend.Tensor.MatMulID.
+func MatmulID(x frontend.Tensor, w Weights, name string, ids frontend.Tensor) frontend.Tensor {
+	return x.MatMulID(as(w.Get(name), x.DType()), ids)
+}
+
 // as casts a weight to dtype t. Quantized weights stay quantized.
 func as(w frontend.Tensor, t ir.DType) frontend.Tensor {
 	if w.DType() == t || w.DType().IsBlock() {

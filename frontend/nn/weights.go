@@ -22,7 +22,8 @@ type model struct {
 	seen  func(weight string, x, ids frontend.Tensor)               // nil for no observer
 	give  func(name string, t ir.Type) frontend.Tensor              // nil for weights of the graph
 	adapt func(weight string, x, y frontend.Tensor) frontend.Tensor // nil for no adapters
-	shard func(name string) int                                     // nil for no sharding
+	stack func(weight string, x, ids, y frontend.Tensor) frontend.Tensor
+	shard func(name string) int // nil for no sharding
 }
 
 // NewWeights returns the weights listed by name in types, for a model built with b. The types come from a file, as
@@ -45,10 +46,16 @@ func (w Weights) Observe(f func(weight string, x, ids frontend.Tensor)) { w.mode
 func (w Weights) Give(f func(name string, t ir.Type) frontend.Tensor) { w.model.give = f }
 
 // Adapt replaces the result y [..., out] of each matmul with a weight by f(weight, x, y). weight is the matrix's full
-// name, and x [..., in] the rows. Low-rank adapters (Hu et al. 2021) return y.Add(x.MatMulT(a).MatMulT(b)). It does not
-// apply to stacks of matrices.
+// name, and x [..., in] the rows. Low-rank adapters (Hu et al. 2021) return y.Add(x.MatMulT(a).MatMulT(b)). See
+// AdaptStacks for stacks of matrices.
 func (w Weights) Adapt(f func(weight string, x, y frontend.Tensor) frontend.Tensor) {
 	w.model.adapt = f
+}
+
+// AdaptStacks is Adapt for stacks of matrices, such as those of experts. y [T, U, out] is the result for x [T, U, in] or
+// [T, 1, in], and ids [T, U] select the matrices.
+func (w Weights) AdaptStacks(f func(weight string, x, ids, y frontend.Tensor) frontend.Tensor) {
+	w.model.stack = f
 }
 
 // Shard sets a function that returns the axis along which devices that share the model (tensor parallelism) may split a
@@ -61,6 +68,14 @@ func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
 		return y
 	}
 	return w.model.adapt(w.name(name), x, y)
+}
+
+// adaptedStack is adapted for a stack of matrices.
+func (w Weights) adaptedStack(name string, x, ids, y frontend.Tensor) frontend.Tensor {
+	if w.model.stack == nil {
+		return y
+	}
+	return w.model.stack(w.name(name), x, ids, y)
 }
 
 // reportMatmul tells the observer of a matmul with a weight.
