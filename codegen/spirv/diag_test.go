@@ -86,15 +86,15 @@ var badShaders = []struct {
 	message      string // contained
 	sourceLine   string
 }{
-	{"undeclared", "#version 460\nvoid main() {\n\tint x = 1;\n\tx = missing + 1;\n}\n",
+	{"undeclared", "#version 430\nvoid main() {\n\tint x = 1;\n\tx = missing + 1;\n}\n",
 		4, "'missing' : undeclared identifier", "\tx = missing + 1;"},
-	{"syntax", "#version 460\nvoid main() {\n\tint = 3;\n}\n", 3, "syntax error", "\tint = 3;"},
-	{"CRLF", "#version 460\r\nvoid main() {\r\n\tx = 1;\r\n}\r\n", 3, "'x' : undeclared identifier", "\tx = 1;"},
-	{"unknown extension", "#version 460\n#extension GL_NO_such : require\nvoid main() {}\n",
+	{"syntax", "#version 430\nvoid main() {\n\tint = 3;\n}\n", 3, "syntax error", "\tint = 3;"},
+	{"CRLF", "#version 430\r\nvoid main() {\r\n\tx = 1;\r\n}\r\n", 3, "'x' : undeclared identifier", "\tx = 1;"},
+	{"unknown extension", "#version 430\n#extension GL_NO_such : require\nvoid main() {}\n",
 		2, "extension not supported", "#extension GL_NO_such : require"},
-	{"no main", "#version 460\nlayout(local_size_x = 1) in;\n", 0, "Missing entry point", ""},
+	{"no main", "#version 430\nlayout(local_size_x = 1) in;\n", 0, "Missing entry point", ""},
 	{"empty", "", 0, "", ""},
-	{"other file name", "#version 460\n#extension GL_GOOGLE_cpp_style_line_directive : enable\n" +
+	{"other file name", "#version 430\n#extension GL_GOOGLE_cpp_style_line_directive : enable\n" +
 		"#line 70 \"else.where\"\nvoid main() { x = 1; }\n", 0, "'x' : undeclared identifier", ""},
 }
 

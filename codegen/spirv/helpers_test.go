@@ -28,7 +28,7 @@ func tinyModule(id uint32) []byte {
 
 // source is a small shader; sources of different n are different.
 func source(n int) string {
-	return fmt.Sprintf(`#version 460
+	return fmt.Sprintf(`#version 430
 layout(local_size_x = 64) in;
 layout(binding = 0) buffer B { float x[]; };
 void main() {

@@ -9,7 +9,7 @@ import (
 
 // loopShader puts a body into a shader that uses its result.
 func loopShader(body string) Shader {
-	return Shader{Name: body, Source: `#version 460
+	return Shader{Name: body, Source: `#version 430
 #extension GL_EXT_control_flow_attributes : require
 layout(local_size_x = 64) in;
 layout(binding = 0) buffer A { float a[]; };
@@ -142,7 +142,7 @@ func TestArraysBecomeValues(t *testing.T) {
 // TestSmallConstants stores constants of types that the shader may only store: folding their conversions
 // would make the module unsound.
 func TestSmallConstants(t *testing.T) {
-	const head = `#version 460
+	const head = `#version 430
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_shader_16bit_storage : require
 `

@@ -1,7 +1,7 @@
 // conv_argument over [458,57,256]
 // Fuses: copy.
 // Schedule: map_tile wg=128 vec=4 tile=32x32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,7 +1,7 @@
 // attention over [1,8,4,T,128], folding S
 // Fuses: transpose, attention, transpose, reshape.
 // Schedule: flash_tile wg=256 tile=64x64x16 thread=4x4 heads=1 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,7 +1,7 @@
 // attention over [1,2,3,5,6], folding 77
 // Fuses: attention.
 // Schedule: flash_tile wg=48 tile=12x16x8 thread=2x2 heads=3.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

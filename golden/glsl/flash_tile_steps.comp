@@ -1,7 +1,7 @@
 // attention over [1,12,1,1500,64], folding 1500
 // Fuses: attention.
 // Schedule: flash_tile wg=128 tile=32x128x16 thread=4x8 heads=1 paired steps subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -1,7 +1,7 @@
 // cast_add_gelu over [T,768]
 // Fuses: cast, add, gelu.
 // Schedule: map wg=256 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,7 +1,7 @@
 // dequantize_embedding over [T,288]
 // Fuses: dequantize, embedding.
 // Schedule: map wg=128 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

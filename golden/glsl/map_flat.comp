@@ -1,7 +1,7 @@
 // mul_relu over [2400]
 // Fuses: mul, relu.
 // Schedule: map wg=64 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

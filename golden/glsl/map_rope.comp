@@ -1,7 +1,7 @@
 // rope over [T,3,48]
 // Fuses: rope.
 // Schedule: map wg=256 vec=4 coarsen=2.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

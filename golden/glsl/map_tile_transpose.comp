@@ -1,7 +1,7 @@
 // cast_mul over [64,300]
 // Fuses: transpose, reshape, cast, mul.
 // Schedule: map_tile wg=256 vec=4 tile=64x64.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,7 +1,7 @@
 // matmul over [2,8,64,64], folding 64
 // Fuses: matmul.
 // Schedule: direct wg=16 tile=16x64x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

@@ -1,7 +1,7 @@
 // matmul over [4096,4096], folding 4096
 // Fuses: matmul.
 // Schedule: tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

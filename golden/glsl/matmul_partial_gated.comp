@@ -1,7 +1,7 @@
 // matmul over [3,T,100], folding 37
 // Fuses: matmul.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 

@@ -1,7 +1,7 @@
 // matmul over [32,1,128], folding T
 // Fuses: matmul.
 // Schedule: matvec wg=64 rows=1x64 vec=4 lanes=1.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 64) in;

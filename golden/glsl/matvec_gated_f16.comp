@@ -1,7 +1,7 @@
 // matmul over [2,14336], folding 4096
 // Fuses: matmul.
 // Schedule: matvec wg=128 rows=2x2 vec=4 subgroup=64 lanes=64.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require

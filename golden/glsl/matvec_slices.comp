@@ -2,7 +2,7 @@
 // Fuses: rms_norm, matmul, reshape, slice, reshape, rope, reshape, slice, reshape, rope, cast,
 //        dynamic_update_slice, slice, reshape, cast, dynamic_update_slice.
 // Schedule: matvec wg=256 rows=1x4 vec=4 run=8 prefetch=runs:2 subgroup=32 lanes=64 strips.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require

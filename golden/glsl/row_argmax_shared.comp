@@ -1,7 +1,7 @@
 // argmax over [7], folding 32000
 // Fuses: argmax.
 // Schedule: row_group wg=1024 lanes=1024 cache=0 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

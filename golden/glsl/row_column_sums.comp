@@ -1,7 +1,7 @@
 // sum over [65536], folding 100
 // Fuses: sum.
 // Schedule: row_serial wg=64 vec=1 cache=0.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.

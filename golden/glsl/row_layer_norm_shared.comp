@@ -1,7 +1,7 @@
 // layer_norm over [50], folding 1200
 // Fuses: layer_norm.
 // Schedule: row_group wg=256 lanes=256 cache=8 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

@@ -1,7 +1,7 @@
 // rms_norm over [T], folding 768
 // Fuses: add, rms_norm.
 // Schedule: row_group wg=256 lanes=64 cache=12 vec=4 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -1,7 +1,7 @@
 // softmax over [T], folding 1024
 // Fuses: softmax.
 // Schedule: row_group wg=256 lanes=64 cache=16 vec=4 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

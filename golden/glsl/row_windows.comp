@@ -1,7 +1,7 @@
 // conv_relu over [16,240,1,80], folding 25
 // Fuses: conv, relu.
 // Schedule: row_windows wg=128 windows=12.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

@@ -1,7 +1,7 @@
 // cumsum over [1000], along 100
 // Fuses: cumsum.
 // Schedule: scan_serial wg=64 vec=1.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.

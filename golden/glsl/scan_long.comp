@@ -1,7 +1,7 @@
 // sum over [4000], folding 4000
 // Fuses: cast, reshape, sum.
 // Schedule: row_group wg=256 lanes=256 cache=0 vec=4 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,7 +1,7 @@
 // cumsum over [16], along 250
 // Fuses: cumsum.
 // Schedule: scan_group wg=256 lanes=16 vec=2 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -1,7 +1,7 @@
 // cumsum_log over [T], along 4096
 // Fuses: exp, cumsum, log.
 // Schedule: scan_group wg=256 lanes=256 vec=4 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

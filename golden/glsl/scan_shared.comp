@@ -1,7 +1,7 @@
 // cumsum over [300], along N
 // Fuses: cumsum.
 // Schedule: scan_group wg=256 lanes=256 vec=1.
-#version 450
+#version 430
 
 layout(local_size_x = 256) in;
 

@@ -1,7 +1,7 @@
 // vkc.float_key over [3200000]
 // Fuses: vkc.float_key.
 // Schedule: map wg=256 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,7 +1,7 @@
 // cumsum over [16], along 12544
 // Fuses: reshape, cumsum, reshape.
 // Schedule: scan_group wg=256 lanes=256 vec=4 subgroup=32.
-#version 450
+#version 430
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,7 +1,7 @@
 // argsort_gather over [300], along N
 // Fuses: argsort, gather.
 // Schedule: sort wg=512 lanes=512.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 

@@ -1,7 +1,7 @@
 // top_k_indices over [400], along 8000
 // Fuses: top_k_indices.
 // Schedule: select wg=256 cache=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

@@ -1,7 +1,7 @@
 // top_k_indices over [16], along 2048
 // Fuses: top_k_indices.
 // Schedule: select wg=256 cache=8.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 256) in;

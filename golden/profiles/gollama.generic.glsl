@@ -3,7 +3,7 @@
 // rms_norm over [T], folding 256
 // Fuses: embedding, rms_norm.
 // Schedule: row_group wg=128 lanes=32 cache=8 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -130,7 +130,7 @@ void main() {
 // matmul over [T,512], folding 256
 // Fuses: matmul.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -250,7 +250,7 @@ void main() {
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=128 vec=4 coarsen=4.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 128) in;
@@ -339,7 +339,7 @@ void main() {
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=128 vec=4 coarsen=2.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 128) in;
@@ -606,7 +606,7 @@ void main() {
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -768,7 +768,7 @@ void main() {
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
 // Schedule: row_group wg=128 lanes=32 cache=8 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 128) in;
@@ -1041,7 +1041,7 @@ void main() {
 // matmul_add over [T,256], folding 768
 // Fuses: matmul, add.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1170,7 +1170,7 @@ void main() {
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1299,7 +1299,7 @@ void main() {
 // matmul over [T,256], folding 768
 // Fuses: matmul.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1419,7 +1419,7 @@ void main() {
 // rms_norm over [], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm.
 // Schedule: row_group wg=128 lanes=64 cache=4 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 128) in;
@@ -1494,7 +1494,7 @@ void main() {
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
 // Schedule: matvec wg=64 rows=1x8 vec=4 run=8 lanes=16 strips chained.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 

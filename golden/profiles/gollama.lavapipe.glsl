@@ -3,7 +3,7 @@
 // rms_norm over [T], folding 256
 // Fuses: embedding, rms_norm.
 // Schedule: row_group wg=32 lanes=8 cache=0 vec=4 subgroup=8.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -124,7 +124,7 @@ void main() {
 // matmul over [T,512], folding 256
 // Fuses: matmul.
 // Schedule: direct wg=16 tile=16x64x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -234,7 +234,7 @@ void main() {
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4 coarsen=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -327,7 +327,7 @@ void main() {
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4 coarsen=2.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -420,7 +420,7 @@ void main() {
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
 // Schedule: flash_tile wg=16 tile=16x32x16 thread=4x8 heads=1 subgroup=8.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -611,7 +611,7 @@ void main() {
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
 // Schedule: direct wg=16 tile=16x64x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -763,7 +763,7 @@ void main() {
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
 // Schedule: row_group wg=32 lanes=8 cache=0 vec=4 subgroup=8.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -840,7 +840,7 @@ void main() {
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: direct wg=16 tile=16x32x8 thread=16x2.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1009,7 +1009,7 @@ void main() {
 // matmul_add over [T,256], folding 768
 // Fuses: matmul, add.
 // Schedule: direct wg=16 tile=16x64x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1128,7 +1128,7 @@ void main() {
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
 // Schedule: direct wg=16 tile=16x64x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1247,7 +1247,7 @@ void main() {
 // matmul over [T,256], folding 768
 // Fuses: matmul.
 // Schedule: direct wg=16 tile=16x64x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1357,7 +1357,7 @@ void main() {
 // rms_norm over [], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm.
 // Schedule: row_group wg=32 lanes=32 cache=0 vec=4 subgroup=8.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -1443,7 +1443,7 @@ void main() {
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
 // Schedule: matvec wg=32 rows=1x8 vec=4 run=8 subgroup=8 lanes=8 strips chained.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require

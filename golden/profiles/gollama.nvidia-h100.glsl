@@ -3,7 +3,7 @@
 // rms_norm over [T], folding 256
 // Fuses: embedding, rms_norm.
 // Schedule: row_group wg=256 lanes=64 cache=4 vec=4 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -129,7 +129,7 @@ void main() {
 // matmul_parts over [2,T,512], folding 128
 // Fuses: matmul.
 // Schedule: tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -303,7 +303,7 @@ void main() {
 // matmul_sum over [512*T]
 // Fuses: matmul.
 // Schedule: map wg=128 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -340,7 +340,7 @@ void main() {
 // rope over [4,T,64]
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -426,7 +426,7 @@ void main() {
 // rope over [2,T,64]
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -513,7 +513,7 @@ void main() {
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
 // Schedule: flash_tile wg=128 tile=32x128x16 thread=4x8 heads=1 paired steps subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -749,7 +749,7 @@ void main() {
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
 // Schedule: tile wg=256 tile=32x32x32 thread=2x2.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -912,7 +912,7 @@ void main() {
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
 // Schedule: row_group wg=256 lanes=64 cache=4 vec=4 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -995,7 +995,7 @@ void main() {
 // matmul_mul_parts over [2,T,768], folding 128
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1252,7 +1252,7 @@ void main() {
 // matmul_mul_sum over [768*T]
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: map wg=256 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1304,7 +1304,7 @@ void main() {
 // matmul_add_parts over [4,T,256], folding 192
 // Fuses: matmul, add.
 // Schedule: tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1478,7 +1478,7 @@ void main() {
 // matmul_add_sum over [256*T]
 // Fuses: matmul, add.
 // Schedule: map wg=64 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1520,7 +1520,7 @@ void main() {
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
 // Schedule: tile wg=256 tile=32x32x32 thread=2x2.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1650,7 +1650,7 @@ void main() {
 // matmul_sum over [256*T]
 // Fuses: matmul.
 // Schedule: map wg=64 vec=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1689,7 +1689,7 @@ void main() {
 // rms_norm_matmul over [1,4096], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.
 // Schedule: matvec wg=256 rows=1x16 vec=4 run=8 prefetch=runs:2 subgroup=32 lanes=32 strips chained.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -3,7 +3,7 @@
 // matmul_gelu over [T,16], folding 8
 // Fuses: matmul, add, gelu.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -106,7 +106,7 @@ void main() {
 // matmul over [T,4], folding 16
 // Fuses: matmul.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -187,7 +187,7 @@ void main() {
 // softmax over [T], folding 4
 // Fuses: softmax.
 // Schedule: row_serial wg=64 vec=4 cache=4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -256,7 +256,7 @@ void main() {
 // argmax over [T], folding 4
 // Fuses: argmax.
 // Schedule: row_serial wg=64 vec=4 cache=0.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 

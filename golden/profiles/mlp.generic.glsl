@@ -84,7 +84,7 @@ void main() {
 // matmul over [T,4], folding 16
 // Fuses: matmul.
 // Schedule: tile wg=64 tile=8x8x8 thread=1x1.
-#version 450
+#version 430
 
 layout(local_size_x = 64) in;
 
@@ -216,7 +216,7 @@ void main() {
 // argmax over [T], folding 4
 // Fuses: argmax.
 // Schedule: row_serial wg=64 vec=4 cache=0.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 64) in;

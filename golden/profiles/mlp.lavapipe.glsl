@@ -3,7 +3,7 @@
 // matmul_gelu over [T,16], folding 8
 // Fuses: matmul, add, gelu.
 // Schedule: direct wg=8 tile=16x32x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -82,7 +82,7 @@ void main() {
 // matmul over [T,4], folding 16
 // Fuses: matmul.
 // Schedule: direct wg=8 tile=16x32x8 thread=16x4.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -149,7 +149,7 @@ void main() {
 // softmax over [T], folding 4
 // Fuses: softmax.
 // Schedule: row_serial wg=32 vec=4 cache=0.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -218,7 +218,7 @@ void main() {
 // argmax over [T], folding 4
 // Fuses: argmax.
 // Schedule: row_serial wg=32 vec=4 cache=0.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
