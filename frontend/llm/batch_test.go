@@ -152,7 +152,7 @@ func TestBatch(t *testing.T) {
 
 // TestBatchOnDevice is TestBatch for models that together have every part of a layer.
 func TestBatchOnDevice(t *testing.T) {
-	for _, name := range []string{"gemma2", "gpt-oss"} {
+	for _, name := range []string{"gemma2", "gpt-oss", "qwen3next"} {
 		t.Run(name, func(t *testing.T) {
 			m := readGolden(t, filepath.Join(goldenDir, name+".json"))
 			m.testBatch(t, "vulkan", llm.KeepWindow(3))

@@ -555,3 +555,17 @@ func TestTruncatedSource(t *testing.T) {
 		}
 	}
 }
+
+// TestIsExact: small and sensitive tensors of recurrent layers stay f32, and their matrices do not.
+func TestIsExact(t *testing.T) {
+	for name, want := range map[string]bool{
+		"blk.0.ssm_a": true, "blk.0.ssm_d": true, "blk.0.ssm_conv1d.weight": true, "blk.0.shortconv.conv.weight": true,
+		"model.layers.0.mamba.A_log": true, "backbone.layers.0.mixer.D": true, "blk.0.ssm_norm.weight": true,
+		"blk.0.time_mix_w1.weight": true, "blk.0.ssm_in.weight": false, "blk.0.ssm_alpha.weight": false,
+		"blk.0.shortconv.in_proj.weight": false, "blk.0.time_mix_key.weight": false,
+	} {
+		if got := quantize.IsExact(name, []int{64, 32}); got != want {
+			t.Errorf("%s stays f32: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -192,6 +192,9 @@ var exempt = []struct{ part, why string }{
 // exemptTimeMix matches the small matrices of RWKV.
 var exemptTimeMix = regexp.MustCompile(`time_mix_([wva][012]|g[12]|decay_w[12]|first|lerp_fused)\.`)
 
+// exemptScan matches the decays of a selective scan and the factors of its input, in GGUF files and before.
+var exemptScan = regexp.MustCompile(`\.(ssm_[ad]|a_log|d)$`)
+
 // unquantized returns the reason why a tensor is not quantized, or "" for a matrix.
 func unquantized(name string, dims []int) string {
 	name = strings.ToLower(name)
@@ -200,6 +203,8 @@ func unquantized(name string, dims []int) string {
 		return "a vector"
 	case strings.HasSuffix(name, "bias"):
 		return "a bias"
+	case exemptScan.MatchString(name):
+		return "a part of a scan"
 	}
 	for _, e := range exempt {
 		if strings.Contains(name, e.part) {
