@@ -117,7 +117,7 @@ func (f *modelFlags) onlyFor(what string) error {
 		return usagef("--ctx, --step, --past, --texts and --kv are for GGUF models, and this is %s", what)
 	}
 	if what != onnxModel && f.onnx.given() {
-		return usagef("--dim, --bound and --constant are for ONNX models, and this is %s", what)
+		return usagef("--dim, --bound, --constant and --narrow are for ONNX models, and this is %s", what)
 	}
 	return nil
 }

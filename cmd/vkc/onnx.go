@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
@@ -18,6 +20,7 @@ import (
 // constants.
 type onnxFlags struct {
 	dims, bounds, constants []string
+	narrow                  bool
 }
 
 // add declares the flags.
@@ -30,9 +33,11 @@ func (f *onnxFlags) add(cmd *cobra.Command) {
 		"runs, if only a run knows; may be repeated")
 	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, "+
 		"for an input that is a constant of the graph, such as a shape; may be repeated")
+	cmd.Flags().BoolVar(&f.narrow, "narrow", false, "of an ONNX model: compute float64 in f32 and int64 in i32, where "+
+		"no constant needs more; inputs and outputs keep their types")
 }
 
-func (f *onnxFlags) given() bool { return len(f.dims)+len(f.bounds)+len(f.constants) > 0 }
+func (f *onnxFlags) given() bool { return len(f.dims)+len(f.bounds)+len(f.constants) > 0 || f.narrow }
 
 // open builds the graph of a model.
 func (f *onnxFlags) open(path string) (*onnx.File, error) {
@@ -61,7 +66,53 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 	if wrong := (*onnx.NameError)(nil); errors.As(err, &wrong) {
 		err = usagef("%w", err)
 	}
+	if err == nil && f.narrow {
+		if m.Graph, err = ir.Narrow(m.Graph); err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}
 	return m, err
+}
+
+// advise prints what the flags could still say about an ONNX model: which extents are free, and what 64 bits cost.
+// weights is what came with the graph.
+func (f *onnxFlags) advise(a *app, weights vkc.Weights) {
+	m, ok := weights.(*onnx.File)
+	if !ok {
+		return
+	}
+	var free []string
+	for _, name := range m.Graph.Symbols() {
+		said := slices.ContainsFunc(slices.Concat(f.dims, f.bounds), func(flag string) bool {
+			given, value, _ := strings.Cut(flag, "=")
+			return given == name || onnx.SymbolOf(given) == name || strings.Contains(value, name)
+		})
+		if bound, _ := m.Graph.SymbolBound(name); !said && bound == onnx.DefaultBound {
+			free = append(free, name)
+		}
+	}
+	if len(free) > 0 {
+		a.note("%s may be up to %d in a run, for want of another bound: --bound %[3]s=N says how large it is at most, "+
+			"and --dim %[3]s=N that it is always N, which may be faster", strings.Join(free, ", "), onnx.DefaultBound,
+			free[0])
+	}
+	if f.narrow {
+		return
+	}
+	ops, bytes, all := ir.Wide(m.Graph)
+	if ops[ir.F64] == 0 && bytes[ir.I64]*16 < all {
+		return // a few indices
+	}
+	narrow, err := ir.Narrow(m.Graph)
+	if err != nil {
+		return
+	}
+	after, less, _ := ir.Wide(narrow)
+	gain := (bytes[ir.F64] + bytes[ir.I64] - less[ir.F64] - less[ir.I64]) / 2
+	if saved := ops[ir.F64] + ops[ir.I64] - after[ir.F64] - after[ir.I64]; saved > 0 && gain > 0 {
+		a.note("%s in f64 and %d in i64: --narrow computes %d of them in f32 and i32, in %s less memory at most, also "+
+			"on devices without 64 bits", plural(ops[ir.F64], "op"), ops[ir.I64], saved, size(gain))
+	}
 }
 
 // parseNumbers reads a flag of names and numbers.

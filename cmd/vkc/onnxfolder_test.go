@@ -288,3 +288,22 @@ func writeJSON(t *testing.T, path string, content any) {
 		t.Fatal(err)
 	}
 }
+
+// TestONNXAdvice: free extents name the flags that bound them, and 64 bits the flag that halves them.
+func TestONNXAdvice(t *testing.T) {
+	m := &tinyModel{}
+	m.input("x", 11, "N", "4") // float64
+	m.output("y", 11, "N", "4")
+	m.node("Exp", []string{"x"}, []string{"y"})
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	m.write(t, path)
+	line := []string{"run", path, "--device", "cpu", "--input", "x=[[0,0,0,0]]"}
+	free := "N may be up to 512 in a run, for want of another bound: --bound N=N says"
+	wide := "1 op in f64 and 0 in i64: --narrow computes 1 of them in f32 and i32, in 8.0 KiB less memory at most"
+	has(t, ok(t, line...).stderr, free, wide)
+	if r := ok(t, append(line, "--bound", "N=8", "--narrow")...); strings.Contains(r.stderr, "--narrow") ||
+		strings.Contains(r.stderr, "--bound") || !strings.Contains(r.stdout, "y  f64") {
+		t.Errorf("prints %q and %q", r.stdout, r.stderr)
+	}
+	fails(t, exitUsage, []string{"run", gollama, "--narrow"}, "--narrow are for ONNX models")
+}

@@ -206,6 +206,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		if s.file != nil {
 			s.weights = s.file
 		}
+		s.flags.graph.model.onnx.advise(s.app, s.file)
 	}
 	s.graph = g
 	if err := s.prepare(g); err != nil {
