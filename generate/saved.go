@@ -160,8 +160,8 @@ func (m *Model) textStates() (list []textState, err error) {
 	return list, nil
 }
 
-// positions lists the positions in the state that have the first tokens of a slot's text, or the number of them alone
-// without a slot.
+// positions lists the positions in the state that hold the keys or values of the first tokens of a slot's text. If s is
+// nil, only the length of the list has a meaning.
 func (p textState) positions(m *Model, tokens int, s *slot) []int {
 	own := p.all / m.slotCount // of each text; a ring has all of its positions in use
 	if p.paged || own >= m.context {

@@ -63,8 +63,8 @@ func (f BlockForm) EncodeRun() int { return min(f.Run, 32) }
 // which has 2 planes 16 apart.
 func (f BlockForm) Superblock() int { return f.Planes * f.Stride }
 
-// PlanesApart reports whether the quads of different planes are apart and have separate scales; otherwise they are
-// adjacent.
+// PlanesApart reports whether the quads that share bytes are more than one quad apart, and have separate scales.
+// Otherwise they are adjacent.
 func (f BlockForm) PlanesApart() bool { return f.Stride > 4 }
 
 // NeedsSums reports whether a matmul on quants needs the sums of the other operand, to account for bias or offset.

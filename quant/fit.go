@@ -181,8 +181,8 @@ func (s *lineSearch) fit(q []byte, x, w []float32) (scale, depth float32) {
 	scale = 1 / id
 	best := g.errorOf(&levels, scale, lower, math.MaxFloat32)
 	for i := range s.tries + 1 {
-		n := s.first + float32(s.step*float32(i)) + top
-		slope, start, ok := g.line(g.sums(&levels, n/(hi-lower), lower, top))
+		span := top + (s.first + float32(s.step*float32(i))) // levels from lower to hi
+		slope, start, ok := g.line(g.sums(&levels, span/(hi-lower), lower, top))
 		if !ok {
 			continue
 		}

@@ -228,7 +228,8 @@ func (a *attentionNode) withScores() []*value {
 	return out
 }
 
-// operands takes queries, keys and values apart. a.q is the first input. Input bias is a bias of the projections.
+// operands sets a.q, a.k and a.v to [batch, heads, length, size], from the first three inputs in one of five forms. a.q
+// is input 0 at first. bias is the number of the input with the biases of all three, which are added here.
 func (a *attentionNode) operands(heads, bias int) {
 	q, parts := a.q, []tensor{{}, {}, {}}
 	if a.has(bias) {

@@ -36,7 +36,8 @@ func (g *generator) recurrence() *ir.Node {
 		return g.recurrent(ir.OpSSMScan, []*ir.Node{steps, small(of(t, times, heads), 0.25, 0.5),
 			small(g.leaf(ir.Shape{heads, each}, t), 0.25, -0.5), vectors(ir.D(groups)), vectors(heads), state}, result)
 	}
-	args := []*ir.Node{vectors(heads), vectors(ir.D(groups)), steps, small(of(t, times, heads, each), 0.25, -0.5), state}
+	args := []*ir.Node{vectors(heads), vectors(ir.D(groups)), steps,
+		small(of(t, times, heads, each), 0.25, -0.5), state}
 	if g.rng.IntN(2) == 0 {
 		args = append(args, vectors(heads), vectors(ir.D(groups)))
 	}
