@@ -148,7 +148,7 @@ func (s *schemas) merge(a, b any, where string) any {
 			out.set(k, y.values[k])
 			continue
 		}
-		v, err := s.mergeKey(k, out.values[k], y.values[k], where)
+		v, err := s.mergeKey(k, out.values[k], y.values[k])
 		if errors.Is(err, errNever) {
 			return false
 		}
@@ -209,7 +209,7 @@ func declared(o *object) []string {
 }
 
 // mergeKey returns the intersection of two values of a keyword.
-func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
+func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 	left, errA := marshal(a)
 	right, errB := marshal(b)
 	if errA == nil && errB == nil && bytes.Equal(left, right) {

@@ -158,7 +158,7 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 		if s.Index != len(f.parts) || s.Index >= maxParts {
 			return fmt.Errorf("want part %d here, of %d at most", len(f.parts), maxParts)
 		}
-		return f.readPart(s, slices.Clone(b))
+		return f.readPart(slices.Clone(b))
 	case KindSignature:
 		f.signature = new(signature)
 		if err := unmarshal(b, f.signature); err != nil {
@@ -170,7 +170,7 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 }
 
 // readPart reads another program of a model.
-func (f *File) readPart(s Section, b []byte) error {
+func (f *File) readPart(b []byte) error {
 	// Check the kinds first: parts inside parts would make reading recurse as deep as the file is long.
 	sections, err := decodeHead(b)
 	if err != nil {

@@ -197,7 +197,7 @@ func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 			all = append(all, h.alongFold(k, sh, wg)...)
 		} else {
-			all = append(all, h.acrossColumns(k, sh, wg))
+			all = append(all, h.acrossColumns(sh, wg))
 		}
 	}
 	return all
@@ -278,7 +278,7 @@ func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 
 // acrossColumns returns a schedule where adjacent lanes take adjacent columns. If columns alone do not fill the device,
 // groups of lanes share the contraction axis. At least 16 columns stay adjacent, so that whole memory sectors are read.
-func (h heuristics) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candidate {
+func (h heuristics) acrossColumns(sh matShape, wg int) Candidate {
 	lanes := 1
 	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*16 <= sh.K {
 		lanes *= 2

@@ -223,7 +223,7 @@ func (r scatters) destinationRows(s scatterSize, indices *ir.Node) (l destinatio
 }
 
 // slots returns the number of elements of all destination rows, if each has the given number of columns.
-func (l destinationRows) slots(r scatters, columns ir.Dim) ir.Dim {
+func (l destinationRows) slots(columns ir.Dim) ir.Dim {
 	all, err := l.places.Mul2(columns)
 	bailout.Check(err)
 	return all
@@ -233,7 +233,7 @@ func (l destinationRows) slots(r scatters, columns ir.Dim) ir.Dim {
 // rows. more are further arguments of the op.
 func (r scatters) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node,
 	more []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	slots := l.slots(r, columns)
+	slots := l.slots(columns)
 	op, _ := ops.kernel(r, l.size)
 	return r.add(op, append([]*ir.Node{l.at, analysis.Unshaped(values)}, more...),
 		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
@@ -242,7 +242,7 @@ func (r scatters) accumulateInto(l destinationRows, ops accumulationOps, columns
 // slotsOf returns one word of each element of the destination rows from the result of an accumulation. That result has
 // the elements for the largest values of symbols.
 func (r scatters) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
-	slots := l.slots(r, columns)
+	slots := l.slots(columns)
 	s := sums.Shape()
 	starts, limits := make([]int64, len(s)), append(ir.Shape{slots}, s[1:]...)
 	if len(s) > 1 {

@@ -211,9 +211,7 @@ func build(g *ir.Graph, weights ir.WeightSource) (*writer, error) {
 	if w.scope.name == "" {
 		w.scope.name = "graph"
 	}
-	if err := w.ports(); err != nil {
-		return nil, err
-	}
+	w.ports()
 	live := g.Live()
 	for _, n := range g.Nodes() {
 		if live[n.ID()] {
@@ -223,7 +221,8 @@ func build(g *ir.Graph, weights ir.WeightSource) (*writer, error) {
 	if len(w.refused) > 0 {
 		return nil, &RefusedError{Nodes: w.refused}
 	}
-	return w, w.results_()
+	w.declareOutputs()
+	return w, nil
 }
 
 // newScope returns an empty scope inside another, or inside none.
@@ -242,7 +241,7 @@ func (w *writer) unique(name string) string {
 }
 
 // ports declares inputs, states and symbols.
-func (w *writer) ports() error {
+func (w *writer) ports() {
 	for _, o := range w.graph.Outputs() {
 		w.taken[o.Name] = true
 	}
@@ -277,7 +276,6 @@ func (w *writer) ports() error {
 		w.symbols[symbol] = source{input: name}
 		w.scope.inputs = append(w.scope.inputs, port(name, ir.Type{DType: ir.I64}))
 	}
-	return nil
 }
 
 // reads reports whether a live node has the symbol in its type or attributes.
@@ -322,15 +320,14 @@ func port(name string, t ir.Type) message {
 	return message{}.text(1, name).bytes(2, message{}.bytes(1, message{}.int(1, elemType(t.DType)).bytes(2, shape)))
 }
 
-// results_ declares the outputs of the graph, and the states after a run.
-func (w *writer) results_() error {
+// declareOutputs declares the outputs of the graph, and the states after a run.
+func (w *writer) declareOutputs() {
 	for _, o := range w.graph.Outputs() {
 		w.result(o.Name, o.Node)
 	}
 	for _, u := range w.graph.Updates() {
 		w.result(w.unique("present."+u.State.Name()), u.Value)
 	}
-	return nil
 }
 
 // result makes a value an output. The value gets the output's name unless it already has a name that matters.

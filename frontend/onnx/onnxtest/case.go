@@ -227,7 +227,8 @@ func fill(d *ir.Data, how string, rng *rand.Rand) error {
 				return err
 			}
 		}
-		return encode(d, values)
+		encode(d, values)
+		return nil
 	}
 	size := 0.0
 	if how != "" {
@@ -257,21 +258,21 @@ func fill(d *ir.Data, how string, rng *rand.Rand) error {
 			values[i] = float64(low + rng.Int64N(high-low+1))
 		}
 	}
-	return encode(d, values)
+	encode(d, values)
+	return nil
 }
 
 // encode sets the elements of d to values.
-func encode(d *ir.Data, values []float64) error {
+func encode(d *ir.Data, values []float64) {
 	if d.DType.IsFloat() {
 		ir.EncodeFloats(d.Bytes, d.DType, values)
-		return nil
+		return
 	}
 	list := make([]int64, len(values))
 	for i, v := range values {
 		list[i] = int64(v)
 	}
 	ir.EncodeInts(d.Bytes, d.DType, list)
-	return nil
 }
 
 // Fed returns the tensors that are inputs of the model, by name.
