@@ -95,18 +95,25 @@ func TestDoctorSaysWhatStillWorks(t *testing.T) {
 // TestDoctorOfGraph: with a graph, doctor gives hints, and refuses their flags without one.
 func TestDoctorOfGraph(t *testing.T) {
 	wide := filepath.Join(t.TempDir(), "wide.ir")
-	text := "graph \"wide\" {\n  symbol T <= 4096\n  %0 = input {name=\"x\", dtype=f32, shape=[T,1024]} : f32[T,1024]\n" +
-		"  %1 = exp %0 : f32[T,1024]\n  output \"y\" %1\n}\n"
+	const text = `graph "wide" {
+  symbol T <= 4096
+  %0 = input {name="x", dtype=f32, shape=[T,1024]}
+  %1 = exp %0
+  output "y" %1
+}
+`
 	if err := os.WriteFile(wide, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	has(t, ok(t, "doctor", wide, "--symbol", "T=6").stdout, "symbols", "T <= 4096 is 6", "docs/GUIDE.md#symbolic-extents")
+	has(t, ok(t, "doctor", wide, "--symbol", "T=6").stdout, "symbols", "T <= 4096 is 6",
+		"docs/GUIDE.md#symbolic-extents")
 	has(t, ok(t, "doctor", wide).stdout, "nothing of what usually makes graphs slow")
 	if list := okJSON[[]struct{ Name, Page string }](t, "doctor", wide, "--symbol", "T=6"); len(list) != 1 ||
 		list[0].Name != "symbols" || list[0].Page == "" {
 		t.Errorf("hints %+v", list)
 	}
-	for _, args := range [][]string{{"--symbol", "T=6"}, {"--target", "generic"}, {"--step"}, {wide, "--symbol", "U=6"}} {
+	for _, args := range [][]string{{"--symbol", "T=6"}, {"--target", "generic"}, {"--step"},
+		{wide, "--symbol", "U=6"}} {
 		if r := run(t, append([]string{"doctor"}, args...)...); r.code != exitUsage {
 			t.Errorf("doctor %v: code %d, %s", args, r.code, r.stderr)
 		}

@@ -80,6 +80,7 @@ Errors are on standard error, results on standard output.`,
 			root.AddCommand(c)
 		}
 	}
+	root.AddCommand(a.manCommand())
 	rejectUnknownSubcommands(root)
 	help := root.RunE
 	version := root.Flags().BoolP("version", "v", false, "print the version, as vkc version does")

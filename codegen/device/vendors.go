@@ -37,8 +37,8 @@ type class struct {
 	// noGridBarrier reports whether the workgroups of a device cannot wait for each other in a kernel. nil means they
 	// can.
 	noGridBarrier func(Caps) bool
-	// doubles is how many times as long as f32 arithmetic f64 takes on GPUs made for graphics; 0 if unknown. Devices with
-	// one of the names in fastDoubles, which are made for computing, take twice as long.
+	// doubles is how many times as long as f32 arithmetic f64 takes on GPUs made for graphics; 0 if unknown. Devices
+	// with one of the names in fastDoubles, which are made for computing, take twice as long.
 	doubles     int
 	fastDoubles []string
 }

@@ -178,6 +178,6 @@ func wideSymbols(p *program) string {
 	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s: memory (%d bytes of temporaries) and schedules are made for the bound; a smaller one saves "+
-		"both", text, p.low.Program.ArenaBytes)
+	return fmt.Sprintf("%s: memory (%d bytes of temporaries) and schedules are made for the bound; a smaller one "+
+		"saves both", text, p.low.Program.ArenaBytes)
 }
