@@ -105,8 +105,8 @@ func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.reshape(y, n.Shape()), n.DType())
 }
 
-// oneStep computes one time of a scan: the new state [B, H, V, K], or y [B, H, V, 1]. y is a sum over the old state, so
-// that no kernel waits for the new one.
+// oneStep computes one time of a scan: the new state [B, H, V, K], or y [B, H, V, 1]. Fusion makes one kernel of both,
+// which reads the old state once and stores the new one as it adds up y.
 func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 	state := args[5]
 	s := state.Shape()
@@ -125,20 +125,12 @@ func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 	q, k, v := vector(args[0]), vector(args[1]), r.reshape(mul(args[2], args[6]), ir.Shape{s[0], s[1], s[2], ir.D(1)})
 	rate := r.reshape(args[4], ir.Shape{args[4].Shape()[0], ir.D(1), args[4].Shape()[1]})
 	decay := r.unary(ir.OpExp, mul(vector(args[3]), rate))
-	var read, b *ir.Node
+	next := r.binary(ir.OpAdd, mul(state, decay), mul(v, k))
 	if len(args) > 7 {
-		read, b = sum(mul(state, vector(args[7]))), vector(args[8])
+		next = r.binary(ir.OpAdd, next, mul(sum(mul(state, vector(args[7]))), vector(args[8])))
 	}
 	if wantState {
-		next := r.binary(ir.OpAdd, mul(state, decay), mul(v, k))
-		if read != nil {
-			next = r.binary(ir.OpAdd, next, mul(read, b))
-		}
 		return next
 	}
-	y := r.binary(ir.OpAdd, sum(mul(state, mul(decay, q))), mul(v, sum(mul(k, q))))
-	if read != nil {
-		y = r.binary(ir.OpAdd, y, mul(read, sum(mul(b, q))))
-	}
-	return y
+	return sum(mul(next, q))
 }
