@@ -291,7 +291,7 @@ func col2im(c *call) tensor {
 		c.fail("of %s, image %v and block %v: want [N, C*block, L] and 1 to 3 axes", x, image, block)
 	}
 	stride, dilation, pads := c.perAxis("strides", n, 1), c.perAxis("dilations", n, 1), c.perAxis("pads", 2*n, 0)
-	to, rest := ir.Shape{s[0], s[1]}, make([]int, n)
+	to, rest := ir.Shape{s[0], s[1]}, make([]int, n) // rest has the elements of the image after the last window
 	for i := range n {
 		room := image[i] + pads[i] + pads[n+i] - dilation[i]*(block[i]-1) - 1
 		if room < 0 {

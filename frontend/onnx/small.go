@@ -168,9 +168,11 @@ func (c *call) converted(x tensor, from, to DataType) *value {
 	}
 	switch {
 	case t == ir.F8E5M2 && saturate:
-		x = x.Clamp(-57344, 57344)
-	case t == ir.F8E4M3 && !saturate: // values up to 464 round to 448
-		x = x.Abs().Gt(x.Lit(464)).Where(x.Lit(math.NaN()), x)
+		const largest = 57344
+		x = x.Clamp(-largest, largest)
+	case t == ir.F8E4M3 && !saturate:
+		const largestRounded = 464 // values up to it round to 448, the largest number
+		x = x.Abs().Gt(x.Lit(largestRounded)).Where(x.Lit(math.NaN()), x)
 	}
 	return &value{tensor: x.Cast(t)}
 }

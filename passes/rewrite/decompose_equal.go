@@ -403,8 +403,8 @@ func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode
 	return r.swapAxes(r.reshape(sums, ir.Shape{n, s[0], s[2]}), 0, 1)
 }
 
-// orderBelow sorts keys between -1 and limit-1. It returns the sorting permutation and the sorted keys. Since the keys
-// are bounded it sorts by few digits.
+// orderBelow sorts keys between -1 and limit-1. It returns the permutation that sorts them, and the sorted keys. Many
+// keys are sorted by their digits, of which bounded keys have few.
 func (r scatters) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
 	n := keys.Shape()[0]
 	if n.Max() <= maxSort {
@@ -414,7 +414,7 @@ func (r scatters) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Nod
 	above := r.castTo(r.binary(ir.OpAdd, keys, r.scalar(ir.I32, 1)), ir.U32)
 	s := radixSort{rewriter: r.rewriter, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
 	var digits []int
-	for shift := 0; shift < bits.Len64(uint64(limit.Max())); shift += 8 {
+	for shift := 0; shift < bits.Len64(uint64(limit.Max())); shift += 8 { // a digit has 8 bits
 		digits = append(digits, shift)
 	}
 	s.sortBy(digits)

@@ -170,17 +170,22 @@ func (r *rewriter) splitRows(x *ir.Node) (rows, factor *ir.Node) {
 	as := func(t ir.DType, x *ir.Node) *ir.Node { return r.unary(ir.OpBitcast, x, attr("dtype", t)) }
 	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
 	const (
-		exponents = 0x7f800000
-		top       = 14 // the exponent of the largest element
+		exponents = 0x7f800000 // the bits of an f32's exponent
+		bias      = 127        // of exponents
+		top       = 14         // the exponent of the largest element
+		dropped   = 13         // bits of an f32's fraction that an f16 does not have
+		half      = 1 << (dropped - 1)
+		kept      = math.MaxUint32 << dropped & math.MaxUint32
 	)
 	size := r.binary(ir.OpAnd, as(ir.U32, x), word(0x7fffffff))
 	finite := r.binary(ir.OpLt, size, word(exponents))
 	largest := r.unary(ir.OpReduceMax, r.where(finite, size, word(0)), attr("axes", []int64{int64(x.Rank() - 1)}),
 		attr("keepdims", true))
 	power := r.binary(ir.OpMax, r.binary(ir.OpAnd, largest, word(exponents)), word((top+1)<<23))
-	scaled := r.where(finite, r.binary(ir.OpMul, x, as(ir.F32, r.binary(ir.OpSub, word((254+top)<<23), power))),
+	scaled := r.where(finite, r.binary(ir.OpMul, x, as(ir.F32, r.binary(ir.OpSub, word((2*bias+top)<<23), power))),
 		r.scalar(ir.F32, 0))
-	high := as(ir.F32, r.binary(ir.OpAnd, r.binary(ir.OpAdd, as(ir.U32, scaled), word(0x1000)), word(0xffffe000)))
+	rounded := r.binary(ir.OpAdd, as(ir.U32, scaled), word(half))
+	high := as(ir.F32, r.binary(ir.OpAnd, rounded, word(kept)))
 	low := r.castTo(r.binary(ir.OpSub, scaled, high), ir.F16)
 	high = r.castTo(r.where(finite, high, x), ir.F16)
 	return r.binary(ir.OpAdd, r.castTo(high, ir.F32), r.castTo(low, ir.F32)),
