@@ -182,7 +182,8 @@ func (w *identityWriter) value(name string, bound int64) {
 	w.b = append(w.b, ')')
 }
 
-// symbol writes the number of a symbol, and its bound if that is not the bound that was written last. 0 means no bound.
+// symbol writes the number of a symbol, in the order of their first uses, and its bound, unless that was the last bound
+// written for the symbol. A bound of 0 means that there is none.
 func (w *identityWriter) symbol(name string, bound int64) {
 	i := slices.Index(w.symbols, name)
 	if i < 0 {

@@ -73,7 +73,7 @@ type Launch struct {
 	Subgroup  int     `json:"subgroup,omitempty"` // subgroup size that the kernel relies on; 0 uses shared memory only
 }
 
-// Config returns the launch itself. The decoders that embed a Launch get this method from it.
+// Config returns the launch itself. The structs that embed a Launch get this method from it.
 func (l Launch) Config() Launch { return l }
 
 // String implements [Schedule].

@@ -21,9 +21,9 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 		return nil
 	}
 	sh := flashShapeOf(k)
-	var filling, rest []Candidate // that give nearly every core a workgroup, and the others
+	var filling, rest []Candidate // tiles that give nearly every core a workgroup, and the others
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
-		var few []Candidate // the smallest tile first
+		var partial []Candidate // tiles that do not, the smallest first
 		for _, tl := range h.flashMatrices {
 			if variant == kernel.VarFlashMatrix && tl.Strips > 1 || variant == kernel.VarFlashMatrix2 && tl.Parts > 1 {
 				continue
@@ -44,10 +44,10 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 			if 10*groups >= 9*(h.fill/2) { // one workgroup for nearly every core is enough (M-flash-shapes)
 				filling = append(filling, c)
 			} else {
-				few = append([]Candidate{c}, few...)
+				partial = append([]Candidate{c}, partial...)
 			}
 		}
-		rest = append(rest, few...)
+		rest = append(rest, partial...)
 	}
 	return append(filling, rest...)
 }

@@ -27,8 +27,8 @@ var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 // signTables has the sign tables by number of stored signs.
 var signTables = map[int]SignTable{7: eightSigns, 4: fourSigns}
 
-// LookupTableOf returns a format's table, and false if it has none. See field Levels for formats with float quants. In
-// a table of iq1, an entry packs its eight quants into nibbles.
+// LookupTableOf returns the lookup table of a format, and false if it has none. See field Levels for formats with float
+// quants. In a table of iq1, an entry packs its eight quants into nibbles.
 func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok || f.Octets == nil || f.Octets.Entries == 0 {

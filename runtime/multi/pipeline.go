@@ -54,9 +54,11 @@ func (q *Queues) reported(r *pipelineRun) {
 	}
 }
 
-// ticket is a run's position in the queue of a device. The run may use the device once before is closed. It leaves the
-// queue by closing over, which is the before of the next run.
-type ticket struct{ before, over chan struct{} }
+// ticket is a run's position in the queue of a device.
+type ticket struct {
+	before chan struct{} // closed when the run may use the device: the field over of the run before it in the queue
+	over   chan struct{} // closed by the run to leave the queue
+}
 
 // tickets are the tickets of one run, or of one access to states: one for each part.
 type tickets []ticket

@@ -84,7 +84,7 @@ func (d *Device) Downloading() bool {
 func (d *Device) Waits() int {
 	d.kernels.mu.Lock()
 	defer d.kernels.mu.Unlock()
-	return len(d.kernels.asked) + len(d.kernels.waiting)
+	return len(d.kernels.inDriver) + len(d.kernels.waiting)
 }
 
 // CachePath is the file of the pipeline cache.

@@ -33,14 +33,14 @@ func (e *MismatchError) Error() string {
 
 // gapList collects the capabilities that a device lacks (gaps), each with the kernels or buffers that need it (users).
 type gapList struct {
-	gaps    []string
-	users   map[string][]string
-	another bool // whether smaller tensors would leave some gap
+	gaps     []string
+	users    map[string][]string // by gap
+	notSizes bool                // whether there are gaps that smaller tensors would not avoid
 }
 
-// add adds a gap, and a user of the capability.
+// add adds a gap, described by format and args, and a user of the capability.
 func (l *gapList) add(user, format string, args ...any) {
-	l.another = true
+	l.notSizes = true
 	l.addSize(user, format, args...)
 }
 
@@ -98,7 +98,7 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	}
 	if len(l.gaps) > 0 {
 		e := &MismatchError{Target: p.Target, Device: caps.Name, Gaps: l.lines()}
-		if !l.another {
+		if !l.notSizes {
 			e.Smaller = p.Smaller()
 		}
 		return e
@@ -161,7 +161,7 @@ func hasSubgroupSize(caps *device.Caps, n int) bool {
 		caps.RequiredSubgroupSize && caps.Features.FullSubgroups
 }
 
-// bind checks the size of a buffer bound to a kernel, directly or by address.
+// bind adds a gap if a buffer is too large for a kernel to access, directly or by address.
 func (l *gapList) bind(caps *device.Caps, b *kernel.Buffer, byAddress bool) {
 	if size := uint64(b.Bytes); size > caps.MaxStorageRange && !byAddress {
 		l.addSize(fmt.Sprintf("%s %s", b.Kind, b.Name), "buffers of %s (a kernel can be given %s)", formatBytes(size),
@@ -184,7 +184,7 @@ func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 	}
 }
 
-// grids checks the workgroup counts with all symbols at their bounds, where the counts are largest.
+// grids adds the gaps of workgroup counts, with all symbols at their bounds, where the counts are largest.
 func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
 	bounds := map[string]int64{}
 	for _, s := range p.Symbols {
@@ -238,8 +238,8 @@ func (m *programMemory) checkTotal() error {
 		Available: available, Limit: limit, Use: all, Result: ErrorOutOfDeviceMemory}
 }
 
-// signedExtents returns the extents that can be negative, such as T-2 for T=1. Kernels would read a negative extent as
-// a very large one, so runs check these.
+// signedExtents returns the extents of a program's tensors that can be negative, such as T-2 for T=1. Kernels would
+// read a negative extent as a very large one, so runs check these.
 func signedExtents(p *kernel.Program) []ir.Dim {
 	list := slices.Clone(p.Extents)
 	for _, b := range p.Buffers {

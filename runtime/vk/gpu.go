@@ -14,7 +14,7 @@ var gpuNodes = []string{"/dev/dri/*", "/dev/nvidia*", "/dev/dxg", "/dev/kgsl*", 
 // not load Vulkan, because that takes longer than a small program runs on the processor.
 func MayHaveGPU() bool { return runtime.GOOS != "linux" || anyFile(gpuNodes) }
 
-// anyFile reports whether a file matches one of the patterns.
+// anyFile reports whether there is a file whose name matches one of the patterns.
 func anyFile(patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		found, _ := filepath.Glob(p)

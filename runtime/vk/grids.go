@@ -12,13 +12,14 @@ import (
 // indirectStride is the size of a VkDispatchIndirectCommand.
 const indirectStride = 12
 
-// grids has the number of workgroups of every step, and the buffers that the host writes for the symbols of a run.
+// grids has the number of workgroups of every step, and the buffers that the host writes for the symbols of a run. If
+// the number depends on symbols or on a kernel, the device reads it from a buffer (an indirect dispatch).
 type grids struct {
 	list     []grid           // by step
 	symbolic *Buffer          // workgroup counts of symbolic grids; nil if there are none
 	gated    *Buffer          // counts of the steps of while loops, which a gate step sets to 0 to end the loop; or nil
 	symbols  []kernel.Symbol  // the symbols that grids depend on
-	written  []symbolBuffer   // the buffers that depend on symbols
+	written  []symbolBuffer   // the buffers with contents that depend on symbols
 	now      map[string]int64 // the symbols for which the buffers were written; nil if unknown
 }
 
@@ -110,7 +111,8 @@ func (g *grids) full(symbols map[string]int64) bool {
 	return len(g.symbols) > 0
 }
 
-// put writes the buffers for these symbols, unless they have these contents. The device must not be reading them.
+// put writes the buffers for the values of symbols, unless they were last written for the same values. The device must
+// not be reading them.
 func (g *grids) put(symbols map[string]int64) error {
 	if g.now != nil && maps.Equal(g.now, symbols) {
 		return nil
@@ -125,7 +127,7 @@ func (g *grids) put(symbols map[string]int64) error {
 	return nil
 }
 
-// putCounts returns a function that writes the workgroup counts of the grids for which `which` returns true.
+// putCounts returns a symbolBuffer.put that writes the workgroup counts of the grids for which `which` returns true.
 func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols map[string]int64) error {
 	return func(to []byte, symbols map[string]int64) error {
 		for i := range rec.grids.list {

@@ -6,26 +6,26 @@ import (
 )
 
 // group is a list of recordings that were submitted together, such as several decoding steps. When the same list is
-// submitted again, the group is recorded as one command buffer, because the device idles for microseconds between
+// submitted again, the group is recorded as one command buffer, because the device is idle for microseconds between
 // command buffers (M-token-gap).
 type group struct {
 	members []*Recording
-	version int        // sum of the members' versions
-	whole   *Recording // nil before the second submission of these versions
+	version int        // sum of the members' versions, which changes if one is recorded again
+	whole   *Recording // the command buffer of all members; nil before the second submission of these versions
 }
 
 const (
-	// maxGroups is the largest number of groups that end with the same recording.
+	// maxGroups is the largest number of groups that are kept of those that end with the same recording.
 	maxGroups = 8
 	// maxGroupWords is the largest number of words of commands in a recording that may be part of a group.
 	maxGroupWords = 1 << 14
 )
 
-// groupedLocked returns the command buffers of the recordings or, if they are a group, its single command buffer. The
-// caller holds s.queue.
+// groupedLocked returns the command buffers of a list of recordings or, if the list was submitted before, the single
+// command buffer of its group. The caller holds s.queue.
 func (s *submitter) groupedLocked(list []*Recording) ([]uint64, error) {
-	alone := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
-	if len(list) > 1 && !slices.ContainsFunc(list, alone) {
+	ungroupable := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
+	if len(list) > 1 && !slices.ContainsFunc(list, ungroupable) {
 		last, version := list[len(list)-1], 0
 		for _, r := range list {
 			version += r.version
@@ -58,8 +58,9 @@ func (s *submitter) groupedLocked(list []*Recording) ([]uint64, error) {
 	return handles, nil
 }
 
-// record records all members in order as one command buffer. A barrier between two members orders only the stages that
-// they use. The barrier that makes results visible to the host comes only once, at the end.
+// record records all members in order as one command buffer. Unlike the barriers of separate recordings, the barrier
+// between two members orders only the stages that they use, and the one that makes results visible to the host comes
+// only once, at the end.
 func (g *group) record(d *Device) (err error) {
 	c := d.NewCommandList()
 	for _, r := range g.members {

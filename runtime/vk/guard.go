@@ -43,8 +43,8 @@ func (m *programMemory) guards(b *buffer) bool {
 	return m.guarded && (b.Kind == kernel.BufOutput || b.Kind == kernel.BufState)
 }
 
-// recordGuards makes a recording that fills all outputs and their guards with the pattern, for use before each run. It
-// also fills the guards of states, which is done only once because the states' contents must stay.
+// recordGuards makes the recording of fillGuards, if the program has guards. It also fills the guards of states, which
+// is done only once because the states' contents must stay.
 func (rec *recorder) recordGuards() {
 	if !rec.guarded {
 		return
@@ -66,8 +66,8 @@ func (rec *recorder) recordGuards() {
 	rec.keep(rec.guard)
 }
 
-// fillGuards fills all outputs and their guards with the pattern. So elements that a kernel does not write are noticed,
-// too.
+// fillGuards fills all outputs and their guards with the pattern before a run. With outputs filled too, tests notice
+// elements that a kernel does not write.
 func (rec *recorder) fillGuards(ctx context.Context) {
 	if rec.guard == nil {
 		return
@@ -97,6 +97,7 @@ func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int6
 	}
 }
 
+// elements returns the number of elements of a tensor.
 func elements(dims []int) int64 {
 	n := int64(1)
 	for _, d := range dims {
@@ -105,7 +106,7 @@ func elements(dims []int) int64 {
 	return n
 }
 
-// checkGuard checks the guards before a tensor and after its first size bytes.
+// checkGuard checks the guards of a port's tensor: before it, and after its first size bytes.
 func (m *programMemory) checkGuard(ctx context.Context, port kernel.Port, size int64) {
 	b := &m.buffers[port.Buffer]
 	buf := b.at.Buffer

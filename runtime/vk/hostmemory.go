@@ -10,19 +10,19 @@ import (
 // HostBuffer is host memory that several devices have imported (VK_EXT_external_memory_host), so that kernels on all of
 // them access it by address.
 type HostBuffer struct {
-	words    []uint32
-	imported []*imported
-	memory   unsafe.Pointer
+	words    []uint32       // the memory
+	memory   unsafe.Pointer // the same memory
+	imported []*imported    // by device
 	closed   atomic.Bool
 }
 
 // imported is the buffer that one device has made of the memory.
 type imported struct {
 	object
-	address uint64
+	address uint64 // for kernels
 }
 
-// hostPage is the unit of the size of a HostBuffer, which every device can import.
+// hostPage is the alignment and the unit of the size of a HostBuffer in bytes. Every device can import such memory.
 const hostPage = 64 << 10
 
 // NewHostBuffer allocates a zeroed array of 32-bit words. The devices need Features.ExternalMemoryHost and

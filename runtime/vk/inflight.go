@@ -16,14 +16,14 @@ const (
 	maxInFlight = 32
 	// smallGiven is the largest size in bytes of an input for which a run uses preallocated memory (runResources.host).
 	smallGiven = 64 << 10
-	// maxGiven limits the bytes for larger inputs of all runs in flight. If maxInFlight runs need more, fewer are in
-	// flight. One run may use at most half of it, so that two can overlap.
+	// maxGiven is the largest number of bytes for larger inputs of all runs in flight. If maxInFlight runs need more,
+	// fewer are in flight. One run may use at most half of it, so that two can overlap.
 	maxGiven = 128 << 20
-	// reusedKept and sharedKept limit the size in bytes of a kept output for which its memory is reused, because an
-	// allocation takes as much time as submitting a run. Up to reusedKept, each element of the ring has memory for the
-	// output.
+	// reusedKept is the largest size in bytes of an output for which each element of the ring keeps memory for later
+	// runs, because an allocation takes as much time as submitting a run.
 	reusedKept = 1 << 20
-	// sharedKept is the limit for larger outputs. All elements of the ring share the memory of one.
+	// sharedKept is the largest size in bytes of an output for which memory is kept for later runs at all. Above
+	// reusedKept, all elements of the ring share the memory of one output.
 	sharedKept = 64 << 20
 	// maxBound is the largest number of bound recordings per element of the ring. Different combinations of tensors
 	// need different recordings. For example, the first decoding step of a sequence reads its token from another buffer
@@ -34,8 +34,8 @@ const (
 // inFlight has the resources of the runs that the device may not have finished. Asynchronous runs use the elements of
 // the ring one after the other.
 type inFlight struct {
-	last    Point        // the last submission of the program
-	waiting runResources // of synchronous runs
+	last    Point        // the end of the program's last submission
+	waiting runResources // of synchronous runs, for which the host waits
 	ring    [maxInFlight]runResources
 	next    int   // the element of the next asynchronous run
 	count   int   // number of asynchronous runs since the device was last idle
@@ -43,8 +43,8 @@ type inFlight struct {
 	kept    slots // memory of outputs, by port, for all runs: see sharedKept
 }
 
-// runResources has the resources of one run. A later run reuses them. If its tensors have the same addresses, that run
-// allocates and records nothing.
+// runResources has the resources of one run, which a later run reuses. If the later run's tensors have the same
+// addresses, it allocates and records nothing.
 //
 // During an asynchronous run, earlier runs may still be in flight, and the host must not write memory that they read.
 // So each element of the ring has memory of its own for inputs and symbols. A synchronous run begins when all earlier
@@ -52,18 +52,18 @@ type inFlight struct {
 type runResources struct {
 	host          *Buffer   // small inputs, symbols and grids of asynchronous runs; nil before the first
 	large         []*Buffer // larger inputs on the device, by port; nil if no run has had any. See capacities.
-	kept          slots     // memory of outputs, by port
-	before, after copies
-	bound         []*bound // at most maxBound, most recently used first
-	key           boundKey // of the run being prepared
-	busy          Point    // the device uses the resources until this point
+	kept          slots     // memory of kept outputs, by port
+	before, after copies    // before and after the program's steps
+	bound         []*bound  // at most maxBound, most recently used first
+	key           boundKey  // of the run being prepared
+	busy          Point     // the device uses the resources until this point
 }
 
 // slot is reusable memory for a kept output. After the tensor there is closed, a later run may write another tensor to
 // it. That is safe, because the device executes runs in order, so all runs that read the old tensor come first.
 type slot struct {
 	*Buffer
-	state atomic.Int32
+	state atomic.Int32 // slotFree, slotTaken or slotDropped
 }
 
 // The states of a slot.
@@ -92,6 +92,7 @@ func (s *slot) drop() error {
 // slots has the slots of outputs, by port. An element is nil if the output has no slot.
 type slots []*slot
 
+// close gives up all slots.
 func (list slots) close() {
 	for _, s := range list {
 		s.drop() // retires it, which cannot fail
@@ -108,6 +109,7 @@ func (f *inFlight) Close() error {
 	return nil
 }
 
+// close frees the resources. It retires them, which cannot fail.
 func (r *runResources) close() {
 	r.kept.close()
 	for _, b := range r.bound {
@@ -139,9 +141,10 @@ func (e *Executable) isAsync(j *job) bool {
 		largeGiven(j.in) <= e.device.maxGiven()/2
 }
 
+// maxGiven returns the constant maxGiven, or the value that a test has set instead.
 func (d *Device) maxGiven() int64 { return cmp.Or(d.options.givenBytes, maxGiven) }
 
-// largeGiven returns the bytes that a run's larger inputs need.
+// largeGiven returns the number of bytes that a run needs for its larger inputs (see smallGiven).
 func largeGiven(in map[string]*ir.Data) int64 {
 	size := int64(0)
 	for _, d := range in {
@@ -220,7 +223,7 @@ func (r *runResources) isFree() bool {
 	return !slices.ContainsFunc(r.kept, func(s *slot) bool { return s != nil && s.state.Load() != slotFree })
 }
 
-// recordings returns a run's recordings, in order. given are the copies of its inputs and symbols.
+// recordings returns a run's recordings, in order. given lists the copies of its inputs and symbols.
 //
 // If an earlier run with these resources had tensors at the same addresses, kernels access them directly, in a bound
 // recording. Otherwise the program's steps stand between recordings that copy the inputs and outputs. Synchronous runs
@@ -245,8 +248,8 @@ func (r *runResources) recordings(e *Executable, j *job, given []bufferCopy) []*
 	return present(slices.Concat([]*Recording{before}, steps, []*Recording{after})...)
 }
 
-// copiesAfter returns the copies after the steps: to kept outputs, except those that kernels have written directly, and
-// to staging memory.
+// copiesAfter returns the copies of outputs after the steps: to the tensors of kept outputs, except those that kernels
+// have written directly, and to staging memory.
 func (r *runResources) copiesAfter(e *Executable, j *job, written []*Buffer) []bufferCopy {
 	list := r.after.next[:0]
 	for i, x := range j.outputs {
@@ -295,7 +298,7 @@ func (r *runResources) uploadLarge(ctx context.Context, e *Executable, j *job, c
 	}
 }
 
-// uploadChunked uploads the inputs of a synchronous run that pass through the staging ring.
+// uploadChunked uploads the inputs of a synchronous run that pass through the staging ring in chunks.
 func (e *Executable) uploadChunked(ctx context.Context, j *job) {
 	for i, port := range e.program.Inputs {
 		if b, d := e.input(i), j.in[port.Name]; b.chunked() && d != nil && !j.async {
@@ -311,7 +314,7 @@ func (e *Executable) uploadChunked(ctx context.Context, j *job) {
 func (r *runResources) writeInputs(e *Executable, j *job) []bufferCopy {
 	list := r.before.next[:0]
 	if j.async {
-		r.open(e)
+		r.allocateHost(e)
 	} else {
 		bailout.Check(e.grids.put(j.symbols))
 	}
@@ -364,8 +367,8 @@ func (d *Device) alignBinding(size int64) int64 {
 	return (size + align - 1) &^ (align - 1)
 }
 
-// open allocates r.host, unless it exists.
-func (r *runResources) open(e *Executable) {
+// allocateHost allocates r.host, unless it exists.
+func (r *runResources) allocateHost(e *Executable) {
 	if r.host != nil {
 		return
 	}
@@ -379,7 +382,7 @@ func (r *runResources) open(e *Executable) {
 	r.host = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", size, SharedMemory))
 }
 
-// keep returns memory for the outputs of a run, by port. It reuses slots that are free and large enough.
+// keep returns memory for the kept outputs of a run, by port. It reuses slots that are free and large enough.
 func (r *runResources) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
 	if r.kept == nil {
 		r.kept = make(slots, len(outputs))

@@ -43,6 +43,7 @@ func Open() (*Instance, error) {
 	return inst, nil
 }
 
+// probe finds the devices and their capabilities, without the features in off.
 func (inst *Instance) probe(off []string) error {
 	physical, r := inst.native.devices()
 	if err := r.check("enumerate devices"); err != nil {
@@ -128,6 +129,7 @@ func (inst *Instance) Close() error {
 	return errors.Join(errs...)
 }
 
+// forget removes a closed device from the open ones.
 func (inst *Instance) forget(d *Device) {
 	inst.mu.Lock()
 	delete(inst.open, d)

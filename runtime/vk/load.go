@@ -77,6 +77,7 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	return e, nil
 }
 
+// load is Load, without the program's name in errors. The caller keeps the device open.
 func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (_ *Executable, err error) {
 	defer bailout.Caught(&err)
@@ -119,7 +120,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	return e, nil
 }
 
-// newExecutable checks the program and makes an Executable of it. It makes nothing on the device.
+// newExecutable checks the program and makes an Executable of it. It allocates nothing on the device.
 func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) *Executable {
 	signature := bailout.Must(checkProgram(p, spirv, opt.Graph.Picks()...))
@@ -177,8 +178,8 @@ func reportTo(to func(runtime.Progress)) reporter {
 	}
 }
 
-// checkProgram checks that the program is consistent, and returns its signature. picks describes the ops that select
-// from an axis, which must not be empty in a run.
+// checkProgram checks that the program is consistent, and returns its signature. picks lists the axes from which ops
+// select an element, and which must therefore not be empty in a run.
 func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime.Signature, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -199,6 +200,7 @@ func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime
 // maxSymbol is the largest value of a symbol that kernels can read.
 const maxSymbol = 1<<32 - 1
 
+// ports converts a program's ports to those of its signature.
 func ports(list []kernel.Port) []runtime.Port {
 	var out []runtime.Port
 	for _, p := range list {

@@ -24,10 +24,10 @@ type Buffer struct {
 	name    string
 	kind    MemoryKind
 	size    int64
-	handle  uint64
-	piece   allocation
-	address uint64
-	owner   runtime.MemoryOwner
+	handle  uint64              // Vulkan's buffer
+	piece   allocation          // its memory
+	address uint64              // for kernels; 0 if there is none
+	owner   runtime.MemoryOwner // its purpose, for statistics
 }
 
 // NewBuffer makes a buffer of size bytes with undefined contents. name appears in errors and in validation messages.
@@ -72,6 +72,7 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 // Vulkan allows requesting more, and the driver may then report that it is out of memory.
 func largestBuffer(caps *device.Caps) uint64 { return caps.MaxBuffer }
 
+// checkSize returns an error if the device cannot have a buffer of that size.
 func (d *Device) checkSize(name string, size int64) error {
 	caps := &d.info.Caps
 	if size <= 0 {
@@ -160,6 +161,7 @@ func (m *memoryUse) reserve(owner runtime.MemoryOwner, size, limit uint64) bool 
 	return true
 }
 
+// release undoes a reserve.
 func (m *memoryUse) release(owner runtime.MemoryOwner, size uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,6 +170,7 @@ func (m *memoryUse) release(owner runtime.MemoryOwner, size uint64) {
 	}
 }
 
+// use returns the bytes by purpose.
 func (m *memoryUse) use() runtime.MemoryUse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -223,6 +226,7 @@ func (b *Buffer) describe() string {
 	return fmt.Sprintf("buffer %s (%s)", b.name, formatBytes(uint64(b.size)))
 }
 
+// release destroys the buffer and frees its memory.
 func (b *Buffer) release() {
 	b.object.release()
 	b.device.used.release(b.owner, b.piece.size)

@@ -83,6 +83,7 @@ func (k MemoryKind) readByHost() bool { return k == ReadbackMemory || k == NearM
 // memoryWish is a condition for a memory type: it must have all properties in need and none in avoid.
 type memoryWish struct{ need, avoid MemoryFlags }
 
+// hostCoherent has the properties of memory that the host can map and access without flushes.
 const hostCoherent = MemoryHostVisible | MemoryHostCoherent
 
 // memoryWishes lists the acceptable memory types per kind, best first. Memory that the host maps must be coherent:

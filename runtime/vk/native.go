@@ -84,6 +84,7 @@ func openNative(newest device.APIVersion) (nativeInstance, error) {
 	return nativeInstance{inst}, nil
 }
 
+// noLoaderText adds advice for this system to the reason why the Vulkan loader cannot be opened.
 func noLoaderText(problem string) string {
 	switch runtime.GOOS {
 	case "linux":
@@ -117,6 +118,7 @@ func (n nativeInstance) close() { C.vkc_instance_destroy(n.ptr) }
 
 func (n nativeInstance) apiVersion() uint32 { return uint32(C.vkc_instance_api(n.ptr)) }
 
+// devices lists the physical devices.
 func (n nativeInstance) devices() ([]physicalDevice, Result) {
 	handle := C.vkc_instance_handle(n.ptr)
 	inst := *(*goki.Instance)(unsafe.Pointer(&handle))
@@ -136,6 +138,7 @@ func (n nativeInstance) devices() ([]physicalDevice, Result) {
 	return devices, r
 }
 
+// probe finds out the capabilities of a physical device.
 func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 	probe := (*C.vkc_probe)(C.calloc(1, C.sizeof_vkc_probe))
 	defer C.free(unsafe.Pointer(probe))
@@ -167,6 +170,7 @@ func (d nativeDevice) robust() Robustness { return Robustness(C.vkc_device_robus
 
 // Messages of validation layers.
 
+// nativeMessages returns the first messages and the number of all.
 func nativeMessages() (texts []string, total int) {
 	total = int(C.vkc_message_count())
 	buf := (*C.char)(C.malloc(1 << 14))
@@ -179,6 +183,7 @@ func nativeMessages() (texts []string, total int) {
 	return texts, total
 }
 
+// injectMessage adds a message, for tests.
 func injectMessage(text string) {
 	c := C.CString(text)
 	defer C.free(unsafe.Pointer(c))
@@ -194,6 +199,7 @@ func (n nativeDevice) waitIdle() Result { return Result(C.vkc_wait_idle(n.ptr)) 
 // close destroys the device. All of its objects must be destroyed before.
 func (n nativeDevice) close() { C.vkc_device_free(n.ptr) }
 
+// setName gives an object a name for messages and for tools such as RenderDoc.
 func (n nativeDevice) setName(kind objectType, handle uint64, name string) {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
@@ -231,11 +237,14 @@ func (n nativeDevice) destroy(kind objectType, handle uint64) {
 
 // Memory.
 
+// memoryBudget returns the driver's estimates by heap, in bytes: how much this process may use, and how much it uses. It
+// returns false if the driver makes none.
 func (n nativeDevice) memoryBudget() (budget, usage [16]uint64, ok bool) {
 	ok = C.vkc_memory_budget(n.ptr, (*C.uint64_t)(&budget[0]), (*C.uint64_t)(&usage[0])) != 0
 	return budget, usage, ok
 }
 
+// createBuffer creates a buffer without memory.
 func (n nativeDevice) createBuffer(size uint64) (handle uint64, req requirements, r Result) {
 	var c C.vkc_requirements
 	r = Result(C.vkc_buffer_create(n.ptr, C.uint64_t(size), (*C.uint64_t)(&handle), &c))
@@ -243,6 +252,7 @@ func (n nativeDevice) createBuffer(size uint64) (handle uint64, req requirements
 	return handle, req, r
 }
 
+// allocate implements memorySource.
 func (n nativeDevice) allocate(size uint64, memoryType int, dedicated uint64,
 	mapped bool) (uint64, unsafe.Pointer, Result) {
 	var handle uint64
@@ -293,18 +303,21 @@ func (n nativeDevice) createSetLayout(buffers int) (handle uint64, r Result) {
 	return handle, r
 }
 
+// createPipelineLayout creates the layout of pipelines with a descriptor set and push constants.
 func (n nativeDevice) createPipelineLayout(setLayout uint64, pushBytes int) (handle uint64, r Result) {
 	r = Result(C.vkc_pipeline_layout_create(n.ptr, C.uint64_t(setLayout), C.uint32_t(pushBytes),
 		(*C.uint64_t)(&handle)))
 	return handle, r
 }
 
+// createPipelineCache creates a pipeline cache with the given data, which may be nil.
 func (n nativeDevice) createPipelineCache(data []byte) (handle uint64, r Result) {
 	r = Result(C.vkc_pipeline_cache_create(n.ptr, unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)),
 		(*C.uint64_t)(&handle)))
 	return handle, r
 }
 
+// pipelineCacheData returns the data of a pipeline cache.
 func (n nativeDevice) pipelineCacheData(cache uint64) ([]byte, Result) {
 	var size C.uint64_t
 	if r := Result(C.vkc_pipeline_cache_data(n.ptr, C.uint64_t(cache), nil, &size)); r < 0 || size == 0 {
@@ -315,6 +328,7 @@ func (n nativeDevice) pipelineCacheData(cache uint64) ([]byte, Result) {
 	return data[:size], r
 }
 
+// createPipeline creates a compute pipeline. ids and values are specialization constants.
 func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc,
 	ids, values []uint32) (handle uint64, r Result) {
 	entry := C.CString(desc.Entry)
@@ -337,6 +351,7 @@ func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc,
 	return handle, r
 }
 
+// statistics returns the driver's statistics about a pipeline.
 func (n nativeDevice) statistics(pipeline uint64) ([]Statistic, Result) {
 	var list *C.vkc_statistic
 	var count C.uint32_t
@@ -359,6 +374,7 @@ func (n nativeDevice) statistics(pipeline uint64) ([]Statistic, Result) {
 	return rows, r
 }
 
+// representations returns the forms of a pipeline's code that the driver shows, such as assembly.
 func (n nativeDevice) representations(pipeline uint64) ([]Representation, Result) {
 	var list *C.vkc_representation
 	var count C.uint32_t
@@ -375,6 +391,8 @@ func (n nativeDevice) representations(pipeline uint64) ([]Representation, Result
 	return all, r
 }
 
+// createSets creates a descriptor set for each layout, and a pool with room for them. descriptors is their total number
+// of buffers.
 func (n nativeDevice) createSets(layouts []uint64, descriptors int) (pool uint64, sets []uint64, r Result) {
 	sets = make([]uint64, len(layouts))
 	r = Result(C.vkc_sets_create(n.ptr, (*C.uint64_t)(unsafe.SliceData(layouts)), C.uint32_t(len(layouts)),
@@ -420,6 +438,7 @@ func (n nativeDevice) createCommands(queue int) (pool, buffer uint64, r Result) 
 	return pool, buffer, r
 }
 
+// record records commands, encoded in words (see CommandList), into a command buffer.
 func (n nativeDevice) record(pool, buffer uint64, words []uint64, oneTime bool) Result {
 	var once C.int
 	if oneTime {
@@ -429,6 +448,7 @@ func (n nativeDevice) record(pool, buffer uint64, words []uint64, oneTime bool) 
 		C.uint64_t(len(words)), once))
 }
 
+// submit implements queues.
 func (n nativeDevice) submit(queue int, buffers []uint64, wait, signal uint64) Result {
 	return Result(C.vkc_submit(n.ptr, C.uint32_t(queue), (*C.uint64_t)(unsafe.SliceData(buffers)),
 		C.uint32_t(len(buffers)), C.uint64_t(wait), C.uint64_t(signal)))
@@ -448,6 +468,7 @@ func (n nativeDevice) timeline(queue int) (value uint64, r Result) {
 // nativePeers is a set of CUDA devices that copy to one another.
 type nativePeers struct{ ptr *C.vkc_peers }
 
+// cudaError converts the message of a failed CUDA call, or nil, to an error.
 func cudaError(text *C.char) error {
 	if text == nil {
 		return nil
@@ -462,6 +483,7 @@ func locked(call func() *C.char) error {
 	return cudaError(call())
 }
 
+// openPeers opens CUDA contexts on the devices with these UUIDs.
 func openPeers(uuids [][16]byte) (p nativePeers, err error) {
 	err = locked(func() *C.char {
 		return C.vkc_peers_open((*[16]C.uint8_t)(unsafe.Pointer(unsafe.SliceData(uuids))), C.uint32_t(len(uuids)),

@@ -7,5 +7,5 @@ func Of(d interface{ Backend() any }) *Device {
 	return v
 }
 
-// GoesAhead implements runtime.GoesAhead.
+// GoesAhead returns true: see [runtime.GoesAhead].
 func (e *Executable) GoesAhead() bool { return true }

@@ -62,13 +62,13 @@ type Places struct {
 // exported is a buffer with memory that CUDA imports through a file descriptor.
 type exported struct {
 	object
-	size    uint64
+	size    uint64 // in bytes
 	fd      int
 	address uint64 // of the buffer, for kernels
 }
 
-// NewPlaces allocates a buffer of so many 32-bit words on each device, with undefined contents. most is the largest
-// size of one Copy in words; CUDA allocates a staging buffer of that size.
+// NewPlaces allocates a buffer on each device, with undefined contents. words is its size, and most the largest size of
+// one Copy, in 32-bit words; CUDA allocates a staging buffer of that size.
 func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 	if p == nil || p.closed.Load() {
 		return nil, errNoPeers
@@ -109,8 +109,8 @@ func (p *Places) Address(rank int) uint64 {
 // has reports whether rank has a buffer.
 func (p *Places) has(rank int) bool { return p != nil && rank >= 0 && rank < len(p.list) }
 
-// Copy starts to copy so many words at offset `at` (in words) from one rank's buffer to the same offset of all other
-// buffers. The previous copy of these words must be done.
+// Copy starts to copy the given number of words, at offset `at` (in words), from the buffer of rank `from` to the same
+// offset of all other buffers. The previous copy of these words must be done.
 func (p *Places) Copy(from, at, words int) error {
 	if !p.has(from) {
 		return errNoPeers

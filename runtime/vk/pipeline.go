@@ -38,9 +38,9 @@ type PipelineDesc struct {
 type Pipeline struct {
 	object
 	name    string
-	handle  uint64
+	handle  uint64 // Vulkan's pipeline
 	layout  *pipelineLayout
-	capture Capture
+	capture Capture // PipelineDesc.Capture
 }
 
 // pipelineLayout is the Vulkan layout of all kernels with these numbers of buffers and bytes of push constants.
@@ -54,7 +54,7 @@ type pipelineLayout struct {
 // spirvMagic is the first word of a SPIR-V module.
 const spirvMagic = 0x07230203
 
-// NewPipeline compiles one pipeline.
+// NewPipeline compiles a kernel for the device.
 func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	if err := d.usable("make pipeline " + desc.Name); err != nil {
 		return nil, err
@@ -176,8 +176,8 @@ type layoutCache struct {
 	device *Device
 
 	mu        sync.Mutex
-	sets      map[int]uint64
-	pipelines map[[2]int]*pipelineLayout
+	sets      map[int]uint64             // descriptor set layouts, by number of buffers
+	pipelines map[[2]int]*pipelineLayout // by number of buffers and bytes of push constants
 }
 
 // pipeline returns the layout for kernels with these numbers of buffers and bytes of push constants.
@@ -204,7 +204,7 @@ func (c *layoutCache) pipeline(buffers, pushBytes int) (*pipelineLayout, error) 
 	return layout, nil
 }
 
-// set returns the descriptor set layout for a number of buffers.
+// set returns the descriptor set layout for a number of buffers. The caller holds c.mu.
 func (c *layoutCache) set(buffers int) (uint64, error) {
 	if set, ok := c.sets[buffers]; ok {
 		return set, nil

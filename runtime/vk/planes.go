@@ -19,8 +19,8 @@ const (
 	planePiece = 256 << 10
 )
 
-// layOutPlanes is like layOut, for a weight in the layout of planes: it splits the blocks as it writes them to staging
-// memory. Each part has whole blocks.
+// layOutPlanes is like layOut, for a weight in the layout of planes: it splits the blocks into planes as it writes them
+// to staging memory. parts has the weight's bytes, and each part has whole blocks.
 func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	put func(at, size int64, fill func(p []byte, at int64) error) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())
@@ -47,7 +47,8 @@ func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	return nil
 }
 
-// packPlane is kernel.PackPlane on all cores. src may be part of a mapped file.
+// packPlane is like kernel.PackPlane, but uses all cores. src may be part of a mapped file, so an error of reading the
+// file is returned.
 func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) error {
 	each := max(planePiece, (len(dst)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var pieces errgroup.Group

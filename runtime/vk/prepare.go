@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 )
 
-// prepare runs the prepared steps: the program's first steps, which depend only on weights. Their results stay in
-// buffers of their own, the prepared weights. It skips steps that are only needed for results that are borrowed from
-// another program.
+// prepare runs the prepared steps: the program's first steps, which depend only on weights and so run once, at load.
+// Their results stay in buffers of their own, the prepared weights. It skips steps that are only needed for results that
+// are borrowed from another program.
 func (rec *recorder) prepare(ctx context.Context) {
 	steps := rec.unprepared()
 	if len(steps) == 0 {
@@ -19,7 +19,7 @@ func (rec *recorder) prepare(ctx context.Context) {
 	}
 	bailout.Check(rec.device.runOnce(ctx, "preparation of "+rec.program.Name, func(c *CommandList) {
 		for n, i := range steps {
-			// The barrier of a skipped step may be missing here.
+			// If steps were skipped, so were their barriers.
 			if n > 0 && (rec.program.Steps[i].Barrier || steps[n-1] != i-1) {
 				c.Barrier(StageCompute, StageCompute)
 			}
@@ -31,7 +31,7 @@ func (rec *recorder) prepare(ctx context.Context) {
 	bailout.Check(rec.takeFaults())
 }
 
-// unprepared returns the prepared steps that must run, in order.
+// unprepared returns the indices of the prepared steps that must run, in order.
 func (m *programMemory) unprepared() (steps []int) {
 	wanted := make([]bool, len(m.buffers))
 	for i := range m.buffers {
@@ -61,7 +61,8 @@ type contentKey [sha256.Size]byte
 // code and of the keys of its inputs. The key of a weight is its buffer's ID, because programs with equal weights share
 // the buffer. A weight without a buffer has no key, and neither have results that depend on it.
 func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
-	keys, unknown := map[*buffer]contentKey{}, map[*buffer]bool{}
+	keys := map[*buffer]contentKey{}
+	unknown := map[*buffer]bool{} // results without a key
 	for _, b := range m.of(kernel.BufWeight) {
 		if b.shared != nil {
 			keys[b] = sha256.Sum256(fmt.Appendf(nil, "weight %d", b.shared.id))

@@ -15,7 +15,7 @@ import (
 type profiler struct {
 	recording *Recording
 	stamps    *Timestamps
-	steps     []int // in execution order; a step in a loop appears once per trip
+	steps     []int // indices of steps in execution order; a step in a loop appears once per trip
 }
 
 // profiler returns the recording for profiles, and makes it at the first call. It returns nil if the device has no
@@ -25,7 +25,7 @@ func (rec *recorder) profiler(symbols map[string]int64) *profiler {
 	if of.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
 		return of.profile
 	}
-	steps := bailout.Must(rec.ran(symbols))
+	steps := bailout.Must(rec.unrolled(symbols))
 	stamps := bailout.Must(rec.device.NewTimestamps(len(steps) + 1))
 	c := rec.device.NewCommandList()
 	rec.recordList(c, rec.own.bindings, steps, stamps)
@@ -38,7 +38,7 @@ func (rec *recorder) profiler(symbols map[string]int64) *profiler {
 	return of.profile
 }
 
-// readProfile makes a profile of the timestamps of the last run.
+// readProfile makes the profile of the last run, from its timestamps and the log of the host's work.
 func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *runLog) *runtime.Profile {
 	if p == nil {
 		return &runtime.Profile{}
@@ -140,7 +140,7 @@ func newRunLog(wanted bool) *runLog {
 	return &runLog{began: now, last: now}
 }
 
-// note adds a span with a name from the last note to now.
+// note adds a span from the last note to now, with the given name.
 func (l *runLog) note(what string) {
 	if l == nil {
 		return
@@ -165,8 +165,8 @@ func (l *runLog) align(p *runtime.Profile, d *Device, stamps *Timestamps) {
 	p.Offset, p.Clock = clock.At(ticks[0]).Sub(l.began), runtime.Calibrated
 }
 
-// estimate returns when the first kernel began, if the last one ended when the host's wait ended. gpu is the time from
-// the start of the first to the end of the last.
+// estimate returns when the first kernel began, as the time since l.began. It assumes that the last kernel ended when
+// the host's wait ended. gpu is the time from the start of the first kernel to the end of the last.
 func (l *runLog) estimate(gpu time.Duration) time.Duration {
 	for _, s := range l.spans {
 		if s.Name == hostWaits {

@@ -70,8 +70,9 @@ func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	return ticks, nil
 }
 
-// tickDuration returns the time from one value of the device's clock to another. The clock wraps around after so many
-// bits. Of the two possible times it returns the shorter one, which may be negative.
+// tickDuration returns the time from one value of the device's clock to another. The clock has the given number of bits
+// and wraps around. Of the two possible times, tickDuration returns the shorter one, which may be negative. period is
+// the time of a tick in nanoseconds.
 func tickDuration(from, to uint64, bits uint32, period float32) time.Duration {
 	shift := 64 - min(bits, 64)
 	ticks := int64((to-from)<<shift) >> shift

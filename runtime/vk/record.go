@@ -92,6 +92,7 @@ func appendBarrier(words []uint64, before, after Stage) []uint64 {
 	return appendCommand(words, opBarrier, stages, access)
 }
 
+// appendCopy appends a copy of size bytes from one buffer to another.
 func appendCopy(words []uint64, src, dst uint64, srcOffset, dstOffset, size int64) []uint64 {
 	return appendCommand(words, opCopy, src, dst, uint64(srcOffset), uint64(dstOffset), uint64(size))
 }
@@ -112,15 +113,16 @@ func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
 // error, further commands have no effect, and [Device.Record] returns the error. A list is not safe for concurrent use.
 type CommandList struct {
 	device *Device
-	words  []uint64
-	users  map[resource]struct{} // which must be open when the recording is submitted
-	err    error
+	words  []uint64              // the encoded commands; see appendCommand
+	users  map[resource]struct{} // the resources that the commands use
+	err    error                 // the first error
 
+	// What the next dispatch uses: a kernel, the set with index set of bindings, and push constants.
 	pipeline *Pipeline
 	bindings *Bindings
 	set      int
 	push     []byte
-	// The state that the commands so far have set, so that only changes are recorded.
+	// What the commands so far have set on the device, so that only changes are recorded.
 	boundPipeline  *Pipeline
 	boundLayout    *pipelineLayout // the layout that set and push constants were recorded with
 	boundSet       uint64
@@ -143,12 +145,14 @@ func (d *Device) NewCommandList() *CommandList {
 // broken reports whether commands have no effect, because of an earlier error.
 func (c *CommandList) broken() bool { return c == nil || c.err != nil }
 
+// fail records an error, unless there is one already.
 func (c *CommandList) fail(format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("vk: record: "+format, args...)
 	}
 }
 
+// emit appends a command.
 func (c *CommandList) emit(op opcode, operands ...uint64) {
 	c.words = appendCommand(c.words, op, operands...)
 }
@@ -279,15 +283,16 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 	}
 }
 
-// written records that a command may write b, in case that the host may read it.
+// written records that a command may write b. If the host may read b, the recording then ends with a barrier for the
+// host.
 func (c *CommandList) written(b *Buffer) {
 	if b.kind.readByHost() || b.kind == DeviceMemory && b.piece.block.mapped != nil {
 		c.writesReadback = true
 	}
 }
 
-// checkBuffer records that the list uses a range of a buffer. If the range is invalid, it records an error and returns
-// false.
+// checkBuffer records that the list uses size bytes of a buffer from offset on, which must be a multiple of align. If
+// the range is invalid, it records an error and returns false.
 func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align int64) bool {
 	if c.broken() {
 		return false
@@ -393,8 +398,8 @@ type Recording struct {
 	name         string
 	pool, buffer uint64
 	users        []resource
-	version      int  // how often it has been recorded
-	ends         bool // whether the host must act after it, before later recordings are submitted
+	version      int  // number of times that it has been recorded
+	hostNext     bool // whether the host must act after it, before later recordings are submitted
 
 	// For recordings that may be in groups.
 	words          []uint64 // the commands without the first and the last barrier; nil for other recordings

@@ -17,7 +17,7 @@ import (
 // recorder makes the recordings of a program's steps.
 type recorder struct {
 	programMemory
-	machine   device.Machine // LoadOptions.Machine
+	machine   device.Machine // LoadOptions.Machine: the device's peak rates
 	steps     []kernel.Step  // the program's steps, then the dispatches of persistent kernels
 	pipelines []*Pipeline    // by shader; nil if no step uses it
 	grids     grids
@@ -38,8 +38,8 @@ func (rec *recorder) recordEarly(s *states) {
 // addressBytes is the size of a buffer's address.
 const addressBytes = 8
 
-// bind makes a descriptor set for each step, which binds its buffers to the memory in ranges. It adds the resources
-// that it makes to made.
+// bind makes a descriptor set for each step, which binds the step's buffers to memory: ranges has it for each of the
+// program's buffers. bind adds the resources that it makes to made.
 func (rec *recorder) bind(ranges []BufferRange, made *resources) *Bindings {
 	addresses := rec.addresses(ranges, made)
 	sets := make([]BindingSet, len(rec.steps))
@@ -84,8 +84,8 @@ func (rec *recorder) addresses(ranges []BufferRange, made *resources) map[int]Bu
 	return at
 }
 
-// recordings is a cache of recordings of a program with the same bindings: an element for each combination of the
-// loops' trip counts, most recently used first.
+// recordings is a cache of recordings of a program with the same bindings. list has an element for each combination of
+// the loops' trip counts, most recently used first.
 type recordings struct {
 	bindings *Bindings
 	list     []*recorded
@@ -137,7 +137,8 @@ func (rec *recorder) tripsOf(symbols map[string]int64) string {
 	return text
 }
 
-// find returns the cache's element for these trip counts. It may drop the element that was not used for longest.
+// find returns the cache's element for these trip counts (see tripsOf), and adds one if there is none. If the cache is
+// full, it drops the least recently used element.
 func (rs *recordings) find(trips string) *recorded {
 	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.trips == trips })
 	if at < 0 {
@@ -174,7 +175,7 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) []*Recording {
 	if r.parts != nil {
 		return r.parts
 	}
-	steps := rec.joined(symbols)
+	steps := rec.dispatches(symbols)
 	var parts []*Recording
 	for len(steps) > 0 {
 		n := 1
@@ -190,15 +191,16 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) []*Recording {
 			(&recorded{parts: parts}).close()
 			bailout.Check(err)
 		}
-		part.ends = n < len(steps)
+		part.hostNext = n < len(steps)
 		parts, steps = append(parts, part), steps[n:]
 	}
 	r.parts = parts
 	return parts
 }
 
-// ran returns the indices of a run's steps in the order of execution, with the bodies of loops repeated.
-func (rec *recorder) ran(symbols map[string]int64) (list []int, err error) {
+// unrolled returns the indices of a run's steps in the order of execution, with the bodies of loops repeated. symbols
+// determine the trip counts.
+func (rec *recorder) unrolled(symbols map[string]int64) (list []int, err error) {
 	rounds := 0
 	rec.program.Walk(rec.program.Prepared, func(i int) { list = append(list, i) }, func(r kernel.Region, body func()) {
 		trips, wrong := r.Trips.Eval(symbols)
@@ -219,21 +221,21 @@ func (rec *recorder) ran(symbols map[string]int64) (list []int, err error) {
 	return list, err
 }
 
-// joined returns the dispatches of a run: like ran, but with persistent kernels in place of the steps that they
-// replace.
-func (rec *recorder) joined(symbols map[string]int64) []int {
-	steps := bailout.Must(rec.ran(symbols))
+// dispatches returns the dispatches of a run, as indices of rec.steps: like unrolled, but with persistent kernels in
+// place of the steps that they replace.
+func (rec *recorder) dispatches(symbols map[string]int64) []int {
+	steps := bailout.Must(rec.unrolled(symbols))
 	if rec.stats.Persistent > 0 {
 		steps = rec.program.UsePersistent(steps)
 	}
 	return steps
 }
 
-// recordSteps records the copies in before, and the dispatches of a run with the given bindings. symbols determine the
-// trip counts.
+// recordSteps makes a recording of the copies in before, and then of the dispatches of a run with the given bindings.
+// symbols determine the trip counts.
 func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[string]int64,
 	before []bufferCopy) *Recording {
-	steps := rec.joined(symbols)
+	steps := rec.dispatches(symbols)
 	c := rec.device.NewCommandList()
 	c.grouped = true
 	if len(before) > 0 {
@@ -244,7 +246,7 @@ func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[st
 	return bailout.Must(rec.finish(name, c))
 }
 
-// finish is Device.Record, and counts the recording in the statistics.
+// finish makes a recording of c, like Device.Record, and counts it in the statistics.
 func (rec *recorder) finish(name string, c *CommandList) (*Recording, error) {
 	r, err := rec.device.Record(name, c)
 	if err == nil {
@@ -253,8 +255,9 @@ func (rec *recorder) finish(name string, c *CommandList) (*Recording, error) {
 	return r, err
 }
 
-// recordList records dispatches and the barriers between them. If stamps is not nil, every dispatch runs alone and is
-// timed: slot i of stamps is the start of the i-th dispatch, and slot i+1 its end.
+// recordList adds dispatches, and the barriers between them, to c. steps has their indices in rec.steps. If stamps is
+// not nil, every dispatch runs alone and is timed: slot i of stamps is the start of the i-th dispatch, and slot i+1 its
+// end.
 func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int, stamps *Timestamps) {
 	alone := stamps != nil
 	if alone {
@@ -280,8 +283,8 @@ func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int,
 	}
 }
 
-// recordStep records the dispatch of step i. Its workgroup counts are constants if the recording is for fixed symbols,
-// and are in a buffer otherwise.
+// recordStep adds the dispatch of step i to c. If its workgroup counts depend on symbols, or on a while loop, the device
+// reads them from a buffer, unless the recording is for fixed symbols.
 func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
 	c.BindPipeline(rec.pipelines[rec.steps[i].Shader])
 	c.Bind(bindings, i)

@@ -18,7 +18,7 @@ import (
 // Use Replicas while no run is in progress, and close them before the executable.
 type Replicas struct {
 	exe      *Executable
-	made     resources
+	made     resources   // the buffers and bindings of all copies but the first
 	bindings []*Bindings // by copy; the first is the executable's own
 }
 
@@ -127,7 +127,7 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	return b, nil
 }
 
-// recordReplay records the steps of a run and the barriers between them.
+// recordReplay adds the steps of a run, and the barriers between them, to list. It runs each step of a loop once.
 func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 	var steps []int
 	for i := rec.program.Prepared; i < len(rec.program.Steps); i++ {

@@ -39,7 +39,8 @@ func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, bet
 	return r, nil
 }
 
-// explain adds to the error of an exported method, if any, what the program was doing. It is deferred.
+// explain adds to the error of an exported method, if any, what the method does and the program's name. It is called by
+// defer.
 func (e *Executable) explain(doing string, err *error) {
 	switch {
 	case *err == nil:
@@ -54,11 +55,11 @@ func (e *Executable) explain(doing string, err *error) {
 type job struct {
 	in      map[string]*ir.Data              // inputs from the host
 	there   map[string]*runtime.DeviceTensor // inputs that are device tensors
-	from    []*Buffer                        // the buffers of these tensors, by port; nil for inputs from the host
+	from    []*Buffer                        // the buffers of these tensors, by input; nil for inputs from the host
 	symbols map[string]int64
 	states  *states
-	outputs []runtime.Output // by port
-	kept    []deviceMemory   // memory of the outputs that stay on the device, by port
+	outputs []runtime.Output // the destinations of outputs, by port
+	kept    []deviceMemory   // memory of the outputs that stay on the device, by port; without a Buffer for others
 	// profiled requests a profile. profiler is its recording, nil if the device has no timestamps or the program no
 	// steps.
 	profiled bool
@@ -157,12 +158,12 @@ func present(list ...*Recording) []*Recording {
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
-// submit submits recordings, and waits for them unless the run is asynchronous. If a recording ends with an exchange
-// between devices, submit waits, calls j.between, and continues with the rest.
+// submit submits the recordings of a run, and waits for them unless the run is asynchronous. If a recording ends with an
+// exchange between devices, submit waits for it, calls j.between, and continues with the rest.
 func (e *Executable) submit(ctx context.Context, recordings []*Recording, j *job) {
 	bailout.Check(ctx.Err())
 	for i, r := range recordings {
-		if !r.ends {
+		if !r.hostNext {
 			continue
 		}
 		e.inFlight.last = bailout.Must(e.device.Submit(recordings[:i+1]...))

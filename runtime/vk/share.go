@@ -21,11 +21,13 @@ type sharedBuffer struct {
 	forget func() // removes the weight from the device's store; nil if it is not in the store
 }
 
+// sharedIDs is the ID of the last sharedBuffer.
 var sharedIDs atomic.Uint64
 
+// newShared makes a sharedBuffer without users.
 func newShared(b *Buffer) *sharedBuffer { return &sharedBuffer{Buffer: b, id: sharedIDs.Add(1)} }
 
-// Close implements closer.
+// Close removes a user. The last one closes the buffer.
 func (s *sharedBuffer) Close() error {
 	if s.users.Add(-1) > 0 {
 		return nil
@@ -67,8 +69,8 @@ func (m *programMemory) hold(b *buffer, s *sharedBuffer) {
 	m.keep(s)
 }
 
-// borrowFrom borrows the weights that another program has with the same names and layouts, and the states that it has
-// with the same names. It takes the other program's lock, which the caller must release.
+// borrowFrom makes the program use the weights that another program has with the same names and layouts, and the states
+// that it has with the same names. It takes the other program's lock, which the caller must release.
 func (e *Executable) borrowFrom(ctx context.Context, from *Executable) error {
 	if e.device != from.device {
 		return errors.New("the program to share with is on another device")
@@ -120,7 +122,7 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 	return nil
 }
 
-// keepStates saves the borrowed states, calls do, which overwrites states, and restores the borrowed states.
+// keepStates calls do, which may overwrite states, and then restores the borrowed states from copies.
 func (rec *recorder) keepStates(ctx context.Context, do func()) {
 	copies := map[*Buffer]*Buffer{} // by state
 	for _, b := range rec.of(kernel.BufState) {

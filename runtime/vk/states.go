@@ -77,16 +77,16 @@ func (s *states) make() {
 	s.begin(context.Background(), false)
 }
 
-// begin sets the states to their initial values: zeros, or weights. If spare is true it uploads no weights to borrowed
-// states, which the caller restores.
-func (s *states) begin(ctx context.Context, spare bool) {
+// begin sets the states to their initial values: zeros, or weights. If skipBorrowed is true, it uploads no weights to
+// borrowed states, which the caller restores.
+func (s *states) begin(ctx context.Context, skipBorrowed bool) {
 	e := s.exe
 	if s.reset == nil {
 		return
 	}
 	bailout.Must(e.device.Submit(s.reset))
 	for _, port := range e.program.States {
-		if port.Init == "" || spare && e.buffers[port.Buffer].borrowed {
+		if port.Init == "" || skipBorrowed && e.buffers[port.Buffer].borrowed {
 			continue
 		}
 		d := bailout.Must(port.First(e.weights))
@@ -98,7 +98,8 @@ func (s *states) begin(ctx context.Context, spare bool) {
 	}
 }
 
-// use calls do with the program's lock held. It returns an error if the program or the states are closed.
+// use calls do with the program's lock held. It returns an error of do (by bailout), or if the program or the states are
+// closed. doing names the call in errors.
 func (s *states) use(doing string, do func(e *Executable)) (err error) {
 	defer s.exe.explain(doing, &err)
 	defer bailout.Caught(&err)

@@ -77,8 +77,8 @@ func (p *Pipeline) Cost() (runtime.KernelCost, error) {
 	return costOf(p.device.info.Caps.DriverID, rows), nil
 }
 
-// costRow maps a driver's statistic to an item of a cost. times converts the statistic's unit to the item's unit. If
-// several statistics have the same item, they are added.
+// costRow maps the name of a driver's statistic to an item of a cost. times is the factor from the statistic's unit to
+// the item's unit. If several statistics have the same item, they are added.
 type costRow struct {
 	name  string
 	item  runtime.CostItem

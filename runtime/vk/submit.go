@@ -40,11 +40,12 @@ type submitter struct {
 	queue    sync.Mutex   // held while submitting
 	gathered []*Recording // the next submission of kernels begins with these
 	dropped  []*Recording // recordings of groups, to be closed when queue is unlocked
-	awaited  uint64       // point of the copies' timeline that the next submission must wait for; 0 for none
+	awaited  uint64       // point of the copies' timeline that the next submission of kernels waits for; 0 for none
 	kernels  timeline     // the timeline of Points
 	copies   timeline
 }
 
+// init prepares the zero value for use.
 func (s *submitter) init(d *Device, q queues) {
 	s.device, s.queues = d, q
 	s.kernels.queue, s.copies.queue = kernelQueue, copyQueue
@@ -94,7 +95,8 @@ func (s *submitter) unlockQueue() {
 	}
 }
 
-// gatherLocked is like submit, for a caller that holds s.queue.
+// gatherLocked adds recordings to the gathered ones, and submits all, unless more is true and there are only a few. It
+// returns the point at which they are done. The caller holds s.queue.
 func (s *submitter) gatherLocked(more bool, recordings []*Recording) (Point, error) {
 	for _, r := range recordings {
 		if err := r.ready(s.device); err != nil {
@@ -130,7 +132,8 @@ func (s *submitter) submitLocked() (Point, error) {
 	return Point(point), nil
 }
 
-// submitUpTo submits the gathered recordings if point p is not reached without them.
+// submitUpTo submits the gathered recordings if point p is not reached without them. It returns an error if nothing
+// submitted or gathered reaches p.
 func (s *submitter) submitUpTo(p Point) error {
 	s.queue.Lock()
 	defer s.unlockQueue()
@@ -198,11 +201,11 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 
 // waitOn waits until a timeline has reached a submitted point.
 func (s *submitter) waitOn(ctx context.Context, t *timeline, point uint64) error {
-	return t.wait(ctx, point, func() error { return s.ask(ctx, t, point) })
+	return t.wait(ctx, point, func() error { return s.waitInDriver(ctx, t, point) })
 }
 
-// ask waits in the driver for a point of a timeline, and then records that it is reached.
-func (s *submitter) ask(ctx context.Context, t *timeline, point uint64) error {
+// waitInDriver waits in the driver for a submitted point of a timeline, and then records that it is reached.
+func (s *submitter) waitInDriver(ctx context.Context, t *timeline, point uint64) error {
 	spin := spinTime
 	if point < t.submitted.Load() {
 		spin = 0 // more work is queued, so a late wake-up does not idle the device
@@ -239,8 +242,8 @@ func (d *Device) WaitIdle(ctx context.Context) error {
 	return d.waitOn(ctx, &d.copies, copied)
 }
 
-// order is the order of a copy relative to recordings. The zero value means that the copy begins after all earlier
-// submissions, and later ones begin after it.
+// order is the order in which a copy runs relative to recordings. The zero value means that the copy begins after all
+// earlier submissions, and later ones begin after it.
 type order struct {
 	overlaps bool  // whether it begins as soon as point `after` is reached, and may overlap with later recordings
 	after    Point // the point for overlaps; 0 means at once

@@ -45,17 +45,17 @@ func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error 
 		if err := m.device.download(ctx, p, m.Buffer, offset, order{overlaps: true, after: m.written}); err != nil {
 			return err
 		}
-		return m.wrong()
+		return m.runError()
 	}
 	if err := m.device.Wait(ctx, m.written); err != nil {
 		return err
 	}
 	m.device.traffic.out.Add(uint64(copy(p, m.Bytes()[offset:])))
-	return m.wrong()
+	return m.runError()
 }
 
-// wrong returns the error of the run that computed the tensor, or nil.
-func (m deviceMemory) wrong() error {
+// runError returns the error of the run that computed the tensor, or nil.
+func (m deviceMemory) runError() error {
 	if m.failed == nil {
 		return nil
 	}
@@ -182,13 +182,14 @@ func (e *Executable) newKept(port int, size int64, kind MemoryKind) (*Buffer, er
 	return e.device.newTensor("kept output "+e.Outputs()[port].Name, size, kind)
 }
 
+// closeAll closes the memory of kept outputs.
 func closeAll(list []deviceMemory) {
 	for _, m := range list {
 		m.Close() // retires it, which cannot fail
 	}
 }
 
-// keptTensor makes the device tensor of a kept output.
+// keptTensor makes the device tensor of a kept output. d has its dtype and dims, and m its memory.
 func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.DeviceTensor, error) {
 	m.written = e.inFlight.last
 	if e.stats.Persistent > 0 {

@@ -16,9 +16,9 @@ type timeline struct {
 	submitted atomic.Uint64 // the last submitted point
 	completed atomic.Uint64 // a point known to be reached
 
-	mu      sync.Mutex
-	asked   []uint64  // points that callers wait for in the driver; several if an earlier point was added later
-	waiting []*waiter // callers that do not wait in the driver
+	mu       sync.Mutex
+	inDriver []uint64  // points that callers wait for in the driver; several if an earlier point was added later
+	waiting  []*waiter // callers that do not wait in the driver
 }
 
 // waiter is a caller that does not wait in the driver. woken is closed when its point is reached, or when it must
@@ -39,13 +39,13 @@ func (t *timeline) note(value uint64) {
 }
 
 // wait waits until the queue has reached a point. If ctx ends first, it returns an error that wraps the context's
-// error. If this caller must wait in the driver, wait calls ask, which waits there and records the point.
-func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) error {
+// error. If this caller must wait in the driver, wait calls waitInDriver, which also records the point.
+func (t *timeline) wait(ctx context.Context, point uint64, waitInDriver func() error) error {
 	woken := false
 	for point > t.completed.Load() {
 		w := t.join(point)
 		if w == nil {
-			err := ask()
+			err := waitInDriver()
 			t.leave(point)
 			return err
 		}
@@ -65,14 +65,16 @@ func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) err
 	return nil
 }
 
+// endedWait returns the error of a wait whose context has ended.
 func endedWait(ctx context.Context) error { return fmt.Errorf("vk: wait: %w", ctx.Err()) }
 
-// join returns nil if the caller must wait in the driver and then call leave. Otherwise it returns its waiter.
+// join begins a wait for a point. It returns nil if the caller must wait in the driver and then call leave. Otherwise it
+// returns the caller's waiter.
 func (t *timeline) join(point uint64) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.firstLocked(point) {
-		t.asked = append(t.asked, point)
+		t.inDriver = append(t.inDriver, point)
 		return nil
 	}
 	w := &waiter{point, make(chan struct{})}
@@ -82,15 +84,15 @@ func (t *timeline) join(point uint64) *waiter {
 
 // firstLocked reports whether no caller waits in the driver for a point as early as this one.
 func (t *timeline) firstLocked(point uint64) bool {
-	return len(t.asked) == 0 || point < slices.Min(t.asked)
+	return len(t.inDriver) == 0 || point < slices.Min(t.inDriver)
 }
 
-// leave ends a wait in the driver.
+// leave ends a wait in the driver for a point.
 func (t *timeline) leave(point uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.asked, point)
-	t.asked = slices.Delete(t.asked, i, i+1)
+	i := slices.Index(t.inDriver, point)
+	t.inDriver = slices.Delete(t.inDriver, i, i+1)
 	t.wakeLocked()
 }
 

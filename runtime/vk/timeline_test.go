@@ -29,7 +29,7 @@ func newFakeQueue(points uint64) *fakeQueue {
 func (q *fakeQueue) start(ctx context.Context, point uint64) (done chan error) {
 	done = make(chan error, 1)
 	q.mu.Lock()
-	before := len(q.asked) + len(q.waiting)
+	before := len(q.inDriver) + len(q.waiting)
 	q.mu.Unlock()
 	go func() {
 		done <- q.wait(ctx, point, func() error {
@@ -48,7 +48,7 @@ func (q *fakeQueue) start(ctx context.Context, point uint64) (done chan error) {
 func (q *fakeQueue) until(so func(asked []uint64, waiting int) bool) {
 	for {
 		q.mu.Lock()
-		is := so(q.asked, len(q.waiting))
+		is := so(q.inDriver, len(q.waiting))
 		q.mu.Unlock()
 		if is {
 			return
@@ -65,8 +65,8 @@ func (q *fakeQueue) check(t *testing.T, what string, waiting int, asked ...uint6
 	})
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !slices.Equal(q.asked, asked) || len(q.waiting) != waiting {
-		t.Errorf("%s: asked for %v, %d others wait; want %v, %d", what, q.asked, len(q.waiting), asked, waiting)
+	if !slices.Equal(q.inDriver, asked) || len(q.waiting) != waiting {
+		t.Errorf("%s: asked for %v, %d others wait; want %v, %d", what, q.inDriver, len(q.waiting), asked, waiting)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestWaitersEnd(t *testing.T) {
 	// One that is told to ask and gives up at the same time.
 	w := &waiter{4, make(chan struct{})}
 	later := &waiter{5, make(chan struct{})}
-	q.asked, q.waiting = []uint64{4}, []*waiter{w, later}
+	q.inDriver, q.waiting = []uint64{4}, []*waiter{w, later}
 	q.leave(4)
 	<-w.woken
 	q.drop(w)
@@ -255,8 +255,8 @@ func TestTimelineRandom(t *testing.T) {
 		}
 		ends.Store(true)
 		all.Wait() // for ever if one is not told
-		if len(q.asked)+len(q.waiting) != 0 {
-			t.Errorf("seed %d: %v are asked for and %d wait at the end", seed, q.asked, len(q.waiting))
+		if len(q.inDriver)+len(q.waiting) != 0 {
+			t.Errorf("seed %d: %v are asked for and %d wait at the end", seed, q.inDriver, len(q.waiting))
 		}
 	}
 }

@@ -20,9 +20,9 @@ type stagingRing struct {
 	device *Device
 	kind   MemoryKind
 
-	mu    sync.Mutex
-	slots []*stagingSlot
-	next  int
+	mu    sync.Mutex     // held during a transfer
+	slots []*stagingSlot // nil before the first transfer
+	next  int            // index of the next slot to use
 }
 
 // stagingSlot is host memory for one chunk, with a command buffer for its copy.
@@ -59,7 +59,7 @@ func (s *stagingRing) open() error {
 	return nil
 }
 
-// slotBytes returns the size of a slot.
+// slotBytes returns the size of a slot of the staging rings, in bytes.
 func (d *Device) slotBytes() int64 { return max(d.options.StagingBytes/stagingSlots&^3, 4) }
 
 // disown removes a resource from the live ones, because the device itself destroys it.
@@ -77,6 +77,7 @@ func (s *stagingRing) destroy(slots []*stagingSlot) {
 	}
 }
 
+// release frees all slots.
 func (s *stagingRing) release() {
 	s.destroy(s.slots)
 	s.slots = nil
@@ -95,7 +96,8 @@ func (s *stagingRing) take(ctx context.Context) (*stagingSlot, error) {
 	return slot, nil
 }
 
-// submit records the commands in the slot's command buffer, after a barrier for earlier copies, and submits it.
+// submit records commands in the slot's command buffer, after a barrier for earlier copies, and submits them. o is their
+// order relative to recordings.
 func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	d := s.device
 	words = slices.Concat(appendBarrier(nil, StageTransfer, StageTransfer), words)
@@ -124,7 +126,7 @@ func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []by
 	return d.UploadFunc(ctx, dst, offset, int64(len(src)), from(src))
 }
 
-// from returns a function for upload that copies the bytes of src.
+// from returns a fill function of upload that copies the bytes of src.
 func from(src []byte) func(p []byte, at int64) error {
 	return func(p []byte, at int64) error {
 		copyBytes(p, src[at:])
@@ -135,7 +137,8 @@ func from(src []byte) func(p []byte, at int64) error {
 // copyPart is the least number of bytes that a goroutine copies. Starting it takes as long as copying about 10 KiB.
 const copyPart = 1 << 20
 
-// copyBytes is copy by several cores, because one core copies slower than the bus to a device.
+// copyBytes is like the built-in function copy, but uses several cores, because one core copies slower than the bus to a
+// device.
 func copyBytes(dst, src []byte) {
 	n := min(len(dst), len(src))
 	parts := min(n/copyPart, goruntime.GOMAXPROCS(0), 8)
@@ -154,20 +157,22 @@ func copyBytes(dst, src []byte) {
 	all.Wait()
 }
 
-// UploadFunc is Upload of data that fill produces, which saves a copy if the data is read from a file or converted.
-// Each call of fill must write all of p: the bytes from offset `at` on. The calls are in order. p may be device memory,
-// which is slow to read, so fill should only write it, in order.
+// UploadFunc is like Upload, for size bytes that fill produces, which saves a copy if they are read from a file or
+// converted. Each call of fill must write all of p: the bytes from offset `at` on. The calls are in order. p may be
+// device memory, which is slow to read, so fill should only write it, in order.
 func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64,
 	fill func(p []byte, at int64) error) error {
 	return d.upload(ctx, dst, offset, size, fill, order{})
 }
 
-// fill is Upload to a buffer that the device does not use yet, so that the copy may overlap with earlier submissions.
+// fill is like Upload, to a buffer that the device does not use yet, so that the copy may overlap with earlier
+// submissions.
 func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
 	return d.upload(ctx, dst, offset, int64(len(src)), from(src), order{overlaps: true})
 }
 
-// upload copies size bytes to a buffer. fill returns them in pieces: it writes the bytes from position `at` on to p.
+// upload copies size bytes to dst at an offset. It calls fill for each piece p of them, which must be set to the bytes
+// from position `at` on. o is the order of the copy relative to recordings.
 func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error,
 	o order) error {
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -240,30 +245,30 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 	return d.down.download(ctx, dst, src, offset, o)
 }
 
-// stagedChunk is a chunk of a download, in a slot.
+// stagedChunk is a chunk of a download, in a slot: n bytes for position at of the destination.
 type stagedChunk struct {
 	slot  *stagingSlot
 	at, n int64
 }
 
-// download copies in chunks: it keeps as many copies by the device in flight as the ring has slots, and copies from the
-// slots to dst in order.
+// download copies bytes of src from an offset on to dst, in chunks. It keeps as many copies by the device in flight as
+// the ring has slots, and copies from the slots to dst in order.
 func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
-	var ahead []stagedChunk
-	for at := int64(0); at < size || len(ahead) > 0; {
-		if at < size && len(ahead) < stagingSlots {
+	var inFlight []stagedChunk
+	for at := int64(0); at < size || len(inFlight) > 0; {
+		if at < size && len(inFlight) < stagingSlots {
 			c, err := s.fetch(ctx, src, offset+at, size-at, o)
 			if err != nil {
 				return err
 			}
 			c.at = at
-			ahead = append(ahead, c)
+			inFlight = append(inFlight, c)
 			at += c.n
 			continue
 		}
-		c := ahead[0]
-		ahead = ahead[1:]
+		c := inFlight[0]
+		inFlight = inFlight[1:]
 		if err := s.device.waitOn(ctx, &s.device.copies, c.slot.busy); err != nil {
 			return fmt.Errorf("vk: download from %s: %w", src.name, err)
 		}
@@ -272,7 +277,7 @@ func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, off
 	return nil
 }
 
-// fetch starts to copy up to limit bytes to the next slot.
+// fetch starts to copy up to limit bytes of src, from an offset on, to the next slot.
 func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int64, o order) (stagedChunk, error) {
 	slot, err := s.take(ctx)
 	if err != nil {
@@ -284,10 +289,10 @@ func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int6
 	return stagedChunk{slot: slot, n: n}, s.submit(slot, words, o)
 }
 
-// directChunks waits until the host may access the buffer (see order), and calls touch with its memory, a chunk at a
-// time.
+// directChunks waits until the host may access buffer b (see order), and then calls access with size bytes of its memory
+// from an offset on, a chunk p at a time. `at` is the position of p in these bytes.
 func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
-	touch func(p []byte, at int64) error, o order) error {
+	access func(p []byte, at int64) error, o order) error {
 	wait := d.WaitIdle
 	if o.overlaps {
 		wait = func(ctx context.Context) error { return d.Wait(ctx, o.after) }
@@ -300,7 +305,7 @@ func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("vk: transfer with %s: %w", b.name, err)
 		}
-		if err := touch(memory[at:min(at+directChunk, size)], at); err != nil {
+		if err := access(memory[at:min(at+directChunk, size)], at); err != nil {
 			return err
 		}
 	}

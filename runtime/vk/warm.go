@@ -22,7 +22,7 @@ func (rec *recorder) warm(ctx context.Context, report reporter) {
 	rec.tryPersistent(ctx)
 	for i, step := range first {
 		bailout.Check(rec.device.runOnce(ctx, "warm-up of "+rec.program.Steps[step].Name, func(c *CommandList) {
-			// A kernel must not use results of another kernel's warm-up as addresses.
+			// A kernel that reads addresses must not use results of another kernel's warm-up as such.
 			if i == 0 || mailbox.Follows(rec.program.Steps[step].Ops) {
 				rec.zero(c)
 			}
@@ -63,7 +63,7 @@ func (rec *recorder) firstSteps() (list []int) {
 	return list
 }
 
-// zero records commands that set inputs and temporaries to zero, because kernels may read indices and addresses from
+// zero adds commands to c that set inputs and temporaries to zero, because kernels may read indices and addresses from
 // them.
 func (rec *recorder) zero(c *CommandList) {
 	cleared := map[*Buffer]bool{}
@@ -77,7 +77,7 @@ func (rec *recorder) zero(c *CommandList) {
 }
 
 // tryPersistent runs each persistent kernel once on zeros. The workgroups of a persistent kernel wait for each other,
-// so all of them must be resident on the device at the same time. If they wait too long, they are not. The program then
+// so all of them must be resident on the device at the same time. If one times out, they are not, and the program then
 // runs the steps instead of persistent kernels.
 func (rec *recorder) tryPersistent(ctx context.Context) {
 	for _, b := range rec.of(kernel.BufLate) {

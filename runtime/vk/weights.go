@@ -18,8 +18,8 @@ import (
 )
 
 // weightStore lists the weights and prepared weights on a device, so that programs with equal weights share them. It
-// hashes only the beginning of a weight. If a new weight has the hash of a known one, Load reads the known one back and
-// compares both in full. So the first load costs nothing, and no crafted file can pass for another one's weights.
+// hashes only the beginning of a weight. If a new weight has the hash of a known one, Load reads the known one back from
+// the device and compares both in full. So hashing costs little, and no crafted file can pass for another one's weights.
 type weightStore struct {
 	token chan struct{} // a lock, which a load holds while it looks for weights and uploads its own
 
@@ -66,7 +66,7 @@ func (w *weightStore) of(kind weightKind) []knownWeight {
 	return slices.Clone(w.known[kind])
 }
 
-// add adds a weight to the store. It is removed when its last user closes it.
+// add adds a weight to the store, which removes it when its last user closes it.
 func (w *weightStore) add(kind weightKind, k knownWeight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,6 +84,7 @@ func (w *weightStore) remove(kind weightKind, k knownWeight) {
 	}
 }
 
+// kindOf returns the kind of a weight.
 func kindOf(b *kernel.Buffer) weightKind { return weightKind{b.DType, b.Layout, b.Bytes} }
 
 // headBytes is the number of bytes that headSum hashes, which tells most weights apart.
@@ -92,7 +93,7 @@ const headBytes = 64 << 10
 // headSeed is random: sums are only compared within this process.
 var headSeed = maphash.MakeSeed()
 
-// headSum returns a hash of the first bytes of a weight.
+// headSum returns a hash of the first bytes of a weight. parts are the weight's segments.
 func headSum(parts [][]byte) (sum uint64, err error) {
 	var h maphash.Hash
 	h.SetSeed(headSeed)
@@ -136,7 +137,7 @@ func (m *programMemory) findWeights(ctx context.Context) {
 	}
 }
 
-// errDiffers ends a comparison.
+// errDiffers ends the comparison of holds.
 var errDiffers = errors.New("the contents differ")
 
 // compareChunk is the number of bytes that holds reads back at a time, the default size of the staging ring.

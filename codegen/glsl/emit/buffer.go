@@ -60,7 +60,7 @@ func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
 	}
 	byAddress := schedule.ByAddress(e.K, b, e.Caps)
 	if byAddress {
-		name += "_far" // the name of a macro, and never a vector laneName's
+		name += "_far" // the name of a macro, which must not be the name of a vector's component
 		e.Need(NeedAddress)
 	}
 	name = e.Fresh(e.Root, name)

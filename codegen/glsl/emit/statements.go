@@ -178,8 +178,8 @@ func (c *Code) Rolled(name string, first expr.Expr, end expr.Expr, step int) exp
 	return c.hinted(DontUnroll, name, first, end, step)
 }
 
-// hinted opens a loop with a hint. If the loop would run exactly once, it opens a plain scope instead and returns
-// first.
+// hinted opens a loop with a hint, Unroll or DontUnroll, and returns its variable. If the loop would run exactly once,
+// it opens a plain scope instead and returns first.
 func (c *Code) hinted(hint, name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
 	from, fromKnown := expr.LiteralOf(first)
 	to, toKnown := expr.LiteralOf(end)

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// laneName names the variable of the loop over the neighbours that an invocation computes. No other variable has this
-// name.
+// laneName is the name of the variable of the loop over the neighbours that an invocation computes. No other variable
+// has this name.
 const laneName = "lane"
 
 // Lane prints that variable.

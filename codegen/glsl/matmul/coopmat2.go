@@ -185,7 +185,7 @@ func (c *coopMat2) accumulate() {
 }
 
 // depth prints the extent of the contraction axis. With HideSteps, it prints an expression that the compiler cannot
-// compute.
+// evaluate, so that it does not unroll the loop (M-hidden-steps).
 func (c *coopMat2) depth() expr.Expr {
 	depth := c.Dim(c.K.Fold)
 	if !c.s.HideSteps {

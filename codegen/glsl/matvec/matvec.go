@@ -106,7 +106,7 @@ type matVec struct {
 	lookup   *lookupTable    // in shared memory, or nil
 	paired   bool            // strips interleave the int8 elements of both planes (pairStrip)
 	rowSums  []expr.Expr     // one array in shared memory per phase: the parts of each row's sum
-	firstCol expr.Expr       // the first column of the current pass, if rows are residentRows
+	firstCol expr.Expr       // the first column of the current pass, if rows stay in registers
 	preload  preloaded       // the preloaded blocks of the current pass, or nil
 }
 

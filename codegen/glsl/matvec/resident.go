@@ -10,7 +10,7 @@ import (
 // each over a few columns. So a pass reads only B. The elements are grouped in runs, as the blocks of B are read.
 type residentRows []*residentRun
 
-// residentRun is one run along the contraction axis: the elements that storeShared one run of a block of B.
+// residentRun is one run along the contraction axis: the elements that are multiplied by one run of a block of B.
 type residentRun struct {
 	inside expr.Expr // the condition that the run exists, or nil if it always does
 	parts  []residentPart

@@ -73,7 +73,7 @@ func (v *matVec) biasSubnormals() {
 	}
 }
 
-// scaleUpSums multiplies the sums by 2^24 if they are smallSums.
+// scaleUpSums multiplies the sums by 2^24 if smallSums scaled them down.
 func (v *matVec) scaleUpSums() {
 	if !v.smallSums() {
 		return

@@ -1,6 +1,6 @@
 // Package fast has kernels for the ops that take most of a model's time. They are faster than the interpreter. They
 // compute in float32, as devices do, with vector instructions if the processor has them. Their results must agree with
-// the interpreter's absorbed an op's tolerance.
+// the interpreter's within an op's tolerance.
 //
 //	p, err := interp.New(g, interp.Options{Replace: fast.Kernels})
 //

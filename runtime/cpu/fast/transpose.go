@@ -37,8 +37,8 @@ func transpose(c *interp.Call) error {
 // result, fit in an L1 cache.
 const side = 32
 
-// band is the number of columns of the result in one task. The tasks of a band follow each other: their tiles share
-// pages of memory.
+// band is the number of columns of the result in one task. Consecutive tasks are those for the same columns, because
+// their tiles share pages of memory.
 const band = 32 * side
 
 // move sets dst to the elements of src in the order in which p reads them.
