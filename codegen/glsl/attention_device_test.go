@@ -171,7 +171,7 @@ func TestAttentionOnDevice(t *testing.T) {
 	}
 	few := pairs.Pick(all, func(a attempt) pairs.Of {
 		return pairs.Of{Name: a.name, Properties: append(a.properties(), wayOf(a.s), numberOf(a.s, "splits") > 0,
-			numberOf(a.s, "heads") > 1, numberOf(a.s, "stages") > 1, a.s.Config().Subgroup > 0)}
+			numberOf(a.s, "heads") > 1, numberOf(a.s, "stages") > 1, a.s.Config().Subgroup > 0), Cost: unrolledBy(a.s)}
 	})
 	var text []string
 	for _, a := range few {

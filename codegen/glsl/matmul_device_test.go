@@ -267,7 +267,19 @@ func (c matCase) properties() pairs.Of {
 	return pairs.Of{Name: p.b.String(),
 		PerName: append([]any{cmp.Compare(s.TileK, 32), [2]any{reader.Decode, reader.Subnormals}}, decoding...),
 		Properties: append(decoding, s.TileK, p.a, p.m.Static() > 2, p.gated, p.bias, p.prologue, p.norm,
-			s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Prefetch.Mode, s.StageRows)}
+			s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Prefetch.Mode, s.StageRows),
+		Cost: unrolledBy(c.s)}
+}
+
+// unrolledBy estimates the length of a schedule's kernel, which a software device compiles in proportional time: the
+// multiplications that an invocation unrolls. A matrix unit is a loop there, of some hundred instructions a fragment.
+func unrolledBy(s kernel.Schedule) float64 {
+	n := kernel.Numbers(s)
+	least := func(name string) float64 { return max(1, n[name]) }
+	if frag := n["frag_m"] * n["frag_n"]; frag > 0 {
+		return 16 + least("tile_m")*least("tile_n")/frag
+	}
+	return 1 + least("thread_m")*least("thread_n")*least("coarsen")*least("tile_k")/64
 }
 
 // vecOf returns the parameters of a matvec, and zero for other schedules.
@@ -497,7 +509,7 @@ func TestMatMulOnDevice(t *testing.T) {
 	blocks := blockCases()
 	cases := slices.Concat(matCases(), pairs.Pick(normCases(caps, matCases()), func(c matCase) pairs.Of {
 		return pairs.Of{Name: c.p.b.String(), Properties: []any{c.s.Config().Variant, len(c.p.batch) > 0, c.p.gated,
-			c.p.bias}}
+			c.p.bias}, Cost: unrolledBy(c.s)}
 	}), pairs.Pick(slices.Concat(blocks, normCases(caps, blocks)), matCase.properties),
 		randomMatCases(t, caps, *randomProducts))
 	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))

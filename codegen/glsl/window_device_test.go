@@ -104,7 +104,7 @@ func convolutionCases(t *testing.T, dev *vk.Device, dtype ir.DType, directly int
 	return pairs.Pick(cases, func(c convolutionCase) pairs.Of {
 		has := func(attr string) bool { return strings.Contains(c.attrs, attr) }
 		return pairs.Of{Name: c.name, Properties: []any{c.s, c.storing, c.windows, has("padding"), has("stride"),
-			has("dilation"), has("groups"), strings.Count(c.x, ",")}}
+			has("dilation"), has("groups"), strings.Count(c.x, ",")}, Cost: unrolledBy(c.s)}
 	})
 }
 

@@ -4,6 +4,7 @@
 package pairs
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -19,12 +20,14 @@ type Of struct {
 	Properties []any
 	// PerName are properties that act on the name alone: Pick keeps their pairs with the name, but not with each other.
 	PerName []any
+	// Cost is how long the case takes, in any unit; 0 is 1. Among cases that cover as much, Pick prefers cheap ones.
+	Cost float64
 }
 
 // Pick returns a subset of a list of cases. It covers everything that the list covers of the following: each name, each
 // pair of property values in one case, and each name with each of its PerName values.
 func Pick[T any](list []T, of func(T) Of) []T {
-	return Cover(list, func(c T) (keys []string) {
+	return cover(list, func(c T) (keys []string, cost float64) {
 		o := of(c)
 		keys = append(keys, o.Name)
 		for i, a := range o.PerName {
@@ -35,20 +38,30 @@ func Pick[T any](list []T, of func(T) Of) []T {
 				keys = append(keys, fmt.Sprint(k, "=", a, " ", j, "=", b))
 			}
 		}
-		return keys
+		return keys, o.Cost
 	})
 }
 
-// Cover returns a subset of the cases with the same keys as the whole list. It repeatedly adds the case with the most
-// new keys, and returns the cases in list order. The result is deterministic.
+// Cover returns a subset of the cases with the same keys as the whole list. The result is deterministic, and in list
+// order.
 func Cover[T any](list []T, keys func(T) []string) []T {
+	return cover(list, func(c T) ([]string, float64) { return keys(c), 1 })
+}
+
+// cover is Cover of cases with costs. It repeatedly adds the case with the most new keys for its cost, and then drops
+// the cases, dear ones first, that the others cover.
+func cover[T any](list []T, of func(T) (keys []string, cost float64)) []T {
 	if os.Getenv(Env) == "all" {
 		return list
 	}
 	numbers := map[string]int{} // of keys
-	has := make([][]int, len(list))
+	has, costs := make([][]int, len(list)), make([]float64, len(list))
 	for i, c := range list {
-		for _, key := range keys(c) {
+		keys, cost := of(c)
+		if costs[i] = cost; cost <= 0 {
+			costs[i] = 1
+		}
+		for _, key := range keys {
 			if _, ok := numbers[key]; !ok {
 				numbers[key] = len(numbers)
 			}
@@ -57,35 +70,46 @@ func Cover[T any](list []T, keys func(T) []string) []T {
 		slices.Sort(has[i])
 		has[i] = slices.Compact(has[i])
 	}
-	covered, picked := make([]bool, len(numbers)), make([]bool, len(list))
-	adds := func(i int) (n int) {
+	times := make([]int, len(numbers)) // that a key is covered
+	worth := func(i int) float64 {
+		n := 0
 		for _, key := range has[i] {
-			if !covered[key] {
+			if times[key] == 0 {
 				n++
 			}
 		}
-		return n
+		return float64(n) / costs[i]
 	}
+	var picked []int
 	for {
-		best, most := 0, 0
+		best, most := 0, 0.0
 		for i := range list {
-			if n := adds(i); n > most {
+			if n := worth(i); n > most {
 				best, most = i, n
 			}
 		}
 		if most == 0 {
 			break
 		}
-		picked[best] = true
+		picked = append(picked, best)
 		for _, key := range has[best] {
-			covered[key] = true
+			times[key]++
 		}
 	}
-	var few []T
-	for i, c := range list {
-		if picked[i] {
-			few = append(few, c)
+	slices.SortStableFunc(picked, func(i, j int) int { return cmp.Compare(costs[j], costs[i]) })
+	picked = slices.DeleteFunc(picked, func(i int) bool {
+		if slices.ContainsFunc(has[i], func(key int) bool { return times[key] == 1 }) {
+			return false
 		}
+		for _, key := range has[i] {
+			times[key]--
+		}
+		return true
+	})
+	slices.Sort(picked)
+	var few []T
+	for _, i := range picked {
+		few = append(few, list[i])
 	}
 	return few
 }

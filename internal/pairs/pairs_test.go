@@ -56,6 +56,39 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestPickCosts: cheap cases cover the pairs where they can, and a case that the others cover is dropped.
+func TestPickCosts(t *testing.T) {
+	t.Setenv(Env, "")
+	all := combinations()
+	dear := func(c combination) bool { return (c[0]+c[1]+c[2]+c[3])%2 == 1 }
+	count := func(list []combination) (n int) {
+		for _, c := range list {
+			if dear(c) {
+				n++
+			}
+		}
+		return n
+	}
+	few := Pick(all, func(c combination) Of {
+		o := of(c)
+		if o.Cost = 1; dear(c) {
+			o.Cost = 10
+		}
+		return o
+	})
+	if have, want := len(pairsOf(few)), len(pairsOf(all)); have != want {
+		t.Errorf("%d pairs of %d", have, want)
+	}
+	if with, without := count(few), count(Pick(all, of)); with*2 > without {
+		t.Errorf("%d dear cases of %d, and %d without costs", with, len(few), without)
+	}
+	keys := map[string][]string{"ab": {"a", "b"}, "ac": {"a", "c"}, "bd": {"b", "d"}}
+	list := Cover([]string{"ab", "ac", "bd"}, func(name string) []string { return keys[name] })
+	if !slices.Equal(list, []string{"ac", "bd"}) {
+		t.Errorf("%v: the first case has no key of its own", list)
+	}
+}
+
 // TestPickNames: each name keeps a case, though others have all its properties.
 func TestPickNames(t *testing.T) {
 	t.Setenv(Env, "")
