@@ -39,7 +39,7 @@ func TestBytesWithoutDotProducts(t *testing.T) {
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
 			TargetEnv: envFor(sh.Needs)}
 	}
-	modules := compileAll(t, sources)
+	modules := compileSampled(t, sources)
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, symbol := range c.symbols {

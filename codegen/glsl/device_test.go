@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/vkc-go/vkc/codegen/glsl"
+	"hash/crc32"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -13,10 +13,12 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -363,14 +365,45 @@ func unsplit(s kernel.Schedule) kernel.Schedule {
 	return s
 }
 
-// assemble compiles shaders to SPIR-V.
+// assemble compiles shaders to SPIR-V, as sampled does.
 func assemble(tools *spirv.Toolchain, text []string) ([][]byte, error) {
+	return sampled(tools, shadersOf(text), spirv.Options{CacheDir: moduleCache})
+}
+
+func shadersOf(text []string) []spirv.Shader {
 	shaders := make([]spirv.Shader, len(text))
 	for i, s := range text {
 		shaders[i] = spirv.Shader{Name: fmt.Sprint(i), Source: s, TargetEnv: envOf(s)}
 	}
-	results, _, err := tools.Compile(context.Background(), shaders,
-		spirv.Options{Optimize: true, CacheDir: moduleCache})
+	return shaders
+}
+
+// sampled compiles shaders that a device runs. spirv-opt goes over one in four, or all with VKC_TEST_CASES=all: it takes
+// a third of the time, and makes code longer that a software device then compiles. TestOpsOnDevice has it go over all.
+func sampled(tools *spirv.Toolchain, shaders []spirv.Shader, opt spirv.Options) ([][]byte, error) {
+	modules := make([][]byte, len(shaders))
+	for _, opt.Optimize = range []bool{false, true} {
+		var list []spirv.Shader
+		var at []int
+		for i, s := range shaders {
+			if opt.Optimize == (crc32.ChecksumIEEE([]byte(s.Source))%4 == 0 || os.Getenv(pairs.Env) == "all") {
+				list, at = append(list, s), append(at, i)
+			}
+		}
+		compiled, err := modulesOf(tools, list, opt)
+		if err != nil {
+			return nil, err
+		}
+		for k, module := range compiled {
+			modules[at[k]] = module
+		}
+	}
+	return modules, nil
+}
+
+// modulesOf compiles shaders to SPIR-V.
+func modulesOf(tools *spirv.Toolchain, shaders []spirv.Shader, opt spirv.Options) ([][]byte, error) {
+	results, _, err := tools.Compile(context.Background(), shaders, opt)
 	if err != nil {
 		return nil, err
 	}

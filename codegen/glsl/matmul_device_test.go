@@ -533,7 +533,7 @@ func TestMatMulOnDevice(t *testing.T) {
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
 			TargetEnv: envFor(sh.Needs)}
 	}
-	modules := compileAll(t, sources)
+	modules := compileSampled(t, sources)
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			notLong(t, caps, modules[i])
@@ -577,16 +577,21 @@ func declaredShared(t *testing.T, source string) int {
 	return total
 }
 
+// compileAll compiles, optimizes and validates shaders.
 func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 	t.Helper()
 	tools := toolchain(t)
-	results, _, err := tools.Compile(context.Background(), sources,
-		spirv.Options{Optimize: true, Validate: tools.Val.Found()})
+	modules, err := modulesOf(tools, sources, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
 	check(t, err)
-	modules := make([][]byte, len(results))
-	for i, r := range results {
-		modules[i] = r.SPIRV
-	}
+	return modules
+}
+
+// compileSampled compiles and validates shaders, and optimizes a part of them: see sampled.
+func compileSampled(t testing.TB, sources []spirv.Shader) [][]byte {
+	t.Helper()
+	tools := toolchain(t)
+	modules, err := sampled(tools, sources, spirv.Options{Validate: tools.Val.Found()})
+	check(t, err)
 	return modules
 }
 

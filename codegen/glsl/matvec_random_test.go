@@ -176,7 +176,7 @@ func TestBlockVecsOnDevice(t *testing.T) {
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: withBounds(t, sh.Source),
 			TargetEnv: envFor(sh.Needs)}
 	}
-	modules := compileAll(t, sources)
+	modules := compileSampled(t, sources)
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			notLong(t, caps, modules[i])

@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -184,7 +185,7 @@ func TestOpsOnDevice(t *testing.T) {
 		}
 		states, sources = append(states, s), append(sources, text[0])
 	}
-	modules, err := assemble(tools, sources)
+	modules, err := modulesOf(tools, shadersOf(sources), spirv.Options{Optimize: true, CacheDir: moduleCache})
 	check(t, err)
 	for i, c := range cases {
 		if err := c.run(dev, states[i], modules[i]); err != nil {
