@@ -46,6 +46,9 @@ func TestFolds(t *testing.T) {
 					t.Fatalf("%v\n%s", err, text)
 				}
 				for _, size := range []int64{0, 1, 9, 40 + int64(i)} {
+					if underRace && size < 40 {
+						continue // one task
+					}
 					symbols := map[string]int64{"T": size}
 					kernels := compare(t, g, values(t, rng, g, symbols), symbols)
 					if len(kernels) != 1 || kernels[0].Op().String() != op {
