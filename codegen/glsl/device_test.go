@@ -378,8 +378,8 @@ func shadersOf(text []string) []spirv.Shader {
 	return shaders
 }
 
-// sampled compiles shaders that a device runs. spirv-opt goes over one in four, or all with VKC_TEST_CASES=all: it takes
-// a third of the time, and makes code longer that a software device then compiles. TestOpsOnDevice has it go over all.
+// sampled compiles shaders that a device runs. spirv-opt takes a third of the time, so that it goes over one shader in
+// four, or over all with VKC_TEST_CASES=all. In TestOpsOnDevice it goes over all.
 func sampled(tools *spirv.Toolchain, shaders []spirv.Shader, opt spirv.Options) ([][]byte, error) {
 	modules := make([][]byte, len(shaders))
 	for _, opt.Optimize = range []bool{false, true} {
