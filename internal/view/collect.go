@@ -262,13 +262,13 @@ func (c *collector) program(low *compiler.Lowered) {
 	r.Title = cmp.Or(r.Title, p.Name, "graph")
 	r.Arena, r.Apart = p.ArenaBytes, p.TempBytes
 	r.Kernels, r.Shaders, r.Decisions = []Kernel{}, []Shader{}, []Decision{}
-	loops := make([]string, len(low.GLSL)) // by shader: the op that its loop computes
+	first := make([]*kernel.Kernel, len(low.GLSL)) // by shader: a kernel that it computes; nil for persistent ones
 	for i, st := range p.Steps {
-		loops[st.Shader] = loopOp(low.Kernels[i])
+		first[st.Shader] = low.Kernels[i]
 	}
 	for i, source := range low.GLSL {
 		r.Shaders = append(r.Shaders, Shader{Name: p.Shaders[i].Name, Source: source,
-			Lines: c.lines(source, low.Origins(i), loops[i])})
+			Lines: c.lines(source, low.Origins(i), first[i])})
 	}
 	for _, d := range low.Decisions {
 		r.Decisions = append(r.Decisions, Decision{Rule: d.Rule, Kernel: d.Kernel, What: d.What, Of: d.Of,
@@ -281,34 +281,60 @@ func (c *collector) program(low *compiler.Lowered) {
 	}
 }
 
-// loopOp returns the op that a kernel has a loop for, such as matmul, or "".
-func loopOp(k *kernel.Kernel) string {
-	if k.Family == kernel.FamilyMap {
-		return ""
-	}
+// ownerOf returns the op of a kernel that its other lines belong to: the one that it has a loop for, such as matmul, or
+// the only one that it computes. It is "" if there is none.
+func ownerOf(k *kernel.Kernel) string {
+	var computed []string
 	for _, name := range k.Ops {
-		if op, err := ir.ParseOp(name); err == nil && !fused[op.Class()] {
+		op, err := ir.ParseOp(name)
+		if err != nil || op.Class() == ir.ClassLeaf || op.Class() == ir.ClassView {
+			continue
+		}
+		if k.Family != kernel.FamilyMap && !inline[op.Class()] {
 			return name
 		}
+		computed = append(computed, name)
+	}
+	if len(computed) == 1 {
+		return computed[0]
 	}
 	return ""
 }
 
-// fused has the classes of ops that kernels of other ops compute on the way.
-var fused = map[ir.Class]bool{ir.ClassLeaf: true, ir.ClassElementwise: true, ir.ClassView: true, ir.ClassIndexing: true,
-	ir.ClassRandom: true}
+// inline has the classes of ops that kernels of other ops compute on the way.
+var inline = map[ir.Class]bool{ir.ClassElementwise: true, ir.ClassIndexing: true, ir.ClassRandom: true}
 
-// lines returns the ops of each line of a shader. In main, a statement without an op of its own belongs to the loop.
-func (c *collector) lines(source string, origins [][]string, loop string) []Ref {
+// lines returns the ops of each line of a shader. In main, a statement of a loop without an op belongs to the kernel's
+// owner. So do ops that are not the graph's, such as the exp of a softmax, which stand after it.
+func (c *collector) lines(source string, origins [][]string, k *kernel.Kernel) []Ref {
+	owner := ""
+	if k != nil {
+		owner = ownerOf(k)
+	}
 	refs := make([]Ref, len(origins))
 	inMain := false
 	for i, line := range strings.Split(strings.TrimSuffix(source, "\n"), "\n") {
 		inMain = inMain || strings.HasPrefix(line, "void main()")
 		ops := origins[i]
-		if len(ops) == 0 && inMain && loop != "" && strings.HasSuffix(line, ";") {
-			ops = []string{loop}
+		if owner == "" || !inMain || !strings.HasSuffix(line, ";") && len(ops) == 0 {
+			refs[i] = c.ref(strings.Join(ops, ", "))
+			continue
 		}
-		refs[i] = c.ref(strings.Join(ops, ", "))
+		var own, parts []string
+		for _, op := range ops {
+			if op == "load" || slices.Contains(k.Ops, op) {
+				own = append(own, op)
+			} else {
+				parts = append(parts, op)
+			}
+		}
+		switch {
+		case len(parts) > 0:
+			own = append(own, owner+": "+strings.Join(parts, ", "))
+		case len(own) == 0 && k.Family != kernel.FamilyMap:
+			own = append(own, owner)
+		}
+		refs[i] = c.ref(strings.Join(own, ", "))
 	}
 	return refs
 }

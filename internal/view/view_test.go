@@ -267,7 +267,18 @@ func TestLines(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range []string{"matmul", "exp", "mul", "log", "load"} {
+	softmax, err := frontend.Build("softmax", func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, 64, 1000).Softmax(-1))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range collect(t, softmax, "generic").Strings {
+		if strings.HasPrefix(s, "softmax: ") && strings.Contains(s, "exp") {
+			seen["exp of softmax"]++
+		}
+	}
+	for _, op := range []string{"matmul", "exp", "mul", "log", "load", "exp of softmax"} {
 		if seen[op] == 0 {
 			t.Errorf("no line computes %s: %v", op, seen)
 		}

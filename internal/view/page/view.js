@@ -746,7 +746,7 @@ function showKernel() {
 
 function glsl(sh) {
   const rows = sh.source.replace(/\n$/, "").split("\n").map((s, i) => el("tr", { "data-ops": text(sh.lines[i]) },
-    el("td", {}, String(i + 1)), el("td", {}, text(sh.lines[i])), el("td", {}, s)));
+    el("td", {}, String(i + 1)), el("td", { title: text(sh.lines[i]) }, text(sh.lines[i])), el("td", {}, s)));
   return el("div", { className: "glsl mono", id: "glsl", tabIndex: 0 }, el("table", {}, ...rows));
 }
 
@@ -756,7 +756,7 @@ function light(op, chip) {
   for (const c of chip.parentNode.children) c.setAttribute("aria-pressed", c === chip && on);
   let first = null;
   for (const row of $("glsl").querySelectorAll("tr")) {
-    const lit = on && row.dataset.ops.split(", ").includes(op);
+    const lit = on && row.dataset.ops.split(/[:,] /).includes(op);
     row.classList.toggle("lit", lit);
     if (lit) first = first || row;
   }
