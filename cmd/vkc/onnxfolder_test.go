@@ -159,7 +159,12 @@ func tinyDecoder(past, present string, merged bool) *tinyModel {
 		m.graph = m.graph.Bytes(1, join)
 		m.node("Identity", []string{"joined"}, []string{present})
 	}
-	m.node("Add", []string{"input_ids", step}, []string{"next"})
+	m.node("Add", []string{"input_ids", step}, []string{"more"})
+	m.input("attention_mask", onnxInt64, "batch", "past + 1") // as if a run had one token
+	m.ints("inner", []int64{1}, 1)
+	m.node("ReduceSum", []string{"attention_mask", "inner"}, []string{"seen"})
+	m.node("Mul", []string{"seen", "zero"}, []string{"nothing"})
+	m.node("Add", []string{"more", "nothing"}, []string{"next"})
 	m.node("Unsqueeze", []string{"next", "last"}, []string{"column"})
 	m.node("Equal", []string{"column", "vocabulary"}, []string{"is"})
 	m.node("Cast", []string{"is"}, []string{"logits"}, intAttribute("to", onnxFloat))

@@ -216,12 +216,12 @@ func (r *reader) cache(in onnx.Value) error {
 }
 
 // fix gives the first extent of an input the value 1, for one text, and the others the value d, unless they are numbers
-// or follow from other extents.
+// or have a value already. Formulas do not count: some exporters write past + 1 for a mask, although a run may have
+// several tokens.
 func (r *reader) fix(in onnx.Value, d ir.Dim) {
-	known := r.model.Extents()
 	for axis, e := range in.Type.Shape {
 		name := e.Name
-		if _, done := r.dims[name]; e.Size >= 0 || done || !slices.Contains(known, name) {
+		if _, done := r.dims[name]; e.Size >= 0 || done {
 			continue
 		}
 		if r.dims[name] = d; axis == 0 {
