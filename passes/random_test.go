@@ -58,7 +58,8 @@ func controls(g *ir.Graph) bool {
 // barrier without a hazard, no temporary that one kernel alone uses.
 func minimal(s *passes.State) error {
 	for i, live := range s.Graph.Live() {
-		if n := s.Graph.Nodes()[i]; !live && n.Op() != ir.OpInput && n.Op() != ir.OpState {
+		n := s.Graph.Nodes()[i]
+		if !live && n.Op() != ir.OpInput && n.Op() != ir.OpState && n.Op().Class() != ir.ClassCustom {
 			return fmt.Errorf("%s is dead", ir.FormatNode(n))
 		}
 	}
@@ -73,11 +74,17 @@ func minimal(s *passes.State) error {
 			return fmt.Errorf("nothing needs the barrier before step %d\n%s", i, s.Text())
 		}
 	}
-	waited := map[string]bool{} // values that a kernel waits for; they may have no reader
+	// Values that may have no reader: a kernel waits for them, or they are results of a custom op, which writes all.
+	unread := map[string]bool{}
+	for _, n := range s.Graph.Nodes() {
+		if n.Op().Class() == ir.ClassCustom {
+			unread[fmt.Sprintf("%s %s", n, n.Op())] = true
+		}
+	}
 	for _, k := range s.Plan.Kernels() {
 		for _, id := range k.After {
 			if n := s.Plan.Value(id).Node; n != nil {
-				waited[fmt.Sprintf("%s %s", n, n.Op())] = true
+				unread[fmt.Sprintf("%s %s", n, n.Op())] = true
 			}
 		}
 	}
@@ -88,12 +95,12 @@ func minimal(s *passes.State) error {
 				if bind.Buffer == i && bind.Read {
 					read++
 				}
-				if bind.Buffer == i && bind.Write {
+				if bind.Buffer == i && bind.Write && !bind.Read { // who reads it, too, goes on from what was written
 					written++
 				}
 			}
 		}
-		if b.Kind == kernel.BufTemp && (read == 0 && !waited[b.Name] || written != 1) {
+		if b.Kind == kernel.BufTemp && (read == 0 && !unread[b.Name] || written != 1) {
 			return fmt.Errorf("temporary %q is written %d times and read %d times\n%s", b.Name, written, read, s.Text())
 		}
 	}
