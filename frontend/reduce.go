@@ -100,8 +100,8 @@ func (t Tensor) Deviations(axes ...int) Tensor {
 	if err != nil {
 		fail("deviations", err, t)
 	}
-	// The differences from the first element are exact if the elements are nearly equal, and so small that their mean is
-	// precise.
+	// The differences from the first element are exact if the elements are nearly equal, and so small that their mean
+	// is precise.
 	first, symbolic := t, []int(nil)
 	for i, in := range fold {
 		switch {

@@ -55,7 +55,8 @@ func (s *Server) listen(j *job, prompt []int32) {
 	}
 	open, end := j.form.ThinkMarks()
 	tok, last := s.model.Tokenizer(), ""
-	for _, id := range prompt[max(0, len(prompt)-16):] {
+	const most = 16 // tokens of a mark that opens reasoning
+	for _, id := range prompt[max(0, len(prompt)-most):] {
 		if tok.IsSpecial(id) {
 			last += tok.Token(id)
 		} else {
@@ -75,7 +76,7 @@ func (s *Server) listen(j *job, prompt []int32) {
 	}
 }
 
-// completions answers a chat request.
+// completions answers POST /v1/completions: texts to continue.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.readRequest(w, r, "messages", "chat_template_kwargs", "tools", "tool_choice", "top_logprobs")
 	if err != nil {
@@ -158,28 +159,43 @@ var textShape = shape{
 
 // chatLogprobs formats log-probabilities for chat/completions.
 func chatLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, _ int) any {
-	one := func(id int32, logprob float64) map[string]any {
+	return map[string]any{"content": oddsOf(tok, tokens, false), "refusal": nil}
+}
+
+// oddsOf describes the tokens with known odds: each with its text, the bytes of that, its log-probability, and the
+// likeliest tokens in its place. withIDs adds the numbers of tokens.
+func oddsOf(tok *tokenizer.Tokenizer, tokens []generate.Token, withIDs bool) []any {
+	describe := func(id int32, logprob float64) map[string]any {
 		text := tok.Piece(id)
-		codes := []int{}
-		for i := range len(text) {
-			codes = append(codes, int(text[i]))
+		fields := map[string]any{"token": strings.ToValidUTF8(text, "\uFFFD"), "bytes": byteCodes(text),
+			"logprob": max(logprob, leastLogprob)}
+		if withIDs {
+			fields["id"] = id
 		}
-		return map[string]any{"token": strings.ToValidUTF8(text, "\uFFFD"), "logprob": max(logprob, leastLogprob),
-			"bytes": codes}
+		return fields
 	}
-	content := []any{}
+	list := []any{}
 	for _, t := range tokens {
 		if t.Odds == nil {
 			continue
 		}
-		fields, top := one(t.ID, t.Odds.Logprob), []any{}
+		fields, top := describe(t.ID, t.Odds.Logprob), []any{}
 		for _, o := range t.Odds.Likeliest {
-			top = append(top, one(o.ID, o.Logprob))
+			top = append(top, describe(o.ID, o.Logprob))
 		}
 		fields["top_logprobs"] = top
-		content = append(content, fields)
+		list = append(list, fields)
 	}
-	return map[string]any{"content": content, "refusal": nil}
+	return list
+}
+
+// byteCodes returns the bytes of a text as JSON has them: a list of numbers.
+func byteCodes(text string) []int {
+	codes := make([]int, len(text))
+	for i := range codes {
+		codes[i] = int(text[i])
+	}
+	return codes
 }
 
 // leastLogprob replaces minus infinity, which JSON does not have.

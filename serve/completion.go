@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
-	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/serve/reply"
 )
 
@@ -272,7 +271,10 @@ func (x *plainAnswer) take(i int, p piece) error {
 			ids = append(ids, token.ID)
 		}
 	}
-	odds := x.probabilities(p.tokens)
+	var odds []any
+	if x.j.sampling.Logprobs {
+		odds = oddsOf(x.tok, p.tokens, true)
+	}
 	t.tokens, t.odds = append(t.tokens, ids...), append(t.odds, odds...)
 	if !x.q.Stream {
 		return nil
@@ -284,31 +286,6 @@ func (x *plainAnswer) take(i int, p piece) error {
 	}
 	x.startStream()
 	return x.event(fields)
-}
-
-// probabilities formats the probabilities of tokens, if the request wants them.
-func (x *plainAnswer) probabilities(tokens []generate.Token) (list []any) {
-	one := func(id int32, logprob float64) map[string]any {
-		text := x.tok.Piece(id)
-		codes := []int{}
-		for i := range len(text) {
-			codes = append(codes, int(text[i]))
-		}
-		return map[string]any{"id": id, "token": strings.ToValidUTF8(text, "\uFFFD"), "bytes": codes,
-			"logprob": max(logprob, leastLogprob)}
-	}
-	for _, t := range tokens {
-		if t.Odds == nil || !x.j.sampling.Logprobs {
-			continue
-		}
-		fields, top := one(t.ID, t.Odds.Logprob), []any{}
-		for _, o := range t.Odds.Likeliest {
-			top = append(top, one(o.ID, o.Logprob))
-		}
-		fields["top_logprobs"] = top
-		list = append(list, fields)
-	}
-	return list
 }
 
 // write sends the whole answers, or the last event of each in a stream.

@@ -44,11 +44,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		for _, id := range ids {
 			var piece any = tok.Piece(id)
 			if text := tok.Piece(id); !utf8.ValidString(text) { // a part of a character
-				codes := []int{}
-				for i := range len(text) {
-					codes = append(codes, int(text[i]))
-				}
-				piece = codes
+				piece = byteCodes(text)
 			}
 			list = append(list, map[string]any{"id": id, "piece": piece})
 		}
