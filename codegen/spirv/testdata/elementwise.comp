@@ -1,4 +1,4 @@
-#version 460
+#version 430
 // A fused chain over vec4 with a broadcast row.
 #define ROW 1024
 layout(local_size_x = 256) in;

@@ -1,4 +1,4 @@
-#version 460
+#version 430
 #extension GL_EXT_control_flow_attributes : require
 // f32 matmul through shared memory: 16x16 threads, TM x TN results each.
 #define TM 4

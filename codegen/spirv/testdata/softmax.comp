@@ -1,4 +1,4 @@
-#version 460
+#version 430
 // Softmax over rows of N, one workgroup a row.
 #define N 4096
 layout(local_size_x = 256) in;
