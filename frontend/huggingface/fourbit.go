@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -15,7 +16,6 @@ type fourBits struct {
 	rows, columns, groups int
 	numbers, zeros        []byte // 8 numbers in a word of 32 bits
 	scales                []float64
-	half                  bool   // the scales are f16
 	groupOf               []byte // of each column, a word of 32 bits; nil if groups are one after the other
 	bias                  int    // added to zeros
 }
@@ -38,7 +38,6 @@ func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
 		return m, nil, fmt.Errorf("it is %s, its zeros %s and its scales %s: want a scale and a zero for each group "+
 			"of a row", q, z, s)
 	}
-	m.half = s.DType == ir.F16
 	if name := base + ".g_idx"; r.HasWeight(name) {
 		from = append(from, name)
 		if g := r.types[name]; g.DType != ir.I32 || !g.Shape.Equal(ir.ShapeOf(m.columns)) {
@@ -92,26 +91,39 @@ func (m *fourBits) group(column int) int {
 	return min(int(binary.LittleEndian.Uint32(m.groupOf[4*column:])), m.groups-1)
 }
 
-// isSymmetric reports whether the matrix has the numbers of blocks of q4_0: scales in f16, all zeros 8, and blocks that
-// are within groups.
-func (m *fourBits) isSymmetric(awq bool) bool {
+// format returns the format that has the elements exactly. Blocks of q4_0 have a scale in f16, and numbers less 8. A
+// number less another zero, of 0 to 16, has five bits, as in blocks of q5_0. Blocks must be within groups. Other
+// matrices are f32.
+func (m *fourBits) format(awq bool) (ir.DType, error) {
 	size := m.columns / m.groups
-	if !m.half || size%ir.Q4_0.BlockElems() != 0 {
-		return false
+	if size%ir.Q4_0.BlockElems() != 0 {
+		return ir.F32, nil
 	}
 	for c := range m.columns {
 		if m.group(c) != c/size {
-			return false
+			return ir.F32, nil
 		}
+	}
+	halves, err := ir.FromFloats(ir.F16, m.scales, len(m.scales))
+	if err != nil {
+		return ir.F32, err
+	}
+	if kept, err := halves.Floats(); err != nil || !slices.Equal(kept, m.scales) {
+		return ir.F32, err
 	}
 	for g := range m.groups {
 		for row := range m.rows {
-			if m.across(m.zeros, g, row, awq)+m.bias != 8 {
-				return false
+			if m.zero(row, g, awq) != 8 {
+				return ir.Q5_0, nil
 			}
 		}
 	}
-	return true
+	return ir.Q4_0, nil
+}
+
+// zero returns the zero of a row in a group, 0 to 16.
+func (m *fourBits) zero(row, group int, awq bool) int {
+	return m.across(m.zeros, group, row, awq) + m.bias
 }
 
 // number returns the 4-bit number of an element.
@@ -122,7 +134,7 @@ func (m *fourBits) number(row, column int, awq bool) int {
 	return nibbleAt(m.numbers, column/8*m.rows+row, column%8)
 }
 
-// fourBitMatrix reads a matrix of GPTQ or AWQ. It becomes q4_0 if that has the same numbers, and f32 otherwise.
+// fourBitMatrix reads a matrix of GPTQ or AWQ. It becomes q4_0 or q5_0 if that has the same elements, and else f32.
 func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string, err error) {
 	awq := r.method == "awq"
 	m, from, err := r.fourBits(base)
@@ -132,9 +144,9 @@ func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string
 	if err != nil {
 		return "", t, nil, err
 	}
-	t.Type = ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, m.columns)}
-	if m.isSymmetric(awq) {
-		t.DType = ir.Q4_0
+	t.Type = ir.Type{Shape: ir.ShapeOf(m.rows, m.columns)}
+	if t.DType, err = m.format(awq); err != nil {
+		return "", t, nil, err
 	}
 	t.load = func() (*ir.Data, error) {
 		m := m // the numbers are not kept
@@ -142,8 +154,8 @@ func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string
 			return nil, err
 		}
 		out, err := ir.NewData(t.DType, m.rows, m.columns)
-		if err == nil && t.DType == ir.Q4_0 {
-			err = m.blocks(out.Bytes, awq)
+		if err == nil && t.DType.IsBlock() {
+			err = m.blocks(out.Bytes, t.DType, awq)
 		} else if err == nil {
 			m.floats(out.Bytes, awq)
 		}
@@ -157,28 +169,34 @@ func (m *fourBits) floats(out []byte, awq bool) {
 	for row := range m.rows {
 		for c := range m.columns {
 			g := m.group(c)
-			v := m.scales[g*m.rows+row] * float64(m.number(row, c, awq)-m.across(m.zeros, g, row, awq)-m.bias)
+			v := m.scales[g*m.rows+row] * float64(m.number(row, c, awq)-m.zero(row, g, awq))
 			binary.LittleEndian.PutUint32(out[4*(row*m.columns+c):], math.Float32bits(float32(v)))
 		}
 	}
 }
 
 // blocks writes the elements as blocks of q4_0: a scale, and 16 bytes with a number of the first half and one of the
-// second half.
-func (m *fourBits) blocks(out []byte, awq bool) error {
+// second half. A block of q5_0 has the fifth bits of all numbers between them.
+func (m *fourBits) blocks(out []byte, format ir.DType, awq bool) error {
 	scales, err := ir.FromFloats(ir.F16, m.scales, len(m.scales))
 	if err != nil {
 		return err
 	}
-	size, elems := ir.Q4_0.BlockBytes(), ir.Q4_0.BlockElems()
+	size, elems := format.BlockBytes(), format.BlockElems()
+	middle := map[ir.DType]int{ir.Q4_0: 8, ir.Q5_0: 16}[format] // the number that stands for 0
 	for row := range m.rows {
 		for first := 0; first < m.columns; first += elems {
-			block := out[:size]
+			block, fifths := out[:size], uint32(0)
 			out = out[size:]
-			copy(block, scales.Bytes[2*(m.group(first)*m.rows+row):][:2])
-			for i := range elems / 2 {
-				low, high := m.number(row, first+i, awq), m.number(row, first+elems/2+i, awq)
-				block[2+i] = byte(low | high<<4)
+			g := m.group(first)
+			copy(block, scales.Bytes[2*(g*m.rows+row):][:2])
+			for i := range elems {
+				n := m.number(row, first+i, awq) - m.zero(row, g, awq) + middle
+				fifths |= uint32(n>>4) << i
+				block[size-elems/2+i%(elems/2)] |= byte(n&15) << (i / (elems / 2) * 4)
+			}
+			if format == ir.Q5_0 {
+				binary.LittleEndian.PutUint32(block[2:], fifths)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/quantize"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // made are the weights of the translated model. It implements gguf.Named.
@@ -64,8 +65,10 @@ func (w *weight) setType(s *stored) error {
 		switch {
 		case i == 0:
 			w.dtype, w.dims = t.DType, dims
-		case t.DType != w.dtype || !slices.Equal(dims, w.dims):
+		case !slices.Equal(dims, w.dims) || t.DType != w.dtype && !(t.packed && s.tensors[w.From[0]].packed):
 			return fmt.Errorf("%q is %s, and %q another type", name, t.Type, w.From[0])
+		case t.DType != w.dtype: // f32 has the elements of all packings
+			w.dtype = ir.F32
 		}
 	}
 	if w.Stacked {
@@ -157,11 +160,16 @@ func (w *weight) load(s *stored) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		if w.dtype == ir.F32 && t.DType != ir.F32 && t.packed {
+			if d, err = inF32(d); err != nil {
+				return nil, err
+			}
+		}
 		part := d.Bytes
 		if w.isTurned(t) {
-			part = transpose(part, d.Dims, t.DType.BlockBytes())
+			part = transpose(part, d.Dims, d.DType.BlockBytes())
 		}
-		if from = t.DType; len(w.From) == 1 {
+		if from = d.DType; len(w.From) == 1 {
 			all = part
 		} else {
 			all = append(all, part...)
@@ -177,6 +185,29 @@ func (w *weight) load(s *stored) ([]byte, error) {
 		return w.convert(all, from)
 	}
 	return all, nil
+}
+
+// inF32 converts floats, or blocks of floats.
+func inF32(d *ir.Data) (*ir.Data, error) {
+	out, err := ir.NewData(ir.F32, d.Dims...)
+	if err != nil {
+		return nil, err
+	}
+	if !d.DType.IsBlock() {
+		values, err := d.Floats()
+		if err == nil {
+			ir.EncodeFloats(out.Bytes, ir.F32, values)
+		}
+		return out, err
+	}
+	values := make([]float32, out.Elems())
+	if err := quant.Dequantize(values, d.DType, d.Bytes); err != nil {
+		return nil, err
+	}
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(out.Bytes[4*i:], math.Float32bits(v))
+	}
+	return out, nil
 }
 
 // transpose exchanges the last two axes of a tensor with elements of a size.

@@ -1,7 +1,6 @@
 package huggingface
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -21,7 +20,8 @@ type stored struct {
 // tensor is a tensor of a folder, in the order of the folder.
 type tensor struct {
 	ir.Type
-	load func() (*ir.Data, error)
+	load   func() (*ir.Data, error)
+	packed bool // it is read by a packing, which determines its type
 }
 
 // A packing is a way to write one tensor as several.
@@ -78,6 +78,7 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 			for _, part := range from {
 				used[part] = true
 			}
+			t.packed = true
 			s.tensors[made] = t
 		}
 	}
@@ -86,7 +87,7 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 			continue
 		}
 		clean := strings.NewReplacer(".gamma", ".weight", ".beta", ".bias").Replace(name) // old names of norms
-		s.tensors[clean] = tensor{r.types[name], func() (*ir.Data, error) { return file.Weight(name) }}
+		s.tensors[clean] = tensor{Type: r.types[name], load: func() (*ir.Data, error) { return file.Weight(name) }}
 	}
 	return s, nil
 }
@@ -168,6 +169,13 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 			"of weight_block_size in config.json", name, w, s)
 	}
 	t.Type = ir.Type{DType: ir.F32, Shape: w.Shape}
+	scale, err := r.floats(scales)
+	if err != nil {
+		return "", t, nil, err
+	}
+	if !slices.ContainsFunc(scale, func(v float64) bool { return !keepsDigits(v) }) {
+		t.DType = ir.BF16 // which has all multiples of 8-bit floats by powers of two
+	}
 	t.load = func() (*ir.Data, error) {
 		values, err := r.floats(name)
 		if err != nil {
@@ -178,18 +186,25 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 			return nil, err
 		}
 		across := (columns + block[1] - 1) / block[1]
-		out, err := ir.NewData(ir.F32, rows, columns)
+		out, err := ir.NewData(t.DType, rows, columns)
 		if err != nil {
 			return nil, err
 		}
 		for i, v := range values {
 			at := i / columns / block[0] * across
-			v *= scale[at+i%columns/block[1]]
-			binary.LittleEndian.PutUint32(out.Bytes[4*i:], math.Float32bits(float32(v)))
+			values[i] = v * scale[at+i%columns/block[1]]
 		}
+		ir.EncodeFloats(out.Bytes, t.DType, values)
 		return out, nil
 	}
 	return name, t, []string{name, scales}, nil
+}
+
+// keepsDigits reports whether multiplying by v keeps the digits of an 8-bit float: v is a power of two, far from the
+// smallest and largest numbers of bf16.
+func keepsDigits(v float64) bool {
+	digits, exponent := math.Frexp(v)
+	return digits == 0.5 && exponent > -80 && exponent < 80
 }
 
 // floats returns the elements of a tensor.

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,10 +19,13 @@ import (
 )
 
 // llamaFolder writes the golden model llama as a folder.
-func llamaFolder(t *testing.T) string {
+func llamaFolder(t *testing.T) string { return goldenFolder(t, "llama") }
+
+// goldenFolder writes a golden model as a folder.
+func goldenFolder(t *testing.T, name string) string {
 	t.Helper()
-	c, folder := folderCases["llama"], t.TempDir()
-	writeFolder(t, folder, readGolden(t, filepath.Join(goldenDir, "llama.json")).file(t), c.config, c.names, c.lessOne,
+	c, folder := folderCases[name], t.TempDir()
+	writeFolder(t, folder, readGolden(t, filepath.Join(goldenDir, name+".json")).file(t), c.config, c.names, c.lessOne,
 		c.rename)
 	return folder
 }
@@ -99,6 +103,7 @@ func TestScaledFolder(t *testing.T) {
 		numbers.Bytes[i] = byte(hashed("numbers", i)) & 0xf7 // no NaN
 	}
 	wide := must(numbers.Floats())
+	blockOf := func(row, column int) int { return row/20*2 + column/24 }
 	for name, c := range map[string]struct {
 		tensor string
 		dims   []int
@@ -107,7 +112,8 @@ func TestScaledFolder(t *testing.T) {
 	}{
 		"one":    {"weight_scale", []int{1}, "fbgemm_fp8", func(int, int) int { return 0 }},
 		"rows":   {"weight_scale", []int{rows, 1}, "fbgemm_fp8", func(row, _ int) int { return row }},
-		"blocks": {"weight_scale_inv", []int{3, 2}, "fp8", func(row, column int) int { return row/20*2 + column/24 }},
+		"powers": {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
+		"blocks": {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := llamaFolder(t)
@@ -116,6 +122,9 @@ func TestScaledFolder(t *testing.T) {
 			values := make([]float64, scales.Elems())
 			for i := range values {
 				values[i] = float64(float32(0.01) * float32(i+1))
+				if name == "powers" {
+					values[i] = math.Ldexp(1, i-7)
+				}
 			}
 			ir.EncodeFloats(scales.Bytes, ir.F32, values)
 			replaceTensor(t, folder, weight+"weight", safetensors.Named{Name: weight + "weight", Data: numbers},
@@ -128,16 +137,54 @@ func TestScaledFolder(t *testing.T) {
 			}
 			defer f.Close()
 			d, err := f.Weight("blk.0.ffn_up.weight")
-			if err != nil || d.DType != ir.F32 || !slices.Equal(d.Dims, []int{rows, columns}) {
+			dtype := ir.F32
+			if name == "powers" {
+				dtype = ir.BF16
+			}
+			if err != nil || d.DType != dtype || !slices.Equal(d.Dims, []int{rows, columns}) {
 				t.Fatalf("%v, %v", d, err)
 			}
-			for i := range wide {
-				want := float32(wide[i] * values[c.scale(i/columns, i%columns)])
-				if got := math.Float32frombits(binary.LittleEndian.Uint32(d.Bytes[4*i:])); got != want {
+			for i, got := range must(d.Floats()) {
+				if want := float32(wide[i] * values[c.scale(i/columns, i%columns)]); float32(got) != want {
 					t.Fatalf("element %d is %v, want %v", i, got, want)
 				}
 			}
 		})
+	}
+}
+
+// TestScaledExperts: experts whose scales give them different types are joined in f32.
+func TestScaledExperts(t *testing.T) {
+	const expert, rows, columns = "model.layers.0.block_sparse_moe.experts.%d.w3.weight", 48, 32
+	folder := goldenFolder(t, "mixtral")
+	var tensors []safetensors.Named
+	var want []float64
+	for e := range 4 {
+		numbers := must(ir.NewData(ir.F8E4M3, rows, columns))
+		for i := range numbers.Bytes {
+			numbers.Bytes[i] = byte(hashed("experts", e*rows*columns+i)) & 0xf7 // no NaN
+		}
+		scale := []float64{0.5, 0.75, 2, 0.25}[e]
+		for _, v := range must(numbers.Floats()) {
+			want = append(want, v*scale)
+		}
+		name := fmt.Sprintf(expert, e)
+		tensors = append(tensors, safetensors.Named{Name: name, Data: numbers},
+			safetensors.Named{Name: name + "_scale", Data: must(ir.FromFloats(ir.F32, []float64{scale}, 1))})
+	}
+	for e := range 4 {
+		replaceTensor(t, folder, fmt.Sprintf(expert, e), tensors...)
+	}
+	write(t, filepath.Join(folder, "config.json"), strings.Replace(folderCases["mixtral"].config, `"rope_theta"`,
+		`"quantization_config": {"quant_method": "fbgemm_fp8"}, "rope_theta"`, 1))
+	f, err := huggingface.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := f.Weight("blk.0.ffn_up_exps.weight")
+	if err != nil || d.DType != ir.F32 || !slices.Equal(must(d.Floats()), want) {
+		t.Errorf("%v, %v: want the numbers times the scales, in f32", d, err)
 	}
 }
 
@@ -189,26 +236,34 @@ func FuzzFolder(f *testing.F) {
 	})
 }
 
-// TestFourBitFolder: matrices of GPTQ and AWQ have the numbers of their definitions. Symmetric ones are blocks of q4_0.
+// TestFourBitFolder: matrices of GPTQ and AWQ have the numbers of their definitions. Symmetric ones are blocks of q4_0,
+// and others of q5_0, if groups are whole blocks and f16 has the scales.
 func TestFourBitFolder(t *testing.T) {
 	const rows, columns = 48, 32
 	number := func(row, column int) int { return int(hashed("four", row*columns+column) & 15) }
-	scale := func(row, g int) float64 { return float64(1+(row*2+g)%7) / 64 }
 	for _, method := range []string{"gptq", "gptq_v2", "awq"} {
-		for _, symmetric := range []bool{true, false} {
-			group := 16
-			if symmetric {
-				group = 32 // of whole blocks
+		for _, c := range []struct {
+			group     int
+			symmetric bool
+			scales    ir.DType
+			unit      float64 // of the scales
+			want      ir.DType
+		}{
+			{32, true, ir.F16, 1. / 64, ir.Q4_0}, {32, false, ir.F16, 1. / 64, ir.Q5_0},
+			{16, false, ir.F16, 1. / 64, ir.F32}, {32, false, ir.BF16, 1. / 64, ir.Q5_0},
+			{32, false, ir.F32, 0.01, ir.F32},
+		} {
+			group, symmetric := c.group, c.symmetric
+			scale := func(row, g int) float64 { return float64(float32(float64(1+(row*2+g)%7) * c.unit)) }
+			less, least := 0, 0
+			if method == "gptq" {
+				less, least = 1, 1
 			}
 			zero := func(row, g int) int {
 				if symmetric {
 					return 8
 				}
-				return 1 + (row+g)%15
-			}
-			less := 0
-			if method == "gptq" {
-				less = 1
+				return least + (row+g)%16
 			}
 			numbers, zeros := must(ir.NewData(ir.I32, columns/8, rows)), must(ir.NewData(ir.I32, columns/group, rows/8))
 			order := []int{0, 1, 2, 3, 4, 5, 6, 7}
@@ -239,7 +294,8 @@ func TestFourBitFolder(t *testing.T) {
 			const up = "model.layers.0.mlp.up_proj."
 			replaceTensor(t, folder, up+"weight", safetensors.Named{Name: up + "qweight", Data: numbers},
 				safetensors.Named{Name: up + "qzeros", Data: zeros},
-				safetensors.Named{Name: up + "scales", Data: must(ir.FromFloats(ir.F16, scales, columns/group, rows))})
+				safetensors.Named{Name: up + "scales",
+					Data: must(ir.FromFloats(c.scales, scales, columns/group, rows))})
 			kind, _, _ := strings.Cut(method, "_")
 			write(t, filepath.Join(folder, "config.json"), strings.Replace(folderCases["llama"].config, `"vocab_size"`,
 				`"quantization_config": {"quant_method": "`+kind+`", "bits": 4, "checkpoint_format": "`+method+
@@ -253,11 +309,11 @@ func TestFourBitFolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := map[bool]ir.DType{true: ir.Q4_0, false: ir.F32}[symmetric]; d.DType != want {
-				t.Errorf("%s, symmetric %v: %s, want %s", method, symmetric, d.DType, want)
+			if d.DType != c.want {
+				t.Errorf("%s, %+v: %s", method, c, d.DType)
 			}
 			values := make([]float32, rows*columns)
-			if symmetric {
+			if d.DType.IsBlock() {
 				if err := quant.Dequantize(values, d.DType, d.Bytes); err != nil {
 					t.Fatal(err)
 				}
@@ -267,10 +323,10 @@ func TestFourBitFolder(t *testing.T) {
 				}
 			}
 			for i, got := range values {
-				row, c := i/columns, i%columns
-				want := float32(scale(row, c/group) * float64(number(row, c)-zero(row, c/group)))
+				row, column := i/columns, i%columns
+				want := float32(scale(row, column/group) * float64(number(row, column)-zero(row, column/group)))
 				if got != want {
-					t.Fatalf("%s, symmetric %v: element %d,%d is %v, want %v", method, symmetric, row, c, got, want)
+					t.Fatalf("%s, %+v: element %d,%d is %v, want %v", method, c, row, column, got, want)
 				}
 			}
 		}

@@ -64,7 +64,8 @@ var gemma3n = architecture{
 		return slices.Concat(gemma2Parts(c), c.headNorms(), c.perLayerProjections(),
 			c.norms("altup_router_norm", "laurel_post_norm"), []weightSpec{matrix("altup_correct_coef", n, n),
 				vector("altup_correct_scale", c.Width), matrix("altup_router", n, c.Width),
-				matrix("altup_predict_coef", n*n, n), matrix("laurel_l", rank, c.Width), matrix("laurel_r", c.Width, rank)})
+				matrix("altup_predict_coef", n*n, n), matrix("laurel_l", rank, c.Width),
+				matrix("laurel_r", c.Width, rank)})
 	},
 	embed:    gemmaEmbed,
 	perLayer: perLayerInputs,
