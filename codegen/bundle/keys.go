@@ -95,18 +95,19 @@ func WriteKeys(path string) (key ed25519.PublicKey, err error) {
 	defer bailout.Caught(&err)
 	public, private, err := ed25519.GenerateKey(nil)
 	bailout.Check(err)
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	privateBytes, err := x509.MarshalPKCS8PrivateKey(private)
 	bailout.Check(err)
-	open, err := x509.MarshalPKIXPublicKey(public)
+	publicBytes, err := x509.MarshalPKIXPublicKey(public)
 	bailout.Check(err)
-	bailout.Check(writePEM(path, privateBlock, secret, 0o600))
-	if err := writePEM(path+".pub", publicBlock, open, 0o644); err != nil {
+	bailout.Check(writePEM(path, privateBlock, privateBytes, 0o600))
+	if err := writePEM(path+".pub", publicBlock, publicBytes, 0o644); err != nil {
 		os.Remove(path) // one key of a pair is useless
 		return nil, err
 	}
 	return public, nil
 }
 
+// writePEM writes a new file with one PEM block of the given kind. It returns an error if the file exists.
 func writePEM(path, kind string, content []byte, perm os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if errors.Is(err, fs.ErrExist) {

@@ -212,6 +212,7 @@ func (w *identityWriter) index(x Index) {
 	w.b = append(w.b, "] "...)
 }
 
+// factor writes a factor of an index.
 func (w *identityWriter) factor(f *Factor) {
 	switch f.Kind {
 	case FactorAxis:

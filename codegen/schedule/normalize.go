@@ -119,7 +119,8 @@ func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel
 // normalizePrefetch drops a mode that a matvec does not have, and limits sectors to the first pass. Blocks that cannot
 // stay in registers are loaded into the cache.
 func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) kernel.Prefetch {
-	run, planes, early := k.BlockRun(s), allPlanes(k), s.RoundRows && s.Coarsen > 0
+	run, planes := k.BlockRun(s), allPlanes(k)
+	early := s.RoundRows && s.Coarsen > 0 // blocks can be loaded early, before the rows are quantized
 	row, _ := ir.BlockFormatOf(run.DType)
 	drop := false
 	switch p.Mode {

@@ -206,6 +206,7 @@ func checkMatMulShape(k *kernel.Kernel) error {
 	return nil
 }
 
+// checkMatMul returns an error if no schedule, or not this one, can run a matmul.
 func checkMatMul(k *kernel.Kernel, s kernel.Schedule) error {
 	if err := checkMatMulShape(k); err != nil {
 		return err

@@ -403,6 +403,7 @@ type MissingToolError struct {
 	PassedOver *PassedOverError // Toolchain.PassedOver
 }
 
+// Error names the missing tools, and says how to get them.
 func (e *MissingToolError) Error() string {
 	if e.PassedOver != nil {
 		return fmt.Sprintf("spirv: %s not found elsewhere, and %v", strings.Join(e.Tools, " and "), e.PassedOver)

@@ -152,6 +152,7 @@ type OutOfMemoryError struct {
 	Result    Result
 }
 
+// Error describes the request and the use of memory, and says what to do.
 func (e *OutOfMemoryError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "out of memory: %s: cannot allocate %s in heap %d (%s in all, %s used by this program", e.What,

@@ -23,6 +23,7 @@ type attention struct {
 	width  int       // elements of a row's result
 }
 
+// newAttention returns the writer of an attention, and sets the grid. It returns nil if the grid is too large.
 func newAttention(e *emit.Emitter) *attention {
 	f := &attention{Emitter: e, tile: schedule.AttentionTileOf(e.Sched), a: e.K.Attention, ax: e.K.AttentionAxes(),
 		query0: expr.Of("0u")}

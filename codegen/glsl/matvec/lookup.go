@@ -20,6 +20,7 @@ type lookupReader struct {
 	maskFactor int
 }
 
+// newLookupReader returns the reader of blocks in a format with lookup tables or base-3 digits.
 func newLookupReader(v *matVec) bReader {
 	f, _ := ir.BlockFormatOf(v.run.DType)
 	v.run.Form = blocks.OctetForm(f)

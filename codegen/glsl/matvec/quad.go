@@ -23,6 +23,7 @@ func newQuadReader(v *matVec) bReader {
 
 func (r quadReader) addRun(at position) { r.addColumns(r, at) }
 
+// activations reads a quad of every row.
 func (r quadReader) activations(at position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
 		if r.S.ThreadM > 1 {
@@ -33,6 +34,7 @@ func (r quadReader) activations(at position) activations {
 	})
 }
 
+// addColumn implements columnReader: it multiplies the rows by a quad of column j.
 func (r quadReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
 	for _, o := range r.B {
@@ -66,6 +68,7 @@ func newWordReader(v *matVec) bReader {
 
 func (r wordReader) addRun(at position) { r.addColumns(r, at) }
 
+// activations reads sixteen int8 elements of every row.
 func (r wordReader) activations(at position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
 		return rowArrays{elements: r.eachRow(o, "uvec4", func() expr.Expr { return r.words(o, at) })}
@@ -77,6 +80,7 @@ func (r wordReader) words(o *matmul.Operand, at position) expr.Expr {
 	return r.BytesAt(o.Value, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, at.k, 16)
 }
 
+// addColumn implements columnReader: it multiplies the rows by sixteen elements of column j.
 func (r wordReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
 	for _, o := range r.B {

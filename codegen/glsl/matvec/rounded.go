@@ -128,6 +128,7 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 	})
 }
 
+// strip implements aSource: it reads the quantized elements and their scales from shared memory.
 func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	depth, from := int(r.K.Fold.Add), r.arrays[o]
 	return r.byteStrip(o, func(i expr.Expr) expr.Expr {

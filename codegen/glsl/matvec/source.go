@@ -117,6 +117,7 @@ func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) ex
 // integers.
 type byteRows struct{ memoryRows }
 
+// strip implements aSource: it reads words of four elements, and the strip's scale.
 func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	bytes, scale, _ := r.K.ByteRows(o.Value)
 	b := r.Buffers[bytes.Bind]

@@ -61,6 +61,7 @@ func swizzled(n expr.Expr) expr.Expr {
 			expr.Of("7u")))
 }
 
+// quadsAt implements floatSource: it reads from shared memory.
 func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	first := r.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
 	place := func(t expr.Expr) expr.Expr { return swizzled(plusOffset(first, t)) }

@@ -98,6 +98,8 @@ func (v *matVec) unpack() string {
 	return "bytes_unsigned"
 }
 
+// addColumn implements columnReader: it multiplies the rows by the quants of a strip of column j, and the sums by the
+// strip's scale.
 func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 	typ, zero := "float", expr.Of("0.0")
 	if r.S.IntDot {

@@ -123,6 +123,7 @@ func (p *primitive) costs(work int) *primitive {
 // code.
 var definitions = map[string]*expression{}
 
+// init fills definitions, and adds the primitives on words and the assembly.
 func init() {
 	for name, text := range map[string]string{
 		"clamp":       "nan_min(nan_max({0}, {1}), {2})",

@@ -38,20 +38,20 @@ func causalConv1D(c *interp.Call) error {
 	})
 }
 
-// scan is op ssm_scan or delta_rule while it is computed: for each time and head, S = S diag(exp(decay*rate)) + (S a) bᵀ
-// + v kᵀ, and y = S q.
+// scan has the arguments of op ssm_scan or delta_rule. Both update a matrix S (the state) of values x keys elements for
+// each time and head: S = S diag(exp(decay*rate)) + (S a) bᵀ + v kᵀ. The result is y = S q.
 type scan struct {
 	times, heads, values, keys int
 
 	q, k, a, b          headRows
 	v, scale            []float32 // scale multiplies v; it has no elements if there is none
 	decay, rate         []float32 // by head; rate has no elements if there is none
-	decayEach, rateEach int       // how many elements a head has
+	decayEach, rateEach int       // number of elements of decay and rate for each head
 	state, out          []float32
 	wantState           bool
 }
 
-// headRows has a vector of so many elements for each time and group of heads.
+// headRows has a vector of len elements for each time and group of heads.
 type headRows struct {
 	elements    []float32
 	groups, len int
@@ -66,7 +66,7 @@ func (v headRows) at(time, head, heads int) []float32 {
 	return v.elements[from : from+v.len]
 }
 
-// scanHeads computes op ssm_scan or delta_rule, head by head.
+// scanHeads computes op ssm_scan or delta_rule, with a task for some heads.
 func scanHeads(c *interp.Call) error {
 	op := c.Node.Op()
 	last := op.Info().Arg("state")
@@ -99,7 +99,8 @@ func scanHeads(c *interp.Call) error {
 	})
 }
 
-// head computes a head, counted over all batches. own has room for its state, and factors for those of a row.
+// head computes head i, counted over all batches, for all times. own is memory for its state, and factors for the
+// factors by which a row of the state decays.
 func (s *scan) head(i int, own, factors []float32) {
 	size := s.values * s.keys
 	if s.wantState {
@@ -129,7 +130,7 @@ func (s *scan) head(i int, own, factors []float32) {
 	}
 }
 
-// decays sets out to the factors of a head's rows.
+// decays sets out to the factors by which the elements of a row of the state decay. `at` counts times and heads.
 func (s *scan) decays(out []float32, at, head int) {
 	for n := range out {
 		if n > 0 && s.decayEach == 1 && s.rateEach <= 1 {
