@@ -108,7 +108,7 @@ func scanReference(args []*ir.Data, t ir.DType) ([]*ir.Data, error) {
 	return []*ir.Data{first, second}, err
 }
 
-// scanBody goes along time. Element n of a row belongs to lane n % 16. y depends on no other lane's state, so lanes meet
+// scanBody goes along time. Loops over elements are unrolled, so that the state stays in registers. Element n of a row belongs to lane n % 16. y depends on no other lane's state, so lanes meet
 // only once in so many times as parts have room for, and then each adds up the parts of a row at a time.
 const scanBody = `const uint width = (state_dim1 + 15u) / 16u;
 uint local = gl_LocalInvocationID.x, lane = local % 16u;
@@ -116,7 +116,7 @@ uint times = v_dim1, heads = v_dim2, values = v_dim3, row = gl_WorkGroupID.x * 8
 bool inside = row < state_dim0;
 uint from = inside ? row : state_dim0 - 1u, head = from / values % heads, first = from / (values * heads) * times;
 REAL s[width];
-for (uint i = 0u; i < width; ++i) {
+[[unroll]] for (uint i = 0u; i < width; ++i) {
     uint n = i * 16u + lane;
     s[i] = n < state_dim1 ? state[from * state_dim1 + n] : REAL(0.0);
 }
@@ -127,7 +127,7 @@ for (uint t0 = 0u; t0 < times; t0 += TIMES) {
         uint q_at = (time * q_dim2 + head * q_dim2 / heads) * state_dim1;
         uint k_at = (time * k_dim2 + head * k_dim2 / heads) * state_dim1;
         REAL value = v[at * values + from % values] * scale[at % scale_size], part = REAL(0.0);
-BEFORE        for (uint i = 0u; i < width; ++i) {
+BEFORE        [[unroll]] for (uint i = 0u; i < width; ++i) {
             uint n = i * 16u + lane;
             if (n < state_dim1) {
                 s[i] = s[i] * FACTOR + value * k[k_at + n]CORRECTION;
@@ -140,14 +140,14 @@ BEFORE        for (uint i = 0u; i < width; ++i) {
     uint t = local / 8u, sum_row = gl_WorkGroupID.x * 8u + local % 8u;
     if (t < count && sum_row < state_dim0) {
         REAL sum = REAL(0.0);
-        for (uint i = 0u; i < 16u; ++i) sum += parts[t * 128u + local % 8u * 16u + i];
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) sum += parts[t * 128u + local % 8u * 16u + i];
         uint time = sum_row / (values * heads) * times + t0 + t;
         y[(time * heads + sum_row / values % heads) * values + sum_row % values] = sum;
     }
     barrier();
 }
 if (inside) {
-    for (uint i = 0u; i < width; ++i) {
+    [[unroll]] for (uint i = 0u; i < width; ++i) {
         uint n = i * 16u + lane;
         if (n < state_dim1) last[row * state_dim1 + n] = s[i];
     }
@@ -158,7 +158,7 @@ if (inside) {
 const scanReads = `        uint a_at = (time * a_dim2 + head * a_dim2 / heads) * state_dim1;
         uint b_at = (time * b_dim2 + head * b_dim2 / heads) * state_dim1;
         REAL read = REAL(0.0);
-        for (uint i = 0u; i < width; ++i) {
+        [[unroll]] for (uint i = 0u; i < width; ++i) {
             uint n = i * 16u + lane;
             if (n < state_dim1) read += s[i] * a[a_at + n];
         }
@@ -166,5 +166,5 @@ const scanReads = `        uint a_at = (time * a_dim2 + head * a_dim2 / heads) *
         reads[turn + local] = read;
         barrier();
         read = REAL(0.0);
-        for (uint i = 0u; i < 16u; ++i) read += reads[turn + local - lane + i];
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) read += reads[turn + local - lane + i];
 `
