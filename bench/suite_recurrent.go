@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// recurrentCases are the ops of recurrent layers: on a prompt, in which the state stays on the chip, and for one step of
-// several texts, which reads and writes the states. All count each argument and result once.
+// recurrentCases are the ops of recurrent layers: on a prompt, in which the state stays on the chip, and for one step
+// of several texts, which reads and writes the states. All count each argument and result once.
 func recurrentCases(scale Scale) []Case {
 	times, texts := scale.of(2048, 40), scale.of(16, 3)
 	channels := scale.of(5376, 64)
@@ -39,8 +39,8 @@ func ssmCase(scale Scale, texts, times int) Case {
 		Build: func(b *frontend.Builder, s Sizes) {
 			vectors := func(name string) frontend.Tensor { return b.Input(name, ir.F32, texts, times, 1, keys) }
 			y, last := b.Input("x", ir.F32, texts, times, s["h"], rows).SSMScan(
-				b.Input("dt", ir.F32, texts, times, s["h"]), b.Input("a", ir.F32, s["h"], 1), vectors("b"), vectors("c"),
-				b.Input("state", ir.F32, texts, s["h"], rows, keys))
+				b.Input("dt", ir.F32, texts, times, s["h"]), b.Input("a", ir.F32, s["h"], 1), vectors("b"),
+				vectors("c"), b.Input("state", ir.F32, texts, s["h"], rows, keys))
 			b.Output("y", y)
 			b.Output("last", last)
 		},
@@ -58,8 +58,10 @@ func deltaCase(scale Scale, texts, times int) Case {
 		Sizes: Sizes{"h": heads},
 		Build: func(b *frontend.Builder, s Sizes) {
 			vectors := func(name string) frontend.Tensor { return b.Input(name, ir.F32, texts, times, s["h"], width) }
-			y, last := vectors("q").DeltaRule(vectors("k"), vectors("v"), b.Input("decay", ir.F32, texts, times, s["h"], 1),
-				b.Input("state", ir.F32, texts, s["h"], width, width), frontend.Correction{A: vectors("a"), B: vectors("b")})
+			correction := frontend.Correction{A: vectors("a"), B: vectors("b")}
+			y, last := vectors("q").DeltaRule(vectors("k"), vectors("v"),
+				b.Input("decay", ir.F32, texts, times, s["h"], 1),
+				b.Input("state", ir.F32, texts, s["h"], width, width), correction)
 			b.Output("y", y)
 			b.Output("last", last)
 		},

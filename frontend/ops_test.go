@@ -281,7 +281,8 @@ var methodCases = []methodCase{
 		return last
 	}, `delta_rule %8, %8, %8, %8, %17 {of="state"} : f32[3,8,8]`},
 	{ir.OpDeltaRule, func(o *operands) frontend.Tensor {
-		y, _ := o.heads.DeltaRule(o.heads, o.heads, o.heads, o.b.Full(ir.F32, 0, 3, 8, 8), frontend.Correction{A: o.heads, B: o.heads})
+		y, _ := o.heads.DeltaRule(o.heads, o.heads, o.heads, o.b.Full(ir.F32, 0, 3, 8, 8),
+			frontend.Correction{A: o.heads, B: o.heads})
 		return y
 	}, `delta_rule %8, %8, %8, %8, %17, %8, %8 : f32[4,3,8]`},
 	{ir.OpGather, func(o *operands) frontend.Tensor { return o.x.Gather(1, o.i) }, `gather %0, %3 {axis=1} : f32[2,4]`},

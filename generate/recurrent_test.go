@@ -98,7 +98,8 @@ func TestRecurrentSpeculation(t *testing.T) {
 		m := openModel(t, path, Options{Device: "cpu", Context: 256, Speculation: s})
 		prompt := slices.Repeat(randomPrompt(m, rand.New(rand.NewPCG(5, 5)), 9), 6)
 		same := func(a, b Token) bool { return a.ID == b.ID }
-		got, want := answerOf(t, m, prompt, Sampling{MaxTokens: 90}), answerOf(t, plain, prompt, Sampling{MaxTokens: 90})
+		how := Sampling{MaxTokens: 90}
+		got, want := answerOf(t, m, prompt, how), answerOf(t, plain, prompt, how)
 		if !slices.EqualFunc(got, want, same) {
 			t.Errorf("%+v: %v, want %v", s, got, want)
 		}

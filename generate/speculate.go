@@ -158,8 +158,8 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	return outcome{logits: first}, nil
 }
 
-// withoutGuesses drops wrong guesses: tokens evaluated after text. With recurrent layers it goes back to the latest state
-// before them, and reads the tokens from there on again.
+// withoutGuesses drops wrong guesses: tokens evaluated after text. With recurrent layers it goes back to the latest
+// state before them, and reads the tokens from there on again.
 func (s *slot) withoutGuesses(ctx context.Context, text []int32) error {
 	s.cached, s.guessed = s.cached[:len(text)], guessed{}
 	if !s.model.config.IsRecurrent() {

@@ -73,7 +73,8 @@ func inferCausalConv1D(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s is %s and %s is %s: want x [..., T, C] and w [C, K]", c.arg(0), x, c.arg(1), w)
 	}
 	if k := w[1]; !w.IsStatic() || k.Add < 1 || k.Add > maxWindow {
-		return Type{}, fmt.Errorf("%s is %s: want numbers, and 1 to %d of them for each channel", c.arg(1), w, maxWindow)
+		return Type{}, fmt.Errorf("%s is %s: want numbers, and 1 to %d of them for each channel", c.arg(1), w,
+			maxWindow)
 	}
 	state := append(slices.Clone(x[:len(x)-2]), w[1].Plus(-1), w[0])
 	if err := c.wantShape(2, state...); err != nil {

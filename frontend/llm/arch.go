@@ -159,8 +159,8 @@ func findArchitecture(name string) (architecture, error) {
 	}
 	want := strings.Join(Architectures(), ", ")
 	if slices.Contains(recurrent, name) {
-		return architecture{}, fmt.Errorf("architecture %q, which is recurrent or a hybrid, is not supported: want one "+
-			"of %s", name, want)
+		return architecture{}, fmt.Errorf("architecture %q, which is recurrent or a hybrid, is not supported: want "+
+			"one of %s", name, want)
 	}
 	return architecture{}, fmt.Errorf("architecture %q is not supported: want one of %s", name, want)
 }

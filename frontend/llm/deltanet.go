@@ -16,16 +16,16 @@ func (l layer) gatedAttention(x frontend.Tensor) frontend.Tensor {
 	return nn.Linear(y.Mul(both.Index(2, 1).Reshape(x.Dim(0), -1).Sigmoid()), l.w.Sub("attn_output"))
 }
 
-// gatedDelta is a short convolution of queries, keys and values, the gated delta rule with queries and keys of length 1,
-// and a gated norm of each head. Heads of values that share a key are next to each other in files of Qwen3-Next, and
-// Groups apart in those of Qwen3.5.
+// gatedDelta is a short convolution of queries, keys and values, the gated delta rule with queries and keys of length
+// 1, and a gated norm of each head. Heads of values that share a key are next to each other in files of Qwen3-Next, and
+// Groups apart in files of Qwen3.5.
 func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	s, times := l.Recurrent, x.Dim(0)
 	each, width, keys := s.Heads/s.Groups, s.Inner/s.Heads, s.Groups*s.Keys
 	var qkv, z, beta, alpha frontend.Tensor
 	if l.w.Sub("ssm_in").Has("weight") { // by group: a query, a key, values and gates
-		all := parts(nn.Linear(x, l.w.Sub("ssm_in")).Reshape(times.Times(int64(s.Groups)), -1), s.Keys, s.Keys, each*width,
-			each*width)
+		all := parts(nn.Linear(x, l.w.Sub("ssm_in")).Reshape(times.Times(int64(s.Groups)), -1), s.Keys, s.Keys,
+			each*width, each*width)
 		for i := range all {
 			all[i] = all[i].Reshape(times, -1)
 		}

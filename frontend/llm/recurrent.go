@@ -78,8 +78,8 @@ func (s *states) several() (texts ir.Dim, ok bool) {
 	return ir.Dim{}, false
 }
 
-// load returns a layer's state before the current tokens, [dims...] or, for tokens of several texts, [B, dims...]. It is
-// 0 where a text begins. save sets the state after them. A nil s has no earlier tokens, and keeps nothing.
+// load returns a layer's state before the current tokens, [dims...] or, for tokens of several texts, [B, dims...]. It
+// is 0 if a text begins with them. save sets the state after them. A nil s has no earlier tokens, and keeps nothing.
 func (s *states) load(l layer, name string, dims ...int) (state frontend.Tensor, save func(frontend.Tensor)) {
 	b := l.positions.Builder()
 	shape := ir.ShapeOf(dims...)
@@ -164,8 +164,8 @@ func parts(x frontend.Tensor, widths ...int) []frontend.Tensor {
 	return list
 }
 
-// mamba2 is the layer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a short convolution, a selective scan, a gate, and
-// a norm of each group if the file has it.
+// mamba2 is the layer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a short convolution, a selective scan, a gate,
+// and a norm of each group if the file has it.
 func (l layer) mamba2(x frontend.Tensor) frontend.Tensor {
 	s := l.Recurrent
 	shared := s.Groups * s.Keys

@@ -31,7 +31,8 @@ var rwkv7 = architecture{
 			if part == "v" && c.layer == 0 {
 				rank = c.Recurrent.Ranks[1] // files repeat the rate's weights, and no layer before has values
 			}
-			list = append(list, matrix("time_mix_"+part+"1", rank, c.Width), matrix("time_mix_"+part+"2", c.Width, rank))
+			list = append(list, matrix("time_mix_"+part+"1", rank, c.Width),
+				matrix("time_mix_"+part+"2", c.Width, rank))
 			if part != "g" {
 				list = append(list, vector("time_mix_"+part+"0", c.Width))
 			}
@@ -39,7 +40,8 @@ var rwkv7 = architecture{
 		for _, part := range []string{"key", "value", "receptance", "output"} {
 			list = append(list, matrix("time_mix_"+part, c.Width, c.Width))
 		}
-		return append(list, vector("time_mix_k_k", c.Width), vector("time_mix_k_a", c.Width), vector("time_mix_r_k", c.Width),
+		return append(list, vector("time_mix_k_k", c.Width), vector("time_mix_k_a", c.Width),
+			vector("time_mix_r_k", c.Width),
 			weightSpec{name: "time_mix_lerp_fused", shape: ir.ShapeOf(6, 1, 1, c.Width)},
 			weightSpec{name: "channel_mix_lerp_k", shape: ir.ShapeOf(1, 1, c.Width)},
 			matrix("channel_mix_key", c.FeedForward, c.Width), matrix("channel_mix_value", c.Width, c.FeedForward))
@@ -83,8 +85,8 @@ func (l layer) timeMix(x frontend.Tensor) frontend.Tensor {
 	}
 	removed := perHead(k.Mul(weight("k_k"))).L2Normalize(-1, 1e-12)
 	k = k.Add(k.Mul(rate.SubScalar(1)).Mul(weight("k_a")))
-	y := l.goAlong("scan", []int{heads, size, size}, []frontend.Tensor{perHead(r), perHead(k), perHead(v), perHead(decay),
-		removed.Neg(), removed.Mul(perHead(rate))},
+	y := l.goAlong("scan", []int{heads, size, size}, []frontend.Tensor{perHead(r), perHead(k), perHead(v),
+		perHead(decay), removed.Neg(), removed.Mul(perHead(rate))},
 		func(state frontend.Tensor, xs []frontend.Tensor) (y, last frontend.Tensor) {
 			return xs[0].DeltaRule(xs[1], xs[2], xs[3], state, frontend.Correction{A: xs[4], B: xs[5]})
 		}).LayerNorm(frontend.Tensor{}, frontend.Tensor{}, 64e-5).Reshape(times, l.Width)

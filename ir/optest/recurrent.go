@@ -37,7 +37,8 @@ func (s *suite) recurrences() {
 							attr("of", of))
 					}).allDTypesIf(every).smoke = every
 					for _, corrected := range []bool{false, true} {
-						s.add(ir.OpDeltaRule, fmt.Sprintf("%s/%v", name, corrected), func(b *builder, t ir.DType) *ir.Node {
+						name := fmt.Sprintf("%s/%v", name, corrected)
+						s.add(ir.OpDeltaRule, name, func(b *builder, t ir.DType) *ir.Node {
 							of := attr("of", of)
 							vectors := func(groups int) *ir.Node {
 								x := b.arg(t, dims(tt.times, groups, tt.of), l, small)
@@ -69,7 +70,8 @@ func (s *suite) convolutions() {
 	for _, tt := range []struct {
 		outer                 []int
 		times, channels, size int
-	}{{nil, 1, 7, 4}, {nil, 9, 5, 4}, {[]int{2}, 3, 6, 1}, {[]int{2, 3}, 2, 3, 5}, {nil, 0, 3, 4}, {[]int{0}, 2, 3, 4}} {
+	}{{nil, 1, 7, 4}, {nil, 9, 5, 4}, {[]int{2}, 3, 6, 1}, {[]int{2, 3}, 2, 3, 5}, {nil, 0, 3, 4},
+		{[]int{0}, 2, 3, 4}} {
 		dims := func(more ...int) []int { return append(append([]int{}, tt.outer...), more...) }
 		for _, of := range []string{"y", "state"} {
 			for l := plain; l < layouts; l++ {

@@ -57,8 +57,8 @@ func (r *rewriter) rowsFrom(x *ir.Node, axis int, first int64, count ir.Dim) *ir
 	return r.slice(x, starts, limits)
 }
 
-// scan decomposes ssm_scan and delta_rule into a kernel of recurrence_ops.go. One step alone is elementwise ops and sums,
-// which read and write the state in place.
+// scan decomposes ssm_scan and delta_rule into a kernel of recurrence_ops.go. One step alone is elementwise ops and
+// sums, which fuse.
 func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	args = r.widened(args)
 	state := args[n.Op().Info().Arg("state")]

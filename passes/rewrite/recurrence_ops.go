@@ -68,8 +68,8 @@ func newScans(glsl string, t ir.DType) scans {
 	}
 	return scans{
 		plain: register("scan", "Linear attention with a state that decays (Dao and Gu 2024)."),
-		corrected: register("delta_scan", "Linear attention with a state that decays and is corrected (Yang et al. 2024).",
-			ir.ArgInfo{Name: "a"}, ir.ArgInfo{Name: "b"}),
+		corrected: register("delta_scan",
+			"Linear attention with a state that decays and is corrected (Yang et al. 2024).", ir.ArgInfo{Name: "a"}, ir.ArgInfo{Name: "b"}),
 	}
 }
 
@@ -108,8 +108,9 @@ func scanReference(args []*ir.Data, t ir.DType) ([]*ir.Data, error) {
 	return []*ir.Data{first, second}, err
 }
 
-// scanBody goes along time. Loops over elements are unrolled, so that the state stays in registers. Element n of a row belongs to lane n % 16. y depends on no other lane's state, so lanes meet
-// only once in so many times as parts have room for, and then each adds up the parts of a row at a time.
+// scanBody goes along time. Element n of a row belongs to lane n % 16. Loops over elements are unrolled, so that the
+// state stays in registers. y depends on no other lane's state, so lanes meet only once in TIMES times. Then each lane
+// adds up the parts of a row at one time.
 const scanBody = `const uint width = (state_dim1 + 15u) / 16u;
 uint local = gl_LocalInvocationID.x, lane = local % 16u;
 uint times = v_dim1, heads = v_dim2, values = v_dim3, row = gl_WorkGroupID.x * 8u + local / 16u;
