@@ -18,6 +18,7 @@ const (
 	sampler         extra = iota // chooses tokens where the logits are
 	rankedSampler                // see llm.SamplerKind
 	anySampler                   // likewise
+	drySampler                   // likewise
 	scorer                       // scores the tokens of a text
 	likeliestScorer              // also returns the likeliest tokens
 	extraCount
@@ -26,7 +27,7 @@ const (
 // extraGraph returns the graph of an extra program, and the precision of its matmuls.
 func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, err error) {
 	switch e {
-	case sampler, rankedSampler, anySampler:
+	case sampler, rankedSampler, anySampler, drySampler:
 		g, err = llm.Sampler(m.config, m.slotCount, llm.SamplerKind(e-sampler))
 	case scorer, likeliestScorer:
 		likeliest := 0

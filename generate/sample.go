@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -23,6 +24,7 @@ type Sampling struct {
 	MinP float64 // only tokens with at least this probability relative to the likeliest; 0 means all
 	// Sigmas, Typical, XTCProbability and XTCThreshold are rarer filters; see llm.Sampler. 0 is off.
 	Sigmas, Typical, XTCProbability, XTCThreshold float64
+	Dry                                           *Dry // a penalty against repetition; nil is off
 	// RepeatPenalty divides the positive logits, and multiplies the negative ones, of tokens among the last 64. 1 and 0
 	// change nothing.
 	RepeatPenalty float64
@@ -53,6 +55,38 @@ type Sampling struct {
 	AdapterScales []float64
 	// Known, if set, is called before the first token with the number of prompt tokens found in the KV cache.
 	Known func(tokens int)
+}
+
+// Dry is a penalty against repetition ("don't repeat yourself"): if the last n tokens occurred before, n at least
+// Allowed, the token that followed them there loses Multiplier times Base to the power of n minus Allowed.
+type Dry struct {
+	Multiplier, Base float64
+	Allowed          int
+	Last             int      // how many of the last tokens count, at most llm.DryHistory; negative means all of these
+	Breakers         []string // no repetition spans a token with one of these texts
+}
+
+// DefaultBreakers are the breakers of llama.cpp.
+var DefaultBreakers = []string{"\n", ":", `"`, "*"}
+
+// history returns the tokens that the penalty sees, the last of a text: -1 for those that no repetition spans.
+func (d *Dry) history(m *Model, text []int32) []int32 {
+	list := slices.Repeat([]int32{-1}, llm.DryHistory)
+	if d == nil {
+		return list
+	}
+	most := min(len(text), llm.DryHistory)
+	if d.Last >= 0 {
+		most = min(most, d.Last)
+	}
+	text = text[len(text)-most:]
+	for i, id := range text {
+		piece := m.tok.Piece(id)
+		if !slices.ContainsFunc(d.Breakers, func(b string) bool { return strings.Contains(piece, b) }) {
+			list[llm.DryHistory-most+i] = id
+		}
+	}
+	return list
 }
 
 // Reasoning limits the reasoning at the start of an answer, which is between the marks Open and Close: after Tokens
@@ -92,6 +126,16 @@ func (s Sampling) Check() error {
 			return wrong(v.name, " is %v: want %v to %v", v.value, v.low, v.top)
 		}
 	}
+	if d := s.Dry; d != nil {
+		switch {
+		case !(d.Multiplier >= 0 && d.Multiplier <= 100):
+			return wrong("Dry.Multiplier", " is %v: want 0 to 100", d.Multiplier)
+		case !(d.Base >= 1 && d.Base <= 10):
+			return wrong("Dry.Base", " is %v: want 1 to 10", d.Base)
+		case d.Allowed < 0 || d.Allowed > llm.DryHistory:
+			return wrong("Dry.Allowed", " is %d: want 0 to %d", d.Allowed, llm.DryHistory)
+		}
+	}
 	for id, v := range s.Bias {
 		if !(v >= -100 && v <= 100) {
 			return wrong("Bias", " of token %d is %v: want -100 to 100", id, v)
@@ -109,7 +153,10 @@ func (s Sampling) Check() error {
 }
 
 // samples reports whether sampling needs more than the token with the largest logit.
-func (s Sampling) samples() bool { return !s.likeliest() || s.biased() }
+func (s Sampling) samples() bool { return !s.likeliest() || s.biased() || s.dry() }
+
+// dry reports whether sampling penalizes repetition.
+func (s Sampling) dry() bool { return s.Dry != nil && s.Dry.Multiplier > 0 }
 
 // biased reports whether sampling adds to the logits of tokens.
 func (s Sampling) biased() bool { return len(s.Bias) > 0 || s.MinTokens > 0 }
@@ -125,7 +172,11 @@ func (s Sampling) params() llm.SamplerParams {
 	p := llm.SamplerParams{Temperature: float32(s.temperature()), TopP: float32(s.topP()), MinP: float32(s.MinP),
 		RepeatPenalty: float32(s.RepeatPenalty), PresencePenalty: float32(s.PresencePenalty),
 		FrequencyPenalty: float32(s.FrequencyPenalty), Sigmas: float32(s.Sigmas), Typical: float32(s.Typical),
-		XTCProbability: float32(s.XTCProbability), XTCThreshold: float32(s.XTCThreshold)}
+		XTCProbability: float32(s.XTCProbability), XTCThreshold: float32(s.XTCThreshold), DryBase: 1}
+	if s.Dry != nil {
+		p.DryMultiplier, p.DryBase = float32(s.Dry.Multiplier), float32(s.Dry.Base)
+		p.DryAllowed = float32(s.Dry.Allowed)
+	}
 	if p.RepeatPenalty == 0 {
 		p.RepeatPenalty = 1
 	}
@@ -151,6 +202,8 @@ func (s Sampling) temperature() float64 {
 // kind returns the least kind of sampler that has all parameters in use.
 func (s Sampling) kind() llm.SamplerKind {
 	switch {
+	case s.dry():
+		return llm.SampleDry
 	case s.Sigmas > 0 || s.Typical > 0 && s.Typical < 1 || s.XTCProbability > 0:
 		return llm.SampleAny
 	case s.TopK > 0 || s.topP() > 0 && s.topP() < 1:
@@ -222,6 +275,13 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 		addInput(in, "biases", biases, rows, llm.MaxBiases))
 	if kind > llm.SamplePlain {
 		err = errors.Join(err, addInput(in, "top_k", topK, rows))
+	}
+	if kind == llm.SampleDry {
+		var history []int32
+		for _, d := range list {
+			history = append(history, d.Dry.history(m, d.text)...)
+		}
+		err = errors.Join(err, addInput(in, "history", history, rows, llm.DryHistory))
 	}
 	if recent != nil {
 		there["recent"] = recent

@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"math"
+	"reflect"
 	"testing"
 )
 
@@ -42,5 +43,40 @@ func TestLookup(t *testing.T) {
 		if have := string([]rune(got)); have != tt.want || err != nil {
 			t.Errorf("after %q, %d at most: %q, %v; want %q", tt.text, tt.most, have, err, tt.want)
 		}
+	}
+}
+
+// TestDry: an answer that repeats itself goes on in another way, unless a breaker is in the repetition.
+func TestDry(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 64, Parallel: 2})
+	prompt := []int32{1, 5, 6}
+	plain := answerOf(t, m, prompt, Sampling{MaxTokens: 40})
+	repeats := func(list []Token) (n int) { // how often three tokens occurred before
+		for i := 3; i < len(list); i++ {
+			for k := 2; k < i; k++ {
+				if list[k].ID == list[i].ID && list[k-1].ID == list[i-1].ID && list[k-2].ID == list[i-2].ID {
+					n++
+					break
+				}
+			}
+		}
+		return n
+	}
+	if repeats(plain) == 0 {
+		t.Fatal("the model does not repeat itself: the test would prove nothing")
+	}
+	dry := Dry{Multiplier: 100, Base: 2, Allowed: 1, Last: -1}
+	if got := answerOf(t, m, prompt, Sampling{MaxTokens: 40, Dry: &dry}); repeats(got) != 0 {
+		t.Errorf("%d repetitions: %v", repeats(got), got)
+	}
+	for name, same := range map[string]Dry{"none counts": {Multiplier: 100, Base: 2, Allowed: 1, Last: 0},
+		"long ones only": {Multiplier: 100, Base: 2, Allowed: 60, Last: -1}} {
+		if got := answerOf(t, m, prompt, Sampling{MaxTokens: 40, Dry: &same}); !reflect.DeepEqual(got, plain) {
+			t.Errorf("%s: %v, want %v", name, got, plain)
+		}
+	}
+	if got := (&Dry{Last: 3, Breakers: []string{m.tok.Piece(6)}}).history(m, []int32{5, 5, 6, 7}); !reflect.DeepEqual(
+		got[len(got)-4:], []int32{-1, 5, -1, 7}) {
+		t.Errorf("history %v", got[len(got)-4:])
 	}
 }

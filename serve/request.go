@@ -52,6 +52,11 @@ type request struct {
 	Sigmas            float64         `json:"top_n_sigma"` // 0 and less mean all
 	XTCProbability    float64         `json:"xtc_probability"`
 	XTCThreshold      *float64        `json:"xtc_threshold"`
+	DryMultiplier     float64         `json:"dry_multiplier"`
+	DryBase           *float64        `json:"dry_base"`
+	DryAllowed        *int            `json:"dry_allowed_length"`
+	DryLast           *int            `json:"dry_penalty_last_n"`
+	DryBreakers       []string        `json:"dry_sequence_breakers"`
 	StopTokens        []int32         `json:"stop_token_ids"`
 	Parallel          *bool           `json:"parallel_tool_calls"`
 	Schema            json.RawMessage `json:"json_schema"` // llama.cpp's and vLLM's ways to ask for a schema
@@ -128,26 +133,21 @@ func fieldsOf(v any) (names []string) {
 // unsupported lists unsupported fields, with the values that request nothing. Another value is passed over with a
 // warning, or refused if the answer would not be the one that the client needs: see needed.
 var unsupported = map[string][]string{
-	"dry_multiplier":        {"0", "0.0"},
-	"dry_base":              {},
-	"dry_allowed_length":    {},
-	"dry_penalty_last_n":    {},
-	"dry_sequence_breakers": {},
-	"mirostat":              {"0"},
-	"mirostat_tau":          {},
-	"mirostat_eta":          {},
-	"dynatemp_range":        {"0", "0.0"},
-	"dynatemp_exponent":     {},
-	"repeat_last_n":         {"64"},
-	"min_keep":              {"0"},
-	"samplers":              {},
-	"verbosity":             {`"medium"`},
-	"web_search_options":    {},
-	"audio":                 {"null"},
-	"function_call":         {"null", `"none"`},
-	"functions":             {"null", "[]"},
-	"modalities":            {"null", `["text"]`},
-	"suffix":                {"null", `""`},
+	"mirostat":           {"0"},
+	"mirostat_tau":       {},
+	"mirostat_eta":       {},
+	"dynatemp_range":     {"0", "0.0"},
+	"dynatemp_exponent":  {},
+	"repeat_last_n":      {"64"},
+	"min_keep":           {"0"},
+	"samplers":           {},
+	"verbosity":          {`"medium"`},
+	"web_search_options": {},
+	"audio":              {"null"},
+	"function_call":      {"null", `"none"`},
+	"functions":          {"null", "[]"},
+	"modalities":         {"null", `["text"]`},
+	"suffix":             {"null", `""`},
 }
 
 // needed lists the fields of unsupported without which an answer is of no use to the client.
@@ -323,6 +323,9 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	if q.IgnoreEnd {
 		j.sampling.MinTokens = math.MaxInt
 	}
+	if err := q.dry(&j.sampling); err != nil {
+		return j, err
+	}
 	if q.ThinkTokens != nil && *q.ThinkTokens > 0 {
 		j.sampling.Reasoning.Tokens = *q.ThinkTokens
 	}
@@ -338,12 +341,42 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	return j, err
 }
 
+// dry sets the penalty against repetition, with llama.cpp's defaults.
+func (q *request) dry(s *generate.Sampling) error {
+	d := generate.Dry{Multiplier: q.DryMultiplier, Base: 1.75, Allowed: 2, Last: -1, Breakers: generate.DefaultBreakers}
+	if q.DryBase != nil {
+		if d.Base = *q.DryBase; d.Base == 0 {
+			return refuse(http.StatusBadRequest, "dry_base", "dry_base is 0: want 1 to 10")
+		}
+	}
+	if q.DryAllowed != nil {
+		d.Allowed = *q.DryAllowed
+	}
+	if q.DryLast != nil {
+		d.Last = *q.DryLast
+	}
+	if q.DryBreakers != nil {
+		d.Breakers = q.DryBreakers
+	}
+	tooLong := func(b string) bool { return len(b) > maxStopSize }
+	if len(d.Breakers) > maxStops || slices.ContainsFunc(d.Breakers, tooLong) {
+		return refuse(http.StatusBadRequest, "dry_sequence_breakers",
+			"want at most %d sequence breakers, each of at most %d bytes", maxStops, maxStopSize)
+	}
+	d.Breakers = slices.DeleteFunc(slices.Clone(d.Breakers), func(b string) bool { return b == "" })
+	if q.DryMultiplier != 0 {
+		s.Dry = &d
+	}
+	return nil
+}
+
 // samplingFields maps the fields of generate.Sampling to the names in requests.
 var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "top_p", "TopK": "top_k",
 	"MinP": "min_p", "MinTokens": "min_tokens", "Typical": "typical_p", "Sigmas": "top_n_sigma",
 	"XTCProbability": "xtc_probability", "XTCThreshold": "xtc_threshold", "RepeatPenalty": "repetition_penalty", "PresencePenalty": "presence_penalty",
 	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
-	"Likeliest": "top_logprobs"}
+	"Likeliest": "top_logprobs", "Dry.Multiplier": "dry_multiplier", "Dry.Base": "dry_base",
+	"Dry.Allowed": "dry_allowed_length"}
 
 // answers sets j.wanted, the number of answers to return, and j.answers, the number to generate and choose from.
 func (q *request) answers(j *job) error {

@@ -21,7 +21,8 @@ func TestRequests(t *testing.T) {
 	e := newEcho(t)
 	e.places = make(chan struct{}, 8)
 	s := start(t, e, serve.Options{})
-	row := regexp.MustCompile("^\\| (chat|text|GET|POST) ?(/[^ ]*)? ?(?:`(.*)`)? \\| (\\d{3})(?: `(.*)`)? \\| (.+) \\|$")
+	row := regexp.MustCompile("^\\| (chat|text|GET|POST) ?(/[^ ]*)? ?(?:`(.*)`)? \\| " +
+		"(\\d{3})(?: `(.*)`)? \\| (.+) \\|$")
 	rows := 0
 	for line := range strings.Lines(string(doc)) {
 		line = strings.TrimSpace(line)

@@ -27,12 +27,14 @@ type SamplerParams struct {
 	Typical        float32 // take only the most typical tokens that together have this probability; 0 and 1 mean all
 	XTCProbability float32 // how often likely tokens are excluded, see Sampler
 	XTCThreshold   float32 // from this probability on a token is likely
+	// The following ones work with SampleDry only; see Sampler.
+	DryMultiplier, DryBase, DryAllowed float32
 }
 
 // Row returns the parameters as a row of "params".
 func (p SamplerParams) Row() []float32 {
 	return []float32{p.Temperature, p.TopP, p.MinP, p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty, p.Sigmas,
-		p.Typical, p.XTCProbability, p.XTCThreshold}
+		p.Typical, p.XTCProbability, p.XTCThreshold, p.DryMultiplier, p.DryBase, p.DryAllowed}
 }
 
 // The columns of input "params", in the order of SamplerParams.Row, and their number.
@@ -47,6 +49,9 @@ const (
 	typicalColumn
 	xtcProbabilityColumn
 	xtcThresholdColumn
+	dryMultiplierColumn
+	dryBaseColumn
+	dryAllowedColumn
 	samplerParams
 )
 
@@ -57,10 +62,19 @@ type SamplerKind int
 const (
 	SamplePlain  SamplerKind = iota // temperature, min-p and penalties
 	SampleRanked                    // top-k and top-p, which need a sort
-	SampleAny                       // all parameters
+	SampleAny                       // all parameters but those of DRY
+	SampleDry                       // all parameters, and input "history"
 )
 
-var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sampler", SampleAny: "sampler of any kind"}
+var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sampler", SampleAny: "sampler of any kind",
+	SampleDry: "sampler against repetition"}
+
+// DryHistory is how many of a text's last tokens SampleDry looks at, and DryLongest the longest repetition that it
+// tells from longer ones.
+const (
+	DryHistory = 1024
+	DryLongest = 64
+)
 
 // Sampler returns the graph that samples the next tokens of up to the given number of texts. Its inputs, for a symbol
 // B, are:
@@ -71,8 +85,10 @@ var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sample
 //     their logits; minus infinity forbids a token
 //   - "seeds" i64[B]
 //   - "positions" i32[B], the positions of the new tokens
-//   - "params" f32[B, 10], see SamplerParams
+//   - "params" f32[B, 13], see SamplerParams
 //   - "top_k" i32[B], but not if the kind is SamplePlain; 0 means all
+//   - "history" i32[B, DryHistory] if the kind is SampleDry: the last tokens of each text, oldest first. Padding, and
+//     tokens that no repetition spans, are -1.
 //
 // Its outputs are:
 //
@@ -80,8 +96,10 @@ var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sample
 //   - "last" i32[B, RecentTokens], recent with the samples appended; the next run can use it on the device
 //   - "top" f32[B], the largest logit, or NaN if any logit is NaN
 //
-// Biases and penalties change the logits first, in this order. Filters then exclude tokens by their probabilities at temperature 1, and treat
-// equally likely tokens alike. They are in this order:
+// Biases and penalties change the logits first, in this order. The last penalty is DRY ("don't repeat yourself"): if
+// the last n tokens occurred before, n at least DryAllowed, the token that followed them there loses DryMultiplier
+// times DryBase to the power of n minus DryAllowed. Filters then exclude tokens by their probabilities at temperature
+// 1, and treat equally likely tokens alike. They are in this order:
 //
 //   - top-n-sigma compares logits with their largest one, in standard deviations (Tang et al. 2024, arXiv:2411.07641);
 //   - typical takes tokens with log-probabilities close to their mean (Meister et al. 2022, arXiv:2202.00666);
@@ -95,7 +113,7 @@ func Sampler(cfg Config, texts int, kind SamplerKind) (*ir.Graph, error) {
 	if texts < 1 {
 		return nil, fmt.Errorf("llm: a sampler for %d texts: want at least one", texts)
 	}
-	if kind < SamplePlain || kind > SampleAny {
+	if kind < SamplePlain || kind > SampleDry {
 		return nil, fmt.Errorf("llm: there is no sampler of kind %d", kind)
 	}
 	return frontend.Build(graphName(cfg, samplerNames[kind]), func(b *frontend.Builder) {
@@ -112,7 +130,11 @@ func Sampler(cfg Config, texts int, kind SamplerKind) (*ir.Graph, error) {
 			ir.D(samplerParams))}
 		s.seeds, s.positions = b.Input("seeds", ir.I64, rows), b.Input("positions", ir.I32, rows)
 		biased, biases := b.Input("biased", ir.I32, rows, MaxBiases), b.Input("biases", ir.F32, rows, MaxBiases)
-		token := s.choose(s.penalize(logits.ScatterAdd(1, biased, biases), recent), kind)
+		changed := s.penalize(logits.ScatterAdd(1, biased, biases), recent)
+		if kind == SampleDry {
+			changed = s.penalizeRepetition(changed)
+		}
+		token := s.choose(changed, kind)
 		b.Output("token", token)
 		b.Output("last", recent.Slice(1, 1, ir.D(RecentTokens)).Concat(1, token.Reshape(rows, 1)))
 		b.Output("top", logits.ReduceMax(-1))
@@ -140,9 +162,33 @@ func (s sampler) penalize(logits, recent frontend.Tensor) frontend.Tensor {
 	return count.Gt(count.Lit(0)).Where(less, logits)
 }
 
+// penalizeRepetition applies DRY. Along axis 1, the values below belong to the tokens back from a place in the history.
+func (s sampler) penalizeRepetition(logits frontend.Tensor) frontend.Tensor {
+	history := s.b.Input("history", ir.I32, s.rows, ir.D(DryHistory))
+	var before, last []int32 // the places in the padded history of the tokens back from each place, and from the end
+	for back := range int32(DryLongest) {
+		last = append(last, DryHistory-1-back)
+		for at := range int32(DryHistory - 1) {
+			before = append(before, DryLongest+at-back)
+		}
+	}
+	padded := s.b.Full(ir.I32, -1, s.rows, ir.D(DryLongest)).Concat(1, history)
+	windows := padded.IndexSelect(1, s.b.Const(before)).Reshape(s.rows, ir.D(DryLongest), ir.D(DryHistory-1))
+	ends := history.IndexSelect(1, s.b.Const(last)).Reshape(s.rows, ir.D(DryLongest), 1)
+	differs := windows.Ne(ends).Or(windows.Lt(windows.Lit(0))).Cast(ir.F32).CumSum(1)
+	length := differs.Eq(differs.Lit(0)).Cast(ir.F32).Sum(1) // of the repetition that ends at each place
+	over := length.Sub(s.param(dryAllowedColumn))
+	power := s.param(dryBaseColumn).Log().Mul(over).Exp().Mul(s.param(dryMultiplierColumn))
+	counts := length.Gt(length.Lit(0)).And(over.Ge(over.Lit(0)))
+	power = counts.Where(power, power.Lit(0))
+	none := s.b.Full(ir.F32, 0, s.rows, s.vocabulary)
+	next := history.Slice(1, 1, ir.D(DryHistory)) // -1 is skipped
+	return logits.Sub(none.ScatterReduce(1, "max", next, power))
+}
+
 // choose returns a token for each row of logits.
 func (s sampler) choose(logits frontend.Tensor, kind SamplerKind) frontend.Tensor {
-	if kind == SampleAny {
+	if kind >= SampleAny {
 		logits = only(s.withinSigmas(logits), logits)
 		logits = only(s.typical(logits), logits)
 	}
@@ -151,7 +197,7 @@ func (s sampler) choose(logits frontend.Tensor, kind SamplerKind) frontend.Tenso
 	if kind >= SampleRanked {
 		allowed = logits.Ge(s.least(logits, best))
 	}
-	if kind == SampleAny {
+	if kind >= SampleAny {
 		allowed = allowed.And(s.excluded(only(allowed, logits)).Not())
 	}
 	temperature := s.param(temperatureColumn)

@@ -19,6 +19,9 @@ type samplerCase struct {
 	biases map[int32]float32
 }
 
+// dry is the history of the cases of llm.SampleDry: 0 1 came before, and 2 followed.
+var dry = append(slices.Repeat([]int32{-1}, llm.DryHistory-6), 0, 1, 2, 3, 0, 1)
+
 // TestSampler compares frequencies with hand-computed probabilities, for tokens of 1/2, 1/4, 1/8 and 1/8. All cases are
 // rows of the same runs. The tokens must be the same on the reference and on a device.
 func TestSampler(t *testing.T) {
@@ -65,8 +68,19 @@ func TestSampler(t *testing.T) {
 		{llm.SamplerParams{Temperature: 1, XTCProbability: 1, XTCThreshold: 0.3}, 2, nil,
 			[]float64{0, 0, 1, 0}, nil},
 	}
-	reference := samplerTokens(t, "cpu", logits, plain, ranked, any)
-	for i, c := range slices.Concat(plain, ranked, any) {
+	// A bias makes token 2 the likeliest by 1 - ln 2, which is 0.307, and the penalty has to outweigh that.
+	var repeating []samplerCase
+	for _, c := range []struct {
+		multiplier, base, allowed float32
+		want                      int
+	}{{0, 2, 1, 2}, {0.2, 2, 1, 1}, {0.2, 2, 2, 2}, {0.4, 2, 2, 1}, {9, 2, 3, 2}, {0.2, 1.5, 1, 2}, {0.2, 1.6, 1, 1}} {
+		want := make([]float64, 4)
+		want[c.want] = 1
+		repeating = append(repeating, samplerCase{llm.SamplerParams{DryMultiplier: c.multiplier, DryBase: c.base,
+			DryAllowed: c.allowed}, 0, nil, want, map[int32]float32{2: 1}})
+	}
+	reference := samplerTokens(t, "cpu", logits, plain, ranked, any, repeating)
+	for i, c := range slices.Concat(plain, ranked, any, repeating) {
 		if c.params.RepeatPenalty == 0 {
 			c.params.RepeatPenalty = 1
 		}
@@ -86,7 +100,7 @@ func TestSampler(t *testing.T) {
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i, got := range samplerTokens(t, "vulkan", logits, plain, ranked, any) {
+	for i, got := range samplerTokens(t, "vulkan", logits, plain, ranked, any, repeating) {
 		if !slices.Equal(got, reference[i]) {
 			t.Errorf("case %d: the device chooses otherwise than the reference", i)
 		}
@@ -96,13 +110,16 @@ func TestSampler(t *testing.T) {
 // samplerTokens draws thousands of tokens for each case, all cases of one kind in the same runs.
 func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]samplerCase) (tokens [][]int32) {
 	t.Helper()
-	const positions = 4000
+	positions := 4000
 	dev, err := vkc.OpenDevice(device)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dev.Close()
 	for kind, cases := range kinds {
+		if kind == int(llm.SampleDry) {
+			positions = 4 // with a long history each
+		}
 		rows := len(cases) * positions
 		g, err := llm.Sampler(llm.Config{Vocab: len(logits)}, rows, llm.SamplerKind(kind))
 		if err != nil {
@@ -135,7 +152,7 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 		}
 		in := vkc.Tensors{}
 		for name, err := range map[string]error{
-			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, 10),
+			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, 13),
 			"recent": set(in, "recent", recent, rows, llm.RecentTokens), "positions": set(in, "positions", at, rows),
 			"seeds": set(in, "seeds", seeds, rows), "biased": set(in, "biased", biased, rows, llm.MaxBiases),
 			"biases": set(in, "biases", biases, rows, llm.MaxBiases),
@@ -146,6 +163,11 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 		}
 		if kind > 0 {
 			if err := set(in, "top_k", topK, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if kind == int(llm.SampleDry) {
+			if err := set(in, "history", slices.Repeat(dry, rows), rows, llm.DryHistory); err != nil {
 				t.Fatal(err)
 			}
 		}
