@@ -34,7 +34,8 @@ const (
 	VarFlashTile Variant = "flash_tile" // attention from shared memory, register-tiled
 	VarFlashVec  Variant = "flash_vec"  // attention of few rows; LanesPerRow invocations share a key
 	// VarFlashMatrix computes attention on cooperative matrices of subgroup scope (VK_KHR_cooperative_matrix).
-	// VarFlashMatrix2 uses matrices of workgroup scope and keeps scores in registers (VK_NV_cooperative_matrix2).
+	// VarFlashMatrix2 also reduces and converts such matrices (VK_NV_cooperative_matrix2), and so keeps scores in
+	// registers.
 	VarFlashMatrix  Variant = "flash_coopmat"
 	VarFlashMatrix2 Variant = "flash_coopmat2"
 )

@@ -51,7 +51,7 @@ func (x *Tensor) inputsByRank(ctx context.Context, in map[string]*ir.Data, opt r
 	}()
 	defer bailout.Caught(&err)
 	var list []shardInputs
-	for range x.exes {
+	for range x.exes { // each rank needs maps of its own, because runPart adds its link
 		one := shardInputs{host: map[string]*ir.Data{}, device: map[string]*runtime.DeviceTensor{}}
 		maps.Copy(one.host, in)
 		list = append(list, one)

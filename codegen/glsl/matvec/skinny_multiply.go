@@ -348,11 +348,11 @@ func (r *skinny) steps() int { return r.Strip / r.s.FragK }
 // rowElements loads the fragments of all rows along strip n.
 func (r *skinny) rowElements(n expr.Expr) expr.Array {
 	s := r.s
-	count := r.rowFragments() * r.Parts * r.steps()
-	name := r.Array(emit.Fragment(r.s.Fragment, r.Element, "B"), "rows", count)
-	r.Repeat("f", r.rowFragments()*r.Parts, func(f expr.Expr) {
-		part, frag := expr.Quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), expr.Remainder(f, r.rowFragments(),
-			r.rowFragments()*r.Parts)
+	fragments := r.rowFragments() * r.Parts // of all parts of the row elements
+	name := r.Array(emit.Fragment(r.s.Fragment, r.Element, "B"), "rows", fragments*r.steps())
+	r.Repeat("f", fragments, func(f expr.Expr) {
+		part := expr.Quotient(f, r.rowFragments(), fragments)
+		frag := expr.Remainder(f, r.rowFragments(), fragments)
 		line := expr.Flat(part, s.TileM, expr.Plus(r.ownRow, expr.Times(frag, s.FragN)))
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
 			at := expr.Plus(r.inStage(r.rows.first, r.RowUnits(s)), expr.Times(line, r.Pitch(s)),
