@@ -3,6 +3,7 @@ package onnx
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -109,8 +110,114 @@ func (c *call) validAxis(i int, from, to ir.Shape) (axis int, ok bool) {
 		}
 	case "Concat":
 		return axis, axis != c.axis(c.intAttr("axis", 0), len(to))
+	case "Softmax", "LogSoftmax", "Hardmax":
+		return axis, axis != c.axis(c.intAttr("axis", -1), len(from))
+	case "LayerNormalization", "RMSNormalization":
+		return axis, i == 0 && axis < c.axis(c.intAttr("axis", -1), len(from))
+	case "CumSum": // an element depends on those before it
+		along := c.ints(1)
+		return axis, len(along) == 1 && (axis != c.axis(along[0], len(from)) || c.intAttr("reverse", 0) == 0)
+	case "MatMul", "Gemm":
+		return c.validOfMatmul(i, len(from), len(to))
+	}
+	if _, ok := reduceOps[op]; ok && i == 0 {
+		folded := c.foldedAxes(len(from))
+		at := axis
+		for _, a := range folded {
+			if a < axis && c.intAttr("keepdims", 1) == 0 {
+				at--
+			}
+		}
+		return at, !slices.Contains(folded, axis)
 	}
 	return 0, false
+}
+
+// validOfMatmul is validAxis for matmuls: rows of the first operand, and columns of the second.
+func (c *call) validOfMatmul(i, from, to int) (axis int, ok bool) {
+	axis = c.in[i].valid.axis
+	rows := []int{from - 2, from - 1}[i]
+	if c.node.Op == "Gemm" && c.intAttr([]string{"transA", "transB"}[min(i, 1)], 0) != 0 {
+		rows = 1 - rows
+	}
+	if i > 1 || from < 2 || to < 2 || axis != rows {
+		return 0, false
+	}
+	at := to - 2 + i
+	if c.node.Op == "Gemm" && c.has(2) { // a bias with an element for each row would have another number of them
+		s := c.shapeOf(c.in[2])
+		if fromEnd := to - at; len(s) >= fromEnd && !s[len(s)-fromEnd].Is(1) {
+			return 0, false
+		}
+	}
+	return at, true
+}
+
+// foldedAxes returns the axes that a reduction, or ArgMax and ArgMin, folds.
+func (c *call) foldedAxes(rank int) []int {
+	if strings.HasPrefix(c.node.Op, "Arg") {
+		return []int{c.axis(c.intAttr("axis", 0), rank)}
+	}
+	axes, given := c.axes(1)
+	switch {
+	case given && len(axes) > 0:
+		return c.resolved(axes, rank)
+	case c.flag("noop_with_empty_axes", false):
+		return nil
+	}
+	return axesFrom(0, rank)
+}
+
+// neutral has the reductions that an element may not change, and that element: infinities are the least and the largest
+// number of a dtype.
+var neutral = map[string]float64{"ReduceSum": 0, "ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceProd": 1,
+	"ReduceLogSum": 0, "ReduceLogSumExp": math.Inf(-1), "ReduceMax": math.Inf(-1), "ReduceMin": math.Inf(1),
+	"ArgMax": math.Inf(-1), "ArgMin": math.Inf(1)}
+
+// hideInvalid replaces the elements of a reduction's input that are not valid by ones that do not change the result, if
+// the reduction folds the axis along which they are.
+func (c *call) hideInvalid() {
+	value, ok := neutral[c.node.Op]
+	if !ok || len(c.in) == 0 || c.in[0] == nil || c.in[0].valid == nil {
+		return
+	}
+	v := c.in[0]
+	x := c.asTensor(v)
+	if !slices.Contains(c.inspector().foldedAxes(x.Rank()), v.valid.axis) || x.DType() == ir.Bool {
+		return
+	}
+	places := make(ir.Shape, x.Rank())
+	for i := range places {
+		places[i] = ir.D(1)
+	}
+	places[v.valid.axis] = x.Dim(v.valid.axis)
+	there := c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
+	hidden := *v
+	hidden.tensor, hidden.valid = there.Where(x, c.b.Const(elementOf(x.DType(), value))), nil
+	c.in = slices.Clone(c.in)
+	c.in[0] = &hidden
+}
+
+// elementOf returns a scalar of a dtype. An infinite value is the least or the largest number of an integer dtype.
+func elementOf(t ir.DType, v float64) *ir.Data {
+	d := &ir.Data{DType: t, Bytes: make([]byte, t.BlockBytes())}
+	if t.IsFloat() {
+		ir.EncodeFloats(d.Bytes, t, []float64{v})
+		return d
+	}
+	n, bits := int64(v), 8*t.BlockBytes()
+	switch signed := t.Kind() == ir.KindInt; {
+	case math.IsInf(v, -1) && signed:
+		n = -1 << (bits - 1)
+	case math.IsInf(v, -1):
+		n = 0
+	case math.IsInf(v, 1) && signed:
+		n = 1<<(bits-1) - 1
+	case math.IsInf(v, 1):
+		n = 1<<bits - 1
+	}
+	ir.EncodeInts(d.Bytes, t, []int64{n})
+	return d
 }
 
 // compress builds Compress: the slices along an axis for which a condition is true.

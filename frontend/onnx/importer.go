@@ -440,6 +440,9 @@ func (c *call) byRow(row *row) []*value {
 			return folded
 		}
 	}
+	if !row.takesPartlyValid {
+		c.hideInvalid()
+	}
 	results := row.build(c)
 	if !row.takesPartlyValid {
 		c.inspector().propagateValid(results)

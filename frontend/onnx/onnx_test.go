@@ -288,7 +288,8 @@ func TestSequences(t *testing.T) {
 func TestFound(t *testing.T) {
 	through := func(list ...msg) []byte {
 		return model(13, graph(inputs(port("x", float, 2, 2)),
-			weights(ints("at", []int64{1}), ints("table", []int64{10, 20}, 2), ints("axes", []int64{1}, 1)),
+			weights(ints("at", []int64{1}), ints("table", []int64{10, 20}, 2), ints("axes", []int64{1}, 1),
+				ints("outer", []int64{0}, 1), floats("w", []float32{1, 10}, 1, 2)),
 			nodes(append([]msg{node("NonZero", names("x"), names("n"))}, list...)...), outputs("y")))
 	}
 	x := f32(t, []float64{0, 5, 6, 0}, 2, 2)
@@ -303,8 +304,26 @@ func TestFound(t *testing.T) {
 		"cast and concat": {through(node("Cast", names("n"), names("c"), intAttr("to", int64s)),
 			node("Concat", names("c", "n"), names("y"), intAttr("axis", 0))), []int64{0, 1, 1, 0, 0, 1, 1, 0}, []int{4, 2}},
 		"unsqueeze": {through(node("Unsqueeze", names("n", "axes"), names("y"))), []int64{0, 1, 1, 0}, []int{2, 1, 2}},
-		"max":       {through(node("ReduceMax", names("n"), names("y"))), nil, nil},
-		"shape":     {through(node("Shape", names("n"), names("y"))), nil, nil},
+		"max":       {through(node("ReduceMax", names("n"), names("y"))), []int64{1}, []int{1, 1}},
+		"product": {through(node("Add", names("n", "at"), names("s")),
+			node("ReduceProd", names("s", "axes"), names("y"))),
+			[]int64{2, 2}, []int{2, 1}},
+		"sum along": {through(node("Add", names("n", "at"), names("s")),
+			node("ReduceSum", names("s", "axes"), names("y"))),
+			[]int64{3, 3}, []int{2, 1}},
+		"sum of each": {through(node("ReduceSum", names("n", "outer"), names("y"), intAttr("keepdims", 0))),
+			[]int64{1, 1}, []int{2}},
+		"largest": {through(node("ArgMax", names("n"), names("y"), intAttr("axis", 1))), []int64{1, 0}, []int{2, 1}},
+		"cumsum":  {through(node("CumSum", names("n", "at"), names("y"))), []int64{0, 1, 1, 1}, []int{2, 2}},
+		"matmul": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("MatMul", names("w", "f"), names("p")), node("Cast", names("p"), names("y"), intAttr("to", int64s))),
+			[]int64{10, 1}, []int{1, 2}},
+		"softmax of each": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("Softmax", names("f"), names("p"), intAttr("axis", 0)), node("Ceil", names("p"), names("c")),
+			node("Cast", names("c"), names("y"), intAttr("to", int64s))), []int64{1, 1, 1, 1}, []int{2, 2}},
+		"mean": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("ReduceMean", names("f"), names("y"))), nil, nil},
+		"shape": {through(node("Shape", names("n"), names("y"))), nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := onnx.NewReader(c.content, onnx.Options{})
