@@ -11,7 +11,7 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo js js-test models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants missing client-test beam-test archives archives-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo js js-test models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants missing client-test beam-test site site-test archives archives-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,12 @@ gomlx-test: ## test the backend for GoMLX, which is downloaded: make gomlx-test 
 
 browser-test: setup ## have a browser (Debian's chromium) use the page of vkc serve and of bin/js; what drives it is downloaded
 	cd serve/clienttest && go test ./browser
+
+site: ## make a site of docs/ by Hugo, which is downloaded and built, into bin/site; minutes the first time
+	cd site && go tool hugo --destination ../bin/site --noBuildLock
+
+site-test: ## make the site, and follow all its links
+	cd site && go test .
 
 archives: ## build archives, packages and a container image of this checkout into bin/release
 	cd release && go run . -version $(or $(VERSION),v0.0.0-dev) -out ../bin/release

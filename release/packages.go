@@ -13,8 +13,8 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // registers the format
 )
 
-// recommends are the packages that vkc uses if they are installed: the Vulkan loader and drivers, and what makes SPIR-V
-// of GLSL.
+// recommends are the packages that vkc uses with Vulkan if they are installed: the loader and drivers, and what makes
+// SPIR-V of GLSL.
 var recommends = map[string][]string{
 	"deb": {"libvulkan1", "mesa-vulkan-drivers", "glslc", "spirv-tools"},
 	"rpm": {"vulkan-loader", "mesa-vulkan-drivers", "glslc", "spirv-tools"},
@@ -71,9 +71,10 @@ func (r *release) linuxPackages(b build) error {
 			Maintainer: "The vkc maintainers <maintainers@vkc.invalid>", Homepage: home,
 			Description: "Compiler of tensor programs to fused Vulkan compute kernels\n" +
 				"It compiles graphs and language models to Vulkan shaders, and runs them on GPUs or the CPU.",
-			Overridables: nfpm.Overridables{Contents: contents, Recommends: recommends[format]},
+			Overridables: nfpm.Overridables{Contents: contents},
 		})
 		if b.vulkan {
+			info.Recommends = recommends[format]
 			info.Depends = map[string][]string{"deb": {"libc6"}, "rpm": {"glibc"}}[format]
 		}
 		packager, err := nfpm.Get(format)

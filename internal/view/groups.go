@@ -126,7 +126,8 @@ func findRuns(sums []uint64) []run {
 		}
 	}
 	slices.SortFunc(found, func(a, b run) int {
-		return cmp.Or(cmp.Compare(b.covered(), a.covered()), cmp.Compare(a.period, b.period), cmp.Compare(a.from, b.from))
+		return cmp.Or(cmp.Compare(b.covered(), a.covered()), cmp.Compare(a.period, b.period),
+			cmp.Compare(a.from, b.from))
 	})
 	var list []run
 	taken := make([]bool, len(sums))

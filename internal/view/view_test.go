@@ -354,7 +354,8 @@ func TestHTML(t *testing.T) {
 	_, data, _ := strings.Cut(s, `<script type="application/json" id="record">`)
 	data, _, _ = strings.Cut(data, "</script>")
 	var back Record
-	if err := json.Unmarshal([]byte(data), &back); err != nil || back.Title != r.Title || back.Strings[1] != r.Strings[1] {
+	err = json.Unmarshal([]byte(data), &back)
+	if err != nil || back.Title != r.Title || back.Strings[1] != r.Strings[1] {
 		t.Errorf("the record in the page is %q: %v", data, err)
 	}
 	if n := strings.Count(strings.ToLower(s), "<script"); n != 2 {
