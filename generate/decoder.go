@@ -214,6 +214,8 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 	}
 }
 
+// generate is Generate while d.one is held. After each token it begins the grammar's mask of the next one, which is
+// computed while the model runs.
 func (d *Decoder) generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		m := d.model
@@ -234,7 +236,7 @@ func (d *Decoder) generate(ctx context.Context, prompt []int32, s Sampling) iter
 		}
 		decoder := m.tok.Decoder()
 		for n := 1; ; n++ {
-			logits, err := r.logits(ctx, prompt, len(prompt))
+			logits, err := r.logits(ctx, prompt)
 			if err == nil && c.next != nil {
 				select {
 				case <-c.next.over:
@@ -283,9 +285,9 @@ type decoding struct {
 }
 
 // logits computes the tokens of a text that are not computed yet, and returns the logits after the last one.
-func (r *decoding) logits(ctx context.Context, text []int32, length int) (logits []float32, err error) {
-	for r.known < length {
-		n := min(length-r.known, partOfDecoder)
+func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, err error) {
+	for r.known < len(text) {
+		n := min(len(text)-r.known, partOfDecoder)
 		if logits, err = r.run(ctx, text[r.known:][:n]); err != nil {
 			return nil, err
 		}

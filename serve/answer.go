@@ -534,11 +534,13 @@ func (s *Server) cards() []map[string]any {
 	return list
 }
 
+// models answers GET /v1/models.
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": s.cards()})
 	return nil
 }
 
+// oneModel answers GET /v1/models/{name}.
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	for _, card := range s.cards() {

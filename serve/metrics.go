@@ -102,6 +102,7 @@ func (h *histogram) add(d time.Duration) {
 	h.sum += d.Seconds()
 }
 
+// serveMetrics answers GET /metrics, in the text format of Prometheus.
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
 	var text strings.Builder
 	if s.several != nil {

@@ -16,12 +16,14 @@ type consumed struct {
 	inputs []bool
 }
 
+// atAttr notes that an attribute has been read.
 func (l *consumed) atAttr(name string) {
 	if !slices.Contains(l.attrs, name) {
 		l.attrs = append(l.attrs, name)
 	}
 }
 
+// at notes that an input has been read.
 func (l *consumed) at(input int) {
 	for len(l.inputs) <= input {
 		l.inputs = append(l.inputs, false)
@@ -29,7 +31,6 @@ func (l *consumed) at(input int) {
 	l.inputs[input] = true
 }
 
-// byMemory is an attribute of all ops before opset 6. It allowed a node to overwrite inputs, and can be ignored.
 const (
 	// byMemory is an attribute of all ops before opset 6. It only allowed a node to overwrite inputs, so it can be
 	// ignored.

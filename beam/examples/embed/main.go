@@ -57,6 +57,7 @@ func main() {
 	}
 }
 
+// run embeds the texts of a folder, part by part, and joins the results. It computes no part that is there already.
 func run(ctx context.Context) error {
 	if *model == "" || *folder == "" || *out == "" || *parts < 1 {
 		return errors.New("want -model FILE -folder FOLDER -out FILE, and -parts of 1 or more")

@@ -118,6 +118,7 @@ func Open(path string) (*Folder, error) {
 	return f, nil
 }
 
+// open is Open without the path in errors.
 func open(path string) (*Folder, error) {
 	f := &Folder{Path: path, Pooling: "mean"}
 	if strings.EqualFold(filepath.Ext(path), ".onnx") {
