@@ -119,7 +119,8 @@ uint from = inside ? row : state_dim0 - 1u, head = from / values % heads, first 
 REAL s[width];
 [[unroll]] for (uint i = 0u; i < width; ++i) {
     uint n = i * 16u + lane;
-    s[i] = n < state_dim1 ? state[from * state_dim1 + n] : REAL(0.0);
+    s[i] = 0.0;
+    if (n < state_dim1) s[i] = state[from * state_dim1 + n];
 }
 for (uint t0 = 0u; t0 < times; t0 += TIMES) {
     uint count = min(TIMES, times - t0);
@@ -127,7 +128,7 @@ for (uint t0 = 0u; t0 < times; t0 += TIMES) {
         uint at = (first + t0 + t) * heads + head, time = first + t0 + t;
         uint q_at = (time * q_dim2 + head * q_dim2 / heads) * state_dim1;
         uint k_at = (time * k_dim2 + head * k_dim2 / heads) * state_dim1;
-        REAL value = v[at * values + from % values] * scale[at % scale_size], part = REAL(0.0);
+        REAL value = v[at * values + from % values] * scale[at % scale_size], part = 0.0;
 BEFORE        [[unroll]] for (uint i = 0u; i < width; ++i) {
             uint n = i * 16u + lane;
             if (n < state_dim1) {
@@ -140,7 +141,7 @@ BEFORE        [[unroll]] for (uint i = 0u; i < width; ++i) {
     barrier();
     uint t = local / 8u, sum_row = gl_WorkGroupID.x * 8u + local % 8u;
     if (t < count && sum_row < state_dim0) {
-        REAL sum = REAL(0.0);
+        REAL sum = 0.0;
         [[unroll]] for (uint i = 0u; i < 16u; ++i) sum += parts[t * 128u + local % 8u * 16u + i];
         uint time = sum_row / (values * heads) * times + t0 + t;
         y[(time * heads + sum_row / values % heads) * values + sum_row % values] = sum;
@@ -158,7 +159,7 @@ if (inside) {
 // suffices at each time.
 const scanReads = `        uint a_at = (time * a_dim2 + head * a_dim2 / heads) * state_dim1;
         uint b_at = (time * b_dim2 + head * b_dim2 / heads) * state_dim1;
-        REAL read = REAL(0.0);
+        REAL read = 0.0;
         [[unroll]] for (uint i = 0u; i < width; ++i) {
             uint n = i * 16u + lane;
             if (n < state_dim1) read += s[i] * a[a_at + n];
@@ -166,6 +167,6 @@ const scanReads = `        uint a_at = (time * a_dim2 + head * a_dim2 / heads) *
         uint turn = t % 2u * 128u;
         reads[turn + local] = read;
         barrier();
-        read = REAL(0.0);
+        read = 0.0;
         [[unroll]] for (uint i = 0u; i < 16u; ++i) read += reads[turn + local - lane + i];
 `
