@@ -2,6 +2,8 @@ package grammar
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,6 +16,7 @@ type Function struct {
 	Strict        bool // refuse parameters with keywords that the grammar does not hold; else it does without them
 	Before, After string
 	Marks         *Marks
+	Keywords      bool // the arguments are Python's: NAME=VALUE, ... with literals of Python
 }
 
 // Marks are the texts around each argument: Param, the name, ParamEnd, the argument, and ValueEnd. Arguments that are
@@ -34,6 +37,9 @@ func ParseCalls(before string, functions []Function, after string) (*Grammar, er
 	s.add("root", nil)
 	e := alt()
 	special := strings.Contains(before+after, tokenMark)
+	for _, f := range functions {
+		s.python = s.python || f.Keywords
+	}
 	for _, f := range functions {
 		if len(f.Parameters) > maxSource {
 			return nil, fmt.Errorf("schema: the parameters of %s have %d bytes: want at most %d", f.Name,
@@ -71,6 +77,9 @@ func (s *schemas) arguments(root any, f Function) *expr {
 	if f.Marks != nil {
 		return s.marked(o, where, *f.Marks)
 	}
+	if f.Keywords {
+		return s.keywords(o, where)
+	}
 	must := newObject()
 	for _, k := range o.keys {
 		must.set(k, o.values[k])
@@ -86,6 +95,82 @@ func (s *schemas) arguments(root any, f Function) *expr {
 		}
 	}
 	return s.add(where, func() *expr { return s.value(must, where, 0) })
+}
+
+// pythonName matches the names of keyword arguments.
+var pythonName = regexp.MustCompile(`^[\pL_][\pL\pN_]*$`)
+
+// keywords returns the expression of keyword arguments, in the order of the schema's properties.
+func (s *schemas) keywords(o *object, where string) *expr {
+	target, ok := s.refTarget(o)
+	if !ok {
+		return s.fail(where, "want an object")
+	}
+	for _, key := range []string{"allOf", "anyOf", "oneOf", "const", "enum"} {
+		if target.has(key) {
+			s.leave(where, key, " for arguments of Python")
+		}
+	}
+	f, ok := s.fields(target, where)
+	if !ok {
+		return alt()
+	}
+	after, first := seq(), seq() // see object
+	for _, name := range slices.Backward(f.all.keys) {
+		if !pythonName.MatchString(name) {
+			return s.fail(where, "property %.40q is no name of Python", name)
+		}
+		value := s.value(f.all.values[name], subpath(where, "properties", name), 0)
+		pair := s.shared(seq(text(name+"="), value))
+		with, begin := seq(text(","), optional(text(" ")), pair, after), seq(pair, after)
+		if !f.required[name] {
+			with, begin = alt(with, after), alt(begin, first)
+		}
+		after, first = s.shared(with), s.shared(begin)
+	}
+	return first
+}
+
+// literal is the text of a value: JSON, or a literal of Python.
+func (s *schemas) literal(v any) (string, error) {
+	if s.python {
+		switch v := v.(type) {
+		case nil:
+			return "None", nil
+		case bool:
+			return map[bool]string{true: "True", false: "False"}[v], nil
+		case []any:
+			parts := make([]string, len(v))
+			for i, x := range v {
+				var err error
+				if parts[i], err = s.literal(x); err != nil {
+					return "", err
+				}
+			}
+			return "[" + strings.Join(parts, ",") + "]", nil
+		case *object:
+			parts := make([]string, len(v.keys))
+			for i, k := range v.keys {
+				x, err := s.literal(v.values[k])
+				if err != nil {
+					return "", err
+				}
+				parts[i] = quote(k) + ":" + x
+			}
+			return "{" + strings.Join(parts, ",") + "}", nil
+		}
+	}
+	data, err := marshal(v)
+	return string(data), err
+}
+
+// word is the expression of true, false or null.
+func (s *schemas) word(v any) *expr {
+	t, err := s.literal(v)
+	if err != nil {
+		return s.fail("#", "%v", err)
+	}
+	return text(t)
 }
 
 // marked returns the expression of arguments that have marks of their own, in the order of the schema's properties.

@@ -79,6 +79,7 @@ type schemas struct {
 	names map[string]any // schemas by $id, and by # and $anchor; nil before the first use
 	err   error
 
+	python bool     // values are literals of Python
 	strict bool     // refuse what the grammar does not hold
 	unheld []string // what it does not hold, as PATH: KEYWORD
 }
@@ -192,7 +193,7 @@ func (s *schemas) anyArray() *expr {
 
 func (s *schemas) anyValue() *expr {
 	return s.add("value", func() *expr {
-		return alt(s.anyObject(), s.anyArray(), s.anyString(), s.anyNumber(), text("true"), text("false"), text("null"))
+		return alt(s.anyObject(), s.anyArray(), s.anyString(), s.anyNumber(), s.word(true), s.word(false), s.word(nil))
 	})
 }
 
@@ -330,9 +331,9 @@ func (s *schemas) typed(name string, o *object, where string, depth int) *expr {
 	case "number", "integer":
 		return s.number(o, where, name == "integer")
 	case "boolean":
-		return alt(text("true"), text("false"))
+		return alt(s.word(true), s.word(false))
 	}
-	return text("null")
+	return s.word(nil)
 }
 
 // choice makes the expression of a schema with enum or const.
@@ -352,11 +353,11 @@ func (s *schemas) choice(o *object, where string) *expr {
 	}
 	for _, v := range list {
 		if (&validator{s, true}).valid(v, others, "", 0) == nil {
-			data, err := marshal(v)
+			data, err := s.literal(v)
 			if err != nil {
 				return s.fail(where, "%v", err)
 			}
-			if texts = append(texts, string(data)); !s.spend(1<<5 + len(data)/4) {
+			if texts = append(texts, data); !s.spend(1<<5 + len(data)/4) {
 				return alt()
 			}
 		}

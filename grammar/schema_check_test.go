@@ -51,3 +51,27 @@ func TestUnheld(t *testing.T) {
 		}
 	}
 }
+
+// TestKeywords: calls in Python have keyword arguments, in the order of the schema, with Python's literals.
+func TestKeywords(t *testing.T) {
+	g, err := ParseCalls("", []Function{{Name: "f", Before: "[f(", After: ")]", Keywords: true, Parameters: []byte(
+		`{"type":"object","required":["city"],"properties":{"city":{"type":"string"},"days":{"type":"integer"},
+		"all":{"type":["boolean","null"]},"in":{"enum":["C",true,null,[false]]},"any":{}}}`)}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		`[f(city="Bonn")]`: true, `[f(city="a", days=2, all=True)]`: true, `[f(city="a",all=None)]`: true,
+		`[f(city="a", in=[False])]`: true, `[f(city="a", any={"x": [True, None, 1.5]})]`: true,
+		`[f()]`: false, `[f(days=2, city="a")]`: false, `[f(city="a", all=true)]`: false, `[f(city="a", in=null)]`: false,
+		`[f(city="a", other=1)]`: false, `[f(city="a",)]`: false, `[f(city="a", any=false)]`: false,
+	} {
+		if _, whole := g.Match(text); whole != want {
+			t.Errorf("%s is allowed: %v", text, whole)
+		}
+	}
+	if _, err := ParseCalls("", []Function{{Name: "f", Keywords: true, Parameters: []byte(
+		`{"properties":{"a-b":{}}}`)}}, ""); err == nil || !strings.Contains(err.Error(), "name of Python") {
+		t.Errorf("a name that Python does not have: %v", err)
+	}
+}

@@ -382,11 +382,11 @@ func (s *schemas) finite(schema any, where string) (texts []string, ok bool) {
 			return nil, false
 		}
 		kept = append(kept, v)
-		data, err := marshal(v)
+		data, err := s.literal(v)
 		if err != nil {
 			s.fail(where, "%v", err)
 		}
-		texts = append(texts, string(data))
+		texts = append(texts, data)
 	}
 	return texts, ok && s.err == nil
 }

@@ -2,7 +2,10 @@ package reply
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // literals reads values as Python writes them, and returns their JSON.
@@ -120,7 +123,41 @@ func cutAny(s, chars string) (before, after string, found bool) {
 }
 
 // escapes are the characters that a backslash and a letter stand for.
-var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '0': "\x00", '\n': ""}
+var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '0': "\x00", '\n': "", 'b': "\b", 'f': "\f"}
+
+// codeLengths are the hex digits of a character's number after a backslash and a letter.
+var codeLengths = map[byte]int{'x': 2, 'u': 4, 'U': 8}
+
+// code reads the number of a character, after a backslash. It does not read the last digit. Halves of a surrogate pair,
+// as JSON has them, are one character.
+func (l *literals) code() (c rune, ok bool) {
+	read := func(at int) (rune, int) {
+		if at >= len(l.s) {
+			return 0, 0
+		}
+		n := codeLengths[l.s[at]]
+		if n == 0 || at+n >= len(l.s) {
+			return 0, 0
+		}
+		v, err := strconv.ParseUint(l.s[at+1:at+1+n], 16, 32)
+		if err != nil || v > utf8.MaxRune {
+			return 0, 0
+		}
+		return rune(v), n
+	}
+	c, n := read(l.at)
+	if n == 0 {
+		return 0, false
+	}
+	if utf16.IsSurrogate(c) && strings.HasPrefix(l.s[l.at+n+1:], `\u`) {
+		low, more := read(l.at + n + 2)
+		if both := utf16.DecodeRune(c, low); both != utf8.RuneError {
+			c, n = both, n+2+more
+		}
+	}
+	l.at += n
+	return c, true
+}
 
 // quoted reads a string, and returns it as JSON.
 func (l *literals) quoted() (text string, st state) {
@@ -144,6 +181,8 @@ func (l *literals) quoted() (text string, st state) {
 			l.at++
 			if text, ok := escapes[l.s[l.at]]; ok {
 				b.WriteString(text)
+			} else if c, ok := l.code(); ok {
+				b.WriteRune(c)
 			} else {
 				b.WriteByte(l.s[l.at])
 			}

@@ -95,6 +95,7 @@ func TestForms(t *testing.T) {
 		{"llama3", `<|python_tag|>weather.call(city="Bonn", days=2)`, both},
 		{"pythonic", `[weather(city='Bonn', days=2), time()]`, both + " time:{}"},
 		{"pythonic", `[else(x=1)]`, `[else(x=1)]`},
+		{"pythonic", `[weather(city="a\/b\u00e9\ud83d\ude00")]`, ` weather:{"city":"a/bé😀"}`},
 		{"pythonic", `[weather(city="a\"b", unit=None, days=[1, (True,), {"k": False}])]`,
 			` weather:{"city":"a\"b","unit":null,"days":[1,[true],{"k":false}]}`},
 		{"lfm2", `<|tool_call_start|>[weather(city="Bonn")]<|tool_call_end|>Let me see.`, city + "Let me see."},

@@ -304,7 +304,15 @@ func (p pythonSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	}
 }
 
-func (pythonSyntax) calls(Tools) []grammar.Function { return nil }
+// calls implements syntax.
+func (pythonSyntax) calls(t Tools) (list []grammar.Function) {
+	list = []grammar.Function{}
+	for _, one := range t {
+		list = append(list, grammar.Function{Name: one.Name, Parameters: one.Parameters, Strict: one.Strict,
+			Before: "[" + one.Name + "(", Keywords: true, After: ")]"})
+	}
+	return list
+}
 
 func (pythonSyntax) head(string, Tools) (name string, at int, tail string, ok bool) {
 	return "", 0, "", false
