@@ -49,10 +49,13 @@ func TestGivenTwice(t *testing.T) {
 	}
 }
 
-// TestGivenTwiceAlike: the same value twice is refused too, but a flag without one may be repeated.
+// TestGivenTwiceAlike: the same value twice is refused too, but a flag without one may be repeated. vkc serve takes
+// several models, and none twice.
 func TestGivenTwiceAlike(t *testing.T) {
-	fails(t, exitUsage, []string{"serve", "-m", "a.gguf", "-m", "a.gguf"}, "--model", "given twice", "a.gguf")
-	fails(t, exitUsage, []string{"serve", "-m", "a.gguf", "--model", "b.gguf"}, "--model", "a.gguf", "b.gguf")
+	fails(t, exitUsage, []string{"generate", "-m", "a.gguf", "-m", "a.gguf"}, "--model", "given twice", "a.gguf")
+	fails(t, exitUsage, []string{"generate", "-m", "a.gguf", "--model", "b.gguf"}, "--model", "a.gguf", "b.gguf")
+	fails(t, exitUsage, []string{"serve", "-m", gollama, "--model", gollama}, gollama, "another model has the name")
+	fails(t, exitFailure, []string{"serve", "-m", gollama, "-m", "none.gguf"}, "none.gguf", "no such file")
 	fails(t, exitUsage, []string{"-q=false", "version", "-q"}, "--quiet", "given twice")
 	ok(t, "-q", "version", "-q", "--json", "--json")
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -44,6 +46,9 @@ var laterPart = regexp.MustCompile(`-(\d{5})-of-\d{5}\.gguf$`)
 func modelFiles(list []string) (files []string, err error) {
 	for _, path := range list {
 		entries, err := os.ReadDir(path)
+		if len(list) > 1 && errors.Is(err, fs.ErrNotExist) { // or only a request would find that out
+			return nil, fmt.Errorf("model %s: %w", path, err)
+		}
 		if err != nil || isModelFolder(path) { // a file, or an error that opening it explains
 			files = append(files, path)
 			continue
