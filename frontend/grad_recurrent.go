@@ -50,8 +50,9 @@ func scanOf(c GradCall) Tensor {
 		}
 		return x.Transpose(perm...)
 	}
-	vectors := func(x Tensor) Tensor { // one for each head: [..., T, H, 1, K]
-		each, _ := heads.Quo(x.Dim(-2).Add)
+	// vectors repeats keys or queries [..., T, groups, K] for the heads of their group: [..., T, H, 1, K].
+	vectors := func(x Tensor) Tensor {
+		each, _ := heads.Quo(x.Dim(-2).Add) // heads of a group
 		s := x.Shape()
 		x = x.Unsqueeze(-2).Broadcast(s[:len(s)-1], each, s[len(s)-1]).Reshape(s[:len(s)-2], heads, 1, s[len(s)-1])
 		return first(x)

@@ -109,6 +109,7 @@ func (s *storage) leaveState(p *program, others int) error {
 	return nil
 }
 
+// share adds an owner. Each owner calls close once.
 func (s *storage) share() *storage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,6 +117,8 @@ func (s *storage) share() *storage {
 	return s
 }
 
+// close ends the use by one owner. The memory is freed with the last one: uses counts the owners after the first, so it
+// is negative then.
 func (s *storage) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,7 @@ type Rewrite struct {
 // estimate.
 type Estimate struct {
 	Before, After float64
-	Margin        float64 // of the rewrite
+	Margin        float64 // see Rewrite.Margin
 	Note          string
 }
 

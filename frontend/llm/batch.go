@@ -116,8 +116,9 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	return y.Reshape(rows, ir.D(l.Heads*int(y.Dim(3).Max())))
 }
 
-// mask returns the attention mask of the rows, with kept cached positions: false for keys after a row's position, and
-// for keys before its window.
+// mask returns what attention adds to the scores [B, 1, 1, kept] of the rows: minus infinity for keys after a row's
+// position and before its window, otherwise 0 or the ALiBi bias. kept is the number of cached positions per text. With
+// ring, they are a ring buffer of the latest ones.
 func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, rows := r.texts.Builder(), r.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)

@@ -296,8 +296,8 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 		ir.Attr{Name: "limits", Value: limits})
 }
 
-// splitNode computes the rank's slice or term of node n if some arguments are slices or terms. It returns false if
-// there is no rule for such arguments.
+// splitNode computes the rank's part of node n if some arguments are parts: a slice along an axis, or a term of a sum
+// over all ranks. It returns false if there is no rule for such arguments.
 func (s *tensorSplitter) splitNode(n *ir.Node, args []placed) (placed, bool) {
 	for i, a := range args {
 		if a.axis == isTerm {

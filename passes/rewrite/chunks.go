@@ -21,8 +21,9 @@ const (
 
 // cut describes how a reduction of long rows is divided into two steps. The folded axes First to Last, joined to one
 // axis with Length elements, become three axes [Count, Len, Block]. The first step folds along Len, the second along
-// Count and Block. Block is 1 unless rows are interleaved in memory and too few to read whole cache lines. Elements
-// beyond Count*Len*Block are the remainder, which is folded separately.
+// Count and Block. Block is 1, except for few rows that are interleaved in memory: it then makes adjacent invocations
+// read adjacent elements, so that they read whole cache lines. Elements beyond Count*Len*Block are the remainder, which
+// is folded separately.
 type cut struct {
 	folded            []bool
 	First, Last       int

@@ -13,8 +13,8 @@ type partials struct {
 	each   int // number of partial sums of a matmul, if they are in the table
 }
 
-// newPartials declares the shared memory, or reuses the lookup table after a barrier. Resident rows still need the
-// table.
+// newPartials declares the shared memory. A matvec that looks up products in a table reuses the table's memory instead,
+// after a barrier, unless its workgroup goes on to further columns (Coarsen), for which it reads the table again.
 func (v *matVec) newPartials() partials {
 	results, parts := v.partials()
 	if v.lookup != nil && v.S.Coarsen == 0 {

@@ -220,9 +220,10 @@ func (r *skinny) rowScale(row, at expr.Expr) expr.Expr {
 		expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.s.TileM), row))
 }
 
-// putFloats splits four floats of a row into parts and stores them. It first multiplies them by a power of two that
-// brings the strip's largest element to the top of the parts' range. If that element is infinite or NaN, so is the
-// strip's scale: infinities then become 1 or -1, and all other elements become 0.
+// putFloats stores four floats of a row in the form that matrix instructions take: as base-256 digits (int8) or as sums
+// of two f16. A strip is the elements of a row that share a scale. The floats are first multiplied by a power of two
+// that brings the largest element of their strip to the top of that form's range. If the largest is infinite or NaN, so
+// is the scale: infinities then become 1 or -1, and all other elements become 0.
 func (r *skinny) putFloats(four, row, at expr.Expr) {
 	x := r.Variable("vec4", "x", four)
 	tops := r.Variable("uvec4", "tops", expr.Of(fmt.Sprintf("floatBitsToUint(%s) & 0x7fffffffu", x)))
@@ -373,8 +374,9 @@ func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent
 	return name
 }
 
-// multiplyColumns multiplies strip n of column fragment j of a B by every fragment of rows. It scales the results and
-// adds them to the f32 sums. The matmul is transposed, so columns lie along FragM.
+// multiplyColumns multiplies strip n (the elements along the contraction that share a scale) of column fragment j of B
+// by every fragment of rows. It scales the results and adds them to the f32 sums. Columns lie along FragM, because B is
+// the first operand of the matrix instruction.
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.s, r.weights[o]
 	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())

@@ -282,7 +282,8 @@ func (w *writer) packed(n *ir.Node, f levels) string {
 	return have
 }
 
-// signed adds the levels of a weight as int8, less the bias.
+// signed adds a constant to the model: the quants of a quantized weight as int8, minus the bias that makes stored quants
+// unsigned. It returns the constant's name.
 func (w *writer) signed(n *ir.Node, f levels) string {
 	key := "signed " + label(n)
 	if have, ok := w.constants[key]; ok {
@@ -295,7 +296,7 @@ func (w *writer) signed(n *ir.Node, f levels) string {
 			return nil, err
 		}
 		out := make([]byte, 0, d.Elems())
-		var level [32]byte
+		var level [32]byte // the quants of one block
 		for b := d.Bytes; len(b) > 0; b = b[size:] {
 			f.read(b[:size], &level)
 			for _, v := range level {

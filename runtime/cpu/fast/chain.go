@@ -45,7 +45,8 @@ type scratch struct {
 	buffers  [][]float32 // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
 }
 
-// compute implements interp.Kernel.Compute.
+// compute implements interp.Kernel.Compute: it applies the instructions of a chain of elementwise ops to blocks of
+// elements that stay in the cache, many blocks in parallel.
 func (p *chain) compute(c *interp.Call) error {
 	readers := make([]argReader, len(c.Args))
 	for i, a := range c.Args {
@@ -54,7 +55,8 @@ func (p *chain) compute(c *interp.Call) error {
 	const blocks = 8 // number of blocks in a task
 	out := outOf(c)
 	tasks := (len(out) + blocks*block - 1) / (blocks * block)
-	return c.Parallel(tasks, max(1, p.work*min(len(out), blocks*block)/4), func(_, task int) {
+	const quarters = 4 // of a multiply-add, the unit of p.work
+	return c.Parallel(tasks, max(1, p.work*min(len(out), blocks*block)/quarters), func(_, task int) {
 		s := p.begin(readers)
 		defer p.idle.Put(s)
 		end := min((task+1)*blocks*block, len(out))

@@ -112,8 +112,8 @@ func convTaps(vectors int) {
 	RET()
 }
 
-// convColumn generates the function that computes one position of a convolution, for blocks of 4 channels. A vector has
-// two terms of 4 channels.
+// convColumn generates the function that computes one position of a convolution, for blocks of 4 channels. A vector
+// register of 8 floats holds the products of two elements of x with 4 channels each; both halves are added at the end.
 func convColumn() {
 	TEXT("convColumn", NOSPLIT, "func(out, x *float32, n int, weights *float32, blocks int)")
 	Doc("convColumn sets 4 times blocks elements of out to weighted sums of the n elements of x, a multiple of 8.",
