@@ -154,12 +154,18 @@ func TestExpansion(t *testing.T) {
 	for _, c := range []struct{ nodes, want string }{
 		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %y = sub %a, %b`, "sub broadcasts to f32[2000,2000,3], 2000 times as large as its operands: a matmul"},
 		{`%a = broadcast %x {shape=[2000,2000,3]} %y = neg %a`, "neg broadcasts to"},
-		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %y = lt %a, %b`, ""},                                             // a mask
-		{`%a = iota {shape=[4096,1], dtype=f32} %b = iota {shape=[4096], dtype=f32} %y = sub %a, %b`, ""},                            // of no input
-		{`%a = iota {shape=[2000,2000,3], dtype=f32} %y = add %a, %x`, ""},                                                           // as large
-		{`%a = matmul %x, %x {transpose_b=true} %y = neg %a`, ""},                                                                    // by no broadcast
-		{`%a = slice %x {starts=[0,0], limits=[900,3]} %b = unsqueeze %a {axes=[1]} %y = sub %a, %b`, ""},                            // few elements
-		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %c = sub %a, %b %y = slice %x {starts=[0,0], limits=[1,1]}`, ""}, // dead
+		// A mask.
+		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %y = lt %a, %b`, ""},
+		// Of no input.
+		{`%a = iota {shape=[4096,1], dtype=f32} %b = iota {shape=[4096], dtype=f32} %y = sub %a, %b`, ""},
+		// As large.
+		{`%a = iota {shape=[2000,2000,3], dtype=f32} %y = add %a, %x`, ""},
+		// By no broadcast.
+		{`%a = matmul %x, %x {transpose_b=true} %y = neg %a`, ""},
+		// Few elements.
+		{`%a = slice %x {starts=[0,0], limits=[900,3]} %b = unsqueeze %a {axes=[1]} %y = sub %a, %b`, ""},
+		// Dead.
+		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %c = sub %a, %b %y = slice %x {starts=[0,0], limits=[1,1]}`, ""},
 	} {
 		const x = `%x = input {name="x", dtype=f32, shape=[2000,3]} `
 		g, err := Parse(`graph "g" { ` + x + c.nodes + ` output "y" %y }`)

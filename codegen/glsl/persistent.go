@@ -164,7 +164,8 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	w.parts.modes = union(w.parts.modes, from.modes)
 	from.buffers = w.bound(from.buffers, p.Slots)
 	names := w.conflicts(from)
-	names["gl_WorkGroupID"], names["gl_NumWorkGroups"], names["gl_GlobalInvocationID"] = w.groupID, w.groupCount, w.invocationID
+	names["gl_WorkGroupID"], names["gl_NumWorkGroups"] = w.groupID, w.groupCount
+	names["gl_GlobalInvocationID"] = w.invocationID
 	from = from.renamed(names)
 	for _, v := range from.buffers {
 		if w.declare(v) {
@@ -184,8 +185,8 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	phase := *from.main
 	phase.Name = w.fresh(fmt.Sprintf("phase_%d", number+1))
 	if phase.Mentions(w.invocationID) {
-		phase.Body = append(statements("uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;", w.invocationID, w.groupID),
-			phase.Body...)
+		phase.Body = append(statements("uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;", w.invocationID,
+			w.groupID), phase.Body...)
 	}
 	var args func(n string) string
 	args, phase.Params = w.arguments(&phase, p.Grid)

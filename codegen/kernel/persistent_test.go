@@ -35,7 +35,8 @@ func TestPersistentJoined(t *testing.T) {
 	if err := p.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if have, want := p.UsePersistent([]int{0, 1, 2, 3, 0, 1, 2, 3}), []int{0, 4, 3, 0, 4, 3}; !slices.Equal(have, want) {
+	have, want := p.UsePersistent([]int{0, 1, 2, 3, 0, 1, 2, 3}), []int{0, 4, 3, 0, 4, 3}
+	if !slices.Equal(have, want) {
 		t.Errorf("joined steps are %v, want %v", have, want)
 	}
 	if have := p.Dispatches(); len(have) != 5 || have[4].Name != "both" {

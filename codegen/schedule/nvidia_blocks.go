@@ -26,7 +26,8 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		inDigits(residentVec{run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, lengthBelow: 8192}),
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, minLength: longRow},
 	).rounding(
-		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, lengthBelow: 8192},
+		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters,
+			lengthBelow: 8192},
 		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toRegisters, lengthBelow: 8192},
 		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toCache},
 	),
@@ -68,7 +69,8 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 4, run: 8, lanes: 64, columns: 4, subnormals: true},
 		blockVec{rows: 6, run: 8, lanes: 32, columns: 4, subnormals: true},
 		// From measurement M-batch.
-		blockVec{rows: 8, depth: 256, run: 16, lanes: 16, partSubgroup: true, columns: 4, subnormals: true, staged: true},
+		blockVec{rows: 8, depth: 256, run: 16, lanes: 16, partSubgroup: true, columns: 4, subnormals: true,
+			staged: true},
 		blockVec{rows: 8, run: 16, lanes: 32, workgroup: 256, columns: 4, subnormals: true, staged: true},
 	).orBytesFrom(2, // one row is as fast in floats, and then needs no kernel that quantizes it
 		blockVec{rows: 2, run: 32, lanes: 64, columns: 4},

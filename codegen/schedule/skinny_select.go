@@ -59,7 +59,8 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 		return h.halves(k, how, caps)
 	}
 	sh, u := matShapeOf(k), h.unitsOf(k)
-	if _, rounds := MatrixDType(k); u.minRows == 0 || sh.M < u.minRows || sh.M > u.maxRows || rounds && sh.M > MaxMatVecRows ||
+	if _, rounds := MatrixDType(k); u.minRows == 0 || sh.M < u.minRows || sh.M > u.maxRows ||
+		rounds && sh.M > MaxMatVecRows ||
 		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}

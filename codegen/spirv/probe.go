@@ -26,7 +26,8 @@ type identity struct{ Compiler, Opt, Val string }
 // identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen, so
 // that a program that was compiled before is found in the cache although the tool is gone.
 func (t *Toolchain) identity() identity {
-	id, last := identity{t.compiler().nameAndVersion(), t.Opt.nameAndVersion(), t.Val.nameAndVersion()}, t.probes.lastTools()
+	id := identity{t.compiler().nameAndVersion(), t.Opt.nameAndVersion(), t.Val.nameAndVersion()}
+	last := t.probes.lastTools()
 	for _, p := range []struct{ now, before *string }{
 		{&id.Compiler, &last.Compiler}, {&id.Opt, &last.Opt}, {&id.Val, &last.Val},
 	} {

@@ -46,7 +46,8 @@ func newChooser(src *Source, opt Options) *chooser {
 	byRole(opt.Output, "is an output matrix: want output.weight", outputs...)
 	for _, r := range opt.Keep {
 		c.rules = append(c.rules, rule{to: r.Type, what: fmt.Sprintf("matches the pattern %q", r.Pattern),
-			matches: func(name string) bool { ok, _ := path.Match(r.Pattern, name); return ok }}) // the pattern is valid
+			// The pattern is valid.
+			matches: func(name string) bool { ok, _ := path.Match(r.Pattern, name); return ok }})
 	}
 	for _, r := range opt.Search {
 		c.rules = append(c.rules, rule{to: r.Type, what: fmt.Sprintf("matches the pattern %q", r.Name),

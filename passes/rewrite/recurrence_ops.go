@@ -69,7 +69,8 @@ func newScans(glsl string, t ir.DType) scans {
 	return scans{
 		plain: register("scan", "Linear attention with a state that decays (Dao and Gu 2024)."),
 		corrected: register("delta_scan",
-			"Linear attention with a state that decays and is corrected (Yang et al. 2024).", ir.ArgInfo{Name: "a"}, ir.ArgInfo{Name: "b"}),
+			"Linear attention with a state that decays and is corrected (Yang et al. 2024).",
+			ir.ArgInfo{Name: "a"}, ir.ArgInfo{Name: "b"}),
 	}
 }
 

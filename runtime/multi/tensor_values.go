@@ -36,8 +36,8 @@ func (t *shardTensor) Close() error { return runtime.Each(t.parts, (*runtime.Dev
 // Device implements runtime.Memory.
 func (t *shardTensor) Device() string { return t.parts[0].Device() }
 
-// inputsByRank returns the inputs of a run by rank. It reads inputs that are not on all devices to the host. The tensors stay
-// allocated until release is called.
+// inputsByRank returns the inputs of a run by rank. It reads inputs that are not on all devices to the host. The
+// tensors stay allocated until release is called.
 func (x *Tensor) inputsByRank(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (_ []shardInputs,
 	release func(), err error) {
 	held, done, err := runtime.Hold(opt.Inputs)

@@ -52,8 +52,8 @@ type Executable struct {
 	opt    Options
 	second atomic.Pointer[runtime.Executable] // the program on the second device, if it runs there; else nil
 
-	// A run of a program with states, and any access to these, holds moving for reading. A change of the device holds it
-	// for writing.
+	// A run of a program with states, and any access to these, holds moving for reading. A change of the device holds
+	// it for writing.
 	moving sync.RWMutex
 
 	asked   atomic.Bool // whether the trial waits for a run to repeat

@@ -84,8 +84,8 @@ func (b *block) empty() bool { return len(b.used) == 0 }
 
 // memorySource is the source of an allocator's memory: the driver, or a test.
 type memorySource interface {
-	// allocate returns the handle of new memory, and the host's pointer to it if mapped is true. dedicated is the handle
-	// of the only buffer that will use it, or 0.
+	// allocate returns the handle of new memory, and the host's pointer to it if mapped is true. dedicated is the
+	// handle of the only buffer that will use it, or 0.
 	allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result)
 	destroy(kind objectType, handle uint64)
 }

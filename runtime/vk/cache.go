@@ -13,9 +13,9 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// pipelineCache is a VkPipelineCache and its file. It uses the file only if the file's checksum matches, it is from this
-// device and driver, and no other user can have written it (see cachefile.Trusted). It replaces a file that fails the
-// first two checks, and leaves an untrusted file alone.
+// pipelineCache is a VkPipelineCache and its file. It uses the file only if the file's checksum matches, it is from
+// this device and driver, and no other user can have written it (see cachefile.Trusted). It replaces a file that fails
+// the first two checks, and leaves an untrusted file alone.
 type pipelineCache struct {
 	device *Device
 	handle uint64

@@ -175,7 +175,8 @@ func bestOf(devices []DeviceInfo) DeviceInfo {
 	return best
 }
 
-// explain says why device best was chosen from the devices that match want. anyDevice means that all would have matched.
+// explain says why device best was chosen from the devices that match want. anyDevice means that all would have
+// matched.
 func explain(best DeviceInfo, matching []DeviceInfo, want string, anyDevice bool) string {
 	name := best.Caps.Name
 	if !anyDevice {

@@ -237,8 +237,8 @@ func (n nativeDevice) destroy(kind objectType, handle uint64) {
 
 // Memory.
 
-// memoryBudget returns the driver's estimates by heap, in bytes: how much this process may use, and how much it uses. It
-// returns false if the driver makes none.
+// memoryBudget returns the driver's estimates by heap, in bytes: how much this process may use, and how much it uses.
+// It returns false if the driver makes none.
 func (n nativeDevice) memoryBudget() (budget, usage [16]uint64, ok bool) {
 	ok = C.vkc_memory_budget(n.ptr, (*C.uint64_t)(&budget[0]), (*C.uint64_t)(&usage[0])) != 0
 	return budget, usage, ok

@@ -10,8 +10,8 @@ import (
 )
 
 // prepare runs the prepared steps: the program's first steps, which depend only on weights and so run once, at load.
-// Their results stay in buffers of their own, the prepared weights. It skips steps that are only needed for results that
-// are borrowed from another program.
+// Their results stay in buffers of their own, the prepared weights. It skips steps that are only needed for results
+// that are borrowed from another program.
 func (rec *recorder) prepare(ctx context.Context) {
 	steps := rec.unprepared()
 	if len(steps) == 0 {

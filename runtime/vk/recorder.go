@@ -283,8 +283,8 @@ func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int,
 	}
 }
 
-// recordStep adds the dispatch of step i to c. If its workgroup counts depend on symbols, or on a while loop, the device
-// reads them from a buffer, unless the recording is for fixed symbols.
+// recordStep adds the dispatch of step i to c. If its workgroup counts depend on symbols, or on a while loop, the
+// device reads them from a buffer, unless the recording is for fixed symbols.
 func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
 	c.BindPipeline(rec.pipelines[rec.steps[i].Shader])
 	c.Bind(bindings, i)

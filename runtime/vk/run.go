@@ -158,8 +158,8 @@ func present(list ...*Recording) []*Recording {
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
-// submit submits the recordings of a run, and waits for them unless the run is asynchronous. If a recording ends with an
-// exchange between devices, submit waits for it, calls j.between, and continues with the rest.
+// submit submits the recordings of a run, and waits for them unless the run is asynchronous. If a recording ends with
+// an exchange between devices, submit waits for it, calls j.between, and continues with the rest.
 func (e *Executable) submit(ctx context.Context, recordings []*Recording, j *job) {
 	bailout.Check(ctx.Err())
 	for i, r := range recordings {

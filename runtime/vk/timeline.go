@@ -68,8 +68,8 @@ func (t *timeline) wait(ctx context.Context, point uint64, waitInDriver func() e
 // endedWait returns the error of a wait whose context has ended.
 func endedWait(ctx context.Context) error { return fmt.Errorf("vk: wait: %w", ctx.Err()) }
 
-// join begins a wait for a point. It returns nil if the caller must wait in the driver and then call leave. Otherwise it
-// returns the caller's waiter.
+// join begins a wait for a point. It returns nil if the caller must wait in the driver and then call leave. Otherwise
+// it returns the caller's waiter.
 func (t *timeline) join(point uint64) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()

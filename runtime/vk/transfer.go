@@ -96,8 +96,8 @@ func (s *stagingRing) take(ctx context.Context) (*stagingSlot, error) {
 	return slot, nil
 }
 
-// submit records commands in the slot's command buffer, after a barrier for earlier copies, and submits them. o is their
-// order relative to recordings.
+// submit records commands in the slot's command buffer, after a barrier for earlier copies, and submits them. o is
+// their order relative to recordings.
 func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	d := s.device
 	words = slices.Concat(appendBarrier(nil, StageTransfer, StageTransfer), words)
@@ -137,8 +137,8 @@ func from(src []byte) func(p []byte, at int64) error {
 // copyPart is the least number of bytes that a goroutine copies. Starting it takes as long as copying about 10 KiB.
 const copyPart = 1 << 20
 
-// copyBytes is like the built-in function copy, but uses several cores, because one core copies slower than the bus to a
-// device.
+// copyBytes is like the built-in function copy, but uses several cores, because one core copies slower than the bus to
+// a device.
 func copyBytes(dst, src []byte) {
 	n := min(len(dst), len(src))
 	parts := min(n/copyPart, goruntime.GOMAXPROCS(0), 8)
@@ -289,8 +289,8 @@ func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int6
 	return stagedChunk{slot: slot, n: n}, s.submit(slot, words, o)
 }
 
-// directChunks waits until the host may access buffer b (see order), and then calls access with size bytes of its memory
-// from an offset on, a chunk p at a time. `at` is the position of p in these bytes.
+// directChunks waits until the host may access buffer b (see order), and then calls access with size bytes of its
+// memory from an offset on, a chunk p at a time. `at` is the position of p in these bytes.
 func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
 	access func(p []byte, at int64) error, o order) error {
 	wait := d.WaitIdle

@@ -18,8 +18,9 @@ import (
 )
 
 // weightStore lists the weights and prepared weights on a device, so that programs with equal weights share them. It
-// hashes only the beginning of a weight. If a new weight has the hash of a known one, Load reads the known one back from
-// the device and compares both in full. So hashing costs little, and no crafted file can pass for another one's weights.
+// hashes only the beginning of a weight. If a new weight has the hash of a known one, Load reads the known one back
+// from the device and compares both in full. So hashing costs little, and no crafted file can pass for another one's
+// weights.
 type weightStore struct {
 	token chan struct{} // a lock, which a load holds while it looks for weights and uploads its own
 

@@ -74,8 +74,8 @@ func walked(t *testing.T, c *grammar.Constraint, pieces []string, r *rand.Rand) 
 	return text, false
 }
 
-// TestSchemas: each text of a grammar is valid by its schema, as another implementation judges, for schemas as libraries
-// write them and for random ones.
+// TestSchemas: each text of a grammar is valid by its schema, as another implementation judges, for schemas as
+// libraries write them and for random ones.
 func TestSchemas(t *testing.T) {
 	data, err := os.ReadFile("testdata/schemas.txt")
 	if err != nil {

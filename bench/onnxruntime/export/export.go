@@ -1,5 +1,5 @@
-// Export checks what package export writes with onnxruntime: it runs the cases of vkc's ops, written as ONNX, and prints
-// a row for each op.
+// Export checks what package export writes with onnxruntime: it runs the cases of vkc's ops, written as ONNX, and
+// prints a row for each op.
 //
 //	npm install --ignore-scripts --prefix .tools/onnxruntime onnxruntime-node@1.30.0
 //	cd bench/onnxruntime

@@ -216,7 +216,8 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 			row = t.Named("row", t.rowOf(i))
 		}
 		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			weight := t.Variable("float", "weight", expr.Call("exp2", expr.Binary("-", t.element(t.score, i, j), shift)))
+			weight := t.Variable("float", "weight",
+				expr.Call("exp2", expr.Binary("-", t.element(t.score, i, j), shift)))
 			t.Update(t.total.At(i), "+=", weight)
 			if t.a.Factor != nil {
 				weight = t.factored(i, j, weight)

@@ -70,7 +70,8 @@ func TestTemplates(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		got := builtinSpelling(func(name string) expr.Expr { return args[name] }, func(f string) string { return f }).fill(n)
+		spelling := builtinSpelling(func(name string) expr.Expr { return args[name] }, func(f string) string { return f })
+		got := spelling.fill(n)
 		if got.String() != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.form, got, tt.want)
 		}

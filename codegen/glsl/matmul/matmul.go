@@ -19,8 +19,9 @@ import (
 // invocations load neighbouring elements.
 type Base struct {
 	*emit.Emitter
-	Tile           kernel.Tile
-	band           int           // rows of tiles that consecutive workgroups take column by column; see kernel.MatrixTile
+	Tile kernel.Tile
+	// Rows of tiles that consecutive workgroups take column by column; see kernel.MatrixTile.
+	band           int
 	Row, Col, Fold int           // ids of the axes; Fold is the contraction axis
 	Row0, Col0     expr.Expr     // the first row and column of the workgroup's tile
 	A, B           []*Operand    // without duplicates

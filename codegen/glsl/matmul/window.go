@@ -23,7 +23,8 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Exp
 	}
 	c.Plan(roots, []kernel.Index{w.Base})
 	first, end := expr.Of("0"), expr.Of("8") // the neighbours inside the window, from 0 to 7
-	for _, r := range w.Ranges {             // conditions x >= low or x < high on the coordinate x of the first neighbour
+	// Conditions x >= low or x < high on the coordinate x of the first neighbour.
+	for _, r := range w.Ranges {
 		distance := expr.Binary("-", c.Value(r.Args[1]), c.Value(r.Args[0]))
 		if r.Op == ir.OpGe {
 			first = expr.Call("max", first, distance)

@@ -94,20 +94,21 @@ var readers = map[kernel.Decode]func(*matVec) bReader{
 // matVec writes one kernel: a matmul of few rows.
 type matVec struct {
 	*matmul.Base
-	S        kernel.MatVec
-	reader   bReader
-	rows     aSource
-	run      kernel.BlockRun // how the reader walks over B
-	self     expr.Expr       // number of the invocation in its workgroup
-	part     expr.Expr       // the invocation's share of the contraction axis: 0 … LanesPerRow-1
-	group    expr.Expr       // number of the group of invocations that share columns
-	groups   int             // number of such groups
-	along    bool            // the invocations that share a sum are neighbours, as B is contiguous along the contraction axis
-	lookup   *lookupTable    // in shared memory, or nil
-	paired   bool            // strips interleave the int8 elements of both planes (pairStrip)
-	rowSums  []expr.Expr     // one array in shared memory per phase: the parts of each row's sum
-	firstCol expr.Expr       // the first column of the current pass, if rows stay in registers
-	preload  preloaded       // the preloaded blocks of the current pass, or nil
+	S      kernel.MatVec
+	reader bReader
+	rows   aSource
+	run    kernel.BlockRun // how the reader walks over B
+	self   expr.Expr       // number of the invocation in its workgroup
+	part   expr.Expr       // the invocation's share of the contraction axis: 0 … LanesPerRow-1
+	group  expr.Expr       // number of the group of invocations that share columns
+	groups int             // number of such groups
+	// The invocations that share a sum are neighbours, as B is contiguous along the contraction axis.
+	along    bool
+	lookup   *lookupTable // in shared memory, or nil
+	paired   bool         // strips interleave the int8 elements of both planes (pairStrip)
+	rowSums  []expr.Expr  // one array in shared memory per phase: the parts of each row's sum
+	firstCol expr.Expr    // the first column of the current pass, if rows stay in registers
+	preload  preloaded    // the preloaded blocks of the current pass, or nil
 }
 
 // placeInvocation sets part and group: it divides the workgroup's invocations among the contraction axis and the

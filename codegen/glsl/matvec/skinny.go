@@ -208,7 +208,9 @@ type fetchedStrips struct {
 func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	row, _ := ir.BlockFormatOf(r.run.DType)
-	f := fetchedStrips{words: r.Element == ir.I8 && r.run.SharedScale && r.run.Wide(b.Binding) && row.Decode.ReadsOnce()}
+	f := fetchedStrips{
+		words: r.Element == ir.I8 && r.run.SharedScale && r.run.Wide(b.Binding) && row.Decode.ReadsOnce(),
+	}
 	if f.words {
 		f.quants = r.Array("uvec4", o.Name+"_words", n)
 	} else {

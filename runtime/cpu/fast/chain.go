@@ -184,7 +184,8 @@ func (c *chains) canEnd(root *ir.Node) bool {
 	return root.Op() != ir.OpCast || from != root.DType() && (root.DType() != ir.F32 || !isNarrow(from))
 }
 
-// membersFor returns the members of the chain that computes root, sorted by ID. It sets absorbed for those other than root.
+// membersFor returns the members of the chain that computes root, sorted by ID. It sets absorbed for those other than
+// root.
 func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	members, inside := []*ir.Node{root}, map[*ir.Node]int{} // inside counts how often members use a node
 	for i := 0; i < len(members); i++ {
@@ -200,9 +201,9 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	return members
 }
 
-// computable reports whether a chain may contain a node. The node must be an elementwise op on floats or words (integers
-// of up to 32 bits, and bools). A cast of words to floats must be to f32, or from words of at most 16 bits. An i64 may
-// only be cast to f32, or be the condition of a where.
+// computable reports whether a chain may contain a node. The node must be an elementwise op on floats or words
+// (integers of up to 32 bits, and bools). A cast of words to floats must be to f32, or from words of at most 16 bits.
+// An i64 may only be cast to f32, or be the condition of a where.
 func computable(n *ir.Node) bool {
 	info := n.Op().Info()
 	hasFormula := info.Float != nil || info.Int != nil

@@ -142,8 +142,8 @@ func (b *compiler) node(n *ir.Node, args []int) int {
 	return v
 }
 
-// supported reports whether this package has all functions of an expression, and the expression uses only the first args
-// arguments.
+// supported reports whether this package has all functions of an expression, and the expression uses only the first
+// args arguments.
 func (e *expression) supported(args int) bool {
 	if e.function == "" {
 		return e.attribute != "" || e.number != nil || e.argument < args

@@ -29,9 +29,9 @@ type convolution struct {
 	shape    atomic.Pointer[[]*convShape] // of the last run, by phase
 }
 
-// convPhase is a part of the results of a convolution. A convolution has one phase. A transposed convolution has a phase
-// for each combination of remainders that the results' coordinates have when divided by the stride. Each phase uses only
-// some elements of the kernel, its taps, and is like a convolution with stride 1.
+// convPhase is a part of the results of a convolution. A convolution has one phase. A transposed convolution has a
+// phase for each combination of remainders that the results' coordinates have when divided by the stride. Each phase
+// uses only some elements of the kernel, its taps, and is like a convolution with stride 1.
 type convPhase struct {
 	remainders [3]int   // by axis
 	taps       []int    // the kernel's elements, by their row-major positions
@@ -388,8 +388,8 @@ func (s *convShape) tile() {
 	s.cols = evenParts(wide.out, min(max(s.cols, minimum), wide.out))
 }
 
-// evenParts returns the size of the parts if n is divided into as few parts as possible, of about equal size and at most
-// `most` each.
+// evenParts returns the size of the parts if n is divided into as few parts as possible, of about equal size and at
+// most `most` each.
 func evenParts(n, most int) int {
 	parts := (n + most - 1) / most
 	return (n + parts - 1) / parts

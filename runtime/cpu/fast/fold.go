@@ -17,9 +17,10 @@ import (
 // fold is the kernel of an op that folds rows: a reduction, or an op that changes each element by statistics of its
 // row, such as softmax.
 type fold struct {
-	node    *ir.Node
-	args    []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
-	weights []*ir.Node // the arguments by which an element's result is multiplied, and that is then added; may be absent
+	node *ir.Node
+	args []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
+	// The arguments by which an element's result is multiplied, and that is then added; may be absent.
+	weights []*ir.Node
 	element *chain     // computes an element of the op's argument
 	long    foldChains // for rows that tasks share, or that are too long for a task's memory
 	short   foldChains // for other rows: values that several chains use stay in the task's memory
@@ -78,8 +79,8 @@ func (c *chains) folding(n *ir.Node, absorbed []bool) *fold {
 	return f
 }
 
-// reusedValues returns the values that a chain of a fold computes and a later one uses, in the order of computation. The
-// element is one of them if elementwise ops compute it.
+// reusedValues returns the values that a chain of a fold computes and a later one uses, in the order of computation.
+// The element is one of them if elementwise ops compute it.
 func (f *fold) reusedValues() (kept []*ir.Scalar) {
 	row := f.node.Op().Info().Fold
 	last := len(row.Steps)
@@ -314,7 +315,8 @@ func (f *fold) layout(c *interp.Call) (*foldRows, error) {
 	return r, nil
 }
 
-// shortRow bounds short rows: if a reduction's rows have fewer elements than this, a chain computes many rows at a time.
+// shortRow bounds short rows: if a reduction's rows have fewer elements than this, a chain computes many rows at a
+// time.
 const shortRow = 32
 
 // axes returns, by axis, whether the axis is folded.
@@ -581,9 +583,9 @@ func (g *groupFold) rowValues(p *chain) [][]float64 {
 }
 
 // run runs chain p over elements lo to hi of each row, in blocks. If keeps is not -1, the results are kept as value
-// number keeps; otherwise, if f is nil, they go to the call's output. If f is not nil, run calls it with each block x of
-// results: element k of all rows if across is true, or else the elements from k on of `rows` rows from number `row` on,
-// one row after the other.
+// number keeps; otherwise, if f is nil, they go to the call's output. If f is not nil, run calls it with each block x
+// of results: element k of all rows if across is true, or else the elements from k on of `rows` rows from number `row`
+// on, one row after the other.
 func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x []float32)) {
 	s := p.begin(g.readers)
 	defer p.idle.Put(s)

@@ -8,8 +8,8 @@ import (
 // index is the type of an element of indices.
 type index interface{ int32 | uint32 | int64 }
 
-// takesIndexed reports whether the kernel of a gather or a scatter can compute a node: the elements of its arguments, except
-// the indices, must fit in 32 bits.
+// takesIndexed reports whether the kernel of a gather or a scatter can compute a node: the elements of its arguments,
+// except the indices, must fit in 32 bits.
 func takesIndexed(n *ir.Node) bool {
 	for i, a := range n.Args() {
 		if i != 1 && !inWords(a.DType()) {
@@ -92,7 +92,8 @@ type coordinates[T index] struct {
 	run  int   // elements of a run
 }
 
-// newCoordinates returns the coordinates of runs in a tensor with extents dims. ids is the index tensor, with extents of.
+// newCoordinates returns the coordinates of runs in a tensor with extents dims. ids is the index tensor, with extents
+// of.
 func newCoordinates[T index](dims, of []int, ids []T) coordinates[T] {
 	r := of[len(of)-1]
 	return coordinates[T]{ids, dims[:r], volume(dims[r:])}

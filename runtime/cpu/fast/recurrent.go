@@ -82,7 +82,8 @@ func scanHeads(c *interp.Call) error {
 	}
 	steps := c.Args[0]
 	if op == ir.OpSSMScan {
-		s.q, s.k, s.v, s.scale, s.decay, s.rate = of(4), of(3), steps.Floats, c.Args[1].Floats, c.Args[1].Floats, c.Args[2].Floats
+		s.q, s.k, s.v = of(4), of(3), steps.Floats
+		s.scale, s.decay, s.rate = c.Args[1].Floats, c.Args[1].Floats, c.Args[2].Floats
 		s.rateEach = c.Args[2].Dims[1]
 	} else {
 		steps = c.Args[2]

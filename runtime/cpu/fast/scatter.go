@@ -27,8 +27,8 @@ type scattering struct {
 	each            int       // runs of a section
 	sections        int
 	targets         func(dst []int32, lo int) // sets dst to the runs that updates lo and later ones change; -1 is none
-	// add, if not nil, is a fast way to add updates lo to hi to floats or words. It is set if each update has one element
-	// and the base one axis.
+	// add, if not nil, is a fast way to add updates lo to hi to floats or words. It is set if each update has one
+	// element and the base one axis.
 	add func(floats []float64, words []int32, lo, hi int)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vectors says whether this processor has AVX2 and the like. The functions that exist for one width only need them.
+// vectors says whether this processor has AVX2, FMA, F16C and BMI2. The functions that exist for one width only need them.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 
 // assemblies returns the assembly that this processor can run, for each width of vectors, the narrowest first.
@@ -126,9 +126,9 @@ func skip(x []float32, y float32) int {
 	return equalAt(&x[0], y, whole)
 }
 
-// transposeSquares sets dst, which has the given rows and columns, to the transposed matrix src, as far as whole squares
-// of lanes by lanes elements reach. The rows of dst are `to` elements apart, and the rows of src `from`. It returns
-// false, and does nothing, if there is no assembly.
+// transposeSquares sets dst, which has the given rows and columns, to the transposed matrix src, as far as whole
+// squares of lanes by lanes elements reach. The rows of dst are `to` elements apart, and the rows of src `from`. It
+// returns false, and does nothing, if there is no assembly.
 func transposeSquares(dst, src []float32, to, from, rows, cols int) bool {
 	rows, cols = rows/lanes*lanes, cols/lanes*lanes
 	if !vectors || rows == 0 || cols == 0 {

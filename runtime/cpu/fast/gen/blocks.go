@@ -299,8 +299,8 @@ func (w width) decode(f blocks) {
 	RET()
 }
 
-// dotsOfBlocks generates the function that computes the dot products of a row of floats with 4 rows of blocks. The results have
-// the same bits as dot products with decoded rows.
+// dotsOfBlocks generates the function that computes the dot products of a row of floats with 4 rows of blocks. The
+// results have the same bits as dot products with decoded rows.
 func (w width) dotsOfBlocks(f blocks) {
 	name := "dots1x4" + f.name + w.suffix
 	TEXT(name, NOSPLIT, "func(out, a *float32, lda int, b *byte, ldb, n int)")

@@ -124,8 +124,8 @@ func (a operands) begin(groups int) {
 	}
 }
 
-// dot generates code that computes the dot product of a group with levels, which are unsigned bytes: the lowest level is
-// 0. The elements of the result have sums of four products.
+// dot generates code that computes the dot product of a group with levels, which are unsigned bytes: the lowest level
+// is 0. The elements of the result have sums of four products.
 func (a operands) dot(group int, w VecVirtual) VecVirtual {
 	if !a.vnni {
 		p := pairs(w, a.bytes(group))

@@ -59,7 +59,8 @@ func main() {
 type width struct {
 	suffix string // of the names of functions
 	size   int    // the bytes of a vector
-	tile   [2]int // the rows of both matrices in the function that computes most of a matmul; its sums fill the registers
+	// The rows of both matrices in the function that computes most of a matmul; its sums fill the registers.
+	tile [2]int
 }
 
 var (
