@@ -70,8 +70,8 @@ func TestTemplates(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		spelling := builtinSpelling(func(name string) expr.Expr { return args[name] }, func(f string) string { return f })
-		got := spelling.fill(n)
+		arg := func(name string) expr.Expr { return args[name] }
+		got := builtinSpelling(arg, func(f string) string { return f }).fill(n)
 		if got.String() != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.form, got, tt.want)
 		}

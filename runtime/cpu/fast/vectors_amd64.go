@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vectors says whether this processor has AVX2, FMA, F16C and BMI2. The functions that exist for one width only need them.
+// vectors says whether this processor has AVX2, FMA, F16C and BMI2. Functions that exist for one width only need them.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 
 // assemblies returns the assembly that this processor can run, for each width of vectors, the narrowest first.
