@@ -1,7 +1,6 @@
 package export
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -185,5 +184,3 @@ func (w *writer) sliced(x, start, end string, axis int64) string {
 
 // toEnd is an end past every axis.
 const toEnd = int64(1)<<62 - 1
-
-func (s source) String() string { return fmt.Sprintf("%s[%d]", s.input, s.axis) }
