@@ -45,8 +45,7 @@ func ExampleError() {
 	})
 	fmt.Println(err)
 	// Output:
-	// frontend/example_test.go:44: matmul(f32[6,8], f32[4,8]): input "x" is [6,8] and weight "w" is [4,8]: contraction
-	// extents 8 and 4 differ (transpose_b=true would fit)
+	// frontend/example_test.go:44: matmul(f32[6,8], f32[4,8]): input "x" is [6,8] and weight "w" is [4,8]: contraction extents 8 and 4 differ (transpose_b=true would fit)
 }
 
 // A state outlives the run: this graph returns the mean of all its inputs so
