@@ -169,6 +169,5 @@ func ExampleOf() {
 	// f32[2 3] <nil>
 	// f16[2] <nil>
 	// [0.5 0.099975586] <nil>
-	// [] values of f16[2]: the Go type int32 does not hold every value of f16: read it as float32 or float64 or uint16,
-	// its bits
+	// [] values of f16[2]: the Go type int32 does not hold every value of f16: read it as float32 or float64 or uint16, its bits
 }
