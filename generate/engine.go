@@ -29,6 +29,7 @@ type engine struct {
 	collectedAt time.Time      // when the last steps were collected; zero if none were left in flight
 	pace        time.Duration  // duration of recent steps
 	promptTime  time.Duration  // how long running answers wait for the prefill of other prompts between two steps
+	nextPrompt  int            // index of the slot that is the first to prefill its prompt
 	promptRate  float64        // tokens of prompts that the device prefills in a second; 0 if not known
 
 	mu            sync.Mutex

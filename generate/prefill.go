@@ -19,11 +19,14 @@ func (s *slot) needsPrefill() bool { // after accepted guesses, no token may be 
 // the time that is left.
 func (e *engine) prefillPrompts(ctx context.Context, running bool) {
 	start, queued := time.Now(), time.Duration(len(e.pending))*e.pace
+	next := e.nextPrompt
 	for i := range e.slots {
-		s := &e.slots[(i+e.steps)%len(e.slots)]
+		at := (next + i) % len(e.slots)
+		s := &e.slots[at]
 		if !s.needsPrefill() {
 			continue
 		}
+		e.nextPrompt = at + 1
 		began, most := time.Now(), e.model.partFor(len(s.answer.text)-len(s.cached))
 		if running {
 			most = min(most, e.promptTokens(e.promptTime-began.Sub(start)))
@@ -40,15 +43,15 @@ func (e *engine) prefillPrompts(ctx context.Context, running bool) {
 	}
 }
 
-// promptTokens returns the number of tokens that the device prefills in the given time: a multiple of the rows of the
-// smallest program, rounded up, so that few tokens remain seldom.
+// promptTokens returns the number of tokens that the device prefills in the given time, rounded up to whole runs of the
+// smallest program: the rest of a prompt that nearly fits costs a run of its own.
 func (e *engine) promptTokens(t time.Duration) int {
 	smallest := e.model.prompts[0].rows
 	return max(int(e.promptRate*t.Seconds())+smallest-1, smallest) / smallest * smallest
 }
 
-// measurePrompt takes the time of a part into account. A part that is smaller than its program, or is delayed, shows
-// less than the device's rate, so a lower rate than before counts little.
+// measurePrompt updates e.promptRate by the time of a part. A part that is smaller than its program, or is delayed, shows
+// less than the device's rate. So a lower rate than before only lowers e.promptRate by a twentieth.
 func (e *engine) measurePrompt(tokens int, took time.Duration) {
 	const remembered = 0.95
 	if took > 0 {

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -40,6 +41,35 @@ func TestPromptsShareAStep(t *testing.T) {
 			e.dropPending()
 		})
 	}
+}
+
+// TestPromptsTakeTurns: a short prompt does not wait for the end of a long one, wherever their slots are.
+func TestPromptsTakeTurns(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 64, Parallel: 8})
+	whole := m.prompts
+	m.prompts = []sizedProgram{{rows: 2, length: 64, prompt: true, exe: whole[0].exe}} // parts of two tokens
+	defer func() { m.prompts = whole }()
+	e := newEngine(m)
+	e.promptTime = 0
+	for i, tokens := range []int{2, 40, 40, 6} {
+		c, err := m.chooser(t.Context(), Sampling{MaxTokens: 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := slices.Repeat([]int32{5}, tokens)
+		text[0] = int32(6 + i)
+		e.submit(&answer{ctx: t.Context(), text: text, chooser: c})
+	}
+	e.assignSlots()
+	for range 10 { // the first prompt, and three parts of each other
+		e.step(t.Context())
+	}
+	for i, want := range []bool{false, true, true, false} {
+		if got := e.slots[i].needsPrefill(); got != want {
+			t.Errorf("prompt %d needs more after ten parts: %v, want %v", i, got, want)
+		}
+	}
+	e.dropPending()
 }
 
 // TestPromptTokens: the size of parts follows from the fastest parts of late, and is that of whole programs.

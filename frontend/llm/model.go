@@ -78,7 +78,7 @@ func shardAxis(name string) int {
 	return -1
 }
 
-// ropeOptions returns the options for rotary angles of so many elements with a base, each divided by its factor. No
+// ropeOptions returns the options for rotary angles of dims elements with a base, each divided by its factor. No
 // factors means 1.
 func (m model) ropeOptions(b *frontend.Builder, dims int, base float64, factors []float64) []frontend.RopeOption {
 	options := []frontend.RopeOption{frontend.RopeDims(dims)}

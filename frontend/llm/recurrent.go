@@ -38,13 +38,14 @@ const CheckpointEvery = PageSize
 // stateRows is the number of states that a text keeps for a layer: of its latest position, and of two checkpoints.
 const stateRows = 3
 
-// Checkpoint reports whether the state after so many positions stays available when the text goes on, and in which of
-// two places; a later checkpoint in the same place replaces it.
+// Checkpoint reports whether the state after the first positions of a text is a checkpoint, which stays available when
+// the text goes on. place is where the state is kept, 0 or 1: a later checkpoint in the same place replaces it.
 func Checkpoint(positions int) (place int, ok bool) {
 	return positions / CheckpointEvery % 2, positions%CheckpointEvery == 0
 }
 
-// stateRow returns which of a text's states is the one after so many positions, for positions of any shape.
+// stateRow returns the index, among the stateRows states of a text, of the state after the given number of positions:
+// 0, or 1 plus the place of a checkpoint. positions may have any shape.
 func stateRow(positions frontend.Tensor) frontend.Tensor {
 	every := positions.Lit(CheckpointEvery)
 	checkpoint := positions.Div(every).Mod(positions.Lit(2)).AddScalar(1)
