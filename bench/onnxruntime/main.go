@@ -58,23 +58,14 @@ func main() {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	if err := compare(flag.Args()); err != nil {
+	err := peer.With(*folder, func(ort *peer.Peer, scratch string) error { return compare(ort, scratch, flag.Args()) })
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
 // compare compares all models, and prints a row for each.
-func compare(models []string) (err error) {
-	scratch, err := os.MkdirTemp("", "vkc-onnxruntime-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	ort, err := peer.Start(*folder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ort.Stop()) }()
+func compare(ort *peer.Peer, scratch string, models []string) error {
 	fmt.Println("| model | onnxruntime | vkc | ratio | onnxruntime, cpu | vkc, cpu | difference |")
 	fmt.Println("|---|---:|---:|---:|---:|---:|---:|")
 	for _, path := range models {

@@ -36,26 +36,17 @@ var (
 
 func main() {
 	flag.Parse()
-	if err := check(); err != nil {
+	if err := peer.With(*folder, check); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func check() (err error) {
+// check compares results of exported graphs with the reference, and prints a row for each op.
+func check(ort *peer.Peer, scratch string) error {
 	re, err := regexp.Compile(*filter)
 	if err != nil {
 		return err
 	}
-	scratch, err := os.MkdirTemp("", "vkc-onnxruntime-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	ort, err := peer.Start(*folder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ort.Stop()) }()
 	load := func(_ context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
 		path := filepath.Join(scratch, "model.onnx")
 		if err := export.WriteFile(path, g, w, export.Options{}); err != nil {

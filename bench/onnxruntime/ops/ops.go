@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -37,10 +36,16 @@ var (
 
 func main() {
 	flag.Parse()
-	for _, path := range flag.Args() {
-		if err := check(path, *record); err != nil {
-			log.Fatal(err)
+	err := peer.With(*folder, func(ort *peer.Peer, scratch string) error {
+		for _, path := range flag.Args() {
+			if err := check(ort, scratch, path, *record); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
 	}
 }
 
@@ -53,21 +58,11 @@ type opRow struct {
 
 // check compares the results of cases in a file with onnxruntime's, and prints a row for each op. If record is not "",
 // it writes summaries of onnxruntime's results to this file.
-func check(path, record string) (err error) {
+func check(ort *peer.Peer, scratch, path, record string) error {
 	cases, err := onnxtest.Read(path)
 	if err != nil {
 		return err
 	}
-	scratch, err := os.MkdirTemp("", "vkc-onnxruntime-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	ort, err := peer.Start(*folder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ort.Stop()) }()
 	rows := map[string]*opRow{}
 	var recorded strings.Builder
 	failed := 0

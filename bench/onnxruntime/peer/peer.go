@@ -42,6 +42,22 @@ type Peer struct {
 	out     *bufio.Reader
 }
 
+// With calls f with onnxruntime, of a folder with node_modules/onnxruntime-node, and with an empty folder for files. It
+// ends both afterwards.
+func With(folder string, f func(p *Peer, scratch string) error) (err error) {
+	scratch, err := os.MkdirTemp("", "vkc-onnxruntime-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	p, err := start(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	return f(p, scratch)
+}
+
 // Request asks the peer to load a model.
 type Request struct {
 	Load    string       `json:"load"`
@@ -67,8 +83,8 @@ type Answer struct {
 	CPU     float64      `json:"cpu"`
 }
 
-// Start starts the peer with onnxruntime from a folder.
-func Start(folder string) (*Peer, error) {
+// start starts the peer with onnxruntime from a folder.
+func start(folder string) (*Peer, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return nil, err
@@ -105,7 +121,7 @@ func (p *Peer) Ask(request any) (*Answer, error) {
 	return &a, nil
 }
 
-// Stop ends the peer.
-func (p *Peer) Stop() error {
+// stop ends the peer.
+func (p *Peer) stop() error {
 	return errors.Join(p.in.Close(), p.command.Wait())
 }
