@@ -51,12 +51,12 @@ its arithmetic units, which are measured first, and raised where a case does bet
 the device says why and is refused. A time has the cost of one dependent launch in it, as the replays of a case wait for
 each other.
 
-With -m the cases are those of a language model: reading prompts (pp) and generating (tg) after texts of some lengths, with
-flags and columns as llama-bench has them. Tokens a second are by the wall clock. The next column has what the device
-alone would reach by its own clock; the processor and several devices have no such clock.
+With -m the cases are those of a language model: reading prompts (pp) and generating (tg) after texts of some lengths,
+with flags and columns as llama-bench has them. Tokens a second are by the wall clock. The next column has what the
+device alone would reach by its own clock; the processor and several devices have no such clock.
 
-With --device cpu the cases run on the CPU fast path, by the wall clock: on all cores, or on those that the environment's
-GOMAXPROCS allows. Sizes that suit a processor are the default there, too.
+With --device cpu the cases run on the CPU fast path, by the wall clock: on all cores, or on those that the
+environment's GOMAXPROCS allows. Sizes that suit a processor are the default there, too.
 
 With --against, each time is compared with that of an earlier --json, or with what other programs reached on an H100.
 Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regress allows.`,

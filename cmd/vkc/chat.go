@@ -23,9 +23,10 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat -m MODEL.gguf",
 		Short: "Talk with a language model",
-		Long: `Talk with a language model, by the template in its file. A line is a message; one that ends with \ goes on in the next line,
-and pasted lines are one message. The arrow keys go through what you wrote before. Ctrl-C stops an answer; with nothing to
-stop it ends the conversation, as Ctrl-D does. Where standard input is no terminal, each line of it is a message.
+		Long: `Talk with a language model, by the template in its file. A line is a message; one that ends with \ goes on in the next
+line, and pasted lines are one message. The arrow keys go through what you wrote before. Ctrl-C stops an answer; with
+nothing to stop it ends the conversation, as Ctrl-D does. Where standard input is no terminal, each line of it is a
+message.
 
 ` + chatHelp,
 		Example: `  vkc chat -m MODEL.gguf --temp 0.8 --min-p 0.05

@@ -40,8 +40,8 @@ func (a *app) devicesCommand() *cobra.Command {
 		Use:   "devices",
 		Short: "List the devices that can run programs",
 		Long: `List the devices that can run programs, and which of them --device auto takes (*): the best GPU, or else the CPU fast
-path. With --json all that is known of each. The CPU fast path (--device cpu) is always there. Exit code 1 where there is
-no Vulkan.
+path. With --json all that is known of each. The CPU fast path (--device cpu) is always there. Exit code 1 where there
+is no Vulkan.
 
 --profile writes a device to a file that --target takes on any machine, with what vkc tune measured of it: so that
 programs are compiled for it where it is not.`,

@@ -34,8 +34,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb]",
 		Short: "Say what is installed and what is missing, or what makes a graph slow",
-		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without
-which vkc cannot compile programs, or cannot run them on a device, or if it cannot use the GLSL tools that are registered
+		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without which
+vkc cannot compile programs, or cannot run them on a device, or if it cannot use the GLSL tools that are registered
 for the user; the last line says what works all the same.
 
 With a graph, say what makes it slow or large, in one line each, with the page of the documentation that helps:

@@ -22,9 +22,10 @@ func (a *app) embedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "embed -m MODEL.gguf TEXT...",
 		Short: "Print the embeddings of texts, by a model made for them",
-		Long: `Print the embeddings of texts, by a model made for them: a line of JSON for each, with the text, its number of tokens and its
-vector. Texts of like meaning have vectors of like direction. A TEXT that is - is standard input. Some models want to be told in
-the text itself what it is for, such as "search_query: ". The model may be a folder with an ONNX graph, as Transformers.js has it.`,
+		Long: `Print the embeddings of texts, by a model made for them: a line of JSON for each, with the text, its number of tokens
+and its vector. Texts of like meaning have vectors of like direction. A TEXT that is - is standard input. Some models
+want to be told in the text itself what it is for, such as "search_query: ". The model may be a folder with an ONNX
+graph, as Transformers.js has it.`,
 		Example: `  vkc embed -m MODEL.gguf 'search_query: what is a kernel?'
   vkc embed -m MODEL.gguf --normalize=false - < TEXT.txt`,
 		Args: func(_ *cobra.Command, args []string) error {

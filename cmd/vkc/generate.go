@@ -48,7 +48,8 @@ func (a *app) generateCommand() *cobra.Command {
 		Long: `Run a language model: print how it goes on with a text. With --chat the text is a user's message, which the template in the
 model's file makes a conversation of. With -p - it is standard input.
 
-The model may be a folder of Transformers.js or onnxruntime-genai, with an ONNX graph, its configuration and tokenizer.json.
+The model may be a folder of Transformers.js or onnxruntime-genai, with an ONNX graph, its configuration and
+tokenizer.json.
 
 Without --temp the likeliest token is taken each time. With it, a token is chosen by chance among those that --top-k,
 --top-p and --min-p leave, each of which counts the likeliest ones first.

@@ -265,16 +265,17 @@ func (a *app) graphCommand() *cobra.Command {
 		Long: `Write the graph of a model, or of a bundle, as graph.json, to read or to change it; or that of text IR.
 
 The graph of a GGUF model, or of a Hugging Face folder, takes a text as tokens and gives the logits of the token after
-it. With --step it takes one token at a time, and keeps keys and values in states; the symbol S is then the length of the
-text. run, compile, dump and tune take a model as it is, without this. That of a model made for embeddings gives the
-vector of a text.
+it. With --step it takes one token at a time, and keeps keys and values in states; the symbol S is then the length of
+the text. run, compile, dump and tune take a model as it is, without this. That of a model made for embeddings gives
+the vector of a text.
 
 An ONNX model has a graph of its own, which becomes one of vkc's ops. Extents without a number become symbols; --dim
 gives them one. Ops that are not supported are listed, all of them.
 
-With --onnx the graph is written as an ONNX model, with its weights. Symbols become free dimensions. A state becomes the
-input past.NAME, and the output present.NAME if a run changes it. Weights of more than 256 MiB go to the file
-OUT.onnx_data. The graph of --past is a language model as others export it. Ops that ONNX lacks are listed, all of them.`,
+With --onnx the graph is written as an ONNX model, with its weights. Symbols become free dimensions. A state becomes
+the input past.NAME, and the output present.NAME if a run changes it. Weights of more than 256 MiB go to the file
+OUT.onnx_data. The graph of --past is a language model as others export it. Ops that ONNX lacks are listed, all of
+them.`,
 		Example: `  vkc graph MODEL.gguf -o GRAPH.json
   vkc graph MODEL.gguf --step --ctx 4096 --kv f16 -o STEP.json
   vkc graph MODEL.onnx --dim batch=1 --bound length=2048

@@ -22,9 +22,10 @@ func (a *app) imatrixCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "imatrix -m MODEL.gguf FILE -o OUT.gguf",
 		Short: "Measure which weights of a language model matter, for vkc quantize",
-		Long: `Measure which weights of a language model matter: how large the activations are that each column of its matrices meets, over a
-text like those that the model is for. The importance matrix that it writes is for vkc quantize --imatrix, and in the form that
-llama.cpp's programs read. Measure with a model of floats, or one that lost little, such as q8_0.`,
+		Long: `Measure which weights of a language model matter: how large the activations are that each column of its matrices
+meets, over a text like those that the model is for. The importance matrix that it writes is for vkc quantize
+--imatrix, and in the form that llama.cpp's programs read. Measure with a model of floats, or one that lost little,
+such as q8_0.`,
 		Example: `  vkc imatrix -m MODEL-f16.gguf TEXT.txt -o MODEL-imatrix.gguf
   vkc imatrix -m MODEL-q8_0.gguf TEXT.txt -o MODEL-imatrix.gguf --chunks 100 --ctx 2048`,
 		Args: exactArgs("FILE"),

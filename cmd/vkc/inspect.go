@@ -31,10 +31,9 @@ func (a *app) inspectCommand() *cobra.Command {
 		Use:   "inspect FILE.gguf|FOLDER|FILE.safetensors|MODEL.onnx|BUNDLE.vkb|GRAPH",
 		Short: "List what a file of weights, a bundle or a graph holds: metadata, tensors, types, sizes",
 		Long: `List what a file of weights holds: metadata, tensors, types and sizes, and the bits that a weight takes on average.
-Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a graph it lists the symbols,
-inputs, outputs and states, and the weights that it wants; of a bundle also the sections; of an ONNX model the opsets and
-how often it has each op. Long arrays and texts of the
-metadata are cut unless --all is given.`,
+Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a graph it lists the
+symbols, inputs, outputs and states, and the weights that it wants; of a bundle also the sections; of an ONNX model
+the opsets and how often it has each op. Long arrays and texts of the metadata are cut unless --all is given.`,
 		Example: "  vkc inspect MODEL.gguf\n  vkc inspect MODEL.safetensors --json\n  vkc inspect MODEL.onnx\n  vkc inspect BUNDLE.vkb\n  vkc inspect GRAPH.json",
 		Args:    exactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {

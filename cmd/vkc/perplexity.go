@@ -23,9 +23,10 @@ func (a *app) perplexityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "perplexity -m MODEL.gguf FILE",
 		Short: "Measure how well a language model predicts a text",
-		Long: `Measure how well a language model predicts a text: its perplexity, and the standard error of that. The text is cut into
-chunks of --ctx tokens, each of which is read from its beginning. The tokens of its second half count. This is how llama.cpp
-measures, so that figures of equal --ctx and equal texts compare. What does not fill a chunk is left out.`,
+		Long: `Measure how well a language model predicts a text: its perplexity, and the standard error of that. The text is cut
+into chunks of --ctx tokens, each of which is read from its beginning. The tokens of its second half count. This is
+how llama.cpp measures, so that figures of equal --ctx and equal texts compare. What does not fill a chunk is left
+out.`,
 		Example: `  vkc perplexity -m MODEL.gguf TEXT.txt
   vkc perplexity -m MODEL.gguf TEXT.txt --ctx 2048 --chunks 16 --kv q8_0 --json`,
 		Args: exactArgs("FILE"),

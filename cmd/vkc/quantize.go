@@ -51,11 +51,12 @@ that are not whole blocks of the type fall back to a format with blocks of 32, o
 --keep and --tensor-type name exceptions; the first pattern that matches a tensor counts. --keep takes a pattern of the
 whole name, and --tensor-type a regular expression for a part of it, as llama-quantize does.
 
-The report gives for each tensor the root of its mean squared error, over that of the values, and the largest error of an
-element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is streamed.
+The report gives for each tensor the root of its mean squared error, over that of the values, and the largest error of
+an element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is
+streamed.
 
-A Hugging Face folder becomes a GGUF file with GGUF's names, metadata and tokenizer. With --type f32, f16 or bf16 that is
-a conversion. A file of safetensors alone has no metadata, and its tensors keep their names.
+A Hugging Face folder becomes a GGUF file with GGUF's names, metadata and tokenizer. With --type f32, f16 or bf16 that
+is a conversion. A file of safetensors alone has no metadata, and its tensors keep their names.
 
 A model in several files (MODEL-00001-of-00003.gguf) is read as one, from any of its parts. --split-size writes such
 parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a part of its own.`,

@@ -43,20 +43,21 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run a graph or bundle, and print or store its outputs. A graph is compiled first, or comes from the cache.
 Of a GGUF or ONNX model vkc builds the graph; vkc graph prints it.
 
-Of a folder with an ONNX model and its tokenizer, --text makes the inputs of a text. If config.json names the results of a
-classifier (id2label), the likeliest are printed.
+Of a folder with an ONNX model and its tokenizer, --text makes the inputs of a text. If config.json names the results
+of a classifier (id2label), the likeliest are printed.
 
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
 The sizes of random inputs come from the other inputs, or from --symbol. Where the graph takes an input's elements for
 indices, such as tokens of a vocabulary, those out of range are refused, unless --clamp is given.
 
-Without a GPU, auto runs on the CPU fast path. If runs go on for long (--repeat), it tries a Vulkan device in software in
-the background, and changes over if that is faster and gives the same bits. A graph that a GPU cannot run, auto runs on
-the fast path, and says why. With --check, --profile and --trace, which look at kernels, auto is the best Vulkan device.
+Without a GPU, auto runs on the CPU fast path. If runs go on for long (--repeat), it tries a Vulkan device in software
+in the background, and changes over if that is faster and gives the same bits. A graph that a GPU cannot run, auto
+runs on the fast path, and says why. With --check, --profile and --trace, which look at kernels, auto is the best
+Vulkan device.
 
-With --measure the last run is repeated as vkc bench repeats its cases, after a quarter of a second of work without a gap.
-Printed are medians: of the kernels alone by the device's clock, and of whole runs, with inputs and outputs, by the wall
-clock. The states of a graph go on.
+With --measure the last run is repeated as vkc bench repeats its cases, after a quarter of a second of work without a
+gap. Printed are medians: of the kernels alone by the device's clock, and of whole runs, with inputs and outputs, by
+the wall clock. The states of a graph go on.
 
 With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
 its ops have.`,

@@ -70,10 +70,10 @@ What a device cannot run is refused, and never counts as passed. Exit code 1 if 
 send what --report writes: the results and the programs that failed, with vkc's version, what vkc doctor found, and all
 that is known of the devices. It is written even where the device cannot be opened.
 
-Of a bundle it checks every checksum and the signature, if there is one; runs spirv-val over its shaders; and compiles the
-graph in it anew and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make other SPIR-V of the same
-GLSL: it is then not compared, and the output says so. Exit code 1 unless the SPIR-V is what the graph compiles to, or
-the bundle is signed with one of --trusted-keys.
+Of a bundle it checks every checksum and the signature, if there is one; runs spirv-val over its shaders; and compiles
+the graph in it anew and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make other SPIR-V of the
+same GLSL: it is then not compared, and the output says so. Exit code 1 unless the SPIR-V is what the graph compiles
+to, or the bundle is signed with one of --trusted-keys.
 
 Of a folder of ONNX models, laid out as ONNX's own tests (model.onnx, and next to it test_data_set_0 with input_0.pb and
 output_0.pb), it runs each and compares the outputs: |got-want| at most atol + rtol*|want|, integers equal. Prints what
