@@ -50,8 +50,8 @@ func (e *engine) promptTokens(t time.Duration) int {
 	return max(int(e.promptRate*t.Seconds())+smallest-1, smallest) / smallest * smallest
 }
 
-// measurePrompt updates e.promptRate by the time of a part. A part that is smaller than its program, or is delayed, shows
-// less than the device's rate. So a lower rate than before only lowers e.promptRate by a twentieth.
+// measurePrompt updates e.promptRate by the time of a part. A part that is smaller than its program, or is delayed,
+// shows less than the device's rate. So a lower rate than before only lowers e.promptRate by a twentieth.
 func (e *engine) measurePrompt(tokens int, took time.Duration) {
 	const remembered = 0.95
 	if took > 0 {
