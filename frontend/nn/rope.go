@@ -1,0 +1,25 @@
+package nn
+
+import (
+	"github.com/vkc-go/vkc/frontend"
+)
+
+// RopeAxes is rotary embedding with positions in several directions, as for the patches of a picture (M-RoPE; Wang et
+// al. 2024, arXiv:2409.12191). Pair i of the innermost elements of x turns by the position in direction axes[i]. Each
+// direction has a vector of positions. The options are those of frontend.Tensor.Rope, with RopeHalf: the elements of
+// pair i are i and i+len(axes).
+func RopeAxes(x frontend.Tensor, positions []frontend.Tensor, axes []int,
+	options ...frontend.RopeOption) frontend.Tensor {
+	y := x.Rope(positions[0], options...)
+	width := int(x.Dim(-1).Max())
+	for direction := 1; direction < len(positions); direction++ {
+		turns := make([]bool, width)
+		for i, axis := range axes {
+			if axis == direction {
+				turns[i], turns[i+len(axes)] = true, true
+			}
+		}
+		y = x.Builder().Const(turns).Where(x.Rope(positions[direction], options...), y)
+	}
+	return y
+}

@@ -1,0 +1,83 @@
+package vision
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// orientation returns how the camera was held: tag 0x112 of a JPEG's Exif data, 1 to 8. It is 1, upright, if the file
+// does not say.
+func orientation(data []byte, format string) int {
+	if format != "jpeg" {
+		return 1
+	}
+	for at := 2; at+4 <= len(data) && data[at] == 0xff && data[at+1] != 0xda; { // segments before the pixels
+		size := int(binary.BigEndian.Uint16(data[at+2:]))
+		if at+2+size > len(data) || size < 2 {
+			break
+		}
+		body := data[at+4 : at+2+size]
+		if exif, ok := bytes.CutPrefix(body, []byte("Exif\x00\x00")); ok && data[at+1] == 0xe1 {
+			return exifOrientation(exif)
+		}
+		at += 2 + size
+	}
+	return 1
+}
+
+// exifOrientation finds the tag in the first directory of Exif data, which is a TIFF file.
+func exifOrientation(tiff []byte) int {
+	if len(tiff) < 8 {
+		return 1
+	}
+	var order binary.ByteOrder = binary.BigEndian
+	if tiff[0] == 'I' {
+		order = binary.LittleEndian
+	}
+	at := int64(order.Uint32(tiff[4:]))
+	if at+2 > int64(len(tiff)) {
+		return 1
+	}
+	entries := tiff[at+2:]
+	for range order.Uint16(tiff[at:]) {
+		if len(entries) < 12 {
+			break
+		}
+		if order.Uint16(entries) == 0x112 {
+			if v := int(order.Uint16(entries[8:])); v >= 1 && v <= 8 {
+				return v
+			}
+			return 1
+		}
+		entries = entries[12:]
+	}
+	return 1
+}
+
+// turned returns the picture upright, for an orientation of Exif.
+func (p *Picture) turned(orientation int) *Picture {
+	if orientation == 1 {
+		return p
+	}
+	o := orientation - 1
+	up := &Picture{Width: p.Width, Height: p.Height, Pixels: make([]byte, len(p.Pixels))}
+	if o >= 4 { // rows become columns
+		up.Width, up.Height = p.Height, p.Width
+	}
+	for y := range up.Height {
+		for x := range up.Width {
+			column, row := x, y
+			if o >= 4 {
+				column, row = y, x
+			}
+			if o == 1 || o == 2 || o == 6 || o == 7 {
+				column = p.Width - 1 - column
+			}
+			if o == 2 || o == 3 || o == 5 || o == 6 {
+				row = p.Height - 1 - row
+			}
+			copy(up.Pixels[3*(y*up.Width+x):][:3], p.Pixels[3*(row*p.Width+column):])
+		}
+	}
+	return up
+}

@@ -1,0 +1,151 @@
+package vision
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Fit returns the grid of patches of a picture of that size, for at most maxRows rows of the tower. A projector with
+// one size ignores the picture's. Otherwise the picture keeps its proportions as well as whole squares of patches
+// allow, within MinPixels and MaxPixels.
+func (c Config) Fit(width, height, maxRows int) (Grid, error) {
+	p, err := findProjector(c.Projector)
+	switch side := c.side(); {
+	case err != nil:
+		return Grid{}, fmt.Errorf("vision: %w", err)
+	case width < 1 || height < 1 || width > maxSide || height > maxSide:
+		return Grid{}, fmt.Errorf("vision: a picture of %d*%d pixels: want 1 to %d each way", width, height, maxSide)
+	case maxRows < 1 || !p.manySizes && maxRows < side*side/c.Merge/c.Merge:
+		return Grid{}, fmt.Errorf("vision: a picture takes %d tokens, and there is room for %d",
+			max(side*side/c.Merge/c.Merge, 1), maxRows)
+	case !p.manySizes:
+		return Grid{side, side}, nil
+	case max(width, height) > maxProportion*min(width, height):
+		return Grid{}, fmt.Errorf("vision: a picture of %d*%d pixels: want one side at most %d times the other", width,
+			height, maxProportion)
+	}
+	block := float64(c.PatchSize * c.Merge)
+	most := min(float64(c.MaxPixels), float64(maxRows)*block*block)
+	w, h := float64(width), float64(height)
+	rows, columns := max(math.RoundToEven(h/block), 1), max(math.RoundToEven(w/block), 1)
+	switch pixels := rows * columns * block * block; {
+	case pixels > most:
+		shrink := math.Sqrt(w * h / most)
+		rows, columns = max(math.Floor(h/shrink/block), 1), max(math.Floor(w/shrink/block), 1)
+	case pixels < float64(c.MinPixels):
+		grow := math.Sqrt(min(float64(c.MinPixels), most) / (w * h))
+		rows, columns = math.Ceil(h*grow/block), math.Ceil(w*grow/block)
+	}
+	for rows*columns > float64(maxRows) { // a narrow picture that was rounded up
+		if rows > columns {
+			rows--
+		} else {
+			columns--
+		}
+	}
+	return Grid{int(rows) * c.Merge, int(columns) * c.Merge}, nil
+}
+
+// maxProportion bounds how many times longer one side of a picture may be than the other, if it keeps its proportions.
+const maxProportion = 200
+
+// Resize returns the graph that makes the patches of a picture of that size: it resizes the picture to the grid,
+// normalizes its levels, and divides it. The inputs are "image" u8[height, width, 3], and the tables that Filters
+// returns: "down" f32[H, height] and "across" f32[W, width], where H and W are the pixels of the grid. The output is
+// "patches", for the graph of Tower.
+//
+// As in Pillow, levels are rounded to whole numbers of 0 to 255 after each of the two directions.
+func (c Config) Resize(width, height int, g Grid) (*ir.Graph, error) {
+	p, err := findProjector(c.Projector)
+	if err != nil {
+		return nil, fmt.Errorf("vision: %w", err)
+	}
+	return frontend.Build(fmt.Sprintf("%s picture of %d*%d", c.Projector, width, height), func(b *frontend.Builder) {
+		h, w := g.Rows*c.PatchSize, g.Columns*c.PatchSize
+		x := b.Input("image", ir.U8, height, width, 3).Cast(ir.F32)
+		down, across := b.Input("down", ir.F32, h, height), b.Input("across", ir.F32, w, width)
+		// Beyond a padded picture is the mean color. It is subtracted first and added last, and counts as 0 between.
+		color := b.Const(c.padding(p)).Reshape(3, 1)
+		x = x.Transpose(2, 0, 1).Sub(color.Unsqueeze(2))
+		x = x.MatMulT(across).Add(color.Unsqueeze(2)).AddScalar(0.5).Floor().Clamp(0, 255)
+		x = x.Sub(color.Unsqueeze(2)).Transpose(0, 2, 1)
+		x = x.MatMulT(down).Add(color.Unsqueeze(2)).AddScalar(0.5).Floor().Clamp(0, 255).Transpose(0, 2, 1)
+		scale, shift := make([]float32, 3), make([]float32, 3)
+		for i := range scale {
+			scale[i] = float32(1 / (255 * c.Deviation[i]))
+			shift[i] = float32(-c.Mean[i] / c.Deviation[i])
+		}
+		x = x.Mul(b.Const(scale).Reshape(3, 1, 1)).Add(b.Const(shift).Reshape(3, 1, 1)) // [3, h, w]
+		m := c.Merge
+		x = x.Reshape(3, g.Rows/m, m, c.PatchSize, g.Columns/m, m, c.PatchSize).Transpose(1, 4, 2, 5, 0, 3, 6)
+		b.Output("patches", x.Reshape(g.Rows*g.Columns, 3*c.PatchSize*c.PatchSize))
+	})
+}
+
+// padding is the color beyond a padded picture, in levels of 0 to 255.
+func (c Config) padding(p projector) []float32 {
+	color := make([]float32, 3)
+	for i := range color {
+		if p.square == Padded {
+			color[i] = float32(math.RoundToEven(float64(255*c.Mean[i]) - 0.5))
+		}
+	}
+	return color
+}
+
+// Filters returns the tables that resize a picture of that size to the grid: each row has the weights of the picture's
+// pixels in one pixel of the result, from top to bottom and from left to right.
+func (c Config) Filters(width, height int, g Grid) (down, across []float32) {
+	p, err := findProjector(c.Projector)
+	if err != nil {
+		return nil, nil
+	}
+	w, h := width, height
+	if p.square == Padded && !p.manySizes {
+		w, h = max(w, h), max(w, h)
+	}
+	return filter(height, h, g.Rows*c.PatchSize, p.cubic), filter(width, w, g.Columns*c.PatchSize, p.cubic)
+}
+
+// filter returns the weights [to, n] that resize n pixels in the middle of padded ones. When pixels become fewer, the
+// filter is wider, so that all of them count. It is linear or, with cubic, Keys' cubic (1981) with a = -0.5.
+func filter(n, padded, to int, cubic bool) []float32 {
+	scale, before := float64(padded)/float64(to), (padded-n)/2
+	wide := max(scale, 1)
+	reach := float64(wide)
+	if cubic {
+		reach = float64(2 * wide)
+	}
+	table := make([]float32, to*n)
+	for i := range to {
+		middle := float64((float64(i) + 0.5) * scale)
+		first, end := max(int(middle-reach+0.5), 0), min(int(middle+reach+0.5), padded)
+		weights, sum := make([]float64, end-first), 0.0
+		for j := range weights {
+			weights[j] = kernel(math.Abs(float64(first+j)-middle+0.5)/wide, cubic)
+			sum += weights[j]
+		}
+		for j, w := range weights {
+			if at := first + j - before; at >= 0 && at < n {
+				table[i*n+at] = float32(w / sum)
+			}
+		}
+	}
+	return table
+}
+
+// kernel is the filter's weight at a distance.
+func kernel(x float64, cubic bool) float64 {
+	switch {
+	case !cubic:
+		return max(1-x, 0)
+	case x < 1:
+		return float64((float64(1.5*x)-2.5)*x*x) + 1
+	case x < 2:
+		return float64((float64((float64(-0.5*x)+2.5)*x)-4)*x) + 2
+	}
+	return 0
+}

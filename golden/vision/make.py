@@ -1,0 +1,237 @@
+"""Writes the golden rows of frontend/vision: tiny towers and projectors, computed from their definitions in float64."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parent.parent / "llm"))
+from support import gelu, gelu_erf, random, silu, words  # noqa: E402
+
+
+def quick_gelu(x):
+    return x / (1 + np.exp(-1.702 * x))
+
+
+class Tower:
+    """A tower whose weights come to be as they are asked for."""
+
+    def __init__(self, case, projector, image, patch, width=32, heads=2, hidden=48, layers=2, out=24, **meta):
+        self.case, self.width, self.heads, self.patch, self.out = case, width, heads, patch, out
+        self.hidden, self.layers, self.eps = hidden, layers, 1e-5
+        self.meta, self.weights, self.file = {}, {}, {}
+        vision = {"image_size": image, "patch_size": patch, "embedding_length": width, "feed_forward_length": hidden,
+                  "block_count": layers, "projection_dim": out, "attention.head_count": heads,
+                  "attention.layer_norm_epsilon": self.eps, "image_mean": [0.5, 0.25, 0.125], "image_std": [0.5, 0.25, 0.5]}
+        self.meta = {"clip.vision." + key: value for key, value in vision.items()}
+        self.meta |= {"clip.has_vision_encoder": True, "clip.projector_type": projector}
+        self.meta |= {"clip." + key: value for key, value in meta.items()}
+
+    def w(self, name, *dims, offset=0.0, scale=None):
+        if name not in self.weights:
+            if scale is None:
+                scale = 2.0 ** -round(math.log2(math.sqrt(math.prod(dims[1:]))) - 1)
+            values = (offset + scale * random(name, math.prod(dims))).astype(np.float32)
+            self.weights[name] = values.astype(np.float64).reshape(dims)
+            self.file[name] = {"dims": dims, "offset": offset, "scale": scale}
+        return self.weights[name]
+
+    def linear(self, x, name, out, bias=True):
+        y = x @ self.w(name + ".weight", out, x.shape[-1]).T
+        return y + self.w(name + ".bias", out, scale=0.25) if bias else y
+
+    def layer_norm(self, x, name, eps=None):
+        y = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + (self.eps if eps is None else eps))
+        n = x.shape[-1]
+        return y * self.w(name + ".weight", n, offset=1.0, scale=0.5) + self.w(name + ".bias", n, scale=0.25)
+
+    def rms_norm(self, x, name, eps=None):
+        y = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + (self.eps if eps is None else eps))
+        return y * self.w(name + ".weight", x.shape[-1], offset=1.0, scale=0.5)
+
+    def patches(self, rows, columns, kernels=1, bias=True):
+        """Random pixels of rows*columns patches, each channel by channel, and their embedding by a convolution."""
+        x = random("patches", rows * columns * 3 * self.patch**2).reshape(rows * columns, -1)
+        names = ["v.patch_embd.weight", "v.patch_embd.weight.1"][:kernels]
+        y = sum(x @ self.w(n, self.width, 3, self.patch, self.patch).reshape(self.width, -1).T for n in names)
+        return y + self.w("v.patch_embd.bias", self.width, scale=0.25) if bias else y
+
+    def attention(self, x, blk, fused=False, turn=None, groups=None):
+        """Attention of all patches to all, or to those of the same group."""
+        if fused:
+            parts = np.split(self.linear(x, blk + "attn_qkv", 3 * self.width), 3, 1)
+        else:
+            parts = [self.linear(x, blk + "attn_" + part, self.width) for part in "qkv"]
+        q, k, v = (part.reshape(len(x), self.heads, -1) for part in parts)
+        if turn is not None:
+            q, k = turn(q), turn(k)
+        y = np.zeros_like(q)
+        for i in range(len(x)):
+            near = np.arange(len(x)) if groups is None else np.flatnonzero(groups == groups[i])
+            for h in range(self.heads):
+                score = k[near, h] @ q[i, h] / math.sqrt(q.shape[2])
+                share = np.exp(score - score.max())
+                y[i, h] = share / share.sum() @ v[near, h]
+        return self.linear(y.reshape(len(x), -1), blk + "attn_out", self.width)
+
+    def layer(self, x, i, norm, act, **how):
+        blk = f"v.blk.{i}."
+        x = x + self.attention(norm(x, blk + "ln1"), blk, **how)
+        h = norm(x, blk + "ln2")
+        if act is silu:
+            h = silu(self.linear(h, blk + "ffn_gate", self.hidden)) * self.linear(h, blk + "ffn_up", self.hidden)
+        else:
+            h = act(self.linear(h, blk + "ffn_up", self.hidden))
+        return x + self.linear(h, blk + "ffn_down", self.width)
+
+    def write(self, rows, grid):
+        lines = lambda items: "\n" + ",\n".join(items) + "\n"
+        meta = json.dumps({"general.architecture": "clip", **self.meta})
+        weights = lines(f"{json.dumps(name)}: {json.dumps(made)}" for name, made in self.file.items())
+        values = lines(json.dumps([float(f"{v:.7g}") for v in row]) for row in rows)
+        text = f'{{"meta": {meta},\n"grid": {list(grid)},\n"weights": {{{weights}}},\n"rows": [{values}]}}\n'
+        Path(__file__).with_name(self.case + ".json").write_text(text)
+
+
+def in_blocks(rows, columns, side):
+    """The rows and columns of patches, a square of side*side patches after the other."""
+    at = np.arange(rows * columns).reshape(rows // side, side, columns // side, side).transpose(0, 2, 1, 3).reshape(-1)
+    return at // columns, at % columns
+
+
+def gemma3():
+    t = Tower("gemma3", "gemma3", 32, 4, **{"use_gelu": True, "vision.projector.scale_factor": 4})
+    side = 8
+    row, column = in_blocks(side, side, 4)
+    x = t.patches(side, side) + t.w("v.position_embd.weight", side**2, t.width, scale=1.0)[row * side + column]
+    for i in range(t.layers):
+        x = t.layer(x, i, t.layer_norm, gelu)
+    x = t.layer_norm(x, "v.post_ln")
+    x = x.reshape(-1, 16, t.width).mean(1)
+    x = t.rms_norm(x, "mm.soft_emb_norm")
+    t.write(x @ t.w("mm.input_projection.weight", t.width, t.out), (side, side))
+
+
+def llava(case="llava", layers=2, **meta):
+    t = Tower(case, "mlp", 16, 4, layers=layers, **{"use_gelu": False, "has_llava_projector": True}, **meta)
+    side = 4
+    x = np.concatenate([t.w("v.class_embd", t.width, scale=1.0)[None], t.patches(side, side, bias=False)])
+    x = x + t.w("v.position_embd.weight", side**2 + 1, t.width, scale=1.0)
+    x = t.layer_norm(x, "v.pre_ln")
+    for i in range(2):
+        x = t.layer(x, i, t.layer_norm, quick_gelu)
+    t.write(t.linear(gelu_erf(t.linear(x[1:], "mm.0", 40)), "mm.2", t.out), (side, side))
+
+
+def turning(row, column, size, base=10000.0):
+    """Half of the pairs of a head turn by the row, and half by the column."""
+    frequency = base ** (-np.arange(0, size // 2, 2) / (size // 2))
+    angle = np.concatenate([row[:, None] * frequency, column[:, None] * frequency], 1)[:, None]
+
+    def turn(x):
+        a, b = np.split(x, 2, -1)
+        return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], -1)
+
+    return turn
+
+
+def qwen2vl():
+    t = Tower("qwen2vl", "qwen2vl_merger", 16, 4)
+    row, column = in_blocks(4, 6, 2)
+    x = t.patches(4, 6, kernels=2, bias=False)
+    for i in range(t.layers):
+        x = t.layer(x, i, t.layer_norm, quick_gelu, turn=turning(row, column, 16))
+    x = t.layer_norm(x, "v.post_ln").reshape(-1, 4 * t.width)
+    t.write(t.linear(gelu_erf(t.linear(x, "mm.0", 4 * t.width)), "mm.2", t.out), (4, 6))
+
+
+def qwen25vl():
+    t = Tower("qwen2.5vl", "qwen2.5vl_merger", 16, 4,
+              **{"use_silu": True, "vision.n_wa_pattern": 2, "vision.window_size": 16})
+    row, column = in_blocks(6, 10, 2)
+    groups = row // 4 * 100 + column // 4  # windows of 4 patches each way
+    x = t.patches(6, 10, kernels=2, bias=False)
+    for i in range(t.layers):
+        x = t.layer(x, i, t.rms_norm, silu, turn=turning(row, column, 16), groups=None if i % 2 else groups)
+    x = t.rms_norm(x, "v.post_ln").reshape(-1, 4 * t.width)
+    t.write(t.linear(gelu_erf(t.linear(x, "mm.0", 4 * t.width)), "mm.2", t.out), (6, 10))
+
+
+def qwen3vl():
+    t = Tower("qwen3vl", "qwen3vl_merger", 16, 4, layers=3,
+              **{"use_gelu": True, "vision.spatial_merge_size": 2, "vision.is_deepstack_layers": [False, True, False]})
+    row, column = in_blocks(6, 4, 2)
+    table = t.w("v.position_embd.weight", 16, t.width, scale=1.0).reshape(4, 4, -1)
+    x = t.patches(6, 4, kernels=2)
+    y_at, x_at = np.linspace(0, 3, 6)[row], np.linspace(0, 3, 4)[column]
+    y0, x0 = np.floor(y_at).astype(int), np.floor(x_at).astype(int)
+    y1, x1 = np.minimum(y0 + 1, 3), np.minimum(x0 + 1, 3)
+    dy, dx = (y_at - y0)[:, None], (x_at - x0)[:, None]
+    x = x + (table[y0, x0] * (1 - dy) * (1 - dx) + table[y0, x1] * (1 - dy) * dx
+             + table[y1, x0] * dy * (1 - dx) + table[y1, x1] * dy * dx)
+    deep = []
+    for i in range(t.layers):
+        x = t.layer(x, i, t.layer_norm, gelu, fused=True, turn=turning(row, column, 16))
+        if i == 1:
+            h = t.layer_norm(x.reshape(-1, 4 * t.width), "v.deepstack.1.norm")
+            deep.append(t.linear(gelu_erf(t.linear(h, "v.deepstack.1.fc1", 4 * t.width)), "v.deepstack.1.fc2", t.out))
+    x = t.layer_norm(x, "v.post_ln").reshape(-1, 4 * t.width)
+    x = t.linear(gelu_erf(t.linear(x, "mm.0", 4 * t.width)), "mm.2", t.out)
+    t.write(np.concatenate([x, *deep], 1), (6, 4))
+
+
+def filtered(size, out, cubic, pad=0):
+    """The weights of Pillow's resampling: for each of out elements, those of size elements between pad others."""
+    scale = (size + 2 * pad) / out
+    wide = max(scale, 1)
+    reach = (2 if cubic else 1) * wide
+    table = np.zeros((out, size))
+    for o in range(out):
+        middle = (o + 0.5) * scale
+        first = max(int(middle - reach + 0.5), 0)
+        end = min(int(middle + reach + 0.5), size + 2 * pad)
+        w = []
+        for i in range(first, end):
+            d = abs(i - middle + 0.5) / wide
+            if not cubic:
+                w.append(max(1 - d, 0))
+            elif d < 1:
+                w.append((1.5 * d - 2.5) * d * d + 1)
+            else:
+                w.append(((-0.5 * d + 2.5) * d - 4) * d + 2 if d < 2 else 0)
+        for i, one in zip(range(first, end), np.array(w) / sum(w)):
+            if pad <= i < pad + size:
+                table[o, i - pad] = one
+    return table
+
+
+def resize(width, height, to_width, to_height, cubic, pad=False):
+    """Levels of 0 to 255: first across, then down. What is beyond the picture has the mean's color."""
+    image = np.array([w & 255 for w in words("image", width * height * 3)], float).reshape(height, width, 3)
+    side = max(width, height)
+    # The color is subtracted before and added after, so that what is beyond counts as zeros.
+    color = np.array([round(255 * m - 0.5) for m in (0.5, 0.25, 0.125)], float) if pad else np.zeros(3)
+    beyond = ((side - width) / 2, (side - height) / 2) if pad else (0, 0)
+    assert all(b == int(b) for b in beyond)
+    across, down = filtered(width, to_width, cubic, int(beyond[0])), filtered(height, to_height, cubic, int(beyond[1]))
+    x = np.einsum("ow,hwc->hoc", across, image - color) + color
+    x = np.clip(np.floor(x + 0.5), 0, 255)
+    x = np.einsum("oh,hwc->owc", down, x - color) + color
+    return np.clip(np.floor(x + 0.5), 0, 255).astype(int)
+
+
+def write_sizes():
+    cases = [(13, 9, 8, 8, False, False), (5, 7, 16, 8, True, False), (30, 22, 12, 8, True, False), (9, 13, 8, 8, True, True)]
+    lines = []
+    for width, height, to_width, to_height, cubic, pad in cases:
+        levels = resize(width, height, to_width, to_height, cubic, pad)
+        lines.append(json.dumps({"from": [width, height], "to": [to_width, to_height], "cubic": cubic, "pad": pad,
+                                 "levels": levels.reshape(-1).tolist()}))
+    Path(__file__).with_name("resize.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+for write in (gemma3, llava, lambda: llava("llava-feature", 3, **{"vision.feature_layer": [2]}), qwen2vl, qwen25vl, qwen3vl,
+              write_sizes):
+    write()
