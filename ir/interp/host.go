@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Programs read inputs of f32, i32 and u32 from the caller's memory without copying, and kernels of a backend compute
+// Programs read inputs of 32 and 64 bits from the caller's memory without copying, and kernels of a backend compute
 // such outputs directly in the caller's memory. Otherwise the copies would dominate ops such as a sum of two large
 // tensors.
 
@@ -16,23 +16,44 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // floatsIn returns the elements of an f32 tensor without copying, or nil if byte order or alignment do not allow that.
 func floatsIn(d *ir.Data) []float32 {
-	if d.DType != ir.F32 || !littleEndian || len(d.Bytes) == 0 {
+	if d.DType != ir.F32 {
 		return nil
 	}
-	first := unsafe.Pointer(unsafe.SliceData(d.Bytes))
-	if uintptr(first)%unsafe.Alignof(float32(0)) != 0 {
+	return listIn[float32](d.Bytes)
+}
+
+// listIn returns numbers in the memory of a tensor, or nil if byte order or alignment do not allow that.
+func listIn[T int32 | int64 | float32 | float64](bytes []byte) []T {
+	if !littleEndian || len(bytes) == 0 {
 		return nil
 	}
-	return unsafe.Slice((*float32)(first), len(d.Bytes)/4)
+	first, size := unsafe.Pointer(unsafe.SliceData(bytes)), unsafe.Sizeof(T(0))
+	if uintptr(first)%size != 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(first), len(bytes)/int(size))
+}
+
+// valueIn returns a value in the memory of a tensor, or false if its elements have another format.
+func valueIn(d *ir.Data) (v value, ok bool) {
+	v = value{typ: d.DType, dims: d.Dims, lent: true}
+	switch d.DType {
+	case ir.F32:
+		v.f32 = listIn[float32](d.Bytes)
+	case ir.F64:
+		v.f64 = listIn[float64](d.Bytes)
+	case ir.I32, ir.U32:
+		v.i32 = listIn[int32](d.Bytes)
+	case ir.I64:
+		v.i64 = listIn[int64](d.Bytes)
+	}
+	return v, v.f32 != nil || v.f64 != nil || v.i32 != nil || v.i64 != nil
 }
 
 // borrow is like fromData, but without a copy, if the data can be used in the caller's memory.
 func borrow(d *ir.Data) (value, error) {
-	if n := floatsIn(d); n != nil {
-		return value{typ: d.DType, dims: d.Dims, f32: n, lent: true}, nil
-	}
-	if w := wordsIn(d); w != nil {
-		return value{typ: d.DType, dims: d.Dims, i32: w, lent: true}, nil
+	if v, ok := valueIn(d); ok {
+		return v, nil
 	}
 	v, err := fromData(d)
 	v.lent = d.DType.IsBlock()
@@ -73,8 +94,9 @@ func (p *Program) planOutputs() []bool {
 	for _, o := range p.graph.Outputs() {
 		names[o.Node]++
 		id := o.Node.ID()
-		list[id] = p.kernels != nil && p.kernels[id] != nil && names[o.Node] == 1 &&
-			(o.Node.DType() == ir.F32 || p.kernels[id].Words && (o.Node.DType() == ir.I32 || o.Node.DType() == ir.U32))
+		t := o.Node.DType()
+		list[id] = p.kernels != nil && p.kernels[id] != nil && names[o.Node] == 1 && !t.IsBlock() &&
+			t.BlockBytes() >= 4 && (p.kernels[id].Words || !isWord(t))
 	}
 	return list
 }
@@ -83,8 +105,10 @@ func (p *Program) planOutputs() []bool {
 func (p *Program) outputMemory(into map[string]*ir.Data) map[int]*ir.Data {
 	made := map[int]*ir.Data{}
 	for _, o := range p.graph.Outputs() {
-		if d := into[o.Name]; d != nil && p.direct[o.Node.ID()] && (floatsIn(d) != nil || wordsIn(d) != nil) {
-			made[o.Node.ID()] = d
+		if d := into[o.Name]; d != nil && p.direct[o.Node.ID()] {
+			if _, ok := valueIn(d); ok {
+				made[o.Node.ID()] = d
+			}
 		}
 	}
 	return made
@@ -93,46 +117,75 @@ func (p *Program) outputMemory(into map[string]*ir.Data) map[int]*ir.Data {
 // newResult returns the value that a kernel fills. It is in the caller's memory if the node is an output with memory
 // given for it, and otherwise in a reusable buffer.
 func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
-	words := k.Words && isWord(n.DType())
-	if !n.DType().IsFloat() && !words {
-		return makeValue(n.DType(), dims)
+	t := n.DType()
+	if t.IsBlock() || !k.Words && isWord(t) {
+		return makeValue(t, dims)
 	}
-	out, clean := value{typ: n.DType(), dims: dims}, k.Fills
 	if x.direct != nil && x.direct[n.ID()] {
-		d := x.made[n.ID()]
+		d, clean := x.made[n.ID()], k.Fills
 		if d == nil {
 			var err error
-			if d, err = newData(n.DType(), dims); err != nil {
+			if d, err = newData(t, dims); err != nil {
 				return value{}, err
 			}
 			clean = true
 		}
-		if out.f32 = floatsIn(&ir.Data{DType: ir.F32, Bytes: d.Bytes}); out.f32 != nil {
-			out.lent = true
+		if out, ok := valueIn(d); ok {
+			out.dims = dims
 			if x.made == nil {
 				x.made = map[int]*ir.Data{}
 			}
 			x.made[n.ID()] = d
+			x.prepare(out, clean, k.Fills)
+			return out, nil
 		}
 	}
-	if out.f32 == nil {
-		var err error
-		if out.buf, err = x.buffer(elems(dims)); err != nil {
-			return value{}, err
-		}
-		clean = k.Fills
-		out.f32 = out.buf.floats[:elems(dims)]
+	out, count := value{typ: t, dims: dims}, elems(dims)
+	wide := t == ir.F64 || t == ir.I64
+	if wide {
+		count *= 2 // in elements of 32 bits
+	}
+	var err error
+	if out.buf, err = x.buffer(count); err != nil {
+		return value{}, err
+	}
+	switch list := out.buf.floats[:count]; {
+	case t == ir.F64:
+		out.f64 = as[float64](list)
+	case wide:
+		out.i64 = as[int64](list)
+	case t.IsFloat():
+		out.f32 = list
+	default:
+		out.i32 = as[int32](list)
+	}
+	x.prepare(out, k.Fills, k.Fills)
+	return out, nil
+}
+
+// as returns the memory of a list as elements of another type.
+func as[T int32 | int64 | float32 | float64, S float32 | float64 | int64 | int32](list []S) []T {
+	n := len(list) * int(unsafe.Sizeof(S(0))) / int(unsafe.Sizeof(T(0)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(list))), n)
+}
+
+// prepare clears the memory of a kernel's result unless it is clean, and poisons it if the kernel fills it.
+func (x *exec) prepare(out value, clean, fills bool) {
+	list := out.f32
+	switch {
+	case out.f64 != nil:
+		list = as[float32](out.f64)
+	case out.i64 != nil:
+		list = as[float32](out.i64)
+	case out.i32 != nil:
+		list = as[float32](out.i32)
 	}
 	switch {
 	case !clean:
-		clear(out.f32)
-	case k.Fills && x.poison:
-		poison(out.f32)
+		clear(list)
+	case fills && x.poison:
+		poison(list)
 	}
-	if words {
-		out.i32, out.f32 = asWords(out.f32), nil
-	}
-	return out, nil
 }
 
 // output returns the output that node n computed, in the given memory unless that is nil.

@@ -39,7 +39,8 @@ type Call struct {
 	Node    *ir.Node
 	Dims    []int // the result's extents
 	Args    []Tensor
-	Out     []float32 // the result's elements, row-major, if they are floats
+	Out     []float32 // the result's elements, row-major, if they are floats of at most 32 bits
+	Doubles []float64 // instead of Out for f64
 	Ints    []int64   // the result's elements, zeroed, if they are integers or bools
 	Words   []int32   // instead of Ints if the kernel has Words set; zeroed unless Fills is set
 
@@ -63,14 +64,15 @@ func (c *Call) Undo(f func()) { c.exec.undo = append(c.exec.undo, f) }
 // Tensor is an argument of a [Kernel], row-major. Floats and blocks are in Floats, decoded, or in Stored if the kernel
 // accepts that; integers and bools are in Ints.
 type Tensor struct {
-	DType  ir.DType
-	Dims   []int
-	Floats []float32
-	Ints   []int64
-	Words  []int32   // instead of Ints if the kernel has Words set; u32 as the bits of an int32
-	Stored *Stored   // if set, Floats is nil
-	Packed []float32 // what Pack returned for it; Floats, Words and the bytes of Stored may then be nil
-	Apart  int       // stride in elements between the matrices of the two innermost axes
+	DType   ir.DType
+	Dims    []int
+	Floats  []float32
+	Doubles []float64 // instead of Floats for f64
+	Ints    []int64
+	Words   []int32   // instead of Ints if the kernel has Words set; u32 as the bits of an int32
+	Stored  *Stored   // if set, Floats is nil
+	Packed  []float32 // what Pack returned for it; Floats, Words and the bytes of Stored may then be nil
+	Apart   int       // stride in elements between the matrices of the two innermost axes
 }
 
 // Workers returns the number of workers of Parallel.
@@ -128,8 +130,8 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		x.rooms = make([][]float32, x.workers)
 	}
 	c := &x.at
-	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Ints: out.i64, Words: out.i32, Args: c.Args[:0],
-		exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Doubles: out.f64, Ints: out.i64, Words: out.i32,
+		Args: c.Args[:0], exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
 		t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
 		if k.Words && isWord(a.typ) {
@@ -151,6 +153,8 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 			if t.Floats, err = a.block.decode(a.typ); err != nil {
 				return value{}, err
 			}
+		case a.typ == ir.F64:
+			t.Doubles = a.floats()
 		case a.typ.IsFloat():
 			t.Floats = a.narrow().f32
 		}

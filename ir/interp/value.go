@@ -169,25 +169,39 @@ func (v value) encode(d *ir.Data) {
 	switch {
 	case v.block != nil:
 		copy(d.Bytes, v.block.raw)
+	case v.copyTo(d):
 	case v.typ == ir.F32 && v.f32 != nil: // no conversion
-		if to := floatsIn(d); to != nil {
-			copy(to, v.f32)
-			return
-		}
 		for j, x := range v.f32 {
 			binary.LittleEndian.PutUint32(d.Bytes[4*j:], math.Float32bits(x))
 		}
 	case v.typ.IsFloat():
 		ir.EncodeFloats(d.Bytes, v.typ, v.floats())
 	case v.i32 != nil:
-		if to := wordsIn(d); to != nil {
-			copy(to, v.i32)
-		} else {
-			encodeWords(d.Bytes, v.typ, v.i32)
-		}
+		encodeWords(d.Bytes, v.typ, v.i32)
 	default:
 		ir.EncodeInts(d.Bytes, v.typ, v.i64)
 	}
+}
+
+// copyTo copies the elements to the memory of a tensor if that has them in the same format. Otherwise it returns false.
+func (v value) copyTo(d *ir.Data) bool {
+	to, ok := valueIn(d)
+	switch {
+	case !ok:
+	case v.f32 != nil && to.f32 != nil:
+		copy(to.f32, v.f32)
+		return true
+	case v.f64 != nil && to.f64 != nil:
+		copy(to.f64, v.f64)
+		return true
+	case v.i32 != nil && to.i32 != nil:
+		copy(to.i32, v.i32)
+		return true
+	case v.i64 != nil && to.i64 != nil:
+		copy(to.i64, v.i64)
+		return true
+	}
+	return false
 }
 
 // floats returns the elements of a float, integer or bool value as float64.

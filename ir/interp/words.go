@@ -3,7 +3,6 @@ package interp
 import (
 	"encoding/binary"
 	"math"
-	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -33,12 +32,7 @@ func wordsIn(d *ir.Data) []int32 {
 	if d.DType != ir.I32 && d.DType != ir.U32 {
 		return nil
 	}
-	return asWords(floatsIn(&ir.Data{DType: ir.F32, Bytes: d.Bytes}))
-}
-
-// asWords returns a list of floats as a list of their bits, in the same memory.
-func asWords(list []float32) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+	return listIn[int32](d.Bytes)
 }
 
 // decodeWords decodes integers or bools.

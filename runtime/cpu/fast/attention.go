@@ -83,7 +83,8 @@ func attention(c *interp.Call) error {
 // the score minus infinity. A nil mask changes nothing.
 type mask struct {
 	argReader
-	step int // distance between the elements of neighbouring keys
+	ints []int64 // the elements, if they are not floats
+	step int     // distance between the elements of neighbouring keys
 }
 
 // newMask returns the mask of an attention, or nil if it has none. dims are the extents of the scores.
@@ -92,7 +93,7 @@ func newMask(c *interp.Call, dims []int) *mask {
 		return nil
 	}
 	steps := stepsOf(c.Args[3].Dims, dims)
-	return &mask{newArgReader(c.Args[3], dims, nil), steps[len(steps)-1]}
+	return &mask{newArgReader(c.Args[3], dims, nil), c.Args[3].Ints, steps[len(steps)-1]}
 }
 
 // add adds the mask to the scores of one query. at is the index of the first score.
@@ -104,7 +105,7 @@ func (m *mask) add(scores []float32, at int) {
 	for j := range scores {
 		switch i := from + j*m.step; {
 		case m.ints == nil:
-			scores[j] += m.floats[i]
+			scores[j] += m.list[i]
 		case m.ints[i] == 0:
 			scores[j] += float32(math.Inf(-1))
 		}

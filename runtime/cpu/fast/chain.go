@@ -15,16 +15,23 @@ import (
 // block is the largest number of elements that a primitive computes at a time. They take 4 KiB (M-cpu-chains).
 const block = 1024
 
-// chain is the program of one kernel. Its operands are lists of up to `block` elements, and instructions refer to them
-// by index. Their order is: the arguments, the kept values, the row values, the constants, and the temporaries for
+// number is the type of the elements of lists in which a kernel computes. Lists of integers have their bits: those of
+// 32 bits in float32, and of 64 in float64.
+type number interface{ float32 | float64 }
+
+// chain is a program in 32 bits.
+type chain = chainOf[float32]
+
+// chainOf is the program of one kernel. Its operands are lists of up to `block` elements, and instructions refer to
+// them by index. Their order is: the arguments, the kept values, the row values, the constants, and the temporaries for
 // results of instructions.
-type chain struct {
+type chainOf[T number] struct {
 	args        []*ir.Node
 	reads       []bool       // by argument: whether the chain reads it
 	kept        []*ir.Scalar // values that an earlier chain of a fold computed and left in memory; see foldChains
 	row         []*ir.Scalar // row values of a fold, which are equal for all elements of a row
-	constants   []float32
-	code        []instruction
+	constants   []T
+	code        []instruction[T]
 	temporaries int       // number of temporaries
 	result      int       // the operand with the result
 	work        int       // cost per element, in quarters of a multiply-add
@@ -33,42 +40,45 @@ type chain struct {
 
 // instruction applies a primitive to operands `in` and stores the result in operand `out`. The result of the last
 // instruction is the result of the program.
-type instruction struct {
-	*primitive
+type instruction[T number] struct {
+	*primitiveOf[T]
 	out int
 	in  [3]int
 }
 
 // scratch is the working memory in which one worker runs a chain.
-type scratch struct {
-	operands [][]float32
-	buffers  [][]float32 // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
+type scratch[T number] struct {
+	operands [][]T
+	results  []T   // in which results are computed if they are not in memory as T
+	buffers  [][]T // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
 }
 
 // compute implements interp.Kernel.Compute: it applies the instructions of a chain of elementwise ops to blocks of
 // elements that stay in the cache, many blocks in parallel.
-func (p *chain) compute(c *interp.Call) error {
-	readers := make([]argReader, len(c.Args))
+func (p *chainOf[T]) compute(c *interp.Call) error {
+	readers := make([]readerOf[T], len(c.Args))
 	for i, a := range c.Args {
-		readers[i] = newArgReader(a, c.Dims, nil)
+		readers[i] = newReader[T](a, c.Dims, nil)
 	}
 	const blocks = 8 // number of blocks in a task
-	out := outOf(c)
-	tasks := (len(out) + blocks*block - 1) / (blocks * block)
+	out, n := resultsOf[T](c), volume(c.Dims)
+	tasks := (n + blocks*block - 1) / (blocks * block)
 	const quarters = 4 // of a multiply-add, the unit of p.work
-	return c.Parallel(tasks, max(1, p.work*min(len(out), blocks*block)/quarters), func(_, task int) {
+	return c.Parallel(tasks, max(1, p.work*min(n, blocks*block)/quarters), func(_, task int) {
 		s := p.begin(readers)
 		defer p.idle.Put(s)
-		end := min((task+1)*blocks*block, len(out))
+		end := min((task+1)*blocks*block, n)
 		for lo := task * blocks * block; lo < end; lo += block {
-			p.run(out[lo:min(lo+block, end)], readers, lo, s)
+			list := out.block(lo, min(block, end-lo), s.results)
+			p.run(list, readers, lo, s)
+			out.put(lo, list)
 		}
 	})
 }
 
 // begin returns scratch memory, with the values of arguments that are the same for all elements of the result. readers
 // has the chain's arguments. The caller puts the memory back into idle.
-func (p *chain) begin(readers []argReader) *scratch {
+func (p *chainOf[T]) begin(readers []readerOf[T]) *scratch[T] {
 	s := p.scratch()
 	for i := range p.args {
 		if p.reads[i] && readers[i].repeats() {
@@ -79,14 +89,14 @@ func (p *chain) begin(readers []argReader) *scratch {
 }
 
 // run computes elements lo to lo+len(out) of the result.
-func (p *chain) run(out []float32, readers []argReader, lo int, s *scratch) {
+func (p *chainOf[T]) run(out []T, readers []readerOf[T], lo int, s *scratch[T]) {
 	p.read(readers, lo, len(out), s)
 	p.apply(out, s)
 	clear(s.operands[:len(p.args)]) // so that s does not keep the arguments' memory alive
 }
 
 // read sets the operands of the arguments to their values for n elements of the result, from element lo on.
-func (p *chain) read(readers []argReader, lo, n int, s *scratch) {
+func (p *chainOf[T]) read(readers []readerOf[T], lo, n int, s *scratch[T]) {
 	for i := range p.args {
 		switch at := &readers[i]; {
 		case !p.reads[i]:
@@ -102,7 +112,7 @@ func (p *chain) read(readers []argReader, lo, n int, s *scratch) {
 }
 
 // apply runs the instructions, and stores the result in out.
-func (p *chain) apply(out []float32, s *scratch) {
+func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 	n, last := len(out), len(p.code)-1
 	for i := range p.code {
 		c, to := &p.code[i], out
@@ -114,25 +124,25 @@ func (p *chain) apply(out []float32, s *scratch) {
 }
 
 // scratch returns scratch memory with the constants.
-func (p *chain) scratch() *scratch {
-	if s, ok := p.idle.Get().(*scratch); ok {
+func (p *chainOf[T]) scratch() *scratch[T] {
+	if s, ok := p.idle.Get().(*scratch[T]); ok {
 		return s
 	}
 	lists := len(p.args) + len(p.kept)
-	s := &scratch{buffers: make([][]float32, len(p.args)), operands: make([][]float32, lists)}
+	s := &scratch[T]{buffers: make([][]T, len(p.args)), operands: make([][]T, lists), results: make([]T, block)}
 	for range len(p.row) + len(p.constants) + p.temporaries {
-		s.operands = append(s.operands, make([]float32, block))
+		s.operands = append(s.operands, make([]T, block))
 	}
 	for i, x := range p.constants {
-		fill(s.operands[lists+len(p.row)+i], x)
+		fillOf(s.operands[lists+len(p.row)+i], x)
 	}
 	return s
 }
 
 // buffer returns the buffer for argument i, of `block` elements.
-func (s *scratch) buffer(i int) []float32 {
+func (s *scratch[T]) buffer(i int) []T {
 	if s.buffers[i] == nil {
-		s.buffers[i] = make([]float32, block)
+		s.buffers[i] = make([]T, block)
 	}
 	return s.buffers[i]
 }
@@ -164,14 +174,22 @@ func newChains(g *ir.Graph) *chains {
 	return c
 }
 
-// chainFor returns the chain that computes node root, or nil if there is none. All members of the chain have root's
-// shape, and no node outside of the chain uses them, except root. chainFor sets absorbed, by ID, for the members other
-// than root: they need no kernels.
-func (c *chains) chainFor(root *ir.Node, absorbed []bool) *chain {
+// chainFor returns the kernel of the chain that computes node root, or nil if there is none. All members of the chain
+// have root's shape, and no node outside of the chain uses them, except root. chainFor sets absorbed, by ID, for the
+// members other than root: they need no kernels.
+func (c *chains) chainFor(root *ir.Node, absorbed []bool) *interp.Kernel {
 	if !c.canEnd(root) {
 		return nil
 	}
-	return c.compile(c.membersFor(root, absorbed))
+	k := &interp.Kernel{Stored: -1, Fills: true, Words: true, Rounds: true}
+	if members := c.membersFor(root, absorbed); isWide(root) {
+		p := compile[float64](c, members)
+		k.Compute, k.Args = p.compute, p.args
+	} else {
+		p := compile[float32](c, members)
+		k.Compute, k.Args = p.compute, p.args
+	}
+	return k
 }
 
 // canEnd reports whether a node can be the last one of a chain.
@@ -191,7 +209,8 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	for i := 0; i < len(members); i++ {
 		for _, a := range members[i].Args() {
 			inside[a]++
-			if inside[a] == c.uses[a.ID()] && !c.constant[a.ID()] && computable(a) && a.Shape().Equal(root.Shape()) {
+			if inside[a] == c.uses[a.ID()] && !c.constant[a.ID()] && computable(a) && isWide(a) == isWide(root) &&
+				a.Shape().Equal(root.Shape()) {
 				members = append(members, a)
 				absorbed[a.ID()] = true
 			}
@@ -201,38 +220,33 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	return members
 }
 
-// computable reports whether a chain may contain a node. The node must be an elementwise op on floats or words
-// (integers of up to 32 bits, and bools). A cast of words to floats must be to f32, or from words of at most 16 bits.
-// An i64 may only be cast to f32, or be the condition of a where.
+// isWide reports whether the chain of a node must compute in 64 bits: the node has an argument or a result of 64 bits.
+// But chains in 32 bits can read integers of 64 bits as f32, and as the condition of a where.
+func isWide(n *ir.Node) bool {
+	for i, a := range n.Args() {
+		reads := n.Op() == ir.OpCast && n.DType() == ir.F32 || n.Op() == ir.OpWhere && i == 0
+		if a.DType() == ir.F64 || a.DType() == ir.I64 && !reads {
+			return true
+		}
+	}
+	return n.DType() == ir.F64 || n.DType() == ir.I64
+}
+
+// computable reports whether a chain may contain a node: an elementwise op on floats, integers and bools.
 func computable(n *ir.Node) bool {
 	info := n.Op().Info()
 	hasFormula := info.Float != nil || info.Int != nil
-	if info.Class != ir.ClassElementwise || !hasFormula || info.Custom != nil || !inWords(n.DType()) {
+	if info.Class != ir.ClassElementwise || !hasFormula || info.Custom != nil || n.DType().IsBlock() {
 		return false
 	}
-	floats, longs := 0, 0
-	for _, a := range n.Args() {
-		switch t := a.DType(); {
-		case isNarrow(t):
-			floats++
-		case t == ir.I64:
-			longs++
-		case !isWord(t):
-			return false
-		}
+	if slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.DType().IsBlock() }) {
+		return false
 	}
-	words := len(n.Args()) - floats - longs
-	switch {
-	case n.Op() == ir.OpWhere:
-		return longs <= 1
-	case n.Op() == ir.OpCast && longs > 0:
-		return n.DType() == ir.F32
-	case n.Op() == ir.OpCast && words > 0:
-		return isWord(n.DType()) || n.DType() == ir.F32 || n.Arg(0).DType().BlockBytes() <= 2
-	case n.Op() == ir.OpCast:
+	switch from := n.Arg(0).DType(); {
+	case n.Op() == ir.OpWhere || isWide(n):
 		return true
-	case floats == 0:
-		return longs == 0 && info.Int != nil
+	case n.Op() == ir.OpCast && isWord(from): // f32 must represent the integers if they become smaller floats
+		return isWord(n.DType()) || n.DType() == ir.F32 || from.BlockBytes() <= 2
 	}
-	return words == 0 && longs == 0
+	return true
 }

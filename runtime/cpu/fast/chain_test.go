@@ -117,7 +117,7 @@ func TestChains(t *testing.T) {
 			output "o" %7`, []string{"add", "where"}},
 		{"64 bits choose", `%1 = cast %ids {dtype=i64}
 			%2 = where %1, %x, %y
-			output "o" %2`, []string{"where"}},
+			output "o" %2`, []string{"cast", "where"}},
 		{"integers choose", `%1 = where %ids, %x, %row
 			output "o" %1`, []string{"where"}},
 		{"integers become floats", `%1 = broadcast %ids {shape=[T,37]}
@@ -133,10 +133,16 @@ func TestChains(t *testing.T) {
 			%7 = cast %6 {dtype=f32}
 			%8 = where %mask, %4, %7
 			output "o" %8`, []string{"where"}},
-		{"64 bits stay the interpreter's", `%1 = cast %x {dtype=f64}
+		{"64 bits", `%1 = cast %x {dtype=f64}
 			%2 = exp %1
 			%3 = cast %2 {dtype=f32}
-			output "o" %3`, nil},
+			output "o" %3`, []string{"cast"}},
+		{"integers of 64 bits", `%1 = cast %ids {dtype=i64}
+			%2 = cast %x {dtype=i64}
+			%3 = mul %1, %2
+			%4 = ge %3, %2
+			%5 = where %4, %3, %2
+			output "o" %5`, []string{"cast", "where"}},
 		{"no function of a formula is known", `%1 = powf %x {exponent=2.5}
 			%2 = atan2 %1, %y
 			output "o" %2`, []string{"atan2"}},
@@ -219,11 +225,11 @@ func TestRandomChains(t *testing.T) {
 	}
 }
 
-// TestWords compares every op on integers and bools with the interpreter, and conversions of all dtypes to all others,
-// for elements of any bits.
+// TestWords compares every elementwise op on all dtypes with the interpreter, and conversions of all dtypes to all
+// others, for elements of any bits.
 func TestWords(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
-	dtypes := []ir.DType{ir.Bool, ir.I8, ir.U8, ir.I16, ir.U16, ir.I32, ir.U32, ir.F16, ir.F32}
+	dtypes := []ir.DType{ir.Bool, ir.I8, ir.U8, ir.I16, ir.U16, ir.I32, ir.U32, ir.I64, ir.F16, ir.F32, ir.F64}
 	for _, d := range dtypes {
 		g := ir.NewGraph("words")
 		leaf := func(name string, d ir.DType, shape ir.Shape) *ir.Node {
@@ -245,14 +251,15 @@ func TestWords(t *testing.T) {
 			}
 		}
 		for _, op := range ir.Ops() {
-			if in := op.Info(); d.IsFloat() || in.Class != ir.ClassElementwise || in.Int == nil || op == ir.OpCast {
+			in := op.Info()
+			if in.Class != ir.ClassElementwise || in.Custom != nil || in.Converts() {
 				continue
 			}
 			switch args := []*ir.Node{x, y, x}; len(op.Info().Args) {
 			case 1, 2:
-				output(op, args[:len(op.Info().Args)], op.Info().SampleAttrs(0, false)...)
+				output(op, args[:len(op.Info().Args)], op.Info().SampleAttrs(0, d.IsFloat())...)
 			case 3:
-				output(op, args, op.Info().SampleAttrs(0, false)...)
+				output(op, args, op.Info().SampleAttrs(0, d.IsFloat())...)
 			}
 		}
 		for _, to := range dtypes {
@@ -272,7 +279,7 @@ func TestWords(t *testing.T) {
 			}
 			for i, special := range []float64{-1 << 31, 1<<31 - 1, 1 << 31, 1<<32 - 1, -1, 0, 300, -300.7, 0.5} {
 				lo, hi := ir.IntRange(d)
-				if d == ir.F32 || !d.IsFloat() && special >= float64(lo) && special <= float64(hi) {
+				if d == ir.F32 || d == ir.F64 || !d.IsFloat() && special >= float64(lo) && special <= float64(hi) {
 					one, err := ir.FromFloats(d, []float64{special}, 1)
 					if err != nil {
 						t.Fatal(err)

@@ -7,48 +7,54 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// compiler compiles the members of a chain. It refers to values (see value) by number, in the order of their creation.
-// At the end, the method chain assigns an operand of the program to each value.
-type compiler struct {
+// compiler is a compiler for chains in 32 bits.
+type compiler = compilerOf[float32]
+
+// compilerOf compiles the members of a chain. It refers to values (see value) by number, in the order of their
+// creation. At the end, the method chain assigns an operand of the program to each value.
+type compilerOf[T number] struct {
 	of     map[*ir.Node]int // the number of the value of each compiled node, and of each argument
-	values []value
+	values []value[T]
 	words  []bool             // by value: whether it is a word, see wordops.go
-	bits   map[uint32]int     // the number of each constant, by the constant's bits
+	bits   map[uint64]int     // the number of each constant, by the constant's bits
 	row    map[*ir.Scalar]int // the number of each row value
 	kept   []int              // the numbers of values that an earlier chain of the fold computed
-	code   []instruction      // with numbers of values as operands
+	code   []instruction[T]   // with numbers of values as operands
 }
 
 // value is what an operand may hold: an argument of the chain, a constant, a row value, a kept value or, if all fields
 // are nil, the result of an instruction.
-type value struct {
+type value[T number] struct {
 	arg      *ir.Node
-	constant *float32
+	constant *T
 	row      *ir.Scalar
 	kept     *ir.Scalar
 }
 
-// newCompiler returns a compiler without values.
-func newCompiler() *compiler {
-	return &compiler{of: map[*ir.Node]int{}, bits: map[uint32]int{}, row: map[*ir.Scalar]int{}}
+// newCompiler returns a compiler without values, for 32 bits.
+func newCompiler() *compiler { return newCompilerOf[float32]() }
+
+// newCompilerOf returns a compiler without values.
+func newCompilerOf[T number]() *compilerOf[T] {
+	return &compilerOf[T]{of: map[*ir.Node]int{}, bits: map[uint64]int{}, row: map[*ir.Scalar]int{}}
 }
 
 // compile compiles nodes to a chain. The list has nodes after their arguments, and the last one is the result.
-func (c *chains) compile(members []*ir.Node) *chain {
-	b := newCompiler()
-	v := c.members(b, members)
-	if isWord(members[len(members)-1].DType()) {
+func compile[T number](c *chains, members []*ir.Node) *chainOf[T] {
+	b := newCompilerOf[T]()
+	v := b.members(c, members)
+	if b.isWord(members[len(members)-1].DType()) {
 		v = b.asWord(v)
 	}
 	return b.chain(b.asLast(v))
 }
 
 // members compiles members of a chain, which are sorted so that arguments come first. It returns the value of the last.
-func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
+func (b *compilerOf[T]) members(c *chains, members []*ir.Node) (result int) {
 	for _, n := range members {
 		args := make([]int, len(n.Args()))
 		for i, a := range n.Args() {
-			args[i] = c.read(b, a)
+			args[i] = b.read(c, a)
 		}
 		result = b.node(n, args)
 		b.of[n] = result
@@ -58,8 +64,8 @@ func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 
 // result returns v, or a value equal to it, as the result of a chain of a fold, whose results are folded and not
 // stored. Such a chain needs no code if v is not computed.
-func (b *compiler) result(v int) int {
-	if b.values[v] != (value{}) {
+func (b *compilerOf[T]) result(v int) int {
+	if b.values[v] != (value[T]{}) {
 		b.code = nil
 		return v
 	}
@@ -68,18 +74,18 @@ func (b *compiler) result(v int) int {
 
 // asLast returns a value equal to v that the last instruction computes: only the last instruction stores the chain's
 // result. If another one computes v, it adds a copy.
-func (b *compiler) asLast(v int) int {
+func (b *compilerOf[T]) asLast(v int) int {
 	if len(b.code) > 0 && b.code[len(b.code)-1].out == v {
 		return v
 	}
-	out := b.instruction(primitives[unchanged], []int{v})
+	out := b.instruction(b.primitive(unchanged), []int{v})
 	b.words[out] = b.words[v]
 	return out
 }
 
 // read returns the value of node n, which a member uses. If n is not a member, it becomes an argument of the chain. If
 // it is a broadcast, the node that it broadcasts becomes the argument, because chains broadcast arguments themselves.
-func (c *chains) read(b *compiler, n *ir.Node) int {
+func (b *compilerOf[T]) read(c *chains, n *ir.Node) int {
 	if _, ok := b.of[n]; !ok {
 		for n.Op() == ir.OpBroadcast && !c.constant[n.ID()] {
 			n = n.Arg(0)
@@ -87,38 +93,46 @@ func (c *chains) read(b *compiler, n *ir.Node) int {
 	}
 	v, ok := b.of[n]
 	if !ok {
-		v = b.value(value{arg: n})
+		v = b.value(value[T]{arg: n})
 		b.of[n] = v
 	}
 	return v
 }
 
 // value adds a value and returns its number.
-func (b *compiler) value(v value) int {
+func (b *compilerOf[T]) value(v value[T]) int {
 	b.values = append(b.values, v)
-	b.words = append(b.words, v.arg != nil && isWord(v.arg.DType()))
+	b.words = append(b.words, v.arg != nil && b.isWord(v.arg.DType()))
 	return len(b.values) - 1
 }
 
 // constant returns the value of a constant.
-func (b *compiler) constant(x float32) int {
-	v, ok := b.bits[math.Float32bits(x)]
+func (b *compilerOf[T]) constant(x T) int {
+	v, ok := b.bits[bitsOfNumber(x)]
 	if !ok {
-		v = b.value(value{constant: &x})
-		b.bits[math.Float32bits(x)] = v
+		v = b.value(value[T]{constant: &x})
+		b.bits[bitsOfNumber(x)] = v
 	}
 	return v
 }
 
+// bitsOfNumber returns the bits of a number.
+func bitsOfNumber[T number](x T) uint64 {
+	if x, ok := any(x).(float32); ok {
+		return uint64(math.Float32bits(x))
+	}
+	return math.Float64bits(float64(x))
+}
+
 // node compiles a node, and returns its value, rounded to the node's dtype. args are the values of its arguments.
-func (b *compiler) node(n *ir.Node, args []int) int {
+func (b *compilerOf[T]) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
 	switch {
 	case n.Op() == ir.OpWhere:
 		return b.compileWhere(n, args)
-	case n.Op() == ir.OpCast && (isWord(n.DType()) || isWord(n.Arg(0).DType())):
+	case n.Op() == ir.OpCast && (b.isWord(n.DType()) || b.isWord(n.Arg(0).DType())):
 		return b.compileCast(n, args[0])
-	case !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return isNarrow(a.DType()) }):
+	case !takesFloats(n):
 		if info.GLSL.Bool == "" || !slices.ContainsFunc(args, func(v int) bool { return !b.words[v] }) {
 			return b.compileWords(n, args)
 		}
@@ -127,19 +141,70 @@ func (b *compiler) node(n *ir.Node, args []int) int {
 		args[i] = b.asFloat(args[i], a.DType())
 	}
 	form := info.Form(attrs, func(arg int) (float64, bool) { return n.Arg(arg).Number() }).Float
-	if !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return isNarrow(a.DType()) }) {
+	if !takesFloats(n) {
 		form = info.GLSL.Bool
 	}
 	var v int
-	if e, err := parse(form); err == nil && e.supported(len(args)) {
+	if e := b.formula(form, len(args)); e != nil {
 		v = b.expression(e, args, attrs)
 	} else {
-		v = b.instruction(byReference(n.Op(), len(args), attrs), args)
+		v = b.instruction(byReference[T](n.Op(), len(args), attrs), args)
 	}
-	if name, ok := roundings[n.DType()]; ok && (n.Op() == ir.OpCast || !info.IsExact(n.DType(), attrs)) {
-		v = b.instruction(primitives[name], []int{v})
+	if name, ok := b.rounding(n.DType()); ok && (n.Op() == ir.OpCast || !info.IsExact(n.DType(), attrs)) {
+		v = b.instruction(b.primitive(name), []int{v})
 	}
 	return v
+}
+
+// takesFloats reports whether an argument of a node has floats.
+func takesFloats(n *ir.Node) bool {
+	return slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.DType().IsFloat() })
+}
+
+// wide reports whether the chain computes in 64 bits.
+func (b *compilerOf[T]) wide() bool {
+	_, narrow := any(b).(*compiler)
+	return !narrow
+}
+
+// isWord reports whether the chain has the elements of a dtype as words.
+func (b *compilerOf[T]) isWord(t ir.DType) bool { return isWord(t) || b.wide() && t == ir.I64 }
+
+// rounding returns the name of the primitive that rounds to a dtype, if results must be rounded.
+func (b *compilerOf[T]) rounding(t ir.DType) (name string, ok bool) {
+	if name, ok = roundings[t]; t == ir.F32 {
+		ok = b.wide()
+	}
+	return name, ok
+}
+
+// primitive returns the primitive of a name.
+func (b *compilerOf[T]) primitive(name string) *primitiveOf[T] {
+	if b, ok := any(b).(*compiler); ok {
+		_ = b
+		return any(primitives[name]).(*primitiveOf[T])
+	}
+	return any(widePrimitives[name]).(*primitiveOf[T])
+}
+
+// formula returns the expression for a formula of so many arguments, or nil if the chain must use the op's scalar
+// reference.
+func (b *compilerOf[T]) formula(form string, args int) *expression {
+	if e, err := parse(form); err == nil && e.supported(args) && (!b.wide() || e.exact()) {
+		return e
+	}
+	return nil
+}
+
+// exact reports whether an expression has no approximations for 32 bits: its numbers are small whole ones.
+func (e *expression) exact() bool {
+	if x := e.number; x != nil && (*x != float32(int32(*x)) || max(*x, -*x) > 1<<20) {
+		return false
+	}
+	if d := definitions[e.function]; d != nil && !d.exact() {
+		return false
+	}
+	return !slices.ContainsFunc(e.operands, func(o *expression) bool { return !o.exact() })
 }
 
 // supported reports whether this package has all functions of an expression, and the expression uses only the first
@@ -156,12 +221,12 @@ func (e *expression) supported(args int) bool {
 
 // expression compiles an expression and returns its value. args are the values of its arguments, and attrs has its
 // attributes.
-func (b *compiler) expression(e *expression, args []int, attrs ir.Attrs) int {
+func (b *compilerOf[T]) expression(e *expression, args []int, attrs ir.Attrs) int {
 	switch {
 	case e.number != nil:
-		return b.constant(*e.number)
+		return b.constant(T(*e.number))
 	case e.attribute != "":
-		return b.constant(float32(attrs.Float(e.attribute)))
+		return b.constant(T(attrs.Float(e.attribute)))
 	case e.function == "":
 		return args[e.argument]
 	}
@@ -172,32 +237,32 @@ func (b *compiler) expression(e *expression, args []int, attrs ir.Attrs) int {
 	if d := definitions[e.function]; d != nil {
 		return b.expression(d, in, nil)
 	}
-	return b.instruction(primitives[e.function], in)
+	return b.instruction(b.primitive(e.function), in)
 }
 
 // instruction adds an instruction that applies a primitive, and returns its result. If all operands are constants, it
 // computes the result instead, and adds no instruction.
-func (b *compiler) instruction(p *primitive, in []int) int {
+func (b *compilerOf[T]) instruction(p *primitiveOf[T], in []int) int {
 	all := [3]int{in[0], in[0], in[0]} // an operand that the primitive does not use may be any value
 	copy(all[:], in)
-	var x [3]float32
+	var x [3]T
 	for i, v := range all {
 		if b.values[v].constant == nil {
-			out := b.value(value{})
-			b.code = append(b.code, instruction{primitive: p, out: out, in: all})
+			out := b.value(value[T]{})
+			b.code = append(b.code, instruction[T]{primitiveOf: p, out: out, in: all})
 			return out
 		}
 		x[i] = *b.values[v].constant
 	}
-	var y [1]float32
+	var y [1]T
 	p.plain(y[:], x[:1], x[1:2], x[2:])
 	return b.constant(y[0])
 }
 
 // chain returns the program that computes the value result. It assigns operands to the values; temporaries that are not
 // needed at the same time share one.
-func (b *compiler) chain(result int) *chain {
-	p := &chain{code: b.code}
+func (b *compilerOf[T]) chain(result int) *chainOf[T] {
+	p := &chainOf[T]{code: b.code}
 	last := make([]int, len(b.values)) // by value: the last instruction that uses it
 	used := make([]bool, len(b.values))
 	for i, c := range b.code {
@@ -239,7 +304,7 @@ func (b *compiler) chain(result int) *chain {
 		in := c.in
 		for k, v := range in {
 			c.in[k] = at[v]
-			if x := b.values[v]; x == (value{}) && last[v] == i && !slices.Contains(in[:k], v) {
+			if x := b.values[v]; x == (value[T]{}) && last[v] == i && !slices.Contains(in[:k], v) {
 				free = append(free, at[v])
 			}
 		}

@@ -69,13 +69,13 @@ func (c *chains) convolved(n *ir.Node, absorbed []bool) *interp.Kernel {
 	copy(absorbed, inside)
 	absorbed[conv.ID()] = true
 	b := newCompiler()
-	element := b.value(value{arg: conv})
-	if name, ok := roundings[conv.DType()]; ok {
+	element := b.value(value[float32]{arg: conv})
+	if name, ok := b.rounding(conv.DType()); ok {
 		element = b.instruction(primitives[name], []int{element})
 	}
 	b.of[conv] = element
 	f := &convolution{node: conv, args: slices.Clone(conv.Args())}
-	f.epilogue = b.chain(b.asLast(c.members(b, members)))
+	f.epilogue = b.chain(b.asLast(b.members(c, members)))
 	for i, a := range f.epilogue.args {
 		if a == conv {
 			f.convArg, f.epilogue.reads[i] = i, false

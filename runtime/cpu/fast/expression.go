@@ -103,7 +103,8 @@ func (p *parser) choice() *expression {
 }
 
 // precedence lists the binary operators by level. Operators of the first level bind most weakly.
-var precedence = [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/"}}
+var precedence = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="},
+	{"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/"}}
 
 // binary parses an expression with the binary operators of a level and of those after it.
 func (p *parser) binary(level int) *expression {
@@ -128,7 +129,7 @@ func (p *parser) binary(level int) *expression {
 // unary parses an operand: with a unary operator, in parentheses, an argument, an attribute, a number or a function
 // call.
 func (p *parser) unary() *expression {
-	for sign, function := range map[string]string{"-": "neg", "!": "!"} {
+	for sign, function := range map[string]string{"-": "neg", "!": "!", "~": "~"} {
 		if p.take(sign) {
 			return &expression{function: function, operands: []*expression{p.unary()}}
 		}

@@ -91,9 +91,8 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 		} else if f := c.folding(n, absorbed); f != nil {
 			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
 				Rounds: n.Op().Info().Running == 0}
-		} else if p := c.chainFor(n, absorbed); p != nil {
-			list[i] = &interp.Kernel{Compute: p.compute, Args: p.args, Stored: -1, Fills: true, Words: true,
-				Rounds: true}
+		} else {
+			list[i] = c.chainFor(n, absorbed)
 		}
 	}
 	return list

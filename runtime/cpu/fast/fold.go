@@ -49,16 +49,16 @@ func (c *chains) folding(n *ir.Node, absorbed []bool) *fold {
 	}
 	var members []*ir.Node
 	x := n.Arg(0)
-	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) {
+	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) && !isWide(x) {
 		members = c.membersFor(x, absorbed)
 		absorbed[x.ID()] = true
 	}
 	f := &fold{node: n}
 	begin := func() (b *compiler, element int) {
 		if b = newCompiler(); members != nil {
-			return b, c.members(b, members)
+			return b, b.members(c, members)
 		}
-		return b, c.read(b, x)
+		return b, b.read(c, x)
 	}
 	b, element := begin()
 	f.element = b.chain(b.result(element))
@@ -142,18 +142,18 @@ func (c *chains) compileSteps(f *fold, members []*ir.Node, kept []*ir.Scalar) fo
 	begin := func() (b *compiler, x int) {
 		b = newCompiler()
 		for _, a := range f.element.args { // the same first arguments in every chain
-			b.of[a] = b.value(value{arg: a})
+			b.of[a] = b.value(value[float32]{arg: a})
 		}
 		for i := range ready {
-			b.kept = append(b.kept, b.value(value{kept: ready[i]}))
+			b.kept = append(b.kept, b.value(value[float32]{kept: ready[i]}))
 		}
 		switch {
 		case len(ready) > 0 && ready[0] == element:
 			return b, b.kept[0]
 		case members != nil:
-			return b, c.members(b, members)
+			return b, b.members(c, members)
 		}
-		return b, c.read(b, n.Arg(0))
+		return b, b.read(c, n.Arg(0))
 	}
 	for _, s := range row.Steps {
 		by, of := f.reducing(s)
@@ -176,11 +176,11 @@ func (c *chains) compileSteps(f *fold, members []*ir.Node, kept []*ir.Scalar) fo
 	v := b.scalar(row.Finish, x, n.Attrs())
 	f.weights = nil
 	for i, a := range n.Args()[1:] {
-		at := c.read(b, a)
+		at := b.read(c, a)
 		f.weights = append(f.weights, b.values[at].arg)
 		v = b.instruction(primitives[[]string{"*", "+"}[i]], []int{v, at})
 	}
-	if name, ok := roundings[n.DType()]; ok {
+	if name, ok := b.rounding(n.DType()); ok {
 		v = b.instruction(primitives[name], []int{v})
 	}
 	list.each = b.chain(b.asLast(v))
@@ -205,7 +205,7 @@ func foldable(op ir.Op) bool {
 
 // scalar compiles expression s of a step or finish, and returns its value. A nil s means the row's element, whose value
 // is element.
-func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
+func (b *compilerOf[T]) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 	for _, v := range b.kept {
 		if equalScalars(s, b.values[v].kept) {
 			return v
@@ -215,13 +215,13 @@ func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 	case s == nil || s.Leaf == ir.LeafElement:
 		return element
 	case s.Leaf == ir.LeafNumber:
-		return b.constant(float32(s.Value))
+		return b.constant(T(s.Value))
 	case s.Leaf == ir.LeafAttr:
-		return b.constant(float32(attrs.Float(s.Attr)))
+		return b.constant(T(attrs.Float(s.Attr)))
 	case !s.Takes(ir.LeafElement):
 		v, ok := b.row[s]
 		if !ok {
-			v = b.value(value{row: s})
+			v = b.value(value[T]{row: s})
 			b.row[s] = v
 		}
 		return v
@@ -234,10 +234,10 @@ func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 		a := s.Args[arg]
 		return a.Value, a.Leaf == ir.LeafNumber
 	}).Float
-	if e, err := parse(form); err == nil && e.supported(len(args)) {
+	if e := b.formula(form, len(args)); e != nil {
 		return b.expression(e, args, nil)
 	}
-	return b.instruction(byReference(s.Op, len(args), nil), args)
+	return b.instruction(byReference[T](s.Op, len(args), nil), args)
 }
 
 // chunk is the number of elements that one task folds, unless there are fewer. They take 256 KiB, which fit in an L2

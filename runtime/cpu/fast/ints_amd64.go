@@ -24,9 +24,9 @@ func pairs1(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int,
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads8Z sets out to the dot products of 8 rows of a with 32 columns of b, plus the row's element of sums.
-// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads8Z sets out to the dot products of 8 rows of a with 32 columns of b, plus the row's element of sums. A row has n
+// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
+// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
 // pairs4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums.
@@ -34,9 +34,9 @@ func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums.
-// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums. A row has n
+// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
+// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
 // pairs2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums.
@@ -44,9 +44,9 @@ func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums.
-// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums. A row has n
+// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
+// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
 // pairs1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums.
@@ -54,7 +54,7 @@ func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums.
-// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums. A row has n
+// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
+// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)

@@ -5,20 +5,73 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// argReader reads an argument that is broadcast to the shape of a result.
-type argReader struct {
-	floats []float32 // words as bits
-	ints   []int64   // used instead of floats if the argument has integers of 64 bits
-	dims   []int     // the result's extents, in the order of reading; neighbouring axes are merged if possible
-	steps  []int     // the argument's stride along each of these axes, 0 for a broadcast axis
+// strides says where the elements of an argument are that is broadcast to the shape of a result.
+type strides struct {
+	dims  []int // the result's extents, in the order of reading; neighbouring axes are merged if possible
+	steps []int // the argument's stride along each of these axes, 0 for a broadcast axis
 }
 
-// newArgReader returns a reader of argument t for a result with extents dims. It reads elements in row-major order of
-// the result's axes, after they are permuted by order: order[i] is the result's axis at position i. A nil order means
-// the result's own.
+// readerOf reads an argument that is broadcast to the shape of a result, as elements of type T. Integers are words.
+type readerOf[T number] struct {
+	strides
+	list []T                           // the argument's elements, if memory has them as T
+	load func(dst []T, from, step int) // otherwise sets dst to elements from, from+step and so on
+}
+
+// argReader is a reader for kernels that compute in float32.
+type argReader = readerOf[float32]
+
+// newArgReader returns an argReader, see newReader.
 func newArgReader(t interp.Tensor, dims, order []int) argReader {
-	p := argReader{floats: elementsOf(t), ints: t.Ints}
-	steps := stepsOf(t.Dims, dims)
+	return newReader[float32](t, dims, order)
+}
+
+// newReader returns a reader of argument t for a result with extents dims. It reads elements in row-major order of the
+// result's axes, after they are permuted by order: order[i] is the result's axis at position i. A nil order means the
+// result's own.
+func newReader[T number](t interp.Tensor, dims, order []int) readerOf[T] {
+	p := readerOf[T]{strides: newStrides(t.Dims, dims, order)}
+	switch p := any(&p).(type) {
+	case *readerOf[float32]:
+		if p.list = elementsOf(t); p.list == nil {
+			p.load = converter(t.Ints, func(x int64) float32 { return float32(x) })
+		}
+	case *readerOf[float64]:
+		switch {
+		case t.Doubles != nil:
+			p.list = t.Doubles
+		case t.Ints != nil:
+			p.list = bitsOfLongs(t.Ints)
+		case t.Floats != nil:
+			p.load = converter(t.Floats, func(x float32) float64 { return float64(x) })
+		case t.DType == ir.U32:
+			p.load = converter(t.Words, func(x int32) float64 { return bitsOfLong(int64(uint32(x))) })
+		default:
+			p.load = converter(t.Words, func(x int32) float64 { return bitsOfLong(int64(x)) })
+		}
+	}
+	return p
+}
+
+// converter returns readerOf.load for elements of another type.
+func converter[S any, T number](list []S, f func(x S) T) func(dst []T, from, step int) {
+	return func(dst []T, from, step int) {
+		if step == 1 {
+			for i, x := range list[from : from+len(dst)] {
+				dst[i] = f(x)
+			}
+			return
+		}
+		for i := range dst {
+			dst[i] = f(list[from+i*step])
+		}
+	}
+}
+
+// newStrides returns the strides of an argument with extents t, see newReader.
+func newStrides(t, dims, order []int) strides {
+	var p strides
+	steps := stepsOf(t, dims)
 	if order != nil {
 		dims, steps = picked(dims, order), picked(steps, order)
 	}
@@ -32,7 +85,7 @@ func newArgReader(t interp.Tensor, dims, order []int) argReader {
 			p.dims, p.steps = append(p.dims, d), append(p.steps, steps[i])
 		}
 	}
-	if volume(t.Dims) == 1 {
+	if volume(t) == 1 {
 		p.dims, p.steps = nil, nil
 	}
 	return p
@@ -61,33 +114,33 @@ func stepsOf(dims, result []int) []int {
 }
 
 // repeats reports whether every element of the result reads the same element.
-func (p *argReader) repeats() bool { return len(p.dims) == 0 }
+func (p *strides) repeats() bool { return len(p.dims) == 0 }
 
 // direct returns the argument's elements for n elements of the result from lo on. It returns nil if they are not
 // contiguous in memory.
-func (p *argReader) direct(lo, n int) []float32 {
+func (p *readerOf[T]) direct(lo, n int) []T {
 	last := len(p.dims) - 1
-	if p.floats == nil || p.steps[last] != 1 || lo%p.dims[last]+n > p.dims[last] {
+	if p.list == nil || p.steps[last] != 1 || lo%p.dims[last]+n > p.dims[last] {
 		return nil
 	}
 	at := lo
 	if last > 0 {
 		at = p.start(lo, nil)
 	}
-	return p.floats[at : at+n]
+	return p.list[at : at+n]
 }
 
 // contiguous returns all of the argument's elements, or nil if they are not contiguous in memory.
-func (p *argReader) contiguous() []float32 {
+func (p *readerOf[T]) contiguous() []T {
 	if len(p.dims) != 1 || p.steps[0] != 1 {
 		return nil
 	}
-	return p.floats
+	return p.list
 }
 
 // start returns the offset in the argument of the element for the result's element lo. It also stores the coordinates
 // of the result's element in at, unless at is nil.
-func (p *argReader) start(lo int, at []int) int {
+func (p *strides) start(lo int, at []int) int {
 	from := 0
 	for axis := len(p.dims) - 1; axis >= 0; axis-- {
 		i := lo % p.dims[axis]
@@ -101,18 +154,9 @@ func (p *argReader) start(lo int, at []int) int {
 }
 
 // read sets dst to the argument's elements for the result's elements from lo on.
-func (p *argReader) read(dst []float32, lo int) {
-	if p.floats != nil {
-		readFrom(p, dst, p.floats, lo)
-	} else {
-		readFrom(p, dst, p.ints, lo)
-	}
-}
-
-// readFrom implements argReader.read for the argument's elements src.
-func readFrom[T float32 | int64](p *argReader, dst []float32, src []T, lo int) {
+func (p *readerOf[T]) read(dst []T, lo int) {
 	if p.repeats() {
-		fill(dst, float32(src[0]))
+		p.part(dst, 0, 0)
 		return
 	}
 	var at [ir.MaxRank]int
@@ -120,22 +164,43 @@ func readFrom[T float32 | int64](p *argReader, dst []float32, src []T, lo int) {
 	step := p.steps[last]
 	for len(dst) > 0 {
 		n := min(len(dst), p.dims[last]-at[last])
-		floats, ok := any(src).([]float32)
-		switch {
-		case step == 0:
-			fill(dst[:n], float32(src[from]))
-		case step == 1 && ok:
-			copy(dst[:n], floats[from:])
-		default:
-			for i := range n {
-				dst[i] = float32(src[from+i*step])
-			}
-		}
+		p.part(dst[:n], from, step)
 		dst = dst[n:]
 		at[last], from = at[last]+n, from+n*step
 		for axis := last; axis > 0 && at[axis] == p.dims[axis]; axis-- {
 			from += p.steps[axis-1] - p.dims[axis]*p.steps[axis]
 			at[axis], at[axis-1] = 0, at[axis-1]+1
 		}
+	}
+}
+
+// part sets dst to elements from, from+step and so on.
+func (p *readerOf[T]) part(dst []T, from, step int) {
+	switch {
+	case step == 0 && p.list != nil:
+		fillOf(dst, p.list[from])
+	case step == 0:
+		var x [1]T
+		p.load(x[:], from, 1)
+		fillOf(dst, x[0])
+	case p.list == nil:
+		p.load(dst, from, step)
+	case step == 1:
+		copy(dst, p.list[from:])
+	default:
+		for i := range dst {
+			dst[i] = p.list[from+i*step]
+		}
+	}
+}
+
+// fillOf sets all elements of a list to x.
+func fillOf[T number](list []T, x T) {
+	if floats, ok := any(list).([]float32); ok {
+		fill(floats, float32(x))
+		return
+	}
+	for i := range list {
+		list[i] = x
 	}
 }

@@ -26,7 +26,7 @@ func transpose(c *interp.Call) error {
 		order[i] = int(axis)
 	}
 	x := c.Args[0]
-	p := newArgReader(x, x.Dims, order)
+	p := newStrides(x.Dims, x.Dims, order)
 	if x.Ints != nil {
 		return move(c, &p, c.Ints, x.Ints)
 	}
@@ -45,7 +45,7 @@ const band = 32 * side
 //
 // If neighbours in the result are not neighbours in src, and another axis of the result has neighbours in src, move
 // copies in tiles along both axes. So each cache line is read and written only once.
-func move[T float32 | int64](c *interp.Call, p *argReader, dst, src []T) error {
+func move[T float32 | int64](c *interp.Call, p *strides, dst, src []T) error {
 	last := len(p.dims) - 1
 	other := slices.Index(p.steps, 1)
 	if len(dst) == 0 || last < 1 || other < 0 || other == last {
@@ -100,7 +100,7 @@ func moveTile[T float32 | int64](dst, src []T, stride, step, rows, cols int) {
 }
 
 // runs is like move, but without tiles: it copies elements along the innermost axis, one row after the other.
-func runs[T float32 | int64](c *interp.Call, p *argReader, dst, src []T) error {
+func runs[T float32 | int64](c *interp.Call, p *strides, dst, src []T) error {
 	if len(dst) == 0 {
 		return nil
 	}

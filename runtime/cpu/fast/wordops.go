@@ -1,13 +1,19 @@
 package fast
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
-// In a chain, integers and bools are 32-bit words. Their bits are in the same lists as floats. Comparisons of floats
-// give floats, 1 and 0, which are converted to words if an op needs words.
+// In a chain, integers and bools are words of the chain's width. Their bits are in the same lists as floats.
+// Comparisons of floats give floats, 1 and 0, which are converted to words if an op needs words.
+//
+// An op on words is compiled from its formula for integers in package ir's table of ops. If it has none, the formula
+// for floats is computed with words.
 
 // word returns the word with the bits of x.
 func word(x float32) int32 { return int32(math.Float32bits(x)) }
@@ -15,18 +21,43 @@ func word(x float32) int32 { return int32(math.Float32bits(x)) }
 // bitsOfWord is the inverse of word.
 func bitsOfWord(x int32) float32 { return math.Float32frombits(uint32(x)) }
 
+// integer is a type of words.
+type integer interface{ int32 | int64 }
+
+// listOf returns a list of words whose bits are in a list of numbers of the same size.
+func listOf[W integer, T number](list []T) []W {
+	return unsafe.Slice((*W)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+}
+
 // words1 returns the primitive of a function of one word.
-func words1(f func(x int32) int32) *primitive {
-	return of1(func(x float32) float32 { return bitsOfWord(f(word(x))) })
+func words1[T number, W integer](f func(x W) W) *primitiveOf[T] {
+	return &primitiveOf[T]{work: 4, plain: func(out, x, _, _ []T) {
+		to := listOf[W](out)
+		for i, x := range listOf[W](x) {
+			to[i] = f(x)
+		}
+	}}
 }
 
 // words2 returns the primitive of a function of two words.
-func words2(f func(x, y int32) int32) *primitive {
-	return of2(func(x, y float32) float32 { return bitsOfWord(f(word(x), word(y))) })
+func words2[T number, W integer](f func(x, y W) W) *primitiveOf[T] {
+	return &primitiveOf[T]{work: 4, plain: func(out, x, y, _ []T) {
+		to, b := listOf[W](out), listOf[W](y)
+		for i, x := range listOf[W](x) {
+			to[i] = f(x, b[i])
+		}
+	}}
 }
 
-// wordTruth returns 1 for true and 0 for false.
-func wordTruth(is bool) int32 {
+// wordLists returns the primitive of a function of lists of words.
+func wordLists[T number, W integer](f func(out, x, y []W)) *primitiveOf[T] {
+	return &primitiveOf[T]{work: 4, plain: func(out, x, y, _ []T) {
+		f(listOf[W](out), listOf[W](x)[:len(out)], listOf[W](y)[:len(out)])
+	}}
+}
+
+// of returns 1 for true and 0 for false.
+func of[W integer](is bool) W {
 	if is {
 		return 1
 	}
@@ -40,84 +71,203 @@ const floatOfWords = "float of words"
 // of the primitives that wrap a word to a dtype.
 var wordOf, wrapTo = map[ir.DType]string{}, map[ir.DType]string{}
 
+// oddOfWords is the name of the primitive that converts a signed word of 64 bits to a float that is then rounded to
+// fewer bits, see [ir.IntToFloat].
+const oddOfWords = "float of words, before rounding"
+
 // addWordPrimitives adds the primitives on words to the others.
 func addWordPrimitives() {
-	for _, t := range []ir.DType{ir.Bool, ir.I32, ir.U32} {
-		wordOf[t] = t.String() + " of floats"
+	for _, t := range []ir.DType{ir.Bool, ir.I8, ir.U8, ir.I16, ir.U16, ir.I32, ir.U32, ir.I64} {
+		wordOf[t], wrapTo[t] = t.String()+" of floats", "wrapped to "+t.String()
+		widePrimitives[wordOf[t]] = of1(func(x float64) float64 { return bitsOfLong(ir.FloatToInt(x, t)) })
+		widePrimitives[wrapTo[t]] = words1[float64](func(x int64) int64 { return ir.Wrap(x, t) })
+		if t == ir.I64 {
+			continue
+		}
 		primitives[wordOf[t]] = of1(func(x float32) float32 { return bitsOfWord(int32(ir.FloatToInt(float64(x), t))) })
+		primitives[wrapTo[t]] = words1[float32](func(x int32) int32 { return int32(ir.Wrap(int64(x), t)) })
 	}
-	for _, t := range []ir.DType{ir.Bool, ir.I8, ir.U8, ir.I16, ir.U16, ir.I32, ir.U32} {
-		wrapTo[t] = "wrapped to " + t.String()
-		primitives[wrapTo[t]] = words1(func(x int32) int32 { return int32(ir.Wrap(int64(x), t)) })
-	}
+	addPrimitives[float32, int32](primitives)
+	addPrimitives[float64, int64](widePrimitives)
 	for name, p := range map[string]*primitive{
-		"+ words":      words2(func(x, y int32) int32 { return x + y }),
-		"- words":      words2(func(x, y int32) int32 { return x - y }),
-		"* words":      words2(func(x, y int32) int32 { return x * y }),
-		"min words":    words2(func(x, y int32) int32 { return min(x, y) }),
-		"max words":    words2(func(x, y int32) int32 { return max(x, y) }),
-		"min unsigned": words2(func(x, y int32) int32 { return int32(min(uint32(x), uint32(y))) }),
-		"max unsigned": words2(func(x, y int32) int32 { return int32(max(uint32(x), uint32(y))) }),
-		"& words":      words2(func(x, y int32) int32 { return x & y }),
-		"| words":      words2(func(x, y int32) int32 { return x | y }),
-		"^ words":      words2(func(x, y int32) int32 { return x ^ y }),
-		"== words":     words2(func(x, y int32) int32 { return wordTruth(x == y) }),
-		"> words":      words2(func(x, y int32) int32 { return wordTruth(x > y) }),
-		floatOfWords:   of1(func(x float32) float32 { return float32(word(x)) }),
-		"?: words": {work: 4, plain: func(out, x, y, z []float32) {
-			for i, v := range x {
-				if word(v) != 0 {
+		"min unsigned": words2[float32](func(x, y int32) int32 { return int32(min(uint32(x), uint32(y))) }),
+		"max unsigned": words2[float32](func(x, y int32) int32 { return int32(max(uint32(x), uint32(y))) }),
+		"> unsigned":   words2[float32](func(x, y int32) int32 { return of[int32](uint32(x) > uint32(y)) }),
+		"div_uint words": words2[float32](func(x, y int32) int32 {
+			if y == 0 {
+				return 0
+			}
+			return int32(uint32(x) / uint32(y))
+		}),
+		"rem_uint words": words2[float32](func(x, y int32) int32 {
+			if y == 0 {
+				return 0
+			}
+			return int32(uint32(x) % uint32(y))
+		}),
+		floatOfWords:              of1(func(x float32) float32 { return float32(word(x)) }),
+		"float of unsigned words": of1(func(x float32) float32 { return float32(uint32(word(x))) }),
+	} {
+		primitives[name] = p
+	}
+	widePrimitives[floatOfWords] = of1(func(x float64) float64 { return float64(long(x)) })
+	widePrimitives[oddOfWords] = of1(func(x float64) float64 { return ir.IntToFloat(long(x), ir.F32) })
+}
+
+// addPrimitives adds the primitives on signed words.
+func addPrimitives[T number, W integer](list map[string]*primitiveOf[T]) {
+	bits := W(8 * unsafe.Sizeof(W(0)))
+	for name, p := range map[string]*primitiveOf[T]{
+		"+ words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = x + y[i]
+			}
+		}),
+		"- words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = x - y[i]
+			}
+		}),
+		"* words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = x * y[i]
+			}
+		}),
+		"min words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = min(x, y[i])
+			}
+		}),
+		"max words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = max(x, y[i])
+			}
+		}),
+		"& words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = x & y[i]
+			}
+		}),
+		"| words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = x | y[i]
+			}
+		}),
+		"^ words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = x ^ y[i]
+			}
+		}),
+		"== words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = of[W](x == y[i])
+			}
+		}),
+		"> words": wordLists[T](func(out, x, y []W) {
+			for i, x := range x {
+				out[i] = of[W](x > y[i])
+			}
+		}),
+		"?: words": {work: 4, plain: func(out, x, y, z []T) {
+			for i, x := range listOf[W](x) {
+				if x != 0 {
 					out[i] = y[i]
 				} else {
 					out[i] = z[i]
 				}
 			}
 		}},
-		"float of unsigned words": of1(func(x float32) float32 { return float32(uint32(word(x))) }),
+		"shift_left words": words2[T](func(x, y W) W {
+			if y < 0 || y >= bits {
+				return 0
+			}
+			return x << y
+		}),
+		"shift_right words": words2[T](func(x, y W) W {
+			if y < 0 {
+				y = bits
+			}
+			return x >> min(y, bits-1)
+		}),
+		"div_int words": words2[T](func(x, y W) W {
+			if y == 0 {
+				return 0
+			}
+			return x / y
+		}),
+		"rem_int words": words2[T](func(x, y W) W {
+			if y == 0 {
+				return 0
+			}
+			return x % y
+		}),
+		"mod_int words": words2[T](func(x, y W) W {
+			if y == 0 {
+				return 0
+			}
+			if m := x % y; m == 0 || m < 0 == (y < 0) {
+				return m
+			} else {
+				return m + y
+			}
+		}),
 	} {
-		primitives[name] = p
+		list[name] = p
 	}
 }
 
-// wordForm says how an op on words is computed by a primitive.
-type wordForm struct {
-	name, unsigned string // the primitive, and that for u32; "" means the same, and "-" that there is none
-	wraps          bool   // whether the result must be wrapped to the op's dtype
-	swapped        bool   // whether the operands are exchanged
-	not            bool   // whether the result is negated, as a bool
+// wordDefinitions has functions of words that are expressions of primitives.
+var wordDefinitions = parsed(map[string]string{
+	"neg":     "0 - {0}",
+	"abs":     "max({0}, 0 - {0})",
+	"sign":    "({0} > 0) - (0 > {0})",
+	"~":       "{0} ^ (0 - 1)",
+	"!":       "{0} == 0",
+	"&&":      "{0} & {1}",
+	"||":      "{0} | {1}",
+	"!=":      "({0} == {1}) == 0",
+	"<":       "{1} > {0}",
+	"<=":      "({0} > {1}) == 0",
+	">=":      "({1} > {0}) == 0",
+	"nan_min": "min({0}, {1})",
+	"nan_max": "max({0}, {1})",
+})
+
+// wordPrimitive returns the name of the primitive that computes a function of words of dtype t, or "" if there is none.
+func (b *compilerOf[T]) wordPrimitive(function string, t ir.DType) string {
+	if name := function + " unsigned"; t == ir.U32 && !b.wide() && primitives[name] != nil {
+		return name
+	}
+	if name := function + " words"; b.primitive(name) != nil {
+		return name
+	}
+	return ""
 }
 
-// wordForms has the ops that have primitives on words. Others use their scalar reference.
-var wordForms = map[ir.Op]wordForm{
-	ir.OpAdd: {name: "+ words", wraps: true},
-	ir.OpSub: {name: "- words", wraps: true},
-	ir.OpMul: {name: "* words", wraps: true},
-	ir.OpMin: {name: "min words", unsigned: "min unsigned"},
-	ir.OpMax: {name: "max words", unsigned: "max unsigned"},
-	ir.OpAnd: {name: "& words"},
-	ir.OpOr:  {name: "| words"},
-	ir.OpXor: {name: "^ words"},
-	ir.OpEq:  {name: "== words"},
-	ir.OpNe:  {name: "== words", not: true},
-	ir.OpGt:  {name: "> words", unsigned: "-"},
-	ir.OpLt:  {name: "> words", unsigned: "-", swapped: true},
-	ir.OpLe:  {name: "> words", unsigned: "-", not: true},
-	ir.OpGe:  {name: "> words", unsigned: "-", swapped: true, not: true},
+// takesWords reports whether there are primitives for all functions of an expression.
+func (b *compilerOf[T]) takesWords(e *expression, t ir.DType) bool {
+	if e.function == "" {
+		return true
+	}
+	if wordDefinitions[e.function] == nil && b.wordPrimitive(e.function, t) == "" {
+		return false
+	}
+	return !slices.ContainsFunc(e.operands, func(o *expression) bool { return !b.takesWords(o, t) })
 }
 
 // asFloat returns value v, of dtype t, as a float.
-func (b *compiler) asFloat(v int, t ir.DType) int {
+func (b *compilerOf[T]) asFloat(v int, t ir.DType) int {
 	switch {
 	case !b.words[v]:
 		return v
-	case t == ir.U32:
-		return b.instruction(primitives["float of unsigned words"], []int{v})
+	case t == ir.U32 && !b.wide():
+		return b.instruction(b.primitive("float of unsigned words"), []int{v})
 	}
-	return b.instruction(primitives[floatOfWords], []int{v})
+	return b.instruction(b.primitive(floatOfWords), []int{v})
 }
 
 // asWord returns value v as a word. A float must be a bool: 1 or 0.
-func (b *compiler) asWord(v int) int {
+func (b *compilerOf[T]) asWord(v int) int {
 	if b.words[v] {
 		return v
 	}
@@ -125,45 +275,49 @@ func (b *compiler) asWord(v int) int {
 }
 
 // wordInstruction adds an instruction with a word as its result.
-func (b *compiler) wordInstruction(name string, in ...int) int {
-	return b.word(b.instruction(primitives[name], in))
+func (b *compilerOf[T]) wordInstruction(name string, in ...int) int {
+	return b.word(b.instruction(b.primitive(name), in))
 }
 
 // word marks a value as a word, and returns it. The value is never a constant, because at least one operand of its
 // instruction is not.
-func (b *compiler) word(v int) int {
+func (b *compilerOf[T]) word(v int) int {
 	b.words[v] = true
 	return v
 }
 
 // compileWhere compiles op where, of words or floats.
-func (b *compiler) compileWhere(n *ir.Node, args []int) int {
+func (b *compilerOf[T]) compileWhere(n *ir.Node, args []int) int {
 	form := "?:"
 	if b.words[args[0]] {
 		form = "?: words"
 	}
-	if !isWord(n.DType()) {
-		return b.instruction(primitives[form], args)
+	if !b.isWord(n.DType()) {
+		return b.instruction(b.primitive(form), args)
 	}
 	return b.wordInstruction(form, args[0], b.asWord(args[1]), b.asWord(args[2]))
 }
 
 // compileCast compiles a cast of value v to or from words.
-func (b *compiler) compileCast(n *ir.Node, v int) int {
+func (b *compilerOf[T]) compileCast(n *ir.Node, v int) int {
 	from, to := n.Arg(0).DType(), n.DType()
 	switch {
 	case !b.words[v] && from != ir.Bool: // a float, or an i64 read as a float
 		return b.saturated(v, to)
-	case !isWord(to):
-		v = b.asFloat(v, from)
-		if name, ok := roundings[to]; ok {
-			v = b.instruction(primitives[name], []int{v})
+	case !b.isWord(to):
+		if from == ir.I64 && to != ir.F64 && b.words[v] {
+			v = b.instruction(b.primitive(oddOfWords), []int{v})
+		} else {
+			v = b.asFloat(v, from)
+		}
+		if name, ok := b.rounding(to); ok {
+			v = b.instruction(b.primitive(name), []int{v})
 		}
 		return v
 	}
 	v = b.asWord(v)
 	switch {
-	case from == ir.Bool || to.BlockBytes() == 4:
+	case from == ir.Bool || to.BlockBytes() == b.wordBytes():
 		return v
 	case to == ir.Bool:
 		return b.not(b.not(v))
@@ -172,64 +326,106 @@ func (b *compiler) compileCast(n *ir.Node, v int) int {
 }
 
 // saturated returns the integer part of float v as a word, limited to the range of dtype t.
-func (b *compiler) saturated(v int, t ir.DType) int {
-	if t == ir.Bool || t.BlockBytes() == 4 {
+func (b *compilerOf[T]) saturated(v int, t ir.DType) int {
+	if t == ir.Bool || t.BlockBytes() == 4 || b.wide() {
 		return b.wordInstruction(wordOf[t], v)
 	}
 	lo, hi := ir.IntRange(t)
-	v = b.wordInstruction("max words", b.wordInstruction(wordOf[ir.I32], v), b.constant(bitsOfWord(int32(lo))))
-	return b.wordInstruction("min words", v, b.constant(bitsOfWord(int32(hi))))
+	v = b.wordInstruction("max words", b.wordInstruction(wordOf[ir.I32], v), b.wordConstant(lo))
+	return b.wordInstruction("min words", v, b.wordConstant(hi))
 }
 
 // not returns the negation of a bool that is a word.
-func (b *compiler) not(v int) int { return b.wordInstruction("== words", v, b.constant(0)) }
+func (b *compilerOf[T]) not(v int) int { return b.wordInstruction("== words", v, b.constant(0)) }
 
 // compileWords compiles a node whose arguments are integers or bools. args are their values.
-func (b *compiler) compileWords(n *ir.Node, args []int) int {
+func (b *compilerOf[T]) compileWords(n *ir.Node, args []int) int {
 	t := n.Arg(0).DType()
 	for i, v := range args {
 		args[i] = b.asWord(v)
 	}
-	form, ok := wordForms[n.Op()]
-	name := form.name
-	if t == ir.U32 && form.unsigned != "" {
-		name = form.unsigned
-	}
+	forms := n.Op().Info().Form(n.Attrs(), func(arg int) (float64, bool) { return n.Arg(arg).Number() })
+	form := cmp.Or(forms.Int, forms.Float)
 	switch {
-	case n.Op() == ir.OpNot && t == ir.Bool:
-		return b.not(args[0])
-	case !ok || name == "-":
-		return b.word(b.instruction(wordReference(n), args))
-	case form.swapped:
-		args = []int{args[1], args[0]}
+	case t == ir.Bool:
+		form = cmp.Or(forms.Bool, form)
+	case t == ir.U32 && !b.wide():
+		form = cmp.Or(forms.Uint, form)
 	}
-	v := b.wordInstruction(name, args...)
-	if form.not {
-		v = b.not(v)
+	e, err := parse(form)
+	if err != nil || !b.takesWords(e, t) {
+		return b.word(b.instruction(wordReference[T](n), args))
 	}
-	if form.wraps && t.BlockBytes() < 4 {
+	v := b.wordExpression(e, args, n)
+	if t != ir.Bool && n.DType() != ir.Bool && t.BlockBytes() < b.wordBytes() {
 		v = b.wordInstruction(wrapTo[t], v)
 	}
 	return v
 }
 
+// wordBytes returns the size of a word.
+func (b *compilerOf[T]) wordBytes() int { return int(unsafe.Sizeof(T(0))) }
+
+// wordExpression compiles an expression of words. args are the values of the arguments of node n.
+func (b *compilerOf[T]) wordExpression(e *expression, args []int, n *ir.Node) int {
+	switch {
+	case e.number != nil:
+		return b.wordConstant(int64(*e.number))
+	case e.attribute != "":
+		return b.wordConstant(ir.FloatToInt(n.Attrs().Float(e.attribute), n.DType()))
+	case e.function == "":
+		return args[e.argument]
+	}
+	in := make([]int, len(e.operands))
+	for i, o := range e.operands {
+		in[i] = b.wordExpression(o, args, n)
+	}
+	if d := wordDefinitions[e.function]; d != nil {
+		return b.wordExpression(d, in, n)
+	}
+	return b.wordInstruction(b.wordPrimitive(e.function, n.Arg(0).DType()), in...)
+}
+
+// wordConstant returns the value of a constant word.
+func (b *compilerOf[T]) wordConstant(x int64) int {
+	var list [1]T
+	switch list := any(list[:]).(type) {
+	case []float32:
+		list[0] = bitsOfWord(int32(x))
+	case []float64:
+		list[0] = bitsOfLong(x)
+	}
+	return b.constant(list[0])
+}
+
 // wordReference returns a primitive that calls the scalar reference of a node's op on words.
-func wordReference(n *ir.Node) *primitive {
+func wordReference[T number](n *ir.Node) *primitiveOf[T] {
 	f, t, attrs, args := n.Op().Info().Int, n.DType(), n.Attrs(), len(n.Args())
 	unsigned := make([]bool, args)
 	for i, a := range n.Args() {
 		unsigned[i] = a.DType() == ir.U32
 	}
-	return &primitive{work: 64, plain: func(out, x, y, z []float32) {
-		list := [...][]float32{x, y, z}
+	return &primitiveOf[T]{work: 64, plain: func(out, x, y, z []T) {
+		list := [...][]T{x, y, z}
 		values := make([]int64, args)
 		for i := range out {
 			for k := range values {
-				if values[k] = int64(word(list[k][i])); unsigned[k] {
-					values[k] &= math.MaxUint32
+				switch list := any(list[k]).(type) {
+				case []float64:
+					values[k] = long(list[i])
+				case []float32:
+					if values[k] = int64(word(list[i])); unsigned[k] {
+						values[k] &= math.MaxUint32
+					}
 				}
 			}
-			out[i] = bitsOfWord(int32(ir.Wrap(f(values, attrs), t)))
+			result := ir.Wrap(f(values, attrs), t)
+			switch out := any(out).(type) {
+			case []float64:
+				out[i] = bitsOfLong(result)
+			case []float32:
+				out[i] = bitsOfWord(int32(result))
+			}
 		}
 	}}
 }

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
@@ -44,4 +45,63 @@ func outOf(c *interp.Call) []float32 {
 		return bitsOf(c.Words)
 	}
 	return c.Out
+}
+
+// bitsOfLong returns an integer of 64 bits as a float of the same bits, and long is the inverse.
+func bitsOfLong(x int64) float64 { return math.Float64frombits(uint64(x)) }
+func long(x float64) int64       { return int64(math.Float64bits(x)) }
+
+// bitsOfLongs returns integers of 64 bits as floats of the same bits, in the same memory.
+func bitsOfLongs(list []int64) []float64 {
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+}
+
+// results is the memory of a kernel's results, which are computed as elements of type T.
+type results[T number] struct {
+	list  []T                    // the results, if memory has them as T
+	store func(at int, list []T) // otherwise stores results from number at on
+}
+
+// resultsOf returns the memory of a kernel's results.
+func resultsOf[T number](c *interp.Call) results[T] {
+	var r results[T]
+	switch r := any(&r).(type) {
+	case *results[float32]:
+		r.list = outOf(c)
+	case *results[float64]:
+		switch {
+		case c.Doubles != nil:
+			r.list = c.Doubles
+		case c.Ints != nil:
+			r.list = bitsOfLongs(c.Ints)
+		case c.Out != nil:
+			r.store = func(at int, list []float64) {
+				for i, x := range list {
+					c.Out[at+i] = float32(x)
+				}
+			}
+		default:
+			r.store = func(at int, list []float64) {
+				for i, x := range list {
+					c.Words[at+i] = int32(long(x))
+				}
+			}
+		}
+	}
+	return r
+}
+
+// block returns the list in which n results from number at on are computed: their memory, or scratch.
+func (r *results[T]) block(at, n int, scratch []T) []T {
+	if r.list != nil {
+		return r.list[at : at+n]
+	}
+	return scratch[:n]
+}
+
+// put stores results from number at on that were computed in a block.
+func (r *results[T]) put(at int, block []T) {
+	if r.list == nil {
+		r.store(at, block)
+	}
 }
