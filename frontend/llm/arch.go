@@ -39,6 +39,11 @@ type architecture struct {
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // see frontend.YaRN.Exact
 
+	sections sections // for the tokens of pictures, in models with Config.Sections
+
+	// pictureSeesItself means that each token of a picture attends to all tokens of the same picture, later ones too.
+	pictureSeesItself bool
+
 	yarnKeepsMagnitude bool // YaRN does not magnify the rotated elements
 
 	latent bool // attention is latent; see Config.Latent
@@ -119,11 +124,14 @@ var architectures = []architecture{
 	phiMoE,
 	qwen2,
 	qwen2moe,
+	qwen2VL,
 	qwen3,
 	qwen35,
 	qwen35MoE,
 	qwen3moe,
 	qwen3next,
+	qwen3VL,
+	qwen3VLMoE,
 	rwkv7,
 	seedOSS,
 	smolLM3,

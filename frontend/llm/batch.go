@@ -71,7 +71,7 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	m.adapt(b, tokens.Dim(0))
 	past := history{attend: r.attend, perText: 1,
 		states: &states{texts: r.how.texts, text: textIDs, begin: positions, end: func() frontend.Tensor { return positions.AddScalar(1) }}}
-	return m.forward(tokens, positions, past, EveryToken)
+	return m.forward(tokens, m.offset(positions, tokens.Dim(0)), past, EveryToken)
 }
 
 // batch is a [history] for rows that belong to different texts: each row is the last token of its text.

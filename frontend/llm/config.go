@@ -106,6 +106,17 @@ type Config struct {
 	// RopeMagnitude multiplies the rotated elements of queries and keys; 0 means 1.
 	RopeMagnitude float64
 
+	// Sections says how many rotary pairs of a picture's tokens turn by time, row and column; nil means that all turn
+	// by the number of the token, as in text. Later tokens then continue after the picture's larger side. Deepstack is
+	// the number of first layers to which a picture adds elements of their own. See Images.
+	Sections  []int
+	Deepstack int
+
+	// Pictures means that texts may have pictures. Graphs that continue texts of a model with Sections then have one
+	// more input, "rope_offset" i32[]: the rotary position of a token, less its position. DecodeBatch has one for each
+	// text, i32[B].
+	Pictures bool
+
 	// Experts is the number of experts in each feed-forward layer of a mixture, such as Mixtral; 0 for no mixture. Each
 	// expert has FeedForward hidden elements.
 	Experts     int
@@ -256,6 +267,7 @@ func (r *metadata) config(a architecture) Config {
 	if a.rope != notRotary {
 		c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
 		c.RopeBase = r.floatOr("rope.freq_base", 10000)
+		r.sections(&c)
 	}
 	hidden := "feed_forward_length"
 	if r.intOr("expert_count", 0) > 0 {

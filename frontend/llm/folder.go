@@ -554,6 +554,18 @@ func (c *folderConfig) setRope(a architecture) {
 	if !ok {
 		return
 	}
+	if list, ok := scaling["mrope_section"].([]any); ok {
+		var pairs []int32
+		for i := range min(len(list), 4) {
+			n, _ := list[i].(json.Number)
+			v, err := n.Int64()
+			if err != nil || v < 0 || v > maxHeadDim {
+				c.fail("mrope_section has %.40s: want numbers of pairs", fmt.Sprint(list[i]))
+			}
+			pairs = append(pairs, int32(v))
+		}
+		c.set["rope.dimension_sections"] = pairs
+	}
 	if scaling["rope_theta"] != nil {
 		c.setFloat("rope.freq_base", c.numberIn(scaling, "rope_theta"))
 	}

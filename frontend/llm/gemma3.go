@@ -34,4 +34,6 @@ var gemma3 = architecture{
 	layerWeights: func(c Config) []weightSpec { return append(gemma2Parts(c), c.headNorms()...) },
 	embed:        gemmaEmbed,
 	layer:        gemma2Layer,
+
+	pictureSeesItself: true,
 }

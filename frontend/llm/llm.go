@@ -140,12 +140,21 @@ func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)
-	if most := tokens.Dim(0).Max(); how.atOnce > 0 && most > int64(how.atOnce) {
+	positions, past := m.continued(b, how, tokens.Dim(0), length, maxContext)
+	return m.forward(tokens, positions, past, rows)
+}
+
+// continued returns the rotary positions and the [history] of n tokens that continue a text: they are the last of its
+// length positions.
+func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, maxContext int) (frontend.Tensor,
+	history) {
+	cfg := m.Config
+	if most := n.Max(); how.atOnce > 0 && most > int64(how.atOnce) {
 		b.Fail("llm", fmt.Errorf("%d tokens at once: layers keep room for %d besides their window", most, how.atOnce))
 	}
 	m.adapt(b)
-	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
-	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
+	start := b.DimValue(length).Sub(b.DimValue(n))
+	positions := b.Iota(ir.I32, 0, n).Add(start)
 	text := how.textInput(b)
 	var pages frontend.Tensor
 	if how.pages > 0 {
@@ -183,9 +192,9 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 		keys, values := l.extended(k, v, extend)
 		return l.attendText(q, keys, values, o)
 	}
-	past := history{attend: cached, perText: tokens.Dim(0).Max(),
+	past := history{attend: cached, perText: n.Max(),
 		states: &states{texts: how.texts, text: text, begin: start, end: func() frontend.Tensor { return b.DimValue(length) }}}
-	return m.forward(tokens, positions, past, rows)
+	return m.offset(positions), past
 }
 
 // state declares the state for one layer's keys or values. It has the given number of positions per text or, with

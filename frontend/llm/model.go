@@ -31,6 +31,8 @@ type model struct {
 
 	firstValues *frontend.Tensor // the values of the first layer, which later layers of some architectures read
 
+	picture *picture // what is read in place of tokens; nil for tokens
+
 	remat    bool // whether layers are recomputed for their gradients
 	adapters *adapters
 
@@ -106,12 +108,11 @@ type history struct {
 
 // layers applies all layers to the tokens. The result is [T, Width].
 func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.Tensor {
-	x := m.adapters.embed(tokens, nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32))
-	if m.arch.embed != nil {
-		x = m.arch.embed(m, x, positions)
-	}
-	if m.EmbeddingScale != 0 {
-		x = x.MulScalar(m.EmbeddingScale)
+	var x frontend.Tensor
+	if m.picture != nil {
+		x = m.picture.part(0, m.Width)
+	} else {
+		x = m.embedded(tokens, positions)
 	}
 	if m.arch.perLayer != nil {
 		m.inputs = m.arch.perLayer(m, x, tokens)
@@ -127,9 +128,24 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 		} else {
 			x = m.arch.layer(l, x)
 		}
+		if m.picture != nil && i < m.Deepstack {
+			x = x.Add(m.picture.part(i+1, m.Width))
+		}
 	}
 	if m.arch.join != nil {
 		x = m.arch.join(m, x)
+	}
+	return x
+}
+
+// embedded returns the embedded tokens, [T, Width].
+func (m model) embedded(tokens, positions frontend.Tensor) frontend.Tensor {
+	x := m.adapters.embed(tokens, nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32))
+	if m.arch.embed != nil {
+		x = m.arch.embed(m, x, positions)
+	}
+	if m.EmbeddingScale != 0 {
+		x = x.MulScalar(m.EmbeddingScale)
 	}
 	return x
 }
@@ -299,10 +315,14 @@ func (l layer) rotate(x frontend.Tensor) frontend.Tensor {
 	if l.RopeInWindows && !l.windowed() {
 		return x
 	}
+	options := l.rope
 	if l.windowed() {
-		return x.Rope(l.positions, l.localRope...)
+		options = l.localRope
 	}
-	return x.Rope(l.positions, l.rope...)
+	if l.picture != nil && len(l.picture.places) > 0 {
+		return nn.RopeAxes(x, l.picture.places, l.directions(l.arch.sections), options...)
+	}
+	return x.Rope(l.positions, options...)
 }
 
 // windowed reports whether the layer attends only to a window of positions.
@@ -351,6 +371,9 @@ func (l layer) attended(q, k, v frontend.Tensor) frontend.Tensor {
 func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
 	if l.arch.encoder {
 		return joinHeads(q.Attention(keys, values, append(options, l.bothSides(keys.Dim(1))...)...))
+	}
+	if l.picture != nil && l.arch.pictureSeesItself {
+		return joinHeads(q.Attention(keys, values, append(options, l.insidePicture(q.Dim(1), keys.Dim(1))...)...))
 	}
 	options = append(options, frontend.Causal())
 	if l.windowed() {

@@ -27,6 +27,7 @@ var qwen3next = architecture{
 var qwen35 = architecture{
 	name:         "qwen35",
 	rope:         halves,
+	sections:     takingTurns,
 	read:         (*metadata).periodicScan,
 	layerWeights: qwen35Weights,
 	layer:        qwen35Layer,
@@ -36,6 +37,7 @@ var qwen35 = architecture{
 var qwen35MoE = architecture{
 	name:         "qwen35moe",
 	rope:         halves,
+	sections:     takingTurns,
 	experts:      true,
 	read:         qwen3next.read,
 	layerWeights: qwen3next.layerWeights,

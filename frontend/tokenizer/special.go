@@ -18,6 +18,29 @@ type part struct {
 // tokens, users' pieces cannot. Apart from that, the pieces count as one text: a word may span several. The BOS token
 // comes first, if the vocabulary asks for it and the template has not added it.
 func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
+	return t.EncodeAround([][]chat.Piece{pieces})[0]
+}
+
+// EncodeAround is like EncodeChat, for a rendered template in which something else than text, such as a picture, comes
+// between lists of pieces. No word spans two lists.
+func (t *Tokenizer) EncodeAround(lists [][]chat.Piece) (all [][]int32) {
+	for i, pieces := range lists {
+		text, parts := joined(pieces)
+		if i > 0 {
+			all = append(all, t.encode(nil, text, parts, false))
+			continue
+		}
+		out := t.encode(slices.Clone(t.before), text, parts, true)
+		if n := len(t.before); n > 0 && len(out) > n && out[n] == t.before[n-1] {
+			out = slices.Delete(out, n, n+1)
+		}
+		all = append(all, out)
+	}
+	return all
+}
+
+// joined returns the text of pieces, and its parts.
+func joined(pieces []chat.Piece) (string, []part) {
 	var text strings.Builder
 	var parts []part
 	for _, p := range pieces {
@@ -28,16 +51,12 @@ func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 		}
 		parts = append(parts, part{text.Len(), !p.User})
 	}
-	out := t.encode(slices.Clone(t.before), text.String(), parts)
-	if n := len(t.before); n > 0 && len(out) > n && out[n] == t.before[n-1] {
-		return slices.Delete(out, n, n+1)
-	}
-	return out
+	return text.String(), parts
 }
 
 // encode appends the tokens of a text. It finds the special and added tokens that the parts may name, and the model
-// encodes the text between them.
-func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
+// encodes the text between them. begins says whether the text begins a whole one.
+func (t *Tokenizer) encode(out []int32, text string, parts []part, begins bool) []int32 {
 	begin := 0
 	for i := 0; i < len(text); {
 		for parts[0].end <= i {
@@ -57,13 +76,13 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
 		}
 		start, end := t.added[id].extent(text, begin, i, i+n)
 		if begin < start {
-			out = t.encodePart(out, text[begin:start], begin == 0)
+			out = t.encodePart(out, text[begin:start], begins && begin == 0)
 		}
 		out = append(out, id)
 		i, begin = end, end
 	}
 	if begin < len(text) {
-		out = t.encodePart(out, text[begin:], begin == 0)
+		out = t.encodePart(out, text[begin:], begins && begin == 0)
 	}
 	return out
 }

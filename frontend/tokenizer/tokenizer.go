@@ -114,7 +114,7 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	if o.Whole {
 		out = append(out, t.before...)
 	}
-	out = t.encode(out, text, []part{{len(text), o.Special}})
+	out = t.encode(out, text, []part{{len(text), o.Special}}, true)
 	if o.Whole {
 		out = append(out, t.after...)
 	}
@@ -125,8 +125,8 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 // tokens before, between and after them.
 func (t *Tokenizer) EncodePair(first, second string) []int32 {
 	out := slices.Clone(t.pair[0])
-	out = append(t.encode(out, first, []part{{len(first), false}}), t.pair[1]...)
-	return append(t.encode(out, second, []part{{len(second), false}}), t.pair[2]...)
+	out = append(t.encode(out, first, []part{{len(first), false}}, true), t.pair[1]...)
+	return append(t.encode(out, second, []part{{len(second), false}}, true), t.pair[2]...)
 }
 
 // setPair sets the tokens around two texts as BERT has them, with one separator between the texts, or as RoBERTa has

@@ -29,8 +29,8 @@ def llama_yarn():
     llama("llama-yarn", swiglu, turn, magnitude, **{"rope.scaling." + key: v for key, v in scaling.items()})
 
 
-def qwen2():
-    m = Model("qwen2", "qwen2", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 1000000.0})
+def qwen2(case="qwen2", **meta):
+    m = Model(case, case, 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 1000000.0}, **meta)
     x = m.embed()
     for i in range(m.layers):
         m.blk = f"blk.{i}."
@@ -58,14 +58,27 @@ def qwen3(case="qwen3", feed_forward=swiglu, **meta):
     m.write(m.unembed(m.rms_norm(x, "output_norm")))
 
 
-def qwen3moe():
-    meta = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24}
+def qwen2vl():
+    """Text turns by one position in all directions."""
+    qwen2("qwen2vl", **{"rope.dimension_sections": [2, 1, 1, 0]})
+
+
+def qwen3vl():
+    qwen3("qwen3vl", **{"rope.dimension_sections": [3, 3, 2, 0], "n_deepstack_layers": 2})
+
+
+def qwen3moe(case="qwen3moe", **meta):
+    meta |= {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24}
 
     def experts(m, x):
         m.hidden = 24  # of each expert
         return mixture(m, x, 4, 2)
 
-    qwen3("qwen3moe", experts, **meta)
+    qwen3(case, experts, **meta)
+
+
+def qwen3vlmoe():
+    qwen3moe("qwen3vlmoe", **{"rope.dimension_sections": [3, 3, 2, 0], "n_deepstack_layers": 2})
 
 
 def openelm():
@@ -289,7 +302,7 @@ def nomic_bert():
     m.write_pooled(x)
 
 
-for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, openelm, phi3_short, phi3_long, gemma, gemma2, gemma3,
-              gpt2, starcoder2, falcon, falcon_large, gptoss, bert, bert_ranks, xlm_roberta,
+for write in (llama, llama_yarn, mixtral, qwen2, qwen2vl, qwen3, qwen3vl, qwen3vlmoe, qwen3moe, openelm, phi3_short,
+              phi3_long, gemma, gemma2, gemma3, gpt2, starcoder2, falcon, falcon_large, gptoss, bert, bert_ranks, xlm_roberta,
               nomic_bert, *FAMILIES, *RECURRENT):
     write()

@@ -24,7 +24,8 @@ class Tower:
         self.meta, self.weights, self.file = {}, {}, {}
         vision = {"image_size": image, "patch_size": patch, "embedding_length": width, "feed_forward_length": hidden,
                   "block_count": layers, "projection_dim": out, "attention.head_count": heads,
-                  "attention.layer_norm_epsilon": self.eps, "image_mean": [0.5, 0.25, 0.125], "image_std": [0.5, 0.25, 0.5]}
+                  "attention.layer_norm_epsilon": self.eps, "image_mean": [0.5, 0.25, 0.125],
+                  "image_std": [0.5, 0.25, 0.5]}
         self.meta = {"clip.vision." + key: value for key, value in vision.items()}
         self.meta |= {"clip.has_vision_encoder": True, "clip.projector_type": projector}
         self.meta |= {"clip." + key: value for key, value in meta.items()}
@@ -223,7 +224,8 @@ def resize(width, height, to_width, to_height, cubic, pad=False):
 
 
 def write_sizes():
-    cases = [(13, 9, 8, 8, False, False), (5, 7, 16, 8, True, False), (30, 22, 12, 8, True, False), (9, 13, 8, 8, True, True)]
+    cases = [(13, 9, 8, 8, False, False), (5, 7, 16, 8, True, False), (30, 22, 12, 8, True, False),
+             (9, 13, 8, 8, True, True)]
     lines = []
     for width, height, to_width, to_height, cubic, pad in cases:
         levels = resize(width, height, to_width, to_height, cubic, pad)
@@ -232,6 +234,9 @@ def write_sizes():
     Path(__file__).with_name("resize.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
-for write in (gemma3, llava, lambda: llava("llava-feature", 3, **{"vision.feature_layer": [2]}), qwen2vl, qwen25vl, qwen3vl,
-              write_sizes):
+def llava_feature():
+    llava("llava-feature", 3, **{"vision.feature_layer": [2]})
+
+
+for write in (gemma3, llava, llava_feature, qwen2vl, qwen25vl, qwen3vl, write_sizes):
     write()

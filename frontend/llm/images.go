@@ -1,0 +1,96 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// OffsetInput is the name of the input that Config.Pictures adds.
+const OffsetInput = "rope_offset"
+
+// picture is what a graph reads in place of tokens.
+type picture struct {
+	rows   frontend.Tensor   // [T, Width*(1+Deepstack)]
+	places []frontend.Tensor // positions in each direction, each i32[T]; nil in models without Sections
+}
+
+// part returns the elements for the residual stream before the first layer (0) or after the i-th one.
+func (p *picture) part(i, width int) frontend.Tensor {
+	return p.rows.Slice(1, i*width, ir.D((i+1)*width))
+}
+
+// Images is like Steps, but T rows take the place of embedded tokens, such as those that a vision tower makes of a
+// picture. The input "embeddings" f32[T, Width*(1+Deepstack)] has the rows. In models with Config.Sections the input
+// "places" i32[3, T] has the rotary positions of each row: time, row and column. There is no output: text must follow,
+// and the graph changes the states of Steps with the same options. In models that read a picture's tokens in both
+// directions, a run has the rows of one whole picture.
+func Images(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
+	if maxTokens < 1 || maxTokens > maxContext {
+		return nil, fmt.Errorf("llm: %d rows at once: want 1 to %d, the positions there are", maxTokens, maxContext)
+	}
+	if err := cfg.CheckContext(maxContext); err != nil {
+		return nil, err
+	}
+	if err := cfg.CheckPictures(); err != nil {
+		return nil, err
+	}
+	return frontend.Build(graphName(cfg, "images"), func(b *frontend.Builder) {
+		t := b.Sym("T", maxTokens)
+		m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)
+		m.picture = &picture{rows: b.Input("embeddings", ir.F32, t, ir.D(cfg.Width*(1+cfg.Deepstack)))}
+		if len(cfg.Sections) > 0 {
+			places := b.Input("places", ir.I32, ir.D(3), t)
+			for i := range 3 {
+				m.picture.places = append(m.picture.places, places.Index(0, i))
+			}
+		}
+		m.Pictures = false // the places are rotary positions
+		positions, past := m.continued(b, how, t, b.Sym("S", maxContext), maxContext)
+		m.layers(frontend.Tensor{}, positions, past)
+	})
+}
+
+// CheckPictures returns an error if the model cannot read rows in place of tokens.
+func (c Config) CheckPictures() error {
+	a, err := findArchitecture(c.Architecture)
+	switch {
+	case err != nil:
+		return fmt.Errorf("llm: %w", err)
+	case a.encoder || a.perLayer != nil || a.split != nil || c.EmbeddingScale != 0 || a.rope == notRotary:
+		return fmt.Errorf("llm: architecture %q reads no pictures", a.name)
+	case a.sections == takingTurns && len(c.Sections) == 0:
+		return fmt.Errorf("llm: a model of architecture %q has no rope.dimension_sections: it cannot read pictures",
+			a.name)
+	}
+	return nil
+}
+
+// WholePictures reports whether a run of Images must have all rows of a picture.
+func (c Config) WholePictures() bool {
+	a, err := findArchitecture(c.Architecture)
+	return err == nil && a.pictureSeesItself
+}
+
+// offset returns the rotary positions of tokens at these positions. texts is the shape of the offsets' input.
+func (m model) offset(positions frontend.Tensor, texts ...any) frontend.Tensor {
+	if !m.Pictures || len(m.Sections) == 0 {
+		return positions
+	}
+	return positions.Add(positions.Builder().Input(OffsetInput, ir.I32, texts...))
+}
+
+// insidePicture returns the options of attention of n tokens of a picture, the last of so many positions. They attend
+// to each other and to all earlier tokens or, in a layer with a window, to the window.
+func (l layer) insidePicture(n, length ir.Dim) []frontend.AttentionOption {
+	if !l.windowed() {
+		return nil
+	}
+	b := l.positions.Builder()
+	first := b.DimValue(length).Sub(b.DimValue(n))
+	own := b.Iota(ir.I32, 0, n).Add(first).Reshape(1, -1, 1)
+	keys := b.Iota(ir.I32, 2, ir.D(1), ir.D(1), length)
+	seen := keys.Ge(first).Or(keys.Gt(own.SubScalar(float64(l.Window))))
+	return []frontend.AttentionOption{frontend.Mask(seen)}
+}
