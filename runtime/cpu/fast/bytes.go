@@ -8,15 +8,38 @@ import (
 )
 
 // A matmul in precision int8 rounds the rows of A to int8 if there is a function for the block format of B. Sums of
-// integers are faster than decoding the blocks.
+// integers are faster than decoding the blocks to floats.
 
 // byteRows has rows of floats rounded to int8, with a scale for each group of 32: a float is about scale*byte. See
-// [ir.ByteSteps].
+// [ir.ByteSteps]. Assembly with panels reads records, and other assembly scales and sums.
 type byteRows struct {
-	bytes  []int8
-	scales []float32 // by group
-	sums   []float32 // by group: the sum of its bytes, multiplied by the scale; formats with offsets need it
+	bytes   []int8
+	scales  []float32 // by group
+	sums    []float32 // by group: the sum of its bytes, multiplied by the scale; formats with offsets need it
+	records []float32 // by group: scale, sum, and as integers -128 times the sum of all bytes and of each half
 }
+
+// recordWords is the number of words of a record.
+const recordWords = 5
+
+// panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. A panel is that
+// many rows, decoded to int8 and rearranged.
+type panelForm struct {
+	row   func(out *float32, a *int8, records *float32, b *byte, ldb, n int) // the blocks themselves by one row
+	pack  func(panel, b *byte, ldb, n int)                                   // makes a panel
+	tiles []panelTile
+	bytes int // of a panel, for each 32 elements of a row
+}
+
+// panelTile is a function that multiplies `rows` rows by a panel. panelForm has them for descending numbers of rows,
+// the last one for 1.
+type panelTile struct {
+	rows int
+	of   func(out *float32, ldo int, a *int8, lda int, records *float32, ldr int, panel *byte, n int)
+}
+
+// panelCols is the number of rows of blocks in a panel.
+const panelCols = 16
 
 // idleRows holds the *byteRows that are not in use. roundRows reuses their memory.
 var idleRows sync.Pool
@@ -37,32 +60,63 @@ var idleWords sync.Pool
 // rows, which is the contraction length.
 func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
 	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
-		vector.byteDots[b.DType] != nil && k%b.DType.BlockElems() == 0
+		(vector.byteDots[b.DType] != nil || vector.panels[b.DType] != nil) && k%b.DType.BlockElems() == 0
 }
 
 // roundRows rounds rows of floats, which follow one another in x, to int8. The length of a row must be a multiple of
 // 32. Callers return the result to idleRows after use.
 func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	r, ok := idleRows.Get().(*byteRows)
-	groups := len(x) / ir.ByteGroup
-	if !ok || cap(r.bytes) < len(x) {
-		r = &byteRows{bytes: make([]int8, len(x)), scales: make([]float32, groups), sums: make([]float32, groups)}
+	if !ok {
+		r = &byteRows{}
 	}
-	r.bytes, r.scales, r.sums = r.bytes[:len(x)], r.scales[:groups], r.sums[:groups]
-	err := c.ParallelRange(groups, ir.ByteGroup, func(lo, hi int) {
-		roundBytes(&r.bytes[lo*ir.ByteGroup], &r.scales[lo], &r.sums[lo], &x[lo*ir.ByteGroup], hi-lo)
-	})
+	r.resize(len(x))
+	err := c.ParallelRange(len(x)/ir.ByteGroup, ir.ByteGroup, func(lo, hi int) { r.round(x, lo, hi) })
 	return r, err
+}
+
+// resize makes room for n elements.
+func (r *byteRows) resize(n int) {
+	groups := n / ir.ByteGroup
+	r.bytes = resized(r.bytes, n)
+	if vector.panels != nil {
+		r.records = resized(r.records, groups*recordWords)
+	} else {
+		r.scales, r.sums = resized(r.scales, groups), resized(r.sums, groups)
+	}
+}
+
+// resized returns a list of n elements in the memory of list, if that is large enough.
+func resized[E any](list []E, n int) []E {
+	if cap(list) < n {
+		return make([]E, n)
+	}
+	return list[:n]
+}
+
+// round rounds groups lo to hi-1 of x.
+func (r *byteRows) round(x []float32, lo, hi int) {
+	bytes, from := &r.bytes[lo*ir.ByteGroup], &x[lo*ir.ByteGroup]
+	if vector.panels != nil {
+		roundRecords(bytes, &r.records[lo*recordWords], from, hi-lo)
+	} else {
+		roundBytes(bytes, &r.scales[lo], &r.sums[lo], from, hi-lo)
+	}
 }
 
 // multiplyBytes computes the dot products of rows of a with rows of b, which has cols rows of blocks from element first
 // on. a has them from index row on, and a row has k elements. out has a row per row of a, with the given stride between
-// rows. A result's bits depend only on its two rows.
-func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, first, rows, cols, k int) {
+// rows. A result's bits depend only on its two rows. room returns a buffer for n words.
+func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, first, rows, cols, k int,
+	room func(n int) []float32) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	blocks := k / elems
 	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
+	if p := vector.panels[b.DType]; p != nil {
+		p.multiply(out, stride, a, row, src, blocks*size, blocks, rows, cols, k, room)
+		return
+	}
 	dots := vector.byteDots[b.DType]
 	for i := range rows {
 		bytes, group := &a.bytes[(row+i)*k], (row+i)*k/ir.ByteGroup
@@ -75,6 +129,44 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 			var tile [4]float32
 			dots(&tile[0], bytes, scale, sum, &src[j*blocks*size], 0, blocks)
 			out[i*stride+j] = tile[0]
+		}
+	}
+}
+
+// multiply implements multiplyBytes: b has cols rows of blocks, ldb bytes each.
+func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b []byte, ldb, blocks, rows, cols, k int,
+	room func(n int) []float32) {
+	groups := k / ir.ByteGroup
+	panelWords := groups * p.bytes / 4
+	if rows == 1 {
+		panelWords = 0
+	}
+	memory := room(panelWords + rows*panelCols + panelCols*ldb/4)
+	panel, tile := as[byte](memory[:panelWords]), memory[panelWords:][:rows*panelCols]
+	padded := as[byte](memory[panelWords+rows*panelCols:])
+	for j := 0; j < cols; j += panelCols {
+		n, from := min(panelCols, cols-j), b[j*ldb:]
+		to, apart := out[j:], stride
+		if n < panelCols { // the assembly computes whole panels
+			clear(padded[copy(padded, from):])
+			from, to, apart = padded, tile, panelCols
+		}
+		if rows == 1 {
+			p.row(&to[0], &a.bytes[row*k], &a.records[row*groups*recordWords], &from[0], ldb, blocks)
+		} else {
+			p.pack(&panel[0], &from[0], ldb, blocks)
+			i := 0
+			for _, t := range p.tiles {
+				for ; i+t.rows <= rows; i += t.rows {
+					t.of(&to[i*apart], apart, &a.bytes[(row+i)*k], k, &a.records[(row+i)*groups*recordWords],
+						groups*recordWords, &panel[0], groups)
+				}
+			}
+		}
+		if n < panelCols {
+			for i := range rows {
+				copy(out[i*stride+j:][:n], tile[i*panelCols:])
+			}
 		}
 	}
 }

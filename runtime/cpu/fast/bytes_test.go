@@ -3,6 +3,7 @@ package fast
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -33,7 +34,7 @@ func roundBytesPlain(x []float32) (bytes []int8, scale, sum float32) {
 }
 
 func needBytes(t *testing.T) {
-	if vector == nil {
+	if vector == nil || len(byteFormats()) == 0 {
 		t.Skip("this processor has no products of bytes")
 	}
 }
@@ -58,6 +59,12 @@ func TestRoundBytes(t *testing.T) {
 		bytes, scales, sums := make([]int8, len(x)+1), make([]float32, groups+1), make([]float32, groups+1)
 		bytes[len(x)], scales[groups], sums[groups] = 7, 7, 7
 		roundBytes(&bytes[0], &scales[0], &sums[0], &x[0], groups)
+		again, records := make([]int8, len(x)+1), make([]float32, groups*recordWords+1)
+		again[len(x)], records[groups*recordWords] = 7, 7
+		roundRecords(&again[0], &records[0], &x[0], groups)
+		if !slices.Equal(again, bytes) || records[groups*recordWords] != 7 {
+			t.Fatalf("records have bytes %v, want %v", again, bytes)
+		}
 		for g := range groups {
 			want, scale, sum := roundBytesPlain(x[g*ir.ByteGroup:][:ir.ByteGroup])
 			have := bytes[g*ir.ByteGroup:][:ir.ByteGroup]
@@ -65,11 +72,35 @@ func TestRoundBytes(t *testing.T) {
 				t.Fatalf("%g gives %v times %g with sum %g, want %v times %g with sum %g",
 					x[g*ir.ByteGroup:][:ir.ByteGroup], have, scales[g], sums[g], want, scale, sum)
 			}
+			r, halves := records[g*recordWords:][:recordWords], [2]int32{}
+			for i, v := range have {
+				halves[i/16] -= 128 * int32(v)
+			}
+			if words := as[int32](r[2:]); !same(r[0], scale, 0) || !same(r[1], sum, 0) ||
+				scale == scale && !slices.Equal(words, []int32{halves[0] + halves[1], halves[0], halves[1]}) {
+				t.Fatalf("%v has the record %v, want %v, %v and sums of %v", have, r, scale, sum, halves)
+			}
 		}
 		if bytes[len(x)] != 7 || scales[groups] != 7 || sums[groups] != 7 {
 			t.Fatal("it writes past the groups")
 		}
 	}
+}
+
+// byteFormats are the formats with products by int8 rows.
+func byteFormats() []ir.DType {
+	return slices.AppendSeq(slices.Collect(maps.Keys(vector.byteDots)), maps.Keys(vector.panels))
+}
+
+// newRoom is new memory.
+func newRoom(n int) []float32 { return make([]float32, n) }
+
+// scale is the scale of a group.
+func (r *byteRows) scale(group int) float32 {
+	if vector.panels != nil {
+		return r.records[group*recordWords]
+	}
+	return r.scales[group]
 }
 
 // finiteBlocks returns blocks of random bits with finite scales.
@@ -99,18 +130,19 @@ func TestMultiplyBytes(t *testing.T) { eachWidth(t, testMultiplyBytes) }
 func testMultiplyBytes(t *testing.T) {
 	needBytes(t)
 	rng := rand.New(rand.NewPCG(11, 1))
-	for d := range vector.byteDots {
+	for _, d := range byteFormats() {
 		for _, blocks := range []int{1, 2, 5} {
-			for cols := 1; cols < 10; cols++ {
-				const row, rows, extra = 1, 3, 2
+			for _, cols := range []int{1, 2, 3, 4, 5, 9, 15, 16, 17, 35} {
+				const row, extra = 1, 2
+				rows := []int{1, 15, 3}[blocks%3]
 				k := blocks * d.BlockElems()
-				a := &byteRows{bytes: make([]int8, (row+rows)*k), scales: make([]float32, (row+rows)*k/ir.ByteGroup),
-					sums: make([]float32, (row+rows)*k/ir.ByteGroup)}
+				a := &byteRows{}
+				a.resize((row + rows) * k)
 				x := make([]float32, (row+rows)*k)
 				for i := range x {
 					x[i] = float32(rng.NormFloat64())
 				}
-				roundBytes(&a.bytes[0], &a.scales[0], &a.sums[0], &x[0], len(x)/ir.ByteGroup)
+				a.round(x, 0, len(x)/ir.ByteGroup)
 				s := finiteBlocks(t, rng, d, blocks*(cols+1))
 				b := make([]float32, cols*k)
 				if err := s.Decode(b, k); err != nil {
@@ -120,7 +152,7 @@ func testMultiplyBytes(t *testing.T) {
 				for i := range out {
 					out[i] = 7
 				}
-				multiplyBytes(out, cols+extra, a, row, s, k, rows, cols, k)
+				multiplyBytes(out, cols+extra, a, row, s, k, rows, cols, k, newRoom)
 				for i, have := range out {
 					r, c := i/(cols+extra), i%(cols+extra)
 					if c >= cols {
@@ -132,7 +164,7 @@ func testMultiplyBytes(t *testing.T) {
 					sum, size := 0.0, 0.0
 					for e := range k {
 						at := (row+r)*k + e
-						p := float64(a.bytes[at]) * float64(a.scales[at/ir.ByteGroup]) * float64(b[c*k+e])
+						p := float64(a.bytes[at]) * float64(a.scale(at/ir.ByteGroup)) * float64(b[c*k+e])
 						sum, size = sum+p, size+math.Abs(p)
 					}
 					if math.Abs(float64(have)-sum) > 1e-6*size {
@@ -152,7 +184,7 @@ func TestByteProducts(t *testing.T) { eachWidth(t, testByteProducts) }
 func testByteProducts(t *testing.T) {
 	needBytes(t)
 	rng := rand.New(rand.NewPCG(12, 1))
-	for d := range vector.byteDots {
+	for _, d := range byteFormats() {
 		for _, c := range []struct{ matrices, rows int }{{1, 1}, {1, 3}, {1, 70}, {3, 1}, {2, 3}, {2, 70}} {
 			const cols, k = 30, 512
 			x, w := make([]float64, c.matrices*c.rows*k), make([]float32, c.matrices*cols*k)

@@ -62,22 +62,6 @@ func decodeQ6_K(dst *float32, src *byte, n int)
 // The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
 func dots1x4Q6_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
-// byteDotsQ8_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-
-// byteDotsQ4_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-
-// byteDotsQ4_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-
-// byteDotsQ6_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-
 // dots1x4Z sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
 // The rows are lda elements and ldb elements apart. n is the elements of a row.
 func dots1x4Z(out *float32, a *float32, lda int, b *float32, ldb int, n int)
@@ -136,24 +120,23 @@ func decodeQ6_KZ(dst *float32, src *byte, n int)
 // The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
 func dots1x4Q6_KZ(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
-// byteDotsQ8_0Z sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// byteDotsQ8_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
 // apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ8_0Z(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
-// byteDotsQ4_0Z sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// byteDotsQ4_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
 // apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ4_0Z(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
-// byteDotsQ4_KZ sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// byteDotsQ4_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
 // apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ4_KZ(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
-// byteDotsQ6_KZ sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// byteDotsQ6_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
 // apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ6_KZ(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
 // roundBytes rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.
-// It sets sums to the scaled sums of the groups.
 func roundBytes(bytes *int8, scales *float32, sums *float32, x *float32, n int)
 
 // expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).
@@ -357,8 +340,8 @@ func runningSum(out *float32, x *float32, sum float64, n int) float64
 // runningAdd adds each of n elements of x, a multiple of 8, to a sum, and sets out to the sums.
 func runningAdd(sums *float64, out *float32, x *float32, n int)
 
-// transpose8 transposes n squares of 8 by 8 elements. In dst the squares are next to each other, and rows begin `to`
-// elements apart. In src each square is below the one before it, and rows begin `from` elements apart.
+// transpose8 transposes n squares of 8 by 8 elements. The squares are neighbours in the rows of dst, which are to
+// elements apart, and one below the other in src, whose rows are from elements apart.
 func transpose8(dst *float32, src *float32, to int, from int, n int)
 
 // repeatVectors sets n elements, a multiple of 8, to x.

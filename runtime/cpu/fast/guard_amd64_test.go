@@ -185,6 +185,14 @@ func kernelTests() map[string]func(t *testing.T) {
 			})
 		}
 	}
+	all["roundRecords"] = func(t *testing.T) {
+		for groups := 1; groups < 6; groups++ {
+			inside(t, fmt.Sprintf("%d groups rounded to records", groups), func(g *guarded) {
+				roundRecords(&guardedSlice[int8](g, groups*ir.ByteGroup)[0], &g.floats(groups * recordWords)[0],
+					&g.floats(groups * ir.ByteGroup)[0], groups)
+			})
+		}
+	}
 	for name, f := range assembled() {
 		all[functionName(f)] = func(t *testing.T) {
 			for n := 1; n < 5*lanes; n++ {
@@ -250,12 +258,25 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 		}
 	}
 	for d, name := range map[ir.DType]string{ir.Q8_0: "Q8_0", ir.Q4_0: "Q4_0", ir.Q4_K: "Q4_K", ir.Q6_K: "Q6_K"} {
-		all["byteDots"+name] = func(t *testing.T) {
+		bytes := func(t *testing.T) {
 			eachProduct(t, "bytes "+name, d.BlockElems(), func(g *guarded, rows, cols, k int) {
-				groups := rows * k / ir.ByteGroup
-				a := &byteRows{guardedSlice[int8](g, rows*k), g.floats(groups), g.floats(groups)}
-				multiplyBytes(g.floats(rows*cols), cols, a, 0, g.stored(d, cols*k), 0, rows, cols, k)
+				multiplyGuardedBytes(g, d, rows, cols, k)
 			})
+		}
+		if a.panels == nil {
+			all["byteDots"+name] = bytes
+			continue
+		}
+		all["blocksRow"+name], all["blocksPack"+name] = bytes, bytes
+		inPanels := func(t *testing.T) {
+			inside(t, "panels of "+name, func(g *guarded) { multiplyGuardedBytes(g, d, 15, 17, 2*d.BlockElems()) })
+		}
+		prefix := map[bool]string{true: "panelHalves", false: "panelScales"}[d == ir.Q6_K]
+		if d == ir.Q4_K {
+			prefix = "panelMinima"
+		}
+		for _, f := range a.panels[d].tiles {
+			all[fmt.Sprint(prefix, f.rows)] = inPanels
 		}
 	}
 	for prefix, list := range map[string][]intDots{"pairs": a.pairs, "quads": a.quads} {
@@ -277,6 +298,15 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 		}
 	}
 	return all
+}
+
+// multiplyGuardedBytes multiplies int8 rows by rows of blocks.
+func multiplyGuardedBytes(g *guarded, d ir.DType, rows, cols, k int) {
+	groups := rows * k / ir.ByteGroup
+	a := &byteRows{bytes: guardedSlice[int8](g, rows*k), scales: g.floats(groups), sums: g.floats(groups),
+		records: g.floats(groups * recordWords)}
+	multiplyBytes(g.floats(rows*cols), cols, a, 0, g.stored(d, cols*k), 0, rows, cols, k,
+		func(n int) []float32 { return guardedSlice[float32](g, n) })
 }
 
 // convTests are kernelTests for the assembly of convolutions.

@@ -59,6 +59,8 @@ func transposeMatrices[T float32 | [2]byte](dst, src []T, dims []int) {
 const (
 	tileRows = 64
 	tileCols = 24 // a multiple of 3 and 4, the numbers of columns that the assembly computes at a time
+
+	panelRows = 256 // in place of tileRows in tasks that make panels, so that few tasks make the same one
 )
 
 // takesMatmul reports whether the kernel can compute a matmul: its matrices must have floats or blocks, the first one
@@ -94,11 +96,15 @@ func matmul(c *interp.Call) error {
 		}
 		defer idleRows.Put(p.rounded)
 	}
-	rowTiles, colTiles := (m+tileRows-1)/tileRows, (n+tileCols-1)/tileCols
+	p.tileRows, p.tileCols = tileRows, tileCols
+	if p.rounded != nil && vector.panels != nil {
+		p.tileRows, p.tileCols = panelRows, 2*panelCols
+	}
+	rowTiles, colTiles := (m+p.tileRows-1)/p.tileRows, (n+p.tileCols-1)/p.tileCols
 	var failed atomic.Pointer[error]
-	err := c.Parallel(count*rowTiles*colTiles, min(m, tileRows)*min(n, tileCols)*k/8, func(worker, task int) {
+	err := c.Parallel(count*rowTiles*colTiles, min(m, p.tileRows)*min(n, p.tileCols)*k/8, func(worker, task int) {
 		row, col, i := task%rowTiles, task/rowTiles%colTiles, task/rowTiles/colTiles
-		err := p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats, i*m, b.Floats, i*n*k, row*tileRows, col*tileCols,
+		err := p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats, i*m, b.Floats, i*n*k, row*p.tileRows, col*p.tileCols,
 			func(n int) []float32 { return c.Room(worker, n) })
 		if err != nil {
 			failed.CompareAndSwap(nil, &err)
@@ -116,13 +122,15 @@ type tiledMatmul struct {
 	bRows   bool
 	stored  *interp.Stored // b in the format of its file; nil if b is decoded
 	rounded *byteRows      // a's rows rounded to int8; nil unless the matmul is computed in int8
+
+	tileRows, tileCols int
 }
 
 // tile computes the tile of a result, out, that begins at (row, col). The result's matrices begin at row `before` of a
 // and at element `first` of b. room returns a buffer for n elements of b.
 func (p *tiledMatmul) tile(out, a []float32, before int, b []float32, first, row, col int,
 	room func(n int) []float32) error {
-	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
+	rows, cols := min(p.tileRows, p.m-row), min(p.tileCols, p.n-col)
 	out, a = out[row*p.n+col:], a[(before+row)*p.k:(before+row+rows)*p.k]
 	at := first + col*p.k // offset of the tile's first element of b, if bRows is true
 	switch {
@@ -130,7 +138,7 @@ func (p *tiledMatmul) tile(out, a []float32, before int, b []float32, first, row
 		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
 		return nil
 	case p.rounded != nil:
-		multiplyBytes(out, p.n, p.rounded, before+row, p.stored, at, rows, cols, p.k)
+		multiplyBytes(out, p.n, p.rounded, before+row, p.stored, at, rows, cols, p.k, room)
 		return nil
 	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
 		return nil

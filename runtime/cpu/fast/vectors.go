@@ -21,6 +21,7 @@ type assembly struct {
 	dots     map[ir.DType]dotsOf                          // by the format of b; see multiplyStored
 	decoders map[ir.DType]decoder
 	byteDots map[ir.DType]byteDotsOf // by the block format of b; see multiplyBytes
+	panels   map[ir.DType]*panelForm // instead of byteDots; see multiplyBytes
 	pairs    []intDots               // see intForm
 	quads    []intDots               // nil if there is no instruction for them
 }

@@ -33,14 +33,25 @@ func assemblies() []*assembly {
 				ir.Q4_0: dots1x4Q4_0Z, ir.Q4_K: dots1x4Q4_KZ, ir.Q6_K: dots1x4Q6_KZ},
 			decoders: map[ir.DType]decoder{ir.F16: widenF16Z, ir.BF16: widenBF16Z, ir.Q8_0: decodeQ8_0Z,
 				ir.Q4_0: decodeQ4_0Z, ir.Q4_K: decodeQ4_KZ, ir.Q6_K: decodeQ6_KZ},
-			byteDots: map[ir.DType]byteDotsOf{ir.Q8_0: byteDotsQ8_0Z, ir.Q4_0: byteDotsQ4_0Z, ir.Q4_K: byteDotsQ4_KZ,
-				ir.Q6_K: byteDotsQ6_KZ},
+			panels: map[ir.DType]*panelForm{
+				ir.Q8_0: {blocksRowQ8_0Z, blocksPackQ8_0Z, panelsOfScales, 9 * 64},
+				ir.Q4_0: {blocksRowQ4_0Z, blocksPackQ4_0Z, panelsOfScales, 9 * 64},
+				ir.Q4_K: {blocksRowQ4_KZ, blocksPackQ4_KZ, panelsOfMinima, 10 * 64},
+				ir.Q6_K: {blocksRowQ6_KZ, blocksPackQ6_KZ, panelsOfHalves, 10 * 64},
+			},
 			pairs: []intDots{{8, pairs8Z}, {4, pairs4Z}, {2, pairs2Z}, {1, pairs1Z}},
 			quads: []intDots{{8, quads8Z}, {4, quads4Z}, {2, quads2Z}, {1, quads1Z}},
 		})
 	}
 	return list
 }
+
+// The functions for panels whose scales are those of 32 elements, alone or with minima, and of 16 elements.
+var (
+	panelsOfScales = []panelTile{{8, panelScales8Z}, {4, panelScales4Z}, {2, panelScales2Z}, {1, panelScales1Z}}
+	panelsOfMinima = []panelTile{{8, panelMinima8Z}, {4, panelMinima4Z}, {2, panelMinima2Z}, {1, panelMinima1Z}}
+	panelsOfHalves = []panelTile{{8, panelHalves8Z}, {4, panelHalves4Z}, {2, panelHalves2Z}, {1, panelHalves1Z}}
+)
 
 // reductions has the assembly of reducers, by their names.
 var reductions = map[string]reduction{

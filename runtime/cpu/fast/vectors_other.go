@@ -14,6 +14,8 @@ func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
 
 func roundBytes(*int8, *float32, *float32, *float32, int) {}
 
+func roundRecords(*int8, *float32, *float32, int) {}
+
 // reductions is empty, because there is no assembly. Reducers fold one element after the other.
 var reductions map[string]reduction
 

@@ -8,27 +8,22 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// bytes generates the functions that compute dot products of an int8 row with rows of blocks. The int8 row has a scale
-// for each group of 32. The functions sum integers, and multiply the sums by the scales. Vectors of 32 bytes fit the
-// groups, so all widths have those.
-func (w width) bytes() {
-	w.byteDots("Q8_0", 34, 32, 128, func(a operands, b Register, sum VecVirtual) {
+// byteProducts generates the functions that compute dot products of an int8 row with rows of blocks, for processors
+// without VNNI. The int8 row has a scale for each group of 32. The functions sum integers, and multiply the sums by the
+// scales.
+func byteProducts() {
+	byteDots("Q8_0", 34, 32, 128, func(a operands, b Register, sum VecVirtual) {
 		w, scale := YMM(), YMM()
 		half(Mem{Base: b}, scale)
 		VMULPS(a.scaleOf(0, YMM()), scale, scale)
 		VMOVDQU(Mem{Base: b, Disp: 2}, w)
-		if a.vnni {
-			VPXOR(filled(0x80), w, w) // add 128, the lowest level
-			addProducts(sum, a.dot(0, w), scale)
-			return
-		}
 		x := YMM()
 		VMOVDQU(a.bytes(0), x)
 		VPSIGNB(w, x, x) // move the signs of w to x, since VPMADDUBSW needs one unsigned operand
 		VPABSB(w, w)
 		addProducts(sum, quads(pairs(w, x)), scale)
 	})
-	w.byteDots("Q4_0", 18, 32, 8, func(a operands, b Register, sum VecVirtual) {
+	byteDots("Q4_0", 18, 32, 8, func(a operands, b Register, sum VecVirtual) {
 		w, scale := YMM(), YMM()
 		half(Mem{Base: b}, scale)
 		VMULPS(a.scaleOf(0, YMM()), scale, scale)
@@ -37,7 +32,7 @@ func (w width) bytes() {
 		VPAND(filled(0x0f), w, w)
 		addProducts(sum, a.dot(0, w), scale)
 	})
-	w.byteDots("Q4_K", 144, 256, 0, func(a operands, b Register, sum VecVirtual) {
+	byteDots("Q4_K", 144, 256, 0, func(a operands, b Register, sum VecVirtual) {
 		scales, minima := factorsQ4_K(b)
 		VFNMADD231PS(a.sums(), minima, sum)
 		VMULPS(Mem{Base: a.scales}, scales, scales)
@@ -53,7 +48,7 @@ func (w width) bytes() {
 			addProducts(sum, a.dot(g, w), scale)
 		}
 	})
-	w.byteDots("Q6_K", 210, 256, 32, func(a operands, b Register, sum VecVirtual) {
+	byteDots("Q6_K", 210, 256, 32, func(a operands, b Register, sum VecVirtual) {
 		d := scaleQ6_K(b)
 		for i := range 2 { // a scale for each 16 elements
 			scales := YMM()
@@ -94,9 +89,7 @@ func (w width) bytes() {
 type operands struct {
 	row, scales, groupSums Register
 	local                  Mem
-	vnni                   bool
 	lowest                 byte // the lowest level of blocks is -lowest
-	first                  Mem  // with VNNI: for each group, the sums of the bytes times -lowest
 }
 
 func (a operands) bytes(group int) Mem { return Mem{Base: a.row, Disp: 32 * group} }
@@ -108,40 +101,14 @@ func (a operands) scaleOf(group int, y VecVirtual) VecVirtual {
 	return y
 }
 
-// begin generates code that computes first for some groups.
-func (a operands) begin(groups int) {
-	if !a.vnni || a.lowest == 0 {
-		return
-	}
-	zero := YMM()
-	VPXOR(zero, zero, zero)
-	for g := range groups {
-		sums := YMM()
-		VMOVDQA(zero, sums)
-		VPDPBUSD(a.bytes(g), loaded(filled(a.lowest)), sums)
-		VPSUBD(sums, zero, sums)
-		VMOVDQU(sums, a.first.Offset(32*g))
-	}
-}
-
 // dot generates code that computes the dot product of a group with levels, which are unsigned bytes: the lowest level
 // is 0. The elements of the result have sums of four products.
 func (a operands) dot(group int, w VecVirtual) VecVirtual {
-	if !a.vnni {
-		p := pairs(w, a.bytes(group))
-		if a.lowest > 0 {
-			VPSUBW(pairs(loaded(filled(a.lowest)), a.bytes(group)), p, p)
-		}
-		return quads(p)
-	}
-	sums := YMM()
+	p := pairs(w, a.bytes(group))
 	if a.lowest > 0 {
-		VMOVDQU(a.first.Offset(32*group), sums)
-	} else {
-		VPXOR(sums, sums, sums)
+		VPSUBW(pairs(loaded(filled(a.lowest)), a.bytes(group)), p, p)
 	}
-	VPDPBUSD(a.bytes(group), w, sums)
-	return sums
+	return quads(p)
 }
 
 // upperHalf returns the address of constant memory with four words of 0 and four words of x.
@@ -159,24 +126,20 @@ func upperHalf(x uint32) Mem {
 // byteDots generates the function for a block format. Its blocks have `size` bytes and `elements` elements. block
 // generates code that adds the dot product of a block with the same elements of a to sum. All elements of sum together
 // are the result.
-func (w width) byteDots(format string, size, elements int, lowest byte,
+func byteDots(format string, size, elements int, lowest byte,
 	block func(a operands, b Register, sum VecVirtual)) {
-	name := "byteDots" + format + w.suffix
+	name := "byteDots" + format
 	TEXT(name, NOSPLIT, "func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)")
 	Doc(fmt.Sprintf("%s sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes", name),
 		"apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.")
 	a := operands{row: Load(Param("a"), GP64()), scales: Load(Param("scales"), GP64()),
-		groupSums: Load(Param("sums"), GP64()), local: AllocLocal(64), vnni: w.size == 64, lowest: lowest}
-	if a.vnni {
-		a.first = AllocLocal(elements)
-	}
+		groupSums: Load(Param("sums"), GP64()), local: AllocLocal(64), lowest: lowest}
 	n := Load(Param("n"), GP64())
 	b := pointers(4, "b", "ldb", 1)
 	sums := avx2.zeros(4)
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
-	a.begin(elements / 32)
 	for j, row := range b {
 		PREFETCHT0(Mem{Base: row, Disp: ahead})
 		block(a, row, sums[j])
@@ -235,12 +198,21 @@ func filled(pattern ...byte) Mem {
 var fills = map[string]Mem{}
 
 // roundBytes generates the function that quantizes groups of 32 floats to int8, by the rule of ir.ByteSteps. A group
-// with a float that is not finite gets the scale NaN.
-func roundBytes() {
-	TEXT("roundBytes", NOSPLIT, "func(bytes *int8, scales, sums, x *float32, n int)")
-	Doc("roundBytes rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.",
-		"It sets sums to the scaled sums of the groups.")
-	bytes, scales, sums := Load(Param("bytes"), GP64()), Load(Param("scales"), GP64()), Load(Param("sums"), GP64())
+// with a float that is not finite gets the scale NaN. The function stores scales and sums, or records with them.
+func roundBytes(records bool) {
+	name, params := "roundBytes", "scales, sums"
+	if records {
+		name, params = "roundRecords", "records"
+	}
+	TEXT(name, NOSPLIT, "func(bytes *int8, "+params+", x *float32, n int)")
+	Doc(name + " rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.")
+	bytes := Load(Param("bytes"), GP64())
+	var scales, sums Register
+	if records {
+		scales = Load(Param("records"), GP64())
+	} else {
+		scales, sums = Load(Param("scales"), GP64()), Load(Param("sums"), GP64())
+	}
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
 	order := GLOBL("order", RODATA|NOPTR) // undoes the order in which packing leaves words of four bytes
 	for i, from := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
@@ -286,27 +258,60 @@ func roundBytes() {
 		VMULPS(steps, v[i], v[i])
 		VCVTPS2DQ(v[i], v[i])
 	}
-	VPADDD(v[0], v[1], t)
-	VPADDD(v[2], t, t)
-	VPADDD(v[3], t, t)
+	half := YMM()
+	VPADDD(v[0], v[1], half)
+	VPADDD(v[2], v[3], t)
+	if records {
+		storeSums(half, t, scales)
+	}
+	VPADDD(half, t, t)
 	VCVTDQ2PS(t, t)
 	across(t, func(a, b, c Op) { VADDPS(a, b, c) })
 	VMULPS(top, t, t)
-	VMOVSS(t.AsX(), Mem{Base: sums})
+	if records {
+		VMOVSS(t.AsX(), Mem{Base: scales, Disp: recordSum})
+	} else {
+		VMOVSS(t.AsX(), Mem{Base: sums})
+	}
 	VPACKSSDW(v[1], v[0], v[0])
 	VPACKSSDW(v[3], v[2], v[2])
 	VPACKSSWB(v[2], v[0], v[0])
 	VPERMD(v[0], loaded(order), v[0])
 	VMOVDQU(v[0], Mem{Base: bytes})
 	ADDQ(Imm(32), bytes)
-	ADDQ(Imm(4), scales)
-	ADDQ(Imm(4), sums)
+	if records {
+		ADDQ(Imm(recordBytes), scales)
+	} else {
+		ADDQ(Imm(4), scales)
+		ADDQ(Imm(4), sums)
+	}
 	ADDQ(Imm(128), x)
 	DECQ(n)
 	JMP(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()
 	RET()
+}
+
+// storeSums generates code that stores -128 times the sums of all elements, of a and of b, in a record. a has the first
+// 16 elements of a group, and b the others, in partial sums.
+func storeSums(a, b VecVirtual, record Register) {
+	all, t := YMM(), YMM()
+	VPADDD(a, b, all)
+	for i, v := range []VecVirtual{all, a, b} {
+		VMOVDQA(v, t)
+		across(t, func(a, b, c Op) { VPADDD(a, b, c) })
+		VPSLLD(Imm(7), t, t)
+		VPSUBD(t, zeroed(), t)
+		VMOVSS(t.AsX(), Mem{Base: record, Disp: recordAll + 4*i})
+	}
+}
+
+// zeroed generates code that clears a new vector.
+func zeroed() VecVirtual {
+	y := YMM()
+	VPXOR(y, y, y)
+	return y
 }
 
 // across generates code that reduces all elements of y by an instruction, and sets all elements to the result.

@@ -16,6 +16,7 @@ import (
 func main() {
 	ofInts := flag.Bool("ints", false, "the functions of 8-bit integers, not the others")
 	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
+	ofPanels := flag.Bool("panels", false, "the functions of int8 rows and blocks with VNNI, not the others")
 	flag.Parse()
 	ConstraintExpr("amd64")
 	switch {
@@ -25,6 +26,10 @@ func main() {
 		return
 	case *ofConvs:
 		convs()
+		Generate()
+		return
+	case *ofPanels:
+		panels()
 		Generate()
 		return
 	}
@@ -41,9 +46,9 @@ func main() {
 			w.decode(f)
 			w.dotsOfBlocks(f)
 		}
-		w.bytes()
 	}
-	roundBytes()
+	byteProducts()
+	roundBytes(false)
 	exps()
 	primitives()
 	wordPrimitives()
