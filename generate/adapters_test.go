@@ -120,7 +120,10 @@ func TestAdapters(t *testing.T) {
 	if slices.Equal(want[0], want[1]) || slices.Equal(want[1], want[2]) {
 		t.Errorf("the adapters change nothing: %v", want)
 	}
-	for _, parallel := range []int{1, 3} {
+	for i, parallel := range []int{1, 3, 3} {
+		if i == 2 {
+			generate.MixEverywhere(t)
+		}
 		o := base
 		o.Adapters, o.AdapterScales, o.Parallel = []lora.File{{Path: one, Scale: 1}, {Path: two}}, true, parallel
 		m := open(t, tiny, o)

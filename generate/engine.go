@@ -322,7 +322,8 @@ func (e *engine) assignSlots() {
 	}
 }
 
-// step submits the next decoding step of the answers with a prefilled prompt. Then it prefills parts of prompts.
+// step submits the next decoding step of the answers with a prefilled prompt. Then it prefills parts of prompts. If the
+// model can do both in one run, it does.
 func (e *engine) step(ctx context.Context) {
 	e.steps++
 	e.resume(ctx)
@@ -341,9 +342,12 @@ func (e *engine) step(ctx context.Context) {
 			return
 		}
 	}
+	mixes := e.mixes(rows)
 	switch {
 	case len(rows) == 0:
 		e.dropPending()
+	case mixes:
+		e.mix(ctx, rows)
 	case e.model.drafts != nil:
 		one, err := rows[0].next(ctx, rows[0].answer.text)
 		e.deliver(ctx, rows, []outcome{one}, err)
@@ -351,7 +355,7 @@ func (e *engine) step(ctx context.Context) {
 		e.advance(ctx, rows)
 	}
 	e.wakeReaders() // before the prompts' parts take their time
-	e.prefillPrompts(ctx, len(rows) > 0)
+	e.prefillPrompts(ctx, len(rows) > 0, mixes)
 }
 
 // advance submits another step for rows, unless enough steps are in flight, and then processes the oldest step's
@@ -369,7 +373,7 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 	if inFlight < depth && (last == nil || e.model.canFollow(last, rows)) {
 		f := newPendingStep(rows)
 		if last != nil { // it reads the tokens of last on the device, so it needs the same rows
-			f = &pendingStep{rows: last.rows, answers: last.answers}
+			f = &pendingStep{rows: last.rows, answers: last.answers, counts: last.counts}
 		} else {
 			e.collected = 0
 		}

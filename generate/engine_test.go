@@ -612,7 +612,7 @@ func TestAhead(t *testing.T) {
 func TestFailsTogether(t *testing.T) {
 	needDevice(t)
 	m := openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 256, Parallel: 2, Ahead: 1})
-	for _, c := range m.prompts {
+	for _, c := range slices.Concat(m.prompts, m.mixed) {
 		if err := c.exe.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,7 @@
 package generate
 
-// TinyModel is for the tests of package generate_test.
-var TinyModel = tinyModel
+// TinyModel and MixEverywhere are for the tests of package generate_test.
+var (
+	TinyModel     = tinyModel
+	MixEverywhere = mixEverywhere
+)

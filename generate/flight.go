@@ -19,6 +19,7 @@ type outcome struct {
 type pendingStep struct {
 	rows    []*slot
 	answers []*answer // the rows' answers at the time of submission
+	counts  []int     // how many tokens of each row's text it computes
 	tokens  []int32   // nil until they are read back
 
 	// On the device, a row for each of rows; nil where not needed.
@@ -35,13 +36,18 @@ func (f *pendingStep) close() {
 	}
 }
 
-// newPendingStep returns a step of these slots, not submitted yet.
+// newPendingStep returns a step of one token of each of these slots, not submitted yet.
 func newPendingStep(rows []*slot) *pendingStep {
-	f := &pendingStep{rows: slices.Clone(rows)}
+	f := &pendingStep{}
 	for _, s := range rows {
-		f.answers = append(f.answers, s.answer)
+		f.add(s, 1)
 	}
 	return f
+}
+
+// add adds a row to a step that is not submitted yet, for the next tokens of a slot.
+func (f *pendingStep) add(s *slot, count int) {
+	f.rows, f.answers, f.counts = append(f.rows, s), append(f.answers, s.answer), append(f.counts, count)
 }
 
 // canFollow reports whether a step of rows can follow step f on the device, without the host. That needs the rows of
@@ -70,7 +76,6 @@ var stepKeeps = []string{"logits", "likeliest", "top"}
 func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) (err error) {
 	var tokens, texts, positions, pages []int32 // inputs of the step; texts are the indexes of slots
 	var scales []float32
-	draws, needsLogits := false, false
 	for i, s := range f.rows {
 		a := f.answers[i]
 		at := len(s.cached)
@@ -87,9 +92,8 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 		if last == nil {
 			tokens = append(tokens, a.text[at])
 		}
-		draws, needsLogits = draws || a.chooser.samplesOnDevice(), needsLogits || a.chooser.needsLogits()
 	}
-	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || draws}, vkc.Tensors{}, len(f.rows)
+	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || f.draws()}, vkc.Tensors{}, len(f.rows)
 	if last != nil {
 		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
 	} else {
@@ -112,15 +116,26 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 	if err != nil {
 		return err
 	}
+	return m.chooseOnDevice(ctx, f, res, inFlight, last, more)
+}
+
+// draws reports whether an answer of the step needs the sampler.
+func (f *pendingStep) draws() bool {
+	return slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.samplesOnDevice() })
+}
+
+// chooseOnDevice keeps the results of step f, and submits the choice of its tokens. See submit for the arguments.
+func (m *Model) chooseOnDevice(ctx context.Context, f *pendingStep, res *vkc.Result, inFlight int, last *pendingStep,
+	more bool) error {
 	m.count(Speculated{Steps: 1})
 	f.token, f.top, f.logits = res.Kept["likeliest"], res.Kept["top"], res.Kept["logits"]
-	if draws {
+	if f.draws() {
 		if err := m.sampleOnDevice(ctx, f, inFlight, last, more); err != nil {
 			f.close()
 			return err
 		}
 	}
-	if !needsLogits {
+	if !slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.needsLogits() }) {
 		f.logits.Close() // retires it, which cannot fail
 		f.logits = nil
 	}
@@ -134,7 +149,8 @@ func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, inFlight int
 	for i, s := range f.rows {
 		a := f.answers[i]
 		c := a.chooser
-		q := sampleRequest{Sampling: c.sampling, text: a.text, position: len(s.cached) + inFlight + 1 + c.forgotten}
+		q := sampleRequest{Sampling: c.sampling, text: a.text, position: len(s.cached) + inFlight + f.counts[i] +
+			c.forgotten}
 		if !c.changes() {
 			q.biases = c.biases(inFlight)
 		}
@@ -172,7 +188,7 @@ func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) 
 	all, needs := make([]outcome, len(f.rows)), make([]bool, len(f.rows))
 	for i, s := range f.rows {
 		if all[i] = (outcome{token: f.tokens[i], chosen: true}); s.answer == f.answers[i] {
-			s.cached = append(s.cached, s.answer.text[len(s.cached)])
+			s.cached = append(s.cached, s.answer.text[len(s.cached):][:f.counts[i]]...)
 			needs[i] = s.answer.chooser.needsLogits()
 		}
 	}

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/vkc-go/vkc"
@@ -36,6 +37,7 @@ type Model struct {
 	step          *vkc.Executable // decodes one token of each sequence
 	smallSteps    []sizedProgram  // step programs for fewer or shorter sequences, smallest first
 	prompts       []sizedProgram  // prefill programs, by increasing number of tokens
+	mixed         []sizedProgram  // programs for answers and parts of prompts in one run, smallest first; or nil
 	shift         *vkc.Executable // performs context shifts; nil if an answer ends with the context
 	keep          int             // tokens that a context shift keeps
 	drafts        *vkc.Executable // evaluates a token and guesses after it; nil without speculation
@@ -68,7 +70,7 @@ func (m *Model) Close() error {
 	}
 	errs := []error{m.closeSpeculation(), m.extras.close()}
 	programs := []*vkc.Executable{m.shift}
-	for _, c := range append(m.prompts, m.smallSteps...) {
+	for _, c := range slices.Concat(m.prompts, m.smallSteps, m.mixed) {
 		programs = append(programs, c.exe)
 	}
 	for _, exe := range append(programs, m.step) {

@@ -16,14 +16,14 @@ func (s *slot) needsPrefill() bool { // after accepted guesses, no token may be 
 
 // prefillPrompts prefills prompts, which take turns. If no answer is running, it prefills one part of one prompt. Else
 // it goes on to the next prompts until the running answers have waited for e.promptTime, and chooses sizes of parts by
-// the time that is left.
-func (e *engine) prefillPrompts(ctx context.Context, running bool) {
+// the time that is left. If mixed is set, mixed runs have the prompts of answers, and only scored texts are left.
+func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
 	start, queued := time.Now(), time.Duration(len(e.pending))*e.pace
 	next := e.nextPrompt
 	for i := range e.slots {
 		at := (next + i) % len(e.slots)
 		s := &e.slots[at]
-		if !s.needsPrefill() {
+		if !s.needsPrefill() || mixed && s.mixes() {
 			continue
 		}
 		e.nextPrompt = at + 1

@@ -47,7 +47,7 @@ func TestPromptsShareAStep(t *testing.T) {
 func TestPromptsTakeTurns(t *testing.T) {
 	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 64, Parallel: 8})
 	whole := m.prompts
-	m.prompts = []sizedProgram{{rows: 2, length: 64, prompt: true, exe: whole[0].exe}} // parts of two tokens
+	m.prompts = []sizedProgram{{rows: 2, length: 64, kind: promptProgram, exe: whole[0].exe}} // parts of two tokens
 	defer func() { m.prompts = whole }()
 	e := newEngine(m)
 	e.promptTime = 0

@@ -19,13 +19,23 @@ import (
 )
 
 // sizedProgram is a loaded program with its limits. It decodes one token of each of up to rows sequences, each of up to
-// length positions. If prompt is set, it prefills up to rows tokens of one sequence.
+// length positions. A prompt program prefills up to rows tokens of one sequence, and a mixed one computes up to rows
+// tokens of all sequences.
 type sizedProgram struct {
 	rows, length int
-	prompt       bool
+	kind         programKind
 	exe          *vkc.Executable
 	expected     float64 // estimated nanoseconds per prefill part, if parts overlap on several devices
 }
+
+// programKind is a kind of program: see sizedProgram.
+type programKind int
+
+const (
+	stepProgram programKind = iota
+	promptProgram
+	mixedProgram
+)
 
 // rowsRatio is the ratio of the batch sizes of successive step programs: 1, 4, 16 and so on.
 const rowsRatio = 4
@@ -41,8 +51,8 @@ type candidate struct {
 }
 
 // candidates lists the programs that the model may have: first the step for all slots and the whole context, then steps
-// for fewer slots or shorter sequences, then the prefill programs. The model requires the first prefill program and the
-// steps for the whole context; the others are optional.
+// for fewer slots or shorter sequences, then the prefill and the mixed programs. The model requires the first prefill
+// program and the steps for the whole context; the others are optional.
 func (m *Model) candidates(o Options) (list []candidate, err error) {
 	options := m.cache(o)
 	add := func(c candidate, g *ir.Graph, failed error) {
@@ -71,7 +81,13 @@ func (m *Model) candidates(o Options) (list []candidate, err error) {
 	}
 	for i, n := range m.prefillSizes() {
 		g, failed := llm.Steps(m.config, n, m.context, options...)
-		add(candidate{sizedProgram: sizedProgram{rows: n, length: m.context, prompt: true}, optional: i > 0}, g, failed)
+		add(candidate{sizedProgram: sizedProgram{rows: n, length: m.context, kind: promptProgram}, optional: i > 0}, g,
+			failed)
+	}
+	for _, n := range m.mixedSizes(o) {
+		g, failed := llm.Mixed(m.config, n, m.slotCount, m.context, append(slices.Clone(options), llm.Likeliest())...)
+		add(candidate{sizedProgram: sizedProgram{rows: n, length: m.context, kind: mixedProgram}, optional: true}, g,
+			failed)
 	}
 	return list, err
 }
@@ -106,6 +122,23 @@ func (m *Model) prefillSizes() []int {
 	}
 	return list
 }
+
+// mixedSizes lists the sizes of the mixed programs, in tokens. With Deterministic there are none, because the kernels
+// of an answer must not depend on other prompts.
+func (m *Model) mixedSizes(o Options) []int {
+	if m.slotCount == 1 || o.Deterministic || m.config.IsRecurrent() || !mixesOn(m.device) {
+		return nil
+	}
+	list := llm.MixedSizes(m.slotCount, m.slotCount*m.part)
+	if m.gpuMemory > 0 { // as for prefillSizes
+		list = list[:1]
+	}
+	return list
+}
+
+// mixesOn reports whether mixed programs are faster on a device. A CPU gains nothing by more rows, and copies the keys
+// of each run. Several devices work on successive parts of one prompt. Tests replace mixesOn.
+var mixesOn = func(d *vkc.Device) bool { return d == nil || !d.IsCPU() && len(d.Parts()) == 1 }
 
 // tooLarge reports whether a device refuses a program because of its size.
 func tooLarge(err error) bool {
@@ -175,7 +208,8 @@ func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) err
 		c := &list[i]
 		p, err := m.compile(ctx, c.graph, o)
 		switch {
-		case c.short && err != nil && (tooLarge(err) || m.bundle != nil): // bundles of earlier versions have none
+		case (c.short || c.kind == mixedProgram) && err != nil && (tooLarge(err) || m.bundle != nil):
+			// bundles of earlier versions have none
 		case c.optional && tooLarge(err):
 			return nil // the rest is larger still
 		case err != nil:
@@ -187,7 +221,7 @@ func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) err
 	return nil
 }
 
-// loadCandidate loads a program in addition to the main step, and adds it to the model's smallSteps or prompts.
+// loadCandidate loads a program in addition to the main step, and adds it to the model's smallSteps, prompts or mixed.
 func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err error) {
 	if c.optional && c.program.Contents.Program == nil && m.step.Vulkan() != nil {
 		return nil // it would run on the CPU, without the weights and states
@@ -195,8 +229,12 @@ func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err 
 	if c.exe, err = m.loadProgram(ctx, c.program, m.step); err != nil {
 		return err
 	}
-	if !c.prompt {
+	switch c.kind {
+	case stepProgram:
 		m.smallSteps = append(m.smallSteps, c.sizedProgram)
+		return nil
+	case mixedProgram:
+		m.mixed = append(m.mixed, c.sizedProgram)
 		return nil
 	}
 	c.expected, err = m.expect(ctx, c.exe, c.graph, o)
@@ -225,7 +263,7 @@ func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o 
 // same kernels.
 func (c candidate) isSuperfluous(list []candidate) bool {
 	return slices.ContainsFunc(list, func(o candidate) bool {
-		return !c.prompt && !o.prompt && o.rows == c.rows && o.length > c.length &&
+		return c.kind == stepProgram && o.kind == stepProgram && o.rows == c.rows && o.length > c.length &&
 			o.program.HasKernelsOf(c.program) && c.program.HasKernelsOf(o.program)
 	})
 }

@@ -67,6 +67,7 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	maxContext int, options ...Option) frontend.Tensor {
 	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: textIDs,
 		positions: positions, pages: pages}
+	r.groups = []group{{each: 1, texts: textIDs, positions: positions, pages: pages}}
 	m := newModel(b, cfg, int64(maxContext))
 	m.adapt(b, tokens.Dim(0))
 	past := history{attend: r.attend, perText: 1,
@@ -74,16 +75,26 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	return m.forward(tokens, m.offset(positions, tokens.Dim(0)), past, EveryToken)
 }
 
-// batch is a [history] for rows that belong to different texts: each row is the last token of its text.
+// batch is a [history] for rows that belong to different texts.
 type batch struct {
 	how                     decoding
 	context                 int
-	texts, positions, pages frontend.Tensor
+	texts, positions, pages frontend.Tensor // of each row: its text, its position, and the pages of its text
+	groups                  []group
+	at                      frontend.Tensor // see Mixed; the zero Tensor if the only group has all rows, in order
+}
+
+// group has N runs of rows for attention. A run has `each` rows of one text with successive positions.
+type group struct {
+	each             int
+	texts, positions frontend.Tensor // i32[N], the text of each run, and the position of its first row
+	rows             frontend.Tensor // i32[N], the first rows of runs; the zero Tensor if run i is row i
+	pages            frontend.Tensor // i32[N, ...], or the zero Tensor without paging
 }
 
 // attend appends each row's key and value to its text's cache, and computes attention of each row to its own text.
 func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
-	b, rows := q.Builder(), r.texts.Dim(0)
+	b := q.Builder()
 	ring, kept := r.how.ring(l.Config, l.index, r.context)
 	inPages := !ring && r.how.pages > 0
 	if inPages {
@@ -94,35 +105,72 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		seen = min(cmp.Or(r.how.maxLength, kept), kept)
 	}
 	heads, width := l.cached()
-	extend := func(name string, x frontend.Tensor) frontend.Tensor {
-		cache := r.how.state(b, name, l, ring, kept)
-		if inPages {
-			extended := r.how.scatter(cache, x, paged(r.pages, r.positions))
-			b.Update(cache, extended)
-			all := r.how.pageValues(extended, r.pages).Reshape(heads, rows, kept, width)
-			return all.Slice(2, 0, ir.D(seen)).SwapAxes(0, 1)
+	caches := map[string]frontend.Tensor{} // with the rows' keys and values
+	extended := func(name string, x frontend.Tensor) frontend.Tensor {
+		if c, ok := caches[name]; ok {
+			return c
 		}
-		positions := r.positions
+		cache, positions := r.how.state(b, name, l, ring, kept), r.positions
 		if ring {
 			positions = positions.Mod(positions.Lit(float64(kept)))
 		}
-		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)).Add(positions))
-		b.Update(cache, extended)
-		all := r.how.fromCacheType(extended).Reshape(heads, r.how.texts, kept, width)
-		return all.Slice(2, 0, ir.D(seen)).IndexSelect(1, r.texts).SwapAxes(0, 1)
+		at := r.texts.MulScalar(float64(kept)).Add(positions)
+		if inPages {
+			at = paged(r.pages, positions)
+		}
+		caches[name] = r.how.scatter(cache, x, at)
+		b.Update(cache, caches[name])
+		return caches[name]
 	}
-	keys, values := l.extended(k, v, extend)
-	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(keys, values, append(o, frontend.Mask(r.mask(l, ring, seen)))...)
-	return y.Reshape(rows, ir.D(l.Heads*int(y.Dim(3).Max())))
+	var results []frontend.Tensor
+	for i, g := range r.groups {
+		runs := g.texts.Dim(0)
+		l.group = i
+		keys, values := l.extended(k, v, func(name string, x frontend.Tensor) frontend.Tensor {
+			cache := extended(name, x)
+			if inPages {
+				all := r.how.pageValues(cache, g.pages).Reshape(heads, runs, kept, width)
+				return all.Slice(2, 0, ir.D(seen)).SwapAxes(0, 1)
+			}
+			all := r.how.fromCacheType(cache).Reshape(heads, r.how.texts, kept, width)
+			return all.Slice(2, 0, ir.D(seen)).IndexSelect(1, g.texts).SwapAxes(0, 1)
+		})
+		y := g.queries(q).Attention(keys, values, append(o, frontend.Mask(g.mask(l, ring, seen)))...)
+		if g.each > 1 {
+			y = y.SwapAxes(1, 2) // [runs, each, Heads, width]
+		}
+		results = append(results, y.Reshape(runs.Times(int64(g.each)), ir.D(l.Heads*int(y.Dim(3).Max()))))
+	}
+	if r.at.IsZero() {
+		return results[0]
+	}
+	return results[0].Concat(0, results[1:]...).IndexSelect(0, r.at)
 }
 
-// mask returns what attention adds to the scores [B, 1, 1, kept] of the rows: minus infinity for keys after a row's
+// queries returns the queries [runs, Heads, each, HeadDim] of a group among those of all rows, [Heads, T, HeadDim].
+func (g group) queries(q frontend.Tensor) frontend.Tensor {
+	if g.rows.IsZero() {
+		return q.SwapAxes(0, 1).Unsqueeze(2)
+	}
+	q = q.IndexSelect(1, g.along(g.rows).Reshape(-1))
+	return q.Reshape(q.Dim(0), g.texts.Dim(0), g.each, q.Dim(2)).SwapAxes(0, 1)
+}
+
+// along returns the numbers from each of first i32[N] on, i32[N, each].
+func (g group) along(first frontend.Tensor) frontend.Tensor {
+	if g.each == 1 {
+		return first.Unsqueeze(1)
+	}
+	return first.Unsqueeze(1).Add(first.Builder().Iota(ir.I32, 0, g.each))
+}
+
+// mask returns what attention adds to the scores [N, 1, each, kept] of the rows: minus infinity for keys after a row's
 // position and before its window, otherwise 0 or the ALiBi bias. kept is the number of cached positions per text. With
-// ring, they are a ring buffer of the latest ones.
-func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
-	b, rows := r.texts.Builder(), r.texts.Dim(0)
+// ring, they are a ring buffer of the latest ones: positions after a row's are there at a distance beyond the window.
+func (g group) mask(l layer, ring bool, kept int) frontend.Tensor {
+	b, runs := g.texts.Builder(), g.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
-	own := r.positions.Reshape(rows, 1, 1, 1)
+	own := g.along(g.positions).Reshape(runs, 1, g.each, 1)
 	seen, back := keys.Le(own), own.Sub(keys) // back is the distance from a query back to a key
 	switch {
 	case ring:
@@ -130,6 +178,10 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 		seen = back.Le(own).And(back.Lt(back.Lit(float64(l.Window))))
 	case l.windowed():
 		seen = seen.And(keys.Gt(own.SubScalar(float64(l.Window))))
+	}
+	if g.each > 1 && !ring { // so that attention reads no keys after those of the run's last row
+		last := g.positions.AddScalar(float64(g.each - 1))
+		seen = seen.And(keys.Le(last.Reshape(runs, 1, 1, 1)))
 	}
 	score := b.Scalar(ir.F32, 0)
 	if l.MaxALiBi != 0 {

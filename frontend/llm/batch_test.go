@@ -18,6 +18,7 @@ import (
 // batched has the programs of a model that takes several texts.
 type batched struct {
 	batch, steps *vkc.Executable
+	mix          *vkc.Executable // nil unless it is tested
 	short        *vkc.Executable // batch of texts within so many positions; nil unless set
 	vocab        int
 	// pages has the pages of each text. It is nil if texts share no pages.
@@ -68,6 +69,10 @@ func openShort(t *testing.T, device string, f *gguf.File, texts, within int, opt
 	b.batch = load(g, err, nil)
 	g, err = llm.Steps(cfg, 3, cfg.Context, append(options, llm.Texts(texts))...)
 	b.steps = load(g, err, b.batch)
+	if device == "cpu" && !cfg.IsRecurrent() || cfg.Architecture == "gemma2" { // one on a device has every part
+		g, err = llm.Mixed(cfg, mixedRows, texts, cfg.Context, options...)
+		b.mix = load(g, err, b.batch)
+	}
 	if within < cfg.Context {
 		g, err = llm.Batch(cfg, texts, cfg.Context, append(options, llm.Within(within))...)
 		b.short = load(g, err, b.batch)
@@ -182,6 +187,9 @@ func (m goldenModel) compareBatch(t *testing.T, b batched) {
 		for i, got := range b.run(t, rows...) {
 			compare(t, fmt.Sprintf("step %d, text %d", step, rows[i].text), got, m.Logits[rows[i].position], 1e-3)
 		}
+	}
+	if b.mix != nil {
+		m.compareMixed(t, b)
 	}
 }
 

@@ -26,6 +26,7 @@ type Rows int
 const (
 	LastToken  Rows = iota // for the last one: logits [1, vocabulary]
 	EveryToken             // for all: logits [T, vocabulary]
+	someTokens             // for model.ends: logits [B, vocabulary]
 )
 
 // Prefill returns the graph of one pass over a prompt: input "tokens" i32[T], for a symbol T up to maxTokens, and

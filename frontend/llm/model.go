@@ -26,8 +26,9 @@ type model struct {
 
 	segments frontend.Tensor // the segment of each token, i32[T], or the zero Tensor if all are in segment 0
 
-	inputs frontend.Tensor            // of architecture.perLayer
-	kept   map[int][2]frontend.Tensor // keys and values of layers, for layers that share them
+	inputs frontend.Tensor               // of architecture.perLayer
+	ends   frontend.Tensor               // of someTokens
+	kept   map[keptBy][2]frontend.Tensor // keys and values, for layers that share them
 
 	firstValues *frontend.Tensor // the values of the first layer, which later layers of some architectures read
 
@@ -39,6 +40,9 @@ type model struct {
 	rope, localRope []frontend.RopeOption // for layers without and with a window
 }
 
+// keptBy names keys and values: those of a layer, for a group of rows.
+type keptBy struct{ layer, group int }
+
 // newModel returns the model for a graph that handles up to that many positions.
 func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	arch, err := findArchitecture(cfg.Architecture)
@@ -48,7 +52,7 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
 	m.firstValues = new(frontend.Tensor)
 	m.adapters = &adapters{used: map[string]bool{}}
-	m.kept = map[int][2]frontend.Tensor{}
+	m.kept = map[keptBy][2]frontend.Tensor{}
 	m.w.Shard(shardAxis)
 	factors := cfg.RopeFactors
 	if len(cfg.LongRopeFactors) > 0 && positions > int64(cfg.LongRopeFrom) {
@@ -157,8 +161,11 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 			"text", m.arch.name))
 	}
 	x := m.layers(tokens, positions, past)
-	if rows == LastToken {
+	switch rows {
+	case LastToken:
 		x = lastRow(x)
+	case someTokens:
+		x = x.IndexSelect(0, m.ends)
 	}
 	x = m.norm(x, m.w.Sub(m.arch.finalNorm()))
 	if m.w.Sub(output).Has("weight") {
@@ -202,6 +209,7 @@ type layer struct {
 	w         nn.Weights
 	positions frontend.Tensor
 	past      history
+	group     int // of rows, while attention is built: see batch
 
 	// unfold makes keys and values of the elements that are cached per position, if they are not the keys and values
 	// themselves; see latent.go.
@@ -393,14 +401,15 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 func (l layer) extended(k, v frontend.Tensor, extend func(name string, x frontend.Tensor) frontend.Tensor) (keys,
 	values frontend.Tensor) {
 	if from := l.keysOf(l.index); l.sharesKeys {
-		return l.kept[from][0], l.kept[from][1]
+		shared := l.kept[keptBy{from, l.group}]
+		return shared[0], shared[1]
 	}
 	if l.unfold != nil {
 		return l.unfold(extend("cache_k", k))
 	}
 	keys, values = extend("cache_k", k), extend("cache_v", v)
 	if l.SharedKV > 0 {
-		l.kept[l.index] = [2]frontend.Tensor{keys, values}
+		l.kept[keptBy{l.index, l.group}] = [2]frontend.Tensor{keys, values}
 	}
 	return keys, values
 }

@@ -1,5 +1,7 @@
 package llm
 
+import "slices"
+
 // A long prompt is prefilled in parts. Programs are compiled for these sizes of parts, and for texts up to these
 // lengths. GPUs are hardly faster with more than LargestPart tokens.
 const (
@@ -26,4 +28,14 @@ func ShortTexts(context int) (list []int) {
 		list = append(list, n)
 	}
 	return list
+}
+
+// MixedSizes lists the sizes for which programs of Mixed are compiled, smallest first: one for a short prompt, and one
+// with about as many rows as a GPU computes in 50 ms. Each has room for a token of every text and as many others, but
+// otherwise no more than most rows.
+func MixedSizes(texts, most int) (list []int) {
+	for _, n := range []int{256, 1024} {
+		list = append(list, max(min(n, most), 2*texts))
+	}
+	return slices.Compact(list)
 }
