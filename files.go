@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/frontend/speech"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
@@ -32,10 +33,14 @@ type Weights interface {
 	io.Closer
 }
 
-// OpenModel opens a language model: a GGUF file or, in GGUF's spelling, a Hugging Face folder. See package huggingface.
+// OpenModel opens a model of language or speech: a GGUF file or, in GGUF's spelling, a Hugging Face folder (see package
+// huggingface) or a file of whisper.cpp (see package speech).
 func OpenModel(path string) (*gguf.File, error) {
 	if huggingface.IsFolder(path) {
 		return huggingface.Open(path)
+	}
+	if head, err := filefmt.Head(path, 4); err == nil && string(head) == speech.GGMLMagic {
+		return speech.OpenGGML(path)
 	}
 	return gguf.Open(path)
 }
@@ -56,8 +61,8 @@ func OpenWeights(path string) (Weights, error) {
 	switch {
 	case len(head) == 0:
 		err = fmt.Errorf("%s is empty, and neither GGUF nor safetensors", path)
-	case string(head) == "GGUF":
-		w, err = opened(gguf.Open(path))
+	case string(head) == "GGUF", string(head) == speech.GGMLMagic:
+		w, err = opened(OpenModel(path))
 	case strings.EqualFold(filepath.Ext(path), ".json"):
 		w, err = opened(safetensors.OpenIndex(path))
 	case strings.EqualFold(filepath.Ext(path), ".safetensors"):

@@ -28,6 +28,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/frontend/speech"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
@@ -71,7 +72,7 @@ func open(folder string) (_ *gguf.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	translation, err := llm.FromFolder(config, stored.types())
+	translation, check, err := translate(folder, config, stored.types())
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +97,34 @@ func open(folder string) (_ *gguf.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := llm.FromGGUF(f)
-	if err != nil {
-		return nil, err
+	return f, check(f)
+}
+
+// translate returns the folder's model in GGUF's spelling, and a check of the file that is made of it.
+func translate(folder string, config []byte, tensors map[string]ir.Type) (_ *llm.Folder,
+	check func(f *gguf.File) error, err error) {
+	if !speech.IsFolder(config) {
+		translation, err := llm.FromFolder(config, tensors)
+		return translation, func(f *gguf.File) error {
+			c, err := llm.FromGGUF(f)
+			if err != nil {
+				return err
+			}
+			return translation.Check(c)
+		}, err
 	}
-	return f, translation.Check(c)
+	files := speech.Folder{Config: config}
+	for name, to := range map[string]*[]byte{"preprocessor_config.json": &files.Preprocessor,
+		"generation_config.json": &files.Generation} {
+		if *to, err = read(folder, name, maxConfig); err != nil {
+			return nil, nil, err
+		}
+	}
+	translation, err := files.Translate(tensors)
+	return translation, func(f *gguf.File) error {
+		_, err := speech.FromGGUF(f)
+		return err
+	}, err
 }
 
 // Limits of the sizes of files, in bytes.
@@ -187,6 +211,11 @@ func Tokenizer(folder string) ([]gguf.KV, error) {
 		"generation_config.json": &files.Generation, "chat_template.jinja": &files.Template,
 		"chat_template.json": &files.TemplateJSON, "config.json": &files.Model} {
 		if *to, err = read(folder, name, maxTokenizer); err != nil {
+			return nil, err
+		}
+	}
+	if files.Tokenizer == nil {
+		if files.Tokenizer, err = readVocabulary(folder, files.Config); err != nil {
 			return nil, err
 		}
 	}

@@ -186,6 +186,7 @@ var exempt = []struct{ part, why string }{
 	{"altup", "a small matrix"},
 	{"laurel", "a small matrix"},
 	{"per_layer_model_proj", "a small matrix"},
+	{"enc.conv1d.", "a convolution of sound"},
 	{".patch_embd", "a convolution of pictures"},
 	{".patch_merger", "a matrix of pictures"},
 }

@@ -44,7 +44,8 @@ var Rules = []Rule{
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
 	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
-	{"frontend/huggingface", []string{"frontend", "frontend/tokenizer", "ir", "quant"}, nil, "a folder has a model and its tokenizer, and GGUF is the spelling of both; packed matrices are blocks"},
+	{"frontend/speech", []string{"frontend", "frontend/tokenizer", "ir"}, nil, "the tokens that control a model are in its vocabulary"},
+	{"frontend/huggingface", []string{"frontend", "frontend/speech", "frontend/tokenizer", "ir", "quant"}, nil, "a folder has a model and its tokenizer, and GGUF is the spelling of both; packed matrices are blocks"},
 	{"frontend/onnx", []string{"frontend", "ir", "ir/interp"}, []string{protowire}, "it computes a model's constants by the reference, and reads the wire format by protobuf's own package"},
 	{"frontend/onnx/export", []string{"ir", "quant"}, []string{protowire}, "it writes a graph, whatever built it"},
 	{"frontend/onnx/folder", []string{"frontend", "frontend/tokenizer", "frontend/huggingface", "frontend/onnx", "ir"}, nil, "a folder has a graph and its tokenizer, which is Hugging Face's"},
@@ -97,7 +98,7 @@ var Rules = []Rule{
 // layer, whatever its rule allows.
 var Layers = [][]string{
 	{"ir", "ir/interp", "quant"},
-	{"frontend", "frontend/tokenizer", "frontend/huggingface", "frontend/onnx", "grammar", "npy"},
+	{"frontend", "frontend/tokenizer", "frontend/speech", "frontend/huggingface", "frontend/onnx", "grammar", "npy"},
 	{"codegen/kernel", "codegen/device", "codegen/schedule", "passes/partition"},
 	{"codegen/bundle", "runtime", "runtime/vk", "runtime/cpu", "runtime/trial", "runtime/collective", "runtime/multi", "check"},
 	{"passes/analysis", "passes/plan"},

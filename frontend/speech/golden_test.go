@@ -1,0 +1,299 @@
+package speech_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/speech"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+
+// golden is a tiny model, with results of a separate program: see golden/speech/README.md.
+type golden struct {
+	Meta    map[string]any
+	Weights map[string]struct {
+		Dims          []int
+		Offset, Scale float64
+	}
+	Samples                        []int16
+	Tokens                         []int32
+	Mel80, Mel128, Encoded, Logits [][]float64
+}
+
+func readGolden(t testing.TB) (m golden) {
+	t.Helper()
+	raw, err := os.ReadFile("../../golden/speech/whisper.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// metadata returns the metadata as GGUF files have them.
+func (m golden) metadata() (list []gguf.KV) {
+	for _, key := range slices.Sorted(maps.Keys(m.Meta)) {
+		v := m.Meta[key]
+		if n, ok := v.(float64); ok && n == math.Trunc(n) {
+			v = uint32(n)
+		} else if ok {
+			v = float32(n)
+		}
+		list = append(list, gguf.KV{Key: key, Value: v})
+	}
+	return list
+}
+
+// weights makes the weights: each follows from its name.
+func (m golden) weights(t testing.TB) map[string]*ir.Data {
+	t.Helper()
+	all := map[string]*ir.Data{}
+	for name, made := range m.Weights {
+		d, err := ir.NewData(ir.F32, made.Dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := fnv.New64a()
+		h.Write([]byte(name))
+		values := make([]float64, d.Elems())
+		for i := range values { // splitmix64 (Steele et al. 2014) from the hash of the name
+			z := h.Sum64() + uint64(i+1)*0x9e3779b97f4a7c15
+			z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+			z = (z ^ z>>27) * 0x94d049bb133111eb
+			z ^= z >> 31
+			values[i] = made.Offset + made.Scale*(float64(z>>40)/(1<<23)-1)
+		}
+		ir.EncodeFloats(d.Bytes, ir.F32, values)
+		all[name] = d
+	}
+	return all
+}
+
+// file makes the model's GGUF file and reads it. More metadata replace those of the same keys.
+func (m golden) file(t testing.TB, more ...gguf.KV) *gguf.File {
+	t.Helper()
+	var w gguf.Writer
+	for _, kv := range m.metadata() {
+		if slices.ContainsFunc(more, func(o gguf.KV) bool { return o.Key == kv.Key }) {
+			continue
+		}
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kv := range more {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	weights := m.weights(t)
+	for _, name := range slices.Sorted(maps.Keys(weights)) {
+		if err := w.Add(name, weights[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var buf bytes.Buffer
+	if _, err := w.WriteTo(&buf); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.NewReader(buf.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// devices are the devices that run the golden model: the reference, the CPU fast path, and a Vulkan device if there is
+// one.
+func devices(t *testing.T, test func(t *testing.T, dev *vkc.Device)) {
+	for _, name := range []string{"reference", "cpu", "vulkan"} {
+		t.Run(name, func(t *testing.T) {
+			dev, err := vkc.OpenDevice(name)
+			if name == "vulkan" {
+				vktest.Need(t, err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := dev.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			test(t, dev)
+		})
+	}
+}
+
+// load compiles and loads a graph.
+func load(t *testing.T, dev *vkc.Device, g *ir.Graph, err error, w ir.WeightSource,
+	share *vkc.Executable) *vkc.Executable {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := dev.Compile(t.Context(), g, vkc.CompileOptions{Weights: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{Weights: w, Share: share})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return exe
+}
+
+// run returns an output of a run.
+func run(t *testing.T, exe *vkc.Executable, in string, d *ir.Data, err error, out string, length int) *ir.Data {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o vkc.RunOptions
+	if length > 0 {
+		o.Symbols = map[string]int64{"S": int64(length)}
+	}
+	res, err := exe.Run(t.Context(), vkc.Tensors{in: d}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Outputs[out]
+}
+
+// compare compares a tensor with the rows of a matrix.
+func compare(t *testing.T, what string, d *ir.Data, rows [][]float64, within float64) {
+	t.Helper()
+	got, err := d.Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Concat(rows...)
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d elements, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if !(math.Abs(got[i]-want[i]) <= within*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s: element %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// transposed exchanges the axes of a matrix.
+func transposed(rows [][]float64) [][]float64 {
+	out := make([][]float64, len(rows[0]))
+	for i := range out {
+		for _, row := range rows {
+			out[i] = append(out[i], row[i])
+		}
+	}
+	return out
+}
+
+// TestGolden compares spectrogram, encoder and decoder with the results of a program that shares no code with this one.
+func TestGolden(t *testing.T) {
+	m := readGolden(t)
+	wave := make([]float32, len(m.Samples))
+	for i, v := range m.Samples {
+		wave[i] = float32(v) / (1 << 15)
+	}
+	samples, err := vkc.Of(wave, len(wave))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := m.file(t)
+	cfg, err := speech.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices(t, func(t *testing.T, dev *vkc.Device) {
+		wide := cfg
+		wide.Mels = 128
+		g, err := speech.LogMel(wide)
+		mel := run(t, load(t, dev, g, err, nil, nil), "samples", samples, nil, "mel", 0)
+		compare(t, "128 bands", mel, transposed(m.Mel128), 1e-4)
+		g, err = speech.LogMel(cfg)
+		mel = run(t, load(t, dev, g, err, nil, nil), "samples", samples, nil, "mel", 0)
+		compare(t, "80 bands", mel, transposed(m.Mel80), 1e-4)
+		g, err = speech.Listen(cfg)
+		listen := load(t, dev, g, err, f, nil)
+		compare(t, "encoder", run(t, listen, "mel", mel, nil, "encoded", 0), m.Encoded, 1e-4)
+		g, err = speech.Step(cfg, len(m.Tokens))
+		steps := load(t, dev, g, err, f, listen)
+		g, err = speech.Step(cfg, 1)
+		step := load(t, dev, g, err, f, listen)
+		for _, part := range [][2]int{{0, 10}, {0, 3}, {3, 8}} {
+			tokens, err := vkc.Of(m.Tokens[part[0]:part[1]], part[1]-part[0])
+			got := run(t, steps, "tokens", tokens, err, "logits", part[1])
+			compare(t, fmt.Sprintf("tokens %v", part), got, m.Logits[part[1]-1:part[1]], 2e-4)
+		}
+		for i := range m.Tokens {
+			token, err := vkc.Of(m.Tokens[i:i+1], 1)
+			got := run(t, step, "tokens", token, err, "logits", i+1)
+			compare(t, fmt.Sprintf("step %d", i), got, m.Logits[i:i+1], 2e-4)
+		}
+	})
+}
+
+// TestCacheType: keys and values in f16 change the logits by little, and other dtypes than floats are refused.
+func TestCacheType(t *testing.T) {
+	m := readGolden(t)
+	cfg, err := speech.FromGGUF(m.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := speech.Step(cfg, 1, speech.Cache(ir.F16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range g.Leaves(ir.OpState) {
+		if s.DType() != ir.F16 {
+			t.Errorf("state %s", s)
+		}
+	}
+	if _, err := speech.Listen(cfg, speech.Cache(ir.I8)); err == nil || !strings.Contains(err.Error(), "want a float") {
+		t.Errorf("a cache of i8: %v", err)
+	}
+}
+
+// TestFromGGUFRefuses: wrong sizes and weights are named.
+func TestFromGGUFRefuses(t *testing.T) {
+	m := readGolden(t)
+	for _, tt := range []struct {
+		key   string
+		value any
+		want  string
+	}{
+		{"general.architecture", "llama", `architecture "llama" writes down no speech: want one of whisper`},
+		{"whisper.attention.head_count", uint32(5), "5 heads for a width of 32"},
+		{"whisper.block_count", uint32(0), "whisper.block_count is 0: want 1 to 1024"},
+		{"whisper.block_count", uint32(3), `no weight "dec.blk.2.attn_norm.weight": want [32]`},
+		{"whisper.block_count", uint32(1), `no weight "dec.blk.1.`},
+		{"whisper.vocab_size", uint32(61), `"token_embd.weight" has the shape [60,32]: want [61 32]`},
+		{"whisper.suppress_tokens", []uint32{3, 60}, "whisper.suppress_tokens has token 60: want 0 to 59"},
+		{"whisper.encoder.context_length", "8", "encoder.context_length"},
+	} {
+		_, err := speech.FromGGUF(m.file(t, gguf.KV{Key: tt.key, Value: tt.value}))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s = %v: %v, want %q", tt.key, tt.value, err, tt.want)
+		}
+	}
+}
