@@ -41,7 +41,11 @@ func newCompilerOf[T number]() *compilerOf[T] {
 
 // compile compiles nodes to a chain. The list has nodes after their arguments, and the last one is the result.
 func compile[T number](c *chains, members []*ir.Node) *chainOf[T] {
-	b := newCompilerOf[T]()
+	return newCompilerOf[T]().compile(c, members)
+}
+
+// compile compiles nodes to a chain. The compiler may have the values of some nodes already.
+func (b *compilerOf[T]) compile(c *chains, members []*ir.Node) *chainOf[T] {
 	v := b.members(c, members)
 	if b.isWord(members[len(members)-1].DType()) {
 		v = b.asWord(v)
@@ -262,6 +266,9 @@ func (b *compilerOf[T]) instruction(p *primitiveOf[T], in []int) int {
 // chain returns the program that computes the value result. It assigns operands to the values; temporaries that are not
 // needed at the same time share one.
 func (b *compilerOf[T]) chain(result int) *chainOf[T] {
+	if narrow, ok := any(b).(*compiler); ok {
+		shorten(narrow, result)
+	}
 	p := &chainOf[T]{code: b.code}
 	last := make([]int, len(b.values)) // by value: the last instruction that uses it
 	used := make([]bool, len(b.values))

@@ -21,12 +21,10 @@ import (
 
 // convolution is the kernel of a convolution and of the elementwise ops after it.
 type convolution struct {
-	node     *ir.Node
-	args     []*ir.Node // the node's, and the chain's except the node
-	epilogue *chain     // computes the results from the node's elements; nil if they are the same
-	convArg  int        // the argument of the chain that is the node
-	phases   []convPhase
-	shape    atomic.Pointer[[]*convShape] // of the last run, by phase
+	node   *ir.Node
+	after  *epilogue // nil if there is none
+	phases []convPhase
+	shape  atomic.Pointer[[]*convShape] // of the last run, by phase
 }
 
 // convPhase is a part of the results of a convolution. A convolution has one phase. A transposed convolution has a
@@ -41,73 +39,8 @@ type convPhase struct {
 // channelBlock is the number of channels of the result that have their weights next to each other in memory.
 const channelBlock = 4
 
-// convolved returns the kernel that computes node n by a convolution and a chain, or nil if there is none. n is the
-// convolution itself, or the end of a chain that is the only user of the convolution. convolved sets absorbed, by ID,
-// for the nodes other than n that the kernel computes.
-func (c *chains) convolved(n *ir.Node, absorbed []bool) *interp.Kernel {
-	if convolves(n, ir.OpConv) || convolves(n, ir.OpConvTranspose) {
-		f := &convolution{node: n, args: n.Args()}
-		return f.kernel()
-	}
-	if !isNarrow(n.DType()) || !c.canEnd(n) {
-		return nil
-	}
-	inside := slices.Clone(absorbed)
-	members := c.membersFor(n, inside)
-	var conv *ir.Node
-	for _, m := range members {
-		for _, a := range m.Args() {
-			if convolves(a, ir.OpConv) && c.quantized(a) == nil && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) &&
-				c.usedBy(a, members) && (conv == nil || a.ID() > conv.ID()) {
-				conv = a
-			}
-		}
-	}
-	if conv == nil {
-		return nil
-	}
-	copy(absorbed, inside)
-	absorbed[conv.ID()] = true
-	b := newCompiler()
-	element := b.value(value[float32]{arg: conv})
-	if name, ok := b.rounding(conv.DType()); ok {
-		element = b.instruction(primitives[name], []int{element})
-	}
-	b.of[conv] = element
-	f := &convolution{node: conv, args: slices.Clone(conv.Args())}
-	f.epilogue = b.chain(b.asLast(b.members(c, members)))
-	for i, a := range f.epilogue.args {
-		if a == conv {
-			f.convArg, f.epilogue.reads[i] = i, false
-		} else {
-			f.args = append(f.args, a)
-		}
-	}
-	return f.kernel()
-}
-
 // convolves reports whether a node is an op, a kind of convolution, of floats that float32 represents.
 func convolves(n *ir.Node, op ir.Op) bool { return n.Op() == op && isNarrow(n.DType()) && narrow(n) }
-
-// usedBy reports whether only the members of a chain use node a.
-func (c *chains) usedBy(a *ir.Node, members []*ir.Node) bool {
-	uses := 0
-	for _, m := range members {
-		for _, x := range m.Args() {
-			if x == a {
-				uses++
-			}
-		}
-	}
-	return uses == c.uses[a.ID()]
-}
-
-// kernel returns the kernel of the convolution, which packs the weights.
-func (f *convolution) kernel() *interp.Kernel {
-	f.phases = phasesOf(f.node)
-	return &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
-		Rounds: f.epilogue != nil, Packs: 1, Pack: func(t interp.Tensor) []float32 { return f.pack(t.Floats, t.Dims) }}
-}
 
 // phasesOf returns the phases of a convolution.
 func phasesOf(n *ir.Node) (list []convPhase) {
@@ -474,21 +407,8 @@ func (s *convShape) fits() bool {
 func (f *convolution) compute(c *interp.Call) error {
 	x, w := c.Args[0], c.Args[1]
 	shapes := f.shapes(x.Dims, c.Dims, c.Workers())
-	r := convRun{convolution: f, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:])}
-	if f.epilogue != nil {
-		r.readers = make([]argReader, 0, len(f.epilogue.args))
-		for i := range f.epilogue.args {
-			if i == f.convArg {
-				r.readers = append(r.readers, argReader{})
-				continue
-			}
-			at := len(r.readers) + 2 // after the input and the weights
-			if i > f.convArg {
-				at--
-			}
-			r.readers = append(r.readers, newArgReader(c.Args[at], c.Dims, nil))
-		}
-	}
+	r := convRun{convolution: f, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:]),
+		all: outOf(c), epilogue: f.after.run(c)}
 	if r.weights == nil {
 		r.weights = f.pack(w.Floats, w.Dims)
 	}
@@ -543,12 +463,13 @@ type convRun struct {
 	*convShape
 	call        *interp.Call
 	x           []float32
-	weights     []float32   // packed, unless the convolution is depthwise
-	readers     []argReader // of the chain's arguments
-	outSize     int         // elements of a channel of the result
-	pool        *pooling    // computes the results of a pool instead of a convolution's; nil for a convolution
-	padding     float32     // the value of elements in the padding
-	skipPadding bool        // terms in the padding are left out
+	weights     []float32 // packed, unless the convolution is depthwise
+	all         []float32 // the result
+	epilogue    *epilogueRun
+	outSize     int      // elements of a channel of the result
+	pool        *pooling // computes the results of a pool instead of a convolution's; nil for a convolution
+	padding     float32  // the value of elements in the padding
+	skipPadding bool     // terms in the padding are left out
 }
 
 // part computes one part of the result: number `part` of an image and a group, which unit counts together.
@@ -567,7 +488,7 @@ func (r *convRun) part(worker, unit, part int) {
 		cols: min(r.cols, wide.out-col), channel: channel, channels: min(r.channels, r.outPer-channel)}
 	p.inSize = deep.in * high.in * wide.in
 	p.input = r.x[unit*r.inPer*p.inSize:][:r.inPer*p.inSize]
-	p.out = r.call.Out[(unit*r.outPer+channel)*r.outSize:][:p.channels*r.outSize]
+	p.out = r.all[(unit*r.outPer+channel)*r.outSize:][:p.channels*r.outSize]
 	p.first = ((deep.first+depth*deep.step)*r.out[1]+high.first+row*high.step)*r.out[2] + wide.first + col*wide.step
 	if r.single {
 		p.columns(worker)
@@ -646,31 +567,13 @@ func (p *convPart) tiles(worker int) {
 	p.finish()
 }
 
-// finish applies the chain after the convolution to the part of the result, or divides the sums of an average pool.
+// finish applies the epilogue to the part of the result, or divides the sums of an average pool.
 func (p *convPart) finish() {
-	switch {
-	case p.pool != nil:
+	if p.pool != nil {
 		p.pool.divide(p)
 		return
-	case p.epilogue == nil:
-		return
 	}
-	s := p.epilogue.begin(p.readers)
-	defer p.epilogue.idle.Put(s)
-	first, lines, n := (p.unit*p.outPer+p.channel)*p.outSize+p.first, p.channels, p.rows*p.cols
-	if n == p.outSize { // the channels follow each other
-		lines, n = 1, p.channels*n
-	}
-	for line := range lines {
-		for at := 0; at < n; at += block {
-			from := line*p.outSize + at
-			out := p.out[p.first+from:][:min(block, n-at)]
-			p.epilogue.read(p.readers, first+from, len(out), s)
-			s.operands[p.convArg] = out
-			p.epilogue.apply(out, s)
-		}
-	}
-	clear(s.operands[:len(p.epilogue.args)])
+	p.epilogue.apply(p.all, (p.unit*p.outPer+p.channel)*p.outSize+p.first, p.rows*p.cols, p.outSize, p.channels)
 }
 
 // copy copies the part of the input that the part's windows cover to `to`, with the padding around it.
@@ -859,5 +762,15 @@ func convPositionPlain(out, terms, weights []float32) {
 func moveRowsPlain(dst []float32, to int, src []float32, from, n, rows int) {
 	for r := range rows {
 		copy(dst[r*to:][:n], src[r*from:][:n])
+	}
+}
+
+// scaleRowsPlain is like scaleRows, but in Go.
+func scaleRowsPlain(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
+	for r := range rows {
+		out := dst[r*to:][:n]
+		for i, x := range src[r*from:][:n] {
+			out[i] = float32(x) * factor
+		}
 	}
 }

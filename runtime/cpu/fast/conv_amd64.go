@@ -75,3 +75,33 @@ func secondOnes(dst, src []float32) int {
 	everySecond(&dst[0], &src[0], n)
 	return n
 }
+
+// mergeGroups packs groups of integers as intForm.packB does. It returns false, and does nothing, if there are too few.
+func mergeGroups(groups []byte, src *[4][]int32, elems int, shift int32) bool {
+	n := len(groups) / groupBytes
+	if !vectors || n < lanes {
+		return false
+	}
+	merge := func(at, n int) {
+		if elems == 2 {
+			mergePairs(&groups[at*groupBytes], &src[0][at], &src[1][at], n)
+		} else {
+			mergeQuads(&groups[at*groupBytes], &src[0][at], &src[1][at], &src[2][at], &src[3][at], shift, n)
+		}
+	}
+	whole := n / lanes * lanes
+	if merge(0, whole); whole < n {
+		merge(n-lanes, lanes) // together with some of the groups before
+	}
+	return true
+}
+
+// scaleRows sets rows of n floats to integers times a factor. They are `from` elements apart in src and `to` in dst.
+func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
+	if !vectors || n == 0 || rows == 0 {
+		scaleRowsPlain(dst, to, src, from, n, rows, factor)
+		return
+	}
+	_, _ = dst[(rows-1)*to+n-1], src[(rows-1)*from+n-1] // the assembly checks no bounds
+	scaledRows(&dst[0], to, &src[0], from, n, rows, factor)
+}

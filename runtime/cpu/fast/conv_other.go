@@ -24,3 +24,11 @@ func moveRows(dst []float32, to int, src []float32, from, n, rows int) {
 
 // secondOnes returns 0: it copies no elements.
 func secondOnes([]float32, []float32) int { return 0 }
+
+// mergeGroups does nothing.
+func mergeGroups([]byte, *[4][]int32, int, int32) bool { return false }
+
+// scaleRows sets rows of n floats to integers times a factor. They are `from` elements apart in src and `to` in dst.
+func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
+	scaleRowsPlain(dst, to, src, from, n, rows, factor)
+}

@@ -1,66 +1,112 @@
 package fast
 
 import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"unsafe"
+
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A convolution of integers reads the image at an offset for each element of the kernel, and makes no copies of
-// windows. The image is packed with its padding, with groups (see intForm) of channels innermost. With strides, the
-// positions along an axis are split into phases by their remainder, so that the positions for neighbouring results are
-// neighbours in a phase.
+// A convolution of integers reads the image at an offset for each group of a row of weights, and makes no copies of
+// windows. The image is packed with its padding, in groups (see intForm). With strides, the positions along an axis are
+// split into phases by their remainder, so that the positions for neighbouring results are neighbours in a phase.
+//
+// A group has elements of several channels of the input. If there are too few channels to fill a group, as in a
+// depthwise convolution, it has neighbours along the last axis instead, and the window has a group for each part of its
+// last axis.
 
 // intConv has the sizes of a convolution of integers, and the layout of its packed image.
 type intConv struct {
 	*intForm
-	ir.Window
-	in, out        []int // extents along the windowed axes
-	inPer, outPer  int   // channels of the input and of the result in a group of the convolution
-	phases, extent []int // by axis: the number of remainders that are used, and of positions with each
-	area           int   // positions of a phase, over all axes
-	offsets        []int // by group of a row of packed weights: the group's offset in the image, in bytes
-	kernel         int   // elements of the kernel
+	in, out                       []int // extents along the windowed axes
+	inPer, outPer                 int   // channels of the input and of the result in a group of the convolution
+	kernel, dilation, stride, low []int // by axis, of groups; dilation and stride in elements of the input
+	neighbours                    bool  // whether a group has neighbours along the last axis
+	width                         int   // the kernel's extent along the last axis, in elements
+	apart                         int   // elements of the input between neighbours of the window along the last axis
+	phases, extent                []int // by axis: the number of remainders that are used, and of positions with each
+	area                          int   // positions of a phase, over all axes
+	offsets                       []int // by group of a row of packed weights: the group's offset in the image, in bytes
 }
 
-// newIntConv returns the sizes for a node. x, weights and out are the extents of its arguments and its result.
-func newIntConv(n *ir.Node, x, weights, out []int) *intConv {
-	groups := n.Attrs().Int("groups")
-	p := &intConv{intForm: formOf(n.Arg(0).DType()), Window: ir.WindowOf(n), in: x[2:], out: out[2:],
-		inPer: x[1] / groups, outPer: out[1] / groups, area: 1, kernel: volume(weights[2:])}
-	for axis, k := range p.Kernel {
-		reach := int(k-1) * int(p.Dilation[axis]) // of the window, in elements of x
-		p.phases = append(p.phases, min(int(p.Stride[axis]), reach+1))
-		p.extent = append(p.extent, p.out[axis]+reach/int(p.Stride[axis]))
-		p.area *= p.extent[axis]
+// newIntConv returns the sizes for a node that depend only on the weights. weights has their extents.
+func newIntConv(n *ir.Node, form *intForm, weights []int) *intConv {
+	w := ir.WindowOf(n)
+	p := &intConv{intForm: form, inPer: weights[1], outPer: weights[0] / n.Attrs().Int("groups")}
+	for axis, k := range weights[2:] {
+		p.kernel, p.dilation = append(p.kernel, k), append(p.dilation, int(w.Dilation[axis]))
+		p.stride, p.low = append(p.stride, int(w.Stride[axis])), append(p.low, int(w.Low[axis]))
 	}
-	p.setOffsets()
+	last := len(p.kernel) - 1
+	p.width, p.apart = p.kernel[last], p.dilation[last]
+	if p.neighbours = p.inPer*p.groups(p.width) < p.groups(p.inPer)*p.width; p.neighbours {
+		p.kernel[last] = p.groups(p.width)
+		p.dilation[last] *= p.elems
+	}
 	return p
 }
 
-// setOffsets computes offsets. They are ordered by group of channels, and then by element of the kernel.
-func (p *intConv) setOffsets() {
-	p.offsets = p.offsets[:0]
-	for group := range p.groups(p.inPer) {
-		for tap := range p.kernel {
+// setExtents computes the sizes that depend on the extents of the input and of the result.
+func (p *intConv) setExtents(x, out []int) {
+	p.in, p.out = x[2:], out[2:]
+	if volume(p.kernel) == 1 && volume(p.stride) == 1 && p.width == 1 && slices.Equal(p.in, p.out) { // all are neighbours
+		size := []int{volume(p.in)}
+		p.in, p.out, p.kernel, p.dilation, p.stride, p.low = size, size, []int{1}, []int{1}, []int{1}, []int{0}
+	}
+	p.area = 1
+	for axis, k := range p.kernel {
+		reach := (k - 1) * p.dilation[axis] // of the window, in elements of x
+		phases := min(p.stride[axis], reach+1)
+		if p.dilation[axis]%p.stride[axis] == 0 {
+			phases = 1
+		}
+		p.phases = append(p.phases, phases)
+		p.extent = append(p.extent, p.out[axis]+reach/p.stride[axis])
+		p.area *= p.extent[axis]
+	}
+	for part := range p.parts() {
+		for tap := range volume(p.kernel) {
 			phase, at, step := 0, 0, 1
-			for axis := len(p.Kernel) - 1; axis >= 0; axis-- {
-				q := tap % int(p.Kernel[axis]) * int(p.Dilation[axis])
-				tap /= int(p.Kernel[axis])
-				phase += q % int(p.Stride[axis]) * volume(p.phases[axis+1:])
-				at += q / int(p.Stride[axis]) * step
+			for axis := len(p.kernel) - 1; axis >= 0; axis-- {
+				q := tap % p.kernel[axis] * p.dilation[axis]
+				tap /= p.kernel[axis]
+				phase += q % p.stride[axis] * volume(p.phases[axis+1:])
+				at += q / p.stride[axis] * step
 				step *= p.extent[axis]
 			}
-			p.offsets = append(p.offsets, ((group*volume(p.phases)+phase)*p.area+at)*groupBytes)
+			p.offsets = append(p.offsets, ((part*volume(p.phases)+phase)*p.area+at)*groupBytes)
 		}
 	}
 }
 
+// parts returns the number of images of groups that the channels of a group of the convolution become.
+func (p *intConv) parts() int {
+	if p.neighbours {
+		return p.inPer
+	}
+	return p.groups(p.inPer)
+}
+
+// rowBytes returns the size of the packed weights of an output channel.
+func (p *intConv) rowBytes() int { return p.parts() * volume(p.kernel) * groupBytes }
+
 // row packs the weights of one output channel into dst, and returns their sum.
 func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
+	if p.neighbours {
+		for at := 0; at < len(weights); at += p.width {
+			sum += p.packA(dst, weights[at:], p.width, 1)
+			dst = dst[p.groups(p.width)*groupBytes:]
+		}
+		return sum
+	}
+	kernel := volume(p.kernel)
 	for at := 0; at < p.inPer; at += p.elems {
 		n := min(p.elems, p.inPer-at)
-		for tap := range p.kernel {
-			sum += p.packA(dst, weights[at*p.kernel+tap:], n, p.kernel)
+		for tap := range kernel {
+			sum += p.packA(dst, weights[at*kernel+tap:], n, kernel)
 			dst = dst[groupBytes:]
 		}
 	}
@@ -70,81 +116,129 @@ func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
 // imageBytes returns the memory of the packed channels of a group of the convolution. It includes what the assembly
 // reads past the last position, because it reads whole vectors.
 func (p *intConv) imageBytes() int {
-	return (p.groups(p.inPer)*volume(p.phases)*p.area + p.cols) * groupBytes
+	return (p.parts()*volume(p.phases)*p.area + p.cols) * groupBytes
 }
 
-// pack packs one phase of up to elems channels of x into dst. phase is the number of the combination of remainders of
-// all axes, and padding the value of the padding.
-func (p *intConv) pack(dst []byte, x []int32, channels, phase int, padding int32) {
-	var filled [groupBytes]byte // a group of padding
-	for i := range channels {
-		p.packB(filled[:], i, []int32{padding}, 1)
-	}
-	for at := 0; at < len(dst); at += groupBytes {
-		copy(dst[at:], filled[:])
-	}
+// pack packs one phase of a part of the channels x into dst. phase is the number of the combination of remainders of
+// all axes, and padding the value of the padding. room is memory for elems rows.
+func (p *intConv) pack(dst []byte, x []int32, part, phase int, padding int32, room []float32) {
 	last := len(p.extent) - 1
-	size := volume(p.in)
+	size, step, wide := volume(p.in), p.stride[last], p.extent[last]
 	var first [3]int // by axis: the element of x at position 0
 	for axis := last; axis >= 0; axis-- {
-		first[axis] = phase%p.phases[axis] - int(p.Low[axis])
+		first[axis] = phase%p.phases[axis] - p.low[axis]
 		phase /= p.phases[axis]
 	}
-	step := int(p.Stride[last])
-	lo := max(0, (-first[last]+step-1)/step)
-	hi := min(p.extent[last], (p.in[last]-first[last]+step-1)/step)
-	for row := range p.area / p.extent[last] {
-		from, stride, inside, rest := 0, p.in[last], true, row
+	// Element i of a group at position j of a row is element start[i] + j*step of the row of channel[i], if j is from
+	// lo[i] to hi[i].
+	var channel [4][]int32
+	var start, lo, hi [4]int
+	n, most, least := p.elems, 0, wide // whole groups are from most to least
+	if p.neighbours {
+		n = min(p.elems, p.width)
+	} else {
+		n = min(p.elems, p.inPer-part*p.elems)
+	}
+	for i := range n {
+		if p.neighbours {
+			channel[i], start[i] = x[part*size:], first[last]+i*p.apart
+		} else {
+			channel[i], start[i] = x[(part*p.elems+i)*size:], first[last]
+		}
+		lo[i] = max(0, (-start[i]+step-1)/step)
+		hi[i] = max(lo[i], min(wide, (p.in[last]-start[i]+step-1)/step))
+		most, least = max(most, lo[i]), min(least, hi[i])
+	}
+	for row := range p.area / wide {
+		from, along, inside, rest := 0, p.in[last], true, row
 		for axis := last - 1; axis >= 0; axis-- {
-			i := rest%p.extent[axis]*int(p.Stride[axis]) + first[axis]
+			i := rest%p.extent[axis]*p.stride[axis] + first[axis]
 			rest /= p.extent[axis]
 			inside = inside && i >= 0 && i < p.in[axis]
-			from += i * stride
-			stride *= p.in[axis]
+			from += i * along
+			along *= p.in[axis]
 		}
-		if !inside || lo >= hi {
+		to := dst[row*wide*groupBytes : (row+1)*wide*groupBytes]
+		if !inside || most > 0 || least < wide {
+			p.fill(to, padding)
+		}
+		if !inside {
 			continue
 		}
-		to := dst[(row*p.extent[last]+lo)*groupBytes : (row*p.extent[last]+hi)*groupBytes]
-		from += lo*step + first[last]
-		for i := range channels {
-			p.packB(to, i, x[i*size+from:], step)
+		if most < least {
+			var lists [4][]int32
+			for i := range n {
+				lists[i] = channel[i][from+start[i]+most*step:]
+				if step > 1 {
+					line := room[i*wide:][:least-most]
+					moveStrided(line, 0, bitsOf(lists[i][:min(len(lists[i]), (least-most)*step)]), 0, step, least-most, 1)
+					lists[i] = wordsOf(line)
+				}
+			}
+			p.packB(to[most*groupBytes:least*groupBytes], lists)
+		}
+		for i := range n {
+			for j := lo[i]; j < hi[i]; j++ {
+				if j == most && most < least {
+					if j = least; j >= hi[i] {
+						break
+					}
+				}
+				p.putB(to[j*groupBytes:], i, channel[i][from+start[i]+j*step])
+			}
 		}
 	}
+}
+
+// fill sets all elements of groups to x.
+func (p *intConv) fill(groups []byte, x int32) {
+	var one [groupBytes]byte
+	for i := range p.elems {
+		p.putB(one[:], i, x)
+	}
+	words := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(groups))), len(groups)/groupBytes)
+	fill(words, math.Float32frombits(binary.LittleEndian.Uint32(one[:])))
 }
 
 // packConvInts returns the function that packs the weights of a convolution of integers: the rows, and then their sums.
 func packConvInts(n *ir.Node) func(t interp.Tensor) []float32 {
 	return func(t interp.Tensor) []float32 {
-		f := formOf(n.Arg(0).DType())
-		p := &intConv{intForm: f, inPer: t.Dims[1], kernel: volume(t.Dims[2:])}
 		if len(t.Words) == 0 {
 			return nil
 		}
-		packed := make([]float32, t.Dims[0]*(p.groups(p.inPer)*p.kernel+1))
-		p.rows(packed, t.Words, 0, t.Dims[0], t.Dims[0])
-		return packed
+		return newIntConv(n, formOf(n.Arg(0).DType()), t.Dims).packAll(t.Words, t.Dims[0])
 	}
+}
+
+// packAll returns the packed weights of all n output channels, and then their sums.
+func (p *intConv) packAll(weights []int32, n int) []float32 {
+	packed := make([]float32, n*(p.rowBytes()/4+1))
+	p.rows(packed, weights, 0, n, n)
+	return packed
 }
 
 // rows packs the weights of output channels lo to hi of n. packed has the rows of all n channels, and then their sums.
 func (p *intConv) rows(packed []float32, weights []int32, lo, hi, n int) {
-	lda, k := p.groups(p.inPer)*p.kernel*groupBytes, p.inPer*p.kernel
+	lda, k := p.rowBytes(), len(weights)/n
 	sums := as[int32](packed[n*lda/4:])
 	for i := lo; i < hi; i++ {
-		sums[i] = p.row(as[byte](packed)[i*lda:], weights[i*k:])
+		sums[i] = p.row(as[byte](packed)[i*lda:], weights[i*k:][:k])
 	}
 }
 
-// convInts computes a convolution of integers.
-func convInts(c *interp.Call) error {
+// convInts computes a convolution of integers, node n.
+func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	x, weights := c.Args[0], c.Args[1]
-	p := newIntConv(c.Node, x.Dims, weights.Dims, c.Dims)
-	channels, k := c.Dims[1], p.inPer*p.kernel
+	p := newIntConv(n, formOf(n.Arg(0).DType()), weights.Dims)
+	channels, k := c.Dims[1], volume(weights.Dims[1:])
+	run := after.run(c)
 	if k == 0 {
-		clear(c.Words)
+		out := outOf(c)
+		clear(out)
+		run.apply(out, 0, len(out), len(out), 1)
 		return nil
 	}
+	p.setExtents(x.Dims, c.Dims)
 	toPack, words := 0, len(p.offsets)+1 // words of an output channel
 	if weights.Packed == nil {
 		toPack = channels
@@ -162,27 +256,30 @@ func convInts(c *interp.Call) error {
 	for i, sum := range as[int32](packed[channels*(words-1):]) {
 		sums[i] = -p.shift * sum
 	}
-	size := volume(p.out)
-	return p.compute(c, x.Words, as[byte](packed), sums, int32(c.Node.Attrs().Int("padding_value")),
-		func(channel, at int, line []int32) { copy(c.Words[channel*size+at:], line) })
+	return p.compute(c, x.Words, as[byte](packed), sums, int32(n.Attrs().Int("padding_value")), nil, run)
 }
 
+// Limits of a task of a convolution of integers: the positions of a line are enough for an epilogue, and the sums stay
+// in the cache.
+const (
+	intPositions = 1 << 10
+	intSums      = 1 << 15
+)
+
 // compute computes a convolution of image x. rows has the packed weights, sums the number to add to each output
-// channel, and padding is the padding value. compute calls put for each line of the result: channel counts through all
-// images of the batch, and `at` is the index of the line's first element in the channel.
+// channel, and padding is the padding value. Unless factor is nil, sums become floats, multiplied by factor(channel).
 func (p *intConv) compute(c *interp.Call, x []int32, rows []byte, sums []int32, padding int32,
-	put func(channel, at int, line []int32)) error {
+	factor func(channel int) float32, after *epilogueRun) error {
 	batch, count, lda := c.Dims[0], c.Dims[1]/p.outPer, len(p.offsets)*groupBytes
 	phases, size := volume(p.phases), volume(p.in)
-	image, parts := p.imageBytes(), p.groups(p.inPer)*phases
+	image, parts := p.imageBytes(), p.parts()*volume(p.phases)
 	memory, free := scratchWords(batch * count * image / 4)
 	defer free()
 	images := as[byte](memory)
-	err := c.Parallel(batch*count*parts, p.area*groupBytes, func(_, task int) {
+	err := c.Parallel(batch*count*parts, p.area*groupBytes, func(worker, task int) {
 		of, part := task/parts, task%parts
-		first := part / phases * p.elems
-		p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes], x[(of*p.inPer+first)*size:],
-			min(p.elems, p.inPer-first), part%phases, padding)
+		p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes], x[of*p.inPer*size:], part/phases,
+			part%phases, padding, c.Room(worker, p.elems*p.extent[len(p.extent)-1]))
 	})
 	if err != nil {
 		return err
@@ -193,35 +290,82 @@ func (p *intConv) compute(c *interp.Call, x []int32, rows []byte, sums []int32, 
 		step *= p.extent[axis]
 	}
 	panels := (end + p.cols - 1) / p.cols
-	return c.Parallel(batch*count*panels, p.outPer*p.cols*p.inPer*p.kernel/16, func(worker, task int) {
-		of, panel := task/panels, task%panels
-		first := of % count * p.outPer
-		tile := as[int32](c.Room(worker, p.outPer*p.cols))
-		p.multiply(tile, p.cols, rows[first*lda:], lda, images[of*image+panel*p.cols*groupBytes:], p.offsets, p.outPer,
-			sums[first:])
-		p.put(tile, panel*p.cols, of*p.outPer, put)
+	wide, high := min(panels, intPositions/p.cols), p.outPer // panels and channels of a task
+	want := tasksPerWorker * c.Workers()
+	tasks := func() int { return batch * count * ((panels + wide - 1) / wide) * ((p.outPer + high - 1) / high) }
+	for high > p.fewest() && (tasks() < want || high*wide*p.cols > intSums) {
+		high = max(p.fewest(), (high/2+7)/8*8)
+	}
+	for wide > 1 && tasks() < want {
+		wide = (wide + 1) / 2
+	}
+	across, down := (panels+wide-1)/wide, (p.outPer+high-1)/high
+	out, each := outOf(c), volume(p.out)
+	return c.Parallel(tasks(), high*wide*p.cols*len(p.offsets)/4, func(worker, task int) {
+		of, panel, channel := task/across/down, task/down%across*wide, task%down*high
+		n, m := min(wide, panels-panel), min(high, p.outPer-channel)
+		at, apart := of%count*p.outPer+channel, n*p.cols
+		tile := as[int32](c.Room(worker, m*apart))
+		for i := range n {
+			p.multiply(tile[i*p.cols:], apart, rows[at*lda:], lda, images[of*image+(panel+i)*p.cols*groupBytes:],
+				p.offsets, m, sums[at:])
+		}
+		first := panel * p.cols
+		line := (of*p.outPer + channel) * each // the task's first channel of the result
+		for _, r := range p.runs(first, min(first+apart, end)) {
+			for i := range m {
+				from, to := tile[i*apart+r.from:], out[line+i*each+r.to:]
+				if factor == nil {
+					moveRows(to, p.out[len(p.out)-1], bitsOf(from), p.extent[len(p.out)-1], r.n, r.rows)
+				} else {
+					scaleRows(to, p.out[len(p.out)-1], from, p.extent[len(p.out)-1], r.n, r.rows, factor(at+i))
+				}
+			}
+		}
+		lo, _ := p.before(first)
+		hi, _ := p.before(min(first+apart, end))
+		after.apply(out, line+lo, hi-lo, each, m)
 	})
 }
 
-// put passes the results of a tile to the function put, line by line. The tile has cols positions from number first on,
-// for the output channels from number channel on. Positions without a result, between lines, are left out.
-func (p *intConv) put(tile []int32, first, channel int, put func(channel, at int, line []int32)) {
-	last := len(p.out) - 1
-	for at := 0; at < p.cols; {
-		to, step, rest, inside := 0, p.out[last], (first+at)/p.extent[last], true
-		for axis := last - 1; axis >= 0; axis-- {
-			inside = inside && rest%p.extent[axis] < p.out[axis]
-			to += rest % p.extent[axis] * step
-			rest /= p.extent[axis]
-			step *= p.out[axis]
+// fewest is the smallest number of channels that a task computes, if there are as many.
+func (p *intConv) fewest() int { return 2 * p.dots[0].rows }
+
+// before returns the number of results at positions before the given one, and whether that has a result.
+func (p *intConv) before(position int) (count int, inside bool) {
+	step, each := p.area, volume(p.out)
+	for axis := range p.out {
+		step /= p.extent[axis]
+		each /= p.out[axis]
+		i := position / step
+		position %= step
+		if i >= p.out[axis] {
+			return count + p.out[axis]*each, false
 		}
-		from := (first + at) % p.extent[last]
-		n := min(p.cols-at, p.extent[last]-from)
-		if have := min(n, p.out[last]-from); inside && rest == 0 && have > 0 {
-			for i := range p.outPer {
-				put(channel+i, to+from, tile[i*p.cols+at:][:have])
-			}
-		}
-		at += n
+		count += i * each
 	}
+	return count, true
+}
+
+// intRun is a part of a line of positions: `rows` rows of n results each, from position `from` and result `to` on.
+type intRun struct{ from, to, n, rows int }
+
+// runs returns the results at positions from first to end-1. The runs count positions from first on.
+func (p *intConv) runs(first, end int) (list []intRun) {
+	last := len(p.out) - 1
+	wide, out := p.extent[last], p.out[last]
+	for at := first; at < end; at = (at/wide + 1) * wide {
+		to, inside := p.before(at)
+		if !inside {
+			continue
+		}
+		n, k := min(end-at, out-at%wide), len(list)-1
+		if k >= 0 && n == out && list[k].n == out && list[k].to+list[k].rows*out == to &&
+			list[k].from+list[k].rows*wide == at-first {
+			list[k].rows++
+			continue
+		}
+		list = append(list, intRun{at - first, to, n, 1})
+	}
+	return list
 }

@@ -62,14 +62,6 @@ var rows = map[ir.Op]kernelRow{
 	ir.OpAvgPool:     {accepts: narrow, prepare: preparePool, fills: true},
 }
 
-// intRows has the hand-written kernels of ops on 8-bit integers.
-var intRows = map[ir.Op]kernelRow{
-	ir.OpMatMul: {accepts: integers, compute: matmulInts, packs: 1, pack: packInts, ints: true, words: true,
-		fills: true},
-	ir.OpConv: {accepts: integers, compute: convInts, packs: 1, pack: packConvInts, ints: true, words: true,
-		fills: true},
-}
-
 // Kernels returns the kernels for the nodes of a graph, by node ID. An entry is nil if the node has no kernel of its
 // own: the interpreter computes it, or the kernel of a later node does.
 func Kernels(g *ir.Graph) []*interp.Kernel {
@@ -80,13 +72,11 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 		if absorbed[i] {
 			continue
 		}
-		if q := c.quantized(n); q != nil {
-			list[i] = q.kernel()
+		if k := c.contraction(n, nil, nil); k != nil {
+			list[i] = k
 		} else if r, ok := rows[n.Op()]; ok && (isNarrow(n.DType()) || r.ints) && r.accepts(n) {
 			list[i] = r.kernel(n)
-		} else if r, ok := intRows[n.Op()]; ok && r.accepts(n) {
-			list[i] = r.kernel(n)
-		} else if k := c.convolved(n, absorbed); k != nil {
+		} else if k := c.withEpilogue(n, absorbed); k != nil {
 			list[i] = k
 		} else if f := c.folding(n, absorbed); f != nil {
 			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,

@@ -358,6 +358,27 @@ func convTests() map[string]func(t *testing.T) {
 			})
 		}
 	}
+	merge := func(elems int) func(t *testing.T) {
+		return func(t *testing.T) {
+			for n := 1; n < 3*lanes; n++ {
+				inside(t, fmt.Sprintf("%d groups of %d", n, elems), func(g *guarded) {
+					var src [4][]int32
+					for i := range elems {
+						src[i] = guardedSlice[int32](g, n)
+					}
+					mergeGroups(guardedSlice[byte](g, n*groupBytes), &src, elems, 128)
+				})
+			}
+		}
+	}
+	all["mergePairs"], all["mergeQuads"] = merge(2), merge(4)
+	all["scaledRows"] = func(t *testing.T) {
+		for n := range 20 {
+			inside(t, fmt.Sprintf("rows of %d scaled", n), func(g *guarded) {
+				scaleRows(g.floats(2*(n+1)+n), n+1, guardedSlice[int32](g, 2*(n+3)+n), n+3, n, 3, 0.5)
+			})
+		}
+	}
 	return all
 }
 

@@ -84,18 +84,35 @@ func (f *intForm) packRow(dst []byte, src []int32, offset int32) int32 {
 	return sum
 }
 
-// packB stores an element of b in each of neighbouring groups, as the group's element i. The elements lie step apart in
-// src.
-func (f *intForm) packB(groups []byte, i int, src []int32, step int) {
-	if f.elems == 2 {
-		for at, k := 2*i, 0; at < len(groups); at, k = at+groupBytes, k+step {
-			groups[at], groups[at+1] = byte(src[k]), byte(src[k]>>8)
+// packB packs elements of b: element i of each of neighbouring groups comes from list i of src. Lists that are missing
+// at the end may have any elements, because the elements of a are 0 there.
+func (f *intForm) packB(groups []byte, src [4][]int32) {
+	for i := range src {
+		if src[i] == nil {
+			src[i] = src[0]
 		}
+	}
+	n := len(groups) / groupBytes
+	for _, x := range src[:f.elems] {
+		_ = x[:n] // the assembly checks no bounds
+	}
+	if mergeGroups(groups, &src, f.elems, f.shift) {
 		return
 	}
-	for at, k := i, 0; at < len(groups); at, k = at+groupBytes, k+step {
-		groups[at] = byte(src[k] + f.shift)
+	for i, x := range src[:f.elems] {
+		for at := range n {
+			f.putB(groups[at*groupBytes:], i, x[at])
+		}
 	}
+}
+
+// putB stores element i of a group of b.
+func (f *intForm) putB(group []byte, i int, x int32) {
+	if f.elems == 2 {
+		binary.LittleEndian.PutUint16(group[2*i:], uint16(x))
+		return
+	}
+	group[i] = byte(x + f.shift)
 }
 
 // multiply computes the dot products of `rows` rows of a with cols columns of b. intDots describes the parameters.
@@ -108,9 +125,21 @@ func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, of
 	}
 }
 
-// integers reports whether the kernels for 8-bit integers can compute a matmul or a convolution.
-func integers(n *ir.Node) bool {
-	return vector != nil && n.DType() == ir.I32 && n.Arg(0).DType() == n.Arg(1).DType()
+// ofIntegers reports whether a node is a matmul or a convolution of 8-bit integers that this package's kernels compute.
+func ofIntegers(n *ir.Node) bool {
+	return (n.Op() == ir.OpMatMul || n.Op() == ir.OpConv) && vector != nil && n.DType() == ir.I32 &&
+		n.Arg(0).DType() == n.Arg(1).DType()
+}
+
+// completeInts sets the functions of the kernel of such a node. after is nil or the epilogue.
+func completeInts(k *interp.Kernel, n *ir.Node, after *epilogue) {
+	if n.Op() == ir.OpConv {
+		k.Pack = packConvInts(n)
+		k.Compute = func(c *interp.Call) error { return convInts(c, n, after) }
+		return
+	}
+	k.Pack = packInts(n)
+	k.Compute = func(c *interp.Call) error { return matmulInts(c, n, after) }
 }
 
 // as returns the memory of a list of words as elements of another type.
@@ -166,9 +195,22 @@ func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 	first := panel * p.cols
 	cols := min(p.cols, p.n-first)
 	clear(dst)
-	for k := range p.k {
-		row := dst[k/p.elems*p.cols*groupBytes:][:cols*groupBytes]
-		p.packB(row, k%p.elems, b[k*p.bRow+first*p.bCol:], p.bCol)
+	var column [4][]int32
+	memory := make([]int32, p.elems*cols)
+	for k := 0; k < p.k; k += p.elems {
+		for i := range min(p.elems, p.k-k) {
+			from := b[(k+i)*p.bRow+first*p.bCol:]
+			if column[i] = from; p.bCol > 1 {
+				column[i] = memory[i*cols:][:cols]
+				for j := range column[i] {
+					column[i][j] = from[j*p.bCol]
+				}
+			}
+		}
+		for i := p.k - k; i < p.elems; i++ {
+			column[i] = nil
+		}
+		p.packB(dst[k/p.elems*p.cols*groupBytes:][:cols*groupBytes], column)
 	}
 }
 
@@ -189,13 +231,14 @@ func packInts(n *ir.Node) func(t interp.Tensor) []float32 {
 	}
 }
 
-// matmulInts computes a matmul of integers.
-func matmulInts(c *interp.Call) error {
+// matmulInts computes a matmul of integers, node n.
+func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	a, b := c.Args[0], c.Args[1]
-	outer := c.Dims[:len(c.Dims)-2]
-	p := newIntMatmul(c.Node, a.Dims, b.Dims)
+	outer, out := c.Dims[:len(c.Dims)-2], outOf(c)
+	p, run := newIntMatmul(n, a.Dims, b.Dims), after.run(c)
 	if p.k == 0 {
-		clear(c.Words)
+		clear(out)
+		run.apply(out, 0, len(out), len(out), 1)
 		return nil
 	}
 	aOf, bOf := matricesOf(a.Dims, outer), matricesOf(b.Dims, outer)
@@ -225,24 +268,47 @@ func matmulInts(c *interp.Call) error {
 	if b.Packed != nil {
 		packedB = as[byte](b.Packed)
 	}
-	offsets := p.starts()
-	rowTiles := (p.m + tileRows - 1) / tileRows
-	work := min(p.m, tileRows) * p.cols * p.k / 16
-	return c.Parallel(volume(outer)*count*rowTiles, work, func(worker, task int) {
-		row, panel, i := task%rowTiles*tileRows, task/rowTiles%count, task/rowTiles/count
-		n, first := min(tileRows, p.m-row), aOf(i)*p.m+row
-		to, cols := c.Words[(i*p.m+row)*p.n+panel*p.cols:], min(p.cols, p.n-panel*p.cols)
-		tile, ldo := to, p.n
-		if cols < p.cols {
-			tile, ldo = as[int32](c.Room(worker, n*p.cols)), p.cols
-		}
-		p.multiply(tile, ldo, packedA[first*lda:], lda, packedB[(bOf(i)*count+panel)*size:], offsets, n, sums[first:])
-		if cols < p.cols {
-			for r := range n {
-				copy(to[r*p.n:][:cols], tile[r*p.cols:])
-			}
-		}
+	return p.tiles(c, volume(outer), func(worker, matrix, row, rows, first, panels int) {
+		at := aOf(matrix)*p.m + row
+		to := out[(matrix*p.m+row)*p.n+first:]
+		p.tile(c, worker, wordsOf(to), packedA[at*lda:], packedB[(bOf(matrix)*count+first/p.cols)*size:], sums[at:], rows,
+			min(panels*p.cols, p.n-first))
+		run.apply(out, (matrix*p.m+row)*p.n+first, min(panels*p.cols, p.n-first), p.n, rows)
 	})
+}
+
+// tiles calls f for all tiles of the given number of matrices, in parallel. A tile has `rows` rows from number row on,
+// and panels of columns from column first on.
+func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, row, rows, first, panels int)) error {
+	count, _ := p.panels()
+	panels, high := min(count, tilePanels), min(p.m, tileRows)
+	for panels > 1 && matrices*((p.m+high-1)/high)*((count+panels-1)/panels) < tasksPerWorker*c.Workers() {
+		panels = (panels + 1) / 2
+	}
+	down, across := (p.m+high-1)/high, (count+panels-1)/panels
+	return c.Parallel(matrices*down*across, high*panels*p.cols*p.k/16, func(worker, task int) {
+		row, panel := task%down*high, task/down%across*panels
+		f(worker, task/down/across, row, min(high, p.m-row), panel*p.cols, min(panels, count-panel))
+	})
+}
+
+// tilePanels is the number of panels in a tile: its rows are long enough for an epilogue.
+const tilePanels = 8
+
+// tile sets `rows` rows of cols columns of out, which is in the result, to sums. a, b and sums begin with the tile's
+// first row and panel.
+func (p *intMatmul) tile(c *interp.Call, worker int, out []int32, a, b []byte, sums []int32, rows, cols int) {
+	lda, offsets := p.groups(p.k)*groupBytes, p.starts()
+	for at := 0; at < cols; at += p.cols {
+		from := b[at*lda:]
+		if cols-at >= p.cols {
+			p.multiply(out[at:], p.n, a, lda, from, offsets, rows, sums)
+			continue
+		}
+		part := as[int32](c.Room(worker, rows*p.cols))
+		p.multiply(part, p.cols, a, lda, from, offsets, rows, sums)
+		moveRows(bitsOf(out[at:]), p.n, bitsOf(part), p.cols, cols-at, rows)
+	}
 }
 
 // matricesOf returns a function from the index of a matrix in the result to the index of the argument's matrix that it

@@ -58,3 +58,18 @@ func pairs1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int
 // groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
 // from b. Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+
+// mergeQuads sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.
+func mergeQuads(dst *byte, a *int32, b *int32, c *int32, d *int32, shift int32, n int)
+
+// mergePairs sets n groups of 2 words of 16 bits, a multiple of 8, to elements of a and b.
+func mergePairs(dst *byte, a *int32, b *int32, n int)
+
+// scaledRows sets rows of n floats to integers times a factor. They are `from` elements apart in src, and `to` in dst.
+func scaledRows(dst *float32, to int, src *int32, from int, n int, rows int, factor float32)
+
+// roundToI8Vectors sets each of n elements, a multiple of 8, to x, rounded to the nearest integer, plus y, as a word from -128 to 127, 0 for NaN.
+func roundToI8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// roundToU8Vectors sets each of n elements, a multiple of 8, to x, rounded to the nearest integer, plus y, as a word from 0 to 255, 0 for NaN.
+func roundToU8Vectors(out *float32, x *float32, y *float32, z *float32, n int)

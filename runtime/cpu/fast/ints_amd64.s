@@ -652,3 +652,205 @@ stop:
 	LEAQ    (AX)(CX*4), AX
 	VZEROUPPER
 	RET
+
+// func mergeQuads(dst *byte, a *int32, b *int32, c *int32, d *int32, shift int32, n int)
+// Requires: AVX, AVX2
+TEXT ·mergeQuads(SB), NOSPLIT, $0-56
+	MOVQ         a+8(FP), AX
+	MOVQ         b+16(FP), CX
+	MOVQ         c+24(FP), DX
+	MOVQ         d+32(FP), BX
+	VPBROADCASTD shift+40(FP), Y0
+	VBROADCASTSS c000000ff<>+0(SB), Y1
+	MOVQ         dst+0(FP), SI
+	MOVQ         n+48(FP), DI
+	XORQ         R8, R8
+
+next:
+	VPADDD  (AX)(R8*4), Y0, Y2
+	VPAND   Y1, Y2, Y2
+	VPADDD  (CX)(R8*4), Y0, Y3
+	VPAND   Y1, Y3, Y3
+	VPSLLD  $0x08, Y3, Y3
+	VPOR    Y3, Y2, Y2
+	VPADDD  (DX)(R8*4), Y0, Y3
+	VPAND   Y1, Y3, Y3
+	VPSLLD  $0x10, Y3, Y3
+	VPOR    Y3, Y2, Y2
+	VPADDD  (BX)(R8*4), Y0, Y3
+	VPAND   Y1, Y3, Y3
+	VPSLLD  $0x18, Y3, Y3
+	VPOR    Y3, Y2, Y2
+	VMOVDQU Y2, (SI)(R8*4)
+	ADDQ    $0x08, R8
+	CMPQ    R8, DI
+	JL      next
+	VZEROUPPER
+	RET
+
+DATA c000000ff<>+0(SB)/4, $0x000000ff
+GLOBL c000000ff<>(SB), RODATA|NOPTR, $4
+
+// func mergePairs(dst *byte, a *int32, b *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·mergePairs(SB), NOSPLIT, $0-32
+	MOVQ         a+8(FP), AX
+	MOVQ         b+16(FP), CX
+	VBROADCASTSS c0000ffff<>+0(SB), Y0
+	MOVQ         dst+0(FP), DX
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+
+next:
+	VPAND   (AX)(SI*4), Y0, Y1
+	VMOVDQU (CX)(SI*4), Y2
+	VPSLLD  $0x10, Y2, Y2
+	VPOR    Y2, Y1, Y1
+	VMOVDQU Y1, (DX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, BX
+	JL      next
+	VZEROUPPER
+	RET
+
+DATA c0000ffff<>+0(SB)/4, $0x0000ffff
+GLOBL c0000ffff<>(SB), RODATA|NOPTR, $4
+
+// func scaledRows(dst *float32, to int, src *int32, from int, n int, rows int, factor float32)
+// Requires: AVX
+TEXT ·scaledRows(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         to+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         from+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	VBROADCASTSS factor+48(FP), Y0
+	MOVQ         SI, R8
+	ANDQ         $0x07, R8
+	MOVQ         $0x00000008, R9
+	SUBQ         R8, R9
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(R9*4), Y1
+
+row:
+	XORQ R9, R9
+	MOVQ SI, R10
+	SUBQ R8, R10
+	JZ   rest
+
+next:
+	VCVTDQ2PS (DX)(R9*4), Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (AX)(R9*4)
+	ADDQ      $0x08, R9
+	CMPQ      R9, R10
+	JL        next
+
+rest:
+	TESTQ      R8, R8
+	JZ         end
+	VMASKMOVPS (DX)(R9*4), Y1, Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(R9*4)
+
+end:
+	LEAQ (DX)(BX*4), DX
+	LEAQ (AX)(CX*4), AX
+	DECQ DI
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA masks<>+0(SB)/4, $0xffffffff
+DATA masks<>+4(SB)/4, $0xffffffff
+DATA masks<>+8(SB)/4, $0xffffffff
+DATA masks<>+12(SB)/4, $0xffffffff
+DATA masks<>+16(SB)/4, $0xffffffff
+DATA masks<>+20(SB)/4, $0xffffffff
+DATA masks<>+24(SB)/4, $0xffffffff
+DATA masks<>+28(SB)/4, $0xffffffff
+DATA masks<>+32(SB)/4, $0x00000000
+DATA masks<>+36(SB)/4, $0x00000000
+DATA masks<>+40(SB)/4, $0x00000000
+DATA masks<>+44(SB)/4, $0x00000000
+DATA masks<>+48(SB)/4, $0x00000000
+DATA masks<>+52(SB)/4, $0x00000000
+DATA masks<>+56(SB)/4, $0x00000000
+DATA masks<>+60(SB)/4, $0x00000000
+GLOBL masks<>(SB), RODATA|NOPTR, $64
+
+// func roundToI8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·roundToI8Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
+	JGE          stop
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VROUNDPS     $0x00, Y0, Y0
+	VADDPS       Y1, Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y1
+	VBROADCASTSS cc3000000<>+0(SB), Y2
+	VMAXPS       Y2, Y0, Y0
+	VBROADCASTSS c42fe0000<>+0(SB), Y2
+	VMINPS       Y2, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPAND        Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA cc3000000<>+0(SB)/4, $0xc3000000
+GLOBL cc3000000<>(SB), RODATA|NOPTR, $4
+
+DATA c42fe0000<>+0(SB)/4, $0x42fe0000
+GLOBL c42fe0000<>(SB), RODATA|NOPTR, $4
+
+// func roundToU8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·roundToU8Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
+	JGE          stop
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VROUNDPS     $0x00, Y0, Y0
+	VADDPS       Y1, Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y1
+	VBROADCASTSS c00000000<>+0(SB), Y2
+	VMAXPS       Y2, Y0, Y0
+	VBROADCASTSS c437f0000<>+0(SB), Y2
+	VMINPS       Y2, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPAND        Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c00000000<>+0(SB)/4, $0x00000000
+GLOBL c00000000<>(SB), RODATA|NOPTR, $4
+
+DATA c437f0000<>+0(SB)/4, $0x437f0000
+GLOBL c437f0000<>(SB), RODATA|NOPTR, $4

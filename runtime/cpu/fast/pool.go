@@ -40,7 +40,7 @@ func (f *pooling) compute(c *interp.Call) error {
 		s = newConvShape(f.node, convPhase{}, channels, in, append([]int{1, channels}, c.Dims[outer:]...), c.Workers())
 		f.shape.Store(s)
 	}
-	r := convRun{convShape: s, call: c, x: x.Floats, outSize: volume(c.Dims[outer:]), pool: f}
+	r := convRun{convShape: s, call: c, x: x.Floats, all: c.Out, outSize: volume(c.Dims[outer:]), pool: f}
 	if !f.mean() {
 		r.padding = float32(math.Inf(-1))
 	}

@@ -175,6 +175,7 @@ func parsed(texts map[string]string) map[string]*expression {
 // init adds the primitives on words and the assembly.
 func init() {
 	addWordPrimitives()
+	addRoundedTo()
 	for name, f := range assembled() {
 		primitives[name].vectors = f
 		primitives[name].work = (primitives[name].work + 3) / 4 // assembly takes about a quarter of the time

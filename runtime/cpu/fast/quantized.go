@@ -20,6 +20,7 @@ type quantized struct {
 	scale   *ir.Node // one element, by which x is multiplied
 	w       *ir.Node // the weights without factors, which are integers from -255 to 255
 	factors *ir.Node // one element, or one for each channel or column of the result
+	after   *epilogue
 }
 
 // quantized returns the kernel of node n, or nil if n does not multiply such integers.
@@ -108,10 +109,9 @@ func (q *quantized) perOutput() bool {
 	return true
 }
 
-// kernel returns the description of the kernel for the interpreter.
-func (q *quantized) kernel() *interp.Kernel {
-	k := &interp.Kernel{Compute: q.conv, Args: []*ir.Node{q.x, q.w}, Stored: -1, Words: true, Fills: true, Rounds: true,
-		Packs: 1, Pack: q.packConv}
+// complete sets the kernel's functions and arguments.
+func (q *quantized) complete(k *interp.Kernel) {
+	k.Args, k.Compute, k.Pack, k.Rounds = []*ir.Node{q.x, q.w}, q.conv, q.packConv, true
 	if q.node.Op() == ir.OpMatMul {
 		k.Compute, k.Pack = q.matmul, q.packMatmul
 	}
@@ -120,7 +120,6 @@ func (q *quantized) kernel() *interp.Kernel {
 			k.Args = append(k.Args, n)
 		}
 	}
-	return k
 }
 
 // packed is packed weights: the first word is 1 if they fit in signed bytes and are packed as such, or else 0. The
@@ -156,10 +155,7 @@ func (q *quantized) integersOf(t interp.Tensor) (list []int32, first packed) {
 // packConv packs the weights of a convolution.
 func (q *quantized) packConv(t interp.Tensor) []float32 {
 	list, p := q.integersOf(t)
-	conv := &intConv{intForm: q.form(p, true), inPer: t.Dims[1], kernel: volume(t.Dims[2:])}
-	rows := make([]float32, t.Dims[0]*(conv.groups(conv.inPer)*conv.kernel+1))
-	conv.rows(rows, list, 0, t.Dims[0], t.Dims[0])
-	return append(p, rows...)
+	return append(p, newIntConv(q.node, q.form(p, true), t.Dims).packAll(list, t.Dims[0])...)
 }
 
 // packMatmul packs the weights of a matmul: the panels, and then the sums of the columns.
@@ -213,9 +209,8 @@ func (q *quantized) conv(c *interp.Call) error {
 	if err != nil {
 		return err
 	}
-	p := newIntConv(q.node, x.Dims, dims, c.Dims)
-	p.intForm = q.form(weights.Packed, true)
-	p.setOffsets()
+	p := newIntConv(q.node, q.form(weights.Packed, true), dims)
+	p.setExtents(x.Dims, c.Dims)
 	channels, words := c.Dims[1], len(p.offsets)
 	rows := weights.Packed[1:]
 	zero, factor := q.scalars(c)
@@ -225,13 +220,7 @@ func (q *quantized) conv(c *interp.Call) error {
 	for i, sum := range as[int32](rows[channels*words:]) {
 		sums[i] = -(p.shift + zero) * sum
 	}
-	size := volume(p.out)
-	return p.compute(c, x.Words, as[byte](rows), sums, zero, func(channel, at int, line []int32) {
-		to, f := c.Out[channel*size+at:][:len(line)], factor(channel%channels)
-		for i, x := range line {
-			to[i] = float32(x) * f
-		}
-	})
+	return p.compute(c, x.Words, as[byte](rows), sums, zero, factor, q.after.run(c))
 }
 
 // matmul computes a matmul.
@@ -241,7 +230,7 @@ func (q *quantized) matmul(c *interp.Call) error {
 	if err != nil {
 		return err
 	}
-	p := newIntMatmul(q.node, nil, dims)
+	p, run, out := newIntMatmul(q.node, nil, dims), q.after.run(c), outOf(c)
 	p.intForm = q.form(weights.Packed, false)
 	p.m = volume(x.Dims[:len(x.Dims)-1])
 	count, size := p.panels()
@@ -255,9 +244,9 @@ func (q *quantized) matmul(c *interp.Call) error {
 	memory, free := scratchWords(p.m*(lda/4+1) + 2*p.n)
 	defer free()
 	rows, sums := as[byte](memory[:p.m*lda/4]), as[int32](memory[p.m*lda/4:][:p.m])
-	ofColumn, scales := as[int32](memory[p.m*(lda/4+1):][:p.n]), memory[p.m*(lda/4+1)+p.n:]
+	ofColumn, scales := memory[p.m*(lda/4+1):][:p.n], memory[p.m*(lda/4+1)+p.n:]
 	for j, sum := range as[int32](weights.Packed[1+count*size/4:]) {
-		ofColumn[j], scales[j] = (offset-zero)*sum, factor(j)
+		wordsOf(ofColumn)[j], scales[j] = (offset-zero)*sum, factor(j)
 	}
 	err = c.ParallelRange(p.m, p.k, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -267,20 +256,15 @@ func (q *quantized) matmul(c *interp.Call) error {
 	if err != nil {
 		return err
 	}
-	starts := p.starts()
-	rowTiles := (p.m + tileRows - 1) / tileRows
-	return c.Parallel(count*rowTiles, min(p.m, tileRows)*p.cols*p.k/16, func(worker, task int) {
-		row, panel := task%rowTiles*tileRows, task/rowTiles
-		n, first := min(tileRows, p.m-row), panel*p.cols
-		tile := as[int32](c.Room(worker, n*p.cols))
-		p.multiply(tile, p.cols, rows[row*lda:], lda, panels[panel*size:], starts, n, sums[row:])
-		cols := min(p.cols, p.n-first)
-		add, scale := ofColumn[first:][:cols], scales[first:][:cols]
+	return p.tiles(c, 1, func(worker, _, row, n, first, panelsOf int) {
+		cols := min(panelsOf*p.cols, p.n-first)
+		p.tile(c, worker, wordsOf(out[row*p.n+first:]), rows[row*lda:], panels[first/p.cols*size:], sums[row:], n, cols)
 		for i := range n {
-			to, from := c.Out[(row+i)*p.n+first:][:cols], tile[i*p.cols:][:cols]
-			for j := range to {
-				to[j] = float32(from[j]+add[j]) * scale[j]
-			}
+			to := out[(row+i)*p.n+first:][:cols]
+			primitives["+ words"].apply(to, to, ofColumn[first:], to)
+			primitives[floatOfWords].apply(to, to, to, to)
+			primitives["*"].apply(to, to, scales[first:], to)
 		}
+		run.apply(out, row*p.n+first, cols, p.n, n)
 	})
 }

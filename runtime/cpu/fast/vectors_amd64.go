@@ -171,6 +171,6 @@ func assembled() map[string]func(out, x, y, z *float32, n int) {
 		"^ words": xorWordsVectors, "== words": equalWordsVectors, "> words": moreWordsVectors,
 		"?: words": chooseWordsVectors, floatOfWords: floatOfWordsVectors, wordOf[ir.I32]: wordOfFloatVectors,
 		wrapTo[ir.I8]: signed8Vectors, wrapTo[ir.I16]: signed16Vectors, wrapTo[ir.U8]: unsigned8Vectors,
-		wrapTo[ir.U16]: unsigned16Vectors,
+		wrapTo[ir.U16]: unsigned16Vectors, roundedTo[ir.I8]: roundToI8Vectors, roundedTo[ir.U8]: roundToU8Vectors,
 	}
 }

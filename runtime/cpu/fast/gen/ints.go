@@ -39,6 +39,126 @@ func integers() {
 		avx512.ints(rows, pairsOfWords)
 		avx512.ints(rows, quadsOfBytes)
 	}
+	mergeQuads()
+	mergePairs()
+	scaledRows()
+	for _, r := range []struct {
+		name   string
+		lo, hi float32
+	}{{"roundToI8", -128, 127}, {"roundToU8", 0, 255}} {
+		primitive(r.name, fmt.Sprintf("x, rounded to the nearest integer, plus y, as a word from %g to %g, 0 for NaN", r.lo,
+			r.hi), 2, func(x, y, _ VecVirtual) {
+			isNumber := YMM()
+			VROUNDPS(Imm(0), x, x)
+			VADDPS(y, x, x)
+			VCMPPS(Imm(ordered), x, x, isNumber)
+			VMAXPS(constant(YMM(), r.lo), x, x)
+			VMINPS(constant(YMM(), r.hi), x, x)
+			VCVTTPS2DQ(x, x)
+			VPAND(isNumber, x, x)
+		})
+	}
+}
+
+// mergeQuads generates the function that makes groups of bytes from 4 lists of integers.
+func mergeQuads() {
+	TEXT("mergeQuads", NOSPLIT, "func(dst *byte, a, b, c, d *int32, shift int32, n int)")
+	Doc("mergeQuads sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.")
+	var lists [4]Register
+	for i, name := range []string{"a", "b", "c", "d"} {
+		lists[i] = Load(Param(name), GP64())
+	}
+	shift, low := YMM(), YMM()
+	of, _ := Param("shift").Resolve()
+	VPBROADCASTD(of.Addr, shift)
+	word(low, 0xff)
+	merge(func(at Register, sum VecVirtual) {
+		x := YMM()
+		for i, list := range lists {
+			y := x
+			if i == 0 {
+				y = sum
+			}
+			VPADDD(Mem{Base: list, Index: at, Scale: 4}, shift, y)
+			VPAND(low, y, y)
+			if i > 0 {
+				VPSLLD(Imm(uint64(8*i)), y, y)
+				VPOR(y, sum, sum)
+			}
+		}
+	})
+}
+
+// mergePairs generates the function that makes groups of two 16-bit integers from 2 lists.
+func mergePairs() {
+	TEXT("mergePairs", NOSPLIT, "func(dst *byte, a, b *int32, n int)")
+	Doc("mergePairs sets n groups of 2 words of 16 bits, a multiple of 8, to elements of a and b.")
+	a, b, low := Load(Param("a"), GP64()), Load(Param("b"), GP64()), YMM()
+	word(low, 0xffff)
+	merge(func(at Register, sum VecVirtual) {
+		x := YMM()
+		VPAND(Mem{Base: a, Index: at, Scale: 4}, low, sum)
+		VMOVDQU(Mem{Base: b, Index: at, Scale: 4}, x)
+		VPSLLD(Imm(16), x, x)
+		VPOR(x, sum, sum)
+	})
+}
+
+// merge generates the loop of the functions that make groups. body generates code for 8 groups.
+func merge(body func(at Register, sum VecVirtual)) {
+	dst, n, at, sum := Load(Param("dst"), GP64()), Load(Param("n"), GP64()), GP64(), YMM()
+	XORQ(at, at)
+	Label("next")
+	body(at, sum)
+	VMOVDQU(sum, Mem{Base: dst, Index: at, Scale: 4})
+	ADDQ(Imm(8), at)
+	CMPQ(at, n)
+	JL(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// scaledRows generates the function that converts rows of integers to floats.
+func scaledRows() {
+	TEXT("scaledRows", NOSPLIT, "func(dst *float32, to int, src *int32, from, n, rows int, factor float32)")
+	Doc("scaledRows sets rows of n floats to integers times a factor. They are `from` elements apart in src, and `to` in dst.")
+	dst, to := Load(Param("dst"), GP64()), Load(Param("to"), GP64())
+	src, from := Load(Param("src"), GP64()), Load(Param("from"), GP64())
+	n, rows := Load(Param("n"), GP64()), Load(Param("rows"), GP64())
+	factor := YMM()
+	of, _ := Param("factor").Resolve()
+	VBROADCASTSS(of.Addr, factor)
+	rest := GP64()
+	MOVQ(n, rest)
+	ANDQ(Imm(7), rest)
+	mask := avx2.maskOf(rest)
+	at, left, y := GP64(), GP64(), YMM()
+	Label("row")
+	XORQ(at, at)
+	MOVQ(n, left)
+	SUBQ(rest, left)
+	JZ(LabelRef("rest"))
+	Label("next")
+	VCVTDQ2PS(Mem{Base: src, Index: at, Scale: 4}, y)
+	VMULPS(factor, y, y)
+	VMOVUPS(y, Mem{Base: dst, Index: at, Scale: 4})
+	ADDQ(Imm(8), at)
+	CMPQ(at, left)
+	JL(LabelRef("next"))
+	Label("rest")
+	TESTQ(rest, rest)
+	JZ(LabelRef("end"))
+	VMASKMOVPS(Mem{Base: src, Index: at, Scale: 4}, mask, y)
+	VCVTDQ2PS(y, y)
+	VMULPS(factor, y, y)
+	VMASKMOVPS(y, mask, Mem{Base: dst, Index: at, Scale: 4})
+	Label("end")
+	LEAQ(Mem{Base: src, Index: from, Scale: 4}, src)
+	LEAQ(Mem{Base: dst, Index: to, Scale: 4}, dst)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
 }
 
 // ints generates the function that computes dot products of several rows of a with columns of b. A row of a is an array

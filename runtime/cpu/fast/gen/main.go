@@ -110,6 +110,12 @@ func (w width) first(n Register) func(from Mem, to VecVirtual) {
 		KMOVW(bits.As32(), mask)
 		return func(from Mem, to VecVirtual) { VMOVUPS_Z(from, mask, to) }
 	}
+	mask := w.maskOf(n)
+	return func(from Mem, to VecVirtual) { VMASKMOVPS(from, mask, to) }
+}
+
+// maskOf returns a vector with ones in the first n elements, and zeros in the others. The width is 32 bytes.
+func (w width) maskOf(n Register) VecVirtual {
 	if masks.Symbol.Name == "" {
 		masks = GLOBL("masks", RODATA|NOPTR)
 		for i := range 2 * w.lanes() {
@@ -121,7 +127,7 @@ func (w width) first(n Register) func(from Mem, to VecVirtual) {
 	SUBQ(n, at)
 	LEAQ(masks, from)
 	VMOVUPS(Mem{Base: from, Index: at, Scale: 4}, mask)
-	return func(from Mem, to VecVirtual) { VMASKMOVPS(from, mask, to) }
+	return mask
 }
 
 var masks Mem // has 8 words of ones and then 8 zeros
