@@ -29,7 +29,7 @@ type intConv struct {
 	apart                         int   // elements of the input between neighbours of the window along the last axis
 	phases, extent                []int // by axis: the number of remainders that are used, and of positions with each
 	area                          int   // positions of a phase, over all axes
-	offsets                       []int // by group of a row of packed weights: the group's offset in the image, in bytes
+	offsets                       []int // by group of a row of packed weights: its offset in the image, in bytes
 }
 
 // newIntConv returns the sizes for a node that depend only on the weights. weights has their extents.
@@ -52,7 +52,8 @@ func newIntConv(n *ir.Node, form *intForm, weights []int) *intConv {
 // setExtents computes the sizes that depend on the extents of the input and of the result.
 func (p *intConv) setExtents(x, out []int) {
 	p.in, p.out = x[2:], out[2:]
-	if volume(p.kernel) == 1 && volume(p.stride) == 1 && p.width == 1 && slices.Equal(p.in, p.out) { // all are neighbours
+	if volume(p.kernel) == 1 && volume(p.stride) == 1 && p.width == 1 && slices.Equal(p.in, p.out) {
+		// All positions are neighbours.
 		size := []int{volume(p.in)}
 		p.in, p.out, p.kernel, p.dilation, p.stride, p.low = size, size, []int{1}, []int{1}, []int{1}, []int{0}
 	}
@@ -133,11 +134,9 @@ func (p *intConv) pack(dst []byte, x []int32, part, phase int, padding int32, ro
 	// lo[i] to hi[i].
 	var channel [4][]int32
 	var start, lo, hi [4]int
-	n, most, least := p.elems, 0, wide // whole groups are from most to least
+	n, most, least := min(p.elems, p.inPer-part*p.elems), 0, wide // whole groups are from most to least
 	if p.neighbours {
 		n = min(p.elems, p.width)
-	} else {
-		n = min(p.elems, p.inPer-part*p.elems)
 	}
 	for i := range n {
 		if p.neighbours {
@@ -171,7 +170,8 @@ func (p *intConv) pack(dst []byte, x []int32, part, phase int, padding int32, ro
 				lists[i] = channel[i][from+start[i]+most*step:]
 				if step > 1 {
 					line := room[i*wide:][:least-most]
-					moveStrided(line, 0, bitsOf(lists[i][:min(len(lists[i]), (least-most)*step)]), 0, step, least-most, 1)
+					elems := bitsOf(lists[i][:min(len(lists[i]), (least-most)*step)])
+					moveStrided(line, 0, elems, 0, step, least-most, 1)
 					lists[i] = wordsOf(line)
 				}
 			}

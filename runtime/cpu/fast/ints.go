@@ -271,8 +271,8 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	return p.tiles(c, volume(outer), func(worker, matrix, row, rows, first, panels int) {
 		at := aOf(matrix)*p.m + row
 		to := out[(matrix*p.m+row)*p.n+first:]
-		p.tile(c, worker, wordsOf(to), packedA[at*lda:], packedB[(bOf(matrix)*count+first/p.cols)*size:], sums[at:], rows,
-			min(panels*p.cols, p.n-first))
+		from := packedB[(bOf(matrix)*count+first/p.cols)*size:]
+		p.tile(c, worker, wordsOf(to), packedA[at*lda:], from, sums[at:], rows, min(panels*p.cols, p.n-first))
 		run.apply(out, (matrix*p.m+row)*p.n+first, min(panels*p.cols, p.n-first), p.n, rows)
 	})
 }

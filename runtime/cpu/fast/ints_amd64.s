@@ -660,7 +660,7 @@ TEXT ·mergeQuads(SB), NOSPLIT, $0-56
 	MOVQ         b+16(FP), CX
 	MOVQ         c+24(FP), DX
 	MOVQ         d+32(FP), BX
-	VPBROADCASTD shift+40(FP), Y0
+	VBROADCASTSS shift+40(FP), Y0
 	VBROADCASTSS c000000ff<>+0(SB), Y1
 	MOVQ         dst+0(FP), SI
 	MOVQ         n+48(FP), DI

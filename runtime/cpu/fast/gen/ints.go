@@ -70,7 +70,7 @@ func mergeQuads() {
 	}
 	shift, low := YMM(), YMM()
 	of, _ := Param("shift").Resolve()
-	VPBROADCASTD(of.Addr, shift)
+	VBROADCASTSS(of.Addr, shift)
 	word(low, 0xff)
 	merge(func(at Register, sum VecVirtual) {
 		x := YMM()
