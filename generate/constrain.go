@@ -55,6 +55,9 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	if s.Grammar == nil && s.Reasoning.Tokens == 0 {
 		return c, nil
 	}
+	if _, err := m.extra(ctx, masker); err != nil {
+		return nil, err
+	}
 	c.guide = newGuide(m, s)
 	if s.Grammar == nil || len(s.GrammarAfter) > 0 {
 		return c, nil
@@ -64,14 +67,17 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	return c, err
 }
 
-// changes reports whether the host changes logits before a token is chosen: it applies masks, and biases if there are
-// more than the sampler takes.
-func (c *chooser) changes() bool {
-	return c.guide != nil || len(c.sampling.Bias)+len(c.ends) > llm.MaxBiases
+// choosesOnHost reports whether the host chooses the next token of a step that runs now: if there are more biases than
+// the sampler takes, or the search for the token's mask takes long. It waits for short searches.
+func (c *chooser) choosesOnHost() bool {
+	return len(c.sampling.Bias)+len(c.ends) > llm.MaxBiases || !c.known()
 }
 
-// samplesOnDevice reports whether a step needs the sampler for the answer's token.
-func (c *chooser) samplesOnDevice() bool { return c.sampling.samples() && !c.changes() }
+// waits reports whether the next step must wait for the token of this one on the host.
+func (c *chooser) waits() bool {
+	return c.guide != nil || c.sampling.Logprobs || c.sampling.dry() || // which needs the whole text
+		len(c.sampling.Bias)+len(c.ends) > llm.MaxBiases
+}
 
 // biases returns what is added to the logits of tokens before the next token is chosen, or the one that follows after
 // that many others.
@@ -92,18 +98,15 @@ func (c *chooser) biases(after int) map[int32]float32 {
 	return all
 }
 
-// needsLogits reports whether the host needs all logits of a step before the next step.
-func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs }
-
 // choose chooses the next token of an answer from the outcome one of a step. text is the answer's tokens so far. It
 // modifies the outcome's logits.
 func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Token, err error) {
 	t.ID = one.token
+	if c.guide != nil && c.next.err != nil {
+		return t, c.next.err
+	}
 	unchanged := one.logits
-	if onHost := c.changes() || !one.chosen; onHost {
-		if c.guide != nil && c.next.err != nil {
-			return t, c.next.err
-		}
+	if !one.chosen {
 		if c.sampling.Logprobs {
 			unchanged = slices.Clone(one.logits)
 		}

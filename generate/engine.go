@@ -393,7 +393,7 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 // step before the next.
 func (e *engine) depth(rows []*slot) int {
 	for _, s := range rows {
-		if s.answer.chooser.needsLogits() || s.answer.chooser.sampling.dry() { // which needs the whole text
+		if s.answer.chooser.waits() {
 			return 1
 		}
 	}

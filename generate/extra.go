@@ -19,6 +19,7 @@ const (
 	rankedSampler                // see llm.SamplerKind
 	anySampler                   // likewise
 	drySampler                   // likewise
+	masker                       // forbids tokens
 	scorer                       // scores the tokens of a text
 	likeliestScorer              // also returns the likeliest tokens
 	extraCount
@@ -29,6 +30,8 @@ func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, e
 	switch e {
 	case sampler, rankedSampler, anySampler, drySampler:
 		g, err = llm.Sampler(m.config, m.slotCount, llm.SamplerKind(e-sampler))
+	case masker:
+		g, err = llm.Masker(m.config, m.slotCount)
 	case scorer, likeliestScorer:
 		likeliest := 0
 		if e == likeliestScorer {

@@ -3,9 +3,12 @@ package generate
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/grammar"
 )
 
 // outcome is a step's result for one sequence: the next token, or the logits.
@@ -20,6 +23,7 @@ type pendingStep struct {
 	rows    []*slot
 	answers []*answer // the rows' answers at the time of submission
 	counts  []int     // how many tokens of each row's text it computes
+	onHost  []bool    // whether the host chooses the row's token
 	tokens  []int32   // nil until they are read back
 
 	// On the device, a row for each of rows; nil where not needed.
@@ -93,7 +97,7 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 			tokens = append(tokens, a.text[at])
 		}
 	}
-	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || f.draws()}, vkc.Tensors{}, len(f.rows)
+	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || f.choosesAtOnce()}, vkc.Tensors{}, len(f.rows)
 	if last != nil {
 		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
 	} else {
@@ -119,9 +123,11 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 	return m.chooseOnDevice(ctx, f, res, inFlight, last, more)
 }
 
-// draws reports whether an answer of the step needs the sampler.
-func (f *pendingStep) draws() bool {
-	return slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.samplesOnDevice() })
+// choosesAtOnce reports whether the choice of the step's tokens on the device follows at once. It does not if masks may
+// have to be waited for, which is done while the step runs.
+func (f *pendingStep) choosesAtOnce() bool {
+	return slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.sampling.samples() }) &&
+		!slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.guide != nil })
 }
 
 // chooseOnDevice keeps the results of step f, and submits the choice of its tokens. See submit for the arguments.
@@ -129,29 +135,85 @@ func (m *Model) chooseOnDevice(ctx context.Context, f *pendingStep, res *vkc.Res
 	more bool) error {
 	m.count(Speculated{Steps: 1})
 	f.token, f.top, f.logits = res.Kept["likeliest"], res.Kept["top"], res.Kept["logits"]
-	if f.draws() {
-		if err := m.sampleOnDevice(ctx, f, inFlight, last, more); err != nil {
-			f.close()
-			return err
+	draws, masks, reads := false, false, false
+	for _, a := range f.answers {
+		c := a.chooser
+		onHost := c.choosesOnHost()
+		f.onHost = append(f.onHost, onHost)
+		draws = draws || !onHost && c.sampling.samples()
+		masks = masks || !onHost && c.next != nil && c.next.mask != nil
+		reads = reads || onHost || c.sampling.Logprobs
+	}
+	logits, err := f.logits, error(nil)
+	if masks {
+		if logits, err = m.maskOnDevice(ctx, f, more || draws); err == nil {
+			defer logits.Close() // retires it, which cannot fail
 		}
 	}
-	if !slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.needsLogits() }) {
-		f.logits.Close() // retires it, which cannot fail
+	if draws && err == nil {
+		err = m.sampleOnDevice(ctx, f, logits, inFlight, last, more)
+	}
+	if err != nil {
+		f.close()
+		return err
+	}
+	if !reads {
+		f.logits.Close()
 		f.logits = nil
 	}
 	return nil
 }
 
+// maskOnDevice applies the masks of the rows of step f. It returns the logits with them, of which the likeliest are
+// tokens of f then.
+func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*vkc.DeviceTensor, error) {
+	words := llm.MaskWords(m.config.Vocab)
+	masks := make([]uint32, 0, len(f.rows)*words)
+	for i, a := range f.answers {
+		var mask grammar.Mask
+		if f.onHost[i] || a.chooser.next == nil || a.chooser.next.mask == nil {
+			mask = slices.Repeat(grammar.Mask{math.MaxUint64}, (words+1)/2)
+		} else {
+			mask = a.chooser.next.mask
+		}
+		for w := range words {
+			word := uint64(0)
+			if w/2 < len(mask) {
+				word = mask[w/2]
+			}
+			masks = append(masks, uint32(word>>(w%2*llm.MaskWord)))
+		}
+	}
+	in := vkc.Tensors{}
+	if err := addInput(in, "masks", masks, len(f.rows), words); err != nil {
+		return nil, err
+	}
+	p, err := m.extra(ctx, masker)
+	if err != nil {
+		return nil, err
+	}
+	res, err := p.run(ctx, m, in, vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{"logits": f.logits},
+		Keep: stepKeeps, More: more})
+	if err != nil {
+		return nil, err
+	}
+	f.token.Close()
+	f.top.Close()
+	f.token, f.top = res.Kept["likeliest"], res.Kept["top"]
+	return res.Kept["logits"], nil
+}
+
 // sampleOnDevice samples the tokens of step f on the device, from its logits. It is for steps in which a row does not
 // take the likeliest token, because that token is an output of the step itself.
-func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) error {
+func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, logits *vkc.DeviceTensor, inFlight int,
+	last *pendingStep, more bool) error {
 	var list []sampleRequest
 	for i, s := range f.rows {
 		a := f.answers[i]
 		c := a.chooser
 		q := sampleRequest{Sampling: c.sampling, text: a.text, position: len(s.cached) + inFlight + f.counts[i] +
 			c.forgotten}
-		if !c.changes() {
+		if !f.onHost[i] {
 			q.biases = c.biases(inFlight)
 		}
 		list = append(list, q)
@@ -160,7 +222,7 @@ func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, inFlight int
 	if last != nil {
 		recent = last.recent
 	}
-	res, err := m.sampleAll(ctx, list, nil, f.logits, recent, more)
+	res, err := m.sampleAll(ctx, list, nil, logits, recent, more)
 	if err != nil {
 		return err
 	}
@@ -187,9 +249,9 @@ func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) 
 	}
 	all, needs := make([]outcome, len(f.rows)), make([]bool, len(f.rows))
 	for i, s := range f.rows {
-		if all[i] = (outcome{token: f.tokens[i], chosen: true}); s.answer == f.answers[i] {
+		if all[i] = (outcome{token: f.tokens[i], chosen: !f.onHost[i]}); s.answer == f.answers[i] {
 			s.cached = append(s.cached, s.answer.text[len(s.cached):][:f.counts[i]]...)
-			needs[i] = s.answer.chooser.needsLogits()
+			needs[i] = f.onHost[i] || s.answer.chooser.sampling.Logprobs
 		}
 	}
 	vocabulary := m.config.Vocab

@@ -104,6 +104,54 @@ func TestMasksBesideAnswers(t *testing.T) {
 	}
 }
 
+// TestMasksOnDevice: the host reads no logits of answers with grammars, whatever else their sampling has. It does only
+// if a mask takes long. All tokens are of the grammar.
+func TestMasksOnDevice(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 64, Parallel: 4})
+	var rows []*slot
+	e := newEngine(m)
+	begin := func(g *grammar.Grammar, s Sampling) {
+		s.Grammar, s.MinTokens = g, 2
+		c, err := m.chooser(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.submit(&answer{ctx: t.Context(), text: []int32{1}, chooser: c})
+		e.assignSlots()
+		rows = append(rows, &e.slots[len(rows)])
+	}
+	digits := parseGrammar(t, `root ::= [0-2]+`)
+	begin(digits, Sampling{})
+	begin(digits, Sampling{Temperature: 1, TopK: 9})
+	begin(nil, Sampling{Temperature: 1})
+	for slow := range 2 {
+		if slow == 1 {
+			defer holdMasks(m)()
+			e.maskSlots = m.engine.maskSlots
+			begin(parseGrammar(t, slowGrammar()), Sampling{})
+		}
+		f := newPendingStep(rows)
+		if err := m.submit(t.Context(), f, 0, nil, false); err != nil {
+			t.Fatal(err)
+		}
+		if read := f.logits != nil; read != (slow == 1) {
+			t.Errorf("with %d slow masks the host reads logits: %v", slow, read)
+		}
+		if err := f.wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range f.tokens[:2] {
+			if piece := m.tok.Piece(id); len(piece) != 1 || piece < "0" || piece > "2" {
+				t.Errorf("token %q is not of the grammar", piece)
+			}
+		}
+		f.close()
+	}
+	for _, s := range rows {
+		s.answer.end(nil)
+	}
+}
+
 // TestMasksEnd: who goes away while a mask is searched frees the place, and the search ends.
 func TestMasksEnd(t *testing.T) {
 	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 64})

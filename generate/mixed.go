@@ -119,7 +119,7 @@ func (e *engine) submitMixed(ctx context.Context, f *pendingStep, parts []llm.Pa
 	if err != nil {
 		return err
 	}
-	res, err := program.exe.Run(ctx, in, vkc.RunOptions{Keep: stepKeeps, More: f.draws()})
+	res, err := program.exe.Run(ctx, in, vkc.RunOptions{Keep: stepKeeps, More: f.choosesAtOnce()})
 	if err != nil {
 		return err
 	}

@@ -304,7 +304,7 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 }
 
 // addInput adds a tensor with these values and dims to the inputs of a run.
-func addInput[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
+func addInput[T float32 | int32 | uint32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
 	in[name], err = vkc.Of(values, dims...)
 	return err
 }

@@ -117,16 +117,9 @@ func Sampler(cfg Config, texts int, kind SamplerKind) (*ir.Graph, error) {
 		return nil, fmt.Errorf("llm: there is no sampler of kind %d", kind)
 	}
 	return frontend.Build(graphName(cfg, samplerNames[kind]), func(b *frontend.Builder) {
-		rows, vocabulary := ir.D(1), ir.D(cfg.Vocab)
-		var logits frontend.Tensor
-		if texts == 1 {
-			logits = b.Input("logits", ir.F32, vocabulary).Reshape(rows, vocabulary)
-		} else {
-			rows = b.Sym("B", texts)
-			logits = b.Input("logits", ir.F32, rows, vocabulary)
-		}
+		logits, rows := inputLogits(b, cfg, texts)
 		recent := b.Input("recent", ir.I32, rows, ir.D(RecentTokens))
-		s := sampler{b: b, rows: rows, vocabulary: vocabulary, params: b.Input("params", ir.F32, rows,
+		s := sampler{b: b, rows: rows, vocabulary: ir.D(cfg.Vocab), params: b.Input("params", ir.F32, rows,
 			ir.D(samplerParams))}
 		s.seeds, s.positions = b.Input("seeds", ir.I64, rows), b.Input("positions", ir.I32, rows)
 		biased, biases := b.Input("biased", ir.I32, rows, MaxBiases), b.Input("biases", ir.F32, rows, MaxBiases)
@@ -139,6 +132,43 @@ func Sampler(cfg Config, texts int, kind SamplerKind) (*ir.Graph, error) {
 		b.Output("last", recent.Slice(1, 1, ir.D(RecentTokens)).Concat(1, token.Reshape(rows, 1)))
 		b.Output("top", logits.ReduceMax(-1))
 	})
+}
+
+// MaskWord is the number of tokens in a word of the masks of Masker.
+const MaskWord = 32
+
+// MaskWords returns the number of words of a mask for a vocabulary.
+func MaskWords(vocabulary int) int { return (vocabulary + MaskWord - 1) / MaskWord }
+
+// Masker returns the graph that forbids tokens in up to the given number of texts, such as those that a grammar does
+// not allow. Its inputs are "logits" as for Sampler, and "masks" u32[B, MaskWords(vocabulary)]: bit i%32 of word i/32
+// says whether token i is allowed. Its outputs are "logits" in the shape of the input, minus infinity for forbidden
+// tokens, and "likeliest" and "top" of these: see Likeliest. NaN stays NaN.
+func Masker(cfg Config, texts int) (*ir.Graph, error) {
+	if texts < 1 {
+		return nil, fmt.Errorf("llm: masks for %d texts: want at least one", texts)
+	}
+	return frontend.Build(graphName(cfg, "masker"), func(b *frontend.Builder) {
+		logits, rows := inputLogits(b, cfg, texts)
+		masks := b.Input("masks", ir.U32, rows, MaskWords(cfg.Vocab))
+		bits := masks.Unsqueeze(2).Shr(b.Iota(ir.U32, 0, MaskWord)).And(masks.Lit(1)).Reshape(rows, -1)
+		allowed := bits.Slice(1, 0, logits.Dim(1)).Ne(bits.Lit(0)).Or(logits.Ne(logits))
+		masked := only(allowed, logits)
+		shaped := masked
+		if texts == 1 {
+			shaped = masked.Reshape(-1)
+		}
+		decoding{likeliest: true}.output(b, masked, shaped)
+	})
+}
+
+// inputLogits declares input "logits" of Sampler and Masker, and returns it as [B, vocabulary], with B.
+func inputLogits(b *frontend.Builder, cfg Config, texts int) (logits frontend.Tensor, rows ir.Dim) {
+	if texts == 1 {
+		return b.Input("logits", ir.F32, cfg.Vocab).Reshape(1, cfg.Vocab), ir.D(1)
+	}
+	rows = b.Sym("B", texts)
+	return b.Input("logits", ir.F32, rows, cfg.Vocab), rows
 }
 
 // sampler is the graph of Sampler while it is built.

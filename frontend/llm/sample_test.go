@@ -1,6 +1,7 @@
 package llm_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -194,7 +195,78 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 	return tokens
 }
 
-func set[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
+// TestMasker: forbidden tokens are minus infinity, and the likeliest ones are of the rest, also where the vocabulary is
+// no whole number of words. NaN is not hidden.
+func TestMasker(t *testing.T) {
+	const vocabulary = 34
+	nan, none := float32(math.NaN()), float32(math.Inf(-1))
+	for _, texts := range []int{1, 3} {
+		logits, want := make([]float32, texts*vocabulary), make([]float32, texts*vocabulary)
+		for i := range logits {
+			logits[i] = float32(i % vocabulary)
+		}
+		copy(want, logits)
+		masks := slices.Repeat([]uint32{math.MaxUint32}, 2*texts)
+		masks[0], masks[1] = 1<<3|1<<31, 1<<0
+		for i := range vocabulary {
+			if i != 3 && i != 31 && i != 32 {
+				want[i] = none
+			}
+		}
+		likeliest, top := []int32{32, 33, 0}[:texts], []float32{32, 33, none}[:texts]
+		if texts == 3 {
+			masks[4], masks[5] = 0, 0
+			for i := range vocabulary {
+				want[2*vocabulary+i] = none
+			}
+			logits[vocabulary], want[vocabulary], top[1] = nan, nan, nan
+		}
+		for _, device := range []string{"cpu", "vulkan"} {
+			dev, err := vkc.OpenDevice(device)
+			if device == "vulkan" {
+				vktest.Need(t, err)
+			}
+			g, failed := llm.Masker(llm.Config{Vocab: vocabulary}, texts)
+			if err = errors.Join(err, failed); err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Close()
+			exe, err := dev.LoadGraph(t.Context(), g, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exe.Close()
+			in, dims := vkc.Tensors{}, []int{texts, vocabulary}
+			if texts == 1 {
+				dims = dims[1:]
+			}
+			err = errors.Join(set(in, "masks", masks, texts, 2), set(in, "logits", logits, dims...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := exe.Run(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string][]float32{"logits": want, "top": top} {
+				got, err := vkc.Values[float32](res.Outputs[name])
+				same := func(a, b float32) bool { return a == b || a != a && b != b }
+				if err != nil || !slices.EqualFunc(got, want, same) {
+					t.Errorf("%d texts on %s: %s %v, want %v (%v)", texts, device, name, got, want, err)
+				}
+			}
+			got, err := vkc.Values[int32](res.Outputs["likeliest"])
+			if texts == 3 {
+				got[1] = likeliest[1] // of NaN
+			}
+			if err != nil || !slices.Equal(got, likeliest) {
+				t.Errorf("%d texts on %s: %v, want %v (%v)", texts, device, got, likeliest, err)
+			}
+		}
+	}
+}
+
+func set[T float32 | int32 | uint32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
 	in[name], err = vkc.Of(values, dims...)
 	return err
 }
