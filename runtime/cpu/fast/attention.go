@@ -11,7 +11,7 @@ import (
 // except that the mask may have integers or bools.
 func takesAttention(n *ir.Node) bool {
 	for i, a := range n.Args() {
-		isMask := i == 3 && (a.DType().IsInteger() || a.DType() == ir.Bool)
+		isMask := i == n.Op().Info().Arg("mask") && (a.DType().IsInteger() || a.DType() == ir.Bool)
 		if !isNarrow(a.DType()) && !isMask {
 			return false
 		}
@@ -19,62 +19,106 @@ func takesAttention(n *ir.Node) bool {
 	return true
 }
 
+// attended has the extents, attributes and arguments that all attention ops share.
+type attended struct {
+	h, g, t, s, d  int // query heads, key heads, queries, keys, elements of a query or key
+	causal         bool
+	window         int
+	scale, softcap float64
+	q, k           interp.Tensor
+	mask           *mask
+}
+
+// newAttended reads the arguments and attributes of an attention op.
+func newAttended(c *interp.Call) *attended {
+	q, k, attrs := c.Args[0], c.Args[1], c.Node.Attrs()
+	r := len(q.Dims)
+	a := &attended{h: q.Dims[r-3], g: k.Dims[r-3], t: q.Dims[r-2], s: k.Dims[r-2], d: q.Dims[r-1],
+		causal: attrs.Bool("causal"), window: int(attrs.Int("window")), scale: attrs.Float("scale"),
+		softcap: attrs.Float("softcap"), q: q, k: k}
+	if a.scale == 0 {
+		a.scale = 1 / math.Sqrt(float64(a.d))
+	}
+	a.mask = newMask(c, c.Node.Op().Info().Arg("mask"), append(q.Dims[:r-1:r-1], a.s))
+	return a
+}
+
+// group returns the index of the key head that a query head uses, counted over all outer coordinates. Consecutive query
+// heads share a key head.
+func (a *attended) group(head int) int { return head/a.h*a.g + head%a.h/(a.h/a.g) }
+
+// seen returns the first key that query i sees, and the end of these keys.
+func (a *attended) seen(i int) (first, end int) {
+	end = a.s
+	if a.causal {
+		end = min(max(i+a.s-a.t+1, 0), a.s)
+	}
+	if a.window > 0 {
+		first = max(end-a.window, 0)
+	}
+	return first, end
+}
+
+// scores computes the scores of the keys that a query sees, from key first on, into room, which has space for all keys.
+func (a *attended) scores(room []float32, row int) (first int, scores []float32) {
+	first, end := a.seen(row % a.t)
+	scores = room[:end-first]
+	if len(scores) == 0 {
+		return first, scores
+	}
+	keys := a.k.Floats[a.group(row/a.t)*a.k.Apart:]
+	multiply(scores, len(scores), a.q.Floats[row*a.d:(row+1)*a.d], keys[first*a.d:end*a.d], 1, len(scores), a.d)
+	for j, x := range scores {
+		scores[j] = a.scaled(x)
+	}
+	a.mask.add(scores, row*a.s+first)
+	return first, scores
+}
+
+// scaled returns the score of a dot product of query and key, without the mask.
+func (a *attended) scaled(x float32) float32 {
+	y := float64(x) * a.scale
+	if a.softcap != 0 {
+		y = a.softcap * math.Tanh(y/a.softcap)
+	}
+	return float32(y)
+}
+
+// taskRows is the number of queries in a task.
+const taskRows = 8
+
+// rows calls f for all queries, several in a task. work is the work for a query and a key, in multiply-adds. scores has
+// space for all keys and one more.
+func (a *attended) rows(c *interp.Call, rows, work int, f func(row int, scores []float32)) error {
+	return c.Parallel((rows+taskRows-1)/taskRows, taskRows*a.s*work/8, func(worker, task int) {
+		all := c.Room(worker, a.s+1)
+		for row := task * taskRows; row < min((task+1)*taskRows, rows); row++ {
+			f(row, all)
+		}
+	})
+}
+
 // attention computes an attention. A task computes several queries, one after the other: the scores of all keys, their
 // softmax, and the sum of the values weighted with them.
 func attention(c *interp.Call) error {
-	q, k, v := c.Args[0], c.Args[1], c.Args[2]
-	r, attrs := len(q.Dims), c.Node.Attrs()
-	h, g, t, s := q.Dims[r-3], k.Dims[r-3], q.Dims[r-2], k.Dims[r-2] // query heads, key heads, queries, keys
-	d, e := q.Dims[r-1], v.Dims[r-1]                                 // elements of a query or key, and of a value
-	scale, softcap, window := attrs.Float("scale"), attrs.Float("softcap"), int(attrs.Int("window"))
-	if scale == 0 {
-		scale = 1 / math.Sqrt(float64(d))
-	}
-	zeroNaN := attrs.Bool("zero_nan")
-	mask, sinks := newMask(c, append(q.Dims[:r-1:r-1], s)), optional(c, 4)
-	const taskRows = 8 // number of queries in a task
-	rows := len(c.Out) / e
-	return c.Parallel((rows+taskRows-1)/taskRows, taskRows*s*(d+e+16*elementWork)/8, func(worker, task int) {
-		all := c.Room(worker, s+1)
-		for row := task * taskRows; row < min((task+1)*taskRows, rows); row++ {
-			i, head, outer := row%t, row/t%h, row/t/h
-			group := outer*g + head/(h/g) // consecutive query heads share a key head
-			first, end := 0, s            // the keys that the query sees
-			if attrs.Bool("causal") {
-				end = min(max(i+s-t+1, 0), s)
-			}
-			if window > 0 {
-				first = max(end-window, 0)
-			}
-			scores := all[:end-first]
-			if len(scores) > 0 {
-				keys := k.Floats[group*k.Apart:]
-				multiply(scores, len(scores), q.Floats[row*d:(row+1)*d], keys[first*d:end*d], 1, len(scores), d)
-			}
-			for j, x := range scores {
-				y := float64(x) * scale
-				if softcap != 0 {
-					y = softcap * math.Tanh(y/softcap)
-				}
-				scores[j] = float32(y)
-			}
-			if len(scores) > 0 {
-				mask.add(scores, row*s+first)
-			}
-			weights := scores
-			if sinks != nil {
-				weights = append(scores, sinks[head]) // a sink adds to the denominator but has no value
-			}
-			total := exponentials(weights)
-			out := c.Out[row*e : (row+1)*e]
-			if zeroNaN && !(total > 0) { // all weights are NaN, or there are none
-				clear(out)
-				continue
-			}
-			weigh(out, weights[:len(scores)], v.Floats[group*v.Apart+first*e:])
-			for x := range out {
-				out[x] = float32(float64(out[x]) / total)
-			}
+	a, v, sinks := newAttended(c), c.Args[2], optional(c, 4)
+	e := v.Dims[len(v.Dims)-1] // elements of a value
+	zeroNaN := c.Node.Attrs().Bool("zero_nan")
+	return a.rows(c, len(c.Out)/e, a.d+e+16*elementWork, func(row int, room []float32) {
+		first, scores := a.scores(room, row)
+		weights := scores
+		if sinks != nil {
+			weights = append(scores, sinks[row/a.t%a.h]) // a sink adds to the denominator but has no value
+		}
+		total := exponentials(weights)
+		out := c.Out[row*e : (row+1)*e]
+		if zeroNaN && !(total > 0) { // all weights are NaN, or there are none
+			clear(out)
+			return
+		}
+		weigh(out, weights[:len(scores)], v.Floats[a.group(row/a.t)*v.Apart+first*e:])
+		for x := range out {
+			out[x] = float32(float64(out[x]) / total)
 		}
 	})
 }
@@ -87,13 +131,13 @@ type mask struct {
 	step int     // distance between the elements of neighbouring keys
 }
 
-// newMask returns the mask of an attention, or nil if it has none. dims are the extents of the scores.
-func newMask(c *interp.Call, dims []int) *mask {
-	if len(c.Args) < 4 {
+// newMask returns the mask of an attention op, argument i, or nil if it has none. dims are the extents of the scores.
+func newMask(c *interp.Call, i int, dims []int) *mask {
+	if len(c.Args) <= i {
 		return nil
 	}
-	steps := stepsOf(c.Args[3].Dims, dims)
-	return &mask{newArgReader(c.Args[3], dims, nil), c.Args[3].Ints, steps[len(steps)-1]}
+	steps := stepsOf(c.Args[i].Dims, dims)
+	return &mask{newArgReader(c.Args[i], dims, nil), c.Args[i].Ints, steps[len(steps)-1]}
 }
 
 // add adds the mask to the scores of one query. at is the index of the first score.

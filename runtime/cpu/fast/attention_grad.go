@@ -1,0 +1,200 @@
+package fast
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// attentionLSE computes the logarithms of the softmax denominators of an attention.
+func attentionLSE(c *interp.Call) error {
+	a, sinks := newAttended(c), optional(c, 3)
+	return a.rows(c, len(c.Out), a.d+16*elementWork, func(row int, room []float32) {
+		_, scores := a.scores(room, row)
+		if sinks != nil {
+			scores = append(scores, sinks[row/a.t%a.h])
+		}
+		top := math.Inf(-1)
+		if len(scores) > 0 {
+			top = reducers[ir.OpReduceMax].list(scores)
+		}
+		if !math.IsInf(top, -1) {
+			top += math.Log(exponentials(scores))
+		}
+		c.Out[row] = float32(top)
+	})
+}
+
+// attentionGrad computes the gradient of attention for one of its arguments. A task computes a block of its rows. For
+// q, these are queries, and weights are those of all keys. For k and v they are keys, and weights are those of all
+// queries.
+func attentionGrad(c *interp.Call) error {
+	a := newAttended(c)
+	g := &attentionGradient{attended: a, of: c.Node.Attrs().String_("of"), v: c.Args[2], grad: c.Args[3].Floats,
+		lse: c.Args[4].Floats, delta: c.Args[5].Floats}
+	g.e = g.v.Dims[len(g.v.Dims)-1]
+	rows, others := a.t, a.s
+	if g.of != "q" {
+		rows, others = a.s, a.t
+	}
+	if len(c.Out) == 0 || others == 0 {
+		clear(c.Out)
+		return nil
+	}
+	const block = 16
+	heads, blocks := len(g.lse)/a.t, (rows+block-1)/block
+	return c.Parallel(heads*blocks, block*others*(a.d+2*g.e+24*elementWork)/8, func(worker, task int) {
+		head, first := task/blocks, task%blocks*block
+		n := min(block, rows-first)
+		room := c.Room(worker, 2*block*others)
+		width := len(c.Out) / (heads * rows)
+		out := c.Out[(head*rows+first)*width:][:n*width]
+		if g.of == "q" {
+			g.queries(head, first, n, out, room)
+		} else {
+			g.keys(head, first, n, out, room)
+		}
+	})
+}
+
+// attentionGradient computes the gradient of attention for argument of.
+type attentionGradient struct {
+	*attended
+	of               string
+	e                int // elements of a value
+	v                interp.Tensor
+	grad, lse, delta []float32
+}
+
+// queries computes the gradients of n queries of a head.
+func (g *attentionGradient) queries(head, first, n int, out, room []float32) {
+	from, end := g.s, 0 // the keys that any of them sees
+	for i := range n {
+		a, b := g.seen(first + i)
+		from, end = min(from, a), max(end, b)
+	}
+	seen := end - from
+	if seen <= 0 {
+		clear(out)
+		return
+	}
+	k := g.k.Floats[g.group(head)*g.k.Apart+from*g.d:][:seen*g.d]
+	v := g.v.Floats[g.group(head)*g.v.Apart+from*g.e:][:seen*g.e]
+	row := head*g.t + first
+	weights, slopes := room[:n*seen], room[n*seen:2*n*seen]
+	multiply(weights, seen, g.q.Floats[row*g.d:], k, n, seen, g.d)
+	multiply(slopes, seen, g.grad[row*g.e:], v, n, seen, g.e)
+	for i := range n {
+		w := weights[i*seen : (i+1)*seen]
+		g.weights(w, slopes[i*seen:(i+1)*seen], row+i, 0, from, 1)
+		total(out[i*g.d:(i+1)*g.d], w, k)
+	}
+}
+
+// keys computes the gradients of n keys or values for the queries of a head.
+func (g *attentionGradient) keys(head, first, n int, out, room []float32) {
+	from, end := g.t, 0 // the queries that see any of them
+	for i := range g.t {
+		if a, b := g.seen(i); a < first+n && b > first {
+			from, end = min(from, i), i+1
+		}
+	}
+	seen := end - from
+	if seen <= 0 {
+		clear(out)
+		return
+	}
+	k := g.k.Floats[g.group(head)*g.k.Apart+first*g.d:]
+	v := g.v.Floats[g.group(head)*g.v.Apart+first*g.e:]
+	row := head*g.t + from
+	weights, slopes := room[:n*seen], room[n*seen:2*n*seen]
+	queries, grad := g.q.Floats[row*g.d:(row+seen)*g.d], g.grad[row*g.e:(row+seen)*g.e]
+	multiply(weights, seen, k, queries, n, seen, g.d)
+	rows, width := grad, g.e
+	if g.of == "k" {
+		multiply(slopes, seen, v, grad, n, seen, g.e)
+		rows, width = queries, g.d
+	}
+	for j := range n {
+		w := weights[j*seen : (j+1)*seen]
+		g.weights(w, slopes[j*seen:(j+1)*seen], row, 1, first+j, 0)
+		total(out[j*width:(j+1)*width], w, rows)
+	}
+}
+
+// weights replaces dot products of queries and keys by the weights of their rows in the gradient. Element i belongs to
+// query row+i*rows, of all heads, and to key key+i*keys. slopes has the dot products of gradients and values; they are
+// not used for the gradient of v.
+func (g *attentionGradient) weights(w, slopes []float32, row, rows, key, keys int) {
+	if g.softcap == 0 {
+		scale := float32(g.scale)
+		for i, x := range w {
+			w[i] = x * scale
+		}
+	} else {
+		for i, x := range w {
+			w[i] = g.scaled(x)
+		}
+	}
+	if g.of != "v" {
+		for i, x := range slopes {
+			slopes[i] = float32(float64(x-g.delta[row+i*rows]) * g.scale)
+		}
+		for i := 0; i < len(slopes) && g.softcap != 0; i++ {
+			y := float64(w[i]) / g.softcap
+			slopes[i] *= float32(1 - float64(y*y))
+		}
+	}
+	for i := 0; i < len(w) && g.mask != nil; i++ {
+		g.mask.add(w[i:i+1], (row+i*rows)*g.s+key+i*keys)
+	}
+	for i, score := range w {
+		lse := g.lse[row+i*rows]
+		w[i] = score - lse
+		switch {
+		case lse < -math.MaxFloat32:
+			w[i] = float32(math.Inf(-1)) // the query sees nothing
+		case score > math.MaxFloat32:
+			w[i] = float32(math.NaN()) // as in attention
+		}
+	}
+	sees := func(i int) bool {
+		first, end := g.seen((row + i*rows) % g.t)
+		return first <= key+i*keys && key+i*keys < end
+	}
+	first, end := 0, len(w) // the elements of keys that their queries see
+	for ; first < end && !sees(first); first++ {
+		w[first] = float32(math.Inf(-1))
+	}
+	for ; end > first && !sees(end-1); end-- {
+		w[end-1] = float32(math.Inf(-1))
+	}
+	exps(w, 0)
+	if g.of == "v" {
+		return
+	}
+	for i, x := range w {
+		if x != 0 {
+			w[i] = x * slopes[i]
+		}
+	}
+}
+
+// total sets out to the sum of rows, each multiplied by its weight. A row with the weight 0 does not count, even if it
+// has a NaN.
+func total(out, weights, rows []float32) {
+	weigh(out, weights, rows)
+	for x := range out {
+		if out[x] == out[x] {
+			continue
+		}
+		sum := float32(0)
+		for j, w := range weights {
+			if w != 0 {
+				sum += float32(w * rows[j*len(out)+x])
+			}
+		}
+		out[x] = sum
+	}
+}
