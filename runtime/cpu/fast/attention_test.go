@@ -17,8 +17,10 @@ func TestAttentionExtremes(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	rng := rand.New(rand.NewPCG(5, 8))
 	for what, change := range map[string]func(in map[string][]float64){
-		"nothing":                 func(map[string][]float64) {},
-		"a key that none sees":    func(in map[string][]float64) { in["k"][17*4], in["v"][17*4], in["v"][17*4+1] = nan, nan, inf },
+		"nothing": func(map[string][]float64) {},
+		"a key that none sees": func(in map[string][]float64) {
+			in["k"][17*4], in["v"][17*4], in["v"][17*4+1] = nan, nan, inf
+		},
 		"an infinite score":       func(in map[string][]float64) { in["mask"][3*18+2], in["mask"][4*18+1] = inf, nan },
 		"queries that see no key": func(in map[string][]float64) { in["lse"][2], in["lse"][16] = -inf, inf },
 		"a gradient of NaN":       func(in map[string][]float64) { in["grad"][5*4], in["delta"][6] = nan, inf },
