@@ -64,7 +64,7 @@ func (a *app) compileCommand() *cobra.Command {
 		Args: exactArgs("GRAPH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.output == "" {
-				return usagef("compile: -o OUT.vkb is missing; see vkc compile --help")
+				return usagef("-o OUT.vkb is missing; see vkc compile --help")
 			}
 			if f.jobs < 0 {
 				return usagef("--jobs %d: want at least 1, or 0 for one per core", f.jobs)
@@ -174,7 +174,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	a.noteCompile(p.Stats)
 	if f.dumpDir != "" {
 		if err := dumpFiles(cmd.Context(), f.dumpDir, p, tuning); err != nil {
-			return fmt.Errorf("dump: %w", err)
+			return err
 		}
 	}
 	p.Contents.Sign = signer

@@ -30,7 +30,7 @@ graph, as Transformers.js has it.`,
   vkc embed -m MODEL.gguf --normalize=false - < TEXT.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("embed: TEXT is missing; see vkc embed --help")
+				return usagef("TEXT is missing; see vkc embed --help")
 			}
 			return nil
 		},

@@ -53,6 +53,6 @@ func TestEmbed(t *testing.T) {
 	fails(t, exitUsage, []string{"embed", "x"}, "-m MODEL.gguf is missing")
 	fails(t, exitUsage, []string{"embed", "-m", gollama}, "TEXT is missing")
 	fails(t, exitFailure, []string{"embed", "-m", gollama, "x", "--device", "cpu"},
-		gollama+`: llm: the model makes no embeddings, pooling "": want mean, cls or last`)
+		gollama+`: the model makes no embeddings, pooling "": want mean, cls or last`)
 	fails(t, exitFailure, append(line, strings.Repeat("x y ", 20)), "text 2: ", "want 1 to 16")
 }

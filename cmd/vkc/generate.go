@@ -60,7 +60,7 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("prompt") {
-				return usagef("generate: -p PROMPT is missing; see vkc generate --help")
+				return usagef("-p PROMPT is missing; see vkc generate --help")
 			}
 			return a.generate(cmd.Context(), &f)
 		},
@@ -142,7 +142,7 @@ const autoHelp = "; auto is what is expected to be fastest for one answer, of th
 // messages.
 func (f *loadFlags) check(command string) error {
 	if f.path == "" {
-		return usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
+		return usagef("-m MODEL.gguf is missing; see vkc %s --help", command)
 	}
 	guess := &f.options.Speculation
 	if f.guesses != nil {

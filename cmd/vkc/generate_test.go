@@ -58,7 +58,7 @@ func TestGenerate(t *testing.T) {
 	fails(t, exitFailure, append(line, "--grammar", "root ::= x"), "want the name of a file")
 	fails(t, exitUsage, append(line, "--grammar", "x", "--json-schema", "y"), "exclude each other")
 	bad := append(line, "--json-schema", filepath.Join(dir, "bad.json"))
-	fails(t, exitFailure, bad, `bad.json: schema: #: keyword "not"`)
+	fails(t, exitFailure, bad, `bad.json: #: keyword "not"`)
 	again := []string{"generate", "-m", gollama, "--device", "cpu", "-n", "8", "--ctx", "64", "-p",
 		strings.Repeat("if err != nil {\n\treturn nil, err\n}\n", 3) + "if err"}
 	plain := ok(t, again...)

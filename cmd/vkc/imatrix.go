@@ -43,9 +43,9 @@ such as q8_0.`,
 func (a *app) imatrix(ctx context.Context, f *imatrixFlags, path string) error {
 	switch {
 	case f.model.path == "":
-		return usagef("imatrix: -m MODEL.gguf is missing; see vkc imatrix --help")
+		return usagef("-m MODEL.gguf is missing; see vkc imatrix --help")
 	case f.output == "":
-		return usagef("imatrix: -o OUT.gguf is missing; see vkc imatrix --help")
+		return usagef("-o OUT.gguf is missing; see vkc imatrix --help")
 	case f.chunks < 0:
 		return usagef("--chunks %d: want 1 or more, or 0 for all", f.chunks)
 	}

@@ -79,9 +79,9 @@ func (a *app) merge(ctx context.Context, f *mergeFlags) (err error) {
 	case err != nil:
 		return err
 	case f.output == "":
-		return usagef("merge: -o OUT.gguf is missing; see vkc merge --help")
+		return usagef("-o OUT.gguf is missing; see vkc merge --help")
 	case len(files) == 0:
-		return usagef("merge: --lora FILE is missing: want at least one adapter")
+		return usagef("--lora FILE is missing: want at least one adapter")
 	case sameFile(f.model, f.output):
 		return usagef("%s is both read and written: name another output", f.model)
 	}

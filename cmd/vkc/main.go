@@ -67,7 +67,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		rejectUnknownSubcommands(c)
 	}
 	once := sync.Once{} // a verb looks for the tools as often as it compiles
-	err := root.ExecuteContext(spirv.WithNotice(ctx, func(why *spirv.PassedOverError) {
+	cmd, err := root.ExecuteContextC(spirv.WithNotice(ctx, func(why *spirv.PassedOverError) {
 		once.Do(func() { a.note("%v; the tools of $PATH compile instead, and may make other kernels", oneLine(why)) })
 	}))
 	if lost := a.stdout.Flush(); lost != nil && !errors.Is(err, lost) {
@@ -87,12 +87,12 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.As(err, &all):
 		for _, one := range all {
-			a.say("%v", oneLine(one))
+			a.say("%s", message(cmd, oneLine(one)))
 		}
 	case errors.As(err, &weights):
-		a.say("%v", err) // perhaps with a table
+		a.say("%s", message(cmd, err.Error())) // perhaps with a table
 	default:
-		a.say("%v", oneLine(err))
+		a.say("%s", message(cmd, oneLine(err)))
 	}
 	usage, full := (*usageError)(nil), (*hostmem.Error)(nil)
 	if errors.As(err, &usage) && !errors.As(err, &full) {

@@ -70,9 +70,9 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.output == "":
-				return usagef("quantize: -o OUT.gguf is missing; see vkc quantize --help")
+				return usagef("-o OUT.gguf is missing; see vkc quantize --help")
 			case f.dtype == "":
-				return usagef("quantize: --type is missing: one of %s", strings.Join(typesAndRecipes(), ", "))
+				return usagef("--type is missing: one of %s", strings.Join(typesAndRecipes(), ", "))
 			}
 			if err := writable("output", f.output); err != nil {
 				return err
@@ -214,7 +214,7 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 	}
 	if f.imatrix != "" {
 		if opt.Imatrix, err = readImatrix(f.imatrix); err != nil {
-			return err
+			return fmt.Errorf("--imatrix: %w", err)
 		}
 	}
 	file, err := vkc.OpenWeights(in)
@@ -265,14 +265,14 @@ const maxImatrixBytes = 4 << 30
 func readImatrix(path string) (*imatrix.Matrix, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("imatrix: %w", err)
+		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxImatrixBytes {
-		return nil, fmt.Errorf("imatrix: %s is no file, or larger than %s", path, size(maxImatrixBytes))
+		return nil, fmt.Errorf("%s is no file, or larger than %s", path, size(maxImatrixBytes))
 	}
 	data, err := inputfile.Read(path)
 	if err != nil {
-		return nil, fmt.Errorf("imatrix: %w", err)
+		return nil, err
 	}
 	if !strings.HasPrefix(string(data[:min(4, len(data))]), "GGUF") {
 		return imatrix.Read(data, path)

@@ -110,7 +110,7 @@ func helpCommand() *cobra.Command {
 				return about.RunE(about, rest) // RunE rejects them
 			}
 			if len(rest) > 0 {
-				return usagef("help: unexpected argument %q; see %s --help", rest[0], about.CommandPath())
+				return usagef("unexpected argument %q; see %s --help", rest[0], about.CommandPath())
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -141,14 +141,13 @@ func exactArgs(names ...string) cobra.PositionalArgs { return atLeastArgs(len(na
 // atLeastArgs is like exactArgs, but the arguments after the first least are optional.
 func atLeastArgs(least int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		verb := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 		switch {
 		case len(args) < least:
-			return usagef("%s: %s is missing; see %s --help", verb, names[len(args)], cmd.CommandPath())
+			return usagef("%s is missing; see %s --help", names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
-			return usagef("%s: unexpected argument %q; see %s --help", verb, args[len(names)], cmd.CommandPath())
+			return usagef("unexpected argument %q; see %s --help", args[len(names)], cmd.CommandPath())
 		case slices.Contains(args, ""):
-			return usagef("%s: %s is empty; see %s --help", verb, names[slices.Index(args, "")], cmd.CommandPath())
+			return usagef("%s is empty; see %s --help", names[slices.Index(args, "")], cmd.CommandPath())
 		}
 		return nil
 	}

@@ -165,7 +165,7 @@ func (f *serveFlags) check() error {
 	}
 	local := strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 	if !local && f.serve.Key == "" && !f.open {
-		return usagef("serve: whoever reaches %s could ask: want --key-file FILE, or --without-key", f.address)
+		return usagef("whoever reaches %s could ask: want --key-file FILE, or --without-key", f.address)
 	}
 	f.serve.AnyHost = f.open
 	if f.models, err = modelFiles(f.models); err != nil {
@@ -176,7 +176,7 @@ func (f *serveFlags) check() error {
 		f.model.path = f.models[0]
 	case len(f.models) > 1 && (f.serve.Name != "" || len(f.model.adapters) > 0 ||
 		f.model.options.Speculation.Draft != ""):
-		return usagef("serve: --name, --lora and --draft are for one model, and there are %d", len(f.models))
+		return usagef("--name, --lora and --draft are for one model, and there are %d", len(f.models))
 	}
 	if f.serve.Name == "" {
 		f.serve.Name = modelName(f.model.path)
@@ -231,7 +231,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		f.model.options.Split = generate.SplitLayers
 	}
 	if embeds && several {
-		return nil, nil, usagef("serve: a model of embeddings is not copied to several devices (--device %s): name "+
+		return nil, nil, usagef("a model of embeddings is not copied to several devices (--device %s): name "+
 			"one, or give --split %s", f.model.options.Device, generate.SplitLayers)
 	}
 	if embeds {
@@ -315,7 +315,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	handler.Wait()
 	if cut > 0 {
-		err := fmt.Errorf("serve: after --drain %v answers were under way still, and cut: %d", f.drain, cut)
+		err := fmt.Errorf("after --drain %v answers were under way still, and cut: %d", f.drain, cut)
 		return &finalError{err}
 	}
 	return nil

@@ -33,13 +33,13 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
   vkc tokenize -m MODEL.gguf --ids --special <|im_start|>user`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("tokenize: unexpected argument %q: put quotes around a text of several words", args[1])
+				return usagef("unexpected argument %q: put quotes around a text of several words", args[1])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.model == "" {
-				return usagef("tokenize: -m MODEL.gguf is missing; see vkc tokenize --help")
+				return usagef("-m MODEL.gguf is missing; see vkc tokenize --help")
 			}
 			return a.tokenize(cmd.Context(), &f, args)
 		},

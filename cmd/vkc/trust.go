@@ -63,7 +63,7 @@ the same at once; vkc keygen makes keys.`,
 		Args: exactArgs("BUNDLE.vkb"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if key == "" {
-				return usagef("sign: --key KEY.pem is missing; vkc keygen makes one")
+				return usagef("--key KEY.pem is missing; vkc keygen makes one")
 			}
 			signer, err := bundle.ReadPrivateKey(key)
 			if err != nil {

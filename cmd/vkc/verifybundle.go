@@ -17,7 +17,7 @@ import (
 // verifyBundle checks all claims in a bundle, and prints a line for each.
 func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases || f.json || f.filter != "" {
-		return usagef("verify: --ops and its flags are for ops, and %s is a bundle", path)
+		return usagef("--ops and its flags are for ops, and %s is a bundle", path)
 	}
 	p, err := vkc.OpenBundle(path)
 	if err != nil {

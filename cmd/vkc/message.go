@@ -1,0 +1,46 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// origins are the names of packages and formats that begin errors of the library, so that Go programs see where an
+// error comes from. A user of the command named a file, a flag or a device, and not these.
+var origins = strings.Fields(`alternate bundle chat check collective device fast generate gguf grammar graph graphgen
+	huggingface imatrix interp kernel key llm lora multi npy onnx optest optim passes quant quantize safetensors schedule
+	schema serve spirv tokenizer train vk vkb weights`)
+
+// origin matches names of origins that begin a message, or a part of it.
+var origin = regexp.MustCompile(`(^|: )((?:(?:` + strings.Join(origins, "|") + `): )+)`)
+
+// ofGraph matches the beginning of an error of a program: the call, and the name of the graph.
+var ofGraph = regexp.MustCompile(`^([a-z ]+) graph(?: "[^"]*")?: `)
+
+// message returns an error's text for the user of a command, without lines' ends. It begins with the file, flag,
+// argument or device that the user gave. A graph is the file that has it, if the command has one file.
+func message(cmd *cobra.Command, text string) string {
+	given := cmd.Flags().Args()
+	if model := cmd.Flags().Lookup("model"); model != nil && model.Changed {
+		if list, ok := model.Value.(pflag.SliceValue); ok {
+			given = append(given, list.GetSlice()...)
+		} else {
+			given = append(given, model.Value.String())
+		}
+	}
+	text = origin.ReplaceAllStringFunc(text, func(found string) string {
+		names := origin.FindStringSubmatch(found)
+		if last := strings.Split(names[2], ": "); slices.Contains(given, last[len(last)-2]) {
+			return names[1] + last[len(last)-2] + ": " // it is the name of a file here
+		}
+		return names[1]
+	})
+	if len(given) == 1 {
+		text = ofGraph.ReplaceAllString(text, "$1 "+strings.ReplaceAll(given[0], "$", "$$")+": ")
+	}
+	return text
+}
