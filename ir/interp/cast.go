@@ -8,7 +8,7 @@ func cast(c *call) (value, error) {
 	switch {
 	case from.typ == to:
 		return from, nil
-	case (from.f32 != nil || from.stored16 != nil) && to == ir.F32: // f32 represents all values of narrower types
+	case (from.f32 != nil || from.small != nil) && to == ir.F32: // f32 represents all values of narrower types
 		from.typ = to
 		return from, nil
 	case from.typ.IsFloat() && to.IsFloat():

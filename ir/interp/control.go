@@ -54,7 +54,10 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 	}
 	out := make([]value, len(results))
 	for i, n := range results {
-		out[i] = x.vals[n.ID()].detached()
+		var err error
+		if out[i], err = x.vals[n.ID()].detached().decoded(); err != nil {
+			return nil, err
+		}
 	}
 	for _, n := range results {
 		x.vals[n.ID()] = p.consts[n.ID()]
@@ -155,6 +158,9 @@ func (v value) clone() value {
 	v.f64, v.f32, v.i64, v.i32 = slices.Clone(v.f64), slices.Clone(v.f32), slices.Clone(v.i64), slices.Clone(v.i32)
 	if v.block != nil {
 		v.block = &blocks{raw: slices.Clone(v.block.raw)}
+	}
+	if v.small != nil {
+		v.small = &Stored{DType: v.typ, Bytes: slices.Clone(v.small.Bytes)}
 	}
 	v.buf, v.more, v.lent = nil, nil, false
 	return v

@@ -24,6 +24,7 @@ type exec struct {
 
 	inPlace []bool // as of a Program
 	views   []bool
+	formats []bool
 	direct  []bool           // nil in bodies of control ops
 	made    map[int]*ir.Data // by node ID: the caller's memory for outputs that kernels compute directly
 	undo    undo
@@ -105,7 +106,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	}
 	args := x.args
 	for i := range args {
-		if args[i].stored16 != nil && x.kernels == nil && !keepsStored(n) {
+		if args[i].small != nil && x.kernels == nil && !keepsStored(n) {
 			if args[i], err = args[i].decoded(); err != nil {
 				return value{}, err
 			}

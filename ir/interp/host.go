@@ -46,18 +46,41 @@ func valueIn(d *ir.Data) (v value, ok bool) {
 		v.i32 = listIn[int32](d.Bytes)
 	case ir.I64:
 		v.i64 = listIn[int64](d.Bytes)
+	default:
+		v.small = &Stored{DType: d.DType, Bytes: d.Bytes}
+		return v, isSmall(d.DType)
 	}
 	return v, v.f32 != nil || v.f64 != nil || v.i32 != nil || v.i64 != nil
 }
 
 // borrow is like fromData, but without a copy, if the data can be used in the caller's memory.
 func borrow(d *ir.Data) (value, error) {
-	if v, ok := valueIn(d); ok {
+	if v, ok := valueIn(d); ok && v.small == nil {
 		return v, nil
 	}
 	v, err := fromData(d)
 	v.lent = d.DType.IsBlock()
 	return v, err
+}
+
+// stored is like borrow, for elements of at most 16 bits, which stay in the format of tensors.
+func stored(d *ir.Data) (value, error) {
+	if d.DType == ir.Bool && !areTruths(d.Bytes) {
+		return fromData(d)
+	}
+	return value{typ: d.DType, dims: d.Dims, small: &Stored{DType: d.DType, Bytes: d.Bytes}, lent: true}, nil
+}
+
+// areTruths reports whether all bytes are 0 or 1. The format of tensors has other bytes for true, too.
+func areTruths(list []byte) bool {
+	var other uint64
+	for ; len(list) >= 8; list = list[8:] {
+		other |= binary.NativeEndian.Uint64(list)
+	}
+	for _, b := range list {
+		other |= uint64(b)
+	}
+	return other&^0x0101010101010101 == 0
 }
 
 // disjointOutputs reports whether the memory of every output is disjoint from all inputs and other outputs.
@@ -95,8 +118,9 @@ func (p *Program) planOutputs() []bool {
 		names[o.Node]++
 		id := o.Node.ID()
 		t := o.Node.DType()
-		list[id] = p.kernels != nil && p.kernels[id] != nil && names[o.Node] == 1 && !t.IsBlock() &&
-			t.BlockBytes() >= 4 && (p.kernels[id].Words || !isWord(t))
+		k := p.kernels
+		list[id] = k != nil && k[id] != nil && names[o.Node] == 1 && !t.IsBlock() && (k[id].Words || !isWord(t)) &&
+			(!isSmall(t) || k[id].Formats && p.formats[id])
 	}
 	return list
 }
@@ -142,14 +166,17 @@ func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	}
 	out, count := value{typ: t, dims: dims}, elems(dims)
 	wide := t == ir.F64 || t == ir.I64
-	if wide {
-		count *= 2 // in elements of 32 bits
+	small := isSmall(t) && k.Formats && x.formats != nil && x.formats[n.ID()]
+	if size := t.BlockBytes(); wide || small {
+		count = (count*size + 3) / 4 // elements of 32 bits
 	}
 	var err error
 	if out.buf, err = x.buffer(count); err != nil {
 		return value{}, err
 	}
 	switch list := out.buf.floats[:count]; {
+	case small:
+		out.small = &Stored{DType: t, Bytes: as[byte](list)[:elems(dims)*t.BlockBytes()]}
 	case t == ir.F64:
 		out.f64 = as[float64](list)
 	case wide:
@@ -164,7 +191,7 @@ func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 }
 
 // as returns the memory of a list as elements of another type.
-func as[T int32 | int64 | float32 | float64, S float32 | float64 | int64 | int32](list []S) []T {
+func as[T byte | int32 | int64 | float32 | float64, S float32 | float64 | int64 | int32](list []S) []T {
 	n := len(list) * int(unsafe.Sizeof(S(0))) / int(unsafe.Sizeof(T(0)))
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(list))), n)
 }
@@ -173,6 +200,14 @@ func as[T int32 | int64 | float32 | float64, S float32 | float64 | int64 | int32
 func (x *exec) prepare(out value, clean, fills bool) {
 	list := out.f32
 	switch {
+	case out.small != nil:
+		if !clean || fills && x.poison {
+			for i := range out.small.Bytes {
+				if out.small.Bytes[i] = 0; clean {
+					out.small.Bytes[i] = 0x7d
+				}
+			}
+		}
 	case out.f64 != nil:
 		list = as[float32](out.f64)
 	case out.i64 != nil:

@@ -74,6 +74,7 @@ type prepared struct {
 	inPlace []bool      // by node ID: which nodes may overwrite argument 0, a state
 	dims    [][]int     // by node ID: the extents of results that depend on no symbol
 	views   []bool      // by node ID: which nodes may return a view of argument 0
+	formats []bool      // by node ID: which values may be in the format of tensors
 	direct  []bool      // by node ID: the outputs that kernels compute in the caller's memory
 	bodies  *bodies
 }
@@ -149,7 +150,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	p.views = p.planViews()
+	p.views, p.formats = p.planViews(), p.planFormats()
 	p.inPlace, p.direct = p.planStates(), p.planOutputs()
 	p.dims = make([][]int, len(g.Nodes()))
 	for i, n := range g.Nodes() {
@@ -253,7 +254,8 @@ func (p *Program) ready() *exec {
 		return x
 	}
 	return &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), poison: p.opt.Poison,
-		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, packed: p.packed, views: p.views, dims: p.dims}
+		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, packed: p.packed, views: p.views, formats: p.formats,
+		dims: p.dims}
 }
 
 // recycle resets a run's working memory for reuse.
@@ -298,6 +300,9 @@ func (p *Program) leafOf(in map[string]*ir.Data, apart bool) func(n *ir.Node) (v
 	return func(n *ir.Node) (value, error) {
 		if n.Op() == ir.OpState {
 			return before[n.Name()], nil
+		}
+		if apart && p.formats[n.ID()] {
+			return stored(in[n.Name()])
 		}
 		if apart {
 			return borrow(in[n.Name()])

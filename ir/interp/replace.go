@@ -29,6 +29,9 @@ type Kernel struct {
 	Packs int
 	// Words means that Compute reads and writes integers of at most 32 bits, and bools, in Words in place of Ints.
 	Words bool
+	// Formats means that Compute reads and writes elements of at most 16 bits in the format of tensors, if the program
+	// has them so: in Stored in place of Floats or Words.
+	Formats bool
 	// Rounds means that Compute rounds c.Out to the node's dtype itself.
 	Rounds bool
 }
@@ -43,6 +46,7 @@ type Call struct {
 	Doubles []float64 // instead of Out for f64
 	Ints    []int64   // the result's elements, zeroed, if they are integers or bools
 	Words   []int32   // instead of Ints if the kernel has Words set; zeroed unless Fills is set
+	Stored  *Stored   // instead of Out or Words if the kernel has Formats set, for elements of at most 16 bits
 
 	// InPlace means that Out or Words is the memory of argument 0, a state, of which Compute changes parts. Before it
 	// changes elements, it must call Undo with a function that restores them. Only kernels of ops that change parts of
@@ -131,10 +135,18 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	}
 	c := &x.at
 	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Doubles: out.f64, Ints: out.i64, Words: out.i32,
-		Args: c.Args[:0], exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
+		Stored: out.small, Args: c.Args[:0], exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
+		if a.small != nil && !k.Formats && k.Stored != i {
+			var err error
+			if a, err = a.decoded(); err != nil {
+				return value{}, err
+			}
+		}
 		t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
-		if k.Words && isWord(a.typ) {
+		if a.small != nil {
+			// in Stored
+		} else if k.Words && isWord(a.typ) {
 			t.Words = a.words()
 		} else {
 			t.Ints = a.ints()
@@ -146,7 +158,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 			t.Packed = x.packed[n.ID()]
 		}
 		switch stored := a.stored(); {
-		case stored != nil && k.Stored == i:
+		case stored != nil && (k.Stored == i || k.Formats && a.small != nil):
 			t.Stored = stored
 		case a.block != nil:
 			var err error
@@ -163,7 +175,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	if err := k.Compute(c); err != nil {
 		return value{}, err
 	}
-	if n.DType() != ir.F32 && !k.Rounds {
+	if n.DType() != ir.F32 && !k.Rounds { // such a kernel has no Formats
 		for i, y := range out.f32 {
 			out.f32[i] = float32(ir.RoundTo(float64(y), n.DType()))
 		}

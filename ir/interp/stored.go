@@ -1,13 +1,15 @@
 package interp
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
 
-// Stored is a tensor's elements in a file's format: blocks or 16-bit floats, row-major.
+// Stored is a tensor's elements in the format of files and tensors: blocks, or elements of at most 16 bits, row-major.
 type Stored struct {
 	DType ir.DType
 	Bytes []byte
@@ -33,21 +35,43 @@ func (v value) stored() *Stored {
 	if v.block != nil {
 		return &Stored{DType: v.typ, Bytes: v.block.raw}
 	}
-	return v.stored16
+	return v.small
 }
 
-// decoded returns the value with stored floats decoded to float32.
+// decoded returns the value with stored elements decoded to float32 or words.
 func (v value) decoded() (value, error) {
-	if v.stored16 == nil {
+	if v.small == nil {
 		return v, nil
 	}
-	if err := hostmem.Check(4 * int64(elems(v.dims))); err != nil {
-		return value{}, err
+	d, err := fromData(&ir.Data{DType: v.small.DType, Dims: v.dims, Bytes: v.small.Bytes})
+	d.typ = v.typ // f32 for 16-bit floats that were cast
+	return d, err
+}
+
+// isSmall reports whether programs with kernels may have elements of a dtype in the format of tensors.
+func isSmall(t ir.DType) bool { return !t.IsBlock() && t.BlockBytes() <= 2 }
+
+// planFormats reports, by node ID, whose values may be in the format of tensors: the elements have at most 16 bits, and
+// only kernels that accept the format use them, or outputs.
+func (p *Program) planFormats() []bool {
+	list := make([]bool, len(p.graph.Nodes()))
+	if p.kernels == nil {
+		return list
 	}
-	v.f32 = make([]float32, elems(v.dims))
-	err := v.stored16.Decode(v.f32, 0)
-	v.stored16 = nil
-	return v, err
+	for i, n := range p.graph.Nodes() {
+		list[i] = isSmall(n.DType())
+	}
+	for _, u := range p.graph.Updates() {
+		list[u.Value.ID()] = false
+	}
+	for _, n := range slices.Backward(p.plan.nodes) {
+		k := p.kernels[n.ID()]
+		accepts := k != nil && k.Formats || k == nil && reshapes(n) && list[n.ID()]
+		for _, a := range argsOf(n, p.kernels) {
+			list[a.ID()] = list[a.ID()] && accepts
+		}
+	}
+	return list
 }
 
 // keepsStored reports whether an op can pass on floats in their storage format, without computing with them.
@@ -67,7 +91,7 @@ func keepsStored(n *ir.Node) bool {
 func (p *Program) decodeConstants() error {
 	keep, ints := make([]bool, len(p.consts)), make([]bool, len(p.consts))
 	for i, v := range p.consts {
-		keep[i] = v.stored16 != nil || storedFloats(v.typ) && (v.f32 != nil || v.f64 != nil)
+		keep[i] = v.small != nil || storedFloats(v.typ) && (v.f32 != nil || v.f64 != nil)
 	}
 	for _, o := range p.graph.Outputs() {
 		keep[o.Node.ID()] = false
@@ -78,18 +102,18 @@ func (p *Program) decodeConstants() error {
 	for _, n := range p.plan.nodes {
 		k := p.kernels[n.ID()]
 		for i, a := range argsOf(n, p.kernels) {
-			keep[a.ID()] = keep[a.ID()] && k != nil && k.Stored == i
+			keep[a.ID()] = keep[a.ID()] && k != nil && (k.Stored == i || k.Formats)
 			ints[a.ID()] = ints[a.ID()] || k != nil && !k.Words && isWord(a.DType())
 		}
 	}
 	for i, v := range p.consts {
 		if keep[i] {
-			if v.stored16 == nil {
+			if v.small == nil {
 				d, err := v.data()
 				if err != nil {
 					return err
 				}
-				p.consts[i] = value{typ: v.typ, dims: v.dims, stored16: &Stored{DType: v.typ, Bytes: d.Bytes}}
+				p.consts[i] = value{typ: v.typ, dims: v.dims, small: &Stored{DType: v.typ, Bytes: d.Bytes}}
 			}
 			continue
 		}
@@ -123,11 +147,11 @@ func (p *Program) packConstants(isConst []bool) error {
 				continue
 			}
 			v := p.consts[a.ID()]
-			if k != nil && k.Pack != nil && k.Packs == i && (v.f32 != nil || v.i32 != nil || v.stored16 != nil) {
+			if k != nil && k.Pack != nil && k.Packs == i && (v.f32 != nil || v.i32 != nil || v.small != nil) {
 				if err := hostmem.Check(4 * int64(elems(v.dims))); err != nil {
 					return nodeError(n, err)
 				}
-				t := Tensor{DType: v.typ, Dims: v.dims, Floats: v.f32, Words: v.i32, Stored: v.stored16}
+				t := Tensor{DType: v.typ, Dims: v.dims, Floats: v.f32, Words: v.i32, Stored: v.small}
 				if err := mmap.Guard(func() error { p.packed[n.ID()] = k.Pack(t); return nil }); err != nil {
 					return nodeError(n, err)
 				}
@@ -138,8 +162,8 @@ func (p *Program) packConstants(isConst []bool) error {
 	for i := range p.consts {
 		if isConst[i] && !needed[i] {
 			p.consts[i].f32, p.consts[i].i32 = nil, nil
-			if s := p.consts[i].stored16; s != nil {
-				p.consts[i].stored16 = &Stored{DType: s.DType}
+			if s := p.consts[i].small; s != nil {
+				p.consts[i].small = &Stored{DType: s.DType}
 			}
 		}
 	}

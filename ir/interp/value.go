@@ -18,12 +18,12 @@ type value struct {
 	typ  ir.DType
 	dims []int
 
-	f64      []float64 // floats
-	f32      []float32 // floats that float32 represents exactly, in half the memory: constants and results of kernels
-	i64      []int64   // integers, and bools as 0 and 1
-	i32      []int32   // integers of at most 32 bits, and bools; see isWord
-	block    *blocks   // GGML blocks
-	stored16 *Stored   // 16-bit floats, for kernels of a backend that accept them
+	f64   []float64 // floats
+	f32   []float32 // floats that float32 represents exactly, in half the memory: constants and results of kernels
+	i64   []int64   // integers, and bools as 0 and 1
+	i32   []int32   // integers of at most 32 bits, and bools; see isWord
+	block *blocks   // GGML blocks
+	small *Stored   // elements of at most 16 bits in the format of tensors, for kernels of a backend that accept them
 
 	buf   *buffer // the reusable memory of f32, or nil
 	lent  bool    // the caller owns the elements, so a state must not keep them
@@ -169,6 +169,8 @@ func (v value) encode(d *ir.Data) {
 	switch {
 	case v.block != nil:
 		copy(d.Bytes, v.block.raw)
+	case v.small != nil && v.small.DType == v.typ:
+		copy(d.Bytes, v.small.Bytes)
 	case v.copyTo(d):
 	case v.typ == ir.F32 && v.f32 != nil: // no conversion
 		for j, x := range v.f32 {

@@ -39,7 +39,7 @@ func loadWeights(nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
 // weightValue decodes a weight. It keeps 16-bit floats in their storage format if a backend may have kernels for it.
 func weightValue(d *ir.Data, opt Options) (value, error) {
 	if opt.Replace != nil && storedFloats(d.DType) {
-		return value{typ: d.DType, dims: d.Dims, stored16: &Stored{DType: d.DType, Bytes: d.Bytes}}, nil
+		return value{typ: d.DType, dims: d.Dims, small: &Stored{DType: d.DType, Bytes: d.Bytes}}, nil
 	}
 	return fromData(d)
 }

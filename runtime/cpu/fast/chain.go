@@ -181,7 +181,7 @@ func (c *chains) chainFor(root *ir.Node, absorbed []bool) *interp.Kernel {
 	if !c.canEnd(root) {
 		return nil
 	}
-	k := &interp.Kernel{Stored: -1, Fills: true, Words: true, Rounds: true}
+	k := &interp.Kernel{Stored: -1, Fills: true, Words: true, Rounds: true, Formats: true}
 	if members := c.membersFor(root, absorbed); isWide(root) {
 		p := compile[float64](c, members)
 		k.Compute, k.Args = p.compute, p.args
@@ -197,9 +197,11 @@ func (c *chains) canEnd(root *ir.Node) bool {
 	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !computable(root) {
 		return false
 	}
-	// The interpreter needs no copy for a conversion of narrow floats to f32, or to the dtype of the argument.
-	from := root.Arg(0).DType()
-	return root.Op() != ir.OpCast || from != root.DType() && (root.DType() != ir.F32 || !isNarrow(from))
+	// The interpreter needs no copy for a conversion to the dtype of the argument. It needs none for narrow floats to
+	// f32 either, because kernels return them in 32 bits, but inputs are in the format of tensors.
+	x := root.Arg(0)
+	free := root.DType() == ir.F32 && isNarrow(x.DType()) && x.Op() != ir.OpInput
+	return root.Op() != ir.OpCast || x.DType() != root.DType() && !free
 }
 
 // membersFor returns the members of the chain that computes root, sorted by ID. It sets absorbed for those other than

@@ -6,6 +6,7 @@ import "math"
 //go:generate go -C gen run . -ints -out ../ints_amd64.s -stubs ../ints_amd64.go -pkg fast
 //go:generate go -C gen run . -panels -out ../panels_amd64.s -stubs ../panels_amd64.go -pkg fast
 //go:generate go -C gen run . -convs -out ../convs_amd64.s -stubs ../convs_amd64.go -pkg fast
+//go:generate go -C gen run . -memory -out ../memory_amd64.s -stubs ../memory_amd64.go -pkg fast
 
 // dot returns the dot product of two lists, without assembly. It has four independent sums, so that the processor can
 // overlap additions. b has at least as many elements as a.

@@ -193,6 +193,17 @@ func kernelTests() map[string]func(t *testing.T) {
 			})
 		}
 	}
+	for d, f := range assembledFormats() {
+		test := func(t *testing.T) {
+			for n := 1; n < 5*lanes; n++ {
+				inside(t, fmt.Sprintf("%d of %s", n, d), func(g *guarded) {
+					loader[float32](g.stored(d, n))(g.floats(n), 0, 1)
+					storer[float32](g.stored(d, n))(0, g.floats(n))
+				})
+			}
+		}
+		all[functionName(f.load)], all[functionName(f.store)] = test, test
+	}
 	for name, f := range assembled() {
 		all[functionName(f)] = func(t *testing.T) {
 			for n := 1; n < 5*lanes; n++ {

@@ -31,6 +31,10 @@ func newArgReader(t interp.Tensor, dims, order []int) argReader {
 // result's own.
 func newReader[T number](t interp.Tensor, dims, order []int) readerOf[T] {
 	p := readerOf[T]{strides: newStrides(t.Dims, dims, order)}
+	if t.Stored != nil {
+		p.load = loader[T](t.Stored)
+		return p
+	}
 	switch p := any(&p).(type) {
 	case *readerOf[float32]:
 		if p.list = elementsOf(t); p.list == nil {

@@ -152,6 +152,19 @@ func transposeSquares(dst, src []float32, to, from, rows, cols int) bool {
 	return true
 }
 
+// assembledFormats returns the assembly of formats: the fields load and store.
+func assembledFormats() map[ir.DType]format {
+	if !vectors {
+		return nil
+	}
+	return map[ir.DType]format{
+		ir.U8: {load: wordsOfU8, store: bytesOfWords}, ir.I8: {load: wordsOfI8, store: bytesOfWords},
+		ir.Bool: {load: wordsOfU8, store: bytesOfWords}, ir.U16: {load: wordsOfU16, store: halvesOfWords},
+		ir.I16: {load: wordsOfI16, store: halvesOfWords}, ir.F16: {load: widenF16, store: narrowF16},
+		ir.BF16: {load: widenBF16, store: narrowBF16},
+	}
+}
+
 // assembled returns the assembly of primitives, by name.
 func assembled() map[string]func(out, x, y, z *float32, n int) {
 	if !vectors {

@@ -2,6 +2,8 @@
 
 package fast
 
+import "github.com/vkc-go/vkc/ir"
+
 // On these processors there is no assembly. See vectors_amd64.go for the functions' meaning.
 
 func assemblies() []*assembly { return nil }
@@ -11,6 +13,8 @@ func exps(x []float32, shift float32) { expsPlain(x, shift) }
 func fill(list []float32, x float32) { fillPlain(list, x) }
 
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
+
+func assembledFormats() map[ir.DType]format { return nil }
 
 func roundBytes(*int8, *float32, *float32, *float32, int) {}
 

@@ -65,6 +65,10 @@ type results[T number] struct {
 // resultsOf returns the memory of a kernel's results.
 func resultsOf[T number](c *interp.Call) results[T] {
 	var r results[T]
+	if c.Stored != nil {
+		r.store = storer[T](c.Stored)
+		return r
+	}
 	switch r := any(&r).(type) {
 	case *results[float32]:
 		r.list = outOf(c)

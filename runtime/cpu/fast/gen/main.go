@@ -17,6 +17,7 @@ func main() {
 	ofInts := flag.Bool("ints", false, "the functions of 8-bit integers, not the others")
 	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
 	ofPanels := flag.Bool("panels", false, "the functions of int8 rows and blocks with VNNI, not the others")
+	ofMemory := flag.Bool("memory", false, "the functions that read and write elements of tensors, not the others")
 	flag.Parse()
 	ConstraintExpr("amd64")
 	switch {
@@ -30,6 +31,10 @@ func main() {
 		return
 	case *ofPanels:
 		panels()
+		Generate()
+		return
+	case *ofMemory:
+		memory()
 		Generate()
 		return
 	}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// memory generates the functions that read and write elements of at most 16 bits in the format of tensors.
+func memory() {
+	for _, f := range []struct {
+		name, what string
+		size       int
+		of         func(ops ...Op)
+	}{
+		{"U8", "unsigned bytes", 1, func(ops ...Op) { VPMOVZXBD(ops[0], ops[1]) }},
+		{"I8", "signed bytes", 1, func(ops ...Op) { VPMOVSXBD(ops[0], ops[1]) }},
+		{"U16", "unsigned integers of 16 bits", 2, func(ops ...Op) { VPMOVZXWD(ops[0], ops[1]) }},
+		{"I16", "signed integers of 16 bits", 2, func(ops ...Op) { VPMOVSXWD(ops[0], ops[1]) }},
+	} {
+		convert("wordsOf"+f.name, "words equal to n "+f.what, "float32", "byte", 4, f.size, func(from, to Mem) {
+			y := YMM()
+			f.of(from, y)
+			VMOVDQU(y, to)
+		})
+	}
+	convert("bytesOfWords", "the low bytes of n words", "byte", "float32", 1, 4, func(from, to Mem) {
+		y, high := YMM(), XMM()
+		VMOVDQU(from, y)
+		VPSHUFB(lowBytes(), y, y)
+		VEXTRACTI128(Imm(1), y, high)
+		VPUNPCKLDQ(high, y.AsX(), high)
+		VMOVQ(high, to)
+	})
+	halves := func(y VecVirtual, to Mem) { // stores the low halves of words that are below 1<<16
+		VPACKUSDW(y, y, y)
+		VPERMQ(Imm(0x08), y, y)
+		VMOVDQU(y.AsX(), to)
+	}
+	convert("halvesOfWords", "the low halves of n words", "byte", "float32", 2, 4, func(from, to Mem) {
+		y := YMM()
+		VPAND(from, word(YMM(), 0xffff), y)
+		halves(y, to)
+	})
+	convert("narrowF16", "n floats that f16 represents", "byte", "float32", 2, 4, func(from, to Mem) {
+		y := YMM()
+		VMOVUPS(from, y)
+		VCVTPS2PH(Imm(0), y, to)
+	})
+	convert("narrowBF16", "n floats that bf16 represents, or NaN", "byte", "float32", 2, 4, func(from, to Mem) {
+		y, isNaN := YMM(), YMM()
+		VMOVUPS(from, y)
+		VCMPPS(Imm(unordered), y, y, isNaN)
+		VPAND(word(YMM(), 1<<22), isNaN, isNaN)
+		VPOR(isNaN, y, y)
+		VPSRLD(Imm(16), y, y)
+		halves(y, to)
+	})
+}
+
+// lowBytes returns the shuffle that moves the low bytes of a half vector's words to its start.
+func lowBytes() Mem {
+	m := GLOBL("lowBytes", RODATA|NOPTR)
+	for half := range 2 {
+		for i := range 16 {
+			b := uint8(0x80)
+			if i < 4 {
+				b = uint8(4 * i)
+			}
+			DATA(16*half+i, U8(b))
+		}
+	}
+	return m
+}
+
+// convert generates a function that converts n elements, a multiple of 8. body converts 8. to and from are the sizes of
+// an element.
+func convert(name, what, dstType, srcType string, to, from int, body func(from, to Mem)) {
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *%s, src *%s, n int)", dstType, srcType))
+	Doc(fmt.Sprintf("%s sets dst to %s; n is a multiple of 8.", name, what))
+	dst, src, n, at := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64()), GP64()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	body(Mem{Base: src, Index: at, Scale: uint8(from)}, Mem{Base: dst, Index: at, Scale: uint8(to)})
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
