@@ -80,9 +80,8 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 			list[i] = r.kernel(n)
 		} else if k := c.withEpilogue(n, absorbed); k != nil {
 			list[i] = k
-		} else if f := c.folding(n, absorbed); f != nil {
-			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
-				Rounds: n.Op().Info().Running == 0}
+		} else if k := c.folding(n, absorbed); k != nil {
+			list[i] = k
 		} else {
 			list[i] = c.chainFor(n, absorbed)
 		}

@@ -16,49 +16,70 @@ import (
 
 // fold is the kernel of an op that folds rows: a reduction, or an op that changes each element by statistics of its
 // row, such as softmax.
-type fold struct {
+type fold[T number] struct {
 	node *ir.Node
 	args []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
 	// The arguments by which an element's result is multiplied, and that is then added; may be absent.
 	weights []*ir.Node
-	element *chain     // computes an element of the op's argument
-	long    foldChains // for rows that tasks share, or that are too long for a task's memory
-	short   foldChains // for other rows: values that several chains use stay in the task's memory
+	element *chainOf[T]   // computes an element of the op's argument
+	long    foldChains[T] // for rows that tasks share, or that are too long for a task's memory
+	short   foldChains[T] // for other rows: values that several chains use stay in the task's memory
 }
 
 // foldChains are the chains of a fold's steps, and of the results for elements.
-type foldChains struct {
-	steps []foldStep
-	each  *chain       // an element's result; nil for a reduction
+type foldChains[T number] struct {
+	steps []foldStep[T]
+	each  *chainOf[T]  // an element's result; nil for a reduction
 	kept  []*ir.Scalar // the values that later chains read from memory
 }
 
 // foldStep is a step of a fold: the reducer folds the results of chain of.
-type foldStep struct {
+type foldStep[T number] struct {
 	*reducer
-	of    *chain
+	of    *chainOf[T]
 	keeps int // the index in foldChains.kept of the value that the chain computes; -1 if it is not kept
 }
 
-// folding returns the fold that computes node n, or nil if there is none. It sets absorbed, by ID, for the elementwise
-// ops that become part of the fold.
-func (c *chains) folding(n *ir.Node, absorbed []bool) *fold {
-	in := n.Op().Info()
-	if !folds(n) || c.constant[n.ID()] || c.uses[n.ID()] == 0 {
+// folding returns the kernel of the fold that computes node n, or nil if there is none. It sets absorbed, by ID, for
+// the elementwise ops that become part of the fold.
+func (c *chains) folding(n *ir.Node, absorbed []bool) *interp.Kernel {
+	if !foldable(n.Op()) && n.Op().Class() != ir.ClassReduce || c.constant[n.ID()] || c.uses[n.ID()] == 0 {
 		return nil
 	}
+	k := &interp.Kernel{Stored: -1, Fills: true, Words: true, Formats: true, Rounds: true}
+	switch {
+	case foldsNarrow(n):
+		f := newFold[float32](c, n, absorbed)
+		k.Compute, k.Args = f.compute, f.args
+	case foldsWide(n):
+		f := newFold[float64](c, n, absorbed)
+		k.Compute, k.Args = f.compute, f.args
+	default:
+		return nil
+	}
+	return k
+}
+
+// newFold returns the fold that computes node n. It sets absorbed, by ID, for the elementwise ops that become part of
+// the fold.
+func newFold[T number](c *chains, n *ir.Node, absorbed []bool) *fold[T] {
 	var members []*ir.Node
-	x := n.Arg(0)
-	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) && !isWide(x) {
+	f, x := &fold[T]{node: n}, n.Arg(0)
+	fits := isWide(x) == f.wide() || f.wide() && !takesFloats(x)
+	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) && fits {
 		members = c.membersFor(x, absorbed)
 		absorbed[x.ID()] = true
 	}
-	f := &fold{node: n}
-	begin := func() (b *compiler, element int) {
-		if b = newCompiler(); members != nil {
-			return b, b.members(c, members)
+	begin := func() (b *compilerOf[T], element int) {
+		if b = newCompilerOf[T](); members != nil {
+			element = b.members(c, members)
+		} else {
+			element = b.read(c, x)
 		}
-		return b, b.read(c, x)
+		if b.isWord(x.DType()) {
+			element = b.asWord(element)
+		}
+		return b, element
 	}
 	b, element := begin()
 	f.element = b.chain(b.result(element))
@@ -66,22 +87,31 @@ func (c *chains) folding(n *ir.Node, absorbed []bool) *fold {
 	switch {
 	case searches(n.Op()):
 		return f
-	case in.Running != 0:
+	case n.Op().Info().Running != 0:
 		b, element := begin()
 		f.long.each = b.chain(b.asLast(element))
 		return f
 	}
-	f.long = c.compileSteps(f, members, nil)
+	f.long = f.compileSteps(c, members, nil)
 	f.short = f.long
 	if kept := f.reusedValues(); len(kept) > 0 {
-		f.short = c.compileSteps(f, members, kept)
+		f.short = f.compileSteps(c, members, kept)
 	}
 	return f
 }
 
+// wide reports whether the fold computes in 64 bits.
+func (f *fold[T]) wide() bool {
+	_, narrow := any(f).(*fold[float32])
+	return !narrow
+}
+
+// ofWords reports whether the elements are words.
+func (f *fold[T]) ofWords() bool { return !f.node.Arg(0).DType().IsFloat() }
+
 // reusedValues returns the values that a chain of a fold computes and a later one uses, in the order of computation.
 // The element is one of them if elementwise ops compute it.
-func (f *fold) reusedValues() (kept []*ir.Scalar) {
+func (f *fold[T]) reusedValues() (kept []*ir.Scalar) {
 	row := f.node.Op().Info().Fold
 	last := len(row.Steps)
 	if f.long.each == nil {
@@ -120,9 +150,9 @@ func equalScalars(a, b *ir.Scalar) bool {
 }
 
 // reducing returns the reducer of a step, and the expression of the values that it reduces: nil means the element.
-func (f *fold) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
-	if x := f.node.Arg(0); isWord(x.DType()) {
-		return wordReducer(s.By, x.DType(), x.Shape().MaxElems()), s.Map
+func (f *fold[T]) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
+	if f.ofWords() {
+		return f.reducer(s.By), s.Map
 	}
 	if s.Map != nil && s.Map.Op == ir.OpSqr && s.By == ir.OpSum {
 		return squares, s.Map.Args[0]
@@ -130,22 +160,34 @@ func (f *fold) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 	return reducers[s.By], s.Map
 }
 
+// reducer returns the reducer of a basic reduction of the fold's elements.
+func (f *fold[T]) reducer(op ir.Op) *reducer {
+	x := f.node.Arg(0)
+	switch {
+	case !f.ofWords():
+		return reducers[op]
+	case f.wide():
+		return longReducer(op, x.DType())
+	}
+	return wordReducer(op, x.DType(), x.Shape().MaxElems())
+}
+
 // compileSteps compiles the chains of a fold's steps and results. members are the elementwise ops that compute an
 // element, or nil if the element is read. kept lists the values that a chain leaves in memory for later ones.
-func (c *chains) compileSteps(f *fold, members []*ir.Node, kept []*ir.Scalar) foldChains {
+func (f *fold[T]) compileSteps(c *chains, members []*ir.Node, kept []*ir.Scalar) foldChains[T] {
 	n, row := f.node, f.node.Op().Info().Fold
-	list := foldChains{kept: kept}
+	list := foldChains[T]{kept: kept}
 	var ready []*ir.Scalar // the kept values that earlier chains have computed
 	if len(kept) > 0 && kept[0] == element {
 		ready = kept[:1]
 	}
-	begin := func() (b *compiler, x int) {
-		b = newCompiler()
+	begin := func() (b *compilerOf[T], x int) {
+		b = newCompilerOf[T]()
 		for _, a := range f.element.args { // the same first arguments in every chain
-			b.of[a] = b.value(value[float32]{arg: a})
+			b.of[a] = b.value(value[T]{arg: a})
 		}
 		for i := range ready {
-			b.kept = append(b.kept, b.value(value[float32]{kept: ready[i]}))
+			b.kept = append(b.kept, b.value(value[T]{kept: ready[i]}))
 		}
 		switch {
 		case len(ready) > 0 && ready[0] == element:
@@ -162,7 +204,7 @@ func (c *chains) compileSteps(f *fold, members []*ir.Node, kept []*ir.Scalar) fo
 		if by.words {
 			v = b.asWord(v)
 		}
-		step := foldStep{by, b.chain(b.result(v)), -1}
+		step := foldStep[T]{by, b.chain(b.result(v)), -1}
 		if i := len(ready); i < len(kept) && kept[i] == of {
 			step.keeps = i
 			ready = kept[:i+1]
@@ -178,22 +220,30 @@ func (c *chains) compileSteps(f *fold, members []*ir.Node, kept []*ir.Scalar) fo
 	for i, a := range n.Args()[1:] {
 		at := b.read(c, a)
 		f.weights = append(f.weights, b.values[at].arg)
-		v = b.instruction(primitives[[]string{"*", "+"}[i]], []int{v, at})
+		v = b.instruction(b.primitive([]string{"*", "+"}[i]), []int{v, at})
 	}
 	if name, ok := b.rounding(n.DType()); ok {
-		v = b.instruction(primitives[name], []int{v})
+		v = b.instruction(b.primitive(name), []int{v})
 	}
 	list.each = b.chain(b.asLast(v))
 	f.args = list.each.args
 	return list
 }
 
-// folds reports whether a node folds rows, and this package has all its reducers.
-func folds(n *ir.Node) bool {
-	if in := n.Op().Info(); in.Class == ir.ClassReduce && isWord(n.Arg(0).DType()) {
-		return wordReducer(n.Op(), n.Arg(0).DType(), n.Arg(0).Shape().MaxElems()) != nil
+// foldsNarrow reports whether a node folds rows in 32 bits: of floats, or of words if the results are exact in float64.
+func foldsNarrow(n *ir.Node) bool {
+	if x := n.Arg(0); n.Op().Class() == ir.ClassReduce && isWord(x.DType()) {
+		return wordReducer(n.Op(), x.DType(), x.Shape().MaxElems()) != nil
 	}
 	return foldable(n.Op()) && narrow(n)
+}
+
+// foldsWide reports whether a node folds rows in 64 bits, of floats or integers.
+func foldsWide(n *ir.Node) bool {
+	floats := n.Arg(0).DType().IsFloat()
+	return foldable(n.Op()) && !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool {
+		return a.DType().IsBlock() || a.DType().IsFloat() != floats
+	})
 }
 
 // foldable reports whether an op folds rows of floats, and this package has all its reducers.
@@ -245,7 +295,7 @@ func (b *compilerOf[T]) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 const chunk = 1 << 16
 
 // compute implements interp.Kernel.Compute.
-func (f *fold) compute(c *interp.Call) error {
+func (f *fold[T]) compute(c *interp.Call) error {
 	r, err := f.layout(c)
 	if err != nil || r.rows == 0 {
 		return err
@@ -264,10 +314,11 @@ func (f *fold) compute(c *interp.Call) error {
 // If the innermost axis is folded, a row's elements are neighbours, and a chain computes up to `block` elements of a
 // row at a time. Otherwise neighbouring elements belong to different rows, and a chain computes one element of each of
 // up to `block` rows.
-type foldRows struct {
-	*fold
+type foldRows[T number] struct {
+	*fold[T]
 	call    *interp.Call
-	readers []argReader
+	readers []readerOf[T]
+	out     results[T]
 	rows    int  // number of rows
 	n       int  // number of elements in a row
 	across  bool // whether neighbouring elements belong to different rows
@@ -275,7 +326,7 @@ type foldRows struct {
 }
 
 // layout returns the rows of a run: which axes are folded, and in which order the elements are read.
-func (f *fold) layout(c *interp.Call) (*foldRows, error) {
+func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 	dims, err := c.Extents(f.node.Arg(0))
 	if err != nil {
 		return nil, err
@@ -284,7 +335,7 @@ func (f *fold) layout(c *interp.Call) (*foldRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &foldRows{fold: f, call: c, rows: 1, n: 1, inner: 1}
+	r := &foldRows[T]{fold: f, call: c, out: resultsOf[T](c), rows: 1, n: 1, inner: 1}
 	// Axes: along are folded and kept are not. Of these, inner are inside the innermost folded axis, and outer are not.
 	var outer, inner, kept, along []int
 	for axis := len(dims) - 1; axis >= 0; axis-- {
@@ -310,7 +361,7 @@ func (f *fold) layout(c *interp.Call) (*foldRows, error) {
 	}
 	slices.Reverse(order)
 	for _, a := range c.Args {
-		r.readers = append(r.readers, newArgReader(a, dims, order))
+		r.readers = append(r.readers, newReader[T](a, dims, order))
 	}
 	return r, nil
 }
@@ -320,7 +371,7 @@ func (f *fold) layout(c *interp.Call) (*foldRows, error) {
 const shortRow = 32
 
 // axes returns, by axis, whether the axis is folded.
-func (f *fold) axes(rank int) ([]bool, error) {
+func (f *fold[T]) axes(rank int) ([]bool, error) {
 	attrs, list := f.node.Attrs(), []int64{-1}
 	switch {
 	case attrs.Has("axis"):
@@ -335,7 +386,7 @@ func (f *fold) axes(rank int) ([]bool, error) {
 type group struct{ from, count int }
 
 // groups splits the rows into groups. A group of long rows has about as many elements as a chunk, but at least one row.
-func (r *foldRows) groups() []group {
+func (r *foldRows[T]) groups() []group {
 	size, within := max(1, min(block, chunk/max(r.n, 1))), r.rows
 	if r.across {
 		size, within = block, r.inner
@@ -351,7 +402,7 @@ func (r *foldRows) groups() []group {
 
 // parts splits the elements of each row into parts for different tasks. It returns the number of elements of a part,
 // and the number of parts. There are several parts only if there are few groups with many elements each.
-func (r *foldRows) parts(groups []group) (each, parts int) {
+func (r *foldRows[T]) parts(groups []group) (each, parts int) {
 	const few = 16 // number of groups
 	if len(groups) >= few || r.n*groups[0].count < 2*chunk {
 		return r.n, 1
@@ -361,7 +412,7 @@ func (r *foldRows) parts(groups []group) (each, parts int) {
 }
 
 // at returns the index of element k of a row, in the order in which the argument readers read elements.
-func (r *foldRows) at(row, k int) int {
+func (r *foldRows[T]) at(row, k int) int {
 	if !r.across {
 		return row*r.n + k
 	}
@@ -370,7 +421,7 @@ func (r *foldRows) at(row, k int) int {
 
 // compute computes all rows. If there are few groups of many elements, the tasks of a step are parts of the rows;
 // otherwise they are groups. Which elements a task folds does not depend on the number of workers.
-func (r *foldRows) compute() error {
+func (r *foldRows[T]) compute() error {
 	groups := r.groups()
 	each, parts := r.parts(groups)
 	if parts == 1 {
@@ -386,7 +437,7 @@ func (r *foldRows) compute() error {
 			g.recompute()
 		})
 	}
-	list := make([]*groupFold, len(groups))
+	list := make([]*groupFold[T], len(groups))
 	for i, g := range groups {
 		list[i] = r.group(g)
 		list[i].begin()
@@ -423,7 +474,7 @@ func (r *foldRows) compute() error {
 }
 
 // work estimates the cost of all steps for a number of elements, in multiply-adds.
-func (r *foldRows) work(elements int) int {
+func (r *foldRows[T]) work(elements int) int {
 	each := len(r.long.steps)
 	for _, s := range r.long.steps {
 		each += s.of.work
@@ -435,26 +486,26 @@ func (r *foldRows) work(elements int) int {
 }
 
 // groupFold is the state of one group.
-type groupFold struct {
-	*foldRows
-	*foldChains
+type groupFold[T number] struct {
+	*foldRows[T]
+	*foldChains[T]
 	group
 	firsts  []float64                // by row: its first element, if the fold uses that
 	results [][]float64              // by step and row: the step's result
 	values  map[*ir.Scalar][]float64 // known row values, by row; nil if several tasks use the group
-	memory  [][]float32              // by index in foldChains.kept: the values, for all elements of the group
+	memory  [][]T                    // by index in foldChains.kept: the values, for all elements of the group
 }
 
 // group returns the state of a group before the first step.
-func (r *foldRows) group(g group) *groupFold {
-	return &groupFold{foldRows: r, foldChains: &r.long, group: g, results: make([][]float64, len(r.long.steps))}
+func (r *foldRows[T]) group(g group) *groupFold[T] {
+	return &groupFold[T]{foldRows: r, foldChains: &r.long, group: g, results: make([][]float64, len(r.long.steps))}
 }
 
 // keep makes the group keep values that several chains use in the memory of a worker, if that is not too much.
-func (g *groupFold) keep(worker int) {
+func (g *groupFold[T]) keep(worker int) {
 	if size := g.count * g.n; len(g.short.kept) > 0 && size <= 2*chunk {
 		g.foldChains = &g.short
-		room := g.call.Room(worker, size*len(g.kept))
+		room := roomOf[T](g.call, worker, size*len(g.kept))
 		for i := range g.kept {
 			g.memory = append(g.memory, room[i*size:(i+1)*size])
 		}
@@ -462,7 +513,7 @@ func (g *groupFold) keep(worker int) {
 }
 
 // begin computes the elements of the rows if they are kept, and reads the first of each row if the fold uses them.
-func (g *groupFold) begin() {
+func (g *groupFold[T]) begin() {
 	if len(g.kept) > 0 && g.kept[0] == element {
 		g.run(g.element, 0, 0, g.n, nil)
 	}
@@ -475,13 +526,13 @@ func (g *groupFold) begin() {
 	if p := g.element; len(p.code) == 0 && !g.across { // in a block for each row, run would take longer
 		from := &g.readers[p.result]
 		for row := range g.firsts {
-			var x [1]float32
+			var x [1]T
 			from.read(x[:], g.at(g.from+row, 0))
 			g.firsts[row] = float64(x[0])
 		}
 		return
 	}
-	g.run(g.element, -1, 0, 1, func(row, _, _ int, x []float32) {
+	g.run(g.element, -1, 0, 1, func(row, _, _ int, x []T) {
 		for i, v := range x {
 			g.firsts[row+i] = float64(v)
 		}
@@ -489,7 +540,7 @@ func (g *groupFold) begin() {
 }
 
 // step returns the results of step i, by row, for elements lo to hi of the rows.
-func (g *groupFold) step(i, lo, hi int) []float64 {
+func (g *groupFold[T]) step(i, lo, hi int) []float64 {
 	s := g.steps[i]
 	results := slices.Repeat([]float64{s.identity}, g.count)
 	g.fold(s.reducer, results, s.of, s.keeps, lo, hi)
@@ -497,18 +548,18 @@ func (g *groupFold) step(i, lo, hi int) []float64 {
 }
 
 // fold folds the results of a chain for elements lo to hi of the rows into results. See run for keeps.
-func (g *groupFold) fold(by *reducer, results []float64, of *chain, keeps, lo, hi int) {
-	g.run(of, keeps, lo, hi, func(row, _, rows int, x []float32) {
+func (g *groupFold[T]) fold(by *reducer, results []float64, of *chainOf[T], keeps, lo, hi int) {
+	g.run(of, keeps, lo, hi, func(row, _, rows int, x []T) {
 		if g.across {
-			by.each(results, x)
+			eachOf(by, results, x)
 		} else {
-			by.rows(results[row:row+rows], x)
+			rowsOf(by, results[row:row+rows], x)
 		}
 	})
 }
 
 // finish computes the op's results: of each row for a reduction, else of elements lo to hi of each row.
-func (g *groupFold) finish(lo, hi int) {
+func (g *groupFold[T]) finish(lo, hi int) {
 	if g.each != nil {
 		g.run(g.each, -1, lo, hi, nil)
 		return
@@ -520,16 +571,26 @@ func (g *groupFold) finish(lo, hi int) {
 
 // recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32: their
 // results may still be finite.
-func (g *groupFold) recompute() {
+func (g *groupFold[T]) recompute() {
+	if g.ofWords() {
+		return
+	}
 	again, known := make([]bool, g.count), g.results // known: row values, by row
 	if g.each == nil {
 		known = append(slices.Clip(known), g.value(g.node.Op().Info().Fold.Finish))
 	} else {
 		known = append(slices.Clip(known), g.rowValues(g.each)...)
 	}
+	least, most := 0.0, math.MaxFloat32
+	if g.wide() {
+		// Squares may have lost bits below the least ones.
+		if most = math.MaxFloat64; g.node.Op().Info().Fold.Homogeneous {
+			least = 0x1p-900
+		}
+	}
 	for _, list := range known {
 		for row, y := range list {
-			again[row] = again[row] || !(math.Abs(y) <= math.MaxFloat32)
+			again[row] = again[row] || !(math.Abs(y) <= most && math.Abs(y) >= least)
 		}
 	}
 	for row, is := range again {
@@ -539,20 +600,33 @@ func (g *groupFold) recompute() {
 	}
 }
 
-// put rounds y and stores it as element `at` of the output.
-func (g *groupFold) put(at int, y float64) {
-	if t := g.node.DType(); g.call.Words != nil {
-		g.call.Words[at] = int32(ir.Wrap(int64(y), t))
+// put rounds or wraps y and stores it as element `at` of the output.
+func (g *groupFold[T]) put(at int, y float64) {
+	var list [1]T
+	switch list := any(list[:]).(type) {
+	case []float32:
+		if t := g.node.DType(); t.IsFloat() {
+			list[0] = float32(ir.RoundTo(y, t))
+		} else {
+			list[0] = bitsOfWord(int32(ir.Wrap(int64(y), t)))
+		}
+	case []float64:
+		if list[0] = y; !g.ofWords() {
+			list[0] = ir.RoundTo(y, g.node.DType())
+		}
+	}
+	if g.out.list != nil {
+		g.out.list[at] = list[0]
 	} else {
-		g.call.Out[at] = float32(ir.RoundTo(y, t))
+		g.out.store(at, list[:])
 	}
 }
 
 // reference computes the results of a whole row as the interpreter does, in float64.
-func (g *groupFold) reference(row int) {
+func (g *groupFold[T]) reference(row int) {
 	x := make([]float64, 0, g.n)
-	one := groupFold{foldRows: g.foldRows, foldChains: &g.long, group: group{g.from + row, 1}}
-	one.run(g.element, -1, 0, g.n, func(_, _, _ int, list []float32) {
+	one := groupFold[T]{foldRows: g.foldRows, foldChains: &g.long, group: group{g.from + row, 1}}
+	one.run(g.element, -1, 0, g.n, func(_, _, _ int, list []T) {
 		for _, v := range list {
 			x = append(x, float64(v))
 		}
@@ -565,7 +639,7 @@ func (g *groupFold) reference(row int) {
 	for k := range y {
 		at, z := g.at(g.from+row, k), [2]float64{1, 0} // weight and bias
 		for i := range g.weights {
-			var v [1]float32
+			var v [1]T
 			g.readers[slices.Index(g.args, g.weights[i])].read(v[:], at)
 			z[i] = float64(v[0])
 		}
@@ -574,7 +648,7 @@ func (g *groupFold) reference(row int) {
 }
 
 // rowValues returns the row values that a chain uses. Each is a list by row of the group.
-func (g *groupFold) rowValues(p *chain) [][]float64 {
+func (g *groupFold[T]) rowValues(p *chainOf[T]) [][]float64 {
 	list := make([][]float64, len(p.row))
 	for i, v := range p.row {
 		list[i] = g.value(v)
@@ -586,13 +660,13 @@ func (g *groupFold) rowValues(p *chain) [][]float64 {
 // number keeps; otherwise, if f is nil, they go to the call's output. If f is not nil, run calls it with each block x
 // of results: element k of all rows if across is true, or else the elements from k on of `rows` rows from number `row`
 // on, one row after the other.
-func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x []float32)) {
+func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows int, x []T)) {
 	s := p.begin(g.readers)
 	defer p.idle.Put(s)
 	own := len(p.args) + len(p.kept)
 	defer clear(s.operands[:own]) // so that s does not keep memory of others alive
 	values := g.rowValues(p)
-	results := func(row, k, n int) []float32 {
+	results := func(row, k, n int) []T {
 		at, within := g.at(g.from+row, k), row*g.n+k
 		if g.across {
 			within = k*g.count + row
@@ -601,24 +675,27 @@ func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x 
 		for i, v := range p.kept {
 			s.operands[len(p.args)+i] = g.memory[slices.Index(g.kept, v)][within:][:n]
 		}
-		var x []float32
+		var x []T
 		switch {
 		case keeps >= 0:
 			x = g.memory[keeps][within:][:n]
 		case f == nil:
-			x = g.call.Out[at : at+n]
+			x = g.out.block(at, n, s.results)
 		case len(p.code) == 0:
 			return s.operands[p.result][:n]
 		default:
 			x = s.operands[p.code[len(p.code)-1].out][:n]
 		}
 		p.apply(x, s)
+		if keeps < 0 && f == nil {
+			g.out.put(at, x)
+		}
 		return x
 	}
 	if g.across {
 		for i, list := range values {
 			for row, y := range list {
-				s.operands[own+i][row] = float32(y)
+				s.operands[own+i][row] = T(y)
 			}
 		}
 		for k := lo; k < hi; k++ {
@@ -636,7 +713,7 @@ func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x 
 		rows := min(rows, g.count-row)
 		for i, list := range values {
 			for r := range rows {
-				fill(s.operands[own+i][r*(hi-lo):][:min(block, hi-lo)], float32(list[row+r]))
+				fillOf(s.operands[own+i][r*(hi-lo):][:min(block, hi-lo)], T(list[row+r]))
 			}
 		}
 		for k := lo; k < hi; k += block {
@@ -648,7 +725,7 @@ func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x 
 }
 
 // value returns the row value s: a list by row of the group.
-func (g *groupFold) value(s *ir.Scalar) []float64 {
+func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
 	y, ok := g.values[s]
 	if !ok {
 		y = g.newValue(s)
@@ -679,7 +756,7 @@ var inline = map[ir.Op]func(out, x, y []float64){
 }
 
 // newValue computes a row value: a list by row of the group.
-func (g *groupFold) newValue(s *ir.Scalar) []float64 {
+func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 	switch s.Leaf {
 	case ir.LeafResult:
 		return g.results[s.Step]

@@ -125,14 +125,20 @@ func TestFoldExtremes(t *testing.T) {
 		{-inf, -inf, -inf}, {inf, -inf, 0}, {nan, 1, 2}, {1, 2, nan}, {0, 0, 0}, {1e4, 1e4 + 0.25, 1e4 - 0.25}}
 	for _, of := range []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp",
 		"softmax", "log_softmax", "l2_normalize", "rms_norm", "argmax", "argmin", "cumsum", "cummax"} {
-		for _, n := range []int{3, 16, 33} {
+		for k, n := range []int{3, 16, 33, 3, 16} {
+			d, scale := ir.F32, 1.0
+			if k >= 3 { // with extremes of f64
+				d, scale = ir.F64, []float64{1e200, 1e-250}[k-3]
+			}
 			var list []float64
 			for _, r := range rows {
-				row := slices.Repeat([]float64{r[2]}, n)
-				copy(row[n-3:], r)
+				row := slices.Repeat([]float64{r[2] * scale}, n)
+				for i, x := range r {
+					row[n-3+i] = x * scale
+				}
 				list = append(list, row...)
 			}
-			x, err := ir.FromFloats(ir.F32, list, len(rows), n)
+			x, err := ir.FromFloats(d, list, len(rows), n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,10 +153,10 @@ func TestFoldExtremes(t *testing.T) {
 					attrs = fmt.Sprintf("{axes=[%d]}", axis)
 				}
 				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
-					%%x = input {name="x", dtype=f32, shape=[%d,%d]}
+					%%x = input {name="x", dtype=%s, shape=[%d,%d]}
 					%%o = %s %%x %s
 					output "o" %%o
-				}`, len(rows), n, of, attrs))
+				}`, d, len(rows), n, of, attrs))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -191,14 +197,17 @@ func TestTransposes(t *testing.T) {
 // around a vector and of none, with the chain of their argument. Sums wrap.
 func TestWordFolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 6))
-	for _, of := range []string{"sum", "reduce_max", "reduce_min", "any", "all"} {
-		for _, d := range []string{"i32", "u32", "u8", "i16", "bool"} {
+	for _, of := range []string{"sum", "prod", "reduce_max", "reduce_min", "any", "all"} {
+		for _, d := range []string{"i32", "u32", "u8", "i16", "bool", "i64"} {
 			logical := of == "any" || of == "all"
-			if logical != (d == "bool") || d == "u32" && of != "sum" {
+			if logical != (d == "bool") {
 				continue
 			}
 			for _, shape := range []string{"[T,37]", "[3,T]", "[T,3,16]", "[1100,T]"} {
 				for _, axes := range []string{"[]", "[0]", "[-1]"} {
+					if underRace && d != "i64" && shape != "[1100,T]" {
+						continue
+					}
 					x := "%1 = max %x, %y"
 					if logical {
 						x = "%1 = or %x, %y"
@@ -228,6 +237,45 @@ func TestWordFolds(t *testing.T) {
 							t.Errorf("%d nodes have kernels, want only %s:\n%s", len(kernels), of, g)
 						}
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestIntegerRows compares searches and scans of integers, and folds of f64 and small floats, with the interpreter:
+// rows along any axis, long rows that tasks share, and with the chain of their argument.
+func TestIntegerRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 7))
+	for _, of := range []string{"argmax %a {axis=1}", "argmin %a {axis=0}", "argmax %x {axis=0}", "cumsum %x {axis=1}",
+		"cumsum %a {axis=0}", "cumprod %a {axis=1}", "cummax %x {axis=0, reverse=true}", "cummin %a {axis=1}",
+		"cumsum %a {axis=1, exclusive=true}", "cumsum %x {axis=1, restart=5}", "softmax %a {axis=1}", "softmax %x {axis=0}",
+		"layer_norm %x", "norm2 %a {axes=[0]}", "variance %x {axes=[1]}", "logsumexp %a {axes=[1]}", "sum %x",
+		"prod %x {axes=[0]}"} {
+		op, _ := ir.ParseOp(of[:strings.IndexByte(of, ' ')])
+		for _, d := range []string{"i32", "i64", "u8", "u32", "f64", "f16", "bf16"} {
+			for _, dims := range [][2]int{{3, 7}, {40, 33}, {1, 2000}, {1100, 2}, {2, 70000}, {0, 4}} {
+				if underRace && dims[1] < 2000 || !strings.Contains("f64 f16 i64 u8", d) && dims[1] == 70000 {
+					continue
+				}
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%x = input {name="x", dtype=%s, shape=[%d,%d]}
+					%%a = add %%x, %%x
+					%%o = %s
+					output "o" %%o
+				}`, d, dims[0], dims[1], of))
+				if err != nil {
+					continue // the op does not take the dtype
+				}
+				in := values(t, rng, g, nil)
+				if x := in["x"]; !x.DType.IsFloat() && op != ir.OpCumProd {
+					for i := range x.Bytes {
+						x.Bytes[i] = byte(rng.Uint32())
+					}
+				}
+				kernels := compare(t, g, in, nil)
+				if len(kernels) == 0 || kernels[len(kernels)-1].Op() != op {
+					t.Errorf("the last node has no kernel:\n%s", g)
 				}
 			}
 		}

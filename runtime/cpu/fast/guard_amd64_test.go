@@ -126,7 +126,7 @@ func kernelTests() map[string]func(t *testing.T) {
 		all[name+"Each"] = func(t *testing.T) {
 			for n := range 40 {
 				inside(t, fmt.Sprintf("%s of each of %d", r.name, n), func(g *guarded) {
-					r.each(guardedSlice[float64](g, n), g.floats(n))
+					r.eachNarrow(guardedSlice[float64](g, n), g.floats(n))
 				})
 			}
 		}

@@ -2,6 +2,7 @@ package fast
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -14,14 +15,140 @@ type reducer struct {
 	merge    func(a, b float64) float64   // returns the result for two lists together, from each one's
 	next     func(acc, x float64) float64 // folds another element into a result
 	words    bool                         // whether the elements are words
+	// For lists of 64 bits: these fold all elements of a list into a result, and each element into its own result.
+	all  func(acc float64, x []float64) float64
+	each func(acc, x []float64)
 }
 
 // reducers has the reducers of the basic reductions of floats.
 var reducers = map[ir.Op]*reducer{
-	ir.OpSum:       {"sum", 0, sumOf, sumOf, false},
-	ir.OpProd:      {"product", 1, productOf, productOf, false},
-	ir.OpReduceMax: {"greatest", math.Inf(-1), greater, greater, false},
-	ir.OpReduceMin: {"least", math.Inf(1), lesser, lesser, false},
+	ir.OpSum: {name: "sum", identity: 0, merge: sumOf, next: sumOf, all: sumAll[float64], each: sumEachOf[float64]},
+	ir.OpProd: {name: "product", identity: 1, merge: productOf, next: productOf, all: productAll[float64],
+		each: productEachOf[float64]},
+	ir.OpReduceMax: {name: "greatest", identity: math.Inf(-1), merge: greater, next: greater, all: greatestAll[float64],
+		each: greatestEachOf[float64]},
+	ir.OpReduceMin: {name: "least", identity: math.Inf(1), merge: lesser, next: lesser, all: leastAll[float64],
+		each: leastEachOf[float64]},
+}
+
+// longReducer returns the reducer of an op for integers of dtype t as words of 64 bits, or nil if there is none. The
+// results are words, too.
+func longReducer(op ir.Op, t ir.DType) *reducer {
+	least, most := ir.IntRange(t)
+	r := &reducer{name: "64 bits", words: true}
+	var first int64
+	switch op {
+	case ir.OpSum:
+		r.all, r.each = sumAll[int64], sumEachOf[int64]
+	case ir.OpProd:
+		first, r.all, r.each = 1, productAll[int64], productEachOf[int64]
+	case ir.OpReduceMax:
+		first, r.all, r.each = least, greatestAll[int64], greatestEachOf[int64]
+	case ir.OpReduceMin:
+		first, r.all, r.each = most, leastAll[int64], leastEachOf[int64]
+	default:
+		return nil
+	}
+	r.identity = bitsOfLong(first)
+	r.merge = func(a, b float64) float64 { return r.all(a, []float64{b}) }
+	r.next = r.merge
+	return r
+}
+
+// wordsIn returns the memory of a list of 64 bits as elements of type E.
+func wordsIn[E float64 | int64](list []float64) []E {
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+}
+
+// result64 returns f of acc, which has the bits of an E.
+func result64[E float64 | int64](acc float64, f func(acc E) E) float64 {
+	list := [1]float64{acc}
+	e := wordsIn[E](list[:])
+	e[0] = f(e[0])
+	return list[0]
+}
+
+// Each function that folds all elements of a list has several results at a time, because an operation takes several
+// cycles.
+
+func sumAll[E float64 | int64](acc float64, x []float64) float64 {
+	return result64(acc, func(acc E) E {
+		list, a, b, c := wordsIn[E](x), E(0), E(0), E(0)
+		for ; len(list) >= 4; list = list[4:] {
+			acc, a, b, c = acc+list[0], a+list[1], b+list[2], c+list[3]
+		}
+		for _, y := range list {
+			acc += y
+		}
+		return (acc + a) + (b + c)
+	})
+}
+
+func productAll[E float64 | int64](acc float64, x []float64) float64 {
+	return result64(acc, func(acc E) E {
+		list, a, b, c := wordsIn[E](x), E(1), E(1), E(1)
+		for ; len(list) >= 4; list = list[4:] {
+			acc, a, b, c = acc*list[0], a*list[1], b*list[2], c*list[3]
+		}
+		for _, y := range list {
+			acc *= y
+		}
+		return E(acc*a) * E(b*c)
+	})
+}
+
+func greatestAll[E float64 | int64](acc float64, x []float64) float64 {
+	return result64(acc, func(acc E) E {
+		list, a := wordsIn[E](x), acc
+		for ; len(list) >= 2; list = list[2:] {
+			acc, a = max(acc, list[0]), max(a, list[1])
+		}
+		for _, y := range list {
+			acc = max(acc, y)
+		}
+		return max(acc, a)
+	})
+}
+
+func leastAll[E float64 | int64](acc float64, x []float64) float64 {
+	return result64(acc, func(acc E) E {
+		list, a := wordsIn[E](x), acc
+		for ; len(list) >= 2; list = list[2:] {
+			acc, a = min(acc, list[0]), min(a, list[1])
+		}
+		for _, y := range list {
+			acc = min(acc, y)
+		}
+		return min(acc, a)
+	})
+}
+
+func sumEachOf[E float64 | int64](acc, x []float64) {
+	to := wordsIn[E](acc)
+	for i, y := range wordsIn[E](x) {
+		to[i] += y
+	}
+}
+
+func productEachOf[E float64 | int64](acc, x []float64) {
+	to := wordsIn[E](acc)
+	for i, y := range wordsIn[E](x) {
+		to[i] *= y
+	}
+}
+
+func greatestEachOf[E float64 | int64](acc, x []float64) {
+	to := wordsIn[E](acc)
+	for i, y := range wordsIn[E](x) {
+		to[i] = max(to[i], y)
+	}
+}
+
+func leastEachOf[E float64 | int64](acc, x []float64) {
+	to := wordsIn[E](acc)
+	for i, y := range wordsIn[E](x) {
+		to[i] = min(to[i], y)
+	}
 }
 
 // wordReducer returns the reducer of an op for words of dtype t, or nil if there is none. n is the largest number of
@@ -33,17 +160,17 @@ func wordReducer(op ir.Op, t ir.DType, n int64) *reducer {
 		if n > 1<<(53-8*t.BlockBytes()) {
 			return nil
 		}
-		return &reducer{"sum of words", 0, sumOf, sumOf, true}
+		return &reducer{name: "sum of words", identity: 0, merge: sumOf, next: sumOf, words: true}
 	case ir.OpAny:
-		return &reducer{"greatest of words", 0, greater, greater, true}
+		return &reducer{name: "greatest of words", identity: 0, merge: greater, next: greater, words: true}
 	case ir.OpAll:
-		return &reducer{"least of words", 1, lesser, lesser, true}
+		return &reducer{name: "least of words", identity: 1, merge: lesser, next: lesser, words: true}
 	}
 	switch { // words of u32 are signed here
 	case op == ir.OpReduceMax && t != ir.U32:
-		return &reducer{"greatest of words", float64(least), greater, greater, true}
+		return &reducer{name: "greatest of words", identity: float64(least), merge: greater, next: greater, words: true}
 	case op == ir.OpReduceMin && t != ir.U32:
-		return &reducer{"least of words", float64(most), lesser, lesser, true}
+		return &reducer{name: "least of words", identity: float64(most), merge: lesser, next: lesser, words: true}
 	}
 	return nil
 }
@@ -57,7 +184,23 @@ func (r *reducer) wide(x float32) float64 {
 }
 
 // squares is the reducer that sums squares.
-var squares = &reducer{"sumSquares", 0, sumOf, func(acc, x float64) float64 { return acc + float64(x*x) }, false}
+var squares = &reducer{name: "sumSquares", merge: sumOf,
+	next: func(acc, x float64) float64 { return acc + float64(x*x) },
+	all: func(acc float64, x []float64) float64 {
+		a, b := acc, 0.0
+		for ; len(x) >= 2; x = x[2:] {
+			a, b = a+float64(x[0]*x[0]), b+float64(x[1]*x[1])
+		}
+		for _, y := range x {
+			a += float64(y * y)
+		}
+		return a + b
+	},
+	each: func(acc, x []float64) {
+		for i, y := range x {
+			acc[i] += float64(y * y)
+		}
+	}}
 
 func sumOf(a, b float64) float64     { return a + b }
 func productOf(a, b float64) float64 { return float64(a * b) }
@@ -98,8 +241,8 @@ func (r *reducer) list(x []float32) float64 {
 	return result[0]
 }
 
-// each folds x[i] into acc[i], for each element of x.
-func (r *reducer) each(acc []float64, x []float32) {
+// eachNarrow folds x[i] into acc[i], for each element of x.
+func (r *reducer) eachNarrow(acc []float64, x []float32) {
 	acc = acc[:len(x)] // the assembly checks no bounds
 	whole := 0
 	if assembly := reductions[r.name]; assembly.each != nil && len(x) >= lanes {
@@ -108,5 +251,28 @@ func (r *reducer) each(acc []float64, x []float32) {
 	}
 	for i, v := range x[whole:] {
 		acc[whole+i] = r.next(acc[whole+i], r.wide(v))
+	}
+}
+
+// rowsOf folds each row of x into its element of results; all rows have the same length.
+func rowsOf[T number](r *reducer, results []float64, x []T) {
+	switch x := any(x).(type) {
+	case []float32:
+		r.rows(results, x)
+	case []float64:
+		n := len(x) / max(len(results), 1)
+		for row, acc := range results {
+			results[row] = r.all(acc, x[row*n:(row+1)*n])
+		}
+	}
+}
+
+// eachOf folds x[i] into acc[i], for each element of x.
+func eachOf[T number](r *reducer, acc []float64, x []T) {
+	switch x := any(x).(type) {
+	case []float32:
+		r.eachNarrow(acc, x)
+	case []float64:
+		r.each(acc, x)
 	}
 }

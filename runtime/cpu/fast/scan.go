@@ -3,25 +3,35 @@ package fast
 import (
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // scanner computes an op that returns the running results of a reduction, such as cumsum. If elementwise ops compute
 // the elements, it stores them in the output first, and folds them there; otherwise it reads the argument.
-type scanner struct {
-	*foldRows
+type scanner[T number] struct {
+	*foldRows[T]
 	by                       *reducer
-	sums, exclusive, reverse bool      // whether by adds; the op's attributes
-	restart                  int       // the number of elements after which the results restart; 0 means never
-	from                     []float32 // the argument's elements; nil if elementwise ops compute them
+	sums, exclusive, reverse bool // whether by adds; the op's attributes
+	restart                  int  // the number of elements after which the results restart; 0 means never
+	from                     []T  // the argument's elements; nil if a chain computes or converts them
+	to                       []T  // the results
 }
 
 // scan computes all rows. If there are few groups of many elements, tasks share rows: they first fold their parts, so
 // that each knows the results before its part.
-func (r *foldRows) scan() error {
-	by, attrs := reducers[r.node.Op().Info().Running], r.node.Attrs()
-	s := scanner{foldRows: r, by: by, sums: by == reducers[ir.OpSum], exclusive: attrs.Bool("exclusive"),
-		reverse: attrs.Bool("reverse"), restart: attrs.Int("restart")}
+func (r *foldRows[T]) scan() error {
+	by, attrs := r.reducer(r.node.Op().Info().Running), r.node.Attrs()
+	s := scanner[T]{foldRows: r, by: by, sums: by == reducers[ir.OpSum] && !r.wide(), to: r.out.list,
+		exclusive: attrs.Bool("exclusive"), reverse: attrs.Bool("reverse"), restart: attrs.Int("restart")}
+	if s.to == nil {
+		if err := hostmem.Check(8 * int64(r.rows*r.n)); err != nil {
+			return err
+		}
+		s.to = make([]T, r.rows*r.n)
+	}
+	final := r.out
+	r.out = results[T]{list: s.to} // chains store elements where their results will be
 	if p := r.element; len(p.code) == 0 {
 		s.from = r.readers[p.result].contiguous()
 	}
@@ -47,15 +57,19 @@ func (r *foldRows) scan() error {
 			s.accumulate(before[i*parts : (i+1)*parts])
 		}
 	}
-	return r.call.Parallel(len(before), work, func(_, task int) {
+	err := r.call.Parallel(len(before), work, func(_, task int) {
 		k := task % parts * each
 		s.part(r.group(groups[task/parts]), before[task], k, min(k+each, r.n))
 	})
+	if err != nil || final.list != nil {
+		return err
+	}
+	return r.call.ParallelRange(len(s.to), 1, func(lo, hi int) { final.store(lo, s.to[lo:hi]) })
 }
 
 // accumulate replaces the results of each part of a group's rows by the results of all parts before it. parts has them
 // by part and row.
-func (s *scanner) accumulate(parts [][]float64) {
+func (s *scanner[T]) accumulate(parts [][]float64) {
 	acc := slices.Repeat([]float64{s.by.identity}, len(parts[0]))
 	if s.reverse {
 		slices.Reverse(parts)
@@ -69,9 +83,8 @@ func (s *scanner) accumulate(parts [][]float64) {
 }
 
 // part computes the results for elements lo to hi of the rows of a group. acc has the results before, by row.
-func (s *scanner) part(g *groupFold, acc []float64, lo, hi int) {
-	out := g.call.Out
-	from := s.from
+func (s *scanner[T]) part(g *groupFold[T], acc []float64, lo, hi int) {
+	out, from := s.to, s.from
 	if from == nil {
 		from = out
 	}
@@ -106,7 +119,7 @@ func (s *scanner) part(g *groupFold, acc []float64, lo, hi int) {
 }
 
 // row sets out to the running results of x, a part of a row. acc is the result for the elements before that part.
-func (s *scanner) row(out, x []float32, acc float64) {
+func (s *scanner[T]) row(out, x []T, acc float64) {
 	if s.reverse {
 		copy(out, x)
 		slices.Reverse(out)
@@ -121,26 +134,26 @@ func (s *scanner) row(out, x []float32, acc float64) {
 		part := out[lo:min(lo+size, len(x))]
 		if s.running(part, x[lo:], acc); s.exclusive {
 			copy(part[1:], part)
-			part[0] = float32(acc)
+			part[0] = T(acc)
 		}
 	}
 }
 
 // running sets out to the running results of the first elements of x: element i is the result for acc and x[0] to x[i].
-func (s *scanner) running(out, x []float32, acc float64) {
+func (s *scanner[T]) running(out, x []T, acc float64) {
 	whole := 0
 	if s.sums {
-		acc, whole = runningSums(out, x, acc)
+		acc, whole = runningSums(any(out).([]float32), any(x).([]float32), acc)
 	}
 	for i, x := range x[whole:len(out)] {
 		acc = s.by.next(acc, float64(x))
-		out[whole+i] = float32(acc)
+		out[whole+i] = T(acc)
 	}
 }
 
 // next folds x, the i-th elements of neighbouring rows, into acc, the results of the rows so far. It sets out to the
 // running results.
-func (s *scanner) next(acc []float64, i int, out, x []float32) {
+func (s *scanner[T]) next(acc []float64, i int, out, x []T) {
 	if s.restart > 0 && i%s.restart == 0 {
 		for row := range acc {
 			acc[row] = s.by.identity
@@ -148,15 +161,15 @@ func (s *scanner) next(acc []float64, i int, out, x []float32) {
 	}
 	whole := 0
 	if s.sums && !s.exclusive {
-		whole = addRunning(acc, out, x)
+		whole = addRunning(acc, any(out).([]float32), any(x).([]float32))
 	}
 	for row, x := range x[whole:] {
 		row += whole
 		before := acc[row]
 		if acc[row] = s.by.next(before, float64(x)); s.exclusive {
-			out[row] = float32(before)
+			out[row] = T(before)
 		} else {
-			out[row] = float32(acc[row])
+			out[row] = T(acc[row])
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package fast
 
 import (
-	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -12,16 +11,16 @@ func searches(op ir.Op) bool { return op == ir.OpArgmax || op == ir.OpArgmin }
 
 // best has, by row, the best element (greatest or least) of a part of the row, and its coordinate. If several elements
 // are equally good, it is the first of them.
-type best struct {
-	x  []float32
+type best[T number] struct {
+	x  []T
 	at []int32
 }
 
 // search computes argmax or argmin of all rows.
-func (r *foldRows) search() error {
+func (r *foldRows[T]) search() error {
 	groups := r.groups()
 	each, parts := r.parts(groups)
-	list := make([]best, len(groups)*parts)
+	list := make([]best[T], len(groups)*parts)
 	greatest := r.node.Op() == ir.OpArgmax
 	err := r.call.Parallel(len(list), r.work(each*groups[0].count), func(_, task int) {
 		g, lo := r.group(groups[task/parts]), task%parts*each
@@ -34,7 +33,7 @@ func (r *foldRows) search() error {
 		for row := range g.count {
 			first := list[i*parts]
 			for _, part := range list[i*parts+1 : (i+1)*parts] {
-				if beats(part.x[row], first.x[row], greatest) {
+				if r.beats(part.x[row], first.x[row], greatest) {
 					first = part
 				}
 			}
@@ -44,8 +43,16 @@ func (r *foldRows) search() error {
 	return nil
 }
 
+// beats reports whether element x of a row is better than an earlier element y.
+func (f *fold[T]) beats(x, y T, greatest bool) bool {
+	if f.ofWords() {
+		return beats(long(float64(x)), long(float64(y)), greatest)
+	}
+	return beats(x, y, greatest)
+}
+
 // beats reports whether element x of a row is better than an earlier element y. NaN is best.
-func beats(x, y float32, greatest bool) bool {
+func beats[E float32 | float64 | int64](x, y E, greatest bool) bool {
 	if x != x {
 		return y == y
 	}
@@ -53,50 +60,91 @@ func beats(x, y float32, greatest bool) bool {
 }
 
 // search returns the best among elements lo to hi of each row: the greatest or the least.
-func (g *groupFold) search(lo, hi int, greatest bool) best {
-	found := best{make([]float32, g.count), make([]int32, g.count)}
-	by := reducers[ir.OpReduceMin]
-	if greatest {
-		by = reducers[ir.OpReduceMax]
-	}
+func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
+	found := best[T]{make([]T, g.count), make([]int32, g.count)}
 	var extremes [block]float64
-	g.run(g.element, -1, lo, hi, func(row, k, rows int, x []float32) {
-		switch {
+	g.run(g.element, -1, lo, hi, func(row, k, rows int, x []T) {
+		switch n := len(x) / rows; {
 		case g.across && k == lo:
 			copy(found.x, x)
 			for i := range found.at {
 				found.at[i] = int32(k)
 			}
-			return
 		case g.across:
-			for i := beatenBy(found.x, found.at, x, int32(k), greatest); i < len(x); i++ {
-				if beats(x[i], found.x[i], greatest) {
-					found.x[i], found.at[i] = x[i], int32(k)
+			switch x := any(x).(type) {
+			case []float32:
+				best := any(found.x).([]float32)
+				replace(best, found.at, x, beatenBy(best, found.at, x, int32(k), greatest), k, greatest)
+			case []float64:
+				if best := any(found.x).([]float64); g.ofWords() {
+					replace(listOf[int64](best), found.at, listOf[int64](x), 0, k, greatest)
+				} else {
+					replace(best, found.at, x, 0, k, greatest)
 				}
 			}
-			return
-		}
-		list := extremes[:rows]
-		for i := range list {
-			list[i] = by.identity
-		}
-		by.rows(list, x)
-		n := len(x) / rows
-		for i, y := range list {
-			y := float32(y)
-			if k > lo && !beats(y, found.x[row], greatest) {
-				continue
+		default:
+			at := make([]int, rows)
+			switch x := any(x).(type) {
+			case []float32:
+				firstOfFloats(extremes[:rows], at, x, greatest)
+			case []float64:
+				for i := range at {
+					if part := x[i*n : (i+1)*n]; g.ofWords() {
+						at[i] = first(listOf[int64](part), greatest)
+					} else {
+						at[i] = first(part, greatest)
+					}
+				}
 			}
-			part := x[i*n : (i+1)*n]
-			at := 0
-			if y != y {
-				at = slices.IndexFunc(part, func(v float32) bool { return math.IsNaN(float64(v)) })
-			} else {
-				at = skip(part, y)
-				at += slices.Index(part[at:], y)
+			for i, at := range at {
+				if y := x[i*n+at]; k == lo || g.beats(y, found.x[row+i], greatest) {
+					found.x[row+i], found.at[row+i] = y, int32(k+at)
+				}
 			}
-			found.x[row+i], found.at[row+i] = y, int32(k+at)
 		}
 	})
 	return found
+}
+
+// replace replaces the best elements by better ones of x, from element number `from` on, and their coordinates by k.
+func replace[E float32 | float64 | int64](best []E, at []int32, x []E, from, k int, greatest bool) {
+	for i := from; i < len(x); i++ {
+		if beats(x[i], best[i], greatest) {
+			best[i], at[i] = x[i], int32(k)
+		}
+	}
+}
+
+// first returns the index of the best element of a list.
+func first[E float64 | int64](x []E, greatest bool) (at int) {
+	best := x[0]
+	for i, y := range x {
+		if beats(y, best, greatest) {
+			best, at = y, i
+		}
+	}
+	return at
+}
+
+// firstOfFloats sets at to the index of the best element of each row of x, with vectors. It sets extremes to the best
+// elements.
+func firstOfFloats(extremes []float64, at []int, x []float32, greatest bool) {
+	by := reducers[ir.OpReduceMin]
+	if greatest {
+		by = reducers[ir.OpReduceMax]
+	}
+	for i := range extremes {
+		extremes[i] = by.identity
+	}
+	by.rows(extremes, x)
+	n := len(x) / len(extremes)
+	for i, y := range extremes {
+		part, y := x[i*n:(i+1)*n], float32(y)
+		if y != y {
+			at[i] = slices.IndexFunc(part, func(v float32) bool { return v != v })
+		} else {
+			at[i] = skip(part, y)
+			at[i] += slices.Index(part[at[i]:], y)
+		}
+	}
 }

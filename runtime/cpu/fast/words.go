@@ -87,7 +87,7 @@ func resultsOf[T number](c *interp.Call) results[T] {
 		default:
 			r.store = func(at int, list []float64) {
 				for i, x := range list {
-					c.Words[at+i] = int32(long(x))
+					c.Words[at+i] = int32(ir.Wrap(long(x), c.Node.DType()))
 				}
 			}
 		}
@@ -108,4 +108,11 @@ func (r *results[T]) put(at int, block []T) {
 	if r.list == nil {
 		r.store(at, block)
 	}
+}
+
+// roomOf returns a buffer of n elements for a worker, see [interp.Call.Room].
+func roomOf[T number](c *interp.Call, worker, n int) []T {
+	words := int(unsafe.Sizeof(T(0)) / 4)
+	room := c.Room(worker, n*words)
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(room))), n)
 }
