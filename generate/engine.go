@@ -51,7 +51,8 @@ type engine struct {
 type answer struct {
 	ctx context.Context
 	// The engine's goroutine owns the fields below.
-	text         []int32   // the prompt and the answer so far
+	text         []int32 // the prompt and the answer so far; tokens below 0 are of pictures
+	images       []placedImage
 	scales       []float32 // of the model's adapters
 	generated    int       // number of tokens generated
 	chooser      *chooser
@@ -293,7 +294,7 @@ func (e *engine) assignSlots() {
 			}
 			known := 0
 			if a.scorer == nil && slices.Equal(s.scales, a.scales) {
-				known = s.reusable(a.text)
+				known = s.reusable(a.text, a.images)
 			}
 			if best == nil || known > most || known == most && s.lastUse < best.lastUse {
 				best, most = s, known

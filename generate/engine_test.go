@@ -65,7 +65,10 @@ func tinyFile(t testing.TB, architecture string, meta map[string]any, dims map[s
 		"tokenizer.ggml.eos_token_id": uint32(len(tinyWords) - 1), "tokenizer.ggml.unknown_token_id": uint32(0),
 	}
 	for key, v := range meta {
-		all[architecture+"."+key] = v
+		if !strings.HasPrefix(key, "tokenizer.") {
+			key = architecture + "." + key
+		}
+		all[key] = v
 	}
 	for key, v := range all {
 		if err := w.Set(key, v); err != nil {
@@ -463,7 +466,7 @@ func TestKnownBits(t *testing.T) {
 	text := randomPrompt(m, r, 240)
 	kept, fresh := &slot{model: m}, &slot{model: m, index: 1}
 	for turn, end := range []int{100, 150, 180, 220} {
-		known := kept.reusable(text[:end])
+		known := kept.reusable(text[:end], nil)
 		if want := []int{0, 0, 128, 128}[turn]; known != want {
 			t.Errorf("turn %d: %d tokens are known, want %d", turn, known, want)
 		}

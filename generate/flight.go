@@ -78,7 +78,7 @@ var stepKeeps = []string{"logits", "likeliest", "top"}
 // submit submits step f for its rows. inFlight is the number of steps in flight for the same rows, and last is the
 // latest of them, or nil. more says that the caller submits another step at once.
 func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) (err error) {
-	var tokens, texts, positions, pages []int32 // inputs of the step; texts are the indexes of slots
+	var tokens, texts, positions, pages, offsets []int32 // inputs of the step; texts are the indexes of slots
 	var scales []float32
 	for i, s := range f.rows {
 		a := f.answers[i]
@@ -93,6 +93,7 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 			pages = append(pages, s.pageTable()...)
 		}
 		scales = append(scales, a.scales...)
+		offsets = append(offsets, ropeOffset(a.images, at))
 		if last == nil {
 			tokens = append(tokens, a.text[at])
 		}
@@ -112,6 +113,12 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 	}
 	if m.pages > 0 {
 		err = errors.Join(err, addInput(in, "pages", pages, n, len(pages)/n))
+	}
+	switch {
+	case m.hasOffsets() && m.slotCount > 1:
+		err = errors.Join(err, addInput(in, llm.OffsetInput, offsets, n))
+	case m.hasOffsets():
+		err = errors.Join(err, addInput(in, llm.OffsetInput, offsets))
 	}
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Token is one token of an answer.
@@ -48,6 +49,11 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 			yield(Token{}, err)
 			return
 		}
+		images, err := placeImages(prompt, s.Images)
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
 		c, err := m.chooser(ctx, s)
 		if err != nil {
 			yield(Token{}, err)
@@ -56,7 +62,8 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
 		reported := s.Known == nil
-		for a := m.engine.submit(&answer{ctx: ctx, text: prompt, chooser: c, scales: scales}); ; {
+		for a := m.engine.submit(&answer{ctx: ctx, text: prompt, images: images, chooser: c,
+			scales: scales}); ; {
 			tokens, known, err := a.take()
 			if err != nil {
 				yield(Token{}, err)
@@ -92,6 +99,12 @@ func (m *Model) check(prompt []int32, s Sampling) error {
 		if id < 0 || int(id) >= m.config.Vocab {
 			return fmt.Errorf("generate: Bias has token %d: want 0 to %d", id, m.config.Vocab-1)
 		}
+	}
+	if len(s.Images) > 0 && m.vision == nil {
+		return ErrNoProjector
+	}
+	if len(s.Images) > 0 { // placeImages checks those below 0
+		prompt = slices.DeleteFunc(slices.Clone(prompt), func(id int32) bool { return id < 0 })
 	}
 	return m.checkTokens(prompt)
 }

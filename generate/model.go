@@ -21,6 +21,7 @@ type Model struct {
 	bundled       map[string]*vkc.Program // the bundle's programs, by the hashes of their graphs
 	halfCache     bool                    // whether the default dtype of the KV cache is f16
 	adapters      lora.Set
+	vision        *visionTower    // nil for a model that reads no pictures
 	weights       ir.WeightSource // of the file and the adapters
 	config        llm.Config
 	tok           *tokenizer.Tokenizer
@@ -68,7 +69,7 @@ func (m *Model) Close() error {
 	if m.engine != nil {
 		m.engine.close()
 	}
-	errs := []error{m.closeSpeculation(), m.extras.close()}
+	errs := []error{m.closeSpeculation(), m.extras.close(), m.vision.close()}
 	programs := []*vkc.Executable{m.shift}
 	for _, c := range slices.Concat(m.prompts, m.smallSteps, m.mixed) {
 		programs = append(programs, c.exe)

@@ -236,6 +236,9 @@ func (m *Model) read(path string, o *Options) error {
 			return wrongOption("Cache", "%s: %w", path, err)
 		}
 	}
+	if err := m.readProjector(*o); err != nil {
+		return err
+	}
 	m.slotCount = max(o.Parallel, 1)
 	m.part, m.deterministic = min(m.partOf(*o), m.context), o.Deterministic
 	return m.checkPositions(*o)

@@ -51,6 +51,10 @@ type Options struct {
 	Adapters      []lora.File
 	AdapterScales bool
 
+	// Projector is the mmproj file of a model that reads pictures, or its Hugging Face folder: see FindProjector.
+	// Without it, and with NoProjector, the model reads none.
+	Projector string
+
 	// GPUMemory, if not 0, bounds the model's device memory in bytes: weights, KV cache, temporaries. Weights beyond it
 	// stay in host memory, and kernels read them over the bus. Weights of which a step reads only a few rows or experts
 	// go to host memory first. On a device with unified memory it is an error. Programs for speculation and sampling do
@@ -83,11 +87,15 @@ const DefaultPrecision = ir.PrecisionBytes
 // part in each slot.
 func (m *Model) partOf(o Options) int {
 	several := o.Parallel > 1
+	picture := 0 // tokens of a picture that needs one run
+	if m.vision != nil && m.config.WholePictures() {
+		picture = m.vision.config.Rows()
+	}
 	switch {
 	case several && (o.Deterministic || m.config.Window > 0):
-		return 128
+		return max(128, picture)
 	case o.Deterministic:
-		return 512
+		return max(512, picture)
 	}
 	return llm.LargestPart
 }

@@ -40,13 +40,7 @@ func HasChatTemplate(path string) (ok bool, err error) {
 // Prompt returns the tokens of a conversation, formatted by the model's chat template. A conversation with tools takes
 // the template named tool_use, if the model has one. Prompt sets BOS and EOS of the
 // context to the model's.
-func (m *Model) Prompt(c chat.Context) ([]int32, error) {
-	pieces, err := m.render(c)
-	if err != nil {
-		return nil, err
-	}
-	return m.tok.EncodeChat(pieces), nil
-}
+func (m *Model) Prompt(c chat.Context) ([]int32, error) { return m.PromptWith(c, nil) }
 
 // Render returns the text of a conversation, formatted as in Prompt.
 func (m *Model) Render(c chat.Context) (string, error) {
@@ -84,23 +78,34 @@ func (m *Model) render(c chat.Context) ([]chat.Piece, error) {
 // Fit is like Prompt, but with a bound: the prompt must leave room tokens for the answer. It drops the oldest messages
 // first, but keeps system messages and the last message. forgotten counts the dropped messages.
 func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, err error) {
-	c.Messages = slices.Clone(c.Messages)
+	prompt, _, forgotten, err = m.FitWith(c, nil, room)
+	return prompt, forgotten, err
+}
+
+// FitWith is like Fit, for a conversation with pictures as in PromptWith. rest are the pictures in the prompt.
+func (m *Model) FitWith(c chat.Context, images []*Image, room int) (prompt []int32, rest []*Image, forgotten int,
+	err error) {
+	c.Messages, images = slices.Clone(c.Messages), slices.Clone(images)
 	for {
-		if prompt, err = m.Prompt(c); err != nil || len(prompt)+room <= m.context {
-			return prompt, forgotten, err
+		if prompt, err = m.PromptWith(c, images); err != nil || len(prompt)+room <= m.context {
+			return prompt, images, forgotten, err
 		}
 		oldest := slices.IndexFunc(c.Messages, func(m chat.Message) bool { return m.Role != "system" })
 		if oldest < 0 || oldest == len(c.Messages)-1 {
-			return nil, forgotten, fmt.Errorf("generate: the last message alone makes a prompt of %d tokens, and the "+
-				"answer is to have %d: the context is %d; shorten it or give more context", len(prompt), room,
+			return nil, nil, forgotten, fmt.Errorf("generate: the last message alone makes a prompt of %d tokens, "+
+				"and the answer is to have %d: the context is %d; shorten it or give more context", len(prompt), room,
 				m.context)
 		}
-		c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
-		forgotten++
-		// Drop an answer together with its question.
-		for oldest < len(c.Messages)-1 && c.Messages[oldest].Role != "user" {
+		drop := func() {
+			before, own := picturesIn(c.Messages[:oldest]...), picturesIn(c.Messages[oldest])
+			images = slices.Delete(images, before, before+own)
 			c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
 			forgotten++
+		}
+		drop()
+		// Drop an answer together with its question.
+		for oldest < len(c.Messages)-1 && c.Messages[oldest].Role != "user" {
+			drop()
 		}
 	}
 }

@@ -53,6 +53,8 @@ type Sampling struct {
 	// AdapterScales are the scales of Options.Adapters for this answer; nil means the scales there. It needs
 	// Options.AdapterScales.
 	AdapterScales []float64
+	// Images are the pictures of the prompt, in order. Their tokens are below 0: see Image.
+	Images []*Image
 	// Known, if set, is called before the first token with the number of prompt tokens found in the KV cache.
 	Known func(tokens int)
 }
@@ -81,6 +83,9 @@ func (d *Dry) history(m *Model, text []int32) []int32 {
 	}
 	text = text[len(text)-most:]
 	for i, id := range text {
+		if id < 0 { // of a picture
+			continue
+		}
 		piece := m.tok.Piece(id)
 		if !slices.ContainsFunc(d.Breakers, func(b string) bool { return strings.Contains(piece, b) }) {
 			list[llm.DryHistory-most+i] = id
@@ -257,7 +262,10 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 		positions, topK = append(positions, int32(d.position)), append(topK, int32(min(d.TopK, m.config.Vocab)))
 		if recent == nil {
 			tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
-			last = append(append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...), tail...)
+			last = append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...)
+			for _, id := range tail {
+				last = append(last, max(id, -1)) // a picture's tokens are none
+			}
 		}
 		biased = append(biased, slices.Repeat([]int32{-1}, llm.MaxBiases)...)
 		biases = append(biases, make([]float32, llm.MaxBiases)...)

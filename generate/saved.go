@@ -223,6 +223,9 @@ func (s *slot) save() (head savedSlot, parts [][]byte, err error) {
 	m := s.model
 	head = savedSlot{Tokens: slices.Clone(s.cached), Written: s.written, Moved: s.moved, WholeParts: s.wholeParts,
 		Scales: s.scales}
+	if untilImage(s.cached) < len(s.cached) {
+		return head, nil, wrongSlot("slot %d has a picture: only texts can be saved", s.index)
+	}
 	if len(s.cached) == 0 {
 		return head, nil, wrongSlot("slot %d is empty: want one that has answered", s.index)
 	}

@@ -71,7 +71,7 @@ func TestForgotten(t *testing.T) {
 	if want := slices.Concat(prompt[:3], prompt[17:]); !s.moved || !slices.Equal(s.cached[:len(want)], want) {
 		t.Errorf("the device has %v, moved %v; want %v", s.cached, s.moved, want)
 	}
-	if known := s.reusable(slices.Clone(s.cached)); known != 3 {
+	if known := s.reusable(slices.Clone(s.cached), nil); known != 3 {
 		t.Errorf("%d tokens are known, want those that stay", known)
 	}
 	again, fresh := answerOf(t, m, prompt[:20], Sampling{MaxTokens: 5}), openModel(t, tinyModel(t), Options{

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"errors"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -28,12 +29,13 @@ type slot struct {
 }
 
 // reusable returns how many of a prompt's first tokens need not be prefilled, because the cache has their keys and
-// values. It never counts the last token, because its logits are needed.
-func (s *slot) reusable(prompt []int32) int {
+// values. It never counts the last token, because its logits are needed, nor a part of a picture.
+func (s *slot) reusable(prompt []int32, images []placedImage) int {
 	n := 0
 	for n < min(len(s.cached), len(prompt)-1) && s.cached[n] == prompt[n] {
 		n++
 	}
+	n = wholeImages(images, n)
 	if s.moved { // the moved keys and values depend on dropped tokens
 		n = min(n, s.model.keep)
 	}
@@ -107,7 +109,7 @@ func (r *recurrentStates) goBack(tokens int) {
 // prefill computes the keys and values of a prompt, except for the prefix in the cache, and returns the logits after
 // it.
 func (s *slot) prefill(ctx context.Context, prompt []int32) (logits []float32, err error) {
-	s.truncate(s.reusable(prompt))
+	s.truncate(s.reusable(prompt, nil))
 	for len(s.cached) < len(prompt) {
 		if logits, err = s.prefillPart(ctx, prompt, s.model.partFor(len(prompt)-len(s.cached))); err != nil {
 			return nil, err
@@ -118,9 +120,13 @@ func (s *slot) prefill(ctx context.Context, prompt []int32) (logits []float32, e
 
 // prefillPart prefills the next part of a text, of at most most tokens. It returns logits only for the last part.
 func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float32, error) {
+	if p := s.imageAt(len(s.cached)); p != nil {
+		return nil, s.runImage(ctx, p, most)
+	}
 	next := text[len(s.cached):]
+	next = next[:untilImage(next)]
 	if len(next) == 1 && s.model.slotCount == 1 {
-		return s.run(ctx, s.model.step, next, true)
+		return s.run(ctx, s.model.step, next, len(s.cached)+1 == len(text))
 	}
 	part, prompts := s.model.part, s.model.prompts
 	next = next[:s.partEnd(min(len(next), most, prompts[len(prompts)-1].rows))]
@@ -171,8 +177,20 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 // inputs returns the inputs of a program that continues the text with tokens.
 func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
 	in := vkc.Tensors{}
-	err := addInput(in, "tokens", tokens, len(tokens))
-	if err == nil && s.model.slotCount > 1 {
+	err := errors.Join(addInput(in, "tokens", tokens, len(tokens)), s.addText(in))
+	if err == nil && s.model.hasOffsets() {
+		var images []placedImage
+		if s.answer != nil {
+			images = s.answer.images
+		}
+		err = addInput(in, llm.OffsetInput, []int32{ropeOffset(images, len(s.cached))})
+	}
+	return in, err
+}
+
+// addText adds the inputs of a program that say which text it continues, and with which adapters.
+func (s *slot) addText(in vkc.Tensors) (err error) {
+	if s.model.slotCount > 1 {
 		err = addInput(in, "text", []int32{s.index})
 	}
 	if err == nil {
@@ -181,5 +199,5 @@ func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
 	if err == nil && s.model.pages > 0 {
 		err = addInput(in, "pages", s.pageTable(), llm.PagesOf(s.model.context))
 	}
-	return in, err
+	return err
 }

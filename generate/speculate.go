@@ -202,7 +202,8 @@ func (lookup) draft(_ context.Context, text []int32, most int) ([]int32, error) 
 	if at == 0 {
 		return nil, nil
 	}
-	return slices.Clone(text[at:min(at+most, len(text))]), nil
+	next := text[at:min(at+most, len(text))]
+	return slices.Clone(next[:untilImage(next)]), nil
 }
 
 // draftModel guesses with another model, greedily.

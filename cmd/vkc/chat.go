@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,8 @@ message.
 		},
 	}
 	f.register(a, cmd.Flags())
+	f.model.registerImages(cmd.Flags(), "show the model the picture in this `FILE` with the first message; may be "+
+		"given several times")
 	cmd.Flags().StringVar(&system, "system", "", "tell the model first how to answer, by this `TEXT`")
 	return cmd
 }
@@ -45,6 +48,7 @@ const chatHelp = `Commands in a conversation:
   /clear          forget what was said
   /system [TEXT]  tell the model how to answer, from here on; without TEXT, as it was trained
   /retry          answer the last message once more
+  /image FILE     show the model a picture with the next message
   /help           list these commands
   /quit           end the conversation`
 
@@ -61,6 +65,11 @@ type chatUI interface {
 // chat runs vkc chat: it loads the model and runs a conversation on the terminal, or on standard input and output.
 func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err error) {
 	f.chat = true
+	if f.model.path != "" {
+		if err := f.model.findProjector(); err != nil {
+			return err
+		}
+	}
 	m, err := f.open(ctx, a, "chat")
 	if err != nil {
 		return err
@@ -68,7 +77,10 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 	defer func() { err = errors.Join(err, m.Close()) }()
 	c := &conversation{model: m, flags: f, system: system}
 	// Check before the first message that the template supports such conversations.
-	if _, _, err := c.prompt("Hello"); err != nil {
+	if _, _, _, err := c.prompt("Hello"); err != nil {
+		return err
+	}
+	if c.shown, err = f.model.readImages(ctx, m); err != nil {
 		return err
 	}
 	if terminalOf(os.Stdin) == nil || terminalOf(os.Stdout) == nil {
@@ -88,7 +100,9 @@ type conversation struct {
 	model    *generate.Model
 	flags    *generateFlags
 	system   string
-	messages []chat.Message // of the user and the model, in turns
+	messages []chat.Message      // of the user and the model, in turns
+	pictures [][]*generate.Image // of each of messages
+	shown    []*generate.Image   // with the next message
 }
 
 // run reads messages and commands, and answers each message, until the input ends or the user quits.
@@ -109,7 +123,16 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 			fmt.Fprintln(ui, chatHelp)
 			continue
 		case command == "/clear":
-			c.messages = nil
+			c.messages, c.pictures, c.shown = nil, nil, nil
+			continue
+		case command == "/image":
+			p, err := readImage(ctx, c.model, strings.TrimSpace(rest))
+			if err != nil {
+				fmt.Fprintln(ui, err)
+				continue
+			}
+			c.shown = append(c.shown, p)
+			fmt.Fprintf(ui, "[a picture of %d tokens, with your next message]\n", len(p.Tokens()))
 			continue
 		case command == "/system":
 			c.system = strings.TrimSpace(rest)
@@ -119,8 +142,9 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 				fmt.Fprintln(ui, "There is no message to answer once more.")
 				continue
 			}
-			text = c.messages[len(c.messages)-2].Content.(string)
-			c.messages = c.messages[:len(c.messages)-2]
+			last := len(c.messages) - 2
+			text, c.shown = textIn(c.messages[last].Content), c.pictures[last]
+			c.messages, c.pictures = c.messages[:last], c.pictures[:last]
 			c.flags.sampling.Seed++
 		case strings.HasPrefix(command, "/"):
 			fmt.Fprintf(ui, "There is no command %s; /help lists them. A space first makes it a message.\n", command)
@@ -133,29 +157,42 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 }
 
 // prompt returns the tokens of the conversation with one more message of the user, text. If they leave too little of
-// the context for an answer, prompt drops the oldest messages from c.messages; dropped counts them.
-func (c *conversation) prompt(text string) (prompt []int32, dropped int, err error) {
+// the context for an answer, prompt drops the oldest messages from c.messages; dropped counts them. images are the
+// pictures in the prompt.
+func (c *conversation) prompt(text string) (prompt []int32, images []*generate.Image, dropped int, err error) {
 	var messages []chat.Message
 	if c.system != "" {
 		messages = append(messages, chat.Message{Role: "system", Content: c.system})
 	}
-	messages = append(append(messages, c.messages...), chat.Message{Role: "user", Content: text})
+	messages = append(append(messages, c.messages...), chat.Message{Role: "user", Content: messageOf(text, c.shown)})
+	images = append(slices.Concat(c.pictures...), c.shown...)
 	reserved := c.model.Context() / 4
 	if n := c.flags.sampling.MaxTokens; n > 0 {
 		reserved = min(n, reserved)
 	}
-	prompt, dropped, err = c.model.Fit(chat.Context{Messages: messages, AddGenerationPrompt: true}, reserved)
+	talk := chat.Context{Messages: messages, AddGenerationPrompt: true}
+	prompt, images, dropped, err = c.model.FitWith(talk, images, reserved)
 	if err == nil {
-		c.messages = c.messages[dropped:]
+		c.messages, c.pictures = c.messages[dropped:], c.pictures[dropped:]
 	}
-	return prompt, dropped, err
+	return prompt, images, dropped, err
+}
+
+// textIn returns the text of a message that messageOf has made.
+func textIn(content any) string {
+	parts, ok := content.([]any)
+	if !ok {
+		return content.(string)
+	}
+	text, _ := parts[len(parts)-1].(chat.Object).Get("text")
+	return text.(string)
 }
 
 // answer asks the model for a reply to the user's message text, prints the reply on ui while it is generated, and
 // appends both to c.messages. If the user interrupts it, the partial reply is kept. A prompt that cannot be made is
 // printed and is no error.
 func (c *conversation) answer(ctx context.Context, ui chatUI, text string) error {
-	prompt, dropped, err := c.prompt(text)
+	prompt, images, dropped, err := c.prompt(text)
 	if err != nil {
 		fmt.Fprintln(ui, err)
 		return nil
@@ -167,7 +204,9 @@ func (c *conversation) answer(ctx context.Context, ui chatUI, text string) error
 	answerCtx, stop := ui.interruptible(ctx)
 	defer stop()
 	var reply strings.Builder
-	stats, err := answer(answerCtx, c.model, prompt, c.flags.sampling, func(text string) error {
+	sampling := c.flags.sampling
+	sampling.Images = images
+	stats, err := answer(answerCtx, c.model, prompt, sampling, func(text string) error {
 		reply.WriteString(text)
 		_, err := io.WriteString(ui, text)
 		return err
@@ -176,8 +215,9 @@ func (c *conversation) answer(ctx context.Context, ui chatUI, text string) error
 	if err != nil && !interrupted {
 		return err
 	}
-	c.messages = append(c.messages, chat.Message{Role: "user", Content: text},
+	c.messages = append(c.messages, chat.Message{Role: "user", Content: messageOf(text, c.shown)},
 		chat.Message{Role: "assistant", Content: reply.String()})
+	c.pictures, c.shown = append(c.pictures, c.shown, nil), nil
 	fmt.Fprintln(ui)
 	if c.flags.stats && stats != "" {
 		fmt.Fprintf(ui, "[%s]\n", stats)

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/frontend/vision"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/grammar"
 	"github.com/vkc-go/vkc/internal/inputfile"
@@ -28,6 +29,7 @@ type loadFlags struct {
 	options  generate.Options
 	guesses  *int // tokens guessed at a time, --draft-tokens; nil if not given
 	adapters loraFlag
+	images   []string // files of pictures
 }
 
 type generateFlags struct {
@@ -54,9 +56,13 @@ tokenizer.json.
 Without --temp the likeliest token is taken each time. With it, a token is chosen by chance among those that --top-k,
 --top-p and --min-p leave, each of which counts the likeliest ones first.
 
+With --image the model reads pictures before the text. It needs the vision tower: an mmproj file, which llama.cpp's
+converter writes, next to the model or named by --mmproj, or the model's Hugging Face folder.
+
 With --grammar or --json-schema only tokens are taken that go on a text which is allowed.`,
 		Example: `  vkc generate -m MODEL.gguf -p Once -n 64
-  vkc generate -m MODEL.gguf --chat -p Hello --temp 0.8 --min-p 0.05 --seed 1`,
+  vkc generate -m MODEL.gguf --chat -p Hello --temp 0.8 --min-p 0.05 --seed 1
+  vkc generate -m MODEL.gguf --chat --image photo.jpg -p 'What is this?'`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("prompt") {
@@ -67,6 +73,8 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 	}
 	f.register(a, cmd.Flags())
 	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
+	f.model.registerImages(cmd.Flags(), "read the picture in this `FILE` (PNG, JPEG or GIF) before the text; may be "+
+		"given several times")
 	cmd.Flags().BoolVar(&f.chat, "chat", false, "the text is a message to the model")
 	cmd.Flags().StringVar(&f.gbnf, "grammar", "", "print what the grammar in this `FILE` allows, in llama.cpp's GBNF")
 	cmd.Flags().StringVar(&f.schema, "json-schema", "", "print JSON that the JSON Schema in this `FILE` describes")
@@ -118,6 +126,55 @@ func (f *loadFlags) registerText(a *app, flags *pflag.FlagSet) {
 	flags.Var(&optionalInt{&f.guesses}, "draft-tokens", "guess `N` tokens at a time, by where the last words stood "+
 		"or by --draft, and keep those that are right (default 4 with --draft)")
 	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
+}
+
+// registerImages declares the flags for pictures.
+func (f *loadFlags) registerImages(flags *pflag.FlagSet, help string) {
+	flags.StringArrayVar(&f.images, "image", nil, help)
+	f.registerProjector(flags)
+}
+
+// registerProjector declares the flag for the vision tower.
+func (f *loadFlags) registerProjector(flags *pflag.FlagSet) {
+	flags.StringVar(&f.options.Projector, "mmproj", "", "read pictures by the vision tower in this GGUF `FILE`, or "+
+		"none (default the mmproj file next to the model)")
+}
+
+// findProjector sets the vision tower if no flag names one.
+func (f *loadFlags) findProjector() (err error) {
+	if f.options.Projector == "" {
+		f.options.Projector, err = generate.FindProjector(f.path)
+	}
+	return err
+}
+
+// readImages reads the pictures that flags name.
+func (f *loadFlags) readImages(ctx context.Context, m textModel) (images []*generate.Image, err error) {
+	reader, ok := m.(*generate.Model)
+	if len(f.images) > 0 && !ok {
+		return nil, fmt.Errorf("--image: a model that is an ONNX graph reads no pictures here")
+	}
+	for _, path := range f.images {
+		p, err := readImage(ctx, reader, path)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, p)
+	}
+	return images, nil
+}
+
+// readImage reads a picture.
+func readImage(ctx context.Context, m *generate.Model, path string) (*generate.Image, error) {
+	data, err := inputfile.ReadAtMost(path, vision.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	p, err := m.ReadImage(ctx, data)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return p, err
 }
 
 // registerModel declares the flags for every model.
@@ -189,7 +246,7 @@ func parseKV(text string) (ir.DType, error) {
 // optionFlags maps fields of generate.Options to the flags that set them.
 var optionFlags = map[string]string{"Context": "--ctx", "Cache": "--kv", "Precision": "--precision",
 	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens", "Split": "--split",
-	"Adapters": "--lora"}
+	"Adapters": "--lora", "Projector": "--mmproj"}
 
 // open checks the flags and loads the model.
 func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
@@ -295,20 +352,34 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		return err
 	}
 	start := time.Now()
+	if len(f.model.images) > 0 {
+		if err := f.model.findProjector(); err != nil {
+			return err
+		}
+	}
 	m, err := f.openText(ctx, a, "generate")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	images, err := f.model.readImages(ctx, m)
+	if err != nil {
+		return err
+	}
+	f.sampling.Images = images
 	prompt := m.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
-	if f.chat {
-		prompt, err = m.Prompt(chat.Context{
-			Messages:            []chat.Message{{Role: "user", Content: text}},
-			AddGenerationPrompt: true,
-		})
-		if err != nil {
-			return err
-		}
+	talk := chat.Context{Messages: []chat.Message{{Role: "user", Content: messageOf(text, images)}},
+		AddGenerationPrompt: true}
+	switch reader, _ := m.(*generate.Model); {
+	case f.chat && reader != nil:
+		prompt, err = reader.PromptWith(talk, images)
+	case f.chat:
+		prompt, err = m.Prompt(talk)
+	case len(images) > 0:
+		prompt, err = reader.EncodeWith(text, images)
+	}
+	if err != nil {
+		return err
 	}
 	ready := time.Since(start)
 	stats, err := answer(ctx, m, prompt, f.sampling, func(text string) error {
@@ -326,6 +397,18 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		a.say("%s", stats)
 	}
 	return nil
+}
+
+// messageOf returns the content of a user's message: the pictures, then the text.
+func messageOf(text string, images []*generate.Image) any {
+	if len(images) == 0 {
+		return text
+	}
+	var parts []any
+	for range images {
+		parts = append(parts, generate.ImagePart())
+	}
+	return append(parts, generate.TextPart(text))
 }
 
 // textModel continues texts: a language model that vkc builds, or one that is an ONNX graph.

@@ -11,6 +11,8 @@ import (
 var gemma3 = projector{
 	name:  "gemma3",
 	merge: 4,
+	marks: Marks{Placeholder: "<start_of_image>", Before: "\n\n<start_of_image>", After: "<end_of_image>\n\n",
+		Begin: "\n\n<start_of_image>", End: "<end_of_image>\n\n"},
 	weights: func(c Config) []weightSpec {
 		return []weightSpec{
 			{name: "mm.input_projection", shape: ir.ShapeOf(c.Width, c.Out)}, // from its rows to its columns

@@ -12,6 +12,7 @@ var llava = projector{
 	merge:  1,
 	square: Padded,
 	cubic:  true,
+	marks:  Marks{Placeholder: "<image>", End: "\n"},
 	weights: func(c Config) []weightSpec {
 		hidden := c.Out
 		if t := c.Types["mm.0.weight"]; len(t.Shape) == 2 {

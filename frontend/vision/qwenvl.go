@@ -18,6 +18,7 @@ var qwen2VL = projector{
 	cubic:     true,
 	rotary:    true,
 	frames:    true,
+	marks:     Marks{Placeholder: "<|image_pad|>", Begin: "<|vision_start|>", End: "<|vision_end|>"},
 	weights:   mergerWeights,
 	project:   merger,
 }

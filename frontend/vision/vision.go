@@ -78,9 +78,27 @@ type projector struct {
 	rotary bool // queries and keys turn by the patch's row and column
 	frames bool // the embedding of patches has two kernels, for two frames of a film: a picture is both
 
+	marks Marks
+
 	// weights lists the projector's weights. project makes the rows of the tower's output x [P, Width*Features].
 	weights func(c Config) []weightSpec
 	project func(t tower, x frontend.Tensor) frontend.Tensor
+}
+
+// Marks are the texts around a picture in a prompt, in the vocabulary of the language model.
+type Marks struct {
+	// Placeholder is the text that chat templates have in a picture's place. Before and After take its place, with the
+	// picture between them.
+	Placeholder, Before, After string
+
+	// Begin and End are around a picture in a prompt without a placeholder.
+	Begin, End string
+}
+
+// Marks returns the texts around a picture.
+func (c Config) Marks() Marks {
+	p, _ := findProjector(c.Projector) // FromGGUF has found it
+	return p.marks
 }
 
 // Square says how a picture of other proportions becomes a square.
@@ -404,6 +422,20 @@ func (c *Config) side() int { return c.ImageSize / c.PatchSize }
 
 // RowWidth is the number of elements of a row that the tower makes: Out, and Out for each layer of Deepstack.
 func (c Config) RowWidth() int { return c.Out * (1 + len(c.Deepstack)) }
+
+// ManySizes reports whether the number of rows depends on the picture.
+func (c Config) ManySizes() bool {
+	p, err := findProjector(c.Projector)
+	return err == nil && p.manySizes
+}
+
+// Rows is the number of rows that the tower makes of a picture. It is 1, the least, if it depends on the picture.
+func (c Config) Rows() int {
+	if c.ManySizes() {
+		return 1
+	}
+	return c.side() / c.Merge * (c.side() / c.Merge)
+}
 
 // Grid is the number of rows and columns of a picture's patches. Both are multiples of Config.Merge.
 type Grid struct{ Rows, Columns int }

@@ -18,7 +18,7 @@ def quick_gelu(x):
 class Tower:
     """A tower whose weights come to be as they are asked for."""
 
-    def __init__(self, case, projector, image, patch, width=32, heads=2, hidden=48, layers=2, out=24, **meta):
+    def __init__(self, case, projector, image, patch, width=32, heads=2, hidden=48, layers=2, out=32, **meta):
         self.case, self.width, self.heads, self.patch, self.out = case, width, heads, patch, out
         self.hidden, self.layers, self.eps = hidden, layers, 1e-5
         self.meta, self.weights, self.file = {}, {}, {}
@@ -162,7 +162,7 @@ def qwen25vl():
 
 def qwen3vl():
     t = Tower("qwen3vl", "qwen3vl_merger", 16, 4, layers=3,
-              **{"use_gelu": True, "vision.spatial_merge_size": 2, "vision.is_deepstack_layers": [False, True, False]})
+              **{"use_gelu": True, "vision.spatial_merge_size": 2, "vision.is_deepstack_layers": [True, True, False]})
     row, column = in_blocks(6, 4, 2)
     table = t.w("v.position_embd.weight", 16, t.width, scale=1.0).reshape(4, 4, -1)
     x = t.patches(6, 4, kernels=2)
@@ -175,9 +175,10 @@ def qwen3vl():
     deep = []
     for i in range(t.layers):
         x = t.layer(x, i, t.layer_norm, gelu, fused=True, turn=turning(row, column, 16))
-        if i == 1:
-            h = t.layer_norm(x.reshape(-1, 4 * t.width), "v.deepstack.1.norm")
-            deep.append(t.linear(gelu_erf(t.linear(h, "v.deepstack.1.fc1", 4 * t.width)), "v.deepstack.1.fc2", t.out))
+        if i < 2:
+            deepstack = f"v.deepstack.{i}."
+            h = t.layer_norm(x.reshape(-1, 4 * t.width), deepstack + "norm")
+            deep.append(t.linear(gelu_erf(t.linear(h, deepstack + "fc1", 4 * t.width)), deepstack + "fc2", t.out))
     x = t.layer_norm(x, "v.post_ln").reshape(-1, 4 * t.width)
     x = t.linear(gelu_erf(t.linear(x, "mm.0", 4 * t.width)), "mm.2", t.out)
     t.write(np.concatenate([x, *deep], 1), (6, 4))

@@ -1,0 +1,456 @@
+package generate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/vision"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Image is a picture as a model reads it: rows that take the place of embedded tokens. Model.ReadImage makes it. In a
+// prompt it is a run of tokens below 0, which follow from the picture, so that equal prompts have equal pictures.
+type Image struct {
+	tokens []int32
+	rows   []float32
+	grid   vision.Grid // of the rows
+}
+
+// Tokens returns the tokens that stand for the picture in a prompt.
+func (p *Image) Tokens() []int32 { return slices.Clone(p.tokens) }
+
+// placedImage is a picture in a prompt.
+type placedImage struct {
+	*Image
+	at int // the position of its first token
+}
+
+// begins reports whether tokens begin with the picture's.
+func (p *Image) begins(tokens []int32) bool {
+	return len(tokens) >= len(p.tokens) && slices.Equal(tokens[:len(p.tokens)], p.tokens)
+}
+
+// end is the position after the picture.
+func (p placedImage) end() int { return p.at + len(p.tokens) }
+
+// placeImages finds pictures in a prompt. The prompt has all of them, in their order.
+func placeImages(prompt []int32, images []*Image) (list []placedImage, err error) {
+	for i := 0; i < len(prompt); i++ {
+		if prompt[i] >= 0 {
+			continue
+		}
+		n := len(list)
+		if n == len(images) || !images[n].begins(prompt[i:]) {
+			return nil, fmt.Errorf("generate: token %d of the prompt is %d, of a picture that Sampling.Images does "+
+				"not have next", i, prompt[i])
+		}
+		list = append(list, placedImage{images[n], i})
+		i = list[n].end() - 1
+	}
+	switch n := len(list); {
+	case n < len(images):
+		return nil, fmt.Errorf("generate: the prompt has %d pictures, and Sampling.Images %d", n, len(images))
+	case n > 0 && list[n-1].end() == len(prompt):
+		return nil, errors.New("generate: the prompt ends with a picture: want text after it")
+	}
+	return list, nil
+}
+
+// imageAt returns the picture that has the row of a position, or nil.
+func (s *slot) imageAt(position int) *placedImage {
+	if s.answer == nil {
+		return nil
+	}
+	for i := range s.answer.images {
+		if p := &s.answer.images[i]; p.at <= position && position < p.end() {
+			return p
+		}
+	}
+	return nil
+}
+
+// untilImage returns how many of the next tokens of a text come before a picture.
+func untilImage(next []int32) int {
+	if n := slices.IndexFunc(next, func(id int32) bool { return id < 0 }); n >= 0 {
+		return n
+	}
+	return len(next)
+}
+
+// wholeImages returns how many of the first n tokens of a prompt come before a picture that they do not have whole.
+func wholeImages(images []placedImage, n int) int {
+	for _, p := range images {
+		if p.at < n && n < p.end() {
+			return p.at
+		}
+	}
+	return n
+}
+
+// ropeOffset is the rotary position of a token at a position, less the position: after a picture, text continues after
+// its larger side. See llm.Config.Pictures.
+func ropeOffset(images []placedImage, position int) (offset int32) {
+	for _, p := range images {
+		if p.at < position {
+			offset += int32(max(p.grid.Rows, p.grid.Columns) - len(p.tokens))
+		}
+	}
+	return offset
+}
+
+// hasOffsets reports whether the model's graphs have the input llm.OffsetInput.
+func (m *Model) hasOffsets() bool { return m.config.Pictures && len(m.config.Sections) > 0 }
+
+// runImage runs the next rows of a picture, at most most, or all if the model reads it as a whole.
+func (s *slot) runImage(ctx context.Context, p *placedImage, most int) error {
+	m, first := s.model, len(s.cached)-p.at
+	n := min(len(p.tokens)-first, m.vision.atOnce)
+	if !m.config.WholePictures() {
+		n = s.partEnd(min(n, most))
+	}
+	in, width := vkc.Tensors{}, len(p.rows)/len(p.tokens)
+	err := errors.Join(addInput(in, "embeddings", p.rows[first*width:(first+n)*width], n, width), s.addText(in))
+	if len(m.config.Sections) > 0 {
+		base := int32(p.at) + ropeOffset(s.answer.images, p.at)
+		places := make([]int32, 3*n)
+		for i := range n {
+			at := first + i
+			places[i] = base
+			places[n+i] = base + int32(at/p.grid.Columns)
+			places[2*n+i] = base + int32(at%p.grid.Columns)
+		}
+		err = errors.Join(err, addInput(in, "places", places, 3, n))
+	}
+	if err != nil {
+		return err
+	}
+	length := len(s.cached) + n
+	s.wrote(length)
+	o := vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}}
+	if _, err := m.vision.images.Run(ctx, in, o); err != nil {
+		return err
+	}
+	s.cached = append(s.cached, p.tokens[first:first+n]...)
+	return nil
+}
+
+// visionTower makes rows of pictures.
+type visionTower struct {
+	file   *gguf.File
+	config vision.Config
+	atOnce int // rows that a run of images reads
+
+	mu     sync.Mutex
+	images *vkc.Executable // of llm.Images; nil before the first picture
+	exe    *vkc.Executable // makes rows of patches; likewise
+	cpu    *vkc.Device     // for a tower that the model's device does not run
+	closed bool
+	recent []recentImage // the latest last
+}
+
+// recentImage is a picture that was read before.
+type recentImage struct {
+	sum [sha256.Size]byte // of its file
+	*Image
+}
+
+// maxRecent bounds the rows of the pictures that a model remembers, in bytes.
+const maxRecent = 64 << 20
+
+// NoProjector is the value of Options.Projector for a model that reads no pictures, even if there is an mmproj file.
+const NoProjector = "none"
+
+// FindProjector returns the mmproj file of a model: the only one in the model's folder with mmproj in its name, or a
+// Hugging Face folder itself if the model there has a vision tower. It returns "" if there is none, and an error if
+// there are several.
+func FindProjector(path string) (string, error) {
+	if huggingface.IsFolder(path) {
+		if has, err := huggingface.HasVision(path); !has || err != nil {
+			return "", err
+		}
+		return path, nil
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // opening the model says so
+	}
+	var found []string
+	for _, e := range entries {
+		name := strings.ToLower(e.Name())
+		if strings.Contains(name, "mmproj") && strings.HasSuffix(name, ".gguf") && e.Name() != filepath.Base(path) {
+			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	switch {
+	case err != nil || len(found) == 0:
+		return "", err
+	case len(found) > 1:
+		return "", wrongOption("Projector", "%s and %s are next to the model: name one of them, or %s", found[0],
+			found[1], NoProjector)
+	}
+	return found[0], nil
+}
+
+// readProjector reads the configuration of the model's vision tower, if the options name one.
+func (m *Model) readProjector(o Options) (err error) {
+	path := o.Projector
+	if path == "" || path == NoProjector {
+		return nil
+	}
+	wrong := func(format string, args ...any) error {
+		return wrongOption("Projector", "%s: %s", path, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case m.bundle != nil:
+		return wrong("a bundle of a model reads no pictures: want the model's file")
+	case o.ContextShift:
+		return wrong("a context shift cannot move pictures: leave one of them out")
+	case o.Speculation.Draft != "":
+		return wrong("a draft model reads no pictures: leave one of them out")
+	}
+	v := &visionTower{}
+	if huggingface.IsFolder(path) {
+		v.file, err = huggingface.OpenVision(path)
+	} else {
+		v.file, err = vkc.OpenModel(path)
+	}
+	if err != nil {
+		return err
+	}
+	m.vision = v
+	if v.config, err = vision.FromGGUF(v.file); err != nil {
+		return wrong("%v", err)
+	}
+	if err := m.config.CheckPictures(); err != nil {
+		return wrong("%v", err)
+	}
+	if have, want := v.config.RowWidth(), m.config.Width*(1+m.config.Deepstack); have != want {
+		return wrong("the tower makes rows of %d elements, and the model reads rows of %d: want the mmproj file of "+
+			"this model", have, want)
+	}
+	m.config.Pictures = true
+	return nil
+}
+
+// loadImages loads the program that reads rows of pictures. The caller holds m.vision.mu.
+func (m *Model) loadImages(ctx context.Context) error {
+	v := m.vision
+	if v.images != nil {
+		return nil
+	}
+	v.atOnce = m.prompts[len(m.prompts)-1].rows
+	if m.config.WholePictures() {
+		v.atOnce = v.config.Rows()
+	}
+	g, err := llm.Images(m.config, v.atOnce, m.context, m.cache(m.options)...)
+	if err != nil {
+		return err
+	}
+	exe, err := m.load(ctx, g, Options{Precision: m.options.Precision}, m.step)
+	if err == nil {
+		v.images = exe
+	}
+	return err
+}
+
+// close releases the tower.
+func (v *visionTower) close() error {
+	if v == nil {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	var errs []error
+	for _, exe := range []*vkc.Executable{v.images, v.exe} {
+		if exe != nil {
+			errs = append(errs, exe.Close())
+		}
+	}
+	if v.cpu != nil {
+		errs = append(errs, v.cpu.Close())
+	}
+	if v.file != nil {
+		errs = append(errs, v.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ReadsImages reports whether the model has a vision tower: see Options.Projector.
+func (m *Model) ReadsImages() bool { return m.vision != nil }
+
+// ErrNoProjector is the error of a picture for a model without a vision tower.
+var ErrNoProjector = errors.New("generate: the model reads no pictures: there is no mmproj file next to it; name one " +
+	"by --mmproj")
+
+// ReadImage reads a picture, in PNG, JPEG or GIF. It returns a *vision.PictureError for a picture that is damaged, too
+// large or in another format.
+func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
+	v := m.vision
+	if v == nil {
+		return nil, ErrNoProjector
+	}
+	sum := sha256.Sum256(data)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil, errClosed
+	}
+	if i := slices.IndexFunc(v.recent, func(r recentImage) bool { return r.sum == sum }); i >= 0 {
+		known := v.recent[i]
+		v.recent = append(slices.Delete(v.recent, i, i+1), known)
+		return known.Image, nil
+	}
+	picture, err := vision.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	room := max((m.context-1)/2, v.config.Rows())
+	grid, err := v.config.Fit(picture.Width, picture.Height, min(room, m.context-1, m.maxRows()))
+	if err != nil {
+		return nil, fmt.Errorf("%w; give the model more context", err)
+	}
+	if err := m.loadImages(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := m.rowsOf(ctx, picture, grid)
+	if err != nil {
+		return nil, err
+	}
+	image := &Image{rows: rows, grid: v.config.Merged(grid)}
+	for i := range image.grid.Rows * image.grid.Columns {
+		image.tokens = append(image.tokens, imageToken(sum, i))
+	}
+	v.recent = append(v.recent, recentImage{sum, image})
+	for total := 0; ; v.recent = v.recent[1:] {
+		total = 0
+		for _, r := range v.recent {
+			total += 4 * len(r.rows)
+		}
+		if total <= maxRecent || len(v.recent) == 1 {
+			return image, nil
+		}
+	}
+}
+
+// imageToken returns the token below 0 for a row of the picture with a hash.
+func imageToken(sum [sha256.Size]byte, row int) int32 {
+	one := sha256.Sum256(binary.LittleEndian.AppendUint32(sum[:], uint32(row)))
+	return -1 - int32(binary.LittleEndian.Uint32(one[:])&math.MaxInt32)
+}
+
+// mostRows bounds the rows of a picture that a projector with many sizes makes.
+const mostRows = 4096
+
+// maxRows is the most rows that the tower's program makes.
+func (m *Model) maxRows() int { return max(min(mostRows, m.context/2), m.vision.config.Rows()) }
+
+// rowsOf runs the tower on a picture. The caller holds m.vision.mu.
+func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision.Grid) ([]float32, error) {
+	c := m.vision.config
+	if m.vision.exe == nil {
+		g, err := c.Tower(m.maxRows())
+		if err == nil {
+			m.vision.exe, err = m.loadTower(ctx, g, m.options.Precision)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	patches, err := m.patches(ctx, picture, grid)
+	if err != nil {
+		return nil, err
+	}
+	rows, columns := c.Places(grid)
+	in := vkc.Tensors{"patches": patches}
+	err = errors.Join(addInput(in, "rows", rows, len(rows)), addInput(in, "columns", columns, len(rows)))
+	if c.ManySizes() {
+		err = errors.Join(err, addInput(in, "grid", []int32{int32(grid.Rows), int32(grid.Columns)}, 2))
+	}
+	if err != nil {
+		return nil, err
+	}
+	res, err := m.vision.exe.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	values, err := vkc.Values[float32](res.Outputs["embeddings"])
+	if err == nil && slices.ContainsFunc(values, func(v float32) bool { return v != v }) {
+		err = errors.New("generate: the vision tower gave no numbers for the picture")
+	}
+	return values, err
+}
+
+// patches resizes a picture to the grid and divides it, on the device. The program is made for the picture's size. Its
+// matmuls are exact, because they compute levels of colors.
+func (m *Model) patches(ctx context.Context, picture *vision.Picture, grid vision.Grid) (_ *ir.Data, err error) {
+	c, width, height := m.vision.config, picture.Width, picture.Height
+	g, err := c.Resize(width, height, grid)
+	if err != nil {
+		return nil, err
+	}
+	exe, err := m.loadTower(ctx, g, "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	image, err := vkc.Of(picture.Pixels, height, width, 3)
+	if err != nil {
+		return nil, err
+	}
+	down, across := c.Filters(width, height, grid)
+	in := vkc.Tensors{"image": image}
+	err = errors.Join(addInput(in, "down", down, len(down)/height, height),
+		addInput(in, "across", across, len(across)/width, width))
+	if err != nil {
+		return nil, err
+	}
+	res, err := exe.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return res.Outputs["patches"], nil
+}
+
+// loadTower compiles and loads a program of the tower. If it fails on a device that vkc chose, the CPU runs it.
+func (m *Model) loadTower(ctx context.Context, g *ir.Graph, precision string) (*vkc.Executable, error) {
+	g, err := withPrecision(g, precision)
+	if err != nil {
+		return nil, err
+	}
+	v := m.vision
+	load := func(d *vkc.Device) (*vkc.Executable, error) {
+		p, err := d.Compile(ctx, g, vkc.CompileOptions{Weights: v.file})
+		if err != nil {
+			return nil, err
+		}
+		return loadOn(ctx, d, p, vkc.LoadOptions{Weights: v.file})
+	}
+	if v.cpu != nil {
+		return load(v.cpu)
+	}
+	exe, err := load(m.device)
+	refused := (*refusedError)(nil)
+	if err = m.refusal(ctx, fmt.Sprintf("the program %q", g.Name), err); !errors.As(err, &refused) {
+		return exe, err
+	}
+	if v.cpu, err = vkc.OpenDevice("cpu"); err != nil {
+		return nil, err
+	}
+	m.reportFallback(refused)
+	return load(v.cpu)
+}

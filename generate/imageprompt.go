@@ -1,0 +1,136 @@
+package generate
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+)
+
+// ImagePart is the part of a message's content that stands for a picture: see Model.PromptWith.
+func ImagePart() chat.Object { return chat.Object{{Key: "type", Value: "image"}} }
+
+// TextPart is a part of a message's content with text.
+func TextPart(text string) chat.Object {
+	return chat.Object{{Key: "type", Value: "text"}, {Key: "text", Value: text}}
+}
+
+// isImagePart reports whether a part of a message's content is a picture.
+func isImagePart(part any) bool {
+	o, _ := part.(chat.Object)
+	kind, _ := o.Get("type")
+	return kind == "image"
+}
+
+// picturesIn counts the pictures in messages.
+func picturesIn(messages ...chat.Message) (n int) {
+	for _, m := range messages {
+		parts, _ := m.Content.([]any)
+		for _, p := range parts {
+			if isImagePart(p) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// PromptWith is like Prompt, for a conversation with pictures. The content of a message with pictures is a list of
+// parts, each a TextPart or an ImagePart. images are the pictures of all messages in order, which Sampling.Images must
+// have too. In a template that knows no pictures, a picture comes before the text that follows it.
+func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
+	switch n := picturesIn(c.Messages...); {
+	case n != len(images):
+		return nil, fmt.Errorf("generate: the messages have %d pictures, and %d are given", n, len(images))
+	case n == 0:
+		pieces, err := m.render(c)
+		if err != nil {
+			return nil, err
+		}
+		return m.tok.EncodeChat(pieces), nil
+	case m.vision == nil:
+		return nil, ErrNoProjector
+	}
+	marks := m.vision.config.Marks()
+	pieces, err := m.render(c)
+	lists := cutPieces(pieces, marks.Placeholder, false, marks.Before, marks.After)
+	if err != nil || len(lists) != len(images)+1 {
+		mark := fmt.Sprintf("\ufffcpicture %s\ufffc", rand.Text())
+		c.Messages = slices.Clone(c.Messages)
+		for i := range c.Messages {
+			c.Messages[i].Content = markPictures(c.Messages[i].Content, mark)
+		}
+		if pieces, err = m.render(c); err != nil {
+			return nil, err
+		}
+		if lists = cutPieces(pieces, mark, true, marks.Begin, marks.End); len(lists) != len(images)+1 {
+			return nil, fmt.Errorf("generate: the chat template shows %d of %d pictures", len(lists)-1, len(images))
+		}
+	}
+	return m.around(lists, images), nil
+}
+
+// EncodeWith returns the tokens of a text that pictures precede.
+func (m *Model) EncodeWith(text string, images []*Image) ([]int32, error) {
+	if len(images) > 0 && m.vision == nil {
+		return nil, ErrNoProjector
+	}
+	lists := make([][]chat.Piece, len(images)+1)
+	for i := range images {
+		marks := m.vision.config.Marks()
+		lists[i] = append(lists[i], chat.Piece{Text: marks.Begin})
+		lists[i+1] = []chat.Piece{{Text: marks.End}}
+	}
+	lists[len(images)] = append(lists[len(images)], chat.Piece{Text: text, User: true})
+	return m.around(lists, images), nil
+}
+
+// around returns the tokens of lists of pieces with pictures between them.
+func (m *Model) around(lists [][]chat.Piece, images []*Image) (prompt []int32) {
+	for i, tokens := range m.tok.EncodeAround(lists) {
+		if i > 0 {
+			prompt = append(prompt, images[i-1].tokens...)
+		}
+		prompt = append(prompt, tokens...)
+	}
+	return prompt
+}
+
+// markPictures makes a text of a message's content, with a mark in place of each picture.
+func markPictures(content any, mark string) any {
+	parts, ok := content.([]any)
+	if !ok {
+		return content
+	}
+	var text strings.Builder
+	for _, part := range parts {
+		if isImagePart(part) {
+			text.WriteString(mark)
+		} else if o, ok := part.(chat.Object); ok {
+			more, _ := o.Get("text")
+			fmt.Fprint(&text, more)
+		}
+	}
+	return text.String()
+}
+
+// cutPieces divides pieces at a mark, and ends and begins the parts with texts of the template. Users' pieces can have
+// the mark only with user.
+func cutPieces(pieces []chat.Piece, mark string, user bool, before, after string) (lists [][]chat.Piece) {
+	var list []chat.Piece
+	for _, p := range pieces {
+		for !p.User || user {
+			head, tail, found := strings.Cut(p.Text, mark)
+			if !found {
+				break
+			}
+			list = append(list, chat.Piece{Text: head, User: p.User}, chat.Piece{Text: before})
+			lists, list = append(lists, list), []chat.Piece{{Text: after}}
+			p.Text = tail
+		}
+		list = append(list, p)
+	}
+	return append(lists, list)
+}
