@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/chat"
@@ -257,6 +258,45 @@ func TestImages(t *testing.T) {
 				ask(len(begin), slices.Concat(begin, b, end), images[1])
 			}
 		}
+	}
+}
+
+// TestImagesTogether: answers of texts with pictures run at once, in mixed runs too.
+func TestImagesTogether(t *testing.T) {
+	mixEverywhere(t)
+	for architecture, tower := range map[string]string{"gemma3": "gemma3", "qwen2vl": "qwen2vl"} {
+		meta := map[string]any{"attention.sliding_window": uint32(20)}
+		if architecture == "qwen2vl" {
+			meta = map[string]any{"rope.dimension_sections": []uint32{2, 3, 3}}
+		}
+		path := tinyReader(t, architecture, meta)
+		m := openModel(t, path, Options{Device: "cpu", Context: 128, Cache: ir.F32, Parallel: 3,
+			Projector: tinyTower(t, tower, path)})
+		if (len(m.mixed) > 0) != (architecture == "gemma3") {
+			t.Errorf("%s has %d mixed programs", architecture, len(m.mixed))
+		}
+		r, all := rand.New(rand.NewPCG(3, 3)), sync.WaitGroup{}
+		for i := range uint64(6) {
+			p, err := m.ReadImage(t.Context(), visiontest.PNG(t, i, 24, 16))
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompt := slices.Concat(randomPrompt(m, r, 3), p.Tokens(), randomPrompt(m, r, 40), p.Tokens(),
+				randomPrompt(m, r, 3))
+			images := []*Image{p, p}
+			want := read(t, m, prompt, images, 8)
+			all.Go(func() {
+				tokens, err := collect(m.Generate(t.Context(), prompt, Sampling{MaxTokens: 8, Images: images}))
+				var got []int32
+				for _, token := range tokens {
+					got = append(got, token.ID)
+				}
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s, text %d: %v, %v; want %v", architecture, i, got, err, want)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 

@@ -17,8 +17,10 @@ func (e *engine) mixes(rows []*slot) bool {
 		slices.ContainsFunc(e.slots, func(s slot) bool { return s.mixes() })
 }
 
-// mixes reports whether a part of the slot's prompt may be in a mixed run.
-func (s *slot) mixes() bool { return s.needsPrefill() && s.answer.scorer == nil }
+// mixes reports whether a part of the slot's prompt may be in a mixed run, which reads no pictures.
+func (s *slot) mixes() bool {
+	return s.needsPrefill() && s.answer.scorer == nil && s.imageAt(len(s.cached)) == nil
+}
 
 // mix runs the next token of each of rows together with parts of prompts, which take turns, and continues the answers
 // of both. The run has as many tokens as the device is expected to compute in e.promptTime. Steps in flight come first:
@@ -56,7 +58,7 @@ func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program si
 	m, wanted := e.model, 0
 	add := func(s *slot, most int) {
 		begin, text := len(s.cached), s.answer.text
-		n := min(len(text)-begin, most)
+		n := min(untilImage(text[begin:]), most)
 		parts = append(parts, llm.Part{Text: int(s.index), Position: begin, Tokens: text[begin : begin+n],
 			Ends: begin+n == len(text)})
 		slots = append(slots, s)
