@@ -37,11 +37,15 @@ type chooser struct {
 	// forgotten is the number of tokens that context shifts have dropped. Random numbers depend on a token's position
 	// in the whole text.
 	forgotten int
+	mu        float32 // of Mirostat, for the next token
 }
 
 // chooser returns the chooser for one answer, after loading the programs that it needs.
 func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	c := &chooser{model: m, sampling: s}
+	if s.Mirostat != nil {
+		c.mu = float32(2 * s.Mirostat.Tau)
+	}
 	if s.samples() {
 		if _, err := m.extra(ctx, samplerOf(s.kind())); err != nil {
 			return nil, err
@@ -116,12 +120,14 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 		if c.guide != nil && c.next.mask != nil {
 			apply(c.next.mask, one.logits)
 		}
-		q := sampleRequest{Sampling: c.sampling, text: text, position: len(text) + c.forgotten}
-		if t.ID, err = c.model.chooseOnHost(ctx, q, one.logits); err != nil {
+		q := sampleRequest{Sampling: c.sampling, text: text, position: len(text) + c.forgotten, mu: c.mu}
+		logits := one.logits
+		if one, err = c.model.chooseOnHost(ctx, q, logits); err != nil {
 			return t, err
 		}
+		t.ID = one.token
 	}
-	c.chosen++
+	c.chosen, c.mu = c.chosen+1, one.mu
 	if t.ID < 0 {
 		return t, errNoNumbers
 	}

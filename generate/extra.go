@@ -18,6 +18,7 @@ const (
 	sampler         extra = iota // chooses tokens where the logits are
 	rankedSampler                // see llm.SamplerKind
 	anySampler                   // likewise
+	mirostatSampler              // likewise
 	drySampler                   // likewise
 	masker                       // forbids tokens
 	scorer                       // scores the tokens of a text
@@ -28,7 +29,7 @@ const (
 // extraGraph returns the graph of an extra program, and the precision of its matmuls.
 func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, err error) {
 	switch e {
-	case sampler, rankedSampler, anySampler, drySampler:
+	case sampler, rankedSampler, anySampler, mirostatSampler, drySampler:
 		g, err = llm.Sampler(m.config, m.slotCount, llm.SamplerKind(e-sampler))
 	case masker:
 		g, err = llm.Masker(m.config, m.slotCount)

@@ -16,6 +16,7 @@ type outcome struct {
 	token  int32 // -1 if logits were NaN
 	chosen bool
 	logits []float32 // nil if not needed
+	mu     float32   // of Mirostat, for the next token
 }
 
 // pendingStep is a submitted step whose tokens were not read back yet. The next step reads them on the device.
@@ -25,17 +26,19 @@ type pendingStep struct {
 	counts  []int     // how many tokens of each row's text it computes
 	onHost  []bool    // whether the host chooses the row's token
 	tokens  []int32   // nil until they are read back
+	mus     []float32 // of Mirostat; nil until they are read back, or without it
 
 	// On the device, a row for each of rows; nil where not needed.
 	token  *vkc.DeviceTensor // the chosen tokens
 	top    *vkc.DeviceTensor // the largest logits, NaN if a logit is NaN
 	recent *vkc.DeviceTensor // the texts' last tokens, including the chosen ones
 	logits *vkc.DeviceTensor
+	mu     *vkc.DeviceTensor // of Mirostat, for the next tokens
 }
 
 // close frees the step's results.
 func (f *pendingStep) close() {
-	for _, t := range []*vkc.DeviceTensor{f.token, f.top, f.recent, f.logits} {
+	for _, t := range []*vkc.DeviceTensor{f.token, f.top, f.recent, f.logits, f.mu} {
 		t.Close() // retires it, which cannot fail
 	}
 }
@@ -219,32 +222,43 @@ func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, logits *vkc.
 		a := f.answers[i]
 		c := a.chooser
 		q := sampleRequest{Sampling: c.sampling, text: a.text, position: len(s.cached) + inFlight + f.counts[i] +
-			c.forgotten}
+			c.forgotten, mu: c.mu}
 		if !f.onHost[i] {
 			q.biases = c.biases(inFlight)
 		}
 		list = append(list, q)
 	}
-	var recent *vkc.DeviceTensor
-	if last != nil {
-		recent = last.recent
-	}
-	res, err := m.sampleAll(ctx, list, nil, logits, recent, more)
+	res, err := m.sampleAll(ctx, list, nil, logits, last, more)
 	if err != nil {
 		return err
 	}
 	f.token.Close()
 	f.top.Close()
-	f.token, f.top, f.recent = res.Kept["token"], res.Kept["top"], res.Kept["last"]
+	f.token, f.top, f.recent, f.mu = res.Kept["token"], res.Kept["top"], res.Kept["last"], res.Kept["next_mu"]
 	return nil
 }
 
 // wait waits for a step and reads its tokens.
 func (f *pendingStep) wait(ctx context.Context) (err error) {
-	if f.tokens == nil {
-		f.tokens, err = tokensOf(ctx, f.token, f.top)
+	if f.tokens != nil {
+		return nil
 	}
+	if f.mu != nil {
+		if f.mus, err = readValues[float32](ctx, f.mu); err != nil {
+			return err
+		}
+	}
+	f.tokens, err = tokensOf(ctx, f.token, f.top)
 	return err
+}
+
+// outcome returns a row's outcome without logits, after wait.
+func (f *pendingStep) outcome(row int) outcome {
+	one := outcome{token: f.tokens[row], chosen: true}
+	if f.mus != nil {
+		one.mu = f.mus[row]
+	}
+	return one
 }
 
 // collect waits for a step and returns the outcome of each row. If the answer of a row has ended since the step was
@@ -256,7 +270,8 @@ func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) 
 	}
 	all, needs := make([]outcome, len(f.rows)), make([]bool, len(f.rows))
 	for i, s := range f.rows {
-		if all[i] = (outcome{token: f.tokens[i], chosen: !f.onHost[i]}); s.answer == f.answers[i] {
+		all[i] = f.outcome(i)
+		if all[i].chosen = !f.onHost[i]; s.answer == f.answers[i] {
 			s.cached = append(s.cached, s.answer.text[len(s.cached):][:f.counts[i]]...)
 			needs[i] = f.onHost[i] || s.answer.chooser.sampling.Logprobs
 		}

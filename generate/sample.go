@@ -25,6 +25,9 @@ type Sampling struct {
 	// Sigmas, Typical, XTCProbability and XTCThreshold are rarer filters; see llm.Sampler. 0 is off.
 	Sigmas, Typical, XTCProbability, XTCThreshold float64
 	Dry                                           *Dry // a penalty against repetition; nil is off
+	// Mirostat keeps the surprise of tokens even, in place of all filters: TopK, TopP, MinP and the rarer ones. It
+	// needs a Temperature. nil is off.
+	Mirostat *Mirostat
 	// RepeatPenalty divides the positive logits, and multiplies the negative ones, of tokens among the last 64. 1 and 0
 	// change nothing.
 	RepeatPenalty float64
@@ -57,6 +60,13 @@ type Sampling struct {
 	Images []*Image
 	// Known, if set, is called before the first token with the number of prompt tokens found in the KV cache.
 	Known func(tokens int)
+}
+
+// Mirostat keeps the surprise of tokens close to Tau bits (Basu et al. 2020, arXiv:2007.14966): see llm.Sampler. Eta is
+// how fast it learns from each token.
+type Mirostat struct {
+	Version  int // 1 or 2
+	Tau, Eta float64
 }
 
 // Dry is a penalty against repetition ("don't repeat yourself"): if the last n tokens occurred before, n at least
@@ -141,6 +151,16 @@ func (s Sampling) Check() error {
 			return wrong("Dry.Allowed", " is %d: want 0 to %d", d.Allowed, llm.DryHistory)
 		}
 	}
+	if m := s.Mirostat; m != nil {
+		switch {
+		case m.Version != 1 && m.Version != 2:
+			return wrong("Mirostat.Version", " is %d: want 1 or 2", m.Version)
+		case !(m.Tau >= 0 && m.Tau <= 100):
+			return wrong("Mirostat.Tau", " is %v: want 0 to 100", m.Tau)
+		case !(m.Eta >= 0 && m.Eta <= 1):
+			return wrong("Mirostat.Eta", " is %v: want 0 to 1", m.Eta)
+		}
+	}
 	for id, v := range s.Bias {
 		if !(v >= -100 && v <= 100) {
 			return wrong("Bias", " of token %d is %v: want -100 to 100", id, v)
@@ -163,6 +183,9 @@ func (s Sampling) samples() bool { return !s.likeliest() || s.biased() || s.dry(
 // dry reports whether sampling penalizes repetition.
 func (s Sampling) dry() bool { return s.Dry != nil && s.Dry.Multiplier > 0 }
 
+// mirostat reports whether sampling keeps surprise even.
+func (s Sampling) mirostat() bool { return s.Mirostat != nil && s.Temperature > 0 }
+
 // biased reports whether sampling adds to the logits of tokens.
 func (s Sampling) biased() bool { return len(s.Bias) > 0 || s.MinTokens > 0 }
 
@@ -182,6 +205,10 @@ func (s Sampling) params() llm.SamplerParams {
 		p.DryMultiplier, p.DryBase = float32(s.Dry.Multiplier), float32(s.Dry.Base)
 		p.DryAllowed = float32(s.Dry.Allowed)
 	}
+	if s.mirostat() {
+		p.Mirostat, p.MirostatTau = float32(s.Mirostat.Version), float32(s.Mirostat.Tau)
+		p.MirostatEta = float32(s.Mirostat.Eta)
+	}
 	if p.RepeatPenalty == 0 {
 		p.RepeatPenalty = 1
 	}
@@ -198,7 +225,7 @@ func (s Sampling) topP() float64 {
 
 // temperature returns Temperature, or 0 if top-p allows only the most likely token.
 func (s Sampling) temperature() float64 {
-	if s.topP() == 0 {
+	if s.topP() == 0 && s.Mirostat == nil {
 		return 0
 	}
 	return s.Temperature
@@ -209,6 +236,8 @@ func (s Sampling) kind() llm.SamplerKind {
 	switch {
 	case s.dry():
 		return llm.SampleDry
+	case s.mirostat():
+		return llm.SampleMirostat
 	case s.Sigmas > 0 || s.Typical > 0 && s.Typical < 1 || s.XTCProbability > 0:
 		return llm.SampleAny
 	case s.TopK > 0 || s.topP() > 0 && s.topP() < 1:
@@ -245,26 +274,27 @@ type sampleRequest struct {
 	text     []int32 // the preceding tokens
 	position int     // the position of the token in its text
 	biases   map[int32]float32
+	mu       float32 // of Mirostat
 }
 
 // sampleAll chooses a token for each row of logits by a sampler program. The logits are on the device (logits) or on
-// the host (here). recent holds each sequence's last tokens on the device; if it is nil, sampleAll uploads them. more
-// says that the caller submits another step at once. The results stay on the device as "token", "last" (the last
-// tokens with the new one) and "top" (the largest logits).
-func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Data, logits, recent *vkc.DeviceTensor,
-	more bool) (*vkc.Result, error) {
-	var params, biases []float32
+// the host (here). last has results of the step before on the device, of the same sequences; if it is nil, sampleAll
+// uploads what they would be. more says that the caller submits another step at once. The results stay on the device as
+// "token", "last" (the last tokens with the new one), "top" (the largest logits) and, with Mirostat, "next_mu".
+func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Data, logits *vkc.DeviceTensor,
+	last *pendingStep, more bool) (*vkc.Result, error) {
+	var params, biases, mu []float32
 	var seeds []int64
-	var positions, topK, last, biased []int32
+	var positions, topK, recent, biased []int32
 	kind := llm.SamplePlain
 	for _, d := range list {
 		params, seeds = append(params, d.params().Row()...), append(seeds, int64(d.Seed))
 		positions, topK = append(positions, int32(d.position)), append(topK, int32(min(d.TopK, m.config.Vocab)))
-		if recent == nil {
+		if last == nil {
 			tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
-			last = append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...)
+			recent = append(recent, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...)
 			for _, id := range tail {
-				last = append(last, max(id, -1)) // a picture's tokens are none
+				recent = append(recent, max(id, -1)) // a picture's tokens are none
 			}
 		}
 		biased = append(biased, slices.Repeat([]int32{-1}, llm.MaxBiases)...)
@@ -274,7 +304,7 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 			biased[at], biases[at] = id, more
 			at++
 		}
-		kind = max(kind, d.kind())
+		kind, mu = max(kind, d.kind()), append(mu, d.mu)
 	}
 	in, there := vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
 	rows := len(list)
@@ -291,10 +321,18 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 		}
 		err = errors.Join(err, addInput(in, "history", history, rows, llm.DryHistory))
 	}
-	if recent != nil {
-		there["recent"] = recent
+	keep := []string{"token", "last", "top"}
+	if last != nil {
+		there["recent"] = last.recent
 	} else {
-		err = errors.Join(err, addInput(in, "recent", last, rows, llm.RecentTokens))
+		err = errors.Join(err, addInput(in, "recent", recent, rows, llm.RecentTokens))
+	}
+	if kind >= llm.SampleMirostat {
+		if keep = append(keep, "next_mu"); last != nil {
+			there["mu"] = last.mu
+		} else {
+			err = errors.Join(err, addInput(in, "mu", mu, rows))
+		}
 	}
 	if logits != nil {
 		there["logits"] = logits
@@ -308,7 +346,7 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 	if err != nil {
 		return nil, err
 	}
-	return p.run(ctx, m, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"}, More: more})
+	return p.run(ctx, m, in, vkc.RunOptions{Inputs: there, Keep: keep, More: more})
 }
 
 // addInput adds a tensor with these values and dims to the inputs of a run.
@@ -318,9 +356,10 @@ func addInput[T float32 | int32 | uint32 | int64](in vkc.Tensors, name string, v
 }
 
 // chooseOnHost returns the token chosen by logits that are on the host.
-func (m *Model) chooseOnHost(ctx context.Context, d sampleRequest, logits []float32) (int32, error) {
+func (m *Model) chooseOnHost(ctx context.Context, d sampleRequest, logits []float32) (one outcome, err error) {
 	if d.likeliest() {
-		return likeliestOf(logits)
+		one.token, err = likeliestOf(logits)
+		return one, err
 	}
 	dims := []int{1, m.config.Vocab}
 	if m.slotCount == 1 {
@@ -328,21 +367,21 @@ func (m *Model) chooseOnHost(ctx context.Context, d sampleRequest, logits []floa
 	}
 	here, err := vkc.Of(logits, dims...)
 	if err != nil {
-		return 0, err
+		return one, err
 	}
 	res, err := m.sampleAll(ctx, []sampleRequest{d}, here, nil, nil, false)
 	if err != nil {
-		return 0, err
+		return one, err
 	}
 	defer closeAll(res.Kept)
-	tokens, err := tokensOf(ctx, res.Kept["token"], res.Kept["top"])
-	if err == nil && tokens[0] < 0 {
+	f := &pendingStep{token: res.Kept["token"], top: res.Kept["top"], mu: res.Kept["next_mu"]}
+	if err := f.wait(ctx); err != nil {
+		return one, err
+	}
+	if one = f.outcome(0); one.token < 0 {
 		err = errNoNumbers
 	}
-	if err != nil {
-		return 0, err
-	}
-	return tokens[0], nil
+	return one, err
 }
 
 // tokensOf reads tokens chosen on the device. A token is -1 if a logit was NaN.

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -42,6 +45,49 @@ func TestLookup(t *testing.T) {
 		got, err := lookup{}.draft(t.Context(), text, tt.most)
 		if have := string([]rune(got)); have != tt.want || err != nil {
 			t.Errorf("after %q, %d at most: %q, %v; want %q", tt.text, tt.most, have, err, tt.want)
+		}
+	}
+}
+
+// TestMirostat: the surprise of tokens follows the target. The tokens are the same with other answers and several steps
+// in flight as alone with one step at a time.
+func TestMirostat(t *testing.T) {
+	path := tinyModel(t, func(name string, values []float64) {
+		for i := range values {
+			values[i] *= 0.7 // an even distribution
+		}
+	})
+	prompt, never := []int32{1, 5, 6}, map[int32]float64{int32(len(tinyWords) - 1): -100}
+	one := openModel(t, path, Options{Device: "cpu", Context: 256, Ahead: 1})
+	several := openModel(t, path, Options{Device: "cpu", Context: 256, Parallel: 4, Ahead: 4})
+	for version := 1; version <= 2; version++ {
+		var all sync.WaitGroup
+		var means []float64
+		for _, tau := range []float64{1, 3} {
+			s := Sampling{MaxTokens: 200, Temperature: 1, Seed: 5, Bias: never, Logprobs: true,
+				Mirostat: &Mirostat{Version: version, Tau: tau, Eta: 0.2}}
+			want, sum := answerOf(t, one, prompt, s), 0.0
+			for _, token := range want[50:] {
+				sum -= token.Odds.Logprob / math.Ln2 / float64(len(want)-50)
+			}
+			means = append(means, sum)
+			s.Logprobs = false
+			for range 2 {
+				all.Go(func() {
+					if got := answerOf(t, several, prompt, s); !slices.Equal(idsOf(got), idsOf(want)) {
+						t.Errorf("version %d of several: %v, want %v", version, idsOf(got), idsOf(want))
+					}
+				})
+			}
+		}
+		all.Wait()
+		if means[0] > means[1]-0.5 {
+			t.Errorf("version %d: mean surprises of %v bits for the targets 1 and 3", version, means)
+		}
+	}
+	for _, wrong := range []Mirostat{{Version: 3}, {Version: 1, Tau: -1}, {Version: 2, Eta: math.NaN()}} {
+		if err := (Sampling{Mirostat: &wrong}).Check(); err == nil || !strings.Contains(err.Error(), "Mirostat.") {
+			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
 }

@@ -52,6 +52,9 @@ type request struct {
 	Sigmas            float64         `json:"top_n_sigma"` // 0 and less mean all
 	XTCProbability    float64         `json:"xtc_probability"`
 	XTCThreshold      *float64        `json:"xtc_threshold"`
+	Mirostat          int             `json:"mirostat"` // 1 or 2, the version; 0 is off
+	MirostatTau       *float64        `json:"mirostat_tau"`
+	MirostatEta       *float64        `json:"mirostat_eta"`
 	DryMultiplier     float64         `json:"dry_multiplier"`
 	DryBase           *float64        `json:"dry_base"`
 	DryAllowed        *int            `json:"dry_allowed_length"`
@@ -133,9 +136,6 @@ func fieldsOf(v any) (names []string) {
 // unsupported lists unsupported fields, with the values that request nothing. Another value is passed over with a
 // warning, or refused if the answer would not be the one that the client needs: see needed.
 var unsupported = map[string][]string{
-	"mirostat":           {"0"},
-	"mirostat_tau":       {},
-	"mirostat_eta":       {},
 	"dynatemp_range":     {"0", "0.0"},
 	"dynatemp_exponent":  {},
 	"repeat_last_n":      {"64"},
@@ -326,6 +326,7 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	if err := q.dry(&j.sampling); err != nil {
 		return j, err
 	}
+	q.mirostat(&j.sampling)
 	if q.ThinkTokens != nil && *q.ThinkTokens > 0 {
 		j.sampling.Reasoning.Tokens = *q.ThinkTokens
 	}
@@ -339,6 +340,20 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	}
 	j.stop, err = stopsOf(q.Stop)
 	return j, err
+}
+
+// mirostat sets the sampling of even surprise, with llama.cpp's defaults.
+func (q *request) mirostat(s *generate.Sampling) {
+	if q.Mirostat == 0 {
+		return
+	}
+	s.Mirostat = &generate.Mirostat{Version: q.Mirostat, Tau: 5, Eta: 0.1}
+	if q.MirostatTau != nil {
+		s.Mirostat.Tau = *q.MirostatTau
+	}
+	if q.MirostatEta != nil {
+		s.Mirostat.Eta = *q.MirostatEta
+	}
 }
 
 // dry sets the penalty against repetition, with llama.cpp's defaults.
@@ -376,7 +391,8 @@ var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "to
 	"XTCProbability": "xtc_probability", "XTCThreshold": "xtc_threshold", "RepeatPenalty": "repetition_penalty", "PresencePenalty": "presence_penalty",
 	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
 	"Likeliest": "top_logprobs", "Dry.Multiplier": "dry_multiplier", "Dry.Base": "dry_base",
-	"Dry.Allowed": "dry_allowed_length"}
+	"Dry.Allowed": "dry_allowed_length", "Mirostat.Version": "mirostat", "Mirostat.Tau": "mirostat_tau",
+	"Mirostat.Eta": "mirostat_eta"}
 
 // answers sets j.wanted, the number of answers to return, and j.answers, the number to generate and choose from.
 func (q *request) answers(j *job) error {

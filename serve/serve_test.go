@@ -360,11 +360,12 @@ func TestTolerance(t *testing.T) {
 	s := start(t, newEcho(t), serve.Options{Name: "echo"})
 	for _, c := range []struct{ body, warns string }{
 		{`{"prompt": "func main", "max_tokens": 2, "model": "gpt-4o", "stop": null, "suffix": null, "tools": null}`, ""},
-		{`{"prompt": "func main", "max_tokens": 2, "temprature": 0, "mirostat": 2, "xtc_probability": 0}`,
-			"fields passed over: mirostat, temprature"},
+		{`{"prompt": "func main", "max_tokens": 2, "temprature": 0, "dynatemp_range": 2, "xtc_probability": 0}`,
+			"fields passed over: dynatemp_range, temprature"},
 		{`{"prompt": "func main", "n_predict": 2, "cache_prompt": true, "id_slot": 3, "repeat_penalty": 1.1}`, ""},
 		{`{"prompt": "func main", "max_tokens": -1, "n_predict": 2, "typical_p": 1.0, "user": "x"}`, ""},
 		{`{"prompt": "func main", "max_tokens": 2, "min_tokens": 1, "top_n_sigma": -1, "xtc_threshold": 0.3}`, ""},
+		{`{"prompt": "func main", "max_tokens": 2, "mirostat": 2, "mirostat_tau": 3.5}`, ""},
 	} {
 		r, err := http.NewRequest("POST", s.URL+"/completions", strings.NewReader(c.body)) // also without /v1
 		if err != nil {

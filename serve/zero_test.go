@@ -22,7 +22,8 @@ func TestZero(t *testing.T) {
 		"top_p":       func(s generate.Sampling) bool { return s.TopP != nil && *s.TopP == 0 },
 		"top_k":       alike, "min_p": alike, "presence_penalty": alike, "frequency_penalty": alike,
 		"top_logprobs": alike, "thinking_budget_tokens": alike, "min_tokens": alike, "typical_p": alike,
-		"top_n_sigma": alike, "n_probs": alike, "dry_multiplier": alike,
+		"top_n_sigma": alike, "n_probs": alike, "mirostat": func(s generate.Sampling) bool { return s.Mirostat == nil },
+		"mirostat_tau": alike, "mirostat_eta": alike, "dry_multiplier": alike,
 		"dry_base": refused, "dry_allowed_length": alike, "dry_penalty_last_n": alike, "xtc_probability": alike,
 		"xtc_threshold": func(s generate.Sampling) bool { return s.XTCThreshold == 0 },
 	}

@@ -22,11 +22,14 @@ type SamplerParams struct {
 	RepeatPenalty    float32 // divides positive logits of recent tokens and multiplies negative ones; 1 changes nothing
 	PresencePenalty  float32 // subtracted from the logits of recent tokens
 	FrequencyPenalty float32 // subtracted from the logits of recent tokens, once per occurrence
-	// The following ones work with SampleAny only.
+	// The following ones work from SampleAny on.
 	Sigmas         float32 // take only tokens within this many standard deviations of the largest logit; 0 means all
 	Typical        float32 // take only the most typical tokens that together have this probability; 0 and 1 mean all
 	XTCProbability float32 // how often likely tokens are excluded, see Sampler
 	XTCThreshold   float32 // from this probability on a token is likely
+	// The following ones work from SampleMirostat on; see Sampler.
+	Mirostat                 float32 // 1 or 2, the version; 0 is off
+	MirostatTau, MirostatEta float32 // the target in bits, and the rate of learning
 	// The following ones work with SampleDry only; see Sampler.
 	DryMultiplier, DryBase, DryAllowed float32
 }
@@ -34,7 +37,8 @@ type SamplerParams struct {
 // Row returns the parameters as a row of "params".
 func (p SamplerParams) Row() []float32 {
 	return []float32{p.Temperature, p.TopP, p.MinP, p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty, p.Sigmas,
-		p.Typical, p.XTCProbability, p.XTCThreshold, p.DryMultiplier, p.DryBase, p.DryAllowed}
+		p.Typical, p.XTCProbability, p.XTCThreshold, p.Mirostat, p.MirostatTau, p.MirostatEta, p.DryMultiplier, p.DryBase,
+		p.DryAllowed}
 }
 
 // The columns of input "params", in the order of SamplerParams.Row, and their number.
@@ -49,6 +53,9 @@ const (
 	typicalColumn
 	xtcProbabilityColumn
 	xtcThresholdColumn
+	mirostatColumn
+	tauColumn
+	etaColumn
 	dryMultiplierColumn
 	dryBaseColumn
 	dryAllowedColumn
@@ -60,14 +67,15 @@ type SamplerKind int
 
 // The kinds of samplers.
 const (
-	SamplePlain  SamplerKind = iota // temperature, min-p and penalties
-	SampleRanked                    // top-k and top-p, which need a sort
-	SampleAny                       // all parameters but those of DRY
-	SampleDry                       // all parameters, and input "history"
+	SamplePlain    SamplerKind = iota // temperature, min-p and penalties
+	SampleRanked                      // top-k and top-p, which need a sort
+	SampleAny                         // all parameters but those of Mirostat and DRY
+	SampleMirostat                    // all parameters but those of DRY, and input "mu"
+	SampleDry                         // all parameters, and inputs "mu" and "history"
 )
 
 var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sampler", SampleAny: "sampler of any kind",
-	SampleDry: "sampler against repetition"}
+	SampleMirostat: "sampler of even surprise", SampleDry: "sampler against repetition"}
 
 // DryHistory is how many of a text's last tokens SampleDry looks at, and DryLongest the longest repetition that it
 // tells from longer ones.
@@ -85,8 +93,9 @@ const (
 //     their logits; minus infinity forbids a token
 //   - "seeds" i64[B]
 //   - "positions" i32[B], the positions of the new tokens
-//   - "params" f32[B, 13], see SamplerParams
+//   - "params" f32[B, 16], see SamplerParams
 //   - "top_k" i32[B], but not if the kind is SamplePlain; 0 means all
+//   - "mu" f32[B] if the kind is at least SampleMirostat: see below
 //   - "history" i32[B, DryHistory] if the kind is SampleDry: the last tokens of each text, oldest first. Padding, and
 //     tokens that no repetition spans, are -1.
 //
@@ -95,6 +104,7 @@ const (
 //   - "token" i32[B], the samples
 //   - "last" i32[B, RecentTokens], recent with the samples appended; the next run can use it on the device
 //   - "top" f32[B], the largest logit, or NaN if any logit is NaN
+//   - "next_mu" f32[B] if the kind is at least SampleMirostat; the next run takes it as "mu"
 //
 // Biases and penalties change the logits first, in this order. The last penalty is DRY ("don't repeat yourself"): if
 // the last n tokens occurred before, n at least DryAllowed, the token that followed them there loses DryMultiplier
@@ -106,6 +116,12 @@ const (
 //   - min-p, top-k and top-p;
 //   - XTC ("exclude top choices") draws a number for each token: if it is less than XTCProbability, it excludes all
 //     tokens with at least the probability XTCThreshold but the least likely of these.
+//
+// With Mirostat (Basu et al. 2020, arXiv:2007.14966) there are no such filters. It keeps the surprise of tokens, in
+// bits at the temperature, close to MirostatTau. mu begins at twice MirostatTau. Version 2 allows tokens with a
+// surprise of at most mu. Version 1 fits Zipf's law to the 100 likeliest tokens, and allows as many as have the
+// surprise mu by it. Both allow the likeliest token. Then mu falls by MirostatEta times the difference between the
+// chosen token's surprise, among the allowed tokens, and MirostatTau.
 //
 // Of the rest, the sampler takes the token with the largest sum of logit/temperature and noise (the Gumbel-max trick,
 // Gumbel 1954). The noise depends only on seed, position and token.
@@ -127,7 +143,14 @@ func Sampler(cfg Config, texts int, kind SamplerKind) (*ir.Graph, error) {
 		if kind == SampleDry {
 			changed = s.penalizeRepetition(changed)
 		}
-		token := s.choose(changed, kind)
+		allowed, score := s.filter(changed, kind)
+		if kind >= SampleMirostat {
+			allowed, score = s.evenSurprise(changed, allowed, score)
+		}
+		token := only(allowed, score).Argmax(-1)
+		if kind >= SampleMirostat {
+			b.Output("next_mu", s.nextMu(changed, allowed, token))
+		}
 		b.Output("token", token)
 		b.Output("last", recent.Slice(1, 1, ir.D(RecentTokens)).Concat(1, token.Reshape(rows, 1)))
 		b.Output("top", logits.ReduceMax(-1))
@@ -177,6 +200,7 @@ type sampler struct {
 	rows, vocabulary ir.Dim
 	params           frontend.Tensor
 	seeds, positions frontend.Tensor
+	mu               frontend.Tensor // [B, 1]; the zero Tensor without Mirostat
 }
 
 // param returns a column of the parameters, [B, 1].
@@ -216,24 +240,82 @@ func (s sampler) penalizeRepetition(logits frontend.Tensor) frontend.Tensor {
 	return logits.Sub(none.ScatterReduce(1, "max", next, power))
 }
 
-// choose returns a token for each row of logits.
-func (s sampler) choose(logits frontend.Tensor, kind SamplerKind) frontend.Tensor {
+// filter reports which tokens the filters allow in each row of logits, and returns their scores: of the allowed tokens,
+// the one with the largest is the sample.
+func (s sampler) filter(logits frontend.Tensor, kind SamplerKind) (allowed, score frontend.Tensor) {
 	if kind >= SampleAny {
 		logits = only(s.withinSigmas(logits), logits)
 		logits = only(s.typical(logits), logits)
 	}
 	best := logits.ReduceMaxKeep(-1)
-	allowed := logits.Sub(best).Exp().Ge(s.param(minPColumn))
+	allowed = logits.Sub(best).Exp().Ge(s.param(minPColumn))
 	if kind >= SampleRanked {
 		allowed = logits.Ge(s.least(logits, best))
 	}
 	if kind >= SampleAny {
 		allowed = allowed.And(s.excluded(only(allowed, logits)).Not())
 	}
+	return allowed, s.score(logits, best)
+}
+
+// score returns the logits at the temperature with noise, or the logits if the temperature is 0. best is the largest
+// logit of each row.
+func (s sampler) score(logits, best frontend.Tensor) frontend.Tensor {
 	temperature := s.param(temperatureColumn)
 	noisy := logits.Sub(best).Div(temperature).Add(s.noise())
-	score := temperature.Gt(temperature.Lit(0)).Where(noisy, logits)
-	return only(allowed, score).Argmax(-1)
+	return temperature.Gt(temperature.Lit(0)).Where(noisy, logits)
+}
+
+// zipfTokens is the number of tokens to which version 1 of Mirostat fits Zipf's law.
+const zipfTokens = 100
+
+// surprise returns the surprise of each token in bits, at the temperature.
+func (s sampler) surprise(logits frontend.Tensor) frontend.Tensor {
+	temperature := s.param(temperatureColumn)
+	temperature = temperature.Gt(temperature.Lit(0)).Where(temperature, temperature.Lit(1))
+	return logits.Div(temperature).LogSoftmax(-1).MulScalar(-math.Log2E)
+}
+
+// evenSurprise returns what Mirostat allows, and the scores without other filters, in rows with Mirostat. Other rows
+// keep allowed and score.
+func (s *sampler) evenSurprise(logits, allowed, score frontend.Tensor) (frontend.Tensor, frontend.Tensor) {
+	s.mu = s.b.Input("mu", ir.F32, s.rows).Reshape(s.rows, 1)
+	version, bits := s.param(mirostatColumn), s.surprise(logits)
+	sorted := bits.Sort(1)
+	counted := s.b.Iota(ir.F32, 1, s.rows, s.vocabulary).AddScalar(1).Le(s.zipf(sorted))
+	most := counted.Where(sorted, sorted.Lit(math.Inf(-1))).ReduceMaxKeep(-1)
+	most = version.Eq(version.Lit(1)).Where(most, s.mu)
+	own := bits.Le(most.Max(sorted.Slice(1, 0, ir.D(1))))
+	on := version.Gt(version.Lit(0))
+	return on.Where(own, allowed), on.Where(s.score(logits, logits.ReduceMaxKeep(-1)), score)
+}
+
+// zipf returns how many tokens together have the surprise mu by Zipf's law, [B, 1]. sorted has the bits of surprise of
+// all tokens, the likeliest one first.
+func (s sampler) zipf(sorted frontend.Tensor) frontend.Tensor {
+	vocabulary := s.vocabulary.Static()
+	n := min(vocabulary, zipfTokens)
+	var steps []float32
+	for i := range n - 1 {
+		steps = append(steps, float32(math.Log(float64(i+2)/float64(i+1))))
+	}
+	next := sorted.Slice(1, 1, ir.D(n))
+	falls := next.Sub(sorted.Slice(1, 0, ir.D(n-1))).MulScalar(math.Ln2)
+	step, finite := s.b.Const(steps), next.Lt(next.Lit(math.Inf(1)))
+	sum := func(x frontend.Tensor) frontend.Tensor { return finite.Where(x, x.Lit(0)).SumKeep(-1) }
+	exponent := sum(falls.Mul(step)).Div(sum(step.Sqr().Broadcast(s.rows, ir.D(n-1))))
+	over := exponent.SubScalar(1)
+	over = over.Abs().Lt(over.Lit(1e-3)).Where(over.Lit(1e-3), over)
+	rest := over.MulScalar(-math.Log(float64(vocabulary))).Exp().Neg().AddScalar(1)
+	return over.Div(rest).Log().Add(s.mu.MulScalar(math.Ln2)).Div(exponent).Exp()
+}
+
+// nextMu returns mu after a token.
+func (s sampler) nextMu(logits, allowed, token frontend.Tensor) frontend.Tensor {
+	bits := s.surprise(only(allowed, logits)).Gather(1, token.Reshape(s.rows, 1))
+	next := s.mu.Sub(s.param(etaColumn).Mul(bits.Sub(s.param(tauColumn))))
+	version := s.param(mirostatColumn)
+	return version.Gt(version.Lit(0)).Where(next, s.mu).Reshape(s.rows)
 }
 
 // only sets the logits of tokens that are not allowed to minus infinity.

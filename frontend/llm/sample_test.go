@@ -80,8 +80,18 @@ func TestSampler(t *testing.T) {
 		repeating = append(repeating, samplerCase{llm.SamplerParams{DryMultiplier: c.multiplier, DryBase: c.base,
 			DryAllowed: c.allowed}, 0, nil, want, map[int32]float32{2: 1}})
 	}
-	reference := samplerTokens(t, "cpu", logits, plain, ranked, any, repeating)
-	for i, c := range slices.Concat(plain, ranked, any, repeating) {
+	// The surprises are 1, 2, 3 and 3 bits. By Zipf's law with the exponent 1.046, mu of 2 allows 2.84 tokens, and 1.1
+	// allows 1.56. mu after the first run is checked below.
+	even := func(version, mu, temperature float32, want ...float64) samplerCase {
+		return samplerCase{llm.SamplerParams{Temperature: temperature, Mirostat: version, MirostatTau: mu,
+			MirostatEta: 0.5, TopP: 0.1, Sigmas: 0.1}, 1, nil, want, nil}
+	}
+	surprising := []samplerCase{even(2, 1.5, 1, 0, 1, 0, 0), even(2, 2.5, 1, 0, 2/3.0, 1/3.0, 0),
+		even(2, 0.1, 1, 0, 1, 0, 0), even(2, 9, 1, 0.125, 0.5, 0.25, 0.125), even(1, 2, 1, 0, 2/3.0, 1/3.0, 0),
+		even(1, 1.1, 1, 0, 1, 0, 0), even(1, 9, 1, 0.125, 0.5, 0.25, 0.125), even(2, 2.5, 0.5, 0, 16/20.0, 4/20.0, 0),
+		even(0, 2.5, 1, 0, 1, 0, 0)}
+	reference := samplerTokens(t, "cpu", logits, plain, ranked, any, surprising, repeating)
+	for i, c := range slices.Concat(plain, ranked, any, surprising, repeating) {
 		if c.params.RepeatPenalty == 0 {
 			c.params.RepeatPenalty = 1
 		}
@@ -101,24 +111,33 @@ func TestSampler(t *testing.T) {
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i, got := range samplerTokens(t, "vulkan", logits, plain, ranked, any, repeating) {
+	for i, got := range samplerTokens(t, "vulkan", logits, plain, ranked, any, surprising, repeating) {
 		if !slices.Equal(got, reference[i]) {
 			t.Errorf("case %d: the device chooses otherwise than the reference", i)
 		}
 	}
 }
 
+// nextMu is mu after a token, from the frequencies that the case wants. Its first mu is the target.
+func (c samplerCase) nextMu(id int32) float64 {
+	mu := float64(c.params.MirostatTau)
+	if c.params.Mirostat == 0 {
+		return mu
+	}
+	return mu - float64(c.params.MirostatEta)*(-math.Log2(c.want[id])-mu)
+}
+
 // samplerTokens draws thousands of tokens for each case, all cases of one kind in the same runs.
 func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]samplerCase) (tokens [][]int32) {
 	t.Helper()
-	positions := 4000
+	positions := 0
 	dev, err := vkc.OpenDevice(device)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dev.Close()
 	for kind, cases := range kinds {
-		if kind == int(llm.SampleDry) {
+		if positions = 4000; kind == int(llm.SampleDry) {
 			positions = 4 // with a long history each
 		}
 		rows := len(cases) * positions
@@ -153,7 +172,7 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 		}
 		in := vkc.Tensors{}
 		for name, err := range map[string]error{
-			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, 13),
+			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, len(params)/rows),
 			"recent": set(in, "recent", recent, rows, llm.RecentTokens), "positions": set(in, "positions", at, rows),
 			"seeds": set(in, "seeds", seeds, rows), "biased": set(in, "biased", biased, rows, llm.MaxBiases),
 			"biases": set(in, "biases", biases, rows, llm.MaxBiases),
@@ -172,6 +191,15 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 				t.Fatal(err)
 			}
 		}
+		var mu []float32
+		if kind >= int(llm.SampleMirostat) {
+			for _, c := range cases {
+				mu = append(mu, slices.Repeat([]float32{c.params.MirostatTau}, positions)...)
+			}
+			if err := set(in, "mu", mu, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
 		res, err := exe.Run(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -181,6 +209,17 @@ func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]sam
 			t.Fatal(err)
 		}
 		tokens = append(tokens, slices.Collect(slices.Chunk(chosen, positions))...)
+		if kind == int(llm.SampleMirostat) {
+			next, err := vkc.Values[float32](res.Outputs["next_mu"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, id := range chosen {
+				if c := cases[i/positions]; math.Abs(float64(next[i])-c.nextMu(id)) > 1e-5 {
+					t.Fatalf("%+v: mu is %v after token %d, want %v", c.params, next[i], id, c.nextMu(id))
+				}
+			}
+		}
 		last, err := vkc.Values[int32](res.Outputs["last"])
 		if err != nil {
 			t.Fatal(err)
