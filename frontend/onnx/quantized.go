@@ -43,7 +43,18 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 
 // quantized rounds x/scale to integers, adds the zero point, if any, and saturates to dtype t.
 func quantized(x, scale, zero tensor, t ir.DType) tensor {
-	y := x.Div(castTo(scale, x.DType())).Round()
+	return rounded(x.Div(castTo(scale, x.DType())), zero, t)
+}
+
+// requantized is quantized for sums of products x of integers with the scales a and b. It multiplies by one number, as
+// onnxruntime does, so that both round equally.
+func requantized(x, a, b, scale, zero tensor, t ir.DType) tensor {
+	return rounded(x.Mul(a.Cast(ir.F32).Mul(b.Cast(ir.F32)).Div(scale.Cast(ir.F32))), zero, t)
+}
+
+// rounded rounds x to integers, adds the zero point, if any, and saturates to dtype t.
+func rounded(x, zero tensor, t ir.DType) tensor {
+	y := x.Round()
 	if !zero.IsZero() {
 		if y.DType() != ir.F64 { // f32 represents integers that f16 and bf16 cannot
 			y = castTo(y, ir.F32)
@@ -249,7 +260,7 @@ func qlinearMatMul(c *call) tensor {
 		as = as.Unsqueeze(1)
 	}
 	y := c.int8MatMul(c.withZero(0, 2, true), c.withZero(3, 5, false)).Cast(ir.F32)
-	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
+	return requantized(y, as, c.x(4), c.x(6), c.x(7), c.dtypeOf(c.in[7]))
 }
 
 // perOutput appends axes of extent 1 to v, with one value per output channel, up to the given rank. Then v broadcasts
@@ -341,6 +352,5 @@ func qlinearConvOf(c *call, x tensor) tensor {
 	if ws.Rank() == 1 && !ws.Dim(0).Is(1) {
 		ws = channels(ws, x.Rank())
 	}
-	y = y.Mul(c.x(1)).Mul(ws)
-	return quantized(y, c.x(6), c.x(7), c.dtypeOf(c.in[7]))
+	return requantized(y, c.x(1), ws, c.x(6), c.x(7), c.dtypeOf(c.in[7]))
 }

@@ -408,7 +408,9 @@ func (f *convolution) compute(c *interp.Call) error {
 	x, w := c.Args[0], c.Args[1]
 	shapes := f.shapes(x.Dims, c.Dims, c.Workers())
 	r := convRun{convolution: f, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:]),
-		all: outOf(c), epilogue: f.after.run(c)}
+		epilogue: f.after.run(c)}
+	defer r.epilogue.end()
+	r.all = r.epilogue.out
 	if r.weights == nil {
 		r.weights = f.pack(w.Floats, w.Dims)
 	}
@@ -484,7 +486,7 @@ func (r *convRun) part(worker, unit, part int) {
 	down := (high.out + r.rows - 1) / r.rows
 	row := part % down * r.rows
 	depth := part / down
-	p := convPart{convRun: r, unit: unit, depth: depth, row: row, col: col, rows: min(r.rows, high.out-row),
+	p := convPart{convRun: r, worker: worker, unit: unit, depth: depth, row: row, col: col, rows: min(r.rows, high.out-row),
 		cols: min(r.cols, wide.out-col), channel: channel, channels: min(r.channels, r.outPer-channel)}
 	p.inSize = deep.in * high.in * wide.in
 	p.input = r.x[unit*r.inPer*p.inSize:][:r.inPer*p.inSize]
@@ -507,6 +509,7 @@ type convPart struct {
 	inSize                      int       // elements of a channel of the input
 	out                         []float32 // the part's channels of the result, as a whole
 	first                       int       // the part's first element in each of them
+	worker                      int
 }
 
 // tiles computes the part by tiles of neighbouring positions.
@@ -573,7 +576,8 @@ func (p *convPart) finish() {
 		p.pool.divide(p)
 		return
 	}
-	p.epilogue.apply(p.all, (p.unit*p.outPer+p.channel)*p.outSize+p.first, p.rows*p.cols, p.outSize, p.channels)
+	first := (p.unit*p.outPer+p.channel)*p.outSize + p.first
+	p.epilogue.apply(p.worker, p.all[first:], p.outSize, first, p.rows*p.cols, p.outSize, p.channels)
 }
 
 // copy copies the part of the input that the part's windows cover to `to`, with the padding around it.

@@ -96,6 +96,18 @@ func mergeGroups(groups []byte, src *[4][]int32, elems int, shift int32) bool {
 	return true
 }
 
+// narrowWords sets each byte of dst to the low bits of a word of src plus shift. It returns the sum of these words.
+func narrowWords(dst []byte, src []int32, shift int32) int32 {
+	whole := 0
+	sum := int32(0)
+	if vectors && len(dst) >= lanes {
+		whole = len(dst) / lanes * lanes
+		_ = src[:whole] // the assembly checks no bounds
+		sum = shiftedBytes(&dst[0], &src[0], shift, whole)
+	}
+	return sum + narrowWordsPlain(dst[whole:], src[whole:], shift)
+}
+
 // scaleRows sets rows of n floats to integers times a factor. They are `from` elements apart in src and `to` in dst.
 func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
 	if !vectors || n == 0 || rows == 0 {

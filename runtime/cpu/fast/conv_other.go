@@ -32,3 +32,8 @@ func mergeGroups([]byte, *[4][]int32, int, int32) bool { return false }
 func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
 	scaleRowsPlain(dst, to, src, from, n, rows, factor)
 }
+
+// narrowWords sets each byte of dst to the low bits of a word of src plus shift. It returns the sum of these words.
+func narrowWords(dst []byte, src []int32, shift int32) int32 {
+	return narrowWordsPlain(dst, src, shift)
+}

@@ -1,10 +1,7 @@
 package fast
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -52,7 +49,8 @@ func newIntConv(n *ir.Node, form *intForm, weights []int) *intConv {
 // setExtents computes the sizes that depend on the extents of the input and of the result.
 func (p *intConv) setExtents(x, out []int) {
 	p.in, p.out = x[2:], out[2:]
-	if volume(p.kernel) == 1 && volume(p.stride) == 1 && p.width == 1 && slices.Equal(p.in, p.out) {
+	if volume(p.kernel) == 1 && volume(p.stride) == 1 && p.width == 1 && slices.Equal(p.in, p.out) &&
+		volume(p.in) <= packElems {
 		// All positions are neighbours.
 		size := []int{volume(p.in)}
 		p.in, p.out, p.kernel, p.dilation, p.stride, p.low = size, size, []int{1}, []int{1}, []int{1}, []int{0}
@@ -65,6 +63,10 @@ func (p *intConv) setExtents(x, out []int) {
 			phases = 1
 		}
 		p.phases = append(p.phases, phases)
+		if p.neighbours && axis == len(p.kernel)-1 { // neighbours of the last position must be in its row
+			reach = (p.width - 1) * p.apart
+			reach += p.stride[axis] - 1
+		}
 		p.extent = append(p.extent, p.out[axis]+reach/p.stride[axis])
 		p.area *= p.extent[axis]
 	}
@@ -120,93 +122,80 @@ func (p *intConv) imageBytes() int {
 	return (p.parts()*volume(p.phases)*p.area + p.cols) * groupBytes
 }
 
-// pack packs one phase of a part of the channels x into dst. phase is the number of the combination of remainders of
-// all axes, and padding the value of the padding. room is memory for elems rows.
-func (p *intConv) pack(dst []byte, x []int32, part, phase int, padding int32, room []float32) {
+// packElems is the number of elements of a channel that are packed at a time: they stay in the cache.
+const packElems = 1 << 12
+
+// pack packs one phase of a part of the channels into dst, by parts of some rows. Element at is the first one of x in
+// the channels. phase is the number of the combination of remainders of all axes, and padding the value of the padding.
+func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int32, room func(n int) []float32) {
 	last := len(p.extent) - 1
-	size, step, wide := volume(p.in), p.stride[last], p.extent[last]
-	var first [3]int // by axis: the element of x at position 0
+	wide, step := p.extent[last], p.stride[last]
+	rows, pitch := p.area/wide, wide*step // of a channel, with its padding
+	var first [3]int                      // by axis: the element of x at position 0
 	for axis := last; axis >= 0; axis-- {
 		first[axis] = phase%p.phases[axis] - p.low[axis]
 		phase /= p.phases[axis]
 	}
-	// Element i of a group at position j of a row is element start[i] + j*step of the row of channel[i], if j is from
-	// lo[i] to hi[i].
-	var channel [4][]int32
-	var start, lo, hi [4]int
-	n, most, least := min(p.elems, p.inPer-part*p.elems), 0, wide // whole groups are from most to least
+	channels, apart := min(p.elems, p.inPer-part*p.elems), 0
 	if p.neighbours {
-		n = min(p.elems, p.width)
+		channels, apart = 1, p.apart
+	} else {
+		part *= p.elems
 	}
-	for i := range n {
-		if p.neighbours {
-			channel[i], start[i] = x[part*size:], first[last]+i*p.apart
-		} else {
-			channel[i], start[i] = x[(part*p.elems+i)*size:], first[last]
-		}
-		lo[i] = max(0, (-start[i]+step-1)/step)
-		hi[i] = max(lo[i], min(wide, (p.in[last]-start[i]+step-1)/step))
-		most, least = max(most, lo[i]), min(least, hi[i])
-	}
-	for row := range p.area / wide {
-		from, along, inside, rest := 0, p.in[last], true, row
-		for axis := last - 1; axis >= 0; axis-- {
-			i := rest%p.extent[axis]*p.stride[axis] + first[axis]
-			rest /= p.extent[axis]
-			inside = inside && i >= 0 && i < p.in[axis]
-			from += i * along
-			along *= p.in[axis]
-		}
-		to := dst[row*wide*groupBytes : (row+1)*wide*groupBytes]
-		if !inside || most > 0 || least < wide {
-			p.fill(to, padding)
-		}
-		if !inside {
-			continue
-		}
-		if most < least {
-			var lists [4][]int32
-			for i := range n {
-				lists[i] = channel[i][from+start[i]+most*step:]
-				if step > 1 {
-					line := room[i*wide:][:least-most]
-					elems := bitsOf(lists[i][:min(len(lists[i]), (least-most)*step)])
-					moveStrided(line, 0, elems, 0, step, least-most, 1)
-					lists[i] = wordsOf(line)
+	most := min(rows, max(1, packElems/pitch)) // rows at a time
+	each := most*pitch + (p.elems-1)*apart + step
+	memory := room(channels*each + p.elems*most*wide)
+	strided := memory[channels*each:]
+	lo := min(p.low[last], pitch)
+	n := min(p.in[last], pitch-lo)
+	for row := 0; row < rows; row += most {
+		m := min(most, rows-row)
+		for ch := range channels {
+			image := memory[ch*each:][:each]
+			fill(image, bitsOfWord(padding))
+			for r := range m {
+				if from, inside := p.rowAt(row+r, first); inside {
+					x.copy(wordsOf(image[r*pitch+lo:][:n]), at+(part+ch)*volume(p.in)+from)
 				}
 			}
-			p.packB(to[most*groupBytes:least*groupBytes], lists)
 		}
-		for i := range n {
-			for j := lo[i]; j < hi[i]; j++ {
-				if j == most && most < least {
-					if j = least; j >= hi[i] {
-						break
-					}
-				}
-				p.putB(to[j*groupBytes:], i, channel[i][from+start[i]+j*step])
+		var lists [4][]int32
+		for i := range p.elems {
+			image := memory[min(i, channels-1)*each:][:each]
+			image = image[first[last]+p.low[last]+i*apart:]
+			if step > 1 {
+				line := strided[i*most*wide:][:m*wide]
+				moveStrided(line, 0, image, 0, step, m*wide, 1)
+				image = line
 			}
+			lists[i] = wordsOf(image)
 		}
+		p.packB(dst[row*wide*groupBytes:(row+m)*wide*groupBytes], lists)
 	}
 }
 
-// fill sets all elements of groups to x.
-func (p *intConv) fill(groups []byte, x int32) {
-	var one [groupBytes]byte
-	for i := range p.elems {
-		p.putB(one[:], i, x)
+// rowAt returns the first element of a channel's row, and whether it is not padding. row is its number in a phase, and
+// first has the element of x at position 0 by axis.
+func (p *intConv) rowAt(row int, first [3]int) (from int, inside bool) {
+	last := len(p.extent) - 1
+	along, inside := p.in[last], true
+	for axis := last - 1; axis >= 0; axis-- {
+		i := row%p.extent[axis]*p.stride[axis] + first[axis]
+		row /= p.extent[axis]
+		inside = inside && i >= 0 && i < p.in[axis]
+		from += i * along
+		along *= p.in[axis]
 	}
-	words := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(groups))), len(groups)/groupBytes)
-	fill(words, math.Float32frombits(binary.LittleEndian.Uint32(one[:])))
+	return from, inside
 }
 
 // packConvInts returns the function that packs the weights of a convolution of integers: the rows, and then their sums.
 func packConvInts(n *ir.Node) func(t interp.Tensor) []float32 {
 	return func(t interp.Tensor) []float32 {
-		if len(t.Words) == 0 {
+		if volume(t.Dims) == 0 {
 			return nil
 		}
-		return newIntConv(n, formOf(n.Arg(0).DType()), t.Dims).packAll(t.Words, t.Dims[0])
+		return newIntConv(n, formOf(n.Arg(0).DType()), t.Dims).packAll(wordsFrom(t), t.Dims[0])
 	}
 }
 
@@ -231,12 +220,8 @@ func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	x, weights := c.Args[0], c.Args[1]
 	p := newIntConv(n, formOf(n.Arg(0).DType()), weights.Dims)
 	channels, k := c.Dims[1], volume(weights.Dims[1:])
-	run := after.run(c)
 	if k == 0 {
-		out := outOf(c)
-		clear(out)
-		run.apply(out, 0, len(out), len(out), 1)
-		return nil
+		return after.run(c).zeros(c)
 	}
 	p.setExtents(x.Dims, c.Dims)
 	toPack, words := 0, len(p.offsets)+1 // words of an output channel
@@ -246,7 +231,11 @@ func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	memory, free := scratchWords(toPack*words + channels)
 	defer free()
 	packed, sums := memory[:toPack*words], as[int32](memory[toPack*words:])
-	err := c.ParallelRange(toPack, k, func(lo, hi int) { p.rows(packed, weights.Words, lo, hi, channels) })
+	list := []int32(nil)
+	if toPack > 0 {
+		list = wordsFrom(weights)
+	}
+	err := c.ParallelRange(toPack, k, func(lo, hi int) { p.rows(packed, list, lo, hi, channels) })
 	if err != nil {
 		return err
 	}
@@ -256,20 +245,22 @@ func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	for i, sum := range as[int32](packed[channels*(words-1):]) {
 		sums[i] = -p.shift * sum
 	}
-	return p.compute(c, x.Words, as[byte](packed), sums, int32(n.Attrs().Int("padding_value")), nil, run)
+	return p.compute(c, sourceOf(x), as[byte](packed), sums, int32(n.Attrs().Int("padding_value")), nil, after)
 }
 
 // Limits of a task of a convolution of integers: the positions of a line are enough for an epilogue, and the sums stay
 // in the cache.
 const (
-	intPositions = 1 << 10
+	intPositions = 1 << 12
 	intSums      = 1 << 15
 )
 
 // compute computes a convolution of image x. rows has the packed weights, sums the number to add to each output
 // channel, and padding is the padding value. Unless factor is nil, sums become floats, multiplied by factor(channel).
-func (p *intConv) compute(c *interp.Call, x []int32, rows []byte, sums []int32, padding int32,
-	factor func(channel int) float32, after *epilogueRun) error {
+func (p *intConv) compute(c *interp.Call, x intSource, rows []byte, sums []int32, padding int32,
+	factor func(channel int) float32, after *epilogue) error {
+	run := after.run(c)
+	defer run.end()
 	batch, count, lda := c.Dims[0], c.Dims[1]/p.outPer, len(p.offsets)*groupBytes
 	phases, size := volume(p.phases), volume(p.in)
 	image, parts := p.imageBytes(), p.parts()*volume(p.phases)
@@ -278,8 +269,8 @@ func (p *intConv) compute(c *interp.Call, x []int32, rows []byte, sums []int32, 
 	images := as[byte](memory)
 	err := c.Parallel(batch*count*parts, p.area*groupBytes, func(worker, task int) {
 		of, part := task/parts, task%parts
-		p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes], x[of*p.inPer*size:], part/phases,
-			part%phases, padding, c.Room(worker, p.elems*p.extent[len(p.extent)-1]))
+		p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes], x, of*p.inPer*size, part/phases,
+			part%phases, padding, func(n int) []float32 { return c.Room(worker, n) })
 	})
 	if err != nil {
 		return err
@@ -300,31 +291,37 @@ func (p *intConv) compute(c *interp.Call, x []int32, rows []byte, sums []int32, 
 		wide = (wide + 1) / 2
 	}
 	across, down := (panels+wide-1)/wide, (p.outPer+high-1)/high
-	out, each := outOf(c), volume(p.out)
+	last, each := len(p.out)-1, volume(p.out)
+	runs := make([][]intRun, across)
+	for i := range runs {
+		runs[i] = p.runs(i*wide*p.cols, min((i*wide+wide)*p.cols, end))
+	}
 	return c.Parallel(tasks(), high*wide*p.cols*len(p.offsets)/4, func(worker, task int) {
 		of, panel, channel := task/across/down, task/down%across*wide, task%down*high
 		n, m := min(wide, panels-panel), min(high, p.outPer-channel)
 		at, apart := of%count*p.outPer+channel, n*p.cols
-		tile := as[int32](c.Room(worker, m*apart))
+		room := c.Room(worker, 2*m*apart)
+		tile, lines := as[int32](room[:m*apart]), room[m*apart:]
 		for i := range n {
 			p.multiply(tile[i*p.cols:], apart, rows[at*lda:], lda, images[of*image+(panel+i)*p.cols*groupBytes:],
 				p.offsets, m, sums[at:])
 		}
 		first := panel * p.cols
-		line := (of*p.outPer + channel) * each // the task's first channel of the result
-		for _, r := range p.runs(first, min(first+apart, end)) {
+		lo, _ := p.before(first)
+		hi, _ := p.before(min(first+apart, end))
+		line := (of*p.outPer+channel)*each + lo // the task's first result
+		lines, stride := run.lines(lines, line, hi-lo, each)
+		for _, r := range runs[panel/wide] {
 			for i := range m {
-				from, to := tile[i*apart+r.from:], out[line+i*each+r.to:]
+				from, to := tile[i*apart+r.from:], lines[i*stride+r.to-lo:]
 				if factor == nil {
-					moveRows(to, p.out[len(p.out)-1], bitsOf(from), p.extent[len(p.out)-1], r.n, r.rows)
+					moveRows(to, p.out[last], bitsOf(from), p.extent[last], r.n, r.rows)
 				} else {
-					scaleRows(to, p.out[len(p.out)-1], from, p.extent[len(p.out)-1], r.n, r.rows, factor(at+i))
+					scaleRows(to, p.out[last], from, p.extent[last], r.n, r.rows, factor(at+i))
 				}
 			}
 		}
-		lo, _ := p.before(first)
-		hi, _ := p.before(min(first+apart, end))
-		after.apply(out, line+lo, hi-lo, each, m)
+		run.apply(worker, lines, stride, line, hi-lo, each, m)
 	})
 }
 
@@ -368,4 +365,13 @@ func (p *intConv) runs(first, end int) (list []intRun) {
 		list = append(list, intRun{at - first, to, n, 1})
 	}
 	return list
+}
+
+// narrowWordsPlain is like narrowWords, but in Go.
+func narrowWordsPlain(dst []byte, src []int32, shift int32) (sum int32) {
+	for i, x := range src[:len(dst)] {
+		dst[i] = byte(x + shift)
+		sum += x + shift
+	}
+	return sum
 }

@@ -79,9 +79,10 @@ func (c *chains) contraction(n *ir.Node, e *epilogue, more []*ir.Node) *interp.K
 	k := &interp.Kernel{Args: slices.Clone(n.Args()), Packs: 1, Stored: -1, Words: true, Fills: true, Rounds: e != nil}
 	switch q := c.quantized(n); {
 	case q != nil:
-		q.after = e
+		q.after, k.Formats = e, true
 		q.complete(k)
 	case ofIntegers(n):
+		k.Formats = true
 		completeInts(k, n, e)
 	case convolves(n, ir.OpConv) || convolves(n, ir.OpConvTranspose):
 		f := &convolution{node: n, after: e, phases: phasesOf(n)}
@@ -93,18 +94,27 @@ func (c *chains) contraction(n *ir.Node, e *epilogue, more []*ir.Node) *interp.K
 	return k
 }
 
-// epilogueRun is an epilogue with its arguments in one run.
+// epilogueRun is an epilogue in one run, or no epilogue: it completes results.
 type epilogueRun struct {
 	*epilogue
 	readers []argReader
+	scratch []*scratch[float32]          // by worker, nil until it is needed
+	out     []float32                    // the results, if they have 32 bits
+	store   func(at int, list []float32) // stores results in another format, from number at on
 }
 
-// run returns the epilogue for a run, or nil if there is none. The call's last arguments are the epilogue's.
+// run returns the epilogue for a run. The call's last arguments are the epilogue's. e may be nil.
 func (e *epilogue) run(c *interp.Call) *epilogueRun {
-	if e == nil {
-		return nil
+	r := &epilogueRun{epilogue: e}
+	if c.Stored != nil {
+		r.store = storer[float32](c.Stored)
+	} else {
+		r.out = outOf(c)
 	}
-	r := &epilogueRun{e, make([]argReader, len(e.args))}
+	if e == nil {
+		return r
+	}
+	r.readers, r.scratch = make([]argReader, len(e.args)), make([]*scratch[float32], c.Workers())
 	at := len(c.Args) - (len(e.args) - 1)
 	for i := range r.readers {
 		if i != e.own {
@@ -115,25 +125,63 @@ func (e *epilogue) run(c *interp.Call) *epilogueRun {
 	return r
 }
 
-// apply applies the epilogue to lines of n neighbouring elements of the result. The first line begins at element first,
-// and the lines are `apart` elements from each other in out, which has all elements of the result.
-func (r *epilogueRun) apply(out []float32, first, n, apart, lines int) {
-	if r == nil {
-		return
+// end releases memory after a run.
+func (r *epilogueRun) end() {
+	for _, s := range r.scratch {
+		if s != nil {
+			clear(s.operands[:len(r.args)])
+			r.idle.Put(s)
+		}
 	}
+}
+
+// lines returns the memory in which lines of n results are computed, and the distance of the lines. The first line
+// begins with result number first. Lines of the result are `apart` elements from each other. They are in room if the
+// results have another format.
+func (r *epilogueRun) lines(room []float32, first, n, apart int) (list []float32, stride int) {
+	if r.store != nil {
+		return room, n
+	}
+	return r.out[first:], apart
+}
+
+// apply completes lines of n neighbouring results, which are in memory of method lines: list and stride.
+func (r *epilogueRun) apply(worker int, list []float32, stride, first, n, apart, lines int) {
 	if n == apart { // the lines follow each other
 		lines, n = 1, lines*n
 	}
-	s := r.begin(r.readers)
-	defer r.idle.Put(s)
 	for line := range lines {
-		for at := 0; at < n; at += block {
-			from := first + line*apart + at
-			to := out[from:][:min(block, n-at)]
-			r.read(r.readers, from, len(to), s)
-			s.operands[r.own] = to
-			r.chain.apply(to, s)
+		from, to := first+line*apart, list[line*stride:][:n]
+		if r.epilogue != nil {
+			r.chainAll(worker, to, from)
+		}
+		if r.store != nil {
+			r.store(from, to)
 		}
 	}
-	clear(s.operands[:len(r.args)])
+}
+
+// chainAll applies the chain to results from number first on.
+func (r *epilogueRun) chainAll(worker int, list []float32, first int) {
+	s := r.scratch[worker]
+	if s == nil {
+		s = r.begin(r.readers)
+		r.scratch[worker] = s
+	}
+	for at := 0; at < len(list); at += block {
+		to := list[at:min(at+block, len(list))]
+		r.read(r.readers, first+at, len(to), s)
+		s.operands[r.own] = to
+		r.chain.apply(to, s)
+	}
+}
+
+// zeros sets all results to those of sums without terms.
+func (r *epilogueRun) zeros(c *interp.Call) error {
+	defer r.end()
+	n := volume(c.Dims)
+	list, _ := r.lines(c.Room(0, n), 0, n, n)
+	clear(list[:n])
+	r.apply(0, list, n, 0, n, n, 1)
+	return nil
 }

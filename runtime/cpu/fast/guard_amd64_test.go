@@ -383,6 +383,13 @@ func convTests() map[string]func(t *testing.T) {
 		}
 	}
 	all["mergePairs"], all["mergeQuads"] = merge(2), merge(4)
+	all["shiftedBytes"] = func(t *testing.T) {
+		for n := range 3 * lanes {
+			inside(t, fmt.Sprintf("%d words narrowed", n), func(g *guarded) {
+				narrowWords(guardedSlice[byte](g, n), guardedSlice[int32](g, n), 1)
+			})
+		}
+	}
 	all["scaledRows"] = func(t *testing.T) {
 		for n := range 20 {
 			inside(t, fmt.Sprintf("rows of %d scaled", n), func(g *guarded) {

@@ -60,10 +60,14 @@ func (f *intForm) packA(dst []byte, src []int32, n, step int) int32 {
 		clear(dst[2*n:])
 		return sum
 	}
-	for i := range n {
-		x := src[i*step]
-		dst[i] = byte(x)
-		sum += x
+	if step == 1 {
+		sum = narrowWords(dst[:n], src, 0)
+	} else {
+		for i := range n {
+			x := src[i*step]
+			dst[i] = byte(x)
+			sum += x
+		}
 	}
 	clear(dst[n:])
 	return sum
@@ -75,11 +79,7 @@ func (f *intForm) packRow(dst []byte, src []int32, offset int32) int32 {
 	if offset == 0 {
 		return f.packA(dst, src, len(src), 1)
 	}
-	sum := int32(0)
-	for i, x := range src {
-		dst[i] = byte(x - offset)
-		sum += x - offset
-	}
+	sum := narrowWords(dst[:len(src)], src, -offset)
 	clear(dst[len(src) : f.groups(len(src))*groupBytes])
 	return sum
 }
@@ -104,6 +104,47 @@ func (f *intForm) packB(groups []byte, src [4][]int32) {
 			f.putB(groups[at*groupBytes:], i, x[at])
 		}
 	}
+}
+
+// intSource has the 8-bit integers of an argument, as words or in the format of tensors.
+type intSource struct {
+	words []int32
+	load  func(dst []float32, from, step int) // nil if there are words
+}
+
+// sourceOf returns the elements of an argument.
+func sourceOf(t interp.Tensor) intSource {
+	if t.Stored != nil {
+		return intSource{load: loader[float32](t.Stored)}
+	}
+	return intSource{words: t.Words}
+}
+
+// wordsFrom returns all elements of an argument.
+func wordsFrom(t interp.Tensor) []int32 {
+	n := volume(t.Dims)
+	if t.Stored == nil {
+		return t.Words
+	}
+	return sourceOf(t).list(0, n, make([]int32, n))
+}
+
+// copy sets dst to elements from number at on.
+func (s intSource) copy(dst []int32, at int) {
+	if s.load == nil {
+		copy(dst, s.words[at:])
+	} else {
+		s.load(bitsOf(dst), at, 1)
+	}
+}
+
+// list returns n elements from number at on. It may use room, which has as many.
+func (s intSource) list(at, n int, room []int32) []int32 {
+	if s.load == nil {
+		return s.words[at : at+n]
+	}
+	s.load(bitsOf(room[:n]), at, 1)
+	return room[:n]
 }
 
 // putB stores element i of a group of b.
@@ -222,10 +263,10 @@ func packInts(n *ir.Node) func(t interp.Tensor) []float32 {
 			return nil
 		}
 		count, size := p.panels()
-		matrices := volume(t.Dims[:len(t.Dims)-2])
+		matrices, words := volume(t.Dims[:len(t.Dims)-2]), wordsFrom(t)
 		packed := make([]float32, matrices*count*size/4)
 		for i := range matrices * count {
-			p.pack(as[byte](packed)[i*size:][:size], t.Words[i/count*p.k*p.n:], i%count)
+			p.pack(as[byte](packed)[i*size:][:size], words[i/count*p.k*p.n:], i%count)
 		}
 		return packed
 	}
@@ -234,13 +275,12 @@ func packInts(n *ir.Node) func(t interp.Tensor) []float32 {
 // matmulInts computes a matmul of integers, node n.
 func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	a, b := c.Args[0], c.Args[1]
-	outer, out := c.Dims[:len(c.Dims)-2], outOf(c)
-	p, run := newIntMatmul(n, a.Dims, b.Dims), after.run(c)
+	outer, run := c.Dims[:len(c.Dims)-2], after.run(c)
+	p := newIntMatmul(n, a.Dims, b.Dims)
 	if p.k == 0 {
-		clear(out)
-		run.apply(out, 0, len(out), len(out), 1)
-		return nil
+		return run.zeros(c)
 	}
+	defer run.end()
 	aOf, bOf := matricesOf(a.Dims, outer), matricesOf(b.Dims, outer)
 	count, size := p.panels()
 	lda := p.groups(p.k) * groupBytes
@@ -252,14 +292,21 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	defer free()
 	packedA, packedB := as[byte](memory[:rows*lda/4]), as[byte](memory[rows*(lda/4+1):])
 	sums := as[int32](memory[rows*lda/4:][:rows])
-	err := c.ParallelRange(rows, p.k, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			sums[i] = -p.shift * p.packA(packedA[i*lda:], a.Words[i/p.m*p.m*p.k+i%p.m*p.aRow:], p.k, p.aCol)
-		}
+	source := sourceOf(a)
+	if p.aCol > 1 { // a row is not in one part
+		source = intSource{words: wordsFrom(a)}
+	}
+	columns := []int32(nil)
+	if b.Packed == nil {
+		columns = wordsFrom(b)
+	}
+	err := c.Parallel(rows, p.k, func(worker, i int) {
+		list := source.list(i/p.m*p.m*p.k+i%p.m*p.aRow, (p.k-1)*p.aCol+1, as[int32](c.Room(worker, p.k)))
+		sums[i] = -p.shift * p.packA(packedA[i*lda:], list, p.k, p.aCol)
 	})
 	if err == nil {
 		err = c.Parallel(toPack, size, func(_, task int) {
-			p.pack(packedB[task*size:][:size], b.Words[task/count*p.k*p.n:], task%count)
+			p.pack(packedB[task*size:][:size], columns[task/count*p.k*p.n:], task%count)
 		})
 	}
 	if err != nil {
@@ -270,10 +317,12 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	}
 	return p.tiles(c, volume(outer), func(worker, matrix, row, rows, first, panels int) {
 		at := aOf(matrix)*p.m + row
-		to := out[(matrix*p.m+row)*p.n+first:]
-		from := packedB[(bOf(matrix)*count+first/p.cols)*size:]
-		p.tile(c, worker, wordsOf(to), packedA[at*lda:], from, sums[at:], rows, min(panels*p.cols, p.n-first))
-		run.apply(out, (matrix*p.m+row)*p.n+first, min(panels*p.cols, p.n-first), p.n, rows)
+		cols, line := min(panels*p.cols, p.n-first), (matrix*p.m+row)*p.n+first
+		room := c.Room(worker, rows*(p.cols+cols))
+		lines, stride := run.lines(room[rows*p.cols:], line, cols, p.n)
+		p.tile(wordsOf(lines), stride, packedA[at*lda:], packedB[(bOf(matrix)*count+first/p.cols)*size:], sums[at:], rows,
+			cols, as[int32](room))
+		run.apply(worker, lines, stride, line, cols, p.n, rows)
 	})
 }
 
@@ -295,19 +344,18 @@ func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, r
 // tilePanels is the number of panels in a tile: its rows are long enough for an epilogue.
 const tilePanels = 8
 
-// tile sets `rows` rows of cols columns of out, which is in the result, to sums. a, b and sums begin with the tile's
-// first row and panel.
-func (p *intMatmul) tile(c *interp.Call, worker int, out []int32, a, b []byte, sums []int32, rows, cols int) {
+// tile sets `rows` rows of cols columns of out, which are stride elements apart, to sums. a, b and sums begin with the
+// tile's first row and panel. part is memory for the rows of a panel.
+func (p *intMatmul) tile(out []int32, stride int, a, b []byte, sums []int32, rows, cols int, part []int32) {
 	lda, offsets := p.groups(p.k)*groupBytes, p.starts()
 	for at := 0; at < cols; at += p.cols {
 		from := b[at*lda:]
 		if cols-at >= p.cols {
-			p.multiply(out[at:], p.n, a, lda, from, offsets, rows, sums)
+			p.multiply(out[at:], stride, a, lda, from, offsets, rows, sums)
 			continue
 		}
-		part := as[int32](c.Room(worker, rows*p.cols))
 		p.multiply(part, p.cols, a, lda, from, offsets, rows, sums)
-		moveRows(bitsOf(out[at:]), p.n, bitsOf(part), p.cols, cols-at, rows)
+		moveRows(bitsOf(out[at:]), stride, bitsOf(part), p.cols, cols-at, rows)
 	}
 }
 

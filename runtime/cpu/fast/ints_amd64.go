@@ -24,9 +24,9 @@ func pairs1(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int,
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads8Z sets out to the dot products of 8 rows of a with 32 columns of b, plus the row's element of sums. A row has n
-// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
-// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads8Z sets out to the dot products of 8 rows of a with 32 columns of b, plus the row's element of sums.
+// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
+// Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
 // pairs4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums.
@@ -34,9 +34,9 @@ func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums. A row has n
-// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
-// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums.
+// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
+// Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
 // pairs2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums.
@@ -44,9 +44,9 @@ func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums. A row has n
-// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
-// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums.
+// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
+// Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
 // pairs1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums.
@@ -54,9 +54,9 @@ func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int
 // Rows of a are lda bytes apart, and rows of out ldo elements.
 func pairs1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
-// quads1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums. A row has n
-// groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes
-// from b. Rows of a are lda bytes apart, and rows of out ldo elements.
+// quads1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums.
+// A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
+// Rows of a are lda bytes apart, and rows of out ldo elements.
 func quads1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 
 // mergeQuads sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.
@@ -67,6 +67,9 @@ func mergePairs(dst *byte, a *int32, b *int32, n int)
 
 // scaledRows sets rows of n floats to integers times a factor. They are `from` elements apart in src, and `to` in dst.
 func scaledRows(dst *float32, to int, src *int32, from int, n int, rows int, factor float32)
+
+// shiftedBytes sets n bytes, a multiple of 8, to the low bits of words plus shift. It returns the sum of these words.
+func shiftedBytes(dst *byte, src *int32, shift int32, n int) (sum int32)
 
 // roundToI8Vectors sets each of n elements, a multiple of 8, to x, rounded to the nearest integer, plus y, as a word from -128 to 127, 0 for NaN.
 func roundToI8Vectors(out *float32, x *float32, y *float32, z *float32, n int)

@@ -781,6 +781,37 @@ DATA masks<>+56(SB)/4, $0x00000000
 DATA masks<>+60(SB)/4, $0x00000000
 GLOBL masks<>(SB), RODATA|NOPTR, $64
 
+// func shiftedBytes(dst *byte, src *int32, shift int32, n int) (sum int32)
+// Requires: AVX, AVX2
+TEXT ·shiftedBytes(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+24(FP), DX
+	VBROADCASTSS shift+16(FP), Y0
+	VBROADCASTSS c000000ff<>+0(SB), Y1
+	VPXOR        Y2, Y2, Y2
+	XORQ         BX, BX
+
+next:
+	VPADDD       (CX)(BX*4), Y0, Y3
+	VPADDD       Y3, Y2, Y2
+	VPAND        Y1, Y3, Y3
+	VPACKUSDW    Y3, Y3, Y3
+	VPERMQ       $0x08, Y3, Y3
+	VPACKUSWB    X3, X3, X3
+	VMOVQ        X3, (AX)(BX*1)
+	ADDQ         $0x08, BX
+	CMPQ         BX, DX
+	JL           next
+	VEXTRACTI128 $0x01, Y2, X3
+	VPADDD       X3, X2, X2
+	VPHADDD      X2, X2, X2
+	VPHADDD      X2, X2, X2
+	VMOVD        X2, AX
+	MOVL         AX, sum+32(FP)
+	VZEROUPPER
+	RET
+
 // func roundToI8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·roundToI8Vectors(SB), NOSPLIT, $0-40

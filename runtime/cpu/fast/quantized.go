@@ -220,7 +220,7 @@ func (q *quantized) conv(c *interp.Call) error {
 	for i, sum := range as[int32](rows[channels*words:]) {
 		sums[i] = -(p.shift + zero) * sum
 	}
-	return p.compute(c, x.Words, as[byte](rows), sums, zero, factor, q.after.run(c))
+	return p.compute(c, sourceOf(x), as[byte](rows), sums, zero, factor, q.after)
 }
 
 // matmul computes a matmul.
@@ -230,7 +230,8 @@ func (q *quantized) matmul(c *interp.Call) error {
 	if err != nil {
 		return err
 	}
-	p, run, out := newIntMatmul(q.node, nil, dims), q.after.run(c), outOf(c)
+	p, run := newIntMatmul(q.node, nil, dims), q.after.run(c)
+	defer run.end()
 	p.intForm = q.form(weights.Packed, false)
 	p.m = volume(x.Dims[:len(x.Dims)-1])
 	count, size := p.panels()
@@ -248,23 +249,25 @@ func (q *quantized) matmul(c *interp.Call) error {
 	for j, sum := range as[int32](weights.Packed[1+count*size/4:]) {
 		wordsOf(ofColumn)[j], scales[j] = (offset-zero)*sum, factor(j)
 	}
-	err = c.ParallelRange(p.m, p.k, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			sums[i] = -p.shift * (p.packRow(rows[i*lda:], x.Words[i*p.k:][:p.k], offset))
-		}
+	source := sourceOf(x)
+	err = c.Parallel(p.m, p.k, func(worker, i int) {
+		row := source.list(i*p.k, p.k, as[int32](c.Room(worker, p.k)))
+		sums[i] = -p.shift * (p.packRow(rows[i*lda:], row, offset))
 	})
 	if err != nil {
 		return err
 	}
 	return p.tiles(c, 1, func(worker, _, row, n, first, panelsOf int) {
 		cols := min(panelsOf*p.cols, p.n-first)
-		p.tile(c, worker, wordsOf(out[row*p.n+first:]), rows[row*lda:], panels[first/p.cols*size:], sums[row:], n, cols)
+		room := c.Room(worker, n*(p.cols+cols))
+		lines, stride := run.lines(room[n*p.cols:], row*p.n+first, cols, p.n)
+		p.tile(wordsOf(lines), stride, rows[row*lda:], panels[first/p.cols*size:], sums[row:], n, cols, as[int32](room))
 		for i := range n {
-			to := out[(row+i)*p.n+first:][:cols]
+			to := lines[i*stride:][:cols]
 			primitives["+ words"].apply(to, to, ofColumn[first:], to)
 			primitives[floatOfWords].apply(to, to, to, to)
 			primitives["*"].apply(to, to, scales[first:], to)
 		}
-		run.apply(out, row*p.n+first, cols, p.n, n)
+		run.apply(worker, lines, stride, row*p.n+first, cols, p.n, n)
 	})
 }

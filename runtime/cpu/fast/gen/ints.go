@@ -42,6 +42,7 @@ func integers() {
 	mergeQuads()
 	mergePairs()
 	scaledRows()
+	shiftedBytes()
 	for _, r := range []struct {
 		name   string
 		lo, hi float32
@@ -114,6 +115,39 @@ func merge(body func(at Register, sum VecVirtual)) {
 	ADDQ(Imm(8), at)
 	CMPQ(at, n)
 	JL(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// shiftedBytes generates the function that converts words to bytes.
+func shiftedBytes() {
+	TEXT("shiftedBytes", NOSPLIT, "func(dst *byte, src *int32, shift int32, n int) (sum int32)")
+	Doc("shiftedBytes sets n bytes, a multiple of 8, to the low bits of words plus shift. It returns the sum of these words.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	shift, low, sum, at, x := YMM(), YMM(), YMM(), GP64(), YMM()
+	of, _ := Param("shift").Resolve()
+	VBROADCASTSS(of.Addr, shift)
+	word(low, 0xff)
+	VPXOR(sum, sum, sum)
+	XORQ(at, at)
+	Label("next")
+	VPADDD(Mem{Base: src, Index: at, Scale: 4}, shift, x)
+	VPADDD(x, sum, sum)
+	VPAND(low, x, x)
+	VPACKUSDW(x, x, x)
+	VPERMQ(Imm(0x08), x, x)
+	VPACKUSWB(x.AsX(), x.AsX(), x.AsX())
+	VMOVQ(x.AsX(), Mem{Base: dst, Index: at, Scale: 1})
+	ADDQ(Imm(8), at)
+	CMPQ(at, n)
+	JL(LabelRef("next"))
+	VEXTRACTI128(Imm(1), sum, x.AsX())
+	VPADDD(x.AsX(), sum.AsX(), sum.AsX())
+	VPHADDD(sum.AsX(), sum.AsX(), sum.AsX())
+	VPHADDD(sum.AsX(), sum.AsX(), sum.AsX())
+	total := GP32()
+	VMOVD(sum.AsX(), total)
+	Store(total, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }
