@@ -486,8 +486,8 @@ func (r *convRun) part(worker, unit, part int) {
 	down := (high.out + r.rows - 1) / r.rows
 	row := part % down * r.rows
 	depth := part / down
-	p := convPart{convRun: r, worker: worker, unit: unit, depth: depth, row: row, col: col, rows: min(r.rows, high.out-row),
-		cols: min(r.cols, wide.out-col), channel: channel, channels: min(r.channels, r.outPer-channel)}
+	p := convPart{convRun: r, worker: worker, unit: unit, depth: depth, row: row, col: col,
+		rows: min(r.rows, high.out-row), cols: min(r.cols, wide.out-col), channel: channel, channels: min(r.channels, r.outPer-channel)}
 	p.inSize = deep.in * high.in * wide.in
 	p.input = r.x[unit*r.inPer*p.inSize:][:r.inPer*p.inSize]
 	p.out = r.all[(unit*r.outPer+channel)*r.outSize:][:p.channels*r.outSize]

@@ -320,8 +320,8 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 		cols, line := min(panels*p.cols, p.n-first), (matrix*p.m+row)*p.n+first
 		room := c.Room(worker, rows*(p.cols+cols))
 		lines, stride := run.lines(room[rows*p.cols:], line, cols, p.n)
-		p.tile(wordsOf(lines), stride, packedA[at*lda:], packedB[(bOf(matrix)*count+first/p.cols)*size:], sums[at:], rows,
-			cols, as[int32](room))
+		from := packedB[(bOf(matrix)*count+first/p.cols)*size:]
+		p.tile(wordsOf(lines), stride, packedA[at*lda:], from, sums[at:], rows, cols, as[int32](room))
 		run.apply(worker, lines, stride, line, cols, p.n, rows)
 	})
 }
