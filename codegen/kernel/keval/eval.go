@@ -16,7 +16,8 @@ type run struct {
 	k       *kernel.Kernel
 	step    kernel.Step
 	symbols map[string]int64
-	elems   []int64 // run-time number of elements, by buffer
+	extents map[ir.Dim]int64 // what extent returned, because evaluating an extent parses its text
+	elems   []int64          // run-time number of elements, by buffer
 
 	// doing and number say in errors what part of the kernel is computed, such as phase 0.
 	doing  string
@@ -67,7 +68,7 @@ type pending struct {
 // step runs the kernel of step i at every point of its parallel axes.
 func (m *Machine) step(i int, symbols map[string]int64, elems []int64) (err error) {
 	k := m.kernels[i]
-	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems,
+	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, extents: map[ir.Dim]int64{}, elems: elems,
 		touched: make([][]touch, len(m.prog.Buffers))}
 	defer func() {
 		if err != nil {
@@ -102,8 +103,16 @@ func fail(format string, args ...any) { bailout.Check(fmt.Errorf(format, args...
 
 // extent returns the run-time value of an extent.
 func (r *run) extent(d ir.Dim) int64 {
-	n, err := d.Eval(r.symbols)
-	bailout.Check(err)
+	if d.IsStatic() {
+		return d.Add
+	}
+	n, known := r.extents[d]
+	if !known {
+		var err error
+		n, err = d.Eval(r.symbols)
+		bailout.Check(err)
+		r.extents[d] = n
+	}
 	return n
 }
 
