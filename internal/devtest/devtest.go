@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -190,61 +189,18 @@ func EmptyCache(t *testing.T) string {
 func OwnCache(t *testing.T) {
 	t.Helper()
 	dir := EmptyCache(t)
-	if err := compiled.write(dir); err != nil {
+	common, err := vktest.CommonCache()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := compiled.read(dir); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// compiled are the files that tests with an OwnCache share.
-var compiled = files{content: map[string][]byte{}}
-
-// files are the contents of the files of a cache, by their paths in it.
-type files struct {
-	mu      sync.Mutex
-	content map[string][]byte
-}
-
-// write writes the files to a cache's directory.
-func (f *files) write(dir string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name, content := range f.content {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// read adds the files of compiled shaders and of tools in a cache's directory.
-func (f *files) read(dir string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for _, folder := range []string{"spirv", "tools"} {
-		list, err := filepath.Glob(filepath.Join(dir, folder, "*", "*"))
-		if err != nil {
-			return err
+		if err := os.MkdirAll(filepath.Join(common, folder), 0o700); err != nil {
+			t.Fatal(err)
 		}
-		for _, path := range list {
-			name, err := filepath.Rel(dir, path)
-			if err != nil || f.content[name] != nil {
-				continue
-			}
-			if f.content[name], err = os.ReadFile(path); err != nil {
-				return err
-			}
+		if err := os.Symlink(filepath.Join(common, folder), filepath.Join(dir, folder)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return nil
 }
 
 // Profile returns the caps of a built-in profile.

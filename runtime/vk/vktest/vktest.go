@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -26,6 +27,9 @@ func Main(m *testing.M) int {
 		os.Getenv(name)
 	}
 	code := m.Run()
+	if common.dir != "" {
+		os.RemoveAll(common.dir)
+	}
 	messages := vk.ValidationMessages()
 	for _, text := range messages {
 		fmt.Fprintln(os.Stderr, "validation:", text)
@@ -34,6 +38,18 @@ func Main(m *testing.M) int {
 		code = 1
 	}
 	return code
+}
+
+var common struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// CommonCache returns a directory for what tests of this process compile. Main removes it.
+func CommonCache() (string, error) {
+	common.once.Do(func() { common.dir, common.err = os.MkdirTemp("", "vkc-common-") })
+	return common.dir, common.err
 }
 
 // Instance opens Vulkan, and closes it when the test ends. Without Vulkan the test is skipped, or fails if a device is
