@@ -19,6 +19,7 @@ import (
 var flagValues = map[string]func() []string{
 	"after":     passNames,
 	"device":    deviceValues,
+	"format":    func() []string { return transcribeFormatNames },
 	"precision": vkc.Precisions,
 	"scale":     func() []string { return []string{"auto", "full", "tiny"} },
 	"stage":     func() []string { return stages },

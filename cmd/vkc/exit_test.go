@@ -94,6 +94,7 @@ func TestExitCodesOfFiles(t *testing.T) {
 			{"verify", path}, {"verify", "--onnx", path}, {"sign", path, "--key", path},
 			{"quantize", path, "-o", out, "--type", "q8_0"}, {"tokenize", "-m", path, "text"},
 			{"generate", "-m", path, "-p", "text"}, {"chat", "-m", path}, {"serve", "-m", path}, {"embed", "-m", path, "text"},
+			{"transcribe", path, "-m", gollama},
 			{"perplexity", "-m", path, mlpGraph}, {"imatrix", "-m", path, mlpGraph, "-o", out}, {"bench", "-m", path},
 			{"run", mlpGraph, "--input", "x=random:1", "--symbol", "T=1", "--weights", path},
 		} {

@@ -32,7 +32,8 @@ func TestNoFile(t *testing.T) {
 		"quantize " + gollama + " --requantize --type q8_0 --imatrix FILE -o OUT", "generate -m FILE -p x",
 		"generate " + model + " -p x --grammar FILE", "generate " + model + " -p x --json-schema FILE",
 		"generate " + model + " -p x --draft-tokens 2 --draft FILE", "chat -m FILE", "serve -m FILE",
-		"serve " + model + " --key-file FILE", "embed -m FILE x", "tokenize -m FILE x", "perplexity -m FILE zero_test.go",
+		"serve " + model + " --key-file FILE", "embed -m FILE x", "tokenize -m FILE x", "transcribe FILE -m " + gollama,
+		"perplexity -m FILE zero_test.go",
 		"perplexity " + model + " FILE", "imatrix -m FILE zero_test.go -o OUT", "imatrix " + model + " FILE -o OUT", "bench -m FILE",
 		"bench --from FILE", "bench --from x --against FILE", "sign FILE --key FILE", "verify FILE",
 	}

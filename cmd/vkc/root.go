@@ -67,7 +67,7 @@ Errors are on standard error, results on standard output.`,
 		commands []*cobra.Command
 	}{
 		{"Language models:", []*cobra.Command{a.generateCommand(), a.chatCommand(), a.serveCommand(), a.embedCommand(),
-			a.tokenizeCommand(), a.perplexityCommand()}},
+			a.transcribeCommand(), a.tokenizeCommand(), a.perplexityCommand()}},
 		{"Graphs and bundles:", []*cobra.Command{a.runCommand(), a.compileCommand(), a.graphCommand(), a.dumpCommand(),
 			a.viewCommand(), a.inspectCommand(), a.signCommand(), a.keygenCommand()}},
 		{"Weights:", []*cobra.Command{a.quantizeCommand(), a.imatrixCommand(), a.mergeCommand()}},

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,125 +17,21 @@ import (
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/frontend/speech"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/internal/speechtest"
 	"github.com/vkc-go/vkc/ir"
 )
-
-// foreign has the names of weights in Hugging Face's folders and in whisper.cpp's files, as their programs write them.
-// The first of each line is the name in GGUF.
-const foreign = `
-	enc.conv1d.1 model.encoder.conv1 encoder.conv1
-	enc.conv1d.2 model.encoder.conv2 encoder.conv2
-	enc.position_embd model.encoder.embed_positions encoder.positional_embedding
-	enc.output_norm model.encoder.layer_norm encoder.ln_post
-	token_embd model.decoder.embed_tokens decoder.token_embedding
-	position_embd model.decoder.embed_positions decoder.positional_embedding
-	dec.output_norm model.decoder.layer_norm decoder.ln
-	attn_norm self_attn_layer_norm attn_ln
-	attn_q self_attn.q_proj attn.query
-	attn_k self_attn.k_proj attn.key
-	attn_v self_attn.v_proj attn.value
-	attn_output self_attn.out_proj attn.out
-	cross_attn_norm encoder_attn_layer_norm cross_attn_ln
-	cross_attn_q encoder_attn.q_proj cross_attn.query
-	cross_attn_k encoder_attn.k_proj cross_attn.key
-	cross_attn_v encoder_attn.v_proj cross_attn.value
-	cross_attn_output encoder_attn.out_proj cross_attn.out
-	ffn_norm final_layer_norm mlp_ln
-	ffn_up fc1 mlp.0
-	ffn_down fc2 mlp.2`
-
-// foreignName returns a weight's name in the spelling of a column.
-func foreignName(t testing.TB, name string, column int) string {
-	t.Helper()
-	end := name[strings.LastIndex(name, "."):]
-	base, layer := strings.TrimSuffix(name, end), ""
-	if parts := strings.SplitN(base, ".", 4); len(parts) == 4 {
-		side := map[string]string{"enc": "encoder", "dec": "decoder"}[parts[0]]
-		base, layer = parts[3], []string{"model." + side + ".layers.", side + ".blocks."}[column-1]+parts[2]+"."
-	}
-	for line := range strings.Lines(foreign) {
-		if words := strings.Fields(line); len(words) > 0 && words[0] == base {
-			if column == 2 && strings.HasSuffix(words[2], "positional_embedding") {
-				end = ""
-			}
-			return layer + words[column] + end
-		}
-	}
-	t.Fatalf("no other name of %q", name)
-	return ""
-}
-
-// words are the tokens of text of the tiny model, in the order of merges.
-var words = strings.Split(" |!|'|(|-|a|b|c|d|e|f|g|h|i|l|n|o|r|s|t|u|w|\xc3|\xa9|"+
-	"th|he|the| t| the|in|ing|ll|lo|hell|hello| w|or|\xc3\xa9|er|ld", "|")
 
 // languages are those that the tiny model knows.
 const languages = 60 - 40 - 8 - 9
 
-// ggmlSizes are the sizes of the tiny model in the order of whisper.cpp's files.
-var ggmlSizes = []int32{60, 8, 32, 4, 2, 24, 32, 4, 2, 80, 0}
-
-// ggml makes the tiny model's file as whisper.cpp has them.
-func (m golden) ggml(t testing.TB, dtype ir.DType) []byte {
-	t.Helper()
-	out := []byte("lmgg")
-	u32 := func(v int32) { out = binary.LittleEndian.AppendUint32(out, uint32(v)) }
-	for _, n := range ggmlSizes {
-		u32(n)
-	}
-	u32(80)
-	u32(201)
-	for _, v := range speech.MelFilters(80) {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
-	}
-	u32(int32(len(words)))
-	for _, word := range words {
-		u32(int32(len(word)))
-		out = append(out, word...)
-	}
-	all := m.weights(t)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		d := all[name]
-		if dtype == ir.F16 && len(d.Dims) > 1 && !strings.Contains(name, "position") {
-			d = half(t, d)
-		}
-		dims, other := slices.Clone(d.Dims), foreignName(t, name, 2)
-		if strings.HasPrefix(name, "enc.conv1d") && len(dims) == 1 {
-			dims = append(dims, 1) // as the files have it
-		}
-		number, _ := d.DType.GGML()
-		u32(int32(len(dims)))
-		u32(int32(len(other)))
-		u32(int32(number))
-		for _, n := range slices.Backward(dims) {
-			u32(int32(n))
-		}
-		out = append(append(out, other...), d.Bytes...)
-	}
-	return out
-}
-
-// half rounds a tensor to f16.
-func half(t testing.TB, d *ir.Data) *ir.Data {
-	t.Helper()
-	v, err := d.Floats()
-	if err == nil {
-		d, err = ir.FromFloats(ir.F16, v, d.Dims...)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 // sameModel compares the sizes and weights of a file with those of the tiny model.
-func (m golden) sameModel(t *testing.T, f *gguf.File) {
+func sameModel(t *testing.T, m speechtest.Golden, f *gguf.File) {
 	t.Helper()
 	got, err := speech.FromGGUF(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := speech.FromGGUF(m.file(t))
+	want, err := speech.FromGGUF(m.File(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,13 +41,13 @@ func (m golden) sameModel(t *testing.T, f *gguf.File) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	for name, d := range m.weights(t) {
+	for name, d := range m.Weights(t) {
 		w, err := f.Weight(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if w.DType == ir.F16 {
-			d = half(t, d)
+			d = speechtest.Half(t, d)
 		}
 		if w.DType != d.DType || !slices.Equal(w.Dims, d.Dims) || !bytes.Equal(w.Bytes, d.Bytes) {
 			t.Errorf("%s: %s %v, want %s %v", name, w.DType, w.Dims, d.DType, d.Dims)
@@ -162,17 +57,17 @@ func (m golden) sameModel(t *testing.T, f *gguf.File) {
 
 // TestGGML: a file of whisper.cpp has the same model, and a vocabulary with merges and control tokens.
 func TestGGML(t *testing.T) {
-	m := readGolden(t)
+	m := speechtest.Read(t, "../..")
 	for _, dtype := range []ir.DType{ir.F32, ir.F16} {
 		path := filepath.Join(t.TempDir(), "ggml-tiny.bin")
-		if err := os.WriteFile(path, m.ggml(t, dtype), 0o600); err != nil {
+		if err := os.WriteFile(path, m.GGML(t, dtype), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		f, err := vkc.OpenModel(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.sameModel(t, f)
+		sameModel(t, m, f)
 		testTokens(t, f)
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
@@ -222,18 +117,18 @@ func testTokens(t *testing.T, f *gguf.File) {
 }
 
 // folder writes the tiny model as Hugging Face's programs do. files replaces files; "" leaves one out.
-func (m golden) folder(t testing.TB, files map[string]string) string {
+func folder(t testing.TB, m speechtest.Golden, files map[string]string) string {
 	t.Helper()
 	dir, vocabulary := t.TempDir(), map[string]int{}
 	printable := strings.NewReplacer(" ", "Ġ", "\xc3\xa9", "Ã©", "\xc3", "Ã", "\xa9", "©")
-	for id, word := range words {
+	for id, word := range speechtest.Words {
 		vocabulary[printable.Replace(word)] = id
 	}
 	merges := strings.Split("t h|h e|th e|Ġ t|Ġ the|i n|in g|l l|l o|he ll|hell o|Ġ w|o r|Ã ©|e r|l d", "|")
 	added := map[string]int{}
 	for i, name := range strings.Fields("endoftext startoftranscript en zh de translate transcribe startoflm " +
 		"startofprev nocaptions notimestamps") {
-		added["<|"+name+"|>"] = len(words) + i
+		added["<|"+name+"|>"] = len(speechtest.Words) + i
 	}
 	text := func(v any) string {
 		b, err := json.Marshal(v)
@@ -245,7 +140,7 @@ func (m golden) folder(t testing.TB, files map[string]string) string {
 	all := map[string]string{
 		"config.json": `{"architectures": ["WhisperForConditionalGeneration"], "num_mel_bins": 80, "d_model": 32,
 			"max_source_positions": 8, "encoder_attention_heads": 4, "encoder_layers": 2, "encoder_ffn_dim": 128,
-			"max_target_positions": 24, "decoder_attention_heads": 4, "decoder_layers": 2, "decoder_ffn_dim": 128,
+			"max_target_positions": 48, "decoder_attention_heads": 4, "decoder_layers": 2, "decoder_ffn_dim": 128,
 			"vocab_size": 60, "activation_function": "gelu", "scale_embedding": false, "suppress_tokens": [9]}`,
 		"preprocessor_config.json": `{"feature_size": 80, "sampling_rate": 16000, "hop_length": 160, "n_fft": 400,
 			"n_samples": 2560, "chunk_length": 30}`,
@@ -265,9 +160,9 @@ func (m golden) folder(t testing.TB, files map[string]string) string {
 		}
 	}
 	var tensors []safetensors.Named
-	weights := m.weights(t)
+	weights := m.Weights(t)
 	for _, name := range slices.Sorted(maps.Keys(weights)) {
-		tensors = append(tensors, safetensors.Named{Name: foreignName(t, name, 1), Data: weights[name]})
+		tensors = append(tensors, safetensors.Named{Name: speechtest.ForeignName(t, name, 1), Data: weights[name]})
 	}
 	for _, name := range []string{"proj_out.weight", files["more"]} { // some programs write the first
 		if name != "" {
@@ -282,13 +177,13 @@ func (m golden) folder(t testing.TB, files map[string]string) string {
 
 // TestFolder: a Hugging Face folder has the same model, with its vocabulary in three files.
 func TestFolder(t *testing.T) {
-	m := readGolden(t)
-	f, err := vkc.OpenModel(m.folder(t, nil))
+	m := speechtest.Read(t, "../..")
+	f, err := vkc.OpenModel(folder(t, m, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m.sameModel(t, f)
+	sameModel(t, m, f)
 	testTokens(t, f)
 	cfg, err := speech.FromGGUF(f)
 	if err != nil || !slices.Equal(cfg.Suppressed, []int32{3, 4}) ||
@@ -299,11 +194,11 @@ func TestFolder(t *testing.T) {
 
 // TestFolderRefuses: a folder that asks for another graph is refused by the name of the setting.
 func TestFolderRefuses(t *testing.T) {
-	m := readGolden(t)
+	m := speechtest.Read(t, "../..")
 	config := func(key, value string) map[string]string {
 		return map[string]string{"config.json": fmt.Sprintf(`{"architectures": ["WhisperForConditionalGeneration"],
 			"num_mel_bins": 80, "d_model": 32, "max_source_positions": 8, "encoder_attention_heads": 4,
-			"encoder_layers": 2, "encoder_ffn_dim": 128, "max_target_positions": 24, "decoder_attention_heads": 4,
+			"encoder_layers": 2, "encoder_ffn_dim": 128, "max_target_positions": 48, "decoder_attention_heads": 4,
 			"decoder_layers": 2, "vocab_size": 60, %q: %s}`, key, value)}
 	}
 	for _, tt := range []struct {
@@ -327,7 +222,7 @@ func TestFolderRefuses(t *testing.T) {
 			`"RobertaTokenizer"`},
 		{map[string]string{"vocab.json": `[]`}, "vocab.json: json:"},
 	} {
-		f, err := vkc.OpenModel(m.folder(t, tt.files))
+		f, err := vkc.OpenModel(folder(t, m, tt.files))
 		if tt.want == "" && err == nil {
 			f.Close()
 		} else if err == nil || !strings.Contains(err.Error(), tt.want) || tt.want == "" {
@@ -338,14 +233,14 @@ func TestFolderRefuses(t *testing.T) {
 
 // TestGGMLRefuses: what is wrong with a file is said, at its byte.
 func TestGGMLRefuses(t *testing.T) {
-	m := readGolden(t)
-	good := m.ggml(t, ir.F32)
+	m := speechtest.Read(t, "../..")
+	good := m.GGML(t, ir.F32)
 	with := func(at int, v int32) []byte {
 		b := bytes.Clone(good)
 		binary.LittleEndian.PutUint32(b[at:], uint32(v))
 		return b
 	}
-	filters := 4 + 4*len(ggmlSizes)
+	filters := 4 + 4*len(speechtest.GGMLSizes)
 	tokens := filters + 8 + 4*80*201
 	for _, tt := range []struct {
 		file []byte
@@ -377,8 +272,8 @@ func TestGGMLRefuses(t *testing.T) {
 
 // FuzzGGML: no file makes the reader panic.
 func FuzzGGML(f *testing.F) {
-	m := readGolden(f)
-	good := m.ggml(f, ir.F32)
+	m := speechtest.Read(f, "../..")
+	good := m.GGML(f, ir.F32)
 	f.Add(good)
 	f.Add(good[:70000])
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -1,11 +1,7 @@
 package speech_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"maps"
 	"math"
 	"os"
 	"slices"
@@ -15,108 +11,12 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/speech"
+	"github.com/vkc-go/vkc/internal/speechtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
-
-// golden is a tiny model, with results of a separate program: see golden/speech/README.md.
-type golden struct {
-	Meta    map[string]any
-	Weights map[string]struct {
-		Dims          []int
-		Offset, Scale float64
-	}
-	Samples                        []int16
-	Tokens                         []int32
-	Mel80, Mel128, Encoded, Logits [][]float64
-}
-
-func readGolden(t testing.TB) (m golden) {
-	t.Helper()
-	raw, err := os.ReadFile("../../golden/speech/whisper.json")
-	if err == nil {
-		err = json.Unmarshal(raw, &m)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// metadata returns the metadata as GGUF files have them.
-func (m golden) metadata() (list []gguf.KV) {
-	for _, key := range slices.Sorted(maps.Keys(m.Meta)) {
-		v := m.Meta[key]
-		if n, ok := v.(float64); ok && n == math.Trunc(n) {
-			v = uint32(n)
-		} else if ok {
-			v = float32(n)
-		}
-		list = append(list, gguf.KV{Key: key, Value: v})
-	}
-	return list
-}
-
-// weights makes the weights: each follows from its name.
-func (m golden) weights(t testing.TB) map[string]*ir.Data {
-	t.Helper()
-	all := map[string]*ir.Data{}
-	for name, made := range m.Weights {
-		d, err := ir.NewData(ir.F32, made.Dims...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := fnv.New64a()
-		h.Write([]byte(name))
-		values := make([]float64, d.Elems())
-		for i := range values { // splitmix64 (Steele et al. 2014) from the hash of the name
-			z := h.Sum64() + uint64(i+1)*0x9e3779b97f4a7c15
-			z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-			z = (z ^ z>>27) * 0x94d049bb133111eb
-			z ^= z >> 31
-			values[i] = made.Offset + made.Scale*(float64(z>>40)/(1<<23)-1)
-		}
-		ir.EncodeFloats(d.Bytes, ir.F32, values)
-		all[name] = d
-	}
-	return all
-}
-
-// file makes the model's GGUF file and reads it. More metadata replace those of the same keys.
-func (m golden) file(t testing.TB, more ...gguf.KV) *gguf.File {
-	t.Helper()
-	var w gguf.Writer
-	for _, kv := range m.metadata() {
-		if slices.ContainsFunc(more, func(o gguf.KV) bool { return o.Key == kv.Key }) {
-			continue
-		}
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, kv := range more {
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	weights := m.weights(t)
-	for _, name := range slices.Sorted(maps.Keys(weights)) {
-		if err := w.Add(name, weights[name]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var buf bytes.Buffer
-	if _, err := w.WriteTo(&buf); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.NewReader(buf.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
 
 // devices are the devices that run the golden model: the reference, the CPU fast path, and a Vulkan device if there is
 // one.
@@ -210,7 +110,7 @@ func transposed(rows [][]float64) [][]float64 {
 
 // TestGolden compares spectrogram, encoder and decoder with the results of a program that shares no code with this one.
 func TestGolden(t *testing.T) {
-	m := readGolden(t)
+	m := speechtest.Read(t, "../..")
 	wave := make([]float32, len(m.Samples))
 	for i, v := range m.Samples {
 		wave[i] = float32(v) / (1 << 15)
@@ -219,7 +119,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := m.file(t)
+	f := m.File(t)
 	cfg, err := speech.FromGGUF(f)
 	if err != nil {
 		t.Fatal(err)
@@ -255,8 +155,8 @@ func TestGolden(t *testing.T) {
 
 // TestCacheType: keys and values in f16 change the logits by little, and other dtypes than floats are refused.
 func TestCacheType(t *testing.T) {
-	m := readGolden(t)
-	cfg, err := speech.FromGGUF(m.file(t))
+	m := speechtest.Read(t, "../..")
+	cfg, err := speech.FromGGUF(m.File(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +176,7 @@ func TestCacheType(t *testing.T) {
 
 // TestFromGGUFRefuses: wrong sizes and weights are named.
 func TestFromGGUFRefuses(t *testing.T) {
-	m := readGolden(t)
+	m := speechtest.Read(t, "../..")
 	for _, tt := range []struct {
 		key   string
 		value any
@@ -291,7 +191,7 @@ func TestFromGGUFRefuses(t *testing.T) {
 		{"whisper.suppress_tokens", []uint32{3, 60}, "whisper.suppress_tokens has token 60: want 0 to 59"},
 		{"whisper.encoder.context_length", "8", "encoder.context_length"},
 	} {
-		_, err := speech.FromGGUF(m.file(t, gguf.KV{Key: tt.key, Value: tt.value}))
+		_, err := speech.FromGGUF(m.File(t, gguf.KV{Key: tt.key, Value: tt.value}))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s = %v: %v, want %q", tt.key, tt.value, err, tt.want)
 		}

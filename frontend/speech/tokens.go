@@ -119,8 +119,9 @@ func (t *Tokens) setSuppressed(c Config, tok *tokenizer.Tokenizer) {
 	}
 	if t.Suppressed == nil {
 		t.Suppressed = []int32{}
-		for _, begin := range []string{" -", " '"} { // of words they are fine
-			t.Suppressed = append(t.Suppressed, encode(begin)[:1]...)
+		for _, sign := range []string{" -", " '"} { // inside of words they are fine
+			ids := encode(sign)
+			t.Suppressed = append(t.Suppressed, ids[:min(1, len(ids))]...)
 		}
 		for _, list := range []string{nonSpeech, musical} {
 			for sign := range strings.FieldsSeq(list) {

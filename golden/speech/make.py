@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "llm"))
 from support import random  # noqa: E402
 
-SIZES = dict(mels=80, audio_context=8, width=32, heads=4, hidden=128, layers=2, context=24, vocab=60)
+SIZES = dict(mels=80, audio_context=8, width=32, heads=4, hidden=128, layers=2, context=48, vocab=60)
 TOKENS = [41, 50, 3, 17, 8, 8, 31, 0, 25, 12]
 RATE, FRAME, HOP, EPS = 16000, 400, 160, 1e-5
 
@@ -51,16 +52,18 @@ def log_mel(x, mels):
 
 class Model:
     def __init__(self):
-        self.file, self.part = {}, ""
+        self.file, self.made, self.part = {}, {}, ""
 
     def w(self, name, *dims, offset=0.0, scale=None):
         """A weight: offset plus random numbers up to scale, rounded to f32."""
         if scale is None:
             scale = 2.0 ** -round(math.log2(math.sqrt(math.prod(dims[1:]))) - 1)
         name = self.part + name
-        self.file[name] = {"dims": dims, "offset": offset, "scale": scale}
-        values = (offset + scale * random(name, math.prod(dims))).astype(np.float32)
-        return values.astype(np.float64).reshape(dims)
+        if name not in self.made:
+            self.file[name] = {"dims": dims, "offset": offset, "scale": scale}
+            values = (offset + scale * random(name, math.prod(dims))).astype(np.float32)
+            self.made[name] = values.astype(np.float64).reshape(dims)
+        return self.made[name]
 
     def linear(self, x, name, out, bias=True):
         y = x @ self.w(name + ".weight", out, x.shape[-1]).T
@@ -104,8 +107,8 @@ class Model:
 
     def decode(self, tokens, audio):
         self.part = ""
-        table = self.w("token_embd.weight", SIZES["vocab"], SIZES["width"], scale=1.0)
-        x = table[tokens] + self.w("position_embd.weight", SIZES["context"], SIZES["width"], scale=0.5)[: len(tokens)]
+        table = self.w("token_embd.weight", SIZES["vocab"], SIZES["width"], scale=0.75)
+        x = table[tokens] + self.w("position_embd.weight", SIZES["context"], SIZES["width"], scale=2.0)[: len(tokens)]
         for i in range(SIZES["layers"]):
             self.part = f"dec.blk.{i}."
             y = self.norm(x, "attn_norm")
@@ -118,6 +121,114 @@ class Model:
 
 def gelu(x):
     return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+# Tokens of the tiny vocabulary: 40 of text, then those that control the model, then a timestamp for each position.
+WORDS = (" ! ' ( - a b c d e f g h i l n o r s t u w \xc3 \xa9 th he the _t _the in ing ll lo hell hello _w or \xc3\xa9 er ld")
+WORDS = [" "] + [w.replace("_", " ") for w in WORDS.split()]
+END, START, EN, ZH, DE, TRANSLATE, TRANSCRIBE, LM, PREVIOUS, SILENCE, PLAIN, TIME = range(40, 52)
+# Signs that are no speech are not written. The first token of " -" is the space, and of the note "\u2669" the vocabulary
+# has the last byte.
+SUPPRESSED = [0, WORDS.index("("), WORDS.index("-"), WORDS.index("\xa9")] + [START, EN, ZH, DE, TRANSLATE, TRANSCRIBE, LM, PREVIOUS, SILENCE, PLAIN]
+STRIDE = 2 * HOP  # samples of a position
+
+
+def log_softmax(x):
+    return x - x.max() - np.log(np.sum(np.exp(x - x.max())))
+
+
+def rules(scores, text):
+    """Log probabilities of the next token by the timestamp rules; those of forbidden ones are -inf."""
+    x = scores.copy()
+    x[SUPPRESSED] = -np.inf
+    if not text:
+        x[[0, END]] = -np.inf
+        x[:TIME] = -np.inf  # and the latest first timestamp, 50 positions, is beyond the window
+        return log_softmax(x)
+    times = [t for t in text if t >= TIME]
+    if text[-1] >= TIME and (len(text) < 2 or text[-2] >= TIME):
+        x[TIME:] = -np.inf
+    elif text[-1] >= TIME:
+        x[:END] = -np.inf
+    if times:
+        pair_is_open = text[-1] >= TIME and not (len(text) < 2 or text[-2] >= TIME)
+        x[TIME : times[-1] + (0 if pair_is_open else 1)] = -np.inf
+    p = log_softmax(x)
+    if np.log(np.sum(np.exp(p[TIME:]))) > p[:TIME].max():
+        p[:TIME] = -np.inf
+        p = log_softmax(p)
+    return p
+
+
+def transcribe(m, wave, language=None):
+    """The segments of a sound, written at temperature 0, or None if the definition asks for another temperature."""
+    window, at, past, out = s_window(), 0, [], []
+    while at + HOP <= len(wave):
+        size = min(window, len(wave) - at)
+        sound = np.zeros(window)
+        sound[:size] = wave[at : at + size]
+        audio = m.encode(log_mel(sound, SIZES["mels"]))
+        language = language or max((EN, ZH, DE), key=lambda l: m.decode([START], audio)[-1][l])
+        before = ([PREVIOUS] + past[-(SIZES["context"] // 2 - 1) :] if past else []) + [START]
+        silence = math.exp(log_softmax(m.decode(before, audio)[-1])[SILENCE])
+        text, total = [], 0.0
+        prompt = before + [language, TRANSCRIBE]
+        while True:
+            p = rules(m.decode(prompt + text, audio)[-1], text)
+            best = int(p.argmax())
+            total += p[best]
+            if best == END:
+                break
+            text.append(best)
+            if len(text) == SIZES["context"] // 2 or len(prompt + text) > SIZES["context"]:
+                break
+        mean = total / (len(text) + 1)
+        spoken = b"".join(w.encode("latin-1") if any(ord(c) > 127 for c in w) else w.encode() for w in (WORDS[t] for t in text if t < END))
+        ratio = len(spoken) / len(zlib.compress(spoken)) if spoken else 0
+        if ratio > 2.4 or (mean < -1 and silence <= 0.6):
+            return None
+        if silence > 0.6 and mean < -1:
+            at += size
+            continue
+        ends = [i for i in range(1, len(text)) if text[i] >= TIME and text[i - 1] >= TIME]
+        alone = len(text) > 1 and text[-1] >= TIME > text[-2]
+        step, parts = size, []
+        if ends:
+            cuts = [0] + ends + ([len(text)] if alone else [])
+            parts = [(text[a:b], (text[a] - TIME) * STRIDE, (text[b - 1] - TIME) * STRIDE) for a, b in zip(cuts, cuts[1:])]
+            last = (text[ends[-1] - 1] - TIME) * STRIDE
+            if not alone and 0 < last < size:
+                step = last
+        elif text:
+            later = [t for t in text[1:] if t > TIME]
+            end = (later[-1] - TIME) * STRIDE if later else size
+            parts = [(text, (text[0] - TIME) * STRIDE if (text[0] - TIME) * STRIDE < end else 0, end)]
+        for tokens, start, end in parts:
+            end = min(end, size)
+            words = b"".join(w.encode("latin-1") for w in (WORDS[t] for t in tokens if t < END)).decode(errors="replace")
+            if end > start and words.strip():
+                out.append({"start": at + start, "end": at + end, "text": words, "tokens": tokens, "logprob": mean, "silence": silence})
+                past = past + tokens
+        at += step
+    return {"language": language, "segments": out}
+
+
+def s_window():
+    return SIZES["audio_context"] * STRIDE
+
+
+def find_sounds(m):
+    """Sounds of several windows that temperature 0 suffices for, with different numbers of segments."""
+    found = []
+    for seed in range(20):
+        n = int(s_window() * (1.3 + seed % 5 / 2))
+        wave = np.round(random(f"sound {seed}", n) * np.abs(np.sin(np.arange(n) / (200 + 37 * seed))) * 2**13) / 2**15
+        made = transcribe(m, wave)
+        if made and len(made["segments"]) > 2 and len(made["segments"]) not in [len(f["segments"]) for f in found]:
+            found.append({"seed": seed, "samples": n, **made})
+        if len(found) == 3:
+            break
+    return found
 
 
 def main():
@@ -136,7 +247,8 @@ def main():
     rows = lambda a: "[" + lines(json.dumps([float(f"{v:.7g}") for v in row]) for row in a) + "]"
     parts = {"meta": json.dumps(meta), "weights": "{" + lines(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in m.file.items()) + "}",
              "samples": json.dumps([int(v * 2**15) for v in wave]), "tokens": json.dumps(TOKENS),
-             "mel80": rows(mels[80].T), "mel128": rows(mels[128].T), "encoded": rows(encoded), "logits": rows(logits)}
+             "mel80": rows(mels[80].T), "mel128": rows(mels[128].T), "encoded": rows(encoded), "logits": rows(logits),
+             "sounds": "[" + lines(json.dumps(one, default=float) for one in find_sounds(m)) + "]"}
     text = "{" + ",\n".join(f'"{k}": {v}' for k, v in parts.items()) + "}\n"
     Path(__file__).with_name("whisper.json").write_text(text)
 

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/speech"
+	"github.com/vkc-go/vkc/internal/inputfile"
+	"github.com/vkc-go/vkc/transcribe"
+)
+
+type transcribeFlags struct {
+	model      string
+	options    transcribe.Options
+	request    transcribe.Request
+	format     string
+	timestamps bool
+}
+
+// transcribeFormats maps the values of --format to the formats of package transcribe.
+var transcribeFormats = map[string]string{"text": "text", "srt": "srt", "vtt": "vtt", "json": "verbose_json"}
+
+// transcribeFormatNames lists the values of --format.
+var transcribeFormatNames = []string{"text", "srt", "vtt", "json"}
+
+// transcribeCommand declares the command vkc transcribe and its flags.
+func (a *app) transcribeCommand() *cobra.Command {
+	var f transcribeFlags
+	cmd := &cobra.Command{
+		Use:   "transcribe FILE.wav -m MODEL",
+		Short: "Write down the speech in a sound file, by a Whisper model",
+		Long: `Write down the speech in a sound file, by a Whisper model: a line of text for each sentence or so, as soon as it is
+known. FILE is a WAV file of any rate and number of channels, or - for standard input. MODEL is a Hugging Face folder,
+a file of whisper.cpp such as ggml-base.bin, or a GGUF file that vkc quantize has made of one of them.
+
+The model hears 30 seconds at a time. Text that repeats itself, or that the model itself finds unlikely, is written
+again at a higher temperature.`,
+		Example: `  vkc transcribe TALK.wav -m MODEL --timestamps
+  vkc transcribe TALK.wav -m MODEL --language de --translate --format srt > TALK.srt
+  ffmpeg -i TALK.mp3 -f wav - | vkc transcribe - -m MODEL`,
+		Args: exactArgs("FILE.wav"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.transcribe(cmd.Context(), &f, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.model, "model", "m", "", "the `FILE` of the model, or its Hugging Face folder")
+	flags.StringVar(&f.request.Language, "language", "", "the `LANGUAGE` that is spoken, such as de or german "+
+		"(default the likeliest in the first 30 seconds)")
+	flags.BoolVar(&f.request.Translate, "translate", false, "write the text in English")
+	flags.StringVarP(&f.request.Prompt, "prompt", "p", "", "`TEXT` that might come before, such as names and their "+
+		"spelling")
+	flags.StringVar(&f.format, "format", "text", "print text, subtitles (srt, vtt), or all that is known (json)")
+	flags.BoolVar(&f.timestamps, "timestamps", false, "begin each line of text with its times")
+	flags.Float64Var(&f.request.Temperature, "temp", 0, "the temperature `T` of the first attempt, up to 1; 0 means "+
+		"the likeliest text")
+	flags.Uint64Var(&f.request.Seed, "seed", 0, "the `SEED` of temperatures above 0")
+	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
+	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+transcribe.DefaultPrecision+
+		" on a GPU, exact on the CPU)")
+	return cmd
+}
+
+// check refuses wrong flags before a file is opened.
+func (f *transcribeFlags) check() (transcribe.Format, error) {
+	if f.model == "" {
+		return transcribe.Format{}, usagef("transcribe: -m MODEL is missing; see vkc transcribe --help")
+	}
+	if err := oneOf("format", f.format, transcribeFormatNames); err != nil {
+		return transcribe.Format{}, err
+	}
+	if f.options.Precision != "" {
+		if err := vkc.CheckPrecision(f.options.Precision); err != nil {
+			return transcribe.Format{}, usagef("--precision: %w", err)
+		}
+	}
+	name := transcribeFormats[f.format]
+	if f.timestamps {
+		if f.format != "text" {
+			return transcribe.Format{}, usagef("--timestamps and --format %s: this format has times anyway", f.format)
+		}
+		name = "lines"
+	}
+	format, _ := transcribe.FormatNamed(name)
+	return format, nil
+}
+
+// requestFlags maps fields of transcribe.Request to the flags that set them.
+var requestFlags = map[string]string{"Language": "--language", "Translate": "--translate",
+	"Temperature": "--temp", "Prompt": "--prompt"}
+
+// transcribe runs vkc transcribe: it prints the text of a sound.
+func (a *app) transcribe(ctx context.Context, f *transcribeFlags, path string) (err error) {
+	format, err := f.check()
+	if err != nil {
+		return err
+	}
+	var in io.Reader
+	if path == "-" {
+		in = standardInput(ctx)
+	} else {
+		file, err := inputfile.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		in = file
+	}
+	sound, err := speech.NewWAV(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	loading := a.progress("loading", false)
+	f.options.Progress = loading.stage
+	m, err := transcribe.Open(ctx, f.model, f.options)
+	loading.end()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := m.Check(f.request); err != nil {
+		if wrong := (*transcribe.RequestError)(nil); errors.As(err, &wrong) {
+			return usagef("%s", wrong.Of(requestFlags[wrong.Field]))
+		}
+		return err
+	}
+	a.note("%s", m.Why())
+	if err := format.Begin(a.stdout); err != nil {
+		return err
+	}
+	bar := a.progress("transcribing, seconds", false)
+	bar.shown = bar.shown && (f.format == "json" || terminalOf(os.Stdout) == nil) // else the text shows how far it is
+	defer bar.end()
+	n := 0
+	f.request.Segment = func(s transcribe.Segment) error {
+		err := format.Segment(a.stdout, n, s)
+		n++
+		return errors.Join(err, a.stdout.Flush())
+	}
+	f.request.Progress = func(done, all int64) { bar.report(done/speech.Rate, max(done, all)/speech.Rate) }
+	t, err := m.Transcribe(ctx, namedSound{sound, path}, f.request)
+	if err != nil {
+		return err
+	}
+	return format.End(a.stdout, t)
+}
+
+// namedSound is a sound with its file's name in errors.
+type namedSound struct {
+	*speech.WAV
+	path string
+}
+
+// Read implements transcribe.Sound.
+func (s namedSound) Read(samples []float32) (int, error) {
+	n, err := s.WAV.Read(samples)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%s: %w", s.path, err)
+	}
+	return n, err
+}
