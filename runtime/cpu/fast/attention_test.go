@@ -29,8 +29,8 @@ func TestAttentionExtremes(t *testing.T) {
 			"attention_grad %q, %k, %v, %grad, %lse, %delta, %mask {causal=true, of=\"q\"}",
 			"attention_grad %q, %k, %v, %grad, %lse, %delta, %mask {causal=true, of=\"k\"}",
 			"attention_grad %q, %k, %v, %grad, %lse, %delta, %mask {causal=true, of=\"v\"}"} {
-			dims := map[string][]int{"q": {1, 17, 4}, "k": {1, 18, 4}, "v": {1, 18, 4}, "grad": {1, 17, 4}, "lse": {1, 17},
-				"delta": {1, 17}, "mask": {17, 18}}
+			dims := map[string][]int{"q": {1, 17, 4}, "k": {1, 18, 4}, "v": {1, 18, 4}, "grad": {1, 17, 4},
+				"lse": {1, 17}, "delta": {1, 17}, "mask": {17, 18}}
 			lists, text := map[string][]float64{}, "graph \"g\" {\n"
 			for _, name := range slices.Sorted(maps.Keys(dims)) {
 				d := dims[name]
