@@ -50,6 +50,9 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 			return
 		}
 		images, err := placeImages(prompt, s.Images)
+		if err == nil {
+			err = m.acceptImages(ctx, s.Images)
+		}
 		if err != nil {
 			yield(Token{}, err)
 			return
@@ -99,9 +102,6 @@ func (m *Model) check(prompt []int32, s Sampling) error {
 		if id < 0 || int(id) >= m.config.Vocab {
 			return fmt.Errorf("generate: Bias has token %d: want 0 to %d", id, m.config.Vocab-1)
 		}
-	}
-	if len(s.Images) > 0 && m.vision == nil {
-		return ErrNoProjector
 	}
 	if len(s.Images) > 0 { // placeImages checks those below 0
 		prompt = slices.DeleteFunc(slices.Clone(prompt), func(id int32) bool { return id < 0 })

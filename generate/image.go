@@ -168,11 +168,35 @@ type recentImage struct {
 	*Image
 }
 
+// acceptImages returns an error if an answer cannot have these pictures.
+func (m *Model) acceptImages(ctx context.Context, images []*Image) error {
+	if len(images) == 0 {
+		return nil
+	}
+	if m.vision == nil {
+		return m.noProjector()
+	}
+	for _, p := range images {
+		if len(p.rows) != len(p.tokens)*m.vision.config.RowWidth() {
+			return errors.New("generate: a picture was read by another model")
+		}
+	}
+	m.vision.mu.Lock()
+	defer m.vision.mu.Unlock()
+	if m.vision.closed {
+		return errClosed
+	}
+	return m.loadImages(ctx) // a replica may have read them
+}
+
 // maxRecent bounds the rows of the pictures that a model remembers, in bytes.
 const maxRecent = 64 << 20
 
-// NoProjector is the value of Options.Projector for a model that reads no pictures, even if there is an mmproj file.
-const NoProjector = "none"
+// Values of Options.Projector that are no files.
+const (
+	NoProjector   = "none" // the model reads no pictures, even if there is an mmproj file
+	AutoProjector = "auto" // the file that FindProjector finds, if it fits the model and the other options
+)
 
 // FindProjector returns the mmproj file of a model: the only one in the model's folder with mmproj in its name, or a
 // Hugging Face folder itself if the model there has a vision tower. It returns "" if there is none, and an error if
@@ -205,12 +229,28 @@ func FindProjector(path string) (string, error) {
 	return found[0], nil
 }
 
-// readProjector reads the configuration of the model's vision tower, if the options name one.
-func (m *Model) readProjector(o Options) (err error) {
-	path := o.Projector
-	if path == "" || path == NoProjector {
+// readProjector reads the configuration of the model's vision tower, if the options name one. path is the model's.
+func (m *Model) readProjector(path string, o Options) (err error) {
+	switch o.Projector {
+	case "", NoProjector:
 		return nil
+	case AutoProjector:
+		found, err := FindProjector(path)
+		if err == nil && found != "" {
+			err = m.useProjector(found, o)
+		}
+		if err != nil { // the model works without
+			m.noVision = err
+			err = m.vision.close()
+			m.vision = nil
+		}
+		return err
 	}
+	return m.useProjector(o.Projector, o)
+}
+
+// useProjector is readProjector for an mmproj file.
+func (m *Model) useProjector(path string, o Options) (err error) {
 	wrong := func(format string, args ...any) error {
 		return wrongOption("Projector", "%s: %s", path, fmt.Sprintf(format, args...))
 	}
@@ -294,15 +334,23 @@ func (v *visionTower) close() error {
 func (m *Model) ReadsImages() bool { return m.vision != nil }
 
 // ErrNoProjector is the error of a picture for a model without a vision tower.
-var ErrNoProjector = errors.New("generate: the model reads no pictures: there is no mmproj file next to it; name one " +
-	"by --mmproj")
+var ErrNoProjector = errors.New("generate: the model reads no pictures: want its mmproj file next to it, or named by " +
+	"--mmproj")
+
+// noProjector returns ErrNoProjector, with the reason if the file next to the model does not fit.
+func (m *Model) noProjector() error {
+	if m.noVision != nil {
+		return fmt.Errorf("%w (%w)", ErrNoProjector, m.noVision)
+	}
+	return ErrNoProjector
+}
 
 // ReadImage reads a picture, in PNG, JPEG or GIF. It returns a *vision.PictureError for a picture that is damaged, too
-// large or in another format.
+// large or in another format, or that takes more tokens than there is room for.
 func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 	v := m.vision
 	if v == nil {
-		return nil, ErrNoProjector
+		return nil, m.noProjector()
 	}
 	sum := sha256.Sum256(data)
 	v.mu.Lock()
@@ -322,7 +370,7 @@ func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 	room := max((m.context-1)/2, v.config.Rows())
 	grid, err := v.config.Fit(picture.Width, picture.Height, min(room, m.context-1, m.maxRows()))
 	if err != nil {
-		return nil, fmt.Errorf("%w; give the model more context", err)
+		return nil, err
 	}
 	if err := m.loadImages(ctx); err != nil {
 		return nil, err

@@ -398,7 +398,7 @@ func TestImageErrors(t *testing.T) {
 	}
 	small := openModel(t, path, Options{Device: "cpu", Context: 16, Projector: tower})
 	if _, err := small.ReadImage(t.Context(), visiontest.PNG(t, 1, 8, 8)); err == nil ||
-		!strings.Contains(err.Error(), "a picture takes 16 tokens, and there is room for 15") {
+		!strings.Contains(err.Error(), "the picture takes 16 tokens, and there is room for 15") {
 		t.Errorf("error %v", err)
 	}
 }

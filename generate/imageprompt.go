@@ -51,7 +51,7 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 		}
 		return m.tok.EncodeChat(pieces), nil
 	case m.vision == nil:
-		return nil, ErrNoProjector
+		return nil, m.noProjector()
 	}
 	marks := m.vision.config.Marks()
 	pieces, err := m.render(c)
@@ -75,7 +75,7 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 // EncodeWith returns the tokens of a text that pictures precede.
 func (m *Model) EncodeWith(text string, images []*Image) ([]int32, error) {
 	if len(images) > 0 && m.vision == nil {
-		return nil, ErrNoProjector
+		return nil, m.noProjector()
 	}
 	lists := make([][]chat.Piece, len(images)+1)
 	for i := range images {

@@ -22,6 +22,7 @@ type Model struct {
 	halfCache     bool                    // whether the default dtype of the KV cache is f16
 	adapters      lora.Set
 	vision        *visionTower    // nil for a model that reads no pictures
+	noVision      error           // the reason, if there is an mmproj file that does not fit
 	weights       ir.WeightSource // of the file and the adapters
 	config        llm.Config
 	tok           *tokenizer.Tokenizer

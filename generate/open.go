@@ -236,7 +236,7 @@ func (m *Model) read(path string, o *Options) error {
 			return wrongOption("Cache", "%s: %w", path, err)
 		}
 	}
-	if err := m.readProjector(*o); err != nil {
+	if err := m.readProjector(path, *o); err != nil {
 		return err
 	}
 	m.slotCount = max(o.Parallel, 1)

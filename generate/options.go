@@ -51,8 +51,8 @@ type Options struct {
 	Adapters      []lora.File
 	AdapterScales bool
 
-	// Projector is the mmproj file of a model that reads pictures, or its Hugging Face folder: see FindProjector.
-	// Without it, and with NoProjector, the model reads none.
+	// Projector is the mmproj file of a model that reads pictures, or its Hugging Face folder, or NoProjector or
+	// AutoProjector. Without it the model reads none.
 	Projector string
 
 	// GPUMemory, if not 0, bounds the model's device memory in bytes: weights, KV cache, temporaries. Weights beyond it

@@ -28,7 +28,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	prompt, err := s.conversation(&q, t)
+	prompt, read, err := s.conversation(r.Context(), &q, t)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	j.tools = t
+	j.tools, j.sampling.Images = t, read
 	s.listen(&j, prompt)
 	return s.answer(w, r, &q, j, chatShape)
 }
@@ -57,6 +57,9 @@ func (s *Server) listen(j *job, prompt []int32) {
 	tok, last := s.model.Tokenizer(), ""
 	const most = 16 // tokens of a mark that opens reasoning
 	for _, id := range prompt[max(0, len(prompt)-most):] {
+		if id < 0 { // of a picture
+			continue
+		}
 		if tok.IsSpecial(id) {
 			last += tok.Token(id)
 		} else {

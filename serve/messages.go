@@ -53,13 +53,17 @@ type blocksMessage struct {
 // blocks is the content of a message: a string, or a list of blocks.
 type blocks []block
 
-// block is a part of a message: text, reasoning, a call, or a call's result.
+// block is a part of a message: text, a picture, reasoning, a call, or a call's result.
 type block struct {
 	Type, Text, Thinking string
 	ID, Name             string
 	Input                json.RawMessage
 	Use                  string `json:"tool_use_id"`
 	Content              blocks
+	Source               struct {
+		Type, Data, URL string
+		MediaType       string `json:"media_type"`
+	}
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -123,12 +127,21 @@ func (m blocksMessage) turns(where string) (list []message, err error) {
 		return nil, refuse(http.StatusBadRequest, where+".role", "%s.role is %q: want user or assistant", where, m.Role)
 	}
 	text, thoughts, said := "", "", false
-	var calls []any
+	var calls, parts []any
+	shown := false // whether there is a picture
 	for i, b := range m.Content {
 		at := fmt.Sprintf("%s.content[%d]", where, i)
 		switch {
 		case b.Type == "text":
 			text, said = text+b.Text, true
+			parts = append(parts, map[string]any{"type": "text", "text": b.Text})
+		case b.Type == "image" && m.Role == "user":
+			url := b.Source.URL
+			if b.Source.Type == "base64" {
+				url = "data:" + b.Source.MediaType + ";base64," + b.Source.Data
+			}
+			parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]any{"url": url}})
+			said, shown = true, true
 		case b.Type == "thinking" && m.Role == "assistant":
 			thoughts += b.Thinking
 		case b.Type == "redacted_thinking" && m.Role == "assistant":
@@ -143,14 +156,17 @@ func (m blocksMessage) turns(where string) (list []message, err error) {
 			list = append(list, message{Role: "tool", Content: encode(result),
 				More: map[string]json.RawMessage{"tool_call_id": encode(b.Use)}})
 		default:
-			return nil, refuse(http.StatusBadRequest, at, "%s is of type %q, and %s messages may have text, thinking, "+
-				"tool_use (assistant) and tool_result (user)", at, b.Type, m.Role)
+			return nil, refuse(http.StatusBadRequest, at, "%s is of type %q, and %s messages may have text, thinking "+
+				"and tool_use (assistant), image and tool_result (user)", at, b.Type, m.Role)
 		}
 	}
 	if !said && calls == nil && list != nil {
 		return list, nil
 	}
 	turn := message{Role: m.Role, Content: encode(text), More: map[string]json.RawMessage{}}
+	if shown {
+		turn.Content = encode(parts)
+	}
 	if thoughts != "" {
 		turn.More["reasoning_content"] = encode(thoughts)
 	}
@@ -205,7 +221,7 @@ func (s *Server) readMessages(w http.ResponseWriter, r *http.Request) (q message
 	if err != nil {
 		return q, j, err
 	}
-	prompt, err := s.conversation(&c, t)
+	prompt, read, err := s.conversation(r.Context(), &c, t)
 	if err != nil {
 		return q, j, err
 	}
@@ -215,7 +231,7 @@ func (s *Server) readMessages(w http.ResponseWriter, r *http.Request) (q message
 	if err := s.setScales(&j, q.Model, nil); err != nil {
 		return q, j, err
 	}
-	j.tools = t
+	j.tools, j.sampling.Images = t, read
 	s.listen(&j, prompt)
 	return q, j, s.constrain(w, &c, &j)
 }

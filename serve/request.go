@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -478,33 +479,40 @@ func stopsOf(data json.RawMessage) (list []string, err error) {
 	return list, nil
 }
 
-// conversation makes the prompt of a request's messages, tools and variables of the template.
-func (s *Server) conversation(q *request, t *tools) ([]int32, error) {
-	c, err := s.talk(q, t)
+// conversation makes the prompt of a request's messages, tools and variables of the template, and reads its pictures.
+func (s *Server) conversation(ctx context.Context, q *request, t *tools) (prompt []int32, read []*generate.Image,
+	err error) {
+	c, pictures, err := s.talk(q, t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	prompt, err := s.model.Prompt(c)
+	if len(pictures) == 0 {
+		prompt, err = s.model.Prompt(c)
+	} else if read, err = s.readPictures(ctx, pictures); err != nil {
+		return nil, nil, err
+	} else {
+		prompt, err = images(s.model).PromptWith(c, read)
+	}
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "messages", "%v", err)
+		return nil, nil, refuse(http.StatusBadRequest, "messages", "%v", err)
 	}
-	return prompt, s.checkLength(prompt, "messages")
+	return prompt, read, s.checkLength(prompt, "messages")
 }
 
-// talk returns what the chat template gets of a request's messages, tools and variables.
-func (s *Server) talk(q *request, t *tools) (c chat.Context, err error) {
+// talk returns what the chat template gets of a request's messages, tools and variables, and the messages' pictures.
+func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture, err error) {
 	list, variables := q.Messages, q.Template
 	if len(list) == 0 {
-		return c, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
+		return c, nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
 	}
 	c.AddGenerationPrompt = (q.Generation == nil || *q.Generation) && !q.Continue
 	if c.Continue = q.Continue; c.Continue {
 		switch {
 		case list[len(list)-1].Role != "assistant":
-			return c, refuse(http.StatusBadRequest, "continue_final_message",
+			return c, nil, refuse(http.StatusBadRequest, "continue_final_message",
 				"continue_final_message is true: want the last message to be the assistant's")
 		case q.Generation != nil && *q.Generation:
-			return c, refuse(http.StatusBadRequest, "continue_final_message",
+			return c, nil, refuse(http.StatusBadRequest, "continue_final_message",
 				"continue_final_message and add_generation_prompt exclude each other: want one of them")
 		}
 	}
@@ -512,7 +520,7 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, err error) {
 		v, err := chat.ParseJSON(variables)
 		object, ok := v.(chat.Object)
 		if err != nil || !ok {
-			return c, refuse(http.StatusBadRequest, "chat_template_kwargs",
+			return c, nil, refuse(http.StatusBadRequest, "chat_template_kwargs",
 				"chat_template_kwargs is %.40s: want an object", variables)
 		}
 		c.More = object
@@ -528,7 +536,8 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, err error) {
 	}
 	if t != nil {
 		if !strings.Contains(s.model.ChatTemplate(), "tools") {
-			return c, refuse(http.StatusBadRequest, "tools", "the model's template of conversations knows no tools")
+			return c, nil, refuse(http.StatusBadRequest, "tools",
+				"the model's template of conversations knows no tools")
 		}
 		c.Tools = t.forTemplate
 	}
@@ -538,13 +547,13 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, err error) {
 			m.Role = "system"
 		}
 		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
-			return c, refuse(http.StatusBadRequest, where+".role",
+			return c, nil, refuse(http.StatusBadRequest, where+".role",
 				"%s.role is %q: want system, developer, user, assistant or tool", where, m.Role)
 		}
 		turn := chat.Message{Role: m.Role}
 		var err error
 		if turn.More, err = m.calls(where); err != nil {
-			return c, err
+			return c, nil, err
 		}
 		said := string(m.Content)
 		_, hasCalls := turn.More.Get("tool_calls")
@@ -553,13 +562,15 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, err error) {
 		case calls && said == "null":
 			turn.Content = chat.None
 		default:
-			if turn.Content, err = contentOf(where+".content", m.Content); err != nil {
-				return c, err
+			var own []picture
+			turn.Content, own, err = s.contentOf(where+".content", m.Content)
+			if pictures = append(pictures, own...); err != nil {
+				return c, nil, err
 			}
 		}
 		c.Messages = append(c.Messages, turn)
 	}
-	return c, nil
+	return c, pictures, nil
 }
 
 // calls returns the fields of a message in addition to its text: the tool calls of an assistant, or the id of the call
@@ -628,24 +639,38 @@ func parseArguments(call any) bool {
 	return false
 }
 
-// contentOf reads the text of a message: a string, or a list of text parts.
-func contentOf(where string, data json.RawMessage) (string, error) {
+// contentOf reads the content of a message: a string, or a list of parts. Content without pictures is a text.
+func (s *Server) contentOf(where string, data json.RawMessage) (content any, pictures []picture, err error) {
 	var text string
 	if len(data) > 0 && json.Unmarshal(data, &text) == nil {
-		return text, nil
+		return text, nil, nil
 	}
-	var parts []struct{ Type, Text string }
+	var parts []contentPart
 	if len(data) == 0 || json.Unmarshal(data, &parts) != nil {
-		return "", refuse(http.StatusBadRequest, where, "%s is missing, or neither a string nor a list of parts", where)
+		return nil, nil, refuse(http.StatusBadRequest, where, "%s is missing, or neither a string nor a list of parts",
+			where)
 	}
+	var all []any
 	for i, p := range parts {
+		if one, ok := p.picture(where); ok && images(s.model) != nil {
+			pictures, all = append(pictures, one), append(all, generate.ImagePart())
+			continue
+		}
 		if !slices.Contains([]string{"text", "input_text", "output_text"}, p.Type) {
-			return "", refuse(http.StatusBadRequest, where,
-				"%s[%d] is of type %q: this model reads text only", where, i, p.Type)
+			what := "text only"
+			if images(s.model) != nil {
+				what = "text and image_url only"
+			}
+			return nil, nil, refuse(http.StatusBadRequest, where, "%s[%d] is of type %q: this model reads %s", where, i,
+				p.Type, what)
 		}
 		text += p.Text
+		all = append(all, generate.TextPart(p.Text))
 	}
-	return text, nil
+	if len(pictures) == 0 {
+		return text, nil, nil
+	}
+	return all, pictures, nil
 }
 
 // promptsOf reads one prompt of a completion or a list of them. It also returns their texts.

@@ -182,7 +182,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	prompt, err := s.conversation(&c, t)
+	prompt, read, err := s.conversation(r.Context(), &c, t)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	j.tools = t
+	j.tools, j.sampling.Images = t, read
 	s.listen(&j, prompt)
 	if err := s.constrain(w, &c, &j); err != nil {
 		return err

@@ -95,7 +95,7 @@ type Options struct {
 	Name         string        // the model's name in requests and answers; "model"
 	Key          string        // the key that requests must carry; none
 	AnyHost      bool          // requests without a key may name any host
-	MaxBody      int64         // bytes of a request; 1 MiB
+	MaxBody      int64         // bytes of a request; 1 MiB, or 32 MiB if the model reads pictures
 	Queue        int           // maximum number of waiting requests; 64
 	MaxTokens    int           // maximum tokens of an answer, whatever the request says; as many as fit
 	Timeout      time.Duration // maximum time of a request, including waiting; 10 minutes
@@ -137,7 +137,9 @@ func New(m Model, o Options) *Server {
 		o.Name = "model"
 	}
 	if o.MaxBody == 0 {
-		o.MaxBody = 1 << 20
+		if o.MaxBody = 1 << 20; images(m) != nil {
+			o.MaxBody = maxBodyWithPictures
+		}
 	}
 	if o.Queue == 0 {
 		o.Queue = 64

@@ -87,7 +87,7 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.talk(&q, t)
+	c, _, err := s.talk(&q, t)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Server) props(w http.ResponseWriter, _ *http.Request) error {
 		"default_generation_settings": map[string]any{"n_ctx": s.model.Context(), "params": settings(&j, false)},
 		"total_slots":                 s.model.Parallel(), "model_alias": s.o.Name, "model_path": s.o.Name,
 		"chat_template": s.model.ChatTemplate(), "bos_token": name(tok.BOS()), "eos_token": name(tok.EOS()),
-		"modalities": map[string]bool{"vision": false, "audio": false}, "build_info": "vkc",
+		"modalities": map[string]bool{"vision": images(s.model) != nil, "audio": false}, "build_info": "vkc",
 	})
 	return nil
 }

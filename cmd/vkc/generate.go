@@ -140,10 +140,14 @@ func (f *loadFlags) registerProjector(flags *pflag.FlagSet) {
 		"none (default the mmproj file next to the model)")
 }
 
-// findProjector sets the vision tower if no flag names one.
+// findProjector sets the vision tower if no flag names one. If flags name pictures, it must be found.
 func (f *loadFlags) findProjector() (err error) {
-	if f.options.Projector == "" {
+	switch {
+	case f.options.Projector != "":
+	case len(f.images) > 0:
 		f.options.Projector, err = generate.FindProjector(f.path)
+	default:
+		f.options.Projector = generate.AutoProjector
 	}
 	return err
 }

@@ -19,7 +19,7 @@ func TestImages(t *testing.T) {
 		t.Helper()
 		return regexp.MustCompile(`\d+ tokens of the prompt`).FindString(ok(t, args...).stderr)
 	}
-	fails(t, 1, append(line, "--image", photo), "the model reads no pictures", "no mmproj file next to it")
+	fails(t, 1, append(line, "--image", photo), "the model reads no pictures", "want its mmproj file next to it")
 	tower := filepath.Join(filepath.Dir(model), "mmproj-tiny.gguf")
 	visiontest.WriteTower(t, tower, 256)
 	without, with := prompt(line...), prompt(append(line, "--image", photo, "--image", photo)...)

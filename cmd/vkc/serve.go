@@ -30,7 +30,7 @@ type serveFlags struct {
 	serve            serve.Options
 	toolForm         string
 
-	parallel, positions *int // --parallel and --kv-tokens; nil if not given
+	parallel, positions, maxBody *int // --parallel, --kv-tokens and --max-body; nil if not given
 }
 
 // serveCommand declares the command vkc serve and its flags.
@@ -61,6 +61,7 @@ code is 1.`,
 	}
 	flags := cmd.Flags()
 	f.model.registerText(a, flags)
+	f.model.registerProjector(flags)
 	f.severalModels(flags)
 	flags.StringVar(&f.address, "listen", "127.0.0.1:8080", "listen at this `ADDRESS`; port 0 is any that is free")
 	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
@@ -79,7 +80,8 @@ code is 1.`,
 	split.Usage = "of several devices (--device 0,1) each has the whole model (none), or as for vkc generate"
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
-	flags.Int64Var(&f.serve.MaxBody, "max-body", 1<<20, "`N` bytes of a request at most")
+	flags.Var(&optionalInt{&f.maxBody}, "max-body", "`N` bytes of a request at most (default 1 MiB, or 32 MiB for a "+
+		"model that reads pictures)")
 	flags.StringVar(&f.toolForm, "tool-form", "", "how the model writes calls of tools and reasoning, a "+
 		"`FORM` (default by its chat template): "+strings.Join(reply.FormNames(), ", "))
 	flags.IntVar(&f.serve.ThinkTokens, "think-tokens", 0,
@@ -135,8 +137,8 @@ func (f *serveFlags) check() error {
 		return usagef("--queue %d: want at least 1", f.serve.Queue)
 	case f.serve.MaxTokens < 0:
 		return usagef("--max-tokens %d: want at least 1, or 0 for as many as fit", f.serve.MaxTokens)
-	case f.serve.MaxBody < 1:
-		return usagef("--max-body %d: want at least 1", f.serve.MaxBody)
+	case f.maxBody != nil && *f.maxBody < 1:
+		return usagef("--max-body %d: want at least 1", *f.maxBody)
 	case f.serve.ThinkTokens < 0:
 		return usagef("--think-tokens %d: want at least 1, or 0 for no limit", f.serve.ThinkTokens)
 	case f.toolForm != "" && f.serve.Form == nil:
@@ -167,7 +169,9 @@ func (f *serveFlags) check() error {
 	if !local && f.serve.Key == "" && !f.open {
 		return usagef("whoever reaches %s could ask: want --key-file FILE, or --without-key", f.address)
 	}
-	f.serve.AnyHost = f.open
+	if f.serve.AnyHost = f.open; f.maxBody != nil {
+		f.serve.MaxBody = int64(*f.maxBody)
+	}
 	if f.models, err = modelFiles(f.models); err != nil {
 		return err
 	}
@@ -243,6 +247,9 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 	}
 	bundle, err := generate.IsBundle(f.model.path)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.model.findProjector(); err != nil {
 		return nil, nil, err
 	}
 	// A bundle has a fixed number of parallel answers.

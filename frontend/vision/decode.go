@@ -28,31 +28,35 @@ type PictureError struct{ what string }
 
 func (e *PictureError) Error() string { return "the picture " + e.what }
 
+func wrongPicture(format string, args ...any) error {
+	return &PictureError{fmt.Sprintf(format, args...)}
+}
+
 // Decode reads a PNG, JPEG or GIF picture. Of a GIF the first frame counts. Transparency is ignored. A picture with a
 // side of more than 4096 pixels is halved until it has none. Decode returns a *PictureError for a picture that is too
 // large or damaged, or in another format.
 func Decode(data []byte) (*Picture, error) {
-	wrong := func(format string, args ...any) error { return &PictureError{fmt.Sprintf(format, args...)} }
 	if len(data) > MaxBytes {
-		return nil, wrong("has %d bytes: want at most %d", len(data), MaxBytes)
+		return nil, wrongPicture("has %d bytes: want at most %d", len(data), MaxBytes)
 	}
 	head, format, err := image.DecodeConfig(bytes.NewReader(data))
 	switch {
 	case errors.Is(err, image.ErrFormat):
-		return nil, wrong("has an unknown format, its first bytes are %.8q: want PNG, JPEG or GIF", data)
+		return nil, wrongPicture("has an unknown format, its first bytes are %.8q: want PNG, JPEG or GIF", data)
 	case err != nil:
-		return nil, wrong("is damaged: %v", err)
+		return nil, wrongPicture("is damaged: %v", err)
 	case head.Width < 1 || head.Height < 1 || head.Width > maxPixels/head.Height:
-		return nil, wrong("has %d*%d pixels: want 1 to %d in all; make it smaller", head.Width, head.Height, maxPixels)
+		return nil, wrongPicture("has %d*%d pixels: want 1 to %d in all; make it smaller", head.Width, head.Height,
+			maxPixels)
 	}
 	decoded, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
-		return nil, wrong("is damaged: %v", err)
+		return nil, wrongPicture("is damaged: %v", err)
 	}
 	bounds := decoded.Bounds()
 	if bounds.Dx() != head.Width || bounds.Dy() != head.Height { // a GIF's frame
 		if bounds.Empty() || bounds.Dx() > maxPixels/bounds.Dy() {
-			return nil, wrong("has a frame of %d*%d pixels", bounds.Dx(), bounds.Dy())
+			return nil, wrongPicture("has a frame of %d*%d pixels", bounds.Dx(), bounds.Dy())
 		}
 	}
 	p := &Picture{Width: bounds.Dx(), Height: bounds.Dy(), Pixels: make([]byte, 0, 3*bounds.Dx()*bounds.Dy())}

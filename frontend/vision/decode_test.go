@@ -183,9 +183,9 @@ func TestFit(t *testing.T) {
 		{many, 4000, 40, 16, 1, 16, ""},
 		{many, 10, 300, 1, 1, 1, ""},
 		{many, 4000, 10, 64, 0, 0, "one side at most 200 times the other"},
-		{many, 0, 10, 64, 0, 0, "a picture of 0*10 pixels"},
+		{many, 0, 10, 64, 0, 0, "the picture has 0*10 pixels"},
 		{one, 10, 300, 256, 16, 16, ""},
-		{one, 10, 300, 255, 0, 0, "a picture takes 256 tokens, and there is room for 255"},
+		{one, 10, 300, 255, 0, 0, "the picture takes 256 tokens, and there is room for 255"},
 	} {
 		g, err := tt.c.Fit(tt.width, tt.height, tt.most)
 		merged := tt.c.Merged(g)

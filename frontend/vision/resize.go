@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Fit returns the grid of patches of a picture of that size, for at most maxRows rows of the tower. A projector with
+// Fit returns the grid of patches of a picture of that size, for at most maxRows rows of the tower. It returns a
+// *PictureError if there is none. A projector with
 // one size ignores the picture's. Otherwise the picture keeps its proportions as well as whole squares of patches
 // allow, within MinPixels and MaxPixels.
 func (c Config) Fit(width, height, maxRows int) (Grid, error) {
@@ -17,15 +18,15 @@ func (c Config) Fit(width, height, maxRows int) (Grid, error) {
 	case err != nil:
 		return Grid{}, fmt.Errorf("vision: %w", err)
 	case width < 1 || height < 1 || width > maxSide || height > maxSide:
-		return Grid{}, fmt.Errorf("vision: a picture of %d*%d pixels: want 1 to %d each way", width, height, maxSide)
+		return Grid{}, wrongPicture("has %d*%d pixels: want 1 to %d each way", width, height, maxSide)
 	case maxRows < 1 || !p.manySizes && maxRows < side*side/c.Merge/c.Merge:
-		return Grid{}, fmt.Errorf("vision: a picture takes %d tokens, and there is room for %d",
+		return Grid{}, wrongPicture("takes %d tokens, and there is room for %d: give the model more context",
 			max(side*side/c.Merge/c.Merge, 1), maxRows)
 	case !p.manySizes:
 		return Grid{side, side}, nil
 	case max(width, height) > maxProportion*min(width, height):
-		return Grid{}, fmt.Errorf("vision: a picture of %d*%d pixels: want one side at most %d times the other", width,
-			height, maxProportion)
+		return Grid{}, wrongPicture("has %d*%d pixels: want one side at most %d times the other", width, height,
+			maxProportion)
 	}
 	block := float64(c.PatchSize * c.Merge)
 	most := min(float64(c.MaxPixels), float64(maxRows)*block*block)
