@@ -75,7 +75,7 @@ missing: ## print the parts that new rows of the tables lack, and the files to e
 mutants: setup ## plant faults, one at a time, and list those that tests miss: make mutants ONLY='passes|quant'; hours
 	go run ./internal/mutants -only '$(ONLY)'
 
-client-test: ## have OpenAI's own client, which is downloaded, talk with vkc serve; minutes of compiling
+client-test: ## have OpenAI's and Anthropic's own clients, which are downloaded, talk with vkc serve; minutes of compiling
 	cd serve/clienttest && go test .
 
 gomlx-test: ## test the backend for GoMLX, which is downloaded: make gomlx-test DEVICE=vulkan; minutes
