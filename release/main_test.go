@@ -96,10 +96,63 @@ func TestRelease(t *testing.T) {
 	t.Run("deb", func(t *testing.T) { checkDeb(t, filepath.Join(r.out, "vkc_9.8.7_"+runtime.GOARCH+".deb")) })
 	t.Run("rpm", func(t *testing.T) {
 		list, err := filepath.Glob(filepath.Join(r.out, "vkc-9.8.7-1.*.rpm"))
-		if err != nil || len(list) != 1 || !bytes.HasPrefix(read(filepath.Base(list[0])), []byte{0xed, 0xab, 0xee, 0xdb}) {
-			t.Errorf("packages %v, %v", list, err)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("packages %v, %v", list, err)
 		}
+		checkRPM(t, read(filepath.Base(list[0])))
 	})
+}
+
+// checkRPM reads an rpm, and runs the program that it installs in a chroot.
+func checkRPM(t *testing.T, data []byte) {
+	p, err := readRPM(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/usr/bin/vkc", "/usr/share/man/man1/vkc.1.gz", "/usr/share/doc/vkc/LICENSE-MIT"} {
+		if len(p.files[name]) == 0 {
+			t.Errorf("the package has no %s", name)
+		}
+	}
+	for tag, want := range map[uint32]string{tagName: "[vkc]", tagVersion: "[9.8.7]", tagRequires: "glibc",
+		tagRecommends: "vulkan-loader mesa-vulkan-drivers"} {
+		if have := fmt.Sprint(p.texts[tag]); !strings.Contains(have, want) {
+			t.Errorf("tag %d is %s, want %s", tag, have, want)
+		}
+	}
+	broken := bytes.Clone(data)
+	broken[len(broken)-100] ^= 1
+	if _, err := readRPM(broken); err == nil {
+		t.Error("a package with another payload has the right hash")
+	}
+	tryVKC(t, p.files["/usr/bin/vkc"])
+}
+
+// tryVKC runs a vkc alone in a chroot, with the C library of this machine if it needs one.
+func tryVKC(t *testing.T, program []byte) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("a chroot needs root")
+	}
+	root := t.TempDir()
+	place(t, filepath.Join(root, "usr/bin/vkc"), program)
+	place(t, filepath.Join(root, "tmp/.keep"), nil)
+	if err := os.Chmod(filepath.Join(root, "tmp"), 0o1777); err != nil {
+		t.Fatal(err)
+	}
+	demo(t, root)
+}
+
+// place writes a program or library.
+func place(t *testing.T, path string, data []byte) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // untar returns the files of a compressed tar archive.
@@ -146,8 +199,10 @@ func checkImage(t *testing.T, data []byte) {
 			}
 			if m[1] == typeLayer {
 				layers++
-				if len(untar(t, blob)["usr/bin/vkc"]) == 0 {
+				if program := untar(t, blob)["usr/bin/vkc"]; len(program) == 0 {
 					t.Error("a layer has no vkc")
+				} else {
+					t.Run("run", func(t *testing.T) { tryVKC(t, program) })
 				}
 				continue
 			}
@@ -192,32 +247,43 @@ func checkDeb(t *testing.T, deb string) {
 			t.Errorf("the package has no %s:\n%s", name, listed)
 		}
 	}
-	needs := run("ldd", filepath.Join(root, "usr/bin/vkc"))
-	for _, lib := range regexp.MustCompile(`/\S+\.so\S*`).FindAllString(needs, -1) {
+	demo(t, root)
+}
+
+// demo runs a language model with the program in a root, as a user without rights. The C library is this machine's.
+func demo(t *testing.T, root string) {
+	t.Helper()
+	program := filepath.Join(root, "usr/bin/vkc")
+	needs, err := exec.Command("ldd", program).CombinedOutput()
+	if err != nil && !bytes.Contains(needs, []byte("not a dynamic executable")) {
+		t.Fatalf("ldd: %v\n%s", err, needs)
+	}
+	for _, lib := range regexp.MustCompile(`/\S+\.so\S*`).FindAllString(string(needs), -1) {
 		data, err := os.ReadFile(lib)
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(root, filepath.Dir(lib)), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(root, lib), data, 0o755)
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		place(t, filepath.Join(root, lib), data)
 	}
 	data, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "model.gguf"), data, 0o644); err != nil {
-		t.Fatal(err)
+	place(t, filepath.Join(root, "model.gguf"), data)
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("chroot", append([]string{"--userspec=65532:65532", root, "/usr/bin/vkc"}, args...)...)
+		cmd.Env = []string{"PATH=/usr/bin", "HOME=/tmp", "VKC_CACHE_DIR=/tmp/vkc"}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("vkc %v: %v\n%s", args, err, out)
+		}
+		return string(out)
 	}
-	if out := run("chroot", root, "/usr/bin/vkc", "version"); !strings.HasPrefix(out, "vkc ") {
+	if out := run("version"); !strings.HasPrefix(out, "vkc ") {
 		t.Errorf("vkc version prints %q", out)
 	}
-	t.Setenv("HOME", "/tmp")
-	out := run("chroot", root, "/usr/bin/vkc", "generate", "-q", "-d", "cpu", "-m", "/model.gguf", "-n", "8", "-p",
-		"func main() {")
+	out := run("generate", "-q", "-d", "cpu", "-m", "/model.gguf", "-n", "8", "-p", "func main() {")
 	if len(strings.TrimSpace(out)) < 8 {
 		t.Errorf("the demo prints %q", out)
 	}
