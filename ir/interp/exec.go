@@ -117,7 +117,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			return value{}, err
 		}
 	}
-	if x.kernels != nil && x.kernels[n.ID()] != nil {
+	if x.kernels != nil && x.kernels[n.ID()] != nil && !(x.views != nil && x.views[n.ID()]) {
 		return x.replaced(x.kernels[n.ID()], n, dims, args)
 	}
 	for i := range args {

@@ -23,7 +23,7 @@ func floatsIn(d *ir.Data) []float32 {
 }
 
 // listIn returns numbers in the memory of a tensor, or nil if byte order or alignment do not allow that.
-func listIn[T int32 | int64 | float32 | float64](bytes []byte) []T {
+func listIn[T int16 | int32 | int64 | float32 | float64](bytes []byte) []T {
 	if !littleEndian || len(bytes) == 0 {
 		return nil
 	}
@@ -47,8 +47,10 @@ func valueIn(d *ir.Data) (v value, ok bool) {
 	case ir.I64:
 		v.i64 = listIn[int64](d.Bytes)
 	default:
-		v.small = &Stored{DType: d.DType, Bytes: d.Bytes}
-		return v, isSmall(d.DType)
+		if isSmall(d.DType) && (d.DType.BlockBytes() == 1 || len(listIn[int16](d.Bytes)) > 0) {
+			v.small = &Stored{DType: d.DType, Bytes: d.Bytes}
+		}
+		return v, v.small != nil
 	}
 	return v, v.f32 != nil || v.f64 != nil || v.i32 != nil || v.i64 != nil
 }
@@ -65,10 +67,10 @@ func borrow(d *ir.Data) (value, error) {
 
 // stored is like borrow, for elements of at most 16 bits, which stay in the format of tensors.
 func stored(d *ir.Data) (value, error) {
-	if d.DType == ir.Bool && !areTruths(d.Bytes) {
-		return fromData(d)
+	if v, ok := valueIn(d); ok && (d.DType != ir.Bool || areTruths(d.Bytes)) {
+		return v, nil
 	}
-	return value{typ: d.DType, dims: d.Dims, small: &Stored{DType: d.DType, Bytes: d.Bytes}, lent: true}, nil
+	return fromData(d)
 }
 
 // areTruths reports whether all bytes are 0 or 1. The format of tensors has other bytes for true, too.

@@ -150,7 +150,8 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	p.views, p.formats = p.planViews(), p.planFormats()
+	p.views = p.planViews()
+	p.formats = p.planFormats()
 	p.inPlace, p.direct = p.planStates(), p.planOutputs()
 	p.dims = make([][]int, len(g.Nodes()))
 	for i, n := range g.Nodes() {

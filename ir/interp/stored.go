@@ -66,7 +66,7 @@ func (p *Program) planFormats() []bool {
 	}
 	for _, n := range slices.Backward(p.plan.nodes) {
 		k := p.kernels[n.ID()]
-		accepts := k != nil && k.Formats || k == nil && reshapes(n) && list[n.ID()]
+		accepts := k != nil && k.Formats && !p.views[n.ID()] || k == nil && reshapes(n) && list[n.ID()]
 		for _, a := range argsOf(n, p.kernels) {
 			list[a.ID()] = list[a.ID()] && accepts
 		}

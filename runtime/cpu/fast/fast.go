@@ -28,6 +28,7 @@ type kernelRow struct {
 	rounds  bool                                             // see [interp.Kernel.Rounds]
 	fills   bool                                             // see [interp.Kernel.Fills]
 	words   bool                                             // see [interp.Kernel.Words]
+	formats bool                                             // see [interp.Kernel.Formats]
 	ints    bool                                             // whether the node's results may be integers or bools
 	prepare func(n *ir.Node) func(c *interp.Call) error      // if set, returns the compute function for a node
 	packs   int                                              // see [interp.Kernel.Packs]
@@ -45,10 +46,6 @@ var rows = map[ir.Op]kernelRow{
 	ir.OpAttention:     {accepts: takesAttention, compute: attention, apart: []int{1, 2}, fills: true},
 	ir.OpAttentionLSE:  {accepts: takesAttention, compute: attentionLSE, apart: []int{1}, fills: true},
 	ir.OpAttentionGrad: {accepts: takesAttention, compute: attentionGrad, apart: []int{1, 2}, fills: true},
-	ir.OpTranspose:     {accepts: takesTranspose, compute: transpose, ints: true, words: true, rounds: true, fills: true},
-	ir.OpGather:        {accepts: takesIndexed, compute: gather, ints: true, words: true, rounds: true, fills: true},
-	ir.OpIndexSelect:   {accepts: takesIndexed, compute: gather, ints: true, words: true, rounds: true, fills: true},
-	ir.OpGatherND:      {accepts: takesIndexed, compute: gather, ints: true, words: true, rounds: true, fills: true},
 
 	ir.OpScatter:      {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
 	ir.OpScatterAdd:   {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
@@ -56,12 +53,30 @@ var rows = map[ir.Op]kernelRow{
 	ir.OpScatterND:    {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
 	ir.OpScatterNDAdd: {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
 
-	ir.OpSort:        {accepts: takesSort, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
-	ir.OpArgsort:     {accepts: takesSort, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
-	ir.OpTopKIndices: {accepts: takesSort, compute: sortRows, ints: true, words: true, rounds: true, fills: true},
-	ir.OpRope:        {accepts: narrowFirst, prepare: prepareRope, fills: true},
-	ir.OpMaxPool:     {accepts: narrow, prepare: preparePool, fills: true},
-	ir.OpAvgPool:     {accepts: narrow, prepare: preparePool, fills: true},
+	ir.OpSort: {accepts: unblocked, prepare: prepareSort, ints: true, words: true, formats: true, rounds: true,
+		fills: true},
+	ir.OpArgsort: {accepts: unblocked, prepare: prepareSort, ints: true, words: true, formats: true, rounds: true,
+		fills: true},
+	ir.OpTopKIndices: {accepts: unblocked, prepare: prepareSort, ints: true, words: true, formats: true, rounds: true,
+		fills: true},
+	ir.OpRope:    {accepts: narrowFirst, prepare: prepareRope, fills: true},
+	ir.OpMaxPool: {accepts: narrow, prepare: preparePool, fills: true},
+	ir.OpAvgPool: {accepts: narrow, prepare: preparePool, fills: true},
+}
+
+func init() {
+	moves := func(accepts func(n *ir.Node) bool, compute func(c *interp.Call) error) kernelRow {
+		return kernelRow{accepts: accepts, compute: compute, ints: true, words: true, formats: true, rounds: true,
+			fills: true}
+	}
+	for op := range copies {
+		rows[op] = moves(takesCopies, copyBoxes)
+	}
+	rows[ir.OpTril], rows[ir.OpTriu] = moves(unblocked, triangle), moves(unblocked, triangle)
+	rows[ir.OpTranspose] = moves(takesTranspose, transpose)
+	for _, op := range []ir.Op{ir.OpGather, ir.OpIndexSelect, ir.OpGatherND} {
+		rows[op] = moves(unblocked, gather)
+	}
 }
 
 // Kernels returns the kernels for the nodes of a graph, by node ID. An entry is nil if the node has no kernel of its
@@ -92,7 +107,7 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 // kernel returns the kernel for a node.
 func (r kernelRow) kernel(n *ir.Node) *interp.Kernel {
 	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills,
-		Words: r.words}
+		Words: r.words, Formats: r.formats}
 	if r.prepare != nil {
 		k.Compute = r.prepare(n)
 	}
@@ -111,4 +126,9 @@ func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F
 // narrow reports whether float32 can represent the elements of all of a node's arguments.
 func narrow(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !isNarrow(a.DType()) })
+}
+
+// unblocked reports whether no argument of a node has blocks.
+func unblocked(n *ir.Node) bool {
+	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.DType().IsBlock() })
 }

@@ -173,7 +173,7 @@ func TestTransposes(t *testing.T) {
 		{"[3,T,40]", "[1,2,0]"}, {"[3,T,40]", "[0,2,1]"}, {"[3,T,40]", "[1,0,2]"}, {"[2,3,T,5]", "[3,0,2,1]"},
 		{"[2,3,T,5]", "[2,3,0,1]"}, {"[2,1,T,5]", "[1,3,0,2]"},
 		{"[1100,T]", "[1,0]"}, {"[T,33,35]", "[2,1,0]"}} {
-		for _, d := range []string{"f32", "f16", "i32", "bool"} {
+		for _, d := range []string{"f32", "f16", "i32", "bool", "i64", "f64"} {
 			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 				symbol T <= 1000
 				%%x = input {name="x", dtype=%s, shape=%s}
@@ -288,7 +288,7 @@ func TestSorts(t *testing.T) {
 	for _, of := range []string{"sort %x {axis=1}", "sort %x {axis=0, descending=true}", "argsort %x {axis=1}",
 		"argsort %x {axis=0, descending=true}", "top_k_indices %x {axis=1, k=2, largest=true}",
 		"top_k_indices %x {axis=1, k=2, largest=false}"} {
-		for _, d := range []string{"f32", "f16", "i32", "u32", "i8"} {
+		for _, d := range []string{"f32", "f16", "i32", "u32", "i8", "i64", "f64", "u8", "bf16"} {
 			for _, dims := range [][2]int{{3, 7}, {2, 300}, {400, 5}} {
 				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 					%%x = input {name="x", dtype=%s, shape=[%d,%d]}
@@ -299,10 +299,14 @@ func TestSorts(t *testing.T) {
 					t.Fatal(err)
 				}
 				in := values(t, rng, g, nil)
-				if x := in["x"]; x.DType == ir.F32 {
+				if x := in["x"]; x.DType.IsFloat() {
 					list, _ := x.Floats()
 					copy(list, []float64{math.NaN(), math.Copysign(0, -1), 0, math.Inf(-1), math.NaN()})
-					ir.EncodeFloats(x.Bytes, ir.F32, list)
+					ir.EncodeFloats(x.Bytes, x.DType, list)
+				} else {
+					for i := range x.Bytes[len(x.Bytes)/2:] {
+						x.Bytes[i] = byte(rng.Uint32())
+					}
 				}
 				if len(compare(t, g, in, nil)) != 1 {
 					t.Errorf("it has no kernel: %s", g)

@@ -22,7 +22,13 @@ func takesIndexed(n *ir.Node) bool {
 // gather computes gather, index_select and gather_nd. It copies runs of neighbouring elements of the argument, which
 // the indices select.
 func gather(c *interp.Call) error {
-	switch ids := c.Args[1]; {
+	ids := c.Args[1]
+	if ids.Stored != nil {
+		list := make([]int32, volume(ids.Dims))
+		loader[float32](ids.Stored)(bitsOf(list), 0, 1)
+		ids.Words = list
+	}
+	switch {
 	case ids.Words == nil:
 		return gatherBy(c, ids.Ints)
 	case ids.DType == ir.U32:
@@ -34,7 +40,22 @@ func gather(c *interp.Call) error {
 
 // gatherBy is like gather, for a type of indices.
 func gatherBy[T index](c *interp.Call, ids []T) error {
-	x, from, out := c.Args[0], elementsOf(c.Args[0]), outOf(c)
+	out, size := bytesOfResult(c)
+	from := bytesLike(c, c.Args[0])
+	switch size {
+	case 1:
+		return gatherElements(c, ids, out, from)
+	case 2:
+		return gatherElements(c, ids, elements[uint16](out), elements[uint16](from))
+	case 4:
+		return gatherElements(c, ids, elements[uint32](out), elements[uint32](from))
+	}
+	return gatherElements(c, ids, elements[uint64](out), elements[uint64](from))
+}
+
+// gatherElements is like gatherBy, for a type of elements.
+func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) error {
+	x := c.Args[0]
 	if c.Node.Op() == ir.OpGatherND {
 		r := newCoordinates(x.Dims, c.Args[1].Dims, ids)
 		return c.ParallelRange(len(out)/r.run, r.run+elementWork, func(lo, hi int) {

@@ -18,11 +18,14 @@ type reducer struct {
 	// For lists of 64 bits: these fold all elements of a list into a result, and each element into its own result.
 	all  func(acc float64, x []float64) float64
 	each func(acc, x []float64)
+	// running sets out to the results for acc and the elements so far, and returns the last one.
+	running func(acc float64, out, x []float64) float64
 }
 
 // reducers has the reducers of the basic reductions of floats.
 var reducers = map[ir.Op]*reducer{
-	ir.OpSum: {name: "sum", identity: 0, merge: sumOf, next: sumOf, all: sumAll[float64], each: sumEachOf[float64]},
+	ir.OpSum: {name: "sum", identity: 0, merge: sumOf, next: sumOf, all: sumAll[float64], each: sumEachOf[float64],
+		running: runningSumOf[float64]},
 	ir.OpProd: {name: "product", identity: 1, merge: productOf, next: productOf, all: productAll[float64],
 		each: productEachOf[float64]},
 	ir.OpReduceMax: {name: "greatest", identity: math.Inf(-1), merge: greater, next: greater, all: greatestAll[float64],
@@ -36,23 +39,55 @@ var reducers = map[ir.Op]*reducer{
 func longReducer(op ir.Op, t ir.DType) *reducer {
 	least, most := ir.IntRange(t)
 	r := &reducer{name: "64 bits", words: true}
-	var first int64
+	set := func(first int64, next func(a, b int64) int64) {
+		r.identity = bitsOfLong(first)
+		r.next = func(a, b float64) float64 { return bitsOfLong(next(long(a), long(b))) }
+		r.merge, r.running = r.next, running(next)
+	}
 	switch op {
 	case ir.OpSum:
 		r.all, r.each = sumAll[int64], sumEachOf[int64]
+		set(0, func(a, b int64) int64 { return a + b })
+		r.running = runningSumOf[int64]
 	case ir.OpProd:
-		first, r.all, r.each = 1, productAll[int64], productEachOf[int64]
+		r.all, r.each = productAll[int64], productEachOf[int64]
+		set(1, func(a, b int64) int64 { return a * b })
 	case ir.OpReduceMax:
-		first, r.all, r.each = least, greatestAll[int64], greatestEachOf[int64]
+		r.all, r.each = greatestAll[int64], greatestEachOf[int64]
+		set(least, func(a, b int64) int64 { return max(a, b) })
 	case ir.OpReduceMin:
-		first, r.all, r.each = most, leastAll[int64], leastEachOf[int64]
+		r.all, r.each = leastAll[int64], leastEachOf[int64]
+		set(most, func(a, b int64) int64 { return min(a, b) })
 	default:
 		return nil
 	}
-	r.identity = bitsOfLong(first)
-	r.merge = func(a, b float64) float64 { return r.all(a, []float64{b}) }
-	r.next = r.merge
 	return r
+}
+
+// runningSumOf is reducer.running for sums.
+func runningSumOf[E float64 | int64](acc float64, out, x []float64) float64 {
+	return result64(acc, func(acc E) E {
+		to := wordsIn[E](out)
+		for i, y := range wordsIn[E](x)[:len(to)] {
+			acc += y
+			to[i] = acc
+		}
+		return acc
+	})
+}
+
+// running returns reducer.running for a function of two elements.
+func running[E float64 | int64](next func(a, b E) E) func(acc float64, out, x []float64) float64 {
+	return func(acc float64, out, x []float64) float64 {
+		return result64(acc, func(acc E) E {
+			to := wordsIn[E](out)
+			for i, y := range wordsIn[E](x)[:len(to)] {
+				acc = next(acc, y)
+				to[i] = acc
+			}
+			return acc
+		})
+	}
 }
 
 // wordsIn returns the memory of a list of 64 bits as elements of type E.

@@ -141,6 +141,10 @@ func (s *scanner[T]) row(out, x []T, acc float64) {
 
 // running sets out to the running results of the first elements of x: element i is the result for acc and x[0] to x[i].
 func (s *scanner[T]) running(out, x []T, acc float64) {
+	if wide, ok := any(out).([]float64); ok && s.by.running != nil {
+		s.by.running(acc, wide, any(x).([]float64))
+		return
+	}
 	whole := 0
 	if s.sums {
 		acc, whole = runningSums(any(out).([]float32), any(x).([]float32), acc)
@@ -158,6 +162,11 @@ func (s *scanner[T]) next(acc []float64, i int, out, x []T) {
 		for row := range acc {
 			acc[row] = s.by.identity
 		}
+	}
+	if wide, ok := any(x).([]float64); ok && !s.exclusive {
+		s.by.each(acc, wide)
+		copy(any(out).([]float64), acc)
+		return
 	}
 	whole := 0
 	if s.sums && !s.exclusive {

@@ -16,7 +16,7 @@ func takesTranspose(n *ir.Node) bool {
 			order = append(order, axis)
 		}
 	}
-	return !slices.IsSorted(order) && (isNarrow(n.DType()) || n.DType().IsInteger() || n.DType() == ir.Bool)
+	return !slices.IsSorted(order) && unblocked(n)
 }
 
 // transpose computes a transpose.
@@ -27,10 +27,17 @@ func transpose(c *interp.Call) error {
 	}
 	x := c.Args[0]
 	p := newStrides(x.Dims, x.Dims, order)
-	if x.Ints != nil {
-		return move(c, &p, c.Ints, x.Ints)
+	to, size := bytesOfResult(c)
+	from := bytesLike(c, x)
+	switch size {
+	case 1:
+		return move(c, &p, to, from)
+	case 2:
+		return move(c, &p, elements[uint16](to), elements[uint16](from))
+	case 4:
+		return move(c, &p, elements[float32](to), elements[float32](from))
 	}
-	return move(c, &p, outOf(c), elementsOf(x))
+	return move(c, &p, elements[uint64](to), elements[uint64](from))
 }
 
 // side is the length of the sides of a transpose's square tiles. All cache lines of a tile, in the argument and the
@@ -45,7 +52,7 @@ const band = 32 * side
 //
 // If neighbours in the result are not neighbours in src, and another axis of the result has neighbours in src, move
 // copies in tiles along both axes. So each cache line is read and written only once.
-func move[T float32 | int64](c *interp.Call, p *strides, dst, src []T) error {
+func move[T any](c *interp.Call, p *strides, dst, src []T) error {
 	last := len(p.dims) - 1
 	other := slices.Index(p.steps, 1)
 	if len(dst) == 0 || last < 1 || other < 0 || other == last {
@@ -83,7 +90,7 @@ func move[T float32 | int64](c *interp.Call, p *strides, dst, src []T) error {
 
 // moveTile transposes a tile, which has the given rows and columns in dst. The rows are stride elements apart there,
 // and the columns are step elements apart in src, where the elements of a column are contiguous.
-func moveTile[T float32 | int64](dst, src []T, stride, step, rows, cols int) {
+func moveTile[T any](dst, src []T, stride, step, rows, cols int) {
 	wholeRows, wholeCols := 0, 0 // the part that the assembly has transposed
 	if to, ok := any(dst).([]float32); ok && transposeSquares(to, any(src).([]float32), stride, step, rows, cols) {
 		wholeRows, wholeCols = rows/lanes*lanes, cols/lanes*lanes
@@ -100,7 +107,7 @@ func moveTile[T float32 | int64](dst, src []T, stride, step, rows, cols int) {
 }
 
 // runs is like move, but without tiles: it copies elements along the innermost axis, one row after the other.
-func runs[T float32 | int64](c *interp.Call, p *strides, dst, src []T) error {
+func runs[T any](c *interp.Call, p *strides, dst, src []T) error {
 	if len(dst) == 0 {
 		return nil
 	}

@@ -1,0 +1,320 @@
+package fast
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// An op that only moves elements is a list of copies of boxes: elements with the same coordinates, except for an offset
+// and a step along each axis, in the result and in an argument. The elements are copied as they are in memory.
+
+// region says where the elements of a box are in a tensor: element (i, j, …) is at off + i*steps[0] + j*steps[1] + …
+type region struct {
+	off   int
+	steps []int
+}
+
+// boxCopy copies a box of an argument to the result. If one is not nil, all elements are one instead.
+type boxCopy struct {
+	dims     []int
+	to, from region
+	arg      int
+	one      []byte
+}
+
+// copies returns the copies that compute a node, by op.
+var copies = map[ir.Op]func(c *interp.Call) ([]boxCopy, error){
+	ir.OpSlice: func(c *interp.Call) ([]boxCopy, error) {
+		from, steps := wholeOf(c.Args[0].Dims), c.Node.Attrs().Ints("steps")
+		for i, start := range c.Node.Attrs().Ints("starts") {
+			if from.off += int(start) * from.steps[i]; len(steps) > 0 {
+				from.steps[i] *= int(steps[i])
+			}
+		}
+		return []boxCopy{{dims: c.Dims, to: wholeOf(c.Dims), from: from}}, nil
+	},
+	ir.OpBroadcast: func(c *interp.Call) ([]boxCopy, error) {
+		from := region{steps: stepsOf(c.Args[0].Dims, c.Dims)}
+		return []boxCopy{{dims: c.Dims, to: wholeOf(c.Dims), from: from}}, nil
+	},
+	ir.OpFlip: func(c *interp.Call) ([]boxCopy, error) {
+		in, err := ir.ResolveAxes(c.Node.Attrs().Ints("axes"), len(c.Dims))
+		from := wholeOf(c.Dims)
+		for i, d := range c.Dims {
+			if err == nil && in[i] {
+				from.off += (d - 1) * from.steps[i]
+				from.steps[i] = -from.steps[i]
+			}
+		}
+		return []boxCopy{{dims: c.Dims, to: wholeOf(c.Dims), from: from}}, err
+	},
+	ir.OpRoll: func(c *interp.Call) ([]boxCopy, error) {
+		list := []boxCopy{{dims: c.Dims, to: wholeOf(c.Dims), from: wholeOf(c.Dims)}}
+		for axis, shift := range c.Node.Attrs().Ints("shifts") {
+			n := c.Dims[axis]
+			if n == 0 {
+				return nil, nil
+			}
+			shift := (int(shift%int64(n)) + n) % n
+			for _, b := range list { // the elements before the end move by shift, and the others come first
+				list = append(list[1:], b.part(axis, 0, shift, n-shift), b.part(axis, n-shift, 0, shift))
+			}
+		}
+		return list, nil
+	},
+	ir.OpConcat: func(c *interp.Call) ([]boxCopy, error) {
+		axis, err := ir.ResolveAxis(int64(c.Node.Attrs().Int("axis")), len(c.Dims))
+		if err != nil {
+			return nil, err
+		}
+		var list []boxCopy
+		to := wholeOf(c.Dims)
+		for i, a := range c.Args {
+			list = append(list, boxCopy{dims: a.Dims, to: to, from: wholeOf(a.Dims), arg: i})
+			to.off += a.Dims[axis] * to.steps[axis]
+		}
+		return list, nil
+	},
+	ir.OpPad: func(c *interp.Call) ([]boxCopy, error) {
+		one, err := elementOf(c, c.Node.Attrs().Float("value"))
+		x := c.Args[0].Dims
+		inside := boxCopy{dims: c.Dims, to: wholeOf(c.Dims), one: one}
+		inside.from.steps = make([]int, len(c.Dims))
+		var list []boxCopy
+		for axis, low := range c.Node.Attrs().Ints("low") {
+			low, n := int(low), x[axis]
+			list = append(list, inside.part(axis, 0, 0, low), inside.part(axis, 0, low+n, c.Dims[axis]-low-n))
+			inside = inside.part(axis, 0, low, n)
+		}
+		inside.one, inside.from = nil, wholeOf(x)
+		return append(list, inside), err
+	},
+}
+
+// wholeOf returns the region of a whole tensor.
+func wholeOf(dims []int) region {
+	r, step := region{steps: make([]int, len(dims))}, 1
+	for i, d := range slices.Backward(dims) {
+		r.steps[i] = step
+		step *= d
+	}
+	return r
+}
+
+// part returns the copy of n coordinates along an axis: those from `from` on become those from `to` on.
+func (b boxCopy) part(axis, from, to, n int) boxCopy {
+	b.dims = slices.Clone(b.dims)
+	b.dims[axis] = n
+	b.to.off += to * b.to.steps[axis]
+	b.from.off += from * b.from.steps[axis]
+	return b
+}
+
+// takesCopies reports whether the kernel can compute a node. Padding with other elements of the argument is left to the
+// interpreter.
+func takesCopies(n *ir.Node) bool {
+	return unblocked(n) && (n.Op() != ir.OpPad || n.Attrs().String_("mode") == "constant")
+}
+
+// copyBoxes computes an op by its copies.
+func copyBoxes(c *interp.Call) error {
+	list, err := copies[c.Node.Op()](c)
+	if err != nil {
+		return err
+	}
+	to, size := bytesOfResult(c)
+	for _, b := range list {
+		from := b.one
+		if from == nil {
+			from = bytesLike(c, c.Args[b.arg])
+		}
+		if err := b.copy(c, to, from, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copy copies the box. size is the size of an element in memory.
+func (b boxCopy) copy(c *interp.Call, to, from []byte, size int) error {
+	switch size {
+	case 1:
+		return copyBox(c, b, to, from)
+	case 2:
+		return copyBox(c, b, elements[uint16](to), elements[uint16](from))
+	case 4:
+		return copyBox(c, b, elements[uint32](to), elements[uint32](from))
+	}
+	return copyBox(c, b, elements[uint64](to), elements[uint64](from))
+}
+
+// copyBox copies a box of elements.
+func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
+	if volume(b.dims) == 0 {
+		return nil
+	}
+	dims, steps := b.merged()
+	last := len(dims) - 1
+	n, toStep, fromStep := dims[last], steps[0][last], steps[1][last]
+	return c.ParallelRange(volume(dims[:last]), n+elementWork, func(lo, hi int) {
+		for row := lo; row < hi; row++ {
+			dst, src, rest := b.to.off, b.from.off, row
+			for axis := last - 1; axis >= 0; axis-- {
+				i := rest % dims[axis]
+				rest /= dims[axis]
+				dst, src = dst+i*steps[0][axis], src+i*steps[1][axis]
+			}
+			switch {
+			case toStep == 1 && fromStep == 1:
+				copy(to[dst:dst+n], from[src:src+n])
+			case toStep == 1 && fromStep == 0:
+				x := from[src]
+				for i := range to[dst : dst+n] {
+					to[dst+i] = x
+				}
+			case toStep == 1:
+				list := to[dst : dst+n]
+				for i := range list {
+					list[i] = from[src]
+					src += fromStep
+				}
+			default:
+				for i := range n {
+					to[dst+i*toStep] = from[src+i*fromStep]
+				}
+			}
+		}
+	})
+}
+
+// rowLength is the most elements of the innermost axis of a box, so that tasks share long rows.
+const rowLength = 1 << 14
+
+// merged returns the extents of the box and the steps in the result and in the argument, with neighbouring axes merged
+// if possible. There is at least one axis.
+func (b boxCopy) merged() (dims []int, steps [2][]int) {
+	for i, d := range b.dims {
+		to, from, last := b.to.steps[i], b.from.steps[i], len(dims)-1
+		switch {
+		case d == 1:
+		case last >= 0 && steps[0][last] == to*d && steps[1][last] == from*d:
+			dims[last], steps[0][last], steps[1][last] = dims[last]*d, to, from
+		default:
+			dims, steps[0], steps[1] = append(dims, d), append(steps[0], to), append(steps[1], from)
+		}
+	}
+	if len(dims) == 0 {
+		return []int{1}, [2][]int{{1}, {1}}
+	}
+	last := len(dims) - 1
+	if n := dims[last]; n > rowLength && n%rowLength == 0 { // split the axis
+		dims[last] = n / rowLength
+		for k := range steps {
+			step := steps[k][last]
+			steps[k][last] = step * rowLength
+			steps[k] = append(steps[k], step)
+		}
+		dims = append(dims, rowLength)
+	}
+	return dims, steps
+}
+
+// elements returns the elements of another size in the memory of bytes.
+func elements[E uint16 | uint32 | uint64 | float32](list []byte) []E {
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(list))), len(list)/int(unsafe.Sizeof(E(0))))
+}
+
+// bytesIn returns the bytes of elements.
+func bytesIn[E float32 | float64 | int32 | int64](list []E) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(E(0))))
+}
+
+// bytesOfResult returns the memory of a kernel's result, and the size of an element there.
+func bytesOfResult(c *interp.Call) (list []byte, size int) {
+	switch {
+	case c.Stored != nil:
+		return c.Stored.Bytes, c.Node.DType().BlockBytes()
+	case c.Out != nil:
+		return bytesIn(c.Out), 4
+	case c.Words != nil:
+		return bytesIn(c.Words), 4
+	case c.Doubles != nil:
+		return bytesIn(c.Doubles), 8
+	}
+	return bytesIn(c.Ints), 8
+}
+
+// bytesLike returns the memory of an argument of the result's dtype. If it has another form in memory than the result,
+// it is converted.
+func bytesLike(c *interp.Call, t interp.Tensor) []byte {
+	size := t.DType.BlockBytes()
+	switch {
+	case t.Doubles != nil:
+		return bytesIn(t.Doubles)
+	case t.Ints != nil:
+		return bytesIn(t.Ints)
+	case t.Stored != nil && c.Stored != nil:
+		if list := t.Stored.Bytes; uintptr(unsafe.Pointer(unsafe.SliceData(list)))%uintptr(size) == 0 {
+			return list
+		}
+		return append(make([]byte, 0, len(t.Stored.Bytes)), t.Stored.Bytes...)
+	case t.Stored != nil:
+		list := make([]float32, volume(t.Dims))
+		_ = c.ParallelRange(len(list), elementWork, func(lo, hi int) { loader[float32](t.Stored)(list[lo:hi], lo, 1) })
+		return bytesIn(list)
+	case c.Stored != nil:
+		s := &interp.Stored{DType: t.DType, Bytes: make([]byte, volume(t.Dims)*size)}
+		list := elementsOf(t)
+		_ = c.ParallelRange(len(list), elementWork, func(lo, hi int) { storer[float32](s)(lo, list[lo:hi]) })
+		return s.Bytes
+	}
+	return bytesIn(elementsOf(t))
+}
+
+// elementOf returns the bytes of number v as an element of the result in memory.
+func elementOf(c *interp.Call, v float64) ([]byte, error) {
+	t := c.Node.DType()
+	switch {
+	case c.Stored != nil && t.IsFloat():
+		d, err := ir.FromFloats(t, []float64{v})
+		return d.Bytes, err
+	case c.Stored != nil:
+		d, err := ir.FromInts(t, []int64{ir.FloatToInt(v, t)})
+		return d.Bytes, err
+	case c.Out != nil:
+		return bytesIn([]float32{float32(ir.RoundTo(v, t))}), nil
+	case c.Words != nil:
+		return bytesIn([]int32{int32(ir.FloatToInt(v, t))}), nil
+	case c.Doubles != nil:
+		return bytesIn([]float64{v}), nil
+	}
+	return bytesIn([]int64{ir.FloatToInt(v, t)}), nil
+}
+
+// triangle computes tril and triu.
+func triangle(c *interp.Call) error {
+	to, size := bytesOfResult(c)
+	from, upper, k := bytesLike(c, c.Args[0]), c.Node.Op() == ir.OpTriu, c.Node.Attrs().Int("k")
+	last := len(c.Dims) - 1
+	rows, cols := c.Dims[last-1], c.Dims[last]
+	return c.ParallelRange(len(to)/(cols*size), cols, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			// The elements before column n are below the diagonal or on it; for triu, below it.
+			n := min(max(r%rows+k, 0), cols)
+			if !upper {
+				n = min(max(r%rows+k+1, 0), cols)
+			}
+			at, middle, end := r*cols*size, (r*cols+n)*size, (r+1)*cols*size
+			if upper {
+				clear(to[at:middle])
+				copy(to[middle:end], from[middle:end])
+			} else {
+				copy(to[at:middle], from[at:middle])
+				clear(to[middle:end])
+			}
+		}
+	})
+}
