@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -257,6 +258,40 @@ func TestImages(t *testing.T) {
 			if o.Parallel < 2 {
 				ask(len(begin), slices.Concat(begin, b, end), images[1])
 			}
+		}
+	}
+}
+
+// TestImagesOnDevice: a device resizes a picture, runs the tower, and reads its rows. The rows are those of the CPU, and
+// the answer is the reference's.
+func TestImagesOnDevice(t *testing.T) {
+	needDevice(t)
+	path := tinyReader(t, "qwen3vl", map[string]any{"rope.dimension_sections": []uint32{2, 3, 3},
+		"n_deepstack_layers": uint32(2)})
+	o := Options{Context: 128, Cache: ir.F32, Parallel: 2, Precision: vkc.Exact,
+		Projector: tinyTower(t, "qwen3vl", path)}
+	photo := visiontest.PNG(t, 1, 40, 24)
+	var rows [][]float32
+	for _, device := range []string{"cpu", "vulkan"} {
+		o.Device = device
+		m := openModel(t, path, o)
+		p, err := m.ReadImage(t.Context(), photo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, p.rows)
+		prompt := slices.Concat([]int32{3, 4, 5}, p.Tokens(), []int32{6, 7})
+		var got []int32
+		for _, token := range answerOf(t, m, prompt, Sampling{MaxTokens: 4, Images: []*Image{p}}) {
+			got = append(got, token.ID)
+		}
+		if want := read(t, m, prompt, []*Image{p}, 4); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", device, got, want)
+		}
+	}
+	for i, v := range rows[0] {
+		if math.Abs(float64(v-rows[1][i])) > 0.02*max(1, math.Abs(float64(v))) { // levels may round to either side
+			t.Fatalf("element %d is %v on the CPU, and %v on the device", i, v, rows[1][i])
 		}
 	}
 }

@@ -83,6 +83,9 @@ func (w *weight) setType(s *stored) error {
 	if w.Squeezed {
 		w.dims = w.dims[1:]
 	}
+	if w.OneRow {
+		w.dims = slices.Delete(w.dims, w.RowAxis, w.RowAxis+1)
+	}
 	// As in the files that quantizing writes, what is no matrix has the type f32.
 	if w.dtype.IsFloat() && (w.Plus != 0 || quantize.IsExact(w.Name, w.dims)) {
 		w.dtype = ir.F32
@@ -227,8 +230,11 @@ func transpose(in []byte, dims []int, size int) []byte {
 
 // selectRows returns the rows of the weight.
 func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
-	outer, row := 1, int64(1)
-	for i, n := range w.dims {
+	outer, row, dims := 1, int64(1), w.dims
+	if w.OneRow {
+		dims = slices.Insert(slices.Clone(dims), w.RowAxis, 1)
+	}
+	for i, n := range dims {
 		if i < w.RowAxis {
 			outer *= n
 		} else if i > w.RowAxis {

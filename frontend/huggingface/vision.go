@@ -2,14 +2,59 @@ package huggingface
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/vision"
 )
 
 // HasVision reports whether the model of a folder has a vision tower.
-func HasVision(folder string) (bool, error) { return false, nil }
+func HasVision(folder string) (bool, error) {
+	config, err := read(folder, "config.json", maxConfig)
+	return config != nil && vision.HasFolder(config), err
+}
 
-// OpenVision opens the vision tower of a model's folder as an mmproj file.
+// OpenVision opens the vision tower of a model's folder as an mmproj file. Tensors are valid until Close.
 func OpenVision(folder string) (*gguf.File, error) {
-	return nil, errors.New("the folder has no vision tower")
+	f, err := openVision(folder)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return f, nil
+}
+
+func openVision(folder string) (_ *gguf.File, err error) {
+	config, err := read(folder, "config.json", maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	if config == nil {
+		return nil, errors.New("there is no config.json: want a model's folder")
+	}
+	preprocessor, err := read(folder, "preprocessor_config.json", maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	file, err := openTensors(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}()
+	stored, err := newStored(file, config)
+	if err != nil {
+		return nil, err
+	}
+	translation, err := vision.FromFolder(config, preprocessor, stored.types())
+	if err != nil {
+		return nil, err
+	}
+	made, err := newMade(stored, translation)
+	if err != nil {
+		return nil, err
+	}
+	return gguf.Of(translation.Metadata, made, file.Close)
 }

@@ -151,6 +151,7 @@ type Origin struct {
 	RowAxis    int               // the axis that Rows means
 	Plus       float64           // added to each element
 	Squeezed   bool              // the first axis of the tensor, of extent 1, is left out
+	OneRow     bool              // Rows has one row, and axis RowAxis is left out
 
 	Values []float32 // of a weight that config.json defines
 }

@@ -157,6 +157,37 @@ func (m mixedGolden) test(t *testing.T, f *gguf.File, cfg llm.Config, several bo
 	}
 }
 
+// TestPicturesInFolder: a folder says how a picture's tokens turn, and how many layers get more of it.
+func TestPicturesInFolder(t *testing.T) {
+	const config = `{"architectures": ["%s"], "tie_word_embeddings": true, "vision_config": {
+		"deepstack_visual_indexes": [5, 11, 17]}, "text_config": {"hidden_size": 64, "num_hidden_layers": 4,
+		"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "max_position_embeddings": 512,
+		"rms_norm_eps": 1e-6, "rope_theta": 1e6, "%s": {"type": "default", "mrope_section": [2, 3, 3]}}}`
+	tensors := map[string]ir.Type{}
+	for i := range 8 {
+		tensors[fmt.Sprintf("model.visual.blocks.%d.norm1.weight", i)] = ir.Type{DType: ir.F32, Shape: ir.ShapeOf(4)}
+	}
+	for class, key := range map[string]string{"Qwen2VLForConditionalGeneration": "rope_scaling",
+		"Qwen2_5_VLForConditionalGeneration": "rope_scaling", "Qwen3VLForConditionalGeneration": "rope_parameters"} {
+		f, err := llm.FromFolder(fmt.Appendf(nil, config, class, key), tensors)
+		if err != nil {
+			t.Fatal(class, err)
+		}
+		have := map[string]any{}
+		for _, kv := range f.Metadata {
+			have[strings.TrimPrefix(kv.Key, f.Architecture+".")] = kv.Value
+		}
+		deep := f.Architecture != "qwen3vl" || have["n_deepstack_layers"] == uint32(3)
+		sections, _ := have["rope.dimension_sections"].([]int32)
+		if !slices.Equal(sections, []int32{2, 3, 3}) || !deep {
+			t.Errorf("%s: %v", class, have)
+		}
+		if len(f.Ignored) != 8 {
+			t.Errorf("%s: %v are ignored, want the tower", class, f.Ignored)
+		}
+	}
+}
+
 // TestImagesRefuses: models that read no pictures, and wrong sections.
 func TestImagesRefuses(t *testing.T) {
 	for name, want := range map[string]string{"gpt2": "reads no pictures", "gemma3n": "reads no pictures",

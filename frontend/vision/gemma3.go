@@ -13,6 +13,32 @@ var gemma3 = projector{
 	merge: 4,
 	marks: Marks{Placeholder: "<start_of_image>", Before: "\n\n<start_of_image>", After: "<end_of_image>\n\n",
 		Begin: "\n\n<start_of_image>", End: "<end_of_image>\n\n"},
+	folder: folder{
+		classes: "Gemma3ForConditionalGeneration",
+		weights: `
+			v.patch_embd        vision_tower.vision_model.embeddings.patch_embedding
+			v.position_embd     vision_tower.vision_model.embeddings.position_embedding
+			v.post_ln           vision_tower.vision_model.post_layernorm
+			v.blk.N.ln1         vision_tower.vision_model.encoder.layers.N.layer_norm1
+			v.blk.N.ln2         vision_tower.vision_model.encoder.layers.N.layer_norm2
+			v.blk.N.attn_q      vision_tower.vision_model.encoder.layers.N.self_attn.q_proj
+			v.blk.N.attn_k      vision_tower.vision_model.encoder.layers.N.self_attn.k_proj
+			v.blk.N.attn_v      vision_tower.vision_model.encoder.layers.N.self_attn.v_proj
+			v.blk.N.attn_out    vision_tower.vision_model.encoder.layers.N.self_attn.out_proj
+			v.blk.N.ffn_up      vision_tower.vision_model.encoder.layers.N.mlp.fc1
+			v.blk.N.ffn_down    vision_tower.vision_model.encoder.layers.N.mlp.fc2
+			mm.soft_emb_norm    multi_modal_projector.mm_soft_emb_norm             plus-one
+			mm.input_projection multi_modal_projector.mm_input_projection_weight   parameter`,
+		set: func(c *folderConfig) {
+			c.want("hidden_act", "gelu_pytorch_tanh")
+			rows := 256.0
+			if c.top["mm_tokens_per_image"] != nil {
+				rows = c.number(c.top, "mm_tokens_per_image")
+			}
+			c.set["projector.scale_factor"], c.set["use_gelu"] = uint32(c.merge(rows)), true
+			c.set["image_mean"], c.set["image_std"] = []float32{0.5, 0.5, 0.5}, []float32{0.5, 0.5, 0.5}
+		},
+	},
 	weights: func(c Config) []weightSpec {
 		return []weightSpec{
 			{name: "mm.input_projection", shape: ir.ShapeOf(c.Width, c.Out)}, // from its rows to its columns

@@ -80,6 +80,8 @@ type projector struct {
 
 	marks Marks
 
+	folder folder // the spelling in Hugging Face's folders
+
 	// weights lists the projector's weights. project makes the rows of the tower's output x [P, Width*Features].
 	weights func(c Config) []weightSpec
 	project func(t tower, x frontend.Tensor) frontend.Tensor

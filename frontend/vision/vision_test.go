@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -194,35 +193,7 @@ func TestGolden(t *testing.T) {
 	for _, name := range []string{"gemma3", "llava", "llava-feature", "qwen2vl", "qwen2.5vl", "qwen3vl"} {
 		t.Run(name, func(t *testing.T) {
 			m := readGolden(t, name)
-			f := open(t, m.writer(t))
-			c, err := vision.FromGGUF(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tested[c.Projector] = true
-			g, err := c.Tower(64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			grid := vision.Grid{Rows: m.Grid[0], Columns: m.Grid[1]}
-			n, size := grid.Rows*grid.Columns, 3*c.PatchSize*c.PatchSize
-			rows, columns := c.Places(grid)
-			in := map[string]*ir.Data{"patches": data(t, ir.F32, floats("patches", n*size), n, size),
-				"rows": integers(t, rows...), "columns": integers(t, columns...)}
-			if strings.HasPrefix(name, "qwen") {
-				in["grid"] = integers(t, int32(grid.Rows), int32(grid.Columns))
-			}
-			got := run(t, g, f, in, "embeddings")
-			merged := c.Merged(grid)
-			if len(m.Rows) != merged.Rows*merged.Columns || len(m.Rows[0]) != c.RowWidth() {
-				t.Fatalf("%d rows of %d, and the tower makes %v of %d", len(m.Rows), len(m.Rows[0]), merged,
-					c.RowWidth())
-			}
-			for i, want := range slices.Concat(m.Rows...) {
-				if !(math.Abs(got[i]-want) <= 1e-4*max(1, math.Abs(want))) {
-					t.Fatalf("element %d is %v, want %v", i, got[i], want)
-				}
-			}
+			tested[m.compare(t, name, open(t, m.writer(t)))] = true
 		})
 	}
 	for _, name := range vision.Projectors() {
@@ -230,6 +201,39 @@ func TestGolden(t *testing.T) {
 			t.Errorf("projector %q has no golden tower: add it to %s/make.py", name, goldenDir)
 		}
 	}
+}
+
+// compare compares the rows of a tower's file with the golden's, and returns the projector.
+func (m golden) compare(t *testing.T, name string, f *gguf.File) string {
+	t.Helper()
+	c, err := vision.FromGGUF(f)
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	g, err := c.Tower(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid := vision.Grid{Rows: m.Grid[0], Columns: m.Grid[1]}
+	n, size := grid.Rows*grid.Columns, 3*c.PatchSize*c.PatchSize
+	rows, columns := c.Places(grid)
+	in := map[string]*ir.Data{"patches": data(t, ir.F32, floats("patches", n*size), n, size),
+		"rows": integers(t, rows...), "columns": integers(t, columns...)}
+	if c.ManySizes() {
+		in["grid"] = integers(t, int32(grid.Rows), int32(grid.Columns))
+	}
+	got := run(t, g, f, in, "embeddings")
+	merged := c.Merged(grid)
+	if len(m.Rows) != merged.Rows*merged.Columns || len(m.Rows[0]) != c.RowWidth() {
+		t.Fatalf("%s: %d rows of %d, and the tower makes %v of %d", name, len(m.Rows), len(m.Rows[0]), merged,
+			c.RowWidth())
+	}
+	for i, want := range slices.Concat(m.Rows...) {
+		if !(math.Abs(got[i]-want) <= 1e-4*max(1, math.Abs(want))) {
+			t.Fatalf("%s: element %d is %v, want %v", name, i, got[i], want)
+		}
+	}
+	return c.Projector
 }
 
 // TestResize compares levels with those of a program that resizes as Pillow does.
