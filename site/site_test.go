@@ -25,6 +25,9 @@ const repository = "https://github.com/vkc-go/vkc/blob/main/"
 // TestLinks makes the site, and follows all links of all pages: to pages, to headings, and to files of the repository.
 func TestLinks(t *testing.T) {
 	out := t.TempDir()
+	if text, err := exec.Command("go", "run", "./api", "generated").CombinedOutput(); err != nil {
+		t.Fatalf("api: %v\n%s", err, text)
+	}
 	build := exec.Command("go", "tool", "hugo", "--destination", out, "--noBuildLock", "--cacheDir", t.TempDir())
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("hugo: %v\n%s", err, text)
@@ -46,7 +49,19 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pages) < 30 {
+	for page, want := range map[string][]string{
+		"api/vkc/index.html":  {`id="OpenDevice"`, `id="Device.Compile"`, "Example"},
+		"api/ir/index.html":   {`id="Graph"`},
+		"packages/index.html": {"frontend/llm"},
+		"gallery/index.html":  {"Matmuls", "matmul_f32", "Fuses: cast, add, gelu."},
+	} {
+		for _, text := range want {
+			if !strings.Contains(pages[page], text) {
+				t.Errorf("%s has no %s", page, text)
+			}
+		}
+	}
+	if len(pages) < 70 {
 		t.Fatalf("the site has %d pages", len(pages))
 	}
 	checked := 0
