@@ -27,6 +27,24 @@ type convolution struct {
 	shape  atomic.Pointer[[]*convShape] // of the last run, by phase
 }
 
+// winogradOf returns the sizes of the convolution by Winograd's algorithm, or nil if it is computed directly.
+func (f *convolution) winogradOf(x, out []int) *winograd {
+	if !byWinograd(f.node) {
+		return nil
+	}
+	return newWinograd(f.node, x, out)
+}
+
+// mayUseWinograd reports whether Winograd's algorithm may compute the convolution, for some extents of the input.
+func (f *convolution) mayUseWinograd() bool {
+	x, errX := f.node.Arg(0).Shape().Eval(nil)
+	out, err := f.node.Shape().Eval(nil)
+	if errX != nil || err != nil {
+		return byWinograd(f.node)
+	}
+	return f.winogradOf(x, out) != nil
+}
+
 // convPhase is a part of the results of a convolution. A convolution has one phase. A transposed convolution has a
 // phase for each combination of remainders that the results' coordinates have when divided by the stride. Each phase
 // uses only some elements of the kernel, its taps, and is like a convolution with stride 1.
@@ -81,7 +99,8 @@ func (f *convolution) depthwise() bool {
 
 // pack returns the weights, with extents dims, in the order of use: by phase, by group, by block of channels, by term,
 // and by channel of the block. The terms are padded to a multiple of 8 with zeros. A depthwise convolution has no
-// blocks or padding, and one channel per group. The last element is 0 if all weights are finite, and otherwise NaN.
+// blocks or padding, and one channel per group. The element after them is 0 if all weights are finite, and otherwise
+// NaN. After that may be the weights for Winograd's algorithm.
 func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
 	in, out := dims[1], dims[0]/groups
@@ -123,6 +142,9 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	}
 	if slices.ContainsFunc(weights, func(x float32) bool { return x-x != 0 }) {
 		packed[size] = float32(math.NaN())
+	}
+	if f.mayUseWinograd() {
+		packed = append(packed, packWinograd(weights, dims[1], dims[0])...)
 	}
 	return packed
 }
@@ -218,8 +240,9 @@ func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 
 // convShape has the parameters of a convolution of an input of given extents, and how it is divided into tasks.
 type convShape struct {
-	dims    []int // of the input
-	workers int
+	dims     []int // of the input
+	workers  int
+	winograd *winograd // nil if the results are computed directly
 
 	batch, groups int
 	inPer, outPer int         // channels of the input and of the result in a group
@@ -415,8 +438,18 @@ func (f *convolution) compute(c *interp.Call) error {
 		r.weights = f.pack(w.Floats, w.Dims)
 	}
 	// Weights that are not finite do not count in the padding, but 0 times them is NaN.
-	last := len(r.weights) - 1
+	last := 0
+	for i, s := range shapes {
+		last += f.packedSize(s.groups, s.outPer, s.inPer*len(f.phases[i].taps))
+	}
 	r.skipPadding = r.weights[last] != 0
+	if more := r.weights[last+1:]; len(more) > 0 && w.Packed != nil {
+		if s := shapes[0].winograd; s != nil {
+			if r.convShape = shapes[0]; r.finite() {
+				return s.compute(&r, more)
+			}
+		}
+	}
 	for i, s := range shapes {
 		if r.convShape = s; s.axes[0].out*s.axes[1].out*s.axes[2].out > 0 {
 			if r.skipPadding && !s.single {
@@ -442,6 +475,7 @@ func (f *convolution) shapes(x, out []int, workers int) []*convShape {
 	for _, p := range f.phases {
 		list = append(list, newConvShape(f.node, p, f.node.Attrs().Int("groups"), x, out, workers))
 	}
+	list[0].winograd = f.winogradOf(x, out)
 	f.shape.Store(&list)
 	return list
 }

@@ -108,6 +108,35 @@ func narrowWords(dst []byte, src []int32, shift int32) int32 {
 	return sum + narrowWordsPlain(dst[whole:], src[whole:], shift)
 }
 
+// winogradInputs sets the inputs of the 16 products of n tiles, which are neighbours in a row, and up to 7 elements
+// after these. The lists of the products are `apart` elements from each other. src begins with the first row of the
+// tiles' inputs, of which rows are pitch elements from each other.
+func winogradInputs(dst []float32, apart int, src []float32, pitch, n int) {
+	n = upTo(n)
+	_, _ = dst[(tileProducts-1)*apart+n-1], src[3*pitch+2*n+1] // the assembly checks no bounds
+	tileInputs(&dst[0], apart, &src[0], pitch, n)
+}
+
+// winogradResults sets the two rows of results of n tiles, pitch elements from each other, and up to 14 elements after
+// these. src has the lists of the products, `apart` elements from each other.
+func winogradResults(dst []float32, pitch int, src []float32, apart, n int) {
+	n = upTo(n)
+	_, _ = dst[pitch+2*n-1], src[(tileProducts-1)*apart+n-1] // the assembly checks no bounds
+	tileResults(&dst[0], pitch, &src[0], apart, n)
+}
+
+// below reports whether the magnitudes of all elements are below a number.
+func below(list []float32, most float32) bool {
+	whole := 0
+	if vectors && len(list) >= lanes {
+		whole = len(list) / lanes * lanes
+		if allBelow(&list[0], most, whole) == 0 {
+			return false
+		}
+	}
+	return belowPlain(list[whole:], most)
+}
+
 // scaleRows sets rows of n floats to integers times a factor. They are `from` elements apart in src and `to` in dst.
 func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
 	if !vectors || n == 0 || rows == 0 {

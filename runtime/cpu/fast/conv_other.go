@@ -37,3 +37,12 @@ func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor flo
 func narrowWords(dst []byte, src []int32, shift int32) int32 {
 	return narrowWordsPlain(dst, src, shift)
 }
+
+// winogradInputs is not used on these processors.
+func winogradInputs([]float32, int, []float32, int, int) {}
+
+// winogradResults is not used on these processors.
+func winogradResults([]float32, int, []float32, int, int) {}
+
+// below reports whether the magnitudes of all elements are below a number.
+func below(list []float32, most float32) bool { return belowPlain(list, most) }

@@ -238,3 +238,47 @@ func volume(dims []int) int {
 	}
 	return n
 }
+
+// TestWinograd compares 3x3 convolutions of many channels with the interpreter's: of exact sums, and of inputs that are
+// not finite or almost too large.
+func TestWinograd(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 8))
+	for i, c := range []convCase{
+		{x: []int{1, 16, 14, 13}, w: []int{18, 16, 3, 3}, attrs: "{padding_low=[1,1], padding_high=[1,1]}"},
+		{x: []int{2, 17, 31, 40}, w: []int{16, 17, 3, 3}, attrs: "{padding_low=[0,2], padding_high=[2,0]}"},
+		{x: []int{1, 64, 7, 7}, w: []int{30, 64, 3, 3}, attrs: "{padding_low=[2,2], padding_high=[0,0]}"},
+		{x: []int{1, 33, 3, 300}, w: []int{33, 33, 3, 3}, attrs: "{}"},
+		{x: []int{3, 20, 16, 16}, w: []int{20, 20, 3, 3}, attrs: "{}", dtype: ir.F16},
+	} {
+		c.op, c.channels, c.constant, c.after = ir.OpConv, c.w[0], true, "%s = add %y, %b\n%out = relu %s"
+		if c.dtype == 0 {
+			c.dtype = ir.F32
+		}
+		for _, bad := range []float64{0, 3e38, math.Inf(1), math.NaN()} {
+			values := map[string]*ir.Data{}
+			for name, dims := range map[string][]int{"x": c.x, "w": c.w, "b": {c.channels, 1, 1}} {
+				list := make([]float64, volume(dims))
+				for k := range list {
+					list[k] = float64(rng.IntN(9)-4) / 4
+				}
+				if name == "x" && bad != 0 {
+					list[len(list)/2] = bad
+				}
+				d, err := ir.FromFloats(c.dtype, list, dims...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				values[name] = d
+			}
+			want := c.run(t, nil, 1, values)
+			for _, workers := range []int{1, 3} {
+				have := c.run(t, fast.Kernels, workers, values)
+				for name := range want {
+					if err := interp.Compare(have[name], want[name], ir.Tolerance{Eps: 8}).Err(); err != nil {
+						t.Errorf("case %d with %g, %d workers, %s: %v", i, bad, workers, name, err)
+					}
+				}
+			}
+		}
+	}
+}

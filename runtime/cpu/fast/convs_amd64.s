@@ -411,3 +411,255 @@ next:
 stop:
 	VZEROUPPER
 	RET
+
+// func tileInputs(dst *float32, apart int, src *float32, pitch int, n int)
+// Requires: AVX, AVX2
+TEXT ·tileInputs(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ apart+8(FP), CX
+	MOVQ n+32(FP), DX
+	MOVQ src+16(FP), BX
+	MOVQ pitch+24(FP), SI
+	LEAQ (BX)(SI*4), DI
+	LEAQ (DI)(SI*4), R8
+	LEAQ (R8)(SI*4), SI
+	SHLQ $0x02, CX
+
+next:
+	MOVQ    AX, R9
+	VMOVUPS (BX), Y0
+	VSUBPS  (R8), Y0, Y0
+	VMOVUPS 32(BX), Y1
+	VSUBPS  32(R8), Y1, Y1
+	VMOVUPS 8(BX), Y2
+	VSUBPS  8(R8), Y2, Y2
+	VMOVUPS 40(BX), Y3
+	VSUBPS  40(R8), Y3, Y3
+	VSHUFPS $0x88, Y1, Y0, Y4
+	VPERMPD $0xd8, Y4, Y4
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VSHUFPS $0x88, Y3, Y2, Y1
+	VPERMPD $0xd8, Y1, Y1
+	VSHUFPS $0xdd, Y3, Y2, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VSUBPS  Y1, Y4, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VADDPS  Y1, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y0, Y1, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VMOVUPS (DI), Y0
+	VADDPS  (R8), Y0, Y0
+	VMOVUPS 32(DI), Y1
+	VADDPS  32(R8), Y1, Y1
+	VMOVUPS 8(DI), Y2
+	VADDPS  8(R8), Y2, Y2
+	VMOVUPS 40(DI), Y3
+	VADDPS  40(R8), Y3, Y3
+	VSHUFPS $0x88, Y1, Y0, Y4
+	VPERMPD $0xd8, Y4, Y4
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VSHUFPS $0x88, Y3, Y2, Y1
+	VPERMPD $0xd8, Y1, Y1
+	VSHUFPS $0xdd, Y3, Y2, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VSUBPS  Y1, Y4, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VADDPS  Y1, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y0, Y1, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VMOVUPS (R8), Y0
+	VSUBPS  (DI), Y0, Y0
+	VMOVUPS 32(R8), Y1
+	VSUBPS  32(DI), Y1, Y1
+	VMOVUPS 8(R8), Y2
+	VSUBPS  8(DI), Y2, Y2
+	VMOVUPS 40(R8), Y3
+	VSUBPS  40(DI), Y3, Y3
+	VSHUFPS $0x88, Y1, Y0, Y4
+	VPERMPD $0xd8, Y4, Y4
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VSHUFPS $0x88, Y3, Y2, Y1
+	VPERMPD $0xd8, Y1, Y1
+	VSHUFPS $0xdd, Y3, Y2, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VSUBPS  Y1, Y4, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VADDPS  Y1, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y0, Y1, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VMOVUPS (DI), Y0
+	VSUBPS  (SI), Y0, Y0
+	VMOVUPS 32(DI), Y1
+	VSUBPS  32(SI), Y1, Y1
+	VMOVUPS 8(DI), Y2
+	VSUBPS  8(SI), Y2, Y2
+	VMOVUPS 40(DI), Y3
+	VSUBPS  40(SI), Y3, Y3
+	VSHUFPS $0x88, Y1, Y0, Y4
+	VPERMPD $0xd8, Y4, Y4
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VSHUFPS $0x88, Y3, Y2, Y1
+	VPERMPD $0xd8, Y1, Y1
+	VSHUFPS $0xdd, Y3, Y2, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VSUBPS  Y1, Y4, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VADDPS  Y1, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y0, Y1, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	VSUBPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    CX, R9
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, SI
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, DX
+	JNZ     next
+	VZEROUPPER
+	RET
+
+// func tileResults(dst *float32, pitch int, src *float32, apart int, n int)
+// Requires: AVX
+TEXT ·tileResults(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ pitch+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ apart+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHLQ $0x02, BX
+
+next:
+	MOVQ       DX, DI
+	VMOVUPS    (DI), Y0
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y1
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y2
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y3
+	ADDQ       BX, DI
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y2, Y0, Y0
+	VSUBPS     Y2, Y1, Y1
+	VSUBPS     Y3, Y1, Y1
+	VMOVUPS    (DI), Y2
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y3
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y4
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y5
+	ADDQ       BX, DI
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y4, Y2, Y2
+	VSUBPS     Y4, Y3, Y3
+	VSUBPS     Y5, Y3, Y3
+	VADDPS     Y2, Y0, Y0
+	VADDPS     Y3, Y1, Y1
+	VMOVUPS    (DI), Y4
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y5
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y6
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y7
+	ADDQ       BX, DI
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y6, Y4, Y4
+	VSUBPS     Y6, Y5, Y5
+	VSUBPS     Y7, Y5, Y5
+	VADDPS     Y4, Y0, Y0
+	VSUBPS     Y4, Y2, Y2
+	VADDPS     Y5, Y1, Y1
+	VSUBPS     Y5, Y3, Y3
+	VMOVUPS    (DI), Y4
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y5
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y6
+	ADDQ       BX, DI
+	VMOVUPS    (DI), Y7
+	ADDQ       BX, DI
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y6, Y4, Y4
+	VSUBPS     Y6, Y5, Y5
+	VSUBPS     Y7, Y5, Y5
+	VSUBPS     Y4, Y2, Y2
+	VSUBPS     Y5, Y3, Y3
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x20, Y0, Y4, Y1
+	VMOVUPS    Y1, (AX)
+	VPERM2F128 $0x31, Y0, Y4, Y1
+	VMOVUPS    Y1, 32(AX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y2
+	VMOVUPS    Y2, (AX)(CX*4)
+	VPERM2F128 $0x31, Y1, Y0, Y2
+	VMOVUPS    Y2, 32(AX)(CX*4)
+	ADDQ       $0x40, AX
+	ADDQ       $0x20, DX
+	SUBQ       $0x08, SI
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func allBelow(x *float32, most float32, n int) (all int)
+// Requires: AVX, AVX2
+TEXT ·allBelow(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS most+8(FP), Y0
+	VBROADCASTSS c7fffffff<>+0(SB), Y3
+	VPCMPEQD     Y2, Y2, Y2
+	XORQ         DX, DX
+
+next:
+	VANDPS    (AX)(DX*4), Y3, Y1
+	VCMPPS    $0x11, Y0, Y1, Y1
+	VPAND     Y1, Y2, Y2
+	ADDQ      $0x08, DX
+	CMPQ      DX, CX
+	JL        next
+	VMOVMSKPS Y2, AX
+	XORQ      CX, CX
+	CMPL      AX, $0xff
+	SETEQ     CL
+	MOVQ      CX, all+24(FP)
+	VZEROUPPER
+	RET
+
+DATA c7fffffff<>+0(SB)/4, $0x7fffffff
+GLOBL c7fffffff<>(SB), RODATA|NOPTR, $4

@@ -390,6 +390,27 @@ func convTests() map[string]func(t *testing.T) {
 			})
 		}
 	}
+	all["tileInputs"] = func(t *testing.T) {
+		for n := 1; n < 3*lanes; n++ {
+			inside(t, fmt.Sprintf("inputs of %d tiles", n), func(g *guarded) {
+				line, pitch := upTo(n)+1, 2*upTo(n)+3
+				winogradInputs(g.floats(15*line+upTo(n)), line, g.floats(3*pitch+2*upTo(n)+2), pitch, n)
+			})
+		}
+	}
+	all["tileResults"] = func(t *testing.T) {
+		for n := 1; n < 3*lanes; n++ {
+			inside(t, fmt.Sprintf("results of %d tiles", n), func(g *guarded) {
+				line, pitch := upTo(n)+1, 2*upTo(n)+3
+				winogradResults(g.floats(pitch+2*upTo(n)), pitch, g.floats(15*line+upTo(n)), line, n)
+			})
+		}
+	}
+	all["allBelow"] = func(t *testing.T) {
+		for n := range 3 * lanes {
+			inside(t, fmt.Sprintf("%d magnitudes", n), func(g *guarded) { below(g.floats(n), 1) })
+		}
+	}
 	all["scaledRows"] = func(t *testing.T) {
 		for n := range 20 {
 			inside(t, fmt.Sprintf("rows of %d scaled", n), func(g *guarded) {

@@ -19,6 +19,156 @@ func convs() {
 	convColumn()
 	copyRows()
 	everySecond()
+	tileInputs()
+	tileResults()
+	allBelow()
+}
+
+// tileInputs generates the function that computes the inputs of the products of Winograd's algorithm F(2x2,3x3).
+func tileInputs() {
+	TEXT("tileInputs", NOSPLIT, "func(dst *float32, apart int, src *float32, pitch, n int)")
+	Doc("tileInputs sets 16 lists of n elements, a multiple of 8, to the inputs of the products of neighbouring tiles. The",
+		"lists are `apart` elements from each other. The tiles' four rows in src are pitch elements from each other.")
+	dst, apart := Load(Param("dst"), GP64()), Load(Param("apart"), GP64())
+	n := Load(Param("n"), GP64())
+	rows := pointers(4, "src", "pitch", 4)
+	SHLQ(Imm(2), apart)
+	Label("next")
+	to := GP64()
+	MOVQ(dst, to)
+	for _, sum := range []struct {
+		a, b int
+		of   func(ops ...Op)
+	}{{0, 2, func(ops ...Op) { VSUBPS(ops[0], ops[1], ops[2]) }}, {1, 2, func(ops ...Op) { VADDPS(ops[0], ops[1], ops[2]) }},
+		{2, 1, func(ops ...Op) { VSUBPS(ops[0], ops[1], ops[2]) }},
+		{1, 3, func(ops ...Op) { VSUBPS(ops[0], ops[1], ops[2]) }}} {
+		x := make([]VecVirtual, 4) // elements 0, 8, 2 and 10 and those after each
+		for i, at := range []int{0, 8, 2, 10} {
+			x[i] = YMM()
+			VMOVUPS(Mem{Base: rows[sum.a], Disp: 4 * at}, x[i])
+			sum.of(Mem{Base: rows[sum.b], Disp: 4 * at}, x[i], x[i])
+		}
+		split := func(a, b VecVirtual) (even, odd VecVirtual) {
+			even, odd = YMM(), YMM()
+			VSHUFPS(Imm(0x88), b, a, even)
+			VPERMPD(Imm(0xd8), even, even)
+			VSHUFPS(Imm(0xdd), b, a, odd)
+			VPERMPD(Imm(0xd8), odd, odd)
+			return even, odd
+		}
+		e0, o0 := split(x[0], x[1])
+		e1, o1 := split(x[2], x[3])
+		y := YMM()
+		put := func() {
+			VMOVUPS(y, Mem{Base: to})
+			ADDQ(apart, to)
+		}
+		VSUBPS(e1, e0, y)
+		put()
+		VADDPS(e1, o0, y)
+		put()
+		VSUBPS(o0, e1, y)
+		put()
+		VSUBPS(o1, o0, y)
+		put()
+	}
+	for _, r := range rows {
+		ADDQ(Imm(64), r)
+	}
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// tileResults generates the function that computes the results of Winograd's algorithm F(2x2,3x3) from its products.
+func tileResults() {
+	TEXT("tileResults", NOSPLIT, "func(dst *float32, pitch int, src *float32, apart, n int)")
+	Doc("tileResults sets two rows, pitch elements from each other, to the results of n neighbouring tiles, a multiple of 8.",
+		"The 16 lists of products in src are `apart` elements from each other.")
+	dst, pitch := Load(Param("dst"), GP64()), Load(Param("pitch"), GP64())
+	src, apart := Load(Param("src"), GP64()), Load(Param("apart"), GP64())
+	n := Load(Param("n"), GP64())
+	SHLQ(Imm(2), apart)
+	Label("next")
+	from := GP64()
+	MOVQ(src, from)
+	var sums [2][2]VecVirtual // by row and column
+	for i := range 4 {
+		var m [4]VecVirtual
+		for j := range m {
+			m[j] = YMM()
+			VMOVUPS(Mem{Base: from}, m[j])
+			ADDQ(apart, from)
+		}
+		VADDPS(m[1], m[0], m[0])
+		VADDPS(m[2], m[0], m[0])
+		VSUBPS(m[2], m[1], m[1])
+		VSUBPS(m[3], m[1], m[1])
+		for col, x := range m[:2] {
+			switch i {
+			case 0:
+				sums[0][col] = x
+			case 1:
+				VADDPS(x, sums[0][col], sums[0][col])
+				sums[1][col] = x
+			case 2:
+				VADDPS(x, sums[0][col], sums[0][col])
+				VSUBPS(x, sums[1][col], sums[1][col])
+			case 3:
+				VSUBPS(x, sums[1][col], sums[1][col])
+			}
+		}
+	}
+	for row := range 2 {
+		low, high, y := YMM(), YMM(), YMM()
+		VUNPCKLPS(sums[row][1], sums[row][0], low)
+		VUNPCKHPS(sums[row][1], sums[row][0], high)
+		VPERM2F128(Imm(0x20), high, low, y)
+		to := Mem{Base: dst}
+		if row == 1 {
+			to = Mem{Base: dst, Index: pitch, Scale: 4}
+		}
+		VMOVUPS(y, to)
+		VPERM2F128(Imm(0x31), high, low, y)
+		VMOVUPS(y, to.Offset(32))
+	}
+	ADDQ(Imm(64), dst)
+	ADDQ(Imm(32), src)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// allBelow generates the function that compares the magnitudes of floats with a number.
+func allBelow() {
+	TEXT("allBelow", NOSPLIT, "func(x *float32, most float32, n int) (all int)")
+	Doc("allBelow returns 1 if the magnitudes of n elements, a multiple of 8, are below a number, and 0 if one is not or is NaN.")
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	most, y, all, magnitude := YMM(), YMM(), YMM(), YMM()
+	of, _ := Param("most").Resolve()
+	VBROADCASTSS(of.Addr, most)
+	word(magnitude, 1<<31-1)
+	VPCMPEQD(all, all, all)
+	at := GP64()
+	XORQ(at, at)
+	Label("next")
+	VANDPS(Mem{Base: x, Index: at, Scale: 4}, magnitude, y)
+	VCMPPS(Imm(less), most, y, y)
+	VPAND(y, all, all)
+	ADDQ(Imm(8), at)
+	CMPQ(at, n)
+	JL(LabelRef("next"))
+	bits, result := GP32(), GP64()
+	VMOVMSKPS(all, bits)
+	XORQ(result, result)
+	CMPL(bits, Imm(255))
+	SETEQ(result.As8())
+	Store(result, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
 }
 
 // convTile generates the function that computes a tile of a convolution: neighbouring positions of a few vectors, for
