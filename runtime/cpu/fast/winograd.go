@@ -73,7 +73,9 @@ func newWinograd(n *ir.Node, x, out []int) *winograd {
 func upTo(n int) int { return (n + lanes - 1) / lanes * lanes }
 
 // winogradSize returns the number of elements of the packed weights.
-func winogradSize(in, out int) int { return tileProducts * blocksOf(out) * paddedTerms(in) * channelBlock }
+func winogradSize(in, out int) int {
+	return tileProducts * blocksOf(out) * paddedTerms(in) * channelBlock
+}
 
 // packWinograd packs weights: by product, by block of channels, by channel of the input, and by channel of the block.
 // It returns nil if a weight is too large.
