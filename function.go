@@ -18,6 +18,11 @@ const (
 	F64, F32, F16, BF16 = ir.F64, ir.F32, ir.F16, ir.BF16
 	I64, I32, I16, I8   = ir.I64, ir.I32, ir.I16, ir.I8
 	U32, U16, U8, Bool  = ir.U32, ir.U16, ir.U8, ir.Bool
+
+	F8E4M3, F8E5M2                 = ir.F8E4M3, ir.F8E5M2
+	F8E4M3FNUZ, F8E5M2FNUZ, F8E8M0 = ir.F8E4M3FNUZ, ir.F8E5M2FNUZ, ir.F8E8M0
+	F4E2M1                         = ir.F4E2M1
+	I4, U4, I2, U2                 = ir.I4, ir.U4, ir.I2, ir.U2
 )
 
 // Must returns v, and panics if err is not nil. It is for small programs and for tests.

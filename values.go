@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"reflect"
 	"strings"
@@ -56,7 +55,7 @@ func OfType[T Element](t ir.DType, values []T, dims ...int) (*ir.Data, error) {
 
 // Values returns the elements of a tensor in row-major order. T must be able to represent every value of the dtype:
 //
-//   - float32 for f32, f16, bf16, 8-bit floats, integers of 8 and 16 bits, and blocks, which are decoded;
+//   - float32 for f32, f16, bf16, floats of up to 8 bits, integers of up to 16 bits, and blocks, which are decoded;
 //   - float64 for all of these, and for f64 and 32-bit integers;
 //   - an integer type for any integer dtype in its range;
 //   - bool for bool;
@@ -128,7 +127,7 @@ func encode[T Element](d *ir.Data, values []T) error {
 	}
 	ints := make([]int64, len(values))
 	ir.DecodeInts(ints, from, raw)
-	low, high := intRange(to)
+	low, high := ir.IntRange(to)
 	for i, v := range ints {
 		if v < low || v > high {
 			return fmt.Errorf("value %d is %d: want %d to %d", i, v, low, high)
@@ -136,15 +135,6 @@ func encode[T Element](d *ir.Data, values []T) error {
 	}
 	ir.EncodeInts(d.Bytes, to, ints)
 	return nil
-}
-
-// intRange returns the least and the largest value of an integer dtype.
-func intRange(t ir.DType) (low, high int64) {
-	bits := 8 * t.BlockBytes()
-	if t.Kind() == ir.KindUint {
-		return 0, math.MaxInt64 >> (63 - bits)
-	}
-	return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits)
 }
 
 // decode converts the elements of d to T. len(out) must be d's number of elements.
@@ -205,13 +195,13 @@ func holds[T Element](t ir.DType) bool {
 	if !t.IsInteger() {
 		return false
 	}
-	low, high := intRange(t)
-	least, most := intRange(elementType[T]())
+	low, high := ir.IntRange(t)
+	least, most := ir.IntRange(elementType[T]())
 	return least <= low && high <= most
 }
 
-// isNarrow reports whether t is an integer of 16 or 8 bits.
-func isNarrow(t ir.DType) bool { return t.IsInteger() && t.BlockBytes() <= 2 }
+// isNarrow reports whether t is an integer of at most 16 bits.
+func isNarrow(t ir.DType) bool { return t.IsInteger() && t.Bits() <= 16 }
 
 // goTypes lists the types that Values reads a dtype as.
 func goTypes(t ir.DType) string {

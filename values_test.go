@@ -76,7 +76,7 @@ func TestOfType(t *testing.T) {
 			t.Errorf("%s as float32: %v", dt, err)
 			continue
 		}
-		if dt.IsFloat() && !slices.Equal(back, values) {
+		if dt.IsFloat() && dt != ir.F8E8M0 && !slices.Equal(back, values) { // which has powers of two only
 			t.Errorf("%s: small integers came back as %v", dt, back[:7])
 		}
 		wide, err := vkc.Values[float64](d)

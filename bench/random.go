@@ -37,10 +37,19 @@ func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
 	seed := hash.Sum64()
-	size := d.DType.BlockBytes()
-	chunks(len(d.Bytes)/size, fillChunk, func(chunk, from, to int) {
+	per, size := d.DType.BlockElems(), d.DType.BlockBytes()
+	n := len(d.Bytes) / size
+	if t.IsPacked() {
+		n = d.Elems()
+	}
+	chunks(n, fillChunk, func(chunk, from, to int) {
 		rng := rand.New(rand.NewPCG(seed, uint64(chunk)))
-		dst := d.Bytes[from*size : to*size]
+		dst := d.Bytes[from*size:]
+		if t.IsPacked() {
+			dst = d.Bytes[from/per:]
+		} else {
+			dst = dst[:(to-from)*size]
+		}
 		if t.IsBlock() {
 			randblocks.Fill(dst, t, fill.Lo, fill.Hi, rng)
 		} else if t.IsFloat() {

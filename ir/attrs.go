@@ -249,6 +249,12 @@ func checkConst(d *Data) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
+	if n := d.Elems(); d.DType.IsPacked() && n > 0 {
+		per := d.DType.BlockElems()
+		if last := d.Bytes[len(d.Bytes)-1]; n%per != 0 && last>>(n%per*d.DType.Bits()) != 0 {
+			return fmt.Errorf("the last byte of %s is %#x: want 0 in the bits after the last element", d, last)
+		}
+	}
 	if d.DType == Bool {
 		for i, b := range d.Bytes {
 			if b > 1 {

@@ -28,20 +28,20 @@ func DecodeFloats(dst []float64, t DType, src []byte) {
 		for i := range dst {
 			dst[i] = math.Float64frombits(le.Uint64(src[8*i:]))
 		}
-	case F8E4M3:
-		for i := range dst {
-			dst[i] = DecodeF8E4M3(src[i])
-		}
-	case F8E5M2: // the upper half of an f16
-		for i := range dst {
-			dst[i] = float64(float16.Frombits(uint16(src[i]) << 8).Float32())
-		}
 	default:
-		var v [1]int64
-		size := t.BlockBytes()
-		for i := range dst {
-			DecodeInts(v[:], t, src[size*i:])
-			dst[i] = float64(v[0])
+		if values := smallFloats[t]; values != nil {
+			for i := range dst {
+				dst[i] = values[t.code(src, i)]
+			}
+			return
+		}
+		var v [256]int64
+		for at := 0; at < len(dst); at += len(v) {
+			part := v[:min(len(v), len(dst)-at)]
+			DecodeInts(part, t, src[at*t.Bits()/8:])
+			for i, x := range part {
+				dst[at+i] = float64(x)
+			}
 		}
 	}
 }
@@ -67,18 +67,20 @@ func EncodeFloats(dst []byte, t DType, src []float64) {
 		for i, v := range src {
 			le.PutUint64(dst[8*i:], math.Float64bits(v))
 		}
-	case F8E4M3:
-		for i, v := range src {
-			dst[i] = EncodeF8E4M3(v)
-		}
-	case F8E5M2:
-		for i, v := range src {
-			dst[i] = roundF8E5M2(v)
-		}
 	default:
-		size := t.BlockBytes()
-		for i, v := range src {
-			EncodeInts(dst[size*i:], t, []int64{FloatToInt(v, t)})
+		if smallFloats[t] != nil {
+			for i, v := range src {
+				t.setCode(dst, i, t.encodeSmall(v))
+			}
+			return
+		}
+		var v [256]int64
+		for at := 0; at < len(src); at += len(v) {
+			part := v[:min(len(v), len(src)-at)]
+			for i := range part {
+				part[i] = FloatToInt(src[at+i], t)
+			}
+			EncodeInts(dst[at*t.Bits()/8:], t, part)
 		}
 	}
 }
@@ -107,6 +109,8 @@ func DecodeInts(dst []int64, t DType, src []byte) {
 			if src[i] != 0 {
 				dst[i] = 1
 			}
+		default: // packed
+			dst[i] = Wrap(int64(t.code(src, i)), t)
 		}
 	}
 }
@@ -126,6 +130,8 @@ func EncodeInts(dst []byte, t DType, src []int64) {
 			dst[i] = byte(v)
 		case Bool:
 			dst[i] = byte(v & 1)
+		default: // packed
+			t.setCode(dst, i, byte(v))
 		}
 	}
 }
@@ -139,10 +145,9 @@ func RoundTo(v float64, t DType) float64 {
 		return float64(float16.Frombits(roundF16(v)).Float32())
 	case BF16:
 		return float64(math.Float32frombits(uint32(roundBF16(v)) << 16))
-	case F8E4M3:
-		return DecodeF8E4M3(EncodeF8E4M3(v))
-	case F8E5M2:
-		return float64(float16.Frombits(uint16(roundF8E5M2(v)) << 8).Float32())
+	}
+	if values := smallFloats[t]; values != nil {
+		return values[t.encodeSmall(v)]
 	}
 	return v
 }
@@ -183,21 +188,11 @@ func IntToFloat(x int64, t DType) float64 {
 
 // IntRange returns the smallest and largest value of an integer dtype.
 func IntRange(t DType) (lo, hi int64) {
-	switch t {
-	case I64:
-		return math.MinInt64, math.MaxInt64
-	case I32:
-		return math.MinInt32, math.MaxInt32
-	case U32:
-		return 0, math.MaxUint32
-	case I16:
-		return math.MinInt16, math.MaxInt16
-	case U16:
-		return 0, math.MaxUint16
-	case I8:
-		return math.MinInt8, math.MaxInt8
-	case U8:
-		return 0, math.MaxUint8
+	switch bits := t.Bits(); t.Kind() {
+	case KindInt:
+		return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits)
+	case KindUint:
+		return 0, math.MaxInt64 >> (63 - bits)
 	}
 	return 0, 1
 }
@@ -215,24 +210,6 @@ func roundBF16(v float64) uint16 {
 	return uint16((b + 0x7fff + (b >> 16 & 1)) >> 16)
 }
 
-// roundF8E5M2 rounds to the OCP 8-bit float with 5 exponent and 2 mantissa bits. That format has infinities and is the
-// upper half of an f16, so values out of range become infinite.
-func roundF8E5M2(v float64) byte {
-	f := stickyF32(v)
-	a := math.Abs(float64(f))
-	sign := byte(math.Float32bits(f) >> 24 & 0x80)
-	switch {
-	case v != v:
-		return sign | 0x7e
-	case a < 0x1p-14: // multiples of 2^-16
-		return sign | byte(math.RoundToEven(math.Ldexp(a, 16)))
-	case a >= 0x1p16:
-		return sign | 0x7c
-	}
-	b := math.Float32bits(float32(a))
-	return sign | byte((b+0xfffff+(b>>21&1))>>21-112<<2)
-}
-
 // stickyF32 truncates to float32 towards zero and sets the last bit if the result is inexact (round to odd). Rounding
 // the result further gives the same as rounding v (Boldo and Melquiond 2008).
 func stickyF32(v float64) float32 {
@@ -247,41 +224,109 @@ func stickyF32(v float64) float32 {
 	return math.Float32frombits(b | 1)
 }
 
-// DecodeF8E4M3 decodes an OCP 8-bit float with 4 exponent and 3 mantissa bits:
-// no infinities, 0x7f and 0xff are NaN.
-func DecodeF8E4M3(b byte) float64 {
-	exp, man := int(b>>3&15), float64(b&7)
-	v := math.Ldexp(1+man/8, exp-7)
-	switch {
-	case b&0x7f == 0x7f:
-		return math.NaN()
-	case exp == 0:
-		v = math.Ldexp(man/8, -6)
+// smallFloats has the values of all codes of the floats of up to 8 bits.
+var smallFloats = func() (tables [numDTypes][]float64) {
+	for _, t := range DTypes() {
+		if !t.IsFloat() || t.Bits() > 8 {
+			continue
+		}
+		for code := range 1 << t.Bits() {
+			tables[t] = append(tables[t], t.decodeSmall(code))
+		}
 	}
-	if b&0x80 != 0 {
+	return tables
+}()
+
+// decodeSmall returns the value of a code of a float of up to 8 bits.
+func (t DType) decodeSmall(code int) float64 {
+	f, sign := t.Float(), 1<<(t.Bits()-1)
+	if f.Exponents {
+		if code == int(f.NaN) {
+			return math.NaN()
+		}
+		return math.Ldexp(1, code+f.Least)
+	}
+	size, negative := code&(sign-1), code&sign != 0
+	exponent, rest := max(size>>f.Mantissa, 1), size&(1<<f.Mantissa-1)
+	if size>>f.Mantissa > 0 {
+		rest |= 1 << f.Mantissa
+	}
+	v := math.Ldexp(float64(rest), exponent-1+f.Least-f.Mantissa)
+	switch {
+	case v > f.Largest && f.Infinite && rest == 1<<f.Mantissa:
+		v = math.Inf(1)
+	case v > f.Largest || negative && size == 0 && f.noMinusZero(t):
+		return math.NaN()
+	}
+	if negative {
 		return -v
 	}
 	return v
 }
 
-// EncodeF8E4M3 rounds to nearest even and saturates to ±448.
-func EncodeF8E4M3(v float64) byte {
-	s := byte(0)
+// noMinusZero reports whether the code that would be -0 is NaN.
+func (f FloatFormat) noMinusZero(t DType) bool { return t.Bits() == 8 && f.NaN == 0x80 }
+
+// encodeSmall returns the code of the nearest number, ties to even, in a float format of up to 8 bits. Numbers beyond
+// the range become infinite, or the largest if the format has no infinities. In a format of exponents, a tie is rounded
+// up, and numbers below the range become the smallest.
+func (t DType) encodeSmall(v float64) byte {
+	f, sign := t.Float(), byte(0)
 	if math.Signbit(v) {
-		s = 0x80
+		sign = 1 << (t.Bits() - 1)
 	}
 	a := math.Abs(v)
+	_, exponent := math.Frexp(a)
+	exponent = max(exponent-1, f.Least)
 	switch {
+	case f.Exponents && v != v:
+		return f.NaN
+	case f.Exponents && v <= math.Ldexp(1, f.Least):
+		return 0
+	case f.Exponents && a >= f.Largest:
+		return f.NaN - 1
+	case f.Exponents:
+		if math.Ldexp(a, -exponent) >= 1.5 {
+			exponent++
+		}
+		return byte(exponent - f.Least)
+	case v != v && f.NaN > 1<<(t.Bits()-1)-1:
+		return f.NaN
 	case v != v:
-		return s | 0x7f
-	case a >= 448:
-		return s | 0x7e
-	case a < math.Ldexp(1, -6):
-		return s | byte(math.RoundToEven(math.Ldexp(a, 9)))
+		return sign | f.NaN
+	case a < 2*f.Largest:
+		a = math.Ldexp(math.RoundToEven(math.Ldexp(a, f.Mantissa-exponent)), exponent-f.Mantissa)
 	}
-	frac, exp := math.Frexp(a) // a = frac * 2^exp, frac in [0.5, 1)
-	q := int(math.RoundToEven(frac * 16))
-	return s | byte((exp-1+7)<<3+q-8)
+	if a > f.Largest {
+		a = f.Largest
+		if f.Infinite {
+			a = 2 * math.Ldexp(1, math.Ilogb(a))
+		}
+	}
+	code := byte(math.Ldexp(a, f.Mantissa-f.Least)) // of a number below the smallest normal one
+	if a >= math.Ldexp(1, f.Least) {
+		exponent = math.Ilogb(a)
+		code = byte((exponent-f.Least)<<f.Mantissa + int(math.Ldexp(a, f.Mantissa-exponent)))
+	}
+	if code == 0 && f.noMinusZero(t) {
+		return 0
+	}
+	return sign | code
+}
+
+// code returns the bits of element i of a type of up to 8 bits.
+func (t DType) code(src []byte, i int) byte {
+	in := &dtypes[t]
+	bits := 8 / in.elems
+	return src[i/in.elems] >> (i % in.elems * bits) & (1<<bits - 1)
+}
+
+// setCode sets the bits of element i of a type of up to 8 bits, and no others.
+func (t DType) setCode(dst []byte, i int, code byte) {
+	in := &dtypes[t]
+	bits := 8 / in.elems
+	mask, shift := byte(1<<bits-1), i%in.elems*bits
+	dst[i/in.elems] = dst[i/in.elems]&^(mask<<shift) | code&mask<<shift
 }
 
 // Bitcast reinterprets the bits of a float or integer of dtype from as dtype to. Both dtypes have the same size.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -46,6 +47,84 @@ func TestSmallFloatsRoundTrip(t *testing.T) {
 			if back := encode(f.t, got); back != b {
 				t.Fatalf("%s %g encodes to %#x, want %#x", f.t, got, back, b)
 			}
+		}
+	}
+}
+
+// TestStoredFloats decodes codes of the floats that are only stored, and casts numbers to them.
+func TestStoredFloats(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		t    DType
+		v    float64
+		code uint64
+		is   float64
+	}{
+		{F4E2M1, 0.5, 1, 0.5}, {F4E2M1, 0.25, 0, 0}, {F4E2M1, 0.26, 1, 0.5}, {F4E2M1, 0.75, 2, 1}, {F4E2M1, 1.25, 2, 1},
+		{F4E2M1, 1.75, 4, 2}, {F4E2M1, 5, 6, 4}, {F4E2M1, 5.1, 7, 6}, {F4E2M1, -1e9, 15, -6}, {F4E2M1, inf, 7, 6},
+		{F8E4M3FNUZ, 240, 0x7f, 240}, {F8E4M3FNUZ, 1e9, 0x7f, 240}, {F8E4M3FNUZ, -inf, 0xff, -240},
+		{F8E4M3FNUZ, 0x1p-10, 1, 0x1p-10}, {F8E4M3FNUZ, 0x1p-11, 0, 0}, {F8E4M3FNUZ, -0x1p-12, 0, 0},
+		{F8E4M3FNUZ, 1, 0x40, 1}, {F8E4M3FNUZ, nan, 0x80, nan}, {F8E4M3FNUZ, -1.0625, 0xc0, -1},
+		{F8E5M2FNUZ, 57344, 0x7f, 57344}, {F8E5M2FNUZ, 1, 0x40, 1}, {F8E5M2FNUZ, 0x1p-17, 1, 0x1p-17},
+		{F8E5M2FNUZ, math.Copysign(0, -1), 0, 0}, {F8E5M2FNUZ, -nan, 0x80, nan}, {F8E5M2FNUZ, 61440, 0x7f, 57344},
+		{F8E8M0, 1, 127, 1}, {F8E8M0, 1.49, 127, 1}, {F8E8M0, 1.5, 128, 2}, {F8E8M0, 0, 0, 0x1p-127}, {F8E8M0, -3, 0, 0x1p-127},
+		{F8E8M0, 0x1.7p-127, 0, 0x1p-127}, {F8E8M0, 0x1.8p-127, 1, 0x1p-126}, {F8E8M0, inf, 254, 0x1p127}, {F8E8M0, nan, 255, nan},
+	} {
+		have := encode(c.t, c.v)
+		is := decode(c.t, have)
+		if have != c.code || is != c.is && (is == is || c.is == c.is) {
+			t.Errorf("%s: %g is code %#x with value %g, want %#x, %g", c.t, c.v, have, is, c.code, c.is)
+		}
+	}
+	for _, f := range []DType{F4E2M1, F8E4M3FNUZ, F8E5M2FNUZ, F8E8M0} {
+		for code := range uint64(1) << f.Bits() {
+			if back := encode(f, decode(f, code)); back != code {
+				t.Errorf("%s: %#x is %g, of code %#x", f, code, decode(f, code), back)
+			}
+		}
+	}
+}
+
+// TestPacked stores elements of less than a byte, and reads them from text IR.
+func TestPacked(t *testing.T) {
+	for _, c := range []struct{ text, bytes string }{
+		{"i4[5](-8, 7, -1, 0, 3)", "\x78\x0f\x03"}, {"u4[2,2](1, 2, 15, 0)", "\x21\x0f"},
+		{"i2[2,3](-2, 1, 0, -1, 1, 1)", "\xc6\x05"}, {"u2[1](3)", "\x03"}, {"i4[3](all -2)", "\xee\x0e"},
+		{"f4e2m1[3](0.5, -6.0, -0.0)", "\xf1\x08"}, {"u2[0]()", ""},
+	} {
+		g, err := Parse("graph \"g\" {\n  %a = const {data=" + c.text + "}\n  output \"y\" %a\n}\n")
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		d := g.Nodes()[0].Attrs().Data("data")
+		if text := formatData(d); string(d.Bytes) != c.bytes || text != c.text {
+			t.Errorf("%s has bytes %x and prints as %s, want %x", c.text, d.Bytes, text, c.bytes)
+		}
+		text, err := g.MarshalJSONText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := ReadJSON("g.json", text); err != nil || back.String() != g.String() {
+			t.Errorf("%s reads back from graph.json as %v, %v", c.text, back, err)
+		}
+	}
+	d := &Data{DType: I4, Dims: []int{2, 3}, Bytes: []byte{0x21, 0x43, 0x65}}
+	if front, err := d.Front(1, 2); err != nil || formatData(front) != "i4[2,2](1, 2, 4, 5)" {
+		t.Errorf("the first columns are %v, %v", formatData(front), err)
+	}
+	for text, want := range map[string]string{
+		"i4[3](1, 2)":            "i4[3] has 3 values in 2 bytes, have 2 values in 1 bytes",
+		"i4[3](1, 2, 3, 4)":      "more than the 3 values",
+		"i4[1](8)":               `"8" is not an i4: want an integer -8 to 7`,
+		`i4[3](base64 "ISM=")`:   "the last byte of i4[3] is 0x23: want 0 in the bits after the last element",
+		"f4e2m1[1](7)":           "7 is out of range for f4e2m1",
+		"f8e8m0[1](0)":           "0 is out of range for f8e8m0",
+		`u2[5](base64 "ISMAAA")`: "not base64",
+	} {
+		_, err := Parse("graph \"g\" {\n  %a = const {data=" + text + "}\n  output \"y\" %a\n}\n")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: have %v, want %s", text, err, want)
 		}
 	}
 }
@@ -152,7 +231,7 @@ func TestFloatToInt(t *testing.T) {
 // TestIntsWrap: values out of range wrap in storage like Wrap.
 func TestIntsWrap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, dt := range []DType{I64, I32, U32, I8, U8, Bool} {
+	for _, dt := range []DType{I64, I32, U32, I8, U8, I4, U4, I2, U2, Bool} {
 		lo, hi := IntRange(dt)
 		for _, v := range []int64{0, 1, -1, lo, hi, lo - 1, hi + 1, int64(rng.Uint64()), int64(rng.Uint64())} {
 			d, err := FromInts(dt, []int64{v}, 1)
@@ -175,7 +254,7 @@ func TestElemText(t *testing.T) {
 		if dt.IsBlock() {
 			continue
 		}
-		n := uint64(1) << min(16, 8*dt.BlockBytes())
+		n := uint64(1) << min(16, dt.Bits())
 		if dt == Bool {
 			n = 2
 		}
@@ -185,7 +264,7 @@ func TestElemText(t *testing.T) {
 			}
 			raw := bits(dt, b)
 			text := formatElem(dt, raw)
-			back, err := appendElem(nil, dt, text)
+			back, err := parseElem(dt, text)
 			if err != nil || string(back) != string(raw) {
 				t.Fatalf("%s %x prints %s and reads %x, %v", dt, raw, text, back, err)
 			}

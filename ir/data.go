@@ -37,6 +37,13 @@ func (d *Data) Check() error {
 	return nil
 }
 
+// ClearUnused sets the bits after the last packed element to 0. A device may have left others there.
+func (d *Data) ClearUnused() {
+	if n, per := d.Elems(), d.DType.BlockElems(); d.DType.IsPacked() && n%per != 0 {
+		d.Bytes[len(d.Bytes)-1] &= 1<<(n%per*d.DType.Bits()) - 1
+	}
+}
+
 // Elems returns the number of elements.
 func (d *Data) Elems() int {
 	n := 1
@@ -72,7 +79,7 @@ func ByteSize(t DType, dims []int) (int64, error) {
 		}
 		n *= int64(d)
 	}
-	if e := t.BlockElems(); e > 1 && (len(dims) == 0 || dims[len(dims)-1]%e != 0) {
+	if e := t.BlockElems(); t.IsBlock() && (len(dims) == 0 || dims[len(dims)-1]%e != 0) {
 		return 0, fmt.Errorf("innermost dim of %v is not a whole number of %s blocks of %d", dims, t, e)
 	}
 	if zero {
@@ -148,13 +155,12 @@ func FromInts(t DType, values []int64, dims ...int) (*Data, error) {
 func formatData(d *Data) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s(", d.DType, ShapeOf(d.Dims...))
-	size := d.DType.BlockBytes()
 	switch {
 	case d.DType.IsBlock():
 		fmt.Fprintf(&b, "base64 %q", base64.StdEncoding.EncodeToString(d.Bytes))
 	default:
-		n := len(d.Bytes) / size
-		if uniform(d.Bytes, size) && n > 1 {
+		n := d.Elems()
+		if n > 1 && d.uniform() {
 			n = 1
 			b.WriteString("all ")
 		}
@@ -162,7 +168,7 @@ func formatData(d *Data) string {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			b.WriteString(formatElem(d.DType, d.Bytes[i*size:(i+1)*size]))
+			b.WriteString(formatElem(d.DType, d.elem(i)))
 		}
 	}
 	b.WriteString(")")
@@ -179,8 +185,7 @@ func (n *Node) Number() (float64, bool) {
 		return 0, false
 	}
 	d := n.attrs.Data("data")
-	size := d.DType.BlockBytes()
-	if len(d.Bytes) < size || !uniform(d.Bytes, size) {
+	if len(d.Bytes) == 0 || !d.uniform() {
 		return 0, false
 	}
 	if d.DType == I64 {
@@ -193,14 +198,32 @@ func (n *Node) Number() (float64, bool) {
 	return v[0], v[0] == v[0]
 }
 
-// uniform reports whether all elements in b, of size bytes each, have the same bits.
-func uniform(b []byte, size int) bool {
+// uniform reports whether all elements of a scalar type have the same bits.
+func (d *Data) uniform() bool {
+	if d.DType.IsPacked() {
+		for i := range d.Elems() {
+			if d.DType.code(d.Bytes, i) != d.DType.code(d.Bytes, 0) {
+				return false
+			}
+		}
+		return true
+	}
+	b, size := d.Bytes, d.DType.BlockBytes()
 	for i := size; i < len(b); i++ {
 		if b[i] != b[i-size] {
 			return false
 		}
 	}
 	return true
+}
+
+// elem returns the bytes of element i of a scalar type. A packed element is in the lowest bits of its byte.
+func (d *Data) elem(i int) []byte {
+	if d.DType.IsPacked() {
+		return []byte{d.DType.code(d.Bytes, i)}
+	}
+	size := d.DType.BlockBytes()
+	return d.Bytes[i*size : (i+1)*size]
 }
 
 // formatElem prints one element so that it parses to the same bits. A NaN is printed as its bits, since there are

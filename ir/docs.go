@@ -180,14 +180,20 @@ func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
 // writeDTypes writes the table of dtypes.
 func writeDTypes(b *strings.Builder) {
 	b.WriteString("\n## Data types\n\nBlock types store weights and states; the rows above that take `block` " +
-		"compute with them.\n\n" +
+		"compute with them.\n\nElements of a storage-only type are stored, moved and cast. Packed elements, of 2 " +
+		"or 4 bits, follow one another in\nrow-major order, from the lowest bits of a byte up. A byte is a block " +
+		"of them.\n\n" +
 		"| dtype | kind | elements per block | bytes per block | GGUF number |\n|---|---|---|---|---|\n")
 	for _, t := range DTypes() {
 		number := "—"
 		if n, ok := t.GGML(); ok {
 			number = fmt.Sprint(n)
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %d | %d | %s |\n", t, t.Kind(), t.BlockElems(), t.BlockBytes(), number)
+		kind := t.Kind().String()
+		if t.StorageOnly() {
+			kind += ", storage-only"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %d | %d | %s |\n", t, kind, t.BlockElems(), t.BlockBytes(), number)
 	}
 }
 

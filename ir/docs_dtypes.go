@@ -112,7 +112,7 @@ func acceptedDTypes(in *OpInfo, i int) []DType {
 // arguments from next on.
 func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
 	if next == len(types) {
-		_, err := in.Infer(&Call{Op: in.Op, Args: probeArgs(in.Op, types), Attrs: attrs})
+		_, err := (&Call{Op: in.Op, Args: probeArgs(in.Op, types), Attrs: attrs}).infer(in)
 		return err == nil
 	}
 	if next == probed {
@@ -157,7 +157,7 @@ func dtypeNames(set []DType) string {
 	for _, k := range []Kind{KindFloat, KindInt, KindUint, KindBool, KindBlock} {
 		whole, have := 0, []string{}
 		for _, t := range DTypes() {
-			if t.Kind() != k {
+			if t.Kind() != k || t.StorageOnly() {
 				continue
 			}
 			whole++
@@ -169,6 +169,9 @@ func dtypeNames(set []DType) string {
 			have = []string{k.String()}
 		}
 		parts = append(parts, have...)
+	}
+	if slices.ContainsFunc(set, DType.StorageOnly) {
+		parts = append(parts, "storage-only")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -27,6 +28,16 @@ const (
 	I8
 	U8
 	Bool
+
+	// Dtypes of which values are stored and moved, and cast for arithmetic; see [DType.StorageOnly].
+	I4
+	U4
+	I2
+	U2
+	F4E2M1
+	F8E4M3FNUZ
+	F8E5M2FNUZ
+	F8E8M0
 
 	Q4_0
 	Q4_1
@@ -84,36 +95,61 @@ func (k Kind) String() string {
 type dtypeInfo struct {
 	name  string
 	kind  Kind
-	elems int // elements per block; 1 for scalar types
+	elems int // elements per block; for scalar types the elements in a byte, or 1 for elements of whole bytes
 	bytes int // bytes per block
 	ggml  int // type number in a GGUF file; -1 if GGUF has none
+	// storageOnly says that ops only move and cast elements.
+	storageOnly bool
+	float       FloatFormat // of floats
+}
+
+// FloatFormat has the numbers of a float dtype.
+type FloatFormat struct {
+	Mantissa int     // binary digits after the point
+	Least    int     // the exponent of the smallest normal number
+	Largest  float64 // the largest finite number
+	Infinite bool    // has infinities; other formats saturate
+	// NaN is the code of NaN without a sign, in formats of up to 8 bits. If it is the sign bit of 8 bits, there is no
+	// -0. In a format without NaN it is the code to which NaN is cast.
+	NaN byte
+	// Exponents says that a code is an exponent, and that there are neither signs nor 0.
+	Exponents bool
 }
 
 // dtypes is the table of dtypes. The rows of block formats are derived from blockFormats.
 var dtypes = withBlocks([numDTypes]dtypeInfo{
-	Invalid: {"invalid", KindInvalid, 0, 0, -1},
+	Invalid: {"invalid", KindInvalid, 0, 0, -1, false, FloatFormat{}},
 
-	F32:    {"f32", KindFloat, 1, 4, 0},
-	F16:    {"f16", KindFloat, 1, 2, 1},
-	BF16:   {"bf16", KindFloat, 1, 2, 30},
-	F64:    {"f64", KindFloat, 1, 8, 28},
-	F8E4M3: {"f8e4m3", KindFloat, 1, 1, -1},
-	F8E5M2: {"f8e5m2", KindFloat, 1, 1, -1},
-	I64:    {"i64", KindInt, 1, 8, 27},
-	I32:    {"i32", KindInt, 1, 4, 26},
-	U32:    {"u32", KindUint, 1, 4, -1},
-	I16:    {"i16", KindInt, 1, 2, 25},
-	U16:    {"u16", KindUint, 1, 2, -1},
-	I8:     {"i8", KindInt, 1, 1, 24},
-	U8:     {"u8", KindUint, 1, 1, -1},
-	Bool:   {"bool", KindBool, 1, 1, -1},
+	F32:    {"f32", KindFloat, 1, 4, 0, false, FloatFormat{23, -126, math.MaxFloat32, true, 0, false}},
+	F16:    {"f16", KindFloat, 1, 2, 1, false, FloatFormat{10, -14, 65504, true, 0, false}},
+	BF16:   {"bf16", KindFloat, 1, 2, 30, false, FloatFormat{7, -126, 0x1.fep127, true, 0, false}},
+	F64:    {"f64", KindFloat, 1, 8, 28, false, FloatFormat{52, -1022, math.MaxFloat64, true, 0, false}},
+	F8E4M3: {"f8e4m3", KindFloat, 1, 1, -1, false, FloatFormat{3, -6, 448, false, 0x7f, false}},
+	F8E5M2: {"f8e5m2", KindFloat, 1, 1, -1, false, FloatFormat{2, -14, 57344, true, 0x7e, false}},
+	I64:    {"i64", KindInt, 1, 8, 27, false, FloatFormat{}},
+	I32:    {"i32", KindInt, 1, 4, 26, false, FloatFormat{}},
+	U32:    {"u32", KindUint, 1, 4, -1, false, FloatFormat{}},
+	I16:    {"i16", KindInt, 1, 2, 25, false, FloatFormat{}},
+	U16:    {"u16", KindUint, 1, 2, -1, false, FloatFormat{}},
+	I8:     {"i8", KindInt, 1, 1, 24, false, FloatFormat{}},
+	U8:     {"u8", KindUint, 1, 1, -1, false, FloatFormat{}},
+	Bool:   {"bool", KindBool, 1, 1, -1, false, FloatFormat{}},
+
+	I4:         {"i4", KindInt, 2, 1, -1, true, FloatFormat{}},
+	U4:         {"u4", KindUint, 2, 1, -1, true, FloatFormat{}},
+	I2:         {"i2", KindInt, 4, 1, -1, true, FloatFormat{}},
+	U2:         {"u2", KindUint, 4, 1, -1, true, FloatFormat{}},
+	F4E2M1:     {"f4e2m1", KindFloat, 2, 1, -1, true, FloatFormat{1, 0, 6, false, 0x8, false}},
+	F8E4M3FNUZ: {"f8e4m3fnuz", KindFloat, 1, 1, -1, true, FloatFormat{3, -7, 240, false, 0x80, false}},
+	F8E5M2FNUZ: {"f8e5m2fnuz", KindFloat, 1, 1, -1, true, FloatFormat{2, -15, 57344, false, 0x80, false}},
+	F8E8M0:     {"f8e8m0", KindFloat, 1, 1, -1, true, FloatFormat{0, -127, 0x1p127, false, 0xff, true}},
 })
 
 // withBlocks adds the rows of block formats to the table.
 func withBlocks(table [numDTypes]dtypeInfo) [numDTypes]dtypeInfo {
 	for t, f := range blockFormats {
 		if f != nil {
-			table[t] = dtypeInfo{f.Name, KindBlock, f.Elems, f.Bytes, f.GGML}
+			table[t] = dtypeInfo{f.Name, KindBlock, f.Elems, f.Bytes, f.GGML, false, FloatFormat{}}
 		}
 	}
 	return table
@@ -188,8 +224,27 @@ func holdsBoth(a, b DType) DType {
 
 // holds reports whether float dtype t represents every value of u.
 func (t DType) holds(u DType) bool {
-	return t == u || t == F64 || u.BlockBytes() == 1 && t.BlockBytes() > 1 || t == F32 && (u == F16 || u == BF16)
+	a, b := t.Float(), u.Float()
+	return a.Mantissa >= b.Mantissa && a.Least-a.Mantissa <= b.Least-b.Mantissa && a.Largest >= b.Largest
 }
+
+// holds reports whether v is in the range of the format, apart from infinities and rounding.
+func (f FloatFormat) holds(v float64) bool {
+	return f.Infinite || math.Abs(v) <= f.Largest && !(f.Exponents && v < math.Ldexp(1, f.Least))
+}
+
+// Float returns the format of a float dtype.
+func (t DType) Float() FloatFormat { return t.info().float }
+
+// Bits returns the bits of one element of a scalar type.
+func (t DType) Bits() int { return 8 * t.info().bytes / max(t.info().elems, 1) }
+
+// IsPacked reports whether t is a scalar type with several elements in a byte. They follow one another in row-major
+// order, the first in the lowest bits, and rows begin within bytes. Unused bits of the last byte are 0.
+func (t DType) IsPacked() bool { return t.info().elems > 1 && !t.IsBlock() }
+
+// StorageOnly reports whether ops only store, move and cast elements of t. For arithmetic they are cast first.
+func (t DType) StorageOnly() bool { return t.info().storageOnly }
 
 // IsInteger reports whether t is a signed or unsigned integer type.
 func (t DType) IsInteger() bool { k := t.Kind(); return k == KindInt || k == KindUint }
@@ -197,10 +252,11 @@ func (t DType) IsInteger() bool { k := t.Kind(); return k == KindInt || k == Kin
 // IsBlock reports whether t is a GGML block type.
 func (t DType) IsBlock() bool { return t.Kind() == KindBlock }
 
-// BlockElems returns the number of elements in one block: 1 for scalar types.
+// BlockElems returns the number of elements in one block: 1 for scalar types of whole bytes, and for packed ones the
+// elements in a byte.
 func (t DType) BlockElems() int { return t.info().elems }
 
-// BlockBytes returns the number of bytes of one block; for scalar types that is the size of one element.
+// BlockBytes returns the number of bytes of one block; for scalar types of whole bytes that is the size of one element.
 func (t DType) BlockBytes() int { return t.info().bytes }
 
 // GGML returns the type's number in GGUF files, and false if GGUF has none.
@@ -210,7 +266,7 @@ func (t DType) GGML() (uint32, bool) {
 }
 
 // BytesFor returns the size of n elements in bytes. Block types store whole blocks along the innermost axis, so n must
-// be a multiple of BlockElems.
+// be a multiple of BlockElems. Packed types fill whole bytes.
 func (t DType) BytesFor(n int64) (int64, error) {
 	in := t.info()
 	switch {
@@ -218,6 +274,8 @@ func (t DType) BytesFor(n int64) (int64, error) {
 		return 0, fmt.Errorf("%s has no size", t)
 	case n < 0:
 		return 0, fmt.Errorf("negative element count %d", n)
+	case t.IsPacked():
+		n += -n & int64(in.elems-1)
 	case n%int64(in.elems) != 0:
 		return 0, fmt.Errorf("%d elements are not a whole number of %s blocks of %d", n, t, in.elems)
 	}

@@ -16,12 +16,20 @@ type Call struct {
 
 // infer calls the op's shape rule and checks its result.
 func (c *Call) infer(info *OpInfo) (Type, error) {
+	for i := range c.Args {
+		if t := c.DType(i); t.StorageOnly() && !info.Moves {
+			return Type{}, fmt.Errorf("%s is %s, which is only stored and moved: cast it first", c.arg(i), t)
+		}
+	}
 	t, err := info.Infer(c)
 	if err != nil {
 		return Type{}, err
 	}
 	if !t.DType.Valid() {
 		return Type{}, fmt.Errorf("result has no dtype")
+	}
+	if t.DType.StorageOnly() && !info.Moves {
+		return Type{}, fmt.Errorf("the result is %s, a dtype that is only stored: give it by a cast", t.DType)
 	}
 	if err := t.Shape.Check(); err != nil {
 		return Type{}, fmt.Errorf("result: %w", err)

@@ -124,7 +124,7 @@ func (i Initial) check(t DType) error {
 	switch {
 	case i.kind == "" || i.kind == initWeight:
 		return nil
-	case t.IsBlock(), random && !t.IsFloat():
+	case t.IsBlock(), t.StorageOnly(), random && !t.IsFloat():
 		return fmt.Errorf("a state of %s cannot begin as %q", t, i)
 	}
 	one, err := FromFloats(t, []float64{i.a})

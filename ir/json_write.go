@@ -185,13 +185,12 @@ func jsonShape(s Shape) string {
 
 // data writes a constant in the shortest of its three forms.
 func (w *jsonWriter) data(d *Data) string {
-	size := d.DType.BlockBytes()
-	n := len(d.Bytes) / size
+	n := d.Elems()
 	head := fmt.Sprintf(`{"dtype": %q, "shape": %s, `, d.DType, jsonShape(ShapeOf(d.Dims...)))
-	elem := func(i int) string { return quoteNonFinite(formatElem(d.DType, d.Bytes[i*size:(i+1)*size])) }
+	elem := func(i int) string { return quoteNonFinite(formatElem(d.DType, d.elem(i))) }
 	switch {
 	case d.DType.IsBlock():
-	case n > 1 && uniform(d.Bytes, size) && int64(len(d.Bytes)) <= w.splatLeft:
+	case n > 1 && d.uniform() && int64(len(d.Bytes)) <= w.splatLeft:
 		w.splatLeft -= int64(len(d.Bytes))
 		return head + `"all": ` + elem(0) + "}"
 	case n <= maxJSONValues:

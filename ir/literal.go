@@ -18,6 +18,7 @@ const maxSplatBytes = 64 << 20
 type dataReader struct {
 	data  *Data
 	elems int64 // number of elements of the shape
+	have  int64 // number of elements added
 	size  int64 // in bytes
 }
 
@@ -37,23 +38,36 @@ func newDataReader(t DType, shape Shape) (*dataReader, error) {
 	for _, d := range shape {
 		elems *= d.Add
 	}
-	return &dataReader{&Data{DType: t, Dims: dims}, elems, size}, nil
+	return &dataReader{&Data{DType: t, Dims: dims}, elems, 0, size}, nil
 }
 
 // add appends one element, given in the form that formatElem prints.
 func (r *dataReader) add(text string) error {
-	if int64(len(r.data.Bytes)) >= r.size {
+	if r.have >= r.elems {
 		return fmt.Errorf("more than the %d values that %s%s has", r.elems, r.data.DType, ShapeOf(r.data.Dims...))
 	}
-	var err error
-	r.data.Bytes, err = appendElem(r.data.Bytes, r.data.DType, text)
+	elem, err := parseElem(r.data.DType, text)
+	if err == nil {
+		r.append(elem)
+	}
 	return err
+}
+
+// append appends the bytes of one element.
+func (r *dataReader) append(elem []byte) {
+	switch t := r.data.DType; {
+	case t.IsPacked() && r.have%int64(t.BlockElems()) != 0:
+		t.setCode(r.data.Bytes, int(r.have), elem[0])
+	default:
+		r.data.Bytes = append(r.data.Bytes, elem...)
+	}
+	r.have++
 }
 
 // splat sets every element to one value. It subtracts the constant's size from left, the bytes that splats may still
 // use.
 func (r *dataReader) splat(text string, left *int64) error {
-	elem, err := appendElem(nil, r.data.DType, text)
+	elem, err := parseElem(r.data.DType, text)
 	if err != nil {
 		return err
 	}
@@ -62,9 +76,9 @@ func (r *dataReader) splat(text string, left *int64) error {
 			"element instead", maxSplatBytes)
 	}
 	*left -= r.size
-	r.data.Bytes = make([]byte, r.size)
-	for i := 0; i < len(r.data.Bytes); i += len(elem) {
-		copy(r.data.Bytes[i:], elem)
+	r.data.Bytes = make([]byte, 0, r.size)
+	for r.have < r.elems {
+		r.append(elem)
 	}
 	return nil
 }
@@ -75,23 +89,26 @@ func (r *dataReader) base64(text string) error {
 	if err != nil {
 		return fmt.Errorf("not base64 (RFC 4648, padded): %w", err)
 	}
-	r.data.Bytes = raw
+	r.data.Bytes, r.have = raw, r.elems
 	return r.done()
 }
 
 // done checks that every element has its value.
 func (r *dataReader) done() error {
-	if have := int64(len(r.data.Bytes)); have != r.size {
-		unit := int64(r.data.DType.BlockBytes())
+	switch have, unit := int64(len(r.data.Bytes)), int64(r.data.DType.BlockBytes()); {
+	case r.data.DType.IsPacked() && (have != r.size || r.have != r.elems):
+		return fmt.Errorf("%s%s has %d values in %d bytes, have %d values in %d bytes", r.data.DType,
+			ShapeOf(r.data.Dims...), r.elems, r.size, r.have, have)
+	case have != r.size:
 		return fmt.Errorf("%s%s has %d values of %d bytes, have %d bytes",
 			r.data.DType, ShapeOf(r.data.Dims...), r.size/unit, unit, have)
 	}
 	return checkConst(r.data)
 }
 
-// appendElem appends the bytes of one element given as text: a number in the range of the type, inf or -inf, nan:HEX
-// with the bytes of a NaN, true or false.
-func appendElem(dst []byte, t DType, text string) ([]byte, error) {
+// parseElem returns the bytes of one element given as text: a number in the range of the type, inf or -inf, nan:HEX
+// with the bytes of a NaN, true or false. A packed element is in the lowest bits of its byte.
+func parseElem(t DType, text string) ([]byte, error) {
 	raw := make([]byte, t.BlockBytes())
 	switch {
 	case t.IsBlock():
@@ -113,7 +130,7 @@ func appendElem(dst []byte, t DType, text string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return append(dst, raw...), nil
+	return raw, nil
 }
 
 // floatElem parses one element of a float type and encodes it into raw.
@@ -125,7 +142,7 @@ func floatElem(raw []byte, t DType, text string) error {
 	if err != nil {
 		return err
 	}
-	if math.IsInf(v, 0) != math.IsInf(RoundTo(v, t), 0) || t == F8E4M3 && math.Abs(v) > 448 {
+	if math.IsInf(v, 0) != math.IsInf(RoundTo(v, t), 0) || !t.Float().holds(v) {
 		return fmt.Errorf("%s is out of range for %s", clip(text), t)
 	}
 	EncodeFloats(raw, t, []float64{v})

@@ -99,6 +99,10 @@ type OpInfo struct {
 	// be empty. Ops with indices use [ArgInfo.Picks] instead.
 	Picks func(a Attrs) bool
 
+	// Moves says that the op only stores, moves or casts elements, so that it takes every scalar dtype. Other ops
+	// refuse a dtype that is [DType.StorageOnly].
+	Moves bool
+
 	// Cost is the approximate number of arithmetic operations per element; 0 means package passes' default for the
 	// class.
 	Cost int

@@ -12,14 +12,14 @@ const MaxBodyDepth = 8
 func init() {
 	captured := ArgInfo{Name: "values", Variadic: true, Optional: true}
 	rows(
-		OpInfo{Op: OpIf, Name: "if", Class: ClassControl,
+		OpInfo{Op: OpIf, Name: "if", Class: ClassControl, Moves: true,
 			Args: []ArgInfo{{Name: "condition"}, captured},
 			Attrs: []AttrInfo{
 				{Name: "then", Kind: AttrGraph, Doc: "the body for a true condition"},
 				{Name: "else", Kind: AttrGraph, Doc: "the body for a false condition"},
 			}, Infer: inferIf,
 			Doc: "Runs one of two bodies, by a bool scalar, and returns its outputs. The values are the inputs of both bodies, in declared order. The bodies have no states, and outputs of the same types."},
-		OpInfo{Op: OpLoop, Name: "loop", Class: ClassControl,
+		OpInfo{Op: OpLoop, Name: "loop", Class: ClassControl, Moves: true,
 			Args: []ArgInfo{{Name: "first"}, captured},
 			Attrs: []AttrInfo{
 				{Name: "trips", Kind: AttrShape, Doc: "the number of trips, or its maximum, as a shape of one dim"},
@@ -27,7 +27,7 @@ func init() {
 				{Name: "body", Kind: AttrGraph, Doc: "the computation of one trip"},
 			}, Infer: inferLoop,
 			Doc: "Runs a body repeatedly. The body's states carry values from one trip to the next. The first arguments are their initial values, in declared order, and their final values are the results. The remaining arguments are the body's inputs, the same in every trip. The body has no outputs."},
-		OpInfo{Op: OpResult, Name: "result", Class: ClassControl, Args: []ArgInfo{{Name: "of"}},
+		OpInfo{Op: OpResult, Name: "result", Class: ClassControl, Moves: true, Args: []ArgInfo{{Name: "of"}},
 			Attrs: []AttrInfo{{Name: "index", Kind: AttrInt, Doc: "which result, counted from 0"}}, Infer: inferResult,
 			Doc: "Another result of an if or a loop, whose own value is result 0."},
 	)

@@ -332,12 +332,12 @@ func initTernary() {
 			GLSL{Float: "{0}", Int: "{0}", Uint: "{0}"},
 			"a, computed after b. It orders computations, so that no pass merges a recomputation with the "+
 				"first computation."),
-		OpInfo{Op: OpCast, Name: "cast", Class: ClassElementwise, Args: oneArg, Infer: inferCast,
+		OpInfo{Op: OpCast, Name: "cast", Class: ClassElementwise, Moves: true, Args: oneArg, Infer: inferCast,
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype"}},
 			Float: func(x []float64, _ Attrs) float64 { return x[0] }, Int: func(x []int64, _ Attrs) int64 { return x[0] },
 			GLSL: GLSL{Float: "{0}", Int: "{0}", Uint: "{0}", Bool: "{0}"}, Tol: Tolerance{Eps: 1},
-			Doc: "The same value in another dtype, except block dtypes. A cast to float rounds to nearest, ties to even. Values past the largest finite one become infinite; f8e4m3 has no infinity and saturates to ±448. NaN stays NaN. Float to integer truncates and saturates, and NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true. From bool is 0 or 1."},
-		OpInfo{Op: OpBitcast, Name: "bitcast", Class: ClassElementwise, Args: oneArg, Infer: inferBitcast,
+			Doc: "The same value in another dtype, except block dtypes. A cast to float rounds to nearest, ties to even. Values past the largest finite one become infinite; formats without infinities saturate, f8e4m3 to ±448. f8e8m0 has only powers of two: a tie goes to the larger, and numbers below the range give the smallest. NaN stays NaN, except that f4e2m1 has -0 for it. Float to integer truncates and saturates, and NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true. From bool is 0 or 1."},
+		OpInfo{Op: OpBitcast, Name: "bitcast", Class: ClassElementwise, Moves: true, Args: oneArg, Infer: inferBitcast,
 			Attrs:  []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype, of as many bits"}},
 			NoGrad: "bits are no function with a slope",
 			Doc:    "The same bits as another float or integer dtype of equal size. The bits of a NaN may change."},
@@ -483,9 +483,9 @@ func inferBitcast(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
 		return Type{}, err
 	}
-	if to.IsBlock() || to == Bool || to.BlockBytes() != from.BlockBytes() {
+	if to.IsBlock() || to == Bool || to.Bits() != from.Bits() {
 		return Type{}, fmt.Errorf("the bits of %s are none of %s: want floats or integers of %d bits", from, to,
-			8*from.BlockBytes())
+			from.Bits())
 	}
 	return Type{to, c.Shape(0)}, nil
 }
@@ -587,20 +587,12 @@ func powInt(a, b int64) int64 {
 // Wrap reduces an exact integer to the range of an integer or bool dtype, as
 // two's complement arithmetic does.
 func Wrap(x int64, t DType) int64 {
-	switch t {
-	case I32:
-		return int64(int32(x))
-	case U32:
-		return int64(uint32(x))
-	case I16:
-		return int64(int16(x))
-	case U16:
-		return int64(uint16(x))
-	case I8:
-		return int64(int8(x))
-	case U8:
-		return int64(uint8(x))
-	case Bool:
+	switch shift := 64 - t.Bits(); t.Kind() {
+	case KindInt:
+		return x << shift >> shift
+	case KindUint:
+		return int64(uint64(x) << shift >> shift)
+	case KindBool:
 		return x & 1
 	}
 	return x

@@ -10,20 +10,21 @@ func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	exact := Tolerance{}
 	rows(
-		OpInfo{Op: OpGather, Name: "gather", Class: ClassIndexing,
+		OpInfo{Op: OpGather, Name: "gather", Class: ClassIndexing, Moves: true,
 			Args: []ArgInfo{{Name: "x"}, {Name: "indices", Picks: "x"}}, Attrs: []AttrInfo{axis}, Infer: inferGather, Tol: exact,
 			Doc: "result[i,j,…] = x at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Out-of-range indices are clamped."},
-		OpInfo{Op: OpIndexSelect, Name: "index_select", Class: ClassIndexing,
+		OpInfo{Op: OpIndexSelect, Name: "index_select", Class: ClassIndexing, Moves: true,
 			Args: []ArgInfo{{Name: "x"}, {Name: "indices", Picks: "x"}}, Attrs: []AttrInfo{axis}, Infer: inferIndexSelect, Tol: exact,
 			Doc: "Slices of x along the axis, picked by a vector of indices. Out-of-range indices are clamped."},
-		OpInfo{Op: OpEmbedding, Name: "embedding", Class: ClassIndexing,
+		OpInfo{Op: OpEmbedding, Name: "embedding", Class: ClassIndexing, Moves: true,
 			Args:  []ArgInfo{{Name: "table"}, {Name: "ids", Picks: "table"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype of a quantized table; others keep their own"}}, Infer: inferEmbedding, Tol: Tolerance{Eps: 2},
 			Doc: "Rows of a [V, D] table, one per id, in the shape of ids with D appended. The table may be quantized. Out-of-range ids are clamped."},
-		OpInfo{Op: OpConcat, Name: "concat", Class: ClassIndexing, Args: []ArgInfo{{Name: "x", Variadic: true}},
+		OpInfo{Op: OpConcat, Name: "concat", Class: ClassIndexing, Moves: true,
+			Args:  []ArgInfo{{Name: "x", Variadic: true}},
 			Attrs: []AttrInfo{axis}, Infer: inferConcat, Tol: exact,
 			Doc: "Joins tensors along an axis."},
-		OpInfo{Op: OpPad, Name: "pad", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
+		OpInfo{Op: OpPad, Name: "pad", Class: ClassIndexing, Moves: true, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{
 				{Name: "low", Kind: AttrInts, Doc: "elements added before, per axis"},
 				{Name: "high", Kind: AttrInts, Doc: "elements added after, per axis"},
@@ -31,7 +32,7 @@ func init() {
 				{Name: "mode", Kind: AttrString, Default: "constant", Enum: []string{"constant", "reflect", "replicate", "wrap"}, Doc: "the padding: the value; x mirrored repeatedly at its first and last element; the nearest element of x; x repeated"},
 			}, Infer: inferPad, Tol: exact, Picks: func(a Attrs) bool { return a.String_("mode") != "constant" },
 			Doc: "Adds elements around x. Mode reflect gives x[0], x[1], …, x[n-1], x[n-2], …, x[1], x[0], … in both directions."},
-		OpInfo{Op: OpDynamicSlice, Name: "dynamic_slice", Class: ClassIndexing,
+		OpInfo{Op: OpDynamicSlice, Name: "dynamic_slice", Class: ClassIndexing, Moves: true,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "start"}},
 			Attrs: []AttrInfo{axis, {Name: "size", Kind: AttrShape, Doc: "the extent along the axis, as a shape of one axis"}}, Infer: inferDynamicSlice, Tol: exact,
 			Doc: "The elements of x from coordinate start (an integer scalar) on along the axis; start is clamped so that size fits."},
@@ -47,7 +48,7 @@ func init() {
 
 // wantIndices returns an error unless argument i has an integer dtype.
 func (c *Call) wantIndices(i int) error {
-	if !c.DType(i).IsInteger() {
+	if t := c.DType(i); !t.IsInteger() || t.StorageOnly() {
 		return fmt.Errorf("%s is %s, want an integer dtype", c.arg(i), c.DType(i))
 	}
 	return nil

@@ -102,6 +102,13 @@ func (d *Data) Front(axis int, n int64) (*Data, error) {
 	for _, m := range d.Dims[:axis] {
 		rows *= m
 	}
+	if t := d.DType; t.IsPacked() {
+		from, to := d.Elems()/rows, out.Elems()/rows
+		for i := range out.Elems() {
+			t.setCode(out.Bytes, i, t.code(d.Bytes, i/to*from+i%to))
+		}
+		return out, nil
+	}
 	from, to := len(d.Bytes)/rows, len(out.Bytes)/rows
 	for i := range rows {
 		copy(out.Bytes[i*to:(i+1)*to], d.Bytes[i*from:])

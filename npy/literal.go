@@ -171,8 +171,12 @@ func isRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
 // fits reports whether rounding v to t keeps its kind: finite, infinite or NaN. The 8-bit type without infinity
 // saturates instead.
 func fits(v float64, t ir.DType) bool {
-	if t == ir.F8E4M3 {
-		return math.IsNaN(v) || math.Abs(v) <= 448
+	f := t.Float()
+	switch {
+	case math.IsNaN(v):
+		return !math.IsInf(ir.RoundTo(v, t), 0) && ir.RoundTo(v, t) != ir.RoundTo(v, t)
+	case !f.Infinite:
+		return math.Abs(v) <= f.Largest && !(f.Exponents && v < math.Ldexp(1, f.Least))
 	}
 	return math.IsInf(v, 0) || !math.IsInf(ir.RoundTo(v, t), 0)
 }

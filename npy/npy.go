@@ -48,6 +48,54 @@ func Descr(t ir.DType) (descr string, ok bool) {
 	return "", false
 }
 
+// Held returns the tensor in the narrowest dtype that NumPy has and that holds all values of the tensor's: i8 or u8 for
+// integers of less than 8 bits, and f32 for floats. A tensor of a dtype that NumPy has is returned as it is.
+func Held(d *ir.Data) (*ir.Data, error) {
+	if _, ok := Descr(d.DType); ok || d.DType.IsBlock() {
+		return d, nil
+	}
+	if d.DType.IsFloat() {
+		list, err := d.Floats()
+		if err != nil {
+			return nil, err
+		}
+		return ir.FromFloats(ir.F32, list, d.Dims...)
+	}
+	list, err := d.Ints()
+	if err != nil {
+		return nil, err
+	}
+	return ir.FromInts(map[ir.Kind]ir.DType{ir.KindInt: ir.I8, ir.KindUint: ir.U8}[d.DType.Kind()], list, d.Dims...)
+}
+
+// As returns an array as a tensor of dtype t that NumPy lacks: floats rounded to a float dtype, or integers in the
+// range of an integer dtype. Otherwise it returns an error.
+func As(d *ir.Data, t ir.DType) (*ir.Data, error) {
+	switch {
+	case d.DType == t:
+		return d, nil
+	case d.DType.IsFloat() && t.IsFloat():
+		list, err := d.Floats()
+		if err != nil {
+			return nil, err
+		}
+		return ir.FromFloats(t, list, d.Dims...)
+	case d.DType.IsInteger() && t.IsInteger():
+		list, err := d.Ints()
+		if err != nil {
+			return nil, err
+		}
+		lo, hi := ir.IntRange(t)
+		for i, v := range list {
+			if v < lo || v > hi {
+				return nil, fmt.Errorf("element %d is %d: want an %s, %d to %d", i, v, t, lo, hi)
+			}
+		}
+		return ir.FromInts(t, list, d.Dims...)
+	}
+	return nil, fmt.Errorf("the array is of %s, which does not become %s", d.DType, t)
+}
+
 // ReadFile reads the array at path. Fortran order is turned into C order.
 func ReadFile(path string) (*ir.Data, error) {
 	m, err := mmap.Open(path)

@@ -267,3 +267,35 @@ func FuzzRead(f *testing.F) {
 		checkData(t, again, d)
 	})
 }
+
+// TestDTypesNumPyLacks writes tensors of such dtypes in wider ones, and reads them back.
+func TestDTypesNumPyLacks(t *testing.T) {
+	for _, c := range []struct {
+		t      ir.DType
+		values []float64
+		held   ir.DType
+	}{
+		{ir.I4, []float64{-8, 7, 1}, ir.I8}, {ir.U2, []float64{3, 0, 2, 1, 1}, ir.U8}, {ir.BF16, []float64{1.5, -2}, ir.F32},
+		{ir.F4E2M1, []float64{0.5, -6, 3}, ir.F32}, {ir.F8E8M0, []float64{0x1p-127, 4}, ir.F32}, {ir.I64, []float64{5}, ir.I64},
+	} {
+		d, err := ir.FromFloats(c.t, c.values, len(c.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, err := Held(d)
+		if err != nil || held.DType != c.held {
+			t.Errorf("%s is held as %v, %v, want %s", d, held, err, c.held)
+			continue
+		}
+		if back, err := As(held, c.t); err != nil || string(back.Bytes) != string(d.Bytes) {
+			t.Errorf("%s reads back as %v, %v", d, back, err)
+		}
+	}
+	wide, _ := ir.FromInts(ir.I8, []int64{1, 8}, 2)
+	if d, err := As(wide, ir.I4); err == nil || err.Error() != "element 1 is 8: want an i4, -8 to 7" {
+		t.Errorf("have %v, %v", d, err)
+	}
+	if d, err := As(wide, ir.F4E2M1); err == nil {
+		t.Errorf("integers became %s", d)
+	}
+}

@@ -109,7 +109,9 @@ func (t *DeviceTensor) ReadInto(ctx context.Context, d *ir.Data) error {
 	if err := checkOutput(d, t.dtype, t.dims); err != nil {
 		return fmt.Errorf("read %v: %w", t, err)
 	}
-	return t.ReadBytes(ctx, d.Bytes, 0)
+	err := t.ReadBytes(ctx, d.Bytes, 0)
+	d.ClearUnused()
+	return err
 }
 
 // Read returns a copy of the whole tensor.
@@ -121,6 +123,7 @@ func (t *DeviceTensor) Read(ctx context.Context) (*ir.Data, error) {
 	if err := t.ReadBytes(ctx, d.Bytes, 0); err != nil {
 		return nil, err
 	}
+	d.ClearUnused()
 	return d, nil
 }
 
@@ -136,6 +139,11 @@ func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data
 		return nil, fmt.Errorf("read rows of %v: %d rows from row %d on, and there are %d", t, count, first, t.dims[0])
 	}
 	dims := slices.Clone(t.dims)
+	dims[0] = first
+	if n := (&ir.Data{Dims: dims}).Elems(); t.dtype.IsPacked() && n%t.dtype.BlockElems() != 0 {
+		return nil, fmt.Errorf("read rows of %v: row %d begins within a byte of %d elements: use Read", t, first,
+			t.dtype.BlockElems())
+	}
 	dims[0] = count
 	d, err := ir.NewData(t.dtype, dims...)
 	if err != nil {
@@ -149,6 +157,7 @@ func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data
 	if err := t.ReadBytes(ctx, d.Bytes, at); err != nil {
 		return nil, err
 	}
+	d.ClearUnused()
 	return d, nil
 }
 

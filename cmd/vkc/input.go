@@ -201,6 +201,9 @@ func readInput(p runtime.Port, text string) (*ir.Data, error) {
 			return nil, usagef("input %q is %s%v, want %s: save the array again with a.astype(%q)", p.Name, d.DType,
 				d.Dims, p.Type, descr)
 		}
+		if d, err = npy.As(d, p.Type.DType); err != nil {
+			return nil, usagef("input %q: %w", p.Name, err)
+		}
 		return d, nil
 	}
 	d, err := npy.ParseLiteral(text, p.Type.DType)
@@ -310,8 +313,10 @@ func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {
 		limit = 2
 	}
 	floats, ints := make([]float64, randomChunk), make([]int64, randomChunk)
-	for part := range slices.Chunk(d.Bytes, randomChunk*d.DType.BlockBytes()) {
-		n := len(part) / d.DType.BlockBytes()
+	left := d.Elems()
+	for part := range slices.Chunk(d.Bytes, randomChunk*d.DType.Bits()/8) {
+		n := min(left, randomChunk)
+		left -= n
 		for i := range n {
 			if d.DType.IsFloat() {
 				floats[i] = float64(2*rng.Float64()) - 1

@@ -485,7 +485,11 @@ func (s *session) store(res *runtime.Result) error {
 		if !ok {
 			continue
 		}
-		if err := npy.WriteFile(path, res.Outputs[o.Name]); err != nil {
+		held, err := npy.Held(res.Outputs[o.Name])
+		if err != nil {
+			return fmt.Errorf("output %q: %w", o.Name, err)
+		}
+		if err := npy.WriteFile(path, held); err != nil {
 			return fmt.Errorf("output %q: %w", o.Name, err)
 		}
 	}

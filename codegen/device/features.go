@@ -34,6 +34,8 @@ func (c Caps) Has(feature string) bool {
 // element, or "" if every device can.
 func StorageFeature(t ir.DType) string {
 	switch {
+	case t.IsPacked(): // read and written in words
+		return ""
 	case t == ir.F64:
 		return "float64"
 	case t == ir.I64:
@@ -48,13 +50,15 @@ func StorageFeature(t ir.DType) string {
 	return ""
 }
 
-// InWords reports whether kernels access buffers of dtype t as 32-bit words, because the device lacks 8- or 16-bit
-// storage. Every device supports 32-bit words.
+// InWords reports whether kernels access buffers of dtype t as 32-bit words: because elements are packed, or because
+// the device lacks 8- or 16-bit storage. Every device supports 32-bit words.
 func (c Caps) InWords(t ir.DType) bool {
-	switch StorageFeature(t) {
-	case "storage8":
+	switch feature := StorageFeature(t); {
+	case t.IsPacked():
+		return true
+	case feature == "storage8":
 		return !c.Features.Storage8
-	case "storage16":
+	case feature == "storage16":
 		return !c.Features.Storage16
 	}
 	return false

@@ -32,6 +32,7 @@ const (
 // dtypes maps the format's type names to ir's.
 var dtypes = map[string]ir.DType{
 	"F64": ir.F64, "F32": ir.F32, "F16": ir.F16, "BF16": ir.BF16, "F8_E4M3": ir.F8E4M3, "F8_E5M2": ir.F8E5M2,
+	"F4": ir.F4E2M1, "F8_E8M0": ir.F8E8M0, "F8_E4M3FNUZ": ir.F8E4M3FNUZ, "F8_E5M2FNUZ": ir.F8E5M2FNUZ,
 	"I64": ir.I64, "I32": ir.I32, "I16": ir.I16, "I8": ir.I8, "U32": ir.U32, "U16": ir.U16, "U8": ir.U8, "BOOL": ir.Bool,
 }
 

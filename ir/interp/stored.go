@@ -48,8 +48,9 @@ func (v value) decoded() (value, error) {
 	return d, err
 }
 
-// isSmall reports whether programs with kernels may have elements of a dtype in the format of tensors.
-func isSmall(t ir.DType) bool { return !t.IsBlock() && t.BlockBytes() <= 2 }
+// isSmall reports whether programs with kernels may have elements of a dtype in the format of tensors. Kernels take
+// elements that are only stored as floats or words.
+func isSmall(t ir.DType) bool { return !t.IsBlock() && !t.StorageOnly() && t.BlockBytes() <= 2 }
 
 // planFormats reports, by node ID, whose values may be in the format of tensors: the elements have at most 16 bits, and
 // only kernels that accept the format use them, or outputs.

@@ -9,30 +9,15 @@ import (
 // epsilon returns the machine epsilon of a float dtype, and 0 for other dtypes. For f64 it is f32's, because devices
 // compute in f32.
 func epsilon(t ir.DType) float64 {
-	switch t {
-	case ir.F32, ir.F64:
-		return 0x1p-23
-	case ir.F16:
-		return 0x1p-10
-	case ir.BF16:
-		return 0x1p-7
-	case ir.F8E4M3:
-		return 0x1p-3
-	case ir.F8E5M2:
-		return 0x1p-2
+	if !t.IsFloat() {
+		return 0
 	}
-	return 0
+	return math.Ldexp(1, -min(t.Float().Mantissa, ir.F32.Float().Mantissa))
 }
 
 // smallestNormal returns the smallest normal number of a float dtype. For f64 it is f32's.
 func smallestNormal(t ir.DType) float64 {
-	switch t {
-	case ir.F16, ir.F8E5M2:
-		return 0x1p-14
-	case ir.F8E4M3:
-		return 0x1p-6
-	}
-	return 0x1p-126
+	return math.Ldexp(1, max(t.Float().Least, ir.F32.Float().Least))
 }
 
 // ToleranceOf returns the tolerance for node n's value if a device computes the whole graph. See Tolerances.

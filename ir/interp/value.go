@@ -131,14 +131,13 @@ func decodeNarrow(dst []float32, t ir.DType, src []byte) {
 		return
 	}
 	var buf [1024]float64
-	size := t.BlockBytes()
 	for len(dst) > 0 {
 		part := buf[:min(len(buf), len(dst))]
 		ir.DecodeFloats(part, t, src)
 		for j, x := range part {
 			dst[j] = float32(x)
 		}
-		dst, src = dst[len(part):], src[len(part)*size:]
+		dst, src = dst[len(part):], src[len(part)*t.Bits()/8:]
 	}
 }
 

@@ -61,28 +61,36 @@ func decodeWords(dst []int32, t ir.DType, src []byte) {
 		for i := range dst {
 			dst[i] = int32(int16(binary.LittleEndian.Uint16(src[2*i:])))
 		}
-	default:
+	case ir.I32, ir.U32:
 		for i := range dst {
 			dst[i] = int32(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	default: // packed
+		list := make([]int64, len(dst))
+		ir.DecodeInts(list, t, src)
+		for i, x := range list {
+			dst[i] = int32(x)
 		}
 	}
 }
 
 // encodeWords is the inverse of decodeWords.
 func encodeWords(dst []byte, t ir.DType, src []int32) {
-	switch t.BlockBytes() {
-	case 1:
+	switch t.Bits() {
+	case 8:
 		for i, x := range src {
 			dst[i] = byte(x)
 		}
-	case 2:
+	case 16:
 		for i, x := range src {
 			binary.LittleEndian.PutUint16(dst[2*i:], uint16(x))
 		}
-	default:
+	case 32:
 		for i, x := range src {
 			binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
 		}
+	default: // packed
+		ir.EncodeInts(dst, t, value{i32: src}.ints())
 	}
 }
 

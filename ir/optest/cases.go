@@ -44,7 +44,8 @@ type template struct {
 
 // preferred lists the dtypes in order of preference for quick runs.
 var preferred = []ir.DType{ir.F32, ir.I32, ir.U32, ir.Bool, ir.F16, ir.BF16, ir.I8, ir.U8, ir.I64, ir.F64,
-	ir.F8E4M3, ir.I16, ir.U16, ir.F8E5M2}
+	ir.F8E4M3, ir.I16, ir.U16, ir.F8E5M2, ir.I4, ir.U4, ir.I2, ir.U2, ir.F4E2M1, ir.F8E4M3FNUZ, ir.F8E5M2FNUZ,
+	ir.F8E8M0}
 
 // Cases returns all cases, in the order of the op table. Do not modify.
 func Cases() []Case { return allCases() }

@@ -41,7 +41,8 @@ func (s *suite) castChains() {
 		return c
 	}
 	back := func(from ir.DType) ir.DType { return from }
-	for _, to := range []ir.DType{ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2} { // via f32 these would be rounded twice
+	for _, to := range []ir.DType{ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2, ir.F4E2M1, ir.F8E4M3FNUZ, ir.F8E5M2FNUZ,
+		ir.F8E8M0} { // via f32 these would be rounded twice
 		once := s.add(ir.OpCast, "to "+to.String()+"/digits", func(b *builder, t ir.DType) *ir.Node {
 			return b.view(ir.OpCast, b.leaf(ir.OpInput, t, []int{chainLength}, digits, 0), attr("dtype", to))
 		}).allDTypes().bitExact()
@@ -108,7 +109,7 @@ func (s *suite) opChains() {
 		s.chained(op, "chains/with a constant, and the inverse", func(b *builder, t ir.DType) (parts []*ir.Node) {
 			x, _ := b.moderate(t)
 			for _, v := range []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN()} {
-				if t == ir.F8E4M3 && math.IsInf(v, 0) {
+				if !t.Float().Infinite && math.IsInf(v, 0) {
 					continue
 				}
 				c := b.number(t, v)
@@ -209,11 +210,7 @@ func (b *builder) paired(t ir.DType) (x, y *ir.Node) { return b.pairsOf(t, paire
 
 // pairedValues returns special values, and values with sums or products that lose digits or exceed the dtype's range.
 func pairedValues(t ir.DType) []float64 {
-	digits := map[ir.DType]int{ir.F16: 10, ir.BF16: 7, ir.F8E4M3: 3, ir.F8E5M2: 2, ir.F64: 52}[t]
-	if digits == 0 {
-		digits = 23
-	}
-	whole := math.Ldexp(1.5, digits) // large enough that adding a number rounds it to an integer
+	whole := math.Ldexp(1.5, t.Float().Mantissa) // large enough that adding a number rounds it to an integer
 	return []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, -2.5, 0.1, 1e-8, whole, -whole - 1,
 		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()}
 }
@@ -226,7 +223,7 @@ func (b *builder) moderate(t ir.DType) (x, y *ir.Node) {
 
 // pairsOf returns two inputs that together hold every pair of values of list.
 func (b *builder) pairsOf(t ir.DType, list []float64) (x, y *ir.Node) {
-	if t == ir.F8E4M3 { // which has no infinities
+	if !t.Float().Infinite {
 		list = slices.DeleteFunc(list, func(v float64) bool { return math.IsInf(v, 0) })
 	}
 	var xs, ys []float64

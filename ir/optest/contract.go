@@ -57,7 +57,8 @@ func (s *suite) commonCases() {
 }
 
 // floats are the float dtypes.
-var floats = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.F8E5M2}
+var floats = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.F8E5M2, ir.F4E2M1, ir.F8E4M3FNUZ, ir.F8E5M2FNUZ,
+	ir.F8E8M0}
 
 // floats requests a case for every float dtype.
 func (t *template) floats() *template {

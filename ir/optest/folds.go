@@ -344,6 +344,9 @@ func (s *suite) composites() {
 		}
 	}
 	for _, to := range preferred {
+		if to.StorageOnly() {
+			continue
+		}
 		t := s.add(ir.OpOneHot, "to "+to.String(), func(b *builder, t ir.DType) *ir.Node {
 			return b.view(ir.OpOneHot, b.indices(t, 7, 5, 3), attr("depth", int64(7)), attr("dtype", to))
 		})

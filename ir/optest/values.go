@@ -26,28 +26,12 @@ const (
 // smallestNormal returns the smallest normal number of a float dtype, in f32's range, since devices may compute f64 in
 // f32.
 func smallestNormal(t ir.DType) float64 {
-	switch t {
-	case ir.F16, ir.F8E5M2:
-		return 0x1p-14
-	case ir.F8E4M3:
-		return 0x1p-6
-	}
-	return 0x1p-126
+	return math.Ldexp(1, max(t.Float().Least, ir.F32.Float().Least))
 }
 
 // largest returns the largest finite number of a float dtype, in f32's range.
 func largest(t ir.DType) float64 {
-	switch t {
-	case ir.F16:
-		return 65504
-	case ir.BF16:
-		return 0x1.fep127
-	case ir.F8E4M3:
-		return 448
-	case ir.F8E5M2:
-		return 57344
-	}
-	return math.MaxFloat32
+	return min(t.Float().Largest, math.MaxFloat32)
 }
 
 // extremes returns the values of an extreme argument.
@@ -58,7 +42,7 @@ func extremes(t ir.DType) []float64 {
 	tiny, huge := smallestNormal(t), largest(t)
 	list := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, -2.5, 2, -3, 7, 30, -30,
 		tiny, -tiny, tiny / 4, -tiny / 4, huge, -huge, math.NaN()}
-	if t != ir.F8E4M3 { // which has no infinities
+	if t.Float().Infinite {
 		list = append(list, math.Inf(1), math.Inf(-1))
 	}
 	return list
@@ -70,13 +54,13 @@ func extremes(t ir.DType) []float64 {
 func specials(t ir.DType, v values) []float64 {
 	top, bottom := largest(t), -largest(t)
 	if v == summed {
-		if t != ir.F16 && t != ir.F8E4M3 && t != ir.F8E5M2 {
+		if t.Float().Largest > 65504 {
 			top = 0x1p60
 		}
 		bottom = -top / 2
 	}
 	list := []float64{math.NaN(), math.Copysign(0, -1), top, bottom}
-	if t != ir.F8E4M3 {
+	if t.Float().Infinite {
 		list = append(list, math.Inf(1), math.Inf(-1))
 	}
 	return list
@@ -189,7 +173,7 @@ func limits(rng *rand.Rand, lo, hi int64) int64 {
 
 // flush returns the tensor with denormals replaced by zeros, or nil if it has none.
 func flush(d *ir.Data) (*ir.Data, error) {
-	if !d.DType.IsFloat() {
+	if !d.DType.IsFloat() || d.DType.Bits() <= 8 { // computed in wider dtypes
 		return nil, nil
 	}
 	list, err := d.Floats()

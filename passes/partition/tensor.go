@@ -169,8 +169,10 @@ func (s *tensorSplitter) leaf(n *ir.Node) placed {
 }
 
 // exchanged reports whether devices can exchange values of a dtype. They exchange f32, so integers of 32 bits and more,
-// and f64, are replicated on every device.
-func exchanged(t ir.DType) bool { return t != ir.F64 && (!t.IsInteger() || t.BlockBytes() <= 2) }
+// f64, and dtypes that are only stored, are replicated on every device.
+func exchanged(t ir.DType) bool {
+	return t != ir.F64 && !t.StorageOnly() && (!t.IsInteger() || t.BlockBytes() <= 2)
+}
 
 // divides reports whether an axis can be cut into equal slices, one per device, without cutting blocks.
 func (s *tensorSplitter) divides(t ir.Type, axis int) bool {

@@ -148,6 +148,7 @@ func (e *Executable) readOutputs(ctx context.Context, j *job) *runtime.Result {
 			copyBytes(outputs[i].Bytes, b.hostBytes())
 			e.device.traffic.out.Add(uint64(outputs[i].Size))
 		}
+		outputs[i].ClearUnused()
 		result.Outputs[port.Name] = outputs[i].Data
 	}
 	return result

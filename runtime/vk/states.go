@@ -119,6 +119,7 @@ func (s *states) Read(name string) (d *ir.Data, err error) {
 		dims := bailout.Must(port.Shape.Eval(nil)) // states are static
 		made, at := bailout.Must(ir.NewData(port.DType, dims...)), s.ranges[port.Buffer]
 		bailout.Check(e.device.Download(context.Background(), made.Bytes, at.Buffer, at.Offset))
+		made.ClearUnused()
 		d = made
 	})
 	return d, err

@@ -1,7 +1,9 @@
 package emit
 
 import (
+	"fmt"
 	"math/bits"
+	"strconv"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
@@ -36,6 +38,16 @@ var Scalars = map[ir.DType]scalar{
 	ir.I8:     {Compute: "int", Storage: "int8_t", Carrier: "int", vec: "ivec", storageVec: "i8vec", need: NeedStorage8},
 	ir.U8:     {Compute: "uint", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", need: NeedStorage8},
 	ir.Bool:   {Compute: "bool", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", need: NeedStorage8},
+
+	// Packed elements are always loaded from words and stored to words.
+	ir.I4:         {Compute: "int", Storage: "uint", Carrier: "int", vec: "ivec", storageVec: "uvec"},
+	ir.U4:         {Compute: "uint", Storage: "uint", Carrier: "uint", vec: "uvec", storageVec: "uvec"},
+	ir.I2:         {Compute: "int", Storage: "uint", Carrier: "int", vec: "ivec", storageVec: "uvec"},
+	ir.U2:         {Compute: "uint", Storage: "uint", Carrier: "uint", vec: "uvec", storageVec: "uvec"},
+	ir.F4E2M1:     {Compute: "float", Storage: "uint", Carrier: "uint", vec: "uvec", storageVec: "uvec", decode: "f4e2m1_to_f32", encode: "f32_to_f4e2m1"},
+	ir.F8E4M3FNUZ: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e4m3fnuz_to_f32", encode: "f32_to_f8e4m3fnuz", need: NeedStorage8},
+	ir.F8E5M2FNUZ: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e5m2fnuz_to_f32", encode: "f32_to_f8e5m2fnuz", need: NeedStorage8},
+	ir.F8E8M0:     {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e8m0_to_f32", encode: "f32_to_f8e8m0", need: NeedStorage8},
 }
 
 // Types says how the device computes with each dtype, and converts between dtypes.
@@ -153,6 +165,8 @@ func (ts *Types) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 		return v
 	case to.IsFloat():
 		return ts.toFloat(x, to, v)
+	case to == ir.Bool && from.Float().Exponents: // there is no 0, but a device may compare 2^-127 as 0
+		return expr.Of("true")
 	case to == ir.Bool:
 		return ts.Coerce(src, dst, v)
 	case from.IsFloat():
@@ -206,7 +220,7 @@ func digitsOf(x *kernel.Expr) int {
 			return bits.Len64(uint64(most))
 		}
 	}
-	return 8 * x.DType.BlockBytes()
+	return x.DType.Bits()
 }
 
 // bitcast prints a value reinterpreted as another dtype of the same size.
@@ -242,10 +256,8 @@ func (ts *Types) wordOf(t ir.DType, v expr.Expr) expr.Expr {
 	case s.encode != "":
 		ts.Helper(s.encode, "float")
 		return expr.Call(s.encode, v)
-	case s.Compute == "int" && t.BlockBytes() == 2:
-		return wrap(ir.U16, expr.Call("uint", v))
-	case s.Compute == "int" && t.BlockBytes() == 1:
-		return wrap(ir.U8, expr.Call("uint", v))
+	case s.Compute == "int" && t.Bits() < 32:
+		return lowBits(t.Bits(), expr.Call("uint", v))
 	case s.Compute == "int":
 		return expr.Call("uint", v)
 	}
@@ -267,8 +279,7 @@ func (ts *Types) ofWord(t ir.DType, bits expr.Expr) expr.Expr {
 
 // round rounds a float value to the precision of t.
 func (r *Requirements) round(t ir.DType, v expr.Expr) expr.Expr {
-	switch t {
-	case ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2:
+	if t.IsFloat() && t.Bits() < 32 {
 		name := "round_" + t.String()
 		r.Helper(name, "float")
 		return expr.Call(name, v)
@@ -276,17 +287,19 @@ func (r *Requirements) round(t ir.DType, v expr.Expr) expr.Expr {
 	return v
 }
 
-// wrap reduces an integer to the range of a dtype of 8 or 16 bits. It returns integers of other dtypes unchanged.
+// wrap reduces an integer to the range of a dtype of less than 32 bits. It returns integers of other dtypes unchanged.
 func wrap(t ir.DType, v expr.Expr) expr.Expr {
-	switch t {
-	case ir.I16:
-		return expr.Call("bitfieldExtract", v, expr.Of("0"), expr.Of("16"))
-	case ir.U16:
-		return expr.Binary("&", v, expr.Of("0xffffu"))
-	case ir.I8:
-		return expr.Call("bitfieldExtract", v, expr.Of("0"), expr.Of("8"))
-	case ir.U8:
-		return expr.Binary("&", v, expr.Of("0xffu"))
+	switch bits := t.Bits(); {
+	case bits >= 32:
+	case t.Kind() == ir.KindInt:
+		return expr.Call("bitfieldExtract", v, expr.Of("0"), expr.Of(strconv.Itoa(bits)))
+	case t.Kind() == ir.KindUint:
+		return lowBits(bits, v)
 	}
 	return v
+}
+
+// lowBits prints the lowest bits of a uint.
+func lowBits(bits int, v expr.Expr) expr.Expr {
+	return expr.Binary("&", v, expr.Of(fmt.Sprintf("%#xu", 1<<bits-1)))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Some devices have no 8-bit or 16-bit elements in storage buffers; see device.Caps.InWords. Their shaders declare such
-// a buffer as 32-bit words. The bytes in memory are the same as on other devices.
+// Elements of 2 and 4 bits are packed, and some devices have no 8-bit or 16-bit elements in storage buffers; see
+// device.Caps.InWords. Shaders declare such a buffer as 32-bit words. The bytes in memory are the same on all devices.
 //
 // Shaders extract an element from its word. Neighbours that fill whole words are stored as words. A single element is
 // stored by atomics that change only its own bits, because other invocations may write the rest of the word at the same
@@ -42,7 +42,7 @@ func unitBits(t ir.DType) int {
 	if t.IsBlock() {
 		return 8 * kernel.BlockUnit(t)
 	}
-	return 8 * t.BlockBytes()
+	return t.Bits()
 }
 
 // unitOf is the GLSL type of width units in parameters and results.

@@ -106,5 +106,6 @@ func guard(function string) *syntax.Definition {
 
 // All has the helpers in the order of definition: a function uses only earlier ones. Functions of floats treat NaN and
 // infinity as IEEE 754 does.
-var All = slices.Concat(arithmeticLibrary, mathLibrary, randomLibrary, conversionLibrary, orderLibrary, byteLibrary,
+var All = slices.Concat(arithmeticLibrary, mathLibrary, randomLibrary, conversionLibrary, storedLibrary,
+	orderLibrary, byteLibrary,
 	pairLibrary, quantizeLibrary, quantizeFits, quantizers())

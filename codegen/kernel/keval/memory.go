@@ -81,12 +81,14 @@ func (r *run) load(bind int, x int64) number {
 		}
 		return number{undef: true}
 	}
-	size := int64(b.DType.BlockBytes())
-	raw := r.bytesAt(buf, x, x*size, size)
 	if b.Write {
 		r.claim(buf, x, false)
 	}
-	return decode(b.DType, raw)
+	if per := int64(b.DType.BlockElems()); b.DType.IsPacked() {
+		return decode(b.DType, []byte{r.bytesAt(buf, x, x/per, 1)[0] >> (x % per * int64(b.DType.Bits()))})
+	}
+	size := int64(b.DType.BlockBytes())
+	return decode(b.DType, r.bytesAt(buf, x, x*size, size))
 }
 
 // loadBlock reads element x of a buffer in a block format. It decodes a whole weight at the first access.
@@ -131,6 +133,12 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) {
 	var raw [8]byte
 	size := b.DType.BlockBytes()
 	encode(raw[:size], b.DType, v, t)
+	if per := int64(b.DType.BlockElems()); b.DType.IsPacked() {
+		mem, shift := r.m.mem[buf], x%per*int64(b.DType.Bits())
+		other := mem.bytes[mem.base+x/per] &^ (byte(1<<b.DType.Bits()-1) << shift)
+		r.m.mem[buf].put(buf, x/per, []byte{other | raw[0]<<shift})
+		return
+	}
 	r.m.mem[buf].put(buf, x*int64(size), raw[:size])
 }
 

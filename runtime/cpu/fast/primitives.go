@@ -127,8 +127,15 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 }
 
 // roundings has the name of the primitive that rounds to a dtype.
-var roundings = map[ir.DType]string{ir.F32: "to f32", ir.F16: "to f16", ir.BF16: "to bf16", ir.F8E4M3: "to f8e4m3",
-	ir.F8E5M2: "to f8e5m2"}
+var roundings = func() map[ir.DType]string {
+	names := map[ir.DType]string{}
+	for _, t := range ir.DTypes() {
+		if t.IsFloat() && t != ir.F64 {
+			names[t] = "to " + t.String()
+		}
+	}
+	return names
+}()
 
 // unchanged is the name of the primitive that returns its argument.
 const unchanged = "unchanged"

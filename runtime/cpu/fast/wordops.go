@@ -77,7 +77,10 @@ const oddOfWords = "float of words, before rounding"
 
 // addWordPrimitives adds the primitives on words to the others.
 func addWordPrimitives() {
-	for _, t := range []ir.DType{ir.Bool, ir.I8, ir.U8, ir.I16, ir.U16, ir.I32, ir.U32, ir.I64} {
+	for _, t := range ir.DTypes() {
+		if !t.IsInteger() && t != ir.Bool {
+			continue
+		}
 		wordOf[t], wrapTo[t] = t.String()+" of floats", "wrapped to "+t.String()
 		widePrimitives[wordOf[t]] = of1(func(x float64) float64 { return bitsOfLong(ir.FloatToInt(x, t)) })
 		widePrimitives[wrapTo[t]] = words1[float64](func(x int64) int64 { return ir.Wrap(x, t) })
