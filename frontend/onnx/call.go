@@ -245,12 +245,6 @@ func (c *call) resolved(axes []int, rank int) []int {
 	return out
 }
 
-// mustDType is like dtypeAttr, for an attribute that the op requires.
-func (c *call) mustDType(name string) ir.DType {
-	c.must(name, AttrInt)
-	return c.dtypeAttr(name, ir.Invalid)
-}
-
 // openDType is like dtypeAttr, for an attribute in which 0 means the default.
 func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	if c.intAttr(name, 0) == 0 {
@@ -269,7 +263,7 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	switch {
 	case t == ir.Invalid:
 		c.fail("%s is %s (type %d), which vkc does not have", name, DataType(a.Int), a.Int)
-	case dataTypes[DataType(a.Int)].small != nil:
+	case t.StorageOnly():
 		c.fail("%s is %s, which only casts and quantization make", name, DataType(a.Int))
 	}
 	c.toUnsigned = c.toUnsigned || dataTypes[DataType(a.Int)].unsigned

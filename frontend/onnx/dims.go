@@ -111,7 +111,7 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 func sameDims(c *call) *value {
 	v := c.input(0)
 	to := c.typeAttr("to", 0)
-	if !v.isDims || !dataTypes[to].dtype.IsInteger() || dataTypes[to].small != nil {
+	if !v.isDims || !dataTypes[to].dtype.IsInteger() || dataTypes[to].dtype.StorageOnly() {
 		return nil
 	}
 	// They only matter for small floats.

@@ -66,10 +66,10 @@ var elementwiseOps = table{
 	"Clip":            tensorOp(clip),
 	"Cast": {fold: sameDims, build: func(c *call) []*value {
 		c.must("to", AttrInt)
-		return []*value{c.converted(c.x(0), c.typeOf(c.in[0]), c.typeAttr("to", 0))}
+		return []*value{c.converted(c.x(0), c.typeAttr("to", 0))}
 	}},
 	"CastLike": manyOp(func(c *call) []*value {
-		return []*value{c.converted(c.x(0), c.typeOf(c.in[0]), c.typeOf(c.input(1)))}
+		return []*value{c.converted(c.x(0), c.typeOf(c.input(1)))}
 	}),
 
 	"Add":            arithmetic(tensor.Add, addDims),
@@ -233,8 +233,9 @@ func clip(c *call) tensor {
 
 // bitcast reinterprets the bits as a dtype of the same width.
 func bitcast(c *call) tensor {
-	x, to := c.x(0), c.mustDType("to")
-	if to.BlockBytes() != x.DType().BlockBytes() {
+	c.must("to", AttrInt)
+	x, to := c.x(0), c.typeAttr("to", 0).DType()
+	if to.Bits() != x.DType().Bits() {
 		c.fail("the bits of %s as %s: both must have as many", x.DType(), to)
 	}
 	switch {

@@ -131,7 +131,7 @@ func (im *importer) initializers(g *Graph, s *scope) {
 	problems := len(im.problems)
 	for _, t := range g.Initializers {
 		d, err := t.data(im.file.externals)
-		v := &value{name: t.Name, data: d, small: t.small(), unsigned: dataTypes[t.Type].unsigned}
+		v := &value{name: t.Name, data: d, unsigned: dataTypes[t.Type].unsigned}
 		v.large = err == nil && v.unsigned && firstNegative(d) >= 0
 		if err != nil {
 			v = im.problem(t.Name, "initializer", err)
@@ -153,9 +153,6 @@ func (im *importer) problem(node, op string, err error) *value {
 func (im *importer) input(in Value) *value {
 	if d, ok := im.options.Inputs[in.Name]; ok {
 		v := &value{name: in.Name, data: d, unsigned: dataTypes[in.Type.Elem].unsigned && in.Type.Kind == KindTensor}
-		if dataTypes[in.Type.Elem].small != nil && in.Type.Kind == KindTensor {
-			v.small = in.Type.Elem
-		}
 		return v
 	}
 	if types, ok := im.options.Lists[in.Name]; ok && in.Type.Kind != KindTensor {
@@ -175,9 +172,6 @@ func (im *importer) input(in Value) *value {
 	}
 	im.taken[in.Name] = true
 	v := &value{name: in.Name, from: []string{in.Name}, unsigned: dataTypes[in.Type.Elem].unsigned}
-	if dataTypes[in.Type.Elem].small != nil {
-		v.small = in.Type.Elem
-	}
 	im.try(in.Name, "input", func() {
 		shape := make(ir.Shape, len(in.Type.Shape))
 		for i, d := range in.Type.Shape {
@@ -400,26 +394,9 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			if v != nil && v.from == nil {
 				v.from = from
 			}
-			c.keepSmall(v)
 		}
 	})
 	return results, ok
-}
-
-// retyping are the ops whose results have a type of their own, and not that of an operand with the same dtype.
-var retyping = []string{"BitCast", "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"}
-
-// keepSmall gives a result the small type of an operand with the same dtype: of ops that move values.
-func (c *call) keepSmall(v *value) {
-	if v == nil || v.small != 0 || v.isList || c.node.Domain != "" || slices.Contains(retyping, c.node.Op) {
-		return
-	}
-	for _, x := range c.in {
-		if x != nil && x.small != 0 && c.dtypeOf(x) == c.dtypeOf(v) {
-			v.small = x.small
-			return
-		}
-	}
 }
 
 // byRow builds the node, already in the form of the newest opset, by its op's row: from known dims, as a constant, or
@@ -472,7 +449,7 @@ func (c *call) folded(row *row) []*value {
 	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version, consumed: c.consumed}
 	for _, v := range c.in {
 		if v != nil {
-			v = &value{name: v.name, data: constant(v), small: v.small, unsigned: v.unsigned, large: v.large}
+			v = &value{name: v.name, data: constant(v), unsigned: v.unsigned, large: v.large}
 		}
 		again.in = append(again.in, v)
 	}

@@ -305,7 +305,7 @@ func gatherBlockQuantized(c *call) tensor {
 	at, scales := c.x(1), c.x(2)
 	data, t := c.x(0), scales.DType()
 	block, bits := c.intAttr("block_size", 128), c.intAttr("bits", 4)
-	zero, wide := 0.0, c.in[0].small != 0 || data.DType() != ir.U8
+	zero, wide := 0.0, data.DType() != ir.U8
 	if !wide {
 		if bits != 2 && bits != 4 && bits != 8 {
 			c.fail("attribute bits is %d: want 2, 4 or 8", bits)

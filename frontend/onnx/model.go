@@ -129,8 +129,7 @@ type DataType int32
 type dataType struct {
 	name     string
 	dtype    ir.DType
-	small    *smallType // nil for a type that is a dtype of vkc
-	unsigned bool       // a uint64, with the bits of which vkc computes as i64
+	unsigned bool // a uint64, with the bits of which vkc computes as i64
 }
 
 var dataTypes = map[DataType]dataType{
@@ -139,13 +138,10 @@ var dataTypes = map[DataType]dataType{
 	9: scalar("bool", ir.Bool), 10: scalar("float16", ir.F16), 11: scalar("double", ir.F64), 12: scalar("uint32", ir.U32),
 	13: {name: "uint64", dtype: ir.I64, unsigned: true}, 14: scalar("complex64", ir.Invalid),
 	15: scalar("complex128", ir.Invalid), 16: scalar("bfloat16", ir.BF16), 17: scalar("float8e4m3fn", ir.F8E4M3),
-	18: carried("float8e4m3fnuz", ir.F16, smallType{bits: 8, mantissa: 3, least: -7, largest: 240, nan: true}),
-	19: scalar("float8e5m2", ir.F8E5M2),
-	20: carried("float8e5m2fnuz", ir.F16, smallType{bits: 8, mantissa: 2, least: -15, largest: 57344, nan: true}),
-	21: carried("uint4", ir.U8, smallType{bits: 4}), 22: carried("int4", ir.I8, smallType{bits: 4}),
-	23: carried("float4e2m1", ir.F8E4M3, smallType{bits: 4, mantissa: 1, least: 0, largest: 6}),
-	24: carried("float8e8m0", ir.F32, smallType{bits: 8, exponents: true}),
-	25: carried("uint2", ir.U8, smallType{bits: 2}), 26: carried("int2", ir.I8, smallType{bits: 2}),
+	18: scalar("float8e4m3fnuz", ir.F8E4M3FNUZ), 19: scalar("float8e5m2", ir.F8E5M2),
+	20: scalar("float8e5m2fnuz", ir.F8E5M2FNUZ), 21: scalar("uint4", ir.U4), 22: scalar("int4", ir.I4),
+	23: scalar("float4e2m1", ir.F4E2M1), 24: scalar("float8e8m0", ir.F8E8M0), 25: scalar("uint2", ir.U2),
+	26: scalar("int2", ir.I2),
 }
 
 // scalar returns a row for a type with an equivalent dtype, or with none.
@@ -163,11 +159,10 @@ func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 
 // Bytes returns the size in a file of that many elements, or 0 for types without a size.
 func (t DataType) Bytes(elems int64) int64 {
-	row := dataTypes[t]
-	if row.small != nil {
-		return row.small.bytes(elems)
+	if t.DType() == ir.Invalid {
+		return 0
 	}
-	return elems * int64(max(0, row.dtype.BlockBytes()))
+	return elems*int64(t.DType().Bits()/8) + (elems*int64(t.DType().Bits()%8)+7)/8
 }
 
 // String returns ONNX's name of the type.

@@ -207,7 +207,7 @@ func (c *call) renameText(name, otherwise string, names map[string]string) {
 
 // reshaped returns v with shape s. A constant stays a constant.
 func (c *call) reshaped(v *value, s ir.Shape) *value {
-	out := &value{name: v.name, from: v.from, small: v.small, unsigned: v.unsigned, large: v.large}
+	out := &value{name: v.name, from: v.from, unsigned: v.unsigned, large: v.large}
 	if d := v.data; d != nil && s.IsStatic() {
 		dims := make([]int, len(s))
 		for i, n := range s {

@@ -98,15 +98,10 @@ func quantizeLinear(c *call) []*value {
 		if !zero.IsZero() {
 			y = y.Add(castTo(zero, y.DType()))
 		}
-		return []*value{c.converted(y, 0, t)}
+		return []*value{c.converted(y, t)}
 	}
 	c.flag("saturate", true) // only for 8-bit floats
-	if row.small == nil {
-		return one(quantized(x, scale, zero, row.dtype))
-	}
-	low, high := row.small.limits()
-	y := quantized(x, scale, zero, ir.I32).Max(c.b.Scalar(ir.I32, low)).Min(c.b.Scalar(ir.I32, high))
-	return []*value{{tensor: y.Cast(row.dtype), small: t}}
+	return one(quantized(x, scale, zero, row.dtype))
 }
 
 // dequantizeNode builds DequantizeLinear. It keeps int8 matrices as they are, because passes fuse their dequantization

@@ -434,14 +434,14 @@ func size(c *call) []*value {
 func constantNode(c *call) []*value {
 	var d *ir.Data
 	var err error
-	small, unsigned := DataType(0), false
+	unsigned := false
 	for _, a := range c.node.Attributes {
 		c.consumed.atAttr(a.Name)
 		switch a.Name {
 		case "value":
 			if a = c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
 				d, err = a.Tensor.data(c.file.externals)
-				small, unsigned = a.Tensor.small(), dataTypes[a.Tensor.Type].unsigned
+				unsigned = dataTypes[a.Tensor.Type].unsigned
 			}
 		case "value_float":
 			d, err = ir.FromFloats(ir.F32, []float64{c.floatAttr(a.Name, 0)})
@@ -465,7 +465,7 @@ func constantNode(c *call) []*value {
 	case d == nil:
 		c.fail("it has no value")
 	}
-	return []*value{{data: d, small: small, unsigned: unsigned, large: unsigned && firstNegative(d) >= 0}}
+	return []*value{{data: d, unsigned: unsigned, large: unsigned && firstNegative(d) >= 0}}
 }
 
 // widened converts floats to float64.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/vkc-go/vkc/internal/filefmt"
@@ -90,8 +91,8 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if small := dataTypes[t.Type].small; small != nil {
-		return t.unpack(dims, x, small)
+	if dataTypes[t.Type].dtype.IsPacked() {
+		return t.packed(dims, x)
 	}
 	d := &ir.Data{DType: t.Type.DType(), Dims: dims, Bytes: t.raw}
 	n := int64(d.Elems())
@@ -118,37 +119,31 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	return d, nil
 }
 
-// unpack converts the values of a small type to its carrier.
-func (t *Tensor) unpack(dims []int, x *externals, small *smallType) (*ir.Data, error) {
-	packed := t.raw
-	d := &ir.Data{DType: small.carrier, Dims: dims}
-	n := int64(d.Elems())
-	want := small.bytes(n)
-	var err error
+// packed returns the values of a type of less than 8 bits. Each of its integers is a byte with several values.
+func (t *Tensor) packed(dims []int, x *externals) (*ir.Data, error) {
+	d := &ir.Data{DType: t.Type.DType(), Dims: dims, Bytes: t.raw}
+	want, err := d.DType.BytesFor(int64(d.Elems()))
 	switch {
+	case err != nil:
+		return nil, err
 	case t.external != nil:
-		if packed, err = x.bytes(t, want); err != nil {
+		if d.Bytes, err = x.bytes(t, want); err != nil {
 			return nil, err
 		}
-	case len(packed) == 0:
+	case len(d.Bytes) == 0:
 		for _, v := range t.integers {
-			packed = append(packed, byte(v))
+			d.Bytes = append(d.Bytes, byte(v))
 		}
 	}
-	if int64(len(packed)) != want {
+	if int64(len(d.Bytes)) != want {
 		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d bytes, and its shape %v of %s wants %d", t.Name,
-			len(packed), t.Dims, t.Type, want)
+			len(d.Bytes), t.Dims, t.Type, want)
 	}
-	d.Bytes = small.unpack(packed, n)
+	if d.Elems()%d.DType.BlockElems() != 0 { // the file may have other bits after the last value
+		d.Bytes = slices.Clone(d.Bytes)
+		d.ClearUnused()
+	}
 	return d, nil
-}
-
-// small returns the tensor's type if that is a small one, and otherwise 0.
-func (t *Tensor) small() DataType {
-	if dataTypes[t.Type].small != nil {
-		return t.Type
-	}
-	return 0
 }
 
 // encode returns a tensor with the values in t.integers. For floats of 16 or 8 bits, the integers are their bits.

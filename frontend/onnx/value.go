@@ -32,8 +32,6 @@ type value struct {
 	from []string
 	// valid, if set, says that only a part of the tensor is valid.
 	valid *validPart
-	// small, if not 0, is the small type to which the values belong: the tensor has its carrier as dtype.
-	small DataType
 	// unsigned says that the integers are uint64, and large that some may be 2^63 or more: see unsigned.go.
 	unsigned, large bool
 	// conv is the convolution that computed the value; a batch normalization may be folded into it.

@@ -56,8 +56,11 @@ func axisOf(n *ir.Node, name string, rank int) int {
 // cast returns a value as a dtype that has its value.
 func (w *writer) cast(x string, t ir.DType) string {
 	attrs := []attribute{{"to", elemType(t)}}
-	if t == ir.F8E5M2 {
+	switch {
+	case t == ir.F8E5M2:
 		attrs = append(attrs, attribute{"saturate", int64(0)}) // numbers past the range become infinite
+	case t.Float().Exponents:
+		attrs = append(attrs, attribute{"round_mode", "nearest"})
 	}
 	return w.emit("Cast", []string{x}, attrs...)
 }
@@ -86,6 +89,11 @@ func cast(c *call) string {
 	switch {
 	case from == to:
 		return x
+	case to.Float().Exponents: // ONNX ignores the sign
+		if !from.IsFloat() || from.Bits() < 32 {
+			x, from = c.cast(x, ir.F32), ir.F32
+		}
+		return c.cast(c.emit("Max", []string{x, c.scalar(from, 0)}), to)
 	case !from.IsFloat() || !to.IsInteger():
 		return c.cast(x, to)
 	case from.BlockBytes() == 1:
@@ -115,7 +123,7 @@ func (w *writer) integer(t ir.DType, v float64) string {
 
 // integerRange returns the least and the largest value of an integer dtype.
 func integerRange(t ir.DType) (least, most float64) {
-	bits := 8 * t.BlockBytes()
+	bits := t.Bits()
 	if t.Kind() == ir.KindUint {
 		return 0, math.Ldexp(1, bits) - 1
 	}

@@ -377,7 +377,7 @@ func (w *writer) node(n *ir.Node) {
 		w.refuse(n, c.err)
 		return
 	}
-	w.opset = max(w.opset, r.since)
+	w.opset = max(w.opset, r.since, typesSince[n.DType()])
 	w.names[n] = name
 }
 

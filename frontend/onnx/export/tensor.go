@@ -11,7 +11,11 @@ import (
 
 // elemTypes has ONNX's numbers of dtypes.
 var elemTypes = map[ir.DType]int64{ir.F32: 1, ir.U8: 2, ir.I8: 3, ir.U16: 4, ir.I16: 5, ir.I32: 6, ir.I64: 7,
-	ir.Bool: 9, ir.F16: 10, ir.F64: 11, ir.U32: 12, ir.BF16: 16, ir.F8E4M3: 17, ir.F8E5M2: 19}
+	ir.Bool: 9, ir.F16: 10, ir.F64: 11, ir.U32: 12, ir.BF16: 16, ir.F8E4M3: 17, ir.F8E4M3FNUZ: 18,
+	ir.F8E5M2: 19, ir.F8E5M2FNUZ: 20, ir.U4: 21, ir.I4: 22, ir.F4E2M1: 23, ir.F8E8M0: 24, ir.U2: 25, ir.I2: 26}
+
+// typesSince has the opset that introduced a type, if a writer's oldest opset lacks it.
+var typesSince = map[ir.DType]int{ir.F4E2M1: 23, ir.F8E8M0: 24, ir.U2: 25, ir.I2: 25}
 
 func elemType(t ir.DType) int64 { return elemTypes[t] }
 
@@ -47,10 +51,11 @@ func (t *tensor) message(data string) (message, error) {
 
 // add adds an initializer and returns its name.
 func (w *writer) add(name string, t ir.DType, dims []int64, content func() ([]byte, error)) string {
-	n := int64(t.BlockBytes())
+	n := int64(1)
 	for _, d := range dims {
 		n *= d
 	}
+	n, _ = t.BytesFor(n) // the graph has checked its sizes
 	x := &tensor{name: w.unique(name), dtype: t, dims: dims, size: n, content: content}
 	w.tensors = append(w.tensors, x)
 	return x.name
