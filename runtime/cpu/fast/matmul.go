@@ -60,7 +60,9 @@ const (
 	tileRows = 64
 	tileCols = 24 // a multiple of 3 and 4, the numbers of columns that the assembly computes at a time
 
-	panelRows = 256 // in place of tileRows in tasks that make panels, so that few tasks make the same one
+	// Tasks that make panels have more rows, so that few tasks make the same panel. They have up to 16 panels, because
+	// processors prefetch from the next panel.
+	panelRows = 256
 )
 
 // takesMatmul reports whether the kernel can compute a matmul: its matrices must have floats or blocks, the first one
@@ -98,7 +100,7 @@ func matmul(c *interp.Call) error {
 	}
 	p.tileRows, p.tileCols = tileRows, tileCols
 	if p.rounded != nil && vector.panels != nil {
-		p.tileRows, p.tileCols = panelRows, 2*panelCols
+		p.tileRows, p.tileCols = panelRows, min(max(n/(8*c.Workers())/panelCols, 1), 16)*panelCols
 	}
 	rowTiles, colTiles := (m+p.tileRows-1)/p.tileRows, (n+p.tileCols-1)/p.tileCols
 	var failed atomic.Pointer[error]
