@@ -694,7 +694,7 @@ func TestClasses(t *testing.T) {
 func TestCacheTypes(t *testing.T) {
 	var want []Token
 	for _, o := range []Options{{}, {Parallel: 3}, {Parallel: 3, Cache: ir.Q8_0}, {Cache: ir.F32}} {
-		o.Device, o.Context = "cpu", 64
+		o.Device, o.Context, o.Precision = "cpu", 64, vkc.Exact
 		m := openModel(t, gollama, o)
 		kept := o.Cache
 		if kept == ir.Invalid {

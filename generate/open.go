@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/cpu"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -128,7 +129,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	}
 	if o.Precision == "" {
 		o.Precision = vkc.Exact
-		if slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool { return !d.IsCPU() }) {
+		if slices.ContainsFunc(m.device.Parts(), gainsByInt8) {
 			o.Precision = DefaultPrecision
 		}
 	}
@@ -149,6 +150,11 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 			"leave that out", sizeText(m.gpuMemory), m.device.Name())
 	}
 	return m, err
+}
+
+// gainsByInt8 reports whether DefaultPrecision is the default on a device.
+func gainsByInt8(d *vkc.Device) bool {
+	return !d.IsCPU() || !d.IsReference() && cpu.HasInt8Dots()
 }
 
 // The ways to divide a model among several devices.

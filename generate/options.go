@@ -21,7 +21,8 @@ type Options struct {
 	// device without 16-bit storage.
 	Cache ir.DType
 	// Precision is the allowed precision of matmuls, as vkc.WithPrecision takes it. If it is empty, a GPU has
-	// DefaultPrecision, the CPU fast path vkc.Exact, and a bundle the precision that it was compiled with.
+	// DefaultPrecision, and so has a processor with dot products of int8. Otherwise it is vkc.Exact. A bundle has the
+	// precision that it was compiled with.
 	Precision string
 	// Parallel is the number of answers that may run at once; 0 means 1. Each has a KV cache for the whole context.
 	Parallel int
@@ -76,10 +77,10 @@ type Options struct {
 	Ahead int
 }
 
-// DefaultPrecision is the precision of a language model on a GPU, without Options.Precision. It rounds what llama.cpp
-// rounds, in the same way: rows to 8 bits with a scale per 32 elements before matmuls with quantized weights, and
-// operands of other matmuls and of attention to f16. vkc.Exact rounds nothing. On the CPU fast path vkc.Exact is the
-// default, because prompts are faster there if blocks are decoded once for all rows (M-default-precision).
+// DefaultPrecision is the precision of a language model without Options.Precision, on a GPU and on a processor with dot
+// products of int8 (AVX-512 VNNI). It rounds what llama.cpp rounds, in the same way: rows to 8 bits with a scale per 32
+// elements before matmuls with quantized weights, and on a GPU operands of other matmuls and of attention to f16.
+// vkc.Exact rounds nothing. It is the default on other processors, where it reads prompts faster (M-cpu-llm).
 const DefaultPrecision = ir.PrecisionBytes
 
 // partOf returns the maximum number of tokens per prefill part. A GPU is faster with larger parts (M-prompt-parts). But

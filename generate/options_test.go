@@ -8,9 +8,11 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/cpu"
 )
 
-// TestDefaultPrecision: a GPU rounds rows to int8, and the CPU fast path nothing, unless the options say otherwise.
+// TestDefaultPrecision: a GPU and a processor with dot products of int8 round rows to int8. Other processors and the
+// reference round nothing. Options may say otherwise.
 func TestDefaultPrecision(t *testing.T) {
 	check := func(device, precision, want string) {
 		t.Helper()
@@ -19,7 +21,13 @@ func TestDefaultPrecision(t *testing.T) {
 			t.Errorf("%s, %q: precision %s, want %s", device, precision, m.options.Precision, want)
 		}
 	}
-	check("cpu", "", vkc.Exact)
+	want := vkc.Exact
+	if cpu.HasInt8Dots() {
+		want = DefaultPrecision
+	}
+	check("cpu", "", want)
+	check("cpu", vkc.Exact, vkc.Exact)
+	check("reference", "", vkc.Exact)
 	check("cpu", DefaultPrecision, DefaultPrecision)
 	needDevice(t)
 	check("vulkan", "", DefaultPrecision)

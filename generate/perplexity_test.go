@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
@@ -51,7 +52,8 @@ func TestPerplexity(t *testing.T) {
 	n := float64(len(costs))
 	stderr := math.Exp(mean) * math.Sqrt(squares/n/(n-1))
 	seen := 0
-	p, err := generate.MeasurePerplexity(t.Context(), gollama, text, generate.Options{Device: "cpu", Context: chunk}, 2,
+	p, err := generate.MeasurePerplexity(t.Context(), gollama, text, generate.Options{Device: "cpu", Context: chunk,
+		Precision: vkc.Exact}, 2,
 		func(p generate.Perplexity, total int) {
 			if seen++; p.Chunks != seen || total != 2 {
 				t.Errorf("chunk %d of %d, want %d of 2", p.Chunks, total, seen)

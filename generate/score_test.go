@@ -26,7 +26,7 @@ func TestScore(t *testing.T) {
 		name, model string
 		o           generate.Options
 	}{
-		{"cpu", gollama, generate.Options{Device: "cpu"}},
+		{"cpu", gollama, generate.Options{Device: "cpu", Precision: vkc.Exact}},
 		{"reference", gollama, generate.Options{Device: "reference"}},
 		{"device", tiny, generate.Options{Device: "vulkan", Cache: ir.F32}},
 		{"several", tiny, generate.Options{Device: "vulkan", Cache: ir.F32, Parallel: 4}},

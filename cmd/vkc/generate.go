@@ -188,7 +188,7 @@ func (f *loadFlags) registerModel(a *app, flags *pflag.FlagSet) {
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most; 0 means 4096, or "+
 		"what the model was trained for")
 	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+generate.DefaultPrecision+
-		" on a GPU, exact on the CPU)")
+		" on a GPU, and on a processor with AVX-512 VNNI; else exact)")
 	flags.StringVarP(&f.options.Device, "device", "d", "auto",
 		"as for vkc run, or a list such as 0,1: several devices have the model as --split says")
 	flags.StringVar(&f.options.Split, "split", generate.SplitLayers, splitHelp+autoHelp)

@@ -38,6 +38,10 @@ type Options struct {
 	Context context.Context
 }
 
+// HasInt8Dots reports whether matmuls in precision int8 are faster than exact ones, for any number of rows, because the
+// processor has an instruction for dot products of int8.
+func HasInt8Dots() bool { return fast.HasInt8Dots() }
+
 // executable is a loaded graph.
 type executable struct {
 	*runtime.Signature

@@ -38,6 +38,10 @@ type panelTile struct {
 	of   func(out *float32, ldo int, a *int8, lda int, records *float32, ldr int, panel *byte, n int)
 }
 
+// HasInt8Dots reports whether the processor has an instruction for dot products of int8 (AVX-512 VNNI). Then matmuls in
+// precision int8 are faster than exact ones for any number of rows, and without it only for few.
+func HasInt8Dots() bool { return vector != nil && vector.panels != nil }
+
 // panelCols is the number of rows of blocks in a panel.
 const panelCols = 16
 
