@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -24,42 +25,49 @@ type Embedder interface {
 
 // NewEmbeddings returns a server for an embedding model, without text generation. It does not close the model.
 func NewEmbeddings(e Embedder, o Options) *Server {
-	s := New(embeddingsOnly{e}, o)
+	s := New(textless{e, "this model makes embeddings and no text: ask /v1/embeddings"}, o)
 	s.embedder = e
 	return s
 }
 
-// embeddingsOnly makes a Model of an Embedder. It refuses requests that generate text.
-type embeddingsOnly struct{ Embedder }
-
-// Prompt implements Model.
-func (embeddingsOnly) Prompt(chat.Context) ([]int32, error) {
-	return nil, fmt.Errorf("this model makes embeddings and no text: ask /v1/embeddings")
+// textless makes a Model of one that generates no text. It refuses requests for text.
+type textless struct {
+	vocabulary
+	why string // generates no text, and what to do
 }
 
+// vocabulary is the part of a Model that models without text have too.
+type vocabulary interface {
+	Tokenizer() *tokenizer.Tokenizer
+	Context() int
+}
+
+// Prompt implements Model.
+func (m textless) Prompt(chat.Context) ([]int32, error) { return nil, errors.New(m.why) }
+
 // Render implements Model.
-func (m embeddingsOnly) Render(c chat.Context) (string, error) {
+func (m textless) Render(c chat.Context) (string, error) {
 	_, err := m.Prompt(c)
 	return "", err
 }
 
 // Parallel implements Model.
-func (embeddingsOnly) Parallel() int { return 1 }
+func (textless) Parallel() int { return 1 }
 
 // Load implements Model.
-func (embeddingsOnly) Load() generate.Load { return generate.Load{} }
+func (textless) Load() generate.Load { return generate.Load{} }
 
 // Reused implements Model.
-func (embeddingsOnly) Reused() generate.Reused { return generate.Reused{} }
+func (textless) Reused() generate.Reused { return generate.Reused{} }
 
 // DeviceBytes implements Model.
-func (embeddingsOnly) DeviceBytes() uint64 { return 0 }
+func (textless) DeviceBytes() uint64 { return 0 }
 
 // ChatTemplate implements Model.
-func (embeddingsOnly) ChatTemplate() string { return "" }
+func (textless) ChatTemplate() string { return "" }
 
 // Generate implements Model.
-func (m embeddingsOnly) Generate(context.Context, []int32, generate.Sampling) iter.Seq2[generate.Token, error] {
+func (m textless) Generate(context.Context, []int32, generate.Sampling) iter.Seq2[generate.Token, error] {
 	_, err := m.Prompt(chat.Context{})
 	return func(yield func(generate.Token, error) bool) {
 		yield(generate.Token{}, refuse(http.StatusBadRequest, "model", "%v", err))
@@ -67,7 +75,7 @@ func (m embeddingsOnly) Generate(context.Context, []int32, generate.Sampling) it
 }
 
 // Score implements Model.
-func (m embeddingsOnly) Score(context.Context, []int32, int) ([]generate.Token, error) {
+func (m textless) Score(context.Context, []int32, int) ([]generate.Token, error) {
 	_, err := m.Prompt(chat.Context{})
 	return nil, refuse(http.StatusBadRequest, "model", "%v", err)
 }

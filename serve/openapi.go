@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"mime/multipart"
 	"net/http"
 	"reflect"
 	"strings"
@@ -12,7 +13,13 @@ type route struct {
 	method, path string
 	answer       func(http.ResponseWriter, *http.Request) error
 	about        string // one sentence
-	body         any    // a zero value of the type of the request's JSON; nil without a body
+	body         any    // a zero value of the type of the request's JSON or form; nil without a body
+}
+
+// isForm reports whether requests are forms with a file, and not JSON.
+func (r route) isForm() bool {
+	_, ok := r.body.(audioForm)
+	return ok
 }
 
 // aliases returns the paths of the route, without /v1 too.
@@ -31,8 +38,12 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
 			"200":     map[string]any{"description": "the answer"},
 			"default": map[string]any{"description": "an error, as {\"error\": {\"message\": TEXT}}"}}}
 		if r.body != nil {
+			kind := "application/json"
+			if r.isForm() {
+				kind = "multipart/form-data"
+			}
 			operation["requestBody"] = map[string]any{"required": true, "content": map[string]any{
-				"application/json": map[string]any{"schema": schemaOf(reflect.TypeOf(r.body))}}}
+				kind: map[string]any{"schema": schemaOf(reflect.TypeOf(r.body))}}}
 		}
 		var parameters []any
 		for part := range strings.SplitSeq(r.path, "/") {
@@ -65,6 +76,9 @@ func schemaOf(t reflect.Type) map[string]any {
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return map[string]any{}
+	}
+	if t == reflect.TypeFor[multipart.FileHeader]() {
+		return map[string]any{"type": "string", "format": "binary"}
 	}
 	switch t.Kind() {
 	case reflect.Bool:

@@ -11,8 +11,7 @@ import (
 // standard). It answers a browser's preflight request, and reports whether the request was one.
 func (s *Server) allowOrigin(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	origin := r.Header.Get("Origin")
-	any := slices.Contains(s.o.Origins, "*")
-	if origin == "" || !any && !slices.Contains(s.o.Origins, origin) {
+	if origin == "" || !s.allowsOrigin(origin) {
 		return false
 	}
 	h := w.Header()
@@ -32,6 +31,11 @@ func (s *Server) allowOrigin(w http.ResponseWriter, r *http.Request) (preflight 
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// allowsOrigin reports whether pages of an origin may use the server.
+func (s *Server) allowsOrigin(origin string) bool {
+	return slices.Contains(s.o.Origins, "*") || slices.Contains(s.o.Origins, origin)
 }
 
 // isHeaderList reports whether a text is a list of names of headers, of a bounded length.

@@ -11,6 +11,7 @@
 //	POST /v1/responses          the newer form of chat/completions; nothing is stored
 //	POST /v1/embeddings         vectors of texts, by an embedding model: see NewEmbeddings
 //	GET  /v1/models             the model, and /v1/models/NAME
+//	POST /v1/audio/transcriptions, /v1/audio/translations   the text of sound: see NewTranscriptions
 //	POST /v1/rerank             documents in the order of their relevance for a query
 //	POST /v1/messages           Anthropic's form of chat/completions
 //	POST /completion, /infill   llama.cpp's form of completions, and of filling a gap in a text
@@ -96,6 +97,7 @@ type Options struct {
 	Key          string        // the key that requests must carry; none
 	AnyHost      bool          // requests without a key may name any host
 	MaxBody      int64         // bytes of a request; 1 MiB, or 32 MiB if the model reads pictures
+	MaxAudio     int64         // bytes of a request with a sound; 25 MiB
 	Queue        int           // maximum number of waiting requests; 64
 	MaxTokens    int           // maximum tokens of an answer, whatever the request says; as many as fit
 	Timeout      time.Duration // maximum time of a request, including waiting; 10 minutes
@@ -112,20 +114,21 @@ type Options struct {
 
 // Server answers requests. It is an [http.Handler].
 type Server struct {
-	model     Model
-	embedder  Embedder // nil if the model generates text
-	o         Options
-	mux       *http.ServeMux
-	queue     chan struct{} // holds an element for each request that is running or waiting
-	embedding chan struct{} // holds an element while embeddings are computed
-	busy      busy
-	draining  atomic.Bool
-	lifetime  context.Context // parent of the contexts of all answers; Cut ends it
-	cut       context.CancelCauseFunc
-	metrics   metrics
-	grammars  grammars
-	several   *Several // the models that this server lists; nil if it has one
-	started   time.Time
+	model       Model
+	embedder    Embedder    // nil if the model makes no embeddings
+	transcriber Transcriber // nil if the model hears nothing
+	o           Options
+	mux         *http.ServeMux
+	queue       chan struct{} // holds an element for each request that is running or waiting
+	embedding   chan struct{} // holds an element while embeddings are computed
+	busy        busy
+	draining    atomic.Bool
+	lifetime    context.Context // parent of the contexts of all answers; Cut ends it
+	cut         context.CancelCauseFunc
+	metrics     metrics
+	grammars    grammars
+	several     *Several // the models that this server lists; nil if it has one
+	started     time.Time
 }
 
 //go:embed page
@@ -141,6 +144,9 @@ func New(m Model, o Options) *Server {
 			o.MaxBody = maxBodyWithPictures
 		}
 	}
+	if o.MaxAudio == 0 {
+		o.MaxAudio = 25 << 20
+	}
 	if o.Queue == 0 {
 		o.Queue = 64
 	}
@@ -155,7 +161,7 @@ func New(m Model, o Options) *Server {
 	s.lifetime, s.cut = context.WithCancelCause(context.Background())
 	for _, route := range s.routes() {
 		for _, path := range route.aliases() {
-			s.mux.HandleFunc(route.method+" "+path, s.guarded(route.answer))
+			s.mux.HandleFunc(route.method+" "+path, s.guarded(route, route.answer))
 			s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Allow", route.method)
 				fail(w, refuse(http.StatusMethodNotAllowed, "", "%s wants %s, and no %s", r.URL.Path, route.method,
@@ -195,6 +201,9 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/embeddings", s.embeddings, "Computes vectors of texts.", embeddingsRequest{}},
 		{"POST", "/v1/rerank", s.rerank, "Sorts documents by their relevance for a query.", rerankRequest{}},
 		{"POST", "/v1/reranking", s.rerank, "The same as /v1/rerank.", rerankRequest{}},
+		{"POST", "/v1/audio/transcriptions", s.transcriptions, "Writes down what is said in a sound.", audioForm{}},
+		{"POST", "/v1/audio/translations", s.translations, "Writes down in English what is said in a sound.",
+			audioForm{}},
 		{"POST", "/v1/responses", s.responses, "Continues a conversation, in the newer form.", responsesRequest{}},
 		{"POST", "/v1/messages", s.messages, "Continues a conversation, in Anthropic's form.", messagesRequest{}},
 		{"POST", "/v1/messages/count_tokens", s.countTokens, "Counts the tokens of a request to /v1/messages.",
@@ -280,8 +289,8 @@ func (b *busy) wait() {
 	}
 }
 
-// guarded returns a handler that checks access, bounds the request, and then calls answer.
-func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+// guarded returns a handler that checks access, bounds the request to a route, and then calls answer.
+func (s *Server) guarded(route route, answer func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.busy.add(1)
 		defer s.busy.add(-1)
@@ -291,8 +300,15 @@ func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) 
 		r = r.WithContext(ctx)
 		err := s.admit(r)
 		if err == nil {
-			r.Body = http.MaxBytesReader(w, r.Body, s.o.MaxBody)
+			limit := s.o.MaxBody
+			if route.isForm() {
+				limit = s.o.MaxAudio
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
 			err = s.queued(r, func() error { return answer(w, r) })
+			if r.MultipartForm != nil {
+				r.MultipartForm.RemoveAll() // an error leaves a temporary file, which the system removes
+			}
 		}
 		if err != nil {
 			fail(w, err)
@@ -342,7 +358,8 @@ func (s *Server) admit(r *http.Request) error {
 	}
 	// Pages of other sites may send another type without asking first. The browser then names their origin.
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if (err != nil || kind != "application/json") && r.Header.Get("Origin") != "" {
+	asked := err == nil && kind == "application/json"
+	if origin := r.Header.Get("Origin"); origin != "" && !asked && !s.allowsOrigin(origin) {
 		return refuse(http.StatusUnsupportedMediaType, "",
 			"the request of a page is %q: want Content-Type: application/json", r.Header.Get("Content-Type"))
 	}

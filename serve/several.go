@@ -64,7 +64,7 @@ func NewSeveral(list []Source, o Options, limits Limits) *Several {
 		v.sources = append(v.sources, &loadable{Source: s})
 	}
 	o.Name = list[0].Name
-	v.front = &front{New(embeddingsOnly{}, o)}
+	v.front = &front{New(textless{}, o)}
 	v.Server.several = v
 	v.Server.queue = make(chan struct{}, len(list)*(v.o.Queue+maxTexts)) // the models have queues of their own
 	v.ended, v.end = context.WithCancel(context.Background())
@@ -78,11 +78,12 @@ func NewSeveral(list []Source, o Options, limits Limits) *Several {
 func (v *Several) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, pattern := v.mux.Handler(r)
 	_, path, _ := strings.Cut(pattern, " ")
-	ofModel := slices.ContainsFunc(v.routes(), func(route route) bool {
+	routes := v.routes()
+	of := slices.IndexFunc(routes, func(route route) bool {
 		return route.method == r.Method && slices.Contains(route.aliases(), path) &&
 			(r.Method == http.MethodPost || slices.Contains(perModel, path))
 	})
-	if !ofModel {
+	if of < 0 {
 		v.Server.ServeHTTP(w, r)
 		return
 	}
@@ -90,26 +91,26 @@ func (v *Several) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if v.allowOrigin(w, r) {
 		return
 	}
-	v.guarded(func(w http.ResponseWriter, r *http.Request) error { return v.forward(w, r) })(w, r)
+	v.guarded(routes[of], func(w http.ResponseWriter, r *http.Request) error {
+		return v.forward(w, r, routes[of].isForm())
+	})(w, r)
 }
 
 // perModel lists the paths of GET requests that one model answers.
 var perModel = []string{"/props", "/slots", "/lora-adapters"}
 
 // forward answers a request by the model that it names.
-func (v *Several) forward(w http.ResponseWriter, r *http.Request) error {
-	body, err := io.ReadAll(r.Body)
+func (v *Several) forward(w http.ResponseWriter, r *http.Request, isForm bool) error {
+	inBody := nameInJSON
+	if isForm {
+		inBody = nameInForm
+	}
+	name, err := inBody(r)
 	if err != nil {
 		return err
 	}
-	name := r.URL.Query().Get("model")
-	if name == "" && r.Method == http.MethodPost {
-		var q struct {
-			Model any `json:"model"`
-		}
-		if json.Unmarshal(body, &q) == nil { // the model's server reports other errors
-			name, _ = q.Model.(string)
-		}
+	if q := r.URL.Query().Get("model"); q != "" {
+		name = q
 	}
 	s, err := v.named(name)
 	if err != nil {
@@ -125,9 +126,36 @@ func (v *Several) forward(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer v.release(s)
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	server.ServeHTTP(w, r)
 	return nil
+}
+
+// nameInJSON returns the model that the body of a request names, and keeps the body.
+func nameInJSON(r *http.Request) (string, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return "", err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var q struct {
+		Model any `json:"model"`
+	}
+	if r.Method != http.MethodPost || json.Unmarshal(body, &q) != nil { // the model's server reports the error
+		return "", nil
+	}
+	name, _ := q.Model.(string)
+	return name, nil
+}
+
+// nameInForm returns the model that the form of a request names, and keeps the form.
+func nameInForm(r *http.Request) (string, error) {
+	if err := readForm(r); err != nil {
+		return "", err
+	}
+	if list := r.MultipartForm.Value["model"]; len(list) > 0 {
+		return list[0], nil
+	}
+	return "", nil
 }
 
 // named returns the source of a name.

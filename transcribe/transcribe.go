@@ -16,14 +16,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/speech"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -55,6 +58,10 @@ type Model struct {
 
 // Is reports whether the file or folder at path is a model of speech. A file that cannot be opened is none.
 func Is(path string) bool {
+	if huggingface.IsFolder(path) {
+		config, err := inputfile.ReadAtMost(filepath.Join(path, "config.json"), maxConfig)
+		return err == nil && speech.IsFolder(config)
+	}
 	f, err := vkc.OpenModel(path)
 	if err != nil {
 		return false
@@ -62,6 +69,9 @@ func Is(path string) bool {
 	defer f.Close()
 	return speech.Is(f)
 }
+
+// maxConfig is the largest size of a config.json in bytes.
+const maxConfig = 4 << 20
 
 // Open reads a model and compiles it for a device. The path names a Hugging Face folder, a file of whisper.cpp, or a
 // GGUF file that vkc quantize has made of one of these.

@@ -18,6 +18,7 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/serve"
 	"github.com/vkc-go/vkc/serve/reply"
+	"github.com/vkc-go/vkc/transcribe"
 )
 
 type serveFlags struct {
@@ -40,7 +41,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve -m MODEL.gguf...",
 		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
-/v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
+/v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, or POST
+/v1/audio/transcriptions and /v1/audio/translations of a Whisper model, GET /v1/models.
 There are also /tokenize, /detokenize, /health, /ready, /metrics for Prometheus, and at / a page to chat with.
 --parallel answers are computed at once on each device; --queue requests wait. With --device 0,1 the model is on both
 devices, and an answer is computed by the one with the fewest; --split layers is for a model that has no room on one,
@@ -82,6 +84,7 @@ code is 1.`,
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
 	flags.Var(&optionalInt{&f.maxBody}, "max-body", "`N` bytes of a request at most (default 1 MiB, or 32 MiB for a "+
 		"model that reads pictures)")
+	flags.Int64Var(&f.serve.MaxAudio, "max-audio", 25<<20, "`N` bytes of a request with a sound at most")
 	flags.StringVar(&f.toolForm, "tool-form", "", "how the model writes calls of tools and reasoning, a "+
 		"`FORM` (default by its chat template): "+strings.Join(reply.FormNames(), ", "))
 	flags.IntVar(&f.serve.ThinkTokens, "think-tokens", 0,
@@ -139,6 +142,8 @@ func (f *serveFlags) check() error {
 		return usagef("--max-tokens %d: want at least 1, or 0 for as many as fit", f.serve.MaxTokens)
 	case f.maxBody != nil && *f.maxBody < 1:
 		return usagef("--max-body %d: want at least 1", *f.maxBody)
+	case f.serve.MaxAudio < 1:
+		return usagef("--max-audio %d: want at least 1", f.serve.MaxAudio)
 	case f.serve.ThinkTokens < 0:
 		return usagef("--think-tokens %d: want at least 1, or 0 for no limit", f.serve.ThinkTokens)
 	case f.toolForm != "" && f.serve.Form == nil:
@@ -225,6 +230,9 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 	if err := f.model.check("serve"); err != nil {
 		return nil, nil, err
 	}
+	if transcribe.Is(f.model.path) {
+		return f.loadSpeech(ctx, a)
+	}
 	f.model.options.AdapterScales = len(f.model.options.Adapters) > 0
 	embeds, err := generate.IsEmbedder(f.model.path)
 	if err != nil {
@@ -269,6 +277,18 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		return nil, nil, err
 	}
 	return m, serve.New(m, f.serve), nil
+}
+
+// loadSpeech loads a model of speech.
+func (f *serveFlags) loadSpeech(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
+	bar := a.progress("loading", false)
+	defer bar.end()
+	m, err := transcribe.Open(ctx, f.model.path, transcribe.Options{Device: f.model.options.Device,
+		Precision: f.model.options.Precision, Progress: bar.stage})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, serve.NewTranscriptions(m, f.serve), nil
 }
 
 // serve runs vkc serve: it answers requests until a signal, then shuts down in order.

@@ -57,15 +57,16 @@ func modelFiles(list []string) (files []string, err error) {
 		for _, e := range entries {
 			name, one := e.Name(), filepath.Join(path, e.Name())
 			part := laterPart.FindStringSubmatch(name)
-			isFile := (strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".vkb")) && !e.IsDir() &&
+			isFile := (strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".vkb") ||
+				strings.HasPrefix(name, "ggml-") && strings.HasSuffix(name, ".bin")) && !e.IsDir() &&
 				(part == nil || part[1] == "00001") && !strings.HasPrefix(name, "mmproj")
 			if isFile || isModelFolder(one) {
 				files, found = append(files, one), true
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%s: the folder has no models: want files .gguf or .vkb, or folders with "+
-				"config.json", path)
+			return nil, fmt.Errorf("%s: the folder has no models: want files .gguf, .vkb or ggml-NAME.bin, or folders "+
+				"with config.json", path)
 		}
 	}
 	var names []string
@@ -85,9 +86,16 @@ func isModelFolder(path string) bool {
 	return err == nil
 }
 
+// modelEnds are the ends of names of model files.
+var modelEnds = []string{".gguf", ".vkb", ".bin"}
+
 // modelName is the name of a model in requests: that of its file or folder.
 func modelName(path string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".gguf"), ".vkb")
+	name := filepath.Base(path)
+	for _, end := range modelEnds {
+		name = strings.TrimSuffix(name, end)
+	}
+	return name
 }
 
 // handler returns a server of the models. One model is loaded at once.

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"mime/multipart"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +74,42 @@ func TestTranscribe(t *testing.T) {
 	if got := ok(t, "transcribe", "-", "-m", model, "--device", "cpu").stdout; got != want {
 		t.Errorf("of standard input: %q, want %q", got, want)
 	}
+}
+
+// TestServeSpeech: a server writes down a sound as vkc transcribe does.
+func TestServeSpeech(t *testing.T) {
+	_, model, sound := speechModel(t)
+	want := strings.Join(strings.Fields(ok(t, "transcribe", sound, "-m", model, "--device", "cpu").stdout), "")
+	var stderr said
+	url, end, code := startServe(t, model, "cpu", &stderr)
+	content, err := os.ReadFile(sound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	part, err := w.CreateFormFile("file", "sound.wav")
+	if err == nil {
+		_, err = part.Write(content)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post(url+"/v1/audio/transcriptions", w.FormDataContentType(), &form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var got struct{ Text string }
+	if err := json.NewDecoder(res.Body).Decode(&got); err != nil || res.StatusCode != 200 ||
+		strings.Join(strings.Fields(got.Text), "") != want {
+		t.Errorf("%d %+v, want %q: %v", res.StatusCode, got, want, err)
+	}
+	end()
+	if c := <-code; c != exitOK {
+		t.Errorf("exit code %d: %s", c, &stderr)
+	}
+	fails(t, exitUsage, []string{"serve", "-m", model, "--max-audio", "0"}, "--max-audio 0")
 }
 
 // TestTranscribeRefuses: wrong flags are wrong usage, and files of another kind failures that name the file.
