@@ -21,7 +21,7 @@ func TestPages(t *testing.T) {
 		m := readGolden(t, path)
 		if m.Pooled == nil {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
-				m.testPages(t, "cpu")
+				m.compareMixed(t, m.testPages(t, "cpu"))
 				m.testPages(t, "cpu", llm.KeepWindow(3))
 			})
 		}
@@ -37,7 +37,7 @@ func TestPagesOnDevice(t *testing.T) {
 	}
 }
 
-func (m goldenModel) testPages(t *testing.T, device string, options ...llm.Option) {
+func (m goldenModel) testPages(t *testing.T, device string, options ...llm.Option) batched {
 	t.Helper()
 	const pages = 5
 	b := openBatched(t, device, m.file(t), 3, append(options, llm.Pages(pages))...)
@@ -50,6 +50,7 @@ func (m goldenModel) testPages(t *testing.T, device string, options ...llm.Optio
 	}
 	b.pages = [][]int32{{4}, {1}, {2}}
 	m.compareBatch(t, b)
+	return b
 }
 
 // TestManyPages: a text in several pages, in any order, next to another text, for every cache dtype; and a step for
