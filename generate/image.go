@@ -367,8 +367,7 @@ func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := max((m.context-1)/2, v.config.Rows())
-	grid, err := v.config.Fit(picture.Width, picture.Height, min(room, m.context-1, m.maxRows()))
+	grid, err := v.config.Fit(picture.Width, picture.Height, min(m.maxRows(), m.context-1))
 	if err != nil {
 		return nil, err
 	}
@@ -401,11 +400,11 @@ func imageToken(sum [sha256.Size]byte, row int) int32 {
 	return -1 - int32(binary.LittleEndian.Uint32(one[:])&math.MaxInt32)
 }
 
-// mostRows bounds the rows of a picture that a projector with many sizes makes.
-const mostRows = 4096
-
-// maxRows is the most rows that the tower's program makes.
-func (m *Model) maxRows() int { return max(min(mostRows, m.context/2), m.vision.config.Rows()) }
+// maxRows is the most rows that the tower's program makes. A picture of any size takes at most half of the context.
+func (m *Model) maxRows() int {
+	c := m.vision.config
+	return max(min(c.MaxRows(), m.context/2), c.Rows())
+}
 
 // rowsOf runs the tower on a picture. The caller holds m.vision.mu.
 func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision.Grid) ([]float32, error) {

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -216,7 +215,9 @@ func TestImages(t *testing.T) {
 		tower := tinyTower(t, kind.tower, path)
 		for _, o := range []Options{{}, {Parallel: 2}, {Parallel: 2, Positions: 256},
 			{Speculation: Speculation{Tokens: 3}}, {Parallel: 2, Deterministic: true}} {
-			if kind.architecture != "qwen2vl" && (o.Positions > 0 || o.Deterministic) {
+			only := map[string]bool{"llama": o.Deterministic, "gemma3": o.Parallel == 2 && o.Positions == 0,
+				"qwen3vl": o.Speculation.Tokens > 0} // the fourth has all
+			if some, ok := only[kind.architecture]; ok && !some {
 				continue
 			}
 			o.Device, o.Context, o.Projector, o.Cache = "cpu", 128, tower, ir.F32
@@ -262,40 +263,6 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestImagesOnDevice: a device resizes a picture, runs the tower, and reads its rows. The rows are those of the CPU, and
-// the answer is the reference's.
-func TestImagesOnDevice(t *testing.T) {
-	needDevice(t)
-	path := tinyReader(t, "qwen3vl", map[string]any{"rope.dimension_sections": []uint32{2, 3, 3},
-		"n_deepstack_layers": uint32(2)})
-	o := Options{Context: 128, Cache: ir.F32, Parallel: 2, Precision: vkc.Exact,
-		Projector: tinyTower(t, "qwen3vl", path)}
-	photo := visiontest.PNG(t, 1, 40, 24)
-	var rows [][]float32
-	for _, device := range []string{"cpu", "vulkan"} {
-		o.Device = device
-		m := openModel(t, path, o)
-		p, err := m.ReadImage(t.Context(), photo)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, p.rows)
-		prompt := slices.Concat([]int32{3, 4, 5}, p.Tokens(), []int32{6, 7})
-		var got []int32
-		for _, token := range answerOf(t, m, prompt, Sampling{MaxTokens: 4, Images: []*Image{p}}) {
-			got = append(got, token.ID)
-		}
-		if want := read(t, m, prompt, []*Image{p}, 4); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", device, got, want)
-		}
-	}
-	for i, v := range rows[0] {
-		if math.Abs(float64(v-rows[1][i])) > 0.02*max(1, math.Abs(float64(v))) { // levels may round to either side
-			t.Fatalf("element %d is %v on the CPU, and %v on the device", i, v, rows[1][i])
-		}
-	}
-}
-
 // TestImagesTogether: answers of texts with pictures run at once, in mixed runs too.
 func TestImagesTogether(t *testing.T) {
 	mixEverywhere(t)
@@ -307,8 +274,8 @@ func TestImagesTogether(t *testing.T) {
 		path := tinyReader(t, architecture, meta)
 		m := openModel(t, path, Options{Device: "cpu", Context: 128, Cache: ir.F32, Parallel: 3,
 			Projector: tinyTower(t, tower, path)})
-		if (len(m.mixed) > 0) != (architecture == "gemma3") {
-			t.Errorf("%s has %d mixed programs", architecture, len(m.mixed))
+		if len(m.mixed) == 0 {
+			t.Errorf("%s has no mixed programs", architecture)
 		}
 		r, all := rand.New(rand.NewPCG(3, 3)), sync.WaitGroup{}
 		for i := range uint64(6) {

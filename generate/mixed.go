@@ -104,11 +104,16 @@ func (e *engine) submitMixed(ctx context.Context, f *pendingStep, parts []llm.Pa
 	err := errors.Join(addInput(in, "rows", of.Rows, rows, 4), addInput(in, "single", of.Single, len(of.Single)/3, 3),
 		addInput(in, "runs", of.Runs, len(of.Runs)/3, 3), addInput(in, "ends", of.Ends, len(of.Ends)))
 	var scales []float32
+	var offsets []int32
 	for i, p := range parts {
 		slots[i].wrote(p.Position + len(p.Tokens))
+		offset := ropeOffset(slots[i].answer.images, p.Position)
 		for range p.Tokens {
-			scales = append(scales, slots[i].scales...)
+			scales, offsets = append(scales, slots[i].scales...), append(offsets, offset)
 		}
+	}
+	if m.hasOffsets() {
+		err = errors.Join(err, addInput(in, llm.OffsetInput, offsets, rows))
 	}
 	err = errors.Join(err, m.addScales(in, scales, rows))
 	if m.pages > 0 {

@@ -124,9 +124,9 @@ func (m *Model) prefillSizes() []int {
 }
 
 // mixedSizes lists the sizes of the mixed programs, in tokens. With Deterministic there are none, because the kernels
-// of an answer must not depend on other prompts. They have no input for the offsets of rotary positions.
+// of an answer must not depend on other prompts.
 func (m *Model) mixedSizes(o Options) []int {
-	if m.slotCount == 1 || o.Deterministic || m.hasOffsets() || m.config.IsRecurrent() || !mixesOn(m.device) {
+	if m.slotCount == 1 || o.Deterministic || m.config.IsRecurrent() || !mixesOn(m.device) {
 		return nil
 	}
 	list := llm.MixedSizes(m.slotCount, m.slotCount*m.part)

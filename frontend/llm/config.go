@@ -114,7 +114,7 @@ type Config struct {
 
 	// Pictures means that texts may have pictures. Graphs that continue texts of a model with Sections then have one
 	// more input, "rope_offset" i32[]: the rotary position of a token, less its position. DecodeBatch has one for each
-	// text, i32[B].
+	// text, i32[B], and Mixed one for each token.
 	Pictures bool
 
 	// Experts is the number of experts in each feed-forward layer of a mixture, such as Mixtral; 0 for no mixture. Each

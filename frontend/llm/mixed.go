@@ -96,6 +96,7 @@ func InputsOf(parts []Part) (in MixedInputs) {
 //   - "ends" i32[B]: the rows to compute logits for, at most one of each text
 //   - "pages" i32[texts, PagesOf(maxContext)], with Pages: the page tables of all texts
 //   - "adapters" f32[T, adapters], with Config.AdapterInputs
+//   - "rope_offset" i32[T], with Config.Pictures in models with Sections
 //
 // Its output is "logits" f32[B, vocabulary]. The states are the same as for Steps and Batch with these options. A and N
 // must be at least 1: a step without the one or the other repeats some row there. Models with recurrent layers are
@@ -137,7 +138,7 @@ func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Grap
 		m := newModel(b, cfg, int64(maxContext))
 		m.adapt(b, all[0].Dim(0))
 		m.ends = b.Input("ends", ir.I32, b.Sym("B", texts))
-		logits := m.forward(all[0], all[2], history{attend: r.attend, perText: 1}, someTokens)
+		logits := m.forward(all[0], m.offset(all[2], all[0].Dim(0)), history{attend: r.attend, perText: 1}, someTokens)
 		r.how.output(b, logits, logits)
 	})
 }

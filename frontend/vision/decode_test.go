@@ -231,6 +231,7 @@ func TestRefuses(t *testing.T) {
 		{set("clip.vision.image_max_pixels", uint32(1)), "pictures of 3136 to 1 pixels"},
 		{set("clip.vision.is_deepstack_layers", []bool{false, false, true}), "deepstack layer 2: there are 2 layers"},
 		{set("clip.vision.feature_layer", []uint32{3}), "is 3: want 1 to 2"},
+		{add("v.position_embd.weight", 3, 32), "the table of positions is [3,32]: want a square"},
 		{add("v.blk.0.more.weight", 3), `weight "v.blk.0.more.weight": a tower of 2 layers`},
 	} {
 		w := readGolden(t, "qwen2vl").writer(t)

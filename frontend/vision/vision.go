@@ -247,8 +247,12 @@ func (r *metadata) fail(key string, err error) {
 	r.err = errors.Join(r.err, fmt.Errorf("metadata %q %w", "clip.vision."+key, err))
 }
 
-// maxSize bounds the sizes in a file.
-const maxSize = 1 << 20
+// Bounds of the sizes in a file.
+const (
+	maxSize    = 1 << 20
+	maxPatches = 1 << 16 // of a picture
+	maxRows    = 4096    // of a picture whose size varies
+)
 
 // size reads a positive integer, with a default for a missing key. 0 means that the key must not be missing.
 func (r *metadata) size(key string, missing int) int {
@@ -311,6 +315,8 @@ func (c *Config) check() error {
 	case !p.manySizes && (c.ImageSize%block != 0 || c.ImageSize > maxSide):
 		return fmt.Errorf("pictures of %d pixels to a side, in blocks of %d: want a multiple, up to %d", c.ImageSize,
 			block, maxSide)
+	case !p.manySizes && c.side()*c.side() > maxPatches:
+		return fmt.Errorf("pictures of %d*%[1]d patches: want at most %d in all", c.side(), maxPatches)
 	case p.manySizes && (c.MinPixels > c.MaxPixels || c.MaxPixels < block*block):
 		return fmt.Errorf("pictures of %d to %d pixels, in blocks of %[3]d*%[3]d: want room for one", c.MinPixels,
 			c.MaxPixels, block)
@@ -318,6 +324,11 @@ func (c *Config) check() error {
 	for _, i := range c.Deepstack {
 		if i >= c.lastLayer() {
 			return fmt.Errorf("deepstack layer %d: there are %d layers", i, c.lastLayer())
+		}
+	}
+	if t, ok := c.Types["v.position_embd.weight"]; ok && p.manySizes && len(t.Shape) == 2 {
+		if side := tableSide(t); side < 1 || side*side != t.Shape[0].Static() {
+			return fmt.Errorf("the table of positions is %s: want a square of places", t.Shape)
 		}
 	}
 	// Out is the number of rows of the projector's last matrix.
@@ -437,6 +448,14 @@ func (c Config) Rows() int {
 		return 1
 	}
 	return c.side() / c.Merge * (c.side() / c.Merge)
+}
+
+// MaxRows bounds the number of rows that the tower makes of a picture.
+func (c Config) MaxRows() int {
+	if c.ManySizes() {
+		return max(min(maxRows, maxPatches/c.Merge/c.Merge), 1)
+	}
+	return c.Rows()
 }
 
 // Grid is the number of rows and columns of a picture's patches. Both are multiples of Config.Merge.
@@ -573,7 +592,7 @@ func (t tower) embed(pixels frontend.Tensor) frontend.Tensor {
 // interpolated returns learned positions of a picture of any size: the table is a square, of which the corners are the
 // picture's corners, and positions between are linear.
 func (t tower) interpolated(table nn.Weights) frontend.Tensor {
-	side := int(math.Sqrt(float64(t.Types["v.position_embd.weight"].Shape[0].Static())))
+	side := tableSide(t.Types["v.position_embd.weight"])
 	along := func(at frontend.Tensor, axis int) (low, high, share frontend.Tensor) {
 		most := t.grid.Slice(0, axis, ir.D(axis+1)).SubScalar(1).Max(at.Lit(1)).Cast(ir.F32)
 		// Whole numbers come first, so that an exact position stays exact.
@@ -589,6 +608,9 @@ func (t tower) interpolated(table nn.Weights) frontend.Tensor {
 	mix := func(a, b, share frontend.Tensor) frontend.Tensor { return a.Add(b.Sub(a).Mul(share)) }
 	return mix(mix(at(top, left), at(top, right), across), mix(at(bottom, left), at(bottom, right), across), down)
 }
+
+// tableSide is the number of places on each side of a table of positions.
+func tableSide(t ir.Type) int { return int(math.Sqrt(float64(t.Shape[0].Static()))) }
 
 // norm normalizes x by the projector's kind of norm.
 func (t tower) norm(x frontend.Tensor, name string) frontend.Tensor {

@@ -206,6 +206,13 @@ func TestGolden(t *testing.T) {
 // compare compares the rows of a tower's file with the golden's, and returns the projector.
 func (m golden) compare(t *testing.T, name string, f *gguf.File) string {
 	t.Helper()
+	return m.compareBy(t, name, f, run)
+}
+
+// compareBy is compare with another function that runs a graph.
+func (m golden) compareBy(t *testing.T, name string, f *gguf.File,
+	run func(*testing.T, *ir.Graph, ir.WeightSource, map[string]*ir.Data, string) []float64) string {
+	t.Helper()
 	c, err := vision.FromGGUF(f)
 	if err != nil {
 		t.Fatal(name, err)
