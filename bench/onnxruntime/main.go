@@ -6,6 +6,7 @@
 //	cd bench/onnxruntime
 //	go run .
 //	go run . -dim N=1,H=640,W=640 -set sr=16000 model.onnx
+//	go run . -dim input_1=576 -constant sr=16000 silero_vad_v5.onnx
 //
 // A time is the shortest of all runs, in milliseconds by the wall clock. The columns "cpu" have the processor time of
 // all threads in a run, the least of the turns. The last column is the largest difference of the results relative to
@@ -18,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -40,6 +42,7 @@ var (
 	folder  = flag.String("peer", "../../.tools/onnxruntime", "the `FOLDER` with node_modules/onnxruntime-node")
 	dims    = flag.String("dim", "", "symbolic extents, such as `N=1,H=640`; others are 1")
 	set     = flag.String("set", "", "elements of inputs, as `sr=16000`; others are random, or 0 (integers, not u8)")
+	fixed   = flag.String("constant", "", "scalar inputs of i64 that vkc builds the graph for, as `sr=16000`")
 	turns   = flag.Int("turns", 5, "`turns` of each side")
 	seconds = flag.Float64("seconds", 0.4, "`seconds` of a turn")
 	filter  = flag.String("filter", "", "only models with names that match this `RE`")
@@ -110,7 +113,16 @@ func compare(ort *peer.Peer, scratch string, models []string) error {
 // one compares one model, and prints its row.
 func one(ort *peer.Peer, name, path, scratch string) (err error) {
 	ctx := context.Background()
-	options := onnx.Options{Dims: map[string]ir.Dim{}}
+	options := onnx.Options{Dims: map[string]ir.Dim{}, Inputs: map[string]*ir.Data{}}
+	constants, err := pairs(*fixed)
+	if err != nil {
+		return err
+	}
+	for name, n := range constants {
+		if options.Inputs[name], err = ir.FromInts(ir.I64, []int64{n}); err != nil {
+			return err
+		}
+	}
 	list, err := pairs(*dims)
 	if err != nil {
 		return err
@@ -153,7 +165,9 @@ func one(ort *peer.Peer, name, path, scratch string) (err error) {
 		return err
 	}
 	request := peer.Request{Load: path, Threads: runtime.GOMAXPROCS(0), Folder: scratch}
-	if request.Inputs, err = peer.Write(in, scratch); err != nil {
+	all := maps.Clone(in)
+	maps.Copy(all, options.Inputs)
+	if request.Inputs, err = peer.Write(all, scratch); err != nil {
 		return err
 	}
 	theirs, err := ort.Ask(request)
