@@ -32,7 +32,7 @@ const tileProducts = 16
 // byWinograd reports whether a convolution is of the kind that Winograd's algorithm computes.
 func byWinograd(n *ir.Node) bool {
 	w := ir.WindowOf(n)
-	if n.Op() != ir.OpConv || len(w.Kernel) != 2 || !vectors || n.Attrs().Int("groups") != 1 {
+	if n.Op() != ir.OpConv || len(w.Kernel) != 2 || vector == nil || n.Attrs().Int("groups") != 1 {
 		return false
 	}
 	for axis, k := range w.Kernel {
