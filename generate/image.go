@@ -198,6 +198,12 @@ const (
 	AutoProjector = "auto" // the file that FindProjector finds, if it fits the model and the other options
 )
 
+// IsProjector reports whether a file's name is that of an mmproj file.
+func IsProjector(name string) bool {
+	name = strings.ToLower(name)
+	return strings.Contains(name, "mmproj") && strings.HasSuffix(name, ".gguf")
+}
+
 // FindProjector returns the mmproj file of a model: the only one in the model's folder with mmproj in its name, or a
 // Hugging Face folder itself if the model there has a vision tower. It returns "" if there is none, and an error if
 // there are several.
@@ -214,8 +220,7 @@ func FindProjector(path string) (string, error) {
 	}
 	var found []string
 	for _, e := range entries {
-		name := strings.ToLower(e.Name())
-		if strings.Contains(name, "mmproj") && strings.HasSuffix(name, ".gguf") && e.Name() != filepath.Base(path) {
+		if IsProjector(e.Name()) && e.Name() != filepath.Base(path) {
 			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
 		}
 	}

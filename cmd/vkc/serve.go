@@ -184,8 +184,9 @@ func (f *serveFlags) check() error {
 	case len(f.models) == 1:
 		f.model.path = f.models[0]
 	case len(f.models) > 1 && (f.serve.Name != "" || len(f.model.adapters) > 0 ||
-		f.model.options.Speculation.Draft != ""):
-		return usagef("--name, --lora and --draft are for one model, and there are %d", len(f.models))
+		f.model.options.Speculation.Draft != "" || !slices.Contains([]string{"", generate.NoProjector,
+		generate.AutoProjector}, f.model.options.Projector)):
+		return usagef("--name, --lora, --draft and --mmproj FILE are for one model, and there are %d", len(f.models))
 	}
 	if f.serve.Name == "" {
 		f.serve.Name = modelName(f.model.path)

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/spf13/pflag"
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/serve"
 )
 
@@ -59,7 +60,7 @@ func modelFiles(list []string) (files []string, err error) {
 			part := laterPart.FindStringSubmatch(name)
 			isFile := (strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".vkb") ||
 				strings.HasPrefix(name, "ggml-") && strings.HasSuffix(name, ".bin")) && !e.IsDir() &&
-				(part == nil || part[1] == "00001") && !strings.HasPrefix(name, "mmproj")
+				(part == nil || part[1] == "00001") && !generate.IsProjector(name)
 			if isFile || isModelFolder(one) {
 				files, found = append(files, one), true
 			}
