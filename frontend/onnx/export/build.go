@@ -565,7 +565,7 @@ func pad(c *call) string {
 	}
 	in := []string{c.arg(0), c.ints(slices.Concat(low, high)...)}
 	if mode == "constant" {
-		in = append(in, c.scalar(c.node.DType(), a.Float("value")))
+		in = append(in, c.floats(c.node.DType(), []float64{a.Float("value")}))
 	}
 	return c.emit("Pad", in, attribute{"mode", padModes[mode]})
 }
