@@ -11,7 +11,7 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo js js-test models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants missing client-test beam-test site site-test archives archives-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo model js js-test models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants missing client-test beam-test site site-test archives archives-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,10 @@ install: ## put vkc where go install puts programs: $(go env GOPATH)/bin, or $GO
 demo: setup ## run a language model's forward pass from generated shaders, checked
 	go build -o bin/vkc ./cmd/vkc
 	scripts/with-vulkan go run ./examples/gollama -device vulkan
+
+model: setup ## train the chat model of examples/gochat again, on the best device; its checkpoint is bin/gochat.safetensors
+	@mkdir -p bin
+	scripts/with-vulkan go run ./examples/gochat -checkpoint bin/gochat.safetensors -o examples/gochat/gochat-q8_0.gguf
 
 drivers: ## install drivers of GPUs that are not here (AMD, Qualcomm, Apple, NVIDIA), which report and compile, into .tools/drivers
 	@scripts/setup --drivers
