@@ -89,7 +89,7 @@ browser-test: setup ## have a browser (Debian's chromium) use the page of vkc se
 	cd serve/clienttest && go test ./browser
 
 site: ## make a site of docs/ by Hugo, which is downloaded and built, into bin/site; minutes the first time
-	cd site && go run ./api generated && go tool hugo --destination ../bin/site --noBuildLock
+	cd site && go run ./api ../bin/api && go tool hugo --destination ../bin/site --noBuildLock
 
 site-test: ## make the site, and follow all its links
 	cd site && go test .

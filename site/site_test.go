@@ -25,7 +25,7 @@ const repository = "https://github.com/vkc-go/vkc/blob/main/"
 // TestLinks makes the site, and follows all links of all pages: to pages, to headings, and to files of the repository.
 func TestLinks(t *testing.T) {
 	out := t.TempDir()
-	if text, err := exec.Command("go", "run", "./api", "generated").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "run", "./api", "../bin/api").CombinedOutput(); err != nil {
 		t.Fatalf("api: %v\n%s", err, text)
 	}
 	build := exec.Command("go", "tool", "hugo", "--destination", out, "--noBuildLock", "--cacheDir", t.TempDir())
