@@ -222,8 +222,9 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	return members
 }
 
-// isWide reports whether the chain of a node must compute in 64 bits: the node has an argument or a result of 64 bits.
-// But chains in 32 bits can read integers of 64 bits as f32, and as the condition of a where.
+// isWide reports whether the chain of a node must compute in 64 bits: the node has an argument or a result of 64 bits, or
+// float32 cannot represent integers before they are rounded to fewer bits. But chains in 32 bits can read integers of 64
+// bits as f32, and as the condition of a where.
 func isWide(n *ir.Node) bool {
 	for i, a := range n.Args() {
 		reads := n.Op() == ir.OpCast && n.DType() == ir.F32 || n.Op() == ir.OpWhere && i == 0
@@ -231,7 +232,9 @@ func isWide(n *ir.Node) bool {
 			return true
 		}
 	}
-	return n.DType() == ir.F64 || n.DType() == ir.I64
+	to := n.DType()
+	rounds := n.Op() == ir.OpCast && isNarrow(to) && to != ir.F32
+	return to == ir.F64 || to == ir.I64 || rounds && isWord(n.Arg(0).DType()) && n.Arg(0).DType().BlockBytes() == 4
 }
 
 // computable reports whether a chain may contain a node: an elementwise op on floats, integers and bools.
@@ -241,14 +244,5 @@ func computable(n *ir.Node) bool {
 	if info.Class != ir.ClassElementwise || !hasFormula || info.Custom != nil || n.DType().IsBlock() {
 		return false
 	}
-	if slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.DType().IsBlock() }) {
-		return false
-	}
-	switch from := n.Arg(0).DType(); {
-	case n.Op() == ir.OpWhere || isWide(n):
-		return true
-	case n.Op() == ir.OpCast && isWord(from): // f32 must represent the integers if they become smaller floats
-		return isWord(n.DType()) || n.DType() == ir.F32 || from.BlockBytes() <= 2
-	}
-	return true
+	return unblocked(n)
 }

@@ -59,6 +59,8 @@ var rows = map[ir.Op]kernelRow{
 		fills: true},
 	ir.OpTopKIndices: {accepts: unblocked, prepare: prepareSort, ints: true, words: true, formats: true, rounds: true,
 		fills: true},
+	ir.OpGroupNorm: {accepts: unblocked, prepare: prepareGroupNorm, ints: true, words: true, formats: true, rounds: true,
+		fills: true},
 	ir.OpRope:    {accepts: narrowFirst, prepare: prepareRope, fills: true},
 	ir.OpMaxPool: {accepts: narrow, prepare: preparePool, fills: true},
 	ir.OpAvgPool: {accepts: narrow, prepare: preparePool, fills: true},

@@ -1,0 +1,78 @@
+package fast
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// prepareGroupNorm returns the function that computes a group_norm.
+func prepareGroupNorm(n *ir.Node) func(c *interp.Call) error {
+	if n.DType() == ir.F64 {
+		return groupNorm[float64]
+	}
+	return groupNorm[float32]
+}
+
+// groupNorm computes group_norm. The elements of a group are neighbours in memory, and so are those of a channel. It
+// computes in float64, as the interpreter does.
+func groupNorm[T number](c *interp.Call) error {
+	attrs := c.Node.Attrs()
+	groups, channels, positions := attrs.Int("groups"), c.Dims[1], volume(c.Dims[2:])
+	each := channels / groups // channels of a group
+	n, x, out := each*positions, newReader[T](c.Args[0], c.Args[0].Dims, nil), resultsOf[T](c)
+	weight, bias := make([]T, channels), make([]T, channels)
+	fillOf(weight, 1)
+	for i, list := range [][]T{weight, bias} {
+		if 1+i < len(c.Args) {
+			r := newReader[T](c.Args[1+i], []int{channels}, nil)
+			r.read(list, 0)
+		}
+	}
+	return c.Parallel(volume(c.Dims)/n, 3*elementWork*n, func(worker, group int) {
+		row := x.direct(group*n, n)
+		if row == nil {
+			row = roomOf[T](c, worker, n)
+			x.read(row, group*n)
+		}
+		mean, variance := statistics(row)
+		scale := 1 / math.Sqrt(variance+attrs.Float("eps"))
+		var part [block]T
+		for k := range n / max(positions, 1) {
+			channel := group%groups*each + k
+			w, b := float64(weight[channel]), float64(bias[channel])
+			for lo := 0; lo < positions; lo += block {
+				from := row[k*positions+lo : k*positions+min(lo+block, positions)]
+				at := group*n + k*positions + lo
+				to := out.block(at, len(from), part[:])
+				for i, x := range from {
+					to[i] = T(float64((float64(x)-mean)*scale*w) + b)
+				}
+				if t := c.Node.DType(); t != ir.F32 && t != ir.F64 {
+					round := primitives[roundings[t]]
+					list := any(to).([]float32)
+					round.apply(list, list, list, list)
+				}
+				out.put(at, to)
+			}
+		}
+	})
+}
+
+// statistics returns the mean and the variance of a list.
+func statistics[T number](x []T) (mean, variance float64) {
+	n, result := float64(len(x)), [1]float64{}
+	rowsOf(reducers[ir.OpSum], result[:], x)
+	mean = result[0] / n
+	var a, b float64
+	for ; len(x) >= 2; x = x[2:] {
+		y, z := float64(x[0])-mean, float64(x[1])-mean
+		a, b = a+float64(y*y), b+float64(z*z)
+	}
+	for _, v := range x {
+		y := float64(v) - mean
+		a += float64(y * y)
+	}
+	return mean, (a + b) / n
+}
