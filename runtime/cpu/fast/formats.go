@@ -96,13 +96,16 @@ func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 	if read, ok := any(read).(func(dst []T, from, step int)); ok {
 		return read
 	}
+	ofFloats := s.DType.IsFloat()
 	return func(dst []T, from, step int) {
 		var part [block]float32
 		for len(dst) > 0 {
 			part := part[:min(len(dst), block)]
 			read(part, from, step)
 			for i, x := range part {
-				if dst[i] = T(x); !s.DType.IsFloat() {
+				if ofFloats {
+					dst[i] = T(x)
+				} else {
 					dst[i] = T(bitsOfLong(int64(word(x))))
 				}
 			}
@@ -127,12 +130,15 @@ func storer[T number](s *interp.Stored) func(at int, list []T) {
 	if write, ok := any(write).(func(at int, list []T)); ok {
 		return write
 	}
+	ofFloats := s.DType.IsFloat()
 	return func(at int, list []T) {
 		var part [block]float32
 		for len(list) > 0 {
 			part := part[:min(len(list), block)]
 			for i, x := range list[:len(part)] {
-				if part[i] = float32(x); !s.DType.IsFloat() {
+				if ofFloats {
+					part[i] = float32(x)
+				} else {
 					part[i] = bitsOfWord(int32(long(float64(x))))
 				}
 			}

@@ -71,25 +71,26 @@ func (s *sorter[T]) sort(count int) {
 		s.first(count)
 		return
 	}
-	bits := 32
-	if len(s.keys) > 0 && s.dtype.BlockBytes() == 8 {
-		bits = 64
+	for i, key := range s.keys {
+		s.entries[i] = key<<32 | uint64(i)
 	}
-	for i := range s.order {
-		s.order[i] = uint32(i)
+	s.entries, s.spare = sortEntries(s.entries, s.spare)
+	for i, e := range s.entries {
+		s.order[i] = uint32(e)
 	}
-	// A stable sort by the high halves of keys, after one by the low halves, is a sort by the keys.
-	for shift := 0; shift < bits; shift += 32 {
-		for i, k := range s.order {
-			s.entries[i] = s.keys[k]>>shift<<32 | uint64(i)
-		}
-		s.entries, s.spare = sortEntries(s.entries, s.spare)
-		for i, e := range s.entries {
-			s.spare[i] = uint64(s.order[uint32(e)])
-		}
-		for i, k := range s.spare {
-			s.order[i] = uint32(k)
-		}
+	if s.dtype.BlockBytes() < 8 {
+		return
+	}
+	// The order is that of the low halves of keys. A stable sort by the high halves completes it.
+	for i, k := range s.order {
+		s.entries[i] = s.keys[k]>>32<<32 | uint64(i)
+	}
+	s.entries, s.spare = sortEntries(s.entries, s.spare)
+	for i, e := range s.entries {
+		s.spare[i] = uint64(s.order[uint32(e)])
+	}
+	for i, k := range s.spare {
+		s.order[i] = uint32(k)
 	}
 }
 

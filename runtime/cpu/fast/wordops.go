@@ -71,6 +71,9 @@ const floatOfWords = "float of words"
 // of the primitives that wrap a word to a dtype.
 var wordOf, wrapTo = map[ir.DType]string{}, map[ir.DType]string{}
 
+// wordOfTruth is the name of the primitive that converts 1 and 0 to words of 64 bits.
+const wordOfTruth = "word of truth"
+
 // oddOfWords is the name of the primitive that converts a signed word of 64 bits to a float that is then rounded to
 // fewer bits, see [ir.IntToFloat].
 const oddOfWords = "float of words, before rounding"
@@ -114,6 +117,12 @@ func addWordPrimitives() {
 		primitives[name] = p
 	}
 	widePrimitives[floatOfWords] = of1(func(x float64) float64 { return float64(long(x)) })
+	widePrimitives[wordOfTruth] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
+		to := listOf[int64](out)
+		for i, x := range x {
+			to[i] = int64(x)
+		}
+	}}
 	widePrimitives[oddOfWords] = of1(func(x float64) float64 { return ir.IntToFloat(long(x), ir.F32) })
 }
 
@@ -273,6 +282,9 @@ func (b *compilerOf[T]) asFloat(v int, t ir.DType) int {
 func (b *compilerOf[T]) asWord(v int) int {
 	if b.words[v] {
 		return v
+	}
+	if b.wide() {
+		return b.wordInstruction(wordOfTruth, v)
 	}
 	return b.wordInstruction(wordOf[ir.I32], v)
 }
