@@ -39,7 +39,7 @@ message.
 	}
 	f.register(a, cmd.Flags())
 	f.model.registerImages(cmd.Flags(), "show the model the picture in this `FILE` with the first message; may be "+
-		"given several times")
+		"repeated")
 	cmd.Flags().StringVar(&system, "system", "", "tell the model first how to answer, by this `TEXT`")
 	return cmd
 }
