@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math"
 	"sync"
 
 	"github.com/vkc-go/vkc/ir"
@@ -106,6 +107,25 @@ func (r *byteRows) round(x []float32, lo, hi int) {
 	} else {
 		roundBytes(bytes, &r.scales[lo], &r.sums[lo], from, hi-lo)
 	}
+}
+
+// roundGroup rounds a group of floats to int8, without assembly. It returns the scale, and the sum of the bytes times
+// the scale.
+func roundGroup(bytes []int8, x []float32) (scale, sum float32) {
+	top := float32(0)
+	for _, v := range x {
+		top = max(top, v, -v) // NaN if one is
+	}
+	steps, scale := ir.ByteSteps(top)
+	if scale != scale {
+		return scale, scale
+	}
+	total := int32(0)
+	for i, v := range x {
+		bytes[i] = int8(math.RoundToEven(float64(v * steps)))
+		total += int32(bytes[i])
+	}
+	return scale, scale * float32(total)
 }
 
 // multiplyBytes computes the dot products of rows of a with rows of b, which has cols rows of blocks from element first

@@ -14,25 +14,6 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// roundBytesPlain is roundBytes in Go.
-func roundBytesPlain(x []float32) (bytes []int8, scale, sum float32) {
-	top := float32(0)
-	for _, v := range x {
-		top = max(top, float32(math.Abs(float64(v))))
-	}
-	steps, scale := ir.ByteSteps(top)
-	bytes = make([]int8, len(x))
-	if scale != scale {
-		return bytes, scale, scale
-	}
-	total := 0
-	for i, v := range x {
-		bytes[i] = int8(math.RoundToEven(float64(v * steps)))
-		total += int(bytes[i])
-	}
-	return bytes, scale, scale * float32(total)
-}
-
 func needBytes(t *testing.T) {
 	if vector == nil || len(byteFormats()) == 0 {
 		t.Skip("this processor has no products of bytes")
@@ -61,12 +42,15 @@ func TestRoundBytes(t *testing.T) {
 		roundBytes(&bytes[0], &scales[0], &sums[0], &x[0], groups)
 		again, records := make([]int8, len(x)+1), make([]float32, groups*recordWords+1)
 		again[len(x)], records[groups*recordWords] = 7, 7
-		roundRecords(&again[0], &records[0], &x[0], groups)
-		if !slices.Equal(again, bytes) || records[groups*recordWords] != 7 {
+		if vector.panels != nil {
+			roundRecords(&again[0], &records[0], &x[0], groups)
+		}
+		if vector.panels != nil && (!slices.Equal(again, bytes) || records[groups*recordWords] != 7) {
 			t.Fatalf("records have bytes %v, want %v", again, bytes)
 		}
 		for g := range groups {
-			want, scale, sum := roundBytesPlain(x[g*ir.ByteGroup:][:ir.ByteGroup])
+			want := make([]int8, ir.ByteGroup)
+			scale, sum := roundGroup(want, x[g*ir.ByteGroup:][:ir.ByteGroup])
 			have := bytes[g*ir.ByteGroup:][:ir.ByteGroup]
 			if !same(scales[g], scale, 0) || !same(sums[g], sum, 0) || scale == scale && !slices.Equal(have, want) {
 				t.Fatalf("%g gives %v times %g with sum %g, want %v times %g with sum %g",
@@ -76,8 +60,8 @@ func TestRoundBytes(t *testing.T) {
 			for i, v := range have {
 				halves[i/16] -= 128 * int32(v)
 			}
-			if words := as[int32](r[2:]); !same(r[0], scale, 0) || !same(r[1], sum, 0) ||
-				scale == scale && !slices.Equal(words, []int32{halves[0] + halves[1], halves[0], halves[1]}) {
+			if words := as[int32](r[2:]); vector.panels != nil && (!same(r[0], scale, 0) || !same(r[1], sum, 0) ||
+				scale == scale && !slices.Equal(words, []int32{halves[0] + halves[1], halves[0], halves[1]})) {
 				t.Fatalf("%v has the record %v, want %v, %v and sums of %v", have, r, scale, sum, halves)
 			}
 		}

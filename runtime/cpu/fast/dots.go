@@ -5,6 +5,7 @@ import "math"
 //go:generate go -C gen run . -out ../dots_amd64.s -stubs ../dots_amd64.go -pkg fast
 //go:generate go -C gen run . -ints -out ../ints_amd64.s -stubs ../ints_amd64.go -pkg fast
 //go:generate go -C gen run . -panels -out ../panels_amd64.s -stubs ../panels_amd64.go -pkg fast
+//go:generate go -C gen run . -arm64 ../dots_arm64
 //go:generate go -C gen run . -convs -out ../convs_amd64.s -stubs ../convs_amd64.go -pkg fast
 //go:generate go -C gen run . -memory -out ../memory_amd64.s -stubs ../memory_amd64.go -pkg fast
 

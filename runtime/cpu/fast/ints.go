@@ -32,13 +32,16 @@ type intDots struct {
 // elements; groups of 16-bit words can hold both kinds.
 func formOf(t ir.DType) *intForm {
 	switch {
-	case vector == nil:
+	case !multipliesInts():
 		return nil
 	case t == ir.I8 && vector.quads != nil:
 		return &intForm{4, vector.quads, vector.lanes * intColumns, 128}
 	}
 	return &intForm{2, vector.pairs, vector.lanes * intColumns, 0}
 }
+
+// multipliesInts reports whether there is assembly for matmuls of 8-bit integers.
+func multipliesInts() bool { return vector != nil && vector.pairs != nil }
 
 // intColumns is the number of vectors of columns that the functions compute.
 const intColumns = 2
@@ -168,7 +171,7 @@ func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, of
 
 // ofIntegers reports whether a node is a matmul or a convolution of 8-bit integers that this package's kernels compute.
 func ofIntegers(n *ir.Node) bool {
-	return (n.Op() == ir.OpMatMul || n.Op() == ir.OpConv) && vector != nil && n.DType() == ir.I32 &&
+	return (n.Op() == ir.OpMatMul || n.Op() == ir.OpConv) && multipliesInts() && n.DType() == ir.I32 &&
 		n.Arg(0).DType() == n.Arg(1).DType()
 }
 

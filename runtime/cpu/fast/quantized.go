@@ -25,7 +25,7 @@ type quantized struct {
 
 // quantized returns the kernel of node n, or nil if n does not multiply such integers.
 func (c *chains) quantized(n *ir.Node) *quantized {
-	if n.Op() != ir.OpMatMul && n.Op() != ir.OpConv || vector == nil || n.DType() != ir.F32 ||
+	if n.Op() != ir.OpMatMul && n.Op() != ir.OpConv || !multipliesInts() || n.DType() != ir.F32 ||
 		n.Attrs().Bool("transpose_a") {
 		return nil
 	}

@@ -2,11 +2,15 @@
 
 package fast
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"unsafe"
 
-// On these processors there is no assembly. See vectors_amd64.go for the functions' meaning.
+	"github.com/vkc-go/vkc/ir"
+)
 
-func assemblies() []*assembly { return nil }
+// On these processors there is no assembly for the functions below. See vectors_amd64.go for their meaning.
+
+const vectors = false
 
 func exps(x []float32, shift float32) { expsPlain(x, shift) }
 
@@ -16,7 +20,14 @@ func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
 
 func assembledFormats() map[ir.DType]format { return nil }
 
-func roundBytes(*int8, *float32, *float32, *float32, int) {}
+// roundBytes rounds n groups of floats to int8, with a scale per group, by the rule of [ir.ByteSteps].
+func roundBytes(bytes *int8, scales, sums, x *float32, n int) {
+	to, from := unsafe.Slice(bytes, n*ir.ByteGroup), unsafe.Slice(x, n*ir.ByteGroup)
+	for g := range n {
+		group := from[g*ir.ByteGroup:][:ir.ByteGroup]
+		unsafe.Slice(scales, n)[g], unsafe.Slice(sums, n)[g] = roundGroup(to[g*ir.ByteGroup:], group)
+	}
+}
 
 func roundRecords(*int8, *float32, *float32, int) {}
 

@@ -6,6 +6,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"log"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -18,7 +19,14 @@ func main() {
 	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
 	ofPanels := flag.Bool("panels", false, "the functions of int8 rows and blocks with VNNI, not the others")
 	ofMemory := flag.Bool("memory", false, "the functions that read and write elements of tensors, not the others")
+	ofARM64 := flag.String("arm64", "", "write the functions for arm64 to the files `NAME`.s and .go, and no others")
 	flag.Parse()
+	if *ofARM64 != "" {
+		if err := writeARM64(*ofARM64); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	ConstraintExpr("amd64")
 	switch {
 	case *ofInts:
