@@ -99,7 +99,7 @@ func TestQuantized(t *testing.T) {
 				for _, n := range g.Nodes() {
 					here = here || chains.quantized(n) != nil
 				}
-				if here != (c.here && vector != nil) {
+				if here != (c.here && multipliesInts()) {
 					t.Errorf("%s of %v: as integers is %v", c.what, types, here)
 				}
 				for k, have := range run(t, Kernels) {
