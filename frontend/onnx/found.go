@@ -110,7 +110,9 @@ func (c *call) validAxis(i int, from, to ir.Shape) (axis int, ok bool) {
 		}
 	case "Concat":
 		return axis, axis != c.axis(c.intAttr("axis", 0), len(to))
-	case "Softmax", "LogSoftmax", "Hardmax":
+	case "Softmax", "LogSoftmax": // hideInvalid hides elements along the axis
+		return axis, true
+	case "Hardmax":
 		return axis, axis != c.axis(c.intAttr("axis", -1), len(from))
 	case "LayerNormalization", "RMSNormalization":
 		return axis, i == 0 && axis < c.axis(c.intAttr("axis", -1), len(from))
@@ -168,34 +170,58 @@ func (c *call) foldedAxes(rank int) []int {
 	return axesFrom(0, rank)
 }
 
-// neutral has the reductions that an element may not change, and that element: infinities are the least and the largest
-// number of a dtype.
+// neutral has the ops that fold an axis and that an element may not change, and that element: infinities are the least
+// and the largest number of a dtype.
 var neutral = map[string]float64{"ReduceSum": 0, "ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceProd": 1,
 	"ReduceLogSum": 0, "ReduceLogSumExp": math.Inf(-1), "ReduceMax": math.Inf(-1), "ReduceMin": math.Inf(1),
-	"ArgMax": math.Inf(-1), "ArgMin": math.Inf(1)}
+	"ArgMax": math.Inf(-1), "ArgMin": math.Inf(1), "Softmax": math.Inf(-1), "LogSoftmax": math.Inf(-1), "MatMul": 0}
 
-// hideInvalid replaces the elements of a reduction's input that are not valid by ones that do not change the result, if
-// the reduction folds the axis along which they are.
+// hideInvalid replaces the elements of inputs that are not valid by ones that do not change the result, if the op folds
+// the axis along which they are.
 func (c *call) hideInvalid() {
 	value, ok := neutral[c.node.Op]
-	if !ok || len(c.in) == 0 || c.in[0] == nil || c.in[0].valid == nil {
+	if !ok {
 		return
 	}
-	v := c.in[0]
-	x := c.asTensor(v)
-	if !slices.Contains(c.inspector().foldedAxes(x.Rank()), v.valid.axis) || x.DType() == ir.Bool {
-		return
-	}
-	places := make(ir.Shape, x.Rank())
-	for i := range places {
-		places[i] = ir.D(1)
-	}
-	places[v.valid.axis] = x.Dim(v.valid.axis)
-	there := c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
-	hidden := *v
-	hidden.tensor, hidden.valid = there.Where(x, c.b.Const(elementOf(x.DType(), value))), nil
 	c.in = slices.Clone(c.in)
-	c.in[0] = &hidden
+	for i, v := range c.in {
+		if v == nil || v.valid == nil {
+			continue
+		}
+		x := c.asTensor(v)
+		if x.DType() == ir.Bool || !slices.Contains(c.inspector().hiddenAxes(i, x.Rank()), v.valid.axis) {
+			continue
+		}
+		places := make(ir.Shape, x.Rank())
+		for i := range places {
+			places[i] = ir.D(1)
+		}
+		places[v.valid.axis] = x.Dim(v.valid.axis)
+		there := c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
+		hidden := *v
+		hidden.tensor = there.Where(x, c.b.Const(elementOf(x.DType(), value)))
+		if !strings.HasSuffix(c.node.Op, "Softmax") { // which keeps the axis
+			hidden.valid = nil
+		}
+		c.in[i] = &hidden
+	}
+}
+
+// hiddenAxes returns the axes of input i that the op folds.
+func (c *call) hiddenAxes(i, rank int) []int {
+	switch c.node.Op {
+	case "Softmax", "LogSoftmax":
+		return []int{c.axis(c.intAttr("axis", -1), rank)}
+	case "MatMul": // the contraction axis
+		if i == 1 && rank > 1 {
+			return []int{rank - 2}
+		}
+		return []int{rank - 1}
+	}
+	if i > 0 {
+		return nil
+	}
+	return c.foldedAxes(rank)
 }
 
 // elementOf returns a scalar of a dtype. An infinite value is the least or the largest number of an integer dtype.

@@ -289,7 +289,7 @@ func TestFound(t *testing.T) {
 	through := func(list ...msg) []byte {
 		return model(13, graph(inputs(port("x", float, 2, 2)),
 			weights(ints("at", []int64{1}), ints("table", []int64{10, 20}, 2), ints("axes", []int64{1}, 1),
-				ints("outer", []int64{0}, 1), floats("w", []float32{1, 10}, 1, 2)),
+				ints("outer", []int64{0}, 1), floats("w", []float32{1, 10}, 1, 2), floats("hundred", []float32{100})),
 			nodes(append([]msg{node("NonZero", names("x"), names("n"))}, list...)...), outputs("y")))
 	}
 	x := f32(t, []float64{0, 5, 6, 0}, 2, 2)
@@ -318,6 +318,13 @@ func TestFound(t *testing.T) {
 		"matmul": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
 			node("MatMul", names("w", "f"), names("p")), node("Cast", names("p"), names("y"), intAttr("to", int64s))),
 			[]int64{10, 1}, []int{1, 2}},
+		"contraction along what is found": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("Transpose", names("f"), names("t")), node("MatMul", names("f", "t"), names("p")),
+			node("Cast", names("p"), names("y"), intAttr("to", int64s))), []int64{1, 0, 0, 1}, []int{2, 2}},
+		"softmax along what is found": {through(node("Add", names("n", "at"), names("s")),
+			node("Cast", names("s"), names("f"), intAttr("to", float)), node("Softmax", names("f"), names("p")),
+			node("Mul", names("p", "hundred"), names("m")), node("Cast", names("m"), names("y"), intAttr("to", int64s))),
+			[]int64{26, 73, 73, 26}, []int{2, 2}},
 		"softmax of each": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
 			node("Softmax", names("f"), names("p"), intAttr("axis", 0)), node("Ceil", names("p"), names("c")),
 			node("Cast", names("c"), names("y"), intAttr("to", int64s))), []int64{1, 1, 1, 1}, []int{2, 2}},

@@ -207,6 +207,9 @@ func (c *call) renameText(name, otherwise string, names map[string]string) {
 
 // reshaped returns v with shape s. A constant stays a constant.
 func (c *call) reshaped(v *value, s ir.Shape) *value {
+	if v.valid != nil {
+		c.failPartlyValid(v)
+	}
 	out := &value{name: v.name, from: v.from, unsigned: v.unsigned, large: v.large}
 	if d := v.data; d != nil && s.IsStatic() {
 		dims := make([]int, len(s))
