@@ -93,16 +93,16 @@ func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
 }
 
 // RopeLinear returns factors for RopeScaled by position interpolation (Chen et al. 2023, arXiv:2306.15595): all dims/2
-// pairs rotate more slowly by the factor times, as if positions were divided by it.
-func RopeLinear(dims int, times float64) []float64 {
-	return ropeFactors(dims, func(int) float64 { return times })
+// pairs rotate more slowly by factor, as if positions were divided by it.
+func RopeLinear(dims int, factor float64) []float64 {
+	return ropeFactors(dims, func(int) float64 { return factor })
 }
 
 // RopeNTK returns factors for RopeScaled by NTK-aware interpolation (Peng et al. 2023, arXiv:2309.00071, section 3.1).
-// The fastest pair is unchanged, the slowest rotates more slowly by the factor times, and the factors of pairs between
-// are powers of times. The result equals a base of base*times^(dims/(dims-2)).
-func RopeNTK(dims int, times float64) []float64 {
-	return ropeFactors(dims, func(i int) float64 { return math.Pow(times, 2*float64(i)/max(float64(dims-2), 1)) })
+// The fastest pair is unchanged. The slowest pair rotates more slowly by factor. Each pair between rotates more slowly
+// by a power of factor, with an exponent from 0 to 1. The result equals a base of base*factor^(dims/(dims-2)).
+func RopeNTK(dims int, factor float64) []float64 {
+	return ropeFactors(dims, func(i int) float64 { return math.Pow(factor, 2*float64(i)/max(float64(dims-2), 1)) })
 }
 
 // YaRN extends rotary positions to sequences longer than those a model was trained on (Peng et al. 2023,

@@ -101,8 +101,8 @@ func wholeImages(images []placedImage, n int) int {
 	return n
 }
 
-// ropeOffset is the rotary position of a token at a position, less the position: after a picture, text continues after
-// its larger side. See llm.Config.Pictures.
+// ropeOffset returns the difference between a token's rotary position and its position in the text. A picture advances
+// rotary positions by its larger side, and positions by its number of tokens. See llm.Config.Pictures.
 func ropeOffset(images []placedImage, position int) (offset int32) {
 	for _, p := range images {
 		if p.at < position {

@@ -68,11 +68,11 @@ func (s *slot) wrote(end int) {
 	s.states.wrote(end)
 }
 
-// recurrentStates says after which of a text's tokens the device has the states of recurrent layers. See
-// llm.Checkpoint.
+// recurrentStates lists the positions of a text at which the device has the states of recurrent layers: the end of the
+// last run, and two checkpoints. See llm.Checkpoint.
 type recurrentStates struct {
-	last        int    // tokens before the end of the last run
-	checkpoints [2]int // by place; 0 for none
+	last        int
+	checkpoints [2]int // 0 for none
 }
 
 // wrote records that a run has ended at a position.

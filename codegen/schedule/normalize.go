@@ -68,8 +68,8 @@ func rowWidth(k *kernel.Kernel, most int) int {
 // operation per strip of every row.
 const ManyRows = 3
 
-// normalizeMatVec determines how a matvec decodes B. It clears options for blocks if B does not consist of rows of
-// blocks, and options for resident rows if the rows cannot be resident.
+// normalizeMatVec determines how a matvec decodes B. It clears the options that need B as rows of quantized blocks if B
+// is something else, and the options that keep the rows of A in shared memory if they do not fit.
 func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel.MatVec {
 	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
 		return s // [New] rejects it

@@ -293,20 +293,21 @@ func scalePerGroup(c *call) {
 	}
 }
 
-// flattened is for ops along an axis that treated this axis and all later ones as a single axis.
-func flattened(c *call, newer func() []*value) []*value {
+// flattened is for ops along an axis, such as Softmax, in the opsets before 13. There the op takes the axis and all
+// later axes as a single axis. current imports the op as later opsets define it.
+func flattened(c *call, current func() []*value) []*value {
 	s := c.shapeOf(c.input(0))
 	axis := c.axis(c.intAttr("axis", 1), len(s))
 	c.setAttr("axis", &Attribute{Type: AttrInt, Int: int64(axis)})
 	if axis == len(s)-1 {
-		return newer()
+		return current()
 	}
 	flat, err := s[axis:].Numel()
 	if err != nil {
 		c.fail("%v", err)
 	}
 	c.setInput(0, c.reshaped(c.in[0], slices.Concat(s[:axis], ir.Shape{flat})))
-	results := newer()
+	results := current()
 	for i, v := range results {
 		results[i] = c.reshaped(v, s)
 	}

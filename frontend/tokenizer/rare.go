@@ -81,7 +81,7 @@ func phrase(text string) int {
 	}
 }
 
-// spark is the cutter for
+// spark returns the length of the first piece of a text before merges, as Spark's tokenizer cuts it by the pattern
 //
 //	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
 func spark(text string) int {

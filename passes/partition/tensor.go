@@ -158,7 +158,8 @@ func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.N
 	return c
 }
 
-// leaf adds a weight or state: a slice if its attribute "shard" says so and it can be cut, or else the whole.
+// leaf adds a weight or state to this device's graph. If attribute "shard" names an axis and the devices can divide it,
+// the device has a slice along the axis. Else it has the whole tensor.
 func (s *tensorSplitter) leaf(n *ir.Node) placed {
 	axis := n.Attrs().Int("shard")
 	if axis < 0 || !exchanged(n.DType()) || !s.divides(n.Type(), axis) {

@@ -24,7 +24,7 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	shape := ir.Shape{rows, length}
 	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, analysis.Descending(n), false), shape)}
 	s.sortBy(digitsOf(x.DType()))
-	if isWide(x.DType()) {
+	if isWide(x.DType()) { // first by the low half of each key, then by the high half
 		s.keys = r.onAxis(ir.OpGather, 1, r.reshape(r.keysOf(x, analysis.Descending(n), true), shape), s.places)
 		s.sortBy(digitsOf(x.DType()))
 	}

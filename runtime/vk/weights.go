@@ -192,8 +192,9 @@ func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err
 	return nil
 }
 
-// layOut calls put for each range of a weight's bytes in the layout that kernels read. put must call fill to write the
-// range, possibly in several pieces. parts are the weight's segments. done is called with the number of bytes written.
+// layOut converts a weight to the layout that kernels read. parts are the weight's bytes in the file, in segments.
+// layOut calls put for each range of the buffer. put takes the range's bytes from fill, in one or more pieces. layOut
+// calls done with the size of each piece.
 func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill func(p []byte, at int64) error) error,
 	done func(n int64)) error {
 	if b.Layout == kernel.LayoutPlanes {

@@ -88,8 +88,10 @@ func (r *Writer) ownRow(s emit.Space) (opened int) {
 	})
 }
 
-// sharedRows divides the workgroup into rows. If the last workgroup has more rows than exist, the others repeat the
-// last row and store nothing, because every invocation must reach every barrier.
+// sharedRows divides the workgroup into r.Rows rows of r.Lanes invocations each. If the last workgroup has more rows
+// than the tensor, the additional ones repeat the last row and store nothing, because every invocation must reach every
+// barrier. If the grid cannot have all workgroups, a loop goes on to their rows. sharedRows returns the number of loops
+// that the caller must close.
 func (r *Writer) sharedRows(s emit.Space) (opened int) {
 	n := s[0].Points[0]
 	goAround := r.SetGrid(0, s[0].Points, int64(r.Rows))
