@@ -40,7 +40,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.device, "device", "auto", "auto, vulkan (the best device), cpu, or part of a name")
-	flag.IntVar(&o.steps, "steps", 4200, "the number of steps")
+	flag.IntVar(&o.steps, "steps", 4600, "the number of steps")
 	flag.IntVar(&o.batch, "batch", 6, "conversations a step")
 	flag.Float64Var(&o.rate, "rate", 4e-3, "the highest learning rate")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the first weights and the conversations")

@@ -84,9 +84,12 @@ func TestTools(t *testing.T) {
 			"required": []string{param}}}}
 	}
 	r := rand.New(rand.NewPCG(10, 0))
+	usual := func(kind int) offer {
+		return offer{kind, pick(r, toolKinds[kind].names), pick(r, toolKinds[kind].params)}
+	}
 	for i := range 12 {
 		kind, other := i%len(toolKinds), (i+1+i/len(toolKinds))%len(toolKinds)
-		o, with := drawOffer(r, kind), drawOffer(r, other)
+		o, with := usual(kind), usual(other)
 		if i >= len(toolKinds) { // names that the training does not have
 			o.name, o.param = o.name+"_v2", "the_"+o.param
 		}

@@ -103,9 +103,16 @@ type offer struct {
 	name, param string
 }
 
-// drawOffer draws a tool of a kind.
+// drawOffer draws a tool of a kind. A third have longer names than usual, so that the model gets used to others.
 func drawOffer(r *rand.Rand, kind int) offer {
-	return offer{kind, pick(r, toolKinds[kind].names), pick(r, toolKinds[kind].params)}
+	o := offer{kind, pick(r, toolKinds[kind].names), pick(r, toolKinds[kind].params)}
+	if r.IntN(3) == 0 {
+		o.name = pick(r, strings.Split(",my_,the_,fetch_,call_,new_", ",")) + o.name +
+			pick(r, strings.Split(",_now,_tool,_api,_for,_of", ","))
+		o.param = pick(r, strings.Split(",my_,a_,which_,input_", ",")) + o.param +
+			pick(r, strings.Split(",_name,_value,_text,_of", ","))
+	}
+	return o
 }
 
 // drawOffers draws up to three tools of different kinds.
