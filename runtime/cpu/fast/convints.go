@@ -302,9 +302,13 @@ func (p *intConv) compute(c *interp.Call, x intSource, rows []byte, sums []int32
 		at, apart := of%count*p.outPer+channel, n*p.cols
 		room := c.Room(worker, 2*m*apart)
 		tile, lines := as[int32](room[:m*apart]), room[m*apart:]
-		for i := range n {
+		together := 1 // panels of a call: the columns stay in the cache while several rows use them
+		if m == 1 {
+			together = n
+		}
+		for i := 0; i < n; i += together {
 			p.multiply(tile[i*p.cols:], apart, rows[at*lda:], lda, images[of*image+(panel+i)*p.cols*groupBytes:],
-				p.offsets, m, sums[at:])
+				p.offsets, m, sums[at:], together)
 		}
 		first := panel * p.cols
 		lo, _ := p.before(first)

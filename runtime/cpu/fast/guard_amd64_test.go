@@ -296,13 +296,14 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			all[fmt.Sprint(prefix, d.rows)] = func(t *testing.T) {
 				for groups := 1; groups < 4; groups++ {
 					inside(t, fmt.Sprintf("%d groups of integers", groups), func(g *guarded) {
-						offsets := guardedSlice[int](g, groups)
+						offsets, panels := guardedSlice[int](g, groups), 1+groups%2
 						for i := range offsets {
 							offsets[i] = i * f.cols * groupBytes
 						}
-						lda, b := groups*groupBytes, guardedSlice[byte](g, groups*f.cols*groupBytes)
-						out, sums := guardedSlice[int32](g, d.rows*f.cols), guardedSlice[int32](g, d.rows)
-						f.multiply(out, f.cols, guardedSlice[byte](g, d.rows*lda), lda, b, offsets, d.rows, sums)
+						lda, b := groups*groupBytes, guardedSlice[byte](g, (groups+panels-1)*f.cols*groupBytes)
+						out, sums := guardedSlice[int32](g, d.rows*f.cols*panels), guardedSlice[int32](g, d.rows)
+						a := guardedSlice[byte](g, d.rows*lda)
+						f.multiply(out, f.cols*panels, a, lda, b, offsets, d.rows, sums, panels)
 					})
 				}
 			}

@@ -25,7 +25,7 @@ type intForm struct {
 // out in elements, lda that of rows of a in bytes, and n the number of groups of a row.
 type intDots struct {
 	rows int
-	of   func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+	of   func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 }
 
 // formOf returns the form for elements of an 8-bit dtype, or nil if there is no assembly. Groups of bytes need signed
@@ -159,12 +159,14 @@ func (f *intForm) putB(group []byte, i int, x int32) {
 	group[i] = byte(x + f.shift)
 }
 
-// multiply computes the dot products of `rows` rows of a with cols columns of b. intDots describes the parameters.
-func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, offsets []int, rows int, sums []int32) {
+// multiply computes the dot products of `rows` rows of a with panels of cols columns of b. intDots describes the
+// parameters.
+func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, offsets []int, rows int, sums []int32,
+	panels int) {
 	i := 0
 	for _, d := range f.dots {
 		for ; i+d.rows <= rows; i += d.rows {
-			d.of(&out[i*ldo], ldo, &a[i*lda], lda, &b[0], &offsets[0], len(offsets), &sums[i])
+			d.of(&out[i*ldo], ldo, &a[i*lda], lda, &b[0], &offsets[0], len(offsets), &sums[i], panels)
 		}
 	}
 }
@@ -354,10 +356,10 @@ func (p *intMatmul) tile(out []int32, stride int, a, b []byte, sums []int32, row
 	for at := 0; at < cols; at += p.cols {
 		from := b[at*lda:]
 		if cols-at >= p.cols {
-			p.multiply(out[at:], stride, a, lda, from, offsets, rows, sums)
+			p.multiply(out[at:], stride, a, lda, from, offsets, rows, sums, 1)
 			continue
 		}
-		p.multiply(part, p.cols, a, lda, from, offsets, rows, sums)
+		p.multiply(part, p.cols, a, lda, from, offsets, rows, sums, 1)
 		moveRows(bitsOf(out[at:]), stride, bitsOf(part), p.cols, cols-at, rows)
 	}
 }

@@ -6,58 +6,58 @@ package fast
 
 // pairs4 sets out to the dot products of 4 rows of a with 16 columns of b, plus the row's element of sums.
 // A row has n groups of 2 signed 16-bit integers. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func pairs4(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func pairs4(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // pairs2 sets out to the dot products of 2 rows of a with 16 columns of b, plus the row's element of sums.
 // A row has n groups of 2 signed 16-bit integers. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func pairs2(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func pairs2(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // pairs1 sets out to the dot products of 1 rows of a with 16 columns of b, plus the row's element of sums.
 // A row has n groups of 2 signed 16-bit integers. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func pairs1(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func pairs1(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // pairs8Z sets out to the dot products of 8 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 2 signed 16-bit integers. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func pairs8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func pairs8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // quads8Z sets out to the dot products of 8 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // pairs4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 2 signed 16-bit integers. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func pairs4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func pairs4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // quads4Z sets out to the dot products of 4 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // pairs2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 2 signed 16-bit integers. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func pairs2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func pairs2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // quads2Z sets out to the dot products of 2 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // pairs1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 2 signed 16-bit integers. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func pairs1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func pairs1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // quads1Z sets out to the dot products of 1 rows of a with 32 columns of b, plus the row's element of sums.
 // A row has n groups of 4 8-bit integers, signed ones of a and unsigned ones of b. Group i of the first column is offsets[i] bytes from b.
-// Rows of a are lda bytes apart, and rows of out ldo elements.
-func quads1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.
+func quads1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 
 // mergeQuads sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.
 func mergeQuads(dst *byte, a *int32, b *int32, c *int32, d *int32, shift int32, n int)

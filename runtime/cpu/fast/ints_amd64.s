@@ -4,18 +4,20 @@
 
 #include "textflag.h"
 
-// func pairs4(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func pairs4(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX2
-TEXT ·pairs4(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), DX
-	LEAQ         (DX)(CX*1), BX
-	LEAQ         (BX)(CX*1), CX
-	MOVQ         b+32(FP), SI
-	MOVQ         offsets+40(FP), DI
-	MOVQ         n+48(FP), R8
-	MOVQ         sums+56(FP), R9
+TEXT ·pairs4(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), CX
+	MOVQ b+32(FP), SI
+	MOVQ offsets+40(FP), DI
+	MOVQ n+48(FP), R8
+	MOVQ sums+56(FP), R9
+
+panel:
 	VPBROADCASTD (R9), Y0
 	VPBROADCASTD (R9), Y1
 	VPBROADCASTD 4(R9), Y2
@@ -24,153 +26,171 @@ TEXT ·pairs4(SB), NOSPLIT, $0-64
 	VPBROADCASTD 8(R9), Y5
 	VPBROADCASTD 12(R9), Y6
 	VPBROADCASTD 12(R9), Y7
-	XORQ         R9, R9
+	XORQ         R10, R10
 
 next:
-	CMPQ         R9, R8
+	CMPQ         R10, R8
 	JGE          stop
-	MOVQ         (DI)(R9*8), R10
-	VMOVUPS      (SI)(R10*1), Y8
-	VMOVUPS      32(SI)(R10*1), Y9
-	VPBROADCASTD (AX)(R9*4), Y10
+	MOVQ         (DI)(R10*8), R11
+	VMOVUPS      (SI)(R11*1), Y8
+	VMOVUPS      32(SI)(R11*1), Y9
+	VPBROADCASTD (AX)(R10*4), Y10
 	VPMADDWD     Y10, Y8, Y11
 	VPADDD       Y11, Y0, Y0
 	VPMADDWD     Y10, Y9, Y10
 	VPADDD       Y10, Y1, Y1
-	VPBROADCASTD (DX)(R9*4), Y10
+	VPBROADCASTD (DX)(R10*4), Y10
 	VPMADDWD     Y10, Y8, Y11
 	VPADDD       Y11, Y2, Y2
 	VPMADDWD     Y10, Y9, Y10
 	VPADDD       Y10, Y3, Y3
-	VPBROADCASTD (BX)(R9*4), Y10
+	VPBROADCASTD (BX)(R10*4), Y10
 	VPMADDWD     Y10, Y8, Y11
 	VPADDD       Y11, Y4, Y4
 	VPMADDWD     Y10, Y9, Y10
 	VPADDD       Y10, Y5, Y5
-	VPBROADCASTD (CX)(R9*4), Y10
+	VPBROADCASTD (CX)(R10*4), Y10
 	VPMADDWD     Y10, Y8, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDWD     Y10, Y9, Y8
 	VPADDD       Y8, Y7, Y7
-	INCQ         R9
+	INCQ         R10
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R10
+	MOVQ    ldo+8(FP), R11
+	VMOVUPS Y0, (R10)
+	VMOVUPS Y1, 32(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Y2, (R10)
+	VMOVUPS Y3, 32(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Y4, (R10)
+	VMOVUPS Y5, 32(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Y6, (R10)
+	VMOVUPS Y7, 32(R10)
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x00000040, out+0(FP)
+	ADDQ    $0x00000040, SI
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func pairs2(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func pairs2(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX2
-TEXT ·pairs2(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), CX
-	MOVQ         b+32(FP), DX
-	MOVQ         offsets+40(FP), BX
-	MOVQ         n+48(FP), SI
-	MOVQ         sums+56(FP), DI
+TEXT ·pairs2(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), CX
+	MOVQ b+32(FP), DX
+	MOVQ offsets+40(FP), BX
+	MOVQ n+48(FP), SI
+	MOVQ sums+56(FP), DI
+
+panel:
 	VPBROADCASTD (DI), Y0
 	VPBROADCASTD (DI), Y1
 	VPBROADCASTD 4(DI), Y2
 	VPBROADCASTD 4(DI), Y3
-	XORQ         DI, DI
+	XORQ         R8, R8
 
 next:
-	CMPQ         DI, SI
+	CMPQ         R8, SI
 	JGE          stop
-	MOVQ         (BX)(DI*8), R8
-	VMOVUPS      (DX)(R8*1), Y4
-	VMOVUPS      32(DX)(R8*1), Y5
-	VPBROADCASTD (AX)(DI*4), Y6
+	MOVQ         (BX)(R8*8), R9
+	VMOVUPS      (DX)(R9*1), Y4
+	VMOVUPS      32(DX)(R9*1), Y5
+	VPBROADCASTD (AX)(R8*4), Y6
 	VPMADDWD     Y6, Y4, Y7
 	VPADDD       Y7, Y0, Y0
 	VPMADDWD     Y6, Y5, Y6
 	VPADDD       Y6, Y1, Y1
-	VPBROADCASTD (CX)(DI*4), Y6
+	VPBROADCASTD (CX)(R8*4), Y6
 	VPMADDWD     Y6, Y4, Y4
 	VPADDD       Y4, Y2, Y2
 	VPMADDWD     Y6, Y5, Y4
 	VPADDD       Y4, Y3, Y3
-	INCQ         DI
+	INCQ         R8
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R8
+	MOVQ    ldo+8(FP), R9
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS Y2, (R8)
+	VMOVUPS Y3, 32(R8)
+	LEAQ    (R8)(R9*4), R8
+	ADDQ    $0x00000040, out+0(FP)
+	ADDQ    $0x00000040, DX
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func pairs1(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func pairs1(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX2
-TEXT ·pairs1(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         b+32(FP), CX
-	MOVQ         offsets+40(FP), DX
-	MOVQ         n+48(FP), BX
-	MOVQ         sums+56(FP), SI
+TEXT ·pairs1(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ b+32(FP), CX
+	MOVQ offsets+40(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ sums+56(FP), SI
+
+panel:
 	VPBROADCASTD (SI), Y0
 	VPBROADCASTD (SI), Y1
-	XORQ         SI, SI
+	XORQ         DI, DI
 
 next:
-	CMPQ         SI, BX
+	CMPQ         DI, BX
 	JGE          stop
-	MOVQ         (DX)(SI*8), DI
-	VMOVUPS      (CX)(DI*1), Y2
-	VMOVUPS      32(CX)(DI*1), Y3
-	VPBROADCASTD (AX)(SI*4), Y4
+	MOVQ         (DX)(DI*8), R8
+	VMOVUPS      (CX)(R8*1), Y2
+	VMOVUPS      32(CX)(R8*1), Y3
+	VPBROADCASTD (AX)(DI*4), Y4
 	VPMADDWD     Y4, Y2, Y2
 	VPADDD       Y2, Y0, Y0
 	VPMADDWD     Y4, Y3, Y2
 	VPADDD       Y2, Y1, Y1
-	INCQ         SI
+	INCQ         DI
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), DI
+	MOVQ    ldo+8(FP), R8
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	LEAQ    (DI)(R8*4), DI
+	ADDQ    $0x00000040, out+0(FP)
+	ADDQ    $0x00000040, CX
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func pairs8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func pairs8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·pairs8Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), DX
-	LEAQ         (DX)(CX*1), BX
-	LEAQ         (BX)(CX*1), SI
-	LEAQ         (SI)(CX*1), DI
-	LEAQ         (DI)(CX*1), R8
-	LEAQ         (R8)(CX*1), R9
-	LEAQ         (R9)(CX*1), CX
-	MOVQ         b+32(FP), R10
-	MOVQ         offsets+40(FP), R11
-	MOVQ         n+48(FP), R12
-	MOVQ         sums+56(FP), R13
+TEXT ·pairs8Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), SI
+	LEAQ (SI)(CX*1), DI
+	LEAQ (DI)(CX*1), R8
+	LEAQ (R8)(CX*1), R9
+	LEAQ (R9)(CX*1), CX
+	MOVQ b+32(FP), R10
+	MOVQ offsets+40(FP), R11
+	MOVQ n+48(FP), R12
+	MOVQ sums+56(FP), R13
+
+panel:
 	VPBROADCASTD (R13), Z0
 	VPBROADCASTD (R13), Z1
 	VPBROADCASTD 4(R13), Z2
@@ -187,103 +207,109 @@ TEXT ·pairs8Z(SB), NOSPLIT, $0-64
 	VPBROADCASTD 24(R13), Z13
 	VPBROADCASTD 28(R13), Z14
 	VPBROADCASTD 28(R13), Z15
-	XORQ         R13, R13
+	XORQ         R14, R14
 
 next:
-	CMPQ         R13, R12
+	CMPQ         R14, R12
 	JGE          stop
-	MOVQ         (R11)(R13*8), R14
-	VMOVUPS      (R10)(R14*1), Z16
-	VMOVUPS      64(R10)(R14*1), Z17
-	VPBROADCASTD (AX)(R13*4), Z18
+	MOVQ         (R11)(R14*8), R15
+	VMOVUPS      (R10)(R15*1), Z16
+	VMOVUPS      64(R10)(R15*1), Z17
+	VPBROADCASTD (AX)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z19
 	VPADDD       Z19, Z0, Z0
 	VPMADDWD     Z18, Z17, Z18
 	VPADDD       Z18, Z1, Z1
-	VPBROADCASTD (DX)(R13*4), Z18
+	VPBROADCASTD (DX)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z19
 	VPADDD       Z19, Z2, Z2
 	VPMADDWD     Z18, Z17, Z18
 	VPADDD       Z18, Z3, Z3
-	VPBROADCASTD (BX)(R13*4), Z18
+	VPBROADCASTD (BX)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z19
 	VPADDD       Z19, Z4, Z4
 	VPMADDWD     Z18, Z17, Z18
 	VPADDD       Z18, Z5, Z5
-	VPBROADCASTD (SI)(R13*4), Z18
+	VPBROADCASTD (SI)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z19
 	VPADDD       Z19, Z6, Z6
 	VPMADDWD     Z18, Z17, Z18
 	VPADDD       Z18, Z7, Z7
-	VPBROADCASTD (DI)(R13*4), Z18
+	VPBROADCASTD (DI)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z19
 	VPADDD       Z19, Z8, Z8
 	VPMADDWD     Z18, Z17, Z18
 	VPADDD       Z18, Z9, Z9
-	VPBROADCASTD (R8)(R13*4), Z18
+	VPBROADCASTD (R8)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z19
 	VPADDD       Z19, Z10, Z10
 	VPMADDWD     Z18, Z17, Z18
 	VPADDD       Z18, Z11, Z11
-	VPBROADCASTD (R9)(R13*4), Z18
+	VPBROADCASTD (R9)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z19
 	VPADDD       Z19, Z12, Z12
 	VPMADDWD     Z18, Z17, Z18
 	VPADDD       Z18, Z13, Z13
-	VPBROADCASTD (CX)(R13*4), Z18
+	VPBROADCASTD (CX)(R14*4), Z18
 	VPMADDWD     Z18, Z16, Z16
 	VPADDD       Z16, Z14, Z14
 	VPMADDWD     Z18, Z17, Z16
 	VPADDD       Z16, Z15, Z15
-	INCQ         R13
+	INCQ         R14
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z5, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z7, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z9, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z11, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z12, (AX)
-	VMOVUPS Z13, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z14, (AX)
-	VMOVUPS Z15, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R14
+	MOVQ    ldo+8(FP), R15
+	VMOVUPS Z0, (R14)
+	VMOVUPS Z1, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z2, (R14)
+	VMOVUPS Z3, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z4, (R14)
+	VMOVUPS Z5, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z6, (R14)
+	VMOVUPS Z7, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z8, (R14)
+	VMOVUPS Z9, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z10, (R14)
+	VMOVUPS Z11, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z12, (R14)
+	VMOVUPS Z13, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z14, (R14)
+	VMOVUPS Z15, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, R10
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func quads8Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·quads8Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), DX
-	LEAQ         (DX)(CX*1), BX
-	LEAQ         (BX)(CX*1), SI
-	LEAQ         (SI)(CX*1), DI
-	LEAQ         (DI)(CX*1), R8
-	LEAQ         (R8)(CX*1), R9
-	LEAQ         (R9)(CX*1), CX
-	MOVQ         b+32(FP), R10
-	MOVQ         offsets+40(FP), R11
-	MOVQ         n+48(FP), R12
-	MOVQ         sums+56(FP), R13
+TEXT ·quads8Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), SI
+	LEAQ (SI)(CX*1), DI
+	LEAQ (DI)(CX*1), R8
+	LEAQ (R8)(CX*1), R9
+	LEAQ (R9)(CX*1), CX
+	MOVQ b+32(FP), R10
+	MOVQ offsets+40(FP), R11
+	MOVQ n+48(FP), R12
+	MOVQ sums+56(FP), R13
+
+panel:
 	VPBROADCASTD (R13), Z0
 	VPBROADCASTD (R13), Z1
 	VPBROADCASTD 4(R13), Z2
@@ -300,83 +326,89 @@ TEXT ·quads8Z(SB), NOSPLIT, $0-64
 	VPBROADCASTD 24(R13), Z13
 	VPBROADCASTD 28(R13), Z14
 	VPBROADCASTD 28(R13), Z15
-	XORQ         R13, R13
+	XORQ         R14, R14
 
 next:
-	CMPQ         R13, R12
+	CMPQ         R14, R12
 	JGE          stop
-	MOVQ         (R11)(R13*8), R14
-	VMOVUPS      (R10)(R14*1), Z16
-	VMOVUPS      64(R10)(R14*1), Z17
-	VPBROADCASTD (AX)(R13*4), Z18
+	MOVQ         (R11)(R14*8), R15
+	VMOVUPS      (R10)(R15*1), Z16
+	VMOVUPS      64(R10)(R15*1), Z17
+	VPBROADCASTD (AX)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z0
 	VPDPBUSD     Z18, Z17, Z1
-	VPBROADCASTD (DX)(R13*4), Z18
+	VPBROADCASTD (DX)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z2
 	VPDPBUSD     Z18, Z17, Z3
-	VPBROADCASTD (BX)(R13*4), Z18
+	VPBROADCASTD (BX)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z4
 	VPDPBUSD     Z18, Z17, Z5
-	VPBROADCASTD (SI)(R13*4), Z18
+	VPBROADCASTD (SI)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z6
 	VPDPBUSD     Z18, Z17, Z7
-	VPBROADCASTD (DI)(R13*4), Z18
+	VPBROADCASTD (DI)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z8
 	VPDPBUSD     Z18, Z17, Z9
-	VPBROADCASTD (R8)(R13*4), Z18
+	VPBROADCASTD (R8)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z10
 	VPDPBUSD     Z18, Z17, Z11
-	VPBROADCASTD (R9)(R13*4), Z18
+	VPBROADCASTD (R9)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z12
 	VPDPBUSD     Z18, Z17, Z13
-	VPBROADCASTD (CX)(R13*4), Z18
+	VPBROADCASTD (CX)(R14*4), Z18
 	VPDPBUSD     Z18, Z16, Z14
 	VPDPBUSD     Z18, Z17, Z15
-	INCQ         R13
+	INCQ         R14
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z5, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z7, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z9, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z11, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z12, (AX)
-	VMOVUPS Z13, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z14, (AX)
-	VMOVUPS Z15, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R14
+	MOVQ    ldo+8(FP), R15
+	VMOVUPS Z0, (R14)
+	VMOVUPS Z1, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z2, (R14)
+	VMOVUPS Z3, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z4, (R14)
+	VMOVUPS Z5, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z6, (R14)
+	VMOVUPS Z7, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z8, (R14)
+	VMOVUPS Z9, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z10, (R14)
+	VMOVUPS Z11, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z12, (R14)
+	VMOVUPS Z13, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	VMOVUPS Z14, (R14)
+	VMOVUPS Z15, 64(R14)
+	LEAQ    (R14)(R15*4), R14
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, R10
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func pairs4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func pairs4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·pairs4Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), DX
-	LEAQ         (DX)(CX*1), BX
-	LEAQ         (BX)(CX*1), CX
-	MOVQ         b+32(FP), SI
-	MOVQ         offsets+40(FP), DI
-	MOVQ         n+48(FP), R8
-	MOVQ         sums+56(FP), R9
+TEXT ·pairs4Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), CX
+	MOVQ b+32(FP), SI
+	MOVQ offsets+40(FP), DI
+	MOVQ n+48(FP), R8
+	MOVQ sums+56(FP), R9
+
+panel:
 	VPBROADCASTD (R9), Z0
 	VPBROADCASTD (R9), Z1
 	VPBROADCASTD 4(R9), Z2
@@ -385,67 +417,73 @@ TEXT ·pairs4Z(SB), NOSPLIT, $0-64
 	VPBROADCASTD 8(R9), Z5
 	VPBROADCASTD 12(R9), Z6
 	VPBROADCASTD 12(R9), Z7
-	XORQ         R9, R9
+	XORQ         R10, R10
 
 next:
-	CMPQ         R9, R8
+	CMPQ         R10, R8
 	JGE          stop
-	MOVQ         (DI)(R9*8), R10
-	VMOVUPS      (SI)(R10*1), Z8
-	VMOVUPS      64(SI)(R10*1), Z9
-	VPBROADCASTD (AX)(R9*4), Z10
+	MOVQ         (DI)(R10*8), R11
+	VMOVUPS      (SI)(R11*1), Z8
+	VMOVUPS      64(SI)(R11*1), Z9
+	VPBROADCASTD (AX)(R10*4), Z10
 	VPMADDWD     Z10, Z8, Z11
 	VPADDD       Z11, Z0, Z0
 	VPMADDWD     Z10, Z9, Z10
 	VPADDD       Z10, Z1, Z1
-	VPBROADCASTD (DX)(R9*4), Z10
+	VPBROADCASTD (DX)(R10*4), Z10
 	VPMADDWD     Z10, Z8, Z11
 	VPADDD       Z11, Z2, Z2
 	VPMADDWD     Z10, Z9, Z10
 	VPADDD       Z10, Z3, Z3
-	VPBROADCASTD (BX)(R9*4), Z10
+	VPBROADCASTD (BX)(R10*4), Z10
 	VPMADDWD     Z10, Z8, Z11
 	VPADDD       Z11, Z4, Z4
 	VPMADDWD     Z10, Z9, Z10
 	VPADDD       Z10, Z5, Z5
-	VPBROADCASTD (CX)(R9*4), Z10
+	VPBROADCASTD (CX)(R10*4), Z10
 	VPMADDWD     Z10, Z8, Z8
 	VPADDD       Z8, Z6, Z6
 	VPMADDWD     Z10, Z9, Z8
 	VPADDD       Z8, Z7, Z7
-	INCQ         R9
+	INCQ         R10
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z5, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z7, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R10
+	MOVQ    ldo+8(FP), R11
+	VMOVUPS Z0, (R10)
+	VMOVUPS Z1, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Z2, (R10)
+	VMOVUPS Z3, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Z4, (R10)
+	VMOVUPS Z5, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, SI
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func quads4Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·quads4Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), DX
-	LEAQ         (DX)(CX*1), BX
-	LEAQ         (BX)(CX*1), CX
-	MOVQ         b+32(FP), SI
-	MOVQ         offsets+40(FP), DI
-	MOVQ         n+48(FP), R8
-	MOVQ         sums+56(FP), R9
+TEXT ·quads4Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), CX
+	MOVQ b+32(FP), SI
+	MOVQ offsets+40(FP), DI
+	MOVQ n+48(FP), R8
+	MOVQ sums+56(FP), R9
+
+panel:
 	VPBROADCASTD (R9), Z0
 	VPBROADCASTD (R9), Z1
 	VPBROADCASTD 4(R9), Z2
@@ -454,202 +492,230 @@ TEXT ·quads4Z(SB), NOSPLIT, $0-64
 	VPBROADCASTD 8(R9), Z5
 	VPBROADCASTD 12(R9), Z6
 	VPBROADCASTD 12(R9), Z7
-	XORQ         R9, R9
+	XORQ         R10, R10
 
 next:
-	CMPQ         R9, R8
+	CMPQ         R10, R8
 	JGE          stop
-	MOVQ         (DI)(R9*8), R10
-	VMOVUPS      (SI)(R10*1), Z8
-	VMOVUPS      64(SI)(R10*1), Z9
-	VPBROADCASTD (AX)(R9*4), Z10
+	MOVQ         (DI)(R10*8), R11
+	VMOVUPS      (SI)(R11*1), Z8
+	VMOVUPS      64(SI)(R11*1), Z9
+	VPBROADCASTD (AX)(R10*4), Z10
 	VPDPBUSD     Z10, Z8, Z0
 	VPDPBUSD     Z10, Z9, Z1
-	VPBROADCASTD (DX)(R9*4), Z10
+	VPBROADCASTD (DX)(R10*4), Z10
 	VPDPBUSD     Z10, Z8, Z2
 	VPDPBUSD     Z10, Z9, Z3
-	VPBROADCASTD (BX)(R9*4), Z10
+	VPBROADCASTD (BX)(R10*4), Z10
 	VPDPBUSD     Z10, Z8, Z4
 	VPDPBUSD     Z10, Z9, Z5
-	VPBROADCASTD (CX)(R9*4), Z10
+	VPBROADCASTD (CX)(R10*4), Z10
 	VPDPBUSD     Z10, Z8, Z6
 	VPDPBUSD     Z10, Z9, Z7
-	INCQ         R9
+	INCQ         R10
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z5, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z7, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R10
+	MOVQ    ldo+8(FP), R11
+	VMOVUPS Z0, (R10)
+	VMOVUPS Z1, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Z2, (R10)
+	VMOVUPS Z3, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Z4, (R10)
+	VMOVUPS Z5, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, SI
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func pairs2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func pairs2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·pairs2Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), CX
-	MOVQ         b+32(FP), DX
-	MOVQ         offsets+40(FP), BX
-	MOVQ         n+48(FP), SI
-	MOVQ         sums+56(FP), DI
+TEXT ·pairs2Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), CX
+	MOVQ b+32(FP), DX
+	MOVQ offsets+40(FP), BX
+	MOVQ n+48(FP), SI
+	MOVQ sums+56(FP), DI
+
+panel:
 	VPBROADCASTD (DI), Z0
 	VPBROADCASTD (DI), Z1
 	VPBROADCASTD 4(DI), Z2
 	VPBROADCASTD 4(DI), Z3
-	XORQ         DI, DI
+	XORQ         R8, R8
 
 next:
-	CMPQ         DI, SI
+	CMPQ         R8, SI
 	JGE          stop
-	MOVQ         (BX)(DI*8), R8
-	VMOVUPS      (DX)(R8*1), Z4
-	VMOVUPS      64(DX)(R8*1), Z5
-	VPBROADCASTD (AX)(DI*4), Z6
+	MOVQ         (BX)(R8*8), R9
+	VMOVUPS      (DX)(R9*1), Z4
+	VMOVUPS      64(DX)(R9*1), Z5
+	VPBROADCASTD (AX)(R8*4), Z6
 	VPMADDWD     Z6, Z4, Z7
 	VPADDD       Z7, Z0, Z0
 	VPMADDWD     Z6, Z5, Z6
 	VPADDD       Z6, Z1, Z1
-	VPBROADCASTD (CX)(DI*4), Z6
+	VPBROADCASTD (CX)(R8*4), Z6
 	VPMADDWD     Z6, Z4, Z4
 	VPADDD       Z4, Z2, Z2
 	VPMADDWD     Z6, Z5, Z4
 	VPADDD       Z4, Z3, Z3
-	INCQ         DI
+	INCQ         R8
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R8
+	MOVQ    ldo+8(FP), R9
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	LEAQ    (R8)(R9*4), R8
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, DX
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func quads2Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·quads2Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         lda+24(FP), CX
-	LEAQ         (AX)(CX*1), CX
-	MOVQ         b+32(FP), DX
-	MOVQ         offsets+40(FP), BX
-	MOVQ         n+48(FP), SI
-	MOVQ         sums+56(FP), DI
+TEXT ·quads2Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ lda+24(FP), CX
+	LEAQ (AX)(CX*1), CX
+	MOVQ b+32(FP), DX
+	MOVQ offsets+40(FP), BX
+	MOVQ n+48(FP), SI
+	MOVQ sums+56(FP), DI
+
+panel:
 	VPBROADCASTD (DI), Z0
 	VPBROADCASTD (DI), Z1
 	VPBROADCASTD 4(DI), Z2
 	VPBROADCASTD 4(DI), Z3
-	XORQ         DI, DI
+	XORQ         R8, R8
 
 next:
-	CMPQ         DI, SI
+	CMPQ         R8, SI
 	JGE          stop
-	MOVQ         (BX)(DI*8), R8
-	VMOVUPS      (DX)(R8*1), Z4
-	VMOVUPS      64(DX)(R8*1), Z5
-	VPBROADCASTD (AX)(DI*4), Z6
+	MOVQ         (BX)(R8*8), R9
+	VMOVUPS      (DX)(R9*1), Z4
+	VMOVUPS      64(DX)(R9*1), Z5
+	VPBROADCASTD (AX)(R8*4), Z6
 	VPDPBUSD     Z6, Z4, Z0
 	VPDPBUSD     Z6, Z5, Z1
-	VPBROADCASTD (CX)(DI*4), Z6
+	VPBROADCASTD (CX)(R8*4), Z6
 	VPDPBUSD     Z6, Z4, Z2
 	VPDPBUSD     Z6, Z5, Z3
-	INCQ         DI
+	INCQ         R8
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), R8
+	MOVQ    ldo+8(FP), R9
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	LEAQ    (R8)(R9*4), R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	LEAQ    (R8)(R9*4), R8
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, DX
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func pairs1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func pairs1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·pairs1Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         b+32(FP), CX
-	MOVQ         offsets+40(FP), DX
-	MOVQ         n+48(FP), BX
-	MOVQ         sums+56(FP), SI
+TEXT ·pairs1Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ b+32(FP), CX
+	MOVQ offsets+40(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ sums+56(FP), SI
+
+panel:
 	VPBROADCASTD (SI), Z0
 	VPBROADCASTD (SI), Z1
-	XORQ         SI, SI
+	XORQ         DI, DI
 
 next:
-	CMPQ         SI, BX
+	CMPQ         DI, BX
 	JGE          stop
-	MOVQ         (DX)(SI*8), DI
-	VMOVUPS      (CX)(DI*1), Z2
-	VMOVUPS      64(CX)(DI*1), Z3
-	VPBROADCASTD (AX)(SI*4), Z4
+	MOVQ         (DX)(DI*8), R8
+	VMOVUPS      (CX)(R8*1), Z2
+	VMOVUPS      64(CX)(R8*1), Z3
+	VPBROADCASTD (AX)(DI*4), Z4
 	VPMADDWD     Z4, Z2, Z2
 	VPADDD       Z2, Z0, Z0
 	VPMADDWD     Z4, Z3, Z2
 	VPADDD       Z2, Z1, Z1
-	INCQ         SI
+	INCQ         DI
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), DI
+	MOVQ    ldo+8(FP), R8
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	LEAQ    (DI)(R8*4), DI
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, CX
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 
-// func quads1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
+// func quads1Z(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 // Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·quads1Z(SB), NOSPLIT, $0-64
-	MOVQ         a+16(FP), AX
-	MOVQ         b+32(FP), CX
-	MOVQ         offsets+40(FP), DX
-	MOVQ         n+48(FP), BX
-	MOVQ         sums+56(FP), SI
+TEXT ·quads1Z(SB), NOSPLIT, $0-72
+	MOVQ a+16(FP), AX
+	MOVQ b+32(FP), CX
+	MOVQ offsets+40(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ sums+56(FP), SI
+
+panel:
 	VPBROADCASTD (SI), Z0
 	VPBROADCASTD (SI), Z1
-	XORQ         SI, SI
+	XORQ         DI, DI
 
 next:
-	CMPQ         SI, BX
+	CMPQ         DI, BX
 	JGE          stop
-	MOVQ         (DX)(SI*8), DI
-	VMOVUPS      (CX)(DI*1), Z2
-	VMOVUPS      64(CX)(DI*1), Z3
-	VPBROADCASTD (AX)(SI*4), Z4
+	MOVQ         (DX)(DI*8), R8
+	VMOVUPS      (CX)(R8*1), Z2
+	VMOVUPS      64(CX)(R8*1), Z3
+	VPBROADCASTD (AX)(DI*4), Z4
 	VPDPBUSD     Z4, Z2, Z0
 	VPDPBUSD     Z4, Z3, Z1
-	INCQ         SI
+	INCQ         DI
 	JMP          next
 
 stop:
-	MOVQ    out+0(FP), AX
-	MOVQ    ldo+8(FP), CX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	LEAQ    (AX)(CX*4), AX
+	MOVQ    out+0(FP), DI
+	MOVQ    ldo+8(FP), R8
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	LEAQ    (DI)(R8*4), DI
+	ADDQ    $0x00000080, out+0(FP)
+	ADDQ    $0x00000080, CX
+	DECQ    panels+64(FP)
+	JNZ     panel
 	VZEROUPPER
 	RET
 

@@ -200,13 +200,14 @@ func scaledRows() {
 // convolution, the image itself.
 func (w width) ints(rows int, g group) {
 	name := fmt.Sprintf("%s%d%s", g.name, rows, w.suffix)
-	TEXT(name, NOSPLIT, "func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)")
+	TEXT(name, NOSPLIT, "func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)")
 	Doc(fmt.Sprintf("%s sets out to the dot products of %d rows of a with %d columns of b, plus the row's element of sums.",
 		name, rows, w.lanes()*intColumns),
 		"A row has n groups of "+g.elems+". Group i of the first column is offsets[i] bytes from b.",
-		"Rows of a are lda bytes apart, and rows of out ldo elements.")
+		"Rows of a are lda bytes apart, and rows of out ldo elements. The next panels of columns are neighbours in b and out.")
 	a, b := pointers(rows, "a", "lda", 1), Load(Param("b"), GP64())
 	offsets, n, sumOf := Load(Param("offsets"), GP64()), Load(Param("n"), GP64()), Load(Param("sums"), GP64())
+	Label("panel")
 	sums := make([][intColumns]VecVirtual, rows)
 	for i := range sums {
 		for j := range sums[i] {
@@ -242,6 +243,11 @@ func (w width) ints(rows int, g group) {
 		}
 		LEAQ(Mem{Base: out, Index: apart, Scale: 4}, out)
 	}
+	first, left := NewParamAddr("out", 0), NewParamAddr("panels", 64)
+	ADDQ(U32(w.size*intColumns), first)
+	ADDQ(U32(w.size*intColumns), b)
+	DECQ(left)
+	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
 }
