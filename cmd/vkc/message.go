@@ -13,7 +13,7 @@ import (
 // error comes from. A user of the command named a file, a flag or a device, and not these.
 var origins = strings.Fields(`alternate audio bundle chat check collective device fast generate gguf grammar graph
 	graphgen huggingface imatrix interp kernel key llm lora multi npy onnx optest optim passes quant quantize
-	safetensors schedule schema serve speech spirv tokenizer train vision vk vkb weights`)
+	safetensors schedule schema serve speech spirv tokenizer train transcribe vision vk vkb weights`)
 
 // origin matches names of origins that begin a message, or a part of it.
 var origin = regexp.MustCompile(`(^|: )((?:(?:` + strings.Join(origins, "|") + `): )+)`)

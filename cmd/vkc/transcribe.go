@@ -42,7 +42,7 @@ The model hears 30 seconds at a time. Text that repeats itself, or that the mode
 again at a higher temperature.`,
 		Example: `  vkc transcribe TALK.wav -m MODEL --timestamps
   vkc transcribe TALK.wav -m MODEL --language de --translate --format srt > TALK.srt
-  ffmpeg -i TALK.mp3 -f wav - | vkc transcribe - -m MODEL`,
+  vkc transcribe - -m MODEL --format json < TALK.wav`,
 		Args: exactArgs("FILE.wav"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.transcribe(cmd.Context(), &f, args[0]) },
 	}
