@@ -97,7 +97,7 @@ type dtypeInfo struct {
 	kind  Kind
 	elems int // elements per block; for scalar types the elements in a byte, or 1 for elements of whole bytes
 	bytes int // bytes per block
-	ggml  int // type number in a GGUF file; -1 if GGUF has none
+	ggml  int // type number in a GGUF file, or noGGML
 	// storageOnly says that ops only move and cast elements.
 	storageOnly bool
 	float       FloatFormat // of floats
@@ -118,38 +118,54 @@ type FloatFormat struct {
 
 // dtypes is the table of dtypes. The rows of block formats are derived from blockFormats.
 var dtypes = withBlocks([numDTypes]dtypeInfo{
-	Invalid: {"invalid", KindInvalid, 0, 0, -1, false, FloatFormat{}},
+	Invalid: {name: "invalid", ggml: noGGML},
 
-	F32:    {"f32", KindFloat, 1, 4, 0, false, FloatFormat{23, -126, math.MaxFloat32, true, 0, false}},
-	F16:    {"f16", KindFloat, 1, 2, 1, false, FloatFormat{10, -14, 65504, true, 0, false}},
-	BF16:   {"bf16", KindFloat, 1, 2, 30, false, FloatFormat{7, -126, 0x1.fep127, true, 0, false}},
-	F64:    {"f64", KindFloat, 1, 8, 28, false, FloatFormat{52, -1022, math.MaxFloat64, true, 0, false}},
-	F8E4M3: {"f8e4m3", KindFloat, 1, 1, -1, false, FloatFormat{3, -6, 448, false, 0x7f, false}},
-	F8E5M2: {"f8e5m2", KindFloat, 1, 1, -1, false, FloatFormat{2, -14, 57344, true, 0x7e, false}},
-	I64:    {"i64", KindInt, 1, 8, 27, false, FloatFormat{}},
-	I32:    {"i32", KindInt, 1, 4, 26, false, FloatFormat{}},
-	U32:    {"u32", KindUint, 1, 4, -1, false, FloatFormat{}},
-	I16:    {"i16", KindInt, 1, 2, 25, false, FloatFormat{}},
-	U16:    {"u16", KindUint, 1, 2, -1, false, FloatFormat{}},
-	I8:     {"i8", KindInt, 1, 1, 24, false, FloatFormat{}},
-	U8:     {"u8", KindUint, 1, 1, -1, false, FloatFormat{}},
-	Bool:   {"bool", KindBool, 1, 1, -1, false, FloatFormat{}},
+	F32:    floatRow("f32", 4, 0, FloatFormat{Mantissa: 23, Least: -126, Largest: math.MaxFloat32, Infinite: true}),
+	F16:    floatRow("f16", 2, 1, FloatFormat{Mantissa: 10, Least: -14, Largest: 65504, Infinite: true}),
+	BF16:   floatRow("bf16", 2, 30, FloatFormat{Mantissa: 7, Least: -126, Largest: 0x1.fep127, Infinite: true}),
+	F64:    floatRow("f64", 8, 28, FloatFormat{Mantissa: 52, Least: -1022, Largest: math.MaxFloat64, Infinite: true}),
+	F8E4M3: floatRow("f8e4m3", 1, noGGML, FloatFormat{Mantissa: 3, Least: -6, Largest: 448, NaN: 0x7f}),
+	F8E5M2: floatRow("f8e5m2", 1, noGGML,
+		FloatFormat{Mantissa: 2, Least: -14, Largest: 57344, Infinite: true, NaN: 0x7e}),
 
-	I4:         {"i4", KindInt, 2, 1, -1, true, FloatFormat{}},
-	U4:         {"u4", KindUint, 2, 1, -1, true, FloatFormat{}},
-	I2:         {"i2", KindInt, 4, 1, -1, true, FloatFormat{}},
-	U2:         {"u2", KindUint, 4, 1, -1, true, FloatFormat{}},
-	F4E2M1:     {"f4e2m1", KindFloat, 2, 1, -1, true, FloatFormat{1, 0, 6, false, 0x8, false}},
-	F8E4M3FNUZ: {"f8e4m3fnuz", KindFloat, 1, 1, -1, true, FloatFormat{3, -7, 240, false, 0x80, false}},
-	F8E5M2FNUZ: {"f8e5m2fnuz", KindFloat, 1, 1, -1, true, FloatFormat{2, -15, 57344, false, 0x80, false}},
-	F8E8M0:     {"f8e8m0", KindFloat, 1, 1, -1, true, FloatFormat{0, -127, 0x1p127, false, 0xff, true}},
+	I64:  {name: "i64", kind: KindInt, elems: 1, bytes: 8, ggml: 27},
+	I32:  {name: "i32", kind: KindInt, elems: 1, bytes: 4, ggml: 26},
+	U32:  {name: "u32", kind: KindUint, elems: 1, bytes: 4, ggml: noGGML},
+	I16:  {name: "i16", kind: KindInt, elems: 1, bytes: 2, ggml: 25},
+	U16:  {name: "u16", kind: KindUint, elems: 1, bytes: 2, ggml: noGGML},
+	I8:   {name: "i8", kind: KindInt, elems: 1, bytes: 1, ggml: 24},
+	U8:   {name: "u8", kind: KindUint, elems: 1, bytes: 1, ggml: noGGML},
+	Bool: {name: "bool", kind: KindBool, elems: 1, bytes: 1, ggml: noGGML},
+
+	I4:         storageRow("i4", KindInt, 2, FloatFormat{}),
+	U4:         storageRow("u4", KindUint, 2, FloatFormat{}),
+	I2:         storageRow("i2", KindInt, 4, FloatFormat{}),
+	U2:         storageRow("u2", KindUint, 4, FloatFormat{}),
+	F4E2M1:     storageRow("f4e2m1", KindFloat, 2, FloatFormat{Mantissa: 1, Largest: 6, NaN: 0x8}),
+	F8E4M3FNUZ: storageRow("f8e4m3fnuz", KindFloat, 1, FloatFormat{Mantissa: 3, Least: -7, Largest: 240, NaN: 0x80}),
+	F8E5M2FNUZ: storageRow("f8e5m2fnuz", KindFloat, 1, FloatFormat{Mantissa: 2, Least: -15, Largest: 57344, NaN: 0x80}),
+	F8E8M0: storageRow("f8e8m0", KindFloat, 1,
+		FloatFormat{Least: -127, Largest: 0x1p127, NaN: 0xff, Exponents: true}),
 })
+
+// noGGML is the type number of dtypes that GGUF files do not have.
+const noGGML = -1
+
+// floatRow makes the row of a float dtype.
+func floatRow(name string, bytes, ggml int, f FloatFormat) dtypeInfo {
+	return dtypeInfo{name: name, kind: KindFloat, elems: 1, bytes: bytes, ggml: ggml, float: f}
+}
+
+// storageRow makes the row of a storage-only dtype with a number of elements in a byte.
+func storageRow(name string, kind Kind, elems int, f FloatFormat) dtypeInfo {
+	return dtypeInfo{name: name, kind: kind, elems: elems, bytes: 1, ggml: noGGML, storageOnly: true, float: f}
+}
 
 // withBlocks adds the rows of block formats to the table.
 func withBlocks(table [numDTypes]dtypeInfo) [numDTypes]dtypeInfo {
 	for t, f := range blockFormats {
 		if f != nil {
-			table[t] = dtypeInfo{f.Name, KindBlock, f.Elems, f.Bytes, f.GGML, false, FloatFormat{}}
+			table[t] = dtypeInfo{name: f.Name, kind: KindBlock, elems: f.Elems, bytes: f.Bytes, ggml: f.GGML}
 		}
 	}
 	return table

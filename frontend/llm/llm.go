@@ -249,8 +249,8 @@ func (c Config) CheckCache(t ir.DType) error {
 
 // keeps reports whether the KV cache can have dtype t.
 func (c Config) keeps(t ir.DType) bool {
-	return t.IsFloat() || slices.Contains(ir.QuantizeFormats(), t) && c.cachedWidth()%t.BlockElems() == 0 &&
-		c.LocalHeadDim%t.BlockElems() == 0
+	return t.IsFloat() && !t.StorageOnly() || slices.Contains(ir.QuantizeFormats(), t) &&
+		c.cachedWidth()%t.BlockElems() == 0 && c.LocalHeadDim%t.BlockElems() == 0
 }
 
 // graphName returns the name of a graph: the model's name and the purpose.

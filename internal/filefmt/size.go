@@ -22,7 +22,7 @@ func ByteSize(t ir.DType, dims []int) (int64, error) {
 		}
 		elems *= int64(d)
 	}
-	if e := t.BlockElems(); e > 1 && (len(dims) == 0 || dims[len(dims)-1]%e != 0) {
+	if e := t.BlockElems(); t.IsBlock() && (len(dims) == 0 || dims[len(dims)-1]%e != 0) {
 		return 0, fmt.Errorf("the innermost dim of %v is not a whole number of %s blocks of %d elements", dims, t, e)
 	}
 	return t.BytesFor(elems)
