@@ -30,7 +30,8 @@ func TestGradientsAreFresh(t *testing.T) {
 	for _, op := range ir.Ops() {
 		other := op.Class() == ir.ClassLeaf || op.Info().Custom != nil || op.Info().NoGrad != ""
 		if !other && figures[op.String()] == nil {
-			t.Errorf("the gradient of %s was not measured: see gradients.go", op)
+			t.Errorf("the gradient of %s was not measured: scripts/with-vulkan go test ./internal/e2e "+
+				"-run TestGradientsOnDevice -args -gradients %[1]s -write-gradients, then go generate ./ir", op)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestCoverage(t *testing.T) {
 	}
 	for _, op := range ir.Ops() {
 		if ops[op] == 0 {
-			t.Errorf("no graph of %d uses %s", graphs, op)
+			t.Errorf("no graph of %d uses %s: add it to the generators of internal/graphgen", graphs, op)
 		}
 	}
 	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I64, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool,
