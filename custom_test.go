@@ -494,7 +494,8 @@ func TestCustomKernelDTypes(t *testing.T) {
 	devtest.OwnCache(t)
 	dev := devtest.OpenDevice(t)
 	for _, dt := range ir.DTypes() {
-		if dt.IsBlock() || dt.StorageOnly() || (dt == ir.F64 && !dev.Caps().Has("float64")) || (dt == ir.I64 && !dev.Caps().Has("int64")) {
+		if dt.IsBlock() || dt.StorageOnly() || dt == ir.F64 && !dev.Caps().Has("float64") ||
+			dt == ir.I64 && !dev.Caps().Has("int64") {
 			continue
 		}
 		g := copying(t, "copy", dt, 67, func(*ir.CustomOp) {})
