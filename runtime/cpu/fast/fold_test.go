@@ -254,7 +254,7 @@ func TestIntegerRows(t *testing.T) {
 		"prod %x {axes=[0]}"} {
 		op, _ := ir.ParseOp(of[:strings.IndexByte(of, ' ')])
 		for _, d := range []string{"i32", "i64", "u8", "u32", "f64", "f16", "bf16"} {
-			for _, dims := range [][2]int{{3, 7}, {40, 33}, {1, 2000}, {1100, 2}, {2, 70000}, {0, 4}} {
+			for _, dims := range [][2]int{{3, 7}, {1, 1}, {40, 33}, {1, 2000}, {1100, 2}, {2, 70000}, {0, 4}} {
 				if underRace && dims[1] < 2000 || !strings.Contains("f64 f16 i64 u8", d) && dims[1] == 70000 {
 					continue
 				}
@@ -282,6 +282,26 @@ func TestIntegerRows(t *testing.T) {
 	}
 }
 
+// TestGroupNorms compares group norms with the interpreter, also of groups with one element or none.
+func TestGroupNorms(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 8))
+	for _, of := range []string{"f32", "f64", "bf16"} {
+		for _, dims := range [][4]int{{1, 1, 1, 1}, {1, 4, 1, 1}, {2, 4, 0, 3}, {0, 4, 2, 2}, {2, 8, 3, 500}} {
+			groups := min(dims[1], 2)
+			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+				%%x = input {name="x", dtype=%s, shape=[%d,%d,%d,%d]}
+				%%w = input {name="w", dtype=%[1]s, shape=[%[3]d]}
+				%%o = group_norm %%x, %%w, %%w {groups=%[6]d, eps=0.01}
+				output "o" %%o
+			}`, of, dims[0], dims[1], dims[2], dims[3], groups))
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, g, values(t, rng, g, nil), nil)
+		}
+	}
+}
+
 // TestSorts compares sorted rows, and their orders, with the interpreter: of lengths that are sorted in different ways.
 func TestSorts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 4))
@@ -289,7 +309,7 @@ func TestSorts(t *testing.T) {
 		"argsort %x {axis=0, descending=true}", "top_k_indices %x {axis=1, k=2, largest=true}",
 		"top_k_indices %x {axis=1, k=2, largest=false}"} {
 		for _, d := range []string{"f32", "f16", "i32", "u32", "i8", "i64", "f64", "u8", "bf16"} {
-			for _, dims := range [][2]int{{3, 7}, {2, 300}, {400, 5}} {
+			for _, dims := range [][2]int{{3, 7}, {1, 2}, {2, 300}, {400, 5}} {
 				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 					%%x = input {name="x", dtype=%s, shape=[%d,%d]}
 					%%o = %s

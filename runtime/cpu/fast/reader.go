@@ -124,7 +124,10 @@ func (p *strides) repeats() bool { return len(p.dims) == 0 }
 // contiguous in memory.
 func (p *readerOf[T]) direct(lo, n int) []T {
 	last := len(p.dims) - 1
-	if p.list == nil || p.steps[last] != 1 || lo%p.dims[last]+n > p.dims[last] {
+	if p.list != nil && last < 0 && n == 1 {
+		return p.list[:1]
+	}
+	if p.list == nil || last < 0 || p.steps[last] != 1 || lo%p.dims[last]+n > p.dims[last] {
 		return nil
 	}
 	at := lo
