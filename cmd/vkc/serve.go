@@ -172,7 +172,7 @@ func (f *serveFlags) check() error {
 	}
 	local := strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 	if !local && f.serve.Key == "" && !f.open {
-		return usagef("whoever reaches %s could ask: want --key-file FILE, or --without-key", f.address)
+		return usagef("anybody who reaches %s could send requests: want --key-file FILE, or --without-key", f.address)
 	}
 	if f.serve.AnyHost = f.open; f.maxBody != nil {
 		f.serve.MaxBody = int64(*f.maxBody)

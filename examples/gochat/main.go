@@ -46,7 +46,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of the first weights and the conversations")
 	flag.StringVar(&o.checkpoint, "checkpoint", "", "the `file` to go on from, if it is there, and to write")
 	flag.StringVar(&o.out, "o", "gochat-q8_0.gguf", "the `file` of the model")
-	flag.IntVar(&o.show, "show", 0, "print so many conversations, and train nothing")
+	flag.IntVar(&o.show, "show", 0, "print `N` conversations, and train nothing")
 	flag.StringVar(&o.ask, "ask", "", "ask the model in that `file` questions that were held out, and train nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -19,7 +19,7 @@ import (
 type batched struct {
 	batch, steps *vkc.Executable
 	mixed        func() *vkc.Executable // loads the mixed program
-	short        *vkc.Executable        // batch of texts within so many positions; nil unless set
+	short        *vkc.Executable        // batch of short texts; nil unless set
 	vocab        int
 	// pages has the pages of each text. It is nil if texts share no pages.
 	pages [][]int32
@@ -30,7 +30,7 @@ func openBatched(t *testing.T, device string, f *gguf.File, texts int, options .
 	return openShort(t, device, f, texts, math.MaxInt, options...)
 }
 
-// openShort is openBatched with another program, for texts within so many positions.
+// openShort is openBatched with another program, for texts of at most that number of positions.
 func openShort(t *testing.T, device string, f *gguf.File, texts, within int, options ...llm.Option) batched {
 	t.Helper()
 	dev, err := vkc.OpenDevice(device)

@@ -81,7 +81,7 @@ func (m model) offset(positions frontend.Tensor, texts ...any) frontend.Tensor {
 	return positions.Add(positions.Builder().Input(OffsetInput, ir.I32, texts...))
 }
 
-// insidePicture returns the options of attention of n tokens of a picture, the last of so many positions. They attend
+// insidePicture returns the options of attention of n tokens of a picture, which are the last positions. They attend
 // to each other and to all earlier tokens or, in a layer with a window, to the window.
 func (l layer) insidePicture(n, length ir.Dim) []frontend.AttentionOption {
 	if !l.windowed() {

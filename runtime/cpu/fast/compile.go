@@ -191,7 +191,7 @@ func (b *compilerOf[T]) primitive(name string) *primitiveOf[T] {
 	return any(widePrimitives[name]).(*primitiveOf[T])
 }
 
-// formula returns the expression for a formula of so many arguments, or nil if the chain must use the op's scalar
+// formula returns the expression for a formula of a number of arguments, or nil if the chain must use the op's scalar
 // reference.
 func (b *compilerOf[T]) formula(form string, args int) *expression {
 	if e, err := parse(form); err == nil && e.supported(args) && (!b.wide() || e.exact()) {
