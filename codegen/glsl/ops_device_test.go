@@ -57,7 +57,10 @@ func samples(t ir.DType, args, arg int) *ir.Data {
 		n = moderate
 	}
 	total, repeat := count(n)
-	d := &ir.Data{DType: t, Dims: []int{total}, Bytes: make([]byte, total*t.BlockBytes())}
+	d, err := ir.NewData(t, total)
+	if err != nil {
+		panic(err)
+	}
 	floats, ints := make([]float64, total), make([]int64, total)
 	for i := range total {
 		if t.IsFloat() {
