@@ -68,15 +68,16 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 func (o *Optimizer) fuseOperandStores(p Proposal, id plan.KernelID, stores []*kernel.Kernel,
 	rest *kernel.Kernel) Proposal {
 	var unfused []*kernel.Kernel
-	for _, st := range stores {
+	for i, st := range stores {
 		c, ok := copyOf(st)
 		if !ok {
 			unfused = append(unfused, st)
 			continue
 		}
-		keep := o.Plan.ReadByOthers(c.from, id) || slices.ContainsFunc(rest.Bindings, func(b kernel.Binding) bool {
-			return b.Read && b.Buffer == c.from
-		})
+		reads := func(k *kernel.Kernel) bool {
+			return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == c.from })
+		}
+		keep := o.Plan.ReadByOthers(c.from, id) || reads(rest) || slices.ContainsFunc(stores[i+1:], reads)
 		source, ok := o.Plan.Source(c.from, keep)
 		if !ok || source == id {
 			unfused = append(unfused, st)
