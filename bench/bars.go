@@ -1,71 +1,108 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"html"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// The geometry of a chart of bars, in pixels.
+// The geometry of a chart of bars, in pixels. It is as narrow as a phone.
 const (
-	barsWidth = 720
-	barsStart = 130.0 // left end of the bars, right of their names
-	barsEnd   = 620.0 // right end of the longest bar, left of its number
+	barsWidth = 328
+	barsStart = 104.0 // left end of the bars, right of their names
+	barsEnd   = 268.0 // right end of the longest bar, left of its number
 	barsRow   = 22
 )
 
 // barsStyle suits light and dark pages: it follows the reader's color scheme.
-const barsStyle = `<style>text{font:13px sans-serif;fill:#1f2328}.head{font-size:15px;font-weight:bold}.note{fill:#59636e;font-size:12px}` +
+const barsStyle = `<style>text{font:12px sans-serif;fill:#1f2328}.head{font-size:15px;font-weight:bold}.note{fill:#59636e}` +
 	`.ours{fill:#0072b2}.theirs{fill:#9a9a9a}` +
 	`@media (prefers-color-scheme:dark){text{fill:#f0f6fc}.note{fill:#9198a1}.ours{fill:#56b4e9}.theirs{fill:#6e7681}}</style>`
 
-// WriteBars draws the tokens a second of a report's language models as bars, next to the figures of other programs for
-// the same cases. Bars of different cases have different scales: in each case the fastest program has the longest bar.
+// bar is a number of one program in a case.
+type bar struct {
+	by    string
+	value float64
+	class string
+}
+
+// WriteBars draws results as bars, next to the figures of other programs for the same cases: the tokens a second of
+// language models, and else the times of cases for which base has times. Bars of different cases have different scales:
+// in each case the largest number has the longest bar.
 func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 	var b strings.Builder
-	y := 52
+	y, heads, notes := 66, []string{}, []string{}
+	say := func(head, note string) {
+		if !slices.Contains(heads, head) {
+			heads, notes = append(heads, head), append(notes, note)
+		}
+	}
 	for i := range r.Results {
 		res := &r.Results[i]
-		if res.Status != OK || res.Text == nil || !drawable(res.Text.Mean) {
+		name, bars := res.bars(base)
+		if len(bars) == 0 {
 			continue
 		}
-		bars := []Point{{By: "vkc", PerSecond: res.Text.Mean}}
-		longest := res.Text.Mean
-		for _, p := range base.points(res.Name) {
-			if drawable(p.PerSecond) {
-				bars, longest = append(bars, p), max(longest, p.PerSecond)
-			}
+		if res.Text != nil {
+			say("Tokens a second", "Longer is faster")
+		} else {
+			say("Microseconds", "Shorter is faster")
 		}
+		longest := slices.MaxFunc(bars, func(a, b bar) int { return cmp.Compare(a.value, b.value) }).value
 		y += barsRow
-		fmt.Fprintf(&b, "<text x=\"10\" y=\"%d\">%s</text>\n", y,
-			html.EscapeString(res.Text.Model+": "+describeTest(res.Text.Test)))
-		for n, p := range bars {
+		fmt.Fprintf(&b, "<text x=\"4\" y=\"%d\">%s</text>\n", y, html.EscapeString(name))
+		for _, p := range bars {
 			y += barsRow
-			class := "theirs"
-			if n == 0 {
-				class = "ours"
-			}
-			wide := (barsEnd - barsStart) * p.PerSecond / longest
+			wide := (barsEnd - barsStart) * p.value / longest
 			fmt.Fprintf(&b, `<text class="note" x="%.0f" y="%d" text-anchor="end">%s</text>`+
 				`<rect class="%s" x="%.0f" y="%d" width="%.1f" height="16" rx="2"/><text x="%.1f" y="%d">%s</text>`+"\n",
-				barsStart-8, y, html.EscapeString(p.By), class, barsStart, y-13, wide, barsStart+wide+6, y,
-				thousands(p.PerSecond))
+				barsStart-8, y, html.EscapeString(p.by), p.class, barsStart, y-13, wide, barsStart+wide+6, y,
+				thousands(p.value))
 		}
 		y += barsRow / 2
 	}
 	if b.Len() == 0 {
-		return errors.New("no result has tokens a second: measure a language model with -m")
+		return errors.New("no result has tokens a second, or a time that --against has, too: measure a language model " +
+			"with -m")
 	}
-	about := fmt.Sprintf("%s, %s. Longer is faster; each test has a scale of its own.", r.Device,
-		r.Date.Format("2006-01-02"))
+	about := fmt.Sprintf("%s, %s", r.Device, r.Date.Format("2006-01-02"))
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`+
-		"\n%s\n<text class=\"head\" x=\"10\" y=\"24\">Tokens a second</text>\n"+
-		"<text class=\"note\" x=\"10\" y=\"44\">%s</text>\n%s</svg>\n",
-		barsWidth, y+10, barsWidth, y+10, barsStyle, html.EscapeString(about), b.String())
+		"\n%s\n<text class=\"head\" x=\"4\" y=\"22\">%s</text>\n"+
+		"<text class=\"note\" x=\"4\" y=\"42\">%s</text>\n"+
+		"<text class=\"note\" x=\"4\" y=\"58\">%s. Scales differ.</text>\n%s</svg>\n",
+		barsWidth, y+10, barsWidth, y+10, barsStyle, strings.Join(heads, "; "), html.EscapeString(about),
+		strings.Join(notes, "; "), b.String())
 	return err
+}
+
+// bars returns the name and the numbers of a case: the first is ours. There are none if nothing is to be drawn.
+func (r *Result) bars(base *Baseline) (name string, list []bar) {
+	name, ours := r.Name, r.Micros
+	if r.Text != nil {
+		name, ours = r.Text.Model+": "+describeTest(r.Text.Test), r.Text.Mean
+	}
+	if r.Status != OK || !drawable(ours) {
+		return "", nil
+	}
+	list = []bar{{"vkc", ours, "ours"}}
+	for _, p := range base.points(r.Name) {
+		theirs := p.Micros
+		if r.Text != nil {
+			theirs = p.PerSecond
+		}
+		if drawable(theirs) {
+			list = append(list, bar{p.By, theirs, "theirs"})
+		}
+	}
+	if r.Text == nil && len(list) == 1 {
+		return "", nil
+	}
+	return name, list
 }
 
 // points returns b's results of the case with that name. b may be nil.

@@ -5,36 +5,46 @@ import (
 	"encoding/xml"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestChartOfREADME: the chart in docs is drawn from the stored results next to it.
-func TestChartOfREADME(t *testing.T) {
-	const name = "../docs/tokens-h100"
-	r, err := ReadReport(name + ".json")
-	if err != nil {
-		t.Fatal(err)
+// TestChartsOfDocs: the charts in docs are drawn from the stored results next to them.
+func TestChartsOfDocs(t *testing.T) {
+	files, err := filepath.Glob("../docs/*-peers.json")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d files of results: %v", len(files), err)
 	}
-	base, err := OpenBaseline(name + "-peers.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want bytes.Buffer
-	if err := WriteBars(&want, r, base); err != nil {
-		t.Fatal(err)
-	}
-	if have, err := os.ReadFile(name + ".svg"); err != nil || !bytes.Equal(have, want.Bytes()) {
-		t.Errorf("docs/tokens-h100.svg is stale (%v). This command draws it:\nvkc bench --from docs/tokens-h100.json "+
-			"--against docs/tokens-h100-peers.json --chart docs/tokens-h100.svg", err)
-	}
-	for _, c := range base.Compare(r) {
-		if c.Ratio < 0.1 || c.Ratio > 10 {
-			t.Errorf("%s has %g times the rate of %s", c.Result.Name, c.Ratio, c.Point.By)
+	for _, peers := range files {
+		name := strings.TrimSuffix(peers, "-peers.json")
+		r, err := ReadReport(name + ".json")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n := len(base.Compare(r)); n != len(r.Results) {
-		t.Errorf("%d of %d results have a figure to compare with", n, len(r.Results))
+		base, err := OpenBaseline(peers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want bytes.Buffer
+		if err := WriteBars(&want, r, base); err != nil {
+			t.Fatal(err)
+		}
+		if have, err := os.ReadFile(name + ".svg"); err != nil || !bytes.Equal(have, want.Bytes()) {
+			docs := strings.TrimPrefix(name, "../")
+			t.Errorf("%s.svg is stale (%v). This command draws it:\nvkc bench --from %s.json --against %s-peers.json "+
+				"--chart %s.svg", docs, err, docs, docs, docs)
+		}
+		compared := map[string]bool{}
+		for _, c := range base.Compare(r) {
+			compared[c.Result.Name] = true
+			if c.Ratio < 0.1 || c.Ratio > 50 {
+				t.Errorf("%s has %g times the speed of %s", c.Result.Name, c.Ratio, c.Point.By)
+			}
+		}
+		if len(compared) != len(r.Results) {
+			t.Errorf("%s: %d of %d results have a figure to compare with", name, len(compared), len(r.Results))
+		}
 	}
 }
 
@@ -55,7 +65,7 @@ func TestBars(t *testing.T) {
 			t.Fatalf("not XML: %v", err)
 		}
 	}
-	for _, want := range []string{`width="490.0"`, `width="245.0"`, ">1,500<", ">3,000<", "x&amp;y", "prefers-color-scheme:dark",
+	for _, want := range []string{`width="164.0"`, `width="82.0"`, ">1,500<", ">3,000<", "x&amp;y", "prefers-color-scheme:dark",
 		"a&lt;b: generating 128 tokens after 4096"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the chart lacks %s:\n%s", want, svg.String())
@@ -63,6 +73,12 @@ func TestBars(t *testing.T) {
 	}
 	if n := strings.Count(svg.String(), "<rect"); n != 2 {
 		t.Errorf("the chart has %d bars, want 2", n)
+	}
+	times := baseline(t, "", `{"case":"add/f32/64","by":"z","us":100}`)
+	svg.Reset()
+	if err := WriteBars(&svg, sample(), times); err != nil || !strings.Contains(svg.String(), ">Microseconds<") ||
+		strings.Count(svg.String(), "<rect") != 2 || !strings.Contains(svg.String(), `width="82.0"`) {
+		t.Errorf("a chart of times, of which one has a peer: %v\n%s", err, svg.String())
 	}
 	if err := WriteBars(io.Discard, sample(), nil); err == nil || !strings.Contains(err.Error(), "-m") {
 		t.Errorf("without a rate: %v", err)

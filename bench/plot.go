@@ -224,8 +224,6 @@ func (p *plot) shares() {
 	}
 }
 
-const plotStyle = chart.Style + `.roof{stroke:#222;stroke-width:1.5}`
-
 // finish writes the SVG document: size, style, heading and body.
 func (p *plot) finish(w io.Writer) error {
 	height := plotBottom + 60
@@ -235,10 +233,10 @@ func (p *plot) finish(w io.Writer) error {
 	r := p.report
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">
 <style>%s</style>
-<rect width="%d" height="%d" fill="#fff"/>
+<rect class="back" width="%d" height="%d"/>
 <text x="%d" y="26" class="head">%s</text>
 %s</svg>
-`, plotWidth, height, plotWidth, height, plotStyle, plotWidth, height, plotLeft,
+`, plotWidth, height, plotWidth, height, chart.Style, plotWidth, height, plotLeft,
 		html.EscapeString(fmt.Sprintf("%s, driver %s, %s", r.Device, r.Driver, r.Date.Format("2006-01-02"))),
 		p.body.String())
 	return err

@@ -104,8 +104,8 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with what the host did "+
 		"to `FILE.json` for ui.perfetto.dev")
 	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline into `FILE.svg`")
-	flags.StringVar(&f.chart, "chart", "", "draw the tokens a second of language models as bars into `FILE.svg`, next "+
-		"to those of --against")
+	flags.StringVar(&f.chart, "chart", "",
+		"draw tokens a second of language models, and times that --against has, too, as bars into `FILE.svg`")
 	return cmd
 }
 

@@ -9,11 +9,14 @@ import (
 	"strings"
 )
 
-// Style is the CSS of the drawings: class head is a title, note a remark, grid a grid line and line a curve.
-const Style = `text{font:12px sans-serif;fill:#222}.head{font-size:14px;font-weight:bold}.note{fill:#555;font-size:11px}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.5}`
+// Style is the CSS of the drawings: class back is the background, head a title, note a remark, grid a grid line, roof a
+// limit and line a curve. It follows the reader's color scheme.
+const Style = `text{font:12px sans-serif;fill:#222}.head{font-size:14px;font-weight:bold}.note{fill:#555;font-size:11px}` +
+	`.back{fill:#fff}.grid{stroke:#ddd}.roof{stroke:#222;stroke-width:1.5}.line{fill:none;stroke-width:1.5}` +
+	`@media (prefers-color-scheme:dark){text{fill:#e6e6e6}.note{fill:#aaa}.back{fill:#15171b}.grid{stroke:#333}.roof{stroke:#ccc}}`
 
 // Colors are distinct to most color-blind readers (Okabe and Ito 2008).
-var Colors = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#555555"}
+var Colors = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#767676"}
 
 // Line is a name and points in the order of x. NaN points are left out.
 type Line struct {
@@ -178,7 +181,7 @@ func (c Chart) Write(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">
 <style>%s</style>
-<rect width="%d" height="%d" fill="#fff"/>
+<rect class="back" width="%d" height="%d"/>
 <text x="%d" y="26" class="head">%s</text>
 %s</svg>
 `, width, height, width, height, Style, width, height, left, html.EscapeString(c.Title), b.String())
