@@ -77,6 +77,7 @@ type prepared struct {
 	formats []bool      // by node ID: which values may be in the format of tensors
 	direct  []bool      // by node ID: the outputs that kernels compute in the caller's memory
 	bodies  *bodies
+	packs   *packs
 }
 
 // states holds the values that a program keeps between runs.
@@ -108,7 +109,7 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 
 // prepare makes a program without states.
 func prepare(g *ir.Graph, opt Options) (*Program, error) {
-	p := &Program{prepared: &prepared{graph: g, opt: opt, bodies: newBodies(opt)},
+	p := &Program{prepared: &prepared{graph: g, opt: opt, bodies: newBodies(opt), packs: sharedPacks(opt)},
 		states: &states{values: map[string]value{}}}
 	if opt.Replace != nil {
 		p.kernels = opt.Replace(g)
@@ -146,7 +147,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 		if err := mmap.Guard(p.decodeConstants); err != nil {
 			return nil, err
 		}
-		if err := p.packConstants(isConst); err != nil {
+		if err := p.packConstants(ctx, isConst); err != nil {
 			return nil, err
 		}
 	}

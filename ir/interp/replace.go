@@ -22,11 +22,14 @@ type Kernel struct {
 	// Apart lists the float arguments that may be strided: Compute accepts gaps between the matrices of their two
 	// innermost axes.
 	Apart []int
-	// Pack, if not nil, rearranges argument Packs if that is constant: once, when a program is made. The program keeps
-	// the result instead of the argument, unless something else needs the argument too. It keeps the argument if Pack
-	// returns nil.
+	// Pack, if not nil, rearranges argument Packs if that is constant: once, when a program is made. It gets blocks only
+	// if that argument is also Stored. The program keeps the result instead of the argument, unless something else
+	// needs the argument too. It keeps the argument if Pack returns nil.
 	Pack  func(t Tensor) []float32
 	Packs int
+	// Form, if not empty, names what Pack makes of a weight, as blocks: it depends on nothing else. So programs with
+	// the same weights share the result.
+	Form string
 	// Words means that Compute reads and writes integers of at most 32 bits, and bools, in Words in place of Ints.
 	Words bool
 	// Formats means that Compute reads and writes elements of at most 16 bits in the format of tensors, if the program

@@ -1,7 +1,11 @@
 package interp
 
 import (
+	"cmp"
+	"context"
+	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
@@ -131,9 +135,88 @@ func (p *Program) decodeConstants() error {
 	return nil
 }
 
+// packs has packed weights, which programs with the same weights share.
+type packs struct {
+	mu   sync.Mutex
+	made map[packKey][]float32
+}
+
+// packKey is the name of a weight and the form in which it is packed, see [Kernel.Form].
+type packKey struct{ weight, form string }
+
+// sharedPacks returns the packed weights of Options.Share if it has the same weights, or an empty set.
+func sharedPacks(opt Options) *packs {
+	if s := opt.Share; s != nil && opt.Weights != nil && reflect.TypeOf(opt.Weights) == reflect.TypeOf(s.opt.Weights) &&
+		reflect.ValueOf(opt.Weights).Comparable() && opt.Weights == s.opt.Weights {
+		return s.packs
+	}
+	return &packs{made: map[packKey][]float32{}}
+}
+
+// pack is the argument of a node to pack.
+type pack struct {
+	node *ir.Node
+	key  packKey // empty if programs cannot share the result
+	from Tensor
+	err  error
+}
+
 // packConstants packs the constant arguments of kernels. It drops those that nothing else needs.
-func (p *Program) packConstants(isConst []bool) error {
+func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
+	p.packs.mu.Lock()
+	defer p.packs.mu.Unlock()
 	p.packed = make([][]float32, len(p.consts))
+	var list []pack
+	for _, n := range p.plan.nodes {
+		k := p.kernels[n.ID()]
+		if k == nil || k.Pack == nil || !isConst[argsOf(n, p.kernels)[k.Packs].ID()] {
+			continue
+		}
+		w := argsOf(n, p.kernels)[k.Packs]
+		v, t := p.consts[w.ID()], pack{node: n}
+		if k.Form != "" && w.Op() == ir.OpWeight {
+			t.key = packKey{w.Name(), k.Form}
+		}
+		t.from = Tensor{DType: v.typ, Dims: v.dims, Floats: v.f32, Words: v.i32, Stored: v.small}
+		if v.block != nil && k.Stored == k.Packs {
+			t.from.Stored = v.stored()
+		}
+		if t.from.Floats == nil && t.from.Words == nil && t.from.Stored == nil {
+			continue
+		}
+		if p.packed[n.ID()] = p.packs.made[t.key]; p.packed[n.ID()] != nil {
+			continue
+		}
+		size := 4 * int64(elems(v.dims))
+		if t.from.Stored != nil {
+			size = bytesOf(v.typ, v.dims)
+		}
+		if err := hostmem.Check(size); err != nil {
+			if t.from.Stored != nil {
+				continue // the kernel also takes it from the file
+			}
+			return nodeError(n, err)
+		}
+		list = append(list, t)
+	}
+	err := parallel(ctx, p.opt.workers(), len(list), minWork, func(_, task int) {
+		t := &list[task]
+		t.err = mmap.Guard(func() error { p.packed[t.node.ID()] = p.kernels[t.node.ID()].Pack(t.from); return nil })
+	})
+	for _, t := range list {
+		if err = cmp.Or(err, t.err); err != nil {
+			return nodeError(t.node, err)
+		}
+		if t.key != (packKey{}) {
+			p.packs.made[t.key] = p.packed[t.node.ID()]
+		}
+	}
+	p.dropPacked(isConst)
+	return nil
+}
+
+// dropPacked drops the constants that are only needed packed.
+func (p *Program) dropPacked(isConst []bool) {
 	needed := make([]bool, len(p.consts))
 	for _, o := range p.graph.Outputs() {
 		needed[o.Node.ID()] = true
@@ -144,20 +227,8 @@ func (p *Program) packConstants(isConst []bool) error {
 	for _, n := range p.plan.nodes {
 		k := p.kernels[n.ID()]
 		for i, a := range argsOf(n, p.kernels) {
-			if !isConst[a.ID()] {
-				continue
-			}
-			v := p.consts[a.ID()]
-			if k != nil && k.Pack != nil && k.Packs == i && (v.f32 != nil || v.i32 != nil || v.small != nil) {
-				if err := hostmem.Check(4 * int64(elems(v.dims))); err != nil {
-					return nodeError(n, err)
-				}
-				t := Tensor{DType: v.typ, Dims: v.dims, Floats: v.f32, Words: v.i32, Stored: v.small}
-				if err := mmap.Guard(func() error { p.packed[n.ID()] = k.Pack(t); return nil }); err != nil {
-					return nodeError(n, err)
-				}
-			}
-			needed[a.ID()] = needed[a.ID()] || k == nil || k.Pack == nil || k.Packs != i || p.packed[n.ID()] == nil
+			packed := k != nil && k.Pack != nil && k.Packs == i && p.packed[n.ID()] != nil
+			needed[a.ID()] = needed[a.ID()] || !packed
 		}
 	}
 	for i := range p.consts {
@@ -166,7 +237,9 @@ func (p *Program) packConstants(isConst []bool) error {
 			if s := p.consts[i].small; s != nil {
 				p.consts[i].small = &Stored{DType: s.DType}
 			}
+			if p.consts[i].block != nil {
+				p.consts[i].block = &blocks{}
+			}
 		}
 	}
-	return nil
 }

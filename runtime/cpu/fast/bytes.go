@@ -23,13 +23,15 @@ type byteRows struct {
 // recordWords is the number of words of a record.
 const recordWords = 5
 
-// panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. A panel is that
-// many rows, decoded to int8 and rearranged.
+// panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. Of these rows it
+// reads interleaved blocks: the first blocks of all rows, then the next ones, and the words of such blocks are in turns,
+// too. A panel is those rows, decoded to int8.
 type panelForm struct {
-	row   func(out *float32, a *int8, records *float32, b *byte, ldb, n int) // the blocks themselves by one row
-	pack  func(panel, b *byte, ldb, n int)                                   // makes a panel
-	tiles []panelTile
-	bytes int // of a panel, for each 32 elements of a row
+	interleave func(out, b *byte, ldb, n int)
+	row        func(out *float32, a *int8, records *float32, b *byte, n, panels int) // multiplies blocks by one row
+	pack       func(panel, b *byte, n int)                                           // makes a panel
+	tiles      []panelTile
+	bytes      int // of a panel, for each 32 elements of a row
 }
 
 // panelTile is a function that multiplies `rows` rows by a panel. panelForm has them for descending numbers of rows,
@@ -61,11 +63,34 @@ func scratchWords(n int) (words []float32, free func()) {
 // idleWords holds the memory of scratchWords that is not in use, as *[]float32.
 var idleWords sync.Pool
 
-// takesBytes reports whether a matmul is computed in int8. b is its second matrix, of blocks, and k the length of the
-// rows, which is the contraction length.
-func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
-	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
-		(vector.byteDots[b.DType] != nil || vector.panels[b.DType] != nil) && k%b.DType.BlockElems() == 0
+// takesBytes reports whether matmul n is computed in int8. t is the format of its second matrix, of blocks, and k the
+// length of the rows, which is the contraction length.
+func takesBytes(n *ir.Node, t ir.DType, k int) bool {
+	return k > 0 && n.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
+		(vector.byteDots[t] != nil || vector.panels[t] != nil) && k%t.BlockElems() == 0
+}
+
+// interleavedRows has rows of blocks, interleaved by panels, as [panelForm] describes. The last panel has rows of
+// zeros if there are too few.
+func interleavedRows(b *interp.Stored, rows, k int) []float32 {
+	p, blocks := vector.panels[b.DType], k/b.DType.BlockElems()
+	ldb := blocks * b.DType.BlockBytes()
+	list := make([]float32, (rows+panelCols-1)/panelCols*panelCols*ldb/4)
+	for row := 0; row < rows; row += panelCols {
+		p.interleaveTo(as[byte](list[row*ldb/4:]), b.Bytes[row*ldb:], ldb, blocks, min(panelCols, rows-row))
+	}
+	return list
+}
+
+// interleaveTo interleaves rows of blocks: panelCols, or fewer and rows of zeros.
+func (p *panelForm) interleaveTo(out, b []byte, ldb, blocks, rows int) {
+	if rows < panelCols { // the assembly reads all rows
+		padded := make([]byte, panelCols*ldb)
+		copy(padded, b[:rows*ldb])
+		b = padded
+	}
+	_, _ = out[:panelCols*ldb], b[:panelCols*ldb] // the assembly checks no bounds
+	p.interleave(&out[0], &b[0], ldb, blocks)
 }
 
 // roundRows rounds rows of floats, which follow one another in x, to int8. The length of a row must be a multiple of
@@ -130,15 +155,30 @@ func roundGroup(bytes []int8, x []float32) (scale, sum float32) {
 
 // multiplyBytes computes the dot products of rows of a with rows of b, which has cols rows of blocks from element first
 // on. a has them from index row on, and a row has k elements. out has a row per row of a, with the given stride between
-// rows. A result's bits depend only on its two rows. room returns a buffer for n words.
-func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, first, rows, cols, k int,
-	room func(n int) []float32) {
+// rows. A result's bits depend only on its two rows. room returns a buffer for n words. interleaved means that b has
+// interleavedRows; first is then the start of a panel.
+func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, interleaved bool,
+	first, rows, cols, k int, room func(n int) []float32) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	blocks := k / elems
-	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
+	if interleaved {
+		src := b.Bytes[first/elems*size:][:(cols+panelCols-1)/panelCols*panelCols*blocks*size]
+		vector.panels[b.DType].multiply(out, stride, a, row, src, blocks*size, blocks, rows, cols, k, room)
+		return
+	}
+	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
 	if p := vector.panels[b.DType]; p != nil {
-		p.multiply(out, stride, a, row, src, blocks*size, blocks, rows, cols, k, room)
+		ldb := blocks * size
+		memory := room(panelCols*ldb/4 + p.roomWords(rows, k))
+		one := as[byte](memory[:panelCols*ldb/4])
+		for j := 0; j < cols; j += panelCols {
+			n := min(panelCols, cols-j)
+			p.interleaveTo(one, src[j*ldb:], ldb, blocks, n)
+			p.multiply(out[j:], stride, a, row, one, ldb, blocks, rows, n, k, func(n int) []float32 {
+				return memory[panelCols*ldb/4:][:n]
+			})
+		}
 		return
 	}
 	dots := vector.byteDots[b.DType]
@@ -157,34 +197,44 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	}
 }
 
-// multiply implements multiplyBytes: b has cols rows of blocks, ldb bytes each.
+// roomWords is the number of words that multiply needs.
+func (p *panelForm) roomWords(rows, k int) int {
+	words := rows * panelCols
+	if rows > 1 {
+		words += k / ir.ByteGroup * p.bytes / 4
+	}
+	return words
+}
+
+// multiply implements multiplyBytes for interleaved rows b: cols of them, with ldb bytes each, and padding.
 func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b []byte, ldb, blocks, rows, cols, k int,
 	room func(n int) []float32) {
 	groups := k / ir.ByteGroup
-	panelWords := groups * p.bytes / 4
+	memory := room(p.roomWords(rows, k))
+	tile, panel := memory[:rows*panelCols], as[byte](memory[rows*panelCols:])
+	whole := cols / panelCols
 	if rows == 1 {
-		panelWords = 0
-	}
-	memory := room(panelWords + rows*panelCols + panelCols*ldb/4)
-	panel, tile := as[byte](memory[:panelWords]), memory[panelWords:][:rows*panelCols]
-	padded := as[byte](memory[panelWords+rows*panelCols:])
-	for j := 0; j < cols; j += panelCols {
-		n, from := min(panelCols, cols-j), b[j*ldb:]
-		to, apart := out[j:], stride
-		if n < panelCols { // the assembly computes whole panels
-			clear(padded[copy(padded, from):])
-			from, to, apart = padded, tile, panelCols
+		bytes, record := &a.bytes[row*k], &a.records[row*groups*recordWords]
+		if whole > 0 {
+			p.row(&out[0], bytes, record, &b[0], blocks, whole)
 		}
-		if rows == 1 {
-			p.row(&to[0], &a.bytes[row*k], &a.records[row*groups*recordWords], &from[0], ldb, blocks)
-		} else {
-			p.pack(&panel[0], &from[0], ldb, blocks)
-			i := 0
-			for _, t := range p.tiles {
-				for ; i+t.rows <= rows; i += t.rows {
-					t.of(&to[i*apart], apart, &a.bytes[(row+i)*k], k, &a.records[(row+i)*groups*recordWords],
-						groups*recordWords, &panel[0], groups)
-				}
+		if cols > whole*panelCols { // the assembly computes whole panels
+			p.row(&tile[0], bytes, record, &b[whole*panelCols*ldb], blocks, 1)
+			copy(out[whole*panelCols:cols], tile)
+		}
+		return
+	}
+	for j := 0; j < cols; j += panelCols {
+		n, to, apart := min(panelCols, cols-j), out[j:], stride
+		if n < panelCols {
+			to, apart = tile, panelCols
+		}
+		p.pack(&panel[0], &b[j*ldb], blocks)
+		i := 0
+		for _, t := range p.tiles {
+			for ; i+t.rows <= rows; i += t.rows {
+				t.of(&to[i*apart], apart, &a.bytes[(row+i)*k], k, &a.records[(row+i)*groups*recordWords],
+					groups*recordWords, &panel[0], groups)
 			}
 		}
 		if n < panelCols {

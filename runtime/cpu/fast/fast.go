@@ -33,11 +33,13 @@ type kernelRow struct {
 	prepare func(n *ir.Node) func(c *interp.Call) error      // if set, returns the compute function for a node
 	packs   int                                              // see [interp.Kernel.Packs]
 	pack    func(n *ir.Node) func(t interp.Tensor) []float32 // if set, returns [interp.Kernel.Pack] for a node
+	form    func(n *ir.Node) string                          // if set, returns [interp.Kernel.Form] for a node
 }
 
 // rows has the hand-written kernels.
 var rows = map[ir.Op]kernelRow{
-	ir.OpMatMul: {accepts: takesMatmul, compute: matmul, stored: storedRows, fills: true, packs: 1, pack: packColumns},
+	ir.OpMatMul: {accepts: takesMatmul, compute: matmul, stored: storedRows, fills: true, packs: 1, pack: packRows,
+		form: packedForm},
 	ir.OpEmbedding: {accepts: takesEmbedding, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
 	ir.OpCausalConv1D:  {accepts: narrow, compute: causalConv1D, fills: true},
@@ -117,7 +119,7 @@ func (r kernelRow) kernel(n *ir.Node) *interp.Kernel {
 		k.Stored = r.stored(n)
 	}
 	if r.pack != nil {
-		k.Packs, k.Pack = r.packs, r.pack(n)
+		k.Packs, k.Pack, k.Form = r.packs, r.pack(n), r.form(n)
 	}
 	return k
 }

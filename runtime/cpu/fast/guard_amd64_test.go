@@ -278,7 +278,7 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			all["byteDots"+name] = bytes
 			continue
 		}
-		all["blocksRow"+name], all["blocksPack"+name] = bytes, bytes
+		all["blocksInterleave"+name], all["blocksRow"+name], all["blocksPack"+name] = bytes, bytes, bytes
 		inPanels := func(t *testing.T) {
 			inside(t, "panels of "+name, func(g *guarded) { multiplyGuardedBytes(g, d, 15, 17, 2*d.BlockElems()) })
 		}
@@ -317,8 +317,16 @@ func multiplyGuardedBytes(g *guarded, d ir.DType, rows, cols, k int) {
 	groups := rows * k / ir.ByteGroup
 	a := &byteRows{bytes: guardedSlice[int8](g, rows*k), scales: g.floats(groups), sums: g.floats(groups),
 		records: g.floats(groups * recordWords)}
-	multiplyBytes(g.floats(rows*cols), cols, a, 0, g.stored(d, cols*k), 0, rows, cols, k,
-		func(n int) []float32 { return guardedSlice[float32](g, n) })
+	room := func(n int) []float32 { return guardedSlice[float32](g, n) }
+	b := g.stored(d, cols*k)
+	multiplyBytes(g.floats(rows*cols), cols, a, 0, b, false, 0, rows, cols, k, room)
+	if vector.panels != nil {
+		list := interleavedRows(b, cols, k)
+		packed := guardedSlice[float32](g, len(list))
+		copy(packed, list)
+		multiplyBytes(g.floats(rows*cols), cols, a, 0, &interp.Stored{DType: d, Bytes: as[byte](packed)}, true, 0, rows,
+			cols, k, room)
+	}
 }
 
 // convTests are kernelTests for the assembly of convolutions.

@@ -18,23 +18,39 @@ func storedRows(n *ir.Node) int {
 	return -1
 }
 
-// packColumns returns the function that transposes constant matrices b, so that their columns become rows. 16-bit
-// floats stay in their format. It returns nil with transpose_b, because the matrices are transposed already.
-func packColumns(n *ir.Node) func(t interp.Tensor) []float32 {
-	if n.Attrs().Bool("transpose_b") {
+// packRows returns the function that packs a constant matrix b, or nil if the kernel reads it as it is.
+func packRows(n *ir.Node) func(t interp.Tensor) []float32 {
+	switch {
+	case packedForm(n) != "":
+		return func(t interp.Tensor) []float32 { return interleavedRows(t.Stored, t.Dims[0], t.Dims[1]) }
+	case n.Attrs().Bool("transpose_b"):
 		return nil
 	}
-	return func(t interp.Tensor) []float32 {
-		if t.Stored != nil {
-			packed := make([]float32, (volume(t.Dims)+1)/2)
-			pairs := unsafe.Slice((*[2]byte)(unsafe.Pointer(unsafe.SliceData(t.Stored.Bytes))), volume(t.Dims))
-			transposeMatrices(as[[2]byte](packed), pairs, t.Dims)
-			return packed
-		}
-		packed := make([]float32, len(t.Floats))
-		transposeMatrices(packed, t.Floats, t.Dims)
+	return packColumns
+}
+
+// packedForm implements Kernel.Form: constant blocks are interleaved if the matmul is computed in int8 by panels.
+func packedForm(n *ir.Node) string {
+	b := n.Arg(1)
+	dims, err := b.Shape().Eval(nil)
+	if err != nil || len(dims) != 2 || !n.Attrs().Bool("transpose_b") || !takesBytes(n, b.DType(), dims[1]) ||
+		vector.panels[b.DType()] == nil {
+		return ""
+	}
+	return "interleaved"
+}
+
+// packColumns transposes constant matrices b, so that their columns become rows. 16-bit floats stay in their format.
+func packColumns(t interp.Tensor) []float32 {
+	if t.Stored != nil {
+		packed := make([]float32, (volume(t.Dims)+1)/2)
+		pairs := unsafe.Slice((*[2]byte)(unsafe.Pointer(unsafe.SliceData(t.Stored.Bytes))), volume(t.Dims))
+		transposeMatrices(as[[2]byte](packed), pairs, t.Dims)
 		return packed
 	}
+	packed := make([]float32, len(t.Floats))
+	transposeMatrices(packed, t.Floats, t.Dims)
+	return packed
 }
 
 // transposeMatrices sets dst to the transposed matrices of src, which has extents dims.
@@ -91,7 +107,8 @@ func matmul(c *interp.Call) error {
 			p.stored = &interp.Stored{DType: b.Stored.DType, Bytes: as[byte](b.Packed)}
 		}
 	}
-	if p.stored != nil && takesBytes(c, p.stored, k) {
+	if p.stored != nil && takesBytes(c.Node, p.stored.DType, k) {
+		p.interleaved = b.Packed != nil
 		var err error
 		if p.rounded, err = roundRows(c, a.Floats); err != nil {
 			return err
@@ -125,6 +142,8 @@ type tiledMatmul struct {
 	stored  *interp.Stored // b in the format of its file; nil if b is decoded
 	rounded *byteRows      // a's rows rounded to int8; nil unless the matmul is computed in int8
 
+	interleaved bool // b has interleavedRows
+
 	tileRows, tileCols int
 }
 
@@ -140,7 +159,7 @@ func (p *tiledMatmul) tile(out, a []float32, before int, b []float32, first, row
 		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
 		return nil
 	case p.rounded != nil:
-		multiplyBytes(out, p.n, p.rounded, before+row, p.stored, at, rows, cols, p.k, room)
+		multiplyBytes(out, p.n, p.rounded, before+row, p.stored, p.interleaved, at, rows, cols, p.k, room)
 		return nil
 	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
 		return nil

@@ -4,33 +4,45 @@
 
 package fast
 
-// blocksRowQ8_0Z sets out to the dot products of a with 16 rows of b, n blocks each, which are ldb bytes apart.
+// blocksInterleaveQ8_0Z interleaves 16 rows of b, n blocks each, which are ldb bytes apart.
+func blocksInterleaveQ8_0Z(out *byte, b *byte, ldb int, n int)
+
+// blocksRowQ8_0Z sets out to the dot products of a with interleaved rows b: 16 times panels, n blocks each.
 // records has five words for each 32 elements of a.
-func blocksRowQ8_0Z(out *float32, a *int8, records *float32, b *byte, ldb int, n int)
+func blocksRowQ8_0Z(out *float32, a *int8, records *float32, b *byte, n int, panels int)
 
-// blocksPackQ8_0Z makes the panel of 16 rows of b, n blocks each, which are ldb bytes apart.
-func blocksPackQ8_0Z(panel *byte, b *byte, ldb int, n int)
+// blocksPackQ8_0Z makes the panel of 16 interleaved rows of n blocks.
+func blocksPackQ8_0Z(panel *byte, b *byte, n int)
 
-// blocksRowQ4_0Z sets out to the dot products of a with 16 rows of b, n blocks each, which are ldb bytes apart.
+// blocksInterleaveQ4_0Z interleaves 16 rows of b, n blocks each, which are ldb bytes apart.
+func blocksInterleaveQ4_0Z(out *byte, b *byte, ldb int, n int)
+
+// blocksRowQ4_0Z sets out to the dot products of a with interleaved rows b: 16 times panels, n blocks each.
 // records has five words for each 32 elements of a.
-func blocksRowQ4_0Z(out *float32, a *int8, records *float32, b *byte, ldb int, n int)
+func blocksRowQ4_0Z(out *float32, a *int8, records *float32, b *byte, n int, panels int)
 
-// blocksPackQ4_0Z makes the panel of 16 rows of b, n blocks each, which are ldb bytes apart.
-func blocksPackQ4_0Z(panel *byte, b *byte, ldb int, n int)
+// blocksPackQ4_0Z makes the panel of 16 interleaved rows of n blocks.
+func blocksPackQ4_0Z(panel *byte, b *byte, n int)
 
-// blocksRowQ4_KZ sets out to the dot products of a with 16 rows of b, n blocks each, which are ldb bytes apart.
+// blocksInterleaveQ4_KZ interleaves 16 rows of b, n blocks each, which are ldb bytes apart.
+func blocksInterleaveQ4_KZ(out *byte, b *byte, ldb int, n int)
+
+// blocksRowQ4_KZ sets out to the dot products of a with interleaved rows b: 16 times panels, n blocks each.
 // records has five words for each 32 elements of a.
-func blocksRowQ4_KZ(out *float32, a *int8, records *float32, b *byte, ldb int, n int)
+func blocksRowQ4_KZ(out *float32, a *int8, records *float32, b *byte, n int, panels int)
 
-// blocksPackQ4_KZ makes the panel of 16 rows of b, n blocks each, which are ldb bytes apart.
-func blocksPackQ4_KZ(panel *byte, b *byte, ldb int, n int)
+// blocksPackQ4_KZ makes the panel of 16 interleaved rows of n blocks.
+func blocksPackQ4_KZ(panel *byte, b *byte, n int)
 
-// blocksRowQ6_KZ sets out to the dot products of a with 16 rows of b, n blocks each, which are ldb bytes apart.
+// blocksInterleaveQ6_KZ interleaves 16 rows of b, n blocks each, which are ldb bytes apart.
+func blocksInterleaveQ6_KZ(out *byte, b *byte, ldb int, n int)
+
+// blocksRowQ6_KZ sets out to the dot products of a with interleaved rows b: 16 times panels, n blocks each.
 // records has five words for each 32 elements of a.
-func blocksRowQ6_KZ(out *float32, a *int8, records *float32, b *byte, ldb int, n int)
+func blocksRowQ6_KZ(out *float32, a *int8, records *float32, b *byte, n int, panels int)
 
-// blocksPackQ6_KZ makes the panel of 16 rows of b, n blocks each, which are ldb bytes apart.
-func blocksPackQ6_KZ(panel *byte, b *byte, ldb int, n int)
+// blocksPackQ6_KZ makes the panel of 16 interleaved rows of n blocks.
+func blocksPackQ6_KZ(panel *byte, b *byte, n int)
 
 // panelScales8Z sets out to the dot products of 8 rows of a with a panel, n groups of 32 elements each.
 // Rows of out and of records are ldo and ldr words apart, and rows of a lda bytes.

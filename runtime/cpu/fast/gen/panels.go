@@ -11,9 +11,12 @@ import (
 
 // The functions of this file multiply int8 rows by 16 rows of blocks at a time: a vector of 64 bytes has 32 bits for
 // each row of blocks. These are four neighbouring levels, which VPDPBUSD multiplies by the same four elements of the
-// int8 row, or the sum of such products. A scale is an element of a vector, too. So no sum crosses a vector, and
-// several int8 rows can share the decoded levels: a panel is the levels of 16 rows of blocks in memory, in the order in
-// which vectors hold them.
+// int8 row, or the sum of such products. A scale is an element of a vector, too. So no sum crosses a vector.
+//
+// The functions read interleaved blocks: of 16 rows, first the blocks at the start, then the next ones. Word i of a
+// block follows word i of the rows before, so a vector holds the words of 16 rows, and memory is read in order. An f16
+// of a block follows those of the rows before, too. Several int8 rows can share the decoded levels: a panel is the
+// levels of 16 rows of blocks in memory, in the order in which vectors hold them.
 //
 // VPDPBUSD takes levels as unsigned bytes. Subtracting the lowest level from the levels adds a multiple of the sum of
 // the int8 row's elements to the results, so the sums of integers begin with the negative of that. All functions
@@ -26,8 +29,9 @@ type panelFormat struct {
 	share           int  // elements that share a scale: 16 or 32
 	minima          bool // whether each 32 elements have a minimum, which the levels times the scale are added to
 	lowest          int  // a level is an unsigned byte minus this
+	halfAt          int  // the offset of the block's f16, if its size is no multiple of 4
 	// block generates code that decodes a block. It calls emit for each `share` elements, in order.
-	block func(from columns, emit func(part))
+	block func(from source, emit func(part))
 }
 
 // part is elements that share a scale, of each of 16 rows of blocks.
@@ -35,6 +39,32 @@ type part struct {
 	scale, minimum VecVirtual             // minimum is nil if the format has none
 	levels         func(i int) VecVirtual // generates code that sets a new vector to the levels 4*i to 4*i+3
 }
+
+// source generates code that reads a block of each of 16 rows, from an offset in the block on.
+type source interface {
+	words(disp int) [4]VecVirtual // 16 bytes of each row: vector i has word i of all rows
+	halves(disp int) VecVirtual   // an f16 of each row, as float32
+}
+
+// interleaved is a pointer to interleaved blocks.
+type interleaved struct{ at Register }
+
+func (b interleaved) words(disp int) (v [4]VecVirtual) {
+	for i := range v {
+		v[i] = ZMM()
+		VMOVDQU32(Mem{Base: b.at, Disp: panelRows*disp + 64*i}, v[i])
+	}
+	return v
+}
+
+func (b interleaved) halves(disp int) VecVirtual {
+	v := ZMM()
+	VCVTPH2PS(Mem{Base: b.at, Disp: panelRows * disp}, v)
+	return v
+}
+
+// panelRows is the number of rows of blocks of a panel.
+const panelRows = 16
 
 // columns are pointers to 16 rows of blocks.
 type columns struct {
@@ -77,7 +107,6 @@ func (c columns) next(bytes int) {
 	}
 }
 
-// words generates code that loads 16 bytes of each row. Vector i has word i of all rows.
 func (c columns) words(disp int) [4]VecVirtual {
 	var v, t [4]VecVirtual
 	for i := range v {
@@ -103,16 +132,15 @@ func (c columns) words(disp int) [4]VecVirtual {
 
 // halves generates code that loads an f16 of each row.
 func (c columns) halves(disp int) VecVirtual {
-	scales, upper := ZMM(), ZMM()
-	for i, v := range []VecVirtual{scales, upper} {
-		VPXORD(v, v, v)
+	halves, upper := YMM(), YMM()
+	for i, v := range []VecVirtual{halves, upper} {
+		VPXOR(v, v, v)
 		for j := range 8 {
 			VPINSRW(Imm(uint64(j)), c.at(8*i+j, disp), v.AsX(), v.AsX())
 		}
 	}
-	VINSERTI32X4(Imm(1), upper.AsX(), scales.AsY(), scales.AsY())
-	VCVTPH2PS(scales.AsY(), scales)
-	return scales
+	VINSERTI128(Imm(1), upper.AsX(), halves, halves)
+	return halves
 }
 
 // bits32 generates code that extracts n bits of each word, from the given bit on.
@@ -154,18 +182,18 @@ func nibbles(bytes VecVirtual, upper bool) VecVirtual {
 }
 
 var panelFormats = []panelFormat{
-	{name: "Q8_0", bytes: 34, elements: 32, share: 32, lowest: 128, block: func(c columns, emit func(part)) {
+	{name: "Q8_0", bytes: 34, elements: 32, share: 32, lowest: 128, block: func(c source, emit func(part)) {
 		scale, words := c.halves(0), append4(c.words(2), c.words(18))
 		emit(part{scale: scale, levels: func(i int) VecVirtual {
 			VPXORD(filledWide(0x80), words[i], words[i])
 			return words[i]
 		}})
 	}},
-	{name: "Q4_0", bytes: 18, elements: 32, share: 32, lowest: 8, block: func(c columns, emit func(part)) {
+	{name: "Q4_0", bytes: 18, elements: 32, share: 32, lowest: 8, block: func(c source, emit func(part)) {
 		scale, words := c.halves(0), c.words(2)
 		emit(part{scale: scale, levels: func(i int) VecVirtual { return nibbles(words[i%4], i >= 4) }})
 	}},
-	{name: "Q4_K", bytes: 144, elements: 256, share: 32, minima: true, block: func(c columns, emit func(part)) {
+	{name: "Q4_K", bytes: 144, elements: 256, share: 32, minima: true, block: func(c source, emit func(part)) {
 		head := c.words(0) // an f16 for scales and one for minima, and then words as factorsQ4_K describes them
 		var factors [2]VecVirtual
 		for i := range factors {
@@ -197,7 +225,7 @@ var panelFormats = []panelFormat{
 			}
 		}
 	}},
-	{name: "Q6_K", bytes: 210, elements: 256, share: 16, lowest: 32, block: func(c columns, emit func(part)) {
+	{name: "Q6_K", bytes: 210, elements: 256, share: 16, lowest: 32, halfAt: 208, block: func(c source, emit func(part)) {
 		scales, room := c.words(192), AllocLocal(5*64)
 		for i, s := range append(scales[:], c.halves(208)) {
 			VMOVDQU32(s, room.Offset(64*i))
@@ -266,6 +294,7 @@ func (f panelFormat) recordOf(i int) int {
 // panels generates the functions.
 func panels() {
 	for _, f := range panelFormats {
+		f.interleave()
 		f.row()
 		f.pack()
 	}
@@ -290,24 +319,59 @@ func addPart(result, sum, scale, minimum VecVirtual, record func(disp int) Mem) 
 	VFMADD231PS(factor, sum, result)
 }
 
-// row generates the function that multiplies one row.
-func (f panelFormat) row() {
-	name := "blocksRow" + f.name + avx512.suffix
-	TEXT(name, NOSPLIT, "func(out *float32, a *int8, records *float32, b *byte, ldb, n int)")
-	Doc(fmt.Sprintf("%s sets out to the dot products of a with 16 rows of b, n blocks each, which are ldb bytes apart.",
-		name), "records has five words for each 32 elements of a.")
-	a, records, n := Load(Param("a"), GP64()), Load(Param("records"), GP64()), Load(Param("n"), GP64())
-	b, result := newColumns(), ZMM()
-	VPXORD(result, result, result)
-	ahead := GP64() // in the next 16 rows, which follow these in memory
-	MOVQ(b.apart, ahead)
-	SHLQ(Imm(4), ahead)
-	ADDQ(b.every4[0], ahead)
+// interleave generates the function that interleaves blocks.
+func (f panelFormat) interleave() {
+	name := "blocksInterleave" + f.name + avx512.suffix
+	TEXT(name, NOSPLIT, "func(out, b *byte, ldb, n int)")
+	Doc(fmt.Sprintf("%s interleaves 16 rows of b, n blocks each, which are ldb bytes apart.", name))
+	out, n, b := Load(Param("out"), GP64()), Load(Param("n"), GP64()), newColumns()
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
-	for line := 0; line < 16*f.bytes; line += 64 {
-		PREFETCHT1(Mem{Base: ahead, Disp: line}) // one stream: prefetching into L1, or by row, takes up to twice as long
+	half := -1 // the offset of the f16 in a block whose size is no multiple of 4
+	if f.bytes%4 != 0 {
+		half = f.halfAt
+		VMOVDQU(b.halves(half), Mem{Base: out, Disp: panelRows * half})
+	}
+	for at := 0; at < f.bytes; at += 16 {
+		if at == half {
+			at += 2
+		}
+		if at == f.bytes {
+			break
+		}
+		for i, v := range b.words(at) {
+			VMOVDQU32(v, Mem{Base: out, Disp: panelRows*at + 64*i})
+		}
+	}
+	b.next(f.bytes)
+	ADDQ(U32(panelRows*f.bytes), out)
+	DECQ(n)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// row generates the function that multiplies one row.
+func (f panelFormat) row() {
+	name := "blocksRow" + f.name + avx512.suffix
+	TEXT(name, NOSPLIT, "func(out *float32, a *int8, records *float32, b *byte, n, panels int)")
+	Doc(fmt.Sprintf("%s sets out to the dot products of a with interleaved rows b: 16 times panels, n blocks each.",
+		name), "records has five words for each 32 elements of a.")
+	b := interleaved{Load(Param("b"), GP64())}
+	out, panels, result := Load(Param("out"), GP64()), Load(Param("panels"), GP64()), ZMM()
+	a, records, n := GP64(), GP64(), GP64()
+	Label("panel")
+	Load(Param("a"), a)
+	Load(Param("records"), records)
+	Load(Param("n"), n)
+	VPXORD(result, result, result)
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	for line := 0; line < panelRows*f.bytes; line += 64 {
+		PREFETCHT1(Mem{Base: b.at, Disp: line + ahead}) // the processor prefetches within a page only
 	}
 	at := 0 // the number of parts
 	f.block(b, func(p part) {
@@ -328,14 +392,16 @@ func (f panelFormat) row() {
 		addPart(result, sum, p.scale, p.minimum, record)
 		at++
 	})
-	b.next(f.bytes)
-	ADDQ(U32(16*f.bytes), ahead)
+	ADDQ(U32(panelRows*f.bytes), b.at)
 	ADDQ(U32(f.elements), a)
 	ADDQ(U32(f.elements/32*recordBytes), records)
 	DECQ(n)
 	JMP(LabelRef("next"))
 	Label("stop")
-	VMOVDQU32(result, Mem{Base: Load(Param("out"), GP64())})
+	VMOVDQU32(result, Mem{Base: out})
+	ADDQ(Imm(64), out)
+	DECQ(panels)
+	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
 }
@@ -352,9 +418,9 @@ func (f panelFormat) partBytes() int {
 // pack generates the function that makes a panel. The levels of a panel are bytes minus 128.
 func (f panelFormat) pack() {
 	name := "blocksPack" + f.name + avx512.suffix
-	TEXT(name, NOSPLIT, "func(panel, b *byte, ldb, n int)")
-	Doc(fmt.Sprintf("%s makes the panel of 16 rows of b, n blocks each, which are ldb bytes apart.", name))
-	panel, n, b := Load(Param("panel"), GP64()), Load(Param("n"), GP64()), newColumns()
+	TEXT(name, NOSPLIT, "func(panel, b *byte, n int)")
+	Doc(fmt.Sprintf("%s makes the panel of 16 interleaved rows of n blocks.", name))
+	panel, n, b := Load(Param("panel"), GP64()), Load(Param("n"), GP64()), interleaved{Load(Param("b"), GP64())}
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
@@ -376,7 +442,7 @@ func (f panelFormat) pack() {
 			store(p.minimum)
 		}
 	})
-	b.next(f.bytes)
+	ADDQ(U32(panelRows*f.bytes), b.at)
 	ADDQ(U32(at), panel)
 	DECQ(n)
 	JMP(LabelRef("next"))

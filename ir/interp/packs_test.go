@@ -1,0 +1,79 @@
+package interp
+
+import (
+	"context"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestSharedPacks checks that programs with the same weights share what kernels packed, if the form is the same, and
+// that a weight which nothing else needs is dropped.
+func TestSharedPacks(t *testing.T) {
+	graph := func() *ir.Graph {
+		b := newGraph(t)
+		x, w := b.input("x", ir.F32, ir.ShapeOf(1, 32)), b.leaf(ir.OpWeight, "w", ir.Q8_0, ir.ShapeOf(2, 32))
+		b.output("y", b.add(ir.OpMatMul, []*ir.Node{x, w}, "transpose_b", true))
+		return b.Graph
+	}
+	weights := func() *packedSource {
+		d, err := ir.NewData(ir.Q8_0, 2, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &packedSource{d}
+	}
+	calls, form := 0, "f"
+	replace := func(g *ir.Graph) []*Kernel {
+		list := make([]*Kernel, len(g.Nodes()))
+		list[g.Outputs()[0].Node.ID()] = &Kernel{Stored: 1, Packs: 1, Form: form,
+			Pack: func(s Tensor) []float32 {
+				calls++
+				return []float32{float32(len(s.Stored.Bytes))}
+			},
+			Compute: func(c *Call) error {
+				c.Out[0], c.Out[1] = c.Args[1].Packed[0], float32(len(c.Args[1].Stored.Bytes))
+				return nil
+			}}
+		return list
+	}
+	source := weights()
+	first, err := New(graph(), Options{Weights: source, Replace: replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		what    string
+		weights ir.WeightSource
+		form    string
+		calls   int
+	}{
+		{"the same weights", source, "f", 1}, {"the first program's weights", nil, "f", 1},
+		{"another form", source, "g", 2}, {"other weights", weights(), "f", 3}, {"no form", source, "", 4},
+	} {
+		form = tt.form
+		p, err := New(graph(), Options{Weights: tt.weights, Replace: replace, Share: first})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if calls != tt.calls {
+			t.Fatalf("%s: packed %d times, want %d", tt.what, calls, tt.calls)
+		}
+		x, err := ir.NewData(ir.F32, 1, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.Run(context.Background(), map[string]*ir.Data{"x": x}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y := floatsIn(out["y"]); y[0] != 68 || y[1] != 0 {
+			t.Fatalf("%s: the kernel got %g packed, and %g bytes", tt.what, y[0], y[1])
+		}
+	}
+}
+
+// packedSource has one weight.
+type packedSource struct{ *ir.Data }
+
+func (w *packedSource) Weight(string) (*ir.Data, error) { return w.Data, nil }
