@@ -20,6 +20,7 @@ type exec struct {
 	narrow  bool        // keep floats as float32 if an op returns float32
 	poison  bool        // see Options
 	kernels []*Kernel   // by node ID: the kernels of a backend; nil without one
+	steps   []step      // of the plan
 	packed  [][]float32 // by node ID: the argument that the node's kernel packed
 
 	inPlace []bool // as of a Program
@@ -78,7 +79,7 @@ func (x *exec) node(n *ir.Node) error {
 		v = v.wide()
 	}
 	x.keep(n.ID(), v)
-	for _, a := range argsOf(n, x.kernels) {
+	for _, a := range x.steps[n.ID()].from {
 		x.release(a)
 	}
 	return nil
@@ -86,10 +87,7 @@ func (x *exec) node(n *ir.Node) error {
 
 // compute returns the value of a node, by a backend's kernel if there is one.
 func (x *exec) compute(n *ir.Node) (value, error) {
-	k, err := kernelOf(n.Op())
-	if err != nil {
-		return value{}, err
-	}
+	s := &x.steps[n.ID()]
 	dims, err := x.extents(n)
 	if err != nil {
 		return value{}, err
@@ -99,9 +97,8 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			return value{}, err
 		}
 	}
-	from := argsOf(n, x.kernels)
 	x.args = x.args[:0]
-	for _, a := range from {
+	for _, a := range s.from {
 		x.args = append(x.args, x.vals[a.ID()])
 	}
 	args := x.args
@@ -112,13 +109,17 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			}
 		}
 	}
-	if k := x.kernels; k == nil || k[n.ID()] == nil || k[n.ID()].Args == nil {
+	if s.picks {
 		if err := checkPicks(n, dims, args); err != nil {
 			return value{}, err
 		}
 	}
-	if x.kernels != nil && x.kernels[n.ID()] != nil && !(x.views != nil && x.views[n.ID()]) {
-		return x.replaced(x.kernels[n.ID()], n, dims, args)
+	if s.replaced != nil && !(x.views != nil && x.views[n.ID()]) {
+		return x.replaced(s.replaced, n, dims, args)
+	}
+	if s.compute == nil {
+		_, err := kernelOf(n.Op())
+		return value{}, err
 	}
 	for i := range args {
 		if args[i].i32 != nil && !(x.kernels != nil && movesWords(n.Op())) {
@@ -134,7 +135,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if x.inPlace != nil && x.inPlace[n.ID()] {
 		c.undo = &x.undo
 	}
-	return k(c)
+	return s.compute(c)
 }
 
 // extents returns the extents of a node in this run.
@@ -235,13 +236,36 @@ func nodeError(n *ir.Node, err error) error {
 // plan lists the nodes to compute and their numbers of uses.
 type plan struct {
 	nodes []*ir.Node
-	uses  []int // by node ID
+	uses  []int  // by node ID
+	steps []step // by node ID
+}
+
+// step is what all runs need to compute a node.
+type step struct {
+	from     []*ir.Node // see argsOf
+	replaced *Kernel    // a backend's kernel, or nil
+	compute  kernel     // the definition; nil for an op without one
+	picks    bool       // whether checkPicks may return an error
+}
+
+// newStep returns a node's step.
+func newStep(n *ir.Node, kernels []*Kernel) step {
+	s := step{from: argsOf(n, kernels)}
+	s.compute, _ = kernelOf(n.Op()) // compute returns the error
+	if kernels != nil {
+		s.replaced = kernels[n.ID()]
+	}
+	if s.replaced == nil || s.replaced.Args == nil {
+		_, axes := n.PicksFrom()
+		s.picks = len(axes) > 0
+	}
+	return s
 }
 
 // newPlan plans the computation of the targets. kernels has the backend's kernels by node ID, and may be nil. known(n)
 // means that n already has a value.
 func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) bool) plan {
-	p := plan{uses: make([]int, len(all))}
+	p := plan{uses: make([]int, len(all)), steps: make([]step, len(all))}
 	for _, n := range targets {
 		p.uses[n.ID()]++
 	}
@@ -262,6 +286,7 @@ func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) 
 	for i, n := range all {
 		if needed[i] {
 			p.nodes = append(p.nodes, n)
+			p.steps[i] = newStep(n, kernels)
 		}
 	}
 	return p

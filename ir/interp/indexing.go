@@ -170,6 +170,10 @@ func dynamicUpdateSlice(c *call) (value, error) {
 		return value{}, err
 	}
 	for _, run := range c.updateRuns(axis) {
+		if inPlace && out.f32 != nil {
+			c.updateRows(out.f32, update.f32, axis, run)
+			continue
+		}
 		to, from, dims := whole(c.dims), whole(update.dims), slices.Clone(update.dims)
 		to.off, from.off, dims[axis] = run.to*to.strides[axis], run.from*from.strides[axis], run.n
 		if inPlace {
@@ -184,6 +188,25 @@ func dynamicUpdateSlice(c *call) (value, error) {
 		}
 	}
 	return out, nil
+}
+
+// updateRows writes a run of floats in place. The run's rows, along the axis and those inside it, are contiguous.
+func (c *call) updateRows(out, update []float32, axis int, run updateRun) {
+	inner, n := elems(c.dims[axis+1:]), c.args[1].dims[axis]
+	rows, size, apart := elems(c.dims[:axis]), run.n*inner, c.dims[axis]*inner
+	if rows*size == 0 {
+		return
+	}
+	before := make([]float32, rows*size)
+	for i := range rows {
+		copy(before[i*size:], out[i*apart+run.to*inner:][:size])
+		copy(out[i*apart+run.to*inner:], update[(i*n+run.from)*inner:][:size])
+	}
+	*c.undo = append(*c.undo, func() {
+		for i := range rows {
+			copy(out[i*apart+run.to*inner:], before[i*size:][:size])
+		}
+	})
 }
 
 // updateRun is a part of the elements that dynamic_update_slice writes along its axis: n coordinates of the update,

@@ -198,7 +198,7 @@ func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir
 		ctx: ctx, workers: opt.workers(), limit: opt.memoryLimit(),
 		env: env{leaf: func(n *ir.Node) (value, error) { return weights[n], nil },
 			bodies: newBodies(opt)},
-		vals: make([]value, len(all)), uses: pl.uses, narrow: true,
+		vals: make([]value, len(all)), uses: pl.uses, steps: pl.steps, narrow: true,
 	}
 	if err := x.run(pl.nodes); err != nil {
 		return nil, err
@@ -256,8 +256,8 @@ func (p *Program) ready() *exec {
 		return x
 	}
 	return &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), poison: p.opt.Poison,
-		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, packed: p.packed, views: p.views, formats: p.formats,
-		dims: p.dims}
+		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), steps: p.plan.steps, kernels: p.kernels,
+		packed: p.packed, views: p.views, formats: p.formats, dims: p.dims}
 }
 
 // recycle resets a run's working memory for reuse.

@@ -17,7 +17,7 @@ const minWork = 1 << 14
 // get different values of worker, from 0 to workers-1. work is the cost of one task in multiply-adds. If tasks*work is
 // small, all tasks run on the calling goroutine.
 func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
-	workers = min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
+	workers = useful(workers, tasks, work)
 	if workers <= 1 {
 		for task := range tasks {
 			if ctx.Err() != nil {
@@ -49,11 +49,22 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 	return cmp.Or(loop(0), others.Wait(), ctx.Err())
 }
 
+// useful returns the number of workers that can share tasks: at most the given number.
+func useful(workers, tasks, work int) int {
+	return min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
+}
+
 // parallelRange splits n items into chunks of about equal work and calls f for each chunk, items lo to hi-1. work is
 // the cost of one item.
 func parallelRange(ctx context.Context, workers, n, work int, f func(lo, hi int)) error {
 	chunk := max(1, minWork/max(work, 1))
 	tasks := (n + chunk - 1) / chunk
+	if tasks == 1 {
+		if ctx.Err() == nil {
+			f(0, n)
+		}
+		return ctx.Err()
+	}
 	return parallel(ctx, workers, tasks, chunk*work, func(_, task int) {
 		f(task*chunk, min((task+1)*chunk, n))
 	})

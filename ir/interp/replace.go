@@ -92,6 +92,10 @@ func (c *Call) Parallel(tasks, work int, f func(worker, task int)) error {
 	return parallel(c.Context, c.workers, tasks, work, f)
 }
 
+// Serial reports whether Parallel would run all of these tasks on the calling goroutine, as worker 0. Kernels of small
+// ops then call a function directly, because a function for Parallel takes memory.
+func (c *Call) Serial(tasks, work int) bool { return useful(c.workers, tasks, work) <= 1 }
+
 // ParallelRange calls f for ranges of n items with the given work each, see Parallel.
 func (c *Call) ParallelRange(n, work int, f func(lo, hi int)) error {
 	return parallelRange(c.Context, c.workers, n, work, f)

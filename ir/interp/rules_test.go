@@ -64,7 +64,10 @@ func runCase(t *testing.T, g *ir.Graph, line string) bool {
 		return false
 	}
 	x := &exec{ctx: context.Background(), workers: 1, env: env{symbols: symbols, bodies: newBodies(Options{})},
-		limit: 1 << 30, vals: vals}
+		limit: 1 << 30, vals: vals, steps: make([]step, len(vals))}
+	for _, n := range append(last.Args(), last) {
+		x.steps[n.ID()] = newStep(n, nil)
+	}
 	if of := last.Args()[0]; last.Op() == ir.OpResult { // its argument has several values
 		for _, a := range of.Args() {
 			dims, err := a.Shape().Eval(symbols)

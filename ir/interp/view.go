@@ -6,8 +6,26 @@ import "github.com/vkc-go/vkc/ir"
 func reshape(c *call) (value, error) { return c.args[0].withDims(c.dims), nil }
 
 func transpose(c *call) (value, error) {
-	x := c.args[0]
-	return c.permuted(x, c.attrs().Ints("perm"))
+	x, perm := c.args[0], c.attrs().Ints("perm")
+	if inOrder(x.dims, perm) {
+		return x.withDims(c.dims), nil
+	}
+	return c.permuted(x, perm)
+}
+
+// inOrder reports whether the elements of a tensor keep their order if result axis i is axis perm[i].
+func inOrder(dims []int, perm []int64) bool {
+	last := int64(-1)
+	for _, p := range perm {
+		if dims[p] == 1 { // the place of such an axis does not matter
+			continue
+		}
+		if p < last {
+			return false
+		}
+		last = p
+	}
+	return true
 }
 
 // permuted returns x with result axis i being its axis perm[i].
@@ -15,14 +33,10 @@ func (c *call) permuted(x value, perm []int64) (value, error) {
 	from := whole(x.dims).strides
 	dims := make([]int, len(perm))
 	r := region{strides: make([]int, len(perm))}
-	inOrder, last := true, int64(-1) // the stride of an axis of one element does not matter
 	for i, p := range perm {
 		dims[i], r.strides[i] = x.dims[p], from[p]
-		if x.dims[p] != 1 {
-			inOrder, last = inOrder && p > last, p
-		}
 	}
-	if inOrder {
+	if inOrder(x.dims, perm) {
 		return x.withDims(dims), nil
 	}
 	return c.strided(x, dims, r)
@@ -31,16 +45,20 @@ func (c *call) permuted(x value, perm []int64) (value, error) {
 // slice returns a view of x if the node's users accept one, and otherwise a copy.
 func slice(c *call) (value, error) {
 	x, starts, steps := c.args[0], c.attrs().Ints("starts"), c.attrs().Ints("steps")
+	if c.view && len(steps) == 0 {
+		off, stride := 0, 1
+		for i := len(starts) - 1; i >= 0; i-- {
+			off, stride = off+int(starts[i])*stride, stride*x.dims[i]
+		}
+		if v, ok := rowsOf(x, c.dims, off); ok {
+			return v, nil
+		}
+	}
 	r := whole(storageDims(x, x.dims))
 	for i, start := range starts {
 		r.off += int(start) * r.strides[i] // 0 along an axis of blocks
 		if len(steps) > 0 && c.dims[i] > 1 {
 			r.strides[i] *= int(steps[i])
-		}
-	}
-	if c.view && len(steps) == 0 {
-		if v, ok := rowsOf(x, c.dims, r.off); ok {
-			return v, nil
 		}
 	}
 	return c.strided(x, c.dims, r)

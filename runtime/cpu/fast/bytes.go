@@ -101,6 +101,10 @@ func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 		r = &byteRows{}
 	}
 	r.resize(len(x))
+	if groups := len(x) / ir.ByteGroup; c.Serial(groups, ir.ByteGroup) {
+		r.round(x, 0, groups)
+		return r, nil
+	}
 	err := c.ParallelRange(len(x)/ir.ByteGroup, ir.ByteGroup, func(lo, hi int) { r.round(x, lo, hi) })
 	return r, err
 }
@@ -155,10 +159,10 @@ func roundGroup(bytes []int8, x []float32) (scale, sum float32) {
 
 // multiplyBytes computes the dot products of rows of a with rows of b, which has cols rows of blocks from element first
 // on. a has them from index row on, and a row has k elements. out has a row per row of a, with the given stride between
-// rows. A result's bits depend only on its two rows. room returns a buffer for n words. interleaved means that b has
+// rows. A result's bits depend only on its two rows. room has bytesRoom words. interleaved means that b has
 // interleavedRows; first is then the start of a panel.
 func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, interleaved bool,
-	first, rows, cols, k int, room func(n int) []float32) {
+	first, rows, cols, k int, room []float32) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	blocks := k / elems
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
@@ -170,14 +174,11 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
 	if p := vector.panels[b.DType]; p != nil {
 		ldb := blocks * size
-		memory := room(panelCols*ldb/4 + p.roomWords(rows, k))
-		one := as[byte](memory[:panelCols*ldb/4])
+		one := as[byte](room[:panelCols*ldb/4])
 		for j := 0; j < cols; j += panelCols {
 			n := min(panelCols, cols-j)
 			p.interleaveTo(one, src[j*ldb:], ldb, blocks, n)
-			p.multiply(out[j:], stride, a, row, one, ldb, blocks, rows, n, k, func(n int) []float32 {
-				return memory[panelCols*ldb/4:][:n]
-			})
+			p.multiply(out[j:], stride, a, row, one, ldb, blocks, rows, n, k, room[panelCols*ldb/4:])
 		}
 		return
 	}
@@ -197,21 +198,27 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	}
 }
 
-// roomWords is the number of words that multiply needs.
-func (p *panelForm) roomWords(rows, k int) int {
+// bytesRoom returns the number of words of memory that multiplyBytes needs. t is the format of b.
+func bytesRoom(t ir.DType, interleaved bool, rows, k int) int {
+	p := vector.panels[t]
+	if p == nil {
+		return 0
+	}
 	words := rows * panelCols
 	if rows > 1 {
 		words += k / ir.ByteGroup * p.bytes / 4
+	}
+	if !interleaved {
+		words += panelCols * k / t.BlockElems() * t.BlockBytes() / 4
 	}
 	return words
 }
 
 // multiply implements multiplyBytes for interleaved rows b: cols of them, with ldb bytes each, and padding.
 func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b []byte, ldb, blocks, rows, cols, k int,
-	room func(n int) []float32) {
+	room []float32) {
 	groups := k / ir.ByteGroup
-	memory := room(p.roomWords(rows, k))
-	tile, panel := memory[:rows*panelCols], as[byte](memory[rows*panelCols:])
+	tile, panel := room[:rows*panelCols], as[byte](room[rows*panelCols:])
 	whole := cols / panelCols
 	if rows == 1 {
 		bytes, record := &a.bytes[row*k], &a.records[row*groups*recordWords]

@@ -76,9 +76,6 @@ func byteFormats() []ir.DType {
 	return slices.AppendSeq(slices.Collect(maps.Keys(vector.byteDots)), maps.Keys(vector.panels))
 }
 
-// newRoom is new memory.
-func newRoom(n int) []float32 { return make([]float32, n) }
-
 // scale is the scale of a group.
 func (r *byteRows) scale(group int) float32 {
 	if vector.panels != nil {
@@ -140,9 +137,11 @@ func testMultiplyBytes(t *testing.T) {
 					// The first row is not multiplied.
 					list := interleavedRows(&interp.Stored{DType: d, Bytes: s.Bytes[len(s.Bytes)/(cols+1):]}, cols, k)
 					packed := &interp.Stored{DType: d, Bytes: as[byte](list)}
-					multiplyBytes(out, cols+extra, a, row, packed, true, 0, rows, cols, k, newRoom)
+					multiplyBytes(out, cols+extra, a, row, packed, true, 0, rows, cols, k,
+						make([]float32, bytesRoom(d, true, rows, k)))
 				} else {
-					multiplyBytes(out, cols+extra, a, row, s, false, k, rows, cols, k, newRoom)
+					multiplyBytes(out, cols+extra, a, row, s, false, k, rows, cols, k,
+						make([]float32, bytesRoom(d, false, rows, k)))
 				}
 				for i, have := range out {
 					r, c := i/(cols+extra), i%(cols+extra)

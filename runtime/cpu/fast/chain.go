@@ -3,6 +3,7 @@ package fast
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -36,6 +37,29 @@ type chainOf[T number] struct {
 	result      int       // the operand with the result
 	work        int       // cost per element, in quarters of a multiply-add
 	idle        sync.Pool // has *scratch that no worker uses
+	layout      atomic.Pointer[chainLayout]
+}
+
+// chainLayout is the strides of a chain's arguments. Runs with the same extents share it.
+type chainLayout struct {
+	runExtents
+	strides []strides // by argument
+}
+
+// addReaders adds the readers of a call's arguments to list.
+func (p *chainOf[T]) addReaders(list []readerOf[T], c *interp.Call) []readerOf[T] {
+	l := p.layout.Load()
+	if l == nil || !l.are(c, c.Dims) {
+		l = &chainLayout{runExtents: extentsOf(c, c.Dims)}
+		for _, a := range c.Args {
+			l.strides = append(l.strides, newStrides(a.Dims, c.Dims, nil))
+		}
+		p.layout.Store(l)
+	}
+	for i, a := range c.Args {
+		list = append(list, readerWith[T](a, l.strides[i]))
+	}
+	return list
 }
 
 // instruction applies a primitive to operands `in` and stores the result in operand `out`. The result of the last
@@ -49,37 +73,50 @@ type instruction[T number] struct {
 // scratch is the working memory in which one worker runs a chain.
 type scratch[T number] struct {
 	operands [][]T
-	results  []T   // in which results are computed if they are not in memory as T
+	results  []T // in which results are computed if they are not in memory as T
+	readers  []readerOf[T]
 	buffers  [][]T // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
 }
 
 // compute implements interp.Kernel.Compute: it applies the instructions of a chain of elementwise ops to blocks of
 // elements that stay in the cache, many blocks in parallel.
 func (p *chainOf[T]) compute(c *interp.Call) error {
-	readers := make([]readerOf[T], len(c.Args))
-	for i, a := range c.Args {
-		readers[i] = newReader[T](a, c.Dims, nil)
-	}
 	const blocks = 8 // number of blocks in a task
-	out, n := resultsOf[T](c), volume(c.Dims)
+	n := volume(c.Dims)
 	tasks := (n + blocks*block - 1) / (blocks * block)
 	const quarters = 4 // of a multiply-add, the unit of p.work
-	return c.Parallel(tasks, max(1, p.work*min(n, blocks*block)/quarters), func(_, task int) {
-		s := p.begin(readers)
-		defer p.idle.Put(s)
-		end := min((task+1)*blocks*block, n)
-		for lo := task * blocks * block; lo < end; lo += block {
-			list := out.block(lo, min(block, end-lo), s.results)
-			p.run(list, readers, lo, s)
-			out.put(lo, list)
-		}
+	work := max(1, p.work*min(n, blocks*block)/quarters)
+	if c.Serial(tasks, work) && tasks == 1 {
+		s := p.scratch()
+		s.readers = p.addReaders(s.readers[:0], c)
+		p.task(resultsOf[T](c), s.readers, p.beginWith(s, s.readers), 0, n)
+		clear(s.readers)
+		return c.Context.Err()
+	}
+	readers, out := p.addReaders(nil, c), resultsOf[T](c)
+	return c.Parallel(tasks, work, func(_, task int) {
+		p.task(out, readers, p.begin(readers), task*blocks*block, min((task+1)*blocks*block, n))
 	})
+}
+
+// task computes elements lo to end of a result, and puts s back into idle.
+func (p *chainOf[T]) task(out results[T], readers []readerOf[T], s *scratch[T], lo, end int) {
+	defer p.idle.Put(s)
+	for ; lo < end; lo += block {
+		list := out.block(lo, min(block, end-lo), s.results)
+		p.run(list, readers, lo, s)
+		out.put(lo, list)
+	}
 }
 
 // begin returns scratch memory, with the values of arguments that are the same for all elements of the result. readers
 // has the chain's arguments. The caller puts the memory back into idle.
 func (p *chainOf[T]) begin(readers []readerOf[T]) *scratch[T] {
-	s := p.scratch()
+	return p.beginWith(p.scratch(), readers)
+}
+
+// beginWith is begin for scratch memory s.
+func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T] {
 	for i := range p.args {
 		if p.reads[i] && readers[i].repeats() {
 			readers[i].read(s.buffer(i), 0)

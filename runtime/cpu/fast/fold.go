@@ -3,6 +3,7 @@ package fast
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -21,7 +22,8 @@ type fold[T number] struct {
 	args []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
 	// The arguments by which an element's result is multiplied, and that is then added; may be absent.
 	weights []*ir.Node
-	element *chainOf[T]   // computes an element of the op's argument
+	element *chainOf[T] // computes an element of the op's argument
+	last    atomic.Pointer[foldLayout]
 	long    foldChains[T] // for rows that tasks share, or that are too long for a task's memory
 	short   foldChains[T] // for other rows: values that several chains use stay in the task's memory
 }
@@ -316,26 +318,51 @@ func (f *fold[T]) compute(c *interp.Call) error {
 // up to `block` rows.
 type foldRows[T number] struct {
 	*fold[T]
+	*foldLayout
 	call    *interp.Call
 	readers []readerOf[T]
 	out     results[T]
-	rows    int  // number of rows
-	n       int  // number of elements in a row
-	across  bool // whether neighbouring elements belong to different rows
-	inner   int  // if across: how many rows' elements are neighbours
 }
 
-// layout returns the rows of a run: which axes are folded, and in which order the elements are read.
+// foldLayout is the part of foldRows that follows from the extents. Runs with the same extents share it.
+type foldLayout struct {
+	runExtents
+	strides []strides // by argument
+	rows    int       // number of rows
+	n       int       // number of elements in a row
+	across  bool      // whether neighbouring elements belong to different rows
+	inner   int       // if across: how many rows' elements are neighbours
+	groups  []group   // the rows
+}
+
+// layout returns the rows of a run.
 func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 	dims, err := c.Extents(f.node.Arg(0))
 	if err != nil {
 		return nil, err
 	}
+	l := f.last.Load()
+	if l == nil || !l.are(c, dims) {
+		if l, err = f.newLayout(c, dims); err != nil {
+			return nil, err
+		}
+		f.last.Store(l)
+	}
+	r := &foldRows[T]{fold: f, foldLayout: l, call: c, out: resultsOf[T](c), readers: make([]readerOf[T], len(c.Args))}
+	for i, a := range c.Args {
+		r.readers[i] = readerWith[T](a, l.strides[i])
+	}
+	return r, nil
+}
+
+// newLayout finds which axes are folded, and in which order the elements are read. dims are the extents of the fold's
+// argument.
+func (f *fold[T]) newLayout(c *interp.Call, dims []int) (*foldLayout, error) {
 	folded, err := f.axes(len(dims))
 	if err != nil {
 		return nil, err
 	}
-	r := &foldRows[T]{fold: f, call: c, out: resultsOf[T](c), rows: 1, n: 1, inner: 1}
+	r := &foldLayout{runExtents: extentsOf(c, dims), rows: 1, n: 1, inner: 1}
 	// Axes: along are folded and kept are not. Of these, inner are inside the innermost folded axis, and outer are not.
 	var outer, inner, kept, along []int
 	for axis := len(dims) - 1; axis >= 0; axis-- {
@@ -361,8 +388,9 @@ func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 	}
 	slices.Reverse(order)
 	for _, a := range c.Args {
-		r.readers = append(r.readers, newReader[T](a, dims, order))
+		r.strides = append(r.strides, newStrides(a.Dims, dims, order))
 	}
+	r.setGroups()
 	return r, nil
 }
 
@@ -385,19 +413,18 @@ func (f *fold[T]) axes(rank int) ([]bool, error) {
 // group is a range of neighbouring rows that are computed together.
 type group struct{ from, count int }
 
-// groups splits the rows into groups. A group of long rows has about as many elements as a chunk, but at least one row.
-func (r *foldRows[T]) groups() []group {
+// setGroups splits the rows into groups. A group of long rows has about as many elements as a chunk, but at least one
+// row.
+func (r *foldLayout) setGroups() {
 	size, within := max(1, min(block, chunk/max(r.n, 1))), r.rows
 	if r.across {
 		size, within = block, r.inner
 	}
-	var list []group
 	for at := 0; at < r.rows; at += within {
 		for lo := 0; lo < within; lo += size {
-			list = append(list, group{at + lo, min(size, within-lo)})
+			r.groups = append(r.groups, group{at + lo, min(size, within-lo)})
 		}
 	}
-	return list
 }
 
 // parts splits the elements of each row into parts for different tasks. It returns the number of elements of a part,
@@ -422,20 +449,15 @@ func (r *foldRows[T]) at(row, k int) int {
 // compute computes all rows. If there are few groups of many elements, the tasks of a step are parts of the rows;
 // otherwise they are groups. Which elements a task folds does not depend on the number of workers.
 func (r *foldRows[T]) compute() error {
-	groups := r.groups()
+	groups := r.groups
 	each, parts := r.parts(groups)
 	if parts == 1 {
-		return r.call.Parallel(len(groups), r.work(r.n*groups[0].count), func(worker, task int) {
-			g := r.group(groups[task])
-			g.values = map[*ir.Scalar][]float64{}
-			g.keep(worker)
-			g.begin()
-			for i := range g.steps {
-				g.results[i] = g.step(i, 0, r.n)
-			}
-			g.finish(0, r.n)
-			g.recompute()
-		})
+		work := r.work(r.n * groups[0].count)
+		if len(groups) == 1 && r.call.Serial(1, work) {
+			r.whole(0, groups[0])
+			return r.call.Context.Err()
+		}
+		return r.call.Parallel(len(groups), work, func(worker, task int) { r.whole(worker, groups[task]) })
 	}
 	list := make([]*groupFold[T], len(groups))
 	for i, g := range groups {
@@ -471,6 +493,19 @@ func (r *foldRows[T]) compute() error {
 		return err
 	}
 	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].recompute() })
+}
+
+// whole computes a group by all steps.
+func (r *foldRows[T]) whole(worker int, rows group) {
+	g := r.group(rows)
+	g.values = map[*ir.Scalar][]float64{}
+	g.keep(worker)
+	g.begin()
+	for i := range g.steps {
+		g.results[i] = g.step(i, 0, r.n)
+	}
+	g.finish(0, r.n)
+	g.recompute()
 }
 
 // work estimates the cost of all steps for a number of elements, in multiply-adds.

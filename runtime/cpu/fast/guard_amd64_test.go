@@ -317,15 +317,17 @@ func multiplyGuardedBytes(g *guarded, d ir.DType, rows, cols, k int) {
 	groups := rows * k / ir.ByteGroup
 	a := &byteRows{bytes: guardedSlice[int8](g, rows*k), scales: g.floats(groups), sums: g.floats(groups),
 		records: g.floats(groups * recordWords)}
-	room := func(n int) []float32 { return guardedSlice[float32](g, n) }
+	room := func(interleaved bool) []float32 {
+		return guardedSlice[float32](g, bytesRoom(d, interleaved, rows, k))
+	}
 	b := g.stored(d, cols*k)
-	multiplyBytes(g.floats(rows*cols), cols, a, 0, b, false, 0, rows, cols, k, room)
+	multiplyBytes(g.floats(rows*cols), cols, a, 0, b, false, 0, rows, cols, k, room(false))
 	if vector.panels != nil {
 		list := interleavedRows(b, cols, k)
 		packed := guardedSlice[float32](g, len(list))
 		copy(packed, list)
 		multiplyBytes(g.floats(rows*cols), cols, a, 0, &interp.Stored{DType: d, Bytes: as[byte](packed)}, true, 0, rows,
-			cols, k, room)
+			cols, k, room(true))
 	}
 }
 

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"cmp"
 	"sync/atomic"
 	"unsafe"
 
@@ -100,10 +101,10 @@ func matmul(c *interp.Call) error {
 	if len(b.Dims) == 2 {         // all matrices of a are multiplied by the same b, like the rows of one matrix
 		m, count = m*count, 1
 	}
-	p := tiledMatmul{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
+	p := tiledMatmul{m: m, n: n, k: k, b: b.Floats, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
 	if b.Packed != nil {
 		p.bRows = true
-		if b.Floats = b.Packed; b.Stored != nil {
+		if p.b = b.Packed; b.Stored != nil {
 			p.stored = &interp.Stored{DType: b.Stored.DType, Bytes: as[byte](b.Packed)}
 		}
 	}
@@ -117,15 +118,40 @@ func matmul(c *interp.Call) error {
 	}
 	p.tileRows, p.tileCols = tileRows, tileCols
 	if p.rounded != nil && vector.panels != nil {
-		p.tileRows, p.tileCols = panelRows, min(max(n/(8*c.Workers())/panelCols, 1), 16)*panelCols
+		p.tileRows, p.tileCols = panelRows, panelCols*panelsPerTask(c.Workers(), m, n, k)
 	}
-	rowTiles, colTiles := (m+p.tileRows-1)/p.tileRows, (n+p.tileCols-1)/p.tileCols
+	p.rowTiles, p.colTiles = (m+p.tileRows-1)/p.tileRows, (n+p.tileCols-1)/p.tileCols
+	tasks, work := count*p.rowTiles*p.colTiles, min(m, p.tileRows)*min(n, p.tileCols)*k/8
+	if !c.Serial(tasks, work) {
+		return p.parallel(c, tasks, work)
+	}
+	for task := range tasks {
+		if err := cmp.Or(c.Context.Err(), p.task(c, 0, task)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// panelsPerTask returns the number of panels in a task of a matmul of int8 rows: enough to be worth a task, and not too
+// many for all workers to have some.
+func panelsPerTask(workers, m, n, k int) int {
+	const (
+		worth = 1 << 17 // multiply-adds, about 3 µs
+		most  = 16      // of tasks that make panels
+	)
+	shared := n / (8 * workers) / panelCols
+	if m == 1 {
+		return max(shared, worth/(panelCols*k), 1)
+	}
+	return min(max(shared, 1), most)
+}
+
+// parallel computes the tasks of a matmul on several workers.
+func (p tiledMatmul) parallel(c *interp.Call, tasks, work int) error {
 	var failed atomic.Pointer[error]
-	err := c.Parallel(count*rowTiles*colTiles, min(m, p.tileRows)*min(n, p.tileCols)*k/8, func(worker, task int) {
-		row, col, i := task%rowTiles, task/rowTiles%colTiles, task/rowTiles/colTiles
-		err := p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats, i*m, b.Floats, i*n*k, row*p.tileRows, col*p.tileCols,
-			func(n int) []float32 { return c.Room(worker, n) })
-		if err != nil {
+	err := c.Parallel(tasks, work, func(worker, task int) {
+		if err := p.task(c, worker, task); err != nil {
 			failed.CompareAndSwap(nil, &err)
 		}
 	})
@@ -135,36 +161,46 @@ func matmul(c *interp.Call) error {
 	return err
 }
 
+// task computes a tile of a matrix of the result.
+func (p *tiledMatmul) task(c *interp.Call, worker, task int) error {
+	row, col, i := task%p.rowTiles, task/p.rowTiles%p.colTiles, task/p.rowTiles/p.colTiles
+	m, n, k := p.m, p.n, p.k
+	return p.tile(c, worker, c.Out[i*m*n:(i+1)*m*n], i*m, p.b, i*n*k, row*p.tileRows, col*p.tileCols)
+}
+
 // tiledMatmul is a matmul of matrices a and b with shapes [m, k] and [k, n], or [n, k] for b if bRows is true.
 type tiledMatmul struct {
 	m, n, k int
 	bRows   bool
+	b       []float32      // the second matrices, if they are decoded
 	stored  *interp.Stored // b in the format of its file; nil if b is decoded
 	rounded *byteRows      // a's rows rounded to int8; nil unless the matmul is computed in int8
 
 	interleaved bool // b has interleavedRows
 
 	tileRows, tileCols int
+	rowTiles, colTiles int // number of tiles
 }
 
 // tile computes the tile of a result, out, that begins at (row, col). The result's matrices begin at row `before` of a
-// and at element `first` of b. room returns a buffer for n elements of b.
-func (p *tiledMatmul) tile(out, a []float32, before int, b []float32, first, row, col int,
-	room func(n int) []float32) error {
+// and at element `first` of b.
+func (p *tiledMatmul) tile(c *interp.Call, worker int, out []float32, before int, b []float32, first, row,
+	col int) error {
 	rows, cols := min(p.tileRows, p.m-row), min(p.tileCols, p.n-col)
-	out, a = out[row*p.n+col:], a[(before+row)*p.k:(before+row+rows)*p.k]
+	out, a := out[row*p.n+col:], c.Args[0].Floats[(before+row)*p.k:(before+row+rows)*p.k]
 	at := first + col*p.k // offset of the tile's first element of b, if bRows is true
 	switch {
 	case p.bRows && p.stored == nil:
 		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
 		return nil
 	case p.rounded != nil:
+		room := c.Room(worker, bytesRoom(p.stored.DType, p.interleaved, rows, p.k))
 		multiplyBytes(out, p.n, p.rounded, before+row, p.stored, p.interleaved, at, rows, cols, p.k, room)
 		return nil
 	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
 		return nil
 	}
-	rowsOfB := room(cols * p.k)
+	rowsOfB := c.Room(worker, cols*p.k)
 	if p.stored != nil {
 		if err := decode(rowsOfB, p.stored, at); err != nil {
 			return err

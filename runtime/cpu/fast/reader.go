@@ -1,6 +1,8 @@
 package fast
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -30,7 +32,12 @@ func newArgReader(t interp.Tensor, dims, order []int) argReader {
 // result's axes, after they are permuted by order: order[i] is the result's axis at position i. A nil order means the
 // result's own.
 func newReader[T number](t interp.Tensor, dims, order []int) readerOf[T] {
-	p := readerOf[T]{strides: newStrides(t.Dims, dims, order)}
+	return readerWith[T](t, newStrides(t.Dims, dims, order))
+}
+
+// readerWith returns a reader of argument t with the given strides.
+func readerWith[T number](t interp.Tensor, s strides) readerOf[T] {
+	p := readerOf[T]{strides: s}
 	if t.Stored != nil {
 		p.load = loader[T](t.Stored)
 		return p
@@ -70,6 +77,31 @@ func converter[S any, T number](list []S, f func(x S) T) func(dst []T, from, ste
 			dst[i] = f(list[from+i*step])
 		}
 	}
+}
+
+// runExtents are the extents of a kernel's result and of its arguments, in one run.
+type runExtents struct {
+	result []int
+	args   [][]int
+}
+
+// extentsOf returns a copy of the extents of a call. result are those in which the kernel reads arguments.
+func extentsOf(c *interp.Call, result []int) runExtents {
+	e := runExtents{result: slices.Clone(result)}
+	for _, a := range c.Args {
+		e.args = append(e.args, slices.Clone(a.Dims))
+	}
+	return e
+}
+
+// are reports whether a call has these extents.
+func (e *runExtents) are(c *interp.Call, result []int) bool {
+	for i, a := range c.Args {
+		if !slices.Equal(a.Dims, e.args[i]) {
+			return false
+		}
+	}
+	return slices.Equal(result, e.result)
 }
 
 // newStrides returns the strides of an argument with extents t, see newReader.

@@ -35,7 +35,7 @@ func (r *foldRows[T]) scan() error {
 	if p := r.element; len(p.code) == 0 {
 		s.from = r.readers[p.result].contiguous()
 	}
-	groups := r.groups()
+	groups := r.groups
 	each, parts := r.parts(groups)
 	if s.restart > 0 {
 		each, parts = r.n, 1

@@ -18,7 +18,7 @@ type best[T number] struct {
 
 // search computes argmax or argmin of all rows.
 func (r *foldRows[T]) search() error {
-	groups := r.groups()
+	groups := r.groups
 	each, parts := r.parts(groups)
 	list := make([]best[T], len(groups)*parts)
 	greatest := r.node.Op() == ir.OpArgmax
