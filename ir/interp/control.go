@@ -15,30 +15,58 @@ func init() { // assigned here because bodies look up their nodes in the table
 
 // bodies caches the programs of control ops' bodies. A program is made when its body first runs.
 type bodies struct {
-	opt  Options
-	mu   sync.Mutex
-	made map[*ir.Graph]*Program
+	opt   Options
+	fixed map[bodyKey]map[*ir.Node]value // the constants that bodies take as inputs
+	mu    sync.Mutex
+	made  map[bodyKey]*Program
+}
+
+// bodyKey is a body of a node.
+type bodyKey struct {
+	node *ir.Node
+	body *ir.Graph
 }
 
 func newBodies(opt Options) *bodies {
-	opt.Weights, opt.Share, opt.Context = nil, nil, nil
-	return &bodies{opt: opt, made: map[*ir.Graph]*Program{}}
+	opt.Weights, opt.Share, opt.Context, opt.fixed = nil, nil, nil, nil
+	return &bodies{opt: opt, fixed: map[bodyKey]map[*ir.Node]value{}, made: map[bodyKey]*Program{}}
 }
 
-// program returns the program of a body. ctx must be a run's context: the context in Options ended with New.
-func (b *bodies) program(ctx context.Context, g *ir.Graph) (*Program, error) {
+// program returns the program of a node's body. ctx must be a run's context: the context in Options ended with New.
+func (b *bodies) program(ctx context.Context, n *ir.Node, g *ir.Graph) (*Program, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.made[g]; p != nil {
+	key := bodyKey{n, g}
+	if p := b.made[key]; p != nil {
 		return p, nil
 	}
 	opt := b.opt
-	opt.Context = ctx
+	opt.Context, opt.fixed = ctx, b.fixed[key]
 	p, err := prepare(g, opt)
 	if err == nil {
-		b.made[g] = p
+		b.made[key] = p
 	}
 	return p, err
+}
+
+// fixBodies finds the constants that bodies take as inputs. A body's program computes once what depends only on them,
+// and packs them.
+func (p *Program) fixBodies(isConst []bool) {
+	for _, n := range p.plan.nodes {
+		for _, g := range n.Bodies() {
+			fixed := map[*ir.Node]value{}
+			first := 1 // the argument that is the body's first input
+			if n.Op() == ir.OpLoop {
+				first = len(g.Leaves(ir.OpState))
+			}
+			for i, leaf := range g.Leaves(ir.OpInput) {
+				if a := n.Arg(first + i); isConst[a.ID()] && leaf.Shape().IsStatic() {
+					fixed[leaf] = p.consts[a.ID()]
+				}
+			}
+			p.bodies.fixed[bodyKey{n, g}] = fixed
+		}
+	}
 }
 
 // body runs the body p of a control op with the given values of its leaves, and returns the values of the nodes in
@@ -91,7 +119,7 @@ func branch(c *call) (value, error) {
 		name = "then"
 	}
 	g := c.attrs().Graph(name)
-	p, err := c.env.bodies.program(c.ctx, g)
+	p, err := c.env.bodies.program(c.ctx, c.node, g)
 	if err != nil {
 		return value{}, err
 	}
@@ -111,7 +139,7 @@ func branch(c *call) (value, error) {
 // loop computes op loop: each trip runs the body with the carried values as its states.
 func loop(c *call) (value, error) {
 	g := c.attrs().Graph("body")
-	p, err := c.env.bodies.program(c.ctx, g)
+	p, err := c.env.bodies.program(c.ctx, c.node, g)
 	if err != nil {
 		return value{}, err
 	}

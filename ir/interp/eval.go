@@ -10,7 +10,7 @@ import (
 // Eval computes nodes of a graph that depend only on constants and, if opt has them, weights, and returns their values
 // in the same order. It fails if a node depends on an input, a state or a symbol. Constant folding uses it.
 func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*ir.Data, error) {
-	is := constants(g.Nodes())
+	is := constants(g.Nodes(), nil)
 	for _, n := range nodes {
 		if !is[n.ID()] {
 			return nil, nodeError(n, fmt.Errorf("is not constant: it depends on %s", variable(n, is)))
@@ -41,7 +41,7 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 }
 
 // IsConstant reports, by node ID, which nodes of a graph Eval can compute from weights and constants.
-func IsConstant(g *ir.Graph) []bool { return constants(g.Nodes()) }
+func IsConstant(g *ir.Graph) []bool { return constants(g.Nodes(), nil) }
 
 // variable names an input, state or symbol on which node n depends. is[id] reports whether a node is constant.
 func variable(n *ir.Node, is []bool) string {

@@ -10,7 +10,7 @@ import (
 // all intermediate values have at most limit elements. It does not fold weights, branches, loops and custom ops.
 func FoldConstants(ctx context.Context, g *ir.Graph, limit int64) (*ir.Graph, error) {
 	nodes, uses := g.Nodes(), make([]bool, len(g.Nodes())) // whether a node that stays uses this one
-	known := constants(nodes)
+	known := constants(nodes, nil)
 	for i, n := range nodes {
 		class := n.Op().Class()
 		known[i] = known[i] && n.Op() != ir.OpWeight && class != ir.ClassControl && class != ir.ClassCustom &&

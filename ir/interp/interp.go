@@ -39,6 +39,8 @@ type Options struct {
 
 	// Context, if set, cancels New, which computes all nodes that depend only on weights.
 	Context context.Context
+
+	fixed map[*ir.Node]value // of a body: inputs that are constants of the program around it
 }
 
 func (o Options) workers() int {
@@ -122,7 +124,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	for _, u := range g.Updates() {
 		targets = append(targets, u.Value)
 	}
-	isConst := constants(g.Nodes())
+	isConst := constants(g.Nodes(), opt.fixed)
 	known := func(n *ir.Node) bool { return isConst[n.ID()] }
 	p.plan = newPlan(g.Nodes(), targets, p.kernels, known)
 	var frontier []*ir.Node
@@ -151,6 +153,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 			return nil, err
 		}
 	}
+	p.fixBodies(isConst)
 	p.views = p.planViews()
 	p.formats = p.planFormats()
 	p.inPlace, p.direct = p.planStates(), p.planOutputs()
@@ -165,10 +168,13 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	return p, nil
 }
 
-// constants reports, by node ID, which nodes depend only on weights and constants, and on no symbol.
-func constants(nodes []*ir.Node) []bool {
+// constants reports, by node ID, which nodes depend only on weights, constants and fixed inputs, and on no symbol.
+func constants(nodes []*ir.Node, fixed map[*ir.Node]value) []bool {
 	is := make([]bool, len(nodes))
 	for i, n := range nodes {
+		if _, is[i] = fixed[n]; is[i] {
+			continue
+		}
 		is[i] = n.Op() != ir.OpInput && n.Op() != ir.OpState && needsNoSymbol(n) &&
 			!slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !is[a.ID()] })
 	}
@@ -196,8 +202,12 @@ func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir
 	pl := newPlan(all, targets, nil, func(*ir.Node) bool { return false })
 	x := &exec{
 		ctx: ctx, workers: opt.workers(), limit: opt.memoryLimit(),
-		env: env{leaf: func(n *ir.Node) (value, error) { return weights[n], nil },
-			bodies: newBodies(opt)},
+		env: env{leaf: func(n *ir.Node) (value, error) {
+			if v, ok := opt.fixed[n]; ok {
+				return v, nil
+			}
+			return weights[n], nil
+		}, bodies: newBodies(opt)},
 		vals: make([]value, len(all)), uses: pl.uses, steps: pl.steps, narrow: true,
 	}
 	if err := x.run(pl.nodes); err != nil {

@@ -77,3 +77,51 @@ func TestSharedPacks(t *testing.T) {
 type packedSource struct{ *ir.Data }
 
 func (w *packedSource) Weight(string) (*ir.Data, error) { return w.Data, nil }
+
+// TestBodyConstants checks that a body packs a weight that it takes as an input once, and not in each run.
+func TestBodyConstants(t *testing.T) {
+	const text = `graph "g" {
+  %x = input {name="x", dtype=f32, shape=[1,2]} : f32[1,2]
+  %w = weight {name="w", dtype=f32, shape=[2,2]} : f32[2,2]
+  %y = loop %x, %w {trips=[2], body=graph "body" {
+    %s = state {name="s", dtype=f32, shape=[1,2]} : f32[1,2]
+    %v = input {name="v", dtype=f32, shape=[2,2]} : f32[2,2]
+    %n = matmul %s, %v : f32[1,2]
+    update %s = %n
+  }} : f32[1,2]
+  output "y" %y
+}`
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	p, err := New(g, Options{Weights: &packedSource{floats(t, ir.F32, []float64{1, 2, 3, 4}, 2, 2)},
+		Replace: func(g *ir.Graph) []*Kernel {
+			list := make([]*Kernel, len(g.Nodes()))
+			for i, n := range g.Nodes() {
+				if n.Op() == ir.OpMatMul {
+					list[i] = &Kernel{Stored: -1, Packs: 1,
+						Pack: func(w Tensor) []float32 { calls++; return w.Floats },
+						Compute: func(c *Call) error {
+							x, w := c.Args[0].Floats, c.Args[1].Packed
+							c.Out[0], c.Out[1] = x[0]*w[0]+x[1]*w[2], x[0]*w[1]+x[1]*w[3]
+							return nil
+						}}
+				}
+			}
+			return list
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		out, err := p.Run(t.Context(), map[string]*ir.Data{"x": floats(t, ir.F32, []float64{1, 1}, 1, 2)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y := floatsIn(out["y"]); y[0] != 22 || y[1] != 32 || calls != 1 {
+			t.Fatalf("the result is %g after %d calls of Pack, want [22 32] after 1", y, calls)
+		}
+	}
+}

@@ -22,8 +22,8 @@ type Kernel struct {
 	// Apart lists the float arguments that may be strided: Compute accepts gaps between the matrices of their two
 	// innermost axes.
 	Apart []int
-	// Pack, if not nil, rearranges argument Packs if that is constant: once, when a program is made. It gets blocks only
-	// if that argument is also Stored. The program keeps the result instead of the argument, unless something else
+	// Pack, if not nil, rearranges argument Packs if that is constant: once, when a program is made. It gets blocks
+	// only if that argument is also Stored. The program keeps the result instead of the argument, unless something else
 	// needs the argument too. It keeps the argument if Pack returns nil.
 	Pack  func(t Tensor) []float32
 	Packs int

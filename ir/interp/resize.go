@@ -55,7 +55,11 @@ type resizedCoord struct{ i, extent, from, to int }
 
 // resizedCoord returns coordinate i along a resized axis, given its number and its extents before and after.
 func (c *call) resizedCoord(axis, i, from, to int) resizedCoord {
-	num, den := ir.ResizeScale(c.attrs(), axis, ir.D(from), ir.D(to))
+	return newResizedCoord(c.attrs(), axis, i, from, to)
+}
+
+func newResizedCoord(attrs ir.Attrs, axis, i, from, to int) resizedCoord {
+	num, den := ir.ResizeScale(attrs, axis, ir.D(from), ir.D(to))
 	return resizedCoord{i: i, extent: from, from: den.Static(), to: num.Static()}
 }
 
@@ -111,12 +115,22 @@ func keysOuter(d float64) float64 {
 // resizeNearest takes element floor(i*from/to) along each axis.
 func resizeNearest(c *call) (value, error) {
 	x := c.args[0]
-	outer := len(c.dims) - len(c.attrs().Shape("size"))
-	return c.remap(x, func(axis, i int) int {
-		if axis < outer {
-			return i
+	sources := make([][]int, len(c.dims))
+	for axis := range sources {
+		sources[axis] = NearestSources(c.node, axis, x.dims[axis], c.dims[axis])
+	}
+	return c.remap(x, func(axis, i int) int { return sources[axis][i] })
+}
+
+// NearestSources returns, by coordinate of the result of a resize_nearest along an axis, the coordinate of the argument
+// that it takes. from and to are the extents before and after.
+func NearestSources(n *ir.Node, axis, from, to int) []int {
+	list, outer := make([]int, to), n.Rank()-len(n.Attrs().Shape("size"))
+	for i := range list {
+		if list[i] = i; axis >= outer {
+			p := newResizedCoord(n.Attrs(), axis-outer, i, from, to)
+			list[i] = min(i*p.from/p.to, p.extent-1)
 		}
-		p := c.resizedCoord(axis-outer, i, x.dims[axis], c.dims[axis])
-		return min(i*p.from/p.to, p.extent-1)
-	})
+	}
+	return list
 }

@@ -3,6 +3,7 @@ package fast
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
@@ -15,7 +16,7 @@ func BenchmarkRow(b *testing.B) {
 	rng := rand.New(rand.NewPCG(13, 1))
 	for _, d := range []ir.DType{ir.F16, ir.Q8_0, ir.Q4_0, ir.Q4_K, ir.Q6_K} {
 		for _, precision := range []string{ir.PrecisionFull, ir.PrecisionBytes} {
-			if precision == ir.PrecisionBytes && (vector == nil || vector.byteDots[d] == nil && vector.panels[d] == nil) {
+			if precision == ir.PrecisionBytes && (vector == nil || !slices.Contains(byteFormats(), d)) {
 				continue
 			}
 			b.Run(fmt.Sprintf("%s/%s", d, precision), func(b *testing.B) {

@@ -24,7 +24,7 @@ type byteRows struct {
 const recordWords = 5
 
 // panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. Of these rows it
-// reads interleaved blocks: the first blocks of all rows, then the next ones, and the words of such blocks are in turns,
+// reads interleaved blocks: the first blocks of all rows, then the next ones. The words of such blocks are in turns,
 // too. A panel is those rows, decoded to int8.
 type panelForm struct {
 	interleave func(out, b *byte, ldb, n int)
