@@ -39,7 +39,11 @@ func openVulkan(want string, options openOptions) (*vulkan, error) {
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
-	d := &vulkan{identity: identity{caps: dev.Caps(), why: why}, inst: inst, dev: dev}
+	caps := dev.Caps()
+	if limit := options.MemoryLimit; limit > 0 {
+		caps.DeviceMemory = min(caps.DeviceMemory, limit)
+	}
+	d := &vulkan{identity: identity{caps: caps, why: why}, inst: inst, dev: dev}
 	d.tuning = sync.OnceValues(func() (*tunefile.File, error) { return tunefile.DeviceTuning(d.caps) })
 	return d, nil
 }
@@ -50,6 +54,9 @@ func (d *vulkan) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	if opt.Tuning == nil {
 		measured, _ := d.tuning() // an unusable tuning file is ignored
 		opt.Target, opt.Tuning = measured.On(d.caps), measured.Tuning()
+	}
+	if opt.Memory > 0 {
+		opt.Target.DeviceMemory = min(opt.Target.DeviceMemory, opt.Memory)
 	}
 	return Compile(ctx, g, opt)
 }

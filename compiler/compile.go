@@ -165,7 +165,7 @@ func newCompilation(ctx context.Context, g *ir.Graph, opt Options) *compilation 
 func cacheKey(g *ir.Graph, caps device.Caps, tools *spirv.Toolchain, opt Options) string {
 	sum := sha256.New()
 	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(),
-		fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {
+		fmt.Sprint(opt.Validate, limits(caps).KeepsDecoded(g)), opt.Tuning.Hash()} {
 		fmt.Fprintf(sum, "%d %s\n", len(part), part)
 	}
 	return hex.EncodeToString(sum.Sum(nil))

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/internal/mailbox"
@@ -19,7 +18,7 @@ import (
 func Estimate(ctx context.Context, g *ir.Graph, caps device.Caps) (float64, error) {
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
-		Limits:  passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh},
+		Limits:  limits(caps),
 		Pricer:  schedule.NewPricer(caps),
 	})
 	if err != nil {

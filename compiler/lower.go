@@ -42,6 +42,11 @@ func LowerObserved(ctx context.Context, g *ir.Graph, caps device.Caps, tuning de
 // Origins returns, for each line of a shader's GLSL, the ops that the line computes. See [glsl.Shader.Origins].
 func (low *Lowered) Origins(shader int) [][]string { return low.shaders[shader].Origins() }
 
+// limits returns the limits of kernels on a device. A quarter of the device's memory is for decoded weights.
+func limits(caps device.Caps) passes.Limits {
+	return passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh, Decoded: caps.DeviceMemory / 4}
+}
+
 // lower is [Lower] with all options.
 func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Lowered {
 	pricer, persistence := opt.Pricer, opt.Persistence
@@ -53,7 +58,7 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 	}
 	s := bailout.Must(passes.Run(g, passes.Options{
 		Context: ctx,
-		Limits:  passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh},
+		Limits:  limits(caps),
 		Pricer:  pricer(caps),
 		Observe: opt.observe,
 	}))

@@ -308,7 +308,8 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if p, err := m.fromBundle(g); p != nil || err != nil {
 		return p, err
 	}
-	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.weights, Progress: m.progress, ShareWith: m.first})
+	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.weights, Progress: m.progress, ShareWith: m.first,
+		Memory: m.gpuMemory})
 	if err != nil && m.bundle != nil {
 		err = fmt.Errorf("the bundle has no program %q for this context, cache or number of answers: %w", g.Name, err)
 	}

@@ -13,21 +13,22 @@ import (
 // uncounted are the fields that make no difference to a kernel's identity, with
 // the reason. Whatever else a kernel consists of must make one.
 var uncounted = map[string]string{
-	"Kernel.Name":    "a name",
-	"Kernel.Ops":     "names",
-	"Kernel.After":   "it says when a kernel runs, not what it does",
-	"Custom.Op":      "its number; its name and definition count",
-	"Binding.Name":   "a name",
-	"Binding.Buffer": "which buffer it is",
-	"Binding.Fixed":  "it says when a kernel may run, not what it does",
-	"Phase.Name":     "a name",
-	"Product.Name":   "a name",
-	"Expr.ID":        "the order in which a builder met them",
-	"Expr.Hint":      "a name",
-	"Expr.axes":      "computed from the rest",
-	"Expr.accs":      "computed from the rest",
-	"Factor.key":     "computed from the rest",
-	"Factor.size":    "computed from the rest",
+	"Kernel.Name":          "a name",
+	"Kernel.Ops":           "names",
+	"Kernel.After":         "it says when a kernel runs, not what it does",
+	"Custom.Op":            "its number; its name and definition count",
+	"Binding.Name":         "a name",
+	"Binding.Buffer":       "which buffer it is",
+	"Binding.Fixed":        "it says when a kernel may run, not what it does",
+	"Binding.KeepsDecoded": "it says when a kernel may run, not what it does",
+	"Phase.Name":           "a name",
+	"Product.Name":         "a name",
+	"Expr.ID":              "the order in which a builder met them",
+	"Expr.Hint":            "a name",
+	"Expr.axes":            "computed from the rest",
+	"Expr.accs":            "computed from the rest",
+	"Factor.key":           "computed from the rest",
+	"Factor.size":          "computed from the rest",
 }
 
 // pair is a custom kernel.

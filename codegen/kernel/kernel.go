@@ -85,6 +85,8 @@ type Binding struct {
 	Elems int64
 	// Fixed says that the buffer holds a weight or constant, the same in every run.
 	Fixed bool
+	// KeepsDecoded says that the buffer holds quantized weights, and that the device has room for them as f16, too.
+	KeepsDecoded bool
 	// Params says that the buffer holds the values of symbols.
 	Params bool
 	// Fault says that the buffer is the word in which the kernel records a fault.

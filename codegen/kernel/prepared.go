@@ -9,7 +9,8 @@ import (
 const (
 	// preparedGrowth bounds the size of a prepared result, as a multiple of the bytes that its kernel reads. Operands
 	// that are split into two or three bf16 parts take up to 1.5, and a little more with padding, and are allowed.
-	// Decoded blocks take 1.88 or more, and are not: if they are materialized, then in every run.
+	// Decoded blocks take 1.88 or more. They are allowed if the device has room for them (Binding.KeepsDecoded);
+	// otherwise they are materialized in every run.
 	preparedGrowth = 1.75
 	// preparedSmall is a size in bytes that a prepared result may always have, even if its kernel reads nothing.
 	preparedSmall = 64 << 10
@@ -30,7 +31,11 @@ func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 func (k *Kernel) hasSmallResults() bool {
 	read, kept := int64(0), int64(0)
 	for _, b := range k.Bindings {
-		bytes, err := b.DType.BytesFor(b.Elems)
+		stored := b.DType
+		if b.KeepsDecoded {
+			stored = ir.F16
+		}
+		bytes, err := stored.BytesFor(b.Elems)
 		switch {
 		case b.Fault:
 		case err != nil:

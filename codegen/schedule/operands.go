@@ -26,7 +26,8 @@ const minRereads = 4
 //   - the operands that enough tiles read, except operands in block formats, which every tile then decodes;
 //   - the same with operands in block formats;
 //   - all operands, one by one and together, even if few tiles read them. That can pay off because a weight is
-//     materialized at load, and because another kernel may store its result as the operand.
+//     materialized at load, and because another kernel may store its result as the operand;
+//   - the same with operands in block formats, which are materialized at load if the device has room for them.
 func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 	add := func(list []kernel.StoredOperand) {
 		listed := func(way []kernel.StoredOperand) bool { return slices.Equal(way, list) }
@@ -43,6 +44,9 @@ func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand
 			add(list[i : i+1])
 		}
 		add(list)
+	}
+	if !k.Products[0].BF16x3 {
+		add(h.storedOperands(k, 0, true))
 	}
 	return ways
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // TestQuantizedWeightsStayPacked lowers matmuls with weights of every format for every device, in every precision. No
-// buffer except the weight's own may be as large as the weight, so there is no decoded copy. The exception is a shared
-// temporary for numbers of rows so large that decoding the weight first is faster.
+// buffer except the weight's own may be as large as the weight, so there is no decoded copy. The exception are numbers
+// of rows so large that decoding the weight first is faster: in every run, or once if the device has room for the copy.
 func TestQuantizedWeightsStayPacked(t *testing.T) {
 	const n, k = 4096, 14336
 	for _, dt := range ir.DTypes() {
@@ -38,6 +38,45 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 					wantPacked(t, with, profile, dt, n*k, m > 256)
 				}
 			}
+		}
+	}
+}
+
+// TestDecodedWeightsKept lowers a matmul of many rows for devices with more and less memory. A decoded copy of the weight
+// is kept from the load if it fits into a quarter of the memory. Otherwise each run decodes the weight.
+func TestDecodedWeightsKept(t *testing.T) {
+	const n, k = 4096, 14336
+	g, err := frontend.Build("product", func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, 512, k).MatMulT(b.Weight("w", ir.Q4_0, n, k)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = vkc.WithPrecision(g, ir.PrecisionHalf); err != nil {
+		t.Fatal(err)
+	}
+	caps, err := device.Profile("nvidia-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for memory, want := range map[uint64]kernel.BufferKind{
+		4 * 2 * n * k:     kernel.BufPrepared,
+		4*2*n*k - 1:       kernel.BufTemp,
+		caps.DeviceMemory: kernel.BufPrepared,
+	} {
+		caps.DeviceMemory = memory
+		low, err := compiler.Lower(context.Background(), g, caps, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []kernel.BufferKind
+		for _, b := range low.Program.Buffers {
+			if b.DType == ir.F16 && b.Shape.MaxElems() == n*k {
+				found = append(found, b.Kind)
+			}
+		}
+		if len(found) != 1 || found[0] != want {
+			t.Errorf("%d bytes of memory: decoded copies of kinds %v, want one of kind %v", memory, found, want)
 		}
 	}
 }
@@ -65,7 +104,7 @@ func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems in
 			if b.DType != dt || b.Bytes > packed+packed/8 { // planes are padded to 16 bytes a row
 				t.Errorf("%s: the weight, of %d bytes, is %s in %d", profile, packed, b.DType, b.Bytes)
 			}
-		case many && b.Kind == kernel.BufTemp:
+		case many && (b.Kind == kernel.BufTemp || b.Kind == kernel.BufPrepared):
 		case b.Shape.MaxElems() >= elems || b.Kind == kernel.BufWeight && b.Bytes > packed/2:
 			t.Errorf("%s: buffer %s holds %s%s beside a weight of %s", profile, b.Name, b.DType, b.Shape, dt)
 		}

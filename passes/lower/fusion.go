@@ -33,6 +33,8 @@ type Fusion struct {
 	live     []bool
 	uses     [][]*ir.Node
 	why      map[int]string // by node: the reason why it was or was not fused
+	// keepsDecoded says that decoded copies of the graph's weights may stay in memory.
+	keepsDecoded bool
 
 	required    []bool           // by node: whether it must be in a buffer for an output or a state's new value
 	overwritten map[int]*ir.Node // by node stored in the buffer of another node: that state, or loop's result
@@ -106,23 +108,24 @@ type Cluster struct {
 func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 	n := len(g.Nodes())
 	f := &Fusion{
-		Graph:       g,
-		ctx:         ctx,
-		Limits:      limits.orDefault(),
-		Plan:        plan.New(g, analysis.IsFixed),
-		storedBy:    make([]*Cluster, n),
-		core:        make([]*Cluster, n),
-		live:        g.Live(),
-		uses:        g.Users(),
-		why:         map[int]string{},
-		required:    make([]bool, n),
-		overwritten: map[int]*ir.Node{},
-		firstWrites: map[int]*ir.Node{},
-		states:      analysis.NewOverwrites(g, true),
-		readers:     make([][]int, n),
-		places:      make([][]placement, n),
-		refused:     map[pair]string{},
-		marks:       make([]int, n),
+		Graph:        g,
+		ctx:          ctx,
+		Limits:       limits.orDefault(),
+		keepsDecoded: limits.KeepsDecoded(g),
+		Plan:         plan.New(g, analysis.IsFixed),
+		storedBy:     make([]*Cluster, n),
+		core:         make([]*Cluster, n),
+		live:         g.Live(),
+		uses:         g.Users(),
+		why:          map[int]string{},
+		required:     make([]bool, n),
+		overwritten:  map[int]*ir.Node{},
+		firstWrites:  map[int]*ir.Node{},
+		states:       analysis.NewOverwrites(g, true),
+		readers:      make([][]int, n),
+		places:       make([][]placement, n),
+		refused:      map[pair]string{},
+		marks:        make([]int, n),
 	}
 	for _, o := range g.Outputs() {
 		f.required[o.Node.ID()] = true

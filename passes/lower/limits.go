@@ -11,7 +11,7 @@ import (
 )
 
 // Limits bound the size of kernels. To stay within them, fusion stores values that it would otherwise compute inline.
-// No graph is too large for that.
+// No graph is too large for that. They also bound the memory for decoded weights.
 type Limits struct {
 	// Bindings is the maximum number of buffers of a kernel.
 	Bindings int
@@ -20,6 +20,20 @@ type Limits struct {
 	Size int
 	// Weigh returns the size of an op with results of a dtype, in these units.
 	Weigh func(op ir.Op, t ir.DType) int
+	// Decoded is the number of bytes that decoded weights may take next to the weights themselves. If all quantized
+	// weights of the graph fit as f16, kernels that decode weights run once, when the program is loaded.
+	Decoded uint64
+}
+
+// KeepsDecoded reports whether the quantized weights of a graph fit into the memory for decoded weights.
+func (l Limits) KeepsDecoded(g *ir.Graph) bool {
+	elems := uint64(0)
+	for _, n := range g.Nodes() {
+		if analysis.IsFixed(n) && n.DType().IsBlock() {
+			elems += uint64(n.Shape().MaxElems())
+		}
+	}
+	return elems <= l.Decoded/2
 }
 
 // orDefault replaces unset fields by defaults.

@@ -319,7 +319,8 @@ func (l *lowerer) binding(n *ir.Node, write bool) int {
 		i = len(l.k.Bindings)
 		l.bind[id] = i
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id,
-			Elems: n.Shape().MaxElems(), Fixed: analysis.IsFixed(buffer), Layout: l.f.Plan.Value(id).Layout})
+			Elems: n.Shape().MaxElems(), Fixed: analysis.IsFixed(buffer), Layout: l.f.Plan.Value(id).Layout,
+			KeepsDecoded: l.f.keepsDecoded && analysis.IsFixed(buffer) && n.DType().IsBlock()})
 	}
 	if write {
 		l.k.Bindings[i].Write = true
