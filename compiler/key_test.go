@@ -25,7 +25,7 @@ func TestCacheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := func(memory uint64) string { return cacheKey(g, device.Caps{DeviceMemory: memory}, tools, Options{}) }
-	const enough = 4 * 2 * 4 * 32
+	const enough = 4*18 + 4*2*4*32 // the weight, and four times its decoded copy
 	if key(enough-1) == key(enough) {
 		t.Error("one key for devices with and without room for the decoded weight")
 	}

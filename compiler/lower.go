@@ -42,9 +42,9 @@ func LowerObserved(ctx context.Context, g *ir.Graph, caps device.Caps, tuning de
 // Origins returns, for each line of a shader's GLSL, the ops that the line computes. See [glsl.Shader.Origins].
 func (low *Lowered) Origins(shader int) [][]string { return low.shaders[shader].Origins() }
 
-// limits returns the limits of kernels on a device. A quarter of the device's memory is for decoded weights.
+// limits returns the limits of kernels on a device.
 func limits(caps device.Caps) passes.Limits {
-	return passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh, Decoded: caps.DeviceMemory / 4}
+	return passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh, Memory: caps.DeviceMemory}
 }
 
 // lower is [Lower] with all options.

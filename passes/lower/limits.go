@@ -20,20 +20,29 @@ type Limits struct {
 	Size int
 	// Weigh returns the size of an op with results of a dtype, in these units.
 	Weigh func(op ir.Op, t ir.DType) int
-	// Decoded is the number of bytes that decoded weights may take next to the weights themselves. If all quantized
-	// weights of the graph fit as f16, kernels that decode weights run once, when the program is loaded.
-	Decoded uint64
+	// Memory is the size of the device's memory in bytes. It decides whether KeepsDecoded is true.
+	Memory uint64
 }
 
-// KeepsDecoded reports whether the quantized weights of a graph fit into the memory for decoded weights.
+// KeepsDecoded reports whether kernels that decode the quantized weights of a graph run once, when the program is loaded.
+// All of the weights must fit as f16 into a quarter of the memory that the graph's weights and states leave. States count
+// twice, because the test runs at the end of a load copy them.
 func (l Limits) KeepsDecoded(g *ir.Graph) bool {
-	elems := uint64(0)
+	decoded, others := uint64(0), uint64(0)
 	for _, n := range g.Nodes() {
-		if analysis.IsFixed(n) && n.DType().IsBlock() {
-			elems += uint64(n.Shape().MaxElems())
+		bytes, err := n.Type().MaxBytes()
+		switch {
+		case err != nil:
+		case n.Op() == ir.OpState:
+			others += 2 * uint64(bytes)
+		case analysis.IsFixed(n):
+			others += uint64(bytes)
+			if n.DType().IsBlock() {
+				decoded += 2 * uint64(n.Shape().MaxElems())
+			}
 		}
 	}
-	return elems <= l.Decoded/2
+	return decoded <= (l.Memory-min(others, l.Memory))/4
 }
 
 // orDefault replaces unset fields by defaults.
