@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -65,20 +66,56 @@ var packagePath = reflect.TypeFor[Builder]().PkgPath()
 // caller returns the position in the user's program of the current call into this package, or into a subpackage that
 // builds on it.
 func caller() (file string, line int) {
-	var pcs [16]uintptr
+	var pcs [8]uintptr
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
 		if n == 0 {
 			return "", 0
 		}
-		frames := runtime.CallersFrames(pcs[:n])
-		for more := true; more; {
-			var f runtime.Frame
-			if f, more = frames.Next(); !isOurs(f.Function) {
-				return f.File, f.Line
+		for _, pc := range pcs[:n] {
+			if p := placeOf(pc); !p.ours {
+				return p.file, p.line
 			}
 		}
 	}
+}
+
+// place is the position of a call.
+type place struct {
+	file string
+	line int
+	ours bool // the call is in this package or a subpackage
+}
+
+// places keeps what placeOf found: the search takes longer than to add a node. The calls of a program bound its size.
+var places struct {
+	sync.RWMutex
+	of map[uintptr]place
+}
+
+// placeOf returns the position of the call that returns to pc, which is one of runtime.Callers.
+func placeOf(pc uintptr) place {
+	places.RLock()
+	p, ok := places.of[pc]
+	places.RUnlock()
+	if ok {
+		return p
+	}
+	frames := runtime.CallersFrames([]uintptr{pc})
+	for more := true; more; { // the compiler may have inlined calls
+		var f runtime.Frame
+		f, more = frames.Next()
+		if p = (place{f.File, f.Line, isOurs(f.Function)}); !p.ours {
+			break
+		}
+	}
+	places.Lock()
+	defer places.Unlock()
+	if places.of == nil {
+		places.of = map[uintptr]place{}
+	}
+	places.of[pc] = p
+	return p
 }
 
 // isOurs reports whether a function belongs to this package or a subpackage. function is its full name, as the runtime

@@ -3,8 +3,12 @@ package ir
 import (
 	"os"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// opsDoc is OpsMarkdown. Tests share the page, because most of their time goes into it.
+var opsDoc = sync.OnceValue(OpsMarkdown)
 
 // TestOpsDocIsFresh fails if docs/OPS.md differs from the op table.
 func TestOpsDocIsFresh(t *testing.T) {
@@ -14,7 +18,7 @@ func TestOpsDocIsFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, _, _ := strings.Cut(string(have), "\n## Where ops run\n") // package gendocs writes the rest
-	if line, h, w := firstDiff(rows, OpsMarkdown()); line > 0 {
+	if line, h, w := firstDiff(rows, opsDoc()); line > 0 {
 		t.Errorf("%s:%d is stale: run go generate ./ir\n have %s\n want %s", file, line, h, w)
 	}
 }
@@ -22,7 +26,7 @@ func TestOpsDocIsFresh(t *testing.T) {
 // TestOpsDocHasEveryOp: each op and attribute has its row, with dtypes for
 // each argument.
 func TestOpsDocHasEveryOp(t *testing.T) {
-	doc := OpsMarkdown()
+	doc := opsDoc()
 	for _, op := range Ops() {
 		if n := strings.Count(doc, "\n| `"+op.String()+"` | "); n != 1+len(op.Info().Attrs) {
 			t.Errorf("%s has %d rows for itself and %d attributes", op, n, len(op.Info().Attrs))
@@ -37,7 +41,7 @@ func TestOpsDocHasEveryOp(t *testing.T) {
 
 // TestOpsDocCells: the first sentence about an op or an attribute fits the cell of a table.
 func TestOpsDocCells(t *testing.T) {
-	for line := range strings.Lines(OpsMarkdown()) {
+	for line := range strings.Lines(opsDoc()) {
 		if !strings.HasPrefix(line, "|") {
 			continue
 		}
