@@ -165,6 +165,16 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// hasWindow reports whether layers have a window. KeepWindow makes another graph of these models alone.
+func (m goldenModel) hasWindow(t *testing.T) bool {
+	t.Helper()
+	cfg, err := llm.FromGGUF(m.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg.Window > 0
+}
+
 func (m goldenModel) test(t *testing.T) {
 	f := m.file(t)
 	cfg, err := llm.FromGGUF(f)

@@ -22,7 +22,9 @@ func TestPages(t *testing.T) {
 		if m.Pooled == nil {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
 				m.compareMixed(t, m.testPages(t, "cpu"))
-				m.testPages(t, "cpu", llm.KeepWindow(3))
+				if m.hasWindow(t) {
+					m.testPages(t, "cpu", llm.KeepWindow(3))
+				}
 			})
 		}
 	}
