@@ -143,7 +143,7 @@ func TestCommandLines(t *testing.T) {
 		"GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
 	git := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "git", append(
-			[]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x"},
+			[]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x", "-c", "core.compression=0"},
 			args...)...)
 		out, err := cmd.Output()
 		if err != nil {
