@@ -10,7 +10,7 @@ import (
 // recurrentCases are the ops of recurrent layers: on a prompt, in which the state stays on the chip, and for one step
 // of several texts, which reads and writes the states. All count each argument and result once.
 func recurrentCases(scale Scale) []Case {
-	times, texts := scale.of(2048, 40), scale.of(16, 3)
+	times, few, texts := scale.of(2048, 40), scale.of(512, 12), scale.of(16, 3)
 	channels := scale.of(5376, 64)
 	conv := func(texts, times int) Case {
 		return Case{
@@ -18,7 +18,7 @@ func recurrentCases(scale Scale) []Case {
 			Sizes: Sizes{"c": channels},
 			Build: func(b *frontend.Builder, s Sizes) {
 				x := b.Input("x", ir.F32, texts, times, s["c"])
-				y, last := x.CausalConv1D(b.Input("w", ir.F32, s["c"], 4), b.Input("state", ir.F32, texts, 3, s["c"]))
+				y, last := x.CausalConv1D(b.Weight("w", ir.F32, s["c"], 4), b.Input("state", ir.F32, texts, 3, s["c"]))
 				b.Output("y", y)
 				b.Output("last", last)
 			},
@@ -26,8 +26,13 @@ func recurrentCases(scale Scale) []Case {
 			Samples: []Sample{{"c": Some(2)}}, Precision: NoFlops,
 		}
 	}
-	return []Case{conv(1, times), conv(texts, 1),
-		ssmCase(scale, 1, times), ssmCase(scale, texts, 1), deltaCase(scale, 1, times), deltaCase(scale, texts, 1)}
+	delta, rwkv := scale.of(128, 24), scale.of(64, 16)
+	var cases []Case
+	for _, z := range [][2]int{{1, times}, {1, few}, {texts, 1}} { // texts, and times of each
+		cases = append(cases, conv(z[0], z[1]), ssmCase(scale, z[0], z[1]),
+			deltaCase(z[0], z[1], scale.of(32, 4), delta, false), deltaCase(z[0], z[1], scale.of(40, 4), rwkv, true))
+	}
+	return cases
 }
 
 // ssmCase is a scan with the sizes of a layer of Mamba-2 of 2.7 billion weights.
@@ -50,17 +55,21 @@ func ssmCase(scale Scale, texts, times int) Case {
 	}
 }
 
-// deltaCase is a gated delta rule with the sizes of a layer of Qwen3-Next, in which each head has its own keys.
-func deltaCase(scale Scale, texts, times int) Case {
-	heads, width := scale.of(32, 4), scale.of(128, 24)
+// deltaCase is a delta rule in which each head has its own keys: with a decay for each head and the sizes of a layer of
+// Qwen3-Next of 80 billion weights, or with one for each key and the sizes of RWKV-7 of 2.9 billion weights.
+func deltaCase(texts, times, heads, width int, byKey bool) Case {
+	decays, name := 1, "delta_rule"
+	if byKey {
+		decays, name = width, "delta_rule_by_key"
+	}
 	return Case{
-		Name:  fmt.Sprintf("delta_rule/f32/%dx%dx%dx%d", texts, times, heads, width),
+		Name:  fmt.Sprintf("%s/f32/%dx%dx%dx%d", name, texts, times, heads, width),
 		Sizes: Sizes{"h": heads},
 		Build: func(b *frontend.Builder, s Sizes) {
 			vectors := func(name string) frontend.Tensor { return b.Input(name, ir.F32, texts, times, s["h"], width) }
 			correction := frontend.Correction{A: vectors("a"), B: vectors("b")}
 			y, last := vectors("q").DeltaRule(vectors("k"), vectors("v"),
-				b.Input("decay", ir.F32, texts, times, s["h"], 1),
+				b.Input("decay", ir.F32, texts, times, s["h"], decays),
 				b.Input("state", ir.F32, texts, s["h"], width, width), correction)
 			b.Output("y", y)
 			b.Output("last", last)

@@ -311,6 +311,13 @@ func anySchedule(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) (kernel.Sch
 				p.Launch, p.LanesPerRow = anyLanes(p.Launch, p.LanesPerRow, rng)
 				s = p
 			}
+		case kernel.Recurrent:
+			p.LanesPerRow, p.ThreadM, p.TileK = 1<<rng.IntN(4), 1<<rng.IntN(4), 1<<rng.IntN(4)
+			p.Ahead, p.Workgroup, p.Subgroup = rng.IntN(2) == 0, 8<<rng.IntN(4), 0
+			if p.LanesPerRow > 1 {
+				p.Subgroup = int(caps.SubgroupSize)
+			}
+			s = p
 		default: // stays unchanged
 		}
 		if fits(k, s, caps) == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 	"github.com/vkc-go/vkc/codegen/glsl/matvec"
 	"github.com/vkc-go/vkc/codegen/glsl/order"
+	"github.com/vkc-go/vkc/codegen/glsl/recurrence"
 	"github.com/vkc-go/vkc/codegen/glsl/rows"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -67,6 +68,7 @@ var writers = map[kernel.Variant]func(*emit.Emitter){
 	kernel.VarSkinny:       matvec.EmitSkinny,
 	kernel.VarCoopMat:      matmul.EmitCoopMat,
 	kernel.VarCoopMat2:     matmul.EmitCoopMat2,
+	kernel.VarRecurrence:   recurrence.Emit,
 	kernel.VarFlashTile:    attention.EmitTile,
 	kernel.VarFlashVec:     attention.EmitVec,
 	kernel.VarFlashMatrix:  attention.EmitMatrix,
@@ -116,7 +118,7 @@ func about(e *emit.Emitter) string {
 	fmt.Fprintf(&b, "// %s over %s", e.K.Name, ir.Shape(e.K.Parallel))
 	switch e.K.Family {
 	case kernel.FamilyMap:
-	case kernel.FamilyScan, kernel.FamilySort, kernel.FamilyGroup, kernel.FamilyQuantize:
+	case kernel.FamilyScan, kernel.FamilySort, kernel.FamilyGroup, kernel.FamilyQuantize, kernel.FamilyRecurrence:
 		fmt.Fprintf(&b, ", along %s", e.K.Fold)
 	default:
 		fmt.Fprintf(&b, ", folding %s", e.K.Fold)

@@ -79,6 +79,11 @@ func (k *Kernel) Identity() Identity {
 			w.index(*a.End)
 		}
 	}
+	if r := k.Recurrence; r != nil {
+		w.line("recurrence ")
+		w.refs(r.State, r.Decay, r.Q, r.K, r.V, r.A, r.B)
+		w.dims([]ir.Dim{r.Keys})
+	}
 	if g := k.Group; g != nil {
 		w.line("group ")
 		w.index(g.Of)

@@ -67,11 +67,12 @@ func wholeKernel() *Kernel {
 		Limit:    &Limit{At: at, Below: t},
 		Attention: &Attention{Q: load, K: sum, V: word, Mask: other, Dot: ir.D(16), Scale: 0.25, Causal: true,
 			Factor: &AttentionFactor{Q: sum, K: load, Delta: word, Dot: ir.D(8)}},
-		Group:  &Group{Of: rem, Rows: 3, Bind: 1, Groups: 4},
-		Custom: &Custom{Op: pair, Types: []ir.Type{{DType: ir.F32, Shape: ir.Shape{t}}, {DType: ir.F16, Shape: ir.ShapeOf(4)}}, Args: 1},
-		Guard:  &Guard{Batch: cond, Row: cond, Col: cond},
-		Fault:  &Fault{Bind: 1, Index: at, Most: 5},
-		After:  []int{6, 7},
+		Recurrence: &Recurrence{Keys: ir.D(6), State: load, Decay: sum, Q: word, K: other, V: load, A: sum, B: word},
+		Group:      &Group{Of: rem, Rows: 3, Bind: 1, Groups: 4},
+		Custom:     &Custom{Op: pair, Types: []ir.Type{{DType: ir.F32, Shape: ir.Shape{t}}, {DType: ir.F16, Shape: ir.ShapeOf(4)}}, Args: 1},
+		Guard:      &Guard{Batch: cond, Row: cond, Col: cond},
+		Fault:      &Fault{Bind: 1, Index: at, Most: 5},
+		After:      []int{6, 7},
 	}
 }
 

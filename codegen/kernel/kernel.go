@@ -29,6 +29,8 @@ const (
 	FamilySort Family = "sort"
 	// FamilyAttention computes the softmax of query-key scores times values, in one pass over the keys.
 	FamilyAttention Family = "attention"
+	// FamilyRecurrence goes along the fold axis, time by time, with a matrix as its state: ops ssm_scan and delta_rule.
+	FamilyRecurrence Family = "recurrence"
 	// FamilyGroup groups the elements of the fold axis by a group number.
 	FamilyGroup Family = "group"
 	// FamilyQuantize quantizes the elements of the fold axis to one block, once per point of the parallel axes.
@@ -57,6 +59,8 @@ type Kernel struct {
 
 	// Attention is for FamilyAttention.
 	Attention *Attention
+	// Recurrence is for FamilyRecurrence.
+	Recurrence *Recurrence
 	// Group is for FamilyGroup.
 	Group *Group
 	// Guard skips parts of a map, a quantize or a matmul; nil skips nothing.
@@ -161,7 +165,8 @@ func (p Product) Sums() ir.DType {
 
 // Store writes a value to element Index of a binding, once per point of the parallel axes. With PerElement it writes
 // once per element of the row. In an attention, a store without PerElement writes once per row, and a store with
-// PerElement once per element of the row's result.
+// PerElement once per element of the row's result. In a recurrence, a store with PerElement writes once per time, and
+// another once per key.
 type Store struct {
 	Bind       int
 	Index      Index
@@ -229,7 +234,7 @@ func SymbolFactors(sym string) []ir.Dim {
 	return ir.Dim{Sym: sym, Mul: 1}.Factors()[1:]
 }
 
-// Roots returns the expressions in the kernel's phases, matmuls, attention and stores.
+// Roots returns the expressions in the kernel's phases, matmuls, attention, recurrence and stores.
 func (k *Kernel) Roots() []*Expr {
 	var roots []*Expr
 	for _, p := range k.Phases {
@@ -240,6 +245,9 @@ func (k *Kernel) Roots() []*Expr {
 	}
 	if a := k.Attention; a != nil {
 		roots = append(roots, a.Operands()...)
+	}
+	if r := k.Recurrence; r != nil {
+		roots = append(roots, r.Operands()...)
 	}
 	guards, _ := k.Guard.parts()
 	roots = append(roots, guards...)
@@ -422,6 +430,9 @@ func (k *Kernel) String() string {
 	}
 	if k.Attention != nil {
 		fmt.Fprintf(&b, "  acc 0 to 2 = %s\n", k.Attention.describe(number))
+	}
+	if k.Recurrence != nil {
+		fmt.Fprintf(&b, "  acc 0 to 1 = %s\n", k.Recurrence.describe(number))
 	}
 	if k.Group != nil {
 		fmt.Fprintf(&b, "  %s\n", k.Group.describe(number))

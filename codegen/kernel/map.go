@@ -62,6 +62,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 	} else {
 		to.Attention = m.Attention(to.Attention)
 	}
+	to.Recurrence = m.recurrence(to.Recurrence)
 	to.Limit, to.Group = m.limit(to.Limit), m.group(to.Group)
 	if e.Guard != nil {
 		to.Guard = e.Guard(m)
@@ -157,6 +158,14 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 		out.End = &end
 	}
 	return &out
+}
+
+func (m *Mapping) recurrence(r *Recurrence) *Recurrence {
+	if r == nil {
+		return nil
+	}
+	return &Recurrence{Keys: r.Keys, State: m.Value(r.State), Decay: m.Value(r.Decay), Q: m.Value(r.Q), K: m.Value(r.K),
+		V: m.Value(r.V), A: m.orNil(r.A), B: m.orNil(r.B)}
 }
 
 // Store rewrites a store for the new kernel. The store writes the same buffer as before.

@@ -367,3 +367,21 @@ func (s FlashMatrix) String() string {
 	return s.line(size("tile", s.TileM, s.TileN), count("heads", s.Heads), count("fragment", s.FragM),
 		above(1, "shared", s.SubgroupsN), above(1, "stages", s.Stages), above(1, "splits", s.Splits))
 }
+
+// Recurrent are the parameters of [VarRecurrence].
+type Recurrent struct {
+	Launch
+	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row of the state
+	ThreadM     int `json:"thread_m,omitempty"`      // rows of each of these
+	// TileK is the number of times whose operands an invocation loads together, and whose results the lanes of a row
+	// add up together.
+	TileK int `json:"tile_k,omitempty"`
+	// Ahead loads the operands of the next TileK times before it computes with the current ones.
+	Ahead bool `json:"ahead,omitempty"`
+}
+
+// String implements [Schedule].
+func (s Recurrent) String() string {
+	return s.line(count("lanes", s.LanesPerRow), count("rows", s.ThreadM), count("times", s.TileK),
+		flag("ahead", s.Ahead))
+}

@@ -73,6 +73,9 @@ func (k *Kernel) CheckRange() error {
 			limit(maxOf(a.Factor.Dot), maxSigned, -1, "elements of a vector")
 		}
 	}
+	if r := k.Recurrence; r != nil {
+		limit(maxOf(r.Keys), maxSigned, -1, "elements of a row")
+	}
 	clamps := func(x Index, bind int, format string, args ...any) {
 		x.Walk(func(f *Factor) {
 			if f.Kind == FactorClamp {

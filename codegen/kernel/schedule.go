@@ -31,8 +31,10 @@ const (
 	VarScanGroup Variant = "scan_group" // LanesPerRow invocations share a row
 	VarGroup     Variant = "group"      // one workgroup per group number scans all elements and collects its own
 	VarQuantize  Variant = "quantize"   // LanesPerRow invocations encode a block
-	VarFlashTile Variant = "flash_tile" // attention from shared memory, register-tiled
-	VarFlashVec  Variant = "flash_vec"  // attention of few rows; LanesPerRow invocations share a key
+	// a recurrence: LanesPerRow invocations share a row of the state, and keep it in registers
+	VarRecurrence Variant = "recurrence"
+	VarFlashTile  Variant = "flash_tile" // attention from shared memory, register-tiled
+	VarFlashVec   Variant = "flash_vec"  // attention of few rows; LanesPerRow invocations share a key
 	// VarFlashMatrix computes attention on cooperative matrices of subgroup scope (VK_KHR_cooperative_matrix).
 	// VarFlashMatrix2 also reduces and converts such matrices (VK_NV_cooperative_matrix2), and so keeps scores in
 	// registers.
@@ -95,7 +97,8 @@ var decoders = map[Variant]func(text []byte) (Schedule, error){
 	VarScanSerial: decode[Lanes], VarScanGroup: decode[Lanes], VarSort: decode[Lanes], VarQuantize: decode[Lanes],
 	VarMatTile: decode[MatTile], VarMatDirect: decode[MatDirect], VarMatVec: decode[MatVec], VarSkinny: decode[Skinny],
 	VarCoopMat: decode[CoopMat], VarCoopMat2: decode[CoopMat2],
-	VarFlashTile: decode[FlashTile], VarFlashVec: decode[FlashVec],
+	VarRecurrence: decode[Recurrent],
+	VarFlashTile:  decode[FlashTile], VarFlashVec: decode[FlashVec],
 	VarFlashMatrix: decode[FlashMatrix], VarFlashMatrix2: decode[FlashMatrix],
 	VarGroup: decode[Launch], VarCustom: decode[Launch],
 }

@@ -158,3 +158,35 @@ func argsort(t ir.DType, rows, cols, take ir.Dim) *kernel.Kernel {
 		Phases:   []kernel.Phase{{Combine: kernel.CombineOrder, Value: b.Load(0, t, flat(0, []ir.Dim{rows, cols}), "x"), Name: "order"}},
 		Stores:   []kernel.Store{{Bind: 1, Index: flat(0, []ir.Dim{rows, take}), Value: b.Acc(0, ir.I32, "order"), PerElement: true}}}
 }
+
+// recurrence is a delta rule of f32 in which each head has its own vectors.
+func recurrence(texts, heads ir.Dim, rows, keys int, times ir.Dim, corrected bool) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	lead := []ir.Dim{texts, heads, ir.D(rows)}
+	text, head, row := kernel.Axis(0, texts), kernel.Axis(1, heads), kernel.Axis(2, ir.D(rows))
+	time, key := kernel.Axis(3, times), kernel.Axis(4, ir.D(keys))
+	steps := text.Mul(kernel.DimIndex(times)).Plus(time).Mul(kernel.DimIndex(heads)).Plus(head)
+	k := &kernel.Kernel{Name: "delta_rule", Family: kernel.FamilyRecurrence, Parallel: lead, Fold: times,
+		Recurrence: &kernel.Recurrence{Keys: ir.D(keys)}}
+	bind := func(shape ...ir.Dim) int {
+		k.Bindings = append(k.Bindings, binding("x", ir.F32, shape...))
+		return len(k.Bindings) - 1
+	}
+	vector := func() *kernel.Expr {
+		return b.Load(bind(texts, times, heads, ir.D(keys)), ir.F32, steps.Times(int64(keys)).Plus(key), "x")
+	}
+	state := flat(0, lead).Times(int64(keys)).Plus(key)
+	r := k.Recurrence
+	r.State, r.Decay = b.Load(bind(append(lead, ir.D(keys))...), ir.F32, state, "x"), b.Load(bind(texts, times, heads),
+		ir.F32, steps, "x")
+	r.Q, r.K = vector(), vector()
+	if corrected {
+		r.A, r.B = r.K, r.Q
+	}
+	y := steps.Times(int64(rows)).Plus(row)
+	r.V = b.Load(bind(texts, times, heads, ir.D(rows)), ir.F32, y, "x")
+	k.Stores = []kernel.Store{
+		{Bind: bind(texts, times, heads, ir.D(rows)), Index: y, Value: b.Acc(0, ir.F32, "y"), PerElement: true},
+		{Bind: bind(append(lead, ir.D(keys))...), Index: state, Value: b.Acc(1, ir.F32, "last")}}
+	return k
+}

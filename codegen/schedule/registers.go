@@ -35,6 +35,13 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 		return h.matVecRegisters(k, s) + others
 	case kernel.Row:
 		return h.rowRegisters(k, s) + others
+	case kernel.Recurrent:
+		// The lane's part of the state, the operands of the times in flight, and the lane's part of y.
+		operands := 4*StateQuads(k, s)*len(k.Recurrence.Vectors(k.KeyAxis())) + s.ThreadM + 1
+		if s.Ahead {
+			operands *= 2
+		}
+		return 4*StateQuads(k, s)*s.ThreadM + s.TileK*(operands+s.ThreadM) + others
 	case kernel.FlashTile:
 		// Scores, and the lane's part of the weighted values.
 		sums := s.ThreadM * (s.ThreadN + 4*FlashQuads(flashShapeOf(k).Value, s.TileN/max(s.ThreadN, 1)))

@@ -223,7 +223,9 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
 	}
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
-	switch r.IntN(11) {
+	switch r.IntN(12) {
+	case 11:
+		return recurrence(extent(20), extent(50), 1<<r.IntN(8), 1+r.IntN(300), extent(3000), r.IntN(2) == 0)
 	case 10:
 		return depthwise(1+r.IntN(300), 1+r.IntN(60), 1+r.IntN(60), 2+r.IntN(7))
 	case 9:

@@ -64,6 +64,13 @@ func kernelFlops(k *kernel.Kernel) int64 {
 		value, splits := k.Parallel[ax.Value].Max(), k.Parallel[ax.Split].Max()
 		return 2 * (points / max(value*splits, 1)) * k.KeysSeen(1) * (k.Attention.VectorElems() + value)
 	}
+	if r := k.Recurrence; r != nil {
+		perKey := int64(5) // two multiplications and an addition for the state, and a multiply-add for y
+		if r.A != nil {
+			perKey += 4
+		}
+		return points * k.Fold.Max() * r.Keys.Max() * perKey
+	}
 	if k.Family == kernel.FamilyMatMul {
 		return 2 * points * k.Fold.Max() * int64(len(k.Products))
 	}

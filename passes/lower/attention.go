@@ -308,21 +308,21 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 // storeAttention stores the cluster's results. They may be views of the attention, such as a transpose.
 func (l *lowerer) storeAttention() {
 	for _, n := range l.c.Stored {
-		l.store(n, l.coordsOf(n), true)
+		l.store(n, l.coordsOf(l.c.Cores[0], n), true)
 	}
 }
 
-// coordsOf returns the coordinates at which n has the attention's current element. n is the attention, or is computed
-// from it by elementwise ops, transposes and reshapes.
-func (l *lowerer) coordsOf(n *ir.Node) []kernel.Index {
-	if n == l.c.Cores[0] {
+// coordsOf returns the coordinates at which n has the current element of a core. n is the core, or is computed from it
+// by elementwise ops, transposes and reshapes.
+func (l *lowerer) coordsOf(core, n *ir.Node) []kernel.Index {
+	if n == core {
 		return l.at
 	}
 	for _, a := range n.Args() {
-		if !l.followsCore(a) {
+		if !l.followsCore(core, a) {
 			continue
 		}
-		at := l.coordsOf(a)
+		at := l.coordsOf(core, a)
 		switch {
 		case n.Op() == ir.OpTranspose:
 			out := make([]kernel.Index, len(at))
@@ -341,13 +341,13 @@ func (l *lowerer) coordsOf(n *ir.Node) []kernel.Index {
 	return nil
 }
 
-// followsCore reports whether n is the cluster's first core, or is computed from it in the same kernel.
-func (l *lowerer) followsCore(n *ir.Node) bool {
-	if n == l.c.Cores[0] {
+// followsCore reports whether n is a core of the cluster, or is computed from it in the same kernel.
+func (l *lowerer) followsCore(core, n *ir.Node) bool {
+	if n == core {
 		return true
 	}
 	if h := l.f.storedBy[n.ID()]; h != nil && h != l.c || analysis.IsLeaf(n) || isCore(n) {
 		return false
 	}
-	return slices.ContainsFunc(n.Args(), l.followsCore)
+	return slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return l.followsCore(core, a) })
 }

@@ -28,7 +28,7 @@ const (
 func (f *Fusion) FuseElementwise() error {
 	nodes := f.Graph.Nodes()
 	for _, n := range nodes {
-		if f.live[n.ID()] && isCore(n) && f.writesBlocks(n) == nil {
+		if f.live[n.ID()] && isCore(n) && f.writesBlocks(n) == nil && !(isRecurrence(n) && f.joinRecurrence(n)) {
 			f.newCluster(clusterKind(n), n)
 		}
 	}
@@ -83,6 +83,8 @@ func clusterKind(n *ir.Node) ClusterKind {
 		return ClusterScan
 	case isOrder(n):
 		return ClusterSort
+	case isRecurrence(n):
+		return ClusterRecurrence
 	case n.Op() == ir.OpExpertGroups:
 		return ClusterGroup
 	case n.Op() == ir.OpQuantize:
@@ -459,7 +461,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return "blocks are made by a kernel of their own"
 	case q.Kind == ClusterUpdate:
 		return "the next kernel updates a state"
-	case q.Kind != ClusterMap && q.Kind != c.Kind, q.Kind == ClusterAttention:
+	case q.Kind != ClusterMap && q.Kind != c.Kind, q.Kind == ClusterAttention, q.Kind == ClusterRecurrence:
 		return fmt.Sprintf("the next kernel (%s) has a loop of its own", q.name())
 	case q.Kind != ClusterMap && !sameLoop(c, q):
 		return fmt.Sprintf("%s loops over other extents", q.name())

@@ -60,21 +60,22 @@ type ClusterKind uint8
 
 // The cluster kinds.
 const (
-	ClusterMap       ClusterKind = iota // elementwise ops, gathers, copies
-	ClusterRow                          // reductions and row ops
-	ClusterMatMul                       // matmuls
-	ClusterScan                         // scans, such as cumsum
-	ClusterSort                         // sorting rows
-	ClusterAttention                    // attentions
-	ClusterGroup                        // expert_groups
-	ClusterQuantize                     // quantizing to a block format
-	ClusterUpdate                       // a write into a state in place
-	ClusterCustom                       // a custom op's own kernel
-	ClusterLoop                         // a loop, which has its own kernels
+	ClusterMap        ClusterKind = iota // elementwise ops, gathers, copies
+	ClusterRow                           // reductions and row ops
+	ClusterMatMul                        // matmuls
+	ClusterScan                          // scans, such as cumsum
+	ClusterSort                          // sorting rows
+	ClusterAttention                     // attentions
+	ClusterRecurrence                    // recurrences with a matrix as their state
+	ClusterGroup                         // expert_groups
+	ClusterQuantize                      // quantizing to a block format
+	ClusterUpdate                        // a write into a state in place
+	ClusterCustom                        // a custom op's own kernel
+	ClusterLoop                          // a loop, which has its own kernels
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "quantize",
-	"update", "custom", "loop"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "recurrence", "group",
+	"quantize", "update", "custom", "loop"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -169,7 +170,8 @@ func (f *Fusion) Note(n *ir.Node) string {
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
-	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort, ClusterAttention, ClusterGroup, ClusterQuantize:
+	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort, ClusterAttention, ClusterRecurrence, ClusterGroup,
+		ClusterQuantize:
 		c.Cores = []*ir.Node{n}
 		f.core[n.ID()] = c
 	}

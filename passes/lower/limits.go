@@ -80,7 +80,7 @@ const (
 // copies returns the number of copies of an expression in the code of a kind of kernel.
 func (k ClusterKind) copies() int {
 	switch k {
-	case ClusterRow, ClusterScan, ClusterSort:
+	case ClusterRow, ClusterScan, ClusterSort, ClusterRecurrence:
 		return rowCopies
 	case ClusterMatMul, ClusterAttention:
 		return tileCopies

@@ -110,6 +110,8 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 			l.lowerSort()
 		case ClusterAttention:
 			l.lowerAttention()
+		case ClusterRecurrence:
+			l.lowerRecurrence()
 		case ClusterQuantize:
 			l.lowerQuantize()
 		case ClusterGroup:
@@ -340,13 +342,14 @@ func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 }
 
 // checkOverwrites returns an error if the kernel reads and writes the same buffer, since an invocation could then
-// overwrite what another one still reads. It is allowed if every invocation reads only the element that it writes.
+// overwrite what another one still reads. It is allowed if every invocation reads only the element that it writes, and
+// reads it before: in a map, and the state of a recurrence.
 func (l *lowerer) checkOverwrites() error {
 	for i, b := range l.k.Bindings {
 		if !b.Read || !b.Write || l.k.Custom != nil && l.k.Custom.Zeroed(i) {
 			continue
 		}
-		bad := l.k.Family != kernel.FamilyMap
+		bad := l.k.Family != kernel.FamilyMap && l.k.Family != kernel.FamilyRecurrence
 		kernel.Walk(l.k.Roots(), func(e *kernel.Expr) {
 			for _, s := range l.k.Stores {
 				if e.Kind == kernel.ExprLoad && e.Bind == i && s.Bind == i && !e.Index.Equal(s.Index) {

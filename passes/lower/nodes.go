@@ -14,7 +14,7 @@ func isCore(n *ir.Node) bool {
 		return n.Op() != ir.OpRope
 	}
 	return n.Op().Info().Running != 0 || n.Op() == ir.OpExpertGroups || n.Op() == ir.OpQuantize || isOrder(n) ||
-		isConv(n) || isWindowRow(n)
+		isConv(n) || isWindowRow(n) || isRecurrence(n)
 }
 
 // isView reports whether n only reads its argument at other coordinates, such as transpose.

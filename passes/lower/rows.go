@@ -253,7 +253,8 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		return l.normalized(n, accs, at)
 	}
 	identical(at, l.at)
-	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) {
+	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) ||
+		isRecurrence(n) {
 		return accs[0]
 	}
 	if by := n.Op().Info().Running; by != 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
 )
 
 // The number of elements of a window of causal_conv1d up to which one kernel of elementwise ops computes it.
@@ -37,10 +38,15 @@ func (r *rewriter) causalConv1D(n *ir.Node, args []*ir.Node) *ir.Node {
 			attr("groups", s[axis+1].Add))
 		return r.castTo(r.reshape(r.swapAxes(y, 1, 2), s), n.DType())
 	}
+	taps := r.byTap(w)
 	var y *ir.Node
 	for k := range size { // each tap has a concat of its own, which costs nothing as no other op reads it
-		tap := r.reshape(r.sliceAxis(w, 1, k, k+1), ir.Shape{s[axis+1]})
-		part := r.binary(ir.OpMul, r.rowsFrom(after(k), axis, 0, s[axis]), tap)
+		z := state // has the rows k to k+T-1 of a short x, which would otherwise share a stored concat
+		from := k
+		if t := s[axis]; !t.IsStatic() || k+t.Add > size-1 {
+			z, from = after(k), 0
+		}
+		part := r.binary(ir.OpMul, r.rowsFrom(z, axis, from, s[axis]), taps[k])
 		if y == nil {
 			y = part
 		} else {
@@ -50,6 +56,32 @@ func (r *rewriter) causalConv1D(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(y, n.DType())
 }
 
+// byTap returns column k of w [C, K] for each k. A kernel transposes a weight when the program is loaded, because
+// neighbouring channels that lie far apart take several times as long to read (M-recurrences).
+func (r *rewriter) byTap(w *ir.Node) []*ir.Node {
+	channels, size := w.Shape()[0], w.Shape()[1].Add
+	taps := make([]*ir.Node, size)
+	for k := range size {
+		taps[k] = r.reshape(r.sliceAxis(w, 1, k, k+1), ir.Shape{channels})
+	}
+	if !fixed(w) {
+		return taps
+	}
+	all := r.concat(0, taps...)
+	for k := range size {
+		taps[k] = r.slice(all, []int64{k * channels.Add}, ir.Shape{ir.Dim{Add: (k + 1) * channels.Add}})
+	}
+	return taps
+}
+
+// fixed reports whether n is the same in every run.
+func fixed(n *ir.Node) bool {
+	if len(n.Args()) == 0 {
+		return analysis.IsFixed(n)
+	}
+	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !fixed(a) })
+}
+
 // rowsFrom returns rows first to first+count-1 of x along an axis.
 func (r *rewriter) rowsFrom(x *ir.Node, axis int, first int64, count ir.Dim) *ir.Node {
 	starts, limits := make([]int64, x.Rank()), slices.Clone(x.Shape())
@@ -57,58 +89,60 @@ func (r *rewriter) rowsFrom(x *ir.Node, axis int, first int64, count ir.Dim) *ir
 	return r.slice(x, starts, limits)
 }
 
-// scan decomposes ssm_scan and delta_rule into a kernel of recurrence_ops.go. One step alone is elementwise ops and
-// sums, which fuse.
+// scan rewrites ssm_scan as delta_rule without a correction. delta_rule has a kernel in f32, and becomes doubleScan in
+// f64.
 func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
-	args = r.widened(args)
-	state := args[n.Op().Info().Arg("state")]
+	wide := r.widened(args)
+	if n.Op() == ir.OpSSMScan {
+		x, dt, a, b, c, state := wide[0], wide[1], wide[2], wide[3], wide[4], wide[5]
+		dt = r.reshape(dt, append(slices.Clone(dt.Shape()), ir.D(1)))
+		wide = []*ir.Node{c, b, r.binary(ir.OpMul, x, dt), r.binary(ir.OpMul, dt, a), state}
+	}
+	if wide[0].DType() == ir.F64 {
+		return r.doubleScan(n, wide)
+	}
+	if n.Op() == ir.OpDeltaRule && n.DType() == ir.F32 {
+		return nil
+	}
+	return r.castTo(r.add(ir.OpDeltaRule, wide, n.Attrs()...), n.DType())
+}
+
+// doubleScan computes a delta_rule in f64 by a kernel of recurrence_ops.go. One step alone is elementwise ops and sums,
+// which fuse.
+func (r *rewriter) doubleScan(n *ir.Node, args []*ir.Node) *ir.Node {
+	v, state := args[2], args[4]
 	s := state.Shape()
 	outer := len(s) - 3
 	batch, heads, values, keys := r.numel(s[:outer]), s[outer], s[outer+1], s[outer+2]
-	x := map[bool]int{true: 0, false: 2}[n.Op() == ir.OpSSMScan]
-	times := args[x].Shape()[outer]
-	flat := func(x *ir.Node) *ir.Node { // [batch, times, _, _]
-		return r.reshape(x, append(ir.Shape{batch, times}, x.Shape()[x.Rank()-2:]...))
-	}
-	t, list := state.DType(), make([]*ir.Node, 0, 9)
-	scale := r.fill(t, 1, ir.ShapeOf(1, 1, 1, 1)) // of v
-	if n.Op() == ir.OpSSMScan {
-		dt := r.reshape(args[1], ir.Shape{batch, times, heads, ir.D(1)})
-		scale = dt
-		list = append(list, flat(args[4]), flat(args[3]), flat(args[0]), dt, args[2])
-	} else {
-		list = append(list, flat(args[0]), flat(args[1]), flat(args[2]), flat(args[3]), r.fill(t, 1, ir.ShapeOf(1, 1)))
-	}
-	list = append(list, state, scale)
-	for _, a := range args[min(5, len(args)):] {
-		if n.Op() == ir.OpDeltaRule {
-			list = append(list, flat(a))
+	times := v.Shape()[outer]
+	list := make([]*ir.Node, len(args)) // of [batch, times, _, _], except the state
+	for i, x := range args {
+		list[i] = x
+		if i != 4 {
+			list[i] = r.reshape(x, append(ir.Shape{batch, times}, x.Shape()[x.Rank()-2:]...))
 		}
 	}
+	list[3] = r.unary(ir.OpExp, list[3])
 	of := n.Attrs().String_("of")
 	var y *ir.Node
 	if times.Is(1) {
-		list[5] = r.reshape(state, ir.Shape{batch, heads, values, keys})
+		list[4] = r.reshape(state, ir.Shape{batch, heads, values, keys})
 		y = r.oneStep(list, of == "state")
 	} else {
-		if t == ir.F64 {
-			list[3] = r.unary(ir.OpExp, r.binary(ir.OpMul, list[3], list[4]))
-			list[4] = r.fill(t, 1, ir.ShapeOf(1, 1))
-		}
-		list[5] = r.reshape(state, ir.Shape{r.numel(s[:outer+2]), keys})
-		op := scansOf(t).plain
-		if len(list) > 7 {
-			op = scansOf(t).corrected
+		list[4] = r.reshape(state, ir.Shape{r.numel(s[:outer+2]), keys})
+		op := plainScan
+		if len(list) > 5 {
+			op = correctedScan
 		}
 		y = r.add(op, list, attr("output", int64(map[string]int{"y": 0, "state": 1}[of])))
 	}
-	return r.castTo(r.reshape(y, n.Shape()), n.DType())
+	return r.reshape(y, n.Shape())
 }
 
 // oneStep computes one time of a scan: the new state [B, H, V, K], or y [B, H, V, 1]. Fusion makes one kernel of both,
 // which reads the old state once and stores the new one as it adds up y.
 func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
-	state := args[5]
+	state := args[4]
 	s := state.Shape()
 	vector := func(x *ir.Node) *ir.Node { // [B, H, 1, K]
 		g, k := x.Shape()[2], x.Shape()[3]
@@ -122,12 +156,10 @@ func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 	sum := func(x *ir.Node) *ir.Node {
 		return r.unary(ir.OpSum, x, attr("axes", []int64{3}), attr("keepdims", true))
 	}
-	q, k, v := vector(args[0]), vector(args[1]), r.reshape(mul(args[2], args[6]), ir.Shape{s[0], s[1], s[2], ir.D(1)})
-	rate := r.reshape(args[4], ir.Shape{args[4].Shape()[0], ir.D(1), args[4].Shape()[1]})
-	decay := r.unary(ir.OpExp, mul(vector(args[3]), rate))
-	next := r.binary(ir.OpAdd, mul(state, decay), mul(v, k))
-	if len(args) > 7 {
-		next = r.binary(ir.OpAdd, next, mul(sum(mul(state, vector(args[7]))), vector(args[8])))
+	q, k, v := vector(args[0]), vector(args[1]), r.reshape(args[2], ir.Shape{s[0], s[1], s[2], ir.D(1)})
+	next := r.binary(ir.OpAdd, mul(state, vector(args[3])), mul(v, k))
+	if len(args) > 5 {
+		next = r.binary(ir.OpAdd, next, mul(sum(mul(state, vector(args[5]))), vector(args[6])))
 	}
 	if wantState {
 		return next

@@ -57,6 +57,9 @@ func (j *Job) ParaName(axis int) string {
 		}
 		names = []string{"batch", "group", "head", "query", "col"}
 	}
+	if j.K.Family == kernel.FamilyRecurrence {
+		names = []string{"batch", "head", "row"}
+	}
 	if j.K.Family == kernel.FamilyRow || j.K.Family == kernel.FamilyScan || j.K.Family == kernel.FamilySort {
 		names = names[:2]
 	} else if len(j.K.Parallel) == 1 {

@@ -57,6 +57,8 @@ func checkKernel(k *kernel.Kernel, st kernel.Step) (err error) {
 		fail("a matrix product of %d axes", len(k.Parallel))
 	case k.Family == kernel.FamilyAttention:
 		bailout.Check(k.CheckAttention())
+	case k.Family == kernel.FamilyRecurrence:
+		bailout.Check(k.CheckRecurrence())
 	}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) { checkExpr(k, e) })
 	checkFolds(k)
@@ -103,12 +105,16 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) {
 	}
 }
 
-// results is the number of results of a kernel's phases and matmuls, or of its attention.
+// results is the number of results of a kernel's phases and matmuls, or of its attention or recurrence.
 func results(k *kernel.Kernel) int {
-	if k.Family == kernel.FamilyAttention {
+	switch k.Family {
+	case kernel.FamilyAttention:
 		return 3
+	case kernel.FamilyRecurrence:
+		return 2
+	default:
+		return len(k.Phases) + len(k.Products)
 	}
-	return len(k.Phases) + len(k.Products)
 }
 
 // checkFolds fails if a kernel has phases, matmuls or extents that its family does not allow. An operand of a matmul or
@@ -169,7 +175,7 @@ func checkStores(k *kernel.Kernel) {
 // checkPerElement fails if store i is per row element in a family without such stores, or must be and is not.
 func checkPerElement(k *kernel.Kernel, i int, s kernel.Store) {
 	switch k.Family {
-	case kernel.FamilyRow, kernel.FamilyQuantize:
+	case kernel.FamilyRow, kernel.FamilyQuantize, kernel.FamilyRecurrence:
 	case kernel.FamilyScan, kernel.FamilySort:
 		if !s.PerElement {
 			fail("store %d of a %s is not per row element", i, k.Family)

@@ -87,13 +87,16 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) (err erro
 	if k.Family != kernel.FamilyMap {
 		fold = r.extent(k.Fold)
 	}
-	if k.Family == kernel.FamilyAttention {
+	switch k.Family {
+	case kernel.FamilyAttention:
 		r.attention(dims, fold)
-		return nil
-	}
-	for _, n := range m.order(dims) {
-		r.moveTo(n, dims)
-		r.compute(fold)
+	case kernel.FamilyRecurrence:
+		r.recurrence(dims, fold)
+	default:
+		for _, n := range m.order(dims) {
+			r.moveTo(n, dims)
+			r.compute(fold)
+		}
 	}
 	return nil
 }

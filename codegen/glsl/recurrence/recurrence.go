@@ -1,0 +1,360 @@
+// Package recurrence writes kernels that go along time with a matrix as their state.
+package recurrence
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// writer writes a recurrence. A team is the lanes that share rows of the state. Each lane keeps every lanes-th vec4 of
+// the team's rows in registers, from the first time to the last. Teams never wait for each other. The lanes of a team
+// meet to add up what A reads of a row, once per time, and to add up y, once in several times.
+type writer struct {
+	*emit.Emitter
+	s     kernel.Recurrent
+	r     *kernel.Recurrence
+	along emit.Along
+	lanes int
+	rows  int // rows of a team
+	quads int // vec4 of a row in a lane
+
+	lane  expr.Expr // the invocation's number in its team
+	unit  expr.Expr // the team's first row, divided by rows
+	valid expr.Expr // the condition that the team exists, or nil
+	state expr.Array
+}
+
+// Emit writes a recurrence.
+func Emit(e *emit.Emitter) {
+	s, r := e.Sched.(kernel.Recurrent), e.K.Recurrence
+	w := &writer{Emitter: e, s: s, r: r, along: emit.Along{Axis: e.K.KeyAxis(), Extent: r.Keys}, lanes: s.LanesPerRow,
+		rows: s.ThreadM, quads: schedule.StateQuads(e.K, s)}
+	e.OverSpace(w.place, w.run)
+}
+
+// place assigns rows to each team. If the last workgroup has more teams than there are rows, the additional ones repeat
+// the last rows and store nothing, because all lanes of a subgroup must reach every shuffle. It returns the number of
+// loops that it opened.
+func (w *writer) place(s emit.Space) (opened int) {
+	self, teams := w.SelfIndex(), w.s.Workgroup/w.lanes
+	w.lane = expr.Of("0u")
+	if w.lanes > 1 {
+		w.lane = w.Variable("uint", "lane_of_row", expr.Remainder(self, w.lanes, w.s.Workgroup))
+	}
+	n, _ := s[0].Points[0].Quo(int64(w.rows))
+	first := expr.Times(expr.Of("gl_WorkGroupID.x"), teams)
+	points := slices.Clone(s[0].Points)
+	points[0] = n
+	if w.SetGrid(0, points, int64(teams)) {
+		first = w.OpenFor("", "first_team", first, w.Dim(n), expr.Times(expr.Of("gl_NumWorkGroups.x"), teams))
+		opened++
+	}
+	team := expr.Plus(first, expr.Quotient(self, w.lanes, w.s.Workgroup))
+	if _, whole := n.Quo(int64(teams)); !whole {
+		raw := w.Variable("uint", "team_unlimited", team)
+		w.valid = w.Variable("bool", "in_range", expr.Binary("<", raw, w.Dim(n)))
+		team = expr.Call("min", raw, w.Coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
+	}
+	w.unit = w.Split(s[0], w.rows, w.Variable("uint", "team", team))
+	return opened
+}
+
+// each writes body in a loop of count iterations. Short loops are unrolled, so that arrays stay in registers.
+func (w *writer) each(name string, count int, body func(i expr.Expr)) {
+	if count <= 64 {
+		w.Repeat(name, count, body)
+		return
+	}
+	body(w.Loop(name, expr.Of("0u"), expr.Uint(count), 1))
+	w.Close()
+}
+
+// row returns the axis of the rows.
+func (w *writer) row() int { return len(w.K.Parallel) - 1 }
+
+// bindRow binds the row axis to the r-th row of the team.
+func (w *writer) bindRow(r expr.Expr) { w.BindAxis(w.row(), expr.Flat(w.unit, w.rows, r)) }
+
+// column returns the number, in a row, of the n-th vec4 of the lane.
+func (w *writer) column(n expr.Expr) expr.Expr { return expr.Plus(w.lane, expr.Times(n, w.lanes)) }
+
+// whole reports whether all vec4 of a lane are inside the row.
+func (w *writer) whole() bool { return w.r.Keys.Add == int64(4*w.quads*w.lanes) }
+
+// quad returns the n-th vec4 of the lane in an operand.
+func (w *writer) quad(x *kernel.Expr, n expr.Expr, name string) expr.Expr {
+	return w.Quad(x, w.along, expr.Times(w.column(n), 4), name, w.whole())
+}
+
+// stateAt returns the n-th vec4 of the lane in the r-th row.
+func (w *writer) stateAt(r, n expr.Expr) expr.Expr { return w.state.At(expr.Flat(r, w.quads, n)) }
+
+// run writes the whole recurrence of a team's rows.
+func (w *writer) run() {
+	w.Comment("The state before the first time.")
+	w.state = w.Array("vec4", "state", w.rows*w.quads)
+	w.each("r", w.rows, func(r expr.Expr) {
+		w.bindRow(r)
+		w.each("n", w.quads, func(n expr.Expr) { w.Assign(w.stateAt(r, n), w.quad(w.r.State, n, "state4")) })
+	})
+	w.Blank()
+	times, each := w.K.Fold, w.s.TileK
+	end := w.Dim(times)
+	if !schedule.DivisibleBy(times, each) {
+		end = w.Variable("uint", "whole_groups", expr.Binary("-", end, expr.Binary("%", end, expr.Uint(each))))
+	}
+	w.groups(end, each)
+	if !schedule.DivisibleBy(times, each) {
+		w.Comment("The other times, one by one.")
+		t := w.Loop("t", end, w.Dim(times), 1)
+		last := w.operands("last_", 1)
+		last.load(t)
+		w.compute(last, t)
+		w.Close()
+	}
+	w.storeState()
+}
+
+// groups writes the loop over groups of times.
+func (w *writer) groups(end expr.Expr, each int) {
+	if !w.s.Ahead {
+		t := w.Loop("t0", expr.Of("0u"), end, each)
+		now := w.operands("", each)
+		now.load(t)
+		w.compute(now, t)
+		w.Close()
+		return
+	}
+	next := w.operands("next_", each)
+	w.OpenBelow(w.K.Fold.Min() < int64(each), expr.Of("0u"), end)
+	next.load(expr.Of("0u"))
+	w.Close()
+	t := w.OpenFor("", "t0", expr.Of("0u"), end, expr.Uint(each))
+	now := w.operands("", each)
+	now.copy(next)
+	w.Comment("Load what the next times need while these are computed.")
+	after := w.Variable("uint", "t1", expr.Plus(t, expr.Uint(each)))
+	w.OpenIf(expr.Binary("<", after, end))
+	next.load(after)
+	w.Close()
+	w.compute(now, t)
+	w.Close()
+}
+
+// operands are the operands of several times, in registers.
+type operands struct {
+	*writer
+	times   int
+	vectors map[*kernel.Expr]expr.Array // by time and vec4
+	decay   expr.Array                  // by time, if a head has one
+	v       expr.Array                  // by time and row
+}
+
+// operands declares the operands of several times.
+func (w *writer) operands(prefix string, times int) *operands {
+	o := &operands{writer: w, times: times, vectors: map[*kernel.Expr]expr.Array{}}
+	for i, x := range w.r.Vectors(w.along.Axis) {
+		if _, known := o.vectors[x]; !known {
+			name := [...]string{"q4", "k4", "a4", "b4", "decay4"}[i]
+			if w.r.A == nil && i == 2 {
+				name = "decay4"
+			}
+			o.vectors[x] = w.Array("vec4", prefix+name, times*w.quads)
+		}
+	}
+	if !w.decaysByKey() {
+		o.decay = w.Array("float", prefix+"decay", times)
+	}
+	o.v = w.Array("float", prefix+"v", times*w.rows)
+	return o
+}
+
+// decaysByKey reports whether each element of a row has a decay of its own.
+func (w *writer) decaysByKey() bool { return w.r.Decay.Uses(w.along.Axis) }
+
+// distinct lists the vectors in order, each once.
+func (o *operands) distinct() (list []*kernel.Expr) {
+	for _, x := range o.r.Vectors(o.along.Axis) {
+		if !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// load loads the operands from time t0 on.
+func (o *operands) load(t0 expr.Expr) {
+	o.each("u", o.times, func(u expr.Expr) {
+		o.BindAxis(o.K.FoldAxis(), o.Named("time", expr.Plus(t0, u)))
+		for i, x := range o.distinct() {
+			o.each("n", o.quads, func(n expr.Expr) {
+				o.Assign(o.vectors[x].At(expr.Flat(u, o.quads, n)), o.quad(x, n, fmt.Sprintf("operand%d", i)))
+			})
+		}
+		if !o.decaysByKey() {
+			o.Assign(o.decay.At(u), o.AsFloat(o.r.Decay))
+		}
+		width := min(o.rows, 4)
+		o.each("m", o.rows/width, func(m expr.Expr) {
+			unit := expr.Flat(o.unit, o.rows/width, m)
+			o.RunLanes(emit.RunOf(o.row(), width, unit, "row_of_v"), []*kernel.Expr{o.r.V}, nil, func() {
+				r := expr.Times(m, width)
+				if width > 1 {
+					r = expr.Plus(r, emit.Lane)
+				}
+				o.Assign(o.v.At(expr.Flat(u, o.rows, r)), o.AsFloat(o.r.V))
+			})
+		})
+	})
+}
+
+// copy sets the operands to others.
+func (o *operands) copy(from *operands) {
+	all := func(to, from expr.Array) {
+		o.each("i", to.Len, func(i expr.Expr) { o.Assign(to.At(i), from.At(i)) })
+	}
+	for _, x := range o.distinct() {
+		all(o.vectors[x], from.vectors[x])
+	}
+	if !o.decaysByKey() {
+		all(o.decay, from.decay)
+	}
+	all(o.v, from.v)
+}
+
+// at returns the n-th vec4 of an operand at the u-th time.
+func (o *operands) at(x *kernel.Expr, u, n expr.Expr) expr.Expr {
+	return o.vectors[x].At(expr.Flat(u, o.quads, n))
+}
+
+// stores returns the stores that happen once per time, or once per key.
+func (w *writer) stores(perTime bool) []kernel.Store {
+	return slices.DeleteFunc(slices.Clone(w.K.Stores), func(s kernel.Store) bool { return s.PerElement != perTime })
+}
+
+// compute changes the state from time t0 on, and stores y.
+func (w *writer) compute(o *operands, t0 expr.Expr) {
+	w.Blank()
+	y := expr.Array{}
+	if len(w.stores(true)) > 0 {
+		y = w.Array("float", "y", o.times*w.rows)
+	}
+	w.each("u", o.times, func(u expr.Expr) { w.step(o, y, u) })
+	if y.Len > 0 {
+		w.storeY(y, t0)
+	}
+}
+
+// step computes the u-th time of a group.
+func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
+	var read expr.Array
+	if w.r.A != nil {
+		read = w.Array("float", "read", w.rows)
+		w.each("r", w.rows, func(r expr.Expr) {
+			w.Assign(read.At(r), expr.Of("0.0"))
+			w.each("n", w.quads, func(n expr.Expr) {
+				w.Update(read.At(r), "+=", w.Dot(w.stateAt(r, n), o.at(w.r.A, u, n)))
+			})
+		})
+		if w.lanes > 1 {
+			w.each("r", w.rows, func(r expr.Expr) { w.SumLanes(read.At(r), w.lanes/2) })
+		}
+	}
+	w.each("r", w.rows, func(r expr.Expr) {
+		v := o.v.At(expr.Flat(u, w.rows, r))
+		part := expr.Flat(u, w.rows, r)
+		if y.Len > 0 {
+			w.Assign(y.At(part), expr.Of("0.0"))
+		}
+		w.each("n", w.quads, func(n expr.Expr) {
+			s := w.stateAt(r, n)
+			decay := expr.Expr(nil)
+			if w.decaysByKey() {
+				decay = o.at(w.r.Decay, u, n)
+			} else {
+				decay = o.decay.At(u)
+			}
+			next := expr.Plus(expr.Binary("*", s, decay), expr.Binary("*", v, o.at(w.r.K, u, n)))
+			if w.r.A != nil {
+				next = expr.Plus(next, expr.Binary("*", read.At(r), o.at(w.r.B, u, n)))
+			}
+			w.Assign(s, next)
+			if y.Len > 0 {
+				w.Update(y.At(part), "+=", w.Dot(s, o.at(w.r.Q, u, n)))
+			}
+		})
+	})
+}
+
+// storeY adds up the lanes' parts of y, and stores it. In each round, a lane keeps half of its sums and gives the other
+// half to a neighbour, so that all lanes have an equal share in the end (Rabenseifner 2004, reduce-scatter by recursive
+// halving).
+func (w *writer) storeY(y expr.Array, t0 expr.Expr) {
+	count, mask := y.Len, w.lanes/2
+	for ; mask > 0 && count > 1; mask /= 2 {
+		half := count / 2
+		upper := w.Variable("bool", "upper", expr.Binary("!=", expr.Binary("&", w.lane, expr.Uint(mask)), expr.Uint(0)))
+		w.each("i", half, func(i expr.Expr) {
+			low, high := y.At(i), y.At(expr.Plus(i, expr.Uint(half)))
+			given := w.Choose("float", "given", upper, low, high)
+			w.Assign(low, expr.Plus(w.Choose("float", "kept", upper, high, low), emit.Shuffled(given, mask)))
+		})
+		count = half
+	}
+	sharers := 1 // lanes with the same sum
+	for ; mask > 0; mask /= 2 {
+		w.Update(y.At(expr.Of("0u")), "+=", emit.Shuffled(y.At(expr.Of("0u")), mask))
+		sharers *= 2
+	}
+	var first expr.Expr
+	if sharers > 1 {
+		first = expr.Binary("==", expr.Remainder(w.lane, sharers, w.lanes), expr.Uint(0))
+	}
+	w.OpenIf(expr.And(first, w.valid))
+	w.each("i", count, func(i expr.Expr) {
+		id := expr.Flat(expr.Quotient(w.lane, sharers, w.lanes), count, i)
+		w.BindAxis(w.K.FoldAxis(), w.Named("time", expr.Plus(t0, expr.Quotient(id, w.rows, y.Len))))
+		w.bindRow(expr.Remainder(id, w.rows, y.Len))
+		w.BindAcc(0, y.At(i))
+		w.StoreAll(w.stores(true))
+	})
+	w.Close()
+}
+
+// storeState stores the state after the last time.
+func (w *writer) storeState() {
+	stores := w.stores(false)
+	if len(stores) == 0 {
+		return
+	}
+	w.Comment("The state after the last time.")
+	w.OpenIf(w.valid)
+	w.each("r", w.rows, func(r expr.Expr) {
+		w.bindRow(r)
+		w.each("n", w.quads, func(n expr.Expr) {
+			if !schedule.DivisibleBy(w.r.Keys, 4) {
+				w.OpenLanes(4)
+				at := w.Named("at_key", expr.Plus(expr.Times(w.column(n), 4), emit.Lane))
+				w.OpenIf(expr.Binary("<", at, w.Dim(w.r.Keys)))
+				w.BindAxis(w.along.Axis, at)
+				w.BindAcc(1, expr.At(w.stateAt(r, n), emit.Lane))
+				w.StoreAll(stores)
+				w.Close()
+				w.Close()
+				return
+			}
+			column := w.Named("column", w.column(n))
+			w.OpenBelow(!w.whole(), expr.Times(column, 4), w.Dim(w.r.Keys))
+			w.RunLanes(emit.RunOf(w.along.Axis, 4, column, "at_key"), emit.ValuesOf(stores), stores, func() {
+				w.BindAcc(1, expr.At(w.stateAt(r, n), emit.Lane))
+			})
+			w.Close()
+		})
+	})
+	w.Close()
+}
