@@ -62,6 +62,20 @@ var goldenCases = []goldenCase{
 		return kernel.MapTile{Launch: kernel.Launch{Variant: kernel.VarMapTile, Workgroup: 256, Vec: 4},
 			TileM: 64, TileN: 64}
 	}},
+	{name: "recurrence_delta_rule", graph: `graph "g" {
+		symbol T <= 2048
+		%0 = input {name="q", dtype=f32, shape=[T,2,64]} : f32[T,2,64]
+		%1 = input {name="k", dtype=f32, shape=[T,2,64]} : f32[T,2,64]
+		%2 = input {name="v", dtype=f32, shape=[T,4,32]} : f32[T,4,32]
+		%3 = input {name="decay", dtype=f32, shape=[T,4,1]} : f32[T,4,1]
+		%4 = state {name="state", dtype=f32, shape=[4,32,64]} : f32[4,32,64]
+		%5 = neg %1 : f32[T,2,64]
+		%6 = delta_rule %0, %1, %2, %3, %4, %5, %1 : f32[T,4,32]
+		%7 = delta_rule %0, %1, %2, %3, %4, %5, %1 {of="state"} : f32[4,32,64]
+		%8 = silu %6 : f32[T,4,32]
+		update %4 = %7
+		output "y" %8
+	}`},
 	{name: "map_rope", graph: `graph "g" {
 		symbol T <= 2048
 		%0 = input {name="q", dtype=f16, shape=[T,6,48]} : f16[T,6,48]
