@@ -12,7 +12,7 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 
 layout(local_size_x = 32) in;
 
-layout(set = 0, binding = 0, std430) buffer State_buffer { float state[]; };
+layout(set = 0, binding = 0, std430) buffer State_vec4_buffer { vec4 state_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Decay_buffer { float decay[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Q_vec4_buffer { vec4 q_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer K_vec4_buffer { vec4 k_vec4[]; };
@@ -42,12 +42,7 @@ void main() {
 
     // The state before the first time.
     vec4 state_2;
-    vec4 state4;
-    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float state_row = state[head * 2048u + row * 64u + (lane_of_row * 4u + lane)];
-        state4[lane] = state_row;
-    }
-    state_2 = state4;
+    state_2 = state_vec4[(head * 2048u + row * 64u + lane_of_row * 4u) / 4u];
 
     uint whole_groups = T - T % 4u;
     vec4 next_q4[4];
@@ -179,8 +174,9 @@ void main() {
     }
 
     // The state after the last time.
+    vec4 state4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint at_key = lane_of_row * 4u + lane;
-        state[head * 2048u + row * 64u + at_key] = state_2[lane];
+        state4[lane] = state_2[lane];
     }
+    state_vec4[head * 512u + row * 16u + lane_of_row] = state4;
 }
