@@ -1,12 +1,16 @@
 package glsl_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -96,5 +100,48 @@ func TestRecurrences(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			compareWithReference(t, dev, tools, graphs[i], states[i], texts[i])
 		})
+	}
+}
+
+// TestRecurrenceInPlace runs a recurrence that updates its state in place three times, and compares with the reference.
+func TestRecurrenceInPlace(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	g, err := ir.Parse(`graph "g" {
+		%k = input {name="k", dtype=f32, shape=[3,1,16]}
+		%v = input {name="v", dtype=f32, shape=[3,2,4]}
+		%decay = weight {name="decay", dtype=f32, shape=[3,2,1]}
+		%state = state {name="state", dtype=f32, shape=[2,4,16]}
+		%y = delta_rule %k, %k, %v, %decay, %state
+		%last = delta_rule %k, %k, %v, %decay, %state {of="state"}
+		update %state = %last
+		output "y" %y
+	}`)
+	check(t, err)
+	s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
+		sched, _, err := schedule.Select(k, dev.Caps())
+		return sched, dev.Caps(), err
+	})
+	check(t, err)
+	if len(s.Kernels) != 1 {
+		t.Errorf("%d kernels, want one", len(s.Kernels))
+	}
+	modules, err := assemble(toolchain(t), text)
+	check(t, err)
+	values := graphgen.Values{Seed: 5, Graph: g}
+	exe, err := dev.Load(context.Background(), s.Program, modules, values, vk.LoadOptions{})
+	check(t, err)
+	defer exe.Close()
+	ref, err := interp.New(g, interp.Options{Weights: values})
+	check(t, err)
+	for i := range 3 {
+		in, err := values.Inputs(nil, i)
+		check(t, err)
+		want, err := ref.Run(context.Background(), in, nil)
+		check(t, err)
+		have, err := exe.Run(context.Background(), in)
+		check(t, err)
+		if err := compareOutputs(g, have.Outputs, want); err != nil {
+			t.Errorf("run %d: %v", i, err)
+		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // LoadsVector reports whether a load can read width neighbors along an axis at once. If the kernel also writes the
-// buffer, all accesses to it must have one type. They are vectors if a map or recurrence writes exactly the elements that
-// it reads, and scalars otherwise.
+// buffer, all accesses to it must have one type. They are vectors if a map or recurrence writes exactly the elements
+// that it reads, and scalars otherwise.
 func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
 	b := k.Bindings[v.Bind]
 	if b.Write {
@@ -37,8 +37,8 @@ func (k *Kernel) StoresVector(s Store, axis, width int) bool {
 	return true
 }
 
-// vectorInPlace reports whether a map or recurrence reads and writes a binding only at one index, and width neighbors at
-// that index form a vector. Then it can read the vector, compute all its elements, and write the vector.
+// vectorInPlace reports whether a map or recurrence reads and writes a binding only at one index, and width neighbors
+// at that index form a vector. Then it can read the vector, compute all its elements, and write the vector.
 func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 	if k.Family != FamilyMap && k.Family != FamilyRecurrence || k.Bindings[bind].DType.IsBlock() {
 		return false
