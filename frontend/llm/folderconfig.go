@@ -1,0 +1,267 @@
+package llm
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// folderKeys lists GGUF's keys, without the architecture, and the keys of config.json that mean the same. A key with a
+// star is a float.
+const folderKeys = `
+block_count                       num_hidden_layers n_layer num_layers n_layers
+embedding_length                  hidden_size n_embd d_model
+context_length                    max_position_embeddings n_positions max_seq_len seq_length
+feed_forward_length               intermediate_size n_inner ffn_hidden_size
+attention.head_count              num_attention_heads n_head n_heads
+attention.head_count_kv           num_key_value_heads num_kv_heads n_head_kv
+attention.key_length              head_dim
+attention.layer_norm_rms_epsilon* rms_norm_eps layer_norm_rms_epsilon
+attention.layer_norm_epsilon*     layer_norm_eps layer_norm_epsilon norm_epsilon
+attn_logit_softcapping*           attn_logit_softcapping
+final_logit_softcapping*          final_logit_softcapping
+attention.scale*                  attention_multiplier
+attention.clamp_kqv*              clip_qkv
+embedding_scale*                  embedding_multiplier
+residual_scale*                   residual_multiplier
+logit_scale*                      logit_scale logits_scaling
+expert_count                      num_local_experts num_experts n_routed_experts moe_num_experts
+expert_used_count                 num_experts_per_tok moe_topk moe_k
+expert_feed_forward_length        moe_intermediate_size
+expert_shared_feed_forward_length shared_expert_intermediate_size shared_intermediate_size
+expert_shared_count               n_shared_experts moe_num_shared_experts num_shared_expert num_shared_experts
+expert_weights_scale*             routed_scaling_factor
+expert_group_count                n_group
+expert_group_used_count           topk_group
+leading_dense_block_count         first_k_dense_replace moe_layer_start_index
+interleave_moe_layer_step         moe_layer_interval
+nextn_predict_layers              num_nextn_predict_layers
+rope.freq_base*                   rope_theta rotary_emb_base
+rope.freq_base_swa*               rope_local_base_freq
+`
+
+// folderWants lists conditions of all architectures, as folder.wants does.
+const folderWants = `
+use_alibi     false
+alibi         false
+mlp_only_layers []
+scoring_func sigmoid
+decoder_sparse_step 1
+`
+
+// folderConfig is a config.json, and its translation to GGUF.
+type folderConfig struct {
+	values map[string]any
+	set    map[string]any // values by GGUF's key, without the architecture
+	more   []Origin       // weights that follow from the configuration
+
+	padding int // rows before position 0 in a table of positions
+	err     error
+}
+
+// readFolderConfig parses config.json and finds its architecture. A model of text and pictures has its text model's
+// settings in an object.
+func readFolderConfig(config []byte) (*folderConfig, architecture, error) {
+	c := &folderConfig{set: map[string]any{}}
+	d := json.NewDecoder(strings.NewReader(string(config)))
+	d.UseNumber()
+	if err := d.Decode(&c.values); err != nil {
+		return nil, architecture{}, err
+	}
+	classes := c.strings("architectures")
+	for _, inner := range []string{"text_config", "llm_config", "language_config"} {
+		if text, ok := c.values[inner].(map[string]any); ok {
+			maps.Copy(c.values, text)
+		}
+	}
+	for _, class := range classes {
+		for _, a := range architectures {
+			if slices.Contains(strings.Fields(a.folder.classes), class) {
+				return c, a, c.complete(a.folder.defaults)
+			}
+		}
+	}
+	if len(classes) == 0 {
+		return nil, architecture{}, errors.New(`"architectures" is missing: want the class of the model`)
+	}
+	return nil, architecture{}, fmt.Errorf("architecture %q is not supported: want one of %s", classes[0],
+		strings.Join(FolderClasses(), ", "))
+}
+
+// complete adds defaults to the configuration.
+func (c *folderConfig) complete(defaults string) error {
+	for key, list := range lines(defaults) {
+		if _, ok := c.values[key]; ok {
+			continue
+		}
+		d := json.NewDecoder(strings.NewReader(list[0][0]))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return err
+		}
+		c.values[key] = v
+	}
+	return nil
+}
+
+// lines splits a table of folder into the fields of its lines, by their first field.
+func lines(table string) map[string][][]string {
+	all := map[string][][]string{}
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > 0 {
+			all[f[0]] = append(all[f[0]], f[1:])
+		}
+	}
+	return all
+}
+
+// translate fills c.set for an architecture.
+func (c *folderConfig) translate(a architecture) error {
+	keys := lines(folderKeys)
+	for key, list := range lines(a.folder.keys) {
+		delete(keys, key)
+		delete(keys, key+"*")
+		keys[key] = list
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		plain, isFloat := strings.CutSuffix(key, "*")
+		if name := c.first(keys[key][0]); name != "" && isFloat {
+			c.setFloat(plain, c.number(name))
+		} else if name != "" {
+			c.setSize(plain, c.number(name))
+		}
+	}
+	if v, ok := c.values["norm_topk_prob"].(bool); ok {
+		c.set["expert_weights_norm"] = v
+	}
+	if n := c.size("nextn_predict_layers", 0); n > 0 { // block_count has all layers of a file
+		c.setSize("block_count", float64(c.size("block_count", 0)+n))
+	}
+	c.setWindow()
+	c.setRope(a)
+	if a.folder.read != nil {
+		a.folder.read(c)
+	}
+	wants := lines(folderWants)
+	maps.Copy(wants, lines(a.folder.wants))
+	for _, key := range slices.Sorted(maps.Keys(wants)) {
+		c.want(key, wants[key][0])
+	}
+	return c.err
+}
+
+// first returns the first of some keys that config.json has with a value, or "".
+func (c *folderConfig) first(keys []string) string {
+	for _, key := range keys {
+		if c.values[key] != nil {
+			return key
+		}
+	}
+	return ""
+}
+
+// fail records an error.
+func (c *folderConfig) fail(format string, args ...any) {
+	c.err = cmp.Or(c.err, fmt.Errorf(format, args...))
+}
+
+// number returns the number at a key.
+func (c *folderConfig) number(key string) float64 { return c.numberIn(c.values, key) }
+
+// numberIn returns the number at a key of an object. A list of equal numbers, one for each layer, is one number.
+func (c *folderConfig) numberIn(in map[string]any, key string) float64 {
+	one := in[key]
+	if list, ok := one.([]any); ok && len(list) > 0 &&
+		!slices.ContainsFunc(list, func(v any) bool { return v != list[0] }) {
+		one = list[0]
+	}
+	n, ok := one.(json.Number)
+	v, err := n.Float64()
+	if !ok || err != nil || math.IsInf(v, 0) {
+		c.fail("%q is %.40s: want a number", key, fmt.Sprint(in[key]))
+	}
+	return v
+}
+
+// strings returns the texts at a key, a list.
+func (c *folderConfig) strings(key string) (all []string) {
+	list, _ := c.values[key].([]any)
+	for _, v := range list {
+		if s, ok := v.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// flag returns the bool at a key, or missing if there is none.
+func (c *folderConfig) flag(key string, missing bool) bool {
+	if v, ok := c.values[key].(bool); ok {
+		return v
+	}
+	return missing
+}
+
+// setSize sets a key of GGUF to an integer.
+func (c *folderConfig) setSize(key string, v float64) {
+	if v < 0 || v > math.MaxInt32 || v != math.Trunc(v) {
+		c.fail("the value of %q is %v: want an integer of 0 to %d", key, v, math.MaxInt32)
+		return
+	}
+	c.set[key] = uint32(v)
+}
+
+// setFloat sets a key of GGUF to a float.
+func (c *folderConfig) setFloat(key string, v float64) { c.set[key] = float32(v) }
+
+// size returns a value of GGUF's that is set by now, or missing.
+func (c *folderConfig) size(key string, missing int) int {
+	if v, ok := c.set[key].(uint32); ok {
+		return int(v)
+	}
+	return missing
+}
+
+// want records an error if config.json has a value at a key that is none of some, in JSON.
+func (c *folderConfig) want(key string, values []string) {
+	have, ok := c.values[key]
+	if !ok || have == nil {
+		return
+	}
+	text, err := json.Marshal(have)
+	if s, isString := have.(string); isString {
+		text = []byte(s)
+	}
+	if err != nil || !slices.Contains(values, string(text)) {
+		c.fail("%q is %.60s, which is not supported: want %s", key, text, strings.Join(values, " or "))
+	}
+}
+
+// setWindow sets the window of layers that have one.
+func (c *folderConfig) setWindow() {
+	if c.values["sliding_window"] == nil || !c.flag("use_sliding_window", true) {
+		return
+	}
+	if types := c.windows(); types == nil || slices.Contains(types, true) {
+		c.setSize("attention.sliding_window", c.number("sliding_window"))
+	}
+}
+
+// windows returns for each layer whether it has a window, or nil if config.json does not say.
+func (c *folderConfig) windows() (list []bool) {
+	for _, kind := range c.strings("layer_types") {
+		switch kind {
+		case "sliding_attention", "full_attention":
+			list = append(list, kind == "sliding_attention")
+		default:
+			c.fail("layer_types has %q, which is not supported: want sliding_attention or full_attention", kind)
+		}
+	}
+	return list
+}
