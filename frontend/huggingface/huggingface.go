@@ -22,6 +22,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -142,7 +143,23 @@ func read(folder, name string, limit int64) ([]byte, error) {
 	case err == nil && int64(len(data)) > limit:
 		err = fmt.Errorf("%s is longer than %d bytes", name, limit)
 	}
+	if name == "config.json" {
+		data = quoteInfinities(data)
+	}
 	return data, err
+}
+
+// infinity matches a text of JSON, or a number that Python writes and JSON does not have.
+var infinity = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity\b|NaN\b`)
+
+// quoteInfinities makes texts of the numbers Infinity, -Infinity and NaN.
+func quoteInfinities(data []byte) []byte {
+	return infinity.ReplaceAllFunc(data, func(found []byte) []byte {
+		if found[0] == '"' {
+			return found
+		}
+		return slices.Concat([]byte{'"'}, found, []byte{'"'})
+	})
 }
 
 // tensorFile is the interface of one safetensors file and of several with an index.

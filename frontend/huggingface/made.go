@@ -27,6 +27,7 @@ type weight struct {
 	llm.Origin
 	dtype ir.DType
 	dims  []int
+	rowed []int // the dims before Dims took their place
 
 	one  sync.Mutex
 	last weak.Pointer[ir.Data] // the result of the last call of Weight, as long as it is in use
@@ -80,20 +81,33 @@ func (w *weight) setType(s *stored) error {
 		}
 		w.dims[w.RowAxis] = len(w.Rows(w.dims[w.RowAxis]))
 	}
-	if w.Squeezed {
-		w.dims = w.dims[1:]
-	}
-	if w.OneRow {
-		w.dims = slices.Delete(w.dims, w.RowAxis, w.RowAxis+1)
+	w.rowed = w.dims
+	if w.Dims != nil {
+		if elements(w.Dims) != elements(w.dims) || w.dtype.IsBlock() && !sameRows(w.Dims, w.dims) {
+			return fmt.Errorf("it has the shape %v: want %v", w.dims, w.Dims)
+		}
+		w.dims = slices.Clone(w.Dims)
 	}
 	// As in the files that quantizing writes, what is no matrix has the type f32.
-	if w.dtype.IsFloat() && (w.Plus != 0 || quantize.IsExact(w.Name, w.dims)) {
+	if w.dtype.IsFloat() && quantize.IsExact(w.Name, w.dims) || w.dtype.IsBlock() && w.Change != nil {
 		w.dtype = ir.F32
 	} else if w.dtype == ir.F8E4M3 || w.dtype == ir.F8E5M2 {
 		w.dtype = ir.F16 // which has all values of 8-bit floats
 	}
 	return nil
 }
+
+// elements returns the number of elements of a tensor.
+func elements(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// sameRows reports whether the last axes are equal, along which blocks are.
+func sameRows(a, b []int) bool { return len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] }
 
 // partDims returns the dims of one of the tensors, as a part of the weight.
 func (w *weight) partDims(t tensor) ([]int, error) {
@@ -184,7 +198,7 @@ func (w *weight) load(s *stored) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if from != w.dtype || w.Plus != 0 {
+	if from != w.dtype || w.Change != nil {
 		return w.convert(all, from)
 	}
 	return all, nil
@@ -230,11 +244,8 @@ func transpose(in []byte, dims []int, size int) []byte {
 
 // selectRows returns the rows of the weight.
 func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
-	outer, row, dims := 1, int64(1), w.dims
-	if w.OneRow {
-		dims = slices.Insert(slices.Clone(dims), w.RowAxis, 1)
-	}
-	for i, n := range dims {
+	outer, row := 1, int64(1)
+	for i, n := range w.rowed {
 		if i < w.RowAxis {
 			outer *= n
 		} else if i > w.RowAxis {
@@ -264,15 +275,19 @@ func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
 	return out, nil
 }
 
-// convert converts elements to the weight's type, and adds a constant.
+// convert converts elements to the weight's type, and changes them.
 func (w *weight) convert(all []byte, from ir.DType) ([]byte, error) {
 	values, err := (&ir.Data{DType: from, Dims: []int{len(all) / from.BlockBytes()}, Bytes: all}).Floats()
 	if err != nil {
 		return nil, err
 	}
+	rows := 1
+	if len(w.dims) > 0 {
+		rows = max(w.dims[0], 1)
+	}
 	for i := range values {
-		if w.Plus != 0 { // the sum is rounded to the type that the model computes norms in
-			values[i] = float64(float32(values[i] + w.Plus))
+		if w.Change != nil { // models compute it in f32
+			values[i] = float64(float32(w.Change(i/(len(values)/rows), values[i])))
 		}
 	}
 	d, err := ir.FromFloats(w.dtype, values, len(values))

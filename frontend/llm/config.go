@@ -204,10 +204,7 @@ func readConfig(f *gguf.File) (Config, error) {
 		return Config{}, errors.New("the file is an adapter, which changes a model: name the model, and the adapter " +
 			"by --lora")
 	}
-	r := &metadata{f: f, prefix: name + ".", known: map[string]bool{}}
-	if a.hybrid {
-		r.mayBeZero = []string{"attention.head_count_kv", "feed_forward_length"}
-	}
+	r := newMetadata(f, a)
 	c := r.config(a)
 	if r.err != nil {
 		return Config{}, r.err
@@ -416,6 +413,15 @@ type metadata struct {
 	// mayBeZero lists keys of sizes that may be 0.
 	mayBeZero []string
 	err       error
+}
+
+// newMetadata returns the reader of a file's keys.
+func newMetadata(f *gguf.File, a architecture) *metadata {
+	r := &metadata{f: f, prefix: a.name + ".", known: map[string]bool{}}
+	if a.hybrid {
+		r.mayBeZero = []string{"attention.head_count_kv", "feed_forward_length"}
+	}
+	return r
 }
 
 // each returns the values of a key: one, or one for each layer if the layers differ. An array of equal values, one for

@@ -22,7 +22,8 @@ type folder struct {
 
 	// weights has a line for each weight that differs from folderWeights: GGUF's name without ".weight", the folder's,
 	// and changes from the table changes. A layer's names are relative to the layer. E stands for the number of an
-	// expert: the experts' tensors are joined. If a weight has several lines, the first that the folder has counts.
+	// expert: the experts' tensors are stacked. So are the tensors of a name with {a,b,c}. If a weight has several
+	// lines, the first that the folder has counts.
 	weights string
 
 	// keys has a line for each value that differs from folderKeys: GGUF's key, and keys of config.json. The first that
@@ -42,6 +43,12 @@ type folder struct {
 	// interleaved means that the folder has the elements of heads in the order neighbours too. Otherwise folders have
 	// the order halves, whatever GGUF files have.
 	interleaved bool
+
+	// mixers lists kinds of layers in "layer_types" of config.json that do not attend.
+	mixers string
+
+	// factors means that the folder has factors of weights in config.json, and GGUF files have them in the weights.
+	factors bool
 
 	// read sets values that no line of keys can say. It is nil if there are none.
 	read func(c *folderConfig)
@@ -66,9 +73,11 @@ type Origin struct {
 	Transposed bool              // the last two axes of the tensor are exchanged, before Rows
 	Rows       func(n int) []int // which of n rows the weight has; nil means all
 	RowAxis    int               // the axis that Rows means
-	Plus       float64           // added to each element
-	Squeezed   bool              // the first axis of the tensor, of extent 1, is left out
-	OneRow     bool              // Rows has one row, and axis RowAxis is left out
+	Dims       []int             // of the weight, if its elements come to be in another shape; nil means the tensor's
+
+	// Change changes an element of a row of the weight, the first axis. The result is rounded to the weight's type. nil
+	// changes nothing.
+	Change func(row int, v float64) float64
 
 	Values []float32 // of a weight that config.json defines
 }
@@ -95,8 +104,36 @@ func FromFolder(config []byte, tensors map[string]ir.Type) (*Folder, error) {
 		return nil, fmt.Errorf("config.json: %d layers, and the folder has %d tensors: want one for each at least", n,
 			len(tensors))
 	}
-	f.Weights, f.Ignored, err = c.weights(a, tensors)
+	translated, err := f.config(a)
+	if err != nil {
+		return nil, fmt.Errorf("config.json: %w", err)
+	}
+	f.Weights, f.Ignored, err = c.weights(a, translated, tensors)
 	return f, err
+}
+
+// config reads the configuration as FromGGUF does, but without types of weights.
+func (f *Folder) config(a architecture) (Config, error) {
+	file, err := gguf.Of(f.Metadata, noWeights{}, nil)
+	if err != nil {
+		return Config{}, err
+	}
+	r := newMetadata(file, a)
+	c := r.config(a)
+	return c, r.err
+}
+
+// noWeights implements gguf.Named for a file of metadata.
+type noWeights struct{}
+
+func (noWeights) WeightNames() []string { return nil }
+
+func (noWeights) WeightType(name string) (ir.DType, []int, error) {
+	return ir.Invalid, nil, fmt.Errorf("there is no weight %q", name)
+}
+
+func (noWeights) Weight(name string) (*ir.Data, error) {
+	return nil, fmt.Errorf("there is no weight %q", name)
 }
 
 // Origins translates the names of tensors of a Hugging Face folder of the model, such as those of an adapter. The
@@ -106,20 +143,19 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &folderConfig{set: map[string]any{}}
-	for key, n := range map[string]int{"attention.head_count": c.Heads, "attention.head_count_kv": c.KVHeads,
-		"attention.key_length": c.HeadDim, "rope.dimension_count": c.RopeDims, "block_count": c.Layers,
-		"embedding_length": c.Width, "expert_count": c.Experts, "attention.q_lora_rank": c.QueryLatent,
-		"embedding_length_per_layer_input": c.PerLayerWidth} {
-		f.set[key] = uint32(n)
+	if a.folder.factors {
+		return nil, fmt.Errorf("tensors of folders of architecture %q lack the factors that the weights of the model "+
+			"have: want an adapter as GGUF", a.name)
 	}
+	f := &folderConfig{}
+	c.Types, c.DraftLayers = nil, 0
 	with := maps.Clone(tensors)
 	for _, table := range []string{folderWeights, a.folder.weights} { // the token embedding tells the prefix of names
 		for _, line := range lines(table)[tokenTable] {
 			with[line[0]+".weight"] = ir.Type{}
 		}
 	}
-	all, _, err := f.weights(a, with)
+	all, _, err := f.weights(a, c, with)
 	var list []Origin
 	for _, o := range all {
 		_, own := tensors[o.From[0]]

@@ -58,7 +58,11 @@ decoder_sparse_step 1
 type folderConfig struct {
 	values map[string]any
 	set    map[string]any // values by GGUF's key, without the architecture
-	more   []Origin       // weights that follow from the configuration
+	mixers []string       // see folder.mixers
+
+	// more are weights that no line of a table makes. times has what the rows of a weight are multiplied by, by name.
+	more  []Origin
+	times map[string]func(row int) float64
 
 	padding int // rows before position 0 in a table of positions
 	err     error
@@ -143,10 +147,14 @@ func (c *folderConfig) translate(a architecture) error {
 	if n := c.size("nextn_predict_layers", 0); n > 0 { // block_count has all layers of a file
 		c.setSize("block_count", float64(c.size("block_count", 0)+n))
 	}
+	c.mixers = strings.Fields(a.folder.mixers)
 	c.setWindow()
 	c.setRope(a)
 	if a.folder.read != nil {
 		a.folder.read(c)
+	}
+	if a.hybrid {
+		c.setMixers()
 	}
 	wants := lines(folderWants)
 	maps.Copy(wants, lines(a.folder.wants))
@@ -256,12 +264,52 @@ func (c *folderConfig) setWindow() {
 // windows returns for each layer whether it has a window, or nil if config.json does not say.
 func (c *folderConfig) windows() (list []bool) {
 	for _, kind := range c.strings("layer_types") {
-		switch kind {
-		case "sliding_attention", "full_attention":
-			list = append(list, kind == "sliding_attention")
-		default:
-			c.fail("layer_types has %q, which is not supported: want sliding_attention or full_attention", kind)
+		if !slices.Contains(attending, kind) && !slices.Contains(c.mixers, kind) {
+			c.fail("layer_types has %q, which is not supported: want %s", kind,
+				strings.Join(slices.Concat(attending, c.mixers), ", "))
 		}
+		list = append(list, kind == attending[0])
 	}
 	return list
+}
+
+// attending are the kinds of layers that attend; the first kind has a window.
+var attending = []string{"sliding_attention", "full_attention", "attention"}
+
+// setMixers sets the heads of layers of which some do not attend.
+func (c *folderConfig) setMixers() {
+	kinds := c.strings("layer_types")
+	if len(kinds) != c.size("block_count", 0) {
+		c.fail("layer_types has %d kinds: want one for each of %d layers", len(kinds), c.size("block_count", 0))
+		return
+	}
+	heads := make([]uint32, len(kinds))
+	for i, kind := range kinds {
+		if !slices.Contains(c.mixers, kind) {
+			heads[i] = uint32(c.size("attention.head_count_kv", 0))
+		}
+	}
+	c.set["attention.head_count_kv"] = heads
+}
+
+// scanKeys are lines of folder.keys for the sizes of a scan and of its convolution.
+const scanKeys = `
+ssm.conv_kernel    conv_kernel mamba_d_conv linear_conv_kernel_dim
+ssm.state_size     state_size ssm_state_size mamba_d_state linear_key_head_dim
+ssm.group_count    n_groups mamba_n_groups linear_num_key_heads
+ssm.time_step_rank mamba_n_heads mamba_num_heads linear_num_value_heads num_heads
+`
+
+// scanWants are lines of folder.wants for Mamba-2's layers. The limits are those that change no step.
+const scanWants = `
+time_step_limit   [0.0,"Infinity"] [0,"Infinity"] [0.0,{"__float__":"Infinity"}]
+mamba_proj_bias   false
+mamba_hidden_act  silu
+`
+
+// setInner sets the number of elements that go through a scan. dims are keys of the elements of a head.
+func (c *folderConfig) setInner(dims ...string) {
+	if key := c.first(dims); key != "" {
+		c.setSize("ssm.inner_size", float64(c.size("ssm.time_step_rank", 0))*c.number(key))
+	}
 }

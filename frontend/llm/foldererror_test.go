@@ -25,8 +25,7 @@ func llamaFolder(t *testing.T) string { return goldenFolder(t, "llama") }
 func goldenFolder(t *testing.T, name string) string {
 	t.Helper()
 	c, folder := folderCases[name], t.TempDir()
-	writeFolder(t, folder, readGolden(t, filepath.Join(goldenDir, name+".json")).file(t), c.config, c.names, c.lessOne,
-		c.rename)
+	writeFolder(t, folder, readGolden(t, filepath.Join(goldenDir, name+".json")).file(t), c)
 	return folder
 }
 

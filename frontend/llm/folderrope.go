@@ -31,10 +31,10 @@ func (c *folderConfig) setRope(a architecture) {
 		scaling, ok = c.values["rope_scaling"].(map[string]any)
 	}
 	whole := dims
-	if v := c.first([]string{"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}); v != "" {
-		dims = int(float64(dims) * c.number(v))
-	} else if scaling["partial_rotary_factor"] != nil {
+	if scaling["partial_rotary_factor"] != nil {
 		dims = int(float64(dims) * c.numberIn(scaling, "partial_rotary_factor"))
+	} else if v := c.first([]string{"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}); v != "" {
+		dims = int(float64(dims) * c.number(v))
 	} else if c.values["rotary_dim"] != nil {
 		dims = int(c.number("rotary_dim"))
 	}

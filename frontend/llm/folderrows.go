@@ -1,33 +1,67 @@
 package llm
 
 import (
+	"math"
 	"slices"
 )
 
-// sizes are the numbers that changes depend on.
-type sizes struct{ heads, kvHeads, headDim, ropeDims, padding int }
-
-// changes are what a line of folder.weights may say about rows, by name. Each returns which of n rows of the folder's
-// tensor the weight has.
-var changes = map[string]func(s sizes, n int) []int{
-	"after-padding": func(s sizes, n int) []int { return every(s.padding, 1, max(n-s.padding, 0)) },
-
-	"first-half":  func(_ sizes, n int) []int { return every(0, 1, n/2) },
-	"second-half": func(_ sizes, n int) []int { return every(n/2, 1, n-n/2) },
-	"even-rows":   func(_ sizes, n int) []int { return every(0, 2, (n+1)/2) },
-	"odd-rows":    func(_ sizes, n int) []int { return every(1, 2, n/2) },
-	"grouped":     func(s sizes, n int) []int { return slices.Concat(s.groups(0, n), s.groups(1, n), s.groups(2, n)) },
-	"queries":     func(s sizes, n int) []int { return s.groups(0, n) },
-	"keys":        func(s sizes, n int) []int { return s.groups(1, n) },
-	"values":      func(s sizes, n int) []int { return s.groups(2, n) },
-
-	"fused-queries": func(s sizes, n int) []int { return s.fused(0, s.heads, n) },
-	"fused-keys":    func(s sizes, n int) []int { return s.fused(s.heads, s.kvHeads, n) },
-	"fused-values":  func(s sizes, n int) []int { return s.fused(s.heads+s.kvHeads, s.kvHeads, n) },
+// sizes are the numbers that changes depend on. The last four are those of a delta rule, which has heads of values in
+// groups that share a key.
+type sizes struct {
+	heads, kvHeads, headDim, ropeDims, padding    int
+	deltaGroups, deltaHeads, deltaKey, deltaValue int
 }
 
-// transposed is the change that exchanges the axes of a matrix.
-const transposed = "transposed"
+// sizes returns the numbers of a layer.
+func (c Config) sizes(padding int) sizes {
+	s := c.Recurrent
+	return sizes{heads: max(c.Heads, 1), kvHeads: max(c.KVHeads, 1), headDim: c.HeadDim, ropeDims: c.RopeDims,
+		padding: padding, deltaGroups: max(s.Groups, 1), deltaHeads: max(s.Heads, 1), deltaKey: s.Keys,
+		deltaValue: s.Inner / max(s.Heads, 1)}
+}
+
+// A change is a word that a line of folder.weights may have about how a weight is made of the folder's tensor.
+type change struct {
+	rows  func(s sizes, n int) []int // which of n rows of the tensor the weight has; nil means all
+	axis  int                        // the axis that rows means; if 0, of three axes it is the second
+	value func(v float64) float64    // changes each element; nil changes nothing
+
+	transposed bool // the axes of the matrix are exchanged
+	reshaped   bool // the weight has the elements in another shape
+	kept       bool // the weight is not less 1, although the norms of the architecture are
+}
+
+// changes is the table of changes, by name.
+var changes = map[string]change{
+	"transposed": {transposed: true},
+	"reshaped":   {reshaped: true},
+	"kept":       {kept: true},
+
+	"negative-exp": {value: func(v float64) float64 { return -math.Exp(v) }},
+
+	"after-padding": {rows: func(s sizes, n int) []int { return every(s.padding, 1, max(n-s.padding, 0)) }},
+
+	"first-half":  {rows: func(_ sizes, n int) []int { return every(0, 1, n/2) }},
+	"second-half": {rows: func(_ sizes, n int) []int { return every(n/2, 1, n-n/2) }},
+	"even-rows":   {rows: func(_ sizes, n int) []int { return every(0, 2, (n+1)/2) }},
+	"odd-rows":    {rows: func(_ sizes, n int) []int { return every(1, 2, n/2) }},
+	"grouped": {rows: func(s sizes, n int) []int {
+		return slices.Concat(s.groups(0, n), s.groups(1, n), s.groups(2, n))
+	}},
+	"queries": {rows: func(s sizes, n int) []int { return s.groups(0, n) }},
+	"keys":    {rows: func(s sizes, n int) []int { return s.groups(1, n) }},
+	"values":  {rows: func(s sizes, n int) []int { return s.groups(2, n) }},
+
+	"fused-queries": {rows: func(s sizes, n int) []int { return s.fused(0, s.heads, n) }},
+	"fused-keys":    {rows: func(s sizes, n int) []int { return s.fused(s.heads, s.kvHeads, n) }},
+	"fused-values":  {rows: func(s sizes, n int) []int { return s.fused(s.heads+s.kvHeads, s.kvHeads, n) }},
+
+	"delta-qkv":     {rows: func(s sizes, n int) []int { return s.delta(n, 0, 1, 2) }},
+	"delta-gate":    {rows: func(s sizes, n int) []int { return s.delta(n, 3) }},
+	"apart":         {rows: func(s sizes, n int) []int { return s.apart(0, n) }},
+	"apart-values":  {rows: func(s sizes, n int) []int { return s.apart(2*s.deltaGroups*s.deltaKey, n) }},
+	"apart-columns": {rows: func(s sizes, n int) []int { return s.apart(0, n) }, axis: 1},
+}
 
 // every returns n indices from first on, each larger by step.
 func every(first, step, n int) []int {
@@ -90,4 +124,40 @@ func after(first, second func(n int) []int) func(n int) []int {
 		}
 		return chosen
 	}
+}
+
+// delta is for a delta rule's queries, keys, values and gates in one matrix, by group of heads. It returns the rows of
+// some of these parts, 0 to 3, each of all groups.
+func (s sizes) delta(n int, parts ...int) (rows []int) {
+	values := s.deltaHeads / s.deltaGroups * s.deltaValue
+	widths := []int{s.deltaKey, s.deltaKey, values, values}
+	whole := 2*s.deltaKey + 2*values
+	if n != whole*s.deltaGroups { // the check of shapes will find that
+		return every(0, 1, n)
+	}
+	for _, part := range parts {
+		first := 0
+		for _, width := range widths[:part] {
+			first += width
+		}
+		for group := range s.deltaGroups {
+			rows = append(rows, every(group*whole+first, 1, widths[part])...)
+		}
+	}
+	return rows
+}
+
+// apart is for rows, or columns, of a delta rule's heads of values. In the folder the heads of a group are next to each
+// other. In the weight the first heads of all groups come first, then the second ones. The rows before first stay.
+func (s sizes) apart(first, n int) []int {
+	rows, each := every(0, 1, n), s.deltaHeads/s.deltaGroups
+	width := (n - first) / s.deltaHeads
+	if n < first || each*s.deltaGroups*width != n-first { // the check of shapes will find that
+		return rows
+	}
+	for i := range rows[first:] {
+		head, at := i/width, i%width
+		rows[first+i] = first + (head%s.deltaGroups*each+head/s.deltaGroups)*width + at
+	}
+	return rows
 }

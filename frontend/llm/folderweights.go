@@ -2,6 +2,7 @@ package llm
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -43,20 +44,17 @@ ffn_down_shexp mlp.shared_experts.down_proj
 var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.masked_bias",
 	"*.attention.bias", "*.attention.masked_bias", "*embeddings.position_ids",
 	"*pooler.dense.*", "cls.*", "*vision_tower.*", "*vision_model.*", "*visual.*", "*multi_modal_projector.*",
-	"*audio_tower.*", "*embed_vision.*", "*embed_audio.*"}
+	"*audio_tower.*", "mtp.*", "*embed_vision.*", "*embed_audio.*"}
 
 // weights translates the names of tensors. Tensors that belong to no weight keep their names, and FromGGUF refuses
 // them. ignored lists the tensors that the model does not need.
-func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all []Origin, ignored []string, err error) {
-	s := sizes{heads: max(c.size("attention.head_count", 1), 1), ropeDims: c.size("rope.dimension_count", 0),
-		padding: c.padding}
-	s.kvHeads = max(c.size("attention.head_count_kv", s.heads), 1)
-	s.headDim = c.size("attention.key_length", c.size("embedding_length", 0)/s.heads)
+func (c *folderConfig) weights(a architecture, config Config, tensors map[string]ir.Type) (all []Origin,
+	ignored []string, err error) {
 	f := &folderWeightNames{spec: a.folder, table: lines(folderWeights), tensors: tensors, used: map[string]bool{}}
 	maps.Copy(f.table, lines(a.folder.weights))
 	f.findBase()
-	made := func(o Origin, p weightSpec) {
-		if len(p.shape) == 3 {
+	f.made = func(o Origin, p weightSpec, s sizes, kept bool) {
+		if len(p.shape) == 3 && o.RowAxis == 0 {
 			o.RowAxis = 1 // the rows of each expert
 		}
 		turned := a.rope == neighbours && !a.folder.interleaved && s.ropeDims <= s.headDim && s.headDim > 0
@@ -64,34 +62,26 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 			part == "attn_k_norm") {
 			o.Rows = after(o.Rows, s.neighbours)
 		}
-		if t := tensors[o.From[0]]; !o.Stacked && len(t.Shape) > 0 && t.Shape[0].Is(1) {
-			o.Squeezed = len(t.Shape) == len(p.of(o.Name))+1
+		if a.folder.lessOne && !kept && strings.HasSuffix(o.Name, "norm.weight") {
+			o.Change = func(_ int, v float64) float64 { return v + 1 }
 		}
-		if a.folder.lessOne && strings.HasSuffix(o.Name, "norm.weight") {
-			o.Plus = 1
+		if times, ok := c.times[p.name]; ok {
+			o.Change = func(row int, v float64) float64 { return v * times(row) }
 		}
 		all = append(all, o)
 	}
-	config := Config{Architecture: a.name, Layers: c.size("block_count", 0), Width: c.size("embedding_length", 0),
-		Heads: s.heads, KVHeads: s.kvHeads, HeadDim: s.headDim, Experts: c.size("expert_count", 0),
-		DraftLayers: c.size("nextn_predict_layers", 0), DenseLayers: c.size("leading_dense_block_count", 0),
-		ExpertPeriod: c.size("interleave_moe_layer_step", 0), SharedFeedForward: max(
-			c.size("expert_shared_feed_forward_length", 0), c.size("expert_shared_count", 0)),
-		QueryLatent:   c.size("attention.q_lora_rank", 0),
-		PerLayerWidth: c.size("embedding_length_per_layer_input", 0),
-		Pooling:       poolings[min(c.size("pooling_type", 0), len(poolings)-1)]}
-	config.Layers -= config.DraftLayers
 	tied := c.flag("tie_word_embeddings", false)
 	for _, p := range a.modelWeights(config) {
 		if p.name != output || !tied {
-			f.find("", "", p, s, made)
+			f.find("", "", p, config.sizes(c.padding))
 		}
 	}
 	layer := cmp.Or(a.folder.layers, "model.layers.N.")
 	for i := range config.Layers {
 		number := strconv.Itoa(i)
-		for _, p := range a.allLayerWeights(config.at(i)) {
-			f.find("blk."+number+".", strings.ReplaceAll(layer, "N", number), p, s, made)
+		own := config.at(i)
+		for _, p := range a.allLayerWeights(own) {
+			f.find("blk."+number+".", strings.ReplaceAll(layer, "N", number), p, own.sizes(c.padding))
 		}
 	}
 	var drafts []string
@@ -110,7 +100,12 @@ func (c *folderConfig) weights(a architecture, tensors map[string]ir.Type) (all 
 			all = append(all, Origin{Name: name, From: []string{name}})
 		}
 	}
-	return append(all, c.more...), ignored, nil
+	for _, o := range c.more {
+		if !slices.ContainsFunc(all, func(have Origin) bool { return have.Name == o.Name }) {
+			all = append(all, o)
+		}
+	}
+	return all, ignored, nil
 }
 
 // of returns the shape of the weight or of its bias.
@@ -148,6 +143,7 @@ type folderWeightNames struct {
 	tensors map[string]ir.Type
 	base    [2]string // a prefix of names in the table, and the prefix that the folder has instead
 	used    map[string]bool
+	made    func(o Origin, p weightSpec, s sizes, kept bool) // called for each weight
 }
 
 // findBase finds the prefix of the folder's names. A model without an output has no "model." before its names, and a
@@ -198,54 +194,104 @@ func (f *folderWeightNames) rebased(name string) string {
 
 // find calls made for a weight and its bias, if the folder has them. prefix is the layer's in GGUF, and layer the
 // layer's in the folder.
-func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes, made func(Origin, weightSpec)) {
-	for _, suffix := range []string{".weight", ".bias"} {
+func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes) {
+	suffixes := []string{".weight", ".bias"}
+	if p.bare {
+		suffixes = []string{""}
+	}
+	for _, suffix := range suffixes {
 		if suffix == ".bias" && p.bias == nil || suffix == ".weight" && p.onlyBias {
 			continue
 		}
 		for _, line := range f.table[p.name] {
 			o := Origin{Name: prefix + p.name + suffix}
 			if f.from(&o, layer+line[0], suffix) {
-				for _, change := range line[1:] {
-					if change == transposed {
-						o.Transposed = suffix == ".weight"
-					} else {
-						o.Rows = func(n int) []int { return changes[change](s, n) }
-					}
-				}
-				made(o, p)
+				kept := f.change(&o, p, s, line[1:])
+				f.made(o, p, s, kept)
 				break
 			}
 		}
 	}
 }
 
+// change applies the changes of a line to a weight. kept is true if one of them is "kept".
+func (f *folderWeightNames) change(o *Origin, p weightSpec, s sizes, names []string) (kept bool) {
+	reshaped := false
+	for _, name := range names {
+		c := changes[name]
+		if c.rows != nil {
+			o.Rows = after(o.Rows, func(n int) []int { return c.rows(s, n) })
+			o.RowAxis = c.axis
+		}
+		if c.value != nil {
+			o.Change = func(_ int, v float64) float64 { return c.value(v) }
+		}
+		o.Transposed = o.Transposed || c.transposed && !strings.HasSuffix(o.Name, ".bias")
+		reshaped, kept = reshaped || c.reshaped, kept || c.kept
+	}
+	have := slices.Clone(f.tensors[o.From[0]].Shape)
+	if o.Stacked {
+		have = append(ir.ShapeOf(len(o.From)), have...)
+	}
+	want := p.of(o.Name)
+	if !have.Equal(want) && (reshaped || withoutOnes(have).Equal(withoutOnes(want))) {
+		o.Dims = []int{}
+		for _, d := range want {
+			o.Dims = append(o.Dims, d.Static())
+		}
+	}
+	return kept
+}
+
+// withoutOnes returns a shape without axes of extent 1.
+func withoutOnes(s ir.Shape) ir.Shape {
+	return slices.DeleteFunc(slices.Clone(s), func(d ir.Dim) bool { return d.Is(1) })
+}
+
 // from sets the tensors of a weight, and reports whether the folder has them. A tensor has the name of the table with
 // the suffix .weight or .bias. A weight may also lack the suffix, and its bias then ends in _bias.
 func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 	for _, end := range []string{suffix, strings.ReplaceAll(strings.TrimPrefix(suffix, ".weight"), ".", "_")} {
-		before, after, several := strings.Cut(name+end, ".E.")
-		full := f.rebased(name + end)
-		if several {
-			full = f.rebased(before + ".0." + after)
-		}
-		if _, ok := f.tensors[full]; !ok {
-			continue
-		}
-		if o.Stacked = several; !several {
-			o.From = []string{full}
-			f.used[full] = true
-			return true
-		}
-		for e := range len(f.tensors) { // the check of shapes will find that one is missing
-			full := f.rebased(before + "." + strconv.Itoa(e) + "." + after)
-			if _, ok := f.tensors[full]; !ok {
+		var list []string
+		names, stacked := several(name + end)
+		for one := range names {
+			full := f.rebased(one)
+			if _, ok := f.tensors[full]; !ok { // the check of shapes will find that one is missing
 				break
 			}
-			o.From = append(o.From, full)
+			list = append(list, full)
+		}
+		if len(list) == 0 {
+			continue
+		}
+		o.From, o.Stacked = list, stacked
+		for _, full := range list {
 			f.used[full] = true
 		}
 		return true
 	}
 	return false
+}
+
+// several returns the names that a name of a table stands for: one, one for each expert, without an end, or one for
+// each part of a list in braces. stacked is true if they are several.
+func several(name string) (names iter.Seq[string], stacked bool) {
+	if before, after, ok := strings.Cut(name, ".E."); ok {
+		return func(yield func(string) bool) {
+			for e := 0; yield(before + "." + strconv.Itoa(e) + "." + after); e++ {
+			}
+		}, true
+	}
+	before, rest, open := strings.Cut(name, "{")
+	list, after, closed := strings.Cut(rest, "}")
+	if !open || !closed {
+		return slices.Values([]string{name}), false
+	}
+	return func(yield func(string) bool) {
+		for part := range strings.SplitSeq(list, ",") {
+			if !yield(before + part + after) {
+				return
+			}
+		}
+	}, true
 }

@@ -12,6 +12,24 @@ var graniteHybrid = architecture{
 	name:    "granitehybrid",
 	experts: true,
 	hybrid:  true,
+	folder: folder{
+		classes: "GraniteMoeHybridForCausalLM",
+		weights: graniteMoE.folder.weights + mambaFolder + `
+			ffn_gate shared_mlp.input_linear first-half
+			ffn_up   shared_mlp.input_linear second-half
+			ffn_down shared_mlp.output_linear`,
+		keys:   scanKeys,
+		wants:  scanWants + "hidden_act silu\nnormalization_function rmsnorm\nmamba_n_groups 1",
+		mixers: "mamba linear_attention",
+		read: func(c *folderConfig) {
+			c.setInner("mamba_d_head")
+			c.set["rope.scaling.finetuned"] = c.values["position_embedding_type"] == "rope"
+			if c.size("expert_count", 0) == 0 { // the expert that all tokens use is the feed-forward layer
+				c.set["feed_forward_length"] = c.set["expert_shared_feed_forward_length"]
+				delete(c.set, "expert_shared_feed_forward_length")
+			}
+		},
+	},
 	read: func(r *metadata, c *Config) {
 		graniteRead(r, c)
 		if c.Experts > 0 {

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"strings"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
 	"github.com/vkc-go/vkc/ir"
@@ -52,9 +54,36 @@ var mamba2 = architecture{
 	name:        "mamba2",
 	rope:        notRotary,
 	noAttention: true,
-	read:        func(r *metadata, c *Config) { r.scan(c) },
+	folder: folder{
+		classes: "Mamba2ForCausalLM",
+		layers:  "backbone.layers.N.",
+		weights: `
+			token_embd  backbone.embeddings
+			output_norm backbone.norm_f
+			attn_norm   norm` + mixerFolder,
+		keys: `
+			attention.key_length` + scanKeys,
+		defaults: "max_position_embeddings 1048576",
+		wants:    scanWants + "rms_norm true\nhidden_act silu",
+		read:     func(c *folderConfig) { c.setInner("head_dim") },
+	},
+	read: func(r *metadata, c *Config) { r.scan(c) },
 	layerWeights: func(c Config) []weightSpec {
 		return append(c.norms("attn_norm"), c.mamba2Weights()...)
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor { return l.add(x, l.mamba2(l.norm(x, "attn_norm"))) },
 }
+
+// mixerFolder has the lines of folder.weights for Mamba-2's layers in layers that are nothing else.
+const mixerFolder = `
+ssm_in      mixer.in_proj
+ssm_conv1d  mixer.conv1d
+ssm_dt      mixer.dt
+ssm_a       mixer.A_log negative-exp
+ssm_d       mixer.D
+ssm_norm    mixer.norm reshaped
+ssm_out     mixer.out_proj
+`
+
+// mambaFolder is mixerFolder for layers that also have other parts.
+var mambaFolder = strings.ReplaceAll(mixerFolder, "mixer.", "mamba.")

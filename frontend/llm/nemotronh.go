@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"cmp"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
 )
@@ -11,7 +13,26 @@ var nemotronH = architecture{
 	name:   "nemotron_h",
 	rope:   notRotary,
 	hybrid: true,
-	read:   func(r *metadata, c *Config) { r.scan(c) },
+	folder: folder{
+		classes: "NemotronHForCausalLM",
+		layers:  "backbone.layers.N.",
+		weights: `
+			token_embd  backbone.embeddings
+			output_norm backbone.norm_f
+			attn_norm   norm
+			attn_q      mixer.q_proj
+			attn_k      mixer.k_proj
+			attn_v      mixer.v_proj
+			attn_output mixer.o_proj
+			ffn_up      mixer.up_proj
+			ffn_down    mixer.down_proj` + mixerFolder,
+		keys: scanKeys + `
+			attention.key_length head_dim attention_head_dim`,
+		wants:  scanWants + "mlp_hidden_act relu2",
+		mixers: "linear_attention mamba mlp",
+		read:   (*folderConfig).nemotronH,
+	},
+	read: func(r *metadata, c *Config) { r.scan(c) },
 	layerWeights: func(c Config) []weightSpec {
 		list := c.norms("attn_norm")
 		switch {
@@ -29,4 +50,29 @@ var nemotronH = architecture{
 		}
 		return x.Add(l.attentionOr(l.mamba2, h))
 	},
+}
+
+// nemotronKinds are the kinds of layers by the letters of "hybrid_override_pattern".
+var nemotronKinds = map[rune]string{'M': "mamba", '*': "attention", '-': "mlp", 'E': "moe"}
+
+// nemotronH sets the sizes of layers, each of which is of one kind.
+func (c *folderConfig) nemotronH() {
+	c.setInner("mamba_head_dim")
+	kinds := c.values["layers_block_type"]
+	if pattern, ok := c.values["hybrid_override_pattern"].(string); ok {
+		var list []any
+		for _, letter := range pattern {
+			list = append(list, cmp.Or(nemotronKinds[letter], string(letter)))
+		}
+		kinds = list
+	}
+	c.values["layer_types"] = kinds
+	all := c.strings("layer_types")
+	hidden := make([]uint32, len(all))
+	for i, kind := range all {
+		if kind == "mlp" {
+			hidden[i] = uint32(c.size("feed_forward_length", 0))
+		}
+	}
+	c.set["feed_forward_length"] = hidden
 }

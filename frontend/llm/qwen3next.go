@@ -13,6 +13,23 @@ var qwen3next = architecture{
 	name:    "qwen3next",
 	rope:    halves,
 	experts: true,
+	folder: folder{
+		classes: "Qwen3NextForCausalLM",
+		lessOne: true,
+		weights: qwen35Folder + qwen2moe.folder.weights + `
+			attn_qkv   linear_attn.in_proj_qkvz delta-qkv
+			attn_gate  linear_attn.in_proj_qkvz delta-gate
+			ssm_ba     linear_attn.in_proj_ba
+			ssm_conv1d linear_attn.conv1d
+			ssm_dt     linear_attn.dt
+			ssm_a      linear_attn.A_log negative-exp
+			ssm_out    linear_attn.out_proj`,
+		keys:     qwen35Keys,
+		wants:    "hidden_act silu\nattention_bias false",
+		defaults: qwen35Defaults,
+		mixers:   "linear_attention",
+		read:     (*folderConfig).qwen35,
+	},
 	read: func(r *metadata, c *Config) {
 		r.mixture(c)
 		r.periodicScan(c)
@@ -25,9 +42,19 @@ var qwen3next = architecture{
 
 // qwen35 is Qwen3.5 (Qwen Team 2026): qwen3next without experts. Its files have the heads in another order.
 var qwen35 = architecture{
-	name:         "qwen35",
-	rope:         halves,
-	sections:     takingTurns,
+	name:     "qwen35",
+	rope:     halves,
+	sections: takingTurns,
+	folder: folder{
+		classes:  "Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration",
+		lessOne:  true,
+		weights:  qwen35Folder + qwen35Apart,
+		keys:     qwen35Keys,
+		wants:    "hidden_act silu\nattention_bias false",
+		defaults: qwen35Defaults,
+		mixers:   "linear_attention",
+		read:     (*folderConfig).qwen35,
+	},
 	read:         (*metadata).periodicScan,
 	layerWeights: qwen35Weights,
 	layer:        qwen35Layer,
@@ -35,10 +62,26 @@ var qwen35 = architecture{
 
 // qwen35MoE is qwen35 with mixtures of experts, as in qwen3next.
 var qwen35MoE = architecture{
-	name:         "qwen35moe",
-	rope:         halves,
-	sections:     takingTurns,
-	experts:      true,
+	name:     "qwen35moe",
+	rope:     halves,
+	sections: takingTurns,
+	experts:  true,
+	folder: folder{
+		classes: "Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration",
+		lessOne: true,
+		weights: qwen35Folder + qwen35Apart + qwen2moe.folder.weights + `
+			ffn_gate_exps mlp.experts.gate_up_proj first-half
+			ffn_gate_exps mlp.experts.E.gate_proj
+			ffn_up_exps   mlp.experts.gate_up_proj second-half
+			ffn_up_exps   mlp.experts.E.up_proj
+			ffn_down_exps mlp.experts.down_proj
+			ffn_down_exps mlp.experts.E.down_proj`,
+		keys:     qwen35Keys,
+		wants:    "hidden_act silu\nattention_bias false",
+		defaults: qwen35Defaults,
+		mixers:   "linear_attention",
+		read:     (*folderConfig).qwen35,
+	},
 	read:         qwen3next.read,
 	layerWeights: qwen3next.layerWeights,
 	layer:        qwen35Layer,
@@ -83,4 +126,43 @@ func qwen35Layer(l layer, x frontend.Tensor) frontend.Tensor {
 		x = x.Add(l.gatedDelta(h))
 	}
 	return x.Add(l.gated(l.norm(x, "post_attention_norm")))
+}
+
+// Lines that folders of these models share. qwen35Apart is for folders in which heads of values that share a key are
+// next to each other, and files have them groups apart.
+const (
+	qwen35Folder = `
+		attn_norm           input_layernorm
+		post_attention_norm post_attention_layernorm
+		ssm_norm            linear_attn.norm kept
+		`
+	qwen35Apart = `
+		attn_qkv   linear_attn.in_proj_qkv apart-values
+		attn_gate  linear_attn.in_proj_z apart
+		ssm_beta   linear_attn.in_proj_b apart
+		ssm_alpha  linear_attn.in_proj_a apart
+		ssm_conv1d linear_attn.conv1d apart-values
+		ssm_dt     linear_attn.dt apart
+		ssm_a      linear_attn.A_log negative-exp apart
+		ssm_out    linear_attn.out_proj apart-columns
+		`
+	qwen35Keys = scanKeys + `
+		full_attention_interval full_attention_interval
+		`
+	qwen35Defaults = `
+		full_attention_interval 4
+		partial_rotary_factor   0.25
+		`
+)
+
+// qwen35 sets the number of elements of the delta rule, and checks which layers attend.
+func (c *folderConfig) qwen35() {
+	c.setInner("linear_value_head_dim")
+	every := c.size("full_attention_interval", 4)
+	for i, kind := range c.strings("layer_types") {
+		if attends := every > 0 && (i+1)%every == 0; attends == slices.Contains(c.mixers, kind) {
+			c.fail("layer_types has %q for layer %d, which is not supported: want every layer number %d to attend, "+
+				"and no other", kind, i, every)
+		}
+	}
 }

@@ -15,6 +15,51 @@ var rwkv7 = architecture{
 	norm:        layerNorm,
 	rope:        notRotary,
 	noAttention: true,
+	folder: folder{
+		classes: "RWKV7ForCausalLM Rwkv7ForCausalLM",
+		weights: `
+			token_embd          model.embeddings
+			token_embd_norm     model.layers.0.pre_norm
+			attn_norm           attn_norm
+			attn_norm_2         ffn_norm
+			time_mix_lerp_fused attn.x_{r,w,k,v,a,g}
+			time_mix_receptance attn.r_proj
+			time_mix_key        attn.k_proj
+			time_mix_value      attn.v_proj
+			time_mix_output     attn.o_proj
+			time_mix_w0         attn.w_lora.lora.2.bias
+			time_mix_w1         attn.w_lora.lora.0
+			time_mix_w2         attn.w_lora.lora.2
+			time_mix_a0         attn.a_lora.lora.2.bias
+			time_mix_a1         attn.a_lora.lora.0
+			time_mix_a2         attn.a_lora.lora.2
+			time_mix_v0         attn.v_lora.lora.2.bias
+			time_mix_v1         attn.v_lora.lora.0
+			time_mix_v2         attn.v_lora.lora.2
+			time_mix_g1         attn.g_lora.lora.0
+			time_mix_g2         attn.g_lora.lora.2
+			time_mix_k_k        attn.k_k
+			time_mix_k_a        attn.k_a
+			time_mix_r_k        attn.r_k reshaped
+			time_mix_ln         attn.g_norm
+			channel_mix_lerp_k  ffn.x_k
+			channel_mix_key     ffn.key
+			channel_mix_value   ffn.value`,
+		keys: `
+			attention.layer_norm_epsilon*          norm_eps
+			attention.key_length
+			wkv.head_size                          head_dim
+			attention.decay_lora_rank              decay_low_rank_dim
+			attention.iclr_lora_rank               a_low_rank_dim
+			attention.value_residual_mix_lora_rank v_low_rank_dim
+			attention.gate_lora_rank               gate_low_rank_dim`,
+		defaults: `
+			max_position_embeddings 1048576
+			norm_eps 1e-5
+			head_dim 64`,
+		wants: "hidden_act sqrelu\nnorm_first true\nnorm_bias true\nattn null\nvalue_dim null",
+		read:  (*folderConfig).rwkv7,
+	},
 	read: func(r *metadata, c *Config) {
 		c.FeedForward = r.size("feed_forward_length")
 		size := r.size("wkv.head_size")
@@ -31,8 +76,8 @@ var rwkv7 = architecture{
 			if part == "v" && c.layer == 0 {
 				rank = c.Recurrent.Ranks[1] // files repeat the rate's weights, and no layer before has values
 			}
-			list = append(list, matrix("time_mix_"+part+"1", rank, c.Width),
-				matrix("time_mix_"+part+"2", c.Width, rank))
+			list = append(list, weightSpec{name: "time_mix_" + part + "1", shape: ir.ShapeOf(rank, c.Width)},
+				weightSpec{name: "time_mix_" + part + "2", shape: ir.ShapeOf(c.Width, rank)})
 			if part != "g" {
 				list = append(list, vector("time_mix_"+part+"0", c.Width))
 			}
@@ -55,6 +100,9 @@ var rwkv7 = architecture{
 		return x.Add(nn.Linear(h, l.w.Sub("channel_mix_value")))
 	},
 }
+
+// groupNormEps is the epsilon of the norm of each head. Files do not have it.
+const groupNormEps = 64e-5
 
 // before returns the rows [T, W] of the tokens before x.
 func (l layer) before(x frontend.Tensor, name string) frontend.Tensor {
@@ -89,8 +137,25 @@ func (l layer) timeMix(x frontend.Tensor) frontend.Tensor {
 		perHead(decay), removed.Neg(), removed.Mul(perHead(rate))},
 		func(state frontend.Tensor, xs []frontend.Tensor) (y, last frontend.Tensor) {
 			return xs[0].DeltaRule(xs[1], xs[2], xs[3], state, frontend.Correction{A: xs[4], B: xs[5]})
-		}).LayerNorm(frontend.Tensor{}, frontend.Tensor{}, 64e-5).Reshape(times, l.Width)
+		}).LayerNorm(frontend.Tensor{}, frontend.Tensor{}, groupNormEps).Reshape(times, l.Width)
 	y = y.Mul(weight("ln")).Add(l.float("time_mix_ln.bias"))
 	bonus := perHead(r.Mul(k).Mul(weight("r_k"))).SumKeep(-1).Mul(perHead(v)).Reshape(times, l.Width)
 	return linear(y.Add(bonus).Mul(linear(linear(mixed(5), "g1").Sigmoid(), "g2")), "output")
+}
+
+// rwkv7 sets the default width of feed-forward layers. It also makes the weights of layer 0 that mix values: no layer
+// before has any, and files repeat those of the rate.
+func (c *folderConfig) rwkv7() {
+	c.set["token_shift_count"] = uint32(2)
+	if eps := c.number("norm_eps") * c.number("head_dim"); math.Abs(eps-groupNormEps) > 1e-9 {
+		c.fail("norm_eps times head_dim is %v, which is not supported: want %v", eps, groupNormEps)
+	}
+	if ratio := "hidden_ratio"; c.values["intermediate_size"] == nil && c.values[ratio] != nil {
+		n := math.Trunc(float64(c.size("embedding_length", 0)) * c.number(ratio))
+		c.setSize("feed_forward_length", math.Ceil(n/32)*32)
+	}
+	for part, from := range map[string]string{"v0": "2.bias", "v1": "0.weight", "v2": "2.weight"} {
+		c.more = append(c.more, Origin{Name: "blk.0.time_mix_" + part + ".weight",
+			From: []string{"model.layers.0.attn.a_lora.lora." + from}})
+	}
 }

@@ -303,6 +303,10 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 			return nil, fmt.Errorf("the adapter has matrices for %q, which is made of some rows of them: such "+
 				"adapters of experts are not supported", o.Name)
 		}
+		if o.Change != nil || o.Rows != nil && o.RowAxis == 1 && !o.Stacked {
+			return nil, fmt.Errorf("the adapter has matrices for %q, which GGUF files have with other elements or "+
+				"columns than folders: such adapters are not supported", o.Name)
+		}
 		var all []*pair
 		for _, from := range o.From {
 			all = append(all, modules[strings.TrimSuffix(from, ".weight")])

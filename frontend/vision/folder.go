@@ -273,14 +273,17 @@ func origins(name, from, change string, tensors map[string]ir.Type) (list []llm.
 		case change == parameter:
 			o.From[0] = from
 		case change == plusOne && suffix == ".weight":
-			o.Plus = 1
+			o.Change = func(_ int, v float64) float64 { return v + 1 }
 		}
 		if (change == firstFrame || change == secondFrame) && suffix == ".weight" {
 			frame := 0
 			if change == secondFrame {
 				o.Name, frame = name, 1
 			}
-			o.Rows, o.RowAxis, o.OneRow = func(int) []int { return []int{frame} }, 2, true
+			o.Rows, o.RowAxis = func(int) []int { return []int{frame} }, 2
+			if dims, err := tensors[o.From[0]].Shape.Eval(nil); err == nil && len(dims) > 2 {
+				o.Dims = slices.Delete(dims, 2, 3)
+			}
 		} else if change == secondFrame {
 			continue // the bias is the first frame's
 		}

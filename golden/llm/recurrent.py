@@ -260,9 +260,9 @@ def qwen35moe():
 
 
 def rwkv7():
-    m = Model("rwkv7", "rwkv7", 2, 32, 1, 1, 48, **{"attention.layer_norm_epsilon": 1e-5})
+    m = Model("rwkv7", "rwkv7", 2, 128, 1, 1, 48, **{"attention.layer_norm_epsilon": 1e-5})
     del m.meta["rwkv7.attention.head_count_kv"]
-    size, ranks = 8, {"decay": 6, "iclr": 5, "value_residual_mix": 4, "gate": 7}
+    size, ranks = 64, {"decay": 6, "iclr": 5, "value_residual_mix": 4, "gate": 7}
     heads = m.width // size
     m.set(**{"attention.head_count": 0, "wkv.head_size": size, "token_shift_count": 2})
     m.set(**{f"attention.{name}_lora_rank": rank for name, rank in ranks.items()})
