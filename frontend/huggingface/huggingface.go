@@ -237,6 +237,11 @@ func Tokenizer(folder string) ([]gguf.KV, error) {
 		}
 	}
 	if files.Tokenizer == nil {
+		if files.World, err = readWorld(folder); err != nil {
+			return nil, err
+		}
+	}
+	if files.Tokenizer == nil && files.World == nil {
 		if exists(filepath.Join(folder, "tokenizer.model")) {
 			return nil, errors.New("the tokenizer is in tokenizer.model alone: want tokenizer.json, which " +
 				"transformers writes by AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)")
@@ -255,6 +260,18 @@ func Tokenizer(folder string) ([]gguf.KV, error) {
 		}
 	}
 	return files.Metadata()
+}
+
+// readWorld returns the vocabulary of RWKV's models, or nil if the folder has none.
+func readWorld(folder string) ([]byte, error) {
+	list, err := filepath.Glob(filepath.Join(escapeGlob(folder), "rwkv_vocab_*.txt"))
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	if len(list) > 1 {
+		return nil, fmt.Errorf("there are %d vocabularies rwkv_vocab_*.txt: want one", len(list))
+	}
+	return read(folder, filepath.Base(list[0]), maxTokenizer)
 }
 
 // maxTemplates is the number of named chat templates that are read.

@@ -147,7 +147,7 @@ func (l layer) timeMix(x frontend.Tensor) frontend.Tensor {
 // before has any, and files repeat those of the rate.
 func (c *folderConfig) rwkv7() {
 	c.set["token_shift_count"] = uint32(2)
-	if eps := c.number("norm_eps") * c.number("head_dim"); math.Abs(eps-groupNormEps) > 1e-9 {
+	if eps := float64(c.number("norm_eps") * c.number("head_dim")); math.Abs(eps-groupNormEps) > 1e-9 {
 		c.fail("norm_eps times head_dim is %v, which is not supported: want %v", eps, groupNormEps)
 	}
 	if ratio := "hidden_ratio"; c.values["intermediate_size"] == nil && c.values[ratio] != nil {

@@ -34,28 +34,10 @@ func newBPE(v *vocabulary) (model, error) {
 			v.frame = map[string]bool{role: true}
 		}
 	}
-	merges, err := v.f.Strings("tokenizer.ggml.merges")
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	pairs := newPairs(len(merges))
 	all := v.mergeable()
-	for i, text := range merges {
-		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1 // the first part may begin with a space
-		if n == 0 {
-			return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q: want two parts, a space between", i, text)
-		}
-		parts := [3]string{text[:n], text[n+1:], text[:n] + text[n+1:]}
-		var ids [3]int32
-		for j, part := range parts {
-			id, ok := all[part]
-			if !ok {
-				return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q, but %q is no token: "+
-					"the merges are of another vocabulary", i, text, part)
-			}
-			ids[j] = id
-		}
-		pairs.add(ids[0], ids[1], int32(i), ids[2])
+	pairs, err := v.mergePairs(all)
+	if err != nil {
+		return nil, err
 	}
 	var bytes [256]int32
 	some := false
@@ -86,6 +68,33 @@ func newBPE(v *vocabulary) (model, error) {
 		return pairs.find(left.id, right.id)
 	}
 	return t, nil
+}
+
+// mergePairs reads the merges of some tokens, by name.
+func (v *vocabulary) mergePairs(all map[string]int32) (*pairs, error) {
+	merges, err := v.f.Strings("tokenizer.ggml.merges")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	pairs := newPairs(len(merges))
+	for i, text := range merges {
+		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1 // the first part may begin with a space
+		if n == 0 {
+			return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q: want two parts, a space between", i, text)
+		}
+		parts := [3]string{text[:n], text[n+1:], text[:n] + text[n+1:]}
+		var ids [3]int32
+		for j, part := range parts {
+			id, ok := all[part]
+			if !ok {
+				return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q, but %q is no token: "+
+					"the merges are of another vocabulary", i, text, part)
+			}
+			ids[j] = id
+		}
+		pairs.add(ids[0], ids[1], int32(i), ids[2])
+	}
+	return pairs, nil
 }
 
 // mergeable returns the tokens that merges may produce, by name: normal tokens, and added tokens, because some

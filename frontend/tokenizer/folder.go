@@ -12,10 +12,11 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 )
 
-// Folder has the contents of the files that describe the tokenizer of a Hugging Face folder. All but Tokenizer may be
-// nil.
+// Folder has the contents of the files that describe the tokenizer of a Hugging Face folder. All but Tokenizer, or
+// World, may be nil.
 type Folder struct {
 	Tokenizer    []byte            // tokenizer.json
+	World        []byte            // rwkv_vocab_v20230424.txt, in place of Tokenizer
 	Config       []byte            // tokenizer_config.json
 	Special      []byte            // special_tokens_map.json
 	Generation   []byte            // generation_config.json
@@ -51,13 +52,11 @@ func (f Folder) Metadata() (kvs []gguf.KV, err error) {
 			*file.to = decodeJSON[map[string]json.RawMessage](name, file.data)
 		}
 	}
-	r.document = bailout.Must(readDocument(f.Tokenizer))
-	r.setFrame()
-	var wrong error
-	if r.pipeline, r.vocabulary, wrong = r.document.pipeline(); wrong != nil {
-		return nil, fmt.Errorf("tokenizer.json: %w", wrong)
+	if f.Tokenizer == nil && f.World != nil {
+		r.writeWorld()
+	} else if err := r.readPipeline(); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
 	}
-	r.writeVocabulary()
 	r.writeRoles()
 	r.writeTemplates()
 	r.writeSampling()
@@ -65,6 +64,16 @@ func (f Folder) Metadata() (kvs []gguf.KV, err error) {
 		r.kvs = append(r.kvs, gguf.KV{Key: jsonKey, Value: r.written()})
 	}
 	return r.kvs, nil
+}
+
+// readPipeline reads tokenizer.json, and writes its vocabulary.
+func (r *folderReader) readPipeline() (err error) {
+	r.document = bailout.Must(readDocument(r.Tokenizer))
+	r.setFrame()
+	if r.pipeline, r.vocabulary, err = r.document.pipeline(); err == nil {
+		r.writeVocabulary()
+	}
+	return err
 }
 
 // set adds a metadata pair below tokenizer.ggml.

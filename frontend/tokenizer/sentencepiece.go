@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson 2018). A blank is its character for a
@@ -27,19 +26,8 @@ func newSentencePiece(v *vocabulary) (model, error) {
 		apart = apart && !strings.Contains(body, blank)
 	}
 	ranks := v.ranks()
-	bytes := v.byteTokens()
 	t := &sentencePiece{leading: v.leadingSpace, apart: apart}
-	t.merger.index = func(m *merging, word string) {
-		for i := 0; i < len(word); {
-			_, n := utf8.DecodeRuneInString(word[i:])
-			id, ok := v.text[word[i:i+n]]
-			if !ok {
-				id = none
-			}
-			m.symbols = append(m.symbols, symbol{start: int32(i), end: int32(i + n), id: id})
-			i += n
-		}
-	}
+	t.merger.index, t.merger.spell = characters(v.text), v.spellBytes()
 	t.merger.join = func(word string, left, right *symbol) (rank, id int32) {
 		if int(right.end-left.start) > longest {
 			return 0, none
@@ -48,16 +36,6 @@ func newSentencePiece(v *vocabulary) (model, error) {
 			return ranks[id], id
 		}
 		return 0, none
-	}
-	t.merger.spell = func(out []int32, text string) []int32 {
-		begin := len(out)
-		for i := range len(text) {
-			if bytes[text[i]] == none { // the whole character is dropped
-				return v.appendUnknown(out[:begin])
-			}
-			out = append(out, bytes[text[i]])
-		}
-		return out
 	}
 	return t, nil
 }

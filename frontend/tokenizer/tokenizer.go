@@ -6,7 +6,7 @@
 //	ids := tok.Encode("Hello, world", tokenizer.Options{})
 //	text := tok.Decode(ids)
 //
-// There are four models of tokenization. tokenizer.ggml.model names one:
+// There are six models of tokenization. tokenizer.ggml.model names one:
 //
 //   - gpt2: byte-level byte-pair encoding. tokenizer.ggml.pre names the way to split a text into words (Kinds lists
 //     them). The bytes of a word are merged, pair by pair, in the order of tokenizer.ggml.merges.
@@ -15,6 +15,9 @@
 //   - t5: SentencePiece's unigram model. Of all ways to split a text into tokens, it takes the one with the largest sum
 //     of scores.
 //   - bert: WordPiece. Words are lower-cased, stripped of accents, and split greedily into the longest tokens.
+//   - gemma4: byte-pair encoding of the characters of a line, in the order of tokenizer.ggml.merges. Characters without
+//     a token become byte tokens.
+//   - rwkv: text is split greedily into the longest tokens, which are bytes.
 //
 // # Text is not markup
 //

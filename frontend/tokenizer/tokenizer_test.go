@@ -343,7 +343,7 @@ func TestRefuses(t *testing.T) {
 		want string
 	}{
 		{keys{}, `no such metadata key: "tokenizer.ggml.model"`},
-		{keys{"model": "rwkv"}, `tokenizer.ggml.model is "rwkv", which is not supported: want one of bert, gpt2, llama, t5`},
+		{keys{"model": "plamo2"}, `tokenizer.ggml.model is "plamo2", which is not supported: want one of bert, gemma4, gpt2, llama, rwkv, t5`},
 		{keys{"model": "gpt2"}, `"tokenizer.ggml.tokens"`},
 		{change(byteLevel(), keys{"pre": "gpt2"}), `tokenizer.ggml.pre is "gpt2", which is not supported (nearest: gpt-2`},
 		{change(byteLevel(), keys{"merges": nil}), `"tokenizer.ggml.merges"`},

@@ -51,10 +51,12 @@ var kinds = map[string]struct {
 	space bool            // whether a space is added before a text by default
 	frame map[string]bool // the default of vocabulary.frame
 }{
-	"gpt2":  {newBPE, false, nil},
-	"llama": {newSentencePiece, true, map[string]bool{"bos": true}},
-	"t5":    {newUnigram, true, map[string]bool{"eos": true}},
-	"bert":  {newWordPiece, false, map[string]bool{"bos": true, "sep": true}},
+	"gpt2":   {newBPE, false, nil},
+	"llama":  {newSentencePiece, true, map[string]bool{"bos": true}},
+	"t5":     {newUnigram, true, map[string]bool{"eos": true}},
+	"bert":   {newWordPiece, false, map[string]bool{"bos": true, "sep": true}},
+	"gemma4": {newLineBPE, false, map[string]bool{"bos": true}},
+	"rwkv":   {newWorld, false, nil},
 }
 
 // readVocabulary reads and checks the tokenizer's metadata.
@@ -244,6 +246,8 @@ func (v *vocabulary) pieces() []string {
 			list[id] = name
 		case v.kind == "gpt2":
 			list[id] = bytesOfName(name)
+		case v.kind == "rwkv":
+			list[id] = unescaped(name)
 		case v.types[id] == byteToken:
 			list[id] = name
 			if b, ok := byteOf(name); ok {

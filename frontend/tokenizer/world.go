@@ -1,0 +1,169 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vkc-go/vkc/internal/bailout"
+)
+
+// world is the tokenization of RWKV's models (Peng et al. 2024, arXiv:2404.05892, section 5): repeatedly the longest
+// token that the rest of the text begins with. Tokens are bytes, and any byte is one.
+type world struct {
+	tokens prefixes
+	unk    func(out []int32) []int32 // appends the unknown token, if there is one
+}
+
+// newWorld reads the tokens. GGUF files spell them with the escapes of Python's bytes.
+func newWorld(v *vocabulary) (model, error) {
+	tokens := map[string]int32{}
+	for id, name := range v.tokens {
+		bytes := unescaped(name)
+		if _, twice := tokens[bytes]; !twice && v.types[id] == normal {
+			tokens[bytes] = int32(id)
+		}
+	}
+	return &world{tokens: newPrefixes(tokens), unk: v.appendUnknown}, nil
+}
+
+func (t *world) encode(out []int32, text string, _ bool) []int32 {
+	for text != "" {
+		id, n := t.tokens.longest(text)
+		if n == 0 {
+			out, n = t.unk(out), 1
+		} else {
+			out = append(out, id)
+		}
+		text = text[n:]
+	}
+	return out
+}
+
+// unescaped returns the bytes of a name: \t, \n, \r and \xNN stand for a byte, and a backslash before another
+// character for that character.
+func unescaped(name string) string {
+	if !strings.Contains(name, `\`) {
+		return name
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		if name[i] != '\\' || i+1 == len(name) {
+			b.WriteByte(name[i])
+			continue
+		}
+		i++
+		if at := strings.IndexByte("tnr", name[i]); at >= 0 {
+			b.WriteByte("\t\n\r"[at])
+		} else if n, err := strconv.ParseUint(name[min(i+1, len(name)):min(i+3, len(name))], 16, 8); name[i] == 'x' &&
+			err == nil {
+			b.WriteByte(byte(n))
+			i += 2
+		} else {
+			b.WriteByte(name[i])
+		}
+	}
+	return b.String()
+}
+
+// escaped is the inverse of unescaped. Bytes that are no printable ASCII characters are escaped.
+func escaped(bytes string) string {
+	var b strings.Builder
+	for i := range len(bytes) {
+		switch c := bytes[i]; {
+		case strings.IndexByte("\t\n\r", c) >= 0:
+			b.WriteString([]string{`\t`, `\n`, `\r`}[strings.IndexByte("\t\n\r", c)])
+		case c == '\\':
+			b.WriteString(`\\`)
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// worldEnd is the name of token 0, which ends a text. The files of vocabularies leave it out.
+const worldEnd = "<s>"
+
+// writeWorld writes the tokens of a vocabulary in text. A line has a token's number, its text or bytes as Python
+// writes them, and the number of bytes.
+func (r *folderReader) writeWorld() {
+	r.document, r.vocabulary = &document{}, &jsonModel{unk: none}
+	r.ids = map[string]int32{worldEnd: 0}
+	names, line := map[int]string{0: worldEnd}, 0
+	for text := range strings.Lines(string(r.World)) {
+		line++
+		if text = strings.TrimRight(text, "\r\n"); text == "" {
+			continue
+		}
+		number, rest, _ := strings.Cut(text, " ")
+		at := strings.LastIndexByte(rest, ' ')
+		bailout.Unless(at > 0, "line %d of the vocabulary is %.60q: want a number, a token and its bytes", line, text)
+		id, err := strconv.Atoi(number)
+		bytes, isToken := literal(rest[:at])
+		_, twice := names[id]
+		bailout.Unless(err == nil && id > 0 && !twice && isToken && strconv.Itoa(len(bytes)) == rest[at+1:],
+			"line %d of the vocabulary is %.60q: want a number that no other token has, a token and its bytes", line, text)
+		names[id] = escaped(bytes)
+		r.ids[names[id]] = int32(id)
+	}
+	size := 0
+	for id := range names {
+		size = max(size, id+1)
+	}
+	bailout.Unless(size <= 2*len(names)+maxUnused, "the largest token is %d, for %d tokens", size-1, len(names))
+	if raw := r.model["vocab_size"]; !isNull(raw) { // the model's tables may be larger
+		size = max(size, min(decodeJSON[int]("vocab_size", raw), size+maxUnused))
+	}
+	tokens, types := make([]string, size), slices.Repeat([]int32{int32(normal)}, size)
+	for id := range tokens {
+		name, ok := names[id]
+		if tokens[id] = name; !ok {
+			tokens[id], types[id] = fmt.Sprintf("[PAD%d]", id), int32(unused)
+		}
+	}
+	types[0] = int32(control)
+	if r.tokenIDs("eos_token_id") == nil {
+		r.generation = map[string]json.RawMessage{"eos_token_id": json.RawMessage("0")}
+	}
+	r.set("model", "rwkv")
+	r.set("tokens", tokens)
+	r.set("token_type", types)
+	r.whole = true
+}
+
+// literal returns the bytes of a string or of bytes in Python's spelling.
+func literal(text string) (bytes string, ok bool) {
+	text, isBytes := strings.CutPrefix(text, "b")
+	if len(text) < 2 || text[0] != text[len(text)-1] || text[0] != '\'' && text[0] != '"' {
+		return "", false
+	}
+	quote := text[0]
+	text = text[1 : len(text)-1]
+	var b strings.Builder
+	for text != "" {
+		if text[0] == '\\' && len(text) > 1 && strings.IndexByte(`'"`, text[1]) >= 0 {
+			b.WriteByte(text[1])
+			text = text[2:]
+			continue
+		}
+		c, multibyte, rest, err := strconv.UnquoteChar(text, quote)
+		switch {
+		case err != nil:
+			return "", false
+		case isBytes && c > 0xff:
+			return "", false
+		case isBytes || !multibyte && c < utf8.RuneSelf:
+			b.WriteByte(byte(c))
+		default:
+			b.WriteRune(c)
+		}
+		text = rest
+	}
+	return b.String(), true
+}
