@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // notOnDevice lists models with layers whose parts other models have too. Kernels run those others.
 const notOnDevice = `bailingmoe bailingmoe2 cohere2 command-r deepseek2-v2 dots1 ernie4_5 ernie4_5-moe exaone4
-	exaone4-small glm4 gptneox gptneox-serial granite granitemoe hunyuan-dense hunyuan-moe
+	exaone4-small gemma4-moe-apart glm4 gptneox gptneox-serial granite granitemoe hunyuan-dense hunyuan-moe
 	internlm2 minimax-m2 mpt olmo2 olmo3 phi2 qwen2moe qwen2vl qwen3vl qwen3vlmoe seed_oss smollm3 stablelm stablelm-large
 	starcoder`
 

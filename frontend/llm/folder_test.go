@@ -114,6 +114,15 @@ const (
 		laurel_l model.layers.N.laurel.linear_left
 		laurel_r model.layers.N.laurel.linear_right
 		laurel_post_norm model.layers.N.laurel.post_laurel_norm`
+	gemma4ExpertNames = `
+		ffn_gate_inp model.layers.N.router.proj
+		ffn_gate_inp.scale model.layers.N.router.scale bare
+		ffn_gate_up_exps model.layers.N.experts.gate_up_proj stack
+		ffn_down_exps model.layers.N.experts.down_proj stack
+		ffn_down_exps.scale model.layers.N.router.per_expert_scale bare
+		pre_ffw_norm_2 model.layers.N.pre_feedforward_layernorm_2
+		post_ffw_norm_1 model.layers.N.post_feedforward_layernorm_1
+		post_ffw_norm_2 model.layers.N.post_feedforward_layernorm_2`
 	hunyuanNames = `
 		attn_q_norm model.layers.N.self_attn.query_layernorm
 		attn_k_norm model.layers.N.self_attn.key_layernorm
@@ -303,6 +312,7 @@ var folderCases = map[string]folderCase{
 	"gemma3":          {names: llamaNames + gemma2Names, lessOne: true, rename: [2]string{"model.", "language_model.model."}, config: `{"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 7, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 32, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 6, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}, "vision_config": {"hidden_size": 1152}}`},
 	"gemma3n":         {names: gemma3nNames, rename: [2]string{"model.", "model.language_model."}, config: `{"architectures": ["Gemma3nForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 6, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": [48, 48, 48, 48, 48, 48], "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 4, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0, "final_logit_softcapping": 3.0, "hidden_activation": "gelu_pytorch_tanh", "altup_num_inputs": 3, "altup_active_idx": 0, "altup_correct_scale": true, "altup_coef_clip": 120.0, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 36, "laurel_rank": 4, "num_kv_shared_layers": 2, "activation_sparsity_pattern": [0.5987063256829237, 0.5987063256829237, 0.0, 0.0, 0.0, 0.0], "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention", "sliding_attention"]}, "vision_config": {"hidden_size": 64}}`},
 	"gemma4":          {names: gemma3nNames, rename: [2]string{"model.", "model.language_model."}, config: `{"architectures": ["Gemma4ForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "num_global_key_value_heads": 1, "attention_k_eq_v": true, "head_dim": 8, "global_head_dim": 16, "intermediate_size": 48, "use_double_wide_mlp": true, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 4, "final_logit_softcapping": 3.0, "hidden_activation": "gelu_pytorch_tanh", "enable_moe_block": false, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 40, "num_kv_shared_layers": 2, "rope_parameters": {"full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.25}, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}, "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention", "sliding_attention"]}}`},
+	"gemma4-moe":      {names: gemma3nNames + gemma4ExpertNames, config: `{"architectures": ["Gemma4ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "num_global_key_value_heads": 1, "attention_k_eq_v": true, "head_dim": 8, "global_head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "sliding_window": 4, "final_logit_softcapping": 3.0, "hidden_activation": "gelu_pytorch_tanh", "enable_moe_block": true, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 24, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0, "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1000000.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
 	"gpt2":            {names: gpt2Names, rename: [2]string{"transformer.", ""}, config: `{"architectures": ["GPT2LMHeadModel"], "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 48, "n_positions": 32, "n_ctx": 32, "layer_norm_epsilon": 1e-05, "activation_function": "gelu_new"}`},
 	"falcon":          {names: falconNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "multi_query": true, "new_decoder_architecture": false, "num_kv_heads": 4, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05, "alibi": false, "parallel_attn": true}`},
 	"falcon-large":    {names: falconLargeNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": true, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05}`},
@@ -456,6 +466,8 @@ func writeFolder(t *testing.T, folder string, f *gguf.File, of folderCase) {
 		part, suffix, _ := strings.Cut(part, ".")
 		if more, last, ok := strings.Cut(suffix, "."); ok && table[part+"."+more] != nil {
 			part, suffix = part+"."+more, last
+		} else if table[part+"."+suffix] != nil {
+			part, suffix = part+"."+suffix, ""
 		}
 		line := table[part]
 		if line == nil {

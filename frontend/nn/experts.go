@@ -37,9 +37,9 @@ type Routing struct {
 	SparseMixer float64
 }
 
-// choose returns the weights [T, Used] and the numbers of the experts of each row. If there is a vector
+// Choose returns the weights [T, Used] and the numbers of the experts of each row. If there is a vector
 // exp_probs_b.bias [experts], it is added to the weights for the choice only (Wang et al. 2024, arXiv:2408.15664).
-func (r Routing) choose(x frontend.Tensor, w Weights) (share, ids frontend.Tensor) {
+func (r Routing) Choose(x frontend.Tensor, w Weights) (share, ids frontend.Tensor) {
 	scores := Linear(x, w.Sub("ffn_gate_inp"))
 	if r.SparseMixer > 0 {
 		return r.mixSparsely(scores)
@@ -112,7 +112,14 @@ func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(u
 // are [T, used, hidden]. The experts' matrices may have biases, [experts, hidden] and [experts, width].
 func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
-	share, ids := r.choose(x, w)
+	share, ids := r.Choose(x, w)
+	return ChosenExperts(x, w, share, ids, gated)
+}
+
+// ChosenExperts is like ExpertsOf, with the weights and numbers [T, used] of the experts of each row. One matrix
+// ffn_gate_up_exps [experts, 2*hidden, width] may take the place of ffn_gate_exps and, in its second half, ffn_up_exps.
+func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
+	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
 		w.reportMatmul("weight", x, ids)
 		y := w.adaptedStack("weight", x, ids, x.MatMulID(as(w.Get("weight"), x.DType()), ids))
@@ -122,7 +129,14 @@ func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 		return y
 	}
 	row := x.Unsqueeze(1)
-	gate, up := linear(row, w.Sub("ffn_gate_exps")), linear(row, w.Sub("ffn_up_exps"))
+	var gate, up frontend.Tensor
+	if both := w.Sub("ffn_gate_up_exps"); both.Has("weight") {
+		all := linear(row, both)
+		hidden := int(all.Dim(2).Max()) / 2
+		gate, up = all.Slice(2, 0, ir.D(hidden)), all.Slice(2, hidden, ir.D(2*hidden))
+	} else {
+		gate, up = linear(row, w.Sub("ffn_gate_exps")), linear(row, w.Sub("ffn_up_exps"))
+	}
 	down := linear(gated(gate, up), w.Sub("ffn_down_exps"))
 	return down.Mul(share.Unsqueeze(-1)).Sum(1)
 }

@@ -774,8 +774,59 @@ def gemma4():
     m.write(3 * np.tanh(m.unembed(m.rms_norm(x, "output_norm")) / 3))
 
 
+def gemma4_moe(case="gemma4-moe", joined=True):
+    """Experts next to the feed-forward layer, with norms and a router of their own. The second of three layers has no
+    window and no matrix of values."""
+    pattern = [True, False, True]
+    m = Model(case, "gemma4", 3, 32, 4, 2, 48, **RMS, **{"attention.sliding_window": 4})
+    m.set(**{"attention.key_length": 16, "attention.value_length": 16, "attention.key_length_swa": 8})
+    m.set(**{"rope.dimension_count": 16, "rope.dimension_count_swa": 8, "rope.freq_base": 1000000.0})
+    m.set(**{"rope.freq_base_swa": 10000.0, "attention.sliding_window_pattern": pattern})
+    m.set(**{"attention.head_count_kv": [2, 1, 2], "final_logit_softcapping": 3.0})
+    m.set(**{"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24})
+    x = m.embed() * m.width**0.5
+    plain = lambda v: v / np.sqrt(np.mean(v * v, -1, keepdims=True) + 1e-5)
+    for i, windowed in enumerate(pattern):
+        m.blk, m.head_dim, groups = f"blk.{i}.", 8 if windowed else 16, 2 if windowed else 1
+        turn = angles(1e4, 8) if windowed else angles(1e6, 16)
+        h = m.rms_norm(x, "attn_norm")
+        q = rope(m.rms_norm(m.heads_of(m.linear(h, "attn_q", m.heads * m.head_dim)), "attn_q_norm"), turn)
+        k = m.heads_of(m.linear(h, "attn_k", groups * m.head_dim))
+        v = plain(m.heads_of(m.linear(h, "attn_v", groups * m.head_dim)) if windowed else k)
+        k = rope(m.rms_norm(k, "attn_k_norm"), turn)
+        y = attention(q, k, v, scale=1, window=4 if windowed else None)
+        x = x + m.rms_norm(m.linear(y, "attn_output", m.width), "post_attention_norm")
+        h = m.rms_norm(x, "ffn_norm")
+        h = m.linear(gelu(m.linear(h, "ffn_gate", 48)) * m.linear(h, "ffn_up", 48), "ffn_down", m.width)
+        scored = plain(x) / m.width**0.5 * m.vector(m.blk + "ffn_gate_inp.scale", m.width)
+        score = m.linear(scored, "ffn_gate_inp", 4)
+        chance = np.exp(score) / np.exp(score).sum(-1, keepdims=True)
+        if joined:
+            both = m.w(m.blk + "ffn_gate_up_exps.weight", 4, 48, m.width)
+            gates, ups = both[:, :24], both[:, 24:]
+        else:
+            gates, ups = (m.w(m.blk + f"ffn_{name}_exps.weight", 4, 24, m.width) for name in ("gate", "up"))
+        downs = m.w(m.blk + "ffn_down_exps.weight", 4, m.width, 24)
+        factor = m.vector(m.blk + "ffn_down_exps.scale", 4)
+        out = np.zeros_like(x)
+        for t, row in enumerate(m.rms_norm(x, "pre_ffw_norm_2")):
+            best = np.argsort(-chance[t])[:2]
+            for e in best:
+                share = chance[t][e] / chance[t][best].sum() * factor[e]
+                out[t] += share * (downs[e] @ (gelu(gates[e] @ row) * (ups[e] @ row)))
+        h = m.rms_norm(h, "post_ffw_norm_1") + m.rms_norm(out, "post_ffw_norm_2")
+        x = x + m.rms_norm(h, "post_ffw_norm")
+        x = x * m.vector(m.blk + "layer_output_scale.weight", 1)
+    m.blk = ""
+    m.write(3 * np.tanh(m.unembed(m.rms_norm(x, "output_norm")) / 3))
+
+
+def gemma4_moe_apart():
+    gemma4_moe("gemma4-moe-apart", joined=False)
+
+
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert, modern_bert_ranks,
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
-            minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n, gemma4]
+            minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n, gemma4, gemma4_moe, gemma4_moe_apart]
