@@ -5,6 +5,8 @@ go 1.26.0
 
 require github.com/vkc-go/vkc v0.1.0
 
+require golang.org/x/image v0.47.0 // indirect
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	cloud.google.com/go v0.123.0 // indirect

@@ -39,6 +39,9 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	if m.bundle != nil {
 		return nil, fmt.Errorf("%s is a bundle: want the model's GGUF file", path)
 	}
+	if m.vision != nil {
+		return nil, wrongOption("Projector", "%s: %w", path, errBundledTower)
+	}
 	if o.Precision == "" {
 		o.Precision = DefaultPrecision
 	}

@@ -33,6 +33,15 @@ func TestBundleOptions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a bundle has the precision that it was compiled with") {
 		t.Errorf("exact answers from a bundle of int8 rows: %v", err)
 	}
+	_, err = Open(t.Context(), path, Options{Device: "cpu", Projector: "mmproj.gguf"})
+	if err == nil || !strings.Contains(err.Error(), "a bundle has no vision tower") {
+		t.Errorf("a tower for a bundle: %v", err)
+	}
+	auto := openModel(t, path, Options{Device: "cpu", Projector: AutoProjector})
+	if _, err := auto.ReadImage(t.Context(), nil); err == nil || !strings.Contains(err.Error(),
+		"a bundle has no vision tower") {
+		t.Errorf("a picture for a bundle: %v", err)
+	}
 	if m := openModel(t, path, Options{Device: "cpu"}); m.options.Precision != DefaultPrecision {
 		t.Errorf("a bundle has precision %s, want that of a GPU", m.options.Precision)
 	}

@@ -240,6 +240,10 @@ func (m *Model) readProjector(path string, o Options) (err error) {
 	case "", NoProjector:
 		return nil
 	case AutoProjector:
+		if m.bundle != nil {
+			m.noVision = errBundledTower
+			return nil
+		}
 		found, err := FindProjector(path)
 		if err == nil && found != "" {
 			err = m.useProjector(found, o)
@@ -251,8 +255,15 @@ func (m *Model) readProjector(path string, o Options) (err error) {
 		}
 		return err
 	}
+	if m.bundle != nil {
+		return wrongOption("Projector", "%s: %w", path, errBundledTower)
+	}
 	return m.useProjector(o.Projector, o)
 }
+
+// errBundledTower says what to do with pictures for a bundle.
+var errBundledTower = errors.New("a bundle has no vision tower: want the model's GGUF file and its mmproj file, or " +
+	"its Hugging Face folder")
 
 // useProjector is readProjector for an mmproj file.
 func (m *Model) useProjector(path string, o Options) (err error) {
@@ -350,8 +361,8 @@ func (m *Model) noProjector() error {
 	return ErrNoProjector
 }
 
-// ReadImage reads a picture, in PNG, JPEG or GIF. It returns a *vision.PictureError for a picture that is damaged, too
-// large or in another format, or that takes more tokens than there is room for.
+// ReadImage reads a picture, in PNG, JPEG, GIF, WebP or BMP. It returns a *vision.PictureError for a picture that is
+// damaged, too large or in another format, or that takes more tokens than there is room for.
 func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 	v := m.vision
 	if v == nil {

@@ -13,6 +13,7 @@ require (
 require (
 	github.com/goki/vulkan v1.0.8 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
+	golang.org/x/image v0.47.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/visiontest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -42,6 +45,92 @@ func TestFolder(t *testing.T) {
 	}
 	fails(t, exitFailure, []string{"generate", "-m", t.TempDir(), "-p", "x"}, "there is no config.json",
 		"want a model's folder")
+}
+
+// TestTowerOfFolder: vkc quantize also writes the vision tower of a folder, next to the model, and the two files read
+// pictures as the folder does.
+func TestTowerOfFolder(t *testing.T) {
+	folder := gollamaFolder(t)
+	addTower(t, folder)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.gguf")
+	has(t, ok(t, "quantize", folder, "-o", out, "--type", "bf16").stderr, filepath.Join(dir, "mmproj-out.gguf"))
+	photo := write(t, "photo.png", visiontest.PNG(t, 1, 20, 12))
+	line := []string{"generate", "-p", "func", "--device", "cpu", "-n", "2", "--ctx", "64", "--image", photo, "-m"}
+	fromFolder, fromFile := ok(t, append(line, folder)...), ok(t, append(line, out)...)
+	if fromFolder.stdout != fromFile.stdout || fromFolder.stdout == "" {
+		t.Errorf("the folder gives %q, and its GGUF files %q", fromFolder.stdout, fromFile.stdout)
+	}
+	other := filepath.Join(t.TempDir(), "other.gguf")
+	ok(t, "quantize", folder, "-o", other, "--type", "bf16", "--mmproj", "none")
+	if list, err := filepath.Glob(filepath.Join(filepath.Dir(other), "*mmproj*")); err != nil || len(list) > 0 {
+		t.Errorf("--mmproj none writes %v, %v", list, err)
+	}
+	fails(t, exitUsage, []string{"quantize", gollama, "-o", other, "--type", "bf16", "--mmproj", "x.gguf"},
+		"only folders have a vision tower")
+}
+
+// addTower makes a folder of SmolVLM of a folder of Llama, with a tower of random weights.
+func addTower(t *testing.T, folder string) {
+	t.Helper()
+	const width, hidden, patch, side = 16, 32, 4, 4
+	tower := "model.vision_model."
+	dims := map[string][]int{tower + "embeddings.patch_embedding.weight": {width, 3, patch, patch},
+		tower + "embeddings.position_embedding.weight": {side * side, width}, tower + "post_layernorm.weight": {width},
+		"model.connector.modality_projection.proj.weight": {256, 4 * width}}
+	for name, d := range map[string][]int{"layer_norm1": {width}, "layer_norm2": {width},
+		"self_attn.q_proj": {width, width}, "self_attn.k_proj": {width, width}, "self_attn.v_proj": {width, width},
+		"self_attn.out_proj": {width, width}, "mlp.fc1": {hidden, width}, "mlp.fc2": {width, hidden}} {
+		dims[tower+"encoder.layers.0."+name+".weight"] = d
+	}
+	var tensors []safetensors.Named
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, name := range slices.Sorted(maps.Keys(dims)) {
+		d, err := ir.NewData(ir.F16, dims[name]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, d.Elems())
+		for i := range values {
+			values[i] = r.NormFloat64() / 4
+		}
+		ir.EncodeFloats(d.Bytes, ir.F16, values)
+		tensors = append(tensors, safetensors.Named{Name: name, Data: d})
+	}
+	one, two := "text.safetensors", "tower.safetensors"
+	if err := os.Rename(filepath.Join(folder, "model.safetensors"), filepath.Join(folder, one)); err != nil {
+		t.Fatal(err)
+	}
+	if err := safetensors.WriteFile(filepath.Join(folder, two), nil, tensors); err != nil {
+		t.Fatal(err)
+	}
+	text, err := safetensors.Open(filepath.Join(folder, one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	files := map[string]string{}
+	for _, name := range text.Names() {
+		files[name] = one
+	}
+	for _, d := range tensors {
+		files[d.Name] = two
+	}
+	for name, content := range map[string]any{"model.safetensors.index.json": map[string]any{"weight_map": files},
+		"config.json": map[string]any{"architectures": []string{"SmolVLMForConditionalGeneration"}, "scale_factor": 2,
+			"text_config": map[string]any{"hidden_size": 256, "num_hidden_layers": 8, "num_attention_heads": 4,
+				"num_key_value_heads": 2, "intermediate_size": 768, "max_position_embeddings": 1024,
+				"rms_norm_eps": 1e-5, "rope_theta": 10000, "vocab_size": 4096},
+			"vision_config": map[string]any{"hidden_size": width, "intermediate_size": hidden, "num_hidden_layers": 1,
+				"num_attention_heads": 2, "patch_size": patch, "image_size": patch * side}}} {
+		all, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), all, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // sameModels compares the configuration and the weights of two models.

@@ -73,8 +73,8 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 	}
 	f.register(a, cmd.Flags())
 	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
-	f.model.registerImages(cmd.Flags(), "read the picture in this `FILE` (PNG, JPEG or GIF) before the text; may be "+
-		"repeated")
+	f.model.registerImages(cmd.Flags(), "read the picture in this `FILE` (PNG, JPEG, GIF, WebP or BMP) before the "+
+		"text; may be repeated")
 	cmd.Flags().BoolVar(&f.chat, "chat", false, "the text is a message to the model")
 	cmd.Flags().StringVar(&f.gbnf, "grammar", "", "print what the grammar in this `FILE` allows, in llama.cpp's GBNF")
 	cmd.Flags().StringVar(&f.schema, "json-schema", "", "print JSON that the JSON Schema in this `FILE` describes")

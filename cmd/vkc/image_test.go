@@ -30,7 +30,7 @@ func TestImages(t *testing.T) {
 		t.Errorf("in a conversation %s", chat)
 	}
 	fails(t, 1, append(line, "--image", photo, "--mmproj", "none"), "the model reads no pictures")
-	fails(t, 1, append(line, "--image", model), "the picture has an unknown format", "want PNG, JPEG or GIF")
+	fails(t, 1, append(line, "--image", model), "the picture has an unknown format", "want PNG, JPEG, GIF, WebP or BMP")
 	fails(t, 1, append(line, "--image", photo+"x"), "no such file")
 	fails(t, 2, append(line, "--image", photo, "--mmproj", model), "want clip, which an mmproj file has")
 	if err := os.Rename(tower, tower+"x"); err != nil {

@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/quantize"
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
@@ -31,6 +33,7 @@ type quantizeFlags struct {
 	threads                int
 	requantize, json       bool
 	split                  sizeFlag
+	projector              string // the file of a folder's vision tower, or "" or "none"
 }
 
 // quantizeCommand declares the command vkc quantize and its flags.
@@ -58,6 +61,9 @@ streamed.
 A Hugging Face folder becomes a GGUF file with GGUF's names, metadata and tokenizer. With --type f32, f16 or bf16 that
 is a conversion. A file of safetensors alone has no metadata, and its tensors keep their names.
 
+The vision tower of a folder becomes a file of its own, as programs of ggml want it: mmproj-OUT.gguf for -o OUT.gguf, or
+the file that --mmproj names. Its matrices stay f32 or bf16 with that --type, and else become f16.
+
 A model in several files (MODEL-00001-of-00003.gguf) is read as one, from any of its parts. --split-size writes such
 parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a part of its own.`,
 		Example: `  vkc quantize MODEL-f16.gguf -o MODEL-q4_K.gguf --type q4_K
@@ -76,6 +82,9 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 			}
 			if err := writable("output", f.output); err != nil {
 				return err
+			}
+			if f.projector != "" && !huggingface.IsFolder(args[0]) {
+				return usagef("--mmproj %s: only folders have a vision tower to write", f.projector)
 			}
 			opt, err := f.options()
 			if err != nil {
@@ -97,6 +106,8 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 	flags.StringVar(&f.embedding, "token-embedding-type", "", "the `TYPE` of the token embedding")
 	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of vkc imatrix or llama-imatrix, .dat or GGUF")
 	flags.Var(&f.split, "split-size", "write parts of at most `SIZE`, such as 500M or 2G; 0 means one file")
+	flags.StringVar(&f.projector, "mmproj", "", "write the vision tower of a folder to this GGUF `FILE`, or none "+
+		"(default mmproj-OUT.gguf)")
 	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
 	flags.BoolVar(&f.requantize, "requantize", false, "take tensors that are quantized already; their errors add up")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -240,7 +251,55 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 	if err != nil {
 		return err
 	}
-	return a.printQuantized(report, f)
+	if err := a.printQuantized(report, f); err != nil {
+		return err
+	}
+	return a.writeProjector(ctx, in, f, opt)
+}
+
+// writeProjector writes the vision tower of a folder.
+func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
+	if f.projector == generate.NoProjector || !huggingface.IsFolder(in) {
+		return nil
+	}
+	has, err := huggingface.HasVision(in)
+	switch {
+	case err != nil:
+		return err
+	case !has && f.projector != "":
+		return usagef("--mmproj %s: %s has no vision tower of a kind that vkc reads", f.projector, in)
+	case !has:
+		return nil
+	}
+	output := f.projector
+	if output == "" {
+		output = filepath.Join(filepath.Dir(f.output), "mmproj-"+filepath.Base(f.output))
+	}
+	if err := writable("mmproj", output); err != nil {
+		return err
+	}
+	file, err := huggingface.OpenVision(in)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	src, err := quantize.NewSource(file)
+	if err != nil {
+		return err
+	}
+	tower := quantize.Options{Type: ir.F16, Workers: opt.Workers}
+	if opt.Type == ir.F32 || opt.Type == ir.BF16 {
+		tower.Type = opt.Type
+	}
+	plan, err := quantize.New(src, tower)
+	if err != nil {
+		return err
+	}
+	if _, err := plan.WriteFile(ctx, output); err != nil {
+		return err
+	}
+	a.note("the vision tower is in %s", output)
+	return nil
 }
 
 // sameFile reports whether out is a file that exists, and the same as in or as another part of the model in.

@@ -43,7 +43,7 @@ ffn_down_shexp mlp.shared_experts.down_proj
 // follow from the configuration, heads for training, and the towers of pictures and sound. A star is any text.
 var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.masked_bias",
 	"*.attention.bias", "*.attention.masked_bias", "*embeddings.position_ids",
-	"*pooler.dense.*", "cls.*", "*vision_tower.*", "*vision_model.*", "*visual.*", "*multi_modal_projector.*",
+	"*pooler.dense.*", "cls.*", "*vision_tower.*", "*vision_model.*", "*visual.*", "*multi_modal_projector.*", "*connector.*",
 	"*audio_tower.*", "mtp.*", "*embed_vision.*", "*embed_audio.*"}
 
 // weights translates the names of tensors. Tensors that belong to no weight keep their names, and FromGGUF refuses

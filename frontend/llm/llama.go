@@ -12,7 +12,8 @@ var llama = architecture{
 	name:    "llama",
 	experts: true,
 	folder: folder{
-		classes: "LlamaForCausalLM LlamaModel MistralForCausalLM MistralModel MixtralForCausalLM",
+		classes: "LlamaForCausalLM LlamaModel MistralForCausalLM MistralModel MixtralForCausalLM " +
+			"Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration",
 		wants:   "hidden_act silu",
 		weights: `
 			ffn_gate_inp  block_sparse_moe.gate

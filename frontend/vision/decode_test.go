@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/vision"
 	"github.com/vkc-go/vkc/ir"
+	"golang.org/x/image/bmp"
 )
 
 // corners is a picture with another color in each quarter.
@@ -48,6 +49,43 @@ func near(a, b [3]byte) bool {
 	return true
 }
 
+// losslessWebP writes the picture of corners, without transforms and with one bit for each of red and green.
+func losslessWebP(b *bytes.Buffer, width, height int) error {
+	var bits []byte
+	put := func(v, n int) {
+		for i := range n {
+			bits = append(bits, byte(v>>i&1))
+		}
+	}
+	put(0x2f, 8)
+	put(width-1, 14)
+	put(height-1, 14)
+	put(0, 1+3+3)                                                            // no alpha, version 0; no transform, no cache of colors, one group of codes
+	for _, symbols := range [][]int{{0, 255}, {0, 255}, {255}, {255}, {0}} { // green, red, blue, alpha, distances
+		put(1|(len(symbols)-1)<<1|1<<2, 3)
+		for _, s := range symbols {
+			put(s, 8)
+		}
+	}
+	for y := range height {
+		for x := range width {
+			for _, high := range []bool{y < height/2, x < width/2} {
+				put(map[bool]int{true: 1}[high], 1)
+			}
+		}
+	}
+	data := make([]byte, (len(bits)+15)/16*2)
+	for i, bit := range bits {
+		data[i/8] |= bit << (i % 8)
+	}
+	b.WriteString("RIFF")
+	b.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(data)+12)))
+	b.WriteString("WEBPVP8L")
+	b.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(data))))
+	b.Write(data)
+	return nil
+}
+
 // TestDecode: every format, transparent or not, gives the colors of the quarters.
 func TestDecode(t *testing.T) {
 	encode := map[string]func(*bytes.Buffer) error{
@@ -55,6 +93,8 @@ func TestDecode(t *testing.T) {
 		"transparent": func(b *bytes.Buffer) error { return png.Encode(b, corners(64, 32, 100)) },
 		"jpeg":        func(b *bytes.Buffer) error { return jpeg.Encode(b, corners(64, 32, 255), &jpeg.Options{Quality: 95}) },
 		"gif":         func(b *bytes.Buffer) error { return gif.Encode(b, corners(64, 32, 255), nil) },
+		"bmp":         func(b *bytes.Buffer) error { return bmp.Encode(b, corners(64, 32, 255)) },
+		"webp":        func(b *bytes.Buffer) error { return losslessWebP(b, 64, 32) },
 		"gray": func(b *bytes.Buffer) error {
 			return png.Encode(b, image.NewGray16(image.Rect(0, 0, 64, 32)))
 		},
@@ -125,13 +165,22 @@ func TestDecodeRefuses(t *testing.T) {
 	binary.BigEndian.PutUint32(huge[20:], 1<<16)
 	crc := binary.BigEndian.AppendUint32(nil, crcOf(huge[12:29]))
 	copy(huge[29:], crc)
+	extended := func(flags byte, size uint32) []byte { // a WebP with a canvas
+		head := []byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00")
+		side := binary.LittleEndian.AppendUint32(nil, size-1)[:3]
+		return append(slices.Concat(head, []byte{flags, 0, 0, 0}, side, side), make([]byte, 8)...)
+	}
+	moving, wide := extended(2, 16), extended(0, 1<<14)
 	for _, tt := range []struct {
 		data []byte
 		want string
 	}{
 		{nil, "unknown format"},
-		{[]byte("BM\x00\x00"), `has an unknown format, its first bytes are "BM`},
-		{[]byte("RIFF....WEBPVP8 "), "want PNG, JPEG or GIF"},
+		{[]byte("MZ\x00\x00"), `has an unknown format, its first bytes are "MZ`},
+		{[]byte("BM\x00\x00\x00\x00\x00\x00\x00\x00\x36"), "is damaged: "},
+		{[]byte("RIFF....AVI LIST"), "want PNG, JPEG, GIF, WebP or BMP"},
+		{moving, "is damaged: "},
+		{wide, "has 16384*16384 pixels"},
 		{b.Bytes()[:len(b.Bytes())/2], "is damaged: png: "},
 		{huge, "has 65536*65536 pixels: want 1 to 67108864 in all; make it smaller"},
 		{make([]byte, vision.MaxBytes+1), "has 33554433 bytes: want at most 33554432"},
@@ -220,7 +269,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		{set("general.architecture", "llama"), `general.architecture is "llama": want clip`},
 		{set("clip.has_vision_encoder", false), "the file has no vision tower"},
-		{set("clip.projector_type", "resampler"), `projector "resampler" is not supported: want one of gemma3, mlp`},
+		{set("clip.projector_type", "resampler"), `projector "resampler" is not supported: want one of gemma3, idefics3, mlp`},
 		{set("clip.vision.attention.head_count", uint32(3)), "32 elements in 3 heads"},
 		{set("clip.vision.attention.head_count", uint32(0)), "is 0: want 1 to"},
 		{set("clip.vision.attention.head_count", uint32(16)), "heads of 2 elements turn in two directions"},

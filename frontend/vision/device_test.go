@@ -49,7 +49,7 @@ func TestOnDevice(t *testing.T) {
 	}
 	names := []string{"qwen3vl"}
 	if os.Getenv("VKC_TEST_CASES") == "all" {
-		names = append(names, "gemma3", "llava", "qwen2vl", "qwen2.5vl")
+		names = append(names, "gemma3", "idefics3", "llava", "qwen2vl", "qwen2.5vl")
 	}
 	for _, name := range names {
 		m := readGolden(t, name)

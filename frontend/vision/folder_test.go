@@ -1,16 +1,20 @@
 package vision_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/huggingface"
+	"github.com/vkc-go/vkc/frontend/quantize"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/frontend/vision"
 	"github.com/vkc-go/vkc/ir"
@@ -26,6 +30,13 @@ var folders = map[string]struct {
 		"image_size": 32, "layer_norm_eps": 1e-5}}`, []string{
 		`^mm\.soft`, "model.multi_modal_projector.mm_soft", `^mm\.input_projection.weight`,
 		"model.multi_modal_projector.mm_input_projection_weight", `^v\.`, "model.vision_tower.vision_model.",
+		`patch_embd`, "embeddings.patch_embedding", `position_embd`, "embeddings.position_embedding", `post_ln`,
+		"post_layernorm", `blk\.`, "encoder.layers.", `ln(\d)`, "layer_norm$1", `attn_out`, "self_attn.out_proj",
+		`attn_(.)\.`, "self_attn.${1}_proj.", `ffn_up`, "mlp.fc1", `ffn_down`, "mlp.fc2"}},
+	"idefics3": {`{"architectures": ["SmolVLMForConditionalGeneration"], "scale_factor": 2, "vision_config": {
+		"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 4,
+		"image_size": 16, "layer_norm_eps": 1e-5}}`, []string{
+		`^mm\.model.fc`, "model.connector.modality_projection.proj", `^v\.`, "model.vision_model.",
 		`patch_embd`, "embeddings.patch_embedding", `position_embd`, "embeddings.position_embedding", `post_ln`,
 		"post_layernorm", `blk\.`, "encoder.layers.", `ln(\d)`, "layer_norm$1", `attn_out`, "self_attn.out_proj",
 		`attn_(.)\.`, "self_attn.${1}_proj.", `ffn_up`, "mlp.fc1", `ffn_down`, "mlp.fc2"}},
@@ -52,7 +63,7 @@ var folders = map[string]struct {
 // TestFolder: a folder has the rows of the mmproj file made of it.
 func TestFolder(t *testing.T) {
 	for name, folder := range folders {
-		m := readGolden(t, name)
+		m, siglip := readGolden(t, name), name == "gemma3" || name == "idefics3"
 		tensors := map[string]*ir.Data{}
 		f := open(t, m.writer(t))
 		for weight, made := range m.Weights {
@@ -76,9 +87,9 @@ func TestFolder(t *testing.T) {
 			switch part := strings.Split(weight, "attn_"); {
 			case weight == "v.patch_embd.weight" && strings.HasPrefix(name, "qwen"):
 				joined[weight] = frames(t, d, tensors["v.patch_embd.weight.1"])
-			case weight == "v.patch_embd.weight.1", strings.Contains(weight, "attn_k.") && name != "gemma3",
-				strings.Contains(weight, "attn_v.") && name != "gemma3":
-			case strings.Contains(weight, "attn_q.") && name != "gemma3":
+			case weight == "v.patch_embd.weight.1", strings.Contains(weight, "attn_k.") && !siglip,
+				strings.Contains(weight, "attn_v.") && !siglip:
+			case strings.Contains(weight, "attn_q.") && !siglip:
 				end := strings.TrimPrefix(part[1], "q")
 				all := *d
 				all.Dims = append([]int{3 * d.Dims[0]}, d.Dims[1:]...)
@@ -117,10 +128,46 @@ func TestFolder(t *testing.T) {
 		defer opened.Close()
 		m.compare(t, name, opened)
 		c, err := vision.FromGGUF(opened)
-		if err != nil || c.Mean != [3]float64{0.5, 0.25, 0.125} || name != "gemma3" && c.MaxPixels != 90000 {
+		if err != nil || c.Mean != [3]float64{0.5, 0.25, 0.125} || !siglip && c.MaxPixels != 90000 {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
+		file := written(t, opened)
+		if again, err := vision.FromGGUF(file); err != nil || !reflect.DeepEqual(again, c) {
+			t.Errorf("%s: its file is %+v, %v", name, again, err)
+		}
+		for _, weight := range opened.Names() {
+			a, err := opened.Weight(weight)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err := file.Weight(weight); err != nil || !bytes.Equal(a.Bytes, b.Bytes) {
+				t.Errorf("%s: %s differs in its file: %v", name, weight, err)
+			}
+		}
 	}
+}
+
+// written writes a tower's file, as vkc quantize does with --type f32, and opens it.
+func written(t *testing.T, f *gguf.File) *gguf.File {
+	t.Helper()
+	src, err := quantize.NewSource(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := quantize.New(src, quantize.Options{Type: ir.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "mmproj.gguf")
+	if _, err := plan.WriteFile(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	out, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	return out
 }
 
 // frames joins two kernels [out, 3, p, p] to one [out, 3, 2, p, p].

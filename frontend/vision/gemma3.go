@@ -1,10 +1,28 @@
 package vision
 
 import (
+	"strings"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
 	"github.com/vkc-go/vkc/ir"
 )
+
+// siglipFolder returns the lines of folder.weights for a SigLIP tower.
+func siglipFolder(prefix string) string {
+	return strings.ReplaceAll(`
+		v.patch_embd     TOWERembeddings.patch_embedding
+		v.position_embd  TOWERembeddings.position_embedding
+		v.post_ln        TOWERpost_layernorm
+		v.blk.N.ln1      TOWERencoder.layers.N.layer_norm1
+		v.blk.N.ln2      TOWERencoder.layers.N.layer_norm2
+		v.blk.N.attn_q   TOWERencoder.layers.N.self_attn.q_proj
+		v.blk.N.attn_k   TOWERencoder.layers.N.self_attn.k_proj
+		v.blk.N.attn_v   TOWERencoder.layers.N.self_attn.v_proj
+		v.blk.N.attn_out TOWERencoder.layers.N.self_attn.out_proj
+		v.blk.N.ffn_up   TOWERencoder.layers.N.mlp.fc1
+		v.blk.N.ffn_down TOWERencoder.layers.N.mlp.fc2`, "TOWER", prefix)
+}
 
 // gemma3 is Gemma 3's (Gemma Team 2025, arXiv:2503.19786): a SigLIP tower (Zhai et al. 2023, arXiv:2303.15343), the
 // mean of each square of patches, a norm, and a matrix.
@@ -15,20 +33,9 @@ var gemma3 = projector{
 		Begin: "\n\n<start_of_image>", End: "<end_of_image>\n\n"},
 	folder: folder{
 		classes: "Gemma3ForConditionalGeneration",
-		weights: `
-			v.patch_embd        vision_tower.vision_model.embeddings.patch_embedding
-			v.position_embd     vision_tower.vision_model.embeddings.position_embedding
-			v.post_ln           vision_tower.vision_model.post_layernorm
-			v.blk.N.ln1         vision_tower.vision_model.encoder.layers.N.layer_norm1
-			v.blk.N.ln2         vision_tower.vision_model.encoder.layers.N.layer_norm2
-			v.blk.N.attn_q      vision_tower.vision_model.encoder.layers.N.self_attn.q_proj
-			v.blk.N.attn_k      vision_tower.vision_model.encoder.layers.N.self_attn.k_proj
-			v.blk.N.attn_v      vision_tower.vision_model.encoder.layers.N.self_attn.v_proj
-			v.blk.N.attn_out    vision_tower.vision_model.encoder.layers.N.self_attn.out_proj
-			v.blk.N.ffn_up      vision_tower.vision_model.encoder.layers.N.mlp.fc1
-			v.blk.N.ffn_down    vision_tower.vision_model.encoder.layers.N.mlp.fc2
-			mm.soft_emb_norm    multi_modal_projector.mm_soft_emb_norm             plus-one
-			mm.input_projection multi_modal_projector.mm_input_projection_weight   parameter`,
+		weights: siglipFolder("vision_tower.vision_model.") + `
+			mm.soft_emb_norm    multi_modal_projector.mm_soft_emb_norm           plus-one
+			mm.input_projection multi_modal_projector.mm_input_projection_weight parameter`,
 		set: func(c *folderConfig) {
 			c.want("hidden_act", "gelu_pytorch_tanh")
 			rows := 256.0

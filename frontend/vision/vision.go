@@ -3,7 +3,7 @@
 //
 //	f, err := gguf.Open("mmproj.gguf")
 //	c, err := vision.FromGGUF(f)
-//	p, err := vision.Decode(data)           // a PNG, JPEG or GIF
+//	p, err := vision.Decode(data)           // a PNG, JPEG, GIF, WebP or BMP
 //	g, err := c.Fit(p.Width, p.Height, 256) // the grid of patches
 //	resize, err := c.Resize(p.Width, p.Height, g)
 //	tower, err := c.Tower(256)
@@ -113,7 +113,7 @@ const (
 )
 
 // projectors is the table of the projectors that FromGGUF supports.
-var projectors = []projector{gemma3, llava, qwen2VL, qwen25VL, qwen3VL}
+var projectors = []projector{gemma3, idefics3, llava, qwen2VL, qwen25VL, qwen3VL}
 
 // Projectors returns the values of clip.projector_type that FromGGUF reads, sorted.
 func Projectors() []string {
@@ -332,7 +332,7 @@ func (c *Config) check() error {
 		}
 	}
 	// Out is the number of rows of the projector's last matrix.
-	for _, name := range []string{"mm.2.weight", "mm.0.weight", "mm.input_projection.weight"} {
+	for _, name := range []string{"mm.2.weight", "mm.0.weight", "mm.input_projection.weight", "mm.model.fc.weight"} {
 		if t, ok := c.Types[name]; ok && len(t.Shape) == 2 {
 			if c.Out = t.Shape[0].Static(); name == "mm.input_projection.weight" {
 				c.Out = t.Shape[1].Static()

@@ -190,7 +190,7 @@ func run(t *testing.T, g *ir.Graph, weights ir.WeightSource, inputs map[string]*
 // TestGolden compares the rows of each kind of projector with those of a program that shares no code with this one.
 func TestGolden(t *testing.T) {
 	tested := map[string]bool{}
-	for _, name := range []string{"gemma3", "llava", "llava-feature", "qwen2vl", "qwen2.5vl", "qwen3vl"} {
+	for _, name := range []string{"gemma3", "idefics3", "llava", "llava-feature", "qwen2vl", "qwen2.5vl", "qwen3vl"} {
 		t.Run(name, func(t *testing.T) {
 			m := readGolden(t, name)
 			tested[m.compare(t, name, open(t, m.writer(t)))] = true

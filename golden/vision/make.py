@@ -115,6 +115,23 @@ def gemma3():
     t.write(x @ t.w("mm.input_projection.weight", t.width, t.out), (side, side))
 
 
+def idefics3():
+    t = Tower("idefics3", "idefics3", 16, 4, **{"use_gelu": True, "vision.projector.scale_factor": 2})
+    side = 4
+    x = t.patches(side, side)  # in the order of blocks, as the positions below
+    row, column = in_blocks(side, side, 2)
+    x = x + t.w("v.position_embd.weight", side**2, t.width, scale=1.0)[row * side + column]
+    for i in range(t.layers):
+        x = t.layer(x, i, t.layer_norm, gelu)
+    x = t.layer_norm(x, "v.post_ln")
+    grid = np.zeros((side, side, t.width))
+    grid[row, column] = x
+    # The published shuffle: halves of a row side by side, then halves of a column.
+    grid = grid.reshape(side, side // 2, 2 * t.width).transpose(1, 0, 2)
+    grid = grid.reshape(side // 2, side // 2, 4 * t.width).transpose(1, 0, 2).reshape(4, 4 * t.width)
+    t.write(t.linear(grid, "mm.model.fc", t.out, bias=False), (side, side))
+
+
 def llava(case="llava", layers=2, **meta):
     t = Tower(case, "mlp", 16, 4, layers=layers, **{"use_gelu": False, "has_llava_projector": True}, **meta)
     side = 4
@@ -239,5 +256,5 @@ def llava_feature():
     llava("llava-feature", 3, **{"vision.feature_layer": [2]})
 
 
-for write in (gemma3, llava, llava_feature, qwen2vl, qwen25vl, qwen3vl, write_sizes):
+for write in (gemma3, idefics3, llava, llava_feature, qwen2vl, qwen25vl, qwen3vl, write_sizes):
     write()

@@ -22,6 +22,7 @@ const (
 	pflag       = "github.com/spf13/pflag" // cobra's flags
 	protowire   = "google.golang.org/protobuf"
 	progressbar = "github.com/schollz/progressbar/v3"
+	ximage      = "golang.org/x/image"
 	xsync       = "golang.org/x/sync"
 	xsys        = "golang.org/x/sys"
 	xtext       = "golang.org/x/text"
@@ -44,8 +45,9 @@ var Rules = []Rule{
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
 	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
+	{"frontend/vision", []string{"frontend", "ir"}, []string{ximage}, "the one place that decodes pictures for models"},
 	{"frontend/speech", []string{"frontend", "frontend/tokenizer", "ir"}, nil, "the tokens that control a model are in its vocabulary"},
-	{"frontend/huggingface", []string{"frontend", "frontend/speech", "frontend/tokenizer", "ir", "quant"}, nil, "a folder has a model and its tokenizer, and GGUF is the spelling of both; packed matrices are blocks"},
+	{"frontend/huggingface", []string{"frontend", "frontend/speech", "frontend/tokenizer", "frontend/vision", "ir", "quant"}, nil, "a folder has a model and its tokenizer, and GGUF is the spelling of both; packed matrices are blocks"},
 	{"frontend/onnx", []string{"frontend", "ir", "ir/interp"}, []string{protowire}, "it computes a model's constants by the reference, and reads the wire format by protobuf's own package"},
 	{"frontend/onnx/export", []string{"ir", "quant"}, []string{protowire}, "it writes a graph, whatever built it"},
 	{"frontend/onnx/folder", []string{"frontend", "frontend/tokenizer", "frontend/huggingface", "frontend/onnx", "ir"}, nil, "a folder has a graph and its tokenizer, which is Hugging Face's"},

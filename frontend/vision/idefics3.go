@@ -1,0 +1,36 @@
+package vision
+
+import (
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+)
+
+// idefics3 is Idefics 3's and SmolVLM's (Laurençon et al. 2024, arXiv:2408.12637): a SigLIP tower, and a matrix of each
+// square of patches side by side. A picture is one square: the models' further tiles of large pictures are left out.
+var idefics3 = projector{
+	name:  "idefics3",
+	merge: 4,
+	cubic: true,
+	marks: Marks{Placeholder: "<image>", Before: "<fake_token_around_image><global-img>",
+		After: "<fake_token_around_image>", Begin: "<fake_token_around_image><global-img>",
+		End: "<fake_token_around_image>"},
+	folder: folder{
+		classes: "Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration",
+		weights: siglipFolder("vision_model.") + `
+			mm.model.fc connector.modality_projection.proj`,
+		set: func(c *folderConfig) {
+			c.want("hidden_act", "gelu_pytorch_tanh")
+			c.set["projector.scale_factor"], c.set["use_gelu"] = uint32(4), true
+			if c.top["scale_factor"] != nil {
+				c.set["projector.scale_factor"] = uint32(c.number(c.top, "scale_factor"))
+			}
+			c.set["image_mean"], c.set["image_std"] = []float32{0.5, 0.5, 0.5}, []float32{0.5, 0.5, 0.5}
+		},
+	},
+	weights: func(c Config) []weightSpec {
+		return []weightSpec{matrix("mm.model.fc", c.Out, c.Width*c.Merge*c.Merge)}
+	},
+	project: func(t tower, x frontend.Tensor) frontend.Tensor {
+		return nn.Linear(t.merged(x), t.w.Sub("mm.model.fc"))
+	},
+}
