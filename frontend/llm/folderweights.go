@@ -42,9 +42,9 @@ ffn_down_shexp mlp.shared_experts.down_proj
 // ignoredTensors lists patterns of tensors that a folder may have and that a text model does not need: buffers that
 // follow from the configuration, heads for training, and the towers of pictures and sound. A star is any text.
 var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.masked_bias",
-	"*.attention.bias", "*.attention.masked_bias", "*embeddings.position_ids",
-	"*pooler.dense.*", "cls.*", "*vision_tower.*", "*vision_model.*", "*visual.*", "*multi_modal_projector.*", "*connector.*",
-	"*audio_tower.*", "mtp.*", "*embed_vision.*", "*embed_audio.*"}
+	"*.attention.bias", "*.attention.masked_bias", "*embeddings.position_ids", "*pooler.dense.*", "cls.*",
+	"*vision_tower.*", "*vision_model.*", "*visual.*", "*multi_modal_projector.*", "*connector.*", "*audio_tower.*",
+	"mtp.*", "*embed_vision.*", "*embed_audio.*"}
 
 // weights translates the names of tensors. Tensors that belong to no weight keep their names, and FromGGUF refuses
 // them. ignored lists the tensors that the model does not need.

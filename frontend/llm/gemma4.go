@@ -58,7 +58,8 @@ var gemma4 = architecture{
 		if c.sharesKeys {
 			keys = optional(keys...)
 		}
-		list := slices.Concat(c.norms("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"), c.besides(), keys,
+		list := slices.Concat(c.norms("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"), c.besides(),
+			keys,
 			[]weightSpec{matrix("attn_q", c.Heads*c.HeadDim, c.Width), vector("attn_q_norm", c.HeadDim),
 				matrix("attn_output", c.Width, c.Heads*c.HeadDim)},
 			optional(matrix("attn_v", c.KVHeads*c.HeadDim, c.Width), vector("layer_output_scale", 1)))

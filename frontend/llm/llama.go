@@ -14,7 +14,7 @@ var llama = architecture{
 	folder: folder{
 		classes: "LlamaForCausalLM LlamaModel MistralForCausalLM MistralModel MixtralForCausalLM " +
 			"Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration",
-		wants:   "hidden_act silu",
+		wants: "hidden_act silu",
 		weights: `
 			ffn_gate_inp  block_sparse_moe.gate
 			ffn_gate_exps block_sparse_moe.experts.E.w1

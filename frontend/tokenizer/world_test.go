@@ -58,7 +58,8 @@ func TestWorld(t *testing.T) {
 		for rest := b.String(); rest != ""; {
 			best := 1
 			for id := range byID[1:] {
-				if strings.HasPrefix(rest, byID[1+id]) && len(byID[1+id]) > len(byID[best]) || !strings.HasPrefix(rest, byID[best]) {
+				longer := len(byID[1+id]) > len(byID[best]) || !strings.HasPrefix(rest, byID[best])
+				if longer && strings.HasPrefix(rest, byID[1+id]) {
 					best = 1 + id
 				}
 			}
@@ -76,8 +77,8 @@ func TestWorld(t *testing.T) {
 
 // TestRefusedWorld: lines that are no tokens are named.
 func TestRefusedWorld(t *testing.T) {
-	for _, text := range []string{"1 'a'", "x 'a' 1", "1 'a' 2", "1 a 1", "1 'a' 1\n1 'b' 1", "1 b'\\u1234' 1", "0 'a' 1",
-		"99999999 'a' 1"} {
+	for _, text := range []string{"1 'a'", "x 'a' 1", "1 'a' 2", "1 a 1", "1 'a' 1\n1 'b' 1", "1 b'\\u1234' 1",
+		"0 'a' 1", "99999999 'a' 1"} {
 		if _, err := (tokenizer.Folder{World: []byte(text)}).Metadata(); err == nil {
 			t.Errorf("%q is no vocabulary, but there is no error", text)
 		}

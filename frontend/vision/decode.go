@@ -35,9 +35,9 @@ func wrongPicture(format string, args ...any) error {
 	return &PictureError{fmt.Sprintf(format, args...)}
 }
 
-// Decode reads a PNG, JPEG, GIF, WebP or BMP picture. Of a GIF the first frame counts, and a moving WebP is an error. Transparency is ignored. A picture with a
-// side of more than 4096 pixels is halved until it has none. Decode returns a *PictureError for a picture that is too
-// large or damaged, or in another format.
+// Decode reads a PNG, JPEG, GIF, WebP or BMP picture. Of a GIF the first frame counts, and a moving WebP is an error.
+// Transparency is ignored. A picture with a side of more than 4096 pixels is halved until it has none. Decode returns a
+// *PictureError for a picture that is too large or damaged, or in another format.
 func Decode(data []byte) (*Picture, error) {
 	if len(data) > MaxBytes {
 		return nil, wrongPicture("has %d bytes: want at most %d", len(data), MaxBytes)
@@ -45,7 +45,8 @@ func Decode(data []byte) (*Picture, error) {
 	head, format, err := image.DecodeConfig(bytes.NewReader(data))
 	switch {
 	case errors.Is(err, image.ErrFormat):
-		return nil, wrongPicture("has an unknown format, its first bytes are %.8q: want PNG, JPEG, GIF, WebP or BMP", data)
+		return nil, wrongPicture("has an unknown format, its first bytes are %.8q: want PNG, JPEG, GIF, WebP or BMP",
+			data)
 	case err != nil:
 		return nil, wrongPicture("is damaged: %v", err)
 	case head.Width < 1 || head.Height < 1 || head.Width > maxPixels/head.Height:

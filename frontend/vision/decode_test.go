@@ -60,8 +60,11 @@ func losslessWebP(b *bytes.Buffer, width, height int) error {
 	put(0x2f, 8)
 	put(width-1, 14)
 	put(height-1, 14)
-	put(0, 1+3+3)                                                            // no alpha, version 0; no transform, no cache of colors, one group of codes
-	for _, symbols := range [][]int{{0, 255}, {0, 255}, {255}, {255}, {0}} { // green, red, blue, alpha, distances
+	// No alpha, version 0, no transform, no cache of colors, one group of codes.
+	put(0, 1+3+3)
+	// Codes of green, red, blue, alpha and distances.
+	codes := [][]int{{0, 255}, {0, 255}, {255}, {255}, {0}}
+	for _, symbols := range codes {
 		put(1|(len(symbols)-1)<<1|1<<2, 3)
 		for _, s := range symbols {
 			put(s, 8)
