@@ -149,10 +149,10 @@ func (s *Server) audioRequest(w http.ResponseWriter, form *multipart.Form) (q tr
 	}
 	for _, key := range []string{granularities, strings.TrimSuffix(granularities, "[]")} {
 		for _, g := range form.Value[key] {
-			if g != "segment" {
-				return q, format, refuse(http.StatusBadRequest, key, "%s is %.40q: want segment, as the times of "+
-					"words are not computed", key, g)
+			if g != "segment" && g != "word" {
+				return q, format, refuse(http.StatusBadRequest, key, "%s is %.40q: want segment or word", key, g)
 			}
+			q.Words = q.Words || g == "word"
 		}
 	}
 	return q, format, nil

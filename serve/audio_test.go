@@ -139,6 +139,8 @@ func TestAudio(t *testing.T) {
 		{[]string{"response_format=verbose_json", "timestamp_granularities[]=segment"}, "application/json",
 			`{"task":"transcribe","language":"german","duration":0.00625,"text":"100 samples","segments":[{"id":0,"seek":0,`,
 			transcribe.Request{}},
+		{[]string{"response_format=verbose_json", "timestamp_granularities[]=word"}, "application/json",
+			`{"task":"transcribe"`, transcribe.Request{Words: true}},
 	} {
 		kind, body := form(t, soundFile(), tt.fields...)
 		for _, path := range []string{"/v1/audio/transcriptions", "/audio/transcriptions", "/v1/audio/translations"} {
@@ -185,8 +187,8 @@ func TestAudioRefuses(t *testing.T) {
 		{soundFile(), []string{"language=klingon"}, 400, `language: \"klingon\" is unknown`},
 		{soundFile(), []string{"temperature=warm"}, 400, `temperature is \"warm\": want a number`},
 		{soundFile(), []string{"response_format=xml"}, 400, `response_format is \"xml\": want one of text`},
-		{soundFile(), []string{"timestamp_granularities[]=word"}, 400, `is \"word\": want segment`},
-		{soundFile(), []string{"timestamp_granularities=word"}, 400, `is \"word\": want segment`},
+		{soundFile(), []string{"timestamp_granularities[]=line"}, 400, `is \"line\": want segment or word`},
+		{soundFile(), []string{"timestamp_granularities=line"}, 400, `is \"line\": want segment or word`},
 		{soundFile(), []string{"stream=true"}, 400, "stream is not supported"},
 		{long.Bytes(), []string{"prompt=" + strings.Repeat("a", 1<<20)}, 413, "longer than 3145728 bytes"},
 		{long.Bytes()[:2<<20], nil, 400, "truncated"}, // in a temporary file

@@ -111,6 +111,12 @@ func cue(text string) string {
 
 // verbose is the form of a transcript with all that is known of segments.
 func (t *Transcript) verbose() any {
+	type word struct {
+		Word        string  `json:"word"`
+		Start       float64 `json:"start"`
+		End         float64 `json:"end"`
+		Probability float64 `json:"probability"`
+	}
 	type segment struct {
 		ID          int     `json:"id"`
 		Seek        int64   `json:"seek"` // of the window, in hundredths of a second
@@ -122,11 +128,16 @@ func (t *Transcript) verbose() any {
 		LogProb     float64 `json:"avg_logprob"`
 		Compression float64 `json:"compression_ratio"`
 		NoSpeech    float64 `json:"no_speech_prob"`
+		Words       []word  `json:"words,omitempty"`
 	}
-	list := []segment{}
+	list, words := []segment{}, []word{}
 	for i, s := range t.Segments {
 		list = append(list, segment{i, s.Window.Milliseconds() / 10, s.Start.Seconds(), s.End.Seconds(), s.Text,
-			s.Tokens, s.Temperature, s.LogProb, s.Compression, s.NoSpeech})
+			s.Tokens, s.Temperature, s.LogProb, s.Compression, s.NoSpeech, nil})
+		for _, w := range s.Words {
+			words = append(words, word{w.Text, w.Start.Seconds(), w.End.Seconds(), w.Probability})
+		}
+		list[i].Words = words[len(words)-len(s.Words):]
 	}
 	task := "transcribe"
 	if t.Translate {
@@ -138,5 +149,6 @@ func (t *Transcript) verbose() any {
 		Duration float64   `json:"duration"`
 		Text     string    `json:"text"`
 		Segments []segment `json:"segments"`
-	}{task, t.Language.Name, t.Duration.Seconds(), t.Text(), list}
+		Words    []word    `json:"words,omitempty"` // of all segments
+	}{task, t.Language.Name, t.Duration.Seconds(), t.Text(), list, words}
 }

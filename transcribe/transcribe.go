@@ -53,6 +53,11 @@ type Model struct {
 
 	mel, listen, steps, step *vkc.Executable
 
+	aligner   *vkc.Executable // of speech.Align; nil until a request asks for words
+	options   Options
+	precision string
+	cache     speech.Option
+
 	busy chan struct{} // holds an element while a request runs
 }
 
@@ -109,7 +114,8 @@ func (m *Model) open(ctx context.Context, path string, o Options) (err error) {
 	} else if precision == "" {
 		precision = DefaultPrecision
 	}
-	list := []speech.Option{speech.Cache(cache)}
+	m.options, m.precision, m.cache = o, precision, speech.Cache(cache)
+	list := []speech.Option{m.cache}
 	g, err := speech.LogMel(m.config)
 	if m.mel, err = m.load(ctx, g, err, vkc.Exact, o, nil); err != nil {
 		return err
@@ -155,7 +161,7 @@ func (m *Model) maxText() int { return m.config.Context / 2 }
 // Close releases the model. It must not be used by requests.
 func (m *Model) Close() error {
 	var errs []error
-	for _, exe := range []*vkc.Executable{m.step, m.steps, m.listen, m.mel} {
+	for _, exe := range []*vkc.Executable{m.aligner, m.step, m.steps, m.listen, m.mel} {
 		if exe != nil {
 			errs = append(errs, exe.Close())
 		}
@@ -225,6 +231,8 @@ type Request struct {
 	// temperatures higher by 0.2, up to 1.
 	Temperature float64
 	Seed        uint64 // of random numbers, for temperatures above 0
+
+	Words bool // find out when each word is said
 
 	// Segment, if set, gets each segment as soon as it is written. An error ends the request.
 	Segment func(Segment) error
@@ -304,4 +312,5 @@ type Segment struct {
 	LogProb     float64 // the mean log probability of the tokens in the window
 	Compression float64 // the ratio of the sizes of the window's text before and after compressing it
 	NoSpeech    float64 // the probability that nothing is said in the window
+	Words       []Word  // with Request.Words
 }

@@ -126,11 +126,19 @@ func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) 
 		return len(sound), nil
 	}
 	segments, done := j.segments(text.tokens, len(sound))
+	if j.Words {
+		if err := j.align(ctx, segments, len(sound)); err != nil {
+			return 0, err
+		}
+	}
 	if text.temperature > forgetAbove {
 		j.past = nil
 	}
 	for _, s := range segments {
 		s.Start, s.End, s.Window = s.Start+begin, s.End+begin, begin
+		for i := range s.Words {
+			s.Words[i].Start, s.Words[i].End = s.Words[i].Start+begin, s.Words[i].End+begin
+		}
 		s.Temperature, s.LogProb, s.Compression, s.NoSpeech = text.temperature, text.logProb, text.compression,
 			text.noSpeech
 		j.out.Segments = append(j.out.Segments, s)
@@ -179,8 +187,7 @@ func (m *Model) logits(ctx context.Context, tokens []int32, length int) ([]float
 	logits, err := res.Outputs["logits"].Floats()
 	unusable := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 1) }
 	if err == nil && slices.ContainsFunc(logits, unusable) {
-		err = errors.New("transcribe: the model computes NaN or infinity: its weights are wrong, or need more " +
-			"precision")
+		err = errUnusable
 	}
 	return logits, err
 }
@@ -197,8 +204,12 @@ func (j *job) prompt() (tokens []int32, start int) {
 		tokens = append(tokens, j.tokens.Previous)
 		tokens = append(tokens, j.past[max(0, len(j.past)-(j.maxPast()-1)):]...)
 	}
-	start = len(tokens)
-	tokens = append(tokens, j.tokens.Start)
+	return append(tokens, j.controls()...), len(tokens)
+}
+
+// controls returns the tokens that start the transcript of a window.
+func (j *job) controls() []int32 {
+	tokens := []int32{j.tokens.Start}
 	if j.tokens.Multilingual {
 		task := j.tokens.Transcribe
 		if j.Translate {
@@ -206,7 +217,7 @@ func (j *job) prompt() (tokens []int32, start int) {
 		}
 		tokens = append(tokens, j.tokens.Languages[j.out.Language.Code], task)
 	}
-	return tokens, start
+	return tokens
 }
 
 // write writes the text of the window, again at higher temperatures if it seems wrong.

@@ -39,10 +39,10 @@ known. FILE is a WAV file of any rate and number of channels, or - for standard 
 a file of whisper.cpp such as ggml-base.bin, or a GGUF file that vkc quantize has made of one of them.
 
 The model hears 30 seconds at a time. Text that repeats itself, or that the model itself finds unlikely, is written
-again at a higher temperature.`,
+again at a higher temperature. --words aligns words with the sound by the model's attention.`,
 		Example: `  vkc transcribe TALK.wav -m MODEL --timestamps
   vkc transcribe TALK.wav -m MODEL --language de --translate --format srt > TALK.srt
-  vkc transcribe - -m MODEL --format json < TALK.wav`,
+  vkc transcribe - -m MODEL --format json --words < TALK.wav`,
 		Args: exactArgs("FILE.wav"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.transcribe(cmd.Context(), &f, args[0]) },
 	}
@@ -55,6 +55,7 @@ again at a higher temperature.`,
 		"spelling")
 	flags.StringVar(&f.format, "format", "text", "print text, subtitles (srt, vtt), or all that is known (json)")
 	flags.BoolVar(&f.timestamps, "timestamps", false, "begin each line of text with its times")
+	flags.BoolVar(&f.request.Words, "words", false, "with --format json, the times of each word")
 	flags.Float64Var(&f.request.Temperature, "temp", 0, "the temperature `T` of the first attempt, up to 1; 0 means "+
 		"the likeliest text")
 	flags.Uint64Var(&f.request.Seed, "seed", 0, "the `SEED` of temperatures above 0")
@@ -76,6 +77,9 @@ func (f *transcribeFlags) check() (transcribe.Format, error) {
 		if err := vkc.CheckPrecision(f.options.Precision); err != nil {
 			return transcribe.Format{}, usagef("--precision: %w", err)
 		}
+	}
+	if f.request.Words && f.format != "json" {
+		return transcribe.Format{}, usagef("--words and --format %s: only --format json has words", f.format)
 	}
 	name := transcribeFormats[f.format]
 	if f.timestamps {

@@ -197,3 +197,62 @@ func TestFromGGUFRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestAlign compares the attention of tokens to the sound, of all heads of the second half of the layers and of heads
+// that the file names.
+func TestAlign(t *testing.T) {
+	m := speechtest.Read(t, "../..")
+	f := m.File(t)
+	cfg, err := speech.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := speech.FromGGUF(m.File(t, gguf.KV{Key: "whisper.alignment_heads", Value: []uint32{0, 1, 1, 2}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := gguf.KV{Key: "whisper.alignment_heads", Value: []uint32{0, 1, 2, 0}}
+	if _, err := speech.FromGGUF(m.File(t, wrong)); err == nil {
+		t.Error("a head of a layer that is not there is accepted")
+	}
+	mel, err := ir.FromFloats(ir.F32, slices.Concat(transposed(m.Mel80)...), cfg.Mels, cfg.Frames())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, n := m.Alignment, len(m.Alignment.Tokens)
+	devices(t, func(t *testing.T, dev *vkc.Device) {
+		g, err := speech.Listen(cfg)
+		listen := load(t, dev, g, err, f, nil)
+		run(t, listen, "mel", mel, nil, "encoded", 0)
+		for _, c := range []struct {
+			of   speech.Config
+			want [][]float64
+		}{{cfg, a.Attention}, {some, a.Some}} {
+			g, err = speech.Align(c.of, 40)
+			exe := load(t, dev, g, err, f, listen)
+			tokens, err := vkc.Of(a.Tokens, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, err := vkc.Of(append(slices.Clone(a.Tokens[1:]), 40), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := exe.Run(t.Context(), vkc.Tensors{"tokens": tokens, "next": next},
+				vkc.RunOptions{Symbols: map[string]int64{"F": int64(a.Frames)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, "attention", res.Outputs["attention"], c.want, 2e-4)
+			chances, err := res.Outputs["chances"].Floats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range a.Chances {
+				if math.Abs(chances[3+i]-want) > 1e-4 {
+					t.Errorf("token %d has the log probability %v, want %v", i, chances[3+i], want)
+				}
+			}
+		}
+	})
+}

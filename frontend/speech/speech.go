@@ -41,6 +41,9 @@ type Config struct {
 	// that the file does not say.
 	Suppressed, SuppressedFirst []int32
 
+	// AlignmentHeads lists the heads whose attention follows the spoken words. Nil means that the file does not say.
+	AlignmentHeads []Head
+
 	Types map[string]ir.Type // of the weights
 }
 
@@ -97,6 +100,7 @@ const (
 	normKey            = "attention.layer_norm_epsilon"
 	suppressedKey      = "suppress_tokens"
 	suppressedFirstKey = "begin_suppress_tokens"
+	alignmentKey       = "alignment_heads" // pairs of a layer and a head
 )
 
 // Is reports whether a file has a model of speech.
@@ -156,10 +160,32 @@ func FromGGUF(f *gguf.File) (Config, error) {
 			*to = append(*to, int32(id))
 		}
 	}
+	if err := c.readAlignment(f, prefix); err != nil {
+		return c, err
+	}
 	for _, t := range f.Tensors() {
 		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	}
 	return c, c.check(arch)
+}
+
+// readAlignment reads the heads that follow the spoken words, if the file lists them.
+func (c *Config) readAlignment(f *gguf.File, prefix string) error {
+	if _, ok := f.Lookup(prefix + alignmentKey); !ok {
+		return nil
+	}
+	list, err := f.Ints(prefix + alignmentKey)
+	if err != nil {
+		return err
+	}
+	for pair := range slices.Chunk(list, 2) {
+		if len(pair) < 2 || pair[0] < 0 || pair[0] >= int64(c.Decoders) || pair[1] < 0 || pair[1] >= int64(c.Heads) {
+			return fmt.Errorf("speech: %s%s has %v: want pairs of a layer, 0 to %d, and a head, 0 to %d", prefix,
+				alignmentKey, pair, c.Decoders-1, c.Heads-1)
+		}
+		c.AlignmentHeads = append(c.AlignmentHeads, Head{int(pair[0]), int(pair[1])})
+	}
+	return nil
 }
 
 // check returns an error if sizes do not fit each other, or if the weights are not those of the architecture.

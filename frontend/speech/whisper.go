@@ -163,11 +163,7 @@ func (m model) decode(b *frontend.Builder, tokens frontend.Tensor, length ir.Dim
 	t := tokens.Dim(0)
 	start := b.DimValue(length).Sub(b.DimValue(t))
 	positions := b.Iota(ir.I32, 0, t).Add(start)
-	x := nn.Embedding(tokens, m.w.Sub("token_embd"), ir.F32).
-		Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32))
-	for i := range m.Decoders {
-		l := m.w.Sub(fmt.Sprintf("dec.blk.%d", i))
-		y := nn.LayerNorm(x, l.Sub("attn_norm"), m.NormEps)
+	x := m.decoder(b, m.embed(tokens, positions), cache, func(i int, l nn.Weights, y frontend.Tensor) frontend.Tensor {
 		extended := func(name string, x frontend.Tensor) frontend.Tensor {
 			state := m.state(b, name, i, cache, m.Context)
 			all := state.DynamicUpdateSlice(1, x.Cast(cache), start)
@@ -176,15 +172,36 @@ func (m model) decode(b *frontend.Builder, tokens frontend.Tensor, length ir.Dim
 		}
 		k := extended("cache_k", m.heads(y, l.Sub("attn_k"), m.Heads))
 		v := extended("cache_v", m.heads(y, l.Sub("attn_v"), m.Heads))
-		q := m.heads(y, l.Sub("attn_q"), m.Heads)
-		x = x.Add(nn.Linear(m.joined(q.Attention(k, v, frontend.Causal())), l.Sub("attn_output")))
-		y = nn.LayerNorm(x, l.Sub("cross_attn_norm"), m.NormEps)
-		keys, values := m.crossStates(b, i, cache)
-		q = m.heads(y, l.Sub("cross_attn_q"), m.Heads)
-		x = x.Add(nn.Linear(m.joined(q.Attention(keys.Cast(ir.F32), values.Cast(ir.F32))), l.Sub("cross_attn_output")))
-		x = m.forward(x, l)
-	}
+		return m.heads(y, l.Sub("attn_q"), m.Heads).Attention(k, v, frontend.Causal())
+	}, nil)
 	last := b.DimValue(t).SubScalar(1).Reshape(1)
 	x = nn.LayerNorm(x.IndexSelect(0, last), m.w.Sub("dec.output_norm"), m.NormEps)
 	return nn.Unembed(x, m.w.Sub("token_embd"))
+}
+
+// embed returns the embedded tokens at their positions.
+func (m model) embed(tokens, positions frontend.Tensor) frontend.Tensor {
+	return nn.Embedding(tokens, m.w.Sub("token_embd"), ir.F32).
+		Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32))
+}
+
+// decoder applies the decoder's layers to embedded tokens x [T, Width]. attend makes the attention of a layer to the
+// tokens, [Heads, T, D], of its normalized input. hear, if not nil, gets the queries [Heads, T, D] and the keys
+// [Heads, AudioContext, D] of a layer's attention to the sound.
+func (m model) decoder(b *frontend.Builder, x frontend.Tensor, cache ir.DType,
+	attend func(i int, l nn.Weights, y frontend.Tensor) frontend.Tensor,
+	hear func(i int, q, keys frontend.Tensor)) frontend.Tensor {
+	for i := range m.Decoders {
+		l := m.w.Sub(fmt.Sprintf("dec.blk.%d", i))
+		y := attend(i, l, nn.LayerNorm(x, l.Sub("attn_norm"), m.NormEps))
+		x = x.Add(nn.Linear(m.joined(y), l.Sub("attn_output")))
+		keys, values := m.crossStates(b, i, cache)
+		q := m.heads(nn.LayerNorm(x, l.Sub("cross_attn_norm"), m.NormEps), l.Sub("cross_attn_q"), m.Heads)
+		if hear != nil {
+			hear(i, q, keys.Cast(ir.F32))
+		}
+		y = q.Attention(keys.Cast(ir.F32), values.Cast(ir.F32))
+		x = m.forward(x.Add(nn.Linear(m.joined(y), l.Sub("cross_attn_output"))), l)
+	}
+	return x
 }

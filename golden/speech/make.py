@@ -92,6 +92,19 @@ class Model:
         y = (e / e.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(len(x), -1)
         return self.linear(y, prefix + "attn_output", SIZES["width"])
 
+    def aligned(self, x, to, prefix):
+        """How each head's attention changes from token to token: its share less the mean of all tokens, over their
+        standard deviation, under a median filter of 7 positions."""
+        heads = lambda y: y.reshape(len(y), SIZES["heads"], -1).swapaxes(0, 1)
+        q = heads(self.linear(x, prefix + "attn_q", SIZES["width"]))
+        k = heads(self.linear(to, prefix + "attn_k", SIZES["width"], bias=False))
+        scores = q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1])
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        share = e / e.sum(-1, keepdims=True)
+        share = (share - share.mean(1, keepdims=True)) / share.std(1, keepdims=True)
+        padded = np.pad(share, ((0, 0), (0, 0), (3, 3)), mode="reflect")
+        return np.median([padded[:, :, i : i + share.shape[2]] for i in range(7)], 0)
+
     def forward(self, x):
         return x + self.linear(gelu(self.linear(self.norm(x, "ffn_norm"), "ffn_up", SIZES["hidden"])), "ffn_down", SIZES["width"])
 
@@ -105,18 +118,24 @@ class Model:
         self.part = ""
         return self.norm(x, "enc.output_norm")
 
-    def decode(self, tokens, audio):
-        self.part = ""
+    def decode(self, tokens, audio, heads=None, frames=None):
+        """The logits after each token, and with heads the mean of what aligned makes of them on some frames."""
+        self.part, attention = "", []
         table = self.w("token_embd.weight", SIZES["vocab"], SIZES["width"], scale=0.75)
         x = table[tokens] + self.w("position_embd.weight", SIZES["context"], SIZES["width"], scale=2.0)[: len(tokens)]
         for i in range(SIZES["layers"]):
             self.part = f"dec.blk.{i}."
             y = self.norm(x, "attn_norm")
             x = x + self.attention(y, y, causal=True)
-            x = x + self.attention(self.norm(x, "cross_attn_norm"), audio, prefix="cross_")
+            y = self.norm(x, "cross_attn_norm")
+            if heads:
+                all = self.aligned(y, audio[:frames], "cross_")
+                attention += [all[head] for layer, head in heads if layer == i]
+            x = x + self.attention(y, audio, prefix="cross_")
             x = self.forward(x)
         self.part = ""
-        return self.norm(x, "dec.output_norm") @ table.T
+        logits = self.norm(x, "dec.output_norm") @ table.T
+        return (logits, np.mean(attention, 0)) if heads else logits
 
 
 def gelu(x):
@@ -213,6 +232,42 @@ def transcribe(m, wave, language=None):
     return {"language": language, "segments": out}
 
 
+def warped(gains):
+    """The column in which the best path of gains enters each row (dynamic time warping)."""
+    rows, columns = gains.shape
+    cost, trace = np.full((rows + 1, columns + 1), np.inf), np.full((rows + 1, columns + 1), -1)
+    cost[0, 0] = 0
+    for j in range(1, columns + 1):
+        for i in range(1, rows + 1):
+            before = [cost[i - 1, j - 1], cost[i - 1, j], cost[i, j - 1]]
+            if before[0] < before[1] and before[0] < before[2]:
+                t = 0
+            elif before[1] < before[0] and before[1] < before[2]:
+                t = 1
+            else:
+                t = 2
+            cost[i, j], trace[i, j] = before[t] - gains[i - 1, j - 1], t
+    trace[0, :], trace[:, 0] = 2, 1
+    i, j, path = rows, columns, []
+    while i > 0 or j > 0:
+        path.append((i - 1, j - 1))
+        i, j = i - (trace[i, j] != 2), j - (trace[i, j] != 1)
+    path.reverse()
+    return [int(next(c for r, c in path if r == row)) for row in range(rows)]
+
+
+def alignment(m, encoded):
+    """Words of the golden tokens: the first three control the model, and a token ends the text."""
+    tokens, frames = [START, EN, TRANSCRIBE, PLAIN] + TOKENS[2:] + [END], 7
+    last = SIZES["layers"] // 2
+    heads = [(i, h) for i in range(last, SIZES["layers"]) for h in range(SIZES["heads"])]
+    logits, attention = m.decode(tokens, encoded, heads, frames)
+    some = m.decode(tokens, encoded, [(0, 1), (1, 2)], frames)[1]
+    chances = [float(log_softmax(row[:END])[t]) for row, t in zip(logits[3:], tokens[4:-1])]
+    return {"tokens": tokens, "frames": frames, "attention": attention.tolist(), "some": some.tolist(),
+            "chances": chances, "starts": warped(attention[3:-1])}
+
+
 def s_window():
     return SIZES["audio_context"] * STRIDE
 
@@ -248,6 +303,7 @@ def main():
     parts = {"meta": json.dumps(meta), "weights": "{" + lines(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in m.file.items()) + "}",
              "samples": json.dumps([int(v * 2**15) for v in wave]), "tokens": json.dumps(TOKENS),
              "mel80": rows(mels[80].T), "mel128": rows(mels[128].T), "encoded": rows(encoded), "logits": rows(logits),
+             "alignment": json.dumps(alignment(m, encoded)),
              "sounds": "[" + lines(json.dumps(one, default=float) for one in find_sounds(m)) + "]"}
     text = "{" + ",\n".join(f'"{k}": {v}' for k, v in parts.items()) + "}\n"
     Path(__file__).with_name("whisper.json").write_text(text)

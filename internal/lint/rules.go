@@ -54,7 +54,7 @@ var Rules = []Rule{
 	{"grammar", nil, nil, "which texts are allowed is a question about bytes, whatever model writes them"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
 	{"transcribe", []string{all}, nil, "running a model of speech takes all of vkc, from its file to its device"},
-	{"serve", []string{"generate", "transcribe", "frontend/speech", "grammar", "frontend", "frontend/tokenizer"}, nil, "a protocol around package generate, which knows nothing of graphs"},
+	{"serve", []string{"generate", "transcribe", "frontend/speech", "grammar", "frontend", "frontend/tokenizer", "frontend/vision"}, nil, "a protocol around package generate, which knows nothing of graphs"},
 	{"train", []string{all}, nil, "a loop around what a user has: an executable, its states and files"},
 	{"npy", []string{"ir"}, []string{float16}, "NumPy's files and tensors written out as text, for programs as for the command line"},
 	{"passes", []string{"ir", "codegen/kernel", "passes/plan", "passes/rewrite", "passes/lower", "passes/rules", "passes/layout"}, nil, "passes end in kernels; which device runs them is decided later"},

@@ -31,6 +31,14 @@ type Golden struct {
 	Tokens                         []int32
 	Mel80, Mel128, Encoded, Logits [][]float64
 
+	Alignment struct {
+		Tokens          []int32
+		Frames          int
+		Attention, Some [][]float64 // of all heads of the second layer, and of two heads
+		Chances         []float64
+		Starts          []int
+	}
+
 	Sounds []struct {
 		Seed, Samples int
 		Language      int32
