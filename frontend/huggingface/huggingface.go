@@ -52,27 +52,15 @@ func Open(folder string) (*gguf.File, error) {
 
 // open is like Open, but without the folder's name in errors.
 func open(folder string) (_ *gguf.File, err error) {
-	config, err := read(folder, "config.json", maxConfig)
-	if err != nil {
-		return nil, err
-	}
-	if config == nil {
-		return nil, errors.New("there is no config.json: want a model's folder, with config.json, " +
-			"model.safetensors and tokenizer.json")
-	}
-	file, err := openTensors(folder)
+	config, stored, err := openStored(folder)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, file.Close())
+			err = errors.Join(err, stored.file.Close())
 		}
 	}()
-	stored, err := newStored(file, config)
-	if err != nil {
-		return nil, err
-	}
 	translation, check, err := translate(folder, config, stored.types())
 	if err != nil {
 		return nil, err
@@ -94,11 +82,30 @@ func open(folder string) (_ *gguf.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := gguf.Of(append(metadata, more...), made, file.Close)
+	f, err := gguf.Of(append(metadata, more...), made, stored.file.Close)
 	if err != nil {
 		return nil, err
 	}
 	return f, check(f)
+}
+
+// openStored reads a folder's config.json, and opens its tensors. Close of the result's file closes them.
+func openStored(folder string) (config []byte, s *stored, err error) {
+	if config, err = read(folder, "config.json", maxConfig); err != nil {
+		return nil, nil, err
+	}
+	if config == nil {
+		return nil, nil, errors.New("there is no config.json: want a model's folder, with config.json, " +
+			"model.safetensors and tokenizer.json")
+	}
+	file, err := openTensors(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s, err = newStored(file, config); err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return config, s, nil
 }
 
 // translate returns the folder's model in GGUF's spelling, and a check of the file that is made of it.

@@ -24,27 +24,16 @@ func OpenVision(folder string) (*gguf.File, error) {
 }
 
 func openVision(folder string) (_ *gguf.File, err error) {
-	config, err := read(folder, "config.json", maxConfig)
-	if err != nil {
-		return nil, err
-	}
-	if config == nil {
-		return nil, errors.New("there is no config.json: want a model's folder")
-	}
-	preprocessor, err := read(folder, "preprocessor_config.json", maxConfig)
-	if err != nil {
-		return nil, err
-	}
-	file, err := openTensors(folder)
+	config, stored, err := openStored(folder)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, file.Close())
+			err = errors.Join(err, stored.file.Close())
 		}
 	}()
-	stored, err := newStored(file, config)
+	preprocessor, err := read(folder, "preprocessor_config.json", maxConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -56,5 +45,5 @@ func openVision(folder string) (_ *gguf.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return gguf.Of(translation.Metadata, made, file.Close)
+	return gguf.Of(translation.Metadata, made, stored.file.Close)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/internal/texttable"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -151,7 +152,7 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 	c.Types, c.DraftLayers = nil, 0
 	with := maps.Clone(tensors)
 	for _, table := range []string{folderWeights, a.folder.weights} { // the token embedding tells the prefix of names
-		for _, line := range lines(table)[tokenTable] {
+		for _, line := range texttable.ByFirst(table)[tokenTable] {
 			with[line[0]+".weight"] = ir.Type{}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/vkc-go/vkc/internal/texttable"
 )
 
 // folderKeys lists GGUF's keys, without the architecture, and the keys of config.json that mean the same. A key with a
@@ -99,7 +101,7 @@ func readFolderConfig(config []byte) (*folderConfig, architecture, error) {
 
 // complete adds defaults to the configuration.
 func (c *folderConfig) complete(defaults string) error {
-	for key, list := range lines(defaults) {
+	for key, list := range texttable.ByFirst(defaults) {
 		if _, ok := c.values[key]; ok {
 			continue
 		}
@@ -114,21 +116,10 @@ func (c *folderConfig) complete(defaults string) error {
 	return nil
 }
 
-// lines splits a table of folder into the fields of its lines, by their first field.
-func lines(table string) map[string][][]string {
-	all := map[string][][]string{}
-	for line := range strings.Lines(table) {
-		if f := strings.Fields(line); len(f) > 0 {
-			all[f[0]] = append(all[f[0]], f[1:])
-		}
-	}
-	return all
-}
-
 // translate fills c.set for an architecture.
 func (c *folderConfig) translate(a architecture) error {
-	keys := lines(folderKeys)
-	for key, list := range lines(a.folder.keys) {
+	keys := texttable.ByFirst(folderKeys)
+	for key, list := range texttable.ByFirst(a.folder.keys) {
 		delete(keys, key)
 		delete(keys, key+"*")
 		keys[key] = list
@@ -156,8 +147,8 @@ func (c *folderConfig) translate(a architecture) error {
 	if a.hybrid {
 		c.setMixers()
 	}
-	wants := lines(folderWants)
-	maps.Copy(wants, lines(a.folder.wants))
+	wants := texttable.ByFirst(folderWants)
+	maps.Copy(wants, texttable.ByFirst(a.folder.wants))
 	for _, key := range slices.Sorted(maps.Keys(wants)) {
 		c.want(key, wants[key][0])
 	}

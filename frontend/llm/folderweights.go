@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/texttable"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -50,8 +51,8 @@ var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.mas
 // them. ignored lists the tensors that the model does not need.
 func (c *folderConfig) weights(a architecture, config Config, tensors map[string]ir.Type) (all []Origin,
 	ignored []string, err error) {
-	f := &folderWeightNames{spec: a.folder, table: lines(folderWeights), tensors: tensors, used: map[string]bool{}}
-	maps.Copy(f.table, lines(a.folder.weights))
+	f := &folderWeightNames{spec: a.folder, table: texttable.ByFirst(folderWeights), tensors: tensors, used: map[string]bool{}}
+	maps.Copy(f.table, texttable.ByFirst(a.folder.weights))
 	f.findBase()
 	f.made = func(o Origin, p weightSpec, s sizes, kept bool) {
 		if len(p.shape) == 3 && o.RowAxis == 0 {

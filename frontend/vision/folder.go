@@ -11,6 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/texttable"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -76,8 +77,8 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 		return nil, fmt.Errorf("config.json: the model has no vision tower of a kind that is supported: want one of %s",
 			strings.Join(folderClasses(), ", "))
 	}
-	keys := lines(folderKeys)
-	maps.Copy(keys, lines(p.folder.keys))
+	keys := texttable.ByFirst(folderKeys)
+	maps.Copy(keys, texttable.ByFirst(p.folder.keys))
 	for key, names := range keys {
 		for _, name := range names[0] {
 			if c.vision[name] != nil {
@@ -151,17 +152,6 @@ func folderClasses() (list []string) {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// lines splits a table into the fields of its lines, by their first field.
-func lines(table string) map[string][][]string {
-	all := map[string][][]string{}
-	for line := range strings.Lines(table) {
-		if f := strings.Fields(line); len(f) > 0 {
-			all[f[0]] = append(all[f[0]], f[1:])
-		}
-	}
-	return all
 }
 
 // number returns a whole or other number of at least 0.
