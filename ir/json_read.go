@@ -452,7 +452,7 @@ func (r *jsonReader) update(v *jsonValue) error {
 }
 
 // outputInfo reads the optional fields found and unfinished of an output, which say which part of it is valid.
-func (r *jsonReader) outputInfo(name string, found, unfinished *jsonValue) error {
+func (r *jsonReader) outputInfo(name string, found, unfinished, mismatched *jsonValue) error {
 	if found != nil {
 		f, err := r.object(found, []string{"axis", "count"}, nil)
 		if err != nil {
@@ -474,21 +474,26 @@ func (r *jsonReader) outputInfo(name string, found, unfinished *jsonValue) error
 		}
 		r.info.Found[name] = Found{Axis: int(axis), Count: count}
 	}
-	if unfinished == nil {
-		return nil
-	}
-	if err := r.want(unfinished, jsonBool); err != nil {
-		return err
-	}
-	if unfinished.text == "true" {
-		r.info.Loops = append(r.info.Loops, name)
+	for _, flag := range []struct {
+		value *jsonValue
+		names *[]string
+	}{{unfinished, &r.info.Loops}, {mismatched, &r.info.Mismatches}} {
+		if flag.value == nil {
+			continue
+		}
+		if err := r.want(flag.value, jsonBool); err != nil {
+			return err
+		}
+		if flag.value.text == "true" {
+			*flag.names = append(*flag.names, name)
+		}
 	}
 	return nil
 }
 
 // output reads an output: its name, its node, and which part of it is valid.
 func (r *jsonReader) output(v *jsonValue) error {
-	f, err := r.object(v, []string{"name", "node"}, []string{"found", "unfinished"})
+	f, err := r.object(v, []string{"name", "node"}, []string{"found", "unfinished", "mismatched"})
 	if err != nil {
 		return err
 	}
@@ -496,7 +501,7 @@ func (r *jsonReader) output(v *jsonValue) error {
 	if err != nil {
 		return err
 	}
-	if err := r.outputInfo(name, f[2], f[3]); err != nil {
+	if err := r.outputInfo(name, f[2], f[3], f[4]); err != nil {
 		return err
 	}
 	node, err := r.ref(f[1])

@@ -91,6 +91,9 @@ func (w *jsonWriter) content() {
 			if slices.Contains(w.g.info.Loops, o.Name) {
 				w.printf(`, "unfinished": true`)
 			}
+			if slices.Contains(w.g.info.Mismatches, o.Name) {
+				w.printf(`, "mismatched": true`)
+			}
 			w.printf("}")
 		})
 	}

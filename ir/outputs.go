@@ -15,7 +15,14 @@ type OutputInfo struct {
 	// Loops names the bool[] outputs that report whether a loop stopped at its bound and would have continued. If so,
 	// the graph's results are wrong. An output's name is the loop's name with the suffix Unfinished.
 	Loops []string
+	// Mismatches names the bool[] outputs that report whether the run found a number of elements that a node does not
+	// take. If so, the graph's results are wrong. An output's name is the node's name with the suffix Mismatched.
+	Mismatches []string
 }
+
+// Mismatched is the suffix of an output that reports whether a run found a number of elements that a node does not
+// take.
+const Mismatched = ".mismatched"
 
 // Unfinished is the suffix of an output that reports whether a loop would have continued past its bound.
 const Unfinished = ".unfinished"
@@ -49,10 +56,12 @@ func (g *Graph) SetOutputInfo(info OutputInfo) error {
 				part.Count)
 		}
 	}
-	for _, name := range info.Loops {
-		if n := outputs[name]; n == nil || !n.typ.Equal(Type{Bool, Shape{}}) || !strings.HasSuffix(name, Unfinished) {
-			return fmt.Errorf("output %q says of a loop whether it would have gone on: it must be there, bool[], and "+
-				"its name end in %s", name, Unfinished)
+	for suffix, names := range map[string][]string{Unfinished: info.Loops, Mismatched: info.Mismatches} {
+		for _, name := range names {
+			if n := outputs[name]; n == nil || !n.typ.Equal(Type{Bool, Shape{}}) || !strings.HasSuffix(name, suffix) {
+				return fmt.Errorf("output %q reports whether the results are wrong: it must be there, bool[], and its "+
+					"name end in %s", name, suffix)
+			}
 		}
 	}
 	g.info = info
@@ -60,10 +69,20 @@ func (g *Graph) SetOutputInfo(info OutputInfo) error {
 }
 
 // Trim cuts a run's outputs to their valid part and keeps the others. It ignores missing outputs. It returns an error
-// if a loop would have continued at its bound.
+// if a loop would have continued at its bound, or if a node does not take a number of elements that the run found.
 func (r OutputInfo) Trim(outputs map[string]*Data) error {
+	reported := func(name string) bool {
+		d := outputs[name]
+		return d != nil && slices.ContainsFunc(d.Bytes, func(b byte) bool { return b != 0 })
+	}
+	for _, name := range r.Mismatches {
+		if reported(name) {
+			return fmt.Errorf("%s: the run found another number of elements than the node takes, so the outputs are "+
+				"wrong: give inputs of which it finds that number", strings.TrimSuffix(name, Mismatched))
+		}
+	}
 	for _, name := range r.Loops {
-		if d := outputs[name]; d != nil && slices.ContainsFunc(d.Bytes, func(b byte) bool { return b != 0 }) {
+		if reported(name) {
 			return fmt.Errorf("%s: the loop would have gone on at its bound, so the outputs are wrong: build the "+
 				"graph with a larger one (--bound; in Go Bounds of onnx.Options)", strings.TrimSuffix(name, Unfinished))
 		}

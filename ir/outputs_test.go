@@ -41,7 +41,8 @@ func TestTrim(t *testing.T) {
 		"2 elements of u8[2 3] along axis 2":  found(2, "n"),
 		"2 elements of u8[2 3] along axis -1": found(-1, "n"),
 		"is no number":                        found(0, "pair"),
-		"l: the loop would have gone on":      {Loops: []string{"l.unfinished"}},
+		"l: the loop would have gone on": {Loops: []string{"l.unfinished"},
+			Mismatches: []string{"a.mismatched"}},
 	} {
 		if err := r.Trim(outputs(2)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -64,6 +65,7 @@ func TestOutputInfo(t *testing.T) {
   output "y" %0
   output "n" %1
   output "l.unfinished" %2
+  output "a.mismatched" %2
 }`)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +93,7 @@ func TestOutputInfo(t *testing.T) {
 	}
 	for from, to := range map[string]string{
 		`"count": "n"`: `"count": "y"`, `"axis": 1`: `"axis": 2`, `"unfinished": true`: `"found": {"axis": 0, "count": "n"}`,
-		`"name": "n"`: `"unfinished": true, "name": "n"`, `"axis": 1, `: ``,
+		`"name": "n"`: `"unfinished": true, "name": "n"`, `"name": "y"`: `"mismatched": true, "name": "y"`, `"axis": 1, `: ``,
 	} {
 		bad := strings.Replace(string(text), from, to, 1)
 		if _, err := ir.ReadJSON("g.json", []byte(bad)); bad == string(text) || err == nil {

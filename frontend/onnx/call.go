@@ -18,6 +18,8 @@ type call struct {
 	consumed *consumed // the attributes and inputs of the node that its row has read
 
 	toUnsigned bool // whether an attribute asks for uint64
+
+	mask *mask // if the op folds an axis of input 0 along which only a part is valid
 }
 
 // has reports whether input i is given.
@@ -63,6 +65,18 @@ func (c *call) constant(i int) *ir.Data {
 // dims returns input i, a vector or scalar of integers. They may depend on symbols, but not on values known only in a
 // run.
 func (c *call) dims(i int) ir.Shape {
+	s := c.extents(i)
+	for _, d := range s {
+		if c.isFound(d) {
+			c.fail("input %d, %q, has a number of elements that a run finds, and vkc has no rule for it here", i,
+				c.in[i].name)
+		}
+	}
+	return s
+}
+
+// extents is like dims, but the integers may be numbers of elements that a run finds. See foundExtent.
+func (c *call) extents(i int) ir.Shape {
 	s, _, ok := dimsOf(c.input(i))
 	if !ok {
 		d := c.constant(i)

@@ -1,9 +1,9 @@
 package onnx
 
 import (
+	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -39,191 +39,6 @@ func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (*ir.Data, []*ir.Data, er
 	return d, counts[1:], err
 }
 
-// propagateValid marks the valid part of the node's result, if only a part of an input is valid. It fails for ops
-// without a rule for that.
-func (c *call) propagateValid(results []*value) {
-	for i, v := range c.in {
-		if v == nil || v.valid == nil {
-			continue
-		}
-		if len(results) != 1 || results[0] == nil || results[0].isList || results[0].isDims {
-			c.failPartlyValid(v)
-		}
-		r := results[0]
-		axis, ok := c.validAxis(i, c.shapeOf(v), c.shapeOf(r))
-		if !ok || r.valid != nil && *r.valid != (validPart{axis, v.valid.count}) {
-			c.failPartlyValid(v)
-		}
-		r.valid = &validPart{axis, v.valid.count}
-	}
-}
-
-// failPartlyValid fails because the valid part of input v does not determine which part of the result is valid.
-func (c *call) failPartlyValid(v *value) {
-	c.fail("%q has as many elements along axis %d as a run finds, and vkc cannot say which part of the result is valid",
-		v.name, v.valid.axis)
-}
-
-// validAxis returns the axis of the result that corresponds to the axis along which input i is only partly valid.
-// from and to are the shapes of the input and the result.
-func (c *call) validAxis(i int, from, to ir.Shape) (axis int, ok bool) {
-	axis = c.in[i].valid.axis
-	op := c.node.Op
-	if _, ok := elementwiseOps[op]; ok {
-		fromEnd := len(from) - axis
-		for _, other := range c.in { // an operand with extent 1 along the axis combines with every element alike
-			if other != nil && other.valid == nil {
-				if s := c.shapeOf(other); len(s) >= fromEnd && !s[len(s)-fromEnd].Is(1) {
-					return 0, false
-				}
-			}
-		}
-		return len(to) - fromEnd, true
-	}
-	switch op {
-	case "Transpose":
-		perm := c.intsAttr("perm")
-		if !c.hasAttr("perm") {
-			return len(from) - 1 - axis, true
-		}
-		return slices.Index(perm, axis), true
-	case "Gather":
-		along := c.axis(c.intAttr("axis", 0), len(c.shapeOf(c.in[0])))
-		switch {
-		case i == 1:
-			return along + axis, true
-		case axis < along:
-			return axis, true
-		}
-		return axis + len(c.shapeOf(c.in[1])) - 1, axis > along
-	case "GatherND":
-		return axis, i == 1 && axis < len(from)-1
-	case "Slice":
-		return axis, i == 0 && from[axis] == to[axis]
-	case "Squeeze", "Unsqueeze": // axes of extent 1 are inserted or removed
-		for k := range to {
-			before, err := from[:axis].Numel()
-			after, err2 := to[:k].Numel()
-			if err == nil && err2 == nil && before == after && to[k] == from[axis] {
-				return k, true
-			}
-		}
-	case "Concat":
-		return axis, axis != c.axis(c.intAttr("axis", 0), len(to))
-	case "Softmax", "LogSoftmax": // hideInvalid hides elements along the axis
-		return axis, true
-	case "Hardmax":
-		return axis, axis != c.axis(c.intAttr("axis", -1), len(from))
-	case "LayerNormalization", "RMSNormalization":
-		return axis, i == 0 && axis < c.axis(c.intAttr("axis", -1), len(from))
-	case "CumSum": // an element depends on those before it
-		along := c.ints(1)
-		return axis, len(along) == 1 && (axis != c.axis(along[0], len(from)) || c.intAttr("reverse", 0) == 0)
-	case "MatMul", "Gemm":
-		return c.validOfMatmul(i, len(from), len(to))
-	}
-	if _, ok := reduceOps[op]; ok && i == 0 {
-		folded := c.foldedAxes(len(from))
-		at := axis
-		for _, a := range folded {
-			if a < axis && c.intAttr("keepdims", 1) == 0 {
-				at--
-			}
-		}
-		return at, !slices.Contains(folded, axis)
-	}
-	return 0, false
-}
-
-// validOfMatmul is validAxis for matmuls: rows of the first operand, and columns of the second.
-func (c *call) validOfMatmul(i, from, to int) (axis int, ok bool) {
-	axis = c.in[i].valid.axis
-	rows := []int{from - 2, from - 1}[i]
-	if c.node.Op == "Gemm" && c.intAttr([]string{"transA", "transB"}[min(i, 1)], 0) != 0 {
-		rows = 1 - rows
-	}
-	if i > 1 || from < 2 || to < 2 || axis != rows {
-		return 0, false
-	}
-	at := to - 2 + i
-	if c.node.Op == "Gemm" && c.has(2) { // a bias with an element for each row would have another number of them
-		s := c.shapeOf(c.in[2])
-		if fromEnd := to - at; len(s) >= fromEnd && !s[len(s)-fromEnd].Is(1) {
-			return 0, false
-		}
-	}
-	return at, true
-}
-
-// foldedAxes returns the axes that a reduction, or ArgMax and ArgMin, folds.
-func (c *call) foldedAxes(rank int) []int {
-	if strings.HasPrefix(c.node.Op, "Arg") {
-		return []int{c.axis(c.intAttr("axis", 0), rank)}
-	}
-	axes, given := c.axes(1)
-	switch {
-	case given && len(axes) > 0:
-		return c.resolved(axes, rank)
-	case c.flag("noop_with_empty_axes", false):
-		return nil
-	}
-	return axesFrom(0, rank)
-}
-
-// neutral has the ops that fold an axis and that an element may not change, and that element: infinities are the least
-// and the largest number of a dtype.
-var neutral = map[string]float64{"ReduceSum": 0, "ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceProd": 1,
-	"ReduceLogSum": 0, "ReduceLogSumExp": math.Inf(-1), "ReduceMax": math.Inf(-1), "ReduceMin": math.Inf(1),
-	"ArgMax": math.Inf(-1), "ArgMin": math.Inf(1), "Softmax": math.Inf(-1), "LogSoftmax": math.Inf(-1), "MatMul": 0}
-
-// hideInvalid replaces the elements of inputs that are not valid by ones that do not change the result, if the op folds
-// the axis along which they are.
-func (c *call) hideInvalid() {
-	value, ok := neutral[c.node.Op]
-	if !ok {
-		return
-	}
-	c.in = slices.Clone(c.in)
-	for i, v := range c.in {
-		if v == nil || v.valid == nil {
-			continue
-		}
-		x := c.asTensor(v)
-		if x.DType() == ir.Bool || !slices.Contains(c.inspector().hiddenAxes(i, x.Rank()), v.valid.axis) {
-			continue
-		}
-		places := make(ir.Shape, x.Rank())
-		for i := range places {
-			places[i] = ir.D(1)
-		}
-		places[v.valid.axis] = x.Dim(v.valid.axis)
-		there := c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
-		hidden := *v
-		hidden.tensor = there.Where(x, c.b.Const(elementOf(x.DType(), value)))
-		if !strings.HasSuffix(c.node.Op, "Softmax") { // which keeps the axis
-			hidden.valid = nil
-		}
-		c.in[i] = &hidden
-	}
-}
-
-// hiddenAxes returns the axes of input i that the op folds.
-func (c *call) hiddenAxes(i, rank int) []int {
-	switch c.node.Op {
-	case "Softmax", "LogSoftmax":
-		return []int{c.axis(c.intAttr("axis", -1), rank)}
-	case "MatMul": // the contraction axis
-		if i == 1 && rank > 1 {
-			return []int{rank - 2}
-		}
-		return []int{rank - 1}
-	}
-	if i > 0 {
-		return nil
-	}
-	return c.foldedAxes(rank)
-}
-
 // elementOf returns a scalar of a dtype. An infinite value is the least or the largest number of an integer dtype.
 func elementOf(t ir.DType, v float64) *ir.Data {
 	d := &ir.Data{DType: t, Bytes: make([]byte, t.BlockBytes())}
@@ -233,6 +48,11 @@ func elementOf(t ir.DType, v float64) *ir.Data {
 	}
 	n, bits := int64(v), 8*t.BlockBytes()
 	switch signed := t.Kind() == ir.KindInt; {
+	case t == ir.Bool:
+		n = 0
+		if v > 0 {
+			n = 1
+		}
 	case math.IsInf(v, -1) && signed:
 		n = -1 << (bits - 1)
 	case math.IsInf(v, -1):
@@ -244,6 +64,58 @@ func elementOf(t ir.DType, v float64) *ir.Data {
 	}
 	ir.EncodeInts(d.Bytes, t, []int64{n})
 	return d
+}
+
+// foundExtent is a number of elements that a run finds, and the largest one. While the graph is built, a symbol that
+// the graph does not have stands for it in integers, such as the results of Shape.
+type foundExtent struct {
+	count   tensor
+	largest ir.Dim
+}
+
+// foundSymbols is the prefix of these symbols' names.
+const foundSymbols = "vkc_found_"
+
+// foundSymbol returns the symbol for the valid part of an axis with an extent.
+func (im *importer) foundSymbol(count tensor, extent ir.Dim) ir.Dim {
+	name := fmt.Sprint(foundSymbols, count.Node().ID())
+	im.found[name] = foundExtent{count, extent}
+	return ir.Symbol(name, int(extent.Max()))
+}
+
+// isFound reports whether d depends on a number of elements that a run finds.
+func (im *importer) isFound(d ir.Dim) bool {
+	return slices.ContainsFunc(d.Symbols(), func(name string) bool { return im.found[name] != foundExtent{} })
+}
+
+// dimValue returns d as an i64 scalar.
+func (im *importer) dimValue(d ir.Dim) tensor {
+	if n, ok := im.found[d.Sym]; ok {
+		count := n.count.Cast(ir.I64)
+		return count.MulScalar(float64(d.Mul)).AddScalar(float64(d.Add))
+	}
+	if im.isFound(d) {
+		im.fail("it computes %s, of a number of elements that a run finds, and vkc has sums and multiples alone", d)
+	}
+	return im.b.DimValue(d).Cast(ir.I64)
+}
+
+// largestShape returns the largest shape of extents of which at most one is a number of elements that a run finds, and
+// which part of it is valid, or nil.
+func (c *call) largestShape(extents ir.Shape) (ir.Shape, *validPart) {
+	var part *validPart
+	extents = slices.Clone(extents)
+	for axis, d := range extents {
+		if !c.isFound(d) {
+			continue
+		}
+		n, ok := c.found[d.Sym]
+		if !ok || part != nil || d.Mul != 1 || d.Add != 0 {
+			c.fail("of %s: vkc has one axis with as many elements as a run finds, and no expression of it", extents)
+		}
+		part, extents[axis] = &validPart{axis, n.count}, n.largest
+	}
+	return extents, part
 }
 
 // compress builds Compress: the slices along an axis for which a condition is true.

@@ -24,7 +24,9 @@ type importer struct {
 	taken      map[string]bool              // names of inputs and weights
 	outputs    [][]string                   // see File.Outputs
 	validParts map[string]ir.Found          // by output
+	found      map[string]foundExtent       // by symbol
 	loops      []string                     // outputs that report whether a loop would have run beyond its bound
+	checks     []string                     // outputs that report whether a run found other numbers than ops take
 	constants  map[*Graph]map[string]*value // initializers
 	problems   []Unsupported
 	needed     []string          // inputs with values that must be known when the graph is built
@@ -42,7 +44,7 @@ type importer struct {
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		validParts: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{},
+		validParts: map[string]ir.Found{}, found: map[string]foundExtent{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{},
 		derived: map[string]ir.Dim{}}
 }
 
@@ -417,14 +419,10 @@ func (c *call) byRow(row *row) []*value {
 			return folded
 		}
 	}
-	if !row.takesPartlyValid {
-		c.hideInvalid()
+	if row.takesPartlyValid || !slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.valid != nil }) {
+		return row.build(c)
 	}
-	results := row.build(c)
-	if !row.takesPartlyValid {
-		c.inspector().propagateValid(results)
-	}
-	return results
+	return c.ofPartlyValid(row.build)
 }
 
 // folded computes a node with constant inputs, in a separate graph that is run at once. It returns nil if the node

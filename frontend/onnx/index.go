@@ -208,6 +208,9 @@ func topK(c *call) []*value {
 	if len(k) != 1 {
 		c.fail("k is %v, want one number", k)
 	}
+	if c.mask != nil {
+		c.check(c.in[0], c.mask.count.Ge(c.mask.count.Lit(float64(k[0]))))
+	}
 	find := frontend.Tensor.TopKIndices
 	if c.intAttr("largest", 1) == 0 {
 		find = frontend.Tensor.BottomKIndices

@@ -42,7 +42,7 @@ var microsoftOps = table{
 	"Pad":            tensorOp(pad),
 	"Unique":         manyOp(microsoftUnique),
 	"GatherND":       tensorOp(func(c *call) tensor { return c.x(0).GatherND(c.x(1)) }),
-	"Range":          tensorOp(microsoftRange),
+	"Range":          manyOp(microsoftRange),
 	"GridSample":     tensorOp(microsoftGridSample),
 	"UnfoldTensor":   tensorOp(unfold),
 	"CDist":          tensorOp(cdist),
@@ -374,7 +374,7 @@ func expandDims(c *call) tensor {
 }
 
 // microsoftRange is Range with a step of 1 if it is omitted.
-func microsoftRange(c *call) tensor {
+func microsoftRange(c *call) []*value {
 	if !c.has(2) {
 		one, err := ir.FromFloats(c.dtypeOf(c.input(0)), []float64{1})
 		if err != nil {

@@ -77,18 +77,18 @@ func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) [
 }
 
 // normalized returns (x-mean)/sqrt(variance+eps), with mean and variance over axes.
-func normalized(x tensor, eps float64, axes ...int) tensor {
-	return x.Deviations(axes...).Mul(x.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt())
+func (c *call) normalized(x tensor, eps float64, axes ...int) tensor {
+	return c.deviations(x, axes...).Mul(c.variance(x, axes...).AddScalar(eps).Rsqrt())
 }
 
 // instanceNorm builds InstanceNormalization: it normalizes each channel of each element of the batch.
 func instanceNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
 	eps := c.floatAttr("epsilon", 1e-5)
-	if n := x.Dim(1); n.IsStatic() && n.Static() > 0 {
+	if n := x.Dim(1); n.IsStatic() && n.Static() > 0 && c.mask == nil {
 		return x.GroupNorm(n.Static(), scale, bias, eps)
 	}
-	y := normalized(x, eps, axesFrom(2, x.Rank())...)
+	y := c.normalized(x, eps, axesFrom(2, x.Rank())...)
 	return y.Mul(channels(scale, x.Rank())).Add(channels(bias, x.Rank()))
 }
 
@@ -108,7 +108,7 @@ func layerNorm(c *call) []*value {
 	c.only("stash_type", float32Type, inF32)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
 	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
-	if axis == x.Rank()-1 && scale.Rank() == 1 && !c.wants(1) && !c.wants(2) {
+	if axis == x.Rank()-1 && scale.Shape().Equal(x.Shape()[axis:]) && !c.wants(1) && !c.wants(2) && c.mask == nil {
 		bias := tensor{}
 		if c.has(2) {
 			bias = c.x(2)
@@ -119,8 +119,8 @@ func layerNorm(c *call) []*value {
 	}
 	axes := axesFrom(axis, x.Rank())
 	w := castTo(x, ir.F32)
-	mean, spread := w.MeanKeep(axes...), w.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt()
-	y := castTo(w.Deviations(axes...).Mul(spread), t).Mul(scale)
+	mean, spread := c.mean(w, axes...), c.variance(w, axes...).AddScalar(eps).Rsqrt()
+	y := castTo(c.deviations(w, axes...).Mul(spread), t).Mul(scale)
 	if c.has(2) {
 		y = y.Add(c.x(2))
 	}
@@ -133,11 +133,11 @@ func rmsNorm(c *call) tensor {
 	c.only("stash_type", float32Type, inF32)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
 	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
-	if axis == x.Rank()-1 && scale.Rank() == 1 {
+	if axis == x.Rank()-1 && scale.Shape().Equal(x.Shape()[axis:]) && c.mask == nil {
 		return x.RMSNorm(scale, eps)
 	}
 	w := castTo(x, ir.F32)
-	return castTo(w.Mul(w.Sqr().MeanKeep(axesFrom(axis, x.Rank())...).AddScalar(eps).Rsqrt()), t).Mul(scale)
+	return castTo(w.Mul(c.mean(w.Sqr(), axesFrom(axis, x.Rank())...).AddScalar(eps).Rsqrt()), t).Mul(scale)
 }
 
 // lpNorm builds LpNormalization: it divides by the 1-norm or 2-norm along an axis.
@@ -164,7 +164,7 @@ func meanVariance(c *call) tensor {
 		axes = []int{0, 2, 3}
 	}
 	axes = c.resolved(axes, x.Rank())
-	return x.Deviations(axes...).Div(x.VarianceKeep(0, axes...).Sqrt().AddScalar(1e-9))
+	return c.deviations(x, axes...).Div(c.variance(x, axes...).Sqrt().AddScalar(1e-9))
 }
 
 // lrn (local response normalization) divides each element by a power of the sum of squares of neighbouring channels.

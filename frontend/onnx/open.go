@@ -219,5 +219,5 @@ func (f *File) build(options Options) error {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
 	}
 	f.Graph, f.weights, f.Outputs = g, im.weights, im.outputs
-	return g.SetOutputInfo(ir.OutputInfo{Found: im.validParts, Loops: im.loops})
+	return g.SetOutputInfo(ir.OutputInfo{Found: im.validParts, Loops: im.loops, Mismatches: im.checks})
 }

@@ -6,7 +6,7 @@ import (
 
 var reduceOps = table{
 	"ReduceSum":       reduction(tensor.Sum, tensor.SumKeep),
-	"ReduceMean":      reduction(tensor.Mean, tensor.MeanKeep),
+	"ReduceMean":      tensorOp(reduceMean),
 	"ReduceProd":      foldedReduction(tensor.Prod, tensor.ProdKeep),
 	"ReduceMax":       reduction(extreme(tensor.ReduceMax, tensor.Any), extreme(tensor.ReduceMaxKeep, tensor.AnyKeep)),
 	"ReduceMin":       reduction(extreme(tensor.ReduceMin, tensor.All), extreme(tensor.ReduceMinKeep, tensor.AllKeep)),
@@ -24,22 +24,41 @@ type reducer func(x tensor, axes ...int) tensor
 
 // reduction returns the row of a reduction. drop removes the folded axes, and keep leaves them with extent 1.
 func reduction(drop, keep reducer) row {
-	return tensorOp(func(c *call) tensor {
-		x := c.x(0)
-		axes, given := c.axes(1)
-		all, kept := !c.flag("noop_with_empty_axes", false), c.flag("keepdims", true)
-		if (!given || len(axes) == 0) && !all {
-			return keep(x.Unsqueeze(0), 0).Squeeze(0) // applies the op to each element alone
+	return tensorOp(func(c *call) tensor { return c.reduced(drop, keep) })
+}
+
+// reduced builds a reduction. See reduction.
+func (c *call) reduced(drop, keep reducer) tensor {
+	x := c.x(0)
+	axes, given := c.axes(1)
+	all, kept := !c.flag("noop_with_empty_axes", false), c.flag("keepdims", true)
+	if (!given || len(axes) == 0) && !all {
+		return keep(x.Unsqueeze(0), 0).Squeeze(0) // applies the op to each element alone
+	}
+	axes = c.resolved(axes, x.Rank())
+	if len(axes) == 0 && x.Rank() == 0 {
+		return keep(x.Unsqueeze(0), 0).Squeeze(0)
+	}
+	if kept {
+		return keep(x, axes...)
+	}
+	return drop(x, axes...)
+}
+
+// reduceMean builds ReduceMean. Only valid elements count.
+func reduceMean(c *call) tensor {
+	if c.mask == nil {
+		return c.reduced(tensor.Mean, tensor.MeanKeep)
+	}
+	every := func(x tensor, axes []int) []int { // no axes stand for all
+		if len(axes) == 0 {
+			return axesFrom(0, x.Rank())
 		}
-		axes = c.resolved(axes, x.Rank())
-		if len(axes) == 0 && x.Rank() == 0 {
-			return keep(x.Unsqueeze(0), 0).Squeeze(0)
-		}
-		if kept {
-			return keep(x, axes...)
-		}
-		return drop(x, axes...)
-	})
+		return axes
+	}
+	keep := func(x tensor, axes ...int) tensor { return c.mean(x, every(x, axes)...) }
+	drop := func(x tensor, axes ...int) tensor { return keep(x, axes...).Squeeze(every(x, axes)...) }
+	return c.reduced(drop, keep)
 }
 
 // foldedReduction is like reduction, but also computes products of integers that depend on symbols.
@@ -79,6 +98,13 @@ func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
 	if c.intAttr("select_last_index", 0) == 0 {
 		return find(x, axis).Cast(ir.I64)
 	}
-	last := c.asTensor(dimsValue(ir.Shape{x.Shape()[axis].Plus(-1)}, true))
-	return last.Sub(find(x.Flip(axis), axis).Cast(ir.I64))
+	last, flipped := c.asTensor(dimsValue(ir.Shape{x.Shape()[axis].Plus(-1)}, true)), tensor{}
+	if c.mask != nil && c.mask.axis == axis { // flips the valid elements
+		n, place := c.mask.count, c.b.Iota(ir.I32, 0, x.Dim(axis))
+		end := n.SubScalar(1)
+		last, flipped = end.Cast(ir.I64), x.IndexSelect(axis, place.Lt(n).Where(end.Sub(place), place))
+	} else {
+		flipped = x.Flip(axis)
+	}
+	return last.Sub(find(flipped, axis).Cast(ir.I64))
 }

@@ -18,7 +18,7 @@ var shapeOps = table{
 	"Slice":           foldedOp(sliceDims, slice),
 	"Split":           manyOp(split),
 	"Concat":          foldedOp(concatDims, concat),
-	"Expand":          tensorOp(expand),
+	"Expand":          manyOp(expand),
 	"Tile":            tensorOp(tile),
 	"Identity":        controlOp(func(c *call) []*value { return []*value{c.copied(0)} }),
 	"DepthToSpace":    tensorOp(depthToSpace),
@@ -29,9 +29,9 @@ var shapeOps = table{
 	"Shape":           controlOp(shape),
 	"Size":            controlOp(size),
 	"Constant":        controlOp(constantNode),
-	"ConstantOfShape": tensorOp(constantOfShape),
+	"ConstantOfShape": manyOp(constantOfShape),
 	"ConstantFill":    tensorOp(constantFill),
-	"Range":           tensorOp(rangeOp),
+	"Range":           manyOp(rangeOp),
 	"EyeLike":         tensorOp(eyeLike),
 	"OneHot":          tensorOp(oneHot),
 	"Trilu":           tensorOp(trilu),
@@ -261,13 +261,22 @@ func concat(c *call) tensor {
 }
 
 // expand builds Expand: x broadcast against a shape, in both directions.
-func expand(c *call) tensor {
+func expand(c *call) []*value {
 	x := c.x(0)
-	to, err := broadcastDims(x.Shape(), c.dims(1))
+	shape, part := c.largestShape(c.extents(1))
+	to, err := broadcastDims(x.Shape(), shape)
 	if err != nil {
 		c.fail("%v", err)
 	}
-	return x.Broadcast(to)
+	if part != nil {
+		at := *part
+		at.axis += len(to) - len(shape)
+		if from := x.Rank() - len(to) + at.axis; from >= 0 && !x.Dim(from).Is(1) {
+			c.fail("axis %d of %s would have as many elements as a run finds", from, x)
+		}
+		part = &at
+	}
+	return []*value{{tensor: x.Broadcast(to), valid: part}}
 }
 
 func tile(c *call) tensor {
@@ -410,16 +419,21 @@ func reverseSequence(c *call) tensor {
 
 // shape builds Shape: some of the input's extents, as integers that may depend on symbols.
 func shape(c *call) []*value {
-	s := c.shapeOf(c.input(0))
-	start, end := c.intAttr("start", 0), c.intAttr("end", len(s))
+	start, end := c.shapeBounds()
+	return []*value{{dims: c.shapeOf(c.input(0))[start:end], isDims: true, from: []string{}}}
+}
+
+// shapeBounds returns the first axis of Shape, and the axis after the last one.
+func (c *call) shapeBounds() (start, end int) {
+	n := c.rank(0)
 	bound := func(i int) int {
 		if i < 0 {
-			i += len(s)
+			i += n
 		}
-		return max(0, min(i, len(s)))
+		return max(0, min(i, n))
 	}
-	start, end = bound(start), bound(end)
-	return []*value{{dims: s[start:max(start, end)], isDims: true, from: []string{}}}
+	start, end = bound(c.intAttr("start", 0)), bound(c.intAttr("end", n))
+	return start, max(start, end)
 }
 
 func size(c *call) []*value {
@@ -478,7 +492,7 @@ func widened(list []float32) []float64 {
 }
 
 // constantOfShape builds ConstantOfShape: a tensor with one value in all elements.
-func constantOfShape(c *call) tensor {
+func constantOfShape(c *call) []*value {
 	fill := c.b.Const(float32(0))
 	if a := c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
 		d, err := a.Tensor.data(c.file.externals)
@@ -487,7 +501,8 @@ func constantOfShape(c *call) tensor {
 		}
 		fill = c.b.Const(d).Reshape()
 	}
-	return fill.Broadcast(c.dims(0))
+	to, part := c.largestShape(c.extents(0))
+	return []*value{{tensor: fill.Broadcast(to), valid: part}}
 }
 
 // constantFill builds ConstantFill, an op in files that are older than ConstantOfShape.
@@ -507,11 +522,15 @@ func constantFill(c *call) tensor {
 
 // rangeOp builds Range: equally spaced numbers. Their count must be known when the graph is built, but may depend on a
 // symbol.
-func rangeOp(c *call) tensor {
+func rangeOp(c *call) []*value {
 	t := c.dtypeOf(c.input(0))
 	c.only("stash_type", float32Type, "it counts in float where numbers have 16 bits")
 	if t.IsInteger() {
-		start, limit, step := c.dims(0), c.dims(1), c.dims(2)
+		start, step := c.dims(0), c.dims(2)
+		limit, part := c.largestShape(c.extents(1))
+		if part != nil && !(slices.Equal(start, ir.ShapeOf(0)) && slices.Equal(step, ir.ShapeOf(1))) {
+			c.fail("it counts from %s by %s to as many elements as a run finds: want from 0 by 1", start, step)
+		}
 		if len(start) == 1 && len(limit) == 1 && len(step) == 1 && start[0].IsStatic() && step[0].IsStatic() {
 			if n, err := limit[0].Less(start[0]); err == nil && step[0].Add != 0 {
 				k := step[0].Add
@@ -520,7 +539,7 @@ func rangeOp(c *call) tensor {
 				} else if k != 1 {
 					c.fail("it counts from %s to %s by %d: with a symbol only by 1", start, limit, k)
 				}
-				return c.b.Arange(t, float64(start[0].Add), float64(k), n)
+				return []*value{{tensor: c.b.Arange(t, float64(start[0].Add), float64(k), n), valid: part}}
 			}
 		}
 	}
@@ -530,9 +549,9 @@ func rangeOp(c *call) tensor {
 		c.fail("it counts from %v to %v by %v", start, limit, step)
 	}
 	if t == ir.F16 || t == ir.BF16 { // 16-bit floats do not represent all of the values
-		return c.b.Arange(ir.F32, start, step, int(n)).Cast(t)
+		return one(c.b.Arange(ir.F32, start, step, int(n)).Cast(t))
 	}
-	return c.b.Arange(t, start, step, int(n))
+	return one(c.b.Arange(t, start, step, int(n)))
 }
 
 // eyeLike builds EyeLike: a matrix with 1 on the k-th diagonal, of the input's shape.

@@ -15,8 +15,7 @@ type row struct {
 	fold func(c *call) *value
 	// buildsConstants says that build also handles constants.
 	buildsConstants bool
-	// takesPartlyValid says that build handles inputs with a valid part (see validPart), and that all of its results
-	// are valid.
+	// takesPartlyValid says that build handles inputs with a valid part (see validPart), and marks those of results.
 	takesPartlyValid bool
 	// leftOut lists attributes that build does not read, with the reason why they cannot change a result. Any other
 	// attribute that build has not read is an error.

@@ -106,7 +106,7 @@ func (im *importer) longDims(v *value) frontend.Tensor {
 		if d.IsStatic() {
 			parts[i] = im.b.Const([]int64{d.Add})
 		} else {
-			parts[i] = im.b.DimValue(d).Cast(ir.I64).Reshape(1)
+			parts[i] = im.dimValue(d).Reshape(1)
 		}
 	}
 	if v.scalar {

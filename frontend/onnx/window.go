@@ -14,7 +14,7 @@ var windowOps = table{
 	"MaxPool":           manyOp(maxPool),
 	"LpPool":            tensorOp(lpPool),
 	"MaxUnpool":         tensorOp(maxUnpool),
-	"GlobalAveragePool": tensorOp(func(c *call) tensor { return c.x(0).GlobalAvgPool() }),
+	"GlobalAveragePool": tensorOp(globalAveragePool),
 	"GlobalMaxPool":     tensorOp(func(c *call) tensor { return c.x(0).GlobalMaxPool() }),
 	"GlobalLpPool":      tensorOp(globalLpPool),
 }
@@ -282,6 +282,14 @@ func (c *call) root() float64 {
 		return float64(a.Float)
 	}
 	return float64(c.intAttr("p", 2))
+}
+
+// globalAveragePool builds GlobalAveragePool.
+func globalAveragePool(c *call) tensor {
+	if x := c.x(0); c.mask != nil {
+		return c.mean(x, axesFrom(2, x.Rank())...)
+	}
+	return c.x(0).GlobalAvgPool()
 }
 
 // globalLpPool builds GlobalLpPool: the p-norm of each channel.

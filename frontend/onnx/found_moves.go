@@ -1,0 +1,234 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The functions in this file build ops along an axis of input 0 that is valid in part, with another number of valid
+// elements in the result. They return nil if the node does not move elements along that axis.
+
+// coordinatesTo returns the coordinates 0 … n-1 as a vector.
+func (c *call) coordinatesTo(n ir.Dim) tensor { return c.b.Iota(ir.I32, 0, n) }
+
+// gatherAlong builds Gather of valid elements. A negative index counts from the last valid one.
+func gatherAlong(c *call) []*value {
+	v := c.in[0]
+	if v.valid == nil || v.valid.axis != c.axis(c.intAttr("axis", 0), c.rank(0)) || c.input(1).valid != nil {
+		return nil
+	}
+	at, n := c.x(1), v.valid.count
+	n = n.Cast(at.DType())
+	if at.DType().Kind() == ir.KindInt {
+		at = at.Lt(at.Lit(0)).Where(at.Add(n), at)
+	}
+	inside := at.Ge(at.Lit(0)).And(at.Lt(n))
+	if axes := axesFrom(0, at.Rank()); len(axes) > 0 {
+		inside = inside.All(axes...)
+	}
+	c.check(v, inside)
+	c.setInput(1, &value{tensor: at})
+	return one(gather(c))
+}
+
+// concatAlong builds Concat of valid elements: the valid elements of an operand follow those of the one before.
+func concatAlong(c *call) []*value {
+	axis := c.axis(c.mustInt("axis"), c.rank(0))
+	for _, v := range c.in {
+		if v.valid != nil && v.valid.axis != axis {
+			return nil
+		}
+	}
+	list := c.all()
+	y := list[0].Concat(axis, list[1:]...)
+	place := c.coordinatesTo(y.Dim(axis))
+	from, end := place, c.b.Const(int32(0))
+	for i, x := range list { // from is the place in the operands joined with their invalid elements
+		extent := c.b.DimValue(x.Dim(axis))
+		n := extent
+		if v := c.in[i].valid; v != nil {
+			n = v.count
+		}
+		end = end.Add(n)
+		from = from.Add(place.Ge(end).Where(extent.Sub(n), extent.Lit(0)))
+	}
+	return []*value{partlyValid(y.IndexSelect(axis, from), axis, end)}
+}
+
+// sliceAlong builds Slice of valid elements, by steps of 1.
+func sliceAlong(c *call) []*value {
+	v := c.input(0)
+	axis, n := v.valid.axis, v.valid.count
+	axes, given := c.axes(3)
+	if !given {
+		axes = axesFrom(0, len(c.dims(1)))
+	}
+	i := slices.IndexFunc(axes, func(a int) bool { return c.axis(a, c.rank(0)) == axis })
+	if i < 0 {
+		return nil
+	}
+	if len(axes) > 1 || c.has(4) && !slices.Equal(c.ints(4), []int{1}) {
+		c.failPartlyValid(v)
+	}
+	limits := slices.Concat(c.ints(1), c.ints(2))
+	if len(limits) != 2 {
+		c.fail("%d starts and ends for one axis", len(limits))
+	}
+	x := c.asTensor(v)
+	at := func(limit int) tensor { // the valid place that start or end means
+		bound := n.Lit(float64(max(-math.MaxInt32, min(limit, math.MaxInt32))))
+		if limit < 0 {
+			bound = n.Add(bound).Max(n.Lit(0))
+		}
+		return bound.Min(n)
+	}
+	start, end := at(limits[0]), at(limits[1])
+	extent := x.Dim(axis)
+	if most := limits[1] - limits[0]; (limits[0] < 0) == (limits[1] < 0) && extent.IsStatic() {
+		extent = ir.D(max(0, min(most, extent.Static())))
+	}
+	y := x.IndexSelect(axis, c.coordinatesTo(extent).Add(start))
+	return []*value{partlyValid(y, axis, end.Sub(start).Max(n.Lit(0)))}
+}
+
+// foundShape returns the extents of input 0, of which one is a number of elements that a run finds.
+func (c *call) foundShape() ir.Shape {
+	v := c.input(0)
+	s := slices.Clone(c.shapeOf(v))
+	s[v.valid.axis] = c.foundSymbol(v.valid.count, s[v.valid.axis])
+	return s
+}
+
+// shapeAlong builds Shape: integers that a run finds.
+func shapeAlong(c *call) []*value {
+	start, end := c.shapeBounds()
+	return []*value{{dims: c.foundShape()[start:end], isDims: true}}
+}
+
+// sizeAlong builds Size.
+func sizeAlong(c *call) []*value {
+	n, err := c.foundShape().Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return []*value{dimsValue(ir.Shape{n}, true)}
+}
+
+// flattenAlong builds Flatten.
+func flattenAlong(c *call) []*value {
+	s, axis := c.shapeOf(c.input(0)), c.intAttr("axis", 1)
+	if axis < 0 {
+		axis += len(s)
+	}
+	if axis < 0 || axis > len(s) || !s.IsStatic() {
+		c.failPartlyValid(c.in[0])
+	}
+	to := []int{int(s[:axis].MaxElems()), -1}
+	if at := c.in[0].valid.axis; at < axis {
+		to = []int{-1, int(s[axis:].MaxElems())}
+	}
+	return c.reshapedAlong(to)
+}
+
+// reshapeAlong builds Reshape to extents that are numbers, of which one may be -1.
+func reshapeAlong(c *call) []*value {
+	extents, part := c.largestShape(c.extents(1))
+	s, v := c.shapeOf(c.input(0)), c.in[0].valid
+	if part != nil { // the extent that Reshape would infer
+		if part.count != v.count || slices.Contains(extents, ir.Dim{Add: -1}) {
+			c.failPartlyValid(c.in[0])
+		}
+		extents[part.axis] = ir.Dim{Add: -1}
+	}
+	to := make([]int, len(extents))
+	for i, d := range extents {
+		if !d.IsStatic() {
+			c.failPartlyValid(c.in[0])
+		}
+		to[i] = int(d.Add)
+	}
+	if c.intAttr("allowzero", 0) == 0 {
+		for i, n := range to {
+			switch {
+			case n != 0:
+			case i >= len(s) || !s[i].IsStatic():
+				c.failPartlyValid(c.in[0])
+			case i != v.axis:
+				to[i] = s[i].Static()
+			case slices.Contains(to, -1): // the axis stays, and the other axes have an extent to infer
+				rest := 1
+				for a, d := range s {
+					if a != v.axis {
+						rest *= d.Static()
+					}
+				}
+				for k, n := range to {
+					if k != i && n > 0 {
+						rest /= n
+					}
+				}
+				to[slices.Index(to, -1)], to[i] = rest, -1
+			default:
+				to[i] = -1
+			}
+		}
+	}
+	return c.reshapedAlong(to)
+}
+
+// reshapedAlong reshapes input 0 to extents of which one is -1, the axis that is valid in part, or none.
+func (c *call) reshapedAlong(to []int) []*value {
+	v := c.in[0]
+	x, axis, count := c.asTensor(v), v.valid.axis, v.valid.count
+	s := x.Shape()
+	if !s.IsStatic() || s.MaxElems() > math.MaxInt32 || s.MaxElems() == 0 {
+		c.failPartlyValid(v)
+	}
+	at := slices.Index(to, -1)
+	other := 1 // elements along the other axes
+	for i, n := range to {
+		if i != at {
+			other *= n
+		}
+	}
+	outer, extent, inner := int(s[:axis].MaxElems()), s[axis].Static(), int(s[axis+1:].MaxElems())
+	if other < 1 || other > math.MaxInt32 {
+		c.failPartlyValid(v)
+	}
+	if at < 0 { // so many elements must be there
+		n := other / (outer * inner)
+		if n*outer*inner != other || n > extent {
+			c.fail("%v elements are wanted of %s", other, x)
+		}
+		c.check(v, count.Eq(count.Lit(float64(n))))
+		return one(x.Slice(axis, 0, ir.D(n)).Reshape(ir.ShapeOf(to...)))
+	}
+	all := count.Mul(count.Lit(float64(outer * inner)))
+	n := all.Div(all.Lit(float64(other)))
+	c.check(v, n.Mul(all.Lit(float64(other))).Eq(all))
+	most := outer * extent * inner / other
+	to = slices.Clone(to)
+	to[at] = most
+	before, after := 1, 1
+	for i, n := range to {
+		if i < at {
+			before *= n
+		} else if i > at {
+			after *= n
+		}
+	}
+	if before == outer && most*other == outer*extent*inner { // the valid elements stay where they are
+		return []*value{partlyValid(x.Reshape(ir.ShapeOf(to...)), at, n)}
+	}
+	// Elements are counted without the invalid ones, on both sides.
+	axes := ir.ShapeOf(before, most, after)
+	place := func(axis int) tensor { return c.b.Iota(ir.I32, axis, axes) }
+	lit := func(n int) tensor { return count.Lit(float64(n)) }
+	number := place(0).Mul(n).Add(place(1)).Mul(lit(after)).Add(place(2)).Reshape(-1)
+	row := count.Mul(lit(inner)).Max(lit(1))
+	from := number.Div(row)
+	from = from.Mul(lit(extent * inner)).Add(number.Sub(from.Mul(row)))
+	return []*value{partlyValid(x.Reshape(-1).IndexSelect(0, from).Reshape(ir.ShapeOf(to...)), at, n)}
+}

@@ -1,0 +1,668 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A foundRule says how an op treats inputs with only a valid part (see validPart). It labels axes as the letters of an
+// einsum do, and all else follows from the labels. See labels.
+type foundRule struct {
+	labels func(c *call) labels
+	// neutral is the value that replaces invalid elements of input i along a folded axis. It does not change a fold.
+	// Infinities are the least and the largest number of a dtype. Means and norms divide by the count; see call.mean.
+	neutral func(c *call, i int) float64
+	// along, if set, builds a node that moves elements along an axis that is valid in part. It returns nil for others.
+	along func(c *call) []*value
+}
+
+// labels are labels for the axes of a node's inputs and results. Axes with equal labels have equal extents, or 1. If
+// an axis of an input is valid in part, then so are the axes of the results with this label.
+type labels struct {
+	in, out [][]int
+	folded  []int // labels of axes along which a result's element depends on all elements
+}
+
+// opaque is the label of an axis that may not be valid in part.
+const opaque = -1
+
+// neutrally returns a function for foundRule.neutral: one value for all inputs.
+func neutrally(value float64) func(c *call, i int) float64 {
+	return func(*call, int) float64 { return value }
+}
+
+var least, largest = neutrally(math.Inf(-1)), neutrally(math.Inf(1))
+
+// foundRules has the rules of ONNX's ops, apart from elementwise ops. Ops that no table has take no value with only a
+// valid part, except those with row.takesPartlyValid.
+var foundRules map[string]foundRule
+
+// An init function fills the table, because its functions refer to tables of rows.
+func init() {
+	foundRules = map[string]foundRule{
+		"Transpose":      {labels: transposeLabels},
+		"Gather":         {labels: gatherLabels, along: gatherAlong},
+		"GatherND":       {labels: gatherNDLabels},
+		"GatherElements": {labels: gatherElementsLabels},
+		"Slice":          {labels: sliceLabels, along: sliceAlong},
+		"Reshape":        {along: reshapeAlong},
+		"Flatten":        {along: flattenAlong},
+		"Shape":          {along: shapeAlong},
+		"Size":           {along: sizeAlong},
+		"Squeeze":        {labels: squeezeLabels},
+		"Unsqueeze":      {labels: unsqueezeLabels},
+		"Concat":         {labels: concatLabels, along: concatAlong},
+		"Split":          {labels: splitLabels},
+		"OneHot":         {labels: oneHotLabels},
+
+		// Scatters skip an index out of range.
+		"ScatterND":       {labels: scatterNDLabels, neutral: neutrally(math.MaxInt32)},
+		"ScatterElements": {labels: scatterLabels, neutral: neutrally(math.MaxInt32)},
+		"NonZero":         {labels: nonZeroLabels, neutral: neutrally(0)},
+		"Compress":        {labels: compressLabels, neutral: neutrally(0)},
+
+		"Softmax":    {labels: axisLabels(-1), neutral: least},
+		"LogSoftmax": {labels: axisLabels(-1), neutral: least},
+		"Hardmax":    {labels: axisLabels(-1), neutral: least},
+		"CumSum":     {labels: scanLabels, neutral: neutrally(0)},
+		"CumProd":    {labels: scanLabels, neutral: neutrally(1)},
+		"TopK": {labels: topKLabels, neutral: func(c *call, _ int) float64 {
+			if c.intAttr("largest", 1) != 0 {
+				return math.Inf(-1)
+			}
+			return math.Inf(1)
+		}},
+
+		"LayerNormalization":           {labels: axesFromLabels, neutral: neutrally(0)},
+		"RMSNormalization":             {labels: axesFromLabels, neutral: neutrally(0)},
+		"SimplifiedLayerNormalization": {labels: axesFromLabels, neutral: neutrally(0)},
+		"LpNormalization":              {labels: axisLabels(-1), neutral: neutrally(0)},
+		"MeanVarianceNormalization":    {labels: meanVarianceLabels, neutral: neutrally(0)},
+		"InstanceNormalization":        {labels: instanceLabels, neutral: neutrally(0)},
+		"GroupNormalization":           {labels: batchLabels},
+		"BatchNormalization":           {labels: batchNormLabels},
+		"Conv":                         {labels: batchLabels},
+		"MaxPool":                      {labels: batchLabels},
+		"AveragePool":                  {labels: batchLabels},
+		"GlobalAveragePool":            {labels: globalLabels, neutral: neutrally(0)},
+		"GlobalLpPool":                 {labels: globalLabels, neutral: neutrally(0)},
+		"GlobalMaxPool":                {labels: globalLabels, neutral: least},
+
+		"MatMul": {labels: matmulLabels, neutral: neutrally(0)},
+		"Gemm":   {labels: gemmLabels, neutral: neutrally(0)},
+		"Einsum": {labels: einsumLabels, neutral: neutrally(0)},
+
+		"ReduceSum":       {labels: reduceLabels, neutral: neutrally(0)},
+		"ReduceMean":      {labels: reduceLabels, neutral: neutrally(0)},
+		"ReduceProd":      {labels: reduceLabels, neutral: neutrally(1)},
+		"ReduceMax":       {labels: reduceLabels, neutral: least},
+		"ReduceMin":       {labels: reduceLabels, neutral: largest},
+		"ReduceL1":        {labels: reduceLabels, neutral: neutrally(0)},
+		"ReduceL2":        {labels: reduceLabels, neutral: neutrally(0)},
+		"ReduceSumSquare": {labels: reduceLabels, neutral: neutrally(0)},
+		"ReduceLogSum":    {labels: reduceLabels, neutral: neutrally(0)},
+		"ReduceLogSumExp": {labels: reduceLabels, neutral: least},
+		"ArgMax":          {labels: reduceLabels, neutral: least},
+		"ArgMin":          {labels: reduceLabels, neutral: largest},
+	}
+}
+
+// foundRule returns the rule of the node's op, or nil.
+func (c *call) foundRule() *foundRule {
+	if c.node.Domain != "" {
+		return nil
+	}
+	if rule, ok := foundRules[c.node.Op]; ok {
+		return &rule
+	}
+	if _, ok := elementwiseOps[c.node.Op]; ok {
+		return &foundRule{labels: elementwiseLabels}
+	}
+	return nil
+}
+
+// validLabels are the labels of a node and the counts of axes that are valid in part.
+type validLabels struct {
+	labels
+	counts map[int]tensor // by label
+}
+
+// mask is the valid part of input 0 along an axis that the op folds.
+type mask struct {
+	axis  int
+	count tensor
+	valid tensor // bools of the input's rank, with extent 1 along the other axes
+}
+
+// ofPartlyValid builds a node, build's row, of which an input has only a valid part.
+func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
+	first := slices.IndexFunc(c.in, func(v *value) bool { return v != nil && v.valid != nil })
+	rule := c.foundRule()
+	if rule == nil {
+		c.failPartlyValid(c.in[first])
+	}
+	if rule.along != nil {
+		if results := rule.along(c); results != nil {
+			return results
+		}
+	}
+	if rule.labels == nil {
+		c.failPartlyValid(c.in[first])
+	}
+	l := c.hideInvalid(rule, first)
+	results := build(c)
+	c.markValid(l, results)
+	return results
+}
+
+// hideInvalid replaces invalid elements along folded axes by neutral ones. A run checks that axes with one label have
+// as many valid elements. Input first is valid in part.
+func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
+	l := &validLabels{rule.labels(c.inspector()), map[int]tensor{}}
+	label := func(i int) int {
+		at, axis := l.in[i], c.in[i].valid.axis
+		if axis >= len(at) || at[axis] == opaque || rule.neutral == nil && slices.Contains(l.folded, at[axis]) {
+			c.failPartlyValid(c.in[i])
+		}
+		return at[axis]
+	}
+	for i, v := range c.in {
+		if v == nil || v.valid == nil {
+			continue
+		}
+		n := v.valid.count
+		if known, ok := l.counts[label(i)]; ok && known != n {
+			c.check(v, known.Eq(n))
+		}
+		l.counts[label(i)] = n
+	}
+	for i, v := range c.in {
+		if v == nil || i >= len(l.in) {
+			continue
+		}
+		for axis, name := range l.in[i] {
+			n, ok := l.counts[name]
+			if d := c.shapeOf(v)[axis]; ok && !d.Is(1) && (v.valid == nil || v.valid.axis != axis) {
+				c.check(c.in[first], n.Eq(c.b.DimValue(d)))
+			}
+		}
+	}
+	c.in = slices.Clone(c.in)
+	for i, v := range c.in {
+		if v == nil || v.valid == nil || !slices.Contains(l.folded, label(i)) {
+			continue
+		}
+		x := c.asTensor(v)
+		places := ones(x.Rank())
+		places[v.valid.axis] = x.Dim(v.valid.axis)
+		valid := c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
+		if i == 0 {
+			c.mask = &mask{v.valid.axis, v.valid.count, valid}
+		}
+		hidden := *v
+		hidden.tensor = valid.Where(x, c.b.Const(elementOf(x.DType(), rule.neutral(c.inspector(), i))))
+		hidden.valid = nil
+		c.in[i] = &hidden
+	}
+	return l
+}
+
+// markValid marks the valid parts of a node's results.
+func (c *call) markValid(l *validLabels, results []*value) {
+	for name, n := range l.counts {
+		marked := slices.Contains(l.folded, name)
+		for i, v := range results {
+			if v == nil || i >= len(l.out) {
+				continue
+			}
+			axis := slices.Index(l.out[i], name)
+			if axis < 0 {
+				continue
+			}
+			if v.isList || v.isDims || v.valid != nil && *v.valid != (validPart{axis, n}) {
+				c.fail("its result would have two axes with as many elements as a run finds")
+			}
+			v.valid, marked = &validPart{axis, n}, true
+		}
+		if !marked {
+			c.fail("as many elements as a run finds are along an axis that its result lacks")
+		}
+	}
+}
+
+// failPartlyValid fails because input v has only a valid part and the op has no rule for that.
+func (c *call) failPartlyValid(v *value) {
+	c.fail("%q has as many elements along axis %d as a run finds, and vkc has no rule for such an axis here",
+		v.name, v.valid.axis)
+}
+
+// check adds a graph output that reports whether a condition does not hold in a run, so that the results are wrong: see
+// ir.Mismatched. The condition is about the number of valid elements of v.
+func (c *call) check(v *value, holds tensor) {
+	if holds.Builder() != c.b {
+		c.fail("%q has as many elements as a run finds, and a loop's body cannot check their number", v.name)
+	}
+	name := c.node.title() + ir.Mismatched
+	for i := 1; c.taken[name]; i++ {
+		name = fmt.Sprintf("%s.%d%s", c.node.title(), i, ir.Mismatched)
+	}
+	c.taken[name] = true
+	c.b.Output(name, holds.Reshape().Not())
+	c.checks = append(c.checks, name)
+}
+
+// mean returns the mean of x over axes, which stay with extent 1. x has the axes of input 0. Only valid elements count.
+func (c *call) mean(x tensor, axes ...int) tensor {
+	if c.mask == nil {
+		return x.MeanKeep(axes...)
+	}
+	return wide(x, func(x tensor) tensor {
+		n := c.mask.count.Cast(x.DType())
+		for _, a := range axes {
+			if a != c.mask.axis {
+				n = n.Mul(c.b.DimValue(x.Dim(a)).Cast(x.DType()))
+			}
+		}
+		return x.SumKeep(axes...).Div(n)
+	})
+}
+
+// deviations returns the differences of x from its mean over axes, and 0 for invalid elements. See mean.
+func (c *call) deviations(x tensor, axes ...int) tensor {
+	if c.mask == nil {
+		return x.Deviations(axes...)
+	}
+	first := x // as in tensor.Deviations, differences from the first element are exact if elements are nearly equal
+	for _, a := range axes {
+		first = first.Slice(a, 0, ir.D(1))
+	}
+	zero := x.Lit(0)
+	x = c.mask.valid.Where(x.Sub(first), zero)
+	return c.mask.valid.Where(x.Sub(c.mean(x, axes...)), zero)
+}
+
+// variance returns the variance of x over axes, which stay with extent 1. See mean.
+func (c *call) variance(x tensor, axes ...int) tensor {
+	if c.mask == nil {
+		return x.VarianceKeep(0, axes...)
+	}
+	return c.mean(c.deviations(x, axes...).Sqr(), axes...)
+}
+
+// numbered returns n labels from first on.
+func numbered(first, n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = first + i
+	}
+	return out
+}
+
+// rank returns the number of axes of input i.
+func (c *call) rank(i int) int { return len(c.shapeOf(c.input(i))) }
+
+// likeInput returns labels for an op with one input that matters, and results with the same axes.
+func (c *call) likeInput(folded ...int) labels {
+	all := numbered(0, c.rank(0))
+	return labels{[][]int{all}, slices.Repeat([][]int{all}, max(1, len(c.node.Outputs))), folded}
+}
+
+// elementwiseLabels counts axes from the end.
+func elementwiseLabels(c *call) labels {
+	l, most := labels{}, 0
+	for i := range c.in {
+		var axes []int
+		if c.has(i) && (i == 0 || c.node.Op != "CastLike") {
+			axes = numbered(0, c.rank(i))
+			slices.Reverse(axes)
+		}
+		l.in, most = append(l.in, axes), max(most, len(axes))
+	}
+	all := numbered(0, most)
+	slices.Reverse(all)
+	l.out = [][]int{all}
+	return l
+}
+
+func transposeLabels(c *call) labels {
+	l := c.likeInput()
+	out := slices.Clone(l.in[0])
+	if perm := c.intsAttr("perm"); c.hasAttr("perm") {
+		for i, a := range perm {
+			out[i] = c.axis(a, len(out))
+		}
+	} else {
+		slices.Reverse(out)
+	}
+	l.out = [][]int{out}
+	return l
+}
+
+func gatherLabels(c *call) labels {
+	data := numbered(0, c.rank(0))
+	at := numbered(len(data), c.rank(1))
+	along := c.axis(c.intAttr("axis", 0), len(data))
+	data[along] = opaque
+	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(data[:along], at, data[along+1:])}}
+}
+
+func gatherNDLabels(c *call) labels {
+	at := numbered(0, c.rank(1))
+	at[len(at)-1] = opaque
+	data := slices.Repeat([]int{opaque}, c.rank(0))
+	rows := at[:len(at)-1]
+	if batch := c.intAttr("batch_dims", 0); batch >= 0 && batch < len(at) {
+		copy(data, rows[:batch])
+	}
+	shape := c.shapeOf(c.in[1])
+	rest := c.rank(0) - shape[len(shape)-1].Static() - c.intAttr("batch_dims", 0)
+	for i := range max(0, min(rest, len(data))) {
+		data[len(data)-1-i] = 100 + i
+	}
+	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(rows, data[max(0, len(data)-rest):])}}
+}
+
+// gatherElementsLabels lets indices be valid in part. They may have fewer elements than x, hence labels of their own.
+func gatherElementsLabels(c *call) labels {
+	at := numbered(0, c.rank(1))
+	return labels{in: [][]int{slices.Repeat([]int{opaque}, c.rank(0)), at}, out: [][]int{at}}
+}
+
+// sliceLabels keeps the labels of axes that are taken whole.
+func sliceLabels(c *call) labels {
+	l := c.likeInput()
+	s := c.shapeOf(c.in[0])
+	for axis, arg := range c.sliceArgs(s) {
+		if arg != (sliceArg{ir.D(0), s[axis], 1}) {
+			l.in[0][axis] = opaque
+		}
+	}
+	return l
+}
+
+func squeezeLabels(c *call) labels {
+	l := c.likeInput()
+	axes, given := c.axes(1)
+	if !given {
+		for i, d := range c.shapeOf(c.in[0]) {
+			if d.Is(1) {
+				axes = append(axes, i)
+			}
+		}
+	}
+	axes = c.resolved(axes, c.rank(0))
+	for _, a := range axes {
+		l.in[0][a] = opaque
+	}
+	var out []int
+	for i, name := range l.in[0] {
+		if !slices.Contains(axes, i) {
+			out = append(out, name)
+		}
+	}
+	l.out = [][]int{out}
+	return l
+}
+
+func unsqueezeLabels(c *call) labels {
+	l := c.likeInput()
+	out := slices.Clone(l.in[0])
+	given := c.ints(1)
+	for _, a := range c.resolved(given, len(out)+len(given)) {
+		out = slices.Insert(out, min(a, len(out)), opaque)
+	}
+	l.out = [][]int{out}
+	return l
+}
+
+func concatLabels(c *call) labels {
+	l := c.likeInput()
+	l.in[0][c.axis(c.mustInt("axis"), c.rank(0))] = opaque
+	l.in = slices.Repeat(l.in, len(c.in))
+	return l
+}
+
+func splitLabels(c *call) labels {
+	l := c.likeInput()
+	l.in[0][c.axis(c.intAttr("axis", 0), c.rank(0))] = opaque
+	return l
+}
+
+func oneHotLabels(c *call) labels {
+	at := numbered(0, c.rank(0))
+	axis := c.axis(c.intAttr("axis", -1), len(at)+1)
+	return labels{in: [][]int{at}, out: [][]int{slices.Insert(slices.Clone(at), axis, opaque)}}
+}
+
+// scatterNDLabels folds the rows of indices and updates.
+func scatterNDLabels(c *call) labels {
+	data := slices.Repeat([]int{opaque}, c.rank(0))
+	at := numbered(0, c.rank(1))
+	rows := at[:len(at)-1]
+	updates := slices.Concat(rows, slices.Repeat([]int{opaque}, max(0, c.rank(2)-len(rows))))
+	return labels{[][]int{data, append(slices.Clone(rows), opaque), updates}, [][]int{data}, rows}
+}
+
+func scatterLabels(c *call) labels {
+	data, at := slices.Repeat([]int{opaque}, c.rank(0)), numbered(0, c.rank(1))
+	return labels{[][]int{data, at, at}, [][]int{data}, at}
+}
+
+// nonZeroLabels folds all axes: what is not there is zero.
+func nonZeroLabels(c *call) labels {
+	all := numbered(0, c.rank(0))
+	return labels{[][]int{all}, nil, all}
+}
+
+// compressLabels folds the axis that the condition chooses from.
+func compressLabels(c *call) labels {
+	l := c.likeInput()
+	if !c.hasAttr("axis") { // of the flattened elements, so a part of an axis is no part of them
+		return labels{in: [][]int{slices.Repeat([]int{opaque}, c.rank(0)), {opaque}}}
+	}
+	axis := c.axis(c.intAttr("axis", 0), c.rank(0))
+	condition := []int{axis}
+	if c.in[0].valid == nil { // which may have fewer elements than x
+		condition = []int{len(l.in[0])}
+	}
+	l.in = append(l.in, condition)
+	out := slices.Clone(l.in[0])
+	out[axis] = opaque
+	l.out, l.folded = [][]int{out}, []int{axis, condition[0]}
+	return l
+}
+
+// axisLabels returns a function for ops that fold the axis that attribute axis names, and keep it.
+func axisLabels(otherwise int) func(c *call) labels {
+	return func(c *call) labels {
+		return c.likeInput(c.axis(c.intAttr("axis", otherwise), c.rank(0)))
+	}
+}
+
+func scanLabels(c *call) labels {
+	along := c.ints(1)
+	if len(along) != 1 {
+		return labels{in: [][]int{nil}}
+	}
+	return c.likeInput(c.axis(along[0], c.rank(0)))
+}
+
+// topKLabels folds an axis, of which the k elements are always there: topK checks that.
+func topKLabels(c *call) labels {
+	axis := c.axis(c.intAttr("axis", -1), c.rank(0))
+	l := c.likeInput(axis)
+	out := slices.Clone(l.in[0])
+	out[axis] = opaque
+	l.out = [][]int{out, out}
+	return l
+}
+
+// axesFromLabels is for norms over the axes from one on, with a scale and a bias of these axes.
+func axesFromLabels(c *call) labels {
+	axis := c.axis(c.intAttr("axis", -1), c.rank(0))
+	l := c.likeInput(axesFrom(axis, c.rank(0))...)
+	for i := 1; i < len(c.in); i++ {
+		n := 0
+		if c.has(i) {
+			n = min(c.rank(i), c.rank(0))
+		}
+		l.in = append(l.in, l.in[0][c.rank(0)-n:])
+	}
+	if len(l.out) > 1 { // the mean and the inverse deviation have extent 1 along the axes
+		rows := slices.Concat(l.in[0][:axis], slices.Repeat([]int{opaque}, c.rank(0)-axis))
+		l.out = [][]int{l.out[0], rows, rows}
+	}
+	return l
+}
+
+func meanVarianceLabels(c *call) labels {
+	axes := c.intsAttr("axes")
+	if !c.hasAttr("axes") {
+		axes = []int{0, 2, 3}
+	}
+	return c.likeInput(c.resolved(axes, c.rank(0))...)
+}
+
+// batchLabels is for ops that compute each element of a batch alone.
+func batchLabels(c *call) labels {
+	l := c.likeInput()
+	for i := 1; i < len(l.in[0]); i++ {
+		l.in[0][i] = opaque
+	}
+	return l
+}
+
+// batchNormLabels is for a factor and an offset per channel, or for statistics of the batch.
+func batchNormLabels(c *call) labels {
+	l := c.likeInput()
+	if len(l.in[0]) > 1 {
+		l.in[0][1] = opaque
+	}
+	if c.flag("training_mode", false) {
+		return labels{in: [][]int{nil}}
+	}
+	return l
+}
+
+func instanceLabels(c *call) labels {
+	l := c.likeInput(axesFrom(2, c.rank(0))...)
+	if len(l.in[0]) > 1 {
+		l.in[0][1] = opaque
+	}
+	return l
+}
+
+func globalLabels(c *call) labels {
+	l := c.likeInput(axesFrom(2, c.rank(0))...)
+	out := slices.Clone(l.in[0])
+	for i := 2; i < len(out); i++ {
+		out[i] = opaque
+	}
+	l.out = [][]int{out}
+	return l
+}
+
+// matmulLabels counts batch axes from the end, from label 3 on. Labels 0, 1 and 2 are rows, columns and the
+// contraction.
+func matmulLabels(c *call) labels {
+	l, batches := labels{folded: []int{2}}, 0
+	var out []int
+	for i := range 2 {
+		rank := c.rank(i)
+		batch := numbered(3, max(0, rank-2))
+		slices.Reverse(batch)
+		batches = max(batches, len(batch))
+		switch {
+		case rank == 1:
+			l.in = append(l.in, []int{2})
+			continue
+		case i == 0:
+			l.in = append(l.in, append(batch, 0, 2))
+		default:
+			l.in = append(l.in, append(batch, 2, 1))
+		}
+		out = append(out, i)
+	}
+	all := numbered(3, batches)
+	slices.Reverse(all)
+	l.out = [][]int{append(all, out...)}
+	return l
+}
+
+func gemmLabels(c *call) labels {
+	a, b := []int{0, 2}, []int{2, 1}
+	if c.flag("transA", false) {
+		slices.Reverse(a)
+	}
+	if c.flag("transB", false) {
+		slices.Reverse(b)
+	}
+	l := labels{[][]int{a, b}, [][]int{{0, 1}}, []int{2}}
+	if c.has(2) {
+		l.in = append(l.in, []int{0, 1}[max(0, 2-c.rank(2)):])
+	}
+	return l
+}
+
+// einsumLabels takes the letters of the equation. A letter that an operand has twice is opaque.
+func einsumLabels(c *call) labels {
+	terms, result, err := c.einsumTerms()
+	if err != "" {
+		c.fail("equation %q: %s", c.textAttr("equation", ""), err)
+	}
+	l := labels{}
+	kept := []rune(result)
+	for _, term := range append(terms, result) {
+		var list []int
+		for _, letter := range []rune(term) {
+			name := int(letter)
+			if strings.Count(term, string(letter)) > 1 {
+				name = opaque
+			} else if !slices.Contains(kept, letter) {
+				l.folded = append(l.folded, name)
+			}
+			list = append(list, name)
+		}
+		l.in = append(l.in, list)
+	}
+	last := len(l.in) - 1
+	l.in, l.out = l.in[:last], l.in[last:]
+	return l
+}
+
+// reduceLabels is for reductions, ArgMax and ArgMin.
+func reduceLabels(c *call) labels {
+	rank := c.rank(0)
+	folded := c.foldedAxes(rank)
+	l := c.likeInput(folded...)
+	var out []int
+	for i, name := range l.in[0] {
+		switch {
+		case !slices.Contains(folded, i):
+			out = append(out, name)
+		case c.intAttr("keepdims", 1) != 0:
+			out = append(out, opaque)
+		}
+	}
+	l.out = [][]int{out}
+	return l
+}
+
+// foldedAxes returns the axes that a reduction, or ArgMax and ArgMin, folds.
+func (c *call) foldedAxes(rank int) []int {
+	if strings.HasPrefix(c.node.Op, "Arg") {
+		return []int{c.axis(c.intAttr("axis", 0), rank)}
+	}
+	axes, given := c.axes(1)
+	switch {
+	case given && len(axes) > 0:
+		return c.resolved(axes, rank)
+	case c.flag("noop_with_empty_axes", false):
+		return nil
+	}
+	return axesFrom(0, rank)
+}

@@ -1,0 +1,254 @@
+package onnx_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestFound tracks the data-dependent extents of a run through the following ops. An op that does not support this is
+// an error with its name.
+func TestFound(t *testing.T) {
+	through := func(list ...msg) []byte {
+		return model(13, graph(inputs(port("x", float, 2, 2)),
+			weights(ints("at", []int64{1}), ints("table", []int64{10, 20}, 2), ints("axes", []int64{1}, 1),
+				ints("outer", []int64{0}, 1), ints("two", []int64{1, 2}, 2), floats("w", []float32{1, 10}, 1, 2),
+				floats("hundred", []float32{100})),
+			nodes(append([]msg{node("NonZero", names("x"), names("n"))}, list...)...), outputs("y")))
+	}
+	x := f32(t, []float64{0, 5, 6, 0}, 2, 2)
+	for name, c := range map[string]struct {
+		content []byte
+		want    []int64
+		dims    []int
+	}{
+		"gather along another axis": {through(node("Gather", names("n", "at"), names("y"))), []int64{1, 0}, []int{2}},
+		"gather at what is found": {through(node("Gather", names("n", "at"), names("c")),
+			node("Gather", names("table", "c"), names("y"), intAttr("axis", 0))), []int64{20, 10}, []int{2}},
+		"cast and concat": {through(node("Cast", names("n"), names("c"), intAttr("to", int64s)),
+			node("Concat", names("c", "n"), names("y"), intAttr("axis", 0))), []int64{0, 1, 1, 0, 0, 1, 1, 0}, []int{4, 2}},
+		"unsqueeze": {through(node("Unsqueeze", names("n", "axes"), names("y"))), []int64{0, 1, 1, 0}, []int{2, 1, 2}},
+		"max":       {through(node("ReduceMax", names("n"), names("y"))), []int64{1}, []int{1, 1}},
+		"product": {through(node("Add", names("n", "at"), names("s")),
+			node("ReduceProd", names("s", "axes"), names("y"))),
+			[]int64{2, 2}, []int{2, 1}},
+		"sum along": {through(node("Add", names("n", "at"), names("s")),
+			node("ReduceSum", names("s", "axes"), names("y"))),
+			[]int64{3, 3}, []int{2, 1}},
+		"sum of each": {through(node("ReduceSum", names("n", "outer"), names("y"), intAttr("keepdims", 0))),
+			[]int64{1, 1}, []int{2}},
+		"largest": {through(node("ArgMax", names("n"), names("y"), intAttr("axis", 1))), []int64{1, 0}, []int{2, 1}},
+		"cumsum":  {through(node("CumSum", names("n", "at"), names("y"))), []int64{0, 1, 1, 1}, []int{2, 2}},
+		"matmul": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("MatMul", names("w", "f"), names("p")), node("Cast", names("p"), names("y"), intAttr("to", int64s))),
+			[]int64{10, 1}, []int{1, 2}},
+		"contraction along what is found": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("Transpose", names("f"), names("t")), node("MatMul", names("f", "t"), names("p")),
+			node("Cast", names("p"), names("y"), intAttr("to", int64s))), []int64{1, 0, 0, 1}, []int{2, 2}},
+		"softmax along what is found": {through(node("Add", names("n", "at"), names("s")),
+			node("Cast", names("s"), names("f"), intAttr("to", float)), node("Softmax", names("f"), names("p")),
+			node("Mul", names("p", "hundred"), names("m")),
+			node("Cast", names("m"), names("y"), intAttr("to", int64s))),
+			[]int64{26, 73, 73, 26}, []int{2, 2}},
+		"softmax of each": {through(node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("Softmax", names("f"), names("p"), intAttr("axis", 0)), node("Ceil", names("p"), names("c")),
+			node("Cast", names("c"), names("y"), intAttr("to", int64s))), []int64{1, 1, 1, 1}, []int{2, 2}},
+		"shape":                    {through(node("Shape", names("n"), names("y"))), []int64{2, 2}, []int{2}},
+		"size":                     {through(node("Size", names("n"), names("y"))), []int64{4}, []int{}},
+		"nonzero of what is found": {through(node("NonZero", names("n"), names("y"))), []int64{0, 1, 1, 0}, []int{2, 2}},
+		"unique":                   {through(node("Unique", names("n"), names("y"))), nil, nil},
+		"tile":                     {through(node("Tile", names("n", "two"), names("y"))), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := onnx.NewReader(c.content, onnx.Options{})
+			if c.want == nil {
+				if err == nil || !strings.Contains(err.Error(), "as a run finds") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := run(t, f, map[string]*ir.Data{"x": x})
+			if err := f.Graph.OutputInfo().Trim(out); err != nil {
+				t.Fatal(err)
+			}
+			got, err := out["y"].Ints()
+			if err != nil || !slices.Equal(got, c.want) || !slices.Equal(out["y"].Dims, c.dims) {
+				t.Errorf("%v %v, %v, want %v %v", out["y"].Dims, got, err, c.dims, c.want)
+			}
+		})
+	}
+}
+
+// TestFoundAsWhole compares nodes on what a run finds with the same nodes on an input that has only the valid elements.
+func TestFoundAsWhole(t *testing.T) {
+	relu := func(op string, axis int, attributes ...msg) foundCase {
+		return foundCase{axis, []msg{node(op, names("v"), names("y"), attributes...)}}
+	}
+	on := func(axis int, list ...msg) foundCase { return foundCase{axis, list} }
+	keep, drop := intAttr("keepdims", 1), intAttr("keepdims", 0)
+	along := intAttr("axis", 1)
+	first := node("Gather", names("v", "zero"), names("m"))
+	cases := []foundCase{
+		relu("Softmax", 1, along), relu("LogSoftmax", 1, along), relu("Hardmax", 1, along), relu("Hardmax", 2, along),
+		relu("LpNormalization", 1, along), relu("LpNormalization", 2, along, intAttr("p", 1)),
+		relu("MeanVarianceNormalization", 1, intsAttr("axes", 0, 1)),
+		relu("MeanVarianceNormalization", 1, intsAttr("axes", 2)),
+		relu("Transpose", 1), relu("Transpose", 2, intsAttr("perm", 2, 0, 1)),
+		relu("GlobalAveragePool", 2), relu("GlobalMaxPool", 2), relu("GlobalLpPool", 0),
+		relu("ArgMax", 1, along, intAttr("select_last_index", 1)), relu("ArgMin", 1, along, drop),
+		relu("Shape", 1), relu("Size", 2), relu("Shape", 1, intAttr("start", 2)),
+		relu("Flatten", 0), relu("Flatten", 1), relu("Flatten", 2, intAttr("axis", 2)),
+		relu("Flatten", 1, intAttr("axis", 2)),
+		relu("Einsum", 1, textAttr("equation", "abc->ca")), relu("Einsum", 2, textAttr("equation", "abc->cb")),
+		relu("Split", 0, intAttr("axis", 2)),
+		on(2, node("InstanceNormalization", names("v", "four", "four"), names("y"))),
+		on(0, node("InstanceNormalization", names("v", "four", "four"), names("y"))),
+		on(1, node("LayerNormalization", names("v", "one"), names("y"), along)),
+		on(1, node("LayerNormalization", names("v", "v", "v"), names("y"), along)),
+		on(2, node("RMSNormalization", names("v", "one"), names("y"))),
+		on(1, node("RMSNormalization", names("v", "four"), names("y"))),
+		on(2, node("BatchNormalization", names("v", "four", "four", "four", "four"), names("y"))),
+		on(1, node("MatMul", names("v", "four"), names("y"))),
+		on(2, node("Einsum", names("v", "v"), names("y"), textAttr("equation", "abc,adc->abd"))),
+		on(2, first, node("Gemm", names("m", "m"), names("y"), intAttr("transB", 1))),
+		on(1, first, node("Gemm", names("m", "m"), names("y"), intAttr("transA", 1))),
+		on(1, first, node("Gemm", names("m", "w", "two f"), names("y"), intAttr("transB", 1))),
+		on(1, node("TopK", names("v", "two"), names("y", "i"), along)),
+		on(1, node("TopK", names("v", "two"), names("i", "y"), along, intAttr("largest", 0))),
+		on(2, node("TopK", names("v", "two"), names("y", "i"), along)),
+		on(1, node("CumSum", names("v", "at1"), names("y"), intAttr("reverse", 1))),
+		on(1, node("CumProd", names("v", "at1"), names("y"), intAttr("reverse", 1), intAttr("exclusive", 1))),
+		on(1, node("Gather", names("v", "last"), names("y"), along)), on(1, node("Gather", names("v", "last"), names("y"))),
+		on(1, node("Concat", names("v", "x", "v"), names("y"), along)),
+		on(1, node("Concat", names("v", "v"), names("y"), intAttr("axis", 2))),
+		on(1, node("Slice", names("v", "at1", "far", "at1"), names("y"))),
+		on(1, node("Slice", names("v", "neg2", "far", "at1"), names("y"))),
+		on(1, node("Slice", names("v", "at1", "neg1", "at1"), names("y"))),
+		on(1, node("Slice", names("v", "at1", "at2", "at1"), names("y"))),
+		on(1, node("Reshape", names("v", "flat"), names("y"))), on(2, node("Reshape", names("v", "flat"), names("y"))),
+		on(0, node("Reshape", names("v", "flat"), names("y"))),
+		on(1, node("Reshape", names("v", "outside"), names("y"))), on(2, node("Reshape", names("v", "inside"), names("y"))),
+		on(1, node("Reshape", names("v", "kept"), names("y"))), on(1, node("Reshape", names("v", "exact"), names("y"))),
+		on(1, node("Add", names("v", "v"), names("s")), node("Mul", names("s", "four"), names("y"))),
+		on(1, node("Relu", names("v"), names("r")), node("ReduceMean", names("r", "at1"), names("m"), keep),
+			node("Sub", names("v", "m"), names("y"))),
+		on(1, node("Sign", names("v"), names("s")), node("Cast", names("s"), names("i"), intAttr("to", int64s)),
+			node("ScatterElements", names("x", "i", "v"), names("y"), intAttr("axis", 2))),
+		on(1, node("NonZero", names("v"), names("n")), node("Transpose", names("n"), names("i")),
+			node("GatherND", names("x", "i"), names("u")), node("ScatterND", names("x", "i", "u"), names("y"))),
+		on(1, node("Shape", names("v"), names("s")), node("Expand", names("one", "s"), names("e")),
+			node("ConstantOfShape", names("s"), names("z")), node("Add", names("e", "z"), names("f")),
+			node("Mul", names("f", "v"), names("y"))),
+		on(0, node("Size", names("v"), names("n")), node("Cast", names("n"), names("f"), intAttr("to", float)),
+			node("ReduceSum", names("v"), names("s")), node("Div", names("s", "f"), names("y"))),
+		on(1, node("Shape", names("v"), names("s")), node("Gather", names("s", "first"), names("n")),
+			node("Range", names("zero", "n", "unit"), names("y"))),
+		on(2, node("Transpose", names("v"), names("t"), intsAttr("perm", 2, 0, 1)),
+			node("Shape", names("t"), names("s")),
+			node("Slice", names("s", "none", "at1"), names("n")), node("Concat", names("two", "n", "six"), names("to"),
+				intAttr("axis", 0)), node("Reshape", names("v", "to"), names("y"))),
+		on(2, node("Greater", names("v", "one"), names("b")), node("Cast", names("b"), names("u"), intAttr("to", 2)),
+			node("ReduceMax", names("b", "at2"), names("m")), node("ArgMax", names("u"), names("y"), intAttr("axis", 2),
+				intAttr("select_last_index", 1))),
+	}
+	for _, op := range []string{"Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"} {
+		cases = append(cases, on(1, node("Reduce"+op, names("v", "at1"), names("y"), drop)),
+			on(1, node("Reduce"+op, names("v", "at2"), names("y"))),
+			on(2, node("Reduce"+op, names("v"), names("y"), keep)))
+	}
+	for i, c := range cases {
+		t.Run(fmt.Sprint(i, " ", c.axis), func(t *testing.T) { c.test(t) })
+	}
+}
+
+// foundCase has nodes that compute y from v, the part of x [3,4,4] that a condition selects along an axis.
+type foundCase struct {
+	axis  int
+	nodes []msg
+}
+
+// test runs the nodes on the result of Compress, and on an input with the same elements.
+func (c foundCase) test(t *testing.T) {
+	t.Helper()
+	keep := [][]byte{{1, 0, 1}, {1, 0, 1, 1}, {0, 1, 1, 1}}[c.axis]
+	dims := []int{3, 4, 4}
+	size := slices.Clone(dims)
+	size[c.axis] = bytes.Count(keep, []byte{1})
+	var x, v []float64
+	for i := range 48 {
+		x = append(x, float64(i*7%13)/4-1)
+		if keep[[]int{i / 16, i / 4 % 4, i % 4}[c.axis]] == 1 {
+			v = append(v, x[i])
+		}
+	}
+	list := weights(floats("one", []float32{2}, 1), floats("two f", []float32{5, 6}, 2),
+		floats("four", []float32{1, 2, 3, 4}, 4), floats("w", []float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4),
+		ints("zero", []int64{0}),
+		ints("first", []int64{1}), ints("unit", []int64{1}), ints("none", []int64{0}, 1), ints("six", []int64{6}, 1),
+		ints("two", []int64{2}, 1), ints("at1", []int64{1}, 1), ints("at2", []int64{2}, 1),
+		ints("far", []int64{1 << 40}, 1), ints("neg1", []int64{-1}, 1), ints("neg2", []int64{-2}, 1),
+		ints("last", []int64{-1, 0}, 2), ints("flat", []int64{-1}, 1), ints("outside", []int64{4, -1}, 2),
+		ints("inside", []int64{0, 2, -1}, 3), ints("kept", []int64{3, 0, 2, -1}, 4),
+		ints("exact", []int64{3, 3, 2, 2}, 4),
+		tensorOf("keep", boolean, []int64{int64(len(keep))}).bytes(9, keep))
+	result := func(ports []part, in map[string]*ir.Data, first ...msg) *ir.Data {
+		f := built(t, model(24, graph(ports, list, nodes(append(first, c.nodes...)...), outputs("y"))), onnx.Options{})
+		out := run(t, f, in)
+		if err := f.Graph.OutputInfo().Trim(out); err != nil {
+			t.Fatal(err)
+		}
+		return out["y"]
+	}
+	in := map[string]*ir.Data{"x": f32(t, x, dims...)}
+	ports := inputs(port("x", float, 3, 4, 4), port("v", float, size[0], size[1], size[2]))
+	got := result(ports[:1], in, node("Compress", names("x", "keep"), names("v"), intAttr("axis", int64(c.axis))))
+	in["v"] = f32(t, v, size...)
+	is(t, got, result(ports, in))
+}
+
+// TestFoundMismatch runs nodes on numbers of elements for which ONNX defines no result.
+func TestFoundMismatch(t *testing.T) {
+	for name, c := range map[string]msg{
+		"add":         node("Add", names("v", "three"), names("y")),
+		"contraction": node("MatMul", names("v", "three"), names("y")),
+		"top k":       node("TopK", names("v", "two"), names("y", "i")),
+		"gather":      node("Gather", names("v", "at"), names("y")),
+		"reshape":     node("Reshape", names("v", "even"), names("y")),
+		"exact":       node("Reshape", names("v", "pair"), names("y")),
+		"other count": node("Add", names("v", "u"), names("y")),
+	} {
+		m := model(18, graph(inputs(port("x", float, 3)), weights(floats("three", []float32{1, 2, 3}, 3),
+			ints("two", []int64{2}, 1), ints("at", []int64{1}), ints("even", []int64{2, -1}, 2),
+			ints("pair", []int64{2}, 1)),
+			nodes(node("Cast", names("x"), names("b"), intAttr("to", boolean)),
+				node("Compress", names("x", "b"), names("v"), intAttr("axis", 0)),
+				node("Greater", names("x", "three"), names("g")),
+				node("Compress", names("x", "g"), names("u"), intAttr("axis", 0)), c), outputs("y")))
+		f := built(t, m, onnx.Options{})
+		for _, right := range []bool{true, false} {
+			x := []float64{7, 0, 0}
+			if right { // as many elements as the nodes take
+				x = map[string][]float64{"top k": {5, 0, 6}, "gather": {5, 0, 6}, "reshape": {5, 0, 6},
+					"exact":       {5, 0, 6},
+					"other count": {7, 8, 0}}[name]
+				if x == nil {
+					x = []float64{1, 2, 3}
+				}
+			} else if name == "other count" {
+				x[1] = 1
+			}
+			err := f.Graph.OutputInfo().Trim(run(t, f, map[string]*ir.Data{"x": f32(t, x, 3)}))
+			if right != (err == nil) || err != nil && !strings.Contains(err.Error(), "another number of elements") {
+				t.Errorf("%s of %v: error %v", name, x, err)
+			}
+		}
+	}
+}
