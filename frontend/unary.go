@@ -171,9 +171,19 @@ func (t Tensor) Cast(to ir.DType) Tensor { return t.unary(ir.OpCast, attr("dtype
 
 // Bitcast returns the bits of x as elements of another float or integer dtype. If the new elements are narrower, a new
 // innermost axis has the parts of each element, lowest bits first. If they are wider, the innermost axis must have the
-// parts of one element, and disappears (StableHLO's bitcast_convert). The payload of a NaN may change.
+// parts of one element, and disappears (StableHLO's bitcast_convert). The payload of a NaN may change. A bool is a byte
+// that is 0 or 1, and any other byte than 0 is true.
 func (t Tensor) Bitcast(to ir.DType) Tensor {
 	from := t.DType()
+	switch {
+	case from == to:
+		return t
+	case from == ir.Bool:
+		return t.Cast(ir.U8).Bitcast(to)
+	case to == ir.Bool:
+		bytes := t.Bitcast(ir.U8)
+		return bytes.Ne(bytes.Lit(0))
+	}
 	size, wide := from.BlockBytes(), to.BlockBytes()
 	word, part := words[max(size, wide)], words[min(size, wide)]
 	if size == wide || word == ir.Invalid || part == ir.Invalid || from.IsBlock() || to.IsBlock() {

@@ -238,17 +238,6 @@ func bitcast(c *call) tensor {
 	if to.Bits() != x.DType().Bits() {
 		c.fail("the bits of %s as %s: both must have as many", x.DType(), to)
 	}
-	switch {
-	case x.DType() == to:
-		return x
-	case x.DType() == ir.Bool: // a byte that is 0 or 1
-		x = x.Cast(ir.U8)
-		if to == ir.U8 {
-			return x
-		}
-	case to == ir.Bool:
-		return x.Bitcast(ir.U8).Ne(x.Bitcast(ir.U8).Lit(0))
-	}
 	return x.Bitcast(to)
 }
 

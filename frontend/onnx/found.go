@@ -40,14 +40,15 @@ func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (*ir.Data, []*ir.Data, er
 }
 
 // elementOf returns a scalar of a dtype. An infinite value is the least or the largest number of an integer dtype.
-func elementOf(t ir.DType, v float64) *ir.Data {
+// unsigned says that an i64 is a uint64.
+func elementOf(t ir.DType, unsigned bool, v float64) *ir.Data {
 	d := &ir.Data{DType: t, Bytes: make([]byte, t.BlockBytes())}
 	if t.IsFloat() {
 		ir.EncodeFloats(d.Bytes, t, []float64{v})
 		return d
 	}
 	n, bits := int64(v), 8*t.BlockBytes()
-	switch signed := t.Kind() == ir.KindInt; {
+	switch signed := t.Kind() == ir.KindInt && !unsigned; {
 	case t == ir.Bool:
 		n = 0
 		if v > 0 {

@@ -204,7 +204,7 @@ func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
 			c.mask = &mask{v.valid.axis, v.valid.count, valid}
 		}
 		hidden := *v
-		hidden.tensor = valid.Where(x, c.b.Const(elementOf(x.DType(), rule.neutral(c.inspector(), i))))
+		hidden.tensor = valid.Where(x, c.b.Const(elementOf(x.DType(), v.unsigned, rule.neutral(c.inspector(), i))))
 		hidden.valid = nil
 		c.in[i] = &hidden
 	}

@@ -134,7 +134,6 @@ func (im *importer) initializers(g *Graph, s *scope) {
 	for _, t := range g.Initializers {
 		d, err := t.data(im.file.externals)
 		v := &value{name: t.Name, data: d, unsigned: dataTypes[t.Type].unsigned}
-		v.large = err == nil && v.unsigned && firstNegative(d) >= 0
 		if err != nil {
 			v = im.problem(t.Name, "initializer", err)
 		}
@@ -375,9 +374,6 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			}
 			c.in = append(c.in, v)
 		}
-		if fn == nil {
-			c.inspector().checkUnsigned()
-		}
 		switch {
 		case fn != nil:
 			results = c.inline(fn)
@@ -414,20 +410,21 @@ func (c *call) byRow(row *row) []*value {
 			return []*value{v}
 		}
 	}
+	build := c.forUnsigned(row.build)
 	if !row.buildsConstants {
-		if folded := c.folded(row); folded != nil {
+		if folded := c.folded(build); folded != nil {
 			return folded
 		}
 	}
 	if row.takesPartlyValid || !slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.valid != nil }) {
-		return row.build(c)
+		return build(c)
 	}
-	return c.ofPartlyValid(row.build)
+	return c.ofPartlyValid(build)
 }
 
 // folded computes a node with constant inputs, in a separate graph that is run at once. It returns nil if the node
 // depends on an input or is too large.
-func (c *call) folded(row *row) []*value {
+func (c *call) folded(build func(c *call) []*value) []*value {
 	elems := 0
 	for _, v := range c.in {
 		if v == nil {
@@ -447,14 +444,14 @@ func (c *call) folded(row *row) []*value {
 	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version, consumed: c.consumed}
 	for _, v := range c.in {
 		if v != nil {
-			v = &value{name: v.name, data: constant(v), unsigned: v.unsigned, large: v.large}
+			v = &value{name: v.name, data: constant(v), unsigned: v.unsigned}
 		}
 		again.in = append(again.in, v)
 	}
 	var results []*value
 	g, err := frontend.Build("constant", func(b *frontend.Builder) {
 		scratch.b = b
-		if err := caught(func() { results = row.build(again) }); err != nil {
+		if err := caught(func() { results = build(again) }); err != nil {
 			panic(nodeError{err})
 		}
 		c.toUnsigned = again.toUnsigned

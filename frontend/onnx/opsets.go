@@ -210,7 +210,7 @@ func (c *call) reshaped(v *value, s ir.Shape) *value {
 	if v.valid != nil {
 		c.failPartlyValid(v)
 	}
-	out := &value{name: v.name, from: v.from, unsigned: v.unsigned, large: v.large}
+	out := &value{name: v.name, from: v.from, unsigned: v.unsigned}
 	if d := v.data; d != nil && s.IsStatic() {
 		dims := make([]int, len(s))
 		for i, n := range s {

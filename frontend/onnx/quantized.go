@@ -109,7 +109,7 @@ func quantizeLinear(c *call) []*value {
 func dequantizeNode(c *call) []*value {
 	plain := tensorOp(dequantizeLinear)
 	if len(c.shapeOf(c.input(0))) < 2 {
-		if v := c.folded(&plain); v != nil {
+		if v := c.folded(plain.build); v != nil {
 			return v
 		}
 	}

@@ -479,7 +479,7 @@ func constantNode(c *call) []*value {
 	case d == nil:
 		c.fail("it has no value")
 	}
-	return []*value{{data: d, unsigned: unsigned, large: unsigned && firstNegative(d) >= 0}}
+	return []*value{{data: d, unsigned: unsigned}}
 }
 
 // widened converts floats to float64.

@@ -1,119 +1,246 @@
 package onnx
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vkc has no u64 and represents a uint64 as an i64 with the same bits. Below 2^63 both are the same number. A value
-// that may be 2^63 or more is large. Only ops that compute alike on the bits of both types take large values; others
-// are errors.
-
-// unsignedOps are the ops that have results below 2^63 if their inputs are below 2^63.
-var unsignedOps = []string{
-	"ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Compress", "Concat",
-	"Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Greater",
-	"GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "NonZero", "Pad", "Pow", "ReduceMax",
-	"ReduceMin", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "TopK",
-	"Transpose", "Unique", "Unsqueeze", "Where",
+// vkc has no u64 and represents a uint64 as an i64 with the same bits. An unsignedRule says how an op takes such
+// values: by the same ops as int64, with the sign bits flipped, or by ops of its own.
+type unsignedRule struct {
+	// flips says that the op depends on the order of numbers. Flipping the sign bits of its inputs gives an i64 in the
+	// order of the uint64. flipped lists the results that are flipped back.
+	flips   bool
+	flipped []int
+	// build, if set, builds the node.
+	build func(c *call) []*value
+	// signed lists results that are int64 for inputs of every type.
+	signed []int
 }
 
-// wrappingOps compute the same bits for uint64 as for int64, whatever the numbers are.
+// unsignedRules has the rules of ONNX's ops that compute with uint64. Other ops do not take it.
+var unsignedRules = map[string]unsignedRule{
+	"Max": {flips: true, flipped: []int{0}}, "Min": {flips: true, flipped: []int{0}},
+	"Clip": {flips: true, flipped: []int{0}}, "TopK": {flips: true, flipped: []int{0}, signed: []int{1}},
+	"ReduceMax": {flips: true, flipped: []int{0}}, "ReduceMin": {flips: true, flipped: []int{0}},
+	"Unique": {flips: true, flipped: []int{0}, signed: []int{1, 2, 3}},
+	"ArgMax": {flips: true, signed: []int{0}}, "ArgMin": {flips: true, signed: []int{0}},
+	"Greater": {flips: true}, "GreaterOrEqual": {flips: true}, "Less": {flips: true}, "LessOrEqual": {flips: true},
+
+	"Abs":      {build: func(c *call) []*value { return one(c.x(0)) }},
+	"ReduceL1": {build: func(c *call) []*value { return one(c.reduced(tensor.Sum, tensor.SumKeep)) }},
+	"Sign": {build: func(c *call) []*value {
+		x := c.x(0)
+		return one(x.Ne(x.Lit(0)).Cast(ir.I64))
+	}},
+	"Div":        {build: func(c *call) []*value { return one(divUnsigned(c.x(0), c.x(1))) }},
+	"Mod":        {build: modUnsigned},
+	"BitShift":   {build: shiftUnsigned},
+	"Pow":        {build: powUnsigned},
+	"ReduceMean": {build: meanUnsigned},
+	"Cast":       {build: castUnsigned},
+	"CastLike":   {build: castUnsigned},
+
+	"NonZero": {signed: []int{0}}, "Shape": {signed: []int{0}}, "Size": {signed: []int{0}},
+}
+
+// wrappingOps compute the same bits for uint64 as for int64.
 var wrappingOps = []string{
-	"Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Compress", "Concat", "Constant", "CumSum", "Equal",
-	"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Mul", "NonZero", "Pad", "ReduceSum", "Reshape",
-	"ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Sub", "Sum", "Tile", "Transpose",
-	"Unsqueeze", "Where",
+	"Add", "BitCast", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Compress", "Concat", "Constant",
+	"ConstantOfShape", "CumProd", "CumSum", "DepthToSpace", "Einsum", "Equal", "Expand", "EyeLike", "Flatten", "Gather",
+	"GatherElements", "GatherND", "Gemm", "Identity", "MatMul", "Mul", "OneHot", "Pad", "ReduceProd", "ReduceSum",
+	"ReduceSumSquare", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split",
+	"Squeeze", "Sub", "Sum", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
 }
 
-// movingOps are the wrapping ops whose results are numbers of the operands.
-var movingOps = []string{
-	"Compress", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
-	"ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where", "Equal",
-	"NonZero", "Shape", "Size",
-}
+func isUnsigned(v *value) bool { return v != nil && v.unsigned }
 
-// wraps reports whether the op computes on bits, and left shifts.
-func (c *call) wraps() bool {
-	return c.node.Domain == "" && (slices.Contains(wrappingOps, c.node.Op) ||
-		c.node.Op == "BitShift" && c.textAttr("direction", "") == "LEFT") && c.textAttr("reduction", "none") == "none"
-}
-
-// checkUnsigned fails if the op cannot treat a uint64 input as an i64.
-func (c *call) checkUnsigned() {
-	for i, v := range c.in {
-		switch {
-		case v == nil || !v.unsigned || c.wraps():
-		case v.large:
-			c.fail("its input %q is a uint64 that may be 2^63 or more, and vkc computes uint64 as int64, which gives "+
-				"another result for this op", v.name)
-		case !slices.Contains(unsignedOps, c.node.Op) || c.node.Domain != "" || c.node.Op == "Pow" && i == 0 ||
-			c.textAttr("reduction", "none") != "none":
-			c.fail("its input %q is a uint64, and its result may be 2^63 or more, which vkc does not have: cast it to "+
-				"int64", v.name)
-		}
+// unsignedRule returns how the op takes inputs that are uint64. Scatters that keep the least or the largest number
+// depend on the order of numbers.
+func (c *call) unsignedRule() (unsignedRule, bool) {
+	rule, ok := unsignedRules[c.node.Op]
+	if mode := c.textAttr("reduction", "none"); mode == "min" || mode == "max" {
+		rule, ok = unsignedRule{flips: true, flipped: []int{0}}, slices.Contains(wrappingOps, c.node.Op)
 	}
+	return rule, c.node.Domain == "" && (ok || slices.Contains(wrappingOps, c.node.Op))
 }
 
-// markLike copies the fields unsigned and large of each value in of to the value at the same index.
-func markLike(values, of []*value) {
-	for i, v := range values {
-		v.unsigned, v.large = v.unsigned || of[i].unsigned, v.large || of[i].large
+// forUnsigned returns build for inputs and results of which some are uint64.
+func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value {
+	first := slices.IndexFunc(c.in, isUnsigned)
+	toUnsigned := c.node.Op == "Cast" && dataTypes[c.inspector().typeAttr("to", 0)].unsigned
+	if first < 0 && !toUnsigned {
+		return build
 	}
-}
-
-// markUnsigned sets which results are uint64, and which of them may be 2^63 or more.
-func (c *call) markUnsigned(results []*value) {
-	isUnsigned := func(i int) bool { return c.has(i) && c.in[i].unsigned }
-	marked, large := isUnsigned(0) || isUnsigned(1), false
-	switch c.node.Op {
-	case "ArgMax", "ArgMin", "NonZero", "Shape", "Size":
-		return // int64 for every input type
-	case "TopK", "Unique":
-		results = results[:min(len(results), 1)]
-	case "BitShift":
-		large = c.textAttr("direction", "") == "LEFT"
-	case "Cast":
-		marked, large = false, !isUnsigned(0)
-	case "CastLike":
-		marked, large = isUnsigned(1), !isUnsigned(0)
-	case "Where":
-		marked = isUnsigned(1)
-	default:
-		large = c.toUnsigned
+	rule, ok := c.inspector().unsignedRule()
+	if !ok {
+		c.fail("its input %q is a uint64, and vkc has no rule for that here: cast it to int64", c.in[first].name)
 	}
-	if c.wraps() {
-		if large = !slices.Contains(movingOps, c.node.Op); !large {
-			large = slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.large })
-		}
-		for _, v := range results {
-			if v != nil && !v.isList && marked && c.dtypeOf(v) == ir.I64 {
-				v.unsigned, v.large = true, large
+	switch {
+	case rule.build != nil:
+		return rule.build
+	case !rule.flips:
+		return build
+	}
+	return func(c *call) []*value {
+		c.in = slices.Clone(c.in)
+		for i, v := range c.in {
+			if isUnsigned(v) {
+				flipped := *v
+				flipped.tensor, flipped.data, flipped.isDims = flipSign(c.asTensor(v)), nil, false
+				c.in[i] = &flipped
 			}
 		}
-		return
-	}
-	if large && c.has(0) && !c.in[0].isList {
-		narrow := []ir.DType{ir.Bool, ir.U8, ir.U16, ir.U32}
-		large = !slices.Contains(narrow, c.dtypeOf(c.in[0]))
-	}
-	for _, v := range results {
-		if v == nil || v.isList || !marked && !c.toUnsigned || c.dtypeOf(v) != ir.I64 {
-			continue
+		results := build(c)
+		for _, i := range rule.flipped {
+			if i < len(results) && results[i] != nil {
+				results[i].tensor = flipSign(c.asTensor(results[i]))
+			}
 		}
-		v.unsigned, v.large = true, large
-		if v.data != nil {
-			v.large = firstNegative(v.data) >= 0
-		}
+		return results
 	}
 }
 
-// firstNegative returns the index of the first negative integer, or -1.
-func firstNegative(d *ir.Data) int {
-	list, err := d.Ints()
-	if err != nil {
-		return -1
+// markLike copies the field unsigned of each value in of to the value at the same index.
+func markLike(values, of []*value) {
+	for i, v := range values {
+		v.unsigned = v.unsigned || of[i].unsigned
 	}
-	return slices.IndexFunc(list, func(n int64) bool { return n < 0 })
+}
+
+// markUnsigned sets which results are uint64.
+func (c *call) markUnsigned(results []*value) {
+	marked := slices.ContainsFunc(c.in[:min(2, len(c.in))], isUnsigned)
+	switch c.node.Op {
+	case "Cast", "BitCast":
+		marked = false
+	case "CastLike":
+		marked = isUnsigned(c.in[1])
+	case "Where":
+		marked = isUnsigned(c.in[1])
+	case "OneHot":
+		marked = isUnsigned(c.in[2])
+	case "EyeLike":
+		marked = marked && !c.hasAttr("dtype")
+	}
+	rule, ok := c.unsignedRule()
+	for i, v := range results {
+		if v == nil || v.isList || slices.Contains(rule.signed, i) || c.dtypeOf(v) != ir.I64 {
+			continue
+		}
+		v.unsigned = v.unsigned || marked && ok || c.toUnsigned
+	}
+}
+
+// flipSign flips the sign bits of an i64.
+func flipSign(x tensor) tensor { return x.Xor(x.Builder().Const(int64(math.MinInt64))) }
+
+// lessUnsigned is a < b of uint64.
+func lessUnsigned(a, b tensor) tensor { return flipSign(a).Lt(flipSign(b)) }
+
+// halfUnsigned is x/2 of uint64.
+func halfUnsigned(x tensor) tensor {
+	return x.Shr(x.Lit(1)).And(x.Builder().Const(int64(math.MaxInt64)))
+}
+
+// divUnsigned is a/b of uint64, and 0 if b is 0. Twice the quotient of a/2 is right or one too small (Warren, Hacker's
+// Delight, 9-5).
+func divUnsigned(a, b tensor) tensor {
+	zero, one := b.Lit(0), b.Lit(1)
+	q := halfUnsigned(a).Div(b).Shl(one)
+	q = q.Add(lessUnsigned(a.Sub(q.Mul(b)), b).Where(zero, one))
+	// A divisor of 2^63 or more goes into a once or not at all.
+	q = b.Lt(zero).Where(lessUnsigned(a, b).Where(zero, one), q)
+	return b.Eq(zero).Where(zero, q)
+}
+
+func modUnsigned(c *call) []*value {
+	c.flag("fmod", false) // both remainders are equal
+	a, b := c.x(0), c.x(1)
+	return one(b.Eq(b.Lit(0)).Where(b.Lit(0), a.Sub(divUnsigned(a, b).Mul(b))))
+}
+
+// shiftUnsigned builds BitShift. To the right, zeros come in.
+func shiftUnsigned(c *call) []*value {
+	x, y := c.x(0), c.x(1)
+	if c.choice("direction", "LEFT", "RIGHT") == "LEFT" {
+		return one(x.Shl(y))
+	}
+	less := y.SubScalar(1).Max(y.Lit(0))
+	return one(y.Eq(y.Lit(0)).Where(x, lessUnsigned(y, y.Lit(64)).Where(halfUnsigned(x).Shr(less), x.Lit(0))))
+}
+
+// meanUnsigned builds ReduceMean: a sum that wraps, and its quotient.
+func meanUnsigned(c *call) []*value {
+	if c.mask != nil {
+		c.fail("the mean of uint64 has no rule for an axis with as many elements as a run finds")
+	}
+	x := c.x(0)
+	sum := c.reduced(tensor.Sum, tensor.SumKeep)
+	all, err := x.Shape().Numel()
+	rows, err2 := sum.Shape().Numel()
+	n, ok := all.Quo2(rows)
+	if err != nil || err2 != nil || !ok {
+		c.fail("of %s, with a result %s", x, sum)
+	}
+	return one(divUnsigned(sum, c.dimValue(n)))
+}
+
+// castUnsigned builds Cast and CastLike from or to uint64.
+func castUnsigned(c *call) []*value {
+	x, from := c.x(0), isUnsigned(c.in[0])
+	to := c.typeAttr("to", 0)
+	if c.node.Op == "CastLike" {
+		to = c.typeOf(c.input(1))
+	}
+	c.toUnsigned = dataTypes[to].unsigned
+	switch t := dataTypes[to].dtype; {
+	case from && t.IsFloat():
+		wide := ir.F32
+		if t == ir.F64 {
+			wide = t
+		}
+		return []*value{c.converted(floatOf(x, wide), to)}
+	case !from && c.toUnsigned && x.DType().IsFloat():
+		return one(unsignedOf(x))
+	}
+	return []*value{c.converted(x, to)}
+}
+
+// floatOf converts uint64 to f32 or f64.
+func floatOf(x tensor, t ir.DType) tensor {
+	// The lowest bit of the half says whether bits below it are lost, so that twice the half rounds alike.
+	half := halfUnsigned(x).Or(x.And(x.Lit(1))).Cast(t)
+	return x.Lt(x.Lit(0)).Where(half.MulScalar(2), x.Cast(t))
+}
+
+// powUnsigned builds Pow with an exponent that is a uint64. The base has another type.
+func powUnsigned(c *call) []*value {
+	if isUnsigned(c.input(0)) {
+		c.fail("its input %q is a uint64, which ONNX does not have as a base: cast it to int64", c.in[0].name)
+	}
+	x, y := c.x(0), c.x(1)
+	t := x.DType()
+	if t.IsFloat() {
+		wide := ir.F32
+		if t == ir.F64 {
+			wide = t
+		}
+		return one(castTo(x, wide).Pow(floatOf(y, wide)).Cast(t))
+	}
+	// Powers of odd numbers repeat after 2^62 exponents, and powers of even numbers from 64 on are 0 modulo 2^64.
+	y = y.Lt(y.Lit(0)).Where(flipSign(y).Or(y.Lit(1<<62)), y)
+	return one(castTo(castTo(x, ir.I64).Pow(y), t))
+}
+
+// unsignedOf converts floats to uint64: negative numbers to 0, and numbers beyond it to the largest one.
+func unsignedOf(x tensor) tensor {
+	if x.DType() != ir.F64 {
+		x = castTo(x, ir.F32)
+	}
+	large := x.Lit(1 << 63)
+	low := x.Cast(ir.I64)
+	return x.Ge(large).Where(flipSign(x.Sub(large).Cast(ir.I64)), low.Max(low.Lit(0)))
 }

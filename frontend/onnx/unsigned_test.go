@@ -3,6 +3,7 @@ package onnx_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,82 +23,169 @@ func longs(t *testing.T, values []int64, dims ...int) *ir.Data {
 	return d
 }
 
-// TestUnsigned computes with uint64 as if it were i64, where the results are the same.
-func TestUnsigned(t *testing.T) {
-	two := tensorOf("two", unsigned, []int64{1}).bytes(9, append([]byte{2}, make([]byte, 7)...))
-	x := names("x", "two")
-	for name, tt := range map[string]struct {
-		nodes []part
-		want  []int64
-	}{
-		"max":       {nodes(node("Max", x, names("y"))), []int64{2, 7, 40}},
-		"remainder": {nodes(node("Mod", x, names("y"))), []int64{1, 1, 0}},
-		"left":      {nodes(node("BitShift", x, names("y"), textAttr("direction", "LEFT"))), []int64{4, 28, 160}},
-		"right, then": {nodes(node("BitShift", x, names("h"), textAttr("direction", "RIGHT")),
-			node("Div", names("h", "two"), names("y"))), []int64{0, 0, 5}},
-		"a difference that wraps": {nodes(node("Sub", x, names("y"))), []int64{-1, 5, 38}},
-		"a product, and a sum of all": {nodes(node("Mul", x, names("h")), node("ReduceSum", names("h"), names("s")),
-			node("Expand", names("s", "three"), names("y"))), []int64{96, 96, 96}},
-		"as int64": {nodes(node("Cast", names("x"), names("i"), intAttr("to", int64s)),
-			node("Sub", names("i", "i"), names("y"))), []int64{0, 0, 0}},
-		"its positions": {nodes(node("NonZero", names("x"), names("i")), node("Add", names("i", "i"), names("z")),
-			node("Squeeze", names("z"), names("y"))), []int64{0, 2, 4}},
-		"from a byte": {nodes(node("Cast", names("x"), names("b"), intAttr("to", 2)),
-			node("Cast", names("b"), names("u"), intAttr("to", unsigned)), node("Min", names("u", "two"), names("y"))),
-			[]int64{1, 2, 2}},
-	} {
-		m := model(13, graph(inputs(port("x", unsigned, 3)), weights(two, ints("three", []int64{3}, 1)), tt.nodes,
-			outputs("y")))
-		f, err := onnx.NewReader(m, onnx.Options{})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
+// pairsOfUnsigned returns all pairs of some uint64 with the bits of i64.
+func pairsOfUnsigned() (a, b []int64) {
+	some := []uint64{0, 1, 2, 7, 1<<53 + 1, 1<<63 - 1, 1 << 63, 1<<63 + 1025, 1<<64 - 3, 1<<64 - 1}
+	for _, x := range some {
+		for _, y := range some {
+			a, b = append(a, int64(x)), append(b, int64(y))
 		}
-		out := run(t, f, map[string]*ir.Data{"x": longs(t, []int64{1, 7, 40}, 3)})
-		is(t, out["y"], longs(t, tt.want, 3))
 	}
-	same := graph(nodes(node("Identity", names("x"), names("v"))), outputs("v"))
+	return a, b
+}
+
+// TestUnsigned computes with pairs of uint64, some beyond int64, and compares with Go's arithmetic.
+func TestUnsigned(t *testing.T) {
+	a, b := pairsOfUnsigned()
+	truth := func(yes bool) uint64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	compared := func(op string) []part {
+		return nodes(node(op, names("a", "b"), names("c")), node("Cast", names("c"), names("y"), intAttr("to", int64s)))
+	}
+	two := func(op string, attributes ...msg) []part {
+		return nodes(node(op, names("a", "b"), names("y"), attributes...))
+	}
+	list := nodes(node("Unsqueeze", names("a", "one"), names("c")), node("Unsqueeze", names("b", "one"), names("d")),
+		node("Concat", names("c", "d"), names("ab"), intAttr("axis", 1)))
+	over := func(n msg) []part { return slices.Concat(list, nodes(n)) }
+	drop := intAttr("keepdims", 0)
+	for name, c := range map[string]struct {
+		nodes []part
+		want  func(a, b uint64) uint64
+	}{
+		"Add": {two("Add"), func(a, b uint64) uint64 { return a + b }},
+		"Sub": {two("Sub"), func(a, b uint64) uint64 { return a - b }},
+		"Mul": {two("Mul"), func(a, b uint64) uint64 { return a * b }},
+		"Div": {two("Div"), func(a, b uint64) uint64 {
+			if b == 0 {
+				return 0
+			}
+			return a / b
+		}},
+		"Mod": {two("Mod"), func(a, b uint64) uint64 {
+			if b == 0 {
+				return 0
+			}
+			return a % b
+		}},
+		"Max": {two("Max"), func(a, b uint64) uint64 { return max(a, b) }},
+		"Min": {two("Min"), func(a, b uint64) uint64 { return min(a, b) }},
+		"Clip": {nodes(node("Clip", names("a", "", "large"), names("y"))),
+			func(a, _ uint64) uint64 { return min(a, 1<<63) }},
+		"Less":           {compared("Less"), func(a, b uint64) uint64 { return truth(a < b) }},
+		"GreaterOrEqual": {compared("GreaterOrEqual"), func(a, b uint64) uint64 { return truth(a >= b) }},
+		"Equal":          {compared("Equal"), func(a, b uint64) uint64 { return truth(a == b) }},
+		"BitwiseXor":     {two("BitwiseXor"), func(a, b uint64) uint64 { return a ^ b }},
+		"left": {two("BitShift", textAttr("direction", "LEFT")),
+			func(a, b uint64) uint64 { return a << b }},
+		"right": {two("BitShift", textAttr("direction", "RIGHT")),
+			func(a, b uint64) uint64 { return a >> b }},
+		"ReduceMax": {over(node("ReduceMax", names("ab", "one"), names("y"), drop)),
+			func(a, b uint64) uint64 { return max(a, b) }},
+		"ReduceSum": {over(node("ReduceSum", names("ab", "one"), names("y"), drop)),
+			func(a, b uint64) uint64 { return a + b }},
+		"ReduceProd": {over(node("ReduceProd", names("ab", "one"), names("y"), drop)),
+			func(a, b uint64) uint64 { return a * b }},
+		"ReduceMean": {over(node("ReduceMean", names("ab", "one"), names("y"), drop)),
+			func(a, b uint64) uint64 { return (a + b) / 2 }},
+		"ArgMin": {over(node("ArgMin", names("ab"), names("y"), intAttr("axis", 1), drop)),
+			func(a, b uint64) uint64 { return truth(b < a) }},
+		"TopK": {append(over(node("TopK", names("ab", "one"), names("t", "i"), intAttr("axis", 1),
+			intAttr("largest", 0))),
+			nodes(node("Squeeze", names("t", "one"), names("y")))...), func(a, b uint64) uint64 { return min(a, b) }},
+		"MatMul": {append(over(node("MatMul", names("ab", "column"), names("m"))),
+			nodes(node("Squeeze", names("m", "one"), names("y")))...), func(a, b uint64) uint64 { return a<<63 + 3*b }},
+		"Sign": {nodes(node("Sign", names("a"), names("y"))), func(a, _ uint64) uint64 { return truth(a > 0) }},
+		"Abs":  {nodes(node("Abs", names("a"), names("y"))), func(a, _ uint64) uint64 { return a }},
+		"to float": {nodes(node("Cast", names("a"), names("f"), intAttr("to", float)),
+			node("BitCast", names("f"), names("i"),
+				intAttr("to", 6)), node("Cast", names("i"), names("y"), intAttr("to", int64s))),
+			func(a, _ uint64) uint64 { return uint64(math.Float32bits(float32(a))) }},
+		"to double and back": {nodes(node("Cast", names("a"), names("f"), intAttr("to", 11)),
+			node("Cast", names("f"), names("y"), intAttr("to", unsigned))), func(a, _ uint64) uint64 {
+			if a > math.MaxUint64-1024 {
+				return math.MaxUint64 // 2^64 is no uint64
+			}
+			return uint64(float64(a))
+		}},
+		"to a byte and like it": {nodes(node("Cast", names("a"), names("c"), intAttr("to", 2)),
+			node("CastLike", names("c", "b"), names("d")), node("Max", names("d", "b"), names("y"))),
+			func(a, b uint64) uint64 { return max(a&255, b) }},
+		"a power of an int32": {nodes(node("Pow", names("three", "b"), names("p")),
+			node("Cast", names("p"), names("y"), intAttr("to", int64s))), func(_, b uint64) uint64 {
+			power := int32(1)
+			for square := int32(3); b > 0; b, square = b/2, square*square {
+				if b%2 == 1 {
+					power *= square
+				}
+			}
+			return uint64(int64(power))
+		}},
+		"of negative numbers": {nodes(node("Neg", names("small"), names("n")), node("Cast", names("n"), names("c"),
+			intAttr("to", unsigned)), node("Max", names("c", "b"), names("y"))),
+			func(_, b uint64) uint64 { return max(1<<64-7, b) }},
+		"a branch": {nodes(node("If", names("yes"), names("u"),
+			graphAttr("then_branch", graph(nodes(node("Identity", names("a"), names("v"))), outputs("v"))),
+			graphAttr("else_branch", graph(nodes(node("Identity", names("b"), names("v"))), outputs("v")))),
+			node("Max", names("u", "b"), names("y"))), func(a, b uint64) uint64 { return max(a, b) }},
+	} {
+		large := tensorOf("large", unsigned, nil).bytes(9, append(make([]byte, 7), 0x80))
+		column := tensorOf("column", unsigned, []int64{2, 1}).
+			bytes(9, append(append(make([]byte, 7), 0x80, 3), make([]byte, 7)...))
+		m := model(26, graph(inputs(port("a", unsigned, len(a)), port("b", unsigned, len(a)), port("yes", boolean)),
+			weights(large, column, ints("one", []int64{1}, 1), ints("small", []int64{7}),
+				tensorOf("three", 6, []int64{1}).bytes(9, []byte{3, 0, 0, 0})), c.nodes, outputs("y")))
+		in := map[string]*ir.Data{"a": longs(t, a, len(a)), "b": longs(t, b, len(b))}
+		in["yes"] = &ir.Data{DType: ir.Bool, Bytes: []byte{1}}
+		constants := map[string]*ir.Data{"a": in["a"], "b": in["b"]}
+		for folded, f := range map[bool]*onnx.File{false: built(t, m, onnx.Options{}),
+			true: built(t, m, onnx.Options{Inputs: constants})} {
+			given := in
+			if folded {
+				given = map[string]*ir.Data{"yes": in["yes"]}
+			}
+			got, err := run(t, f, given)["y"].Ints()
+			if err != nil || len(got) != len(a) {
+				t.Fatalf("%s: %d numbers, error %v", name, len(got), err)
+			}
+			for i := range a {
+				if want := c.want(uint64(a[i]), uint64(b[i])); uint64(got[i]) != want {
+					t.Errorf("%s of %d and %d, folded %v: %d, want %d", name, uint64(a[i]), uint64(b[i]), folded,
+						uint64(got[i]), want)
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestUnsignedRefused gives uint64 to ops that have no rule for it.
+func TestUnsignedRefused(t *testing.T) {
+	x := names("x", "x")
 	shifted := graph(nodes(node("BitShift", x, names("v"), textAttr("direction", "LEFT"))), outputs("v"))
 	body := graph(inputs(port("i", int64s), port("g", boolean)),
 		nodes(node("Identity", names("x"), names("v")), node("Identity", names("g"), names("h"))), outputs("h", "v"))
-	for name, tt := range map[string]struct {
-		nodes []part
-		want  string
-	}{
-		"a difference": {nodes(node("Sub", x, names("h")), node("Max", names("h", "two"), names("y"))),
-			`its input "h" is a uint64 that may be 2^63 or more`},
-		"a power of it": {nodes(node("Pow", x, names("y"))), `its input "x" is a uint64`},
-		"what was shifted left": {nodes(node("BitShift", x, names("h"), textAttr("direction", "LEFT")),
-			node("Max", names("h", "two"), names("y"))), `its input "h" is a uint64 that may be 2^63 or more`},
-		"of numbers with a sign": {nodes(node("Cast", names("n"), names("u"), intAttr("to", unsigned)),
-			node("Max", names("u", "two"), names("y"))), `its input "u" is a uint64 that may be 2^63 or more`},
-		"like it": {nodes(node("CastLike", names("n", "x"), names("u")), node("Max", names("u", "two"), names("y"))),
-			`its input "u" is a uint64 that may be 2^63 or more`},
-		"a sum": {nodes(node("ReduceSum", names("x"), names("h")), node("Div", names("h", "two"), names("y"))),
-			`its input "h" is a uint64 that may be 2^63 or more`},
-		"what a branch passes on": {nodes(node("If", names("c"), names("u"), graphAttr("then_branch", same),
-			graphAttr("else_branch", same)), node("Pow", names("u", "two"), names("y"))), `its input "u" is a uint64`},
-		"what a loop stacks": {nodes(node("Loop", names("trips"), names("u"), graphAttr("body", body)),
-			node("Pow", names("u", "two"), names("y"))), `its input "u" is a uint64`},
-		"what it was not shifted to": {nodes(node("If", names("c"), names("u"), graphAttr("then_branch", shifted),
-			graphAttr("else_branch", same)), node("Max", names("u", "two"), names("y"))),
-			`its input "u" is a uint64 that may be 2^63 or more`},
+	for name, list := range map[string][]part{
+		"a power":         nodes(node("Pow", x, names("y"))),
+		"a logarithm":     nodes(node("ReduceLogSum", names("x"), names("y"))),
+		"of a difference": nodes(node("Sub", x, names("h")), node("Pow", names("h", "h"), names("y"))),
+		"of a branch": nodes(node("If", names("c"), names("u"),
+			graphAttr("then_branch", shifted), graphAttr("else_branch", shifted)),
+			node("Pow", names("u", "u"), names("y"))),
+		"of what a loop made": nodes(node("Loop", names("trips"), names("u"), graphAttr("body", body)),
+			node("Pow", names("u", "u"), names("y"))),
 	} {
-		m := model(15, graph(inputs(port("x", unsigned, 3), port("n", int64s, 3), port("c", boolean)),
-			weights(two, ints("trips", []int64{5})), tt.nodes, outputs("y")))
+		m := model(15, graph(inputs(port("x", unsigned, 3), port("c", boolean)),
+			weights(ints("trips", []int64{5})), list,
+			outputs("y")))
 		var e *onnx.UnsupportedError
-		if _, err := onnx.NewReader(m, onnx.Options{}); !errors.As(err, &e) || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		if _, err := onnx.NewReader(m, onnx.Options{}); !errors.As(err, &e) ||
+			!strings.Contains(err.Error(), "is a uint64") {
+			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	large := tensorOf("two", unsigned, []int64{1}).bytes(9, append(make([]byte, 7), 0x80))
-	m := model(13, graph(inputs(port("x", unsigned, 3)), weights(large), nodes(node("Max", x, names("y"))),
-		outputs("y")))
-	if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), "2^63 or more") {
-		t.Errorf("a constant of 2^63: %v", err)
-	}
-	m = model(13, graph(inputs(port("x", unsigned, 3)), weights(large), nodes(node("Add", x, names("y"))),
-		outputs("y")))
-	out := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": longs(t, []int64{1, 7, -1}, 3)})
-	is(t, out["y"], longs(t, []int64{math.MinInt64 + 1, math.MinInt64 + 7, math.MaxInt64}, 3))
 }

@@ -32,8 +32,8 @@ type value struct {
 	from []string
 	// valid, if set, says that only a part of the tensor is valid.
 	valid *validPart
-	// unsigned says that the integers are uint64, and large that some may be 2^63 or more: see unsigned.go.
-	unsigned, large bool
+	// unsigned says that the integers are uint64: see unsigned.go.
+	unsigned bool
 	// conv is the convolution that computed the value; a batch normalization may be folded into it.
 	conv *convolution
 }
