@@ -20,7 +20,8 @@ import (
 )
 
 // Decoder is a language model that is an ONNX graph: its inputs have what earlier tokens leave, such as keys and
-// values, and its outputs have the same of all tokens. It runs one answer at a time.
+// values, and its outputs have the same of all tokens. Answers take turns, a run each. Options.Parallel is how many
+// have keys and values on the device, 1 by default; further ones wait.
 //
 //	d, err := generate.OpenDecoder(ctx, "folder", generate.Options{})
 //	defer d.Close()
@@ -31,7 +32,13 @@ type Decoder struct {
 	// first computes a text's first tokens, and next all others. They differ for a merged decoder.
 	first, next *vkc.Executable
 	ports       folder.Ports
-	one         sync.Mutex // held by the answer in progress
+	one         sync.Mutex    // held by the run in progress
+	running     chan struct{} // holds an element for each answer in progress
+
+	mu     sync.Mutex
+	load   Load
+	used   int // tokens with keys and values on the device
+	reused Reused
 }
 
 // partOfDecoder is the largest number of a prompt's tokens in one run.
@@ -59,7 +66,7 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 	if err != nil {
 		return nil, err
 	}
-	d := &Decoder{}
+	d := &Decoder{running: make(chan struct{}, max(1, o.Parallel))}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%s: %w", path, err), d.Close())
@@ -73,12 +80,12 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 		return d, err
 	}
 	part := min(partOfDecoder, d.model.context)
-	if d.next, d.ports, err = d.load(ctx, f, part, true, o); err != nil {
+	if d.next, d.ports, err = d.compile(ctx, f, part, true, o); err != nil {
 		return d, err
 	}
 	d.first = d.next
 	if merged {
-		if d.first, _, err = d.load(ctx, f, part, false, o); err != nil {
+		if d.first, _, err = d.compile(ctx, f, part, false, o); err != nil {
 			return d, err
 		}
 	}
@@ -106,7 +113,7 @@ func (o Options) checkONNX() error {
 	for _, wrong := range []struct {
 		field string
 		given bool
-	}{{"Cache", o.Cache != ir.Invalid}, {"Parallel", o.Parallel > 1}, {"Positions", o.Positions != 0},
+	}{{"Cache", o.Cache != ir.Invalid}, {"Positions", o.Positions != 0},
 		{"ContextShift", o.ContextShift}, {"Tokens", o.Speculation.Tokens > 0 || o.Speculation.Draft != ""},
 		{"Adapters", len(o.Adapters) > 0 || o.AdapterScales}, {"GPUMemory", o.GPUMemory > 0}} {
 		if wrong.given {
@@ -154,8 +161,8 @@ func prepareONNX(ctx context.Context, f *folder.Folder, o *Options) (m *Model, e
 	return m, nil
 }
 
-// load builds and loads the program of runs of up to part tokens.
-func (d *Decoder) load(ctx context.Context, f *folder.Folder, part int, later bool, o Options) (*vkc.Executable,
+// compile builds and loads the program of runs of up to part tokens.
+func (d *Decoder) compile(ctx context.Context, f *folder.Folder, part int, later bool, o Options) (*vkc.Executable,
 	folder.Ports, error) {
 	file, ports, err := f.Build(part, d.model.context, later)
 	if err != nil {
@@ -200,23 +207,103 @@ func (d *Decoder) Prompt(c chat.Context) ([]int32, error) { return d.model.Promp
 // ChatTemplate returns the folder's template of conversations, or "".
 func (d *Decoder) ChatTemplate() string { return d.model.ChatTemplate() }
 
-// Generate continues a prompt, as Model.Generate does. It computes the whole prompt for each answer. Other answers wait
-// until this one has ended.
-func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
-		d.one.Lock()
-		defer d.one.Unlock()
-		for token, err := range d.generate(ctx, prompt, s) {
-			if !yield(token, err) {
-				return
-			}
-		}
-	}
+// Render returns the text of a conversation, formatted by the folder's chat template.
+func (d *Decoder) Render(c chat.Context) (string, error) { return d.model.Render(c) }
+
+// FitWith is Model.FitWith. The model reads no pictures.
+func (d *Decoder) FitWith(c chat.Context, images []*Image, room int) (prompt []int32, rest []*Image, forgotten int,
+	err error) {
+	return d.model.FitWith(c, images, room)
 }
 
-// generate is Generate while d.one is held. After each token it begins the grammar's mask of the next one, which is
-// computed while the model runs.
-func (d *Decoder) generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
+// Parallel returns the largest number of answers that have keys and values on the device.
+func (d *Decoder) Parallel() int { return cap(d.running) }
+
+// DeviceBytes is Model.DeviceBytes.
+func (d *Decoder) DeviceBytes() uint64 { return d.model.DeviceBytes() }
+
+// Load returns the current load of the model.
+func (d *Decoder) Load() Load {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	load := d.load
+	load.Cache = float64(d.used) / float64(d.Parallel()*d.model.context)
+	return load
+}
+
+// Reused counts the tokens of all prompts so far. None is reused.
+func (d *Decoder) Reused() Reused {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reused
+}
+
+// count changes the counts of waiting and running answers, of tokens on the device, and of tokens of prompts.
+func (d *Decoder) count(waiting, running, used, prompt int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.load.Waiting += waiting
+	d.load.Running += running
+	d.used += used
+	d.reused.Tokens += prompt
+}
+
+// begin waits until an answer to a prompt may begin. The caller must call end.
+func (d *Decoder) begin(ctx context.Context, prompt int) (_ *decoding, end func(), err error) {
+	d.count(1, 0, 0, 0)
+	defer d.count(-1, 0, 0, 0)
+	select {
+	case d.running <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	d.count(0, 1, 0, prompt)
+	r := &decoding{Decoder: d}
+	return r, func() {
+		closeAll(r.past)
+		d.count(0, -1, -r.known, 0)
+		<-d.running
+	}, nil
+}
+
+// Score returns each token of a text with its log-probability, as Model.Score does. It is an error if the graph gives
+// the logits of its last token alone.
+func (d *Decoder) Score(ctx context.Context, text []int32, likely int) ([]Token, error) {
+	if err := d.model.checkScore(text, likely); err != nil {
+		return nil, err
+	}
+	r, end, err := d.begin(ctx, len(text))
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	decoder, vocab := d.model.tok.Decoder(), d.model.config.Vocab
+	list := []Token{{ID: text[0], Text: decoder.Next(text[0])}}
+	for at := 0; at < len(text)-1; {
+		part := text[at:min(at+partOfDecoder, len(text)-1)]
+		rows, err := r.run(ctx, part)
+		if err == nil && len(rows) != len(part)*vocab {
+			err = fmt.Errorf("generate: output %q has the logits of %d of %d tokens, and a score needs all",
+				r.ports.Output, len(rows)/vocab, len(part))
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range text[at+1 : at+len(part)+1] {
+			row := rows[i*vocab:][:vocab]
+			all := logSumExp(row)
+			list = append(list, Token{ID: id, Text: decoder.Next(id),
+				Odds: &Odds{float64(row[id]) - all, likeliest(row, all, likely)}})
+		}
+		at += len(part)
+	}
+	list[len(list)-1].Text += decoder.Flush()
+	return list, nil
+}
+
+// Generate continues a prompt, as Model.Generate does. It computes the whole prompt for each answer. After each token
+// it begins the grammar's mask of the next one, which is computed while the model runs.
+func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		m := d.model
 		err := m.check(prompt, s)
@@ -228,8 +315,12 @@ func (d *Decoder) generate(ctx context.Context, prompt []int32, s Sampling) iter
 			yield(Token{}, err)
 			return
 		}
-		r := &decoding{Decoder: d}
-		defer func() { closeAll(r.past) }()
+		r, end, err := d.begin(ctx, len(prompt))
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		defer end()
 		slots, wake := newMaskSlots(), make(chan struct{}, 1)
 		if c.guide != nil {
 			c.begin(ctx, -1, slots, wake)
@@ -291,12 +382,12 @@ func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, 
 		if logits, err = r.run(ctx, text[r.known:][:n]); err != nil {
 			return nil, err
 		}
-		r.known += n
 	}
-	return logits, nil
+	return logits[len(logits)-r.model.config.Vocab:], nil
 }
 
-// run computes some tokens after those in past.
+// run computes some tokens after those in past. It returns the logits of all of them, or of the last one if the graph
+// gives no others.
 func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	exe, graph := r.next, r.files[0].Graph
 	if r.known == 0 {
@@ -323,18 +414,22 @@ func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 			o.Symbols[s.Name] = int64(r.known)
 		}
 	}
+	r.one.Lock()
 	res, err := exe.Run(ctx, in, o)
+	r.one.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	closeAll(r.past)
 	r.past = res.Kept
+	r.known += len(tokens)
+	r.count(0, 0, len(tokens), 0)
 	all, err := floats(res.Outputs[r.ports.Output])
 	if err != nil || len(all) < r.model.config.Vocab {
 		return nil, errors.Join(err, fmt.Errorf("output %q has %d elements, fewer than the vocabulary of %d",
 			r.ports.Output, len(all), r.model.config.Vocab))
 	}
-	return all[len(all)-r.model.config.Vocab:], nil
+	return all, nil
 }
 
 func hasInput(exe *vkc.Executable, name string) bool {

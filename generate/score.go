@@ -15,13 +15,7 @@ const maxLikeliest = 20
 // alternatives, 20 at most. The first token has no Odds. The text is computed from its beginning; Generate can then
 // continue it from the KV cache. Score waits for a slot like an answer.
 func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token, error) {
-	switch {
-	case len(text) == 0 || len(text) > m.context:
-		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d, the context", len(text), m.context)
-	case likeliest < 0 || likeliest > maxLikeliest:
-		return nil, fmt.Errorf("generate: the likeliest %d tokens: want 0 to %d", likeliest, maxLikeliest)
-	}
-	if err := m.checkTokens(text); err != nil {
+	if err := m.checkScore(text, likeliest); err != nil {
 		return nil, err
 	}
 	decoder := m.tok.Decoder()
@@ -59,6 +53,17 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 	}
 	list[len(list)-1].Text += decoder.Flush()
 	return list, nil
+}
+
+// checkScore refuses wrong arguments of Score.
+func (m *Model) checkScore(text []int32, likeliest int) error {
+	switch {
+	case len(text) == 0 || len(text) > m.context:
+		return fmt.Errorf("generate: the text has %d tokens: want 1 to %d, the context", len(text), m.context)
+	case likeliest < 0 || likeliest > maxLikeliest:
+		return fmt.Errorf("generate: the likeliest %d tokens: want 0 to %d", likeliest, maxLikeliest)
+	}
+	return m.checkTokens(text)
 }
 
 // scored is the number of tokens scored at a time. It is small because each token has logits for the whole

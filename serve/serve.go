@@ -76,7 +76,7 @@ import (
 	"github.com/vkc-go/vkc/serve/reply"
 )
 
-// Model is the served model: a [generate.Model].
+// Model is the served model: a [generate.Model] or a [generate.Decoder].
 type Model interface {
 	Tokenizer() *tokenizer.Tokenizer
 	Context() int  // maximum tokens of a prompt and its answer

@@ -70,11 +70,15 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 			return err
 		}
 	}
-	m, err := f.open(ctx, a, "chat")
+	text, err := f.openText(ctx, a, "chat")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
+	defer func() { err = errors.Join(err, text.Close()) }()
+	m, ok := text.(chatModel)
+	if !ok {
+		return fmt.Errorf("%s cannot hold a conversation: want a language model", f.model.path)
+	}
 	c := &conversation{model: m, flags: f, system: system}
 	// Check before the first message that the template supports such conversations.
 	if _, _, _, err := c.prompt("Hello"); err != nil {
@@ -95,9 +99,17 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 	return c.run(ctx, console)
 }
 
+// chatModel is a model of conversations.
+type chatModel interface {
+	textModel
+	Context() int
+	FitWith(c chat.Context, images []*generate.Image, room int) (prompt []int32, rest []*generate.Image, forgotten int,
+		err error)
+}
+
 // conversation is the state of a chat.
 type conversation struct {
-	model    *generate.Model
+	model    chatModel
 	flags    *generateFlags
 	system   string
 	messages []chat.Message      // of the user and the model, in turns

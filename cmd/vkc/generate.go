@@ -154,12 +154,8 @@ func (f *loadFlags) findProjector() (err error) {
 
 // readImages reads the pictures that flags name.
 func (f *loadFlags) readImages(ctx context.Context, m textModel) (images []*generate.Image, err error) {
-	reader, ok := m.(*generate.Model)
-	if len(f.images) > 0 && !ok {
-		return nil, fmt.Errorf("--image: a model that is an ONNX graph reads no pictures here")
-	}
 	for _, path := range f.images {
-		p, err := readImage(ctx, reader, path)
+		p, err := readImage(ctx, m, path)
 		if err != nil {
 			return nil, err
 		}
@@ -169,12 +165,16 @@ func (f *loadFlags) readImages(ctx context.Context, m textModel) (images []*gene
 }
 
 // readImage reads a picture.
-func readImage(ctx context.Context, m *generate.Model, path string) (*generate.Image, error) {
+func readImage(ctx context.Context, m textModel, path string) (*generate.Image, error) {
+	reader, ok := m.(*generate.Model)
+	if !ok {
+		return nil, fmt.Errorf("%s: a model that is an ONNX graph reads no pictures here", path)
+	}
 	data, err := inputfile.ReadAtMost(path, vision.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	p, err := m.ReadImage(ctx, data)
+	p, err := reader.ReadImage(ctx, data)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}

@@ -4,17 +4,21 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/huggingface"
 	"github.com/vkc-go/vkc/frontend/onnx/onnxtest"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/serve"
 )
 
 // TestONNXFolder generates text with gollama as Transformers.js has models: a folder with the model in onnx/.
@@ -36,13 +40,76 @@ func TestONNXFolder(t *testing.T) {
 		}
 	}
 	has(t, ok(t, "inspect", folder).stdout, "model_q8.onnx: ONNX")
-	fails(t, exitFailure, []string{"chat", "-m", folder}, "the model is an ONNX graph")
+	fails(t, exitFailure, []string{"chat", "-m", folder}, "was not made for conversations")
+	testServedFolder(t, folder, strings.TrimSuffix(want, "\n"))
 	sampled := append(line, folder, "--temp", "1", "--seed", "7", "--top-k", "5")
 	if a, b := ok(t, sampled...).stdout, ok(t, sampled...).stdout; a != b || a == "" {
 		t.Errorf("one seed gives %q and %q", a, b)
 	}
 	fails(t, exitUsage, append(line, folder, "--kv", "f16"), "--kv", "ONNX graph")
 	testTinyFolders(t, folder)
+}
+
+// testServedFolder answers requests at once, and scores a text, as with the GGUF file. Its cache is f16, so scores
+// differ a little. Then it holds a conversation.
+func testServedFolder(t *testing.T, folder, want string) {
+	o := generate.Options{Device: "cpu", Context: 32, Parallel: 2, Precision: "exact"}
+	d, err := generate.OpenDecoder(t.Context(), folder, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	server := httptest.NewServer(serve.New(d, serve.Options{}))
+	defer server.Close()
+	var all sync.WaitGroup
+	for range 3 { // of which one waits
+		all.Go(func() {
+			res, err := http.Post(server.URL+"/v1/completions", "application/json",
+				strings.NewReader(`{"prompt": "func main() {\n", "max_tokens": 8, "temperature": 0}`))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			var answer struct{ Choices []struct{ Text string } }
+			if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || len(answer.Choices) != 1 ||
+				answer.Choices[0].Text != want {
+				t.Errorf("served %+v, error %v, want %q", answer, err, want)
+			}
+		})
+	}
+	all.Wait()
+	if load := d.Load(); load != (generate.Load{}) || d.Parallel() != 2 || d.Reused().Tokens == 0 {
+		t.Errorf("after all answers the load is %+v, %d tokens of prompts", load, d.Reused().Tokens)
+	}
+	m, err := generate.Open(t.Context(), gollama, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	text := m.Tokenizer().Encode("func main() {", tokenizer.Options{Whole: true})
+	got, err := d.Score(t.Context(), text, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := m.Score(t.Context(), text, 2)
+	if err != nil || len(got) != len(scores) {
+		t.Fatalf("%d scores, want %d, error %v", len(got), len(scores), err)
+	}
+	for i := range scores[1:] {
+		a, b := got[i+1], scores[i+1]
+		if a.ID != b.ID || a.Text != b.Text || math.Abs(a.Odds.Logprob-b.Odds.Logprob) > 1e-2 ||
+			a.Odds.Likeliest[1].ID != b.Odds.Likeliest[1].ID {
+			t.Errorf("token %d: %+v %+v, want %+v %+v", i+1, a, a.Odds, b, b.Odds)
+		}
+	}
+	talks := filepath.Join(folder, "tokenizer_config.json")
+	writeJSON(t, talks, map[string]any{"chat_template": "{% for m in messages %}{{ m.content }} {\n{% endfor %}"})
+	defer os.Remove(talks)
+	typed(t, "func main()\n/image x.png\n")
+	talk := ok(t, "chat", "-m", folder, "--device", "cpu", "--ctx", "32", "-n", "8", "--temp", "0").stdout
+	has(t, talk, want)
+	has(t, talk, "reads no pictures")
 }
 
 // tinyModel has the fields of a small graph.

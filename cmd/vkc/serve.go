@@ -254,6 +254,13 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		}
 		return e, serve.NewEmbeddings(e, f.serve), nil
 	}
+	decoder, err := generate.IsDecoder(f.model.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if decoder {
+		return f.loadDecoder(ctx, a)
+	}
 	bundle, err := generate.IsBundle(f.model.path)
 	if err != nil {
 		return nil, nil, err
@@ -278,6 +285,19 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		return nil, nil, err
 	}
 	return m, serve.New(m, f.serve), nil
+}
+
+// loadDecoder loads a language model that is an ONNX graph.
+func (f *serveFlags) loadDecoder(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
+	if f.model.options.Parallel == 0 {
+		f.model.options.Parallel = defaultParallel
+	}
+	defer f.model.setCallbacks(a)()
+	d, err := generate.OpenDecoder(ctx, f.model.path, f.model.options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, serve.New(d, f.serve), nil
 }
 
 // loadSpeech loads a model of speech.

@@ -81,14 +81,16 @@ func modelFiles(list []string) (files []string, err error) {
 	return files, nil
 }
 
-// isModelFolder reports whether a folder is a model of Hugging Face.
+// isModelFolder reports whether a folder is a model of Hugging Face or of onnxruntime-genai.
 func isModelFolder(path string) bool {
-	_, err := os.Stat(filepath.Join(path, "config.json"))
-	return err == nil
+	return slices.ContainsFunc([]string{"config.json", "genai_config.json"}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(path, name))
+		return err == nil
+	})
 }
 
 // modelEnds are the ends of names of model files.
-var modelEnds = []string{".gguf", ".vkb", ".bin"}
+var modelEnds = []string{".gguf", ".vkb", ".bin", ".onnx"}
 
 // modelName is the name of a model in requests: that of its file or folder.
 func modelName(path string) string {
