@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,22 +30,21 @@ func open(t *testing.T, path string) *generate.Model {
 	return m
 }
 
-// TestAnswers: the model in this folder answers 50 questions that were not in its training.
+// TestAnswers: the model in this folder answers questions of each kind that were not in its training, and calls
+// tools.
 func TestAnswers(t *testing.T) {
-	m := open(t, file)
-	for _, q := range exam(50) {
-		got, err := answer(t.Context(), m, q.text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != q.answer {
-			t.Errorf("%s: %q is answered %q, want %q", q.kind, q.text, got, q.answer)
-		}
+	o := options{steps: 1, batch: 1, rate: 1, device: "cpu", ask: file, exam: 4}
+	var out strings.Builder
+	if err := run(t.Context(), o, &out); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(exam(o.exam)); !strings.HasSuffix(out.String(), fmt.Sprintf("%d of %d\n", n, n)) {
+		t.Error(out.String())
 	}
 }
 
-// TestTools: vkc serve calls each tool with the right argument, and the model uses the result. With other names of tool
-// and argument the call has these, and an argument of the right type.
+// TestTools: vkc serve calls each tool with the right arguments, and the model uses the result. Every other tool has
+// names that no training has.
 func TestTools(t *testing.T) {
 	web := httptest.NewServer(serve.New(open(t, file), serve.Options{Name: "gochat"}))
 	defer web.Close()
@@ -62,7 +64,8 @@ func TestTools(t *testing.T) {
 	}
 	ask := func(tools []any, list ...message) message {
 		t.Helper()
-		body, err := json.Marshal(map[string]any{"messages": list, "tools": tools, "temperature": 0, "max_tokens": 60})
+		body, err := json.Marshal(map[string]any{"messages": list, "tools": tools, "temperature": 0,
+			"max_tokens": 100})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,40 +81,45 @@ func TestTools(t *testing.T) {
 		}
 		return answer.Choices[0].Message
 	}
-	describe := func(name, param, dtype string) any {
-		return map[string]any{"type": "function", "function": map[string]any{"name": name, "parameters": map[string]any{
-			"type": "object", "properties": map[string]any{param: map[string]any{"type": dtype}},
-			"required": []string{param}}}}
+	describe := func(o offer) any {
+		properties, required := map[string]any{}, []string{}
+		for _, p := range o.params {
+			properties[p.names[0]] = map[string]any{"type": p.dtype}
+			required = append(required, p.names[0])
+		}
+		return map[string]any{"type": "function", "function": map[string]any{"name": o.name,
+			"parameters": map[string]any{
+				"type": "object", "properties": properties, "required": required}}}
 	}
 	r := rand.New(rand.NewPCG(10, 0))
 	usual := func(kind int) offer {
-		return offer{kind, pick(r, toolKinds[kind].names), pick(r, toolKinds[kind].params)}
-	}
-	for i := range 12 {
-		kind, other := i%len(toolKinds), (i+1+i/len(toolKinds))%len(toolKinds)
-		o, with := usual(kind), usual(other)
-		if i >= len(toolKinds) { // names that the training does not have
-			o.name, o.param = o.name+"_v2", "the_"+o.param
+		o := offer{kind: kind, name: pick(r, toolKinds[kind].names)}
+		for _, p := range toolKinds[kind].params {
+			o.params = append(o.params, param{[]string{pick(r, p.names)}, p.dtype})
 		}
-		tools := []any{describe(with.name, with.param, toolKinds[other].dtype),
-			describe(o.name, o.param, toolKinds[kind].dtype)}
+		return o
+	}
+	for kind := range toolKinds {
+		o, with := usual(kind), usual((kind+3)%len(toolKinds))
+		if kind%2 == 1 {
+			o.name += "_service"
+			for _, p := range o.params {
+				p.names[0] = "given_" + p.names[0]
+			}
+		}
+		tools := []any{describe(with), describe(o)}
 		q := toolKinds[kind].ask(r, true)
 		user := message{Role: "user", Content: q.text}
 		got := ask(tools, user)
+		want := map[string]any{}
+		for i, p := range o.params {
+			want[p.names[0]] = q.arguments[i]
+		}
 		var arguments map[string]any
 		if len(got.Calls) != 1 || got.Calls[0].Function.Name != o.name ||
-			json.Unmarshal([]byte(got.Calls[0].Function.Arguments), &arguments) != nil || len(arguments) != 1 {
-			t.Errorf("%q: %+v, want a call of %s with %s", q.text, got, o.name, o.param)
-			continue
-		}
-		_, text := arguments[o.param].(string)
-		_, number := arguments[o.param].(float64)
-		if right := fmt.Sprint(arguments[o.param]) == fmt.Sprint(q.argument); i < len(toolKinds) && !right ||
-			text != (toolKinds[kind].dtype == "string") || number != (toolKinds[kind].dtype == "integer") {
-			t.Errorf("%q: arguments %v, want %v", q.text, arguments, q.argument)
-			continue
-		}
-		if i >= len(toolKinds) {
+			json.Unmarshal([]byte(got.Calls[0].Function.Arguments), &arguments) != nil ||
+			fmt.Sprint(arguments) != fmt.Sprint(want) {
+			t.Errorf("%q: %+v, want a call of %s with %v", q.text, got, o.name, want)
 			continue
 		}
 		got.Role = "assistant"
@@ -128,16 +136,18 @@ func TestHeldOut(t *testing.T) {
 	trained := map[string]bool{}
 	for range 500 {
 		for _, m := range conversation(r, turns).Messages {
-			if text := fmt.Sprint(m.Content); m.Role == "user" {
-				if trained[text] = true; heldOut(text) {
-					t.Errorf("a training has %q", text)
-				}
+			text := fmt.Sprint(m.Content)
+			if m.Role != "user" || slices.ContainsFunc(greetings, func(g smallTalk) bool { return g.has(text) }) {
+				continue
+			}
+			if trained[text] = true; heldOut(text) {
+				t.Errorf("a training has %q", text)
 			}
 		}
 	}
-	for _, q := range exam(50) {
-		if trained[q.text] {
-			t.Errorf("the exam has %q", q.text)
+	for _, p := range exam(10) {
+		if text := fmt.Sprint(p.talk.Messages[0].Content); trained[text] {
+			t.Errorf("the exam has %q", text)
 		}
 	}
 	if len(trained) < 1000 {
@@ -145,20 +155,75 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// TestTrain: a training of two steps writes a model that answers something, and one that was interrupted goes on.
+// TestOneAnswer: a question has only one answer.
+func TestOneAnswer(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 1))
+	answers := map[string]string{}
+	for range 20000 {
+		q := drawQuestion(r)
+		if before, ok := answers[q.text]; ok && before != q.answer {
+			t.Errorf("%s: %q has the answers %q and %q", q.kind, q.text, before, q.answer)
+		}
+		answers[q.text] = q.answer
+	}
+}
+
+// TestWays: the results that follow from the digits are those of Go.
+func TestWays(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{addition(7, 8), ""},
+		{addition(457, 86), "Ones: 7 + 6 = 13. Tens: 5 + 8 + 1 = 14. Hundreds: 4 + 0 + 1 = 5. "},
+		{subtraction(503, 86), "Ones: 13 - 6 = 7. Tens: 10 - 8 - 1 = 1. Hundreds: 5 - 0 - 1 = 4. "},
+		{multiplication(7, 8), "7 * 8 = 56"},
+		{multiplication(6, 47), "40 * 6 = 240. 7 * 6 = 42. 240 + 42 = 282. 6 * 47 = 282"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// stopAt is a writer that calls a function when it is given a text.
+type stopAt struct {
+	strings.Builder
+	text string
+	stop func()
+}
+
+func (s *stopAt) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), s.text) {
+		s.stop()
+	}
+	return s.Builder.Write(b)
+}
+
+// TestTrain: a training of two steps that was interrupted goes on, and writes a model that answers something.
 func TestTrain(t *testing.T) {
 	dir := t.TempDir()
-	o := options{device: "cpu", steps: 1, batch: 1, rate: 1e-3, seed: 1, out: filepath.Join(dir, "x.gguf"),
+	o := options{sizes: sizes{context: 256, layers: 1, width: 32, heads: 2, kvHeads: 1, feedForward: 32},
+		device: "cpu",
+		steps:  3, batch: 1, rate: 1e-3, seed: 1, out: filepath.Join(dir, "x.gguf"),
 		checkpoint: filepath.Join(dir, "x.safetensors")}
-	for range 2 {
-		var out strings.Builder
-		if err := run(t.Context(), o, &out); err != nil || !strings.Contains(out.String(), "loss") {
-			t.Fatalf("%v: %s", err, out.String())
-		}
-		o.steps++
+	ctx, stop := context.WithCancel(t.Context())
+	first := &stopAt{text: "ready", stop: stop}
+	if err := run(ctx, o, first); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v: %s", err, first.String())
 	}
-	if _, err := answer(t.Context(), open(t, o.out), "Hello"); err != nil {
+	var out strings.Builder
+	if err := run(t.Context(), o, &out); err != nil || !strings.Contains(out.String(), "step 3 of 3, loss") {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	if _, err := answer(t.Context(), open(t, o.out), talk(nil, "Hello")); err != nil {
 		t.Error(err)
+	}
+	o.minutes = 1e-3
+	if err := run(t.Context(), o, io.Discard); err == nil || !strings.Contains(err.Error(), "go on with the -steps") {
+		t.Errorf("minutes with a checkpoint: %v", err)
+	}
+	o.checkpoint = ""
+	out.Reset()
+	if err := run(t.Context(), o, &out); err != nil || !strings.Contains(out.String(), "-minutes 0.001 are -steps") {
+		t.Errorf("%v: %s", err, out.String())
 	}
 	o.steps = 0
 	if err := run(t.Context(), o, io.Discard); err == nil || !strings.Contains(err.Error(), "-steps 0") {

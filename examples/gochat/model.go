@@ -5,10 +5,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
+	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
@@ -24,55 +27,61 @@ import (
 //go:embed template.jinja
 var templateText string
 
-// The sizes of the model, which has the architecture of Llama.
-const (
-	vocabularySize = 1024
-	contextLength  = 256
-	layers         = 3
-	width          = 128
-	heads          = 4
-	kvHeads        = 2
-	headDim        = width / heads
-	feedForward    = 256
-)
+// template is the chat template.
+var template = sync.OnceValue(func() *chat.Template {
+	t, err := chat.Parse(templateText)
+	if err != nil {
+		panic(err)
+	}
+	return t
+})
+
+// sizes are the sizes of a model, which has the architecture of Llama.
+type sizes struct {
+	context, layers, width, heads, kvHeads, feedForward int
+}
+
+func (s sizes) headDim() int { return s.width / s.heads }
+
+// shipped are the sizes of the model in this folder.
+var shipped = sizes{context: 512, layers: 5, width: 256, heads: 8, kvHeads: 4, feedForward: 512}
+
+// vocabularySize is the number of tokens.
+const vocabularySize = 2048
 
 // model is the model before its training: its file with empty weights, and what is read from it.
 type model struct {
+	sizes
 	metadata  []gguf.KV
 	config    llm.Config
 	tokenizer *tokenizer.Tokenizer
-	template  *chat.Template
 	answer    []int32 // the tokens that begin an answer
 }
 
 // weightTypes lists the names and shapes of the weights.
-func weightTypes() (names []string, dims map[string][]int) {
+func (s sizes) weightTypes() (names []string, dims map[string][]int) {
 	dims = map[string][]int{}
 	add := func(name string, d ...int) { names, dims[name] = append(names, name), d }
-	add("token_embd.weight", vocabularySize, width)
-	for i := range layers {
+	add("token_embd.weight", vocabularySize, s.width)
+	for i := range s.layers {
 		p := fmt.Sprintf("blk.%d.", i)
-		add(p+"attn_norm.weight", width)
-		add(p+"attn_q.weight", width, width)
-		add(p+"attn_k.weight", kvHeads*headDim, width)
-		add(p+"attn_v.weight", kvHeads*headDim, width)
-		add(p+"attn_output.weight", width, width)
-		add(p+"ffn_norm.weight", width)
-		add(p+"ffn_gate.weight", feedForward, width)
-		add(p+"ffn_up.weight", feedForward, width)
-		add(p+"ffn_down.weight", width, feedForward)
+		add(p+"attn_norm.weight", s.width)
+		add(p+"attn_q.weight", s.width, s.width)
+		add(p+"attn_k.weight", s.kvHeads*s.headDim(), s.width)
+		add(p+"attn_v.weight", s.kvHeads*s.headDim(), s.width)
+		add(p+"attn_output.weight", s.width, s.width)
+		add(p+"ffn_norm.weight", s.width)
+		add(p+"ffn_gate.weight", s.feedForward, s.width)
+		add(p+"ffn_up.weight", s.feedForward, s.width)
+		add(p+"ffn_down.weight", s.width, s.feedForward)
 	}
-	add("output_norm.weight", width)
+	add("output_norm.weight", s.width)
 	return names, dims
 }
 
-// newModel describes the model.
-func newModel() (*model, error) {
-	template, err := chat.Parse(templateText)
-	if err != nil {
-		return nil, err
-	}
-	m := &model{template: template}
+// newModel describes a model of the given sizes.
+func newModel(s sizes) (*model, error) {
+	m := &model{sizes: s}
 	v := readVocabulary()
 	if len(v.tokens) != vocabularySize {
 		return nil, fmt.Errorf("the vocabulary has %d tokens: want %d", len(v.tokens), vocabularySize)
@@ -92,14 +101,14 @@ func newModel() (*model, error) {
 		{Key: "general.name", Value: "gochat"},
 		{Key: "general.license", Value: "mit"},
 		{Key: "llama.vocab_size", Value: uint32(vocabularySize)},
-		{Key: "llama.context_length", Value: uint32(contextLength)},
-		{Key: "llama.embedding_length", Value: uint32(width)},
-		{Key: "llama.block_count", Value: uint32(layers)},
-		{Key: "llama.feed_forward_length", Value: uint32(feedForward)},
-		{Key: "llama.rope.dimension_count", Value: uint32(headDim)},
+		{Key: "llama.context_length", Value: uint32(s.context)},
+		{Key: "llama.embedding_length", Value: uint32(s.width)},
+		{Key: "llama.block_count", Value: uint32(s.layers)},
+		{Key: "llama.feed_forward_length", Value: uint32(s.feedForward)},
+		{Key: "llama.rope.dimension_count", Value: uint32(s.headDim())},
 		{Key: "llama.rope.freq_base", Value: float32(10000)},
-		{Key: "llama.attention.head_count", Value: uint32(heads)},
-		{Key: "llama.attention.head_count_kv", Value: uint32(kvHeads)},
+		{Key: "llama.attention.head_count", Value: uint32(s.heads)},
+		{Key: "llama.attention.head_count_kv", Value: uint32(s.kvHeads)},
 		{Key: "llama.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
 		{Key: "tokenizer.ggml.model", Value: "gpt2"},
 		{Key: "tokenizer.ggml.pre", Value: "smollm"},
@@ -141,7 +150,7 @@ func (m *model) writer(t ir.DType, weight func(name string, dims []int) (*ir.Dat
 			return nil, err
 		}
 	}
-	names, dims := weightTypes()
+	names, dims := m.weightTypes()
 	for _, name := range names {
 		d, err := weight(name, dims[name])
 		if err == nil && len(dims[name]) > 1 && t != ir.F32 {
@@ -187,10 +196,11 @@ func (m *model) save(exe *vkc.Executable, path string) error {
 	return w.WriteFile(path)
 }
 
-// row is a conversation of length tokens, and for each the token that follows it. Tokens that the model does not write
+// row is a conversation of length tokens, and for each the token that follows it. Tokens that the model does not
+// write
 // have -100 there, so that they do not count.
 func (m *model) row(r *rand.Rand, length int) (tokens, next []int32, err error) {
-	pieces, err := m.template.Render(conversation(r, turns))
+	pieces, err := template().Render(conversation(r, turns))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -217,7 +227,7 @@ func (m *model) row(r *rand.Rand, length int) (tokens, next []int32, err error) 
 }
 
 // turns is the number of questions in a conversation. They fill the context, and the rest is cut off.
-const turns = 12
+const turns = 24
 
 // random is the source of a step's conversations.
 func random(o options, step int) *rand.Rand { return rand.New(rand.NewPCG(o.seed, uint64(step)+1)) }
@@ -227,22 +237,65 @@ func (m *model) batch(o options, step int) (vkc.Tensors, error) {
 	r := random(o, step)
 	var tokens, next []int32
 	for range o.batch {
-		t, n, err := m.row(r, contextLength)
+		t, n, err := m.row(r, m.context)
 		if err != nil {
 			return nil, err
 		}
 		tokens, next = append(tokens, t...), append(next, n...)
 	}
-	a, errA := vkc.Of(tokens, o.batch, contextLength)
-	b, errB := vkc.Of(next, o.batch, contextLength)
-	return vkc.Tensors{"tokens": a, "next": b}, errors.Join(errA, errB)
+	a, errA := vkc.Of(tokens, o.batch, m.context)
+	b, errB := vkc.Of(next, o.batch, m.context)
+	c, errC := vkc.Of([]float32{float32(o.rateAt(step))})
+	return vkc.Tensors{"tokens": a, "next": b, "rate": c}, errors.Join(errA, errB, errC)
 }
 
-// step is the graph of a training step: inputs "tokens" and "next" i32[batch, context], and output "loss".
+// rateAt is the learning rate of a step: it warms up, and falls to a hundredth.
+func (o options) rateAt(step int) float64 {
+	warm := max(1, min(100, o.steps/20))
+	if step < warm {
+		return o.rate * float64(step+1) / float64(warm)
+	}
+	return o.rate * (1 - 0.99*float64(step-warm)/float64(max(1, o.steps-warm)))
+}
+
+// ahead returns the inputs of the steps after some. All processors make batches, so that a fast device has no wait.
+func (m *model) ahead(o options, after int) iter.Seq2[vkc.Tensors, error] {
+	type batch struct {
+		inputs vkc.Tensors
+		err    error
+	}
+	return func(yield func(vkc.Tensors, error) bool) {
+		queue, stop := make(chan chan batch, goruntime.GOMAXPROCS(0)), make(chan struct{})
+		defer close(stop)
+		go func() {
+			for step := after; ; step++ {
+				made := make(chan batch, 1)
+				select {
+				case queue <- made:
+				case <-stop:
+					return
+				}
+				go func() {
+					inputs, err := m.batch(o, step)
+					made <- batch{inputs, err}
+				}()
+			}
+		}()
+		for made := range queue {
+			if b := <-made; !yield(b.inputs, b.err) {
+				return
+			}
+		}
+	}
+}
+
+// step is the graph of a training step: inputs "tokens" and "next" i32[batch, context] and "rate" f32, and output
+// "loss".
 func (m *model) step(o options) (*ir.Graph, error) {
 	return frontend.Build("train", func(b *frontend.Builder) {
-		tokens := b.Input("tokens", ir.I32, o.batch, contextLength)
-		next := b.Input("next", ir.I32, o.batch, contextLength)
+		tokens := b.Input("tokens", ir.I32, o.batch, m.context)
+		next := b.Input("next", ir.I32, o.batch, m.context)
+		rate := b.Input("rate", ir.F32)
 		var list []frontend.Tensor
 		weight := func(name string, t ir.Type) frontend.Tensor {
 			seed := o.seed<<20 + uint64(len(list))
@@ -251,7 +304,7 @@ func (m *model) step(o options) (*ir.Graph, error) {
 			case len(t.Shape) == 1:
 				first = ir.InitialConstant(1)
 			case strings.Contains(name, "attn_output") || strings.Contains(name, "ffn_down"):
-				first = ir.InitialNormal(0, 0.05/math.Sqrt(2*layers), seed)
+				first = ir.InitialNormal(0, 0.05/math.Sqrt(2*float64(m.layers)), seed)
 			}
 			list = append(list, b.StateFrom(first, name, ir.F32, t.Shape))
 			return list[len(list)-1]
@@ -259,21 +312,16 @@ func (m *model) step(o options) (*ir.Graph, error) {
 		loss := llm.Loss(b, m.config, tokens, next, llm.TrainOptions{Weights: weight})
 		b.Output("loss", loss)
 		grads, _ := optim.ClipGlobalNorm(1, frontend.Grad(loss, list...)...)
-		step := optim.Steps(b, "step")
-		optim.Train(nil, list, grads, step, optim.RuleOf(o.rule(step)))
+		optim.Train(nil, list, grads, optim.Steps(b, "step"), optim.RuleOf(rules(rate)))
 	})
 }
 
-// rule returns the rule that trains a weight: Muon for matrices inside of the model, and AdamW for the others. The rate
-// warms up, and falls to a hundredth.
-func (o options) rule(step frontend.Tensor) func(frontend.Tensor) optim.Rule {
-	rate := func(top float64) frontend.Tensor {
-		warm := max(1, min(100, o.steps/20))
-		return optim.WarmUp(warm, optim.Linear(top, top/100, max(1, o.steps-warm)))(step)
-	}
-	adam := optim.AdamW{Beta1: 0.9, Beta2: 0.98, Eps: 1e-9, RateOf: rate(o.rate)}
+// rules returns the rule that trains a weight at a rate: Muon for matrices inside of the model, and AdamW for the
+// others.
+func rules(rate frontend.Tensor) func(frontend.Tensor) optim.Rule {
+	adam := optim.AdamW{Beta1: 0.9, Beta2: 0.98, Eps: 1e-9, RateOf: rate}
 	muon := optim.NewMuon(0)
-	muon.RateOf = rate(5 * o.rate)
+	muon.RateOf = rate.Mul(rate.Lit(5))
 	muon.WeightDecay = 0.01
 	return func(t frontend.Tensor) optim.Rule {
 		if t.Rank() > 1 && !strings.HasPrefix(t.Node().Name(), "token_embd") {

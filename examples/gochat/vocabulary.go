@@ -1,13 +1,20 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/vkc-go/vkc/frontend/chat"
 )
 
-// merges.txt has the pairs of tokens that the vocabulary merges, the most frequent ones of 4,000 conversations first.
-// A space is not merged with an upper-case letter: a name then has the same tokens after a space and after a quote, and
-// is easy to copy.
+// merges.txt has the pairs of tokens that the vocabulary merges, the most frequent ones of 4,000 conversations first
+// (-merges 4000).
 //
 //go:embed merges.txt
 var mergesText string
@@ -46,4 +53,67 @@ func byteRune(b byte) rune {
 		}
 	}
 	return n
+}
+
+// words are the parts of a text inside of which pairs are merged, as the tokenizer cuts them. A space is apart from an
+// upper-case letter: a name then has the same tokens after a space and after a quote, and is easy to copy.
+var words = regexp.MustCompile(` ?\p{Ll}\p{L}*|\p{L}+| ?[^\s\p{L}\p{N}]+`)
+
+// frequent is how often words must be there to have tokens of their own: more often than those that are made up.
+const frequent = 8
+
+// printMerges learns the merges of the vocabulary from the first conversations of o.merges steps, and prints them.
+func printMerges(o options, out io.Writer) error {
+	counts := map[string]int{}
+	markup := regexp.MustCompile(`</?tool(_call)?>|<\|\w+\|>`)
+	for step := range o.merges {
+		pieces, err := template().Render(conversation(random(o, step), turns))
+		if err != nil {
+			return err
+		}
+		for _, part := range markup.Split(chat.Text(pieces), -1) {
+			for _, w := range words.FindAllString(part, -1) {
+				counts[w]++
+			}
+		}
+	}
+	type word struct {
+		tokens []string
+		count  int
+	}
+	var list []word
+	for _, w := range slices.Sorted(maps.Keys(counts)) {
+		if counts[w] < frequent {
+			continue
+		}
+		var tokens []string
+		for _, b := range []byte(w) {
+			tokens = append(tokens, string(byteRune(b)))
+		}
+		list = append(list, word{tokens, counts[w]})
+	}
+	for range vocabularySize - len(special) - 256 {
+		pairs := map[[2]string]int{}
+		for _, w := range list {
+			for i := range len(w.tokens) - 1 {
+				pairs[[2]string(w.tokens[i:i+2])] += w.count
+			}
+		}
+		if len(pairs) == 0 {
+			return fmt.Errorf("-merges %d: the conversations have too few words", o.merges)
+		}
+		best := slices.MinFunc(slices.Collect(maps.Keys(pairs)), func(a, b [2]string) int {
+			return cmp.Or(cmp.Compare(pairs[b], pairs[a]), cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+		})
+		fmt.Fprintf(out, "%s %s\n", best[0], best[1])
+		for n, w := range list {
+			for i := 0; i+1 < len(w.tokens); i++ {
+				if [2]string(w.tokens[i:i+2]) == best {
+					w.tokens = slices.Replace(w.tokens, i, i+2, best[0]+best[1])
+				}
+			}
+			list[n] = w
+		}
+	}
+	return nil
 }
