@@ -55,7 +55,8 @@ func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Exe
 		options.Share, exe.fallback = opt.Share.backend, opt.Share.fallback
 		if t, ok := options.Share.(*trial.Executable); ok {
 			var err error
-			if options.Share, err = t.Stay(ctx, "there is no GPU, and programs that share memory are not tried"); err != nil {
+			const why = "there is no GPU, and programs that share memory are not tried"
+			if options.Share, err = t.Stay(ctx, why); err != nil {
 				return nil, err
 			}
 		}
