@@ -67,14 +67,15 @@ func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 		y += barsRow / 2
 	}
 	if b.Len() == 0 {
-		return errors.New("no result has tokens a second, or a time that --against has, too: measure a language model " +
-			"with -m")
+		return errors.New("no result has tokens a second, or a time that --against has, too: " +
+			"measure a language model with -m")
 	}
 	about := fmt.Sprintf("%s, %s", r.Device, r.Date.Format("2006-01-02"))
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`+
-		"\n%s\n<text class=\"head\" x=\"4\" y=\"22\">%s</text>\n"+
-		"<text class=\"note\" x=\"4\" y=\"42\">%s</text>\n"+
-		"<text class=\"note\" x=\"4\" y=\"58\">%s. Scales differ.</text>\n%s</svg>\n",
+	_, err := fmt.Fprintf(w,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`+"\n%s\n"+
+			"<text class=\"head\" x=\"4\" y=\"22\">%s</text>\n"+
+			"<text class=\"note\" x=\"4\" y=\"42\">%s</text>\n"+
+			"<text class=\"note\" x=\"4\" y=\"58\">%s. Scales differ.</text>\n%s</svg>\n",
 		barsWidth, y+10, barsWidth, y+10, barsStyle, strings.Join(heads, "; "), html.EscapeString(about),
 		strings.Join(notes, "; "), b.String())
 	return err
