@@ -23,37 +23,41 @@ func (e *Error) Error() string {
 		"or give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
 }
 
-// uncheckedBytes is the number of bytes that may be requested before the limits are read again, since that reads files.
-const uncheckedBytes = 16 << 20
+// Reading the limits reads files. So it is done again when uncheckedBytes were requested, or a part of the memory that
+// was left, if that is more.
+const (
+	uncheckedBytes = 16 << 20
+	uncheckedPart  = 64
+)
 
-var requested atomic.Int64 // since they were last looked at
+var (
+	requested atomic.Int64 // bytes since the limits were last read
+	unchecked atomic.Int64 // bytes that may be requested before they are read again, if more than uncheckedBytes
+)
 
 // Check returns an [*Error] if need bytes cannot be allocated.
 func Check(need int64) error {
-	if requested.Add(need) < uncheckedBytes {
+	if requested.Add(need) < max(uncheckedBytes, unchecked.Load()) {
 		return nil
 	}
 	requested.Store(0)
-	err := check(need, limits())
-	if err == nil {
-		return nil
+	list := limits()
+	err := check(need, list)
+	if err != nil {
+		debug.FreeOSMemory() // return unused memory
+		list = limits()
+		err = check(need, list)
 	}
-	debug.FreeOSMemory() // return unused memory
-	return check(need, limits())
+	unchecked.Store((least(list).left - need) / uncheckedPart)
+	return err
 }
 
 // check returns an *Error if an allocation of need bytes exceeds one of the limits, and names the tightest.
 func check(need int64, list []limit) error {
-	var least *Error
-	for _, l := range list {
-		if l.left < need+uncheckedBytes && (least == nil || l.left < least.Room) {
-			least = &Error{Need: need, Room: l.left, By: l.by}
-		}
+	if l := least(list); l.left < need+uncheckedBytes {
+		return &Error{Need: need, Room: l.left, By: l.by}
 	}
-	if least == nil {
-		return nil
-	}
-	return least
+	return nil
 }
 
 // limit is the number of bytes that one limit, such as a control group's, still allows.
@@ -65,13 +69,19 @@ type limit struct {
 // Room returns how many bytes the process may still allocate, and the limit's name. Without a known limit it returns
 // the largest int64.
 func Room() (bytes int64, by string) {
-	least := limit{left: math.MaxInt64}
-	for _, l := range limits() {
-		if l.left < least.left {
-			least = l
+	l := least(limits())
+	return max(l.left, 0), l.by
+}
+
+// least returns the limit that leaves the fewest bytes. Without limits these are the largest int64.
+func least(list []limit) limit {
+	l := limit{left: math.MaxInt64}
+	for _, other := range list {
+		if other.left < l.left {
+			l = other
 		}
 	}
-	return max(least.left, 0), least.by
+	return l
 }
 
 // Collect makes Go's garbage collector run before the heap exceeds the memory that is available now, rather than when

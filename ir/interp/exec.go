@@ -126,14 +126,13 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			args[i] = args[i].wide()
 		}
 	}
-	if err := x.checkHostMemory(n, dims, args); err != nil {
-		return value{}, err
-	}
 	c := &x.call
 	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env, left: x.limit - x.live}
 	c.view = x.views != nil && x.views[n.ID()]
 	if x.inPlace != nil && x.inPlace[n.ID()] {
 		c.undo = &x.undo
+	} else if err := x.checkHostMemory(n, dims, args); err != nil {
+		return value{}, err
 	}
 	return s.compute(c)
 }
@@ -187,7 +186,7 @@ func (x *exec) reserve(n *ir.Node, dims []int) error {
 func (x *exec) checkHostMemory(n *ir.Node, dims []int, args []value) error {
 	switch n.Op() {
 	case ir.OpInput, ir.OpState, ir.OpWeight, ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze, ir.OpIf, ir.OpLoop,
-		ir.OpResult:
+		ir.OpResult, ir.OpTranspose, ir.OpSlice:
 		return nil // the value shares memory, or the op that makes it checks
 	}
 	need := bytesOf(n.DType(), dims)

@@ -88,37 +88,47 @@ func (t *team) help() {
 
 // work computes tasks until none is left.
 func (j *job) work(worker int) {
-	for {
-		task := int(j.next.Add(1)) - 1
-		if task >= j.tasks {
-			return
-		}
-		if !j.stopped.Load() {
-			j.one(worker, task)
-		}
-		if j.done.Add(1) == int64(j.tasks) {
-			j.finished <- struct{}{}
-		}
+	for j.some(worker) {
 	}
 }
 
-// one computes a task, unless the context has ended.
-func (j *job) one(worker, task int) {
+// some computes tasks until none is left and returns false, or until one fails and returns true.
+func (j *job) some(worker int) (failed bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			j.stopped.Store(true)
 			j.panicked.CompareAndSwap(nil, &p)
+			j.finish()
+			failed = true
 		}
 	}()
 	err := mmap.Guard(func() error { // f may read mapped weights
-		if err := j.ctx.Err(); err != nil {
-			return err
+		for {
+			task := int(j.next.Add(1)) - 1
+			if task >= j.tasks {
+				return nil
+			}
+			if !j.stopped.Load() {
+				if err := j.ctx.Err(); err != nil {
+					return err
+				}
+				j.f(worker, task)
+			}
+			j.finish()
 		}
-		j.f(worker, task)
-		return nil
 	})
-	if err != nil {
-		j.stopped.Store(true)
-		j.err.CompareAndSwap(nil, &err)
+	if err == nil {
+		return false
+	}
+	j.stopped.Store(true)
+	j.err.CompareAndSwap(nil, &err)
+	j.finish()
+	return true
+}
+
+// finish counts a task that is finished.
+func (j *job) finish() {
+	if j.done.Add(1) == int64(j.tasks) {
+		j.finished <- struct{}{}
 	}
 }
