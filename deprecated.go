@@ -19,6 +19,11 @@ import (
 // Deprecated: use [vk.Of].
 func (d *Device) Vulkan() *vk.Device { return vk.Of(d) }
 
+// GoesAhead reports whether runs that keep all their outputs are asynchronous.
+//
+// Deprecated: use [Executable.Asynchronous].
+func (e *Executable) GoesAhead() bool { return e.Asynchronous() }
+
 // Robustness returns what the drivers of all the device's parts guarantee about accesses outside a kernel's buffers:
 // the weakest guarantee of any part.
 //

@@ -69,6 +69,9 @@ func TestDeprecatedNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
+	if exe.GoesAhead() != exe.Asynchronous() {
+		t.Errorf("GoesAhead is %v, and Asynchronous is not", exe.GoesAhead())
+	}
 	in := vkc.Tensors{"x": devtest.TensorOf(t, []float32{1, 2}, 2)}
 	res, err := exe.Run(t.Context(), in)
 	if err != nil {

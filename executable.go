@@ -192,8 +192,9 @@ func (e *Executable) Vulkan() *vk.Executable {
 	return exe
 }
 
-// GoesAhead reports whether a run that keeps all its outputs returns before it has finished; see [RunOptions].Keep.
-func (e *Executable) GoesAhead() bool { return runtime.GoesAhead(e.program()) }
+// Asynchronous reports whether runs that keep all their outputs are asynchronous: Run returns before they have
+// finished; see [RunOptions].Keep.
+func (e *Executable) Asynchronous() bool { return runtime.Asynchronous(e.program()) }
 
 // Stages returns the number of devices that each run goes through one after the other, which is also the number of runs
 // that can be in progress at once. It is 1 unless the program is split into consecutive parts; see [Devices.Together].

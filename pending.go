@@ -214,7 +214,7 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 // runStarted is like Run, but in two phases: it submits the run, calls begun so that the next run can begin, and then
 // reads the outputs, which stay on the device until then.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
-	if x, ok := e.backend.(*multi.Pipeline); ok && !x.GoesAhead() {
+	if x, ok := e.backend.(*multi.Pipeline); ok && !x.Asynchronous() {
 		return x.RunNext(ctx, in, opt, begun)
 	}
 	if opt.Profile {

@@ -90,7 +90,7 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if err != nil {
 		return m, m.refusal(ctx, "this model", err)
 	}
-	if m.ahead = o.Ahead; m.ahead == 0 && !m.step.GoesAhead() {
+	if m.ahead = o.Ahead; m.ahead == 0 && !m.step.Asynchronous() {
 		m.ahead = 1
 	}
 	m.progress, m.options = nil, o // extras, which are loaded later, are small

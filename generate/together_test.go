@@ -16,7 +16,7 @@ func TestTogether(t *testing.T) {
 	for _, device := range []string{"vulkan", "vulkan,vulkan"} {
 		m := openModel(t, path, Options{Device: device, Context: 64, Parallel: 2, Positions: 128, Deterministic: true})
 		m.part = 2
-		if !m.step.GoesAhead() || m.ahead != 0 {
+		if !m.step.Asynchronous() || m.ahead != 0 {
 			t.Errorf("on %s: steps are waited for one by one", device)
 		}
 		if several := device != "vulkan"; strings.Contains(m.Why(), "layers over") != several {

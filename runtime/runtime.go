@@ -55,10 +55,11 @@ type Executable interface {
 	Close() error
 }
 
-// GoesAhead reports whether a run that keeps all its outputs returns before it has finished; see RunOptions.Keep.
-func GoesAhead(e Executable) bool {
-	x, ok := e.(interface{ GoesAhead() bool })
-	return ok && x.GoesAhead()
+// Asynchronous reports whether runs of a program that keep all their outputs are asynchronous: Run returns before they
+// have finished; see RunOptions.Keep.
+func Asynchronous(e Executable) bool {
+	x, ok := e.(interface{ Asynchronous() bool })
+	return ok && x.Asynchronous()
 }
 
 // RunOptions adjusts a run. Each input comes from one source: the tensors given to Run, or Inputs. Each output goes to

@@ -33,8 +33,8 @@ type Channel struct {
 // EndsPrograms reports whether a program ends at each exchange, and the host starts its next part.
 func (c *Channel) EndsPrograms() bool { return transports[c.transport].ends }
 
-// GoesAhead reports whether the devices finish a run, once it has been submitted, without the caller's goroutines.
-func (c *Channel) GoesAhead() bool { return transports[c.transport].relays }
+// Asynchronous reports whether the devices finish a run, once it has been submitted, without help of the host.
+func (c *Channel) Asynchronous() bool { return transports[c.transport].relays }
 
 // channel returns the channel of a transport, and makes its memory larger if that is too small for runs with these
 // exchanges. exchanges has the number of values that a device sends in each exchange of a run. The caller holds the

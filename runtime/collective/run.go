@@ -79,8 +79,8 @@ func (r *Run) Do(ctx context.Context, exe runtime.Executable, in map[string]*ir.
 	return steps.RunInParts(ctx, in, r.barrier.wait, opt)
 }
 
-// GoesAhead reports whether the devices finish the run, once it has been submitted, without the caller's goroutines.
-func (r *Run) GoesAhead() bool { return r == nil || r.channel.GoesAhead() }
+// Asynchronous reports whether the devices finish the run, once it has been submitted, without help of the host.
+func (r *Run) Asynchronous() bool { return r == nil || r.channel.Asynchronous() }
 
 // copy copies the values that each rank sends in one exchange to all other ranks, and waits for the copies. parts has
 // the locations of the values in the slots, by rank.

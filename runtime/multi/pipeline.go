@@ -114,7 +114,7 @@ type Pipeline struct {
 	*program
 	queues  *Queues
 	layers  Layers
-	ahead   bool // whether a run that keeps all outputs is asynchronous
+	async   bool // whether a run that keeps all outputs is asynchronous
 	buffers buffers
 
 	mu       sync.Mutex
@@ -130,7 +130,7 @@ func NewPipeline(g *ir.Graph, layers Layers, queues *Queues, names []string,
 	exes []runtime.Executable) (*Pipeline, error) {
 	x := &Pipeline{program: newProgram(g, names, exes, func(int) map[string]int { return nil }), queues: queues,
 		layers: layers}
-	x.ahead = !slices.ContainsFunc(exes, func(e runtime.Executable) bool { return !runtime.GoesAhead(e) })
+	x.async = !slices.ContainsFunc(exes, func(e runtime.Executable) bool { return !runtime.Asynchronous(e) })
 	x.lock = x.Lock
 	for _, s := range x.States() {
 		if len(x.home[s.Name].parts) == 0 {
@@ -194,8 +194,8 @@ func (x *Pipeline) Buffers() (values, made, free int) {
 	return values, x.buffers.made, len(x.buffers.free)
 }
 
-// GoesAhead reports whether a run that keeps all its outputs returns before it has finished.
-func (x *Pipeline) GoesAhead() bool { return x.ahead }
+// Asynchronous reports whether a run that keeps all its outputs returns before it has finished.
+func (x *Pipeline) Asynchronous() bool { return x.async }
 
 // Device implements runtime.Executable.
 func (x *Pipeline) Device() string { return x.devices(", then ") }
@@ -242,7 +242,7 @@ func (x *Pipeline) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions) boo
 			size += len(d.Bytes)
 		}
 	}
-	return x.ahead && !opt.Profile && len(opt.Keep) > 0 && len(opt.Keep) == len(x.Outputs()) && size <= maxAheadGiven
+	return x.async && !opt.Profile && len(opt.Keep) > 0 && len(opt.Keep) == len(x.Outputs()) && size <= maxAheadGiven
 }
 
 // runAhead starts an asynchronous run. Reading a tensor of the result waits for the run.

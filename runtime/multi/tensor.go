@@ -18,7 +18,7 @@ type Tensor struct {
 	group  *collective.Group
 	shards Shards
 	alike  bool // whether all devices have the same kernels, so that values that all of them compute have the same bits
-	ahead  bool // whether a run that keeps all outputs returns before it has finished
+	async  bool // whether a run that keeps all outputs returns before it has finished
 
 	transport string // of the largest run, and the reason for the choice
 }
@@ -31,7 +31,7 @@ func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collectiv
 	exes []runtime.Executable, alike bool) (_ *Tensor, err error) {
 	defer bailout.Caught(&err)
 	x := &Tensor{program: newProgram(g, names, exes, func(rank int) map[string]int { return shards[rank].Cut }),
-		group: group, shards: shards, alike: alike, ahead: alike}
+		group: group, shards: shards, alike: alike, async: alike}
 	if len(shards[0].Collectives) == 0 {
 		return x, nil
 	}
@@ -39,7 +39,7 @@ func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collectiv
 	bailout.Check(group.Lock(ctx))
 	defer group.Unlock()
 	c := bailout.Must(x.channel(ctx, most))
-	x.ahead, x.transport = alike && c.GoesAhead(), ": "+group.Describe(most)
+	x.async, x.transport = alike && c.Asynchronous(), ": "+group.Describe(most)
 	return x, nil
 }
 
@@ -64,8 +64,8 @@ func (x *Tensor) channel(ctx context.Context, exchanges []int) (*collective.Chan
 // Group returns the process group of its devices.
 func (x *Tensor) Group() *collective.Group { return x.group }
 
-// GoesAhead reports whether a run that keeps all its outputs returns before it has finished.
-func (x *Tensor) GoesAhead() bool { return x.ahead }
+// Asynchronous reports whether a run that keeps all its outputs returns before it has finished.
+func (x *Tensor) Asynchronous() bool { return x.async }
 
 // Device implements runtime.Executable.
 func (x *Tensor) Device() string { return x.devices(" and ") }
@@ -111,7 +111,7 @@ func (x *Tensor) run(ctx context.Context, symbols map[string]int64, values []sha
 	}
 	wait.Wait()
 	err := errors.Join(errs...)
-	if err == nil && x.alike && run.GoesAhead() && len(opt.Keep) == len(x.Outputs()) {
+	if err == nil && x.alike && run.Asynchronous() && len(opt.Keep) == len(x.Outputs()) {
 		run.Detach()
 	} else if err = x.group.Finish(run, errs); err != nil {
 		for _, r := range results {

@@ -494,7 +494,7 @@ func TestTensorParallelAhead(t *testing.T) {
 			return exe
 		}
 		ahead, waited, halves := load(chained(t), weights), load(chained(t), weights), load(half, nil)
-		if !ahead.GoesAhead() || !halves.GoesAhead() {
+		if !ahead.Asynchronous() || !halves.Asynchronous() {
 			t.Errorf("on %s, runs are waited for", list)
 		}
 		now, err := ahead.Upload(t.Context(), devtest.Noise(t, 1, 24))

@@ -17,7 +17,7 @@ var api apitest.Package
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*vk.Instance)(nil), (*vk.Device)(nil), (*vk.Buffer)(nil), (*vk.Bindings)(nil), (*vk.Pipeline)(nil),
 		(*vk.CommandList)(nil), (*vk.Recording)(nil), (*vk.Timestamps)(nil), (*vk.Executable)(nil), (*vk.Replicas)(nil),
-		(*vk.Burst)(nil), (*vk.HostBuffer)(nil), (*vk.Peers)(nil), (*vk.Places)(nil),
+		(*vk.Burst)(nil), (*vk.HostBuffer)(nil), (*vk.Peers)(nil), (*vk.PeerBuffers)(nil),
 		vk.Clock{}, vk.MemoryKind(0), vk.Robustness(0), vk.Result(0), (*vk.Error)(nil), (*vk.OutOfMemoryError)(nil),
 		(*vk.MismatchError)(nil),
 		(*vk.OverrunError)(nil))

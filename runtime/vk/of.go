@@ -7,5 +7,5 @@ func Of(d interface{ Backend() any }) *Device {
 	return v
 }
 
-// GoesAhead returns true: see [runtime.GoesAhead].
-func (e *Executable) GoesAhead() bool { return true }
+// Asynchronous returns true: see [runtime.Asynchronous].
+func (e *Executable) Asynchronous() bool { return true }

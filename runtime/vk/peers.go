@@ -15,7 +15,7 @@ type Peers struct {
 	closed  atomic.Bool
 }
 
-var errNoPeers = errors.New("vk: copies between no devices, or after Close: OpenPeers and NewPlaces make what copies")
+var errNoPeers = errors.New("vk: copies between no devices, or after Close: call OpenPeers and Peers.NewBuffers first")
 
 // OpenPeers opens a CUDA context on each device. The devices must be able to access one another's memory. A context
 // takes some hundred MiB of a device's memory.
@@ -43,7 +43,7 @@ func OpenPeers(devices []*Device) (*Peers, error) {
 	return p, nil
 }
 
-// Close closes the CUDA contexts. Close all Places before. Closing twice is fine.
+// Close closes the CUDA contexts. Close all [PeerBuffers] before. Closing twice is fine.
 func (p *Peers) Close() error {
 	if p != nil && !p.closed.Swap(true) {
 		p.native.close()
@@ -51,8 +51,8 @@ func (p *Peers) Close() error {
 	return nil
 }
 
-// Places is a set of buffers of the same size, one on each peer, between which the peers copy.
-type Places struct {
+// PeerBuffers is a set of buffers of the same size, one on each peer, between which the peers copy.
+type PeerBuffers struct {
 	peers *Peers
 	list  []*exported
 	cuda  []peerMemory // by rank
@@ -67,13 +67,13 @@ type exported struct {
 	address uint64 // of the buffer, for kernels
 }
 
-// NewPlaces allocates a buffer on each device, with undefined contents. words is its size, and most the largest size of
-// one Copy, in 32-bit words; CUDA allocates a staging buffer of that size.
-func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
+// NewBuffers allocates a buffer on each device, with undefined contents. words is its size, and most the largest size
+// of one Copy, in 32-bit words; CUDA allocates a staging buffer of that size.
+func (p *Peers) NewBuffers(words, most int) (_ *PeerBuffers, err error) {
 	if p == nil || p.closed.Load() {
 		return nil, errNoPeers
 	}
-	all, size := &Places{peers: p, cuda: make([]peerMemory, len(p.devices)), most: most}, 4*uint64(max(words, 1))
+	all, size := &PeerBuffers{peers: p, cuda: make([]peerMemory, len(p.devices)), most: most}, 4*uint64(max(words, 1))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, all.Close())
@@ -99,7 +99,7 @@ func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 }
 
 // Address returns the address of a rank's buffer, for kernels on that device.
-func (p *Places) Address(rank int) uint64 {
+func (p *PeerBuffers) Address(rank int) uint64 {
 	if !p.has(rank) {
 		return 0
 	}
@@ -107,11 +107,11 @@ func (p *Places) Address(rank int) uint64 {
 }
 
 // has reports whether rank has a buffer.
-func (p *Places) has(rank int) bool { return p != nil && rank >= 0 && rank < len(p.list) }
+func (p *PeerBuffers) has(rank int) bool { return p != nil && rank >= 0 && rank < len(p.list) }
 
 // Copy starts to copy the given number of words, at offset `at` (in words), from the buffer of rank `from` to the same
 // offset of all other buffers. The previous copy of these words must be done.
-func (p *Places) Copy(from, at, words int) error {
+func (p *PeerBuffers) Copy(from, at, words int) error {
 	if !p.has(from) {
 		return errNoPeers
 	}
@@ -126,7 +126,7 @@ func (p *Places) Copy(from, at, words int) error {
 }
 
 // Done reports whether all copies started so far are done.
-func (p *Places) Done() (bool, error) {
+func (p *PeerBuffers) Done() (bool, error) {
 	if !p.has(0) {
 		return false, errNoPeers
 	}
@@ -139,7 +139,7 @@ func (p *Places) Done() (bool, error) {
 }
 
 // Close frees the buffers. No device may be using them. Closing twice is fine.
-func (p *Places) Close() error {
+func (p *PeerBuffers) Close() error {
 	if p == nil {
 		return nil
 	}
