@@ -24,7 +24,7 @@ func (low *Lowered) join(runs []schedule.Run) {
 			kernel.Buffer{Kind: kind, Name: name, DType: ir.U32, Shape: ir.ShapeOf(words), Bytes: bufferBytes})
 		return len(p.Buffers) - 1
 	}
-	counters := buffer(kernel.BufMeeting, "workgroups that wait", kernel.MeetingWords) // of the barrier between steps
+	counters := buffer(kernel.BufBarrier, "workgroups that wait", kernel.BarrierWords) // of the barrier between steps
 	timeout := buffer(kernel.BufLate, "workgroups waited in vain", 1)
 	made := map[string]int{} // index of a shader, by its source
 	for _, r := range runs {

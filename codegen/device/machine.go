@@ -13,9 +13,9 @@ type Machine struct {
 	MatrixI8  float64 `json:"i8_tops"`    // the same for int8
 	VectorF32 float64 `json:"f32_tflops"` // the same for ordinary f32 arithmetic
 	LaunchNs  float64 `json:"launch_ns"`  // the time of one more kernel that waits for its predecessor
-	// MeetNs is the time of a barrier between workgroups within a kernel, with one workgroup per core. 0 or less
+	// BarrierNs is the time of a barrier between workgroups within a kernel, with one workgroup per core. 0 or less
 	// disables persistent kernels.
-	MeetNs float64 `json:"meet_ns,omitempty"`
+	BarrierNs float64 `json:"meet_ns,omitempty"`
 	// Relayed, Copied and Staged are the ways to transfer values to another device of the same host. Relayed goes
 	// through host memory while kernels wait for the host. Copied is a copy from card to card between programs; zero
 	// means that there are no such copies. Staged goes through host memory between programs.
@@ -45,7 +45,7 @@ func machineOf(caps Caps, profile string) Machine {
 	m.MatrixI8 = cmp.Or(m.MatrixI8, scale*estimate.MatrixI8)
 	m.VectorF32 = cmp.Or(m.VectorF32, scale*estimate.VectorF32)
 	m.LaunchNs = cmp.Or(m.LaunchNs, estimate.LaunchNs)
-	m.MeetNs = cmp.Or(m.MeetNs, estimate.MeetNs)
+	m.BarrierNs = cmp.Or(m.BarrierNs, estimate.BarrierNs)
 	relayed, staged := measuredLinks()
 	m.Relayed = cmp.Or(m.Relayed, estimate.Relayed, relayed)
 	m.Copied = cmp.Or(m.Copied, estimate.Copied)

@@ -72,7 +72,7 @@ func classOf(caps Caps) class {
 func (c class) machine(caps Caps) Machine {
 	m := machineOf(caps, c.profile)
 	if c.noGridBarrier != nil && c.noGridBarrier(caps) {
-		m.MeetNs = 0 // no persistent kernels
+		m.BarrierNs = 0 // no persistent kernels
 	}
 	return m
 }

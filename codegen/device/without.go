@@ -45,7 +45,7 @@ const TransferQueue = "transfer_queue"
 // so that the compiler no longer chooses it. For the transfer queue and for AVX-512 it does nothing, because the
 // runtimes look at the names themselves.
 var otherSwitches = map[string]func(*Machine){
-	"persistent":    func(m *Machine) { m.MeetNs = -1 },
+	"persistent":    func(m *Machine) { m.BarrierNs = -1 },
 	TransferQueue:   func(*Machine) {},
 	disabled.AVX512: func(*Machine) {},
 }

@@ -13,16 +13,16 @@ type Persistent struct {
 	First int `json:"first"` // index of the first step
 	Count int `json:"count"` // number of steps, at least 2
 	// Dispatch has the bindings of its steps and then two more: the counters of the workgroups' barrier (kind
-	// BufMeeting), and the word that a workgroup sets on a timeout (kind BufLate).
+	// BufBarrier), and the word that a workgroup sets on a timeout (kind BufLate).
 	Dispatch Step `json:"dispatch"`
 }
 
-// MeetingWords is the number of counters of a persistent kernel: one counts arrivals at its barriers, and one counts
+// BarrierWords is the number of counters of a persistent kernel: one counts arrivals at its barriers, and one counts
 // workgroups that have finished. The kernel resets both to zero.
-const MeetingWords = 2
+const BarrierWords = 2
 
-// MeetingBinds is the number of bindings of a persistent kernel in addition to its steps' bindings.
-const MeetingBinds = 2
+// BarrierBinds is the number of bindings of a persistent kernel in addition to its steps' bindings.
+const BarrierBinds = 2
 
 // end is the first step after the steps that the dispatch executes.
 func (k Persistent) end() int { return k.First + k.Count }
@@ -81,8 +81,8 @@ func (c *checker) checkPersistent() {
 		before := k.First <= c.Prepared || k.Dispatch.Barrier
 		after := k.end() == len(c.Steps) || c.Steps[k.end()].Barrier
 		c.require(before && after, "no barrier stands before or after it")
-		c.require(len(kinds) >= MeetingBinds && k.Dispatch.Grid.IsStatic() &&
-			slices.Equal(kinds[len(kinds)-MeetingBinds:], []BufferKind{BufMeeting, BufLate}),
+		c.require(len(kinds) >= BarrierBinds && k.Dispatch.Grid.IsStatic() &&
+			slices.Equal(kinds[len(kinds)-BarrierBinds:], []BufferKind{BufBarrier, BufLate}),
 			"it lacks counters or a number of workgroups")
 		last = k.end()
 	}

@@ -15,7 +15,7 @@ func persistentProgram() *kernel.Program {
 		return kernel.Buffer{Kind: kind, Name: string(kind), DType: ir.U32, Shape: ir.ShapeOf(words), Bytes: 16}
 	}
 	p := &kernel.Program{
-		Buffers: []kernel.Buffer{buffer(kernel.BufState, 4), buffer(kernel.BufMeeting, kernel.MeetingWords),
+		Buffers: []kernel.Buffer{buffer(kernel.BufState, 4), buffer(kernel.BufBarrier, kernel.BarrierWords),
 			buffer(kernel.BufLate, 1)},
 		Shaders: []kernel.Shader{{Name: "one", Bindings: 1, Workgroup: 32}, {Name: "both", Bindings: 3, Workgroup: 32}},
 		States:  []kernel.Port{{Name: "s", Buffer: 0, DType: ir.U32, Shape: ir.ShapeOf(4)}},

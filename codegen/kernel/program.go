@@ -88,8 +88,8 @@ const (
 	BufGrids    BufferKind = "grids"  // the workgroup counts of gated steps, written before each run; see [Region]
 	BufGated    BufferKind = "gated"  // the workgroup counts that gates write; 0 skips a step
 	BufFault    BufferKind = "fault"  // a word that a step sets if the run fails; see [Fault]
-	// BufMeeting has the counters of persistent kernels. They are zero whenever no such kernel runs; see [Persistent].
-	BufMeeting BufferKind = "meeting"
+	// BufBarrier has the counters of persistent kernels. They are zero whenever no such kernel runs; see [Persistent].
+	BufBarrier BufferKind = "meeting"
 	BufLate    BufferKind = "late" // a word that persistent kernels set on a timeout
 )
 

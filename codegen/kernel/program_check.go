@@ -97,8 +97,8 @@ func (c *checker) checkBuffer(b Buffer) {
 			len(c.Symbols))
 	case BufFault, BufLate:
 		c.require(b.DType == ir.U32 && need == 4, "%s for a word", t)
-	case BufMeeting:
-		c.require(b.DType == ir.U32 && b.Shape.MaxElems() == MeetingWords, "%s for %d counters", t, MeetingWords)
+	case BufBarrier:
+		c.require(b.DType == ir.U32 && b.Shape.MaxElems() == BarrierWords, "%s for %d counters", t, BarrierWords)
 	case BufInput, BufOutput, BufState, BufPrepared, BufGrids, BufGated:
 	default:
 		c.require(false, "unknown kind %q", b.Kind)

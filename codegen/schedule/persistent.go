@@ -20,12 +20,12 @@ type Run struct {
 // second wave. A range ends before a kernel that it already contains, because the code is then fetched once for both.
 func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedule, caps device.Caps) (runs []Run) {
 	h := heuristicsOf(caps)
-	if h.MeetNs <= 0 || !caps.Features.MemoryModel || len(p.Gated()) > 0 {
+	if h.BarrierNs <= 0 || !caps.Features.MemoryModel || len(p.Gated()) > 0 {
 		return nil
 	}
 	borders := p.Borders()
 	for i := p.Prepared; i < len(p.Steps); {
-		r := phases{h: h, program: p, bindings: device.Bindings(caps) - kernel.MeetingBinds}
+		r := phases{h: h, program: p, bindings: device.Bindings(caps) - kernel.BarrierBinds}
 		best := Run{Count: 1}
 		bestGain := 0.0
 		for n := i; n < len(p.Steps); n++ {
@@ -57,7 +57,7 @@ const leastGain = 0.1
 // barrierTime is the time in nanoseconds of a barrier between all workgroups. Most of it is the round trip to memory.
 // The rest is the atomic counter, which serializes the workgroups (M-persistent).
 func (m machine) barrierTime(groups int64) float64 {
-	return float64(m.MeetNs * (0.75 + 0.25*float64(groups)/float64(m.cores)))
+	return float64(m.BarrierNs * (0.75 + 0.25*float64(groups)/float64(m.cores)))
 }
 
 // phases are consecutive steps that one persistent kernel may execute, and the resources that they need together.

@@ -216,7 +216,7 @@ func (f *File) check() error {
 		return fmt.Errorf("%d kernels, more than %d", len(f.Kernels), maxKernels)
 	}
 	m := f.Machine
-	for _, x := range []float64{m.CopyGBps, m.MatrixF16, m.MatrixI8, m.VectorF32, m.LaunchNs, m.MeetNs} {
+	for _, x := range []float64{m.CopyGBps, m.MatrixF16, m.MatrixI8, m.VectorF32, m.LaunchNs, m.BarrierNs} {
 		if !(x >= 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("a machine of %v", m)
 		}
@@ -346,9 +346,9 @@ func (f *File) Tuning() device.Tuning {
 // On returns caps with the measured speeds of the machine.
 func (f *File) On(caps device.Caps) device.Caps {
 	if f != nil && f.Machine != (device.Machine{}) {
-		meet := cmp.Or(caps.Machine.MeetNs, f.Machine.MeetNs)
+		meet := cmp.Or(caps.Machine.BarrierNs, f.Machine.BarrierNs)
 		caps.Machine = f.Machine
-		caps.Machine.MeetNs = meet
+		caps.Machine.BarrierNs = meet
 	}
 	return caps
 }

@@ -209,10 +209,10 @@ func TestOnKeepsWhatIsOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &File{Machine: device.Machine{CopyGBps: 77}}
-	if m := f.On(off).Machine; m.CopyGBps != 77 || m.MeetNs >= 0 {
+	if m := f.On(off).Machine; m.CopyGBps != 77 || m.BarrierNs >= 0 {
 		t.Errorf("a device without persistent kernels was measured: %+v", m)
 	}
-	if m := f.On(caps).Machine; m.CopyGBps != 77 || m.MeetNs != caps.Machine.MeetNs {
+	if m := f.On(caps).Machine; m.CopyGBps != 77 || m.BarrierNs != caps.Machine.BarrierNs {
 		t.Errorf("a device was measured: %+v", m)
 	}
 }

@@ -25,7 +25,7 @@ func fourTimes(t *testing.T, n int) *fixture {
 			kernel.Buffer{Kind: kind, Name: string(kind), DType: ir.U32, Shape: ir.ShapeOf(n), Bytes: 16})
 		return len(p.Buffers) - 1
 	}
-	meeting, late := words(kernel.BufMeeting, kernel.MeetingWords), words(kernel.BufLate, 1)
+	meeting, late := words(kernel.BufBarrier, kernel.BarrierWords), words(kernel.BufLate, 1)
 	p.Shaders = append(p.Shaders, kernel.Shader{Name: "late", Bindings: 4, Workgroup: 64})
 	f.spirv = append(f.spirv, shader(t, "late"))
 	p.Persistent = []kernel.Persistent{{Count: 2, Dispatch: kernel.Step{Name: "persistent_2", Shader: 1,

@@ -90,7 +90,7 @@ func (rec *recorder) tryPersistent(ctx context.Context) {
 		}
 		tried[k.Dispatch.Shader] = true
 		bailout.Check(rec.device.runOnce(ctx, "trial of "+k.Dispatch.Name, func(c *CommandList) {
-			for _, b := range rec.of(kernel.BufMeeting) {
+			for _, b := range rec.of(kernel.BufBarrier) {
 				c.FillBuffer(b.at.Buffer, b.at.Offset, b.Bytes, 0)
 			}
 			rec.zero(c)
