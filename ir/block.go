@@ -40,10 +40,11 @@ type BlockFormat struct {
 //
 //	element = scale * (quant - bias) [+ offset]
 //
-// Elements come in quads: four neighbours, where the index of the first is a multiple of four. Planes quads, Stride
-// elements apart, share the same bytes: q4_0 keeps elements i and i+16 in one byte, so it has 2 planes 16 apart.
+// Elements come in quads: four neighbours, where the index of the first is a multiple of four. A byte is divided into
+// Fields bit fields, each with the quant of another quad; the quads are Stride elements apart. For example, a byte of
+// q4_0 has elements i and i+16: it has 2 fields, and the stride is 16.
 type BlockForm struct {
-	Planes, Stride int
+	Fields, Stride int
 	Run            int  // aligned group of elements that share a scale
 	Bias           int  // of quants
 	Affine         bool // there is an offset
@@ -60,12 +61,12 @@ type BlockForm struct {
 func (f BlockForm) EncodeRun() int { return min(f.Run, 32) }
 
 // Superblock returns the length of an aligned group of elements that share bytes only with one another: 32 for q4_0,
-// which has 2 planes 16 apart.
-func (f BlockForm) Superblock() int { return f.Planes * f.Stride }
+// which has 2 fields with a stride of 16.
+func (f BlockForm) Superblock() int { return f.Fields * f.Stride }
 
-// PlanesApart reports whether the quads that share bytes are more than one quad apart, and have separate scales.
+// FieldsApart reports whether the quads that share bytes are more than one quad apart, and have separate scales.
 // Otherwise they are adjacent.
-func (f BlockForm) PlanesApart() bool { return f.Stride > 4 }
+func (f BlockForm) FieldsApart() bool { return f.Stride > 4 }
 
 // NeedsSums reports whether a matmul on quants needs the sums of the other operand, to account for bias or offset.
 func (f BlockForm) NeedsSums() bool { return f.Affine || f.Bias != 0 }
@@ -91,8 +92,8 @@ type BlockDecode struct {
 	// it is empty, Scale is used.
 	PlaneScale string
 
-	// Quants returns the four quants of plane p as the bytes of a uint, signed or unsigned; e is the first element of
-	// the quad in plane 0. For wide formats the result has type QUANTS (uint, uvec2 or uvec4), and the snippet reads
+	// Quants returns the four quants of bit field p as the bytes of a uint, signed or unsigned; e is the first element
+	// of the quad in field 0. For wide formats the result has type QUANTS (uint, uvec2 or uvec4), and the snippet reads
 	// with WORDS(at), which reads four, eight or sixteen bytes.
 	Quants string
 	// Quants4 is the same for four quads, if it needs different code.
@@ -112,7 +113,7 @@ func (d BlockDecode) ReadsOnce() bool {
 
 // BlockOctets describes how to decode an octet (eight quants at once) if blocks have their parts in planes: by a table
 // in shared memory, or by multiplication. An octet is two neighbouring quads, or, if quants are floats, a quad of each
-// plane.
+// bit field.
 type BlockOctets struct {
 	// Entries is the number of table entries, Bytes the size of one, 4 or 8; 0 if there is no table.
 	Entries, Bytes int
@@ -122,7 +123,7 @@ type BlockOctets struct {
 	Entry string // GLSL expression for entry n, with CODEBOOK
 	// Quants is the body of a function that returns the bytes of the octet at element e, with entry_NAME(n). If there
 	// are masks, it declares quads and masks instead, the masks with signs_NAME(n). If quants are floats, it declares
-	// the even and odd quants of both planes.
+	// the even and odd quants of both bit fields.
 	Quants string
 	Masks  OctetMasks
 	Signed bool // quants are bytes with a sign
@@ -145,17 +146,17 @@ const (
 )
 
 // BlockPacked describes how to multiply a format with four 2-bit quants per byte by int8 rows without unpacking. The
-// quants of plane p are masked and not shifted, so their integer dot products are too large by a factor of 4^p, and the
-// rows' scales compensate. One invocation processes sixteen bytes, which hold the same sixteen positions of four
-// planes.
+// quants of bit field p are masked and not shifted, so their integer dot products are too large by a factor of 4^p, and
+// the rows' scales compensate. One invocation processes sixteen bytes, which hold the same sixteen positions of four
+// fields.
 //
 // Two scales, one in each half of a word x, are converted to float together: SMALL(x) returns both divided by UNIT.
 // UNIT_16 is UNIT/16, and PER_UNIT is 32/UNIT.
 type BlockPacked struct {
-	// Quants returns the sixteen bytes with the quants at element e of plane 0 and its neighbours. High returns the
-	// bytes in which bit p adds 4 to the quant of plane p; it is empty if there are none.
+	// Quants returns the sixteen bytes with the quants at element e of field 0 and its neighbours. High returns the
+	// bytes in which bit p adds 4 to the quant of field p; it is empty if there are none.
 	Quants, High string
-	// Result returns the scaled dot product of a run with a row, given dots, the scaled dot products of all planes, and
+	// Result returns the scaled dot product of a run with a row, given dots, the scaled dot products of all fields, and
 	// sums, the scaled sums of the row.
 	Result string
 	Bias   int // subtracted from each quant; sums are multiplied by it
@@ -203,9 +204,9 @@ return vec4(CODEBOOK[four & 15u], CODEBOOK[four >> 8 & 15u], CODEBOOK[four >> 16
 		word)
 }
 
-// twoPlanes returns GLSL for the levels of the four bytes that the expression word reads, with two neighbouring nibbles
-// each: even has the levels of bytes 0 and 2, odd has bytes 1 and 3.
-func twoPlanes(word string) string {
+// twoNibbles returns GLSL for the levels of the four bytes that the expression word reads, with two neighbouring
+// nibbles each: even has the levels of bytes 0 and 2, odd has bytes 1 and 3.
+func twoNibbles(word string) string {
 	return fmt.Sprintf(`
 uint four = %s;
 uint even = entry_NAME(four & 255u) + (entry_NAME(four >> 16 & 255u) << 16);

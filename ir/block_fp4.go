@@ -5,7 +5,7 @@ package ir
 var fp4Blocks = map[DType]BlockFormat{
 	MXFP4: {
 		Name: "mxfp4", Elems: 32, Bytes: 17, GGML: 39, FileType: 38,
-		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32},
+		BlockForm: BlockForm{Fields: 2, Stride: 16, Run: 32},
 		Parts:     []BlockPart{{0, "scale"}, {1, "quants"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -14,7 +14,7 @@ return uintBitsToFloat(mix(exponent - 1u << 23, 0x00200000u << exponent, exponen
 			Levels: nibbleLevels(`WORD(1u + e)`)},
 		Octets: &BlockOctets{
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
-			Quants: twoPlanes(`WORDS(1u)[e % 16u / 4u]`)},
+			Quants: twoNibbles(`WORDS(1u)[e % 16u / 4u]`)},
 		Encode: `
 // A block of mxfp4: the number of middles between levels that lie below each
 // magnitude.
@@ -35,7 +35,7 @@ void quantize_mxfp4(float x[32], out uint halves[9]) {
 	},
 	NVFP4: {
 		Name: "nvfp4", Elems: 64, Bytes: 36, GGML: 40, FileType: 39,
-		BlockForm: BlockForm{Planes: 2, Stride: 8, Run: 16},
+		BlockForm: BlockForm{Fields: 2, Stride: 8, Run: 16},
 		Parts:     []BlockPart{{0, "scales"}, {4, "quants"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -46,7 +46,7 @@ return mix(scale, 0.0, code == 127u);`,
 			Levels: nibbleLevels(`WORD(4u + e / 16u * 8u + e % 8u)`)},
 		Octets: &BlockOctets{
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
-			Quants: twoPlanes(`WORD(4u + e / 16u * 8u + e % 8u)`)},
+			Quants: twoNibbles(`WORD(4u + e / 16u * 8u + e % 8u)`)},
 		Encode: `
 // Levels of a group of a block of nvfp4, which has 4 of 16: the number of middles between levels that lie below each
 // magnitude.

@@ -1,12 +1,12 @@
 package ir
 
-// codebookBlocks hold indices of a codebook (quant.Codebook). The entries of iq4 are single levels, the others' are
-// quads in a word. Those of iq1 are 8*(v+1) for v in -1 to 1: quants are in eighths, because the format has an offset
-// of one eighth.
+// codebookBlocks hold indices of a codebook (quant.Codebook). An entry of the codebook of iq4 is a single level, an
+// entry of the others a quad in a word. The entries of iq1 are 8*(v+1) for v in -1 to 1: quants are in eighths, because
+// the format has an offset of one eighth.
 var codebookBlocks = map[DType]BlockFormat{
 	IQ1_S: {
 		Name: "iq1_s", Elems: 256, Bytes: 50, GGML: 19, FileType: 24,
-		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Bias: 9},
+		BlockForm: BlockForm{Fields: 2, Stride: 4, Run: 32, Bias: 9},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {34, "high"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(0u) * float(2u * (SHORT(34u + e / 32u * 2u) >> 12 & 7u) + 1u) * 0.125;`,
@@ -24,7 +24,7 @@ return uvec2(nibbles & 0x0f0f0f0fu, nibbles >> 4 & 0x0f0f0f0fu);`},
 	},
 	IQ1_M: {
 		Name: "iq1_m", Elems: 256, Bytes: 56, GGML: 29, FileType: 31,
-		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 16, Bias: 9},
+		BlockForm: BlockForm{Fields: 2, Stride: 4, Run: 16, Bias: 9},
 		Parts:     []BlockPart{{0, "quants"}, {32, "high"}, {48, "scales"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -46,7 +46,7 @@ return uvec2(nibbles & 0x0f0f0f0fu, nibbles >> 4 & 0x0f0f0f0fu);`},
 	},
 	IQ2_XXS: {
 		Name: "iq2_xxs", Elems: 256, Bytes: 66, GGML: 16, FileType: 19,
-		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Signed: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 4, Run: 32, Signed: true},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}},
 		Decode: BlockDecode{
 			Scale:      `return HALF(0u) * (0.5 + float(WORD(6u + e / 32u * 8u) >> 28)) * 0.25;`,
@@ -64,7 +64,7 @@ uvec2 masks = signs_NAME(packed.y >> e % 32u / 8u * 7u & 127u);`},
 	},
 	IQ2_XS: {
 		Name: "iq2_xs", Elems: 256, Bytes: 74, GGML: 17, FileType: 20,
-		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 16, Signed: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 4, Run: 16, Signed: true},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {66, "scales"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(0u) * (0.5 + float(BYTE(66u + e / 32u) >> e / 16u % 2u * 4u & 15u)) * 0.25;`,
@@ -80,7 +80,7 @@ uvec2 masks = signs_NAME(packed >> 9 & 127u);`},
 	},
 	IQ2_S: {
 		Name: "iq2_s", Elems: 256, Bytes: 82, GGML: 22, FileType: 28,
-		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 16, Signed: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 4, Run: 16, Signed: true},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {34, "signs"}, {66, "high"}, {74, "scales"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(0u) * (0.5 + float(BYTE(74u + e / 32u) >> e / 16u % 2u * 4u & 15u)) * 0.25;`,
@@ -97,7 +97,7 @@ uvec2 masks = uvec2(signs_NAME(signs & 15u), signs_NAME(signs >> 4 & 15u));`},
 	},
 	IQ3_XXS: {
 		Name: "iq3_xxs", Elems: 256, Bytes: 98, GGML: 18, FileType: 23,
-		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Signed: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 4, Run: 32, Signed: true},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {66, "signs"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(0u) * (0.5 + float(WORD(66u + e / 32u * 4u) >> 28)) * 0.5;`,
@@ -113,7 +113,7 @@ uvec2 masks = signs_NAME(WORD(66u + e / 32u * 4u) >> e % 32u / 8u * 7u & 127u);`
 	},
 	IQ3_S: {
 		Name: "iq3_s", Elems: 256, Bytes: 110, GGML: 21, FileType: 26,
-		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Signed: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 4, Run: 32, Signed: true},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {66, "high"}, {74, "signs"}, {106, "scales"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(0u) * float(2u * (BYTE(106u + e / 64u) >> e / 32u % 2u * 4u & 15u) + 1u);`,
@@ -132,14 +132,14 @@ uvec2 masks = uvec2(signs_NAME(signs & 15u), signs_NAME(signs >> 4 & 15u));`},
 	},
 	IQ4_NL: {
 		Name: "iq4_nl", Elems: 32, Bytes: 18, GGML: 20, FileType: 25,
-		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32},
+		BlockForm: BlockForm{Fields: 2, Stride: 16, Run: 32},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}},
 		Decode: BlockDecode{
 			Scale:  `return HALF(0u);`,
 			Levels: nibbleLevels(`WORD(2u + e)`)},
 		Octets: &BlockOctets{
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
-			Quants: twoPlanes(`WORDS(2u)[e % 16u / 4u]`)},
+			Quants: twoNibbles(`WORDS(2u)[e % 16u / 4u]`)},
 		Encode: `
 // A block of iq4_nl.
 void quantize_iq4_nl(float x[32], out uint halves[9]) {
@@ -153,7 +153,7 @@ void quantize_iq4_nl(float x[32], out uint halves[9]) {
 	},
 	IQ4_XS: {
 		Name: "iq4_xs", Elems: 256, Bytes: 136, GGML: 23, FileType: 30,
-		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32},
+		BlockForm: BlockForm{Fields: 2, Stride: 16, Run: 32},
 		Parts:     []BlockPart{{0, "scales"}, {8, "quants"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -168,7 +168,7 @@ return unpackHalf2x16(packed.x).x * (float(low | high << 4) - 32.0);`,
 			Levels: nibbleLevels(`WORD(8u + e / 32u * 16u + e % 16u)`)},
 		Octets: &BlockOctets{
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
-			Quants: twoPlanes(`WORDS(8u + e / 32u * 16u)[e % 16u / 4u]`)},
+			Quants: twoNibbles(`WORDS(8u + e / 32u * 16u)[e % 16u / 4u]`)},
 		Encode: `
 // Levels of a group of iq4_xs. A block has 8 groups like those in iq4_nl, with 6-bit scales.
 uint quantize_iq4_xs(float x[32], uint block, uint group) {

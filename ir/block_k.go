@@ -4,7 +4,7 @@ package ir
 var kBlocks = map[DType]BlockFormat{
 	Q2_K: {
 		Name: "q2_K", Elems: 256, Bytes: 84, GGML: 10, FileType: 10, Fallback: Q4_0,
-		BlockForm: BlockForm{Planes: 4, Stride: 32, Run: 16, Affine: true, Wide: true},
+		BlockForm: BlockForm{Fields: 4, Stride: 32, Run: 16, Affine: true, Wide: true},
 		Parts:     []BlockPart{{0, "scales"}, {16, "quants"}, {80, "scale"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -39,7 +39,7 @@ uint pack_q2_K(uint i, uint block, uint d) {
 	},
 	Q3_K: {
 		Name: "q3_K", Elems: 256, Bytes: 110, GGML: 11, FileType: 11, Fallback: Q4_0,
-		BlockForm: BlockForm{Planes: 4, Stride: 32, Run: 16, Bias: 4, Wide: true},
+		BlockForm: BlockForm{Fields: 4, Stride: 32, Run: 16, Bias: 4, Wide: true},
 		Parts:     []BlockPart{{0, "high"}, {32, "quants"}, {96, "scales"}, {108, "scale"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -100,7 +100,7 @@ uint pack_q3_K(uint i, uint block, uint d) {
 	},
 	Q4_K: {
 		Name: "q4_K", Elems: 256, Bytes: 144, GGML: 12, FileType: 14, Fallback: Q5_0,
-		BlockForm: BlockForm{Planes: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
 		Parts:     []BlockPart{{0, "scales"}, {16, "quants"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -124,7 +124,7 @@ uint pack_q4_K(uint i, uint block, uint d) {
 	},
 	Q5_K: {
 		Name: "q5_K", Elems: 256, Bytes: 176, GGML: 13, FileType: 16, Fallback: Q5_1,
-		BlockForm: BlockForm{Planes: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
 		Parts:     []BlockPart{{0, "scales"}, {16, "high"}, {48, "quants"}},
 		Decode: BlockDecode{
 			Scale: `
@@ -151,7 +151,7 @@ uint pack_q5_K(uint i, uint block, uint d) {
 	},
 	Q6_K: {
 		Name: "q6_K", Elems: 256, Bytes: 210, GGML: 14, FileType: 18, Fallback: Q8_0,
-		BlockForm: BlockForm{Planes: 4, Stride: 32, Run: 16, Bias: 32, Wide: true},
+		BlockForm: BlockForm{Fields: 4, Stride: 32, Run: 16, Bias: 32, Wide: true},
 		Parts:     []BlockPart{{0, "quants"}, {128, "high"}, {192, "scales"}, {208, "scale"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(208u) * float(bitfieldExtract(int(BYTE(192u + e / 16u)), 0, 8));`,
@@ -198,7 +198,7 @@ uint pack_q6_K(uint i, uint block, uint d) {
 	},
 	Q8_K: {
 		Name: "q8_K", Elems: 256, Bytes: 292, GGML: 15, Activations: true,
-		BlockForm: BlockForm{Planes: 1, Stride: 4, Run: 256, Signed: true},
+		BlockForm: BlockForm{Fields: 1, Stride: 4, Run: 256, Signed: true},
 		Parts:     []BlockPart{{0, "scale"}, {4, "quants"}, {260, "sums"}},
 		Decode: BlockDecode{
 			Scale:  `return uintBitsToFloat(WORD(0u));`,

@@ -4,7 +4,7 @@ package ir
 var legacyBlocks = map[DType]BlockFormat{
 	Q4_0: {
 		Name: "q4_0", Elems: 32, Bytes: 18, GGML: 2, FileType: 2,
-		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32, Bias: 8, Wide: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 16, Run: 32, Bias: 8, Wide: true},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}},
 		Decode: BlockDecode{
 			Scale:  `return HALF(0u);`,
@@ -22,7 +22,7 @@ void quantize_q4_0(float x[32], out uint halves[9]) {
 	},
 	Q4_1: {
 		Name: "q4_1", Elems: 32, Bytes: 20, GGML: 3, FileType: 3,
-		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32, Affine: true, Wide: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 16, Run: 32, Affine: true, Wide: true},
 		Parts:     []BlockPart{{0, "scale"}, {4, "quants"}},
 		Decode: BlockDecode{
 			Scale:  `return unpackHalf2x16(WORD(0u));`,
@@ -42,7 +42,7 @@ void quantize_q4_1(float x[32], out uint halves[10]) {
 	},
 	Q5_0: {
 		Name: "q5_0", Elems: 32, Bytes: 22, GGML: 6, FileType: 8,
-		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32, Bias: 16},
+		BlockForm: BlockForm{Fields: 2, Stride: 16, Run: 32, Bias: 16},
 		Parts:     []BlockPart{{0, "scale"}, {2, "high"}, {6, "quants"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(0u);`,
@@ -65,7 +65,7 @@ void quantize_q5_0(float x[32], out uint halves[11]) {
 	},
 	Q5_1: {
 		Name: "q5_1", Elems: 32, Bytes: 24, GGML: 7, FileType: 9,
-		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32, Affine: true},
+		BlockForm: BlockForm{Fields: 2, Stride: 16, Run: 32, Affine: true},
 		Parts:     []BlockPart{{0, "scale"}, {4, "high"}, {8, "quants"}},
 		Decode: BlockDecode{
 			Scale: `return unpackHalf2x16(WORD(0u));`,
@@ -90,7 +90,7 @@ void quantize_q5_1(float x[32], out uint halves[12]) {
 	},
 	Q8_0: {
 		Name: "q8_0", Elems: 32, Bytes: 34, GGML: 8, FileType: 7,
-		BlockForm: BlockForm{Planes: 1, Stride: 4, Run: 32, Signed: true, Wide: true},
+		BlockForm: BlockForm{Fields: 1, Stride: 4, Run: 32, Signed: true, Wide: true},
 		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}},
 		Decode: BlockDecode{
 			Scale:  `return HALF(0u);`,
@@ -113,7 +113,7 @@ void quantize_q8_0(float x[32], out uint halves[17]) {
 	},
 	Q8_1: {
 		Name: "q8_1", Elems: 32, Bytes: 36, GGML: 9, Activations: true,
-		BlockForm: BlockForm{Planes: 1, Stride: 4, Run: 32, Signed: true},
+		BlockForm: BlockForm{Fields: 1, Stride: 4, Run: 32, Signed: true},
 		Parts:     []BlockPart{{0, "scale"}, {4, "quants"}},
 		Decode: BlockDecode{
 			Scale:  `return HALF(0u);`,

@@ -5,7 +5,7 @@ package ir
 var ternaryBlocks = map[DType]BlockFormat{
 	TQ1_0: {
 		Name: "tq1_0", Elems: 256, Bytes: 54, GGML: 34, FileType: 36, Fallback: Q4_0,
-		BlockForm: BlockForm{Planes: 1, Stride: 4, Run: 256, Bias: 1, Wide: true, FourOnly: true},
+		BlockForm: BlockForm{Fields: 1, Stride: 4, Run: 256, Bias: 1, Wide: true, FourOnly: true},
 		Parts:     []BlockPart{{0, "quants"}, {48, "high"}, {52, "scale"}},
 		Decode: BlockDecode{
 			Scale: `return HALF(52u);`,
@@ -65,7 +65,7 @@ uint pack_tq1_0(uint i, uint block, uint d) {
 	},
 	TQ2_0: {
 		Name: "tq2_0", Elems: 256, Bytes: 66, GGML: 35, FileType: 37, Fallback: Q4_0,
-		BlockForm: BlockForm{Planes: 4, Stride: 32, Run: 256, Bias: 1, Wide: true},
+		BlockForm: BlockForm{Fields: 4, Stride: 32, Run: 256, Bias: 1, Wide: true},
 		Parts:     []BlockPart{{0, "quants"}, {64, "scale"}},
 		Decode: BlockDecode{
 			Scale:  `return HALF(64u);`,

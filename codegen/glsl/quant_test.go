@@ -15,8 +15,8 @@ func TestBlockFormats(t *testing.T) {
 		d, levels := f.Decode, f.Levels
 		rising := slices.IsSortedFunc(f.Parts, func(a, b ir.BlockPart) int { return a.At - b.At })
 		switch n := dt.BlockElems(); {
-		case f.Planes < 1 || f.Stride%4 != 0 || n%f.Superblock() != 0:
-			t.Errorf("%s: %d planes %d apart in blocks of %d", dt, f.Planes, f.Stride, n)
+		case f.Fields < 1 || f.Stride%4 != 0 || n%f.Superblock() != 0:
+			t.Errorf("%s: %d fields %d apart in blocks of %d", dt, f.Fields, f.Stride, n)
 		case f.Run%4 != 0 || n%f.Run != 0:
 			t.Errorf("%s: scales of %d elements in blocks of %d", dt, f.Run, n)
 		case d.Scale == "" || (d.Quants == "") == (d.Levels == "") || levels && (f.Signed || f.Bias != 0):

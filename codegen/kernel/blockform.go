@@ -2,8 +2,9 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// PackedPlanes is the number of 2-bit quants in a byte, each of another plane, in formats that are multiplied packed.
-const PackedPlanes = 4
+// PackedFields is the number of bit fields of a byte, each with a 2-bit quant, in formats that are multiplied packed
+// (see ir.BlockPacked).
+const PackedFields = 4
 
 // RoundedGroup is the number of consecutive elements that share a scale if a row is quantized to int8.
 const RoundedGroup = ir.ByteGroup
@@ -19,31 +20,31 @@ type BlockRun struct {
 	Elems  int // elements of a run
 	Strips int // strips in a run, each with its own scale
 	Quads  int // quads in a strip
-	// SharedScale says that all planes of the run share a scale, so that one strip covers them.
+	// SharedScale says that all bit fields of the run share a scale, so that one strip covers them.
 	SharedScale bool
 }
 
-// NewBlockRun returns a run of about want elements of the format t, as the format's planes and scales allow.
+// NewBlockRun returns a run of about want elements of the format t, as the format's bit fields and scales allow.
 func NewBlockRun(t ir.DType, want int) BlockRun {
 	r := BlockRun{DType: t, Strips: 1}
 	if row, ok := ir.BlockFormatOf(t); ok {
 		r.Form = row.BlockForm
 	}
 	f := r.Form
-	// perPlane is the number of quads of each plane in the run. It divides most, so that a strip has one scale.
-	perPlane, most := max(want/4/f.Planes, 1), f.Run/4
-	if f.PlanesApart() {
-		r.Strips, most = f.Planes, min(most, f.Stride/4)
+	// perField is the number of quads of each field in the run. It divides most, so that a strip has one scale.
+	perField, most := max(want/4/f.Fields, 1), f.Run/4
+	if f.FieldsApart() {
+		r.Strips, most = f.Fields, min(most, f.Stride/4)
 	} else {
-		most /= f.Planes
+		most /= f.Fields
 	}
-	for most%perPlane != 0 {
-		perPlane--
+	for most%perField != 0 {
+		perField--
 	}
-	r.Quads = perPlane * f.Planes / r.Strips
-	r.Elems = 4 * perPlane * f.Planes
+	r.Quads = perField * f.Fields / r.Strips
+	r.Elems = 4 * perField * f.Fields
 	switch {
-	case !f.PlanesApart():
+	case !f.FieldsApart():
 		r.takeStrips(min(want, t.BlockElems()))
 	case r.Elems == f.Superblock() && r.Elems <= f.Run && r.Elems <= RoundedGroup:
 		r.SharedScale, r.Strips, r.Quads = true, 1, r.Elems/4
@@ -87,7 +88,7 @@ func (r BlockRun) Scales() int {
 
 // StripStride is the number of elements from the beginning of a strip to the beginning of the next.
 func (r BlockRun) StripStride() int {
-	if r.Form.PlanesApart() {
+	if r.Form.FieldsApart() {
 		return r.Form.Stride
 	}
 	return 4 * r.Quads
@@ -102,12 +103,12 @@ func (b Binding) alignedQuants() bool {
 func (r BlockRun) Wide(b Binding) bool {
 	f := r.Form
 	return f.Wide && r.Quads%4 == 0 && b.alignedQuants() && (!r.SharedScale || f.Stride == 16) &&
-		(f.PlanesApart() || f.Planes == 1)
+		(f.FieldsApart() || f.Fields == 1)
 }
 
 // Pairs reports whether the quants of a strip are read eight bytes at a time.
 func (r BlockRun) Pairs(b Binding) bool {
-	return b.ReadsPairs() && r.Quads == 2 && r.Form.Planes == 1
+	return b.ReadsPairs() && r.Quads == 2 && r.Form.Fields == 1
 }
 
 // ReadsPairs reports whether the quants of two consecutive quads can be loaded at once. That needs aligned blocks, and

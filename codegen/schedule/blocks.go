@@ -64,8 +64,8 @@ func (v blockVec) suits(sh matShape) bool {
 	return (v.depth == 0 || sh.K <= int64(v.depth)) && (sh.Batch > 1 || !v.batched)
 }
 
-// lanesOf is the number of invocations that share a sum over depth elements: the measured number v.lanes, but not more
-// than there are runs.
+// lanesOf returns the number of invocations that share a sum over depth elements: v.lanes, but not more than there are
+// runs.
 func (v blockVec) lanesOf(depth int64, subgroup int) int {
 	if v.partSubgroup {
 		return v.lanes
@@ -113,7 +113,7 @@ func (v blockVec) adapted(rows int64) blockVec {
 func (h heuristics) runOf(b ir.DType) int {
 	f, ok := ir.BlockFormatOf(b)
 	switch unit := b.BlockBytes() & -b.BlockBytes(); {
-	case ok && f.PlanesApart() && f.Stride >= kernel.RoundedGroup: // long runs, because unpacking a scale is expensive
+	case ok && f.FieldsApart() && f.Stride >= kernel.RoundedGroup: // long runs, because unpacking a scale is expensive
 		return h.blockRunK
 	case min(unit, 4)*b.BlockElems() < 2*b.BlockBytes(): // an aligned load has fewer than two elements
 		return h.blockRun / 2

@@ -99,7 +99,7 @@ func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel
 	case s.ThreadM >= ManyRows && !s.IntDot && s.Coarsen == 0:
 		s.Decode = kernel.DecodeWhole
 	case row.Packed != nil && s.IntDot && s.ThreadM == 1 && planes && run.Quads == 4 &&
-		run.Strips == kernel.PackedPlanes:
+		run.Strips == kernel.PackedFields:
 		s.Decode = kernel.DecodePacked
 	default:
 		s.Decode = kernel.DecodeStrips
@@ -156,7 +156,7 @@ func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kerne
 func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 	f, ok := ir.BlockFormatOf(r.DType)
 	switch {
-	case !ok || f.Octets == nil || r.Quads%2 != 0 || r.Form.PlanesApart() && !r.SharedScale:
+	case !ok || f.Octets == nil || r.Quads%2 != 0 || r.Form.FieldsApart() && !r.SharedScale:
 		return false
 	case f.Octets.Masks == ir.ThirdMasks:
 		return ints && r.Elems == r.DType.BlockElems()
@@ -164,9 +164,9 @@ func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 	return s.Copies > 0 && (ints || s.ThreadM < ManyRows)
 }
 
-// readsLong reports whether the quants of every strip are read eight or sixteen bytes at a time. Float products are
-// then added one by one to sums that span several scales. If two strips of two quads share their bytes, separate sums
-// are faster (M-matvec-blocks).
+// readsLong reports whether the quants of every strip are read eight or sixteen bytes at a time. Then matvecs of floats
+// add multiplications one by one to a running sum over several scales. If strips of two quads share their bytes in
+// pairs, separate sums are faster (M-matvec-blocks).
 func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		b := k.Bindings[kernel.Widened(p.B).Bind]

@@ -45,7 +45,7 @@ func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
 	}
 	m := SkinnyFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine,
 		Levels: f.Levels}
-	if f.PlanesApart() {
+	if f.FieldsApart() {
 		m.Span = f.Superblock()
 	}
 	return m, true

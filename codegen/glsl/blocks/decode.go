@@ -17,8 +17,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockFormat is a block format's row in package ir. Its elements come in quads of four neighbours. Planes of a format
-// are quads that share the same bytes; they are Stride elements apart (see ir.BlockForm).
+// blockFormat is a block format's row in package ir. Its elements come in quads of four neighbours. Quads that are
+// Stride elements apart share bytes, and each has one bit field of these bytes (see ir.BlockForm).
 type blockFormat struct{ *ir.BlockFormat }
 
 // ScaleType is the GLSL type that the function scale_NAME of a format returns: vec2 if there is an offset too.
@@ -55,7 +55,7 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	default:
 		e.Fail("no decoder of %d elements of %s", width, b.DType)
 	}
-	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.planeArg("e / STRIDEu % PLANESu") + ")" +
+	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.fieldArg("e / STRIDEu % FIELDSu") + ")" +
 		element
 	position, place := "uint", "uint block = i / ELEMSu, e = i % ELEMSu;"
 	if b.Wide {
@@ -77,13 +77,13 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	return name
 }
 
-// firstOf prints the argument with which a decoder of quads finds element e: the first element of e's quad or, if
-// planes share the quad's bytes, of the quad in plane 0. whole says that e begins a quad.
+// firstOf returns the argument with which a decoder of quads finds element e: the first element of e's quad or, if
+// several quads share bytes, of the quad in bit field 0. whole says that e begins a quad.
 func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	switch {
-	case f.Planes == 1 && whole:
+	case f.Fields == 1 && whole:
 		return "e"
-	case f.Planes == 1:
+	case f.Fields == 1:
 		return "e / 4u * 4u"
 	case f.Stride == 4:
 		return "e / SUPERBLOCKu * SUPERBLOCKu"
@@ -98,9 +98,9 @@ func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	return first
 }
 
-// planeArg prints one more argument, the plane p, or nothing if the format has one plane.
-func (f blockFormat) planeArg(p string) string {
-	if f.Planes == 1 {
+// fieldArg returns one more argument, the bit field p, or nothing if bytes have one field.
+func (f blockFormat) fieldArg(p string) string {
+	if f.Fields == 1 {
 		return ""
 	}
 	return ", " + p
@@ -132,12 +132,12 @@ func Scale(e *emit.Emitter, b *emit.Buffer) {
 		map[bool]string{true: " of element e"}[mentions(snippet(e, scale), "e")]), scale)
 }
 
-// quadArgs prints the parameters of a function that reads a quad. quadNote is the comment that describes them.
-func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.planeArg("uint p") + ")" }
+// quadArgs returns the parameters of a function that reads a quad. quadNote is the comment that describes them.
+func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.fieldArg("uint p") + ")" }
 
 func (f blockFormat) quadNote() string {
 	note := "// Four neighbours from element e on"
-	if f.Planes > 1 {
+	if f.Fields > 1 {
 		note += ", or p times STRIDE further"
 	}
 	return note
@@ -154,7 +154,7 @@ func blockLevels(e *emit.Emitter, b *emit.Buffer) {
 	if f.Signed {
 		levels = "bytes_signed"
 	}
-	levels += "(quants_NAME(block, e" + f.planeArg("p") + "))"
+	levels += "(quants_NAME(block, e" + f.fieldArg("p") + "))"
 	if f.Bias != 0 {
 		levels += fmt.Sprintf(" - %d.0", f.Bias)
 	}
@@ -172,21 +172,21 @@ func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return "quants4_" + b.Base
 }
 
-// PlaneWords adds the function that loads the raw words of four quads of each plane, and returns its name.
-func PlaneWords(e *emit.Emitter, b *emit.Buffer) string {
+// FieldWords adds the function that loads the raw words of four quads of each bit field, and returns its name.
+func FieldWords(e *emit.Emitter, b *emit.Buffer) string {
 	_, reading := cutRead(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
 	blockTree(e, b, "uvec4 words_NAME(uint block, uint e)",
 		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
 	return "words_" + b.Base
 }
 
-// PlaneQuants adds the function that decodes one plane of the words of PlaneWords, and returns its name. Buffers of the
-// same format share it.
-func PlaneQuants(e *emit.Emitter, b *emit.Buffer) string {
+// FieldQuants adds the function that decodes one bit field of the words of FieldWords, and returns its name. Buffers of
+// the same format share it.
+func FieldQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	rest, _ := cutRead(snippet(e, f.Decode.Quants), "words")
 	name := "quants_of_" + b.DType.String()
-	blockTree(e, b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
+	blockTree(e, b, "uvec4 "+name+"(uvec4 words"+f.fieldArg("uint p")+")",
 		"// Four quads of a plane, out of such words.", syntax.Renamed(rest, map[string]string{"QUANTS": "uvec4"}))
 	return name
 }
@@ -309,7 +309,7 @@ func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax
 		return
 	}
 	sizes := map[string]string{"ELEMS": fmt.Sprint(b.DType.BlockElems()), "SUPERBLOCK": fmt.Sprint(f.Superblock()),
-		"STRIDE": fmt.Sprint(f.Stride), "PLANES": fmt.Sprint(f.Planes)}
+		"STRIDE": fmt.Sprint(f.Stride), "FIELDS": fmt.Sprint(f.Fields)}
 	d := e.Definition(head + " {\n}\n")
 	if note != "" {
 		d.Note = strings.ReplaceAll(note, "STRIDE", sizes["STRIDE"]) + "\n"
@@ -435,7 +435,7 @@ float half_NAME(uint block, uint at) {
     return unpackHalf2x16(short_NAME(block, at)).x;
 }`
 
-// planeInWords prints the body of the function that reads plane p from an array of words. It is for planes with less
+// planeInWords returns the body of the function that reads plane p from an array of words. It is for planes with less
 // than a word per block. The plane begins at byte `base` of the array.
 func planeInWords(p kernel.Plane, reader, array string, base int64) string {
 	size := map[string]int{"byte": 1, "short": 2}[reader]

@@ -49,7 +49,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	} else {
 		lines = append(lines, "float16_t scale = float16_t(scale_NAME(block, first));")
 	}
-	of := f.firstOf(b.DType, true) + f.planeArg("e / STRIDEu % PLANESu") + ")" + flip + ";"
+	of := f.firstOf(b.DType, true) + f.fieldArg("e / STRIDEu % FIELDSu") + ")" + flip + ";"
 	if pairs {
 		PairQuants(e, b)
 		lines = append(lines, "uint e = first;", "uvec2 quads = quants2_NAME(block, "+of, "uvec4 octet;",
@@ -80,7 +80,7 @@ func levelsOctet(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	Parts(e, b)
 	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) +
-		f.planeArg("e / STRIDEu % PLANESu") + ");"
+		f.fieldArg("e / STRIDEu % FIELDSu") + ");"
 	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);",
 		"uvec4 octet;",
 		"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", quad,

@@ -10,8 +10,8 @@ import (
 )
 
 // packedReader multiplies 2-bit quants without unpacking them to bytes. A byte holds four quants, one for each of four
-// planes. The reader masks the same sixteen bytes once per plane, so it needs no shifts. For each row it needs the int8
-// elements along each plane, one scale per plane, and the scaled sums of the rows.
+// fields. The reader masks the same sixteen bytes once per field, so it needs no shifts. For each row it needs the int8
+// elements along each field, one scale per field, and the scaled sums of the rows.
 type packedReader struct{ *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
@@ -31,32 +31,32 @@ func (r packedReader) form() *ir.BlockPacked {
 	return f.Packed
 }
 
-// activations reads the rows along a run, plane after plane. The planes begin 32 elements apart.
+// activations reads the rows along a run, field after field. The fields begin 32 elements apart.
 func (r packedReader) activations(run position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
-		n := kernel.PackedPlanes * r.run.Quads
+		n := kernel.PackedFields * r.run.Quads
 		row := rowArrays{r.Array("int", o.Name+"_bytes", n),
 			expr.Variable(expr.Of(r.Fresh(r.Scope, o.Name+"_scales"))),
 			expr.Variable(expr.Of(r.Fresh(r.Scope, o.Name+"_sums")))}
 		r.Variables("vec4", syntax.Var{Name: row.scales.Name.Text}, syntax.Var{Name: row.sums.Name.Text})
-		r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
-			plane := r.rows.strip(o, r.partOf(run, p).k)
+		r.Repeat("p", kernel.PackedFields, func(p expr.Expr) {
+			field := r.rows.strip(o, r.partOf(run, p).k)
 			r.Repeat("t", r.run.Quads, func(t expr.Expr) {
-				r.Assign(row.elements.At(expr.Flat(p, r.run.Quads, t)), plane.elements.At(t))
+				r.Assign(row.elements.At(expr.Flat(p, r.run.Quads, t)), field.elements.At(t))
 			})
-			r.Assign(expr.At(row.scales.Name, p), expr.Format("%s / float(1u << 2u * %s)", plane.scales.Name, p))
+			r.Assign(expr.At(row.scales.Name, p), expr.Format("%s / float(1u << 2u * %s)", field.scales.Name, p))
 			bias := ""
 			if n := r.form().Bias; n > 1 {
 				bias = expr.Float(float64(n), 32, "").String() + " * "
 			}
 			r.Assign(expr.At(row.sums.Name, p),
-				expr.Format("%s%s * float(%s)", bias, plane.scales.Name, plane.sums.Name))
+				expr.Format("%s%s * float(%s)", bias, field.scales.Name, field.sums.Name))
 		})
 		return row
 	})
 }
 
-// addColumn multiplies the packed quants of column j, plane by plane, and adds to the sums.
+// addColumn multiplies the packed quants of column j, field by field, and adds to the sums.
 func (r packedReader) addColumn(run position, rows activations, j expr.Expr) {
 	for n, p := range r.Products {
 		b, row := r.blockBuffer(p.B), rows[p.A]
@@ -74,11 +74,11 @@ func (r packedReader) addColumn(run position, rows activations, j expr.Expr) {
 	}
 }
 
-// dots multiplies the quants in four words by a row, and returns an ivec4: the sum of each plane. mask is the GLSL
-// expression, up to its last operand, that selects the quants of a plane.
+// dots multiplies the quants in four words by a row, and returns an ivec4: the sum of each field. mask is the GLSL
+// expression, up to its last operand, that selects the quants of a field.
 func (r packedReader) dots(name string, words expr.Expr, mask string, row rowArrays) expr.Expr {
 	dots, quads := r.Variable("ivec4", name, expr.Of("ivec4(0)")), r.run.Quads
-	r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
+	r.Repeat("p", kernel.PackedFields, func(p expr.Expr) {
 		r.Repeat("t", quads, func(t expr.Expr) {
 			x := row.elements.At(expr.Flat(p, quads, t))
 			r.Update(expr.At(dots, p), "+=", expr.Format("dotPacked4x8EXT(%s[%s] & (%s%s), %s)", words, t, mask, p, x))

@@ -77,7 +77,7 @@ func (v *matVec) prefetchBlocks(rows residentRows) {
 // of them into the variable asked, so that the compiler issues the loads here.
 func (v *matVec) loadToRegisters(asked expr.Expr, b *emit.Buffer, block expr.Expr, s position) {
 	words, scale := v.preload[b].words.At(s.slot), v.preload[b].scales.At(s.slot)
-	v.Assign(words, expr.Call(blocks.PlaneWords(v.Emitter, b), block, s.e))
+	v.Assign(words, expr.Call(blocks.FieldWords(v.Emitter, b), block, s.e))
 	v.Assign(scale, expr.Call("scale_"+b.Base, block, plusOffset(s.e, s.at)))
 	all := expr.Member(words, "x")
 	for _, component := range []string{"y", "z", "w"} {
@@ -96,7 +96,7 @@ func (v *matVec) loadToCache(asked expr.Expr, b *emit.Buffer, block expr.Expr, s
 	}
 }
 
-// scaleBits prints the bits of a scale, without the offset of an affine format.
+// scaleBits returns the bits of a scale, without the offset of an affine format.
 func (v *matVec) scaleBits(scale expr.Expr) expr.Expr {
 	if v.run.Form.Affine {
 		scale = expr.Member(scale, "x")

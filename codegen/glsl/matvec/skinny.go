@@ -260,7 +260,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 			s := position{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
 			number := expr.Flat(i, r.run.Strips, p)
 			if f.words {
-				r.Assign(f.quants.At(number), expr.Call(blocks.PlaneWords(r.Emitter, b), at, s.e))
+				r.Assign(f.quants.At(number), expr.Call(blocks.FieldWords(r.Emitter, b), at, s.e))
 			} else {
 				for w := range r.words() {
 					r.Assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
@@ -275,12 +275,13 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 	})
 }
 
-// fetchedWord prints uvec4 number w of the decoded quants of one of the lane's strips. number counts the lane's strips.
+// fetchedWord returns uvec4 number w of the decoded quants of one of the lane's strips. number counts the lane's
+// strips.
 func (r *skinny) fetchedWord(f fetchedStrips, number expr.Expr, w int) expr.Expr {
 	return f.quants.At(expr.Flat(number, r.words(), expr.Uint(w)))
 }
 
-// quantsOf prints uvec4 number w of a strip's quants, converted to the element type of the cooperative matrices.
+// quantsOf returns uvec4 number w of a strip's quants, converted to the element type of the cooperative matrices.
 func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s position, w int) expr.Expr {
 	if r.Element == ir.I8 {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
@@ -301,7 +302,7 @@ func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s position, w int) ex
 	return expr.Call("halves_of_bytes", pair, expr.Of(fmt.Sprintf("float16_t(%d)", above)))
 }
 
-// bytesOf prints quants 16w to 16w+15 of a strip as the bytes of a uvec4.
+// bytesOf returns quants 16w to 16w+15 of a strip as the bytes of a uvec4.
 func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s position, w int) expr.Expr {
 	if r.run.Wide(b.Binding) {
 		return r.wideCall(b, block, s, expr.Uint(w))
@@ -313,7 +314,7 @@ func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s position, w int) exp
 	return expr.Call("uvec4", quads...)
 }
 
-// signedBytes prints quants (as unsigned bytes) minus the format's bias. Adding 128-bias in each byte carries into no
+// signedBytes returns quants (as unsigned bytes) minus the format's bias. Adding 128-bias in each byte carries into no
 // other byte, because quants are below the bias plus 128.
 func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
 	f := r.run.Form
@@ -339,7 +340,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 			for w := range r.words() {
 				word := r.fetchedWord(f, number, w)
 				if f.words {
-					quants := expr.Call(blocks.PlaneQuants(r.Emitter, r.blockBuffer(o)),
+					quants := expr.Call(blocks.FieldQuants(r.Emitter, r.blockBuffer(o)),
 						f.quants.At(number), expr.Uint(w))
 					word = r.signedBytes(quants)
 				}
@@ -364,7 +365,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 	})
 }
 
-// inStage prints the index in the current stage, given the same index in the first stage. A stage has size elements.
+// inStage returns the index in the current stage, given the same index in the first stage. A stage has size elements.
 func (r *skinny) inStage(first expr.Expr, size int) expr.Expr {
 	if r.stage == nil {
 		return first

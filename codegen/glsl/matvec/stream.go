@@ -11,7 +11,7 @@ import (
 // position is the position of a part of a run: the elements of one block that an invocation reads at once.
 type position struct {
 	block expr.Expr // the block's number in its column
-	e     expr.Expr // the run's first element in the block, in plane 0
+	e     expr.Expr // the run's first element in the block, in field 0
 	p, at expr.Expr // the number of the part, and its offset from e
 	k     expr.Expr // the position along the contraction axis
 	slot  expr.Expr // its index among the preloaded blocks (preloadSlot)
@@ -69,13 +69,13 @@ func (v *matVec) placeOf(step expr.Expr, limit int) position {
 	return position{block: block, e: e, k: v.Named("k", expr.Flat(block, elems, e))}
 }
 
-// firstElement prints the first element, in plane 0, of run number part of a block.
+// firstElement returns the first element, in bit field 0, of run number part of a block.
 func (v *matVec) firstElement(part expr.Expr) expr.Expr {
 	f := v.run.Form
-	if !f.PlanesApart() {
+	if !f.FieldsApart() {
 		return v.Named("e", expr.Times(part, v.run.Elems))
 	}
-	e := expr.Times(part, v.run.Elems/f.Planes) // if there were only plane 0
+	e := expr.Times(part, v.run.Elems/f.Fields) // if there were only field 0
 	if f.Superblock() == v.run.DType.BlockElems() {
 		return v.Named("e", e)
 	}
@@ -84,7 +84,7 @@ func (v *matVec) firstElement(part expr.Expr) expr.Expr {
 		expr.Binary("%", e, expr.Uint(f.Stride))))
 }
 
-// plusOffset prints e + offset as e | offset: offset is less than the power of two that divides e. Compilers simplify
+// plusOffset returns e + offset as e | offset: offset is less than the power of two that divides e. Compilers simplify
 // divisions and remainders of an or.
 func plusOffset(e, offset expr.Expr) expr.Expr {
 	switch {
@@ -96,7 +96,7 @@ func plusOffset(e, offset expr.Expr) expr.Expr {
 	return expr.Binary("|", e, offset)
 }
 
-// blockOf prints the index in its buffer of a block of the bound column of a B. block is its number in the column.
+// blockOf returns the index in its buffer of a block of the bound column of a B. block is its number in the column.
 func (v *matVec) blockOf(o *matmul.Operand, block expr.Expr) expr.Expr {
 	x := kernel.Widened(o.Value).Index
 	n := v.blockBuffer(o).DType.BlockElems()

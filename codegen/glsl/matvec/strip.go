@@ -170,12 +170,12 @@ func (v *matVec) sumDigits(dots expr.Array, digits int) expr.Array {
 	return expr.Variable(v.Variable("int", "whole", sum))
 }
 
-// quadOfStrip prints quad t of row i of a strip: a vec4, or an int with four int8 elements.
+// quadOfStrip returns quad t of row i of a strip: a vec4, or an int with four int8 elements.
 func (v *matVec) quadOfStrip(rows expr.Array, i, t expr.Expr) expr.Expr {
 	return rows.At(expr.Flat(i, v.rowWords(), t))
 }
 
-// bytesProduct unpacks the four quants in a word. It returns a function that prints sum plus their dot product with x,
+// bytesProduct unpacks the four quants in a word. It returns a function that returns sum plus their dot product with x,
 // a quad of a row.
 func (v *matVec) bytesProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
 	if !v.S.IntDot {
@@ -200,7 +200,7 @@ func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr
 func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at position) expr.Array {
 	if early, ok := v.preload[b]; ok {
 		return v.Filled("uvec4", "quants", v.run.Quads/4, "w", func(w expr.Expr) expr.Expr {
-			return expr.Call(blocks.PlaneQuants(v.Emitter, b), early.words.At(at.slot), w)
+			return expr.Call(blocks.FieldQuants(v.Emitter, b), early.words.At(at.slot), w)
 		})
 	}
 	if v.run.Quads == 4 {
@@ -211,39 +211,39 @@ func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at position) expr.Arr
 	})
 }
 
-// wideCall prints the call that reads quads 4w to 4w+3 of a strip.
+// wideCall returns the call that reads quads 4w to 4w+3 of a strip.
 func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at position, w expr.Expr) expr.Expr {
 	switch {
-	case v.run.SharedScale: // the strip has 16 elements of each plane
+	case v.run.SharedScale: // the strip has 16 elements of each field
 		return expr.Call(blocks.WideQuants(v.Emitter, b), block, at.e, w)
-	case v.run.Form.Planes > 1:
+	case v.run.Form.Fields > 1:
 		return expr.Call(blocks.WideQuants(v.Emitter, b), block, plusOffset(at.e, expr.Times(w, 16)), at.p)
 	}
 	return expr.Call(blocks.WideQuants(v.Emitter, b), block, plusOffset(plusOffset(at.e, at.at), expr.Times(w, 16)))
 }
 
-// wideElement prints quad t of the result of readWide, which has the given number of quads.
+// wideElement returns quad t of the result of readWide, which has the given number of quads.
 func wideElement(wide expr.Array, quads int, t expr.Expr) expr.Expr {
 	return expr.At(wide.At(expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
 }
 
-// quadArgs prints the arguments of a decoding function that returns quad t of a strip.
+// quadArgs returns the arguments of a decoding function that returns quad t of a strip.
 func (v *matVec) quadArgs(block expr.Expr, at position, t expr.Expr) []expr.Expr {
 	f := v.run.Form
 	first, p := at.e, at.p
-	if !f.PlanesApart() {
+	if !f.FieldsApart() {
 		first = plusOffset(first, at.at)
 	}
 	e := plusOffset(first, expr.Times(t, 4))
-	switch perPlane := f.Stride / 4; {
+	switch perField := f.Stride / 4; {
 	case v.run.SharedScale:
-		e, p = plusOffset(at.e, expr.Times(expr.Remainder(t, perPlane, v.run.Quads), 4)), expr.Quotient(t, perPlane,
+		e, p = plusOffset(at.e, expr.Times(expr.Remainder(t, perField, v.run.Quads), 4)), expr.Quotient(t, perField,
 			v.run.Quads)
-	case !f.PlanesApart() && f.Planes > 1:
-		e = plusOffset(first, expr.Times(expr.Quotient(t, f.Planes, v.run.Quads), f.Superblock()))
-		p = expr.Remainder(t, f.Planes, v.run.Quads)
+	case !f.FieldsApart() && f.Fields > 1:
+		e = plusOffset(first, expr.Times(expr.Quotient(t, f.Fields, v.run.Quads), f.Superblock()))
+		p = expr.Remainder(t, f.Fields, v.run.Quads)
 	}
-	if f.Planes > 1 {
+	if f.Fields > 1 {
 		return []expr.Expr{block, e, p}
 	}
 	return []expr.Expr{block, e}
