@@ -82,7 +82,7 @@ func (k *Kernel) AttentionAxes() AttentionAxes {
 		Factor: n + 2}
 }
 
-// Seen returns the first key that a row of the given query does not see: the end of the keys that it sees.
+// Seen returns the end of the keys that a row of the given query sees: the number of its first hidden key.
 func (k *Kernel) Seen(query Index) Index {
 	keys := DimIndex(k.Fold)
 	switch a := k.Attention; {
@@ -182,7 +182,7 @@ func (a *Attention) VectorElems() int64 {
 	return a.Dot.Max() + a.Factor.Dot.Max()
 }
 
-// Operands lists the expressions of an attention, without those that are nil.
+// Operands lists the expressions of an attention. It leaves out nil.
 func (a *Attention) Operands() []*Expr {
 	list := []*Expr{a.Q, a.K, a.V}
 	if a.Mask != nil {

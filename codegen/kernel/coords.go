@@ -42,7 +42,7 @@ func Unflatten(s ir.Shape, x Index) []Index {
 // Last returns the largest coordinate along an axis.
 func Last(d ir.Dim) Index { return DimIndex(d).Minus(Const(1)) }
 
-// ReadsBuffer reports whether a kernel reads a buffer or must run after a store to it.
+// ReadsBuffer reports whether a kernel reads a buffer, or must run after the kernels that store to it.
 func (k *Kernel) ReadsBuffer(buffer int) bool {
 	return slices.Contains(k.After, buffer) ||
 		slices.ContainsFunc(k.Bindings, func(b Binding) bool { return b.Read && b.Buffer == buffer })

@@ -124,7 +124,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// without returns fs without the factors take, one occurrence of each. It reports false if fs does not have them all.
+// without returns fs without the factors take, one occurrence of each. It reports false if fs does not have them all. A
+// factor of symbols may also be a part of a factor in fs, as B is of B*T.
 func without(fs, take []*Factor) ([]*Factor, bool) {
 	rest := append([]*Factor(nil), fs...)
 	for _, t := range take {

@@ -21,8 +21,8 @@ func (k *Kernel) RowPasses() (passes [][]int) {
 }
 
 // Kept returns the values of a row's elements to keep in registers between passes, and the first pass that needs each.
-// A kept value depends on the element and on no phase, and several passes need it. The stores per element count as the
-// last pass.
+// A kept value depends on the element and on no phase, and several passes need it. The pass that stores a result per
+// element counts as the last one.
 func (k *Kernel) Kept() map[*Expr]int {
 	passes := k.RowPasses()
 	all := make([][]*Expr, len(passes)+1) // the values that each pass computes

@@ -235,9 +235,8 @@ type Fragment struct {
 func (f Fragment) word() string { return size("fragment", f.FragM, f.FragN, f.FragK) }
 
 // Skinny are the parameters of [VarSkinny], which computes the transposed result: a fragment has FragM columns of the
-// result and FragN rows. SubgroupsN is the number of subgroups across the columns. SubgroupsK is the number along the
-// contraction axis, and each of them takes TileK elements per step. SubgroupsM is the number across the rows, if there
-// are several.
+// result and FragN rows. A workgroup has SubgroupsN subgroups across the columns, SubgroupsM across the rows (0 means
+// one), and SubgroupsK along the contraction axis. Each of the latter takes TileK elements per step.
 type Skinny struct {
 	Launch
 	Tile

@@ -40,84 +40,112 @@ func (e *RangeError) Error() string {
 // CheckRange returns a *RangeError if some position may overflow at the bounds of symbols. A kernel would wrap around
 // silently.
 func (k *Kernel) CheckRange() error {
-	var found *RangeError
-	// limit records an error, described by format, if size exceeds most. The functions below check indices with it.
-	limit := func(size float64, most int64, bind int, format string, args ...any) {
-		if found == nil && size > float64(most) {
-			found = &RangeError{What: fmt.Sprintf(format, args...), Bind: bind, Size: size, Limit: most}
-		}
-	}
-	for i, b := range k.Bindings {
-		switch {
-		case k.Family == FamilyCustom:
-			limit(float64(b.Elems), maxPosition, i, "elements of %s (%s), which a custom kernel counts", b.Name,
-				b.DType)
-		case k.Group != nil && k.Group.Bind == i:
-			limit(float64(b.Elems), maxPosition, i, "elements of the table %s", b.Name)
-		case b.DType.IsBlock():
-			unit := BlockUnit(b.DType)
-			limit(float64(b.Elems)/float64(b.DType.BlockElems())*float64(b.DType.BlockBytes()/unit), maxPosition, i,
-				"units of %d bytes of %s (%s)", unit, b.Name, b.DType)
-		}
-		limit(float64(b.Elems), maxWide, i, "elements of %s (%s)", b.Name, b.DType)
-	}
-	for _, d := range k.Parallel {
-		limit(maxOf(d), maxSigned, -1, "elements along an axis")
-	}
-	for _, d := range []ir.Dim{k.Fold, k.Take} {
-		limit(maxOf(d), maxSigned, -1, "elements of a row")
-	}
-	if a := k.Attention; a != nil {
-		limit(maxOf(a.Dot), maxSigned, -1, "elements of a vector")
-		if a.Factor != nil {
-			limit(maxOf(a.Factor.Dot), maxSigned, -1, "elements of a vector")
-		}
-	}
-	if r := k.Recurrence; r != nil {
-		limit(maxOf(r.Keys), maxSigned, -1, "elements of a row")
-	}
-	clamps := func(x Index, bind int, format string, args ...any) {
-		x.Walk(func(f *Factor) {
-			if f.Kind == FactorClamp {
-				limit(max(f.X.Largest(), f.D.Largest()), maxSigned, bind, "positions along an axis in "+format, args...)
-			}
-		})
-	}
-	position := func(x Index, bind int, format string, args ...any) {
-		limit(x.Largest(), maxWide, bind, format, args...)
-		clamps(x, bind, format, args...)
-	}
-	value := func(x Index) {
-		limit(x.Largest(), maxSigned, -1, "coordinates that are used as numbers, as by iota")
-		clamps(x, -1, "coordinates that are used as numbers, as by iota")
-	}
-	Walk(k.Roots(), func(e *Expr) {
-		switch e.Kind {
-		case ExprLoad:
-			position(e.Index, e.Bind, "elements of %s", k.Bindings[e.Bind].Name)
-		case ExprRandom:
-			limit(e.Index.Largest(), maxPosition, -1, "elements of a random stream")
-			position(e.Index, -1, "elements of a random stream")
-		case ExprIndex, ExprAcc:
-			value(e.Index)
-		}
-	})
-	for _, s := range k.Stores {
-		position(s.Index, s.Bind, "elements of %s", k.Bindings[s.Bind].Name)
-	}
-	if k.Limit != nil {
-		value(k.Limit.At)
-	}
-	if k.Group != nil {
-		value(k.Group.Of)
-	}
-	if k.Attention != nil && k.Attention.End != nil {
-		value(*k.Attention.End)
-	}
-	if found == nil {
+	c := rangeChecker{Kernel: k}
+	c.checkBindings()
+	c.checkExtents()
+	c.checkIndices()
+	if c.found == nil {
 		return nil
 	}
-	return found
+	return c.found
+}
+
+// rangeChecker finds the first quantity of a kernel that exceeds the range of its integers.
+type rangeChecker struct {
+	*Kernel
+	found *RangeError
+}
+
+// limit records an error if size exceeds most. format and args describe the quantity, which is about a binding, or -1.
+func (c *rangeChecker) limit(size float64, most int64, bind int, format string, args ...any) {
+	if c.found == nil && size > float64(most) {
+		c.found = &RangeError{What: fmt.Sprintf(format, args...), Bind: bind, Size: size, Limit: most}
+	}
+}
+
+// checkBindings checks the sizes of buffers, as the kernel counts them.
+func (c *rangeChecker) checkBindings() {
+	for i, b := range c.Bindings {
+		switch {
+		case c.Family == FamilyCustom:
+			c.limit(float64(b.Elems), maxPosition, i, "elements of %s (%s), which a custom kernel counts", b.Name,
+				b.DType)
+		case c.Group != nil && c.Group.Bind == i:
+			c.limit(float64(b.Elems), maxPosition, i, "elements of the table %s", b.Name)
+		case b.DType.IsBlock():
+			unit := BlockUnit(b.DType)
+			units := float64(b.Elems) / float64(b.DType.BlockElems()) * float64(b.DType.BlockBytes()/unit)
+			c.limit(units, maxPosition, i, "units of %d bytes of %s (%s)", unit, b.Name, b.DType)
+		}
+		c.limit(float64(b.Elems), maxWide, i, "elements of %s (%s)", b.Name, b.DType)
+	}
+}
+
+// checkExtents checks the extents of all axes.
+func (c *rangeChecker) checkExtents() {
+	for _, d := range c.Parallel {
+		c.limit(maxOf(d), maxSigned, -1, "elements along an axis")
+	}
+	for _, d := range []ir.Dim{c.Fold, c.Take} {
+		c.limit(maxOf(d), maxSigned, -1, "elements of a row")
+	}
+	if a := c.Attention; a != nil {
+		c.limit(maxOf(a.Dot), maxSigned, -1, "elements of a vector")
+		if a.Factor != nil {
+			c.limit(maxOf(a.Factor.Dot), maxSigned, -1, "elements of a vector")
+		}
+	}
+	if r := c.Recurrence; r != nil {
+		c.limit(maxOf(r.Keys), maxSigned, -1, "elements of a row")
+	}
+}
+
+// checkIndices checks the indices of loads and stores, and the coordinates that are used as values.
+func (c *rangeChecker) checkIndices() {
+	Walk(c.Roots(), func(e *Expr) {
+		switch e.Kind {
+		case ExprLoad:
+			c.position(e.Index, e.Bind, "elements of %s", c.Bindings[e.Bind].Name)
+		case ExprRandom:
+			c.limit(e.Index.Largest(), maxPosition, -1, "elements of a random stream")
+			c.position(e.Index, -1, "elements of a random stream")
+		case ExprIndex, ExprAcc:
+			c.value(e.Index)
+		}
+	})
+	for _, s := range c.Stores {
+		c.position(s.Index, s.Bind, "elements of %s", c.Bindings[s.Bind].Name)
+	}
+	if c.Kernel.Limit != nil {
+		c.value(c.Kernel.Limit.At)
+	}
+	if c.Group != nil {
+		c.value(c.Group.Of)
+	}
+	if c.Attention != nil && c.Attention.End != nil {
+		c.value(*c.Attention.End)
+	}
+}
+
+// position checks the index of an element of a buffer.
+func (c *rangeChecker) position(x Index, bind int, format string, args ...any) {
+	c.limit(x.Largest(), maxWide, bind, format, args...)
+	c.clamps(x, bind, format, args...)
+}
+
+// value checks an index that is used as a number.
+func (c *rangeChecker) value(x Index) {
+	c.limit(x.Largest(), maxSigned, -1, "coordinates that are used as numbers, as by iota")
+	c.clamps(x, -1, "coordinates that are used as numbers, as by iota")
+}
+
+// clamps checks the clamped coordinates in an index.
+func (c *rangeChecker) clamps(x Index, bind int, format string, args ...any) {
+	x.Walk(func(f *Factor) {
+		if f.Kind == FactorClamp {
+			c.limit(max(f.X.Largest(), f.D.Largest()), maxSigned, bind, "positions along an axis in "+format, args...)
+		}
+	})
 }
 
 // LargestPosition is an upper bound of all positions that the kernel computes.

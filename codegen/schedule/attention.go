@@ -90,8 +90,9 @@ func (sh flashShape) flashVec(lanes, keys, wg, subgroup int) kernel.FlashVec {
 }
 
 // flashOnePerCore enlarges the workgroups of candidate c, which has at most one workgroup per core. It doubles the
-// invocations until one step covers the average number of keys. If registers run out, it gives each invocation fewer
-// keys (M-short-texts). candidate returns the candidate with other numbers. The result is empty if c needs no change.
+// invocations until one step covers the average number of keys. If a core has too few registers for them, each
+// invocation takes fewer keys (M-short-texts). candidate returns the candidate with the given numbers. The result is
+// empty if c needs no change.
 func (h heuristics) flashOnePerCore(k *kernel.Kernel, c Candidate,
 	candidate func(lanes, keys, wg int) Candidate) (list []Candidate) {
 	s := c.Schedule.(kernel.FlashVec)

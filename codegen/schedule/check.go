@@ -68,7 +68,7 @@ func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 // arithmetic, because the driver would choose the order of the additions.
 const subgroupSums = device.SubgroupBasic | device.SubgroupShuffle
 
-// maxSubgroups is the maximum number of subgroups in a workgroup whose kernel requests a subgroup size. Vulkan's limit
+// maxSubgroups is the maximum number of subgroups in a workgroup if the kernel requests a subgroup size. Vulkan's limit
 // is maxComputeWorkgroupSubgroups, which Caps does not have. lavapipe has 32, and most GPUs allow 1024 invocations,
 // which are 32 subgroups of 32.
 const maxSubgroups = 32

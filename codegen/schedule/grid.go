@@ -16,7 +16,7 @@ type AxisTiles struct {
 // MatGrid maps the workgroups of a matmul to the grid. It has the factors of each grid dimension, fastest first.
 type MatGrid [3][]AxisTiles
 
-// Grid returns the workgroup counts of a kernel whose grid is g.
+// Grid returns the workgroup counts of a kernel with this MatGrid.
 func (g MatGrid) Grid(k *kernel.Kernel) kernel.Grid {
 	var out kernel.Grid
 	for d, factors := range g {

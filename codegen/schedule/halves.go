@@ -15,13 +15,15 @@ import (
 // split, or become digits, in the kernel that multiplies them.
 const minHalvesRows = maxSkinnyRows + 1
 
-// halvesCost estimates the time of a matmul in a tile, in nanoseconds. Matrix units multiply each element twice.
+// halvesCost estimates the time in nanoseconds, in a tile, of a matmul with rows that are stored as sums of two f16
+// values. Cooperative matrices multiply both values by each weight.
 func (h heuristics) halvesCost(tl matrixTile, sh matShape) float64 {
 	groups := sh.Batch * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 	return h.matrixTime(tl, groups, sh.K, h.MatrixF16/2)
 }
 
-// halvesTime estimates the time of a matmul in its best tile, in nanoseconds. It is 0 if the device has no tiles.
+// halvesTime estimates the time in nanoseconds of a matmul with rows stored as two f16 values, in its best tile. It is
+// 0 if the device has no tiles for that.
 func (h heuristics) halvesTime(sh matShape) (best float64) {
 	for _, tl := range h.halvesTiles {
 		if time := h.halvesCost(tl, sh); best == 0 || time < best {
@@ -82,8 +84,9 @@ func halvesSpace(how Skinny, caps device.Caps) (all []kernel.Schedule) {
 	return all
 }
 
-// splitsRows reports whether a matmul of exact rows by blocks is faster with rows that another kernel stores as two f16
-// values. That kernel reads the rows twice and writes as many bytes. The speed of tiles is known if all cores have one.
+// splitsRows reports whether an exact matmul by blocks is faster if another kernel first stores its rows as sums of two
+// f16 values. That kernel reads the rows twice and writes as many bytes. splitsRows returns false unless some tile
+// gives every core a workgroup, because the speed of tiles is known only then.
 func (h heuristics) splitsRows(w kernel.Work, caps device.Caps) bool {
 	f, ok := SkinnyFormatOf(w.Format)
 	how := Skinny{SkinnyFormat: f, Element: ir.F16, Parts: 2, Halves: true}

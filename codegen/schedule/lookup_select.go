@@ -53,8 +53,8 @@ const fewLookupColumns = 16
 // manyResidentColumns is the minimum number of columns per core for keeping a float row resident (M-resident-rows).
 const manyResidentColumns = 64
 
-// lookupAsRead lists schedules that load the row when they need it. A workgroup larger than the smallest is listed only
-// if each invocation gets at least `fewest` columns.
+// lookupAsRead lists schedules that load elements of the row from memory whenever they are needed. A workgroup larger
+// than the smallest is listed only if each invocation gets at least `fewest` columns.
 func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil

@@ -249,8 +249,8 @@ func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool
 	return !two || !ok || checkTensorOperand(k, one.TileK, v, other, t) != nil
 }
 
-// MatrixStage is the size, in units, of all operand tiles in shared memory for one stage.
-func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
+// matrixStage is the size, in units, of all operand tiles in shared memory for one stage.
+func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	r, t := len(k.Parallel), tileOf(s)
 	seen := map[*kernel.Expr]bool{}
 	n, unit := 0, UnitElems(k, s)
@@ -271,7 +271,7 @@ func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 // tiles. At the end the results of the coopmat variant pass through the same memory, at least one fragment of each
 // matmul from each subgroup at a time.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
-	stages := matrixStages * MatrixStage(k, s)
+	stages := matrixStages * matrixStage(k, s)
 	if s, ok := s.(kernel.CoopMat); ok {
 		return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
 	}

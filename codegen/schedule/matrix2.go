@@ -48,7 +48,7 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, caps device.Caps) error 
 	if n := laneSums(k, s.MatrixTile); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
-	if MatrixStage(k, s) == 0 {
+	if matrixStage(k, s) == 0 {
 		return nil
 	}
 	if down, across := s.Pieces(); down*across > 1 {
@@ -69,7 +69,7 @@ const maxUnroll = 64
 // unrolls reports whether the steps of a matmul can be unrolled in groups of s.Unroll.
 func unrolls(k *kernel.Kernel, s kernel.CoopMat2) bool {
 	return s.Unroll > 0 && s.Unroll <= maxUnroll && k.Fold.IsStatic() && k.Fold.Add > 0 &&
-		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
+		DivisibleBy(k.Fold, s.Unroll*s.TileK) && matrixStage(k, s) == 0
 }
 
 // stepsUnrolled returns the largest number of steps, up to most, that one loop iteration of a matmul with schedule s

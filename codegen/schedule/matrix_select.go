@@ -296,7 +296,7 @@ const unrolledSteps = 8
 func hidesSteps(k *kernel.Kernel, s kernel.CoopMat2) bool {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	return s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
-		steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
+		steps%unrolledSteps != 0 && matrixStage(k, s) == 0
 }
 
 // unrollCost is the slowdown of a coopmat2 tile if its number of steps is not a multiple of 8. Only one vendor has this
@@ -352,8 +352,8 @@ func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
 	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
 }
 
-// octetLoad reports whether 16 bytes of an operand of dtype t can be loaded at once: along the axis in which it is
-// contiguous, they are 16 aligned bytes in memory.
+// octetLoad reports whether 16 bytes of an operand of dtype t can be loaded at once: they are adjacent along one of its
+// axes, and begin at a multiple of 16 bytes.
 func octetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return UnitLoad(k, v, other, t, unitElems(t))
 }

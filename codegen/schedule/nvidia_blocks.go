@@ -217,7 +217,7 @@ var nvidiaRows = blockVecs{
 // longRow is the minimum length of a float row that is worth keeping in registers (M-block-ways).
 const longRow = 12 << 10
 
-// twoBitPacked keeps one row resident, for formats with four planes of 2-bit quants in each byte. columns is the number
+// twoBitPacked keeps one row resident, for formats with four 2-bit quants in each byte. columns is the number
 // of columns of a pass. depth is the number of sectors of blocks that each invocation prefetches before the row is
 // quantized.
 func twoBitPacked(columns, depth int) residentVec {

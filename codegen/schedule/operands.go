@@ -64,23 +64,24 @@ func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool
 	if !ok {
 		return nil
 	}
-	padded, seen := true, map[*kernel.Expr]bool{}
-	r, sh := len(k.Parallel), matShapeOf(k)
+	padded, seen := true, map[*kernel.Expr]bool{} // padded: all operands are stored; the contraction axis can be padded
+	rowAxis, sh := len(k.Parallel)-2, matShapeOf(k)
 	for _, p := range k.Products {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
 			if seen[v] {
 				continue
 			}
 			seen[v] = true
-			stays := octetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) ||
-				ceilDiv([]int64{sh.N, sh.M}[i], 128) < rereads
+			other := rowAxis + i // of the operand, in addition to the contraction axis
+			tiles := ceilDiv([]int64{sh.N, sh.M}[i], 128)
+			stays := octetLoad(k, v, other, dtype) || !decoded && k.ReadsBlocks(v) || tiles < rereads
 			if !inTerms && stays {
 				padded = false
 				continue
 			}
-			d := k.Parallel[r-2+i]
+			d := k.Parallel[other]
 			whole := DivisibleBy(d, storedRows)
-			o := kernel.StoredOperand{Operand: v, Across: inTerms && whole && !FoldContiguous(k, v, r-2+i)}
+			o := kernel.StoredOperand{Operand: v, Across: inTerms && whole && !FoldContiguous(k, v, other)}
 			if d.IsStatic() && !whole {
 				o.Rows = roundUp(int(d.Add), storedRows)
 			}

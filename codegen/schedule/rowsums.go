@@ -68,8 +68,9 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps device.Caps) (float64, str
 // vecEfficiency is the fraction of the peak of ordinary arithmetic that float matmuls of few rows reach (M-batch).
 const vecEfficiency = 0.3
 
-// multiplyingTime is the time of a matmul of few rows in nanoseconds. That is its memory time. If it has more rows than
-// one invocation takes, it is the time of its arithmetic if that is longer.
+// multiplyingTime estimates the time of a matmul of few rows in nanoseconds: the time to read its operands. With more
+// rows than one invocation takes, the arithmetic may take longer, and then multiplyingTime returns the time of the
+// arithmetic.
 func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	sh, time := matShapeOf(k), h.readingTime(k, s)
 	if sh.M <= MaxMatVecRows {
@@ -116,9 +117,9 @@ func weightBytes(k *kernel.Kernel) (n uint64) {
 // matVecParts is the number of parts into which a matvec divides its rows; each part has its own workgroups.
 func matVecParts(rows int64) int64 { return max(ceilDiv(rows, MaxMatVecRows), 1) }
 
-// rereadingFaster decides between a matvec, with schedule s, and tiles. If a matmul has more rows than one invocation
-// of a matvec takes, it reports whether reading B once per part of the rows is expected to be faster than a tile that
-// the rows do not fill.
+// rereadingFaster reports whether a matmul of few rows should run as a matvec with schedule s, not in tiles. With at
+// most MaxMatVecRows rows it should. With more rows, a matvec reads B several times, and a tile is only partly filled:
+// rereadingFaster compares their expected times.
 func (h heuristics) rereadingFaster(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) bool {
 	if matShapeOf(k).M <= MaxMatVecRows {
 		return true

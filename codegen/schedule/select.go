@@ -183,7 +183,7 @@ func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Can
 	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
 }
 
-// matVecs lists schedules for matmuls of few rows. They take as long as one read of B.
+// matVecs lists matvec schedules, for matmuls of few rows. Their time is about the time to read B once.
 func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	if sh.M > mostMatVecRows {

@@ -13,8 +13,8 @@ import (
 // contracted elements that each subgroup multiplies per step.
 type skinnyTile struct{ columns, depths, step int }
 
-// formatUnits says for which numbers of rows cooperative matrices ("matrix units") multiply blocks of a format fastest:
-// for rows of floats, and for rows of int8 (bytes).
+// formatUnits has the numbers of rows for which a matmul by a block format is fastest on cooperative matrices: for
+// float rows, and for int8 rows (bytes).
 type formatUnits struct{ floats, bytes blockUnits }
 
 // blockUnits is a range of row counts in which cooperative matrices are fastest, and the tiles to use for it. minRows

@@ -70,8 +70,9 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	return float64(best*float64(len(k.Products))) + h.addingTime(k, parts)
 }
 
-// splitsFloats reports whether the gain of splitting a matmul's contraction is known for a matmul without cooperative
-// matrices: it runs in float tiles, and their speed was measured with one workgroup per core.
+// splitsFloats reports whether the gain of splitting a matmul's contraction is known if cooperative matrices do not
+// compute it. That is so for matmuls in float tiles, on devices with measured speeds of tiles at one workgroup per
+// core.
 func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
 		return false

@@ -19,8 +19,8 @@ type Transposition struct {
 	Loads []*kernel.Expr // in the order of kernel.Walk
 }
 
-// TranspositionOf finds the transposition in a map, whose axes must be collapsed as far as possible, and returns false
-// if there is none. If there are several other axes, it takes the one with the most loads.
+// TranspositionOf finds the transposition in a map, and returns false if there is none. The map's axes must be
+// collapsed as far as possible. If there are several other axes, it takes the one with the most loads.
 func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 	inner := len(k.Parallel) - 1
 	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !storesAlong(k, inner) {

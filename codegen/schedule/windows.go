@@ -81,7 +81,8 @@ func mayOverlap(k *kernel.Kernel, axis int) bool {
 	return found
 }
 
-// overlap reports whether windows along w.Axis share loads, and sets RowStep and TapStep.
+// overlap reports whether windows along w.Axis share loads, and sets RowStep and TapStep. It tries the strides of row
+// and tap in each index of the kernel.
 func (w *Windows) overlap(k *kernel.Kernel) bool {
 	if k.Parallel[w.Axis].Is(1) {
 		return false
@@ -159,7 +160,8 @@ func coefficient(x kernel.Index, axis int) int64 {
 }
 
 // Shared lists the largest subexpressions of a blocked kernel's value that depend on row and tap only through their
-// position. An expression does if it stays the same when the row grows by TapStep as when the tap grows by RowStep.
+// position. To find them, it compares the expression at the row plus TapStep with the expression at the tap plus
+// RowStep: both moves lead to the same position.
 func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 	row, tap := k.FoldAxis()+WindowRow, k.FoldAxis()+WindowTap
 	shifted := func(of, by int) *kernel.Rewriter {

@@ -144,29 +144,41 @@ func literal(t ir.DType, digit string) string {
 	return digit
 }
 
-// registerKeyFold registers the two kernels of a mode for dtype t. name is the GLSL type of a value. The kernels see an
-// i64 as two u32 words along an extra axis.
-func registerKeyFold(mode string, t ir.DType, name string) keyFold {
-	fold, none := foldGLSL(mode, t)
-	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    %s\n}", fold)
-	seen, pair := t, t == ir.I64
-	if pair {
-		seen = ir.U32
+// registerKeyFold registers the two kernels of a mode for dtype t. typ is the GLSL type of a value.
+func registerKeyFold(mode string, t ir.DType, typ string) keyFold {
+	f := keyFoldWriter{mode: mode, dtype: t, seen: t, typ: typ}
+	if f.pair = t == ir.I64; f.pair {
+		f.seen = ir.U32
 	}
-	load := func(array, at string) string {
-		if pair {
-			return fmt.Sprintf("uvec2(%[1]s[2u * (%[2]s)], %[1]s[2u * (%[2]s) + 1u])", array, at)
-		}
-		return array + "[" + at + "]"
-	}
-	store := func(array, at string) string {
-		if pair {
-			return fmt.Sprintf("uint to = 2u * (%[2]s);\n    %[1]s[to] = sum.x;\n    %[1]s[to + 1u] = sum.y;",
-				array, at)
-		}
-		return array + "[" + at + "] = sum;"
-	}
-	if t == ir.F64 {
+	f.fold, f.none = foldGLSL(mode, t)
+	return keyFold{ir.MustRegisterCustom(f.chunks()), ir.MustRegisterCustom(f.rows())}
+}
+
+// keyFoldWriter writes the two kernels of a [keyFold].
+type keyFoldWriter struct {
+	mode       string
+	dtype      ir.DType
+	seen       ir.DType // the dtype of values as the kernels see them
+	pair       bool     // whether values are i64, which the kernels see as two u32 words along an extra axis
+	typ        string   // the GLSL type of a value
+	fold, none string   // the results of foldGLSL
+}
+
+// keyFoldTolerance is the tolerance of folded floats.
+var keyFoldTolerance = ir.Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
+
+// chunkAttr is the attribute of both kernels.
+var chunkAttr = ir.AttrInfo{Name: "chunk", Kind: ir.AttrInt, Doc: "rows of a chunk"}
+
+// name returns the name of one of the kernels.
+func (f keyFoldWriter) name(what string) string {
+	return fmt.Sprintf("vkc.%s_%s_equal_%s", what, f.mode, f.dtype)
+}
+
+// functions returns the GLSL functions that fold two values.
+func (f keyFoldWriter) functions() string {
+	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    %s\n}", f.fold)
+	if f.dtype == ir.F64 {
 		functions = `bool isNaN64(double x) {
     uvec2 bits = unpackDouble2x32(x);
     uint high = bits.y & 0x7fffffffu;
@@ -174,46 +186,71 @@ func registerKeyFold(mode string, t ir.DType, name string) keyFold {
 }
 ` + functions
 	}
-	of := func(text string) string {
-		return strings.NewReplacer("TYPE", name, "NONE", none).Replace(text)
+	return functions
+}
+
+// glsl returns a source with the placeholders TYPE and NONE, the neutral value, filled in.
+func (f keyFoldWriter) glsl(source string) string {
+	return strings.NewReplacer("TYPE", f.typ, "NONE", f.none).Replace(source)
+}
+
+// load returns the GLSL expression of the value at an index of an array.
+func (f keyFoldWriter) load(array, at string) string {
+	if f.pair {
+		return fmt.Sprintf("uvec2(%[1]s[2u * (%[2]s)], %[1]s[2u * (%[2]s) + 1u])", array, at)
 	}
-	tol := ir.Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
-	chunkAttr := ir.AttrInfo{Name: "chunk", Kind: ir.AttrInt, Doc: "rows of a chunk"}
-	named := func(what string) string { return fmt.Sprintf("vkc.%s_%s_equal_%s", what, mode, t) }
-	check := func(c *ir.Call, ints int) error {
-		rows := c.Shape(0)
-		ok := c.DType(0) == seen && (len(rows) == 2 || pair && len(rows) == 3 && rows[2].Is(2)) &&
-			c.Shape(1).Equal(rows[:1]) && c.Shape(2).Equal(rows[:1])
-		for i := range ints {
-			ok = ok && c.DType(1+i) == ir.I32
-		}
-		if !ok {
-			return errors.New("rows are a matrix, with an i32 each in order and sorted")
-		}
-		return nil
+	return array + "[" + at + "]"
+}
+
+// store returns the GLSL statements that store the variable sum at an index of an array.
+func (f keyFoldWriter) store(array, at string) string {
+	if f.pair {
+		return fmt.Sprintf("uint to = 2u * (%[2]s);\n    %[1]s[to] = sum.x;\n    %[1]s[to + 1u] = sum.y;", array, at)
 	}
-	results := func(c *ir.Call, n ir.Dim) []ir.Type { // n rows of the argument's width
-		shape := slices.Clone(c.Shape(0))
-		if len(shape) > 0 {
-			shape[0] = n
-		}
-		return []ir.Type{{DType: seen, Shape: shape}}
+	return array + "[" + at + "] = sum;"
+}
+
+// check returns an error unless the arguments are rows and then, for each row, its position in order and its key. The
+// given number of arguments after the rows are i32.
+func (f keyFoldWriter) check(c *ir.Call, ints int) error {
+	rows := c.Shape(0)
+	ok := c.DType(0) == f.seen && (len(rows) == 2 || f.pair && len(rows) == 3 && rows[2].Is(2)) &&
+		c.Shape(1).Equal(rows[:1]) && c.Shape(2).Equal(rows[:1])
+	for i := range ints {
+		ok = ok && c.DType(1+i) == ir.I32
 	}
-	chunks := ir.CustomOp{
-		Name: named("chunks"),
+	if !ok {
+		return errors.New("rows are a matrix, with an i32 each in order and sorted")
+	}
+	return nil
+}
+
+// results returns the type of a result of n rows, as wide as the rows of the argument.
+func (f keyFoldWriter) results(c *ir.Call, n ir.Dim) []ir.Type {
+	shape := slices.Clone(c.Shape(0))
+	if len(shape) > 0 {
+		shape[0] = n
+	}
+	return []ir.Type{{DType: f.seen, Shape: shape}}
+}
+
+// chunks returns the op that folds each chunk of rows with a single key.
+func (f keyFoldWriter) chunks() ir.CustomOp {
+	return ir.CustomOp{
+		Name: f.name("chunks"),
 		Doc: "The fold of the rows of each chunk whose keys are equal: sorted are the keys in order, and order says " +
 			"of which row each is.",
 		Args:  []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}},
 		Attrs: []ir.AttrInfo{chunkAttr, {Name: "chunks", Kind: ir.AttrInt, Doc: "how many there are at most"}},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
-			return results(c, ir.D(c.Attrs.Int("chunks"))), check(c, 2)
+			return f.results(c, ir.D(c.Attrs.Int("chunks"))), f.check(c, 2)
 		},
-		Tol: tol,
+		Tol: keyFoldTolerance,
 		Kernel: &ir.CustomKernel{
 			Outputs: []string{"folded"}, Workgroup: [3]int{128},
 			Grid:   [3][]ir.GridRule{{{Of: "folded", Axis: 0, Tile: 1}}, {{Of: "folded", Axis: 1, Tile: 32}}},
-			Shared: of("shared TYPE parts[128];\n" + functions), SharedBytes: 128 * t.BlockBytes(),
-			Body: of(`uint local = gl_LocalInvocationID.x, column = gl_WorkGroupID.y * 32u;
+			Shared: f.glsl("shared TYPE parts[128];\n" + f.functions()), SharedBytes: 128 * f.dtype.BlockBytes(),
+			Body: f.glsl(`uint local = gl_LocalInvocationID.x, column = gl_WorkGroupID.y * 32u;
 uint width = min(32u, folded_dim1 - column), teams = 128u / width, team = local / width;
 uint begin = gl_WorkGroupID.x * uint(chunk), end = min(begin + uint(chunk), sorted_dim0);
 column += local % width;
@@ -221,18 +258,18 @@ bool equal = begin < end && end - begin == uint(chunk) && sorted[begin] == sorte
 TYPE sum = NONE;
 if (equal && team < teams) {
     for (uint k = begin + team; k < end; k += teams) {
-        sum = fold(sum, ` + load("rows", "uint(order[k]) * rows_dim1 + column") + `);
+        sum = fold(sum, ` + f.load("rows", "uint(order[k]) * rows_dim1 + column") + `);
     }
 }
 parts[local] = sum;
 barrier();
 if (team == 0u) {
     for (uint i = 1u; i < teams; ++i) sum = fold(sum, parts[i * width + local]);
-    ` + store("folded", "gl_WorkGroupID.x * folded_dim1 + column") + `
+    ` + f.store("folded", "gl_WorkGroupID.x * folded_dim1 + column") + `
 }`),
 		},
 		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
-			return foldReference(mode, t, args, a.Int("chunks"), func(sorted, _ []int64, i int) (int, int) {
+			return foldReference(f.mode, f.dtype, args, a.Int("chunks"), func(sorted, _ []int64, i int) (int, int) {
 				begin := i * a.Int("chunk")
 				end := begin + a.Int("chunk")
 				if end > len(sorted) || sorted[begin] != sorted[end-1] {
@@ -242,8 +279,12 @@ if (team == 0u) {
 			})
 		}),
 	}
-	rows := ir.CustomOp{
-		Name: named("rows"),
+}
+
+// rows returns the op that folds all rows of each key.
+func (f keyFoldWriter) rows() ir.CustomOp {
+	return ir.CustomOp{
+		Name: f.name("rows"),
 		Doc: "For each wanted number the fold of the rows whose key it is: sorted are the keys in order, order says " +
 			"of which row each is, and begins where each number is first. There are none for a negative one. Folded " +
 			"are chunks of equal keys.",
@@ -251,13 +292,13 @@ if (team == 0u) {
 			{Name: "folded"}},
 		Attrs: []ir.AttrInfo{chunkAttr},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
-			return results(c, c.Shape(3)[0]), check(c, 3)
+			return f.results(c, c.Shape(3)[0]), f.check(c, 3)
 		},
-		Tol: tol,
+		Tol: keyFoldTolerance,
 		Kernel: &ir.CustomKernel{
-			Outputs: []string{"sums"}, Workgroup: [3]int{128}, Shared: of(functions),
+			Outputs: []string{"sums"}, Workgroup: [3]int{128}, Shared: f.glsl(f.functions()),
 			Grid: [3][]ir.GridRule{{{Of: "sums", Axis: 0, Tile: 128}}, {{Of: "sums", Axis: 1, Tile: 64}}},
-			Body: of(`uint width = min(64u, sums_dim1 - gl_WorkGroupID.y * 64u);
+			Body: f.glsl(`uint width = min(64u, sums_dim1 - gl_WorkGroupID.y * 64u);
 uint end = min(128u, sums_dim0 - gl_WorkGroupID.x * 128u) * width;
 for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
     uint row = gl_WorkGroupID.x * 128u + e / width, column = gl_WorkGroupID.y * 64u + e % width;
@@ -266,18 +307,18 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
     for (uint k = key < 0 ? sorted_dim0 : begins[row]; k < sorted_dim0 && sorted[k] == key;) {
         uint next = k + uint(chunk);
         if (k % uint(chunk) == 0u && next <= sorted_dim0 && sorted[next - 1u] == key) {
-            sum = fold(sum, ` + load("folded", "k / uint(chunk) * sums_dim1 + column") + `);
+            sum = fold(sum, ` + f.load("folded", "k / uint(chunk) * sums_dim1 + column") + `);
             k = next;
         } else {
-            sum = fold(sum, ` + load("rows", "uint(order[k]) * rows_dim1 + column") + `);
+            sum = fold(sum, ` + f.load("rows", "uint(order[k]) * rows_dim1 + column") + `);
             ++k;
         }
     }
-    ` + store("sums", "row * sums_dim1 + column") + `
+    ` + f.store("sums", "row * sums_dim1 + column") + `
 }`),
 		},
 		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
-			return foldReference(mode, t, args, args[3].Dims[0], func(sorted, wanted []int64, i int) (int, int) {
+			return foldReference(f.mode, f.dtype, args, args[3].Dims[0], func(sorted, wanted []int64, i int) (int, int) {
 				if wanted[i] < 0 {
 					return 0, 0
 				}
@@ -287,7 +328,6 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 			})
 		}),
 	}
-	return keyFold{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
 }
 
 // foldReference is the Go reference of both kernels. For each of n results it folds the rows at sorted positions

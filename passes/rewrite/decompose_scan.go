@@ -18,8 +18,8 @@ const (
 	minSideChunk = 32      // the fewest elements per invocation that make up for its start
 )
 
-// chunkOfScan returns the chunk length for a scan of rows of a length, or 0 if they should not be divided. sideBySide
-// means that the rows are interleaved in memory.
+// chunkOfScan returns the chunk length for a scan of rows with the given number of elements, or 0 if rows should not be
+// divided. sideBySide means that the rows are interleaved in memory.
 func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	short, fill, chunk := int64(minLongSum), int64(sumGroups), int64(minSumChunk)
 	if sideBySide {

@@ -342,8 +342,8 @@ func (r scatters) wideIndex(x *ir.Node) *ir.Node {
 	return r.castTo(x, ir.I32)
 }
 
-// foldHits returns base with each element combined with the updates whose index is its position. hit says which updates
-// along an axis these are.
+// foldHits returns base with each element combined with the updates at its position. hit says which updates along an
+// axis these are.
 func (r scatters) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
 }

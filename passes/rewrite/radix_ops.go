@@ -311,7 +311,8 @@ func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
 	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk
 }
 
-// reference is the Go reference of the kernel: it moves the elements one after the other.
+// reference is the Go reference of the kernel: it moves the elements one after the other. next counts the position of
+// the next element with each digit in each chunk.
 func (m radixMove) reference(args []*ir.Data, a ir.Attrs) []*ir.Data {
 	keys, next := ints(args[0]), ints(args[1])
 	n, chunks := args[0].Dims[1], args[1].Dims[2]

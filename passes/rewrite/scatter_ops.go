@@ -23,8 +23,8 @@ import (
 // if they fit. At its end it adds each destination of its window to memory once. If there are several windows, a
 // workgroup of each reads the same updates and ignores those outside of its window.
 
-// accumulation is a way to accumulate updates, such as adding 32-bit integers. Each accumulationKind has a kernel of
-// it.
+// accumulation is a way to accumulate updates, such as adding 32-bit integers. There is a kernel of it for each
+// accumulationKind.
 type accumulation struct {
 	name, doc string
 	args      []ir.ArgInfo

@@ -65,7 +65,7 @@ func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 // queries is the number of queries of each head in a tile.
 func (f *attention) queries() int { return f.tile.Rows / f.tile.Heads }
 
-// queryOf prints the query of a row of the tile. It may be past the last query.
+// queryOf returns the query of a row of the tile. It may be past the last query.
 func (f *attention) queryOf(row expr.Expr) expr.Expr {
 	return expr.Plus(f.query0, expr.Quotient(row, f.tile.Heads, f.tile.Rows))
 }
@@ -96,7 +96,7 @@ func (f *attention) bindNamed(axis int, name string, at expr.Expr) {
 	f.BindAxisLater(axis, name, at)
 }
 
-// seen prints the number of keys that a query sees.
+// seen returns the number of keys that a query sees.
 func (f *attention) seen(query expr.Expr) expr.Expr {
 	f.OpenScope()
 	defer f.Close()
@@ -104,7 +104,7 @@ func (f *attention) seen(query expr.Expr) expr.Expr {
 	return f.Coordinate(f.K.Seen(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
 }
 
-// firstSeen prints the first key that a query sees.
+// firstSeen returns the first key that a query sees.
 func (f *attention) firstSeen(query expr.Expr) expr.Expr {
 	f.OpenScope()
 	defer f.Close()
@@ -144,7 +144,7 @@ func (f *attention) keyLoop(first, end expr.Expr, step int) expr.Expr {
 	return f.OpenFor(emit.DontUnroll, "key0", first, end, expr.Uint(step))
 }
 
-// splitLength prints the number of keys of a split. All splits except the last have whole steps.
+// splitLength returns the number of keys of a split. All splits except the last have whole steps.
 func (f *attention) splitLength(splits int64) expr.Expr {
 	tile, keys := int64(max(f.tile.Step, 1)), schedule.SplitKeys(f.K, f.tile)
 	if keys.IsStatic() {
@@ -164,14 +164,14 @@ func (f *attention) valueAxis() emit.Along {
 // lowest is the score of a masked key.
 func (f *attention) lowest() expr.Expr { return f.FloatLit(math.Inf(-1)) }
 
-// score prints the score of the bound row and key. dot is q·k, before scaling. A key that the row does not see has the
+// score returns the score of the bound row and key. dot is q·k, before scaling. A key that the row does not see has the
 // score -inf.
 func (f *attention) score(dot expr.Expr, key expr.Expr, query expr.Expr) expr.Expr {
 	s := f.adjusted(expr.Binary("*", dot, f.FloatLit(f.a.Scale)))
 	return f.Choose("float", "seen", expr.Binary("<", key, f.seen(query)), s, f.lowest())
 }
 
-// adjusted prints a scaled score after the softcap and the mask.
+// adjusted returns a scaled score after the softcap and the mask.
 func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	if f.a.Softcap != 0 {
 		f.Helper("tanh_safe", "float")
@@ -183,7 +183,7 @@ func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	return s
 }
 
-// factor prints the factor of the softmax weight of the bound row and key, in an attention that computes a gradient
+// factor returns the factor of the softmax weight of the bound row and key, in an attention that computes a gradient
 // (see kernel.AttentionFactor). dot is the dot product of Q and K, and other the dot product of Factor.Q and Factor.K.
 func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Delta))

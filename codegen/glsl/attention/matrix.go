@@ -200,7 +200,7 @@ func (m *flashMatrix) scoreFunction() expr.Expr {
 	return expr.Of(name)
 }
 
-// axisOrZero prints a coordinate, or 0 for an axis of extent 1.
+// axisOrZero returns a coordinate, or 0 for an axis of extent 1.
 func (m *flashMatrix) axisOrZero(axis int) expr.Expr {
 	if m.K.Parallel[axis].Is(1) {
 		return expr.Of("0u")
@@ -256,7 +256,7 @@ func (m *flashMatrix) toScratch(fragment expr.Expr) {
 	m.StoreMatrix(fragment, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 }
 
-// rowStats prints the largest score (nil if no store uses it) and the sum of weights of the invocation's row in strip
+// rowStats returns the largest score (nil if no store uses it) and the sum of weights of the invocation's row in strip
 // i. The invocations of a subgroup add up the parts that they have.
 func (m *flashMatrix) rowStats(i expr.Expr) (top, total expr.Expr) {
 	if !m.inRegisters {

@@ -86,7 +86,7 @@ func (m *flashMatrix) step(key0, allSee expr.Expr, which int) {
 	m.valueMover.Put(m.valueTile(1 - which))
 }
 
-// keyTile and valueTile print the index of the first octet of a stage's tile in shared memory.
+// keyTile and valueTile return the index of the first octet of a stage's tile in shared memory.
 func (m *flashMatrix) keyTile(stage int) expr.Expr {
 	return expr.Uint(stage % m.stages * m.s.TileN * m.keyPitch())
 }
@@ -105,7 +105,7 @@ func (m *flashMatrix) tileMover(lines, width int,
 		}}
 }
 
-// octet prints eight neighbours of an operand along an axis, from element at on. They are f16, in the four words of a
+// octet returns eight neighbours of an operand along an axis, from element at on. They are f16, in the four words of a
 // uvec4. They are loaded unchanged, decoded together from a block, or computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	w := schedule.Unrounded(v, ir.F16)
@@ -157,7 +157,7 @@ func (m *flashMatrix) readQueries() {
 	}
 }
 
-// query, sum and scoreAt print the n-th or j-th fragment of strip i.
+// query, sum and scoreAt return the n-th or j-th fragment of strip i.
 func (m *flashMatrix) query(i, n expr.Expr) expr.Expr {
 	return m.q.At(expr.Flat(i, m.dots, n))
 }

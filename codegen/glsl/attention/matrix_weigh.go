@@ -23,7 +23,7 @@ func (m *flashMatrix) weigh(scores expr.Array, key0, allSee expr.Expr) {
 	m.weighInShared(scores, key0)
 }
 
-// weightOfFragment returns a function that prints the weights of fragment j of strip i. With inRegisters it first
+// weightOfFragment returns a function that returns the weights of fragment j of strip i. With inRegisters it first
 // converts the scores; otherwise weigh has done that.
 func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) func(i expr.Expr) expr.Expr {
 	if !m.inRegisters {
@@ -91,7 +91,7 @@ func (m *flashMatrix) raise() {
 	})
 }
 
-// scaled prints scores with the attention's scale, if they do not have it yet (scalesLate).
+// scaled returns scores with the attention's scale, if they do not have it yet (scalesLate).
 func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 	if !m.scalesLate() {
 		return x
@@ -136,38 +136,66 @@ func (m *flashMatrix) wholeTiles() bool {
 // weighInShared converts scores to weights in shared memory. The invocations of a row convert equal parts of its
 // scores.
 func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
-	s := m.s
-	scorePitch, weightPitch := schedule.ScorePitch(s), schedule.WeightPitch(s)
-	each := s.TileN / m.lanesPerRow()
-	m.Repeat("j", m.keys, func(j expr.Expr) {
-		m.StoreMatrix(m.scoreAt(scores, expr.Of("0u"), j), m.shared,
-			expr.Flat(m.own, scorePitch, expr.Times(j, m.frag)), scorePitch, "Row")
-	})
-	if m.parts > 1 {
-		m.Barrier()
-	} else {
-		m.Do("subgroupBarrier")
-	}
+	m.shareScores(scores)
 	row := m.Named("row", expr.Plus(m.row0, m.row))
 	own, first := row, row // lines of the shared arrays: of this subgroup, and of the first subgroup with the same rows
 	if m.parts > 1 {
 		own = m.Named("own_row", expr.Plus(m.own, m.row))
 		first = m.Named("first_row", expr.Flat(m.row0, m.parts, m.row))
 	}
+	each := m.s.TileN / m.lanesPerRow()
 	mine := m.Array("float", "mine", each)
 	best := m.Variable("float", "best", m.shift.Name)
 	m.bindRow(row)
+	m.readScores(mine, best, first, key0)
+	m.Comment("While no key counts, any finite number does in place of the largest score.")
+	shift, correction := m.rebase(best, m.shift.Name)
+	m.Assign(m.shift.Name, best)
+	m.Update(m.total.Name, "*=", correction)
+	pitch := schedule.WeightPitch(m.s)
+	m.Repeat("c", each/2, func(c expr.Expr) {
+		pair := func(i int) expr.Expr { return mine.At(expr.Flat(c, 2, expr.Uint(i))) }
+		w := m.Variable("vec2", "pair", expr.Of(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
+		m.Update(m.total.Name, "+=", expr.Plus(expr.Member(w, "x"), expr.Member(w, "y")))
+		m.Assign(expr.At(m.weights, expr.Plus(expr.Flat(own, pitch, expr.Times(m.lane, each/2)), c)),
+			expr.Call("packHalf2x16", w))
+	})
+	m.rescaleSums(correction)
+	m.Repeat("j", m.keys, func(j expr.Expr) {
+		m.LoadMatrix(m.p.At(j), m.weights, expr.Flat(m.own, pitch, expr.Times(j, m.frag/2)), pitch, "Row")
+	})
+}
+
+// shareScores writes the subgroup's fragments of scores to shared memory, and waits for the subgroups with the same
+// rows.
+func (m *flashMatrix) shareScores(scores expr.Array) {
+	pitch := schedule.ScorePitch(m.s)
+	m.Repeat("j", m.keys, func(j expr.Expr) {
+		m.StoreMatrix(m.scoreAt(scores, expr.Of("0u"), j), m.shared, expr.Flat(m.own, pitch, expr.Times(j, m.frag)),
+			pitch, "Row")
+	})
+	if m.parts > 1 {
+		m.Barrier()
+	} else {
+		m.Do("subgroupBarrier")
+	}
+}
+
+// readScores reads the invocation's scores from shared memory into mine: for each key it adds up the parts of the
+// subgroups that share the row, from line first on. It raises best to the largest score of the row.
+func (m *flashMatrix) readScores(mine expr.Array, best, first, key0 expr.Expr) {
+	each := m.s.TileN / m.lanesPerRow()
 	m.Repeat("c", each, func(c expr.Expr) {
 		col := expr.Flat(m.lane, each, c)
 		key := m.Named("key", expr.Plus(key0, col))
-		m.BindAxis(m.ax.Key, m.Limit(key, m.K.Fold, s.TileN))
-		scoreOf := func(part int) expr.Expr {
-			at := expr.Flat(expr.Plus(first, expr.Uint(part*m.frag)), scorePitch, col)
-			return expr.At(m.shared, at)
+		m.BindAxis(m.ax.Key, m.Limit(key, m.K.Fold, m.s.TileN))
+		partOf := func(part int) expr.Expr {
+			line := expr.Plus(first, expr.Uint(part*m.frag))
+			return expr.At(m.shared, expr.Flat(line, schedule.ScorePitch(m.s), col))
 		}
-		dot := scoreOf(0)
+		dot := partOf(0)
 		for part := 1; part < m.parts; part++ {
-			dot = expr.Binary("+", dot, scoreOf(part))
+			dot = expr.Binary("+", dot, partOf(part))
 		}
 		m.Assign(mine.At(c), m.score(dot, key, m.axisOrZero(m.ax.Query)))
 		m.AtLeast(best, mine.At(c))
@@ -175,26 +203,16 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
 		m.AtLeast(best, emit.Shuffled(best, mask))
 	}
-	m.Comment("While no key counts, any finite number does in place of the largest score.")
-	shift, correction := m.rebase(best, m.shift.Name)
-	m.Assign(m.shift.Name, best)
-	m.Update(m.total.Name, "*=", correction)
-	m.Repeat("c", each/2, func(c expr.Expr) {
-		pair := func(i int) expr.Expr { return mine.At(expr.Flat(c, 2, expr.Uint(i))) }
-		w := m.Variable("vec2", "pair", expr.Of(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
-		m.Update(m.total.Name, "+=", expr.Plus(expr.Member(w, "x"), expr.Member(w, "y")))
-		m.Assign(expr.At(m.weights, expr.Plus(expr.Flat(own, weightPitch, expr.Times(m.lane, each/2)), c)),
-			expr.Call("packHalf2x16", w))
-	})
+}
+
+// rescaleSums multiplies the sums of values by the correction of their rows, which passes through shared memory.
+func (m *flashMatrix) rescaleSums(correction expr.Expr) {
 	m.spread(correction)
 	m.Do("subgroupBarrier")
 	f := m.Unset(m.fragment("Accumulator"), "corrections")
 	m.LoadMatrix(f, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 	m.Repeat("n", m.cols, func(n expr.Expr) {
 		m.Assign(m.o.At(n), expr.Binary("*", m.o.At(n), f))
-	})
-	m.Repeat("j", m.keys, func(j expr.Expr) {
-		m.LoadMatrix(m.p.At(j), m.weights, expr.Flat(m.own, weightPitch, expr.Times(j, m.frag/2)), weightPitch, "Row")
 	})
 }
 

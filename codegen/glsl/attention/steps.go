@@ -14,7 +14,7 @@ import (
 // Queries stay in shared memory. Keys and values have two stages: while invocations multiply a step or compute weights,
 // they prefetch the next step into registers.
 
-// fourKeys prints the elements of an array for the invocation's row i and its keys 4*j to 4*j+3, a vec4.
+// fourKeys returns the elements of an array for the invocation's row i and its keys 4*j to 4*j+3, a vec4.
 func (t *flashTile) fourKeys(array expr.Array, i, j expr.Expr) expr.Expr {
 	return array.At(expr.Flat(i, t.s.ThreadN/4, j))
 }

@@ -83,7 +83,7 @@ func (t *flashTile) overRows(first, end expr.Expr) {
 	t.Close()
 }
 
-// rowOf prints the tile's row number of the invocation's i-th row.
+// rowOf returns the tile's row number of the invocation's i-th row.
 func (t *flashTile) rowOf(i expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return emit.Fours(t.row, i, t.s.ThreadM, t.strip)
@@ -91,7 +91,7 @@ func (t *flashTile) rowOf(i expr.Expr) expr.Expr {
 	return expr.Plus(t.row, expr.Times(i, t.strip))
 }
 
-// keyOf prints the number of the invocation's j-th key, counted from the tile's first key.
+// keyOf returns the number of the invocation's j-th key, counted from the tile's first key.
 func (t *flashTile) keyOf(j expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return emit.Fours(t.lane, j, t.s.ThreadN, t.lanes)
@@ -118,7 +118,7 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 	return sums
 }
 
-// element prints the element of an array for the invocation's row i and key j.
+// element returns the element of an array for the invocation's row i and key j.
 func (t *flashTile) element(array expr.Array, i, j expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return expr.At(t.fourKeys(array, i, expr.Quotient(j, 4, t.s.ThreadN)), expr.Remainder(j, 4, t.s.ThreadN))
@@ -231,7 +231,7 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 	})
 }
 
-// factored prints a weight times its factor. A weight of 0 stays 0, even if the factor of a masked key is infinite or
+// factored returns a weight times its factor. A weight of 0 stays 0, even if the factor of a masked key is infinite or
 // NaN.
 func (t *flashTile) factored(i, j expr.Expr, weight expr.Expr) expr.Expr {
 	product := expr.Binary("*", weight, t.element(t.factors, i, j))

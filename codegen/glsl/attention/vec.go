@@ -47,7 +47,7 @@ type flashVec struct {
 	teams   int
 	dots    int                            // number of vec4 of a query in an invocation
 	queries expr.Array                     // by row and vec4
-	value4  func(u, n expr.Expr) expr.Expr // prints the n-th vec4 of key u's value
+	value4  func(u, n expr.Expr) expr.Expr // the n-th vec4 of key u's value
 }
 
 func (v *flashVec) query(r, n expr.Expr) expr.Expr {
@@ -76,7 +76,7 @@ func (v *flashVec) declare() {
 	v.Repeat("r", v.rows, v.begin)
 }
 
-// keyOf prints the u-th key of the invocation's team in the step that begins at key0.
+// keyOf returns the u-th key of the invocation's team in the step that begins at key0.
 func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
 	return expr.Plus(key0, v.team, expr.Times(u, v.teams))
 }
@@ -88,7 +88,7 @@ func (v *flashVec) bindKey(key0, u, end expr.Expr) {
 }
 
 // fetch loads all keys or values of the team in a step before the first is used, so that the loads overlap. It returns
-// a function that prints vec4 n of key u.
+// a function that returns vec4 n of key u.
 func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int, key0, end expr.Expr) func(u,
 	n expr.Expr) expr.Expr {
 	typ := "vec4"
@@ -128,7 +128,7 @@ func loadsF16Vector(e *emit.Emitter, x *kernel.Expr, a emit.Along) bool {
 	return e.IsVector(x, a) && e.K.Bindings[x.Bind].DType == ir.F16 && !e.InWords(e.Buffers[x.Bind])
 }
 
-// rawQuad prints four neighbours of an operand in the operand's own type.
+// rawQuad returns four neighbours of an operand in the operand's own type.
 func rawQuad(e *emit.Emitter, x *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	x = kernel.Widened(x)
 	b := e.Buffers[x.Bind]
@@ -176,7 +176,7 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 	})
 }
 
-// seenScore prints a score. The queries are scaled already. A key past the team's split, or a key that the bound row
+// seenScore returns a score. The queries are scaled already. A key past the team's split, or a key that the bound row
 // does not see, has the score -inf.
 func (v *flashVec) seenScore(dot, key, end expr.Expr) expr.Expr {
 	s := v.adjusted(dot)

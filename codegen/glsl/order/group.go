@@ -17,41 +17,59 @@ import (
 // do not depend on the order.
 type groupWriter struct {
 	*emit.Emitter
-	self, table, counts expr.Expr
-	width               int64 // number of columns of the table
+	self, number, table, counts expr.Expr
+	width                       int64 // number of columns of the table
 }
 
 // EmitGroup writes a kernel that groups elements by number.
 func EmitGroup(e *emit.Emitter) {
 	w := &groupWriter{Emitter: e, width: 1 + e.K.Group.Rows}
-	numbers, lanes := e.K.Parallel[0].Add, int64(e.Launch.Workgroup)
+	numbers := e.K.Parallel[0].Add
 	e.Grid = kernel.Grid{{{Extent: e.K.Parallel[0], Tile: 1}}, {}, {}}
 	b := e.Buffers[e.K.Group.Bind]
 	w.table = expr.Of(e.View(b, 1))
 	w.self = e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
-	number := e.Variable("uint", "number", expr.Of("gl_WorkGroupID.x"))
+	w.number = e.Variable("uint", "number", expr.Of("gl_WorkGroupID.x"))
 	w.counts = e.Share("uint", "counts", int(numbers))
-	found := e.Share("uint", "found", int(lanes))
+	found := e.Share("uint", "found", e.Launch.Workgroup)
+	w.countNumbers(numbers)
+	w.findFirst()
+	w.findPlace(found)
+	w.fillRows(numbers)
+}
 
+// countNumbers counts the elements of each group number in shared memory.
+func (w *groupWriter) countNumbers(numbers int64) {
 	w.Comment("How often does each number stand in the row?")
 	w.stride("i", "0u", expr.Uint(numbers).String(), func(i expr.Expr) {
 		w.Assign(expr.At(w.counts, i), expr.Uint(0))
 	})
 	w.Barrier()
-	fold := w.Dim(w.K.Fold)
-	w.stride("j", "0u", fold.String(), func(j expr.Expr) {
+	w.stride("j", "0u", w.Dim(w.K.Fold).String(), func(j expr.Expr) {
 		w.Do("atomicAdd", expr.At(w.counts, w.numberOf(j)), expr.Uint(1))
 	})
 	w.Barrier()
+}
+
+// findFirst declares the variables first, the workgroup's first row of the table, own, the number of its elements, and
+// places, the number of elements that its rows have room for.
+func (w *groupWriter) findFirst() {
+	rows := w.K.Group.Rows
 	w.Exactly("uint", "first", expr.Of("0u"))
 	w.Note("group of this number")
 	// A loop over all numbers that masks the later ones takes twice as long.
-	i := w.OpenFor("", "i", expr.Uint(0), number, expr.Uint(1))
-	w.Update(expr.Of("first"), "+=", expr.Format("(%s[%s] + %du) / %du", w.counts, i, w.K.Group.Rows-1, w.K.Group.Rows))
+	i := w.OpenFor("", "i", expr.Uint(0), w.number, expr.Uint(1))
+	w.Update(expr.Of("first"), "+=", expr.Format("(%s[%s] + %du) / %du", w.counts, i, rows-1, rows))
 	w.Close()
-	w.Variables("uint", syntax.Var{Name: "own", Init: expr.At(w.counts, number)}, syntax.Var{Name: "places",
-		Init: expr.Format("(own + %du) / %du * %[2]du", w.K.Group.Rows-1, w.K.Group.Rows)})
+	w.Variables("uint", syntax.Var{Name: "own", Init: expr.At(w.counts, w.number)}, syntax.Var{Name: "places",
+		Init: expr.Format("(own + %du) / %du * %[2]du", rows-1, rows)})
+}
 
+// findPlace declares the variable place: the number of the workgroup's elements that are in the parts of earlier
+// invocations. found is the shared array of the invocations' numbers of elements.
+func (w *groupWriter) findPlace(found expr.Expr) {
+	lanes := int64(w.Launch.Workgroup)
+	fold := w.Dim(w.K.Fold)
 	w.Comment("How many of them are in the runs before this invocation's?")
 	run := expr.Binary("/", expr.Plus(fold, expr.Uint(lanes-1)), expr.Uint(lanes))
 	run = w.Named("run", run)
@@ -61,31 +79,36 @@ func EmitGroup(e *emit.Emitter) {
 	}
 	w.Variables("uint", syntax.Var{Name: "begin", Init: begin}, syntax.Var{Name: "end", Init: end})
 	w.Exactly("uint", "mine", expr.Of("0u"))
-	w.eachOwn(number, func(expr.Expr) { w.Increment(expr.Of("mine")) })
+	w.eachOwn(w.number, func(expr.Expr) { w.Increment(expr.Of("mine")) })
 	w.Assign(expr.At(found, w.self), expr.Of("mine"))
 	w.Barrier()
 	w.Exactly("uint", "place", expr.Of("0u"))
-	i = w.OpenFor("", "i", expr.Uint(0), w.self, expr.Uint(1))
+	i := w.OpenFor("", "i", expr.Uint(0), w.self, expr.Uint(1))
 	w.Update(expr.Of("place"), "+=", expr.At(found, i))
 	w.Close()
+}
 
+// fillRows writes the workgroup's rows of the table: its elements, -1 after the last one, and its number. The workgroup
+// of the last number also fills the unused rows with -1.
+func (w *groupWriter) fillRows(numbers int64) {
+	rows := w.K.Group.Rows
 	w.Comment("Place them.")
-	w.eachOwn(number, func(j expr.Expr) {
+	w.eachOwn(w.number, func(j expr.Expr) {
 		w.Assign(w.at("place"), expr.Call("int", j))
 		w.Increment(expr.Of("place"))
 	})
 	w.stride("i", "own", "places", func(i expr.Expr) { w.Assign(w.at(i.Text), expr.Int(-1)) })
-	w.stride("i", "0u", fmt.Sprintf("places / %du", w.K.Group.Rows), func(i expr.Expr) {
-		w.Assign(expr.Format("%s[(first + %s) * %du]", w.table, i, w.width), expr.Call("int", number))
+	w.stride("i", "0u", fmt.Sprintf("places / %du", rows), func(i expr.Expr) {
+		w.Assign(expr.Format("%s[(first + %s) * %du]", w.table, i, w.width), expr.Call("int", w.number))
 	})
-	w.OpenIf(expr.Binary("==", number, expr.Uint(numbers-1)))
+	w.OpenIf(expr.Binary("==", w.number, expr.Uint(numbers-1)))
 	w.Comment("The groups left over.")
-	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.K.Group.Rows, w.width),
+	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", rows, w.width),
 		expr.Uint(w.K.Group.Groups*w.width).String(), func(i expr.Expr) { w.Assign(expr.At(w.table, i), expr.Int(-1)) })
 	w.Close()
 }
 
-// at prints the table's element for the place-th element of the workgroup's number.
+// at returns the table's element for the place-th element of the workgroup's number.
 func (w *groupWriter) at(place string) expr.Expr {
 	rows := w.K.Group.Rows
 	return expr.At(w.table, expr.Of(fmt.Sprintf("(first + %s / %du) * %du + 1u + %[1]s %% %[2]du", place, rows,
@@ -111,7 +134,7 @@ func (w *groupWriter) eachOwn(number expr.Expr, body func(j expr.Expr)) {
 	w.Close()
 }
 
-// numberOf prints the group number of element j.
+// numberOf returns the group number of element j.
 func (w *groupWriter) numberOf(j expr.Expr) expr.Expr {
 	w.BindAxis(w.K.FoldAxis(), j)
 	w.Plan(nil, []kernel.Index{w.K.Group.Of})

@@ -34,7 +34,7 @@ type sortSlots struct {
 	first       expr.Expr // the row's first slot in the arrays, or nil for 0
 }
 
-// key and from print the key and the coordinate in slot i of the row.
+// key and from return the key and the coordinate in slot i of the row.
 func (p sortSlots) key(i expr.Expr) expr.Expr  { return expr.At(p.keys, expr.Join("+", p.first, i)) }
 func (p sortSlots) from(i expr.Expr) expr.Expr { return expr.At(p.order, expr.Join("+", p.first, i)) }
 
@@ -82,7 +82,7 @@ func (r sorter) keyOf(j expr.Expr, places int64) expr.Expr {
 	return key
 }
 
-// sortKey prints a uint that is larger for elements that come later in the order.
+// sortKey returns a uint that is larger for elements that come later in the order.
 func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 	r.Plan([]*kernel.Expr{p.Value}, nil)
 	v := r.Emitter.Value(p.Value)

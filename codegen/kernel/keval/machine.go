@@ -62,7 +62,7 @@ func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (m *Machine, 
 	return m, nil
 }
 
-// prepare runs the prepared steps: those that a program runs once, at load. They use no symbols.
+// prepare runs the prepared steps, which a program runs once, at load. They use no symbols.
 func (m *Machine) prepare() {
 	if m.prog.Prepared == 0 {
 		return

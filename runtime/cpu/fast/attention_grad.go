@@ -26,8 +26,8 @@ func attentionLSE(c *interp.Call) error {
 	})
 }
 
-// attentionGrad computes the gradient of attention for one of its arguments. A task computes a block of its rows. For
-// q, these are queries, and weights are those of all keys. For k and v they are keys, and weights are those of all
+// attentionGrad computes the gradient of attention for one of its arguments. A task computes a block of the argument's
+// rows. For q the rows are queries, with the weights of all keys. For k and v they are keys, with the weights of all
 // queries.
 func attentionGrad(c *interp.Call) error {
 	a := newAttended(c)

@@ -16,8 +16,8 @@ import (
 // block is the largest number of elements that a primitive computes at a time. They take 4 KiB (M-cpu-chains).
 const block = 1024
 
-// number is the type of the elements of lists in which a kernel computes. Lists of integers have their bits: those of
-// 32 bits in float32, and of 64 in float64.
+// number is the type of the elements of lists in which a kernel computes. Lists of integers have the integers' bits: a
+// list of float32 has integers of 32 bits, and a list of float64 has integers of 64.
 type number interface{ float32 | float64 }
 
 // chain is a program in 32 bits.

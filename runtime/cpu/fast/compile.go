@@ -66,8 +66,8 @@ func (b *compilerOf[T]) members(c *chains, members []*ir.Node) (result int) {
 	return result
 }
 
-// result returns v, or a value equal to it, as the result of a chain of a fold, whose results are folded and not
-// stored. Such a chain needs no code if v is not computed.
+// result returns v, or a value equal to it, as the result of a chain of a fold. The fold reduces the results of this
+// chain and does not store them. The chain needs no code if v is not computed.
 func (b *compilerOf[T]) result(v int) int {
 	if b.values[v] != (value[T]{}) {
 		b.code = nil

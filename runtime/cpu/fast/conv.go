@@ -318,7 +318,7 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 // part of the cache. Then a copy with other distances is faster.
 func (s *convShape) conflicts(plane int) bool { return plane%128 == 0 && s.inPer > 16 }
 
-// usePositions makes the shape one whose results are computed one position at a time.
+// usePositions makes the convolution compute its results one position at a time.
 func (s *convShape) usePositions() {
 	s.single, s.direct = true, false
 	s.rows, s.cols = s.axes[1].out, s.axes[2].out

@@ -3,9 +3,9 @@ package fast
 import "unsafe"
 
 // convTile computes a tile of a convolution: count vectors of neighbouring positions (1 to 3) by 4*blocks output
-// channels. The positions of a channel are stride elements after those of the channel before in out. Term i of a sum
-// multiplies the elements that begin offsets[i] bytes after the start of in. The weights of a block of 4 channels begin
-// skip elements after those of the block before.
+// channels. In out, the positions of each channel begin stride elements after the positions of the channel before. Term
+// i of a sum multiplies the elements that begin offsets[i] bytes after the start of in. The weights of each block of 4
+// channels begin skip elements after the weights of the block before.
 func convTile(count int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
 	blocks int) {
 	n := count * lanes

@@ -248,8 +248,8 @@ func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	return p.compute(c, sourceOf(x), as[byte](packed), sums, int32(n.Attrs().Int("padding_value")), nil, after)
 }
 
-// Limits of a task of a convolution of integers: the positions of a line are enough for an epilogue, and the sums stay
-// in the cache.
+// Limits of a task of a convolution of integers. A line of intPositions results is long enough for an epilogue. intSums
+// sums stay in the cache.
 const (
 	intPositions = 1 << 12
 	intSums      = 1 << 15
@@ -261,72 +261,119 @@ func (p *intConv) compute(c *interp.Call, x intSource, rows []byte, sums []int32
 	factor func(channel int) float32, after *epilogue) error {
 	run := after.run(c)
 	defer run.end()
-	batch, count, lda := c.Dims[0], c.Dims[1]/p.outPer, len(p.offsets)*groupBytes
-	phases, size := volume(p.phases), volume(p.in)
-	image, parts := p.imageBytes(), p.parts()*volume(p.phases)
-	memory, free := scratchWords(batch * count * image / 4)
+	memory, free := scratchWords(c.Dims[0] * c.Dims[1] / p.outPer * p.imageBytes() / 4)
 	defer free()
 	images := as[byte](memory)
-	err := c.Parallel(batch*count*parts, p.area*groupBytes, func(worker, task int) {
-		of, part := task/parts, task%parts
-		p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes], x, of*p.inPer*size, part/phases,
-			part%phases, padding, func(n int) []float32 { return c.Room(worker, n) })
-	})
-	if err != nil {
+	if err := p.packImages(c, images, x, padding); err != nil {
 		return err
 	}
-	end := 1 // the number of positions from the first result's to the last one's
-	for axis, step := len(p.out)-1, 1; axis >= 0; axis-- {
-		end += (p.out[axis] - 1) * step
-		step *= p.extent[axis]
-	}
-	panels := (end + p.cols - 1) / p.cols
-	wide, high := min(panels, intPositions/p.cols), p.outPer // panels and channels of a task
-	want := tasksPerWorker * c.Workers()
-	tasks := func() int { return batch * count * ((panels + wide - 1) / wide) * ((p.outPer + high - 1) / high) }
-	for high > p.fewest() && (tasks() < want || high*wide*p.cols > intSums) {
-		high = max(p.fewest(), (high/2+7)/8*8)
-	}
-	for wide > 1 && tasks() < want {
-		wide = (wide + 1) / 2
-	}
-	across, down := (panels+wide-1)/wide, (p.outPer+high-1)/high
-	last, each := len(p.out)-1, volume(p.out)
-	runs := make([][]intRun, across)
-	for i := range runs {
-		runs[i] = p.runs(i*wide*p.cols, min((i*wide+wide)*p.cols, end))
-	}
-	return c.Parallel(tasks(), high*wide*p.cols*len(p.offsets)/4, func(worker, task int) {
-		of, panel, channel := task/across/down, task/down%across*wide, task%down*high
-		n, m := min(wide, panels-panel), min(high, p.outPer-channel)
-		at, apart := of%count*p.outPer+channel, n*p.cols
-		room := c.Room(worker, 2*m*apart)
-		tile, lines := as[int32](room[:m*apart]), room[m*apart:]
+	t := p.divide(c)
+	rowBytes := len(p.offsets) * groupBytes
+	lineLength := volume(p.out)
+	return c.Parallel(t.count(), t.channels*t.panels*p.cols*len(p.offsets)/4, func(worker, number int) {
+		task := t.task(number)
+		channel := task.image*p.outPer + task.channel // in the result
+		weights := task.image%(c.Dims[1]/p.outPer)*p.outPer + task.channel
+		positions := task.panels * p.cols
+		room := c.Room(worker, 2*task.channels*positions)
+		tile, lines := as[int32](room[:task.channels*positions]), room[task.channels*positions:]
 		together := 1 // panels of a call: the columns stay in the cache while several rows use them
-		if m == 1 {
-			together = n
+		if task.channels == 1 {
+			together = task.panels
 		}
-		for i := 0; i < n; i += together {
-			p.multiply(tile[i*p.cols:], apart, rows[at*lda:], lda, images[of*image+(panel+i)*p.cols*groupBytes:],
-				p.offsets, m, sums[at:], together)
+		image := images[task.image*p.imageBytes():]
+		for i := 0; i < task.panels; i += together {
+			p.multiply(tile[i*p.cols:], positions, rows[weights*rowBytes:], rowBytes,
+				image[(task.panel+i)*p.cols*groupBytes:], p.offsets, task.channels, sums[weights:], together)
 		}
-		first := panel * p.cols
-		lo, _ := p.before(first)
-		hi, _ := p.before(min(first+apart, end))
-		line := (of*p.outPer+channel)*each + lo // the task's first result
-		lines, stride := run.lines(lines, line, hi-lo, each)
-		for _, r := range runs[panel/wide] {
-			for i := range m {
-				from, to := tile[i*apart+r.from:], lines[i*stride+r.to-lo:]
-				if factor == nil {
-					moveRows(to, p.out[last], bitsOf(from), p.extent[last], r.n, r.rows)
-				} else {
-					scaleRows(to, p.out[last], from, p.extent[last], r.n, r.rows, factor(at+i))
-				}
+		first := task.panel * p.cols
+		from, _ := p.before(first)
+		to, _ := p.before(min(first+positions, t.end))
+		lines, stride := run.lines(lines, channel*lineLength+from, to-from, lineLength)
+		for _, r := range t.runs[task.panel/t.panels] {
+			for i := range task.channels {
+				p.storeRun(lines[i*stride+r.to-from:], tile[i*positions+r.from:], r, factor, weights+i)
 			}
 		}
-		run.apply(worker, lines, stride, line, hi-lo, each, m)
+		run.apply(worker, lines, stride, channel*lineLength+from, to-from, lineLength, task.channels)
 	})
+}
+
+// storeRun stores the sums of a run of one channel, as integers or, unless factor is nil, as floats.
+func (p *intConv) storeRun(dst []float32, sums []int32, r intRun, factor func(channel int) float32, channel int) {
+	last := len(p.out) - 1
+	if factor == nil {
+		moveRows(dst, p.out[last], bitsOf(sums), p.extent[last], r.n, r.rows)
+		return
+	}
+	scaleRows(dst, p.out[last], sums, p.extent[last], r.n, r.rows, factor(channel))
+}
+
+// packImages packs the channels of all images and groups of x into images.
+func (p *intConv) packImages(c *interp.Call, images []byte, x intSource, padding int32) error {
+	phases := volume(p.phases)
+	parts := p.parts() * phases
+	bytes := p.area * groupBytes // of a part
+	return c.Parallel(c.Dims[0]*c.Dims[1]/p.outPer*parts, bytes, func(worker, task int) {
+		image, part := task/parts, task%parts
+		dst := images[image*p.imageBytes()+part*bytes:][:bytes]
+		p.pack(dst, x, image*p.inPer*volume(p.in), part/phases, part%phases, padding,
+			func(n int) []float32 { return c.Room(worker, n) })
+	})
+}
+
+// intTasks divides a convolution of integers into tasks. A task computes some panels of positions for some output
+// channels of one group of one image.
+type intTasks struct {
+	images           int        // pairs of an image and a group
+	end              int        // the number of positions from the first result's to the last one's
+	allPanels        int        // panels of these positions
+	allChannels      int        // output channels of a group
+	panels, channels int        // the most of a task
+	runs             [][]intRun // by task along the panels: its results
+}
+
+// intTask is one task: the number of its image and group, its first panel and channel, and how many it has of them.
+type intTask struct{ image, panel, channel, panels, channels int }
+
+// across returns the number of tasks along the panels.
+func (t *intTasks) across() int { return (t.allPanels + t.panels - 1) / t.panels }
+
+// down returns the number of tasks along the channels.
+func (t *intTasks) down() int { return (t.allChannels + t.channels - 1) / t.channels }
+
+// count returns the number of tasks.
+func (t *intTasks) count() int { return t.images * t.across() * t.down() }
+
+// task returns the task with a number. Consecutive tasks have the same panels.
+func (t *intTasks) task(number int) intTask {
+	across, down := t.across(), t.down()
+	panel, channel := number/down%across*t.panels, number%down*t.channels
+	return intTask{image: number / across / down, panel: panel, channel: channel,
+		panels: min(t.panels, t.allPanels-panel), channels: min(t.channels, t.allChannels-channel)}
+}
+
+// divide divides a convolution into tasks: large ones, but enough for all workers.
+func (p *intConv) divide(c *interp.Call) *intTasks {
+	t := &intTasks{images: c.Dims[0] * c.Dims[1] / p.outPer, end: 1, allChannels: p.outPer, channels: p.outPer}
+	for axis, step := len(p.out)-1, 1; axis >= 0; axis-- {
+		t.end += (p.out[axis] - 1) * step
+		step *= p.extent[axis]
+	}
+	t.allPanels = (t.end + p.cols - 1) / p.cols
+	t.panels = min(t.allPanels, intPositions/p.cols)
+	want := tasksPerWorker * c.Workers()
+	for t.channels > p.fewest() && (t.count() < want || t.channels*t.panels*p.cols > intSums) {
+		t.channels = max(p.fewest(), (t.channels/2+7)/8*8)
+	}
+	for t.panels > 1 && t.count() < want {
+		t.panels = (t.panels + 1) / 2
+	}
+	positions := t.panels * p.cols
+	for first := 0; first < t.end; first += positions {
+		t.runs = append(t.runs, p.runs(first, min(first+positions, t.end)))
+	}
+	return t
 }
 
 // fewest is the smallest number of channels that a task computes, if there are as many.

@@ -17,7 +17,8 @@ type region struct {
 	steps []int
 }
 
-// boxCopy copies a box of an argument to the result. If one is not nil, all elements are one instead.
+// boxCopy copies a box of an argument to the result. If field one is not nil, boxCopy sets all elements of the box to
+// that element instead.
 type boxCopy struct {
 	dims     []int
 	to, from region

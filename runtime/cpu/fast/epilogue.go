@@ -176,7 +176,7 @@ func (r *epilogueRun) chainAll(worker int, list []float32, first int) {
 	}
 }
 
-// zeros sets all results to those of sums without terms.
+// zeros sets all results to the results of sums without terms.
 func (r *epilogueRun) zeros(c *interp.Call) error {
 	defer r.end()
 	n := volume(c.Dims)

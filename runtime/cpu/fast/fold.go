@@ -255,8 +255,8 @@ func foldable(op ir.Op) bool {
 	return searches(op) || reducers[in.Running] != nil || in.Fold != nil && !slices.ContainsFunc(in.Fold.Steps, unknown)
 }
 
-// scalar compiles expression s of a step or finish, and returns its value. A nil s means the row's element, whose value
-// is element.
+// scalar compiles expression s of a step or finish, and returns its value. A nil s means the row's element; element is
+// its value.
 func (b *compilerOf[T]) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 	for _, v := range b.kept {
 		if equalScalars(s, b.values[v].kept) {

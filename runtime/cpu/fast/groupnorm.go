@@ -15,8 +15,8 @@ func prepareGroupNorm(n *ir.Node) func(c *interp.Call) error {
 	return groupNorm[float32]
 }
 
-// groupNorm computes group_norm. The elements of a group are neighbours in memory, and so are those of a channel. It
-// computes in float64, as the interpreter does.
+// groupNorm computes group_norm. The elements of a group are neighbours in memory, and so are the elements of a
+// channel. It computes in float64, as the interpreter does.
 func groupNorm[T number](c *interp.Call) error {
 	attrs := c.Node.Attrs()
 	groups, channels, positions := attrs.Int("groups"), c.Dims[1], volume(c.Dims[2:])

@@ -22,7 +22,7 @@ type intForm struct {
 
 // intDots is an assembly function that computes the dot products of `rows` rows of a with cols columns of b, plus the
 // row's element of sums. Group i of b's first column is offsets[i] bytes after b. ldo is the distance between rows of
-// out in elements, lda that of rows of a in bytes, and n the number of groups of a row.
+// out in elements, lda the distance between rows of a in bytes, and n the number of groups of a row.
 type intDots struct {
 	rows int
 	of   func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
@@ -177,7 +177,8 @@ func ofIntegers(n *ir.Node) bool {
 		n.Arg(0).DType() == n.Arg(1).DType()
 }
 
-// completeInts sets the functions of the kernel of such a node. after is nil or the epilogue.
+// completeInts sets the functions of the kernel of node n, a matmul or convolution of 8-bit integers. after is nil or
+// the epilogue.
 func completeInts(k *interp.Kernel, n *ir.Node, after *epilogue) {
 	if n.Op() == ir.OpConv {
 		k.Pack = packConvInts(n)
@@ -225,6 +226,15 @@ func newIntMatmul(n *ir.Node, a, b []int) intMatmul {
 // cols columns.
 func (p *intMatmul) panels() (count, bytes int) {
 	return (p.n + p.cols - 1) / p.cols, p.groups(p.k) * p.cols * groupBytes
+}
+
+// rowBytes returns the size of a packed row of a.
+func (p *intMatmul) rowBytes() int { return p.groups(p.k) * groupBytes }
+
+// cutRows cuts the memory for n packed rows and their sums off the beginning of memory, and returns the rest.
+func (p *intMatmul) cutRows(memory []float32, n int) (rows []byte, sums []int32, rest []float32) {
+	words := n * p.rowBytes() / 4
+	return as[byte](memory[:words]), as[int32](memory[words:][:n]), memory[words+n:]
 }
 
 // starts returns the offsets in a panel of the groups of its first column, in bytes.
@@ -288,15 +298,15 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	defer run.end()
 	aOf, bOf := matricesOf(a.Dims, outer), matricesOf(b.Dims, outer)
 	count, size := p.panels()
-	lda := p.groups(p.k) * groupBytes
+	rowBytes := p.rowBytes()
 	rows, toPack := volume(a.Dims[:len(a.Dims)-2])*p.m, 0
 	if b.Packed == nil {
 		toPack = volume(b.Dims[:len(b.Dims)-2]) * count
 	}
-	memory, free := scratchWords(rows*(lda/4+1) + toPack*size/4)
+	memory, free := scratchWords(rows*(rowBytes/4+1) + toPack*size/4)
 	defer free()
-	packedA, packedB := as[byte](memory[:rows*lda/4]), as[byte](memory[rows*(lda/4+1):])
-	sums := as[int32](memory[rows*lda/4:][:rows])
+	packedA, sums, memory := p.cutRows(memory, rows)
+	packedB := as[byte](memory)
 	source := sourceOf(a)
 	if p.aCol > 1 { // a row is not in one part
 		source = intSource{words: wordsFrom(a)}
@@ -307,7 +317,7 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	}
 	err := c.Parallel(rows, p.k, func(worker, i int) {
 		list := source.list(i/p.m*p.m*p.k+i%p.m*p.aRow, (p.k-1)*p.aCol+1, as[int32](c.Room(worker, p.k)))
-		sums[i] = -p.shift * p.packA(packedA[i*lda:], list, p.k, p.aCol)
+		sums[i] = -p.shift * p.packA(packedA[i*rowBytes:], list, p.k, p.aCol)
 	})
 	if err == nil {
 		err = c.Parallel(toPack, size, func(_, task int) {
@@ -326,7 +336,7 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 		room := c.Room(worker, rows*(p.cols+cols))
 		lines, stride := run.lines(room[rows*p.cols:], line, cols, p.n)
 		from := packedB[(bOf(matrix)*count+first/p.cols)*size:]
-		p.tile(wordsOf(lines), stride, packedA[at*lda:], from, sums[at:], rows, cols, as[int32](room))
+		p.tile(wordsOf(lines), stride, packedA[at*rowBytes:], from, sums[at:], rows, cols, as[int32](room))
 		run.apply(worker, lines, stride, line, cols, p.n, rows)
 	})
 }
@@ -352,14 +362,15 @@ const tilePanels = 8
 // tile sets `rows` rows of cols columns of out, which are stride elements apart, to sums. a, b and sums begin with the
 // tile's first row and panel. part is memory for the rows of a panel.
 func (p *intMatmul) tile(out []int32, stride int, a, b []byte, sums []int32, rows, cols int, part []int32) {
-	lda, offsets := p.groups(p.k)*groupBytes, p.starts()
+	rowBytes, offsets := p.rowBytes(), p.starts()
 	for at := 0; at < cols; at += p.cols {
-		from := b[at*lda:]
+		panel := b[at*rowBytes:]
 		if cols-at >= p.cols {
-			p.multiply(out[at:], stride, a, lda, from, offsets, rows, sums, 1)
+			p.multiply(out[at:], stride, a, rowBytes, panel, offsets, rows, sums, 1)
 			continue
 		}
-		p.multiply(part, p.cols, a, lda, from, offsets, rows, sums, 1)
+		// The last panel is partial.
+		p.multiply(part, p.cols, a, rowBytes, panel, offsets, rows, sums, 1)
 		moveRows(bitsOf(out[at:]), stride, bitsOf(part), p.cols, cols-at, rows)
 	}
 }

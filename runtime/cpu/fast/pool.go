@@ -100,7 +100,7 @@ func (f *pooling) pad(high []int64, i int) int {
 }
 
 // count returns how many elements of the window at coordinate `at` of the result are in the input. If padded is true,
-// it also counts those in the padding, which has high elements after the input.
+// it also counts the elements in the padding; the padding after the input has high elements.
 func (a *convAxis) count(at, high int, padded bool) int {
 	first, end := 0, a.in
 	if padded {

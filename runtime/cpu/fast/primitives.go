@@ -65,8 +65,8 @@ func inDouble[T number](f func(float64) float64) func(T) T {
 	return func(x T) T { return T(f(float64(x))) }
 }
 
-// primitives has the basic functions of expressions, by name or operator sign, and widePrimitives those for 64 bits.
-// Functions that are made of these are in definitions. The fields vectors come from assembled.
+// primitives has the basic functions of expressions, by name or operator sign. widePrimitives has the same functions
+// for 64 bits. definitions has the functions that consist of these. The fields vectors come from assembled.
 var primitives, widePrimitives = basicPrimitives[float32](), basicPrimitives[float64]()
 
 // basicPrimitives returns the primitives on floats.

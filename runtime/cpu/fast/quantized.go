@@ -11,8 +11,8 @@ import (
 // constant, such a matmul or convolution is one of integers. Scales are applied to its results. So is the zero point z
 // of x: the sum of (x-z)*w over a row is the sum of x*w minus z times the sum of the weights w.
 
-// quantized is the kernel of such an op: x*w, with a zero point and scale of x and factors of w. zero, scale and
-// factors may be nil.
+// quantized is the kernel of a matmul or convolution of a quantized model: x*w, with a zero point and scale of x and
+// factors of w. zero, scale and factors may be nil.
 type quantized struct {
 	node    *ir.Node
 	x       *ir.Node // 8-bit integers
@@ -236,23 +236,23 @@ func (q *quantized) matmul(c *interp.Call) error {
 	p.m = volume(x.Dims[:len(x.Dims)-1])
 	count, size := p.panels()
 	panels := as[byte](weights.Packed[1:])[:count*size]
-	lda := p.groups(p.k) * groupBytes
+	rowBytes := p.rowBytes()
 	zero, factor := q.scalars(c)
 	offset := int32(0) // is subtracted from x to make it a signed byte
 	if q.x.DType() == ir.U8 && p.elems == 4 {
 		offset = 128
 	}
-	memory, free := scratchWords(p.m*(lda/4+1) + 2*p.n)
+	memory, free := scratchWords(p.m*(rowBytes/4+1) + 2*p.n)
 	defer free()
-	rows, sums := as[byte](memory[:p.m*lda/4]), as[int32](memory[p.m*lda/4:][:p.m])
-	ofColumn, scales := memory[p.m*(lda/4+1):][:p.n], memory[p.m*(lda/4+1)+p.n:]
+	rows, sums, memory := p.cutRows(memory, p.m)
+	ofColumn, scales := memory[:p.n], memory[p.n:] // to add to the sums of a column, and to multiply them by
 	for j, sum := range as[int32](weights.Packed[1+count*size/4:]) {
 		wordsOf(ofColumn)[j], scales[j] = (offset-zero)*sum, factor(j)
 	}
 	source := sourceOf(x)
 	err = c.Parallel(p.m, p.k, func(worker, i int) {
 		row := source.list(i*p.k, p.k, as[int32](c.Room(worker, p.k)))
-		sums[i] = -p.shift * (p.packRow(rows[i*lda:], row, offset))
+		sums[i] = -p.shift * (p.packRow(rows[i*rowBytes:], row, offset))
 	})
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (q *quantized) matmul(c *interp.Call) error {
 		cols := min(panelsOf*p.cols, p.n-first)
 		room := c.Room(worker, n*(p.cols+cols))
 		lines, stride := run.lines(room[n*p.cols:], row*p.n+first, cols, p.n)
-		p.tile(wordsOf(lines), stride, rows[row*lda:], panels[first/p.cols*size:], sums[row:], n, cols, as[int32](room))
+		p.tile(wordsOf(lines), stride, rows[row*rowBytes:], panels[first/p.cols*size:], sums[row:], n, cols, as[int32](room))
 		for i := range n {
 			to := lines[i*stride:][:cols]
 			primitives["+ words"].apply(to, to, ofColumn[first:], to)

@@ -28,8 +28,8 @@ func addRoundedTo() {
 	}
 }
 
-// shorten replaces the instructions that quantize. Their results between must have no other user, and result is the
-// value of the chain.
+// shorten replaces the instructions that quantize by fewer ones. Only the replaced instructions may use their
+// intermediate results. result is the value of the chain.
 func shorten(b *compiler, result int) {
 	uses := make([]int, len(b.values))
 	uses[result]++

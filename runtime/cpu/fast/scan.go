@@ -67,8 +67,8 @@ func (r *foldRows[T]) scan() error {
 	return r.call.ParallelRange(len(s.to), 1, func(lo, hi int) { final.store(lo, s.to[lo:hi]) })
 }
 
-// accumulate replaces the results of each part of a group's rows by the results of all parts before it. parts has them
-// by part and row.
+// accumulate replaces the results of each part of a group's rows by the results of all parts before it. parts[p][row]
+// is the result of part p.
 func (s *scanner[T]) accumulate(parts [][]float64) {
 	acc := slices.Repeat([]float64{s.by.identity}, len(parts[0]))
 	if s.reverse {
@@ -120,13 +120,13 @@ func (s *scanner[T]) part(g *groupFold[T], acc []float64, lo, hi int) {
 
 // row sets out to the running results of x, a part of a row. acc is the result for the elements before that part.
 func (s *scanner[T]) row(out, x []T, acc float64) {
-	if s.reverse {
+	if s.reverse { // scan a reversed copy, in place
 		copy(out, x)
 		slices.Reverse(out)
 		defer slices.Reverse(out)
 		x = out
 	}
-	size := len(x)
+	size := len(x) // elements between restarts
 	if s.restart > 0 {
 		size = s.restart
 	}

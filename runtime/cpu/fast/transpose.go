@@ -44,8 +44,8 @@ func transpose(c *interp.Call) error {
 // result, fit in an L1 cache.
 const side = 32
 
-// band is the number of columns of the result in one task. Consecutive tasks are those for the same columns, because
-// their tiles share pages of memory.
+// band is the number of columns of the result in one task. Consecutive tasks have the same columns, because their tiles
+// share pages of memory.
 const band = 32 * side
 
 // move sets dst to the elements of src in the order in which p reads them.

@@ -46,7 +46,8 @@ func assemblies() []*assembly {
 	return list
 }
 
-// The functions for panels whose scales are those of 32 elements, alone or with minima, and of 16 elements.
+// The functions that multiply by panels, by the scales of the panels: a scale per 32 elements, the same with minima,
+// and a scale per 16 elements.
 var (
 	panelsOfScales = []panelTile{{8, panelScales8Z}, {4, panelScales4Z}, {2, panelScales2Z}, {1, panelScales1Z}}
 	panelsOfMinima = []panelTile{{8, panelMinima8Z}, {4, panelMinima4Z}, {2, panelMinima2Z}, {1, panelMinima1Z}}

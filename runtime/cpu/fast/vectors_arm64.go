@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// assemblies returns the assembly that this processor can run: that of every arm64 processor, and the same with
+// assemblies returns the assembly that this processor can run: for every arm64 processor, and also for processors with
 // instructions for dot products of bytes.
 func assemblies() []*assembly {
 	neon := assembly{

@@ -187,8 +187,10 @@ func (s *winogradStrip) inputs(worker, ch int) {
 
 // multiply computes product i of all tiles, for some blocks of channels of the result.
 func (s *winogradStrip) multiply(i, first, blocks int) {
-	in, skip := s.memory[i*s.in*s.line:][:s.in*s.line], paddedTerms(s.in)*channelBlock
-	out := s.memory[(tileProducts*s.in+(i*s.blocks+first)*channelBlock)*s.line:]
+	in := s.memory[i*s.in*s.line:][:s.in*s.line]
+	results := tileProducts*s.in + (i*s.blocks+first)*channelBlock // lists before the first result
+	out := s.memory[results*s.line:]
+	skip := paddedTerms(s.in) * channelBlock // weights of a block
 	weights := s.weights[(i*s.blocks+first)*skip:][:blocks*skip]
 	for at, n := 0, upTo(s.tileRows()*s.wide); at < n; {
 		count := min((n-at)/lanes, 3)
