@@ -109,7 +109,7 @@ func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 		Workgroup: e.Launch.Workgroup}
 }
 
-// customHeader prints the comment that describes the custom op, and the declarations before the user's GLSL.
+// customHeader returns the comment that describes the custom op, and the declarations before the user's GLSL.
 func customHeader(e *emit.Emitter, c *kernel.Custom) string {
 	var b strings.Builder
 	var types []string
@@ -201,7 +201,7 @@ func customExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Cus
 	define(name, strings.Join(size, " * "), false)
 }
 
-// customDim prints an extent. It reads the extent's symbols from customParams.
+// customDim returns an extent. It reads the extent's symbols from customParams.
 func customDim(e *emit.Emitter, d ir.Dim) string {
 	if d.IsStatic() {
 		return fmt.Sprintf("%du", d.Add)

@@ -129,7 +129,7 @@ func about(e *emit.Emitter) string {
 
 // modes returns the execution modes of the shader, in addition to the defaults: whether arithmetic preserves NaN.
 func modes(e *emit.Emitter) (modes []string) {
-	extension := floatControls
+	extension := floatControls // see preserveNaN
 	if device.SlowBranches(e.Caps) && e.Caps.API.AtLeast(1, 2) {
 		extension = ""
 	}
@@ -168,7 +168,7 @@ func hinted(f *syntax.Definition) bool {
 	return found
 }
 
-// wrapWords prints a comma-separated list of words as comment lines.
+// wrapWords returns a comma-separated list of words as comment lines.
 func wrapWords(prefix string, words []string, width int) string {
 	var b strings.Builder
 	line := prefix

@@ -194,7 +194,7 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	return w.calls(func(n string) string { return phase.Name + "(" + args(n) + ");" }, p.Grid)
 }
 
-// arguments returns the parameters of a phase's function, and a function that prints the arguments for workgroup n. A
+// arguments returns the parameters of a phase's function, and a function that returns the arguments for workgroup n. A
 // phase has only the parameters that it uses: the workgroup's id, and the number of workgroups.
 func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args func(n string) string,
 	params []syntax.Param) {
@@ -219,7 +219,7 @@ func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args 
 	}, params
 }
 
-// position prints the id of workgroup n of a grid.
+// position returns the id of workgroup n of a grid.
 func position(n string, grid [3]uint32) string {
 	switch {
 	case grid[1]*grid[2] == 1:
@@ -256,7 +256,7 @@ func union(lines, more []string) []string {
 }
 
 // calls returns the statements that execute a phase, given its grid: a workgroup of the dispatch executes every
-// w.groups-th workgroup of the grid. call prints the call for workgroup n.
+// w.groups-th workgroup of the grid. call returns the call for workgroup n.
 func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax.Stmt {
 	groups := uint32(w.groups)
 	all := grid[0] * grid[1] * grid[2]

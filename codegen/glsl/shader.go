@@ -73,9 +73,9 @@ var of430 = []string{"GL_EXT_shader_8bit_storage", "GL_EXT_shader_16bit_storage"
 	"GL_KHR_shader_subgroup_shuffle", "GL_KHR_shader_subgroup_vote", "GL_EXT_spirv_intrinsics",
 	"GL_EXT_control_flow_attributes"}
 
-// version returns the version of GLSL that the shader declares: 430 if that has all that the shader uses, else 450.
-// glslc first parses the declarations of all built-in functions of the version. For 450 this takes three times as long
-// as for 430, and longer than dozens of shaders.
+// version returns the version of GLSL that the shader declares: 430 if that version has everything that the shader
+// uses, and otherwise 450. glslc first parses the declarations of all built-in functions of the version, which takes
+// three times as long for 450: longer than dozens of shaders.
 func (p parts) version(code string) int {
 	for _, line := range p.extensions {
 		if name := strings.Fields(line)[1]; !slices.Contains(of430, name) {
@@ -88,13 +88,13 @@ func (p parts) version(code string) int {
 	return 430
 }
 
-// text prints the shader's source.
+// text returns the shader's source.
 func (p parts) text(workgroup int) string {
 	code := p.code(workgroup)
 	return fmt.Sprintf("%s#version %d\n%s%s", p.about, p.version(code), strings.Join(p.extensions, ""), code)
 }
 
-// code prints the shader without its head.
+// code returns the shader without its head.
 func (p parts) code(workgroup int) string {
 	var b strings.Builder
 	for _, m := range p.modes {

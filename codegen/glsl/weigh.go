@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// weighPerUnit is the number of characters of GLSL, without blanks, per 100 bytes of SPIR-V. In measurements of 22 ops
-// it is 4 to 22, and 9 for most.
+// weighPerUnit is the number of characters of GLSL, without blanks, that become about 100 bytes of SPIR-V. In
+// measurements of 22 ops it is 4 to 22, and 9 for most.
 const weighPerUnit = 9
 
 // weights caches the results of Weigh, by op and kind of arithmetic.

@@ -17,14 +17,14 @@ func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	return form
 }
 
-// sorted is the end of a snippet that decodes the quants of two planes. `even` has the even-numbered quants of both
-// planes, in alternate bytes, and `odd` the others. The result is the four quants of each plane, in order.
+// sorted is the end of a snippet that decodes the quants of two bit fields. `even` has the even-numbered quants of both
+// fields, in alternate bytes, and `odd` the others. The result is the four quants of each field, in order.
 const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
 	"0xff00ff00u);"
 
 // OctetReader adds the GLSL function that decodes an octet, and returns its name. If masksApart, the function does not
 // apply the masks (see ir.OctetMasks), but returns them in a second result. If paired, it leaves the quants of two
-// planes interleaved.
+// fields interleaved.
 func OctetReader(e *emit.Emitter, b *emit.Buffer, masksApart, paired bool) string {
 	f := blockFormatOf(e, b)
 	form := f.Octets

@@ -61,7 +61,7 @@ func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string 
 	return name
 }
 
-// planeBody prints the body of a reader of plane i, which loads units of the given size in bytes.
+// planeBody returns the body of a reader of plane i, which loads units of the given size in bytes.
 func planeBody(e *emit.Emitter, b *emit.Buffer, reader string, i, unit int) string {
 	p := kernel.PlanesOf(b.DType)[i]
 	body, ok := planeReaders[unit][reader]

@@ -121,7 +121,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	return x
 }
 
-// storeUnits stores the block in units of kernel.BlockUnit bytes. value prints unit i.
+// storeUnits stores the block in units of kernel.BlockUnit bytes. value returns unit i.
 func (w *blockWriter) storeUnits(value func(unit int, i expr.Expr) expr.Expr) {
 	store := w.K.Stores[0]
 	out, unit := w.Buffers[store.Bind], kernel.BlockUnit(w.format)

@@ -128,7 +128,7 @@ func (ts *Types) template(v *kernel.Expr) *syntax.Expr {
 	return dropNoOps(n, v.Attrs)
 }
 
-// apply prints an elementwise op, for a variable or an expression in scope target.
+// apply returns an elementwise op, for a variable or an expression in scope target.
 func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
@@ -287,8 +287,9 @@ func (ts *Types) arithmetic(v *kernel.Expr) string {
 	return typ
 }
 
-// applyArgs prints the arguments of an op. Kernels freely combine f32 results with f64 and f16 operands, so it converts
-// each argument to typ, the type of the op's arithmetic, and then to the type computed, if GLSL lacks the op for typ.
+// applyArgs returns the arguments of an op. Kernels freely combine f32 results with f64 and f16 operands, so it
+// converts each argument to typ, the type of the op's arithmetic, and then to the type computed, if GLSL lacks the op
+// for typ.
 func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ, computed string) []expr.Expr {
 	args := make([]expr.Expr, len(v.Args))
 	times := e.argUses(v)
@@ -308,7 +309,7 @@ func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ, computed string)
 	return args
 }
 
-// neverOverflows lists ops whose results are in range if the arguments are. Their 8- and 16-bit results need no
+// neverOverflows lists the ops with results in range if the arguments are in range. Their 8- and 16-bit results need no
 // wrapping.
 var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: true, ir.OpMod: true, ir.OpAnd: true,
 	ir.OpOr: true, ir.OpXor: true, ir.OpWhere: true, ir.OpSign: true, ir.OpRelu: true}

@@ -39,7 +39,7 @@ type Buffer struct {
 	RowArrays    map[string]bool
 }
 
-// Storage has the buffers of the kernel, and prints their elements.
+// Storage has the buffers of the kernel, and returns their elements.
 type Storage struct {
 	Types
 	Buffers []*Buffer
@@ -72,7 +72,7 @@ func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
 		byRows: byAddress && (&Buffer{Binding: b}).bytes() > e.Caps.Position32()/2, RowArrays: map[string]bool{}}
 }
 
-// position prints a position as an argument of the buffer's functions: in 32 bits if the buffer is not Wide.
+// position returns a position as an argument of the buffer's functions: in 32 bits if the buffer is not Wide.
 func (b *Buffer) position(at expr.Expr) expr.Expr {
 	if b.Wide {
 		return at
@@ -80,7 +80,7 @@ func (b *Buffer) position(at expr.Expr) expr.Expr {
 	return expr.Narrow(at)
 }
 
-// Subscript prints a position as an index of one of the buffer's arrays. It may count vectors or units.
+// Subscript returns a position as an index of one of the buffer's arrays. It may count vectors or units.
 func (b *Buffer) Subscript(at expr.Expr) expr.Expr {
 	if b.Wide && b.byRows {
 		return at
@@ -88,7 +88,7 @@ func (b *Buffer) Subscript(at expr.Expr) expr.Expr {
 	return expr.Narrow(at)
 }
 
-// Element prints element at of the buffer's array of vectors of the given width.
+// Element returns element at of the buffer's array of vectors of the given width.
 func (st *Storage) Element(b *Buffer, width int, at expr.Expr) expr.Expr {
 	return expr.At(syntax.Ident(st.View(b, width)), b.Subscript(at))
 }
@@ -114,7 +114,7 @@ func (st *Storage) NeedStorage(b *Buffer) {
 	}
 }
 
-// load prints a load: a lane of a vector that was loaded before, a decoded element of a block, or an array element.
+// load returns a load: a lane of a vector that was loaded before, a decoded element of a block, or an array element.
 func (e *Emitter) load(v *kernel.Expr) expr.Expr {
 	b := e.Buffers[v.Bind]
 	if !b.Read {
@@ -129,7 +129,7 @@ func (e *Emitter) load(v *kernel.Expr) expr.Expr {
 	return e.FromCarrier(b.DType, e.CarrierAt(b, e.IndexValue(v.Index)))
 }
 
-// CarrierAt prints element i of a buffer without blocks as a carrier: in the type of a loaded element that is not yet
+// CarrierAt returns element i of a buffer without blocks as a carrier: in the type of a loaded element that is not yet
 // decoded, such as a uint for bf16.
 func (st *Storage) CarrierAt(b *Buffer, i expr.Expr) expr.Expr {
 	if st.InWords(b) {
@@ -142,7 +142,7 @@ func (st *Storage) CarrierAt(b *Buffer, i expr.Expr) expr.Expr {
 	return element
 }
 
-// loadVector prints a load of width neighbours as a vector of carriers. at is the position of the first, a multiple of
+// loadVector returns a load of width neighbours as a vector of carriers. at is the position of the first, a multiple of
 // width.
 func (e *Emitter) loadVector(b *Buffer, width int, at expr.Expr) (typ string, value expr.Expr) {
 	if b.DType.IsBlock() {
@@ -151,7 +151,7 @@ func (e *Emitter) loadVector(b *Buffer, width int, at expr.Expr) (typ string, va
 	return e.VectorAt(b, width, expr.Binary("/", at, expr.Uint(width)))
 }
 
-// VectorAt prints element i of the buffer's array of vectors of the given width, and returns its type.
+// VectorAt returns element i of the buffer's array of vectors of the given width, and returns its type.
 func (st *Storage) VectorAt(b *Buffer, width int, i expr.Expr) (typ string, value expr.Expr) {
 	s := st.Scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
@@ -310,7 +310,7 @@ type Array struct {
 // rowElems is the number of elements in a row of an array that is addressed row by row.
 const rowElems = 1 << 16
 
-// rowDeclaration prints the declaration of an array that is addressed row by row. Each row is a buffer reference. slot
+// rowDeclaration returns the declaration of an array that is addressed row by row. Each row is a buffer reference. slot
 // is the binding that holds the buffer's address, and wide says that positions have 64 bits.
 func (a Array) rowDeclaration(slot int, wide bool) string {
 	row, column := "(i) >> 16", fmt.Sprintf("(i) & %du", rowElems-1)
@@ -354,7 +354,7 @@ func (v View) Symbol() string { return v.Array.Name }
 // Signature returns the name, too: two arrays of the same name are the same.
 func (v View) Signature() string { return v.Array.Name }
 
-// String prints the declaration of the array in its interface block. If the binding holds the buffer's address, the
+// String returns the declaration of the array in its interface block. If the binding holds the buffer's address, the
 // block holds a reference, and the array's name is a macro for the array that it refers to.
 func (v View) String() string {
 	b, a := v.Buffer, v.Array

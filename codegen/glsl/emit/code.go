@@ -32,7 +32,7 @@ type scope struct {
 	later   map[int]string             // names for coordinates that become variables at their first use, by axis
 	accs    map[int]expr.Expr          // results of phases or matmuls, by number
 	Values  map[*kernel.Expr]expr.Expr // values that are computed already
-	indices map[string]expr.Expr       // printed indices and factors, by their canonical text
+	indices map[string]expr.Expr       // expressions of indices and factors, by their canonical text
 	vectors map[*kernel.Expr]expr.Expr // vectors with the values of a load for every lane
 
 	// guard says that the block may not run. Values that only this block needs are computed inside it.
@@ -124,7 +124,7 @@ func lookUp[K comparable](c *Code, key K, entries func(*scope) map[K]expr.Expr) 
 	return t, ok
 }
 
-// KnownValue returns the printed form of a value that an open scope has computed already.
+// KnownValue returns the expression of a value that an open scope has computed already.
 func (c *Code) KnownValue(v *kernel.Expr) (expr.Expr, bool) {
 	return lookUp(c, v, func(s *scope) map[*kernel.Expr]expr.Expr { return s.Values })
 }
@@ -135,7 +135,7 @@ func (c *Code) vector(v *kernel.Expr) expr.Expr {
 	return t
 }
 
-// knownIndex returns the printed index that an open scope has for a key.
+// knownIndex returns the expression of an index that an open scope has for a key.
 func (c *Code) knownIndex(key string) (expr.Expr, bool) {
 	return lookUp(c, key, func(s *scope) map[string]expr.Expr { return s.indices })
 }
@@ -160,7 +160,7 @@ func (c *Code) Variable(typ, base string, value expr.Expr) expr.Expr {
 	return c.declare(c.Scope, typ, base, value)
 }
 
-// Choose prints value if cond holds, and the constant otherwise if not. The value must be safe to compute in any case.
+// Choose returns value if cond holds, and the constant otherwise if not. The value must be safe to compute in any case.
 // Choose gives it a name first, because GLSL compilers turn other choices into a branch, and spirv-opt keeps branches
 // around loads and multiplications.
 func (c *Code) Choose(typ, base string, cond, value, otherwise expr.Expr) expr.Expr {

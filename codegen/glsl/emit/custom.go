@@ -33,7 +33,7 @@ func Bracketed(op *ir.CustomOp, what, text, indent string) string {
 // underscore, so no two ops have the same name.
 func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(op.Name, ".", "_") }
 
-// applyCustom prints the call of a custom op's function.
+// applyCustom returns the call of a custom op's function.
 func (e *Emitter) applyCustom(v *kernel.Expr, target *scope) expr.Expr {
 	op := v.Op.Info().Custom
 	e.customFunction(op, v)
@@ -47,7 +47,7 @@ func (e *Emitter) applyCustom(v *kernel.Expr, target *scope) expr.Expr {
 	return wrap(v.DType, expr.Call(customName(op), args...))
 }
 
-// AttrLit prints the value of a custom op's attribute.
+// AttrLit returns the value of a custom op's attribute.
 func (ts *Types) AttrLit(value any) expr.Expr {
 	switch x := value.(type) {
 	case int64:

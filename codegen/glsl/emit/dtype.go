@@ -64,7 +64,7 @@ func (ts *Types) Scalar(t ir.DType) scalar {
 	return Scalars[t]
 }
 
-// Zero prints the number 0 in a compute type.
+// Zero returns the number 0 in a compute type.
 func Zero(typ string) expr.Expr {
 	return map[string]expr.Expr{"float": expr.Of("0.0"), "double": expr.Of("0.0"), "int": expr.Of("0"),
 		"uint": expr.Of("0u"), "int64_t": expr.Of("0L"), Pair: expr.Of("uvec2(0u)")}[typ]
@@ -111,7 +111,7 @@ func (ts *Types) Coerce(from, to string, v expr.Expr) expr.Expr {
 	return expr.Call(to, v)
 }
 
-// Literal prints a constant of a dtype: f for floats, n for others.
+// Literal returns a constant of a dtype: f for floats, n for others.
 func (ts *Types) Literal(t ir.DType, f float64, n int64) expr.Expr {
 	ts.NeedType(ts.ComputeType(t))
 	switch ts.ComputeType(t) {
@@ -137,7 +137,7 @@ func (ts *Types) Literal(t ir.DType, f float64, n int64) expr.Expr {
 	return expr.Int(n)
 }
 
-// FloatLit prints a float literal. Infinities and NaN are named constants of the library.
+// FloatLit returns a float literal. Infinities and NaN are named constants of the library.
 func (ts *Types) FloatLit(f float64) expr.Expr {
 	switch {
 	case f != f:
@@ -156,7 +156,7 @@ func (ts *Types) FloatLit(f float64) expr.Expr {
 	return expr.Float(f, 32, "")
 }
 
-// cast prints x converted to a dtype by the rule of op cast. v is x, already printed.
+// cast returns x converted to a dtype by the rule of op cast. v is the expression of x.
 func (ts *Types) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	from := x.DType
 	src, dst := ts.ComputeType(from), ts.ComputeType(to)
@@ -223,7 +223,7 @@ func digitsOf(x *kernel.Expr) int {
 	return x.DType.Bits()
 }
 
-// bitcast prints a value reinterpreted as another dtype of the same size.
+// bitcast returns a value reinterpreted as another dtype of the same size.
 func (ts *Types) bitcast(from, to ir.DType, v expr.Expr) expr.Expr {
 	if from == to {
 		return v
@@ -299,7 +299,7 @@ func wrap(t ir.DType, v expr.Expr) expr.Expr {
 	return v
 }
 
-// lowBits prints the lowest bits of a uint.
+// lowBits returns the lowest bits of a uint.
 func lowBits(bits int, v expr.Expr) expr.Expr {
 	return expr.Binary("&", v, expr.Of(fmt.Sprintf("%#xu", 1<<bits-1)))
 }

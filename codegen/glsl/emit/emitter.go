@@ -1,6 +1,10 @@
 // Package emit has the [Emitter], which writes one shader as a tree of statements. It declares variables, opens loops
 // and branches, evaluates values and indices of a kernel, and loads from and stores to buffers. The packages of kernel
 // families, such as maps and matmul, use it.
+//
+// Two verbs recur in the comments of the generator. A method that writes a loop adds the loop's statements to the
+// shader. A method that returns a value, such as the query of a row, returns the GLSL expression that computes this
+// value.
 package emit
 
 import (
@@ -63,7 +67,7 @@ func New(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []st
 	return e
 }
 
-// Axis prints the coordinate along an axis.
+// Axis returns the coordinate along an axis.
 func (e *Emitter) Axis(axis int) expr.Expr {
 	for s := e.Scope; s != nil; s = s.parent {
 		t, ok := s.Axes[axis]
@@ -81,7 +85,7 @@ func (e *Emitter) Axis(axis int) expr.Expr {
 	return expr.Of("0u")
 }
 
-// acc prints the result of phase or matmul i.
+// acc returns the result of phase or matmul i.
 func (e *Emitter) acc(i int) expr.Expr {
 	t, ok := lookUp(&e.Code, i, func(s *scope) map[int]expr.Expr { return s.accs })
 	if !ok {
@@ -91,13 +95,13 @@ func (e *Emitter) acc(i int) expr.Expr {
 	return t
 }
 
-// symbol prints the value of a symbol.
+// symbol returns the value of a symbol.
 func (e *Emitter) symbol(name string) expr.Expr {
 	e.usedSyms[name] = true
 	return expr.Of(e.symbolNames[name])
 }
 
-// Dim prints an extent as a uint.
+// Dim returns an extent as a uint.
 func (e *Emitter) Dim(d ir.Dim) expr.Expr { return e.Coordinate(kernel.DimIndex(d)) }
 
 // Define adds a function in addition to main. head is its signature, and body writes its statements.

@@ -12,7 +12,7 @@ import (
 // index. Inside a clamp the final sum may be negative too, so there everything is an int. A sum that may need more than
 // 32 bits is an int64_t. Its coordinates are 32-bit, and so are quotients and clamped values that fit.
 
-// IndexValue prints an index in the open scope. If the last Plan counted more than one use, it declares a variable for
+// IndexValue returns an index in the open scope. If the last Plan counted more than one use, it declares a variable for
 // it.
 func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
 	key := x.String()
@@ -34,7 +34,7 @@ func indexUsesAcc(x kernel.Index, acc int) bool {
 	return slices.ContainsFunc(x.Values(), func(v *kernel.Expr) bool { return v.UsesAcc(acc) })
 }
 
-// IndexText prints the polynomial of an index: first the terms that are added, then the terms that are subtracted.
+// IndexText returns the polynomial of an index: first the terms that are added, then the terms that are subtracted.
 func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
 	if !e.isWide(x) {
 		return e.Coordinate(x)
@@ -50,12 +50,12 @@ func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
 	return expr.OfType(expr.Wide, t)
 }
 
-// Coordinate prints an index that fits in 32 bits on every device, as [kernel.Kernel.CheckRange] has checked.
+// Coordinate returns an index that fits in 32 bits on every device, as [kernel.Kernel.CheckRange] has checked.
 func (e *Emitter) Coordinate(x kernel.Index) expr.Expr {
 	return e.sum(x, expr.Uint, func(f *kernel.Factor) expr.Expr { return expr.Narrow(e.factor(f)) })
 }
 
-// sum prints a polynomial. lit and factor print its numbers and factors, in the type of the sum.
+// sum returns a polynomial. lit and factor return its numbers and factors, in the type of the sum.
 func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*kernel.Factor) expr.Expr) expr.Expr {
 	var out expr.Expr
 	for _, t := range x.Terms() {
@@ -78,7 +78,7 @@ func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*ke
 	return out
 }
 
-// term prints a term: coordinates first, then symbols, then the coefficient, as in row * T * 64.
+// term returns a term: coordinates first, then symbols, then the coefficient, as in row * T * 64.
 func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	factor func(*kernel.Factor) expr.Expr) expr.Expr {
 	var out expr.Expr
@@ -101,7 +101,7 @@ func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	return out
 }
 
-// factor prints one factor of an index, as a uint or, if it is wide, as an int64_t.
+// factor returns one factor of an index, as a uint or, if it is wide, as an int64_t.
 func (e *Emitter) factor(f *kernel.Factor) expr.Expr {
 	switch f.Kind {
 	case kernel.FactorAxis:
@@ -132,7 +132,7 @@ func (e *Emitter) NameFactor(f *kernel.Factor) {
 	e.factor(f)
 }
 
-// composite prints a quotient, remainder or clamp.
+// composite returns a quotient, remainder or clamp.
 func (e *Emitter) composite(f *kernel.Factor) expr.Expr {
 	if f.Kind != kernel.FactorClamp {
 		if t, ok := e.inRun(f); ok {
@@ -151,7 +151,7 @@ func (e *Emitter) composite(f *kernel.Factor) expr.Expr {
 	return expr.Of("0u")
 }
 
-// divided prints a quotient or remainder, as a uint if it fits.
+// divided returns a quotient or remainder, as a uint if it fits.
 func (e *Emitter) divided(op string, f *kernel.Factor) expr.Expr {
 	t := expr.Binary(op, e.IndexText(f.X), e.IndexText(f.D))
 	if f.Largest() > float64(e.Caps.Position32()) {
@@ -196,8 +196,8 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 	return f.Value, true
 }
 
-// clamped prints a clamp. It computes in uint if neither the value nor the limit can be negative, and otherwise in int.
-// (The limit T-1 is -1 if T is 0.) Loaded 64-bit indices are already limited to the range of an int.
+// clamped returns a clamp. It computes in uint if neither the value nor the limit can be negative, and otherwise in
+// int. (The limit T-1 is -1 if T is 0.) Loaded 64-bit indices are already limited to the range of an int.
 func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
 	unsigned := f.D.NonNegative()
 	if v, ok := loneValue(f.X); ok && unsigned && e.ComputeType(v.DType) == "uint" {
@@ -209,7 +209,7 @@ func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
 	return expr.Call("uint", e.clampCall(f))
 }
 
-// clampCall prints a signed sum limited to 0..last. last is -1 if it is T-1 and T is 0. Then the result is 0, which is
+// clampCall returns a signed sum limited to 0..last. last is -1 if it is T-1 and T is 0. Then the result is 0, which is
 // safe to access, because every buffer has an element 0.
 func (e *Emitter) clampCall(f *kernel.Factor) expr.Expr {
 	factor := func(f *kernel.Factor) expr.Expr {
@@ -242,7 +242,8 @@ func hasValue(x kernel.Index) bool {
 	})
 }
 
-// signedIndex prints an index as an int. A clamp that is used once is printed in int, instead of in uint and converted.
+// signedIndex returns an index as an int. A clamp that is used once is computed in int, instead of in uint and
+// converted.
 func (e *Emitter) signedIndex(x kernel.Index) expr.Expr {
 	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
 		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) {

@@ -98,8 +98,8 @@ func (c *Code) Fresh(s *scope, base string) string {
 	return name
 }
 
-// taken reports whether any open scope has the name. It also looks in inner scopes, because a value may be declared in
-// an outer block while an inner block is being written.
+// taken reports whether any open scope has the name. It begins with the innermost scope, because a value may be
+// declared in an outer block while an inner block is being written.
 func (c *Code) taken(name string) bool {
 	for s := c.Scope; s != nil; s = s.parent {
 		if s.Names[name] {

@@ -54,7 +54,7 @@ func (ts *Types) Operate(typ, op string, a, b expr.Expr) expr.Expr {
 	return expr.Binary(op, a, b)
 }
 
-// pairLit prints a constant as a pair.
+// pairLit returns a constant as a pair.
 func pairLit(n int64) expr.Expr {
 	return expr.Call(Pair, expr.Uint(n&0xffffffff), expr.Uint(n>>32&0xffffffff))
 }

@@ -16,7 +16,7 @@ type Along struct {
 	Extent ir.Dim
 }
 
-// Quad prints a vec4 with elements k to k+3 of an operand along an axis. The other axes are bound. base names the
+// Quad returns a vec4 with elements k to k+3 of an operand along an axis. The other axes are bound. base names the
 // variable, if it needs one. all says that k is always within the extent; otherwise quads beyond the end are 0.
 func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
 	return e.QuadOf(FloatQuads, v, a, k, base, all)
@@ -55,7 +55,7 @@ func (j *Job) IsVector(v *kernel.Expr, a Along) bool {
 	return t.IsBlock() || (Scalars[t].Carrier == "float" || t == ir.I8 || t == ir.U8) && Scalars[t].decode == ""
 }
 
-// IndexAt prints an index with the coordinate along an axis set to at. The other axes are bound.
+// IndexAt returns an index with the coordinate along an axis set to at. The other axes are bound.
 func (e *Emitter) IndexAt(x kernel.Index, axis int, at expr.Expr) expr.Expr {
 	e.OpenScope()
 	defer e.Close()
@@ -64,7 +64,7 @@ func (e *Emitter) IndexAt(x kernel.Index, axis int, at expr.Expr) expr.Expr {
 	return e.IndexText(x)
 }
 
-// vectorQuad prints four neighbours as one load.
+// vectorQuad returns four neighbours as one load.
 func (e *Emitter) vectorQuad(q QuadKind, v *kernel.Expr, a Along, k expr.Expr) expr.Expr {
 	v = kernel.Widened(v)
 	typ, value := e.loadVector(e.Buffers[v.Bind], 4, e.IndexAt(v.Index, a.Axis, k))
@@ -101,10 +101,10 @@ func (e *Emitter) partialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.
 	e.Close()
 }
 
-// AsFloat prints a value as a float, the type of matmul sums.
+// AsFloat returns a value as a float, the type of matmul sums.
 func (e *Emitter) AsFloat(v *kernel.Expr) expr.Expr { return e.as("float", v) }
 
-// as prints a value in a compute type.
+// as returns a value in a compute type.
 func (e *Emitter) as(typ string, v *kernel.Expr) expr.Expr {
 	e.Plan([]*kernel.Expr{v}, nil)
 	return e.Coerce(e.ComputeType(v.DType), typ, e.Value(v))
@@ -116,7 +116,7 @@ func WholeStep(d ir.Dim, from expr.Expr, step int) bool {
 	return schedule.DivisibleBy(d, step) || known && first.V+int64(step) <= d.Min()
 }
 
-// Limit prints min(x, last coordinate of d), or x if tiles of the given size divide the extent. The extent must not be
+// Limit returns min(x, last coordinate of d), or x if tiles of the given size divide the extent. The extent must not be
 // 0.
 func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
 	if schedule.DivisibleBy(d, tile) {
@@ -128,8 +128,8 @@ func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
 // sumText matches a sum of names and numbers.
 var sumText = regexp.MustCompile(`^[ +\w]*$`)
 
-// capped prints min(x, last coordinate of the extent). x may be a sum, which cannot wrap around. If a number in the sum
-// alone reaches the last coordinate, it prints that coordinate without min.
+// capped returns min(x, last coordinate of the extent). x may be a sum, which cannot wrap around. If a number in the
+// sum alone reaches the last coordinate, it returns that coordinate without min.
 func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
 	last := e.Coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
 	if end, known := expr.LiteralOf(last); known && sumText.MatchString(x.String()) {

@@ -11,7 +11,7 @@ import (
 // Random numbers have no state: each word depends only on seed, offset and element. A block of four words takes as long
 // as one word. So four neighbours that begin at a multiple of four share one block.
 
-// random prints a word of a random stream. The arguments of v are the stream's seed and offset, and its index is the
+// random returns a word of a random stream. The arguments of v are the stream's seed and offset, and its index is the
 // element.
 func (e *Emitter) random(v *kernel.Expr, target *scope) expr.Expr {
 	if words := e.vector(v); words != nil {
@@ -22,8 +22,8 @@ func (e *Emitter) random(v *kernel.Expr, target *scope) expr.Expr {
 	return expr.Call("random_word", e.key(v.Args[0], target), e.key(v.Args[1], target), element)
 }
 
-// pairWord prints the number of the element whose own word is the word w of the given element. Elements 2i and 2i+1 are
-// a pair; WordFirst is the word of 2i and WordSecond the word of 2i+1.
+// pairWord returns the number of the element that owns word w of the given element. Elements 2i and 2i+1 are a pair:
+// WordFirst is the word of element 2i, and WordSecond the word of 2i+1.
 func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	switch w {
 	case kernel.WordFirst:
@@ -34,7 +34,7 @@ func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	return element
 }
 
-// key prints a seed or offset as a uvec2 with its two halves.
+// key returns a seed or offset as a uvec2 with its two halves.
 func (e *Emitter) key(v *kernel.Expr, target *scope) expr.Expr {
 	t := e.valueFor(v, target)
 	if v.DType == ir.I64 && e.pairs() {

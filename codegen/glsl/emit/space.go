@@ -70,7 +70,7 @@ func (s Space) isEmpty() bool {
 	return slices.ContainsFunc(s, func(g Span) bool { return g.Max() == 0 })
 }
 
-// count prints the number of points.
+// count returns the number of points.
 func (e *Emitter) count(g Span) expr.Expr {
 	out := e.Dim(g.Points[0])
 	for _, d := range g.Points[1:] {

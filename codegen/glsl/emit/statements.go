@@ -241,7 +241,7 @@ func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
 	return syntax.Ident(name)
 }
 
-// AllOf prints the conjunction of bool values.
+// AllOf returns the conjunction of bool values.
 func (e *Emitter) AllOf(values []*kernel.Expr) expr.Expr {
 	e.Plan(values, nil)
 	var all expr.Expr

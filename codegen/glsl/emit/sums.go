@@ -18,7 +18,7 @@ func (r *Requirements) Dot(a, b expr.Expr) expr.Expr {
 	return expr.Call(name, a, b)
 }
 
-// Shuffled prints the value of x in the subgroup's invocation with the number (own number XOR mask).
+// Shuffled returns the value of x in the subgroup's invocation with the number (own number XOR mask).
 func Shuffled(x expr.Expr, mask int) expr.Expr {
 	return expr.Call("subgroupShuffleXor", x, expr.Uint(mask))
 }

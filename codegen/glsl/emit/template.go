@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// An op's template, such as "{0} / (1.0 + exp(-{0}))", is parsed to a tree with holes. So it can be printed around any
+// An op's template, such as "{0} / (1.0 + exp(-{0}))", is parsed to a tree with holes. So it can be filled with any
 // arguments with only the parentheses that it needs.
 
 // forms caches the trees of templates, by their source.
@@ -68,12 +68,12 @@ func dropNoOps(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	return &y
 }
 
-// spelling says how the parts of a template are printed.
+// spelling has the functions that translate the parts of a template to expressions.
 type spelling struct {
-	value    func(name string) expr.Expr                  // prints a hole
+	value    func(name string) expr.Expr                  // the value for a hole
 	function func(name string) string                     // returns the function to call for a name
-	literal  func(s string) expr.Expr                     // prints a number
-	operator func(op string, args ...expr.Expr) expr.Expr // prints an operator with one or two operands
+	literal  func(s string) expr.Expr                     // a number
+	operator func(op string, args ...expr.Expr) expr.Expr // an operator with one or two operands
 }
 
 // builtinSpelling is the spelling with GLSL's own literals and operators.
@@ -81,7 +81,7 @@ func builtinSpelling(value func(string) expr.Expr, function func(string) string)
 	return spelling{value, function, expr.Of, operator}
 }
 
-// operator prints an operator of GLSL with one or two operands.
+// operator returns an operator of GLSL with one or two operands.
 func operator(op string, args ...expr.Expr) expr.Expr {
 	if len(args) == 1 {
 		return expr.Unary(op, args[0])
@@ -89,7 +89,7 @@ func operator(op string, args ...expr.Expr) expr.Expr {
 	return expr.Binary(op, args[0], args[1])
 }
 
-// fill prints a template with values in its holes.
+// fill returns a template with values in its holes.
 func (s spelling) fill(x *syntax.Expr) expr.Expr {
 	kid := func(i int) expr.Expr { return s.fill(x.Args[i]) }
 	switch x.Op {

@@ -25,7 +25,7 @@ func (j *Job) WholeTiles(f schedule.AxisTiles) int64 {
 	return (j.K.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
 }
 
-// tiles prints the number of tiles along an axis.
+// tiles returns the number of tiles along an axis.
 func (e *Emitter) tiles(f schedule.AxisTiles) expr.Expr {
 	d := e.K.Parallel[f.Axis]
 	if d.IsStatic() {
@@ -70,7 +70,7 @@ func (m *Mover) Each(body func(i, line, unit expr.Expr)) {
 	if m.Across {
 		lines, perLine = perLine, lines
 	}
-	m.E.EachUnit(m.Self, lines, perLine, func(i, line, unit expr.Expr) {
+	m.E.eachUnit(m.Self, lines, perLine, func(i, line, unit expr.Expr) {
 		if m.Across {
 			line, unit = unit, line
 		}
@@ -188,9 +188,9 @@ func (e *Emitter) SelfIndex() expr.Expr {
 		expr.Of("gl_SubgroupInvocationID")))
 }
 
-// EachUnit calls body for each unit (a vec4 or an octet) of a tile that this invocation moves. A tile has lines of
+// eachUnit calls body for each unit (a vec4 or an octet) of a tile that this invocation moves. A tile has lines of
 // perLine units. Neighbouring invocations take neighbouring units. i counts the invocation's own units.
-func (e *Emitter) EachUnit(self expr.Expr, lines, perLine int, body func(i, line, unit expr.Expr)) {
+func (e *Emitter) eachUnit(self expr.Expr, lines, perLine int, body func(i, line, unit expr.Expr)) {
 	total := lines * perLine
 	e.EachSlot(self, total, e.Launch.Workgroup, func(i, slot expr.Expr) {
 		body(i, expr.Quotient(slot, perLine, total), expr.Remainder(slot, perLine, total))
@@ -210,7 +210,7 @@ func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines
 	})
 }
 
-// Fours prints the number of an invocation's i-th row in the tile, of count rows. An invocation has groups of four
+// Fours returns the number of an invocation's i-th row in the tile, of count rows. An invocation has groups of four
 // adjacent rows. first is the number of its first group, and apart the distance between its groups, in groups. With
 // first 1 and apart 8, its rows are 4 to 7, 36 to 39, and so on.
 func Fours(first, i expr.Expr, count, apart int) expr.Expr {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// maxLine is the length of the longest expression that is printed without naming one of its parts.
+// maxLine is the length of the longest expression, in characters, without a variable for one of its parts.
 const maxLine = 72
 
 // useCount counts the uses of each expression, index and index factor in the code that is written next.
@@ -16,7 +16,7 @@ type useCount struct {
 	indices map[string]int
 }
 
-// Eval prints the values of expressions in the open scope. The caller uses each value once. Values that several of the
+// Eval returns the values of expressions in the open scope. The caller uses each value once. Values that several of the
 // expressions share are declared as variables.
 func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
 	e.Plan(roots, nil)
@@ -84,7 +84,7 @@ func (e *Emitter) countIndex(x kernel.Index) {
 }
 
 // countFactors adds a use of each factor of an index. At the first use of a quotient, remainder or clamp it also counts
-// the uses of its parts. These are printed inside the factor, so they never get a name of their own.
+// the uses of its parts. These are parts of the factor, so they never get a variable of their own.
 func (e *Emitter) countFactors(x kernel.Index) {
 	for _, t := range x.Terms() {
 		for _, f := range t.Factors {
@@ -103,7 +103,7 @@ func (e *Emitter) countFactors(x kernel.Index) {
 	}
 }
 
-// Value prints an expression in the open scope. It declares a variable for it if the expression is used again, is
+// Value returns an expression in the open scope. It declares a variable for it if the expression is used again, is
 // computed outside of a loop, or is long.
 func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
 	return e.valueFor(v, nil)
@@ -134,7 +134,8 @@ func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	return name
 }
 
-// wantsName reports whether the value v, printed as t, becomes a variable. target is the scope that would declare it.
+// wantsName reports whether the value v, with the expression t, becomes a variable. target is the scope that would
+// declare it.
 func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, target, consumer *scope) bool {
 	switch {
 	case expr.IsPlain(t):
@@ -152,7 +153,7 @@ func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, target, consumer *scope
 	return consumer != nil && len(t.String()) > maxLine
 }
 
-// compute prints the computation of a value in scope target, without declaring a variable for it.
+// compute returns the computation of a value in scope target, without declaring a variable for it.
 func (e *Emitter) compute(v *kernel.Expr, target *scope) expr.Expr {
 	switch v.Kind {
 	case kernel.ExprLoad:

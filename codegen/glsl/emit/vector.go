@@ -14,7 +14,7 @@ import (
 // has this name.
 const laneName = "lane"
 
-// Lane prints that variable.
+// Lane returns that variable.
 var Lane = syntax.Ident(laneName)
 
 // Run is the consecutive neighbours along an axis that an invocation computes together.
@@ -81,7 +81,7 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 	e.storeVectors(r, vectorStores, results)
 }
 
-// inRun prints a quotient or remainder of the coordinate along the run's axis, given a divisor of the run's width. It
+// inRun returns a quotient or remainder of the coordinate along the run's axis, given a divisor of the run's width. It
 // writes the quotient of base + lane as base/divisor + lane/divisor. For lanes that share a quotient, the unrolled loop
 // then has the same expression, so that the compiler computes it once. ok is false for other factors.
 func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
@@ -105,7 +105,7 @@ func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 	return t, false
 }
 
-// VectorIndex prints x/width, the index of a vector. x is the position of the run's first element.
+// VectorIndex returns x/width, the index of a vector. x is the position of the run's first element.
 func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
 	e.OpenScope()
 	defer e.Close()

@@ -57,7 +57,7 @@ func unitOf(t ir.DType, width int) string {
 	return fmt.Sprintf("%s%d", s.vec, width)
 }
 
-// extract prints the unit of a word that begins at bit shift, as a value of type unitOf(t, 1).
+// extract returns the unit of a word that begins at bit shift, as a value of type unitOf(t, 1).
 func extract(t ir.DType, word, shift string) string {
 	switch unitOf(t, 1) {
 	case "float":
@@ -71,7 +71,7 @@ func extract(t ir.DType, word, shift string) string {
 	return fmt.Sprintf("bitfieldExtract(%s, %s, %d)", word, shift, unitBits(t))
 }
 
-// bits prints the bits of a unit as a uint. Bits above the unit may be set.
+// bits returns the bits of a unit as a uint. Bits above the unit may be set.
 func (ts *Types) bits(t ir.DType, value string) string {
 	switch unitOf(t, 1) {
 	case "float":
@@ -83,7 +83,7 @@ func (ts *Types) bits(t ir.DType, value string) string {
 	return value
 }
 
-// wordAt prints a word of a buffer. If the kernel also writes the buffer, it prints an atomic read, because other
+// wordAt returns a word of a buffer. If the kernel also writes the buffer, it returns an atomic read, because other
 // invocations may change other bits of the word at the same time.
 func (st *Storage) wordAt(b *Buffer, at string) string {
 	word := fmt.Sprintf("%s[%s]", st.View(b, 1), at)
@@ -93,13 +93,13 @@ func (st *Storage) wordAt(b *Buffer, at string) string {
 	return word
 }
 
-// partOfWord prints the index of the word with item i, and the item's first bit in it. Items have the given number of
+// partOfWord returns the index of the word with item i, and the item's first bit in it. Items have the given number of
 // bits.
 func partOfWord(bits int) (word, shift string) {
 	return fmt.Sprintf("i / %du", 32/bits), fmt.Sprintf("i %% %du * %du", 32/bits, bits)
 }
 
-// loadFromWords prints a call that loads the i-th unit, or vector of units, of a buffer.
+// loadFromWords returns a call that loads the i-th unit, or vector of units, of a buffer.
 func (st *Storage) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 	verb, t, bits := "load", b.DType, unitBits(b.DType)
 	if width > 1 {
@@ -133,7 +133,7 @@ func (st *Storage) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 	return expr.Call(name, i)
 }
 
-// vectorOfWords prints the statement that returns the units in words as a vector, from the low bits up.
+// vectorOfWords returns the statement that returns the units in words as a vector, from the low bits up.
 func vectorOfWords(t ir.DType, width int, words ...string) string {
 	var units []string
 	for n := range width {
@@ -156,7 +156,7 @@ func (st *Storage) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax
 		}
 		return st.bits(t, fmt.Sprintf("v[%d]", n))
 	}
-	// pack prints count units, beginning with unit first, packed into one word.
+	// pack returns count units, beginning with unit first, packed into one word.
 	pack := func(first, count int) string {
 		packed := unit(first)
 		for n := 1; n < count; n++ {

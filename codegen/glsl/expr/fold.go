@@ -37,7 +37,7 @@ func LiteralOf(t Expr) (n Literal, ok bool) {
 	return n, true
 }
 
-// text prints the literal. ok is false if its type cannot hold the number.
+// text returns the literal as an expression. ok is false if its type cannot hold the number.
 func (n Literal) text() (t Expr, ok bool) {
 	switch n.suffix {
 	case "u":

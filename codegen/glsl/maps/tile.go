@@ -145,7 +145,8 @@ func (t *tileWriter) fetch() {
 	}
 }
 
-// loadRun prints the load of a run's neighbours, as a carrier (an element that is not yet decoded) or a vector of them.
+// loadRun returns the load of a run's neighbours, as a carrier (an element that is not yet decoded) or a vector of
+// them.
 func (t *tileWriter) loadRun(v *kernel.Expr, r emit.Run) expr.Expr {
 	b := t.Buffers[v.Bind]
 	t.Plan(nil, []kernel.Index{v.Index})
@@ -197,7 +198,7 @@ func (t *tileWriter) ifInside(along, lines side, width int, line, unit expr.Expr
 	t.Close()
 }
 
-// inside prints the condition that a run is inside the map, or nil if it always is.
+// inside returns the condition that a run is inside the map, or nil if it always is.
 func (t *tileWriter) inside(along, lines side, width int, unit, line expr.Expr) expr.Expr {
 	var inRun, inLine expr.Expr
 	if !along.whole {

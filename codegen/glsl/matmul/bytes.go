@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedQuad prints the word with elements k to k+3 of an int8 operand along the contraction axis. all says that they
+// packedQuad returns the word with elements k to k+3 of an int8 operand along the contraction axis. all says that they
 // are always inside that axis; otherwise the word is 0 beyond its end.
 func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	a := emit.Along{Axis: m.Fold, Extent: m.K.Fold}
@@ -27,7 +27,7 @@ func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	return name
 }
 
-// BytesAt prints 4 or 16 neighbouring int8 elements of a load along an axis, from element k on, as a uint or a uvec4.
+// BytesAt returns 4 or 16 neighbouring int8 elements of a load along an axis, from element k on, as a uint or a uvec4.
 func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) expr.Expr {
 	b := m.Buffers[v.Bind]
 	b.Units[bytes] = true

@@ -152,7 +152,7 @@ func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide 
 	})
 }
 
-// resultQuad prints four results, loaded from unit number at (16 bytes) of shared memory.
+// resultQuad returns four results, loaded from unit number at (16 bytes) of shared memory.
 func (c *coopMat) resultQuad(at expr.Expr) expr.Expr {
 	element := func(at expr.Expr) expr.Expr { return expr.At(c.tiles, at) }
 	switch {

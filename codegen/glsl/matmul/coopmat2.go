@@ -162,7 +162,7 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	}
 }
 
-// slice prints the named layout, limited to one tile: outerTile rows from row outer on, and innerTile columns from
+// slice returns the named layout, limited to one tile: outerTile rows from row outer on, and innerTile columns from
 // column inner on.
 func (c *coopMat2) slice(name string, outer expr.Expr, outerTile int, inner expr.Expr, innerTile int) expr.Expr {
 	return expr.Call("sliceTensorLayoutNV", expr.Of(name), outer, expr.Uint(outerTile), inner, expr.Uint(innerTile))
@@ -184,7 +184,7 @@ func (c *coopMat2) accumulate() {
 	}
 }
 
-// depth prints the extent of the contraction axis. With HideSteps, it prints an expression that the compiler cannot
+// depth returns the extent of the contraction axis. With HideSteps, it returns an expression that the compiler cannot
 // evaluate, so that it does not unroll the loop (M-hidden-steps).
 func (c *coopMat2) depth() expr.Expr {
 	depth := c.Dim(c.K.Fold)
@@ -408,7 +408,7 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 }
 
 // context lists the variables that a function of elements needs in addition to the sums, because GLSL functions do not
-// see those of main: row and col, the piece's first row and column, and the batch.
+// see the variables of main: row and col, the piece's first row and column, and the batch.
 func (c *coopMat2) context(row, col expr.Expr) []string {
 	var names []string
 	add := func(origin, t expr.Expr) {
@@ -450,7 +450,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 }
 
 // bindSums makes the arguments of the per-element callback the results of the kernel's matmuls. Cooperative matrices of
-// uint8 operands have sums of type uint; their bits are those of the signed sums.
+// uint8 operands have sums of type uint, with the same bits as the signed sums.
 func (c *coopMat2) bindSums() {
 	for i, p := range c.Products {
 		if c.sums == ir.U32 {

@@ -66,7 +66,7 @@ func (m *matDirect) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Ex
 	return cols
 }
 
-// directQuad prints quad q of an operand in the step that begins at k0. Its other axis is bound.
+// directQuad returns quad q of an operand in the step that begins at k0. Its other axis is bound.
 func (m *matDirect) directQuad(o *Operand, k0, q expr.Expr) expr.Expr {
 	return m.Quad(o, expr.Plus(k0, expr.Times(q, 4)), schedule.DivisibleBy(m.K.Fold, m.s.TileK))
 }

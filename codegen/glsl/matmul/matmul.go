@@ -171,7 +171,7 @@ func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
 	})
 }
 
-// ClampTo prints a coordinate limited to the last one of an axis, if tiles of the given size may be partial. A partial
+// ClampTo returns a coordinate limited to the last one of an axis, if tiles of the given size may be partial. A partial
 // tile then reads its last row again instead of leaving the buffer, and the extra results are not stored. If the extent
 // is 0, no workgroup runs.
 func (m *Base) ClampTo(x expr.Expr, axis int, tile int) expr.Expr {
@@ -186,12 +186,12 @@ func (m *Base) extent(axis int) ir.Dim {
 	return m.K.Parallel[axis]
 }
 
-// inside prints the condition that a row and a column exist, or nil if tiles are always whole.
+// inside returns the condition that a row and a column exist, or nil if tiles are always whole.
 func (m *Base) inside(row, col expr.Expr) expr.Expr {
 	return expr.And(m.below(row, m.Row), m.below(col, m.Col))
 }
 
-// below prints the condition that a coordinate exists along an axis of the result, or nil if it always does.
+// below returns the condition that a coordinate exists along an axis of the result, or nil if it always does.
 func (m *Base) below(at expr.Expr, axis int) expr.Expr {
 	if !m.mayExceed(axis) {
 		return nil
@@ -199,7 +199,7 @@ func (m *Base) below(at expr.Expr, axis int) expr.Expr {
 	return expr.Binary("<", at, m.Dim(m.extent(axis)))
 }
 
-// Quad prints the quad of an operand with elements k to k+3 along the contraction axis. The operand's other axis is
+// Quad returns the quad of an operand with elements k to k+3 along the contraction axis. The operand's other axis is
 // bound. all says that k is always inside the contraction axis; otherwise quads beyond its end are 0.
 func (m *Base) Quad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	if m.Quads.Word != "" {
@@ -208,7 +208,7 @@ func (m *Base) Quad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	return m.quadAlong(o.Value, m.Fold, k, all, o.QuadName())
 }
 
-// quadAlong is Quad along any axis, for a value whose other axes are bound.
+// quadAlong is Quad along any axis, for a value with its other axes bound.
 func (m *Base) quadAlong(v *kernel.Expr, axis int, at expr.Expr, all bool, base string) expr.Expr {
 	return m.QuadOf(m.Quads, v, emit.Along{Axis: axis, Extent: m.extent(axis)}, at, base, all)
 }
@@ -244,7 +244,7 @@ func (m *Base) Finish(row, col expr.Expr, sums []expr.Expr) {
 	m.Close()
 }
 
-// guards prints the condition for storing the bound row, and also the bound column if col is set; nil means always.
+// guards returns the condition for storing the bound row, and also the bound column if col is set; nil means always.
 func (m *Base) guards(col bool) expr.Expr {
 	var conds []*kernel.Expr
 	if g := m.K.Guard; g != nil && g.Row != nil {

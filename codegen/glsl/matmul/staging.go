@@ -154,7 +154,7 @@ func (c *staging) axisVariable(axis int) string {
 	return c.ParaName(axis)
 }
 
-// insideOctet prints the condition that an octet begins inside the operand, or nil if it always does. from is the
+// insideOctet returns the condition that an octet begins inside the operand, or nil if it always does. from is the
 // tile's first coordinate along each axis, at the octet's line, and inner its first coordinate along the line. Elements
 // beyond the end of the contraction axis must be 0. Beyond the rows or columns any values are allowed.
 func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr.Expr) expr.Expr {
@@ -233,7 +233,7 @@ func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
 	}
 }
 
-// pack prints four floats, rounded to the dtype of the matrices, as two words.
+// pack returns four floats, rounded to the dtype of the matrices, as two words.
 func (c *staging) pack(quad expr.Expr) []expr.Expr {
 	if !expr.IsPlain(quad) {
 		quad = c.Variable("vec4", "quad", quad)
@@ -266,7 +266,7 @@ func (c *staging) loadStaged(st *staged, name, offset expr.Expr) {
 	c.LoadMatrix(name, c.tiles, offset, schedule.StagedPitch(st.inner, c.unit), major)
 }
 
-// overOctet prints a number of elements, a multiple of an octet's, as a number of octets.
+// overOctet returns a number of elements, a multiple of an octet's, as a number of octets.
 func (c *staging) overOctet(t expr.Expr) expr.Expr {
 	if t.Is("0u") {
 		return t

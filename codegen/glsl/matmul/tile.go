@@ -76,7 +76,7 @@ func EmitTile(e *emit.Emitter) {
 	})
 }
 
-// SumsAt prints an invocation's i-th sum of every matmul.
+// SumsAt returns an invocation's i-th sum of every matmul.
 func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
 	var all []expr.Expr
 	for _, p := range m.Products {

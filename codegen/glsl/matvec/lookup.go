@@ -51,7 +51,7 @@ type lookupTable struct {
 	copies int
 }
 
-// word prints word i of the table, where i counts entries and their copies. For an entry of two words it prints the
+// word returns word i of the table, where i counts entries and their copies. For an entry of two words it returns the
 // first.
 func (t lookupTable) word(i expr.Expr) expr.Expr {
 	copies := expr.Uint(t.copies)
@@ -170,8 +170,8 @@ func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr
 	return v.bytesProduct(quants)
 }
 
-// octetElement prints quad t of a strip from the octets that readOctets returned. An octet has two quads: neighbours,
-// or, if the strip covers two planes, one of each plane.
+// octetElement returns quad t of a strip from the octets that readOctets returned. An octet has two quads: neighbours,
+// or, if the strip covers two fields, one of each field.
 func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
 	octet, word := expr.Quotient(t, 2, v.run.Quads), expr.Remainder(t, 2, v.run.Quads)
 	if half := v.run.Quads / 2; v.run.SharedScale {
@@ -180,9 +180,9 @@ func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
 	return expr.At(expr.At(name, octet), word)
 }
 
-// pairStrip reorders the int8 elements of row i of a strip as the octets need them: alternately from plane 0 and plane
-// 1. The strip's words first hold all of plane 0 and then all of plane 1. Afterwards word t of the first half has the
-// even bytes of both planes, and word t of the second half has the odd bytes.
+// pairStrip reorders the int8 elements of row i of a strip as the octets need them: alternately from field 0 and field
+// 1. The strip's words first hold all of field 0 and then all of field 1. Afterwards word t of the first half has the
+// even bytes of both fields, and word t of the second half has the odd bytes.
 func (v *matVec) pairStrip(rows expr.Array, i expr.Expr) {
 	if !v.paired {
 		return

@@ -105,7 +105,7 @@ type matVec struct {
 	// The invocations that share a sum are neighbours, as B is contiguous along the contraction axis.
 	along    bool
 	lookup   *lookupTable // in shared memory, or nil
-	paired   bool         // strips interleave the int8 elements of both planes (pairStrip)
+	paired   bool         // strips interleave the int8 elements of both fields (pairStrip)
 	rowSums  []expr.Expr  // one array in shared memory per phase: the parts of each row's sum
 	firstCol expr.Expr    // the first column of the current pass, if rows stay in registers
 	preload  preloaded    // the preloaded blocks of the current pass, or nil
@@ -201,8 +201,8 @@ func (v *matVec) storeShared(shared partials) {
 type partialResults struct {
 	parts   int                                       // parts of a result
 	columns int                                       // columns of the results
-	column  func(own expr.Expr) expr.Expr             // prints a column of the tile, given its number among columns
-	read    func(n int, part, id expr.Expr) expr.Expr // prints a part of result id (row*columns + column) of matmul n
+	column  func(own expr.Expr) expr.Expr             // a column of the tile, given its number among columns
+	read    func(n int, part, id expr.Expr) expr.Expr // a part of result id (row*columns + column) of matmul n
 }
 
 // finishParts adds up the partial sums of every result and stores the results.
@@ -302,9 +302,9 @@ func (v *matVec) shareSubgroupSums(i, row expr.Expr, shared partials) {
 	v.Close()
 }
 
-// halveSums halves the number of sums per lane, which is 2*half. at prints sum j of every matmul. Lanes with
-// (lane & mask) == 0 keep the first half, and the others the second half. Each lane adds the partial sums of its
-// partner, lane ^ mask. The results are in the first half's variables.
+// halveSums halves the number of sums per lane, which is 2*half. at returns sum j of every matmul. Lanes with (lane &
+// mask) == 0 keep the first half, and the others the second half. Each lane adds the partial sums of its partner, lane
+// ^ mask. The results are in the first half's variables.
 func (v *matVec) halveSums(at func(j expr.Expr) []expr.Expr, half, mask int) {
 	upper := v.Variable("bool", fmt.Sprintf("upper%d", mask),
 		expr.Binary("!=", expr.Binary("&", expr.Of("gl_SubgroupInvocationID"), expr.Uint(mask)), expr.Of("0u")))

@@ -13,8 +13,9 @@ type partials struct {
 	each   int // number of partial sums of a matmul, if they are in the table
 }
 
-// newPartials declares the shared memory. A matvec that looks up products in a table reuses the table's memory instead,
-// after a barrier, unless its workgroup goes on to further columns (Coarsen), for which it reads the table again.
+// newPartials declares the shared memory for partial sums. A matvec with a lookup table reuses the memory of the table
+// instead, after a barrier. It cannot if its workgroup goes on to further columns (Coarsen), because it then reads the
+// table again.
 func (v *matVec) newPartials() partials {
 	results, parts := v.partials()
 	if v.lookup != nil && v.S.Coarsen == 0 {
@@ -29,7 +30,7 @@ func (v *matVec) newPartials() partials {
 	return p
 }
 
-// load prints partial sum number place of matmul n as a float.
+// load returns partial sum number place of matmul n as a float.
 func (p partials) load(n int, place expr.Expr) expr.Expr {
 	if p.table == nil {
 		return p.at(n, place)
@@ -37,7 +38,7 @@ func (p partials) load(n int, place expr.Expr) expr.Expr {
 	return expr.Call("uintBitsToFloat", p.at(n, place))
 }
 
-// at prints the shared-memory word of partial sum number place of matmul n.
+// at returns the shared-memory word of partial sum number place of matmul n.
 func (p partials) at(n int, place expr.Expr) expr.Expr {
 	if p.table == nil {
 		return expr.At(p.arrays[n], place)
@@ -45,7 +46,7 @@ func (p partials) at(n int, place expr.Expr) expr.Expr {
 	return p.table.word(expr.Plus(place, expr.Uint(n*p.each)))
 }
 
-// word converts a float to the type of such a word: the lookup table has words of type uint.
+// word converts a float to the element type of the shared array: the words of the lookup table are of type uint.
 func (p partials) word(sum expr.Expr) expr.Expr {
 	if p.table == nil {
 		return sum

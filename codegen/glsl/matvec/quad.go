@@ -75,7 +75,7 @@ func (r wordReader) activations(at position) activations {
 	})
 }
 
-// words prints sixteen int8 elements of an operand.
+// words returns sixteen int8 elements of an operand.
 func (r wordReader) words(o *matmul.Operand, at position) expr.Expr {
 	return r.BytesAt(o.Value, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, at.k, 16)
 }

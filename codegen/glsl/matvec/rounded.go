@@ -69,7 +69,7 @@ func (r *roundedRows) prepareRows() {
 }
 
 // quantizeShare quantizes share n of a row (roundedQuads quads) and stores it as share number place of all rows. x(h)
-// prints quad h of the share. The lanes of a group find its largest magnitude together. They compare bits, because the
+// returns quad h of the share. The lanes of a group find its largest magnitude together. They compare bits, because the
 // bits of NaN compare as the largest.
 func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
 	v := r.matVec

@@ -86,7 +86,7 @@ func loadOfScale(scale *kernel.Expr) *kernel.Expr {
 	return read
 }
 
-// scaleFromLoad prints the scale, given the value that fetchRows kept for it (loadOfScale).
+// scaleFromLoad returns the scale, given the value that fetchRows kept for it (loadOfScale).
 func (r *skinny) scaleFromLoad(kept expr.Expr) expr.Expr {
 	_, scale, _ := r.K.ByteRows(r.A[0].Value)
 	r.Scope.Values[loadOfScale(scale)] = kept
@@ -144,7 +144,7 @@ func (r *skinny) putRows(a rowArrays) {
 	})
 }
 
-// inOrder prints eight neighbouring f16 values in the order in which halves_of_bytes returns quants: of each four, the
+// inOrder returns eight neighbouring f16 values in the order in which halves_of_bytes returns quants: of each four, the
 // even-numbered before the odd-numbered. Formats with float quants keep the order.
 func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
 	if r.Levels {
@@ -155,7 +155,7 @@ func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
 	return expr.Format("uvec4(%s.x, %s.x, %[1]s.y, %[2]s.y)", even, odd)
 }
 
-// halvesOf prints int8 elements 8w to 8w+7 of four (16 elements of a row) as f16 values, in the order of inOrder.
+// halvesOf returns int8 elements 8w to 8w+7 of four (16 elements of a row) as f16 values, in the order of inOrder.
 func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 	pair := expr.Member(four, map[int]string{0: "xy", 1: "zw"}[w])
 	if r.Levels {
@@ -287,14 +287,14 @@ func (r *skinny) putHalves(x, row, at expr.Expr) {
 	}
 }
 
-// component prints which component of a shared-memory unit holds word n of the quad at element at. A word holds perWord
-// elements.
+// component returns which component of a shared-memory unit holds word n of the quad at element at. A word holds
+// perWord elements.
 func (r *skinny) component(at expr.Expr, perWord int, n int64) expr.Expr {
 	words := r.Unit(r.s) / perWord
 	return expr.Plus(expr.Binary("%", expr.Binary("/", at, expr.Uint(perWord)), expr.Uint(words)), expr.Uint(n))
 }
 
-// halves prints a vec4 as f16 values, in the order of the quants.
+// halves returns a vec4 as f16 values, in the order of the quants.
 func (r *skinny) halves(x expr.Expr) expr.Expr {
 	if r.Levels {
 		return expr.Of(fmt.Sprintf("uvec2(packHalf2x16(%s.xy), packHalf2x16(%[1]s.zw))", x))

@@ -37,7 +37,7 @@ type aSource interface {
 // floatSource is an aSource of floats that also reads single quads.
 type floatSource interface {
 	aSource
-	// quadsAt returns a function that prints quad t of row i of an A, in the strip at k.
+	// quadsAt returns a function that returns quad t of row i of an A, in the strip at k.
 	quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr
 }
 
@@ -93,7 +93,7 @@ func (v *matVec) declareFloats(o *matmul.Operand) rowArrays {
 	return row
 }
 
-// fillStrip sets row i of a strip to the quads that read prints, and adds up the row's sum. With smallSums, it
+// fillStrip sets row i of a strip to the quads that read returns, and adds up the row's sum. With smallSums, it
 // multiplies this sum by the factor that all columns share: minus the bias (or 1 if the format is affine), times 2^-24.
 func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) expr.Expr) {
 	v.Repeat("t", v.run.Quads, func(t expr.Expr) {
@@ -178,7 +178,7 @@ func (v *matVec) atDigit(x, digit expr.Expr) expr.Expr {
 	return expr.Binary("<<", x, expr.Times(digit, 8))
 }
 
-// eachWord calls use for each word t of a strip. word(t) prints one word, and four(w) prints words 4w to 4w+3 as a
+// eachWord calls use for each word t of a strip. word(t) returns one word, and four(w) returns words 4w to 4w+3 as a
 // uvec4. If the number of words is a multiple of four, only four is called.
 func (v *matVec) eachWord(word, four func(n expr.Expr) expr.Expr, use func(t, word expr.Expr)) {
 	if v.run.Quads%4 != 0 {

@@ -53,7 +53,7 @@ func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	r.Close()
 }
 
-// swizzled prints the shared-memory slot of quad n of a row: it XORs bits of n. If eight lanes read the same quad of
+// swizzled returns the shared-memory slot of quad n of a row: it XORs bits of n. If eight lanes read the same quad of
 // their own runs of 8 or 16 quads, they then use different banks.
 func swizzled(n expr.Expr) expr.Expr {
 	return expr.Binary("^", n,

@@ -84,7 +84,7 @@ func (r wholeReader) readColumns(o *matmul.Operand, at position) wholeStrip {
 	return w
 }
 
-// wholeScale prints the factor that decodes unpacked quants. If the format has an offset or a bias, it prints a vec2:
+// wholeScale returns the factor that decodes unpacked quants. If the format has an offset or a bias, it returns a vec2:
 // the factor, and the number to add afterwards.
 func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 	f, x := v.run.Form, scale

@@ -40,7 +40,7 @@ func (r *Writer) bindKept(number int) {
 	}
 }
 
-// slotIndex prints the index of the current element in the arrays of kept values.
+// slotIndex returns the index of the current element in the arrays of kept values.
 func (r *Writer) slotIndex() expr.Expr {
 	switch {
 	case r.width == 1:

@@ -91,7 +91,7 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 	return f
 }
 
-// identity prints the fold of no elements, such as 0 for a sum.
+// identity returns the fold of no elements, such as 0 for a sum.
 func (r *Writer) identity(p kernel.Phase) expr.Expr {
 	acc := accType(p)
 	lo, hi := ir.IntRange(p.Value.DType)
@@ -140,7 +140,7 @@ func (r *Writer) combining(f fold, into, v expr.Expr) syntax.Stmt {
 	return &syntax.Assign{To: into, Op: op, Value: v}
 }
 
-// combined prints the fold of two values.
+// combined returns the fold of two values.
 func (r *Writer) combined(f fold, a, b expr.Expr) expr.Expr {
 	switch f.Combine {
 	case kernel.CombineSum:
@@ -155,7 +155,7 @@ func (r *Writer) combined(f fold, a, b expr.Expr) expr.Expr {
 	return expr.Call(r.Function(name, f.typ), a, b)
 }
 
-// beats prints the condition that value a at coordinate i comes before value b at coordinate j.
+// beats returns the condition that value a at coordinate i comes before value b at coordinate j.
 func (r *Writer) beats(f fold, a, i, b, j expr.Expr) expr.Expr {
 	name := string(f.Combine) + "_beats"
 	if f.typ != "float" && f.typ != "double" {

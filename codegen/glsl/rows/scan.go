@@ -40,10 +40,10 @@ func EmitScan(e *emit.Emitter) {
 	e.OverSpace(w.Place, along)
 }
 
-// empty prints the fold of no elements.
+// empty returns the fold of no elements.
 func (w *scanWriter) empty() expr.Expr { return w.identity(w.phase.Phase) }
 
-// inLimit prints the condition that a run is inside the row's limit, or nil if there is no limit.
+// inLimit returns the condition that a run is inside the row's limit, or nil if there is no limit.
 func (w *scanWriter) inLimit(r emit.Run) expr.Expr {
 	if w.K.Limit == nil {
 		return nil
@@ -61,7 +61,7 @@ func (w *scanWriter) guarded(body func(), conds ...expr.Expr) {
 	w.Close()
 }
 
-// value prints the current element.
+// value returns the current element.
 func (w *scanWriter) value() expr.Expr {
 	return w.Coerce(w.ComputeType(w.phase.Value.DType), w.phase.typ, w.Eval(w.phase.Value)[0])
 }
@@ -220,7 +220,7 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	return before, all
 }
 
-// shuffled prints the value of x in another invocation of the subgroup. A negative number wraps around, because a
+// shuffled returns the value of x in another invocation of the subgroup. A negative number wraps around, because a
 // shuffle must name an existing invocation.
 func (w *scanWriter) shuffled(x, lane expr.Expr) expr.Expr {
 	return expr.Call("subgroupShuffle", x, expr.Binary("&", lane, expr.Uint(w.Launch.Subgroup-1)))
