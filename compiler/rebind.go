@@ -60,7 +60,7 @@ func pairs(from, to []string) map[string]string {
 	return m
 }
 
-// pairNodes maps the names of nodes in one list to those of the nodes at the same positions in the other.
+// pairNodes maps the name of each node in one list to the name of the node at the same position in the other.
 func pairNodes(from, to []*ir.Node) map[string]string {
 	m := map[string]string{}
 	for i := range from {

@@ -321,8 +321,8 @@ func (b *Builder) define(op string, f func() []Tensor) []Tensor {
 	return results
 }
 
-// ownTensor returns operand i, a, as a tensor of b: a itself, or the body's input that captures it if it belongs to
-// an enclosing builder.
+// ownTensor returns operand number i, the tensor a, as a tensor of builder b: a itself if it belongs to b, or the input
+// of the body that captures it if it belongs to an enclosing builder.
 func (b *Builder) ownTensor(op string, i int, a Tensor, args []Tensor) Tensor {
 	if b.checkArg(op, i, a, args); a.b == b {
 		return a

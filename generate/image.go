@@ -91,7 +91,8 @@ func untilImage(next []int32) int {
 	return len(next)
 }
 
-// wholeImages returns how many of the first n tokens of a prompt come before a picture that they do not have whole.
+// wholeImages returns n or, if the first n tokens of a prompt would cut a picture, the position where that picture
+// begins.
 func wholeImages(images []placedImage, n int) int {
 	for _, p := range images {
 		if p.at < n && n < p.end() {

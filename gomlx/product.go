@@ -147,7 +147,7 @@ func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 	}
 	// A matmul of windows and weights, group by group.
 	n, o, c := extent(x, 0), extent(w, 0), extent(w, 1)
-	places, elements := 1, 1
+	positions, elements := 1, 1
 	result := []int{n, o}
 	for i := spatial - 1; i >= 0; i-- {
 		s := all[i]
@@ -157,13 +157,14 @@ func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 		x = gathered.Reshape(append(append([]int{}, dims[:3+i]...), append(dims[4+i:3+spatial:3+spatial], elements)...))
 	}
 	for _, s := range all {
-		places *= s.count
+		positions *= s.count
 		result = append(result, s.count)
 	}
-	x = x.Reshape(n, groups, c, places, elements)
-	x = x.Transpose(1, 0, 3, 2, 4).Reshape(groups, n*places, c*elements)
-	y := batchedMatMul(x, w.Reshape(groups, o/groups, c*elements), x.DType(), x.DType()) // [groups, N*places, O/groups]
-	return y.Reshape(groups, n, places, o/groups).Transpose(1, 0, 3, 2).Reshape(result)
+	x = x.Reshape(n, groups, c, positions, elements)
+	x = x.Transpose(1, 0, 3, 2, 4).Reshape(groups, n*positions, c*elements)
+	// [groups, N*positions, O/groups]:
+	y := batchedMatMul(x, w.Reshape(groups, o/groups, c*elements), x.DType(), x.DType())
+	return y.Reshape(groups, n, positions, o/groups).Transpose(1, 0, 3, 2).Reshape(result)
 }
 
 // Gather implements compute.Function.

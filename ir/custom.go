@@ -195,7 +195,7 @@ func (c CustomOp) clone() CustomOp {
 	return c
 }
 
-// customCost is the assumed cost of a custom op per element: that of a transcendental function.
+// customCost is the assumed cost of a custom op per element: as much as a transcendental function.
 const customCost = 16
 
 // row checks the op and returns its row for the op table.

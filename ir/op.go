@@ -232,7 +232,7 @@ func ParseOp(name string) (Op, error) {
 	return 0, fmt.Errorf("unknown op %q: docs/OPS.md lists all ops", name)
 }
 
-// Info returns the op's row.
+// Info returns the op's row of the op table. For an unknown op it returns a row with only a name.
 func (op Op) Info() *OpInfo {
 	if rows := customRows(); op >= numOps && int(op-numOps) < len(rows) {
 		return rows[op-numOps]

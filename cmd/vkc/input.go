@@ -58,8 +58,8 @@ func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64)
 	return nil
 }
 
-// useSymbolNames renames the keys of symbols, in place. A user may name an extent as the ONNX file does, which need
-// not be an identifier; the key then becomes the symbol's name in the program.
+// useSymbolNames renames the keys of symbols, in place, to the names of the program's symbols. A user may name an
+// extent as the ONNX file does, and such a name need not be an identifier.
 func useSymbolNames(sig *runtime.Signature, symbols map[string]int64) error {
 	for _, name := range slices.Sorted(maps.Keys(symbols)) {
 		if ir.IsIdent(name) {

@@ -27,7 +27,7 @@ func (a *app) manCommand() *cobra.Command {
 	}
 }
 
-// writeManPages writes the page of a command, and those of its subcommands.
+// writeManPages writes the man page of a command, and the pages of its subcommands.
 func writeManPages(cmd *cobra.Command, dir string) error {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
 	if err := atomicfile.WriteFile(filepath.Join(dir, name+".1"), []byte(manPage(cmd)), 0o644); err != nil {

@@ -241,7 +241,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	return s.load(ctx)
 }
 
-// openGraph reads the graph, or builds that of a model. For --text it makes the inputs too.
+// openGraph reads the graph, or builds the graph of a model. For --text it makes the inputs too.
 func (s *session) openGraph(path string) (g *ir.Graph, _ vkc.Weights, err error) {
 	if folder.Is(path) {
 		if s.folder, err = folder.Open(path); err != nil {

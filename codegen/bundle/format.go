@@ -111,7 +111,7 @@ func (k Kind) align() int64 {
 // program of a model.
 func (k Kind) numbered() bool { return k == KindSPIRV || k == KindGLSL || k == KindPart }
 
-// order returns a number that sorts the kinds as they come in a bundle: by kind, with the signature last.
+// order returns a number by which the sections of a bundle are sorted: the kind, with the signature after all others.
 func (k Kind) order() Kind {
 	if k == KindSignature {
 		return numKinds

@@ -23,8 +23,8 @@ var versionLimits = limits{memory: defaultLimits.memory, cpu: 10 * time.Second, 
 // identity has the names and versions of the tools that a compiled shader depends on. Those of missing tools are empty.
 type identity struct{ Compiler, Opt, Val string }
 
-// identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen, so
-// that a program that was compiled before is found in the cache although the tool is gone.
+// identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen. So
+// the cache still finds programs that a tool compiled before it was removed.
 func (t *Toolchain) identity() identity {
 	id := identity{t.compiler().nameAndVersion(), t.Opt.nameAndVersion(), t.Val.nameAndVersion()}
 	last := t.probes.lastTools()
@@ -63,8 +63,8 @@ type probedVersion struct {
 	Version string
 }
 
-// probeStore keeps a probeFile in memory and, if there is a cache directory, as the only entry of a cache on disk. If
-// two processes save at the same time, one loses its additions and runs the probes again.
+// identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen. So
+// the cache still finds programs that a tool compiled before it was removed.
 type probeStore struct {
 	disk *cachefile.Dir // nil: in memory only
 	mu   sync.Mutex
@@ -152,7 +152,7 @@ func (s *probeStore) noteFeatures(fingerprint string, f map[Feature]bool) {
 	s.save()
 }
 
-// version returns the version of a tool, from the store or by running it. A tool that prints no version gets one made
+// version returns the version of a tool, from the store or by running it. A tool that returns no version gets one made
 // of the hash of its file. The only error is the end of ctx.
 func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 	info, err := os.Stat(tool.Path)
@@ -203,7 +203,8 @@ func askVersion(ctx context.Context, tool Tool) (string, error) {
 	return strings.Join(parts, ", "), nil
 }
 
-// fileVersion returns a version for a tool that does not report one: the hash of its file.
+// fileVersion returns a version for a tool that does not report one: the hash of its file, or of nothing if the file
+// cannot be opened.
 func fileVersion(tool Tool) string {
 	h := sha256.New()
 	if f, err := os.Open(tool.Path); err == nil {

@@ -430,7 +430,7 @@ func (t *Toolchain) Report() []ToolStatus {
 	return report
 }
 
-// Disassemble prints a module as SPIR-V assembly. It needs spirv-dis.
+// Disassemble returns a module as SPIR-V assembly. It needs spirv-dis.
 func (t *Toolchain) Disassemble(ctx context.Context, module []byte) (string, error) {
 	if !t.Dis.Found() {
 		return "", &MissingToolError{Tools: []string{"spirv-dis"}, PassedOver: t.PassedOver}

@@ -84,7 +84,7 @@ func NeedTools(t *testing.T) {
 	skipOrFail(t, err)
 }
 
-// Noise is floats from -1 to 1.
+// Noise returns a tensor of random floats from -1 to 1, the same in every call with equal dims.
 func Noise(t *testing.T, dims ...int) *ir.Data {
 	t.Helper()
 	d, err := ir.NewData(ir.F32, dims...)

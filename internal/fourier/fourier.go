@@ -299,8 +299,9 @@ func (p *Plan) Real(x []float64, out, work []complex128) {
 	}
 }
 
-// fromHalf returns element k of the transform of real numbers, from elements a and b of the transform of half the
-// length: the ones at k and -k.
+// fromHalf returns element k of the transform of real numbers. a and b are elements k and -k of a complex transform of
+// half the length. Its argument has the even-numbered numbers as real parts, and the odd-numbered ones as imaginary
+// parts.
 func (p *Plan) fromHalf(a, b complex128, k int) complex128 {
 	b = cmplx.Conj(b)
 	odd := (a - b) * p.roots[k%p.n]

@@ -8,8 +8,8 @@ import (
 )
 
 // Bound is what is known about the elements of a node. A method for each class of ops derives the bound of a result
-// from those of the arguments. The small factors in them, such as 2 and 8, count roundings of the op's own steps, and
-// are larger than necessary.
+// from the bounds of the arguments. The small factors in them, such as 2 and 8, count roundings of the op's own steps,
+// and are larger than necessary.
 type Bound struct {
 	Lo, Hi float64
 	// Err bounds the difference between a correct f32 implementation and the exact value, in units of f32's epsilon

@@ -176,7 +176,7 @@ func (c *catcher) callee(call *ast.CallExpr) types.Object {
 }
 
 // goroutine returns the function that n starts as a goroutine: the call of a go statement, or the argument of a method
-// Go, such as those of a WaitGroup.
+// named Go, such as sync.WaitGroup's.
 func goroutine(n ast.Node) ast.Expr {
 	switch n := n.(type) {
 	case *ast.GoStmt:

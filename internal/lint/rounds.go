@@ -173,7 +173,7 @@ func isFloat(pass *analysis.Pass, e ast.Expr) bool {
 	return mayBeFloat(t)
 }
 
-// mayBeFloat reports whether a type, or one that it stands for as a constraint, is one of floats.
+// mayBeFloat reports whether a type is a float, or a type parameter or constraint that allows one.
 func mayBeFloat(t types.Type) bool {
 	switch t := types.Unalias(t).(type) {
 	case *types.TypeParam:

@@ -50,7 +50,8 @@ var Words = &analysis.Analyzer{
 // inComments and inPages match any word that is banned there.
 var inComments, inPages = banned(false), banned(true)
 
-// banned returns a pattern of the banned words: of all, or of those that comments must not have either.
+// banned returns a pattern of the banned words: of all of them, or only of the words that comments must not have
+// either.
 func banned(pages bool) *regexp.Regexp {
 	var list []string
 	for _, w := range Banned {

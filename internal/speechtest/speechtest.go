@@ -119,7 +119,7 @@ func (m Golden) Weights(t testing.TB) map[string]*ir.Data {
 	return all
 }
 
-// File makes the model's GGUF file and reads it. More metadata replace those of the same keys.
+// File makes the model's GGUF file and reads it. More metadata replace the metadata with the same keys.
 func (m Golden) File(t testing.TB, more ...gguf.KV) *gguf.File {
 	t.Helper()
 	var w gguf.Writer

@@ -409,7 +409,7 @@ func (c *collector) kernel(low *compiler.Lowered, i int, caps device.Caps) {
 	c.record.Kernels = append(c.record.Kernels, rec)
 }
 
-// nodesOf returns the nodes of the op graph that a kernel computes, and those that it stores. A node that no kernel
+// nodesOf returns the nodes of the op graph that a kernel computes, and the nodes that it stores. A node that no kernel
 // stores is computed by each kernel that needs it.
 func nodesOf(g *plan.Graph, k *kernel.Kernel) (nodes, stored []int) {
 	if !slices.Contains(g.Kernels(), k) {

@@ -9,7 +9,7 @@ import (
 )
 
 // difference compares two graphs. removed lists the nodes of before that after does not have, and added the reverse.
-// Nodes are equal if their ops, attributes and types are equal, and those of their arguments.
+// Nodes are equal if they and their arguments have equal ops, attributes and types.
 func difference(before, after []Node) (removed, added []int) {
 	have := map[uint64]int{}
 	for _, s := range signatures(before, true) {
@@ -34,8 +34,8 @@ func difference(before, after []Node) (removed, added []int) {
 
 var seed = maphash.MakeSeed()
 
-// signatures returns a hash of each node: of its op, attributes, type and name, and those of its arguments. Without
-// named, names do not count, and of arguments only the types do.
+// signatures returns a hash of each node: of the op, attributes, type and name of the node and of its arguments.
+// Without named, names do not count, and of arguments only the types do.
 func signatures(nodes []Node, named bool) []uint64 {
 	type key struct{ Op, Type, Attrs, Name Ref }
 	of := func(n Node, arg bool) key {

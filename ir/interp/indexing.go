@@ -210,7 +210,7 @@ func (c *call) updateRows(out, update []float32, axis int, run updateRun) {
 }
 
 // updateRun is a part of the elements that dynamic_update_slice writes along its axis: n coordinates of the update,
-// starting at from, replace those of the base that start at to.
+// from coordinate from on, replace the coordinates of the base from to on.
 type updateRun struct{ to, from, n int }
 
 // updateRuns returns the parts to write: two if the update wraps around the end of a ring, otherwise one.

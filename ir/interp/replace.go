@@ -114,7 +114,7 @@ func (c *Call) Room(worker, n int) []float32 {
 	return room
 }
 
-// argsOf returns the nodes whose values a node's computation reads: its kernel's Args if set, otherwise its arguments.
+// argsOf returns the nodes that a node's computation reads: its kernel's Args if set, otherwise its arguments.
 func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 	if kernels != nil && kernels[n.ID()] != nil && kernels[n.ID()].Args != nil {
 		return kernels[n.ID()].Args

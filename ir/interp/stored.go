@@ -56,8 +56,8 @@ func (v value) decoded() (value, error) {
 // elements that are only stored as floats or words.
 func isSmall(t ir.DType) bool { return !t.IsBlock() && !t.StorageOnly() && t.BlockBytes() <= 2 }
 
-// planFormats reports, by node ID, whose values may be in the format of tensors: the elements have at most 16 bits, and
-// only kernels that accept the format use them, or outputs.
+// planFormats reports, by node ID, which nodes may have values in the format of tensors: nodes with elements of at most
+// 16 bits, if only outputs and kernels that accept the format use them.
 func (p *Program) planFormats() []bool {
 	list := make([]bool, len(p.graph.Nodes()))
 	if p.kernels == nil {
@@ -161,7 +161,7 @@ type pack struct {
 	err  error
 }
 
-// packConstants packs the constant arguments of kernels. It drops those that nothing else needs.
+// packConstants packs the constant arguments of kernels. It drops constants that nothing else needs.
 func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
 	p.packs.mu.Lock()
 	defer p.packs.mu.Unlock()

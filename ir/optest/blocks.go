@@ -46,7 +46,7 @@ func (b *builder) quantized(q ir.DType, x *ir.Node, to ir.DType) *ir.Node {
 	return b.view(ir.OpDequantize, b.view(ir.OpQuantize, x, attr("dtype", q)), attr("dtype", to))
 }
 
-// blocks adds the cases of quantize. The bits must be those that the host computes.
+// blocks adds the cases of quantize. The device must compute the same bits as the host.
 func (s *suite) blocks() {
 	for _, q := range ir.QuantizeFormats() {
 		edges, per := blockEdges(float64(quant.Limit(q))), q.BlockElems()

@@ -18,7 +18,7 @@ type Write struct {
 	Arg  int      // index of the base among Op's arguments
 }
 
-// WriteOf returns the write whose result is n, or a reshape of it. ok is false if n is no such result.
+// WriteOf returns the write that has the result n, or a reshape of n as its result. ok is false if n is no such result.
 func WriteOf(n *ir.Node) (w Write, ok bool) {
 	w.Op = Unshaped(n)
 	switch {

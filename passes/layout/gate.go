@@ -37,9 +37,9 @@ func (pl *planner) finishGates() {
 	if len(pl.gates) == 0 {
 		return
 	}
-	gated := pl.p.Gated()
+	gated := pl.p.Gated() // the steps that gates decide on
 	words := int64(wordsPerStep * len(gated))
-	for i := range 2 {
+	for i := range 2 { // the counts, and the counts that gates write
 		b := &pl.p.Buffers[pl.grids+i]
 		b.Shape, b.Bytes = ir.ShapeOf(int(words)), max(align(4*words, 16), 16)
 	}

@@ -132,9 +132,9 @@ type placement struct {
 	coords  uint64
 }
 
-// placesOf returns the clusters and coordinates at which inline node n is computed. An elementwise user of n needs n at
-// its own coordinates. Other users need it at other coordinates. Their hash comes from the ops on the path from the
-// user to n. The list ends after Limits.Size entries, because the cluster is then too large anyway.
+// placesOf returns the clusters and coordinates at which inline node n is computed. An elementwise user of n computes n
+// at the user's own coordinates, and other users at other coordinates. A hash of the ops on the path from the user to n
+// stands for the coordinates. The list ends after Limits.Size entries, because the cluster is then too large anyway.
 func (f *Fusion) placesOf(n *ir.Node) []placement {
 	var list []placement
 	seen := map[placement]bool{}

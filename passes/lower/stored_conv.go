@@ -251,9 +251,9 @@ func (w *StoredConv) lowerMatMul(l *lowerer) {
 	l.storeProducts()
 }
 
-// addOperands adds the matmul of the stored operands to a kernel whose result has coordinates row (a position) and col
-// (an output channel). For each element of the window it computes which part, position and channel of the stored
-// argument the element is.
+// addOperands adds the matmul of the stored operands to a kernel. The coordinates of the kernel's result are row (a
+// position) and col (an output channel). For each element of the window addOperands computes the part, position and
+// channel of the stored argument.
 func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	window, last := w.windowShape(), len(w.Kernel)-1

@@ -136,7 +136,7 @@ func maxBytes(n *ir.Node) int64 {
 }
 
 // bytesAway returns for each position the number of bytes of weights that would not be on their home device if part k
-// ended there, or -1 if a state would not be on its home device. home is that of SplitLayers.
+// ended there, or -1 if a state would not be on its home device. home is the map that SplitLayers takes.
 func (s *layerSplitter) bytesAway(k int, home map[string]int) []int64 {
 	bytes := make([]int64, len(s.live)+1)
 	for id, n := range s.g.Nodes() {

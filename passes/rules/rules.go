@@ -170,7 +170,7 @@ func mostBindings(list []*kernel.Kernel) (most int) {
 	return most
 }
 
-// sizes returns the sizes that a rule should propose for a kernel, such as those of tails and split sums. Without a
+// sizes returns the sizes that a rule should propose for a kernel, such as the sizes of tails and split sums. Without a
 // pricer there are none.
 func (o *Optimizer) sizes(k *kernel.Kernel) kernel.Sizes {
 	if o.pricer == nil {

@@ -102,7 +102,7 @@ func (list *resources) Close() error {
 	return errors.Join(errs...)
 }
 
-// missing returns the program without its borrowed buffers and states: those that Load must fill.
+// missing returns the program without its borrowed buffers and states: only the buffers and states that Load must fill.
 func (m *programMemory) missing() *kernel.Program {
 	p := *m.program
 	p.Buffers, p.States = nil, nil
@@ -124,8 +124,8 @@ func (d *Device) HasHostMemory() bool {
 	return d != nil && len(d.typesOf(HostMemory, ^uint32(0))) > 0
 }
 
-// placeWeights decides which weights go to host memory, so that those in device memory take at most opt.WeightRoom
-// bytes. 0 means no limit.
+// placeWeights decides which weights go to host memory, so that the other weights take at most opt.WeightRoom bytes of
+// device memory. 0 means no limit.
 func (m *programMemory) placeWeights(opt LoadOptions) {
 	if opt.WeightRoom == 0 {
 		return

@@ -85,8 +85,8 @@ type featureFlag struct {
 	flag *C.uint32_t
 }
 
-// featureFlags pairs the fields of f with those of c. The C probe reports features this way, and C enables features
-// this way; it then ignores the flags of features that are no concern of shaders.
+// featureFlags pairs the fields of f with the fields of c. The C probe reports features in c, and C enables features
+// from c. When it enables features, it ignores flags that do not concern shaders.
 func featureFlags(f *device.Features, c *C.vkc_features) []featureFlag {
 	return []featureFlag{
 		{&f.Float16, &c.float16}, {&f.Float64, &c.float64}, {&f.BFloat16, &c.bfloat16}, {&f.Float8, &c.float8},

@@ -248,8 +248,8 @@ func (r *runResources) recordings(e *Executable, j *job, given []bufferCopy) []*
 	return present(slices.Concat([]*Recording{before}, steps, []*Recording{after})...)
 }
 
-// copiesAfter returns the copies of outputs after the steps: to the tensors of kept outputs, except those that kernels
-// have written directly, and to staging memory.
+// copiesAfter returns the copies of outputs after the steps: to the tensors of kept outputs, except the tensors that
+// kernels have written directly, and to staging memory.
 func (r *runResources) copiesAfter(e *Executable, j *job, written []*Buffer) []bufferCopy {
 	list := r.after.next[:0]
 	for i, x := range j.outputs {

@@ -200,7 +200,7 @@ func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime
 // maxSymbol is the largest value of a symbol that kernels can read.
 const maxSymbol = 1<<32 - 1
 
-// ports converts a program's ports to those of its signature.
+// ports converts a program's ports to ports of its signature.
 func ports(list []kernel.Port) []runtime.Port {
 	var out []runtime.Port
 	for _, p := range list {

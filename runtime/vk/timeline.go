@@ -96,7 +96,8 @@ func (t *timeline) leave(point uint64) {
 	t.wakeLocked()
 }
 
-// wakeLocked wakes the waiters whose points are reached, and the earliest of the others if it must wait in the driver.
+// wakeLocked wakes the waiters if their points are reached, and the earliest of the others if it must wait in the
+// driver.
 func (t *timeline) wakeLocked() {
 	reached := t.completed.Load()
 	var first *waiter

@@ -93,8 +93,8 @@ func headOf(s string, list []grammar.Function) (name string, at int, tail string
 	return "", 0, "", false
 }
 
-// namedSyntax is one of prefixes, the name, sep, and the arguments. Between the name and sep may stand other text, such
-// as the id of a call. A grammar writes the first prefix, between after the name, and suffix after the arguments.
+// namedSyntax is the form PREFIX NAME SEP ARGUMENTS SUFFIX. The prefix is one of prefixes; a grammar writes the first
+// one. Between NAME and SEP may be other text, such as the id of a call; a grammar writes between there.
 type namedSyntax struct {
 	prefixes             []string
 	between, sep, suffix string
