@@ -224,21 +224,9 @@ func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 	case "properties", "patternProperties":
 		x, okX := a.(*object)
 		y, okY := b.(*object)
-		if !okX || !okY {
-			break
+		if okX && okY {
+			return mergeProperties(x, y), nil
 		}
-		out := newObject()
-		for _, k := range x.keys {
-			out.set(k, x.values[k])
-		}
-		for _, k := range y.keys {
-			v := y.values[k]
-			if out.has(k) {
-				v = allOf(out.values[k], v)
-			}
-			out.set(k, v)
-		}
-		return out, nil
 	case "items", "additionalProperties", "propertyNames":
 		return allOf(a, b), nil
 	case "pattern", "format":
@@ -265,27 +253,13 @@ func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 			}
 			return both, nil
 		}
-	case "required":
-		if isListA && isListB {
-			return append(slices.Clone(listA), listB...), nil
-		}
-	case "allOf":
+	case "required", "allOf":
 		if isListA && isListB {
 			return append(slices.Clone(listA), listB...), nil
 		}
 	case "enum":
 		if isListA && isListB {
-			in := setOf(listB)
-			both := slices.DeleteFunc(slices.Clone(listA), func(v any) bool {
-				if isNumber(v) && s.spend(len(listB)) { // which may be spelled in another way
-					return !slices.ContainsFunc(listB, func(x any) bool { return equalValues(v, x) })
-				}
-				return !in.has(v)
-			})
-			if len(both) == 0 {
-				return nil, errNever
-			}
-			return both, nil
+			return s.mergeEnums(listA, listB)
 		}
 	case "type":
 		if !isListA {
@@ -294,20 +268,56 @@ func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 		if !isListB {
 			listB = []any{b}
 		}
-		both, inA, inB := []any{}, setOf(listA), setOf(listB)
-		for _, t := range typed {
-			in := func(set valueSet) bool { return set.has(t.name) || t.name == "integer" && set.has("number") }
-			if in(inA) && in(inB) {
-				both = append(both, t.name)
-			}
-		}
-		return both, nil
+		return mergeTypes(setOf(listA), setOf(listB)), nil
 	case "minimum", "exclusiveMinimum", "minLength", "minItems":
 		return larger(a, b, 1)
 	case "maximum", "exclusiveMaximum", "maxLength", "maxItems":
 		return larger(a, b, -1)
 	}
 	return nil, fmt.Errorf("two different ones are to hold together")
+}
+
+// mergeProperties returns the schemas of the properties of x and y. A property of both must fit both schemas.
+func mergeProperties(x, y *object) *object {
+	out := newObject()
+	for _, k := range x.keys {
+		out.set(k, x.values[k])
+	}
+	for _, k := range y.keys {
+		v := y.values[k]
+		if out.has(k) {
+			v = allOf(out.values[k], v)
+		}
+		out.set(k, v)
+	}
+	return out
+}
+
+// mergeEnums returns the values that both lists have. It fails with errNever if there is none.
+func (s *schemas) mergeEnums(x, y []any) (any, error) {
+	in := setOf(y)
+	both := slices.DeleteFunc(slices.Clone(x), func(v any) bool {
+		if isNumber(v) && s.spend(len(y)) { // y may spell the number in another way
+			return !slices.ContainsFunc(y, func(w any) bool { return equalValues(v, w) })
+		}
+		return !in.has(v)
+	})
+	if len(both) == 0 {
+		return nil, errNever
+	}
+	return both, nil
+}
+
+// mergeTypes returns the names of the types that both sets allow. A set with "number" allows integers.
+func mergeTypes(x, y valueSet) []any {
+	both := []any{}
+	for _, t := range typed {
+		in := func(set valueSet) bool { return set.has(t.name) || t.name == "integer" && set.has("number") }
+		if in(x) && in(y) {
+			both = append(both, t.name)
+		}
+	}
+	return both
 }
 
 // allOf returns the schema for the intersection of others.

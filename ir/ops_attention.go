@@ -68,14 +68,8 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 			}
 		}
 	}
-	if softcap := c.Attrs.Float("softcap"); softcap < 0 || softcap-softcap != 0 {
-		return nil, fmt.Errorf("softcap is %v: want a positive number, or 0 for none", softcap)
-	}
-	switch window := c.Attrs.Int("window"); {
-	case window < 0 || window > math.MaxInt32:
-		return nil, fmt.Errorf("window is %d: want the number of keys that a query sees, or 0 for all", window)
-	case window > 0 && !c.Attrs.Bool("causal"):
-		return nil, fmt.Errorf("a window of %d ends where a query is: it goes with causal", window)
+	if err := checkAttentionAttrs(c.Attrs); err != nil {
+		return nil, err
 	}
 	r := len(q)
 	if r < 3 || len(k) != r || len(v) != r {
@@ -86,9 +80,10 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 			return nil, fmt.Errorf("%s: outer axes differ", have)
 		}
 	}
-	h, g := q[r-3], k[r-3]
-	if !h.IsStatic() || !g.IsStatic() || g.Add == 0 || h.Add%g.Add != 0 || v[r-3] != g {
-		return nil, fmt.Errorf("%s: the %s query heads are not a multiple of the key heads", have, h)
+	queryHeads, keyHeads := q[r-3], k[r-3]
+	if !queryHeads.IsStatic() || !keyHeads.IsStatic() || keyHeads.Add == 0 || queryHeads.Add%keyHeads.Add != 0 ||
+		v[r-3] != keyHeads {
+		return nil, fmt.Errorf("%s: the %s query heads are not a multiple of the key heads", have, queryHeads)
 	}
 	if q[r-1] != k[r-1] || k[r-2] != v[r-2] {
 		return nil, fmt.Errorf("%s: want q [..., T, D], k [..., S, D], v [..., S, E]", have)
@@ -102,10 +97,24 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 			return nil, fmt.Errorf("%s %s does not broadcast to the scores %s", c.arg(mask), c.Shape(mask), scores)
 		}
 	}
-	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{h}) {
-		return nil, fmt.Errorf("%s %s: want [%s], a score for each query head", c.arg(sinks), c.Shape(sinks), h)
+	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{queryHeads}) {
+		return nil, fmt.Errorf("%s %s: want [%s], a score for each query head", c.arg(sinks), c.Shape(sinks), queryHeads)
 	}
 	return scores, nil
+}
+
+// checkAttentionAttrs checks the attributes softcap and window.
+func checkAttentionAttrs(attrs Attrs) error {
+	if softcap := attrs.Float("softcap"); softcap < 0 || softcap-softcap != 0 { // also infinite or NaN
+		return fmt.Errorf("softcap is %v: want a positive number, or 0 for none", softcap)
+	}
+	switch window := attrs.Int("window"); {
+	case window < 0 || window > math.MaxInt32:
+		return fmt.Errorf("window is %d: want the number of keys that a query sees, or 0 for all", window)
+	case window > 0 && !attrs.Bool("causal"):
+		return fmt.Errorf("a window of %d ends where a query is: it goes with causal", window)
+	}
+	return nil
 }
 
 // inferAttention is the type rule of attention: the result is [..., H, T, E] for values [..., G, S, E].

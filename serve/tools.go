@@ -218,12 +218,58 @@ func (q *request) schemaAliases() {
 	}
 }
 
+// grammarSource is a text from which a grammar is parsed.
+type grammarSource struct {
+	key   string // identifies the grammar among those that the server keeps; "" if there is none
+	param string // parameter of the request that it comes from
+	parse func() (*grammar.Grammar, error)
+}
+
 // constrain sets the grammar of a job, from response_format, grammar and tools. A schema or grammar constrains the
 // answer, and not the reasoning before it.
 //
 // Without strictness, of the server or a schema, a grammar need not hold each part of a schema. The answer is then
 // tested at its end, and header Warnings lists the parts.
 func (s *Server) constrain(w http.ResponseWriter, q *request, j *job) error {
+	source, err := s.answerGrammar(q)
+	if err != nil {
+		return err
+	}
+	t := j.tools
+	if t != nil {
+		if source.key != "" {
+			return refuse(http.StatusBadRequest, source.param, "%s together with tools: leave one out", source.param)
+		}
+		if source, err = s.toolGrammar(j); err != nil {
+			return err
+		}
+	}
+	if source.key == "" {
+		return nil
+	}
+	g, err := s.grammars.of(source.key, source.parse)
+	switch {
+	case err != nil && t != nil && !t.required && t.strict < 0: // calls come without a grammar
+		return nil
+	case err != nil:
+		return refuse(http.StatusBadRequest, source.param, "%v", err)
+	case t != nil && !t.required:
+		j.sampling.GrammarAfter, j.sampling.GrammarAgain = j.form.Open, true
+	case j.thinking:
+		_, end := j.form.ThinkMarks()
+		j.sampling.GrammarAfter = []string{end}
+	}
+	j.sampling.Grammar, j.trusted = g, t != nil && g != nil
+	if g != nil && len(g.Unheld()) > 0 {
+		j.check = g.Check
+		w.Header().Add("Warnings", fmt.Sprintf("the schema is tested at the end of the answer only: %.900s",
+			strings.Join(g.Unheld(), ", ")))
+	}
+	return nil
+}
+
+// answerGrammar returns the source of the grammar that response_format or grammar gives for the answer.
+func (s *Server) answerGrammar(q *request) (source grammarSource, err error) {
 	format := struct {
 		Type   string `json:"type"`
 		Schema *struct {
@@ -238,71 +284,48 @@ func (s *Server) constrain(w http.ResponseWriter, q *request, j *job) error {
 		d := json.NewDecoder(bytes.NewReader(q.ResponseFormat))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&format); err != nil {
-			return refuse(http.StatusBadRequest, "response_format", "response_format: %v", err)
+			return source, refuse(http.StatusBadRequest, "response_format", "response_format: %v", err)
 		}
 	}
-	t := j.tools
-	source, param, parse := "", "response_format", func() (*grammar.Grammar, error) { return nil, nil }
+	source.param = "response_format"
 	switch {
 	case format.Type == "json_object":
-		source = "json_object"
-		parse = func() (*grammar.Grammar, error) { return grammar.JSON(true), nil }
+		source.key = "json_object"
+		source.parse = func() (*grammar.Grammar, error) { return grammar.JSON(true), nil }
 	case format.Type == "json_schema" && format.Schema != nil && len(format.Schema.Schema) > 0:
-		source = "schema " + string(format.Schema.Schema)
-		parse = func() (*grammar.Grammar, error) { return grammar.ParseSchemaPartly(format.Schema.Schema) }
+		source.key = "schema " + string(format.Schema.Schema)
+		source.parse = func() (*grammar.Grammar, error) { return grammar.ParseSchemaPartly(format.Schema.Schema) }
 		if s.o.StrictSchema {
-			parse = func() (*grammar.Grammar, error) { return grammar.ParseSchema(format.Schema.Schema) }
+			source.parse = func() (*grammar.Grammar, error) { return grammar.ParseSchema(format.Schema.Schema) }
 		}
 	case format.Type != "text":
-		return refuse(http.StatusBadRequest, param, "response_format is %.80s: want text, json_object, or "+
+		return source, refuse(http.StatusBadRequest, source.param, "response_format is %.80s: want text, json_object, or "+
 			"json_schema with a schema", q.ResponseFormat)
 	}
-	if q.Grammar != "" {
-		if source != "" {
-			return refuse(http.StatusBadRequest, "grammar", "grammar and response_format: want one of them")
-		}
-		source, param = "gbnf "+q.Grammar, "grammar"
-		parse = func() (*grammar.Grammar, error) { return grammar.ParseGBNF(q.Grammar) }
+	if q.Grammar == "" {
+		return source, nil
 	}
-	if t != nil && source != "" {
-		return refuse(http.StatusBadRequest, param, "%s together with tools: leave one out", param)
+	if source.key != "" {
+		return source, refuse(http.StatusBadRequest, "grammar", "grammar and response_format: want one of them")
 	}
-	trusted := false
-	if t != nil {
-		for i := range t.callable {
-			t.callable[i].Strict = t.callable[i].Strict || s.o.StrictSchema
-		}
-		form, opened := j.form, !t.required
-		if t.required {
-			j.form = form.Forced()
-		} else if t.strict >= 0 && form.Forced() != form {
-			return refuse(http.StatusBadRequest, "tools", "tools[%d] is strict, and calls in the form of this model, "+
-				"%s, have no grammar: leave strict out, or have tool_choice required", t.strict, form.Name)
-		}
-		source, param = fmt.Sprint("tools ", form.Name, opened, t.callable), "tools"
-		parse = func() (*grammar.Grammar, error) { return form.Grammar(t.callable, opened, s.speller()) }
-		trusted = true
+	parse := func() (*grammar.Grammar, error) { return grammar.ParseGBNF(q.Grammar) }
+	return grammarSource{"gbnf " + q.Grammar, "grammar", parse}, nil
+}
+
+// toolGrammar returns the source of the grammar for calls of a job's tools. If a call is required, the job gets the
+// form of calls for that.
+func (s *Server) toolGrammar(j *job) (source grammarSource, err error) {
+	t := j.tools
+	for i := range t.callable {
+		t.callable[i].Strict = t.callable[i].Strict || s.o.StrictSchema
 	}
-	if source == "" {
-		return nil
+	form, opened := j.form, !t.required
+	if t.required {
+		j.form = form.Forced()
+	} else if t.strict >= 0 && form.Forced() != form {
+		return source, refuse(http.StatusBadRequest, "tools", "tools[%d] is strict, and calls in the form of this model, "+
+			"%s, have no grammar: leave strict out, or have tool_choice required", t.strict, form.Name)
 	}
-	g, err := s.grammars.of(source, parse)
-	switch {
-	case err != nil && t != nil && !t.required && t.strict < 0: // calls come without a grammar
-		return nil
-	case err != nil:
-		return refuse(http.StatusBadRequest, param, "%v", err)
-	case t != nil && !t.required:
-		j.sampling.GrammarAfter, j.sampling.GrammarAgain = j.form.Open, true
-	case j.thinking:
-		_, end := j.form.ThinkMarks()
-		j.sampling.GrammarAfter = []string{end}
-	}
-	j.sampling.Grammar, j.trusted = g, trusted && g != nil
-	if g != nil && len(g.Unheld()) > 0 {
-		j.check = g.Check
-		w.Header().Add("Warnings", fmt.Sprintf("the schema is tested at the end of the answer only: %.900s",
-			strings.Join(g.Unheld(), ", ")))
-	}
-	return nil
+	parse := func() (*grammar.Grammar, error) { return form.Grammar(t.callable, opened, s.speller()) }
+	return grammarSource{fmt.Sprint("tools ", form.Name, opened, t.callable), "tools", parse}, nil
 }

@@ -104,8 +104,8 @@ type Plain struct {
 	Run int
 }
 
-// maxRun is the longest run that PlainOperand looks for. It is longer than the steps of all tiles along the contraction
-// axis.
+// maxRun is the longest run of neighbouring elements that PlainOperand looks for. It is longer than the steps of all
+// tiles along the contraction axis.
 const maxRun = 256
 
 // PlainOperand matches a matmul's operand that is a plain load from a buffer of dtype t. The load must be linear in the

@@ -59,48 +59,21 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	if !ok {
 		return nil
 	}
-	fits := func(lanes, cols, groups int) bool {
+	onePass := func(lanes, cols, groups int) kernel.MatVec {
 		s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
 		s.TileK, s.RoundRows, s.Digits, s.Coarsen = v.run, rounds, v.digits, 1
-		return h.fits(k, s)
+		return s
 	}
-	// If a core has too few registers for all its invocations, fewer invocations share a row. If that is not enough, a
-	// pass has fewer columns.
-	most := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
-	lanes, cols := most, v.columns
-	for !fits(lanes, cols, 1) && (lanes > h.subgroup || cols > 1) {
-		if lanes > h.subgroup {
-			lanes = residentLanes(sh.K, v.run, h.subgroup, lanes-h.subgroup)
-		} else {
-			lanes, cols = most, cols/2
-		}
-	}
-	groups := h.residentGroups(v, lanes)
-	for groups > 1 && !fits(lanes, cols, groups) {
-		groups--
-	}
-	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // to avoid idle cores
-		if cols /= 2; cols == 0 {
-			cols, groups = 1, groups-1
-		}
-	}
-	workgroups := h.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // workgroups that run at the same time
-	if groups > 1 {
-		workgroups = max(workgroups, h.fill)
-	}
-	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
-	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
+	lanes, cols, groups := h.residentWorkgroup(v, sh, func(lanes, cols, groups int) bool {
+		return h.fits(k, onePass(lanes, cols, groups))
+	})
+	s := onePass(lanes, cols, groups)
+	s.Subnormals, s.Tables = v.subnormals, v.tables
 	if rounds {
-		s.Digits, s.Prefetch = v.digits, v.prefetch
+		s.Prefetch = v.prefetch
 	}
-	passes := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
-	switch {
-	case groups > 2:
-		passes = min((2*sh.Batch*sh.N/(int64(cols*groups)*workgroups)+1)/2, mostGroupedPasses)
-	case s.Prefetch.Blocks() && passes > manyPrefetchedPasses:
-		passes = ceilDiv(passes, 2)
-	}
-	for s.Coarsen = int(min(max(passes, 1), int64(maxResidentColumns/(cols*groups)))); s.Coarsen > 1; s.Coarsen /= 2 {
+	most := maxResidentColumns / (cols * groups)
+	for s.Coarsen = int(min(h.residentPasses(v, sh, s, groups), int64(most))); s.Coarsen > 1; s.Coarsen /= 2 {
 		if s.TileN = cols * groups * s.Coarsen; SharedBytes(k, s) <= mostResidentShared {
 			break
 		}
@@ -116,6 +89,51 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		reason += ", as bytes"
 	}
 	return []Candidate{{s, fmt.Sprintf("%s, over %d passes", reason, s.Coarsen)}}
+}
+
+// residentWorkgroup returns the form of a workgroup: the number of invocations that share a row (lanes), the columns of
+// a group of so many invocations in a pass, and the number of groups. fits reports whether the registers suffice.
+func (h heuristics) residentWorkgroup(v residentVec, sh matShape,
+	fits func(lanes, cols, groups int) bool) (lanes, cols, groups int) {
+	// If a core has too few registers for all its invocations, fewer invocations share a row. If that is not enough, a
+	// pass has fewer columns.
+	most := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
+	lanes, cols = most, v.columns
+	for !fits(lanes, cols, 1) && (lanes > h.subgroup || cols > 1) {
+		if lanes > h.subgroup {
+			lanes = residentLanes(sh.K, v.run, h.subgroup, lanes-h.subgroup)
+		} else {
+			lanes, cols = most, cols/2
+		}
+	}
+	groups = h.residentGroups(v, lanes)
+	for groups > 1 && !fits(lanes, cols, groups) {
+		groups--
+	}
+	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // to avoid idle cores
+		if cols /= 2; cols == 0 {
+			cols, groups = 1, groups-1
+		}
+	}
+	return lanes, cols, groups
+}
+
+// residentPasses returns the number of passes with which all workgroups of s, a schedule of one pass, run at the same
+// time. It is at least 1.
+func (h heuristics) residentPasses(v residentVec, sh matShape, s kernel.MatVec, groups int) int64 {
+	workgroups := h.fill / 2 * int64(max(v.occupancy/s.Workgroup, 1)) // at the same time
+	if groups > 1 {
+		workgroups = max(workgroups, h.fill)
+	}
+	columns := int64(s.TileN) * workgroups // of one pass of all workgroups
+	passes := ceilDiv(sh.Batch*sh.N, columns)
+	switch {
+	case groups > 2:
+		passes = min((2*sh.Batch*sh.N/columns+1)/2, mostGroupedPasses)
+	case s.Prefetch.Blocks() && passes > manyPrefetchedPasses:
+		passes = ceilDiv(passes, 2)
+	}
+	return max(passes, 1)
 }
 
 // mostGroupedPasses is the maximum number of passes of workgroups with more than two groups. Such rows are short, so

@@ -152,20 +152,7 @@ func QR(q, a, work []float64, m, n int) {
 	w, taus := work[:n], work[n:2*n]
 	negative := make([]bool, n)
 	for j := range n {
-		var norm, largest float64
-		for i := j; i < m; i++ {
-			largest = max(largest, math.Abs(q[i*n+j]))
-		}
-		if largest > 0 && !math.IsInf(largest, 1) {
-			for i := j; i < m; i++ {
-				v := q[i*n+j] / largest
-				norm += float64(v * v)
-			}
-			norm = float64(largest * math.Sqrt(norm))
-		} else {
-			norm = largest // 0, infinite or NaN
-		}
-		alpha := q[j*n+j]
+		norm, alpha := columnNorm(q, m, n, j), q[j*n+j]
 		beta := -math.Copysign(norm, alpha)
 		if negative[j], taus[j] = beta < 0, 0; norm == 0 {
 			continue
@@ -177,7 +164,7 @@ func QR(q, a, work []float64, m, n int) {
 		q[j*n+j] = 1
 		reflect(q, w, taus[j], m, n, j)
 	}
-	for j := n - 1; j >= 0; j-- {
+	for j := n - 1; j >= 0; j-- { // q has the reflections; multiply them
 		if q[j*n+j] = 1; taus[j] == 0 { // the column has no reflection
 			for i := j + 1; i < m; i++ {
 				q[i*n+j] = 0
@@ -204,7 +191,25 @@ func QR(q, a, work []float64, m, n int) {
 	}
 }
 
-// reflect applies the reflection in column j to the columns after it.
+// columnNorm returns the Euclidean norm of column j of q from row j on. It scales by the largest element, so that no
+// square overflows.
+func columnNorm(q []float64, m, n, j int) float64 {
+	var sum, largest float64
+	for i := j; i < m; i++ {
+		largest = max(largest, math.Abs(q[i*n+j]))
+	}
+	if !(largest > 0) || math.IsInf(largest, 1) {
+		return largest // 0, infinite or NaN
+	}
+	for i := j; i < m; i++ {
+		v := q[i*n+j] / largest
+		sum += float64(v * v)
+	}
+	return float64(largest * math.Sqrt(sum))
+}
+
+// reflect applies the reflection 1 - tau*v*vᵀ to the columns of q after column j. v is column j from row j on. w is
+// scratch of n elements.
 func reflect(q, w []float64, tau float64, m, n, j int) {
 	w = w[j+1 : n]
 	clear(w)
@@ -275,7 +280,8 @@ func EigH(v, a []float64, n int) {
 // tridiagonal replaces the symmetric matrix t by qᵀ, for an orthogonal q such that qᵀ*t*q is tridiagonal. It returns
 // the diagonal of that matrix, and in off[i] the element next to elements i and i+1 of the diagonal.
 func tridiagonal(t, diagonal, off []float64, n int) {
-	vectors, taus, p := make([]float64, n*n), make([]float64, n), make([]float64, n)
+	vectors, taus := make([]float64, n*n), make([]float64, n) // of the reflections, by the column that each clears
+	p := make([]float64, n)
 	for k := 0; k+2 < n; k++ {
 		v := vectors[k*n : (k+1)*n]
 		norm := 0.0
@@ -292,21 +298,7 @@ func tridiagonal(t, diagonal, off []float64, n int) {
 		for i := k + 1; i < n; i++ {
 			v[i] /= scale
 		}
-		// t becomes h*t*h for the reflection h = 1 - tau*v*vᵀ.
-		tau, inner := taus[k], 0.0
-		for i := k + 1; i < n; i++ {
-			p[i] = tau * dot(v[k+1:], t[i*n+k+1:(i+1)*n])
-			inner += float64(p[i] * v[i])
-		}
-		for i := k + 1; i < n; i++ {
-			p[i] -= float64(tau / 2 * inner * v[i])
-		}
-		for i := k + 1; i < n; i++ {
-			row, a, b := t[i*n:(i+1)*n], v[i], p[i]
-			for j := k + 1; j < n; j++ {
-				row[j] -= float64(a*p[j]) + float64(b*v[j])
-			}
-		}
+		reflectSides(t, v, p, taus[k], k+1, n)
 	}
 	for i := range n {
 		diagonal[i] = t[i*n+i]
@@ -327,6 +319,25 @@ func tridiagonal(t, diagonal, off []float64, n int) {
 			for j, x := range v {
 				row[j] -= float64(f * x)
 			}
+		}
+	}
+}
+
+// reflectSides replaces t by h*t*h for the reflection h = 1 - tau*v*vᵀ, in rows and columns first and later. v is 0
+// before first. p is scratch of n elements.
+func reflectSides(t, v, p []float64, tau float64, first, n int) {
+	inner := 0.0
+	for i := first; i < n; i++ {
+		p[i] = tau * dot(v[first:], t[i*n+first:(i+1)*n])
+		inner += float64(p[i] * v[i])
+	}
+	for i := first; i < n; i++ {
+		p[i] -= float64(tau / 2 * inner * v[i])
+	}
+	for i := first; i < n; i++ {
+		row, a, b := t[i*n:(i+1)*n], v[i], p[i]
+		for j := first; j < n; j++ {
+			row[j] -= float64(a*p[j]) + float64(b*v[j])
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte
 	return d.upload(ctx, dst, offset, int64(len(src)), from(src), order{overlaps: true})
 }
 
-// upload copies size bytes to dst at an offset. It calls fill for each piece p of them, which must be set to the bytes
+// upload copies size bytes to dst at an offset. It calls fill for each piece p of the copy, and fill sets p to the bytes
 // from position `at` on. o is the order of the copy relative to recordings.
 func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error,
 	o order) error {

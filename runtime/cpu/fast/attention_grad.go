@@ -71,23 +71,23 @@ type attentionGradient struct {
 func (g *attentionGradient) queries(head, first, n int, out, room []float32) {
 	from, end := g.s, 0 // the keys that any of them sees
 	for i := range n {
-		a, b := g.seen(first + i)
-		from, end = min(from, a), max(end, b)
+		least, limit := g.seen(first + i)
+		from, end = min(from, least), max(end, limit)
 	}
-	seen := end - from
-	if seen <= 0 {
+	count := end - from
+	if count <= 0 {
 		clear(out)
 		return
 	}
-	k := g.k.Floats[g.group(head)*g.k.Apart+from*g.d:][:seen*g.d]
-	v := g.v.Floats[g.group(head)*g.v.Apart+from*g.e:][:seen*g.e]
+	k := g.k.Floats[g.group(head)*g.k.Apart+from*g.d:][:count*g.d]
+	v := g.v.Floats[g.group(head)*g.v.Apart+from*g.e:][:count*g.e]
 	row := head*g.t + first
-	weights, slopes := room[:n*seen], room[n*seen:2*n*seen]
-	multiply(weights, seen, g.q.Floats[row*g.d:], k, n, seen, g.d)
-	multiply(slopes, seen, g.grad[row*g.e:], v, n, seen, g.e)
+	weights, slopes := room[:n*count], room[n*count:2*n*count]
+	multiply(weights, count, g.q.Floats[row*g.d:], k, n, count, g.d)
+	multiply(slopes, count, g.grad[row*g.e:], v, n, count, g.e)
 	for i := range n {
-		w := weights[i*seen : (i+1)*seen]
-		g.weights(w, slopes[i*seen:(i+1)*seen], row+i, 0, from, 1)
+		w := weights[i*count : (i+1)*count]
+		g.weights(w, slopes[i*count:(i+1)*count], row+i, 0, from, 1)
 		total(out[i*g.d:(i+1)*g.d], w, k)
 	}
 }
@@ -96,29 +96,29 @@ func (g *attentionGradient) queries(head, first, n int, out, room []float32) {
 func (g *attentionGradient) keys(head, first, n int, out, room []float32) {
 	from, end := g.t, 0 // the queries that see any of them
 	for i := range g.t {
-		if a, b := g.seen(i); a < first+n && b > first {
+		if least, limit := g.seen(i); least < first+n && limit > first {
 			from, end = min(from, i), i+1
 		}
 	}
-	seen := end - from
-	if seen <= 0 {
+	count := end - from
+	if count <= 0 {
 		clear(out)
 		return
 	}
 	k := g.k.Floats[g.group(head)*g.k.Apart+first*g.d:]
 	v := g.v.Floats[g.group(head)*g.v.Apart+first*g.e:]
 	row := head*g.t + from
-	weights, slopes := room[:n*seen], room[n*seen:2*n*seen]
-	queries, grad := g.q.Floats[row*g.d:(row+seen)*g.d], g.grad[row*g.e:(row+seen)*g.e]
-	multiply(weights, seen, k, queries, n, seen, g.d)
+	weights, slopes := room[:n*count], room[n*count:2*n*count]
+	queries, grad := g.q.Floats[row*g.d:(row+count)*g.d], g.grad[row*g.e:(row+count)*g.e]
+	multiply(weights, count, k, queries, n, count, g.d)
 	rows, width := grad, g.e
 	if g.of == "k" {
-		multiply(slopes, seen, v, grad, n, seen, g.e)
+		multiply(slopes, count, v, grad, n, count, g.e)
 		rows, width = queries, g.d
 	}
 	for j := range n {
-		w := weights[j*seen : (j+1)*seen]
-		g.weights(w, slopes[j*seen:(j+1)*seen], row, 1, first+j, 0)
+		w := weights[j*count : (j+1)*count]
+		g.weights(w, slopes[j*count:(j+1)*count], row, 1, first+j, 0)
 		total(out[j*width:(j+1)*width], w, rows)
 	}
 }

@@ -574,34 +574,45 @@ func (p *convPart) tiles(worker int) {
 	case single:
 		convTaps(sums, in, p.offsets, p.groupWeights(), positions)
 	default:
-		blocks, skip := blocksOf(p.channels), paddedTerms(p.terms)*channelBlock
-		weights := p.groupWeights()[:blocks*skip]
-		for at := 0; at < positions; {
-			vectors := min((positions-at)/lanes, 3)
-			if vectors == 0 {
-				vectors, at = 1, max(0, positions-lanes) // together with some of the positions before
-			}
-			convTile(vectors, sums[at:], stride, in[at:], p.offsets, weights, skip, blocks)
-			at += vectors * lanes
-		}
+		p.multiplyTiles(sums, stride, in, positions)
 	}
 	switch {
 	case p.strided:
-		for ch := range p.channels {
-			for y := range p.rows {
-				from := sums[ch*stride+y*p.width:][:p.cols]
-				to := p.out[ch*p.outSize+p.first+y*p.axes[1].step*p.convShape.out[2]:]
-				for x, v := range from {
-					to[x*p.axes[2].step] = v
-				}
-			}
-		}
+		p.storeStrided(sums, stride)
 	case !inPlace:
 		for ch := range p.channels {
 			moveRows(p.out[ch*p.outSize+p.first:], p.cols, sums[ch*stride:], p.width, p.cols, p.rows)
 		}
 	}
 	p.finish()
+}
+
+// multiplyTiles sets sums to the results of all channels, stride elements from each other, at neighbouring positions.
+func (p *convPart) multiplyTiles(sums []float32, stride int, in []float32, positions int) {
+	blocks, skip := blocksOf(p.channels), paddedTerms(p.terms)*channelBlock
+	weights := p.groupWeights()[:blocks*skip]
+	for at := 0; at < positions; {
+		vectors := min((positions-at)/lanes, 3)
+		if vectors == 0 {
+			vectors, at = 1, max(0, positions-lanes) // together with some of the positions before
+		}
+		convTile(vectors, sums[at:], stride, in[at:], p.offsets, weights, skip, blocks)
+		at += vectors * lanes
+	}
+}
+
+// storeStrided copies sums, whose channels are stride elements from each other, to the part's positions of the result,
+// which are some steps apart.
+func (p *convPart) storeStrided(sums []float32, stride int) {
+	for ch := range p.channels {
+		for y := range p.rows {
+			from := sums[ch*stride+y*p.width:][:p.cols]
+			to := p.out[ch*p.outSize+p.first+y*p.axes[1].step*p.convShape.out[2]:]
+			for x, v := range from {
+				to[x*p.axes[2].step] = v
+			}
+		}
+	}
 }
 
 // finish applies the epilogue to the part of the result, or divides the sums of an average pool.

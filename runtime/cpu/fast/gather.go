@@ -77,29 +77,35 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 			outer, pick := lo/picks, lo%picks
 			count := min(hi-lo, picks-pick)
 			x, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+count)*inner]
-			own := ids[pick:]
-			if !same {
-				own = ids[lo*inner:]
-			}
 			switch {
+			case !same:
+				gatherEach(to, x, ids[lo*inner:(lo+count)*inner], n, inner)
 			case inner == 1:
-				for i, id := range own[:count] {
-					to[i] = x[clamped(id, n)]
-				}
-			case same:
-				for i, id := range own[:count] {
-					copy(to[i*inner:(i+1)*inner], x[clamped(id, n)*inner:])
-				}
+				gatherEach(to, x, ids[pick:pick+count], n, inner)
 			default:
-				for k := 0; k < len(to); k += inner {
-					for i, id := range own[k : k+inner] {
-						to[k+i] = x[clamped(id, n)*inner+i]
-					}
+				for i, id := range ids[pick : pick+count] {
+					copy(to[i*inner:(i+1)*inner], x[clamped(id, n)*inner:])
 				}
 			}
 			lo += count
 		}
 	})
+}
+
+// gatherEach sets each element of to, [len(to)/inner, inner], to an element of x, [n, inner]. ids has its row in x; its
+// column is the same in both.
+func gatherEach[T index, E any](to, x []E, ids []T, n, inner int) {
+	if inner == 1 {
+		for i, id := range ids {
+			to[i] = x[clamped(id, n)]
+		}
+		return
+	}
+	for k := 0; k < len(to); k += inner {
+		for i, id := range ids[k : k+inner] {
+			to[k+i] = x[clamped(id, n)*inner+i]
+		}
+	}
 }
 
 // clamped limits an index to 0..n-1.
@@ -113,8 +119,8 @@ type coordinates[T index] struct {
 	run  int   // elements of a run
 }
 
-// newCoordinates returns the coordinates of runs in a tensor with extents dims. ids is the index tensor, with extents
-// of.
+// newCoordinates returns the coordinates of runs in a tensor with extents dims. ids is the index tensor, and of its
+// extents.
 func newCoordinates[T index](dims, of []int, ids []T) coordinates[T] {
 	r := of[len(of)-1]
 	return coordinates[T]{ids, dims[:r], volume(dims[r:])}

@@ -26,35 +26,18 @@ func prepareRope(n *ir.Node) func(c *interp.Call) error {
 	return func(c *interp.Call) error { return rope(c, freqs) }
 }
 
-// rope computes a rotary embedding. freqs has the frequency of each pair, in radians per position. rope computes the
-// sines and cosines of each position once, for all rows at that position.
+// rope computes a rotary embedding. freqs has the frequency of each pair, in radians per position.
 func rope(c *interp.Call, freqs []float64) error {
 	axis, err := ir.ResolveAxis(int64(c.Node.Attrs().Int("axis")), len(c.Dims))
 	if err != nil {
 		return err
 	}
-	last, positions := len(c.Dims)-1, c.Args[1].Ints
-	width, pairs := c.Dims[last], len(freqs)
-	angle := func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
-	if len(c.Args) > 2 { // an argument has the frequencies in turns: for each a 64-bit fraction, in two words
-		words := c.Args[2].Ints
-		angle = func(pos int64, i int) float64 {
-			turns := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
-			return float64(pos*turns) * (2 * math.Pi / (1 << 64))
-		}
-	}
-	sines := make([][2]float64, len(positions)*pairs) // sine and cosine by position and pair
-	err = c.ParallelRange(len(positions), 8*elementWork*pairs, func(lo, hi int) {
-		for p := lo; p < hi; p++ {
-			for i := range pairs {
-				sin, cos := math.Sincos(angle(positions[p], i))
-				sines[p*pairs+i] = [2]float64{sin, cos}
-			}
-		}
-	})
+	turns, err := ropeTurns(c, freqs)
 	if err != nil {
 		return err
 	}
+	last, pairs := len(c.Dims)-1, len(freqs)
+	width := c.Dims[last]
 	second, step := 1, 2 // distance between the elements of a pair, and between pairs
 	if c.Node.Attrs().String_("mode") == "half" {
 		second, step = pairs, 1
@@ -66,10 +49,35 @@ func rope(c *interp.Call, freqs []float64) error {
 			p := r/each*c.Dims[axis] + r/inner%c.Dims[axis]
 			y := c.Out[r*width : (r+1)*width]
 			copy(y, c.Args[0].Floats[r*width:])
-			for i, s := range sines[p*pairs : (p+1)*pairs] {
+			for i, t := range turns[p*pairs : (p+1)*pairs] {
 				first, second := &y[i*step], &y[i*step+second]
 				a, b := float64(*first), float64(*second)
-				*first, *second = float32(float64(a*s[1])-float64(b*s[0])), float32(float64(a*s[0])+float64(b*s[1]))
+				*first, *second = float32(float64(a*t.cos)-float64(b*t.sin)), float32(float64(a*t.sin)+float64(b*t.cos))
+			}
+		}
+	})
+}
+
+// turn is the sine and cosine of an angle.
+type turn struct{ sin, cos float64 }
+
+// ropeTurns returns the turns of all pairs, by position and pair. All rows at a position share them.
+func ropeTurns(c *interp.Call, freqs []float64) ([]turn, error) {
+	positions, pairs := c.Args[1].Ints, len(freqs)
+	angle := func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
+	if len(c.Args) > 2 { // an argument has the frequencies in turns: for each a 64-bit fraction, in two words
+		words := c.Args[2].Ints
+		angle = func(pos int64, i int) float64 {
+			fraction := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
+			return float64(pos*fraction) * (2 * math.Pi / (1 << 64))
+		}
+	}
+	turns := make([]turn, len(positions)*pairs)
+	return turns, c.ParallelRange(len(positions), 8*elementWork*pairs, func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			for i := range pairs {
+				sin, cos := math.Sincos(angle(positions[p], i))
+				turns[p*pairs+i] = turn{sin, cos}
 			}
 		}
 	})
