@@ -166,15 +166,15 @@ func Branched(g *ir.Graph) (*ir.Graph, error) {
 	return l.to, l.err
 }
 
-// Moving is a graph that runs another one as a body.
+// Moving is a graph that runs another graph as a body.
 type Moving struct {
 	Name  string
 	Graph *ir.Graph
-	Err   error // the reason that there is none
+	Err   error // the reason why Graph cannot be used
 
-	of    *ir.Graph
-	trips ir.Dim // of a loop; 1 for a branch that is taken
-	taken string // the input with the condition, or ""
+	of    *ir.Graph // the graph that is the body
+	trips ir.Dim    // of a loop; the zero Dim for a branch alone
+	taken string    // the input with the condition, or ""
 }
 
 // Moved returns the variants of g as a body: in a loop, in a branch, and in a branch in a loop. If g has a symbol, the
@@ -199,49 +199,57 @@ func Moved(g *ir.Graph) []Moving {
 	return list
 }
 
-// Want returns inputs for a run, and the outputs that the reference interpreter computes.
+// Want returns the inputs of run number run of m.Graph, and the outputs that the reference interpreter computes. In
+// every second run a branch is not taken.
 func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[string]int64,
 	run int) (in, out map[string]*ir.Data, err error) {
-	if in, err = values.Inputs(symbols, run); err != nil {
-		return nil, nil, err
-	}
 	trips := int64(1)
 	if m.trips != (ir.Dim{}) {
 		if trips, err = m.trips.Eval(symbols); err != nil {
 			return nil, nil, err
 		}
 	}
+	inner, err := values.Inputs(symbols, run) // inputs of m.of
+	if err != nil {
+		return nil, nil, err
+	}
+	in = maps.Clone(inner)
+	if m.taken != "" {
+		taken := int64(1 - run%2)
+		if in[m.taken], err = ir.FromInts(ir.Bool, []int64{taken}); err != nil {
+			return nil, nil, err
+		}
+		in[m.taken].Dims = nil
+		trips = min(trips, taken)
+	}
 	reference, err := interp.New(m.of, interp.Options{Weights: values})
 	if err != nil {
 		return nil, nil, err
 	}
-	given := maps.Clone(in)
-	if m.taken != "" {
-		taken := int64(1 - run%2)
-		if given[m.taken], err = ir.FromInts(ir.Bool, []int64{taken}); err != nil {
-			return nil, nil, err
-		}
-		given[m.taken].Dims = nil
-		trips = min(trips, taken)
-	}
 	for range max(trips, 1) { // at least one trip, so that errors of the body surface even if it does not run
-		if out, err = reference.Run(ctx, in, symbols); err != nil {
+		if out, err = reference.Run(ctx, inner, symbols); err != nil {
 			return nil, nil, err
 		}
 	}
 	if trips == 0 {
-		out = map[string]*ir.Data{}
-		for _, o := range m.of.Outputs() {
-			dims, err := o.Node.Shape().Eval(symbols)
-			if err != nil {
-				return nil, nil, err
-			}
-			if out[o.Name], err = ir.NewData(o.Node.DType(), dims...); err != nil {
-				return nil, nil, err
-			}
+		out, err = zeroOutputs(m.of, symbols)
+	}
+	return in, out, err
+}
+
+// zeroOutputs returns outputs of g that are 0.
+func zeroOutputs(g *ir.Graph, symbols map[string]int64) (map[string]*ir.Data, error) {
+	out := map[string]*ir.Data{}
+	for _, o := range g.Outputs() {
+		dims, err := o.Node.Shape().Eval(symbols)
+		if err != nil {
+			return nil, err
+		}
+		if out[o.Name], err = ir.NewData(o.Node.DType(), dims...); err != nil {
+			return nil, err
 		}
 	}
-	return given, out, nil
+	return out, nil
 }
 
 // mover moves the nodes of a graph into a body. Some of them stay outside the body.

@@ -139,8 +139,8 @@ func (c *Checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]i
 }
 
 // Check runs the passes on a graph, and compares several ways to compute it with the reference on the graph: the
-// reference on the graph after each pass that changed it, the kernels, the kernels in another order, and the kernels of
-// the same graph with its nodes in another order. It returns the state of the passes.
+// reference on the graph after each pass that changed it, the kernels, the kernels in another order, the kernels of the
+// same graph with its nodes in another order, and the kernels of other choices. It returns the state of the passes.
 func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -157,14 +157,11 @@ func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err
 		}
 		return c.addReference("after "+e.Pass, e.State.Graph)
 	}
-	s, err := passes.Run(g, passes.Options{Observe: observe})
+	s, err := c.addCompiled("kernels", g, passes.Options{Observe: observe}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
-	if err := c.AddKernels("kernels", s, nil); err != nil {
-		return nil, nil, err
-	}
 	if err := c.AddKernels("kernels in random order", s, rng); err != nil {
 		return nil, nil, err
 	}
@@ -175,90 +172,57 @@ func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err
 	if shuffled.Hash() != g.Hash() {
 		return nil, nil, fmt.Errorf("the hash depends on the order of nodes")
 	}
-	s2, err := passes.Run(shuffled, passes.Options{})
-	if err != nil {
-		return nil, nil, fmt.Errorf("nodes in another order: %w", err)
-	}
-	if err := c.AddKernels("kernels of nodes in another order", s2, nil); err != nil {
+	if _, err := c.addCompiled("kernels of nodes in another order", shuffled, passes.Options{}, nil); err != nil {
 		return nil, nil, err
 	}
-	stored, err := passes.Run(g, passes.Options{Pricer: Choices{Operands: StoreAll}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("operands stored: %w", err)
-	}
-	if err := c.AddKernels("kernels of stored operands", stored, rng); err != nil {
-		return nil, nil, err
-	}
-	for side, name := range []string{"left", "right"} {
-		one, err := passes.Run(g, passes.Options{Pricer: Choices{Operands: storeSide(side)}})
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s operands stored: %w", name, err)
-		}
-		if err := c.AddKernels("kernels of stored "+name+" operands", one, rng); err != nil {
-			return nil, nil, err
-		}
-	}
-	choices := Choices{Operands: StorePlain, Parts: SplitAny, Scores: true}
-	plain, err := passes.Run(g, passes.Options{Pricer: choices})
-	if err != nil {
-		return nil, nil, fmt.Errorf("operands and scores stored as they are: %w", err)
-	}
-	if err := c.AddKernels("kernels of operands and scores stored as they are", plain, rng); err != nil {
-		return nil, nil, err
-	}
-	windows, err := passes.Run(g, passes.Options{Pricer: Choices{Take: ImplicitGEMMs, Form: "accumulate"}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("windows stored: %w", err)
-	}
-	if err := c.AddKernels("kernels of stored windows, and scatters that accumulate", windows, rng); err != nil {
-		return nil, nil, err
-	}
-	split, err := passes.Run(g, passes.Options{Pricer: Choices{Parts: SplitAny, Form: "any order"}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("sums split: %w", err)
-	}
-	if err := c.AddKernels("kernels of split sums", split, rng); err != nil {
-		return nil, nil, err
-	}
-	sorted := Choices{Tails: anyTail(rng), Parts: SplitAny, Form: "sort"}
-	tails, err := passes.Run(g, passes.Options{Pricer: sorted})
-	if err != nil {
-		return nil, nil, fmt.Errorf("tails cut: %w", err)
-	}
-	if err := c.AddKernels("kernels of cut tails, and scatters that sort", tails, rng); err != nil {
-		return nil, nil, err
-	}
-	bytes, err := passes.Run(g,
-		passes.Options{Pricer: Choices{Bytes: AllBytes, Take: Rules("half_attention")}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
-	}
-	if err := c.AddKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
-		return nil, nil, err
-	}
-	joined, err := passes.Run(g, passes.Options{Pricer: Choices{Take: FuseAll}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("norms and slices fused: %w", err)
-	}
-	if err := c.AddKernels("kernels of fused norms and slices", joined, rng); err != nil {
-		return nil, nil, err
-	}
-	narrow, err := passes.Run(g, passes.Options{Limits: lower.Limits{Bindings: narrowBindings, Size: 200},
-		Pricer: Choices{
-			Parts: SplitAny, Take: FuseAll,
-		}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("small kernels: %w", err)
-	}
-	for _, k := range narrow.Kernels {
-		if n := len(k.Bindings); n > narrowBindings && k.Custom == nil {
-			return nil, nil, fmt.Errorf("small kernels: %s binds %d buffers, more than %d", k.Name, n, narrowBindings)
-		}
-	}
-	if err := c.AddKernels("small kernels", narrow, rng); err != nil {
+	if err := c.addChoices(g, rng); err != nil {
 		return nil, nil, err
 	}
 	return s, c, c.Compare(runs)
+}
+
+// addCompiled runs the passes on a graph and adds the kernels that they make, in order as for [Checker.AddKernels].
+func (c *Checker) addCompiled(name string, g *ir.Graph, o passes.Options, order *rand.Rand) (*passes.State, error) {
+	s, err := passes.Run(g, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, c.AddKernels(name, s, order)
+}
+
+// addChoices adds the kernels that the passes make of g under other choices than the default, in random orders.
+func (c *Checker) addChoices(g *ir.Graph, rng *rand.Rand) error {
+	for _, v := range []struct {
+		name    string
+		choices Choices
+	}{
+		{"stored operands", Choices{Operands: StoreAll}},
+		{"stored left operands", Choices{Operands: storeSide(0)}},
+		{"stored right operands", Choices{Operands: storeSide(1)}},
+		{"operands and scores stored as they are", Choices{Operands: StorePlain, Parts: SplitAny, Scores: true}},
+		{"stored windows, and scatters that accumulate", Choices{Take: ImplicitGEMMs, Form: "accumulate"}},
+		{"split sums", Choices{Parts: SplitAny, Form: "any order"}},
+		{"cut tails, and scatters that sort", Choices{Tails: anyTail(rng), Parts: SplitAny, Form: "sort"}},
+		{"rows of bytes and of attention in f16", Choices{Bytes: AllBytes, Take: Rules("half_attention")}},
+		{"fused norms and slices", Choices{Take: FuseAll}},
+	} {
+		if _, err := c.addCompiled("kernels of "+v.name, g, passes.Options{Pricer: v.choices}, rng); err != nil {
+			return err
+		}
+	}
+	small, err := c.addCompiled("small kernels", g, passes.Options{
+		Limits: lower.Limits{Bindings: narrowBindings, Size: 200},
+		Pricer: Choices{Parts: SplitAny, Take: FuseAll},
+	}, rng)
+	if err != nil {
+		return err
+	}
+	for _, k := range small.Kernels {
+		if n := len(k.Bindings); n > narrowBindings && k.Custom == nil {
+			return fmt.Errorf("small kernels: %s binds %d buffers, more than %d", k.Name, n, narrowBindings)
+		}
+	}
+	return nil
 }
 
 // narrowBindings is a small limit of buffers per kernel: enough for the op with the most arguments, with symbol values
@@ -347,11 +311,11 @@ func anyTail(rng *rand.Rand) func(k *kernel.Kernel) []kernel.Tail {
 	}
 }
 
-// shuffle puts nodes in a random order that keeps arguments before users, and
-// inputs and states in their own order, which is part of the interface.
+// shuffle puts the nodes of a graph in a random order that keeps arguments before users. Inputs and states keep their
+// own order, which is part of the interface.
 func shuffle(g *ir.Graph, rng *rand.Rand) (*ir.Graph, error) {
-	waits := make([]int, len(g.Nodes()))
-	then := make([][]*ir.Node, len(g.Nodes()))
+	waits := make([]int, len(g.Nodes()))       // by id: how many nodes must come before
+	then := make([][]*ir.Node, len(g.Nodes())) // by id: the nodes that must come after
 	before := func(a, b *ir.Node) {
 		then[a.ID()] = append(then[a.ID()], b)
 		waits[b.ID()]++
@@ -445,8 +409,8 @@ func RunReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[str
 	return out
 }
 
-// Compare runs the kernels of a lowered graph under several
-// symbol values and compares them with the reference on the graph itself.
+// Compare runs the kernels of a lowered graph under several symbol values, and compares the outputs with the reference
+// on the graph itself.
 func Compare(t *testing.T, g *ir.Graph, s *passes.State, seed uint64) {
 	t.Helper()
 	values := graphgen.Values{Seed: seed, Graph: g}
@@ -510,11 +474,11 @@ func oneOpText(inputs, op string) string {
 	return text + "  %y = " + op + "\n  output \"y\" %y\n}\n"
 }
 
-// ImplicitGEMMs stores the operands of every convolution that it can be done for.
+// ImplicitGEMMs accepts every proposal to store the operands of a convolution.
 var ImplicitGEMMs = Rules("implicit_gemm")
 
-// RunAndCompare takes a graph through the passes and compares its kernels with
-// the reference, within the tolerances of the graph.
+// RunAndCompare takes a graph through the passes and compares its kernels with the reference, within the tolerances of
+// the graph.
 func RunAndCompare(t *testing.T, g *ir.Graph, opt passes.Options) *passes.State {
 	t.Helper()
 	s, err := passes.Run(g, opt)
