@@ -49,49 +49,21 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	if len(o.Adapters) > 0 {
 		return nil, wrongOption("Adapters", "a bundle takes none: want a model that the adapters are merged into")
 	}
-	programs, err := m.candidates(o)
-	var graphs []*ir.Graph
-	for _, c := range programs {
-		graphs = append(graphs, c.graph)
-	}
-	if err == nil && o.ContextShift {
-		var g *ir.Graph
-		g, err = llm.Shift(m.config, m.context, m.cache(o)...)
-		graphs = append(graphs, g)
+	graphs, err := m.bundleGraphs(o)
+	if err != nil {
+		return nil, err
 	}
 	var first *vkc.Program
-	add := func(g *ir.Graph, precision string) error {
-		g, err := withPrecision(g, precision)
-		if err != nil {
-			return err
-		}
+	for _, g := range graphs {
 		p, err := vkc.Compile(ctx, g, opt)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case first == nil:
 			first = p
 		default:
 			first.Contents.Parts = append(first.Contents.Parts, &p.Contents)
 		}
-		return nil
-	}
-	for _, g := range graphs {
-		if err == nil {
-			err = add(g, o.Precision)
-		}
-	}
-	for e := range extraCount {
-		if err != nil {
-			return nil, err
-		}
-		g, precision, failed := m.extraGraph(e, o)
-		if err = failed; err == nil {
-			err = add(g, precision)
-		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	if first.Contents.Model, err = m.file.Header(map[string]any{
 		keyContext: uint32(o.Context), keyParallel: uint32(m.slotCount), keyPositions: uint32(o.Positions),
@@ -101,6 +73,44 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	}
 	first.Contents.Sign = key
 	return first, first.Save(out, m.file)
+}
+
+// bundleGraphs returns the graphs of all programs that Open needs, in their precisions. The first one is a decoding
+// step.
+func (m *Model) bundleGraphs(o Options) (graphs []*ir.Graph, err error) {
+	programs, err := m.candidates(o)
+	if err != nil {
+		return nil, err
+	}
+	add := func(g *ir.Graph, precision string) error {
+		g, err := withPrecision(g, precision)
+		graphs = append(graphs, g)
+		return err
+	}
+	for _, c := range programs {
+		if err := add(c.graph, o.Precision); err != nil {
+			return nil, err
+		}
+	}
+	if o.ContextShift {
+		g, err := llm.Shift(m.config, m.context, m.cache(o)...)
+		if err == nil {
+			err = add(g, o.Precision)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for e := range extraCount {
+		g, precision, err := m.extraGraph(e, o)
+		if err == nil {
+			err = add(g, precision)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return graphs, nil
 }
 
 // IsBundle reports whether the file at path is a bundle, of whatever program.

@@ -52,17 +52,9 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	case q.Most != nil && *q.Most < 1:
 		return refuse(http.StatusBadRequest, "top_n", "top_n is %d: want at least 1", *q.Most)
 	}
-	texts := make([]string, len(q.Documents))
-	for i, d := range q.Documents {
-		object := struct{ Text *string }{}
-		if string(d) == "null" || json.Unmarshal(d, &texts[i]) != nil &&
-			(json.Unmarshal(d, &object) != nil || object.Text == nil) {
-			return refuse(http.StatusBadRequest, fmt.Sprintf("documents[%d]", i),
-				"documents[%d] is %.40s: want a text, or {\"text\": TEXT}", i, d)
-		}
-		if object.Text != nil {
-			texts[i] = *object.Text
-		}
+	texts, err := q.texts()
+	if err != nil {
+		return err
 	}
 	ctx, cancel := s.withTimeout(r.Context())
 	defer cancel()
@@ -78,6 +70,33 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
+	a := answer{w: w, writeTimeout: s.o.WriteTimeout}
+	a.extendDeadline()
+	writeJSON(w, http.StatusOK, map[string]any{"id": newID("rerank"), "object": "list", "model": s.o.Name,
+		"method": method, "results": q.results(texts, scores),
+		"usage": map[string]int{"prompt_tokens": total, "total_tokens": total}})
+	return nil
+}
+
+// texts returns the texts of the documents.
+func (q *rerankRequest) texts() ([]string, error) {
+	texts := make([]string, len(q.Documents))
+	for i, d := range q.Documents {
+		object := struct{ Text *string }{}
+		if string(d) == "null" || json.Unmarshal(d, &texts[i]) != nil &&
+			(json.Unmarshal(d, &object) != nil || object.Text == nil) {
+			return nil, refuse(http.StatusBadRequest, fmt.Sprintf("documents[%d]", i),
+				"documents[%d] is %.40s: want a text, or {\"text\": TEXT}", i, d)
+		}
+		if object.Text != nil {
+			texts[i] = *object.Text
+		}
+	}
+	return texts, nil
+}
+
+// results returns the answer's list of documents, the most relevant first.
+func (q *rerankRequest) results(texts []string, scores []float32) []any {
 	order := make([]int, len(texts))
 	for i := range order {
 		order[i] = i
@@ -94,11 +113,7 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 		}
 		results = append(results, one)
 	}
-	a := answer{w: w, writeTimeout: s.o.WriteTimeout}
-	a.extendDeadline()
-	writeJSON(w, http.StatusOK, map[string]any{"id": newID("rerank"), "object": "list", "model": s.o.Name,
-		"method": method, "results": results, "usage": map[string]int{"prompt_tokens": total, "total_tokens": total}})
-	return nil
+	return results
 }
 
 // ranks reports whether the model is a cross-encoder.

@@ -135,6 +135,41 @@ func (f *serveFlags) check() error {
 		}
 	}
 	f.serve.Form = reply.FormNamed(f.toolForm)
+	if err := f.checkValues(); err != nil {
+		return err
+	}
+	if f.keyFile != "" {
+		var err error
+		if f.serve.Key, err = readKey(f.keyFile); err != nil {
+			return err
+		}
+	}
+	local := strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+	if !local && f.serve.Key == "" && !f.open {
+		return usagef("anybody who reaches %s could send requests: want --key-file FILE, or --without-key", f.address)
+	}
+	if f.serve.AnyHost = f.open; f.maxBody != nil {
+		f.serve.MaxBody = int64(*f.maxBody)
+	}
+	if f.models, err = modelFiles(f.models); err != nil {
+		return err
+	}
+	switch {
+	case len(f.models) == 1:
+		f.model.path = f.models[0]
+	case len(f.models) > 1 && (f.serve.Name != "" || len(f.model.adapters) > 0 ||
+		f.model.options.Speculation.Draft != "" || !slices.Contains([]string{"", generate.NoProjector,
+		generate.AutoProjector}, f.model.options.Projector)):
+		return usagef("--name, --lora, --draft and --mmproj FILE are for one model, and there are %d", len(f.models))
+	}
+	if f.serve.Name == "" {
+		f.serve.Name = modelName(f.model.path)
+	}
+	return nil
+}
+
+// checkValues returns an error for a flag with a value out of its range.
+func (f *serveFlags) checkValues() error {
 	switch {
 	case f.serve.Queue < 1:
 		return usagef("--queue %d: want at least 1", f.serve.Queue)
@@ -163,33 +198,6 @@ func (f *serveFlags) check() error {
 		return usagef("--models-idle %v: want more than 0, or 0 for never", f.limits.Idle)
 	case f.drain < 0:
 		return usagef("--drain %v: want 0 or more", f.drain)
-	}
-	if f.keyFile != "" {
-		var err error
-		if f.serve.Key, err = readKey(f.keyFile); err != nil {
-			return err
-		}
-	}
-	local := strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
-	if !local && f.serve.Key == "" && !f.open {
-		return usagef("anybody who reaches %s could send requests: want --key-file FILE, or --without-key", f.address)
-	}
-	if f.serve.AnyHost = f.open; f.maxBody != nil {
-		f.serve.MaxBody = int64(*f.maxBody)
-	}
-	if f.models, err = modelFiles(f.models); err != nil {
-		return err
-	}
-	switch {
-	case len(f.models) == 1:
-		f.model.path = f.models[0]
-	case len(f.models) > 1 && (f.serve.Name != "" || len(f.model.adapters) > 0 ||
-		f.model.options.Speculation.Draft != "" || !slices.Contains([]string{"", generate.NoProjector,
-		generate.AutoProjector}, f.model.options.Projector)):
-		return usagef("--name, --lora, --draft and --mmproj FILE are for one model, and there are %d", len(f.models))
-	}
-	if f.serve.Name == "" {
-		f.serve.Name = modelName(f.model.path)
 	}
 	return nil
 }

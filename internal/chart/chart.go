@@ -160,24 +160,7 @@ func (c Chart) Write(w io.Writer) error {
 	for i, l := range c.Lines {
 		color := Colors[i%len(Colors)]
 		printf(`<text x="%d" y="%d" style="fill:%s">%s</text>`, left+12+200*i, top-8, color, html.EscapeString(l.Name))
-		var points []string
-		for j := range min(len(l.X), len(l.Y)) {
-			if !isNumber(l.X[j]) || !isNumber(l.Y[j]) {
-				continue
-			}
-			px, py := x.at(l.X[j]), y.at(l.Y[j])
-			if j < len(l.Marks) {
-				tx, ty, anchor := taken.labelAt(px, py, l.Marks[j])
-				printf(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+
-					`<text class="note" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, px, py, color, tx, ty, anchor,
-					html.EscapeString(l.Marks[j]))
-				continue
-			}
-			points = append(points, fmt.Sprintf("%.1f,%.1f", px, py))
-		}
-		if len(points) > 0 {
-			printf(`<polyline class="line" stroke="%s" points="%s"/>`, color, strings.Join(points, " "))
-		}
+		l.draw(printf, x, y, &taken, color)
 	}
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">
 <style>%s</style>
@@ -186,4 +169,27 @@ func (c Chart) Write(w io.Writer) error {
 %s</svg>
 `, width, height, width, height, Style, width, height, left, html.EscapeString(c.Title), b.String())
 	return err
+}
+
+// draw draws the points of a line: those with a mark as a circle and a label, and the others as a polyline. taken has
+// the places of labels.
+func (l Line) draw(printf func(format string, args ...any), x, y axis, taken *boxes, color string) {
+	var points []string
+	for j := range min(len(l.X), len(l.Y)) {
+		if !isNumber(l.X[j]) || !isNumber(l.Y[j]) {
+			continue
+		}
+		px, py := x.at(l.X[j]), y.at(l.Y[j])
+		if j < len(l.Marks) {
+			tx, ty, anchor := taken.labelAt(px, py, l.Marks[j])
+			printf(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+
+				`<text class="note" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, px, py, color, tx, ty, anchor,
+				html.EscapeString(l.Marks[j]))
+			continue
+		}
+		points = append(points, fmt.Sprintf("%.1f,%.1f", px, py))
+	}
+	if len(points) > 0 {
+		printf(`<polyline class="line" stroke="%s" points="%s"/>`, color, strings.Join(points, " "))
+	}
 }

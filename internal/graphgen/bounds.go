@@ -59,7 +59,7 @@ func boundsOf(g *ir.Graph, known map[*ir.Node]Bound) []Bound {
 }
 
 // copied sets the bound of a custom kernel's result to cover the values of all its arguments. graphgen does not know
-// what a custom kernel computes, but the ones in tests only move values.
+// the computation of a custom kernel, but the custom kernels in tests only move values.
 func (b *Bound) copied(args []Bound) {
 	for _, a := range args {
 		b.Lo, b.Hi, b.Err = min(b.Lo, a.Lo), max(b.Hi, a.Hi), max(b.Err, a.Err)
@@ -459,22 +459,29 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	}
 }
 
+// attentionScore bounds the magnitude and the error of an attention's scores with their mask. It also returns the scale
+// of the scores.
+func attentionScore(n *ir.Node, args []Bound) (score, scoreErr, scale float64) {
+	shape, q, k := n.Arg(0).Shape(), args[0], args[1]
+	d := float64(shape[len(shape)-1].Max())
+	if scale = n.Attrs().Float("scale"); scale == 0 {
+		scale = 1 / math.Sqrt(d)
+	}
+	score = scale * d * q.mag() * k.mag()
+	scoreErr = scale*d*(q.mag()*k.Err+k.mag()*q.Err) + 4*d*score + 8
+	if i := n.Op().Info().Arg("mask"); i < len(args) {
+		score, scoreErr = score+args[i].mag(), scoreErr+args[i].Err+args[i].mag()
+	}
+	return score, scoreErr, scale
+}
+
 // attentionWeights bounds the ops that compute with attention weights exp(score - lse), and the op that computes lse,
 // the logarithm of the sum of exponentials of the scores.
 func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 	in, shape, s := n.Op().Info(), n.Arg(0).Shape(), n.Arg(1).Shape()
 	rank := len(shape)
-	d, t, keys := float64(shape[rank-1].Max()), float64(shape[rank-2].Max()), float64(s[rank-2].Max())
-	scale := n.Attrs().Float("scale")
-	if scale == 0 {
-		scale = 1 / math.Sqrt(d)
-	}
-	q, k := args[0], args[1]
-	score := scale * d * q.mag() * k.mag()
-	scoreErr := scale*d*(q.mag()*k.Err+k.mag()*q.Err) + 4*d*score + 8
-	if i := in.Arg("mask"); i < len(args) {
-		score, scoreErr = score+args[i].mag(), scoreErr+args[i].Err+args[i].mag()
-	}
+	t, keys := float64(shape[rank-2].Max()), float64(s[rank-2].Max())
+	score, scoreErr, scale := attentionScore(n, args)
 	if n.Op() == ir.OpAttentionLSE {
 		if i := in.Arg("sinks"); i < len(args) {
 			score, scoreErr = score+args[i].mag(), scoreErr+args[i].Err+args[i].mag()
@@ -485,7 +492,7 @@ func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 		b.Bad = n.Attrs().Bool("causal") || s[rank-2].Min() == 0 || math.IsNaN(b.Err)
 		return
 	}
-	v, grad, lse, delta := args[2], args[3], args[4], args[5]
+	q, k, v, grad, lse, delta := args[0], args[1], args[2], args[3], args[4], args[5]
 	e := float64(n.Arg(2).Shape()[rank-1].Max())
 	weight := math.Exp(score + lse.mag())
 	weightErr := weight * (scoreErr + lse.Err + 4*(score+lse.mag()+2))

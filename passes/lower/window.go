@@ -289,31 +289,9 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axes := len(n.Attrs().Shape("size"))
 	outer := n.Rank() - axes
-	type share struct {
-		at     kernel.Index
-		weight *kernel.Expr // nil for 1
-	}
-	terms := make([][]share, axes)
+	terms := make([][]weightedElement, axes)
 	for i := range axes {
-		from, to := x.Shape()[outer+i], n.Shape()[outer+i]
-		c := at[outer+i]
-		num, den := ir.ResizeScale(n.Attrs(), i, from, to)
-		switch {
-		case from == to && num == den && n.Op() == ir.OpResizeNearest:
-			terms[i] = []share{{at: c}}
-		case n.Op() == ir.OpResizeNearest:
-			q, _ := c.Mul(kernel.DimIndex(den)).DivMod(num)
-			terms[i] = []share{{at: kernel.Clamp(q, kernel.Last(from))}}
-		default:
-			first, weights := l.interpolation(n, c, den, num)
-			for k, w := range weights {
-				v := first
-				if k > 0 {
-					v = l.i32(ir.OpAdd, first, l.b.Integer(ir.I32, int64(k)))
-				}
-				terms[i] = append(terms[i], share{l.indexOf(v, kernel.Last(from)), w})
-			}
-		}
+		terms[i] = l.resizeAxis(n, i, x.Shape()[outer+i], n.Shape()[outer+i], at[outer+i])
 	}
 	f32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
 		if a == nil {
@@ -342,6 +320,34 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	}
 	visit(0, at[:outer], nil)
 	return sum
+}
+
+// weightedElement is a coordinate along an axis, and the weight of the element there.
+type weightedElement struct {
+	at     kernel.Index
+	weight *kernel.Expr // nil for 1
+}
+
+// resizeAxis returns the elements along resized axis i that the result at coordinate c reads. The axis has extent from
+// in the argument, and extent to in the result.
+func (l *lowerer) resizeAxis(n *ir.Node, i int, from, to ir.Dim, c kernel.Index) (list []weightedElement) {
+	num, den := ir.ResizeScale(n.Attrs(), i, from, to)
+	switch {
+	case from == to && num == den && n.Op() == ir.OpResizeNearest:
+		return []weightedElement{{at: c}}
+	case n.Op() == ir.OpResizeNearest:
+		q, _ := c.Mul(kernel.DimIndex(den)).DivMod(num)
+		return []weightedElement{{at: kernel.Clamp(q, kernel.Last(from))}}
+	}
+	first, weights := l.interpolation(n, c, den, num)
+	for k, w := range weights {
+		v := first
+		if k > 0 {
+			v = l.i32(ir.OpAdd, first, l.b.Integer(ir.I32, int64(k)))
+		}
+		list = append(list, weightedElement{l.indexOf(v, kernel.Last(from)), w})
+	}
+	return list
 }
 
 // interpolation returns the first element that result coordinate c uses along an axis, before clamping, and the weights

@@ -219,74 +219,84 @@ func (s *layerSplitter) computes(from, to int) bool {
 	return false
 }
 
+// partBuilder builds one part of the graph.
+type partBuilder struct {
+	*layerSplitter
+	Part
+	from, to int                   // the part's nodes of the whole graph, by position
+	copies   map[*ir.Node]*ir.Node // by node of the whole graph: the part's node
+}
+
 // build makes part i. ends are the positions at which the parts end.
-func (s *layerSplitter) build(i int, ends []int) (p Part, err error) {
+func (s *layerSplitter) build(i int, ends []int) (_ Part, err error) {
 	defer bailout.Caught(&err)
-	from, to := 0, ends[i]
+	p := partBuilder{layerSplitter: s, Part: Part{Graph: ir.NewGraph(fmt.Sprintf("%s.part%d", s.g.Name, i))},
+		to: ends[i], copies: map[*ir.Node]*ir.Node{}}
 	if i > 0 {
-		from = ends[i-1]
+		p.from = ends[i-1]
 	}
-	p = Part{Graph: ir.NewGraph(fmt.Sprintf("%s.part%d", s.g.Name, i))}
 	bailout.Check(p.DeclareSymbolsOf(s.g))
-	copies := map[*ir.Node]*ir.Node{}
-	// get returns the part's node for a node of the whole graph. It adds leaves, and inputs for values of other parts.
-	get := func(n *ir.Node) *ir.Node {
-		if copies[n] != nil {
-			return copies[n]
-		}
-		var err error
-		if inEachPart(n) {
-			if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
-				p.Stored += maxBytes(n)
-			}
-			copies[n], err = p.Add(n.Op(), nil, n.Attrs(), n.Pos())
-		} else {
-			copies[n], err = p.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: s.passedName(n)},
-				{Name: "dtype", Value: n.DType()}, {Name: "shape", Value: n.Shape()}}, n.Pos())
-		}
-		bailout.Check(err)
-		return copies[n]
-	}
-	for id := from; id < to; id++ {
+	for id := p.from; id < p.to; id++ {
 		n := s.g.Nodes()[id]
 		if !s.live[id] || inEachPart(n) {
 			continue
 		}
 		args := make([]*ir.Node, len(n.Args()))
 		for j, a := range n.Args() {
-			args[j] = get(a)
+			args[j] = p.get(a)
 		}
-		copies[n], err = p.Add(n.Op(), args, n.Attrs(), n.Pos())
+		p.copies[n], err = p.Add(n.Op(), args, n.Attrs(), n.Pos())
 		bailout.Check(err)
-		if s.last[id] >= to {
-			bailout.Check(p.Output(s.passedName(n), copies[n]))
+		if s.last[id] >= p.to {
+			bailout.Check(p.Output(s.passedName(n), p.copies[n]))
 			p.Gives = append(p.Gives, s.passedName(n))
 		}
 	}
-	here := func(n, state *ir.Node) bool { // whether the part returns n as an output, or as a state's next value
-		at := n.ID()
-		if inEachPart(n) { // the part with its state, and otherwise the last part
-			at = len(s.live) - 1
-			if n.Op() == ir.OpState {
-				state = n
-			}
-			if state != nil {
-				at = min(s.last[state.ID()], at)
-			}
-		}
-		return from <= at && at < to
-	}
 	for _, u := range s.g.Updates() {
-		if here(u.Value, u.State) {
-			bailout.Check(p.Update(get(u.State), get(u.Value)))
+		if p.returns(u.Value, u.State) {
+			bailout.Check(p.Update(p.get(u.State), p.get(u.Value)))
 		}
 	}
 	for _, o := range s.g.Outputs() {
-		if here(o.Node, nil) {
-			bailout.Check(p.Graph.Output(o.Name, get(o.Node)))
+		if p.returns(o.Node, nil) {
+			bailout.Check(p.Graph.Output(o.Name, p.get(o.Node)))
 		}
 	}
-	return p, nil
+	return p.Part, nil
+}
+
+// get returns the part's node for a node of the whole graph. It adds leaves, and inputs for values of other parts.
+func (p *partBuilder) get(n *ir.Node) *ir.Node {
+	if p.copies[n] != nil {
+		return p.copies[n]
+	}
+	var err error
+	if inEachPart(n) {
+		if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
+			p.Stored += maxBytes(n)
+		}
+		p.copies[n], err = p.Add(n.Op(), nil, n.Attrs(), n.Pos())
+	} else {
+		p.copies[n], err = p.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: p.passedName(n)},
+			{Name: "dtype", Value: n.DType()}, {Name: "shape", Value: n.Shape()}}, n.Pos())
+	}
+	bailout.Check(err)
+	return p.copies[n]
+}
+
+// returns reports whether the part returns n as an output or, if state is not nil, as the next value of that state.
+func (p *partBuilder) returns(n, state *ir.Node) bool {
+	at := n.ID()
+	if inEachPart(n) { // the part with its state, and otherwise the last part
+		at = len(p.live) - 1
+		if n.Op() == ir.OpState {
+			state = n
+		}
+		if state != nil {
+			at = min(p.last[state.ID()], at)
+		}
+	}
+	return p.from <= at && at < p.to
 }
 
 // passedName returns a new name for a value that is passed between parts.

@@ -104,10 +104,11 @@ func (f *convolution) depthwise() bool {
 func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
 	in, out := dims[1], dims[0]/groups
-	of := func(g, o, c int) int { return (g*out+o)*in + c }
+	// kernelOf returns the weights from input channel c to output channel o of group g, and those after them.
+	kernelOf := func(g, o, c int) []float32 { return weights[((g*out+o)*in+c)*kernel:] }
 	if f.node.Op() == ir.OpConvTranspose {
 		in, out = dims[0]/groups, dims[1]
-		of = func(g, o, c int) int { return (g*in+c)*out + o }
+		kernelOf = func(g, o, c int) []float32 { return weights[((g*in+c)*out+o)*kernel:] }
 	}
 	size := 0
 	for _, p := range f.phases {
@@ -125,13 +126,13 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 					to = packed[at+((g*blocksOf(out)+o/channelBlock)*paddedTerms(terms))*channelBlock+o%channelBlock:]
 				}
 				if f.node.Op() == ir.OpConv { // the terms follow each other
-					for i, x := range weights[of(g, o, 0)*kernel:][:terms] {
+					for i, x := range kernelOf(g, o, 0)[:terms] {
 						to[i*step] = x
 					}
 					continue
 				}
 				for c := range in {
-					from := weights[of(g, o, c)*kernel:][:kernel]
+					from := kernelOf(g, o, c)
 					for i, tap := range p.taps {
 						to[(c*len(p.taps)+i)*step] = from[tap]
 					}

@@ -70,6 +70,11 @@ func (p *intConv) setExtents(x, out []int) {
 		p.extent = append(p.extent, p.out[axis]+reach/p.stride[axis])
 		p.area *= p.extent[axis]
 	}
+	p.setOffsets()
+}
+
+// setOffsets sets the offsets of the packed elements in an image, by part of the channels and tap.
+func (p *intConv) setOffsets() {
 	for part := range p.parts() {
 		for tap := range volume(p.kernel) {
 			phase, at, step := 0, 0, 1

@@ -84,18 +84,8 @@ func scatter(c *interp.Call) error {
 
 // targetsOf returns scattering.targets for indices ids. It sets s.run and s.add.
 func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), error) {
-	switch s.Node.Op() {
-	case ir.OpScatterND, ir.OpScatterNDAdd:
-		r := newCoordinates(s.Dims, s.Args[1].Dims, ids)
-		s.run = r.run
-		return func(dst []int32, lo int) {
-			for i := range dst {
-				run, ok := r.at(lo + i)
-				if dst[i] = int32(run); !ok {
-					dst[i] = -1
-				}
-			}
-		}, nil
+	if op := s.Node.Op(); op == ir.OpScatterND || op == ir.OpScatterNDAdd {
+		return pointTargets(s, ids), nil
 	}
 	axis, err := ir.ResolveAxis(int64(s.Node.Attrs().Int("axis")), len(s.Dims))
 	if err != nil {
@@ -141,6 +131,20 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 			dst, lo = dst[len(part):], lo+len(part)
 		}
 	}, nil
+}
+
+// pointTargets is targetsOf for ops with rows of coordinates as indices.
+func pointTargets[T index](s *scattering, ids []T) func(dst []int32, lo int) {
+	r := newCoordinates(s.Dims, s.Args[1].Dims, ids)
+	s.run = r.run
+	return func(dst []int32, lo int) {
+		for i := range dst {
+			run, ok := r.at(lo + i)
+			if dst[i] = int32(run); !ok {
+				dst[i] = -1
+			}
+		}
+	}
 }
 
 // sorted returns the updates of each section, in their order.
