@@ -83,8 +83,8 @@ func (c *chooser) waits() bool {
 		len(c.sampling.Bias)+len(c.ends) > llm.MaxBiases
 }
 
-// biases returns what is added to the logits of tokens before the next token is chosen, or the one that follows after
-// that many others.
+// biases returns the numbers to add to the logits of tokens, by token. They are for the token after the next `after`
+// tokens; 0 means the next token.
 func (c *chooser) biases(after int) map[int32]float32 {
 	if !c.sampling.biased() {
 		return nil

@@ -368,7 +368,7 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 	}
 }
 
-// decoding is the state of one answer: what its tokens left so far.
+// decoding is the state of one answer: the keys and values of its tokens so far.
 type decoding struct {
 	*Decoder
 	known int // tokens

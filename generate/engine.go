@@ -178,7 +178,7 @@ func (a *answer) take() (tokens []Token, known int, err error) {
 	}
 }
 
-// queue adds a token to those that the caller of Generate takes. engine.wakeReaders wakes the caller.
+// queue adds a token to the ones that wait for the caller of Generate. engine.wakeReaders wakes the caller.
 func (a *answer) queue(t Token) {
 	a.mu.Lock()
 	a.ready = append(a.ready, t)

@@ -174,8 +174,8 @@ func (m *Model) chooseOnDevice(ctx context.Context, f *pendingStep, res *vkc.Res
 	return nil
 }
 
-// maskOnDevice applies the masks of the rows of step f. It returns the logits with them, of which the likeliest are
-// tokens of f then.
+// maskOnDevice applies the masks of the rows of step f. It returns the masked logits; their likeliest tokens become the
+// tokens of f.
 func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*vkc.DeviceTensor, error) {
 	words := llm.MaskWords(m.config.Vocab)
 	masks := make([]uint32, 0, len(f.rows)*words)

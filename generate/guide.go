@@ -61,8 +61,8 @@ func (g *guide) advance(id int32, pause func() error) (mask grammar.Mask, full b
 	return mask, false, err
 }
 
-// markSpace is how many characters, besides those of its longest mark, a guide keeps of the answer's end. It is enough
-// for white space before a mark.
+// markSpace is the number of characters of the answer's end that a guide keeps in addition to the length of its longest
+// mark. It is enough for white space before a mark.
 const markSpace = 16
 
 // take updates the guide after token id of the answer: it may begin or end the grammar's text or the reasoning.

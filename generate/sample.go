@@ -268,7 +268,7 @@ func likeliestOf(logits []float32) (int32, error) {
 // samplerOf returns the program that chooses tokens by a sampler of a kind.
 func samplerOf(kind llm.SamplerKind) extra { return sampler + extra(kind) }
 
-// sampleRequest is what the sampler needs to choose one token.
+// sampleRequest has the inputs of the sampler for one token.
 type sampleRequest struct {
 	Sampling
 	text     []int32 // the preceding tokens
@@ -279,7 +279,7 @@ type sampleRequest struct {
 
 // sampleAll chooses a token for each row of logits by a sampler program. The logits are on the device (logits) or on
 // the host (here). last has results of the step before on the device, of the same sequences; if it is nil, sampleAll
-// uploads what they would be. more says that the caller submits another step at once. The results stay on the device as
+// uploads them from the host. more says that the caller submits another step at once. The results stay on the device as
 // "token", "last" (the last tokens with the new one), "top" (the largest logits) and, with Mirostat, "next_mu".
 func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Data, logits *vkc.DeviceTensor,
 	last *pendingStep, more bool) (*vkc.Result, error) {

@@ -175,8 +175,8 @@ func (t thread) key(b []byte) []byte {
 	return b
 }
 
-// reach adds to a list the states that state from leads to without a character, except those that only lead on: what
-// remains are states that read a character, that wait for the end, or that accept. begins says that this is the
+// reach adds to a list the states that state from leads to without a character. It omits states that only lead on to
+// others: it adds states that read a character, that wait for the end, or that accept. begins says that this is the
 // beginning of the string. The result is sorted.
 func (a *steps) reach(list []int32, from int32, begins bool) []int32 {
 	seen := map[int32]bool{}

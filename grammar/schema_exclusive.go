@@ -27,7 +27,8 @@ func isA(v any, name string) bool {
 }
 
 // exclusive returns the branches of oneOf so that at most one is valid of a value. A property that tells branches
-// apart, such as that of OpenAPI's discriminator, becomes required. Without one, the branches stay, and oneOf is left.
+// apart, such as the one that OpenAPI's discriminator names, becomes required. If there is no such property, exclusive
+// leaves the branches as they are, and notes that the grammar does not hold oneOf.
 func (s *schemas) exclusive(list []any, where string) []any {
 	overlap := s.overlap(list)
 	if overlap == "" || s.err != nil {
@@ -132,7 +133,8 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	return false
 }
 
-// refTarget returns the schema to which a chain of $ref leads, with what the schemas on the way require.
+// refTarget returns the schema to which a chain of $ref leads. Properties that the schemas on the way require are
+// required in the result too.
 func (s *schemas) refTarget(schema any) (*object, bool) {
 	var required []any
 	for range maxNesting {

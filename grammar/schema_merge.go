@@ -173,7 +173,8 @@ func closedBy(o *object) *object {
 	return nil
 }
 
-// closed returns the intersection out with what a schema says of the properties that only another schema names.
+// closed returns out, the intersection of the schemas by and other, with additionalProperties of by applied to the
+// properties that only other declares.
 func (s *schemas) closed(by, other, out *object) *object {
 	if by == nil {
 		return out

@@ -401,8 +401,8 @@ func category(name string) *unicode.RangeTable {
 	return unicode.Categories[name]
 }
 
-// isPlain reports whether a pattern has ^ only first, $ only last, in all of its alternatives, and no look-ahead: then
-// searched has its strings.
+// isPlain reports whether every alternative of a pattern has ^ only at its beginning and $ only at its end, and none
+// has a look-ahead. The strings of searched are then exactly the strings that the pattern matches.
 func (p *pattern) isPlain() bool {
 	list := []*pattern{p}
 	switch {

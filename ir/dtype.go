@@ -29,7 +29,7 @@ const (
 	U8
 	Bool
 
-	// Dtypes of which values are stored and moved, and cast for arithmetic; see [DType.StorageOnly].
+	// Dtypes for storage: ops move and cast their values, and arithmetic needs a cast; see [DType.StorageOnly].
 	I4
 	U4
 	I2

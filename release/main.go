@@ -56,8 +56,8 @@ type platform struct {
 	cc       string // the C compiler with which vkc has Vulkan there; "" if none can be had on Linux
 }
 
-// platforms are what archives are made for. Without the C compiler vkc is built without cgo: it then compiles programs
-// for all devices, and runs them on the CPU.
+// platforms lists the platforms that get an archive. Without the C compiler vkc is built without cgo: it then compiles
+// programs for all devices, and runs them on the CPU.
 var platforms = []platform{
 	{"linux", "amd64", "x86_64-linux-gnu-gcc"},
 	{"linux", "arm64", "aarch64-linux-gnu-gcc"},
@@ -76,7 +76,7 @@ func (p platform) program() string {
 	return "vkc"
 }
 
-// release is what is made.
+// release is the release being made.
 type release struct {
 	root, out, key string
 	version        string
@@ -92,7 +92,7 @@ type build struct {
 	path   string // of the program
 }
 
-// goodVersion is what a release may be called.
+// goodVersion matches the valid versions of a release.
 var goodVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`)
 
 // make makes a release, of all platforms or only one.

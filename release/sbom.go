@@ -77,7 +77,7 @@ func (r *release) materials(b build) error {
 	return r.write(r.stem(b)+".cdx.json", append(data, '\n'))
 }
 
-// module describes a module. One that is replaced is described by what replaces it.
+// module describes a module or, if a replace directive names another module, that one.
 func module(m *debug.Module) component {
 	if m.Replace != nil {
 		m = m.Replace

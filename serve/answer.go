@@ -361,8 +361,8 @@ func (c *choice) meanLogprob() float64 {
 	return sum / float64(n)
 }
 
-// fields adds to fields what every choice of a response has: index, reason for the end, and with odds its tokens'
-// log-probabilities.
+// fields adds to fields the entries that every choice of a response has: index, reason for the end, and with odds its
+// tokens' log-probabilities.
 func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
 	fields["index"], fields["finish_reason"], fields["logprobs"] = c.index, nil, nil
 	if end != "" {

@@ -186,7 +186,7 @@ func (s *Server) passOverForm(w http.ResponseWriter, form *multipart.Form) error
 	return nil
 }
 
-// audioFields maps fields of transcribe.Request to those of forms.
+// audioFields maps fields of transcribe.Request to the fields of a form.
 var audioFields = map[string]string{"Language": "language", "Prompt": "prompt", "Temperature": "temperature",
 	"Translate": "model"}
 

@@ -352,8 +352,8 @@ func (t *plainText) timings(u usage) map[string]any {
 		"predicted_per_second":   rate(u.Completion, said)}
 }
 
-// chosen keeps the listed fields of an answer: names, or paths such as generation_settings/seed, of which the last part
-// is the name. nil keeps all.
+// chosen keeps the listed fields of an answer. An element of paths is a name, or a path such as
+// generation_settings/seed: the result then has the field under the path's last part. nil keeps all fields.
 func chosen(fields map[string]any, paths []string) map[string]any {
 	if paths == nil {
 		return fields

@@ -499,7 +499,8 @@ func (s *Server) conversation(ctx context.Context, q *request, t *tools) (prompt
 	return prompt, read, s.checkLength(prompt, "messages")
 }
 
-// talk returns what the chat template gets of a request's messages, tools and variables, and the messages' pictures.
+// talk returns the context of the chat template for a request: its messages, tools and variables. It also returns the
+// messages' pictures.
 func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture, err error) {
 	list, variables := q.Messages, q.Template
 	if len(list) == 0 {

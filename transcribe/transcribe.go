@@ -39,8 +39,8 @@ type Options struct {
 	Progress func(vkc.Progress)
 }
 
-// DefaultPrecision is the precision of a model on a GPU, without Options.Precision: that of language models. The
-// spectrogram is always exact.
+// DefaultPrecision is the precision of a model on a GPU without Options.Precision. It is also the default of language
+// models. The spectrogram is always exact.
 const DefaultPrecision = ir.PrecisionBytes
 
 // Model is a loaded model. Several goroutines may use it; it answers one request at a time.
@@ -227,8 +227,8 @@ type Request struct {
 	Translate bool   // to English
 	Prompt    string // text before the sound, such as names with the spelling to use
 
-	// Temperature is that of the first attempt for each window. If the text seems wrong, there are further attempts at
-	// temperatures higher by 0.2, up to 1.
+	// Temperature is the temperature of the first attempt for each window. If the text seems wrong, there are further
+	// attempts, each at a temperature higher by 0.2, up to 1.
 	Temperature float64
 	Seed        uint64 // of random numbers, for temperatures above 0
 

@@ -192,7 +192,7 @@ func (m *Model) logits(ctx context.Context, tokens []int32, length int) ([]float
 	return logits, err
 }
 
-// written is what the model writes for a window.
+// written is the output of the model for a window, and measures of its quality.
 type written struct {
 	tokens                                      []int32 // without the end
 	temperature, logProb, compression, noSpeech float64

@@ -396,8 +396,8 @@ func (j *job) race(ctx context.Context, harness Harness, list []kernel.Schedule,
 	return nil
 }
 
-// survivors returns the schedules for the next round of a race: the default, and at most `most` whose time is at most
-// within times the best. It records the times of the others.
+// survivors returns the schedules for the next round of a race: the default, and the `most` fastest ones with times of
+// at most within times the best. It records the times of the schedules that drop out.
 func (j *job) survivors(list []kernel.Schedule, in []int, times []time.Duration, within float64, most int) []int {
 	order := make([]int, len(in)) // indices into times
 	for i := range order {

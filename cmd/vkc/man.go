@@ -77,7 +77,8 @@ func manPage(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// manText escapes a text: a backslash, and what begins a line like a request.
+// manText escapes a text for troff: backslashes, hyphens, and a dot or an apostrophe at the beginning of a line, which
+// would begin a request.
 func manText(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")

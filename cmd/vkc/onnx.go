@@ -74,8 +74,8 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 	return m, err
 }
 
-// advise prints what the flags could still say about an ONNX model: which extents are free, and what 64 bits cost.
-// weights is what came with the graph.
+// advise prints the flags that would make an ONNX model smaller or faster: extents without a number, and the cost of
+// 64-bit integers. weights are the weights that came with the graph.
 func (f *onnxFlags) advise(a *app, weights vkc.Weights) {
 	m, ok := weights.(*onnx.File)
 	if !ok {

@@ -14,8 +14,8 @@ const (
 	storedRows       = 256
 )
 
-// storedDepth returns the number of elements to a multiple of which the contraction axis of materialized operands of
-// dtype t is padded.
+// storedDepth returns the number of elements that divides the contraction axis of a materialized operand of dtype t
+// after padding.
 func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
 // minRereads is the minimum number of result tiles that must read an operand before materializing it is considered.

@@ -16,7 +16,7 @@ type Candidate struct {
 	Reason   string
 }
 
-// ranked is a candidate with what it costs, such as its estimated time.
+// ranked is a candidate and its cost, such as its estimated time.
 type ranked struct {
 	Candidate
 	cost float64

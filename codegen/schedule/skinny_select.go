@@ -92,7 +92,7 @@ func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 }
 
 // skinnyTime estimates the time in nanoseconds of a matmul of 9 to 16 rows on cooperative matrices, from the measured
-// rate of reading blocks per core (M-batch). If the rate is unknown, the string says for what.
+// rate of reading blocks per core (M-batch). If the rate is unknown, it returns 0 and a note that says so.
 func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, string) {
 	if s.SubgroupsM > 0 { // rows of two f16 values an element (see halves.go)
 		sh := matShapeOf(k)

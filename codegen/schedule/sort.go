@@ -13,8 +13,8 @@ import (
 func SortSlots(k *kernel.Kernel) int { return powerOfTwoFrom(k.Fold.Max()) }
 
 // Shared memory of a selection (top-k), in words, in addition to the selected elements: SelectBins for a histogram of
-// the keys by SelectBits bits, as in a radix search for the last element to take, and SelectState for what the search
-// has found so far.
+// the keys by SelectBits bits, as in a radix search for the last element to take, and SelectState for the state
+// of the search.
 const (
 	SelectBits  = 11
 	SelectBins  = 1 << SelectBits

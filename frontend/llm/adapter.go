@@ -84,7 +84,7 @@ func (a *adapters) embed(tokens, x frontend.Tensor) frontend.Tensor {
 	}, nn.Matmul)
 }
 
-// add adds to y the adapters of a weight. down computes what A makes of the input, and up multiplies that by B.
+// add adds to y the adapters of a weight. down multiplies the input by A, and up multiplies the result by B.
 func (a *adapters) add(weight string, y frontend.Tensor, down func(a string) frontend.Tensor,
 	up func(x frontend.Tensor, w nn.Weights, b string) frontend.Tensor) frontend.Tensor {
 	for i, adapter := range a.list {

@@ -27,7 +27,7 @@ func likeMagnitude(x, y frontend.Tensor) frontend.Tensor {
 }
 
 // gemma3nLayer predicts all parts of the residual stream x [Streams, T, Width], computes the first, and corrects the
-// others by what it differs from its prediction.
+// others by the difference of the first from its prediction.
 func gemma3nLayer(l layer, x frontend.Tensor) frontend.Tensor {
 	part := func(x frontend.Tensor) frontend.Tensor { return x.Slice(0, 0, ir.D(1)).Squeeze(0) }
 	modalities := func(x frontend.Tensor) frontend.Tensor { // [T, Streams]
@@ -48,7 +48,8 @@ func gemma3nLayer(l layer, x frontend.Tensor) frontend.Tensor {
 	return corrected.Slice(0, 0, ir.D(1)).Concat(0, corrected.Slice(0, 1, x.Dim(0)).Add(l.perLayerInput(own)))
 }
 
-// sparseGeGLU is GeGLU, in which only gates count that exceed the mean of all by Sparsity standard deviations.
+// sparseGeGLU is GeGLU with a threshold for gates: the mean of a token's gates plus Sparsity standard deviations. The
+// threshold is subtracted from each gate, and gates below it become 0.
 func (l layer) sparseGeGLU(x frontend.Tensor) frontend.Tensor {
 	gate, up := nn.Linear(x, l.w.Sub("ffn_gate")), nn.Linear(x, l.w.Sub("ffn_up"))
 	if i := min(l.index, len(l.Sparsity)-1); i >= 0 && !math.IsInf(l.Sparsity[i], -1) {

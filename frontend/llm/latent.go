@@ -9,8 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// latentAttention is multi-head latent attention over x [T, Width]; see Config.Latent. What is cached of a position are
-// its rotated elements and its normalized latent vector, RopeDims+Latent numbers, and not keys and values.
+// latentAttention is multi-head latent attention over x [T, Width]; see Config.Latent. The cache has, for each
+// position, the rotated elements and the normalized latent vector, RopeDims+Latent numbers, in place of keys and
+// values.
 //
 // There are two forms of the same sum. The plain form makes each head's keys and values of the cached vectors, and is
 // ordinary attention. The absorbed form multiplies the queries by the matrix of the keys instead, and the result by the

@@ -9,7 +9,7 @@ import (
 )
 
 // mamba is Mamba (Gu and Dao 2023, arXiv:2312.00752): selective scans in which each channel is a head, and no
-// attention. Falcon Mamba (Zuo et al. 2024, arXiv:2410.05355) normalizes what the scan is controlled by.
+// attention. Falcon Mamba (Zuo et al. 2024, arXiv:2410.05355) normalizes the inputs that control the scan.
 var mamba = architecture{
 	name:        "mamba",
 	rope:        notRotary,

@@ -34,8 +34,8 @@ func (c Config) perLayerProjections() []weightSpec {
 		matrix("proj", c.Width, c.PerLayerWidth))
 }
 
-// perLayerInputs returns what each layer gets of the tokens, [T, Layers, PerLayerWidth]: the sum of an embedding of the
-// token and a projection of the embedded token x.
+// perLayerInputs returns the inputs that the layers have besides the residual stream, [T, Layers, PerLayerWidth]: the
+// sum of an embedding of the token and a projection of the embedded token x.
 func perLayerInputs(m model, x, tokens frontend.Tensor) frontend.Tensor {
 	if m.PerLayerWidth == 0 {
 		return frontend.Tensor{}
@@ -50,7 +50,7 @@ func perLayerInputs(m model, x, tokens frontend.Tensor) frontend.Tensor {
 	return own.Add(m.norm(all, m.w.Sub("per_layer_proj_norm"))).MulScalar(math.Sqrt(0.5))
 }
 
-// perLayerInput returns what a layer adds to the residual stream x [T, Width] at its end.
+// perLayerInput returns the last term that a layer adds to the residual stream x [T, Width].
 func (l layer) perLayerInput(x frontend.Tensor) frontend.Tensor {
 	own := l.inputs.Slice(1, l.index, ir.D(l.index+1)).Squeeze(1)
 	gate := nn.Linear(x, l.w.Sub("inp_gate")).Gelu()

@@ -20,7 +20,7 @@ type Recurrent struct {
 	Groups int // of heads that share keys
 
 	Ranks    []int // of factored projections that control the scan
-	NormScan bool  // whether what controls the scan is normalized
+	NormScan bool  // whether the inputs that control the scan are normalized
 
 	// Period is the distance of layers that attend and have no state: the layers Period-1, 2*Period-1 and so on. 0
 	// means that all layers do both, or PerLayer has 0 KVHeads for layers that do not attend.
@@ -66,8 +66,8 @@ type states struct {
 	apart int
 }
 
-// several returns of how many texts the tokens are, one after the other and equally many of each; ok is false if they
-// are of one text.
+// several returns the number of texts that the tokens belong to, with equally many tokens of each, one text after the
+// other. ok is false if all tokens are of one text.
 func (s *states) several() (texts ir.Dim, ok bool) {
 	switch {
 	case s == nil:

@@ -276,8 +276,8 @@ func (s sampler) surprise(logits frontend.Tensor) frontend.Tensor {
 	return logits.Div(temperature).LogSoftmax(-1).MulScalar(-math.Log2E)
 }
 
-// evenSurprise returns what Mirostat allows, and the scores without other filters, in rows with Mirostat. Other rows
-// keep allowed and score.
+// evenSurprise returns the tokens that Mirostat allows, and their scores without other filters, in rows with Mirostat.
+// Other rows keep allowed and score.
 func (s *sampler) evenSurprise(logits, allowed, score frontend.Tensor) (frontend.Tensor, frontend.Tensor) {
 	s.mu = s.b.Input("mu", ir.F32, s.rows).Reshape(s.rows, 1)
 	version, bits := s.param(mirostatColumn), s.surprise(logits)

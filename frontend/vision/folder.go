@@ -244,7 +244,7 @@ func (c *folderConfig) weights(p projector, layers int, tensors map[string]ir.Ty
 	return all
 }
 
-// prefixOf returns what is before a name in the folder.
+// prefixOf returns the prefix of a folder's tensor names: the text before the given name.
 func prefixOf(name string, tensors map[string]ir.Type) string {
 	for _, have := range slices.Sorted(maps.Keys(tensors)) {
 		before, ok := strings.CutSuffix(have, name+".weight")

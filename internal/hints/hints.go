@@ -20,7 +20,7 @@ type Hint struct {
 	Page string `json:"page"` // the page of the documentation that helps
 }
 
-// program is what rules look at.
+// program is the input of the rules.
 type program struct {
 	graph   *ir.Graph
 	caps    device.Caps

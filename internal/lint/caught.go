@@ -84,7 +84,7 @@ func runCaught(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// leaves reports whether a bailout may leave u, by what is known of other units so far.
+// leaves reports whether a bailout may leave u, as far as the analysis of other units has come.
 func (c *catcher) leaves(u *unit) bool {
 	for _, o := range u.calls {
 		fn, ok := o.(*types.Func)

@@ -51,9 +51,9 @@ type Call struct {
 	Words   []int32   // instead of Ints if the kernel has Words set; zeroed unless Fills is set
 	Stored  *Stored   // instead of Out or Words if the kernel has Formats set, for elements of at most 16 bits
 
-	// InPlace means that Out or Words is the memory of argument 0, a state, of which Compute changes parts. Before it
-	// changes elements, it must call Undo with a function that restores them. Only kernels of ops that change parts of
-	// argument 0 need care.
+	// InPlace means that Out or Words is the memory of argument 0, a state, and that Compute changes parts of it.
+	// Before Compute changes elements, it must call Undo with a function that restores them. Only kernels of ops that
+	// change parts of argument 0 need care.
 	InPlace bool
 
 	exec    *exec

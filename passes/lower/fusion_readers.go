@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// newMark begins a search over nodes or clusters and returns its number. seenNode and seenCluster write the number into
-// what the search visits, so that a search needs no set of its own.
+// newMark begins a search over nodes or clusters and returns its number. seenNode and seenCluster mark the visited
+// nodes and clusters with the number, so that a search needs no set of its own.
 func (f *Fusion) newMark() int {
 	f.mark++
 	return f.mark

@@ -60,7 +60,8 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...)
 }
 
-// waitFor makes the kernel run after the kernels that compute n, or what n is computed from, without loading n.
+// waitFor makes the kernel run after the kernels that compute n, without loading n. If no kernel stores n, it waits for
+// the kernels that compute n's arguments.
 func (l *lowerer) waitFor(n *ir.Node) {
 	if l.waits[n] {
 		return

@@ -443,8 +443,8 @@ func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode
 	return r.swapAxes(r.reshape(sums, ir.Shape{n, s[0], s[2]}), 0, 1)
 }
 
-// orderBelow sorts keys between -1 and limit-1. It returns the permutation that sorts them, and the sorted keys. Many
-// keys are sorted by their digits, of which bounded keys have few.
+// orderBelow sorts keys between -1 and limit-1. It returns the permutation that sorts them, and the sorted keys. More
+// than maxSort keys are sorted digit by digit (radix sort); because the keys are bounded, they have few digits.
 func (r scatters) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
 	n := keys.Shape()[0]
 	if n.Max() <= maxSort {

@@ -124,8 +124,8 @@ if (inside) {
     }
 }`
 
-// scanReads computes what a reads of the state from before. Two halves of shared memory take turns, so that one barrier
-// suffices at each time.
+// scanReads computes read, the product of the state from before this time and a. Two halves of shared memory take
+// turns, so that one barrier suffices at each time.
 const scanReads = `        uint a_at = (time * a_dim2 + head * a_dim2 / heads) * state_dim1;
         uint b_at = (time * b_dim2 + head * b_dim2 / heads) * state_dim1;
         double read = 0.0;

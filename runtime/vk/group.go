@@ -15,7 +15,7 @@ type group struct {
 }
 
 const (
-	// maxGroups is the largest number of groups that are kept of those that end with the same recording.
+	// maxGroups is the maximum number of groups kept that end with the same recording.
 	maxGroups = 8
 	// maxGroupWords is the largest number of words of commands in a recording that may be part of a group.
 	maxGroupWords = 1 << 14

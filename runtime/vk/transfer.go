@@ -171,8 +171,8 @@ func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte
 	return d.upload(ctx, dst, offset, int64(len(src)), from(src), order{overlaps: true})
 }
 
-// upload copies size bytes to dst at an offset. It calls fill for each piece p of the copy, and fill sets p to the bytes
-// from position `at` on. o is the order of the copy relative to recordings.
+// upload copies size bytes to dst at an offset. It calls fill for each piece p of the copy, and fill sets p to the
+// bytes from position `at` on. o is the order of the copy relative to recordings.
 func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error,
 	o order) error {
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -213,7 +213,7 @@ func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset i
 	return d.download(ctx, dst, src, offset, order{})
 }
 
-// download is like Download, but waits only for what o demands.
+// download is like Download, but in order o relative to recordings.
 func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	if err := runtime.CheckContext(ctx); err != nil {

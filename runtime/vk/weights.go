@@ -29,7 +29,7 @@ type weightStore struct {
 	prepared map[contentKey]*sharedBuffer // results of prepared steps
 }
 
-// weightKind is what must be equal for two weights to be compared.
+// weightKind has the properties in which two weights must agree before their contents are compared.
 type weightKind struct {
 	dtype  ir.DType
 	layout kernel.Layout

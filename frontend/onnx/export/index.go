@@ -92,8 +92,8 @@ func (c *call) spread(x string, axis int, s ir.Shape) string {
 	return c.emit("Expand", []string{c.reshaped(x, column), c.shape(s)})
 }
 
-// combines returns what ONNX's attribute reduction says of the op: a plain scatter replaces elements, index_add adds to
-// them, and scatter_add has a mode with ONNX's name.
+// combines returns the value of ONNX's attribute reduction for the op: a plain scatter replaces elements, index_add
+// adds to them, and scatter_add has a mode with ONNX's name.
 func (c *call) combines() string {
 	switch c.node.Op() {
 	case ir.OpScatter, ir.OpScatterND:
@@ -104,8 +104,8 @@ func (c *call) combines() string {
 	return cmp.Or(c.node.Attrs().String_("mode"), "none")
 }
 
-// room returns the base of a scatter with one more element along an axis, for updates out of range, and what takes it
-// away again.
+// room returns the base of a scatter with one more element along an axis, for updates out of range. cut removes that
+// element from the result.
 func (c *call) room(axis int) (base string, t ir.DType, cut func(string) string) {
 	n := c.node
 	t = n.Arg(2).DType()

@@ -177,8 +177,8 @@ func pool(c *call) string {
 	return back(y)
 }
 
-// images returns a value with two axes before a number of innermost ones, as onnxruntime wants it, and what gives a
-// result the op's own shape.
+// images returns a value with two axes before a number of innermost ones, as onnxruntime wants it. The function that it
+// returns gives a result the op's own shape.
 func (c *call) images(x string, axes int) (string, func(y string) string) {
 	s := c.node.Arg(0).Shape()
 	outer := len(s) - axes

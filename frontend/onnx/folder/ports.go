@@ -20,7 +20,8 @@ type Ports struct {
 	Past      []Cache
 }
 
-// Cache is an input with what earlier tokens leave, such as keys, and the output that the next run has there.
+// Cache is an input for the cache of earlier tokens, such as their keys, and the output with the cache for the next
+// run.
 type Cache struct {
 	Past, Present string
 	First         *ir.Data // what the first run has there: no positions
@@ -77,7 +78,7 @@ func (f *Folder) Build(tokens, past int, later bool) (*onnx.File, Ports, error) 
 	return model, r.ports, err
 }
 
-// IsDecoder reports whether the model takes what earlier tokens leave.
+// IsDecoder reports whether the model has inputs for the cache of earlier tokens.
 func (f *Folder) IsDecoder() (bool, error) {
 	m, err := onnx.Read(f.Model)
 	if err != nil {
@@ -162,7 +163,7 @@ func (r *reader) hasOutput(name string) bool {
 	return slices.ContainsFunc(r.model.Graph.Outputs, func(o onnx.Value) bool { return o.Name == name })
 }
 
-// isPast reports whether an input has what earlier tokens leave.
+// isPast reports whether an input has the cache of earlier tokens.
 func (r *reader) isPast(name string) bool {
 	_, ok := r.layerOf(name)
 	return ok || strings.HasPrefix(name, "past")
@@ -230,8 +231,8 @@ func (r *reader) fix(in onnx.Value, d ir.Dim) {
 	}
 }
 
-// Inputs returns the inputs of a program of the model for tokens that follow some earlier ones. The program may not
-// have all of them: inputs that nothing reads are left out. It does not return what earlier tokens leave.
+// Inputs returns the inputs of a program of the model for tokens that follow some earlier ones, without the cache of
+// these. Inputs that nothing reads are left out, because the program does not have them.
 func (p Ports) Inputs(g *ir.Graph, tokens []int32, earlier int) (map[string]*ir.Data, error) {
 	in := map[string]*ir.Data{}
 	for _, port := range []struct {

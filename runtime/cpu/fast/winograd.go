@@ -52,8 +52,8 @@ func newWinograd(n *ir.Node, x, out []int) *winograd {
 	for axis, low := range ir.WindowOf(n).Low {
 		w.low[axis] = int(low)
 	}
-	// The costs are vectors of multiply-adds for each pair of channels: those of the products, those that take as long
-	// as reading the weights, and those that take as long as the sums.
+	// The costs of both algorithms are in vectors of multiply-adds for each pair of channels. They are the products,
+	// the time of reading the weights, and for Winograd's the time of the sums.
 	tiles, positions := w.high*w.wide, out[2]*out[3]
 	sums := 10 * tiles * (w.in + w.out) / (w.in * w.out)
 	if tileProducts*upTo(tiles)/lanes+13+sums >= 9*upTo(positions)/lanes+7 {
