@@ -98,7 +98,8 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 		}
 	}
 	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{queryHeads}) {
-		return nil, fmt.Errorf("%s %s: want [%s], a score for each query head", c.arg(sinks), c.Shape(sinks), queryHeads)
+		return nil, fmt.Errorf("%s %s: want [%s], a score for each query head", c.arg(sinks), c.Shape(sinks),
+			queryHeads)
 	}
 	return scores, nil
 }

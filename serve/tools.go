@@ -299,8 +299,8 @@ func (s *Server) answerGrammar(q *request) (source grammarSource, err error) {
 			source.parse = func() (*grammar.Grammar, error) { return grammar.ParseSchema(format.Schema.Schema) }
 		}
 	case format.Type != "text":
-		return source, refuse(http.StatusBadRequest, source.param, "response_format is %.80s: want text, json_object, or "+
-			"json_schema with a schema", q.ResponseFormat)
+		return source, refuse(http.StatusBadRequest, source.param, "response_format is %.80s: want text, json_object, "+
+			"or json_schema with a schema", q.ResponseFormat)
 	}
 	if q.Grammar == "" {
 		return source, nil
@@ -323,8 +323,8 @@ func (s *Server) toolGrammar(j *job) (source grammarSource, err error) {
 	if t.required {
 		j.form = form.Forced()
 	} else if t.strict >= 0 && form.Forced() != form {
-		return source, refuse(http.StatusBadRequest, "tools", "tools[%d] is strict, and calls in the form of this model, "+
-			"%s, have no grammar: leave strict out, or have tool_choice required", t.strict, form.Name)
+		return source, refuse(http.StatusBadRequest, "tools", "tools[%d] is strict, and calls in the form of this "+
+			"model, %s, have no grammar: leave strict out, or have tool_choice required", t.strict, form.Name)
 	}
 	parse := func() (*grammar.Grammar, error) { return form.Grammar(t.callable, opened, s.speller()) }
 	return grammarSource{fmt.Sprint("tools ", form.Name, opened, t.callable), "tools", parse}, nil

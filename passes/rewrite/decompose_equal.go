@@ -318,14 +318,15 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 }`),
 		},
 		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
-			return foldReference(f.mode, f.dtype, args, args[3].Dims[0], func(sorted, wanted []int64, i int) (int, int) {
+			span := func(sorted, wanted []int64, i int) (begin, end int) {
 				if wanted[i] < 0 {
 					return 0, 0
 				}
-				begin, _ := slices.BinarySearch(sorted, wanted[i])
-				end, _ := slices.BinarySearch(sorted, wanted[i]+1)
+				begin, _ = slices.BinarySearch(sorted, wanted[i])
+				end, _ = slices.BinarySearch(sorted, wanted[i]+1)
 				return begin, end
-			})
+			}
+			return foldReference(f.mode, f.dtype, args, args[3].Dims[0], span)
 		}),
 	}
 }

@@ -179,7 +179,8 @@ func TestTogetherAhead(t *testing.T) {
 			}
 			exes = append(exes, exe)
 		}
-		if held && (exes[0].Stages() != 2 || exes[2].Stages() != 1 || !exes[0].Asynchronous() || !exes[2].Asynchronous()) {
+		if held && (exes[0].Stages() != 2 || exes[2].Stages() != 1 ||
+			!exes[0].Asynchronous() || !exes[2].Asynchronous()) {
 			t.Errorf("%d and %d stages, ahead %v, %v", exes[0].Stages(), exes[2].Stages(), exes[0].Asynchronous(),
 				exes[2].Asynchronous())
 		}

@@ -261,7 +261,8 @@ func (q *quantized) matmul(c *interp.Call) error {
 		cols := min(panelsOf*p.cols, p.n-first)
 		room := c.Room(worker, n*(p.cols+cols))
 		lines, stride := run.lines(room[n*p.cols:], row*p.n+first, cols, p.n)
-		p.tile(wordsOf(lines), stride, rows[row*rowBytes:], panels[first/p.cols*size:], sums[row:], n, cols, as[int32](room))
+		p.tile(wordsOf(lines), stride, rows[row*rowBytes:], panels[first/p.cols*size:], sums[row:], n, cols,
+			as[int32](room))
 		for i := range n {
 			to := lines[i*stride:][:cols]
 			primitives["+ words"].apply(to, to, ofColumn[first:], to)
