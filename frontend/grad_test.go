@@ -71,8 +71,10 @@ func suitable(cases []optest.Case, elems int64) []optest.Case {
 	seen := map[string]bool{}
 	for _, c := range cases {
 		name := strings.Replace(c.Name, "/"+c.DType.String()+"/", "/", 1)
-		g, _, ok := c.Build(ir.F64)
-		if ok && !seen[name] && suits(g, elems) {
+		if seen[name] {
+			continue
+		}
+		if g, _, ok := c.Build(ir.F64); ok && suits(g, elems) {
 			seen[name] = true
 			list = append(list, c)
 		}
