@@ -73,8 +73,8 @@ func (m *Model) checkMemory(g *ir.Graph) error {
 	return host.check() // the reference runs graphs that are too large for the device
 }
 
-// setWeightRoom computes m.weightRoom: the part of Options.GPUMemory that is left for weights after the other needs
-// of all programs.
+// setWeightRoom computes m.weightRoom: the part of Options.GPUMemory that is left for weights after the other needs of
+// all programs.
 func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 	var states, others uint64
 	for i, p := range programs {

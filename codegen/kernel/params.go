@@ -236,7 +236,7 @@ func (f Fragment) word() string { return size("fragment", f.FragM, f.FragN, f.Fr
 
 // Skinny are the parameters of [VarSkinny], which computes the transposed result: a fragment has FragM columns of the
 // result and FragN rows. A workgroup has SubgroupsN subgroups across the columns, SubgroupsM across the rows (0 means
-// one), and SubgroupsK along the contraction axis. Each of the latter takes TileK elements per step.
+// one), and SubgroupsK along the contraction axis. A subgroup takes TileK elements of the contraction axis per step.
 type Skinny struct {
 	Launch
 	Tile

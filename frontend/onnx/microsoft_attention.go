@@ -405,8 +405,8 @@ func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool
 	return room, ok && (room == past || past.Is(0))
 }
 
-// equal requires that total is past+fresh. It fails, because that is unknown. If total is an extent with a name, it
-// first records the sum as the extent's value, and the importer builds the graph again with it.
+// equal always fails: the op needs total to be past+fresh, and the builder cannot tell. If total is an extent with a
+// name, equal first records the sum as the extent's value. The importer then builds the graph again with this value.
 func (a *attentionNode) equal(total, past, fresh ir.Dim) {
 	if sum, err := past.Sum(fresh); err == nil {
 		for _, symbol := range total.Symbols() {

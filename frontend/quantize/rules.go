@@ -229,8 +229,8 @@ func isVector(dims []int) bool {
 	return true
 }
 
-// IsExact reports whether a tensor of floats is f32 in the files that a plan writes, unless a rule names it. Such a
-// tensor is no matrix, or ggml programs want it so.
+// IsExact reports whether a tensor of floats is f32 in the files that a plan writes, unless a rule names it. These are
+// tensors that are no matrices, and matrices that ggml programs read as f32 only.
 func IsExact(name string, dims []int) bool {
 	return unquantized(name, dims) != ""
 }

@@ -15,8 +15,8 @@ const (
 	// Several kernels each compute a value that they share if an element costs at most maxSharedFlops operations and
 	// reads at most one tensor.
 	maxSharedFlops = 8
-	// A matmul computes an element of its operand once per tile, and a pooling once per window, if that costs at most
-	// maxOperandFlops operations.
+	// maxOperandFlops limits the cost of an operand's element that is computed again each time: by a matmul once per
+	// tile, and by a pooling once per window. An element that costs more operations is stored.
 	maxOperandFlops = 4
 	// A matmul computes an operand from at most maxOperandLoads tensors.
 	maxOperandLoads = 2

@@ -28,8 +28,9 @@ func sizeOf(at []kernel.Index) int {
 	return size
 }
 
-// cutIndices stores a node between ops that move elements wherever their coordinates together would grow too large. It
-// finds these nodes by lowering each cluster that computes such ops inline; see lowerer.cuts.
+// cutIndices finds chains of ops that move elements, such as reshapes and slices, with index expressions that would
+// grow too large when the whole chain is inlined. It stores a node in the middle of such a chain. To find these nodes
+// it lowers each cluster that computes such ops inline; see lowerer.cuts.
 func (f *Fusion) cutIndices() error {
 	var check []*Cluster
 	seen := map[*Cluster]bool{}

@@ -13,9 +13,9 @@ import (
 // pointsEach is the number of points along an outer axis that each invocation computes, if more than 1.
 func pointsEach(e *emit.Emitter) int { return e.Sched.(kernel.Points).Coarsen }
 
-// coarsen makes an invocation compute several points along the axis along which points share values: coordinate i of
-// that axis becomes steps*pointsEach + point. The coordinate point uses the fold axis, which maps do not use otherwise.
-// It returns the shared values.
+// coarsen makes an invocation compute several points along an axis, because these points share values. Coordinate i of
+// the axis becomes steps*pointsEach + point. The coordinate point uses the fold axis, which maps do not use otherwise.
+// coarsen returns the shared values.
 func coarsen(e *emit.Emitter) []*kernel.Expr {
 	rep, ok := schedule.RepetitionOf(e.K)
 	if !ok {
