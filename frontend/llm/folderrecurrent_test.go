@@ -28,6 +28,14 @@ const (
 		output_norm backbone.norm_f
 		output lm_head
 		attn_norm backbone.layers.N.norm`
+	mambaNames = backboneNames + `
+		ssm_in backbone.layers.N.mixer.in_proj
+		ssm_conv1d backbone.layers.N.mixer.conv1d channels
+		ssm_x backbone.layers.N.mixer.x_proj
+		ssm_dt backbone.layers.N.mixer.dt_proj
+		ssm_a backbone.layers.N.mixer.A_log log bare
+		ssm_d backbone.layers.N.mixer.D bare
+		ssm_out backbone.layers.N.mixer.out_proj`
 	nemotronNames = backboneNames + `
 		attn_q backbone.layers.N.mixer.q_proj
 		attn_k backbone.layers.N.mixer.k_proj
@@ -134,7 +142,10 @@ func init() {
 	const granite = `"architectures": ["GraniteMoeHybridForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention", "mamba"], "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000, "position_embedding_type": "nope", "embedding_multiplier": 12, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 8, "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_n_groups": 1, "mamba_expand": 2, "tie_word_embeddings": true`
 	const qwen = `"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "hidden_act": "silu", "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4, "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"]`
 	const experts = `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 40`
+	const mamba = `"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "state_size": 8, "conv_kernel": 4, "expand": 2, "time_step_rank": 4, "layer_norm_epsilon": 1e-05, "hidden_act": "silu", "use_conv_bias": true, "max_position_embeddings": 32`
 	for name, c := range map[string]folderCase{
+		"mamba":             {names: mambaNames, config: `{"architectures": ["MambaForCausalLM"], ` + mamba + `}`},
+		"falcon-mamba":      {names: mambaNames, config: `{"architectures": ["FalconMambaForCausalLM"], ` + mamba + `, "mixer_rms_eps": 1e-05}`},
 		"mamba2":            {names: backboneNames + mixer("backbone.layers.N.mixer"), config: `{"architectures": ["Mamba2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_heads": 8, "head_dim": 8, "state_size": 16, "n_groups": 2, "conv_kernel": 4, "expand": 2, "layer_norm_epsilon": 1e-05, "rms_norm": true, "hidden_act": "silu", "max_position_embeddings": 32, "time_step_limit": [0.0, Infinity], "tie_word_embeddings": true}`},
 		"nemotron_h":        {names: nemotronNames + mixer("backbone.layers.N.mixer"), config: `{"architectures": ["NemotronHForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "hybrid_override_pattern": "M-*-M", "num_attention_heads": 4, "num_key_value_heads": 2, "attention_head_dim": 16, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05, "mamba_num_heads": 8, "mamba_head_dim": 8, "ssm_state_size": 16, "n_groups": 2, "conv_kernel": 4, "mlp_hidden_act": "relu2", "time_step_limit": [0.0, Infinity]}`},
 		"granitehybrid":     {names: llamaNames + rotaryNames + mixer("model.layers.N.mamba") + sharedMLPNames, config: `{` + granite + `, "num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 48}`},
@@ -272,6 +283,7 @@ func joinDelta(tensors map[string]*ir.Data, c llm.Config) {
 func TestRefusedRecurrentFolders(t *testing.T) {
 	for _, c := range []struct{ model, from, to, want string }{
 		{"mamba2", "[0.0, Infinity]", "[0.0, 0.1]", "time_step_limit"},
+		{"falcon-mamba", `"mixer_rms_eps": 1e-05`, `"mixer_rms_eps": 1e-06`, "mixer_rms_eps"},
 		{"nemotron_h", "M-*-M", "M-*EM", `"moe"`},
 		{"granitehybrid", `"mamba_n_groups": 1`, `"mamba_n_groups": 2`, "mamba_n_groups"},
 		{"granitehybrid", `["mamba", `, `[`, "one for each of 4 layers"},

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -14,6 +16,24 @@ var mamba = architecture{
 	name:        "mamba",
 	rope:        notRotary,
 	noAttention: true,
+	folder: folder{
+		classes: "MambaForCausalLM FalconMambaForCausalLM",
+		layers:  "backbone.layers.N.",
+		weights: `
+			token_embd  backbone.embeddings
+			output_norm backbone.norm_f
+			attn_norm   norm` + mixerFolder + `
+			ssm_x       mixer.x_proj
+			ssm_dt      mixer.dt_proj`,
+		keys: `
+			feed_forward_length
+			ssm.conv_kernel conv_kernel
+			ssm.state_size  state_size
+			ssm.inner_size  intermediate_size`,
+		defaults: "max_position_embeddings 1048576\nconv_kernel 4\nstate_size 16",
+		wants:    "hidden_act silu\nuse_conv_bias true",
+		read:     (*folderConfig).mamba,
+	},
 	read: func(r *metadata, c *Config) {
 		r.scan(c)
 		c.Recurrent.Ranks, c.Recurrent.Heads = []int{c.Recurrent.Heads}, c.Recurrent.Inner
@@ -87,3 +107,25 @@ ssm_out     mixer.out_proj
 
 // mambaFolder is mixerFolder for layers that also have other parts.
 var mambaFolder = strings.ReplaceAll(mixerFolder, "mixer.", "mamba.")
+
+// mamba sets sizes that folders may leave to the width, and whether what controls the scan is normalized.
+func (c *folderConfig) mamba() {
+	width := float64(c.size("embedding_length", 0))
+	if _, ok := c.set["ssm.inner_size"]; !ok && c.values["expand"] != nil {
+		c.setSize("ssm.inner_size", width*c.number("expand"))
+	}
+	if rank := c.values["time_step_rank"]; rank == nil || rank == "auto" {
+		c.setSize("ssm.time_step_rank", math.Ceil(width/16))
+	} else {
+		c.setSize("ssm.time_step_rank", c.number("time_step_rank"))
+	}
+	if !slices.Contains(c.strings("architectures"), "FalconMambaForCausalLM") {
+		return
+	}
+	c.set["ssm.dt_b_c_rms"] = true
+	if c.values["mixer_rms_eps"] != nil && c.values["layer_norm_epsilon"] != nil &&
+		c.number("mixer_rms_eps") != c.number("layer_norm_epsilon") {
+		c.fail("mixer_rms_eps is %v, and layer_norm_epsilon %v, which is not supported: want one number",
+			c.number("mixer_rms_eps"), c.number("layer_norm_epsilon"))
+	}
+}
