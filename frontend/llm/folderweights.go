@@ -51,7 +51,8 @@ var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.mas
 // them. ignored lists the tensors that the model does not need.
 func (c *folderConfig) weights(a architecture, config Config, tensors map[string]ir.Type) (all []Origin,
 	ignored []string, err error) {
-	f := &folderWeightNames{spec: a.folder, table: texttable.ByFirst(folderWeights), tensors: tensors, used: map[string]bool{}}
+	f := &folderWeightNames{spec: a.folder, table: texttable.ByFirst(folderWeights), tensors: tensors,
+		used: map[string]bool{}}
 	maps.Copy(f.table, texttable.ByFirst(a.folder.weights))
 	f.findBase()
 	f.made = func(o Origin, p weightSpec, s sizes, kept bool) {
