@@ -23,7 +23,7 @@ const (
 // recurrences lists schedules of a recurrence, the fastest first.
 func (h heuristics) recurrences(k *kernel.Kernel) []Candidate {
 	var all []ranked
-	for _, wg := range []int{2 * recurrenceGroup, recurrenceGroup, recurrenceGroup / 2} {
+	for _, wg := range []int{recurrenceGroup, 2 * recurrenceGroup, recurrenceGroup / 2, smallest} {
 		for _, s := range recurrencesOf(k, wg, h.subgroup) {
 			all = append(all, ranked{Candidate{s, fmt.Sprintf("%s times, %d elements of the state per lane", k.Fold,
 				4*StateQuads(k, s)*s.ThreadM)}, h.recurrenceTime(k, s)})
@@ -32,8 +32,7 @@ func (h heuristics) recurrences(k *kernel.Kernel) []Candidate {
 	return byCost(all)
 }
 
-// recurrenceGroup is the usual number of invocations of a workgroup. Teams of lanes never wait for each other, so small
-// workgroups only balance better.
+// recurrenceGroup is the usual number of invocations of a workgroup.
 const recurrenceGroup = 64
 
 // recurrencesOf lists the schedules of a recurrence for workgroups of a size. subgroup is the subgroup size, or 0.
@@ -66,51 +65,61 @@ func recurrencesOf(k *kernel.Kernel, wg, subgroup int) (all []kernel.Recurrent) 
 	return all
 }
 
-// The cycles that a recurrence waits for, if nothing else hides them.
+// The cost of the parts of a recurrence, in cycles of a core's scheduler, fitted to the times of 200 schedules on an
+// H200 (M-recurrences).
 const (
-	loadCycles    = 600 // a load
-	shuffleCycles = 25  // a shuffle
-	addCycles     = 4   // an addition
-	nsPerCycle    = 0.6
+	stateLoadCycles = 13   // a load
+	stateMoveCycles = 5    // moving a register that was loaded ahead
+	stateWaitCycles = 1600 // until a load is there, with others under way
+	stateLoopCycles = 20   // a round of the loop
+	stateSumCycles  = 2    // exchanging a sum with another lane
+	aloneFactor     = 1.9  // by which a subgroup is slower if a scheduler has no other
+	waitingFactor   = 1.7  // by which corrections are slower whose operands are not loaded ahead
+	nsPerCycle      = 0.6
 )
 
-// recurrenceTime estimates the time in nanoseconds of a recurrence. Either the arithmetic takes longest, or the steps
-// that each wait for the one before, or moving the state.
+// recurrenceTime estimates the time in nanoseconds of a recurrence. Either all subgroups together keep the schedulers
+// busy, or the times of one subgroup, which wait for each other, take longest.
 func (h heuristics) recurrenceTime(k *kernel.Kernel, s kernel.Recurrent) float64 {
 	r, quads, rows, times := k.Recurrence, StateQuads(k, s), s.ThreadM, s.TileK
-	rounds := bits.Len(uint(s.LanesPerRow)) - 1
-	// Operations of a lane for each time: updates of the state, loads, and sums over lanes.
-	updates := rows * quads * 4 * 3
-	loads := loadOps * (len(r.Vectors(k.KeyAxis()))*quads + (rows+3)/4 + 1)
-	sums, shared := 0, rows*times // y in a group of times
-	for i := rounds; i > 0; i-- {
-		shared = max(shared/2, 1)
-		sums += 4 * shared
-	}
-	ops := float64(updates+loads) + float64(sums+20)/float64(times)
-	wait := float64(2 * addCycles)
-	if r.A != nil {
-		ops += float64(rows*quads*4*2 + 4*rows*rounds)
-		wait += float64((4*quads+3)*addCycles + rounds*(shuffleCycles+addCycles))
-	}
+	vectors := len(r.Vectors(k.KeyAxis()))
 	invocations := float64(points(k.Parallel)) / float64(rows) * float64(s.LanesPerRow)
-	perNs := h.VectorF32 * 1e3 / 2 // operations of all cores; VectorF32 counts a multiply-add as two
-	slowdown := max(1, float64(h.fill*recurrenceGroup)/invocations)
-	busy := ops * invocations * slowdown / perNs
-	step := max(busy, float64(wait*nsPerCycle))
-	if late := float64(loadCycles*nsPerCycle) / float64(times); !s.Ahead {
-		step += late
-	} else {
-		step = max(step, late)
-	}
 	if k.Fold.Max() <= 1 { // moving the state takes longest, and goes best with many lanes that each move a little
 		each := math.Log2(float64(4*quads*rows) / stepElements)
-		small := math.Log2(float64(max(2*recurrenceGroup/s.Workgroup, 1)))
-		again := float64(len(r.Vectors(k.KeyAxis()))) / float64(rows) // reads of operands from the cache
+		small := math.Abs(math.Log2(float64(s.Workgroup) / float64(2*recurrenceGroup)))
+		again := float64(vectors) / float64(rows) // reads of operands from the cache
+		slowdown := max(1, float64(h.fill*recurrenceGroup)/invocations)
 		return h.moveTime(k) * slowdown * (1 + float64(0.1*math.Abs(each)) + float64(0.05*small) + float64(0.05*again))
 	}
-	balance := 1 + float64(s.Workgroup)/float64(recurrenceGroup*16) // of the last workgroups
-	return max(float64(k.Fold.Max())*step*balance, h.moveTime(k))
+	// Cycles of a subgroup for each time: updates of the state, loads, and sums over lanes.
+	step, sums := float64(rows*quads*16), 0
+	rounds := bits.Len(uint(s.LanesPerRow)) - 1
+	for shared, i := rows*times, rounds; i > 0; i-- { // y in a group of times
+		shared = max(shared/2, 1)
+		sums += stateSumCycles * shared
+	}
+	if r.A != nil {
+		step += float64(rows * (quads*11 + stateSumCycles*rounds))
+	}
+	step += float64(stateLoadCycles*(vectors*quads+(rows+3)/4+1)) + float64(stateLoopCycles+sums)/float64(times)
+	late := stateWaitCycles / float64(times)
+	usual := recurrenceGroup
+	if s.Ahead {
+		step += float64(stateMoveCycles * (4*vectors*quads + rows + 1))
+	} else {
+		usual /= 2
+	}
+	cores := float64(max(h.cores, 1) * 4) // schedulers
+	alone, busy := float64(step*aloneFactor), step
+	if !s.Ahead {
+		alone += late
+	}
+	if r.A != nil && !s.Ahead {
+		busy = float64(step * waitingFactor)
+	}
+	cycles := max(busy*invocations/float64(max(h.subgroup, 1))/cores, alone, late)
+	other := math.Abs(math.Log2(float64(s.Workgroup) / float64(usual))) // workgroups of other sizes
+	return max(float64(k.Fold.Max())*cycles*nsPerCycle*(1+float64(0.02*other)), h.moveTime(k))
 }
 
 // stepElements is the number of elements of the state that a lane has if there is one time.

@@ -1,6 +1,6 @@
 // delta_rule over [4,32], along T
 // Fuses: neg, delta_rule, delta_rule, silu, reshape.
-// Schedule: recurrence wg=32 lanes=16 rows=1 times=4 ahead subgroup=32.
+// Schedule: recurrence wg=64 lanes=16 rows=1 times=4 ahead subgroup=32.
 #version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -10,7 +10,7 @@
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 32) in;
+layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) buffer State_vec4_buffer { vec4 state_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Decay_buffer { float decay[]; };
@@ -36,7 +36,7 @@ void main() {
     const uint T = params[0];
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint lane_of_row = self % 16u;
-    uint team = gl_WorkGroupID.x * 2u + self / 16u;
+    uint team = gl_WorkGroupID.x * 4u + self / 16u;
     uint row = team % 32u;
     uint head = team / 32u;
 
