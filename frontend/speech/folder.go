@@ -94,8 +94,8 @@ func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 	if raw := generation[alignmentKey]; len(raw) > 0 && string(raw) != "null" {
 		var pairs [][2]uint32
 		if err := json.Unmarshal(raw, &pairs); err != nil {
-			return nil, fmt.Errorf("generation_config.json: %s is %.60s: want pairs of a layer and a head", alignmentKey,
-				raw)
+			return nil, fmt.Errorf("generation_config.json: %s is %.60s: want pairs of a layer and a head",
+				alignmentKey, raw)
 		}
 		list := []uint32{}
 		for _, pair := range pairs {
