@@ -23,8 +23,8 @@ type CompileOptions struct {
 	// ShareWith is a program for the same device with which this one will share weights or states (LoadOptions.Share).
 	// For a device that consists of several, both programs are then split at the same layers.
 	ShareWith *Program
-	// Memory, if not 0, is the number of bytes of the device's memory that [Device.Compile] may plan for. Matmuls of many
-	// rows are faster if decoded copies of quantized weights fit, too.
+	// Memory, if not 0, is the number of bytes of the device's memory that [Device.Compile] may plan for. Matmuls of
+	// many rows are faster if decoded copies of quantized weights fit, too.
 	Memory uint64
 	// NoCache compiles without reading or writing the cache.
 	NoCache bool

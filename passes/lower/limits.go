@@ -24,9 +24,9 @@ type Limits struct {
 	Memory uint64
 }
 
-// KeepsDecoded reports whether kernels that decode the quantized weights of a graph run once, when the program is loaded.
-// All of the weights must fit as f16 into a quarter of the memory that the graph's weights and states leave. States count
-// twice, because the test runs at the end of a load copy them.
+// KeepsDecoded reports whether kernels that decode the quantized weights of a graph run once, when the program is
+// loaded. All of the weights must fit as f16 into a quarter of the memory that the graph's weights and states leave.
+// States count twice, because the test runs at the end of a load copy them.
 func (l Limits) KeepsDecoded(g *ir.Graph) bool {
 	decoded, others := uint64(0), uint64(0)
 	for _, n := range g.Nodes() {
