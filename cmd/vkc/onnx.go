@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // onnxFlags give values that an ONNX model leaves open: extents, their bounds, and inputs that the graph needs as
@@ -21,6 +22,9 @@ import (
 type onnxFlags struct {
 	dims, bounds, constants []string
 	narrow                  bool
+	example                 []string // the flags --input of a run
+	fixed                   []string // inputs of example that became constants
+	fitted                  bool     // whether the graph is for inputs of the example's extents alone
 }
 
 // add declares the flags.
@@ -63,6 +67,11 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 		}
 	}
 	m, err := onnx.Open(path, o)
+	if unsupported := (*onnx.UnsupportedError)(nil); errors.As(err, &unsupported) {
+		if other, fits := f.openFitted(path, o); fits == nil {
+			m, err = other, nil
+		}
+	}
 	if wrong := (*onnx.NameError)(nil); errors.As(err, &wrong) {
 		err = usagef("%w", err)
 	}
@@ -71,6 +80,43 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 			err = errors.Join(err, m.Close())
 		}
 	}
+	return m, err
+}
+
+// openFitted builds the graph for the extents of the example, and with the values that it needs besides.
+func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err error) {
+	file, err := onnx.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	model := file.Model
+	defer func() { err = errors.Join(err, file.Close()) }()
+	texts, err := parsePairs("input", "FILE.npy", f.example)
+	if err != nil {
+		return nil, err
+	}
+	example := map[string]*ir.Data{}
+	for _, in := range model.Graph.Inputs {
+		t := in.Type.Elem.DType()
+		if text := texts[in.Name]; text != "" && !strings.HasPrefix(text, randomPrefix) && t != ir.Invalid {
+			if example[in.Name], err = readInput(runtime.Port{Name: in.Name, Type: ir.Type{DType: t}}, text); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if m, err = onnx.Open(path, model.ForInputs(o, example, nil)); err != nil {
+		unsupported := (*onnx.UnsupportedError)(nil)
+		if !errors.As(err, &unsupported) {
+			return nil, err
+		}
+		m, err = onnx.Open(path, model.ForInputs(o, example, unsupported.Inputs))
+		for _, name := range unsupported.Inputs {
+			if example[name] != nil {
+				f.fixed = append(f.fixed, name)
+			}
+		}
+	}
+	f.fitted = err == nil
 	return m, err
 }
 

@@ -112,6 +112,22 @@ func testServedFolder(t *testing.T, folder, want string) {
 	has(t, talk, "reads no pictures")
 }
 
+// TestRunFitsInputs runs a model that cannot be built for all extents, and needs an input's value.
+func TestRunFitsInputs(t *testing.T) {
+	m := &tinyModel{}
+	m.input("x", onnxFloat, "N", "M")
+	m.input("s", onnxInt64, "2")
+	m.ints("one", []int64{1}, 1)
+	m.node("Squeeze", []string{"x", "one"}, []string{"q"})
+	m.node("Reshape", []string{"q", "s"}, []string{"y"})
+	m.output("y", onnxFloat, "K", "L")
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	m.write(t, path)
+	line := []string{"run", path, "--device", "cpu", "--input", "s=[1,2]", "--input"}
+	has(t, ok(t, append(line, "x=[[3],[4]]")...).stdout, "f32[1 2]")
+	fails(t, exitFailure, append(line, "x=[[3,4]]"), "is not 1")
+}
+
 // tinyModel has the fields of a small graph.
 type tinyModel struct{ graph onnxtest.Message }
 

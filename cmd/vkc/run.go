@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -249,7 +250,17 @@ func (s *session) openGraph(path string) (g *ir.Graph, _ vkc.Weights, err error)
 		}
 	}
 	if s.flags.text == "" {
-		return s.flags.graph.open(path, s.flags.weights)
+		o := &s.flags.graph.model.onnx
+		o.example = s.flags.inputs
+		g, w, err := s.flags.graph.open(path, s.flags.weights)
+		if o.fitted {
+			s.note("the model cannot be built for all inputs, so it was built for the extents of these")
+			s.flags.inputs = slices.DeleteFunc(s.flags.inputs, func(flag string) bool {
+				name, _, _ := strings.Cut(flag, "=")
+				return slices.Contains(o.fixed, name)
+			})
+		}
+		return g, w, err
 	}
 	if s.folder == nil || len(s.flags.inputs) > 0 || s.flags.weights != "" || s.flags.graph.model.onnx.given() {
 		return nil, nil, usagef("--text is for a folder with an ONNX model and a tokenizer, and goes without " +

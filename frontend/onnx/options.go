@@ -245,6 +245,47 @@ func (m *Model) extentNames() []string {
 	return names
 }
 
+// ForInputs returns options for runs with the inputs of an example: their extents become numbers, unless the options
+// name them, and the inputs whose names are in constants become constants of the graph. A model that cannot be built
+// for all inputs may be possible then.
+func (m *Model) ForInputs(o Options, example map[string]*ir.Data, constants []string) Options {
+	o.Dims, o.Inputs = maps.Clone(o.Dims), maps.Clone(o.Inputs)
+	if o.Dims == nil {
+		o.Dims = map[string]ir.Dim{}
+	}
+	if o.Inputs == nil {
+		o.Inputs = map[string]*ir.Data{}
+	}
+	spelling := m.spellings()
+	for _, in := range m.Graph.Inputs {
+		d := example[in.Name]
+		if d == nil || len(d.Dims) != len(in.Type.Shape) {
+			continue
+		}
+		if slices.Contains(constants, in.Name) {
+			o.Inputs[in.Name] = d
+		}
+		for axis, n := range in.Type.Shape {
+			name := extentName(in, axis)
+			_, named := o.Dims[name]
+			if n.Size < 0 && !named && m.expressionOf(name) == "" && !hasSpelling(o.Dims, spelling, name) {
+				o.Dims[name] = ir.D(d.Dims[axis])
+			}
+		}
+	}
+	return o
+}
+
+// hasSpelling reports whether dims has an extent under the name of its symbol.
+func hasSpelling(dims map[string]ir.Dim, spelling map[string]string, name string) bool {
+	for symbol := range dims {
+		if spelling[symbol] == name {
+			return true
+		}
+	}
+	return false
+}
+
 // extentName returns the name of a symbolic extent in Options: the model's name, or input and axis.
 func extentName(in Value, axis int) string {
 	if name := in.Type.Shape[axis].Name; name != "" {
