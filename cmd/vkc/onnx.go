@@ -99,7 +99,8 @@ func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err e
 	for _, in := range model.Graph.Inputs {
 		t := in.Type.Elem.DType()
 		if text := texts[in.Name]; text != "" && !strings.HasPrefix(text, randomPrefix) && t != ir.Invalid {
-			if example[in.Name], err = readInput(runtime.Port{Name: in.Name, Type: ir.Type{DType: t}}, text); err != nil {
+			port := runtime.Port{Name: in.Name, Type: ir.Type{DType: t}}
+			if example[in.Name], err = readInput(port, text); err != nil {
 				return nil, err
 			}
 		}
