@@ -43,8 +43,8 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 }
 
 // TestDecodedWeightsKept lowers a matmul of many rows for devices with more and less memory. A decoded copy of the
-// weight is kept from the load if it fits into a quarter of the memory that the weight leaves. Otherwise each run decodes
-// the weight.
+// weight is kept from the load if it fits into a quarter of the memory that the weight leaves. Otherwise each run
+// decodes the weight.
 func TestDecodedWeightsKept(t *testing.T) {
 	const n, k = 4096, 14336
 	g, err := frontend.Build("product", func(b *frontend.Builder) {
