@@ -618,7 +618,7 @@ func einsumLabels(c *call) labels {
 	kept := []rune(result)
 	for _, term := range append(terms, result) {
 		var list []int
-		for _, letter := range []rune(term) {
+		for _, letter := range term {
 			name := int(letter)
 			if strings.Count(term, string(letter)) > 1 {
 				name = opaque

@@ -79,7 +79,9 @@ func openPeers(d []*vk.Device) (Copier, error) {
 }
 
 // NewBuffers implements Copier.
-func (p peerCopier) NewBuffers(words, most int) (Buffers, error) { return p.NewBuffers(words, most) }
+func (p peerCopier) NewBuffers(words, most int) (Buffers, error) {
+	return p.Peers.NewBuffers(words, most)
+}
 
 // Traits has the properties of a device that decide which transports its group can use and what they cost.
 type Traits struct {
