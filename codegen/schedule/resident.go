@@ -91,8 +91,8 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	return []Candidate{{s, fmt.Sprintf("%s, over %d passes", reason, s.Coarsen)}}
 }
 
-// residentWorkgroup returns the form of a workgroup: the number of invocations that share a row (lanes), the columns of
-// a group of so many invocations in a pass, and the number of groups. fits reports whether the registers suffice.
+// residentWorkgroup returns the form of a workgroup. A group of lanes invocations shares a row, and computes cols
+// columns in a pass. groups is the number of groups. fits reports whether the registers suffice.
 func (h heuristics) residentWorkgroup(v residentVec, sh matShape,
 	fits func(lanes, cols, groups int) bool) (lanes, cols, groups int) {
 	// If a core has too few registers for all its invocations, fewer invocations share a row. If that is not enough, a

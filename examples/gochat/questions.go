@@ -144,7 +144,7 @@ func unique(name string) bool {
 	return n == 1
 }
 
-// longSignature is the length of signatures that nobody asks for.
+// longSignature is the maximum length of a signature in a question.
 const longSignature = 70
 
 // signature asks for the declaration of a name, and for its results.

@@ -197,7 +197,7 @@ func (c *call) reshapedAlong(to []int) []*value {
 	if other < 1 || other > math.MaxInt32 {
 		c.failPartlyValid(v)
 	}
-	if at < 0 { // so many elements must be there
+	if at < 0 { // no axis is to be inferred: the shape fixes the count, which a run checks
 		n := other / (outer * inner)
 		if n*outer*inner != other || n > extent {
 			c.fail("%v elements are wanted of %s", other, x)

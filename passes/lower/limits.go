@@ -11,7 +11,7 @@ import (
 )
 
 // Limits bound the size of kernels. To stay within them, fusion stores values that it would otherwise compute inline.
-// No graph is too large for that. They also bound the memory for decoded weights.
+// No graph is too large for that. Limits also bound the memory for decoded weights.
 type Limits struct {
 	// Bindings is the maximum number of buffers of a kernel.
 	Bindings int
