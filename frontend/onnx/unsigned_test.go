@@ -34,9 +34,14 @@ func pairsOfUnsigned() (a, b []int64) {
 	return a, b
 }
 
-// TestUnsigned computes with pairs of uint64, some beyond int64, and compares with Go's arithmetic.
-func TestUnsigned(t *testing.T) {
-	a, b := pairsOfUnsigned()
+// unsignedCase has nodes that compute y from pairs of uint64, and the same in Go.
+type unsignedCase struct {
+	nodes []part
+	want  func(a, b uint64) uint64
+}
+
+// unsignedCases returns the cases by name.
+func unsignedCases() map[string]unsignedCase {
 	truth := func(yes bool) uint64 {
 		if yes {
 			return 1
@@ -53,10 +58,7 @@ func TestUnsigned(t *testing.T) {
 		node("Concat", names("c", "d"), names("ab"), intAttr("axis", 1)))
 	over := func(n msg) []part { return slices.Concat(list, nodes(n)) }
 	drop := intAttr("keepdims", 0)
-	for name, c := range map[string]struct {
-		nodes []part
-		want  func(a, b uint64) uint64
-	}{
+	return map[string]unsignedCase{
 		"Add": {two("Add"), func(a, b uint64) uint64 { return a + b }},
 		"Sub": {two("Sub"), func(a, b uint64) uint64 { return a - b }},
 		"Mul": {two("Mul"), func(a, b uint64) uint64 { return a * b }},
@@ -132,35 +134,67 @@ func TestUnsigned(t *testing.T) {
 			graphAttr("then_branch", graph(nodes(node("Identity", names("a"), names("v"))), outputs("v"))),
 			graphAttr("else_branch", graph(nodes(node("Identity", names("b"), names("v"))), outputs("v")))),
 			node("Max", names("u", "b"), names("y"))), func(a, b uint64) uint64 { return max(a, b) }},
-	} {
-		large := tensorOf("large", unsigned, nil).bytes(9, append(make([]byte, 7), 0x80))
-		column := tensorOf("column", unsigned, []int64{2, 1}).
-			bytes(9, append(append(make([]byte, 7), 0x80, 3), make([]byte, 7)...))
-		m := model(26, graph(inputs(port("a", unsigned, len(a)), port("b", unsigned, len(a)), port("yes", boolean)),
-			weights(large, column, ints("one", []int64{1}, 1), ints("small", []int64{7}),
-				tensorOf("three", 6, []int64{1}).bytes(9, []byte{3, 0, 0, 0})), c.nodes, outputs("y")))
-		in := map[string]*ir.Data{"a": longs(t, a, len(a)), "b": longs(t, b, len(b))}
-		in["yes"] = &ir.Data{DType: ir.Bool, Bytes: []byte{1}}
-		constants := map[string]*ir.Data{"a": in["a"], "b": in["b"]}
-		for folded, f := range map[bool]*onnx.File{false: built(t, m, onnx.Options{}),
-			true: built(t, m, onnx.Options{Inputs: constants})} {
-			given := in
-			if folded {
-				given = map[string]*ir.Data{"yes": in["yes"]}
-			}
-			got, err := run(t, f, given)["y"].Ints()
-			if err != nil || len(got) != len(a) {
-				t.Fatalf("%s: %d numbers, error %v", name, len(got), err)
-			}
-			for i := range a {
-				if want := c.want(uint64(a[i]), uint64(b[i])); uint64(got[i]) != want {
-					t.Errorf("%s of %d and %d, folded %v: %d, want %d", name, uint64(a[i]), uint64(b[i]), folded,
-						uint64(got[i]), want)
-					break
-				}
-			}
+	}
+}
+
+// unsignedPorts and unsignedConstants are for graphs of the cases with n pairs.
+func unsignedPorts(n int) []part {
+	return inputs(port("a", unsigned, n), port("b", unsigned, n), port("yes", boolean))
+}
+
+func unsignedConstants() []part {
+	return weights(tensorOf("large", unsigned, nil).bytes(9, append(make([]byte, 7), 0x80)),
+		tensorOf("column", unsigned, []int64{2, 1}).
+			bytes(9, append(append(make([]byte, 7), 0x80, 3), make([]byte, 7)...)),
+		ints("one", []int64{1}, 1), ints("small", []int64{7}),
+		tensorOf("three", 6, []int64{1}).bytes(9, []byte{3, 0, 0, 0}))
+}
+
+// test compares the results for pairs of numbers with Go's arithmetic.
+func (c unsignedCase) test(t *testing.T, name string, y *ir.Data, a, b []int64) {
+	t.Helper()
+	got, err := y.Ints()
+	if err != nil || len(got) != len(a) {
+		t.Fatalf("%s: %d numbers, error %v", name, len(got), err)
+	}
+	for i := range a {
+		if want := c.want(uint64(a[i]), uint64(b[i])); uint64(got[i]) != want {
+			t.Errorf("%s of %d and %d: %d, want %d", name, uint64(a[i]), uint64(b[i]), uint64(got[i]), want)
+			return
 		}
 	}
+}
+
+// TestUnsigned computes with pairs of uint64, some beyond int64, and compares with Go's arithmetic.
+func TestUnsigned(t *testing.T) {
+	a, b := pairsOfUnsigned()
+	for name, c := range unsignedCases() {
+		m := model(26, graph(unsignedPorts(len(a)), unsignedConstants(), c.nodes, outputs("y")))
+		yes := &ir.Data{DType: ir.Bool, Bytes: []byte{1}}
+		pairs := map[string]*ir.Data{"a": longs(t, a, len(a)), "b": longs(t, b, len(b))}
+		folded := built(t, m, onnx.Options{Inputs: pairs})
+		c.test(t, name+", folded", run(t, folded, map[string]*ir.Data{"yes": yes})["y"], a, b)
+		pairs["yes"] = yes
+		c.test(t, name, run(t, built(t, m, onnx.Options{}), pairs)["y"], a, b)
+	}
+}
+
+// TestUnsignedOnDevices computes all cases in one program.
+func TestUnsignedOnDevices(t *testing.T) {
+	a, b := pairsOfUnsigned()
+	cases, lists := unsignedCases(), map[string][]part{}
+	for name, c := range cases {
+		lists[name] = c.nodes
+	}
+	m, y := together(26, names("a", "b", "yes", "large", "column", "one", "small", "three"), unsignedPorts(len(a)),
+		unsignedConstants(), lists)
+	in := map[string]*ir.Data{"a": longs(t, a, len(a)), "b": longs(t, b, len(b)),
+		"yes": {DType: ir.Bool, Bytes: []byte{1}}}
+	runOnEach(t, built(t, m, onnx.Options{}), in, func(t *testing.T, out map[string]*ir.Data) {
+		for name, c := range cases {
+			c.test(t, name, out[y[name]], a, b)
+		}
+	})
 }
 
 // TestUnsignedRefused gives uint64 to ops that have no rule for it.
