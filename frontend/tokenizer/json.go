@@ -133,13 +133,8 @@ func (p *pipeline) normalized(text string) string {
 	return p.normalize(text)
 }
 
-// encode appends the tokens of a text without special tokens.
-func (p *pipeline) encode(out []int32, text string, first bool) []int32 {
-	return p.encodeAt(out, text, first)
-}
-
-// encodeAt is encode; begins means that the part begins the text, and does not only follow a special token.
-func (p *pipeline) encodeAt(out []int32, text string, begins bool) []int32 {
+// encode implements model.
+func (p *pipeline) encode(out []int32, text string, begins bool) []int32 {
 	text = p.normalized(text)
 	from := 0
 	for i := 0; i < len(text); {
@@ -190,8 +185,8 @@ func (t addedToken) alone(text string, start, end int) bool {
 	return !before && !after
 }
 
-// extent returns the range that a token at text[start:end] takes, with white space around it. It does not begin before
-// from.
+// extent returns the part of text that the token at text[start:end] replaces. Left adds the white space before the token
+// to that part, and Right the white space after it. The part does not begin before from, where the token before ends.
 func (t addedToken) extent(text string, from, start, end int) (int, int) {
 	if t.Left {
 		start = from + len(strings.TrimRightFunc(text[from:start], isSpace))

@@ -58,9 +58,9 @@ func (v *vocabulary) ranks() []int32 {
 }
 
 // encode writes spaces as blanks, and merges the text as a whole or, if apart is set, word by word.
-func (t *sentencePiece) encode(out []int32, text string, first bool) []int32 {
+func (t *sentencePiece) encode(out []int32, text string, _ bool) []int32 {
 	text = strings.ReplaceAll(text, " ", blank)
-	if t.leading && first {
+	if t.leading {
 		text = blank + text
 	}
 	m := t.merger.get()

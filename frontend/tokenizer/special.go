@@ -76,23 +76,15 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part, begins bool) 
 		}
 		start, end := t.added[id].extent(text, begin, i, i+n)
 		if begin < start {
-			out = t.encodePart(out, text[begin:start], begins && begin == 0)
+			out = t.model.encode(out, text[begin:start], begins && begin == 0)
 		}
 		out = append(out, id)
 		i, begin = end, end
 	}
 	if begin < len(text) {
-		out = t.encodePart(out, text[begin:], begins && begin == 0)
+		out = t.model.encode(out, text[begin:], begins && begin == 0)
 	}
 	return out
-}
-
-// encodePart appends the tokens of a part of a text between special tokens. begins means that it begins the text.
-func (t *Tokenizer) encodePart(out []int32, text string, begins bool) []int32 {
-	if p, ok := t.model.(*pipeline); ok {
-		return p.encodeAt(out, text, begins)
-	}
-	return t.model.encode(out, text, true)
 }
 
 // readSpecial fills t.markup and t.words: the tokens that encode finds by name.

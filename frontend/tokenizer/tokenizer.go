@@ -68,9 +68,9 @@ const none = -1
 
 // model is a model of tokenization. It encodes text that contains no names of special tokens.
 type model interface {
-	// encode appends the tokens of a part of a text. first means that the part begins the text or follows a special
-	// token.
-	encode(out []int32, text string, first bool) []int32
+	// encode appends the tokens of a part of a text that begins the text or follows a special token. begins says that
+	// it begins the text.
+	encode(out []int32, text string, begins bool) []int32
 }
 
 // New reads the tokenizer of a model file.

@@ -73,8 +73,8 @@ type step struct {
 
 // encode finds the segmentation with the largest sum of scores, position by position (Viterbi 1967), and appends its
 // tokens.
-func (t *unigram) encode(out []int32, text string, first bool) []int32 {
-	return t.word(out, t.normalize(text, first))
+func (t *unigram) encode(out []int32, text string, _ bool) []int32 {
+	return t.word(out, t.normalize(text))
 }
 
 // word is like encode, for a normalized text.
@@ -131,10 +131,10 @@ func (t *unigram) rounded(score float64) float64 {
 }
 
 // normalize replaces characters as the vocabulary asks, and writes spaces as blanks.
-func (t *unigram) normalize(text string, first bool) string {
+func (t *unigram) normalize(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/4)
-	inWord, begun := false, !first || !t.leading
+	inWord, begun := false, !t.leading
 	for len(text) > 0 {
 		chars, n := t.chars.replace(text)
 		text = text[n:]
