@@ -221,17 +221,12 @@ func (p *Plan) pass2(x, y []complex128, m, s int) {
 
 // pass4 is the pass of factor 4. See pass; m is n/4 and s the stride.
 func (p *Plan) pass4(x, y []complex128, m, s int) {
-	if s == 1 {
+	if s == 1 { // a loop over one element for each i would cost more than the element
 		x0, x1, x2, x3 := x[:m], x[m:][:m], x[2*m:][:m], x[3*m:][:m]
-		for i, a := range x0 {
-			b, c, d := x1[i], x2[i], x3[i]
+		for i := range x0 {
+			a, b, c, d := transform4(x0[i], x1[i], x2[i], x3[i])
 			out := y[4*i:][:4]
-			even, odd, sum, turned := a+c, a-c, b+d, b-d
-			turned = complex(imag(turned), -real(turned))
-			out[0] = even + sum
-			out[1] = (odd + turned) * p.roots[i]
-			out[2] = (even - sum) * p.roots[2*i]
-			out[3] = (odd - turned) * p.roots[3*i]
+			out[0], out[1], out[2], out[3] = a, b*p.roots[i], c*p.roots[2*i], d*p.roots[3*i]
 		}
 		return
 	}
@@ -240,16 +235,18 @@ func (p *Plan) pass4(x, y []complex128, m, s int) {
 		x0, x1, x2, x3 := x[s*i:][:s], x[s*(i+m):][:s], x[s*(i+2*m):][:s], x[s*(i+3*m):][:s]
 		out := y[4*s*i:][:4*s]
 		y0, y1, y2, y3 := out[:s], out[s:][:s], out[2*s:][:s], out[3*s:][:s]
-		for q, a := range x0 {
-			b, c, d := x1[q], x2[q], x3[q]
-			even, odd, sum, turned := a+c, a-c, b+d, b-d
-			turned = complex(imag(turned), -real(turned))
-			y0[q] = even + sum
-			y1[q] = (odd + turned) * w1
-			y2[q] = (even - sum) * w2
-			y3[q] = (odd - turned) * w3
+		for q := range x0 {
+			a, b, c, d := transform4(x0[q], x1[q], x2[q], x3[q])
+			y0[q], y1[q], y2[q], y3[q] = a, b*w1, c*w2, d*w3
 		}
 	}
+}
+
+// transform4 returns the Fourier transform of four numbers.
+func transform4(a, b, c, d complex128) (y0, y1, y2, y3 complex128) {
+	even, odd, sum, turned := a+c, a-c, b+d, b-d
+	turned = complex(imag(turned), -real(turned)) // times -i
+	return even + sum, odd + turned, even - sum, odd - turned
 }
 
 // passOf is the pass of any factor f. See pass; m is n/f and s the stride. It takes f² multiplications for f
