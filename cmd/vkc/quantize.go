@@ -232,21 +232,12 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	src, err := quantize.NewSource(file)
-	if err != nil {
-		return err
-	}
 	bar := a.progress("quantize", true)
 	opt.Progress = func(p quantize.Progress) {
 		bar.describe(fmt.Sprintf("tensor %d of %d", p.Index+1, p.Tensors))
 		bar.report(p.Done, p.Total)
 	}
-	plan, err := quantize.New(src, opt)
-	if err != nil {
-		return err
-	}
-	report, err := plan.WriteFile(ctx, f.output)
+	report, err := writeQuantized(ctx, file, f.output, opt)
 	bar.end()
 	if err != nil {
 		return err
@@ -257,8 +248,23 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 	return a.writeProjector(ctx, in, f, opt)
 }
 
+// writeQuantized quantizes the tensors of file into a new file, output, and closes file.
+func writeQuantized(ctx context.Context, file vkc.Weights, output string, opt quantize.Options) (
+	report *quantize.Report, err error) {
+	defer func() { err = errors.Join(err, file.Close()) }()
+	src, err := quantize.NewSource(file)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := quantize.New(src, opt)
+	if err != nil {
+		return nil, err
+	}
+	return plan.WriteFile(ctx, output)
+}
+
 // writeProjector writes the vision tower of a folder.
-func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
+func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) error {
 	if f.projector == generate.NoProjector || !huggingface.IsFolder(in) {
 		return nil
 	}
@@ -282,20 +288,11 @@ func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, o
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	src, err := quantize.NewSource(file)
-	if err != nil {
-		return err
-	}
 	tower := quantize.Options{Type: ir.F16, Workers: opt.Workers}
 	if opt.Type == ir.F32 || opt.Type == ir.BF16 {
 		tower.Type = opt.Type
 	}
-	plan, err := quantize.New(src, tower)
-	if err != nil {
-		return err
-	}
-	if _, err := plan.WriteFile(ctx, output); err != nil {
+	if _, err := writeQuantized(ctx, file, output, tower); err != nil {
 		return err
 	}
 	a.note("the vision tower is in %s", output)
