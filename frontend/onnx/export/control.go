@@ -1,10 +1,6 @@
 package export
 
-import (
-	"fmt"
-
-	"github.com/vkc-go/vkc/ir"
-)
+import "github.com/vkc-go/vkc/ir"
 
 // inside writes the nodes of a body into a scope of its own, which it returns. bind returns the name of the value of an
 // input or state of the body; it may be a value of the scopes around. then declares the body's results.
@@ -25,6 +21,9 @@ func (c *call) inside(name string, body *ir.Graph, bind func(leaf *ir.Node) stri
 	w.scope = made.outer
 	return made
 }
+
+// takes declares an input of the body that is being written.
+func (c *call) takes(name string, t ir.Type) { c.scope.inputs = append(c.scope.inputs, port(name, t)) }
 
 // gives makes a value a result of the body that is being written.
 func (c *call) gives(value string, t ir.Type) {
@@ -51,16 +50,11 @@ func branch(c *call) string {
 }
 
 // loop writes op loop. ONNX's Loop has as inputs the number of trips, the first condition or "", and the first values
-// of the states. Its body has as inputs the number of the trip, the condition and the states, and as outputs the next
-// condition and states.
+// of the states. If op loop has a condition, its first state is that.
 func loop(c *call) string {
 	attrs := c.node.Attrs()
 	body, until := attrs.Graph("body"), attrs.Bool("while")
 	states := body.Leaves(ir.OpState)
-	next := map[*ir.Node]*ir.Node{}
-	for _, u := range body.Updates() {
-		next[u.State] = u.Value
-	}
 	in := []string{c.number(attrs.Shape("trips")[0]), ""}
 	if until {
 		in[1] = c.arg(0)
@@ -68,38 +62,39 @@ func loop(c *call) string {
 	for i := range states {
 		in = append(in, c.arg(i))
 	}
-	given := len(states)
-	var carried []string
-	s := c.inside("body", body, func(n *ir.Node) string {
-		if n.Op() == ir.OpInput {
-			given++
-			return c.arg(given - 1)
+	captured := len(states) // the arguments after the states are values of the inputs of the body
+	bind := func(leaf *ir.Node) string {
+		if leaf.Op() == ir.OpState {
+			return c.fresh(leaf.Name())
 		}
-		c.count++
-		name := c.unique(fmt.Sprintf("%s_%d", n.Name(), c.count))
-		carried = append(carried, name)
-		return name
-	}, func() {
-		c.count++
-		trip, going := c.unique(fmt.Sprintf("trip_%d", c.count)), c.unique(fmt.Sprintf("going_%d", c.count))
-		c.scope.inputs = append(c.scope.inputs, port(trip, ir.Type{DType: ir.I64}),
-			port(going, ir.Type{DType: ir.Bool}))
-		value := func(state *ir.Node) string {
-			if v := next[state]; v != nil {
-				return c.names[v]
-			}
-			return c.names[state]
-		}
-		if until {
-			going = value(states[0])
-		}
-		c.gives(going, ir.Type{DType: ir.Bool})
-		for i, state := range states {
-			c.scope.inputs = append(c.scope.inputs, port(carried[i], state.Type()))
-			c.gives(value(state), state.Type())
-		}
-	})
+		captured++
+		return c.arg(captured - 1)
+	}
+	s := c.inside("body", body, bind, func() { c.loopPorts(body, states, until) })
 	out := c.emitAll("Loop", len(states), in, attribute{"body", s})
 	c.results[c.node] = out
 	return out[0]
+}
+
+// loopPorts declares the inputs and results of the body that is being written. The inputs are the number of the trip,
+// the condition and the states. The results are the next condition and the next states.
+func (c *call) loopPorts(body *ir.Graph, states []*ir.Node, until bool) {
+	next := map[*ir.Node]string{} // by state
+	for _, state := range states {
+		next[state] = c.names[state]
+	}
+	for _, u := range body.Updates() {
+		next[u.State] = c.names[u.Value]
+	}
+	trip, condition := c.fresh("trip"), c.fresh("going")
+	c.takes(trip, ir.Type{DType: ir.I64})
+	c.takes(condition, ir.Type{DType: ir.Bool})
+	if until {
+		condition = next[states[0]]
+	}
+	c.gives(condition, ir.Type{DType: ir.Bool})
+	for _, state := range states {
+		c.takes(c.names[state], state.Type())
+		c.gives(next[state], state.Type())
+	}
 }

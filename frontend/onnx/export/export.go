@@ -240,6 +240,12 @@ func (w *writer) unique(name string) string {
 	return try
 }
 
+// fresh returns a new name that begins with name.
+func (w *writer) fresh(name string) string {
+	w.count++
+	return w.unique(fmt.Sprintf("%s_%d", name, w.count))
+}
+
 // ports declares inputs, states and symbols.
 func (w *writer) ports() {
 	for _, o := range w.graph.Outputs() {
@@ -408,8 +414,7 @@ func (w *writer) emitAll(op string, results int, in []string, attrs ...attribute
 		w.microsoft = true
 	}
 	for range results {
-		w.count++
-		out = append(out, w.unique(fmt.Sprintf("%s_%d", strings.ToLower(name), w.count)))
+		out = append(out, w.fresh(strings.ToLower(name)))
 	}
 	w.scope.nodes = append(w.scope.nodes, &node{op: name, domain: domain, in: in, out: out, attrs: attrs})
 	return out
