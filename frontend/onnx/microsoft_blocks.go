@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -34,11 +36,16 @@ type blocked struct {
 // blocks returns the number of blocks of a row.
 func (b *blocked) blocks() int { return (b.columns + b.block - 1) / b.block }
 
+// checkBits fails unless bytes can be divided into numbers of so many bits.
+func (c *call) checkBits(bits int) {
+	if bits != 2 && bits != 4 && bits != 8 {
+		c.fail("attribute bits is %d: want 2, 4 or 8", bits)
+	}
+}
+
 // check fails if the fields do not fit each other.
 func (b *blocked) check() {
-	if b.bits != 2 && b.bits != 4 && b.bits != 8 {
-		b.fail("attribute bits is %d: want 2, 4 or 8", b.bits)
-	}
+	b.checkBits(b.bits)
 	if b.rows < 1 || b.columns < 1 || b.block < 8/b.bits || b.block*b.bits%8 != 0 {
 		b.fail("a matrix of %d rows and %d columns in blocks of %d", b.rows, b.columns, b.block)
 	}
@@ -92,27 +99,32 @@ func (b *blocked) matrix(t ir.DType) tensor {
 		return b.asTensor(v)
 	}
 	blocks := b.blocks()
-	numbers := b.numbers().Reshape(b.rows, blocks, b.block)
-	zero := tensor{}
-	switch {
-	case !b.hasZeros():
-		zero = b.b.Scalar(ir.F32, float64(int(1)<<(b.bits-1)))
-	default:
-		if zero = b.x(b.zeros); zero.DType() == ir.U8 {
-			if n := unpacked(zero.Reshape(-1), b.bits); n.Dim(0).Is(b.rows * blocks) {
-				zero = n
-			} else { // each row has whole bytes
-				zero = unpacked(zero.Reshape(b.rows, -1), b.bits).Slice(1, 0, blocks)
-			}
-		}
-		zero = castTo(zero, ir.F32).Reshape(b.rows, blocks, 1)
-	}
+	numbers := b.numbers().Reshape(b.rows, blocks, b.block).Cast(ir.F32)
 	scale := castTo(b.x(b.scales), ir.F32).Reshape(b.rows, blocks, 1)
-	w := numbers.Cast(ir.F32).Sub(zero).Mul(scale).Reshape(b.rows, blocks*b.block)
+	w := numbers.Sub(b.zeroPoints()).Mul(scale).Reshape(b.rows, blocks*b.block)
 	if blocks*b.block != b.columns {
 		w = w.Slice(1, 0, b.columns)
 	}
 	return castTo(w, t)
+}
+
+// usualZero returns the zero point of a matrix without input zeros.
+func (b *blocked) usualZero() float64 { return float64(int(1) << (b.bits - 1)) }
+
+// zeroPoints returns the zero points as f32, one for all blocks or [rows, blocks, 1].
+func (b *blocked) zeroPoints() tensor {
+	if !b.hasZeros() {
+		return b.b.Scalar(ir.F32, b.usualZero())
+	}
+	zero, blocks := b.x(b.zeros), b.blocks()
+	if zero.DType() == ir.U8 {
+		if n := unpacked(zero.Reshape(-1), b.bits); n.Dim(0).Is(b.rows * blocks) {
+			zero = n
+		} else { // each row has whole bytes
+			zero = unpacked(zero.Reshape(b.rows, -1), b.bits).Slice(1, 0, blocks)
+		}
+	}
+	return castTo(zero, ir.F32).Reshape(b.rows, blocks, 1)
 }
 
 // numbers returns the numbers of the matrix and of the end of the last block, a byte each.
@@ -134,77 +146,78 @@ func (b *blocked) format() *value {
 		return nil
 	}
 	scales, err := s.Floats()
-	if err != nil {
+	zeros, ok := b.constantZeros()
+	if err != nil || !ok {
 		return nil
-	}
-	blocks := b.blocks()
-	usual := float64(int(1) << (b.bits - 1))
-	zeros := make([]float64, len(scales))
-	affine := false
-	for i := range zeros {
-		zeros[i] = usual
-	}
-	if b.hasZeros() {
-		z := constant(b.in[b.zeros])
-		if z == nil || b.bits == 8 {
-			return nil
-		}
-		list := z
-		if z.DType == ir.U8 {
-			list = &ir.Data{DType: ir.U8, Dims: []int{len(z.Bytes) * 8 / b.bits}, Bytes: unpackedData(z.Bytes, b.bits)}
-		}
-		values, err := list.Floats()
-		if err != nil || len(values)%b.rows != 0 || len(values)/b.rows < blocks {
-			return nil
-		}
-		for i := range zeros {
-			zeros[i] = values[i/blocks*(len(values)/b.rows)+i%blocks]
-			affine = affine || zeros[i] != usual
-		}
 	}
 	t := ir.Q8_0
 	switch {
-	case affine:
+	case zeros != nil:
 		t = ir.Q4_1
 	case b.bits == 4:
 		t = ir.Q4_0
-	}
-	half := func(v float64) ([]byte, bool) {
-		raw := make([]byte, 2)
-		ir.EncodeFloats(raw, ir.F16, []float64{v})
-		var back [1]float64
-		ir.DecodeFloats(back[:], ir.F16, raw)
-		return raw, back[0] == v
 	}
 	numbers := unpackedData(d.Bytes, b.bits)
 	var out []byte
 	for row := range b.rows {
 		for at := 0; at < b.columns; at += elems {
-			i := row*blocks + at/b.block
-			scale, ok := half(scales[i])
-			out = append(out, scale...)
-			if affine {
-				offset, exact := half(-scales[i] * zeros[i])
-				out, ok = append(out, offset...), ok && exact
+			i := row*b.blocks() + at/b.block
+			head := []float64{scales[i]}
+			if zeros != nil {
+				head = append(head, -scales[i]*zeros[i])
 			}
-			if !ok {
+			if out, ok = appendHalves(out, head); !ok {
 				return nil
 			}
-			q := numbers[row*blocks*b.block+at:][:elems]
-			for k := range elems / 2 {
-				if b.bits == 4 {
-					out = append(out, q[k]|q[k+elems/2]<<4)
-				}
-			}
+			q := numbers[row*b.blocks()*b.block+at:][:elems]
 			if b.bits == 8 {
-				for _, v := range q {
+				for _, v := range q { // unsigned around 128 in ONNX, and signed in q8_0
 					out = append(out, v^128)
 				}
+				continue
+			}
+			for k, low := range q[:elems/2] {
+				out = append(out, low|q[k+elems/2]<<4)
 			}
 		}
 	}
 	name := b.in[b.packed].name
 	return &value{name: name, data: &ir.Data{DType: t, Dims: []int{b.rows, b.columns}, Bytes: out}}
+}
+
+// constantZeros returns the zero points by block, or nil if all are the usual one. It returns false if they are no
+// constants, or no format of vkc has zero points for numbers of so many bits.
+func (b *blocked) constantZeros() (zeros []float64, ok bool) {
+	if !b.hasZeros() {
+		return nil, true
+	}
+	z := constant(b.in[b.zeros])
+	if z == nil || b.bits == 8 {
+		return nil, false
+	}
+	if z.DType == ir.U8 {
+		z = &ir.Data{DType: ir.U8, Dims: []int{len(z.Bytes) * 8 / b.bits}, Bytes: unpackedData(z.Bytes, b.bits)}
+	}
+	values, err := z.Floats()
+	pitch, blocks := len(values)/b.rows, b.blocks()
+	if err != nil || len(values)%b.rows != 0 || pitch < blocks {
+		return nil, false
+	}
+	for row := range b.rows {
+		zeros = append(zeros, values[row*pitch:][:blocks]...)
+	}
+	if !slices.ContainsFunc(zeros, func(zero float64) bool { return zero != b.usualZero() }) {
+		return nil, true
+	}
+	return zeros, true
+}
+
+// appendHalves appends values in f16. It returns false if f16 has not all of them exactly.
+func appendHalves(out []byte, values []float64) ([]byte, bool) {
+	raw, back := make([]byte, 2*len(values)), make([]float64, len(values))
+	ir.EncodeFloats(raw, ir.F16, values)
+	ir.DecodeFloats(back, ir.F16, raw)
+	return append(out, raw...), slices.Equal(values, back)
 }
 
 // times returns x times the transposed matrix, plus a bias if input bias is given.
@@ -302,76 +315,76 @@ func matmulBnb4(c *call) tensor {
 
 // gatherBlockQuantized builds GatherBlockQuantized: slices of a tensor of blocks along an axis.
 func gatherBlockQuantized(c *call) tensor {
-	at, scales := c.x(1), c.x(2)
-	data, t := c.x(0), scales.DType()
-	block, bits := c.intAttr("block_size", 128), c.intAttr("bits", 4)
-	zero, wide := 0.0, data.DType() != ir.U8
-	if !wide {
-		if bits != 2 && bits != 4 && bits != 8 {
-			c.fail("attribute bits is %d: want 2, 4 or 8", bits)
-		}
-		zero = float64(int(1) << (bits - 1))
+	data, at, scales, zeros := c.x(0), castTo(c.x(1), ir.I32), c.x(2), c.optional(3)
+	t := scales.DType()
+	bits := 0 // of the numbers in a byte of data; 0 if data has a dtype of few bits
+	if data.DType() == ir.U8 {
+		bits = c.intAttr("bits", 4)
+		c.checkBits(bits)
 	}
 	axis := c.axis(c.intAttr("gather_axis", 0), data.Rank())
 	along := c.axis(c.intAttr("quantize_axis", 1), data.Rank())
 	n := data.Dim(axis)
-	if !n.IsStatic() || axis == along && !wide {
+	if !n.IsStatic() || axis == along && bits != 0 {
 		c.fail("gather_axis is %d and quantize_axis %d, for %s", axis, along, data)
 	}
 	// An index may count from the end. Outside of the axis it gives zeros.
-	at = castTo(at, ir.I32)
 	at = at.Lt(at.Lit(0)).Where(at.AddScalar(float64(n.Static())), at)
 	inside := at.Ge(at.Lit(0)).And(at.Lt(at.Lit(float64(n.Static()))))
 	take := func(x tensor) tensor {
 		s := x.Shape()
-		to := append(append(append(ir.Shape{}, s[:axis]...), at.Shape()...), s[axis+1:]...)
 		if x.Dim(axis).Is(1) && !n.Is(1) {
 			x = x.Broadcast(s[:axis], n, s[axis+1:])
 		}
-		return x.IndexSelect(axis, at.Reshape(-1)).Reshape(to)
+		return x.IndexSelect(axis, at.Reshape(-1)).Reshape(slices.Concat(s[:axis], at.Shape(), s[axis+1:]))
 	}
-	numbers := func(x tensor) tensor {
-		if wide {
-			return castTo(x, ir.F32)
-		}
-		return unpacked(x, bits).Cast(ir.F32)
-	}
-	early := axis != along // slices before they are dequantized
-	if early {
+	if axis != along { // dequantize only the slices
 		data, scales = take(data), take(scales)
+		if !zeros.IsZero() {
+			zeros = take(zeros)
+		}
 		if axis < along {
 			along += at.Rank() - 1
 		}
 	}
-	y := numbers(data)
-	if block == 0 {
-		block = int(y.Dim(along).Max())
-	}
-	blocks := 0
-	if n := y.Dim(along); n.IsStatic() && block > 0 {
-		blocks = (n.Static() + block - 1) / block
-	}
-	if !scales.Dim(along).Is(blocks) {
-		c.fail("scales %s for %s in blocks of %d along axis %d: want %d", scales, y, block, along, blocks)
-	}
-	scales = c.alongAxis(castTo(scales, ir.F32), y, along, block)
-	if c.has(3) {
-		z := c.x(3)
-		if early {
-			z = take(z)
-		}
-		y = y.Sub(c.alongAxis(numbers(z).Slice(along, 0, blocks), y, along, block))
-	} else if zero != 0 {
-		y = y.SubScalar(zero)
-	}
-	y = y.Mul(scales)
-	if !early {
+	y := c.dequantizedBlocks(data, scales, zeros, along, bits)
+	if axis == along {
 		y = take(y)
 	}
 	for range y.Rank() - at.Rank() - axis {
 		inside = inside.Unsqueeze(inside.Rank())
 	}
 	return castTo(inside.Where(y, y.Lit(0)), t)
+}
+
+// dequantizedBlocks returns data as f32, which has blocks along an axis: number minus zero point, times scale. bits is
+// the number of bits of a number in a byte, or 0 if data has a dtype of few bits. zeros may be the zero Tensor.
+func (c *call) dequantizedBlocks(data, scales, zeros tensor, along, bits int) tensor {
+	numbers := func(x tensor) tensor {
+		if bits != 0 {
+			x = unpacked(x, bits)
+		}
+		return castTo(x, ir.F32)
+	}
+	y, block, blocks := numbers(data), c.intAttr("block_size", 128), 0
+	n := y.Dim(along)
+	if block == 0 {
+		block = int(n.Max())
+	}
+	if n.IsStatic() && block > 0 {
+		blocks = (n.Static() + block - 1) / block
+	}
+	if !scales.Dim(along).Is(blocks) {
+		c.fail("scales %s for %s in blocks of %d along axis %d: want %d", scales, y, block, along, blocks)
+	}
+	scales = c.alongAxis(castTo(scales, ir.F32), y, along, block)
+	switch {
+	case !zeros.IsZero():
+		y = y.Sub(c.alongAxis(numbers(zeros).Slice(along, 0, blocks), y, along, block))
+	case bits != 0:
+		y = y.SubScalar(float64(int(1) << (bits - 1)))
+	}
+	return y.Mul(scales)
 }
 
 // experts are the matrices of a mixture of experts, [experts, outputs, inputs], and their biases. The zero Tensor
@@ -455,50 +468,61 @@ func (c *call) mixture(e experts) tensor {
 		}
 		return y
 	}
-	h := linear(x, e.first, e.firstBias)
-	alpha, beta, limit := c.floatAttr("activation_alpha", 1), c.floatAttr("activation_beta", 0), 0.0
-	if c.hasAttr("swiglu_limit") {
-		limit = c.floatAttr("swiglu_limit", 0)
-	}
-	fused := c.intAttr("swiglu_fusion", 0)
-	third := tensor{}
+	h, third := linear(x, e.first, e.firstBias), tensor{}
 	if !e.third.IsZero() {
 		third = linear(x, e.third, e.thirdBias)
 	}
-	switch kind := c.choice("activation_type", "relu", "gelu", "silu", "identity", "swiglu"); kind {
-	case "swiglu":
-		g, l := h, third
-		switch width := h.Dim(2); {
-		case fused == 1 && third.IsZero():
-			pairs := h.Reshape(tokens, k, -1, 2)
-			g, l = pairs.Index(3, 0), pairs.Index(3, 1)
-		case fused == 2 && third.IsZero() && width.IsStatic() && width.Static()%2 == 0:
-			g, l = h.Slice(2, 0, width.Static()/2), h.Slice(2, width.Static()/2, width)
-		case fused != 0 || third.IsZero():
-			c.fail("attribute swiglu_fusion is %d, of first weights %s", fused, e.first)
-		}
-		if limit > 0 {
-			g, l = g.Min(g.Lit(limit)), l.Clamp(-limit, limit)
-		}
-		h = wide(g, func(g tensor) tensor {
-			return g.Mul(g.MulScalar(alpha).Sigmoid()).Mul(castTo(l, g.DType()).AddScalar(beta))
-		})
-	default:
-		if fused != 0 || limit != 0 {
-			c.fail("attributes swiglu_fusion %d and swiglu_limit %v are for activation_type swiglu", fused, limit)
-		}
-		switch kind {
-		case "relu":
-			h = h.Relu()
-		case "gelu":
-			h = h.Gelu()
-		case "silu":
-			h = h.Silu()
-		}
-		if !third.IsZero() {
-			h = h.Mul(third)
-		}
-	}
+	h = c.expertActivation(h, third)
 	y := castTo(linear(h, e.second, e.secondBias), ir.F32)
 	return castTo(y.Mul(best.Unsqueeze(2)).Sum(1), t).Reshape(s)
+}
+
+// expertActivation returns the activation of h, [tokens, experts, elements], the results of the first matrices of
+// experts. third has the results of the third matrices, which scale the activation, or is the zero Tensor.
+func (c *call) expertActivation(h, third tensor) tensor {
+	fused, limit := c.intAttr("swiglu_fusion", 0), 0.0
+	if c.hasAttr("swiglu_limit") {
+		limit = c.floatAttr("swiglu_limit", 0)
+	}
+	kind := c.choice("activation_type", "relu", "gelu", "silu", "identity", "swiglu")
+	if kind == "swiglu" {
+		return c.swiglu(h, third, fused, limit)
+	}
+	if fused != 0 || limit != 0 {
+		c.fail("attributes swiglu_fusion %d and swiglu_limit %v are for activation_type swiglu", fused, limit)
+	}
+	switch kind {
+	case "relu":
+		h = h.Relu()
+	case "gelu":
+		h = h.Gelu()
+	case "silu":
+		h = h.Silu()
+	}
+	if third.IsZero() {
+		return h
+	}
+	return h.Mul(third)
+}
+
+// swiglu returns g * sigmoid(alpha*g) * (l+beta). fused says where g and l are: 0 for h and third, 1 for every other
+// element of h, and 2 for the halves of h. A limit above 0 bounds g from above, and l from both sides.
+func (c *call) swiglu(h, third tensor, fused int, limit float64) tensor {
+	g, l := h, third
+	switch s := h.Shape(); {
+	case fused == 1 && third.IsZero():
+		pairs := h.Reshape(s[0], s[1], -1, 2)
+		g, l = pairs.Index(3, 0), pairs.Index(3, 1)
+	case fused == 2 && third.IsZero() && s[2].IsStatic() && s[2].Static()%2 == 0:
+		g, l = h.Slice(2, 0, s[2].Static()/2), h.Slice(2, s[2].Static()/2, s[2])
+	case fused != 0 || third.IsZero():
+		c.fail("attribute swiglu_fusion is %d, of first results %s", fused, h)
+	}
+	if limit > 0 {
+		g, l = g.Min(g.Lit(limit)), l.Clamp(-limit, limit)
+	}
+	alpha, beta := c.floatAttr("activation_alpha", 1), c.floatAttr("activation_beta", 0)
+	return wide(g, func(g tensor) tensor {
+		return g.Mul(g.MulScalar(alpha).Sigmoid()).Mul(castTo(l, g.DType()).AddScalar(beta))
+	})
 }
