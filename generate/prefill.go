@@ -14,9 +14,13 @@ func (s *slot) needsPrefill() bool { // after accepted guesses, no token may be 
 	return s.answer != nil && len(s.answer.text)-len(s.cached) > 1
 }
 
-// prefillPrompts prefills prompts, which take turns. If no answer is running, it prefills one part of one prompt. Else
-// it goes on to the next prompts until the running answers have waited for e.promptTime, and chooses sizes of parts by
-// the time that is left. If mixed is set, mixed runs have the prompts of answers, and only scored texts are left.
+// prefillPrompts prefills parts of prompts. The slots take turns: e.nextPrompt is the first slot of the next call.
+//
+//   - If no answer is running, it prefills one part of one prompt.
+//   - If answers are running, they wait meanwhile. So it prefills parts of several prompts for at most about
+//     e.promptTime. The time that is left bounds the size of a part.
+//
+// mixed says that mixed runs prefill the prompts of answers. Then only scored texts are left for prefillPrompts.
 func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
 	start, queued := time.Now(), time.Duration(len(e.pending))*e.pace
 	next := e.nextPrompt
