@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/internal/linalg"
@@ -17,7 +18,11 @@ type reals struct {
 	block                               int64 // rows of the largest matrix in shared memory
 }
 
-var singles, doubles = newReals("float", ir.F32, 64), newReals("double", ir.F64, 32)
+var (
+	singles = newReals(realType{ir.F32, "float", 64, "3.402823e38", "uintBitsToFloat(0x7fc00000u)", "1e-13"})
+	doubles = newReals(realType{ir.F64, "double", 32, "1.797693134862315e308lf",
+		"packDouble2x32(uvec2(0u, 0x7ff80000u))", "1e-30"})
+)
 
 // realsOf returns the kernels for f32 or f64.
 func realsOf(t ir.DType) reals {
@@ -27,101 +32,110 @@ func realsOf(t ir.DType) reals {
 	return singles
 }
 
-// newReals registers the kernels for a dtype. In 16 KiB of shared memory, which every device has, there is room for a
-// block of matrix or for a block of rows for each of 64 invocations.
-func newReals(glsl string, t ir.DType, block int64) reals {
-	size := t.BlockBytes()
-	source := strings.NewReplacer("REAL", glsl, "BLOCK", fmt.Sprintf("%du", block),
-		"LARGEST", map[ir.DType]string{ir.F32: "3.402823e38", ir.F64: "1.797693134862315e308lf"}[t],
-		"NAN", map[ir.DType]string{ir.F32: "uintBitsToFloat(0x7fc00000u)",
-			ir.F64: "packDouble2x32(uvec2(0u, 0x7ff80000u))"}[t],
-		"SMALL", map[ir.DType]string{ir.F32: "1e-13", ir.F64: "1e-30"}[t])
-	register := func(name, doc string, args []ir.ArgInfo, attrs []ir.AttrInfo, k ir.CustomKernel,
-		f func(args []*ir.Data, values [][]float64, out []float64, a ir.Attrs)) ir.Op {
-		k.Body, k.Shared = source.Replace(k.Body), source.Replace(k.Shared)
-		result := len(args) - 1 // which argument has the result's type
-		return ir.MustRegisterCustom(ir.CustomOp{
-			Name: "vkc." + name + "_" + t.String(), Doc: doc, Args: args, Attrs: attrs, Kernel: &k,
-			Infer: func(c *ir.Call) ([]ir.Type, error) {
-				for i := range c.Args {
-					if c.DType(i) != t || len(c.Shape(i)) != 3 {
-						return nil, fmt.Errorf("want matrices [matrices, rows, columns] of %s", t)
-					}
-				}
-				types := make([]ir.Type, len(k.Outputs))
-				for i := range types {
-					types[i] = ir.Type{DType: t, Shape: c.Shape(result)}
-				}
-				return types, nil
-			},
-			Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
-				d, err := eachMatrix(args, args[result].Dims, a, f)
-				out := make([]*ir.Data, len(k.Outputs))
-				for i := range out {
-					out[i] = d
-				}
-				return out, err
-			},
-		})
-	}
+// realType is a dtype of real numbers, and its part of the kernels' GLSL.
+type realType struct {
+	ir.DType
+	glsl string
+	// block is the number of rows of a block of a matrix. In 16 KiB of shared memory, which every device has, there is
+	// room for a block of matrix or for a block of rows for each of 64 invocations.
+	block               int64
+	largest, nan, small string // the largest number, NaN, and the relative sum of squares that counts as zero
+}
+
+// newReals registers the kernels for a dtype.
+func newReals(t realType) reals {
+	r, size := reals{block: t.block}, t.BlockBytes()
 	x := []ir.ArgInfo{{Name: "x"}}
-	grid := [3][]ir.GridRule{{{Of: "y", Axis: 0, Tile: 1}}}
-	return reals{
-		block: block,
-		cholesky: register("cholesky",
-			"Lower triangular factors of positive definite matrices, in shared memory.", x, nil,
-			ir.CustomKernel{
-				Outputs: []string{"y"}, Workgroup: [3]int{128}, Grid: grid,
-				Shared: "shared REAL tile[BLOCK * BLOCK];", SharedBytes: size * int(block*block), Body: choleskyBody,
-			},
-			func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
-				linalg.Cholesky(out, values[0], args[0].Dims[1])
-			}),
-		triangularSolve: register("triangular_solve",
-			"Solutions of triangular systems. Each invocation solves for a column.",
-			[]ir.ArgInfo{{Name: "a"}, {Name: "b"}}, []ir.AttrInfo{{Name: "lower", Kind: ir.AttrBool},
-				{Name: "transposed", Kind: ir.AttrBool}},
-			ir.CustomKernel{
-				Outputs: []string{"y"}, Workgroup: [3]int{64},
-				Grid:   [3][]ir.GridRule{{{Of: "y", Axis: 0, Tile: 1}}, {{Of: "y", Axis: 2, Tile: 64}}},
-				Shared: "shared REAL done[BLOCK * 64u];", SharedBytes: size * int(block) * 64, Body: solveBody,
-			},
-			func(args []*ir.Data, values [][]float64, out []float64, a ir.Attrs) {
-				linalg.SolveTriangular(out, values[0], values[1], args[1].Dims[1], args[1].Dims[2], a.Bool("lower"),
-					a.Bool("transposed"))
-			}),
-		qr: register("qr", "Orthonormal columns by Householder reflections (Golub and Van Loan, 5.2.2).", x, nil,
-			ir.CustomKernel{
-				Outputs: []string{"y"}, Zeroed: []string{"y"}, Workgroup: [3]int{128}, Grid: grid,
-				Shared: sharedSums + "\nshared REAL taus[1024];", SharedBytes: size * (128 + 1024), Body: qrBody,
-			},
-			func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
-				m, n := args[0].Dims[1], args[0].Dims[2]
-				linalg.QR(out, values[0], make([]float64, 2*n), m, n)
-			}),
-		eigH: register("eigh", "Eigenvectors by Jacobi rotations, half as many at a time as there are rows "+
-			"(Brent and Luk 1985).", x, nil,
-			ir.CustomKernel{
-				Outputs: []string{"y", "room"}, Zeroed: []string{"y", "room"}, Workgroup: [3]int{128}, Grid: grid,
-				Shared: sharedSums + `
-shared REAL cosines[512];
-shared REAL sines[512];
-shared uint columns[1024];
-uvec2 pair(uint i, uint step, uint places) { // the rows of rotation i: in each step, others meet
-    uint a = i == 0u ? places : (step + i) % places, b = (step + places - i) % places;
-    return uvec2(min(a, b), max(a, b));
-}`, SharedBytes: size*(128+1024) + 4*1024, Body: eigHBody,
-			},
-			func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
-				linalg.EigH(out, values[0], args[0].Dims[1])
-			}),
-	}
+	aMatrix := [3][]ir.GridRule{{{Of: "y", Axis: 0, Tile: 1}}} // a workgroup for each matrix
+	r.cholesky = t.register(matrixKernel{
+		name: "cholesky", doc: "Lower triangular factors of positive definite matrices, in shared memory.", args: x,
+		kernel: ir.CustomKernel{
+			Outputs: []string{"y"}, Workgroup: [3]int{128}, Grid: aMatrix,
+			Shared: "shared REAL tile[BLOCK * BLOCK];", SharedBytes: size * int(t.block*t.block), Body: choleskyBody,
+		},
+		compute: func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
+			linalg.Cholesky(out, values[0], args[0].Dims[1])
+		},
+	})
+	r.triangularSolve = t.register(matrixKernel{
+		name: "triangular_solve", doc: "Solutions of triangular systems. Each invocation solves for a column.",
+		args:  []ir.ArgInfo{{Name: "a"}, {Name: "b"}},
+		attrs: []ir.AttrInfo{{Name: "lower", Kind: ir.AttrBool}, {Name: "transposed", Kind: ir.AttrBool}},
+		kernel: ir.CustomKernel{
+			Outputs: []string{"y"}, Workgroup: [3]int{64},
+			Grid:   [3][]ir.GridRule{{{Of: "y", Axis: 0, Tile: 1}}, {{Of: "y", Axis: 2, Tile: 64}}},
+			Shared: "shared REAL done[BLOCK * 64u];", SharedBytes: size * int(t.block) * 64, Body: solveBody,
+		},
+		compute: func(args []*ir.Data, values [][]float64, out []float64, a ir.Attrs) {
+			linalg.SolveTriangular(out, values[0], values[1], args[1].Dims[1], args[1].Dims[2], a.Bool("lower"),
+				a.Bool("transposed"))
+		},
+	})
+	r.qr = t.register(matrixKernel{
+		name: "qr", doc: "Orthonormal columns by Householder reflections (Golub and Van Loan, 5.2.2).", args: x,
+		kernel: ir.CustomKernel{
+			Outputs: []string{"y"}, Zeroed: []string{"y"}, Workgroup: [3]int{128}, Grid: aMatrix,
+			Shared: sharedSums + "\nshared REAL taus[1024];", SharedBytes: size * (128 + 1024), Body: qrBody,
+		},
+		compute: func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
+			m, n := args[0].Dims[1], args[0].Dims[2]
+			linalg.QR(out, values[0], make([]float64, 2*n), m, n)
+		},
+	})
+	r.eigH = t.register(matrixKernel{
+		name: "eigh", doc: "Eigenvectors by Jacobi rotations, half as many at a time as there are rows " +
+			"(Brent and Luk 1985).", args: x,
+		kernel: ir.CustomKernel{
+			Outputs: []string{"y", "room"}, Zeroed: []string{"y", "room"}, Workgroup: [3]int{128}, Grid: aMatrix,
+			Shared: eigHShared, SharedBytes: size*(128+1024) + 4*1024, Body: eigHBody,
+		},
+		compute: func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
+			linalg.EigH(out, values[0], args[0].Dims[1])
+		},
+	})
+	return r
+}
+
+// matrixKernel is a kernel of linear algebra for any dtype: register replaces the words in capital letters in its GLSL.
+type matrixKernel struct {
+	name, doc string
+	args      []ir.ArgInfo // matrices [matrices, rows, columns]; the last has the extents of the results
+	attrs     []ir.AttrInfo
+	kernel    ir.CustomKernel
+	compute   matrixFunc
+}
+
+// matrixFunc is the Go reference of a kernel for one matrix of each argument. values has their elements, and args the
+// arguments themselves.
+type matrixFunc func(args []*ir.Data, values [][]float64, out []float64, a ir.Attrs)
+
+// register registers a kernel for the dtype as a custom op.
+func (t realType) register(m matrixKernel) ir.Op {
+	source := strings.NewReplacer("REAL", t.glsl, "BLOCK", fmt.Sprintf("%du", t.block), "LARGEST", t.largest,
+		"NAN", t.nan, "SMALL", t.small)
+	k := m.kernel
+	k.Body, k.Shared = source.Replace(k.Body), source.Replace(k.Shared)
+	last := len(m.args) - 1
+	return ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc." + m.name + "_" + t.String(), Doc: m.doc, Args: m.args, Attrs: m.attrs, Kernel: &k,
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			for i := range c.Args {
+				if c.DType(i) != t.DType || len(c.Shape(i)) != 3 {
+					return nil, fmt.Errorf("want matrices [matrices, rows, columns] of %s", t)
+				}
+			}
+			return slices.Repeat([]ir.Type{{DType: t.DType, Shape: c.Shape(last)}}, len(k.Outputs)), nil
+		},
+		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+			d, err := eachMatrix(args, args[last].Dims, a, m.compute)
+			return slices.Repeat([]*ir.Data{d}, len(k.Outputs)), err
+		},
+	})
 }
 
 // eachMatrix computes the Go reference of a kernel: it calls f for each matrix of the arguments. The result has the
 // given extents, [matrices, rows, columns].
-func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs,
-	f func(args []*ir.Data, values [][]float64, out []float64, a ir.Attrs)) (*ir.Data, error) {
+func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs, f matrixFunc) (*ir.Data, error) {
 	count, size := dims[0], dims[1]*dims[2]
 	all, out := make([][]float64, len(args)), make([]float64, count*size)
 	for i, d := range args {
@@ -235,6 +249,16 @@ for (uint done = 0u; done < n; ++done) {
         y[first + i * n + j] = taus[j] > 0.0 ? -v : v;
     }
 }`)
+
+// eigHShared is the shared memory of eigHBody, and the function that chooses its rotations.
+const eigHShared = sharedSums + `
+shared REAL cosines[512];
+shared REAL sines[512];
+shared uint columns[1024];
+uvec2 pair(uint i, uint step, uint places) { // the rows of rotation i: in each step, others meet
+    uint a = i == 0u ? places : (step + i) % places, b = (step + places - i) % places;
+    return uvec2(min(a, b), max(a, b));
+}`
 
 // eigHBody rotates pairs of rows and columns of room, until only its diagonal is left. y has the product of all
 // rotations.

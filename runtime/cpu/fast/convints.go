@@ -130,8 +130,9 @@ func (p *intConv) imageBytes() int {
 // packElems is the number of elements of a channel that are packed at a time: they stay in the cache.
 const packElems = 1 << 12
 
-// pack packs one phase of a part of the channels into dst, by parts of some rows. Element at is the first one of x in
-// the channels. phase is the number of the combination of remainders of all axes, and padding the value of the padding.
+// pack packs one phase of a part of the channels into dst, some rows at a time. It copies these rows of each channel
+// with their padding, and then packs one element of each channel into a group. Element at is the first one of x in the
+// channels. phase is the number of the combination of remainders of all axes, and padding the value of the padding.
 func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int32, room func(n int) []float32) {
 	last := len(p.extent) - 1
 	wide, step := p.extent[last], p.stride[last]
@@ -141,30 +142,21 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 		first[axis] = phase%p.phases[axis] - p.low[axis]
 		phase /= p.phases[axis]
 	}
-	channels, apart := min(p.elems, p.inPer-part*p.elems), 0
-	if p.neighbours {
-		channels, apart = 1, p.apart
-	} else {
-		part *= p.elems
+	channel, channels, apart := part*p.elems, min(p.elems, p.inPer-part*p.elems), 0
+	if p.neighbours { // a group has elements of one channel
+		channel, channels, apart = part, 1, p.apart
 	}
-	most := min(rows, max(1, packElems/pitch)) // rows at a time
-	each := most*pitch + (p.elems-1)*apart + step
+	at += channel * volume(p.in)
+	most := min(rows, max(1, packElems/pitch))    // rows at a time
+	each := most*pitch + (p.elems-1)*apart + step // of a channel in memory
 	memory := room(channels*each + p.elems*most*wide)
 	strided := memory[channels*each:]
-	lo := min(p.low[last], pitch)
-	n := min(p.in[last], pitch-lo)
 	for row := 0; row < rows; row += most {
 		m := min(most, rows-row)
 		for ch := range channels {
-			image := memory[ch*each:][:each]
-			fill(image, bitsOfWord(padding))
-			for r := range m {
-				if from, inside := p.rowAt(row+r, first); inside {
-					x.copy(wordsOf(image[r*pitch+lo:][:n]), at+(part+ch)*volume(p.in)+from)
-				}
-			}
+			p.copyRows(memory[ch*each:][:each], x, at+ch*volume(p.in), row, m, first, padding)
 		}
-		var lists [4][]int32
+		var lists [4][]int32 // by element of a group: the elements at all positions
 		for i := range p.elems {
 			image := memory[min(i, channels-1)*each:][:each]
 			image = image[first[last]+p.low[last]+i*apart:]
@@ -176,6 +168,21 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 			lists[i] = wordsOf(image)
 		}
 		p.packB(dst[row*wide*groupBytes:(row+m)*wide*groupBytes], lists)
+	}
+}
+
+// copyRows copies m rows of a channel to image, from number row of a phase on, with the padding around them. Element at
+// is the first one of x in the channel; see rowAt for first.
+func (p *intConv) copyRows(image []float32, x intSource, at, row, m int, first [3]int, padding int32) {
+	last := len(p.extent) - 1
+	pitch := p.extent[last] * p.stride[last]
+	lo := min(p.low[last], pitch)
+	n := min(p.in[last], pitch-lo)
+	fill(image, bitsOfWord(padding))
+	for r := range m {
+		if from, inside := p.rowAt(row+r, first); inside {
+			x.copy(wordsOf(image[r*pitch+lo:][:n]), at+from)
+		}
 	}
 }
 

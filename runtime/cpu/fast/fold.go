@@ -700,41 +700,16 @@ func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows
 	defer p.idle.Put(s)
 	own := len(p.args) + len(p.kept)
 	defer clear(s.operands[:own]) // so that s does not keep memory of others alive
-	values := g.rowValues(p)
-	results := func(row, k, n int) []T {
-		at, within := g.at(g.from+row, k), row*g.n+k
-		if g.across {
-			within = k*g.count + row
-		}
-		p.read(g.readers, at, n, s)
-		for i, v := range p.kept {
-			s.operands[len(p.args)+i] = g.memory[slices.Index(g.kept, v)][within:][:n]
-		}
-		var x []T
-		switch {
-		case keeps >= 0:
-			x = g.memory[keeps][within:][:n]
-		case f == nil:
-			x = g.out.block(at, n, s.results)
-		case len(p.code) == 0:
-			return s.operands[p.result][:n]
-		default:
-			x = s.operands[p.code[len(p.code)-1].out][:n]
-		}
-		p.apply(x, s)
-		if keeps < 0 && f == nil {
-			g.out.put(at, x)
-		}
-		return x
-	}
+	values, ofRow := g.rowValues(p), s.operands[own:]
 	if g.across {
 		for i, list := range values {
 			for row, y := range list {
-				s.operands[own+i][row] = T(y)
+				ofRow[i][row] = T(y)
 			}
 		}
 		for k := lo; k < hi; k++ {
-			if x := results(0, k, g.count); f != nil {
+			x := g.computeBlock(p, s, keeps, f == nil, 0, k, g.count)
+			if f != nil {
 				f(0, k, g.count, x)
 			}
 		}
@@ -748,15 +723,46 @@ func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows
 		rows := min(rows, g.count-row)
 		for i, list := range values {
 			for r := range rows {
-				fillOf(s.operands[own+i][r*(hi-lo):][:min(block, hi-lo)], T(list[row+r]))
+				fillOf(ofRow[i][r*(hi-lo):][:min(block, hi-lo)], T(list[row+r]))
 			}
 		}
 		for k := lo; k < hi; k += block {
-			if x := results(row, k, min(block, rows*(hi-k))); f != nil {
+			x := g.computeBlock(p, s, keeps, f == nil, row, k, min(block, rows*(hi-k)))
+			if f != nil {
 				f(row, k, rows, x)
 			}
 		}
 	}
+}
+
+// computeBlock computes a block of n results of chain p with scratch memory s, from element k of a row on, and returns them.
+// They are in the kept value number keeps, unless that is -1. Else they are in the output if outputs is true, and
+// otherwise in s.
+func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], keeps int, outputs bool, row, k, n int) []T {
+	at, within := g.at(g.from+row, k), row*g.n+k // within is the position in memory
+	if g.across {
+		within = k*g.count + row
+	}
+	p.read(g.readers, at, n, s)
+	for i, v := range p.kept {
+		s.operands[len(p.args)+i] = g.memory[slices.Index(g.kept, v)][within:][:n]
+	}
+	switch {
+	case keeps >= 0:
+		x := g.memory[keeps][within:][:n]
+		p.apply(x, s)
+		return x
+	case outputs:
+		x := g.out.block(at, n, s.results)
+		p.apply(x, s)
+		g.out.put(at, x)
+		return x
+	case len(p.code) == 0: // the result is an operand
+		return s.operands[p.result][:n]
+	}
+	x := s.operands[p.code[len(p.code)-1].out][:n]
+	p.apply(x, s)
+	return x
 }
 
 // value returns the row value s: a list by row of the group.
