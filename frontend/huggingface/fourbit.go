@@ -1,6 +1,7 @@
 package huggingface
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -16,8 +17,9 @@ type fourBits struct {
 	rows, columns, groups int
 	numbers, zeros        []byte // 8 numbers in a word of 32 bits
 	scales                []float64
-	groupOf               []byte // of each column, a word of 32 bits; nil if groups are one after the other
-	bias                  int    // added to zeros
+	groupOf               []byte  // of each column, a word of 32 bits; nil if groups are one after the other
+	bias                  int     // added to zeros
+	order                 []int64 // column order[i] of the file is column i; nil if columns are in the file's order
 }
 
 // fourBits reads the types of a matrix's tensors.
@@ -92,17 +94,13 @@ func (m *fourBits) group(column int) int {
 }
 
 // format returns the format that has the elements exactly. Blocks of q4_0 have a scale in f16, and numbers less 8. A
-// number less another zero, of 0 to 16, has five bits, as in blocks of q5_0. Blocks must be within groups. Other
+// number less another zero, of 0 to 16, has five bits, as in blocks of q5_0. Blocks must be within groups. GPTQ with
+// desc_act puts columns into groups by their effect on the error, so the columns are sorted by group first. Other
 // matrices are f32.
 func (m *fourBits) format(awq bool) (ir.DType, error) {
 	size := m.columns / m.groups
-	if size%ir.Q4_0.BlockElems() != 0 {
+	if size%ir.Q4_0.BlockElems() != 0 || !m.sort(size) {
 		return ir.F32, nil
-	}
-	for c := range m.columns {
-		if m.group(c) != c/size {
-			return ir.F32, nil
-		}
 	}
 	halves, err := ir.FromFloats(ir.F16, m.scales, len(m.scales))
 	if err != nil {
@@ -119,6 +117,26 @@ func (m *fourBits) format(awq bool) (ir.DType, error) {
 		}
 	}
 	return ir.Q4_0, nil
+}
+
+// sort sets the order of the columns in which groups follow each other. It returns false unless all groups have size
+// columns.
+func (m *fourBits) sort(size int) bool {
+	order := make([]int64, m.columns)
+	for c := range order {
+		order[c] = int64(c)
+	}
+	byGroup := func(a, b int64) int { return cmp.Compare(m.group(int(a)), m.group(int(b))) }
+	if !slices.IsSortedFunc(order, byGroup) {
+		slices.SortStableFunc(order, byGroup)
+		m.order = order
+	}
+	for i, c := range order {
+		if m.group(int(c)) != i/size {
+			return false
+		}
+	}
+	return true
 }
 
 // zero returns the zero of a row in a group, 0 to 16.
@@ -144,22 +162,30 @@ func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string
 	if err != nil {
 		return "", t, nil, err
 	}
-	t.Type = ir.Type{Shape: ir.ShapeOf(m.rows, m.columns)}
-	if t.DType, err = m.format(awq); err != nil {
+	format, err := m.format(awq)
+	if err != nil {
 		return "", t, nil, err
 	}
-	t.load = func() (*ir.Data, error) {
-		m := m // the numbers are not kept
-		if err := m.read(r, from, true); err != nil {
-			return nil, err
-		}
-		out, err := ir.NewData(t.DType, m.rows, m.columns)
-		if err == nil && t.DType.IsBlock() {
-			err = m.blocks(out.Bytes, t.DType, awq)
-		} else if err == nil {
-			m.floats(out.Bytes, awq)
-		}
-		return out, err
+	as := func(format ir.DType) tensor {
+		return tensor{Type: ir.Type{DType: format, Shape: ir.ShapeOf(m.rows, m.columns)}, packed: true, along: true,
+			load: func() (*ir.Data, error) {
+				m := m // the numbers are not kept
+				if err := m.read(r, from, true); err != nil {
+					return nil, err
+				}
+				out, err := ir.NewData(format, m.rows, m.columns)
+				if err == nil && format.IsBlock() {
+					err = m.blocks(out.Bytes, format, awq)
+				} else if err == nil {
+					m.floats(out.Bytes, awq)
+				}
+				return out, err
+			}}
+	}
+	t = as(format)
+	if format.IsBlock() && m.order != nil {
+		plain := as(ir.F32)
+		t.order, t.plain = m.order, &plain
 	}
 	return base + ".weight", t, from, nil
 }
@@ -175,6 +201,14 @@ func (m *fourBits) floats(out []byte, awq bool) {
 	}
 }
 
+// column returns the file's column of a sorted one.
+func (m *fourBits) column(sorted int) int {
+	if m.order == nil {
+		return sorted
+	}
+	return int(m.order[sorted])
+}
+
 // blocks writes the elements as blocks of q4_0: a scale, and 16 bytes with a number of the first half and one of the
 // second half. A block of q5_0 has the fifth bits of all numbers between them.
 func (m *fourBits) blocks(out []byte, format ir.DType, awq bool) error {
@@ -188,10 +222,10 @@ func (m *fourBits) blocks(out []byte, format ir.DType, awq bool) error {
 		for first := 0; first < m.columns; first += elems {
 			block, fifths := out[:size], uint32(0)
 			out = out[size:]
-			g := m.group(first)
+			g := m.group(m.column(first))
 			copy(block, scales.Bytes[2*(g*m.rows+row):][:2])
 			for i := range elems {
-				n := m.number(row, first+i, awq) - m.zero(row, g, awq) + middle
+				n := m.number(row, m.column(first+i), awq) - m.zero(row, g, awq) + middle
 				fifths |= uint32(n>>4) << i
 				block[size-elems/2+i%(elems/2)] |= byte(n&15) << (i / (elems / 2) * 4)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"weak"
 
@@ -25,9 +26,10 @@ type made struct {
 // weight is a weight of the translated model.
 type weight struct {
 	llm.Origin
-	dtype ir.DType
-	dims  []int
-	rowed []int // the dims before Dims took their place
+	ordered bool // the model has an order of columns too, for the tensor's
+	dtype   ir.DType
+	dims    []int
+	rowed   []int // the dims before Dims took their place
 
 	one  sync.Mutex
 	last weak.Pointer[ir.Data] // the result of the last call of Weight, as long as it is in use
@@ -36,8 +38,12 @@ type weight struct {
 // newMade determines the type of each weight.
 func newMade(s *stored, f *llm.Folder) (*made, error) {
 	m := &made{stored: s, all: map[string]*weight{}}
+	ordered := map[string]bool{}
 	for _, o := range f.Weights {
-		w := &weight{Origin: o}
+		ordered[o.Name] = true
+	}
+	for _, o := range f.Weights {
+		w := &weight{Origin: o, ordered: ordered[strings.TrimSuffix(o.Name, ".weight")+".order"]}
 		if err := w.setType(s); err != nil {
 			return nil, fmt.Errorf("weight %q, made of %q: %w", o.Name, o.From, err)
 		}
@@ -55,7 +61,7 @@ func (w *weight) setType(s *stored) error {
 		return nil
 	}
 	for i, name := range w.From {
-		t, ok := s.tensors[name]
+		t, ok := w.part(s, name)
 		if !ok {
 			return fmt.Errorf("there is no tensor %q", name)
 		}
@@ -97,6 +103,15 @@ func (w *weight) setType(s *stored) error {
 	return nil
 }
 
+// part returns one of the tensors that the weight is made of.
+func (w *weight) part(s *stored, name string) (tensor, bool) {
+	t, ok := s.tensors[name]
+	if t.order != nil && !w.ordered {
+		return *t.plain, true
+	}
+	return t, ok
+}
+
 // elements returns the number of elements of a tensor.
 func elements(dims []int) int {
 	n := 1
@@ -121,9 +136,8 @@ func (w *weight) partDims(t tensor) ([]int, error) {
 	return dims, err
 }
 
-// isTurned reports whether the axes of a tensor are exchanged. Blocks are already along the axis that a matmul sums
-// over.
-func (w *weight) isTurned(t tensor) bool { return w.Transposed && !t.DType.IsBlock() }
+// isTurned reports whether the axes of a tensor are exchanged.
+func (w *weight) isTurned(t tensor) bool { return w.Transposed && !t.along }
 
 // WeightNames implements gguf.Named.
 func (m *made) WeightNames() []string { return m.names }
@@ -172,7 +186,7 @@ func (w *weight) load(s *stored) ([]byte, error) {
 	var all []byte
 	from := ir.Invalid
 	for _, name := range w.From {
-		t := s.tensors[name]
+		t, _ := w.part(s, name)
 		d, err := t.load()
 		if err != nil {
 			return nil, err

@@ -22,6 +22,14 @@ type tensor struct {
 	ir.Type
 	load   func() (*ir.Data, error)
 	packed bool // it is read by a packing, which determines its type
+
+	// along means that its rows are along the axis that a matmul sums over, also in folders that have it the other way.
+	along bool
+
+	// If order is not nil, the columns are in another order: column i belongs to element order[i] of a matmul's input.
+	// plain is then the same tensor with the columns in their own order.
+	order []int64
+	plain *tensor
 }
 
 // A packing is a way to write one tensor as several.
@@ -80,6 +88,9 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 			}
 			t.packed = true
 			s.tensors[made] = t
+			if t.order != nil {
+				s.tensors[base+".order"] = orderTensor(t.order)
+			}
 		}
 	}
 	for _, name := range names {
@@ -90,6 +101,12 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 		s.tensors[clean] = tensor{Type: r.types[name], load: func() (*ir.Data, error) { return file.Weight(name) }}
 	}
 	return s, nil
+}
+
+// orderTensor is the tensor of an order of columns.
+func orderTensor(order []int64) tensor {
+	return tensor{Type: ir.Type{DType: ir.I32, Shape: ir.ShapeOf(len(order))},
+		load: func() (*ir.Data, error) { return ir.FromInts(ir.I32, order, len(order)) }}
 }
 
 // types returns the type of each tensor.
@@ -230,7 +247,7 @@ func mxfp4(r *reader, base string) (name string, t tensor, from []string, err er
 	}
 	shape := slices.Clone(s.Shape)
 	shape[n-2] = ir.D(32 * shape[n-2].Static())
-	t.Type = ir.Type{DType: ir.MXFP4, Shape: shape}
+	t.Type, t.along = ir.Type{DType: ir.MXFP4, Shape: shape}, true
 	t.load = func() (*ir.Data, error) {
 		numbers, err := r.Weight(blocks)
 		if err != nil {

@@ -200,6 +200,7 @@ type weightSpec struct {
 	optional bool     // a file may lack the weight
 	onlyBias bool     // there is NAME.bias, which is not optional, and no NAME.weight
 	bare     bool     // the full name is NAME
+	linear   bool     // the matrix of an nn.Linear, which may have NAME.order
 }
 
 // weight returns the name of the weight, without the prefix of its layer.
@@ -215,7 +216,7 @@ func vector(name string, n int) weightSpec { return weightSpec{name: name, shape
 
 // matrix describes the weight of an nn.Linear from in to out elements, with an optional bias.
 func matrix(name string, out, in int) weightSpec {
-	return weightSpec{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out)}
+	return weightSpec{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out), linear: true}
 }
 
 // norms returns the weights of norms of the residual stream.

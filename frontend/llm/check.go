@@ -115,6 +115,12 @@ func (c Config) checkSpec(prefix string, p weightSpec) error {
 	if err := c.checkWeight(prefix+p.weight(), p.shape, !p.optional); err != nil || p.bias == nil {
 		return err
 	}
+	if order, ok := c.Types[prefix+p.name+".order"]; ok && p.linear {
+		if want := (ir.Type{DType: ir.I32, Shape: p.shape[1:]}); !order.Equal(want) {
+			return fmt.Errorf("weight %q is %s: want %s, the element of the input of each column",
+				prefix+p.name+".order", order, want)
+		}
+	}
 	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
 }
 
@@ -125,6 +131,7 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 		for _, p := range list {
 			known[prefix+p.weight()] = !p.onlyBias
 			known[prefix+p.name+".bias"] = p.bias != nil
+			known[prefix+p.name+".order"] = p.linear
 		}
 	}
 	add("", top)

@@ -55,6 +55,7 @@ func (c *folderConfig) weights(a architecture, config Config, tensors map[string
 		used: map[string]bool{}}
 	maps.Copy(f.table, texttable.ByFirst(a.folder.weights))
 	f.findBase()
+	f.add = func(o Origin) { all = append(all, o) }
 	f.made = func(o Origin, p weightSpec, s sizes, kept bool) {
 		if len(p.shape) == 3 && o.RowAxis == 0 {
 			o.RowAxis = 1 // the rows of each expert
@@ -145,6 +146,7 @@ type folderWeightNames struct {
 	tensors map[string]ir.Type
 	base    [2]string // a prefix of names in the table, and the prefix that the folder has instead
 	used    map[string]bool
+	add     func(o Origin)                                   // called for each order of columns
 	made    func(o Origin, p weightSpec, s sizes, kept bool) // called for each weight
 }
 
@@ -210,11 +212,28 @@ func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes) {
 			if f.from(&o, layer+line[0], suffix) {
 				kept := f.change(&o, p, s, line[1:])
 				f.made(o, p, s, kept)
+				f.findOrder(o, p)
 				break
 			}
 		}
 	}
 }
+
+// findOrder adds the order of a matrix's columns, if the folder has one. A matrix that is made of several tensors, or
+// has its own columns in another order than the tensor, has none.
+func (f *folderWeightNames) findOrder(of Origin, p weightSpec) {
+	name, isMatrix := strings.CutSuffix(of.Name, ".weight")
+	from := orderOf(of.From[0])
+	if _, ok := f.tensors[from]; ok && isMatrix && p.linear && !of.Stacked && of.RowAxis == 0 {
+		f.add(Origin{Name: name + orderSuffix, From: []string{from}})
+	}
+}
+
+// orderSuffix ends the name of the order of a matrix's columns, in place of .weight; see nn.Linear.
+const orderSuffix = ".order"
+
+// orderOf returns the name of the order of the columns of a folder's tensor.
+func orderOf(name string) string { return strings.TrimSuffix(name, ".weight") + orderSuffix }
 
 // change applies the changes of a line to a weight. kept is true if one of them is "kept".
 func (f *folderWeightNames) change(o *Origin, p weightSpec, s sizes, names []string) (kept bool) {
@@ -268,7 +287,7 @@ func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 		}
 		o.From, o.Stacked = list, stacked
 		for _, full := range list {
-			f.used[full] = true
+			f.used[full], f.used[orderOf(full)] = true, true
 		}
 		return true
 	}

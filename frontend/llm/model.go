@@ -53,7 +53,7 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	m.firstValues = new(frontend.Tensor)
 	m.adapters = &adapters{used: map[string]bool{}}
 	m.kept = map[keptBy][2]frontend.Tensor{}
-	m.w.Shard(shardAxis)
+	m.w.Shard(cfg.shardAxis)
 	factors := cfg.RopeFactors
 	if len(cfg.LongRopeFactors) > 0 && positions > int64(cfg.LongRopeFrom) {
 		factors = cfg.LongRopeFactors
@@ -70,8 +70,8 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 // parallelism: Shoeybi et al., "Megatron-LM", 2019). The first matmuls of attention and of the feed-forward layer are
 // split by rows, which are heads or hidden units. The matmuls after them are split by columns, so that each device
 // computes a term of a sum. If rows are not whole heads, or a split would cut blocks, the compiler gathers the whole
-// tensor.
-func shardAxis(name string) int {
+// tensor. A matrix with columns in another order is not split by columns.
+func (c Config) shardAxis(name string) int {
 	part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
 	switch part {
 	case "attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias", "attn_v.weight", "attn_v.bias",
@@ -79,7 +79,9 @@ func shardAxis(name string) int {
 		"ffn_gate.weight", "ffn_gate.bias", "ffn_up.weight", "ffn_up.bias", output + ".weight":
 		return 0
 	case "attn_output.weight", "ffn_down.weight":
-		return 1
+		if _, ordered := c.Types[strings.TrimSuffix(name, "weight")+"order"]; !ordered {
+			return 1
+		}
 	}
 	return -1
 }

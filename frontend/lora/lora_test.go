@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -260,6 +261,43 @@ func TestAdapters(t *testing.T) {
 	if d, err := fm.Weight(other); err != nil || !bytes.Equal(d.Bytes, base[other].Bytes) {
 		t.Errorf("a weight without an adapter has changed (%v)", err)
 	}
+
+	turned := turnedColumns(t, base, "blk.1.ffn_down")
+	ft, ct := model(t, turned)
+	ct.Adapters = list.Graph()
+	compare(t, "columns in another order", logits(t, list.Source(ft), forward(ct), tokenInput(t)), want, 1e-5)
+	w = gguf.Writer{}
+	if _, err := Merge(t.Context(), &w, ft, list); err != nil {
+		t.Fatal(err)
+	}
+	fm, cm = opened(t, &w)
+	compare(t, "columns in another order, merged", logits(t, fm, forward(cm), tokenInput(t)), want, 1e-5)
+}
+
+// turnedColumns returns the weights with the columns of a matrix from the last to the first.
+func turnedColumns(t *testing.T, base map[string]*ir.Data, name string) map[string]*ir.Data {
+	t.Helper()
+	all := maps.Clone(base)
+	d := all[name+".weight"]
+	values, err := d.Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := d.Dims[1]
+	order := make([]int64, columns)
+	for i := range order {
+		order[i] = int64(columns - 1 - i)
+	}
+	for row := 0; row < len(values); row += columns {
+		slices.Reverse(values[row : row+columns])
+	}
+	if all[name+".weight"], err = ir.FromFloats(ir.F32, values, d.Dims...); err != nil {
+		t.Fatal(err)
+	}
+	if all[name+".order"], err = ir.FromInts(ir.I32, order, columns); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // experts turns the feed-forward layers of the tiny model into mixtures.

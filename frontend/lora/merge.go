@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -82,6 +83,9 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 		if deltas[i], err = s.delta(t.Name); err != nil {
 			return err
 		}
+		if err := deltas[i].orderColumns(f, t.Name); err != nil {
+			return err
+		}
 	}
 	columns := t.Dims[len(t.Dims)-1]
 	rows, each := 1, t.Dims[len(t.Dims)-2] // of all matrices, and of one
@@ -128,6 +132,36 @@ type delta struct {
 	a, b  []float32
 	rank  int
 	scale float64
+}
+
+// orderColumns puts the columns into the order of the weight's; see nn.Linear.
+func (d *delta) orderColumns(f *gguf.File, weight string) error {
+	name := strings.TrimSuffix(weight, ".weight") + ".order"
+	if !f.HasWeight(name) {
+		return nil
+	}
+	data, err := f.Weight(name)
+	if err != nil {
+		return err
+	}
+	order, err := data.Ints()
+	if err != nil {
+		return err
+	}
+	columns := len(d.a) / d.rank
+	if len(order) != columns {
+		return fmt.Errorf("weight %q has %d columns: want %d", name, len(order), columns)
+	}
+	a := make([]float32, len(d.a))
+	for i := range a {
+		from := order[i%columns]
+		if from < 0 || from >= int64(columns) {
+			return fmt.Errorf("weight %q has column %d: want 0 to %d", name, from, columns-1)
+		}
+		a[i] = d.a[i-i%columns+int(from)]
+	}
+	d.a = a
+	return nil
 }
 
 // delta reads the change that an adapter makes to a weight.

@@ -17,10 +17,10 @@ import (
 )
 
 // Linear returns x w^T + bias for x [..., in], which has at least two axes. The matrix weight is [out, in], and the
-// optional vector bias [out].
+// optional vector bias [out]. Column i of the matrix belongs to element order[i] of x, if there is a vector order [in].
+// Quantizers sort columns so that a block has columns with one scale.
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
-	w.reportMatmul("weight", x, frontend.Tensor{})
-	y := w.adapted("weight", x, x.MatMulT(as(w.Get("weight"), x.DType())))
+	y := w.multiplied(x)
 	if bias := w.Optional("bias"); !bias.IsZero() {
 		y = y.Add(as(bias, x.DType()))
 	}
@@ -30,8 +30,17 @@ func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 // Unembed is like Linear, but with an embedding table [vocabulary, width] as the matrix. It turns activations into
 // logits, one per token of the vocabulary.
 func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
-	table.reportMatmul("weight", x, frontend.Tensor{})
-	return table.adapted("weight", x, x.MatMulT(as(table.Get("weight"), x.DType())))
+	return table.multiplied(x)
+}
+
+// multiplied returns x w^T, after the adapter. Observer and adapter see the elements of x in their own order.
+func (w Weights) multiplied(x frontend.Tensor) frontend.Tensor {
+	w.reportMatmul("weight", x, frontend.Tensor{})
+	ordered := x
+	if order := w.Optional("order"); !order.IsZero() {
+		ordered = x.IndexSelect(-1, order)
+	}
+	return w.adapted("weight", x, ordered.MatMulT(as(w.get("weight"), x.DType())))
 }
 
 // Embedding returns the rows of the table weight [vocabulary, width] at ids, a tensor of integers, in dtype to.

@@ -59,6 +59,8 @@ func TestLayers(t *testing.T) {
 		"q8.weight":   typ(ir.Q8_0, 4, 32),
 		"norm.weight": typ(ir.F32, 32), "norm.bias": typ(ir.F32, 32),
 		"plain.weight": typ(ir.F32, 32),
+
+		"turned.weight": typ(ir.Q8_0, 4, 32), "turned.order": typ(ir.I32, 32),
 	}
 	tests := []struct {
 		name  string
@@ -68,6 +70,9 @@ func TestLayers(t *testing.T) {
 		{"linear", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Linear(x, w.Sub("f32")) }, "matmul add"},
 		{"linear f16", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Linear(x, w.Sub("f16")) }, "cast matmul cast add"},
 		{"linear q8_0", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Linear(x, w.Sub("q8")) }, "matmul"},
+		{"linear with an order", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.Linear(x, w.Sub("turned"))
+		}, "index_select matmul"},
 		{"unembed", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Unembed(x, w.Sub("f32")) }, "matmul"},
 		{"embedding", func(_, ids frontend.Tensor, w nn.Weights) frontend.Tensor {
 			return nn.Embedding(ids, w.Sub("f32"), ir.F32)
@@ -113,6 +118,17 @@ func TestLayers(t *testing.T) {
 				t.Errorf("the result is %s", out.Type())
 			}
 		})
+	}
+}
+
+// TestOrderedColumns: only Linear takes a matrix with columns in another order.
+func TestOrderedColumns(t *testing.T) {
+	types := map[string]ir.Type{"a.weight": typ(ir.F32, 4, 32), "a.order": typ(ir.I32, 32)}
+	_, err := frontend.Build("ordered", func(b *frontend.Builder) {
+		b.Output("y", nn.Embedding(b.Input("ids", ir.I32, 2), nn.NewWeights(b, types).Sub("a"), ir.F32))
+	})
+	if err == nil || !strings.Contains(err.Error(), `"a.weight" has its columns in the order of "a.order"`) {
+		t.Errorf("got %v", err)
 	}
 }
 

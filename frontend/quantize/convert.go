@@ -96,6 +96,7 @@ func (c *converter) chunk(first, n int64) error {
 	if err := toFloats(c.x, c.From, raw, c.options.Workers); err != nil {
 		return err
 	}
+	c.placeColumns()
 	size, err := c.To.BytesFor(n)
 	if err != nil {
 		return err
@@ -111,6 +112,19 @@ func (c *converter) chunk(first, n int64) error {
 	c.err.add(c.x, c.y)
 	_, err = c.out.Write(c.packed)
 	return err
+}
+
+// placeColumns puts the columns of c.x into their own places.
+func (c *converter) placeColumns() {
+	if c.order == nil {
+		return
+	}
+	c.y = resize(c.y, len(c.x))
+	for i, v := range c.x {
+		row, column := i/c.columns(), i%c.columns()
+		c.y[row*c.columns()+c.order[column]] = v
+	}
+	c.x, c.y = c.y, c.x
 }
 
 // pack encodes c.x into c.packed. first is the index of its first element in the tensor.

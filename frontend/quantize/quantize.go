@@ -17,6 +17,8 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/ir"
@@ -86,6 +88,8 @@ type Tensor struct {
 	Wanted   ir.DType // ir.Invalid, or the requested format, if its blocks do not fit the rows
 	Note     string   // why To differs from the requested type, or another remark; often empty
 	Weighted bool     // quantized with importance weights
+
+	order []int // if not nil, column i is written as column order[i]
 }
 
 // Plan says how each tensor of a model will be quantized.
@@ -113,12 +117,74 @@ func New(src *Source, opt Options) (*Plan, error) {
 		}
 		p.Tensors = append(p.Tensors, t)
 	}
+	if err := p.placeColumns(); err != nil {
+		return nil, fmt.Errorf("quantize: %w", err)
+	}
 	for _, r := range c.rules {
 		if !r.used {
 			return nil, fmt.Errorf("quantize: no tensor %s", r.what)
 		}
 	}
 	return p, nil
+}
+
+// orderSuffix ends the name of the order of a matrix's columns (nn.Linear), in place of .weight.
+const orderSuffix = ".order"
+
+// placeColumns handles matrices with columns in another order. A matrix that keeps its type keeps the order. GGUF files
+// may have such a tensor, but ggml's programs load none with tensors that they do not know. In a matrix that
+// gets another type, the columns return to their own places, and the order is left out.
+func (p *Plan) placeColumns() error {
+	orders := map[string]bool{} // by name, whether it is left out
+	for _, t := range p.Tensors {
+		if strings.HasSuffix(t.Name, orderSuffix) && t.From == ir.I32 {
+			orders[t.Name] = false
+		}
+	}
+	for i := range p.Tensors {
+		t := &p.Tensors[i]
+		name := strings.TrimSuffix(t.Name, ".weight") + orderSuffix
+		if _, ok := orders[name]; !ok || name == t.Name || t.To == t.From {
+			continue
+		}
+		d, err := p.source.file.Weight(name)
+		if err != nil {
+			return err
+		}
+		if t.order, err = columnsOf(d, t.columns()); err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		orders[name] = true
+		t.addNote("columns put into their own order")
+	}
+	p.Tensors = slices.DeleteFunc(p.Tensors, func(t Tensor) bool { return orders[t.Name] })
+	kept := 0
+	for _, out := range orders {
+		if !out {
+			kept++
+		}
+	}
+	if kept > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d matrices keep their type and have columns in another order "+
+			"(NAME.order): vkc alone loads the file; for ggml programs choose another type, with --requantize", kept))
+	}
+	return nil
+}
+
+// columnsOf reads an order of n columns.
+func columnsOf(d *ir.Data, n int) ([]int, error) {
+	list, err := d.Ints()
+	if err != nil {
+		return nil, err
+	}
+	order, seen := make([]int, len(list)), make([]bool, n)
+	for i, at := range list {
+		if len(list) != n || at < 0 || at >= int64(n) || seen[at] {
+			return nil, fmt.Errorf("it is no order of %d columns", n)
+		}
+		order[i], seen[at] = int(at), true
+	}
+	return order, nil
 }
 
 // checkOptions returns an error for types and patterns that are not valid.
