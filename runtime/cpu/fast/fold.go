@@ -735,8 +735,8 @@ func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows
 	}
 }
 
-// computeBlock computes a block of n results of chain p with scratch memory s, from element k of a row on, and returns them.
-// They are in the kept value number keeps, unless that is -1. Else they are in the output if outputs is true, and
+// computeBlock computes a block of n results of chain p with scratch memory s, from element k of a row on, and returns
+// them. They are in the kept value number keeps, unless that is -1. Else they are in the output if outputs is true, and
 // otherwise in s.
 func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], keeps int, outputs bool, row, k, n int) []T {
 	at, within := g.at(g.from+row, k), row*g.n+k // within is the position in memory
