@@ -12,26 +12,22 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// together returns one model of many lists of nodes, which compute y from the same values. Each list is a function, so
-// that lists may use the same names. outputNames has the graph's output of each list. One program of many lists compiles
-// faster than many programs.
-func together(opset int64, given []string, ports, constants []part, lists map[string][]part) (content []byte,
+// together returns one model of many lists of nodes, which compute y from the same inputs and constants. Each list is a
+// branch that is always taken, so that lists may use the same names. outputNames has the graph's output of each list.
+// One program of many lists compiles faster than many programs.
+func together(opset int64, ports, constants []part, lists map[string][]part) (content []byte,
 	outputNames map[string]string) {
-	var calls, results []part
-	var functions []msg
+	constants = append(constants, weights(tensorOf("always", boolean, nil).bytes(9, []byte{1}))...)
+	var branches, results []part
 	outputNames = map[string]string{}
 	for i, name := range slices.Sorted(maps.Keys(lists)) {
-		function, y := fmt.Sprint("F", i), fmt.Sprint("y", i)
+		y, branch := fmt.Sprint("y", i), graph(lists[name], outputs("y"))
 		outputNames[name] = y
-		f := msg{}.text(1, function).texts(4, given...).texts(5, "y").text(10, "own")
-		for _, n := range lists[name] {
-			f = f.bytes(7, n.content)
-		}
-		functions = append(functions, f.bytes(9, msg{}.int(2, opset)))
-		calls = append(calls, nodes(of("own", node(function, given, names(y))))...)
+		branches = append(branches, nodes(node("If", names("always"), names(y), graphAttr("then_branch", branch),
+			graphAttr("else_branch", branch)))...)
 		results = append(results, outputs(y)...)
 	}
-	return model(opset, graph(ports, constants, calls, results), functions...), outputNames
+	return model(opset, graph(ports, constants, branches, results)), outputNames
 }
 
 // runOnEach computes the outputs of a model on the CPU backend and on the best Vulkan device.

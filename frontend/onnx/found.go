@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -157,15 +158,14 @@ func unique(c *call) []*value {
 	} else {
 		x = x.Reshape(-1)
 	}
-	return uniqueOf(x, axis, c.intAttr("sorted", 1) != 0)
+	return c.uniqueOf(x.Unique(axis), axis, c.intAttr("sorted", 1) != 0)
 }
 
-// uniqueOf returns the results of Unique.
-func uniqueOf(x tensor, axis int, sorted bool) []*value {
-	u := x.Unique(axis)
+// uniqueOf returns the results of Unique along an axis.
+func (c *call) uniqueOf(u frontend.Uniques, axis int, sorted bool) []*value {
 	if !sorted {
 		// Order values by their first occurrence, with the invalid ones last.
-		places := x.Builder().Iota(ir.I32, 0, u.First.Dim(0))
+		places := c.coordinatesTo(u.First.Dim(0))
 		order := places.Lt(u.Count).Where(u.First, places.Lit(math.MaxInt32)).Argsort(0)
 		u.Inverse = places.ScatterDistinct(0, order, places).IndexSelect(0, u.Inverse)
 		u.Values, u.First, u.Counts = u.Values.IndexSelect(axis, order), u.First.IndexSelect(0, order),

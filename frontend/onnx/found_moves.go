@@ -232,3 +232,83 @@ func (c *call) reshapedAlong(to []int) []*value {
 	from = from.Mul(lit(extent * inner)).Add(number.Sub(from.Mul(row)))
 	return []*value{partlyValid(x.Reshape(-1).IndexSelect(0, from).Reshape(ir.ShapeOf(to...)), at, n)}
 }
+
+// tileAlong builds Tile: the valid elements follow one another as often as they are repeated.
+func tileAlong(c *call) []*value {
+	v := c.input(0)
+	x, repeats := c.asTensor(v), c.ints(1)
+	if len(repeats) != x.Rank() {
+		c.fail("%d repeats for %s", len(repeats), x)
+	}
+	axis, n, times := v.valid.axis, v.valid.count, repeats[v.valid.axis]
+	if times != 1 {
+		x = x.IndexSelect(axis, c.coordinatesTo(x.Dim(axis).Times(int64(times))).Mod(n))
+		repeats[axis] = 1
+	}
+	return []*value{partlyValid(c.tiled(x, ir.ShapeOf(repeats...)), axis, n.MulScalar(float64(times)))}
+}
+
+// padAlong builds Pad. The padding at the end follows the valid elements.
+func padAlong(c *call) []*value {
+	v := c.input(0)
+	x := c.asTensor(v)
+	low, high := c.pads(x.Rank())
+	axis, n := v.valid.axis, v.valid.count
+	before, after := max(0, low[axis]), max(0, high[axis])
+	cut := max(0, -low[axis])
+	low[axis], high[axis] = 0, min(0, low[axis])+min(0, high[axis])
+	n = n.AddScalar(float64(high[axis])).Max(n.Lit(0)) // elements that are not removed
+	high[axis] = 0
+	x = c.padded(x, low, high)
+	mode := c.padMode()
+	least := 0 // elements that the padding needs
+	if before+after > 0 && mode != "constant" {
+		least = 1
+	}
+	places := ones(x.Rank())
+	places[axis] = x.Dim(axis).Plus(int64(before + after))
+	from := c.b.Iota(ir.I32, axis, places).SubScalar(float64(before))
+	inside := from.Ge(from.Lit(0)).And(from.Lt(n))
+	switch last := n.SubScalar(1); mode {
+	case "edge":
+		from = from.Max(from.Lit(0)).Min(last)
+	case "wrap":
+		from = from.Mod(n)
+	case "reflect":
+		from = last.Sub(last.Sub(from.Abs()).Abs())
+		least = max(before, after) + 1
+	}
+	if least > 0 {
+		c.check(v, n.Ge(n.Lit(float64(least))))
+	}
+	y := x.IndexSelect(axis, from.AddScalar(float64(cut)).Reshape(-1))
+	if mode == "constant" {
+		y = inside.Where(y, y.Lit(c.padValue()))
+	}
+	return []*value{partlyValid(y, axis, n.AddScalar(float64(before+after)))}
+}
+
+// uniqueAlong builds Unique of valid elements, or of slices along the axis. The other elements become copies of the
+// first one, so only its count needs a correction.
+func uniqueAlong(c *call) []*value {
+	v := c.input(0)
+	axis := v.valid.axis
+	if c.hasAttr("axis") {
+		if c.axis(c.intAttr("axis", 0), c.rank(0)) != axis {
+			return nil
+		}
+	} else {
+		v, axis = c.reshapedAlong([]int{-1})[0], 0
+	}
+	x, n := c.asTensor(v), v.valid.count
+	if !x.Dim(axis).IsStatic() || x.Dim(axis).Static() == 0 {
+		c.failPartlyValid(v)
+	}
+	u := c.validAlong(v).Where(x, x.Slice(axis, 0, 1)).Unique(axis)
+	first := c.coordinatesTo(u.Counts.Dim(0)).Eq(u.Inverse.Slice(0, 0, 1))
+	u.Counts = u.Counts.Sub(first.Where(c.b.DimValue(x.Dim(axis)).Sub(n), n.Lit(0)))
+	u.Count = u.Count.Min(n)
+	results := c.uniqueOf(u, axis, c.intAttr("sorted", 1) != 0)
+	results[2].valid = &validPart{0, n}
+	return results
+}

@@ -58,6 +58,11 @@ func init() {
 		"Concat":         {labels: concatLabels, along: concatAlong},
 		"Split":          {labels: splitLabels},
 		"OneHot":         {labels: oneHotLabels},
+		"Trilu":          {labels: func(c *call) labels { return c.likeInput() }},
+		"Tile":           {along: tileAlong},
+		"Pad":            {along: padAlong},
+		"Unique":         {along: uniqueAlong},
+		"RoiAlign":       {labels: roiLabels},
 
 		// Scatters skip an index out of range.
 		"ScatterND":       {labels: scatterNDLabels, neutral: neutrally(math.MaxInt32)},
@@ -83,11 +88,13 @@ func init() {
 		"LpNormalization":              {labels: axisLabels(-1), neutral: neutrally(0)},
 		"MeanVarianceNormalization":    {labels: meanVarianceLabels, neutral: neutrally(0)},
 		"InstanceNormalization":        {labels: instanceLabels, neutral: neutrally(0)},
-		"GroupNormalization":           {labels: batchLabels},
+		"GroupNormalization":           {labels: instanceLabels, neutral: neutrally(0)},
 		"BatchNormalization":           {labels: batchNormLabels},
-		"Conv":                         {labels: batchLabels},
-		"MaxPool":                      {labels: batchLabels},
-		"AveragePool":                  {labels: batchLabels},
+		"Conv":                         {labels: batchLabels, along: slidingRule{conv, 0}.along},
+		"ConvTranspose":                {labels: batchLabels, along: spreadAlong},
+		"MaxPool":                      {labels: batchLabels, along: slidingRule{maxPool, math.Inf(-1)}.along},
+		"AveragePool":                  {labels: batchLabels, along: slidingRule{tensorOp(averagePool).build, 0}.along},
+		"LpPool":                       {labels: batchLabels, along: slidingRule{tensorOp(lpPool).build, 0}.along},
 		"GlobalAveragePool":            {labels: globalLabels, neutral: neutrally(0)},
 		"GlobalLpPool":                 {labels: globalLabels, neutral: neutrally(0)},
 		"GlobalMaxPool":                {labels: globalLabels, neutral: least},
@@ -146,7 +153,7 @@ func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 		c.failPartlyValid(c.in[first])
 	}
 	if rule.along != nil {
-		if results := rule.along(c); results != nil {
+		if results := c.forUnsigned(rule.along)(c); results != nil {
 			return results
 		}
 	}
@@ -164,7 +171,11 @@ func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
 	l := &validLabels{rule.labels(c.inspector()), map[int]tensor{}}
 	label := func(i int) int {
-		at, axis := l.in[i], c.in[i].valid.axis
+		var at []int
+		if i < len(l.in) {
+			at = l.in[i]
+		}
+		axis := c.in[i].valid.axis
 		if axis >= len(at) || at[axis] == opaque || rule.neutral == nil && slices.Contains(l.folded, at[axis]) {
 			c.failPartlyValid(c.in[i])
 		}
@@ -196,19 +207,30 @@ func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
 		if v == nil || v.valid == nil || !slices.Contains(l.folded, label(i)) {
 			continue
 		}
-		x := c.asTensor(v)
-		places := ones(x.Rank())
-		places[v.valid.axis] = x.Dim(v.valid.axis)
-		valid := c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
-		if i == 0 {
-			c.mask = &mask{v.valid.axis, v.valid.count, valid}
-		}
-		hidden := *v
-		hidden.tensor = valid.Where(x, c.b.Const(elementOf(x.DType(), v.unsigned, rule.neutral(c.inspector(), i))))
-		hidden.valid = nil
-		c.in[i] = &hidden
+		c.hide(i, rule.neutral(c.inspector(), i))
 	}
 	return l
+}
+
+// validAlong returns which places along the axis of v are valid, as bools of the rank of v.
+func (c *call) validAlong(v *value) tensor {
+	x := c.asTensor(v)
+	places := ones(x.Rank())
+	places[v.valid.axis] = x.Dim(v.valid.axis)
+	return c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
+}
+
+// hide replaces the invalid elements of input i by a number, and sets mask for input 0. The caller has cloned c.in.
+func (c *call) hide(i int, number float64) {
+	v := c.in[i]
+	x, valid := c.asTensor(v), c.validAlong(v)
+	if i == 0 {
+		c.mask = &mask{v.valid.axis, v.valid.count, valid}
+	}
+	hidden := *v
+	hidden.tensor = valid.Where(x, c.b.Const(elementOf(x.DType(), v.unsigned, number)))
+	hidden.valid = nil
+	c.in[i] = &hidden
 }
 
 // markValid marks the valid parts of a node's results.
@@ -534,6 +556,12 @@ func batchLabels(c *call) labels {
 		l.in[0][i] = opaque
 	}
 	return l
+}
+
+// roiLabels keeps the axis of regions, and of the images that they are in.
+func roiLabels(c *call) labels {
+	image := slices.Repeat([]int{opaque}, c.rank(0))
+	return labels{in: [][]int{image, {0, opaque}, {0}}, out: [][]int{{0, opaque, opaque, opaque}}}
 }
 
 // batchNormLabels is for a factor and an offset per channel, or for statistics of the batch.

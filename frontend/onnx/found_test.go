@@ -3,11 +3,13 @@ package onnx_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -61,8 +63,10 @@ func TestFound(t *testing.T) {
 		"shape":                    {through(node("Shape", names("n"), names("y"))), []int64{2, 2}, []int{2}},
 		"size":                     {through(node("Size", names("n"), names("y"))), []int64{4}, []int{}},
 		"nonzero of what is found": {through(node("NonZero", names("n"), names("y"))), []int64{0, 1, 1, 0}, []int{2, 2}},
-		"unique":                   {through(node("Unique", names("n"), names("y"))), nil, nil},
-		"tile":                     {through(node("Tile", names("n", "two"), names("y"))), nil, nil},
+		"unique of the other axis": {through(node("Unique", names("n"), names("y"), intAttr("axis", 0))), nil, nil},
+		"space to depth": {through(node("Unsqueeze", names("n", "outer"), names("b")),
+			node("Unsqueeze", names("b", "outer"), names("c")),
+			node("SpaceToDepth", names("c"), names("y"), intAttr("blocksize", 2))), nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := onnx.NewReader(c.content, onnx.Options{})
@@ -87,8 +91,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestFoundAsWhole compares nodes on what a run finds with the same nodes on an input that has only the valid elements.
-func TestFoundAsWhole(t *testing.T) {
+// foundCases are nodes that take a value of which a run finds a part.
+func foundCases() []foundCase {
 	relu := func(op string, axis int, attributes ...msg) foundCase {
 		return foundCase{axis, []msg{node(op, names("v"), names("y"), attributes...)}}
 	}
@@ -162,14 +166,52 @@ func TestFoundAsWhole(t *testing.T) {
 			node("ReduceMax", names("b", "at2"), names("m")), node("ArgMax", names("u"), names("y"), intAttr("axis", 2),
 				intAttr("select_last_index", 1))),
 	}
+	pads := func(list ...int64) msg { return intsAttr("pads", list...) }
+	kernel := func(list ...int64) msg { return intsAttr("kernel_shape", list...) }
+	on3 := func(op string, in []string, attributes ...msg) foundCase {
+		return on(2, node(op, append(names("v"), in...), names("y"), attributes...))
+	}
+	cases = append(cases,
+		on(1, node("Tile", names("v", "repeats"), names("y"))), on(2, node("Tile", names("v", "repeats"), names("y"))),
+		on(1, node("Pad", names("v", "pads"), names("y"))), on(2, node("Pad", names("v", "pads", "half"), names("y"))),
+		on(1, node("Pad", names("v", "pads"), names("y"), textAttr("mode", "edge"))),
+		on(2, node("Pad", names("v", "pads"), names("y"), textAttr("mode", "wrap"))),
+		on(1, node("Pad", names("v", "pads"), names("y"), textAttr("mode", "reflect"))),
+		on(2, node("Pad", names("v", "cuts"), names("y"))),
+		on(2, node("Pad", names("v", "cuts"), names("y"), textAttr("mode", "wrap"))),
+		on(1, node("Unique", names("v"), names("y"))),
+		on(2, node("Unique", names("v"), names("y"), intAttr("axis", 2))),
+		on(1, node("Unique", names("v"), names("", "y"))),
+		on(2, node("Unique", names("v"), names("", "", "y"), intAttr("sorted", 0))),
+		on(1, node("Unique", names("v"), names("", "", "", "y"))),
+		on(2, node("GroupNormalization", names("v", "four", "four"), names("y"), intAttr("num_groups", 2))),
+		on(0, node("GroupNormalization", names("v", "four", "four"), names("y"), intAttr("num_groups", 2))),
+		on(1, node("Trilu", names("v"), names("y"))),
+		on3("Conv", names("k3"), pads(1, 1)), on3("Conv", names("k3", "two f"), intsAttr("strides", 2), pads(0, 2)),
+		on3("Conv", names("k3"), textAttr("auto_pad", "SAME_UPPER")),
+		on3("ConvTranspose", names("k4", "two f"), intsAttr("strides", 2), pads(1, 0), intsAttr("output_padding", 1)),
+		on3("MaxPool", nil, kernel(2)), on3("MaxPool", nil, kernel(3), pads(1, 1), intsAttr("strides", 2)),
+		on3("MaxPool", nil, kernel(2), intsAttr("strides", 2), intAttr("ceil_mode", 1)),
+		on3("AveragePool", nil, kernel(2), pads(1, 1)),
+		on3("AveragePool", nil, kernel(2), pads(1, 1), intAttr("count_include_pad", 1)),
+		on3("AveragePool", nil, kernel(2), intsAttr("strides", 2), intAttr("ceil_mode", 1)),
+		on3("LpPool", nil, kernel(2), pads(0, 1)),
+		on(2, node("Unsqueeze", names("v", "at1"), names("u")),
+			node("AveragePool", names("u"), names("y"), kernel(2, 2), pads(1, 0, 0, 1))),
+		on(0, node("MaxPool", names("v"), names("y"), kernel(2))),
+		on(0, node("ReduceSum", names("v", "at2"), names("b"), drop),
+			node("ReduceMax", names("b", "at1"), names("m"), drop),
+			node("Cast", names("m"), names("i"), intAttr("to", int64s)),
+			node("Sub", names("i", "i"), names("z")), node("Unsqueeze", names("x", "none"), names("u")),
+			node("RoiAlign", names("u", "b", "z"), names("y"), intAttr("sampling_ratio", 2),
+				intAttr("output_height", 2))),
+	)
 	for _, op := range []string{"Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"} {
 		cases = append(cases, on(1, node("Reduce"+op, names("v", "at1"), names("y"), drop)),
 			on(1, node("Reduce"+op, names("v", "at2"), names("y"))),
 			on(2, node("Reduce"+op, names("v"), names("y"), keep)))
 	}
-	for i, c := range cases {
-		t.Run(fmt.Sprint(i, " ", c.axis), func(t *testing.T) { c.test(t) })
-	}
+	return cases
 }
 
 // foundCase has nodes that compute y from v, the part of x [3,4,4] that a condition selects along an axis.
@@ -178,43 +220,135 @@ type foundCase struct {
 	nodes []msg
 }
 
-// test runs the nodes on the result of Compress, and on an input with the same elements.
-func (c foundCase) test(t *testing.T) {
-	t.Helper()
-	keep := [][]byte{{1, 0, 1}, {1, 0, 1, 1}, {0, 1, 1, 1}}[c.axis]
-	dims := []int{3, 4, 4}
-	size := slices.Clone(dims)
-	size[c.axis] = bytes.Count(keep, []byte{1})
-	var x, v []float64
-	for i := range 48 {
-		x = append(x, float64(i*7%13)/4-1)
-		if keep[[]int{i / 16, i / 4 % 4, i % 4}[c.axis]] == 1 {
-			v = append(v, x[i])
-		}
-	}
+// foundKeep has the conditions by axis.
+var foundKeep = [][]byte{{1, 0, 1}, {1, 0, 1, 1}, {0, 1, 1, 1}}
+
+// foundConstants are the constants that cases use.
+func foundConstants() []part {
 	list := weights(floats("one", []float32{2}, 1), floats("two f", []float32{5, 6}, 2),
 		floats("four", []float32{1, 2, 3, 4}, 4), floats("w", []float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4),
 		ints("zero", []int64{0}),
 		ints("first", []int64{1}), ints("unit", []int64{1}), ints("none", []int64{0}, 1), ints("six", []int64{6}, 1),
 		ints("two", []int64{2}, 1), ints("at1", []int64{1}, 1), ints("at2", []int64{2}, 1),
+		ints("repeats", []int64{1, 3, 2}, 3), ints("pads", []int64{0, 1, 1, 1, 1, 0}, 6),
+		ints("cuts", []int64{0, 0, -1, 0, 2, 2}, 6), floats("half", []float32{0.5}),
+		floats("k3", countedUp(24), 2, 4, 3), floats("k4", countedUp(24), 4, 2, 3),
 		ints("far", []int64{1 << 40}, 1), ints("neg1", []int64{-1}, 1), ints("neg2", []int64{-2}, 1),
 		ints("last", []int64{-1, 0}, 2), ints("flat", []int64{-1}, 1), ints("outside", []int64{4, -1}, 2),
 		ints("inside", []int64{0, 2, -1}, 3), ints("kept", []int64{3, 0, 2, -1}, 4),
-		ints("exact", []int64{3, 3, 2, 2}, 4),
-		tensorOf("keep", boolean, []int64{int64(len(keep))}).bytes(9, keep))
-	result := func(ports []part, in map[string]*ir.Data, first ...msg) *ir.Data {
-		f := built(t, model(24, graph(ports, list, nodes(append(first, c.nodes...)...), outputs("y"))), onnx.Options{})
-		out := run(t, f, in)
-		if err := f.Graph.OutputInfo().Trim(out); err != nil {
-			t.Fatal(err)
-		}
-		return out["y"]
+		ints("exact", []int64{3, 3, 2, 2}, 4))
+	for axis, keep := range foundKeep {
+		list = append(list, weights(tensorOf(fmt.Sprint("keep", axis), boolean, []int64{int64(len(keep))}).
+			bytes(9, keep))...)
 	}
-	in := map[string]*ir.Data{"x": f32(t, x, dims...)}
-	ports := inputs(port("x", float, 3, 4, 4), port("v", float, size[0], size[1], size[2]))
-	got := result(ports[:1], in, node("Compress", names("x", "keep"), names("v"), intAttr("axis", int64(c.axis))))
-	in["v"] = f32(t, v, size...)
-	is(t, got, result(ports, in))
+	return list
+}
+
+// foundPorts are the input x, and foundInput is its value.
+func foundPorts() []part { return inputs(port("x", float, 3, 4, 4)) }
+
+func foundInput(t *testing.T) *ir.Data {
+	t.Helper()
+	var x []float64
+	for i := range 48 {
+		x = append(x, float64(i*7%13)/4-1)
+	}
+	return f32(t, x, 3, 4, 4)
+}
+
+// found returns the nodes after the one that finds v.
+func (c foundCase) found() []part {
+	return nodes(append([]msg{node("Compress", names("x", fmt.Sprint("keep", c.axis)), names("v"),
+		intAttr("axis", int64(c.axis)))}, c.nodes...)...)
+}
+
+// whole runs the nodes on an input that has only the valid elements.
+func (c foundCase) whole(t *testing.T) *ir.Data {
+	t.Helper()
+	keep, size, x := foundKeep[c.axis], []int{3, 4, 4}, foundInput(t)
+	size[c.axis] = bytes.Count(keep, []byte{1})
+	all, err := x.Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v []float64
+	for i, e := range all {
+		if keep[[]int{i / 16, i / 4 % 4, i % 4}[c.axis]] == 1 {
+			v = append(v, e)
+		}
+	}
+	ports := append(foundPorts(), inputs(port("v", float, size[0], size[1], size[2]))...)
+	return foundResult(t, ports, nodes(c.nodes...), map[string]*ir.Data{"x": x, "v": f32(t, v, size...)})
+}
+
+// foundResult computes y of nodes, trimmed.
+func foundResult(t *testing.T, ports, list []part, in map[string]*ir.Data) *ir.Data {
+	t.Helper()
+	f := built(t, model(24, graph(ports, foundConstants(), list, outputs("y"))), onnx.Options{})
+	out := run(t, f, in)
+	if err := f.Graph.OutputInfo().Trim(out); err != nil {
+		t.Fatal(err)
+	}
+	return out["y"]
+}
+
+// TestFoundAsWhole compares nodes on what a run finds with the same nodes on an input that has only the valid elements.
+func TestFoundAsWhole(t *testing.T) {
+	for i, c := range foundCases() {
+		t.Run(fmt.Sprint(i, " ", c.axis), func(t *testing.T) {
+			is(t, foundResult(t, foundPorts(), c.found(), map[string]*ir.Data{"x": foundInput(t)}), c.whole(t))
+		})
+	}
+}
+
+// TestFoundOnDevices computes a case of each op in one program.
+func TestFoundOnDevices(t *testing.T) {
+	title := regexp.MustCompile(`the \w+`)
+	cases := pairs.Cover(foundCases(), func(c foundCase) (ops []string) {
+		for _, n := range c.nodes {
+			ops = append(ops, title.FindString(string(n)))
+		}
+		return ops
+	})
+	lists := map[string][]part{}
+	for i, c := range cases {
+		lists[fmt.Sprint(i)] = c.found()
+	}
+	m, y := together(24, foundPorts(), foundConstants(), lists)
+	in := map[string]*ir.Data{"x": foundInput(t)}
+	runOnEach(t, built(t, m, onnx.Options{}), in, func(t *testing.T, out map[string]*ir.Data) {
+		for i, c := range cases {
+			t.Run(fmt.Sprint(i, " ", c.axis), func(t *testing.T) { is(t, out[y[fmt.Sprint(i)]], c.whole(t)) })
+		}
+	})
+}
+
+// countedUp is 0, 1, 2 and so on.
+func countedUp(n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(i)
+	}
+	return out
+}
+
+// TestFoundRefused names the ops that need the number of elements before a run.
+func TestFoundRefused(t *testing.T) {
+	kernel := intsAttr("kernel_shape", 2)
+	for want, n := range map[string]msg{
+		`its result "i" counts elements`: node("MaxPool", names("v"), names("y", "i"), kernel),
+		"divide by the number of elements": node("AveragePool", names("v"), names("y"), kernel, intAttr("ceil_mode", 1),
+			intAttr("count_include_pad", 1)),
+		"auto_pad pads by the number": node("MaxPool", names("v"), names("y"), kernel, intsAttr("strides", 2),
+			textAttr("auto_pad", "SAME_UPPER")),
+		"output_shape and auto_pad": node("ConvTranspose", names("v", "k4"), names("y"), intsAttr("output_shape", 9)),
+		`"v" has as many elements`:  node("Conv", names("x", "v"), names("y")),
+	} {
+		m := model(24, graph(foundPorts(), foundConstants(), foundCase{2, []msg{n}}.found(), outputs("y")))
+		if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
 }
 
 // TestFoundMismatch runs nodes on numbers of elements for which ONNX defines no result.
@@ -227,10 +361,11 @@ func TestFoundMismatch(t *testing.T) {
 		"reshape":     node("Reshape", names("v", "even"), names("y")),
 		"exact":       node("Reshape", names("v", "pair"), names("y")),
 		"other count": node("Add", names("v", "u"), names("y")),
+		"reflection":  node("Pad", names("v", "pads"), names("y"), textAttr("mode", "reflect")),
 	} {
 		m := model(18, graph(inputs(port("x", float, 3)), weights(floats("three", []float32{1, 2, 3}, 3),
 			ints("two", []int64{2}, 1), ints("at", []int64{1}), ints("even", []int64{2, -1}, 2),
-			ints("pair", []int64{2}, 1)),
+			ints("pair", []int64{2}, 1), ints("pads", []int64{1, 0}, 2)),
 			nodes(node("Cast", names("x"), names("b"), intAttr("to", boolean)),
 				node("Compress", names("x", "b"), names("v"), intAttr("axis", 0)),
 				node("Greater", names("x", "three"), names("g")),

@@ -393,7 +393,7 @@ func microsoftGridSample(c *call) tensor {
 
 // microsoftUnique is Unique with values in the order of their first occurrence, and without the positions of these.
 func microsoftUnique(c *call) []*value {
-	all := uniqueOf(c.x(0), 0, false)
+	all := c.uniqueOf(c.x(0).Unique(0), 0, false)
 	return []*value{all[0], all[2], all[3]}
 }
 

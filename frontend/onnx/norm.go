@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -99,7 +101,19 @@ func groupNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
 	groups := c.mustInt("num_groups")
 	c.only("stash_type", float32Type, inF32)
-	return x.GroupNorm(groups, scale, bias, c.floatAttr("epsilon", 1e-5))
+	eps := c.floatAttr("epsilon", 1e-5)
+	if c.mask == nil {
+		return x.GroupNorm(groups, scale, bias, eps)
+	}
+	// With an axis for groups, the other axes move by one.
+	s := x.Shape()
+	if groups < 1 || !s[1].IsStatic() || s[1].Static()%groups != 0 {
+		c.fail("num_groups is %d, and the input %s", groups, x)
+	}
+	split := slices.Concat(s[:1], ir.ShapeOf(groups, s[1].Static()/groups), s[2:])
+	c.mask = &mask{c.mask.axis + 1, c.mask.count, c.mask.valid.Unsqueeze(1)}
+	y := c.normalized(x.Reshape(split), eps, axesFrom(2, len(split))...).Reshape(s)
+	return y.Mul(channels(scale, len(s))).Add(channels(bias, len(s)))
 }
 
 // layerNorm builds LayerNormalization over the axes from one on. It may also return the mean and the inverse deviation.

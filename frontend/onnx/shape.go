@@ -343,29 +343,36 @@ func spaceToDepth(c *call) tensor {
 // pad builds Pad. Negative padding removes elements.
 func pad(c *call) tensor {
 	x := c.x(0)
-	pads, value := c.ints(1), 0.0
-	if c.has(2) {
-		value = c.number(2)
-	}
-	axes := axesFrom(0, x.Rank())
+	low, high := c.pads(x.Rank())
+	return c.padded(x, low, high)
+}
+
+// pads returns the padding of Pad before and after the elements of each axis.
+func (c *call) pads(rank int) (low, high []int) {
+	pads, axes := c.ints(1), axesFrom(0, rank)
 	if c.has(3) {
 		axes = c.ints(3)
 	}
 	if len(pads) != 2*len(axes) {
 		c.fail("%d pads for %d axes", len(pads), len(axes))
 	}
-	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	low, high = make([]int, rank), make([]int, rank)
 	for i, a := range axes {
-		a = c.axis(a, x.Rank())
+		a = c.axis(a, rank)
 		low[a], high[a] = pads[i], pads[len(axes)+i]
 	}
+	return low, high
+}
+
+// padded pads x in the mode of Pad.
+func (c *call) padded(x tensor, low, high []int) tensor {
 	for a := range low { // a negative pad removes elements
 		if cut, tail := max(0, -low[a]), max(0, -high[a]); cut > 0 || tail > 0 {
 			x = x.Slice(a, cut, x.Shape()[a].Plus(int64(-tail)))
 			low[a], high[a] = max(0, low[a]), max(0, high[a])
 		}
 	}
-	switch c.choice("mode", "constant", "reflect", "edge", "wrap") {
+	switch c.padMode() {
 	case "reflect":
 		return x.PadReflect(low, high)
 	case "edge":
@@ -373,7 +380,17 @@ func pad(c *call) tensor {
 	case "wrap":
 		return x.PadWrap(low, high)
 	}
-	return x.Pad(low, high, value)
+	return x.Pad(low, high, c.padValue())
+}
+
+func (c *call) padMode() string { return c.choice("mode", "constant", "reflect", "edge", "wrap") }
+
+// padValue returns the value of constant padding.
+func (c *call) padValue() float64 {
+	if c.has(2) {
+		return c.number(2)
+	}
+	return 0
 }
 
 // centerCropPad builds CenterCropPad: it crops or pads axes at both ends, equally, to given extents.

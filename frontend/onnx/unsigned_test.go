@@ -186,8 +186,7 @@ func TestUnsignedOnDevices(t *testing.T) {
 	for name, c := range cases {
 		lists[name] = c.nodes
 	}
-	m, y := together(26, names("a", "b", "yes", "large", "column", "one", "small", "three"), unsignedPorts(len(a)),
-		unsignedConstants(), lists)
+	m, y := together(26, unsignedPorts(len(a)), unsignedConstants(), lists)
 	in := map[string]*ir.Data{"a": longs(t, a, len(a)), "b": longs(t, b, len(b)),
 		"yes": {DType: ir.Bool, Bytes: []byte{1}}}
 	runOnEach(t, built(t, m, onnx.Options{}), in, func(t *testing.T, out map[string]*ir.Data) {

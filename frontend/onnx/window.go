@@ -212,6 +212,13 @@ func (c *call) averagePoolOf(x tensor) tensor {
 	w, options := c.pool(x)
 	if !c.flag("count_include_pad", false) {
 		options = append(options, frontend.ExcludePadding())
+		if c.mask != nil { // of the sums, divided by numbers of elements, and not of valid ones
+			t := x.DType()
+			share := c.mask.valid.Cast(t).Broadcast(slices.Concat(ones(2), x.Shape()[2:]))
+			return x.AvgPool(w.kernel, options...).Div(share.AvgPool(w.kernel, options...))
+		}
+	} else if c.mask != nil && c.flag("ceil_mode", false) {
+		c.fail("ceil_mode and count_include_pad divide by the number of elements that a run finds")
 	}
 	return x.AvgPool(w.kernel, options...)
 }

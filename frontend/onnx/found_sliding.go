@@ -1,0 +1,81 @@
+package onnx
+
+import "slices"
+
+// A slidingRule says how an op moves windows along an axis of which a run finds a part. Elements after the valid ones
+// are the same as padding.
+type slidingRule struct {
+	build func(c *call) []*value
+	pad   float64 // the value of padding
+}
+
+// along builds the op, and marks the windows that there are as valid. It returns nil for the axes of batches and
+// channels.
+func (r slidingRule) along(c *call) []*value {
+	v, i := c.spatialAxis()
+	if v == nil {
+		return nil
+	}
+	if c.wants(1) {
+		c.fail("its result %q counts elements of %q, of which a run finds a part", c.node.Outputs[1], v.name)
+	}
+	kernel := c.intsAttr("kernel_shape")
+	if len(c.in) > 1 {
+		kernel = c.kernelOf(c.x(1))
+	}
+	w, x := c.window(c.shapeOf(v), kernel), v.valid
+	if c.autoPad() != "VALID" && c.autoPad() != "NOTSET" && w.stride[i] > 1 {
+		c.fail("auto_pad pads by the number of elements of %q, which a run finds: give pads", v.name)
+	}
+	stride := x.count.Lit(float64(w.stride[i]))
+	// There is a window at each step that leaves it inside the padding.
+	places := x.count.AddScalar(float64(w.low[i] + w.high[i] - w.dilation[i]*(w.kernel[i]-1) - 1)).Add(stride)
+	if c.intAttr("ceil_mode", 0) != 0 { // the last may reach out, and begins at an element or in the padding before
+		begins := x.count.AddScalar(float64(w.low[i])).Add(stride).SubScalar(1)
+		places = places.Add(stride).SubScalar(1).Min(begins)
+	}
+	n := places.Max(stride.Lit(0)).Div(stride)
+	c.in = slices.Clone(c.in)
+	c.hide(0, r.pad)
+	results := r.build(c)
+	results[0] = partlyValid(c.asTensor(results[0]), x.axis, n)
+	return results
+}
+
+// spreadAlong builds ConvTranspose: elements spread over windows of the result. Elements after the valid ones add
+// nothing.
+func spreadAlong(c *call) []*value {
+	v, i := c.spatialAxis()
+	if v == nil {
+		return nil
+	}
+	if mode := c.autoPad(); mode != "VALID" && mode != "NOTSET" || c.hasAttr("output_shape") {
+		c.fail("output_shape and auto_pad pad by the number of elements of %q, which a run finds: give pads", v.name)
+	}
+	kernel := c.kernelOf(c.x(1))
+	k := len(kernel)
+	size := c.perAxis("dilations", k, 1)[i]*(kernel[i]-1) + 1 + c.perAxis("output_padding", k, 0)[i]
+	if pads := c.perAxis("pads", 2*k, 0); c.autoPad() == "NOTSET" {
+		size -= pads[i] + pads[k+i]
+	}
+	x := v.valid
+	stride := c.perAxis("strides", k, 1)[i]
+	n := x.count.SubScalar(1).MulScalar(float64(stride)).AddScalar(float64(size)).Max(x.count.Lit(0))
+	c.in = slices.Clone(c.in)
+	c.hide(0, 0)
+	return []*value{partlyValid(convTranspose(c), x.axis, n)}
+}
+
+// spatialAxis returns input 0, of which a run finds a part along an axis after batch and channels, and the axis without
+// these two. It returns nil if the part is along another axis.
+func (c *call) spatialAxis() (*value, int) {
+	for _, v := range c.in[1:] {
+		if v != nil && v.valid != nil {
+			c.failPartlyValid(v)
+		}
+	}
+	if v := c.in[0]; v.valid.axis >= 2 {
+		return v, v.valid.axis - 2
+	}
+	return nil, 0
+}
