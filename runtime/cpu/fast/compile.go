@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -194,7 +195,7 @@ func (b *compilerOf[T]) primitive(name string) *primitiveOf[T] {
 // formula returns the expression for a formula of a number of arguments, or nil if the chain must use the op's scalar
 // reference.
 func (b *compilerOf[T]) formula(form string, args int) *expression {
-	if e, err := parse(form); err == nil && e.supported(args) && (!b.wide() || e.exact()) {
+	if e, err := parse(cmp.Or(shorter[form], form)); err == nil && e.supported(args) && (!b.wide() || e.exact()) {
 		return e
 	}
 	return nil

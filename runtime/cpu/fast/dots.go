@@ -7,6 +7,7 @@ import "math"
 //go:generate go -C gen run . -panels -out ../panels_amd64.s -stubs ../panels_amd64.go -pkg fast
 //go:generate go -C gen run . -arm64 ../dots_arm64
 //go:generate go -C gen run . -convs -out ../convs_amd64.s -stubs ../convs_amd64.go -pkg fast
+//go:generate go -C gen run . -functions -out ../functions_amd64.s -stubs ../functions_amd64.go -pkg fast
 //go:generate go -C gen run . -memory -out ../memory_amd64.s -stubs ../memory_amd64.go -pkg fast
 
 // dot returns the dot product of two lists, without assembly. It has four independent sums, so that the processor can

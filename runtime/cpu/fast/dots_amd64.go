@@ -139,8 +139,8 @@ func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte
 // roundBytes rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.
 func roundBytes(bytes *int8, scales *float32, sums *float32, x *float32, n int)
 
-// expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).
-func expVectors(x *float32, shift float32, n int)
+// expsVectors replaces each of n elements, a multiple of 8, by exp(x-shift).
+func expsVectors(x *float32, shift float32, n int)
 
 // addVectors sets each of n elements, a multiple of 8, to x+y.
 func addVectors(out *float32, x *float32, y *float32, z *float32, n int)
@@ -202,9 +202,6 @@ func ceilVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // truncVectors sets each of n elements, a multiple of 8, to the integer part of x.
 func truncVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
-// expOfVectors sets each of n elements, a multiple of 8, to e^x.
-func expOfVectors(out *float32, x *float32, y *float32, z *float32, n int)
-
 // toF16Vectors sets each of n elements, a multiple of 8, to the f16 nearest to x, of two the even one.
 func toF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 
@@ -250,8 +247,7 @@ func moreWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // chooseWordsVectors sets each of n elements, a multiple of 8, to y where the word x is not 0 and else z.
 func chooseWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
-// floatOfWordsVectors sets each of n elements, a multiple of 8, to the float nearest to the word x, of two the even
-// one.
+// floatOfWordsVectors sets each of n elements, a multiple of 8, to the float nearest to the word x, of two the even one.
 func floatOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
 // signed8Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 8 signed bits.
@@ -266,8 +262,7 @@ func signed16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 // unsigned16Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 16 unsigned bits.
 func unsigned16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 
-// wordOfFloatVectors sets each of n elements, a multiple of 8, to the integer part of x as a word: the nearest word if
-// it is out of range, 0 if it is NaN.
+// wordOfFloatVectors sets each of n elements, a multiple of 8, to the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN.
 func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
 // sumRows sets each of the results to the sum of all of itself and the n elements of a row, a multiple
@@ -284,41 +279,39 @@ func sumWordsRows(results *float64, x *float32, first float64, rows int, n int, 
 // sumWordsEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
 func sumWordsEach(results *float64, x *float32, n int)
 
-// sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a
-// multiple of 8. The rows are apart elements from each other. first is the result for no elements.
+// sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
 func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of all of itself and an element.
 func sumSquaresEach(results *float64, x *float32, n int)
 
-// leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a
-// multiple of 8. The rows are apart elements from each other. first is the result for no elements.
+// leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
 func leastRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastEach(results *float64, x *float32, n int)
 
-// leastWordsRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a
-// multiple of 8. The rows are apart elements from each other. first is the result for no elements.
+// leastWordsRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
 func leastWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // leastWordsEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastWordsEach(results *float64, x *float32, n int)
 
-// greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a
-// multiple of 8. The rows are apart elements from each other. first is the result for no elements.
+// greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
 func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
-// greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an
-// element.
+// greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestEach(results *float64, x *float32, n int)
 
-// greatestWordsRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a
-// row, a multiple of 8. The rows are apart elements from each other. first is the result for no elements.
+// greatestWordsRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
 func greatestWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
-// greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an
-// element.
+// greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestWordsEach(results *float64, x *float32, n int)
 
 // greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the

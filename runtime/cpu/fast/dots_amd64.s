@@ -8819,9 +8819,9 @@ GLOBL c04800000<>(SB), RODATA|NOPTR, $4
 DATA c3c010204<>+0(SB)/4, $0x3c010204
 GLOBL c3c010204<>(SB), RODATA|NOPTR, $4
 
-// func expVectors(x *float32, shift float32, n int)
+// func expsVectors(x *float32, shift float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·expVectors(SB), NOSPLIT, $0-24
+TEXT ·expsVectors(SB), NOSPLIT, $0-24
 	VBROADCASTSS shift+8(FP), Y0
 	MOVQ         x+0(FP), AX
 	MOVQ         n+16(FP), CX
@@ -8843,33 +8843,32 @@ next:
 	VFNMADD231PS Y3, Y2, Y1
 	VBROADCASTSS cb95e8083<>+0(SB), Y3
 	VFNMADD231PS Y3, Y2, Y1
-	VBROADCASTSS c39506967<>+0(SB), Y4
-	VBROADCASTSS c3ab743ce<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3c088908<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3d2aa9c1<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3e2aaaaa<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3f000000<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
+	VBROADCASTSS c39506967<>+0(SB), Y3
+	VBROADCASTSS c3ab743ce<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VBROADCASTSS c3c088908<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VBROADCASTSS c3f000000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y4
 	VCVTPS2DQ    Y2, Y2
 	VPSRAD       $0x01, Y2, Y1
 	VPSUBD       Y1, Y2, Y2
 	VPSLLD       $0x17, Y1, Y1
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VPADDD       Y3, Y1, Y1
-	VMULPS       Y1, Y4, Y4
+	VPADDD       Y4, Y1, Y1
+	VMULPS       Y1, Y3, Y3
 	VPSLLD       $0x17, Y2, Y2
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VPADDD       Y3, Y2, Y2
-	VMULPS       Y2, Y4, Y4
-	VMOVAPS      Y4, Y1
+	VPADDD       Y4, Y2, Y2
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, Y1
 	VMOVUPS      Y1, (AX)(DX*4)
 	ADDQ         $0x08, DX
 	JMP          next
@@ -8922,16 +8921,17 @@ TEXT ·addVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -8945,16 +8945,17 @@ TEXT ·subVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VSUBPS  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -8968,16 +8969,17 @@ TEXT ·mulVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VMULPS  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -8991,16 +8993,17 @@ TEXT ·divVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VDIVPS  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9014,10 +9017,10 @@ TEXT ·minVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ      SI, CX
-	JGE       stop
 	VMOVUPS   (DX)(SI*4), Y0
 	VMOVUPS   (BX)(SI*4), Y1
 	VCMPPS    $0x03, Y0, Y0, Y2
@@ -9025,7 +9028,8 @@ next:
 	VBLENDVPS Y2, Y0, Y1, Y0
 	VMOVUPS   Y0, (AX)(SI*4)
 	ADDQ      $0x08, SI
-	JMP       next
+	CMPQ      SI, CX
+	JLT       next
 
 stop:
 	VZEROUPPER
@@ -9039,10 +9043,10 @@ TEXT ·maxVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ      SI, CX
-	JGE       stop
 	VMOVUPS   (DX)(SI*4), Y0
 	VMOVUPS   (BX)(SI*4), Y1
 	VCMPPS    $0x03, Y0, Y0, Y2
@@ -9050,7 +9054,8 @@ next:
 	VBLENDVPS Y2, Y0, Y1, Y0
 	VMOVUPS   Y0, (AX)(SI*4)
 	ADDQ      $0x08, SI
-	JMP       next
+	CMPQ      SI, CX
+	JLT       next
 
 stop:
 	VZEROUPPER
@@ -9064,10 +9069,10 @@ TEXT ·equalVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VCMPPS       $0x00, Y1, Y0, Y0
@@ -9075,7 +9080,8 @@ next:
 	VANDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9089,10 +9095,10 @@ TEXT ·differVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VCMPPS       $0x04, Y1, Y0, Y0
@@ -9100,7 +9106,8 @@ next:
 	VANDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9114,10 +9121,10 @@ TEXT ·lessVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VCMPPS       $0x11, Y1, Y0, Y0
@@ -9125,7 +9132,8 @@ next:
 	VANDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9139,10 +9147,10 @@ TEXT ·atMostVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VCMPPS       $0x12, Y1, Y0, Y0
@@ -9150,7 +9158,8 @@ next:
 	VANDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9164,10 +9173,10 @@ TEXT ·moreVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VCMPPS       $0x1e, Y1, Y0, Y0
@@ -9175,7 +9184,8 @@ next:
 	VANDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9189,10 +9199,10 @@ TEXT ·atLeastVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VCMPPS       $0x1d, Y1, Y0, Y0
@@ -9200,7 +9210,8 @@ next:
 	VANDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9215,10 +9226,10 @@ TEXT ·chooseVectors(SB), NOSPLIT, $0-40
 	MOVQ y+16(FP), BX
 	MOVQ z+24(FP), SI
 	XORQ DI, DI
+	CMPQ DI, CX
+	JGE  stop
 
 next:
-	CMPQ      DI, CX
-	JGE       stop
 	VMOVUPS   (DX)(DI*4), Y0
 	VMOVUPS   (BX)(DI*4), Y1
 	VMOVUPS   (SI)(DI*4), Y2
@@ -9227,7 +9238,8 @@ next:
 	VBLENDVPS Y0, Y1, Y2, Y0
 	VMOVUPS   Y0, (AX)(DI*4)
 	ADDQ      $0x08, DI
-	JMP       next
+	CMPQ      DI, CX
+	JLT       next
 
 stop:
 	VZEROUPPER
@@ -9240,16 +9252,17 @@ TEXT ·negVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ         BX, CX
-	JGE          stop
 	VMOVUPS      (DX)(BX*4), Y0
 	VBROADCASTSS c80000000<>+0(SB), Y1
 	VXORPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
-	JMP          next
+	CMPQ         BX, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9265,16 +9278,17 @@ TEXT ·absVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ         BX, CX
-	JGE          stop
 	VMOVUPS      (DX)(BX*4), Y0
 	VBROADCASTSS c7fffffff<>+0(SB), Y1
 	VANDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
-	JMP          next
+	CMPQ         BX, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9287,15 +9301,16 @@ TEXT ·sqrtVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ    BX, CX
-	JGE     stop
 	VMOVUPS (DX)(BX*4), Y0
 	VSQRTPS Y0, Y0
 	VMOVUPS Y0, (AX)(BX*4)
 	ADDQ    $0x08, BX
-	JMP     next
+	CMPQ    BX, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9308,15 +9323,16 @@ TEXT ·roundVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ     BX, CX
-	JGE      stop
 	VMOVUPS  (DX)(BX*4), Y0
 	VROUNDPS $0x00, Y0, Y0
 	VMOVUPS  Y0, (AX)(BX*4)
 	ADDQ     $0x08, BX
-	JMP      next
+	CMPQ     BX, CX
+	JLT      next
 
 stop:
 	VZEROUPPER
@@ -9329,15 +9345,16 @@ TEXT ·floorVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ     BX, CX
-	JGE      stop
 	VMOVUPS  (DX)(BX*4), Y0
 	VROUNDPS $0x01, Y0, Y0
 	VMOVUPS  Y0, (AX)(BX*4)
 	ADDQ     $0x08, BX
-	JMP      next
+	CMPQ     BX, CX
+	JLT      next
 
 stop:
 	VZEROUPPER
@@ -9350,15 +9367,16 @@ TEXT ·ceilVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ     BX, CX
-	JGE      stop
 	VMOVUPS  (DX)(BX*4), Y0
 	VROUNDPS $0x02, Y0, Y0
 	VMOVUPS  Y0, (AX)(BX*4)
 	ADDQ     $0x08, BX
-	JMP      next
+	CMPQ     BX, CX
+	JLT      next
 
 stop:
 	VZEROUPPER
@@ -9371,73 +9389,16 @@ TEXT ·truncVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ     BX, CX
-	JGE      stop
 	VMOVUPS  (DX)(BX*4), Y0
 	VROUNDPS $0x03, Y0, Y0
 	VMOVUPS  Y0, (AX)(BX*4)
 	ADDQ     $0x08, BX
-	JMP      next
-
-stop:
-	VZEROUPPER
-	RET
-
-// func expOfVectors(out *float32, x *float32, y *float32, z *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·expOfVectors(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ n+32(FP), CX
-	MOVQ x+8(FP), DX
-	XORQ BX, BX
-
-next:
-	CMPQ         BX, CX
-	JGE          stop
-	VMOVUPS      (DX)(BX*4), Y0
-	VBROADCASTSS c42b20000<>+0(SB), Y2
-	VMINPS       Y0, Y2, Y0
-	VBROADCASTSS cc2d00000<>+0(SB), Y2
-	VMAXPS       Y0, Y2, Y0
-	VBROADCASTSS c3fb8aa3b<>+0(SB), Y2
-	VMULPS       Y2, Y0, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VBROADCASTSS c3f318000<>+0(SB), Y2
-	VFNMADD231PS Y2, Y1, Y0
-	VBROADCASTSS cb95e8083<>+0(SB), Y2
-	VFNMADD231PS Y2, Y1, Y0
-	VBROADCASTSS c39506967<>+0(SB), Y3
-	VBROADCASTSS c3ab743ce<>+0(SB), Y2
-	VFMADD213PS  Y2, Y0, Y3
-	VBROADCASTSS c3c088908<>+0(SB), Y2
-	VFMADD213PS  Y2, Y0, Y3
-	VBROADCASTSS c3d2aa9c1<>+0(SB), Y2
-	VFMADD213PS  Y2, Y0, Y3
-	VBROADCASTSS c3e2aaaaa<>+0(SB), Y2
-	VFMADD213PS  Y2, Y0, Y3
-	VBROADCASTSS c3f000000<>+0(SB), Y2
-	VFMADD213PS  Y2, Y0, Y3
-	VBROADCASTSS c3f800000<>+0(SB), Y2
-	VFMADD213PS  Y2, Y0, Y3
-	VBROADCASTSS c3f800000<>+0(SB), Y2
-	VFMADD213PS  Y2, Y0, Y3
-	VCVTPS2DQ    Y1, Y1
-	VPSRAD       $0x01, Y1, Y0
-	VPSUBD       Y0, Y1, Y1
-	VPSLLD       $0x17, Y0, Y0
-	VBROADCASTSS c3f800000<>+0(SB), Y2
-	VPADDD       Y2, Y0, Y0
-	VMULPS       Y0, Y3, Y3
-	VPSLLD       $0x17, Y1, Y1
-	VBROADCASTSS c3f800000<>+0(SB), Y2
-	VPADDD       Y2, Y1, Y1
-	VMULPS       Y1, Y3, Y3
-	VMOVAPS      Y3, Y0
-	VMOVUPS      Y0, (AX)(BX*4)
-	ADDQ         $0x08, BX
-	JMP          next
+	CMPQ     BX, CX
+	JLT      next
 
 stop:
 	VZEROUPPER
@@ -9450,16 +9411,17 @@ TEXT ·toF16Vectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ      BX, CX
-	JGE       stop
 	VMOVUPS   (DX)(BX*4), Y0
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPH2PS X0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
-	JMP       next
+	CMPQ      BX, CX
+	JLT       next
 
 stop:
 	VZEROUPPER
@@ -9472,10 +9434,10 @@ TEXT ·toBF16Vectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ         BX, CX
-	JGE          stop
 	VMOVUPS      (DX)(BX*4), Y0
 	VCMPPS       $0x03, Y0, Y0, Y1
 	VPSRLD       $0x10, Y0, Y2
@@ -9489,7 +9451,8 @@ next:
 	VBLENDVPS    Y1, Y0, Y2, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
-	JMP          next
+	CMPQ         BX, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9509,16 +9472,17 @@ TEXT ·addWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPADDD  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9532,16 +9496,17 @@ TEXT ·subWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPSUBD  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9555,16 +9520,17 @@ TEXT ·mulWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPMULLD Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9578,16 +9544,17 @@ TEXT ·minWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPMINSD Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9601,16 +9568,17 @@ TEXT ·maxWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPMAXSD Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9624,16 +9592,17 @@ TEXT ·minUnsignedVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPMINUD Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9647,16 +9616,17 @@ TEXT ·maxUnsignedVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPMAXUD Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9670,16 +9640,17 @@ TEXT ·andWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPAND   Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9693,16 +9664,17 @@ TEXT ·orWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPOR    Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9716,16 +9688,17 @@ TEXT ·xorWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ    SI, CX
-	JGE     stop
 	VMOVUPS (DX)(SI*4), Y0
 	VMOVUPS (BX)(SI*4), Y1
 	VPXOR   Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
-	JMP     next
+	CMPQ    SI, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9739,17 +9712,18 @@ TEXT ·equalWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ     SI, CX
-	JGE      stop
 	VMOVUPS  (DX)(SI*4), Y0
 	VMOVUPS  (BX)(SI*4), Y1
 	VPCMPEQD Y1, Y0, Y0
 	VPSRLD   $0x1f, Y0, Y0
 	VMOVUPS  Y0, (AX)(SI*4)
 	ADDQ     $0x08, SI
-	JMP      next
+	CMPQ     SI, CX
+	JLT      next
 
 stop:
 	VZEROUPPER
@@ -9763,17 +9737,18 @@ TEXT ·moreWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ     SI, CX
-	JGE      stop
 	VMOVUPS  (DX)(SI*4), Y0
 	VMOVUPS  (BX)(SI*4), Y1
 	VPCMPGTD Y1, Y0, Y0
 	VPSRLD   $0x1f, Y0, Y0
 	VMOVUPS  Y0, (AX)(SI*4)
 	ADDQ     $0x08, SI
-	JMP      next
+	CMPQ     SI, CX
+	JLT      next
 
 stop:
 	VZEROUPPER
@@ -9788,10 +9763,10 @@ TEXT ·chooseWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ y+16(FP), BX
 	MOVQ z+24(FP), SI
 	XORQ DI, DI
+	CMPQ DI, CX
+	JGE  stop
 
 next:
-	CMPQ      DI, CX
-	JGE       stop
 	VMOVUPS   (DX)(DI*4), Y0
 	VMOVUPS   (BX)(DI*4), Y1
 	VMOVUPS   (SI)(DI*4), Y2
@@ -9800,7 +9775,8 @@ next:
 	VBLENDVPS Y0, Y2, Y1, Y0
 	VMOVUPS   Y0, (AX)(DI*4)
 	ADDQ      $0x08, DI
-	JMP       next
+	CMPQ      DI, CX
+	JLT       next
 
 stop:
 	VZEROUPPER
@@ -9813,15 +9789,16 @@ TEXT ·floatOfWordsVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ      BX, CX
-	JGE       stop
 	VMOVUPS   (DX)(BX*4), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
-	JMP       next
+	CMPQ      BX, CX
+	JLT       next
 
 stop:
 	VZEROUPPER
@@ -9834,16 +9811,17 @@ TEXT ·signed8Vectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ    BX, CX
-	JGE     stop
 	VMOVUPS (DX)(BX*4), Y0
 	VPSLLD  $0x18, Y0, Y0
 	VPSRAD  $0x18, Y0, Y0
 	VMOVUPS Y0, (AX)(BX*4)
 	ADDQ    $0x08, BX
-	JMP     next
+	CMPQ    BX, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9856,16 +9834,17 @@ TEXT ·unsigned8Vectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ         BX, CX
-	JGE          stop
 	VMOVUPS      (DX)(BX*4), Y0
 	VBROADCASTSS c000000ff<>+0(SB), Y1
 	VPAND        Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
-	JMP          next
+	CMPQ         BX, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9881,16 +9860,17 @@ TEXT ·signed16Vectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ    BX, CX
-	JGE     stop
 	VMOVUPS (DX)(BX*4), Y0
 	VPSLLD  $0x10, Y0, Y0
 	VPSRAD  $0x10, Y0, Y0
 	VMOVUPS Y0, (AX)(BX*4)
 	ADDQ    $0x08, BX
-	JMP     next
+	CMPQ    BX, CX
+	JLT     next
 
 stop:
 	VZEROUPPER
@@ -9903,16 +9883,17 @@ TEXT ·unsigned16Vectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ         BX, CX
-	JGE          stop
 	VMOVUPS      (DX)(BX*4), Y0
 	VBROADCASTSS c0000ffff<>+0(SB), Y1
 	VPAND        Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
-	JMP          next
+	CMPQ         BX, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -9928,10 +9909,10 @@ TEXT ·wordOfFloatVectors(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	MOVQ x+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
 
 next:
-	CMPQ         BX, CX
-	JGE          stop
 	VMOVUPS      (DX)(BX*4), Y0
 	VCMPPS       $0x07, Y0, Y0, Y1
 	VBROADCASTSS c4f000000<>+0(SB), Y2
@@ -9941,7 +9922,8 @@ next:
 	VPAND        Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
-	JMP          next
+	CMPQ         BX, CX
+	JLT          next
 
 stop:
 	VZEROUPPER

@@ -66,17 +66,7 @@ func TestExps(t *testing.T) {
 // memory of an argument.
 func TestPrimitives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
-	vectors := 0
-	for _, name := range slices.Sorted(maps.Keys(primitives)) {
-		p := primitives[name]
-		if p.vectors == nil {
-			continue
-		}
-		vectors++
-		units := int64(0)
-		if name == "exp" {
-			units = 2
-		}
+	compare := func(name string, p *primitive, units int64) {
 		for n := range 60 {
 			x, y, z := anyFloats(rng, n), anyFloats(rng, n), anyFloats(rng, n)
 			if n%3 == 0 {
@@ -101,5 +91,23 @@ func TestPrimitives(t *testing.T) {
 			}
 		}
 	}
+	vectors := 0
+	for _, name := range slices.Sorted(maps.Keys(primitives)) {
+		if p := primitives[name]; p.vectors != nil && !isFunction(name) {
+			compare(name, p, 0)
+			vectors++
+		}
+	}
+	for _, a := range assemblies() {
+		for _, name := range slices.Sorted(maps.Keys(a.functions)) {
+			compare(a.name+" "+name, primitives[name].with(a.functions[name], a.lanes), 4)
+			vectors++
+		}
+	}
 	t.Logf("%d primitives on vectors", vectors)
+}
+
+// isFunction reports whether a primitive has assembly for each width.
+func isFunction(name string) bool {
+	return slices.ContainsFunc(assemblies(), func(a *assembly) bool { return a.functions[name] != nil })
 }

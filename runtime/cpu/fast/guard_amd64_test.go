@@ -172,7 +172,7 @@ func kernelTests() map[string]func(t *testing.T) {
 			inside(t, fmt.Sprintf("fill of %d", n), func(g *guarded) { fill(g.floats(n), 1) })
 		}
 	}
-	all["expVectors"] = func(t *testing.T) {
+	all["expsVectors"] = func(t *testing.T) {
 		for n := range 40 {
 			inside(t, fmt.Sprintf("exp of %d", n), func(g *guarded) { exps(g.floats(n), 0.5) })
 		}
@@ -204,13 +204,21 @@ func kernelTests() map[string]func(t *testing.T) {
 		}
 		all[functionName(f.load)], all[functionName(f.store)] = test, test
 	}
-	for name, f := range assembled() {
-		all[functionName(f)] = func(t *testing.T) {
-			for n := 1; n < 5*lanes; n++ {
+	of := func(name string, p *primitive) {
+		all[functionName(p.vectors)] = func(t *testing.T) {
+			for n := 1; n < 5*p.lanes; n++ {
 				inside(t, fmt.Sprintf("%d of %s", n, name), func(g *guarded) {
-					primitives[name].apply(g.floats(n), g.floats(n), g.floats(n), g.floats(n))
+					p.apply(g.floats(n), g.floats(n), g.floats(n), g.floats(n))
 				})
 			}
+		}
+	}
+	for name := range assembled() {
+		of(name, primitives[name])
+	}
+	for _, a := range assemblies() {
+		for name, f := range a.functions {
+			of(name, primitives[name].with(f, a.lanes))
 		}
 	}
 	return all

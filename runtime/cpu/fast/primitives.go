@@ -14,7 +14,8 @@ type primitive = primitiveOf[float32]
 type primitiveOf[T number] struct {
 	plain   func(out, x, y, z []T)
 	vectors func(out, x, y, z *T, n int) // assembly, for n a multiple of lanes; nil if there is none
-	work    int                          // cost per element, in quarters of a multiply-add
+	lanes   int
+	work    int // cost per element, in quarters of a multiply-add
 }
 
 // apply sets each element of out to the function of x, y and z. It ignores arguments that the function does not have.
@@ -22,8 +23,8 @@ func (p *primitiveOf[T]) apply(out, x, y, z []T) {
 	n := len(out)
 	x, y, z = x[:n], y[:n], z[:n] // the assembly checks no bounds
 	whole := 0
-	if p.vectors != nil && n >= lanes {
-		whole = n / lanes * lanes
+	if p.vectors != nil && n >= p.lanes {
+		whole = n / p.lanes * p.lanes
 		p.vectors(&out[0], &x[0], &y[0], &z[0], whole)
 	}
 	if whole < n {
@@ -31,7 +32,7 @@ func (p *primitiveOf[T]) apply(out, x, y, z []T) {
 	}
 }
 
-// lanes is the number of elements in a vector.
+// lanes is the number of elements in a vector of functions that exist for one width.
 const lanes = 8
 
 // of1 returns the primitive of a function of one number.
@@ -103,7 +104,6 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 		"neg":       of1(func(x T) T { return -x }),
 		"abs":       of1(func(x T) T { return T(math.Abs(float64(x))) }),
 		"sqrt":      of1(func(x T) T { return T(math.Sqrt(float64(x))) }),
-		"exp":       of1(inDouble[T](math.Exp)).costs(16),
 		"floor":     of1(func(x T) T { return T(math.Floor(float64(x))) }),
 		"ceil":      of1(func(x T) T { return T(math.Ceil(float64(x))) }),
 		"roundEven": of1(func(x T) T { return T(math.RoundToEven(float64(x))) }),
@@ -119,11 +119,22 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 		}},
 		unchanged: {work: 1, plain: func(out, x, _, _ []T) { copy(out, x) }},
 	}
+	for name, f := range functions {
+		list[name] = of1(inDouble[T](f)).costs(16)
+	}
+	list["pow_full"] = of2(func(x, y T) T { return T(math.Pow(float64(x), float64(y))) }).costs(32)
 	for t, name := range roundings {
 		list[name] = of1(inDouble[T](func(x float64) float64 { return ir.RoundTo(x, t) })).costs(16)
 	}
 	list[roundings[ir.F32]] = of1(func(x T) T { return T(float32(x)) })
 	return list
+}
+
+// functions has the mathematical functions of one number.
+var functions = map[string]func(float64) float64{
+	"exp": math.Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": math.Log, "log2": math.Log2, "log1p": math.Log1p,
+	"sin_accurate": math.Sin, "cos_accurate": math.Cos, "atan": math.Atan, "tanh_safe": math.Tanh, "erf": math.Erf,
+	"logistic": func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 }
 
 // roundings has the name of the primitive that rounds to a dtype.
@@ -158,13 +169,38 @@ var definitions = parsed(map[string]string{
 	"&&":          "{0} * {1}",
 	"||":          "nan_max({0}, {1})",
 	"!":           "{0} == 0.0",
-	// (1 + tanh(u)) / 2 equals 1 / (1 + e^-2u), which avoids cancellation.
-	"gelu_tanh": "{0} / (1.0 + exp(-1.5957691216057308 * ({0} + 0.044715 * {0} * {0} * {0})))",
-	// Near 0 the quotient of exponentials cancels, so a polynomial of Cephes' tanhf (Moshier) is used.
-	"tanh_safe": "(abs({0}) < 0.625 ? {0} + {0} * tanh_rest({0} * {0}) : 1.0 - 2.0 / (exp(2.0 * {0}) + 1.0))",
-	"tanh_rest": "{0} * ((((-0.00570498872745 * {0} + 0.0206390887954) * {0} - 0.0537397155531) * {0} + " +
-		"0.133314422036) * {0} - 0.333332819422)",
+	// (1 + tanh(u)) / 2 is the logistic function of 2u, which avoids cancellation.
+	"gelu_tanh": "{0} * logistic(1.5957691216057308 * ({0} + 0.044715 * {0} * {0} * {0}))",
+	"softplus":  "nan_max({0}, 0.0) + log1p(exp(-abs({0})))",
+	"selu":      "1.050701 * ({0} < 0.0 ? 1.6732632 * expm1({0}) : {0})",
+	// The square of exp(x/2) overflows only if the function does.
+	"cosh_accurate": "half_exp(exp(0.5 * abs({0})), 1.0)",
+	"sinh_accurate": "(abs({0}) < 1.0 ? {0} + {0} * sinh_rest({0} * {0}) : " +
+		"sign({0}) * half_exp(exp(0.5 * abs({0})), -1.0))",
+	"half_exp":  "0.5 * {0} * {0} + {1} * 0.5 / {0} / {0}",
+	"sinh_rest": "((({0} * 0.0000027557319 + 0.0001984127) * {0} + 0.008333334) * {0} + 0.16666667) * {0}",
+	// Inverse functions, without cancellation where they are near 0.
+	"arsinh":      "(abs({0}) < 0.0001 ? {0} : sign({0}) * arsinh_abs(abs({0})))",
+	"arsinh_abs":  "({0} > 4096.0 ? log({0}) + 0.6931472 : log1p({0} + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0))))",
+	"arcosh":      "({0} > 4096.0 ? log({0}) + 0.6931472 : arcosh_more({0} - 1.0))",
+	"arcosh_more": "log1p({0} + sqrt({0}) * sqrt({0} + 2.0))",
+	"artanh":      "(abs({0}) < 0.0001 ? {0} : sign({0}) * 0.5 * log1p(2.0 * abs({0}) / (1.0 - abs({0}))))",
+	// Polynomials of Cephes' asinf (Moshier).
+	"arcsin":      "({0} == 0.0 ? {0} : sign({0}) * arcsin_abs(abs({0})))",
+	"arcsin_abs":  "({0} > 0.5 ? 1.5707964 - 2.0 * arcsin_near(sqrt(0.5 - 0.5 * {0})) : arcsin_near({0}))",
+	"arcsin_near": "{0} + {0} * arcsin_rest({0} * {0})",
+	"arcsin_rest": "{0} * ((((0.0421632 * {0} + 0.024181311) * {0} + 0.04547003) * {0} + 0.074953) * {0} + " +
+		"0.16666752)",
+	"arccos": "(abs({0}) > 0.5 ? arccos_far({0}, 2.0 * arcsin_near(sqrt(0.5 - 0.5 * abs({0})))) : " +
+		"1.5707964 - arcsin({0}))",
+	"arccos_far": "({0} < 0.0 ? 3.1415927 - {1} : {1})",
 })
+
+// shorter has formulas of ops for which there are ones with fewer primitives.
+var shorter = map[string]string{
+	"1.0 / (1.0 + exp(-{0}))": "logistic({0})",
+	"{0} / (1.0 + exp(-{0}))": "{0} * logistic({0})",
+}
 
 // parsed parses formulas.
 func parsed(texts map[string]string) map[string]*expression {
@@ -184,9 +220,21 @@ func init() {
 	addWordPrimitives()
 	addRoundedTo()
 	for name, f := range assembled() {
-		primitives[name].vectors = f
-		primitives[name].work = (primitives[name].work + 3) / 4 // assembly takes about a quarter of the time
+		primitives[name] = primitives[name].with(f, lanes)
 	}
+	if vector != nil {
+		for name, f := range vector.functions {
+			primitives[name] = primitives[name].with(f, vector.lanes)
+		}
+	}
+}
+
+// with returns p with assembly.
+func (p *primitiveOf[T]) with(f func(out, x, y, z *T, n int), lanes int) *primitiveOf[T] {
+	with := *p
+	with.vectors, with.lanes = f, lanes
+	with.work = (p.work + 3) / 4 // assembly takes about a quarter of the time
+	return &with
 }
 
 // byReference returns a primitive that calls the scalar reference of an op with args arguments.

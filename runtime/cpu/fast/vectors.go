@@ -24,6 +24,8 @@ type assembly struct {
 	panels   map[ir.DType]*panelForm // instead of byteDots; see multiplyBytes
 	pairs    []intDots               // see intForm
 	quads    []intDots               // nil if there is no instruction for them
+	// The mathematical functions among the primitives, by name.
+	functions map[string]func(out, x, y, z *float32, n int)
 }
 
 // dotsOf computes the dot products of a row of a with four rows of b, which are in the format of their file.

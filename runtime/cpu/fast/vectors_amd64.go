@@ -24,6 +24,21 @@ func assemblies() []*assembly {
 		byteDots: map[ir.DType]byteDotsOf{ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K,
 			ir.Q6_K: byteDotsQ6_K},
 		pairs: []intDots{{4, pairs4}, {2, pairs2}, {1, pairs1}},
+		functions: map[string]func(out, x, y, z *float32, n int){
+			"exp":          expVectors,
+			"exp2":         exp2Vectors,
+			"expm1":        expm1Vectors,
+			"log":          logVectors,
+			"log2":         log2Vectors,
+			"log1p":        log1pVectors,
+			"sin_accurate": sinVectors,
+			"cos_accurate": cosVectors,
+			"atan":         atanVectors,
+			"tanh_safe":    tanhVectors,
+			"erf":          erfVectors,
+			"logistic":     logisticVectors,
+			"pow_full":     powVectors,
+		},
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -41,6 +56,21 @@ func assemblies() []*assembly {
 			},
 			pairs: []intDots{{8, pairs8Z}, {4, pairs4Z}, {2, pairs2Z}, {1, pairs1Z}},
 			quads: []intDots{{8, quads8Z}, {4, quads4Z}, {2, quads2Z}, {1, quads1Z}},
+			functions: map[string]func(out, x, y, z *float32, n int){
+				"exp":          expVectorsZ,
+				"exp2":         exp2VectorsZ,
+				"expm1":        expm1VectorsZ,
+				"log":          logVectorsZ,
+				"log2":         log2VectorsZ,
+				"log1p":        log1pVectorsZ,
+				"sin_accurate": sinVectorsZ,
+				"cos_accurate": cosVectorsZ,
+				"atan":         atanVectorsZ,
+				"tanh_safe":    tanhVectorsZ,
+				"erf":          erfVectorsZ,
+				"logistic":     logisticVectorsZ,
+				"pow_full":     powVectorsZ,
+			},
 		})
 	}
 	return list
@@ -79,7 +109,7 @@ func exps(x []float32, shift float32) {
 		expsPlain(x, shift)
 		return
 	}
-	expVectors(&x[0], shift, whole)
+	expsVectors(&x[0], shift, whole)
 	expsPlain(x[whole:], shift)
 }
 
@@ -177,7 +207,7 @@ func assembled() map[string]func(out, x, y, z *float32, n int) {
 		"==": equalVectors, "!=": differVectors, "?:": chooseVectors,
 		"nan_min": minVectors, "nan_max": maxVectors, "neg": negVectors, "abs": absVectors,
 		"sqrt": sqrtVectors, "floor": floorVectors, "ceil": ceilVectors, "roundEven": roundVectors,
-		"trunc": truncVectors, "exp": expOfVectors, roundings[ir.F16]: toF16Vectors, roundings[ir.BF16]: toBF16Vectors,
+		"trunc": truncVectors, roundings[ir.F16]: toF16Vectors, roundings[ir.BF16]: toBF16Vectors,
 
 		"+ words": addWordsVectors, "- words": subWordsVectors, "* words": mulWordsVectors,
 		"min words": minWordsVectors, "max words": maxWordsVectors, "min unsigned": minUnsignedVectors,

@@ -19,6 +19,7 @@ func main() {
 	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
 	ofPanels := flag.Bool("panels", false, "the functions of int8 rows and blocks with VNNI, not the others")
 	ofMemory := flag.Bool("memory", false, "the functions that read and write elements of tensors, not the others")
+	ofFunctions := flag.Bool("functions", false, "the mathematical functions, not the others")
 	ofARM64 := flag.String("arm64", "", "write the functions for arm64 to the files `NAME`.s and .go, and no others")
 	flag.Parse()
 	if *ofARM64 != "" {
@@ -43,6 +44,11 @@ func main() {
 		return
 	case *ofMemory:
 		memory()
+		Generate()
+		return
+	case *ofFunctions:
+		avx2.functions()
+		avx512.functions()
 		Generate()
 		return
 	}
@@ -376,37 +382,9 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 
 var words = map[uint32]Mem{}
 
-// exp generates code that replaces x by e^x. The error is at most 2 units in the last place. It computes 2^n times a
-// polynomial of the remainder, which is from Cephes' expf (Moshier). It multiplies by 2^n in two steps, so that results
-// at both ends of float32's range are right.
-func exp(x VecVirtual) {
-	n, c, p := YMM(), YMM(), YMM()
-	VMINPS(x, constant(c, 89), x) // NaN stays, as the second source
-	VMAXPS(x, constant(c, -104), x)
-	VMULPS(constant(c, math.Log2E), x, n)
-	VROUNDPS(Imm(0), n, n)
-	VFNMADD231PS(constant(c, 0.693359375), n, x)
-	VFNMADD231PS(constant(c, -2.12194440e-4), n, x)
-	constant(p, 1.9875691500e-4)
-	for _, a := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
-		1, 1} {
-		VFMADD213PS(constant(c, a), x, p)
-	}
-	half := YMM()
-	VCVTPS2DQ(n, n)
-	VPSRAD(Imm(1), n, half)
-	VPSUBD(half, n, n)
-	for _, part := range []VecVirtual{half, n} {
-		VPSLLD(Imm(23), part, part)
-		VPADDD(constant(c, 1), part, part)
-		VMULPS(part, p, p)
-	}
-	VMOVAPS(p, x)
-}
-
 func exps() {
-	TEXT("expVectors", NOSPLIT, "func(x *float32, shift float32, n int)")
-	Doc("expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).")
+	TEXT("expsVectors", NOSPLIT, "func(x *float32, shift float32, n int)")
+	Doc("expsVectors replaces each of n elements, a multiple of 8, by exp(x-shift).")
 	shift := YMM()
 	from, _ := Param("shift").Resolve()
 	VBROADCASTSS(from.Addr, shift)
@@ -418,7 +396,7 @@ func exps() {
 	JGE(LabelRef("stop"))
 	VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, y)
 	VSUBPS(shift, y, y)
-	exp(y)
+	avx2.exp(y)
 	VMOVUPS(y, Mem{Base: x, Index: at, Scale: 4})
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))
@@ -427,29 +405,36 @@ func exps() {
 	RET()
 }
 
-// primitive generates the function of a primitive of up to three arguments. It computes lists of n elements, where n is
-// a multiple of 8. body generates code that computes 8 results and leaves them in the first vector.
+// primitive generates the function of a primitive for AVX2.
 func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
-	TEXT(name+"Vectors", NOSPLIT, "func(out, x, y, z *float32, n int)")
-	Doc(fmt.Sprintf("%sVectors sets each of n elements, a multiple of 8, to %s.", name, what))
+	avx2.primitive(name, what, args, body)
+}
+
+// primitive generates the function of a primitive of up to three arguments. It computes lists of n elements, where n is
+// a multiple of the lanes. body generates code that computes a vector of results and leaves them in the first vector.
+func (w width) primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
+	name += "Vectors" + w.suffix
+	TEXT(name, NOSPLIT, "func(out, x, y, z *float32, n int)")
+	Doc(fmt.Sprintf("%s sets each of n elements, a multiple of %d, to %s.", name, w.lanes(), what))
 	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
 	var lists [3]Register
 	var in [3]VecVirtual
 	for i, param := range []string{"x", "y", "z"}[:args] {
-		lists[i], in[i] = Load(Param(param), GP64()), YMM()
+		lists[i], in[i] = Load(Param(param), GP64()), w.vector()
 	}
 	at := GP64()
 	XORQ(at, at)
-	Label("next")
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
+	Label("next")
 	for i := range args {
 		VMOVUPS(Mem{Base: lists[i], Index: at, Scale: 4}, in[i])
 	}
 	body(in[0], in[1], in[2])
 	VMOVUPS(in[0], Mem{Base: out, Index: at, Scale: 4})
-	ADDQ(Imm(8), at)
-	JMP(LabelRef("next"))
+	ADDQ(Imm(uint64(w.lanes())), at)
+	CMPQ(at, n)
+	JLT(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()
 	RET()
@@ -459,8 +444,8 @@ func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 const (
 	equal, less, atMost, atLeast, more, differ = 0x00, 0x11, 0x12, 0x1d, 0x1e, 0x04
 
-	unordered, ordered    = 0x03, 0x07
-	notAtMost, notAtLeast = 0x16, 0x19 // true if an operand is NaN
+	unordered, ordered             = 0x03, 0x07
+	notAtMost, notAtLeast, notLess = 0x16, 0x19, 0x15 // true if an operand is NaN
 )
 
 // primitives generates the functions of all primitives.
@@ -510,7 +495,6 @@ func primitives() {
 		{"trunc", "the integer part of x"}} {
 		primitive(r[0], r[1], 1, func(x, _, _ VecVirtual) { VROUNDPS(Imm(uint64(mode)), x, x) })
 	}
-	primitive("expOf", "e^x", 1, func(x, _, _ VecVirtual) { exp(x) })
 	primitive("toF16", "the f16 nearest to x, of two the even one", 1, func(x, _, _ VecVirtual) {
 		half := XMM()
 		VCVTPS2PH(Imm(0), x, half)
