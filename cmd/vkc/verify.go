@@ -18,7 +18,8 @@ import (
 
 type verifyFlags struct {
 	device, filter, trusted string
-	onnx, except, report    string
+	onnx, report            string
+	except                  []string
 	rtol, atol              float64
 	tuning                  tuningFlags
 	ops, quick, cases, json bool
@@ -110,8 +111,8 @@ did not pass and why. Exit code 1 if a case failed that --except does not name.`
 	flags := cmd.Flags()
 	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
 	flags.StringVar(&f.onnx, "onnx", "", "run the models in `DIR` and in the folders below it")
-	flags.StringVar(&f.except, "except", "", "with --onnx: `FILE` of cases that need not pass: a name "+
-		"and the reason on each line")
+	flags.StringArrayVar(&f.except, "except", nil, "with --onnx: `FILE` of cases that need not pass: a name "+
+		"and the reason on each line; may be repeated")
 	flags.Float64Var(&f.rtol, "rtol", 1e-3, "with --onnx: the relative difference that is allowed; the default is "+
 		"that of ONNX's own tests")
 	flags.Float64Var(&f.atol, "atol", 1e-7, "with --onnx: the absolute difference that is allowed")

@@ -121,26 +121,25 @@ func (r *onnxReport) add(name, stage string, err error, excepted map[string]stri
 	return &r.Results[len(r.Results)-1]
 }
 
-// readExceptions reads the list of cases that may fail. Each line has a name and a reason; comments begin with #.
-func readExceptions(path string) (map[string]string, error) {
+// readExceptions reads lists of cases that may fail. Each line has a name and a reason; comments begin with #.
+func readExceptions(paths []string) (map[string]string, error) {
 	list := map[string]string{}
-	if path == "" {
-		return list, nil
-	}
-	content, err := inputfile.Read(path)
-	if err != nil {
-		return nil, err
-	}
-	for n, line := range strings.Split(string(content), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
+	for _, path := range paths {
+		content, err := inputfile.Read(path)
+		if err != nil {
+			return nil, err
 		}
-		name, reason, _ := strings.Cut(line, " ")
-		if reason = strings.TrimSpace(reason); reason == "" || list[name] != "" {
-			return nil, fmt.Errorf("%s:%d: want the name of a case, each once, and a reason", path, n+1)
+		for n, line := range strings.Split(string(content), "\n") {
+			line = strings.TrimSpace(line)
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			name, reason, _ := strings.Cut(line, " ")
+			if reason = strings.TrimSpace(reason); reason == "" || list[name] != "" {
+				return nil, fmt.Errorf("%s:%d: want the name of a case, each once, and a reason", path, n+1)
+			}
+			list[name] = reason
 		}
-		list[name] = reason
 	}
 	return list, nil
 }

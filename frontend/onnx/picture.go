@@ -8,13 +8,16 @@ import (
 	_ "image/png"
 
 	"github.com/vkc-go/vkc/ir"
+	_ "golang.org/x/image/bmp" // likewise
+	_ "golang.org/x/image/tiff"
+	_ "golang.org/x/image/webp"
 )
 
 // maxPixels is the largest number of pixels of a decoded picture.
 const maxPixels = 1 << 26
 
-// imageDecoder builds ImageDecoder, of a picture that is known when the graph is built: a file of PNG, JPEG or GIF, as
-// bytes [height, width, channels].
+// imageDecoder builds ImageDecoder, of a picture that is known when the graph is built: a file of PNG, JPEG,
+// GIF, WebP, BMP or TIFF, as bytes [height, width, channels].
 func imageDecoder(c *call) []*value {
 	d := c.constant(0)
 	if d.DType != ir.U8 || len(d.Dims) != 1 {
@@ -23,7 +26,7 @@ func imageDecoder(c *call) []*value {
 	form := c.choice("pixel_format", "RGB", "BGR", "Grayscale")
 	size, kind, err := pictures.DecodeConfig(bytes.NewReader(d.Bytes))
 	if err != nil {
-		c.fail("the picture is no PNG, JPEG or GIF: %v", err)
+		c.fail("the picture is no PNG, JPEG, GIF, WebP, BMP or TIFF: %v", err)
 	}
 	if size.Width < 1 || size.Height < 1 || int64(size.Width)*int64(size.Height) > maxPixels {
 		c.fail("the picture, a %s, has %d times %d pixels: want at most %d", kind, size.Width, size.Height, maxPixels)
