@@ -262,6 +262,9 @@ func signed16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 // unsigned16Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 16 unsigned bits.
 func unsigned16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 
+// truthOfFloatVectors sets each of n elements, a multiple of 8, to 1, as a word, where x is not 0, and else 0.
+func truthOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
 // wordOfFloatVectors sets each of n elements, a multiple of 8, to the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN.
 func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 

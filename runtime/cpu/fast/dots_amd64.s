@@ -9902,6 +9902,30 @@ stop:
 DATA c0000ffff<>+0(SB)/4, $0x0000ffff
 GLOBL c0000ffff<>(SB), RODATA|NOPTR, $4
 
+// func truthOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·truthOfFloatVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(BX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VCMPPS  $0x04, Y1, Y0, Y0
+	VPSRLD  $0x1f, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·wordOfFloatVectors(SB), NOSPLIT, $0-40

@@ -81,3 +81,126 @@ func logisticVectorsZ(out *float32, x *float32, y *float32, z *float32, n int)
 
 // powVectorsZ sets each of n elements, a multiple of 16, to x to the power of y.
 func powVectorsZ(out *float32, x *float32, y *float32, z *float32, n int)
+
+// addDoubles sets each of n elements, a multiple of 4, to x+y.
+func addDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// subDoubles sets each of n elements, a multiple of 4, to x-y.
+func subDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// mulDoubles sets each of n elements, a multiple of 4, to x*y.
+func mulDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// divDoubles sets each of n elements, a multiple of 4, to x/y.
+func divDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// addLongs sets each of n elements, a multiple of 4, to x+y, of long words.
+func addLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// subLongs sets each of n elements, a multiple of 4, to x-y, of long words.
+func subLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// andLongs sets each of n elements, a multiple of 4, to x&y, of long words.
+func andLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// orLongs sets each of n elements, a multiple of 4, to x|y, of long words.
+func orLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// xorLongs sets each of n elements, a multiple of 4, to x^y, of long words.
+func xorLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// minDoubles sets each of n elements, a multiple of 4, to the lesser of x and y, NaN if either is.
+func minDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// maxDoubles sets each of n elements, a multiple of 4, to the greater of x and y, NaN if either is.
+func maxDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// equalDoubles sets each of n elements, a multiple of 4, to 1 where x == y and else 0.
+func equalDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// differDoubles sets each of n elements, a multiple of 4, to 1 where x != y and else 0.
+func differDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// lessDoubles sets each of n elements, a multiple of 4, to 1 where x < y and else 0.
+func lessDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// atMostDoubles sets each of n elements, a multiple of 4, to 1 where x <= y and else 0.
+func atMostDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// moreDoubles sets each of n elements, a multiple of 4, to 1 where x > y and else 0.
+func moreDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// atLeastDoubles sets each of n elements, a multiple of 4, to 1 where x >= y and else 0.
+func atLeastDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// chooseDoubles sets each of n elements, a multiple of 4, to y where x is not 0 and else z.
+func chooseDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// chooseLongs sets each of n elements, a multiple of 4, to y where the long word x is not 0 and else z.
+func chooseLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// negDoubles sets each of n elements, a multiple of 4, to -x.
+func negDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// absDoubles sets each of n elements, a multiple of 4, to |x|.
+func absDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// sqrtDoubles sets each of n elements, a multiple of 4, to the root of x.
+func sqrtDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// roundDoubles sets each of n elements, a multiple of 4, to the integer nearest to x, of two the even one.
+func roundDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// floorDoubles sets each of n elements, a multiple of 4, to the largest integer not above x.
+func floorDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// ceilDoubles sets each of n elements, a multiple of 4, to the smallest integer not below x.
+func ceilDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// truncDoubles sets each of n elements, a multiple of 4, to the integer part of x.
+func truncDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// toF32Doubles sets each of n elements, a multiple of 4, to the f32 nearest to x, of two the even one.
+func toF32Doubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// equalLongs sets each of n elements, a multiple of 4, to 1 where the long words x and y are equal and else 0.
+func equalLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// moreLongs sets each of n elements, a multiple of 4, to 1 where the long word x is above y and else 0.
+func moreLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// minLongs sets each of n elements, a multiple of 4, to the lesser of x and y, long words.
+func minLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// maxLongs sets each of n elements, a multiple of 4, to the greater of x and y, long words.
+func maxLongs(out *float64, x *float64, y *float64, z *float64, n int)
+
+// longOfTruth sets each of n elements, a multiple of 4, to x, which is 1 or 0, as a long word.
+func longOfTruth(out *float64, x *float64, y *float64, z *float64, n int)
+
+// truthOfDouble sets each of n elements, a multiple of 4, to 1, as a long word, where x is not 0, and else 0.
+func truthOfDouble(out *float64, x *float64, y *float64, z *float64, n int)
+
+// wordOfDouble sets each of n elements, a multiple of 4, to the integer part of x as a long word: the nearest word of 32 bits, 0 if x is NaN.
+func wordOfDouble(out *float64, x *float64, y *float64, z *float64, n int)
+
+// long32 sets each of n elements, a multiple of 4, to the long word x wrapped to 32 signed bits.
+func long32(out *float64, x *float64, y *float64, z *float64, n int)
+
+// long8 sets each of n elements, a multiple of 4, to the long word x wrapped to signed bits.
+func long8(out *float64, x *float64, y *float64, z *float64, n int)
+
+// long16 sets each of n elements, a multiple of 4, to the long word x wrapped to signed bits.
+func long16(out *float64, x *float64, y *float64, z *float64, n int)
+
+// unsignedLong8 sets each of n elements, a multiple of 4, to the long word x wrapped to unsigned bits.
+func unsignedLong8(out *float64, x *float64, y *float64, z *float64, n int)
+
+// unsignedLong16 sets each of n elements, a multiple of 4, to the long word x wrapped to unsigned bits.
+func unsignedLong16(out *float64, x *float64, y *float64, z *float64, n int)
+
+// unsignedLong32 sets each of n elements, a multiple of 4, to the long word x wrapped to unsigned bits.
+func unsignedLong32(out *float64, x *float64, y *float64, z *float64, n int)
+
+// expDoubles sets each of n elements, a multiple of 4, to e^x.
+func expDoubles(out *float64, x *float64, y *float64, z *float64, n int)

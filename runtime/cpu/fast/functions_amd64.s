@@ -3050,3 +3050,1095 @@ next:
 stop:
 	VZEROUPPER
 	RET
+
+// func addDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·addDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func subDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·subDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VSUBPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func mulDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·mulDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func divDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·divDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VDIVPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func addLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·addLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VPADDQ  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func subLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·subLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VPSUBQ  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func andLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·andLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VPAND   Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func orLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·orLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VPOR    Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func xorLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·xorLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*8), Y0
+	VMOVUPS (BX)(SI*8), Y1
+	VPXOR   Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func minDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·minDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS   (DX)(SI*8), Y0
+	VMOVUPS   (BX)(SI*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMINPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (AX)(SI*8)
+	ADDQ      $0x04, SI
+	CMPQ      SI, CX
+	JLT       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func maxDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·maxDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS   (DX)(SI*8), Y0
+	VMOVUPS   (BX)(SI*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMAXPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (AX)(SI*8)
+	ADDQ      $0x04, SI
+	CMPQ      SI, CX
+	JLT       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·equalDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*8), Y0
+	VMOVUPS      (BX)(SI*8), Y1
+	VCMPPD       $0x00, Y1, Y0, Y0
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	VANDPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*8)
+	ADDQ         $0x04, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func differDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·differDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*8), Y0
+	VMOVUPS      (BX)(SI*8), Y1
+	VCMPPD       $0x04, Y1, Y0, Y0
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	VANDPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*8)
+	ADDQ         $0x04, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func lessDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·lessDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*8), Y0
+	VMOVUPS      (BX)(SI*8), Y1
+	VCMPPD       $0x11, Y1, Y0, Y0
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	VANDPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*8)
+	ADDQ         $0x04, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func atMostDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·atMostDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*8), Y0
+	VMOVUPS      (BX)(SI*8), Y1
+	VCMPPD       $0x12, Y1, Y0, Y0
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	VANDPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*8)
+	ADDQ         $0x04, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func moreDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·moreDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*8), Y0
+	VMOVUPS      (BX)(SI*8), Y1
+	VCMPPD       $0x1e, Y1, Y0, Y0
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	VANDPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*8)
+	ADDQ         $0x04, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func atLeastDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·atLeastDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*8), Y0
+	VMOVUPS      (BX)(SI*8), Y1
+	VCMPPD       $0x1d, Y1, Y0, Y0
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	VANDPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*8)
+	ADDQ         $0x04, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func chooseDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·chooseDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	MOVQ z+24(FP), SI
+	XORQ DI, DI
+	CMPQ DI, CX
+	JGE  stop
+
+next:
+	VMOVUPS   (DX)(DI*8), Y0
+	VMOVUPS   (BX)(DI*8), Y1
+	VMOVUPS   (SI)(DI*8), Y2
+	VXORPD    Y3, Y3, Y3
+	VCMPPD    $0x04, Y3, Y0, Y0
+	VBLENDVPD Y0, Y1, Y2, Y0
+	VMOVUPS   Y0, (AX)(DI*8)
+	ADDQ      $0x04, DI
+	CMPQ      DI, CX
+	JLT       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func chooseLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·chooseLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	MOVQ z+24(FP), SI
+	XORQ DI, DI
+	CMPQ DI, CX
+	JGE  stop
+
+next:
+	VMOVUPS   (DX)(DI*8), Y0
+	VMOVUPS   (BX)(DI*8), Y1
+	VMOVUPS   (SI)(DI*8), Y2
+	VPXOR     Y3, Y3, Y3
+	VPCMPEQQ  Y3, Y0, Y0
+	VBLENDVPD Y0, Y2, Y1, Y0
+	VMOVUPS   Y0, (AX)(DI*8)
+	ADDQ      $0x04, DI
+	CMPQ      DI, CX
+	JLT       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func negDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·negDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(BX*8), Y0
+	VBROADCASTSD d8000000000000000<>+0(SB), Y1
+	VXORPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(BX*8)
+	ADDQ         $0x04, BX
+	CMPQ         BX, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA d8000000000000000<>+0(SB)/8, $0x8000000000000000
+GLOBL d8000000000000000<>(SB), RODATA|NOPTR, $8
+
+// func absDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·absDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(BX*8), Y0
+	VBROADCASTSD d8000000000000000<>+0(SB), Y1
+	VANDNPD      Y0, Y1, Y0
+	VMOVUPS      Y0, (AX)(BX*8)
+	ADDQ         $0x04, BX
+	CMPQ         BX, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sqrtDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·sqrtDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(BX*8), Y0
+	VSQRTPD Y0, Y0
+	VMOVUPS Y0, (AX)(BX*8)
+	ADDQ    $0x04, BX
+	CMPQ    BX, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func roundDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·roundDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(BX*8), Y0
+	VROUNDPD $0x00, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*8)
+	ADDQ     $0x04, BX
+	CMPQ     BX, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func floorDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·floorDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(BX*8), Y0
+	VROUNDPD $0x01, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*8)
+	ADDQ     $0x04, BX
+	CMPQ     BX, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func ceilDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·ceilDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(BX*8), Y0
+	VROUNDPD $0x02, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*8)
+	ADDQ     $0x04, BX
+	CMPQ     BX, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func truncDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·truncDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(BX*8), Y0
+	VROUNDPD $0x03, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*8)
+	ADDQ     $0x04, BX
+	CMPQ     BX, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func toF32Doubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX
+TEXT ·toF32Doubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS    (DX)(BX*8), Y0
+	VCVTPD2PSY Y0, X0
+	VCVTPS2PD  X0, Y0
+	VMOVUPS    Y0, (AX)(BX*8)
+	ADDQ       $0x04, BX
+	CMPQ       BX, CX
+	JLT        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·equalLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(SI*8), Y0
+	VMOVUPS  (BX)(SI*8), Y1
+	VPCMPEQQ Y1, Y0, Y0
+	VPSRLQ   $0x3f, Y0, Y0
+	VMOVUPS  Y0, (AX)(SI*8)
+	ADDQ     $0x04, SI
+	CMPQ     SI, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func moreLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·moreLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(SI*8), Y0
+	VMOVUPS  (BX)(SI*8), Y1
+	VPCMPGTQ Y1, Y0, Y0
+	VPSRLQ   $0x3f, Y0, Y0
+	VMOVUPS  Y0, (AX)(SI*8)
+	ADDQ     $0x04, SI
+	CMPQ     SI, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func minLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·minLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS   (DX)(SI*8), Y0
+	VMOVUPS   (BX)(SI*8), Y1
+	VPCMPGTQ  Y1, Y0, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VMOVUPS   Y0, (AX)(SI*8)
+	ADDQ      $0x04, SI
+	CMPQ      SI, CX
+	JLT       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func maxLongs(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·maxLongs(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS   (DX)(SI*8), Y0
+	VMOVUPS   (BX)(SI*8), Y1
+	VPCMPGTQ  Y1, Y0, Y2
+	VBLENDVPD Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (AX)(SI*8)
+	ADDQ      $0x04, SI
+	CMPQ      SI, CX
+	JLT       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func longOfTruth(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·longOfTruth(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(BX*8), Y0
+	VPSLLQ  $0x02, Y0, Y0
+	VPSRLQ  $0x3f, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*8)
+	ADDQ    $0x04, BX
+	CMPQ    BX, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func truthOfDouble(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·truthOfDouble(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(BX*8), Y0
+	VXORPD  Y1, Y1, Y1
+	VCMPPD  $0x04, Y1, Y0, Y0
+	VPSRLQ  $0x3f, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*8)
+	ADDQ    $0x04, BX
+	CMPQ    BX, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func wordOfDouble(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·wordOfDouble(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(BX*8), Y0
+	VCMPPD       $0x07, Y0, Y0, Y1
+	VBROADCASTSD dc1e0000000000000<>+0(SB), Y2
+	VMAXPD       Y2, Y0, Y0
+	VBROADCASTSD d41dfffffffc00000<>+0(SB), Y2
+	VMINPD       Y2, Y0, Y0
+	VANDPD       Y1, Y0, Y0
+	VCVTTPD2DQY  Y0, X0
+	VPMOVSXDQ    X0, Y0
+	VMOVUPS      Y0, (AX)(BX*8)
+	ADDQ         $0x04, BX
+	CMPQ         BX, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA dc1e0000000000000<>+0(SB)/8, $0xc1e0000000000000
+GLOBL dc1e0000000000000<>(SB), RODATA|NOPTR, $8
+
+DATA d41dfffffffc00000<>+0(SB)/8, $0x41dfffffffc00000
+GLOBL d41dfffffffc00000<>(SB), RODATA|NOPTR, $8
+
+// func long32(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·long32(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(BX*8), Y0
+	VPSRAD   $0x1f, Y0, Y1
+	VPSLLQ   $0x20, Y1, Y1
+	VPBLENDD $0xaa, Y1, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*8)
+	ADDQ     $0x04, BX
+	CMPQ     BX, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func long8(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·long8(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(BX*8), Y0
+	VPSLLD   $0x18, Y0, Y0
+	VPSRAD   $0x18, Y0, Y0
+	VPSRAD   $0x1f, Y0, Y1
+	VPSLLQ   $0x20, Y1, Y1
+	VPBLENDD $0xaa, Y1, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*8)
+	ADDQ     $0x04, BX
+	CMPQ     BX, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func long16(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·long16(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS  (DX)(BX*8), Y0
+	VPSLLD   $0x10, Y0, Y0
+	VPSRAD   $0x10, Y0, Y0
+	VPSRAD   $0x1f, Y0, Y1
+	VPSLLQ   $0x20, Y1, Y1
+	VPBLENDD $0xaa, Y1, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*8)
+	ADDQ     $0x04, BX
+	CMPQ     BX, CX
+	JLT      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func unsignedLong8(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·unsignedLong8(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(BX*8), Y0
+	VPSLLQ  $0x38, Y0, Y0
+	VPSRLQ  $0x38, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*8)
+	ADDQ    $0x04, BX
+	CMPQ    BX, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func unsignedLong16(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·unsignedLong16(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(BX*8), Y0
+	VPSLLQ  $0x30, Y0, Y0
+	VPSRLQ  $0x30, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*8)
+	ADDQ    $0x04, BX
+	CMPQ    BX, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func unsignedLong32(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·unsignedLong32(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(BX*8), Y0
+	VPSLLQ  $0x20, Y0, Y0
+	VPSRLQ  $0x20, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*8)
+	ADDQ    $0x04, BX
+	CMPQ    BX, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func expDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expDoubles(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(BX*8), Y0
+	VBROADCASTSD d4086300000000000<>+0(SB), Y1
+	VMINPD       Y0, Y1, Y0
+	VBROADCASTSD dc087500000000000<>+0(SB), Y1
+	VMAXPD       Y0, Y1, Y0
+	VBROADCASTSD d3ff71547652b82fe<>+0(SB), Y1
+	VMULPD       Y1, Y0, Y1
+	VROUNDPD     $0x00, Y1, Y1
+	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Y2
+	VFNMADD231PD Y2, Y1, Y0
+	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Y2
+	VFNMADD231PD Y2, Y1, Y0
+	VBROADCASTSD d3de6124613a86d09<>+0(SB), Y2
+	VBROADCASTSD d3e21eed8eff8d898<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3e5ae64567f544e4<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3e927e4fb7789f5c<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3ec71de3a556c734<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3efa01a01a01a01a<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3f2a01a01a01a01a<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3f56c16c16c16c17<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3f81111111111111<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3fa5555555555555<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3fc5555555555555<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3fe0000000000000<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y3
+	VFMADD213PD  Y3, Y0, Y2
+	VCVTPD2DQY   Y1, X1
+	VPSRAD       $0x01, X1, X0
+	VPSUBD       X0, X1, X1
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y3
+	VPADDQ       Y3, Y0, Y0
+	VMULPD       Y0, Y2, Y2
+	VPMOVSXDQ    X1, Y1
+	VPSLLQ       $0x34, Y1, Y1
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y0
+	VPADDQ       Y0, Y1, Y1
+	VMULPD       Y1, Y2, Y2
+	VMOVAPD      Y2, Y0
+	VMOVUPS      Y0, (AX)(BX*8)
+	ADDQ         $0x04, BX
+	CMPQ         BX, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA d4086300000000000<>+0(SB)/8, $0x4086300000000000
+GLOBL d4086300000000000<>(SB), RODATA|NOPTR, $8
+
+DATA dc087500000000000<>+0(SB)/8, $0xc087500000000000
+GLOBL dc087500000000000<>(SB), RODATA|NOPTR, $8
+
+DATA d3ff71547652b82fe<>+0(SB)/8, $0x3ff71547652b82fe
+GLOBL d3ff71547652b82fe<>(SB), RODATA|NOPTR, $8
+
+DATA d3fe62e42fee00000<>+0(SB)/8, $0x3fe62e42fee00000
+GLOBL d3fe62e42fee00000<>(SB), RODATA|NOPTR, $8
+
+DATA d3dea39ef35793c76<>+0(SB)/8, $0x3dea39ef35793c76
+GLOBL d3dea39ef35793c76<>(SB), RODATA|NOPTR, $8
+
+DATA d3de6124613a86d09<>+0(SB)/8, $0x3de6124613a86d09
+GLOBL d3de6124613a86d09<>(SB), RODATA|NOPTR, $8
+
+DATA d3e21eed8eff8d898<>+0(SB)/8, $0x3e21eed8eff8d898
+GLOBL d3e21eed8eff8d898<>(SB), RODATA|NOPTR, $8
+
+DATA d3e5ae64567f544e4<>+0(SB)/8, $0x3e5ae64567f544e4
+GLOBL d3e5ae64567f544e4<>(SB), RODATA|NOPTR, $8
+
+DATA d3e927e4fb7789f5c<>+0(SB)/8, $0x3e927e4fb7789f5c
+GLOBL d3e927e4fb7789f5c<>(SB), RODATA|NOPTR, $8
+
+DATA d3ec71de3a556c734<>+0(SB)/8, $0x3ec71de3a556c734
+GLOBL d3ec71de3a556c734<>(SB), RODATA|NOPTR, $8

@@ -111,3 +111,55 @@ func TestPrimitives(t *testing.T) {
 func isFunction(name string) bool {
 	return slices.ContainsFunc(assemblies(), func(a *assembly) bool { return a.functions[name] != nil })
 }
+
+// TestWidePrimitives compares the vectorized primitives of 64 bits with plain Go.
+func TestWidePrimitives(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 2))
+	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 5e-324, 0.5, -1.5, 2.5, 1,
+		1 << 31, -1 << 31, 1<<31 - 0.5, 1 << 63, -1 << 63, 709, 710.1, -745.1, -746, math.MaxFloat64} // from 709.44 on, math.Exp overflows on amd64
+	elements := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			switch rng.IntN(4) {
+			case 0:
+				x[i] = special[rng.IntN(len(special))]
+			case 1:
+				x[i] = math.Float64frombits(rng.Uint64())
+			case 2:
+				x[i] = bitsOfLong(int64(rng.IntN(9) - 4))
+			default:
+				x[i] = rng.NormFloat64() * 20
+			}
+		}
+		return x
+	}
+	vectors := 0
+	for name, p := range widePrimitives {
+		if p.vectors == nil {
+			continue
+		}
+		vectors++
+		for n := range 60 {
+			x, y, z := elements(n), elements(n), elements(n)
+			if name == wordOfTruth {
+				for i := range x {
+					x[i] = float64(rng.IntN(2))
+				}
+			}
+			copy(y, x[:n/2]) // so that some are equal
+			want, have := make([]float64, n), append(slices.Clone(x), 7)
+			p.plain(want, x, y, z)
+			p.apply(have[:n], have, y, z)
+			for i := range want {
+				off := long(have[i]) - long(want[i])
+				if max(off, -off) > map[string]int64{"exp": 4}[name] && (have[i] == have[i] || want[i] == want[i]) {
+					t.Fatalf("%s of %g, %g, %g gives %g, want %g", name, x[i], y[i], z[i], have[i], want[i])
+				}
+			}
+			if have[n] != 7 {
+				t.Fatalf("%s, %d elements: it writes past them", name, n)
+			}
+		}
+	}
+	t.Logf("%d primitives on vectors", vectors)
+}

@@ -216,6 +216,17 @@ func kernelTests() map[string]func(t *testing.T) {
 	for name := range assembled() {
 		of(name, primitives[name])
 	}
+	for name := range assembledWide() {
+		p := widePrimitives[name]
+		all[functionName(p.vectors)] = func(t *testing.T) {
+			for n := 1; n < 5*p.lanes; n++ {
+				inside(t, fmt.Sprintf("%d of %s", n, name), func(g *guarded) {
+					list := func() []float64 { return guardedSlice[float64](g, n) }
+					p.apply(list(), list(), list(), list())
+				})
+			}
+		}
+	}
 	for _, a := range assemblies() {
 		for name, f := range a.functions {
 			of(name, primitives[name].with(f, a.lanes))

@@ -222,6 +222,9 @@ func init() {
 	for name, f := range assembled() {
 		primitives[name] = primitives[name].with(f, lanes)
 	}
+	for name, f := range assembledWide() {
+		widePrimitives[name] = widePrimitives[name].with(f, lanes/2)
+	}
 	if vector != nil {
 		for name, f := range vector.functions {
 			primitives[name] = primitives[name].with(f, vector.lanes)

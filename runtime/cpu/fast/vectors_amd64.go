@@ -214,7 +214,29 @@ func assembled() map[string]func(out, x, y, z *float32, n int) {
 		"max unsigned": maxUnsignedVectors, "& words": andWordsVectors, "| words": orWordsVectors,
 		"^ words": xorWordsVectors, "== words": equalWordsVectors, "> words": moreWordsVectors,
 		"?: words": chooseWordsVectors, floatOfWords: floatOfWordsVectors, wordOf[ir.I32]: wordOfFloatVectors,
-		wrapTo[ir.I8]: signed8Vectors, wrapTo[ir.I16]: signed16Vectors, wrapTo[ir.U8]: unsigned8Vectors,
+		wordOf[ir.Bool]: truthOfFloatVectors,
+		wrapTo[ir.I8]:   signed8Vectors, wrapTo[ir.I16]: signed16Vectors, wrapTo[ir.U8]: unsigned8Vectors,
 		wrapTo[ir.U16]: unsigned16Vectors, roundedTo[ir.I8]: roundToI8Vectors, roundedTo[ir.U8]: roundToU8Vectors,
+	}
+}
+
+// assembledWide returns the assembly of primitives of 64 bits, by name.
+func assembledWide() map[string]func(out, x, y, z *float64, n int) {
+	if !vectors {
+		return nil
+	}
+	return map[string]func(out, x, y, z *float64, n int){
+		"+": addDoubles, "-": subDoubles, "*": mulDoubles, "/": divDoubles,
+		"<": lessDoubles, "<=": atMostDoubles, ">": moreDoubles, ">=": atLeastDoubles,
+		"==": equalDoubles, "!=": differDoubles, "?:": chooseDoubles,
+		"nan_min": minDoubles, "nan_max": maxDoubles, "neg": negDoubles, "abs": absDoubles,
+		"sqrt": sqrtDoubles, "floor": floorDoubles, "ceil": ceilDoubles, "roundEven": roundDoubles,
+		"trunc": truncDoubles, "exp": expDoubles, roundings[ir.F32]: toF32Doubles,
+
+		"+ words": addLongs, "- words": subLongs, "min words": minLongs, "max words": maxLongs, "& words": andLongs,
+		"| words": orLongs, "^ words": xorLongs, "== words": equalLongs, "> words": moreLongs, "?: words": chooseLongs,
+		wordOfTruth: longOfTruth, wordOf[ir.Bool]: truthOfDouble, wordOf[ir.I32]: wordOfDouble,
+		wrapTo[ir.I8]: long8, wrapTo[ir.I16]: long16, wrapTo[ir.I32]: long32, wrapTo[ir.U8]: unsignedLong8,
+		wrapTo[ir.U16]: unsignedLong16, wrapTo[ir.U32]: unsignedLong32,
 	}
 }

@@ -18,6 +18,8 @@ func fill(list []float32, x float32) { fillPlain(list, x) }
 
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
 
+func assembledWide() map[string]func(out, x, y, z *float64, n int) { return nil }
+
 func assembledFormats() map[ir.DType]format { return nil }
 
 // roundBytes rounds n groups of floats to int8, with a scale per group, by the rule of [ir.ByteSteps].

@@ -116,7 +116,26 @@ func addWordPrimitives() {
 	} {
 		primitives[name] = p
 	}
-	widePrimitives[floatOfWords] = of1(func(x float64) float64 { return float64(long(x)) })
+	widePrimitives[wordOf[ir.I64]] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
+		to := listOf[int64](out)
+		for i, x := range x {
+			switch {
+			case x >= -1<<63 && x < 1<<63:
+				to[i] = int64(x)
+			case x != x:
+				to[i] = 0
+			case x < 0:
+				to[i] = math.MinInt64
+			default:
+				to[i] = math.MaxInt64
+			}
+		}
+	}}
+	widePrimitives[floatOfWords] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
+		for i, x := range listOf[int64](x) {
+			out[i] = float64(x)
+		}
+	}}
 	widePrimitives[wordOfTruth] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
 		to := listOf[int64](out)
 		for i, x := range x {
@@ -342,7 +361,7 @@ func (b *compilerOf[T]) compileCast(n *ir.Node, v int) int {
 
 // saturated returns the integer part of float v as a word, limited to the range of dtype t.
 func (b *compilerOf[T]) saturated(v int, t ir.DType) int {
-	if t == ir.Bool || t.BlockBytes() == 4 || b.wide() {
+	if t == ir.Bool || t.BlockBytes() >= 4 {
 		return b.wordInstruction(wordOf[t], v)
 	}
 	lo, hi := ir.IntRange(t)

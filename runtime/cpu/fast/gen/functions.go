@@ -394,15 +394,16 @@ func (w width) narrow(x VecVirtual) VecVirtual {
 
 // double generates code that returns a new vector of a float64 number.
 func (w width) double(x float64) VecVirtual {
-	if _, ok := doubles[x]; !ok {
-		doubles[x] = ConstData(fmt.Sprintf("d%016x", math.Float64bits(x)), U64(math.Float64bits(x)))
+	bits := math.Float64bits(x)
+	if _, ok := doubleWords[bits]; !ok {
+		doubleWords[bits] = ConstData(fmt.Sprintf("d%016x", bits), U64(bits))
 	}
 	y := w.vector()
-	VBROADCASTSD(doubles[x], y)
+	VBROADCASTSD(doubleWords[bits], y)
 	return y
 }
 
-var doubles = map[float64]Mem{}
+var doubleWords = map[uint64]Mem{}
 
 // atan generates code that replaces x by its arc tangent. Beyond tan(pi/8) the polynomial's argument is (x-1)/(x+1), and
 // beyond 1 it is that of 1/x (Moshier, Cephes atanf.c).

@@ -19,7 +19,7 @@ func main() {
 	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
 	ofPanels := flag.Bool("panels", false, "the functions of int8 rows and blocks with VNNI, not the others")
 	ofMemory := flag.Bool("memory", false, "the functions that read and write elements of tensors, not the others")
-	ofFunctions := flag.Bool("functions", false, "the mathematical functions, not the others")
+	ofFunctions := flag.Bool("functions", false, "the mathematical functions and the primitives of 64 bits, not the others")
 	ofARM64 := flag.String("arm64", "", "write the functions for arm64 to the files `NAME`.s and .go, and no others")
 	flag.Parse()
 	if *ofARM64 != "" {
@@ -49,6 +49,7 @@ func main() {
 	case *ofFunctions:
 		avx2.functions()
 		avx512.functions()
+		doubles()
 		Generate()
 		return
 	}
@@ -413,9 +414,15 @@ func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 // primitive generates the function of a primitive of up to three arguments. It computes lists of n elements, where n is
 // a multiple of the lanes. body generates code that computes a vector of results and leaves them in the first vector.
 func (w width) primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
-	name += "Vectors" + w.suffix
-	TEXT(name, NOSPLIT, "func(out, x, y, z *float32, n int)")
-	Doc(fmt.Sprintf("%s sets each of n elements, a multiple of %d, to %s.", name, w.lanes(), what))
+	w.primitiveOf(4, name+"Vectors", what, args, body)
+}
+
+// primitiveOf generates the function of a primitive of elements with 4 or 8 bytes.
+func (w width) primitiveOf(size int, name, what string, args int, body func(x, y, z VecVirtual)) {
+	name += w.suffix
+	lanes := w.size / size
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, x, y, z *float%d, n int)", 8*size))
+	Doc(fmt.Sprintf("%s sets each of n elements, a multiple of %d, to %s.", name, lanes, what))
 	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
 	var lists [3]Register
 	var in [3]VecVirtual
@@ -428,11 +435,11 @@ func (w width) primitive(name, what string, args int, body func(x, y, z VecVirtu
 	JGE(LabelRef("stop"))
 	Label("next")
 	for i := range args {
-		VMOVUPS(Mem{Base: lists[i], Index: at, Scale: 4}, in[i])
+		VMOVUPS(Mem{Base: lists[i], Index: at, Scale: uint8(size)}, in[i])
 	}
 	body(in[0], in[1], in[2])
-	VMOVUPS(in[0], Mem{Base: out, Index: at, Scale: 4})
-	ADDQ(Imm(uint64(w.lanes())), at)
+	VMOVUPS(in[0], Mem{Base: out, Index: at, Scale: uint8(size)})
+	ADDQ(Imm(uint64(lanes)), at)
 	CMPQ(at, n)
 	JLT(LabelRef("next"))
 	Label("stop")
@@ -448,7 +455,21 @@ const (
 	notAtMost, notAtLeast, notLess = 0x16, 0x19, 0x15 // true if an operand is NaN
 )
 
-// primitives generates the functions of all primitives.
+// comparisons has the comparisons of floats.
+var comparisons = []struct {
+	name, sign string
+	predicate  uint64
+}{
+	{"equal", "==", equal}, {"differ", "!=", differ}, {"less", "<", less}, {"atMost", "<=", atMost},
+	{"more", ">", more}, {"atLeast", ">=", atLeast},
+}
+
+// roundingModes has the names of the roundings to integers, in the order of the processor's modes.
+var roundingModes = [][2]string{{"round", "the integer nearest to x, of two the even one"},
+	{"floor", "the largest integer not above x"}, {"ceil", "the smallest integer not below x"},
+	{"trunc", "the integer part of x"}}
+
+// primitives generates the functions of the primitives of floats.
 func primitives() {
 	primitive("add", "x+y", 2, func(x, y, _ VecVirtual) { VADDPS(y, x, x) })
 	primitive("sub", "x-y", 2, func(x, y, _ VecVirtual) { VSUBPS(y, x, x) })
@@ -469,13 +490,7 @@ func primitives() {
 	primitive("max", "the greater of x and y, NaN if either is", 2, extreme(func(ops ...Op) {
 		VMAXPS(ops[0], ops[1], ops[2])
 	}))
-	for _, c := range []struct {
-		name, sign string
-		predicate  uint64
-	}{
-		{"equal", "==", equal}, {"differ", "!=", differ}, {"less", "<", less}, {"atMost", "<=", atMost},
-		{"more", ">", more}, {"atLeast", ">=", atLeast},
-	} {
+	for _, c := range comparisons {
 		primitive(c.name, "1 where x "+c.sign+" y and else 0", 2, func(x, y, _ VecVirtual) {
 			VCMPPS(Imm(c.predicate), y, x, x)
 			VANDPS(constant(YMM(), 1), x, x)
@@ -490,9 +505,7 @@ func primitives() {
 	primitive("neg", "-x", 1, func(x, _, _ VecVirtual) { VXORPS(word(YMM(), 1<<31), x, x) })
 	primitive("abs", "|x|", 1, func(x, _, _ VecVirtual) { VANDPS(word(YMM(), 1<<31-1), x, x) })
 	primitive("sqrt", "the root of x", 1, func(x, _, _ VecVirtual) { VSQRTPS(x, x) })
-	for mode, r := range [][2]string{{"round", "the integer nearest to x, of two the even one"},
-		{"floor", "the largest integer not above x"}, {"ceil", "the smallest integer not below x"},
-		{"trunc", "the integer part of x"}} {
+	for mode, r := range roundingModes {
 		primitive(r[0], r[1], 1, func(x, _, _ VecVirtual) { VROUNDPS(Imm(uint64(mode)), x, x) })
 	}
 	primitive("toF16", "the f16 nearest to x, of two the even one", 1, func(x, _, _ VecVirtual) {

@@ -53,6 +53,12 @@ func wordPrimitives() {
 		primitive(fmt.Sprint("unsigned", bits), fmt.Sprintf("the word x wrapped to %d unsigned bits", bits), 1,
 			func(x, _, _ VecVirtual) { VPAND(word(YMM(), 1<<bits-1), x, x) })
 	}
+	primitive("truthOfFloat", "1, as a word, where x is not 0, and else 0", 1, func(x, _, _ VecVirtual) {
+		zero := YMM()
+		VXORPS(zero, zero, zero)
+		VCMPPS(Imm(differ), zero, x, x)
+		VPSRLD(Imm(31), x, x)
+	})
 	primitive("wordOfFloat", "the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN", 1,
 		func(x, _, _ VecVirtual) {
 			isNumber, high, y := YMM(), YMM(), YMM()
