@@ -37,6 +37,28 @@ type Named interface {
 	WeightType(name string) (ir.DType, []int, error)
 }
 
+// Scaled is a source that has matrices with their scales in tensors of their own, as package nn takes them. GGUF files
+// have no type for such matrices.
+type Scaled interface {
+	Named
+	// Unscaled returns the source with the scales multiplied into the matrices.
+	Unscaled() (Named, error)
+}
+
+// Unscaled returns the file with the scales multiplied into the matrices, if its tensors are from a Scaled source, or
+// else the file itself. Closing the result closes the file.
+func (f *File) Unscaled() (*File, error) {
+	from, ok := f.from.(Scaled)
+	if !ok {
+		return f, nil
+	}
+	plain, err := from.Unscaled()
+	if err != nil {
+		return nil, err
+	}
+	return Of(f.kvs, plain, f.Close)
+}
+
 // Of returns a file with some metadata and the tensors of another source, as if it had been written and opened. Closing
 // the file calls close.
 func Of(metadata []KV, from Named, close func() error) (*File, error) {

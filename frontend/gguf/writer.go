@@ -105,6 +105,9 @@ func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Wr
 	if w.names[name] {
 		return fmt.Errorf("gguf: tensor %q is added twice", name)
 	}
+	if _, ok := t.GGML(); !ok {
+		return fmt.Errorf("gguf: tensor %q: GGUF has no type for %s: convert it to another", name, t)
+	}
 	n, err := checkTensor(name, t, dims)
 	if err != nil {
 		return fmt.Errorf("gguf: tensor %q: %w", name, err)
@@ -121,9 +124,6 @@ func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Wr
 func checkTensor(name string, t ir.DType, dims []int) (int64, error) {
 	if name == "" || len(name) > maxNameBytes {
 		return 0, fmt.Errorf("the name has %d bytes: want 1 to %d", len(name), maxNameBytes)
-	}
-	if _, ok := t.GGML(); !ok {
-		return 0, fmt.Errorf("GGUF has no type for %s: convert it to another", t)
 	}
 	if len(dims) > maxDims {
 		return 0, fmt.Errorf("shape %v has %d axes: GGUF takes at most %d, so reshape it", dims, len(dims), maxDims)

@@ -184,8 +184,10 @@ func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string
 	}
 	t = as(format)
 	if format.IsBlock() && m.order != nil {
-		plain := as(ir.F32)
-		t.order, t.plain = m.order, &plain
+		plain, order := as(ir.F32), m.order
+		t.more, t.plain = ".order", &plain
+		t.with = &tensor{Type: ir.Type{DType: ir.I32, Shape: ir.ShapeOf(m.columns)},
+			load: func() (*ir.Data, error) { return ir.FromInts(ir.I32, order, len(order)) }}
 	}
 	return base + ".weight", t, from, nil
 }

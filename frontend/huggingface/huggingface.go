@@ -61,7 +61,7 @@ func open(folder string) (_ *gguf.File, err error) {
 			err = errors.Join(err, stored.file.Close())
 		}
 	}()
-	translation, check, err := translate(folder, config, stored.types())
+	translation, check, err := translate(folder, config, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func open(folder string) (_ *gguf.File, err error) {
 	if more, err = Tokenizer(folder); err != nil {
 		return nil, err
 	}
-	made, err := newMade(stored, translation)
+	made, err := newMade(stored, translation, false)
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +109,10 @@ func openStored(folder string) (config []byte, s *stored, err error) {
 }
 
 // translate returns the folder's model in GGUF's spelling, and a check of the file that is made of it.
-func translate(folder string, config []byte, tensors map[string]ir.Type) (_ *llm.Folder,
+func translate(folder string, config []byte, s *stored) (_ *llm.Folder,
 	check func(f *gguf.File) error, err error) {
 	if !speech.IsFolder(config) {
-		translation, err := llm.FromFolder(config, tensors)
+		translation, err := llm.FromFolder(config, s.linearTypes())
 		return translation, func(f *gguf.File) error {
 			c, err := llm.FromGGUF(f)
 			if err != nil {
@@ -128,7 +128,7 @@ func translate(folder string, config []byte, tensors map[string]ir.Type) (_ *llm
 			return nil, nil, err
 		}
 	}
-	translation, err := files.Translate(tensors)
+	translation, err := files.Translate(s.types())
 	return translation, func(f *gguf.File) error {
 		_, err := speech.FromGGUF(f)
 		return err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/quantize"
 	"github.com/vkc-go/vkc/internal/mmap"
@@ -18,40 +19,78 @@ import (
 
 // made are the weights of the translated model. It implements gguf.Named.
 type made struct {
-	stored *stored
-	names  []string
-	all    map[string]*weight
+	stored      *stored
+	translation *llm.Folder
+	names       []string
+	all         map[string]*weight
 }
 
 // weight is a weight of the translated model.
 type weight struct {
 	llm.Origin
-	ordered bool // the model has an order of columns too, for the tensor's
-	dtype   ir.DType
-	dims    []int
-	rowed   []int // the dims before Dims took their place
+	more  string // the model has a weight of that suffix too, which comes with the tensors; see tensor.more
+	dtype ir.DType
+	dims  []int
+	rowed []int // the dims before Dims took their place
 
 	one  sync.Mutex
 	last weak.Pointer[ir.Data] // the result of the last call of Weight, as long as it is in use
 }
 
-// newMade determines the type of each weight.
-func newMade(s *stored, f *llm.Folder) (*made, error) {
-	m := &made{stored: s, all: map[string]*weight{}}
-	ordered := map[string]bool{}
+// newMade determines the type of each weight. With alone, no matrix comes with scales.
+func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
+	m := &made{stored: s, all: map[string]*weight{}, translation: f}
+	names := map[string]bool{}
 	for _, o := range f.Weights {
-		ordered[o.Name] = true
+		names[o.Name] = true
+	}
+	unused := map[string]bool{}
+	for _, o := range f.Weights {
+		w := &weight{Origin: o, more: s.moreOf(o)}
+		if name := strings.TrimSuffix(o.Name, ".weight") + w.more; !names[name] || w.more == ".weight_scale" && alone {
+			w.more = ""
+		}
+		for _, suffix := range []string{".order", ".weight_scale"} {
+			if suffix != w.more {
+				unused[strings.TrimSuffix(o.Name, ".weight")+suffix] = true
+			}
+		}
+		m.all[o.Name] = w
 	}
 	for _, o := range f.Weights {
-		w := &weight{Origin: o, ordered: ordered[strings.TrimSuffix(o.Name, ".weight")+".order"]}
-		if err := w.setType(s); err != nil {
+		if unused[o.Name] {
+			delete(m.all, o.Name)
+			continue
+		}
+		if err := m.all[o.Name].setType(s); err != nil {
 			return nil, fmt.Errorf("weight %q, made of %q: %w", o.Name, o.From, err)
 		}
 		m.names = append(m.names, o.Name)
-		m.all[o.Name] = w
 	}
 	slices.Sort(m.names)
 	return m, nil
+}
+
+// moreOf returns the suffix of the weight that comes with a weight, or "" if it is made of the matrices alone: if some
+// come with nothing, if their scales have several shapes, or if the weight has other columns or elements.
+func (s *stored) moreOf(o llm.Origin) string {
+	var first tensor
+	for i, name := range o.From {
+		t := s.tensors[name]
+		columns := len(t.Shape) - 1 // the axis
+		if o.Stacked {
+			columns++
+		}
+		if t.more == "" || o.Change != nil || o.Dims != nil || o.RowAxis == columns || o.Transposed && !t.along {
+			return ""
+		}
+		if i == 0 {
+			first = t
+		} else if t.more != first.more || !t.with.Type.Equal(first.with.Type) {
+			return ""
+		}
+	}
+	return first.more
 }
 
 // setType determines the type and shape of a weight from its tensors.
@@ -97,7 +136,7 @@ func (w *weight) setType(s *stored) error {
 	// As in the files that quantizing writes, what is no matrix has the type f32.
 	if w.dtype.IsFloat() && quantize.IsExact(w.Name, w.dims) || w.dtype.IsBlock() && w.Change != nil {
 		w.dtype = ir.F32
-	} else if w.dtype == ir.F8E4M3 || w.dtype == ir.F8E5M2 {
+	} else if w.more == "" && (w.dtype == ir.F8E4M3 || w.dtype == ir.F8E5M2) {
 		w.dtype = ir.F16 // which has all values of 8-bit floats
 	}
 	return nil
@@ -106,7 +145,7 @@ func (w *weight) setType(s *stored) error {
 // part returns one of the tensors that the weight is made of.
 func (w *weight) part(s *stored, name string) (tensor, bool) {
 	t, ok := s.tensors[name]
-	if t.order != nil && !w.ordered {
+	if t.more != "" && w.more == "" {
 		return *t.plain, true
 	}
 	return t, ok
@@ -138,6 +177,9 @@ func (w *weight) partDims(t tensor) ([]int, error) {
 
 // isTurned reports whether the axes of a tensor are exchanged.
 func (w *weight) isTurned(t tensor) bool { return w.Transposed && !t.along }
+
+// Unscaled implements gguf.Scaled.
+func (m *made) Unscaled() (gguf.Named, error) { return newMade(m.stored, m.translation, true) }
 
 // WeightNames implements gguf.Named.
 func (m *made) WeightNames() []string { return m.names }

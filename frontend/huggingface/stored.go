@@ -26,9 +26,10 @@ type tensor struct {
 	// along means that its rows are along the axis that a matmul sums over, also in folders that have it the other way.
 	along bool
 
-	// If order is not nil, the columns are in another order: column i belongs to element order[i] of a matmul's input.
-	// plain is then the same tensor with the columns in their own order.
-	order []int64
+	// A matrix may come with another tensor of nn.Linear: its name ends in more in place of .weight. plain is the same
+	// matrix alone, for weights that are not used by nn.Linear.
+	more  string
+	with  *tensor
 	plain *tensor
 }
 
@@ -88,8 +89,8 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 			}
 			t.packed = true
 			s.tensors[made] = t
-			if t.order != nil {
-				s.tensors[base+".order"] = orderTensor(t.order)
+			if t.more != "" {
+				s.tensors[strings.TrimSuffix(made, ".weight")+t.more] = *t.with
 			}
 		}
 	}
@@ -103,14 +104,19 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 	return s, nil
 }
 
-// orderTensor is the tensor of an order of columns.
-func orderTensor(order []int64) tensor {
-	return tensor{Type: ir.Type{DType: ir.I32, Shape: ir.ShapeOf(len(order))},
-		load: func() (*ir.Data, error) { return ir.FromInts(ir.I32, order, len(order)) }}
+// types returns the type of each tensor, without the tensors that come with matrices for nn.Linear.
+func (s *stored) types() map[string]ir.Type {
+	all := s.linearTypes()
+	for name, t := range s.tensors {
+		if t.more != "" {
+			delete(all, strings.TrimSuffix(name, ".weight")+t.more)
+		}
+	}
+	return all
 }
 
-// types returns the type of each tensor.
-func (s *stored) types() map[string]ir.Type {
+// linearTypes returns the type of each tensor.
+func (s *stored) linearTypes() map[string]ir.Type {
 	all := map[string]ir.Type{}
 	for name, t := range s.tensors {
 		all[name] = t.Type
@@ -156,7 +162,7 @@ func (r *reader) readQuantization(config []byte) error {
 }
 
 // scaled reads a matrix of 8-bit floats with its scales: one, one for each row, or one for each block of rows and
-// columns. Values are the numbers times the scales.
+// columns. Values are the numbers times the scales. The matrix stays in 8 bits if its columns are whole blocks.
 func scaled(r *reader, base string) (name string, t tensor, from []string, err error) {
 	name = base + ".weight"
 	scales := base + ".weight_scale_inv"
@@ -185,36 +191,72 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 		return "", t, nil, fmt.Errorf("the scales of %q %s are %s: want one, one for each row, or one for each block "+
 			"of weight_block_size in config.json", name, w, s)
 	}
-	t.Type = ir.Type{DType: ir.F32, Shape: w.Shape}
-	scale, err := r.floats(scales)
+	m := scaledMatrix{name: name, scales: scales, rows: rows, columns: columns, block: block}
+	if t, err = m.plain(r); err != nil || columns%block[1] != 0 {
+		return name, t, []string{name, scales}, err
+	}
+	plain := t
+	t = tensor{Type: w, load: func() (*ir.Data, error) { return r.Weight(name) }, packed: true,
+		more: ".weight_scale", with: m.rowScales(r), plain: &plain}
+	return name, t, []string{name, scales}, nil
+}
+
+// scaledMatrix is a matrix of 8-bit floats with a scale for each block of rows and columns.
+type scaledMatrix struct {
+	name, scales  string // of tensors
+	rows, columns int
+	block         [2]int
+}
+
+// across returns the number of blocks in a row.
+func (m scaledMatrix) across() int { return (m.columns + m.block[1] - 1) / m.block[1] }
+
+// plain is the matrix with the scales multiplied in.
+func (m scaledMatrix) plain(r *reader) (t tensor, err error) {
+	t = tensor{Type: ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, m.columns)}, packed: true}
+	scale, err := r.floats(m.scales)
 	if err != nil {
-		return "", t, nil, err
+		return t, err
 	}
 	if !slices.ContainsFunc(scale, func(v float64) bool { return !keepsDigits(v) }) {
 		t.DType = ir.BF16 // which has all multiples of 8-bit floats by powers of two
 	}
 	t.load = func() (*ir.Data, error) {
-		values, err := r.floats(name)
+		values, err := r.floats(m.name)
 		if err != nil {
 			return nil, err
 		}
-		scale, err := r.floats(scales)
-		if err != nil {
-			return nil, err
-		}
-		across := (columns + block[1] - 1) / block[1]
-		out, err := ir.NewData(t.DType, rows, columns)
+		scale, err := r.floats(m.scales)
 		if err != nil {
 			return nil, err
 		}
 		for i, v := range values {
-			at := i / columns / block[0] * across
-			values[i] = v * scale[at+i%columns/block[1]]
+			at := i / m.columns / m.block[0] * m.across()
+			values[i] = v * scale[at+i%m.columns/m.block[1]]
 		}
-		ir.EncodeFloats(out.Bytes, t.DType, values)
-		return out, nil
+		out, err := ir.NewData(t.DType, m.rows, m.columns)
+		if err == nil {
+			ir.EncodeFloats(out.Bytes, t.DType, values)
+		}
+		return out, err
 	}
-	return name, t, []string{name, scales}, nil
+	return t, nil
+}
+
+// rowScales are the scales of each row, for groups of columns.
+func (m scaledMatrix) rowScales(r *reader) *tensor {
+	return &tensor{Type: ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, m.across())}, packed: true,
+		load: func() (*ir.Data, error) {
+			scale, err := r.floats(m.scales)
+			if err != nil {
+				return nil, err
+			}
+			var all []float64
+			for row := range m.rows {
+				all = append(all, scale[row/m.block[0]*m.across():][:m.across()]...)
+			}
+			return ir.FromFloats(ir.F32, all, m.rows, m.across())
+		}}
 }
 
 // keepsDigits reports whether multiplying by v keeps the digits of an 8-bit float: v is a power of two, far from the

@@ -41,7 +41,7 @@ func openVision(folder string) (_ *gguf.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := newMade(stored, translation)
+	made, err := newMade(stored, translation, false)
 	if err != nil {
 		return nil, err
 	}

@@ -200,7 +200,7 @@ type weightSpec struct {
 	optional bool     // a file may lack the weight
 	onlyBias bool     // there is NAME.bias, which is not optional, and no NAME.weight
 	bare     bool     // the full name is NAME
-	linear   bool     // the matrix of an nn.Linear, which may have NAME.order
+	linear   bool     // the matrix of an nn.Linear or a stack of experts, which may have an order and scales
 }
 
 // weight returns the name of the weight, without the prefix of its layer.
@@ -316,7 +316,7 @@ func (c Config) gated() []weightSpec {
 			matrix("ffn_down", c.Width, c.FeedForward)}
 	}
 	experts := func(name string, out, in int) weightSpec {
-		return weightSpec{name: name, shape: ir.ShapeOf(c.Experts, out, in)}
+		return weightSpec{name: name, shape: ir.ShapeOf(c.Experts, out, in), linear: true}
 	}
 	list := []weightSpec{matrix("ffn_gate_inp", c.Experts, c.Width), experts("ffn_gate_exps", c.FeedForward, c.Width),
 		experts("ffn_up_exps", c.FeedForward, c.Width), experts("ffn_down_exps", c.Width, c.FeedForward)}

@@ -112,16 +112,40 @@ func (c Config) checkSpec(prefix string, p weightSpec) error {
 	if p.onlyBias {
 		return c.checkWeight(prefix+p.name+".bias", p.bias, !p.optional)
 	}
-	if err := c.checkWeight(prefix+p.weight(), p.shape, !p.optional); err != nil || p.bias == nil {
+	if err := c.checkWeight(prefix+p.weight(), p.shape, !p.optional); err != nil {
 		return err
 	}
-	if order, ok := c.Types[prefix+p.name+".order"]; ok && p.linear {
-		if want := (ir.Type{DType: ir.I32, Shape: p.shape[1:]}); !order.Equal(want) {
-			return fmt.Errorf("weight %q is %s: want %s, the element of the input of each column",
-				prefix+p.name+".order", order, want)
+	if p.linear {
+		if err := c.checkLinear(prefix+p.name, p.shape); err != nil {
+			return err
 		}
 	}
+	if p.bias == nil {
+		return nil
+	}
 	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
+}
+
+// checkLinear checks the order and the scales of a matrix, or of a stack of them, if the file has them; see nn.Linear.
+func (c Config) checkLinear(name string, shape ir.Shape) error {
+	last := len(shape) - 1
+	columns := ir.Type{DType: ir.I32, Shape: shape[last:]}
+	if order, ok := c.Types[name+orderSuffix]; ok && !order.Equal(columns) {
+		return fmt.Errorf("weight %q is %s: want %s, the element of the input of each column", name+orderSuffix, order,
+			columns)
+	}
+	scale, ok := c.Types[name+scaleSuffix]
+	if !ok {
+		return nil
+	}
+	if n := len(scale.Shape); scale.DType.IsFloat() && n == len(shape) && scale.Shape[:n-1].Equal(shape[:last]) {
+		groups := scale.Shape[last].Static()
+		if groups == 1 || groups > 1 && shape[last].Static()%groups == 0 && !c.Types[name+".weight"].DType.IsBlock() {
+			return nil
+		}
+	}
+	return fmt.Errorf("weight %q is %s, for a matrix %s of %s: want floats for each row, and for whole groups of "+
+		"columns if the matrix is not in blocks", name+scaleSuffix, scale, shape, c.Types[name+".weight"].DType)
 }
 
 // refuseOtherWeights returns an error if the file has weights that are not part of the architecture.
@@ -131,7 +155,10 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 		for _, p := range list {
 			known[prefix+p.weight()] = !p.onlyBias
 			known[prefix+p.name+".bias"] = p.bias != nil
-			known[prefix+p.name+".order"] = p.linear
+			if p.linear {
+				known[prefix+p.name+orderSuffix] = len(p.shape) == 2
+				known[prefix+p.name+scaleSuffix] = true
+			}
 		}
 	}
 	add("", top)

@@ -109,8 +109,9 @@ func TestScaledFolder(t *testing.T) {
 		method string
 		scale  func(row, column int) int
 	}{
-		"one":    {"weight_scale", []int{1}, "fbgemm_fp8", func(int, int) int { return 0 }},
-		"rows":   {"weight_scale", []int{rows, 1}, "fbgemm_fp8", func(row, _ int) int { return row }},
+		"one":  {"weight_scale", []int{1}, "fbgemm_fp8", func(int, int) int { return 0 }},
+		"rows": {"weight_scale", []int{rows, 1}, "fbgemm_fp8", func(row, _ int) int { return row }},
+		// Rows of 32 are no whole blocks of 24 columns, so scales are multiplied in.
 		"powers": {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
 		"blocks": {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
 	} {
@@ -136,23 +137,29 @@ func TestScaledFolder(t *testing.T) {
 			}
 			defer f.Close()
 			d, err := f.Weight("blk.0.ffn_up.weight")
-			dtype := ir.F32
-			if name == "powers" {
-				dtype = ir.BF16
+			dtype := map[string]ir.DType{"powers": ir.BF16, "blocks": ir.F32}[name]
+			scaled := dtype == ir.Invalid
+			if scaled {
+				dtype = ir.F8E4M3
 			}
 			if err != nil || d.DType != dtype || !slices.Equal(d.Dims, []int{rows, columns}) {
 				t.Fatalf("%v, %v", d, err)
 			}
+			own := slices.Repeat([]float64{1}, rows)
+			if scaled {
+				own = must(must(f.Weight("blk.0.ffn_up.weight_scale")).Floats())
+			}
 			for i, got := range must(d.Floats()) {
-				if want := float32(wide[i] * values[c.scale(i/columns, i%columns)]); float32(got) != want {
-					t.Fatalf("element %d is %v, want %v", i, got, want)
+				want := float32(wide[i] * values[c.scale(i/columns, i%columns)])
+				if float32(got*own[i/columns]) != want {
+					t.Fatalf("element %d is %v times %v, want %v", i, got, own[i/columns], want)
 				}
 			}
 		})
 	}
 }
 
-// TestScaledExperts: experts whose scales give them different types are joined in f32.
+// TestScaledExperts: a stack of experts of 8-bit floats has a stack of scales.
 func TestScaledExperts(t *testing.T) {
 	const expert, rows, columns = "model.layers.0.block_sparse_moe.experts.%d.w3.weight", 48, 32
 	folder := goldenFolder(t, "mixtral")
@@ -181,9 +188,13 @@ func TestScaledExperts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	d, err := f.Weight("blk.0.ffn_up_exps.weight")
-	if err != nil || d.DType != ir.F32 || !slices.Equal(must(d.Floats()), want) {
-		t.Errorf("%v, %v: want the numbers times the scales, in f32", d, err)
+	d, scales := must(f.Weight("blk.0.ffn_up_exps.weight")), must(f.Weight("blk.0.ffn_up_exps.weight_scale"))
+	got, by := must(d.Floats()), must(scales.Floats())
+	for i := range got {
+		got[i] *= by[i/columns]
+	}
+	if d.DType != ir.F8E4M3 || !slices.Equal(scales.Dims, []int{4, rows, 1}) || !slices.Equal(got, want) {
+		t.Errorf("%s, %s: want the numbers, with scales that give the matrices", d, scales)
 	}
 }
 

@@ -212,28 +212,50 @@ func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes) {
 			if f.from(&o, layer+line[0], suffix) {
 				kept := f.change(&o, p, s, line[1:])
 				f.made(o, p, s, kept)
-				f.findOrder(o, p)
+				f.findMore(o, p, s, kept)
 				break
 			}
 		}
 	}
 }
 
-// findOrder adds the order of a matrix's columns, if the folder has one. A matrix that is made of several tensors, or
-// has its own columns in another order than the tensor, has none.
-func (f *folderWeightNames) findOrder(of Origin, p weightSpec) {
-	name, isMatrix := strings.CutSuffix(of.Name, ".weight")
-	from := orderOf(of.From[0])
-	if _, ok := f.tensors[from]; ok && isMatrix && p.linear && !of.Stacked && of.RowAxis == 0 {
-		f.add(Origin{Name: name + orderSuffix, From: []string{from}})
+// The suffixes of further tensors of a matrix, in place of .weight; see nn.Linear.
+const (
+	orderSuffix = ".order"
+	scaleSuffix = ".weight_scale"
+)
+
+// moreOf returns the name of a further tensor of a matrix.
+func moreOf(name, suffix string) string { return strings.TrimSuffix(name, ".weight") + suffix }
+
+// findMore adds the order of a matrix's columns and its scales, if the folder has them. The rows of scales are those of
+// the matrix. A stack of matrices has no order.
+func (f *folderWeightNames) findMore(of Origin, p weightSpec, s sizes, kept bool) {
+	if !strings.HasSuffix(of.Name, ".weight") || !p.linear {
+		return
+	}
+	for _, suffix := range []string{orderSuffix, scaleSuffix} {
+		o := of
+		o.Name, o.From = moreOf(of.Name, suffix), nil
+		for _, name := range of.From {
+			if from := moreOf(name, suffix); f.has(from) {
+				o.From = append(o.From, from)
+			}
+		}
+		switch {
+		case len(o.From) < len(of.From):
+		case suffix == scaleSuffix:
+			f.made(o, p, s, kept)
+		case !o.Stacked:
+			f.add(Origin{Name: o.Name, From: o.From})
+		}
 	}
 }
 
-// orderSuffix ends the name of the order of a matrix's columns, in place of .weight; see nn.Linear.
-const orderSuffix = ".order"
-
-// orderOf returns the name of the order of the columns of a folder's tensor.
-func orderOf(name string) string { return strings.TrimSuffix(name, ".weight") + orderSuffix }
+func (f *folderWeightNames) has(name string) bool {
+	_, ok := f.tensors[name]
+	return ok
+}
 
 // change applies the changes of a line to a weight. kept is true if one of them is "kept".
 func (f *folderWeightNames) change(o *Origin, p weightSpec, s sizes, names []string) (kept bool) {
@@ -287,7 +309,7 @@ func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 		}
 		o.From, o.Stacked = list, stacked
 		for _, full := range list {
-			f.used[full], f.used[orderOf(full)] = true, true
+			f.used[full], f.used[moreOf(full, orderSuffix)], f.used[moreOf(full, scaleSuffix)] = true, true, true
 		}
 		return true
 	}

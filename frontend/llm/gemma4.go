@@ -97,7 +97,7 @@ func (c Config) besides() []weightSpec {
 	experts := c.gated()
 	if _, apart := c.Types["blk.0.ffn_gate_exps.weight"]; !apart {
 		experts = []weightSpec{experts[0], {name: "ffn_gate_up_exps",
-			shape: ir.ShapeOf(c.Experts, 2*c.FeedForward, c.Width)}, experts[3]}
+			shape: ir.ShapeOf(c.Experts, 2*c.FeedForward, c.Width), linear: true}, experts[3]}
 	}
 	return slices.Concat(dense.gated(), experts, c.norms("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"),
 		[]weightSpec{{name: "ffn_gate_inp.scale", shape: ir.ShapeOf(c.Width), bare: true},

@@ -70,8 +70,15 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 // parallelism: Shoeybi et al., "Megatron-LM", 2019). The first matmuls of attention and of the feed-forward layer are
 // split by rows, which are heads or hidden units. The matmuls after them are split by columns, so that each device
 // computes a term of a sum. If rows are not whole heads, or a split would cut blocks, the compiler gathers the whole
-// tensor. A matrix with columns in another order is not split by columns.
+// tensor. A matrix with an order of columns, or with scales of groups of columns, is not split by columns. The scales
+// of rows are split with the rows.
 func (c Config) shardAxis(name string) int {
+	if matrix, ok := strings.CutSuffix(name, scaleSuffix); ok {
+		if c.shardAxis(matrix+".weight") == 0 {
+			return 0
+		}
+		return -1
+	}
 	part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
 	switch part {
 	case "attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias", "attn_v.weight", "attn_v.bias",
@@ -79,7 +86,10 @@ func (c Config) shardAxis(name string) int {
 		"ffn_gate.weight", "ffn_gate.bias", "ffn_up.weight", "ffn_up.bias", output + ".weight":
 		return 0
 	case "attn_output.weight", "ffn_down.weight":
-		if _, ordered := c.Types[strings.TrimSuffix(name, "weight")+"order"]; !ordered {
+		matrix := strings.TrimSuffix(name, ".weight")
+		_, ordered := c.Types[matrix+orderSuffix]
+		scale, scaled := c.Types[matrix+scaleSuffix]
+		if !ordered && (!scaled || scale.Shape[len(scale.Shape)-1].Is(1)) {
 			return 1
 		}
 	}

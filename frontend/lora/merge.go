@@ -34,6 +34,9 @@ type Merged struct {
 // keeps its type. Sums are computed a few rows at a time, when w is written, so that the model is never in memory as a
 // whole.
 func Merge(ctx context.Context, w *gguf.Writer, f *gguf.File, list []Scaled) (m Merged, err error) {
+	if f, err = f.Unscaled(); err != nil {
+		return m, err
+	}
 	for _, kv := range f.Metadata() {
 		if err := w.Set(kv.Key, kv.Value); err != nil {
 			return m, err

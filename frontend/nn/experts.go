@@ -122,7 +122,12 @@ func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
 		w.reportMatmul("weight", x, ids)
-		y := w.adaptedStack("weight", x, ids, x.MatMulID(as(w.Get("weight"), x.DType()), ids))
+		matrices, scale := w.matrix(x.DType())
+		y := x.MatMulID(matrices, ids)
+		if !scale.IsZero() {
+			y = y.Mul(scale.Embedding(ids, x.DType()))
+		}
+		y = w.adaptedStack("weight", x, ids, y)
 		if w.Has("bias") {
 			y = y.Add(w.Get("bias").Embedding(ids, x.DType()))
 		}

@@ -12,12 +12,17 @@
 package nn
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // Linear returns x w^T + bias for x [..., in], which has at least two axes. The matrix weight is [out, in], and the
-// optional vector bias [out]. Column i of the matrix belongs to element order[i] of x, if there is a vector order [in].
+// optional vector bias [out].
+//
+// A matrix may have scales, weight_scale [out, groups]: the elements of a row in one of so many groups of columns are
+// multiplied by a scale. Column i of the matrix belongs to element order[i] of x, if there is a vector order [in].
 // Quantizers sort columns so that a block has columns with one scale.
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	y := w.multiplied(x)
@@ -40,7 +45,32 @@ func (w Weights) multiplied(x frontend.Tensor) frontend.Tensor {
 	if order := w.Optional("order"); !order.IsZero() {
 		ordered = x.IndexSelect(-1, order)
 	}
-	return w.adapted("weight", x, ordered.MatMulT(as(w.get("weight"), x.DType())))
+	matrix, scale := w.matrix(x.DType())
+	y := ordered.MatMulT(matrix)
+	if !scale.IsZero() {
+		y = y.Mul(scale)
+	}
+	return w.adapted("weight", x, y)
+}
+
+// matrix returns the matrix [out, in], or a stack of them, in dtype t or in blocks. A scale for each row [out] commutes
+// with the sum of a matmul. It is returned, and the caller multiplies the result by it. A row's scales of groups of
+// columns are multiplied in; fusion makes that a part of the matmul's kernel.
+func (w Weights) matrix(t ir.DType) (matrix, scale frontend.Tensor) {
+	matrix = as(w.get("weight"), t)
+	if scale = w.Optional("weight_scale"); scale.IsZero() {
+		return matrix, scale
+	}
+	scale = as(scale, t)
+	if groups := scale.Dim(-1); !groups.Is(1) {
+		shape := []frontend.Dim(nil)
+		for _, d := range matrix.Shape() {
+			shape = append(shape, d)
+		}
+		apart := append(slices.Clone(shape[:len(shape)-1]), groups, -1)
+		return matrix.Reshape(apart...).Mul(scale.Unsqueeze(-1)).Reshape(shape...), frontend.Tensor{}
+	}
+	return matrix, scale.Squeeze(-1)
 }
 
 // Embedding returns the rows of the table weight [vocabulary, width] at ids, a tensor of integers, in dtype to.

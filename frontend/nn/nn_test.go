@@ -127,7 +127,7 @@ func TestOrderedColumns(t *testing.T) {
 	_, err := frontend.Build("ordered", func(b *frontend.Builder) {
 		b.Output("y", nn.Embedding(b.Input("ids", ir.I32, 2), nn.NewWeights(b, types).Sub("a"), ir.F32))
 	})
-	if err == nil || !strings.Contains(err.Error(), `"a.weight" has its columns in the order of "a.order"`) {
+	if err == nil || !strings.Contains(err.Error(), `"a.weight" comes with "a.order"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -92,16 +92,18 @@ func (w Weights) Has(name string) bool {
 }
 
 // Get returns the weight of that name. If the model has none, it fails like the methods of Tensor. It also fails for
-// a matrix with columns in another order, which Linear alone takes.
+// a matrix with an order of columns or with scales, which layers such as Linear alone take.
 func (w Weights) Get(name string) frontend.Tensor {
-	if name == "weight" && w.Has("order") {
-		w.model.b.Fail("weight", fmt.Errorf("weight %q has its columns in the order of %q, and is no layer of "+
-			"nn.Linear: want the columns in their own order", w.name(name), w.name("order")))
+	for _, more := range []string{"order", "weight_scale"} {
+		if name == "weight" && w.Has(more) {
+			w.model.b.Fail("weight", fmt.Errorf("weight %q comes with %q, and is no layer of nn.Linear: want the "+
+				"matrix alone", w.name(name), w.name(more)))
+		}
 	}
 	return w.get(name)
 }
 
-// get is Get for a matrix with columns in any order.
+// get is Get for a matrix with an order of columns or with scales too.
 func (w Weights) get(name string) frontend.Tensor {
 	full := w.name(name)
 	if t, ok := w.model.made[full]; ok {

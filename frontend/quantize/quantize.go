@@ -353,6 +353,11 @@ type tensorInfo struct {
 func NewSource(file weights) (*Source, error) {
 	s := &Source{file: file}
 	if f, ok := file.(*gguf.File); ok {
+		f, err := f.Unscaled()
+		if err != nil {
+			return nil, fmt.Errorf("quantize: %w", err)
+		}
+		s.file = f
 		s.isGGUF, s.metadata = true, f.Metadata()
 		for _, t := range f.Tensors() {
 			if t.DType == ir.Invalid {

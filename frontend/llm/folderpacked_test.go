@@ -1,0 +1,272 @@
+package llm_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/huggingface"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/quantize"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// orderedGPTQ returns a matrix as GPTQ with desc_act writes it, and the same matrix in f32. Its groups of 32 columns do
+// not follow each other. An element is scale*(number-zero) of its row and its column's group.
+func orderedGPTQ(name string, rows, columns int, symmetric bool) (files map[string]*ir.Data, plain *ir.Data) {
+	const size = 32
+	groups := columns / size
+	draw := func(part string, i, below int) int { return int(hashed(name+part, i) >> 32 % uint64(below)) }
+	groupOf := make([]int64, columns)
+	for c := range groupOf {
+		groupOf[c] = int64(c / size)
+	}
+	for c := range groupOf {
+		other := draw("order", c, c+1)
+		groupOf[c], groupOf[other] = groupOf[other], groupOf[c]
+	}
+	numbers, zeros := must(ir.NewData(ir.I32, columns/8, rows)), must(ir.NewData(ir.I32, groups, rows/8))
+	put := func(d *ir.Data, word, at, v int) {
+		old := binary.LittleEndian.Uint32(d.Bytes[4*word:])
+		binary.LittleEndian.PutUint32(d.Bytes[4*word:], old|uint32(v)<<(4*at))
+	}
+	scales, zeroOf := make([]float64, groups*rows), make([]int, groups*rows)
+	for i := range scales {
+		g, row := i/rows, i%rows
+		scales[i], zeroOf[i] = float64(1+draw("scale", i, 7))/128, 8
+		if !symmetric {
+			zeroOf[i] = 1 + draw("zero", i, 16)
+		}
+		put(zeros, g*rows/8+row/8, row%8, zeroOf[i]-1)
+	}
+	elements := make([]float64, rows*columns)
+	for row := range rows {
+		for c := range columns {
+			n, g := draw("number", row*columns+c, 16), int(groupOf[c])*rows+row
+			put(numbers, c/8*rows+row, c%8, n)
+			elements[row*columns+c] = scales[g] * float64(n-zeroOf[g])
+		}
+	}
+	return map[string]*ir.Data{"qweight": numbers, "qzeros": zeros,
+		"scales": must(ir.FromFloats(ir.F16, scales, groups, rows)),
+		"g_idx":  must(ir.FromInts(ir.I32, groupOf, columns))}, must(ir.FromFloats(ir.F32, elements, rows, columns))
+}
+
+// scaledF8 returns a matrix of 8-bit floats with a scale for each block of rows and columns, and the matrix in f32.
+func scaledF8(name string, rows, columns int, scales string, block [2]int) (files map[string]*ir.Data, plain *ir.Data) {
+	numbers := must(ir.NewData(ir.F8E4M3, rows, columns))
+	for i := range numbers.Bytes {
+		numbers.Bytes[i] = byte(hashed(name, i)) & 0xb7 // no NaN, and none above 3.75
+	}
+	down, across := (rows+block[0]-1)/block[0], (columns+block[1]-1)/block[1]
+	scale := make([]float64, down*across)
+	for i := range scale {
+		scale[i] = float64(float32(0.01 * float64(1+hashed(name+"scale", i)%16)))
+	}
+	elements := must(numbers.Floats())
+	for i := range elements {
+		elements[i] *= scale[i/columns/block[0]*across+i%columns/block[1]]
+	}
+	return map[string]*ir.Data{"weight": numbers, scales: must(ir.FromFloats(ir.F32, scale, down, across))},
+		must(ir.FromFloats(ir.F32, elements, rows, columns))
+}
+
+// packedMatrix makes the tensors of a matrix, by the ends of their names, and the matrix in f32.
+type packedMatrix func(name string, rows, columns int) (files map[string]*ir.Data, plain *ir.Data)
+
+// gptqOf and f8Of are orderedGPTQ and scaledF8 with some arguments.
+func gptqOf(symmetric bool) packedMatrix {
+	return func(name string, rows, columns int) (map[string]*ir.Data, *ir.Data) {
+		return orderedGPTQ(name, rows, columns, symmetric)
+	}
+}
+
+func f8Of(scales string, block [2]int) packedMatrix {
+	return func(name string, rows, columns int) (map[string]*ir.Data, *ir.Data) {
+		return scaledF8(name, rows, columns, scales, [2]int{block[0], min(block[1], columns)})
+	}
+}
+
+// packedCases are models of one layer with small matrices.
+var packedCases = map[string]struct {
+	experts  bool
+	packing  string // of config.json
+	matrix   packedMatrix
+	want     map[string]ir.DType
+	more     string   // the suffix of the tensor that comes with attn_q
+	to       ir.DType // a type of a GGUF file that keeps the matrices, or f32
+	note     string
+	moreDims []int
+}{
+	"llama gptq": {false, `{"quant_method": "gptq", "bits": 4}`, gptqOf(true),
+		map[string]ir.DType{"attn_q": ir.Q4_0, "ffn_down": ir.Q4_0}, ".order",
+		ir.Q4_0, "NAME.order", []int{64}},
+	"mixtral gptq": {true, `{"quant_method": "gptq", "bits": 4}`, gptqOf(false),
+		map[string]ir.DType{"attn_q": ir.Q5_0, "ffn_up_exps": ir.F32}, ".order",
+		ir.Q5_0, "NAME.order", []int{64}},
+	"llama f8": {false, `{"quant_method": "fp8", "weight_block_size": [40, 32]}`, f8Of("weight_scale_inv", [2]int{40, 32}), map[string]ir.DType{"attn_q": ir.F8E4M3, "ffn_down": ir.F8E4M3},
+		".weight_scale", ir.F32, "", []int{64, 2}},
+	"mixtral f8": {true, `{"quant_method": "fp8", "weight_block_size": [40, 32]}`, f8Of("weight_scale_inv", [2]int{40, 32}), map[string]ir.DType{"attn_q": ir.F8E4M3, "ffn_up_exps": ir.F8E4M3},
+		".weight_scale", ir.F32, "", []int{64, 2}},
+	"mixtral f8 rows": {true, `{"quant_method": "fbgemm_fp8"}`, f8Of("weight_scale", [2]int{1, 1 << 20}),
+		map[string]ir.DType{"attn_q": ir.F8E4M3, "ffn_up_exps": ir.F8E4M3}, ".weight_scale", ir.F32, "", []int{64, 1}},
+}
+
+// openPacked opens the folder of a case, and a folder of the same model in f32.
+func openPacked(t *testing.T, name string) (f, inF32 *gguf.File) {
+	t.Helper()
+	c := packedCases[name]
+	class, more, matrices := "LlamaForCausalLM", "", "mlp.gate_proj:96x64 mlp.up_proj:96x64 mlp.down_proj:64x96"
+	if c.experts {
+		class, more = "MixtralForCausalLM", `"num_local_experts": 2, "num_experts_per_tok": 2,`
+		matrices = ""
+		for e := range 2 {
+			expert := fmt.Sprintf("block_sparse_moe.experts.%d.", e)
+			matrices += expert + "w1:96x64 " + expert + "w3:96x64 " + expert + "w2:64x96 "
+		}
+	}
+	config := `{"architectures": ["` + class + `"], "hidden_size": 64, "num_hidden_layers": 1, ` + more + `
+		"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "rope_theta": 500,
+		"max_position_embeddings": 32, "rms_norm_eps": 1e-05, "tie_word_embeddings": true,
+		"quantization_config": ` + c.packing + `}`
+	norm := must(ir.FromFloats(ir.F32, slices.Repeat([]float64{1.5}, 64), 64))
+	embedding := make([]float64, 40*64)
+	for i := range embedding {
+		embedding[i] = float64(hashed("embedding", i)>>40)/(1<<23) - 1
+	}
+	var packed, plain []safetensors.Named
+	for name, d := range map[string]*ir.Data{"model.norm": norm, "model.layers.0.input_layernorm": norm,
+		"model.layers.0.post_attention_layernorm": norm,
+		"model.embed_tokens":                      must(ir.FromFloats(ir.F32, embedding, 40, 64)),
+		"model.layers.0.block_sparse_moe.gate":    must(ir.FromFloats(ir.F32, embedding[:128], 2, 64)),
+	} {
+		if c.experts || !strings.Contains(name, "moe") {
+			packed = append(packed, safetensors.Named{Name: name + ".weight", Data: d})
+		}
+	}
+	plain = slices.Clone(packed)
+	for _, part := range strings.Fields("self_attn.q_proj:64x64 self_attn.k_proj:32x64 self_attn.v_proj:32x64 " +
+		"self_attn.o_proj:64x64 " + matrices) {
+		var rows, columns int
+		name, size, _ := strings.Cut(part, ":")
+		if _, err := fmt.Sscanf(size, "%dx%d", &rows, &columns); err != nil {
+			t.Fatal(err)
+		}
+		name = "model.layers.0." + name + "."
+		parts, whole := c.matrix(name, rows, columns)
+		plain = append(plain, safetensors.Named{Name: name + "weight", Data: whole})
+		for part, d := range parts {
+			packed = append(packed, safetensors.Named{Name: name + part, Data: d})
+		}
+	}
+	open := func(tensors []safetensors.Named) *gguf.File {
+		folder := t.TempDir()
+		write(t, filepath.Join(folder, "config.json"), config)
+		if err := safetensors.WriteFile(filepath.Join(folder, "model.safetensors"), nil, tensors); err != nil {
+			t.Fatal(err)
+		}
+		f := must(huggingface.Open(folder))
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	return open(packed), open(plain)
+}
+
+// TestPackedFolder: matrices that nn.Linear takes stay small, and the model has the logits of the same matrices in f32.
+// Matrices of GPTQ with desc_act become blocks with an order of their columns, except experts. Matrices of 8-bit floats
+// come with their scales. A GGUF file of the folder has orders, and no scales.
+func TestPackedFolder(t *testing.T) {
+	for name, c := range packedCases {
+		t.Run(name, func(t *testing.T) {
+			f, inF32 := openPacked(t, name)
+			for name, want := range c.want {
+				d := must(f.Weight("blk.0." + name + ".weight"))
+				if has := f.HasWeight("blk.0." + name + c.more); d.DType != want || has != (want != ir.F32) {
+					t.Errorf("%s is %s, and has %s: %v", name, d, c.more, has)
+				}
+			}
+			if d := must(f.Weight("blk.0.attn_q" + c.more)); !slices.Equal(d.Dims, c.moreDims) {
+				t.Errorf("attn_q%s is %s", c.more, d)
+			}
+			want := logitsOf(t, inF32)
+			compare(t, "logits", logitsOf(t, f), want, 1e-5)
+			compare(t, "logits of a GGUF file in f32", logitsOf(t, writtenAs(t, f, ir.F32, "")), want, 1e-5)
+			again := writtenAs(t, f, c.to, c.note)
+			if again.HasWeight("blk.0.attn_q"+c.more) != (c.more == ".order") {
+				t.Errorf("the GGUF file has %v", again.Names())
+			}
+			for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_q.order"} {
+				if c.more != ".order" {
+					continue
+				}
+				a, b := must(f.Weight(name)), must(again.Weight(name))
+				if a.DType != b.DType || !bytes.Equal(a.Bytes, b.Bytes) {
+					t.Errorf("%s is %s in the GGUF file, and %s in the folder", name, b, a)
+				}
+			}
+		})
+	}
+}
+
+// TestPackedOnDevice: kernels of the CPU and of a GPU decode the matrices and follow the order of the columns.
+func TestPackedOnDevice(t *testing.T) {
+	for _, device := range []string{"cpu", "vulkan"} {
+		t.Run(device, func(t *testing.T) {
+			dev, err := vkc.OpenDevice(device)
+			vktest.Need(t, err)
+			defer dev.Close()
+			for _, name := range []string{"llama gptq", "mixtral f8", "mixtral f8 rows"} {
+				f, inF32 := openPacked(t, name)
+				program := must(dev.Compile(t.Context(), logitsGraph(t, f), vkc.CompileOptions{Weights: f}))
+				exe := must(dev.Load(t.Context(), program, vkc.LoadOptions{Weights: f}))
+				out, err := exe.Run(t.Context(), vkc.Tensors{"tokens": data(t, prompt)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, name, must(out.Outputs["logits"].Floats()), logitsOf(t, inF32), 1e-4)
+				if err := exe.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// logitsOf returns the logits after each token of the prompt.
+func logitsOf(t *testing.T, f *gguf.File) []float64 {
+	t.Helper()
+	return run(t, program(t, f, logitsGraph(t, f), nil), prompt, nil)
+}
+
+func logitsGraph(t *testing.T, f *gguf.File) *ir.Graph {
+	t.Helper()
+	cfg := configOf(t, f)
+	return must(frontend.Build("logits", func(b *frontend.Builder) {
+		tokens := b.Input("tokens", ir.I32, len(prompt))
+		b.Output("logits", llm.Forward(b, cfg, tokens, llm.EveryToken).Reshape(-1))
+	}))
+}
+
+// writtenAs writes the matrices of a model in another type to a GGUF file, and opens it. note is a part of the plan's
+// only note, "" for none.
+func writtenAs(t *testing.T, f *gguf.File, to ir.DType, note string) *gguf.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	plan := must(quantize.New(must(quantize.NewSource(f)), quantize.Options{Type: to, Requantize: true}))
+	if (len(plan.Notes) > 0) != (note != "") || !strings.Contains(strings.Join(plan.Notes, ""), note) {
+		t.Errorf("notes %q, want one with %q", plan.Notes, note)
+	}
+	must(plan.WriteFile(t.Context(), path))
+	again := must(gguf.Open(path))
+	t.Cleanup(func() { again.Close() })
+	return again
+}
