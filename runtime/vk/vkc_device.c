@@ -102,7 +102,7 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, const uint32_t fam
     vkc_keep_used(&f, robust);
     vkc_keep_features(&f, use);
     if (robust && !f.core.features.robustBufferAccess) return VK_ERROR_FEATURE_NOT_PRESENT;
-    if (!f.v12.timelineSemaphore) return VK_ERROR_FEATURE_NOT_PRESENT;
+    if (!f.timeline.timelineSemaphore) return VK_ERROR_FEATURE_NOT_PRESENT;
 
     const char *names[VKC_EXT_COUNT];
     float priority = 1;
@@ -123,7 +123,7 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, const uint32_t fam
     dev->inst = inst;
     dev->physical = physical;
     memcpy(dev->families, families, sizeof dev->families);
-    dev->has_address = f.v12.bufferDeviceAddress;
+    dev->has_address = f.address.bufferDeviceAddress;
     dev->robust = f.robustness2.robustBufferAccess2 ? 2 : f.core.features.robustBufferAccess ? 1 : 0;
     dev->has_budget = VKC_HAS(f.extensions, VKC_EXT_MEMORY_BUDGET);
     r = inst->vkCreateDevice(physical, &info, NULL, &dev->handle);

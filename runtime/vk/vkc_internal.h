@@ -152,9 +152,11 @@ enum {
     VKC_EXT_COUNT
 };
 
-// vkc_parts are the features that Vulkan 1.2 gathers in two structures, as a device of 1.1 has them: in structures
-// of the parts of 1.1, and of the extensions that 1.2 made part of it.
-typedef struct vkc_parts {
+// vkc_feature_chain is every feature structure in use, linked for the ones the device knows. The structures that gather
+// the features of Vulkan 1.1 and 1.2 are not among them, because a device of Vulkan 1.1 has none.
+typedef struct vkc_feature_chain {
+    uint32_t extensions; // bit set over VKC_EXT_*
+    VkPhysicalDeviceFeatures2 core;
     VkPhysicalDevice16BitStorageFeatures storage16;
     VkPhysicalDeviceVariablePointersFeatures pointers;
     VkPhysicalDevice8BitStorageFeatures storage8;
@@ -164,16 +166,6 @@ typedef struct vkc_parts {
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline;
     VkPhysicalDeviceBufferDeviceAddressFeatures address;
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
-} vkc_parts;
-
-// vkc_feature_chain is every feature structure in use, linked for the ones the device knows. v11 and v12 are filled
-// for a device of Vulkan 1.1 as well, where the parts are linked in their place.
-typedef struct vkc_feature_chain {
-    uint32_t extensions; // bit set over VKC_EXT_*
-    VkPhysicalDeviceFeatures2 core;
-    VkPhysicalDeviceVulkan11Features v11;
-    VkPhysicalDeviceVulkan12Features v12;
-    vkc_parts parts;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size;
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
     VkPhysicalDeviceSynchronization2Features sync2;

@@ -72,61 +72,25 @@ static VkResult device_extensions(vkc_instance *inst, VkPhysicalDevice physical,
 // LINK puts a structure at the head of a chain.
 #define LINK(head, structure, type) ((structure).sType = (type), (structure).pNext = (head), (head) = &(structure))
 
-// A row is a field of the parts, and the field of Vulkan 1.2's structures that it is.
-#define PART_FIELDS(X) \
-    X(storage16.storageBuffer16BitAccess, v11.storageBuffer16BitAccess) \
-    X(storage16.uniformAndStorageBuffer16BitAccess, v11.uniformAndStorageBuffer16BitAccess) \
-    X(storage16.storagePushConstant16, v11.storagePushConstant16) \
-    X(pointers.variablePointersStorageBuffer, v11.variablePointersStorageBuffer) \
-    X(pointers.variablePointers, v11.variablePointers) \
-    X(storage8.storageBuffer8BitAccess, v12.storageBuffer8BitAccess) \
-    X(storage8.uniformAndStorageBuffer8BitAccess, v12.uniformAndStorageBuffer8BitAccess) \
-    X(storage8.storagePushConstant8, v12.storagePushConstant8) \
-    X(small.shaderFloat16, v12.shaderFloat16) \
-    X(small.shaderInt8, v12.shaderInt8) \
-    X(scalar.scalarBlockLayout, v12.scalarBlockLayout) \
-    X(subgroup_types.shaderSubgroupExtendedTypes, v12.shaderSubgroupExtendedTypes) \
-    X(timeline.timelineSemaphore, v12.timelineSemaphore) \
-    X(address.bufferDeviceAddress, v12.bufferDeviceAddress) \
-    X(memory_model.vulkanMemoryModel, v12.vulkanMemoryModel) \
-    X(memory_model.vulkanMemoryModelDeviceScope, v12.vulkanMemoryModelDeviceScope)
-
-// link_parts puts the parts that a device has at the head of a chain, and returns the new head.
-static void *link_parts(vkc_parts *p, uint32_t has, void *head) {
-    LINK(head, p->storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES);
-    LINK(head, p->pointers, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VARIABLE_POINTERS_FEATURES);
-    if (VKC_HAS(has, VKC_EXT_8BIT_STORAGE))
-        LINK(head, p->storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES);
-    if (VKC_HAS(has, VKC_EXT_FLOAT16_INT8))
-        LINK(head, p->small, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
-    if (VKC_HAS(has, VKC_EXT_SCALAR_BLOCK_LAYOUT))
-        LINK(head, p->scalar, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES);
-    if (VKC_HAS(has, VKC_EXT_SUBGROUP_EXTENDED_TYPES))
-        LINK(head, p->subgroup_types, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES);
-    if (VKC_HAS(has, VKC_EXT_TIMELINE_SEMAPHORE))
-        LINK(head, p->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
-    if (VKC_HAS(has, VKC_EXT_BUFFER_DEVICE_ADDRESS))
-        LINK(head, p->address, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES);
-    if (VKC_HAS(has, VKC_EXT_MEMORY_MODEL))
-        LINK(head, p->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
-    return head;
-}
-
 VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, vkc_feature_chain *f) {
     memset(f, 0, sizeof *f);
     VkResult r = device_extensions(inst, physical, &f->extensions);
     if (r != VK_SUCCESS) return r;
     uint32_t has = f->extensions | vkc_promoted(api);
-    int gathered = api >= VK_API_VERSION_1_2;
     void *head = NULL;
-    if (gathered) {
-        LINK(head, f->v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-        LINK(head, f->v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-    } else {
-        head = link_parts(&f->parts, has, head);
-    }
 #define LINK_IF(bit, structure, type) \
     if (VKC_HAS(has, bit)) LINK(head, structure, type)
+    LINK(head, f->storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES);
+    LINK(head, f->pointers, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VARIABLE_POINTERS_FEATURES);
+    LINK_IF(VKC_EXT_8BIT_STORAGE, f->storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES);
+    LINK_IF(VKC_EXT_FLOAT16_INT8, f->small, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
+    LINK_IF(VKC_EXT_SCALAR_BLOCK_LAYOUT, f->scalar, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES);
+    LINK_IF(VKC_EXT_SUBGROUP_EXTENDED_TYPES, f->subgroup_types,
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES);
+    LINK_IF(VKC_EXT_TIMELINE_SEMAPHORE, f->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
+    LINK_IF(VKC_EXT_BUFFER_DEVICE_ADDRESS, f->address,
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES);
+    LINK_IF(VKC_EXT_MEMORY_MODEL, f->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
     LINK_IF(VKC_EXT_SUBGROUP_SIZE_CONTROL, f->subgroup_size,
             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     LINK_IF(VKC_EXT_INTEGER_DOT_PRODUCT, f->dot,
@@ -154,22 +118,7 @@ VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint3
     f->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     f->core.pNext = head;
     inst->vkGetPhysicalDeviceFeatures2(physical, &f->core);
-    if (!gathered) {
-#define GATHER(part, field) f->field = f->parts.part;
-        PART_FIELDS(GATHER)
-#undef GATHER
-    }
     return VK_SUCCESS;
-}
-
-// keep_parts clears the parts of what v11 and v12 no longer have, and all that those do not tell.
-static void keep_parts(vkc_feature_chain *f) {
-    f->parts.storage16.storageInputOutput16 = VK_FALSE;
-    f->parts.address.bufferDeviceAddressCaptureReplay = f->parts.address.bufferDeviceAddressMultiDevice = VK_FALSE;
-    f->parts.memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
-#define KEEP(part, field) f->parts.part = f->field;
-    PART_FIELDS(KEEP)
-#undef KEEP
 }
 
 void vkc_keep_used(vkc_feature_chain *f, int robust) {
@@ -179,28 +128,9 @@ void vkc_keep_used(vkc_feature_chain *f, int robust) {
                                      .shaderFloat64 = f->core.features.shaderFloat64};
     f->core.features = core;
 
-    VkPhysicalDeviceVulkan11Features v11 = {.sType = f->v11.sType, .pNext = f->v11.pNext};
-    v11.storageBuffer16BitAccess = f->v11.storageBuffer16BitAccess;
-    v11.uniformAndStorageBuffer16BitAccess = f->v11.uniformAndStorageBuffer16BitAccess;
-    v11.storagePushConstant16 = f->v11.storagePushConstant16;
-    v11.variablePointers = f->v11.variablePointers;
-    v11.variablePointersStorageBuffer = f->v11.variablePointersStorageBuffer;
-    f->v11 = v11;
-
-    VkPhysicalDeviceVulkan12Features v12 = {.sType = f->v12.sType, .pNext = f->v12.pNext};
-    v12.storageBuffer8BitAccess = f->v12.storageBuffer8BitAccess;
-    v12.uniformAndStorageBuffer8BitAccess = f->v12.uniformAndStorageBuffer8BitAccess;
-    v12.storagePushConstant8 = f->v12.storagePushConstant8;
-    v12.shaderFloat16 = f->v12.shaderFloat16;
-    v12.shaderInt8 = f->v12.shaderInt8;
-    v12.scalarBlockLayout = f->v12.scalarBlockLayout;
-    v12.shaderSubgroupExtendedTypes = f->v12.shaderSubgroupExtendedTypes;
-    v12.timelineSemaphore = f->v12.timelineSemaphore;
-    v12.bufferDeviceAddress = f->v12.bufferDeviceAddress;
-    v12.vulkanMemoryModel = f->v12.vulkanMemoryModel;
-    v12.vulkanMemoryModelDeviceScope = f->v12.vulkanMemoryModelDeviceScope;
-    f->v12 = v12;
-
+    f->storage16.storageInputOutput16 = VK_FALSE;
+    f->address.bufferDeviceAddressCaptureReplay = f->address.bufferDeviceAddressMultiDevice = VK_FALSE;
+    f->memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
     f->robustness2.robustBufferAccess2 = robust && f->robustness2.robustBufferAccess2;
     f->robustness2.robustImageAccess2 = f->robustness2.nullDescriptor = VK_FALSE;
     f->matrix.cooperativeMatrixRobustBufferAccess = robust && f->matrix.cooperativeMatrixRobustBufferAccess;
@@ -213,95 +143,76 @@ void vkc_keep_used(vkc_feature_chain *f, int robust) {
     f->atomic_float = atomics;
 }
 
+// A row is a feature of shaders, as vkc_features and as a structure of the chain have it.
+#define SHADER_FEATURES(X) \
+    X(float16, small.shaderFloat16) \
+    X(int8, small.shaderInt8) \
+    X(int16, core.features.shaderInt16) \
+    X(int64, core.features.shaderInt64) \
+    X(float64, core.features.shaderFloat64) \
+    X(storage8, storage8.storageBuffer8BitAccess) \
+    X(storage16, storage16.storageBuffer16BitAccess) \
+    X(push_constant8, storage8.storagePushConstant8) \
+    X(push_constant16, storage16.storagePushConstant16) \
+    X(buffer_device_address, address.bufferDeviceAddress) \
+    X(memory_model, memory_model.vulkanMemoryModel) \
+    X(memory_model_device_scope, memory_model.vulkanMemoryModelDeviceScope) \
+    X(scalar_block_layout, scalar.scalarBlockLayout) \
+    X(subgroup_extended_types, subgroup_types.shaderSubgroupExtendedTypes) \
+    X(subgroup_size_control, subgroup_size.subgroupSizeControl) \
+    X(full_subgroups, subgroup_size.computeFullSubgroups) \
+    X(integer_dot_product, dot.shaderIntegerDotProduct) \
+    X(zero_init_workgroup, zero_init.shaderZeroInitializeWorkgroupMemory) \
+    X(atomic_float32_add, atomic_float.shaderBufferFloat32AtomicAdd) \
+    X(shared_atomic_float32_add, atomic_float.shaderSharedFloat32AtomicAdd) \
+    X(bfloat16, bfloat16.shaderBFloat16Type) \
+    X(bfloat16_matrix, bfloat16.shaderBFloat16CooperativeMatrix) \
+    X(float8, float8.shaderFloat8) \
+    X(float8_matrix, float8.shaderFloat8CooperativeMatrix) \
+    X(cooperative_matrix, matrix.cooperativeMatrix) \
+    X(workgroup_explicit_layout, explicit_layout.workgroupMemoryExplicitLayout) \
+    X(maximal_reconvergence, reconvergence.shaderMaximalReconvergence)
+
+// A row is a feature of VK_NV_cooperative_matrix2. A device is opened with all of them or none: see cooperative_matrix2.
+#define MATRIX2_FEATURES(X) \
+    X(cm2_workgroup_scope, matrix2.cooperativeMatrixWorkgroupScope) \
+    X(cm2_flexible_dimensions, matrix2.cooperativeMatrixFlexibleDimensions) \
+    X(cm2_reductions, matrix2.cooperativeMatrixReductions) \
+    X(cm2_conversions, matrix2.cooperativeMatrixConversions) \
+    X(cm2_per_element, matrix2.cooperativeMatrixPerElementOperations) \
+    X(cm2_tensor_addressing, matrix2.cooperativeMatrixTensorAddressing) \
+    X(cm2_block_loads, matrix2.cooperativeMatrixBlockLoads)
+
 void vkc_keep_features(vkc_feature_chain *f, const vkc_features *use) {
-    if (!use->float64) f->core.features.shaderFloat64 = VK_FALSE;
-    if (!use->int16) f->core.features.shaderInt16 = VK_FALSE;
-    if (!use->int64) f->core.features.shaderInt64 = VK_FALSE;
-    if (!use->float16) f->v12.shaderFloat16 = VK_FALSE;
-    if (!use->int8) f->v12.shaderInt8 = VK_FALSE;
-    if (!use->storage8) f->v12.storageBuffer8BitAccess = VK_FALSE;
-    if (!use->storage8) f->v12.uniformAndStorageBuffer8BitAccess = VK_FALSE;
-    if (!use->storage16) f->v11.storageBuffer16BitAccess = VK_FALSE;
-    if (!use->storage16) f->v11.uniformAndStorageBuffer16BitAccess = VK_FALSE;
-    if (!use->push_constant8) f->v12.storagePushConstant8 = VK_FALSE;
-    if (!use->push_constant16) f->v11.storagePushConstant16 = VK_FALSE;
-    if (!use->buffer_device_address) f->v12.bufferDeviceAddress = VK_FALSE;
-    if (!use->scalar_block_layout) f->v12.scalarBlockLayout = VK_FALSE;
-    if (!use->memory_model) f->v12.vulkanMemoryModel = VK_FALSE;
-    if (!use->memory_model_device_scope) f->v12.vulkanMemoryModelDeviceScope = VK_FALSE;
-    if (!use->subgroup_extended_types) f->v12.shaderSubgroupExtendedTypes = VK_FALSE;
-    if (!use->integer_dot_product) f->dot.shaderIntegerDotProduct = VK_FALSE;
-    if (!use->atomic_float32_add) f->atomic_float.shaderBufferFloat32AtomicAdd = VK_FALSE;
-    if (!use->shared_atomic_float32_add) f->atomic_float.shaderSharedFloat32AtomicAdd = VK_FALSE;
-    if (!use->subgroup_size_control) f->subgroup_size.subgroupSizeControl = VK_FALSE;
-    if (!use->full_subgroups) f->subgroup_size.computeFullSubgroups = VK_FALSE;
-    if (!use->maximal_reconvergence) f->reconvergence.shaderMaximalReconvergence = VK_FALSE;
-    if (!use->workgroup_explicit_layout) f->explicit_layout.workgroupMemoryExplicitLayout = VK_FALSE;
-    if (!use->zero_init_workgroup) f->zero_init.shaderZeroInitializeWorkgroupMemory = VK_FALSE;
-    if (!use->bfloat16) f->bfloat16.shaderBFloat16Type = VK_FALSE;
-    if (!use->bfloat16_matrix) f->bfloat16.shaderBFloat16CooperativeMatrix = VK_FALSE;
-    if (!use->float8) f->float8.shaderFloat8 = VK_FALSE;
-    if (!use->float8_matrix) f->float8.shaderFloat8CooperativeMatrix = VK_FALSE;
-    if (!use->cooperative_matrix) f->matrix.cooperativeMatrix = VK_FALSE;
-    if (!use->cooperative_matrix) f->matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
-    if (!use->cooperative_matrix2) {
-        f->matrix2.cooperativeMatrixWorkgroupScope = VK_FALSE;
-        f->matrix2.cooperativeMatrixFlexibleDimensions = VK_FALSE;
-        f->matrix2.cooperativeMatrixReductions = VK_FALSE;
-        f->matrix2.cooperativeMatrixConversions = VK_FALSE;
-        f->matrix2.cooperativeMatrixPerElementOperations = VK_FALSE;
-        f->matrix2.cooperativeMatrixTensorAddressing = VK_FALSE;
-        f->matrix2.cooperativeMatrixBlockLoads = VK_FALSE;
-    }
+#define KEEP(name, field) \
+    if (!use->name) f->field = VK_FALSE;
+#define KEEP_MATRIX2(name, field) \
+    if (!use->cooperative_matrix2) f->field = VK_FALSE;
+    SHADER_FEATURES(KEEP)
+    MATRIX2_FEATURES(KEEP_MATRIX2)
+#undef KEEP_MATRIX2
+#undef KEEP
     // What needs another one goes with it.
-    if (!f->v12.vulkanMemoryModel) f->v12.vulkanMemoryModelDeviceScope = VK_FALSE;
-    keep_parts(f);
+    if (!use->storage8) f->storage8.uniformAndStorageBuffer8BitAccess = VK_FALSE;
+    if (!use->storage16) f->storage16.uniformAndStorageBuffer16BitAccess = VK_FALSE;
+    if (!use->cooperative_matrix) f->matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+    if (!f->memory_model.vulkanMemoryModel) f->memory_model.vulkanMemoryModelDeviceScope = VK_FALSE;
 }
 
 static void report_features(const vkc_feature_chain *f, uint32_t api, vkc_features *out) {
     uint32_t has = f->extensions;
-    out->float16 = f->v12.shaderFloat16;
-    out->int8 = f->v12.shaderInt8;
-    out->int16 = f->core.features.shaderInt16;
-    out->int64 = f->core.features.shaderInt64;
-    out->float64 = f->core.features.shaderFloat64;
-    out->storage8 = f->v12.storageBuffer8BitAccess;
-    out->storage16 = f->v11.storageBuffer16BitAccess;
-    out->push_constant8 = f->v12.storagePushConstant8;
-    out->push_constant16 = f->v11.storagePushConstant16;
-    out->buffer_device_address = f->v12.bufferDeviceAddress;
-    out->timeline_semaphore = f->v12.timelineSemaphore;
-    out->memory_model = f->v12.vulkanMemoryModel;
-    out->memory_model_device_scope = f->v12.vulkanMemoryModelDeviceScope;
-    out->scalar_block_layout = f->v12.scalarBlockLayout;
-    out->subgroup_extended_types = f->v12.shaderSubgroupExtendedTypes;
-    out->subgroup_size_control = f->subgroup_size.subgroupSizeControl;
-    out->full_subgroups = f->subgroup_size.computeFullSubgroups;
-    out->integer_dot_product = f->dot.shaderIntegerDotProduct;
+#define REPORT(name, field) out->name = f->field;
+    SHADER_FEATURES(REPORT)
+    MATRIX2_FEATURES(REPORT)
+#undef REPORT
+    out->timeline_semaphore = f->timeline.timelineSemaphore;
     out->synchronization2 = f->sync2.synchronization2;
     out->maintenance4 = f->maintenance4.maintenance4;
-    out->zero_init_workgroup = f->zero_init.shaderZeroInitializeWorkgroupMemory;
-    out->atomic_float32_add = f->atomic_float.shaderBufferFloat32AtomicAdd;
-    out->shared_atomic_float32_add = f->atomic_float.shaderSharedFloat32AtomicAdd;
-    out->bfloat16 = f->bfloat16.shaderBFloat16Type;
-    out->bfloat16_matrix = f->bfloat16.shaderBFloat16CooperativeMatrix;
-    out->float8 = f->float8.shaderFloat8;
-    out->float8_matrix = f->float8.shaderFloat8CooperativeMatrix;
-    out->cooperative_matrix = f->matrix.cooperativeMatrix;
-    out->cm2_workgroup_scope = f->matrix2.cooperativeMatrixWorkgroupScope;
-    out->cm2_flexible_dimensions = f->matrix2.cooperativeMatrixFlexibleDimensions;
-    out->cm2_reductions = f->matrix2.cooperativeMatrixReductions;
-    out->cm2_conversions = f->matrix2.cooperativeMatrixConversions;
-    out->cm2_per_element = f->matrix2.cooperativeMatrixPerElementOperations;
-    out->cm2_tensor_addressing = f->matrix2.cooperativeMatrixTensorAddressing;
-    out->cm2_block_loads = f->matrix2.cooperativeMatrixBlockLoads;
+    out->pipeline_executable_properties = f->executable.pipelineExecutableInfo;
     // Its shaders are of SPIR-V 1.6.
     out->cooperative_matrix2 = f->matrix.cooperativeMatrix && VKC_HAS(has, VKC_EXT_COOPERATIVE_MATRIX2) &&
                                api >= VK_API_VERSION_1_3;
-    out->workgroup_explicit_layout = f->explicit_layout.workgroupMemoryExplicitLayout;
-    out->maximal_reconvergence = f->reconvergence.shaderMaximalReconvergence;
     out->push_descriptor = VKC_HAS(has, VKC_EXT_PUSH_DESCRIPTOR);
-    out->pipeline_executable_properties = f->executable.pipelineExecutableInfo;
     out->memory_budget = VKC_HAS(has, VKC_EXT_MEMORY_BUDGET);
     out->calibrated_timestamps =
         VKC_HAS(has, VKC_EXT_CALIBRATED_TIMESTAMPS) || VKC_HAS(has, VKC_EXT_CALIBRATED_TIMESTAMPS_KHR);
@@ -332,14 +243,21 @@ static void report_limits(const VkPhysicalDeviceProperties *p, vkc_probe *out) {
     out->timestamp_period = l->timestampPeriod;
 }
 
-// query_property_parts fills the properties in use of Vulkan 1.2's structures for a device of 1.1.
-static void query_property_parts(vkc_instance *inst, VkPhysicalDevice physical, uint32_t has,
-                                 VkPhysicalDeviceVulkan11Properties *v11, VkPhysicalDeviceVulkan12Properties *v12) {
+static void report_properties(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, uint32_t extensions,
+                              vkc_probe *out) {
+    uint32_t has = extensions | vkc_promoted(api);
     VkPhysicalDeviceIDProperties id = {0};
     VkPhysicalDeviceSubgroupProperties subgroup = {0};
     VkPhysicalDeviceMaintenance3Properties sizes = {0};
     VkPhysicalDeviceDriverProperties driver = {0};
     VkPhysicalDeviceFloatControlsProperties floats = {0};
+    VkPhysicalDeviceSubgroupSizeControlProperties subgroup_sizes = {0};
+    VkPhysicalDeviceMaintenance4Properties maintenance4 = {0};
+    VkPhysicalDeviceCooperativeMatrixPropertiesKHR matrix = {0};
+    VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2 = {0};
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {0};
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {0};
+    VkPhysicalDeviceShaderCorePropertiesAMD amd = {0};
     void *head = NULL;
     LINK(head, id, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
     LINK(head, subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
@@ -348,45 +266,8 @@ static void query_property_parts(vkc_instance *inst, VkPhysicalDevice physical, 
         LINK(head, driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
     if (VKC_HAS(has, VKC_EXT_FLOAT_CONTROLS))
         LINK(head, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
-    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = head};
-    inst->vkGetPhysicalDeviceProperties2(physical, &p);
-    memcpy(v11->deviceUUID, id.deviceUUID, sizeof v11->deviceUUID);
-    memcpy(v11->driverUUID, id.driverUUID, sizeof v11->driverUUID);
-    v11->subgroupSize = subgroup.subgroupSize;
-    v11->subgroupSupportedStages = subgroup.supportedStages;
-    v11->subgroupSupportedOperations = subgroup.supportedOperations;
-    v11->maxMemoryAllocationSize = sizes.maxMemoryAllocationSize;
-    v12->driverID = driver.driverID;
-    memcpy(v12->driverName, driver.driverName, sizeof v12->driverName);
-    memcpy(v12->driverInfo, driver.driverInfo, sizeof v12->driverInfo);
-    v12->shaderSignedZeroInfNanPreserveFloat16 = floats.shaderSignedZeroInfNanPreserveFloat16;
-    v12->shaderSignedZeroInfNanPreserveFloat32 = floats.shaderSignedZeroInfNanPreserveFloat32;
-    v12->shaderSignedZeroInfNanPreserveFloat64 = floats.shaderSignedZeroInfNanPreserveFloat64;
-    v12->shaderDenormPreserveFloat16 = floats.shaderDenormPreserveFloat16;
-    v12->shaderDenormPreserveFloat32 = floats.shaderDenormPreserveFloat32;
-}
-
-static void report_properties(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, uint32_t extensions,
-                              vkc_probe *out) {
-    uint32_t has = extensions | vkc_promoted(api);
-    VkPhysicalDeviceVulkan11Properties v11 = {0};
-    VkPhysicalDeviceVulkan12Properties v12 = {0};
-    VkPhysicalDeviceSubgroupSizeControlProperties subgroup = {0};
-    VkPhysicalDeviceMaintenance4Properties maintenance4 = {0};
-    VkPhysicalDeviceCooperativeMatrixPropertiesKHR matrix = {0};
-    VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2 = {0};
-    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {0};
-    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {0};
-    VkPhysicalDeviceShaderCorePropertiesAMD amd = {0};
-    void *head = NULL;
-    if (api >= VK_API_VERSION_1_2) {
-        LINK(head, v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-        LINK(head, v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
-    } else {
-        query_property_parts(inst, physical, has, &v11, &v12);
-    }
     if (VKC_HAS(has, VKC_EXT_SUBGROUP_SIZE_CONTROL))
-        LINK(head, subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+        LINK(head, subgroup_sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
     if (VKC_HAS(has, VKC_EXT_MAINTENANCE4))
         LINK(head, maintenance4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
     if (VKC_HAS(has, VKC_EXT_COOPERATIVE_MATRIX))
@@ -403,23 +284,23 @@ static void report_properties(vkc_instance *inst, VkPhysicalDevice physical, uin
     inst->vkGetPhysicalDeviceProperties2(physical, &p);
 
     report_limits(&p.properties, out);
-    memcpy(out->driver_name, v12.driverName, sizeof out->driver_name);
-    memcpy(out->driver_info, v12.driverInfo, sizeof out->driver_info);
-    memcpy(out->device_uuid, v11.deviceUUID, 16);
-    memcpy(out->driver_uuid, v11.driverUUID, 16);
-    out->driver_id = v12.driverID;
-    out->subgroup_size = v11.subgroupSize;
-    out->min_subgroup_size = subgroup.minSubgroupSize ? subgroup.minSubgroupSize : v11.subgroupSize;
-    out->max_subgroup_size = subgroup.maxSubgroupSize ? subgroup.maxSubgroupSize : v11.subgroupSize;
-    out->subgroup_ops = v11.subgroupSupportedOperations;
-    out->subgroup_stages = v11.subgroupSupportedStages;
-    out->required_subgroup_size_stages = subgroup.requiredSubgroupSizeStages;
-    out->max_allocation = v11.maxMemoryAllocationSize;
-    out->max_buffer = maintenance4.maxBufferSize ? maintenance4.maxBufferSize : v11.maxMemoryAllocationSize;
+    memcpy(out->driver_name, driver.driverName, sizeof out->driver_name);
+    memcpy(out->driver_info, driver.driverInfo, sizeof out->driver_info);
+    memcpy(out->device_uuid, id.deviceUUID, 16);
+    memcpy(out->driver_uuid, id.driverUUID, 16);
+    out->driver_id = driver.driverID;
+    out->subgroup_size = subgroup.subgroupSize;
+    out->min_subgroup_size = subgroup_sizes.minSubgroupSize ? subgroup_sizes.minSubgroupSize : subgroup.subgroupSize;
+    out->max_subgroup_size = subgroup_sizes.maxSubgroupSize ? subgroup_sizes.maxSubgroupSize : subgroup.subgroupSize;
+    out->subgroup_ops = subgroup.supportedOperations;
+    out->subgroup_stages = subgroup.supportedStages;
+    out->required_subgroup_size_stages = subgroup_sizes.requiredSubgroupSizeStages;
+    out->max_allocation = sizes.maxMemoryAllocationSize;
+    out->max_buffer = maintenance4.maxBufferSize ? maintenance4.maxBufferSize : sizes.maxMemoryAllocationSize;
     out->host_pointer_alignment = host.minImportedHostPointerAlignment;
-    out->float_controls_f16 = (v12.shaderSignedZeroInfNanPreserveFloat16 ? 1 : 0) | (v12.shaderDenormPreserveFloat16 ? 2 : 0);
-    out->float_controls_f32 = (v12.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0) | (v12.shaderDenormPreserveFloat32 ? 2 : 0);
-    out->float_controls_f64 = v12.shaderSignedZeroInfNanPreserveFloat64 ? 1 : 0;
+    out->float_controls_f16 = (floats.shaderSignedZeroInfNanPreserveFloat16 ? 1 : 0) | (floats.shaderDenormPreserveFloat16 ? 2 : 0);
+    out->float_controls_f32 = (floats.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0) | (floats.shaderDenormPreserveFloat32 ? 2 : 0);
+    out->float_controls_f64 = floats.shaderSignedZeroInfNanPreserveFloat64 ? 1 : 0;
     out->cores = sm.shaderSMCount;
     out->subgroups_per_core = sm.shaderWarpsPerSM;
     if (amd.shaderEngineCount) {

@@ -21,7 +21,6 @@
 #define VKAPI_PTR VKAPI_CALL
 
 typedef uint32_t VkFlags;
-typedef uint64_t VkFlags64;
 typedef uint32_t VkBool32;
 typedef uint64_t VkDeviceSize;
 typedef uint64_t VkDeviceAddress;
@@ -135,9 +134,6 @@ typedef enum VkPipelineStageFlagBits {
     VK_PIPELINE_STAGE_ALL_COMMANDS_BIT = 0x00010000,
     VK_PIPELINE_STAGE_FLAG_BITS_MAX_ENUM_VKC = 0x7FFFFFFF
 } VkPipelineStageFlagBits;
-typedef enum VkPointClippingBehavior {
-    VK_POINT_CLIPPING_BEHAVIOR_MAX_ENUM_VKC = 0x7FFFFFFF
-} VkPointClippingBehavior;
 typedef enum VkQueryResultFlagBits {
     VK_QUERY_RESULT_64_BIT = 0x00000001,
     VK_QUERY_RESULT_WITH_AVAILABILITY_BIT = 0x00000004,
@@ -233,10 +229,6 @@ typedef enum VkStructureType {
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES = 1000225002,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES = 1000225000,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES = 1000314007,
-    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES = 49,
-    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES = 50,
-    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES = 51,
-    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES = 52,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES = 1000083000,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VARIABLE_POINTERS_FEATURES = 1000120000,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES = 1000177000,
@@ -396,9 +388,6 @@ typedef enum VkPipelineCreateFlagBits {
 } VkPipelineCreateFlagBits;
 typedef enum VkPipelineExecutableStatisticFormatKHR {
     VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR = 0,
-    VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR = 3,
-    VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR = 1,
-    VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR = 2,
     VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_KHR_MAX_ENUM_VKC = 0x7FFFFFFF
 } VkPipelineExecutableStatisticFormatKHR;
 
@@ -1325,96 +1314,7 @@ typedef struct VkPhysicalDeviceSynchronization2Features {
     VkBool32           synchronization2;
 } VkPhysicalDeviceSynchronization2Features;
 
-typedef struct VkPhysicalDeviceVulkan11Features {
-    VkStructureType    sType;
-    void*              pNext;
-    VkBool32           storageBuffer16BitAccess;
-    VkBool32           uniformAndStorageBuffer16BitAccess;
-    VkBool32           storagePushConstant16;
-    VkBool32           storageInputOutput16;
-    VkBool32           multiview;
-    VkBool32           multiviewGeometryShader;
-    VkBool32           multiviewTessellationShader;
-    VkBool32           variablePointersStorageBuffer;
-    VkBool32           variablePointers;
-    VkBool32           protectedMemory;
-    VkBool32           samplerYcbcrConversion;
-    VkBool32           shaderDrawParameters;
-} VkPhysicalDeviceVulkan11Features;
-
 typedef VkFlags VkSubgroupFeatureFlags;
-
-typedef struct VkPhysicalDeviceVulkan11Properties {
-    VkStructureType            sType;
-    void*                      pNext;
-    uint8_t                    deviceUUID[VK_UUID_SIZE];
-    uint8_t                    driverUUID[VK_UUID_SIZE];
-    uint8_t                    deviceLUID[VK_LUID_SIZE];
-    uint32_t                   deviceNodeMask;
-    VkBool32                   deviceLUIDValid;
-    uint32_t                   subgroupSize;
-    VkShaderStageFlags         subgroupSupportedStages;
-    VkSubgroupFeatureFlags     subgroupSupportedOperations;
-    VkBool32                   subgroupQuadOperationsInAllStages;
-    VkPointClippingBehavior    pointClippingBehavior;
-    uint32_t                   maxMultiviewViewCount;
-    uint32_t                   maxMultiviewInstanceIndex;
-    VkBool32                   protectedNoFault;
-    uint32_t                   maxPerSetDescriptors;
-    VkDeviceSize               maxMemoryAllocationSize;
-} VkPhysicalDeviceVulkan11Properties;
-
-typedef struct VkPhysicalDeviceVulkan12Features {
-    VkStructureType    sType;
-    void*              pNext;
-    VkBool32           samplerMirrorClampToEdge;
-    VkBool32           drawIndirectCount;
-    VkBool32           storageBuffer8BitAccess;
-    VkBool32           uniformAndStorageBuffer8BitAccess;
-    VkBool32           storagePushConstant8;
-    VkBool32           shaderBufferInt64Atomics;
-    VkBool32           shaderSharedInt64Atomics;
-    VkBool32           shaderFloat16;
-    VkBool32           shaderInt8;
-    VkBool32           descriptorIndexing;
-    VkBool32           shaderInputAttachmentArrayDynamicIndexing;
-    VkBool32           shaderUniformTexelBufferArrayDynamicIndexing;
-    VkBool32           shaderStorageTexelBufferArrayDynamicIndexing;
-    VkBool32           shaderUniformBufferArrayNonUniformIndexing;
-    VkBool32           shaderSampledImageArrayNonUniformIndexing;
-    VkBool32           shaderStorageBufferArrayNonUniformIndexing;
-    VkBool32           shaderStorageImageArrayNonUniformIndexing;
-    VkBool32           shaderInputAttachmentArrayNonUniformIndexing;
-    VkBool32           shaderUniformTexelBufferArrayNonUniformIndexing;
-    VkBool32           shaderStorageTexelBufferArrayNonUniformIndexing;
-    VkBool32           descriptorBindingUniformBufferUpdateAfterBind;
-    VkBool32           descriptorBindingSampledImageUpdateAfterBind;
-    VkBool32           descriptorBindingStorageImageUpdateAfterBind;
-    VkBool32           descriptorBindingStorageBufferUpdateAfterBind;
-    VkBool32           descriptorBindingUniformTexelBufferUpdateAfterBind;
-    VkBool32           descriptorBindingStorageTexelBufferUpdateAfterBind;
-    VkBool32           descriptorBindingUpdateUnusedWhilePending;
-    VkBool32           descriptorBindingPartiallyBound;
-    VkBool32           descriptorBindingVariableDescriptorCount;
-    VkBool32           runtimeDescriptorArray;
-    VkBool32           samplerFilterMinmax;
-    VkBool32           scalarBlockLayout;
-    VkBool32           imagelessFramebuffer;
-    VkBool32           uniformBufferStandardLayout;
-    VkBool32           shaderSubgroupExtendedTypes;
-    VkBool32           separateDepthStencilLayouts;
-    VkBool32           hostQueryReset;
-    VkBool32           timelineSemaphore;
-    VkBool32           bufferDeviceAddress;
-    VkBool32           bufferDeviceAddressCaptureReplay;
-    VkBool32           bufferDeviceAddressMultiDevice;
-    VkBool32           vulkanMemoryModel;
-    VkBool32           vulkanMemoryModelDeviceScope;
-    VkBool32           vulkanMemoryModelAvailabilityVisibilityChains;
-    VkBool32           shaderOutputViewportIndex;
-    VkBool32           shaderOutputLayer;
-    VkBool32           subgroupBroadcastDynamicId;
-} VkPhysicalDeviceVulkan12Features;
 
 typedef struct VkConformanceVersion {
     uint8_t    major;
@@ -1422,65 +1322,6 @@ typedef struct VkConformanceVersion {
     uint8_t    subminor;
     uint8_t    patch;
 } VkConformanceVersion;
-
-typedef VkFlags VkResolveModeFlags;
-
-typedef struct VkPhysicalDeviceVulkan12Properties {
-    VkStructureType                      sType;
-    void*                                pNext;
-    VkDriverId                           driverID;
-    char                                 driverName[VK_MAX_DRIVER_NAME_SIZE];
-    char                                 driverInfo[VK_MAX_DRIVER_INFO_SIZE];
-    VkConformanceVersion                 conformanceVersion;
-    VkShaderFloatControlsIndependence    denormBehaviorIndependence;
-    VkShaderFloatControlsIndependence    roundingModeIndependence;
-    VkBool32                             shaderSignedZeroInfNanPreserveFloat16;
-    VkBool32                             shaderSignedZeroInfNanPreserveFloat32;
-    VkBool32                             shaderSignedZeroInfNanPreserveFloat64;
-    VkBool32                             shaderDenormPreserveFloat16;
-    VkBool32                             shaderDenormPreserveFloat32;
-    VkBool32                             shaderDenormPreserveFloat64;
-    VkBool32                             shaderDenormFlushToZeroFloat16;
-    VkBool32                             shaderDenormFlushToZeroFloat32;
-    VkBool32                             shaderDenormFlushToZeroFloat64;
-    VkBool32                             shaderRoundingModeRTEFloat16;
-    VkBool32                             shaderRoundingModeRTEFloat32;
-    VkBool32                             shaderRoundingModeRTEFloat64;
-    VkBool32                             shaderRoundingModeRTZFloat16;
-    VkBool32                             shaderRoundingModeRTZFloat32;
-    VkBool32                             shaderRoundingModeRTZFloat64;
-    uint32_t                             maxUpdateAfterBindDescriptorsInAllPools;
-    VkBool32                             shaderUniformBufferArrayNonUniformIndexingNative;
-    VkBool32                             shaderSampledImageArrayNonUniformIndexingNative;
-    VkBool32                             shaderStorageBufferArrayNonUniformIndexingNative;
-    VkBool32                             shaderStorageImageArrayNonUniformIndexingNative;
-    VkBool32                             shaderInputAttachmentArrayNonUniformIndexingNative;
-    VkBool32                             robustBufferAccessUpdateAfterBind;
-    VkBool32                             quadDivergentImplicitLod;
-    uint32_t                             maxPerStageDescriptorUpdateAfterBindSamplers;
-    uint32_t                             maxPerStageDescriptorUpdateAfterBindUniformBuffers;
-    uint32_t                             maxPerStageDescriptorUpdateAfterBindStorageBuffers;
-    uint32_t                             maxPerStageDescriptorUpdateAfterBindSampledImages;
-    uint32_t                             maxPerStageDescriptorUpdateAfterBindStorageImages;
-    uint32_t                             maxPerStageDescriptorUpdateAfterBindInputAttachments;
-    uint32_t                             maxPerStageUpdateAfterBindResources;
-    uint32_t                             maxDescriptorSetUpdateAfterBindSamplers;
-    uint32_t                             maxDescriptorSetUpdateAfterBindUniformBuffers;
-    uint32_t                             maxDescriptorSetUpdateAfterBindUniformBuffersDynamic;
-    uint32_t                             maxDescriptorSetUpdateAfterBindStorageBuffers;
-    uint32_t                             maxDescriptorSetUpdateAfterBindStorageBuffersDynamic;
-    uint32_t                             maxDescriptorSetUpdateAfterBindSampledImages;
-    uint32_t                             maxDescriptorSetUpdateAfterBindStorageImages;
-    uint32_t                             maxDescriptorSetUpdateAfterBindInputAttachments;
-    VkResolveModeFlags                   supportedDepthResolveModes;
-    VkResolveModeFlags                   supportedStencilResolveModes;
-    VkBool32                             independentResolveNone;
-    VkBool32                             independentResolve;
-    VkBool32                             filterMinmaxSingleComponentFormats;
-    VkBool32                             filterMinmaxImageComponentMapping;
-    uint64_t                             maxTimelineSemaphoreValueDifference;
-    VkSampleCountFlags                   framebufferIntegerColorSampleCounts;
-} VkPhysicalDeviceVulkan12Properties;
 
 typedef struct VkPhysicalDevice16BitStorageFeatures {
     VkStructureType    sType;
