@@ -8,7 +8,13 @@ import (
 )
 
 var contractOps = table{
-	"MatMul": tensorOp(func(c *call) tensor { return matmul(c.x(0), c.x(1)) }),
+	"MatMul": tensorOp(func(c *call) tensor {
+		a, b := c.x(0), c.x(1)
+		if a.Rank() > 0 && b.Rank() > 0 {
+			c.agree(a.Dim(-1), b.Dim(max(b.Rank()-2, 0)))
+		}
+		return matmul(a, b)
+	}),
 	"Gemm":   tensorOp(gemm),
 	"FC":     tensorOp(fullyConnected),
 	"Einsum": tensorOp(einsum),

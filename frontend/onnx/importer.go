@@ -34,6 +34,8 @@ type importer struct {
 	least      map[string]int64  // their minimum values, by the same names
 	longer     map[string]int64  // minimum lengths needed to build some nodes
 	derived    map[string]ir.Dim // extents of inputs that nodes need to follow from others
+	same       map[string]string // extents of inputs that equal an earlier one
+	joined     map[string]string // further ones that nodes need
 	names      map[string]string // by the file's name of an extent: its symbol
 	spellings  map[string]string // by symbol: the file's name
 	calls      int               // number of nodes built, counting functions and unrolled loops each time
@@ -45,7 +47,7 @@ type importer struct {
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
 		validParts: map[string]ir.Found{}, found: map[string]foundExtent{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{},
-		derived: map[string]ir.Dim{}}
+		derived: map[string]ir.Dim{}, same: map[string]string{}, joined: map[string]string{}}
 }
 
 // Limits of the expansion of functions and loops. Without them a small file could expand without end.
@@ -208,6 +210,9 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 	if d.Size >= 0 {
 		return ir.D(int(d.Size))
 	}
+	for im.same[name] != "" {
+		name = im.same[name]
+	}
 	if n, ok := im.options.Dims[name]; ok {
 		return n
 	}
@@ -225,6 +230,9 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 // symbol returns the dim for an extent that has a name: the replacement in Options.Dims, or a symbol with the bound
 // of Options.Bounds.
 func (im *importer) symbol(name string) ir.Dim {
+	for im.same[name] != "" {
+		name = im.same[name]
+	}
 	if n, ok := im.options.Dims[name]; ok {
 		return n
 	}
@@ -257,6 +265,43 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 		}
 	}
 	im.fail("%s must be at least %d", d, n)
+}
+
+// agree is called with extents that the current op requires to be equal. If one is an extent of an input, and another
+// one stands elsewhere, agree fails. The importer then builds the graph again with one in place of the other. A run
+// compares the extents of its inputs.
+func (im *importer) agree(extents ...ir.Dim) {
+	failed, first := false, extents[0]
+	for _, d := range extents[1:] {
+		a, b := im.ownExtent(first), im.ownExtent(d)
+		if slices.Index(im.symbols, a) > slices.Index(im.symbols, b) && b != "" {
+			a, b, first, d = b, a, d, first
+		}
+		switch {
+		case first == d:
+			continue
+		case a != "" && b != "":
+			im.joined[b] = a
+		case b != "" && !slices.Contains(first.Symbols(), d.Sym):
+			im.derived[b] = first
+		case a != "" && !slices.Contains(d.Symbols(), first.Sym):
+			im.derived[a] = d
+		default:
+			continue // the builder says what is wrong
+		}
+		failed = true
+	}
+	if failed {
+		im.fail("the extents %s must be equal", ir.Shape(extents))
+	}
+}
+
+// ownExtent returns the name of the extent of an input that d is, or "".
+func (im *importer) ownExtent(d ir.Dim) string {
+	if name := im.spellings[d.Sym]; name != "" && d == im.symbol(name) {
+		return name
+	}
+	return ""
 }
 
 // output makes a value of the main graph an output, under the model's name for it. Elements of a sequence get numbers.

@@ -585,3 +585,49 @@ func TestOverloads(t *testing.T) {
 		t.Errorf("a missing overload: error %v", err)
 	}
 }
+
+// TestAgreeingExtents gives inputs without names of extents to ops that require equal ones. One symbol stands for all
+// of them, and a run compares them.
+func TestAgreeingExtents(t *testing.T) {
+	m := model(14, graph(
+		inputs(port("x", float, 1, "A", 2), port("h", float, 1, "B", 2), port("c", float, 1, "C", 2),
+			port("past", float, 1, "D", 2), port("r", float, "E", 3)),
+		weights(floats("w", make([]float32, 16), 1, 8, 2)),
+		nodes(node("Concat", names("past", "past"), names("p"), intAttr("axis", 2)),
+			node("Transpose", names("c"), names("t"), intsAttr("perm", 0, 2, 1)),
+			node("MatMul", names("t", "r"), names("m")),
+			node("Concat", names("past", "c", "x"), names("j"), intAttr("axis", 0)),
+			node("LSTM", names("x", "w", "w", "", "", "h", "c"), names("l"), intAttr("hidden_size", 2))),
+		outputs("p", "m", "j", "l")))
+	f := built(t, m, onnx.Options{})
+	if got := f.Graph.Symbols(); !slices.Equal(got, []string{"A"}) {
+		t.Errorf("symbols %q, want A alone", got)
+	}
+	in := func(n int) map[string]*ir.Data {
+		list := map[string]*ir.Data{"r": f32(t, countUp(9), 3, 3)}
+		for _, name := range []string{"x", "h", "c", "past"} {
+			list[name] = f32(t, countUp(6), 1, 3, 2)
+		}
+		list["past"] = f32(t, countUp(2*n), 1, n, 2)
+		return list
+	}
+	is(t, run(t, f, in(3))["m"], f32(t, []float64{30, 36, 42, 39, 48, 57}, 1, 2, 3))
+	p, err := interp.New(f.Graph, interp.Options{Weights: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Run(context.Background(), in(4), nil); err == nil {
+		t.Error("extents that are not equal are no error")
+	}
+	f = built(t, m, onnx.Options{Bounds: map[string]int{"B": 2000}})
+	if bound, _ := f.Graph.SymbolBound("A"); bound != 2000 {
+		t.Errorf("A is at most %d, want the bound of B, 2000", bound)
+	}
+	f = built(t, m, onnx.Options{Dims: map[string]ir.Dim{"C": ir.D(3)}})
+	if got := f.Graph.Symbols(); len(got) > 0 {
+		t.Errorf("symbols %q of extents that equal 3", got)
+	}
+	if _, err := onnx.NewReader(m, onnx.Options{Dims: map[string]ir.Dim{"C": ir.D(3), "A": ir.D(4)}}); err == nil {
+		t.Error("a batch of 4 with states for 3 is no error")
+	}
+}

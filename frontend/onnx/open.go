@@ -190,16 +190,19 @@ func (f *File) build(options Options) error {
 	var im *importer
 	var g *ir.Graph
 	symbols, spellings, least := f.Model.symbols(), f.Model.spellings(), map[string]int64{}
+	same := map[string]string{}
 	for range maxBuilds {
 		im = newImporter(f, options)
-		im.least, im.names, im.spellings = least, symbols, spellings
+		im.least, im.names, im.spellings, im.same = least, symbols, spellings, same
 		g, err = frontend.Build(name, func(b *frontend.Builder) {
 			im.b = b
 			im.main()
 		})
-		if len(im.longer)+len(im.derived) == 0 {
+		if len(im.longer)+len(im.derived)+len(im.joined) == 0 {
 			break
 		}
+		maps.Copy(same, im.joined)
+		options.Bounds = joinedBounds(options.Bounds, im.joined)
 		maps.Copy(least, im.longer)
 		options.Dims = maps.Clone(options.Dims)
 		if options.Dims == nil {
@@ -220,4 +223,17 @@ func (f *File) build(options Options) error {
 	}
 	f.Graph, f.weights, f.Outputs = g, im.weights, im.outputs
 	return g.SetOutputInfo(ir.OutputInfo{Found: im.validParts, Loops: im.loops, Mismatches: im.checks})
+}
+
+// joinedBounds returns bounds in which an extent has the bound of one that equals it, unless it has its own. joined maps
+// extents to equal ones.
+func joinedBounds(bounds map[string]int, joined map[string]string) map[string]int {
+	bounds = maps.Clone(bounds)
+	for _, name := range slices.Sorted(maps.Keys(joined)) {
+		to := joined[name]
+		if _, has := bounds[to]; !has && bounds[name] != 0 {
+			bounds[to] = bounds[name]
+		}
+	}
+	return bounds
 }

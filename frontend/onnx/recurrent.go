@@ -141,6 +141,7 @@ func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, s
 	if direction == "bidirectional" {
 		count = 2
 	}
+	c.agreeOnBatch(batch, states)
 	activations := c.activations(count, defaults...)
 	var all []tensor // outputs of each direction, [T, N, H]
 	last := make([][]tensor, states)
@@ -318,4 +319,18 @@ func gru(c *call) []*value {
 		next := l.act[1](l.gate(x, 2).Add(candidate))
 		return []tensor{update.Neg().AddScalar(1).Mul(next).Add(update.Mul(h))}
 	})
+}
+
+// agreeOnBatch says that initial states have the batch of the input.
+func (c *call) agreeOnBatch(batch ir.Dim, states int) {
+	extents, axis := []ir.Dim{batch}, 1
+	if c.intAttr("layout", 0) != 0 {
+		axis = 0
+	}
+	for i := range states {
+		if c.has(5 + i) {
+			extents = append(extents, c.x(5+i).Dim(axis))
+		}
+	}
+	c.agree(extents...)
 }

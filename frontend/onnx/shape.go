@@ -257,6 +257,18 @@ func concat(c *call) tensor {
 	if len(list) == 1 {
 		return list[0]
 	}
+	for a := range list[0].Rank() {
+		if a == axis {
+			continue
+		}
+		var extents []ir.Dim
+		for _, x := range list {
+			if x.Rank() == list[0].Rank() {
+				extents = append(extents, x.Dim(a))
+			}
+		}
+		c.agree(extents...)
+	}
 	return list[0].Concat(axis, list[1:]...)
 }
 
