@@ -28,10 +28,32 @@ type Image struct {
 	tokens []int32
 	rows   []float32
 	grid   vision.Grid // of the rows
+
+	// A picture in tiles has its rows in parts, with the texts of the tiling before each part and after the last.
+	parts []*Image
+	texts []string
 }
 
-// Tokens returns the tokens that stand for the picture in a prompt.
-func (p *Image) Tokens() []int32 { return slices.Clone(p.tokens) }
+// partsOf returns the parts of pictures. A picture without parts is one.
+func partsOf(images []*Image) (list []*Image) {
+	for _, p := range images {
+		if p.parts != nil {
+			list = append(list, p.parts...)
+		} else {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Tokens returns the tokens that stand for the picture in a prompt. A prompt has texts between the parts of a picture
+// in tiles.
+func (p *Image) Tokens() (all []int32) {
+	for _, part := range partsOf([]*Image{p}) {
+		all = append(all, part.tokens...)
+	}
+	return all
+}
 
 // placedImage is a picture in a prompt.
 type placedImage struct {
@@ -49,6 +71,7 @@ func (p placedImage) end() int { return p.at + len(p.tokens) }
 
 // placeImages finds pictures in a prompt. The prompt has all of them, in their order.
 func placeImages(prompt []int32, images []*Image) (list []placedImage, err error) {
+	images = partsOf(images)
 	for i := 0; i < len(prompt); i++ {
 		if prompt[i] >= 0 {
 			continue
@@ -177,7 +200,7 @@ func (m *Model) acceptImages(ctx context.Context, images []*Image) error {
 	if m.vision == nil {
 		return m.noProjector()
 	}
-	for _, p := range images {
+	for _, p := range partsOf(images) {
 		if len(p.rows) != len(p.tokens)*m.vision.config.RowWidth() {
 			return errors.New("generate: a picture was read by another model")
 		}
@@ -388,27 +411,50 @@ func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.loadImages(ctx); err != nil {
-		return nil, err
-	}
-	rows, err := m.rowsOf(ctx, picture, grid)
+	tiling, err := v.config.Tile(picture.Width, picture.Height, grid, m.context-1)
 	if err != nil {
 		return nil, err
 	}
-	image := &Image{rows: rows, grid: v.config.Merged(grid)}
-	for i := range image.grid.Rows * image.grid.Columns {
-		image.tokens = append(image.tokens, imageToken(sum, i))
+	if err := m.loadImages(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := m.rowsOf(ctx, picture, grid, tiling)
+	if err != nil {
+		return nil, err
+	}
+	image := &Image{texts: tiling.Texts}
+	for _, part := range rows {
+		image.parts = append(image.parts, m.newImage(sum, len(image.parts), part, grid))
+	}
+	if len(rows) == 1 {
+		image = image.parts[0]
 	}
 	v.recent = append(v.recent, recentImage{sum, image})
 	for total := 0; ; v.recent = v.recent[1:] {
 		total = 0
 		for _, r := range v.recent {
-			total += 4 * len(r.rows)
+			for _, p := range partsOf([]*Image{r.Image}) {
+				total += 4 * len(p.rows)
+			}
 		}
 		if total <= maxRecent || len(v.recent) == 1 {
 			return image, nil
 		}
 	}
+}
+
+// newImage returns part n of the picture with a hash. grid is of the tower's patches.
+func (m *Model) newImage(sum [sha256.Size]byte, n int, rows []float32, grid vision.Grid) *Image {
+	c := m.vision.config
+	p := &Image{rows: rows, grid: c.Merged(grid)}
+	count := len(rows) / c.RowWidth()
+	if count != p.grid.Rows*p.grid.Columns { // the rows of several views
+		p.grid = vision.Grid{Rows: 1, Columns: count}
+	}
+	for i := range count {
+		p.tokens = append(p.tokens, imageToken(sum, n*count+i))
+	}
+	return p
 }
 
 // imageToken returns the token below 0 for a row of the picture with a hash.
@@ -423,8 +469,9 @@ func (m *Model) maxRows() int {
 	return max(min(c.MaxRows(), m.context/2), c.Rows())
 }
 
-// rowsOf runs the tower on a picture. The caller holds m.vision.mu.
-func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision.Grid) ([]float32, error) {
+// rowsOf runs the tower on the views of a picture, and returns the rows of each part. The caller holds m.vision.mu.
+func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision.Grid,
+	t vision.Tiling) (parts [][]float32, err error) {
 	c := m.vision.config
 	if m.vision.exe == nil {
 		g, err := c.Tower(m.maxRows())
@@ -435,12 +482,8 @@ func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision
 			return nil, err
 		}
 	}
-	patches, err := m.patches(ctx, picture, grid)
-	if err != nil {
-		return nil, err
-	}
 	rows, columns := c.Places(grid)
-	in := vkc.Tensors{"patches": patches}
+	in := vkc.Tensors{}
 	err = errors.Join(addInput(in, "rows", rows, len(rows)), addInput(in, "columns", columns, len(rows)))
 	if c.ManySizes() {
 		err = errors.Join(err, addInput(in, "grid", []int32{int32(grid.Rows), int32(grid.Columns)}, 2))
@@ -448,46 +491,84 @@ func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision
 	if err != nil {
 		return nil, err
 	}
-	res, err := m.vision.exe.Run(ctx, in)
+	err = m.patches(ctx, picture, grid, t.Views, func(patches *ir.Data) error {
+		in["patches"] = patches
+		res, err := m.vision.exe.Run(ctx, in)
+		if err != nil {
+			return err
+		}
+		values, err := vkc.Values[float32](res.Outputs["embeddings"])
+		if err == nil && slices.ContainsFunc(values, func(v float32) bool { return v != v }) {
+			err = errors.New("generate: the vision tower gave no numbers for the picture")
+		}
+		parts = append(parts, slices.Clone(values))
+		return err
+	})
+	if err != nil || t.Texts != nil || t.Rows == nil {
+		return parts, err
+	}
+	one, err := m.joinRows(slices.Concat(parts...), t.Rows)
+	return [][]float32{one}, err
+}
+
+// joinRows returns rows in the order of vision.Tiling.Rows.
+func (m *Model) joinRows(all []float32, order []int) (rows []float32, err error) {
+	width := m.vision.config.RowWidth()
+	newline, err := m.vision.file.Weight(vision.Newline)
 	if err != nil {
 		return nil, err
 	}
-	values, err := vkc.Values[float32](res.Outputs["embeddings"])
-	if err == nil && slices.ContainsFunc(values, func(v float32) bool { return v != v }) {
-		err = errors.New("generate: the vision tower gave no numbers for the picture")
+	end, err := newline.Floats()
+	if err != nil {
+		return nil, err
 	}
-	return values, err
+	for _, i := range order {
+		if i >= 0 {
+			rows = append(rows, all[i*width:][:width]...)
+			continue
+		}
+		for _, v := range end {
+			rows = append(rows, float32(v))
+		}
+	}
+	return rows, nil
 }
 
-// patches resizes a picture to the grid and divides it, on the device. The program is made for the picture's size. Its
+// patches makes the patches of each view of a picture, on the device. The program is made for the picture's size. Its
 // matmuls are exact, because they compute levels of colors.
-func (m *Model) patches(ctx context.Context, picture *vision.Picture, grid vision.Grid) (_ *ir.Data, err error) {
+func (m *Model) patches(ctx context.Context, picture *vision.Picture, grid vision.Grid, views []vision.View,
+	use func(patches *ir.Data) error) (err error) {
 	c, width, height := m.vision.config, picture.Width, picture.Height
 	g, err := c.Resize(width, height, grid)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	exe, err := m.loadTower(ctx, g, "")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, exe.Close()) }()
 	image, err := vkc.Of(picture.Pixels, height, width, 3)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	down, across := c.Filters(width, height, grid)
-	in := vkc.Tensors{"image": image}
-	err = errors.Join(addInput(in, "down", down, len(down)/height, height),
-		addInput(in, "across", across, len(across)/width, width))
-	if err != nil {
-		return nil, err
+	for _, view := range views {
+		down, across := c.Filters(width, height, grid, view)
+		in := vkc.Tensors{"image": image}
+		err := errors.Join(addInput(in, "down", down, len(down)/height, height),
+			addInput(in, "across", across, len(across)/width, width))
+		if err != nil {
+			return err
+		}
+		res, err := exe.Run(ctx, in)
+		if err != nil {
+			return err
+		}
+		if err := use(res.Outputs["patches"]); err != nil {
+			return err
+		}
 	}
-	res, err := exe.Run(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return res.Outputs["patches"], nil
+	return nil
 }
 
 // loadTower compiles and loads a program of the tower. If it fails on a device that vkc chose, the CPU runs it.

@@ -23,9 +23,11 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// tinyTower writes the tower of a golden, with weights of another random stream, next to a model.
+// tinyTower writes the tower of a golden, with weights of another random stream, next to a model. A golden's name with
+// -tiles is a tower that reads large pictures in tiles.
 func tinyTower(t testing.TB, golden, model string) string {
 	t.Helper()
+	golden, tiles := strings.CutSuffix(golden, "-tiles")
 	raw, err := os.ReadFile(filepath.Join("../golden/vision", golden+".json"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +71,20 @@ func tinyTower(t testing.TB, golden, model string) string {
 	if strings.HasPrefix(golden, "qwen") { // otherwise small pictures are made larger
 		if err := w.Set("clip.vision.image_min_pixels", uint32(64)); err != nil {
 			t.Fatal(err)
+		}
+	}
+	if tiles {
+		set := func(key string, value any) {
+			if err := w.Set("clip.vision."+key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set("preproc_image_size", uint32(32))
+		if golden == "llava" {
+			set("image_grid_pinpoints", []int32{32, 16, 16, 32})
+			made := m.Weights["mm.2.bias"]
+			made.Dims = []int{32}
+			m.Weights[vision.Newline] = made
 		}
 	}
 	r := rand.New(rand.NewPCG(5, 5))
@@ -168,9 +184,11 @@ func read(t *testing.T, m *Model, prompt []int32, images []*Image, tokens int) (
 		}
 		return best
 	}
-	for _, p := range images {
+	for _, p := range partsOf(images) {
 		at := slices.IndexFunc(prompt, func(id int32) bool { return id < 0 })
-		text(prompt[:at])
+		if at > 0 { // otherwise parts of a picture follow each other
+			text(prompt[:at])
+		}
 		n := p.grid.Rows * p.grid.Columns
 		prompt = prompt[at+n:]
 		in, places, base := map[string]*ir.Data{}, make([]int32, 3*n), int32(done)+offset
@@ -205,7 +223,7 @@ func TestImages(t *testing.T) {
 		architecture, tower string
 		meta                map[string]any
 	}{
-		{"llama", "llava", nil},
+		{"llama", "llava", nil}, {"llama", "llava-tiles", nil}, {"llama", "idefics3-tiles", nil},
 		{"gemma3", "gemma3", map[string]any{"attention.sliding_window": uint32(20), "attention.key_length": uint32(16),
 			"attention.value_length": uint32(16)}},
 		{"qwen2vl", "qwen2.5vl", map[string]any{"rope.dimension_sections": sections}},
@@ -260,6 +278,67 @@ func TestImages(t *testing.T) {
 				ask(len(begin), slices.Concat(begin, b, end), images[1])
 			}
 		}
+	}
+}
+
+// TestTiles: a picture in tiles has texts between its parts, or rows that end in a newline.
+func TestTiles(t *testing.T) {
+	path := tinyReader(t, "llama", nil)
+	open := func(tower string) *Model {
+		return openModel(t, path, Options{Device: "cpu", Context: 128, Projector: tinyTower(t, tower, path)})
+	}
+	picture := visiontest.PNG(t, 1, 40, 24)
+	m := open("idefics3-tiles")
+	p, err := m.ReadImage(t.Context(), picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := m.EncodeWith("a", []*Image{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, err := placeImages(prompt, []*Image{p})
+	if err != nil || len(placed) != 5 {
+		t.Fatalf("%d parts, %v: want 4 tiles and the whole", len(placed), err)
+	}
+	var texts []string
+	for i, part := range placed {
+		from := 0
+		if i > 0 {
+			from = placed[i-1].end()
+		}
+		texts = append(texts, strings.TrimSpace(m.tok.Decode(prompt[from:part.at])))
+	}
+	// The tiny vocabulary has letters and digits alone.
+	if want := "row1col2"; !strings.HasSuffix(texts[1], want) || !strings.HasSuffix(texts[4], "globalimg") {
+		t.Errorf("texts %q: want %s before the second part", texts, want)
+	}
+	m = open("llava-tiles")
+	if p, err = m.ReadImage(t.Context(), picture); err != nil {
+		t.Fatal(err)
+	}
+	newline, err := m.vision.file.Weight(vision.Newline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := newline.Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The whole has 4*4 rows. The tiles have a map of 4*8 without the first and the last column, which are padding.
+	if len(p.Tokens()) != 16+4*7 {
+		t.Fatalf("%d rows", len(p.Tokens()))
+	}
+	for i := range p.Tokens() {
+		isEnd := float64(p.rows[32*i]) == end[0] && float64(p.rows[32*i+31]) == end[31]
+		if want := i >= 16 && (i-16)%7 == 6; isEnd != want {
+			t.Errorf("row %d is a newline: %v", i, isEnd)
+		}
+	}
+	small := openModel(t, path, Options{Device: "cpu", Context: 40, Projector: m.options.Projector})
+	if _, err := small.ReadImage(t.Context(), picture); err == nil ||
+		!strings.Contains(err.Error(), "takes 44 tokens, and there is room for 39") {
+		t.Errorf("error %v", err)
 	}
 }
 

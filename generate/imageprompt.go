@@ -53,10 +53,10 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 	case m.vision == nil:
 		return nil, m.noProjector()
 	}
-	marks := m.vision.config.Marks()
+	marks, parts := m.vision.config.Marks(), len(partsOf(images))
 	pieces, err := m.render(c)
-	lists := cutPieces(pieces, marks.Placeholder, false, marks.Before, marks.After)
-	if err != nil || len(lists) != len(images)+1 {
+	lists := cutPieces(pieces, marks.Placeholder, false, textsAround(images, marks.Before, marks.After))
+	if err != nil || len(lists) != parts+1 {
 		mark := fmt.Sprintf("\ufffcpicture %s\ufffc", rand.Text())
 		c.Messages = slices.Clone(c.Messages)
 		for i := range c.Messages {
@@ -65,8 +65,10 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 		if pieces, err = m.render(c); err != nil {
 			return nil, err
 		}
-		if lists = cutPieces(pieces, mark, true, marks.Begin, marks.End); len(lists) != len(images)+1 {
-			return nil, fmt.Errorf("generate: the chat template shows %d of %d pictures", len(lists)-1, len(images))
+		lists = cutPieces(pieces, mark, true, textsAround(images, marks.Begin, marks.End))
+		if len(lists) != parts+1 {
+			return nil, fmt.Errorf("generate: the chat template shows %d of %d pictures and their parts", len(lists)-1,
+				parts)
 		}
 	}
 	return m.around(lists, images), nil
@@ -77,18 +79,40 @@ func (m *Model) EncodeWith(text string, images []*Image) ([]int32, error) {
 	if len(images) > 0 && m.vision == nil {
 		return nil, m.noProjector()
 	}
-	lists := make([][]chat.Piece, len(images)+1)
+	lists := [][]chat.Piece{nil}
 	for i := range images {
 		marks := m.vision.config.Marks()
-		lists[i] = append(lists[i], chat.Piece{Text: marks.Begin})
-		lists[i+1] = []chat.Piece{{Text: marks.End}}
+		lists = appendTexts(lists, textsAround(images, marks.Begin, marks.End)(i))
 	}
-	lists[len(images)] = append(lists[len(images)], chat.Piece{Text: text, User: true})
+	last := len(lists) - 1
+	lists[last] = append(lists[last], chat.Piece{Text: text, User: true})
 	return m.around(lists, images), nil
 }
 
-// around returns the tokens of lists of pieces with pictures between them.
+// textsAround returns a function that returns the texts before each part of a picture, and after the last. A picture
+// without parts has the texts before and after around it.
+func textsAround(images []*Image, before, after string) func(i int) []string {
+	return func(i int) []string {
+		if i < len(images) && images[i].parts != nil {
+			return images[i].texts
+		}
+		return []string{before, after}
+	}
+}
+
+// appendTexts adds texts to lists of pieces: the first to the last list, and each other one as a list of its own.
+func appendTexts(lists [][]chat.Piece, texts []string) [][]chat.Piece {
+	last := len(lists) - 1
+	lists[last] = append(lists[last], chat.Piece{Text: texts[0]})
+	for _, text := range texts[1:] {
+		lists = append(lists, []chat.Piece{{Text: text}})
+	}
+	return lists
+}
+
+// around returns the tokens of lists of pieces with the parts of pictures between them.
 func (m *Model) around(lists [][]chat.Piece, images []*Image) (prompt []int32) {
+	images = partsOf(images)
 	for i, tokens := range m.tok.EncodeAround(lists) {
 		if i > 0 {
 			prompt = append(prompt, images[i-1].tokens...)
@@ -116,21 +140,23 @@ func markPictures(content any, mark string) any {
 	return text.String()
 }
 
-// cutPieces divides pieces at a mark, and ends and begins the parts with texts of the template. Users' pieces can have
-// the mark only with user.
-func cutPieces(pieces []chat.Piece, mark string, user bool, before, after string) (lists [][]chat.Piece) {
-	var list []chat.Piece
+// cutPieces divides pieces at a mark, and at the texts of the picture there. Users' pieces can have the mark only with
+// user.
+func cutPieces(pieces []chat.Piece, mark string, user bool, texts func(i int) []string) [][]chat.Piece {
+	lists, pictures := [][]chat.Piece{nil}, 0
+	add := func(p chat.Piece) { lists[len(lists)-1] = append(lists[len(lists)-1], p) }
 	for _, p := range pieces {
 		for !p.User || user {
 			head, tail, found := strings.Cut(p.Text, mark)
 			if !found {
 				break
 			}
-			list = append(list, chat.Piece{Text: head, User: p.User}, chat.Piece{Text: before})
-			lists, list = append(lists, list), []chat.Piece{{Text: after}}
+			add(chat.Piece{Text: head, User: p.User})
+			lists = appendTexts(lists, texts(pictures))
+			pictures++
 			p.Text = tail
 		}
-		list = append(list, p)
+		add(p)
 	}
-	return append(lists, list)
+	return lists
 }

@@ -65,7 +65,8 @@ func TestOnDevice(t *testing.T) {
 	for i, bits := range random("image", len(levels)) {
 		levels[i] = float64(bits & 255)
 	}
-	down, across := c.Filters(13, 9, grid)
+	view := vision.View{Width: grid.Columns * c.PatchSize, Height: grid.Rows * c.PatchSize}
+	down, across := c.Filters(13, 9, grid, view)
 	in := map[string]*ir.Data{"image": data(t, ir.U8, levels, 9, 13, 3), "down": data(t, ir.F32, widened(down), 8, 9),
 		"across": data(t, ir.F32, widened(across), 12, 13)}
 	have, want, differ := onDevice(t, g, nil, in, "patches"), run(t, g, nil, in, "patches"), 0

@@ -6,11 +6,12 @@ import (
 )
 
 // idefics3 is Idefics 3's and SmolVLM's (Laurençon et al. 2024, arXiv:2408.12637): a SigLIP tower, and a matrix of each
-// square of patches side by side. A picture is one square: the models' further tiles of large pictures are left out.
+// square of patches side by side.
 var idefics3 = projector{
 	name:  "idefics3",
 	merge: 4,
 	cubic: true,
+	tile:  splitIdefics3,
 	marks: Marks{Placeholder: "<image>", Before: "<fake_token_around_image><global-img>",
 		After: "<fake_token_around_image>", Begin: "<fake_token_around_image><global-img>",
 		End: "<fake_token_around_image>"},
@@ -23,6 +24,11 @@ var idefics3 = projector{
 			c.set["projector.scale_factor"], c.set["use_gelu"] = uint32(4), true
 			if c.top["scale_factor"] != nil {
 				c.set["projector.scale_factor"] = uint32(c.number(c.top, "scale_factor"))
+			}
+			if size, _ := c.preprocessor["size"].(map[string]any); size["longest_edge"] != nil {
+				if split, ok := c.preprocessor["do_image_splitting"].(bool); split || !ok {
+					c.set["preproc_image_size"] = uint32(c.number(size, "longest_edge"))
+				}
 			}
 			c.set["image_mean"], c.set["image_std"] = []float32{0.5, 0.5, 0.5}, []float32{0.5, 0.5, 0.5}
 		},

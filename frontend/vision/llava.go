@@ -3,15 +3,18 @@ package vision
 import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // llava is LLaVA 1.5's (Liu et al. 2023, arXiv:2310.03744): a CLIP tower (Radford et al. 2021, arXiv:2103.00020) and
-// two matrices with GELU between them. Files leave out the tower's last layer, which LLaVA does not use.
+// two matrices with GELU between them. Files leave out the tower's last layer, which LLaVA does not use. LLaVA 1.6 also
+// reads squares of large pictures.
 var llava = projector{
 	name:   "mlp",
 	merge:  1,
 	square: Padded,
 	cubic:  true,
+	tile:   splitLLaVA,
 	marks:  Marks{Placeholder: "<image>", End: "\n"},
 	weights: func(c Config) []weightSpec {
 		hidden := c.Out
@@ -19,6 +22,9 @@ var llava = projector{
 			hidden = t.Shape[0].Static()
 		}
 		list := []weightSpec{matrix("mm.0", hidden, c.Width*max(len(c.Features), 1))}
+		if len(c.Pinpoints) > 0 {
+			list = append(list, weightSpec{name: Newline, shape: ir.ShapeOf(c.Out), bare: true})
+		}
 		if _, two := c.Types["mm.2.weight"]; two {
 			list = append(list, matrix("mm.2", c.Out, hidden))
 		}

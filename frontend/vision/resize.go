@@ -90,25 +90,41 @@ func (c Config) Resize(width, height int, g Grid) (*ir.Graph, error) {
 func (c Config) padding(p projector) []float32 {
 	color := make([]float32, 3)
 	for i := range color {
-		if p.square == Padded {
+		if c.padsSquare(p) {
 			color[i] = float32(math.RoundToEven(float64(255*c.Mean[i]) - 0.5))
 		}
 	}
 	return color
 }
 
-// Filters returns the tables that resize a picture of that size to the grid: each row has the weights of the picture's
-// pixels in one pixel of the result, from top to bottom and from left to right.
-func (c Config) Filters(width, height int, g Grid) (down, across []float32) {
+// Filters returns the tables that make a view of a picture of that size, with the grid of Fit: each row has the weights
+// of the picture's pixels in one pixel of the view, from top to bottom and from left to right.
+func (c Config) Filters(width, height int, g Grid, v View) (down, across []float32) {
 	p, err := findProjector(c.Projector)
 	if err != nil {
 		return nil, nil
 	}
 	w, h := width, height
-	if p.square == Padded && !p.manySizes {
+	if c.padsSquare(p) {
 		w, h = max(w, h), max(w, h)
 	}
-	return filter(height, h, g.Rows*c.PatchSize, p.cubic), filter(width, w, g.Columns*c.PatchSize, p.cubic)
+	return part(filter(height, h, v.Height, p.cubic), height, v.Top, g.Rows*c.PatchSize),
+		part(filter(width, w, v.Width, p.cubic), width, v.Left, g.Columns*c.PatchSize)
+}
+
+// padsSquare reports whether a picture is padded before it is resized.
+func (c Config) padsSquare(p projector) bool {
+	return p.square == Padded && !p.manySizes && len(c.Pinpoints) == 0
+}
+
+// part returns n rows of a table of rows of that width, from row first on. Rows that the table lacks are zeros.
+func part(table []float32, width, first, n int) []float32 {
+	out := make([]float32, n*width)
+	rows := len(table) / width
+	if from, end := max(first, 0), min(first+n, rows); from < end {
+		copy(out[(from-first)*width:], table[from*width:end*width])
+	}
+	return out
 }
 
 // filter returns the weights [to, n] that resize n pixels in the middle of padded ones. When pixels become fewer, the

@@ -5,6 +5,7 @@
 //	c, err := vision.FromGGUF(f)
 //	p, err := vision.Decode(data)           // a PNG, JPEG, GIF, WebP or BMP
 //	g, err := c.Fit(p.Width, p.Height, 256) // the grid of patches
+//	t, err := c.Tile(p.Width, p.Height, g, 256) // what the tower reads
 //	resize, err := c.Resize(p.Width, p.Height, g)
 //	tower, err := c.Tower(256)
 //
@@ -46,6 +47,11 @@ type Config struct {
 
 	MinPixels, MaxPixels int // of a resized picture, if the projector has many sizes
 
+	// LongestEdge is the longer side of a resized picture that is divided into squares; 0 for none. Pinpoints lists the
+	// sizes [width, height] that a picture may get; see Tile.
+	LongestEdge int
+	Pinpoints   [][2]int
+
 	// Features lists the layers with outputs that the projector gets, side by side; nil means the last one.
 	Features []int
 
@@ -79,6 +85,9 @@ type projector struct {
 	frames bool // the embedding of patches has two kernels, for two frames of a film: a picture is both
 
 	marks Marks
+
+	// tile divides a large picture; nil if the projector does not. whole is the view of all of it.
+	tile func(c Config, width, height int, whole View) Tiling
 
 	folder folder // the spelling in Hugging Face's folders
 
@@ -210,6 +219,11 @@ func (r *metadata) config() (c Config, err error) {
 	if p.manySizes {
 		c.MinPixels, c.MaxPixels = r.size("image_min_pixels", p.minPixels), r.size("image_max_pixels", p.maxPixels)
 	}
+	if p.tile != nil {
+		c.LongestEdge = r.size("preproc_image_size", -1)
+		c.LongestEdge = max(c.LongestEdge, 0)
+		c.Pinpoints = r.pinpoints(c.ImageSize)
+	}
 	if list, err := r.f.Ints("clip.vision.feature_layer"); err == nil {
 		for _, i := range list {
 			if i < 1 || i > int64(c.Layers) {
@@ -231,6 +245,28 @@ func (r *metadata) config() (c Config, err error) {
 		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	}
 	return c, r.err
+}
+
+// pinpoints reads the sizes that a picture may get, in pairs of width and height.
+func (r *metadata) pinpoints(side int) (sizes [][2]int) {
+	list, err := r.f.Ints("clip.vision.image_grid_pinpoints")
+	if err != nil {
+		return nil
+	}
+	if len(list)%2 != 0 {
+		r.fail("image_grid_pinpoints", fmt.Errorf("has %d numbers: want pairs", len(list)))
+		return nil
+	}
+	for i, n := range list {
+		if n < 1 || n > maxSide || n%int64(side) != 0 {
+			r.fail("image_grid_pinpoints", fmt.Errorf("has %d: want multiples of %d up to %d", n, side, maxSide))
+			return nil
+		}
+		if i%2 != 0 {
+			sizes = append(sizes, [2]int{int(list[i-1]), int(n)})
+		}
+	}
+	return sizes
 }
 
 // activation reads the activation of the feed-forward layers.
@@ -317,6 +353,8 @@ func (c *Config) check() error {
 			block, maxSide)
 	case !p.manySizes && c.side()*c.side() > maxPatches:
 		return fmt.Errorf("pictures of %d*%[1]d patches: want at most %d in all", c.side(), maxPatches)
+	case c.LongestEdge > maxEdge:
+		return fmt.Errorf("pictures are resized to %d pixels: want at most %d", c.LongestEdge, maxEdge)
 	case p.manySizes && (c.MinPixels > c.MaxPixels || c.MaxPixels < block*block):
 		return fmt.Errorf("pictures of %d to %d pixels, in blocks of %[3]d*%[3]d: want room for one", c.MinPixels,
 			c.MaxPixels, block)

@@ -3,6 +3,7 @@ package vision_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -253,12 +255,17 @@ func TestResize(t *testing.T) {
 		From, To   [2]int
 		Cubic, Pad bool
 		Levels     []float64
+		Tile       *struct {
+			Projector               string
+			Side, Edge, View, Views int
+			Pinpoints               [][2]int
+		}
 	}
 	if err := json.Unmarshal(raw, &cases); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range cases {
-		t.Run(fmt.Sprint(tt.From, tt.To), func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.From, tt.To, tt.Tile), func(t *testing.T) {
 			c := vision.Config{Projector: "qwen2vl_merger", PatchSize: 2, Merge: 2, Mean: [3]float64{0.5, 0.25, 0.125},
 				Deviation: [3]float64{0.5, 0.25, 0.5}}
 			switch {
@@ -269,6 +276,16 @@ func TestResize(t *testing.T) {
 			}
 			width, height := tt.From[0], tt.From[1]
 			grid := vision.Grid{Rows: tt.To[1] / 2, Columns: tt.To[0] / 2}
+			view := vision.View{Width: tt.To[0], Height: tt.To[1]}
+			if tt.Tile != nil {
+				c.ImageSize, c.Projector = tt.Tile.Side, tt.Tile.Projector
+				c.LongestEdge, c.Pinpoints = tt.Tile.Edge, tt.Tile.Pinpoints
+				tiling, err := c.Tile(width, height, grid, 1000)
+				if err != nil || len(tiling.Views) != tt.Tile.Views {
+					t.Fatalf("%+v, %v: want %d views", tiling, err, tt.Tile.Views)
+				}
+				view = tiling.Views[tt.Tile.View]
+			}
 			g, err := c.Resize(width, height, grid)
 			if err != nil {
 				t.Fatal(err)
@@ -277,7 +294,7 @@ func TestResize(t *testing.T) {
 			for i, bits := range random("image", len(levels)) {
 				levels[i] = float64(bits & 255)
 			}
-			down, across := c.Filters(width, height, grid)
+			down, across := c.Filters(width, height, grid, view)
 			in := map[string]*ir.Data{"image": data(t, ir.U8, levels, height, width, 3),
 				"down":   data(t, ir.F32, widened(down), tt.To[1], height),
 				"across": data(t, ir.F32, widened(across), tt.To[0], width)}
@@ -308,4 +325,54 @@ func widened(list []float32) (all []float64) {
 		all = append(all, float64(v))
 	}
 	return all
+}
+
+// TestTiles compares the views of pictures, and the order of their rows, with those of a separate program.
+func TestTiles(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(goldenDir, "tiles.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Projector         string
+		From              [2]int
+		Edge, Side, Patch int
+		Pinpoints         [][2]int
+		Size              [2]int // of the resized picture
+		Views             int
+		Rows              []int
+		Texts             string
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range cases {
+		c := vision.Config{Projector: tt.Projector, ImageSize: tt.Side, PatchSize: tt.Patch, Merge: 1,
+			LongestEdge: tt.Edge, Pinpoints: tt.Pinpoints}
+		grid, err := c.Fit(tt.From[0], tt.From[1], 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Tile(tt.From[0], tt.From[1], grid, 1<<20)
+		if err != nil || len(got.Views) != tt.Views || strings.Join(got.Texts, "*") != tt.Texts ||
+			!slices.Equal(got.Rows, tt.Rows) {
+			t.Errorf("%+v: %+v, %v", tt, got, err)
+		}
+		for _, v := range got.Views {
+			size := [2]int{v.Width, v.Height}
+			if isWhole := size == [2]int{tt.Side, tt.Side}; size != tt.Size && !isWhole {
+				t.Errorf("%+v: a view of a picture of %v", tt, size)
+			}
+		}
+		rows := tt.Views * c.Rows()
+		if tt.Rows != nil {
+			rows = len(tt.Rows)
+		}
+		if rows > c.Rows() {
+			_, err := c.Tile(tt.From[0], tt.From[1], grid, rows-1)
+			if bad := (*vision.PictureError)(nil); !errors.As(err, &bad) {
+				t.Errorf("%+v with room for %d: %v", tt, rows-1, err)
+			}
+		}
+	}
 }

@@ -249,12 +249,118 @@ def write_sizes():
         levels = resize(width, height, to_width, to_height, cubic, pad)
         lines.append(json.dumps({"from": [width, height], "to": [to_width, to_height], "cubic": cubic, "pad": pad,
                                  "levels": levels.reshape(-1).tolist()}))
+    lines += tile_levels()
     Path(__file__).with_name("resize.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def idefics3_size(width, height, edge, side):
+    """The size of a picture that is divided into squares: the longer side first, then whole squares."""
+    ratio = width / height
+    if width >= height:
+        w, h = edge, int(edge / ratio)
+        h += h % 2
+    else:
+        w, h = int(edge * ratio), edge
+        w += w % 2
+    w, h = max(w, 1), max(h, 1)
+    ratio = w / h
+    if w >= h:
+        w = math.ceil(w / side) * side
+        h = math.ceil(int(w / ratio) / side) * side
+    else:
+        h = math.ceil(h / side) * side
+        w = math.ceil(int(h * ratio) / side) * side
+    return w, h
+
+
+def idefics3_text(rows, columns):
+    text = ""
+    for r in range(rows):
+        for c in range(columns):
+            text += f"<fake_token_around_image><row_{r + 1}_col_{c + 1}>*"
+        text += "\n"
+    return text + "\n<fake_token_around_image><global-img>*<fake_token_around_image>"
+
+
+def best_resolution(width, height, sizes):
+    best, most, least = None, -1, math.inf
+    for w, h in sizes:
+        scale = min(w / width, h / height)
+        kept = min(int(width * scale) * int(height * scale), width * height)
+        if kept > most or (kept == most and w * h - kept < least):
+            best, most, least = (w, h), kept, w * h - kept
+    return best
+
+
+def padded_size(width, height, to):
+    """The size of a picture that keeps its proportions within another size."""
+    across, down = to[0] / width, to[1] / height
+    if across < down:
+        return to[0], min(math.ceil(height * across), to[1])
+    return min(math.ceil(width * down), to[0]), to[1]
+
+
+def llava_rows(width, height, to, side, patch):
+    """The rows of a picture: those of the whole, and those of a map of tiles without padding, with -1 ending a row."""
+    n = side // patch
+    whole, tiles = np.arange(n * n), n * n + np.arange(to[0] // side * (to[1] // side) * n * n)
+    grid = tiles.reshape(to[1] // side, to[0] // side, n, n).transpose(0, 2, 1, 3).reshape(to[1] // patch, to[0] // patch)
+    rows, columns = grid.shape
+    if width / height > columns / rows:
+        cut = (rows - int(round(height * (columns / width), 7))) // 2
+        grid = grid[cut:rows - cut]
+    else:
+        cut = (columns - int(round(width * (rows / height), 7))) // 2
+        grid = grid[:, cut:columns - cut]
+    return np.concatenate([whole, np.pad(grid, ((0, 0), (0, 1)), constant_values=-1).reshape(-1)])
+
+
+PINPOINTS = [[8, 16], [16, 8], [16, 16], [24, 8], [8, 24]]
+
+
+def tile_levels():
+    lines = []
+    for width, height, edge, view in [(13, 9, 20, 1), (9, 13, 20, 3)]:  # levels of squares of 8 pixels
+        w, h = idefics3_size(width, height, edge, 8)
+        x, y = view % (w // 8) * 8, view // (w // 8) * 8
+        levels = resize(width, height, w, h, True).reshape(h, w, 3)[y:y + 8, x:x + 8]
+        tile = {"projector": "idefics3", "side": 8, "edge": edge, "view": view, "views": w * h // 64 + 1}
+        lines.append(json.dumps({"from": [width, height], "to": [8, 8], "cubic": True, "tile": tile,
+                                 "levels": levels.reshape(-1).tolist()}))
+    for width, height, view in [(13, 9, 0), (13, 9, 2), (9, 23, 3)]:
+        to = best_resolution(width, height, PINPOINTS)
+        size = padded_size(width, height, to)
+        levels = np.zeros((to[1], to[0], 3), int)
+        left, top = (to[0] - size[0]) // 2, (to[1] - size[1]) // 2
+        levels[top:top + size[1], left:left + size[0]] = resize(width, height, *size, True).reshape(size[1], size[0], 3)
+        tiles = [levels[y:y + 8, x:x + 8] for y in range(0, to[1], 8) for x in range(0, to[0], 8)]
+        tiles = [resize(width, height, 8, 8, True).reshape(8, 8, 3)] + tiles
+        tile = {"projector": "mlp", "side": 8, "pinpoints": PINPOINTS, "view": view, "views": len(tiles)}
+        lines.append(json.dumps({"from": [width, height], "to": [8, 8], "cubic": True, "tile": tile,
+                                 "levels": tiles[view].reshape(-1).tolist()}))
+    return lines
+
+
+def write_tiles():
+    lines = []
+    for width, height, edge, side in [(640, 480, 2048, 512), (480, 640, 1456, 364), (100, 3000, 2048, 512),
+                                      (31, 17, 100, 32), (17, 31, 96, 32), (5, 5, 512, 512)]:
+        w, h = (side, side) if edge <= side else idefics3_size(width, height, edge, side)
+        views, text = (1, "") if edge <= side else (w * h // side**2 + 1, idefics3_text(h // side, w // side))
+        lines.append(json.dumps({"projector": "idefics3", "from": [width, height], "edge": edge, "side": side,
+                                 "patch": side // 4, "size": [w, h], "views": views, "texts": text}))
+    for width, height in [(640, 480), (480, 640), (13, 9), (9, 40), (1, 1), (1000, 200)]:
+        to = best_resolution(width, height, PINPOINTS)
+        lines.append(json.dumps({"projector": "mlp", "from": [width, height], "side": 8, "patch": 2,
+                                 "pinpoints": PINPOINTS, "size": padded_size(width, height, to),
+                                 "views": to[0] * to[1] // 64 + 1,
+                                 "rows": llava_rows(width, height, to, 8, 2).tolist()}))
+    Path(__file__).with_name("tiles.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def llava_feature():
     llava("llava-feature", 3, **{"vision.feature_layer": [2]})
 
 
-for write in (gemma3, idefics3, llava, llava_feature, qwen2vl, qwen25vl, qwen3vl, write_sizes):
+for write in (gemma3, idefics3, llava, llava_feature, qwen2vl, qwen25vl, qwen3vl, write_sizes, write_tiles):
     write()

@@ -1,0 +1,161 @@
+package vision
+
+import (
+	"fmt"
+	"math"
+)
+
+// View is a square of ImageSize pixels that the tower reads: a part of the resized picture, or all of it.
+type View struct {
+	Width, Height int // pixels of the resized picture
+	Left, Top     int // the square's first pixel in it; below 0, or beyond it, is the color of padding
+}
+
+// Tiling says what the tower reads of a picture.
+type Tiling struct {
+	Views []View
+
+	// Texts has the text before the rows of each view, and last the text after them. nil means that the rows of all
+	// views are one part of the prompt, with the marks of Config.Marks around it.
+	Texts []string
+
+	// Rows lists the picture's rows, as numbers of the rows of all views one after another, or -1 for Newline. nil
+	// means all of them in their order.
+	Rows []int
+}
+
+// Newline is the weight with the row -1 of Tiling.Rows.
+const Newline = "model.image_newline"
+
+// Bounds of the views of a picture, and of Config.LongestEdge.
+const (
+	maxTiles = 256
+	maxEdge  = 4096
+)
+
+// Tile returns the views of a picture of that size with the grid of Fit, and their place in a prompt of at most maxRows
+// rows. It returns a *PictureError if there are more.
+func (c Config) Tile(width, height int, g Grid, maxRows int) (Tiling, error) {
+	p, err := findProjector(c.Projector)
+	if err != nil {
+		return Tiling{}, fmt.Errorf("vision: %w", err)
+	}
+	whole := View{Width: g.Columns * c.PatchSize, Height: g.Rows * c.PatchSize}
+	if p.tile == nil || p.manySizes {
+		return Tiling{Views: []View{whole}}, nil
+	}
+	t := p.tile(c, width, height, whole)
+	rows := len(t.Rows)
+	if t.Rows == nil {
+		rows = len(t.Views) * c.Rows()
+	}
+	if len(t.Views) > maxTiles {
+		return t, wrongPicture("has %d*%d pixels, which are %d tiles: want at most %d", width, height, len(t.Views),
+			maxTiles)
+	}
+	if rows > maxRows {
+		return t, wrongPicture("takes %d tokens, and there is room for %d: give the model more context", rows, maxRows)
+	}
+	return t, nil
+}
+
+// splitIdefics3 resizes a picture so that its longer side is LongestEdge and both are multiples of the tower's square,
+// divides it into squares, and adds the whole picture (Laurençon et al. 2024, section 2.2.3).
+func splitIdefics3(c Config, width, height int, whole View) Tiling {
+	side := c.ImageSize
+	if c.LongestEdge <= side {
+		return Tiling{Views: []View{whole}}
+	}
+	long, other := tilesOf(max(width, height), min(width, height), c.LongestEdge, side)
+	columns, rows := long, other
+	if width < height {
+		columns, rows = other, long
+	}
+	var t Tiling
+	for row := range rows {
+		for column := range columns {
+			text := fmt.Sprintf("<fake_token_around_image><row_%d_col_%d>", row+1, column+1)
+			if row > 0 && column == 0 {
+				text = "\n" + text
+			}
+			t.Texts = append(t.Texts, text)
+			t.Views = append(t.Views, View{columns * side, rows * side, column * side, row * side})
+		}
+	}
+	t.Views = append(t.Views, whole)
+	t.Texts = append(t.Texts, "\n\n<fake_token_around_image><global-img>", "<fake_token_around_image>")
+	return t
+}
+
+// tilesOf returns how many squares are along each side of a picture with a longer and another side.
+func tilesOf(long, other, edge, side int) (alongLong, alongOther int) {
+	scaled := int(float64(edge) * float64(other) / float64(long))
+	scaled = max(scaled+scaled%2, 1)
+	up := func(n int) int { return max((n+side-1)/side, 1) }
+	alongLong = up(edge)
+	return alongLong, up(int(float64(alongLong*side) * float64(scaled) / float64(edge)))
+}
+
+// splitLLaVA reads the whole picture, and then squares of the picture in the best of the resolutions of Pinpoints (Liu
+// et al. 2024, "LLaVA-NeXT"). The squares' rows form one map. Rows and columns that are padding alone are left out, and
+// Newline ends each row.
+func splitLLaVA(c Config, width, height int, whole View) Tiling {
+	if len(c.Pinpoints) == 0 {
+		return Tiling{Views: []View{whole}}
+	}
+	to := bestResolution(c.Pinpoints, width, height)
+	across, down := float64(to[0])/float64(width), float64(to[1])/float64(height)
+	v := View{Width: to[0], Height: to[1]}
+	if across < down {
+		v.Height = min(int(math.Ceil(float64(height)*across)), to[1])
+	} else {
+		v.Width = min(int(math.Ceil(float64(width)*down)), to[0])
+	}
+	left, top := (to[0]-v.Width)/2, (to[1]-v.Height)/2
+	t := Tiling{Views: []View{whole}}
+	for y := 0; y < to[1]; y += c.ImageSize {
+		for x := 0; x < to[0]; x += c.ImageSize {
+			t.Views = append(t.Views, View{v.Width, v.Height, x - left, y - top})
+		}
+	}
+	side := c.side()
+	for i := range side * side {
+		t.Rows = append(t.Rows, i)
+	}
+	columns, rows := to[0]/c.PatchSize, to[1]/c.PatchSize
+	beside, above := padding(columns, rows, width, height)
+	for y := above; y < rows-above; y++ {
+		for x := beside; x < columns-beside; x++ {
+			tile := 1 + y/side*(columns/side) + x/side
+			t.Rows = append(t.Rows, tile*side*side+y%side*side+x%side)
+		}
+		t.Rows = append(t.Rows, -1)
+	}
+	return t
+}
+
+// bestResolution returns the resolution [width, height] that keeps most pixels of a picture, and of these the smallest.
+func bestResolution(list [][2]int, width, height int) (best [2]int) {
+	most, least := -1, 0
+	for _, to := range list {
+		scale := min(float64(to[0])/float64(width), float64(to[1])/float64(height))
+		kept := min(int(float64(width)*scale)*int(float64(height)*scale), width*height)
+		wasted := to[0]*to[1] - kept
+		if kept > most || kept == most && wasted < least {
+			best, most, least = to, kept, wasted
+		}
+	}
+	return best
+}
+
+// padding returns how many columns on each side, or rows above and below, of a map are padding of a picture.
+func padding(columns, rows, width, height int) (beside, above int) {
+	w, h := float64(width), float64(height)
+	if w/h > float64(columns)/float64(rows) {
+		return 0, (rows - rounded(h*(float64(columns)/w))) / 2
+	}
+	return (columns - rounded(w*(float64(rows)/h))) / 2, 0
+}
+
+// rounded rounds down, after rounding to 7 digits.
+func rounded(v float64) int { return int(math.Round(v*1e7) / 1e7) }
