@@ -192,7 +192,6 @@ enum { VKC_STATISTIC_BOOL, VKC_STATISTIC_INT, VKC_STATISTIC_UINT, VKC_STATISTIC_
 
 typedef struct vkc_statistic {
     char executable[256], name[256], description[256];
-    uint32_t subgroup_size; // of the executable
     uint32_t format;
     uint64_t bits; // of the value
 } vkc_statistic;

@@ -183,20 +183,26 @@ static VkResult create_buffer(vkc_device *dev, uint64_t size, const void *next, 
     return dev->vkCreateBuffer(dev->handle, &info, NULL, out);
 }
 
+// buffer_requirements is what the memory of a buffer must be, and whether it had better be of the buffer alone.
+static VkMemoryRequirements buffer_requirements(vkc_device *dev, VkBuffer buffer, uint32_t *dedicated) {
+    VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
+                                           .buffer = buffer};
+    VkMemoryDedicatedRequirements alone = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS};
+    VkMemoryRequirements2 answer = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2, .pNext = &alone};
+    dev->vkGetBufferMemoryRequirements2(dev->handle, &ask, &answer);
+    if (dedicated) *dedicated = alone.prefersDedicatedAllocation || alone.requiresDedicatedAllocation;
+    return answer.memoryRequirements;
+}
+
 int32_t vkc_buffer_create(vkc_device *dev, uint64_t size, uint64_t *out, vkc_requirements *req) {
     VkBuffer buffer;
     VkResult r = create_buffer(dev, size, NULL, &buffer);
     if (r != VK_SUCCESS) return r;
 
-    VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
-                                           .buffer = buffer};
-    VkMemoryDedicatedRequirements dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS};
-    VkMemoryRequirements2 answer = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2, .pNext = &dedicated};
-    dev->vkGetBufferMemoryRequirements2(dev->handle, &ask, &answer);
-    req->size = answer.memoryRequirements.size;
-    req->alignment = answer.memoryRequirements.alignment;
-    req->type_bits = answer.memoryRequirements.memoryTypeBits;
-    req->dedicated = dedicated.prefersDedicatedAllocation || dedicated.requiresDedicatedAllocation;
+    VkMemoryRequirements memory = buffer_requirements(dev, buffer, &req->dedicated);
+    req->size = memory.size;
+    req->alignment = memory.alignment;
+    req->type_bits = memory.memoryTypeBits;
     *out = VKC_NUMBER(buffer);
     return VK_SUCCESS;
 }
@@ -261,25 +267,25 @@ void vkc_host_free(void *memory) {
 #endif
 }
 
+// find_memory_type writes the first of a set of memory types that has the properties in want.
+static VkResult find_memory_type(vkc_device *dev, uint32_t types, VkMemoryPropertyFlags want, uint32_t *type) {
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    dev->inst->vkGetPhysicalDeviceMemoryProperties2(dev->physical, &memory);
+    const VkPhysicalDeviceMemoryProperties *has = &memory.memoryProperties;
+    for (*type = 0; *type < has->memoryTypeCount; ++*type)
+        if ((types >> *type & 1) && (has->memoryTypes[*type].propertyFlags & want) == want) return VK_SUCCESS;
+    return VK_ERROR_FEATURE_NOT_PRESENT;
+}
+
 static VkResult import_memory(vkc_device *dev, VkBuffer buffer, void *host, uint64_t size, VkDeviceMemory *out) {
     VkMemoryHostPointerPropertiesEXT properties = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
     VkResult r = dev->vkGetMemoryHostPointerPropertiesEXT(
         dev->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, host, &properties);
     if (r != VK_SUCCESS) return r;
-    VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
-                                           .buffer = buffer};
-    VkMemoryRequirements2 answer = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2};
-    dev->vkGetBufferMemoryRequirements2(dev->handle, &ask, &answer);
     // Coherent, so that the host needs no calls to see what devices have written.
-    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
-    dev->inst->vkGetPhysicalDeviceMemoryProperties2(dev->physical, &memory);
-    uint32_t types = properties.memoryTypeBits & answer.memoryRequirements.memoryTypeBits, type = 0;
-    const VkMemoryPropertyFlags want = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    const VkPhysicalDeviceMemoryProperties *has = &memory.memoryProperties;
-    while (type < has->memoryTypeCount &&
-           (!(types >> type & 1) || (has->memoryTypes[type].propertyFlags & want) != want))
-        type++;
-    if (type == has->memoryTypeCount) return VK_ERROR_FEATURE_NOT_PRESENT;
+    uint32_t type, types = properties.memoryTypeBits & buffer_requirements(dev, buffer, NULL).memoryTypeBits;
+    r = find_memory_type(dev, types, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, &type);
+    if (r != VK_SUCCESS) return r;
     VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     VkImportMemoryHostPointerInfoEXT import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
@@ -318,18 +324,10 @@ int32_t vkc_buffer_export(vkc_device *dev, uint64_t size, vkc_export *out) {
     VkResult r = create_buffer(dev, size, &external, &buffer);
     if (r != VK_SUCCESS) return r;
     out->buffer = VKC_NUMBER(buffer);
-    VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
-                                           .buffer = buffer};
-    VkMemoryRequirements2 answer = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2};
-    dev->vkGetBufferMemoryRequirements2(dev->handle, &ask, &answer);
-    VkPhysicalDeviceMemoryProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
-    dev->inst->vkGetPhysicalDeviceMemoryProperties2(dev->physical, &properties);
-    const VkPhysicalDeviceMemoryProperties *has = &properties.memoryProperties;
-    uint32_t types = answer.memoryRequirements.memoryTypeBits, type = 0;
-    while (type < has->memoryTypeCount &&
-           (!(types >> type & 1) || !(has->memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)))
-        type++;
-    if (type == has->memoryTypeCount) return VK_ERROR_FEATURE_NOT_PRESENT;
+    VkMemoryRequirements needs = buffer_requirements(dev, buffer, NULL);
+    uint32_t type;
+    r = find_memory_type(dev, needs.memoryTypeBits, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &type);
+    if (r != VK_SUCCESS) return r;
     VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     VkMemoryDedicatedAllocateInfo only = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
@@ -340,7 +338,7 @@ int32_t vkc_buffer_export(vkc_device *dev, uint64_t size, vkc_export *out) {
                                          .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
     VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                  .pNext = &export,
-                                 .allocationSize = answer.memoryRequirements.size,
+                                 .allocationSize = needs.size,
                                  .memoryTypeIndex = type};
     VkDeviceMemory memory;
     r = dev->vkAllocateMemory(dev->handle, &info, NULL, &memory);

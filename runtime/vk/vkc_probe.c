@@ -173,7 +173,7 @@ void vkc_keep_used(vkc_feature_chain *f, int robust) {
     X(workgroup_explicit_layout, explicit_layout.workgroupMemoryExplicitLayout) \
     X(maximal_reconvergence, reconvergence.shaderMaximalReconvergence)
 
-// A row is a feature of VK_NV_cooperative_matrix2. A device is opened with all of them or none: see cooperative_matrix2.
+// A row is a feature of VK_NV_cooperative_matrix2. A device is opened with all that it has or with none.
 #define MATRIX2_FEATURES(X) \
     X(cm2_workgroup_scope, matrix2.cooperativeMatrixWorkgroupScope) \
     X(cm2_flexible_dimensions, matrix2.cooperativeMatrixFlexibleDimensions) \
@@ -298,8 +298,10 @@ static void report_properties(vkc_instance *inst, VkPhysicalDevice physical, uin
     out->max_allocation = sizes.maxMemoryAllocationSize;
     out->max_buffer = maintenance4.maxBufferSize ? maintenance4.maxBufferSize : sizes.maxMemoryAllocationSize;
     out->host_pointer_alignment = host.minImportedHostPointerAlignment;
-    out->float_controls_f16 = (floats.shaderSignedZeroInfNanPreserveFloat16 ? 1 : 0) | (floats.shaderDenormPreserveFloat16 ? 2 : 0);
-    out->float_controls_f32 = (floats.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0) | (floats.shaderDenormPreserveFloat32 ? 2 : 0);
+    out->float_controls_f16 = (floats.shaderSignedZeroInfNanPreserveFloat16 ? 1 : 0) |
+                              (floats.shaderDenormPreserveFloat16 ? 2 : 0);
+    out->float_controls_f32 = (floats.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0) |
+                              (floats.shaderDenormPreserveFloat32 ? 2 : 0);
     out->float_controls_f64 = floats.shaderSignedZeroInfNanPreserveFloat64 ? 1 : 0;
     out->cores = sm.shaderSMCount;
     out->subgroups_per_core = sm.shaderWarpsPerSM;

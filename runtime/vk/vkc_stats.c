@@ -33,6 +33,25 @@ static VkResult executables(vkc_device *dev, uint64_t pipeline, VkPipelineExecut
     return VK_SUCCESS;
 }
 
+// An add_rows appends what an executable has to the malloced list that out points to, and to its count.
+typedef VkResult add_rows(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
+                          const VkPipelineExecutablePropertiesKHR *executable, void *out, uint32_t *count);
+
+static VkResult each_executable(vkc_device *dev, uint64_t pipeline, add_rows *add, void *out, uint32_t *count) {
+    VkPipelineExecutablePropertiesKHR *list;
+    uint32_t n;
+    *count = 0;
+    VkResult r = executables(dev, pipeline, &list, &n);
+    for (uint32_t i = 0; r >= 0 && i < n; i++) {
+        VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
+                                            .pipeline = VKC_HANDLE(VkPipeline, pipeline),
+                                            .executableIndex = i};
+        r = add(dev, &info, &list[i], out, count);
+    }
+    free(list);
+    return r < 0 ? r : VK_SUCCESS;
+}
+
 // grow makes room in a malloced list for more elements behind the first, cleared.
 static void *grow(void *list, uint32_t first, uint32_t more, size_t size) {
     char *grown = realloc(list, ((size_t)first + more) * size);
@@ -41,19 +60,19 @@ static void *grow(void *list, uint32_t first, uint32_t more, size_t size) {
 }
 
 static VkResult add_statistics(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
-                               const VkPipelineExecutablePropertiesKHR *executable, vkc_statistic **out,
-                               uint32_t *count) {
+                                const VkPipelineExecutablePropertiesKHR *executable, void *out, uint32_t *count) {
+    vkc_statistic **list = out;
     uint32_t n = 0;
     VkResult r = dev->vkGetPipelineExecutableStatisticsKHR(dev->handle, info, &n, NULL);
     if (r < 0 || n == 0) return r;
     if (n > MAX_ROWS) n = MAX_ROWS;
     VkPipelineExecutableStatisticKHR *rows = calloc(n, sizeof *rows);
-    vkc_statistic *grown = rows ? grow(*out, *count, n, sizeof *grown) : NULL;
+    vkc_statistic *grown = rows ? grow(*list, *count, n, sizeof *grown) : NULL;
     if (!grown) {
         free(rows);
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     }
-    *out = grown;
+    *list = grown;
     for (uint32_t i = 0; i < n; i++) rows[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
     r = dev->vkGetPipelineExecutableStatisticsKHR(dev->handle, info, &n, rows);
     for (uint32_t i = 0; r >= 0 && i < n; i++) {
@@ -61,7 +80,6 @@ static VkResult add_statistics(vkc_device *dev, const VkPipelineExecutableInfoKH
         memcpy(s->executable, executable->name, sizeof s->executable);
         memcpy(s->name, rows[i].name, sizeof s->name);
         memcpy(s->description, rows[i].description, sizeof s->description);
-        s->subgroup_size = executable->subgroupSize;
         s->format = (uint32_t)rows[i].format;
         s->bits = rows[i].format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR ? rows[i].value.b32
                                                                                       : rows[i].value.u64;
@@ -71,35 +89,24 @@ static VkResult add_statistics(vkc_device *dev, const VkPipelineExecutableInfoKH
 }
 
 int32_t vkc_pipeline_statistics(vkc_device *dev, uint64_t pipeline, vkc_statistic **out, uint32_t *count) {
-    VkPipelineExecutablePropertiesKHR *list;
-    uint32_t n;
     *out = NULL;
-    *count = 0;
-    VkResult r = executables(dev, pipeline, &list, &n);
-    for (uint32_t i = 0; r >= 0 && i < n; i++) {
-        VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
-                                            .pipeline = VKC_HANDLE(VkPipeline, pipeline),
-                                            .executableIndex = i};
-        r = add_statistics(dev, &info, &list[i], out, count);
-    }
-    free(list);
-    return r < 0 ? r : VK_SUCCESS;
+    return each_executable(dev, pipeline, add_statistics, out, count);
 }
 
 static VkResult add_representations(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
-                                    const VkPipelineExecutablePropertiesKHR *executable, vkc_representation **out,
-                                    uint32_t *count) {
+                                const VkPipelineExecutablePropertiesKHR *executable, void *out, uint32_t *count) {
+    vkc_representation **list = out;
     uint32_t n = 0;
     VkResult r = dev->vkGetPipelineExecutableInternalRepresentationsKHR(dev->handle, info, &n, NULL);
     if (r < 0 || n == 0) return r;
     if (n > MAX_ROWS) n = MAX_ROWS;
     VkPipelineExecutableInternalRepresentationKHR *rows = calloc(n, sizeof *rows);
-    vkc_representation *grown = rows ? grow(*out, *count, n, sizeof *grown) : NULL;
+    vkc_representation *grown = rows ? grow(*list, *count, n, sizeof *grown) : NULL;
     if (!grown) {
         free(rows);
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     }
-    *out = grown;
+    *list = grown;
     for (uint32_t i = 0; i < n; i++) rows[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
     // Once for the sizes, and once more for what is to be put there.
     r = dev->vkGetPipelineExecutableInternalRepresentationsKHR(dev->handle, info, &n, rows);
@@ -126,19 +133,8 @@ static VkResult add_representations(vkc_device *dev, const VkPipelineExecutableI
 }
 
 int32_t vkc_pipeline_representations(vkc_device *dev, uint64_t pipeline, vkc_representation **out, uint32_t *count) {
-    VkPipelineExecutablePropertiesKHR *list;
-    uint32_t n;
     *out = NULL;
-    *count = 0;
-    VkResult r = executables(dev, pipeline, &list, &n);
-    for (uint32_t i = 0; r >= 0 && i < n; i++) {
-        VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
-                                            .pipeline = VKC_HANDLE(VkPipeline, pipeline),
-                                            .executableIndex = i};
-        r = add_representations(dev, &info, &list[i], out, count);
-    }
-    free(list);
-    return r < 0 ? r : VK_SUCCESS;
+    return each_executable(dev, pipeline, add_representations, out, count);
 }
 
 void vkc_representations_free(vkc_representation *list, uint32_t count) {
