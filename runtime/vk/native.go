@@ -32,7 +32,6 @@ import (
 var (
 	_ = [1]int{}[opBindPipeline-C.VKC_OP_BIND_PIPELINE]
 	_ = [1]int{}[opBindSet-C.VKC_OP_BIND_SET]
-	_ = [1]int{}[opPushConstants-C.VKC_OP_PUSH_CONSTANTS]
 	_ = [1]int{}[opDispatch-C.VKC_OP_DISPATCH]
 	_ = [1]int{}[opDispatchIndirect-C.VKC_OP_DISPATCH_INDIRECT]
 	_ = [1]int{}[opBarrier-C.VKC_OP_BARRIER]
@@ -303,10 +302,9 @@ func (n nativeDevice) createSetLayout(buffers int) (handle uint64, r Result) {
 	return handle, r
 }
 
-// createPipelineLayout creates the layout of pipelines with a descriptor set and push constants.
-func (n nativeDevice) createPipelineLayout(setLayout uint64, pushBytes int) (handle uint64, r Result) {
-	r = Result(C.vkc_pipeline_layout_create(n.ptr, C.uint64_t(setLayout), C.uint32_t(pushBytes),
-		(*C.uint64_t)(&handle)))
+// createPipelineLayout creates the layout of pipelines with a descriptor set.
+func (n nativeDevice) createPipelineLayout(setLayout uint64) (handle uint64, r Result) {
+	r = Result(C.vkc_pipeline_layout_create(n.ptr, C.uint64_t(setLayout), (*C.uint64_t)(&handle)))
 	return handle, r
 }
 
@@ -328,11 +326,8 @@ func (n nativeDevice) pipelineCacheData(cache uint64) ([]byte, Result) {
 	return data[:size], r
 }
 
-// createPipeline creates a compute pipeline. ids and values are specialization constants.
-func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc,
-	ids, values []uint32) (handle uint64, r Result) {
-	entry := C.CString(desc.Entry)
-	defer C.free(unsafe.Pointer(entry))
+// createPipeline creates a compute pipeline.
+func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc) (handle uint64, r Result) {
 	info := C.vkc_pipeline_info{layout: C.uint64_t(layout), cache: C.uint64_t(cache),
 		subgroup_size: C.uint32_t(desc.SubgroupSize)}
 	if desc.FullSubgroups {
@@ -345,9 +340,7 @@ func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc,
 		info.representations = 1
 	}
 	r = Result(C.vkc_pipeline_create(n.ptr, &info, unsafe.Pointer(unsafe.SliceData(desc.Code)),
-		C.uint64_t(len(desc.Code)),
-		entry, (*C.uint32_t)(unsafe.SliceData(ids)), (*C.uint32_t)(unsafe.SliceData(values)), C.uint32_t(len(ids)),
-		(*C.uint64_t)(&handle)))
+		C.uint64_t(len(desc.Code)), (*C.uint64_t)(&handle)))
 	return handle, r
 }
 

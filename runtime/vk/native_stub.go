@@ -52,14 +52,14 @@ func (nativeDevice) address(uint64) uint64      { return 0 }
 func (nativeDevice) importHost(unsafe.Pointer, uint64) (uint64, uint64, Result) {
 	return 0, 0, unreachable
 }
-func (nativeDevice) exportBuffer(uint64) (*exported, Result)           { return &exported{}, unreachable }
-func allocateHost(_, _ uint64) unsafe.Pointer                          { return nil }
-func freeHost(unsafe.Pointer)                                          {}
-func (nativeDevice) createSetLayout(int) (uint64, Result)              { return 0, unreachable }
-func (nativeDevice) createPipelineLayout(uint64, int) (uint64, Result) { return 0, unreachable }
-func (nativeDevice) createPipelineCache([]byte) (uint64, Result)       { return 0, unreachable }
-func (nativeDevice) pipelineCacheData(uint64) ([]byte, Result)         { return nil, unreachable }
-func (nativeDevice) createPipeline(_, _ uint64, _ *PipelineDesc, _, _ []uint32) (uint64, Result) {
+func (nativeDevice) exportBuffer(uint64) (*exported, Result)      { return &exported{}, unreachable }
+func allocateHost(_, _ uint64) unsafe.Pointer                     { return nil }
+func freeHost(unsafe.Pointer)                                     {}
+func (nativeDevice) createSetLayout(int) (uint64, Result)         { return 0, unreachable }
+func (nativeDevice) createPipelineLayout(uint64) (uint64, Result) { return 0, unreachable }
+func (nativeDevice) createPipelineCache([]byte) (uint64, Result)  { return 0, unreachable }
+func (nativeDevice) pipelineCacheData(uint64) ([]byte, Result)    { return nil, unreachable }
+func (nativeDevice) createPipeline(_, _ uint64, _ *PipelineDesc) (uint64, Result) {
 	return 0, unreachable
 }
 func (nativeDevice) statistics(uint64) ([]Statistic, Result)             { return nil, unreachable }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	goruntime "runtime"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -14,21 +12,17 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// PipelineDesc describes a compute pipeline. Its kernel has storage buffers at bindings 0 to Buffers-1 of descriptor
-// set 0.
+// PipelineDesc describes a compute pipeline. Its kernel is the module's entry point main, with storage buffers at
+// bindings 0 to Buffers-1 of descriptor set 0.
 type PipelineDesc struct {
-	Name      string // for errors and validation messages
-	Code      []byte // SPIR-V, little endian
-	Entry     string // entry point; empty: main
-	Buffers   int
-	PushBytes int // push constants, a multiple of 4
+	Name    string // for errors and validation messages
+	Code    []byte // SPIR-V, little endian
+	Buffers int
 	// SubgroupSize requests one of the device's subgroup sizes; 0 leaves the choice to the driver. It needs
 	// Caps.RequiredSubgroupSize.
 	SubgroupSize int
 	// FullSubgroups forbids partial subgroups. It needs Features.FullSubgroups.
 	FullSubgroups bool
-	// Constants gives 32-bit specialization constants, by id.
-	Constants map[uint32]uint32
 	// Capture makes the driver keep data for [Pipeline.Statistics] and [Pipeline.Representations]. It needs
 	// Features.PipelineExecutableProperties.
 	Capture Capture
@@ -43,12 +37,11 @@ type Pipeline struct {
 	capture Capture // PipelineDesc.Capture
 }
 
-// pipelineLayout is the Vulkan layout of all kernels with these numbers of buffers and bytes of push constants.
+// pipelineLayout is the Vulkan layout of all kernels with this number of buffers.
 type pipelineLayout struct {
-	handle    uint64
-	set       uint64 // descriptor set layout
-	buffers   int
-	pushBytes int
+	handle  uint64
+	set     uint64 // descriptor set layout
+	buffers int
 }
 
 // spirvMagic is the first word of a SPIR-V module.
@@ -62,23 +55,15 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	if err := d.checkPipeline(&desc); err != nil {
 		return nil, fmt.Errorf("vk: pipeline %s: %w", desc.Name, err)
 	}
-	layout, err := d.layouts.pipeline(desc.Buffers, desc.PushBytes)
+	layout, err := d.layouts.of(desc.Buffers)
 	if err != nil {
 		return nil, err
-	}
-	if desc.Entry == "" {
-		desc.Entry = "main"
-	}
-	ids := slices.Sorted(maps.Keys(desc.Constants))
-	values := make([]uint32, len(ids))
-	for i, id := range ids {
-		values[i] = desc.Constants[id]
 	}
 	cache := d.cache.handle
 	if desc.Capture&CaptureRepresentations != 0 {
 		cache = 0 // driver turnip has no machine code of pipelines from its cache
 	}
-	id, r := d.native.createPipeline(layout.handle, cache, &desc, ids, values)
+	id, r := d.native.createPipeline(layout.handle, cache, &desc)
 	if err := d.checkResult(r, "compile pipeline %s", desc.Name); err != nil {
 		return nil, err
 	}
@@ -144,8 +129,6 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 		return fmt.Errorf("%d bytes that are no SPIR-V module", len(desc.Code))
 	case desc.Buffers < 0 || desc.Buffers > int(min(caps.MaxStorageBuffers, 1<<16)):
 		return fmt.Errorf("%d storage buffers; the device binds 0 to %d", desc.Buffers, caps.MaxStorageBuffers)
-	case desc.PushBytes < 0 || desc.PushBytes%4 != 0 || desc.PushBytes > d.maxPushBytes():
-		return fmt.Errorf("%d bytes of push constants; want a multiple of 4 up to %d", desc.PushBytes, d.maxPushBytes())
 	case size != 0 && !caps.RequiredSubgroupSize && size != int(caps.SubgroupSize):
 		return fmt.Errorf("subgroup size %d: the device has %d and no choice", size, caps.SubgroupSize)
 	case size != 0 && (size&(size-1) != 0 || size < int(caps.MinSubgroupSize) || size > int(caps.MaxSubgroupSize)):
@@ -163,9 +146,6 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 	return nil
 }
 
-// maxPushBytes returns the largest size of push constants that the device supports and recordings can encode.
-func (d *Device) maxPushBytes() int { return int(min(d.info.Caps.MaxPushConstants, 256)) }
-
 // Close frees the pipeline after the work submitted so far has finished. Closing twice is fine.
 func (p *Pipeline) Close() error { return closeOnce(p) }
 
@@ -175,58 +155,39 @@ func (p *Pipeline) describe() string { return "pipeline " + p.name }
 type layoutCache struct {
 	device *Device
 
-	mu        sync.Mutex
-	sets      map[int]uint64             // descriptor set layouts, by number of buffers
-	pipelines map[[2]int]*pipelineLayout // by number of buffers and bytes of push constants
+	mu      sync.Mutex
+	layouts map[int]*pipelineLayout // by number of buffers
 }
 
-// pipeline returns the layout for kernels with these numbers of buffers and bytes of push constants.
-func (c *layoutCache) pipeline(buffers, pushBytes int) (*pipelineLayout, error) {
+// of returns the layout for kernels with this number of buffers.
+func (c *layoutCache) of(buffers int) (*pipelineLayout, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := [2]int{buffers, pushBytes}
-	if layout, ok := c.pipelines[key]; ok {
+	if layout, ok := c.layouts[buffers]; ok {
 		return layout, nil
 	}
-	set, err := c.set(buffers)
-	if err != nil {
-		return nil, err
+	layout, n := &pipelineLayout{buffers: buffers}, c.device.native
+	var r Result
+	if layout.set, r = n.createSetLayout(buffers); r >= 0 {
+		if layout.handle, r = n.createPipelineLayout(layout.set); r < 0 {
+			n.destroy(objectSetLayout, layout.set)
+		}
 	}
-	handle, r := c.device.native.createPipelineLayout(set, pushBytes)
-	if err := c.device.checkResult(r, "create pipeline layout of %d buffers", buffers); err != nil {
-		return nil, err
-	}
-	layout := &pipelineLayout{handle: handle, set: set, buffers: buffers, pushBytes: pushBytes}
-	if c.pipelines == nil {
-		c.pipelines = map[[2]int]*pipelineLayout{}
-	}
-	c.pipelines[key] = layout
-	return layout, nil
-}
-
-// set returns the descriptor set layout for a number of buffers. The caller holds c.mu.
-func (c *layoutCache) set(buffers int) (uint64, error) {
-	if set, ok := c.sets[buffers]; ok {
-		return set, nil
-	}
-	set, r := c.device.native.createSetLayout(buffers)
 	if err := c.device.checkResult(r, "create layout of %d buffers", buffers); err != nil {
-		return 0, err
+		return nil, err
 	}
-	if c.sets == nil {
-		c.sets = map[int]uint64{}
+	if c.layouts == nil {
+		c.layouts = map[int]*pipelineLayout{}
 	}
-	c.sets[buffers] = set
-	return set, nil
+	c.layouts[buffers] = layout
+	return layout, nil
 }
 
 // release destroys all layouts.
 func (c *layoutCache) release() {
-	for _, l := range c.pipelines {
+	for _, l := range c.layouts {
 		c.device.native.destroy(objectPipelineLayout, l.handle)
+		c.device.native.destroy(objectSetLayout, l.set)
 	}
-	for _, s := range c.sets {
-		c.device.native.destroy(objectSetLayout, s)
-	}
-	c.pipelines, c.sets = nil, nil
+	c.layouts = nil
 }

@@ -26,8 +26,6 @@ func TestPipelineErrors(t *testing.T) {
 		"text":               {func(p *vk.PipelineDesc) { p.Code = []byte("#version 450 void main(){}  ") }, "no SPIR-V"},
 		"negative buffers":   {func(p *vk.PipelineDesc) { p.Buffers = -1 }, "-1 storage buffers"},
 		"too many buffers":   {func(p *vk.PipelineDesc) { p.Buffers = int(caps.MaxStorageBuffers) + 1<<16 }, "storage buffers"},
-		"odd push":           {func(p *vk.PipelineDesc) { p.PushBytes = 6 }, "6 bytes of push constants"},
-		"too much push":      {func(p *vk.PipelineDesc) { p.PushBytes = 1 << 16 }, "push constants"},
 		"odd subgroup size":  {func(p *vk.PipelineDesc) { p.SubgroupSize = int(caps.MaxSubgroupSize) + 1 }, "subgroup size"},
 		"large subgroup":     {func(p *vk.PipelineDesc) { p.SubgroupSize = int(caps.MaxSubgroupSize) * 2 }, "subgroup size"},
 		"negative subgroups": {func(p *vk.PipelineDesc) { p.SubgroupSize = -8 }, "subgroup size"},
@@ -41,31 +39,6 @@ func TestPipelineErrors(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "pipeline copy") {
 			t.Errorf("%s: error %v; want one that says %q", name, err, test.want)
-		}
-	}
-}
-
-func TestSpecializationConstants(t *testing.T) {
-	d := vktest.Device(t, vk.DeviceOptions{})
-	const n = 600 // two and a bit workgroups
-	var data []byte
-	var want [3]uint32
-	for i := range uint32(n) {
-		data = binary.LittleEndian.AppendUint32(data, i)
-		want[i/256] += 7 * i
-	}
-	src, dst := buffer(t, d, "src", 4*n, vk.DeviceMemory), buffer(t, d, "dst", 12, vk.DeviceMemory)
-	upload(t, d, src, data)
-	c := d.NewCommandList()
-	c.BindPipeline(pipeline(t, d, vk.PipelineDesc{Name: "sum", Code: shader(t, "sum"), Entry: "main", Buffers: 2,
-		Constants: map[uint32]uint32{0: 7}}))
-	c.Bind(bindings(t, d, bind(src, dst)), 0)
-	c.Dispatch(3, 1, 1)
-	run(t, d, record(t, d, c))
-	got := download(t, d, dst)
-	for i, w := range want {
-		if g := binary.LittleEndian.Uint32(got[4*i:]); g != w {
-			t.Errorf("sum %d is %d; want %d", i, g, w)
 		}
 	}
 }
@@ -132,7 +105,7 @@ func TestPipelineCacheFile(t *testing.T) {
 		t.Helper()
 		d := vktest.Device(t, vk.DeviceOptions{CacheDir: dir})
 		path = d.CachePath()
-		p := must(d.NewPipeline(saxpyDesc(t)))(t)
+		p := must(d.NewPipeline(accumulateDesc(t)))(t)
 		p.Close()
 		if err := d.Close(); err != nil {
 			t.Fatal(err)

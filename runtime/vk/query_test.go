@@ -18,9 +18,8 @@ func TestTimestamps(t *testing.T) {
 	stamps := closing(t, must(d.NewTimestamps(5))(t))
 	c := d.NewCommandList()
 	c.ResetTimestamps(stamps)
-	c.BindPipeline(pipeline(t, d, saxpyDesc(t)))
+	c.BindPipeline(pipeline(t, d, accumulateDesc(t)))
 	c.Bind(bindings(t, d, bind(x, y)), 0)
-	c.Push(pushSaxpy(n, 1))
 	for i := range 4 {
 		c.Timestamp(stamps, i)
 		c.Dispatch(n/64, 1, 1)

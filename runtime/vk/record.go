@@ -1,8 +1,6 @@
 package vk
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -57,7 +55,6 @@ type opcode uint64
 const (
 	opBindPipeline opcode = 1 + iota
 	opBindSet
-	opPushConstants
 	opDispatch
 	opDispatchIndirect
 	opBarrier
@@ -97,18 +94,6 @@ func appendCopy(words []uint64, src, dst uint64, srcOffset, dstOffset, size int6
 	return appendCommand(words, opCopy, src, dst, uint64(srcOffset), uint64(dstOffset), uint64(size))
 }
 
-// appendPush appends a command that sets push constants: layout, number of bytes, and the bytes padded to whole words.
-func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
-	operands := 2 + (len(data)+7)/8
-	words = append(words, uint64(opPushConstants)|uint64(operands)<<32, layout, uint64(len(data)))
-	for len(data) > 0 {
-		var word [8]byte
-		data = data[copy(word[:], data):]
-		words = append(words, binary.NativeEndian.Uint64(word[:]))
-	}
-	return words
-}
-
 // CommandList is a list of commands for a recording. It is plain memory: its methods do not call Vulkan. After an
 // error, further commands have no effect, and [Device.Record] returns the error. A list is not safe for concurrent use.
 type CommandList struct {
@@ -117,16 +102,14 @@ type CommandList struct {
 	users  map[resource]struct{} // the resources that the commands use
 	err    error                 // the first error
 
-	// What the next dispatch uses: a kernel, the set with index set of bindings, and push constants.
+	// What the next dispatch uses: a kernel, and the set with index set of bindings.
 	pipeline *Pipeline
 	bindings *Bindings
 	set      int
-	push     []byte
 	// What the commands so far have set on the device, so that only changes are recorded.
 	boundPipeline  *Pipeline
-	boundLayout    *pipelineLayout // the layout that set and push constants were recorded with
+	boundLayout    *pipelineLayout // the layout that the set was recorded with
 	boundSet       uint64
-	boundPush      []byte
 	writesReadback bool  // whether a command writes memory that the host may read
 	stages         Stage // used by the commands so far
 	grouped        bool  // whether the recording may become part of a group
@@ -167,7 +150,7 @@ func (c *CommandList) uses(u resource) bool {
 	return true
 }
 
-// BindPipeline sets the kernel of later dispatches. Bindings and push constants stay.
+// BindPipeline sets the kernel of later dispatches. Bindings stay.
 func (c *CommandList) BindPipeline(p *Pipeline) {
 	if c.broken() {
 		return
@@ -192,13 +175,6 @@ func (c *CommandList) Bind(b *Bindings, set int) {
 	}
 	if c.uses(b) {
 		c.bindings, c.set = b, set
-	}
-}
-
-// Push sets the push constants of later dispatches. data is copied.
-func (c *CommandList) Push(data []byte) {
-	if !c.broken() {
-		c.push = append(c.push[:0], data...)
 	}
 }
 
@@ -249,24 +225,18 @@ func (c *CommandList) prepare() bool {
 		c.fail("kernel %s wants %d buffers, which are not bound", c.pipeline.name, layout.buffers)
 		return false
 	}
-	if layout.pushBytes > 0 && len(c.push) != layout.pushBytes {
-		c.fail("kernel %s wants %d bytes of push constants; there are %d", c.pipeline.name,
-			layout.pushBytes, len(c.push))
-		return false
-	}
 	c.emitState(layout)
 	return true
 }
 
-// emitState adds commands for the pipeline, the buffers and the push constants, as far as they have changed since the
-// last dispatch.
+// emitState adds commands for the pipeline and the buffers, as far as they have changed since the last dispatch.
 func (c *CommandList) emitState(layout *pipelineLayout) {
 	if c.pipeline != c.boundPipeline {
 		c.emit(opBindPipeline, c.pipeline.handle)
 		c.boundPipeline = c.pipeline
 	}
 	if layout != c.boundLayout {
-		c.boundLayout, c.boundSet, c.boundPush = layout, 0, c.boundPush[:0]
+		c.boundLayout, c.boundSet = layout, 0
 	}
 	if layout.buffers > 0 && c.bindings.sets[c.set] != c.boundSet {
 		c.boundSet = c.bindings.sets[c.set]
@@ -276,10 +246,6 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 				c.written(b)
 			}
 		}
-	}
-	if layout.pushBytes > 0 && !bytes.Equal(c.push, c.boundPush) {
-		c.boundPush = append(c.boundPush[:0], c.push...)
-		c.words = appendPush(c.words, layout.handle, c.push)
 	}
 }
 

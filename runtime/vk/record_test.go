@@ -17,7 +17,7 @@ func TestRecordErrors(t *testing.T) {
 	b := buffer(t, d, "b", 64, vk.DeviceMemory)
 	closed := buffer(t, d, "closed", 64, vk.DeviceMemory)
 	closed.Close()
-	p, q := pipeline(t, d, saxpyDesc(t)), pipeline(t, d, copyDesc(t))
+	q := pipeline(t, d, copyDesc(t))
 	sets := bindings(t, d, bind(b, b), bind(b))
 	foreign := buffer(t, other, "foreign", 64, vk.DeviceMemory)
 	limit := d.Caps().MaxWorkgroupCount
@@ -31,13 +31,6 @@ func TestRecordErrors(t *testing.T) {
 		{"no bindings", "wants 2 buffers", func(c *vk.CommandList) { c.BindPipeline(q); c.Dispatch(1, 1, 1) }},
 		{"too few bindings", "wants 2 buffers", func(c *vk.CommandList) { c.BindPipeline(q); c.Bind(sets, 1); c.Dispatch(1, 1, 1) }},
 		{"no such set", "set 2", func(c *vk.CommandList) { c.Bind(sets, 2) }},
-		{"no push constants", "wants 8 bytes", func(c *vk.CommandList) { c.BindPipeline(p); c.Bind(sets, 0); c.Dispatch(1, 1, 1) }},
-		{"short push constants", "there are 4", func(c *vk.CommandList) {
-			c.BindPipeline(p)
-			c.Bind(sets, 0)
-			c.Push([]byte{1, 2, 3, 4})
-			c.Dispatch(1, 1, 1)
-		}},
 		{"empty grid", "0 x 1 x 1", func(c *vk.CommandList) { c.Dispatch(0, 1, 1) }},
 		{"grid too large", "kernel copy", func(c *vk.CommandList) {
 			c.BindPipeline(q)
@@ -59,8 +52,8 @@ func TestRecordErrors(t *testing.T) {
 		{"no timestamps", "timestamp", func(c *vk.CommandList) { c.Timestamp(nil, 0) }},
 		{"the first error counts", "0 x 1 x 1", func(c *vk.CommandList) { c.Dispatch(0, 1, 1); c.FillBuffer(nil, 0, 4, 0) }},
 		{"malformed words", "malformed", func(c *vk.CommandList) { c.EmitRaw(99) }},
-		{"too few operands", "malformed", func(c *vk.CommandList) { c.EmitRaw(4|3<<32, 1, 1) }},
-		{"too many push bytes", "malformed", func(c *vk.CommandList) { c.EmitRaw(3|2<<32, 0, 300) }},
+		{"operands missing", "malformed", func(c *vk.CommandList) { c.EmitRaw(3|3<<32, 1, 1) }},
+		{"too few operands", "malformed", func(c *vk.CommandList) { c.EmitRaw(3|2<<32, 1, 1) }},
 	}
 	for _, test := range tests {
 		c := d.NewCommandList()
@@ -175,7 +168,7 @@ func TestDispatchIndirect(t *testing.T) {
 	}
 }
 
-// TestStateBetweenDispatches switches pipelines with different layouts, sets and push constants.
+// TestStateBetweenDispatches switches pipelines with different layouts, and sets.
 func TestStateBetweenDispatches(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	const n = 64
@@ -188,29 +181,27 @@ func TestStateBetweenDispatches(t *testing.T) {
 	upload(t, d, x, floatBytes(ones))
 	upload(t, d, y, make([]byte, 4*n))
 	upload(t, d, z, make([]byte, 4*n))
-	saxpy, copies := pipeline(t, d, saxpyDesc(t)), pipeline(t, d, copyDesc(t))
-	sets := bindings(t, d, bind(x, y), bind(y, z))
+	accumulate, copies := pipeline(t, d, accumulateDesc(t)), pipeline(t, d, copyDesc(t))
+	add := pipeline(t, d, vk.PipelineDesc{Name: "add", Code: shader(t, "add"), Buffers: 3})
+	sets := bindings(t, d, bind(x, y), bind(y, z), bind(x, y, z))
 	c := d.NewCommandList()
-	step := func(p *vk.Pipeline, set int, push []byte) {
+	step := func(p *vk.Pipeline, set int) {
 		c.BindPipeline(p)
 		c.Bind(sets, set)
-		if push != nil {
-			c.Push(push)
-		}
 		c.Dispatch(1, 1, 1)
 		c.Barrier(vk.StageCompute, vk.StageCompute)
 	}
-	step(saxpy, 0, pushSaxpy(n, 2)) // y = 2
-	step(saxpy, 0, nil)             // y = 4
-	step(copies, 1, nil)            // z = 4
-	step(saxpy, 0, nil)             // y = 6, push constants still there
-	step(saxpy, 0, pushSaxpy(n, 3)) // y = 9
-	step(saxpy, 1, pushSaxpy(n, 1)) // z = 13
+	step(accumulate, 0) // y = 1
+	step(accumulate, 0) // y = 2
+	step(copies, 1)     // z = 2
+	step(accumulate, 0) // y = 3
+	step(add, 2)        // z = 4
+	step(accumulate, 1) // z = 7
 	run(t, d, record(t, d, c))
-	if got := floats(download(t, d, y))[n-1]; got != 9 {
-		t.Errorf("y = %v; want 9", got)
+	if got := floats(download(t, d, y))[n-1]; got != 3 {
+		t.Errorf("y = %v; want 3", got)
 	}
-	if got := floats(download(t, d, z))[n-1]; got != 13 {
-		t.Errorf("z = %v; want 13", got)
+	if got := floats(download(t, d, z))[n-1]; got != 7 {
+		t.Errorf("z = %v; want 7", got)
 	}
 }

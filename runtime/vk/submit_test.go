@@ -15,9 +15,8 @@ func longRecording(t testing.TB, d *vk.Device, x, y *vk.Buffer, steps int) *vk.R
 	t.Helper()
 	n := int(x.Size() / 4)
 	c := d.NewCommandList()
-	c.BindPipeline(pipeline(t, d, saxpyDesc(t)))
+	c.BindPipeline(pipeline(t, d, accumulateDesc(t)))
 	c.Bind(bindings(t, d, bind(x, y)), 0)
-	c.Push(pushSaxpy(n, 1))
 	for range steps {
 		c.Dispatch(uint32(n+63)/64, 1, 1)
 		c.Barrier(vk.StageCompute, vk.StageCompute)

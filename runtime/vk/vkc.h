@@ -169,7 +169,7 @@ const char *vkc_peers_copy(vkc_peers *peers, uint32_t rank, const vkc_imported *
 const char *vkc_peers_done(vkc_peers *peers, int *done);
 
 int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out);
-int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint32_t push_bytes, uint64_t *out);
+int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint64_t *out);
 int32_t vkc_pipeline_cache_create(vkc_device *dev, const void *data, uint64_t size, uint64_t *out);
 // vkc_pipeline_cache_data copies at most *size bytes and sets *size to what was written; with data
 // NULL it sets *size to what would be.
@@ -183,8 +183,7 @@ typedef struct vkc_pipeline_info {
 } vkc_pipeline_info;
 
 int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, const void *code, uint64_t code_bytes,
-                            const char *entry, const uint32_t *constant_ids, const uint32_t *constant_values,
-                            uint32_t constants, uint64_t *out);
+                            uint64_t *out);
 
 // What the driver says of a pipeline (vkc_stats.c), which was created to keep it.
 
@@ -228,7 +227,6 @@ int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]);
 enum {
     VKC_OP_BIND_PIPELINE = 1, // pipeline
     VKC_OP_BIND_SET,          // pipeline layout, set
-    VKC_OP_PUSH_CONSTANTS,    // pipeline layout, byte count, bytes padded to words
     VKC_OP_DISPATCH,          // x, y, z
     VKC_OP_DISPATCH_INDIRECT, // buffer, offset
     VKC_OP_BARRIER,           // source stages | destination stages << 32, source access | destination access << 32

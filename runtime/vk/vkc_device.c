@@ -374,14 +374,11 @@ int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out) 
     return r;
 }
 
-int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint32_t push_bytes, uint64_t *out) {
+int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint64_t *out) {
     VkDescriptorSetLayout set = VKC_HANDLE(VkDescriptorSetLayout, set_layout);
-    VkPushConstantRange push = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = push_bytes};
     VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                        .setLayoutCount = 1,
-                                       .pSetLayouts = &set,
-                                       .pushConstantRangeCount = push_bytes ? 1 : 0,
-                                       .pPushConstantRanges = &push};
+                                       .pSetLayouts = &set};
     VkPipelineLayout layout;
     VkResult r = dev->vkCreatePipelineLayout(dev->handle, &info, NULL, &layout);
     if (r == VK_SUCCESS) *out = VKC_NUMBER(layout);
@@ -419,30 +416,6 @@ int32_t vkc_pipeline_cache_data(vkc_device *dev, uint64_t cache, void *data, uin
     return r;
 }
 
-// specialization builds the map of 32-bit constants; its entries are malloced.
-static VkResult specialization(const uint32_t *ids, const uint32_t *values, uint32_t count,
-                               VkSpecializationInfo *out) {
-    memset(out, 0, sizeof *out);
-    if (count == 0) return VK_SUCCESS;
-    VkSpecializationMapEntry *entries = calloc(count, sizeof *entries);
-    uint32_t *data = calloc(count, sizeof *data);
-    if (!entries || !data) {
-        free(entries);
-        free(data);
-        return VK_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        VkSpecializationMapEntry e = {ids[i], i * 4, 4};
-        entries[i] = e;
-        data[i] = values[i];
-    }
-    out->mapEntryCount = count;
-    out->pMapEntries = entries;
-    out->dataSize = count * 4;
-    out->pData = data;
-    return VK_SUCCESS;
-}
-
 static VkResult shader_module(vkc_device *dev, const void *code, uint64_t bytes, VkShaderModule *out) {
     uint32_t *copy = malloc(bytes ? bytes : 1);
     if (!copy) return VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -456,13 +429,10 @@ static VkResult shader_module(vkc_device *dev, const void *code, uint64_t bytes,
 }
 
 int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, const void *code, uint64_t code_bytes,
-                            const char *entry, const uint32_t *constant_ids, const uint32_t *constant_values,
-                            uint32_t constants, uint64_t *out) {
-    VkSpecializationInfo special;
-    VkResult r = specialization(constant_ids, constant_values, constants, &special);
+                            uint64_t *out) {
+    VkShaderModule module;
+    VkResult r = shader_module(dev, code, code_bytes, &module);
     if (r != VK_SUCCESS) return r;
-    VkShaderModule module = 0;
-    r = shader_module(dev, code, code_bytes, &module);
 
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
@@ -476,16 +446,12 @@ int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, cons
                   .flags = info->full_subgroups ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = module,
-                  .pName = entry,
-                  .pSpecializationInfo = constants ? &special : NULL},
+                  .pName = "main"},
         .layout = VKC_HANDLE(VkPipelineLayout, info->layout)};
     VkPipeline pipeline = 0;
-    if (r == VK_SUCCESS)
-        r = dev->vkCreateComputePipelines(dev->handle, VKC_HANDLE(VkPipelineCache, info->cache), 1, &create, NULL,
-                                          &pipeline);
-    if (module) dev->vkDestroyShaderModule(dev->handle, module, NULL);
-    free((void *)special.pMapEntries);
-    free((void *)special.pData);
+    r = dev->vkCreateComputePipelines(dev->handle, VKC_HANDLE(VkPipelineCache, info->cache), 1, &create, NULL,
+                                      &pipeline);
+    dev->vkDestroyShaderModule(dev->handle, module, NULL);
     if (r == VK_SUCCESS) *out = VKC_NUMBER(pipeline);
     return r;
 }

@@ -64,7 +64,6 @@
     X(vkEndCommandBuffer) \
     X(vkCmdBindPipeline) \
     X(vkCmdBindDescriptorSets) \
-    X(vkCmdPushConstants) \
     X(vkCmdDispatch) \
     X(vkCmdDispatchIndirect) \
     X(vkCmdPipelineBarrier) \

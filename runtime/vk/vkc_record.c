@@ -32,13 +32,6 @@ int32_t vkc_commands_create(vkc_device *dev, uint32_t queue, uint64_t *pool, uin
     return VK_SUCCESS;
 }
 
-static void push_constants(vkc_device *dev, VkCommandBuffer b, const uint64_t *w) {
-    char bytes[256];
-    uint32_t n = (uint32_t)w[1];
-    memcpy(bytes, w + 2, n);
-    dev->vkCmdPushConstants(b, VKC_HANDLE(VkPipelineLayout, w[0]), VK_SHADER_STAGE_COMPUTE_BIT, 0, n, bytes);
-}
-
 static void barrier(vkc_device *dev, VkCommandBuffer b, const uint64_t *w) {
     VkMemoryBarrier m = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                          .srcAccessMask = (VkAccessFlags)w[1],
@@ -47,12 +40,11 @@ static void barrier(vkc_device *dev, VkCommandBuffer b, const uint64_t *w) {
                               NULL);
 }
 
-// operand_count is the number of operands of an opcode; push constants have that many at least.
+// operand_count is the number of operands of an opcode.
 static uint32_t operand_count(uint32_t op) {
     switch (op) {
     case VKC_OP_BIND_PIPELINE: return 1;
     case VKC_OP_BIND_SET: return 2;
-    case VKC_OP_PUSH_CONSTANTS: return 2;
     case VKC_OP_DISPATCH: return 3;
     case VKC_OP_DISPATCH_INDIRECT: return 2;
     case VKC_OP_BARRIER: return 2;
@@ -62,12 +54,6 @@ static uint32_t operand_count(uint32_t op) {
     case VKC_OP_RESET_QUERIES: return 3;
     }
     return UINT32_MAX;
-}
-
-static int well_formed(uint32_t op, const uint64_t *w, uint64_t operands, uint64_t left) {
-    if (operands > left) return 0;
-    if (op != VKC_OP_PUSH_CONSTANTS) return operands == operand_count(op);
-    return operands >= 2 && w[1] <= 256 && operands == 2 + (w[1] + 7) / 8;
 }
 
 static void record_one(vkc_device *dev, VkCommandBuffer b, uint32_t op, const uint64_t *w) {
@@ -81,9 +67,6 @@ static void record_one(vkc_device *dev, VkCommandBuffer b, uint32_t op, const ui
                                      0, NULL);
         break;
     }
-    case VKC_OP_PUSH_CONSTANTS:
-        push_constants(dev, b, w);
-        break;
     case VKC_OP_DISPATCH:
         dev->vkCmdDispatch(b, (uint32_t)w[0], (uint32_t)w[1], (uint32_t)w[2]);
         break;
@@ -116,7 +99,7 @@ static VkResult record_words(vkc_device *dev, VkCommandBuffer b, const uint64_t 
         uint32_t op = (uint32_t)words[i];
         uint64_t operands = words[i] >> 32;
         i++;
-        if (!well_formed(op, words + i, operands, count - i)) return VKC_ERROR_BAD_WORDS;
+        if (operands > count - i || operands != operand_count(op)) return VKC_ERROR_BAD_WORDS;
         record_one(dev, b, op, words + i);
         i += operands;
     }

@@ -268,6 +268,8 @@ typedef struct VkCopyDescriptorSet VkCopyDescriptorSet;
 typedef struct VkDebugUtilsLabelEXT VkDebugUtilsLabelEXT;
 typedef struct VkDescriptorImageInfo VkDescriptorImageInfo;
 typedef struct VkImageMemoryBarrier VkImageMemoryBarrier;
+typedef struct VkPushConstantRange VkPushConstantRange;
+typedef struct VkSpecializationInfo VkSpecializationInfo;
 
 typedef struct VkCommandBufferAllocateInfo {
     VkStructureType         sType;
@@ -346,8 +348,6 @@ typedef void (VKAPI_PTR *PFN_vkCmdPipelineBarrier)(VkCommandBuffer commandBuffer
 
 typedef VkFlags VkShaderStageFlags;
 
-typedef void (VKAPI_PTR *PFN_vkCmdPushConstants)(VkCommandBuffer commandBuffer, VkPipelineLayout layout, VkShaderStageFlags stageFlags, uint32_t offset, uint32_t size, const void* pValues);
-
 typedef void (VKAPI_PTR *PFN_vkCmdResetQueryPool)(VkCommandBuffer commandBuffer, VkQueryPool queryPool, uint32_t firstQuery, uint32_t queryCount);
 
 typedef void (VKAPI_PTR *PFN_vkCmdWriteTimestamp)(VkCommandBuffer commandBuffer, VkPipelineStageFlagBits pipelineStage, VkQueryPool queryPool, uint32_t query);
@@ -392,19 +392,6 @@ typedef enum VkPipelineExecutableStatisticFormatKHR {
 } VkPipelineExecutableStatisticFormatKHR;
 
 typedef VkFlags VkPipelineShaderStageCreateFlags;
-
-typedef struct VkSpecializationMapEntry {
-    uint32_t    constantID;
-    uint32_t    offset;
-    size_t      size;
-} VkSpecializationMapEntry;
-
-typedef struct VkSpecializationInfo {
-    uint32_t                           mapEntryCount;
-    const VkSpecializationMapEntry*    pMapEntries;
-    size_t                             dataSize;
-    const void*                        pData;
-} VkSpecializationInfo;
 
 typedef struct VkPipelineShaderStageCreateInfo {
     VkStructureType                     sType;
@@ -641,12 +628,6 @@ typedef struct VkPipelineCacheCreateInfo {
 typedef VkResult (VKAPI_PTR *PFN_vkCreatePipelineCache)(VkDevice device, const VkPipelineCacheCreateInfo* pCreateInfo, const VkAllocationCallbacks* pAllocator, VkPipelineCache* pPipelineCache);
 
 typedef VkFlags VkPipelineLayoutCreateFlags;
-
-typedef struct VkPushConstantRange {
-    VkShaderStageFlags    stageFlags;
-    uint32_t              offset;
-    uint32_t              size;
-} VkPushConstantRange;
 
 typedef struct VkPipelineLayoutCreateInfo {
     VkStructureType                 sType;
