@@ -204,3 +204,9 @@ func unsignedLong32(out *float64, x *float64, y *float64, z *float64, n int)
 
 // expDoubles sets each of n elements, a multiple of 4, to e^x.
 func expDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// sortLongs sorts n integers. n is a power of 2, and at least 16.
+func sortLongs(x *int64, n int)
+
+// sortLongsZ sorts n integers. n is a power of 2, and at least 16.
+func sortLongsZ(x *int64, n int)

@@ -4142,3 +4142,266 @@ GLOBL d3e927e4fb7789f5c<>(SB), RODATA|NOPTR, $8
 
 DATA d3ec71de3a556c734<>+0(SB)/8, $0x3ec71de3a556c734
 GLOBL d3ec71de3a556c734<>(SB), RODATA|NOPTR, $8
+
+// func sortLongs(x *int64, n int)
+// Requires: AVX, AVX2
+TEXT ·sortLongs(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	LEAQ (AX)(CX*8), CX
+	MOVQ AX, DX
+
+squares:
+	VMOVDQU     (DX), Y0
+	VMOVDQU     32(DX), Y2
+	VMOVDQU     64(DX), Y4
+	VMOVDQU     96(DX), Y5
+	VPCMPGTQ    Y2, Y0, Y3
+	VBLENDVPD   Y3, Y2, Y0, Y1
+	VBLENDVPD   Y3, Y0, Y2, Y2
+	VMOVDQA     Y1, Y0
+	VPCMPGTQ    Y5, Y4, Y3
+	VBLENDVPD   Y3, Y5, Y4, Y1
+	VBLENDVPD   Y3, Y4, Y5, Y5
+	VMOVDQA     Y1, Y4
+	VPCMPGTQ    Y4, Y0, Y3
+	VBLENDVPD   Y3, Y4, Y0, Y1
+	VBLENDVPD   Y3, Y0, Y4, Y4
+	VMOVDQA     Y1, Y0
+	VPCMPGTQ    Y5, Y2, Y3
+	VBLENDVPD   Y3, Y5, Y2, Y1
+	VBLENDVPD   Y3, Y2, Y5, Y5
+	VMOVDQA     Y1, Y2
+	VPCMPGTQ    Y4, Y2, Y3
+	VBLENDVPD   Y3, Y4, Y2, Y1
+	VBLENDVPD   Y3, Y2, Y4, Y4
+	VMOVDQA     Y1, Y2
+	VPUNPCKLQDQ Y2, Y0, Y1
+	VPUNPCKHQDQ Y2, Y0, Y3
+	VPUNPCKLQDQ Y5, Y4, Y2
+	VPUNPCKHQDQ Y5, Y4, Y5
+	VPERM2I128  $0x20, Y2, Y1, Y0
+	VPERM2I128  $0x31, Y2, Y1, Y4
+	VPERM2I128  $0x20, Y5, Y3, Y2
+	VPERM2I128  $0x31, Y5, Y3, Y5
+	VMOVDQU     Y0, (DX)
+	VMOVDQU     Y2, 32(DX)
+	VMOVDQU     Y4, 64(DX)
+	VMOVDQU     Y5, 96(DX)
+	ADDQ        $0x80, DX
+	CMPQ        DX, CX
+	JLT         squares
+	MOVQ        $0x00000040, DX
+
+merge:
+	MOVQ CX, BX
+	SUBQ AX, BX
+	CMPQ DX, BX
+	JGT  stop
+	MOVQ AX, BX
+
+reversed:
+	MOVQ BX, SI
+	ADDQ DX, BX
+	MOVQ BX, DI
+
+pair:
+	SUBQ      $0x20, DI
+	VMOVDQU   (SI), Y0
+	VPERMQ    $0x1b, (DI), Y1
+	VPCMPGTQ  Y1, Y0, Y3
+	VBLENDVPD Y3, Y1, Y0, Y2
+	VBLENDVPD Y3, Y0, Y1, Y1
+	VMOVDQA   Y2, Y0
+	VPERMQ    $0x1b, Y1, Y1
+	VMOVDQU   Y0, (SI)
+	VMOVDQU   Y1, (DI)
+	ADDQ      $0x20, SI
+	CMPQ      SI, DI
+	JLT       pair
+	CMPQ      BX, CX
+	JLT       reversed
+	MOVQ      DX, BX
+	SHRQ      $0x02, BX
+
+stride:
+	CMPQ BX, $0x20
+	JLT  strided
+	MOVQ AX, SI
+
+block:
+	MOVQ SI, DI
+	LEAQ (SI)(BX*1), R8
+
+apart:
+	VMOVDQU   (DI), Y0
+	VMOVDQU   (DI)(BX*1), Y1
+	VPCMPGTQ  Y1, Y0, Y3
+	VBLENDVPD Y3, Y1, Y0, Y2
+	VBLENDVPD Y3, Y0, Y1, Y1
+	VMOVDQA   Y2, Y0
+	VMOVDQU   Y0, (DI)
+	VMOVDQU   Y1, (DI)(BX*1)
+	ADDQ      $0x20, DI
+	CMPQ      DI, R8
+	JLT       apart
+	LEAQ      (SI)(BX*2), SI
+	CMPQ      SI, CX
+	JLT       block
+	SHRQ      $0x01, BX
+	JMP       stride
+
+strided:
+	MOVQ AX, BX
+
+within:
+	VMOVDQU   (BX), Y0
+	VPERMQ    $0x4e, Y0, Y1
+	VPCMPGTQ  Y1, Y0, Y3
+	VBLENDVPD Y3, Y1, Y0, Y2
+	VBLENDVPD Y3, Y0, Y1, Y1
+	VMOVDQA   Y2, Y0
+	VPBLENDD  $0xf0, Y1, Y0, Y0
+	VPERMQ    $0xb1, Y0, Y1
+	VPCMPGTQ  Y1, Y0, Y3
+	VBLENDVPD Y3, Y1, Y0, Y2
+	VBLENDVPD Y3, Y0, Y1, Y1
+	VMOVDQA   Y2, Y0
+	VPBLENDD  $0xcc, Y1, Y0, Y0
+	VMOVDQU   Y0, (BX)
+	ADDQ      $0x20, BX
+	CMPQ      BX, CX
+	JLT       within
+	ADDQ      DX, DX
+	JMP       merge
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sortLongsZ(x *int64, n int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·sortLongsZ(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	LEAQ (AX)(CX*8), CX
+	MOVQ AX, DX
+
+squares:
+	VMOVDQU     (DX), Y0
+	VMOVDQU     32(DX), Y2
+	VMOVDQU     64(DX), Y4
+	VMOVDQU     96(DX), Y5
+	VPMINSQ     Y2, Y0, Y1
+	VPMAXSQ     Y2, Y0, Y2
+	VMOVDQA     Y1, Y0
+	VPMINSQ     Y5, Y4, Y1
+	VPMAXSQ     Y5, Y4, Y5
+	VMOVDQA     Y1, Y4
+	VPMINSQ     Y4, Y0, Y1
+	VPMAXSQ     Y4, Y0, Y4
+	VMOVDQA     Y1, Y0
+	VPMINSQ     Y5, Y2, Y1
+	VPMAXSQ     Y5, Y2, Y5
+	VMOVDQA     Y1, Y2
+	VPMINSQ     Y4, Y2, Y1
+	VPMAXSQ     Y4, Y2, Y4
+	VMOVDQA     Y1, Y2
+	VPUNPCKLQDQ Y2, Y0, Y1
+	VPUNPCKHQDQ Y2, Y0, Y3
+	VPUNPCKLQDQ Y5, Y4, Y2
+	VPUNPCKHQDQ Y5, Y4, Y5
+	VPERM2I128  $0x20, Y2, Y1, Y0
+	VPERM2I128  $0x31, Y2, Y1, Y4
+	VPERM2I128  $0x20, Y5, Y3, Y2
+	VPERM2I128  $0x31, Y5, Y3, Y5
+	VMOVDQU     Y0, (DX)
+	VMOVDQU     Y2, 32(DX)
+	VMOVDQU     Y4, 64(DX)
+	VMOVDQU     Y5, 96(DX)
+	ADDQ        $0x80, DX
+	CMPQ        DX, CX
+	JLT         squares
+	MOVQ        $0x00000040, DX
+
+merge:
+	MOVQ CX, BX
+	SUBQ AX, BX
+	CMPQ DX, BX
+	JGT  stop
+	MOVQ AX, BX
+
+reversed:
+	MOVQ BX, SI
+	ADDQ DX, BX
+	MOVQ BX, DI
+
+pair:
+	SUBQ    $0x20, DI
+	VMOVDQU (SI), Y0
+	VPERMQ  $0x1b, (DI), Y1
+	VPMINSQ Y1, Y0, Y2
+	VPMAXSQ Y1, Y0, Y1
+	VMOVDQA Y2, Y0
+	VPERMQ  $0x1b, Y1, Y1
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y1, (DI)
+	ADDQ    $0x20, SI
+	CMPQ    SI, DI
+	JLT     pair
+	CMPQ    BX, CX
+	JLT     reversed
+	MOVQ    DX, BX
+	SHRQ    $0x02, BX
+
+stride:
+	CMPQ BX, $0x20
+	JLT  strided
+	MOVQ AX, SI
+
+block:
+	MOVQ SI, DI
+	LEAQ (SI)(BX*1), R8
+
+apart:
+	VMOVDQU (DI), Y0
+	VMOVDQU (DI)(BX*1), Y1
+	VPMINSQ Y1, Y0, Y2
+	VPMAXSQ Y1, Y0, Y1
+	VMOVDQA Y2, Y0
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, (DI)(BX*1)
+	ADDQ    $0x20, DI
+	CMPQ    DI, R8
+	JLT     apart
+	LEAQ    (SI)(BX*2), SI
+	CMPQ    SI, CX
+	JLT     block
+	SHRQ    $0x01, BX
+	JMP     stride
+
+strided:
+	MOVQ AX, BX
+
+within:
+	VMOVDQU  (BX), Y0
+	VPERMQ   $0x4e, Y0, Y1
+	VPMINSQ  Y1, Y0, Y2
+	VPMAXSQ  Y1, Y0, Y1
+	VMOVDQA  Y2, Y0
+	VPBLENDD $0xf0, Y1, Y0, Y0
+	VPERMQ   $0xb1, Y0, Y1
+	VPMINSQ  Y1, Y0, Y2
+	VPMAXSQ  Y1, Y0, Y1
+	VMOVDQA  Y2, Y0
+	VPBLENDD $0xcc, Y1, Y0, Y0
+	VMOVDQU  Y0, (BX)
+	ADDQ     $0x20, BX
+	CMPQ     BX, CX
+	JLT      within
+	ADDQ     DX, DX
+	JMP      merge
+
+stop:
+	VZEROUPPER
+	RET

@@ -238,6 +238,13 @@ func kernelTests() map[string]func(t *testing.T) {
 // widthTests are the kernelTests of functions that exist for each width, by the name without the width.
 func widthTests(a *assembly) map[string]func(t *testing.T) {
 	all := map[string]func(t *testing.T){}
+	all["sortLongs"] = func(t *testing.T) {
+		for n := 16; n <= 256; n *= 2 {
+			inside(t, fmt.Sprintf("%d integers", n), func(g *guarded) {
+				a.sort(&guardedSlice[int64](g, n)[0], n)
+			})
+		}
+	}
 	product := func(t *testing.T) {
 		for rows := 1; rows <= 9; rows++ {
 			for cols := 1; cols <= 9; cols++ {

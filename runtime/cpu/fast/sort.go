@@ -1,8 +1,11 @@
 package fast
 
 import (
+	"cmp"
 	"math"
+	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -16,15 +19,22 @@ func prepareSort(n *ir.Node) func(c *interp.Call) error {
 	return sortRows[float32]
 }
 
-// sorter sorts the rows of a tensor for one worker. A row is the elements along the sorted axis.
+// sorter sorts rows of a tensor, one after the other. A row is the elements along the sorted axis. It computes an entry
+// for each element: the 32 bits of its key that matter most, and below them its coordinate.
 type sorter[T number] struct {
 	dtype          ir.DType
 	flip           uint64 // is xored with keys; all ones reverse the order
 	row            []T
 	keys           []uint64
-	order          []uint32 // the coordinates in the order of the keys
-	entries, spare []uint64 // see sortEntries
+	entries, spare []uint64
+	counts         []uint32 // by part and digit, see radixPass
+	// A long row is split into parts. run calls f for each, with the part's range of the first n elements.
+	parts int
+	run   func(n int, f func(part, lo, hi int)) error
 }
+
+// longRow is the least length of a row that several workers sort together. They take it in parts.
+const longRow, longParts = 1 << 15, 8
 
 // sortRows computes sort, argsort and top_k_indices.
 func sortRows[T number](c *interp.Call) error {
@@ -42,15 +52,15 @@ func sortRows[T number](c *interp.Call) error {
 	if c.Node.Op() == ir.OpSort {
 		values = resultsOf[T](c)
 	}
-	return c.ParallelRange(volume(x.Dims)/n, 8*elementWork*n, func(lo, hi int) {
-		s := sorter[T]{x.DType, flip, make([]T, n), make([]uint64, n), make([]uint32, n), make([]uint64, n),
-			make([]uint64, n)}
-		for r := lo; r < hi; r++ {
-			from.part(s.row, r/inner*n*inner+r%inner, inner)
-			s.sort(count)
-			to := r/inner*count*inner + r%inner
-			for i, k := range s.order[:count] {
-				switch at := to + i*inner; {
+	rows := volume(x.Dims) / n
+	sort := func(s *sorter[T], r int) error {
+		if err := s.sort(&from, r/inner*n*inner+r%inner, inner, count); err != nil {
+			return err
+		}
+		to := r/inner*count*inner + r%inner
+		return s.run(count, func(_, lo, hi int) {
+			for i, e := range s.entries[lo:hi] {
+				switch at, k := to+(lo+i)*inner, uint32(e); {
 				case c.Node.Op() != ir.OpSort:
 					c.Words[at] = int32(k)
 				case values.list != nil:
@@ -59,44 +69,99 @@ func sortRows[T number](c *interp.Call) error {
 					values.store(at, s.row[k:k+1])
 				}
 			}
+		})
+	}
+	if rows < longParts && n >= longRow {
+		s := newSorter[T](x.DType, n, flip, longParts)
+		s.run = func(n int, f func(part, lo, hi int)) error {
+			return c.Parallel(longParts, 8*elementWork*n/longParts, func(_, part int) {
+				f(part, part*n/longParts, (part+1)*n/longParts)
+			})
+		}
+		for r := range rows {
+			if err := sort(s, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c.ParallelRange(rows, 8*elementWork*n, func(lo, hi int) {
+		s := newSorter[T](x.DType, n, flip, 1)
+		s.run = func(n int, f func(part, lo, hi int)) error {
+			f(0, 0, n)
+			return nil
+		}
+		for r := lo; r < hi; r++ {
+			_ = sort(s, r) // nothing fails without parallel parts
 		}
 	})
 }
 
-// sort sets the first elements of order, at least count, to the coordinates of the row's elements in their order.
-func (s *sorter[T]) sort(count int) {
-	s.setKeys()
-	const few = 8
-	if few*count <= len(s.keys) {
-		s.first(count)
-		return
-	}
-	for i, key := range s.keys {
-		s.entries[i] = key<<32 | uint64(i)
-	}
-	s.entries, s.spare = sortEntries(s.entries, s.spare)
-	for i, e := range s.entries {
-		s.order[i] = uint32(e)
-	}
-	if s.dtype.BlockBytes() < 8 {
-		return
-	}
-	// The order is that of the low halves of keys. A stable sort by the high halves completes it.
-	for i, k := range s.order {
-		s.entries[i] = s.keys[k]>>32<<32 | uint64(i)
-	}
-	s.entries, s.spare = sortEntries(s.entries, s.spare)
-	for i, e := range s.entries {
-		s.spare[i] = uint64(s.order[uint32(e)])
-	}
-	for i, k := range s.spare {
-		s.order[i] = uint32(k)
-	}
+// newSorter returns a sorter of rows of n elements.
+func newSorter[T number](t ir.DType, n int, flip uint64, parts int) *sorter[T] {
+	size := max(16, 1<<bits.Len(uint(n-1))) // for sortLongs
+	return &sorter[T]{dtype: t, flip: flip, parts: parts, row: make([]T, n), keys: make([]uint64, n),
+		entries: make([]uint64, size)[:n], spare: make([]uint64, n)}
 }
 
-// first sets the first elements of order to the coordinates of the elements with the least keys.
+// sort reads a row, from element first on in steps, and sorts its entries: the first count, at least.
+func (s *sorter[T]) sort(from *readerOf[T], first, step, count int) error {
+	err := s.run(len(s.row), func(_, lo, hi int) {
+		from.part(s.row[lo:hi], first+lo*step, step)
+		s.setKeys(lo, hi)
+	})
+	if err != nil {
+		return err
+	}
+	const few = 64
+	if few*count <= len(s.keys) {
+		s.first(count)
+		return nil
+	}
+	differ := make([]uint64, s.parts)
+	err = s.run(len(s.keys), func(part, lo, hi int) {
+		for _, key := range s.keys[lo:hi] {
+			differ[part] |= key ^ s.keys[0]
+		}
+	})
+	if err != nil {
+		return err
+	}
+	all := uint64(0) // the bits in which keys differ
+	for _, bits := range differ {
+		all |= bits
+	}
+	shift := max(0, bits.Len64(all)-32)
+	err = s.run(len(s.keys), func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			s.entries[i] = s.keys[i]>>shift<<32 | uint64(i)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.sortEntries(bits.Len64(all >> shift)); err != nil || shift == 0 {
+		return err
+	}
+	// Only the highest bits of keys were sorted. Entries with equal ones are neighbours.
+	for lo := 0; lo < len(s.entries); {
+		hi := lo + 1
+		for hi < len(s.entries) && s.entries[hi]>>32 == s.entries[lo]>>32 {
+			hi++
+		}
+		if hi-lo > 1 {
+			slices.SortFunc(s.entries[lo:hi], func(a, b uint64) int {
+				return cmp.Or(cmp.Compare(s.keys[uint32(a)], s.keys[uint32(b)]), cmp.Compare(a, b))
+			})
+		}
+		lo = hi
+	}
+	return nil
+}
+
+// first sets the first entries to the coordinates of the elements with the least keys.
 func (s *sorter[T]) first(count int) {
-	known := s.entries[:0] // the keys of these elements
+	known := s.spare[:0] // the keys of these elements
 	for i, key := range s.keys {
 		at := len(known)
 		if at == count {
@@ -108,88 +173,137 @@ func (s *sorter[T]) first(count int) {
 			known = known[:at+1]
 		}
 		for ; at > 0 && known[at-1] > key; at-- {
-			known[at], s.order[at] = known[at-1], s.order[at-1]
+			known[at], s.entries[at] = known[at-1], s.entries[at-1]
 		}
-		known[at], s.order[at] = key, uint32(i)
+		known[at], s.entries[at] = key, uint64(i)
 	}
 }
 
-// setKeys sets the keys of the row's elements. Keys have the same order as the elements: the two zeros are equal, and
-// NaN is largest.
-func (s *sorter[T]) setKeys() {
-	switch row := any(s.row).(type) {
+// setKeys sets the keys of elements lo to hi of the row. Keys have the same order as the elements: the two zeros are
+// equal, and NaN is largest.
+func (s *sorter[T]) setKeys(lo, hi int) {
+	keys := s.keys[lo:hi]
+	switch row := any(s.row[lo:hi]).(type) {
 	case []float64:
-		for i, x := range row {
-			switch bits := math.Float64bits(x); {
-			case !s.dtype.IsFloat():
-				s.keys[i] = bits ^ 1<<63 ^ s.flip
-			case x != x:
-				s.keys[i] = math.MaxUint64 ^ s.flip
-			case x == 0:
-				s.keys[i] = 1<<63 ^ s.flip
-			case bits>>63 != 0:
-				s.keys[i] = ^bits ^ s.flip
-			default:
-				s.keys[i] = (bits | 1<<63) ^ s.flip
+		if !s.dtype.IsFloat() {
+			for i, x := range row {
+				keys[i] = math.Float64bits(x) ^ 1<<63 ^ s.flip
 			}
+			return
+		}
+		for i, x := range row {
+			keys[i] = doubleKey(x) ^ s.flip
 		}
 	case []float32:
 		flip := uint32(s.flip)
-		for i, x := range row {
-			switch key := uint32(word(x)); {
-			case s.dtype.IsFloat():
-				s.keys[i] = uint64(floatKey(x) ^ flip)
-			case s.dtype == ir.U32:
-				s.keys[i] = uint64(key ^ flip)
-			default:
-				s.keys[i] = uint64(key ^ 1<<31 ^ flip)
+		if s.dtype.IsFloat() {
+			for i, x := range row {
+				keys[i] = uint64(floatKey(x) ^ flip)
 			}
+			return
+		}
+		if s.dtype != ir.U32 {
+			flip ^= 1 << 31
+		}
+		for i, x := range row {
+			keys[i] = uint64(uint32(word(x)) ^ flip)
 		}
 	}
 }
 
 // floatKey returns the key of a float.
 func floatKey(x float32) uint32 {
-	switch bits := math.Float32bits(x); {
-	case x != x:
+	if x != x {
 		return math.MaxUint32
-	case x == 0:
-		return 1 << 31
-	case bits>>31 != 0:
-		return ^bits
-	default:
-		return bits | 1<<31
 	}
+	bits := math.Float32bits(x + 0) // the sum of -0 and 0 is 0
+	return bits ^ (uint32(int32(bits)>>31) | 1<<31)
 }
 
-// sortEntries sorts entries, which come in the order of their low halves. The high half of an entry is a key. The
-// result is in one of the two lists; the function returns that one first. It sorts long lists by one byte of the key
-// after the other, from the lowest to the highest (radix sort). Each pass keeps the order of entries with equal bytes.
-func sortEntries(entries, spare []uint64) (sorted, free []uint64) {
-	if len(entries) < 64 {
-		slices.Sort(entries)
-		return entries, spare
+// doubleKey returns the key of a float64.
+func doubleKey(x float64) uint64 {
+	if x != x {
+		return math.MaxUint64
 	}
-	var counts [4][256]uint32
-	for _, e := range entries {
-		for i := range counts {
-			counts[i][byte(e>>(32+8*i))]++
+	bits := math.Float64bits(x + 0) // the sum of -0 and 0 is 0
+	return bits ^ (uint64(int64(bits)>>63) | 1<<63)
+}
+
+// digitBits is the number of bits that a pass of a radix sort sorts by.
+const digitBits = 11
+
+// sortEntries sorts entries by their high halves, of which only the lowest bits differ. Entries come in the order of
+// their low halves. Short rows are sorted by comparisons, and others by one digit after the other, from the lowest to
+// the highest (radix sort). Each pass keeps the order of entries with equal digits.
+func (s *sorter[T]) sortEntries(bits int) error {
+	if sortNetwork(s.entries) {
+		return nil
+	}
+	if len(s.entries) < 1<<digitBits {
+		slices.Sort(s.entries)
+		return nil
+	}
+	if s.counts == nil {
+		s.counts = make([]uint32, s.parts<<digitBits)
+	}
+	for shift := 0; shift < bits; shift += digitBits {
+		if err := s.radixPass(32 + shift); err != nil {
+			return err
 		}
 	}
-	for i := range counts {
-		starts, at := &counts[i], uint32(0)
-		if int(starts[byte(entries[0]>>(32+8*i))]) == len(entries) {
-			continue // all entries have the same byte
+	return nil
+}
+
+// radixPass sorts entries by a digit.
+func (s *sorter[T]) radixPass(shift int) error {
+	const digits = 1 << digitBits
+	err := s.run(len(s.entries), func(part, lo, hi int) {
+		counts := (*[digits]uint32)(s.counts[part*digits:])
+		clear(counts[:])
+		for _, e := range s.entries[lo:hi] {
+			counts[e>>shift%digits]++
 		}
-		for b, n := range starts {
-			starts[b], at = at, at+n
-		}
-		for _, e := range entries {
-			b := byte(e >> (32 + 8*i))
-			spare[starts[b]] = e
-			starts[b]++
-		}
-		entries, spare = spare, entries
+	})
+	if err != nil {
+		return err
 	}
-	return entries, spare
+	at := uint32(0)
+	for d := range digits {
+		for i := d; i < len(s.counts); i += digits {
+			s.counts[i], at = at, at+s.counts[i]
+		}
+	}
+	spare := s.spare[:len(s.entries)]
+	err = s.run(len(s.entries), func(part, lo, hi int) {
+		starts := (*[digits]uint32)(s.counts[part*digits:])
+		for _, e := range s.entries[lo:hi] {
+			at := &starts[e>>shift%digits]
+			spare[*at] = e
+			*at++
+		}
+	})
+	s.entries, s.spare = spare, s.entries
+	return err
+}
+
+// sortNetwork sorts entries if there is assembly that sorts lists as short as this one. Their memory is a power of 2,
+// and at least 16.
+func sortNetwork(entries []uint64) bool {
+	const limit = 4096
+	if n := cap(entries); vector == nil || vector.sort == nil || n > limit || n&(n-1) != 0 {
+		return false
+	}
+	all := entries[:cap(entries)]
+	const sign = 1 << 63 // the assembly compares signed integers
+	for i := range entries {
+		all[i] ^= sign
+	}
+	for i := len(entries); i < len(all); i++ {
+		all[i] = math.MaxInt64
+	}
+	vector.sort((*int64)(unsafe.Pointer(&all[0])), len(all))
+	for i := range entries {
+		all[i] ^= sign
+	}
+	return true
 }

@@ -26,6 +26,7 @@ type assembly struct {
 	quads    []intDots               // nil if there is no instruction for them
 	// The mathematical functions among the primitives, by name.
 	functions map[string]func(out, x, y, z *float32, n int)
+	sort      func(x *int64, n int) // for n a power of 2, at least 16
 }
 
 // dotsOf computes the dot products of a row of a with four rows of b, which are in the format of their file.

@@ -39,6 +39,7 @@ func assemblies() []*assembly {
 			"logistic":     logisticVectors,
 			"pow_full":     powVectors,
 		},
+		sort: sortLongs,
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -71,6 +72,7 @@ func assemblies() []*assembly {
 				"logistic":     logisticVectorsZ,
 				"pow_full":     powVectorsZ,
 			},
+			sort: sortLongsZ,
 		})
 	}
 	return list

@@ -19,7 +19,7 @@ func main() {
 	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
 	ofPanels := flag.Bool("panels", false, "the functions of int8 rows and blocks with VNNI, not the others")
 	ofMemory := flag.Bool("memory", false, "the functions that read and write elements of tensors, not the others")
-	ofFunctions := flag.Bool("functions", false, "the mathematical functions and the primitives of 64 bits, not the others")
+	ofFunctions := flag.Bool("functions", false, "the mathematical functions, primitives of 64 bits and sorts, not the others")
 	ofARM64 := flag.String("arm64", "", "write the functions for arm64 to the files `NAME`.s and .go, and no others")
 	flag.Parse()
 	if *ofARM64 != "" {
@@ -50,6 +50,8 @@ func main() {
 		avx2.functions()
 		avx512.functions()
 		doubles()
+		avx2.sortLongs()
+		avx512.sortLongs()
 		Generate()
 		return
 	}

@@ -1,0 +1,60 @@
+package fast
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// TestSortLongRows compares sorts of rows that several workers sort, of rows that one sorts by digits, and of short
+// ones with the interpreter's: elements may be equal, also in the highest half of their bits.
+func TestSortLongRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 8))
+	special := []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1, 1 + 0x1p-40}
+	for _, n := range []int{3, 100, 5000, longRow + 1} {
+		for _, dtype := range []ir.DType{ir.F32, ir.F64, ir.I64} {
+			x, err := ir.NewData(dtype, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				part := x.Bytes[i*dtype.BlockBytes():][:dtype.BlockBytes()]
+				if !dtype.IsFloat() {
+					ir.EncodeInts(part, dtype, []int64{int64(rng.IntN(n)) - int64(n/2) + int64(i%3)<<40})
+				} else if v := rng.NormFloat64(); i%4 == 0 {
+					ir.EncodeFloats(part, dtype, []float64{special[rng.IntN(len(special))]})
+				} else {
+					ir.EncodeFloats(part, dtype, []float64{v})
+				}
+			}
+			for _, op := range []string{"sort %x", "argsort %x {descending=true}"} {
+				g, err := ir.Parse(fmt.Sprintf(`graph "s" {
+					%%x = input {name="x", dtype=%s, shape=[%d]}
+					%%y = %s
+					output "y" %%y
+				}`, dtype, n, op))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var results [2]map[string]*ir.Data
+				for i, replace := range []interp.Options{{}, {Replace: Kernels}} {
+					p, err := interp.New(g, replace)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if results[i], err = p.Run(t.Context(), map[string]*ir.Data{"x": x}, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !bytes.Equal(results[0]["y"].Bytes, results[1]["y"].Bytes) {
+					t.Errorf("%s of %d %s differs from the interpreter's", op, n, dtype)
+				}
+			}
+		}
+	}
+}
