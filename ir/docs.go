@@ -46,9 +46,9 @@ cast of floats give the nearest number of the dtype, ties to even. Some ops roun
 result of a multiplication, and then a sum. Reductions, scans and contractions add in an order of their own, in 32 bits
 or more, and may use fused multiply-adds.
 
-NaN and infinities are the same as in the reference, on every device. Three things are not guaranteed: the sign of a
-zero, the treatment of denormals (a device may flush them to zero), and bits within the op's tolerance. ` + "`vkc verify --ops`" + `
-checks all of this on a device.
+NaN and infinities are the same as in the reference, on every device, unless an op's line says otherwise. Three things
+are not guaranteed: the sign of a zero, the treatment of denormals (a device may flush them to zero), and bits within
+the op's tolerance. ` + "`vkc verify --ops`" + ` checks all of this on a device.
 `
 
 // gradientsDoc explains column gradient.
