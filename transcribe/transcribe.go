@@ -54,6 +54,7 @@ type Model struct {
 	mel, listen, steps, step *vkc.Executable
 
 	aligner   *vkc.Executable // of speech.Align; nil until a request asks for words
+	beams     beamProgram
 	options   Options
 	precision string
 	cache     speech.Option
@@ -160,7 +161,7 @@ func (m *Model) maxText() int { return m.config.Context / 2 }
 
 // Close releases the model. It must not be used by requests.
 func (m *Model) Close() error {
-	var errs []error
+	errs := []error{m.beams.close()}
 	for _, exe := range []*vkc.Executable{m.aligner, m.step, m.steps, m.listen, m.mel} {
 		if exe != nil {
 			errs = append(errs, exe.Close())
@@ -232,6 +233,10 @@ type Request struct {
 	Temperature float64
 	Seed        uint64 // of random numbers, for temperatures above 0
 
+	// Beams is the number of texts that are written at once at temperature 0, of which the likeliest remains (beam
+	// search). 0 and 1 mean one text, of the likeliest tokens. Texts at other temperatures are written one at a time.
+	Beams int
+
 	Words bool // find out when each word is said
 
 	// Segment, if set, gets each segment as soon as it is written. An error ends the request.
@@ -258,6 +263,9 @@ func wrong(field, format string, args ...any) error {
 // maxPromptBytes is the largest length of Request.Prompt. The model reads the last of its tokens only.
 const maxPromptBytes = 1 << 16
 
+// maxBeams is the largest value of Request.Beams. Each beam has keys and values of its own.
+const maxBeams = 32
+
 // Check returns a *RequestError if the model cannot fulfil the request.
 func (m *Model) Check(r Request) error {
 	if _, ok := speech.LanguageNamed(r.Language); !ok && r.Language != "" {
@@ -271,6 +279,8 @@ func (m *Model) Check(r Request) error {
 		return wrong("Translate", "the model knows English alone, and does not translate")
 	case !(r.Temperature >= 0 && r.Temperature <= 1):
 		return wrong("Temperature", "%v: want 0 to 1", r.Temperature)
+	case r.Beams < 0 || r.Beams > maxBeams:
+		return wrong("Beams", "%d: want 0 to %d", r.Beams, maxBeams)
 	case len(r.Prompt) > maxPromptBytes:
 		return wrong("Prompt", "%d bytes: want at most %d", len(r.Prompt), maxPromptBytes)
 	}

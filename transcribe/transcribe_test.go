@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -64,18 +65,49 @@ func TestTranscribe(t *testing.T) {
 		if got.Language.Code != "en" || got.Duration != duration(int64(want.Samples)) {
 			t.Errorf("sound %d: %v, %v", i, got.Language, got.Duration)
 		}
-		for j, s := range got.Segments {
-			w := want.Segments[j]
-			if !slices.Equal(s.Tokens, w.Tokens) || s.Text != w.Text || s.Start != duration(int64(w.Start)) ||
-				s.End != duration(int64(w.End)) || math.Abs(s.LogProb-w.LogProb) > 1e-3 ||
-				math.Abs(s.NoSpeech-w.Silence) > 1e-3 {
-				t.Errorf("sound %d: segment %d is %+v, want %+v", i, j, s, w)
-			}
-		}
+		compare(t, fmt.Sprintf("sound %d", i), got.Segments, want.Segments)
 		again, err := model.Transcribe(t.Context(), Samples(m.Sound(i)), Request{Language: "English"})
 		if err != nil || again.Text() != got.Text() {
 			t.Errorf("sound %d, in English: %q: %v, want %q", i, again.Text(), err, got.Text())
 		}
+	}
+}
+
+func compare(t *testing.T, what string, got []Segment, want []speechtest.Segment) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d segments, want %d", what, len(got), len(want))
+	}
+	for j, s := range got {
+		w := want[j]
+		if !slices.Equal(s.Tokens, w.Tokens) || s.Text != w.Text || s.Start != duration(int64(w.Start)) ||
+			s.End != duration(int64(w.End)) || math.Abs(s.LogProb-w.LogProb) > 1e-3 ||
+			math.Abs(s.NoSpeech-w.Silence) > 1e-3 {
+			t.Errorf("%s: segment %d is %+v, want %+v", what, j, s, w)
+		}
+	}
+}
+
+// TestBeams compares the texts of a beam search with those of a program that tries every token.
+func TestBeams(t *testing.T) {
+	m := speechtest.Read(t, "..")
+	model := open(t, m)
+	compared, different := 0, 0
+	for i, sound := range m.Sounds {
+		for beams, want := range sound.Beams {
+			got, err := model.Transcribe(t.Context(), Samples(m.Sound(i)), Request{Beams: beams})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, fmt.Sprintf("sound %d, %d beams", i, beams), got.Segments, want)
+			compared++
+			if !reflect.DeepEqual(want, sound.Segments) {
+				different++
+			}
+		}
+	}
+	if compared < 3 || different == 0 {
+		t.Errorf("%d texts compared, %d of them other than without beams", compared, different)
 	}
 }
 
@@ -91,6 +123,7 @@ func TestRequests(t *testing.T) {
 		{Request{Language: "french"}, "Language: the model does not know french: it knows en zh de"},
 		{Request{Temperature: math.NaN()}, "Temperature: NaN: want 0 to 1"},
 		{Request{Temperature: 1.5}, "Temperature: 1.5"},
+		{Request{Beams: 33}, "Beams: 33: want 0 to 32"},
 		{Request{Prompt: strings.Repeat("a", maxPromptBytes+1)}, "Prompt: 65537 bytes"},
 	} {
 		_, err := model.Transcribe(t.Context(), Samples(m.Sound(0)), tt.r)

@@ -185,12 +185,14 @@ func (m *Model) logits(ctx context.Context, tokens []int32, length int) ([]float
 		return nil, err
 	}
 	logits, err := res.Outputs["logits"].Floats()
-	unusable := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 1) }
-	if err == nil && slices.ContainsFunc(logits, unusable) {
+	if err == nil && slices.ContainsFunc(logits, isUnusable) {
 		err = errUnusable
 	}
 	return logits, err
 }
+
+// isUnusable reports whether a logit is no number, or infinite.
+func isUnusable(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 1) }
 
 // written is the output of the model for a window, and measures of its quality.
 type written struct {
@@ -235,7 +237,12 @@ func (j *job) write(ctx context.Context) (w written, err error) {
 	}
 	for i := 0; ; i++ {
 		temperature := j.Temperature + float64(temperatureStep*float64(i))
-		if w, err = j.attempt(ctx, len(prompt), slices.Clone(logits), temperature); err != nil {
+		if temperature == 0 && j.Beams > 1 {
+			w, err = j.search(ctx, len(prompt), logits)
+		} else {
+			w, err = j.attempt(ctx, len(prompt), slices.Clone(logits), temperature)
+		}
+		if err != nil {
 			return w, err
 		}
 		w.noSpeech = noSpeech
@@ -271,9 +278,14 @@ func (j *job) attempt(ctx context.Context, length int, logits []float64, tempera
 			return w, err
 		}
 	}
+	return j.measured(w, sum), nil
+}
+
+// measured sets the measures of a text with a sum of log probabilities.
+func (j *job) measured(w written, sum float64) written {
 	w.logProb = sum / float64(len(w.tokens)+1)
 	w.compression = compression(j.text(w.tokens))
-	return w, nil
+	return w
 }
 
 // choose chooses a token: the likeliest at temperature 0, or else by chance.

@@ -58,6 +58,7 @@ again at a higher temperature. --words aligns words with the sound by the model'
 	flags.BoolVar(&f.request.Words, "words", false, "with --format json, the times of each word")
 	flags.Float64Var(&f.request.Temperature, "temp", 0, "the temperature `T` of the first attempt, up to 1; 0 means "+
 		"the likeliest text")
+	flags.IntVar(&f.request.Beams, "beam-size", 1, "at temperature 0, write `N` texts at once and take the likeliest")
 	flags.Uint64Var(&f.request.Seed, "seed", 0, "the `SEED` of temperatures above 0")
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
 	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+transcribe.DefaultPrecision+
@@ -94,7 +95,7 @@ func (f *transcribeFlags) check() (transcribe.Format, error) {
 
 // requestFlags maps fields of transcribe.Request to the flags that set them.
 var requestFlags = map[string]string{"Language": "--language", "Translate": "--translate",
-	"Temperature": "--temp", "Prompt": "--prompt"}
+	"Temperature": "--temp", "Prompt": "--prompt", "Beams": "--beam-size"}
 
 // transcribe runs vkc transcribe: it prints the text of a sound.
 func (a *app) transcribe(ctx context.Context, f *transcribeFlags, path string) (err error) {

@@ -150,7 +150,50 @@ func TestGolden(t *testing.T) {
 			got := run(t, step, "tokens", token, err, "logits", i+1)
 			compare(t, fmt.Sprintf("step %d", i), got, m.Logits[i:i+1], 2e-4)
 		}
+		testBeams(t, m, dev, f, cfg, steps)
 	})
+}
+
+// testBeams reads three tokens, and goes on with beams. The text moves from beam to beam, and the others have other
+// tokens.
+func testBeams(t *testing.T, m speechtest.Golden, dev *vkc.Device, f *gguf.File, cfg speech.Config,
+	steps *vkc.Executable) {
+	t.Helper()
+	const beams, known = 3, 3
+	tokens, err := vkc.Of(m.Tokens[:known], known)
+	run(t, steps, "tokens", tokens, err, "logits", known)
+	g, err := speech.Beams(cfg, beams)
+	step := load(t, dev, g, err, f, steps)
+	for i := known; i < len(m.Tokens); i++ {
+		own, before := i%beams, (i-1)%beams
+		next, from := []int32{1, 2, 3}, []int32{int32(before), int32(own), 0}
+		next[own], from[own] = m.Tokens[i], int32(before)
+		if i == known {
+			from = []int32{beams, beams, beams}
+		}
+		last, err := vkc.Of(next, beams)
+		if err != nil {
+			t.Fatal(err)
+		}
+		continued, err := vkc.Of(from, beams)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := step.Run(t.Context(), vkc.Tensors{"tokens": last, "from": continued},
+			vkc.RunOptions{Symbols: map[string]int64{"S": int64(i + 1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err := out.Outputs["logits"].Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := ir.FromFloats(ir.F32, values[own*cfg.Vocab:][:cfg.Vocab], cfg.Vocab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, fmt.Sprintf("beam %d, token %d", own, i), row, m.Logits[i:i+1], 2e-4)
+	}
 }
 
 // TestCacheType: keys and values in f16 change the logits by little, and other dtypes than floats are refused.

@@ -179,7 +179,48 @@ def rules(scores, text):
     return p
 
 
-def transcribe(m, wave, language=None):
+def greedy(m, prompt, audio):
+    """The likeliest tokens one by one, and the sum of their log probabilities."""
+    text, total = [], 0.0
+    while True:
+        p = rules(m.decode(prompt + text, audio)[-1], text)
+        best = int(p.argmax())
+        total += p[best]
+        if best == END:
+            break
+        text.append(best)
+        if len(text) == SIZES["context"] // 2 or len(prompt + text) > SIZES["context"]:
+            break
+    return text, total
+
+
+def beam_search(m, prompt, audio, beams):
+    """Every token after every text, of which the likeliest texts remain, until as many have ended."""
+    texts, ended = {(): 0.0}, {}
+    while True:
+        longer = {}
+        for text, total in texts.items():
+            p = rules(m.decode(prompt + list(text), audio)[-1], list(text))
+            longer |= {text + (t,): total + p[t] for t in range(len(p)) if p[t] > -np.inf}
+        texts = {}
+        for text in sorted(longer, key=longer.get, reverse=True):
+            if text[-1] == END:
+                if len(ended) < beams:
+                    ended[text[:-1]] = longer[text]
+            else:
+                texts[text] = longer[text]
+                if len(texts) == beams:
+                    break
+        length = len(next(iter(texts), ()))
+        if not texts or len(ended) == beams or length == SIZES["context"] // 2 or len(prompt) + length > SIZES["context"]:
+            break
+    for text in list(texts)[: beams - len(ended)]:
+        ended[text] = texts[text]
+    best = max(ended, key=lambda text: ended[text] / max(len(text), 1))
+    return list(best), ended[best]
+
+
+def transcribe(m, wave, language=None, beams=1):
     """The segments of a sound, written at temperature 0, or None if the definition asks for another temperature."""
     window, at, past, out = s_window(), 0, [], []
     while at + HOP <= len(wave):
@@ -190,17 +231,8 @@ def transcribe(m, wave, language=None):
         language = language or max((EN, ZH, DE), key=lambda l: m.decode([START], audio)[-1][l])
         before = ([PREVIOUS] + past[-(SIZES["context"] // 2 - 1) :] if past else []) + [START]
         silence = math.exp(log_softmax(m.decode(before, audio)[-1])[SILENCE])
-        text, total = [], 0.0
         prompt = before + [language, TRANSCRIBE]
-        while True:
-            p = rules(m.decode(prompt + text, audio)[-1], text)
-            best = int(p.argmax())
-            total += p[best]
-            if best == END:
-                break
-            text.append(best)
-            if len(text) == SIZES["context"] // 2 or len(prompt + text) > SIZES["context"]:
-                break
+        text, total = greedy(m, prompt, audio) if beams == 1 else beam_search(m, prompt, audio, beams)
         mean = total / (len(text) + 1)
         spoken = b"".join(w.encode("latin-1") if any(ord(c) > 127 for c in w) else w.encode() for w in (WORDS[t] for t in text if t < END))
         ratio = len(spoken) / len(zlib.compress(spoken)) if spoken else 0
@@ -280,7 +312,8 @@ def find_sounds(m):
         wave = np.round(random(f"sound {seed}", n) * np.abs(np.sin(np.arange(n) / (200 + 37 * seed))) * 2**13) / 2**15
         made = transcribe(m, wave)
         if made and len(made["segments"]) > 2 and len(made["segments"]) not in [len(f["segments"]) for f in found]:
-            found.append({"seed": seed, "samples": n, **made})
+            beams = {str(n): transcribe(m, wave, beams=n) for n in (2, 3)}
+            found.append({"seed": seed, "samples": n, **made, "beams": {n: b["segments"] for n, b in beams.items() if b}})
         if len(found) == 3:
             break
     return found

@@ -42,13 +42,17 @@ type Golden struct {
 	Sounds []struct {
 		Seed, Samples int
 		Language      int32
-		Segments      []struct {
-			Start, End       int // samples
-			Text             string
-			Tokens           []int32
-			LogProb, Silence float64
-		}
+		Segments      []Segment
+		Beams         map[int][]Segment // by the number of beams
 	}
+}
+
+// Segment is a part of the text of a sound.
+type Segment struct {
+	Start, End       int // samples
+	Text             string
+	Tokens           []int32
+	LogProb, Silence float64
 }
 
 // Sound returns the samples of a sound.

@@ -1,0 +1,151 @@
+package transcribe
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/speech"
+)
+
+// beamProgram is the program of a beam search, speech.Beams. It is made for a number of beams, at the first request for
+// it.
+type beamProgram struct {
+	size int
+	exe  *vkc.Executable
+}
+
+func (p *beamProgram) close() (err error) {
+	if p.exe != nil {
+		err = p.exe.Close()
+	}
+	*p = beamProgram{}
+	return err
+}
+
+// loadBeams loads the program for a number of beams.
+func (m *Model) loadBeams(ctx context.Context, beams int) error {
+	if m.beams.size == beams {
+		return nil
+	}
+	if err := m.beams.close(); err != nil {
+		return err
+	}
+	g, err := speech.Beams(m.config, beams, m.cache)
+	if m.beams.exe, err = m.load(ctx, g, err, m.precision, m.options, m.steps); err != nil {
+		return err
+	}
+	m.beams.size = beams
+	return nil
+}
+
+// beam is a text of a beam search.
+type beam struct {
+	tokens []int32
+	sum    float64 // of the log probabilities, with the end's if the text has ended
+	from   int     // the number of the text that it continues, or the number of beams for the prompt
+}
+
+// perToken is the measure of a text that has ended.
+func (b beam) perToken() float64 { return b.sum / float64(max(len(b.tokens), 1)) }
+
+// search writes the text of the window by a beam search, as Whisper's definition does it. In each step all tokens may
+// follow all texts, and the likeliest texts remain. The search ends when as many texts have ended as there are beams.
+// The result is the text with the highest mean log probability of its tokens.
+func (j *job) search(ctx context.Context, length int, logits []float64) (w written, err error) {
+	if err := j.loadBeams(ctx, j.Beams); err != nil {
+		return w, err
+	}
+	texts, ended := []beam{{from: j.Beams}}, []beam(nil)
+	for {
+		var done []beam
+		if texts, done = j.extend(texts, logits); len(done) > 0 {
+			ended = append(ended, done[:min(len(done), j.Beams-len(ended))]...)
+		}
+		if len(texts) == 0 || len(ended) >= j.Beams || len(texts[0].tokens) >= j.maxText() ||
+			length >= j.config.Context {
+			break
+		}
+		length++
+		if logits, err = j.beamLogits(ctx, texts, length); err != nil {
+			return w, err
+		}
+	}
+	// Texts that have not ended make up the number.
+	ended = append(ended, texts[:min(len(texts), j.Beams-len(ended))]...)
+	best := slices.MaxFunc(ended, func(a, b beam) int { return cmp.Compare(a.perToken(), b.perToken()) })
+	w.tokens = best.tokens
+	return j.measured(w, best.sum), nil
+}
+
+// extend adds a token to each text, and returns the likeliest of the results: as many as there are beams that go on,
+// and those of the same rank that have ended. logits has a row for each text.
+func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
+	var all []beam
+	size := len(logits) / len(texts)
+	for n, t := range texts {
+		i := n
+		if len(t.tokens) == 0 {
+			i = t.from
+		}
+		row := slices.Clone(logits[n*size:][:size])
+		j.allow(row, t.tokens)
+		total := logSumExp(row)
+		if math.IsInf(total, -1) { // nothing is allowed
+			all = append(all, beam{append(slices.Clone(t.tokens), j.tokens.End), t.sum, i})
+			continue
+		}
+		ids := make([]int32, 0, size)
+		for id, v := range row {
+			if !math.IsInf(v, -1) {
+				ids = append(ids, int32(id))
+			}
+		}
+		// No more tokens of one text than beams and an end can remain.
+		slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(row[b], row[a]) })
+		for _, id := range ids[:min(len(ids), j.Beams+1)] {
+			all = append(all, beam{append(slices.Clone(t.tokens), id), t.sum + row[id] - total, i})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b beam) int { return cmp.Compare(b.sum, a.sum) })
+	for _, b := range all {
+		if last := len(b.tokens) - 1; b.tokens[last] == j.tokens.End {
+			b.tokens = b.tokens[:last]
+			done = append(done, b)
+		} else if going = append(going, b); len(going) == j.Beams {
+			break
+		}
+	}
+	return going, done
+}
+
+// beamLogits runs the decoder for the last token of each text, and returns the logits of the next tokens.
+func (j *job) beamLogits(ctx context.Context, texts []beam, length int) ([]float64, error) {
+	tokens, from := make([]int32, j.Beams), make([]int32, j.Beams)
+	for i, t := range texts {
+		tokens[i], from[i] = t.tokens[len(t.tokens)-1], int32(t.from)
+	}
+	last, err := vkc.Of(tokens, len(tokens))
+	if err != nil {
+		return nil, err
+	}
+	continued, err := vkc.Of(from, len(from))
+	if err != nil {
+		return nil, err
+	}
+	in := vkc.Tensors{"tokens": last, "from": continued}
+	res, err := j.beams.exe.Run(ctx, in, vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}})
+	if err != nil {
+		return nil, err
+	}
+	logits, err := res.Outputs["logits"].Floats()
+	if err != nil {
+		return nil, err
+	}
+	if logits = logits[:len(texts)*j.config.Vocab]; slices.ContainsFunc(logits, isUnusable) {
+		return nil, errUnusable
+	}
+	return logits, nil
+}
