@@ -291,7 +291,7 @@ func matrixSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kerne
 	if caps.Type == device.DeviceCPU && k.Attention.Dot.Add > 32 {
 		return nil // the driver's compiler takes half a minute
 	}
-	largest := 64 * 2 // keys by strips of a subgroup
+	largest := 64 // keys
 	if caps.Type == device.DeviceCPU {
 		largest = 32 // beyond that, its compiler takes ten seconds for a kernel
 		if k.Attention.Mask != nil || k.Attention.Window > 0 {
@@ -302,14 +302,14 @@ func matrixSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kerne
 		for _, frag := range []int{8, 16} {
 			for _, subgroups := range []int{1, 2, 4, 8} {
 				for _, keys := range []int{16, 32, 64} {
-					n, strips := int(caps.SubgroupSize), 1+rng.IntN(max(1, min(2, largest/keys)))
-					if keys*strips > largest {
+					n := int(caps.SubgroupSize)
+					if keys > largest {
 						continue
 					}
 					shared := []int{0, 0, 2, 4}[rng.IntN(4)] // the number of subgroups that share rows, or 0
 					s := kernel.FlashMatrix{
 						Launch: kernel.Launch{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4},
-						TileM:  max(subgroups/max(shared, 1), 1) * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
+						TileM:  max(subgroups/max(shared, 1), 1) * frag, TileN: keys, Stages: 1 + rng.IntN(2),
 						Flash: kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0,
 							2}[rng.IntN(3)]},
 						Fragment: kernel.Fragment{FragM: frag, FragN: frag, FragK: frag}, SubgroupsN: shared}

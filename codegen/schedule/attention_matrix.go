@@ -8,10 +8,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// flashMatrixTile is a tile of an attention on cooperative matrices. It has Subgroups subgroups, each with Strips
-// fragments of rows (one if scores pass through shared memory). Parts subgroups share their rows; 0 means 1. A step
-// covers Keys keys in Stages stages. The tile is for vectors of up to Width elements, or of any length if Width is 0.
-type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width, Parts int }
+// flashMatrixTile is a tile of an attention on cooperative matrices. It has Subgroups subgroups, each with a fragment of
+// rows. Parts subgroups share their rows; 0 means 1. A step covers Keys keys in Stages stages. The tile is for vectors
+// of up to Width elements, or of any length if Width is 0.
+type flashMatrixTile struct{ Subgroups, Keys, Stages, Width, Parts int }
 
 // flashMatrixCandidates lists tiles on cooperative matrices: first the tiles that fill the device, with the most rows
 // first. It prefers the variant that keeps scores in registers.
@@ -25,10 +25,10 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
 		var partial []Candidate // tiles that do not, the smallest first
 		for _, tl := range h.flashMatrices {
-			if variant == kernel.VarFlashMatrix && tl.Strips > 1 || variant == kernel.VarFlashMatrix2 && tl.Parts > 1 {
+			if variant == kernel.VarFlashMatrix2 && tl.Parts > 1 {
 				continue
 			}
-			rows := tl.Subgroups / max(tl.Parts, 1) * frag * tl.Strips
+			rows := tl.Subgroups / max(tl.Parts, 1) * frag
 			heads := flashHeads(sh, rows)
 			groups := sh.Batch * sh.Groups * sh.Heads / int64(heads) *
 				ceilDiv(sh.Queries*int64(heads), int64(rows))
@@ -88,20 +88,14 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) 
 	case parts > 1 && (s.Variant != kernel.VarFlashMatrix || s.Workgroup/s.Subgroup%parts != 0):
 		return fmt.Errorf("%d subgroups share rows: those of a workgroup, %d, are no multiple, or scores do not pass "+
 			"through shared memory", parts, s.Workgroup/s.Subgroup)
-	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup/parts*f*FlashStrips(s):
-		return fmt.Errorf("%d rows for %d subgroups that hold %d each, or a multiple", s.TileM,
-			s.Workgroup/s.Subgroup/parts, f)
-	case FlashStrips(s) > 1 && s.Variant != kernel.VarFlashMatrix2:
-		return fmt.Errorf("%d fragments of rows of each subgroup, whose scores are to pass through shared memory",
-			FlashStrips(s))
-	case FlashStrips(s) > 1 && flashWords(sh, s) > maxFlashWords:
-		return fmt.Errorf("%d words of fragments per invocation, more than %d spill", flashWords(sh, s), maxFlashWords)
+	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup/parts*f:
+		return fmt.Errorf("%d rows for %d subgroups that hold %d each", s.TileM, s.Workgroup/s.Subgroup/parts, f)
 	case s.Stages < 0 || s.Stages > 2:
 		return fmt.Errorf("%d tiles of keys in shared memory, want 1 or 2", s.Stages)
 	case s.TileN < f || s.TileN%f != 0 || s.TileN%(2*s.Subgroup/f) != 0:
 		return fmt.Errorf("tiles of %d rows and %d keys do not go together with fragments of %d", s.TileM, s.TileN, f)
 	case FlashQueryLines(k, s) < 1:
-		return fmt.Errorf("tiles of %d keys have no room for the %d queries of a subgroup", s.TileN, f*FlashStrips(s))
+		return fmt.Errorf("tiles of %d keys have no room for the %d queries of a subgroup", s.TileN, f)
 	case sh.Dot%(parts*f) != 0 || sh.Value%(parts*f) != 0:
 		return fmt.Errorf("vectors of %d and %d are no multiple of %d", sh.Dot, sh.Value, parts*f)
 	case sh.Dot > maxFlashWidth || sh.Value > maxFlashWidth:
@@ -120,11 +114,6 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) 
 	return checkFlash(k, s, caps)
 }
 
-// FlashStrips is the number of row fragments per subgroup of an attention on cooperative matrices.
-func FlashStrips(s kernel.FlashMatrix) int {
-	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)/FlashParts(s)*s.FragM, 1)
-}
-
 // FlashParts is the number of subgroups that share the same rows, in an attention on cooperative matrices.
 func FlashParts(s kernel.FlashMatrix) int { return max(s.SubgroupsN, 1) }
 
@@ -133,18 +122,7 @@ func FlashParts(s kernel.FlashMatrix) int { return max(s.SubgroupsN, 1) }
 func FlashQueryLines(k *kernel.Kernel, s kernel.FlashMatrix) int {
 	sh := flashShapeOf(k)
 	keys, values := StagedPitch(sh.Dot, OctetElems), StagedPitch(sh.Value, OctetElems)
-	own := FlashStrips(s) * s.FragM
-	return min(s.TileM, max(s.Stages, 1)*s.TileN*(keys+values)/keys/own*own)
-}
-
-// maxFlashWords limits flashWords for schedules with several strips (M-flash-shapes).
-const maxFlashWords = 240
-
-// flashWords is the number of 32-bit words per invocation for fragments: queries, accumulators, scores of two tiles,
-// and weights.
-func flashWords(sh flashShape, s kernel.FlashMatrix) int {
-	row := sh.Dot/2 + sh.Value + 2*s.TileN + s.TileN/2
-	return FlashStrips(s) * s.FragM * row / s.Subgroup
+	return min(s.TileM, max(s.Stages, 1)*s.TileN*(keys+values)/keys/s.FragM*s.FragM)
 }
 
 // ScorePitch is the distance between rows of scores in shared memory, in floats.

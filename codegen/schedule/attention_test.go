@@ -70,14 +70,8 @@ func TestCheckFlashMatrix(t *testing.T) {
 		{"rows", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileM = 64 },
 			"64 rows for 8 subgroups that hold 16 each"},
 		{"keys", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileN = 40 }, "do not go together"},
-		{"two strips of rows", k, func(s *kernel.FlashMatrix, _ *device.Caps) {
-			s.TileM, s.TileN, s.Stages = 256, 32,
-				2
-		}, ""},
-		{"two strips of rows whose scores pass through shared memory", k, func(s *kernel.FlashMatrix, _ *device.Caps) {
-			s.Variant, s.Workgroup, s.TileM, s.TileN = kernel.VarFlashMatrix, 64, 64, 32
-		}, "2 fragments of rows"},
-		{"more than the registers hold", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileM = 256 }, "spill"},
+		{"two fragments of rows each", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileM = 256 },
+			"256 rows for 8 subgroups that hold 16 each"},
 		{"three stages", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileN, s.Stages = 16, 3 }, "want 1 or 2"},
 		{"odd vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(72)), nil, "no multiple of 16"},
 		{"long vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(288)), nil, "longer than 256"},

@@ -116,5 +116,5 @@ func (h heuristics) flashMatrixRegisters(sh flashShape, s kernel.FlashMatrix) in
 	operands := s.FragM * (sh.Dot/FlashParts(s) + s.TileN) / 2 / max(lanes, 1)
 	sums := s.FragM * (sh.Value/FlashParts(s) + 2*s.TileN) / max(s.Subgroup, 1)
 	staged := s.TileN * (sh.Dot + sh.Value) / 2 / max(s.Workgroup, 1)
-	return FlashStrips(s)*(operands+sums) + staged
+	return operands + sums + staged
 }

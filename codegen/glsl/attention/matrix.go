@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// EmitMatrix writes an attention on cooperative matrices of subgroup scope. Every subgroup owns one or more fragments
-// of rows, and keeps their queries and results in registers. Keys and values pass through shared memory for all
+// EmitMatrix writes an attention on cooperative matrices of subgroup scope. Every subgroup owns a fragment of rows, and
+// keeps their queries and results in registers. Keys and values pass through shared memory for all
 // subgroups, TileN keys at a time. Scores are f32. Weights are rounded to f16, the operand type of cooperative
 // matrices.
 //
@@ -37,7 +37,7 @@ func EmitMatrix(e *emit.Emitter) {
 	}
 	m.parts, m.subgroups = schedule.FlashParts(s), s.Workgroup/s.Subgroup
 	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, s.TileN/m.frag
-	m.strips, m.stages = schedule.FlashStrips(s), max(s.Stages, 1)
+	m.stages = max(s.Stages, 1)
 	m.declare()
 	m.readQueries()
 	first, end := m.keyRange()
@@ -53,7 +53,6 @@ type flashMatrix struct {
 	frag             int // rows and columns of a fragment
 	dots, cols, keys int // fragments of a subgroup along the contraction axis, of a result, and of a tile of keys
 	subgroups, parts int // subgroups of the workgroup, and subgroups that share the same rows
-	strips           int // fragments of rows per subgroup; such a fragment and its columns are a strip
 	stages           int // tiles of keys, and of values, in shared memory
 	inRegisters      bool
 	end              expr.Expr // end of the keys that any row of the workgroup sees
@@ -70,7 +69,7 @@ type flashMatrix struct {
 
 	// By row: the shift, so that weights are 2^(score - shift); the sum of weights; and with inRegisters, the largest
 	// score so far in each column of fragments.
-	shift, total, top            expr.Array
+	shift, total, top            expr.Expr
 	largerOf, add, larger, power expr.Expr // names of GLSL functions of fragment elements
 	scoreOf, weightOf            expr.Expr
 }
@@ -97,19 +96,19 @@ func (m *flashMatrix) declare() {
 		m.weights = m.Share("uint", "weights", m.subgroups*m.frag*schedule.WeightPitch(s))
 	}
 	m.row0 = m.Variable("uint", "row0", expr.Times(expr.Quotient(expr.Of("gl_SubgroupID"), m.parts, m.subgroups),
-		m.strips*m.frag))
+		m.frag))
 	m.part = m.Named("part", expr.Remainder(expr.Of("gl_SubgroupID"), m.parts, m.subgroups))
 	m.own = m.row0
-	if m.strips > 1 || m.parts > 1 {
+	if m.parts > 1 {
 		m.own = m.Variable("uint", "own", expr.Times(expr.Of("gl_SubgroupID"), m.frag))
 	}
 	perRow := m.lanesPerRow()
 	m.row = m.Variable("uint", "frag_row", expr.Quotient(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup))
 	m.lane = expr.Remainder(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup)
 	m.lane = m.Named("lane_of_row", m.lane)
-	m.q = m.Array(m.fragment("A"), "queries", m.strips*m.dots)
+	m.q = m.Array(m.fragment("A"), "queries", m.dots)
 	acc := m.fragment("Accumulator")
-	m.o = m.Filled(acc, "sums", m.strips*m.cols, "n", func(n expr.Expr) expr.Expr {
+	m.o = m.Filled(acc, "sums", m.cols, "n", func(n expr.Expr) expr.Expr {
 		return expr.Call(acc, expr.Of("0.0"))
 	})
 	m.keyMover = m.mover(m.a.K, m.dotAxis(), false)
@@ -117,18 +116,15 @@ func (m *flashMatrix) declare() {
 	m.valueMover = m.mover(m.a.V, m.valueAxis(), true)
 	m.valueMover.Declare("uvec4", "next_values")
 	if !m.inRegisters {
-		m.shift = expr.Variable(m.Variable("float", "top", m.lowest()))
-		m.total = expr.Variable(m.Variable("float", "total", expr.Of("0.0")))
+		m.shift = m.Variable("float", "top", m.lowest())
+		m.total = m.Variable("float", "total", expr.Of("0.0"))
 		return
 	}
 	m.defineFunctions()
-	m.top, m.shift, m.total = m.Array(acc, "top", m.strips), m.Array(acc, "shift", m.strips), m.Array(acc,
-		"total", m.strips)
-	m.Repeat("i", m.strips, func(i expr.Expr) {
-		m.Assign(m.top.At(i), expr.Call(acc, m.lowest()))
-		m.Assign(m.shift.At(i), expr.Call(acc, m.FloatLit(-math.MaxFloat32)))
-		m.Assign(m.total.At(i), expr.Call(acc, expr.Of("0.0")))
-	})
+	m.top, m.shift, m.total = m.Unset(acc, "top"), m.Unset(acc, "shift"), m.Unset(acc, "total")
+	m.Assign(m.top, expr.Call(acc, m.lowest()))
+	m.Assign(m.shift, expr.Call(acc, m.FloatLit(-math.MaxFloat32)))
+	m.Assign(m.total, expr.Call(acc, expr.Of("0.0")))
 }
 
 // keyPitch and valuePitch are the distances between lines of a tile, in octets.
@@ -215,19 +211,17 @@ func (m *flashMatrix) store() {
 	if m.inRegisters && m.usesResult(0) {
 		m.raise() // so that the shift is the largest score
 	}
-	m.Repeat("i", m.strips, func(i expr.Expr) {
-		row := m.Named("row", expr.Plus(m.row0, expr.Times(i, m.frag), m.row))
-		top, total := m.rowStats(i)
-		m.storeOnceIn(row, top, total)
-		m.Repeat("n", m.cols, func(n expr.Expr) {
-			m.Do("subgroupBarrier")
-			m.toScratch(m.sum(i, n))
-			m.Do("subgroupBarrier")
-			m.ifRow(row, func() {
-				m.BindAcc(0, top)
-				m.BindAcc(1, total)
-				m.storeFragment(expr.Flat(m.part, m.cols, n))
-			})
+	row := m.Named("row", expr.Plus(m.row0, m.row))
+	top, total := m.rowStats()
+	m.storeOnceIn(row, top, total)
+	m.Repeat("n", m.cols, func(n expr.Expr) {
+		m.Do("subgroupBarrier")
+		m.toScratch(m.o.At(n))
+		m.Do("subgroupBarrier")
+		m.ifRow(row, func() {
+			m.BindAcc(0, top)
+			m.BindAcc(1, total)
+			m.storeFragment(expr.Flat(m.part, m.cols, n))
 		})
 	})
 }
@@ -256,24 +250,23 @@ func (m *flashMatrix) toScratch(fragment expr.Expr) {
 	m.StoreMatrix(fragment, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 }
 
-// rowStats returns the largest score (nil if no store uses it) and the sum of weights of the invocation's row in strip
-// i. The invocations of a subgroup add up the parts that they have.
-func (m *flashMatrix) rowStats(i expr.Expr) (top, total expr.Expr) {
+// rowStats returns the largest score (nil if no store uses it) and the sum of weights of the invocation's row. The
+// invocations of a subgroup add up the parts that they have.
+func (m *flashMatrix) rowStats() (top, total expr.Expr) {
 	if !m.inRegisters {
-		m.SumLanes(m.total.Name, m.lanesPerRow()/2)
-		return m.shift.Name, m.total.Name
+		m.SumLanes(m.total, m.lanesPerRow()/2)
+		return m.shift, m.total
 	}
-	total = m.total.At(i)
-	m.Do("coopMatReduceNV", total, total, expr.Of("gl_CooperativeMatrixReduceRowNV"), m.add)
+	m.Do("coopMatReduceNV", m.total, m.total, expr.Of("gl_CooperativeMatrixReduceRowNV"), m.add)
 	read := func(fragment expr.Expr, name string) expr.Expr {
 		m.Do("subgroupBarrier")
 		m.toScratch(fragment)
 		m.Do("subgroupBarrier")
 		return m.Variable("float", name, expr.At(m.scratch, expr.Times(expr.Plus(m.own, m.row), m.frag)))
 	}
-	total = read(total, "row_total")
+	total = read(m.total, "row_total")
 	if m.usesResult(0) {
-		top = read(m.shift.At(i), "row_top")
+		top = read(m.shift, "row_top")
 	}
 	return top, total
 }

@@ -55,7 +55,7 @@ func (m *flashMatrix) begin(first expr.Expr) {
 	}
 	m.Barrier()
 	for i := range m.scores {
-		m.scores[i] = m.Array(m.fragment("Accumulator"), "score", m.strips*m.keys)
+		m.scores[i] = m.Array(m.fragment("Accumulator"), "score", m.keys)
 	}
 	m.Repeat("j", m.keys, func(j expr.Expr) { m.multiplyKeys(m.scores[0], j, m.keyTile(0)) })
 	if m.stages == 1 {
@@ -145,29 +145,14 @@ func (m *flashMatrix) readQueries() {
 		} else {
 			m.OpenScope()
 		}
-		m.Repeat("i", m.strips, func(i expr.Expr) {
-			line := expr.Plus(expr.Remainder(m.row0, lines, s.TileM), expr.Times(i, m.frag))
-			m.Repeat("n", m.dots, func(n expr.Expr) {
-				at := expr.Flat(line, pitch, expr.Times(expr.Flat(m.part, m.dots, n), m.frag/schedule.OctetElems))
-				m.LoadMatrix(m.query(i, n), m.tiles, at, pitch, "Row")
-			})
+		line := expr.Remainder(m.row0, lines, s.TileM)
+		m.Repeat("n", m.dots, func(n expr.Expr) {
+			at := expr.Flat(line, pitch, expr.Times(expr.Flat(m.part, m.dots, n), m.frag/schedule.OctetElems))
+			m.LoadMatrix(m.q.At(n), m.tiles, at, pitch, "Row")
 		})
 		m.Close()
 		m.Barrier()
 	}
-}
-
-// query, sum and scoreAt return the n-th or j-th fragment of strip i.
-func (m *flashMatrix) query(i, n expr.Expr) expr.Expr {
-	return m.q.At(expr.Flat(i, m.dots, n))
-}
-
-func (m *flashMatrix) sum(i, n expr.Expr) expr.Expr {
-	return m.o.At(expr.Flat(i, m.cols, n))
-}
-
-func (m *flashMatrix) scoreAt(scores expr.Array, i, j expr.Expr) expr.Expr {
-	return scores.At(expr.Flat(i, m.keys, j))
 }
 
 // mover returns the mover of a tile of keys or values. Past the last key that any row sees, it loads that key again,
@@ -197,16 +182,12 @@ func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along, values bool) *emit.Mov
 // multiplyKeys multiplies the queries by the j-th fragment of a tile of keys, which begins at index place in shared
 // memory, and sets the scores.
 func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
-	m.Repeat("i", m.strips, func(i expr.Expr) {
-		m.Assign(m.scoreAt(scores, i, j), expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))
-	})
+	sum := scores.At(j)
+	m.Assign(sum, expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))
 	m.Repeat("n", m.dots, func(n expr.Expr) {
 		b := m.loadB(expr.Plus(place, expr.Flat(j, m.frag*m.keyPitch(),
 			expr.Times(expr.Flat(m.part, m.dots, n), m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
-		m.Repeat("i", m.strips, func(i expr.Expr) {
-			sum := m.scoreAt(scores, i, j)
-			m.MultiplyAdd(sum, m.query(i, n), b)
-		})
+		m.MultiplyAdd(sum, m.q.At(n), b)
 	})
 }
 
@@ -216,9 +197,7 @@ func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 	m.Repeat("n", m.cols, func(n expr.Expr) {
 		b := m.loadB(expr.Plus(place, expr.Flat(j, m.frag*m.valuePitch(),
 			expr.Times(expr.Flat(m.part, m.cols, n), m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
-		m.Repeat("i", m.strips, func(i expr.Expr) {
-			m.MultiplyAdd(m.sum(i, n), weight(i), b)
-		})
+		m.MultiplyAdd(m.o.At(n), weight, b)
 	})
 }
 

@@ -23,20 +23,16 @@ func (m *flashMatrix) weigh(scores expr.Array, key0, allSee expr.Expr) {
 	m.weighInShared(scores, key0)
 }
 
-// weightOfFragment returns a function that returns the weights of fragment j of strip i. With inRegisters it first
-// converts the scores; otherwise weigh has done that.
-func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) func(i expr.Expr) expr.Expr {
+// weightOfFragment returns the weights of fragment j. With inRegisters it first converts the scores; otherwise weigh has
+// done that.
+func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) expr.Expr {
 	if !m.inRegisters {
-		return func(expr.Expr) expr.Expr { return m.p.At(j) }
+		return m.p.At(j)
 	}
-	m.p = m.Array(m.fragment("A"), "weight", m.strips)
-	weight := func(i expr.Expr) expr.Expr { return m.p.At(i) }
-	m.Repeat("i", m.strips, func(i expr.Expr) {
-		score, total := m.scoreAt(scores, i, j), m.total.At(i)
-		m.Do("coopMatPerElementNV", score, score, m.weightOf, m.shift.At(i))
-		m.Assign(total, expr.Binary("+", total, score))
-		m.Assign(weight(i), expr.Call(m.fragment("A"), score))
-	})
+	weight, score := m.Unset(m.fragment("A"), "weight"), scores.At(j)
+	m.Do("coopMatPerElementNV", score, score, m.weightOf, m.shift)
+	m.Assign(m.total, expr.Binary("+", m.total, score))
+	m.Assign(weight, expr.Call(m.fragment("A"), score))
 	return weight
 }
 
@@ -50,23 +46,17 @@ const maxGrowth = 8
 // rarely, reduces it over the columns.
 func (m *flashMatrix) updateShift(scores expr.Array) {
 	m.Need(emit.NeedSubgroupVote)
-	m.Repeat("i", m.strips, func(i expr.Expr) {
-		top := m.top.At(i)
-		m.Repeat("j", m.keys, func(j expr.Expr) {
-			m.Do("coopMatPerElementNV", top, top, m.larger, m.scoreAt(scores, i, j))
-		})
+	m.Repeat("j", m.keys, func(j expr.Expr) {
+		m.Do("coopMatPerElementNV", m.top, m.top, m.larger, scores.At(j))
 	})
 	grew := m.Variable("bool", "grew", expr.Of("false"))
-	m.Repeat("i", m.strips, func(i expr.Expr) {
-		growth := m.Variable(m.fragment("Accumulator"), "growth",
-			expr.Binary("-", m.scaled(m.top.At(i)), m.shift.At(i)))
-		e := syntax.Ident(m.Free("e"))
-		m.Open(&syntax.For{Hint: emit.Unroll,
-			Init: &syntax.Declare{Type: "int", Vars: []syntax.Var{{Name: e.Text, Init: expr.Int(0)}}},
-			Cond: expr.Format("%s < %s.length()", e, growth), Post: &syntax.Assign{To: e, Op: "++"}})
-		m.Assign(grew, expr.Format("%s || %s[%s] > %s", grew, growth, e, m.FloatLit(maxGrowth)))
-		m.Close()
-	})
+	growth := m.Variable(m.fragment("Accumulator"), "growth", expr.Binary("-", m.scaled(m.top), m.shift))
+	e := syntax.Ident(m.Free("e"))
+	m.Open(&syntax.For{Hint: emit.Unroll,
+		Init: &syntax.Declare{Type: "int", Vars: []syntax.Var{{Name: e.Text, Init: expr.Int(0)}}},
+		Cond: expr.Format("%s < %s.length()", e, growth), Post: &syntax.Assign{To: e, Op: "++"}})
+	m.Assign(grew, expr.Format("%s || %s[%s] > %s", grew, growth, e, m.FloatLit(maxGrowth)))
+	m.Close()
 	m.Open(&syntax.If{Cond: expr.Call("subgroupAny", grew)})
 	m.raise()
 	m.Close()
@@ -75,20 +65,17 @@ func (m *flashMatrix) updateShift(scores expr.Array) {
 // raise sets the shift to the largest scores, and rescales the sums.
 func (m *flashMatrix) raise() {
 	acc := m.fragment("Accumulator")
-	m.Repeat("i", m.strips, func(i expr.Expr) {
-		shift, total := m.shift.At(i), m.total.At(i)
-		best, correction := expr.Of(m.Fresh(m.Scope, "best")), expr.Of(m.Fresh(m.Scope, "correction"))
-		m.Variables(acc, syntax.Var{Name: best.Text}, syntax.Var{Name: correction.Text})
-		m.Do("coopMatReduceNV", best, m.top.At(i), expr.Of("gl_CooperativeMatrixReduceRowNV"), m.largerOf)
-		if m.scalesLate() {
-			m.Assign(best, m.scaled(best))
-		}
-		m.Do("coopMatPerElementNV", best, best, m.larger, shift)
-		m.Do("coopMatPerElementNV", correction, shift, m.power, best)
-		m.Assign(shift, best)
-		m.Assign(total, expr.Binary("*", total, correction))
-		m.Repeat("n", m.cols, func(n expr.Expr) { m.Assign(m.sum(i, n), expr.Binary("*", m.sum(i, n), correction)) })
-	})
+	best, correction := expr.Of(m.Fresh(m.Scope, "best")), expr.Of(m.Fresh(m.Scope, "correction"))
+	m.Variables(acc, syntax.Var{Name: best.Text}, syntax.Var{Name: correction.Text})
+	m.Do("coopMatReduceNV", best, m.top, expr.Of("gl_CooperativeMatrixReduceRowNV"), m.largerOf)
+	if m.scalesLate() {
+		m.Assign(best, m.scaled(best))
+	}
+	m.Do("coopMatPerElementNV", best, best, m.larger, m.shift)
+	m.Do("coopMatPerElementNV", correction, m.shift, m.power, best)
+	m.Assign(m.shift, best)
+	m.Assign(m.total, expr.Binary("*", m.total, correction))
+	m.Repeat("n", m.cols, func(n expr.Expr) { m.Assign(m.o.At(n), expr.Binary("*", m.o.At(n), correction)) })
 }
 
 // scaled returns scores with the attention's scale, if they do not have it yet (scalesLate).
@@ -103,16 +90,13 @@ func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 // for a tile that ends within the first allSee keys, which all rows of the subgroup see.
 func (m *flashMatrix) scoreFragments(scores expr.Array, key0, allSee expr.Expr) {
 	each := func() {
-		m.Repeat("i", m.strips, func(i expr.Expr) {
-			m.Repeat("j", m.keys, func(j expr.Expr) {
-				score := m.scoreAt(scores, i, j)
-				args := []expr.Expr{score, score, m.scoreOf, expr.Plus(m.row0, expr.Times(i, m.frag)),
-					expr.Plus(key0, expr.Times(j, m.frag))}
-				for _, v := range m.context() {
-					args = append(args, expr.Of(v))
-				}
-				m.Do("coopMatPerElementNV", args...)
-			})
+		m.Repeat("j", m.keys, func(j expr.Expr) {
+			score := scores.At(j)
+			args := []expr.Expr{score, score, m.scoreOf, m.row0, expr.Plus(key0, expr.Times(j, m.frag))}
+			for _, v := range m.context() {
+				args = append(args, expr.Of(v))
+			}
+			m.Do("coopMatPerElementNV", args...)
 		})
 	}
 	switch {
@@ -145,18 +129,18 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	}
 	each := m.s.TileN / m.lanesPerRow()
 	mine := m.Array("float", "mine", each)
-	best := m.Variable("float", "best", m.shift.Name)
+	best := m.Variable("float", "best", m.shift)
 	m.bindRow(row)
 	m.readScores(mine, best, first, key0)
 	m.Comment("While no key counts, any finite number does in place of the largest score.")
-	shift, correction := m.rebase(best, m.shift.Name)
-	m.Assign(m.shift.Name, best)
-	m.Update(m.total.Name, "*=", correction)
+	shift, correction := m.rebase(best, m.shift)
+	m.Assign(m.shift, best)
+	m.Update(m.total, "*=", correction)
 	pitch := schedule.WeightPitch(m.s)
 	m.Repeat("c", each/2, func(c expr.Expr) {
 		pair := func(i int) expr.Expr { return mine.At(expr.Flat(c, 2, expr.Uint(i))) }
 		w := m.Variable("vec2", "pair", expr.Of(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
-		m.Update(m.total.Name, "+=", expr.Plus(expr.Member(w, "x"), expr.Member(w, "y")))
+		m.Update(m.total, "+=", expr.Plus(expr.Member(w, "x"), expr.Member(w, "y")))
 		m.Assign(expr.At(m.weights, expr.Plus(expr.Flat(own, pitch, expr.Times(m.lane, each/2)), c)),
 			expr.Call("packHalf2x16", w))
 	})
@@ -171,7 +155,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 func (m *flashMatrix) shareScores(scores expr.Array) {
 	pitch := schedule.ScorePitch(m.s)
 	m.Repeat("j", m.keys, func(j expr.Expr) {
-		m.StoreMatrix(m.scoreAt(scores, expr.Of("0u"), j), m.shared, expr.Flat(m.own, pitch, expr.Times(j, m.frag)),
+		m.StoreMatrix(scores.At(j), m.shared, expr.Flat(m.own, pitch, expr.Times(j, m.frag)),
 			pitch, "Row")
 	})
 	if m.parts > 1 {
