@@ -20,11 +20,14 @@ type Tensors = map[string]*ir.Data
 // It is safe for concurrent use. On a Vulkan device runs are serialized: each is complete before the next one begins.
 // On the CPU fast path runs of a program with states are serialized, and runs of other programs overlap.
 type Executable struct {
-	backend  runtime.Executable // the program on the device; nil if nothing is loaded
-	why      string             // the value of Why, without hints
-	expands  string             // see [ir.Graph.Expansion]
-	fallback error              // the value of Fallback
-	starts   runQueue           // the unfinished runs of Start
+	backend runtime.Executable // the program on the device; nil if nothing is loaded
+	why     string             // the value of Why, without hints
+
+	withoutCopies bool // see WithoutCopies
+
+	expands  string   // see [ir.Graph.Expansion]
+	fallback error    // the value of Fallback
+	starts   runQueue // the unfinished runs of Start
 }
 
 // errNotLoaded is the error of methods of a nil Executable.
@@ -159,12 +162,23 @@ func (e *Executable) whyThere() string {
 	if t, ok := e.backend.(*trial.Executable); ok && t.Why() != "" {
 		return t.Why()
 	}
+	why := e.why
 	if exe := e.Vulkan(); exe != nil && exe.Stats().NoRoom > 0 {
-		return e.why + "; it has no room for all workgroups of a persistent kernel at a time, so that steps run " +
-			"one by one"
+		why += "; it has no room for all workgroups of a persistent kernel at a time, so that steps run one by one"
 	}
-	return e.why
+	if e.withoutCopies {
+		why += WithoutCopies
+	}
+	return why
 }
+
+// WithoutCopies is a part of the line of Why: the device had no memory for decoded copies of the weights.
+const WithoutCopies = "; it has no memory for decoded copies of the weights, so that matmuls of many rows decode " +
+	"them in each run"
+
+// WithoutCopies reports whether Load has compiled the program again, without decoded copies of its weights, because the
+// device ran out of memory with them. Matmuls of many rows then decode the weights in each run.
+func (e *Executable) WithoutCopies() bool { return e.loaded() && e.withoutCopies }
 
 // Fallback returns the reason that the program runs on the CPU fast path under "auto": either no Vulkan device opened
 // ([Device.Fallback]) or the device does not support the program. It returns nil otherwise. The fast path is slower

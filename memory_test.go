@@ -1,11 +1,18 @@
 package vkc_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -83,4 +90,73 @@ func TestMemoryLimit(t *testing.T) {
 	x.Close()
 	_, err = dev.LoadGraph(ctx, stepping(t, 1<<20), nil)
 	devtest.WantError(t, err, "the program as a whole", "limited to 1.0 MiB")
+}
+
+// TestWithoutCopies: a program that would keep decoded copies of its weights is compiled again without them, if others
+// have taken the memory since. It computes the same, and says so.
+func TestWithoutCopies(t *testing.T) {
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	devtest.OpenDevice(t) // skips the test if there is no device
+	const n, layers, limit = 256, 8, 8 << 20
+	g := devtest.Build(t, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F16, 4, n)
+		for i := range layers { // a scan of the decoded weight is a kernel of its own
+			w := b.Weight(fmt.Sprint("w", i), ir.Q8_0, n, n)
+			x = x.MatMul(w.Dequantize(ir.F16).CumSum(1)).Tanh()
+		}
+		b.Output("y", x)
+	})
+	weights := vkc.WeightMap{}
+	for i := range layers {
+		w, err := ir.NewData(ir.Q8_0, n, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float32, n*n)
+		for j := range values {
+			values[j] = float32((j*7+i)%19-9) / 256
+		}
+		if err := quant.Quantize(w.Bytes, ir.Q8_0, values, nil); err != nil {
+			t.Fatal(err)
+		}
+		weights[fmt.Sprint("w", i)] = w
+	}
+	x, err := ir.FromFloats(ir.F16, slices.Repeat([]float64{0.5, -0.25}, 2*n), 4, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := map[bool]*ir.Data{}
+	for _, full := range []bool{false, true} {
+		dev, err := vkc.OpenDevice("vulkan", vkc.WithMemoryLimit(limit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		program, err := dev.Compile(t.Context(), g, vkc.CompileOptions{Weights: weights})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if full { // all but 1.4 MB: the weights need 0.6, the copies 1.0, and the temporaries less
+			holder := loadStepping(t, dev, 1<<4)
+			held := upload(t, holder, devtest.TensorOf(t, make([]float32, (limit-14e5)/4), (limit-14e5)/4))
+			defer held.Close()
+		}
+		exe, err := dev.Load(t.Context(), program, vkc.LoadOptions{Weights: weights})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		if exe.WithoutCopies() != full || strings.Contains(exe.Why(), vkc.WithoutCopies) != full {
+			t.Errorf("the device is full: %v; without copies: %v, %q", full, exe.WithoutCopies(), exe.Why())
+		}
+		res, err := exe.Run(t.Context(), vkc.Tensors{"x": x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[full] = res.Outputs["y"]
+	}
+	if !bytes.Equal(results[true].Bytes, results[false].Bytes) {
+		t.Error("the results differ")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
@@ -78,6 +79,10 @@ func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		options.HostFirst = sparselyRead(p.Contents.Graph)
 	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, opt.Weights, options)
+	plain, again := d.withoutCopies(ctx, p, opt, err)
+	if again {
+		exe, err = d.dev.Load(ctx, plain.Contents.Program, plain.Contents.SPIRV, opt.Weights, options)
+	}
 	if err != nil {
 		if _, others, _ := ir.FitWeights(p.Contents.Graph, opt.Weights); others > 0 {
 			err = fmt.Errorf("%w; kernels read weights as they were stored at compile time: compile the graph with "+
@@ -85,7 +90,30 @@ func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		}
 		return nil, err
 	}
-	return &Executable{backend: exe, why: d.why}, nil
+	return &Executable{backend: exe, why: d.why, withoutCopies: again}, nil
+}
+
+// withoutCopies compiles a program again if its load ran out of memory: without decoded copies of weights, which need
+// memory that others may have taken since vkc decided to keep them. It returns false for another error, for a program
+// without copies, and if it cannot compile the graph.
+func (d *vulkan) withoutCopies(ctx context.Context, p *Program, opt LoadOptions, err error) (*Program, bool) {
+	memory := (*vk.OutOfMemoryError)(nil)
+	if !errors.As(err, &memory) || preparedBytes(p) == 0 {
+		return nil, false
+	}
+	plain, err := d.compile(ctx, p.Contents.Graph, CompileOptions{Weights: opt.Weights, Memory: 1,
+		Progress: opt.Progress})
+	return plain, err == nil && preparedBytes(plain) < preparedBytes(p)
+}
+
+// preparedBytes is the size of the values that a program computes at load.
+func preparedBytes(p *Program) (n int64) {
+	for _, b := range p.Contents.Program.Buffers {
+		if b.Kind == kernel.BufPrepared {
+			n += b.Bytes
+		}
+	}
+	return n
 }
 
 // sparselyRead returns the names of the weights from which a run reads only the rows or expert matrices that an index

@@ -101,6 +101,9 @@ func (m *Model) Why() string {
 		return m.device.Name() + ": " + m.refused.Error()
 	case m.cheapest:
 		return m.device.Why() + ": " + m.step.Why()
+	case !m.step.WithoutCopies() && slices.ContainsFunc(slices.Concat(m.smallSteps, m.prompts, m.mixed),
+		func(p sizedProgram) bool { return p.exe.WithoutCopies() }):
+		return m.step.Why() + vkc.WithoutCopies
 	}
 	return m.step.Why()
 }
