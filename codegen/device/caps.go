@@ -333,7 +333,7 @@ func (c Caps) CanRelyOn(n int) bool {
 	if c.MinSubgroupSize == size && c.MaxSubgroupSize == size {
 		return true
 	}
-	return size >= c.MinSubgroupSize && size <= c.MaxSubgroupSize &&
+	return n&(n-1) == 0 && size >= c.MinSubgroupSize && size <= c.MaxSubgroupSize &&
 		c.Features.SubgroupSizeControl && c.RequiredSubgroupSize && c.Features.FullSubgroups
 }
 

@@ -23,7 +23,8 @@ func blockRun(s kernel.MatVec, run int) kernel.MatVec {
 
 // withCopies is a schedule that decodes by lookup, if the format supports it.
 func withCopies(t ir.DType, s kernel.MatVec, run, copies int) kernel.MatVec {
-	if table, ok := schedule.LookupTableOf(t); ok && (run >= 32 || !table.Levels) {
+	f, _ := ir.BlockFormatOf(t)
+	if _, ok := schedule.LookupTableOf(t); ok && (run >= 32 || !f.Levels) {
 		s.Tables, s.Copies = true, copies
 	}
 	return s

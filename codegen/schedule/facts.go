@@ -51,17 +51,17 @@ func DivisibleBy(d ir.Dim, n int) bool {
 	return ok
 }
 
-// mapVec returns the vector width to request for a map: the largest power of two, up to limit, that divides the number
-// of points. [New] reduces it if the innermost axis or the alignment does not allow it.
-func mapVec(k *kernel.Kernel, limit int) int {
-	n := limit
+// mapVec returns the vector width to request for a map: the largest power of two, up to 4, that divides the number of
+// points. [New] reduces it if the innermost axis or the alignment does not allow it.
+func mapVec(k *kernel.Kernel) int {
+	n := 4
 	if inner := innerAxis(k); k.Guard != nil && inner >= 0 && k.Guard.Point.Uses(inner) {
 		return 1 // each point has its own condition
 	}
 	for n > 1 && !pointsDivisibleBy(k.Parallel, n) {
 		n /= 2
 	}
-	return max(n, 1)
+	return n
 }
 
 // pointsDivisibleBy reports whether the number of points of the axes is always a multiple of n, a power of two.

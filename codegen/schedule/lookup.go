@@ -11,9 +11,8 @@ import (
 // LookupTable describes a table in shared memory. With it, a matvec decodes eight consecutive quants of a block format
 // (an octet) at once. An entry has the quants of one octet.
 type LookupTable struct {
-	Entries int  // number of entries, as in the codebook
-	Bytes   int  // per entry: 4 or 8
-	Levels  bool // an entry has the float values of a byte's two nibbles
+	Entries int // number of entries, as in the codebook
+	Bytes   int // per entry: 4 or 8
 	Signs   SignTable
 }
 
@@ -27,14 +26,14 @@ var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 // signTables has the sign tables by number of stored signs.
 var signTables = map[int]SignTable{7: eightSigns, 4: fourSigns}
 
-// LookupTableOf returns the lookup table of a format, and false if it has none. See field Levels for formats with float
-// quants. In a table of iq1, an entry packs its eight quants into nibbles.
+// LookupTableOf returns the lookup table of a format, and false if it has none. If the quants are floats, an entry has
+// the values of a byte's two nibbles. In a table of iq1, an entry packs its eight quants into nibbles.
 func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok || f.Octets == nil || f.Octets.Entries == 0 {
 		return LookupTable{}, false
 	}
-	return LookupTable{f.Octets.Entries, f.Octets.Bytes, f.Levels, signTables[f.Octets.Signs]}, true
+	return LookupTable{f.Octets.Entries, f.Octets.Bytes, signTables[f.Octets.Signs]}, true
 }
 
 // lookupTableBytes is the size in bytes of a matvec's tables, with the given number of copies of each entry.

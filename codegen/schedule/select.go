@@ -98,7 +98,7 @@ const smallest = 8
 // maps lists schedules of a map, with vectors as wide as the alignment allows. Workgroups shrink until there are enough
 // of them and the device supports their size.
 func (h heuristics) maps(k *kernel.Kernel) []Candidate {
-	vec := mapVec(k, 4)
+	vec := mapVec(k)
 	n := points(k.Parallel) / int64(vec)
 	wg := h.mapWorkgroup
 	for wg > 64 && n/int64(wg) < h.fill {

@@ -137,12 +137,11 @@ func init() {
 			check: checkFlashMatrix, shared: flashMatrixShared},
 	}
 	families = map[kernel.Family]family{
-		kernel.FamilyMap:  {candidates: alike(heuristics.allMaps), space: mapSpace},
-		kernel.FamilyRow:  {candidates: alike(heuristics.rows), space: foldSpace},
-		kernel.FamilyScan: {candidates: alike(heuristics.scans), space: scanSpace},
-		kernel.FamilySort: {candidates: alike(heuristics.sorts), space: sortSpace},
-		kernel.FamilyGroup: {candidates: alike(heuristics.groups), space: workgroups(kernel.VarGroup,
-			maxGroupLanes)},
+		kernel.FamilyMap:        {candidates: alike(heuristics.allMaps), space: mapSpace},
+		kernel.FamilyRow:        {candidates: alike(heuristics.rows), space: foldSpace},
+		kernel.FamilyScan:       {candidates: alike(heuristics.scans), space: scanSpace},
+		kernel.FamilySort:       {candidates: alike(heuristics.sorts), space: sortSpace},
+		kernel.FamilyGroup:      {candidates: alike(heuristics.groups), space: groupSpace},
 		kernel.FamilyQuantize:   {candidates: alike(heuristics.quantizers), space: quantizeSpace},
 		kernel.FamilyRecurrence: {candidates: alike(heuristics.recurrences), space: recurrenceSpace},
 		kernel.FamilyCustom:     {candidates: alike(heuristics.customs)},

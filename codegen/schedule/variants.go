@@ -101,23 +101,20 @@ func doublings(from, to int) func(func(int) bool) {
 	}
 }
 
-// workgroups returns a function that lists the schedules of a variant that has the workgroup size, up to most, as its
-// only parameter.
-func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
-	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
-		var all []kernel.Schedule
-		for wg := range doublings(smallest, most) {
-			all = append(all, launch(v, wg, 1))
-		}
-		return all
+// groupSpace lists schedules of kernels that group elements.
+func groupSpace(*kernel.Kernel, device.Caps) []kernel.Schedule {
+	var all []kernel.Schedule
+	for wg := range doublings(smallest, maxGroupLanes) {
+		all = append(all, launch(kernel.VarGroup, wg, 1))
 	}
+	return all
 }
 
 // mapSpace lists schedules of maps: plain ones, and transposing ones if the map has a transposition.
 func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(32, 1024) {
-		for vec := range doublings(1, mapVec(k, 4)) {
+		for vec := range doublings(1, mapVec(k)) {
 			s := kernel.Points{Launch: launch(kernel.VarMap, wg, vec)}
 			all = append(all, s)
 			for s.Coarsen = 2; s.Coarsen <= maxCoarsen; s.Coarsen *= 2 {
@@ -303,11 +300,11 @@ func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 	return all
 }
 
-// tileSpace lists tiles of up to maxM rows, and from minN to 128 columns, for workgroups of 32 to 512 invocations.
-func tileSpace(minN, maxM int) []tile {
+// tileSpace lists tiles of up to maxM rows, and of up to 128 columns, for workgroups of 32 to 512 invocations.
+func tileSpace(maxM int) []tile {
 	var all []tile
 	for m := range doublings(8, maxM) {
-		for n := range doublings(minN, 128) {
+		for n := range doublings(8, 128) {
 			for tm := range doublings(1, 8) {
 				for tn := range doublings(1, 8) {
 					t := tile{M: m, N: n, ThreadM: tm, ThreadN: tn}
@@ -329,7 +326,7 @@ func matTileSpace() []kernel.Schedule {
 	var all []kernel.Schedule
 	// larger than in tileSpace
 	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}}
-	for _, t := range append(tileSpace(8, 128), wide...) {
+	for _, t := range append(tileSpace(128), wide...) {
 		s := t.schedule()
 		for _, s.Stages = range []int{s.Stages, 2 - s.Stages} {
 			for _, s.Paired = range []bool{false, true} {
@@ -428,7 +425,7 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 func flashSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	sh := flashShapeOf(k)
 	var all []kernel.Schedule
-	for _, t := range tileSpace(8, 64) {
+	for _, t := range tileSpace(64) {
 		heads := []int{1}
 		if h := flashHeads(sh, t.M); h != 1 {
 			heads = append(heads, h)

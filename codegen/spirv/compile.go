@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -64,7 +63,6 @@ type Stats struct {
 	CacheHits int // number of the distinct shaders that came from the cache
 	Failed    int // number of the distinct shaders that failed
 	Processes int // number of processes that were started
-	Elapsed   time.Duration
 	// CacheErr is the first error in writing to the cache, such as a full disk. The results are valid anyway.
 	CacheErr error
 }
@@ -75,7 +73,6 @@ type Stats struct {
 // errors.Join, and the results of the other shaders are valid and cached. Any other error, such as a *MissingToolError
 // or the end of ctx, comes without results. When ctx ends, running tools are killed and no partial files are left.
 func (t *Toolchain) Compile(ctx context.Context, shaders []Shader, opt Options) ([]Result, Stats, error) {
-	start := time.Now()
 	if opt.Jobs <= 0 {
 		opt.Jobs = runtime.GOMAXPROCS(0)
 	}
@@ -85,7 +82,6 @@ func (t *Toolchain) Compile(ctx context.Context, shaders []Shader, opt Options) 
 		err = c.compile(ctx)
 	}
 	stats := c.stats(len(shaders))
-	stats.Elapsed = time.Since(start)
 	if err != nil {
 		return nil, stats, err
 	}

@@ -63,8 +63,7 @@ type probedVersion struct {
 	Version string
 }
 
-// identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen. So
-// the cache still finds programs that a tool compiled before it was removed.
+// probeStore has the facts about the tools that are known, and saves them in the cache directory.
 type probeStore struct {
 	disk *cachefile.Dir // nil: in memory only
 	mu   sync.Mutex

@@ -465,7 +465,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return fmt.Sprintf("the next kernel (%s) has a loop of its own", q.name())
 	case q.Kind != ClusterMap && !sameLoop(c, q):
 		return fmt.Sprintf("%s loops over other extents", q.name())
-	case f.dependsOn(q, c, false):
+	case f.dependsOn(q, c):
 		return fmt.Sprintf("%s also needs it through another kernel", q.name())
 	}
 	merged := &Cluster{ID: c.ID, Kind: c.Kind, level: max(c.level, q.level), tries: max(c.tries, q.tries),

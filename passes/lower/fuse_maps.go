@@ -33,7 +33,7 @@ func (f *Fusion) absorbPrologues(row *Cluster) {
 		if m.Kind != ClusterMap || !f.sharesPoints(m, row.Cores[0].Arg(0).Shape()) {
 			continue
 		}
-		if row = f.Clusters[row.ID]; f.storedBy[n.ID()] == m && !f.dependsOn(row, m, false) {
+		if row = f.Clusters[row.ID]; f.storedBy[n.ID()] == m && !f.dependsOn(row, m) {
 			f.tryMerge(row, m)
 		}
 	}
@@ -104,7 +104,7 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 		if q == c || q.Kind != ClusterMap || !f.sharesPoints(q, shape) || !f.shareTensor(c, q) {
 			continue
 		}
-		if f.dependsOn(c, q, false) {
+		if f.dependsOn(c, q) {
 			continue
 		}
 		if f.tryMerge(c, q) == "" {

@@ -51,16 +51,16 @@ func (f *Fusion) firstOverwriteOf(n *ir.Node) *ir.Node {
 // that there is a path. The two are then not merged, which is always safe.
 const maxSearch = 1000
 
-// dependsOn reports whether a must run after b. If direct is false, it reports whether that follows from a path through
-// other clusters. It searches only clusters with levels between the two.
-func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
+// dependsOn reports whether a must run after b because of a path through other clusters. It searches only clusters with
+// levels between the two.
+func (f *Fusion) dependsOn(a, b *Cluster) bool {
 	seen := map[*Cluster]bool{}
 	next := f.preds(a)
 	for first := true; len(next) > 0; first = false {
 		var list []*Cluster
 		for _, p := range next {
 			switch {
-			case p == b && (direct || !first):
+			case p == b && !first:
 				return true
 			case p == b || seen[p] || p.level <= b.level:
 				continue

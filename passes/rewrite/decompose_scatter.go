@@ -60,9 +60,9 @@ func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	hit := r.hits(idx, places)
 	var out *ir.Node
 	if mode != "" {
-		out = r.foldHits(base, hit, wide, -1, mode)
+		out = r.foldInto(base, r.hitsOf(hit, wide, -1, mode), mode)
 	} else {
-		pos := r.lastHit(hit, places, -1)
+		pos := r.lastHit(hit, places)
 		picked := r.onAxis(ir.OpGather, -1, r.notEmpty(upd, last), r.notBelowZero(pos))
 		out = r.choose(pos, picked, base)
 	}
@@ -216,7 +216,7 @@ func (r scatters) isLast(l destinations, last *ir.Node) *ir.Node {
 		return r.reshape(r.binary(ir.OpEq, last, r.iota(l.updates[1:2], 0)), l.indices.Shape())
 	}
 	row := l.indices.Rank() - 1
-	last = r.lastHit(r.equal(l), ir.Shape{l.along, l.along}, -1)
+	last = r.lastHit(r.equal(l), ir.Shape{l.along, l.along})
 	return r.swapAxes(r.binary(ir.OpEq, last, r.iota(ir.Shape{l.along}, 0)), l.axis, row)
 }
 
@@ -314,7 +314,7 @@ func (r scatters) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *
 func (r scatters) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
 	places := ir.Shape{find.wanted(), find.updates[1]}
 	if form == kernel.FormCompare {
-		return r.lastHit(r.hits(at, places), places, -1)
+		return r.lastHit(r.hits(at, places), places)
 	}
 	numbers := r.reshape(r.iota(find.updates[1:2], 0), find.updates)
 	last := r.reshape(r.folds(form, find, at, numbers), places[:1])
@@ -342,12 +342,6 @@ func (r scatters) wideIndex(x *ir.Node) *ir.Node {
 	return r.castTo(x, ir.I32)
 }
 
-// foldHits returns base with each element combined with the updates at its position. hit says which updates along an
-// axis these are.
-func (r scatters) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
-	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
-}
-
 // foldInto returns base combined with folded updates, computed in the accumulator dtype.
 func (r scatters) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	t := base.DType()
@@ -366,10 +360,10 @@ func (r scatters) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node 
 	return r.unary(analysis.ScatterReductions[mode], masked, attr("axes", []int{axis}))
 }
 
-// lastHit returns the last position along an axis of places at which hit is true, or -1 if there is none.
-func (r scatters) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
+// lastHit returns the last position along the innermost axis of places at which hit is true, or -1 if there is none.
+func (r scatters) lastHit(hit *ir.Node, places ir.Shape) *ir.Node {
 	pos := r.where(hit, r.iota(places, 1), r.scalar(ir.I32, -1))
-	top := r.unary(ir.OpReduceMax, pos, attr("axes", []int{axis}))
+	top := r.unary(ir.OpReduceMax, pos, attr("axes", []int{-1}))
 	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // the maximum of no elements is less
 }
 

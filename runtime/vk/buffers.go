@@ -161,8 +161,7 @@ func onlyNamed(b *kernel.Buffer, names map[string]bool) bool {
 // allocate makes the program's buffers and the host's staging buffers. All temporaries are in one buffer, the arena.
 func (m *programMemory) allocate() {
 	p := m.program
-	m.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes,
-		Steps: len(p.Steps) - p.Prepared, Prepared: p.Prepared}
+	m.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, Steps: len(p.Steps) - p.Prepared, Prepared: p.Prepared}
 	var arena *Buffer
 	if p.ArenaBytes > 0 {
 		arena = m.newBuffer("temporaries", kernel.BufTemp, p.ArenaBytes, DeviceMemory)

@@ -34,8 +34,6 @@ var _ runtime.Executable = (*Executable)(nil)
 type Stats struct {
 	// Bytes has the bytes of device memory by kind of buffer. Temporaries share one arena, which counts once.
 	Bytes map[kernel.BufferKind]int64
-	// TempBytes is the sum of the sizes of all temporaries, as if they did not share memory.
-	TempBytes int64
 	// StagingBytes is host memory for copies of inputs and outputs. It is 0 if the host can map the program's own
 	// buffers.
 	StagingBytes int64

@@ -123,7 +123,7 @@ func (l *gapList) shader(caps *device.Caps, s *kernel.Shader) {
 	if s.Bindings > int(caps.MaxStorageBuffers) {
 		l.add(user, "%d storage buffers for one kernel (its limit is %d)", s.Bindings, caps.MaxStorageBuffers)
 	}
-	if n := s.SubgroupSize; n != 0 && !hasSubgroupSize(caps, n) {
+	if n := s.SubgroupSize; n != 0 && !caps.CanRelyOn(n) {
 		l.add(user, "subgroups of %d (it has %d to %d)", n, caps.MinSubgroupSize, caps.MaxSubgroupSize)
 	}
 }
@@ -148,17 +148,6 @@ func (d *Device) checkModules(p *kernel.Program, spirv [][]byte) error {
 		}
 	}
 	return nil
-}
-
-// hasSubgroupSize reports whether a kernel can rely on full subgroups of size n: the device has no other size, or a
-// pipeline can require the size.
-func hasSubgroupSize(caps *device.Caps, n int) bool {
-	size := uint32(n)
-	if size == caps.MinSubgroupSize && size == caps.MaxSubgroupSize {
-		return true
-	}
-	return n&(n-1) == 0 && size >= caps.MinSubgroupSize && size <= caps.MaxSubgroupSize &&
-		caps.RequiredSubgroupSize && caps.Features.FullSubgroups
 }
 
 // bind adds a gap if a buffer is too large for a kernel to access, directly or by address.

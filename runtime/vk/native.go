@@ -362,7 +362,7 @@ func (n nativeDevice) statistics(pipeline uint64) ([]Statistic, Result) {
 		case C.VKC_STATISTIC_FLOAT:
 			value = math.Float64frombits(uint64(s.bits))
 		}
-		rows = append(rows, Statistic{goString(s.executable[:]), goString(s.name[:]), goString(s.description[:]), value})
+		rows = append(rows, Statistic{goString(s.name[:]), value})
 	}
 	return rows, r
 }
@@ -378,8 +378,8 @@ func (n nativeDevice) representations(pipeline uint64) ([]Representation, Result
 	}
 	var all []Representation
 	for _, s := range unsafe.Slice(list, count) {
-		all = append(all, Representation{goString(s.executable[:]), goString(s.name[:]), goString(s.description[:]),
-			s.is_text != 0, C.GoBytes(s.data, C.int(min(s.size, maxRepresentation)))})
+		all = append(all, Representation{goString(s.name[:]), s.is_text != 0,
+			C.GoBytes(s.data, C.int(min(s.size, maxRepresentation)))})
 	}
 	return all, r
 }

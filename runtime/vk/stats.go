@@ -22,20 +22,16 @@ const maxRepresentation = 64 << 20
 
 // Statistic is a number that the driver reports about a pipeline, unchanged: VkPipelineExecutableStatisticKHR.
 type Statistic struct {
-	Executable  string // the name of the pipeline's executable; most drivers make one
-	Name        string
-	Description string
-	Value       float64
+	Name  string
+	Value float64
 }
 
 // Representation is one of the driver's intermediate forms of a pipeline, or its machine code:
 // VkPipelineExecutableInternalRepresentationKHR.
 type Representation struct {
-	Executable  string
-	Name        string
-	Description string
-	IsText      bool
-	Data        []byte
+	Name   string
+	IsText bool
+	Data   []byte
 }
 
 // Statistics returns the driver's numbers about the pipeline, which must have been made with [CaptureStatistics].

@@ -190,13 +190,13 @@ int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, cons
 enum { VKC_STATISTIC_BOOL, VKC_STATISTIC_INT, VKC_STATISTIC_UINT, VKC_STATISTIC_FLOAT };
 
 typedef struct vkc_statistic {
-    char executable[256], name[256], description[256];
+    char name[256];
     uint32_t format;
     uint64_t bits; // of the value
 } vkc_statistic;
 
 typedef struct vkc_representation {
-    char executable[256], name[256], description[256];
+    char name[256];
     uint32_t is_text;
     uint64_t size;
     void *data; // malloced

@@ -8,10 +8,8 @@
 // A driver is trusted with memory, but not with numbers that would make this loop for ever.
 enum { MAX_EXECUTABLES = 64, MAX_ROWS = 4096 };
 
-// executables writes a malloced list of the pipeline's executables: one, for most drivers.
-static VkResult executables(vkc_device *dev, uint64_t pipeline, VkPipelineExecutablePropertiesKHR **out,
-                            uint32_t *count) {
-    *out = NULL;
+// count_executables writes the number of the pipeline's executables: one, for most drivers.
+static VkResult count_executables(vkc_device *dev, uint64_t pipeline, uint32_t *count) {
     *count = 0;
     if (!dev->vkGetPipelineExecutablePropertiesKHR || !dev->vkGetPipelineExecutableStatisticsKHR ||
         !dev->vkGetPipelineExecutableInternalRepresentationsKHR)
@@ -19,36 +17,23 @@ static VkResult executables(vkc_device *dev, uint64_t pipeline, VkPipelineExecut
     VkPipelineInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR,
                               .pipeline = VKC_HANDLE(VkPipeline, pipeline)};
     VkResult r = dev->vkGetPipelineExecutablePropertiesKHR(dev->handle, &info, count, NULL);
-    if (r < 0 || *count == 0) return r;
     if (*count > MAX_EXECUTABLES) *count = MAX_EXECUTABLES;
-    VkPipelineExecutablePropertiesKHR *list = calloc(*count, sizeof *list);
-    if (!list) return VK_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < *count; i++) list[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR;
-    r = dev->vkGetPipelineExecutablePropertiesKHR(dev->handle, &info, count, list);
-    if (r < 0) {
-        free(list);
-        return r;
-    }
-    *out = list;
-    return VK_SUCCESS;
+    return r;
 }
 
 // An add_rows appends what an executable has to the malloced list that out points to, and to its count.
-typedef VkResult add_rows(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
-                          const VkPipelineExecutablePropertiesKHR *executable, void *out, uint32_t *count);
+typedef VkResult add_rows(vkc_device *dev, const VkPipelineExecutableInfoKHR *info, void *out, uint32_t *count);
 
 static VkResult each_executable(vkc_device *dev, uint64_t pipeline, add_rows *add, void *out, uint32_t *count) {
-    VkPipelineExecutablePropertiesKHR *list;
     uint32_t n;
     *count = 0;
-    VkResult r = executables(dev, pipeline, &list, &n);
+    VkResult r = count_executables(dev, pipeline, &n);
     for (uint32_t i = 0; r >= 0 && i < n; i++) {
         VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
                                             .pipeline = VKC_HANDLE(VkPipeline, pipeline),
                                             .executableIndex = i};
-        r = add(dev, &info, &list[i], out, count);
+        r = add(dev, &info, out, count);
     }
-    free(list);
     return r < 0 ? r : VK_SUCCESS;
 }
 
@@ -59,8 +44,8 @@ static void *grow(void *list, uint32_t first, uint32_t more, size_t size) {
     return grown;
 }
 
-static VkResult add_statistics(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
-                                const VkPipelineExecutablePropertiesKHR *executable, void *out, uint32_t *count) {
+static VkResult add_statistics(vkc_device *dev, const VkPipelineExecutableInfoKHR *info, void *out,
+                               uint32_t *count) {
     vkc_statistic **list = out;
     uint32_t n = 0;
     VkResult r = dev->vkGetPipelineExecutableStatisticsKHR(dev->handle, info, &n, NULL);
@@ -77,9 +62,7 @@ static VkResult add_statistics(vkc_device *dev, const VkPipelineExecutableInfoKH
     r = dev->vkGetPipelineExecutableStatisticsKHR(dev->handle, info, &n, rows);
     for (uint32_t i = 0; r >= 0 && i < n; i++) {
         vkc_statistic *s = &grown[(*count)++];
-        memcpy(s->executable, executable->name, sizeof s->executable);
         memcpy(s->name, rows[i].name, sizeof s->name);
-        memcpy(s->description, rows[i].description, sizeof s->description);
         s->format = (uint32_t)rows[i].format;
         s->bits = rows[i].format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR ? rows[i].value.b32
                                                                                       : rows[i].value.u64;
@@ -93,8 +76,8 @@ int32_t vkc_pipeline_statistics(vkc_device *dev, uint64_t pipeline, vkc_statisti
     return each_executable(dev, pipeline, add_statistics, out, count);
 }
 
-static VkResult add_representations(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
-                                const VkPipelineExecutablePropertiesKHR *executable, void *out, uint32_t *count) {
+static VkResult add_representations(vkc_device *dev, const VkPipelineExecutableInfoKHR *info, void *out,
+                               uint32_t *count) {
     vkc_representation **list = out;
     uint32_t n = 0;
     VkResult r = dev->vkGetPipelineExecutableInternalRepresentationsKHR(dev->handle, info, &n, NULL);
@@ -121,9 +104,7 @@ static VkResult add_representations(vkc_device *dev, const VkPipelineExecutableI
             continue;
         }
         vkc_representation *s = &grown[(*count)++];
-        memcpy(s->executable, executable->name, sizeof s->executable);
         memcpy(s->name, rows[i].name, sizeof s->name);
-        memcpy(s->description, rows[i].description, sizeof s->description);
         s->is_text = rows[i].isText;
         s->size = rows[i].dataSize;
         s->data = rows[i].pData;

@@ -215,7 +215,6 @@ typedef enum VkStructureType {
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR = 1000269000,
     VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR = 1000269003,
     VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR = 1000269005,
-    VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR = 1000269002,
     VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR = 1000269004,
     VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR = 1000269001,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2 = 1000059001,
@@ -268,6 +267,7 @@ typedef struct VkCopyDescriptorSet VkCopyDescriptorSet;
 typedef struct VkDebugUtilsLabelEXT VkDebugUtilsLabelEXT;
 typedef struct VkDescriptorImageInfo VkDescriptorImageInfo;
 typedef struct VkImageMemoryBarrier VkImageMemoryBarrier;
+typedef struct VkPipelineExecutablePropertiesKHR VkPipelineExecutablePropertiesKHR;
 typedef struct VkPushConstantRange VkPushConstantRange;
 typedef struct VkSpecializationInfo VkSpecializationInfo;
 
@@ -1468,15 +1468,6 @@ typedef struct VkPipelineInfoKHR {
     const void*        pNext;
     VkPipeline         pipeline;
 } VkPipelineInfoKHR;
-
-typedef struct VkPipelineExecutablePropertiesKHR {
-    VkStructureType       sType;
-    void*                 pNext;
-    VkShaderStageFlags    stages;
-    char                  name[VK_MAX_DESCRIPTION_SIZE];
-    char                  description[VK_MAX_DESCRIPTION_SIZE];
-    uint32_t              subgroupSize;
-} VkPipelineExecutablePropertiesKHR;
 
 typedef struct VkPipelineExecutableInfoKHR {
     VkStructureType    sType;

@@ -23,8 +23,8 @@ func (m *flashMatrix) weigh(scores expr.Array, key0, allSee expr.Expr) {
 	m.weighInShared(scores, key0)
 }
 
-// weightOfFragment returns the weights of fragment j. With inRegisters it first converts the scores; otherwise weigh has
-// done that.
+// weightOfFragment returns the weights of fragment j. With inRegisters it first converts the scores; otherwise weigh
+// has done that.
 func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) expr.Expr {
 	if !m.inRegisters {
 		return m.p.At(j)
