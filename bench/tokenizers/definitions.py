@@ -1,8 +1,8 @@
 """python3 definitions.py FOLDER: writes vocabularies of the kinds rwkv and gemma4 to FOLDER, made of gemma3's, and the
 tokens of FOLDER/texts.jsonl by their definitions: rwkv.ids and gemma4.ids have a line for each text.
 
-rwkv takes repeatedly the longest token, of bytes, that the rest of the text begins with. gemma4 has a blank for a space.
-Line feeds next to each other are a word, and so is the text between them. A word is the token of that name if it is of
+rwkv takes repeatedly the longest token, of bytes, that the rest of the text begins with. gemma4 has a blank for a
+space. Line feeds next to each other are a word, and so is the text between them. A word is the token of that name if it is of
 line feeds alone; otherwise the pair of neighbours that comes first in the list of merges is joined, the leftmost first,
 until no pair is in the list. A character that is no token becomes a token for each of its bytes."""
 

@@ -80,6 +80,16 @@ func (p *Program) shareStates() error {
 	p.states.mu.Lock()
 	known := maps.Clone(p.states.values)
 	p.states.mu.Unlock()
+	for _, n := range p.graph.Leaves(ir.OpState) { // a third program may have added a state of the name
+		dims, err := n.Shape().Eval(nil)
+		if err != nil {
+			return nodeError(n, err)
+		}
+		if v, ok := known[n.Name()]; ok && (v.typ != n.DType() || !slices.Equal(v.dims, dims)) {
+			return fmt.Errorf("state %q is %s here and %s%v in another program with the same states", n.Name(), n.Type(),
+				v.typ, v.dims)
+		}
+	}
 	return p.initStates(func(name string) bool { _, ok := known[name]; return !ok })
 }
 
