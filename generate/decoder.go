@@ -21,7 +21,8 @@ import (
 
 // Decoder is a language model that is an ONNX graph: its inputs have what earlier tokens leave, such as keys and
 // values, and its outputs have the same of all tokens. Answers take turns, a run each. Options.Parallel is how many
-// have keys and values on the device, 1 by default; further ones wait.
+// have keys and values on the device, 1 by default; further ones wait. A prompt does not compute a prefix again that a
+// finished answer left there, unless Options.Deterministic is set.
 //
 //	d, err := generate.OpenDecoder(ctx, "folder", generate.Options{})
 //	defer d.Close()
@@ -34,11 +35,13 @@ type Decoder struct {
 	ports       folder.Ports
 	one         sync.Mutex    // held by the run in progress
 	running     chan struct{} // holds an element for each answer in progress
+	cutter      *pastCutter   // or nil
 
 	mu     sync.Mutex
 	load   Load
-	used   int // tokens with keys and values on the device
+	used   int // tokens of answers in progress with keys and values on the device
 	reused Reused
+	idle   []*decoding // finished answers, the oldest first
 }
 
 // partOfDecoder is the largest number of a prompt's tokens in one run.
@@ -102,7 +105,8 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 	if d.model.config.Vocab == 0 {
 		return d, fmt.Errorf("the last extent of output %q is not known: it is to be the vocabulary", d.ports.Output)
 	}
-	return d, nil
+	d.cutter, err = d.newPastCutter(ctx)
+	return d, err
 }
 
 // checkONNX refuses options that an ONNX model cannot follow.
@@ -176,7 +180,7 @@ func (d *Decoder) compile(ctx context.Context, f *folder.Folder, part int, later
 
 // Close releases the model.
 func (d *Decoder) Close() error {
-	var errs []error
+	errs := []error{d.closePast()}
 	if d.first != nil && d.first != d.next {
 		errs = append(errs, d.first.Close())
 	}
@@ -231,7 +235,7 @@ func (d *Decoder) Load() Load {
 	return load
 }
 
-// Reused counts the tokens of all prompts so far. None is reused.
+// Reused counts the prefix reuse of all prompts so far.
 func (d *Decoder) Reused() Reused {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -248,8 +252,9 @@ func (d *Decoder) count(waiting, running, used, prompt int) {
 	d.reused.Tokens += prompt
 }
 
-// begin waits until an answer to a prompt may begin. The caller must call end.
-func (d *Decoder) begin(ctx context.Context, prompt int) (_ *decoding, end func(), err error) {
+// begin waits until an answer to a prompt may begin. It returns the answer with up to most tokens of an earlier one that
+// the prompt begins with. The caller must call end.
+func (d *Decoder) begin(ctx context.Context, prompt []int32, most int) (_ *decoding, end func(), err error) {
 	d.count(1, 0, 0, 0)
 	defer d.count(-1, 0, 0, 0)
 	select {
@@ -257,11 +262,20 @@ func (d *Decoder) begin(ctx context.Context, prompt int) (_ *decoding, end func(
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	d.count(0, 1, 0, prompt)
-	r := &decoding{Decoder: d}
+	d.count(0, 1, 0, len(prompt))
+	r := d.takeIdle(prompt[:most])
+	if err := r.keepPrefix(ctx, prompt[:most]); err != nil {
+		d.count(0, -1, 0, 0)
+		<-d.running
+		return nil, nil, err
+	}
+	d.count(0, 0, len(r.tokens), 0)
+	d.mu.Lock()
+	d.reused.Known += len(r.tokens)
+	d.mu.Unlock()
 	return r, func() {
-		closeAll(r.past)
-		d.count(0, -1, -r.known, 0)
+		d.count(0, -1, -len(r.tokens), 0)
+		d.putIdle(r)
 		<-d.running
 	}, nil
 }
@@ -272,7 +286,7 @@ func (d *Decoder) Score(ctx context.Context, text []int32, likely int) ([]Token,
 	if err := d.model.checkScore(text, likely); err != nil {
 		return nil, err
 	}
-	r, end, err := d.begin(ctx, len(text))
+	r, end, err := d.begin(ctx, text, 0) // the logits of all tokens are needed
 	if err != nil {
 		return nil, err
 	}
@@ -301,8 +315,8 @@ func (d *Decoder) Score(ctx context.Context, text []int32, likely int) ([]Token,
 	return list, nil
 }
 
-// Generate continues a prompt, as Model.Generate does. It computes the whole prompt for each answer. After each token
-// it begins the grammar's mask of the next one, which is computed while the model runs.
+// Generate continues a prompt, as Model.Generate does. After each token it begins the grammar's mask of the next one,
+// which is computed while the model runs.
 func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		m := d.model
@@ -315,12 +329,13 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 			yield(Token{}, err)
 			return
 		}
-		r, end, err := d.begin(ctx, len(prompt))
+		r, end, err := d.begin(ctx, prompt, len(prompt)-1) // the logits of the last token are needed
 		if err != nil {
 			yield(Token{}, err)
 			return
 		}
 		defer end()
+		known := len(r.tokens)
 		slots, wake := newMaskSlots(), make(chan struct{}, 1)
 		if c.guide != nil {
 			c.begin(ctx, -1, slots, wake)
@@ -328,6 +343,9 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 		decoder := m.tok.Decoder()
 		for n := 1; ; n++ {
 			logits, err := r.logits(ctx, prompt)
+			if err == nil && n == 1 && s.Known != nil {
+				s.Known(known)
+			}
 			if err == nil && c.next != nil {
 				select {
 				case <-c.next.over:
@@ -371,15 +389,15 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 // decoding is the state of one answer: the keys and values of its tokens so far.
 type decoding struct {
 	*Decoder
-	known int // tokens
-	past  map[string]*vkc.DeviceTensor
+	tokens []int32
+	past   map[string]*vkc.DeviceTensor
 }
 
 // logits computes the tokens of a text that are not computed yet, and returns the logits after the last one.
 func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, err error) {
-	for r.known < len(text) {
-		n := min(len(text)-r.known, partOfDecoder)
-		if logits, err = r.run(ctx, text[r.known:][:n]); err != nil {
+	for len(r.tokens) < len(text) {
+		n := min(len(text)-len(r.tokens), partOfDecoder)
+		if logits, err = r.run(ctx, text[len(r.tokens):][:n]); err != nil {
 			return nil, err
 		}
 	}
@@ -390,10 +408,10 @@ func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, 
 // gives no others.
 func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	exe, graph := r.next, r.files[0].Graph
-	if r.known == 0 {
+	if len(r.tokens) == 0 {
 		exe, graph = r.first, r.files[len(r.files)-1].Graph
 	}
-	in, err := r.ports.Inputs(graph, tokens, r.known)
+	in, err := r.ports.Inputs(graph, tokens, len(r.tokens))
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +429,7 @@ func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 		case folder.TokensSymbol:
 			o.Symbols[s.Name] = int64(len(tokens))
 		case folder.PastSymbol:
-			o.Symbols[s.Name] = int64(r.known)
+			o.Symbols[s.Name] = int64(len(r.tokens))
 		}
 	}
 	r.one.Lock()
@@ -422,7 +440,7 @@ func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	}
 	closeAll(r.past)
 	r.past = res.Kept
-	r.known += len(tokens)
+	r.tokens = append(r.tokens, tokens...)
 	r.count(0, 0, len(tokens), 0)
 	all, err := floats(res.Outputs[r.ports.Output])
 	if err != nil || len(all) < r.model.config.Vocab {

@@ -79,6 +79,7 @@ func testServedFolder(t *testing.T, folder, want string) {
 		})
 	}
 	all.Wait()
+	testReuse(t, folder, d)
 	if load := d.Load(); load != (generate.Load{}) || d.Parallel() != 2 || d.Reused().Tokens == 0 {
 		t.Errorf("after all answers the load is %+v, %d tokens of prompts", load, d.Reused().Tokens)
 	}
@@ -110,6 +111,45 @@ func testServedFolder(t *testing.T, folder, want string) {
 	talk := ok(t, "chat", "-m", folder, "--device", "cpu", "--ctx", "32", "-n", "8", "--temp", "0").stdout
 	has(t, talk, want)
 	has(t, talk, "reads no pictures")
+}
+
+// testReuse continues prompts that begin like earlier ones, and compares the tokens with those of a decoder that computes
+// whole prompts.
+func testReuse(t *testing.T, folder string, d *generate.Decoder) {
+	t.Helper()
+	whole, err := generate.OpenDecoder(t.Context(), folder, generate.Options{Device: "cpu", Context: 32,
+		Precision: "exact", Deterministic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	answer := func(d *generate.Decoder, prompt []int32) (tokens []int32, known int) {
+		s := generate.Sampling{MaxTokens: 4, Known: func(n int) { known = n }}
+		for token, err := range d.Generate(t.Context(), prompt, s) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens = append(tokens, token.ID)
+		}
+		return tokens, known
+	}
+	text := d.Tokenizer().Encode("func main() {", tokenizer.Options{Whole: true})
+	first, _ := answer(d, text)
+	other := append(slices.Clone(text[:3]), text[0], text[1])
+	for _, c := range []struct {
+		prompt []int32
+		known  int // of them, at least
+	}{{text, len(text) - 1}, {other, 3}, {append(slices.Clone(text), first[:2]...), len(text)}, {other[1:], 0}} {
+		before := d.Reused().Known
+		got, known := answer(d, c.prompt)
+		if known < c.known || known >= len(c.prompt) || d.Reused().Known-before != known {
+			t.Errorf("%d tokens of %v were known and %d are counted, want at least %d", known, c.prompt,
+				d.Reused().Known-before, c.known)
+		}
+		if want, known := answer(whole, c.prompt); !slices.Equal(got, want) || known != 0 {
+			t.Errorf("%v goes on with %v, want %v without %d known tokens", c.prompt, got, want, known)
+		}
+	}
 }
 
 // TestRunFitsInputs runs a model that cannot be built for all extents, and needs an input's value.

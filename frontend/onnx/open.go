@@ -225,8 +225,8 @@ func (f *File) build(options Options) error {
 	return g.SetOutputInfo(ir.OutputInfo{Found: im.validParts, Loops: im.loops, Mismatches: im.checks})
 }
 
-// joinedBounds returns bounds in which an extent has the bound of one that equals it, unless it has its own. joined maps
-// extents to equal ones.
+// joinedBounds returns bounds in which an extent has the bound of one that equals it, unless it has its own. joined
+// maps extents to equal ones.
 func joinedBounds(bounds map[string]int, joined map[string]string) map[string]int {
 	bounds = maps.Clone(bounds)
 	for _, name := range slices.Sorted(maps.Keys(joined)) {
