@@ -252,8 +252,8 @@ func (d *Decoder) count(waiting, running, used, prompt int) {
 	d.reused.Tokens += prompt
 }
 
-// begin waits until an answer to a prompt may begin. It returns the answer with up to most tokens of an earlier one that
-// the prompt begins with. The caller must call end.
+// begin waits until an answer to a prompt may begin. The answer takes over up to most tokens of an earlier one that has
+// the same prefix. The caller must call end.
 func (d *Decoder) begin(ctx context.Context, prompt []int32, most int) (_ *decoding, end func(), err error) {
 	d.count(1, 0, 0, 0)
 	defer d.count(-1, 0, 0, 0)

@@ -71,8 +71,8 @@ func (p *pastCutter) cut(ctx context.Context, ports folder.Ports, past map[strin
 	return res.Kept, nil
 }
 
-// takeIdle returns the finished answer that has the longest prefix in common with a prompt. If none has one, it returns a
-// new one if there is room, or the oldest.
+// takeIdle returns the finished answer that has the longest prefix in common with a prompt. If none has one, it returns
+// a new one if there is room, or the oldest.
 func (d *Decoder) takeIdle(prompt []int32) *decoding {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -113,8 +113,8 @@ func testServedFolder(t *testing.T, folder, want string) {
 	has(t, talk, "reads no pictures")
 }
 
-// testReuse continues prompts that begin like earlier ones, and compares the tokens with those of a decoder that computes
-// whole prompts.
+// testReuse continues prompts that begin like earlier ones. A decoder that computes whole prompts gives the same
+// tokens.
 func testReuse(t *testing.T, folder string, d *generate.Decoder) {
 	t.Helper()
 	whole, err := generate.OpenDecoder(t.Context(), folder, generate.Options{Device: "cpu", Context: 32,

@@ -59,8 +59,8 @@ func runCoarsened(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	e.Close()
 }
 
-// keepShared computes the shared values of every lane into arrays, and binds the values to these arrays. A value that all
-// lanes share needs no array: the emitter computes it before both loops.
+// keepShared computes the shared values of every lane into arrays, and binds the values to these arrays. A value that
+// all lanes share needs no array: the emitter computes it before both loops.
 func keepShared(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	shared = slices.DeleteFunc(slices.Clone(shared), func(v *kernel.Expr) bool { return !v.Uses(r.Axis) })
 	var names []expr.Expr
