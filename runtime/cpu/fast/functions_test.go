@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/vkc-go/vkc/ir"
 )
 
 // ordered places floats in their order, neighbours one apart.
@@ -162,4 +164,23 @@ func TestWidePrimitives(t *testing.T) {
 		}
 	}
 	t.Logf("%d primitives on vectors", vectors)
+}
+
+// TestRoundedInWide: float64 numbers are rounded once, also those next to ties, infinities and the least numbers.
+func TestRoundedInWide(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 3))
+	for dtype, name := range roundings {
+		for range 300 {
+			x := ir.RoundTo(rng.NormFloat64()*math.Exp2(float64(rng.IntN(60)-30)), dtype)
+			next := ir.RoundTo(x*(1+math.Exp2(float64(-1-rng.IntN(12)))), dtype)
+			for _, x := range []float64{x, (x + next) / 2, math.Nextafter((x+next)/2, 0), x * 1e30, x * 1e-300, -x,
+				math.NaN(), math.Inf(-1)} {
+				var y [1]float64
+				widePrimitives[name].apply(y[:], []float64{x}, y[:], y[:])
+				if want := ir.RoundTo(x, dtype); math.Float64bits(y[0]) != math.Float64bits(want) && want == want {
+					t.Fatalf("%s of %g gives %g, want %g", name, x, y[0], want)
+				}
+			}
+		}
+	}
 }

@@ -130,6 +130,31 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 	return list
 }
 
+// roundedInWide returns the primitive that rounds float64 numbers to fewer bits than float32 has. narrow rounds float32
+// numbers. In between, numbers that float32 cannot represent become the neighbour with an odd last bit, so that they
+// are not rounded twice (round to odd, Boldo and Melquiond 2008).
+func roundedInWide(narrow *primitive) *primitiveOf[float64] {
+	return &primitiveOf[float64]{work: 8, plain: func(out, x, _, _ []float64) {
+		var room [block]float32
+		for len(x) > 0 {
+			part := room[:min(len(x), block)]
+			for i, v := range x[:len(part)] {
+				f := float32(v)
+				if wide := float64(f); wide != v && v == v {
+					past := math.Float64bits(math.Abs(v)-math.Abs(wide)) >> 63 // 1 if f is farther from 0 than v
+					f = math.Float32frombits((math.Float32bits(f) - uint32(past)) | 1)
+				}
+				part[i] = f
+			}
+			narrow.apply(part, part, part, part)
+			for i, f := range part {
+				out[i] = float64(f)
+			}
+			out, x = out[len(part):], x[len(part):]
+		}
+	}}
+}
+
 // functions has the mathematical functions of one number.
 var functions = map[string]func(float64) float64{
 	"exp": math.Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": math.Log, "log2": math.Log2, "log1p": math.Log1p,
@@ -221,6 +246,11 @@ func init() {
 	addRoundedTo()
 	for name, f := range assembled() {
 		primitives[name] = primitives[name].with(f, lanes)
+	}
+	for t, name := range roundings {
+		if t != ir.F32 {
+			widePrimitives[name] = roundedInWide(primitives[name])
+		}
 	}
 	for name, f := range assembledWide() {
 		widePrimitives[name] = widePrimitives[name].with(f, lanes/2)

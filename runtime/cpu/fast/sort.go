@@ -28,6 +28,9 @@ type sorter[T number] struct {
 	keys           []uint64
 	entries, spare []uint64
 	counts         []uint32 // by part and digit, see radixPass
+	// byKeys is set for a sort of long rows of 64 bits. Entries are then whole keys, and the results are computed from
+	// them, because the elements of such a row are far apart in memory.
+	byKeys bool
 	// A long row is split into parts. run calls f for each, with the part's range of the first n elements.
 	parts int
 	run   func(n int, f func(part, lo, hi int)) error
@@ -58,7 +61,14 @@ func sortRows[T number](c *interp.Call) error {
 			return err
 		}
 		to := r/inner*count*inner + r%inner
+		if s.byKeys {
+			return s.putKeys(values.list[to:], inner)
+		}
 		return s.run(count, func(_, lo, hi int) {
+			if list, ok := any(values.list).([]float32); ok && list != nil {
+				s.putValues(list[to+lo*inner:], s.entries[lo:hi], inner)
+				return
+			}
 			for i, e := range s.entries[lo:hi] {
 				switch at, k := to+(lo+i)*inner, uint32(e); {
 				case c.Node.Op() != ir.OpSort:
@@ -71,8 +81,10 @@ func sortRows[T number](c *interp.Call) error {
 			}
 		})
 	}
+	byKeys := x.DType.BlockBytes() == 8 && values.list != nil && n >= longRow
 	if rows < longParts && n >= longRow {
 		s := newSorter[T](x.DType, n, flip, longParts)
+		s.byKeys = byKeys
 		s.run = func(n int, f func(part, lo, hi int)) error {
 			return c.Parallel(longParts, 8*elementWork*n/longParts, func(_, part int) {
 				f(part, part*n/longParts, (part+1)*n/longParts)
@@ -87,6 +99,7 @@ func sortRows[T number](c *interp.Call) error {
 	}
 	return c.ParallelRange(rows, 8*elementWork*n, func(lo, hi int) {
 		s := newSorter[T](x.DType, n, flip, 1)
+		s.byKeys = byKeys
 		s.run = func(n int, f func(part, lo, hi int)) error {
 			f(0, 0, n)
 			return nil
@@ -131,6 +144,10 @@ func (s *sorter[T]) sort(from *readerOf[T], first, step, count int) error {
 	for _, bits := range differ {
 		all |= bits
 	}
+	if s.byKeys {
+		copy(s.entries, s.keys)
+		return s.radixSort(0, bits.Len64(all))
+	}
 	shift := max(0, bits.Len64(all)-32)
 	err = s.run(len(s.keys), func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -155,6 +172,62 @@ func (s *sorter[T]) sort(from *readerOf[T], first, step, count int) error {
 			})
 		}
 		lo = hi
+	}
+	return nil
+}
+
+// putValues stores the elements of 32 bits that belong to entries, in steps. It computes them from the keys, because
+// the elements of a long row are far apart in memory. Zeros and NaN have lost bits there.
+func (s *sorter[T]) putValues(list []float32, entries []uint64, step int) {
+	row, flip := any(s.row).([]float32), uint32(s.flip)
+	sign, ofFloats := uint32(1<<31), s.dtype.IsFloat()
+	if s.dtype == ir.U32 {
+		sign = 0
+	}
+	for i, e := range entries {
+		key := uint32(e>>32) ^ flip
+		x := math.Float32frombits(key ^ sign)
+		switch {
+		case !ofFloats:
+		case key == 1<<31 || key == math.MaxUint32:
+			x = row[uint32(e)]
+		case key < 1<<31:
+			x = math.Float32frombits(^key)
+		}
+		list[i*step] = x
+	}
+}
+
+// putKeys stores the elements of 64 bits that belong to whole keys, in steps. Zeros and NaN have lost bits there. They
+// come from the row, in its order.
+func (s *sorter[T]) putKeys(list []T, step int) error {
+	ofFloats := s.dtype.IsFloat()
+	err := s.run(len(s.entries), func(_, lo, hi int) {
+		for i, key := range s.entries[lo:hi] {
+			bits := key ^ s.flip ^ 1<<63
+			if ofFloats && bits>>63 != 0 {
+				bits = ^bits ^ 1<<63
+			}
+			list[(lo+i)*step] = T(math.Float64frombits(bits))
+		}
+	})
+	if err != nil || !ofFloats {
+		return err
+	}
+	for key, is := range map[uint64]func(x T) bool{
+		1<<63 ^ s.flip:          func(x T) bool { return x == 0 },
+		math.MaxUint64 ^ s.flip: func(x T) bool { return x != x },
+	} {
+		at, found := slices.BinarySearch(s.entries, key)
+		if !found {
+			continue
+		}
+		for _, x := range s.row {
+			if is(x) {
+				list[at*step] = x
+				at++
+			}
+		}
 	}
 	return nil
 }
@@ -243,11 +316,16 @@ func (s *sorter[T]) sortEntries(bits int) error {
 		slices.Sort(s.entries)
 		return nil
 	}
+	return s.radixSort(32, 32+bits)
+}
+
+// radixSort sorts entries by some of their bits.
+func (s *sorter[T]) radixSort(from, to int) error {
 	if s.counts == nil {
 		s.counts = make([]uint32, s.parts<<digitBits)
 	}
-	for shift := 0; shift < bits; shift += digitBits {
-		if err := s.radixPass(32 + shift); err != nil {
+	for shift := from; shift < to; shift += digitBits {
+		if err := s.radixPass(shift); err != nil {
 			return err
 		}
 	}

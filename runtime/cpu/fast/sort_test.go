@@ -17,7 +17,7 @@ func TestSortLongRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 8))
 	special := []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1, 1 + 0x1p-40}
 	for _, n := range []int{3, 100, 5000, longRow + 1} {
-		for _, dtype := range []ir.DType{ir.F32, ir.F64, ir.I64} {
+		for _, dtype := range []ir.DType{ir.F32, ir.F64, ir.I64, ir.I32, ir.U32} {
 			x, err := ir.NewData(dtype, n)
 			if err != nil {
 				t.Fatal(err)
@@ -25,14 +25,15 @@ func TestSortLongRows(t *testing.T) {
 			for i := range n {
 				part := x.Bytes[i*dtype.BlockBytes():][:dtype.BlockBytes()]
 				if !dtype.IsFloat() {
-					ir.EncodeInts(part, dtype, []int64{int64(rng.IntN(n)) - int64(n/2) + int64(i%3)<<40})
+					high := int64(i%3) << (5 * dtype.BlockBytes())
+					ir.EncodeInts(part, dtype, []int64{int64(rng.IntN(n)-n/2) + high})
 				} else if v := rng.NormFloat64(); i%4 == 0 {
 					ir.EncodeFloats(part, dtype, []float64{special[rng.IntN(len(special))]})
 				} else {
 					ir.EncodeFloats(part, dtype, []float64{v})
 				}
 			}
-			for _, op := range []string{"sort %x", "argsort %x {descending=true}"} {
+			for _, op := range []string{"sort %x", "sort %x {descending=true}", "argsort %x {descending=true}"} {
 				g, err := ir.Parse(fmt.Sprintf(`graph "s" {
 					%%x = input {name="x", dtype=%s, shape=[%d]}
 					%%y = %s
