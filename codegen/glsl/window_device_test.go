@@ -116,10 +116,9 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 	if !ok {
 		t.Skipf("%s has no matrix units for f16", dev.Caps().Name)
 	}
-	for _, c := range convolutionCases(t, dev, ir.F16, 1, []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16),
-		coopMat2(256, 64, 128, 32), unrolled(3, coopMat2(256, 128, 64, 32)), unrolled(1, coopMat2(128, 64, 64, 16))}) {
-		c.run(t, dev, ir.F16)
-	}
+	runConvolutions(t, dev, ir.F16, convolutionCases(t, dev, ir.F16, 1, []kernel.Schedule{fragments,
+		coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32), unrolled(3, coopMat2(256, 128, 64, 32)),
+		unrolled(1, coopMat2(128, 64, 64, 16))}))
 }
 
 // TestConvolutionsOfBytes runs int8 convolutions, which have exact sums, in tiles and on cooperative matrices, directly
@@ -131,8 +130,21 @@ func TestConvolutionsOfBytes(t *testing.T) {
 	if fragments, ok := coopMat(dev.Caps(), ir.I8, 1, 2, 2, 1, 1); ok {
 		schedules = append(schedules, fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 64, 128, 128))
 	}
-	for _, c := range convolutionCases(t, dev, ir.I8, len(schedules), schedules) {
-		c.run(t, dev, ir.I8)
+	runConvolutions(t, dev, ir.I8, convolutionCases(t, dev, ir.I8, len(schedules), schedules))
+}
+
+// runConvolutions runs cases. It compiles the shaders of all cases first, with few processes.
+func runConvolutions(t *testing.T, dev *vk.Device, dtype ir.DType, cases []convolutionCase) {
+	t.Helper()
+	var all []string
+	for _, c := range cases {
+		_, text, err := buildConvolution(dev, c.graph(t, dtype), c.options(), c.s)
+		check(t, err)
+		all = append(all, text...)
+	}
+	assembleTogether(toolchain(t), all)
+	for _, c := range cases {
+		c.run(t, dev, dtype)
 	}
 }
 
