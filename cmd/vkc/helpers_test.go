@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/golden"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -150,7 +151,7 @@ func noTools(t *testing.T) {
 // everything must be there.
 func needTools(t *testing.T) {
 	t.Helper()
-	skipOrFail(t, needsTools())
+	devtest.NeedTools(t)
 }
 
 // needsTools returns an error if a tool to compile shaders is missing.
@@ -169,16 +170,6 @@ func needDevice(t *testing.T) {
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)
 	defer dev.Close()
-}
-
-func skipOrFail(t *testing.T, err error) {
-	t.Helper()
-	if err != nil && vktest.Required() {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
 }
 
 // absolute is the absolute path of a file of the repository.

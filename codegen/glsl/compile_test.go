@@ -28,7 +28,7 @@ var (
 // toolchain returns the GLSL tools. Without them it skips the test, or fails the test if every tool is required.
 func toolchain(t testing.TB) *spirv.Toolchain {
 	t.Helper()
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{CacheDir: moduleCache})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,13 +75,22 @@ func Compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
 
 // NeedTools skips a test if the tools that compile shaders are missing. With VKC_REQUIRE_DEVICE=1 it fails the test
 // instead.
-func NeedTools(t *testing.T) {
+func NeedTools(t testing.TB) {
 	t.Helper()
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	tools, err := findTools(t.Context())
 	if err == nil {
 		err = tools.Ready()
 	}
 	skipOrFail(t, err)
+}
+
+// findTools finds the tools. It asks each for its version once in a process, because that starts the program.
+func findTools(ctx context.Context) (*spirv.Toolchain, error) {
+	common, err := vktest.CommonCache()
+	if err != nil {
+		return nil, err
+	}
+	return spirv.Find(ctx, spirv.FindOptions{CacheDir: common})
 }
 
 // Noise returns a tensor of random floats from -1 to 1, the same in every call with equal dims.
@@ -151,7 +160,7 @@ func OpenNamed(t testing.TB, name string) *vkc.Device {
 // test compiles the graph.
 func CompileShaders(t testing.TB, caps device.Caps, graphs ...*ir.Graph) {
 	t.Helper()
-	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
+	tools, err := findTools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +223,7 @@ func Profile(t *testing.T, name string) device.Caps {
 }
 
 // skipOrFail skips a test because of err, unless err is nil. With VKC_REQUIRE_DEVICE=1 it fails the test instead.
-func skipOrFail(t *testing.T, err error) {
+func skipOrFail(t testing.TB, err error) {
 	t.Helper()
 	if err != nil && vktest.Required() {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/check"
-	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
@@ -35,11 +34,7 @@ func run(m *testing.M) int {
 // compilers, the test is skipped, or fails if VKC_REQUIRE_DEVICE=1.
 func openDevice(t testing.TB) *vkc.Device {
 	t.Helper()
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	if err == nil {
-		err = tools.Ready()
-	}
-	skipOrFail(t, err)
+	devtest.NeedTools(t)
 	want := os.Getenv("VKC_DEVICE")
 	if want == "" {
 		want = "vulkan"
@@ -52,16 +47,6 @@ func openDevice(t testing.TB) *vkc.Device {
 		}
 	})
 	return dev
-}
-
-func skipOrFail(t testing.TB, err error) {
-	t.Helper()
-	if err != nil && vktest.Required() {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
 }
 
 // valuesOf makes inputs and weights for a graph.

@@ -6,19 +6,15 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
-	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // TestBytesCompileAnywhere compiles README's first graph, with a u8 input, and another graph with an i64 input for
 // every profile. None may be rejected.
 func TestBytesCompileAnywhere(t *testing.T) {
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	if err == nil {
-		err = tools.Ready()
-	}
-	skipOrFail(t, err)
+	devtest.NeedTools(t)
 	g := build(t, func(b *frontend.Builder) {
 		n := b.Sym("N", 64)
 		x := b.Input("images", ir.U8, n, 28, 28).Reshape(n, 28*28).Cast(ir.F32).DivScalar(255)
