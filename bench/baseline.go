@@ -41,9 +41,10 @@ type Goal struct {
 	Copy   float64 `json:"copy,omitempty"`   // fraction of the device's measured copy bandwidth, at least
 	Times  float64 `json:"times,omitempty"`  // multiple of the time of case Of, at most
 	Of     string  `json:"of,omitempty"`
-	Ahead  float64 `json:"ahead,omitempty"` // multiple of the speed of point By of the case, at least
-	By     string  `json:"by,omitempty"`
 	Why    string  `json:"why"`
+
+	SpeedOver float64 `json:"ahead,omitempty"` // multiple of the speed of point OverPoint of the case, at least
+	OverPoint string  `json:"by,omitempty"`
 }
 
 // AnchorFile is the JSON file of anchors: results of other programs, and goals for cases.
@@ -110,13 +111,13 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 		}
 	}
 	for _, g := range b.Goals {
-		if g.Case == "" || !positive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.Ahead) ||
-			(g.Of == "") != (g.Times == 0) || (g.By == "") != (g.Ahead == 0) {
+		if g.Case == "" || !positive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.SpeedOver) ||
+			(g.Of == "") != (g.Times == 0) || (g.OverPoint == "") != (g.SpeedOver == 0) {
 			return nil, fmt.Errorf("goal of %q: want one number above 0, "+
 				"a case beside a multiple of its time, and a program beside a multiple of its speed", g.Case)
 		}
-		if g.Ahead > 0 && b.point(g.Case, g.By) == nil {
-			return nil, fmt.Errorf("goal of %q: there is no figure by %q to be ahead of", g.Case, g.By)
+		if g.SpeedOver > 0 && b.point(g.Case, g.OverPoint) == nil {
+			return nil, fmt.Errorf("goal of %q: there is no anchor by %q to compare with: add one", g.Case, g.OverPoint)
 		}
 	}
 	return b, nil
@@ -268,14 +269,13 @@ func (b *Baseline) judge(g Goal, r *Report) Verdict {
 		have, most, unit = res.Each, g.Each, "us a kernel"
 	case g.Times > 0:
 		of := r.Find(g.Of)
-		if of == nil || of.Status != OK {
-			measured = false
-			break
+		measured = measured && of != nil && of.Status == OK
+		if measured {
+			most = g.Times * of.Micros
 		}
-		most = g.Times * of.Micros
-	case g.Ahead > 0:
-		if p := b.point(g.Case, g.By); measured {
-			most = p.micros(res) / g.Ahead
+	case g.SpeedOver > 0:
+		if measured {
+			most = b.point(g.Case, g.OverPoint).micros(res) / g.SpeedOver
 		}
 	case g.Copy > 0:
 		least := g.Copy * r.Ceilings.CopyGBps

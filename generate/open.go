@@ -68,8 +68,7 @@ func (m *Model) refusal(ctx context.Context, what string, err error) error {
 	return &refusedError{m.device.Name(), what, err}
 }
 
-// open is Open before the CPU replaces a device that fails: it reads the file, loads all programs and starts the
-// engine.
+// open implements Open, without the fallback to the CPU. It reads the file, loads all programs and starts the engine.
 func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m, err = prepare(ctx, path, &o); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m.ahead = o.Ahead; m.ahead == 0 && !m.step.Asynchronous() {
 		m.ahead = 1
 	}
-	m.progress, m.options = nil, o // extras, which are loaded later, are small
+	m.progress, m.options = nil, o // no progress for later programs (extras): they load at once
 	m.engine = startEngine(m)
 	return m, nil
 }

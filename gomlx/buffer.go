@@ -89,9 +89,9 @@ func (s *storage) read(to []byte) error {
 	return nil
 }
 
-// leaveState ends the use of p's state for these elements, because p is about to overwrite the state. If the elements
-// are nowhere else, it first copies them to the host. It skips the copy if the storage has at most `others` users,
-// because the caller knows that these do not need the elements.
+// leaveState detaches the storage from p's state, which p is about to overwrite. It first copies the elements to the
+// host, unless they exist elsewhere. It also skips the copy if the storage has at most `others` users, because the
+// caller knows that these do not need the elements.
 func (s *storage) leaveState(p *program, others int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -138,7 +138,10 @@ func (s *schemas) literal(v any) (string, error) {
 		case nil:
 			return "None", nil
 		case bool:
-			return map[bool]string{true: "True", false: "False"}[v], nil
+			if v {
+				return "True", nil
+			}
+			return "False", nil
 		case []any:
 			parts := make([]string, len(v))
 			for i, x := range v {

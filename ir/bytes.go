@@ -5,9 +5,8 @@ import "math"
 // ByteGroup is the number of adjacent row elements that share a scale when the row is quantized to int8.
 const ByteGroup = 32
 
-// LeastByteTop is the least largest magnitude of a group that is quantized: the elements of groups below it become
-// zeros. It is large enough that neither scale nor steps depend on how a device treats subnormal numbers, and that
-// subnormal elements round to 0.
+// Groups with a largest magnitude below LeastByteTop are quantized to zeros. The limit is large enough that neither
+// scale nor steps depend on how a device treats subnormal numbers, and that subnormal elements round to 0.
 const LeastByteTop = 0x1p-118
 
 // ByteSteps defines how a group of floats is quantized to int8 wherever a matmul quantizes its rows. The int8 value of

@@ -121,10 +121,10 @@ func sumOf(name string, of *Scalar) Step { return Step{By: OpSum, Map: of, Name:
 //  1. Sum the differences from the approximate mean.
 //  2. Sum the squares of these differences.
 //
-// It returns the steps and two expressions, both corrected for the error of the approximate mean: each is an element
-// minus the exact mean, and squares is the sum of the squares of each. Chunks of a row have their own means, and their
-// sums are shifted to the row's mean (Chan, Golub and LeVeque 1979).
-func deviations() (steps []Step, each, squares *Scalar) {
+// It returns the steps and two expressions, both corrected for the error of the approximate mean: deviation is an
+// element minus the exact mean, and squares is the sum of the squared deviations. Chunks of a row have their own means,
+// and their sums are shifted to the row's mean (Chan, Golub and LeVeque 1979).
+func deviations() (steps []Step, deviation, squares *Scalar) {
 	from := scalarOf(OpSub, element, first)
 	start := scalarOf(OpAdd, first, meanOf(0))
 	dev := scalarOf(OpSub, element, start)
@@ -141,8 +141,8 @@ func deviations() (steps []Step, each, squares *Scalar) {
 		step("sum_sq_dev", scalarOf(OpSqr, dev),
 			scalarOf(OpAdd, part(2), scalarOf(OpMul, apart, scalarOf(OpAdd, part(1), moved)))),
 	}
-	each = scalarOf(OpSub, dev, meanOf(1))
-	return steps, each, scalarOf(OpSub, result(2), scalarOf(OpMul, result(1), meanOf(1)))
+	deviation = scalarOf(OpSub, dev, meanOf(1))
+	return steps, deviation, scalarOf(OpSub, result(2), scalarOf(OpMul, result(1), meanOf(1)))
 }
 
 // powers returns steps for the largest magnitude of a row and the sum of (|x|/largest)^p, which cannot overflow.

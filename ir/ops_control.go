@@ -29,7 +29,7 @@ func init() {
 			Doc: "Runs a body repeatedly. The body's states carry values from one trip to the next. The first arguments are their initial values, in declared order, and their final values are the results. The remaining arguments are the body's inputs, the same in every trip. The body has no outputs."},
 		OpInfo{Op: OpResult, Name: "result", Class: ClassControl, Moves: true, Args: []ArgInfo{{Name: "of"}},
 			Attrs: []AttrInfo{{Name: "index", Kind: AttrInt, Doc: "which result, counted from 0"}}, Infer: inferResult,
-			Doc: "Another result of an if or a loop, whose own value is result 0."},
+			Doc: "Result number index of an if or a loop. The value of the op itself is result 0."},
 	)
 }
 

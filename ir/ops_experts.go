@@ -14,8 +14,8 @@ func init() {
 			Doc: "Matmul of each row by a matrix that an index picks, for mixtures of experts. result[t, u, n] = the sum over k of x[t, u, k] * weights[ids[t, u], n, k]. x is [T, U, K] or [T, 1, K], weights is [E, N, K] and may be quantized, and ids is [T, U]. Sums are accumulated in f32 and have x's dtype. Out-of-range ids are clamped; constant ones are refused. Passes add groups, which is expert_groups of the same ids: rows are then multiplied in those groups."},
 		OpInfo{Op: OpExpertGroups, Name: "expert_groups", Class: ClassIndexing, Args: []ArgInfo{{Name: "ids"}},
 			Attrs: []AttrInfo{
-				{Name: "experts", Kind: AttrInt, Doc: "how many there are; ids are clamped to 0 … experts-1"},
-				{Name: "rows", Kind: AttrInt, Doc: "the size of a group"},
+				{Name: "experts", Kind: AttrInt, Doc: "number of experts; ids are clamped to 0 … experts-1"},
+				{Name: "rows", Kind: AttrInt, Doc: "maximum number of positions in a group"},
 			}, Infer: inferExpertGroups,
 			NoGrad: noIndices, Doc: "Groups the row-major positions of ids by id, with at most rows positions in a group. Row g of the result [G, 1+rows] is the id of group g and its positions in ascending order, padded with -1. Groups are ordered by id, then by position. G is the largest possible number of groups. Unused groups are all -1."},
 	)

@@ -45,7 +45,7 @@ func init() {
 			Doc: "Rotary position embedding (Su et al. 2021): rotates pairs of innermost elements by an angle proportional to the position. Positions are a vector [T], or one vector for each index of x's outermost axes: [B, T] for x[B, H, T, D]. By default pair i rotates by base^(-2i/dims) radians per position. With turns, u32[pairs, 2], pair i rotates by a fraction turns[i] of a full turn. The fraction has 64 bits, high word first."},
 		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
-			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "how many groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,
+			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "number of groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias of x[N, C, …] per group of channels (Wu and He 2018). The mean and the biased variance are over a group's channels and all axes after them. weight and bias are [C]. One group is layer normalization of an image, and C groups are instance normalization."},
 		OpInfo{Op: OpL2Normalize, Name: "l2_normalize", Class: ClassRow,
 			Fold: foldOf(l2, sumOf("sum_sq", scalarOf(OpSqr, element))), Args: []ArgInfo{{Name: "x"}},

@@ -38,7 +38,7 @@ func init() {
 			NoGrad: noIndices, Doc: "Coordinates (i32) that gather x into the order of sort."},
 		OpInfo{Op: OpTopKIndices, Name: "top_k_indices", Class: ClassScan, Args: x,
 			Attrs: []AttrInfo{
-				{Name: "k", Kind: AttrInt, Doc: "how many, at most the extent of the axis"}, axis,
+				{Name: "k", Kind: AttrInt, Doc: "number of elements to select, at most the extent of the axis"}, axis,
 				{Name: "largest", Kind: AttrBool, Default: true, Doc: "the largest in descending order, else the smallest in ascending order"},
 			}, Infer: inferTopK, Tol: exact,
 			NoGrad: noIndices, Doc: "The first k of argsort along an axis; gather x with them for the values."},

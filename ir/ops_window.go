@@ -25,7 +25,7 @@ func init() {
 	ceil := AttrInfo{Name: "ceil_mode", Kind: AttrBool, Default: false,
 		Doc: "let a last window hang over the high end, if it starts before the high padding"}
 	around := AttrInfo{Name: "padding_value", Kind: AttrInt, Default: int64(0),
-		Doc: "what padding is, for bytes: one of theirs, such as their zero point; floats are padded by 0"}
+		Doc: "value of the padding of an int8 or uint8 tensor, such as its zero point; float tensors are padded with 0"}
 	weighted := []ArgInfo{{Name: "x"}, {Name: "w"}}
 	x := []ArgInfo{{Name: "x"}}
 	products := Tolerance{Eps: 64, Abs: 1e-5, Sum: true}

@@ -21,6 +21,6 @@ func RoundsWordsTwice(caps Caps) bool { return swiftShader(caps) }
 // driver, spirv-opt must remove dead stores, because the branches around them then go too.
 func SlowBranches(caps Caps) bool { return swiftShader(caps) }
 
-// FusesNothing reports whether a device has no fused multiply-add instruction. Then it costs nothing to forbid the
-// driver to reassociate sums: Mesa's driver rewrites a*b + a*c to a*(b+c).
+// FusesNothing reports whether the device is a software device. Its driver rewrites a*b + a*c to a*(b+c), unless the
+// order of the operations is fixed. It uses no fused multiply-add in either case, so fixing the order costs nothing.
 func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }

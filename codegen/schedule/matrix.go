@@ -267,9 +267,9 @@ func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	return n
 }
 
-// MatrixUnits is the shared memory of a matmul on cooperative matrices, in units (see [UnitElems]): two stages of
-// tiles. At the end the results of the coopmat variant pass through the same memory, at least one fragment of each
-// matmul from each subgroup at a time.
+// MatrixUnits returns the shared memory of a matmul on cooperative matrices, in units (see [UnitElems]). It holds two
+// stages of tiles. The coopmat variant uses the same memory for its results after the last step, and then needs at
+// least one fragment for each matmul of each subgroup.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	stages := matrixStages * matrixStage(k, s)
 	if s, ok := s.(kernel.CoopMat); ok {

@@ -35,8 +35,8 @@ func NewPricer(caps device.Caps) Pricer {
 	return Pricer{Caps: caps, device: heuristicsOf(caps), times: map[timeKey]timed{}}
 }
 
-// priceWork estimates the time of work without kernels from its memory traffic and launches. Its note says if the
-// device cannot do the work, or is known to be faster without it.
+// priceWork estimates the time of a [kernel.Work], a computation that has no kernels yet, from its memory traffic and
+// launches. The note of the estimate says if the device cannot do the work, or is known to be faster without it.
 func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estimate {
 	suits := true
 	switch w.Form {

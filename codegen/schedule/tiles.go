@@ -52,7 +52,8 @@ func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 
 // vectorTime estimates the time in nanoseconds of a matmul without cooperative matrices, in its fastest tile. Its
 // contraction is split into the given number of parts, and the time includes the addition of the parts. vectorTime
-// assumes the speed of f32, except for int8 operands that are gathered (read at indices from a tensor).
+// assumes the speed of f32. If int8 operands are gathered (read at indices from a tensor), it multiplies the time by a
+// measured factor, gatheredTile.
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh, best := matShapeOf(k), 0.0
 	sh.Batch, sh.K = sh.Batch*int64(parts), sh.K/int64(parts) // each part is like a matmul of its own

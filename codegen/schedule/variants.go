@@ -363,13 +363,15 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 // worthwhile.
 const minPieces = 128 * 256
 
-// matrixSpace lists schedules on cooperative matrices.
+// matrixSpace lists schedules on cooperative matrices. Large coopmat2 tiles are also tried with unrolled steps, up to
+// the number that was the fastest in measurements (36: see matrixTile.Unroll), and with accumulators that are divided
+// into two or four matrices.
 func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	if _, ok := MatrixDType(k); !ok || !caps.Features.CooperativeMatrix {
 		return nil
 	}
 	var all []kernel.Schedule
-	scaleK := 1 // K is meant for f16; int8 tiles have twice as many elements in the same memory
+	scaleK := 1 // depth counts f16 elements; as many bytes hold twice as many int8 elements
 	if _, bytes := ByteProducts(k); bytes {
 		scaleK = 2
 	}

@@ -32,8 +32,8 @@ func lockDir(dir string) (lock *os.File, held bool, err error) {
 	return os.NewFile(uintptr(h), path), true, nil
 }
 
-// removeLocked removes a directory that this process has locked. A process that has just made the directory may lock it
-// before it is gone; then it is not empty, and stays.
+// removeLocked removes a directory that this process has locked. Another process may lock it between Close and Remove.
+// Its lock file then makes Remove fail, and the directory stays.
 func removeLocked(path string, lock *os.File) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {

@@ -33,8 +33,8 @@ func (r *metadata) pooling(c *Config) {
 	}
 	n, err := r.f.Int(key)
 	if err == nil && (n < 0 || n >= int64(len(poolings))) {
-		err = fmt.Errorf("metadata %q is %d, which is not supported: want 1 (mean), 2 (cls), 3 (last) or 4 (rank)", key,
-			n)
+		err = fmt.Errorf("metadata %q is %d, which is not supported: want 0 (none), 1 (mean), 2 (cls), 3 (last) or "+
+			"4 (rank)", key, n)
 	}
 	if r.err = err; err == nil {
 		c.Pooling = poolings[n]

@@ -98,8 +98,8 @@ func (s sizes) fused(first, heads, n int) []int {
 	return every(first*s.headDim, 1, heads*s.headDim)
 }
 
-// neighbours is for the rows of queries or keys: it moves the two elements of each rotary pair next to each other, from
-// the order halves.
+// neighbours returns the permutation of the n rows of a query or key matrix from the rope layout halves, in which
+// element i pairs with element i+ropeDims/2 of a head, to adjacent pairs.
 func (s sizes) neighbours(n int) []int {
 	rows := every(0, 1, n)
 	half := s.ropeDims / 2

@@ -31,8 +31,8 @@ type Recurrent struct {
 // to those that Checkpoint returns.
 func (c Config) IsRecurrent() bool { return c.Recurrent.Window > 0 }
 
-// CheckpointEvery is the distance of the positions whose recurrent states stay available, until a run has ended at two
-// later ones.
+// CheckpointEvery is the number of tokens between checkpoints of the recurrent states. A text keeps its two latest
+// checkpoints.
 const CheckpointEvery = PageSize
 
 // stateRows is the number of states that a text keeps for a layer: of its latest position, and of two checkpoints.

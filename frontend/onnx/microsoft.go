@@ -55,19 +55,19 @@ var microsoftOps = table{
 // Reasons why ops are refused.
 const (
 	wholeLoop = "it generates text in one node: export the decoder alone, with past and present keys and values"
-	paged     = "its cache is in pages, which a scheduler of requests hands out: export GroupQueryAttention"
+	paged     = "a scheduler of requests allocates the pages of its cache: export GroupQueryAttention"
 	packed    = "its sequences have no padding, and their number of tokens is known only in a run: export " +
 		"MultiHeadAttention"
-	gpuOrder = "its operands are in the order of a library for one kind of GPU: export ops on tensors in rows"
-	text     = "strings have no meaning on a device"
+	gpuOrder = "its operands are laid out for one kind of GPU: export ops on row-major tensors"
+	text     = "devices do not compute with strings: keep it out of the exported graph"
 )
 
 // refused has the ops that vkc leaves out, by domain, with the reason.
 var refused = map[string]map[string]string{"com.microsoft": {
 	"BeamSearch": wholeLoop, "GreedySearch": wholeLoop, "Sampling": wholeLoop, "WhisperBeamSearch": wholeLoop,
 	"PagedAttention": paged, "PackedAttention": packed, "PackedMultiHeadAttention": packed,
-	"SparseAttention":            "its blocks of keys are chosen by tables of columns: export GroupQueryAttention",
-	"LongformerAttention":        "its windows and global tokens have an order of GPUs: export the ops that it consists of",
+	"SparseAttention":            "tables of columns select its blocks of keys: export GroupQueryAttention",
+	"LongformerAttention":        "its operands are laid out for one kind of GPU: export the ops that it consists of",
 	"DecoderMaskedSelfAttention": gpuOrder, "QOrderedAttention": gpuOrder, "QOrderedGelu": gpuOrder,
 	"QOrderedLayerNormalization": gpuOrder, "QOrderedLongformerAttention": gpuOrder, "QOrderedMatMul": gpuOrder,
 	"QuantizeWithOrder": gpuOrder, "DequantizeWithOrder": gpuOrder,
@@ -97,8 +97,9 @@ func fusedMatMul(c *call) tensor {
 	return y
 }
 
-// transposed returns input i, a stack of matrices, as its attributes say: with batch, the first axis becomes the one
-// before the last. Then, with matrix, the last two axes are exchanged.
+// transposed returns input i, a stack of matrices. matrix and batch are the names of two bool attributes of the node.
+// If batch is set, the first axis moves to the position before the last axis. If matrix is set, the last two axes are
+// then exchanged.
 func (c *call) transposed(i int, matrix, batch string) tensor {
 	x := c.x(i)
 	if r := x.Rank(); c.flag(batch, false) && r > 2 {

@@ -526,8 +526,8 @@ func multimodalRotary(c *call) tensor {
 	return c.rotatedAs(x, choose(cosines), choose(sines), tensor{})
 }
 
-// gemmaRotary builds GemmaRotaryEmbedding: queries and keys, and these rotated by a quarter turn, times cosines and
-// sines of angles.
+// gemmaRotary builds GemmaRotaryEmbedding: x*cos(angles) + rotated(x)*sin(angles), for queries and keys. The inputs are
+// x and rotated(x), x with each rotary pair turned by 90 degrees.
 func gemmaRotary(c *call) []*value {
 	angles, t := c.x(0), c.x(1).DType()
 	sin, cos := castTo(angles.Sin(), t).Unsqueeze(1), castTo(angles.Cos(), t).Unsqueeze(1)

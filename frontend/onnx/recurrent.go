@@ -109,8 +109,8 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 		}
 	}
 	if len(alphas) > 0 || len(betas) > 0 {
-		c.fail("activation_alpha has %d numbers and activation_beta %d that none of the functions %q takes",
-			len(alphas), len(betas), names)
+		c.fail("%d numbers of activation_alpha and %d of activation_beta are left over: functions %q take fewer; "+
+			"remove the last ones", len(alphas), len(betas), names)
 	}
 	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
@@ -130,7 +130,7 @@ func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, s
 		x = x.SwapAxes(0, 1)
 	}
 	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 || !r.Shape().IsStatic() {
-		c.fail("of %s with weights %s and %s: want [T, N, I], [D, %d*H, I] and [D, %d*H, H]", x, w, r, gates, gates)
+		c.fail("input %s, weights %s and %s: want [T, N, I], [D, %d*H, I] and [D, %d*H, H]", x, w, r, gates, gates)
 	}
 	steps, batch, hidden := x.Dim(0), x.Dim(1), r.Dim(2).Static()
 	if n := c.intAttr("hidden_size", hidden); n != hidden {
@@ -301,23 +301,24 @@ func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 	})
 }
 
-// gru builds GRU. linear_before_reset says whether the reset gate applies after the matmul of the state, or before it.
+// gru builds GRU. The reset gate multiplies the state before its matmul or, with linear_before_reset, the result of the
+// matmul.
 func gru(c *call) []*value {
-	before := c.intAttr("linear_before_reset", 0) == 0
+	resetFirst := c.intAttr("linear_before_reset", 0) == 0
 	return c.recurrent(3, 1, []string{"Sigmoid", "Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
 		h := state[0]
-		part := l.recurrentPart(h)
-		update := l.act[0](l.gate(x, 0).Add(l.gate(part, 0)))
-		reset := l.act[0](l.gate(x, 1).Add(l.gate(part, 1)))
-		candidate := reset.Mul(l.gate(part, 2))
-		if before { // the state is reset before it is multiplied
-			candidate = reset.Mul(h).MatMul(l.gate(l.r, 2))
+		product := l.recurrentPart(h)
+		update := l.act[0](l.gate(x, 0).Add(l.gate(product, 0)))
+		reset := l.act[0](l.gate(x, 1).Add(l.gate(product, 1)))
+		recurrent := reset.Mul(l.gate(product, 2))
+		if resetFirst {
+			recurrent = reset.Mul(h).MatMul(l.gate(l.r, 2))
 			if !l.bias.IsZero() {
-				candidate = candidate.Add(l.bias.Slice(0, 2*l.hidden, 3*l.hidden))
+				recurrent = recurrent.Add(l.bias.Slice(0, 2*l.hidden, 3*l.hidden))
 			}
 		}
-		next := l.act[1](l.gate(x, 2).Add(candidate))
-		return []tensor{update.Neg().AddScalar(1).Mul(next).Add(update.Mul(h))}
+		candidate := l.act[1](l.gate(x, 2).Add(recurrent))
+		return []tensor{update.Neg().AddScalar(1).Mul(candidate).Add(update.Mul(h))}
 	})
 }
 

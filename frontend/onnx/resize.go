@@ -248,8 +248,8 @@ func (r *resizing) byOp(c *call) tensor {
 	return tensor{}
 }
 
-// isNearest reports whether op(axis, place) is the nearest element for every position of the axes from first on. For
-// symbolic extents it only knows that floors of quotients are.
+// isNearest reports whether op(axis, place) is the nearest element for every position of the axes first and later. If
+// an extent is symbolic, it returns true only for asymmetric coordinates that are rounded by floor.
 func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) int64) bool {
 	for axis := first; axis < len(r.size); axis++ {
 		from, to := r.x.Shape()[axis], r.size[axis]

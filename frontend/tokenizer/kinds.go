@@ -104,21 +104,22 @@ func until(match matcher) cutter {
 	}
 }
 
-// from is like until, for a pattern that always begins with the string begin, which makes the search fast.
+// from is like until, for a pattern that always begins with the string begin, which makes the search fast. The first
+// piece is the match at the beginning of the text, or else the text before the next match.
 func from(begin string, match matcher) cutter {
 	return func(text string) int {
+		if n := match(text); n > 0 {
+			return n
+		}
 		for i := 0; ; i++ {
-			at := strings.Index(text[i:], begin)
-			if at < 0 {
+			next := strings.Index(text[i:], begin)
+			if next < 0 {
 				return len(text)
 			}
-			if i += at; match(text[i:]) == 0 {
-				continue
-			}
-			if i > 0 {
+			i += next
+			if match(text[i:]) > 0 {
 				return i
 			}
-			return match(text)
 		}
 	}
 }

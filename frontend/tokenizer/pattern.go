@@ -465,15 +465,17 @@ func (s *charSet) match(text string, at int) int {
 func (p *pattern) pieces(text string, each func(piece string, match bool)) {
 	m := p.begin(text)
 	defer m.end()
-	done, last := 0, -1 // where the text that each was called for ends, and where the last match ends
+	done, last := 0, -1 // the end of the text that each has had, and the end of the last match
 	for from := 0; from <= len(text); {
 		start, end, ok := m.find(from)
 		if !ok {
 			break
 		}
-		if from = end; start == end { // an empty match, which counts unless a match ends there
+		from = end
+		if start == end { // an empty match: the search goes on after the next character
 			_, n := utf8.DecodeRuneInString(text[end:])
-			if from += max(n, 1); last == end {
+			from += max(n, 1)
+			if last == end { // right after a match, an empty match does not count
 				continue
 			}
 		}

@@ -132,8 +132,8 @@ func (t *Tokenizer) EncodePair(first, second string) []int32 {
 	return append(t.encode(out, second, []part{{len(second), false}}, true), t.pair[2]...)
 }
 
-// setPair sets the tokens around two texts as BERT has them, with one separator between the texts, or as RoBERTa has
-// them, with two.
+// setPair sets the special tokens for pairs of texts: before, between and after them. Between the texts BERT has one
+// separator, and RoBERTa has two.
 func (t *Tokenizer) setPair() {
 	between := t.after
 	if len(t.before) > 0 && t.names[t.before[0]] != "[CLS]" {

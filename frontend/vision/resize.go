@@ -127,8 +127,9 @@ func part(table []float32, width, first, n int) []float32 {
 	return out
 }
 
-// filter returns the weights [to, n] that resize n pixels in the middle of padded ones. When pixels become fewer, the
-// filter is wider, so that all of them count. It is linear or, with cubic, Keys' cubic (1981) with a = -0.5.
+// filter returns the weights [to, n] that resize n pixels, centred in padded ones, to `to` pixels. When it shrinks the
+// picture, the filter is wider, so that every input pixel contributes. It is linear or, with cubic, Keys' cubic (1981)
+// with a = -0.5.
 func filter(n, padded, to int, cubic bool) []float32 {
 	scale, before := float64(padded)/float64(to), (padded-n)/2
 	wide := max(scale, 1)

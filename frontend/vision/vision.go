@@ -283,19 +283,20 @@ func (r *metadata) fail(key string, err error) {
 	r.err = errors.Join(r.err, fmt.Errorf("metadata %q %w", "clip.vision."+key, err))
 }
 
-// Bounds of the sizes in a file.
+// Bounds of numbers in a file.
 const (
-	maxSize    = 1 << 20
+	maxSize    = 1 << 20 // of a width of the model
 	maxPatches = 1 << 16 // of a picture
 	maxRows    = 4096    // of a picture whose size varies
 )
 
-// size reads a positive integer, with a default for a missing key. 0 means that the key must not be missing.
-func (r *metadata) size(key string, missing int) int {
+// size reads an integer of 1 to maxPixels, because it may be a number of pixels. For a missing key it returns otherwise
+// or, if that is 0, fails. Errors are added to r.err, and the result is then 1.
+func (r *metadata) size(key string, otherwise int) int {
 	n, err := r.f.Int("clip.vision." + key)
 	switch {
-	case errors.Is(err, gguf.ErrNoKey) && missing != 0:
-		return missing
+	case errors.Is(err, gguf.ErrNoKey) && otherwise != 0:
+		return otherwise
 	case err != nil:
 		r.err = errors.Join(r.err, err)
 	case n < 1 || n > maxPixels:

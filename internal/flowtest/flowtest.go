@@ -304,7 +304,7 @@ func (m *mover) move(g *ir.Graph, updates []ir.Update) {
 	}
 }
 
-// declareOutputs declares output i of g as result from+i of node n, which is a loop or a branch.
+// declareOutputs declares output i of g as result from+i of node n, which is a loop or a branch. Result 0 is n itself.
 func (m *mover) declareOutputs(g *ir.Graph, n *ir.Node, from int) {
 	for i, o := range g.Outputs() {
 		result := n

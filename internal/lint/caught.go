@@ -10,13 +10,13 @@ import (
 
 const bailouts = module + "/internal/bailout"
 
-// Caught finds bailouts that leave a package or a goroutine: an exported function, a goroutine or the value of a
-// package's variable may bail out only if a function in between defers bailout.Caught. A bailout that nothing catches
+// Caught finds bailouts that leave a package or a goroutine: an exported function, a goroutine or the initializer of a
+// package variable may bail out only if a function in between defers bailout.Caught. A bailout that nothing catches
 // ends the process.
 //
 // A function literal counts as called by the function that contains it. If the literal is an argument of a function of
-// the same package, it counts only if that function calls the parameter and nothing there catches. Calls through
-// interfaces, and through fields of this package's structs, are not followed.
+// the same package, it counts only if that function calls it without a deferred Caught. Calls through interfaces, and
+// through fields of this package's structs, are not followed.
 var Caught = &analysis.Analyzer{
 	Name: "vkccaught",
 	Doc:  "check that bailouts are caught before they leave their package or goroutine",

@@ -138,9 +138,15 @@ func (c *Checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]i
 	return nil
 }
 
-// Check runs the passes on a graph, and compares several ways to compute it with the reference on the graph: the
-// reference on the graph after each pass that changed it, the kernels, the kernels in another order, the kernels of the
-// same graph with its nodes in another order, and the kernels of other choices. It returns the state of the passes.
+// Check runs the passes on a graph and compares several computations with the reference on the graph:
+//
+//   - the reference on the graph after each pass that changed it
+//   - the kernels
+//   - the kernels in another order
+//   - the kernels of the same graph with its nodes in another order
+//   - the kernels with other fusion choices
+//
+// It returns the state of the passes.
 func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -95,8 +95,9 @@ type run struct{ from, to, period int }
 // covered is the number of elements in whole copies.
 func (r run) covered() int { return (r.to - r.from) / r.period * r.period }
 
-// findRuns finds ranges of a sequence in which at least two copies follow each other. They do not overlap. Ranges that
-// cover more come first, and of equal ones that with the smallest period.
+// findRuns finds ranges of a sequence that repeat a subsequence at least twice in a row. The ranges do not overlap.
+// They are in order of covered length, longest first, then of the length of the subsequence (the period), shortest
+// first.
 func findRuns(sums []uint64) []run {
 	last, votes := map[uint64]int{}, map[int]int{}
 	for i, s := range sums {

@@ -160,10 +160,11 @@ func (a *heads) group(row int) int {
 	return n*a.g + head/(a.h/a.g)
 }
 
-// scores computes the scores of one query: query row%t of head row/t%h. The slice scores has room for all keys. It
-// returns the first key that the query sees, and the scores (of) from that key to the last one that it sees. If slopes
-// is not nil, it receives the derivative of softcap at each score.
-func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float64) {
+// scores computes the scores of the query in a row of q: the rows of all queries of a head follow each other, and so do
+// the heads. The slice scores has room for all keys. The results are the first key that the query sees, and the scores
+// of the keys from there to the last one that it sees. If slopes is not nil, it receives the derivative of softcap at
+// each score.
+func (a *heads) scores(row int, scores, slopes []float64) (first int, seenScores []float64) {
 	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
 	group, seen := a.group(row), a.s
 	if a.causal {

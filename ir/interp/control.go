@@ -32,7 +32,8 @@ func newBodies(opt Options) *bodies {
 	return &bodies{opt: opt, fixed: map[bodyKey]map[*ir.Node]value{}, made: map[bodyKey]*Program{}}
 }
 
-// program returns the program of a node's body. ctx must be a run's context: the context in Options ended with New.
+// program returns the program of a node's body, and prepares it on the first call. ctx is the context of a run, because
+// the context in Options was for New only and may be cancelled since. Other callers wait while a body is prepared.
 func (b *bodies) program(ctx context.Context, n *ir.Node, g *ir.Graph) (*Program, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

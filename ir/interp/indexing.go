@@ -148,7 +148,8 @@ func dynamicSlice(c *call) (value, error) {
 	return c.strided(x, c.dims, from)
 }
 
-// dynamicUpdateSlice writes the update over a copy of the base, or over the base itself if that is allowed.
+// dynamicUpdateSlice writes the update over a copy of the base, or over the base itself if that is allowed. Each way to
+// write in place first appends a function to c.undo that restores the elements.
 func dynamicUpdateSlice(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {

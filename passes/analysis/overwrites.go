@@ -197,7 +197,7 @@ func (o *Overwrites) WhyNot(w Write) string {
 	if why := o.Whole[w.base]; why != "" {
 		return why
 	}
-	return fmt.Sprintf("no state is updated with it, or not the one that %s is", w.base)
+	return fmt.Sprintf("its result updates no state, or a state other than its base %s", w.base)
 }
 
 // chain follows a state's new value through writes back to the old value. values are the results of these writes, last

@@ -180,22 +180,23 @@ func (p *attentionPoint) addMask() {
 	p.add(l.f32(ir.OpMul, l.b.Cast(ir.F32, lse), factor))
 }
 
-// exponentOf2 returns e*log2(e) in f32, which makes e an exponent of 2. If the product leaves the range of f32 it
-// returns e itself: models hide keys by the least f32, and a query that sees no other keys attends to these. The
-// product has two uses, so the shader has a variable for it; GLSL compilers turn other forms into a branch.
-func (l *lowerer) exponentOf2(e *kernel.Expr) *kernel.Expr {
-	e = kernel.Widened(e)
+// exponentOf2 returns x*log2(e) in f32, so that exp(x) = exp2(result). If the product leaves the range of f32, the
+// result is x itself: models mask keys with the lowest f32, and a query with only masked keys attends to all of them
+// equally. The product has two uses, so the shader has a variable for it. GLSL compilers turn other forms into a
+// branch.
+func (l *lowerer) exponentOf2(x *kernel.Expr) *kernel.Expr {
+	x = kernel.Widened(x)
 	switch {
-	case e.Kind == kernel.ExprApply && e.Op == ir.OpWhere:
-		return l.f32(ir.OpWhere, e.Args[0], l.exponentOf2(e.Args[1]), l.exponentOf2(e.Args[2]))
-	case e.Kind == kernel.ExprConst && math.Abs(e.Value) > math.MaxFloat32/math.Log2E:
-		return l.b.Float(ir.F32, e.Value)
-	case e.Kind == kernel.ExprConst:
-		return l.b.Float(ir.F32, e.Value*math.Log2E)
+	case x.Kind == kernel.ExprApply && x.Op == ir.OpWhere:
+		return l.f32(ir.OpWhere, x.Args[0], l.exponentOf2(x.Args[1]), l.exponentOf2(x.Args[2]))
+	case x.Kind == kernel.ExprConst && math.Abs(x.Value) > math.MaxFloat32/math.Log2E:
+		return l.b.Float(ir.F32, x.Value)
+	case x.Kind == kernel.ExprConst:
+		return l.b.Float(ir.F32, x.Value*math.Log2E)
 	}
-	wide := l.b.Cast(ir.F32, e)
+	wide := l.b.Cast(ir.F32, x)
 	product := l.f32(ir.OpMul, wide, l.b.Float(ir.F32, math.Log2E))
-	if e.DType == ir.F16 {
+	if x.DType == ir.F16 {
 		return product
 	}
 	outside := l.is(ir.OpGt, l.f32(ir.OpAbs, product), l.b.Float(ir.F32, math.MaxFloat32))

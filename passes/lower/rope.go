@@ -14,7 +14,7 @@ import (
 func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
-	inner := int(x.Shape()[n.Rank()-1].Add)
+	inner := x.Shape()[n.Rank()-1].Static()
 	dims := n.Attrs().Int("dims")
 	if dims == 0 {
 		dims = inner

@@ -347,8 +347,8 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 	}}), ok
 }
 
-// readByNext returns the index at which the kernel that stores the argument of `to` reads its input, as a function of
-// that kernel's coordinates.
+// readByNext returns the index map of the kernel that materializes the padded argument of convolution `to`: from the
+// kernel's coordinates to the element that it reads of this convolution's result.
 func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	shape := to.argumentShape()
 	at := kernel.Axes(shape)

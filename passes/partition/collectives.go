@@ -110,7 +110,7 @@ func collective(name, doc, prologue, each, result string, shape func(ir.Shape, i
 		register(name+"_few", doc+" Few values, which the op gives as well.", collectiveFew+collectiveTake, true)
 }
 
-var collectiveAttrs = []ir.AttrInfo{{Name: "shards", Kind: ir.AttrInt, Doc: "how many devices there are"}}
+var collectiveAttrs = []ir.AttrInfo{{Name: "shards", Kind: ir.AttrInt, Doc: "number of devices"}}
 
 // collectiveKernel returns the GLSL kernel of a collective op with the given outputs and body.
 func collectiveKernel(outputs []string, body string) *ir.CustomKernel {

@@ -37,7 +37,8 @@ const minEqualChunk, maxEqualChunk = 64, 4096
 // firstEqual finds the first position of each wanted key in a list of sorted keys by binary search.
 var firstEqual = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.first_equal",
-	Doc:  "For each wanted number how many of the sorted ones are smaller.",
+	Doc: "Returns, for each element of wanted, the number of elements of sorted that are smaller. This is the " +
+		"position of the first equal element, if there is one.",
 	Args: []ir.ArgInfo{{Name: "sorted"}, {Name: "wanted"}},
 	Infer: func(c *ir.Call) ([]ir.Type, error) {
 		if c.DType(0) != ir.I32 || c.DType(1) != ir.I32 || len(c.Shape(0)) != 1 || len(c.Shape(1)) != 1 {
@@ -238,10 +239,10 @@ func (f keyFoldWriter) results(c *ir.Call, n ir.Dim) []ir.Type {
 func (f keyFoldWriter) chunks() ir.CustomOp {
 	return ir.CustomOp{
 		Name: f.name("chunks"),
-		Doc: "The fold of the rows of each chunk whose keys are equal: sorted are the keys in order, and order says " +
-			"of which row each is.",
+		Doc: "Folds the rows of each chunk that has a single key. sorted has the keys in ascending order, and " +
+			"order[i] is the row of key i.",
 		Args:  []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}},
-		Attrs: []ir.AttrInfo{chunkAttr, {Name: "chunks", Kind: ir.AttrInt, Doc: "how many there are at most"}},
+		Attrs: []ir.AttrInfo{chunkAttr, {Name: "chunks", Kind: ir.AttrInt, Doc: "largest number of chunks"}},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
 			return f.results(c, ir.D(c.Attrs.Int("chunks"))), f.check(c, 2)
 		},
@@ -285,9 +286,9 @@ if (team == 0u) {
 func (f keyFoldWriter) rows() ir.CustomOp {
 	return ir.CustomOp{
 		Name: f.name("rows"),
-		Doc: "For each wanted number the fold of the rows whose key it is: sorted are the keys in order, order says " +
-			"of which row each is, and begins where each number is first. There are none for a negative one. Folded " +
-			"are chunks of equal keys.",
+		Doc: "Folds, for each element of wanted, the rows that have it as their key. sorted has the keys in " +
+			"ascending order, and order[i] is the row of key i. begins[j] is the first position of wanted[j] in " +
+			"sorted. No row has a negative key. folded has the folds of the chunks with a single key.",
 		Args: []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}, {Name: "wanted"}, {Name: "begins"},
 			{Name: "folded"}},
 		Attrs: []ir.AttrInfo{chunkAttr},

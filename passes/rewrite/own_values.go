@@ -60,10 +60,10 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 			inPlace[u.Value] = true
 		case u.Value.Op() == ir.OpQuantize && after.OnlyUpdates(u.Value):
 		default:
-			if analysis.IsLeaf(value) { // may also be a state that is overwritten
+			if analysis.IsLeaf(value) { // save its old value: it may be a state that another update overwrites
 				value = r.copied(value)
 			}
-			value = r.copied(value)
+			value = r.copied(value) // the copy that writes the state
 		}
 		bailout.Check(fresh.Update(state, value))
 	}

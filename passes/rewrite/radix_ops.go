@@ -25,7 +25,7 @@ const (
 var (
 	floatKey = ir.MustRegisterCustom(ir.CustomOp{
 		Name:  "vkc.float_key",
-		Doc:   "A number that is larger the later a float comes in the order of sort: -0 as 0, NaN after all.",
+		Doc:   "Maps a float to an unsigned sort key in the order of sort. -0 and 0 have the same key. NaN is last.",
 		Args:  []ir.ArgInfo{{Name: "x"}},
 		Attrs: []ir.AttrInfo{{Name: "descending", Kind: ir.AttrBool, Default: false}},
 		Infer: inferKey,
@@ -51,7 +51,7 @@ return descending ? ~key : key;`,
 	})
 	integerKey = ir.MustRegisterCustom(ir.CustomOp{
 		Name: "vkc.integer_key",
-		Doc:  "A number that is larger the later an integer comes in the order of sort; least is the dtype's smallest one.",
+		Doc:  "Maps an integer to an unsigned sort key in the order of sort. least is the dtype's smallest value.",
 		Args: []ir.ArgInfo{{Name: "x"}},
 		Attrs: []ir.AttrInfo{{Name: "least", Kind: ir.AttrInt, Default: int64(0)},
 			{Name: "descending", Kind: ir.AttrBool, Default: false}},
@@ -72,7 +72,8 @@ return descending ? ~key : key;`,
 		Attrs: []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false},
 			{Name: "descending", Kind: ir.AttrBool, Default: false}},
 		Infer: inferKey,
-		Doc:   "Half of a number that is larger the later a double comes in the order of sort: -0 as 0, NaN after all.",
+		Doc: "Returns the low or the high word of a double's 64-bit sort key. -0 and 0 have the same key. NaN is " +
+			"last.",
 		Body: `uvec2 bits = unpackDouble2x32(x);
 uint magnitude = bits.y & 0x7fffffffu;
 bool positive = bits.y == magnitude || (magnitude | bits.x) == 0u;
@@ -184,7 +185,8 @@ func (m radixMove) op() ir.CustomOp {
 	body = strings.ReplaceAll(strings.ReplaceAll(body, "OLD", old), "SORTED", sorted)
 	return ir.CustomOp{
 		Name: name, Args: args, Attrs: radixAttrs,
-		Doc: "Keys of a row by one digit, stable: which element comes to each place, and its key.",
+		Doc: "Sorts the keys of each row by one digit, stably. The results are the source index and the key of each " +
+			"output position.",
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
 			s := c.Shape(0)
 			if c.DType(0) != ir.U32 || c.DType(1) != ir.U32 || len(s) != 2 || len(c.Shape(1)) != 3 {

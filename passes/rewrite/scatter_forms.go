@@ -42,8 +42,8 @@ var nominal = kernel.Rates{Bytes: 500, LaunchNs: 5000}
 // inFlight is roughly the number of updates that a device works on at the same time.
 const inFlight = 1 << 16
 
-// form returns the form of a scatter with the least estimated time on the device. along is the number of indices that
-// each destination is compared with in form compare.
+// form returns the form of a scatter with the least estimated time on the device. In form compare, each destination is
+// compared with `along` indices.
 func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())

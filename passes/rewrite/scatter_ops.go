@@ -42,8 +42,9 @@ type accumulation struct {
 	one func(args []*ir.Data, a ir.Attrs) func(words []int64, element, slot int)
 }
 
-// accumulationKind is the size of a kernel that accumulates. Copies of a window in shared memory start at different
-// banks, which takes one extra word.
+// accumulationKind describes one size of the scatter kernels. A kernel with shared memory keeps several copies of a
+// range of destinations there (the window), to reduce contention. Each copy is padded by one word, so that the copies
+// start at different banks.
 type accumulationKind struct {
 	suffix string // of the kernel's name
 	words  int    // words of shared memory; 0 if it accumulates in memory only
@@ -75,11 +76,14 @@ func (k accumulationKind) most() float64 { return float64(k.tile) * math.MaxUint
 // window returns the number of destinations that fit in shared memory, if each has the given number of words.
 func (k accumulationKind) window(words int) int { return (k.words - 1) / words }
 
+// fractionDoc documents attribute lowest.
+const fractionDoc = "number of bits kept below the least significant bit of the largest float"
+
 var (
 	u32Values = ir.ArgInfo{Name: "values"}
 	// scatterMost finds the largest update of each destination.
 	scatterMost = accumulation{
-		name: "most", doc: "The largest of the updates that each place meets, or 0.", args: []ir.ArgInfo{u32Values},
+		name: "most", doc: "The largest update of each destination, or 0.", args: []ir.ArgInfo{u32Values},
 		words: 1, load: "value[i] = values[e];", change: maximum,
 		flush: "if (BINS[at] > 0u) atomicMax(sums[slot], BINS[at]);",
 		one: func(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
@@ -89,8 +93,8 @@ var (
 	}.register()
 	// scatterExponents finds the largest exponent of each destination's updates.
 	scatterExponents = accumulation{
-		name: "exponents", doc: "The largest exponent of the floats that each place meets, as it is stored but at " +
-			"least 1, or 0 where there are none.",
+		name: "exponents", doc: "The largest biased exponent among the updates of each destination. Zeros and " +
+			"subnormals count as 1. The result is 0 for a destination without updates.",
 		args: []ir.ArgInfo{u32Values}, words: 1,
 		load:   "value[i] = max(floatBitsToUint(values[e]) >> 23u & 255u, 1u);",
 		change: maximum,
@@ -102,7 +106,7 @@ var (
 	}.register()
 	// scatterSum adds 32-bit integers.
 	scatterSum = accumulation{
-		name: "sum", doc: "The sum of the updates that each place meets, which wraps.", args: []ir.ArgInfo{u32Values},
+		name: "sum", doc: "The sum of the updates of each destination, which wraps.", args: []ir.ArgInfo{u32Values},
 		words: 1, adds: true, waits: 1. / 8, load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
 		flush: "if (BINS[at] != 0u) atomicAdd(sums[slot], BINS[at]);",
 		one: func(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
@@ -112,7 +116,7 @@ var (
 	}.register()
 	// scatterWide adds 64-bit integers, given as two words.
 	scatterWide = accumulation{
-		name: "wide", doc: "The sum of the updates that each place meets, of 64 bits as two words, which wraps.",
+		name: "wide", doc: "The 64-bit sum of the updates of each destination, as two words. It wraps.",
 		args:  []ir.ArgInfo{u32Values, {Name: "high"}},
 		words: 2, waits: 1. / 8, load: "value[i] = uvec2(values[e], high[e]);", change: addPair, flush: flushPair,
 		one: func(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
@@ -138,10 +142,11 @@ var (
 	}.register()
 	// scatterFixed adds floats as fixed-point numbers relative to the largest exponent of each destination.
 	scatterFixed = accumulation{
-		name: "fixed", doc: "The sum of the floats that each place meets, in units that its largest exponent gives, as " +
-			"two words. Where that exponent is of no number, bits say what the floats are.",
+		name: "fixed", doc: "The fixed-point sum of the floats of each destination, as two words. Its unit depends on the " +
+			"destination's largest exponent. If that is the exponent of inf and NaN, the result has flags " +
+			"instead: 1 for +inf, 2 for -inf, 4 for NaN.",
 		args:  []ir.ArgInfo{u32Values, {Name: "most"}},
-		attrs: []ir.AttrInfo{{Name: "lowest", Kind: ir.AttrInt, Doc: "bits below the last one of the largest float"}},
+		attrs: []ir.AttrInfo{{Name: "lowest", Kind: ir.AttrInt, Doc: fractionDoc}},
 		words: 2, waits: 1. / 8, load: "bits[i] = floatBitsToUint(values[e]);",
 		change: `uint magnitude = bits[i] & 0x7fffffffu, exponent = magnitude >> 23u, largest = most[slot];
 if (largest == 255u) {
@@ -404,11 +409,10 @@ func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) []*ir.Data {
 // These ops convert the results of accumulations back to numbers.
 var (
 	fixedFloat = ir.MustRegisterCustom(ir.CustomOp{
-		Name: "vkc.fixed_float",
-		Doc:  "The bits of the float that a sum in units of an exponent is.",
-		Args: []ir.ArgInfo{{Name: "low"}, {Name: "high"}, {Name: "most"}},
-		Attrs: []ir.AttrInfo{{Name: "lowest", Kind: ir.AttrInt,
-			Doc: "bits below the last one of the largest float"}},
+		Name:  "vkc.fixed_float",
+		Doc:   "Converts a fixed-point sum to the bits of a float.",
+		Args:  []ir.ArgInfo{{Name: "low"}, {Name: "high"}, {Name: "most"}},
+		Attrs: []ir.AttrInfo{{Name: "lowest", Kind: ir.AttrInt, Doc: fractionDoc}},
 		Infer: inferKey,
 		Body: `if (most == 255u) return low == 1u ? 0x7f800000u : low == 2u ? 0xff800000u : 0x7fc00000u;
 if ((low | high) == 0u) return 0u;
@@ -439,7 +443,7 @@ return sign | (exponent < -23 ? 0u : number + (1u << uint(-exponent)) >> uint(1 
 	})
 	keyFloat = ir.MustRegisterCustom(ir.CustomOp{
 		Name: "vkc.key_float", Args: []ir.ArgInfo{{Name: "key"}}, Infer: inferKey,
-		Doc: "The bits of the float that a number in the order of sort stands for, of which 0 is the least.",
+		Doc: "Converts a sort key back to the bits of a float. See vkc.float_key.",
 		Body: `if (key == 0xffffffffu) return 0x7fc00000u;
 return key < 0x7fffffu ? 0xff800000u : key < 0x80000000u ? ~key : key & 0x7fffffffu;`,
 		Int: func(x []int64, _ ir.Attrs) int64 {
@@ -457,7 +461,7 @@ return key < 0x7fffffu ? 0xff800000u : key < 0x80000000u ? ~key : key & 0x7fffff
 	})
 	keyInteger = ir.MustRegisterCustom(ir.CustomOp{
 		Name: "vkc.key_integer",
-		Doc:  "The integer that a number in the order of sort stands for; least is the dtype's smallest one.",
+		Doc:  "Converts a sort key back to an integer. See vkc.integer_key. least is the dtype's smallest value.",
 		Args: []ir.ArgInfo{{Name: "key"}},
 		Attrs: []ir.AttrInfo{{Name: "least", Kind: ir.AttrInt, Default: int64(0)},
 			{Name: "descending", Kind: ir.AttrBool, Default: false}},

@@ -36,7 +36,7 @@ func init() {
 func storedRowsOp(t ir.DType, level string, levelOf func([]byte, int) int8) ir.CustomOp {
 	return ir.CustomOp{
 		Name: "vkc.bytes_of_" + t.String(),
-		Doc:  "The integers that blocks of " + t.String() + " hold, and the scale of each block.",
+		Doc:  "Unpacks blocks of " + t.String() + " to int8 values and one scale per block.",
 		Args: []ir.ArgInfo{{Name: "x"}},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
 			s := c.Shape(0)

@@ -107,8 +107,8 @@ func (c *Channel) free() error {
 // lastEpoch is the epoch at which epochs, the numbers of exchanges, restart from 1.
 const lastEpoch = 1 << 31
 
-// begin reserves slots for the exchanges of a run: words from up to to. With some transports each exchange of all runs
-// in flight has slots of its own. With the others, runs reuse the same slots one after another. begin also returns the
+// begin reserves slots for the exchanges of a run: words [from, to). With some transports each exchange of all runs in
+// flight has slots of its own. With the others, runs reuse the same slots one after another. begin also returns the
 // error of an earlier run that has failed, if no caller has received it yet.
 func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 	err, from = g.drain(maxInFlight-1), c.next

@@ -61,7 +61,7 @@ func TestProbe(t *testing.T) {
 	}
 	fails.Unlock()
 	if why := errors.Join(fails.Failed...); len(fails.List) != 0 || why == nil ||
-		!strings.Contains(why.Error(), "kernels wait for one another: processor waited for the other devices in vain") {
+		!strings.Contains(why.Error(), "kernels wait for one another: processor timed out after") {
 		t.Errorf("transports %+v; %v", fails.List, why)
 	}
 }

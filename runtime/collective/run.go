@@ -158,10 +158,11 @@ func (g *Group) Finish(r *Run, devices []error) error {
 	return lostStates(err)
 }
 
-// end waits until all devices have finished the run, and releases its part of the channel. It does so once.
+// end calls close unless an earlier call did.
 func (r *Run) end() { r.ending.Do(r.close) }
 
-// close implements end.
+// close waits until all devices have finished the run, releases its part of the channel and sets the run's error. Only
+// end calls it.
 func (r *Run) close() {
 	var errs []error
 	for rank, p := range r.points {
@@ -212,17 +213,16 @@ func lostStates(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
+	return fmt.Errorf("a run on several devices has failed, and its states are undefined: reset them: %w", err)
 }
 
 // failedAs returns the error of a run in which a device did not receive a value. stale means that another device had
 // written the value and the device read old memory.
 func failedAs(device string, stale bool, limit time.Duration) error {
 	if stale {
-		return fmt.Errorf("%s did not see what another device had written to memory of the host", device)
+		return fmt.Errorf("%s did not see a value that another device had written to host memory", device)
 	}
-	return fmt.Errorf("%s waited for the other devices in vain, for %v at most: one of them does not go on", device,
-		limit)
+	return fmt.Errorf("%s timed out after %v waiting for the other devices: one of them has stopped", device, limit)
 }
 
 // barrier is a reusable barrier for the goroutines that each run the part of one rank.

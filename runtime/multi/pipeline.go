@@ -128,8 +128,8 @@ var _ runtime.Executable = (*Pipeline)(nil)
 // pipelines on the same devices must be given the same queues.
 func NewPipeline(g *ir.Graph, layers Layers, queues *Queues, names []string,
 	exes []runtime.Executable) (*Pipeline, error) {
-	x := &Pipeline{program: newProgram(g, names, exes, func(int) map[string]int { return nil }), queues: queues,
-		layers: layers}
+	noneCut := func(int) map[string]int { return nil } // each state is whole, on the device of its layer
+	x := &Pipeline{program: newProgram(g, names, exes, noneCut), queues: queues, layers: layers}
 	x.async = !slices.ContainsFunc(exes, func(e runtime.Executable) bool { return !runtime.Asynchronous(e) })
 	x.lock = x.Lock
 	for _, s := range x.States() {

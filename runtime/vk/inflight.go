@@ -408,14 +408,15 @@ func (r *runResources) keep(e *Executable, outputs []runtime.Output) ([]deviceMe
 		}
 		s, kind := *at, e.keptKind(i, x)
 		if s == nil || s.kind != kind || s.size < x.Size || !s.state.CompareAndSwap(slotFree, slotTaken) {
-			s.drop()
+			s.drop() // in use, too small or of another kind
 			*at = nil
 			b, err := e.newKept(i, whole, kind)
 			if err != nil {
 				closeAll(list)
 				return nil, err
 			}
-			if s = (&slot{Buffer: b}); whole <= sharedKept {
+			s = &slot{Buffer: b}
+			if whole <= sharedKept { // otherwise no later run reuses the slot: it is not taken, so Close frees it
 				s.state.Store(slotTaken)
 				*at = s
 			}

@@ -34,7 +34,7 @@ func nameLength(s string) int {
 // objectSyntax is {"name": NAME, key: ARGUMENTS}, or a list of such objects.
 type objectSyntax struct{ key, before, after string }
 
-// read implements syntax.
+// read reads a JSON object or list. Its objects that call a tool become calls, and the others become content.
 func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	if st := plausible(s); st == not || len(strings.TrimSpace(s)) == 0 {
 		return nil, 0, st
@@ -45,9 +45,12 @@ func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 		return nil, 0, st
 	}
 	n += space
-	list := []json.RawMessage{repair(s[space:n])}
-	if s[space] == '[' && json.Unmarshal(list[0], &list) != nil || len(list) == 0 {
-		return nil, 0, not
+	value := repair(s[space:n])
+	list := []json.RawMessage{value}
+	if s[space] == '[' {
+		if json.Unmarshal(value, &list) != nil || len(list) == 0 {
+			return nil, 0, not
+		}
 	}
 	found := false
 	for _, one := range list {

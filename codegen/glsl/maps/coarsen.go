@@ -14,8 +14,8 @@ import (
 func pointsEach(e *emit.Emitter) int { return e.Sched.(kernel.Points).Coarsen }
 
 // coarsen makes an invocation compute several points along an axis, because these points share values. Coordinate i of
-// the axis becomes steps*pointsEach + point. The coordinate point uses the fold axis, which maps do not use otherwise.
-// coarsen returns the shared values.
+// the axis becomes s*pointsEach + point: s is the invocation's coordinate, and point runs along the fold axis, which
+// maps do not use otherwise. coarsen returns the shared values.
 func coarsen(e *emit.Emitter) []*kernel.Expr {
 	rep, ok := schedule.RepetitionOf(e.K)
 	if !ok {

@@ -177,36 +177,38 @@ func (t *tileWriter) compute() {
 	})
 }
 
-// mover returns a mover of the tile with lines along one side. A unit is a run of width neighbours.
+// mover returns a mover of the tile, which visits the tile unit by unit. A unit is a run of width neighbours along the
+// side `along`. A line is all units at one coordinate of the side `lines`.
 func (t *tileWriter) mover(along, lines side, width int) *emit.Mover {
 	return &emit.Mover{E: t.Emitter, Self: t.local, Lines: lines.size, PerLine: along.size / width, Line: "line",
 		Unit: "at"}
 }
 
-// ifInside calls body for a run of width neighbours of the tile: number unit in the given line. The code is in a block
-// that executes only if the run is inside the map.
+// ifInside calls body for a unit of a line of the tile (see mover). The code is in a block that executes only if the
+// unit is inside the map.
 func (t *tileWriter) ifInside(along, lines side, width int, line, unit expr.Expr, body func(r emit.Run)) {
 	name := t.ParaName(along.axis)
 	if width > 1 {
 		name = fmt.Sprint(name, width)
 	}
-	global := t.Variable("uint", name, expr.Flat(along.tile, along.size/width, unit))
-	other := t.Variable("uint", t.ParaName(lines.axis), expr.Flat(lines.tile, lines.size, line))
-	t.OpenIf(t.inside(along, lines, width, global, other))
-	t.BindAxis(lines.axis, other)
-	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis))) // global counts runs of the whole axis
+	mapUnit := t.Variable("uint", name, expr.Flat(along.tile, along.size/width, unit))
+	mapLine := t.Variable("uint", t.ParaName(lines.axis), expr.Flat(lines.tile, lines.size, line))
+	t.OpenIf(t.inside(along, lines, width, mapLine, mapUnit))
+	t.BindAxis(lines.axis, mapLine)
+	body(emit.RunOf(along.axis, width, mapUnit, t.ParaName(along.axis)))
 	t.Close()
 }
 
-// inside returns the condition that a run is inside the map, or nil if it always is.
-func (t *tileWriter) inside(along, lines side, width int, unit, line expr.Expr) expr.Expr {
-	var inRun, inLine expr.Expr
+// inside returns the condition that a unit of a line is inside the map, or nil if it always is. Both numbers count from
+// the beginning of the map.
+func (t *tileWriter) inside(along, lines side, width int, line, unit expr.Expr) expr.Expr {
+	var unitInside, lineInside expr.Expr
 	if !along.whole {
 		units, _ := t.K.Parallel[along.axis].Quo(int64(width))
-		inRun = expr.Binary("<", unit, t.Dim(units))
+		unitInside = expr.Binary("<", unit, t.Dim(units))
 	}
 	if !lines.whole {
-		inLine = expr.Binary("<", line, t.Dim(t.K.Parallel[lines.axis]))
+		lineInside = expr.Binary("<", line, t.Dim(t.K.Parallel[lines.axis]))
 	}
-	return expr.And(inRun, inLine)
+	return expr.And(unitInside, lineInside)
 }

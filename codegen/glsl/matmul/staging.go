@@ -83,7 +83,8 @@ func (c *staging) stageOperands() {
 }
 
 // shiftedOctets adds the function that loads eight 16-bit neighbours from any position, out of two aligned octets, and
-// returns its name. The buffer is a whole number of octets long, or its last octet is not needed.
+// returns its name. Precondition: the buffer is a whole number of octets long, or the kernel does not need its last,
+// partial octet.
 func (c *staging) shiftedOctets(b *emit.Buffer) string {
 	name := "octet_" + b.Base
 	if !c.Once(name) {

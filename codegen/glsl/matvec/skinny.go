@@ -16,10 +16,12 @@ import (
 // a row of an accumulator fragment is a column of the result.
 //
 // The kernel steps through the contraction axis, TileK elements at a time. Each subgroup decodes the quants of its own
-// columns to its own part of shared memory. The rows of A are in shared memory too; all subgroups at the same k load
-// them together. A strip is the elements of a block that share a scale. So cooperative matrices sum up a strip, and the
-// kernel multiplies these sums by the scales of columns and rows and adds the results to f32 sums. A scale operand is
-// an accumulator fragment that repeats one row or column.
+// columns to its own part of shared memory. The rows of A are in shared memory too. All subgroups that work on the same
+// part of the contraction axis load them together.
+//
+// A strip is the elements of a block that share a scale. Cooperative matrices sum up one strip at a time. The kernel
+// multiplies these sums by the scales of the columns and rows, and adds the results to f32 sums. A scale operand is an
+// accumulator fragment that repeats one row or column.
 type skinny struct {
 	*matVec
 	schedule.Skinny
@@ -105,7 +107,11 @@ func (r *skinny) declare() {
 			return st
 		}
 		st.scales = r.Share("float", name+"_scales", r.Stages(s)*scales)
-		if other := map[bool]string{true: "_sums", false: "_offsets"}[name == "a"]; r.Affine {
+		other := "_offsets"
+		if name == "a" {
+			other = "_sums"
+		}
+		if r.Affine {
 			st.others = r.Share("float", name+other, r.Stages(s)*scales)
 		}
 		return st

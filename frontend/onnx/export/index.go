@@ -20,8 +20,8 @@ func isWithin(n *ir.Node, d ir.Dim) bool {
 	return err == nil && !slices.ContainsFunc(list, func(i int64) bool { return i < 0 || i >= d.Min() })
 }
 
-// index returns an argument of indices that are within an axis, clamped unless they are known to be. ONNX takes
-// negative ones from the end, and fails for ones past it.
+// index returns argument i, a tensor of indices into an axis of extent d. It clamps the indices unless they are known
+// to be in range, because ONNX counts negative indices from the end and refuses larger ones.
 func (c *call) index(i int, d ir.Dim) string {
 	n, x := c.node.Arg(i), c.arg(i)
 	t := n.DType()

@@ -63,8 +63,8 @@ func scratchWords(n int) (words []float32, free func()) {
 // idleWords holds the memory of scratchWords that is not in use, as *[]float32.
 var idleWords sync.Pool
 
-// takesBytes reports whether matmul n is computed in int8. t is the format of its second matrix, of blocks, and k the
-// length of the rows, which is the contraction length.
+// takesBytes reports whether matmul n is computed in int8. t is the block format of its second matrix, and k the
+// contraction length.
 func takesBytes(n *ir.Node, t ir.DType, k int) bool {
 	return k > 0 && n.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
 		(vector.byteDots[t] != nil || vector.panels[t] != nil) && k%t.BlockElems() == 0

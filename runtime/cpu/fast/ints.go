@@ -359,8 +359,9 @@ func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, r
 // tilePanels is the number of panels in a tile: its rows are long enough for an epilogue.
 const tilePanels = 8
 
-// tile sets `rows` rows of cols columns of out, which are stride elements apart, to sums. a, b and sums begin with the
-// tile's first row and panel. part is memory for the rows of a panel.
+// tile writes a tile of the result: `rows` rows of cols columns to out, with rows stride elements apart. a and b begin
+// at the tile's first row and first panel (a group of columns that are packed together), and sums at its first column.
+// part is scratch memory for the rows of a panel.
 func (p *intMatmul) tile(out []int32, stride int, a, b []byte, sums []int32, rows, cols int, part []int32) {
 	rowBytes, offsets := p.rowBytes(), p.starts()
 	for at := 0; at < cols; at += p.cols {
