@@ -102,7 +102,7 @@ func TestBaselineRefuses(t *testing.T) {
 		{`{"format":"vkc.anchors.1","goals":[{"case":"a","times":2}]}`, "one number above 0"},
 		{`{"format":"vkc.anchors.1","goals":[{"case":"a","us":2,"of":"b"}]}`, "one number above 0"},
 		{`{"format":"vkc.anchors.1","goals":[{"case":"a","ahead":2}]}`, "one number above 0"},
-		{`{"format":"vkc.anchors.1","goals":[{"case":"a","ahead":2,"by":"b"}]}`, "no figure by"},
+		{`{"format":"vkc.anchors.1","goals":[{"case":"a","ahead":2,"by":"b"}]}`, "no anchor by"},
 	} {
 		if _, err := parseBaseline("x", []byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)

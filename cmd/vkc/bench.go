@@ -41,25 +41,26 @@ func (a *app) benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what kernels reach on a device",
-		Long: `Measure what kernels reach on a device, case by case: the time of a replay by the device's own clock, the median of many
-after 250 ms of work without a gap; on random data that is out of the device's cache where memory is what bounds the
-work. Samples of every output are compared with the CPU reference before anything is timed.
+		Short: "Measure the speed of kernels on a device",
+		Long: `Measure the speed of kernels on a device, case by case. The time of a case is the median of many replays
+by the device's own clock, after 250 ms of work without a gap. Inputs are random. A case that is limited by memory uses
+data that does not fit in the device's cache. vkc bench compares samples of every output with the CPU reference before
+it measures.
 
-The column "ceiling" is the part of the device's own measured limits that was reached: those of copying memory and of
-its arithmetic units, which are measured first, and raised where a case does better. A case that cannot be compiled for
-the device says why and is refused. A time has the cost of one dependent launch in it, as the replays of a case wait for
-each other.
+The column "ceiling" is the speed as a fraction of the device's own limit: of its copy bandwidth or of its arithmetic
+units. vkc bench measures these limits first, and raises one if a case is faster. If a case cannot be compiled for the
+device, it is refused and the table has the reason. A time includes the cost of one dependent launch, because the
+replays of a case wait for each other.
 
-With -m the cases are those of a language model: reading prompts (pp) and generating (tg) after texts of some lengths,
-with flags and columns as llama-bench has them. Tokens a second are by the wall clock. The next column has what the
-device alone would reach by its own clock; the processor and several devices have no such clock.
+With -m the cases are those of a language model: reading prompts (pp) and generating (tg) after texts of given lengths.
+Flags and columns are those of llama-bench. Tokens per second are by the wall clock. The next column has the tokens per
+second of the device alone, by its own clock. The processor and several devices have no such clock.
 
-With --device cpu the cases run on the CPU fast path, by the wall clock: on all cores, or on those that the
-environment's GOMAXPROCS allows. Sizes that suit a processor are the default there, too.
+With --device cpu the cases run on the CPU fast path, by the wall clock: on all cores, or on as many as the environment
+variable GOMAXPROCS allows. The default sizes are then those that suit a processor.
 
-With --against, each time is compared with that of an earlier --json, or with what other programs reached on an H100.
-Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regress allows.`,
+With --against, vkc bench compares each time with an earlier --json, or with the times of other programs on an H100. The
+exit code is 1 if outputs of a case are wrong, or if a case is slower than --max-regress allows.`,
 		Example: `  vkc bench
   vkc bench --suite matvec --filter 'q4_K|f16'
   vkc bench --device 0 --output bench.json
@@ -80,32 +81,33 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	f.model.register(flags)
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites (may be repeated): "+
 		strings.Join(bench.Suites(), ", "))
-	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
+	flags.StringVar(&f.filter, "filter", "", "run only cases with names that match `RE`; a name is like "+
+		"matmul/f16/4096x4096x4096")
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
-		"vulkan (the best), cpu, an index of vkc devices, or part of a name; with -m also a list such as 0,1, each of "+
-			"which has some of the model's layers")
+		"vulkan (the best device), cpu, an index of vkc devices, or part of a name; with -m also a list such as 0,1, "+
+			"to give each device some of the model's layers")
 	flags.StringVar(&f.target, "target", "",
-		"compile for a profile, not for the device as it is: "+strings.Join(device.Profiles(), ", "))
+		"compile for a profile instead of the device: "+strings.Join(device.Profiles(), ", "))
 	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: "+
 		"tiny on a processor")
 	flags.BoolVar(&f.list, "list", false, "list the cases and run none")
-	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
+	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the caches and write nothing to them")
 	f.tuning.add(cmd, false)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
-	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and take the results from the JSON `FILE` of an "+
-		"earlier run; may be repeated, and the last that has a case counts")
-	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or those that come "+
-		"with vkc: h100, h200")
+	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and read the results of an earlier run from the JSON "+
+		"`FILE`; may be repeated, and later files replace the results of earlier ones")
+	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or the anchors of "+
+		"vkc: h100, h200")
 	flags.Float64Var(&f.maxRegress, "max-regress", 0,
 		"with --against: exit code 1 if a case takes `PERCENT` longer; 0 allows all")
 	flags.StringVar(&f.page, "page", "",
-		"put the results as tables into the Markdown `FILE`, between its lines for them")
-	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with what the host did "+
-		"to `FILE.json` for ui.perfetto.dev")
-	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline into `FILE.svg`")
+		"write the results as tables into the Markdown `FILE`, between its markers")
+	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with the host's work to "+
+		"`FILE.json` for ui.perfetto.dev")
+	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline to `FILE.svg`")
 	flags.StringVar(&f.chart, "chart", "",
-		"draw tokens a second of language models, and times that --against has, too, as bars into `FILE.svg`")
+		"draw bars to `FILE.svg`: tokens per second of language models, and the other times that --against has too")
 	return cmd
 }
 
@@ -151,7 +153,7 @@ func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 	}
 	chosen := slices.DeleteFunc(slices.Clone(all), func(c bench.Case) bool { return !re.MatchString(c.Name) })
 	if len(chosen) == 0 {
-		return nil, usagef("--filter %q matches no case; their names are like %s (see --list)", f.filter, all[0].Name)
+		return nil, usagef("--filter %q matches no case; names are like %s (see --list)", f.filter, all[0].Name)
 	}
 	return chosen, nil
 }
@@ -188,10 +190,11 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return a.finishBench(report, base, f)
 	}
 	if strings.Contains(f.device, ",") && (f.model.path == "" || f.target != "") {
-		return usagef("--device %s: several devices go with -m MODEL.gguf, and not with --target: name one", f.device)
+		return usagef("--device %s: only -m MODEL.gguf takes several devices, and without --target: name one", f.device)
 	}
 	if f.model.split == generate.SplitTensor && !strings.Contains(f.device, ",") {
-		return usagef("--split tensor: one device (--device %s) has every layer whole: want several, such as 0,1",
+		return usagef("--split tensor: a single device (--device %s) always has whole layers: name several, such as "+
+			"0,1",
 			f.device)
 	}
 	dev, err := f.open(ctx)
@@ -200,7 +203,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	if dev.IsCPU() && f.target != "" {
-		return usagef("--target %s: nothing is compiled for %s", f.target, dev.Name())
+		return usagef("--target %s: vkc compiles nothing for %s: leave out --target", f.target, dev.Name())
 	}
 	defer func() { err = errors.Join(err, f.model.Close()) }() // before the device
 	cases, err := f.cases(bench.ScaleFor(dev.Caps()))

@@ -163,7 +163,7 @@ func TestBenchRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "--target", "h1"}, "h1", "generic", "lavapipe")
 	fails(t, exitUsage, []string{"bench", "--filter", "("}, "--filter")
 	fails(t, exitUsage, []string{"bench", "--filter", "^nothing"}, "matches no case", "matmul/f16/")
-	fails(t, exitUsage, []string{"bench", "--device", "cpu", "--target", "generic"}, "nothing is compiled")
+	fails(t, exitUsage, []string{"bench", "--device", "cpu", "--target", "generic"}, "vkc compiles nothing")
 }
 
 // TestBenchModel measures a model of a file, and says which tests it has no positions for.
@@ -224,9 +224,9 @@ func TestBenchModelRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "--suite", "memory"}, "--suite memory has no cases of a file")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "--kv", "f17"}, "--kv", "f17")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "-n", "-1"}, "--n-gen -1: want at least 0")
-	fails(t, exitUsage, []string{"bench", "-m", gollama, "-n", "0", "-p", "0"}, "--n-prompt and --n-gen are 0")
+	fails(t, exitUsage, []string{"bench", "-m", gollama, "-n", "0", "-p", "0"}, "--n-prompt and --n-gen are both 0")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "--split", "tensor", "-d", "cpu"},
-		"--split tensor: one device (--device cpu)", "want several")
+		"--split tensor: a single device (--device cpu)", "name several")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "-b", "0"}, "--batch 0: want at least 1")
 	fails(t, exitFailure, []string{"bench", "-m", filepath.Join(t.TempDir(), "no.gguf")}, "no.gguf")
 }

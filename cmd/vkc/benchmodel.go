@@ -28,7 +28,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	own.IntSliceVarP(&f.Answers, "n-gen", "n", []int{128}, "with -m: generate `N,...` tokens; 0 for none")
 	own.IntSliceVar(&f.Depths, "n-depth", []int{0, 4096, 16384}, "with -m: after texts of `N,...` tokens")
 	own.IntSliceVarP(&f.Batches, "batch", "b", llm.Parts(llm.LargestPart),
-		"with -m: read a prompt by programs for `N,...` tokens at most, with as many as the last one takes at a time")
+		"with -m: compile prompt programs for `N,...` tokens; a step reads as many as the last number")
 	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")
 	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
 	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp+autoHelp)
@@ -50,7 +50,7 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 	}
 	for _, s := range suites {
 		if s != "model" {
-			return usagef("--suite %s has no cases of a file: -m goes with --suite model", s)
+			return usagef("--suite %s has no cases that read a file: -m goes with --suite model", s)
 		}
 	}
 	for _, list := range []struct {
@@ -68,7 +68,7 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 		}
 	}
 	if slices.Max(slices.Concat([]int{0}, f.Prompts, f.Answers)) == 0 {
-		return usagef("--n-prompt and --n-gen are 0: want tokens to read or to generate")
+		return usagef("--n-prompt and --n-gen are both 0: want tokens to read or to generate")
 	}
 	splits := []string{generate.SplitLayers, generate.SplitTensor, generate.SplitAuto}
 	if err := oneOf("split", f.split, splits); err != nil {

@@ -32,7 +32,7 @@ func openCaches() (*caches, error) {
 		return nil, err
 	}
 	if root == "" {
-		return nil, fmt.Errorf("caches are off: $%s is off", cachefile.Env)
+		return nil, fmt.Errorf("caches are off, because $%s is off: set it to a directory", cachefile.Env)
 	}
 	return &caches{root, progcache.Open(root), spirv.OpenCache(root), cachefile.PipelineDir(root)}, nil
 }
@@ -66,15 +66,16 @@ func (a *app) cacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
 		Short: "List, verify or clear the caches of compiled programs, shaders and pipelines",
-		Long: `List, verify or clear the caches of compiled programs, shaders and pipelines. They are in vkc below the user's cache
-directory, or where $VKC_CACHE_DIR says; $VKC_CACHE=off turns them off. A damaged entry is never used. What vkc tune
-measured lies next to them and stays: vkc tune --reset forgets it.`,
+		Long: `List, verify or clear the caches of compiled programs, shaders and pipelines. They are in the folder vkc
+of the user's cache directory, or in the directory $VKC_CACHE_DIR. VKC_CACHE=off turns them off. vkc never uses a
+damaged entry. The measurements of vkc tune are next to the caches, and clearing the caches keeps them: vkc tune --reset
+deletes them.`,
 		Example: "  vkc cache ls\n  vkc cache verify\n  vkc cache clear",
 	}
 	rejectUnknownSubcommands(cmd)
 	var asJSON bool
 	ls := &cobra.Command{
-		Use: "ls", Short: "List the cached programs, the newest first, and the size of the other caches",
+		Use: "ls", Short: "List the cached programs, newest first, and the size of the other caches",
 		Example: "  vkc cache ls\n  vkc cache ls --json", Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error { return a.cacheList(asJSON) },
 	}
@@ -82,8 +83,8 @@ measured lies next to them and stays: vkc tune --reset forgets it.`,
 	cmd.AddCommand(ls,
 		&cobra.Command{
 			Use: "verify", Short: "Check every entry and remove damaged ones; exit code 1 if there were any",
-			Long: `Check every program and shader and remove damaged ones; exit code 1 if there were any. The caches of pipelines belong to
-drivers and are checked when one is used.`,
+			Long: `Check every program and shader and remove damaged ones. The exit code is 1 if there were any.
+Pipeline caches belong to the drivers, which check them before each use.`,
 			Example: "  vkc cache verify", Args: exactArgs(),
 			RunE: func(*cobra.Command, []string) error { return a.cacheVerify() },
 		},
@@ -167,7 +168,7 @@ func (a *app) cacheVerify() error {
 	}
 	fmt.Fprintf(a.stdout, "sound: %d programs, %d shaders\n", programs.Entries, shaders.Entries)
 	if n := len(badPrograms) + len(badShaders); n > 0 {
-		return fmt.Errorf("%d damaged cache entries, now removed: what needs them will be compiled anew", n)
+		return fmt.Errorf("%d damaged cache entries removed: vkc compiles again what they held", n)
 	}
 	return nil
 }

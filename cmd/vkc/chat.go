@@ -24,10 +24,11 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat -m MODEL.gguf",
 		Short: "Talk with a language model",
-		Long: `Talk with a language model, by the template in its file. A line is a message; one that ends with \ goes on in the next
-line, and pasted lines are one message. The arrow keys go through what you wrote before. Ctrl-C stops an answer; with
-nothing to stop it ends the conversation, as Ctrl-D does. Where standard input is no terminal, each line of it is a
-message.
+		Long: `Talk with a language model, by the chat template in its file. A line is a message. A line that ends with
+\ continues in the next line, and pasted lines are one message. The arrow keys recall earlier messages. Ctrl-C stops an
+answer, or ends the conversation if there is none to stop. Ctrl-D ends the conversation. If standard input is not a
+terminal, each of its lines is a message.
+
 
 ` + chatHelp,
 		Example: `  vkc chat -m MODEL.gguf --temp 0.8 --min-p 0.05
@@ -38,17 +39,16 @@ message.
 		},
 	}
 	f.register(a, cmd.Flags())
-	f.model.registerImages(cmd.Flags(), "show the model the picture in this `FILE` with the first message; may be "+
-		"repeated")
-	cmd.Flags().StringVar(&system, "system", "", "tell the model first how to answer, by this `TEXT`")
+	f.model.registerImages(cmd.Flags(), "send the picture in this `FILE` with the first message; may be repeated")
+	cmd.Flags().StringVar(&system, "system", "", "give the model instructions for its answers: this `TEXT`")
 	return cmd
 }
 
 const chatHelp = `Commands in a conversation:
-  /clear          forget what was said
-  /system [TEXT]  tell the model how to answer, from here on; without TEXT, as it was trained
-  /retry          answer the last message once more
-  /image FILE     show the model a picture with the next message
+  /clear          forget all messages
+  /system [TEXT]  give the model instructions for its next answers; without TEXT, none
+  /retry          answer the last message again
+  /image FILE     send a picture with the next message
   /help           list these commands
   /quit           end the conversation`
 
@@ -151,7 +151,7 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 			continue
 		case command == "/retry":
 			if len(c.messages) < 2 {
-				fmt.Fprintln(ui, "There is no message to answer once more.")
+				fmt.Fprintln(ui, "There is no message to answer again.")
 				continue
 			}
 			last := len(c.messages) - 2
@@ -159,7 +159,8 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 			c.messages, c.pictures = c.messages[:last], c.pictures[:last]
 			c.flags.sampling.Seed++
 		case strings.HasPrefix(command, "/"):
-			fmt.Fprintf(ui, "There is no command %s; /help lists them. A space first makes it a message.\n", command)
+			fmt.Fprintf(ui, "There is no command %s; /help lists them. To send it as a message, begin the line with a "+
+				"space.\n", command)
 			continue
 		}
 		if err := c.answer(ctx, ui, text); err != nil {

@@ -53,7 +53,7 @@ func TestChat(t *testing.T) {
 	if len(stats) != 4 || stats[0] != stats[1] {
 		t.Errorf("prompts of %v tokens, want four, the second like the first\n%s", stats, r.stdout)
 	}
-	for _, want := range []string{"no command /nothing", "/retry          answer", "no message to answer once more"} {
+	for _, want := range []string{"no command /nothing", "/retry          answer", "no message to answer again"} {
 		if strings.Count(r.stdout, want) != 1 {
 			t.Errorf("%q is not there once:\n%s", want, r.stdout)
 		}
@@ -68,7 +68,7 @@ func TestChat(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	fails(t, exitUsage, []string{"chat"}, "-m MODEL.gguf is missing")
-	fails(t, exitFailure, []string{"chat", "-m", gollama, "--device", "cpu"}, "not made for conversations")
+	fails(t, exitFailure, []string{"chat", "-m", gollama, "--device", "cpu"}, "has no chat template")
 }
 
 func TestPlainTalker(t *testing.T) {

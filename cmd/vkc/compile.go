@@ -74,7 +74,7 @@ func (a *app) compileCommand() *cobra.Command {
 			}
 			for _, in := range []string{args[0], f.weights} {
 				if sameFile(in, f.output) {
-					return usagef("%s is both read and written: name another output", in)
+					return usagef("%s is both the input and the output: name another output", in)
 				}
 			}
 			return a.compile(cmd, args[0], &f)
@@ -83,22 +83,22 @@ func (a *app) compileCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
 	flags.StringVar(&f.target, "target",
-		"", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
+		"", targetHelp()+"; the default is the device here, or "+anyTarget+" if there is none")
 	f.tuning.add(cmd, true)
 	f.graph.add(cmd)
-	flags.BoolVar(&f.generate, "generate", false, "of a model: all programs that vkc generate, chat and serve run, "+
-		"for --ctx tokens, --texts answers at once and keys and values in --kv")
-	flags.Lookup("precision").Usage = precisionHelp + " (default exact, and with --generate " +
+	flags.BoolVar(&f.generate, "generate", false, "with a language model: compile all programs of vkc generate, chat "+
+		"and serve, for --ctx tokens, --texts answers at once and a KV cache of type --kv")
+	flags.Lookup("precision").Usage = precisionHelp + " (default exact; with --generate " +
 		generate.DefaultPrecision + ")"
-	flags.Lookup("kv").Usage = "with --generate, --step or --texts: keep keys and values in this `TYPE`, such as f16 " +
-		"(the default of --generate, where the target stores it), f32 (that of the others) or q8_0"
-	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read "+
-		"weights as it stores them")
+	flags.Lookup("kv").Usage = "with --generate, --step or --texts: store the KV cache in this `TYPE`: f16 (the " +
+		"default of --generate, if the target stores it), f32 (the default otherwise), q8_0 or another"
+	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle, unchanged")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
-	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
+	flags.StringVar(&f.dumpDir, "dump-dir", "", "write the graph, the program, and each kernel's IR, GLSL and SPIR-V "+
+		"into `DIR`")
 	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
-	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
-	flags.IntVarP(&f.jobs, "jobs", "j", 0, "compiler processes at once; 0 means one per core")
+	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the cache and write nothing to it")
+	flags.IntVarP(&f.jobs, "jobs", "j", 0, "number of compiler processes at once; 0 means one per core")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -107,11 +107,11 @@ func (a *app) compileCommand() *cobra.Command {
 func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) error {
 	m := &f.graph.model
 	if model, err := isModel(path); err != nil || !model {
-		return errors.Join(err, usagef("--generate is for GGUF models, and %s is none", path))
+		return errors.Join(err, usagef("--generate is for GGUF models, and %s is not one", path))
 	}
 	if m.step || f.weights != "" || f.dumpDir != "" {
-		return usagef("--generate makes all programs of a model, with its weights: leave out --step, --weights and " +
-			"--dump-dir")
+		return usagef("--generate compiles all programs of a model and adds its weights: leave out --step, --weights " +
+			"and --dump-dir")
 	}
 	if err := m.check(); err != nil {
 		return err
@@ -217,11 +217,12 @@ func (a *app) noteCompile(s vkc.CompileStats) {
 			plural(s.Shaders, "shader"), s.Elapsed.Seconds(), s.Processes)
 	}
 	if s.Fitted > 0 {
-		a.note("weights: %d are stored in another dtype than the graph declares, and decoded to it where they are used",
+		a.note("weights: the file stores %d in another dtype than the graph declares; kernels decode them as they "+
+			"read them",
 			s.Fitted)
 	}
 	if s.CacheErr != nil {
-		a.note("the program could not be kept for next time: %s", oneLine(s.CacheErr))
+		a.note("cannot write the program to the cache: %s", oneLine(s.CacheErr))
 	}
 }
 

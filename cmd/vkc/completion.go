@@ -49,7 +49,7 @@ func completeValues(cmd *cobra.Command) {
 // deviceValues lists the values of --device for completion: names, and the indices of the devices of this machine.
 // Without Vulkan it lists only names.
 func deviceValues() []string {
-	values := []string{"auto\twhere a graph runs fastest here", "vulkan\tthe best Vulkan device",
+	values := []string{"auto\tthe device on which a graph runs fastest here", "vulkan\tthe best Vulkan device",
 		"cpu\tthe CPU fast path, without Vulkan", "reference\tthe definition of every op, slow"}
 	info, _ := listDevices()
 	for _, d := range info.Devices {
@@ -89,8 +89,8 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usagef("--%s: %w", f.Name, twice)
 		}
 		want := map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number",
-			"uint64": "a whole number of at least 0", "float64": "a number",
-			"duration": "a time with its unit, such as 30s or 2m"}[f.Value.Type()]
+			"uint64": "want a whole number of at least 0", "float64": "a number",
+			"duration": "want a time with its unit, such as 30s or 2m"}[f.Value.Type()]
 		if want == "" {
 			return usagef("--%s: %w", f.Name, errors.Unwrap(err))
 		}

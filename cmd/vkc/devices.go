@@ -39,18 +39,18 @@ func (a *app) devicesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices that can run programs",
-		Long: `List the devices that can run programs, and which of them --device auto takes (*): the best GPU, or else the CPU fast
-path. With --json all that is known of each. The CPU fast path (--device cpu) is always there. Exit code 1 where there
-is no Vulkan.
+		Long: `List the devices that can run programs. An asterisk marks the choice of --device auto: the best GPU, or
+else the CPU fast path. With --json the list has all properties of each device. The CPU fast path (--device cpu) is
+always available. The exit code is 1 if there is no Vulkan.
 
---profile writes a device to a file that --target takes on any machine, with what vkc tune measured of it: so that
-programs are compiled for it where it is not.`,
+--profile writes a device to a file, with the measurements of vkc tune for it. On any machine, --target compiles
+programs for the device in such a file.`,
 		Example: "  vkc devices\n  vkc devices --json\n  vkc devices --profile mine.json\n" +
 			"  vkc compile GRAPH.json --target mine.json",
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if profile == "" && cmd.Flags().Changed("device") {
-				return usagef("--device goes with --profile: without, all devices are listed")
+				return usagef("--device goes with --profile; without it, vkc devices lists all devices")
 			}
 			if profile != "" {
 				return a.writeProfile(device, profile)
@@ -71,15 +71,16 @@ programs are compiled for it where it is not.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
-	flags.StringVar(&profile, "profile", "", "write what --target needs to know of a device to `FILE.json`")
-	flags.StringVarP(&device, "device", "d", "vulkan", "with --profile: vulkan (the best), an index, or part of a name")
+	flags.StringVar(&profile, "profile", "", "write a device to `FILE.json`, for --target")
+	flags.StringVarP(&device, "device", "d", "vulkan", "with --profile: vulkan (the best device), an index, or part "+
+		"of a name")
 	return cmd
 }
 
 // writeProfile writes the caps and tuning of device want as a profile for --target.
 func (a *app) writeProfile(want, path string) (err error) {
 	if !strings.HasSuffix(path, ".json") {
-		return usagef("--profile %s: want a FILE.json, by which --target tells files from names", path)
+		return usagef("--profile %s: want a FILE.json: --target takes other names for built-in profiles", path)
 	}
 	if err := writable("profile", path); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (a *app) writeProfile(want, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	if dev.IsCPU() {
-		return usagef("--profile is for Vulkan devices, and %s is none", dev.Name())
+		return usagef("--profile is for Vulkan devices, and %s is not one", dev.Name())
 	}
 	measured, _ := tunefile.DeviceTuning(dev.Caps()) // an unusable tuning file is ignored
 	note := fmt.Sprintf("Written by vkc %s from %s, %s %s.", vkc.Version(), dev.Name(), dev.Caps().DriverName,

@@ -33,18 +33,18 @@ func (a *app) doctorCommand() *cobra.Command {
 	var h hintFlags
 	cmd := &cobra.Command{
 		Use:   "doctor [GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb]",
-		Short: "Say what is installed and what is missing, or what makes a graph slow",
-		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without which
-vkc cannot compile programs, or cannot run them on a device, or if it cannot use the GLSL tools that are registered
-for the user; the last line says what works all the same.
+		Short: "Report installed and missing tools, or the reasons why a graph is slow",
+		Long: `Report installed and missing tools, and the packages that have the missing ones. The exit code is 1 if
+vkc cannot compile programs, if it cannot run them on a device, or if it cannot use the GLSL tools that are registered
+for the user. The last line says what works nevertheless.
 
-With a graph, say what makes it slow or large, in one line each, with the page of the documentation that helps:
+With a graph, report the reasons why it is slow or large, one per line, with the page of the documentation that helps:
 
   expansion  an intermediate that is 100 times as large as its operands
   launches   many kernels that all take less time than their launch
-  weights    weights of bytes that a matmul reads as [K, N]
+  weights    int8 weights that a matmul reads as [K, N]
   f64        f64 on a device that is much slower at it than at f32
-  symbols    a symbol bound far above its value; --symbol gives the value of your runs`,
+  symbols    a symbol with a bound far above its value; --symbol gives the value of your runs`,
 		Example: "  vkc doctor\n  vkc doctor --json\n  vkc doctor GRAPH.json --symbol T=20 --target nvidia-h100",
 		Args:    atLeastArgs(0, "GRAPH or BUNDLE.vkb"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,10 +89,11 @@ func examine(ctx context.Context) ([]finding, error) {
 
 // What works without the tools, without the registered ones, and without Vulkan.
 const (
-	withoutTools = "nothing new is compiled; bundles, programs in the cache and the CPU fast path (--device cpu) " +
-		"run without it"
-	withoutRegistered = "programs are compiled by the tools of $PATH, if any, which may make other kernels"
-	withoutVulkan     = "programs are compiled (--target PROFILE) and run on the CPU fast path only (--device cpu)"
+	withoutTools = "vkc cannot compile new programs; bundles, cached programs and the CPU fast path (--device cpu) " +
+		"work without it"
+	withoutRegistered = "the tools of $PATH, if any, compile programs instead, and may make other kernels"
+	withoutVulkan     = "programs can be compiled (--target PROFILE), but run on the CPU fast path only (--device " +
+		"cpu)"
 )
 
 // newerTools is the fix for old GLSL tools.
@@ -147,7 +148,7 @@ func examineFeatures(features map[spirv.Feature]bool) finding {
 		}
 	}
 	f := finding{Name: "shader features", OK: len(lack) == 0, Optional: true,
-		Purpose: "faster kernels where devices have them", Detail: strings.Join(have, ", ")}
+		Purpose: "makes kernels faster on devices that have it", Detail: strings.Join(have, ", ")}
 	if !f.OK {
 		f.Detail = "the tools are too old for " + strings.Join(lack, ", ") + ": kernels do without"
 		f.Fix = newerTools
@@ -173,7 +174,8 @@ func examineVulkan(info devicesInfo, err error) []finding {
 	loader := finding{Name: "Vulkan loader", OK: true, Purpose: "finds drivers", Detail: "Vulkan " + info.Vulkan}
 	driver := finding{
 		Name: "Vulkan driver", Purpose: "runs kernels", Without: withoutVulkan,
-		Fix: "install the maker's driver, or for the CPU mesa-vulkan-drivers (Debian, Ubuntu, Fedora) or vulkan-swrast (Arch)",
+		Fix: "install the driver of the GPU's maker or, for the CPU, mesa-vulkan-drivers (Debian, Ubuntu, Fedora) or " +
+			"vulkan-swrast (Arch)",
 	}
 	switch {
 	case errors.Is(err, vk.ErrNoCgo):
@@ -189,16 +191,16 @@ func examineVulkan(info devicesInfo, err error) []finding {
 		if info.Vulkan == "" {
 			loader.Detail = "found"
 		}
-		driver.Detail = "none that the loader finds"
+		driver.Detail = "the loader finds none"
 		if only := vk.DriversEnv(); only != "" {
-			driver.Detail += ", which takes only what the environment says: " + only
-			driver.Fix = "unset that variable to take the system's drivers, or " + driver.Fix
+			driver.Detail += ", which takes drivers only from the environment: " + only
+			driver.Fix = "unset that variable to use the system's drivers, or " + driver.Fix
 		}
 		return []finding{loader, driver}
 	case info.Vulkan == "": // the loader exists but does not work
 		loader.Detail, driver.Detail = "found", oneLine(err)
-		driver.Fix = "correct what the message names (the loader reads VK_DRIVER_FILES, VK_ICD_FILENAMES and " +
-			"VK_INSTANCE_LAYERS)"
+		driver.Fix = "correct the setting that the message names (the loader reads VK_DRIVER_FILES, VK_ICD_FILENAMES " +
+			"and VK_INSTANCE_LAYERS)"
 		return []finding{loader, driver}
 	}
 	findings := []finding{loader}

@@ -29,7 +29,7 @@ func TestDoctorTellsTheLoaderFromTheDriver(t *testing.T) {
 		{"no driver", devicesInfo{}, fmt.Errorf("x: %w", vk.ErrNoDriver), "Vulkan loader", "Vulkan driver", "mesa-vulkan-drivers"},
 		{"no device", devicesInfo{Vulkan: "1.3"}, fmt.Errorf("x: %w", vk.ErrNoDriver), "Vulkan loader", "Vulkan driver", "mesa-vulkan-drivers"},
 		{"no instance", devicesInfo{}, errors.New("layer not present"), "Vulkan loader", "Vulkan driver", "VK_INSTANCE_LAYERS"},
-		{"only old devices", devicesInfo{Vulkan: "1.3", Devices: []deviceEntry{old}}, vk.ErrUnavailable, "Vulkan loader", "Vulkan device", "maker's driver"},
+		{"only old devices", devicesInfo{Vulkan: "1.3", Devices: []deviceEntry{old}}, vk.ErrUnavailable, "Vulkan loader", "Vulkan device", "GPU's maker"},
 	}
 	for _, tt := range tests {
 		var found, missing []string
@@ -107,7 +107,7 @@ func TestDoctorOfGraph(t *testing.T) {
 	}
 	has(t, ok(t, "doctor", wide, "--symbol", "T=6").stdout, "symbols", "T <= 4096 is 6",
 		"docs/GUIDE.md#symbolic-extents")
-	has(t, ok(t, "doctor", wide).stdout, "nothing of what usually makes graphs slow")
+	has(t, ok(t, "doctor", wide).stdout, "found no usual reason for a slow graph")
 	if list := okJSON[[]struct{ Name, Page string }](t, "doctor", wide, "--symbol", "T=6"); len(list) != 1 ||
 		list[0].Name != "symbols" || list[0].Page == "" {
 		t.Errorf("hints %+v", list)

@@ -51,30 +51,30 @@ func (a *app) dumpCommand() *cobra.Command {
 	f := dumpFlags{kernel: -1}
 	cmd := &cobra.Command{
 		Use:   "dump GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb",
-		Short: "Print what a program is at any stage of its compilation",
-		Long: `Print what a program is at any stage of its compilation:
+		Short: "Print a program at any stage of its compilation",
+		Long: `Print a program at any stage of its compilation:
 
   graph    the graph as text IR
-  passes   what each pass changed; --after PASS prints the program after one of them, --all after each
-  kernels  the fused kernels, before anything is decided about the device
+  passes   the changes of each pass; --after PASS prints the program after one pass, --all after every pass
+  kernels  the fused kernels, before any decision that depends on the device
   plan     buffers, barriers and steps
   glsl     the shaders
-  spirv    the shaders compiled, as SPIR-V assembly
+  spirv    the compiled shaders, as SPIR-V assembly
 
-A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew from its graph.
+A bundle contains its graph, plan, GLSL and SPIR-V. vkc dump computes the other stages from its graph.
 
---stats and --isa have the driver of the best device here compile the kernels, and print what it says that each costs, or
-its machine code, where it says so (VK_KHR_pipeline_executable_properties):
+--stats and --isa compile the kernels with the driver of the best device here. They print the driver's statistics or
+machine code of each kernel, if the driver reports them (VK_KHR_pipeline_executable_properties):
 
-  regs     registers of 32 bits of one invocation
-  spills   registers that go to memory, or instructions that move them
-  scratch  memory for them, and for arrays that are indexed, in bytes
+  regs     32-bit registers per invocation
+  spills   registers that spill to memory, or instructions that move them
+  scratch  memory for spills and for indexed arrays, in bytes
   shared   shared memory of a workgroup, in bytes
-  occ      subgroups that a scheduler (of AMD's) or a core holds at once
+  occ      resident subgroups per scheduler (AMD) or per core
   code     machine code in bytes
-  instrs   its instructions
-  latency  cycles from the start of a subgroup to its end, as the driver estimates
-  cycles   cycles that a subgroup keeps the core busy, likewise`,
+  instrs   machine instructions
+  latency  the driver's estimate of the cycles from a subgroup's start to its end
+  cycles   the driver's estimate of the cycles that a subgroup keeps the core busy`,
 		Example: `  vkc dump GRAPH.json
   vkc dump GRAPH.json --after fuse_elementwise
   vkc dump GRAPH.json --fusion
@@ -94,16 +94,18 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
 	flags := cmd.Flags()
 	flags.StringVar(&f.stage, "stage", stageGraph, strings.Join(stages, ", "))
 	flags.StringVar(&f.after, "after", "", "the program after this `PASS`")
-	flags.BoolVar(&f.all, "all", false, "the program after every pass")
-	flags.IntVar(&f.kernel, "kernel", noKernel, "only kernel `N`, counted from 0; alone it means --stage glsl")
-	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
+	flags.BoolVar(&f.all, "all", false, "print the program after every pass")
+	flags.IntVar(&f.kernel, "kernel", noKernel, "only kernel `N`, counted from 0; without --stage it means --stage "+
+		"glsl")
+	flags.BoolVar(&f.fusion, "fusion", false, "print which node became part of which kernel, and why")
 	flags.BoolVar(&f.decisions, "decisions", false,
-		"which other kernels were proposed for the device, what they would gain, and what was taken")
+		"print the other kernels that rules proposed for the device, their estimated gains, and the choices")
 	flags.IntVar(&f.split, "split", 0,
-		"what a run is expected to take in each way over `N` such devices, of which --split auto takes the cheapest; "+
-			"0 means no such report")
-	flags.BoolVar(&f.stats, "stats", false, "what the driver of the best device here says that kernels cost")
-	flags.BoolVar(&f.isa, "isa", false, "the machine code that it makes of them")
+		"estimate the time of a run for each way to split the program over `N` such devices; --split auto uses the "+
+			"fastest; 0 means no estimate")
+	flags.BoolVar(&f.stats, "stats", false, "print the driver's statistics of each kernel, such as registers and "+
+		"spills, on the best device")
+	flags.BoolVar(&f.isa, "isa", false, "print the machine code of each kernel on the best device")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
 	f.tuning.add(cmd, true)
@@ -128,22 +130,23 @@ func (f *dumpFlags) complete(staged, targeted bool) error {
 	}
 	switch {
 	case f.kernel < noKernel:
-		return usagef("--kernel %d: kernels are counted from 0", f.kernel)
+		return usagef("--kernel %d: want 0 or more: kernels are counted from 0", f.kernel)
 	case (f.after != "" || f.all) && f.stage != stagePasses:
 		return usagef("--after and --all go with --stage passes, not %s", f.stage)
 	case f.after != "" && f.all:
 		return usagef("--after and --all exclude each other")
 	case (f.fusion || f.decisions) &&
 		(staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
-		return usagef("--fusion is a report of its own, as --decisions is: each goes with no other choice of output")
+		return usagef("--fusion and --decisions are reports of their own: give one of them, without other choices of " +
+			"output")
 	case f.split != 0 &&
 		(staged || f.fusion || f.decisions || f.stats || f.isa || f.after != "" || f.all || f.kernel >= 0):
-		return usagef("--split is a report of its own: it goes with no other choice of output")
+		return usagef("--split is a report of its own: give it without other choices of output")
 	case f.split < 0 || f.split == 1 || f.split > maxSplit:
 		return usagef("--split %d: want 2 to %d devices", f.split, maxSplit)
 	case (f.stats || f.isa) &&
 		(staged || f.stats && f.isa || f.stage != stageGraph || f.fusion || f.decisions || targeted):
-		return usagef("--stats and --isa are what the driver here says: each goes with --kernel and --no-tuning alone")
+		return usagef("--stats and --isa are reports of the driver: each goes with --kernel and --no-tuning only")
 	case f.stats || f.isa:
 	case f.kernel >= 0 && (f.stage == stageGraph || f.stage == stagePasses):
 		return usagef("--kernel goes with the stages kernels, plan, glsl and spirv, not %s", f.stage)
@@ -257,7 +260,7 @@ func (d *dumper) fusion() error {
 	}
 	text := fusionText(s.Fusion)
 	if len(s.Refused) > 0 {
-		text += "\ntaken apart for want of a kernel of their own (numbers of the graph as it was)\n"
+		text += "\ndecomposed ops (with their numbers in the original graph)\n"
 	}
 	for _, line := range s.Refused {
 		text += fmt.Sprintf("  %s\n", line)
@@ -305,8 +308,8 @@ func (d *dumper) decisions() error {
 		return err
 	}
 	if len(low.Decisions) == 0 {
-		_, err := fmt.Fprintln(d.stdout, "no rule proposes other kernels for this graph; --stage glsl shows those it "+
-			"has, and --fusion why")
+		_, err := fmt.Fprintln(d.stdout, "no rule proposes other kernels for this graph; --stage glsl prints the "+
+			"kernels, and --fusion the reasons")
 		return err
 	}
 	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
@@ -357,7 +360,7 @@ func (d *dumper) split() error {
 		return err
 	}
 	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "way\ta run\tchoice\tof it")
+	fmt.Fprintln(w, "way\ta run\tchoice\tdetails")
 	for _, p := range ways {
 		took, choice, of := fmt.Sprintf("%.1f us", p.Nanos/1e3), "left", p.Of
 		switch {
@@ -386,7 +389,7 @@ func (d *dumper) lower() (*compiler.Lowered, error) {
 // selectedKernels returns the numbers of the kernels to print: all n, or the one of --kernel.
 func (d *dumper) selectedKernels(n int) ([]int, error) {
 	if k := d.flags.kernel; k >= n {
-		return nil, usagef("--kernel %d: the program has %d kernels, counted from 0", k, n)
+		return nil, usagef("--kernel %d: the program has %d kernels, counted from 0: want a smaller number", k, n)
 	} else if k >= 0 {
 		return []int{k}, nil
 	}
@@ -484,7 +487,7 @@ func (d *dumper) glsl() error {
 		return err
 	}
 	if sources == nil {
-		return errors.New("the bundle was written without GLSL; it has SPIR-V (--stage spirv)")
+		return errors.New("the bundle was written without GLSL: --stage spirv prints its SPIR-V")
 	}
 	return d.shaders(p, reasons, func(i int) (string, error) { return sources[i], nil })
 }

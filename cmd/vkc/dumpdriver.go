@@ -104,7 +104,7 @@ func (d *dumper) isa() error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("the driver shows no machine code of kernel %d; it shows: %s", i,
+			return fmt.Errorf("the driver reports no machine code of kernel %d; it reports: %s", i,
 				cmp.Or(strings.Join(names, ", "), "nothing"))
 		}
 		return nil

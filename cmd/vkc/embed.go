@@ -21,11 +21,11 @@ func (a *app) embedCommand() *cobra.Command {
 	var f embedFlags
 	cmd := &cobra.Command{
 		Use:   "embed -m MODEL.gguf TEXT...",
-		Short: "Print the embeddings of texts, by a model made for them",
-		Long: `Print the embeddings of texts, by a model made for them: a line of JSON for each, with the text, its number of tokens
-and its vector. Texts of like meaning have vectors of like direction. A TEXT that is - is standard input. Some models
-want to be told in the text itself what it is for, such as "search_query: ". The model may be a folder with an ONNX
-graph, as Transformers.js has it.`,
+		Short: "Print the embeddings of texts",
+		Long: `Print the embeddings of texts, by a model that was made for embeddings. Each text gives one line of JSON
+with the text, its number of tokens and its vector. Texts with similar meanings have vectors with similar directions. A
+TEXT of - is standard input. Some models expect the purpose at the beginning of the text, such as "search_query: ". The
+model may also be a folder of Transformers.js with an ONNX graph.`,
 		Example: `  vkc embed -m MODEL.gguf 'search_query: what is a kernel?'
   vkc embed -m MODEL.gguf --normalize=false - < TEXT.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -38,7 +38,8 @@ graph, as Transformers.js has it.`,
 	}
 	flags := cmd.Flags()
 	f.model.registerModel(a, flags)
-	flags.Lookup("ctx").Usage = "the tokens of a text, `N` at most; 0 means 4096, or what the model was trained for"
+	flags.Lookup("ctx").Usage = "read at most `N` tokens of a text; 0 means 4096, or fewer if the model was trained " +
+		"with fewer"
 	flags.BoolVar(&f.normalize, "normalize", true, "scale vectors to length 1")
 	return cmd
 }

@@ -67,7 +67,7 @@ func TestTowerOfFolder(t *testing.T) {
 		t.Errorf("--mmproj none writes %v, %v", list, err)
 	}
 	fails(t, exitUsage, []string{"quantize", gollama, "-o", other, "--type", "bf16", "--mmproj", "x.gguf"},
-		"only folders have a vision tower")
+		"only Hugging Face folders have a vision tower")
 }
 
 // addTower makes a folder of SmolVLM of a folder of Llama, with a tower of random weights.

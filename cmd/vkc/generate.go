@@ -46,20 +46,20 @@ func (a *app) generateCommand() *cobra.Command {
 	var f generateFlags
 	cmd := &cobra.Command{
 		Use:   "generate -m MODEL.gguf -p PROMPT",
-		Short: "Run a language model: print how it goes on with a text",
-		Long: `Run a language model: print how it goes on with a text. With --chat the text is a user's message, which the template in the
-model's file makes a conversation of. With -p - it is standard input.
+		Short: "Run a language model: continue a text",
+		Long: `Run a language model and print its continuation of a text. With --chat the text is a user's message, and
+the chat template in the model's file turns it into a conversation. With -p - the text is standard input.
 
 The model may be a folder of Transformers.js or onnxruntime-genai, with an ONNX graph, its configuration and
 tokenizer.json.
 
-Without --temp the likeliest token is taken each time. With it, a token is chosen by chance among those that --top-k,
---top-p and --min-p leave, each of which counts the likeliest ones first.
+Without --temp, vkc generate takes the most likely token each time. With --temp it samples. --top-k, --top-p and --min-p
+restrict the choice to the most likely tokens.
 
-With --image the model reads pictures before the text. It needs the vision tower: an mmproj file, which llama.cpp's
+With --image the model reads pictures before the text. Pictures need the vision tower: the mmproj file that llama.cpp's
 converter writes, next to the model or named by --mmproj, or the model's Hugging Face folder.
 
-With --grammar or --json-schema only tokens are taken that go on a text which is allowed.`,
+With --grammar or --json-schema, vkc generate takes only tokens that continue an allowed text.`,
 		Example: `  vkc generate -m MODEL.gguf -p Once -n 64
   vkc generate -m MODEL.gguf --chat -p Hello --temp 0.8 --min-p 0.05 --seed 1
   vkc generate -m MODEL.gguf --chat --image photo.jpg -p 'What is this?'`,
@@ -72,12 +72,14 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 		},
 	}
 	f.register(a, cmd.Flags())
-	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
+	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to continue")
 	f.model.registerImages(cmd.Flags(), "read the picture in this `FILE` (PNG, JPEG, GIF, WebP or BMP) before the "+
 		"text; may be repeated")
-	cmd.Flags().BoolVar(&f.chat, "chat", false, "the text is a message to the model")
-	cmd.Flags().StringVar(&f.gbnf, "grammar", "", "print what the grammar in this `FILE` allows, in llama.cpp's GBNF")
-	cmd.Flags().StringVar(&f.schema, "json-schema", "", "print JSON that the JSON Schema in this `FILE` describes")
+	cmd.Flags().BoolVar(&f.chat, "chat", false, "send the text to the model as a message")
+	cmd.Flags().StringVar(&f.gbnf, "grammar", "", "restrict the output to the GBNF grammar (of llama.cpp) in this "+
+		"`FILE`")
+	cmd.Flags().StringVar(&f.schema, "json-schema", "", "restrict the output to JSON that conforms to the JSON Schema "+
+		"in this `FILE`")
 	return cmd
 }
 
@@ -85,47 +87,49 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 func (f *generateFlags) register(a *app, flags *pflag.FlagSet) {
 	f.model.registerText(a, flags)
 	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0,
-		"print `N` tokens at most; 0 means until the model ends or the context is full")
+		"print at most `N` tokens; 0 means until the model ends or the context is full")
 	flags.Float64Var(&f.sampling.Temperature, "temp", 0,
-		"temperature `T`: 1 samples as the model says, less makes likely tokens likelier")
-	flags.IntVar(&f.sampling.TopK, "top-k", 0, "only the `K` likeliest tokens; 0 means all")
+		"sample at temperature `T`: 1 keeps the model's probabilities, and less favours likely tokens")
+	flags.IntVar(&f.sampling.TopK, "top-k", 0, "sample from the `K` most likely tokens; 0 means all")
 	f.sampling.TopP = new(float64)
 	flags.Float64Var(f.sampling.TopP, "top-p", 1,
-		"only the likeliest tokens that make up this probability `P`: at 0 the likeliest one")
-	flags.Float64Var(&f.sampling.MinP, "min-p", 0, "only tokens at least `P` times as probable as the likeliest")
+		"sample from the smallest set of most likely tokens with total probability `P`; 0 means the most likely token")
+	flags.Float64Var(&f.sampling.MinP, "min-p", 0, "sample from tokens with at least `P` times the probability of the "+
+		"most likely token")
 	flags.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by `X`")
 	flags.Float64Var(&f.sampling.PresencePenalty, "presence-penalty", 0,
-		"subtract `X` from the logits of the last 64 tokens")
+		"subtract `X` from the logit of each token among the last 64")
 	flags.Float64Var(&f.sampling.FrequencyPenalty, "frequency-penalty", 0,
-		"subtract `X` as often as they were among them")
+		"subtract `X` from a token's logit for each occurrence among the last 64")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "equal `N` give equal texts")
-	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
+	flags.BoolVar(&f.stats, "stats", false, "print the device and the speed")
 }
 
 // register declares the flags for a model that continues text.
 func (f *loadFlags) register(a *app, flags *pflag.FlagSet) {
 	f.registerModel(a, flags)
 	f.adapters.add(flags)
-	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
-		"leave weights that have no room there in the machine's")
-	flags.StringVar(&f.kv, "kv", "", "keep keys and values in this `TYPE`, such as f32 or q8_0 (default f16, or f32 "+
-		"on a device without 16-bit storage)")
+	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "use at most `SIZE` of the GPU's memory, such as 8G; "+
+		"other weights stay in host memory")
+	flags.StringVar(&f.kv, "kv", "", "store the KV cache in this `TYPE`, such as f32 or q8_0 (default f16, or f32 on "+
+		"a device without 16-bit storage)")
 }
 
 // registerText declares the flags for a model that generates text.
 func (f *loadFlags) registerText(a *app, flags *pflag.FlagSet) {
 	f.register(a, flags)
-	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, its Hugging Face folder, or a bundle that vkc " +
-		"compile --generate has made"
+	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, its Hugging Face folder, or a bundle of vkc compile " +
+		"--generate"
 	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
-		"where the context is full, forget the older half of the text and go on")
+		"when the context is full, forget the older half of the text and continue")
 	flags.Var(&optionalInt{&f.options.Keep}, "keep",
 		"with --context-shift, never forget the first `N` tokens (default 4)")
 	guess := &f.options.Speculation
-	flags.Var(&optionalInt{&f.guesses}, "draft-tokens", "guess `N` tokens at a time, by where the last words stood "+
-		"or by --draft, and keep those that are right (default 4 with --draft)")
-	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
+	flags.Var(&optionalInt{&f.guesses}, "draft-tokens", "speculate `N` tokens at a time, by earlier occurrences of "+
+		"the last words or by --draft, and keep the right ones (default 4 with --draft)")
+	flags.StringVar(&guess.Draft, "draft", "", "speculate with the smaller model in this GGUF `FILE`, which has the "+
+		"same vocabulary")
 }
 
 // registerImages declares the flags for pictures.
@@ -136,7 +140,7 @@ func (f *loadFlags) registerImages(flags *pflag.FlagSet, help string) {
 
 // registerProjector declares the flag for the vision tower.
 func (f *loadFlags) registerProjector(flags *pflag.FlagSet) {
-	flags.StringVar(&f.options.Projector, "mmproj", "", "read pictures by the vision tower in this GGUF `FILE`, or "+
+	flags.StringVar(&f.options.Projector, "mmproj", "", "read pictures with the vision tower in this GGUF `FILE`, or "+
 		"none (default the mmproj file next to the model)")
 }
 
@@ -168,7 +172,7 @@ func (f *loadFlags) readImages(ctx context.Context, m textModel) (images []*gene
 func readImage(ctx context.Context, m textModel, path string) (*generate.Image, error) {
 	reader, ok := m.(*generate.Model)
 	if !ok {
-		return nil, fmt.Errorf("%s: a model that is an ONNX graph reads no pictures here", path)
+		return nil, fmt.Errorf("%s: vkc reads no pictures for a model with an ONNX graph: leave out --image", path)
 	}
 	data, err := inputfile.ReadAtMost(path, vision.MaxBytes)
 	if err != nil {
@@ -185,19 +189,19 @@ func readImage(ctx context.Context, m textModel, path string) (*generate.Image, 
 func (f *loadFlags) registerModel(a *app, flags *pflag.FlagSet) {
 	f.options.Fallback = func(why error) { a.noteFallback(why) }
 	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model, or its Hugging Face folder")
-	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most; 0 means 4096, or "+
-		"what the model was trained for")
+	flags.IntVar(&f.options.Context, "ctx", 0, "read at most `N` tokens of prompt and text; 0 means 4096, or fewer if "+
+		"the model was trained with fewer")
 	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+generate.DefaultPrecision+
-		" on a GPU, and on a processor with AVX-512 VNNI; else exact)")
+		" on a GPU and on a processor with AVX-512 VNNI; else exact)")
 	flags.StringVarP(&f.options.Device, "device", "d", "auto",
-		"as for vkc run, or a list such as 0,1: several devices have the model as --split says")
+		"as for vkc run, or a list such as 0,1, which --split divides the model among")
 	flags.StringVar(&f.options.Split, "split", generate.SplitLayers, splitHelp+autoHelp)
 }
 
-const splitHelp = "of several devices (--device 0,1) each has some of the layers (layers), or a part of every layer " +
-	"(tensor)"
+const splitHelp = "with several devices (--device 0,1): give each device some of the layers (layers), or a part of " +
+	"every layer (tensor)"
 
-const autoHelp = "; auto is what is expected to be fastest for one answer, of these and one device alone"
+const autoHelp = "; auto takes the fastest of these and of one device alone, by the expected time of one answer"
 
 // check refuses wrong flags before a file is opened, and completes f.options. command is the verb, for error
 // messages.
@@ -282,7 +286,7 @@ var samplingFlags = map[string]string{"Temperature": "--temp", "TopP": "--top-p"
 // check refuses wrong flags.
 func (f *generateFlags) check(command string) error {
 	if f.sampling.RepeatPenalty == 0 {
-		return usagef("--repeat-penalty is 0: want more, as logits are divided by it")
+		return usagef("--repeat-penalty is 0: want a number above 0, because logits are divided by it")
 	}
 	if err := f.sampling.Check(); err != nil {
 		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) && samplingFlags[wrong.Field] != "" {
@@ -311,8 +315,8 @@ func (f *generateFlags) open(ctx context.Context, a *app, command string) (*gene
 }
 
 func noTemplate(path string) error {
-	return fmt.Errorf("%s was not made for conversations, its file has no template of them: "+
-		"vkc generate -m %[1]s -p TEXT goes on with a text", path)
+	return fmt.Errorf("%s has no chat template, so it cannot hold a conversation: vkc generate -m %[1]s -p TEXT "+
+		"continues a text", path)
 }
 
 // maxGrammar bounds the file of a grammar or schema, in bytes.
@@ -479,7 +483,8 @@ func answer(ctx context.Context, m textModel, prompt []int32, s generate.Samplin
 		}
 		return fmt.Sprintf("%.1f a second", float64(n)/d.Seconds())
 	}
-	stats = fmt.Sprintf("%d tokens of the prompt, %s; %d more, %s", len(prompt), rate(len(prompt), first.Sub(start)), n,
+	stats = fmt.Sprintf("%d tokens of the prompt, %s; %d generated, "+
+		"%s", len(prompt), rate(len(prompt), first.Sub(start)), n,
 		rate(max(n-1, 0), time.Since(first)))
 	g := speculated(m)
 	guesses, right, steps := g.Guesses-before.Guesses, g.Accepted-before.Accepted, g.Steps-before.Steps

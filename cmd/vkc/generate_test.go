@@ -33,7 +33,7 @@ func TestGenerate(t *testing.T) {
 		t.Errorf("it is said %d times: %s", n, r.stderr)
 	}
 	for _, talk := range [][]string{append(line, "--chat"), {"chat", "-m", gollama}} {
-		fails(t, exitFailure, talk, "not made for conversations", "vkc generate -m "+gollama+" -p TEXT")
+		fails(t, exitFailure, talk, "has no chat template", "vkc generate -m "+gollama+" -p TEXT")
 		if r := run(t, talk...); strings.Contains(r.stderr, "loading") {
 			t.Errorf("it was loaded: %s", r.stderr)
 		}

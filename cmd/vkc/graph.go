@@ -35,8 +35,8 @@ type modelFlags struct {
 }
 
 const (
-	precisionHelp = "what matrix products may do to be faster: exact (nothing), bf16x3 (multiply f32 as sums of two " +
-		"bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (as half, and round rows that meet " +
+	precisionHelp = "how far matmuls may round for speed: exact (not at all), bf16x3 (multiply f32 as sums of two " +
+		"bf16), half (round operands to f16), half_sums (also sum in f16), int8 (like half, and round the rows for " +
 		"quantized weights to 8 bits, as llama.cpp does)"
 
 	// modelContext is the default of --ctx, in tokens.
@@ -51,16 +51,18 @@ func (f *graphFlags) add(cmd *cobra.Command) {
 // add declares the flags.
 func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.context, "ctx", 0,
-		fmt.Sprintf("of a model: `N` tokens at most; 0 means %d, or what the model was trained for", modelContext))
+		fmt.Sprintf("with a language model: at most `N` tokens; 0 means %d, or fewer if the model was trained with "+
+			"fewer", modelContext))
 	cmd.Flags().BoolVar(&f.step, "step", false,
-		"of a model: the graph of one token, which keeps keys and values for the next")
+		"with a language model: use the graph that decodes one token and keeps keys and values in states")
 	cmd.Flags().BoolVar(&f.past, "past", false,
-		"of a model: the graph with keys and values of earlier tokens as inputs, and of all as outputs")
+		"with a language model: use the graph that takes the keys and values of earlier tokens as inputs, and returns "+
+			"those of all tokens")
 	cmd.Flags().IntVar(&f.texts, "texts", 0,
-		"of a model: the graph of one token of each of `N` texts at most, as vkc serve --parallel N runs it; "+
-			"0 means one text")
-	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step or --texts: keep keys and values in this "+
-		"`TYPE`, such as f32 (the default), f16 or q8_0")
+		"with a language model: use the graph that decodes one token for each of at most `N` sequences, as vkc serve "+
+			"--parallel N does; 0 means one sequence")
+	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step or --texts: store the KV cache in this `TYPE`, such as f32 "+
+		"(the default), f16 or q8_0")
 	f.onnx.add(cmd)
 }
 
@@ -106,7 +108,8 @@ func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err
 // forBundle reports flags that a bundle fixed when it was compiled.
 func (f *graphFlags) forBundle() error {
 	if f.precision != "" {
-		return &usageError{errors.New("--precision: a bundle has the precision that it was compiled with")}
+		return &usageError{errors.New("--precision: the precision of a bundle is fixed when it is compiled: leave out " +
+			"the flag")}
 	}
 	return f.model.onlyFor("a bundle")
 }
@@ -164,13 +167,13 @@ func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
 func (f *modelFlags) check() error {
 	switch {
 	case f.step && f.texts != 0:
-		return usagef("--step is the graph of one text, and --texts that of several: give one of them")
+		return usagef("--step is the graph of one sequence, and --texts the graph of several: give one of them")
 	case f.past && (f.step || f.texts != 0):
-		return usagef("--past has keys and values in inputs, and --step and --texts in states: give one of them")
+		return usagef("--past has keys and values as inputs, and --step and --texts as states: give one of them")
 	case f.context < 0:
 		return usagef("--ctx %d: want at least 1, or 0 for the default", f.context)
 	case f.texts < 0:
-		return usagef("--texts %d: want at least 1, or 0 for the graph of one text", f.texts)
+		return usagef("--texts %d: want at least 1, or 0 for the graph of one sequence", f.texts)
 	}
 	return nil
 }
@@ -187,8 +190,8 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 	var options []llm.Option
 	if f.kv != "" {
 		if !f.step && f.texts == 0 {
-			return nil, nil, usagef("--kv goes with --step or --texts, or compile's --generate: without " +
-				"them nothing is kept")
+			return nil, nil, usagef("--kv goes with --step or --texts, or with compile's --generate: other graphs " +
+				"have no KV cache")
 		}
 		options = append(options, llm.Cache(kv))
 	}
@@ -261,21 +264,21 @@ func (a *app) graphCommand() *cobra.Command {
 	var fold int64
 	cmd := &cobra.Command{
 		Use:   "graph MODEL.gguf|FOLDER|MODEL.onnx|GRAPH|BUNDLE.vkb",
-		Short: "Write the graph of a model, or of a bundle, as graph.json or as an ONNX model",
-		Long: `Write the graph of a model, or of a bundle, as graph.json, to read or to change it; or that of text IR.
+		Short: "Write the graph of a model or bundle as graph.json or as an ONNX model",
+		Long: `Write the graph of a model, of a bundle or of text IR as graph.json, to read or to edit it.
 
-The graph of a GGUF model, or of a Hugging Face folder, takes a text as tokens and gives the logits of the token after
-it. With --step it takes one token at a time, and keeps keys and values in states; the symbol S is then the length of
-the text. run, compile, dump and tune take a model as it is, without this. That of a model made for embeddings gives
-the vector of a text.
+The graph of a GGUF model, or of a Hugging Face folder, takes the tokens of a text and returns the logits of the next
+token. With --step it takes one token at a time and keeps keys and values in states; symbol S is then the length of the
+text. The graph of a model made for embeddings returns the vector of a text. vkc run, compile, dump and tune read models
+directly, so they do not need vkc graph.
 
-An ONNX model has a graph of its own, which becomes one of vkc's ops. Extents without a number become symbols; --dim
-gives them one. Ops that are not supported are listed, all of them.
+The graph of an ONNX model is converted to vkc's ops. Unknown extents become symbols, and --dim sets them. If the model
+has ops that vkc does not support, the error lists them all.
 
-With --onnx the graph is written as an ONNX model, with its weights. Symbols become free dimensions. A state becomes
-the input past.NAME, and the output present.NAME if a run changes it. Weights of more than 256 MiB go to the file
-OUT.onnx_data. The graph of --past is a language model as others export it. Ops that ONNX lacks are listed, all of
-them.`,
+With --onnx, vkc graph writes an ONNX model with its weights. Symbols become free dimensions. A state becomes the input
+past.NAME and, if a run changes it, the output present.NAME. Weights of more than 256 MiB go to the file OUT.onnx_data.
+With --past the result is a language model in the form that other exporters use. If the graph has ops that ONNX lacks,
+the error lists them all.`,
 		Example: `  vkc graph MODEL.gguf -o GRAPH.json
   vkc graph MODEL.gguf --step --ctx 4096 --kv f16 -o STEP.json
   vkc graph MODEL.onnx --dim batch=1 --bound length=2048
@@ -287,7 +290,7 @@ them.`,
 				return err
 			}
 			if fold < 0 {
-				return usagef("--fold %d: want a number of elements", fold)
+				return usagef("--fold %d: want a number of elements, at least 0", fold)
 			}
 			if weights != "" && onnxPath == "" {
 				return usagef("--weights goes with --onnx: graph.json has no weights")
@@ -323,10 +326,10 @@ them.`,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write (default standard output)")
 	cmd.Flags().StringVar(&onnxPath, "onnx", "", "write the graph and its weights to this ONNX `FILE`")
-	cmd.Flags().StringVar(&weights, "weights", "", "with --onnx: GGUF or safetensors `FILE` with the weights, in "+
-		"place of the model's own")
+	cmd.Flags().StringVar(&weights, "weights", "", "with --onnx: take the weights from this GGUF or safetensors "+
+		"`FILE`, instead of the model's")
 	cmd.Flags().Int64Var(&fold, "fold", 0,
-		"compute what depends on constants alone, where that is `N` elements at most; 0 means nothing")
+		"compute values that depend only on constants and have at most `N` elements; 0 means none")
 	f.add(cmd)
 	return cmd
 }

@@ -66,7 +66,7 @@ func (a *app) hints(ctx context.Context, path string, f *hintFlags, asJSON bool)
 		fmt.Fprintf(a.stdout, "%-9s  %s; see %s\n", h.Name, h.Text, h.Page)
 	}
 	if len(list) == 0 {
-		fmt.Fprintf(a.stdout, "nothing of what usually makes graphs slow, for %s\n", caps.Name)
+		fmt.Fprintf(a.stdout, "found no usual reason for a slow graph, for %s\n", caps.Name)
 	}
 	return nil
 }

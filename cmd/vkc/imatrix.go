@@ -21,11 +21,11 @@ func (a *app) imatrixCommand() *cobra.Command {
 	var f imatrixFlags
 	cmd := &cobra.Command{
 		Use:   "imatrix -m MODEL.gguf FILE -o OUT.gguf",
-		Short: "Measure which weights of a language model matter, for vkc quantize",
-		Long: `Measure which weights of a language model matter: how large the activations are that each column of its matrices
-meets, over a text like those that the model is for. The importance matrix that it writes is for vkc quantize
---imatrix, and in the form that llama.cpp's programs read. Measure with a model of floats, or one that lost little,
-such as q8_0.`,
+		Short: "Measure the importance of a language model's weights, for vkc quantize",
+		Long: `Measure the importance of a language model's weights: the size of the activations that each column of its
+matrices multiplies, over a text like the model's future inputs. vkc imatrix writes an importance matrix for vkc
+quantize --imatrix, in the format of llama.cpp's programs. Measure with a model in f32, f16 or bf16, or in a precise
+format such as q8_0.`,
 		Example: `  vkc imatrix -m MODEL-f16.gguf TEXT.txt -o MODEL-imatrix.gguf
   vkc imatrix -m MODEL-q8_0.gguf TEXT.txt -o MODEL-imatrix.gguf --chunks 100 --ctx 2048`,
 		Args: exactArgs("FILE"),
@@ -34,7 +34,7 @@ such as q8_0.`,
 	flags := cmd.Flags()
 	f.model.registerModel(a, flags)
 	flags.Lookup("ctx").Usage = chunkHelp
-	flags.IntVar(&f.chunks, "chunks", 0, "read `N` chunks at most; 0 means all")
+	flags.IntVar(&f.chunks, "chunks", 0, "read at most `N` chunks; 0 means all")
 	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")
 	return cmd
 }

@@ -76,11 +76,11 @@ func useSymbolNames(sig *runtime.Signature, symbols map[string]int64) error {
 			continue
 		}
 		if len(meant) > 1 {
-			return usagef("--symbol %s may mean %s: use the name that vkc inspect shows", name,
+			return usagef("--symbol %s is ambiguous, it may mean %s: use the name that vkc inspect prints", name,
 				strings.Join(meant, " or "))
 		}
 		if _, twice := symbols[meant[0]]; twice {
-			return usagef("--symbol %s and %s are one symbol: give it once", name, meant[0])
+			return usagef("--symbol %s and %s are the same symbol: give it once", name, meant[0])
 		}
 		symbols[meant[0]] = symbols[name]
 		delete(symbols, name)
@@ -187,7 +187,7 @@ func missingSymbols(random []runtime.Port, known map[string]int64) error {
 	if len(flags) == 0 {
 		return nil
 	}
-	return usagef("the sizes of random inputs are not known: pass %s", strings.Join(flags, ", "))
+	return usagef("the sizes of random inputs are unknown: pass %s", strings.Join(flags, ", "))
 }
 
 // readInput reads a file, or numbers.
@@ -285,8 +285,8 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, limit in
 		return nil, fmt.Errorf("input %q: %w", p.Name, err)
 	}
 	if *left -= n; *left < 0 {
-		return nil, fmt.Errorf("input %q is %s of %s: random inputs have at most %s together; "+
-			"pass a smaller --symbol, or a FILE.npy", p.Name, &want, size(n), size(maxRandomBytes))
+		return nil, fmt.Errorf("input %q is %s of %s: random inputs may have at most %s together; pass a smaller "+
+			"--symbol, or a FILE.npy", p.Name, &want, size(n), size(maxRandomBytes))
 	}
 	name := fnv.New64a()
 	name.Write([]byte(p.Name))
@@ -307,7 +307,7 @@ const randomChunk = 1 << 16
 // fillRandom fills d with random values: floats in [-1, 1), integers in [0, limit).
 func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {
 	if d.DType.IsBlock() {
-		return nil, fmt.Errorf("%s: there are no random blocks: pass a FILE.npy", d)
+		return nil, fmt.Errorf("%s: vkc makes no random blocks: pass a FILE.npy", d)
 	}
 	if d.DType == ir.Bool {
 		limit = 2

@@ -29,11 +29,11 @@ func (a *app) inspectCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect FILE.gguf|FOLDER|FILE.safetensors|MODEL.onnx|BUNDLE.vkb|GRAPH",
-		Short: "List what a file of weights, a bundle or a graph holds: metadata, tensors, types, sizes",
-		Long: `List what a file of weights holds: metadata, tensors, types and sizes, and the bits that a weight takes on average.
-Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a graph it lists the
-symbols, inputs, outputs and states, and the weights that it wants; of a bundle also the sections; of an ONNX model
-the opsets and how often it has each op. Long arrays and texts of the metadata are cut unless --all is given.`,
+		Short: "List the contents of a weight file, bundle or graph: metadata, tensors, types, sizes",
+		Long: `List the contents of a file of weights: metadata, tensors, types and sizes, and the average number of
+bits per weight. Shapes are row-major, with the innermost axis last, which is the reverse of ggml's order. For a graph
+the list has the symbols, inputs, outputs, states and weights; for a bundle also the sections; for an ONNX model the
+opsets and the number of nodes of each op. Long arrays and strings of the metadata are cut unless --all is given.`,
 		Example: "  vkc inspect MODEL.gguf\n  vkc inspect MODEL.safetensors --json\n  vkc inspect MODEL.onnx\n  vkc inspect BUNDLE.vkb\n  vkc inspect GRAPH.json",
 		Args:    exactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ the opsets and how often it has each op. Long arrays and texts of the metadata a
 			return a.printInspected(info)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "print arrays and texts of the metadata in full")
+	cmd.Flags().BoolVar(&all, "all", false, "print arrays and strings of the metadata in full")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -222,7 +222,7 @@ func (info *inspected) onnx(path string) (err error) {
 		info.addKey("cannot build "+op, unknown[op].Error())
 	}
 	for _, name := range m.Extents() {
-		text := fmt.Sprintf("a symbol, at most %d: --bound and --dim make it another", onnx.DefaultBound)
+		text := fmt.Sprintf("a symbol, at most %d: --bound and --dim change it", onnx.DefaultBound)
 		if in := m.Spelling(name); in != name {
 			text += "; in the file " + ir.Printable(in)
 		}
@@ -268,7 +268,7 @@ func (info *inspected) weights(path string) (err error) {
 		w, err = openPart(path, part.Format)
 	}
 	if model, _ := isModel(path); err != nil && !model && !strings.Contains(strings.ToLower(path), ".safetensors") {
-		return fmt.Errorf("%w; vkc inspect takes these, bundles, ONNX models (.onnx) and graphs (JSON or text IR)", err)
+		return fmt.Errorf("%w; vkc inspect reads these, bundles, ONNX models (.onnx) and graphs (JSON or text IR)", err)
 	}
 	if err != nil {
 		return err

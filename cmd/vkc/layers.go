@@ -50,7 +50,7 @@ func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {
 	}{{"a bundle", s.program != nil}, {"--sandbox", f.sandbox}, {"--profile", f.profile}, {"--trace", f.trace != ""},
 		{"--measure", f.measure}, {"--no-cache", f.noCache}, {"--tuning and --no-tuning", f.tuning != tuningFlags{}}} {
 		if flag.set {
-			return usagef("several devices (--device %s) do not go with %s: name one device", f.device, flag.name)
+			return usagef("--device %s names several devices, and %s runs on one: name one device", f.device, flag.name)
 		}
 	}
 	if s.device, err = vkc.OpenDevice(f.device); err != nil {

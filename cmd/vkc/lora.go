@@ -17,7 +17,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/lora"
 )
 
-const loraHelp = "use the adapter in this GGUF `FILE[:SCALE]`, or in a folder of PEFT; may be repeated"
+const loraHelp = "use the adapter in this GGUF `FILE[:SCALE]`, or in a PEFT folder; may be repeated"
 
 // loraFlag is the list of adapters of flag --lora.
 type loraFlag []string
@@ -55,10 +55,11 @@ func (a *app) mergeCommand() *cobra.Command {
 	var f mergeFlags
 	cmd := &cobra.Command{
 		Use:   "merge MODEL.gguf --lora ADAPTER -o OUT.gguf",
-		Short: "Add adapters to the weights of a model, and write it as one GGUF file",
-		Long: `Add low-rank adapters (LoRA) to the weights of a model, and write it as one GGUF file. An adapter is a GGUF file, or a
-folder that PEFT has saved. Each weight keeps its type: quantized ones are rounded again, so start from f16 or f32 if
-you have that, and quantize the result. vkc generate, chat, serve, perplexity and bench use adapters without merging.`,
+		Short: "Merge adapters into the weights of a model, and write one GGUF file",
+		Long: `Merge low-rank adapters (LoRA) into the weights of a model, and write one GGUF file. An adapter is a GGUF
+file, or a folder that PEFT has saved. Each weight keeps its type. Merging rounds quantized weights a second time, so
+start from f16 or f32 if you have that, and quantize the result. vkc generate, chat, serve, perplexity and bench use
+adapters without merging.`,
 		Example: `  vkc merge MODEL-f16.gguf --lora ADAPTER.gguf -o OUT.gguf
   vkc merge MODEL-f16.gguf --lora A.gguf:0.5 --lora FOLDER:2 -o OUT.gguf`,
 		Args: exactArgs("MODEL.gguf"),
@@ -83,7 +84,7 @@ func (a *app) merge(ctx context.Context, f *mergeFlags) (err error) {
 	case len(files) == 0:
 		return usagef("--lora FILE is missing: want at least one adapter")
 	case sameFile(f.model, f.output):
-		return usagef("%s is both read and written: name another output", f.model)
+		return usagef("%s is both an input and the output: name another output", f.model)
 	}
 	if err := writable("output", f.output); err != nil {
 		return err
@@ -111,8 +112,8 @@ func (a *app) merge(ctx context.Context, f *mergeFlags) (err error) {
 		return err
 	}
 	if merged.Quantized > 0 {
-		a.note("note: adapted matrices in block formats, which round the sums again: %d; start from a model of floats "+
-			"if you have one", merged.Quantized)
+		a.note("note: %d adapted matrices are in block formats, so merging rounds them a second time; start from a "+
+			"model in f16 or f32 if you have one", merged.Quantized)
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %s, %d of them adapted\n", filepath.Base(f.output),
 		plural(len(model.Tensors()), "tensor"), merged.Adapted)

@@ -33,8 +33,8 @@ var exitMeanings = []struct {
 	meaning string
 }{
 	{exitOK, "success"},
-	{exitFailure, "failure: a file cannot be read or written, a device or tool is missing, a result is wrong"},
-	{exitUsage, "wrong usage: the command line is no command's, or gives what the program or model does not take"},
+	{exitFailure, "failure: a file cannot be read or written, a device or tool is missing, or a result is wrong"},
+	{exitUsage, "wrong usage: the command line is wrong, or does not fit the program or model"},
 	{exitInterrupted, "interrupted by Ctrl-C or SIGTERM"},
 }
 

@@ -30,15 +30,15 @@ type onnxFlags struct {
 // add declares the flags.
 func (f *onnxFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
-		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; or "+
-			"NAME=OTHER, an extent that it equals; may be repeated")
-	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a "+
-		"name is at most (default "+strconv.Itoa(onnx.DefaultBound)+"), or how often a Loop whose node has that name "+
-		"runs, if only a run knows; may be repeated")
-	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, "+
-		"for an input that is a constant of the graph, such as a shape; may be repeated")
-	cmd.Flags().BoolVar(&f.narrow, "narrow", false, "of an ONNX model: compute float64 in f32 and int64 in i32, where "+
-		"no constant needs more; inputs and outputs keep their types")
+		"with an ONNX model: `NAME=N`, the value of the named extent; or NAME=32*W, for a symbol W; or NAME=OTHER, "+
+			"another extent with the same value; may be repeated")
+	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "with an ONNX model: `NAME=N`, the upper bound of a named extent "+
+		"(default "+strconv.Itoa(onnx.DefaultBound)+"), or of the trips of a named Loop node if their number is known "+
+		"only in a run; may be repeated")
+	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "with an ONNX model: `NAME=VALUE`, the value (FILE.npy "+
+		"or integers) of an input that is constant, such as a shape; may be repeated")
+	cmd.Flags().BoolVar(&f.narrow, "narrow", false, "with an ONNX model: compute float64 in f32 and int64 in i32, "+
+		"unless a constant needs more; inputs and outputs keep their types")
 }
 
 func (f *onnxFlags) given() bool { return len(f.dims)+len(f.bounds)+len(f.constants) > 0 || f.narrow }
@@ -139,8 +139,8 @@ func (f *onnxFlags) advise(a *app, weights vkc.Weights) {
 		}
 	}
 	if len(free) > 0 {
-		a.note("%s may be up to %d in a run, for want of another bound: --bound %[3]s=N says how large it is at most, "+
-			"and --dim %[3]s=N that it is always N, which may be faster", strings.Join(free, ", "), onnx.DefaultBound,
+		a.note("%s may be up to %d in a run, by default: --bound %[3]s=N sets an upper bound, and --dim %[3]s=N a "+
+			"fixed value, which may be faster", strings.Join(free, ", "), onnx.DefaultBound,
 			free[0])
 	}
 	if f.narrow {
@@ -157,8 +157,8 @@ func (f *onnxFlags) advise(a *app, weights vkc.Weights) {
 	after, less, _ := ir.Wide(narrow)
 	gain := (bytes[ir.F64] + bytes[ir.I64] - less[ir.F64] - less[ir.I64]) / 2
 	if saved := ops[ir.F64] + ops[ir.I64] - after[ir.F64] - after[ir.I64]; saved > 0 && gain > 0 {
-		a.note("%s in f64 and %d in i64: --narrow computes %d of them in f32 and i32, in %s less memory at most, also "+
-			"on devices without 64 bits", plural(ops[ir.F64], "op"), ops[ir.I64], saved, size(gain))
+		a.note("%s in f64 and %d in i64: --narrow computes %d of them in f32 and i32, which saves up to %s of memory "+
+			"and also runs on devices without 64-bit types", plural(ops[ir.F64], "op"), ops[ir.I64], saved, size(gain))
 	}
 }
 

@@ -45,7 +45,7 @@ func TestVerifyONNX(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "except.txt")
 	for text, want := range map[string]string{
 		"linear it is wrong\n": "",
-		"linear\n":             "want the name of a case, each once, and a reason",
+		"linear\n":             "want the name of a case and a reason, and each name only once",
 		"# all\nlinear it is wrong\nshape it was so\n": "1 of 9 cases failed",
 	} {
 		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
@@ -58,7 +58,7 @@ func TestVerifyONNX(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, []string{"verify", "--ops", "--atol", "1"}, "--atol goes with --onnx")
-	fails(t, exitFailure, []string{"verify", "--onnx", t.TempDir()}, "there is no case: want folders with model.onnx")
+	fails(t, exitFailure, []string{"verify", "--onnx", t.TempDir()}, "it contains no case: want folders with model.onnx")
 	fails(t, exitUsage, []string{"verify", "--onnx", onnxCases, "--filter", "^quux$"}, "matches no case", "like ")
 }
 
@@ -144,7 +144,7 @@ func TestONNXNames(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, []string{"run", model, "--device", "cpu", "--input", "x=random:1", "--symbol",
-		"p2o.DynamicDimension.0=3", "--symbol", "p2o_DynamicDimension_0=3"}, "are one symbol: give it once")
+		"p2o.DynamicDimension.0=3", "--symbol", "p2o_DynamicDimension_0=3"}, "are the same symbol: give it once")
 	fails(t, exitUsage, []string{"run", model, "--device", "cpu", "--input", "x=random:1", "--symbol", "q.r=3"},
 		`there is no symbol "q.r"; the program has p2o_DynamicDimension_0`)
 }

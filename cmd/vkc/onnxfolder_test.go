@@ -40,7 +40,7 @@ func TestONNXFolder(t *testing.T) {
 		}
 	}
 	has(t, ok(t, "inspect", folder).stdout, "model_q8.onnx: ONNX")
-	fails(t, exitFailure, []string{"chat", "-m", folder}, "was not made for conversations")
+	fails(t, exitFailure, []string{"chat", "-m", folder}, "has no chat template")
 	testServedFolder(t, folder, strings.TrimSuffix(want, "\n"))
 	sampled := append(line, folder, "--temp", "1", "--seed", "7", "--top-k", "5")
 	if a, b := ok(t, sampled...).stdout, ok(t, sampled...).stdout; a != b || a == "" {
@@ -426,8 +426,8 @@ func TestONNXAdvice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	m.write(t, path)
 	line := []string{"run", path, "--device", "cpu", "--input", "x=[[0,0,0,0]]"}
-	free := "N may be up to 512 in a run, for want of another bound: --bound N=N says"
-	wide := "1 op in f64 and 0 in i64: --narrow computes 1 of them in f32 and i32, in 8.0 KiB less memory at most"
+	free := "N may be up to 512 in a run, by default: --bound N=N sets"
+	wide := "1 op in f64 and 0 in i64: --narrow computes 1 of them in f32 and i32, which saves up to 8.0 KiB of memory"
 	has(t, ok(t, line...).stderr, free, wide)
 	if r := ok(t, append(line, "--bound", "N=8", "--narrow")...); strings.Contains(r.stderr, "--narrow") ||
 		strings.Contains(r.stderr, "--bound") || !strings.Contains(r.stdout, "y  f64") {

@@ -77,10 +77,10 @@ func writable(flag, path string) error {
 		return nil
 	}
 	if path == "-" {
-		return usagef("--%s -: that would be a file of this name: give /dev/stdout for standard output, or ./-", flag)
+		return usagef("--%s -: this would write a file named "-": give /dev/stdout for standard output, or ./-", flag)
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return fmt.Errorf("--%s %s: that is a directory: name a file in it", flag, path)
+		return fmt.Errorf("--%s %s: this is a directory: name a file in it", flag, path)
 	}
 	st, err := os.Stat(filepath.Dir(path))
 	if err == nil && !st.IsDir() {
@@ -94,7 +94,7 @@ func writable(flag, path string) error {
 	}
 	f, err := atomicfile.Create(path, 0o666)
 	if err != nil {
-		return fmt.Errorf("--%s %s: %w: name a place where you may write", flag, path, err)
+		return fmt.Errorf("--%s %s: %w: name a file in a directory where you may write", flag, path, err)
 	}
 	return f.Close()
 }

@@ -113,9 +113,9 @@ func TestParts(t *testing.T) {
 			t.Errorf("%+v", in)
 		}
 		fails(t, exitUsage, []string{"quantize", info.Parts[0], "-o", info.Parts[n-1], "--type", "q4_0"},
-			"both read and written")
+			"both the input and the output")
 		fails(t, exitUsage, []string{"quantize", info.Parts[0], "-o", out, "--type", "q4_0", "--split-size", "1M"},
-			"both read and written")
+			"both the input and the output")
 		fails(t, exitFailure, []string{"quantize", gollama, "-o", filepath.Join(dir, "m-00001-of-00002.gguf"), "--type",
 			"q4_0", "--requantize"}, "name a whole model differently")
 		if n != 3 {

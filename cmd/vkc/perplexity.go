@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-const chunkHelp = "the tokens of a chunk, `N`; 0 means 512, or what the model was trained for"
+const chunkHelp = "`N` tokens per chunk; 0 means 512, or fewer if the model was trained with fewer"
 
 type perplexityFlags struct {
 	model  loadFlags
@@ -23,10 +23,10 @@ func (a *app) perplexityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "perplexity -m MODEL.gguf FILE",
 		Short: "Measure how well a language model predicts a text",
-		Long: `Measure how well a language model predicts a text: its perplexity, and the standard error of that. The text is cut
-into chunks of --ctx tokens, each of which is read from its beginning. The tokens of its second half count. This is
-how llama.cpp measures, so that figures of equal --ctx and equal texts compare. What does not fill a chunk is left
-out.`,
+		Long: `Measure how well a language model predicts a text: the perplexity and its standard error. vkc perplexity
+cuts the text into chunks of --ctx tokens and reads each chunk from its beginning. Only the tokens of the second half of
+a chunk count. A rest shorter than a chunk is left out. llama.cpp measures in the same way, so figures for the same text
+and --ctx can be compared.`,
 		Example: `  vkc perplexity -m MODEL.gguf TEXT.txt
   vkc perplexity -m MODEL.gguf TEXT.txt --ctx 2048 --chunks 16 --kv q8_0 --json`,
 		Args: exactArgs("FILE"),
@@ -35,7 +35,7 @@ out.`,
 	flags := cmd.Flags()
 	f.model.register(a, flags)
 	flags.Lookup("ctx").Usage = chunkHelp
-	flags.IntVar(&f.chunks, "chunks", 0, "read `N` chunks at most; 0 means all")
+	flags.IntVar(&f.chunks, "chunks", 0, "read at most `N` chunks; 0 means all")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }

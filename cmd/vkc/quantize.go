@@ -41,31 +41,32 @@ func (a *app) quantizeCommand() *cobra.Command {
 	var f quantizeFlags
 	cmd := &cobra.Command{
 		Use:   "quantize IN.gguf|FOLDER|IN.safetensors -o OUT.gguf --type TYPE",
-		Short: "Quantize a model to a GGUF file, and report what each tensor lost",
-		Long: `Quantize a model to a GGUF file, and report what each tensor lost.
+		Short: "Quantize a model to a GGUF file, and report the error of each tensor",
+		Long: `Quantize a model to a GGUF file, and report the error of each tensor.
 
-A type in small letters, such as q4_K, is a format, which all matrices take. A type in capitals, such as Q4_K_M, is one
-of llama.cpp's recipes: it gives the matrices that hurt most more bits, by their names and layers. --pure takes only the
-format that most matrices have in the recipe.
+A type in small letters, such as q4_K, is a format, and all matrices take it. A type in capitals, such as Q4_K_M, is one
+of llama.cpp's recipes: it gives sensitive matrices more bits, by their names and layers. --pure takes the recipe's main
+format for all matrices.
 
-Vectors, norms, biases, routers of experts and short convolutions stay f32, which is also what ggml programs want. Rows
-that are not whole blocks of the type fall back to a format with blocks of 32, or else to f16; a table lists them.
+Vectors, norms, biases, routers of experts and short convolutions stay f32, as ggml programs expect. If rows are not a
+whole number of blocks, their tensor falls back to a format with blocks of 32, or else to f16. A table lists these
+tensors.
 
---keep and --tensor-type name exceptions; the first pattern that matches a tensor counts. --keep takes a pattern of the
-whole name, and --tensor-type a regular expression for a part of it, as llama-quantize does.
+--keep and --tensor-type name exceptions. The first pattern that matches a tensor counts. --keep takes a pattern for the
+whole name, and --tensor-type a regular expression for a part of it, like llama-quantize.
 
-The report gives for each tensor the root of its mean squared error, over that of the values, and the largest error of
-an element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is
-streamed.
+The report has two errors of each tensor: the root mean square error divided by the root mean square of the values, and
+the largest error of an element. NaN and infinity are refused, and the message gives their position. vkc quantize
+streams the model. It writes the whole file or none.
 
-A Hugging Face folder becomes a GGUF file with GGUF's names, metadata and tokenizer. With --type f32, f16 or bf16 that
-is a conversion. A file of safetensors alone has no metadata, and its tensors keep their names.
+A Hugging Face folder becomes a GGUF file with GGUF's names, metadata and tokenizer. --type f32, f16 or bf16 converts
+without quantizing. A safetensors file alone has no metadata, and its tensors keep their names.
 
-The vision tower of a folder becomes a file of its own, as programs of ggml want it: mmproj-OUT.gguf for -o OUT.gguf, or
-the file that --mmproj names. Its matrices stay f32 or bf16 with that --type, and else become f16.
+The vision tower of a folder becomes a separate file, as ggml programs expect: mmproj-OUT.gguf for -o OUT.gguf, or the
+file that --mmproj names. Its matrices are f32 or bf16 with that --type, and f16 otherwise.
 
-A model in several files (MODEL-00001-of-00003.gguf) is read as one, from any of its parts. --split-size writes such
-parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a part of its own.`,
+A model in several files (MODEL-00001-of-00003.gguf) is read as one model, from any of its parts. --split-size writes
+such parts: for -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A tensor larger than that has a part to itself.`,
 		Example: `  vkc quantize MODEL-f16.gguf -o MODEL-q4_K.gguf --type q4_K
   vkc quantize MODEL-f16.gguf -o OUT.gguf --type Q4_K_M --tensor-type 'attn_[kv]=q8_0' --output-tensor-type q8_0
   vkc quantize MODEL-f16.gguf -o OUT.gguf --type iq2_xxs --imatrix MODEL.imatrix --keep token_embd.weight=q6_K
@@ -78,13 +79,14 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 			case f.output == "":
 				return usagef("-o OUT.gguf is missing; see vkc quantize --help")
 			case f.dtype == "":
-				return usagef("--type is missing: one of %s", strings.Join(typesAndRecipes(), ", "))
+				return usagef("--type is missing: want one of %s", strings.Join(typesAndRecipes(), ", "))
 			}
 			if err := writable("output", f.output); err != nil {
 				return err
 			}
 			if f.projector != "" && !huggingface.IsFolder(args[0]) {
-				return usagef("--mmproj %s: only folders have a vision tower to write", f.projector)
+				return usagef("--mmproj %s: only Hugging Face folders have a vision tower to write: leave out "+
+					"--mmproj", f.projector)
 			}
 			opt, err := f.options()
 			if err != nil {
@@ -96,20 +98,22 @@ parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a 
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")
 	flags.StringVar(&f.dtype, "type", "", "the `TYPE` of the matrices: "+strings.Join(typesAndRecipes(), ", "))
-	flags.BoolVar(&f.pure, "pure", false, "of a recipe, take only the format that most matrices have")
+	flags.BoolVar(&f.pure, "pure", false, "use the recipe's main format for all matrices")
 	flags.StringArrayVar(&f.keep, "keep", nil,
 		"`PATTERN=TYPE` for tensors by name, such as output.*=q6_K; may be repeated")
 	flags.StringArrayVar(&f.search, "tensor-type", nil,
 		"`REGEXP=TYPE` for tensors with a name that the expression matches in part; may be repeated")
 	flags.StringVar(&f.outputType, "output-tensor-type", "",
-		"the `TYPE` of the output matrix, also if it is the embedding")
-	flags.StringVar(&f.embedding, "token-embedding-type", "", "the `TYPE` of the token embedding")
-	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of vkc imatrix or llama-imatrix, .dat or GGUF")
-	flags.Var(&f.split, "split-size", "write parts of at most `SIZE`, such as 500M or 2G; 0 means one file")
+		"`TYPE` of the output matrix, even if it is also the embedding")
+	flags.StringVar(&f.embedding, "token-embedding-type", "", "`TYPE` of the token embedding")
+	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of vkc imatrix or llama-imatrix (.dat or "+
+		"GGUF)")
+	flags.Var(&f.split, "split-size", "write several files of at most `SIZE` each, such as 500M or 2G; 0 means one "+
+		"file")
 	flags.StringVar(&f.projector, "mmproj", "", "write the vision tower of a folder to this GGUF `FILE`, or none "+
 		"(default mmproj-OUT.gguf)")
-	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
-	flags.BoolVar(&f.requantize, "requantize", false, "take tensors that are quantized already; their errors add up")
+	flags.IntVar(&f.threads, "threads", 0, "use `N` cores; 0 means all")
+	flags.BoolVar(&f.requantize, "requantize", false, "accept tensors that are already quantized; the errors add up")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	return cmd
 }
@@ -221,7 +225,7 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 		output = filefmt.PartPath(output, int(part), int(of))
 	}
 	if sameFile(in, output) {
-		return usagef("%s is both read and written: name another output", in)
+		return usagef("%s is both the input and the output: name another output", in)
 	}
 	if f.imatrix != "" {
 		if opt.Imatrix, err = readImatrix(f.imatrix); err != nil {
@@ -273,7 +277,7 @@ func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, o
 	case err != nil:
 		return err
 	case !has && f.projector != "":
-		return usagef("--mmproj %s: %s has no vision tower of a kind that vkc reads", f.projector, in)
+		return usagef("--mmproj %s: %s has no vision tower that vkc supports: leave out --mmproj", f.projector, in)
 	case !has:
 		return nil
 	}

@@ -167,7 +167,7 @@ func TestQuantizeFails(t *testing.T) {
 	}{
 		{exitUsage, "quantize", []string{"IN.gguf or IN.safetensors is missing"}},
 		{exitUsage, "quantize " + in, []string{"-o OUT.gguf is missing"}},
-		{exitUsage, "quantize " + in + " -o " + out, []string{"--type is missing: one of", "q4_K"}},
+		{exitUsage, "quantize " + in + " -o " + out, []string{"--type is missing: want one of", "q4_K"}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_1", []string{`--type "q8_1" is none of`}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --threads -1", []string{"--threads -1"}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep x", []string{"want PATTERN=TYPE"}},
@@ -180,7 +180,7 @@ func TestQuantizeFails(t *testing.T) {
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --split-size 0", []string{"--split-size"}},
 		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --tensor-type x=f16", []string{`no tensor matches the pattern "x"`}},
 		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --keep x=f16", []string{`no tensor matches the pattern "x"`}},
-		{exitUsage, "quantize " + in + " -o " + in + " --type q8_0", []string{"both read and written"}},
+		{exitUsage, "quantize " + in + " -o " + in + " --type q8_0", []string{"both the input and the output"}},
 		{exitFailure, "quantize " + gollama + " -o " + out + " --type q4_0", []string{`"token_embd.weight": it is q8_0 already`, "--requantize"}},
 		{exitFailure, "quantize " + smallSafetensors(t, math.Inf(1)) + " -o " + out + " --type q4_0", []string{`tensor "fc.weight"`, "element [1 2]", "+Inf"}},
 		{exitFailure, "quantize none.gguf -o " + out + " --type q4_0", []string{"none.gguf"}},

@@ -46,12 +46,12 @@ func (a *app) rootCommand() *cobra.Command {
 		Short: "Compile tensor programs to fused Vulkan compute kernels, and run them",
 		Long: `vkc compiles tensor programs to fused Vulkan compute kernels, and runs them.
 
-A program is a graph: graph.json or text IR, its weights in a GGUF or safetensors file. Compiled, it is a bundle (.vkb)
-that runs where no compiler is.
+A program is a graph (graph.json or text IR), with weights in a GGUF or safetensors file. vkc compile makes a bundle
+(.vkb) of it, which runs on machines without a compiler.
 
 Exit codes:
 ` + exitCodes() + `
-Errors are on standard error, results on standard output.`,
+Errors go to standard error, results to standard output.`,
 		Example: `  vkc doctor
   vkc generate -m MODEL.gguf -p 'Once upon a time'
   vkc run GRAPH.json --weights MODEL.gguf --input x=random:1 --check

@@ -40,28 +40,28 @@ func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb",
-		Short: "Run a graph or bundle, and print or store its outputs",
-		Long: `Run a graph or bundle, and print or store its outputs. A graph is compiled first, or comes from the cache.
-Of a GGUF or ONNX model vkc builds the graph; vkc graph prints it.
+		Short: "Run a graph, model or bundle, and print or write its outputs",
+		Long: `Run a graph, model or bundle, and print or write its outputs. vkc run compiles a graph first, or takes
+the program from the cache. It builds the graph of a GGUF or ONNX model, which vkc graph prints.
 
-Of a folder with an ONNX model and its tokenizer, --text makes the inputs of a text. If config.json names the results
-of a classifier (id2label), the likeliest are printed.
+If a folder has an ONNX model and its tokenizer, --text makes the inputs from a text. If config.json names the classes
+of a classifier (id2label), vkc run prints the most likely ones.
 
-An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
-The sizes of random inputs come from the other inputs, or from --symbol. Where the graph takes an input's elements for
-indices, such as tokens of a vocabulary, those out of range are refused, unless --clamp is given.
+An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99. Equal seeds give equal
+numbers. The sizes of random inputs come from the other inputs, or from --symbol. If the graph uses an input as indices,
+such as tokens of a vocabulary, vkc run refuses values out of range unless --clamp is given.
 
-Without a GPU, auto runs on the CPU fast path. If runs go on for long (--repeat), it tries a Vulkan device in software
-in the background, and changes over if that is faster and gives the same bits. A graph that a GPU cannot run, auto
-runs on the fast path, and says why. With --check, --profile and --trace, which look at kernels, auto is the best
+Without a GPU, auto runs on the CPU fast path. If the runs take long (--repeat), it also tries a software Vulkan device
+in the background, and switches to it if it is faster and gives the same bits. If a GPU cannot run a graph, auto runs it
+on the fast path and prints the reason. With --check, --profile and --trace, which examine kernels, auto is the best
 Vulkan device.
 
-With --measure the last run is repeated as vkc bench repeats its cases, after a quarter of a second of work without a
-gap. Printed are medians: of the kernels alone by the device's clock, and of whole runs, with inputs and outputs, by
-the wall clock. The states of a graph go on.
+With --measure, the last run is repeated as vkc bench repeats its cases, after 250 ms of work without a gap. vkc run
+prints two medians: of the kernels alone by the device's clock, and of whole runs with inputs and outputs by the wall
+clock. Each run continues from the states of the run before.
 
-With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
-its ops have.`,
+With --check, the CPU reference computes the same outputs. The exit code is 1 if the error of an output is above the
+tolerance of its ops.`,
 		Example: `  vkc run GRAPH.json --weights MODEL.gguf --input tokens=[0,339,2007]
   vkc run MODEL.gguf --input tokens=[0,339,2007]
   vkc run MODEL.onnx --input x=x.npy --output y=y.npy
@@ -74,32 +74,33 @@ its ops have.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto",
 		"auto (the best GPU, or else the CPU), vulkan (the best device), cpu (its fast path), reference, an index of "+
-			"vkc devices, or part of a name; a list such as 0,1 cuts the graph into parts, one on each")
-	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` with the weights, in place of "+
-		"those that a bundle has")
+			"vkc devices, or part of a name; a list such as 0,1 cuts the graph into parts, one per device")
+	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` with the weights; it replaces the weights "+
+		"of a bundle")
 	f.graph.add(cmd)
 	addTrusted(cmd, &f.trusted)
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
-	flags.StringVar(&f.text, "text", "", "of a folder with an ONNX model: make the inputs of this `TEXT`")
-	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
+	flags.StringVar(&f.text, "text", "", "with a folder that has an ONNX model: make the inputs from this `TEXT`")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "write output NAME to FILE.npy (`NAME=FILE.npy`); may be "+
+		"repeated")
 	flags.StringArrayVar(&f.symbols, "symbol", nil,
-		"`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
-	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 past the tolerance")
-	flags.BoolVar(&f.clamp, "clamp", false, "let indices be out of range: ops then take the nearest element")
-	flags.BoolVar(&f.sandbox, "sandbox", false, "have the driver keep kernels within their memory (robust buffer "+
-		"access), for bundles from elsewhere; slower")
-	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel, its part of what the device "+
-		"can do, and what the driver says that it costs")
-	flags.BoolVar(&f.measure, "measure", false, "measure how long a warm run takes, by the device's clock and "+
-		"by the wall clock")
-	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for "+
-		"ui.perfetto.dev; of the last run")
+		"`NAME=N`: the value of a symbol that the inputs do not determine; may be repeated")
+	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 above the tolerance")
+	flags.BoolVar(&f.clamp, "clamp", false, "allow indices out of range: ops then take the nearest element")
+	flags.BoolVar(&f.sandbox, "sandbox", false, "make the driver keep kernels within their memory (robust buffer "+
+		"access), for untrusted bundles; slower")
+	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel, its fraction of the device's limit, "+
+		"and the driver's statistics")
+	flags.BoolVar(&f.measure, "measure", false, "measure the time of a warm run, by the device's clock and by the "+
+		"wall clock")
+	flags.StringVar(&f.trace, "trace", "", "write the times of host and device in the last run to `FILE.json`, for "+
+		"ui.perfetto.dev")
 	flags.IntVar(&f.top, "top", 0,
-		"with --profile: only the slowest `N` kernels, slowest first; 0 means all, in their order")
+		"with --profile: only the `N` slowest kernels, slowest first; 0 means all, in program order")
 	flags.IntVar(&f.repeat, "repeat", 1,
-		"run `N` times, for times without warm-up; a graph's states go on from run to run")
-	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
+		"run `N` times, to see times after the warm-up; states continue from run to run")
+	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the cache and write nothing to it")
 	f.tuning.add(cmd, false)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
@@ -130,7 +131,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 		return usagef("--repeat %d: want at least 1", f.repeat)
 	}
 	if f.top < 0 || f.top > 0 && !f.profile {
-		return usagef("--top %d: want a number of kernels, with --profile", f.top)
+		return usagef("--top %d: want a number of kernels, at least 0, with --profile", f.top)
 	}
 	s := &session{app: a, flags: f}
 	if s.symbols, err = parseSymbols(f.symbols); err != nil {
@@ -254,7 +255,7 @@ func (s *session) openGraph(path string) (g *ir.Graph, _ vkc.Weights, err error)
 		o.example = s.flags.inputs
 		g, w, err := s.flags.graph.open(path, s.flags.weights)
 		if o.fitted {
-			s.note("the model cannot be built for all inputs, so it was built for the extents of these")
+			s.note("the model cannot be built for inputs of every size, so it was built for these")
 			s.flags.inputs = slices.DeleteFunc(s.flags.inputs, func(flag string) bool {
 				name, _, _ := strings.Cut(flag, "=")
 				return slices.Contains(o.fixed, name)
@@ -310,7 +311,7 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	}
 	if !s.flags.clamp {
 		if err := ir.CheckIndices(g, s.inputs, symbols); err != nil {
-			return usagef("%w; --clamp takes the nearest that there is", err)
+			return usagef("%w; --clamp takes the nearest valid index", err)
 		}
 	}
 	if leaves := g.Leaves(ir.OpWeight); len(leaves) > 0 && s.weights == nil {
@@ -394,7 +395,7 @@ func (s *session) load(ctx context.Context) (err error) {
 	s.why = s.exe.Why()
 	switch {
 	case (s.flags.profile || s.flags.trace != "") && s.exe.Vulkan() == nil:
-		s.note("%s has no kernels: the time of the whole run is all that is measured there", s.exe.Device())
+		s.note("%s has no kernels: vkc measures only the time of the whole run", s.exe.Device())
 	case s.exe.Why() == s.device.Why():
 	case s.noteFallback(s.exe.Fallback()):
 	default:

@@ -39,7 +39,7 @@ func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve -m MODEL.gguf...",
-		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
+		Short: "Answer requests to a language model over HTTP, by OpenAI's protocol",
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, or POST
 /v1/audio/transcriptions and /v1/audio/translations of a Whisper model, GET /v1/models.
@@ -65,43 +65,44 @@ code is 1.`,
 	f.model.registerText(a, flags)
 	f.model.registerProjector(flags)
 	f.severalModels(flags)
-	flags.StringVar(&f.address, "listen", "127.0.0.1:8080", "listen at this `ADDRESS`; port 0 is any that is free")
-	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
-	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
-	flags.BoolVar(&f.open, "without-key", false, "take requests from elsewhere without a key")
+	flags.StringVar(&f.address, "listen", "127.0.0.1:8080", "listen on this `ADDRESS`; port 0 means any free port")
+	flags.StringVar(&f.serve.Name, "name", "", "the `NAME` of the model in requests (default the file's name)")
+	flags.StringVar(&f.keyFile, "key-file", "", "require requests to have the API key in the first line of this "+
+		"`FILE`")
+	flags.BoolVar(&f.open, "without-key", false, "accept requests from other machines without a key")
 	flags.Var(&optionalInt{&f.parallel}, "parallel",
-		"compute `N` answers at once, each with keys and values for --ctx tokens of its own, but for --kv-tokens "+
-			"(default 4, or 1 with guesses)")
+		"compute up to `N` answers at once, each with a KV cache for --ctx tokens unless --kv-tokens is given "+
+			"(default 4, or 1 with speculation)")
 	flags.Var(&optionalInt{&f.positions}, "kv-tokens",
-		"keep keys and values of `N` tokens for all answers together, which share them in pages "+
-			"(default --parallel times --ctx)")
+		"share a KV cache of `N` tokens among all answers, in pages (default --parallel times --ctx)")
 	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
-		"the bits of an answer do not depend on what else is asked at the same time")
+		"make the bits of an answer independent of the other requests at the same time")
 	split := flags.Lookup("split")
 	f.model.options.Split, split.DefValue = splitNone, splitNone
-	split.Usage = "of several devices (--device 0,1) each has the whole model (none), or as for vkc generate"
-	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
-	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
-	flags.Var(&optionalInt{&f.maxBody}, "max-body", "`N` bytes of a request at most (default 1 MiB, or 32 MiB for a "+
+	split.Usage = "with several devices (--device 0,1): give each device the whole model (none), or as for vkc " +
+		"generate"
+	flags.IntVar(&f.serve.Queue, "queue", 64, "let at most `N` requests wait; more are refused")
+	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "limit answers to `N` tokens; 0 means as many as fit")
+	flags.Var(&optionalInt{&f.maxBody}, "max-body", "limit requests to `N` bytes (default 1 MiB, or 32 MiB for a "+
 		"model that reads pictures)")
-	flags.Int64Var(&f.serve.MaxAudio, "max-audio", 25<<20, "`N` bytes of a request with a sound at most")
-	flags.StringVar(&f.toolForm, "tool-form", "", "how the model writes calls of tools and reasoning, a "+
-		"`FORM` (default by its chat template): "+strings.Join(reply.FormNames(), ", "))
+	flags.Int64Var(&f.serve.MaxAudio, "max-audio", 25<<20, "limit requests with sound to `N` bytes")
+	flags.StringVar(&f.toolForm, "tool-form", "", "the `FORM` in which the model writes tool calls and reasoning "+
+		"(default by its chat template): "+strings.Join(reply.FormNames(), ", "))
 	flags.IntVar(&f.serve.ThinkTokens, "think-tokens", 0,
-		"`N` tokens of reasoning at most, then the answer; 0 means no limit")
-	flags.BoolVar(&f.serve.StrictFields, "strict-fields", false, "refuse fields of requests that are not supported, "+
-		"instead of passing over them with a header Warnings")
-	flags.BoolVar(&f.serve.StrictSchema, "strict-schema", false, "refuse JSON Schemas with keywords that cannot be "+
-		"held while the answer is written, instead of testing them at its end")
+		"limit reasoning to `N` tokens; 0 means no limit")
+	flags.BoolVar(&f.serve.StrictFields, "strict-fields", false, "refuse unsupported request fields, instead of "+
+		"ignoring them with a Warnings header")
+	flags.BoolVar(&f.serve.StrictSchema, "strict-schema", false, "refuse JSON Schemas with keywords that generation "+
+		"cannot enforce, instead of checking them after the answer")
 	flags.BoolVar(&f.serve.StrictModel, "strict-model", false, "refuse requests that name another model")
-	flags.StringArrayVar(&f.serve.Origins, "cors-origin", nil, "let web pages of this `ORIGIN` use the server, such "+
-		"as https://app.example; '*' lets any page; may be repeated")
-	flags.StringArrayVar(&f.serve.Hosts, "allow-host", nil, "without a key, take requests that name this `HOST` too, "+
-		"such as host.docker.internal of containers; may be repeated")
-	flags.StringVar(&f.serve.Slots, "slot-save-path", "", "POST /slots/{id} saves slots of the KV cache to files in "+
-		"this `DIRECTORY`, and restores them")
-	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
-	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait this `TIME` for answers that are under way")
+	flags.StringArrayVar(&f.serve.Origins, "cors-origin", nil, "allow web pages of this `ORIGIN` to use the server, "+
+		"such as https://app.example; '*' allows any page; may be repeated")
+	flags.StringArrayVar(&f.serve.Hosts, "allow-host", nil, "without a key: also accept requests to this `HOST`, such "+
+		"as host.docker.internal of containers; may be repeated")
+	flags.StringVar(&f.serve.Slots, "slot-save-path", "", "let POST /slots/{id} save slots of the KV cache to files "+
+		"in this `DIRECTORY`, and restore them")
+	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "limit each request to this `TIME`")
+	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait up to this `TIME` for unfinished answers")
 	return cmd
 }
 
@@ -146,7 +147,7 @@ func (f *serveFlags) check() error {
 	}
 	local := strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 	if !local && f.serve.Key == "" && !f.open {
-		return usagef("anybody who reaches %s could send requests: want --key-file FILE, or --without-key", f.address)
+		return usagef("anyone who reaches %s could send requests: want --key-file FILE, or --without-key", f.address)
 	}
 	if f.serve.AnyHost = f.open; f.maxBody != nil {
 		f.serve.MaxBody = int64(*f.maxBody)
@@ -160,7 +161,8 @@ func (f *serveFlags) check() error {
 	case len(f.models) > 1 && (f.serve.Name != "" || len(f.model.adapters) > 0 ||
 		f.model.options.Speculation.Draft != "" || !slices.Contains([]string{"", generate.NoProjector,
 		generate.AutoProjector}, f.model.options.Projector)):
-		return usagef("--name, --lora, --draft and --mmproj FILE are for one model, and there are %d", len(f.models))
+		return usagef("--name, --lora, --draft and --mmproj FILE are for one model, and -m names %d: leave them "+
+			"out", len(f.models))
 	}
 	if f.serve.Name == "" {
 		f.serve.Name = modelName(f.model.path)
@@ -189,7 +191,7 @@ func (f *serveFlags) checkValues() error {
 	case slices.ContainsFunc(f.serve.Hosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "/:* ") }):
 		return usagef("--allow-host %s: want the name of a host, without a port", strings.Join(f.serve.Hosts, ", "))
 	case f.serve.Slots != "" && !isDirectory(f.serve.Slots):
-		return usagef("--slot-save-path %s: want a directory that is there", f.serve.Slots)
+		return usagef("--slot-save-path %s: there is no such directory: want one that exists", f.serve.Slots)
 	case f.serve.Timeout <= 0:
 		return usagef("--timeout %v: want more than 0", f.serve.Timeout)
 	case f.limits.Models < 0:
@@ -222,7 +224,7 @@ func readKey(path string) (string, error) {
 	line, _, _ := strings.Cut(string(data), "\n")
 	key := strings.TrimSpace(line)
 	if key == "" || len(key) > maxKey {
-		return "", fmt.Errorf("%s: the first line has no key, or a longer one: want a key of 1 to %d bytes", path,
+		return "", fmt.Errorf("%s: the first line is empty or too long: want a key of 1 to %d bytes", path,
 			maxKey)
 	}
 	return key, nil
@@ -252,8 +254,8 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		f.model.options.Split = generate.SplitLayers
 	}
 	if embeds && several {
-		return nil, nil, usagef("a model of embeddings is not copied to several devices (--device %s): name "+
-			"one, or give --split %s", f.model.options.Device, generate.SplitLayers)
+		return nil, nil, usagef("vkc cannot put copies of an embedding model on several devices (--device %s): name "+
+			"one device, or give --split %s", f.model.options.Device, generate.SplitLayers)
 	}
 	if embeds {
 		e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
@@ -361,7 +363,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		}
 	}
 	handler.Drain()
-	a.note("ending, once all requests are answered")
+	a.note("ending after the answers to all requests")
 	cut := f.await(handler)
 	// Only handlers that report the shutdown to clients are still running, and requests that are still arriving.
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
@@ -371,7 +373,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	handler.Wait()
 	if cut > 0 {
-		err := fmt.Errorf("after --drain %v answers were under way still, and cut: %d", f.drain, cut)
+		err := fmt.Errorf("after --drain %v, this number of unfinished answers was cut off: %d", f.drain, cut)
 		return &finalError{err}
 	}
 	return nil

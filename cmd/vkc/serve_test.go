@@ -88,8 +88,8 @@ func TestServeCuts(t *testing.T) {
 	if err != nil || !strings.Contains(string(rest), "the server ended before the answer did") {
 		t.Errorf("%v: %.300s", err, rest)
 	}
-	if c := <-code; c != exitFailure || !strings.Contains(stderr.String(), "after --drain 0s answers were under way "+
-		"still, and cut: 1") {
+	if c := <-code; c != exitFailure || !strings.Contains(stderr.String(), "after --drain 0s, this number of "+
+		"unfinished answers was cut off: 1") {
 		t.Errorf("exit code %d: %s", c, &stderr)
 	}
 }

@@ -33,11 +33,11 @@ func (f *serveFlags) severalModels(flags *pflag.FlagSet) {
 	list.StringArrayVar(&f.models, "model", nil, "")
 	model := flags.Lookup("model")
 	model.Value, model.DefValue = list.Lookup("model").Value, "[]"
-	model.Usage += "; may be repeated, or a folder of them: each is then loaded when a request names it"
-	flags.IntVar(&f.limits.Models, "models-max", 0, "of several models, have `N` loaded at most; the one that was "+
-		"idle for the longest time makes room; 0 means as many as fit")
-	flags.DurationVar(&f.limits.Idle, "models-idle", 0, "of several models, unload one that has no requests for this "+
-		"`TIME`; 0 means never")
+	model.Usage += "; may be repeated, or a folder of models: vkc serve loads each when a request names it"
+	flags.IntVar(&f.limits.Models, "models-max", 0, "with several models: keep at most `N` loaded, and unload the one "+
+		"that was idle longest; 0 means as many as fit")
+	flags.DurationVar(&f.limits.Idle, "models-idle", 0, "with several models: unload a model without requests for "+
+		"this `TIME`; 0 means never")
 }
 
 // laterPart matches the second and further files of a model in parts.
@@ -73,7 +73,7 @@ func modelFiles(list []string) (files []string, err error) {
 	var names []string
 	for _, path := range files {
 		if slices.Contains(names, modelName(path)) {
-			return nil, usagef("-m %s: another model has the name %s: want files of different names", path,
+			return nil, usagef("-m %s: another model has the name %s too: want files with different names", path,
 				modelName(path))
 		}
 		names = append(names, modelName(path))

@@ -37,7 +37,7 @@ func (s *sizeFlag) Set(text string) error {
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !(n*unit >= 1) || n*unit >= math.MaxInt64 {
-		return fmt.Errorf("%q is no size: want bytes, or a number with K, M, G or T, such as 8G", text)
+		return fmt.Errorf("%q is not a size: want bytes, or a number with K, M, G or T, such as 8G", text)
 	}
 	*s = sizeFlag(n * unit)
 	return nil

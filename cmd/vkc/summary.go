@@ -246,6 +246,6 @@ func (c *checkInfo) line() string {
 	case c.WorstAbs == 0:
 		return head + ": equal with the reference"
 	}
-	return fmt.Sprintf("%s: worst error %s, relative %s; %s (%s at its worst place)", head, short(c.WorstAbs),
+	return fmt.Sprintf("%s: worst error %s, relative %s; %s (%s at its worst element)", head, short(c.WorstAbs),
 		short(c.WorstRel), verdict, short(c.Allowed))
 }

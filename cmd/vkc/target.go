@@ -14,7 +14,7 @@ import (
 
 // targetHelp describes the --target flag.
 func targetHelp() string {
-	return "what to compile for: auto (the best device here) or a profile (" +
+	return "the device to compile for: auto (the best device here) or a profile (" +
 		strings.Join(device.Profiles(), ", ") + ", or a FILE.json of vkc devices --profile)"
 }
 
@@ -29,9 +29,9 @@ func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
 	flags := cmd.Flags()
 	if file {
 		flags.StringVar(&f.file, "tuning", "",
-			"take schedules from `FILE` of vkc tune --output, instead of the target's own")
+			"use the schedules in `FILE` of vkc tune --output, instead of the target's own")
 	}
-	flags.BoolVar(&f.none, "no-tuning", false, "take no notice of what vkc tune measured")
+	flags.BoolVar(&f.none, "no-tuning", false, "ignore the measurements of vkc tune")
 }
 
 // choose returns the target and the tuning that the flags select. own is the target's tuning, used without flags.
@@ -83,11 +83,13 @@ func (a *app) targetCaps(want string, f *tuningFlags) (device.Caps, device.Tunin
 	missing := errors.Is(err, vk.ErrUnavailable)
 	switch {
 	case want == "" && missing:
-		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another",
+		a.say("there is no device here, so this is compiled for %s, which every device can run (%s); --target names "+
+			"another",
 			anyTarget, oneLine(err))
 		return a.targetCaps(anyTarget, f)
 	case missing:
-		return device.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", err,
+		return device.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; install its driver, or name "+
+			"a profile: %s", err,
 			strings.Join(device.Profiles(), ", "))
 	case err != nil:
 		return device.Caps{}, nil, err

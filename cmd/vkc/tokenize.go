@@ -24,9 +24,9 @@ func (a *app) tokenizeCommand() *cobra.Command {
 	var f tokenizeFlags
 	cmd := &cobra.Command{
 		Use:   "tokenize -m MODEL.gguf [TEXT]",
-		Short: "Print the tokens of a text, by the vocabulary of a model",
-		Long: `Print the tokens of a text, by the vocabulary of a model: a line for each, its number and its text. Without TEXT, or with -,
-the text is standard input. The tokens around it that the vocabulary asks for are there too.
+		Short: "Print the tokens of a text, by a model's vocabulary",
+		Long: `Print the tokens of a text, by a model's vocabulary: one line per token, with its number and its text.
+Without TEXT, or with -, the text is standard input. The tokens include those that the vocabulary adds around a text.
 
 Names of special tokens in the text, such as <|im_end|>, are plain text unless --special is given.`,
 		Example: `  vkc tokenize -m MODEL.gguf Hello
@@ -46,7 +46,7 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model, or its Hugging Face folder")
-	flags.BoolVar(&f.special, "special", false, "let the text name special tokens")
+	flags.BoolVar(&f.special, "special", false, "read names of special tokens in the text as those tokens")
 	flags.BoolVar(&f.ids, "ids", false, "print the numbers alone, in one line")
 	return cmd
 }

@@ -33,13 +33,14 @@ func (a *app) transcribeCommand() *cobra.Command {
 	var f transcribeFlags
 	cmd := &cobra.Command{
 		Use:   "transcribe FILE.wav -m MODEL",
-		Short: "Write down the speech in a sound file, by a Whisper model",
-		Long: `Write down the speech in a sound file, by a Whisper model: a line of text for each sentence or so, as soon as it is
-known. FILE is a WAV file of any rate and number of channels, or - for standard input. MODEL is a Hugging Face folder,
-a file of whisper.cpp such as ggml-base.bin, or a GGUF file that vkc quantize has made of one of them.
+		Short: "Transcribe a sound file with a Whisper model",
+		Long: `Transcribe a sound file with a Whisper model. vkc transcribe prints a line of text for each sentence or
+so, as soon as the model has written it. FILE is a WAV file of any rate and number of channels, or - for standard input.
+MODEL is a Hugging Face folder, a file of whisper.cpp such as ggml-base.bin, or a GGUF file that vkc quantize made from
+one of them.
 
-The model hears 30 seconds at a time. Text that repeats itself, or that the model itself finds unlikely, is written
-again at a higher temperature. --words aligns words with the sound by the model's attention.`,
+The model hears 30 seconds at a time. If its text repeats itself, or the model gives it a low probability, vkc
+transcribe tries again at a higher temperature. --words aligns words with the sound by the model's attention.`,
 		Example: `  vkc transcribe TALK.wav -m MODEL --timestamps
   vkc transcribe TALK.wav -m MODEL --language de --translate --format srt > TALK.srt
   vkc transcribe - -m MODEL --format json --words < TALK.wav`,
@@ -48,17 +49,17 @@ again at a higher temperature. --words aligns words with the sound by the model'
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.model, "model", "m", "", "the `FILE` of the model, or its Hugging Face folder")
-	flags.StringVar(&f.request.Language, "language", "", "the `LANGUAGE` that is spoken, such as de or german "+
-		"(default the likeliest in the first 30 seconds)")
+	flags.StringVar(&f.request.Language, "language", "", "the spoken `LANGUAGE`, such as de or german (default the "+
+		"most likely one of the first 30 seconds)")
 	flags.BoolVar(&f.request.Translate, "translate", false, "write the text in English")
-	flags.StringVarP(&f.request.Prompt, "prompt", "p", "", "`TEXT` that might come before, such as names and their "+
-		"spelling")
-	flags.StringVar(&f.format, "format", "text", "print text, subtitles (srt, vtt), or all that is known (json)")
+	flags.StringVarP(&f.request.Prompt, "prompt", "p", "", "`TEXT` that might precede the speech, such as names and "+
+		"their spelling")
+	flags.StringVar(&f.format, "format", "text", "print text, subtitles (srt, vtt), or all results (json)")
 	flags.BoolVar(&f.timestamps, "timestamps", false, "begin each line of text with its times")
 	flags.BoolVar(&f.request.Words, "words", false, "with --format json, the times of each word")
-	flags.Float64Var(&f.request.Temperature, "temp", 0, "the temperature `T` of the first attempt, up to 1; 0 means "+
-		"the likeliest text")
-	flags.IntVar(&f.request.Beams, "beam-size", 1, "at temperature 0, write `N` texts at once and take the likeliest")
+	flags.Float64Var(&f.request.Temperature, "temp", 0, "temperature `T` of the first attempt, up to 1; 0 means the "+
+		"most likely text")
+	flags.IntVar(&f.request.Beams, "beam-size", 1, "at temperature 0, search with `N` texts at once for the most likely one")
 	flags.Uint64Var(&f.request.Seed, "seed", 0, "the `SEED` of temperatures above 0")
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
 	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+transcribe.DefaultPrecision+
@@ -80,12 +81,13 @@ func (f *transcribeFlags) check() (transcribe.Format, error) {
 		}
 	}
 	if f.request.Words && f.format != "json" {
-		return transcribe.Format{}, usagef("--words and --format %s: only --format json has words", f.format)
+		return transcribe.Format{}, usagef("--words and --format %s: only --format json has the times of "+
+			"words", f.format)
 	}
 	name := transcribeFormats[f.format]
 	if f.timestamps {
 		if f.format != "text" {
-			return transcribe.Format{}, usagef("--timestamps and --format %s: this format has times anyway", f.format)
+			return transcribe.Format{}, usagef("--timestamps and --format %s: this format always has times", f.format)
 		}
 		name = "lines"
 	}

@@ -126,7 +126,7 @@ func TestTranscribeRefuses(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"transcribe", sound}, "-m MODEL is missing")
 	fails(t, exitUsage, line("--format", "xml"), "--format", "text, srt, vtt, json")
-	fails(t, exitUsage, line("--format", "srt", "--timestamps"), "has times anyway")
+	fails(t, exitUsage, line("--format", "srt", "--timestamps"), "always has times")
 	fails(t, exitUsage, line("--language", "fr"), "--language: the model does not know french: it knows en zh de")
 	fails(t, exitUsage, line("--temp", "1.5"), "--temp: 1.5: want 0 to 1")
 	fails(t, exitUsage, line("--precision", "quarter"), "--precision")

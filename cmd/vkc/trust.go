@@ -31,12 +31,12 @@ func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
 	}
 	err := p.Validate(ctx)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
-		a.note("spirv-val is not installed, so the bundle's shaders were checked in form only: run bundles of " +
+		a.note("spirv-val is not installed, so only the form of the bundle's shaders was checked: run only bundles of " +
 			"people that you trust")
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the bundle's shaders are not known to be valid, and others could crash the driver: %w", err)
+		return fmt.Errorf("the bundle's shaders may be invalid, and invalid shaders could crash the driver: %w", err)
 	}
 	return nil
 }
@@ -54,10 +54,10 @@ func (a *app) signCommand() *cobra.Command {
 	var key, out string
 	cmd := &cobra.Command{
 		Use:   "sign BUNDLE.vkb --key KEY.pem",
-		Short: "Sign a bundle, so that others can tell that it comes from you unchanged",
-		Long: `Sign a bundle with an Ed25519 key, so that others can tell that it comes from you unchanged: vkc run --trusted-keys
-KEY.pem.pub runs no other. The signature is written into the bundle, in place of an earlier one. vkc compile --sign does
-the same at once; vkc keygen makes keys.`,
+		Short: "Sign a bundle, so that others can tell that you made it",
+		Long: `Sign a bundle with an Ed25519 key, so that others can tell that you made it and nobody changed it. With
+--trusted-keys KEY.pem.pub, vkc run accepts no other bundles. The signature is written into the bundle and replaces an
+earlier one. vkc compile --sign signs a new bundle; vkc keygen makes keys.`,
 		Example: `  vkc sign BUNDLE.vkb --key KEY.pem
   vkc sign BUNDLE.vkb --key KEY.pem -o SIGNED.vkb`,
 		Args: exactArgs("BUNDLE.vkb"),
@@ -81,7 +81,8 @@ the same at once; vkc keygen makes keys.`,
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "the private key, in PEM (PKCS #8), in `KEY.pem`")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write the signed bundle to `FILE` and leave the other as it is")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write the signed bundle to `FILE` and leave the original "+
+		"unchanged")
 	return cmd
 }
 
@@ -90,9 +91,9 @@ func (a *app) keygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen KEY.pem",
 		Short: "Make a key to sign bundles with",
-		Long: `Make an Ed25519 key to sign bundles with. KEY.pem gets the private key, for your eyes only, and KEY.pem.pub the public
-one, for those who are to trust you. Both are PEM files (PKCS #8 and PKIX) as openssl writes them. Neither may be there
-already.`,
+		Long: `Make an Ed25519 key to sign bundles with. KEY.pem gets the private key, which you keep secret.
+KEY.pem.pub gets the public key, for people who trust your bundles. Both are PEM files (PKCS #8 and PKIX), like those of
+openssl. vkc keygen does not overwrite existing files.`,
 		Example: "  vkc keygen KEY.pem",
 		Args:    exactArgs("KEY.pem"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -100,7 +101,7 @@ already.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s: private key, keep it to yourself\n%s.pub: public key %s\n", args[0],
+			_, err = fmt.Fprintf(a.stdout, "%s: private key, keep it secret\n%s.pub: public key %s\n", args[0],
 				args[0], bundle.KeyName(public))
 			return err
 		},

@@ -94,19 +94,19 @@ func TestVerifyBundle(t *testing.T) {
 	devtest.OwnCache(t)
 	path := compiled(t)
 	has(t, ok(t, "verify", path).stdout, "checksums: right", "signature: none", "spirv-val: ",
-		"SPIR-V: 4 shaders are what the graph compiles to")
+		"SPIR-V: 4 shaders are equal to the compiled graph's")
 	other := rewritten(t, path, func(m []byte) []byte { // valid, but with another result
 		binary.LittleEndian.PutUint16(m[instruction(t, m, opFAdd):], opFSub)
 		return m
 	})
-	fails(t, exitFailure, []string{"verify", other}, "SPIR-V of shader", "is not what the graph compiles to")
+	fails(t, exitFailure, []string{"verify", other}, "SPIR-V of shader", "differs from the compiled graph's")
 
 	fails(t, exitUsage, []string{"verify", path, "--ops"}, "is a bundle")
 	fails(t, exitFailure, []string{"verify", mlpGraph}, "not a vkc bundle")
 
 	noTools(t)
 	devtest.OwnCache(t)
-	fails(t, exitFailure, []string{"verify", path}, "nothing shows", "no GLSL tools")
+	fails(t, exitFailure, []string{"verify", path}, "cannot confirm", "no GLSL tools")
 }
 
 // TestRunValidatesBundle: a driver never gets shaders that spirv-val rejects.

@@ -39,24 +39,24 @@ func (a *app) tuneCommand() *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune [GRAPH]",
-		Short: "Measure which schedules make kernels fastest on a device, and use those from now on",
-		Long: `Measure which schedules make kernels fastest on a device, and use those from now on.
+		Short: "Measure which schedules are fastest on a device, and use them from now on",
+		Long: `Measure which schedules are fastest on a device, and use them from now on.
 
-How fast the device copies, multiplies and launches kernels is measured first, once: what pays is weighed in that.
-Every distinct kernel of a graph, or of the cases of vkc bench, runs alone on random data, under its default schedule
-and under others that the device can run. A schedule whose results are not those of the default, or of the host where
-that can compute them, never wins. The others are timed side by side after 250 ms of warm-up, the clearly slower ones
-left out early; one that is more than 2 % faster than the default (10 % on a processor) replaces it.
+vkc tune first measures, once, how fast the device copies, multiplies and launches kernels. Then it takes every distinct
+kernel of a graph, or of the cases of vkc bench, and runs it alone on random data, with its default schedule and with
+others that the device can run. If the results of a schedule differ from those of the default, or of the host if it can
+compute them, the schedule is out. The others are timed in turn after 250 ms of warm-up, and clearly slower ones drop
+out early. A schedule replaces the default if it is more than 2 % faster (10 % on a processor).
 
-All measurements are kept in a file for this device and driver. The next vkc tune goes on where this one ended; Ctrl-C
-loses a few schedules at most. compile, run and bench read the file by themselves, unless --no-tuning is given; compile
---tuning FILE takes one from another machine. A file that is damaged, or from another device or version, is not used.
---output writes over no file of something else, and over that of another device or version with --reset alone.
+A file for this device and driver keeps all measurements. The next vkc tune continues from there, so Ctrl-C loses a few
+schedules at most. vkc compile, run and bench read the file unless --no-tuning is given; compile --tuning FILE takes a
+file from another machine. A damaged file, or one of another device or version, is ignored. --output never overwrites a
+file of another kind. It overwrites a file of another device or version only with --reset.
 
---estimate runs nothing. It takes for the time of a schedule what the driver's statistics of the compiled kernel come to
-(vkc dump --stats), with the speed that its class of devices is taken to have: for devices that are not here, on drivers
-that only compile. Results are not checked, and times are marked as estimated; they order schedules. --against FILE says
-how alike they order them to what was measured.`,
+--estimate runs nothing. It estimates the time of a schedule from the driver's statistics of the compiled kernel (vkc
+dump --stats) and the typical speed of the device's class. This is for devices that are not here, with drivers that only
+compile. Results are not checked, and the times are marked as estimates: they only order schedules. --against FILE
+prints how well this order agrees with measured times.`,
 		Example: `  vkc tune GRAPH.json --symbol T=1
   vkc tune --suite matvec --filter q4_K --budget 2m
   vkc tune GRAPH.json --list
@@ -71,25 +71,24 @@ how alike they order them to what was measured.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.suites, "suite", nil, "instead of a graph: the kernels of these suites of vkc bench "+
-		"(may be repeated), all if there is no GRAPH: "+strings.Join(bench.Suites(), ", "))
+	flags.StringSliceVar(&f.suites, "suite", nil, "tune the kernels of these suites of vkc bench (may be repeated); "+
+		"without GRAPH, all suites: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases, or kernels of GRAPH, that match `RE`")
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
-		"vulkan (the best), an index of vkc devices, or part of a name")
+		"vulkan (the best device), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.scale, "scale", "auto", "sizes of the suites: full, tiny, or auto: tiny on a processor")
 	flags.StringArrayVar(&f.symbols, "symbol", nil,
-		"`NAME=N`: measure at that value of a symbol, not at its bound; may be repeated")
+		"`NAME=N`: measure with this value of a symbol, not with its bound; may be repeated")
 	f.graph.add(cmd)
-	flags.DurationVar(&f.budget, "budget", time.Minute, "how long to measure; 0 measures everything")
-	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE`, and go on with those in it, "+
-		"instead of the device's own")
-	flags.BoolVar(&f.estimate, "estimate", false, "estimate times by the driver's statistics, and run nothing; "+
-		"goes with --output")
-	flags.StringVar(&f.against, "against", "", "with --estimate: print the rank correlation with the "+
-		"times in `FILE` of "+
-		"vkc tune --output")
-	flags.BoolVar(&f.list, "list", false, "list the kernels and what was measured, and measure nothing")
-	flags.BoolVar(&f.reset, "reset", false, "forget all earlier measurements first")
+	flags.DurationVar(&f.budget, "budget", time.Minute, "time limit; 0 means none")
+	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE` instead of the device's own file, "+
+		"and continue from those in it")
+	flags.BoolVar(&f.estimate, "estimate", false, "estimate times from the driver's statistics, and run nothing; goes "+
+		"with --output")
+	flags.StringVar(&f.against, "against", "", "with --estimate: print the rank correlation with the times in `FILE` "+
+		"of vkc tune --output")
+	flags.BoolVar(&f.list, "list", false, "list the kernels and their measurements, and measure nothing")
+	flags.BoolVar(&f.reset, "reset", false, "delete all earlier measurements first")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -100,7 +99,7 @@ func (f *tuneFlags) check(args []string) error {
 		return usagef("--budget %v: want a time, or 0", f.budget)
 	}
 	if f.estimate && f.output == "" {
-		return usagef("--estimate goes with --output FILE: estimates do not take the place of measurements")
+		return usagef("--estimate goes with --output FILE: estimates never replace measurements")
 	}
 	if f.against != "" && !f.estimate {
 		return usagef("--against goes with --estimate")
@@ -112,7 +111,7 @@ func (f *tuneFlags) check(args []string) error {
 		return usagef("--symbol goes with GRAPH")
 	}
 	if len(args) == 0 && (f.graph.precision != "" || f.graph.model.onlyFor("no file") != nil) {
-		return usagef("--precision and the flags of models go with GRAPH: the cases of the suites say theirs")
+		return usagef("--precision and the flags of models go with GRAPH: the cases of the suites have their own")
 	}
 	if _, err := regexp.Compile(f.filter); err != nil {
 		return usagef("--filter %q: %w", f.filter, err)
@@ -138,8 +137,8 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	if dev.IsCPU() && dev.Fallback() == nil {
-		return usagef("--device %s: tuning measures Vulkan devices, and this is none; vkc devices lists those "+
-			"that are there", f.device)
+		return usagef("--device %s: vkc tune measures Vulkan devices, and this is not one; vkc devices lists "+
+			"them", f.device)
 	}
 	newLab := tune.NewLab
 	if f.estimate {
@@ -208,7 +207,7 @@ func (a *app) printAgreement(file *tunefile.File, f *tuneFlags) error {
 		return err
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(a.stdout, "no kernel has three schedules that %s timed too\n", f.against)
+		_, err := fmt.Fprintf(a.stdout, "no kernel has three schedules with times in %s too\n", f.against)
 		return err
 	}
 	slices.Sort(all)
@@ -255,7 +254,7 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 			return !re.MatchString(k.About) && !re.MatchString(k.Name)
 		})
 		if len(chosen) == 0 {
-			return nil, usagef("--filter %q matches no kernel; they are like %q", f.filter, list[0].About)
+			return nil, usagef("--filter %q matches no kernel; their names are like %q", f.filter, list[0].About)
 		}
 		return chosen, nil
 	}
@@ -289,12 +288,12 @@ func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunef
 		path, read = tunefile.Path(caps), tunefile.ReadCached
 	}
 	if path == "" {
-		return "", nil, errors.New("caches are off, so there is no place to keep measurements: pass --output FILE")
+		return "", nil, errors.New("caches are off, so vkc tune cannot keep measurements: pass --output FILE")
 	}
 	if f.output != "" {
 		if own, err := tunefile.Written(path); err != nil || !own {
-			return "", nil, errors.Join(err, fmt.Errorf("--output %s: there is a file that is not of vkc tune, which "+
-				"would take its place: name another", path))
+			return "", nil, errors.Join(err, fmt.Errorf("--output %s: the file exists and is not of vkc tune: name "+
+				"another", path))
 		}
 	}
 	if f.reset {
@@ -308,11 +307,11 @@ func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunef
 	}
 	if err != nil {
 		if foreign := (*tunefile.ForeignError)(nil); f.output != "" && errors.As(err, &foreign) {
-			return "", nil, fmt.Errorf("--output %s: %w: name another file, or pass --reset to lose what is in it",
+			return "", nil, fmt.Errorf("--output %s: %w: name another file, or pass --reset to overwrite it",
 				path, err)
 		}
 		if !tunefile.Absent(err) {
-			a.note("the earlier measurements are not used: %s", oneLine(err))
+			a.note("vkc tune ignores the earlier measurements: %s", oneLine(err))
 		}
 		file = tunefile.New(caps)
 		file.Estimated = f.estimate
@@ -388,7 +387,8 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 			micros(after), before/after, path)
 	}
 	if slices.ContainsFunc(rows, func(r tune.Row) bool { return r.Best == 0 && r.Tried == 0 }) {
-		text += "\nthere was no time for the others: the same command goes on from here, and --budget gives it longer"
+		text += "\nthere was no time for the others: run the same command again to continue, or give it a longer " +
+			"--budget"
 	}
 	_, err := fmt.Fprintln(a.stdout, text)
 	return err

@@ -142,8 +142,8 @@ func TestTuneFileIsForeign(t *testing.T) {
 		t.Errorf("run: %s", r.stderr)
 	}
 	theirs := write(t, "voodoo.json", encode(foreign))
-	fails(t, exitFailure, []string{"tune", mlpGraph, "--list", "--output", theirs}, "Voodoo 2", "pass --reset to lose")
-	if r := ok(t, "tune", mlpGraph, "--list"); !strings.Contains(r.stderr, "the earlier measurements are not used") {
+	fails(t, exitFailure, []string{"tune", mlpGraph, "--list", "--output", theirs}, "Voodoo 2", "pass --reset to overwrite")
+	if r := ok(t, "tune", mlpGraph, "--list"); !strings.Contains(r.stderr, "vkc tune ignores the earlier measurements") {
 		t.Errorf("tune: %s", r.stderr)
 	}
 }
@@ -206,7 +206,7 @@ func TestTuneRefusesOnDevice(t *testing.T) {
 	notes := write(t, "notes.md", text)
 	for _, more := range [][]string{{}, {"--reset"}, {"--list"}} { // --output takes nobody's file
 		fails(t, exitFailure, append([]string{"tune", mlpGraph, "--budget", "1ms", "--output", notes}, more...),
-			"--output "+notes+": there is a file that is not of vkc tune", "name another")
+			"--output "+notes+": the file exists and is not of vkc tune", "name another")
 	}
 	if left, err := os.ReadFile(notes); err != nil || string(left) != string(text) {
 		t.Errorf("left is %q: %v", left, err)

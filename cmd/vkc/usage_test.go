@@ -149,10 +149,10 @@ func TestNoPlaceForOutput(t *testing.T) {
 		{"run", graph, "--trace"},
 	} {
 		fails(t, exitFailure, append(line, nowhere), "no such file", "make the directory first")
-		fails(t, exitFailure, append(line, there), "that is a directory: name a file in it")
+		fails(t, exitFailure, append(line, there), "this is a directory: name a file in it")
 		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is no directory")
 		if runtime.GOOS == "linux" { // even root cannot create files in this directory
-			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a place where you may write")
+			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a file in a directory where you may write")
 		}
 	}
 	fails(t, exitFailure, []string{"devices", "--profile", nowhere + ".json"}, "make the directory first")
@@ -179,7 +179,7 @@ func TestCompileForThisDevice(t *testing.T) {
 	}
 	noVulkan(t)
 	r := ok(t, "compile", mlpGraph, "-o", path)
-	if !strings.Contains(r.stderr, "vkc: there is no device here, so this is compiled for generic, which any "+
+	if !strings.Contains(r.stderr, "vkc: there is no device here, so this is compiled for generic, which every "+
 		"device runs (") ||
 		!strings.Contains(r.stdout, " for Generic ") {
 		t.Errorf("%+v", r)
@@ -213,12 +213,12 @@ func TestWrongUsage(t *testing.T) {
 		{"compile g.json h.json -o x", `unexpected argument "h.json"`},
 		{"compile " + mlpGraph + " -o x --target gtx", "--target"},
 		{"compile " + mlpGraph + " -o x --jobs many", "--jobs"},
-		{"compile " + mlpGraph + " -o " + mlpGraph, "is both read and written"},
+		{"compile " + mlpGraph + " -o " + mlpGraph, "is both the input and the output"},
 		{"compile " + mlpGraph + " -o x --jobs -1", "--jobs -1: want at least 1"},
 		{"run x --check=maybe", "--check maybe: want true or false"},
 		{"run x --repeat 1.5", "--repeat 1.5: want a whole number"},
 		{"tune --budget 5", "--budget 5: want a time with its unit"},
-		{"run " + mlpGraph + " --top 3", "--top 3: want a number of kernels, with --profile"},
+		{"run " + mlpGraph + " --top 3", "--top 3: want a number of kernels, at least 0, with --profile"},
 		{"run " + mlpGraph + " --profile --top -3", "--top -3"},
 		{"compile " + mlpGraph + " -o x --precision quarter", `--precision: no precision "quarter": want one of exact, bf16x3, half`},
 		{"run " + mlpGraph + " --precision quarter", `no precision "quarter"`},
@@ -242,11 +242,11 @@ func TestWrongUsage(t *testing.T) {
 		{"dump x --stage quux", "none of graph, passes, kernels, plan, glsl, spirv"},
 		{"dump x --stage glsl --all", "go with --stage passes, not glsl"},
 		{"dump x --after dce --all", "exclude each other"},
-		{"dump x --fusion --stage plan", "--fusion is a report of its own"},
-		{"dump x --decisions --kernel 1", "as --decisions is"},
+		{"dump x --fusion --stage plan", "--fusion and --decisions are reports of their own"},
+		{"dump x --decisions --kernel 1", "--fusion and --decisions are reports"},
 		{"dump x --split 2 --decisions", "--split is a report of its own"},
 		{"dump x --split 1", "want 2 to 64 devices"},
-		{"dump x --decisions --fusion", "as --decisions is"},
+		{"dump x --decisions --fusion", "--fusion and --decisions are reports"},
 		{"dump x --stage graph --kernel 1", "not graph"},
 		{"dump " + mlpGraph + " --after quux", "--after"},
 		{"dump " + mlpGraph + " --target quux", `--target: `},

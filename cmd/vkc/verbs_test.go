@@ -137,7 +137,7 @@ func TestDumpPrecision(t *testing.T) {
 	}
 	for _, command := range []string{"dump", "run"} {
 		fails(t, exitUsage, []string{command, path, "--precision", "half"},
-			"a bundle has the precision that it was compiled with")
+			"the precision of a bundle is fixed when it is compiled")
 	}
 }
 

@@ -61,24 +61,25 @@ func (a *app) verifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify --ops | verify BUNDLE.vkb | verify --onnx DIR",
-		Short: "Prove the ops on a device against the CPU reference, a bundle against its graph, or ONNX models",
-		Long: `Prove the ops on a device, case by case, against the CPU reference: dtypes, ranks, shapes, views and extreme values
-of every op, with a pattern around every output that shows what a kernel writes outside of it. Prints a line per op: its
-cases, how many passed, failed and were refused, and the worst error, in units of what the op's tolerance allows (over 1
-is a failure) and absolute. Then come the reasons of refusals, and each failure.
+		Short: "Check the ops on a device against the CPU reference, a bundle against its graph, or ONNX models",
+		Long: `Check the ops on a device, case by case, against the CPU reference: dtypes, ranks, shapes, views and
+extreme values of every op. A pattern around every output reveals writes outside of it. vkc verify prints one line per
+op: its cases, the numbers that passed, failed and were refused, and the worst error, both absolute and in units of the
+op's tolerance (more than 1 is a failure). The reasons of refusals and each failure follow.
 
-What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed. Where something is wrong,
-send what --report writes: the results and the programs that failed, with vkc's version, what vkc doctor found, and all
-that is known of the devices. It is written even where the device cannot be opened.
+If a device cannot run a case, the case is refused and never counts as passed. The exit code is 1 if a case failed. To
+report a problem, send the file that --report writes: it has the results, the programs that failed, vkc's version, the
+findings of vkc doctor, and all properties of the devices. It is written even if the device cannot be opened.
 
-Of a bundle it checks every checksum and the signature, if there is one; runs spirv-val over its shaders; and compiles
-the graph in it anew and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make other SPIR-V of the
-same GLSL: it is then not compared, and the output says so. Exit code 1 unless the SPIR-V is what the graph compiles
-to, or the bundle is signed with one of --trusted-keys.
+With a bundle, vkc verify checks every checksum and the signature, if there is one. It runs spirv-val on the shaders,
+compiles the bundle's graph again, and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make
+different SPIR-V from the same GLSL. In that case vkc verify does not compare the SPIR-V, and says so. The exit code is
+1 unless the SPIR-V is the compiled graph, or the bundle is signed with one of --trusted-keys.
 
-Of a folder of ONNX models, laid out as ONNX's own tests (model.onnx, and next to it test_data_set_0 with input_0.pb and
-output_0.pb), it runs each and compares the outputs: |got-want| at most atol + rtol*|want|, integers equal. Prints what
-did not pass and why. Exit code 1 if a case failed that --except does not name.`,
+With a folder of ONNX models in the layout of ONNX's own tests (model.onnx, and next to it test_data_set_0 with
+input_0.pb and output_0.pb), vkc verify runs each model and compares the outputs: |got-want| at most atol + rtol*|want|,
+integers equal. It prints the cases that did not pass, with the reasons. The exit code is 1 if a case failed that
+--except does not name.`,
 		Example: `  vkc verify --ops
   vkc verify --ops --device 0 --filter '^matmul/'
   vkc verify --ops --quick --json
@@ -111,22 +112,21 @@ did not pass and why. Exit code 1 if a case failed that --except does not name.`
 	flags := cmd.Flags()
 	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
 	flags.StringVar(&f.onnx, "onnx", "", "run the models in `DIR` and in the folders below it")
-	flags.StringArrayVar(&f.except, "except", nil, "with --onnx: `FILE` of cases that need not pass: a name "+
+	flags.StringArrayVar(&f.except, "except", nil, "with --onnx: `FILE` with cases that may fail: a name "+
 		"and the reason on each line; may be repeated")
-	flags.Float64Var(&f.rtol, "rtol", 1e-3, "with --onnx: the relative difference that is allowed; the default is "+
-		"that of ONNX's own tests")
-	flags.Float64Var(&f.atol, "atol", 1e-7, "with --onnx: the absolute difference that is allowed")
+	flags.Float64Var(&f.rtol, "rtol", 1e-3, "with --onnx: the allowed relative difference; the default is that "+
+		"of ONNX's own tests")
+	flags.Float64Var(&f.atol, "atol", 1e-7, "with --onnx: the allowed absolute difference")
 	addTrusted(cmd, &f.trusted)
 	f.tuning.add(cmd, true)
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
-		"vulkan (the best), cpu (its fast path), reference, an index of vkc devices, or part of a name")
-	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`; "+
-		"with --onnx those whose folder does")
-	flags.StringVar(&f.report, "report", "", "with --ops: write what to send where something is wrong to "+
-		"`FILE`, as JSON")
-	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
+		"vulkan (the best device), cpu (its fast path), reference, an index of vkc devices, or part of a name")
+	flags.StringVar(&f.filter, "filter", "", "only cases with names that match `RE`, such as "+
+		"add/f32/13x17/transposed; with --onnx, cases with matching folders")
+	flags.StringVar(&f.report, "report", "", "with --ops: write the report of a problem to `FILE`, as JSON")
+	flags.BoolVar(&f.quick, "quick", false, "only a few cases of each op")
 	flags.BoolVar(&f.cases, "cases", false,
-		"with --json or --report: the results of all cases, not only of those that did not pass")
+		"with --json or --report: include the cases that passed")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -235,7 +235,7 @@ func (f *verifyFlags) options() (opt optest.Options, err error) {
 		return opt, usagef("--filter %q: %w", f.filter, err)
 	}
 	if len(optest.Select(opt)) == 0 {
-		return opt, usagef("--filter %q matches no case; their names are like %s", f.filter, optest.Cases()[0])
+		return opt, usagef("--filter %q matches no case; names are like %s", f.filter, optest.Cases()[0])
 	}
 	return opt, nil
 }

@@ -17,7 +17,7 @@ import (
 // verifyBundle checks all claims in a bundle, and prints a line for each.
 func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases || f.json || f.filter != "" {
-		return usagef("--ops and its flags are for ops, and %s is a bundle", path)
+		return usagef("--ops and its flags are for ops, and %s is a bundle: leave them out", path)
 	}
 	p, err := vkc.OpenBundle(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (er
 		if !compared {
 			fmt.Fprintf(a.stdout, "SPIR-V: not compared: %s\n", why)
 			if f.trusted == "" {
-				return fmt.Errorf("%s: nothing shows that its SPIR-V is what its graph compiles to: %s", path, why)
+				return fmt.Errorf("%s: cannot confirm that its SPIR-V is its compiled graph: %s", path, why)
 			}
 		}
 	}
@@ -69,10 +69,10 @@ func (a *app) verifySigner(p *vkc.Program, trusted string) error {
 	case key == nil:
 		fmt.Fprintln(a.stdout, "signature: none")
 	case trusted == "":
-		fmt.Fprintf(a.stdout, "signature: right, with key %s; --trusted-keys says whether you trust it\n",
+		fmt.Fprintf(a.stdout, "signature: valid, by key %s; with --trusted-keys vkc says whether you trust it\n",
 			bundle.KeyName(key))
 	default:
-		fmt.Fprintf(a.stdout, "signature: right, with trusted key %s\n", bundle.KeyName(key))
+		fmt.Fprintf(a.stdout, "signature: valid, by trusted key %s\n", bundle.KeyName(key))
 	}
 	return nil
 }
@@ -81,11 +81,11 @@ func (a *app) verifySigner(p *vkc.Program, trusted string) error {
 func (a *app) verifyShaders(ctx context.Context, p *vkc.Program) error {
 	err := p.Validate(ctx)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
-		fmt.Fprintln(a.stdout, "spirv-val: not installed, so the shaders were checked in form only")
+		fmt.Fprintln(a.stdout, "spirv-val: not installed, so only the form of the shaders was checked")
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the shaders are not valid: %w", err)
+		return fmt.Errorf("the shaders are invalid: %w", err)
 	}
 	fmt.Fprintf(a.stdout, "spirv-val: %d shaders are valid\n", len(p.Contents.SPIRV))
 	return nil
@@ -98,9 +98,10 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	meta := p.Contents.Meta
 	switch {
 	case meta.Target == nil:
-		return false, "it does not say what device it was compiled for", nil
+		return false, "the bundle does not name the device that it was compiled for", nil
 	case meta.Generator != generator.ID():
-		return false, fmt.Sprintf("vkc %q made it, and this is %q", meta.Version, vkc.Version()), nil
+		return false, fmt.Sprintf("vkc %q made it, and this is %q: verify it with that "+
+			"version", meta.Version, vkc.Version()), nil
 	}
 	caps, tuning, err := f.tuning.choose(*meta.Target, profileTuning(meta.Target.Name))
 	if err != nil {
@@ -115,7 +116,7 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	}
 	again, err := vkc.Compile(ctx, p.Contents.Graph, vkc.CompileOptions{Target: caps, Tuning: tuning, NoCache: true})
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
-		return false, "there are no GLSL tools here to compile its graph with", nil
+		return false, "there are no GLSL tools here to compile its graph with: vkc doctor says how to install them", nil
 	}
 	if err != nil {
 		return false, "", err
@@ -130,26 +131,26 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	}
 	// The program contains the GLSLHash of each shader, so comparing programs also compares the GLSL.
 	if !bytes.Equal(have, want) {
-		return false, "", errors.New("the program is not what the graph compiles to")
+		return false, "", errors.New("the program differs from the compiled graph")
 	}
 	for i, text := range p.Contents.GLSL {
 		if text != again.Contents.GLSL[i] {
-			return false, "", fmt.Errorf("the GLSL of shader %q is not what the graph compiles to",
+			return false, "", fmt.Errorf("the GLSL of shader %q differs from the compiled graph's",
 				again.Contents.Program.Shaders[i].Name)
 		}
 	}
-	fmt.Fprintf(a.stdout, "program: what the graph compiles to, with GLSL of %d shaders\n", len(p.Contents.GLSL))
+	fmt.Fprintf(a.stdout, "program: equal to the compiled graph's, with the GLSL of %d shaders\n", len(p.Contents.GLSL))
 	if meta.Tools != again.Contents.Meta.Tools {
 		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", meta.Tools,
 			again.Contents.Meta.Tools), nil
 	}
 	for i, code := range p.Contents.SPIRV {
 		if !bytes.Equal(code, again.Contents.SPIRV[i]) {
-			return false, "", fmt.Errorf("the SPIR-V of shader %q is not what the graph compiles to",
+			return false, "", fmt.Errorf("the SPIR-V of shader %q differs from the compiled graph's",
 				again.Contents.Program.Shaders[i].Name)
 		}
 	}
-	fmt.Fprintf(a.stdout, "SPIR-V: %d shaders are what the graph compiles to\n", len(p.Contents.SPIRV))
+	fmt.Fprintf(a.stdout, "SPIR-V: %d shaders are equal to the compiled graph's\n", len(p.Contents.SPIRV))
 	return true, "", nil
 }
 

@@ -50,11 +50,11 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 		all := cases
 		cases = slices.DeleteFunc(slices.Clone(all), func(c onnx.Case) bool { return !re.MatchString(c.Name) })
 		if len(cases) == 0 && len(all) > 0 {
-			return usagef("--filter %q matches no case; their names are like %s", f.filter, all[0].Name)
+			return usagef("--filter %q matches no case; names are like %s", f.filter, all[0].Name)
 		}
 	}
 	if len(cases) == 0 {
-		return fmt.Errorf("--onnx %s: there is no case: want folders with model.onnx and test_data_set_0", f.onnx)
+		return fmt.Errorf("--onnx %s: it contains no case: want folders with model.onnx and test_data_set_0", f.onnx)
 	}
 	excepted, err := readExceptions(f.except)
 	if err != nil {
@@ -106,7 +106,7 @@ const notedCases = 20
 func (r *onnxReport) add(name, stage string, err error, excepted map[string]string) *onnxResult {
 	reason, listed := excepted[name]
 	if err == nil && listed {
-		stage, err, reason = "list", errors.New("it passes, and is in the list of exceptions: take it out"), ""
+		stage, err, reason = "list", errors.New("it passes, but is in the list of exceptions: remove it there"), ""
 	}
 	switch {
 	case err == nil:
@@ -136,7 +136,7 @@ func readExceptions(paths []string) (map[string]string, error) {
 			}
 			name, reason, _ := strings.Cut(line, " ")
 			if reason = strings.TrimSpace(reason); reason == "" || list[name] != "" {
-				return nil, fmt.Errorf("%s:%d: want the name of a case, each once, and a reason", path, n+1)
+				return nil, fmt.Errorf("%s:%d: want the name of a case and a reason, and each name only once", path, n+1)
 			}
 			list[name] = reason
 		}

@@ -27,21 +27,22 @@ func (a *app) viewCommand() *cobra.Command {
 	var f viewFlags
 	cmd := &cobra.Command{
 		Use:   "view GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb",
-		Short: "Show in a browser what the compiler did, and what runs took",
-		Long: `Show in a browser what the compiler did, and what runs took.
+		Short: "Show the compiler's work and the times of runs in a browser",
+		Long: `Show the compiler's work and the times of runs in a browser.
 
 The page has four views:
 
-  graph    the graph before and after each pass, with repeated layers folded, and what the pass added and removed
+  graph    the graph before and after each pass, with repeated layers folded, and the nodes that the pass added and
+           removed
   kernels  the ops of each kernel, its schedule, the prices of other kernels that rules proposed, and its GLSL, with
            the op that each line computes
   memory   which buffers share the arena, and when
-  time     the host's and the device's work in runs that vkc run --trace wrote, on one scale
+  time     the times of host and device in runs that vkc run --trace wrote, on one scale
 
-vkc view prints the page's address, and serves it until it is interrupted. Only this machine can read it, and only by
-that address. With --output it writes the page to one file instead, which needs no server and no network.
+vkc view prints the page's address and serves the page until it is interrupted. Only this machine can read it, and only
+at that address. With --output it writes the page to a file instead, which needs no server and no network.
 
-It needs no device and no GLSL compiler: it compiles up to GLSL.`,
+vkc view compiles only up to GLSL, so it needs neither a device nor a GLSL compiler.`,
 		Example: `  vkc view GRAPH.json
   vkc view MODEL.gguf --step --target nvidia-h100
   vkc view GRAPH.json -o PAGE.html
@@ -53,7 +54,7 @@ It needs no device and no GLSL compiler: it compiles up to GLSL.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "write the page to `FILE.html`, and serve nothing")
 	flags.StringArrayVar(&f.traces, "trace", nil,
-		"show the run of this `FILE.json` of vkc run --trace; may be repeated")
+		"show the run in this `FILE.json` of vkc run --trace; may be repeated")
 	flags.IntVar(&f.port, "port", 0, "serve on this `PORT` of the loopback address; 0 means any free port")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
@@ -67,7 +68,7 @@ func (a *app) view(ctx context.Context, path string, f *viewFlags) error {
 	case f.port < 0 || f.port > 65535:
 		return usagef("--port %d: want 0 to 65535", f.port)
 	case f.port != 0 && f.output != "":
-		return usagef("--port is for serving the page, and --output writes it to a file: give one of them")
+		return usagef("--port is for serving the page, and --output writes the page to a file: give one of them")
 	}
 	if err := writable("output", f.output); err != nil {
 		return err

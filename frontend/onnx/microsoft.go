@@ -59,7 +59,7 @@ const (
 	packed    = "its sequences have no padding, and their number of tokens is known only in a run: export " +
 		"MultiHeadAttention"
 	gpuOrder = "its operands are laid out for one kind of GPU: export ops on row-major tensors"
-	text     = "devices do not compute with strings: keep it out of the exported graph"
+	text     = "strings have no meaning on a device"
 )
 
 // refused has the ops that vkc leaves out, by domain, with the reason.

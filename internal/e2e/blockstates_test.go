@@ -132,7 +132,7 @@ func TestBlockWritesRefused(t *testing.T) {
 			b.Output("y", next.Dequantize(ir.F32).Sub(s.Dequantize(ir.F32)))
 			b.Update(s, next)
 		},
-		"no state is updated with it": func(b *frontend.Builder, s, places frontend.Tensor) {
+		"its result updates no state": func(b *frontend.Builder, s, places frontend.Tensor) {
 			b.Output("y", s.ScatterND(places, b.Input("x", ir.F32, 4, 32).Quantize(ir.Q8_0)).Dequantize(ir.F32))
 		},
 		"that are not made by quantize": func(b *frontend.Builder, s, places frontend.Tensor) {
