@@ -53,7 +53,7 @@ func TestQuantizeRefuses(t *testing.T) {
 			}
 			format, limit := "quantize", "NaN"
 			if bad == 40000 { // which only the doubled ones are too large with
-				limit = "65504, the most that q4_1 holds"
+				limit = "65504, the maximum of q4_1"
 			}
 			if int64(at) < fault.First || int64(at) > fault.Last || fault.Last-fault.First > 31 ||
 				!strings.Contains(err.Error(), format) || !strings.Contains(err.Error(), limit) {

@@ -36,7 +36,7 @@ func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 		}
 	}()
 	if define == nil {
-		return nil, fmt.Errorf("graph %q: there is no function that defines it: it is nil", name)
+		return nil, fmt.Errorf("graph %q: the function that defines it is nil", name)
 	}
 	define(b)
 	if err := b.graph.Verify(); err != nil {
@@ -128,8 +128,8 @@ func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
 	why := fmt.Sprintf("belongs to graph %q, not to %q", from, to)
 	switch {
 	case a.b.outer != nil:
-		why = "was made in the body of a loop or branch, and is there alone: return it from the body, and use what " +
-			"that becomes"
+		why = "was made in the body of a loop or branch, and cannot be used outside: return it from the body, and use " +
+			"the result of the loop or branch"
 	case from == to:
 		why = fmt.Sprintf("belongs to another graph, which is named %q as well", from)
 	}

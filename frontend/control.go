@@ -48,7 +48,7 @@ func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 // counts from 0.
 func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []Tensor) []Tensor) []Tensor {
 	if body == nil {
-		fail("loop", errors.New("there is no function: it is nil"), first...)
+		fail("loop", errors.New("the function is nil"), first...)
 	}
 	l := b.loop("loop")
 	defer l.outer.endBody()
@@ -62,7 +62,7 @@ func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []
 func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) Tensor,
 	body func(carried []Tensor) []Tensor) []Tensor {
 	if cond == nil || body == nil {
-		fail("while", errors.New("there is no function: it is nil"), first...)
+		fail("while", errors.New("the function is nil"), first...)
 	}
 	b.checkOpen("while")
 	goesFirst := cond(first)
@@ -98,14 +98,14 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 	const op = "scan"
 	switch {
 	case body == nil:
-		fail(op, errors.New("there is no function: it is nil"), xs...)
+		fail(op, errors.New("the function is nil"), xs...)
 	case len(xs) == 0:
-		fail(op, errors.New("there is nothing to go over: use Loop"))
+		fail(op, errors.New("no tensors to iterate over: use Loop"))
 	}
 	for i, x := range xs {
 		b.checkArg(op, i, x, xs)
 		if x.Rank() == 0 || x.Dim(0) != xs[0].Dim(0) {
-			fail(op, fmt.Errorf("operand %d has shape %s: all want one extent of their outermost axis", i, x.Shape()),
+			fail(op, fmt.Errorf("operand %d has shape %s: want one extent of all outermost axes", i, x.Shape()),
 				xs...)
 		}
 	}
@@ -146,7 +146,7 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	body func(i Tensor, carried []Tensor) (goes Tensor, next, outs []Tensor)) Scanned {
 	const op = "scan"
 	if body == nil {
-		fail(op, errors.New("there is no function: it is nil"), first...)
+		fail(op, errors.New("the function is nil"), first...)
 	}
 	l := b.loop(op)
 	defer l.outer.endBody()
@@ -225,7 +225,8 @@ func (l *loopBuilder) update(state, next Tensor) {
 func (l *loopBuilder) returned(what string, state, next Tensor) {
 	next = l.body.ownTensor(l.op, 0, next, []Tensor{next})
 	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {
-		fail(l.op, fmt.Errorf("%s is %s at first, and %s after a trip: want one type", what, want, have), state, next)
+		fail(l.op, fmt.Errorf("%s is %s at first, and %s after a trip: want the same "+
+			"type", what, want, have), state, next)
 	}
 	l.update(state, next)
 }
@@ -245,7 +246,8 @@ func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	}
 	next := f(carried)
 	if len(next) != len(first) {
-		fail(l.op, fmt.Errorf("the function returns %d tensors for %d that are carried", len(next), len(first)),
+		fail(l.op, fmt.Errorf("the function returns %d tensors, and the loop carries %d: want as "+
+			"many", len(next), len(first)),
 			first...)
 	}
 	for i, t := range next {
@@ -312,7 +314,7 @@ func (b *Builder) Sees(t Tensor) bool {
 // define calls f, the caller's function for a branch, and returns its results, at least one.
 func (b *Builder) define(op string, f func() []Tensor) []Tensor {
 	if f == nil {
-		fail(op, fmt.Errorf("there is no function for %s: it is nil", b.graph.Name))
+		fail(op, fmt.Errorf("the function for %s is nil", b.graph.Name))
 	}
 	results := f()
 	if len(results) == 0 {

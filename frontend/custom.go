@@ -18,7 +18,7 @@ func CustomOps(op ir.Op, args []Tensor, attrs ...ir.Attr) []Tensor {
 	custom := op.Info().Custom
 	switch {
 	case custom == nil:
-		fail(op.String(), fmt.Errorf("%s is no custom op: ir.RegisterCustom makes one", op), args...)
+		fail(op.String(), fmt.Errorf("%s is not a custom op: ir.RegisterCustom makes one", op), args...)
 	case len(args) == 0 || args[0].b == nil:
 		fail(op.String(), errors.New("the first operand is missing: a custom op has at least one"), args...)
 	}

@@ -66,7 +66,8 @@ func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 		switch {
 		case d != inferred:
 		case at >= 0:
-			return nil, fmt.Errorf("shape %s has two extents of -1: at most one can be worked out", to)
+			return nil, fmt.Errorf("shape %s has two extents of -1: want at most one, because the other extents "+
+				"determine only one", to)
 		default:
 			at = i
 		}
@@ -77,7 +78,7 @@ func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	given := append(append(ir.Shape{}, to[:at]...), to[at+1:]...)
 	d, err := quotient(from, given)
 	if err != nil {
-		return nil, fmt.Errorf("cannot work out the -1 of %s from %s: %w", to, from, err)
+		return nil, fmt.Errorf("cannot compute the -1 of %s from %s: %w", to, from, err)
 	}
 	out := append(ir.Shape{}, to...)
 	out[at] = d

@@ -15,7 +15,7 @@ import (
 func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
 	n, b := t.Dim(axis), t.Builder()
 	if keep.DType() != ir.Bool || !keep.Shape().Equal(ir.Shape{n}) {
-		fail("compress", fmt.Errorf("it is kept where %s is true: want bool[%s]", keep, n), t)
+		fail("compress", fmt.Errorf("the condition %s must be bool[%s]", keep, n), t)
 	}
 	kept := keep.Cast(ir.I32)
 	// Slices that are not kept go to an index past the end, where nothing is written.

@@ -107,7 +107,7 @@ func TestMistakes(t *testing.T) {
 		{"output twice", func(b *frontend.Builder, x, y frontend.Tensor) { b.Output("a", x); b.Output("a", y) },
 			`output(f32[4,16]): output "a" is declared twice`},
 		{"update of no state", func(b *frontend.Builder, x, y frontend.Tensor) { b.Update(x, y) },
-			"update(f32[6,8], f32[4,16]): update of %0, which is input and not a state"},
+			"update(f32[6,8], f32[4,16]): update of %0, which is input: only states can be updated"},
 		{"Fail", func(b *frontend.Builder, x, y frontend.Tensor) { b.Fail("layer", errors.New("no such layer")) },
 			"layer(): no such layer"},
 	}

@@ -36,7 +36,7 @@ func (t Tensor) seed() Tensor {
 func VJP(results, cotangents []Tensor, params ...Tensor) []Tensor {
 	const op = "vjp"
 	if len(results) == 0 || len(results) != len(cotangents) {
-		panic(fmt.Sprintf("frontend: VJP of %d results with %d cotangents: want one for each, and at least one",
+		panic(fmt.Sprintf("frontend: VJP of %d results with %d cotangents: want one per result, and at least one",
 			len(results), len(cotangents)))
 	}
 	b := results[0].Builder()
@@ -45,7 +45,7 @@ func VJP(results, cotangents []Tensor, params ...Tensor) []Tensor {
 	b.checkArgs(op, params...)
 	for i, y := range results {
 		if !y.DType().IsFloat() || !y.node.Type().Equal(cotangents[i].node.Type()) {
-			fail(op, fmt.Errorf("result %d is %s and its cotangent %s: want one type, of floats", i, y, cotangents[i]),
+			fail(op, fmt.Errorf("result %d is %s and its cotangent %s: want the same float type", i, y, cotangents[i]),
 				y, cotangents[i])
 		}
 	}
@@ -85,7 +85,8 @@ type GradCall struct {
 // result with a gradient. It may be called from several goroutines.
 func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
 	if op.Info().Custom == nil {
-		panic(fmt.Sprintf("frontend: RegisterGrad of %s, which is no custom op: vkc has the rules of others", op))
+		panic(fmt.Sprintf("frontend: RegisterGrad of %s, which is not a custom op: vkc has the gradients of its own "+
+			"ops", op))
 	}
 	customGrads.Store(op, gradRule(func(c GradCall, _ []bool) []Tensor { return rule(c) }))
 }
@@ -296,9 +297,9 @@ func (p *pullback) rule(n *ir.Node) gradRule {
 	if r, ok := customGrads.Load(n.Op()); ok {
 		return r.(gradRule)
 	}
-	why := "it has no rule in package frontend"
+	why := "package frontend has no gradient for it"
 	if n.Op().Info().Custom != nil {
-		why = "give it one by frontend.RegisterGrad, or hide it by StopGradient"
+		why = "register one with frontend.RegisterGrad, or stop the gradient with StopGradient"
 	}
 	fail("grad", fmt.Errorf("op %s has no gradient: %s", n.Op(), why), Tensor{p.b, n})
 	return nil
@@ -338,7 +339,7 @@ func (p *pullback) explainMissing(results []Tensor, param Tensor) string {
 		}
 	}
 	if reached[param.node.ID()] {
-		return "the result depends on it through values that are no floats"
+		return "the result depends on it only through values that are not floats"
 	}
 	return "the result does not depend on it"
 }
@@ -390,4 +391,4 @@ func (t Tensor) sumTo(to ir.Shape) Tensor {
 // zeros returns a tensor of zeros with the type of t.
 func (t Tensor) zeros() Tensor { return t.Lit(0).Broadcast(t.Shape()) }
 
-var errSymbolicWindow = errors.New("the gradient of the weights wants axes whose extents are numbers")
+var errSymbolicWindow = errors.New("the gradient of the weights needs fixed extents")

@@ -282,8 +282,8 @@ func (l *loopGrad) storeStates(read []int) (count Tensor, stacks map[int]Tensor)
 	for _, i := range read {
 		s := l.states[i]
 		if n, each := l.trips.Max(), s.Shape().MaxElems(); each > 0 && n > maxKept/each {
-			fail("grad", fmt.Errorf("the loop may make %d trips, and its gradient reads what each of them began with, "+
-				"%s: more than %d elements. Give it a smaller bound", n, s.Type(), int64(maxKept)), l.Result)
+			fail("grad", fmt.Errorf("the loop may make %d trips, and its gradient keeps the values at the beginning "+
+				"of each, %s: more than %d elements. Give it a smaller bound", n, s.Type(), int64(maxKept)), l.Result)
 		}
 	}
 	if len(read) == 0 && !l.while {

@@ -40,8 +40,8 @@ func (t Tensor) IRFFT(axis, n int) Tensor {
 func (t Tensor) complexAxis(op ir.Op, axis int) int {
 	a := t.axis(op, axis)
 	if a == t.Rank()-1 {
-		fail(op.String(), fmt.Errorf("axis %d of %s is innermost, which has the real and the imaginary parts: "+
-			"want another one", axis, t), t)
+		fail(op.String(), fmt.Errorf("axis %d of %s is innermost and has the real and the imaginary parts: want "+
+			"another axis", axis, t), t)
 	}
 	return a
 }

@@ -19,7 +19,7 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	b = b.current()
 	b.checkOpen(op)
 	if f == nil {
-		fail(op, fmt.Errorf("there is no function: it is nil"))
+		fail(op, fmt.Errorf("the function is nil"))
 	}
 	from := len(b.graph.Nodes())
 	results := f()

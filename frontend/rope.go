@@ -77,7 +77,7 @@ func (b *Builder) RopeTurns(radians []float64) Tensor {
 // factors that extend a model to sequences longer than those it was trained on.
 func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
 	if dims < 0 || dims%2 != 0 || len(factors) != dims/2 {
-		b.Fail("rope", fmt.Errorf("%d factors for %d elements: want one for each two", len(factors), dims))
+		b.Fail("rope", fmt.Errorf("%d factors for %d elements: want one factor per pair", len(factors), dims))
 	}
 	if !(base > 0) || math.IsInf(base, 1) {
 		b.Fail("rope", fmt.Errorf("the base of the angles is %v: want a positive number", base))

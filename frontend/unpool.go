@@ -23,13 +23,13 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	elements := int64(1)
 	for _, k := range w.Kernel {
 		if elements *= k; elements > maxIndexed {
-			fail(op, fmt.Errorf("windows of %v: the places of the largest of at most %d elements are found",
+			fail(op, fmt.Errorf("windows %v: max_unpool needs windows of at most %d elements",
 				kernel, maxIndexed), t)
 		}
 	}
 	first := t.Rank() - len(kernel)
 	if from := min(first, 1); !t.Shape()[from:].IsStatic() || !to[from:].IsStatic() {
-		fail(op, fmt.Errorf("extents of %s after the batch must be numbers", t.Shape()), t)
+		fail(op, fmt.Errorf("want fixed extents of %s after the batch", t.Shape()), t)
 	}
 	// x gets a new axis for the elements of each window, and place one for the indices of these elements.
 	low, high := make([]int, t.Rank()), make([]int, t.Rank())
@@ -85,7 +85,7 @@ func (t Tensor) MaxUnpool(places Tensor, shape ...Dim) Tensor {
 	t.must(op)
 	places.must(op)
 	if !places.Shape().Equal(t.Shape()) {
-		fail(op, fmt.Errorf("places are %s: want one for each element of %s", places.Shape(), t.Shape()), t, places)
+		fail(op, fmt.Errorf("positions are %s: want one for each element of %s", places.Shape(), t.Shape()), t, places)
 	}
 	total, err := mustShape(ir.OpScatter, shape, t, places).Numel()
 	if err != nil {

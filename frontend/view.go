@@ -98,7 +98,7 @@ func (t Tensor) Split(axis int, sizes ...int) []Tensor {
 		total += n
 	}
 	if d := t.Dim(axis); !d.Is(total) {
-		fail("slice", fmt.Errorf("parts of %v along axis %d add up to %d, not to %s", sizes, axis, total, d), t)
+		fail("slice", fmt.Errorf("the parts %v along axis %d have the sum %d: want %s", sizes, axis, total, d), t)
 	}
 	parts, start := make([]Tensor, len(sizes)), 0
 	for i, n := range sizes {

@@ -199,7 +199,7 @@ func (t Tensor) ResizeBy(mode ResizeMode, scales []float64, size ...Dim) Tensor 
 	for i, f := range scales {
 		num, den, ok := Fraction(f)
 		if !ok {
-			fail(op.String(), fmt.Errorf("factor %v is no fraction of numbers from 1 to %d", f, maxFraction), t)
+			fail(op.String(), fmt.Errorf("factor %v is not a fraction of numbers from 1 to %d", f, maxFraction), t)
 		}
 		fractions = append(fractions, num, den)
 		if len(size) < axes {

@@ -20,7 +20,8 @@ func (o Options) checkAdapters() error {
 	}
 	for _, a := range o.Adapters {
 		if a.Path == "" || !(math.Abs(a.Scale) <= maxScale) {
-			return wrongOption("Adapters", "%q with the scale %v: want a file, and a scale of at most %v", a.Path,
+			return wrongOption("Adapters", "adapter %q has the scale %v: want a file, and a scale of at most "+
+				"%v", a.Path,
 				a.Scale, float64(maxScale))
 		}
 	}
@@ -37,8 +38,8 @@ func (m *Model) openAdapters(path string, o Options) (err error) {
 		files = slices.DeleteFunc(slices.Clone(files), func(a lora.File) bool { return a.Scale == 0 })
 	}
 	if m.bundle != nil && len(files) > 0 {
-		return wrongOption("Adapters", "%s is a bundle, which takes none: want the model's file, or a bundle of a "+
-			"model that they are merged into", path)
+		return wrongOption("Adapters", "%s is a bundle, which takes no adapters: give the model's file, or a bundle "+
+			"of a model with merged adapters", path)
 	}
 	if m.adapters, err = lora.OpenSet(files, m.config); err != nil {
 		return err
@@ -62,8 +63,8 @@ func (m *Model) AdapterFiles() []lora.File {
 func (m *Model) adapterScales(s Sampling) ([]float32, error) {
 	if !m.config.AdapterInputs {
 		if s.AdapterScales != nil {
-			return nil, fmt.Errorf("generate: AdapterScales has %d numbers: want none, for a model without "+
-				"Options.AdapterScales", len(s.AdapterScales))
+			return nil, fmt.Errorf("generate: AdapterScales has %d numbers: want none, because the model was opened "+
+				"without Options.AdapterScales", len(s.AdapterScales))
 		}
 		return nil, nil
 	}

@@ -47,7 +47,7 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	}
 	o.Context, o.Cache, opt.Weights = m.context, m.cacheType(o), m.file
 	if len(o.Adapters) > 0 {
-		return nil, wrongOption("Adapters", "a bundle takes none: want a model that the adapters are merged into")
+		return nil, wrongOption("Adapters", "a bundle takes no adapters: give a model with merged adapters")
 	}
 	graphs, err := m.bundleGraphs(o)
 	if err != nil {
@@ -126,8 +126,8 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 	}
 	weights, ok := m.bundle.Contents.Weights.(*bundle.File)
 	if !ok || m.bundle.Contents.Model == nil {
-		return fmt.Errorf("%s is the bundle of a graph, and no model that makes text: want one that "+
-			"vkc compile --generate has made", path)
+		return fmt.Errorf("%s is the bundle of a graph, not of a language model: want a bundle of vkc compile "+
+			"--generate", path)
 	}
 	if m.file, err = gguf.WithWeights(m.bundle.Contents.Model, weights); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -162,7 +162,8 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 		o.Precision = vkc.Exact
 	}
 	if o.Precision != "" && o.Precision != precision && failed == nil {
-		return wrongOption("Precision", "%s: a bundle has the precision that it was compiled with, and this one has %s",
+		return wrongOption("Precision", "%s: the precision of a bundle is fixed when it is compiled, and this one has "+
+			"%s",
 			path, precision)
 	}
 	o.Precision = precision
@@ -173,7 +174,7 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if err := o.Check(); err != nil { // the file is invalid, not the caller's options
-		return fmt.Errorf("%s: what the bundle was made for: %v", path, err)
+		return fmt.Errorf("%s: cannot read how the bundle was compiled: %v", path, err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestBundleOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), path, Options{Device: "cpu", Precision: vkc.Exact})
-	if err == nil || !strings.Contains(err.Error(), "a bundle has the precision that it was compiled with") {
+	if err == nil || !strings.Contains(err.Error(), "the precision of a bundle is fixed when it is compiled") {
 		t.Errorf("exact answers from a bundle of int8 rows: %v", err)
 	}
 	_, err = Open(t.Context(), path, Options{Device: "cpu", Projector: "mmproj.gguf"})
@@ -56,7 +56,7 @@ func TestBundleOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := Open(t.Context(), path, Options{Device: "cpu"})
-	if err == nil || !strings.Contains(err.Error(), "what the bundle was made for") {
+	if err == nil || !strings.Contains(err.Error(), "cannot read how the bundle was compiled") {
 		t.Errorf("a bundle for 1 << 31 answers: %v", err)
 	}
 	if err == nil {

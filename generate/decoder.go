@@ -103,7 +103,8 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 		}
 	}
 	if d.model.config.Vocab == 0 {
-		return d, fmt.Errorf("the last extent of output %q is not known: it is to be the vocabulary", d.ports.Output)
+		return d, fmt.Errorf("the last extent of output %q is symbolic: want the number of tokens in the "+
+			"vocabulary", d.ports.Output)
 	}
 	d.cutter, err = d.newPastCutter(ctx)
 	return d, err
@@ -121,7 +122,8 @@ func (o Options) checkONNX() error {
 		{"ContextShift", o.ContextShift}, {"Tokens", o.Speculation.Tokens > 0 || o.Speculation.Draft != ""},
 		{"Adapters", len(o.Adapters) > 0 || o.AdapterScales}, {"GPUMemory", o.GPUMemory > 0}} {
 		if wrong.given {
-			return wrongOption(wrong.field, "the model is an ONNX graph, which has no such option")
+			return wrongOption(wrong.field, "this option does not work with a model that is an ONNX graph: leave it "+
+				"out")
 		}
 	}
 	return nil
@@ -297,7 +299,7 @@ func (d *Decoder) Score(ctx context.Context, text []int32, likely int) ([]Token,
 		part := text[at:min(at+partOfDecoder, len(text)-1)]
 		rows, err := r.run(ctx, part)
 		if err == nil && len(rows) != len(part)*vocab {
-			err = fmt.Errorf("generate: output %q has the logits of %d of %d tokens, and a score needs all",
+			err = fmt.Errorf("generate: output %q has the logits of only %d of %d tokens: scores need all",
 				r.ports.Output, len(rows)/vocab, len(part))
 		}
 		if err != nil {

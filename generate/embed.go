@@ -93,7 +93,7 @@ func (e *Embedder) Why() string { return e.exe.Why() }
 // normalized: see Unit.
 func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
 	if e.Ranks() {
-		return nil, errors.New("generate: the model rates pairs of texts, and makes no embeddings: use Rank, or " +
+		return nil, errors.New("generate: the model rates pairs of texts and makes no embeddings: use Rank, or " +
 			"/v1/rerank of a server")
 	}
 	return e.run(ctx, tokens, vkc.Tensors{}, "embedding")
@@ -131,7 +131,8 @@ func (e *Embedder) Pair(query, document string) []int32 {
 // Rank returns how well a document answers a query, given the tokens of both. A model with several ratings is refused.
 func (e *Embedder) Rank(ctx context.Context, pair []int32) (float32, error) {
 	if !e.Ranks() {
-		return 0, errors.New("generate: the model makes embeddings, and rates no pairs of texts")
+		return 0, errors.New("generate: the model makes embeddings and does not rate pairs of texts: use Embed, or a " +
+			"reranker model")
 	}
 	in := vkc.Tensors{}
 	if e.model.config.RanksSegments() {
@@ -143,7 +144,7 @@ func (e *Embedder) Rank(ctx context.Context, pair []int32) (float32, error) {
 	}
 	scores, err := e.run(ctx, pair, in, "scores")
 	if err == nil && len(scores) != 1 {
-		err = fmt.Errorf("generate: the model gives a pair %d ratings: want one", len(scores))
+		err = fmt.Errorf("generate: the model returns %d ratings for a pair: want one", len(scores))
 	}
 	if err != nil {
 		return 0, err

@@ -74,8 +74,8 @@ func (e *encoder) chooseOutput() error {
 		}
 	}
 	if e.output == "" {
-		return errors.New("the model has neither an output sentence_embedding [1, width] nor one with the vectors of " +
-			"tokens [1, T, width], such as last_hidden_state: it makes no embedding")
+		return errors.New("the model makes no embedding: want an output sentence_embedding [1, width], or one with a " +
+			"vector for each token [1, T, width], such as last_hidden_state")
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (e *encoder) embed(ctx context.Context, exe *vkc.Executable, tokens []int32
 // pooled makes one vector of the vectors of n tokens, in a row each.
 func pooled(rows []float32, n int, how string) ([]float32, error) {
 	if n == 0 || len(rows)%n != 0 || len(rows) == 0 {
-		return nil, fmt.Errorf("generate: the model gives %d numbers for %d tokens: want a vector for each",
+		return nil, fmt.Errorf("generate: the model returns %d numbers for %d tokens: want a vector for each token",
 			len(rows), n)
 	}
 	width := len(rows) / n

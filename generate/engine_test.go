@@ -400,10 +400,10 @@ func testLostDevice(t *testing.T, m *Model) {
 func TestParallelRefuses(t *testing.T) {
 	path := tinyModel(t)
 	for want, o := range map[string]Options{
-		"-1 answers at once":                {Parallel: -1},
-		"1025 answers at once: want 1 to":   {Parallel: 1025},
-		"q8_0: want one of [f32 f16":        {Parallel: 2, Cache: ir.Q8_0}, // heads of 8
-		"2 guesses at a time for each of 3": {Parallel: 3, Speculation: Speculation{Tokens: 2}},
+		"-1 answers at once":                   {Parallel: -1},
+		"1025 answers at once: want 1 to":      {Parallel: 1025},
+		"q8_0: want one of [f32 f16":           {Parallel: 2, Cache: ir.Q8_0}, // heads of 8
+		"2 speculated tokens at a time, and 3": {Parallel: 3, Speculation: Speculation{Tokens: 2}},
 	} {
 		o.Device, o.Context = "cpu", 16
 		if _, err := Open(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), want) {
@@ -447,7 +447,7 @@ func TestLikeliest(t *testing.T) {
 		}
 	}), Options{Device: "cpu", Context: 8, Parallel: 2})
 	for _, err := range broken.Generate(t.Context(), []int32{1}, Sampling{}) {
-		if err == nil || !strings.Contains(err.Error(), "no numbers") {
+		if err == nil || !strings.Contains(err.Error(), "no finite logits") {
 			t.Errorf("logits that are no numbers give %v", err)
 		}
 	}

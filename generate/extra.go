@@ -77,7 +77,7 @@ func (m *Model) extra(ctx context.Context, e extra) (*loadedExtra, error) {
 	refused := (*refusedError)(nil)
 	if err = m.refusal(ctx, fmt.Sprintf("the program %q", g.Name), err); errors.As(err, &refused) {
 		if exe, err = m.loadAlone(ctx, g, precision); err != nil {
-			return nil, fmt.Errorf("%w; nor does the CPU fast path: %w", refused, err)
+			return nil, fmt.Errorf("%w; the CPU fast path cannot run it either: %w", refused, err)
 		}
 		m.reportFallback(refused)
 	}

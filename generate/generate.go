@@ -93,10 +93,11 @@ func (m *Model) check(prompt []int32, s Sampling) error {
 	}
 	switch {
 	case len(prompt) == 0:
-		return errors.New("generate: the prompt is empty: want at least one token, such as the one that begins a text")
+		return errors.New("generate: the prompt is empty: want at least one token, such as the vocabulary's first " +
+			"token of a text")
 	case len(prompt) >= m.context:
-		return fmt.Errorf("generate: the prompt has %d tokens: want at most %d, less than the context; "+
-			"shorten it or give more context", len(prompt), m.context-1)
+		return fmt.Errorf("generate: the prompt has %d tokens: want at most %d, fewer than the context; shorten the "+
+			"prompt or enlarge the context", len(prompt), m.context-1)
 	}
 	for id := range s.Bias {
 		if id < 0 || int(id) >= m.config.Vocab {

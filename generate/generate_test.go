@@ -236,7 +236,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, tt.want)
 		}
 	}
-	if _, err := m.Prompt(chat.Context{}); err == nil || !strings.Contains(err.Error(), "not made for conversations") {
+	if _, err := m.Prompt(chat.Context{}); err == nil || !strings.Contains(err.Error(), "has no chat template") {
 		t.Errorf("error %v", err)
 	}
 	for _, tt := range []struct {

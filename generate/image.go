@@ -78,15 +78,16 @@ func placeImages(prompt []int32, images []*Image) (list []placedImage, err error
 		}
 		n := len(list)
 		if n == len(images) || !images[n].begins(prompt[i:]) {
-			return nil, fmt.Errorf("generate: token %d of the prompt is %d, of a picture that Sampling.Images does "+
-				"not have next", i, prompt[i])
+			return nil, fmt.Errorf("generate: token %d of the prompt is %d, which belongs to a picture, but not to "+
+				"the next one of Sampling.Images", i, prompt[i])
 		}
 		list = append(list, placedImage{images[n], i})
 		i = list[n].end() - 1
 	}
 	switch n := len(list); {
 	case n < len(images):
-		return nil, fmt.Errorf("generate: the prompt has %d pictures, and Sampling.Images %d", n, len(images))
+		return nil, fmt.Errorf("generate: the prompt has %d pictures, and Sampling.Images has %d: want the same "+
+			"number", n, len(images))
 	case n > 0 && list[n-1].end() == len(prompt):
 		return nil, errors.New("generate: the prompt ends with a picture: want text after it")
 	}
@@ -202,7 +203,7 @@ func (m *Model) acceptImages(ctx context.Context, images []*Image) error {
 	}
 	for _, p := range partsOf(images) {
 		if len(p.rows) != len(p.tokens)*m.vision.config.RowWidth() {
-			return errors.New("generate: a picture was read by another model")
+			return errors.New("generate: another model read the picture: read it again with this one")
 		}
 	}
 	m.vision.mu.Lock()
@@ -252,7 +253,7 @@ func FindProjector(path string) (string, error) {
 	case err != nil || len(found) == 0:
 		return "", err
 	case len(found) > 1:
-		return "", wrongOption("Projector", "%s and %s are next to the model: name one of them, or %s", found[0],
+		return "", wrongOption("Projector", "%s and %s are both next to the model: name one of them, or %s", found[0],
 			found[1], NoProjector)
 	}
 	return found[0], nil
@@ -296,11 +297,11 @@ func (m *Model) useProjector(path string, o Options) (err error) {
 	}
 	switch {
 	case m.bundle != nil:
-		return wrong("a bundle of a model reads no pictures: want the model's file")
+		return wrong("a bundle of a model reads no pictures: give the model's file")
 	case o.ContextShift:
-		return wrong("a context shift cannot move pictures: leave one of them out")
+		return wrong("a context shift cannot move pictures: leave out one of the two")
 	case o.Speculation.Draft != "":
-		return wrong("a draft model reads no pictures: leave one of them out")
+		return wrong("a draft model reads no pictures: leave out one of the two")
 	}
 	v := &visionTower{}
 	if huggingface.IsFolder(path) {
@@ -319,8 +320,8 @@ func (m *Model) useProjector(path string, o Options) (err error) {
 		return wrong("%v", err)
 	}
 	if have, want := v.config.RowWidth(), m.config.Width*(1+m.config.Deepstack); have != want {
-		return wrong("the tower makes rows of %d elements, and the model reads rows of %d: want the mmproj file of "+
-			"this model", have, want)
+		return wrong("the tower's rows have %d elements, and the model's %d: want the mmproj file of this "+
+			"model", have, want)
 	}
 	m.config.Pictures = true
 	return nil
@@ -499,7 +500,7 @@ func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision
 		}
 		values, err := vkc.Values[float32](res.Outputs["embeddings"])
 		if err == nil && slices.ContainsFunc(values, func(v float32) bool { return v != v }) {
-			err = errors.New("generate: the vision tower gave no numbers for the picture")
+			err = errors.New("generate: the vision tower computed NaN or infinity for the picture")
 		}
 		parts = append(parts, slices.Clone(values))
 		return err

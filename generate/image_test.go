@@ -443,10 +443,10 @@ func TestImageErrors(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	for want, o := range map[string]Options{
-		"rows of 96 elements, and the model reads rows of 32": {Projector: deep},
-		"general.architecture is \"llama\": want clip":        {Projector: path},
-		"a context shift cannot move pictures":                {Projector: tower, ContextShift: true},
-		"a draft model reads no pictures":                     {Projector: tower, Speculation: Speculation{Tokens: 2, Draft: path}},
+		"rows have 96 elements, and the model's 32":    {Projector: deep},
+		"general.architecture is \"llama\": want clip": {Projector: path},
+		"a context shift cannot move pictures":         {Projector: tower, ContextShift: true},
+		"a draft model reads no pictures":              {Projector: tower, Speculation: Speculation{Tokens: 2, Draft: path}},
 	} {
 		o.Device, o.Context = "cpu", 64
 		if _, err := Open(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), want) {
@@ -464,7 +464,7 @@ func TestImageErrors(t *testing.T) {
 	}
 	for want, prompt := range map[string][]int32{
 		"ends with a picture":                    slices.Concat([]int32{3}, p.Tokens()),
-		"Sampling.Images does not have next":     slices.Concat([]int32{3, -7}, p.Tokens(), []int32{3}),
+		"not to the next one of Sampling.Images": slices.Concat([]int32{3, -7}, p.Tokens(), []int32{3}),
 		"has 0 pictures, and Sampling.Images 1":  {3, 4},
 		"the prompt has 33 tokens: want at most": slices.Concat(p.Tokens(), p.Tokens(), []int32{3}),
 	} {

@@ -43,7 +43,8 @@ func picturesIn(messages ...chat.Message) (n int) {
 func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 	switch n := picturesIn(c.Messages...); {
 	case n != len(images):
-		return nil, fmt.Errorf("generate: the messages have %d pictures, and %d are given", n, len(images))
+		return nil, fmt.Errorf("generate: the messages have %d pictures, and the request has %d: want the same "+
+			"number", n, len(images))
 	case n == 0:
 		pieces, err := m.render(c)
 		if err != nil {

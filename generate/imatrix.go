@@ -86,7 +86,7 @@ func (im *ImportanceMatrix) add(name string, d *ir.Data) error {
 	}
 	for i, v := range values {
 		if !(v >= 0) || v > 1e38 { // NaN, or close to the largest f32
-			return fmt.Errorf("generate: %s: value %d is %v: the model's activations are no numbers", name, i, v)
+			return fmt.Errorf("generate: %s: value %d is %v: the model's activations are NaN or infinite", name, i, v)
 		}
 		s.values[i] += v
 	}

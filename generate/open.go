@@ -26,7 +26,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
 		o.Device = "cpu"
 		if m, err = open(ctx, path, o); err != nil {
-			return nil, fmt.Errorf("%w; nor does the CPU fast path: %w", refused, err)
+			return nil, fmt.Errorf("%w; the CPU fast path cannot run it either: %w", refused, err)
 		}
 		m.refused = refused
 	}
@@ -118,8 +118,8 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 		return m, err
 	}
 	if o.Keep != nil && !o.ContextShift { // a bundle may set it
-		return m, wrongOption("Keep", "the first %d tokens stay where a full context goes on, and this one ends: "+
-			"want a context shift too", *o.Keep)
+		return m, wrongOption("Keep", "keep the first %d tokens: that is for a full context that goes on, so it needs "+
+			"a context shift too", *o.Keep)
 	}
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")
@@ -142,11 +142,11 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	}
 	switch {
 	case m.gpuMemory > 0 && len(m.device.Parts()) > 1:
-		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): want one or the other",
+		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): give one of the two",
 			sizeText(m.gpuMemory), m.device.Name())
 	case m.gpuMemory > 0 && !vk.Of(m.device).HasHostMemory():
-		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own besides the machine's: "+
-			"leave that out", sizeText(m.gpuMemory), m.device.Name())
+		err = fmt.Errorf("generate: %s of GPU memory, but %s shares the host's memory: leave out the "+
+			"limit", sizeText(m.gpuMemory), m.device.Name())
 	}
 	return m, err
 }

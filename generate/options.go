@@ -165,23 +165,24 @@ func (o Options) Check() error {
 	case o.Parallel < 0 || o.Parallel > maxParallel:
 		return wrongOption("Parallel", "%d answers at once: want 1 to %d", o.Parallel, maxParallel)
 	case o.Positions < 0:
-		return wrongOption("Positions", "room for %d positions that answers share: want as many as the context has",
+		return wrongOption("Positions", "KV cache of %d positions for all answers: want at least as many as the "+
+			"context has",
 			o.Positions)
 	case o.Keep != nil && *o.Keep < 0:
-		return wrongOption("Keep", "the first %d tokens stay in a context: want at least 0", *o.Keep)
+		return wrongOption("Keep", "keep the first %d tokens: want at least 0", *o.Keep)
 	case o.Ahead < 0 || o.Ahead > maxAhead:
-		return wrongOption("Ahead", "%d steps at a time: want 0 to %d", o.Ahead, maxAhead)
+		return wrongOption("Ahead", "%d steps in flight: want 0 to %d", o.Ahead, maxAhead)
 	case guess.Tokens < 0 || guess.Tokens > maxGuesses:
-		return wrongOption("Tokens", "%d guesses at a time: want 0 to %d", guess.Tokens, maxGuesses)
+		return wrongOption("Tokens", "%d speculated tokens at a time: want 0 to %d", guess.Tokens, maxGuesses)
 	case guess.Tokens == 0 && guess.Draft != "":
-		return wrongOption("Tokens", "a draft model makes 0 guesses at a time: want at least 1")
+		return wrongOption("Tokens", "a draft model with 0 speculated tokens at a time: want at least 1")
 	case o.Cache != ir.Invalid && !o.Cache.IsFloat() && !slices.Contains(ir.QuantizeFormats(), o.Cache):
-		return wrongOption("Cache", "keys and values in %s: want floats, or one of %v", o.Cache,
+		return wrongOption("Cache", "KV cache of type %s: want a float, or one of %v", o.Cache,
 			ir.QuantizeFormats())
 	case o.Split != "" && !slices.Contains(splits, o.Split):
 		return wrongOption("Split", "no split %q: want one of %s", o.Split, strings.Join(splits, ", "))
 	case o.Split == SplitTensor && !strings.Contains(o.Device, ","):
-		return wrongOption("Split", "one device (%q) has every layer whole: want several, such as 0,1, or no split",
+		return wrongOption("Split", "one device (%q) always has whole layers: want several, such as 0,1, or no split",
 			o.Device)
 	}
 	return nil

@@ -44,13 +44,13 @@ func TestOptions(t *testing.T) {
 		{"Parallel", "1025 answers at once: want 1 to 1024", Options{Parallel: 1025}},
 		{"Positions", "room for -4 positions", Options{Positions: -4}},
 		{"Keep", "the first -1 tokens", Options{Keep: new(-1)}},
-		{"Ahead", "65 steps at a time: want 0 to 64", Options{Ahead: 65}},
-		{"Tokens", "65 guesses at a time: want 0 to 64", Options{Speculation: Speculation{Tokens: 65}}},
-		{"Tokens", "0 guesses at a time", Options{Speculation: Speculation{Draft: "x.gguf"}}},
+		{"Ahead", "65 steps in flight: want 0 to 64", Options{Ahead: 65}},
+		{"Tokens", "65 speculated tokens at a time: want 0 to 64", Options{Speculation: Speculation{Tokens: 65}}},
+		{"Tokens", "0 speculated tokens at a time", Options{Speculation: Speculation{Draft: "x.gguf"}}},
 		{"Precision", `no precision "quarter": want one of exact`, Options{Precision: "quarter"}},
 		{"Split", `no split "odd": want one of layers, tensor, auto`, Options{Split: "odd"}},
 		{"Split", `one device ("0") has every layer whole: want several`, Options{Split: "tensor", Device: "0"}},
-		{"Cache", "keys and values in i8: want floats, or one of [q4_0", Options{Cache: ir.I8}},
+		{"Cache", "KV cache of type i8: want a float, or one of [q4_0", Options{Cache: ir.I8}},
 		{"Cache", "keys and values in bool", Options{Cache: ir.Bool}},
 		{"Cache", "keys and values in iq2_s", Options{Cache: ir.IQ2_S}},
 	} {
@@ -63,7 +63,7 @@ func TestOptions(t *testing.T) {
 	}
 	_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Keep: new(3)})
 	wrong := (*OptionError)(nil)
-	if !errors.As(err, &wrong) || wrong.Field != "Keep" || !strings.Contains(err.Error(), "want a context shift too") {
+	if !errors.As(err, &wrong) || wrong.Field != "Keep" || !strings.Contains(err.Error(), "needs a context shift too") {
 		t.Errorf("tokens that stay where none is forgotten: %v", err)
 	}
 	if err := (Options{Cache: ir.BF16, Keep: new(3), Context: 5}).Check(); err != nil {

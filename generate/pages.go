@@ -11,11 +11,12 @@ func (m *Model) checkPositions(o Options) error {
 	switch {
 	case o.Positions == 0:
 	case m.slotCount == 1:
-		return wrongOption("Positions", "room for %d positions that answers share: want at least 2 answers at once",
+		return wrongOption("Positions", "a KV cache of %d positions that answers share: want at least 2 answers at "+
+			"once",
 			o.Positions)
 	case o.Positions < m.context:
-		return wrongOption("Positions", "room for %d positions that answers share, and a context of %d: want at least "+
-			"as many", o.Positions, m.context)
+		return wrongOption("Positions", "a KV cache of %d positions that answers share, with a context of %d: want at "+
+			"least as many", o.Positions, m.context)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, err
 	}
 	if m.context < 4 {
-		return p, wrongOption("Context", "chunks of %d tokens: want at least 4, since the second half counts",
+		return p, wrongOption("Context", "chunks of %d tokens: want at least 4, because only the second half counts",
 			m.context)
 	}
 	most := min(defaultChunk, m.part, m.context) // their logits are in memory at the same time

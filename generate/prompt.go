@@ -59,7 +59,7 @@ func (m *Model) render(c chat.Context) ([]chat.Piece, error) {
 	}
 	source, err := m.file.String(key)
 	if err != nil {
-		return nil, fmt.Errorf("the model was not made for conversations: %w", err)
+		return nil, fmt.Errorf("the model has no chat template: %w", err)
 	}
 	t, err := chat.Parse(source)
 	if err != nil {
@@ -91,8 +91,9 @@ func (m *Model) FitWith(c chat.Context, images []*Image, room int) (prompt []int
 		}
 		oldest := slices.IndexFunc(c.Messages, func(m chat.Message) bool { return m.Role != "system" })
 		if oldest < 0 || oldest == len(c.Messages)-1 {
-			return nil, nil, forgotten, fmt.Errorf("generate: the last message alone makes a prompt of %d tokens, "+
-				"and the answer is to have %d: the context is %d; shorten it or give more context", len(prompt), room,
+			return nil, nil, forgotten, fmt.Errorf("generate: the last message alone is a prompt of %d tokens, and "+
+				"the answer may have %d: the context has %d; shorten the message or enlarge the "+
+				"context", len(prompt), room,
 				m.context)
 		}
 		drop := func() {

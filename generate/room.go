@@ -22,9 +22,9 @@ type RoomError struct {
 }
 
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("generate: the model needs %s: weights take %s, keys and values %s, and temporaries are not "+
-		"counted: %s has %s; want fewer tokens (--ctx) or answers at once, smaller keys and values (--kv q8_0 "+
-		"or q4_0), or the model in a smaller quantization", sizeText(e.Weights+e.Caches), sizeText(e.Weights),
+	return fmt.Sprintf("generate: the model needs %s: weights take %s and the KV cache %s, without temporaries: %s "+
+		"has %s; want fewer tokens (--ctx) or answers at once, a smaller KV cache (--kv q8_0 or q4_0), or a smaller "+
+		"quantization of the model", sizeText(e.Weights+e.Caches), sizeText(e.Weights),
 		sizeText(e.Caches), e.Where, sizeText(e.Have))
 }
 
@@ -83,7 +83,8 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 		}
 		k := p.Contents.Program
 		if k == nil {
-			return fmt.Errorf("generate: %s of GPU memory: the device does not run the model", sizeText(m.gpuMemory))
+			return fmt.Errorf("generate: %s of GPU memory, but the model does not run on a GPU: leave out the "+
+				"limit", sizeText(m.gpuMemory))
 		}
 		own := uint64(0) // programs share their states
 		others += uint64(k.ArenaBytes)
@@ -103,8 +104,8 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 		states = max(states, own)
 	}
 	if states+others >= m.gpuMemory {
-		return fmt.Errorf("generate: %s of GPU memory: keys and values take %s of it and temporaries %s; want more, "+
-			"fewer tokens (--ctx) or answers at once, or smaller keys and values (--kv q8_0 or q4_0)",
+		return fmt.Errorf("generate: %s of GPU memory is not enough: the KV cache takes %s of it and temporaries %s; "+
+			"want more, fewer tokens (--ctx) or answers at once, or a smaller KV cache (--kv q8_0 or q4_0)",
 			sizeText(m.gpuMemory), sizeText(states), sizeText(others))
 	}
 	m.weightRoom = m.gpuMemory - states - others

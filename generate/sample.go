@@ -246,7 +246,7 @@ func (s Sampling) kind() llm.SamplerKind {
 	return llm.SamplePlain
 }
 
-var errNoNumbers = errors.New("generate: the model gave no numbers for the next token")
+var errNoNumbers = errors.New("generate: the model computed no finite logits for the next token")
 
 // likeliestOf returns the first of the largest logits.
 func likeliestOf(logits []float32) (int32, error) {

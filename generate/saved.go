@@ -70,7 +70,7 @@ func (m *Model) RestoreSlot(ctx context.Context, index int, r io.Reader) (tokens
 	all := io.TeeReader(r, sum)
 	prefix := make([]byte, len(slotMagic)+4)
 	if _, err := io.ReadFull(all, prefix); err != nil || string(prefix[:len(slotMagic)]) != slotMagic {
-		return 0, wrongSlot("the file is not a saved slot: want one that this server has written")
+		return 0, wrongSlot("the file is not a saved slot: want a file that this server has written")
 	}
 	size := binary.LittleEndian.Uint32(prefix[len(slotMagic):])
 	if size > uint32(64*m.context+maxSlotHead) {
@@ -92,7 +92,7 @@ func (m *Model) RestoreSlot(ctx context.Context, index int, r io.Reader) (tokens
 	for i, p := range ports {
 		parts[i] = make([]byte, p.heads*len(p.positions(m, len(head.Tokens), nil))*p.row)
 		if _, err := io.ReadFull(all, parts[i]); err != nil {
-			return 0, wrongSlot("the file is cut short, in %s", p.name)
+			return 0, wrongSlot("the file ends too early, in %s", p.name)
 		}
 	}
 	want, have := sum.Sum(nil), make([]byte, sha256.Size)
@@ -142,7 +142,8 @@ type textState struct {
 func (m *Model) textStates() (list []textState, err error) {
 	for _, p := range m.step.States() {
 		if !strings.HasPrefix(p.Name, "cache_") || len(p.Type.Shape) != 3 {
-			return nil, wrongSlot("state %s of this model cannot be saved: only keys and values can", p.Name)
+			return nil, wrongSlot("state %s of this model cannot be saved: only models with a KV cache and no other "+
+				"states can", p.Name)
 		}
 		dims := make([]int, 3)
 		for i, d := range p.Type.Shape {
@@ -209,7 +210,7 @@ func (m *Model) checkSaved(head savedSlot) error {
 	case err != nil:
 		return err
 	case head.Model != own:
-		return wrongSlot("the file is of another model, or of another dtype of the KV cache")
+		return wrongSlot("the file is of another model, or has another dtype of the KV cache")
 	case n == 0 || n > m.context:
 		return wrongSlot("the file has %d tokens, and the context %d: want 1 to %[2]d", n, m.context)
 	case head.Written < n || head.WholeParts < 0 || head.WholeParts > n || len(head.Scales) > len(m.adapters):
@@ -224,10 +225,10 @@ func (s *slot) save() (head savedSlot, parts [][]byte, err error) {
 	head = savedSlot{Tokens: slices.Clone(s.cached), Written: s.written, Moved: s.moved, WholeParts: s.wholeParts,
 		Scales: s.scales}
 	if untilImage(s.cached) < len(s.cached) {
-		return head, nil, wrongSlot("slot %d has a picture: only texts can be saved", s.index)
+		return head, nil, wrongSlot("slot %d has a picture: only text can be saved", s.index)
 	}
 	if len(s.cached) == 0 {
-		return head, nil, wrongSlot("slot %d is empty: want one that has answered", s.index)
+		return head, nil, wrongSlot("slot %d is empty: want a slot that has answered", s.index)
 	}
 	if head.Model, err = m.fingerprint(); err != nil {
 		return head, nil, err
@@ -254,7 +255,8 @@ func (s *slot) restore(head savedSlot, parts [][]byte) error {
 	m := s.model
 	s.truncate(0)
 	if m.pages > 0 && !m.engine.reservePages(s, llm.PagesOf(len(head.Tokens))) {
-		return wrongSlot("the KV cache has no room for %d tokens now: other answers have its pages", len(head.Tokens))
+		return wrongSlot("the KV cache has no room for %d tokens now, because other answers use its pages: try again "+
+			"later", len(head.Tokens))
 	}
 	ports, err := m.textStates()
 	for i, p := range ports {

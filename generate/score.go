@@ -61,7 +61,7 @@ func (m *Model) checkScore(text []int32, likeliest int) error {
 	case len(text) == 0 || len(text) > m.context:
 		return fmt.Errorf("generate: the text has %d tokens: want 1 to %d, the context", len(text), m.context)
 	case likeliest < 0 || likeliest > maxLikeliest:
-		return fmt.Errorf("generate: the likeliest %d tokens: want 0 to %d", likeliest, maxLikeliest)
+		return fmt.Errorf("generate: the %d most likely tokens: want 0 to %d", likeliest, maxLikeliest)
 	}
 	return m.checkTokens(text)
 }

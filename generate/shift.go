@@ -22,7 +22,7 @@ func (m *Model) openShift(ctx context.Context, o Options) (err error) {
 		return nil
 	}
 	if most := m.context - 3; m.keep > most { // one position is dropped, one moves, and one is added
-		return wrongOption("Keep", "the first %d tokens stay in a context of %d: want 0 to %d", m.keep, m.context, most)
+		return wrongOption("Keep", "keep the first %d tokens of a context of %d: want 0 to %d", m.keep, m.context, most)
 	}
 	g, err := llm.Shift(m.config, m.context, m.cache(o)...)
 	if err == nil {

@@ -81,7 +81,7 @@ func TestForgotten(t *testing.T) {
 	}
 	for _, keep := range []int{-1, 30} {
 		_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: &keep})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("first %d tokens stay", keep)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the first %d tokens", keep)) {
 			t.Errorf("Keep %d: %v", keep, err)
 		}
 	}

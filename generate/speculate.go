@@ -41,7 +41,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	case s.Tokens == 0:
 		return nil
 	case m.slotCount > 1:
-		return wrongOption("Tokens", "%d guesses at a time for each of %d answers at once: want one or the other",
+		return wrongOption("Tokens", "%d speculated tokens at a time, and %d answers at once: give one of the two",
 			s.Tokens, m.slotCount)
 	}
 	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, m.cache(o)...)

@@ -118,7 +118,7 @@ func (s *schemas) keywords(o *object, where string) *expr {
 	after, first := seq(), seq() // see object
 	for _, name := range slices.Backward(f.all.keys) {
 		if !pythonName.MatchString(name) {
-			return s.fail(where, "property %.40q is no name of Python", name)
+			return s.fail(where, "property %.40q is not a valid name in Python: rename it", name)
 		}
 		value := s.value(f.all.values[name], subpath(where, "properties", name), 0)
 		pair := s.shared(seq(text(name+"="), value))

@@ -154,7 +154,7 @@ func (p *gbnf) sequence() *expr {
 			e.list = append(e.list, p.group())
 		case c == '*' || c == '+' || c == '?' || c == '{':
 			if len(e.list) == 0 {
-				p.fail("%q has nothing before it to repeat", c)
+				p.fail("%q has nothing before it to repeat: want an item before it", c)
 				return e
 			}
 			low, high := p.times()
@@ -313,6 +313,6 @@ func (p *gbnf) char() rune {
 		p.at += digits
 		return rune(code)
 	}
-	p.fail(`\%c is not known: want \n, \r, \t, \\, \", \[, \], \xHH, \uHHHH or \UHHHHHHHH`, e)
+	p.fail(`unknown escape \%c: want \n, \r, \t, \\, \", \[, \], \xHH, \uHHHH or \UHHHHHHHH`, e)
 	return 0
 }

@@ -172,8 +172,8 @@ func build(rules []definition) (*Grammar, error) {
 	b.prune()
 	g := &Grammar{nodes: b.nodes, rules: b.starts, start: b.starts[0]}
 	if len(b.nodes[g.start].edges)+len(b.nodes[g.start].free) == 0 && b.nodes[g.start].call < 0 && g.start != atEnd {
-		return nil, errors.New("grammar: no text that ends is allowed: a rule needs an alternative that does not " +
-			"call itself, and a schema at least one value")
+		return nil, errors.New("grammar: no finite text is allowed: a rule needs an alternative that does not call " +
+			"itself, and a schema needs at least one value")
 	}
 	if name := b.leftRecursive(); name != "" {
 		return nil, fmt.Errorf("grammar: rule %s begins with itself: write it as a repetition, such as x (\"+\" x)*",
@@ -186,8 +186,8 @@ func build(rules []definition) (*Grammar, error) {
 // node adds a node and returns its number.
 func (b *builder) node(n node) int32 {
 	if b.edges += len(n.edges); len(b.nodes) >= maxNodes || b.edges > maxEdges {
-		b.err = fmt.Errorf("grammar: more than %d places, or %d ranges of bytes that lead on from them: want smaller "+
-			"repetitions, fewer rules or smaller classes", maxNodes, maxEdges)
+		b.err = fmt.Errorf("grammar: more than %d states, or more than %d byte ranges in their transitions: want "+
+			"smaller repetitions, fewer rules or smaller classes", maxNodes, maxEdges)
 		return atEnd
 	}
 	b.nodes = append(b.nodes, n)

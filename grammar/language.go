@@ -139,7 +139,7 @@ func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 		return a.add(step{op: stepEnd, out: []int32{next}}), nil
 	}
 	if inside {
-		return 0, fmt.Errorf("a look-ahead inside of a look-ahead is not supported: want one after the other")
+		return 0, fmt.Errorf("a look-ahead inside another is not supported: put one after the other")
 	}
 	sub, err := a.expr(p.list[0], a.add(step{op: stepAccept}), true)
 	op := stepAhead
@@ -402,8 +402,8 @@ func (l language) graph(spend func(int) bool) (list []place, err error) {
 	add(begin)
 	for i := 0; i < len(list); i++ {
 		if len(list) > maxLanguage || !spend(1<<4) {
-			return nil, fmt.Errorf("the strings that hold it, its lengths and other patterns are too many to tell " +
-				"apart: want a simpler one")
+			return nil, fmt.Errorf("the keywords for this string need too many states (lengths and several patterns " +
+				"together): want a simpler schema")
 		}
 		p := list[i]
 		list[i].ends = p.length >= l.low

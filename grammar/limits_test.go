@@ -52,7 +52,7 @@ func checkRange(t *testing.T, kind string, numbers []string, limits ...limit) {
 	schema := ranged(kind, limits...)
 	g, err := ParseSchema([]byte(schema))
 	if err != nil {
-		if !strings.Contains(err.Error(), "no text that ends") {
+		if !strings.Contains(err.Error(), "no finite text") {
 			t.Errorf("%s: %v", schema, err)
 			return
 		}
@@ -155,7 +155,7 @@ func TestCounts(t *testing.T) {
 			schema = strings.ReplaceAll(schema, keyword, fmt.Sprint(n))
 		}
 		g, err := ParseSchema([]byte(schema))
-		if err != nil && !strings.Contains(err.Error(), "no text that ends") {
+		if err != nil && !strings.Contains(err.Error(), "no finite text") {
 			t.Errorf("%s: %v", schema, err)
 			return
 		}

@@ -95,8 +95,9 @@ type TextError struct{ what string }
 
 func (e *TextError) Error() string { return "grammar: " + e.what }
 
-var errWork = &TextError{"too ambiguous: the tokens that may come next take too much work to find; " +
-	"want alternatives that begin differently, and fewer repetitions of what may be empty or repeat itself"}
+var errWork = &TextError{"the grammar is too ambiguous, so the next tokens take too much work to find: want " +
+	"alternatives with different beginnings, and fewer repetitions of items that may be empty or that repeat " +
+	"themselves"}
 
 // begin returns the initial state of every text.
 func (m *machine) begin(w *work) (*state, error) { return m.closure(w, config{m.g.start, nil}) }

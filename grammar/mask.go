@@ -168,7 +168,7 @@ func (t *Text) Take(id int32) error {
 	t.work.left += tokenWork
 	s, piece := t.at, v.pieces[id]
 	if piece == "" && !(s.ends && slices.Contains(v.ends, id)) {
-		return fmt.Errorf("grammar: token %d is not allowed: it is markup, or ends a text that is not whole", id)
+		return fmt.Errorf("grammar: token %d is not allowed: it is a special token, or it ends an incomplete text", id)
 	}
 	return t.append(piece)
 }
@@ -250,7 +250,7 @@ func (t *Text) Mask() (Mask, error) {
 		}
 	}
 	if mask.empty() {
-		return nil, &TextError{"no token of the vocabulary may come next"}
+		return nil, &TextError{"the grammar allows no token of the vocabulary here"}
 	}
 	t.at.mask = mask
 	return mask, nil

@@ -88,7 +88,7 @@ type schemas struct {
 // whether nothing has failed yet. Callers stop at false.
 func (s *schemas) spend(n int) bool {
 	if s.spent += n; s.spent > maxSteps {
-		s.fail("#", "allOf, anyOf, oneOf and $ref multiply beyond bounds: want a simpler schema")
+		s.fail("#", "the combinations of allOf, anyOf, oneOf and $ref are too many: want a simpler schema")
 	}
 	return s.err == nil
 }
@@ -115,7 +115,7 @@ func (s *schemas) fail(where, format string, args ...any) *expr {
 // leave notes that the grammar does not hold a keyword, or refuses it.
 func (s *schemas) leave(where, key, why string) {
 	if s.strict {
-		s.fail(where, "keyword %q is not supported%s: leave it out, or say it in another way", key, why)
+		s.fail(where, "keyword %q is not supported%s: leave it out, or express it with other keywords", key, why)
 	} else if len(s.unheld) < maxUnheld {
 		s.unheld = append(s.unheld, where+": "+key)
 	}
@@ -253,7 +253,7 @@ func (s *schemas) value(schema any, where string, depth int) *expr {
 	for _, k := range o.keys {
 		switch {
 		case slices.Contains(refused, k):
-			return s.fail(where, "keyword %q is not supported: leave it out, or say it in another way", k)
+			return s.fail(where, "keyword %q is not supported: leave it out, or express it with other keywords", k)
 		case slices.Contains(checked, k):
 			s.leave(where, k, "")
 		case affects(k):
@@ -289,7 +289,7 @@ func (s *schemas) types(o *object, where string) (names []string) {
 		}
 	default:
 		if o.has("type") {
-			s.fail(where, "type is neither a string nor a list of them")
+			s.fail(where, "type is neither a string nor a list of strings")
 			return nil
 		}
 		for _, t := range typed {
@@ -341,7 +341,7 @@ func (s *schemas) choice(o *object, where string) *expr {
 	list, ok := o.values["enum"].([]any)
 	switch {
 	case o.has("enum") && (!ok || len(list) == 0):
-		return s.fail(where, "enum: want a list of values, not empty")
+		return s.fail(where, "enum: want a list of at least one value")
 	case o.has("const"):
 		list = []any{o.values["const"]}
 	}

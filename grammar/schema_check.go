@@ -107,7 +107,7 @@ func (c *validator) key(k string, want, v any, o *object, path string, depth int
 		}
 	case "not":
 		if c.valid(v, want, path, depth) == nil {
-			return wrong(path, "the schema of not holds")
+			return wrong(path, "it matches the schema of not")
 		}
 	case "if":
 		branch := "then"
@@ -258,7 +258,7 @@ func (c *validator) array(k string, want any, v []any, o *object, path string, d
 			low = count(o.values["minContains"])
 		}
 		if n < low || o.has("maxContains") && n > count(o.values["maxContains"]) {
-			return wrong(path, "%d elements are what contains says", n)
+			return wrong(path, "contains matches %d of its elements", n)
 		}
 	}
 	return nil
@@ -277,7 +277,7 @@ func (c *validator) object(k string, want any, v *object, o *object, path string
 	needs := func(list []any) error {
 		for _, name := range list {
 			if name, ok := name.(string); ok && !v.has(name) {
-				return wrong(path, "it has no %q: %s wants it", name, k)
+				return wrong(path, "%q is missing, which %s requires", name, k)
 			}
 		}
 		return nil

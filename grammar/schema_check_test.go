@@ -71,7 +71,7 @@ func TestKeywords(t *testing.T) {
 		}
 	}
 	if _, err := ParseCalls("", []Function{{Name: "f", Keywords: true, Parameters: []byte(
-		`{"properties":{"a-b":{}}}`)}}, ""); err == nil || !strings.Contains(err.Error(), "name of Python") {
+		`{"properties":{"a-b":{}}}`)}}, ""); err == nil || !strings.Contains(err.Error(), "valid name in Python") {
 		t.Errorf("a name that Python does not have: %v", err)
 	}
 }

@@ -80,8 +80,8 @@ func (s *schemas) overlap(list []any) string {
 	for i := range list {
 		for j := range i {
 			if s.err == nil && !s.disjoint(list[j], list[i], 0) {
-				return fmt.Sprintf(": branches %d and %d may both hold of one value, as no types and constants tell "+
-					"them apart", j, i)
+				return fmt.Sprintf(": branches %d and %d may both match a value, because neither types nor constants "+
+					"distinguish them", j, i)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 		target, ok := s.resolve(ref)
 		switch {
 		case !ok:
-			return s.fail(where, "$ref %q leads nowhere: want a place in this schema, such as #/$defs/NAME", ref)
+			return s.fail(where, "$ref %q does not exist: want a path in this schema, such as #/$defs/NAME", ref)
 		case len(rest.keys) > 0:
 			key, err := marshal(rest)
 			if err != nil {
@@ -32,7 +32,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	}
 	list, ok := o.values[key].([]any)
 	if !ok || len(list) == 0 {
-		return s.fail(where, "%s: want a list of schemas, not empty", key)
+		return s.fail(where, "%s: want a list of at least one schema", key)
 	}
 	if key == "allOf" {
 		var all any = rest
@@ -275,7 +275,7 @@ func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 	case "maximum", "exclusiveMaximum", "maxLength", "maxItems":
 		return larger(a, b, -1)
 	}
-	return nil, fmt.Errorf("two different ones are to hold together")
+	return nil, fmt.Errorf("two different values must hold at the same time")
 }
 
 // mergeProperties returns the schemas of the properties of x and y. A property of both must fit both schemas.

@@ -159,7 +159,7 @@ func (r *patternReader) term() *pattern {
 	from := r.at
 	if _, _, ok := r.times(); ok {
 		r.at = from
-		r.fail("%.1q has nothing before it to repeat", r.rest())
+		r.fail("%.1q has nothing before it to repeat: want an item before it", r.rest())
 		return &pattern{}
 	}
 	return &pattern{set: r.char(false)}
@@ -251,13 +251,13 @@ func (r *patternReader) char(inClass bool) []span {
 	}
 	switch {
 	case n == 0:
-		return refuse(`\ is last: want what it escapes`)
+		return refuse(`\ is the last character: want a character after it`)
 	case c == 'b' && inClass:
 		return only('\b')
 	case c == 'b' || c == 'B' && !inClass:
-		return refuse(`a bound of words, \%c, is not supported: want the characters that may be there`, c)
+		return refuse(`the word boundary \%c is not supported: name the allowed characters instead`, c)
 	case c == 'k' || c >= '1' && c <= '9':
-		return refuse(`a back reference, \%c, is not supported: want the texts that it may be`, c)
+		return refuse(`the back reference \%c is not supported: write out the allowed texts instead`, c)
 	case c == '0' && (r.rest() == "" || !isDigits(r.rest()[:1])):
 		return only(0)
 	case c == 'c' && r.rest() != "" && isLetter(r.rest()[0]):

@@ -102,7 +102,7 @@ func (s *schemas) languageOf(o *object, where string) (l language, ok bool) {
 		case known:
 			sources = append(slices.Clone(sources), "^("+source+")$")
 		case name == "regex" && s.strict: // others are not JSON Schema's, and annotations
-			s.fail(where, "format %q is not supported: leave it out, or say it as a pattern", name)
+			s.fail(where, "format %q is not supported: leave it out, or express it as a pattern", name)
 			return l, false
 		}
 	}

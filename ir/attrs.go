@@ -258,7 +258,7 @@ func checkConst(d *Data) error {
 	if d.DType == Bool {
 		for i, b := range d.Bytes {
 			if b > 1 {
-				return fmt.Errorf("element %d of %s is byte %d: a bool is 0 or 1", i, d, b)
+				return fmt.Errorf("element %d of %s is byte %d: want 0 or 1 for a bool", i, d, b)
 			}
 		}
 	}

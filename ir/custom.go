@@ -135,9 +135,10 @@ func RegisterCustom(c CustomOp) (Op, error) {
 	have := customRows()
 	switch {
 	case slices.ContainsFunc(have, func(o *OpInfo) bool { return o.Name == c.Name }):
-		return 0, fmt.Errorf("custom op %q is registered already: register an op once, in a package variable", c.Name)
+		return 0, fmt.Errorf("custom op %q is already registered: register an op only once, in a package "+
+			"variable", c.Name)
 	case len(have) >= maxCustomOps:
-		return 0, fmt.Errorf("custom op %q: there are %d custom ops already, the limit", c.Name, maxCustomOps)
+		return 0, fmt.Errorf("custom op %q: there are already %d custom ops, the limit", c.Name, maxCustomOps)
 	}
 	info.Op = numOps + Op(len(have))
 	all := append(slices.Clip(have), info)
@@ -249,7 +250,7 @@ func (c *CustomOp) Results(call *Call) ([]Type, error) {
 	}
 	for _, t := range types {
 		if !t.DType.Valid() || t.DType.IsBlock() {
-			return nil, fmt.Errorf("the op's Infer gives %s: a result has a dtype that is no block format", t.DType)
+			return nil, fmt.Errorf("the op's Infer returns %s: results of custom ops have no block format", t.DType)
 		}
 	}
 	if c.Kernel == nil {
@@ -268,8 +269,8 @@ func (c *CustomOp) checkScalarShape(call *Call, t Type) error {
 	}
 	s, err := call.broadcastArgs()
 	if err == nil && !s.Equal(t.Shape) {
-		err = fmt.Errorf("the op's Infer gives shape %s, but a function of one element has that of its arguments "+
-			"together, %s", t.Shape, s)
+		err = fmt.Errorf("the op's Infer returns shape %s: for a function of one element it must return the broadcast "+
+			"shape of the arguments, %s", t.Shape, s)
 	}
 	return err
 }
@@ -340,8 +341,8 @@ func (c *CustomOp) Evaluate(args []*Data, a Attrs, want []Type, symbols map[stri
 }
 
 // ErrNoReference means that a custom op has no Go reference.
-var ErrNoReference = errors.New("it has no Go reference, so only a device can run it: set Float, Int or Reference " +
-	"when registering it")
+var ErrNoReference = errors.New("only a device can run the op, because it has no Go reference: set Float, Int or " +
+	"Reference when registering it")
 
 // Definition returns a digest of the op's GLSL or SPIR-V and its launch parameters. The hash of a graph includes it
 // together with the name, attributes and types, so that a cached program of other GLSL is never used.

@@ -26,7 +26,7 @@ func (c *CustomOp) check() error {
 	case len(c.Args) == 0 || len(c.Args) > maxCustomArgs:
 		return fmt.Errorf("%d arguments, want 1 to %d", len(c.Args), maxCustomArgs)
 	case c.Kernel != nil && c.Infer == nil:
-		return errors.New("a kernel needs Infer, which gives the types of its results")
+		return errors.New("a kernel needs Infer, which returns the types of its results")
 	case c.Kernel == nil && c.Reference != nil:
 		return errors.New("field Reference is for kernels: the reference of Expr and Body is Float or Int")
 	case c.Kernel != nil && (c.Float != nil || c.Int != nil):
@@ -39,7 +39,7 @@ func (c *CustomOp) check() error {
 		return c.Kernel.check(c)
 	}
 	if strings.Contains(c.Expr, ";") {
-		return errors.New("field Expr is not one expression, as it has a semicolon: give statements as Body")
+		return errors.New("field Expr has a semicolon, but must be one expression: give statements as Body")
 	}
 	return errors.Join(checkCustomText("Expr", c.Expr), checkCustomText("Body", c.Body))
 }
@@ -75,7 +75,7 @@ func (c *CustomOp) checkNames() error {
 		switch {
 		case !IsIdent(s) || len(s) > 40 || strings.HasPrefix(s, "gl_") || strings.Contains(s, "__") ||
 			strings.HasPrefix(s, "custom_"):
-			return fmt.Errorf("%s %q is no name for GLSL: want letters, digits and single underscores, not "+
+			return fmt.Errorf("%s %q is not a valid name in GLSL: want letters, digits and single underscores, not "+
 				"beginning with gl_ or custom_, 40 bytes at most", what, clip(s))
 		case seen[s]:
 			return fmt.Errorf("%s %q: the name is taken", what, s)
@@ -99,7 +99,8 @@ func (c *CustomOp) checkNames() error {
 		}
 		switch {
 		case a.Name == outputAttr:
-			return fmt.Errorf("attribute %q: the name is vkc's own, for which result of a kernel is meant", a.Name)
+			return fmt.Errorf("attribute %q: vkc itself uses this name, for the number of a kernel's result: choose "+
+				"another", a.Name)
 		case a.Kind != AttrInt && a.Kind != AttrFloat && a.Kind != AttrBool:
 			return fmt.Errorf("attribute %q: want kind int, float or bool", a.Name)
 		case a.Default != nil && checkAttr(a, a.Default) != nil:
@@ -126,12 +127,12 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	case k.SharedBytes < 0 || k.SharedBytes > 1<<20:
 		return fmt.Errorf("%d bytes of shared memory", k.SharedBytes)
 	case k.SharedBytes == 0 && slices.Contains(identifiers(k.Shared), "shared"):
-		return errors.New("field Shared declares shared memory: say in SharedBytes how much, so that devices with " +
-			"less are refused")
+		return errors.New("field Shared declares shared memory: give its size in SharedBytes, so that vkc can refuse " +
+			"devices with less")
 	}
 	for i, name := range k.Zeroed {
 		if !slices.Contains(k.Outputs, name) || slices.Contains(k.Zeroed[:i], name) {
-			return fmt.Errorf("zeroed %q: want each the name of an output, once", clip(name))
+			return fmt.Errorf("zeroed %q: want names of outputs, each only once", clip(name))
 		}
 	}
 	total := 1
@@ -157,9 +158,9 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	case k.SPIRV != nil:
 		return k.checkModule(c)
 	case len(k.Constants) > 0:
-		return errors.New("field Constants is for SPIRV: a Body has extents and attributes by their names")
+		return errors.New("field Constants is for SPIRV: a Body can use extents and attributes by their names")
 	case k.Body == "":
-		return errors.New("the kernel has neither Body nor SPIRV")
+		return errors.New("the kernel has neither Body nor SPIRV: set one of them")
 	}
 	return errors.Join(checkCustomText("Body", k.Body), checkCustomText("Shared", k.Shared))
 }
@@ -218,13 +219,12 @@ func checkCustomText(what, text string) error {
 		case strings.HasPrefix(text[i:], "/*"):
 			end := strings.Index(text[i+2:], "*/")
 			if end < 0 {
-				return at("the comment has no end")
+				return at("the comment has no end: close it with */")
 			}
 			line += strings.Count(text[i:i+2+end], "\n")
 			i += end + 3
 		case b == '#':
-			return at("preprocessor lines are not taken: vkc writes #version and the #extension lines of what " +
-				"Needs lists")
+			return at("preprocessor lines are not allowed: vkc writes #version, and the #extension lines for Needs")
 		case strings.IndexByte("([{", b) >= 0:
 			open = append(open, b)
 		case strings.IndexByte(")]}", b) >= 0:

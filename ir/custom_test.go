@@ -44,18 +44,18 @@ func TestRegisterCustomRefuses(t *testing.T) {
 		{ir.CustomOp{Name: "a.Snake", Args: x1, Expr: "x"}, `must be "package.op"`},
 		{ir.CustomOp{Name: "a.snake__x", Args: x1, Expr: "x"}, `must be "package.op"`},
 		{ir.CustomOp{Name: "a." + strings.Repeat("x", 100), Args: x1, Expr: "x"}, `must be "package.op"`},
-		{ir.CustomOp{Name: "irtest.twice", Args: x1, Expr: "x"}, "registered already"},
+		{ir.CustomOp{Name: "irtest.twice", Args: x1, Expr: "x"}, "already registered"},
 		{ir.CustomOp{Name: "irtest.none", Args: x1}, "one of Expr, Body and Kernel"},
 		{ir.CustomOp{Name: "irtest.two", Args: x1, Expr: "x", Body: "return x;"}, "one of Expr, Body and Kernel"},
 		{arg(), "0 arguments"},
 		{arg("x", "x"), "the name is taken"},
-		{arg("gl_x"), "no name for GLSL"},
-		{arg("a__b"), "no name for GLSL"},
-		{arg("a b"), "no name for GLSL"},
-		{arg("x) { } void f("), "no name for GLSL"},
+		{arg("gl_x"), "not a valid name in GLSL"},
+		{arg("a__b"), "not a valid name in GLSL"},
+		{arg("a b"), "not a valid name in GLSL"},
+		{arg("x) { } void f("), "not a valid name in GLSL"},
 		{ir.CustomOp{Name: "irtest.v", Args: []ir.ArgInfo{{Name: "x", Variadic: true}}, Expr: "1.0"}, "neither optional nor variadic"},
 		{ir.CustomOp{Name: "irtest.at", Args: x1, Expr: "x", Attrs: []ir.AttrInfo{{Name: "s", Kind: ir.AttrString}}}, "want kind int, float or bool"},
-		{ir.CustomOp{Name: "irtest.at", Args: x1, Expr: "x", Attrs: []ir.AttrInfo{{Name: "output", Kind: ir.AttrInt}}}, "vkc's own"},
+		{ir.CustomOp{Name: "irtest.at", Args: x1, Expr: "x", Attrs: []ir.AttrInfo{{Name: "output", Kind: ir.AttrInt}}}, "vkc itself uses this name"},
 		{ir.CustomOp{Name: "irtest.at", Args: x1, Expr: "x", Attrs: []ir.AttrInfo{{Name: "s", Kind: ir.AttrInt, Default: 1.5}}}, "default 1.5"},
 		{expr("x; x"), "semicolon"},
 		{expr("x // y"), "comment"},
@@ -174,7 +174,7 @@ func TestCustomInferChecks(t *testing.T) {
 	}{
 		{func(c *ir.Call) ([]ir.Type, error) { return nil, nil }, "0 types for 1 results"},
 		{func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{{DType: ir.Q4_0, Shape: c.Shape(0)}}, nil }, "no block format"},
-		{func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{{DType: ir.F32, Shape: ir.ShapeOf(5)}}, nil }, "gives shape [5]"},
+		{func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{{DType: ir.F32, Shape: ir.ShapeOf(5)}}, nil }, "returns shape [5]"},
 	} {
 		c := ir.CustomOp{Name: "irtest.infer", Args: x1, Expr: "x", Infer: tt.infer}
 		g := ir.NewGraph("g")

@@ -193,8 +193,8 @@ func valueOf(symbol string, symbols map[string]int64) (int64, error) {
 }
 
 func noValue(symbol string) error {
-	return fmt.Errorf("symbol %s has no value: it is the size of an axis of no input, so pass it by name "+
-		"(vkc run: --symbol %[1]s=N)", symbol)
+	return fmt.Errorf("symbol %s has no value, because no axis of an input has this size: pass it by name (vkc run: "+
+		"--symbol %[1]s=N)", symbol)
 }
 
 // String prints the dim as text IR and graph.json write it: 6, T, 4*T+1, S+T, 2*(S+T), B*(T+1), floor((T+1)/2).
@@ -251,7 +251,7 @@ func checkDim(d Dim) (Dim, error) {
 	case d.IsStatic() && d.Add < 0:
 		return Dim{}, fmt.Errorf("dim %s is negative", d)
 	case d.Mul > 0 && d.Bound > (maxElems-max(d.Add, 0))/d.Mul:
-		return Dim{}, fmt.Errorf("dim %s reaches past the limit of %d", d, int64(maxElems))
+		return Dim{}, fmt.Errorf("dim %s exceeds the limit of %d", d, int64(maxElems))
 	}
 	return d, nil
 }

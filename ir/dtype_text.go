@@ -10,7 +10,7 @@ import (
 // versions. Invalid is an error.
 func (t DType) MarshalText() ([]byte, error) {
 	if !t.Valid() {
-		return nil, fmt.Errorf("%s is no dtype of a tensor", t)
+		return nil, fmt.Errorf("%s cannot be the dtype of a tensor", t)
 	}
 	return []byte(t.String()), nil
 }
@@ -83,7 +83,7 @@ func sameJSON(d Dim, text []byte) error {
 		return err
 	}
 	if !bytes.Equal(have.Bytes(), want) {
-		return fmt.Errorf("dim %.80s: want it written as %s", text, want)
+		return fmt.Errorf("dim %.80s: want the form %s", text, want)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (g *Graph) Expansion() string {
 	if worst.pos != "" {
 		where = " (" + worst.pos + ")"
 	}
-	return fmt.Sprintf("%s%s broadcasts to %s, %d times as large as its operands: a matmul or a loop over blocks "+
+	return fmt.Sprintf("%s%s broadcasts to %s, %d times the size of its operands: a matmul or a loop over blocks "+
 		"takes less time and memory", worst.op, where, worst.Type(), worst.Shape().MaxElems()/worst.operandElems())
 }
 

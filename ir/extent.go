@@ -173,7 +173,7 @@ func (l linear) dim() (Dim, error) {
 	for atom, c := range l.coef {
 		switch {
 		case c < 0:
-			return Dim{}, fmt.Errorf("%s is taken off more often than it is there", atom)
+			return Dim{}, fmt.Errorf("%s is subtracted more often than it was added", atom)
 		case c > limit:
 			return Dim{}, fmt.Errorf("%d*%s is out of range: the limit is %d", c, atom, limit)
 		}

@@ -200,7 +200,7 @@ func (g *Graph) declare(n *Node) error {
 		return nil
 	}
 	if _, ok := g.named[name]; ok {
-		return fmt.Errorf("name %q is taken by another input, weight or state", name)
+		return fmt.Errorf("another input, weight or state has the name %q: choose another name", name)
 	}
 	if g.named == nil {
 		g.named = map[string]*Node{}
@@ -255,7 +255,8 @@ func (g *Graph) DeclareDim(d Dim) error {
 		return err
 	}
 	if same != (Dim{Sym: d.Sym, Bound: d.Bound, Mul: 1}) {
-		return fmt.Errorf("dim %s with a bound of %d is not written as its symbols make it: %s, at most %d", d.Sym,
+		return fmt.Errorf("dim %s with a bound of %d does not have the form and bound of its symbols: want %s, at "+
+			"most %d", d.Sym,
 			d.Bound, same, same.Max())
 	}
 	if g.derived == nil {
@@ -312,11 +313,12 @@ func (g *Graph) Update(state, value *Node) error {
 	}
 	switch {
 	case state == nil || state.graph != g || value == nil || value.graph != g:
-		return fmt.Errorf("update: not a node of this graph")
+		return fmt.Errorf("update: the node is not of this graph")
 	case state.op != OpState:
-		return fmt.Errorf("update of %s, which is %s and not a state", state, state.op)
+		return fmt.Errorf("update of %s, which is %s: only states can be updated", state, state.op)
 	case !state.typ.Equal(value.typ):
-		return fmt.Errorf("update of state %q: it is %s, the value is %s", state.Name(), state.typ, value.typ)
+		return fmt.Errorf("update of state %q: the state is %s, and the value is %s: want equal "+
+			"types", state.Name(), state.typ, value.typ)
 	case g.updated[state]:
 		return fmt.Errorf("state %q is updated twice", state.Name())
 	}

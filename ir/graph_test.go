@@ -28,11 +28,11 @@ func TestAddErrors(t *testing.T) {
 		{OpCast, []*Node{x}, []Attr{{"dtype", Invalid}}, `cast(f32[2,3]): attribute "dtype": invalid dtype`},
 		{OpConst, nil, []Attr{{"data", (*Data)(nil)}}, `const(): attribute "data": want data, have nil`},
 		{OpConst, nil, []Attr{{"data", &Data{F32, []int{2}, nil}}}, `const(): attribute "data": f32[2] needs 8 bytes, have 0`},
-		{OpConst, nil, []Attr{{"data", &Data{Bool, []int{1}, []byte{2}}}}, `const(): attribute "data": element 0 of bool[1] is byte 2: a bool is 0 or 1`},
+		{OpConst, nil, []Attr{{"data", &Data{Bool, []int{1}, []byte{2}}}}, `const(): attribute "data": element 0 of bool[1] is byte 2: want 0 or 1 for a bool`},
 		{OpInput, nil, []Attr{{"name", "\xff"}, {"dtype", F32}, {"shape", Shape{}}}, `input(): attribute "name": "\xff" is not UTF-8, so graph.json could not hold it`},
 		{OpReshape, []*Node{x}, []Attr{{"shape", ShapeOf(-1)}}, `reshape(f32[2,3]): attribute "shape": dim -1 is negative`},
 		{OpReshape, []*Node{x}, []Attr{{"shape", Shape{{Sym: "T", Bound: -1, Mul: 1}}}}, "out of range"},
-		{OpReshape, []*Node{x}, []Attr{{"shape", Shape{{Sym: "T", Bound: 1 << 30, Mul: 1 << 30}}}}, "reaches past the limit"},
+		{OpReshape, []*Node{x}, []Attr{{"shape", Shape{{Sym: "T", Bound: 1 << 30, Mul: 1 << 30}}}}, "exceeds the limit"},
 		{OpInput, nil, []Attr{{"name", "s"}, {"dtype", F32}, {"shape", Shape{Symbol("a b", 4)}}}, `input(): dim "a b": want a number, a symbol, or sums and products of them: 4*T+1, S+T, B*(T+1), floor((T+1)/2)`},
 	} {
 		n, err := b.g.Add(c.op, c.args, c.attrs, "")
@@ -92,10 +92,10 @@ func TestOutputAndUpdateErrors(t *testing.T) {
 		{b.g.Output("z", foreign), `output "z" is not a node of this graph`},
 		{b.g.Output("z", q), `output "z" is q4_0[32]: dequantize it first`},
 		{b.g.Update(s, x), `state "s" is updated twice`},
-		{b.g.Update(x, x), `update of %0, which is input and not a state`},
-		{b.g.Update(wide, x), `update of state "wide": it is f32[3], the value is f32[2]`},
-		{b.g.Update(foreign, x), `update: not a node of this graph`},
-		{b.g.Update(s, nil), `update: not a node of this graph`},
+		{b.g.Update(x, x), `update of %0, which is input: only states can be updated`},
+		{b.g.Update(wide, x), `update of state "wide": the state is f32[3], and the value is f32[2]: want equal types`},
+		{b.g.Update(foreign, x), `update: the node is not of this graph`},
+		{b.g.Update(s, nil), `update: the node is not of this graph`},
 	} {
 		if c.err == nil || c.err.Error() != c.want {
 			t.Errorf("have %v\nwant %s", c.err, c.want)
@@ -113,7 +113,7 @@ func TestVerify(t *testing.T) {
 		{func(g *Graph) { g.nodes[1].id = 0 }, "node %1 (relu): belongs elsewhere"},
 		{func(g *Graph) { g.nodes[1].graph = NewGraph("") }, "node %1 (relu): belongs elsewhere"},
 		{func(g *Graph) { g.nodes[1].args[0] = g.nodes[1] }, "node %1 (relu): argument %1 does not come before it"},
-		{func(g *Graph) { g.nodes[1].typ.Shape = ShapeOf(3) }, "node %1 (relu): has type f32[3], its rule gives f32[2]"},
+		{func(g *Graph) { g.nodes[1].typ.Shape = ShapeOf(3) }, "node %1 (relu): it has type f32[3], but its rule gives f32[2]"},
 		{func(g *Graph) { g.nodes[1].op = OpNot }, `node %1 (not): input "x" is f32 (float), want [int uint bool]`},
 		{func(g *Graph) { g.outputs = nil }, `graph "g" has no outputs and no state updates, so it computes nothing`},
 	} {
@@ -152,7 +152,7 @@ func TestRewriteCopies(t *testing.T) {
 // TestExpansion: broadcasting that makes a tensor much larger than its operands is found, and others are not.
 func TestExpansion(t *testing.T) {
 	for _, c := range []struct{ nodes, want string }{
-		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %y = sub %a, %b`, "sub broadcasts to f32[2000,2000,3], 2000 times as large as its operands: a matmul"},
+		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %y = sub %a, %b`, "sub broadcasts to f32[2000,2000,3], 2000 times the size of its operands: a matmul"},
 		{`%a = broadcast %x {shape=[2000,2000,3]} %y = neg %a`, "neg broadcasts to"},
 		// A mask.
 		{`%a = unsqueeze %x {axes=[0]} %b = unsqueeze %x {axes=[1]} %y = lt %a, %b`, ""},

@@ -121,7 +121,8 @@ func (p Pick) Check(symbols map[string]int64) error {
 		if err != nil || slices.Contains(dims, 0) {
 			return err
 		}
-		picks := fmt.Sprintf("%s is 0, and %s %s picks from axis %d of %s", extent, p.node.op, p.node, axis, p.from.typ)
+		picks := fmt.Sprintf("%s is 0, so axis %[4]d of %[5]s is empty, and %[2]s %[3]s has nothing to "+
+			"pick", extent, p.node.op, p.node, axis, p.from.typ)
 		for _, in := range p.inputs {
 			if axis := slices.Index(in.Shape(), extent); axis >= 0 {
 				return fmt.Errorf("input %q: %s: want at least 1 element along axis %d", in.Name(), picks, axis)

@@ -84,7 +84,7 @@ func TestCheckIndices(t *testing.T) {
 		{[]int64{0, 1}, []int64{0, 1 << 32, 0}, 7, `input "rows": element [1] is 4294967296: want 0 to 6`},
 		{[]int64{0, 1}, []int64{0, 1, 3}, 3, `input "rows": element [2] is 3: want 0 to 2`},
 		{[]int64{0, 1}, []int64{0, 0, 0}, 0,
-			`input "table": V is 0, and index_select %9 picks from axis 0 of f32[V,4]: want at least 1 element along axis 0`},
+			`input "table": V is 0, so axis 0 of f32[V,4] is empty, and index_select %9 has nothing to pick: want at least 1 element along axis 0`},
 	} {
 		if err := check(tt.ids, tt.rows, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, %v of %d: %v, want %s", tt.ids, tt.rows, tt.v, err, tt.want)

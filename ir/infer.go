@@ -18,7 +18,7 @@ type Call struct {
 func (c *Call) infer(info *OpInfo) (Type, error) {
 	for i := range c.Args {
 		if t := c.DType(i); t.StorageOnly() && !info.Moves {
-			return Type{}, fmt.Errorf("%s is %s, which is only stored and moved: cast it first", c.arg(i), t)
+			return Type{}, fmt.Errorf("%s is %s, a storage-only dtype: cast it first", c.arg(i), t)
 		}
 	}
 	t, err := info.Infer(c)
@@ -29,7 +29,7 @@ func (c *Call) infer(info *OpInfo) (Type, error) {
 		return Type{}, fmt.Errorf("result has no dtype")
 	}
 	if t.DType.StorageOnly() && !info.Moves {
-		return Type{}, fmt.Errorf("the result is %s, a dtype that is only stored: give it by a cast", t.DType)
+		return Type{}, fmt.Errorf("the result is %s, a storage-only dtype: only a cast makes it", t.DType)
 	}
 	if err := t.Shape.Check(); err != nil {
 		return Type{}, fmt.Errorf("result: %w", err)

@@ -92,7 +92,7 @@ func ParseInitial(text string) (Initial, error) {
 	var err error
 	for n, to := range numbers {
 		if *to, err = strconv.ParseFloat(args[n], 64); err != nil {
-			return Initial{}, fmt.Errorf("%q: %q is no number", text, args[n])
+			return Initial{}, fmt.Errorf("%q: %q is not a number", text, args[n])
 		}
 		if random && (math.IsNaN(*to) || math.IsInf(*to, 0)) {
 			return Initial{}, fmt.Errorf("%q: %v is not finite", text, *to)
@@ -100,7 +100,7 @@ func ParseInitial(text string) (Initial, error) {
 	}
 	if random {
 		if i.seed, err = parseSeed(args[2]); err != nil {
-			return Initial{}, fmt.Errorf("%q: the seed %q is no integer of 64 bits", text, args[2])
+			return Initial{}, fmt.Errorf("%q: the seed %q is not a 64-bit integer", text, args[2])
 		}
 	}
 	return i, nil
@@ -132,7 +132,7 @@ func (i Initial) check(t DType) error {
 		return err
 	}
 	if held, err := one.Floats(); err != nil || held[0] != i.a {
-		return fmt.Errorf("a state of %s cannot begin as %q: it does not hold the value", t, i)
+		return fmt.Errorf("a state of %s cannot begin as %q: the dtype does not have the value", t, i)
 	}
 	return nil
 }
@@ -203,9 +203,9 @@ func (i Initial) fromWeight(t DType, dims []int, src WeightSource) (*Data, error
 	case err != nil:
 		return nil, err
 	case d == nil:
-		return nil, fmt.Errorf("weight %q: the source returned nothing", i.weight)
+		return nil, fmt.Errorf("weight %q: the source returned neither data nor an error", i.weight)
 	case d.DType != t || !slices.Equal(d.Dims, dims):
-		return nil, fmt.Errorf("weight %q is %s, and the state that begins as it %s", i.weight, d,
+		return nil, fmt.Errorf("weight %q is %s, but the state that begins with it is %s", i.weight, d,
 			&Data{DType: t, Dims: dims})
 	}
 	return d, d.Check()

@@ -23,9 +23,9 @@ func TestInitialText(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"zeros": "want constant, uniform, normal or weight", "constant": "want the form constant VALUE",
-		"constant 1 2": "want the form constant VALUE", "constant x": `"x" is no number`,
+		"constant 1 2": "want the form constant VALUE", "constant x": `"x" is not a number`,
 		"uniform 0 1":    "want the form uniform LOW HIGH SEED",
-		"normal 0 NaN 1": "NaN is not finite", "normal 0 1 0.5": `the seed "0.5" is no integer`, "weight": "want the weight's name",
+		"normal 0 NaN 1": "NaN is not finite", "normal 0 1 0.5": `the seed "0.5" is not a 64-bit integer`, "weight": "want the weight's name",
 	} {
 		if i, err := ir.ParseInitial(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is %v, %v: want %q", text, i, err, want)
@@ -34,7 +34,7 @@ func TestInitialText(t *testing.T) {
 	for leaf, want := range map[string]string{
 		`dtype=i32, shape=[2], init="normal 0 1 2"`:   `a state of i32 cannot begin as "normal 0 1 2"`,
 		`dtype=q8_0, shape=[32], init="constant 1"`:   `a state of q8_0 cannot begin as "constant 1"`,
-		`dtype=u8, shape=[2], init="constant -1"`:     "it does not hold the value",
+		`dtype=u8, shape=[2], init="constant -1"`:     "the dtype does not have the value",
 		`dtype=f32, shape=[2], init="nothing at all"`: "want constant, uniform, normal or weight",
 	} {
 		g, err := ir.Parse("graph \"g\" {\n%s = state {name=\"s\", " + leaf + "}\noutput \"y\" %s\n}")

@@ -302,7 +302,7 @@ func (r *jsonReader) readNode(v *jsonValue) error {
 		return err
 	}
 	if first, ok := r.byID[id]; ok {
-		return r.errorf(f[0], "id %q is taken by nodes[%d]", clip(id), first)
+		return r.errorf(f[0], "id %q is already the id of nodes[%d]: choose another", clip(id), first)
 	}
 	// Register the id before checking the rest, so that references to an invalid node are not reported too.
 	r.byID[id] = len(r.nodes)
@@ -425,7 +425,7 @@ func (r *jsonReader) addNode(n *jsonNode) error {
 			return err
 		}
 		if given != n.made.typ.String() {
-			return r.errorf(v, "type %q is given, but %s makes %q", clip(given), n.op, n.made.typ)
+			return r.errorf(v, "the graph says type %q, but %s makes %q", clip(given), n.op, n.made.typ)
 		}
 	}
 	return nil
@@ -467,7 +467,7 @@ func (r *jsonReader) outputInfo(name string, found, unfinished, mismatched *json
 			return err
 		}
 		if axis < 0 || axis >= MaxRank {
-			return r.errorf(f[0], "axis %d: want one of an output, from 0", axis)
+			return r.errorf(f[0], "axis %d: want an axis of an output, at least 0", axis)
 		}
 		if r.info.Found == nil {
 			r.info.Found = map[string]Found{}

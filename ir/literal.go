@@ -44,7 +44,7 @@ func newDataReader(t DType, shape Shape) (*dataReader, error) {
 // add appends one element, given in the form that formatElem prints.
 func (r *dataReader) add(text string) error {
 	if r.have >= r.elems {
-		return fmt.Errorf("more than the %d values that %s%s has", r.elems, r.data.DType, ShapeOf(r.data.Dims...))
+		return fmt.Errorf("there are more than the %d values of %s%s", r.elems, r.data.DType, ShapeOf(r.data.Dims...))
 	}
 	elem, err := parseElem(r.data.DType, text)
 	if err == nil {

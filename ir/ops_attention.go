@@ -27,9 +27,15 @@ func init() {
 			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "grad"}, {Name: "lse"}, {Name: "delta"},
 				{Name: "mask", Optional: true}},
 			Attrs: slices.Concat([]AttrInfo{{Name: "of", Kind: AttrString, Default: "q", Enum: []string{"q", "k", "v"},
-				Doc: "the argument whose gradient is the result"}}, scoreAttrs),
+				Doc: "the argument with the gradient that the op computes"}}, scoreAttrs),
 			Infer: inferAttentionGrad, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "Gradient of attention(q, k, v, mask) with respect to q, k or v, with recomputed scores (Dao, 2023, FlashAttention-2, section 3.1). The weights are p = exp(q k^T * scale + mask - lse). d = p * (grad v^T - delta) * scale, times the slope of softcap, and 0 if p is 0. The gradient is d k for q, d^T q for k, and p^T grad for v. lse [..., H, T] is attention_lse with the same mask and sinks. delta [..., H, T] is the sum of grad times the attention's result over the innermost axis. The gradient for k or v is [..., H, S, _], one per query head: the caller adds up heads that share keys."},
+			Doc: "Gradient of attention(q, k, v, mask) with respect to q, k or v, with recomputed scores (Dao, 2023, " +
+				"FlashAttention-2, section 3.1). The weights are p = exp(q k^T * scale + mask - lse). The gradient of " +
+				"the scores is d = p * (grad v^T - delta) * scale, times the slope of softcap, and 0 if p is 0. For q " +
+				"the result is d k, for k it is d^T q, and for v it is p^T grad. lse [..., H, T] is attention_lse " +
+				"with the same mask and sinks. delta [..., H, T] is the sum of grad times the attention's result over " +
+				"the innermost axis. The gradient for k or v is [..., H, S, _], one per query head: the caller adds " +
+				"up heads that share keys."},
 	)
 }
 
@@ -89,7 +95,7 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 		return nil, fmt.Errorf("%s: want q [..., T, D], k [..., S, D], v [..., S, E]", have)
 	}
 	if !q[r-1].IsStatic() {
-		return nil, fmt.Errorf("the head dim %s must be a number", q[r-1])
+		return nil, fmt.Errorf("the head dim %s is symbolic: want a number", q[r-1])
 	}
 	scores := slices.Concat(q[:r-1], Shape{k[r-2]})
 	if mask < len(c.Args) {
@@ -98,7 +104,7 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 		}
 	}
 	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{queryHeads}) {
-		return nil, fmt.Errorf("%s %s: want [%s], a score for each query head", c.arg(sinks), c.Shape(sinks),
+		return nil, fmt.Errorf("%s %s: want [%s], one score per query head", c.arg(sinks), c.Shape(sinks),
 			queryHeads)
 	}
 	return scores, nil
@@ -113,7 +119,7 @@ func checkAttentionAttrs(attrs Attrs) error {
 	case window < 0 || window > math.MaxInt32:
 		return fmt.Errorf("window is %d: want the number of keys that a query sees, or 0 for all", window)
 	case window > 0 && !attrs.Bool("causal"):
-		return fmt.Errorf("a window of %d ends where a query is: it goes with causal", window)
+		return fmt.Errorf("window %d also needs causal, because a window ends at the query's position", window)
 	}
 	return nil
 }
@@ -159,7 +165,7 @@ func inferAttentionGrad(c *Call) (Type, error) {
 	stat := Type{statDType(c.DType(0)), scores[:r-1]}
 	for i := 4; i < 6; i++ {
 		if have := (Type{c.DType(i), c.Shape(i)}); !have.Equal(stat) {
-			return Type{}, fmt.Errorf("%s is %s: want %s, a number for each query", c.arg(i), have, stat)
+			return Type{}, fmt.Errorf("%s is %s: want %s, one number per query", c.arg(i), have, stat)
 		}
 	}
 	switch c.Attrs.String_("of") {

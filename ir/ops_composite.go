@@ -9,7 +9,7 @@ import (
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	k := []AttrInfo{{Name: "k", Kind: AttrInt, Default: int64(0),
-		Doc: "which diagonal bounds the triangle, counted to the right from the main one"}}
+		Doc: "the diagonal at the triangle's edge: k to the right of the main diagonal"}}
 	rows(
 		OpInfo{Op: OpBatchNorm, Name: "batch_norm", Class: ClassComposite,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "mean"}, {Name: "variance"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
@@ -78,8 +78,8 @@ func inferRopeTables(c *Call) (Type, error) {
 	}
 	elements, pairs := x[len(x)-1], tables[len(tables)-1]
 	if !elements.IsStatic() || !pairs.IsStatic() || pairs.Add > elements.Add/2 {
-		return Type{}, fmt.Errorf("%s %s turns %s pairs of the %s innermost elements of %s %s: want numbers, at most "+
-			"half as many pairs as elements", c.arg(1), tables, pairs, elements, c.arg(0), x)
+		return Type{}, fmt.Errorf("%s %s turns %s pairs of the %s innermost elements of %s %s: want a number of "+
+			"pairs, at most half the number of elements", c.arg(1), tables, pairs, elements, c.arg(0), x)
 	}
 	turned := append(slices.Clone(x[:len(x)-1]), pairs)
 	for i := 1; i < len(c.Args); i++ {

@@ -84,7 +84,8 @@ func productDType(c *Call) (DType, error) {
 	for i, t := range []DType{a, b} {
 		switch {
 		case t.IsInteger() && i == 0:
-			return Invalid, fmt.Errorf("%s is %s: integers that are multiplied as matrices are i8 or u8", c.arg(0), t)
+			return Invalid, fmt.Errorf("%s is %s: want i8 or u8, because matmuls of other integers are not "+
+				"supported", c.arg(0), t)
 		case t.IsInteger():
 			return Invalid, c.wantSame(0, 1)
 		case !t.IsBlock():

@@ -39,7 +39,7 @@ func checkBody(name string, g *Graph) error {
 	case !g.body:
 		return fmt.Errorf("%s: the graph was not made as a body: use NewBody", name)
 	case len(weights) > 0:
-		return fmt.Errorf("%s: it has weight %q of its own: give it to the body as a value", name, weights[0].Name())
+		return fmt.Errorf("%s: it has weight %q: pass it to the body as a value", name, weights[0].Name())
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func checkBody(name string, g *Graph) error {
 func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 	for i, leaf := range leaves {
 		if from+i < len(c.Args) && !c.Args[from+i].typ.Equal(leaf.typ) {
-			return fmt.Errorf("%s: %s %q is %s, and %s, which it stands for, is %s", name, leaf.op, leaf.Name(),
+			return fmt.Errorf("%s: %s %q is %s, and its value, %s, is %s: want equal types", name, leaf.op, leaf.Name(),
 				leaf.typ, c.arg(from+i), c.Args[from+i].typ)
 		}
 	}
@@ -70,7 +70,7 @@ func inferIf(c *Call) (Type, error) {
 		results[i] = g.Outputs()
 		switch {
 		case len(g.Leaves(OpState)) > 0:
-			return Type{}, fmt.Errorf("%s: it has states, which only bodies of loops have", name)
+			return Type{}, fmt.Errorf("%s: it has states, but only bodies of loops have states", name)
 		case len(results[i]) == 0:
 			return Type{}, fmt.Errorf("%s: it has no outputs, so the op has no result", name)
 		case len(inputs) != len(c.Args)-1:
@@ -111,7 +111,8 @@ func inferLoop(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("body: it has output %q, which nothing reads: carry it in a state",
 			g.Outputs()[0].Name)
 	case len(states)+len(inputs) != len(c.Args):
-		return Type{}, fmt.Errorf("body: it has %d states and %d inputs for %d arguments", len(states), len(inputs),
+		return Type{}, fmt.Errorf("body: it has %d states and %d inputs, and the op %d arguments: want one argument "+
+			"each", len(states), len(inputs),
 			len(c.Args))
 	}
 	if err := c.checkLeaves("body", states, 0); err != nil {
@@ -121,7 +122,7 @@ func inferLoop(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if first := states[0]; c.Attrs.Bool("while") && (first.typ.DType != Bool || len(first.typ.Shape) != 0) {
-		return Type{}, fmt.Errorf("body: state %q is %s: where a loop has a condition, its first state is bool[]",
+		return Type{}, fmt.Errorf("body: state %q is %s: the first state of a loop with a condition is bool[]",
 			first.Name(), first.typ)
 	}
 	return states[0].typ, nil
@@ -133,7 +134,7 @@ func inferResult(c *Call) (Type, error) {
 	results := Results(of)
 	switch i := c.Attrs.Int("index"); {
 	case results == nil:
-		return Type{}, fmt.Errorf("it takes an if or a loop, not the result of %s", of.op)
+		return Type{}, fmt.Errorf("the argument is the result of %s: want an if or a loop", of.op)
 	case i < 1 || i >= len(results):
 		return Type{}, fmt.Errorf("index %d of %d results: want 1 to %d; 0 is the value of the %s itself", i,
 			len(results), len(results)-1, of.op)
@@ -181,7 +182,7 @@ func (g *Graph) sealBodies(n *Node) error {
 		case body == g:
 			return fmt.Errorf("a graph cannot be its own body")
 		case body.depth+1 > MaxBodyDepth:
-			return fmt.Errorf("bodies lie in one another more than %d deep", MaxBodyDepth)
+			return fmt.Errorf("bodies are nested more than %d deep", MaxBodyDepth)
 		}
 		if err := g.DeclareSymbolsOf(body); err != nil {
 			return err

@@ -339,7 +339,7 @@ func initTernary() {
 			Doc: "The same value in another dtype, except block dtypes. A cast to float rounds to nearest, ties to even. Values past the largest finite one become infinite; formats without infinities saturate, f8e4m3 to ±448. f8e8m0 has only powers of two: a tie goes to the larger, and numbers below the range give the smallest. NaN stays NaN, except that f4e2m1 has -0 for it. Float to integer truncates and saturates, and NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true. From bool is 0 or 1."},
 		OpInfo{Op: OpBitcast, Name: "bitcast", Class: ClassElementwise, Moves: true, Args: oneArg, Infer: inferBitcast,
 			Attrs:  []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype, of as many bits"}},
-			NoGrad: "bits are no function with a slope",
+			NoGrad: "no gradient passes through bits",
 			Doc:    "The same bits as another float or integer dtype of equal size. The bits of a NaN may change."},
 	)
 }
@@ -432,7 +432,8 @@ func inferNumbers(c *Call) (Type, error) {
 			continue
 		}
 		if v != math.Trunc(v) || math.Abs(v) > 1<<53 || v < float64(lo) || v > float64(hi) {
-			return Type{}, fmt.Errorf("%s is %v, which is no %s: want a whole number from %d to %d", a.Name, v, t.DType,
+			return Type{}, fmt.Errorf("%s is %v, which %s cannot hold: want a whole number from %d to "+
+				"%d", a.Name, v, t.DType,
 				max(lo, -1<<53), min(hi, 1<<53))
 		}
 	}
@@ -484,7 +485,7 @@ func inferBitcast(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if to.IsBlock() || to == Bool || to.Bits() != from.Bits() {
-		return Type{}, fmt.Errorf("the bits of %s are none of %s: want floats or integers of %d bits", from, to,
+		return Type{}, fmt.Errorf("cannot read the bits of %s as %s: want floats or integers of %d bits", from, to,
 			from.Bits())
 	}
 	return Type{to, c.Shape(0)}, nil

@@ -47,7 +47,8 @@ func inferMatMulID(c *Call) (Type, error) {
 			x[2], w[2])
 	}
 	if !w[0].IsStatic() || !ids[1].IsStatic() {
-		return Type{}, fmt.Errorf("%s is %s and %s %s: the number of experts and that of experts used must be numbers",
+		return Type{}, fmt.Errorf("%s is %s and %s %s: the number of experts and the number used per row must not be "+
+			"symbolic",
 			c.arg(1), w, c.arg(2), ids)
 	}
 	if err := wantSomething(w, 0); err != nil {

@@ -42,7 +42,7 @@ func init() {
 			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis. start is clamped so that update fits, unless the axis wraps. Updating a state in this way happens in place. Blocks can be written into a state by whole rows, along any axis except the innermost."},
 		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"}}, Infer: inferDequantize, Tol: Tolerance{Eps: 2},
-			NoGrad: "its argument is in blocks", Doc: "The values of a quantized tensor. Fused into its consumers wherever those are vkc kernels."},
+			NoGrad: "its argument is in blocks", Doc: "the argument is in blocks"},
 	)
 }
 
@@ -121,7 +121,7 @@ func inferEmbedding(c *Call) (Type, error) {
 	if dt.IsBlock() {
 		dt = c.Attrs.DType("dtype")
 		if !dt.IsFloat() {
-			return Type{}, fmt.Errorf("%s, a table of %s, cannot give %s rows: want a float dtype", c.arg(0),
+			return Type{}, fmt.Errorf("%s, a table of %s, cannot give rows of %s: want a float dtype", c.arg(0),
 				c.DType(0), dt)
 		}
 	}
@@ -177,7 +177,7 @@ func inferPad(c *Call) (Type, error) {
 				low[i], high[i], i)
 		}
 		if n := low[i] + high[i]; n > 0 && d.Max() == 0 && c.Attrs.String_("mode") != "constant" {
-			return Type{}, fmt.Errorf("axis %d of %s is empty: there is no element to pad it with", i, x)
+			return Type{}, fmt.Errorf("axis %d of %s is empty: there is no element to pad with", i, x)
 		}
 		out[i] = d.Plus(low[i] + high[i])
 	}
@@ -243,7 +243,7 @@ func inferDynamicUpdateSlice(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s %s can be longer than %s %s along axis %d", c.arg(1), upd, c.arg(0), base, axis)
 	}
 	if c.Attrs.Bool("wrap") && (!base[axis].IsStatic() || base[axis].Is(0)) {
-		return Type{}, fmt.Errorf("axis %d of %s %s cannot wrap: its extent must be a number above 0", axis, c.arg(0),
+		return Type{}, fmt.Errorf("axis %d of %s %s cannot wrap: want a fixed extent above 0", axis, c.arg(0),
 			base)
 	}
 	return Type{c.DType(0), base}, nil

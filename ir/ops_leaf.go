@@ -2,10 +2,10 @@ package ir
 
 import "fmt"
 
-var nameAttr = AttrInfo{Name: "name", Kind: AttrString, Doc: "the name it is given or found by"}
+var nameAttr = AttrInfo{Name: "name", Kind: AttrString, Doc: "name of the tensor"}
 
 var shardAttr = AttrInfo{Name: "shard", Kind: AttrInt, Default: int64(-1),
-	Doc: "the axis along which devices that run the graph together may each have a part; -1 for none"}
+	Doc: "axis along which devices that run the graph together may each have a part; -1 for none"}
 
 // init adds the rows of the leaves to the op table.
 func init() {
@@ -19,7 +19,8 @@ func init() {
 		OpInfo{Op: OpWeight, Name: "weight", Class: ClassLeaf, Moves: true,
 			Attrs: append(typed[:len(typed):len(typed)], shardAttr),
 			Infer: inferNamed,
-			Doc:   "A constant tensor found by name in a weights file or bundle; the only leaf, with const and state, that may have a block dtype."},
+			Doc: "A constant tensor found by name in a weights file or bundle. weight, const and state are the only " +
+				"leaves that may have a block dtype."},
 		OpInfo{Op: OpConst, Name: "const", Class: ClassLeaf, Moves: true,
 			Attrs: []AttrInfo{{Name: "data", Kind: AttrData, Doc: "the values"}}, Infer: inferConst,
 			Doc: "A constant tensor held in the graph itself."},
@@ -27,12 +28,13 @@ func init() {
 			Attrs: append(typed[:len(typed):len(typed)], AttrInfo{Name: "init", Kind: AttrString, Default: "",
 				Doc: "the initial value, zeros if empty: `constant VALUE`, `uniform LOW HIGH SEED`, `normal MEAN DEVIATION SEED` or `weight NAME`"}, shardAttr),
 			Infer: inferState,
-			Doc:   "A tensor that outlives the run; reads see its value from before the run, an update sets its value for the next."},
+			Doc: "A tensor that persists from run to run. Reads return its value from before the run. An update " +
+				"sets its value for the next run."},
 		OpInfo{Op: OpIota, Name: "iota", Class: ClassLeaf,
 			Attrs: []AttrInfo{
 				{Name: "dtype", Kind: AttrDType, Default: I32, Doc: "the element type"},
 				{Name: "shape", Kind: AttrShape, Doc: "the shape"},
-				{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis whose coordinate is the value"},
+				{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "axis with the coordinate that is the value"},
 			}, Infer: inferIota,
 			Doc: "Each element is its own coordinate along one axis: 0, 1, 2, …"},
 		OpInfo{Op: OpDimValue, Name: "dim_value", Class: ClassLeaf,
@@ -59,7 +61,8 @@ func inferNamed(c *Call) (Type, error) {
 		}
 	}
 	if c.Op != OpInput && !t.Shape.IsStatic() && !(c.Op == OpState && c.inBody) {
-		return Type{}, fmt.Errorf("a %s needs a static shape, have %s: use the symbol's bound and slice it", c.Op,
+		return Type{}, fmt.Errorf("a %s needs a static shape, have %s: use the symbol's bound and slice the "+
+			"tensor", c.Op,
 			t.Shape)
 	}
 	return t, nil

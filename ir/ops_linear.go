@@ -11,7 +11,8 @@ func init() {
 	tol := Tolerance{Eps: 256, Abs: 1e-6, Sum: true}
 	rows(
 		OpInfo{Op: OpFFT, Name: "fft", Class: ClassLinear, Args: x,
-			Attrs: []AttrInfo{{Name: "inverse", Kind: AttrBool, Default: false, Doc: "turn the other way, and divide by n"}},
+			Attrs: []AttrInfo{{Name: "inverse", Kind: AttrBool, Default: false, Doc: "compute the inverse transform, " +
+				"divided by n"}},
 			Infer: inferFFT, Tol: tol,
 			Doc: "Discrete Fourier transform of x[..., n, 2], for any n: X[k] = the sum over j of x[j] * e^(-2πi*jk/n). The inverse is x[j] = 1/n * the sum over k of X[k] * e^(2πi*jk/n). n is a number, at most 4194304. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpRFFT, Name: "rfft", Class: ClassLinear, Args: x, Infer: inferRFFT, Tol: tol,

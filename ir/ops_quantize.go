@@ -37,7 +37,7 @@ func inferQuantize(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s is a scalar: want rows of whole blocks of %d", c.arg(0), to.BlockElems())
 	}
 	if d := s[len(s)-1]; !d.IsStatic() || d.Add%int64(to.BlockElems()) != 0 {
-		return Type{}, fmt.Errorf("%s is %s: its innermost axis is no whole number of blocks of %d", c.arg(0), s,
+		return Type{}, fmt.Errorf("%s is %s: its innermost axis is not a whole number of blocks of %d", c.arg(0), s,
 			to.BlockElems())
 	}
 	return Type{to, s}, nil

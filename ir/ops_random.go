@@ -32,7 +32,7 @@ func (c *Call) inferRandom(t DType) (Type, error) {
 				c.Args[i].typ, shape)
 		}
 		if !c.Shape(i).Equal(streams) {
-			return Type{}, fmt.Errorf("%s has shape %s and %s %s: want as many of both", c.arg(i), c.Shape(i),
+			return Type{}, fmt.Errorf("%s has shape %s and %s %s: want equal shapes", c.arg(i), c.Shape(i),
 				c.arg(0), streams)
 		}
 	}
@@ -46,7 +46,7 @@ func inferRandomFloat(c *Call) (Type, error) {
 	case F32, F16, BF16, F64:
 		return c.inferRandom(t)
 	}
-	return Type{}, fmt.Errorf("there are no random numbers of %s: cast those of f32", t)
+	return Type{}, fmt.Errorf("there are no random numbers of %s: cast f32 numbers", t)
 }
 
 func inferBernoulli(c *Call) (Type, error) {

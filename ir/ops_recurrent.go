@@ -73,7 +73,7 @@ func inferCausalConv1D(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s is %s and %s is %s: want x [..., T, C] and w [C, K]", c.arg(0), x, c.arg(1), w)
 	}
 	if k := w[1]; !w.IsStatic() || k.Add < 1 || k.Add > maxWindow {
-		return Type{}, fmt.Errorf("%s is %s: want numbers, and 1 to %d of them for each channel", c.arg(1), w,
+		return Type{}, fmt.Errorf("%s is %s: want fixed extents, and 1 to %d numbers per channel", c.arg(1), w,
 			maxWindow)
 	}
 	state := append(slices.Clone(x[:len(x)-2]), w[1].Plus(-1), w[0])
@@ -98,7 +98,7 @@ func (c *Call) scanned(i, j int) (lead Shape, h, v, k Dim, err error) {
 	lead, h, v, k = x[:n-2], x[n-2], x[n-1], s[n-1]
 	switch {
 	case !s[n-3:].IsStatic():
-		err = fmt.Errorf("%s is %s: the extents of a head's state must be numbers", c.arg(j), s)
+		err = fmt.Errorf("%s is %s: the extents of a head's state must not be symbolic", c.arg(j), s)
 	case h.Add < 1 || v.Add < 1 || k.Add < 1 || k.Add > MaxStateWidth:
 		err = fmt.Errorf("%s is %s: want heads, and rows of 1 to %d elements", c.arg(j), s, MaxStateWidth)
 	}
@@ -139,7 +139,7 @@ func inferSSMScan(c *Call) (Type, error) {
 // inferDeltaRule is the rule of delta_rule.
 func inferDeltaRule(c *Call) (Type, error) {
 	if len(c.Args) == 6 {
-		return Type{}, fmt.Errorf("%s comes without b: want both or neither", c.arg(5))
+		return Type{}, fmt.Errorf("%s goes with b: give both or neither", c.arg(5))
 	}
 	lead, h, _, k, err := c.scanned(2, 4)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	attrs := []AttrInfo{
-		{Name: "axes", Kind: AttrInts, Default: []int64{}, Doc: "the axes to fold; empty means all"},
+		{Name: "axes", Kind: AttrInts, Default: []int64{}, Doc: "axes to fold; empty means all"},
 		{Name: "keepdims", Kind: AttrBool, Default: false, Doc: "keep folded axes with extent 1"},
 	}
 	arg := []AttrInfo{
@@ -17,7 +17,8 @@ func init() {
 		{Name: "keepdims", Kind: AttrBool, Default: false, Doc: "keep the axis with extent 1"},
 	}
 	correction := AttrInfo{Name: "correction", Kind: AttrInt, Default: int64(0),
-		Doc: "taken off the count in the divisor: 0 for a population, 1 for a sample (Bessel)", Samples: []any{int64(1)}}
+		Doc: "number that is subtracted from the count in the divisor: 0 for a population, 1 for a sample " +
+			"(Bessel)", Samples: []any{int64(1)}}
 	float := []Kind{KindFloat}
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	exact := Tolerance{}
@@ -127,7 +128,7 @@ func inferArg(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if s[axis].Max() == 0 {
-		return Type{}, fmt.Errorf("axis %d of %s is empty: there is no element to find", axis, s)
+		return Type{}, fmt.Errorf("axis %d of %s is empty: it has no extreme element", axis, s)
 	}
 	fold := make([]bool, len(s))
 	fold[axis] = true

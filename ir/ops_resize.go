@@ -11,7 +11,7 @@ const maxResize = 1 << 29
 // init adds the rows of the resizing ops to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
-	size := AttrInfo{Name: "size", Kind: AttrShape, Doc: "the new extents of as many innermost axes (1 to 3)"}
+	size := AttrInfo{Name: "size", Kind: AttrShape, Doc: "new extents of as many innermost axes (1 to 3)"}
 	align := AttrInfo{Name: "align_corners", Kind: AttrBool, Default: false,
 		Doc: "the outermost elements stay in place: coordinate i is i*(from-1)/(to-1) in x, else ((2*i+1)*from-to)/(2*to)"}
 	scales := AttrInfo{Name: "scales", Kind: AttrInts, Default: []int64{},
@@ -47,7 +47,7 @@ func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 		if n := len(c.Attrs.Ints("scales")); n != 0 && n != 2*len(size) {
 			return Type{}, fmt.Errorf("scales has %d numbers, want two for each of %d axes", n, len(size))
 		} else if n > 0 && c.Op != OpResizeNearest && c.Attrs.Bool("align_corners") {
-			return Type{}, fmt.Errorf("align_corners keeps the outermost elements in place: it goes without scales")
+			return Type{}, fmt.Errorf("align_corners and scales exclude each other: leave one out")
 		}
 		outer := len(x) - len(size)
 		for i, to := range size {

@@ -39,7 +39,8 @@ func init() {
 			Attrs: []AttrInfo{
 				{Name: "axis", Kind: AttrInt, Default: int64(-2), Doc: "the axis of x that positions runs along"},
 				{Name: "base", Kind: AttrFloat, Default: 10000.0, Doc: "pair i turns by position*base^(-2i/dims)"},
-				{Name: "dims", Kind: AttrInt, Default: int64(0), Doc: "how many innermost elements turn; 0 means all"},
+				{Name: "dims", Kind: AttrInt, Default: int64(0), Doc: "number of innermost elements to rotate; 0 " +
+					"means all"},
 				ropeMode("dims/2"),
 			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
 			Doc: "Rotary position embedding (Su et al. 2021): rotates pairs of innermost elements by an angle proportional to the position. Positions are a vector [T], or one vector for each index of x's outermost axes: [B, T] for x[B, H, T, D]. By default pair i rotates by base^(-2i/dims) radians per position. With turns, u32[pairs, 2], pair i rotates by a fraction turns[i] of a full turn. The fraction has 64 bits, high word first."},
@@ -152,7 +153,7 @@ func inferRope(c *Call) (Type, error) {
 		dims = inner.Add
 	}
 	if !inner.IsStatic() || dims < 0 || dims%2 != 0 || dims > inner.Add {
-		return Type{}, fmt.Errorf("cannot turn %d of %s innermost elements: want an even number, at most all", dims,
+		return Type{}, fmt.Errorf("cannot rotate %d of %s innermost elements: want an even number, at most all", dims,
 			inner)
 	}
 	if want := (Type{U32, Shape{D(int(dims / 2)), D(2)}}); len(c.Args) > 2 && !c.Args[2].typ.Equal(want) {

@@ -9,12 +9,13 @@ import (
 // init adds the rows of the scans and sorts to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
-	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to go along"}
+	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "axis to scan along"}
 	descending := AttrInfo{Name: "descending", Kind: AttrBool, Default: false, Doc: "largest first"}
 	along := []AttrInfo{axis,
 		{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "whether each result excludes its own element. The first result is then the reduction over no elements."},
 		{Name: "reverse", Kind: AttrBool, Default: false, Doc: "go from the end of the axis"},
-		{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "the number of elements after which the scan restarts; 0 for never"},
+		{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "number of elements after which the scan restarts; 0 " +
+			"means never"},
 	}
 	exact, sum := Tolerance{}, Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(

@@ -32,21 +32,23 @@ func init() {
 			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "axes of extent 1 to drop"}},
 			Infer: inferSqueeze, Doc: "Drops axes of extent 1."},
 		OpInfo{Op: OpUnsqueeze, Name: "unsqueeze", Class: ClassView, Moves: true, Args: x,
-			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "where the new axes stand in the result"}},
+			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "positions of the new axes in the result"}},
 			Infer: inferUnsqueeze, Doc: "Inserts axes of extent 1."},
 		OpInfo{Op: OpFlip, Name: "flip", Class: ClassView, Moves: true, Args: x,
 			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "axes to reverse"}},
 			Infer: inferFlip, Doc: "Reverses the order along axes."},
 		OpInfo{Op: OpRoll, Name: "roll", Class: ClassView, Moves: true, Args: x,
-			Attrs: []AttrInfo{{Name: "shifts", Kind: AttrInts, Doc: "per axis, by how much coordinates grow; negative ones shrink"}},
-			Infer: inferRoll, Doc: "Moves the elements along the axes; what leaves one end comes in at the other: result[i] = x[(i-shift) mod n]."},
+			Attrs: []AttrInfo{{Name: "shifts", Kind: AttrInts, Doc: "number of places that the elements move, per " +
+				"axis; negative numbers move to lower coordinates"}},
+			Infer: inferRoll, Doc: "Moves the elements along the axes. Elements that leave one end come in at the " +
+				"other: result[i] = x[(i-shift) mod n]."},
 	)
 }
 
 // scalarOnly returns an error for block dtypes, because their elements cannot be moved individually.
 func (c *Call) scalarOnly() error {
 	if c.DType(0).IsBlock() {
-		return fmt.Errorf("%s is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)",
+		return fmt.Errorf("%s is %s: the op would split its blocks: apply dequantize first (fusion keeps it free)",
 			c.arg(0), c.DType(0))
 	}
 	return nil

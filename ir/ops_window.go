@@ -9,21 +9,23 @@ import (
 func init() {
 	each := []int64{}
 	padding := []AttrInfo{
-		{Name: "padding_low", Kind: AttrInts, Default: each, Doc: "elements around x before the first, per axis; empty means 0"},
-		{Name: "padding_high", Kind: AttrInts, Default: each, Doc: "elements around x after the last, per axis; empty means 0"},
+		{Name: "padding_low", Kind: AttrInts, Default: each, Doc: "number of padding elements before the first, per " +
+			"axis; empty means 0"},
+		{Name: "padding_high", Kind: AttrInts, Default: each, Doc: "number of padding elements after the last, per " +
+			"axis; empty means 0"},
 	}
 	stride := AttrInfo{Name: "stride", Kind: AttrInts, Default: each,
-		Doc: "distance of windows, per axis; empty means 1"}
+		Doc: "distance between windows, per axis; empty means 1"}
 	dilation := AttrInfo{Name: "dilation", Kind: AttrInts, Default: each,
-		Doc: "distance of elements in a window, per axis; empty means 1"}
+		Doc: "distance between elements in a window, per axis; empty means 1"}
 	groups := AttrInfo{Name: "groups", Kind: AttrInt, Default: int64(1),
-		Doc: "groups of channels that do not see each other; C groups are a depthwise convolution"}
+		Doc: "number of groups of channels with separate convolutions; C groups are a depthwise convolution"}
 	kernel := AttrInfo{Name: "kernel", Kind: AttrInts,
-		Doc: "extents of the window, one for each innermost axis it spans (1 to 3)"}
+		Doc: "extents of the window, for as many innermost axes (1 to 3)"}
 	apart := AttrInfo{Name: "stride", Kind: AttrInts, Default: each,
-		Doc: "distance of windows, per axis; empty means the kernel's extents"}
+		Doc: "distance between windows, per axis; empty means the kernel's extents"}
 	ceil := AttrInfo{Name: "ceil_mode", Kind: AttrBool, Default: false,
-		Doc: "let a last window hang over the high end, if it starts before the high padding"}
+		Doc: "include a last window that extends past the high end, if it starts before the high padding"}
 	around := AttrInfo{Name: "padding_value", Kind: AttrInt, Default: int64(0),
 		Doc: "value of the padding of an int8 or uint8 tensor, such as its zero point; float tensors are padded with 0"}
 	weighted := []ArgInfo{{Name: "x"}, {Name: "w"}}
@@ -35,14 +37,17 @@ func init() {
 			Doc: "Convolution (cross-correlation) of x[N, C, …] with w[O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32. result[n, o, i] is the sum of x[n, c, i*stride-padding_low+k*dilation] * w[o, c, k] over the channels c of o's group and all k. Padding is padding_value. i8 by i8 and u8 by u8 give i32: exact sums, which wrap past 32 bits."},
 		OpInfo{Op: OpConvTranspose, Name: "conv_transpose", Class: ClassWindow, Args: weighted,
 			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{
-				{Name: "output_padding", Kind: AttrInts, Default: each, Doc: "elements added to the result after the last, per axis, fewer than stride or dilation; empty means 0"}, dilation, groups, windowPrecision}),
+				{Name: "output_padding", Kind: AttrInts, Default: each, Doc: "number of elements added after the " +
+					"result's last, per axis, fewer than stride or dilation; empty means " +
+					"0"}, dilation, groups, windowPrecision}),
 			Infer: inferConvTranspose, Tol: products,
 			Doc: "Transpose (gradient) of conv, for x[N, C, …] and w[C, O/groups, …]. It adds each x[n, c, i] times w[c, o, k] to result[n, o, i*stride-padding_low+k*dilation]. Padding is removed from the result, so its extent is (d-1)*stride-padding_low-padding_high+dilation*(k-1)+output_padding+1."},
 		OpInfo{Op: OpAvgPool, Name: "avg_pool", Class: ClassWindow, Args: x,
 			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil,
-				{Name: "count_include_pad", Kind: AttrBool, Default: true, Doc: "divide by the window's elements in x and its padding, else by those in x alone"}}),
+				{Name: "count_include_pad", Kind: AttrBool, Default: true, Doc: "divide by the number of elements in " +
+					"x and its padding, instead of those in x only"}}),
 			Infer: inferPool([]Kind{KindFloat}), Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
-			Doc: "Mean over windows of the innermost axes; padding is 0. What hangs over the padding is not counted."},
+			Doc: "Mean over windows of the innermost axes; padding is 0. Elements past the padding do not count."},
 		OpInfo{Op: OpMaxPool, Name: "max_pool", Class: ClassWindow, Args: x,
 			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil}),
 			Infer: inferPool([]Kind{KindFloat, KindInt, KindUint}),
@@ -66,7 +71,7 @@ func (c *Call) inferWindow() (Window, error) {
 	}
 	for _, d := range w[2:] {
 		if !d.IsStatic() {
-			return Window{}, fmt.Errorf("the extent %s of the kernel must be a number", d)
+			return Window{}, fmt.Errorf("the extent %s of the kernel is symbolic: want a number", d)
 		}
 	}
 	if g := c.Attrs.Int("groups"); g < 1 || g > maxWindow {
@@ -88,8 +93,8 @@ func inferConv(c *Call) (Type, error) {
 	}
 	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
 	if want := w[1].Times(groups); want != x[1] {
-		return Type{}, fmt.Errorf("%s %s has %s channels, and %s %s wants %s: %s channels for each of its groups, "+
-			"and there %s", c.arg(0), x, x[1], c.arg(1), w, want, w[1], are(groups))
+		return Type{}, fmt.Errorf("%s %s has %s channels, but %s %s takes %s: %s for each of its groups, and there "+
+			"%s", c.arg(0), x, x[1], c.arg(1), w, want, w[1], are(groups))
 	}
 	if _, ok := w[0].Quo(groups); !ok {
 		return Type{}, fmt.Errorf("%s %s makes %s channels, which %d groups cannot share: want a multiple of %d",
@@ -109,9 +114,11 @@ func (c *Call) inferConvDType() (DType, error) {
 		}
 		return I32, nil
 	case x.IsInteger():
-		return Invalid, fmt.Errorf("%s is %s: integers that are convolved are i8 or u8", c.arg(0), x)
+		return Invalid, fmt.Errorf("%s is %s: want i8 or u8, because convolutions of other integers are not "+
+			"supported", c.arg(0), x)
 	case around != 0:
-		return Invalid, fmt.Errorf("padding_value %d around %s of %s: only bytes are padded by other numbers than 0",
+		return Invalid, fmt.Errorf("padding_value %d around %s of %s: only int8 and uint8 tensors take a value other "+
+			"than 0",
 			around, c.arg(0), x)
 	}
 	return x, c.wantKinds(0, KindFloat)
@@ -140,7 +147,7 @@ func inferConvTranspose(c *Call) (Type, error) {
 			c.arg(1), w, w[0])
 	}
 	if _, ok := x[1].Quo(groups); !ok {
-		return Type{}, fmt.Errorf("%s %s has %s channels, which cannot be split into %d groups: want a multiple of %d",
+		return Type{}, fmt.Errorf("%s %s has %s channels, which %d groups do not divide: want a multiple of %d",
 			c.arg(0), x, x[1], groups, groups)
 	}
 	extra := c.Attrs.perAxis("output_padding", len(win.Kernel), 0)
@@ -178,7 +185,8 @@ func inferPool(kinds []Kind) func(*Call) (Type, error) {
 		}
 		for i := range win.Kernel {
 			if reach := win.Reach(i); win.Low[i] >= reach || win.High[i] >= reach {
-				return Type{}, fmt.Errorf("padding %d and %d of window axis %d holds whole windows, which span %d",
+				return Type{}, fmt.Errorf("padding %d and %d of window axis %d contains whole windows of %d elements: "+
+					"want less",
 					win.Low[i], win.High[i], i, reach)
 			}
 		}

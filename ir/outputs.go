@@ -48,19 +48,19 @@ func (g *Graph) SetOutputInfo(info OutputInfo) error {
 		n, count := outputs[name], outputs[part.Count]
 		switch {
 		case n == nil:
-			return fmt.Errorf("there is no output %q of which a part is meant", name)
+			return fmt.Errorf("there is no output %q to slice", name)
 		case part.Axis < 0 || part.Axis >= n.Rank():
-			return fmt.Errorf("output %q is %s, and a part along axis %d is meant", name, n.typ, part.Axis)
+			return fmt.Errorf("output %q is %s: cannot return a part along axis %d", name, n.typ, part.Axis)
 		case count == nil || !count.typ.Equal(Type{I32, Shape{}}):
-			return fmt.Errorf("output %q: how much of it is meant says output %q, which must be there, and i32[]", name,
+			return fmt.Errorf("output %q: output %q, which has its length, must exist and be i32[]", name,
 				part.Count)
 		}
 	}
 	for suffix, names := range map[string][]string{Unfinished: info.Loops, Mismatched: info.Mismatches} {
 		for _, name := range names {
 			if n := outputs[name]; n == nil || !n.typ.Equal(Type{Bool, Shape{}}) || !strings.HasSuffix(name, suffix) {
-				return fmt.Errorf("output %q reports whether the results are wrong: it must be there, bool[], and its "+
-					"name end in %s", name, suffix)
+				return fmt.Errorf("output %q reports whether the results are wrong: it must exist, be bool[], and "+
+					"have a name that ends in %s", name, suffix)
 			}
 		}
 	}
@@ -77,14 +77,14 @@ func (r OutputInfo) Trim(outputs map[string]*Data) error {
 	}
 	for _, name := range r.Mismatches {
 		if reported(name) {
-			return fmt.Errorf("%s: the run found another number of elements than the node takes, so the outputs are "+
-				"wrong: give inputs of which it finds that number", strings.TrimSuffix(name, Mismatched))
+			return fmt.Errorf("%s: the run computed another number of elements than the node takes, so the outputs "+
+				"are wrong: give inputs with which the numbers agree", strings.TrimSuffix(name, Mismatched))
 		}
 	}
 	for _, name := range r.Loops {
 		if reported(name) {
-			return fmt.Errorf("%s: the loop would have gone on at its bound, so the outputs are wrong: build the "+
-				"graph with a larger one (--bound; in Go Bounds of onnx.Options)", strings.TrimSuffix(name, Unfinished))
+			return fmt.Errorf("%s: the loop had not ended at its bound, so the outputs are wrong: build the graph "+
+				"with a larger bound (--bound; in Go Bounds of onnx.Options)", strings.TrimSuffix(name, Unfinished))
 		}
 	}
 	for name, part := range r.Found {
@@ -94,7 +94,7 @@ func (r OutputInfo) Trim(outputs map[string]*Data) error {
 		}
 		n, err := count.Ints()
 		if err == nil && len(n) != 1 {
-			err = fmt.Errorf("%s is no number", count)
+			err = fmt.Errorf("%s is not a number", count)
 		}
 		if err != nil {
 			return fmt.Errorf("output %q: %w", part.Count, err)

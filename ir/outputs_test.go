@@ -40,8 +40,8 @@ func TestTrim(t *testing.T) {
 	for want, r := range map[string]ir.OutputInfo{
 		"2 elements of u8[2 3] along axis 2":  found(2, "n"),
 		"2 elements of u8[2 3] along axis -1": found(-1, "n"),
-		"is no number":                        found(0, "pair"),
-		"l: the loop would have gone on": {Loops: []string{"l.unfinished"},
+		"is not a number":                     found(0, "pair"),
+		"l: the loop had not ended": {Loops: []string{"l.unfinished"},
 			Mismatches: []string{"a.mismatched"}},
 	} {
 		if err := r.Trim(outputs(2)); err == nil || !strings.Contains(err.Error(), want) {

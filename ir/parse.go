@@ -129,7 +129,7 @@ func (p *parser) graph() {
 // body reads the graph that is an attribute's value.
 func (p *parser) body() *Graph {
 	if p.depth == MaxBodyDepth {
-		p.fail(p.tok.pos, fmt.Errorf("bodies lie in one another more than %d deep", MaxBodyDepth))
+		p.fail(p.tok.pos, fmt.Errorf("bodies are nested more than %d deep", MaxBodyDepth))
 		return nil
 	}
 	g, nodes, pos := p.g, p.nodes, p.tok.pos
@@ -220,7 +220,7 @@ func (p *parser) node() {
 	if p.accept(":") {
 		pos := p.tok.pos
 		if given := (Type{p.dtype(), p.shape()}); !given.Equal(n.typ) {
-			p.fail(pos, fmt.Errorf("type %s is given, but %s makes %s", given, op, n.typ))
+			p.fail(pos, fmt.Errorf("the graph says type %s, but %s makes %s", given, op, n.typ))
 		}
 	}
 }

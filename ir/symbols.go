@@ -170,7 +170,7 @@ func (b binding) axis(d Dim, have int64, where symbolSource) error {
 		return nil
 	}
 	if (have-d.Add)%d.Mul != 0 || have < d.Add {
-		return fmt.Errorf("%s is %d, which %s is for no %s", where, have, d, d.Sym)
+		return fmt.Errorf("%s is %d, but no %[4]s makes %[3]s that number", where, have, d, d.Sym)
 	}
 	v := (have - d.Add) / d.Mul
 	if v > d.Bound {

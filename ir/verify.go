@@ -10,7 +10,7 @@ import (
 // always passes. Passes run it on their results so that a mistake is found where it was made.
 func (g *Graph) Verify() error {
 	if g == nil {
-		return errors.New("there is no graph: it is nil")
+		return errors.New("the graph is nil")
 	}
 	for i, n := range g.nodes {
 		if err := g.verifyNode(i, n); err != nil {
@@ -39,7 +39,7 @@ func (g *Graph) verifyNode(i int, n *Node) error {
 		return err
 	}
 	if !typ.Equal(n.typ) {
-		return fmt.Errorf("has type %s, its rule gives %s", n.typ, typ)
+		return fmt.Errorf("it has type %s, but its rule gives %s", n.typ, typ)
 	}
 	for _, body := range n.Bodies() {
 		if err := body.Verify(); err != nil {

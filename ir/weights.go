@@ -33,7 +33,7 @@ func WeightType(src WeightSource, name string) (DType, []int, error) {
 		return Invalid, nil, err
 	}
 	if d == nil {
-		return Invalid, nil, errors.New("the source has nothing of that name, and no error")
+		return Invalid, nil, errors.New("the source returned neither data nor an error")
 	}
 	return d.DType, d.Dims, nil
 }
@@ -140,7 +140,7 @@ func (f *fitter) node(rw *Rewriter, n *Node, args []*Node) (*Node, error) {
 	}
 	m, err := rw.Copy(n, args)
 	if err == nil && !m.Type().Equal(n.Type()) {
-		err = fmt.Errorf("%s gives %s, and %s with weights as they are stored", n.Op(), n.Type(), m.Type())
+		err = fmt.Errorf("%s makes %s, but %s with the stored types of the weights", n.Op(), n.Type(), m.Type())
 	}
 	return m, err
 }

@@ -91,8 +91,8 @@ func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
 	for i, d := range dims {
 		over := w.High[i] - w.Reach(i) // of the last window's start, counted from the end of d
 		if d.Plus(w.Low[i]+over).Max() < 0 {
-			return nil, fmt.Errorf("a window that spans %d does not fit the %s elements of its axis %d with "+
-				"padding %d and %d", w.Reach(i), d, i, w.Low[i], w.High[i])
+			return nil, fmt.Errorf("a window of %d elements does not fit the %s elements of its axis %d with padding "+
+				"%d and %d", w.Reach(i), d, i, w.Low[i], w.High[i])
 		}
 		if ceil {
 			over = min(over+w.Stride[i]-1, -1)

@@ -35,7 +35,7 @@ type ValueError struct {
 
 // Refusal describes the values that Quantize refuses for t, as the end of a sentence about one.
 func Refusal(t ir.DType) string {
-	return fmt.Sprintf("is NaN, infinite or of a magnitude above %g, the most that %s holds", Limit(t), t)
+	return fmt.Sprintf("is NaN, infinite, or larger in magnitude than %g, the maximum of %s", Limit(t), t)
 }
 
 // Error names the value, where it is, and what would be accepted.

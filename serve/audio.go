@@ -27,7 +27,7 @@ type Transcriber interface {
 
 // NewTranscriptions returns a server for a model of speech. It does not close the model.
 func NewTranscriptions(t Transcriber, o Options) *Server {
-	s := New(textless{t, "this model writes down speech: ask /v1/audio/transcriptions"}, o)
+	s := New(textless{t, "this is a speech model: use /v1/audio/transcriptions"}, o)
 	s.transcriber = t
 	return s
 }
@@ -62,7 +62,8 @@ func (s *Server) writeDown(w http.ResponseWriter, r *http.Request, translate boo
 		return err
 	}
 	if s.transcriber == nil {
-		return refuse(http.StatusBadRequest, "model", "model %q hears nothing: want a model of speech, such as Whisper",
+		return refuse(http.StatusBadRequest, "model", "model %q does not transcribe: want a speech model, such as "+
+			"Whisper",
 			s.o.Name)
 	}
 	q, format, err := s.audioRequest(w, r.MultipartForm)
@@ -109,8 +110,8 @@ func readForm(r *http.Request) error {
 		return err
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "", "the request is no form: %v: want Content-Type: multipart/form-data, "+
-			"with the field file", err)
+		return refuse(http.StatusBadRequest, "", "the request is not a form: %v: want Content-Type: "+
+			"multipart/form-data, with the field file", err)
 	}
 	return nil
 }

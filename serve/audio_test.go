@@ -210,7 +210,7 @@ func TestAudioRefuses(t *testing.T) {
 		}
 	}
 	if status, text := post(t, server.URL+"/v1/completions", `{"prompt": "x"}`); status != 400 ||
-		!strings.Contains(text, "this model writes down speech: ask /v1/audio/transcriptions") {
+		!strings.Contains(text, "this is a speech model: use /v1/audio/transcriptions") {
 		t.Errorf("text: %d %s", status, text)
 	}
 	e.failing = true
@@ -220,7 +220,7 @@ func TestAudioRefuses(t *testing.T) {
 	}
 	deaf := start(t, newEcho(t), serve.Options{Name: "gollama"})
 	if status, _, text := send(t, deaf.URL+"/v1/audio/transcriptions", "", kind, body); status != 400 ||
-		!strings.Contains(text, "hears nothing: want a model of speech") {
+		!strings.Contains(text, "does not transcribe: want a speech model") {
 		t.Errorf("a model of text: %d %s", status, text)
 	}
 	if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) > 0 {
@@ -251,8 +251,8 @@ func TestAudioOfSeveral(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for name, want := range map[string]string{"whisper": `{"text":"100 samples"}`, "text": "hears nothing",
-		"": "hears nothing", "other": "there is no model"} {
+	for name, want := range map[string]string{"whisper": `{"text":"100 samples"}`, "text": "does not transcribe",
+		"": "does not transcribe", "other": "there is no model"} {
 		kind, body := form(t, soundFile(), "model="+name)
 		if _, _, text := send(t, server.URL+"/v1/audio/transcriptions", "", kind, body); !strings.Contains(text, want) {
 			t.Errorf("%q: %s", name, text)

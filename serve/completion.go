@@ -52,12 +52,12 @@ func (s *Server) infill(w http.ResponseWriter, r *http.Request) error {
 	}
 	marks, ok := s.model.Tokenizer().Infill()
 	if !ok {
-		return refuse(http.StatusBadRequest, "", "model %q has no tokens for fill-in-the-middle: want one for code "+
+		return refuse(http.StatusBadRequest, "", "model %q has no tokens for fill-in-the-middle: want a code model "+
 			"that was trained with them", s.o.Name)
 	}
 	var after string
 	if len(q.Prompt) > 0 && json.Unmarshal(q.Prompt, &after) != nil {
-		return refuse(http.StatusBadRequest, "prompt", "prompt is %.40s: want a text, which follows the prefix",
+		return refuse(http.StatusBadRequest, "prompt", "prompt is %.40s: want the text after the prefix",
 			q.Prompt)
 	}
 	prompt := s.infillPrompt(&q, marks, after)

@@ -25,7 +25,7 @@ type Embedder interface {
 
 // NewEmbeddings returns a server for an embedding model, without text generation. It does not close the model.
 func NewEmbeddings(e Embedder, o Options) *Server {
-	s := New(textless{e, "this model makes embeddings and no text: ask /v1/embeddings"}, o)
+	s := New(textless{e, "this is an embedding model: use /v1/embeddings"}, o)
 	s.embedder = e
 	return s
 }
@@ -101,10 +101,11 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	case q.Model != "" && q.Model != s.o.Name:
 		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", q.Model, s.o.Name)
 	case s.embedder == nil:
-		return refuse(http.StatusBadRequest, "model", "model %q makes text and no embeddings", s.o.Name)
+		return refuse(http.StatusBadRequest, "model", "model %q generates text and makes no embeddings: want an "+
+			"embedding model", s.o.Name)
 	case s.ranks():
-		return refuse(http.StatusBadRequest, "model", "model %q rates documents, and makes no embeddings: "+
-			"ask /v1/rerank", s.o.Name)
+		return refuse(http.StatusBadRequest, "model", "model %q rates documents and makes no embeddings: use "+
+			"/v1/rerank", s.o.Name)
 	case q.EncodingFormat != "" && q.EncodingFormat != "float" && q.EncodingFormat != "base64":
 		return refuse(http.StatusBadRequest, "encoding_format", "encoding_format is %q: want float or base64",
 			q.EncodingFormat)
@@ -114,7 +115,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
-		"the embeddings were not there after %v, which is the server's limit", s.o.Timeout))
+		"the embeddings took longer than %v, the server's limit: send fewer texts", s.o.Timeout))
 	defer cancel()
 	done, err := s.takeEmbeddingSlot(ctx)
 	if err != nil {

@@ -105,8 +105,8 @@ func TestEmbeddingsRefuse(t *testing.T) {
 		{"/v1/embeddings", `{"input": "x", "model": "other"}`, 404, "no model"},
 		{"/v1/embeddings", `{"input": "x", "encoding_format": "int8"}`, 400, "want float or base64"},
 		{"/v1/embeddings", `{"input": "x", "dimensions": 4}`, 400, "want 1 to 3"},
-		{"/v1/completions", `{"prompt": "x"}`, 400, "ask /v1/embeddings"},
-		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "x"}]}`, 400, "ask /v1/embeddings"},
+		{"/v1/completions", `{"prompt": "x"}`, 400, "use /v1/embeddings"},
+		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "x"}]}`, 400, "use /v1/embeddings"},
 	} {
 		if status, body := post(t, url+tt.path, tt.body); status != tt.status || !strings.Contains(body, tt.want) {
 			t.Errorf("%s %.60s: status %d, %s; want %d, %q", tt.path, tt.body, status, body, tt.status, tt.want)

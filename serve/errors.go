@@ -52,7 +52,7 @@ func refusalOf(err error) *refusal {
 		return &refusal{status: http.StatusBadRequest, message: text.Error()}
 	case errors.As(err, &tooLarge):
 		return &refusal{status: http.StatusRequestEntityTooLarge,
-			message: fmt.Sprintf("the request is longer than %d bytes, which is the server's limit", tooLarge.Limit)}
+			message: fmt.Sprintf("the request is longer than %d bytes, the server's limit: shorten it", tooLarge.Limit)}
 	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
 		return &refusal{status: statusClientClosed, message: "the client is gone"}
 	}

@@ -64,8 +64,8 @@ func (p picture) data() ([]byte, error) {
 	kind, text, ok := strings.Cut(p.url, ",")
 	kind, isData := strings.CutPrefix(kind, "data:")
 	if !ok || !isData || !strings.HasSuffix(kind, ";base64") {
-		return nil, refuse(http.StatusBadRequest, p.where, "%s is a picture at %.40q: want a URL that has the picture "+
-			"in it, such as data:image/png;base64,…, because the server fetches none", p.where, p.url)
+		return nil, refuse(http.StatusBadRequest, p.where, "%s is a picture at %.40q: the server fetches no pictures: "+
+			"want a data URL, such as data:image/png;base64,…", p.where, p.url)
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {

@@ -64,8 +64,8 @@ func TestImages(t *testing.T) {
 		t.Errorf("%s tokens without a picture, %s with one, elsewhere %s and %s", without, with, blocks, inputs)
 	}
 	for content, want := range map[string]string{
-		`{"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}`: "because the server fetches none",
-		`{"type": "image_url"}`: "want a URL that has the picture in it",
+		`{"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}`: "the server fetches no pictures",
+		`{"type": "image_url"}`: "want a data URL",
 		`{"type": "image_url", "image_url": {"url": "data:image/png;base64,!"}}`:    "the picture is not base64",
 		`{"type": "image_url", "image_url": {"url": "data:image/bmp;base64,Qk0="}}`: "unknown format",
 		`{"type": "input_audio"}`:           "text and image_url only",
@@ -77,7 +77,7 @@ func TestImages(t *testing.T) {
 		}
 	}
 	status, body := ask(messages, `{"type": "image", "source": {"type": "url", "url": "https://x.example"}}`)
-	if status != 400 || !strings.Contains(body, "because the server fetches none") {
+	if status != 400 || !strings.Contains(body, "the server fetches no pictures") {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, body := get(t, s.URL+"/props"); status != 200 || !strings.Contains(body, `"vision":true`) {

@@ -62,11 +62,11 @@ func (s *Server) setScales(j *job, model string, list []loraScale) error {
 	}
 	n := len(s.adapters())
 	if n == 0 && len(list) > 0 {
-		return wrongLora("lora: the server has no adapters: want it started with --lora FILE")
+		return wrongLora("lora: the server has no adapters: start it with --lora FILE")
 	}
 	if j.scored {
-		return wrongLora("lora: probabilities of the prompt have the server's scales: want echo without logprobs, or " +
-			"no scales")
+		return wrongLora("lora: probabilities of the prompt always use the server's scales: leave out logprobs, or " +
+			"the scales")
 	}
 	if n == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (s *Server) setScales(j *job, model string, list []loraScale) error {
 		case a.ID < 0 || a.ID >= n:
 			return wrongLora("lora has the id %d: want 0 to %d; see /lora-adapters", a.ID, n-1)
 		case known[a.ID]:
-			return wrongLora("lora has the id %d twice: want one scale for each", a.ID)
+			return wrongLora("lora has the id %d twice: want one scale per id", a.ID)
 		case a.Scale == nil:
 			return wrongLora("lora has no scale for id %d: want {\"id\": N, \"scale\": X}", a.ID)
 		case !(*a.Scale >= -maxLoraScale && *a.Scale <= maxLoraScale):

@@ -100,7 +100,7 @@ func TestLora(t *testing.T) {
 	}
 	status, text := post(t, s.URL+"/v1/completions",
 		`{"prompt": "x", "max_tokens": 1, "echo": true, "logprobs": 1, "lora": [{"id": 0, "scale": 1}]}`)
-	if status != 400 || !strings.Contains(text, "echo without logprobs") {
+	if status != 400 || !strings.Contains(text, "leave out logprobs") {
 		t.Errorf("%d, %s", status, text)
 	}
 	plain := httptest.NewServer(serve.New(m.echo, serve.Options{}))

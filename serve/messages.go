@@ -156,8 +156,9 @@ func (m blocksMessage) turns(where string) (list []message, err error) {
 			list = append(list, message{Role: "tool", Content: encode(result),
 				More: map[string]json.RawMessage{"tool_call_id": encode(b.Use)}})
 		default:
-			return nil, refuse(http.StatusBadRequest, at, "%s is of type %q, and %s messages may have text, thinking "+
-				"and tool_use (assistant), image and tool_result (user)", at, b.Type, m.Role)
+			return nil, refuse(http.StatusBadRequest, at, "%s is of type %q: want text, image or tool_result in user "+
+				"messages, and text, thinking or tool_use in assistant messages; this message is of role "+
+				"%s", at, b.Type, m.Role)
 		}
 	}
 	if !said && calls == nil && list != nil {

@@ -153,16 +153,17 @@ func (m *metrics) write(w io.Writer, name string, of Model) {
 	one := func(name, kind, help string, value any) {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %[1]s %[3]s\n%[1]s{%[4]s} %[5]v\n", name, help, kind, label, value)
 	}
-	one("vllm:num_requests_running", "gauge", "Requests whose answers are being computed.", now.Running)
+	one("vllm:num_requests_running", "gauge", "Requests with an answer in progress.", now.Running)
 	one("vllm:num_requests_waiting", "gauge", "Requests that wait for a place.", now.Waiting)
-	one("vllm:kv_cache_usage_perc", "gauge", "How much of the room for keys and values is used: 0 to 1.", now.Cache)
-	one("vllm:prefix_cache_queries_total", "counter", "Tokens of prompts that were looked up.", prompts.Tokens)
-	one("vllm:prefix_cache_hits_total", "counter", "Tokens of prompts that were known from before.", prompts.Known)
+	one("vllm:kv_cache_usage_perc", "gauge", "Used fraction of the KV cache, 0 to 1.", now.Cache)
+	one("vllm:prefix_cache_queries_total", "counter", "Prompt tokens that were looked up in the prefix "+
+		"cache.", prompts.Tokens)
+	one("vllm:prefix_cache_hits_total", "counter", "Prompt tokens that were found in the prefix cache.", prompts.Known)
 	one("vllm:prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
 	one("vllm:generation_tokens_total", "counter", "Tokens of answers.", m.answerTokens)
-	one("vkc_device_memory_bytes", "gauge", "Memory of the device that the model takes.", of.DeviceBytes())
-	one("vkc_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)
-	fmt.Fprint(w, "# HELP vllm:request_success_total Requests by how they ended.\n",
+	one("vkc_device_memory_bytes", "gauge", "Device memory of the model, in bytes.", of.DeviceBytes())
+	one("vkc_requests_refused_total", "counter", "Requests refused because too many were waiting.", m.refused)
+	fmt.Fprint(w, "# HELP vllm:request_success_total Requests by the reason why they ended.\n",
 		"# TYPE vllm:request_success_total counter\n")
 	for _, how := range slices.Sorted(maps.Keys(m.finished)) {
 		fmt.Fprintf(w, "vllm:request_success_total{finished_reason=%s,%s} %d\n", quoted(how), label, m.finished[how])
@@ -171,11 +172,11 @@ func (m *metrics) write(w io.Writer, name string, of Model) {
 		name, help string
 		histogram
 	}{
-		{"time_to_first_token_seconds", "From the request to the first token of its answer.", m.first},
-		{"time_per_output_token_seconds", "From one token of an answer to the next.", m.each},
+		{"time_to_first_token_seconds", "Time from the request to the first token of its answer.", m.first},
+		{"time_per_output_token_seconds", "Time between two tokens of an answer.", m.each},
 		{"inter_token_latency_seconds", "The same, by vLLM's newer name.", m.each},
-		{"request_time_per_output_token_seconds", "The mean of these times, by answer.", m.mean},
-		{"e2e_request_latency_seconds", "From the request to the end of its answer.", m.whole},
+		{"request_time_per_output_token_seconds", "Mean time between tokens, per answer.", m.mean},
+		{"e2e_request_latency_seconds", "Time from the request to the end of its answer.", m.whole},
 	} {
 		fmt.Fprintf(w, "# HELP vllm:%s %s\n# TYPE vllm:%[1]s histogram\n", h.name, h.help)
 		sum := 0

@@ -175,7 +175,7 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 			err = errors.New("it is " + describeGot(wrong.Value))
 		}
-		return nil, refuse(http.StatusBadRequest, "", "the request is no JSON object: %v", err)
+		return nil, refuse(http.StatusBadRequest, "", "the request is not a JSON object: %v", err)
 	}
 	if wrong := (*strictjson.Error)(nil); errors.As(strictjson.Check(data), &wrong) {
 		return nil, refuse(http.StatusBadRequest, wrong.Place, "the request: %v", wrong)
@@ -292,7 +292,8 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 			continue
 		}
 		if j.sampling.RepeatPenalty = *penalty.v; *penalty.v == 0 {
-			return j, refuse(http.StatusBadRequest, penalty.name, "%s is 0: want more, as logits are divided by it",
+			return j, refuse(http.StatusBadRequest, penalty.name, "%s is 0: want a number above 0, because logits are "+
+				"divided by it",
 				penalty.name)
 		}
 	}
@@ -415,8 +416,8 @@ func (q *request) answers(j *job) error {
 		return refuse(http.StatusBadRequest, "best_of", "best_of is %d: want %d, which is n, to %d", j.answers,
 			j.wanted, maxAnswers)
 	case j.answers > j.wanted && q.Stream:
-		return refuse(http.StatusBadRequest, "best_of", "best_of is %d and n %d: which answers are the best is known "+
-			"at their ends: want both equal, or no stream", j.answers, j.wanted)
+		return refuse(http.StatusBadRequest, "best_of", "best_of is %d and n is %d: the best answers are known only "+
+			"when all have ended: want equal numbers, or no stream", j.answers, j.wanted)
 	}
 	return nil
 }
@@ -473,7 +474,7 @@ func stopsOf(data json.RawMessage) (list []string, err error) {
 	}
 	list = slices.DeleteFunc(list, func(w string) bool { return w == "" })
 	if len(list) > maxStops || slices.ContainsFunc(list, func(w string) bool { return len(w) > maxStopSize }) {
-		return nil, refuse(http.StatusBadRequest, "stop", "want at most %d words to stop at, each of at most %d bytes",
+		return nil, refuse(http.StatusBadRequest, "stop", "want at most %d stop strings, each of at most %d bytes",
 			maxStops, maxStopSize)
 	}
 	return list, nil
@@ -511,10 +512,10 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture,
 		switch {
 		case list[len(list)-1].Role != "assistant":
 			return c, nil, refuse(http.StatusBadRequest, "continue_final_message",
-				"continue_final_message is true: want the last message to be the assistant's")
+				"continue_final_message is true: want an assistant message as the last one")
 		case q.Generation != nil && *q.Generation:
 			return c, nil, refuse(http.StatusBadRequest, "continue_final_message",
-				"continue_final_message and add_generation_prompt exclude each other: want one of them")
+				"continue_final_message and add_generation_prompt exclude each other: give one of them")
 		}
 	}
 	if len(variables) > 0 && string(variables) != "null" {
@@ -538,7 +539,7 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture,
 	if t != nil {
 		if !strings.Contains(s.model.ChatTemplate(), "tools") {
 			return c, nil, refuse(http.StatusBadRequest, "tools",
-				"the model's template of conversations knows no tools")
+				"the model's chat template supports no tools: leave out tools, or use another model")
 		}
 		c.Tools = t.forTemplate
 	}
@@ -727,8 +728,9 @@ func (s *Server) checkLength(prompt []int32, param string) error {
 	case len(prompt) == 0:
 		return refuse(http.StatusBadRequest, param, "%s has no tokens: want at least one", param)
 	case len(prompt) >= s.model.Context():
-		return &refusal{http.StatusBadRequest, param, fmt.Sprintf("%s has %d tokens, and the context %d: shorten "+
-			"it, or serve the model with more context", param, len(prompt), s.model.Context()), "context_length_exceeded"}
+		return &refusal{http.StatusBadRequest, param, fmt.Sprintf("%s has %d tokens, and the context %d: shorten it, "+
+			"or serve the model with a larger "+
+			"context", param, len(prompt), s.model.Context()), "context_length_exceeded"}
 	}
 	return nil
 }

@@ -42,8 +42,8 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	case q.Model != "" && s.o.StrictModel && q.Model != s.o.Name:
 		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", q.Model, s.o.Name)
 	case s.embedder == nil:
-		return refuse(http.StatusBadRequest, "model", "model %q makes text, and rates no documents: want an embedding "+
-			"model, or a cross-encoder", s.o.Name)
+		return refuse(http.StatusBadRequest, "model", "model %q generates text and does not rate documents: want an "+
+			"embedding model, or a cross-encoder", s.o.Name)
 	case q.Query == "":
 		return refuse(http.StatusBadRequest, "query", "query is missing or empty: want a text")
 	case len(q.Documents) == 0 || len(q.Documents) > maxInputs:

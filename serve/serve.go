@@ -199,21 +199,23 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/chat/completions", s.chatCompletions, "Continues a conversation.", request{}},
 		{"POST", "/v1/completions", s.completions, "Continues one prompt, or several.", request{}},
 		{"POST", "/v1/embeddings", s.embeddings, "Computes vectors of texts.", embeddingsRequest{}},
-		{"POST", "/v1/rerank", s.rerank, "Sorts documents by their relevance for a query.", rerankRequest{}},
+		{"POST", "/v1/rerank", s.rerank, "Sorts documents by their relevance to a query.", rerankRequest{}},
 		{"POST", "/v1/reranking", s.rerank, "The same as /v1/rerank.", rerankRequest{}},
-		{"POST", "/v1/audio/transcriptions", s.transcriptions, "Writes down what is said in a sound.", audioForm{}},
-		{"POST", "/v1/audio/translations", s.translations, "Writes down in English what is said in a sound.",
+		{"POST", "/v1/audio/transcriptions", s.transcriptions, "Transcribes a sound file.", audioForm{}},
+		{"POST", "/v1/audio/translations", s.translations, "Translates the speech in a sound file to English.",
 			audioForm{}},
-		{"POST", "/v1/responses", s.responses, "Continues a conversation, in the newer form.", responsesRequest{}},
+		{"POST", "/v1/responses", s.responses, "Continues a conversation, in OpenAI's newer format " +
+			"(Responses).", responsesRequest{}},
 		{"POST", "/v1/messages", s.messages, "Continues a conversation, in Anthropic's form.", messagesRequest{}},
 		{"POST", "/v1/messages/count_tokens", s.countTokens, "Counts the tokens of a request to /v1/messages.",
 			messagesRequest{}},
-		{"POST", "/completion", s.completion, "Continues one prompt, or several, in llama.cpp's form.", plainRequest{}},
-		{"POST", "/infill", s.infill, "Writes the text between a prefix and a suffix.", plainRequest{}},
+		{"POST", "/completion", s.completion, "Continues one prompt or several, in llama.cpp's " +
+			"format.", plainRequest{}},
+		{"POST", "/infill", s.infill, "Generates the text between a prefix and a suffix.", plainRequest{}},
 		{"POST", "/apply-template", s.applyTemplate, "Returns the prompt of a conversation.", request{}},
 		{"POST", "/tokenize", s.tokenize, "Converts a text to tokens.", tokenizeRequest{}},
 		{"POST", "/detokenize", s.detokenize, "Converts tokens to a text.", detokenizeRequest{}},
-		{"GET", "/props", s.props, "Describes the server and its model, in llama.cpp's form.", nil},
+		{"GET", "/props", s.props, "Describes the server and its model, in llama.cpp's format.", nil},
 		{"GET", "/slots", s.slots, "Lists the slots of the KV cache.", nil},
 		{"POST", "/slots/{id}", s.changeSlot, "Saves, restores or erases a slot: action=save, restore or erase.",
 			slotRequest{}},
@@ -230,7 +232,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // stream.
 func (s *Server) Cut() int {
 	n := len(s.queue)
-	s.cut(refuse(http.StatusServiceUnavailable, "", "the server ended before the answer did"))
+	s.cut(refuse(http.StatusServiceUnavailable, "", "the server stopped before the answer was complete"))
 	return n
 }
 
@@ -328,7 +330,7 @@ func (s *Server) queued(r *http.Request, answer func() error) error {
 	default:
 		s.metrics.refuse()
 		return refuse(http.StatusTooManyRequests, "",
-			"%d requests wait already: try again later, or have the server keep a longer queue", s.o.Queue)
+			"%d requests are already waiting: try again later, or start the server with a longer queue", s.o.Queue)
 	}
 }
 
@@ -336,8 +338,8 @@ func (s *Server) queued(r *http.Request, answer func() error) error {
 func (s *Server) admit(r *http.Request) error {
 	if s.o.Key == "" && !s.o.AnyHost && !s.knowsHost(r.Host) {
 		return refuse(http.StatusForbidden, "",
-			"host %q is not this machine: a server without a key answers at localhost and loopback addresses only, "+
-				"and at the hosts of --allow-host", r.Host)
+			"host %q is not this machine: without a key, the server answers only at localhost, loopback addresses and "+
+				"the hosts of --allow-host", r.Host)
 	}
 	if s.o.Key != "" {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -354,14 +356,15 @@ func (s *Server) admit(r *http.Request) error {
 		return nil
 	}
 	if s.draining.Load() {
-		return refuse(http.StatusServiceUnavailable, "", "the server is about to end, and takes no more requests")
+		return refuse(http.StatusServiceUnavailable, "", "the server is shutting down and accepts no more requests")
 	}
 	// Pages of other sites may send another type without asking first. The browser then names their origin.
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	asked := err == nil && kind == "application/json"
 	if origin := r.Header.Get("Origin"); origin != "" && !asked && !s.allowsOrigin(origin) {
 		return refuse(http.StatusUnsupportedMediaType, "",
-			"the request of a page is %q: want Content-Type: application/json", r.Header.Get("Content-Type"))
+			"the request comes from a web page and has Content-Type %q: want "+
+				"application/json", r.Header.Get("Content-Type"))
 	}
 	return nil
 }
@@ -376,7 +379,7 @@ func isLoopback(host string) bool {
 }
 
 // errGone is the cause of a request that ends because its client does not read.
-var errGone = errors.New("the client does not take what is ready")
+var errGone = errors.New("the client does not read the answer")
 
 // takeEmbeddingSlot waits until no other embeddings are computed. The returned function ends the exclusion.
 func (s *Server) takeEmbeddingSlot(ctx context.Context) (done func(), err error) {
@@ -415,8 +418,8 @@ func (j *job) checked(content string) error {
 		return nil
 	}
 	if err := j.check(content); err != nil {
-		return &refusal{http.StatusUnprocessableEntity, "", fmt.Sprintf("the answer is not valid by its schema, which "+
-			"no grammar holds as a whole: %v", err), "schema_violated"}
+		return &refusal{http.StatusUnprocessableEntity, "", fmt.Sprintf("the answer does not conform to its schema, "+
+			"which a grammar can only enforce in part: %v", err), "schema_violated"}
 	}
 	return nil
 }
@@ -526,7 +529,7 @@ type ending struct {
 // withTimeout returns a context with the time limit of a request.
 func (s *Server) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
-		"the answer was not there after %v, which is the server's limit", s.o.Timeout))
+		"the answer took longer than %v, the server's limit", s.o.Timeout))
 }
 
 // score returns the tokens of the prompts of a job, and how probable they are.

@@ -264,8 +264,8 @@ func TestRefusals(t *testing.T) {
 		status     int
 		param, say string
 	}{
-		{chat, `{`, 400, "", "no JSON object"},
-		{chat, `[]`, 400, "", "the request is no JSON object: it is a list"},
+		{chat, `{`, 400, "", "not a JSON object"},
+		{chat, `[]`, 400, "", "the request is not a JSON object: it is a list"},
 		{chat, `{"messages": 7}`, 400, "messages", "messages is a number, want a list"},
 		{chat, `{"messages": ["x"]}`, 400, "messages", "a value in messages is a string, want an object"},
 		{chat, `{"messages": [{"role": 5}]}`, 400, "messages.role", "messages.role is a number, want a string"},
@@ -577,7 +577,7 @@ func TestCut(t *testing.T) {
 	wg.Go(func() {
 		status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x", "stream": true}`)
 		_, _, last, done := streamed(t, body)
-		if status != 200 || done || last.Error == nil || !strings.Contains(last.Error.Message, "ended before") {
+		if status != 200 || done || last.Error == nil || !strings.Contains(last.Error.Message, "stopped before") {
 			t.Errorf("a stream: %d %s", status, body)
 		}
 	})
@@ -586,7 +586,7 @@ func TestCut(t *testing.T) {
 	}
 	wg.Go(func() {
 		status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`)
-		if e := parse(t, body).Error; status != 503 || e == nil || !strings.Contains(e.Message, "ended before") {
+		if e := parse(t, body).Error; status != 503 || e == nil || !strings.Contains(e.Message, "stopped before") {
 			t.Errorf("an answer as a whole: %d %s", status, body)
 		}
 	})
@@ -711,7 +711,7 @@ func TestModel(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	status, body = post(t, s.URL+"/v1/chat/completions", `{"messages": [{"role": "user", "content": "x"}]}`)
-	if status != 400 || !strings.Contains(body, "not made for conversations") {
+	if status != 400 || !strings.Contains(body, "no chat template") {
 		t.Errorf("%d %s", status, body)
 	}
 	// A grammar whose texts reach more and more nodes ends only its own answer.

@@ -73,7 +73,7 @@ func (s *Server) changeSlot(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case s.o.Slots == "":
 		return refuse(http.StatusNotImplemented, "",
-			"the server keeps no slots: start it with --slot-save-path DIRECTORY")
+			"the server saves no slots: start it with --slot-save-path DIRECTORY")
 	case !isFileName(q.Name):
 		return refuse(http.StatusBadRequest, "filename", "filename is %.80q: want a name of letters, digits, '.', '-' "+
 			"and '_' that does not begin with '.', of at most %d characters", q.Name, maxFileName)

@@ -28,7 +28,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	text, o := q.Prompt, tokenizer.Options{Whole: q.AddSpecialTokens == nil || *q.AddSpecialTokens}
 	switch {
 	case text == nil && q.Content == nil:
-		return refuse(http.StatusBadRequest, "prompt", "prompt is missing: want the text to take apart")
+		return refuse(http.StatusBadRequest, "prompt", "prompt is missing: want the text to tokenize")
 	case text == nil:
 		text, o = q.Content, tokenizer.Options{Whole: q.AddSpecial || q.AddSpecialTokens != nil && o.Whole,
 			Special: true}

@@ -238,7 +238,8 @@ func (s *Server) constrain(w http.ResponseWriter, q *request, j *job) error {
 	t := j.tools
 	if t != nil {
 		if source.key != "" {
-			return refuse(http.StatusBadRequest, source.param, "%s together with tools: leave one out", source.param)
+			return refuse(http.StatusBadRequest, source.param, "%s together with tools: leave out one of "+
+				"them", source.param)
 		}
 		if source, err = s.toolGrammar(j); err != nil {
 			return err
@@ -262,7 +263,7 @@ func (s *Server) constrain(w http.ResponseWriter, q *request, j *job) error {
 	j.sampling.Grammar, j.trusted = g, t != nil && g != nil
 	if g != nil && len(g.Unheld()) > 0 {
 		j.check = g.Check
-		w.Header().Add("Warnings", fmt.Sprintf("the schema is tested at the end of the answer only: %.900s",
+		w.Header().Add("Warnings", fmt.Sprintf("the schema can only be checked after the answer: %.900s",
 			strings.Join(g.Unheld(), ", ")))
 	}
 	return nil
@@ -306,7 +307,7 @@ func (s *Server) answerGrammar(q *request) (source grammarSource, err error) {
 		return source, nil
 	}
 	if source.key != "" {
-		return source, refuse(http.StatusBadRequest, "grammar", "grammar and response_format: want one of them")
+		return source, refuse(http.StatusBadRequest, "grammar", "grammar and response_format: give one of them")
 	}
 	parse := func() (*grammar.Grammar, error) { return grammar.ParseGBNF(q.Grammar) }
 	return grammarSource{"gbnf " + q.Grammar, "grammar", parse}, nil
@@ -323,8 +324,8 @@ func (s *Server) toolGrammar(j *job) (source grammarSource, err error) {
 	if t.required {
 		j.form = form.Forced()
 	} else if t.strict >= 0 && form.Forced() != form {
-		return source, refuse(http.StatusBadRequest, "tools", "tools[%d] is strict, and calls in the form of this "+
-			"model, %s, have no grammar: leave strict out, or have tool_choice required", t.strict, form.Name)
+		return source, refuse(http.StatusBadRequest, "tools", "tools[%d] is strict, but there is no grammar for the "+
+			"calls of this model (form %s): leave out strict, or set tool_choice to required", t.strict, form.Name)
 	}
 	parse := func() (*grammar.Grammar, error) { return form.Grammar(t.callable, opened, s.speller()) }
 	return grammarSource{fmt.Sprint("tools ", form.Name, opened, t.callable), "tools", parse}, nil

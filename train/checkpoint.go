@@ -56,14 +56,14 @@ func Restore(exe *vkc.Executable, path string, settings map[string]string) (loss
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	wrong := func(err error) error {
-		return fmt.Errorf("checkpoint %s is not of this program: %w; name another file, or remove it to begin anew",
+		return fmt.Errorf("checkpoint %s is of another program: %w; name another file, or remove it to start again",
 			path, err)
 	}
 	meta := f.Metadata()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if was, ok := meta[settingKey+name]; ok && was != settings[name] {
-			return nil, fmt.Errorf("checkpoint %s is of a training with %s %q, and this one has %q: give the same "+
-				"again, name another file, or remove it to begin anew", path, name, was, settings[name])
+			return nil, fmt.Errorf("checkpoint %s is of a training with %s %q, and this one has %q: use the same "+
+				"value, name another file, or remove it to start again", path, name, was, settings[name])
 		}
 	}
 	states := map[string]*ir.Data{}
@@ -79,7 +79,7 @@ func Restore(exe *vkc.Executable, path string, settings map[string]string) (loss
 	}
 	for _, name := range f.Names() {
 		if states[name] == nil && name != lossesName {
-			return nil, wrong(fmt.Errorf("there is a tensor %q and no such state", name))
+			return nil, wrong(fmt.Errorf("the file has a tensor %q, and the program no such state", name))
 		}
 	}
 	list, err := f.Weight(lossesName)
@@ -88,7 +88,7 @@ func Restore(exe *vkc.Executable, path string, settings map[string]string) (loss
 	}
 	err = mmap.Guard(func() (err error) { losses, err = list.Floats(); return err })
 	if steps := meta[stepsKey]; err != nil || steps != strconv.Itoa(len(losses)) {
-		return nil, wrong(fmt.Errorf("it has the losses of %d steps, and says that there were %q", len(losses), steps))
+		return nil, wrong(fmt.Errorf("it has the losses of %d steps, but says that there were %q", len(losses), steps))
 	}
 	for name, d := range states {
 		own := *d // since the file may be cut short

@@ -76,7 +76,7 @@ type Report struct {
 }
 
 // ErrDiverged is wrapped by the error of a training with a loss of NaN or infinity.
-var ErrDiverged = errors.New("the loss is no number any more: try a lower learning rate, or clip gradients")
+var ErrDiverged = errors.New("the loss is NaN: try a lower learning rate, or clip gradients")
 
 // trainer is a training in progress.
 type trainer struct {
@@ -200,7 +200,7 @@ func (t *trainer) run(ctx context.Context, batches Batches) (err error) {
 		case !ok && ctx.Err() != nil:
 			return ctx.Err()
 		case !ok:
-			return fmt.Errorf("there are no more batches after %d", started)
+			return fmt.Errorf("there are only %d batches", started)
 		case b.err != nil:
 			b.close()
 			return fmt.Errorf("batch %d: %w", started, b.err)
@@ -250,7 +250,7 @@ func (t *trainer) read(res *vkc.Result) error {
 	}()
 	loss, ok := res.Kept[t.opt.Loss]
 	if !ok {
-		return fmt.Errorf("the step has no output %q that is the loss: name one in Options.Loss", t.opt.Loss)
+		return fmt.Errorf("the step has no output %q for the loss: name its output in Options.Loss", t.opt.Loss)
 	}
 	x, err := scalar(loss)
 	if err != nil {

@@ -199,12 +199,12 @@ func TestRefuses(t *testing.T) {
 		batches train.Batches
 		opt     train.Options
 	}{
-		"there are no more batches after 3":   {some(3, nil), train.Options{Steps: 5}},
+		"there are only 3 batches":            {some(3, nil), train.Options{Steps: 5}},
 		"batch 2: a torn page":                {some(2, torn), train.Options{Steps: 5}},
 		`the step has no output "cost"`:       {points(t), train.Options{Steps: 5, Loss: "cost"}},
 		"the loss is NaN":                     {nan, train.Options{Steps: 5}},
 		`no tensor "c" among 1`:               {points(t), train.Options{Steps: 5, Checkpoint: file("a", safetensors.Named{Name: "w", Data: scalar})}},
-		"is not of this program":              {points(t), train.Options{Steps: 5, Checkpoint: file("b")}},
+		"is of another program":               {points(t), train.Options{Steps: 5, Checkpoint: file("b")}},
 		unwritable:                            {points(t), train.Options{Steps: 1, Checkpoint: filepath.Join(dir, "none", "c")}},
 		"Options.Steps is 0: want at least 1": {points(t), train.Options{}},
 	} {
@@ -271,7 +271,7 @@ func TestRestoreChangesAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = train.Restore(exe, path, nil)
-			if err == nil || !strings.Contains(err.Error(), "is not of this program") ||
+			if err == nil || !strings.Contains(err.Error(), "is of another program") ||
 				!strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
 				t.Errorf("state %q with change %d: %v", name, i, err)
 			}

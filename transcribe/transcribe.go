@@ -276,7 +276,8 @@ func (m *Model) Check(r Request) error {
 	}
 	switch {
 	case r.Translate && !m.tokens.Multilingual:
-		return wrong("Translate", "the model knows English alone, and does not translate")
+		return wrong("Translate", "the model knows only English, and does not translate: leave out the translation, "+
+			"or use a multilingual model")
 	case !(r.Temperature >= 0 && r.Temperature <= 1):
 		return wrong("Temperature", "%v: want 0 to 1", r.Temperature)
 	case r.Beams < 0 || r.Beams > maxBeams:

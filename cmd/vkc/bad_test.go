@@ -66,7 +66,7 @@ func TestIndicesInRange(t *testing.T) {
 	fails(t, exitUsage, append(line, "tokens=[0,4096]"), `input "tokens": element [1] is 4096: want 0 to 4095`, "--clamp")
 	fails(t, exitUsage, append(line, "tokens=[-1]"), `input "tokens": element [0] is -1: want 0 to 4095`)
 	for _, more := range [][]string{{}, {"--clamp"}} {
-		fails(t, exitUsage, append(append(line, "tokens=[]"), more...), `input "tokens": T is 0, and index_select`,
+		fails(t, exitUsage, append(append(line, "tokens=[]"), more...), `input "tokens": T is 0, so axis`,
 			"want at least 1 element along axis 0")
 	}
 	fails(t, exitUsage, append(line, "tokens=random:1", "--symbol", "T=0"), `input "tokens": T is 0`)

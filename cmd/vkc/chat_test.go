@@ -64,7 +64,7 @@ func TestChat(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	typed(t, strings.Repeat("a := b ", 60)+"\nx\n")
-	if r := ok(t, line...); !strings.Contains(r.stdout, "the last message alone makes a prompt of ") {
+	if r := ok(t, line...); !strings.Contains(r.stdout, "the last message alone is a prompt of ") {
 		t.Errorf("%+v", r)
 	}
 	fails(t, exitUsage, []string{"chat"}, "-m MODEL.gguf is missing")

@@ -89,8 +89,8 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usagef("--%s: %w", f.Name, twice)
 		}
 		want := map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number",
-			"uint64": "want a whole number of at least 0", "float64": "a number",
-			"duration": "want a time with its unit, such as 30s or 2m"}[f.Value.Type()]
+			"uint64": "a whole number of at least 0", "float64": "a number",
+			"duration": "a time with its unit, such as 30s or 2m"}[f.Value.Type()]
 		if want == "" {
 			return usagef("--%s: %w", f.Name, errors.Unwrap(err))
 		}

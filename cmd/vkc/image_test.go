@@ -37,7 +37,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	visiontest.WriteTower(t, tower, 128)
-	fails(t, 2, append(line, "--image", photo), "the tower makes rows of 128 elements, and the model reads rows of 256")
+	fails(t, 2, append(line, "--image", photo), "the tower's rows have 128 elements, and the model's 256")
 
 	if err := os.Rename(tower+"x", tower); err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func writable(flag, path string) error {
 		return nil
 	}
 	if path == "-" {
-		return usagef("--%s -: this would write a file named "-": give /dev/stdout for standard output, or ./-", flag)
+		return usagef("--%s -: this would write a file named \"-\": give /dev/stdout for standard output, or ./-", flag)
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return fmt.Errorf("--%s %s: this is a directory: name a file in it", flag, path)

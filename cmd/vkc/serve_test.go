@@ -85,7 +85,7 @@ func TestServeCuts(t *testing.T) {
 	}
 	end()
 	rest, err := io.ReadAll(events)
-	if err != nil || !strings.Contains(string(rest), "the server ended before the answer did") {
+	if err != nil || !strings.Contains(string(rest), "the server stopped before the answer was complete") {
 		t.Errorf("%v: %.300s", err, rest)
 	}
 	if c := <-code; c != exitFailure || !strings.Contains(stderr.String(), "after --drain 0s, this number of "+
@@ -137,7 +137,7 @@ func TestServeFlags(t *testing.T) {
 	fails(t, exitUsage, append(line, "--queue", "0"), "--queue")
 	fails(t, exitUsage, append(line, "--split", "rows"), "--split rows", "want one of layers, tensor, auto, none")
 	fails(t, exitUsage, []string{"serve", "-m", embedder(t), "--device", "cpu,cpu"}, "--split layers")
-	fails(t, exitUsage, append(line, "--draft-tokens", "3", "--parallel", "2"), "want one or the other")
+	fails(t, exitUsage, append(line, "--draft-tokens", "3", "--parallel", "2"), "give one of the two")
 	fails(t, exitFailure, append(line, "--key-file", empty), "want a key of 1 to 4096")
 	fails(t, exitUsage, append(line, "--cors-origin", "app.example"), "--cors-origin app.example", "a scheme")
 	fails(t, exitUsage, append(line, "--allow-host", "host:80"), "--allow-host host:80", "without a port")

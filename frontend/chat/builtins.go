@@ -244,7 +244,7 @@ func init() {
 				return format(r, printed(r, x), &list{items: a.list, kind: tuple})
 			}
 			if len(a.list) > 0 {
-				fail("format with names for some of its values: want them for all, or for none")
+				fail("format has names for some of its values: want names for all, or for none")
 			}
 			return format(r, printed(r, x), fromArgs(r, a))
 		},
@@ -603,7 +603,7 @@ var functions = map[string]*callable{
 	"namespace": {"namespace", func(r *run, a args) value { return &namespace{fromArgs(r, a)} }},
 	"cycler": {"cycler", func(_ *run, a args) value {
 		if len(a.list) == 0 {
-			fail("a cycler of nothing: want values")
+			fail("a cycler without values: want at least one")
 		}
 		return &cycler{items: a.list}
 	}},

@@ -56,7 +56,7 @@ func (a argExprs) eval(r *run, s *scope) args {
 	if a.namer != nil {
 		d, ok := a.namer.eval(r, s).(*dict)
 		if !ok {
-			fail("** of what is no mapping")
+			fail("** needs a mapping")
 		}
 		v.names = slices.Clone(v.names)
 		for i, k := range d.keys {
@@ -77,7 +77,7 @@ func (c call) eval(r *run, s *scope) value {
 	}
 	fn, ok := f.(*callable)
 	if !ok {
-		fail("a %s is called: want a function or a macro", describe(f))
+		fail("a %s cannot be called: want a function or a macro", describe(f))
 	}
 	return fn.call(r, c.args.eval(r, s))
 }

@@ -108,7 +108,7 @@ func (m macro) function(s *scope) *callable {
 	return &callable{m.name, func(r *run, a args) value {
 		inner := s.inner()
 		if len(a.list) > len(m.params) {
-			fail("the macro %q takes %d arguments: %d are given", m.name, len(m.params), len(a.list))
+			fail("the macro %q takes %d arguments, and the call has %d", m.name, len(m.params), len(a.list))
 		}
 		for i, p := range m.params {
 			v, ok := a.take(i, p)
@@ -136,7 +136,7 @@ func (c callBlock) exec(r *run, s *scope) {
 	r.line = c.line
 	target, ok := c.call.(call)
 	if !ok {
-		fail("a call block names no call: want {%% call name() %%}")
+		fail("a call block without a call: want {%% call name() %%}")
 	}
 	target.args.names = append(slices.Clone(target.args.names), "caller")
 	target.args.named = append(slices.Clone(target.args.named), constant{c.caller.function(s)})
@@ -270,6 +270,6 @@ func iterate(r *run, v value) []value {
 	case undefined:
 		return nil
 	}
-	fail("a %s has no parts to go over: want a list, a mapping or a string", typeName(v))
+	fail("cannot iterate over a %s: want a list, a mapping or a string", typeName(v))
 	return nil
 }

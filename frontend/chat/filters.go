@@ -138,7 +138,7 @@ func truncate(r *run, x value, a args) value {
 		leeway = a.int(3, "leeway", 0)
 	}
 	if length < len(end) || leeway < 0 {
-		fail("truncate to %d characters with a leeway of %d: want a length of %d or more, for what it ends in, "+
+		fail("truncate to %d characters with a leeway of %d: want at least %d characters, the length of the end mark, "+
 			"and no negative leeway", length, leeway, len(end))
 	}
 	if len(s)-leeway <= length {
@@ -259,7 +259,7 @@ func xmlAttributes(r *run, x value, a args) value {
 			fail("an attribute's name is a %s: want a string", describe(k))
 		}
 		if strings.ContainsAny(key.String(), " \t\n\r\v\f/>=") {
-			fail("%q is no name of an attribute: want none of white space, /, > and =", key.String())
+			fail("%q is not a valid attribute name: want no white space, /, > and =", key.String())
 		}
 		if len(w.out) > 0 || truth(a.or(0, "autospace", true)) {
 			w.write(" ")

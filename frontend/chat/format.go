@@ -72,7 +72,7 @@ func parseLayout(s str) layout {
 	if is(at(0), ".") {
 		rest := s[1:]
 		if l.precision, s = l.read(rest); len(s) == len(rest) {
-			fail("the format %q has no digits behind the point", whole.String())
+			fail("the format %q has no digits after the point", whole.String())
 		}
 	}
 	if len(s) > 0 {
@@ -102,7 +102,8 @@ func (l layout) formatted(r *run, v value) str {
 	}
 	hexes := strings.ContainsRune("boxX", l.verb)
 	if l.group != 0 && (l.fill == '0' || strings.ContainsRune("cn", l.verb) || l.group == ',' && hexes) {
-		fail("the format of a number groups digits with %q, which it cannot with zeros before them, or as %q",
+		fail("the format of a number has the separator %q, which is not allowed with leading zeros, and not with "+
+			"every type such as %q",
 			string(l.group), string(l.verb))
 	}
 	if l.verb == 'c' && l.sign != 0 {
@@ -284,12 +285,12 @@ func format(r *run, s str, v value) str {
 			n := slices.IndexFunc(s, func(c rune) bool { return c&^mark == ')' })
 			d, ok := v.(*dict)
 			if n < 0 || !ok {
-				fail("the format has %%(name), and its value is a %s: want %%(name)s and a mapping", describe(v))
+				fail("the format has %%(name), and its value is a %s: want a mapping for %%(name)s", describe(v))
 			}
 			key := s[1:n]
 			item, ok := d.get(r, key)
 			if !ok {
-				fail("the format names the key %q, which the mapping has not", key.String())
+				fail("the format names the key %q, which is not in the mapping", key.String())
 			}
 			get, s, named = func() value { return item }, s[n+1:], true
 		}

@@ -236,7 +236,7 @@ func (l *lexer) inside(c byte, closed tokenKind) {
 			}
 		}
 		if !found {
-			fail("line %d: %q is no part of an expression", l.line, r)
+			fail("line %d: %q cannot be part of an expression", l.line, r)
 		}
 	}
 	fail("the tag that begins in line %d has no end: want %c}", line, c)

@@ -19,7 +19,7 @@ func method(x value, name string) *callable {
 		switch name {
 		case "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort":
 			if x.kind == plain {
-				fail("%q would change a list: templates make new ones, with +", name)
+				fail("%q would change a list, which templates cannot: make a new list with +", name)
 			}
 		case "index":
 			return bind(func(r *run, a args) value {
@@ -47,7 +47,7 @@ func method(x value, name string) *callable {
 	case *dict:
 		switch name {
 		case "clear", "pop", "popitem", "setdefault", "update":
-			fail("%q would change a mapping: templates make new ones, with dict()", name)
+			fail("%q would change a mapping, which templates cannot: make a new one with dict()", name)
 		case "get":
 			return bind(func(r *run, a args) value {
 				key := a.need(0, "key")

@@ -37,7 +37,7 @@ func ParseJSON(data []byte) (any, error) {
 	v, err := parseJSON(d, 0)
 	if err == nil {
 		if _, next := d.Token(); !errors.Is(next, io.EOF) {
-			err = errors.New("it goes on after its end")
+			err = errors.New("there is more text after its end")
 		}
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	}
 	o, ok := v.(Object)
 	if !ok {
-		return errors.New("chat: a message is no JSON object: want one with role and content")
+		return errors.New("chat: a message is not a JSON object: want one with role and content")
 	}
 	*m = Message{}
 	for _, f := range o {

@@ -29,7 +29,7 @@ func (u unary) eval(r *run, s *scope) value {
 // describe names a value for an error.
 func describe(v value) string {
 	if u, ok := v.(undefined); ok {
-		return fmt.Sprintf("value that is not defined, %q", u.name)
+		return fmt.Sprintf("undefined value, %q", u.name)
 	}
 	return typeName(v)
 }
@@ -107,7 +107,7 @@ func arithmetic(r *run, op string, x, y value) value {
 	i, f, int1, ok1 := number(x)
 	j, g, int2, ok2 := number(y)
 	if !ok1 || !ok2 {
-		fail("a %s %s a %s: want two values of one type", describe(x), op, describe(y))
+		fail("a %s %s a %s: want two values of the same type", describe(x), op, describe(y))
 	}
 	if (op == "/" || op == "//" || op == "%") && g == 0 {
 		fail("a division by zero")

@@ -17,7 +17,7 @@ func parse(src string) block {
 	p := &parser{tokens: lex(src)}
 	b := p.block()
 	if t := p.peek(); t.kind != end {
-		fail("line %d: a block ends here that nothing began", t.line)
+		fail("line %d: this ends a block that was not begun", t.line)
 	}
 	return b
 }
@@ -285,7 +285,7 @@ func (p *parser) params(m *macro) {
 		if p.op("=") {
 			m.defaults = append(m.defaults, p.expr())
 		} else if len(m.defaults) > 0 {
-			fail("line %d: a parameter without a default behind one that has it", p.peek().line)
+			fail("line %d: a parameter without a default follows one with a default", p.peek().line)
 		}
 	}
 }

@@ -271,7 +271,7 @@ func (p *parser) arguments() (a argExprs) {
 			p.pos++
 			a.named = append(a.named, p.expr())
 		case len(a.names) > 0:
-			fail("line %d: an argument without a name behind one that has it", p.peek().line)
+			fail("line %d: an argument without a name follows one with a name", p.peek().line)
 		default:
 			a.list = append(a.list, p.expr())
 		}

@@ -195,7 +195,7 @@ func (w *writer) json(v value, style jsonStyle, depth int) {
 		w.jsonText(v, style.ascii)
 	case *list:
 		if v.kind == generator {
-			fail("a generator is no JSON: want a list, such as the filter list makes")
+			fail("a generator cannot become JSON: want a list, as the filter list makes")
 		}
 		if len(v.items) == 0 {
 			w.write("[]")
@@ -236,7 +236,7 @@ func (w *writer) json(v value, style jsonStyle, depth int) {
 		newline(depth)
 		w.write("}")
 	default:
-		fail("a %s is no JSON: want strings, numbers, lists and mappings", typeName(v))
+		fail("a %s cannot become JSON: want strings, numbers, lists and mappings", typeName(v))
 	}
 }
 
@@ -250,7 +250,7 @@ func (w *writer) jsonKey(key value, style jsonStyle) {
 	switch withoutMarkup(key).(type) {
 	case nil, bool, int, float64:
 	default:
-		fail("a key is a %s, which is no JSON: want a string or a number", describe(key))
+		fail("a key is a %s, which JSON does not allow: want a string or a number", describe(key))
 	}
 	k := writer{r: w.r}
 	k.json(key, style, 0)

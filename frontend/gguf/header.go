@@ -87,7 +87,8 @@ func WithWeights(header []byte, from Named) (*File, error) {
 		return nil, err
 	}
 	if len(f.tensors) > 0 {
-		return nil, fmt.Errorf("gguf: a file of %d tensors: want none, as they come from elsewhere", len(f.tensors))
+		return nil, fmt.Errorf("gguf: a file with %d tensors: want none, because they come from "+
+			"elsewhere", len(f.tensors))
 	}
 	f.from, f.names = from, map[string]int{}
 	for i, name := range from.WeightNames() {

@@ -68,8 +68,8 @@ func (f *File) whole() (_ *File, err error) {
 		alone.Remedy = "open it as a file, in a folder with the other parts"
 		return nil, alone
 	case nameNo != no || nameOf != of:
-		alone.Remedy = fmt.Sprintf("its name does not say so, and the names of the other parts follow from it: name "+
-			"it %s, and put all parts into one folder", filepath.Base(filefmt.PartPath(f.src.Path, int(no), int(of))))
+		alone.Remedy = fmt.Sprintf("the names of the other parts follow from its name, so name it %s, and put all "+
+			"parts into one folder", filepath.Base(filefmt.PartPath(f.src.Path, int(no), int(of))))
 		return nil, alone
 	}
 	parts := make([]*File, of)
@@ -152,7 +152,7 @@ func (f *File) belongsTo(first *File) error {
 		a, aerr := appendValue(nil, kv.Value)
 		b, berr := appendValue(nil, other)
 		if !ok || aerr != nil || berr != nil || !bytes.Equal(a, b) {
-			return fmt.Errorf("gguf: %s: metadata %q is not as in %s: this part belongs to another model; fetch all "+
+			return fmt.Errorf("gguf: %s: metadata %q differs from %s: this part belongs to another model; fetch all "+
 				"parts again", f.src.Path, kv.Key, filepath.Base(first.src.Path))
 		}
 	}
@@ -249,8 +249,8 @@ func (w *Writer) setPart(no, count, tensors int) error {
 // refusePartName returns an error for the path of a whole model that Open would take for a part.
 func refusePartName(path string) error {
 	if part, of := filefmt.PartOf(path); of > 1 {
-		return fmt.Errorf("gguf: write %s: by its name this is part %d of %d of a model: name a whole model "+
-			"differently", path, part, of)
+		return fmt.Errorf("gguf: write %s: this is the name of part %d of %d of a model: give a whole model another "+
+			"name", path, part, of)
 	}
 	return nil
 }

@@ -231,7 +231,7 @@ func (f *File) readMetadata(c *cursor, n int) {
 		at := c.pos
 		key := c.str(maxKeyBytes, fmt.Sprintf("metadata key %d", i))
 		if _, dup := f.keys[key]; dup {
-			c.failAt(at, "metadata key %q is there twice", key)
+			c.failAt(at, "metadata key %q occurs twice", key)
 		} else if key == "" {
 			c.failAt(at, "metadata key %d is empty", i)
 		}

@@ -199,8 +199,7 @@ func openTensors(folder string) (tensorFile, error) {
 	}
 	for _, pattern := range []string{"*.onnx", filepath.Join("onnx", "*.onnx")} {
 		if list, err := filepath.Glob(filepath.Join(escapeGlob(folder), pattern)); err == nil && len(list) > 0 {
-			return nil, errors.New("the model is an ONNX graph, which vkc generate, embed, run and compile take, and " +
-				"other verbs do not")
+			return nil, errors.New("the model is an ONNX graph: only vkc generate, embed, run and compile take it")
 		}
 	}
 	return nil, fmt.Errorf("%s: want safetensors", why)
@@ -250,8 +249,8 @@ func Tokenizer(folder string) ([]gguf.KV, error) {
 	}
 	if files.Tokenizer == nil && files.World == nil {
 		if exists(filepath.Join(folder, "tokenizer.model")) {
-			return nil, errors.New("the tokenizer is in tokenizer.model alone: want tokenizer.json, which " +
-				"transformers writes by AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)")
+			return nil, errors.New("the tokenizer is only in tokenizer.model: want tokenizer.json, which transformers " +
+				"writes with AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)")
 		}
 		return nil, nil
 	}

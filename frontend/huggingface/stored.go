@@ -171,7 +171,8 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 	}
 	w, s := r.types[name], r.types[scales]
 	if !r.HasWeight(name) || w.DType != ir.F8E4M3 && w.DType != ir.F8E5M2 || len(w.Shape) != 2 || !s.DType.IsFloat() {
-		return "", t, nil, fmt.Errorf("it scales %q, which is %s: want a matrix of 8-bit floats, and floats as scales",
+		return "", t, nil, fmt.Errorf("it is the scale of %q, which is %s: want a matrix of 8-bit floats with float "+
+			"scales",
 			name, w)
 	}
 	rows, columns := w.Shape[0].Static(), w.Shape[1].Static()

@@ -32,7 +32,7 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 		known := map[string]bool{}
 		m.w.Observe(func(name string, x, ids frontend.Tensor) {
 			if known[name] {
-				b.Fail("llm", fmt.Errorf("weight %q is used twice: whose activations are to count?", name))
+				b.Fail("llm", fmt.Errorf("weight %q is used twice: it is unclear which activations count", name))
 			}
 			known[name] = true
 			x = x.Cast(ir.F32)

@@ -118,7 +118,7 @@ func (a *adapters) check(b *frontend.Builder, layers int) {
 				continue
 			}
 			if !a.used[adapter.Prefix+name] {
-				b.Fail("llm", fmt.Errorf("an adapter has matrices for %q, by which the model does not multiply", name))
+				b.Fail("llm", fmt.Errorf("an adapter has matrices for %q, which is in no matmul of the model", name))
 			}
 		}
 	}

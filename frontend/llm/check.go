@@ -18,25 +18,25 @@ var ignoredWeights = []string{"attn_rot_embd.weight"} // the angles of rotary em
 func (c Config) check(a architecture) error {
 	switch {
 	case c.HeadDim < 1:
-		return fmt.Errorf("%d heads share a width of %d: each has no element", c.Heads, c.Width)
+		return fmt.Errorf("%d heads in a width of %d leave no element per head", c.Heads, c.Width)
 	case c.ValueDim != 0 && !a.latent:
 		return fmt.Errorf("values of %d elements with keys of %d are not supported in architecture %q", c.ValueDim,
 			c.HeadDim, a.name)
 	case a.latent && (c.RopeDims >= c.HeadDim || c.Latent < 1):
-		return fmt.Errorf("keys of %d elements, %d of them rotated, and a latent vector of %d: want some elements of "+
-			"each kind", c.HeadDim, c.RopeDims, c.Latent)
+		return fmt.Errorf("keys of %d elements, %d of them rotated, and a latent vector of %d: want at least one "+
+			"element of each kind", c.HeadDim, c.RopeDims, c.Latent)
 	case c.SharedKV < 0 || c.SharedKV > 0 && c.keysOf(c.Layers-1) == c.Layers-1:
-		return fmt.Errorf("the last %d of %d layers share keys and values with earlier ones: want an earlier layer "+
-			"with a window, if they have, or else one without", c.SharedKV, c.Layers)
+		return fmt.Errorf("the last %d of %d layers share keys and values with earlier ones: want an earlier layer of "+
+			"the same kind, with or without a window", c.SharedKV, c.Layers)
 	case a.split != nil && c.Streams < 2:
 		return fmt.Errorf("the residual stream has %d parts: want at least 2", c.Streams)
 	case c.Vocab < 1:
-		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
+		return fmt.Errorf("the token embedding %q is missing, empty, or not a matrix", tokenTable+".weight")
 	case a.rope != notRotary && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
-		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all",
+		return fmt.Errorf("cannot rotate %d elements of a head of %d: want an even number, at most all",
 			c.RopeDims, c.HeadDim)
 	case c.LocalRopeDims%2 != 0 || c.LocalRopeDims > c.LocalHeadDim:
-		return fmt.Errorf("%d elements of a head of %d cannot turn in layers with a window: want an even number, at "+
+		return fmt.Errorf("cannot rotate %d elements of a head of %d in layers with a window: want an even number, at "+
 			"most all", c.LocalRopeDims, c.LocalHeadDim)
 	case c.PerLayerWidth < 0:
 		return fmt.Errorf("the embeddings of each layer have %d elements: want 0 or more", c.PerLayerWidth)
@@ -45,11 +45,11 @@ func (c Config) check(a architecture) error {
 	case a.rope != notRotary && (!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1)):
 		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
 	case c.Window > 0 && a.encoder && c.WindowPeriod == 0 && c.WindowLayers == nil:
-		return fmt.Errorf("a window of %d tokens: architecture %q has none", c.Window, a.name)
+		return fmt.Errorf("a window of %d tokens: architecture %q has no windows", c.Window, a.name)
 	case c.Experts > 0 && !a.experts:
 		return fmt.Errorf("%d experts: architecture %q has none", c.Experts, a.name)
 	case c.DenseLayers < 0 || c.DenseLayers > c.Layers || c.ExpertPeriod < 0:
-		return fmt.Errorf("the first %d of %d layers, and all but every %d-th, have no experts: want 0 to all",
+		return fmt.Errorf("the first %d of %d layers have no experts, and then only every %d-th has: want 0 to all",
 			c.DenseLayers, c.Layers, c.ExpertPeriod)
 	case c.SharedFeedForward < 0 || c.SharedFeedForward > math.MaxInt32:
 		return fmt.Errorf("the shared expert has %d hidden elements: want 0 to %d", c.SharedFeedForward, math.MaxInt32)
@@ -171,8 +171,8 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Types)) {
 		if !known[name] && !c.inDraftLayer(name) {
-			return fmt.Errorf("weight %q: a model of %d layers of architecture %q has none of that name, and without "+
-				"it the graph would compute something else", name, c.Layers, a.name)
+			return fmt.Errorf("weight %q: vkc does not know this weight in a model of %d layers of architecture %q, "+
+				"and its graph would compute something else without it", name, c.Layers, a.name)
 		}
 	}
 	return nil

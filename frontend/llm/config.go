@@ -201,8 +201,7 @@ func readConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	if kind, err := f.String("general.type"); err == nil && kind == "adapter" {
-		return Config{}, errors.New("the file is an adapter, which changes a model: name the model, and the adapter " +
-			"by --lora")
+		return Config{}, errors.New("the file is an adapter: name the model, and the adapter with --lora")
 	}
 	r := newMetadata(f, a)
 	c := r.config(a)

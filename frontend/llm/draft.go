@@ -11,7 +11,7 @@ import (
 // checks a token and the guesses after it in one run of this graph.
 func Drafts(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
-		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)
+		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)
 	}
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err

@@ -49,11 +49,11 @@ func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 		return nil, err
 	}
 	if cfg.Pooling == PoolRank {
-		return nil, errors.New("llm: the model rates pairs of texts, and makes no embeddings")
+		return nil, errors.New("llm: the model rates pairs of texts and makes no embeddings")
 	}
 	if !slices.Contains(poolings[1:], cfg.Pooling) {
-		return nil, fmt.Errorf("llm: the model makes no embeddings, pooling %q: want %s, %s or %s, which a model made "+
-			"for embeddings names in its file", cfg.Pooling, PoolMean, PoolCLS, PoolLast)
+		return nil, fmt.Errorf("llm: the model makes no embeddings, pooling %q: want %s, %s or %s, as in a model made "+
+			"for embeddings", cfg.Pooling, PoolMean, PoolCLS, PoolLast)
 	}
 	return frontend.Build(graphName(cfg, "embedding"), func(b *frontend.Builder) {
 		tokens := b.Input("tokens", ir.I32, b.Sym("T", maxTokens))

@@ -162,7 +162,7 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 		_, own := tensors[o.From[0]]
 		switch {
 		case own && o.Name == o.From[0]:
-			return nil, fmt.Errorf("no weight of architecture %q is made of tensor %q", a.name, o.Name)
+			return nil, fmt.Errorf("architecture %q has no weight for tensor %q", a.name, o.Name)
 		case own:
 			list = append(list, o)
 		}
@@ -174,8 +174,8 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 func (f *Folder) Check(c Config) error {
 	for i, want := range f.windows {
 		if i < c.Layers && c.windowed(i) != want && c.Window > 0 {
-			return fmt.Errorf("config.json: layer_types says that layer %d has a window: %v; a model of architecture "+
-				"%q has the opposite there", i, want, f.Architecture)
+			return fmt.Errorf("config.json: layer_types says that layer %d has a window: %v; layers of architecture "+
+				"%q have the opposite there", i, want, f.Architecture)
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ func (p *picture) part(i, width int) frontend.Tensor {
 // directions, a run has the rows of one whole picture.
 func Images(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
-		return nil, fmt.Errorf("llm: %d rows at once: want 1 to %d, the positions there are", maxTokens, maxContext)
+		return nil, fmt.Errorf("llm: %d rows at once: want 1 to %d, the number of positions", maxTokens, maxContext)
 	}
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err

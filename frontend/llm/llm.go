@@ -54,7 +54,7 @@ func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 // text that the other has begun.
 func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
-		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)
+		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)
 	}
 	return step(cfg, "steps", maxContext, options, func(b *frontend.Builder) ir.Dim { return b.Sym("T", maxTokens) })
 }
@@ -151,7 +151,8 @@ func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, ma
 	history) {
 	cfg := m.Config
 	if most := n.Max(); how.atOnce > 0 && most > int64(how.atOnce) {
-		b.Fail("llm", fmt.Errorf("%d tokens at once: layers keep room for %d besides their window", most, how.atOnce))
+		b.Fail("llm", fmt.Errorf("%d tokens at once: layers have room for only %d in addition to their "+
+			"window", most, how.atOnce))
 	}
 	m.adapt(b)
 	start := b.DimValue(length).Sub(b.DimValue(n))
@@ -243,7 +244,7 @@ func (c Config) CheckCache(t ir.DType) error {
 	if c.keeps(t) {
 		return nil
 	}
-	return fmt.Errorf("keys and values in %s: want one of %v, for heads of %d elements", t,
+	return fmt.Errorf("KV cache of type %s: want one of %v, for heads of %d elements", t,
 		slices.DeleteFunc(ir.DTypes(), func(t ir.DType) bool { return !c.keeps(t) }), c.cachedWidth())
 }
 

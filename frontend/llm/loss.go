@@ -25,7 +25,7 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 	const op = "llm_loss"
 	s := tokens.Shape()
 	if len(s) != 2 || !next.Shape().Equal(s) || !s[0].IsStatic() || !s[1].IsStatic() {
-		b.Fail(op, fmt.Errorf("tokens are %s and those that follow %s: want i32[B, T], of known extents", tokens, next))
+		b.Fail(op, fmt.Errorf("tokens are %s and next tokens %s: want i32[B, T] of fixed extents", tokens, next))
 	}
 	if err := cfg.CheckContext(s[1].Static()); err != nil {
 		b.Fail(op, err)

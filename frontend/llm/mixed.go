@@ -111,7 +111,7 @@ func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Grap
 	case rows < 1:
 		return nil, fmt.Errorf("llm: a mixed step of %d rows: want at least one", rows)
 	case cfg.IsRecurrent():
-		return nil, fmt.Errorf("llm: architecture %q has recurrent states, and a mixed step has none",
+		return nil, fmt.Errorf("llm: architecture %q has recurrent states, which mixed steps do not support",
 			cfg.Architecture)
 	}
 	return frontend.Build(graphName(cfg, "mixed"), func(b *frontend.Builder) {

@@ -31,7 +31,7 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 		return fmt.Errorf("rotary positions scaled by %q are not supported: want linear, longrope, yarn or none", kind)
 	}
 	if r.err == nil && !(scale > 0) || math.IsInf(scale, 1) {
-		return fmt.Errorf("metadata %q is %v: want how many times longer texts may be", r.prefix+key, scale)
+		return fmt.Errorf("metadata %q is %v: want the factor by which texts may be longer", r.prefix+key, scale)
 	}
 	trained := r.sizeOr("rope.scaling.original_context_length", c.Context)
 	magnitude := cmp.Or(c.RopeMagnitude, 1) * r.floatOr("rope.scaling.attn_factor", 1)
@@ -70,7 +70,7 @@ func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 			return nil, err
 		}
 		if d.DType != ir.F32 || len(d.Dims) != 1 || d.Dims[0] != len(scaled) {
-			return nil, fmt.Errorf("weight %q is %s%v: want f32[%d], a factor for each pair of elements that turns",
+			return nil, fmt.Errorf("weight %q is %s%v: want f32[%d], one factor per rotated pair",
 				name, d.DType, d.Dims, len(scaled))
 		}
 		var own []float64
@@ -100,7 +100,7 @@ func (c Config) checkFactors() error {
 		}
 	}
 	if m := c.RopeMagnitude; !(m >= 0) || math.IsInf(m, 1) {
-		return fmt.Errorf("what has turned is multiplied by %v: want a positive number", m)
+		return fmt.Errorf("the factor of rotated elements is %v: want a positive number", m)
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 // these tokens. The logits never leave the device.
 func Scores(cfg Config, maxTokens, maxContext, likeliest int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
-		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)
+		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)
 	}
 	if likeliest < 0 || likeliest > cfg.Vocab {
-		return nil, fmt.Errorf("llm: the likeliest %d of %d tokens: want 0 to all", likeliest, cfg.Vocab)
+		return nil, fmt.Errorf("llm: the %d most likely of %d tokens: want 0 to all", likeliest, cfg.Vocab)
 	}
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err

@@ -30,14 +30,15 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	case cfg.IsRecurrent():
 		return nil, fmt.Errorf("llm: the recurrent states of architecture %q cannot forget tokens", arch.name)
 	case arch.rope == notRotary && cfg.MaxALiBi == 0:
-		return nil, fmt.Errorf("llm: positions of architecture %q are learned: keys cannot move to others", arch.name)
+		return nil, fmt.Errorf("llm: architecture %q has learned positions: keys cannot move to others", arch.name)
 	case arch.lateHeadNorms:
 		return nil, fmt.Errorf("llm: architecture %q normalizes keys after their rotation: they cannot move to other "+
 			"positions", arch.name)
 	case how.pages > 0:
 		return nil, errors.New("llm: texts that share pages cannot forget tokens: leave out Pages")
 	case how.atOnce > 0:
-		return nil, errors.New("llm: layers that keep a window only have lost what is to stay: leave out KeepWindow")
+		return nil, errors.New("llm: layers that keep only a window no longer have the first tokens: leave out " +
+			"KeepWindow")
 	}
 	return frontend.Build(graphName(cfg, "shift"), func(b *frontend.Builder) {
 		m := newModel(b, cfg, int64(maxContext))

@@ -196,11 +196,11 @@ func (a *Adapter) add(p pair, cfg llm.Config) error {
 	w, ok := cfg.Types[p.weight]
 	switch {
 	case !ok:
-		return fmt.Errorf("the adapter has matrices for %q, which is no weight of this model", p.weight)
+		return fmt.Errorf("the adapter has matrices for %q, which is not a weight of this model", p.weight)
 	case p.a.name == "" || p.b.name == "":
 		return fmt.Errorf("the adapter has only one of A and B for %q", p.weight)
 	case len(w.Shape) != 2 && len(w.Shape) != 3:
-		return fmt.Errorf("the adapter has matrices for %q, which is no matrix", p.weight)
+		return fmt.Errorf("the adapter has matrices for %q, which is not a matrix", p.weight)
 	}
 	rank := p.rank()
 	n := len(w.Shape)

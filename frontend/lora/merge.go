@@ -53,11 +53,12 @@ func Merge(ctx context.Context, w *gguf.Writer, f *gguf.File, list []Scaled) (m 
 			err = w.AddFunc(t.Name, t.DType, t.Dims, func() (*ir.Data, error) { return f.Weight(t.Name) })
 		} else {
 			if t.Name == embedding && !f.HasWeight("output.weight") {
-				return m, fmt.Errorf("lora: weight %q is also the output of this model, which the adapter leaves as "+
-					"it is: use the adapter without merging it", t.Name)
+				return m, fmt.Errorf("lora: weight %q is also the output of this model, which the adapter does not "+
+					"change: use the adapter without merging it", t.Name)
 			}
 			if _, encodes := quant.Supported(t.DType); t.DType.IsBlock() && !encodes {
-				return m, fmt.Errorf("lora: weight %q is %s, which is not written: want another type", t.Name, t.DType)
+				return m, fmt.Errorf("lora: weight %q is %s, and merging cannot write this type: want another "+
+					"type", t.Name, t.DType)
 			}
 			m.Adapted++
 			if t.DType.IsBlock() {

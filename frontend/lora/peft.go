@@ -145,7 +145,7 @@ func (c *peft) check() error {
 	case len(c.Saved) > 0:
 		return fmt.Errorf("modules_to_save is %q: adapters that replace whole weights are not supported", c.Saved)
 	case changes:
-		return fmt.Errorf("init_lora_weights is %q: the adapter belongs to changed weights of the model; save it with "+
+		return fmt.Errorf("init_lora_weights is %q: the adapter needs changed weights of the model; save it with "+
 			"path_initial_model_for_weight_conversion, or merge it", first)
 	case isSet(c.Replication):
 		return errors.New("layer_replication: adapters of repeated layers are not supported")
@@ -300,11 +300,11 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 	}
 	for _, o := range origins {
 		if o.Stacked && o.Rows != nil {
-			return nil, fmt.Errorf("the adapter has matrices for %q, which is made of some rows of them: such "+
-				"adapters of experts are not supported", o.Name)
+			return nil, fmt.Errorf("the adapter has matrices for %q, and the folder's tensor has some of its rows: "+
+				"such adapters of experts are not supported", o.Name)
 		}
 		if o.Change != nil || o.Rows != nil && o.RowAxis == 1 && !o.Stacked {
-			return nil, fmt.Errorf("the adapter has matrices for %q, which GGUF files have with other elements or "+
+			return nil, fmt.Errorf("the adapter has matrices for %q, which GGUF files store with other elements or "+
 				"columns than folders: such adapters are not supported", o.Name)
 		}
 		var all []*pair

@@ -96,8 +96,8 @@ func (w Weights) Has(name string) bool {
 func (w Weights) Get(name string) frontend.Tensor {
 	for _, more := range []string{"order", "weight_scale"} {
 		if name == "weight" && w.Has(more) {
-			w.model.b.Fail("weight", fmt.Errorf("weight %q comes with %q, and is no layer of nn.Linear: want the "+
-				"matrix alone", w.name(name), w.name(more)))
+			w.model.b.Fail("weight", fmt.Errorf("weight %q comes with %q, which only layers of nn.Linear use: want "+
+				"the matrix alone", w.name(name), w.name(more)))
 		}
 	}
 	return w.get(name)
@@ -121,7 +121,7 @@ func (w Weights) get(name string) frontend.Tensor {
 		}
 		t = w.model.b.ShardedWeight(axis, full, typ.DType, typ.Shape)
 	} else if t = w.model.give(full, typ); !t.Shape().Equal(typ.Shape) {
-		w.model.b.Fail("weight", fmt.Errorf("weight %q is given as %s, want shape %s", full, t, typ.Shape))
+		w.model.b.Fail("weight", fmt.Errorf("weight %q is %s, want shape %s", full, t, typ.Shape))
 	}
 	w.model.made[full] = t
 	return t

@@ -61,7 +61,7 @@ func (c *call) repeated(k tensor, heads ir.Dim) tensor {
 func (c *call) splitHeads(x tensor, attr string) tensor {
 	n, s := c.intAttr(attr, 0), x.Shape()
 	if x.Rank() != 3 || n < 1 || !s[2].IsStatic() || s[2].Static()%n != 0 {
-		c.fail("of %s with %s %d: want [batch, length, %s*size]", x, attr, n, attr)
+		c.fail("input %s with %s %d: want [batch, length, %s*size]", x, attr, n, attr)
 	}
 	return x.Reshape(s[0], s[1], n, s[2].Static()/n).SwapAxes(1, 2)
 }
@@ -100,24 +100,25 @@ func attention(c *call) []*value {
 		a.k, a.v = c.splitHeads(a.k, "kv_num_heads"), c.splitHeads(a.v, "kv_num_heads")
 	}
 	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 {
-		c.fail("of %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
+		c.fail("inputs %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
 	}
 	if !flat && (queries != 0 && !a.q.Dim(1).Is(queries) || keys != 0 && !a.k.Dim(1).Is(keys)) {
-		c.fail("q_num_heads is %d and kv_num_heads %d, of %s and %s, [batch, heads, length, size]", queries, keys, a.q,
+		c.fail("q_num_heads is %d and kv_num_heads %d, but %s and %s are [batch, heads, length, "+
+			"size]", queries, keys, a.q,
 			a.k)
 	}
 	if c.intAttr("softmax_precision", 0) == float64Type && a.q.DType() != ir.F64 {
-		c.fail("attribute softmax_precision is double, and vkc computes weights of %s in float", a.q.DType())
+		c.fail("attribute softmax_precision is double, but vkc computes the weights of %s in float", a.q.DType())
 	}
 	mode := c.intAttr("qk_matmul_output_mode", 0)
 	if mode < 0 || mode > 3 {
 		c.fail("qk_matmul_output_mode is %d: want 0 to 3", mode)
 	}
 	if c.has(4) != c.has(5) || c.has(4) && c.has(6) {
-		c.fail("want past_key and past_value both or neither, and then no nonpad_kv_seqlen")
+		c.fail("want both past_key and past_value or neither, and with them no nonpad_kv_seqlen")
 	}
 	if d := a.q.Dim(3); !d.IsStatic() || d.Add < 1 {
-		c.fail("of queries %s: their size must be a number", a.q)
+		c.fail("queries %s: want a fixed size of a head", a.q)
 	}
 	a.scale, a.softcap = c.floatAttr("scale", 1/math.Sqrt(float64(a.q.Dim(3).Add))), c.floatAttr("softcap", 0)
 	switch {
@@ -319,7 +320,7 @@ func linearAttention(c *call) []*value {
 	rule := c.choice("update_rule", "gated_delta", "linear", "gated", "delta")
 	gated, delta := rule == "gated" || rule == "gated_delta", rule == "delta" || rule == "gated_delta"
 	if gated != c.has(4) || delta != c.has(5) {
-		c.fail("update_rule %q: want decay for gated ones, and beta for delta ones", rule)
+		c.fail("update_rule %q: want decay for gated rules, and beta for delta rules", rule)
 	}
 	t := c.dtypeOf(c.input(0))
 	split := func(i int, attr string) tensor { // [B, T, heads, _]
@@ -378,7 +379,7 @@ func linearAttention(c *call) []*value {
 func causalConv(c *call) []*value {
 	x, w := c.x(0), c.x(1)
 	if x.Rank() != 3 || w.Rank() != 3 || !w.Shape().IsStatic() || w.Dim(2).Add < 1 || w.Dim(0) != x.Dim(1) {
-		c.fail("of %s with weights %s: want [batch, channels, length] and [channels, 1, size]", x, w)
+		c.fail("input %s with weights %s: want [batch, channels, length] and [channels, 1, size]", x, w)
 	}
 	keep := w.Dim(2).Static() - 1
 	past := c.b.Full(x.DType(), 0, x.Dim(0), x.Dim(1), keep)

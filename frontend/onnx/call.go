@@ -57,7 +57,7 @@ func (c *call) constant(i int) *ir.Data {
 	d := constant(v)
 	if d == nil {
 		c.needed = append(c.needed, v.from...)
-		c.fail("input %d, %q, must be known when the graph is built, and depends on %q", i, v.name, v.from)
+		c.fail("input %d, %q, must be known when the graph is built, but it depends on %q", i, v.name, v.from)
 	}
 	return d
 }
@@ -68,7 +68,8 @@ func (c *call) dims(i int) ir.Shape {
 	s := c.extents(i)
 	for _, d := range s {
 		if c.isFound(d) {
-			c.fail("input %d, %q, has a number of elements that a run finds, and vkc has no rule for it here", i,
+			c.fail("the number of elements of input %d, %q, is known only in a run, and vkc does not support that for "+
+				"this op", i,
 				c.in[i].name)
 		}
 	}
@@ -196,7 +197,7 @@ func (c *call) choice(name string, texts ...string) string {
 // explains the restriction.
 func (c *call) only(name string, value int, why string) {
 	if n := c.intAttr(name, value); n != value {
-		c.fail("attribute %s is %d, and vkc computes by %d alone: %s", name, n, value, why)
+		c.fail("attribute %s is %d, and vkc supports only %d: %s", name, n, value, why)
 	}
 }
 
@@ -276,7 +277,7 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	t := DataType(a.Int).DType()
 	switch {
 	case t == ir.Invalid:
-		c.fail("%s is %s (type %d), which vkc does not have", name, DataType(a.Int), a.Int)
+		c.fail("%s is %s (type %d), which vkc does not support", name, DataType(a.Int), a.Int)
 	case t.StorageOnly():
 		c.fail("%s is %s, which only casts and quantization make", name, DataType(a.Int))
 	}

@@ -57,15 +57,15 @@ func (c *call) checkConsumed(row *row) {
 			if a.Ref != "" {
 				a = c.scope.attribute(a.Ref)
 			}
-			c.fail("it has attribute %s, which is %s, and vkc does not compute by it, so that the result could be "+
-				"wrong: take the attribute away if the result is the same without, or write the node as others",
+			c.fail("it has attribute %s, which is %s, and vkc ignores that, so the result could be wrong: remove the "+
+				"attribute if the result is the same without it, or replace the node",
 				ir.Printable(a.Name), a.text())
 		}
 	}
 	for i, v := range c.in {
 		if v != nil && (i >= len(c.consumed.inputs) || !c.consumed.inputs[i]) {
-			c.fail("it has input %d, %s, and vkc does not compute by it, so that the result could be wrong: take the "+
-				"input away if the result is the same without, or write the node as others", i, ir.Printable(v.name))
+			c.fail("it has input %d, %s, and vkc ignores that, so the result could be wrong: remove the input if the "+
+				"result is the same without it, or replace the node", i, ir.Printable(v.name))
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (c *call) checkConsumed(row *row) {
 func (c *call) checkResults(results []*value) {
 	for i, name := range c.node.Outputs {
 		if name != "" && (i >= len(results) || results[i] == nil) && c.uses(name) > 0 {
-			c.fail("its result %d, %s, is read, and vkc does not make it: it makes %d", i, ir.Printable(name),
+			c.fail("its result %d, %s, is used, but vkc computes only %d results", i, ir.Printable(name),
 				len(results))
 		}
 	}

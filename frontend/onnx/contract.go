@@ -122,7 +122,7 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 	left, right, explicit := strings.Cut(equation, "->")
 	terms = strings.Split(left, ",")
 	if len(terms) != len(c.in) {
-		return nil, "", "it has not as many terms as there are inputs"
+		return nil, "", "the number of terms differs from the number of inputs"
 	}
 	more := 0
 	for i, term := range terms {
@@ -269,7 +269,7 @@ func det(c *call) tensor {
 	x := c.x(0)
 	if x.Rank() < 2 || !x.Dim(-1).IsStatic() || x.Dim(-1) != x.Dim(-2) || x.Dim(-1).Static() > maxDet ||
 		x.Dim(-1).Static() < 1 {
-		c.fail("of %s: want matrices of 1 to %d rows and as many columns", x, maxDet)
+		c.fail("input %s: want matrices of 1 to %d rows and as many columns", x, maxDet)
 	}
 	lead := x.Shape()[:x.Rank()-2]
 	matrices, err := lead.Numel()

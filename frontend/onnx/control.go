@@ -47,7 +47,7 @@ func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	for i, o := range g.Outputs {
 		v := s.find(o.Name)
 		if v == nil {
-			c.fail("its graph has no value %q, one of its outputs", o.Name)
+			c.fail("its graph has no value %q, the name of an output", o.Name)
 		}
 		if v.missing {
 			panic(nodeError{errMissing})
@@ -60,7 +60,7 @@ func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 // run builds the nodes of a function or subgraph, and counts one more level of nesting.
 func (c *call) run(nodes []*Node, s *scope) {
 	if c.depth++; c.depth > maxDepth {
-		c.fail("functions and graphs in nodes, more than %d deep", maxDepth)
+		c.fail("functions and graphs in nodes are nested more than %d deep", maxDepth)
 	}
 	defer func() { c.depth-- }()
 	c.nodes(nodes, s)
@@ -89,11 +89,11 @@ func (c *call) inline(fn *Function) []*value {
 		s.attrs[a.Name] = a
 	}
 	if len(c.in) > len(fn.Inputs) {
-		c.fail("it has %d inputs, and the model's function of this name takes %d", len(c.in), len(fn.Inputs))
+		c.fail("it has %d inputs, but the model's function of this name takes %d", len(c.in), len(fn.Inputs))
 	}
 	for _, a := range c.node.Attributes {
 		if s.attrs[a.Name] == nil && !slices.Contains(fn.Attributes, a.Name) {
-			c.fail("it has attribute %s, which is %s, and the model's function of this name has no such attribute",
+			c.fail("it has attribute %s, which is %s, but the model's function of this name has no such attribute",
 				ir.Printable(a.Name), a.text())
 		}
 		if a.Ref != "" {
@@ -209,7 +209,7 @@ func copies(values []*value) []*value {
 // joined concatenates parts along an axis or, with stack, stacks them along a new axis.
 func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	if len(parts) == 0 {
-		c.fail("nothing is joined: the shape of the result is not known")
+		c.fail("it joins no tensors, so the shape of the result is unknown")
 	}
 	list := make([]tensor, len(parts))
 	for i, v := range parts {
@@ -239,7 +239,7 @@ func (c *call) sequenceIndex(i, more int) int {
 	n := len(c.elements())
 	list := c.ints(i)
 	if len(list) != 1 {
-		c.fail("a place is %v, want one number", list)
+		c.fail("the position is %v, want one number", list)
 	}
 	k := list[0]
 	if k < 0 {
@@ -287,7 +287,7 @@ func sequenceMap(c *call) []*value {
 		for k, v := range c.from(0) {
 			if inputs[k] = v; v.isList {
 				if i >= len(v.list) {
-					c.fail("its sequences have other lengths")
+					c.fail("its sequences have different lengths")
 				}
 				inputs[k] = v.list[i]
 			}
@@ -305,7 +305,7 @@ func splitToSequence(c *call) []*value {
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
 	d := x.Shape()[axis]
 	if !d.IsStatic() {
-		c.fail("an axis of extent %s is split: it must be a number", d)
+		c.fail("it splits an axis of extent %s: want a fixed extent", d)
 	}
 	drop := !c.flag("keepdims", true) && !c.has(1)
 	size, sizes := 1, []int(nil)

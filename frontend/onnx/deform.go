@@ -14,7 +14,8 @@ func deformConv(c *call) tensor {
 	inputs, outputs := w.Dim(1).Static()*groups, w.Dim(0).Static() // channels
 	if groups < 1 || offsetGroups < 1 || !x.Dim(1).Is(inputs) || inputs%offsetGroups != 0 || outputs%groups != 0 ||
 		!offset.Dim(1).Is(offsetGroups*taps*n) {
-		c.fail("%d groups, and %d of offsets %s, of %s with weights %s", groups, offsetGroups, offset, x, w)
+		c.fail("%d groups, and %d groups of offsets %s, do not fit %s with weights "+
+			"%s", groups, offsetGroups, offset, x, w)
 	}
 	win := c.window(x.Shape(), kernel)
 	windows := offset.Shape()[2:] // the number of windows along each axis
@@ -22,7 +23,7 @@ func deformConv(c *call) tensor {
 		reach := win.dilation[i]*(kernel[i]-1) + 1
 		if room := d.Plus(int64(win.low[i] + win.high[i] - reach)); room.IsStatic() &&
 			!windows[i].Is(int(room.Add)/win.stride[i]+1) {
-			c.fail("offsets %s for axis %d of %s, where there are %d windows", offset, i+2, x,
+			c.fail("offsets %s for axis %d of %s: want one for each of the %d windows", offset, i+2, x,
 				int(room.Add)/win.stride[i]+1)
 		}
 	}

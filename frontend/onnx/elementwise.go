@@ -236,7 +236,7 @@ func bitcast(c *call) tensor {
 	c.must("to", AttrInt)
 	x, to := c.x(0), c.typeAttr("to", 0).DType()
 	if to.Bits() != x.DType().Bits() {
-		c.fail("the bits of %s as %s: both must have as many", x.DType(), to)
+		c.fail("it reads the bits of %s as %s: want types with as many bits", x.DType(), to)
 	}
 	return x.Bitcast(to)
 }

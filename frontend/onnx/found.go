@@ -97,7 +97,8 @@ func (im *importer) dimValue(d ir.Dim) tensor {
 		return count.MulScalar(float64(d.Mul)).AddScalar(float64(d.Add))
 	}
 	if im.isFound(d) {
-		im.fail("it computes %s, of a number of elements that a run finds, and vkc has sums and multiples alone", d)
+		im.fail("it computes %s from a number of elements that is known only in a run: vkc supports only sums and "+
+			"multiples of it", d)
 	}
 	return im.b.DimValue(d).Cast(ir.I64)
 }
@@ -113,7 +114,8 @@ func (c *call) largestShape(extents ir.Shape) (ir.Shape, *validPart) {
 		}
 		n, ok := c.found[d.Sym]
 		if !ok || part != nil || d.Mul != 1 || d.Add != 0 {
-			c.fail("of %s: vkc has one axis with as many elements as a run finds, and no expression of it", extents)
+			c.fail("it makes %s: vkc supports an axis of an extent that is known only in a run, but no expression of "+
+				"it", extents)
 		}
 		part, extents[axis] = &validPart{axis, n.count}, n.largest
 	}
@@ -183,7 +185,7 @@ const maxBoxes = 1024
 func nonMaxSuppression(c *call) []*value {
 	boxes, scores := c.x(0), c.x(1)
 	if boxes.Rank() != 3 || scores.Rank() != 3 || !boxes.Dim(2).Is(4) {
-		c.fail("of boxes %s with scores %s: want [B, N, 4] and [B, C, N]", boxes, scores)
+		c.fail("boxes %s with scores %s: want [B, N, 4] and [B, C, N]", boxes, scores)
 	}
 	most := 0.0
 	if c.has(2) {
@@ -201,7 +203,7 @@ func nonMaxSuppression(c *call) []*value {
 		most = min(most, float64(n.Add))
 	}
 	if !(most >= 1 && most <= maxBoxes) {
-		c.fail("%v boxes of each class are chosen: want from 1 to %d", most, maxBoxes)
+		c.fail("it selects %v boxes of each class: want 1 to %d", most, maxBoxes)
 	}
 	part := func(i int) tensor { return boxes.Index(2, i).Unsqueeze(1) } // [B, 1, N]
 	y1, x1, y2, x2 := part(0), part(1), part(2), part(3)

@@ -246,19 +246,19 @@ func (c *call) markValid(l *validLabels, results []*value) {
 				continue
 			}
 			if v.isList || v.isDims || v.valid != nil && *v.valid != (validPart{axis, n}) {
-				c.fail("its result would have two axes with as many elements as a run finds")
+				c.fail("its result would have two axes with extents that are known only in a run")
 			}
 			v.valid, marked = &validPart{axis, n}, true
 		}
 		if !marked {
-			c.fail("as many elements as a run finds are along an axis that its result lacks")
+			c.fail("the result lacks an axis of an extent that is known only in a run")
 		}
 	}
 }
 
 // failPartlyValid fails because input v has only a valid part and the op has no rule for that.
 func (c *call) failPartlyValid(v *value) {
-	c.fail("%q has as many elements along axis %d as a run finds, and vkc has no rule for such an axis here",
+	c.fail("axis %[2]d of %[1]q has an extent that is known only in a run, and vkc does not support that for this op",
 		v.name, v.valid.axis)
 }
 
@@ -266,7 +266,8 @@ func (c *call) failPartlyValid(v *value) {
 // ir.Mismatched. The condition is about the number of valid elements of v.
 func (c *call) check(v *value, holds tensor) {
 	if holds.Builder() != c.b {
-		c.fail("%q has as many elements as a run finds, and a loop's body cannot check their number", v.name)
+		c.fail("%q has an axis of an extent that is known only in a run, and the body of a loop cannot check "+
+			"it", v.name)
 	}
 	name := c.node.title() + ir.Mismatched
 	for i := 1; c.taken[name]; i++ {

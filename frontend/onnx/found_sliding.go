@@ -25,7 +25,7 @@ func (r slidingRule) along(c *call) []*value {
 	}
 	w, x := c.window(c.shapeOf(v), kernel), v.valid
 	if c.autoPad() != "VALID" && c.autoPad() != "NOTSET" && w.stride[i] > 1 {
-		c.fail("auto_pad pads by the number of elements of %q, which a run finds: give pads", v.name)
+		c.fail("auto_pad needs the number of elements of %q, which is known only in a run: give pads", v.name)
 	}
 	stride := x.count.Lit(float64(w.stride[i]))
 	// There is a window at each step that leaves it inside the padding.
@@ -50,7 +50,8 @@ func spreadAlong(c *call) []*value {
 		return nil
 	}
 	if mode := c.autoPad(); mode != "VALID" && mode != "NOTSET" || c.hasAttr("output_shape") {
-		c.fail("output_shape and auto_pad pad by the number of elements of %q, which a run finds: give pads", v.name)
+		c.fail("output_shape and auto_pad need the number of elements of %q, which is known only in a run: give "+
+			"pads", v.name)
 	}
 	kernel := c.kernelOf(c.x(1))
 	k := len(kernel)

@@ -162,16 +162,17 @@ func (im *importer) input(in Value) *value {
 		return im.listInput(in, types)
 	}
 	if in.Type.Kind != KindTensor {
-		return im.problem(in.Name, "input", fmt.Errorf("it is %s: vkc's programs take tensors", in.Type))
+		return im.problem(in.Name, "input", fmt.Errorf("it is %s: vkc supports only tensors here", in.Type))
 	}
 	t := in.Type.Elem.DType()
 	if t == ir.Invalid {
-		return im.problem(in.Name, "input", fmt.Errorf("it is of %s (type %d), which vkc does not have", in.Type.Elem,
+		return im.problem(in.Name, "input", fmt.Errorf("it is of %s (type %d), which vkc does not "+
+			"support", in.Type.Elem,
 			in.Type.Elem))
 	}
 	if !in.Type.HasShape {
 		im.needed = append(im.needed, in.Name)
-		return im.problem(in.Name, "input", errors.New("the model does not say how many axes it has"))
+		return im.problem(in.Name, "input", errors.New("the model does not give its number of axes"))
 	}
 	im.taken[in.Name] = true
 	v := &value{name: in.Name, from: []string{in.Name}, unsigned: dataTypes[in.Type.Elem].unsigned}
@@ -399,7 +400,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	c := &call{importer: im, node: n, scope: s, consumed: &consumed{}}
 	ok = im.try(n.title(), n.op(), func() {
 		if im.calls++; im.calls > maxCalls {
-			im.fail("more than %d nodes, those of functions and loops counted each time", maxCalls)
+			im.fail("more than %d nodes, counting the nodes of functions and loops for each use", maxCalls)
 		}
 		c.version = max(s.opsets[n.Domain], 1)
 		fn := im.file.Model.function(n)
@@ -411,7 +412,8 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			var v *value
 			if name != "" {
 				if v = s.find(name); v == nil {
-					im.fail("its input %q is neither an input nor an initializer, nor a result of a node", name)
+					im.fail("its input %q is neither an input of the graph, nor an initializer, nor a result of a "+
+						"node", name)
 				}
 				if v.missing {
 					panic(nodeError{errMissing})

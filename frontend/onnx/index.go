@@ -64,7 +64,7 @@ func gather(c *call) tensor {
 // cropToIndices slices x along all axes except one to the extents of indices, as GatherElements needs.
 func (c *call) cropToIndices(x, indices tensor, axis int) tensor {
 	if indices.Rank() != x.Rank() {
-		c.fail("indices %s of %s: both must have as many axes", indices, x)
+		c.fail("indices %s of %s: want as many axes", indices, x)
 	}
 	for i, d := range indices.Shape() {
 		if i != axis && d != x.Shape()[i] {
@@ -85,7 +85,7 @@ func gatherElements(c *call) tensor {
 func (c *call) coordinates(i int, x tensor, skip int) tensor {
 	at := c.x(i)
 	if at.Rank() == 0 || !at.Dim(-1).IsStatic() || at.Dim(-1).Static()+skip > x.Rank() {
-		c.fail("indices are %s for %s: the innermost axis has a coordinate for each of the outermost axes", at, x)
+		c.fail("indices are %s for %s: want at most one coordinate per axis, along the innermost axis", at, x)
 	}
 	if d := constant(c.in[i]); d != nil {
 		if ints, err := d.Ints(); err == nil && (len(ints) == 0 || slices.Min(ints) >= 0) {
@@ -186,7 +186,7 @@ func tensorScatter(c *call) tensor {
 // or from x.
 func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
 	if start.Rank() != 1 || axis == 0 {
-		c.fail("write_indices %s for %s along axis %d: want one for each sequence of the batch", start, x, axis)
+		c.fail("write_indices %s for %s along axis %d: want one index per sequence of the batch", start, x, axis)
 	}
 	for range x.Rank() - 1 {
 		start = start.Unsqueeze(-1)

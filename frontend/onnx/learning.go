@@ -108,7 +108,7 @@ func featureVectorizer(c *call) tensor {
 			x = x.Unsqueeze(0)
 		}
 		if i < len(sizes) && !x.Dim(1).Is(sizes[i]) {
-			c.fail("attribute inputdimensions is %v, and input %d is %s", sizes, i, x)
+			c.fail("attribute inputdimensions is %v, but input %d is %s", sizes, i, x)
 		}
 		parts = append(parts, castTo(x, ir.F32))
 	}
@@ -174,7 +174,7 @@ func labelEncoder(c *call) tensor {
 		}
 		list, err := d.Floats()
 		if err != nil || len(list) != 1 {
-			c.fail("attribute default_tensor has no single number")
+			c.fail("attribute default_tensor is not a single number")
 		}
 		otherwise = list[0]
 	}
@@ -207,7 +207,7 @@ func oneHotEncoder(c *call) tensor {
 	}
 	c.must("cats_int64s", AttrInts)
 	if !c.flag("zeros", true) {
-		c.fail("attribute zeros is 0, so that an unknown category is an error, and a program cannot raise it")
+		c.fail("attribute zeros is 0, so an unknown category is an error: vkc programs cannot raise it")
 	}
 	cats := c.intsAsFloats("cats_int64s")
 	x := c.x(0)
@@ -351,7 +351,7 @@ func linearClassifier(c *call) []*value {
 func (c *call) kernelOfVectors(x tensor, vectors []float64) tensor {
 	features := x.Dim(1)
 	if !features.IsStatic() || features.Static() < 1 || len(vectors)%features.Static() != 0 {
-		c.fail("%d numbers of support vectors, for rows %s", len(vectors), x)
+		c.fail("%d numbers of support vectors do not fit rows of %s", len(vectors), x)
 	}
 	count := len(vectors) / features.Static()
 	sv := c.vector(ir.F32, vectors, count, features.Static())
@@ -375,7 +375,8 @@ func svmRegressor(c *call) tensor {
 	x := castTo(c.rowsOf(), ir.F32)
 	coefficients, rho := c.floatsAttr("coefficients"), c.floatsAttr("rho")
 	if len(coefficients) == 0 || len(rho) == 0 {
-		c.fail("it has %d coefficients and %d rho: want some and one", len(coefficients), len(rho))
+		c.fail("it has %d coefficients and %d rho: want at least one coefficient and one "+
+			"rho", len(coefficients), len(rho))
 	}
 	kernel, vectors := x, c.floatsAttr("support_vectors")
 	if n := c.intAttr("n_supports", 0); n > 0 {
@@ -398,7 +399,8 @@ func svmRegressor(c *call) tensor {
 func svmClassifier(c *call) []*value {
 	x := castTo(c.rowsOf(), ir.F32)
 	if c.hasAttr("prob_a") || c.hasAttr("prob_b") {
-		c.fail("it has attributes prob_a and prob_b, and vkc computes no probabilities of pairs: export without them")
+		c.fail("it has attributes prob_a and prob_b, and vkc computes no probabilities of pairs: export the model " +
+			"without them")
 	}
 	per, rho := c.intsAttr("vectors_per_class"), c.floatsAttr("rho")
 	classes := c.classCount("classlabels_strings", "classlabels_ints")
@@ -425,7 +427,7 @@ func svmClassifier(c *call) []*value {
 	}
 	kernel := c.kernelOfVectors(x, c.floatsAttr("support_vectors")) // [N, S]
 	if !kernel.Dim(1).Is(total) {
-		c.fail("%s support vectors, and vectors_per_class has the sum %d", kernel.Dim(1), total)
+		c.fail("%s support vectors, but the sum of vectors_per_class is %d", kernel.Dim(1), total)
 	}
 	// The decision of a pair is a sum over the support vectors of its two classes.
 	pairs := classes * (classes - 1) / 2

@@ -74,7 +74,7 @@ type loopNode struct {
 func loop(c *call) []*value {
 	l := &loopNode{call: c, body: c.graphAttr("body"), first: c.from(2)}
 	if len(l.body.Outputs) < 1+len(l.first) {
-		c.fail("its body has %d outputs, fewer than a condition and %d values carried on", len(l.body.Outputs),
+		c.fail("its body has %d outputs: want a condition and %d carried values", len(l.body.Outputs),
 			len(l.first))
 	}
 	if c.has(0) {
@@ -158,8 +158,8 @@ func (l *loopNode) whileLoop() []*value {
 		bound, ok := l.options.Bounds[l.node.title()]
 		if !ok {
 			l.needed = append(l.needed, merged(l.in[:min(2, len(l.in))])...)
-			l.fail("how often it runs is known only in a run: give a bound, which is the most that it may, under the "+
-				"node's name, %q", l.node.title())
+			l.fail("its number of trips is known only in a run: give an upper bound under the node's name, "+
+				"%q", l.node.title())
 		}
 		trips = &ir.Dim{Add: int64(bound)}
 		if l.limit != nil {
@@ -182,11 +182,11 @@ func (l *loopNode) whileLoop() []*value {
 // that the results are wrong: see ir.Unfinished.
 func (c *call) addUnfinishedOutput(goes tensor) {
 	if goes.Builder() != c.b {
-		c.fail("how often it runs is known only in a run, which it must not be for one in another's body")
+		c.fail("its number of trips is known only in a run, and vkc does not support that in the body of another loop")
 	}
 	name := c.node.title() + ir.Unfinished
 	if c.taken[name] {
-		c.fail("another node has its name, and so its bound: name them")
+		c.fail("another node has the same name, so a bound would be ambiguous: give the nodes different names")
 	}
 	c.taken[name] = true
 	c.b.Output(name, goes)
@@ -208,8 +208,8 @@ func (l *loopNode) unrolled() []*value {
 		is, known := truth(goes)
 		if !known {
 			l.needed = append(l.needed, goes.from...)
-			l.fail("how often it runs must be known when the graph is built, and depends on %q; or give a bound, "+
-				"which is the most that it may, under the node's name, %q", goes.from, l.node.title())
+			l.fail("its number of trips depends on %q: make that a constant, or give an upper bound under the node's "+
+				"name, %q", goes.from, l.node.title())
 		}
 		going, state = is, next
 		for k, v := range outs {
@@ -262,7 +262,7 @@ func (c *call) newScan(from int) *scanned {
 	carried := len(c.in) - from - n
 	s := &scanned{call: c, body: c.graphAttr("body")}
 	if n < 1 || carried < 0 || len(s.body.Outputs) < carried {
-		c.fail("num_scan_inputs is %d of %d inputs, and its body has %d outputs", n, len(c.in), len(s.body.Outputs))
+		c.fail("num_scan_inputs is %d of %d inputs, but its body has %d outputs", n, len(c.in), len(s.body.Outputs))
 	}
 	all := c.from(from)
 	s.first, s.over = all[:carried], all[carried:]
@@ -290,7 +290,7 @@ func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 	for i, x := range xs {
 		d := x.Shape()[s.axis(at(s.axes, i), x.Rank())]
 		if i > 0 && d != steps {
-			s.fail("it goes over %s and %s elements: want one extent", steps, d)
+			s.fail("it iterates over %s and %s elements: want the same number", steps, d)
 		}
 		steps = d
 	}

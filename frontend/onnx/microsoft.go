@@ -192,7 +192,7 @@ func fusedConvOf(c *call, x tensor) tensor {
 		return float64(float32(otherwise))
 	})
 	if len(numbers) > read {
-		c.fail("activation_params has %d numbers, and activation %q takes %d", len(numbers),
+		c.fail("activation_params has %d numbers, but activation %q takes %d", len(numbers),
 			c.textAttr("activation", ""), read)
 	}
 	return y
@@ -237,7 +237,7 @@ func biasSplitGelu(c *call) tensor {
 	axis := x.Rank() - 1
 	half, ok := x.Dim(axis).Quo(2)
 	if !ok {
-		c.fail("of %s: the last axis must be even", x)
+		c.fail("input %s: the last axis must be even", x)
 	}
 	return x.Slice(axis, 0, half).Mul(x.Slice(axis, half.Static(), x.Dim(axis)).GeluErf())
 }
@@ -342,7 +342,7 @@ func embedLayerNorm(c *call) []*value {
 	}
 	if c.has(4) {
 		if !c.has(1) {
-			c.fail("it has segment embeddings and no segment ids")
+			c.fail("it has segment embeddings but no segment ids")
 		}
 		sum = sum.Add(look(c.x(4), c.x(1)))
 	}
@@ -454,7 +454,7 @@ func removePadding(c *call) []*value {
 	x, lengths := c.x(0), castTo(c.x(1), ir.I32)
 	s := x.Shape()
 	if x.Rank() != 3 || lengths.Rank() != 1 {
-		c.fail("of %s with lengths %s: want [batch, length, size] and [batch]", x, lengths)
+		c.fail("input %s with lengths %s: want [batch, length, size] and [batch]", x, lengths)
 	}
 	within := c.b.Iota(ir.I32, 1, s[0], s[1]).Lt(lengths.Unsqueeze(1)).Reshape(-1)
 	rows, count := x.Reshape(within.Dim(0), s[2]).Compress(0, within)
@@ -468,7 +468,7 @@ func removePadding(c *call) []*value {
 func restorePadding(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	if x.Rank() != 2 || at.Rank() != 2 {
-		c.fail("of %s at %s: want [tokens, size] and [batch, length]", x, at)
+		c.fail("inputs %s and %s: want [tokens, size] and [batch, length]", x, at)
 	}
 	s := at.Shape()
 	order := at.Reshape(-1)

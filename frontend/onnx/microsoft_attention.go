@@ -30,7 +30,7 @@ var microsoftAttentionOps = table{
 func (c *call) headsOf(x tensor, heads int) tensor {
 	s := x.Shape()
 	if x.Rank() != 3 || heads < 1 || !s[2].IsStatic() || s[2].Static()%heads != 0 {
-		c.fail("of %s with %d heads: want [batch, length, heads*size]", x, heads)
+		c.fail("input %s with %d heads: want [batch, length, heads*size]", x, heads)
 	}
 	return x.Reshape(s[0], s[1], heads, s[2].Static()/heads).SwapAxes(1, 2)
 }
@@ -39,7 +39,7 @@ func (c *call) headsOf(x tensor, heads int) tensor {
 func (a *attentionNode) setScale() {
 	d := a.q.Dim(3)
 	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 || !d.IsStatic() || d.Add < 1 {
-		a.fail("of %s, %s and %s: want [batch, heads, length, size]", a.q, a.k, a.v)
+		a.fail("inputs %s, %s and %s: want [batch, heads, length, size]", a.q, a.k, a.v)
 	}
 	if a.scale = a.floatAttr("scale", 0); a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(d.Add))
@@ -102,24 +102,24 @@ func (a *attentionNode) projected(x tensor, heads int, sizes []int) {
 // bias and length are the padding, a cache of keys and values, a bias of the scores, and the used length of the cache;
 // -1 stands for an input that the op does not have.
 func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
-	a.only("do_rotary", 0, "ONNX Runtime applies rotary embeddings here on GPUs alone")
+	a.only("do_rotary", 0, "ONNX Runtime applies rotary embeddings here only on GPUs")
 	a.setScale()
 	shared := a.flag("past_present_share_buffer", false)
 	switch {
 	case !a.has(past):
 		if shared {
-			a.fail("attribute past_present_share_buffer is set, and input %d is missing", past)
+			a.fail("attribute past_present_share_buffer is set, but input %d is missing", past)
 		}
 		a.noCache()
 	case shared:
 		if length < 0 {
-			a.fail("attribute past_present_share_buffer is set, and vkc does not know the length of the past")
+			a.fail("attribute past_present_share_buffer is set, but vkc does not know the length of the past")
 		}
 		a.shareCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1), a.x(length))
 	default:
 		a.appendCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1))
 		if length >= 0 && a.has(length) {
-			a.fail("it has input %d, the length of the past, and past_present_share_buffer is not set", length)
+			a.fail("it has input %d, the length of the past, but past_present_share_buffer is not set", length)
 		}
 	}
 	a.hidePadding(mask)
@@ -197,7 +197,7 @@ func decoderMaskedAttention(c *call) []*value {
 	a := &attentionNode{call: c, q: c.x(0)}
 	a.operands(c.mustInt("num_heads"), 10)
 	if !a.q.Dim(2).Is(1) {
-		c.fail("of queries %s: want one for each sequence", a.q)
+		c.fail("queries %s: want one per sequence", a.q)
 	}
 	a.setScale()
 	switch shared := c.flag("past_present_share_buffer", false); {
@@ -208,13 +208,13 @@ func decoderMaskedAttention(c *call) []*value {
 	default:
 		a.appendCache(c.x(5), c.x(6))
 		if c.has(7) {
-			c.fail("it has input 7, the length of the past, and attribute past_present_share_buffer is not set")
+			c.fail("it has input 7, the length of the past, but attribute past_present_share_buffer is not set")
 		}
 	}
 	a.hidePadding(3)
 	a.addBias(4)
 	if c.intAttr("output_qk", 0) == 0 && c.wants(3) {
-		c.fail("its result 3 is read, and attribute output_qk is 0")
+		c.fail("its result 3 is used, but attribute output_qk is 0")
 	}
 	return a.withScores()
 }
@@ -236,7 +236,7 @@ func (a *attentionNode) operands(heads, bias int) {
 		b := a.x(bias)
 		width := q.Dim(-1)
 		if q.Rank() != 3 || !width.IsStatic() || !b.Shape().IsStatic() {
-			a.fail("of %s with a bias %s: want [batch, length, heads*size]", q, b)
+			a.fail("input %s with a bias %s: want [batch, length, heads*size]", q, b)
 		}
 		n := width.Static()
 		if !a.has(1) { // packed
@@ -284,7 +284,7 @@ func groupQueryAttention(c *call) []*value {
 	} else {
 		d := a.q.Dim(-1)
 		if a.q.Rank() != 3 || !d.IsStatic() || heads < 1 || groups < 1 || d.Static()%(heads+2*groups) != 0 {
-			c.fail("of %s with %d and %d heads: want [batch, length, heads*size] of queries, keys and values", a.q,
+			c.fail("input %s with %d and %d heads: want [batch, length, heads*size] of queries, keys and values", a.q,
 				heads, groups)
 		}
 		size := d.Static() / (heads + 2*groups)
@@ -294,7 +294,7 @@ func groupQueryAttention(c *call) []*value {
 	a.setScale()
 	a.softcap = c.floatAttr("softcap", 0)
 	if c.has(14) != c.has(15) {
-		c.fail("it has one of q_norm_weight and k_norm_weight: want both or neither")
+		c.fail("it has only one of q_norm_weight and k_norm_weight: want both or neither")
 	}
 	if eps := c.floatAttr("qk_norm_epsilon", 1e-6); c.has(14) {
 		a.q, a.k = a.q.RMSNorm(c.x(14), eps), a.k.RMSNorm(c.x(15), eps)
@@ -415,8 +415,8 @@ func (a *attentionNode) equal(total, past, fresh ir.Dim) {
 			}
 		}
 	}
-	a.fail("the total length is %s, the past has %s positions and %s are new: say that total is their sum (--dim), or "+
-		"give numbers", total, past, fresh)
+	a.fail("the total length is %s, the past has %s positions and %s are new: declare the total as their sum (--dim), "+
+		"or give numbers", total, past, fresh)
 }
 
 // microsoftRotary differs from ONNX's op in the order of inputs: positions come before the tables. A single position
@@ -425,7 +425,7 @@ func microsoftRotary(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
 	if scale := c.floatAttr("scale", 1); scale != 1 {
-		c.fail("attribute scale is %v, and vkc computes by 1 alone", scale)
+		c.fail("attribute scale is %v, and vkc supports only 1", scale)
 	}
 	if at.Rank() == 1 && x.Rank() > 2 {
 		axis := x.Rank() - 2
@@ -462,7 +462,7 @@ func (c *call) rotatedAs(x, cos, sin, at tensor) tensor {
 	}
 	heads := c.intAttr("num_heads", 0)
 	if turn := c.intAttr("rotary_embedding_dim", 0); turn > 0 && !cos.Dim(-1).Is(turn/2) {
-		c.fail("rotary_embedding_dim is %d for tables %s: want one of their rows for each pair", turn, cos)
+		c.fail("rotary_embedding_dim is %d for tables %s: want one table column per pair", turn, cos)
 	}
 	var options []frontend.RopeOption
 	if !c.flag("interleaved", false) {
@@ -487,7 +487,7 @@ func multimodalRotary(c *call) tensor {
 	x, at, cos, sin := c.x(0), c.x(1), c.x(2), c.x(3)
 	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
 	if scale := c.floatAttr("scale", 1); scale != 1 {
-		c.fail("attribute scale is %v, and vkc computes by 1 alone", scale)
+		c.fail("attribute scale is %v, and vkc supports only 1", scale)
 	}
 	sections := c.mustInts("mrope_section")
 	pairs := cos.Dim(-1)
@@ -542,7 +542,7 @@ func relativePositionBias(c *call) tensor {
 	bias, most := c.x(0), c.mustInt("max_distance")
 	queries, keys := c.dims(1), c.dims(2)
 	if bias.Rank() != 2 || !bias.Shape().IsStatic() || len(queries) != 1 || len(keys) != 1 {
-		c.fail("of a table %s for %s queries and %s keys: want [buckets, heads] and two numbers", bias, queries, keys)
+		c.fail("table %s for %s queries and %s keys: want [buckets, heads] and two numbers", bias, queries, keys)
 	}
 	buckets, heads := bias.Dim(0).Static(), bias.Dim(1).Static()
 	distance := c.b.Iota(ir.I32, 1, queries[0], keys[0]).Sub(c.b.Iota(ir.I32, 0, queries[0], keys[0]))
@@ -575,7 +575,7 @@ func gatedRelativePositionBias(c *call) tensor {
 	s := gates.Shape()
 	half, ok := s[3].Quo(2)
 	if !ok {
-		c.fail("of weights %s: want an even number of columns", c.x(3))
+		c.fail("weights %s: want an even number of columns", c.x(3))
 	}
 	both := gates.Reshape(s[0], s[1], s[2], 2, half).Sum(4).Sigmoid()
 	u, r := both.Slice(3, 0, 1), both.Slice(3, 1, 2)
@@ -613,7 +613,7 @@ func engramGate(c *call) []*value {
 	key, query, value, eps := c.x(0), c.x(1), c.x(2), c.floatAttr("epsilon", 1e-5)
 	d, t := key.Dim(-1), key.DType()
 	if !d.IsStatic() || d.Add < 1 {
-		c.fail("of keys %s: their size must be a number", key)
+		c.fail("keys %s: want a fixed size of a head", key)
 	}
 	norm := func(x, scale tensor) tensor {
 		x = castTo(x, ir.F32)

@@ -9,17 +9,19 @@ import (
 // microsoftBlockOps are ONNX Runtime's ops with weights of a few bits, in blocks that share a scale.
 var microsoftBlockOps = table{
 	"MatMulNBits": controlOp(func(c *call) []*value { return one(matmulNBits(c)) }).
-		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32").
-		leaves("weight_prepacked", "vkc reads no weights in the order of a GPU, and these have another dtype or shape"),
+		leaves("accuracy_level", "it sets a minimum precision for sums, and vkc sums in f32").
+		leaves("weight_prepacked", "vkc reads no weights in the layout of a GPU, and these have another dtype or "+
+			"shape"),
 	"MatMulNBitsMlp": controlOp(func(c *call) []*value { return matmulNBitsMLP(c) }).
-		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32"),
+		leaves("accuracy_level", "it sets a minimum precision for sums, and vkc sums in f32"),
 	"MatMulNBitsQkv": controlOp(func(c *call) []*value { return matmulNBitsQKV(c) }).
-		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32"),
-	"MatMulBnb4":           controlOp(func(c *call) []*value { return one(matmulBnb4(c)) }).leaves("training_mode", "weights have the same numbers in training"),
+		leaves("accuracy_level", "it sets a minimum precision for sums, and vkc sums in f32"),
+	"MatMulBnb4": controlOp(func(c *call) []*value { return one(matmulBnb4(c)) }).leaves("training_mode", ""+
+		"it affects only training"),
 	"GatherBlockQuantized": controlOp(func(c *call) []*value { return one(gatherBlockQuantized(c)) }),
 	"MoE":                  tensorOp(func(c *call) tensor { return c.mixture(moeWeights(c)) }),
 	"QMoE": controlOp(func(c *call) []*value { return one(c.mixture(qmoeWeights(c))) }).
-		leaves("accuracy_level", "it says how exactly at least sums are computed, and these have f32"),
+		leaves("accuracy_level", "it sets a minimum precision for sums, and vkc sums in f32"),
 }
 
 // blocked is a matrix [rows, columns] of unsigned numbers of a few bits, in blocks along its rows: element =
@@ -232,7 +234,7 @@ func (b *blocked) times(x tensor, bias int) tensor {
 // matmulNBits builds MatMulNBits: a matmul by a matrix of few bits per element.
 func matmulNBits(c *call) tensor {
 	if n := c.inspector().intAttr("weight_prepacked", 0); n != 0 {
-		c.fail("attribute weight_prepacked is %d: vkc reads no weights in the order of a GPU", n)
+		c.fail("attribute weight_prepacked is %d: vkc reads no weights in the layout of a GPU", n)
 	}
 	if c.has(4) { // the group of each column
 		c.fail("it has input 4, %s (g_idx), and vkc has columns in their order alone", ir.Printable(c.in[4].name))
@@ -415,7 +417,7 @@ func qmoeWeights(c *call) experts {
 	bits, block := c.intAttr("expert_weight_bits", 4), c.intAttr("block_size", 0)
 	t := c.dtypeOf(c.input(0))
 	if n := c.intAttr("weights_prepacked", -1); n > 0 {
-		c.fail("attribute weights_prepacked is %d: vkc reads weights in the order of their outputs alone", n)
+		c.fail("attribute weights_prepacked is %d: vkc reads only weights in the order of their outputs", n)
 	}
 	matrix := func(packed, scales, zeros int) tensor {
 		if !c.has(packed) {
@@ -449,7 +451,7 @@ func (c *call) mixture(e experts) tensor {
 	s, t := x.Shape(), x.DType()
 	count := scores.Dim(-1)
 	if scores.Rank() != 2 || !count.IsStatic() || k < 1 || k > count.Static() {
-		c.fail("the best %d experts by %s: want [tokens, experts]", k, scores)
+		c.fail("the best %d experts of %s: want [tokens, experts]", k, scores)
 	}
 	tokens := scores.Dim(0)
 	x = x.Reshape(tokens, 1, x.Dim(-1))

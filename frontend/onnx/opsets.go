@@ -93,7 +93,7 @@ func (c *call) ofOpset(list []change, newest func() []*value) []*value {
 		}
 		for _, name := range ch.gone {
 			if c.hasAttr(name) {
-				c.fail("it has attribute %s, which the op no longer has since opset %d, and the model has opset %d",
+				c.fail("it has attribute %s, which the op does not have from opset %d on, but the model's opset is %d",
 					name, ch.opset, c.version)
 			}
 		}
@@ -247,7 +247,7 @@ func ofChannels(c *call) {
 // testedIfSaid is for normalizations with attribute is_test, which said that they are not in training mode.
 func testedIfSaid(c *call) {
 	if c.flag("is_test", false) && c.wants(1) {
-		c.fail("is_test is 1, and it has the results of training")
+		c.fail("is_test is 1, but it has the results of training")
 	}
 	c.setAttr("is_test", nil)
 }
@@ -268,7 +268,7 @@ func numberOfType(c *call) {
 			return
 		}
 	}
-	c.fail("attribute to is %q, which vkc does not have", name)
+	c.fail("attribute to is %q, which vkc does not support", name)
 }
 
 // maskOfNumbers is for Dropout with a mask in the dtype of the elements, instead of bools.

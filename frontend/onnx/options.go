@@ -84,10 +84,10 @@ func (o Options) check(m *Model) (Options, error) {
 				from = option.flag + "; in Go " + from
 			}
 			if len(known) == 0 {
-				return o, &NameError{fmt.Sprintf("no %s is called %s (%s): the model has none to name", option.what,
+				return o, &NameError{fmt.Sprintf("no %s has the name %s (%s): the model has none", option.what,
 					ir.Printable(name), from)}
 			}
-			return o, &NameError{fmt.Sprintf("no %s is called %s (%s): the model has %q", option.what,
+			return o, &NameError{fmt.Sprintf("no %s has the name %s (%s): the model has %q", option.what,
 				ir.Printable(name), from, known)}
 		}
 	}
@@ -103,7 +103,7 @@ func spelled[T any](values map[string]T, spelling map[string]string) (map[string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		as := cmp.Or(spelling[name], name)
 		if _, twice := out[as]; twice {
-			return nil, &NameError{fmt.Sprintf("%s and %s are one extent: name it once", ir.Printable(as),
+			return nil, &NameError{fmt.Sprintf("%s and %s are the same extent: name it once", ir.Printable(as),
 				ir.Printable(name))}
 		}
 		out[as] = values[name]

@@ -32,7 +32,7 @@ func ordered(nodes []*Node) ([]*Node, error) {
 	for i, n := range nodes {
 		for _, name := range n.Outputs {
 			if other, ok := maker[name]; ok && name != "" {
-				return nil, fmt.Errorf("%s and %s both make %s: give one of the results another name",
+				return nil, fmt.Errorf("%s and %s both make %s: rename one of the results",
 					nodes[other].titleAndOp(), n.titleAndOp(), ir.Printable(name))
 			}
 			maker[name] = i
@@ -103,7 +103,7 @@ const namedNodes = 10
 // circleError returns the error for a cycle of nodes, in which each reads a result of the next one.
 func circleError(circle []*Node) error {
 	if len(circle) == 1 {
-		return fmt.Errorf("%s reads its own result: no order of the nodes can compute it", circle[0].titleAndOp())
+		return fmt.Errorf("%s reads its own result, so no order can compute it", circle[0].titleAndOp())
 	}
 	var names []string
 	for i, n := range circle {
@@ -113,8 +113,8 @@ func circleError(circle []*Node) error {
 		}
 		names = append(names, n.titleAndOp())
 	}
-	return fmt.Errorf("%d nodes read each other's results in a circle, so that no order can compute them: %s, and "+
-		"again %s", len(circle), strings.Join(names, ", "), names[0])
+	return fmt.Errorf("%d nodes read each other's results in a cycle, so no order can compute them: %s, and again "+
+		"%s", len(circle), strings.Join(names, ", "), names[0])
 }
 
 // titleAndOp names a node and its op for errors.

@@ -29,7 +29,7 @@ func imageDecoder(c *call) []*value {
 		c.fail("the picture is no PNG, JPEG, GIF, WebP, BMP or TIFF: %v", err)
 	}
 	if size.Width < 1 || size.Height < 1 || int64(size.Width)*int64(size.Height) > maxPixels {
-		c.fail("the picture, a %s, has %d times %d pixels: want at most %d", kind, size.Width, size.Height, maxPixels)
+		c.fail("the picture (%s) has %d times %d pixels: want at most %d", kind, size.Width, size.Height, maxPixels)
 	}
 	picture, _, err := pictures.Decode(bytes.NewReader(d.Bytes))
 	if err != nil {

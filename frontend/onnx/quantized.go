@@ -37,7 +37,7 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 		s[axis] = s[axis].Times(int64(block))
 		return wide.Reshape(s).Slice(axis, 0, x.Shape()[axis])
 	}
-	c.fail("scales or zero points %s for %s", v, x)
+	c.fail("scales or zero points %s do not fit %s", v, x)
 	return v
 }
 
@@ -80,7 +80,7 @@ func quantizeLinear(c *call) []*value {
 	t, zero := c.typeAttr("output_dtype", 0), tensor{}
 	if c.has(2) {
 		if of := c.typeOf(c.in[2]); t != 0 && t != of {
-			c.fail("attribute output_dtype is %s, and the zero point is %s: both must be the same", t, of)
+			c.fail("attribute output_dtype is %s, and the zero point is %s: want the same type", t, of)
 		}
 		t = c.typeOf(c.in[2])
 		if !dataTypes[t].dtype.IsFloat() || !c.isZero(2) {

@@ -74,7 +74,7 @@ func bernoulli(c *call) tensor {
 func multinomial(c *call) tensor {
 	x, n := c.x(0), c.intAttr("sample_size", 1)
 	if x.Rank() != 2 || n < 1 {
-		c.fail("of %s, %d samples: want [batch, classes] and at least one", x, n)
+		c.fail("input %s, %d samples: want [batch, classes] and at least one", x, n)
 	}
 	s := ir.Shape{x.Dim(0), ir.D(n), x.Dim(1)}
 	seed, offset := c.randomState(s)

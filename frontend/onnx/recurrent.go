@@ -134,7 +134,7 @@ func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, s
 	}
 	steps, batch, hidden := x.Dim(0), x.Dim(1), r.Dim(2).Static()
 	if n := c.intAttr("hidden_size", hidden); n != hidden {
-		c.fail("attribute hidden_size is %d, and the recurrent weights are %s", n, r)
+		c.fail("attribute hidden_size is %d, but the recurrent weights are %s", n, r)
 	}
 	direction := c.choice("direction", "forward", "reverse", "bidirectional")
 	count := 1

@@ -76,7 +76,7 @@ func resize(c *call) tensor {
 	}
 	if c.has(3) {
 		if c.has(2) && c.shapeOf(c.in[2]).MaxElems() > 0 {
-			c.fail("it has scales and sizes: want one of them")
+			c.fail("it has both scales and sizes: want one of them")
 		}
 		to := c.dims(3)
 		if len(to) != len(axes) {
@@ -98,7 +98,7 @@ func resize(c *call) tensor {
 		return c.resize(&r)
 	}
 	if policy != "stretch" {
-		c.fail("keep_aspect_ratio_policy is %q, which is about sizes, and it has scales", policy)
+		c.fail("keep_aspect_ratio_policy is %q, but it is for sizes, and the node has scales", policy)
 	}
 	r.scale = spread(c.numbers(2), 1)
 	c.sizes(&r)
@@ -111,7 +111,7 @@ func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 	one := math.NaN()
 	for _, a := range axes {
 		if from := r.x.Shape()[a]; !from.IsStatic() || !r.size[a].IsStatic() {
-			c.fail("the proportion of axis %d, of extent %s, is kept: it must be a number", a, from)
+			c.fail("it keeps the proportion of axis %d, of extent %s: want a fixed extent", a, from)
 		}
 		if s := r.scale[a]; math.IsNaN(one) || policy == "not_larger" && s < one || policy == "not_smaller" && s > one {
 			one = s
@@ -152,7 +152,7 @@ func (c *call) sizes(r *resizing) {
 			num, den, ok := frontend.Fraction(f)
 			d, err := s[i].Times(num).FloorQuo(max(den, 1))
 			if !ok || err != nil {
-				c.fail("axis %d of extent %s times %v is no fraction of it: fix the symbol's value", i, s[i], f)
+				c.fail("axis %d of extent %s times %v is not an exact fraction: fix the symbol's value", i, s[i], f)
 			}
 			r.size[i] = d
 		}
@@ -185,7 +185,7 @@ const maxResized = 1 << 24
 // wantNumbers fails unless an axis's extents are numbers within the limits.
 func (r *resizing) wantNumbers(c *call, axis int, from, to ir.Dim) {
 	if !from.IsStatic() || !to.IsStatic() || from.Add < 1 || to.Add > maxResized {
-		c.fail("axis %d goes from extent %s to %s by %s with %s: these must be numbers, from 1 to %d", axis, from, to,
+		c.fail("axis %d goes from extent %s to %s by %s with %s: want fixed numbers from 1 to %d", axis, from, to,
 			r.mode, r.coordinates, maxResized)
 	}
 }

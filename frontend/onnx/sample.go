@@ -29,7 +29,7 @@ type image struct {
 func (c *call) newImage(x tensor) *image {
 	s := x.Shape()
 	if x.Rank() < 3 || !s[2:].IsStatic() || slices.ContainsFunc(s[2:], func(d ir.Dim) bool { return d.Add < 1 }) {
-		c.fail("of %s: want [N, C, …] whose innermost extents are numbers", x)
+		c.fail("input %s: want [N, C, …] with fixed innermost extents", x)
 	}
 	p := &image{}
 	for _, d := range s[2:] {
@@ -209,7 +209,7 @@ func roiAlign(c *call) tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	h, w, ratio := c.intAttr("output_height", 1), c.intAttr("output_width", 1), c.intAttr("sampling_ratio", 0)
 	if ratio < 1 || ratio*ratio > maxSamples || h < 1 || w < 1 || x.Rank() != 4 || rois.Rank() != 2 {
-		c.fail("sampling_ratio %d of %s: want a number from 1 to 8, since the number of samples must be known",
+		c.fail("sampling_ratio %d of %s: want a number from 1 to 8, because the number of samples must be fixed",
 			ratio, x)
 	}
 	offset := 0.0
@@ -288,7 +288,7 @@ func col2im(c *call) tensor {
 	positions := volume(block)
 	if positions < 1 || len(image) != n || n < 1 || n > 3 || x.Rank() != 3 || !s[1].IsStatic() ||
 		s[1].Static()%positions != 0 {
-		c.fail("of %s, image %v and block %v: want [N, C*block, L] and 1 to 3 axes", x, image, block)
+		c.fail("input %s, image %v and block %v: want [N, C*block, L] and 1 to 3 axes", x, image, block)
 	}
 	stride, dilation, pads := c.perAxis("strides", n, 1), c.perAxis("dilations", n, 1), c.perAxis("pads", 2*n, 0)
 	to, rest := ir.Shape{s[0], s[1]}, make([]int, n) // rest has the elements of the image after the last window
@@ -317,7 +317,8 @@ func col2im(c *call) tensor {
 func maxRoiPool(c *call) tensor {
 	x, rois, shape := c.x(0), c.x(1), c.mustInts("pooled_shape")
 	if x.Rank() != 4 || rois.Rank() != 2 || !rois.Dim(1).Is(5) || len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
-		c.fail("of %s with regions %s and pooled_shape %v: want [N, C, H, W], [R, 5] and two numbers", x, rois, shape)
+		c.fail("input %s with regions %s and pooled_shape %v: want [N, C, H, W], [R, 5] and two "+
+			"numbers", x, rois, shape)
 	}
 	scale := c.floatAttr("spatial_scale", 1)
 	corner := func(i int) tensor { // halves are rounded away from 0

@@ -52,7 +52,7 @@ func reshape(c *call) tensor {
 		for i, d := range to {
 			if d.Is(0) {
 				if i >= x.Rank() {
-					c.fail("extent %d of shape %s is 0, for that of an axis that %s does not have", i, to, x)
+					c.fail("extent %d of shape %s is 0 (keep the extent), but %s does not have that axis", i, to, x)
 				}
 				to[i] = x.Shape()[i]
 			}
@@ -183,7 +183,7 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 			c.atLeast(extent, d.Add)
 			return d
 		}
-		c.fail("from %s to %s of an axis of extent %s: it is not known how many that are", start, end, extent)
+		c.fail("the number of elements from %s to %s of an axis of extent %s is unknown", start, end, extent)
 		return d
 	}
 	first := bound(start, ir.D(0), high)
@@ -191,12 +191,12 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	size, err := last.Less(first)
 	if !first.IsStatic() {
 		if step != 1 || err != nil {
-			c.fail("it begins at %s, which is no number", first)
+			c.fail("it begins at %s: want a number", first)
 		}
 		c.atLeast(first, 0)
 	}
 	if step < 0 && (!last.IsStatic() || !extent.IsStatic()) {
-		c.fail("an axis of extent %s is taken backwards: its extent must be a number", extent)
+		c.fail("it reverses an axis of extent %s: want a fixed extent", extent)
 	}
 	if step > 0 && err == nil && size.IsStatic() && size.Add < 0 {
 		last = first
@@ -233,14 +233,14 @@ func split(c *call) []*value {
 	d := x.Shape()[axis]
 	n := c.intAttr("num_outputs", len(c.node.Outputs))
 	if n != len(c.node.Outputs) {
-		c.fail("num_outputs is %d, and it has %d results", n, len(c.node.Outputs))
+		c.fail("num_outputs is %d, but the node has %d results", n, len(c.node.Outputs))
 	}
 	if !given {
 		if n < 1 || n > maxCalls {
 			c.fail("it splits into %d", n)
 		}
 		if part, ok := d.Quo(int64(n)); ok && !d.IsStatic() {
-			c.fail("an axis of extent %s is split into %d of %s: parts must be numbers", d, n, part)
+			c.fail("it splits an axis of extent %s into %d of %s: want fixed sizes of the parts", d, n, part)
 		}
 		part := (d.Static() + n - 1) / n
 		for left := d.Static(); len(sizes) < n; left -= part {
@@ -284,7 +284,7 @@ func expand(c *call) []*value {
 		at := *part
 		at.axis += len(to) - len(shape)
 		if from := x.Rank() - len(to) + at.axis; from >= 0 && !x.Dim(from).Is(1) {
-			c.fail("axis %d of %s would have as many elements as a run finds", from, x)
+			c.fail("axis %d of %s would have an extent that is known only in a run", from, x)
 		}
 		part = &at
 	}
@@ -326,7 +326,7 @@ func depthToSpace(c *call) tensor {
 	}
 	depth, ok := s[1].Quo(int64(n) * int64(n))
 	if !ok {
-		c.fail("%s channels are no multiple of %d*%d", s[1], n, n)
+		c.fail("%s channels are not a multiple of %d*%d", s[1], n, n)
 	}
 	if c.choice("mode", "DCR", "CRD") == "CRD" {
 		x = x.Reshape(s[0], depth, n, n, s[2], s[3]).Transpose(0, 1, 4, 2, 5, 3)
@@ -346,7 +346,7 @@ func spaceToDepth(c *call) tensor {
 	h, ok := s[2].Quo(int64(n))
 	w, ok2 := s[3].Quo(int64(n))
 	if !ok || !ok2 {
-		c.fail("extents %s and %s are no multiples of %d", s[2], s[3], n)
+		c.fail("extents %s and %s are not multiples of %d", s[2], s[3], n)
 	}
 	return x.Reshape(s[0], s[1], h, n, w, n).Transpose(0, 3, 5, 1, 2, 4).
 		Reshape(s[0], s[1].Times(int64(n)*int64(n)), h, w)
@@ -417,7 +417,7 @@ func centerCropPad(c *call) tensor {
 		a = c.axis(a, x.Rank())
 		n := x.Shape()[a].Static()
 		if i >= len(to) || !x.Shape()[a].IsStatic() {
-			c.fail("it wants axes whose extents are numbers, and a size for each")
+			c.fail("want axes with fixed extents, and a size for each")
 		}
 		if to[i] < n {
 			start := (n - to[i]) / 2
@@ -553,12 +553,12 @@ func constantFill(c *call) tensor {
 // symbol.
 func rangeOp(c *call) []*value {
 	t := c.dtypeOf(c.input(0))
-	c.only("stash_type", float32Type, "it counts in float where numbers have 16 bits")
+	c.only("stash_type", float32Type, "it counts in floats, and the type has 16 bits")
 	if t.IsInteger() {
 		start, step := c.dims(0), c.dims(2)
 		limit, part := c.largestShape(c.extents(1))
 		if part != nil && !(slices.Equal(start, ir.ShapeOf(0)) && slices.Equal(step, ir.ShapeOf(1))) {
-			c.fail("it counts from %s by %s to as many elements as a run finds: want from 0 by 1", start, step)
+			c.fail("it counts from %s by %s to a number that is known only in a run: want from 0 by 1", start, step)
 		}
 		if len(start) == 1 && len(limit) == 1 && len(step) == 1 && start[0].IsStatic() && step[0].IsStatic() {
 			if n, err := limit[0].Less(start[0]); err == nil && step[0].Add != 0 {
@@ -566,7 +566,7 @@ func rangeOp(c *call) []*value {
 				if n.IsStatic() {
 					n = ir.Dim{Add: max(0, int64(math.Ceil(float64(n.Add)/float64(k))))}
 				} else if k != 1 {
-					c.fail("it counts from %s to %s by %d: with a symbol only by 1", start, limit, k)
+					c.fail("it counts from %s to %s by %d: with a symbol, want 1", start, limit, k)
 				}
 				return []*value{{tensor: c.b.Arange(t, float64(start[0].Add), float64(k), n), valid: part}}
 			}

@@ -19,7 +19,7 @@ var signalOps = table{
 func (c *call) cosineWindow(a0, a1, a2 float64) tensor {
 	size := c.ints(0)
 	if len(size) != 1 || size[0] < 0 || size[0] > maxFolded {
-		c.fail("of %v elements: want one number, at most %d", size, maxFolded)
+		c.fail("size %v: want one number, at most %d", size, maxFolded)
 	}
 	n := float64(size[0])
 	if !c.flag("periodic", true) {
@@ -55,12 +55,12 @@ func dft(c *call) tensor {
 	axis = c.axis(axis, x.Rank())
 	n := x.Dim(axis)
 	if !n.IsStatic() || axis == x.Rank()-1 {
-		c.fail("axis %d of %s is transformed: its extent must be a number", axis, x)
+		c.fail("it transforms axis %d of %s: want a fixed extent", axis, x)
 	}
 	complexes := x.Dim(-1).Is(2)
 	if onesided && inverse != complexes {
-		c.fail("onesided with inverse %v of %s: it transforms real numbers, [..., 1], and back from complex ones, "+
-			"[..., 2]", inverse, x)
+		c.fail("onesided with inverse %v of %s: want real numbers, [..., 1], or for the inverse complex ones, [..., "+
+			"2]", inverse, x)
 	}
 	length := n.Static()
 	if onesided && inverse {
@@ -107,11 +107,11 @@ func stft(c *call) tensor {
 		x = x.Unsqueeze(-1)
 	}
 	if x.Rank() != 3 || !x.Dim(1).IsStatic() || len(step) != 1 || step[0] < 1 {
-		c.fail("of %s by steps of %v: want [N, L, 1 or 2] with a number L", x, step)
+		c.fail("input %s by steps of %v: want [N, L, 1 or 2] with a fixed L", x, step)
 	}
 	complexes, onesided := x.Dim(2).Is(2), c.flag("onesided", true)
 	if complexes && onesided {
-		c.fail("onesided of %s: it transforms real numbers, [N, L, 1]", x)
+		c.fail("onesided of %s: want real numbers, [N, L, 1]", x)
 	}
 	length := 0
 	switch {

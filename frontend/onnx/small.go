@@ -83,7 +83,7 @@ func (c *call) typeAttr(name string, otherwise DataType) DataType {
 	}
 	t := DataType(a.Int)
 	if dataTypes[t].dtype == ir.Invalid {
-		c.fail("%s is %s (type %d), which vkc does not have", name, t, a.Int)
+		c.fail("%s is %s (type %d), which vkc does not support", name, t, a.Int)
 	}
 	c.toUnsigned = c.toUnsigned || dataTypes[t].unsigned
 	return t

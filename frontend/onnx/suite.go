@@ -265,7 +265,7 @@ func Compare(got, want *ir.Data, relative, absolute float64) error {
 		}
 	}
 	if at >= 0 {
-		return fmt.Errorf("element %d is %v, want %v: %.3g times what is allowed", at, a[at], b[at], worst)
+		return fmt.Errorf("element %d is %v, want %v: the error is %.3g times the allowed one", at, a[at], b[at], worst)
 	}
 	return errors.Join(err, err2)
 }

@@ -71,12 +71,12 @@ func findRow(domain, op string) (*row, error) {
 	case ok:
 		return &row, nil
 	case !known:
-		return nil, fmt.Errorf("domain %q is not known to vkc, and the model has no function of this name", domain)
+		return nil, fmt.Errorf("vkc does not know domain %q, and the model has no function of this name", domain)
 	}
 	if why := refused[domain][op]; why != "" {
-		return nil, fmt.Errorf("vkc does not have this op: %s", why)
+		return nil, fmt.Errorf("vkc does not support this op: %s", why)
 	}
-	return nil, fmt.Errorf("vkc does not have this op")
+	return nil, fmt.Errorf("vkc does not support this op")
 }
 
 // tensorOp makes a row of a function that makes one tensor.

@@ -39,7 +39,7 @@ func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 			t.Type = DataType(f.value)
 			return r.want(f, protowire.VarintType)
 		case 3:
-			return r.src.Errorf(f.pos, "tensor %q is a segment of one: store it whole", t.Name)
+			return r.src.Errorf(f.pos, "tensor %q is a segment of another: store it whole", t.Name)
 		case 4:
 			return r.fixed(f, 4, &t.raw)
 		case 5, 7, 11:
@@ -73,7 +73,7 @@ func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 // dims returns the extents after checking them.
 func (t *Tensor) dims() ([]int, error) {
 	if dataTypes[t.Type].dtype == ir.Invalid {
-		return nil, fmt.Errorf("tensor %q is of %s (type %d), which vkc does not have", t.Name, t.Type, t.Type)
+		return nil, fmt.Errorf("tensor %q is of %s (type %d), which vkc does not support", t.Name, t.Type, t.Type)
 	}
 	dims, s := make([]int, len(t.Dims)), make(ir.Shape, len(t.Dims))
 	for i, d := range t.Dims {
@@ -110,7 +110,7 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 			return nil, err
 		}
 	case len(t.integers) > 0:
-		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d numbers, and its shape %v wants %d", t.Name,
+		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d numbers, but its shape %v has %d", t.Name,
 			len(t.integers), t.Dims, n)
 	}
 	if err := d.Check(); err != nil {
@@ -136,7 +136,7 @@ func (t *Tensor) packed(dims []int, x *externals) (*ir.Data, error) {
 		}
 	}
 	if int64(len(d.Bytes)) != want {
-		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d bytes, and its shape %v of %s wants %d", t.Name,
+		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d bytes, but its shape %v of %s takes %d", t.Name,
 			len(d.Bytes), t.Dims, t.Type, want)
 	}
 	if d.Elems()%d.DType.BlockElems() != 0 { // the file may have other bits after the last value
@@ -164,7 +164,7 @@ func (t *Tensor) encode(dims []int) (*ir.Data, error) {
 			d.Bytes[i] = byte(v)
 		}
 	default:
-		return nil, t.r.src.Errorf(t.pos, "tensor %q is of %s and has integers", t.Name, t.Type)
+		return nil, t.r.src.Errorf(t.pos, "tensor %q is of %s, but has integers", t.Name, t.Type)
 	}
 	return d, nil
 }
@@ -204,7 +204,7 @@ func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 		return nil, err
 	}
 	if length != want {
-		return nil, fault("it has %d bytes there, and its type and shape want %d", length, want)
+		return nil, fault("it has %d bytes there, but its type and shape take %d", length, want)
 	}
 	file, err := x.open(name)
 	if err != nil {
@@ -226,7 +226,7 @@ func (x *externals) open(name string) (*mmap.File, error) {
 		return nil, fmt.Errorf("the model was read from memory, so there are no files next to it")
 	}
 	if !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("the file must lie in the model's folder")
+		return nil, fmt.Errorf("the file must be in the model's folder")
 	}
 	if len(x.files) == maxExternals {
 		return nil, fmt.Errorf("more than %d files", maxExternals)

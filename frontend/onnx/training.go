@@ -23,7 +23,7 @@ func gradient(c *call) []*value {
 	xs, y := c.must("xs", AttrStrings).Strings, c.scope.find(c.must("y", AttrString).String)
 	for i, name := range slices.Concat(xs, zs) {
 		if v := c.scope.find(name); v == nil || !c.has(i) || v != c.in[i] {
-			c.fail("input %d must be %q, by which it differentiates: it has no other values than those of the graph", i,
+			c.fail("input %d must be %q: vkc differentiates by no other value", i,
 				name)
 		}
 	}

@@ -62,7 +62,7 @@ func (f *forest) branch(i int, mode string, yes, no int32, nanYes bool) {
 // grow makes room for nodes and leaves.
 func (f *forest) grow(nodes, leaves, targets int) {
 	if nodes+leaves > maxTreeNodes || targets < 1 || leaves*targets > maxLeafSums {
-		f.fail("it has %d nodes, %d leaves and %d targets, which is too much", nodes, leaves, targets)
+		f.fail("it has %d nodes, %d leaves and %d targets: that is too much work", nodes, leaves, targets)
 	}
 	all := nodes + leaves
 	f.feature, f.split = make([]int32, all), make([]float64, all)
@@ -240,7 +240,7 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 	for i := range n {
 		k := key{trees[i], ids[i]}
 		if _, ok := at[k]; ok {
-			c.fail("node %d of tree %d is there twice", k.node, k.tree)
+			c.fail("node %d of tree %d occurs twice", k.node, k.tree)
 		}
 		if modes[i] == "LEAF" {
 			at[k], leaf = leaf, leaf+1
@@ -258,7 +258,8 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 		a, okA := at[y]
 		b, okB := at[n]
 		if !okA || !okB {
-			c.fail("node %d of tree %d leads to nodes %d and %d, and one is missing", ids[i], trees[i], yes[i], no[i])
+			c.fail("node %d of tree %d leads to nodes %d and %d, and one of them is "+
+				"missing", ids[i], trees[i], yes[i], no[i])
 		}
 		child[y], child[n] = true, true
 		f.feature[k], f.split[k] = int32(features[i]), splits[i]
@@ -279,7 +280,8 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 		k, ok := at[key{ofTree[i], ofNode[i]}]
 		j := int(k) - (n - leaves)
 		if !ok || j < 0 || target < 0 || target >= targets {
-			c.fail("a weight is for target %d of node %d of tree %d, which is no leaf or no target", target, ofNode[i],
+			c.fail("a weight is for target %d of node %d of tree %d: there is no such leaf or "+
+				"target", target, ofNode[i],
 				ofTree[i])
 		}
 		f.weights[j*targets+target] += weights[i]

@@ -76,7 +76,8 @@ func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value 
 	}
 	rule, ok := c.inspector().unsignedRule()
 	if !ok {
-		c.fail("its input %q is a uint64, and vkc has no rule for that here: cast it to int64", c.in[first].name)
+		c.fail("its input %q is a uint64, and vkc does not support that for this op: cast it to "+
+			"int64", c.in[first].name)
 	}
 	switch {
 	case rule.build != nil:
@@ -175,7 +176,7 @@ func shiftUnsigned(c *call) []*value {
 // meanUnsigned builds ReduceMean: a sum that wraps, and its quotient.
 func meanUnsigned(c *call) []*value {
 	if c.mask != nil {
-		c.fail("the mean of uint64 has no rule for an axis with as many elements as a run finds")
+		c.fail("the mean of uint64 along an axis of an extent that is known only in a run is not supported")
 	}
 	x := c.x(0)
 	sum := c.reduced(tensor.Sum, tensor.SumKeep)

@@ -50,7 +50,7 @@ const maxFolded = 1 << 16
 func (im *importer) asTensor(v *value) frontend.Tensor {
 	switch {
 	case v.isList:
-		im.fail("%q is a sequence, and a tensor is wanted", v.name)
+		im.fail("%q is a sequence: want a tensor", v.name)
 	case !v.tensor.IsZero() && im.b.Sees(v.tensor):
 	case v.isDims:
 		v.tensor = im.dimsTensor(v)

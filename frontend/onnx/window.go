@@ -28,7 +28,7 @@ type window struct {
 func (c *call) window(x ir.Shape, kernel []int) window {
 	n := len(kernel)
 	if len(x) != n+2 {
-		c.fail("a window of %d axes goes over a tensor of %d, and not over %s", n, n+2, x)
+		c.fail("a window of %d axes and a tensor of %d: it does not fit %s", n, n+2, x)
 	}
 	w := window{kernel: kernel, stride: c.perAxis("strides", n, 1), dilation: c.perAxis("dilations", n, 1),
 		low: make([]int, n), high: make([]int, n)}
@@ -59,7 +59,7 @@ func (w window) samePadding(c *call, i int, extent ir.Dim) int {
 		return reach - 1
 	}
 	if !extent.IsStatic() {
-		c.fail("the padding follows from extent %s, which must be a number: fix the symbol's value", extent)
+		c.fail("the padding depends on extent %s: fix the symbol's value", extent)
 	}
 	n := extent.Static()
 	return max(0, ((n+w.stride[i]-1)/w.stride[i]-1)*w.stride[i]+reach-n)
@@ -93,7 +93,7 @@ func (c *call) kernelOf(w tensor) []int {
 		kernel[i] = d.Static()
 	}
 	if given := c.intsAttr("kernel_shape"); len(given) > 0 && !slices.Equal(given, kernel) {
-		c.fail("attribute kernel_shape is %v, and the weights are %s", given, w)
+		c.fail("attribute kernel_shape is %v, but the weights are %s", given, w)
 	}
 	return kernel
 }
@@ -155,7 +155,7 @@ func convTranspose(c *call) tensor {
 	kernel := c.kernelOf(w)
 	n := len(kernel)
 	if x.Rank() != n+2 {
-		c.fail("weights %s do not go over %s", w, x)
+		c.fail("weights %s do not fit %s", w, x)
 	}
 	stride, dilation := c.perAxis("strides", n, 1), c.perAxis("dilations", n, 1)
 	extra := c.perAxis("output_padding", n, 0)
@@ -172,7 +172,7 @@ func convTranspose(c *call) tensor {
 		for i := range n {
 			in := x.Shape()[i+2]
 			if !in.IsStatic() {
-				c.fail("the padding follows from extent %s, which must be a number", in)
+				c.fail("the padding depends on extent %s: want a fixed extent", in)
 			}
 			to := in.Static() * stride[i]
 			if len(shape) == n {
@@ -218,7 +218,7 @@ func (c *call) averagePoolOf(x tensor) tensor {
 			return x.AvgPool(w.kernel, options...).Div(share.AvgPool(w.kernel, options...))
 		}
 	} else if c.mask != nil && c.flag("ceil_mode", false) {
-		c.fail("ceil_mode and count_include_pad divide by the number of elements that a run finds")
+		c.fail("ceil_mode and count_include_pad divide by a number of elements that is known only in a run")
 	}
 	return x.AvgPool(w.kernel, options...)
 }
@@ -272,7 +272,7 @@ func (w window) overhang(c *call, i int, extent ir.Dim) int {
 		return 0
 	}
 	if !extent.IsStatic() {
-		c.fail("windows reach over the end of extent %s, which must be a number: fix the symbol's value", extent)
+		c.fail("windows reach past the end of extent %s: fix the symbol's value", extent)
 	}
 	n, reach := extent.Static()+w.low[i], w.dilation[i]*(w.kernel[i]-1)+1
 	last := min(n+w.high[i]-reach+w.stride[i]-1, n-1) / w.stride[i] * w.stride[i]
@@ -312,7 +312,7 @@ func maxUnpool(c *call) tensor {
 	s := x.Shape()
 	kernel := c.mustInts("kernel_shape")
 	if n < 1 || len(kernel) != n || c.has(2) && len(c.dims(2)) != x.Rank() {
-		c.fail("kernel_shape %v and the output_shape do not go over %s", kernel, x)
+		c.fail("kernel_shape %v and the output_shape do not fit %s", kernel, x)
 	}
 	to := append(ir.Shape{}, s[:2]...)
 	stride, pads := c.perAxis("strides", n, 1), c.perAxis("pads", 2*n, 0)
@@ -333,7 +333,7 @@ func maxUnpool(c *call) tensor {
 	for i, d := range c.dims(2) {
 		more, err := d.Less(to[i])
 		if err != nil || !more.IsStatic() || more.Add < 0 {
-			c.fail("output_shape is %s, and the natural shape %s", c.dims(2), to)
+			c.fail("output_shape is %s, and the regular shape %s", c.dims(2), to)
 		}
 		high[i] = more.Static()
 	}

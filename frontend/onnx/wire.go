@@ -36,12 +36,12 @@ type field struct {
 // fields calls visit for each field of a message that begins at pos.
 func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
 	if r.messages++; r.messages > maxMessages {
-		return r.src.Errorf(pos, "more than %d messages: no model has so many", maxMessages)
+		return r.src.Errorf(pos, "more than %d messages: a model never has as many", maxMessages)
 	}
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return r.src.Errorf(pos, "no field of a protobuf message: %v", protowire.ParseError(n))
+			return r.src.Errorf(pos, "this is not a field of a protobuf message: %v", protowire.ParseError(n))
 		}
 		f := field{num: num, typ: typ}
 		rest, m := b[n:], 0
@@ -209,7 +209,7 @@ func (r *reader) model(b []byte) (*Model, error) {
 		return nil
 	})
 	if err == nil && m.Graph == nil {
-		err = r.src.Errorf(0, "no graph: this is no ONNX model")
+		err = r.src.Errorf(0, "it has no graph, so it is not an ONNX model")
 	}
 	return m, err
 }
@@ -280,7 +280,7 @@ func (r *reader) function(b []byte, pos int64) (*Function, error) {
 // graph parses a GraphProto, and sorts its nodes.
 func (r *reader) graph(b []byte, pos int64) (*Graph, error) {
 	if r.depth++; r.depth > maxNesting {
-		return nil, r.src.Errorf(pos, "graphs in graphs, more than %d deep", maxNesting)
+		return nil, r.src.Errorf(pos, "graphs are nested more than %d deep", maxNesting)
 	}
 	defer func() { r.depth-- }()
 	g := &Graph{}
@@ -417,7 +417,7 @@ func (r *reader) value(b []byte, pos int64) (Value, error) {
 // typ parses a TypeProto.
 func (r *reader) typ(b []byte, pos int64) (Type, error) {
 	if r.depth++; r.depth > maxNesting {
-		return Type{}, r.src.Errorf(pos, "types of types, more than %d deep", maxNesting)
+		return Type{}, r.src.Errorf(pos, "types are nested more than %d deep", maxNesting)
 	}
 	defer func() { r.depth-- }()
 	t := Type{Kind: KindOther}

@@ -36,7 +36,8 @@ func to(t frontend.Tensor, d ir.DType) frontend.Tensor {
 func wantSame(op string, names []string, tensors ...frontend.Tensor) {
 	for i, t := range tensors {
 		if !t.Shape().Equal(tensors[0].Shape()) {
-			t.Builder().Fail(op, fmt.Errorf("%s is %s and %s is %s: want one shape", names[0], tensors[0], names[i], t))
+			t.Builder().Fail(op, fmt.Errorf("%s is %s and %s is %s: want equal "+
+				"shapes", names[0], tensors[0], names[i], t))
 		}
 	}
 }
@@ -175,7 +176,7 @@ func (o Muon) Step(p, grad, momentum frontend.Tensor) (p2, momentum2 frontend.Te
 func matrix(op string, t frontend.Tensor) (rows, columns int) {
 	s := t.Shape()
 	if len(s) < 2 || !s[len(s)-2].IsStatic() || !s[len(s)-1].IsStatic() || s[len(s)-1].Is(0) {
-		t.Builder().Fail(op, fmt.Errorf("%s is no matrix [..., rows, columns] of known extents", t))
+		t.Builder().Fail(op, fmt.Errorf("%s is not a matrix [..., rows, columns] of fixed extents", t))
 	}
 	return s[len(s)-2].Static(), s[len(s)-1].Static()
 }

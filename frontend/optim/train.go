@@ -135,7 +135,8 @@ func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend
 func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tensor, due frontend.Tensor) {
 	const op = "accumulate"
 	if len(params) == 0 || len(params) != len(grads) {
-		panic(fmt.Sprintf("optim: %s of %d gradients of %d parameters: want one for each", op, len(grads), len(params)))
+		panic(fmt.Sprintf("optim: %s of %d gradients of %d parameters: want one per "+
+			"parameter", op, len(grads), len(params)))
 	}
 	b := params[0].Builder()
 	if runs < 1 {

@@ -165,8 +165,8 @@ func (p *Plan) placeColumns() error {
 		}
 	}
 	if kept > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d matrices keep their type and have columns in another order "+
-			"(NAME.order): vkc alone loads the file; for ggml programs choose another type, with --requantize", kept))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d matrices keep their type and have permuted columns (NAME.order): "+
+			"only vkc loads such a file; for ggml programs choose another type, with --requantize", kept))
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func columnsOf(d *ir.Data, n int) ([]int, error) {
 	order, seen := make([]int, len(list)), make([]bool, n)
 	for i, at := range list {
 		if len(list) != n || at < 0 || at >= int64(n) || seen[at] {
-			return nil, fmt.Errorf("it is no order of %d columns", n)
+			return nil, fmt.Errorf("it is not a permutation of %d columns", n)
 		}
 		order[i], seen[at] = int(at), true
 	}
@@ -319,11 +319,11 @@ func checkType(t ir.DType) error {
 	f, block := ir.BlockFormatOf(t)
 	switch _, encodes := quant.Supported(t); {
 	case block && f.Activations:
-		return fmt.Errorf("%s is a format of activations, in which no program takes weights: use q8_0", t)
+		return fmt.Errorf("%s is a format of activations, which no program uses for weights: use q8_0", t)
 	case encodes, t == ir.F32, t == ir.F16, t == ir.BF16:
 		return nil
 	}
-	return fmt.Errorf("%s is not a type to quantize to: want a block format, f32, f16 or bf16", t)
+	return fmt.Errorf("%s is not a quantized type: want a block format, f32, f16 or bf16", t)
 }
 
 // Source is an open model file.
@@ -387,9 +387,8 @@ const maxGGMLName = 63
 // notes lists reasons why ggml's programs could not load a file that is made from the source.
 func (s *Source) notes(opt Options) (notes []string) {
 	if !s.isGGUF {
-		notes = append(notes, "from safetensors the file has no architecture, hyperparameters or tokenizer in its "+
-			"metadata, and tensor names as they were: "+
-			"ggml programs need those of GGUF, so for them convert the model to GGUF first")
+		notes = append(notes, "a file from safetensors has no architecture, hyperparameters or tokenizer in its "+
+			"metadata, and keeps its tensor names: for ggml programs, convert the model to GGUF first")
 	}
 	if !s.isGGUF && opt.Recipe != nil {
 		notes = append(notes, fmt.Sprintf("recipe %s mixes by the tensor names of GGUF files, which this file lacks: "+

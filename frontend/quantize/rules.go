@@ -79,8 +79,8 @@ func (c *chooser) choose(info tensorInfo) (Tensor, error) {
 	want, named := c.want(info)
 	t.decide(want, named)
 	if info.dtype.IsBlock() && t.To != info.dtype && !c.options.Requantize {
-		return t, fmt.Errorf("it is %s already, and quantizing twice adds errors: start from a model of floats, or "+
-			"allow it (--requantize)", info.dtype)
+		return t, fmt.Errorf("it is already %s, and quantizing twice adds errors: start from a model in f16 or f32, "+
+			"or allow it (--requantize)", info.dtype)
 	}
 	n, err := t.To.BytesFor(t.elems())
 	if err != nil {
@@ -103,7 +103,7 @@ func (t *Tensor) weigh(opt Options) error {
 	case !quant.UsesWeights(t.To):
 		t.addNote("%s takes no importance weights", t.To)
 	case !known:
-		t.addNote("the importance matrix does not know it")
+		t.addNote("the importance matrix does not have it")
 	default:
 		t.Weighted = true
 	}
@@ -153,7 +153,7 @@ func (t *Tensor) decide(want ir.DType, named bool) {
 		if !t.To.IsBlock() && (t.From == ir.F16 || t.From == ir.BF16) {
 			t.To = t.From // as exact as the source
 		}
-		t.Note = fmt.Sprintf("rows of %d are no whole blocks of %d: %s instead of %s", t.columns(), want.BlockElems(),
+		t.Note = fmt.Sprintf("rows of %d are not whole blocks of %d: %s instead of %s", t.columns(), want.BlockElems(),
 			t.To, want)
 	}
 }

@@ -59,7 +59,7 @@ func parseHeader(src filefmt.Source, text []byte) (*header, error) {
 		return nil, err
 	}
 	if t, err := p.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, p.errorf("the header goes on after its end, with %v (%v)", t, err)
+		return nil, p.errorf("the header has more text after its end, %v (%v)", t, err)
 	}
 	return h, nil
 }

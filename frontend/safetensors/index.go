@@ -48,10 +48,10 @@ func readIndex(src filefmt.Source) (map[string]string, error) {
 		Format    any               `json:"format"` // present in other JSON files, such as a graph
 	}
 	if err := json.Unmarshal(text, &index); err != nil {
-		return nil, src.Errorf(jsonErrorPos(err), "the index is not the JSON it should be: %v", err)
+		return nil, src.Errorf(jsonErrorPos(err), "the index is not valid JSON: %v", err)
 	}
 	if len(index.WeightMap) == 0 && index.Format != nil {
-		return nil, src.Errorf(0, "the file's format is %q, and it has no weights: want the index of safetensors "+
+		return nil, src.Errorf(0, "the file's format is %q, but it has no weights: want the index of safetensors "+
 			`files, with "weight_map"`, fmt.Sprint(index.Format))
 	}
 	if len(index.WeightMap) == 0 {

@@ -47,7 +47,7 @@ var ignoredTensors = []string{"proj_out.weight"}
 func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 	arch, ok := classOf(f.Config)
 	if !ok {
-		return nil, fmt.Errorf("config.json describes no model of speech: want the class %s in architectures",
+		return nil, fmt.Errorf("config.json does not describe a speech model: want the class %s in architectures",
 			arch.class)
 	}
 	config, err := object("config.json", f.Config)
@@ -122,7 +122,7 @@ func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 		case slices.Contains(ignoredTensors, name):
 			out.Ignored = append(out.Ignored, name)
 		default:
-			return nil, fmt.Errorf("architecture %q has no weight that is made of tensor %q", arch.name, name)
+			return nil, fmt.Errorf("architecture %q has no weight for tensor %q", arch.name, name)
 		}
 	}
 	return out, nil

@@ -241,14 +241,14 @@ func (r *ggmlFile) readTensors(arch architecture, c Config) {
 		}
 		bytes, err := dtype.BytesFor(int64(elems))
 		if err != nil || t.dims[len(t.dims)-1]%dtype.BlockElems() != 0 {
-			r.failf("tensor %q has rows of %d elements, which are no whole blocks of %s", name, t.dims[len(t.dims)-1],
+			r.failf("tensor %q has rows of %d elements, which are not whole blocks of %s", name, t.dims[len(t.dims)-1],
 				dtype)
 			return
 		}
 		t.DType, t.Shape, t.offset, t.bytes = dtype, ir.ShapeOf(t.dims...), r.pos, int(bytes)
 		r.take(t.bytes, "tensor "+name)
 		if own[name] == "" {
-			r.failf("architecture %q has no weight that is made of tensor %q", arch.name, name)
+			r.failf("architecture %q has no weight for tensor %q", arch.name, name)
 		} else {
 			name = own[name]
 		}

@@ -93,7 +93,7 @@ func optionsOf(b *frontend.Builder, list []Option) options {
 		set(&o)
 	}
 	if !o.cache.IsFloat() {
-		b.Fail("speech", fmt.Errorf("keys and values in %s: want a float", o.cache))
+		b.Fail("speech", fmt.Errorf("KV cache of type %s: want a float", o.cache))
 	}
 	return o
 }
@@ -121,7 +121,7 @@ func Listen(c Config, list ...Option) (*ir.Graph, error) {
 // and "cache_v.N". Graphs for different numbers of tokens have the same states.
 func Step(c Config, maxTokens int, list ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > c.Context {
-		return nil, fmt.Errorf("speech: %d tokens at once: want 1 to %d, the positions there are", maxTokens, c.Context)
+		return nil, fmt.Errorf("speech: %d tokens at once: want 1 to %d, the number of positions", maxTokens, c.Context)
 	}
 	name := "step"
 	if maxTokens > 1 {

@@ -119,7 +119,7 @@ func FromGGUF(f *gguf.File) (Config, error) {
 	}
 	arch, ok := find(c.Architecture)
 	if !ok {
-		return c, fmt.Errorf("speech: architecture %q writes down no speech: want one of %s", c.Architecture,
+		return c, fmt.Errorf("speech: architecture %q is not a speech model: want one of %s", c.Architecture,
 			strings.Join(Architectures(), ", "))
 	}
 	if _, ok := f.Lookup("general.name"); ok {
@@ -208,7 +208,8 @@ func (c Config) check(arch architecture) error {
 		case !t.DType.IsFloat() && !t.DType.IsBlock():
 			return fmt.Errorf("speech: weight %q is %s: want floats, or blocks of a quantized format", w.name, t.DType)
 		case t.DType.IsBlock() && !w.matrix:
-			return fmt.Errorf("speech: weight %q is %s: want floats, as it is multiplied by no rows", w.name, t.DType)
+			return fmt.Errorf("speech: weight %q is %s: want floats, because it is not the matrix of a "+
+				"matmul", w.name, t.DType)
 		}
 	}
 	var unknown []string
@@ -219,7 +220,8 @@ func (c Config) check(arch architecture) error {
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return fmt.Errorf("speech: architecture %q has no weight %q, one of %d unknown ones of the file", arch.name,
+		return fmt.Errorf("speech: vkc does not know weight %[2]q of architecture %[1]q, one of %[3]d such weights in "+
+			"the file", arch.name,
 			unknown[0], len(unknown))
 	}
 	return nil

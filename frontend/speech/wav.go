@@ -87,7 +87,7 @@ func NewWAV(r io.Reader) (*WAV, error) {
 		kind, size := string(head[:4]), int64(binary.LittleEndian.Uint32(head[4:]))
 		switch {
 		case kind == "data" && !described:
-			return nil, errors.New(`wav: the samples come before the chunk "fmt ", which describes them`)
+			return nil, errors.New("wav: the samples come before the chunk \"fmt \", which describes them")
 		case kind == "data":
 			if w.left = size; size == unknownSize {
 				w.left = -1
@@ -123,7 +123,8 @@ func notWAV(head []byte) error {
 	if len(head) == 0 {
 		kind = "it is empty"
 	}
-	return fmt.Errorf("the sound is no WAV file: %s; convert it, for example by ffmpeg -i FILE -ac 1 -ar %d OUT.wav",
+	return fmt.Errorf("the sound is not a WAV file: %s; convert it, for example with ffmpeg -i FILE -ac 1 -ar %d "+
+		"OUT.wav",
 		kind, Rate)
 }
 

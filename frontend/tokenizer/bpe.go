@@ -87,8 +87,8 @@ func (v *vocabulary) mergePairs(all map[string]int32) (*pairs, error) {
 		for j, part := range parts {
 			id, ok := all[part]
 			if !ok {
-				return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q, but %q is no token: "+
-					"the merges are of another vocabulary", i, text, part)
+				return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q, but %q is not a token: the merges "+
+					"belong to another vocabulary", i, text, part)
 			}
 			ids[j] = id
 		}

@@ -370,7 +370,7 @@ type template struct {
 
 func (c template) ids(name string) []int32 {
 	t, ok := c.Tokens[name]
-	bailout.Unless(ok, "a template has the token %q, which is none of its special_tokens", name)
+	bailout.Unless(ok, "a template has the token %q, which is not in its special_tokens", name)
 	return t.IDs
 }
 

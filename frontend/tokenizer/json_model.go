@@ -213,7 +213,7 @@ func (m *jsonModel) bpe() wordModel {
 		var ids [3]int32
 		for j, name := range []string{merge[0], merge[1], joined} {
 			id, ok := m.ids[name]
-			bailout.Unless(ok, "merge %d is %q, but %q is no token", i, merge, name)
+			bailout.Unless(ok, "merge %d is %q, but %q is not a token", i, merge, name)
 			ids[j] = id
 		}
 		if _, ok := m.text[joined]; !ok {

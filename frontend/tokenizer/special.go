@@ -121,8 +121,8 @@ func (t *Tokenizer) readFrame(v *vocabulary) error {
 			}
 		}
 		if said {
-			return v.errorf("tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is not there: "+
-				"want the token's number", flag, ids[0])
+			return v.errorf("tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is missing: want the "+
+				"token's number", flag, ids[0])
 		}
 		return nil
 	}

@@ -34,7 +34,7 @@ func newUnigram(v *vocabulary) (model, error) {
 		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
 	}
 	if v.special("unknown") == none {
-		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token of characters that have none")
+		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token for unknown characters")
 	}
 	t := &unigram{unk: v.appendUnknown, leading: v.leadingSpace, unknown: math.Inf(1)}
 	var err error

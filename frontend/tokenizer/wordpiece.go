@@ -41,7 +41,7 @@ const maxPieceWord = 100
 // newWordPiece reads how text is normalized.
 func newWordPiece(v *vocabulary) (model, error) {
 	if v.special("unknown") == none {
-		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token of words that have none")
+		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token for unknown words")
 	}
 	t := &wordPiece{tokens: newPrefixes(v.text), unk: v.appendUnknown}
 	var err error

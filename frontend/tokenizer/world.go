@@ -108,7 +108,7 @@ func (r *folderReader) writeWorld() {
 		bytes, isToken := literal(rest[:at])
 		_, twice := names[id]
 		bailout.Unless(err == nil && id > 0 && !twice && isToken && strconv.Itoa(len(bytes)) == rest[at+1:],
-			"line %d of the vocabulary is %.60q: want a number that no other token has, a token and its bytes", line,
+			"line %d of the vocabulary is %.60q: want a number that no other line has, a token and its bytes", line,
 			text)
 		names[id] = escaped(bytes)
 		r.ids[names[id]] = int32(id)

@@ -74,7 +74,7 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 		return nil, err
 	}
 	if c == nil {
-		return nil, fmt.Errorf("config.json: the model has no vision tower of a kind that is supported: want one of %s",
+		return nil, fmt.Errorf("config.json: the model has no vision tower that vkc supports: want one of %s",
 			strings.Join(folderClasses(), ", "))
 	}
 	keys := texttable.ByFirst(folderKeys)
@@ -111,7 +111,7 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 	}
 	layers, _ := c.set["block_count"].(uint32)
 	if layers > 1024 {
-		return nil, fmt.Errorf("config.json: %d layers of vision_config: that is no tower", layers)
+		return nil, fmt.Errorf("config.json: %d layers in vision_config: want a vision tower", layers)
 	}
 	f.Weights = c.weights(p, int(layers), tensors)
 	return f, nil

@@ -20,7 +20,7 @@ func (c Config) Fit(width, height, maxRows int) (Grid, error) {
 	case width < 1 || height < 1 || width > maxSide || height > maxSide:
 		return Grid{}, wrongPicture("has %d*%d pixels: want 1 to %d each way", width, height, maxSide)
 	case maxRows < 1 || !p.manySizes && maxRows < side*side/c.Merge/c.Merge:
-		return Grid{}, wrongPicture("takes %d tokens, and there is room for %d: give the model more context",
+		return Grid{}, wrongPicture("takes %d tokens, and there is room for %d: enlarge the model's context",
 			max(side*side/c.Merge/c.Merge, 1), maxRows)
 	case !p.manySizes:
 		return Grid{side, side}, nil

@@ -343,12 +343,13 @@ func (c *Config) check() error {
 	block := c.PatchSize * c.Merge
 	switch {
 	case c.Layers > 1024 || c.Width > maxSize || c.FeedForward > maxSize || c.PatchSize > 1024 || c.Merge > 64:
-		return fmt.Errorf("%d layers of %d elements, and %d patches of %d pixels to a side: that is no tower", c.Layers,
+		return fmt.Errorf("%d layers of %d elements, and %d patches of %d pixels to a side: want a vision "+
+			"tower", c.Layers,
 			c.Width, c.Merge, c.PatchSize)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("%d elements in %d heads: want a multiple", c.Width, c.Heads)
 	case p.rotary && c.Width/c.Heads%4 != 0:
-		return fmt.Errorf("heads of %d elements turn in two directions: want a multiple of 4", c.Width/c.Heads)
+		return fmt.Errorf("heads of %d elements rotate in two directions: want a multiple of 4", c.Width/c.Heads)
 	case !p.manySizes && (c.ImageSize%block != 0 || c.ImageSize > maxSide):
 		return fmt.Errorf("pictures of %d pixels to a side, in blocks of %d: want a multiple, up to %d", c.ImageSize,
 			block, maxSide)
@@ -406,8 +407,8 @@ func (c *Config) checkWeights(p projector) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Types)) {
 		if !known[name] && !strings.HasPrefix(name, "a.") && !strings.HasPrefix(name, "mm.a.") { // of an audio tower
-			return fmt.Errorf("weight %q: a tower of %d layers for projector %q has none of that name, and without "+
-				"it the graph would compute something else", name, c.Layers, c.Projector)
+			return fmt.Errorf("weight %q: vkc does not know this weight in a tower of %d layers for projector %q, and "+
+				"its graph would compute something else without it", name, c.Layers, c.Projector)
 		}
 	}
 	return nil

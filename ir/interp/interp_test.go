@@ -453,7 +453,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("a state of two tebibytes: %v", err)
 	}
 	_, err = New(b.Graph, Options{MemoryLimit: 1 << 40})
-	wantError(t, err, "the states need more than the limit")
+	wantError(t, err, "the states exceed the limit")
 }
 
 // countdown is a context that ends when it has been asked a number of times

@@ -69,7 +69,7 @@ func (p *Program) shareStates() error {
 			continue // not shared
 		}
 		if !have.Type().Equal(n.Type()) {
-			return fmt.Errorf("state %q is %s here and %s in the program that it is to be shared with", n.Name(),
+			return fmt.Errorf("state %q is %s here and %s in the program that shares it: want equal types", n.Name(),
 				n.Type(), have.Type())
 		}
 		shares = true
@@ -103,8 +103,8 @@ func (p *Program) initStates(which func(name string) bool) error {
 			return nodeError(n, err)
 		}
 		if left -= bytesOf(n.DType(), dims); left < 0 {
-			return nodeError(n, fmt.Errorf("out of memory: the states need more than the limit of %d MiB: use "+
-				"smaller ones, or a higher limit", p.opt.memoryLimit()>>20))
+			return nodeError(n, fmt.Errorf("out of memory: the states exceed the limit of %d MiB: use smaller ones, "+
+				"or a higher limit", p.opt.memoryLimit()>>20))
 		}
 		if !which(n.Name()) {
 			continue

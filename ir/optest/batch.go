@@ -173,7 +173,7 @@ func (x *batch) compare(i int, have, want, flushed outputs, tol ir.Tolerance) Re
 	for run := range want {
 		got, ok := have[run][name]
 		if !ok || got == nil {
-			return x.result(i, Fail, "the backend gave no result")
+			return x.result(i, Fail, "the backend returned no result")
 		}
 		if err := got.Check(); err != nil {
 			return x.result(i, Fail, fmt.Sprintf("the result is malformed: %v", err))

@@ -71,7 +71,7 @@ func (c *cursor) readEntry(m *Matrix) error {
 		c.failAt(valuesAt-4, "entry %q has no values", name)
 	}
 	if i := firstBad(values); i >= 0 {
-		c.failAt(valuesAt+4*i, "entry %q: value %d is %g, which is no sum of squares", name, i, values[i])
+		c.failAt(valuesAt+4*i, "entry %q: value %d is %g: want a sum of squares, at least 0", name, i, values[i])
 	}
 	m.sums[name] = values
 	return c.err

@@ -77,7 +77,7 @@ func floats(f Tensors, name string) ([]float32, error) {
 		values[i] = float32(v)
 	}
 	if i := firstBad(values); i >= 0 {
-		return nil, fmt.Errorf("tensor %q: value %d is %g, which is no sum of squares", name, i, values[i])
+		return nil, fmt.Errorf("tensor %q: value %d is %g: want a sum of squares, at least 0", name, i, values[i])
 	}
 	return values, nil
 }

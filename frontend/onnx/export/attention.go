@@ -201,7 +201,7 @@ func (c *call) attentionParts(h heads, lse bool) string {
 	// Heads of queries that share keys are an axis of their own: [outer…, G, H/G, rows, D].
 	share, ok := h.h.Quo(h.g.Add)
 	if !h.g.IsStatic() || !ok {
-		return c.fail("%s heads share the keys of %s: their numbers must be known", h.h, h.g)
+		return c.fail("%s heads share the keys of %s: want fixed numbers of heads", h.h, h.g)
 	}
 	grouped := func(rows, last ir.Dim) ir.Shape { return slices.Concat(h.outer, ir.Shape{h.g, share, rows, last}) }
 	q := c.reshaped(h.q, grouped(h.rows, inner(0)))

@@ -482,7 +482,7 @@ func (c *call) scale(i int, n ir.Dim, otherwise float64) string {
 	case i < len(c.node.Args()):
 		return c.as(i, c.node.DType())
 	case !n.IsStatic():
-		return c.fail("it has no weights, and normalizes over %s elements: their number must be known", n)
+		return c.fail("it has no weights, and normalizes over %s elements: want a fixed number", n)
 	}
 	return c.filled(c.node.DType(), int(n.Add), otherwise)
 }

@@ -258,7 +258,7 @@ func (w *writer) ports() {
 		name := n.Name()
 		if n.Op() == ir.OpState {
 			if n.DType().IsBlock() {
-				w.refuse(n, fmt.Errorf("it is %s, and ONNX has no blocks: keep it in a float type (--kv f16)",
+				w.refuse(n, fmt.Errorf("it is %s, and ONNX has no block formats: use a float type (--kv f16)",
 					n.DType()))
 				continue
 			}

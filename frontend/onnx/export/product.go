@@ -220,7 +220,8 @@ func resize(c *call) string {
 			from := c.node.Arg(0).Shape()[rank-len(size)+i]
 			grown, err := from.Times(scales[2*i]).FloorQuo(scales[2*i+1])
 			if err != nil || grown != to {
-				return c.fail("ONNX's Resize makes %s elements of %s by a scale of %d/%d, and not %s", grown, from,
+				return c.fail("ONNX's Resize makes %s elements of %s by a scale of %d/%d, but the graph has "+
+					"%s", grown, from,
 					scales[2*i], scales[2*i+1], to)
 			}
 		}

@@ -168,9 +168,9 @@ func unsigned(f string) string {
 // reasons says why ops have no row.
 var reasons = map[ir.Op]string{
 	ir.OpQuantize:        "ONNX has no blocks",
-	ir.OpRandomUniform:   "ONNX's random numbers are others: give them to the graph as an input",
-	ir.OpRandomNormal:    "ONNX's random numbers are others: give them to the graph as an input",
-	ir.OpRandomBernoulli: "ONNX's random numbers are others: give them to the graph as an input",
+	ir.OpRandomUniform:   "ONNX's random numbers differ: pass them to the graph as an input",
+	ir.OpRandomNormal:    "ONNX's random numbers differ: pass them to the graph as an input",
+	ir.OpRandomBernoulli: "ONNX's random numbers differ: pass them to the graph as an input",
 	ir.OpAttentionGrad:   "ONNX has no op for it: write the graph without gradients",
 	ir.OpExpertGroups:    "only vkc's passes make it: write the graph before they run",
 }

@@ -159,7 +159,7 @@ func (w *writer) read(n *ir.Node) (*ir.Data, error) {
 		return n.Attrs().Data("data"), nil
 	}
 	if w.weights == nil {
-		return nil, fmt.Errorf("weight %q: no weights are given", n.Name())
+		return nil, fmt.Errorf("weight %q: there are no weights: give a file", n.Name())
 	}
 	d, err := w.weights.Weight(n.Name())
 	if err == nil && d.DType != n.DType() {

@@ -199,7 +199,7 @@ const (
 // configure takes over what the configurations say.
 func (f *Folder) configure(c config, g genaiConfig) error {
 	if c.EncoderDecoder {
-		return errors.New("the model has an encoder and a decoder (is_encoder_decoder), which vkc run takes one by one")
+		return errors.New("the model has an encoder and a decoder (is_encoder_decoder): run each with vkc run")
 	}
 	f.Context = cmp.Or(g.Model.Context, c.Context, c.ContextGPT, c.Text.Context)
 	f.Vocabulary = cmp.Or(g.Model.Vocabulary, c.Vocabulary, c.Text.Vocabulary)

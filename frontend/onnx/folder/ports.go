@@ -137,10 +137,10 @@ func (r *reader) find(later bool) error {
 	}
 	switch outputs := r.model.Graph.Outputs; {
 	case len(r.unknown) > 0:
-		return fmt.Errorf("the model has inputs %q, which are no part of a text: vkc run gives it its inputs one by "+
-			"one", r.unknown)
+		return fmt.Errorf("the model has inputs %q, which are not made from text: give them one by one with vkc "+
+			"run", r.unknown)
 	case r.ports.Tokens == "":
-		return errors.New("the model has no input input_ids: it takes no text")
+		return errors.New("the model has no input input_ids, so it takes no text")
 	case len(outputs) == 0:
 		return errors.New("the model has no outputs")
 	default:
@@ -197,7 +197,7 @@ func (r *reader) cache(in onnx.Value) error {
 		present = "present" + rest
 	}
 	if !r.hasOutput(present) {
-		return fmt.Errorf("input %q has no output %q, which the next run would have there", in.Name, present)
+		return fmt.Errorf("input %q has no output %q with its value for the next run", in.Name, present)
 	}
 	dims := make([]int, len(in.Type.Shape))
 	for i, d := range in.Type.Shape {
