@@ -201,12 +201,12 @@ func TestControlErrors(t *testing.T) {
 			x := b.Input("x", ir.F32, 3)
 			b.If(b.Const(true), func() tensors { return tensors{x} }, func() tensors { return nil })
 		},
-		"carried[0] is f32[3] at first, and f32[1] after a trip: want one type": func(b *frontend.Builder) {
+		"carried[0] is f32[3] at first, and f32[1] after a trip: want the same type": func(b *frontend.Builder) {
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors {
 				return tensors{c[0].Slice(0, 0, 1)}
 			})
 		},
-		"the condition is bool[] at first, and bool[3] after a trip: want one type": func(b *frontend.Builder) {
+		"the condition is bool[] at first, and bool[3] after a trip: want the same type": func(b *frontend.Builder) {
 			x := b.Input("x", ir.F32, 3)
 			b.ScanWhile(ir.D(3), b.Const(true), tensors{x}, func(_ frontend.Tensor, c tensors) (
 				frontend.Tensor, tensors, tensors) {
@@ -224,7 +224,7 @@ func TestControlErrors(t *testing.T) {
 			})
 			b.Output("y", kept)
 		},
-		"one extent of their outermost axis": func(b *frontend.Builder) {
+		"want one extent of all outermost axes": func(b *frontend.Builder) {
 			b.Scan(nil, tensors{b.Input("x", ir.F32, 3), b.Input("y", ir.F32, 4)},
 				func(c, x tensors) (next, outs tensors) { return nil, x })
 		},

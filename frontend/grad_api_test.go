@@ -78,7 +78,7 @@ func TestGradRefuses(t *testing.T) {
 			x frontend.Tensor) frontend.Tensor {
 			return x.Sqr().Floor().Sum()
 		},
-		"the result depends on it through values that are no floats": func(_ *frontend.Builder,
+		"the result depends on it only through values that are not floats": func(_ *frontend.Builder,
 			x frontend.Tensor) frontend.Tensor {
 			return x.Cast(ir.I32).Cast(ir.F32).Sum()
 		},

@@ -76,9 +76,9 @@ func TestRopeScaled(t *testing.T) {
 		factors []float64
 		want    string
 	}{
-		{4, 100, []float64{1}, "1 factors for 4 elements: want one for each two"},
-		{3, 100, []float64{1}, "1 factors for 3 elements: want one for each two"},
-		{-2, 100, nil, "0 factors for -2 elements: want one for each two"},
+		{4, 100, []float64{1}, "1 factors for 4 elements: want one factor per pair"},
+		{3, 100, []float64{1}, "1 factors for 3 elements: want one factor per pair"},
+		{-2, 100, nil, "0 factors for -2 elements: want one factor per pair"},
 		{4, 0, []float64{1, 1}, "the base of the angles is 0: want a positive number"},
 		{4, math.Inf(1), []float64{1, 1}, "the base of the angles is +Inf: want a positive number"},
 		{4, 100, []float64{1, -1}, "factor 1 of the rotary angles is -1: want a positive number"},

@@ -23,7 +23,7 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	elements := int64(1)
 	for _, k := range w.Kernel {
 		if elements *= k; elements > maxIndexed {
-			fail(op, fmt.Errorf("windows %v: max_unpool needs windows of at most %d elements",
+			fail(op, fmt.Errorf("windows of %v: want at most %d elements",
 				kernel, maxIndexed), t)
 		}
 	}

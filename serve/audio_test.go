@@ -181,7 +181,7 @@ func TestAudioRefuses(t *testing.T) {
 		want   string
 	}{
 		{nil, nil, 400, "the form has 0 files in the field file: want one"},
-		{[]byte("ID3 is MP3"), nil, 400, "file: the sound is no WAV file: it is MP3"},
+		{[]byte("ID3 is MP3"), nil, 400, "file: the sound is not a WAV file: it is MP3"},
 		{cut[:len(cut)-9], nil, 400, "file: wav: the file is truncated"},
 		{soundFile(), []string{"model=other"}, 404, `there is no model \"other\" here: want \"whisper\"`},
 		{soundFile(), []string{"language=klingon"}, 400, `language: \"klingon\" is unknown`},

@@ -80,7 +80,7 @@ func TestLora(t *testing.T) {
 		{exitUsage, "merge MODEL --lora A", []string{"-o OUT.gguf is missing"}},
 		{exitUsage, "merge MODEL --lora :2 -o OUT", []string{`--lora ":2": want FILE, or FILE:SCALE`}},
 		{exitUsage, "merge MODEL --lora A -o MODEL", []string{"both an input and the output"}},
-		{exitFailure, "merge A --lora A -o OUT", []string{"the file is an adapter, which changes a model"}},
+		{exitFailure, "merge A --lora A -o OUT", []string{"the file is an adapter: name the model"}},
 		{exitFailure, "merge MODEL --lora MODEL -o OUT", []string{`"general.type"`}},
 		{exitFailure, "merge MODEL --lora none -o OUT", []string{"none"}},
 		{exitUsage, "generate -m MODEL -p x -d cpu --lora A:1e9", []string{"--lora", "1e+09"}},

@@ -117,7 +117,7 @@ func TestParts(t *testing.T) {
 		fails(t, exitUsage, []string{"quantize", info.Parts[0], "-o", out, "--type", "q4_0", "--split-size", "1M"},
 			"both the input and the output")
 		fails(t, exitFailure, []string{"quantize", gollama, "-o", filepath.Join(dir, "m-00001-of-00002.gguf"), "--type",
-			"q4_0", "--requantize"}, "name a whole model differently")
+			"q4_0", "--requantize"}, "give a whole model another name")
 		if n != 3 {
 			continue
 		}

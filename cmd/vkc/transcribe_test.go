@@ -132,7 +132,7 @@ func TestTranscribeRefuses(t *testing.T) {
 	fails(t, exitUsage, line("--precision", "quarter"), "--precision")
 	fails(t, exitFailure, []string{"transcribe", mp3, "-m", model}, mp3, "it is MP3; convert it")
 	fails(t, exitFailure, []string{"transcribe", short, "-m", model, "--device", "cpu"}, short, "truncated")
-	fails(t, exitFailure, []string{"transcribe", sound, "-m", gollama}, gollama, "writes down no speech: want one of "+
+	fails(t, exitFailure, []string{"transcribe", sound, "-m", gollama}, gollama, "is not a speech model: want one of "+
 		"whisper")
 	fails(t, exitFailure, []string{"transcribe", sound, "-m", sound}, sound)
 	fails(t, exitFailure, []string{"generate", "-m", model, "-p", "x"}, model, `architecture "whisper"`)

@@ -179,7 +179,7 @@ func TestErrors(t *testing.T) {
 		"{% if x %}":                      "the template ends before {% endif %}",
 		"{{ raise_exception('not so') }}": "the template refuses: not so",
 		"{% break %}":                     "break or continue outside of a loop",
-		"{{ ? }}":                         "line 1: '?' is no part of an expression",
+		"{{ ? }}":                         "line 1: '?' cannot be part of an expression",
 		strings.Repeat("x", 2<<20):        "the template has 2097152 bytes: want at most 1048576",
 		strings.Repeat("{% if x %}", 300): "nests more than 250 deep",
 		"{{ " + strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300) + "}}":           "nests more than 250 deep",

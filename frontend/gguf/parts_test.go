@@ -101,7 +101,7 @@ func TestWriteParts(t *testing.T) {
 		t.Errorf("parts of a byte: %v", err)
 	}
 	if err := w.WriteFile(filepath.Join(dir, "m-00001-of-00002.gguf")); err == nil || !strings.Contains(err.Error(),
-		"name a whole model differently") {
+		"give a whole model another name") {
 		t.Errorf("a whole model with the name of a part: %v", err)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
@@ -135,9 +135,9 @@ func TestRefusesParts(t *testing.T) {
 			second: {split(uint16(1), uint16(3)), "b"}},
 		second + ": its metadata say that it is part 1 of 1: want part 2 of 2": {first: good,
 			second: {split(uint16(0), uint16(0)), "b"}},
-		second + `: metadata "general.name" is not as in ` + first: {first: good,
+		second + `: metadata "general.name" differs from ` + first: {first: good,
 			second: {split(uint16(1), uint16(2), other), "b"}},
-		second + `: metadata "extra" is not as in ` + first: {first: good,
+		second + `: metadata "extra" differs from ` + first: {first: good,
 			second: {split(uint16(1), uint16(2), KV{"extra", "y"}), "b"}},
 		second + `: at byte `: {first: good, second: {split(uint16(1), uint16(2)), "a"}},
 		`tensor "a" is also in ` + first + ": want each tensor": {first: good, second: {split(uint16(1), uint16(2)), "a"}},

@@ -272,7 +272,7 @@ func (f *File) readTensors(c *cursor, n int) {
 		at := c.pos
 		t := c.readTensor(i)
 		if _, dup := f.names[t.Name]; dup {
-			c.failAt(at, "tensor %q is there twice", t.Name)
+			c.failAt(at, "tensor %q occurs twice", t.Name)
 		}
 		off := recordedOffset{at: c.pos, value: c.u64("the offset of tensor " + quote(t.Name))}
 		if c.err != nil {

@@ -131,7 +131,7 @@ func (c Config) checkLinear(name string, shape ir.Shape) error {
 	last := len(shape) - 1
 	columns := ir.Type{DType: ir.I32, Shape: shape[last:]}
 	if order, ok := c.Types[name+orderSuffix]; ok && !order.Equal(columns) {
-		return fmt.Errorf("weight %q is %s: want %s, the element of the input of each column", name+orderSuffix, order,
+		return fmt.Errorf("weight %q is %s: want %s, one element per input column", name+orderSuffix, order,
 			columns)
 	}
 	scale, ok := c.Types[name+scaleSuffix]

@@ -63,7 +63,7 @@ func TestRefusedFolder(t *testing.T) {
 		"want a file in the folder":                        file(index, `{"weight_map": {"a": "../../a.safetensors"}}`),
 		"modules.json has a module \"Dense\"":              file("modules.json", `[{"path": "1", "type": "sentence_transformers.models.Dense"}]`),
 		"want a folder inside the model's":                 file("modules.json", `[{"path": "../x", "type": "a.Pooling"}]`),
-		"tokenizer.model alone":                            file("tokenizer.model", ""),
+		"only in tokenizer.model":                          file("tokenizer.model", ""),
 		`there is no "model"`:                              file("tokenizer.json", "{}"),
 		"pytorch_model.bin, which may run programs": func(t *testing.T, folder string) {
 			files := []string{index, "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}

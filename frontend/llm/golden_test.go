@@ -239,7 +239,7 @@ func TestKeepWindow(t *testing.T) {
 		t.Errorf("%d bytes, %d with windows only", all, some)
 	}
 	if _, err := llm.Steps(cfg, 3, cfg.Context, llm.KeepWindow(2)); err == nil ||
-		!strings.Contains(err.Error(), "3 tokens at once: layers keep room for 2") {
+		!strings.Contains(err.Error(), "3 tokens at once: layers have room for only 2") {
 		t.Errorf("error %v", err)
 	}
 	for _, tt := range []struct{ past, known, want int }{

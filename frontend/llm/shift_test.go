@@ -34,7 +34,7 @@ func TestShift(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]string{"gpt2": "are learned", "starcoder": "are learned",
+			want := map[string]string{"gpt2": "has learned positions", "starcoder": "has learned positions",
 				"hunyuan-dense": "normalizes keys after", "hunyuan-moe": "normalizes keys after"}[name]
 			if cfg.IsRecurrent() {
 				want = "cannot forget tokens"

@@ -580,17 +580,17 @@ func TestRefuses(t *testing.T) {
 		meta    map[string]any
 		tensors map[string]*ir.Data // nil removes
 	}{
-		`metadata "general.type" is "model"`:                       {map[string]any{"general.type": "model"}, nil},
-		`metadata "adapter.type" is "dora"`:                        {map[string]any{"adapter.type": "dora"}, nil},
-		`metadata "general.architecture" is "qwen2": want "llama"`: {map[string]any{"general.architecture": "qwen2"}, nil},
-		`metadata "adapter.lora.alpha" is +Inf`:                    {map[string]any{"adapter.lora.alpha": float32(math.Inf(1))}, nil},
-		`metadata "adapter.lora.alpha" is a string`:                {map[string]any{"adapter.lora.alpha": "8"}, nil},
-		`metadata "adapter.alora.invocation_tokens": such`:         {map[string]any{"adapter.alora.invocation_tokens": []int32{1}}, nil},
-		`only one of A and B for "blk.0.attn_q.weight"`:            {nil, map[string]*ir.Data{q + ".lora_b": nil}},
-		"the adapter has no matrices":                              {nil, map[string]*ir.Data{q + ".lora_a": nil, q + ".lora_b": nil}},
-		`tensor "more": want names that end in .lora_a`:            {nil, map[string]*ir.Data{"more": ints}},
-		`"blk.9.attn_q.weight", which is no weight of this model`:  {nil, map[string]*ir.Data{"blk.9.attn_q.weight.lora_a": ints}},
-		`"output_norm.weight", which is no matrix`: {nil, map[string]*ir.Data{"output_norm.weight.lora_a": ints,
+		`metadata "general.type" is "model"`:                         {map[string]any{"general.type": "model"}, nil},
+		`metadata "adapter.type" is "dora"`:                          {map[string]any{"adapter.type": "dora"}, nil},
+		`metadata "general.architecture" is "qwen2": want "llama"`:   {map[string]any{"general.architecture": "qwen2"}, nil},
+		`metadata "adapter.lora.alpha" is +Inf`:                      {map[string]any{"adapter.lora.alpha": float32(math.Inf(1))}, nil},
+		`metadata "adapter.lora.alpha" is a string`:                  {map[string]any{"adapter.lora.alpha": "8"}, nil},
+		`metadata "adapter.alora.invocation_tokens": such`:           {map[string]any{"adapter.alora.invocation_tokens": []int32{1}}, nil},
+		`only one of A and B for "blk.0.attn_q.weight"`:              {nil, map[string]*ir.Data{q + ".lora_b": nil}},
+		"the adapter has no matrices":                                {nil, map[string]*ir.Data{q + ".lora_a": nil, q + ".lora_b": nil}},
+		`tensor "more": want names that end in .lora_a`:              {nil, map[string]*ir.Data{"more": ints}},
+		`"blk.9.attn_q.weight", which is not a weight of this model`: {nil, map[string]*ir.Data{"blk.9.attn_q.weight.lora_a": ints}},
+		`"output_norm.weight", which is not a matrix`: {nil, map[string]*ir.Data{"output_norm.weight.lora_a": ints,
 			"output_norm.weight.lora_b": ints}},
 		`tensor "token_embd.weight.lora_b" is [32,3]: want [32,2]`: {nil, map[string]*ir.Data{
 			"token_embd.weight.lora_a": random(t, 1, 1, vocab, 2), "token_embd.weight.lora_b": random(t, 1, 1, width, 3)}},
@@ -671,7 +671,7 @@ func TestRefuses(t *testing.T) {
 	if _, err := Open(folder(t, map[string]any{"peft_type": "LORA", "r": 2}, map[string]*ir.Data{
 		peftPrefix + "model.layers.0.conv.lora_A.weight": random(t, 1, 1, 2, width),
 		peftPrefix + "model.layers.0.conv.lora_B.weight": random(t, 1, 1, width, 2)}), cfg); err == nil ||
-		!strings.Contains(err.Error(), `is made of tensor "model.layers.0.conv.weight"`) {
+		!strings.Contains(err.Error(), `has no weight for tensor "model.layers.0.conv.weight"`) {
 		t.Errorf("an unknown module: %v", err)
 	}
 	if _, err := Open(t.TempDir(), cfg); err == nil ||

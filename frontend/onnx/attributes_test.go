@@ -325,7 +325,7 @@ func TestAttributes(t *testing.T) {
 	for _, f := range readFacts(t) {
 		leftOut, ok := rows[f.domain][f.op]
 		if !ok {
-			t.Errorf("%s: vkc does not have this op: take it out of attributes.txt", f.op)
+			t.Errorf("%s: vkc does not support this op: take it out of attributes.txt", f.op)
 			continue
 		}
 		key := f.op

@@ -71,7 +71,7 @@ func TestFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, err := onnx.NewReader(c.content, onnx.Options{})
 			if c.want == nil {
-				if err == nil || !strings.Contains(err.Error(), "as a run finds") {
+				if err == nil || !strings.Contains(err.Error(), "known only in a run") {
 					t.Errorf("error %v", err)
 				}
 				return
@@ -339,7 +339,7 @@ func TestFoundRefused(t *testing.T) {
 		`its result "i" counts elements`: node("MaxPool", names("v"), names("y", "i"), kernel),
 		"divide by the number of elements": node("AveragePool", names("v"), names("y"), kernel, intAttr("ceil_mode", 1),
 			intAttr("count_include_pad", 1)),
-		"auto_pad pads by the number": node("MaxPool", names("v"), names("y"), kernel, intsAttr("strides", 2),
+		"auto_pad needs the number": node("MaxPool", names("v"), names("y"), kernel, intsAttr("strides", 2),
 			textAttr("auto_pad", "SAME_UPPER")),
 		"output_shape and auto_pad": node("ConvTranspose", names("v", "k4"), names("y"), intsAttr("output_shape", 9)),
 		`"v" has as many elements`:  node("Conv", names("x", "v"), names("y")),

@@ -16,7 +16,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 	fn := msg{}.text(1, "Double").text(4, "a").text(5, "b").text(6, "by").text(10, "own").
 		bytes(7, node("Add", names("a", "a"), names("b"))).bytes(9, msg{}.int(2, 13))
 	own := func(n msg) msg { return n.text(7, "own") }
-	const todo = "take the attribute away if the result is the same without, or write the node as others"
+	const todo = "remove the attribute if the result is the same without it, or replace the node"
 	for name, c := range map[string]struct {
 		node msg
 		want []string // nil if it must build
@@ -34,17 +34,17 @@ func TestNothingIsLeftOut(t *testing.T) {
 			[]string{"attribute select_last_index, which is 1,"}},
 		"with a default as value":                {node("Relu", names("x"), names("y"), intAttr("axis", 0)), []string{"attribute axis,"}},
 		"what an op says that vkc need not know": {node("TopK", names("x", "one"), names("y", "i"), intAttr("sorted", 0)), nil},
-		"an input":                               {node("Relu", names("x", "x"), names("y")), []string{"it has input 1, x,", "take the input away"}},
+		"an input":                               {node("Relu", names("x", "x"), names("y")), []string{"it has input 1, x,", "remove the input"}},
 		"an input past one that is left out":     {node("Conv", names("x4", "w", "", "x"), names("y")), []string{"input 3, x,"}},
-		"a result":                               {node("Relu", names("x"), names("z", "y")), []string{"its result 1, y, is read", "it makes 1"}},
+		"a result":                               {node("Relu", names("x"), names("z", "y")), []string{"its result 1, y, is used", "only 1 results"}},
 		"a result that nothing reads":            {node("Relu", names("x"), names("y", "z")), nil},
 		"an attribute that a function does not have": {own(node("Double", names("x"), names("y"), intAttr("to", 1))),
-			[]string{"attribute to, which is 1, and the model's function"}},
+			[]string{"attribute to, which is 1, but the model's function"}},
 		"an attribute that a function has": {own(node("Double", names("x"), names("y"), intAttr("by", 1))), nil},
 		"an input that a function does not take": {own(node("Double", names("x", "x"), names("y"))),
-			[]string{"it has 2 inputs, and the model's function of this name takes 1"}},
+			[]string{"it has 2 inputs, but the model's function of this name takes 1"}},
 		"a result that a function does not make": {own(node("Double", names("x"), names("z", "y"))),
-			[]string{"its result 1, y, is read"}},
+			[]string{"its result 1, y, is used"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := model(13, graph(append(x, inputs(port("x4", float, 1, 1, 2, 2))...),

@@ -183,7 +183,7 @@ func TestAllThatIsNotSupportedIsListed(t *testing.T) {
 	if !slices.Equal(u.Inputs, names("shape")) {
 		t.Errorf("inputs that must be known are %q, want shape", u.Inputs)
 	}
-	for _, text := range []string{"the Frobnicate (Frobnicate): vkc does not have this op", "3 nodes"} {
+	for _, text := range []string{"the Frobnicate (Frobnicate): vkc does not support this op", "3 nodes"} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("%q is not in the error:\n%v", text, err)
 		}
@@ -323,8 +323,8 @@ func TestExternalData(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []struct{ location, offset, want string }{
-		{"../secret", "4", "must lie in the model's folder"},
-		{filepath.Join(outer, "secret"), "4", "must lie in the model's folder"},
+		{"../secret", "4", "must be in the model's folder"},
+		{filepath.Join(outer, "secret"), "4", "must be in the model's folder"},
 		{"link", "4", "link out of the model's folder"}, {"none.bin", "4", "no such file"},
 		{"w.bin", "5", "past its end"}, {"w.bin", "-1", "want a number of bytes"},
 		{"w.bin", "99999999999999999999", "want a number of bytes"},

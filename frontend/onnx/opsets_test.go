@@ -162,7 +162,7 @@ func TestOpsets(t *testing.T) {
 				return
 			}
 			_, err := onnx.NewReader(of(w.opset, w.before), onnx.Options{})
-			want := fmt.Sprintf("attribute %s, which the op no longer has since opset %d", w.onlyBefore, w.opset)
+			want := fmt.Sprintf("attribute %s, which the op does not have from opset %d on", w.onlyBefore, w.opset)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the older form in opset %d: %v, want %q", w.opset, err, want)
 			}

@@ -18,9 +18,9 @@ func TestUnknownNames(t *testing.T) {
 		options onnx.Options
 		want    string
 	}{
-		"a dim":    {onnx.Options{Dims: map[string]ir.Dim{"n": ir.D(1)}}, `no extent is called n (--dim; in Go Dims of onnx.Options): the model has ["N" "x_1" "y_1"]`},
+		"a dim":    {onnx.Options{Dims: map[string]ir.Dim{"n": ir.D(1)}}, `no extent has the name n (--dim; in Go Dims of onnx.Options): the model has ["N" "x_1" "y_1"]`},
 		"a bound":  {onnx.Options{Bounds: map[string]int{"M": 1}}, `no extent and no Loop is called M`},
-		"an input": {onnx.Options{Inputs: map[string]*ir.Data{"z": f32(t, []float64{1})}}, `no input is called z (--constant; in Go Inputs of onnx.Options): the model has ["x" "y"]`},
+		"an input": {onnx.Options{Inputs: map[string]*ir.Data{"z": f32(t, []float64{1})}}, `no input has the name z (--constant; in Go Inputs of onnx.Options): the model has ["x" "y"]`},
 		"a list":   {onnx.Options{Lists: map[string][]ir.Type{"z": nil}}, `no input is called z (Lists of onnx.Options)`},
 		"none":     {onnx.Options{}, ""},
 		"a known":  {onnx.Options{Dims: map[string]ir.Dim{"x_1": ir.D(1)}, Bounds: map[string]int{"N": 1}}, ""},
@@ -67,7 +67,7 @@ func TestSpellings(t *testing.T) {
 		}
 	}
 	_, err := onnx.NewReader(m, onnx.Options{Dims: map[string]ir.Dim{"a.b": ir.D(1), "a_b_2": ir.D(1)}})
-	if err == nil || !strings.Contains(err.Error(), "a.b and a_b_2 are one extent: name it once") {
+	if err == nil || !strings.Contains(err.Error(), "a.b and a_b_2 are the same extent: name it once") {
 		t.Errorf("one extent twice: error %v", err)
 	}
 	_, err = onnx.NewReader(m, onnx.Options{Dims: map[string]ir.Dim{"c": ir.D(1)}})

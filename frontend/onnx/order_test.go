@@ -76,7 +76,7 @@ func TestNoOrder(t *testing.T) {
 	circle := nodes(node("Relu", names("x"), names("r")), node("Add", names("x", "b"), names("a")),
 		node("Neg", names("a"), names("n")), node("Mul", names("n", "r"), names("b")))
 	in, yes := inputs(port("x", float, 2)), weights(tensorOf("yes", boolean, nil).bytes(9, []byte{1}))
-	const want = "3 nodes read each other's results in a circle, so that no order can compute them: the Add (Add), " +
+	const want = "3 nodes read each other's results in a cycle, so no order can compute them: the Add (Add), " +
 		"the Mul (Mul), the Neg (Neg), and again the Add (Add)"
 	fn := msg{}.text(1, "F").text(4, "x").text(5, "a").text(10, "own").bytes(9, msg{}.int(2, 13))
 	for _, p := range circle {

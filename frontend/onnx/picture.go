@@ -26,7 +26,7 @@ func imageDecoder(c *call) []*value {
 	form := c.choice("pixel_format", "RGB", "BGR", "Grayscale")
 	size, kind, err := pictures.DecodeConfig(bytes.NewReader(d.Bytes))
 	if err != nil {
-		c.fail("the picture is no PNG, JPEG, GIF, WebP, BMP or TIFF: %v", err)
+		c.fail("the picture is not PNG, JPEG, GIF, WebP, BMP or TIFF: %v", err)
 	}
 	if size.Width < 1 || size.Height < 1 || int64(size.Width)*int64(size.Height) > maxPixels {
 		c.fail("the picture (%s) has %d times %d pixels: want at most %d", kind, size.Width, size.Height, maxPixels)

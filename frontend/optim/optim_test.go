@@ -216,15 +216,15 @@ func TestRefuses(t *testing.T) {
 		want string
 		step func(b *frontend.Builder, x, y frontend.Tensor)
 	}{
-		{"p is f32[4,6] and grad is f32[4]: want one shape", func(b *frontend.Builder, x, y frontend.Tensor) {
+		{"p is f32[4,6] and grad is f32[4]: want equal shapes", func(b *frontend.Builder, x, y frontend.Tensor) {
 			optim.NewAdamW(1).Step(x, y, x, x, b.Scalar(ir.F32, 1))
 		}},
 		{"want a scalar", func(b *frontend.Builder, x, y frontend.Tensor) { optim.NewAdamW(1).Step(x, x, x, x, y) }},
 		{"want betas from 0 to below 1", func(b *frontend.Builder, x, y frontend.Tensor) {
 			optim.AdamW{Beta1: 1}.Step(x, x, x, x, b.Scalar(ir.F32, 1))
 		}},
-		{"want one shape", func(b *frontend.Builder, x, y frontend.Tensor) { optim.SGD{}.Step(x, x, y) }},
-		{"is no matrix", func(b *frontend.Builder, x, y frontend.Tensor) { optim.NewMuon(1).Step(y, y, y) }},
+		{"want equal shapes", func(b *frontend.Builder, x, y frontend.Tensor) { optim.SGD{}.Step(x, x, y) }},
+		{"is not a matrix", func(b *frontend.Builder, x, y frontend.Tensor) { optim.NewMuon(1).Step(y, y, y) }},
 		{"-1 iterations", func(b *frontend.Builder, x, y frontend.Tensor) { optim.Orthogonalize(x, -1) }},
 		{"must be above 0", func(b *frontend.Builder, x, y frontend.Tensor) { optim.ClipGlobalNorm(0, x) }},
 	} {

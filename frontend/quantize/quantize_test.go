@@ -191,7 +191,7 @@ func TestRules(t *testing.T) {
 	}{
 		{quantize.Options{Type: ir.Q4_K}, map[string]string{
 			"token_embd.weight":        "q4_K; ",
-			"blk.0.ffn_up.weight":      "q5_0; rows of 96 are no whole blocks of 256: q5_0 instead of q4_K",
+			"blk.0.ffn_up.weight":      "q5_0; rows of 96 are not whole blocks of 256: q5_0 instead of q4_K",
 			"blk.0.ffn_down.weight":    "f16; f16 instead of q4_K",
 			"blk.0.odd.weight":         "f16; rows of 40",
 			"blk.0.experts.weight":     "q4_K; ",
@@ -282,7 +282,7 @@ func TestImatrix(t *testing.T) {
 	m := importance(t, "experts.weight", sums)
 	report, f, _ := quantized(t, in, quantize.Options{Type: ir.Q4_0, Imatrix: m})
 	if r := report.Tensors; !r[0].Weighted || r[0].Note != "" || r[1].Weighted ||
-		!strings.Contains(r[1].Note, "does not know it") {
+		!strings.Contains(r[1].Note, "does not have it") {
 		t.Errorf("%+v", r)
 	}
 	got, err := f.Weight("experts.weight")

@@ -159,8 +159,8 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		"not an object":      {file("[]", 0), "does not begin with '{'"},
 		"header cut":         {file(`{"w":{"dtype":"F32",`, 0), "the header ends inside"},
 		"comma last":         {file(`{"__metadata__":{},}`, 0), "at byte 27: the header: invalid character '}'"},
-		"goes on":            {file(`{} {}`, 0), "goes on after its end"},
-		"garbage after":      {file(`{} x`, 0), "goes on after its end"},
+		"goes on":            {file(`{} {}`, 0), "more text after its end"},
+		"garbage after":      {file(`{} x`, 0), "more text after its end"},
 		"tensor twice":       {file(`{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"\u0077":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, 0), `has "w" twice`},
 		"member twice":       {file(one(`"dtype":"U8","dtype":"U8"`), 0), `has "dtype" twice`},
 		"member unknown":     {file(one(`"dtype":"U8","strides":[1]`), 0), `has "strides"`},
@@ -231,7 +231,7 @@ func TestWriteRefuses(t *testing.T) {
 		tensors []Named
 		want    string
 	}{
-		"twice":         {[]Named{{"w", one}, {"w", one}}, `"w" is there twice`},
+		"twice":         {[]Named{{"w", one}, {"w", one}}, `"w" occurs twice`},
 		"reserved name": {[]Named{{metadataKey, one}}, "the name cannot be used"},
 		"name":          {[]Named{{"\xff", one}}, "the name cannot be used"},
 		"type":          {[]Named{{"w", filled(ir.Q4_0, 32)}}, "no type for q4_0"},
@@ -289,10 +289,10 @@ func TestIndex(t *testing.T) {
 
 func TestIndexRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ index, want string }{
-		"not JSON":      {`{"weight_map"`, "not the JSON it should be"},
-		"wrong type":    {`{"weight_map":{"w":3}}`, "not the JSON it should be"},
+		"not JSON":      {`{"weight_map"`, "not valid JSON"},
+		"wrong type":    {`{"weight_map":{"w":3}}`, "not valid JSON"},
 		"no map":        {`{}`, "weight_map"},
-		"a graph":       {`{"format":"vkc.graph","nodes":[]}`, `the file's format is "vkc.graph", and it has no weights`},
+		"a graph":       {`{"format":"vkc.graph","nodes":[]}`, `the file's format is "vkc.graph", but it has no weights`},
 		"absent shard":  {`{"weight_map":{"scalar":"9.safetensors"}}`, "no such file"},
 		"outside":       {`{"weight_map":{"scalar":"../0.safetensors"}}`, "want a file in the folder"},
 		"absolute":      {`{"weight_map":{"scalar":"/0.safetensors"}}`, "want a file in the folder"},

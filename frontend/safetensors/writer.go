@@ -68,7 +68,7 @@ func encodeHeader(metadata map[string]string, tensors []Named) ([]byte, error) {
 	seen := make(map[string]bool, len(tensors))
 	for _, t := range tensors {
 		if seen[t.Name] {
-			return nil, fmt.Errorf("tensor %q is there twice", t.Name)
+			return nil, fmt.Errorf("tensor %q occurs twice", t.Name)
 		}
 		seen[t.Name] = true
 		e, err := encodeEntry(t, offset)

@@ -225,7 +225,7 @@ func TestFromGGUFRefuses(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"general.architecture", "llama", `architecture "llama" writes down no speech: want one of whisper`},
+		{"general.architecture", "llama", `architecture "llama" is not a speech model: want one of whisper`},
 		{"whisper.attention.head_count", uint32(5), "5 heads for a width of 32"},
 		{"whisper.block_count", uint32(0), "whisper.block_count is 0: want 1 to 1024"},
 		{"whisper.block_count", uint32(3), `no weight "dec.blk.2.attn_norm.weight": want [32]`},

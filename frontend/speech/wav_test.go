@@ -104,11 +104,11 @@ func TestWAVRefuses(t *testing.T) {
 		want string
 	}{
 		{nil, "it is empty"},
-		{[]byte("ID3\x04 and more than that"), "it is MP3; convert it, for example by ffmpeg -i FILE -ac 1 -ar 16000"},
+		{[]byte("ID3\x04 and more than that"), "it is MP3; convert it, for example with ffmpeg -i FILE -ac 1 -ar 16000"},
 		{[]byte("\x00\x00\x00\x20ftypM4A and more"), "it is MP4"},
-		{good[:11], "no WAV file"},
+		{good[:11], "not a WAV file"},
 		{with(0, 'R', 'I', 'F', 'X'), "it is big-endian WAV"},
-		{with(8, 'A', 'V', 'I', ' '), "no WAV file"},
+		{with(8, 'A', 'V', 'I', ' '), "not a WAV file"},
 		{good[:32], `ends after 0 of 16 bytes of chunk "fmt "`},
 		{good[:data+4], "ends after 4 of 8 bytes of a chunk"},
 		{good[:len(good)-2], "truncated: it ends 2 bytes before the end of its samples, 16 by its header"},

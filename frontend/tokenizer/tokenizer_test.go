@@ -349,7 +349,7 @@ func TestRefuses(t *testing.T) {
 		{change(byteLevel(), keys{"merges": nil}), `"tokenizer.ggml.merges"`},
 		{change(byteLevel(), keys{"merges": []string{"ab"}}), `merge 0 in tokenizer.ggml.merges is "ab": want two parts`},
 		{change(byteLevel(), keys{"merges": []string{""}}), `merge 0 in tokenizer.ggml.merges is "": want two parts`},
-		{change(byteLevel(), keys{"merges": []string{"a a", "q z"}}), `merge 1 in tokenizer.ggml.merges is "q z", but "qz" is no token`},
+		{change(byteLevel(), keys{"merges": []string{"a a", "q z"}}), `merge 1 in tokenizer.ggml.merges is "q z", but "qz" is not a token`},
 		{change(byteLevel(), keys{"merges": []string{}, "tokens": []string{"▁a"}, "token_type": nil}), "no token for any byte: it is not byte-level"},
 		{change(byteLevel(), keys{"token_type": []int32{1}}), "token_type has 1 elements for 268 tokens"},
 		{change(byteLevel(), keys{"tokens": []string{strings.Repeat("x", 1025)}, "token_type": nil}), "token 0 has 1025 bytes: want at most 1024"},

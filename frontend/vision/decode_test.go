@@ -276,7 +276,7 @@ func TestRefuses(t *testing.T) {
 		{set("clip.vision.attention.head_count", uint32(3)), "32 elements in 3 heads"},
 		{set("clip.vision.attention.head_count", uint32(0)), "is 0: want 1 to"},
 		{set("clip.vision.attention.head_count", uint32(16)), "heads of 2 elements turn in two directions"},
-		{set("clip.vision.block_count", uint32(1<<20)), "that is no tower"},
+		{set("clip.vision.block_count", uint32(1<<20)), "want a vision tower"},
 		{set("clip.vision.embedding_length", uint32(64)), `weight "v.patch_embd.weight" is [32,3,4,4]: want [64,3,4,4]`},
 		{set("clip.vision.image_mean", []float32{1, 2}), "has 2 numbers: want 3"},
 		{set("clip.vision.image_std", []float32{1, 0, 1}), "deviations above 0"},
@@ -284,7 +284,7 @@ func TestRefuses(t *testing.T) {
 		{set("clip.vision.is_deepstack_layers", []bool{false, false, true}), "deepstack layer 2: there are 2 layers"},
 		{set("clip.vision.feature_layer", []uint32{3}), "is 3: want 1 to 2"},
 		{add("v.position_embd.weight", 3, 32), "the table of positions is [3,32]: want a square"},
-		{add("v.blk.0.more.weight", 3), `weight "v.blk.0.more.weight": a tower of 2 layers`},
+		{add("v.blk.0.more.weight", 3), `weight "v.blk.0.more.weight": vkc does not know this weight in a tower of 2 layers`},
 	} {
 		w := readGolden(t, "qwen2vl").writer(t)
 		if err := tt.change(w); err != nil {

@@ -187,7 +187,7 @@ func TestFolderRefuses(t *testing.T) {
 		{"qwen2.5vl", `{"hidden_act": "gelu"}`, `"hidden_act" of vision_config is "gelu": want "silu"`},
 		{"qwen2.5vl", `{"fullatt_block_indexes": [1, 2]}`, "want the last layer of each period"},
 		{"qwen2.5vl", `{"depth": "x"}`, `"depth" of config.json is x: want a number`},
-		{"qwen2.5vl", `{"depth": 5000}`, "that is no tower"},
+		{"qwen2.5vl", `{"depth": 5000}`, "want a vision tower"},
 		{"qwen3vl", `{"deepstack_visual_indexes": [3]}`, "want layers of 3"},
 	} {
 		var config map[string]any
@@ -210,7 +210,7 @@ func TestFolderRefuses(t *testing.T) {
 	for _, text := range []string{`{"architectures": ["LlamaForCausalLM"]}`,
 		`{"architectures": ["Qwen3VLForConditionalGeneration"]}`, `{"architectures": [1], "vision_config": {}}`} {
 		_, err := vision.FromFolder([]byte(text), nil, nil)
-		if err == nil || !strings.Contains(err.Error(), "no vision tower of a kind that is supported") ||
+		if err == nil || !strings.Contains(err.Error(), "no vision tower that vkc supports") ||
 			vision.HasFolder([]byte(text)) {
 			t.Errorf("%s: error %v", text, err)
 		}
