@@ -15,7 +15,7 @@ import (
 )
 
 // isRefusal reports whether a compile or load failed because of a limit of the device or the machine: a missing
-// feature, too little memory, no GLSL compiler. Such an error is no mistake in the graph.
+// feature, too little memory, no GLSL compiler. Such an error is not a mistake in the graph.
 func isRefusal(err error) bool {
 	var (
 		unsupported *UnsupportedError

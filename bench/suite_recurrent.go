@@ -55,8 +55,8 @@ func ssmCase(scale Scale, texts, times int) Case {
 	}
 }
 
-// deltaCase is a delta rule in which each head has its own keys: with a decay for each head and the sizes of a layer of
-// Qwen3-Next of 80 billion weights, or with one for each key and the sizes of RWKV-7 of 2.9 billion weights.
+// deltaCase is a delta rule in which each head has its own keys. It has one decay per head and the sizes of a layer of
+// Qwen3-Next (80 billion weights), or one decay per key and the sizes of RWKV-7 (2.9 billion weights).
 func deltaCase(texts, times, heads, width int, byKey bool) Case {
 	decays, name := 1, "delta_rule"
 	if byKey {

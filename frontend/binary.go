@@ -89,5 +89,5 @@ func (t Tensor) Where(yes, no Tensor) Tensor { return t.apply(ir.OpWhere, []Tens
 func (t Tensor) Lerp(y, w Tensor) Tensor { return t.apply(ir.OpLerp, []Tensor{y, w}) }
 
 // After returns t, but only once y has been computed, so that computations that read the result do not start before.
-// Both broadcast and have one numeric dtype. Remat delays its recomputation with it.
+// Both broadcast and have the same numeric dtype. Remat uses it to delay its recomputation.
 func (t Tensor) After(y Tensor) Tensor { return t.binary(ir.OpAfter, y) }

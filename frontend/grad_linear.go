@@ -14,8 +14,8 @@ func fftGrad(c GradCall) Tensor {
 	return c.Grad.wide().unary(ir.OpFFT, attr("inverse", true)).MulScalar(n)
 }
 
-// rfftGrad is the gradient of rfft: the real part of the transform of all frequencies. Those that rfft leaves out have
-// no gradient.
+// rfftGrad is the gradient of rfft: the real part of the transform of all frequencies. The gradient of frequencies that
+// rfft leaves out is 0.
 func rfftGrad(c GradCall) Tensor {
 	n, g := c.Args[0].Dim(-1).Static(), c.Grad.wide()
 	low, high := make([]int, g.Rank()), make([]int, g.Rank())
@@ -88,8 +88,8 @@ func qrGrad(c GradCall) Tensor {
 	return r.TriangularSolve(g.Add(q.MatMul(m)).T(), Upper()).T()
 }
 
-// eigHGrad is the gradient of eigh (Giles 2008, 3.1): v (f * (v^T g)) v^T, where f has the reciprocals of the
-// differences of eigenvalues. Equal ones have no part in it.
+// eigHGrad is the gradient of eigh (Giles 2008, 3.1): v (f * (v^T g)) v^T. f has the reciprocals of the differences of
+// eigenvalues, and 0 for equal eigenvalues.
 func eigHGrad(c GradCall) Tensor {
 	v, g, x := c.Result.wide(), c.Grad.wide(), c.Args[0].wide()
 	values := x.mirrored().MatMul(v).Mul(v).Sum(-2) // the eigenvalues: the diagonal of v^T x v

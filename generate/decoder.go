@@ -19,10 +19,10 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Decoder is a language model that is an ONNX graph: its inputs have what earlier tokens leave, such as keys and
-// values, and its outputs have the same of all tokens. Answers take turns, a run each. Options.Parallel is how many
-// have keys and values on the device, 1 by default; further ones wait. A prompt does not compute a prefix again that a
-// finished answer left there, unless Options.Deterministic is set.
+// Decoder is a language model that is an ONNX graph. Its inputs include the cache of earlier tokens, such as keys and
+// values, and its outputs the cache of all tokens. Answers in progress take turns, one run each. Options.Parallel is
+// the maximum number of answers with a cache on the device, 1 by default. More answers wait. A prompt does not compute a
+// prefix again that a finished answer left there, unless Options.Deterministic is set.
 //
 //	d, err := generate.OpenDecoder(ctx, "folder", generate.Options{})
 //	defer d.Close()
@@ -406,8 +406,8 @@ func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, 
 	return logits[len(logits)-r.model.config.Vocab:], nil
 }
 
-// run computes some tokens after those in past. It returns the logits of all of them, or of the last one if the graph
-// gives no others.
+// run computes tokens that follow those in past. It returns the logits of all of them, or only of the last one if the
+// graph returns no others.
 func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	exe, graph := r.next, r.files[0].Graph
 	if len(r.tokens) == 0 {

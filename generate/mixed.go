@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// mixes reports whether the next run is to have the next token of each of rows and parts of prompts: there are both,
-// and a program for that.
+// mixes reports whether the next run can combine the next token of each row with parts of prompts: there are both, and
+// a program for it.
 func (e *engine) mixes(rows []*slot) bool {
 	return len(rows) > 0 && len(e.model.mixed) > 0 &&
 		slices.ContainsFunc(e.slots, func(s slot) bool { return s.mixes() })
@@ -22,9 +22,9 @@ func (s *slot) mixes() bool {
 	return s.needsPrefill() && s.answer.scorer == nil && s.imageAt(len(s.cached)) == nil
 }
 
-// mix runs the next token of each of rows together with parts of prompts, which take turns, and continues the answers
-// of both. The run has as many tokens as the device is expected to compute in e.promptTime. Steps in flight come first:
-// mix then only collects the oldest ones.
+// mix runs one step with the next token of each row and with parts of waiting prompts, and continues the answers of
+// both. The prompts take turns. The step has as many tokens as the device should compute in e.promptTime. If steps are
+// in flight, mix only collects the oldest ones.
 func (e *engine) mix(ctx context.Context, rows []*slot) {
 	if len(e.pending) > 0 {
 		e.collectOldest(ctx)

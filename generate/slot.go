@@ -137,8 +137,8 @@ func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float
 	return logits, err
 }
 
-// partEnd returns how many of the next tokens a part has, at most most. With recurrent layers a long part ends where
-// their states stay available, so that a later prompt with the same beginning can continue there.
+// partEnd returns the length of the next part of a prompt, at most most tokens. With recurrent layers a long part ends
+// at a checkpoint, so that a later prompt with the same beginning can continue there.
 func (s *slot) partEnd(most int) int {
 	end := len(s.cached) + most
 	if last := end / llm.CheckpointEvery * llm.CheckpointEvery; s.model.config.IsRecurrent() && last > len(s.cached) {

@@ -56,8 +56,8 @@ type BlockForm struct {
 	Wide, FourOnly bool
 }
 
-// EncodeRun is the number of elements that an invocation of op quantize encodes: the elements that share a scale,
-// because it fits the scale to them, but no more than registers hold.
+// EncodeRun is the number of elements that one invocation of op quantize encodes: all elements that share a scale,
+// because the invocation fits the scale to them, but at most 32, because it keeps them in registers.
 func (f BlockForm) EncodeRun() int { return min(f.Run, 32) }
 
 // Superblock returns the length of an aligned group of elements that share bytes only with one another: 32 for q4_0,

@@ -62,8 +62,8 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 // always is the Picks of ops that read argument 0 for all attribute values.
 func always(Attrs) bool { return true }
 
-// PicksFrom returns the index of the argument that a node gathers elements from, or computes each of its elements from,
-// and the axes of that argument that must not be empty: there would be no element to read. arg is negative if the op
+// PicksFrom returns the index of the argument from which a node reads elements at positions, and the axes of that
+// argument that must not be empty, because the node reads at least one element along them. arg is negative if the op
 // has no such argument.
 func (n *Node) PicksFrom() (arg int, axes []int) {
 	if r, _, ok := n.picks(); ok {

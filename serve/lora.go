@@ -38,8 +38,8 @@ func (s *Server) loraAdapters(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// adapterNames returns the names that stand for the model with one adapter alone: those of its file or folder, if they
-// differ from each other and from the model's.
+// adapterNames returns one name for each adapter; a request with this name uses the model with only that adapter. It is
+// the name of the adapter's file or folder, with a number if another adapter or the model has the same name.
 func (s *Server) adapterNames() (names []string) {
 	for _, a := range s.adapters() {
 		name := strings.TrimSuffix(filepath.Base(a.Path), ".gguf")

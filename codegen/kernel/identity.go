@@ -187,8 +187,8 @@ func (w *identityWriter) value(name string, bound int64) {
 	w.b = append(w.b, ')')
 }
 
-// symbol writes the number of a symbol, in the order of their first uses, and its bound, unless that was the last bound
-// written for the symbol. A bound of 0 means that there is none.
+// symbol writes the number of a symbol, counted in the order of first uses, and the symbol's bound, unless it wrote the
+// same bound for the symbol before. A bound of 0 means that there is none.
 func (w *identityWriter) symbol(name string, bound int64) {
 	i := slices.Index(w.symbols, name)
 	if i < 0 {

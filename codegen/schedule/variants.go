@@ -56,8 +56,8 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return list[:min(len(list), maxVariants)]
 }
 
-// variantDistance is the distance (see distance) between two variants, or between a schedule that quantizes rows and
-// one that does not.
+// variantDistance is the distance (see distance) between schedules of different variants, or between a schedule that
+// quantizes rows and one that does not.
 const variantDistance = 2
 
 // distance measures how much two schedules differ: the number of doublings of their numeric fields that lead from one

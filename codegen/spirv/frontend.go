@@ -170,8 +170,8 @@ func readModule(path string) ([]byte, error) {
 	return module, err
 }
 
-// unattributed returns the error for a shader that was compiled alone, has no module, and is named in no message. All
-// that the compiler said must then be about this shader.
+// unattributed returns the error for a shader that the compiler rejected without naming it in a message. The shader was
+// compiled alone, so everything that the compiler printed is about it.
 func unattributed(u *unit, tool Tool, found []diagnostic, exit *exitError, out output) *CompileError {
 	if exit != nil && !strings.HasPrefix(exit.state.Error(), "exit status") {
 		return failureOf(u, tool.Name, exit) // killed by a signal

@@ -215,8 +215,8 @@ func RegisteredDir() string {
 	return filepath.Join(data, "vkc", "tools")
 }
 
-// registeredSet returns the tools in RegisteredDir, or nil if there is no such directory. It returns an error if others
-// than the user can write the directory or its tools: they could then run programs as the user.
+// registeredSet returns the tools in RegisteredDir, or nil if there is no such directory. It returns an error if anyone
+// except the user can write the directory or its tools, because they could then run programs as the user.
 func registeredSet() (toolSet, *PassedOverError) {
 	dir := RegisteredDir()
 	if dir == "" {

@@ -37,8 +37,8 @@ type Named interface {
 	WeightType(name string) (ir.DType, []int, error)
 }
 
-// Scaled is a source that has matrices with their scales in tensors of their own, as package nn takes them. GGUF files
-// have no type for such matrices.
+// Scaled is a source with matrices that have separate tensors of scales, as package nn takes them. GGUF files have no
+// type for such matrices. Unscaled returns the source with the scales multiplied into the matrices.
 type Scaled interface {
 	Named
 	// Unscaled returns the source with the scales multiplied into the matrices.

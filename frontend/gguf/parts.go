@@ -141,8 +141,8 @@ func join(parts []*File) (*File, error) {
 	return f, nil
 }
 
-// belongsTo returns an error if a part's metadata contradict the first part's, which has those of the model. Usually
-// the other parts have only the keys of parts.
+// belongsTo returns an error if a part's metadata contradict the first part's, which are those of the model. Most later
+// parts have only the metadata about parts.
 func (f *File) belongsTo(first *File) error {
 	for _, kv := range f.kvs {
 		if kv.Key == splitNoKey || kv.Key == alignmentKey {

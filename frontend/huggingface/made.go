@@ -71,8 +71,9 @@ func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	return m, nil
 }
 
-// moreOf returns the suffix of the weight that comes with a weight, or "" if it is made of the matrices alone: if some
-// come with nothing, if their scales have several shapes, or if the weight has other columns or elements.
+// moreOf returns the suffix of the tensor that belongs to a weight, such as its scales. It returns "" if the weight is
+// made from matrices only: if one of them has no such tensor, if the scales have different shapes, or if the weight has
+// other columns or elements.
 func (s *stored) moreOf(o llm.Origin) string {
 	var first tensor
 	for i, name := range o.From {

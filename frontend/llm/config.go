@@ -493,8 +493,8 @@ func (r *metadata) floats(key string) (all []float64) {
 	return all
 }
 
-// rows returns the number of rows of a matrix in the file, for sizes that no key has. It is 1 if the file lacks the
-// matrix.
+// rows returns the number of rows of a matrix in the file, for sizes that no metadata key gives. It is 1 if the file
+// lacks the matrix.
 func (c Config) rows(name string) int {
 	if t := c.Types[name+".weight"]; len(t.Shape) == 2 {
 		return max(t.Shape[0].Static(), 1)

@@ -17,7 +17,7 @@ func (l layer) gatedAttention(x frontend.Tensor) frontend.Tensor {
 }
 
 // gatedDelta is a short convolution of queries, keys and values, the gated delta rule with queries and keys of length
-// 1, and a gated norm of each head. Heads of values that share a key are next to each other in files of Qwen3-Next, and
+// 1, and a gated norm of each head. Value heads with the same key are next to each other in files of Qwen3-Next, and
 // Groups apart in files of Qwen3.5.
 func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	s, times := l.Recurrent, x.Dim(0)

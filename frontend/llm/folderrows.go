@@ -72,8 +72,8 @@ func every(first, step, n int) []int {
 	return list
 }
 
-// groups is for the queries, keys and values of all heads in one matrix, which has for each group of heads its queries,
-// its key and its value. It returns the rows of all queries (part 0), keys (1) or values (2).
+// groups returns rows of a matrix that has the queries, keys and values of all heads. For each group of heads it has
+// the queries, then the key, then the value. The result has the rows of all queries (part 0), keys (1) or values (2).
 func (s sizes) groups(part, n int) (rows []int) {
 	perGroup := s.heads / s.kvHeads
 	if n/(perGroup+2)/s.kvHeads != s.headDim { // the check of shapes will find that
@@ -89,8 +89,8 @@ func (s sizes) groups(part, n int) (rows []int) {
 	return rows
 }
 
-// fused is for the queries, keys and values of all heads in one matrix, first the queries of all heads, then the keys,
-// and then the values. It returns the rows of some heads.
+// fused returns the rows of some heads of a matrix that has the queries of all heads, then the keys of all heads, and
+// then the values of all heads.
 func (s sizes) fused(first, heads, n int) []int {
 	if n/(s.heads+2*s.kvHeads) != s.headDim { // the check of shapes will find that
 		return every(0, 1, n)
@@ -126,8 +126,8 @@ func after(first, second func(n int) []int) func(n int) []int {
 	}
 }
 
-// delta is for a delta rule's queries, keys, values and gates in one matrix, by group of heads. It returns the rows of
-// some of these parts, 0 to 3, each of all groups.
+// delta returns rows of a matrix that has the queries, keys, values and gates (parts 0 to 3) of a delta rule, all four
+// for one group of heads after the other. The result has the rows of the given parts, each part for all groups.
 func (s sizes) delta(n int, parts ...int) (rows []int) {
 	values := s.deltaHeads / s.deltaGroups * s.deltaValue
 	widths := []int{s.deltaKey, s.deltaKey, values, values}
@@ -147,8 +147,9 @@ func (s sizes) delta(n int, parts ...int) (rows []int) {
 	return rows
 }
 
-// apart is for rows, or columns, of a delta rule's heads of values. In the folder the heads of a group are next to each
-// other. In the weight the first heads of all groups come first, then the second ones. The rows before first stay.
+// apart returns a permutation of the rows, or columns, of a delta rule's value heads. In the folder the heads of a
+// group are next to each other. In the weight the first heads of all groups come first, then the second ones, and so
+// on. The rows before first keep their positions.
 func (s sizes) apart(first, n int) []int {
 	rows, each := every(0, 1, n), s.deltaHeads/s.deltaGroups
 	width := (n - first) / s.deltaHeads

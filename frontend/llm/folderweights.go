@@ -316,8 +316,8 @@ func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 	return false
 }
 
-// several returns the names that a name of a table stands for: one, one for each expert, without an end, or one for
-// each part of a list in braces. stacked is true if they are several.
+// several expands a name of a table: to a name for each expert, or for each part of a list in braces, or to the name
+// alone. stacked is true if there are several names.
 func several(name string) (names iter.Seq[string], stacked bool) {
 	if before, after, ok := strings.Cut(name, ".E."); ok {
 		return func(yield func(string) bool) {

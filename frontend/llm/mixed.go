@@ -99,8 +99,8 @@ func InputsOf(parts []Part) (in MixedInputs) {
 //   - "rope_offset" i32[T], with Config.Pictures in models with Sections
 //
 // Its output is "logits" f32[B, vocabulary]. The states are the same as for Steps and Batch with these options. A and N
-// must be at least 1: a step without the one or the other repeats some row there. Models with recurrent layers are
-// refused: their states go from one token of a text to the next.
+// must be at least 1: a step without single rows, or without runs, repeats some row there. Models with recurrent layers
+// are refused: their states go from one token of a text to the next.
 func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err

@@ -128,8 +128,8 @@ func qwen35Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	return x.Add(l.gated(l.norm(x, "post_attention_norm")))
 }
 
-// Lines that folders of these models share. qwen35Apart is for folders in which heads of values that share a key are
-// next to each other, and files have them groups apart.
+// qwen35Folder has lines that the folders of these models share. qwen35Apart has the lines for folders in which value
+// heads with the same key are next to each other. In GGUF files such heads are groups apart.
 const (
 	qwen35Folder = `
 		attn_norm           input_layernorm

@@ -66,8 +66,8 @@ type states struct {
 	apart int
 }
 
-// several returns the number of texts that the tokens belong to, with equally many tokens of each, one text after the
-// other. ok is false if all tokens are of one text.
+// several returns the number of texts in a run with the same number of tokens of each text, one text after the other.
+// ok is false if all tokens belong to one text.
 func (s *states) several() (texts ir.Dim, ok bool) {
 	switch {
 	case s == nil:

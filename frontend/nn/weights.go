@@ -91,8 +91,8 @@ func (w Weights) Has(name string) bool {
 	return ok
 }
 
-// Get returns the weight of that name. If the model has none, it fails like the methods of Tensor. It also fails for
-// a matrix with an order of columns or with scales, which layers such as Linear alone take.
+// Get returns the weight of that name. If the model has none, it fails like the methods of Tensor. It also fails for a
+// matrix with permuted columns or with scales, which only layers such as Linear support.
 func (w Weights) Get(name string) frontend.Tensor {
 	for _, more := range []string{"order", "weight_scale"} {
 		if name == "weight" && w.Has(more) {

@@ -68,8 +68,8 @@ func elementOf(t ir.DType, unsigned bool, v float64) *ir.Data {
 	return d
 }
 
-// foundExtent is a number of elements that a run finds, and the largest one. While the graph is built, a symbol that
-// the graph does not have stands for it in integers, such as the results of Shape.
+// foundExtent is an extent that is known only in a run: its value as a tensor, and its upper bound. While the graph is
+// built, a symbol that is not in the graph stands for it in integers, such as the results of Shape.
 type foundExtent struct {
 	count   tensor
 	largest ir.Dim
@@ -103,8 +103,8 @@ func (im *importer) dimValue(d ir.Dim) tensor {
 	return im.b.DimValue(d).Cast(ir.I64)
 }
 
-// largestShape returns the largest shape of extents of which at most one is a number of elements that a run finds, and
-// which part of it is valid, or nil.
+// largestShape returns a shape with every extent at its maximum. At most one extent may be known only in a run. For
+// that one, largestShape also returns the part of the axis that is valid; otherwise nil.
 func (c *call) largestShape(extents ir.Shape) (ir.Shape, *validPart) {
 	var part *validPart
 	extents = slices.Clone(extents)

@@ -37,8 +37,9 @@ func neutrally(value float64) func(c *call, i int) float64 {
 
 var least, largest = neutrally(math.Inf(-1)), neutrally(math.Inf(1))
 
-// foundRules has the rules of ONNX's ops, apart from elementwise ops. Ops that no table has take no value with only a
-// valid part, except those with row.takesPartlyValid.
+// foundRules has the rules of ONNX's ops for arguments with only a valid part, except for elementwise ops. An op that
+// is in no such table refuses these arguments, unless row.takesPartlyValid is set. An init function fills the table,
+// because its functions refer to tables of rows.
 var foundRules map[string]foundRule
 
 // An init function fills the table, because its functions refer to tables of rows.

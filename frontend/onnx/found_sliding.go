@@ -67,8 +67,8 @@ func spreadAlong(c *call) []*value {
 	return []*value{partlyValid(convTranspose(c), x.axis, n)}
 }
 
-// spatialAxis returns input 0, of which a run finds a part along an axis after batch and channels, and the axis without
-// these two. It returns nil if the part is along another axis.
+// spatialAxis returns input 0 if its valid part is along an axis after batch and channels, and the number of that axis,
+// not counting these two. Otherwise it returns nil.
 func (c *call) spatialAxis() (*value, int) {
 	for _, v := range c.in[1:] {
 		if v != nil && v.valid != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// learningOps are the ops of domain ai.onnx.ml, for models of scikit-learn and its relatives. Labels that are strings
-// have no meaning on a device; scores next to them do.
+// learningOps are the ops of domain ai.onnx.ml, for models of scikit-learn and similar libraries. Labels that are
+// strings have no meaning on a device, but their scores do.
 var learningOps = table{
 	"ArrayFeatureExtractor":  tensorOp(arrayFeatureExtractor),
 	"Binarizer":              tensorOp(binarizer),

@@ -139,8 +139,8 @@ func (b *blocked) numbers() tensor {
 	return b.asTensor(&value{name: b.in[b.packed].name, data: whole})
 }
 
-// format returns the matrix in one of vkc's formats of 32 elements with scales in f16, or nil if none has the same
-// numbers or the inputs are no constants.
+// format returns the matrix in a block format of vkc, with 32 elements and an f16 scale per block, that represents the
+// same numbers. It returns nil if there is none, or if the inputs are not constants.
 func (b *blocked) format() *value {
 	const elems = 32
 	d, s := constant(b.input(b.packed)), constant(b.input(b.scales))
@@ -187,8 +187,8 @@ func (b *blocked) format() *value {
 	return &value{name: name, data: &ir.Data{DType: t, Dims: []int{b.rows, b.columns}, Bytes: out}}
 }
 
-// constantZeros returns the zero points by block, or nil if all are the usual one. It returns false if they are no
-// constants, or no format of vkc has zero points for numbers of so many bits.
+// constantZeros returns the zero points of the blocks, or nil if all have the default. It returns false if they are not
+// constants, or if vkc has no format with zero points for this number of bits.
 func (b *blocked) constantZeros() (zeros []float64, ok bool) {
 	if !b.hasZeros() {
 		return nil, true

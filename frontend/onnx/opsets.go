@@ -226,8 +226,8 @@ func (c *call) reshaped(v *value, s ir.Shape) *value {
 // ones returns n extents of 1.
 func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
 
-// alignedOperand is for binary ops of which the second operand was aligned at a given axis of the first one, not at the
-// innermost axis.
+// alignedOperand is the change of binary ops in opset 7. Before, attribute axis aligned the second operand at an axis
+// of the first one, instead of at the innermost axis.
 var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *call) {
 	if has := c.hasAttr("axis"); !c.flag("broadcast", false) || !has {
 		return
@@ -314,8 +314,8 @@ func flattened(c *call, current func() []*value) []*value {
 	return results
 }
 
-// acrossChannels is for MeanVarianceNormalization with attribute across_channels, which said whether means include all
-// channels.
+// acrossChannels is the change of MeanVarianceNormalization: attribute across_channels used to say whether means
+// include all channels.
 func acrossChannels(c *call) {
 	axes := []int64{0, 2, 3}
 	if c.intAttr("across_channels", 0) != 0 {

@@ -313,7 +313,7 @@ func col2im(c *call) tensor {
 }
 
 // maxRoiPool builds MaxRoiPool: the largest elements of the cells of regions. Input 1 has the image and the corners of
-// each region, [R, 5]. Corners are rounded to elements, and cells overlap where they do not end at one.
+// each region, [R, 5]. Corners are rounded to elements. Cells that end between two elements overlap.
 func maxRoiPool(c *call) tensor {
 	x, rois, shape := c.x(0), c.x(1), c.mustInts("pooled_shape")
 	if x.Rank() != 4 || rois.Rank() != 2 || !rois.Dim(1).Is(5) || len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {

@@ -98,8 +98,8 @@ func (c *call) kernelOf(w tensor) []int {
 	return kernel
 }
 
-// convolution is a convolution that was built, with its operands, so that a batch normalization after it can be folded
-// into the weights.
+// convolution is a finished convolution with its operands, so that a later batch normalization can be folded into the
+// weights.
 type convolution struct {
 	x, weights, bias tensor // the zero Tensor for no bias
 	options          []frontend.WindowOption

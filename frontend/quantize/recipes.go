@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Recipe is a mixture of formats, as llama.cpp defines it: most matrices have the format Base, and those that hurt a
-// model most have more bits. Which ones depends on a tensor's role, which its name in a GGUF file says, and its layer.
+// Recipe is a mixture of formats, as llama.cpp defines it: most matrices have the format Base, and the most sensitive
+// ones have more bits. A tensor's layer and its role, which its name in a GGUF file gives, decide its format.
 type Recipe struct {
 	Name     string
 	FileType uint32 // value of general.file_type

@@ -230,7 +230,7 @@ func isVector(dims []int) bool {
 }
 
 // IsExact reports whether a tensor of floats is f32 in the files that a plan writes, unless a rule names it. These are
-// tensors that are no matrices, and matrices that ggml programs read as f32 only.
+// tensors that are not matrices, and matrices that ggml programs read only as f32.
 func IsExact(name string, dims []int) bool {
 	return unquantized(name, dims) != ""
 }

@@ -527,10 +527,10 @@ type tower struct {
 	grid          frontend.Tensor // i32[2]; only with manySizes
 }
 
-// Tower returns the graph that makes rows of patches. Its inputs, for P patches, are:
+// Tower returns the graph that computes rows from patches of a picture. Its inputs, for P patches, are:
 //
 //   - "patches" f32[P, 3*PatchSize*PatchSize], the normalized pixels of each: red ones first, then green and blue
-//   - "rows" and "columns" i32[P], the patch's place in the picture, see Places
+//   - "rows" and "columns" i32[P], the patch's position in the picture, see Places
 //   - "grid" i32[2], the numbers of rows and columns, only for projectors with many sizes
 //
 // Its output is "embeddings" f32[N, RowWidth], for N = P/(Merge*Merge). With many sizes N is a symbol, up to maxRows.

@@ -29,8 +29,8 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// Caught, deferred, sets err to the error that ended the work. Other panics go on. If the function defers more, such as
-// a clean-up for which it reads err, Caught comes last, because it must run first.
+// Caught, deferred, sets err to the error that ended the work. Other panics go on. If the function has other deferred
+// calls that read err, such as a clean-up, defer Caught after them, so that it runs first.
 func Caught(err *error) {
 	switch thrown := recover().(type) {
 	case nil:

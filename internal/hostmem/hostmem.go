@@ -23,8 +23,8 @@ func (e *Error) Error() string {
 		"or give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
 }
 
-// Reading the limits reads files. So it is done again when uncheckedBytes were requested, or a part of the memory that
-// was left, if that is more.
+// Reading the limits means reading files. So they are read again only after requests for uncheckedBytes in all, or for
+// 1/uncheckedPart of the memory that was left, whichever is more.
 const (
 	uncheckedBytes = 16 << 20
 	uncheckedPart  = 64

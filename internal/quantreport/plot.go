@@ -196,8 +196,8 @@ func (p *panel) labels() []box {
 	return labels
 }
 
-// place finds a position for the label of mark i that overlaps no box in taken, which begins with the boxes of all
-// marks. No other mark may be nearer to the label than mark i, unless a line connects mark i and its label.
+// place returns a position for the label of mark i at which the label overlaps no box in taken, a list that begins with
+// the boxes of all marks. The label must be nearer to mark i than to any other mark, unless a line connects the two.
 func (p *panel) place(m mark, i int, taken []box) box {
 	const step, turns = 7.0, 16
 	at := box{w: 7.6 * float64(len(m.name)), h: fontSize + 1}

@@ -281,8 +281,8 @@ func (c *collector) program(low *compiler.Lowered) {
 	}
 }
 
-// ownerOf returns the op of a kernel that its other lines belong to: the one that it has a loop for, such as matmul, or
-// the only one that it computes. It is "" if there is none.
+// ownerOf returns the op of a kernel to which lines without an op of their own belong. It is the op that has the
+// kernel's loop, such as matmul, or the only op that the kernel computes. It is "" if there is neither.
 func ownerOf(k *kernel.Kernel) string {
 	var computed []string
 	for _, name := range k.Ops {
@@ -305,7 +305,7 @@ func ownerOf(k *kernel.Kernel) string {
 var inline = map[ir.Class]bool{ir.ClassElementwise: true, ir.ClassIndexing: true, ir.ClassRandom: true}
 
 // lines returns the ops of each line of a shader. In main, a statement of a loop without an op belongs to the kernel's
-// owner. So do ops that are not the graph's, such as the exp of a softmax, which stand after it.
+// owner. So does an op that is not in the graph, such as the exp of a softmax; it follows the owner in the list.
 func (c *collector) lines(source string, origins [][]string, k *kernel.Kernel) []Ref {
 	owner := ""
 	if k != nil {

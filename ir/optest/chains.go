@@ -71,8 +71,8 @@ var (
 		{ir.OpSqr, ir.OpLog}}
 )
 
-// opChains adds pairs of exact ops, and triples that a compiler may cancel. Values are special ones and ones that lose
-// digits.
+// opChains adds pairs of exact ops, and triples that a compiler may cancel. The values are special ones, such as
+// infinities, and ones that lose digits.
 func (s *suite) opChains() {
 	for _, first := range exactOps {
 		pairs := s.chained(first, "chains/and each exact op", func(b *builder, t ir.DType) []*ir.Node {

@@ -70,9 +70,9 @@ func (s *arenaUse) take(life [2]int, from, to int64) {
 	}, func(node int) { s.some[node].add(from, to) })
 }
 
-// lowest returns the lowest offset at which the given number of bytes is free at all times from life[0] to life[1]. A
-// byte is in use at one of these times if it is used at some time of a tree node inside them, or at all times of an
-// ancestor.
+// lowest returns the lowest offset at which the given number of bytes is free from time life[0] to life[1]. The spans
+// are a tree over time. A byte is in use at a time if a tree node for a part of this range uses it, or if an ancestor
+// of such a node uses it.
 func (s *arenaUse) lowest(life [2]int, bytes int64) int64 {
 	var taken []spans
 	s.visit(life, func(node int) {

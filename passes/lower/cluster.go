@@ -12,8 +12,8 @@ import (
 
 // A value is recomputed by each of its readers instead of being stored if it is within these limits.
 const (
-	// Several kernels each compute a value that they share if an element costs at most maxSharedFlops operations and
-	// reads at most one tensor.
+	// If several kernels need the same value, each computes it, provided that an element costs at most maxSharedFlops
+	// operations and reads at most one tensor.
 	maxSharedFlops = 8
 	// maxOperandFlops limits the cost of an operand's element that is computed again each time: by a matmul once per
 	// tile, and by a pooling once per window. An element that costs more operations is stored.
@@ -262,8 +262,8 @@ func addsHalves(n *ir.Node) bool {
 	})
 }
 
-// partOfHalfSum returns which part of a sum of halves (addsHalves) n is. inline means the sum itself or one of its f32
-// terms, which a matmul computes inline. stored means one of the two f16 values, which are stored for it.
+// partOfHalfSum returns the part of a sum of halves (see addsHalves) that n is. inline is the sum itself or one of its
+// f32 terms, which a matmul computes inline. stored is one of the two f16 values, which a kernel stores for the matmul.
 func (f *Fusion) partOfHalfSum(n *ir.Node) (inline, stored bool) {
 	isTerm := func(n *ir.Node) bool { return slices.ContainsFunc(f.uses[n.ID()], addsHalves) }
 	return addsHalves(n) || n.Op() == ir.OpCast && n.DType() == ir.F32 && isTerm(n),

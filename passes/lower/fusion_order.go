@@ -38,8 +38,8 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 // overwrites returns the state or loop result that n overwrites in its buffer, or nil.
 func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
 
-// firstOverwriteOf returns the state that n is the first to overwrite, so that no kernel may read the state's old value
-// after n is stored. It returns nil if n is no such node.
+// firstOverwriteOf returns the state that n is the first to overwrite, or nil if n is not such a node. No kernel may
+// read the state's old value after n is stored.
 func (f *Fusion) firstOverwriteOf(n *ir.Node) *ir.Node {
 	if s := f.overwrites(n); s != nil && f.firstWrites[s.ID()] == n {
 		return s

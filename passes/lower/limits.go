@@ -234,8 +234,8 @@ func (f *Fusion) overfilled(n *ir.Node) *Cluster {
 	return nil
 }
 
-// addInlineSize adds the size of inline node n to each cluster that computes it, once for each of the coordinates at
-// which it does.
+// addInlineSize adds the size of inline node n to each cluster that computes it, once for each set of coordinates at
+// which the cluster computes it.
 func (f *Fusion) addInlineSize(n *ir.Node) {
 	if f.places[n.ID()] == nil {
 		f.places[n.ID()] = f.placesOf(n)

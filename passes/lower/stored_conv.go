@@ -165,8 +165,8 @@ func (w *StoredConv) argumentElems() int64 {
 	return w.argumentShape().MaxElems() + sparePositions*w.channels().Add
 }
 
-// storeKernel returns a kernel that fills a buffer: at each point of a shape it stores the value that function value
-// returns for it, in the dtype of the convolution's operands.
+// storeKernel returns a kernel that fills a buffer of a shape. At each point it stores the result of function value, in
+// the dtype of the convolution's operands.
 func (w *StoredConv) storeKernel(name string, shape ir.Shape, buffer kernel.Binding,
 	value func(l *lowerer, at []kernel.Index) *kernel.Expr) *kernel.Kernel {
 	l := newLowerer(w.f, w.cluster)

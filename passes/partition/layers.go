@@ -135,8 +135,9 @@ func maxBytes(n *ir.Node) int64 {
 	return bytes
 }
 
-// bytesAway returns for each position the number of bytes of weights that would not be on their home device if part k
-// ended there, or -1 if a state would not be on its home device. home is the map that SplitLayers takes.
+// bytesAway returns, for each position at which part k could end, the number of bytes of weights that would not be on
+// their home device. It returns -1 for a position if a state would not be on its home device. home is the map given to
+// SplitLayers.
 func (s *layerSplitter) bytesAway(k int, home map[string]int) []int64 {
 	bytes := make([]int64, len(s.live)+1)
 	for id, n := range s.g.Nodes() {

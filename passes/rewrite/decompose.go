@@ -25,8 +25,8 @@ func RefusedAttentions(g *ir.Graph) (list []string) {
 	return list
 }
 
-// storesScores reports whether a gradient of an attention should be decomposed, so that its scores are stored, although
-// there is a kernel for it.
+// storesScores reports whether a gradient of an attention should be decomposed, so that its scores are stored, even
+// though there is a kernel for it.
 func storesScores(n *ir.Node, pricer kernel.Pricer) bool {
 	if n.Op() != ir.OpAttentionGrad {
 		return false

@@ -135,9 +135,9 @@ func (r scatters) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(out, n.Shape())
 }
 
-// distinct rewrites a scatter so that it writes each element at most once, as writing in place requires. Of equal
-// indices only the last one stays, with the fold of all their updates (unrounded for floats) as its update. The other
-// indices become -1, out of range.
+// distinct rewrites a scatter so that it writes each element at most once, as writing in place requires. For each
+// destination it keeps the last index, and gives it the fold of all the destination's updates (unrounded for floats).
+// The other indices become -1, out of range.
 func (r scatters) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	l := r.destinations(n, args)

@@ -26,9 +26,9 @@ func HalfAttention(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p, keep}
 }
 
-// storeHalf finds the values that no other kernel reads, and that the attention reads as queries, keys or values alone,
-// such as a matmul of all three. It adds to proposal p that their kernels store them in f16. It returns the f16 values
-// by binding of the attention.
+// storeHalf makes kernels store the queries, keys and values of an attention in f16. It does so for values that only
+// the attention reads, and only as queries, keys or values, such as the result of a matmul of all three. It adds these
+// kernels to proposal p, and returns the f16 values by binding of the attention.
 func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 	k, stored := o.Plan.Kernel(id), map[int]plan.ValueID{}
 	operands := []*kernel.Expr{k.Attention.Q, k.Attention.K, k.Attention.V}

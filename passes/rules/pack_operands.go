@@ -61,10 +61,10 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// fuseOperandStores improves proposal p, by which kernels `stores` store operands of matmul id. If such a kernel only
-// copies another kernel's result, that other kernel stores the operand itself, in place of its result, or in addition
-// if other kernels read the result. So an operand in f16 needs no kernel of its own. rest is the matmul that reads the
-// stored operands.
+// fuseOperandStores improves proposal p, in which kernels `stores` store operands of matmul id. If such a kernel only
+// copies the result of another kernel, that other kernel stores the operand itself. It stops storing its own result
+// unless other kernels read it. So an f16 operand needs no kernel of its own. rest is the matmul that reads the stored
+// operands.
 func (o *Optimizer) fuseOperandStores(p Proposal, id plan.KernelID, stores []*kernel.Kernel,
 	rest *kernel.Kernel) Proposal {
 	var unfused []*kernel.Kernel

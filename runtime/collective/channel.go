@@ -36,7 +36,7 @@ func (c *Channel) EndsPrograms() bool { return transports[c.transport].ends }
 // Asynchronous reports whether the devices finish a run, once it has been submitted, without help of the host.
 func (c *Channel) Asynchronous() bool { return transports[c.transport].relays }
 
-// channel returns the channel of a transport, and makes its memory larger if that is too small for runs with these
+// channel returns the channel of a transport, and enlarges its memory if that is too small for runs with these
 // exchanges. exchanges has the number of values that a device sends in each exchange of a run. The caller holds the
 // lock.
 func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {

@@ -86,8 +86,8 @@ func (q *Queues) join(parts Layers) tickets {
 	return list
 }
 
-// leave makes a run that will not use the devices leave their queues: each one when the run would be first in it. leave
-// returns without waiting for that.
+// leave removes a run that will not use the devices from their queues. It leaves each queue when the run would be first
+// in it. leave returns at once, before that.
 func (list tickets) leave() {
 	for i, t := range list {
 		select {
@@ -183,8 +183,8 @@ func (x *Pipeline) InFlight() int {
 	return len(x.inFlight)
 }
 
-// Buffers returns statistics for tests: the number of values passed between parts, how often memory for one was
-// allocated, and for how many values there is unused memory.
+// Buffers returns statistics for tests: the number of values passed between parts, the number of times that memory was
+// allocated for one, and the number of values for which there is unused memory.
 func (x *Pipeline) Buffers() (values, made, free int) {
 	x.buffers.mu.Lock()
 	defer x.buffers.mu.Unlock()

@@ -129,8 +129,8 @@ func (x *program) NewStates() (runtime.States, error) {
 	return own, nil
 }
 
-// states is one set of values for all states of a program. parts has a set for each part, which is nil if the part has
-// no states.
+// states is one set of values for all states of a program. parts has the states of each part; an element is nil if the
+// part has no states.
 type states struct {
 	of     *program
 	parts  []runtime.States

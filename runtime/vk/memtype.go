@@ -76,8 +76,8 @@ func (k MemoryKind) String() string {
 	return "unknown"
 }
 
-// readByHost reports whether memory of this kind is for results that the host reads. Recordings that write it end with
-// a barrier for the host.
+// readByHost reports whether the host reads results from memory of this kind. Recordings that write such memory end
+// with a barrier for the host.
 func (k MemoryKind) readByHost() bool { return k == ReadbackMemory || k == NearMemory }
 
 // memoryWish is a condition for a memory type: it must have all properties in need and none in avoid.

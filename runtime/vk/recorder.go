@@ -38,8 +38,8 @@ func (rec *recorder) recordEarly(s *states) {
 // addressBytes is the size of a buffer's address.
 const addressBytes = 8
 
-// bind makes a descriptor set for each step, which binds the step's buffers to memory: ranges has it for each of the
-// program's buffers. bind adds the resources that it makes to made.
+// bind makes a descriptor set for each step, which binds the step's buffers to memory. ranges has the memory of each of
+// the program's buffers. bind appends the resources that it makes to made.
 func (rec *recorder) bind(ranges []BufferRange, made *resources) *Bindings {
 	addresses := rec.addresses(ranges, made)
 	sets := make([]BindingSet, len(rec.steps))

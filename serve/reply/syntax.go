@@ -158,7 +158,7 @@ func (y namedSyntax) head(s string, t Tools) (name string, at int, tail string, 
 	return headOf(s, y.calls(t))
 }
 
-// paramsSyntax has each argument between marks of its own: begin, the name, nameEnd; for each argument param, its name,
+// paramsSyntax encloses each argument in marks: begin, the name, nameEnd; then for each argument param, its name,
 // paramEnd, value, the argument, valueEnd; and end. Strings have no quotes.
 type paramsSyntax struct {
 	begin, nameEnd, param, paramEnd, value, valueEnd, end string

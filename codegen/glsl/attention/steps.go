@@ -120,9 +120,10 @@ func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
 	}, f.sum)
 }
 
-// multiplyStep multiplies TileK elements of the invocation's rows, from element first on, by as many elements of its
-// columns. left is the shared array of rows, named leftName in registers. The right operand has quads vec4 per element,
-// at index at(element, j) of the tile. The results are added to sum(i, j), for row i and vec4 j.
+// multiplyStep multiplies one step of TileK elements. The left operand is the invocation's rows in the shared array
+// left, from element first on; its registers are named leftName. The right operand is in the tile: each element has
+// `quads` vec4, and vec4 j of an element is at index at(element, j). multiplyStep adds the result for row i and vec4 j
+// to sum(i, j).
 func (f *flashSteps) multiplyStep(first expr.Expr, leftName string, left expr.Expr, rightName string, quads int,
 	at func(depth, j expr.Expr) expr.Expr, sum func(i, j expr.Expr) expr.Expr) {
 	s := f.s

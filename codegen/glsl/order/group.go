@@ -51,8 +51,8 @@ func (w *groupWriter) countNumbers(numbers int64) {
 	w.Barrier()
 }
 
-// findFirst declares the variables first, the workgroup's first row of the table, own, the number of its elements, and
-// places, the number of elements that its rows have room for.
+// findFirst declares three variables: first, the workgroup's first row of the table; own, the number of its elements;
+// and places, the number of elements that fit in its rows.
 func (w *groupWriter) findFirst() {
 	rows := w.K.Group.Rows
 	w.Exactly("uint", "first", expr.Of("0u"))

@@ -50,8 +50,8 @@ func gather(op string) func(c *call) string {
 	}
 }
 
-// run returns the coordinates of size elements along an axis, from a start that is clamped so that they fit, or modulo
-// the extent if they wrap.
+// run returns the coordinates of size consecutive elements along an axis. It clamps the start so that they fit. If wrap
+// is set, it takes the coordinates modulo the extent instead.
 func (c *call) run(start int, extent, size ir.Dim, wrap bool) string {
 	from := c.cast(c.arg(start), ir.I64)
 	if wrap {
@@ -168,8 +168,8 @@ func gatherND(c *call) string {
 	return c.emit("GatherND", []string{c.arg(0), x})
 }
 
-// scatterND writes ops scatter_nd and scatter_nd_add. A row of indices of which one is out of range goes to an element
-// that is cut off: the one past the end of axis 0.
+// scatterND writes ops scatter_nd and scatter_nd_add. If an index of a row is out of range, the row's update goes to an
+// extra element after the end of axis 0, which is then cut off.
 func scatterND(c *call) string {
 	x, n := c.coordinates()
 	if n == 0 {

@@ -23,8 +23,8 @@ type byteRows struct {
 // recordWords is the number of words of a record.
 const recordWords = 5
 
-// panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. Of these rows it
-// reads interleaved blocks: the first blocks of all rows, then the next ones. The words of such blocks are in turns,
+// panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. It reads the rows
+// interleaved: the first blocks of all rows, then the second ones, and so on. The words of these blocks are interleaved
 // too. A panel is those rows, decoded to int8.
 type panelForm struct {
 	interleave func(out, b *byte, ldb, n int)

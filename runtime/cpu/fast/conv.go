@@ -602,8 +602,8 @@ func (p *convPart) multiplyTiles(sums []float32, stride int, in []float32, posit
 	}
 }
 
-// storeStrided copies sums, whose channels are stride elements from each other, to the part's positions of the result,
-// which are some steps apart.
+// storeStrided copies sums to the part's elements of the result. In sums the channels are stride elements apart. In the
+// result, neighbouring elements of the part are some steps apart.
 func (p *convPart) storeStrided(sums []float32, stride int) {
 	for ch := range p.channels {
 		for y := range p.rows {

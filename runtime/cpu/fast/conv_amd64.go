@@ -108,17 +108,17 @@ func narrowWords(dst []byte, src []int32, shift int32) int32 {
 	return sum + narrowWordsPlain(dst[whole:], src[whole:], shift)
 }
 
-// winogradInputs sets the inputs of the 16 products of n tiles, which are neighbours in a row, and up to 7 elements
-// after these. The lists of the products are `apart` elements from each other. src begins with the first row of the
-// tiles' inputs, of which rows are pitch elements from each other.
+// winogradInputs computes the inputs of the 16 products of n tiles that are neighbours in a row. dst has a list for
+// each product, `apart` elements from the next list. src begins at the tiles' first input row, and its rows are pitch
+// elements apart. winogradInputs may also write up to 7 elements after each list.
 func winogradInputs(dst []float32, apart int, src []float32, pitch, n int) {
 	n = upTo(n)
 	_, _ = dst[(tileProducts-1)*apart+n-1], src[3*pitch+2*n+1] // the assembly checks no bounds
 	tileInputs(&dst[0], apart, &src[0], pitch, n)
 }
 
-// winogradResults sets the two rows of results of n tiles, pitch elements from each other, and up to 14 elements after
-// these. src has the lists of the products, `apart` elements from each other.
+// winogradResults computes the two result rows of n tiles, pitch elements apart in dst. src has a list for each of the
+// 16 products, `apart` elements from the next list. winogradResults may also write up to 14 elements after each row.
 func winogradResults(dst []float32, pitch int, src []float32, apart, n int) {
 	n = upTo(n)
 	_, _ = dst[pitch+2*n-1], src[(tileProducts-1)*apart+n-1] // the assembly checks no bounds

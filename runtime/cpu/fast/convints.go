@@ -130,9 +130,9 @@ func (p *intConv) imageBytes() int {
 // packElems is the number of elements of a channel that are packed at a time: they stay in the cache.
 const packElems = 1 << 12
 
-// pack packs one phase of a part of the channels into dst, some rows at a time. It copies these rows of each channel
-// with their padding, and then packs one element of each channel into a group. Element at is the first one of x in the
-// channels. phase is the number of the combination of remainders of all axes, and padding the value of the padding.
+// pack packs one phase of a part of the channels into dst, some rows at a time: it copies these rows of each channel
+// with their padding, and then packs one element of each channel into a group. Element at of x is the first element of
+// the channels. phase numbers the combinations of remainders of all axes. padding is the value of the padding.
 func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int32, room func(n int) []float32) {
 	last := len(p.extent) - 1
 	wide, step := p.extent[last], p.stride[last]

@@ -18,8 +18,8 @@ type scanner[T number] struct {
 	to                       []T  // the results
 }
 
-// scan computes all rows. If there are few groups of many elements, tasks share rows: they first fold their parts, so
-// that each knows the results before its part.
+// scan computes all rows. If there are few groups of many elements, several tasks share a row: they first fold their
+// parts, so that each task knows the fold of all elements before its part.
 func (r *foldRows[T]) scan() error {
 	by, attrs := r.reducer(r.node.Op().Info().Running), r.node.Attrs()
 	s := scanner[T]{foldRows: r, by: by, sums: by == reducers[ir.OpSum] && !r.wide(), to: r.out.list,

@@ -88,8 +88,8 @@ func move[T any](c *interp.Call, p *strides, dst, src []T) error {
 	})
 }
 
-// moveTile transposes a tile, which has the given rows and columns in dst. The rows are stride elements apart there,
-// and the columns are step elements apart in src, where the elements of a column are contiguous.
+// moveTile transposes a tile from src to dst. In dst it has the given rows and columns, and the rows are stride
+// elements apart. In src the columns are step elements apart, and the elements of a column are contiguous.
 func moveTile[T any](dst, src []T, stride, step, rows, cols int) {
 	wholeRows, wholeCols := 0, 0 // the part that the assembly has transposed
 	if to, ok := any(dst).([]float32); ok && transposeSquares(to, any(src).([]float32), stride, step, rows, cols) {

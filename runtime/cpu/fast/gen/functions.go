@@ -101,8 +101,8 @@ func (w width) magnitude(x VecVirtual) (magnitude, signs VecVirtual) {
 	return magnitude, signs
 }
 
-// exp generates code that replaces x by e^x. The error is at most 2 units in the last place. The argument is n log(2)
-// and a remainder (Moshier, Cephes expf.c).
+// exp generates code that replaces x by e^x. The error is at most 2 units in the last place. The code splits the
+// argument into n*log(2) and a remainder (Moshier, Cephes expf.c).
 func (w width) exp(x VecVirtual) {
 	n, c := w.vector(), w.vector()
 	VMINPS(x, constant(c, 89), x) // NaN stays, as the second source
