@@ -116,8 +116,8 @@ type loaded struct {
 // Close frees the case's resources on the device. Compiled programs stay cached.
 func (l *loaded) Close() error { return errors.Join(l.exe.Close(), l.prog.Close()) }
 
-// only returns an error if l has a kernel that checked lacks, because then no check covers that kernel. If checked is
-// nil, it returns nil.
+// only returns an error if l has a kernel that checked lacks, because no check covers that kernel. If checked is nil,
+// it returns nil.
 func (l *loaded) only(checked *loaded) error {
 	if checked == nil {
 		return nil

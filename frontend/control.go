@@ -297,8 +297,8 @@ func (b *Builder) beginBody(name string) *Builder {
 	return b.activeBody
 }
 
-// endBody ends the body being built, even an incomplete one, so that a program that recovers from an Error can
-// continue.
+// endBody ends the body that is being built, even if it is incomplete, so that a program that recovers from an Error
+// can continue.
 func (b *Builder) endBody() { b.activeBody = nil }
 
 // Sees reports whether t can be used now: it belongs to the graph, or to a body that has not ended.

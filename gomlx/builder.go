@@ -139,7 +139,7 @@ func (f *Function) Shape(v compute.Value) (shapes.Shape, error) {
 	if v, ok := v.(*value); ok && v != nil {
 		return v.shape, nil
 	}
-	return shapes.Invalid(), errors.Errorf("a %T is no value of backend %s", v, Name)
+	return shapes.Invalid(), errors.Errorf("a %T is not a value of backend %s", v, Name)
 }
 
 // open refuses to add to a function that is complete.
@@ -169,7 +169,7 @@ func (f *Function) values(op compute.OpType, of ...compute.Value) ([]*value, err
 	for i, given := range of {
 		v, ok := given.(*value)
 		if !ok || v == nil {
-			return nil, errors.Errorf("%s: operand %d, a %T, is no value of backend %s", op, i, given, Name)
+			return nil, errors.Errorf("%s: operand %d, a %T, is not a value of backend %s", op, i, given, Name)
 		}
 		if !f.within(v.op.function) {
 			return nil, errors.Errorf("%s: operand %d is a value of function %q, from where it cannot be seen in %q",

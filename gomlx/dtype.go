@@ -41,7 +41,7 @@ func elementType(t dtypes.DType) (ir.DType, error) {
 func shapeOf(flat any, dims []int) (shapes.Shape, error) {
 	t := reflect.TypeOf(flat)
 	if t == nil || t.Kind() != reflect.Slice || dtypes.FromGoType(t.Elem()) == dtypes.InvalidDType {
-		return shapes.Invalid(), errors.Errorf("a %T is no slice of a dtype's Go type", flat)
+		return shapes.Invalid(), errors.Errorf("a %T is not a slice of a dtype's Go type", flat)
 	}
 	return shapes.Make(dtypes.FromGoType(t.Elem()), dims...), nil
 }

@@ -70,7 +70,7 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 		buf, ok := given.(*Buffer)
 		p := parameters[i]
 		if !ok || buf == nil || buf.backend != e.backend {
-			return nil, errors.Errorf("input %d (%q): a %T that is no buffer of this backend", i, p.op.name, given)
+			return nil, errors.Errorf("input %d (%q): a %T that is not a buffer of this backend", i, p.op.name, given)
 		}
 		if buf.shape.DType != p.shape.DType {
 			return nil, errors.Errorf("input %d (%q) is %s, want %s", i, p.op.name, buf.shape, p.shape)

@@ -16,7 +16,7 @@ func (f *Function) complete(kind compute.OpType, of compute.Function, parameters
 	g, ok := of.(*Function)
 	switch {
 	case !ok || g == nil || g.builder != f.builder:
-		return nil, errors.Errorf("%s: a %T is no function of this computation", kind, of)
+		return nil, errors.Errorf("%s: a %T is not a function of this computation", kind, of)
 	case g.results == nil:
 		return nil, errors.Errorf("%s: function %q returns nothing yet", kind, g.name)
 	case g.parent != nil && !f.within(g.parent):

@@ -17,7 +17,7 @@ func ParseGBNF(source string) (*Grammar, error) {
 		return nil, fmt.Errorf("grammar: %d bytes: want at most %d", len(source), maxSource)
 	}
 	if !utf8.ValidString(source) {
-		return nil, fmt.Errorf("grammar: the source is no valid UTF-8")
+		return nil, fmt.Errorf("grammar: the source is not valid UTF-8")
 	}
 	p.ruleID("root")
 	p.space()

@@ -232,7 +232,7 @@ func TestJSON(t *testing.T) {
 	c, r := New(value, smallVocabulary()), rand.New(rand.NewPCG(2, 0))
 	for range 300 {
 		if text, whole := walk(t, c, r); whole && !json.Valid([]byte(text)) {
-			t.Errorf("%q is no JSON", text)
+			t.Errorf("%q is not JSON", text)
 		}
 	}
 }
@@ -317,7 +317,7 @@ func TestSchema(t *testing.T) {
 
 func TestSchemaErrors(t *testing.T) {
 	for schema, want := range map[string]string{
-		``:                                     "no JSON",
+		``:                                     "not JSON",
 		`{} {}`:                                "follows",
 		`7`:                                    "want an object, true or false",
 		`{"type":"strnig"}`:                    `type "strnig"`,
@@ -343,7 +343,7 @@ func TestSchemaErrors(t *testing.T) {
 		`{"allOf":[{"multipleOf":3},{"multipleOf":2}],"type":"number"}`: "two different values",
 		`false`:                                "no finite text",
 		`{"properties":{"b":{},"b":{}}}`:       `properties has the key "b" twice`,
-		"{\"const\":\"\xff\"}":                 "const has bytes that are no UTF-8",
+		"{\"const\":\"\xff\"}":                 "const has bytes that are not UTF-8",
 		`{"enum":["\ud800"]}`:                  "enum[0] has",
 		strings.Repeat(`[`, 500):               "nested deeper",
 		`{"type":"string","minLength":200000}`: "more than",

@@ -19,7 +19,7 @@ func (g *Grammar) Check(text string) error {
 	}
 	v, err := readValue([]byte(text))
 	if err != nil {
-		return fmt.Errorf("the text is no JSON: %w", err)
+		return fmt.Errorf("the text is not JSON: %w", err)
 	}
 	c := &validator{s: &schemas{root: g.schema}}
 	err = c.valid(v, g.schema, "", 0)

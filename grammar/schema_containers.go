@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// lengthBounds reads a minimum and a maximum number of elements or characters. A negative maximum means no bound.
-// Bounds beyond any text's length become one that no text reaches.
+// lengthBounds reads a minimum and a maximum number of elements or characters. A negative maximum means no bound. It
+// replaces bounds of more than 31 bits by math.MaxInt32, which no text reaches.
 func (s *schemas) lengthBounds(o *object, where, least, most string) (low, high int) {
 	read := func(key string, missing int) int {
 		if !o.has(key) {

@@ -173,7 +173,7 @@ func TestCustomInferChecks(t *testing.T) {
 		want  string
 	}{
 		{func(c *ir.Call) ([]ir.Type, error) { return nil, nil }, "0 types for 1 results"},
-		{func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{{DType: ir.Q4_0, Shape: c.Shape(0)}}, nil }, "no block format"},
+		{func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{{DType: ir.Q4_0, Shape: c.Shape(0)}}, nil }, "have no block format"},
 		{func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{{DType: ir.F32, Shape: ir.ShapeOf(5)}}, nil }, "returns shape [5]"},
 	} {
 		c := ir.CustomOp{Name: "irtest.infer", Args: x1, Expr: "x", Infer: tt.infer}

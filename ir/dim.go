@@ -121,7 +121,7 @@ func (d Dim) Less(o Dim) (Dim, error) {
 	}
 	less, err := d.linear().plus(o.linear(), -1).dim()
 	if err != nil {
-		return Dim{}, fmt.Errorf("%s-%s is no extent: %w", d, o, err)
+		return Dim{}, fmt.Errorf("%s-%s is not an extent: %w", d, o, err)
 	}
 	return less, nil
 }

@@ -225,7 +225,7 @@ func TestUE4M3(t *testing.T) {
 		t.Errorf("half of the greatest scale is %g, want 224", got)
 	}
 	if got := scaleNVFP4(0x7f); got != 0 {
-		t.Errorf("a scale that is no number counts as %g, want 0", got)
+		t.Errorf("a scale that is not a number counts as %g, want 0", got)
 	}
 }
 

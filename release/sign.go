@@ -51,7 +51,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(raw) != idBytes+ed25519.SeedSize {
-		return nil, fmt.Errorf("%s is no key: make one with -make-key", path)
+		return nil, fmt.Errorf("%s is not a key: make one with -make-key", path)
 	}
 	return raw, nil
 }
@@ -78,11 +78,11 @@ func verify(public, data, signature []byte) error {
 	}
 	key, err := line(public, 1)
 	if err != nil || len(key) != 2+idBytes+ed25519.PublicKeySize {
-		return errors.New("that is no public key")
+		return errors.New("that is not a public key")
 	}
 	sig, err := line(signature, 1)
 	if err != nil || len(sig) != 2+idBytes+ed25519.SignatureSize || string(sig[:2]) != "ED" {
-		return errors.New("that is no signature")
+		return errors.New("that is not a signature")
 	}
 	global, err := line(signature, 3)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s\n%d %s", line, status, text)
 		}
 		if status >= 400 && !json.Valid([]byte(text)) {
-			t.Errorf("%s\nthe error is no JSON: %s", line, text)
+			t.Errorf("%s\nthe error is not JSON: %s", line, text)
 		}
 	}
 	if rows < 80 {

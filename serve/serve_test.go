@@ -271,7 +271,7 @@ func TestRefusals(t *testing.T) {
 		{chat, `{"messages": [{"role": 5}]}`, 400, "messages.role", "messages.role is a number, want a string"},
 		{text, `{"prompt": "x", "max_tokens": 1, "max_tokens": 2}`, 400, "", `it has the key "max_tokens" twice`},
 		{text, `{"prompt": "x", "max_\u0074okens": 1, "max_tokens": 2}`, 400, "", `it has the key "max_tokens" twice`},
-		{text, "{\"prompt\": \"\xff\"}", 400, "prompt", "prompt has bytes that are no UTF-8"},
+		{text, "{\"prompt\": \"\xff\"}", 400, "prompt", "prompt has bytes that are not UTF-8"},
 		{text, `{"prompt": ["x", "\ud83d"]}`, 400, "prompt[1]", "half of a character"},
 		{text, `{"prompt": "x", "logit_bias": {"5": 1, "5": 2}}`, 400, "logit_bias", `the key "5" twice`},
 		{chat, `{"messages": [{"role": "user", "role": "system", "content": "x"}]}`, 400, "messages[0]", `the key "role" twice`},

@@ -115,8 +115,8 @@ machine code of each kernel, if the driver reports them (VK_KHR_pipeline_executa
 // noKernel is the default of --kernel.
 const noKernel = -1
 
-// complete fills in the stage that other flags imply, and rejects combinations of flags that make no sense. staged
-// and targeted say whether --stage and --target are given.
+// complete sets the stage that other flags imply, and rejects combinations of flags that make no sense. staged and
+// targeted report whether --stage and --target are given.
 func (f *dumpFlags) complete(staged, targeted bool) error {
 	switch {
 	case staged:

@@ -84,7 +84,7 @@ func writable(flag, path string) error {
 	}
 	st, err := os.Stat(filepath.Dir(path))
 	if err == nil && !st.IsDir() {
-		err = fmt.Errorf("%s is no directory", filepath.Dir(path))
+		err = fmt.Errorf("%s is not a directory", filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("--%s %s: %w: make the directory first", flag, path, err)

@@ -328,7 +328,7 @@ func readImatrix(path string) (*imatrix.Matrix, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxImatrixBytes {
-		return nil, fmt.Errorf("%s is no file, or larger than %s", path, size(maxImatrixBytes))
+		return nil, fmt.Errorf("%s is not a file, or larger than %s", path, size(maxImatrixBytes))
 	}
 	data, err := inputfile.Read(path)
 	if err != nil {

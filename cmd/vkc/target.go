@@ -51,7 +51,7 @@ func (f *tuningFlags) choose(caps device.Caps, own device.Tuning) (device.Caps, 
 // noteTuning prints why the device's tuning file cannot be used, if there is one.
 func (a *app) noteTuning(dev *vkc.Device) {
 	if _, err := tunefile.DeviceTuning(dev.Caps()); err != nil {
-		a.note("%s; vkc tune measures anew", oneLine(err))
+		a.note("%s; vkc tune measures again", oneLine(err))
 	}
 }
 

@@ -150,7 +150,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 	} {
 		fails(t, exitFailure, append(line, nowhere), "no such file", "make the directory first")
 		fails(t, exitFailure, append(line, there), "this is a directory: name a file in it")
-		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is no directory")
+		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is not a directory")
 		if runtime.GOOS == "linux" { // even root cannot create files in this directory
 			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a file in a directory where you may write")
 		}

@@ -196,7 +196,7 @@ func (v *APIVersion) UnmarshalText(text []byte) error {
 	for i, field := range fields {
 		n, err := strconv.ParseUint(field, 10, 32)
 		if err != nil || n > limit[i] {
-			return fmt.Errorf("device: Vulkan version %q: %q is no number from 0 to %d", text, field, limit[i])
+			return fmt.Errorf("device: Vulkan version %q: %q is not a number from 0 to %d", text, field, limit[i])
 		}
 		part[i] = uint32(n)
 	}

@@ -37,7 +37,7 @@ func (p *Program) CheckArena() error {
 	}
 	for i, a := range temps {
 		if at := p.Buffers[a].Offset; at%ArenaAlign != 0 {
-			return fmt.Errorf("buffer %d (%s) lies at byte %d of the arena, which is no multiple of %d", a,
+			return fmt.Errorf("buffer %d (%s) lies at byte %d of the arena, which is not a multiple of %d", a,
 				p.Buffers[a].Name, at, ArenaAlign)
 		}
 		for _, b := range temps[:i] {

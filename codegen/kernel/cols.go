@@ -34,7 +34,7 @@ func (k *Kernel) CheckCols() error {
 			return fmt.Errorf("store %d of a %s kernel is%s, which it does not have", i, k.Family, s.Cols)
 		}
 		if (s.Cols.From%2 != 0 || s.Cols.To%2 != 0) && len(OtherSums(s)) > 0 {
-			return fmt.Errorf("store %d is%s, which are no whole pairs", i, s.Cols)
+			return fmt.Errorf("store %d is%s, which are not whole pairs", i, s.Cols)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func (c *checker) checkFaults() {
 	seen := map[int]bool{}
 	for i, f := range c.Faults {
 		c.require(f.Buffer >= 0 && f.Buffer < len(c.Buffers) && c.Buffers[f.Buffer].Kind == BufFault && !seen[f.Buffer],
-			"fault %d: buffer %d is no word for it alone", i, f.Buffer)
+			"fault %d: buffer %d is not a word for it alone", i, f.Buffer)
 		c.require(f.Elems >= 1 && f.Elems <= 1<<20, "fault %d: %d elements", i, f.Elems)
 		seen[f.Buffer] = true
 	}

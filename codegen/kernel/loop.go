@@ -154,6 +154,6 @@ func (c *checker) checkGates() {
 		writes := slices.ContainsFunc(c.Steps[r.First].Binds, func(b Bind) bool {
 			return b.Write && c.Buffers[b.Buffer].Kind == BufGated
 		})
-		c.require(writes || !r.Gated, "region %d: its first step is no gate", i)
+		c.require(writes || !r.Gated, "region %d: its first step is not a gate", i)
 	}
 }

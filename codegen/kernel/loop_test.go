@@ -55,7 +55,7 @@ func TestDamagedRegions(t *testing.T) {
 		"region 0: 4 steps from 9223":     func(p *Program) { p.Regions[0].First = math.MaxInt64 },
 		"region 0: 4 steps from -1":       func(p *Program) { p.Regions[0].First = -1 },
 		"region 1: 4 steps from 1":        func(p *Program) { p.Regions[0], p.Regions[1] = p.Regions[1], p.Regions[0] },
-		"its first step is no gate":       func(p *Program) { p.Steps[2].Binds[0].Buffer = 0 },
+		"its first step is not a gate":    func(p *Program) { p.Steps[2].Binds[0].Buffer = 0 },
 		"no barrier stands where":         func(p *Program) { p.Steps[3].Barrier = false },
 		"-1 trips":                        func(p *Program) { p.Regions[0].Trips = ir.D(-1) },
 		"no declared symbol":              func(p *Program) { p.Regions[0].Trips = ir.Symbol("T", 4) },

@@ -71,7 +71,7 @@ func (c *checker) checkBuffer(b Buffer) {
 	c.must(err)
 	size := max(need, 16)
 	if b.Layout != LayoutBlocks {
-		c.require(b.Kind == BufWeight, "layout %q of a buffer that is no weight", b.Layout)
+		c.require(b.Kind == BufWeight, "layout %q of a buffer that is not a weight", b.Layout)
 		size, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems())
 		c.must(err)
 	}

@@ -21,14 +21,14 @@ func (k *Kernel) CheckRowSums() error {
 	for i, p := range k.Phases {
 		switch {
 		case p.Combine != CombineSum || p.Value.DType != ir.F32 || p.Exclusive:
-			return fmt.Errorf("phase %d (%s) of a matrix product is a %s of %s, want a sum of f32", i, p.Name,
+			return fmt.Errorf("phase %d (%s) of a matmul is a %s of %s, want a sum of f32", i, p.Name,
 				p.Combine, p.Value.DType)
 		case p.Value.Uses(col) || p.Value.UsesAnyAcc():
-			return fmt.Errorf("phase %d (%s) of a matrix product uses a column or a result", i, p.Name)
+			return fmt.Errorf("phase %d (%s) of a matmul uses a column or a result", i, p.Name)
 		}
 	}
 	if k.Guard != nil || slices.ContainsFunc(k.Products, func(p Product) bool { return p.Sums() != ir.F32 }) {
-		return fmt.Errorf("a matrix product that adds up its rows leaves out parts, or has results other than f32")
+		return fmt.Errorf("a matmul that adds up its rows leaves out parts, or has results other than f32")
 	}
 	return nil
 }

@@ -352,8 +352,8 @@ func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) erro
 	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1 || s.Heads < 1:
 		return fmt.Errorf("tiles, thread tiles and heads must be at least 1")
 	case s.TileK < 4 || s.TileK%4 != 0:
-		return fmt.Errorf("steps of %d along the dot axis are no multiple of 4, the vectors in which operands are "+
-			"staged", s.TileK)
+		return fmt.Errorf("steps of %d along the contraction axis are not a multiple of 4, the vectors of staged "+
+			"operands", s.TileK)
 	case s.TileM%s.ThreadM != 0 || s.TileN%s.ThreadN != 0 || s.TileN%s.TileK != 0:
 		return fmt.Errorf("thread tiles or steps do not divide the tile")
 	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
@@ -371,7 +371,7 @@ func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) erro
 		apart = 2
 	}
 	if s.Subgroup > 0 && (apart*lanes > s.Subgroup || !powerOfTwo(lanes)) {
-		return fmt.Errorf("%d lanes of a row are no power of two within a subgroup of %d", lanes, s.Subgroup)
+		return fmt.Errorf("%d lanes of a row are not a power of two within a subgroup of %d", lanes, s.Subgroup)
 	}
 	if s.Steps && sh.Factor > 0 {
 		return fmt.Errorf("factors of weights are computed from tiles that are kept row by row")
@@ -414,7 +414,7 @@ func checkFlashVec(k *kernel.Kernel, s kernel.FlashVec, caps device.Caps) error 
 	case s.Subgroup == 0:
 		return fmt.Errorf("the lanes that share a key must be in a subgroup whose size is relied on")
 	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow > s.Subgroup:
-		return fmt.Errorf("%d lanes a key are no power of two within a subgroup of %d", s.LanesPerRow, s.Subgroup)
+		return fmt.Errorf("%d lanes a key are not a power of two within a subgroup of %d", s.LanesPerRow, s.Subgroup)
 	case s.TileM < 1 || s.ThreadM != s.TileM || s.ThreadN < 1 || s.TileN != s.Workgroup/s.LanesPerRow*s.ThreadN:
 		return fmt.Errorf("every invocation has all %d rows and %d keys, a step %d", s.TileM, s.ThreadN,
 			s.Workgroup/s.LanesPerRow*s.ThreadN)

@@ -84,9 +84,9 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) 
 		return fmt.Errorf("fragments of %dx%dx%d, want the square ones of f16 with f32 sums that the device has: %d", f,
 			s.FragN, s.FragK, flashFragment(caps))
 	case s.Subgroup < f || s.Subgroup%f != 0:
-		return fmt.Errorf("subgroups of %d are no multiple of the %d rows that they hold", s.Subgroup, f)
+		return fmt.Errorf("subgroups of %d are not a multiple of the %d rows that they hold", s.Subgroup, f)
 	case parts > 1 && (s.Variant != kernel.VarFlashMatrix || s.Workgroup/s.Subgroup%parts != 0):
-		return fmt.Errorf("%d subgroups share rows: those of a workgroup, %d, are no multiple, or scores do not pass "+
+		return fmt.Errorf("%d subgroups share rows: want a multiple of them in a workgroup, not %d, and scores that pass "+
 			"through shared memory", parts, s.Workgroup/s.Subgroup)
 	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup/parts*f:
 		return fmt.Errorf("%d rows for %d subgroups that hold %d each", s.TileM, s.Workgroup/s.Subgroup/parts, f)
@@ -97,7 +97,7 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) 
 	case FlashQueryLines(k, s) < 1:
 		return fmt.Errorf("tiles of %d keys have no room for the %d queries of a subgroup", s.TileN, f)
 	case sh.Dot%(parts*f) != 0 || sh.Value%(parts*f) != 0:
-		return fmt.Errorf("vectors of %d and %d are no multiple of %d", sh.Dot, sh.Value, parts*f)
+		return fmt.Errorf("vectors of %d and %d are not a multiple of %d", sh.Dot, sh.Value, parts*f)
 	case sh.Dot > maxFlashWidth || sh.Value > maxFlashWidth:
 		return fmt.Errorf("vectors of %d and %d, longer than %d spill", sh.Dot, sh.Value, maxFlashWidth)
 	}

@@ -95,7 +95,7 @@ func checkSubgroup(_ *kernel.Kernel, schedule kernel.Schedule, caps device.Caps)
 	case s.Subgroup == 0:
 		return nil
 	case !powerOfTwo(s.Subgroup):
-		return fmt.Errorf("subgroup size %d is no power of two", s.Subgroup)
+		return fmt.Errorf("subgroup size %d is not a power of two", s.Subgroup)
 	case !caps.SubgroupOps.Has(subgroupSums):
 		return fmt.Errorf("the device has no subgroup shuffles")
 	case !caps.CanRelyOn(s.Subgroup):
@@ -103,7 +103,7 @@ func checkSubgroup(_ *kernel.Kernel, schedule kernel.Schedule, caps device.Caps)
 			s.Subgroup, caps.MinSubgroupSize, caps.MaxSubgroupSize, caps.Features.SubgroupSizeControl &&
 				caps.RequiredSubgroupSize)
 	case s.Workgroup%s.Subgroup != 0:
-		return fmt.Errorf("the workgroup is no whole number of subgroups of %d", s.Subgroup)
+		return fmt.Errorf("the workgroup is not a whole number of subgroups of %d", s.Subgroup)
 	case s.Workgroup > s.Subgroup*maxSubgroups:
 		return fmt.Errorf("%d subgroups of %d in a workgroup, %d are sure to be allowed", s.Workgroup/s.Subgroup,
 			s.Subgroup, maxSubgroups)
@@ -150,7 +150,7 @@ func checkTile(k *kernel.Kernel, s kernel.MatTile) error {
 	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1:
 		return fmt.Errorf("tiles and thread tiles must be at least 1")
 	case s.TileK < 4 || s.TileK%4 != 0:
-		return fmt.Errorf("a tile depth of %d is no multiple of 4, the vectors in which operands are staged", s.TileK)
+		return fmt.Errorf("a tile depth of %d is not a multiple of 4, the vectors of staged operands", s.TileK)
 	case s.Stages < 0 || s.Stages > 2:
 		return fmt.Errorf("%d stages of tiles, want 1 or 2", s.Stages)
 	case s.TileM%s.ThreadM != 0 || s.TileN%s.ThreadN != 0:
@@ -172,9 +172,9 @@ func checkTile(k *kernel.Kernel, s kernel.MatTile) error {
 func checkRegisterTile(s kernel.RegisterTile, down, across, rows, cols int) error {
 	switch {
 	case s.Paired && (down%2 != 0 || across%2 != 0):
-		return fmt.Errorf("%dx%d invocations are no blocks of 2x2", down, across)
+		return fmt.Errorf("%dx%d invocations are not blocks of 2x2", down, across)
 	case s.Steps && (rows%4 != 0 || cols%4 != 0):
-		return fmt.Errorf("%dx%d sums per invocation are no vectors of four both ways", rows, cols)
+		return fmt.Errorf("%dx%d sums per invocation are not vectors of four both ways", rows, cols)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	case s.Workgroup != s.TileN/s.ThreadN/max(s.Coarsen, 1)*s.LanesPerRow:
 		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN/max(s.Coarsen, 1)*s.LanesPerRow)
 	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0:
-		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
+		return fmt.Errorf("%d lanes per sum are not a whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
 	}
 	if s.Copies != 0 {
 		if err := checkLookup(k, s); err != nil {

@@ -209,7 +209,7 @@ func TestCheckRefuses(t *testing.T) {
 		}), "cannot be relied on"},
 		{"subgroup without shuffles", row, goodRow, on(func(s *kernel.Row, _ *device.Caps) { s.Subgroup = 32 }),
 			"no subgroup shuffles"},
-		{"odd subgroup", row, goodRow, on(func(s *kernel.Row, _ *device.Caps) { s.Subgroup = 24 }), "no power of two"},
+		{"odd subgroup", row, goodRow, on(func(s *kernel.Row, _ *device.Caps) { s.Subgroup = 24 }), "not a power of two"},
 		{"part subgroup", row, goodRow, on(func(s *kernel.Row, c *device.Caps) {
 			*c = fixedSubgroup(*c, 32)
 			s.Workgroup, s.LanesPerRow, s.Subgroup, s.Cache = 16, 16, 32, 0
@@ -243,7 +243,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"paired alone", mm, goodTile, on(func(s *kernel.MatTile, _ *device.Caps) {
 			s.Paired, s.TileM,
 				s.Workgroup = true, 4, 8
-		}), "no blocks of 2x2"},
+		}), "not blocks of 2x2"},
 		{"steps", mm, goodTile, on(func(s *kernel.MatTile, _ *device.Caps) { s.Steps = true }), ""},
 		{"steps of two", mm, goodTile, on(func(s *kernel.MatTile, _ *device.Caps) {
 			s.Steps, s.ThreadN, s.TileN = true,

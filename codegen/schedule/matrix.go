@@ -160,7 +160,7 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) e
 	t, ok := MatrixDType(k)
 	switch {
 	case !ok:
-		return fmt.Errorf("matrix units take f16, bf16 or bytes, and the operands are no bytes and may not be rounded")
+		return fmt.Errorf("matrix units take f16, bf16 or bytes, and the operands are not bytes and may not be rounded")
 	case !caps.Features.CooperativeMatrix || !caps.Features.MemoryModel:
 		return fmt.Errorf("the device has no cooperative matrices")
 	case t == ir.F16 && !caps.Features.Float16:
@@ -208,12 +208,12 @@ func checkCoopMat(k *kernel.Kernel, s kernel.CoopMat, caps device.Caps) error {
 	case s.Subgroup < 1:
 		return fmt.Errorf("fragments belong to subgroups, whose size must be relied on")
 	case s.SubgroupsM < 1 || s.SubgroupsN < 1 || s.Workgroup != s.SubgroupsM*s.SubgroupsN*s.Subgroup:
-		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsM, s.SubgroupsN,
+		return fmt.Errorf("%dx%d subgroups of %d are not a workgroup of %d", s.SubgroupsM, s.SubgroupsN,
 			s.Subgroup, s.Workgroup)
 	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(s.FragM, s.FragN, s.FragK, c, sums):
 		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", t, s.FragM, s.FragN, s.FragK, sums)
 	case s.TileM%(s.SubgroupsM*s.FragM) != 0 || s.TileN%(s.SubgroupsN*s.FragN) != 0 || s.TileK%s.FragK != 0:
-		return fmt.Errorf("the tile is no whole number of fragments for each subgroup")
+		return fmt.Errorf("the tile is not a whole number of fragments for each subgroup")
 	case s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 || s.FragM%unit != 0 || s.FragN%unit != 0 ||
 		s.FragK%unit != 0:
 		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", unit)

@@ -241,7 +241,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	coopMat2, workgroup := s.(kernel.CoopMat2) // workgroup: matrices have workgroup scope
 	tile := tileOf(s)
 	if workgroup && unrollCost(k, coopMat2) > 1 {
-		note(handicap{unrollCost(k, coopMat2), "steps that are no multiple of 8"})
+		note(handicap{unrollCost(k, coopMat2), "steps that are not a multiple of 8"})
 	}
 	_, bytes := ByteProducts(k)
 	if bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {

@@ -78,8 +78,8 @@ const (
 	nsPerCycle      = 0.6
 )
 
-// recurrenceTime estimates the time in nanoseconds of a recurrence. Either all subgroups together keep the schedulers
-// busy, or the times of one subgroup, which wait for each other, take longest.
+// recurrenceTime estimates the time in nanoseconds of a recurrence. It is the larger of two times: the time in which
+// the schedulers do the work of all subgroups, and the time of one subgroup, which executes one time after the other.
 func (h heuristics) recurrenceTime(k *kernel.Kernel, s kernel.Recurrent) float64 {
 	r, quads, rows, times := k.Recurrence, StateQuads(k, s), s.ThreadM, s.TileK
 	vectors := len(r.Vectors(k.KeyAxis()))

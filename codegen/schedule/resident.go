@@ -157,9 +157,9 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	return 1
 }
 
-// residentLanes is the number of invocations that share a row of depth elements in runs. It is one per run. If that is
-// more than most, it is the smallest number that gives each invocation the same number of runs. It is rounded up to
-// whole subgroups.
+// residentLanes returns the number of invocations that share a row of depth elements. It is the number of runs in the
+// row or, if that is more than most, the smallest number that gives each invocation the same number of runs. It is
+// rounded up to whole subgroups.
 func residentLanes(depth int64, run, subgroup, most int) int {
 	runs := ceilDiv(depth, int64(run))
 	steps := ceilDiv(runs, int64(most))
@@ -243,7 +243,7 @@ func checkResident(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	case !s.RoundRows:
 		return nil
 	case !roundable(k, s.Copies > 0) && (s.Digits == 0 || !holdsIntegers(k, false)):
-		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
+		return fmt.Errorf("rows may not become bytes, or what they meet is not blocks of small integers")
 	case s.Coarsen > 0 && !rowsResident(k, s):
 		return fmt.Errorf("rows that become bytes must be resident, and are too long or of no constant length")
 	case s.Subgroup < kernel.RoundedGroup/4:

@@ -140,7 +140,7 @@ func TestResidentCheck(t *testing.T) {
 		}), h100, ""},
 		{"digits of sums that do not fit", blockMul(1, 14336, 4096, ir.Q8_0, false), with(rounds,
 			func(s *kernel.MatVec) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100,
-			"no blocks of small integers"},
+			"not blocks of small integers"},
 		{"two digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.MatVec) {
 			s.Digits,
 				s.LanesPerRow, s.Workgroup = 2, 128, 128

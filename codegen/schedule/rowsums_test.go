@@ -147,7 +147,7 @@ func TestColsCheck(t *testing.T) {
 	}{
 		{"a matvec", mul(kernel.Cols{From: 16, To: 32}, true), vec, ""},
 		{"odd columns", mul(kernel.Cols{From: 3, To: 8}, false), vec, ""},
-		{"half a pair", mul(kernel.Cols{From: 3, To: 8}, true), vec, "no whole pairs"},
+		{"half a pair", mul(kernel.Cols{From: 3, To: 8}, true), vec, "not whole pairs"},
 		{"beyond the end", mul(kernel.Cols{From: 16, To: 4097}, false), vec, "does not have"},
 		{"none", mul(kernel.Cols{From: 16, To: 16}, false), vec, "does not have"},
 		{"tiles of odd columns", mul(kernel.Cols{From: 16, To: 32}, true), matVecSchedule(sh, 128, 1, 1, 128, 32),

@@ -193,7 +193,7 @@ func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 		return fmt.Errorf("fragments belong to subgroups, of 8 invocations at least, whose size must be relied on")
 	case s.SubgroupsM < 0 || s.SubgroupsN < 1 || s.SubgroupsK < 1 ||
 		s.Workgroup != s.Down()*s.SubgroupsN*s.SubgroupsK*s.Subgroup:
-		return fmt.Errorf("%dx%dx%d subgroups of %d are no workgroup of %d", s.Down(), s.SubgroupsN, s.SubgroupsK,
+		return fmt.Errorf("%dx%dx%d subgroups of %d are not a workgroup of %d", s.Down(), s.SubgroupsN, s.SubgroupsK,
 			s.Subgroup, s.Workgroup)
 	case (s.SubgroupsM > 0) != r.Halves:
 		return fmt.Errorf("subgroups across the rows go with rows that are stored as two f16")
@@ -206,13 +206,13 @@ func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", r.Element, s.FragM, s.FragN,
 			s.FragK, r.Sums())
 	case s.FragK%OctetElems != 0 || r.Strip%s.FragK != 0:
-		return fmt.Errorf("%d elements that share a scale are no whole number of fragments of %d", r.Strip, s.FragK)
+		return fmt.Errorf("%d elements that share a scale are not a whole number of fragments of %d", r.Strip, s.FragK)
 	case s.TileM < 1 || s.SubgroupsM == 0 && s.TileM > maxSkinnyRows || s.TileM%(s.Down()*s.FragN) != 0 ||
 		s.TileN < 1 || s.TileN%(s.SubgroupsN*s.FragM) != 0:
-		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at "+
-			"most", s.TileM, s.TileN, maxSkinnyRows)
+		return fmt.Errorf("%d rows and %d columns are not a whole number of fragments for each subgroup, of at most "+
+			"%d rows", s.TileM, s.TileN, maxSkinnyRows)
 	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
-		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK,
+		return fmt.Errorf("steps of %d are not a multiple of the %d elements that are decoded together", s.TileK,
 			max(r.Span, kernel.RoundedGroup))
 	case !DivisibleBy(k.Fold, s.TileK):
 		return fmt.Errorf("steps of %d do not divide a contraction of %s", s.TileK, k.Fold)

@@ -50,7 +50,7 @@ func TestCheckSkinny(t *testing.T) {
 		}, "no f16 arithmetic"},
 		{"any subgroup", q4, func(s *kernel.Skinny, _ *device.Caps) { s.Subgroup = 0 }, "must be relied on"},
 		{"another workgroup", q4, func(s *kernel.Skinny, _ *device.Caps) { s.Workgroup = 256 },
-			"are no workgroup of 256"},
+			"are not a workgroup of 256"},
 		{"other fragments", q4, func(s *kernel.Skinny, _ *device.Caps) { s.FragK = 16 }, "no i8 fragments of 16x8x16"},
 		{"fragments deeper than a scale", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Skinny, c *device.Caps) {
 			c.Matrices = append(c.Matrices,
@@ -58,7 +58,7 @@ func TestCheckSkinny(t *testing.T) {
 					Scope: device.ScopeSubgroup})
 		}, "no whole number of fragments of 32"},
 		{"part of a fragment", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileM = 5 },
-			"no whole number of fragments for each subgroup"},
+			"not a whole number of fragments for each subgroup"},
 		{"too many rows", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileM = 40 }, "of 32 rows at most"},
 		{"part of what is decoded together", few(8, 4096, 4096, ir.Q4_K), func(s *kernel.Skinny,
 			_ *device.Caps) {

@@ -11,8 +11,8 @@ import (
 // only a few cache lines.
 const minTileExtent = 32
 
-// Transposition says that a map reads tensors along a different axis than it stores: if stores are adjacent, loads are
-// far apart, or the other way round.
+// Transposition describes a map that reads tensors along a different axis than it stores: if its stores are adjacent,
+// its loads are far apart, or the other way round.
 type Transposition struct {
 	Inner int            // the innermost parallel axis, along which stores are contiguous
 	Other int            // the axis along which Loads are contiguous
@@ -115,7 +115,7 @@ func checkMapTile(k *kernel.Kernel, s kernel.MapTile) error {
 		return fmt.Errorf("nothing to read through tiles")
 	}
 	if s.TileM < 4 || s.TileN < 4 || s.TileM%4 != 0 || s.TileN%4 != 0 {
-		return fmt.Errorf("tiles of %dx%d are no multiples of 4, the longest vectors", s.TileM, s.TileN)
+		return fmt.Errorf("tiles of %dx%d are not multiples of 4, the longest vectors", s.TileM, s.TileN)
 	}
 	if s.TileM*s.TileN%(4*s.Workgroup) != 0 {
 		return fmt.Errorf("%d invocations do not divide the %d vectors of a tile", s.Workgroup, s.TileM*s.TileN/4)

@@ -297,7 +297,7 @@ func checkWindows(k *kernel.Kernel, s kernel.Points) error {
 	w, ok := WindowsOf(k)
 	switch {
 	case !ok:
-		return fmt.Errorf("the rows are no windows that overlap")
+		return fmt.Errorf("the rows are not windows that overlap")
 	case s.Coarsen < w.minRows() || !DivisibleBy(k.Parallel[w.Axis], s.Coarsen):
 		return fmt.Errorf("%d windows at a time, want %d or more that divide %s", s.Coarsen, w.minRows(),
 			k.Parallel[w.Axis])

@@ -161,8 +161,9 @@ func (r *reader) readQuantization(config []byte) error {
 	return nil
 }
 
-// scaled reads a matrix of 8-bit floats with its scales: one, one for each row, or one for each block of rows and
-// columns. Values are the numbers times the scales. The matrix stays in 8 bits if its columns are whole blocks.
+// scaled reads a matrix of 8-bit floats with its scales. There is one scale for the matrix, for each row, or for each
+// block of rows and columns. A value is the 8-bit number times its scale. The matrix stays in 8 bits if its columns are
+// whole blocks.
 func scaled(r *reader, base string) (name string, t tensor, from []string, err error) {
 	name = base + ".weight"
 	scales := base + ".weight_scale_inv"

@@ -26,8 +26,8 @@ func likeMagnitude(x, y frontend.Tensor) frontend.Tensor {
 	return y.Mul(x.Sqr().MeanKeep(-1).Sqrt()).Div(y.Sqr().MeanKeep(-1).Max(least).Sqrt())
 }
 
-// gemma3nLayer predicts all parts of the residual stream x [Streams, T, Width], computes the first, and corrects the
-// others by the difference of the first from its prediction.
+// gemma3nLayer predicts all parts of the residual stream x [Streams, T, Width] and computes the first part. It corrects
+// the other parts by the difference between the computed and the predicted first part.
 func gemma3nLayer(l layer, x frontend.Tensor) frontend.Tensor {
 	part := func(x frontend.Tensor) frontend.Tensor { return x.Slice(0, 0, ir.D(1)).Squeeze(0) }
 	modalities := func(x frontend.Tensor) frontend.Tensor { // [T, Streams]

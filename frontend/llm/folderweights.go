@@ -47,8 +47,8 @@ var ignoredTensors = []string{"*rotary_emb.inv_freq", "*.attn.bias", "*.attn.mas
 	"*vision_tower.*", "*vision_model.*", "*visual.*", "*multi_modal_projector.*", "*connector.*", "*audio_tower.*",
 	"mtp.*", "*embed_vision.*", "*embed_audio.*"}
 
-// weights translates the names of tensors. Tensors that belong to no weight keep their names, and FromGGUF refuses
-// them. ignored lists the tensors that the model does not need.
+// weights translates the names of a folder's tensors to the names of weights. Tensors that belong to no weight keep
+// their names, and FromGGUF refuses them. ignored lists the tensors that the model does not need.
 func (c *folderConfig) weights(a architecture, config Config, tensors map[string]ir.Type) (all []Origin,
 	ignored []string, err error) {
 	f := &folderWeightNames{spec: a.folder, table: texttable.ByFirst(folderWeights), tensors: tensors,

@@ -39,7 +39,8 @@ const CheckpointEvery = PageSize
 const stateRows = 3
 
 // Checkpoint reports whether the state after the first positions of a text is a checkpoint, which stays available when
-// the text goes on. place is where the state is kept, 0 or 1: a later checkpoint in the same place replaces it.
+// the text continues. place is the number of the checkpoint's memory, 0 or 1: a later checkpoint with the same number
+// replaces it.
 func Checkpoint(positions int) (place int, ok bool) {
 	return positions / CheckpointEvery % 2, positions%CheckpointEvery == 0
 }

@@ -333,8 +333,8 @@ func (s sampler) withinSigmas(logits frontend.Tensor) frontend.Tensor {
 	return sigmas.Le(sigmas.Lit(0)).Or(close)
 }
 
-// typical reports which tokens are the most typical ones: those with log-probabilities closest to the mean, as many as
-// have the total probability of parameter Typical.
+// typical reports which tokens are the most typical: those with log-probabilities closest to the mean, until their
+// total probability reaches parameter Typical.
 func (s sampler) typical(logits frontend.Tensor) frontend.Tensor {
 	most := s.param(typicalColumn)
 	logs := logits.LogSoftmax(-1)

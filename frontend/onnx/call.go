@@ -109,7 +109,7 @@ func (c *call) ints(i int) []int {
 func (c *call) number(i int) float64 {
 	f, err := c.constant(i).Floats()
 	if err != nil || len(f) != 1 {
-		c.fail("input %d is no number: %v", i, err)
+		c.fail("input %d is not a number: %v", i, err)
 	}
 	return f[0]
 }

@@ -228,7 +228,7 @@ func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 func (c *call) elements() []*value {
 	v := c.input(0)
 	if !v.isList {
-		c.fail("input 0, %q, is no sequence", v.name)
+		c.fail("input 0, %q, is not a sequence", v.name)
 	}
 	return v.list
 }

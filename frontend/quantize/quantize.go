@@ -131,9 +131,9 @@ func New(src *Source, opt Options) (*Plan, error) {
 // orderSuffix ends the name of the order of a matrix's columns (nn.Linear), in place of .weight.
 const orderSuffix = ".order"
 
-// placeColumns handles matrices with columns in another order. A matrix that keeps its type keeps the order. GGUF files
-// may have such a tensor, but ggml's programs load none with tensors that they do not know. In a matrix that
-// gets another type, the columns return to their own places, and the order is left out.
+// placeColumns handles matrices with permuted columns. A matrix that keeps its type also keeps its order, as a separate
+// tensor. GGUF files may have such a tensor, but ggml's programs refuse files with tensors that they do not know. If a
+// matrix gets another type, placeColumns restores the order of its columns and leaves out that tensor.
 func (p *Plan) placeColumns() error {
 	orders := map[string]bool{} // by name, whether it is left out
 	for _, t := range p.Tensors {

@@ -65,8 +65,8 @@ func parse(text string) (list []fault, err error) {
 // plant returns a file's text with the fault in it.
 func (f fault) plant(text string) (string, error) {
 	if n := strings.Count(text, f.old); n != 1 {
-		return "", fmt.Errorf("fault %q: %s has the text %q %d times, and must have it once: write the fault anew, in "+
-			"internal/mutants/faults.txt", f.name, f.file, f.old, n)
+		return "", fmt.Errorf("fault %q: %s has the text %q %d times, and must have it once: write the fault again "+
+			"in internal/mutants/faults.txt", f.name, f.file, f.old, n)
 	}
 	return strings.Replace(text, f.old, f.new, 1), nil
 }

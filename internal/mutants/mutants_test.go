@@ -78,7 +78,7 @@ func TestPlant(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	for _, text := range []string{"", "if x<y {", "x < y && x < y"} {
-		if _, err := f.plant(text); err == nil || !strings.Contains(err.Error(), "write the fault anew") {
+		if _, err := f.plant(text); err == nil || !strings.Contains(err.Error(), "write the fault again") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

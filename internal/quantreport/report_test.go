@@ -98,7 +98,7 @@ func TestMeasurements(t *testing.T) {
 		// Other processors may fuse multiplications into additions in the searches of
 		// codebooks and in the sums here.
 		if !agree(rmse, m.RMSE) || !agree(matmul, m.Matmul) {
-			t.Errorf("%s loses %g, in a product %g; docs/%s has %g, %g: measure anew", m.Type, rmse, matmul,
+			t.Errorf("%s loses %g, in a product %g; docs/%s has %g, %g: measure again", m.Type, rmse, matmul,
 				resultsFile, m.RMSE, m.Matmul)
 		}
 		if quant.UsesWeights(m.Type) != (m.Weighted != nil) {

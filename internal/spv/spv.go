@@ -341,7 +341,7 @@ func (m *declarations) checkVariables(bindings int) error {
 		binding, bound := m.bindings[id]
 		_, structure := m.structs[m.pointees[pointer][1]]
 		if set, ok := m.sets[id]; !ok || set != 0 || !bound || int64(binding) >= int64(bindings) || !structure {
-			return fmt.Errorf("buffer %d is no storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", id,
+			return fmt.Errorf("buffer %d is not a storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", id,
 				bindings-1, binding, set)
 		}
 	}
@@ -357,12 +357,12 @@ func (m *declarations) workgroup() (size [3]uint32, err error) {
 		}
 		var s [3]uint32
 		if len(ids) != 3 {
-			return size, fmt.Errorf("the size of its workgroups is no constant")
+			return size, fmt.Errorf("the size of its workgroups is not a constant")
 		}
 		for i, id := range ids {
 			value, ok := m.constants[id]
 			if !ok {
-				return size, fmt.Errorf("the size of its workgroups is no constant")
+				return size, fmt.Errorf("the size of its workgroups is not a constant")
 			}
 			s[i] = value
 		}

@@ -41,7 +41,7 @@ func TestCheckShader(t *testing.T) {
 		{"a size of nothing", [][]uint32{Shader, Main, LocalSize(0, 64, 1)}, "workgroups are"},
 		{"two sizes", append([][]uint32{Shader, Main, size}, builtin(32)...), "workgroups are [64 1 1] and [32 1 1]"},
 		{"no size", [][]uint32{Shader, Main}, "how large"},
-		{"a size that is no constant", [][]uint32{Shader, Main, {71, 20, 11, 25}}, "no constant"},
+		{"a size that is not a constant", [][]uint32{Shader, Main, {71, 20, 11, 25}}, "not a constant"},
 		{"a graphics shader", [][]uint32{Shader, {15, 4, 2, 0x6e69616d, 0}, size}, "want one compute shader"},
 		{"another entry point", [][]uint32{Shader, {15, 5, 2, 0x6e69616e, 0}, size}, "want one compute shader"},
 		{"two entry points", [][]uint32{Shader, Main, Main, size}, "want one compute shader"},

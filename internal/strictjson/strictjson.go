@@ -139,12 +139,12 @@ func (r *reader) text() string {
 	r.at = min(r.at+1, len(r.data))
 	raw := r.data[from:r.at]
 	if !utf8.Valid(raw) {
-		r.fail("has bytes that are no UTF-8")
+		r.fail("has bytes that are not UTF-8")
 		return ""
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
-		r.fail("is no string: %v", err)
+		r.fail("is not a string: %v", err)
 	}
 	return text
 }

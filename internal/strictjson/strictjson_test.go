@@ -17,9 +17,9 @@ func TestCheck(t *testing.T) {
 		`{"x": [0, {"y": {"k": 1, "z": 2, "k": {}}}]}`: `x[1].y has the key "k" twice`,
 		`[{"a": {"b": 1, "b": 2}, "c": "\ud800"}]`:     `[0].a has the key "b" twice`,
 		`{"": 1, "": 2}`:                               `it has the key "" twice`,
-		"{\"a\": [\"\xff\"]}":                          "a[0] has bytes that are no UTF-8",
-		"\"\xed\xa0\x80\"":                             "it has bytes that are no UTF-8",
-		"{\"a\": {\"\xc3\": 1}}":                       "a has bytes that are no UTF-8",
+		"{\"a\": [\"\xff\"]}":                          "a[0] has bytes that are not UTF-8",
+		"\"\xed\xa0\x80\"":                             "it has bytes that are not UTF-8",
+		"{\"a\": {\"\xc3\": 1}}":                       "a has bytes that are not UTF-8",
 		`{"a": "\ud83d"}`:                              `a has \ud83d, half of a character`,
 		`{"a": ["x", "\ude00\ud83d"]}`:                 `a[1] has \ude00, half`,
 		`{"a": "\ud83d\n"}`:                            `a has \ud83d, half`,
@@ -43,7 +43,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"a": [1, "\ud83d\ude00", {"b": null, "b": true}], "\u0061": -1e5}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := Check(data); (err == nil) && !json.Valid(data) {
-			t.Errorf("%q is no JSON", data)
+			t.Errorf("%q is not JSON", data)
 		}
 	})
 }

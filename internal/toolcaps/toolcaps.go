@@ -9,8 +9,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 )
 
-// toolFeatures are the features that only newer compilers support: whether a device has one, and how to remove it.
-// Without it, kernels use the code path of devices that lack the feature, which is as correct and slower.
+// toolFeatures are the features that only newer compilers support. Each has a function that reports whether a device
+// has it, and one that removes it. Without it, kernels use the code path of devices that lack the feature, which is
+// slower but equally correct.
 var toolFeatures = []struct {
 	name spirv.Feature
 	has  func(c *device.Caps) bool

@@ -238,7 +238,7 @@ func (f *File) check() error {
 // check returns an error if a kernel's record is not one that vkc tune writes.
 func (k *Kernel) check() error {
 	if raw, err := hex.DecodeString(k.Key); err != nil || len(raw) != sha256.Size {
-		return fmt.Errorf("the key %q is no SHA-256 in hex", shorten(k.Key))
+		return fmt.Errorf("the key %q is not SHA-256 in hex", shorten(k.Key))
 	}
 	if len(k.About) > maxText || len(k.Measured) > maxMeasured || len(k.Lengths) > maxText {
 		return fmt.Errorf("%d measurements of %q, more than there can be", len(k.Measured), shorten(k.About))

@@ -83,8 +83,8 @@ func (x *exec) free(b *buffer) {
 	}
 }
 
-// detached returns the first result of a value that outlives the run. It is detached from its buffer, so that no run
-// reuses the memory.
+// detached returns the first result of an op, a value that outlives the run. It detaches the value from its buffer, so
+// that no run reuses the memory.
 func (v value) detached() value {
 	v.buf, v.more = nil, nil
 	return v

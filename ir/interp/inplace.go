@@ -29,8 +29,8 @@ func (p *Program) planStates() []bool {
 	return list
 }
 
-// makerOf returns the node that makes the memory of a node's value: the node itself, or the one before reshapes, unless
-// those have other users.
+// makerOf returns the node that allocates the memory of a node's value. This is the node itself or, if the node is a
+// reshape, the node before all reshapes, unless these have other users.
 func (p *Program) makerOf(n *ir.Node) *ir.Node {
 	for reshapes(n) && p.plan.uses[n.Arg(0).ID()] == 1 {
 		n = n.Arg(0)

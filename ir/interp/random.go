@@ -16,7 +16,7 @@ func (c *call) words(f func(i int, word uint32)) error {
 }
 
 // blocks calls f with each block of four random words, the first element that uses the block, and the number of
-// elements that do.
+// elements that use it.
 func (c *call) blocks(f func(first, count int, words [4]uint32)) error {
 	seeds, offsets := c.args[0].i64, c.args[1].i64
 	if len(seeds) == 0 {

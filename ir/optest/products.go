@@ -267,8 +267,8 @@ func (s *suite) halfAttentions() {
 	}
 }
 
-// maskedRows adds cases with a mask that hides some keys, and all keys of some queries: by -Inf, with results NaN or 0,
-// and by the least number, where a query sees all keys if it hides all.
+// maskedRows adds cases with a mask that hides some keys, and all keys of some queries. The mask hides by -Inf, with
+// results NaN or 0, or by the lowest finite number. With the latter, a query with all keys hidden sees all of them.
 func (s *suite) maskedRows() {
 	for _, tt := range []struct {
 		name                    string

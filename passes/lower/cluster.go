@@ -290,8 +290,8 @@ func (c *Cluster) name() string {
 	return c.tails[0].String()
 }
 
-// store makes a cluster store n. It takes a map cluster among users that has the same shape and uses each element of n
-// at the same coordinates, or else makes a new cluster. why is the reason, for people.
+// store makes a cluster store n. If a map cluster among the users has n's shape and uses each element of n at the
+// element's own coordinates, store takes that cluster. Otherwise it makes a new cluster. why is the reason, for people.
 func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 	f.why[n.ID()] = "stored: " + why
 	for _, c := range users {

@@ -45,7 +45,7 @@ func (l *lowerer) blockCoords(n *ir.Node) []kernel.Index {
 	blocks := append(ir.Shape{}, n.Shape()...)
 	inner := len(blocks) - 1
 	width, ok := blocks[inner].Quo(per)
-	bailout.Unless(ok, "rows of %s are no whole blocks of %s", blocks[inner], n.DType())
+	bailout.Unless(ok, "rows of %s are not whole blocks of %s", blocks[inner], n.DType())
 	blocks[inner] = width
 	l.space = blocks
 	at := l.parallel(blocks)

@@ -360,8 +360,8 @@ func (s *tensorSplitter) elementwise(n *ir.Node, args []placed) (placed, bool) {
 	return placed{s.copy(n, nodes, nil), axis}, true
 }
 
-// byRows computes a slice of an op along rows, such as a norm or softmax, if its first argument is a slice along
-// another axis than the innermost. The other arguments, such as the norm's weight, are the same for all rows.
+// byRows computes a slice of an op along rows, such as a norm or softmax, if the slice of its first argument is along
+// an axis other than the innermost. The other arguments, such as the norm's weight, are the same for all rows.
 func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 	axis := args[0].axis
 	if axis < 0 || axis == n.Rank()-1 || n.Op() == ir.OpRope && !s.positionsElsewhere(n, axis) {

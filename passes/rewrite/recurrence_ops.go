@@ -78,8 +78,8 @@ func scanReference(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
 }
 
 // scanBody goes along time. Element n of a row belongs to lane n % 16. Loops over elements are unrolled, so that the
-// state stays in registers. y depends on no other lane's state, so lanes meet only once in eight times. Then each lane
-// adds up the parts of a row at one time.
+// state stays in registers. y depends on no other lane's state, so lanes exchange values only once in eight times. Then
+// each lane adds up the parts of a row at one time.
 const scanBody = `const uint width = (state_dim1 + 15u) / 16u;
 uint local = gl_LocalInvocationID.x, lane = local % 16u;
 uint times = v_dim1, heads = v_dim2, values = v_dim3, row = gl_WorkGroupID.x * 8u + local / 16u;

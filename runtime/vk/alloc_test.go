@@ -47,7 +47,7 @@ func TestBlockRandom(t *testing.T) {
 				size, align := uint64(1+rng.IntN(3000)), uint64(1)<<rng.IntN(10)
 				if offset, ok := b.alloc(size, align); ok {
 					if offset%align != 0 {
-						t.Fatalf("offset %d is no multiple of %d", offset, align)
+						t.Fatalf("offset %d is not a multiple of %d", offset, align)
 					}
 					held = append(held, offset)
 				}
@@ -172,7 +172,7 @@ func TestAllocatorSharesBlocks(t *testing.T) {
 	for range 100 {
 		p := mustAlloc(t, a, 1000, 16, 1, 0)
 		if p.offset%minAlignment != 0 {
-			t.Errorf("offset %d is no multiple of %d", p.offset, minAlignment)
+			t.Errorf("offset %d is not a multiple of %d", p.offset, minAlignment)
 		}
 		pieces = append(pieces, p)
 	}

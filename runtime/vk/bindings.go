@@ -98,7 +98,8 @@ func (d *Device) checkBinding(r BufferRange) error {
 	case size == 0:
 		return fmt.Errorf("buffer %s: empty range at %d", r.Buffer.name, r.Offset)
 	case caps.StorageAlignment > 1 && uint64(r.Offset)%caps.StorageAlignment != 0:
-		return fmt.Errorf("buffer %s: offset %d is no multiple of %d", r.Buffer.name, r.Offset, caps.StorageAlignment)
+		return fmt.Errorf("buffer %s: offset %d is not a multiple of %d", r.Buffer.name, r.Offset,
+			caps.StorageAlignment)
 	case uint64(size) > caps.MaxStorageRange:
 		return fmt.Errorf("buffer %s: a range of %s %w of %s", r.Buffer.name, formatBytes(uint64(size)), ErrTooLarge,
 			formatBytes(caps.MaxStorageRange))

@@ -23,8 +23,8 @@ func (m *programMemory) takeFaults() error {
 	return errors.Join(errs...)
 }
 
-// timedOut returns an error if, since the program was loaded, workgroups of a persistent kernel have waited for each
-// other too long. All results after that are unreliable.
+// timedOut returns an error if workgroups of a persistent kernel have timed out at a barrier since the program was
+// loaded. All results after that are unreliable.
 func (rec *recorder) timedOut() error {
 	for _, word := range rec.late {
 		if binary.NativeEndian.Uint32(word) != 0 {

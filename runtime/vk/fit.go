@@ -27,7 +27,7 @@ func (e *MismatchError) Error() string {
 		return fmt.Sprintf("it is too large for %s, which lacks %s; %s, or run it on the CPU fast path, which has "+
 			"no such limit (--device cpu)", e.Device, strings.Join(e.Gaps, "; "), e.Smaller)
 	}
-	return fmt.Sprintf("it was compiled for %s and does not fit %s, which lacks %s; compile it anew on this "+
+	return fmt.Sprintf("it was compiled for %s and does not fit %s, which lacks %s; compile it again on this "+
 		"machine with: vkc compile --target auto", e.Target, e.Device, strings.Join(e.Gaps, "; "))
 }
 
@@ -164,7 +164,7 @@ func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 	size := uint64(b.Bytes)
 	if b.Kind == kernel.BufTemp {
 		if a := int64(caps.StorageAlignment); a > 1 && b.Offset%a != 0 {
-			l.add(user, "buffers at offsets that are no multiples of %d", a)
+			l.add(user, "buffers at offsets that are not multiples of %d", a)
 		}
 		return
 	}

@@ -97,7 +97,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	p.Shaders = []kernel.Shader{{Name: "k", Workgroup: 1, Needs: []string{"noSuchFeature"}}}
 	p.Steps = []kernel.Step{{Name: "s"}}
-	for _, want := range []string{"noSuchFeature", "input x", "compile it anew"} {
+	for _, want := range []string{"noSuchFeature", "input x", "compile it again"} {
 		if foreign := smallDevice().checkFit(p).Error(); !strings.Contains(foreign, want) {
 			t.Errorf("%s: want %q", foreign, want)
 		}

@@ -100,8 +100,8 @@ func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 }
 
 // full reports whether all symbols that grids depend on are at their bounds, for example because a batch is full. Such
-// runs are frequent, so they get recordings of their own with constant workgroup counts, which the device need not read
-// from memory.
+// runs are frequent, so they get recordings of their own with constant workgroup counts, and the device need not read
+// the counts from memory.
 func (g *grids) full(symbols map[string]int64) bool {
 	for _, s := range g.symbols {
 		if symbols[s.Name] != s.Bound {

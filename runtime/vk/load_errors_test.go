@@ -127,7 +127,7 @@ func TestLoadMismatch(t *testing.T) {
 	wantError(t, err, "compiled for nvidia-h100", d.Caps().Name, "vkc compile --target auto",
 		"feature flux (for kernel double, kernel add)", "feature int64 (for kernel double)",
 		"workgroups of 32768", "subgroups of 512", "8388608 bytes of shared memory", "3 storage buffers for one kernel",
-		"offsets that are no multiples of", "2147483647 workgroups in z (its limit is 65535)",
+		"offsets that are not multiples of", "2147483647 workgroups in z (its limit is 65535)",
 		"buffers of 1.0 TiB (a kernel can be given 128.0 MiB) (for weight giant)",
 		"allocations of 1.0 TiB (its limit is 2.0 GiB) (for weight giant)",
 		"allocations of 512.0 GiB (its limit is 2.0 GiB) (for the temporaries)")

@@ -126,7 +126,7 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 	size := desc.SubgroupSize
 	switch {
 	case len(desc.Code) < 20 || len(desc.Code)%4 != 0 || binary.LittleEndian.Uint32(desc.Code) != spirvMagic:
-		return fmt.Errorf("%d bytes that are no SPIR-V module", len(desc.Code))
+		return fmt.Errorf("%d bytes that are not a SPIR-V module", len(desc.Code))
 	case desc.Buffers < 0 || desc.Buffers > int(min(caps.MaxStorageBuffers, 1<<16)):
 		return fmt.Errorf("%d storage buffers; the device binds 0 to %d", desc.Buffers, caps.MaxStorageBuffers)
 	case size != 0 && !caps.RequiredSubgroupSize && size != int(caps.SubgroupSize):

@@ -22,8 +22,8 @@ func TestPipelineErrors(t *testing.T) {
 		want   string
 	}{
 		"no code":            {func(p *vk.PipelineDesc) { p.Code = nil }, "0 bytes that are no SPIR-V"},
-		"odd code":           {func(p *vk.PipelineDesc) { p.Code = p.Code[:len(p.Code)-1] }, "no SPIR-V"},
-		"text":               {func(p *vk.PipelineDesc) { p.Code = []byte("#version 450 void main(){}  ") }, "no SPIR-V"},
+		"odd code":           {func(p *vk.PipelineDesc) { p.Code = p.Code[:len(p.Code)-1] }, "not a SPIR-V"},
+		"text":               {func(p *vk.PipelineDesc) { p.Code = []byte("#version 450 void main(){}  ") }, "not a SPIR-V"},
 		"negative buffers":   {func(p *vk.PipelineDesc) { p.Buffers = -1 }, "-1 storage buffers"},
 		"too many buffers":   {func(p *vk.PipelineDesc) { p.Buffers = int(caps.MaxStorageBuffers) + 1<<16 }, "storage buffers"},
 		"odd subgroup size":  {func(p *vk.PipelineDesc) { p.SubgroupSize = int(caps.MaxSubgroupSize) + 1 }, "subgroup size"},

@@ -276,7 +276,7 @@ func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align i
 		return false
 	}
 	if offset%align != 0 {
-		c.fail("%s: buffer %s: offset %d is no multiple of %d", doing, b.name, offset, align)
+		c.fail("%s: buffer %s: offset %d is not a multiple of %d", doing, b.name, offset, align)
 		return false
 	}
 	return c.uses(b)

@@ -26,8 +26,8 @@ func (m deviceMemory) Close() error {
 	return m.Buffer.Close()
 }
 
-// smallKept is the largest size in bytes of a kept output for which memory is used that the host can read. Reading the
-// output then needs no copy by the device, which would have to wait for work submitted meanwhile.
+// smallKept is the largest size in bytes of a kept output that gets memory that the host can read. Reading such an
+// output needs no copy by the device, which would have to wait for work submitted meanwhile.
 const smallKept = 4 << 10
 
 // nearKept is the largest size in bytes of a kept output for which device memory is used that the host can map. A

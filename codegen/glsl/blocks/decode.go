@@ -33,7 +33,7 @@ func ScaleType(f ir.BlockForm) string {
 func blockFormatOf(e *emit.Emitter, b *emit.Buffer) blockFormat {
 	f, ok := ir.BlockFormatOf(b.DType)
 	if !ok {
-		e.Fail("binding %s is %s, which is no block format", b.Name, b.DType)
+		e.Fail("binding %s is %s, which is not a block format", b.Name, b.DType)
 		f = &ir.BlockFormat{}
 	}
 	return blockFormat{f}

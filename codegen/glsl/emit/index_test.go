@@ -36,7 +36,7 @@ func evaluate(t *testing.T, n *syntax.Expr, vars map[string]uint32) number {
 		}
 		v, err := strconv.ParseInt(strings.TrimSuffix(n.Text, "u"), 10, 64)
 		if err != nil {
-			t.Fatalf("%s is no number and no variable", n.Text)
+			t.Fatalf("%s is not a number and no variable", n.Text)
 		}
 		return number{uint32(v), !strings.HasSuffix(n.Text, "u")}
 	case syntax.Unary:

@@ -292,7 +292,7 @@ func (c *coopMat2) storeResults() {
 		_, _, tile := schedule.TensorStore(c.K, s)
 		switch {
 		case s.PerElement:
-			c.Fail("a matrix product has no elements to store besides its results")
+			c.Fail("a matmul has no elements to store besides its results")
 			return
 		case !tile:
 			single = append(single, s)

@@ -233,7 +233,7 @@ func (m *Base) Finish(row, col expr.Expr, sums []expr.Expr) {
 	m.OpenIf(m.guards(true))
 	stores := slices.DeleteFunc(slices.Clone(m.K.Stores), func(s kernel.Store) bool { return s.PerElement })
 	if len(stores) != len(m.K.Stores) {
-		m.Fail("a matrix product has no elements to store besides its results")
+		m.Fail("a matmul has no elements to store besides its results")
 	}
 	if m.K.CutsCols() {
 		m.storeCols(col)

@@ -21,7 +21,7 @@ type windowWriter struct {
 func EmitWindows(e *emit.Emitter) {
 	w, ok := schedule.WindowsOf(e.K)
 	if !ok {
-		e.Fail("the rows are no windows that overlap")
+		e.Fail("the rows are not windows that overlap")
 		return
 	}
 	rows := e.Sched.(kernel.Points).Coarsen

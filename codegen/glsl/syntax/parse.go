@@ -437,7 +437,7 @@ func (p *parser) unary() *Expr {
 			x = &Expr{Op: Method, Text: name, Args: []*Expr{x}}
 		case "(": // a constructor of a type such as float[4]
 			if x.Op != Index {
-				p.fail("what is called is no function")
+				p.fail("what is called is not a function")
 				return x
 			}
 			x = &Expr{Op: Call, Text: x.String(), Args: p.args()}
@@ -474,7 +474,7 @@ func (p *parser) primary() *Expr {
 		p.trees = p.trees[1:]
 		if p.at("(") {
 			if x.Op != Name {
-				p.fail("what is called is no function")
+				p.fail("what is called is not a function")
 			}
 			return &Expr{Op: Call, Text: x.Text, Args: p.args()}
 		}

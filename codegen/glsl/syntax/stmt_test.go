@@ -71,7 +71,7 @@ func TestParseErrors(t *testing.T) {
 		"a b c;":           "where \";\" should be",
 		"x[1 = 2;":         "where \"]\" should be",
 		"goto 3;":          "where \";\" should be",
-		"(a)(b);":          "what is called is no function",
+		"(a)(b);":          "what is called is not a function",
 		"for (a; b) c;":    "where \";\" should be",
 		"float x = \"s\";": "unexpected",
 	} {

@@ -54,7 +54,7 @@ func checkKernel(k *kernel.Kernel, st kernel.Step) (err error) {
 	case k.Family == kernel.FamilyCustom:
 		return checkCustom(k)
 	case k.Family == kernel.FamilyMatMul && len(k.Parallel) < 2:
-		fail("a matrix product of %d axes", len(k.Parallel))
+		fail("a matmul of %d axes", len(k.Parallel))
 	case k.Family == kernel.FamilyAttention:
 		bailout.Check(k.CheckAttention())
 	case k.Family == kernel.FamilyRecurrence:

@@ -146,7 +146,7 @@ func (f *formula) leaf(w string) string {
 	case int64:
 		return f.scalar(f.dtype, float64(v))
 	}
-	return f.fail("formula %s: %q is no argument", f.text, w)
+	return f.fail("formula %s: %q is not an argument", f.text, w)
 }
 
 // constant reads a number, an attribute of the op, or a string.

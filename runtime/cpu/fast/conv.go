@@ -715,8 +715,8 @@ func (p *convPart) groupWeights() []float32 {
 	return p.weights[(group*blocksOf(p.outPer)+p.channel/channelBlock)*paddedTerms(p.terms)*channelBlock:]
 }
 
-// sums computes all channels of a position from those terms that are not in the padding. inside says which ones, by
-// term.
+// sums computes all channels of a position from the terms that are not in the padding. inside reports, for each term,
+// whether it is one of them.
 func (p *convPart) sums(sums, terms []float32, inside []bool) {
 	weights := p.groupWeights()
 	for ch := range p.channels {

@@ -147,8 +147,9 @@ func longConversions(primitive func(name, what string, args int, body func(x, y,
 	}
 }
 
-// expDoubles generates code that replaces x by e^x. The argument is n log(2) and a remainder, of which it takes the
-// Taylor series. It multiplies by 2^n in two steps, so that results at both ends of float64's range are right.
+// expDoubles generates code that replaces x by e^x. It splits the argument into n log(2) and a remainder, and sums the
+// remainder's Taylor series. It multiplies by 2^n in two steps, so that results at both ends of float64's range are
+// right.
 func expDoubles(x VecVirtual) {
 	n, half := YMM(), YMM()
 	VMINPD(x, avx2.double(710), x) // NaN stays, as the second source
