@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/internal/golden"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write golden/profiles anew")
+var updateGolden = flag.Bool("update-golden", false, "rewrite golden/profiles")
 
 // TestGoldenProfiles compares the GLSL of whole programs, one file per program
 // and profile, so that a change of the generator or of a schedule is seen for

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write golden files anew from what the code does now")
+var updateGolden = flag.Bool("update-golden", false, "rewrite the golden files from the present results")
 
 const goldenDir = "../golden/graphs"
 

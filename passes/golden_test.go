@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write golden files anew from what the code does now")
+var updateGolden = flag.Bool("update-golden", false, "rewrite the golden files from the present results")
 
 var _ = passtest.Pair() // which cases of complete_results call
 

@@ -39,7 +39,7 @@ func TestDeploy(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 		if key, _ := cmd.Flags().GetString("key-file"); key == "" {
-			t.Errorf("%v: there is no key, so that whoever reaches it may ask", args)
+			t.Errorf("%v: there is no key, so anyone who reaches it may send requests", args)
 		}
 	}
 }

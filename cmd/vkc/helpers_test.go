@@ -20,7 +20,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write the files of testdata anew")
+var updateGolden = flag.Bool("update-golden", false, "rewrite the files of testdata")
 
 func TestMain(m *testing.M) {
 	code := vktest.Main(m)

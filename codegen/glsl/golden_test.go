@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/internal/golden"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write golden files anew from what the code does now")
+var updateGolden = flag.Bool("update-golden", false, "rewrite the golden files from the present results")
 
 // goldenDir holds golden shaders, one file each.
 const goldenDir = "../../golden/glsl"

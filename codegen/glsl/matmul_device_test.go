@@ -26,7 +26,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-var randomProducts = flag.Int("products", 24, "how many random matrix products to run on the device")
+var randomProducts = flag.Int("products", 24, "number of random matmuls to run on the device")
 
 // tensor is the content of a buffer: the bytes, and the values that they decode to.
 type tensor struct {

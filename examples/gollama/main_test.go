@@ -142,7 +142,7 @@ func TestOwnModel(t *testing.T) {
 	}
 	defer named.close()
 	if here.graph.HashString() != named.graph.HashString() {
-		t.Error("graph.json is not the graph of the model: go run ./examples/gollama/graph writes it anew")
+		t.Error("graph.json is not the graph of the model: go run ./examples/gollama/graph rewrites it")
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write graph.json anew")
+var updateGolden = flag.Bool("update-golden", false, "rewrite graph.json")
 
 // TestGoldenGraph: the committed graph.json is the program's output.
 func TestGoldenGraph(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/onnx"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write testdata/cases anew")
+var updateGolden = flag.Bool("update-golden", false, "rewrite testdata/cases")
 
 // small are cases of our own, in the layout of ONNX's tests: the folder, and its files.
 func small() map[string]map[string][]byte {

@@ -173,7 +173,7 @@ func TestCommandLines(t *testing.T) {
 			script.WriteString(line)
 		}
 		if _, err := exec.LookPath("curl"); err != nil && strings.Contains(b.text, "curl ") && !vktest.Required() {
-			t.Logf("%s: left out for want of curl:\n%s", b.page, b.text)
+			t.Logf("%s: left out because there is no curl:\n%s", b.page, b.text)
 			continue
 		}
 		cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", script.String())

@@ -21,7 +21,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write docs/FROM-NUMPY.md anew")
+var updateGolden = flag.Bool("update-golden", false, "rewrite docs/FROM-NUMPY.md")
 
 // fromNumPyPage is the page that TestFromNumPy keeps equal to numpyRows.
 const fromNumPyPage = "docs/FROM-NUMPY.md"

@@ -329,7 +329,7 @@ func compare(t *testing.T, path, text string) {
 		}
 	}
 	if missing > 0 || len(have) != len(want) {
-		t.Errorf("%s has %d lines, and %d of these %d are not there: -update-golden writes it anew; read the diff",
+		t.Errorf("%s has %d lines, and %d of these %d are not there: -update-golden rewrites it; read the diff",
 			path, len(want), missing, len(have))
 	}
 }

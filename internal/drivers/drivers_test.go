@@ -64,7 +64,7 @@ var drivers = []driver{
 }
 
 var (
-	updateGolden = flag.Bool("update-golden", false, "write golden/drivers and the profiles of drivers anew")
+	updateGolden = flag.Bool("update-golden", false, "rewrite golden/drivers and the profiles of drivers")
 	all          = flag.Bool("all", false, "compile every kernel on every driver, not one of each kind on some")
 	child        = flag.String("child", "", "what this process is to do on the driver that it was started on")
 )
@@ -181,7 +181,7 @@ func TestGoldenProfiles(t *testing.T) {
 			}
 			if !bytes.Equal(have, text) {
 				t.Errorf("%s is not what %s reports: go test ./internal/drivers -run GoldenProfiles -update-golden "+
-					"writes it anew", path, d.name)
+					"rewrites it", path, d.name)
 			}
 		})
 	}

@@ -62,7 +62,7 @@ var Rules = []Rule{
 	{"passes/plan", []string{"ir", "codegen/kernel"}, nil, "the graph of kernels knows no pass"},
 	{"passes/rewrite", []string{"ir", "codegen/kernel", "passes/analysis"}, nil, "graph to graph: it knows of kernels only their prices"},
 	{"passes/lower", []string{"ir", "quant", "codegen/kernel", "passes/analysis", "passes/plan"}, nil, "graph to kernels, whatever rewrote the graph"},
-	{"passes/rules", []string{"ir", "codegen/kernel", "passes/lower", "passes/plan"}, nil, "kernels to kernels; a rule may lower a convolution anew"},
+	{"passes/rules", []string{"ir", "codegen/kernel", "passes/lower", "passes/plan"}, nil, "kernels to kernels; a rule may lower a convolution again"},
 	{"passes/layout", []string{"ir", "quant", "codegen/kernel", "passes/analysis", "passes/plan"}, nil, "kernels to buffers and steps, whatever made the kernels"},
 	{"passes/partition", []string{"ir"}, nil, "it divides a graph before there are kernels, and needs no other pass"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},

@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"go/ast"
+	"go/token"
 	"regexp"
 	"strings"
 
@@ -11,11 +13,11 @@ import (
 type Word struct {
 	Pattern string // a regular expression, in lower case, for whole words
 	Instead string
-	// PagesOnly leaves comments out, which still have some of it.
+	// PagesOnly leaves comments and strings out, which still have some of it.
 	PagesOnly bool
 }
 
-// Banned are the words that comments and pages do without.
+// Banned are the words that comments, strings and pages do without.
 var Banned = []Word{
 	{Pattern: `all but|but for|nothing but`, Instead: "except, only", PagesOnly: true},
 	{Pattern: `anew`, Instead: "again"},
@@ -40,14 +42,15 @@ var Banned = []Word{
 // CellWords is the largest number of words in a cell of a page's table. Longer text is a paragraph or a list.
 const CellWords = 25
 
-// Words finds private words in comments. A test holds pages to the same list.
+// Words finds private words in comments, and in strings such as error messages and help texts. A test holds pages to the
+// same list.
 var Words = &analysis.Analyzer{
 	Name: "vkcwords",
-	Doc:  "check that comments use the field's words",
+	Doc:  "check that comments and strings use the field's words",
 	Run:  runWords,
 }
 
-// inComments and inPages match any word that is banned there.
+// inComments matches any word that is banned in comments and strings, and inPages any that is banned in pages.
 var inComments, inPages = banned(false), banned(true)
 
 // banned returns a pattern of the banned words: of all of them, or only of the words that comments must not have
@@ -72,15 +75,25 @@ func instead(found string) string {
 	return ""
 }
 
-// runWords reports banned words in the comments of a package.
+// runWords reports banned words in the comments and strings of a package.
 func runWords(pass *analysis.Pass) (any, error) {
+	report := func(n ast.Node, kind, text string) {
+		for _, word := range inComments.FindAllString(text, -1) {
+			pass.Reportf(n.Pos(), "a %s says %q: write plain English (%s)", kind, word, instead(word))
+		}
+	}
 	for _, file := range pass.Files {
 		for _, group := range file.Comments {
 			for _, c := range group.List {
-				for _, at := range inComments.FindAllStringIndex(c.Text, -1) {
-					word := c.Text[at[0]:at[1]]
-					pass.Reportf(c.Pos(), "a comment says %q: write plain English (%s)", word, instead(word))
-				}
+				report(c, "comment", c.Text)
+			}
+		}
+		if pass.Pkg.Path() == module+"/internal/lint" {
+			continue // its strings are the banned words
+		}
+		for n := range ast.Preorder(file) {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				report(lit, "string", lit.Value)
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*res
 	}
 	if known.Text != r.Text || known.Calibration != r.Calibration || known.Parameters != r.Parameters ||
 		!agree(known.F16.Perplexity, r.F16.Perplexity) {
-		return nil, fmt.Errorf("the f16 model's perplexity is %g on %+v; %s has %g on %+v: measure all formats anew",
+		return nil, fmt.Errorf("the f16 model's perplexity is %g on %+v; %s has %g on %+v: measure all formats again",
 			r.F16.Perplexity, r.Text, resultsFile, known.F16.Perplexity, known.Text)
 	}
 	one, err := measure(t)

@@ -34,7 +34,7 @@ func TestPage(t *testing.T) {
 	for name, want := range map[string]string{pageFile: page(r), plotFile: plot(r)} {
 		got, err := os.ReadFile(filepath.Join(docsFolder, name))
 		if err != nil || string(got) != want {
-			t.Errorf("docs/%s is stale (%v): go run ./internal/quantreport writes it anew", name, err)
+			t.Errorf("docs/%s is stale (%v): go run ./internal/quantreport rewrites it", name, err)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestChainedWindows(t *testing.T) {
 			%3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 1},
 		{"one image", `%y = input {name="y", dtype=f16, shape=[1,4,3,9]} %1 = conv %y, %w {padding_low=[1,1], padding_high=[1,1]}
 			%3 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 1},
-		{"of bytes, made anew between", `%q = input {name="q", dtype=u8, shape=[2,4,6,5]} %v = input {name="v", dtype=i8, shape=[4,4,3,3]}
+		{"of bytes, made again between", `%q = input {name="q", dtype=u8, shape=[2,4,6,5]} %v = input {name="v", dtype=i8, shape=[4,4,3,3]}
 			%qf = cast %q {dtype=f32} %qx = affine %qf {mul=0.5, add=-5} %vf = cast %v {dtype=f32}
 			%1 = conv %qx, %vf {padding_low=[1,1], padding_high=[1,1]} %2 = relu %1 %3 = affine %2 {mul=0.0625, add=3}
 			%4 = round %3 %5 = cast %4 {dtype=u8} %6 = cast %5 {dtype=f32} %7 = affine %6 {add=-3}

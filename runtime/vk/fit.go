@@ -134,7 +134,7 @@ func (d *Device) checkModules(p *kernel.Program, spirv [][]byte) error {
 	for i, code := range spirv {
 		if v, most := spv.Version(code), d.info.Caps.API.SPIRV(); v > most {
 			return fmt.Errorf("shader %s: it is of SPIR-V 1.%d, and a device of Vulkan %v takes 1.%d at most; compile "+
-				"it anew on this machine with: vkc compile --target auto", p.Shaders[i].Name, v, d.info.Caps.API, most)
+				"it again on this machine with: vkc compile --target auto", p.Shaders[i].Name, v, d.info.Caps.API, most)
 		}
 		size, err := spv.Workgroup(code)
 		if err != nil {

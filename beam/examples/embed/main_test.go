@@ -89,7 +89,7 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &said)
 	}
 	if strings.Contains(said.String(), "0 of 6 parts were there") || !strings.Contains(said.String(), "were there") {
-		t.Errorf("it began anew:\n%s", &said)
+		t.Errorf("it began again:\n%s", &said)
 	}
 	want, err := os.ReadFile(whole)
 	if err != nil {
