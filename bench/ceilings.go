@@ -337,7 +337,7 @@ func newProbeBurst(dev *vk.Device, count int, record func(*vk.CommandList)) (*pr
 	return &probeBurst{dev, recording, stamps, count}, nil
 }
 
-// Submit implements submitter.
+// Submit submits the probe once, and returns the point at which it ends.
 func (b *probeBurst) Submit() (vk.Point, error) { return b.dev.Submit(b.recording) }
 
 // median is the median time of a dispatch in the last submission.

@@ -277,8 +277,10 @@ func signed(low, high *bound, places int) *expr {
 	return e
 }
 
-// magnitudes matches the nonnegative numbers of a range, without a sign. places is the largest number of digits of a
-// fraction, or -1 for any. For integers, which have 0, the bounds are integers and inclusive.
+// magnitudes matches the nonnegative numbers from low to high, without a sign. places is the maximum number of digits
+// of a fraction, or -1 for any. places is 0 for integers, and their bounds are then integers and inclusive. The
+// alternatives are: numbers with the whole part of low, numbers with the whole part of high, and all numbers between
+// these.
 func magnitudes(low, high *bound, places int) *expr {
 	if low == nil || low.negative {
 		low = &bound{decimal: decimal{whole: new(big.Int)}}

@@ -112,7 +112,8 @@ func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float3
 // roundPassesGrid is the number of times that d of a block is fitted and its groups are chosen again.
 const roundPassesGrid = 2
 
-// setLevels sets the levels with each offset.
+// setLevels sets the two lists of levels that the search tries. If the format has offsets, the first list is shifted by
+// 1/8 and the second by -1/8.
 func (s *gridSearch) setLevels() {
 	for i, level := range s.c.levels {
 		s.levels[0][i], s.levels[1][i] = level, level

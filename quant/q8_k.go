@@ -21,7 +21,7 @@ func quantizeQ8_K(block []byte, src, _ []float32) {
 	x, b := (*[256]float32)(src), (*[292]byte)(block)
 	largest, _ := absMax(x[:])
 	clear(b[:])
-	id := -127 / largest
+	id := -127 / largest // the inverse of d
 	if abs32(id) > math.MaxFloat32 {
 		return // zero, or too small for a finite inverse scale
 	}

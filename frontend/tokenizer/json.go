@@ -133,7 +133,8 @@ func (p *pipeline) normalized(text string) string {
 	return p.normalize(text)
 }
 
-// encode implements model.
+// encode normalizes the text, finds added tokens in it, and appends these and the tokens of the text between them to
+// out.
 func (p *pipeline) encode(out []int32, text string, begins bool) []int32 {
 	text = p.normalized(text)
 	from := 0

@@ -36,7 +36,7 @@ func FindWrites(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// partsOf returns the arguments of a concat and their offsets along its axis.
+// partsOf returns the arguments of a concat and their offsets along its axis, or nil if an offset cannot be expressed.
 func partsOf(n *ir.Node) (parts []*ir.Node, offsets []ir.Dim) {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	at := ir.D(0)

@@ -441,7 +441,8 @@ func (n nativeDevice) record(pool, buffer uint64, words []uint64, oneTime bool) 
 		C.uint64_t(len(words)), once))
 }
 
-// submit implements queues.
+// submit queues command buffers that begin once the other queue has reached wait. At their end this queue reaches
+// signal.
 func (n nativeDevice) submit(queue int, buffers []uint64, wait, signal uint64) Result {
 	return Result(C.vkc_submit(n.ptr, C.uint32_t(queue), (*C.uint64_t)(unsafe.SliceData(buffers)),
 		C.uint32_t(len(buffers)), C.uint64_t(wait), C.uint64_t(signal)))

@@ -106,7 +106,7 @@ type namedSyntax struct {
 // maxBetween bounds the bytes between a tool's name and its arguments.
 const maxBetween = 128
 
-// read implements syntax.
+// read reads a prefix, a tool's name, y.sep and the arguments. It returns partial if s may be the beginning of that.
 func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	rest := s
 	for _, p := range y.prefixes {
@@ -144,7 +144,8 @@ func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	return []Part{{CallStart, name}, {Arguments, arguments}}, len(s) - len(given) + size, whole
 }
 
-// calls implements syntax.
+// calls returns one function per tool: its call is the first prefix, the name, y.between, y.sep, the arguments and
+// y.suffix.
 func (y namedSyntax) calls(t Tools) (list []grammar.Function) {
 	list = []grammar.Function{}
 	for _, one := range t {
@@ -164,7 +165,7 @@ type paramsSyntax struct {
 	begin, nameEnd, param, paramEnd, value, valueEnd, end string
 }
 
-// read implements syntax.
+// read reads a tool's name and its arguments between marks, and returns the arguments as a JSON object.
 func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	rest := s
 	// take drops white space and a mark. It returns not or partial if the mark is not there.
@@ -244,7 +245,7 @@ func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	return []Part{{CallStart, name}, {Arguments, "{" + object.String() + "}"}}, len(s) - len(rest), whole
 }
 
-// calls implements syntax.
+// calls returns one function per tool, with the marks around its arguments.
 func (p paramsSyntax) calls(t Tools) (list []grammar.Function) {
 	marks := &grammar.Marks{Param: p.param, ParamEnd: p.paramEnd + p.value, ValueEnd: p.valueEnd}
 	list = []grammar.Function{}
@@ -263,7 +264,7 @@ func (paramsSyntax) head(string, Tools) (name string, at int, tail string, ok bo
 // Llama 3.2 writes them. listed means that the brackets are required.
 type pythonSyntax struct{ listed bool }
 
-// read implements syntax.
+// read reads one Python call or a list of calls, and returns the keyword arguments of each as a JSON object.
 func (p pythonSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	l := &literals{s: s, assign: "=", quotes: []string{`"""`, `'''`, `"`, `'`}}
 	l.space()
@@ -307,7 +308,7 @@ func (p pythonSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	}
 }
 
-// calls implements syntax.
+// calls returns one function per tool: a list with one Python call that has keyword arguments.
 func (pythonSyntax) calls(t Tools) (list []grammar.Function) {
 	list = []grammar.Function{}
 	for _, one := range t {
@@ -324,7 +325,7 @@ func (pythonSyntax) head(string, Tools) (name string, at int, tail string, ok bo
 // gemmaSyntax is call:NAME{key:value,...} with strings between <escape> marks.
 type gemmaSyntax struct{}
 
-// read implements syntax.
+// read reads one call, and returns its fields as a JSON object.
 func (gemmaSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	l := &literals{s: s, assign: ":", quotes: []string{"<escape>", `<|"|>`, `"`}}
 	l.space()
