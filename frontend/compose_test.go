@@ -200,7 +200,7 @@ func TestComposedMistakes(t *testing.T) {
 	}{
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Stride(1, 2, 3)) }, "conv(f32[1,4,6,5]): stride [1 2 3] has 3 values for a window of 2 axes"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.CeilMode()) }, `conv(f32[1,4,6,5], f32[2,4,3,2]): unknown attribute "ceil_mode"`},
-		{func(o *operands) { o.img.Conv(o.filter.Slice(1, 0, 3)) }, `conv(f32[1,4,6,5], f32[2,3,3,2]): input "img" [1,4,6,5] has 4 channels, and w (slice) [2,3,3,2] wants 3`},
+		{func(o *operands) { o.img.Conv(o.filter.Slice(1, 0, 3)) }, `conv(f32[1,4,6,5], f32[2,3,3,2]): input "img" [1,4,6,5] has 4 channels, but w (slice) [2,3,3,2] takes 3`},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.chans)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[4]): the bias is f32[4]: want one number per channel of the result, f32[2]"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.x)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[2,4]): the bias is f32[2,4]: want"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.one)) }, "the bias is i32[]: want"},

@@ -213,10 +213,10 @@ func TestControlErrors(t *testing.T) {
 				return c[0].IsNaN(), c, nil
 			})
 		},
-		"returns 0 tensors for 1": func(b *frontend.Builder) {
+		"returns 0 tensors, and the loop carries 1": func(b *frontend.Builder) {
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors { return nil })
 		},
-		`operand 0, state "x", was made in the body of a loop or branch, and is there alone`: func(b *frontend.Builder) {
+		`operand 0, state "x", was made in the body of a loop or branch, and cannot be used outside`: func(b *frontend.Builder) {
 			var kept frontend.Tensor
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors {
 				kept = c[0]

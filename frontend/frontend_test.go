@@ -56,7 +56,7 @@ func TestMistakes(t *testing.T) {
 		{"after Build", func(b *frontend.Builder, x, y frontend.Tensor) { other.Relu() },
 			`relu(): graph "other" is already built`},
 		{"name twice", func(b *frontend.Builder, x, y frontend.Tensor) { b.Weight("x", ir.F32, 1) },
-			`weight(): name "x" is taken`},
+			`weight(): another input, weight or state has the name "x"`},
 		{"no name", func(b *frontend.Builder, x, y frontend.Tensor) { b.Input("", ir.F32, 1) },
 			"input(): needs a name"},
 		{"dim type", func(b *frontend.Builder, x, y frontend.Tensor) { b.Input("z", ir.F32, 6, "8") },

@@ -85,7 +85,7 @@ func TestGradRefuses(t *testing.T) {
 		"the result depends on it through StopGradient": func(_ *frontend.Builder, x frontend.Tensor) frontend.Tensor {
 			return x.Exp().StopGradient().Sum()
 		},
-		"op gradtest.opaque has no gradient: give it one by frontend.RegisterGrad": func(_ *frontend.Builder,
+		"op gradtest.opaque has no gradient: register one with frontend.RegisterGrad": func(_ *frontend.Builder,
 			x frontend.Tensor) frontend.Tensor {
 			return frontend.CustomOp(opaque, []frontend.Tensor{x}).Sum()
 		},

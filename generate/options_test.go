@@ -49,7 +49,7 @@ func TestOptions(t *testing.T) {
 		{"Tokens", "0 speculated tokens at a time", Options{Speculation: Speculation{Draft: "x.gguf"}}},
 		{"Precision", `no precision "quarter": want one of exact`, Options{Precision: "quarter"}},
 		{"Split", `no split "odd": want one of layers, tensor, auto`, Options{Split: "odd"}},
-		{"Split", `one device ("0") has every layer whole: want several`, Options{Split: "tensor", Device: "0"}},
+		{"Split", `one device ("0") always has whole layers: want several`, Options{Split: "tensor", Device: "0"}},
 		{"Cache", "KV cache of type i8: want a float, or one of [q4_0", Options{Cache: ir.I8}},
 		{"Cache", "keys and values in bool", Options{Cache: ir.Bool}},
 		{"Cache", "keys and values in iq2_s", Options{Cache: ir.IQ2_S}},

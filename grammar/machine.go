@@ -95,7 +95,7 @@ type TextError struct{ what string }
 
 func (e *TextError) Error() string { return "grammar: " + e.what }
 
-var errWork = &TextError{"the grammar is too ambiguous, so the next tokens take too much work to find: want " +
+var errWork = &TextError{"too ambiguous, so the next tokens take too much work to find: want " +
 	"alternatives with different beginnings, and fewer repetitions of items that may be empty or that repeat " +
 	"themselves"}
 

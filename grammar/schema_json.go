@@ -92,7 +92,7 @@ func readValue(data []byte) (any, error) {
 func decode(d *json.Decoder, depth int) (any, error) {
 	t, err := d.Token()
 	if err != nil {
-		return nil, fmt.Errorf("no JSON: %w", err)
+		return nil, fmt.Errorf("not valid JSON: %w", err)
 	}
 	if depth > maxNesting {
 		return nil, fmt.Errorf("nested deeper than %d", maxNesting)

@@ -146,7 +146,7 @@ func TestPatternErrors(t *testing.T) {
 		`(?i)a`: "(?i)", `(?i:a)`: "(?i:", `(?P<x>a)`: "(?P", `a(?`: "not supported", `(?<x`: "a name",
 		`(a`: "does not end", `a)`: "closes nothing", `[a`: "does not end", `[b-a]`: "is empty", `*a`: "nothing before",
 		`a**`: "nothing before", `^*a`: "may not be repeated", `a{2,1}`: "smaller number first", `a{999999}`: "a repetition",
-		`a{1}{2}`: "nothing before", `{2}a`: "nothing before", `\`: "is last", `\x4`: "number of a character", `\u12`: "number of a character", `\u{}`: "number",
+		`a{1}{2}`: "nothing before", `{2}a`: "nothing before", `\`: "is the last character", `\x4`: "number of a character", `\u12`: "number of a character", `\u{}`: "number",
 		`\u{110000}`: "number of a character", `\ud83d`: "number of a character", `\ude00`: "number of a character",
 		`\ud83d\u0041`: "number of a character", `\u{d800}`: "number of a character", `\p`: "a property", `\pL`: "a property",
 		`\p{Nothing}`: "a property", `\p{Greek}`: "a property", `\p{Script=Nothing}`: "a property", `\p{L`: "a property",

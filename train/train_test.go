@@ -134,7 +134,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("a file without settings is taken as it is: %v", err)
 		}
 		_, err = train.Run(t.Context(), line(t, dev, 0.1), points(t), seed("2"))
-		if want := `with seed "1", and this one has "2": give the same again`; err == nil ||
+		if want := `with seed "1", and this one has "2": use the same value`; err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %q", err, want)
 		}

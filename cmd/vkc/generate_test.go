@@ -69,5 +69,5 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", guess, r, plain.stdout)
 		}
 	}
-	fails(t, exitUsage, append(line, "--draft-tokens", "99"), "--draft-tokens: 99 guesses at a time")
+	fails(t, exitUsage, append(line, "--draft-tokens", "99"), "--draft-tokens: 99 speculated tokens at a time")
 }

@@ -111,7 +111,7 @@ func smallSafetensors(t *testing.T, value float64) string {
 func TestQuantizeSafetensors(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	r := ok(t, "quantize", smallSafetensors(t, 1), "-o", out, "--type", "Q8_0")
-	if !strings.Contains(r.stderr, "vkc: note: from safetensors the file has no architecture") {
+	if !strings.Contains(r.stderr, "vkc: note: a file from safetensors has no architecture") {
 		t.Errorf("no note in %q", r.stderr)
 	}
 	f, err := gguf.Open(out)

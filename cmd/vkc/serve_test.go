@@ -145,7 +145,7 @@ func TestServeFlags(t *testing.T) {
 	fails(t, exitUsage, append(line, "--models-max", "-1"), "--models-max -1")
 	fails(t, exitUsage, append(line, "--models-idle", "-1s"), "--models-idle -1s")
 	fails(t, exitUsage, append(line, "-m", gollama), "another model has the name")
-	fails(t, exitUsage, append(line, "-m", embedder(t), "--name", "x"), "are for one model, and there are 2")
+	fails(t, exitUsage, append(line, "-m", embedder(t), "--name", "x"), "are for one model, and -m names 2")
 	fails(t, exitFailure, []string{"serve", "-m", filepath.Dir(empty)}, "the folder has no models")
 }
 

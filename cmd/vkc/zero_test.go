@@ -47,7 +47,7 @@ func TestZero(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, words("generate -m "+gollama+" -p x --device cpu --draft-tokens 0 --draft "+gollama),
-		"--draft-tokens: a draft model makes 0 guesses")
+		"--draft-tokens: a draft model with 0 speculated tokens")
 }
 
 // TestTopPZero: of a probability of 0 there is one token.

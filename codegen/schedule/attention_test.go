@@ -73,7 +73,7 @@ func TestCheckFlashMatrix(t *testing.T) {
 		{"two fragments of rows each", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileM = 256 },
 			"256 rows for 8 subgroups that hold 16 each"},
 		{"three stages", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileN, s.Stages = 16, 3 }, "want 1 or 2"},
-		{"odd vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(72)), nil, "no multiple of 16"},
+		{"odd vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(72)), nil, "not a multiple of 16"},
 		{"long vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(288)), nil, "longer than 256"},
 		{"f32", func() *kernel.Kernel {
 			wide := *k

@@ -86,7 +86,7 @@ func TestCheckMatrixUnits(t *testing.T) {
 			"no bf16 fragments of 16x8x16"},
 		{"no subgroup", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.Subgroup = 0 }), "must be relied on"},
 		{"subgroup grid", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.SubgroupsM = 1 }),
-			"no workgroup of 256"},
+			"not a workgroup of 256"},
 		{"part fragments", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.TileN = 96 }),
 			"whole number of fragments"},
 		{"sums", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.TileM, s.TileN = 256, 256 }), "spill"},

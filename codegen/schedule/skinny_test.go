@@ -56,14 +56,14 @@ func TestCheckSkinny(t *testing.T) {
 			c.Matrices = append(c.Matrices,
 				device.MatrixShape{M: 16, N: 8, K: 32, A: "f16", B: "f16", C: "f32", R: "f32",
 					Scope: device.ScopeSubgroup})
-		}, "no whole number of fragments of 32"},
+		}, "not a whole number of fragments of 32"},
 		{"part of a fragment", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileM = 5 },
 			"not a whole number of fragments for each subgroup"},
-		{"too many rows", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileM = 40 }, "of 32 rows at most"},
+		{"too many rows", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileM = 40 }, "of at most 32 rows"},
 		{"part of what is decoded together", few(8, 4096, 4096, ir.Q4_K), func(s *kernel.Skinny,
 			_ *device.Caps) {
 			s.TileK = 32
-		}, "no multiple of the 64"},
+		}, "not a multiple of the 64"},
 		{"part of a step", few(8, 4096, 4096+32, ir.Q4_0), nil, "do not divide a contraction"},
 		{"steps of one subgroup alone", few(8, 4096, 3*128, ir.Q4_0), func(s *kernel.Skinny,
 			_ *device.Caps) {

@@ -126,9 +126,9 @@ func TestRefusesParts(t *testing.T) {
 	const first, second = "m-00001-of-00002.gguf", "m-00002-of-00002.gguf"
 	for says, files := range map[string]map[string]partFile{
 		first + ": this is part 1 of 2 of a model: part 2 is missing: put " + second: {first: good},
-		"x.gguf: this is part 2 of 2 of a model: its name does not say so": {
+		"x.gguf: this is part 2 of 2 of a model: the names of the other parts": {
 			"x.gguf": {split(uint16(1), uint16(2)), "a"}},
-		"m-00001-of-00003.gguf: this is part 1 of 2 of a model: its name": {"m-00001-of-00003.gguf": good},
+		"m-00001-of-00003.gguf: this is part 1 of 2 of a model: the names of the other parts": {"m-00001-of-00003.gguf": good},
 		"its metadata say that it is part 1 of 2: want part 2 of 2 of the model of " + first: {
 			first: good, second: good},
 		second + ": its metadata say that it is part 2 of 3: want part 2 of 2": {first: good,

@@ -19,9 +19,9 @@ func TestUnknownNames(t *testing.T) {
 		want    string
 	}{
 		"a dim":    {onnx.Options{Dims: map[string]ir.Dim{"n": ir.D(1)}}, `no extent has the name n (--dim; in Go Dims of onnx.Options): the model has ["N" "x_1" "y_1"]`},
-		"a bound":  {onnx.Options{Bounds: map[string]int{"M": 1}}, `no extent and no Loop is called M`},
+		"a bound":  {onnx.Options{Bounds: map[string]int{"M": 1}}, `no extent and no Loop has the name M`},
 		"an input": {onnx.Options{Inputs: map[string]*ir.Data{"z": f32(t, []float64{1})}}, `no input has the name z (--constant; in Go Inputs of onnx.Options): the model has ["x" "y"]`},
-		"a list":   {onnx.Options{Lists: map[string][]ir.Type{"z": nil}}, `no input is called z (Lists of onnx.Options)`},
+		"a list":   {onnx.Options{Lists: map[string][]ir.Type{"z": nil}}, `no input has the name z (Lists of onnx.Options)`},
 		"none":     {onnx.Options{}, ""},
 		"a known":  {onnx.Options{Dims: map[string]ir.Dim{"x_1": ir.D(1)}, Bounds: map[string]int{"N": 1}}, ""},
 		"a multiple": {onnx.Options{Dims: map[string]ir.Dim{"x_1": ir.Symbol("W", 4).Times(8)},

@@ -68,7 +68,7 @@ func TestSameElementsByOp(t *testing.T) {
 func TestResizesSayOneThing(t *testing.T) {
 	for want, n := range map[string]msg{
 		"it has both scales and sizes": node("Resize", names("x", "", "scales", "sizes"), names("y")),
-		`keep_aspect_ratio_policy is "not_larger", which is about sizes`: node("Resize", names("x", "", "scales"),
+		`keep_aspect_ratio_policy is "not_larger", but it is for sizes`: node("Resize", names("x", "", "scales"),
 			names("y"), textAttr("keep_aspect_ratio_policy", "not_larger")),
 		`attribute nearest_mode is "up": want one of`: node("Resize", names("x", "", "scales"), names("y"),
 			textAttr("nearest_mode", "up")),

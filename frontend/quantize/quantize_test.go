@@ -483,7 +483,7 @@ func TestSafetensors(t *testing.T) {
 func TestRequantize(t *testing.T) {
 	_, _, once := quantized(t, modelFile(t, named{"w", normal(t, ir.F32, 4, 256)}), quantize.Options{Type: ir.Q8_0})
 	_, err := quantize.New(source(t, once), quantize.Options{Type: ir.Q4_K})
-	wantError(t, err, `tensor "w": it is q8_0 already`, "--requantize")
+	wantError(t, err, `tensor "w": it is already q8_0`, "--requantize")
 	report, _, _ := quantized(t, once, quantize.Options{Type: ir.Q4_K, Requantize: true})
 	if r := report.Tensors[0]; r.To != ir.Q4_K || !(r.RMSE > 0.01) {
 		t.Errorf("%+v", r)
@@ -500,12 +500,12 @@ func TestRefuses(t *testing.T) {
 		opt  quantize.Options
 		want string
 	}{
-		{quantize.Options{}, "invalid is not a type to quantize to"},
-		{quantize.Options{Type: ir.I32}, "i32 is not a type"},
+		{quantize.Options{}, "invalid is not a quantized type"},
+		{quantize.Options{Type: ir.I32}, "i32 is not a quantized type"},
 		{quantize.Options{Type: ir.Q8_K}, "a format of activations"},
 		{quantize.Options{Type: ir.Q8_0, Keep: []quantize.Rule{{"v", ir.F16}}}, `no tensor matches the pattern "v"`},
 		{quantize.Options{Type: ir.Q8_0, Keep: []quantize.Rule{{"[", ir.F16}}}, "syntax error in pattern"},
-		{quantize.Options{Type: ir.Q8_0, Keep: []quantize.Rule{{"w", ir.Bool}}}, "bool is not a type"},
+		{quantize.Options{Type: ir.Q8_0, Keep: []quantize.Rule{{"w", ir.Bool}}}, "bool is not a quantized type"},
 	} {
 		_, err := quantize.New(src, tt.opt)
 		wantError(t, err, tt.want)

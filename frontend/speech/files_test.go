@@ -210,14 +210,14 @@ func TestFolderRefuses(t *testing.T) {
 		{config("scale_embedding", "true"), "scale_embedding is true"},
 		{config("d_model", "-1"), `d_model is "-1": want 1 to`},
 		{config("encoder_layers", "3"), `no tensor "model.encoder.layers.2.`},
-		{config("encoder_layers", "1"), `made of tensor "model.encoder.layers.1.`},
+		{config("encoder_layers", "1"), `no weight for tensor "model.encoder.layers.1.`},
 		{config("suppress_tokens", `"all"`) /* and not in generation_config.json */, ""},
 		{map[string]string{"generation_config.json": `{"suppress_tokens": [-1]}`}, "suppress_tokens is [-1]: want a list"},
 		{map[string]string{"generation_config.json": `[]`}, "generation_config.json: json:"},
 		{map[string]string{"preprocessor_config.json": `{"feature_size": 128}`}, "feature_size is 128, which is not " +
 			"supported: want 80"},
 		{map[string]string{"preprocessor_config.json": `{"n_fft": 512}`}, "n_fft is 512"},
-		{map[string]string{"more": "model.encoder.other.weight"}, `made of tensor "model.encoder.other.weight"`},
+		{map[string]string{"more": "model.encoder.other.weight"}, `no weight for tensor "model.encoder.other.weight"`},
 		{map[string]string{"tokenizer_config.json": `{"tokenizer_class": "RobertaTokenizer"}`}, `of the class ` +
 			`"RobertaTokenizer"`},
 		{map[string]string{"vocab.json": `[]`}, "vocab.json: json:"},
@@ -261,7 +261,7 @@ func TestGGMLRefuses(t *testing.T) {
 		{good[:len(good)-5000], "bytes of tensor"},
 		{append(bytes.Clone(good), 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0), "a tensor of 9 axes"},
 		{append(bytes.Clone(good), 1, 0, 0, 0, 1, 0, 0, 0, 99, 0, 0, 0, 1, 0, 0, 0, 'x'), `"x" has GGML type 99`},
-		{append(bytes.Clone(good), 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 'x', 0, 0, 0, 0), `made of tensor "x"`},
+		{append(bytes.Clone(good), 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 'x', 0, 0, 0, 0), `no weight for tensor "x"`},
 		{append(bytes.Clone(good), 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0x40, 'x'), "an extent of"},
 	} {
 		if _, err := speech.ReadGGML(tt.file); err == nil || !strings.Contains(err.Error(), tt.want) {

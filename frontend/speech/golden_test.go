@@ -229,7 +229,7 @@ func TestFromGGUFRefuses(t *testing.T) {
 		{"whisper.attention.head_count", uint32(5), "5 heads for a width of 32"},
 		{"whisper.block_count", uint32(0), "whisper.block_count is 0: want 1 to 1024"},
 		{"whisper.block_count", uint32(3), `no weight "dec.blk.2.attn_norm.weight": want [32]`},
-		{"whisper.block_count", uint32(1), `no weight "dec.blk.1.`},
+		{"whisper.block_count", uint32(1), `know weight "dec.blk.1.`},
 		{"whisper.vocab_size", uint32(61), `"token_embd.weight" has the shape [60,32]: want [61 32]`},
 		{"whisper.suppress_tokens", []uint32{3, 60}, "whisper.suppress_tokens has token 60: want 0 to 59"},
 		{"whisper.encoder.context_length", "8", "encoder.context_length"},

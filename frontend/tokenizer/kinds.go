@@ -108,8 +108,10 @@ func until(match matcher) cutter {
 // piece is the match at the beginning of the text, or else the text before the next match.
 func from(begin string, match matcher) cutter {
 	return func(text string) int {
-		if n := match(text); n > 0 {
-			return n
+		if strings.HasPrefix(text, begin) {
+			if n := match(text); n > 0 {
+				return n
+			}
 		}
 		for i := 0; ; i++ {
 			next := strings.Index(text[i:], begin)

@@ -353,7 +353,7 @@ func TestRefuses(t *testing.T) {
 		{change(byteLevel(), keys{"merges": []string{}, "tokens": []string{"▁a"}, "token_type": nil}), "no token for any byte: it is not byte-level"},
 		{change(byteLevel(), keys{"token_type": []int32{1}}), "token_type has 1 elements for 268 tokens"},
 		{change(byteLevel(), keys{"tokens": []string{strings.Repeat("x", 1025)}, "token_type": nil}), "token 0 has 1025 bytes: want at most 1024"},
-		{change(byteLevel(), keys{"bos_token_id": nil}), "add_bos_token is true, but tokenizer.ggml.bos_token_id is not there"},
+		{change(byteLevel(), keys{"bos_token_id": nil}), "add_bos_token is true, but tokenizer.ggml.bos_token_id is missing"},
 		{change(byteLevel(), keys{"add_bos_token": "yes"}), "want a bool"},
 		{change(sentences(), keys{"scores": nil}), "tokenizer.ggml.scores is missing"},
 		{change(sentences(), keys{"scores": []float32{1}}), "scores has 1 elements"},

@@ -275,7 +275,7 @@ func TestRefuses(t *testing.T) {
 		{set("clip.projector_type", "resampler"), `projector "resampler" is not supported: want one of gemma3, idefics3, mlp`},
 		{set("clip.vision.attention.head_count", uint32(3)), "32 elements in 3 heads"},
 		{set("clip.vision.attention.head_count", uint32(0)), "is 0: want 1 to"},
-		{set("clip.vision.attention.head_count", uint32(16)), "heads of 2 elements turn in two directions"},
+		{set("clip.vision.attention.head_count", uint32(16)), "heads of 2 elements rotate in two directions"},
 		{set("clip.vision.block_count", uint32(1<<20)), "want a vision tower"},
 		{set("clip.vision.embedding_length", uint32(64)), `weight "v.patch_embd.weight" is [32,3,4,4]: want [64,3,4,4]`},
 		{set("clip.vision.image_mean", []float32{1, 2}), "has 2 numbers: want 3"},

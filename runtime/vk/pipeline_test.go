@@ -21,7 +21,7 @@ func TestPipelineErrors(t *testing.T) {
 		change func(*vk.PipelineDesc)
 		want   string
 	}{
-		"no code":            {func(p *vk.PipelineDesc) { p.Code = nil }, "0 bytes that are no SPIR-V"},
+		"no code":            {func(p *vk.PipelineDesc) { p.Code = nil }, "0 bytes that are not a SPIR-V"},
 		"odd code":           {func(p *vk.PipelineDesc) { p.Code = p.Code[:len(p.Code)-1] }, "not a SPIR-V"},
 		"text":               {func(p *vk.PipelineDesc) { p.Code = []byte("#version 450 void main(){}  ") }, "not a SPIR-V"},
 		"negative buffers":   {func(p *vk.PipelineDesc) { p.Buffers = -1 }, "-1 storage buffers"},
