@@ -18,7 +18,7 @@ func init() {
 		OpInfo{Op: OpRFFT, Name: "rfft", Class: ClassLinear, Args: x, Infer: inferRFFT, Tol: tol,
 			Doc: "Discrete Fourier transform of real numbers x[..., n]: the first floor(n/2)+1 frequencies, [..., n/2+1, 2]. The others are their conjugates. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpIRFFT, Name: "irfft", Class: ClassLinear, Args: x,
-			Attrs: []AttrInfo{{Name: "n", Kind: AttrInt, Doc: "the extent of the result"}}, Infer: inferIRFFT, Tol: tol,
+			Attrs: []AttrInfo{{Name: "n", Kind: AttrInt, Doc: "extent of the result"}}, Infer: inferIRFFT, Tol: tol,
 			Doc: "The n real numbers with the first floor(n/2)+1 frequencies x[..., n/2+1, 2], the inverse of rfft. It ignores the imaginary parts of frequency 0 and, if n is even, of frequency n/2. An infinity or NaN may make elements of its row's result infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpCholesky, Name: "cholesky", Class: ClassLinear, Args: x, Infer: inferCholesky, Tol: tol,
 			Doc: "The lower triangular l with l*lᵀ = x, for symmetric positive definite x[..., n, n]. It reads the lower triangle of x, and so only that has a gradient (Murray 2016). If x is not positive definite, all of the lower triangle of l is NaN. n is a number, at most 4096."},
