@@ -42,7 +42,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{"Context", "-1 positions", Options{Context: -1}},
 		{"Parallel", "1025 answers at once: want 1 to 1024", Options{Parallel: 1025}},
-		{"Positions", "room for -4 positions", Options{Positions: -4}},
+		{"Positions", "KV cache of -4 positions", Options{Positions: -4}},
 		{"Keep", "the first -1 tokens", Options{Keep: new(-1)}},
 		{"Ahead", "65 steps in flight: want 0 to 64", Options{Ahead: 65}},
 		{"Tokens", "65 speculated tokens at a time: want 0 to 64", Options{Speculation: Speculation{Tokens: 65}}},
@@ -51,8 +51,8 @@ func TestOptions(t *testing.T) {
 		{"Split", `no split "odd": want one of layers, tensor, auto`, Options{Split: "odd"}},
 		{"Split", `one device ("0") always has whole layers: want several`, Options{Split: "tensor", Device: "0"}},
 		{"Cache", "KV cache of type i8: want a float, or one of [q4_0", Options{Cache: ir.I8}},
-		{"Cache", "keys and values in bool", Options{Cache: ir.Bool}},
-		{"Cache", "keys and values in iq2_s", Options{Cache: ir.IQ2_S}},
+		{"Cache", "KV cache of type bool", Options{Cache: ir.Bool}},
+		{"Cache", "KV cache of type iq2_s", Options{Cache: ir.IQ2_S}},
 	} {
 		_, err := Open(t.Context(), "no such file", tt.o)
 		wrong := (*OptionError)(nil)

@@ -181,7 +181,7 @@ func TestQuantizeFails(t *testing.T) {
 		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --tensor-type x=f16", []string{`no tensor matches the pattern "x"`}},
 		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --keep x=f16", []string{`no tensor matches the pattern "x"`}},
 		{exitUsage, "quantize " + in + " -o " + in + " --type q8_0", []string{"both the input and the output"}},
-		{exitFailure, "quantize " + gollama + " -o " + out + " --type q4_0", []string{`"token_embd.weight": it is q8_0 already`, "--requantize"}},
+		{exitFailure, "quantize " + gollama + " -o " + out + " --type q4_0", []string{`"token_embd.weight": it is already q8_0`, "--requantize"}},
 		{exitFailure, "quantize " + smallSafetensors(t, math.Inf(1)) + " -o " + out + " --type q4_0", []string{`tensor "fc.weight"`, "element [1 2]", "+Inf"}},
 		{exitFailure, "quantize none.gguf -o " + out + " --type q4_0", []string{"none.gguf"}},
 		{exitFailure, "quantize " + in + " -o " + out + " --type q4_0 --imatrix " + in, []string{"imatrix", in}},

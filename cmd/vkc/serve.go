@@ -191,7 +191,7 @@ func (f *serveFlags) checkValues() error {
 	case slices.ContainsFunc(f.serve.Hosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "/:* ") }):
 		return usagef("--allow-host %s: want the name of a host, without a port", strings.Join(f.serve.Hosts, ", "))
 	case f.serve.Slots != "" && !isDirectory(f.serve.Slots):
-		return usagef("--slot-save-path %s: there is no such directory: want one that exists", f.serve.Slots)
+		return usagef("--slot-save-path %s: want a directory that exists", f.serve.Slots)
 	case f.serve.Timeout <= 0:
 		return usagef("--timeout %v: want more than 0", f.serve.Timeout)
 	case f.limits.Models < 0:

@@ -177,7 +177,7 @@ func TestServeFolder(t *testing.T) {
 		{"/v1/completions", `{"model": "code", "prompt": "func", "max_tokens": 2}`, `"completion_tokens":2`},
 		{"/v1/embeddings", `{"model": "vectors", "input": "x"}`, `"embedding"`},
 		{"/v1/completions", `{"model": "code", "prompt": "func", "max_tokens": 1}`, `"model":"code"`},
-		{"/v1/completions", `{"model": "vectors", "prompt": "func"}`, "makes embeddings"},
+		{"/v1/completions", `{"model": "vectors", "prompt": "func"}`, "is an embedding model"},
 	} {
 		res, err := http.Post(url+c.path, "application/json", strings.NewReader(c.body))
 		if err != nil {
