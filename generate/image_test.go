@@ -463,10 +463,10 @@ func TestImageErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, prompt := range map[string][]int32{
-		"ends with a picture":                    slices.Concat([]int32{3}, p.Tokens()),
-		"not to the next one of Sampling.Images": slices.Concat([]int32{3, -7}, p.Tokens(), []int32{3}),
-		"has 0 pictures, and Sampling.Images has 1":  {3, 4},
-		"the prompt has 33 tokens: want at most": slices.Concat(p.Tokens(), p.Tokens(), []int32{3}),
+		"ends with a picture":                       slices.Concat([]int32{3}, p.Tokens()),
+		"not to the next one of Sampling.Images":    slices.Concat([]int32{3, -7}, p.Tokens(), []int32{3}),
+		"has 0 pictures, and Sampling.Images has 1": {3, 4},
+		"the prompt has 33 tokens: want at most":    slices.Concat(p.Tokens(), p.Tokens(), []int32{3}),
 	} {
 		_, err := collect(m.Generate(t.Context(), prompt, Sampling{Images: []*Image{p}}))
 		if err == nil || !strings.Contains(err.Error(), want) {

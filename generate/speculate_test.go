@@ -66,10 +66,10 @@ func TestSpeculation(t *testing.T) {
 func TestSpeculationRefuses(t *testing.T) {
 	for want, s := range map[string]generate.Speculation{
 		"65 speculated tokens at a time: want 0 to 64": {Tokens: 65},
-		"-1 speculated tokens":                    {Tokens: -1},
-		"0 speculated tokens at a time": {Draft: gollama},
-		"no.gguf":                       {Tokens: 2, Draft: t.TempDir() + "/no.gguf"},
-		"want the same vocabulary":      {Tokens: 2, Draft: changed(t, renamed(t))},
+		"-1 speculated tokens":                         {Tokens: -1},
+		"0 speculated tokens at a time":                {Draft: gollama},
+		"no.gguf":                                      {Tokens: 2, Draft: t.TempDir() + "/no.gguf"},
+		"want the same vocabulary":                     {Tokens: 2, Draft: changed(t, renamed(t))},
 	} {
 		_, err := generate.Open(t.Context(), gollama, generate.Options{Device: "cpu", Context: 16, Speculation: s})
 		if err == nil || !strings.Contains(err.Error(), want) {
