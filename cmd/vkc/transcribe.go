@@ -60,7 +60,7 @@ transcribe tries again at a higher temperature. --words aligns words with the so
 	flags.Float64Var(&f.request.Temperature, "temp", 0, "temperature `T` of the first attempt, up to 1; 0 means the "+
 		"most likely text")
 	flags.IntVar(&f.request.Beams, "beam-size", 1, "at temperature 0, search with `N` texts at once for the most "+
-		"likely one")
+		"likely one; 0 means 1")
 	flags.Uint64Var(&f.request.Seed, "seed", 0, "the `SEED` of temperatures above 0")
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
 	flags.StringVar(&f.options.Precision, "precision", "", precisionHelp+" (default "+transcribe.DefaultPrecision+
