@@ -203,22 +203,6 @@ func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction exp
 	return shift, f.Variable("float", "correction", expr.Call("exp2", expr.Binary("-", top, shift)))
 }
 
-// storeRow writes the stores of one row. Some happen once per row, under the condition first. The elements of the
-// result are divided among lanes invocations: each stores vec4 number n, from 0 to quads-1, with the value sum(n) at
-// position column(n), unless that is past the row's end.
-func (f *attention) storeRow(first expr.Expr, lanes, quads int, column func(n expr.Expr) expr.Expr,
-	sum func(n expr.Expr) expr.Expr) {
-	f.storeOnce(first)
-	f.Repeat("n", quads, func(n expr.Expr) {
-		at := f.Named("quad", column(n))
-		if all := schedule.ValueQuads(f.width); all < lanes*quads {
-			f.OpenIf(expr.Binary("<", at, expr.Uint(all)))
-			defer f.Close()
-		}
-		f.storeQuad(at, sum(n))
-	})
-}
-
 // storeOnce writes the stores that happen once per row, under the condition first.
 func (f *attention) storeOnce(first expr.Expr) {
 	var stores []kernel.Store
@@ -301,13 +285,26 @@ func (f *flashRows) begin(i expr.Expr) {
 	f.Repeat("n", f.quads, func(n expr.Expr) { f.Assign(f.sum(i, n), expr.Of("vec4(0.0)")) })
 }
 
-// storeOwn stores the invocation's row i, which is the given row of the tile, if that exists.
+// rescale multiplies the sums of row i by a correction.
+func (f *flashRows) rescale(i, correction expr.Expr) {
+	f.Update(f.total.At(i), "*=", correction)
+	f.Repeat("n", f.quads, func(n expr.Expr) { f.Update(f.sum(i, n), "*=", correction) })
+}
+
+// storeOwn stores the invocation's row i, which is the given row of the tile, if that exists. Lane 0 writes the stores
+// that happen once per row. Each lane stores its vec4 of the result, unless they are past the row's end.
 func (f *flashRows) storeOwn(i, row expr.Expr) {
 	f.ifRow(row, func() {
 		f.BindAcc(0, f.top.At(i))
 		f.BindAcc(1, f.total.At(i))
-		f.storeRow(expr.Binary("==", f.lane, expr.Of("0u")), f.lanes, f.quads, f.column, func(n expr.Expr) expr.Expr {
-			return f.sum(i, n)
+		f.storeOnce(expr.Binary("==", f.lane, expr.Of("0u")))
+		f.Repeat("n", f.quads, func(n expr.Expr) {
+			at := f.Named("quad", f.column(n))
+			if all := schedule.ValueQuads(f.width); all < f.lanes*f.quads {
+				f.OpenIf(expr.Binary("<", at, expr.Uint(all)))
+				defer f.Close()
+			}
+			f.storeQuad(at, f.sum(i, n))
 		})
 	})
 }

@@ -211,8 +211,7 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 		largest := t.Variable("float", "largest", t.best.At(i))
 		shift, correction := t.rebase(largest, t.top.At(i))
 		t.Assign(t.top.At(i), t.best.At(i))
-		t.Update(t.total.At(i), "*=", correction)
-		t.Repeat("n", t.quads, func(n expr.Expr) { t.Update(t.sum(i, n), "*=", correction) })
+		t.rescale(i, correction)
 		var row expr.Expr
 		if !s.Steps {
 			row = t.Named("row", t.rowOf(i))

@@ -81,12 +81,6 @@ func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
 	return expr.Plus(key0, v.team, expr.Times(u, v.teams))
 }
 
-// bindKey binds the key axis to the u-th key of the invocation's team, or to key end-1 if that is less.
-func (v *flashVec) bindKey(key0, u, end expr.Expr) {
-	key := v.keyOf(key0, u)
-	v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", key, expr.Binary("-", end, expr.Uint(1)))))
-}
-
 // fetch loads all keys or values of the team in a step before the first is used, so that the loads overlap. It returns
 // a function that returns vec4 n of key u.
 func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int, key0, end expr.Expr) func(u,
@@ -103,7 +97,8 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 		return array.At(expr.Flat(u, vectors, n))
 	}
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
-		v.bindKey(key0, u, end)
+		last := expr.Binary("-", end, expr.Uint(1))
+		v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", v.keyOf(key0, u), last)))
 		v.Repeat("n", vectors, func(n expr.Expr) {
 			from := expr.Times(v.column(n), 4)
 			if raw {
@@ -167,8 +162,7 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 		v.Comment("While no key counts, any finite number does in place of the largest score.")
 		shift, correction := v.rebase(best, v.top.At(r))
 		v.Assign(v.top.At(r), best)
-		v.Update(v.total.At(r), "*=", correction)
-		v.Repeat("n", v.quads, func(n expr.Expr) { v.Update(v.sum(r, n), "*=", correction) })
+		v.rescale(r, correction)
 		v.Repeat("u", s.ThreadN, func(u expr.Expr) {
 			v.Assign(v.scoreAt(r, u), expr.Call("exp2", expr.Binary("-", v.scoreAt(r, u), shift)))
 			v.Update(v.total.At(r), "+=", v.scoreAt(r, u))
@@ -214,8 +208,7 @@ func (v *flashVec) joinTeams() {
 		}
 		_, correction := v.rebase(best, top)
 		v.Assign(top, best)
-		v.Update(total, "*=", correction)
-		v.Repeat("n", v.quads, func(n expr.Expr) { v.Update(v.sum(r, n), "*=", correction) })
+		v.rescale(r, correction)
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
 			v.Update(total, "+=", emit.Shuffled(total, mask))
 			v.Repeat("n", v.quads, func(n expr.Expr) {

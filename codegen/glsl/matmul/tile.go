@@ -44,7 +44,13 @@ func EmitTile(e *emit.Emitter) {
 		t.tiles[o] = m.Share(m.Quads.Typ(), "tile_"+o.Name, max(s.Stages, 1)*t.tileSize(o))
 		movers = append(movers, t.mover(o))
 	}
-	multiply := func(_, stage expr.Expr) { t.multiplyTiles(x, y, stage) }
+	multiply := func(_, stage expr.Expr) {
+		if s.Steps {
+			t.multiplySteps(x, y, stage)
+		} else {
+			t.multiplyLines(x, y, stage)
+		}
+	}
 	if s.Stages > 1 {
 		for i, o := range slices.Concat(m.A, m.B) {
 			movers[i].Declare(m.Quads.Typ(), "next_"+o.Name)
@@ -140,17 +146,8 @@ func (m *matTile) mover(o *Operand) *emit.Mover {
 	return mover
 }
 
-// multiplyTiles multiplies the tiles of a stage and adds to the sums. x and y are the invocation's column and row among
-// the invocations of the tile.
-func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
-	if m.s.Steps {
-		m.multiplySteps(x, y, stage)
-		return
-	}
-	m.multiplyLines(x, y, stage)
-}
-
-// multiplyLines is like multiplyTiles, for tiles that are stored line by line.
+// multiplyLines multiplies the tiles of a stage, which are stored line by line, and adds to the sums. x and y are the
+// invocation's column and row among the invocations of the tile.
 func (m *matTile) multiplyLines(x, y, stage expr.Expr) {
 	s := m.s
 	pitch := schedule.TilePitch(s.TileK)
