@@ -172,3 +172,27 @@ func TestOpsByHand(t *testing.T) {
 		})
 	}
 }
+
+// TestGroupsOfColumns multiplies by weights that name the block of each column: in order, and not.
+func TestGroupsOfColumns(t *testing.T) {
+	codes, groups, moved := make([]byte, 16), make([]int64, 32), make([]int64, 32)
+	for i := range groups {
+		codes[i/2], groups[i], moved[i] = 0x99, int64(i/16), int64(i%2)
+	}
+	content := func(groups []int64) []byte {
+		return model(21, graph(inputs(port("x", float, 1, 32)), weights(bytesOf("w", 2, codes, 1, 2, 8),
+			floats("s", []float32{1, 2}, 2), ints("g64", groups, 32)),
+			nodes(node("Cast", names("g64"), names("g"), intAttr("to", 6)), of("com.microsoft", node("MatMulNBits",
+				names("x", "w", "s", "", "g"), names("y"), intAttr("K", 32), intAttr("N", 1), intAttr("bits", 4),
+				intAttr("block_size", 16)))), outputs("y")))
+	}
+	ones := make([]float64, 32)
+	for i := range ones {
+		ones[i] = 1
+	}
+	f := built(t, content(groups), onnx.Options{})
+	is(t, run(t, f, map[string]*ir.Data{"x": f32(t, ones, 1, 32)})["y"], f32(t, []float64{48}, 1, 1))
+	if _, err := onnx.NewReader(content(moved), onnx.Options{}); err == nil || !strings.Contains(err.Error(), "g_idx") {
+		t.Errorf("error %v", err)
+	}
+}
