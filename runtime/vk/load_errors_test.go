@@ -61,7 +61,7 @@ func TestLoadErrors(t *testing.T) {
 			f.spirv[1][5] = 7
 		}, "shader add: it is of SPIR-V 1.7, and a device of Vulkan"},
 		"inconsistent":    {func(f *fixture) { f.program.Steps[2].Shader = 7 }, "no shader 7"},
-		"state and input": {func(f *fixture) { f.buffer(kernel.BufState, "x", ir.ShapeOf(4)) }, "taken"},
+		"state and input": {func(f *fixture) { f.buffer(kernel.BufState, "x", ir.ShapeOf(4)) }, "another input, weight or state has the name"},
 		"large symbol": {func(f *fixture) { f.program.Symbols = []kernel.Symbol{{Name: "T", Bound: 1 << 33}} },
 			"symbol T reaches 8589934592"},
 	}

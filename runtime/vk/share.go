@@ -111,7 +111,7 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 	}
 	have := &from.program.States[i]
 	if have.DType != port.DType || !have.Shape.Equal(port.Shape) {
-		return fmt.Errorf("state %q is %s here and %s in the program that it is to be shared with", port.Name,
+		return fmt.Errorf("state %q is %s here and %s in the program that shares it: want equal types", port.Name,
 			ir.Type{DType: port.DType, Shape: port.Shape}, ir.Type{DType: have.DType, Shape: have.Shape})
 	}
 	if e.guarded != from.guarded {
