@@ -239,14 +239,14 @@ func matmulNBits(c *call) tensor {
 	b := &blocked{call: c, packed: 1, scales: 2, zeros: 3, bits: c.intAttr("bits", 4), rows: c.mustInt("N"),
 		columns: c.mustInt("K"), block: c.mustInt("block_size")}
 	if c.has(4) {
-		groups := c.ints(4)
+		groups, name := c.ints(4), ir.Printable(c.in[4].name)
 		if len(groups) < b.columns {
-			c.fail("input 4, %s (g_idx), has %d elements for %d columns", ir.Printable(c.in[4].name), len(groups), b.columns)
+			c.fail("input 4, %s (g_idx), has %d elements for %d columns", name, len(groups), b.columns)
 		}
 		for column, group := range groups {
 			if b.block > 0 && group != column/b.block {
-				c.fail("column %d has the scale of block %d in input 4, %s (g_idx), and vkc has columns in their order "+
-					"alone: export the weights without act-order", column, group, ir.Printable(c.in[4].name))
+				c.fail("column %d has the scale of block %d in input 4, %s (g_idx), and vkc has columns in their "+
+					"order alone: export the weights without act-order", column, group, name)
 			}
 		}
 	}
