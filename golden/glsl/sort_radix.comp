@@ -18,7 +18,7 @@ float bf16_to_f32(uint bits) {
     return uintBitsToFloat(bits << 16);
 }
 
-// A number that is larger the later a float comes in the order of sort: -0 as 0, NaN after all.
+// Maps a float to an unsigned sort key in the order of sort. -0 and 0 have the same key. NaN is last.
 uint custom_vkc_float_key(float x, bool descending) {
     // >>> custom op vkc.float_key Body
     uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;

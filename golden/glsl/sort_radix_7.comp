@@ -1,5 +1,5 @@
 // custom op vkc.radix_move_last over keys u32[16,200000], starts u32[16,256,49], from i32[16,200000], places i32[16,200000]
-// Keys of a row by one digit, stable: which element comes to each place, and its key.
+// Sorts the keys of each row by one digit, stably. The results are the source index and the key of each output position.
 // Schedule: custom wg=128.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
