@@ -5,11 +5,14 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/vision"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -39,13 +42,14 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	if m.bundle != nil {
 		return nil, fmt.Errorf("%s is a bundle: want the model's GGUF file", path)
 	}
-	if m.vision != nil {
-		return nil, wrongOption("Projector", "%s: %w", path, errBundledTower)
-	}
 	if o.Precision == "" {
 		o.Precision = DefaultPrecision
 	}
-	o.Context, o.Cache, opt.Weights = m.context, m.cacheType(o), m.file
+	weights := bundledWeights{m.file}
+	if m.vision != nil {
+		weights = append(weights, m.vision.file)
+	}
+	o.Context, o.Cache, opt.Weights = m.context, m.cacheType(o), weights
 	if len(o.Adapters) > 0 {
 		return nil, wrongOption("Adapters", "a bundle takes no adapters: give a model with merged adapters")
 	}
@@ -65,14 +69,74 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 			first.Contents.Parts = append(first.Contents.Parts, &p.Contents)
 		}
 	}
-	if first.Contents.Model, err = m.file.Header(map[string]any{
+	more := map[string]any{
 		keyContext: uint32(o.Context), keyParallel: uint32(m.slotCount), keyPositions: uint32(o.Positions),
 		keyCache: o.Cache.String(), keyPrecision: o.Precision,
-		keyDeterministic: o.Deterministic, keyShift: o.ContextShift}); err != nil {
+		keyDeterministic: o.Deterministic, keyShift: o.ContextShift}
+	if m.vision != nil {
+		for _, kv := range m.vision.file.Metadata() {
+			if strings.HasPrefix(kv.Key, towerKeys) {
+				more[kv.Key] = kv.Value
+			}
+		}
+	}
+	if first.Contents.Model, err = m.file.Header(more); err != nil {
 		return nil, err
 	}
 	first.Contents.Sign = key
-	return first, first.Save(out, m.file)
+	return first, first.Save(out, weights)
+}
+
+// towerKeys is the prefix of the metadata keys of vision towers.
+const towerKeys = "clip."
+
+// isTowerWeight reports whether a weight of a bundle is the vision tower's. Language models have no such names.
+func isTowerWeight(name string) bool {
+	return strings.HasPrefix(name, "v.") || strings.HasPrefix(name, "mm.") || name == vision.Newline
+}
+
+// bundledWeights are the weights of a language model's file, and of its tower's if there is one.
+type bundledWeights []*gguf.File
+
+// Weight implements ir.WeightSource.
+func (w bundledWeights) Weight(name string) (*ir.Data, error) {
+	if isTowerWeight(name) {
+		return w[len(w)-1].Weight(name)
+	}
+	return w[0].Weight(name)
+}
+
+// Names lists the weights.
+func (w bundledWeights) Names() (list []string) {
+	for _, f := range w {
+		list = append(list, f.Names()...)
+	}
+	return list
+}
+
+// partOfBundle has the weights of a bundle that are the tower's, or the others.
+type partOfBundle struct {
+	*bundle.File
+	tower bool
+}
+
+// WeightNames implements gguf.Named.
+func (p partOfBundle) WeightNames() []string {
+	return slices.DeleteFunc(p.File.WeightNames(), func(name string) bool { return isTowerWeight(name) != p.tower })
+}
+
+// bundledTower returns the vision tower of the model's bundle as an mmproj file, or nil if the bundle has none.
+func (m *Model) bundledTower() (*gguf.File, error) {
+	metadata := []gguf.KV{{Key: "general.architecture", Value: "clip"}}
+	for _, kv := range m.file.Metadata() {
+		if strings.HasPrefix(kv.Key, towerKeys) {
+			metadata = append(metadata, kv)
+		}
+	}
+	if len(metadata) == 1 {
+		return nil, nil
+	}
+	return gguf.Of(metadata, partOfBundle{m.bundle.Contents.Weights.(*bundle.File), true}, nil)
 }
 
 // bundleGraphs returns the graphs of all programs that Open needs, in their precisions. The first one is a decoding
@@ -99,6 +163,18 @@ func (m *Model) bundleGraphs(o Options) (graphs []*ir.Graph, err error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+	}
+	if m.vision != nil {
+		images := func() (*ir.Graph, error) { return m.imagesGraph(o) }
+		for _, graph := range []func() (*ir.Graph, error){m.towerGraph, images} {
+			g, err := graph()
+			if err == nil {
+				err = add(g, o.Precision)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	for e := range extraCount {
@@ -129,7 +205,7 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 		return fmt.Errorf("%s is the bundle of a graph, not of a language model: want a bundle of vkc compile "+
 			"--generate", path)
 	}
-	if m.file, err = gguf.WithWeights(m.bundle.Contents.Model, weights); err != nil {
+	if m.file, err = gguf.WithWeights(m.bundle.Contents.Model, partOfBundle{weights, false}); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	parts, err := m.bundle.Parts()
@@ -187,12 +263,12 @@ func withPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	return vkc.WithPrecision(g, precision)
 }
 
-// fromBundle returns the program of a graph, if the model's bundle has it.
-func (m *Model) fromBundle(g *ir.Graph) (*vkc.Program, error) {
+// fromBundle returns the program of a graph with some weights, if the model's bundle has it.
+func (m *Model) fromBundle(g *ir.Graph, weights ir.WeightSource) (*vkc.Program, error) {
 	if m.bundle == nil || m.device.IsCPU() || len(m.device.Parts()) > 1 {
 		return nil, nil
 	}
-	g, _, err := ir.FitWeights(g, m.weights)
+	g, _, err := ir.FitWeights(g, weights)
 	if err != nil {
 		return nil, err
 	}

@@ -183,6 +183,7 @@ type visionTower struct {
 	images *vkc.Executable // of llm.Images; nil before the first picture
 	exe    *vkc.Executable // makes rows of patches; likewise
 	cpu    *vkc.Device     // for a tower that the model's device does not run
+	host   *vkc.Device     // the CPU, to resize pictures for a bundle
 	closed bool
 	recent []recentImage // the latest last
 }
@@ -261,14 +262,13 @@ func FindProjector(path string) (string, error) {
 
 // readProjector reads the configuration of the model's vision tower, if the options name one. path is the model's.
 func (m *Model) readProjector(path string, o Options) (err error) {
+	if m.bundle != nil {
+		return m.useBundledTower(path, o)
+	}
 	switch o.Projector {
 	case "", NoProjector:
 		return nil
 	case AutoProjector:
-		if m.bundle != nil {
-			m.noVision = errBundledTower
-			return nil
-		}
 		found, err := FindProjector(path)
 		if err == nil && found != "" {
 			err = m.useProjector(found, o)
@@ -280,39 +280,57 @@ func (m *Model) readProjector(path string, o Options) (err error) {
 		}
 		return err
 	}
-	if m.bundle != nil {
-		return wrongOption("Projector", "%s: %w", path, errBundledTower)
-	}
 	return m.useProjector(o.Projector, o)
 }
 
-// errBundledTower says what to do with pictures for a bundle.
-var errBundledTower = errors.New("a bundle has no vision tower: want the model's GGUF file and its mmproj file, or " +
-	"its Hugging Face folder")
+// errBundledTower says what to do with pictures for a bundle without a tower.
+var errBundledTower = errors.New("this bundle has no vision tower: want one that was compiled with the model's " +
+	"mmproj file (vkc compile --generate --mmproj), or the model's own files")
+
+// useBundledTower is readProjector for a bundle, which has its own tower or none.
+func (m *Model) useBundledTower(path string, o Options) error {
+	file, err := m.bundledTower()
+	switch {
+	case err != nil:
+		return err
+	case o.Projector != "" && o.Projector != NoProjector && o.Projector != AutoProjector:
+		if file != nil {
+			return wrongOption("Projector", "%s: the bundle has a vision tower, and takes no other", path)
+		}
+		return wrongOption("Projector", "%s: %w", path, errBundledTower)
+	case file == nil:
+		m.noVision = errBundledTower
+		return nil
+	}
+	return m.useTower(path, file, o)
+}
 
 // useProjector is readProjector for an mmproj file.
 func (m *Model) useProjector(path string, o Options) (err error) {
+	open := vkc.OpenModel
+	if huggingface.IsFolder(path) {
+		open = huggingface.OpenVision
+	}
+	file, err := open(path)
+	if err != nil {
+		return err
+	}
+	return m.useTower(path, file, o)
+}
+
+// useTower reads the configuration of a vision tower, which the model closes.
+func (m *Model) useTower(path string, file *gguf.File, o Options) (err error) {
 	wrong := func(format string, args ...any) error {
 		return wrongOption("Projector", "%s: %s", path, fmt.Sprintf(format, args...))
 	}
+	v := &visionTower{file: file}
+	m.vision = v
 	switch {
-	case m.bundle != nil:
-		return wrong("a bundle of a model reads no pictures: give the model's file")
 	case o.ContextShift:
 		return wrong("a context shift cannot move pictures: leave out one of the two")
 	case o.Speculation.Draft != "":
 		return wrong("a draft model reads no pictures: leave out one of the two")
 	}
-	v := &visionTower{}
-	if huggingface.IsFolder(path) {
-		v.file, err = huggingface.OpenVision(path)
-	} else {
-		v.file, err = vkc.OpenModel(path)
-	}
-	if err != nil {
-		return err
-	}
-	m.vision = v
 	if v.config, err = vision.FromGGUF(v.file); err != nil {
 		return wrong("%v", err)
 	}
@@ -333,11 +351,7 @@ func (m *Model) loadImages(ctx context.Context) error {
 	if v.images != nil {
 		return nil
 	}
-	v.atOnce = m.prompts[len(m.prompts)-1].rows
-	if m.config.WholePictures() {
-		v.atOnce = v.config.Rows()
-	}
-	g, err := llm.Images(m.config, v.atOnce, m.context, m.cache(m.options)...)
+	g, err := m.imagesGraph(m.options)
 	if err != nil {
 		return err
 	}
@@ -347,6 +361,24 @@ func (m *Model) loadImages(ctx context.Context) error {
 	}
 	return err
 }
+
+// imagesGraph returns the graph that reads rows of pictures.
+func (m *Model) imagesGraph(o Options) (*ir.Graph, error) {
+	v := m.vision
+	switch {
+	case m.config.WholePictures():
+		v.atOnce = v.config.Rows()
+	case m.prompts == nil || m.bundle != nil: // equal when a bundle is made and when it is used
+		parts := llm.Parts(m.part)
+		v.atOnce = parts[len(parts)-1]
+	default:
+		v.atOnce = m.prompts[len(m.prompts)-1].rows
+	}
+	return llm.Images(m.config, v.atOnce, m.context, m.cache(o)...)
+}
+
+// towerGraph returns the graph that makes rows of patches.
+func (m *Model) towerGraph() (*ir.Graph, error) { return m.vision.config.Tower(m.maxRows()) }
 
 // close releases the tower.
 func (v *visionTower) close() error {
@@ -362,8 +394,10 @@ func (v *visionTower) close() error {
 			errs = append(errs, exe.Close())
 		}
 	}
-	if v.cpu != nil {
-		errs = append(errs, v.cpu.Close())
+	for _, d := range []*vkc.Device{v.cpu, v.host} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
 	}
 	if v.file != nil {
 		errs = append(errs, v.file.Close())
@@ -475,7 +509,7 @@ func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision
 	t vision.Tiling) (parts [][]float32, err error) {
 	c := m.vision.config
 	if m.vision.exe == nil {
-		g, err := c.Tower(m.maxRows())
+		g, err := m.towerGraph()
 		if err == nil {
 			m.vision.exe, err = m.loadTower(ctx, g, m.options.Precision)
 		}
@@ -544,7 +578,7 @@ func (m *Model) patches(ctx context.Context, picture *vision.Picture, grid visio
 	if err != nil {
 		return err
 	}
-	exe, err := m.loadTower(ctx, g, "")
+	exe, err := m.loadResize(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -572,6 +606,21 @@ func (m *Model) patches(ctx context.Context, picture *vision.Picture, grid visio
 	return nil
 }
 
+// loadResize compiles and loads the program that resizes a picture. A bundle needs no compiler, and cannot have a
+// program for each size of a picture, so the CPU resizes its pictures.
+func (m *Model) loadResize(ctx context.Context, g *ir.Graph) (_ *vkc.Executable, err error) {
+	if m.bundle == nil || m.device.IsCPU() {
+		return m.loadTower(ctx, g, "")
+	}
+	v := m.vision
+	if v.host == nil {
+		if v.host, err = vkc.OpenDevice("cpu"); err != nil {
+			return nil, err
+		}
+	}
+	return v.host.LoadGraph(ctx, g, nil)
+}
+
 // loadTower compiles and loads a program of the tower. If it fails on a device that vkc chose, the CPU runs it.
 func (m *Model) loadTower(ctx context.Context, g *ir.Graph, precision string) (*vkc.Executable, error) {
 	g, err := withPrecision(g, precision)
@@ -580,7 +629,10 @@ func (m *Model) loadTower(ctx context.Context, g *ir.Graph, precision string) (*
 	}
 	v := m.vision
 	load := func(d *vkc.Device) (*vkc.Executable, error) {
-		p, err := d.Compile(ctx, g, vkc.CompileOptions{Weights: v.file})
+		p, err := m.fromBundle(g, v.file)
+		if p == nil && err == nil || d != m.device {
+			p, err = d.Compile(ctx, g, vkc.CompileOptions{Weights: v.file})
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -305,7 +305,7 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if err := m.checkMemory(g); err != nil {
 		return nil, err
 	}
-	if p, err := m.fromBundle(g); p != nil || err != nil {
+	if p, err := m.fromBundle(g, m.weights); p != nil || err != nil {
 		return p, err
 	}
 	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.weights, Progress: m.progress, ShareWith: m.first,

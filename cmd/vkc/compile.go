@@ -19,6 +19,7 @@ type compileFlags struct {
 	graph                            graphFlags
 	noCache, validate, json          bool
 	jobs                             int
+	projector                        string
 	generate                         bool // all programs that generate, chat and serve run
 	tuning                           tuningFlags
 }
@@ -93,6 +94,8 @@ func (a *app) compileCommand() *cobra.Command {
 	flags.Lookup("kv").Usage = "with --generate, --step or --texts: store the KV cache in this `TYPE`: f16 (the " +
 		"default of --generate, if the target stores it), f32 (the default otherwise), q8_0 or another"
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle, unchanged")
+	flags.StringVar(&f.projector, "mmproj", generate.NoProjector, "with --generate, include the vision tower in this "+
+		"GGUF `FILE`, or auto for the mmproj file next to the model")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write the graph, the program, and each kernel's IR, GLSL and SPIR-V "+
 		"into `DIR`")
@@ -120,7 +123,8 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 	if err != nil {
 		return err
 	}
-	o := generate.Options{Context: m.context, Parallel: m.texts, Precision: f.graph.precision, Cache: kv}
+	o := generate.Options{Context: m.context, Parallel: m.texts, Precision: f.graph.precision, Cache: kv,
+		Projector: f.projector}
 	signer, err := readSigner(f.sign)
 	if err != nil {
 		return err
@@ -143,6 +147,9 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	if f.generate {
 		return a.compileModel(cmd.Context(), path, f)
+	}
+	if f.projector != generate.NoProjector {
+		return usagef("--mmproj %s: only --generate makes a bundle with a vision tower", f.projector)
 	}
 	g, file, err := f.graph.open(path, f.weights)
 	if err != nil {

@@ -86,8 +86,8 @@ func (p *Program) shareStates() error {
 			return nodeError(n, err)
 		}
 		if v, ok := known[n.Name()]; ok && (v.typ != n.DType() || !slices.Equal(v.dims, dims)) {
-			return fmt.Errorf("state %q is %s here and %s%v in another program with the same states", n.Name(), n.Type(),
-				v.typ, v.dims)
+			return fmt.Errorf("state %q is %s here and %s%v in another program with the same states", n.Name(),
+				n.Type(), v.typ, v.dims)
 		}
 	}
 	return p.initStates(func(name string) bool { _, ok := known[name]; return !ok })
