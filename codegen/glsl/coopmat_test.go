@@ -192,6 +192,7 @@ func matrixCases(caps device.Caps, seed uint64) (cases []matCase, refused []stri
 		// Drivers on the CPU compile a shader in about a second per 16 fragments.
 		sm, fm, fn := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(2)
 		if s, ok := coopMat(caps, c.p.operands, sm, 3-sm, fm, fn, 1+r.IntN(2)); ok {
+			s.OneStage = r.IntN(2) == 0
 			schedules = append(schedules, s)
 		}
 		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16),

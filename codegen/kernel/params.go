@@ -272,12 +272,15 @@ type CoopMat struct {
 	SubgroupsM int `json:"subgroups_m,omitempty"`
 	SubgroupsN int `json:"subgroups_n,omitempty"`
 	Fragment
+	// OneStage keeps the tiles of one step in shared memory instead of two. That takes a barrier more per step, but
+	// twice as many workgroups fit on a core.
+	OneStage bool `json:"one_stage,omitempty"`
 }
 
 // String implements [Schedule].
 func (s CoopMat) String() string {
 	return s.line(s.Tile.word(), size("subgroups", s.SubgroupsM, s.SubgroupsN), s.Fragment.word(),
-		above(1, "band", s.Band))
+		flag("one_stage", s.OneStage), above(1, "band", s.Band))
 }
 
 // CoopMat2 are the parameters of [VarCoopMat2]: a tile in matrices that a whole workgroup shares.

@@ -106,9 +106,10 @@ type matrixTile struct {
 	Variant                kernel.Variant
 	Workgroup              int // of coopmat2
 	M, N, K                int
-	PiecesM, PiecesN       int // of coopmat2: number of matrices that hold the accumulators, if several
-	SubgroupsM, SubgroupsN int // of coopmat and skinny
-	Stages                 int // of skinny; 0 for one
+	PiecesM, PiecesN       int  // of coopmat2: number of matrices that hold the accumulators, if several
+	SubgroupsM, SubgroupsN int  // of coopmat and skinny
+	Stages                 int  // of skinny; 0 for one
+	OneStage               bool // of coopmat
 	// Efficiency is the fraction of the machine's peak rate that a very large matmul reaches. The choice of a tile also
 	// weighs how evenly a matmul's tiles fill the device.
 	Efficiency float64
@@ -116,11 +117,11 @@ type matrixTile struct {
 	// workgroups per core, if PerCore is set.
 	Alone   float64
 	PerCore int
-	// Blocks restricts a tile to matmuls with blocks, Runs to matmuls with operands that are contiguous in runs only,
-	// Few to matmuls with at most M rows, and Products to kernels with that number of matmuls. For other kernels the
-	// tile was not measured, or another is faster.
-	Blocks, Runs, Few bool
-	Products          int
+	// Blocks restricts a tile to matmuls with blocks, Stored to matmuls without them, Runs to matmuls with operands
+	// that are contiguous in runs only, Few to matmuls with at most M rows, and Products to kernels with that number of
+	// matmuls. For other kernels the tile was not measured, or another is faster.
+	Blocks, Stored, Runs, Few bool
+	Products                  int
 	// Unroll, for coopmat2, is the maximum number of unrolled steps. A matmul can use the tile only if its number of
 	// steps has a divisor between a third of Unroll and Unroll.
 	Unroll int

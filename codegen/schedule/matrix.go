@@ -237,8 +237,14 @@ func StagedUnits(along bool, extent, tileK, unit int) int {
 	return tileK * StagedPitch(extent, unit)
 }
 
-// matrixStages is the number of tiles of each operand in shared memory: one is multiplied while the next is filled.
-const matrixStages = 2
+// matrixStages is the number of tiles of each operand in shared memory. With two, one is multiplied while the next is
+// filled.
+func matrixStages(s kernel.Schedule) int {
+	if s, ok := s.(kernel.CoopMat); ok && s.OneStage {
+		return 1
+	}
+	return 2
+}
 
 // Staged reports whether a matmul's operand passes through shared memory before cooperative matrices load it. With
 // fragments per subgroup every operand does. With a tile per workgroup, only operands that cannot be loaded directly
@@ -267,11 +273,11 @@ func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	return n
 }
 
-// MatrixUnits returns the shared memory of a matmul on cooperative matrices, in units (see [UnitElems]). It holds two
-// stages of tiles. The coopmat variant uses the same memory for its results after the last step, and then needs at
+// MatrixUnits returns the shared memory of a matmul on cooperative matrices, in units (see [UnitElems]). It holds one
+// or two stages of tiles. The coopmat variant uses the same memory for its results after the last step, and then needs at
 // least one fragment for each matmul of each subgroup.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
-	stages := matrixStages * matrixStage(k, s)
+	stages := matrixStages(s) * matrixStage(k, s)
 	if s, ok := s.(kernel.CoopMat); ok {
 		return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
 	}

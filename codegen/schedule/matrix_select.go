@@ -68,7 +68,7 @@ func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured for shared tiles, and slower in convolutions
 			return runs || len(k.Products) > 1
 		}
-		return tl.Blocks && !blocks || tl.Runs && !runs || tl.Few && rows > int64(tl.M) ||
+		return tl.Blocks && !blocks || tl.Stored && blocks || tl.Runs && !runs || tl.Few && rows > int64(tl.M) ||
 			tl.Products > 0 && tl.Products != len(k.Products)
 	})
 }
@@ -209,7 +209,7 @@ func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device
 // coopMat returns the tile's schedule with the largest fragments that the device has for it. It returns false if it has
 // none.
 func (tl matrixTile) coopMat(k *kernel.Kernel, of kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
-	s := kernel.CoopMat{MatrixTile: of, SubgroupsM: tl.SubgroupsM, SubgroupsN: tl.SubgroupsN}
+	s := kernel.CoopMat{MatrixTile: of, SubgroupsM: tl.SubgroupsM, SubgroupsN: tl.SubgroupsN, OneStage: tl.OneStage}
 	s.Subgroup = int(caps.SubgroupSize)
 	s.Workgroup = s.Subgroup * tl.SubgroupsM * tl.SubgroupsN
 	t, _ := MatrixDType(k)

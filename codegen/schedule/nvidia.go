@@ -40,8 +40,9 @@ func nvidia(caps device.Caps) heuristics {
 		{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
 		{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},
 	}
-	// The large tiles were measured for f16 4096^3. The tiles from 64x64 down were measured for 64 or 16 rows by
-	// 4096x4096. Other shapes with the same registers reach a fraction of these rates (M-tile-rates).
+	// The large tiles were measured for f16 4096^3. The tiles from 64x64 down, and one workgroup per core, were
+	// measured for 16 to 1500 rows by 768x768 to 22016x4096 (M-small-tiles). Other shapes with the same registers reach
+	// a fraction of these rates (M-tile-rates).
 	t.matrixTiles = []matrixTile{
 		// With f16 sums.
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658},
@@ -52,11 +53,11 @@ func nvidia(caps device.Caps) heuristics {
 		// With a K of 32, twice as many matmuls have a number of steps that is a multiple of 8.
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Efficiency: 0.34},
-		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234},
-		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Efficiency: 0.117},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457, Alone: 0.43},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408, Alone: 0.31},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Efficiency: 0.26, Alone: 0.23},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234, Alone: 0.15},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Efficiency: 0.117, Alone: 0.065},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Efficiency: 0.417, PerCore: 2, Alone: 0.233},
 		// A tall tile decodes B half as often.
 		{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Efficiency: 0.35},
@@ -66,14 +67,16 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Efficiency: 0.512, Blocks: true, Products: 2},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 32, Efficiency: 0.566, Blocks: true, Few: true, Products: 2},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.345},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.292},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.275, Alone: 0.19},
 		// For one row of tiles (M-block-few).
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 64, N: 128, K: 32, Efficiency: 0.495, Alone: 0.386, Blocks: true, Few: true},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.437, Blocks: true, Few: true, Products: 1},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 64, N: 128, K: 32, Efficiency: 0.4, Alone: 0.25, Blocks: true, Few: true},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.24, Alone: 0.13, Blocks: true, Few: true, Products: 1},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.134, Blocks: true, Few: true},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.102},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.1},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, OneStage: true, Stored: true, Efficiency: 0.265, Alone: 0.15},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217, Alone: 0.12},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 64, K: 64, Efficiency: 0.165, Alone: 0.095},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.125, Alone: 0.056},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.115, Alone: 0.055},
 	}
 	t.byteTiles = nvidiaByteTiles
 	// For 512 rows by q4_0 of 12288x4096 (M-halves).

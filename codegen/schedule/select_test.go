@@ -137,7 +137,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=256 tile=256x128x64 pieces=2x1 band=8"},
 		{"nvidia-h100", "matmul f16 4160", "coopmat2 wg=256 tile=256x128x64 pieces=2x1 band=8"},
 		{"nvidia-h100", "matmul bf16 4096", "coopmat2 wg=256"},
-		{"nvidia-h100", "matmul f16 512", "coopmat2 wg=128 tile=64x64x64"},
+		{"nvidia-h100", "matmul f16 512", "coopmat2 wg=128 tile=32x32x128"},
 		{"nvidia-h100", "matmul f16 by q4_0", "coopmat wg=256 tile=128x128x32"},
 		{"amd-rdna3", "matmul f16 4096", "coopmat wg=512 tile=128x128x32 subgroups=2x4 fragment=16x16x16 subgroup=64"},
 		{"amd-rdna3", "matmul bf16 4096", "tile wg=256"},

@@ -413,8 +413,10 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 				}
 				for sm := range doublings(1, 4) {
 					for sn := range doublings(1, 4) {
-						add(matrixTile{Variant: kernel.VarCoopMat, M: m, N: n, K: depth,
-							SubgroupsM: sm, SubgroupsN: sn})
+						for _, one := range []bool{false, true} {
+							add(matrixTile{Variant: kernel.VarCoopMat, M: m, N: n, K: depth,
+								SubgroupsM: sm, SubgroupsN: sn, OneStage: one})
+						}
 					}
 				}
 			}

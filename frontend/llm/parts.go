@@ -30,11 +30,11 @@ func ShortTexts(context int) (list []int) {
 	return list
 }
 
-// MixedSizes lists the sizes for which programs of Mixed are compiled, smallest first: one for a short prompt, and one
-// with about as many rows as a GPU computes in 50 ms. Each has room for a token of every text and as many others, but
-// otherwise no more than most rows.
+// MixedSizes lists the sizes for which programs of Mixed are compiled, smallest first. The largest has about as many
+// rows as a GPU computes in 50 ms. A run of far fewer rows would leave cores idle in its tiles, so there are smaller
+// programs. Each has room for a token of every text and as many others, but otherwise no more than most rows.
 func MixedSizes(texts, most int) (list []int) {
-	for _, n := range []int{256, 1024} {
+	for _, n := range []int{256, 512, 1024} {
 		list = append(list, max(min(n, most), 2*texts))
 	}
 	return slices.Compact(list)

@@ -107,10 +107,11 @@ func (m *Mover) Move(from expr.Expr) {
 	})
 }
 
-// TileStages describes tiles in shared memory with two stages, which are copies of the same arrays. While invocations
-// multiply one stage, they prefetch the next tiles into registers.
+// TileStages describes tiles in shared memory. While invocations multiply the tiles of a step, they prefetch those of
+// the next into registers. These tiles have a stage of their own, which is a copy of the same arrays, or replace the
+// multiplied ones.
 type TileStages struct {
-	Apart    int                       // distance between stages, in elements of the shared array
+	Apart    int                       // distance between two stages, in elements of the shared array; 0 for one stage
 	Movers   []*Mover                  // one for each operand that is moved
 	Multiply func(at, stage expr.Expr) // multiplies the tiles of a step
 }
@@ -134,7 +135,7 @@ func (s TileStages) Put(stage expr.Expr) {
 func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages) {
 	one := extent.IsStatic() && extent.Add <= int64(step) // there is one step
 	stage := expr.Of("0u")
-	if !one {
+	if !one && s.Apart > 0 {
 		stage = e.Variable("uint", "stage", stage)
 	}
 	at := e.Loop(name+"0", expr.Of("0u"), e.Dim(extent), step)
@@ -156,7 +157,11 @@ func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages)
 	ifMore(s.Fetch)
 	s.Multiply(at, stage)
 	ifMore(func(expr.Expr) {
-		e.Assign(stage, expr.Binary("-", expr.Uint(s.Apart), stage))
+		if s.Apart > 0 {
+			e.Assign(stage, expr.Binary("-", expr.Uint(s.Apart), stage))
+		} else {
+			e.Barrier("the tiles in shared memory have been multiplied")
+		}
 		s.Put(stage)
 	})
 	e.Barrier()

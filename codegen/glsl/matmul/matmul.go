@@ -281,9 +281,9 @@ func (m *Base) finishQuad(row, col expr.Expr, sums []expr.Expr) {
 	m.Close()
 }
 
-// twoStages writes the loop along the contraction axis, TileK elements at a time, with two stages of tiles in shared
-// memory: while invocations multiply one, they prefetch the other.
-func (m *Base) twoStages(s emit.TileStages) {
+// prefetchLoop writes the loop along the contraction axis, TileK elements at a time. While invocations multiply tiles
+// in shared memory, they prefetch the next ones.
+func (m *Base) prefetchLoop(s emit.TileStages) {
 	m.Comment("The first tiles go to shared memory.")
 	m.OpenScope()
 	s.Fetch(expr.Of("0u"))

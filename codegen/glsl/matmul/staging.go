@@ -16,8 +16,8 @@ import (
 // neighbours along the axis along which the operand is contiguous. For int8 operands an octet has schedule.UnitElems
 // elements, usually 16.
 //
-// There are two stages, each with the tiles of all operands: invocations fill one while they multiply the other. In
-// between, octets wait in registers.
+// There are one or two stages, each with the tiles of all operands. With two, invocations fill one while they multiply
+// the other. In between, octets wait in registers.
 type staging struct {
 	*Base
 	dtype    ir.DType  // of the matrices A and B
@@ -255,7 +255,11 @@ func (c *staging) stagedLoop(multiply func(k0, stage expr.Expr)) {
 		st.mover.Declare(c.unitType, "next_"+st.Name)
 		movers = append(movers, st.mover)
 	}
-	c.twoStages(emit.TileStages{Apart: c.octets, Movers: movers, Multiply: multiply})
+	stages := emit.TileStages{Apart: c.octets, Movers: movers, Multiply: multiply}
+	if s, ok := c.Sched.(kernel.CoopMat); ok && s.OneStage {
+		stages.Apart = 0
+	}
+	c.prefetchLoop(stages)
 }
 
 // loadStaged loads the matrix name from an operand's tile in shared memory, beginning at octet number offset.

@@ -55,7 +55,7 @@ func EmitTile(e *emit.Emitter) {
 		for i, o := range slices.Concat(m.A, m.B) {
 			movers[i].Declare(m.Quads.Typ(), "next_"+o.Name)
 		}
-		m.twoStages(emit.TileStages{Apart: 1, Movers: movers, Multiply: multiply})
+		m.prefetchLoop(emit.TileStages{Apart: 1, Movers: movers, Multiply: multiply})
 	} else {
 		m.Blank()
 		k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
