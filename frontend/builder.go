@@ -128,8 +128,8 @@ func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
 	why := fmt.Sprintf("belongs to graph %q, not to %q", from, to)
 	switch {
 	case a.b.outer != nil:
-		why = "was made in the body of a loop or branch, and cannot be used outside: return it from the body, and use " +
-			"the result of the loop or branch"
+		why = "was made in the body of a loop or branch, and cannot be used outside: return it from the body, and " +
+			"use the result of the loop or branch"
 	case from == to:
 		why = fmt.Sprintf("belongs to another graph, which is named %q as well", from)
 	}

@@ -21,8 +21,8 @@ import (
 
 // Decoder is a language model that is an ONNX graph. Its inputs include the cache of earlier tokens, such as keys and
 // values, and its outputs the cache of all tokens. Answers in progress take turns, one run each. Options.Parallel is
-// the maximum number of answers with a cache on the device, 1 by default. More answers wait. A prompt does not compute a
-// prefix again that a finished answer left there, unless Options.Deterministic is set.
+// the maximum number of answers with a cache on the device, 1 by default. More answers wait. A prompt does not compute
+// again a prefix that a finished answer left there, unless Options.Deterministic is set.
 //
 //	d, err := generate.OpenDecoder(ctx, "folder", generate.Options{})
 //	defer d.Close()

@@ -14,8 +14,8 @@ func init() {
 	along := []AttrInfo{axis,
 		{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "whether each result excludes its own element. The first result is then the reduction over no elements."},
 		{Name: "reverse", Kind: AttrBool, Default: false, Doc: "go from the end of the axis"},
-		{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "number of elements after which the scan restarts; 0 " +
-			"means never"},
+		{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "number of elements after which the scan restarts; " +
+			"0 means never"},
 	}
 	exact, sum := Tolerance{}, Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(

@@ -221,7 +221,8 @@ func TestBenchModelSplits(t *testing.T) {
 
 func TestBenchModelRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "-p", "512"}, "--n-prompt goes with -m MODEL.gguf")
-	fails(t, exitUsage, []string{"bench", "-m", gollama, "--suite", "memory"}, "--suite memory has no cases that read a file")
+	fails(t, exitUsage, []string{"bench", "-m", gollama, "--suite", "memory"}, "--suite memory has no cases that "+
+		"read a file")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "--kv", "f17"}, "--kv", "f17")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "-n", "-1"}, "--n-gen -1: want at least 0")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "-n", "0", "-p", "0"}, "--n-prompt and --n-gen are both 0")

@@ -108,8 +108,8 @@ func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err
 // forBundle reports flags that a bundle fixed when it was compiled.
 func (f *graphFlags) forBundle() error {
 	if f.precision != "" {
-		return &usageError{errors.New("--precision: the precision of a bundle is fixed when it is compiled: leave out " +
-			"the flag")}
+		return &usageError{errors.New("--precision: the precision of a bundle is fixed when it is compiled: leave " +
+			"out the flag")}
 	}
 	return f.model.onlyFor("a bundle")
 }

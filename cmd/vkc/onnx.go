@@ -32,7 +32,8 @@ func (f *onnxFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
 		"with an ONNX model: `NAME=N`, the value of the named extent; or NAME=32*W, for a symbol W; or NAME=OTHER, "+
 			"another extent with the same value; may be repeated")
-	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "with an ONNX model: `NAME=N`, the upper bound of a named extent "+
+	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "with an ONNX model: `NAME=N`, the upper bound of a named "+
+		"extent "+
 		"(default "+strconv.Itoa(onnx.DefaultBound)+"), or of the trips of a named Loop node if their number is known "+
 		"only in a run; may be repeated")
 	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "with an ONNX model: `NAME=VALUE`, the value (FILE.npy "+

@@ -58,7 +58,8 @@ func TestVerifyONNX(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, []string{"verify", "--ops", "--atol", "1"}, "--atol goes with --onnx")
-	fails(t, exitFailure, []string{"verify", "--onnx", t.TempDir()}, "it contains no case: want folders with model.onnx")
+	fails(t, exitFailure, []string{"verify", "--onnx", t.TempDir()}, "it contains no case: want folders with "+
+		"model.onnx")
 	fails(t, exitUsage, []string{"verify", "--onnx", onnxCases, "--filter", "^quux$"}, "matches no case", "like ")
 }
 
@@ -211,7 +212,8 @@ func TestONNXModel(t *testing.T) {
 	if r := ok(t, "inspect", unknown); !strings.Contains(r.stdout, "cannot build MatMud") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
-	fails(t, exitFailure, []string{"run", unknown}, "a node cannot be built: ", "(MatMud): vkc does not support this op")
+	fails(t, exitFailure, []string{"run", unknown}, "a node cannot be built: ", "(MatMud): vkc does not support this "+
+		"op")
 	fails(t, exitUsage, []string{"run", loop}, "inputs are missing: pass --input x=FILE.npy", "missing: x, ")
 	fails(t, exitUsage, []string{"run", linear, "--input", "x=random:1"}, "pass --symbol N=N (at most 512)")
 	folded := filepath.Join(t.TempDir(), "folded.vkir")

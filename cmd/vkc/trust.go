@@ -31,8 +31,8 @@ func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
 	}
 	err := p.Validate(ctx)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
-		a.note("spirv-val is not installed, so only the form of the bundle's shaders was checked: run only bundles of " +
-			"people that you trust")
+		a.note("spirv-val is not installed, so only the form of the bundle's shaders was checked: run only bundles " +
+			"of people that you trust")
 		return nil
 	}
 	if err != nil {

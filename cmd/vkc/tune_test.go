@@ -142,8 +142,10 @@ func TestTuneFileIsForeign(t *testing.T) {
 		t.Errorf("run: %s", r.stderr)
 	}
 	theirs := write(t, "voodoo.json", encode(foreign))
-	fails(t, exitFailure, []string{"tune", mlpGraph, "--list", "--output", theirs}, "Voodoo 2", "pass --reset to overwrite")
-	if r := ok(t, "tune", mlpGraph, "--list"); !strings.Contains(r.stderr, "vkc tune ignores the earlier measurements") {
+	fails(t, exitFailure, []string{"tune", mlpGraph, "--list", "--output", theirs}, "Voodoo 2", "pass --reset to "+
+		"overwrite")
+	if r := ok(t, "tune", mlpGraph, "--list"); !strings.Contains(r.stderr, "vkc tune ignores the earlier "+
+		"measurements") {
 		t.Errorf("tune: %s", r.stderr)
 	}
 }

@@ -152,7 +152,8 @@ func TestNoPlaceForOutput(t *testing.T) {
 		fails(t, exitFailure, append(line, there), "this is a directory: name a file in it")
 		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is not a directory")
 		if runtime.GOOS == "linux" { // even root cannot create files in this directory
-			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a file in a directory where you may write")
+			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a file in a directory where "+
+				"you may write")
 		}
 	}
 	fails(t, exitFailure, []string{"devices", "--profile", nowhere + ".json"}, "make the directory first")

@@ -136,7 +136,8 @@ func readExceptions(paths []string) (map[string]string, error) {
 			}
 			name, reason, _ := strings.Cut(line, " ")
 			if reason = strings.TrimSpace(reason); reason == "" || list[name] != "" {
-				return nil, fmt.Errorf("%s:%d: want the name of a case and a reason, and each name only once", path, n+1)
+				return nil, fmt.Errorf("%s:%d: want the name of a case and a reason, and each name only "+
+					"once", path, n+1)
 			}
 			list[name] = reason
 		}

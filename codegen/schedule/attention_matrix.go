@@ -86,8 +86,8 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) 
 	case s.Subgroup < f || s.Subgroup%f != 0:
 		return fmt.Errorf("subgroups of %d are not a multiple of the %d rows that they hold", s.Subgroup, f)
 	case parts > 1 && (s.Variant != kernel.VarFlashMatrix || s.Workgroup/s.Subgroup%parts != 0):
-		return fmt.Errorf("%d subgroups share rows: want a multiple of them in a workgroup, not %d, and scores that pass "+
-			"through shared memory", parts, s.Workgroup/s.Subgroup)
+		return fmt.Errorf("%d subgroups share rows: want a multiple of them in a workgroup, not %d, and scores that "+
+			"pass through shared memory", parts, s.Workgroup/s.Subgroup)
 	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup/parts*f:
 		return fmt.Errorf("%d rows for %d subgroups that hold %d each", s.TileM, s.Workgroup/s.Subgroup/parts, f)
 	case s.Stages < 0 || s.Stages > 2:

@@ -274,8 +274,8 @@ func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 }
 
 // MatrixUnits returns the shared memory of a matmul on cooperative matrices, in units (see [UnitElems]). It holds one
-// or two stages of tiles. The coopmat variant uses the same memory for its results after the last step, and then needs at
-// least one fragment for each matmul of each subgroup.
+// or two stages of tiles. The coopmat variant uses the same memory for its results after the last step, and then needs
+// at least one fragment for each matmul of each subgroup.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	stages := matrixStages(s) * matrixStage(k, s)
 	if s, ok := s.(kernel.CoopMat); ok {

@@ -249,8 +249,8 @@ func Tokenizer(folder string) ([]gguf.KV, error) {
 	}
 	if files.Tokenizer == nil && files.World == nil {
 		if exists(filepath.Join(folder, "tokenizer.model")) {
-			return nil, errors.New("the tokenizer is only in tokenizer.model: want tokenizer.json, which transformers " +
-				"writes with AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)")
+			return nil, errors.New("the tokenizer is only in tokenizer.model: want tokenizer.json, which " +
+				"transformers writes with AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)")
 		}
 		return nil, nil
 	}

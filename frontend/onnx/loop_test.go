@@ -125,7 +125,8 @@ func TestLoopPastItsBound(t *testing.T) {
 			t.Errorf("%d trips: error %v, want %q", n, err, want)
 		}
 	}
-	if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), "give an upper bound") {
+	if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), "give an upper "+
+		"bound") {
 		t.Errorf("error %v", err)
 	}
 }

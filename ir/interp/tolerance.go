@@ -86,8 +86,8 @@ func errorAt(n *ir.Node, all []pathError) pathError {
 	if control {
 		own = bodyError(n)
 	}
-	// Once an argument has an error and the op adds one, the sum is relative to the tensor's largest element: the op may
-	// cancel large elements to small ones, which then keep the large elements' error.
+	// Once an argument has an error and the op adds one, the sum is relative to the tensor's largest element: the op
+	// may cancel large elements to small ones, which then keep the large elements' error.
 	return pathError{
 		rel2: worst.rel2 + own.rel2,
 		abs2: worst.abs2 + own.abs2,

@@ -104,9 +104,9 @@ func (v *matVec) scaleBits(scale expr.Expr) expr.Expr {
 	return expr.Call("floatBitsToUint", scale)
 }
 
-// prefetchSectors loads sectors of the first columns' blocks, so that they are in the cache when the kernel decodes them.
-// It returns nil without this mode. Otherwise it returns a function that declares a variable of value 0. The variable
-// depends on all of the loads, so the compiler must keep them.
+// prefetchSectors loads sectors of the first columns' blocks, so that they are in the cache when the kernel decodes
+// them. It returns nil without this mode. Otherwise it returns a function that declares a variable of value 0. The
+// variable depends on all of the loads, so the compiler must keep them.
 func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 	if v.S.Prefetch.Mode != kernel.PrefetchSectors {
 		return nil
