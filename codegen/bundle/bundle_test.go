@@ -174,7 +174,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"no SPIR-V", func(c *Contents) { c.SPIRV[1] = []byte("void main() {}  and more") }, "shader 1 (mul): not SPIR-V"},
 		{"too little GLSL", func(c *Contents) { c.GLSL = c.GLSL[:1] }, "GLSL of 1 shaders for a program of 2"},
 		{"missing weight", func(c *Contents) { delete(c.Weights.(weightMap), "w") }, `no weight "w"`},
-		{"nil weight", func(c *Contents) { c.Weights.(weightMap)["w"] = nil }, `weight "w": the source returned neither data nor an error`},
+		{"nil weight", func(c *Contents) { c.Weights.(weightMap)["w"] = nil }, `weight "w": the source returned nothing`},
 		{"weight of another type", func(c *Contents) { c.Weights.(weightMap)["bias"] = data(t, ir.F16, 0, 32) }, `weight "bias" is f16[32], want f32[32]`},
 		{"short weight", func(c *Contents) { c.Weights.(weightMap)["bias"].Bytes = nil }, "needs 128 bytes, have 0"},
 		{"two types of a weight", func(c *Contents) {

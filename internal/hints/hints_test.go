@@ -47,7 +47,7 @@ func TestHints(t *testing.T) {
 		symbols       map[string]int64
 		hint, text    string // "" for no hint
 	}{
-		{"all pairs", "nvidia-h100", pairs(4096), nil, "expansion", "4096 times as large"},
+		{"all pairs", "nvidia-h100", pairs(4096), nil, "expansion", "4096 times the size"},
 		{"few pairs", "nvidia-h100", pairs(64), nil, "", ""},
 		{"small kernels", "amd-rdna3", chain(2, 6), nil, "launches", "kernels takes less time than its launch"},
 		{"large kernels", "nvidia-h100", chain(1<<17, 6), nil, "", ""},
