@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// checkProduct compares all of y[m,n] with x[m,k] times the transpose of w[n,k]. Samples alone could miss a wrong tile.
-func checkProduct(x, w, y *ir.Data, tol ir.Tolerance) error {
+// checkMatMul compares all of y[m,n] with x[m,k] times the transpose of w[n,k]. Samples alone could miss a wrong tile.
+func checkMatMul(x, w, y *ir.Data, tol ir.Tolerance) error {
 	largest, err := largestOf(y)
 	if err != nil {
 		return err

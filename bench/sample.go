@@ -57,7 +57,7 @@ func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) 
 }
 
 // check compares each of the case's samples of the outputs with the reference. Without samples it compares the whole
-// outputs.
+// outputs. If Product is set, the case is a single matmul. Then check also compares all of y with a matmul in Go.
 func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error {
 	samples := c.Samples
 	if len(samples) == 0 {
@@ -89,7 +89,7 @@ func (c *Case) checkWhole(in, weights, out map[string]*ir.Data) error {
 	if w == nil {
 		w = in["w"]
 	}
-	return checkProduct(in["x"], w, out["y"], interp.ToleranceOf(g, g.Outputs()[0].Node))
+	return checkMatMul(in["x"], w, out["y"], interp.ToleranceOf(g, g.Outputs()[0].Node))
 }
 
 // checkSample runs the reference on the case's graph with smaller sizes, on the picked parts of inputs and weights, and

@@ -145,7 +145,7 @@ func (s *slot) runImage(ctx context.Context, p *placedImage, most int) error {
 	m, first := s.model, len(s.cached)-p.at
 	n := min(len(p.tokens)-first, m.vision.atOnce)
 	if !m.config.WholePictures() {
-		n = s.partEnd(min(n, most))
+		n = s.partLength(min(n, most))
 	}
 	in, width := vkc.Tensors{}, len(p.rows)/len(p.tokens)
 	err := errors.Join(addInput(in, "embeddings", p.rows[first*width:(first+n)*width], n, width), s.addText(in))

@@ -129,7 +129,7 @@ func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float
 		return s.run(ctx, s.model.step, next, len(s.cached)+1 == len(text))
 	}
 	part, prompts := s.model.part, s.model.prompts
-	next = next[:s.partEnd(min(len(next), most, prompts[len(prompts)-1].rows))]
+	next = next[:s.partLength(min(len(next), most, prompts[len(prompts)-1].rows))]
 	logits, err := s.run(ctx, s.model.promptOf(len(next)), next, len(s.cached)+len(next) == len(text))
 	if err == nil && len(next) == part && s.wholeParts+part == len(s.cached) {
 		s.wholeParts = len(s.cached)
@@ -137,14 +137,14 @@ func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float
 	return logits, err
 }
 
-// partEnd returns the length of the next part of a prompt, at most most tokens. With recurrent layers a long part ends
-// at a checkpoint, so that a later prompt with the same beginning can continue there.
-func (s *slot) partEnd(most int) int {
-	end := len(s.cached) + most
+// partLength returns how many tokens the next part of a prompt has, at most limit. With recurrent layers a long part
+// ends at a checkpoint, so that a later prompt with the same beginning can continue there.
+func (s *slot) partLength(limit int) int {
+	end := len(s.cached) + limit
 	if last := end / llm.CheckpointEvery * llm.CheckpointEvery; s.model.config.IsRecurrent() && last > len(s.cached) {
 		return last - len(s.cached)
 	}
-	return most
+	return limit
 }
 
 // run runs a program on tokens that continue the sequence. If wanted is set, it waits and returns the logits. Otherwise

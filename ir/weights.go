@@ -206,8 +206,9 @@ func (w *BadWeight) unread() bool {
 // listedWeights is how many weights an error lists: a model can lack hundreds.
 const listedWeights = 10
 
-// Error names the only unusable weight and the reason. If there are several, it lists the first ten in a table and
-// counts the others. If none of several could be read, as from a damaged file, it gives the reason for the first.
+// Error gives the name of a single weight, and the reason. For several weights, it lists the first ten in a table and
+// counts the others. But if reading failed for each of them, as from a damaged file, it gives only the first one's
+// reason.
 func (e *WeightError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d weights cannot be used:", len(e.Bad), e.Total)

@@ -96,15 +96,17 @@ func (k *Kernel) Seen(query Index) Index {
 	return k.diagonal(query, 1)
 }
 
-// FirstSeen returns the first key that a row of the given query sees.
+// FirstSeen returns the first key that the given query sees. A window starts Window-1 keys before the diagonal.
+// With Reversed, queries and keys have exchanged their places, and a row sees the folded axis from the diagonal on.
 func (k *Kernel) FirstSeen(query Index) Index {
-	switch a := k.Attention; {
+	a := k.Attention
+	switch {
 	case a.Reversed:
 		return k.diagonal(query, 0)
 	case a.Window == 0:
 		return Const(0)
 	}
-	return k.diagonal(query, 1-k.Attention.Window)
+	return k.diagonal(query, 1-a.Window)
 }
 
 // SkipsFirst reports whether some rows do not see the first keys.

@@ -58,7 +58,7 @@ func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
 }
 
 // SumsDType returns the accumulator dtype of a kernel on cooperative matrices: F32, or F16 if all matmuls allow it. For
-// I8 and U8 operands it is I32 and U32, which have the same bits.
+// I8 operands it is I32, and for U8 operands U32.
 func SumsDType(k *kernel.Kernel) ir.DType {
 	t, _ := MatrixDType(k)
 	switch t {

@@ -8,8 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxSkinnyRows is the maximum number of rows of a matmul that reads its blocks once. Each row is a column of a
-// subgroup's accumulator fragments. With more rows, a workgroup has subgroups across the rows too.
+// maxSkinnyRows is the maximum number of rows of a matmul that one subgroup computes whole, so that the kernel reads
+// each block once. Each row is a column of the subgroup's accumulator fragments. If a tile has more rows, the
+// workgroup's subgroups divide them (SubgroupsM).
 const maxSkinnyRows = 32
 
 // Skinny describes a matmul of few rows by blocks on cooperative matrices. A strip is a part of a row whose quants

@@ -71,9 +71,8 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	return float64(best*float64(len(k.Products))) + h.addingTime(k, parts)
 }
 
-// splitsFloats reports whether the gain of splitting a matmul's contraction is known if cooperative matrices do not
-// compute it. That is so for matmuls in float tiles, on devices with measured speeds of tiles at one workgroup per
-// core.
+// splitsFloats reports whether the heuristics can price a split of a matmul's contraction without cooperative matrices.
+// They can for matmuls in float tiles, on devices with a measured speed of tiles at one workgroup per core (Alone).
 func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
 		return false

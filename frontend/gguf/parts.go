@@ -43,8 +43,8 @@ func (f *File) part() (part, of uint64, err error) {
 	return part, of, err
 }
 
-// whole returns f without the keys of parts, or, if f is a part of a model, a File of all parts. After an error it
-// closes f.
+// whole opens the other parts of a model if f is one of its parts, and returns a File of all parts. Otherwise it drops
+// the split.* keys from the metadata, and returns f. After an error it closes all parts that it has, f included.
 func (f *File) whole() (_ *File, err error) {
 	opened := []*File{f}
 	defer func() {

@@ -162,8 +162,9 @@ func (r *reader) readQuantization(config []byte) error {
 }
 
 // scaled reads a matrix of 8-bit floats with its scales. There is one scale for the matrix, for each row, or for each
-// block of rows and columns. A value is the 8-bit number times its scale. The matrix stays in 8 bits if its columns are
-// whole blocks.
+// block of rows and columns. A value is the 8-bit number times its scale. The matrix stays in 8 bits if its number of
+// columns is a multiple of the block's columns. scaled returns the weight's name, its tensor t, and the names of
+// the tensors that it read (from).
 func scaled(r *reader, base string) (name string, t tensor, from []string, err error) {
 	name = base + ".weight"
 	scales := base + ".weight_scale_inv"

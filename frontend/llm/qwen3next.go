@@ -155,12 +155,14 @@ const (
 		`
 )
 
-// qwen35 sets the number of elements of the delta rule, and checks which layers attend.
+// qwen35 sets the inner size of the delta rule. It checks that every n-th layer attends, and that no other layer does.
+// n is full_attention_interval.
 func (c *folderConfig) qwen35() {
 	c.setInner("linear_value_head_dim")
 	every := c.size("full_attention_interval", 4)
 	for i, kind := range c.strings("layer_types") {
-		if attends := every > 0 && (i+1)%every == 0; attends == slices.Contains(c.mixers, kind) {
+		isMixer := slices.Contains(c.mixers, kind) // a layer that does not attend
+		if attends := every > 0 && (i+1)%every == 0; attends == isMixer {
 			c.fail("layer_types has %q for layer %d, which is not supported: want every layer number %d to attend, "+
 				"and no other", kind, i, every)
 		}

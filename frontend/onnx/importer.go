@@ -306,6 +306,7 @@ func (im *importer) ownExtent(d ir.Dim) string {
 }
 
 // output makes a value of the main graph an output, under the model's name for it. Elements of a sequence get numbers.
+// If only the first elements along an axis are valid (value.valid), another output, NAME.count, has their number.
 func (im *importer) output(out Value, s *scope) {
 	var names []string
 	im.try(out.Name, "output", func() {

@@ -331,8 +331,12 @@ func groupQueryAttention(c *call) []*value {
 	return out
 }
 
-// growCache rotates queries and keys, and writes the new keys and values into the cache of GroupQueryAttention. The
-// result has room for the past and the new positions, or is the buffer if that has room for both.
+// growCache rotates queries and keys, and writes the new keys and values into the cache of GroupQueryAttention. It sets
+// a.k and a.v to a cache with room for the past and the new positions, or to the given buffer if that has enough room.
+// It sets a.offset to the number of positions before the new ones. If there is no past, it sets a.last.
+//
+// Inputs 3 and 4 are the past keys and values. Input 5 is the last position of each sequence, and input 6 the total
+// length. Inputs 7 and 8 are the tables of cosines and sines, and input 9 has the queries' positions.
 func (a *attentionNode) growCache() {
 	total := a.dims(6)
 	if len(total) != 1 {
@@ -347,8 +351,8 @@ func (a *attentionNode) growCache() {
 	if !ok {
 		a.equal(total[0], past, fresh)
 	}
-	// The number of positions before the new ones. At the first prompt, shorter sequences have padding after them.
 	ends := a.x(5).Cast(ir.I32).Reshape(-1, 1, 1, 1)
+	// Positions before the new ones. It is 0 at the first prompt, where shorter sequences have padding after them.
 	before := ends.AddScalar(1).Sub(a.b.DimValue(fresh))
 	switch {
 	case total[0] == fresh || past.Is(0):

@@ -48,18 +48,20 @@ func (c *call) checkBits(bits int) {
 // check fails if the fields do not fit each other.
 func (b *blocked) check() {
 	b.checkBits(b.bits)
+	// A block must fill whole bytes.
 	if b.rows < 1 || b.columns < 1 || b.block < 8/b.bits || b.block*b.bits%8 != 0 {
 		b.fail("a matrix of %d rows and %d columns in blocks of %d", b.rows, b.columns, b.block)
 	}
-	per := int64(b.rows) * int64(b.blocks())
-	for _, of := range []struct {
+	blocks := int64(b.rows) * int64(b.blocks()) // of the whole matrix
+	for _, operand := range []struct {
 		what  string
 		input int
 		want  int64
-	}{{"packed weights", b.packed, per * int64(b.block*b.bits/8)}, {"scales", b.scales, per}} {
-		n, err := b.shapeOf(b.input(of.input)).Numel()
-		if err != nil || !n.Is(int(of.want)) {
-			b.fail("the %s, input %d, have %s elements: want %d", of.what, of.input, n, of.want)
+	}{{"packed weights", b.packed, blocks * int64(b.block*b.bits/8)}, {"scales", b.scales, blocks}} {
+		n, err := b.shapeOf(b.input(operand.input)).Numel()
+		if err != nil || !n.Is(int(operand.want)) {
+			b.fail("the %s, input %d, have %s elements: want %d", operand.what, operand.input, n,
+				operand.want)
 		}
 	}
 }

@@ -199,8 +199,9 @@ func Moved(g *ir.Graph) []Moving {
 	return list
 }
 
-// Want returns the inputs of run number run of m.Graph, and the outputs that the reference interpreter computes. In
-// every second run a branch is not taken.
+// Want returns the inputs of one run of m.Graph, and the outputs that the reference interpreter computes. Runs have the
+// numbers 0, 1 and so on. If m has a branch, odd runs do not take it. The reference runs the body once per trip, and
+// keeps the body's states between trips. If the body does not run, the outputs are 0.
 func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[string]int64,
 	run int) (in, out map[string]*ir.Data, err error) {
 	trips := int64(1)

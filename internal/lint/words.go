@@ -42,8 +42,8 @@ var Banned = []Word{
 // CellWords is the largest number of words in a cell of a page's table. Longer text is a paragraph or a list.
 const CellWords = 25
 
-// Words finds private words in comments, and in strings such as error messages and help texts. A test holds pages to
-// the same list.
+// Words reports banned words (see Banned) in comments, and in strings such as error messages and help texts. A test
+// checks the pages of docs by the same list.
 var Words = &analysis.Analyzer{
 	Name: "vkcwords",
 	Doc:  "check that comments and strings use the field's words",

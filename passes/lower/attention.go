@@ -84,6 +84,10 @@ func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 }
 
 // readOperands loads the operands of the scores (Q and K), and the values that the softmax weights multiply (V).
+//
+// The kernel of a gradient also sums weighted rows, so V is the tensor with these rows. It is q for the gradient of k,
+// grad for the gradient of v, and k for the gradient of q. Reversed kernels iterate over queries, so there Q and K
+// trade places.
 func (p *attentionPoint) readOperands() {
 	a := p.a
 	along := kernel.Axis(p.l.k.AttentionAxes().Dot, a.Dot)

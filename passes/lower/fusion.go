@@ -187,7 +187,7 @@ func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 // cluster by the first value that k stores.
 func (f *Fusion) clusterOfKernel(k *kernel.Kernel) *Cluster {
 	id := k.FirstStored()
-	if n := f.firstWrites[id]; n != nil {
+	if n := f.firstWrites[id]; n != nil { // k stores into a state: take the value that first overwrites it
 		id = n.ID()
 	}
 	if id < 0 || id >= len(f.storedBy) {

@@ -251,9 +251,10 @@ func (w *StoredConv) lowerMatMul(l *lowerer) {
 	l.storeProducts()
 }
 
-// addOperands adds the matmul of the stored operands to a kernel. The coordinates of the kernel's result are row (a
-// position) and col (an output channel). For each element of the window addOperands computes the part, position and
-// channel of the stored argument.
+// addOperands adds the matmul of the stored argument and the stored weights to a kernel. The coordinates of the
+// kernel's result are row (a position) and col (an output channel). The contraction axis runs over the elements of the
+// window. Each element has a phase of the stride (part), a position and an input channel. They give its address in the
+// argument.
 func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	window, last := w.windowShape(), len(w.Kernel)-1

@@ -12,8 +12,8 @@ import (
 
 // OwnValues gives outputs and states values of their own, so that no two share a buffer. It inserts a copy
 //
-//   - for an output that is a leaf, or the new value of a state that is written in place;
-//   - before every update of a state that is not in place;
+//   - for an output that is a leaf, or that is also the new value of a state written in place;
+//   - for the new value of a state that is not written in place;
 //   - for an operand of a write in place that depends on the state's old value.
 //
 // A copy is a reshape to the same shape, which fusion turns into a store. A quantize with a single reader stores its
@@ -22,6 +22,7 @@ import (
 func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 	before := analysis.NewOverwrites(g, false)
 	states := before.Writes()
+	// 1. Operands of writes, and scatters that are not in place.
 	out, err := rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		for i, x := range n.Args() {
 			if before.StoresFirst(x, n) {
@@ -51,6 +52,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 	defer bailout.Caught(&err)
 	own, err := ir.CopyInto(fresh, out)
 	bailout.Check(err)
+	// 2. New values of states.
 	after := analysis.NewOverwrites(out, false)
 	inPlace := map[*ir.Node]bool{}
 	for _, u := range out.Updates() {
@@ -58,7 +60,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 		switch {
 		case after.InPlace[u.State] != nil:
 			inPlace[u.Value] = true
-		case u.Value.Op() == ir.OpQuantize && after.OnlyUpdates(u.Value):
+		case u.Value.Op() == ir.OpQuantize && after.OnlyUpdates(u.Value): // the quantize stores into the state
 		default:
 			if analysis.IsLeaf(value) { // save its old value: it may be a state that another update overwrites
 				value = r.copied(value)
@@ -67,6 +69,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 		}
 		bailout.Check(fresh.Update(state, value))
 	}
+	// 3. Outputs.
 	for _, o := range out.Outputs() {
 		n := own[o.Node.ID()]
 		if analysis.IsLeaf(n) || inPlace[o.Node] {

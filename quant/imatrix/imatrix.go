@@ -26,9 +26,9 @@ type Matrix struct {
 // Names returns the weights that m knows, sorted.
 func (m *Matrix) Names() []string { return slices.Sorted(maps.Keys(m.sums)) }
 
-// Row returns the importance of the columns (the innermost axis) of one matrix of a weight, which is a stack of that
-// many matrices with that many columns. The mean is one; all are one if the matrix had no activations. ok is false if m
-// does not have the weight.
+// Row returns the importance of each column of one matrix in a weight. The weight is a stack of matrices, and columns
+// is the extent of its innermost axis. The mean of a row is 1. If the matrix had no activations, each element is 1.
+// ok is false if m does not have the weight.
 func (m *Matrix) Row(name string, columns, matrices, matrix int) (row []float32, ok bool, err error) {
 	sums, ok := m.sums[name]
 	if !ok {

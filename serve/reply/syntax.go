@@ -96,8 +96,9 @@ func headOf(s string, list []grammar.Function) (name string, at int, tail string
 	return "", 0, "", false
 }
 
-// namedSyntax is the form PREFIX NAME SEP ARGUMENTS SUFFIX. The prefix is one of prefixes; a grammar writes the first
-// one. Between NAME and SEP may be other text, such as the id of a call; a grammar writes between there.
+// namedSyntax is the form PREFIX NAME SEP ARGUMENTS SUFFIX. When read reads a call, the prefix may be any of prefixes,
+// and a short text may stand between NAME and SEP, such as the id of a call. When a grammar restricts a call, the
+// prefix is prefixes[0], and the text between NAME and SEP is the field between.
 type namedSyntax struct {
 	prefixes             []string
 	between, sep, suffix string

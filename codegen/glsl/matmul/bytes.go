@@ -74,8 +74,9 @@ func (m *Base) dotBytes() string {
 	return "dot_bytes"
 }
 
-// quadsOf returns the type of quads of a kernel's operands. int8 elements stay packed, except in VarMatDirect: it is
-// for devices without instructions for packed int8.
+// quadsOf returns how a kernel's code holds a quad: four neighbouring elements of an operand. Floats are in a vec4, and
+// int8 elements in one packed word (QuadKind.Word). But VarMatDirect holds int8 elements in an ivec4, because it is for
+// devices without instructions for packed int8.
 func quadsOf(k *kernel.Kernel, v kernel.Variant) emit.QuadKind {
 	t, ok := schedule.ByteProducts(k)
 	if !ok {
@@ -83,7 +84,7 @@ func quadsOf(k *kernel.Kernel, v kernel.Variant) emit.QuadKind {
 	}
 	q := emit.IntQuads
 	switch {
-	case v == kernel.VarMatDirect:
+	case v == kernel.VarMatDirect: // an ivec4 without a word
 	case t == ir.I8:
 		q.Word = "int"
 	default:

@@ -57,8 +57,8 @@ func (r wholeReader) addStrip(at position) {
 	})
 }
 
-// readColumns reads, for each column of a B along a strip: the position of its block, the scale and offset, and the
-// quants if they are read 16 bytes at a time.
+// readColumns reads parts of one strip of the operand B into arrays. Each column has the number of its block, the scale
+// from wholeScale, and the quants if they are read 16 bytes at a time. The scale is a vec2 if there is a number to add.
 func (r wholeReader) readColumns(o *matmul.Operand, at position) wholeStrip {
 	b, cols, perColumn := r.blockBuffer(o), r.S.ThreadN, r.run.Quads/4
 	typ := "float"

@@ -232,7 +232,7 @@ func (o *operands) at(x *kernel.Expr, u, n expr.Expr) expr.Expr {
 	return o.vectors[x].At(expr.Flat(u, o.quads, n))
 }
 
-// stores returns the stores that happen once per time, or once per key.
+// stores returns the stores of every time step (perTime), or the stores of the state after the last one.
 func (w *writer) stores(perTime bool) []kernel.Store {
 	return slices.DeleteFunc(slices.Clone(w.K.Stores), func(s kernel.Store) bool { return s.PerElement != perTime })
 }
@@ -320,13 +320,19 @@ func (w *writer) storeY(y expr.Array, t0 expr.Expr) {
 		id := expr.Flat(expr.Quotient(w.lane, sharers, w.lanes), count, i)
 		w.BindAxis(w.K.FoldAxis(), w.Named("time", expr.Plus(t0, expr.Quotient(id, w.rows, y.Len))))
 		w.bindRow(expr.Remainder(id, w.rows, y.Len))
-		w.BindAcc(0, y.At(i))
+		w.BindAcc(accOutput, y.At(i))
 		w.StoreAll(w.stores(true))
 	})
 	w.Close()
 }
 
-// storeState stores the state after the last time.
+// Numbers of the accumulators that a recurrence's stores may read.
+const (
+	accOutput = 0 // y at one time step
+	accState  = 1 // the state after the last time step
+)
+
+// storeState stores the state after the last time step.
 func (w *writer) storeState() {
 	stores := w.stores(false)
 	if len(stores) == 0 {
@@ -337,21 +343,22 @@ func (w *writer) storeState() {
 	w.each("r", w.rows, func(r expr.Expr) {
 		w.bindRow(r)
 		w.each("n", w.quads, func(n expr.Expr) {
-			if !schedule.DivisibleBy(w.r.Keys, 4) {
+			if !schedule.DivisibleBy(w.r.Keys, 4) { // a vec4 may cross the end of the row: store element by element
 				w.OpenLanes(4)
 				at := w.Named("at_key", expr.Plus(expr.Times(w.column(n), 4), emit.Lane))
 				w.OpenIf(expr.Binary("<", at, w.Dim(w.r.Keys)))
 				w.BindAxis(w.along.Axis, at)
-				w.BindAcc(1, expr.At(w.stateAt(r, n), emit.Lane))
+				w.BindAcc(accState, expr.At(w.stateAt(r, n), emit.Lane))
 				w.StoreAll(stores)
 				w.Close()
 				w.Close()
 				return
 			}
 			column := w.Named("column", w.column(n))
+			// Lanes with all vec4 inside the row need no test.
 			w.OpenBelow(!w.whole(), expr.Times(column, 4), w.Dim(w.r.Keys))
 			w.RunLanes(emit.RunOf(w.along.Axis, 4, column, "at_key"), emit.ValuesOf(stores), stores, func() {
-				w.BindAcc(1, expr.At(w.stateAt(r, n), emit.Lane))
+				w.BindAcc(accState, expr.At(w.stateAt(r, n), emit.Lane))
 			})
 			w.Close()
 		})

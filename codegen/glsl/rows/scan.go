@@ -43,12 +43,12 @@ func EmitScan(e *emit.Emitter) {
 // empty returns the fold of no elements.
 func (w *scanWriter) empty() expr.Expr { return w.identity(w.phase.Phase) }
 
-// inLimit returns the condition that a run is inside the row's limit, or nil if there is no limit.
+// inLimit returns the condition that the run's first element is below the row's limit, or nil if there is no limit.
 func (w *scanWriter) inLimit(r emit.Run) expr.Expr {
 	if w.K.Limit == nil {
 		return nil
 	}
-	w.OpenScope()
+	w.OpenScope() // the axis is bound to the first element only for the condition
 	defer w.Close()
 	w.BindAxis(r.Axis, r.Base)
 	return expr.Binary("<", w.Coordinate(w.K.Limit.At), w.Dim(w.K.Limit.Below))

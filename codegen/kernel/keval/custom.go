@@ -47,7 +47,8 @@ func (r *run) tensor(bind int, t ir.Type) *ir.Data {
 	return d
 }
 
-// checkCustom checks that the bindings of a custom kernel agree with the types of its call.
+// checkCustom checks that the bindings of a custom kernel agree with the types of its call. A kernel with symbols has
+// one more binding: the last one has the values of the symbols.
 func checkCustom(k *kernel.Kernel) error {
 	c := k.Custom
 	if c == nil || len(k.Bindings) < len(c.Types) || len(k.Bindings) > len(c.Types)+1 || c.Args >= len(c.Types) {

@@ -2,9 +2,10 @@ package export
 
 import "github.com/vkc-go/vkc/ir"
 
-// inside writes the nodes of a body into a scope of its own, which it returns. bind returns the name of the value of an
-// input or state of the body; it may be a value of the scopes around. then declares the body's results.
-func (c *call) inside(name string, body *ir.Graph, bind func(leaf *ir.Node) string, then func()) *scope {
+// inside writes the nodes of body into a new scope, and returns the scope. It calls bind for each input or state of the
+// body. bind returns the name of the leaf's value, which may be in an outer scope. Last, inside calls results, which
+// declares the body's results.
+func (c *call) inside(name string, body *ir.Graph, bind func(leaf *ir.Node) string, results func()) *scope {
 	w := c.writer
 	w.scope = newScope(w.scope, name)
 	made := w.scope
@@ -17,7 +18,7 @@ func (c *call) inside(name string, body *ir.Graph, bind func(leaf *ir.Node) stri
 			w.node(n)
 		}
 	}
-	then()
+	results()
 	w.scope = made.outer
 	return made
 }
@@ -50,7 +51,7 @@ func branch(c *call) string {
 }
 
 // loop writes op loop. ONNX's Loop has as inputs the number of trips, the first condition or "", and the first values
-// of the states. If op loop has a condition, its first state is that.
+// of the states. If op loop has a condition, the condition is its first state.
 func loop(c *call) string {
 	attrs := c.node.Attrs()
 	body, until := attrs.Graph("body"), attrs.Bool("while")
@@ -62,13 +63,13 @@ func loop(c *call) string {
 	for i := range states {
 		in = append(in, c.arg(i))
 	}
-	captured := len(states) // the arguments after the states are values of the inputs of the body
+	next := len(states) // the arguments after the states are the values of the body's inputs, in order
 	bind := func(leaf *ir.Node) string {
 		if leaf.Op() == ir.OpState {
 			return c.fresh(leaf.Name())
 		}
-		captured++
-		return c.arg(captured - 1)
+		next++
+		return c.arg(next - 1)
 	}
 	s := c.inside("body", body, bind, func() { c.loopPorts(body, states, until) })
 	out := c.emitAll("Loop", len(states), in, attribute{"body", s})

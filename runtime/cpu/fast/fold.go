@@ -381,9 +381,12 @@ func (f *fold[T]) newLayout(c *interp.Call, dims []int) (*foldLayout, error) {
 		r.rows *= dims[axis]
 	}
 	reduces := f.node.Op().Class() == ir.ClassReduce
+	// Read across rows if the elements of a row are not neighbours, or if the rows are many and too short to fill a
+	// chain.
 	r.across = r.inner > 1 || reduces && r.n < shortRow && r.rows > shortRow
 	order := slices.Concat(inner, along, outer)
-	if r.across && reduces && r.inner < block { // a block of rows may have any kept coordinates
+	if r.across && reduces && r.inner < block {
+		// Too few rows are neighbours to fill a block: let a block continue over all kept axes.
 		order, r.inner = slices.Concat(kept, along), r.rows
 	}
 	slices.Reverse(order)

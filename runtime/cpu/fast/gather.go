@@ -20,10 +20,12 @@ func takesIndexed(n *ir.Node) bool {
 }
 
 // gather computes gather, index_select and gather_nd. It copies runs of neighbouring elements of the argument, which
-// the indices select.
+// the indices select. Indices come in one of three forms: 8-bit and 16-bit integers as they are stored (Stored),
+// 32-bit words (Words), or 64-bit integers (Ints).
 func gather(c *interp.Call) error {
 	ids := c.Args[1]
 	if ids.Stored != nil {
+		// Widen the indices to 32 bits. A loader of float32 writes the bits of each integer, so it can write to list.
 		list := make([]int32, volume(ids.Dims))
 		loader[float32](ids.Stored)(bitsOf(list), 0, 1)
 		ids.Words = list
@@ -119,10 +121,10 @@ type coordinates[T index] struct {
 	run  int   // elements of a run
 }
 
-// newCoordinates returns the coordinates of runs in a tensor with extents dims. ids is the index tensor, and of its
-// extents.
-func newCoordinates[T index](dims, of []int, ids []T) coordinates[T] {
-	r := of[len(of)-1]
+// newCoordinates returns the coordinates of runs in a tensor with extents dims. ids has the elements of the index
+// tensor, and idDims has its extents.
+func newCoordinates[T index](dims, idDims []int, ids []T) coordinates[T] {
+	r := idDims[len(idDims)-1]
 	return coordinates[T]{ids, dims[:r], volume(dims[r:])}
 }
 

@@ -364,8 +364,9 @@ func (s *sorter[T]) radixPass(shift int) error {
 	return err
 }
 
-// sortNetwork sorts entries if there is assembly that sorts lists as short as this one. Their memory is a power of 2,
-// and at least 16.
+// sortNetwork sorts entries with assembly, and reports whether it could. The processor must have the vector
+// instructions, and the capacity of entries must be a power of 2, from 16 to 4096. sortNetwork overwrites the elements
+// between the length and the capacity.
 func sortNetwork(entries []uint64) bool {
 	const limit = 4096
 	if n := cap(entries); vector == nil || vector.sort == nil || n > limit || n&(n-1) != 0 {
