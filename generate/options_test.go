@@ -79,7 +79,7 @@ func TestCacheOfIntegers(t *testing.T) {
 		_, batch := llm.Batch(m.config, 2, 16, llm.Cache(c))
 		for _, err := range []error{err, batch, m.config.CheckCache(c)} {
 			if err == nil ||
-				!strings.Contains(err.Error(), "keys and values in "+c.String()+": want one of [f32 f16") ||
+				!strings.Contains(err.Error(), "KV cache of type "+c.String()+": want one of [f32 f16") ||
 				!strings.Contains(err.Error(), "q8_0") || strings.Contains(err.Error(), "q2_K") {
 				t.Errorf("%s: %v", c, err)
 			}

@@ -14,7 +14,7 @@ func TestGenerate(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if !strings.Contains(r.stderr, "CPU fast path") || !strings.Contains(r.stderr, "6 tokens of the prompt") ||
-		!strings.Contains(r.stderr, "; 3 more") {
+		!strings.Contains(r.stderr, "; 3 generated") {
 		t.Errorf("%+v", r)
 	}
 	sampled := append(line, "--temp", "1", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.01", "--repeat-penalty",

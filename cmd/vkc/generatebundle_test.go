@@ -21,7 +21,7 @@ func TestGenerateBundle(t *testing.T) {
 	sampled := []string{"--temp", "1", "--top-k", "40", "--seed", "5"}
 	want := ok(t, append(line, gollama, "--ctx", "32")...).stdout
 	random := ok(t, append(append(line, gollama, "--ctx", "32"), sampled...)...).stdout
-	if out := ok(t, "verify", path).stdout; strings.Count(out, "equal to the compiled graph's") != 10 {
+	if out := ok(t, "verify", path).stdout; strings.Count(out, "program: equal to the compiled graph's") != 10 {
 		t.Errorf("verify prints %q", out)
 	}
 	noTools(t)

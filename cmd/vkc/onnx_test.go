@@ -229,6 +229,6 @@ func TestONNXModel(t *testing.T) {
 	ok(t, "graph", shape, "--dim", "N=2", "--constant", "shape=[4]")
 	fails(t, exitUsage, []string{"graph", shape, "--constant", "shape"}, "constant")
 	fails(t, exitUsage, []string{"graph", shape, "--bound", "N=x"}, "want a number")
-	fails(t, exitUsage, []string{"graph", linear, "--dim", "M=2"}, `no extent is called M (--dim; in Go Dims of `+
+	fails(t, exitUsage, []string{"graph", linear, "--dim", "M=2"}, `no extent has the name M (--dim; in Go Dims of `+
 		`onnx.Options): the model has ["N"]`)
 }

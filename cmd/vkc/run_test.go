@@ -308,6 +308,6 @@ func TestRunLayers(t *testing.T) {
 	if r := ok(t, append(line, "--check")...); !strings.Contains(r.stderr, "layers over CPU fast path") {
 		t.Errorf("it does not say what is where:\n%s", r.stderr)
 	}
-	fails(t, exitUsage, append(line, "--profile"), "do not go with --profile")
+	fails(t, exitUsage, append(line, "--profile"), "--profile runs on one")
 	fails(t, exitFailure, append(line[:len(line)-1], "cpu,"), "a name is missing")
 }
