@@ -447,9 +447,9 @@ func TestErrors(t *testing.T) {
 	}
 	other := b.Builder("other").Main()
 	for want, call := range map[string]func() error{
-		"op not implemented":  func() error { _, err := f.FFT(x, compute.FFTForward, []int{2}); return err },
+		"op not implemented":     func() error { _, err := f.FFT(x, compute.FFTForward, []int{2}); return err },
 		"not a value of backend": func() error { _, err := f.Neg("x"); return err },
-		"cannot be seen":      func() error { _, err := other.Neg(x); return err },
+		"cannot be seen":         func() error { _, err := other.Neg(x); return err },
 		"vkc has none like it": func() error {
 			_, err := f.Parameter("c", shapes.Make(dtypes.Complex64, 2), nil)
 			return err

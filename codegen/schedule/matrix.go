@@ -237,9 +237,9 @@ func StagedUnits(along bool, extent, tileK, unit int) int {
 	return tileK * StagedPitch(extent, unit)
 }
 
-// matrixStages is the number of tiles of each operand in shared memory. With two, one is multiplied while the next is
+// MatrixStages is the number of tiles of each operand in shared memory. With two, one is multiplied while the next is
 // filled.
-func matrixStages(s kernel.Schedule) int {
+func MatrixStages(s kernel.Schedule) int {
 	if s, ok := s.(kernel.CoopMat); ok && s.OneStage {
 		return 1
 	}
@@ -277,7 +277,7 @@ func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 // or two stages of tiles. The coopmat variant uses the same memory for its results after the last step, and then needs
 // at least one fragment for each matmul of each subgroup.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
-	stages := matrixStages(s) * matrixStage(k, s)
+	stages := MatrixStages(s) * matrixStage(k, s)
 	if s, ok := s.(kernel.CoopMat); ok {
 		return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
 	}

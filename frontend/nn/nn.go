@@ -21,8 +21,9 @@ import (
 // Linear returns x w^T + bias for x [..., in], which has at least two axes. The matrix weight is [out, in], and the
 // optional vector bias [out].
 //
-// A matrix may have scales, weight_scale [out, groups]: the elements of a row in one of so many groups of columns are
-// multiplied by a scale. Column i of the matrix belongs to element order[i] of x, if there is a vector order [in].
+// A matrix may have scales, weight_scale [out, groups]. They divide the columns into groups of equal size. A scale
+// multiplies the elements of one row in one group. If there is a vector order [in], column i of the matrix belongs to
+// element order[i] of x.
 // Quantizers sort columns so that a block has columns with one scale.
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	y := w.multiplied(x)

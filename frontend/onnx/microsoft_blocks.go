@@ -38,7 +38,7 @@ type blocked struct {
 // blocks returns the number of blocks of a row.
 func (b *blocked) blocks() int { return (b.columns + b.block - 1) / b.block }
 
-// checkBits fails unless bytes can be divided into numbers of so many bits.
+// checkBits fails unless a byte holds a whole number of values with the given number of bits.
 func (c *call) checkBits(bits int) {
 	if bits != 2 && bits != 4 && bits != 8 {
 		c.fail("attribute bits is %d: want 2, 4 or 8", bits)

@@ -16,7 +16,7 @@ import (
 func TestDefinitions(t *testing.T) {
 	root := os.Getenv("VKC_TOKENIZERS")
 	if root == "" {
-		t.Skip("VKC_TOKENIZERS names no folder that bench/tokenizers has made")
+		t.Skip("VKC_TOKENIZERS is not set: it names a folder of bench/tokenizers")
 	}
 	texts := jsonLines[string](t, filepath.Join(root, "texts.jsonl"))
 	read := func(name string) []byte {

@@ -123,9 +123,9 @@ func splitLLaVA(c Config, width, height int, whole View) Tiling {
 		t.Rows = append(t.Rows, i)
 	}
 	columns, rows := to[0]/c.PatchSize, to[1]/c.PatchSize
-	beside, above := padding(columns, rows, width, height)
-	for y := above; y < rows-above; y++ {
-		for x := beside; x < columns-beside; x++ {
+	padX, padY := padding(columns, rows, width, height)
+	for y := padY; y < rows-padY; y++ {
+		for x := padX; x < columns-padX; x++ {
 			tile := 1 + y/side*(columns/side) + x/side
 			t.Rows = append(t.Rows, tile*side*side+y%side*side+x%side)
 		}
@@ -148,8 +148,9 @@ func bestResolution(list [][2]int, width, height int) (best [2]int) {
 	return best
 }
 
-// padding returns how many columns on each side, or rows above and below, of a map are padding of a picture.
-func padding(columns, rows, width, height int) (beside, above int) {
+// padding returns the padding of a picture in a map: padX columns on the left and on the right, and padY rows at the
+// top and at the bottom. One of them is 0.
+func padding(columns, rows, width, height int) (padX, padY int) {
 	w, h := float64(width), float64(height)
 	if w/h > float64(columns)/float64(rows) {
 		return 0, (rows - rounded(h*(float64(columns)/w))) / 2

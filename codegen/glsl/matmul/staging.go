@@ -255,11 +255,8 @@ func (c *staging) stagedLoop(multiply func(k0, stage expr.Expr)) {
 		st.mover.Declare(c.unitType, "next_"+st.Name)
 		movers = append(movers, st.mover)
 	}
-	stages := emit.TileStages{Apart: c.octets, Movers: movers, Multiply: multiply}
-	if s, ok := c.Sched.(kernel.CoopMat); ok && s.OneStage {
-		stages.Apart = 0
-	}
-	c.prefetchLoop(stages)
+	apart := c.octets * (schedule.MatrixStages(c.Sched) - 1)
+	c.prefetchLoop(emit.TileStages{Apart: apart, Movers: movers, Multiply: multiply})
 }
 
 // loadStaged loads the matrix name from an operand's tile in shared memory, beginning at octet number offset.
