@@ -90,7 +90,6 @@ func (p *chainOf[T]) compute(c *interp.Call) error {
 		s := p.scratch()
 		s.readers = p.addReaders(s.readers[:0], c)
 		p.task(resultsOf[T](c), s.readers, p.beginWith(s, s.readers), 0, n)
-		clear(s.readers)
 		return c.Context.Err()
 	}
 	readers, out := p.addReaders(nil, c), resultsOf[T](c)
@@ -99,9 +98,9 @@ func (p *chainOf[T]) compute(c *interp.Call) error {
 	})
 }
 
-// task computes elements lo to end of a result, and puts s back into idle.
+// task computes elements lo to end of a result with scratch memory s, which it gives back.
 func (p *chainOf[T]) task(out results[T], readers []readerOf[T], s *scratch[T], lo, end int) {
-	defer p.idle.Put(s)
+	defer p.end(s)
 	for ; lo < end; lo += block {
 		list := out.block(lo, min(block, end-lo), s.results)
 		p.run(list, readers, lo, s)
@@ -110,7 +109,7 @@ func (p *chainOf[T]) task(out results[T], readers []readerOf[T], s *scratch[T], 
 }
 
 // begin returns scratch memory, with the values of arguments that are the same for all elements of the result. readers
-// has the chain's arguments. The caller puts the memory back into idle.
+// has the chain's arguments. The caller calls end.
 func (p *chainOf[T]) begin(readers []readerOf[T]) *scratch[T] {
 	return p.beginWith(p.scratch(), readers)
 }
@@ -125,11 +124,18 @@ func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T]
 	return s
 }
 
+// end gives scratch memory back: from then on a run on another goroutine may use it. It clears what refers to arguments,
+// so that s does not keep their memory alive.
+func (p *chainOf[T]) end(s *scratch[T]) {
+	clear(s.operands[:len(p.args)+len(p.kept)])
+	clear(s.readers)
+	p.idle.Put(s)
+}
+
 // run computes elements lo to lo+len(out) of the result.
 func (p *chainOf[T]) run(out []T, readers []readerOf[T], lo int, s *scratch[T]) {
 	p.read(readers, lo, len(out), s)
 	p.apply(out, s)
-	clear(s.operands[:len(p.args)]) // so that s does not keep the arguments' memory alive
 }
 
 // read sets the operands of the arguments to their values for n elements of the result, from element lo on.

@@ -129,8 +129,7 @@ func (e *epilogue) run(c *interp.Call) *epilogueRun {
 func (r *epilogueRun) end() {
 	for _, s := range r.scratch {
 		if s != nil {
-			clear(s.operands[:len(r.args)])
-			r.idle.Put(s)
+			r.chain.end(s)
 		}
 	}
 }

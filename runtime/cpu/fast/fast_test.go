@@ -1,11 +1,14 @@
 package fast_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
@@ -36,7 +39,11 @@ func testOps(t *testing.T, smoke bool) {
 				taken[g.Nodes()[i].Op()]++
 			}
 		}
-		return cpu.Load(g, w, cpu.Options{Poison: true})
+		exe, err := cpu.Load(g, w, cpu.Options{Poison: true})
+		if smoke && err == nil {
+			exe = together{exe}
+		}
+		return exe, err
 	}
 	filter := regexp.MustCompile(fmt.Sprintf("^(%s)/", strings.Join(names, "|")))
 	report, err := optest.Run(t.Context(), load, optest.Options{Filter: filter, Smoke: smoke})
@@ -51,6 +58,35 @@ func testOps(t *testing.T, smoke bool) {
 			t.Errorf("%s: %d nodes of its cases are computed here, want 3 at least", op, taken[op])
 		}
 	}
+}
+
+// together runs a program in several goroutines at once, which must not share working memory: the race detector goes
+// over these runs. All results must have the same bits.
+type together struct{ runtime.Executable }
+
+func (e together) Run(ctx context.Context, in map[string]*ir.Data, o ...runtime.RunOptions) (*runtime.Result, error) {
+	if len(e.States()) > 0 {
+		return e.Executable.Run(ctx, in, o...)
+	}
+	var all [4]*runtime.Result // more than this test's processors, so that one run takes over the memory of another
+	var runs errgroup.Group
+	for i := range all {
+		runs.Go(func() (err error) {
+			all[i], err = e.Executable.Run(ctx, in, o...)
+			return err
+		})
+	}
+	if err := runs.Wait(); err != nil {
+		return nil, err
+	}
+	for name, first := range all[0].Outputs {
+		for _, r := range all[1:] {
+			if !bytes.Equal(r.Outputs[name].Bytes, first.Bytes) {
+				return nil, fmt.Errorf("output %q of two runs at once differs", name)
+			}
+		}
+	}
+	return all[0], nil
 }
 
 // truths reports whether an op gives truths, which are computed here only on the way to floats.

@@ -700,10 +700,8 @@ func (g *groupFold[T]) rowValues(p *chainOf[T]) [][]float64 {
 // on, one row after the other.
 func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows int, x []T)) {
 	s := p.begin(g.readers)
-	defer p.idle.Put(s)
-	own := len(p.args) + len(p.kept)
-	defer clear(s.operands[:own]) // so that s does not keep memory of others alive
-	values, ofRow := g.rowValues(p), s.operands[own:]
+	defer p.end(s)
+	values, ofRow := g.rowValues(p), s.operands[len(p.args)+len(p.kept):]
 	if g.across {
 		for i, list := range values {
 			for row, y := range list {
