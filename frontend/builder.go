@@ -46,7 +46,7 @@ func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 }
 
 // Fail stops the build: Build returns an *Error for op with the caller's line. Use it in functions that add to a graph
-// for their caller, such as those of package nn.
+// for their caller, such as the functions of package nn.
 func (b *Builder) Fail(op string, err error) { fail(op, err) }
 
 // Sym declares a symbolic extent. Each run gives its value, 0 to bound, usually by the shape of an input. A name means

@@ -231,7 +231,7 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 	return out
 }
 
-// propagate adds a node's gradient to those of its operands. grads has the gradient of each node, by ID.
+// propagate adds a node's gradient to the gradients of its operands. grads has the gradient of each node, by ID.
 func (p *pullback) propagate(n *ir.Node, grads []Tensor) {
 	args := p.operands(n)
 	want, some := make([]bool, len(args)), false

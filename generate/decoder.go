@@ -406,8 +406,8 @@ func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, 
 	return logits[len(logits)-r.model.config.Vocab:], nil
 }
 
-// run computes tokens that follow those in past. It returns the logits of all of them, or only of the last one if the
-// graph returns no others.
+// run computes tokens that follow the tokens in past. It returns the logits of all of them, or only of the last one if
+// the graph returns no others.
 func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	exe, graph := r.next, r.files[0].Graph
 	if len(r.tokens) == 0 {

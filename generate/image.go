@@ -224,7 +224,7 @@ const (
 	AutoProjector = "auto" // the file that FindProjector finds, if it fits the model and the other options
 )
 
-// IsProjector reports whether a file's name is that of an mmproj file.
+// IsProjector reports whether a file's name means an mmproj file.
 func IsProjector(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "mmproj") && strings.HasSuffix(name, ".gguf")

@@ -36,7 +36,7 @@ func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
 			most = min(most, e.promptTokens(e.promptTime-began.Sub(start)))
 		}
 		tokens, finished := e.prefillPart(ctx, s, most)
-		e.collectedAt = time.Time{} // the time since then is not that of steps
+		e.collectedAt = time.Time{} // no step has taken the time since then
 		if !finished {
 			return // it runs asynchronously, or has failed
 		}

@@ -81,7 +81,7 @@ type Dry struct {
 // DefaultBreakers are the breakers of llama.cpp.
 var DefaultBreakers = []string{"\n", ":", `"`, "*"}
 
-// history returns the tokens that the penalty sees, the last of a text: -1 for those that no repetition spans.
+// history returns the tokens that the penalty sees, the last of a text: -1 for tokens that no repetition spans.
 func (d *Dry) history(m *Model, text []int32) []int32 {
 	list := slices.Repeat([]int32{-1}, llm.DryHistory)
 	if d == nil {

@@ -74,7 +74,7 @@ type fields struct {
 	more     any       // the schema of other properties
 	patterns *object   // schemas by patterns of names, or nil
 	names    *language // of the names of other properties, or nil
-	closed   bool      // there are no other properties, although more describes some of those in all
+	closed   bool      // there are no other properties, although more describes some of the properties in all
 }
 
 // fields reads the keywords of an object. It resolves what they say of the same property.

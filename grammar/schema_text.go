@@ -37,7 +37,7 @@ const (
 		`02-(0[1-9]|1[0-9]|2[0-8]))|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29`
 	clock = `([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`
 
-	// Durations are those of RFC 3339, appendix A.
+	// Durations follow RFC 3339, appendix A.
 	durationTime  = `T([0-9]{1,9}H([0-9]{1,9}M([0-9]{1,9}S)?)?|[0-9]{1,9}M([0-9]{1,9}S)?|[0-9]{1,9}S)`
 	durationDay   = `[0-9]{1,9}D`
 	durationMonth = `[0-9]{1,9}M(` + durationDay + `)?`
@@ -54,7 +54,7 @@ const (
 		`|(` + group + `:){1,3}(:` + group + `){1,4}|(` + group + `:){1,2}(:` + group + `){1,5}` +
 		`|` + group + `:(:` + group + `){1,6}|:((:` + group + `){1,7}|:)`
 
-	// URIs are those of RFC 3986 with a host, or without one and its slashes.
+	// URIs follow RFC 3986, with a host, or without one and its slashes.
 	uriChar = `([a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})`
 	uri     = `[a-zA-Z][a-zA-Z0-9+.-]*:(//` + hostname + `(:[0-9]{1,4})?(/` + uriChar + `*)*|` + uriChar + `+(/` + uriChar +
 		`+)*)(\?(` + uriChar + `|[/?])*)?(#(` + uriChar + `|[/?])*)?`

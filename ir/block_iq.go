@@ -170,7 +170,7 @@ return unpackHalf2x16(packed.x).x * (float(low | high << 4) - 32.0);`,
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
 			Quants: twoNibbles(`WORDS(8u + e / 32u * 16u)[e % 16u / 4u]`)},
 		Encode: `
-// Levels of a group of iq4_xs. A block has 8 groups like those in iq4_nl, with 6-bit scales.
+// Levels of a group of iq4_xs. A block has 8 groups as in iq4_nl, with 6-bit scales.
 uint quantize_iq4_xs(float x[32], uint block, uint group) {
     group_fits[block][group].x = uintBitsToFloat(scale_iq4_nl(x));
     barrier();

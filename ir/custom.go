@@ -80,7 +80,7 @@ type CustomKernel struct {
 	Workgroup [3]int
 	// Grid is the number of workgroups by dimension: the product of the factors, or 1 if there are none.
 	Grid [3][]GridRule
-	// Needs lists features that the source uses in addition to those for its dtypes, by their names in device.Caps.Has,
+	// Needs lists features that the source uses beyond the features for its dtypes, by their names in device.Caps.Has,
 	// such as "subgroup_basic".
 	Needs []string
 }

@@ -122,7 +122,7 @@ type openWeights struct {
 	close  func() error
 }
 
-// read reads a graph, and its weights: those of an ONNX file, or those in another file, if weights has its path.
+// read reads a graph and its weights. The weights of an ONNX file are in it, or else in the file with path weights.
 func read(path string, weights js.Value) (*ir.Graph, openWeights, error) {
 	none := openWeights{nil, func() error { return nil }}
 	if strings.HasSuffix(path, ".onnx") {

@@ -220,7 +220,7 @@ func (q *request) schemaAliases() {
 
 // grammarSource is a text from which a grammar is parsed.
 type grammarSource struct {
-	key   string // identifies the grammar among those that the server keeps; "" if there is none
+	key   string // identifies the grammar among the ones that the server keeps; "" if there is none
 	param string // parameter of the request that it comes from
 	parse func() (*grammar.Grammar, error)
 }

@@ -81,7 +81,7 @@ func (j *job) search(ctx context.Context, length int, logits []float64) (w writt
 }
 
 // extend adds a token to each text, and returns the likeliest of the results: as many as there are beams that go on,
-// and those of the same rank that have ended. logits has a row for each text.
+// and the texts of the same rank that have ended. logits has a row for each text.
 func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
 	var all []beam
 	size := len(logits) / len(texts)

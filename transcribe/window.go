@@ -390,7 +390,7 @@ func (j *job) segments(tokens []int32, size int) (list []Segment, done int) {
 	return list, done
 }
 
-// text returns the text of tokens, without those that control the model.
+// text returns the text of tokens, without tokens that control the model.
 func (m *Model) text(tokens []int32) string {
 	return strings.ToValidUTF8(m.tok.Decode(slices.DeleteFunc(slices.Clone(tokens),
 		func(id int32) bool { return id >= m.tokens.End })), "\uFFFD")

@@ -40,7 +40,7 @@ func (j *job) align(ctx context.Context, segments []Segment, size int) error {
 	if err != nil {
 		return err
 	}
-	first := len(prompt) - 1 // the row that NoTimestamps has; the last row is that of the last token of text
+	first := len(prompt) - 1 // the row that NoTimestamps has; the last row belongs to the last text token
 	rows := len(text) + 1
 	starts := jumps(warp(attention[first*positions:][:rows*positions], rows, positions), rows)
 	at := func(token int) time.Duration { return duration(int64(starts[token]) * speech.SamplesPerPosition) }

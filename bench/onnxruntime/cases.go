@@ -91,7 +91,7 @@ func save(folder, name string, graph message) (string, error) {
 	return path, nil
 }
 
-// message is a protobuf message under construction. The field numbers are those of onnx.proto.
+// message is a protobuf message under construction. Its field numbers follow onnx.proto.
 type message []byte
 
 func (m message) bytes(field int, b []byte) message {

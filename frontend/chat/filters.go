@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// init adds the filters of this file: those that split lists and strings, and those for HTML and URLs.
+// init adds the filters of this file, which split lists and strings, and escape HTML and URLs.
 func init() {
 	for name, f := range map[string]func(r *run, x value, a args) value{
 		"batch": batch, "slice": columns, "groupby": groupBy, "random": random,

@@ -141,7 +141,7 @@ func join(parts []*File) (*File, error) {
 	return f, nil
 }
 
-// belongsTo returns an error if a part's metadata contradict the first part's, which are those of the model. Most later
+// belongsTo returns an error if a part's metadata contradict the first part's, which describe the model. Most later
 // parts have only the metadata about parts.
 func (f *File) belongsTo(first *File) error {
 	for _, kv := range f.kvs {

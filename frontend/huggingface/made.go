@@ -217,7 +217,7 @@ func (m *made) Weight(name string) (*ir.Data, error) {
 	return d, nil
 }
 
-// load returns the bytes of the weight: those of a file, or new ones.
+// load returns the bytes of the weight, from a file or computed.
 func (w *weight) load(s *stored) ([]byte, error) {
 	if len(w.From) == 0 {
 		out := make([]byte, 4*len(w.Values))

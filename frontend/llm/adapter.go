@@ -108,7 +108,7 @@ func (a *adapters) add(weight string, y frontend.Tensor, down func(a string) fro
 	return y
 }
 
-// check fails if an adapter has a matrix with which the graph computes no matmul. Layers beyond those of the graph do
+// check fails if an adapter has a matrix with which the graph computes no matmul. Layers that the graph lacks do
 // not count.
 func (a *adapters) check(b *frontend.Builder, layers int) {
 	for _, adapter := range a.list {

@@ -20,7 +20,7 @@ func altUpJoined(m model, x frontend.Tensor) frontend.Tensor {
 	return first.Concat(0, likeMagnitude(first, nn.Matmul(rest, m.w, "altup_unembd_proj.weight"))).Mean(0)
 }
 
-// likeMagnitude scales the vectors of y to the magnitudes of those of x.
+// likeMagnitude scales the vectors of y to the magnitudes of x's vectors.
 func likeMagnitude(x, y frontend.Tensor) frontend.Tensor {
 	least := y.Lit(1e-5)
 	return y.Mul(x.Sqr().MeanKeep(-1).Sqrt()).Div(y.Sqr().MeanKeep(-1).Max(least).Sqrt())

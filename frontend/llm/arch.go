@@ -335,7 +335,7 @@ func (c Config) routerBias() []weightSpec {
 	return []weightSpec{{name: "exp_probs_b", bias: ir.ShapeOf(c.Experts), onlyBias: true}}
 }
 
-// joined lists the weights that layer.gated uses if ffn_up has the rows of gate, and then those of up.
+// joined lists the weights that layer.gated uses if ffn_up has the rows of gate, then the rows of up.
 func (c Config) joined() []weightSpec {
 	return []weightSpec{matrix("ffn_up", 2*c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)}
 }

@@ -147,7 +147,8 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	return results[0].Concat(0, results[1:]...).IndexSelect(0, r.at)
 }
 
-// queries returns the queries [runs, Heads, each, HeadDim] of a group among those of all rows, [Heads, T, HeadDim].
+// queries returns the queries [runs, Heads, each, HeadDim] of a group, out of the queries of all rows, [Heads, T,
+// HeadDim].
 func (g group) queries(q frontend.Tensor) frontend.Tensor {
 	if g.rows.IsZero() {
 		return q.SwapAxes(0, 1).Unsqueeze(2)
@@ -179,7 +180,7 @@ func (g group) mask(l layer, ring bool, kept int) frontend.Tensor {
 	case l.windowed():
 		seen = seen.And(keys.Gt(own.SubScalar(float64(l.Window))))
 	}
-	if g.each > 1 && !ring { // so that attention reads no keys after those of the run's last row
+	if g.each > 1 && !ring { // so that attention reads no keys after the run's last row
 		last := g.positions.AddScalar(float64(g.each - 1))
 		seen = seen.And(keys.Le(last.Reshape(runs, 1, 1, 1)))
 	}

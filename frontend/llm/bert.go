@@ -43,7 +43,7 @@ var bert = architecture{
 			cls.output        classifier`,
 		read: func(c *folderConfig) {
 			c.rank()
-			if strings.Contains(c.strings("architectures")[0], "Roberta") { // positions begin after that of padding
+			if strings.Contains(c.strings("architectures")[0], "Roberta") { // positions begin after the padding
 				c.padding = int(c.number("pad_token_id")) + 1
 				c.setSize("context_length", float64(c.size("context_length", 0)-c.padding))
 			}

@@ -68,8 +68,8 @@ type Config struct {
 	// the same.
 	LocalHeadDim, LocalRopeDims int
 
-	// SharedKV is the number of last layers that have no keys and values of their own. They attend to those of the last
-	// layer before them that has a window, or has none, as they do.
+	// SharedKV is the number of last layers that have no keys and values of their own. They attend to the keys and
+	// values of the last layer before them that has a window, or has none, as they do.
 	SharedKV int
 
 	// Streams is the number of parts of the residual stream (AltUp), and 0 if there is one. PerLayerWidth is the width

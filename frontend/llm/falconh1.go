@@ -73,7 +73,7 @@ func (c *folderConfig) falconH1() {
 			c.times[name] = func(int) float64 { return factor }
 		}
 	}
-	// The rows of ssm_in are those of the gate, of the values, of both groups of keys, and of the steps.
+	// ssm_in has the rows of the gate, of the values, of both groups of keys, and of the steps.
 	inner, keys := c.size("ssm.inner_size", 0), c.size("ssm.group_count", 1)*c.size("ssm.state_size", 0)
 	parts, ssm := list("ssm_multipliers", 5), one("ssm_in_multiplier")
 	c.times["ssm_in"] = func(row int) float64 {

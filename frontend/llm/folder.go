@@ -137,7 +137,7 @@ func (noWeights) Weight(name string) (*ir.Data, error) {
 	return nil, fmt.Errorf("there is no weight %q", name)
 }
 
-// Origins translates the names of tensors of a Hugging Face folder of the model, such as those of an adapter. The
+// Origins translates the names of tensors of a Hugging Face folder of the model, such as an adapter's tensors. The
 // result has an Origin for each weight that is made of some of them. It is an error if a tensor belongs to no weight.
 func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 	a, err := findArchitecture(c.Architecture)

@@ -291,7 +291,7 @@ ssm.group_count    n_groups mamba_n_groups linear_num_key_heads
 ssm.time_step_rank mamba_n_heads mamba_num_heads linear_num_value_heads num_heads
 `
 
-// scanWants are lines of folder.wants for Mamba-2's layers. The limits are those that change no step.
+// scanWants are lines of folder.wants for Mamba-2's layers. Only limits that change no step are accepted.
 const scanWants = `
 time_step_limit   [0.0,"Infinity"] [0,"Infinity"] [0.0,{"__float__":"Infinity"}]
 mamba_proj_bias   false

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sizes are the numbers that changes depend on. The last four are those of a delta rule, which has heads of values in
+// sizes are the numbers that changes depend on. The last four describe a delta rule, which has heads of values in
 // groups that share a key.
 type sizes struct {
 	heads, kvHeads, headDim, ropeDims, padding    int

@@ -21,7 +21,7 @@ func (p *picture) part(i, width int) frontend.Tensor {
 	return p.rows.Slice(1, i*width, ir.D((i+1)*width))
 }
 
-// Images is like Steps, but T rows take the place of embedded tokens, such as those that a vision tower makes of a
+// Images is like Steps, but T rows take the place of embedded tokens, such as the rows that a vision tower makes of a
 // picture. The input "embeddings" f32[T, Width*(1+Deepstack)] has the rows. In models with Config.Sections the input
 // "places" i32[3, T] has the rotary positions of each row: time, row and column. There is no output: text must follow,
 // and the graph changes the states of Steps with the same options. In models that read a picture's tokens in both

@@ -88,7 +88,7 @@ func InputsOf(parts []Part) (in MixedInputs) {
 // B, are:
 //
 //   - "rows" i32[T, 4]: a token, its text, the number of tokens before it in its text, and the index of its result
-//     among the results of attention, which are those of "single" and then those of "runs"
+//     among the results of attention: first the results of "single", then of "runs"
 //   - "single" i32[A, 3]: rows for attention, as a text, a position, and the number of a row
 //   - "runs" i32[N, 3]: runs of RunLength rows of one text with successive positions, as a text, and the position and
 //     number of the first row; N is at most MixedRuns(rows). A text's last run may go on beyond its last row; no row

@@ -40,7 +40,7 @@ type model struct {
 	rope, localRope []frontend.RopeOption // for layers without and with a window
 }
 
-// keptBy names keys and values: those of a layer, for a group of rows.
+// keptBy identifies the keys and values of a layer for a group of rows.
 type keptBy struct{ layer, group int }
 
 // newModel returns the model for a graph that handles up to that many positions.

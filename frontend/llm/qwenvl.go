@@ -65,7 +65,7 @@ func (c *folderConfig) deepstack() {
 type sections int
 
 const (
-	inRow       sections = iota // first the pairs of the first direction, then those of the next
+	inRow       sections = iota // first the pairs of the first direction, then of the next
 	takingTurns                 // one pair of each direction after the other
 )
 

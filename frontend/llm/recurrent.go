@@ -28,7 +28,7 @@ type Recurrent struct {
 }
 
 // IsRecurrent reports whether layers have a recurrent state. It cannot go back to an earlier position of a text, except
-// to those that Checkpoint returns.
+// to the ones that Checkpoint returns.
 func (c Config) IsRecurrent() bool { return c.Recurrent.Window > 0 }
 
 // CheckpointEvery is the number of tokens between checkpoints of the recurrent states. A text keeps its two latest

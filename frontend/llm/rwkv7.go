@@ -144,7 +144,7 @@ func (l layer) timeMix(x frontend.Tensor) frontend.Tensor {
 }
 
 // rwkv7 sets the default width of feed-forward layers. It also makes the weights of layer 0 that mix values: no layer
-// before has any, and files repeat those of the rate.
+// before has any, and files repeat the rate's tensors.
 func (c *folderConfig) rwkv7() {
 	c.set["token_shift_count"] = uint32(2)
 	if eps := float64(c.number("norm_eps") * c.number("head_dim")); math.Abs(eps-groupNormEps) > 1e-9 {

@@ -62,15 +62,16 @@ const (
 	samplerParams
 )
 
-// SamplerKind says which parameters a sampler supports. Each kind supports those of the ones before, and takes longer.
+// SamplerKind says which parameters a sampler supports. Each kind also supports the parameters of the kinds before, and
+// takes longer.
 type SamplerKind int
 
 // The kinds of samplers.
 const (
 	SamplePlain    SamplerKind = iota // temperature, min-p and penalties
 	SampleRanked                      // top-k and top-p, which need a sort
-	SampleAny                         // all parameters but those of Mirostat and DRY
-	SampleMirostat                    // all parameters but those of DRY, and input "mu"
+	SampleAny                         // all parameters except Mirostat's and DRY's
+	SampleMirostat                    // all parameters except DRY's, and input "mu"
 	SampleDry                         // all parameters, and inputs "mu" and "history"
 )
 
@@ -163,7 +164,7 @@ const MaskWord = 32
 // MaskWords returns the number of words of a mask for a vocabulary.
 func MaskWords(vocabulary int) int { return (vocabulary + MaskWord - 1) / MaskWord }
 
-// Masker returns the graph that forbids tokens in up to the given number of texts, such as those that a grammar does
+// Masker returns the graph that forbids tokens in up to the given number of texts, such as tokens that a grammar does
 // not allow. Its inputs are "logits" as for Sampler, and "masks" u32[B, MaskWords(vocabulary)]: bit i%32 of word i/32
 // says whether token i is allowed. Its outputs are "logits" in the shape of the input, minus infinity for forbidden
 // tokens, and "likeliest" and "top" of these: see Likeliest. NaN stays NaN.
@@ -333,8 +334,8 @@ func (s sampler) withinSigmas(logits frontend.Tensor) frontend.Tensor {
 	return sigmas.Le(sigmas.Lit(0)).Or(close)
 }
 
-// typical reports which tokens are the most typical: those with log-probabilities closest to the mean, until their
-// total probability reaches parameter Typical.
+// typical reports which tokens are the most typical: their log-probabilities are closest to the mean. It takes tokens
+// until their total probability reaches parameter Typical.
 func (s sampler) typical(logits frontend.Tensor) frontend.Tensor {
 	most := s.param(typicalColumn)
 	logs := logits.LogSoftmax(-1)
@@ -354,7 +355,7 @@ func (s sampler) excluded(logits frontend.Tensor) frontend.Tensor {
 	p := logits.Softmax(-1)
 	likely := p.Ge(threshold)
 	least := likely.Where(p, p.Lit(math.Inf(1))).ReduceMinKeep(-1)
-	const stream = 1 << 62 // its random numbers are others than those of the noise
+	const stream = 1 << 62 // its random numbers differ from the noise's
 	draw := s.b.RandomUniform(s.seeds.Xor(s.seeds.Lit(stream)), s.positions.Cast(ir.U32), ir.F32, s.rows, ir.D(1))
 	return likely.And(p.Gt(least)).And(draw.Lt(probability))
 }

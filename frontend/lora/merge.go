@@ -181,7 +181,7 @@ func (s Scaled) delta(weight string) (d delta, err error) {
 			return d, err
 		}
 	}
-	if weight == embedding { // its rows are those of A
+	if weight == embedding { // it has A's rows
 		rows := len(d.b) / d.rank
 		turned := make([]float32, len(d.b))
 		for i, v := range d.b {

@@ -329,7 +329,7 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 	return a, a.check()
 }
 
-// joined returns A and B of a stack of matrices. Each of the pairs has those of one.
+// joined returns A and B of a stack of matrices. Each pair has A and B of one matrix.
 func joined(all []*pair) (pair, error) {
 	first, experts := *all[0], ir.Shape{ir.D(len(all))}
 	p := pair{a: first.a, b: first.b, factor: first.factor}

@@ -6,7 +6,7 @@ import (
 
 // RopeAxes is rotary embedding with positions in several directions, as for the patches of a picture (M-RoPE; Wang et
 // al. 2024, arXiv:2409.12191). Pair i of the innermost elements of x turns by the position in direction axes[i]. Each
-// direction has a vector of positions. The options are those of frontend.Tensor.Rope, with RopeHalf: the elements of
+// direction has a vector of positions. The options are as in frontend.Tensor.Rope, with RopeHalf: the elements of
 // pair i are i and i+len(axes).
 func RopeAxes(x frontend.Tensor, positions []frontend.Tensor, axes []int,
 	options ...frontend.RopeOption) frontend.Tensor {

@@ -52,8 +52,8 @@ func (w Weights) Adapt(f func(weight string, x, y frontend.Tensor) frontend.Tens
 	w.model.adapt = f
 }
 
-// AdaptStacks is Adapt for stacks of matrices, such as those of experts. y [T, U, out] is the result for x [T, U, in]
-// or [T, 1, in], and ids [T, U] select the matrices.
+// AdaptStacks is Adapt for stacks of matrices, such as the weights of experts. y [T, U, out] is the result for x [T, U,
+// in] or [T, 1, in], and ids [T, U] select the matrices.
 func (w Weights) AdaptStacks(f func(weight string, x, ids, y frontend.Tensor) frontend.Tensor) {
 	w.model.stack = f
 }

@@ -118,7 +118,7 @@ func featureVectorizer(c *call) tensor {
 	return parts[0].Concat(1, parts[1:]...)
 }
 
-// imputer replaces a value, or NaN, by that of its column.
+// imputer replaces a value, or NaN, by the value for its column.
 func imputer(c *call) tensor {
 	x := c.x(0)
 	if x.DType().IsInteger() {

@@ -448,7 +448,7 @@ func isAllFinite(c *call) tensor {
 }
 
 // removePadding builds RemovePadding. Input 1 has the lengths of the sequences. Result 0 has the rows within the
-// lengths. Result 1 has the positions of these rows, and then those of the padding. Result 2 has the running sums of
+// lengths. Result 1 has the positions of these rows, then of the padding. Result 2 has the running sums of
 // the lengths, and result 3 the largest length.
 func removePadding(c *call) []*value {
 	x, lengths := c.x(0), castTo(c.x(1), ir.I32)

@@ -401,7 +401,7 @@ func (c *call) dequantizedBlocks(data, scales, zeros tensor, along, bits int) te
 }
 
 // experts are the matrices of a mixture of experts, [experts, outputs, inputs], and their biases. The zero Tensor
-// stands for those that a node lacks.
+// stands for the inputs that a node lacks.
 type experts struct {
 	first, second, third             tensor
 	firstBias, secondBias, thirdBias tensor

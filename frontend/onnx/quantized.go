@@ -196,7 +196,7 @@ type int8Operand struct {
 // withZero is a tensor of 8-bit integers and its zero point, the zero Tensor if that is known to be 0.
 type withZero struct{ x, zero tensor }
 
-// withZero returns input x with its zero point, input zero. column is that of zeroPoint.
+// withZero returns input x with its zero point, input zero. column is as in zeroPoint.
 func (c *call) withZero(x, zero int, column bool) withZero {
 	if c.isZero(zero) {
 		return withZero{x: c.x(x)}

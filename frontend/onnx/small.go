@@ -38,7 +38,7 @@ func (c *call) converted(x tensor, to DataType) *value {
 	return &value{tensor: x.Cast(t)}
 }
 
-// largestRounded returns a number between those that round to the largest number of a float dtype and the others.
+// largestRounded returns the bound between numbers that round to the largest number of a float dtype and larger ones.
 func largestRounded(t ir.DType) float64 {
 	f := t.Float()
 	half := math.Ldexp(1, math.Ilogb(f.Largest)-f.Mantissa-1)

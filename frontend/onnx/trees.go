@@ -16,7 +16,7 @@ type forest struct {
 	below, equal, above, nan []int32
 	roots                    []int32
 	leaves                   int
-	// weights are those of leaves by target, and has says which of them are set.
+	// weights are the leaves' weights by target, and has says which of them are set.
 	weights []float64
 	has     []bool
 	targets int

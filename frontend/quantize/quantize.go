@@ -37,7 +37,7 @@ type Options struct {
 	// match a tensor.
 	Keep []Rule
 
-	// Search lists more exceptions, after those of Keep.
+	// Search lists more exceptions, after Keep's.
 	Search []SearchRule
 
 	// Output and Embedding are types of the output matrix and the token embedding, which come before all rules. If a

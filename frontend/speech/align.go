@@ -12,7 +12,7 @@ import (
 // Head is a head of attention to the sound.
 type Head struct{ Layer, Head int }
 
-// alignmentHeads returns the heads that follow the spoken words: those of the file, or else all of the second half of
+// alignmentHeads returns the heads that follow the spoken words: the file's list, or else all of the second half of
 // the decoder's layers.
 func (c Config) alignmentHeads() (list []Head) {
 	if len(c.AlignmentHeads) > 0 {
@@ -40,7 +40,7 @@ const MinAligned = medianWidth/2 + 1
 // Output "attention" f32[T, F] is the mean of the alignment heads' attention (Radford et al. 2022, arXiv:2212.04356,
 // and the published program's word timestamps): its softmax over the F positions, less the mean of all tokens, over
 // their standard deviation, under a median filter of 7 positions. Output "chances" f32[T] has the log probability of
-// each token of "next" among those of text.
+// each token of "next" among the tokens of text.
 func Align(c Config, end int32, list ...Option) (*ir.Graph, error) {
 	if end < 1 || int(end) > c.Vocab {
 		return nil, fmt.Errorf("speech: token %d ends a text: want 1 to %d", end, c.Vocab)

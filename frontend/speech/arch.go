@@ -64,7 +64,7 @@ const (
 	inGGML   spelling = 2 // whisper.cpp
 )
 
-// foreign maps the names of a model's weights to those of another spelling.
+// foreign maps the names of a model's weights to another spelling's names.
 func (a architecture) foreign(c Config, s spelling) map[string]string {
 	names := map[string]string{}
 	for _, line := range lines(a.names) {

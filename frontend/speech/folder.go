@@ -128,7 +128,7 @@ func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 	return out, nil
 }
 
-// checkPreprocessor returns an error if sound becomes another spectrogram than that of LogMel.
+// checkPreprocessor returns an error if sound becomes another spectrogram than LogMel's.
 func (f Folder) checkPreprocessor(c Config) error {
 	const name = "preprocessor_config.json"
 	settings, err := object(name, f.Preprocessor)
@@ -157,7 +157,7 @@ func object(name string, data []byte) (values map[string]json.RawMessage, err er
 	return values, nil
 }
 
-// wanted returns an error if a value is there and differs from that of a table with a line for each key.
+// wanted returns an error if a value is there and differs from the value in a table, which has a line for each key.
 func wanted(file string, values map[string]json.RawMessage, table string) error {
 	for _, line := range lines(table) {
 		key, want := line[0], strings.Join(line[1:], " ")

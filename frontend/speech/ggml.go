@@ -144,7 +144,7 @@ func (r *ggmlFile) number(what string) int {
 	return int(int32(binary.LittleEndian.Uint32(b)))
 }
 
-// readFilters checks that the bands of the file's spectrograms are those of MelFilters.
+// readFilters checks that the bands of the file's spectrograms equal MelFilters'.
 func (r *ggmlFile) readFilters(c Config) {
 	mels, bins := r.number("the number of bands"), r.number("the number of frequencies")
 	if r.err == nil && (mels != c.Mels || bins != fft/2+1) {

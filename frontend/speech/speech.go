@@ -65,7 +65,7 @@ func (c Config) Window() int { return c.AudioContext * SamplesPerPosition }
 // Frames returns the number of frames in the spectrogram of a window.
 func (c Config) Frames() int { return c.AudioContext * framesPerPosition }
 
-// Bounds of a model's sizes. They are far above those of any model.
+// Bounds of a model's sizes. They are far above the sizes of any model.
 const (
 	maxMels    = 1024
 	maxLayers  = 1024
@@ -188,7 +188,7 @@ func (c *Config) readAlignment(f *gguf.File, prefix string) error {
 	return nil
 }
 
-// check returns an error if sizes do not fit each other, or if the weights are not those of the architecture.
+// check returns an error if sizes do not fit each other, or if the weights do not fit the architecture.
 func (c Config) check(arch architecture) error {
 	for _, heads := range []int{c.EncoderHeads, c.Heads} {
 		if c.Width%heads != 0 {

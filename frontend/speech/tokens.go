@@ -22,7 +22,7 @@ const (
 	noTimestampsName = "<|notimestamps|>"
 )
 
-// controlNames returns the names of the tokens after those of text. Their order is the same in all models, and the
+// controlNames returns the names of the tokens after the text tokens. Their order is the same in all models, and the
 // number of languages follows from the sizes.
 func controlNames(c Config, text int) ([]string, error) {
 	names := []string{endName, startName}
@@ -110,7 +110,7 @@ const nonSpeech = "\" # ( ) * + / : ; < = > @ [ \\ ] ^ _ ` { | } ~ 「 」 『 �
 // musical lists signs of music. A model does not even write the first of several tokens of such a sign.
 const musical = "♩ ♪ ♫ ♬ ♭ ♮ ♯"
 
-// setSuppressed sets the tokens that the model does not write: those of its file, or else those of the definition.
+// setSuppressed sets the tokens that the model does not write, from its file, or else from the definition.
 func (t *Tokens) setSuppressed(c Config, tok *tokenizer.Tokenizer) {
 	t.Suppressed, t.SuppressedFirst = c.Suppressed, c.SuppressedFirst
 	encode := func(text string) []int32 { return tok.Encode(text, tokenizer.Options{}) }

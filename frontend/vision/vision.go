@@ -383,7 +383,7 @@ func (c *Config) check() error {
 	return c.checkWeights(p)
 }
 
-// checkWeights compares the file's weights with those that the tower needs.
+// checkWeights compares the file's weights with the weights that the tower needs.
 func (c *Config) checkWeights(p projector) error {
 	known := map[string]bool{}
 	for _, w := range append(c.weights(p), p.weights(*c)...) {

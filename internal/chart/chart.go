@@ -171,7 +171,7 @@ func (c Chart) Write(w io.Writer) error {
 	return err
 }
 
-// draw draws the points of a line: those with a mark as a circle and a label, and the others as a polyline. taken has
+// draw draws the points of a line: points with a mark as a circle and a label, and the others as a polyline. taken has
 // the places of labels.
 func (l Line) draw(printf func(format string, args ...any), x, y axis, taken *boxes, color string) {
 	var points []string

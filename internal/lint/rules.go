@@ -5,7 +5,8 @@ const all = "..."
 
 // A Rule says which packages one part of the module may import. The standard library is always allowed.
 type Rule struct {
-	// Path is the part's folder, "." for the root package. It includes subfolders, except those with their own rule.
+	// Path is the part's folder, "." for the root package. It includes subfolders, except subfolders with their own
+	// rule.
 	Path string
 	// Packages are the other parts it may import, by their rules' paths.
 	Packages []string

@@ -85,7 +85,7 @@ type Kernel struct {
 	Family   string   `json:"family"`
 	Ops      []string `json:"ops"`
 	Nodes    []int    `json:"nodes,omitempty"`  // of the last graph of ops: the nodes that it computes
-	Stored   []int    `json:"stored,omitempty"` // those of Nodes that it stores
+	Stored   []int    `json:"stored,omitempty"` // the members of Nodes that it stores
 	Schedule string   `json:"schedule"`
 	Reason   string   `json:"reason,omitempty"` // why the schedule was chosen
 	Grid     string   `json:"grid"`

@@ -31,7 +31,7 @@ type env struct {
 type kernel func(c *call) (value, error)
 
 // kernels maps ops to their kernels. Elementwise ops, folds and running folds have common kernels and are not listed,
-// except those that convert dtypes by their own rules.
+// except kernels that convert dtypes by their own rules.
 var kernels = map[ir.Op]kernel{
 	ir.OpInput:    leaf,
 	ir.OpWeight:   leaf,

@@ -24,7 +24,7 @@ type pipelineRun struct {
 	release  func()
 	values   map[string]*ir.Data              // the run's inputs, and values computed by its earlier parts
 	onDevice map[string]*runtime.DeviceTensor // inputs already on the device of the only part
-	lent     map[string]*ir.Data              // those of values that are in memory of Pipeline.buffers
+	lent     map[string]*ir.Data              // of values that are in memory of Pipeline.buffers
 	follows  bool                             // whether it has failed because the run that computes an input failed
 	next     func()                           // called when the next run may begin
 	done     chan struct{}                    // closed when an asynchronous run is over

@@ -197,7 +197,7 @@ func (e *Executable) runOnSecond(ctx context.Context, second runtime.Executable,
 	return r, nil, nil
 }
 
-// onHost returns all inputs of a run as host tensors: those of in, and copies of the device tensors.
+// onHost returns all inputs of a run as host tensors: the tensors of in, and copies of the device tensors.
 func onHost(ctx context.Context, in map[string]*ir.Data,
 	tensors map[string]*runtime.DeviceTensor) (map[string]*ir.Data, error) {
 	if len(tensors) == 0 {

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is a protobuf message under construction. The field numbers are those of onnx.proto.
+// message is a protobuf message under construction. Its field numbers follow onnx.proto.
 type message []byte
 
 // bytes appends a field with bytes, such as another message.
@@ -36,7 +36,7 @@ type attribute struct {
 	value any
 }
 
-// message writes the attribute. The numbers of types are those of AttributeProto.AttributeType.
+// message writes the attribute. The numbers of types follow AttributeProto.AttributeType.
 func (a attribute) message(rename map[string]string) message {
 	m := message{}.text(1, a.name)
 	switch v := a.value.(type) {

@@ -141,7 +141,7 @@ func init() {
 	}
 }
 
-// rem is the remainder of floats with the sign of a, and mod with that of b.
+// rem is the remainder of floats with the sign of a, and mod with the sign of b.
 const (
 	rem = "Mod(a,b; fmod=1)"
 	mod = "Where(And(Not(Equal(" + rem + ",0)),Xor(Less(" + rem + ",0),Less(b,0))),Add(" + rem + ",b)," + rem + ")"

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Message is a protobuf message under construction. The field numbers are those of onnx.proto.
+// Message is a protobuf message under construction. Its field numbers follow onnx.proto.
 type Message []byte
 
 // Bytes appends a field of bytes: a string, raw values, or another message.

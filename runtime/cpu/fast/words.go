@@ -87,7 +87,7 @@ func resultsOf[T number](c *interp.Call) results[T] {
 		default:
 			r.store = func(at int, list []float64) {
 				for i, x := range list {
-					c.Words[at+i] = int32(long(x)) // the bits of u32 are those of the word
+					c.Words[at+i] = int32(long(x)) // u32 has the word's bits
 				}
 			}
 		}

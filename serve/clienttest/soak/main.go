@@ -373,7 +373,7 @@ func (s *soak) ask(r *rand.Rand) {
 	s.note(fmt.Sprintf("%s, %d", k.name, answer.StatusCode), wrong)
 }
 
-// compare says what is wrong if an answer is not that of an earlier equal request.
+// compare says what is wrong if an answer differs from the answer to an earlier equal request.
 func (s *soak) compare(request string, text []byte) (wrong string) {
 	var answer struct {
 		Choices []struct {

@@ -57,7 +57,7 @@ func (w width) odd(x VecVirtual) Op {
 	return mask
 }
 
-// blend generates code that sets the elements of to: those of yes where the mask is set, and else those of no.
+// blend generates code that sets each element of to: to yes's element if the mask is set there, and else to no's.
 func (w width) blend(mask, yes, no Op, to VecVirtual) {
 	if w.size == 64 {
 		VBLENDMPS(yes, no, mask, to)
@@ -405,8 +405,8 @@ func (w width) double(x float64) VecVirtual {
 
 var doubleWords = map[uint64]Mem{}
 
-// atan generates code that replaces x by its arc tangent. Beyond tan(pi/8) the polynomial's argument is (x-1)/(x+1), and
-// beyond 1 it is that of 1/x (Moshier, Cephes atanf.c).
+// atan generates code that replaces x by its arc tangent. Beyond tan(pi/8) the polynomial's argument is (x-1)/(x+1),
+// and beyond 1 it is computed from 1/x (Moshier, Cephes atanf.c).
 func (w width) atan(x VecVirtual) {
 	t, signs := w.magnitude(x)
 	one, y := w.constant(1), w.vector()
@@ -484,7 +484,8 @@ func (w width) erf(x VecVirtual) {
 	VORPS(signs, near, x)
 }
 
-// pow generates code that replaces x by x^y, as 2^(y log2 |x|) in float64. The logarithm of m is that of (1+s)/(1-s).
+// pow generates code that replaces x by x^y, as 2^(y log2 |x|) in float64. The logarithm of m is computed as
+// log((1+s)/(1-s)).
 func (w width) pow(x, y VecVirtual) {
 	a, signs := w.magnitude(x)
 	m, e := w.split(a)

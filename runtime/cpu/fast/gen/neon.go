@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// arm64 writes assembly for arm64. Its methods write one instruction each. Vector registers are V0 to V31, by number, and
-// have 4 elements of 32 bits, unless the method says otherwise. Go's assembler does not know some of the instructions.
-// These are words with the instruction's encoding.
+// arm64 writes assembly for arm64. Its methods write one instruction each. Vector registers are V0 to V31, by number,
+// and have 4 elements of 32 bits, unless the method says otherwise. Go's assembler does not know some of the
+// instructions. These are words with the instruction's encoding.
 type arm64 struct{ code, stubs strings.Builder }
 
 // text begins a function. Parameters are all of 8 bytes.
@@ -66,7 +66,8 @@ func (a *arm64) extend(d, n, t int) {
 	}
 }
 
-// pointers sets registers to rows of a matrix: first, first+1, …, that are as many bytes apart as register `apart` says.
+// pointers sets registers to rows of a matrix: first, first+1, …, that are as many bytes apart as register `apart`
+// says.
 func (a *arm64) pointers(rows, first, apart int) {
 	for i := range rows - 1 {
 		a.op("ADD R%d, R%d, R%d", apart, first+i, first+i+1)
@@ -201,7 +202,8 @@ type armBlocks struct {
 	name  string
 	bytes int
 	begin func(a *arm64) // loads constants into vectors 30 and 31
-	// levels sets vectors d and d+1 to the levels as signed bytes. Register r is at the levels, and then moves past them.
+	// levels sets vectors d and d+1 to the levels as signed bytes. Register r is at the levels, and then moves past
+	// them.
 	levels func(a *arm64, r, d int)
 }
 
@@ -267,7 +269,7 @@ func (f armBlocks) dots(a *arm64) {
 	for i := range 4 {
 		a.clear(i)
 	}
-	const x, decoded = 4, 12 // the block's elements of a, and those of a row of b
+	const x, decoded = 4, 12 // the block's elements of a, and of a row of b
 	a.loop("next", n, 32, func() {
 		for i := range 8 {
 			a.op("VLD1.P 16(R%d), [V%d.S4]", ofA, x+i)

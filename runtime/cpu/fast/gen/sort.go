@@ -90,7 +90,7 @@ func (w width) sortSquares(x, end Register) {
 	JLT(LabelRef("squares"))
 }
 
-// mergeReversed generates the first step of a merge: it compares the elements of a run with those of the next run in
+// mergeReversed generates the first step of a merge: it compares the elements of a run with the next run's in
 // reversed order.
 func (w width) mergeReversed(x, end, size Register) {
 	base, low, high := GP64(), GP64(), GP64()
@@ -146,8 +146,8 @@ func (w width) mergeStrides(x, end, size Register) {
 	Label("strided")
 }
 
-// sortWithin generates code that compares the elements of a vector with those that a permutation exchanges them with.
-// greater has the 32-bit words of the greater ones.
+// sortWithin generates code that compares the elements of a vector with the elements that a permutation puts in their
+// places. greater has the 32-bit words of the greater ones.
 func (w width) sortWithin(v VecVirtual, permutation, greater uint64) {
 	other := YMM()
 	VPERMQ(Imm(permutation), v, other)
