@@ -83,14 +83,8 @@ func (b *Bindings) check(sets []BindingSet) (layouts []uint64, descriptors int, 
 
 // checkBinding returns an error if the range cannot be bound to a kernel on this device.
 func (d *Device) checkBinding(r BufferRange) error {
-	if r.Buffer == nil {
-		return fmt.Errorf("no buffer")
-	}
-	if r.Buffer.device != d {
-		return fmt.Errorf("buffer %s belongs to another device", r.Buffer.name)
-	}
 	size := r.extent()
-	if err := r.Buffer.checkRange("bind", r.Offset, size); err != nil {
+	if err := d.checkRange(r.Buffer, r.Offset, size); err != nil {
 		return err
 	}
 	caps := &d.info.Caps
@@ -110,7 +104,7 @@ func (d *Device) checkBinding(r BufferRange) error {
 // extent returns the size of the range in bytes, also if Size is 0.
 func (r BufferRange) extent() int64 {
 	if r.Size == 0 {
-		return r.Buffer.size - r.Offset
+		return r.Buffer.Size() - r.Offset
 	}
 	return r.Size
 }

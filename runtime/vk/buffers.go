@@ -3,6 +3,7 @@ package vk
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -83,13 +84,10 @@ func (m *programMemory) ranges() []BufferRange {
 }
 
 // resources is a list of objects made on a device, which are closed together.
-type resources []closer
-
-// closer is an object made on a device.
-type closer interface{ Close() error }
+type resources []io.Closer
 
 // keep adds an object to the list.
-func (list *resources) keep(c closer) { *list = append(*list, c) }
+func (list *resources) keep(c io.Closer) { *list = append(*list, c) }
 
 // Close closes the resources in reverse order. The device destroys them when it has finished using them. Closing twice
 // is fine.
@@ -120,9 +118,7 @@ func (m *programMemory) missing() *kernel.Program {
 }
 
 // HasHostMemory reports whether kernels can read host memory that is separate from the device's memory.
-func (d *Device) HasHostMemory() bool {
-	return d != nil && len(d.typesOf(HostMemory, ^uint32(0))) > 0
-}
+func (d *Device) HasHostMemory() bool { return d != nil && d.hasMemory(HostMemory) }
 
 // placeWeights decides which weights go to host memory, so that the other weights take at most opt.WeightRoom bytes of
 // device memory. 0 means no limit.
@@ -193,7 +189,7 @@ func (m *programMemory) allocateBuffer(b *buffer) {
 		b.at.Buffer = made
 		switch b.Kind {
 		case kernel.BufWeight, kernel.BufPrepared, kernel.BufState:
-			m.use(b, newShared(made))
+			m.hold(b, newShared(made))
 		default:
 			m.keep(made)
 		}
@@ -244,15 +240,4 @@ func (m *programMemory) memoryKind(b *buffer) MemoryKind {
 }
 
 // hostReachesDevice reports whether the host can map device memory, so that SharedMemory is device memory.
-func (d *Device) hostReachesDevice() bool {
-	if d.options.forceStaging {
-		return false
-	}
-	for _, t := range d.info.MemoryTypes {
-		const want = MemoryDeviceLocal | hostCoherent
-		if t.Flags&want == want && t.Flags&^memoryUsual == 0 {
-			return true
-		}
-	}
-	return false
-}
+func (d *Device) hostReachesDevice() bool { return !d.options.forceStaging && d.hasMemory(InboxMemory) }

@@ -89,7 +89,7 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	for i := range p.Buffers {
 		l.buffer(caps, &p.Buffers[i])
 	}
-	if limit := largestBuffer(caps); uint64(p.ArenaBytes) > limit {
+	if limit := caps.MaxBuffer; uint64(p.ArenaBytes) > limit {
 		l.addSize("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)),
 			formatBytes(limit))
 	}
@@ -168,7 +168,7 @@ func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 		}
 		return
 	}
-	if limit := largestBuffer(caps); size > limit {
+	if limit := caps.MaxBuffer; size > limit {
 		l.addSize(user, "allocations of %s (its limit is %s)", formatBytes(size), formatBytes(limit))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
+	"github.com/vkc-go/vkc/ir"
 )
 
 const (
@@ -89,21 +90,11 @@ func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int6
 			size := b.Bytes
 			// The pattern fills the whole buffer of an output, so the check begins right after the last element.
 			if b.Kind == kernel.BufOutput {
-				dims := bailout.Must(port.Shape.Eval(symbols))
-				size = bailout.Must(port.DType.BytesFor(elements(dims)))
+				size = bailout.Must(ir.ByteSize(port.DType, bailout.Must(port.Shape.Eval(symbols))))
 			}
 			m.checkGuard(ctx, port, size)
 		}
 	}
-}
-
-// elements returns the number of elements of a tensor.
-func elements(dims []int) int64 {
-	n := int64(1)
-	for _, d := range dims {
-		n *= int64(d)
-	}
-	return n
 }
 
 // checkGuard checks the guards of a port's tensor: before it, and after its first size bytes.

@@ -69,7 +69,7 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 
 // HasInbox reports whether [Device.NewInbox] works: the host can map device-local memory.
 func (d *Device) HasInbox() bool {
-	return d != nil && d.info.Caps.Features.BufferDeviceAddress && len(d.typesOf(InboxMemory, ^uint32(0))) > 0
+	return d != nil && d.info.Caps.Features.BufferDeviceAddress && d.hasMemory(InboxMemory)
 }
 
 // NewInbox makes a zeroed buffer of 32-bit words in device memory. The host can write it while running kernels poll it,

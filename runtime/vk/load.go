@@ -79,28 +79,28 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 
 // load is Load, without the program's name in errors. The caller keeps the device open.
 func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
-	opt LoadOptions) (_ *Executable, err error) {
-	defer bailout.Caught(&err)
-	e, loaded := d.newExecutable(p, spirv, weights, opt), false
+	opt LoadOptions) (e *Executable, err error) {
 	defer func() {
-		if !loaded {
+		if err != nil && e != nil {
 			_ = e.resources.Close()
 		}
 	}()
+	defer bailout.Caught(&err)
+	e = d.newExecutable(p, spirv, weights, opt)
 	if opt.Share != nil {
 		bailout.Check(e.borrowFrom(ctx, opt.Share))
 		defer opt.Share.unlock()
 	}
 	e.checkLoad(spirv)
-	uploaded := bailout.Must(d.weights.lock(ctx))
-	defer uploaded()
+	unlock := bailout.Must(d.weights.lock(ctx))
+	defer unlock()
 	e.place(ctx, spirv, opt)
 	report := reportTo(opt.Progress)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.compile(groupCtx, spirv, opt.Statistics, report) })
 	group.Go(func() error {
-		if p.Prepared == 0 { // else other loads wait until they can share this program's prepared weights
-			defer uploaded()
+		if p.Prepared == 0 { // otherwise other loads wait until they can share this program's prepared weights
+			defer unlock()
 		}
 		return e.uploadWeights(groupCtx, report)
 	})
@@ -112,11 +112,10 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	e.recordGuards()
 	e.prepare(ctx)
 	e.addPrepared(spirv)
-	uploaded()
+	unlock()
 	e.warmUp(ctx, report)
 	e.recordEarly(e.own)
 	e.stats.CacheErr = d.SavePipelineCache()
-	loaded = true
 	return e, nil
 }
 

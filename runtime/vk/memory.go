@@ -2,12 +2,12 @@ package vk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
 	"unsafe"
 
-	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -68,17 +68,13 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 	return b, nil
 }
 
-// largestBuffer returns the largest size of one buffer. It may exceed the allocation size that the driver guarantees:
-// Vulkan allows requesting more, and the driver may then report that it is out of memory.
-func largestBuffer(caps *device.Caps) uint64 { return caps.MaxBuffer }
-
-// checkSize returns an error if the device cannot have a buffer of that size.
+// checkSize returns an error if the device cannot have a buffer of that size. A buffer may be larger than
+// Caps.MaxAllocation, the size that the driver guarantees: the driver then reports whether it has enough memory.
 func (d *Device) checkSize(name string, size int64) error {
-	caps := &d.info.Caps
 	if size <= 0 {
 		return fmt.Errorf("vk: buffer %s: size %d; want at least 1 byte", name, size)
 	}
-	if limit := largestBuffer(caps); uint64(size) > limit {
+	if limit := d.info.Caps.MaxBuffer; uint64(size) > limit {
 		return fmt.Errorf("vk: buffer %s: %s %w of %s for one buffer; split it", name, formatBytes(uint64(size)),
 			ErrTooLarge, formatBytes(limit))
 	}
@@ -94,8 +90,11 @@ func (d *Device) typesOf(kind MemoryKind, allowed uint32) []int {
 	return chooseMemoryTypes(d.info.MemoryTypes, allowed, kind, d.info.Caps.UnifiedMemory)
 }
 
-// allocate allocates memory for a buffer. It tries the suitable memory types in order. If there is not enough memory,
-// it waits until the device has finished with retired resources, frees them, and tries once more.
+// hasMemory reports whether the device has memory of a kind.
+func (d *Device) hasMemory(kind MemoryKind) bool { return len(d.typesOf(kind, ^uint32(0))) > 0 }
+
+// allocate allocates memory for a buffer. If there is not enough memory, it waits until the device has finished with
+// retired resources, frees them, and tries once more.
 func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKind, buffer uint64,
 	req requirements) (allocation, error) {
 	types := d.typesOf(kind, req.types)
@@ -103,31 +102,12 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 		return allocation{}, fmt.Errorf("vk: buffer %s: device %s has no %s memory that can hold buffers", name,
 			d.info.Caps.Name, kind)
 	}
-	dedicated := uint64(0)
-	if req.dedicated {
-		dedicated = buffer
-	}
-	r := Success
-	for range 2 {
-		if r = ErrorOutOfDeviceMemory; !d.used.reserve(owner, req.size, d.options.MemoryLimit) {
-			if !d.freeRetired() {
-				break
-			}
-			continue
-		}
-		for _, t := range types {
-			var piece allocation
-			if piece, r = d.memory.alloc(req.size, req.alignment, t, dedicated); r >= 0 {
-				return piece, nil
-			}
-		}
-		d.used.release(owner, req.size)
-		if !d.freeRetired() {
-			break
-		}
+	piece, r := d.tryAllocate(owner, types, buffer, req)
+	if r < 0 && d.freeRetired() {
+		piece, r = d.tryAllocate(owner, types, buffer, req)
 	}
 	if r != ErrorOutOfDeviceMemory && r != ErrorOutOfHostMemory {
-		return allocation{}, d.checkResult(r, "allocate memory for buffer %s", name)
+		return piece, d.checkResult(r, "allocate memory for buffer %s", name)
 	}
 	heap := d.info.MemoryTypes[types[0]].Heap
 	available, _ := d.available(heap)
@@ -139,6 +119,25 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 			formatBytes(most))
 	}
 	return allocation{}, err
+}
+
+// tryAllocate allocates memory of the first of the given types that has enough, within the device's memory limit.
+func (d *Device) tryAllocate(owner runtime.MemoryOwner, types []int, buffer uint64,
+	req requirements) (piece allocation, r Result) {
+	if !d.used.reserve(owner, req.size, d.options.MemoryLimit) {
+		return allocation{}, ErrorOutOfDeviceMemory
+	}
+	dedicated := uint64(0)
+	if req.dedicated {
+		dedicated = buffer
+	}
+	for _, t := range types {
+		if piece, r = d.memory.alloc(req.size, req.alignment, t, dedicated); r >= 0 {
+			return piece, r
+		}
+	}
+	d.used.release(owner, req.size)
+	return allocation{}, r
 }
 
 // memoryUse counts the bytes of buffers by purpose. It may be used concurrently.
@@ -180,15 +179,14 @@ func (m *memoryUse) use() runtime.MemoryUse {
 // freeRetired waits until the device is idle, and frees retired resources and empty blocks. It returns false if that
 // freed nothing.
 func (d *Device) freeRetired() bool {
-	used := d.memory.statistics().InUse
-	reserved := d.memory.statistics().Reserved
+	before := d.memory.statistics()
 	if d.WaitIdle(context.Background()) != nil {
 		return false
 	}
 	d.reap()
 	d.memory.trim()
 	after := d.memory.statistics()
-	return after.Reserved < reserved || after.InUse < used
+	return after.Reserved < before.Reserved || after.InUse < before.InUse
 }
 
 // Size returns the size in bytes.
@@ -236,18 +234,17 @@ func (b *Buffer) release() {
 	}
 }
 
-// checkRange returns an error unless bytes offset to offset+size are in the buffer and it is open.
-func (b *Buffer) checkRange(doing string, offset, size int64) error {
-	if b == nil {
-		return fmt.Errorf("vk: %s: no buffer", doing)
-	}
-	if b.closed.Load() {
-		return fmt.Errorf("vk: %s: buffer %s %w", doing, b.name, ErrClosed)
-	}
-	if offset < 0 || size < 0 || offset > b.size || size > b.size-offset {
-		return fmt.Errorf("vk: %s: bytes %d to %d+%d lie outside buffer %s of %d bytes", doing, offset,
-			offset, size, b.name,
-			b.size)
+// checkRange returns an error unless b is an open buffer of this device with bytes offset to offset+size.
+func (d *Device) checkRange(b *Buffer, offset, size int64) error {
+	switch {
+	case b == nil:
+		return errors.New("there is no buffer")
+	case b.device != d:
+		return fmt.Errorf("buffer %s belongs to another device", b.name)
+	case b.closed.Load():
+		return fmt.Errorf("buffer %s %w", b.name, ErrClosed)
+	case offset < 0 || size < 0 || offset > b.size || size > b.size-offset:
+		return fmt.Errorf("bytes %d to %d+%d lie outside buffer %s of %d bytes", offset, offset, size, b.name, b.size)
 	}
 	return nil
 }

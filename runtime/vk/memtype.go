@@ -1,6 +1,8 @@
 package vk
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/device"
 )
 
@@ -134,19 +136,9 @@ func chooseMemoryTypes(types []MemoryType, allowed uint32, kind MemoryKind, unif
 // device-local heaps, and the host can map device-local memory. A discrete card does not count even if all of its
 // memory can be mapped, because the host reads it slowly over the bus.
 func unifiedMemory(t device.DeviceType, heaps []MemoryHeap, types []MemoryType) bool {
-	shared := t == device.DeviceIntegrated || t == device.DeviceCPU
-	if !shared {
-		for _, h := range heaps {
-			if !h.DeviceLocal {
-				return false
-			}
-		}
+	hostHeap := func(h MemoryHeap) bool { return !h.DeviceLocal }
+	if t != device.DeviceIntegrated && t != device.DeviceCPU && slices.ContainsFunc(heaps, hostHeap) {
+		return false
 	}
-	for _, m := range types {
-		const want = MemoryDeviceLocal | hostCoherent
-		if m.Flags&want == want && m.Flags&^memoryUsual == 0 {
-			return true
-		}
-	}
-	return false
+	return len(chooseMemoryTypes(types, ^uint32(0), InboxMemory, false)) > 0
 }

@@ -111,23 +111,26 @@ func (m *programMemory) findPrepared(spirv [][]byte) {
 	for _, b := range m.of(kernel.BufPrepared) {
 		key, ok := keys[b]
 		if have := store.prepared[key]; ok && have != nil && have.join() {
-			m.hold(b, have)
-			b.borrowed = true
+			m.borrow(b, have)
 		}
 	}
 	// A step that must run writes all of its outputs, while other programs may read borrowed ones. So none of its
-	// outputs may be borrowed.
-	for again := true; again; {
-		again = false
-		for _, step := range m.unprepared() {
-			for _, bind := range m.program.Steps[step].Binds {
-				if b := &m.buffers[bind.Buffer]; bind.Write && b.borrowed && b.Kind == kernel.BufPrepared {
-					b.shared, b.borrowed = nil, false
-					again = true
-				}
+	// outputs may be borrowed. An output that is given back needs more steps, which may have borrowed outputs too.
+	for m.giveBack() {
+	}
+}
+
+// giveBack undoes the borrowing of prepared weights that steps of this program must write. It returns false if there
+// are none. Until it is closed, the program stays a user of the weights.
+func (m *programMemory) giveBack() (given bool) {
+	for _, step := range m.unprepared() {
+		for _, bind := range m.program.Steps[step].Binds {
+			if b := &m.buffers[bind.Buffer]; bind.Write && b.borrowed && b.Kind == kernel.BufPrepared {
+				b.shared, b.borrowed, given = nil, false, true
 			}
 		}
 	}
+	return given
 }
 
 // addPrepared adds this program's prepared weights to the device's store, so that later loads can borrow them.

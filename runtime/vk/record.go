@@ -263,16 +263,8 @@ func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align i
 	if c.broken() {
 		return false
 	}
-	if b == nil {
-		c.fail("%s: there is no buffer", doing)
-		return false
-	}
-	if err := b.checkRange(doing, offset, size); err != nil {
-		c.fail("%w", err)
-		return false
-	}
-	if b.device != c.device {
-		c.fail("%s: buffer %s belongs to another device", doing, b.name)
+	if err := c.device.checkRange(b, offset, size); err != nil {
+		c.fail("%s: %w", doing, err)
 		return false
 	}
 	if offset%align != 0 {

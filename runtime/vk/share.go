@@ -24,8 +24,12 @@ type sharedBuffer struct {
 // sharedIDs is the ID of the last sharedBuffer.
 var sharedIDs atomic.Uint64
 
-// newShared makes a sharedBuffer without users.
-func newShared(b *Buffer) *sharedBuffer { return &sharedBuffer{Buffer: b, id: sharedIDs.Add(1)} }
+// newShared makes a sharedBuffer with one user, the program that made b.
+func newShared(b *Buffer) *sharedBuffer {
+	s := &sharedBuffer{Buffer: b, id: sharedIDs.Add(1)}
+	s.users.Store(1)
+	return s
+}
 
 // Close removes a user. The last one closes the buffer.
 func (s *sharedBuffer) Close() error {
@@ -51,22 +55,16 @@ func (s *sharedBuffer) join() bool {
 	}
 }
 
-// use makes s the memory of b and adds the program as a user of s.
-func (m *programMemory) use(b *buffer, s *sharedBuffer) {
-	s.users.Add(1)
-	m.hold(b, s)
-}
-
-// borrow is like use, for a buffer s that another program made.
-func (m *programMemory) borrow(b *buffer, s *sharedBuffer) {
-	m.use(b, s)
-	b.borrowed = true
-}
-
-// hold makes s the memory of b. The caller has added the program as a user of s; closing the program removes it.
+// hold makes s the memory of b. The program is a user of s already; closing the program removes it.
 func (m *programMemory) hold(b *buffer, s *sharedBuffer) {
 	b.shared, b.at.Buffer = s, s.Buffer
 	m.keep(s)
+}
+
+// borrow is like hold, for a buffer s that another program made.
+func (m *programMemory) borrow(b *buffer, s *sharedBuffer) {
+	m.hold(b, s)
+	b.borrowed = true
 }
 
 // borrowFrom makes the program use the weights that another program has with the same names and layouts, and the states
@@ -80,6 +78,7 @@ func (e *Executable) borrowFrom(ctx context.Context, from *Executable) error {
 	}
 	for _, b := range e.of(kernel.BufWeight) {
 		if have := from.weightLike(b.Buffer); have != nil {
+			have.shared.join() // succeeds: `from` is a user of it, and is open while it is locked
 			e.borrow(b, have.shared)
 		}
 	}
@@ -103,7 +102,7 @@ func (m *programMemory) weightLike(b *kernel.Buffer) *buffer {
 	return nil
 }
 
-// borrowState makes program e use a state of program `from`, if that has a state of this name.
+// borrowState makes program e use a state of program `from`, if that has a state of this name. `from` is locked.
 func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 	i, err := from.State(port.Name)
 	if err != nil {
@@ -117,7 +116,9 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 	if e.guarded != from.guarded {
 		return fmt.Errorf("state %q is to be shared by a program with guards and one without", port.Name)
 	}
-	e.borrow(&e.buffers[port.Buffer], from.buffers[have.Buffer].shared)
+	shared := from.buffers[have.Buffer].shared
+	shared.join() // succeeds, see borrowFrom
+	e.borrow(&e.buffers[port.Buffer], shared)
 	e.token = from.token // serialize the programs' runs, since each reads the other's writes
 	return nil
 }

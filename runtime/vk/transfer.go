@@ -317,14 +317,8 @@ func (d *Device) checkTransfer(doing string, b *Buffer, offset, size int64) erro
 	if err := d.usable(doing); err != nil {
 		return err
 	}
-	if b == nil {
-		return fmt.Errorf("vk: %s: there is no buffer", doing)
-	}
-	if err := b.checkRange(doing, offset, size); err != nil {
-		return err
-	}
-	if b.device != d {
-		return fmt.Errorf("vk: %s: buffer %s belongs to another device", doing, b.name)
+	if err := d.checkRange(b, offset, size); err != nil {
+		return fmt.Errorf("vk: %s: %w", doing, err)
 	}
 	return nil
 }

@@ -129,8 +129,7 @@ func (m *programMemory) findWeights(ctx context.Context) {
 			}
 			same, err := m.device.holds(ctx, k.buffer.Buffer, b.Buffer, parts)
 			if err == nil && same {
-				m.hold(b, k.buffer)
-				b.borrowed = true
+				m.borrow(b, k.buffer)
 				break
 			}
 			bailout.Check(errors.Join(err, k.buffer.Close()))
