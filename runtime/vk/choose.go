@@ -1,6 +1,7 @@
 package vk
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -107,6 +108,12 @@ func problem(info *DeviceInfo) string {
 	return ""
 }
 
+// unusable returns the error of using a device that this package cannot use.
+func (info *DeviceInfo) unusable() error {
+	return &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", info.Index, info.Caps.Name,
+		info.Problem)}
+}
+
 // preference orders device types, best first.
 var preference = map[device.DeviceType]int{
 	device.DeviceDiscrete: 0, device.DeviceIntegrated: 1, device.DeviceVirtual: 2, device.DeviceOther: 3,
@@ -125,73 +132,55 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 		return chooseIndex(devices, n)
 	}
 	anyDevice := want == "" || strings.EqualFold(want, "auto") || strings.EqualFold(want, "vulkan")
-	var usable, unusable []DeviceInfo
-	for _, d := range devices {
-		if !anyDevice && !strings.Contains(strings.ToLower(d.Caps.Name), strings.ToLower(want)) {
-			continue
-		}
-		if d.Problem == "" {
-			usable = append(usable, d)
-		} else {
-			unusable = append(unusable, d)
-		}
+	matching := slices.DeleteFunc(slices.Clone(devices), func(d DeviceInfo) bool {
+		return !anyDevice && !strings.Contains(strings.ToLower(d.Caps.Name), strings.ToLower(want))
+	})
+	if len(matching) == 0 {
+		return 0, "", fmt.Errorf("vk: no device's name contains %q; the devices are %s", want, listDevices(devices))
 	}
-	if len(usable) > 0 {
-		best := bestOf(usable)
-		return best.Index, explain(best, usable, want, anyDevice), nil
+	first := matching[0]
+	usable := slices.DeleteFunc(matching, func(d DeviceInfo) bool { return d.Problem != "" })
+	if len(usable) == 0 {
+		return 0, "", first.unusable()
 	}
-	if len(unusable) > 0 {
-		d := unusable[0]
-		return 0, "", &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", d.Index,
-			d.Caps.Name, d.Problem)}
-	}
-	return 0, "", fmt.Errorf("vk: no device's name contains %q; the devices are %s", want, listDevices(devices))
+	best := bestOf(usable)
+	return best.Index, explain(best, usable, want, anyDevice), nil
 }
 
 // chooseIndex is like Choose, for a device's index.
 func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
-	for _, d := range devices {
-		if d.Index != n {
-			continue
-		}
-		if d.Problem != "" {
-			return 0, "", &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", n,
-				d.Caps.Name, d.Problem)}
-		}
-		return n, fmt.Sprintf("%s: index %d was asked for", d.Caps.Name, n), nil
+	i := slices.IndexFunc(devices, func(d DeviceInfo) bool { return d.Index == n })
+	switch {
+	case i < 0:
+		return 0, "", fmt.Errorf("vk: there is no device %d; the devices are %s", n, listDevices(devices))
+	case devices[i].Problem != "":
+		return 0, "", devices[i].unusable()
 	}
-	return 0, "", fmt.Errorf("vk: there is no device %d; the devices are %s", n, listDevices(devices))
+	return n, fmt.Sprintf("%s: index %d was asked for", devices[i].Caps.Name, n), nil
 }
 
 // bestOf returns the device of the preferred type, and among those the one with most memory.
 func bestOf(devices []DeviceInfo) DeviceInfo {
-	best := devices[0]
-	for _, d := range devices[1:] {
-		a, b := preference[d.Caps.Type], preference[best.Caps.Type]
-		if a < b || a == b && d.Caps.DeviceMemory > best.Caps.DeviceMemory {
-			best = d
-		}
-	}
-	return best
+	return slices.MinFunc(devices, func(a, b DeviceInfo) int {
+		return cmp.Or(cmp.Compare(preference[a.Caps.Type], preference[b.Caps.Type]),
+			cmp.Compare(b.Caps.DeviceMemory, a.Caps.DeviceMemory))
+	})
 }
 
-// explain says why device best was chosen from the devices that match want. anyDevice means that all would have
-// matched.
+// explain says why device best was chosen from the usable devices that match want. anyDevice means that want asks for
+// no particular device.
 func explain(best DeviceInfo, matching []DeviceInfo, want string, anyDevice bool) string {
-	name := best.Caps.Name
-	if !anyDevice {
-		name += fmt.Sprintf(": its name contains %q", want)
-		if len(matching) == 1 {
-			return name
-		}
-		return fmt.Sprintf("%s, the best of %d that match (%s, %s)", name, len(matching), best.Caps.Type,
-			formatBytes(best.Caps.DeviceMemory))
-	}
-	if len(matching) == 1 {
+	name, n := best.Caps.Name, len(matching)
+	properties := fmt.Sprintf("(%s, %s)", best.Caps.Type, formatBytes(best.Caps.DeviceMemory))
+	switch {
+	case anyDevice && n == 1:
 		return name + ": the only usable device"
+	case anyDevice:
+		return fmt.Sprintf("%s: the best of %d usable devices %s", name, n, properties)
+	case n == 1:
+		return fmt.Sprintf("%s: its name contains %q", name, want)
 	}
-	return fmt.Sprintf("%s: the best of %d usable devices (%s, %s)", name, len(matching), best.Caps.Type,
-		formatBytes(best.Caps.DeviceMemory))
+	return fmt.Sprintf("%s: its name contains %q, the best of %d that match %s", name, want, n, properties)
 }
 
 // listDevices returns the indices and names of devices, for messages.

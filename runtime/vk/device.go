@@ -125,9 +125,8 @@ func closeOnce[T any, P interface {
 
 // retiree is a retired resource. The device may use it until its timelines of kernels and of copies reach these points.
 type retiree struct {
-	resource resource
-	until    Point  // point of the kernels' timeline
-	copied   uint64 // point of the copies' timeline
+	resource        resource
+	kernels, copies uint64
 }
 
 // objectType is a VkObjectType.
@@ -149,8 +148,7 @@ const (
 func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error) {
 	info := inst.infos[index]
 	if info.Problem != "" {
-		return nil, &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", index,
-			info.Caps.Name, info.Problem)}
+		return nil, info.unusable()
 	}
 	if options.StagingBytes <= 0 {
 		options.StagingBytes = defaultStagingBytes
@@ -214,6 +212,13 @@ func (d *Device) Robustness() Robustness {
 	return d.native.robust()
 }
 
+// Of returns the *Device of a device of package vkc, for tools that measure or inspect it. It returns nil unless d is a
+// single Vulkan device. Do not close it: closing d does.
+func Of(d interface{ Backend() any }) *Device {
+	v, _ := d.Backend().(*Device)
+	return v
+}
+
 // Info returns the device's entry in [Instance.Devices].
 func (d *Device) Info() DeviceInfo {
 	if d == nil {
@@ -266,6 +271,15 @@ func (d *Device) available(heap int) (uint64, bool) {
 
 // usable returns an error if the device is nil, closed or lost. doing names the operation in the error.
 func (d *Device) usable(doing string) error {
+	err := d.enter(doing)
+	if err == nil {
+		d.leave()
+	}
+	return err
+}
+
+// enter is like usable, for calls that Close must wait for. Each successful enter must be followed by a leave.
+func (d *Device) enter(doing string) error {
 	if d == nil || d.live == nil {
 		return fmt.Errorf("vk: %s: there is no device: Instance.OpenDevice makes one, unless it returns an error",
 			doing)
@@ -275,26 +289,8 @@ func (d *Device) usable(doing string) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.openLocked(doing)
-}
-
-// openLocked returns an error if the device is closed. The caller holds d.mu.
-func (d *Device) openLocked(doing string) error {
 	if d.closed {
 		return fmt.Errorf("vk: %s: device %s %w", doing, d.info.Caps.Name, ErrClosed)
-	}
-	return nil
-}
-
-// enter is like usable, for calls that Close must wait for. Each successful enter must be followed by a leave.
-func (d *Device) enter(doing string) error {
-	if d == nil || d.live == nil || d.lost.Load() {
-		return d.usable(doing)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.openLocked(doing); err != nil {
-		return err
 	}
 	d.inside++
 	return nil
@@ -329,12 +325,11 @@ func (l *lifetimes) adopt(r resource) {
 func (d *Device) retire(r resource) {
 	// The caller has marked the resource as closed, and Submit checks the mark under the queue's lock. Submitted takes
 	// the same lock, so the point that it returns comes after every submission that uses the resource.
-	until := d.Submitted()
+	kernels := uint64(d.Submitted())
 	d.mu.Lock()
-	_, alive := d.live[r]
-	delete(d.live, r)
-	if alive {
-		d.retired = append(d.retired, retiree{r, until, d.copies.submitted.Load()})
+	if _, alive := d.live[r]; alive {
+		delete(d.live, r)
+		d.retired = append(d.retired, retiree{r, kernels, d.copies.submitted.Load()})
 	}
 	d.mu.Unlock()
 	d.reap()
@@ -360,7 +355,7 @@ func (d *Device) reap() {
 	}
 	kernels, copies := d.reached(&d.kernels), d.reached(&d.copies)
 	d.retired = slices.DeleteFunc(d.retired, func(r retiree) bool {
-		if uint64(r.until) > kernels || r.copied > copies {
+		if r.kernels > kernels || r.copies > copies {
 			return false
 		}
 		r.resource.release()

@@ -82,6 +82,9 @@ func (e *Executable) Close() error {
 	return e.resources.Close()
 }
 
+// Asynchronous returns true: see [runtime.Asynchronous].
+func (e *Executable) Asynchronous() bool { return true }
+
 // lock takes the program's lock and keeps the device open. unlock undoes both.
 func (e *Executable) lock(ctx context.Context) error {
 	if e == nil || e.token == nil {
@@ -89,7 +92,7 @@ func (e *Executable) lock(ctx context.Context) error {
 	}
 	select {
 	case <-e.token:
-	default:
+	default: // only a caller that must wait gets this error, even if ctx has ended already
 		select {
 		case <-e.token:
 		case <-ctx.Done():

@@ -147,21 +147,25 @@ func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 	return deviceInfo(probe), Success
 }
 
+// flag converts a bool to C.
+func flag(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // createDevice creates a device with one queue of each given family. It enables the features in `use` that the device
 // supports.
 func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int, robust bool,
 	use *device.Features) (nativeDevice, Result) {
 	var dev *C.vkc_device
-	var ask C.int
-	if robust {
-		ask = 1
-	}
 	features := nativeFeatures(*use)
 	var list [queueCount]C.uint32_t
 	for i, f := range families {
 		list[i] = C.uint32_t(f)
 	}
-	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), &list[0], ask, &features, &dev))
+	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), &list[0], flag(robust), &features, &dev))
 	return nativeDevice{dev}, r
 }
 
@@ -256,12 +260,8 @@ func (n nativeDevice) allocate(size uint64, memoryType int, dedicated uint64,
 	mapped bool) (uint64, unsafe.Pointer, Result) {
 	var handle uint64
 	var pointer unsafe.Pointer
-	var doMap C.int
-	if mapped {
-		doMap = 1
-	}
-	r := Result(C.vkc_memory_allocate(n.ptr, C.uint64_t(size), C.uint32_t(memoryType), C.uint64_t(dedicated), doMap,
-		(*C.uint64_t)(&handle), &pointer))
+	r := Result(C.vkc_memory_allocate(n.ptr, C.uint64_t(size), C.uint32_t(memoryType), C.uint64_t(dedicated),
+		flag(mapped), (*C.uint64_t)(&handle), &pointer))
 	return handle, pointer, r
 }
 
@@ -433,12 +433,8 @@ func (n nativeDevice) createCommands(queue int) (pool, buffer uint64, r Result) 
 
 // record records commands, encoded in words (see CommandList), into a command buffer.
 func (n nativeDevice) record(pool, buffer uint64, words []uint64, oneTime bool) Result {
-	var once C.int
-	if oneTime {
-		once = 1
-	}
 	return Result(C.vkc_record(n.ptr, C.uint64_t(pool), C.uint64_t(buffer), (*C.uint64_t)(unsafe.SliceData(words)),
-		C.uint64_t(len(words)), once))
+		C.uint64_t(len(words)), flag(oneTime)))
 }
 
 // submit queues command buffers that begin once the other queue has reached wait. At their end this queue reaches
