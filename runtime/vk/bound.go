@@ -57,13 +57,13 @@ func (r *runResources) bind(e *Executable, given []bufferCopy, j *job) *bound {
 // prepareKey sets r.key to the key of a run. It returns false if kernels can access no tensor of the run directly.
 func (r *runResources) prepareKey(e *Executable, given []bufferCopy, j *job) (direct bool) {
 	key := &r.key
-	key.states, key.trips, key.inputs = j.states, e.tripsOf(j.symbols), append(key.inputs[:0], j.from...)
-	key.full = e.grids.full(j.symbols)
-	key.given, key.read = key.given[:0], key.read[:0]
+	key.states, key.trips, key.full = j.states, e.tripsOf(j.symbols), e.grids.full(j.symbols)
+	key.inputs, key.given, key.read, key.kept = key.inputs[:0], key.given[:0], key.read[:0], key.kept[:0]
 	for i, x := range j.from {
 		if x != nil && !e.input(i).bindsTo(x) {
-			key.inputs[i] = nil
+			x = nil
 		}
+		key.inputs = append(key.inputs, x)
 	}
 	for _, c := range given {
 		switch {
@@ -75,11 +75,9 @@ func (r *runResources) prepareKey(e *Executable, given []bufferCopy, j *job) (di
 			key.given = append(key.given, c)
 		}
 	}
-	key.kept = key.kept[:0]
 	for i, m := range j.kept {
-		b, to := e.output(i), m.Buffer
-		// The last test: kernels also read this output, which would be slow if it were in host memory.
-		if to == nil || e.guarded || !b.bindsTo(to) || to.kind != DeviceMemory && b.read {
+		to := m.Buffer
+		if to != nil && !e.writesKept(i, to) {
 			to = nil
 		}
 		key.kept = append(key.kept, to)
@@ -96,6 +94,13 @@ func (k *boundKey) replaces(e *Executable, c bufferCopy) bool {
 		}
 	}
 	return false
+}
+
+// writesKept reports whether kernels may write an output directly to the memory of a kept tensor.
+func (e *Executable) writesKept(port int, to *Buffer) bool {
+	b := e.output(port)
+	slow := b.read && to.kind != DeviceMemory // kernels would read the output from host memory
+	return !e.guarded && !slow && b.bindsTo(to)
 }
 
 // bindsTo reports whether kernels may use a tensor's memory instead of the program's buffer b: b belongs to only one
@@ -135,9 +140,9 @@ func (b *bound) record(e *Executable, symbols map[string]int64) {
 			ranges[e.program.Inputs[i].Buffer] = Whole(x)
 		}
 	}
-	counts, countsAt := e.grids.symbolic, int64(0)
+	counts, countsAt := e.grids.symbolicCounts, int64(0)
 	for _, c := range b.key.read {
-		if c.dst == e.grids.symbolic {
+		if c.dst == e.grids.symbolicCounts {
 			counts, countsAt = c.src, c.srcAt
 			continue
 		}

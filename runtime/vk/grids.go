@@ -15,20 +15,20 @@ const indirectStride = 12
 // grids has the number of workgroups of every step, and the buffers that the host writes for the symbols of a run. If
 // the number depends on symbols or on a kernel, the device reads it from a buffer (an indirect dispatch).
 type grids struct {
-	list     []grid           // by step
-	symbolic *Buffer          // workgroup counts of symbolic grids; nil if there are none
-	gated    *Buffer          // counts of the steps of while loops, which a gate step sets to 0 to end the loop; or nil
-	symbols  []kernel.Symbol  // the symbols that grids depend on
-	written  []symbolBuffer   // the buffers with contents that depend on symbols
-	now      map[string]int64 // the symbols for which the buffers were written; nil if unknown
+	list           []grid           // by step
+	symbolicCounts *Buffer          // workgroup counts of symbolic grids; nil if there are none
+	gatedCounts    *Buffer          // workgroup counts of gated grids; nil if there are none
+	symbols        []kernel.Symbol  // the symbols that grids depend on
+	written        []symbolBuffer   // the buffers with contents that depend on symbols
+	now            map[string]int64 // the symbols for which the buffers were written; nil if unknown
 }
 
 // grid is the number of workgroups of a step.
 type grid struct {
 	counts   [3]uint32 // if neither symbolic nor gated
 	symbolic bool      // whether the counts depend on symbols
-	gated    bool      // whether it is in a while loop, see grids.gated
-	offset   int64     // offset of the counts in grids.symbolic or grids.gated
+	gated    bool      // whether it is in a while loop, which a gate step ends by setting the counts to 0
+	offset   int64     // offset of the counts in grids.symbolicCounts or grids.gatedCounts
 }
 
 // symbolBuffer is a buffer with contents that depend on symbols. put writes them.
@@ -59,20 +59,20 @@ func (rec *recorder) makeGrids() {
 		}
 	}
 	if size > 0 {
-		g.symbolic = rec.newBuffer("grids", kernel.BufParams, size, SharedMemory)
-		g.written = append(g.written, symbolBuffer{g.symbolic, rec.putCounts(func(x *grid) bool { return x.symbolic })})
+		g.symbolicCounts = rec.newBuffer("grids", kernel.BufParams, size, SharedMemory)
+		symbolic := func(x *grid) bool { return x.symbolic }
+		g.written = append(g.written, symbolBuffer{g.symbolicCounts, rec.putCounts(symbolic)})
 	}
 	for _, b := range rec.of(kernel.BufGrids) {
 		g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putCounts(func(x *grid) bool { return x.gated })})
 	}
 	for _, b := range rec.of(kernel.BufGated) {
-		g.gated = b.at.Buffer
+		g.gatedCounts = b.at.Buffer
 	}
-	for _, b := range rec.of(kernel.BufParams) {
-		if len(rec.program.Symbols) == 0 {
-			break
+	if len(rec.program.Symbols) > 0 {
+		for _, b := range rec.of(kernel.BufParams) {
+			g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putSymbols})
 		}
-		g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putSymbols})
 	}
 }
 

@@ -24,38 +24,46 @@ const (
 // groupedLocked returns the command buffers of a list of recordings or, if the list was submitted before, the single
 // command buffer of its group. The caller holds s.queue.
 func (s *submitter) groupedLocked(list []*Recording) ([]uint64, error) {
-	ungroupable := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
-	if len(list) > 1 && !slices.ContainsFunc(list, ungroupable) {
-		last, version := list[len(list)-1], 0
-		for _, r := range list {
-			version += r.version
-		}
-		i := slices.IndexFunc(last.groups, func(g *group) bool { return slices.Equal(g.members, list) })
-		switch {
-		case i < 0:
-			if len(last.groups) == maxGroups {
-				s.dropped = append(s.dropped, last.groups[0].whole)
-				last.groups = last.groups[1:]
+	if g := s.groupLocked(list); g != nil {
+		if g.whole == nil {
+			if err := g.record(s.device); err != nil {
+				return nil, err
 			}
-			last.groups = append(last.groups, &group{members: slices.Clone(list), version: version})
-		case last.groups[i].version != version:
-			s.dropped = append(s.dropped, last.groups[i].whole)
-			last.groups[i].version, last.groups[i].whole = version, nil
-		default:
-			g := last.groups[i]
-			if g.whole == nil {
-				if err := g.record(s.device); err != nil {
-					return nil, err
-				}
-			}
-			list = []*Recording{g.whole}
 		}
+		return []uint64{g.whole.buffer}, nil
 	}
 	var handles []uint64
 	for _, r := range list {
 		handles = append(handles, r.buffer)
 	}
 	return handles, nil
+}
+
+// groupLocked returns the group of a list of recordings, if the list was submitted before and none of them has been
+// recorded again since. Otherwise it returns nil, and makes a group of the list for the next submission, unless a
+// recording cannot be in a group. The caller holds s.queue.
+func (s *submitter) groupLocked(list []*Recording) *group {
+	ungroupable := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
+	if len(list) < 2 || slices.ContainsFunc(list, ungroupable) {
+		return nil
+	}
+	last, version := list[len(list)-1], 0
+	for _, r := range list {
+		version += r.version
+	}
+	i := slices.IndexFunc(last.groups, func(g *group) bool { return slices.Equal(g.members, list) })
+	if i >= 0 && last.groups[i].version == version {
+		return last.groups[i]
+	}
+	if i < 0 && len(last.groups) == maxGroups {
+		i = 0 // the oldest one
+	}
+	if i >= 0 {
+		s.dropped = append(s.dropped, last.groups[i].whole)
+		last.groups = slices.Delete(last.groups, i, i+1)
+	}
+	last.groups = append(last.groups, &group{members: slices.Clone(list), version: version})
+	return nil
 }
 
 // record records all members in order as one command buffer. Unlike the barriers of separate recordings, the barrier

@@ -3,6 +3,7 @@ package vk
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"sync/atomic"
 
@@ -115,7 +116,7 @@ func (r *runResources) close() {
 	for _, b := range r.bound {
 		_ = b.Close()
 	}
-	for _, made := range []closer{r.before.recording, r.after.recording, r.host} {
+	for _, made := range []io.Closer{r.before.recording, r.after.recording, r.host} {
 		_ = made.Close()
 	}
 	r.dropLarge()
@@ -202,11 +203,13 @@ func (f *inFlight) acquire(e *Executable, j *job) (r *runResources, capacities [
 	}
 	capacities = e.capacities(j.in)
 	fits := func() bool { return f.given+f.ring[f.next].lacks(capacities) <= e.device.maxGiven() }
-	again := false
+	restart := !fits()
 	if e.device.knownDone(f.last) {
-		again, f.count = f.count > 1 && f.ring[0].isFree(), 0
+		restart = restart || f.count > 1 && f.ring[0].isFree()
+		f.count = 0
 	}
-	if f.count++; again || !fits() {
+	f.count++
+	if restart {
 		f.next = 0
 	}
 	if !fits() {
@@ -245,7 +248,8 @@ func (r *runResources) recordings(e *Executable, j *job, given []bufferCopy) []*
 	}
 	before := r.before.prepare(&e.programMemory, "inputs", given, !j.async)
 	after := r.after.prepare(&e.programMemory, "outputs", r.copiesAfter(e, j, written), !j.async)
-	return present(slices.Concat([]*Recording{before}, steps, []*Recording{after})...)
+	list := slices.Concat([]*Recording{before}, steps, []*Recording{after})
+	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
 // copiesAfter returns the copies of outputs after the steps: to the tensors of kept outputs, except the tensors that
@@ -298,32 +302,28 @@ func (r *runResources) uploadLarge(ctx context.Context, e *Executable, j *job, c
 	}
 }
 
-// uploadChunked uploads the inputs of a synchronous run that pass through the staging ring in chunks.
-func (e *Executable) uploadChunked(ctx context.Context, j *job) {
-	for i, port := range e.program.Inputs {
-		if b, d := e.input(i), j.in[port.Name]; b.chunked() && d != nil && !j.async {
-			bailout.Check(e.device.upload(ctx, b.at.Buffer, b.at.Offset, int64(len(d.Bytes)), from(d.Bytes), order{}))
-		}
-	}
-}
-
 // writeInputs writes the inputs from the host, the symbols and the workgroup counts. It returns the copies of these and
 // of device tensors to the program's buffers. No copy is needed to a buffer that the host writes directly.
 //
 // An asynchronous run copies small inputs at their maximum size, so that the copies are the same for all lengths.
-func (r *runResources) writeInputs(e *Executable, j *job) []bufferCopy {
+func (r *runResources) writeInputs(ctx context.Context, e *Executable, j *job) []bufferCopy {
 	list := r.before.next[:0]
+	used := int64(0) // bytes of r.host
+	// inHost returns memory in r.host for size bytes, and adds a copy from there.
+	inHost := func(to *Buffer, toAt, size int64) []byte {
+		c := bufferCopy{to, toAt, r.host, used, size}
+		list = append(list, c)
+		used += e.device.alignBinding(size)
+		return r.host.Bytes()[c.srcAt:][:size]
+	}
 	if j.async {
 		r.allocateHost(e)
+		e.grids.now = nil // the copies overwrite the program's buffers
+		for _, b := range e.grids.written {
+			bailout.Check(b.put(inHost(b.Buffer, 0, b.size), j.symbols))
+		}
 	} else {
 		bailout.Check(e.grids.put(j.symbols))
-	}
-	at := int64(0)
-	put := func(to *Buffer, toAt, size int64) []byte {
-		memory := r.host.Bytes()[at:][:size]
-		list = append(list, bufferCopy{to, toAt, r.host, at, size})
-		at += e.device.alignBinding(size)
-		return memory
 	}
 	for i, port := range e.program.Inputs {
 		b, d := e.input(i), j.in[port.Name]
@@ -335,23 +335,17 @@ func (r *runResources) writeInputs(e *Executable, j *job) []bufferCopy {
 		case size == 0:
 		case j.from[i] != nil: // a device tensor, or uploaded by uploadLarge
 			list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, j.from[i], 0, size})
-			continue
-		case b.chunked() && !j.async:
-			continue // uploadChunked has written it
 		case j.async:
-			copy(put(b.at.Buffer, b.at.Offset, min(b.Bytes, smallGiven)), d.Bytes)
+			copy(inHost(b.at.Buffer, b.at.Offset, min(b.Bytes, smallGiven)), d.Bytes)
+			e.device.traffic.in.Add(uint64(size))
+		case b.chunked():
+			bailout.Check(e.device.Upload(ctx, b.at.Buffer, b.at.Offset, d.Bytes))
 		default:
 			copyBytes(b.hostBytes(), d.Bytes)
+			e.device.traffic.in.Add(uint64(size))
 			if b.staged() {
 				list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, b.host, 0, b.copied(size)})
 			}
-		}
-		e.device.traffic.in.Add(uint64(size))
-	}
-	if j.async {
-		e.grids.now = nil // copies may overwrite the program's buffers
-		for _, b := range e.grids.written {
-			bailout.Check(b.put(put(b.Buffer, 0, b.size), j.symbols))
 		}
 	}
 	r.before.next = list
@@ -382,46 +376,58 @@ func (r *runResources) allocateHost(e *Executable) {
 	r.host = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", size, SharedMemory))
 }
 
-// keep returns memory for the kept outputs of a run, by port. It reuses slots that are free and large enough.
+// keep returns memory for the kept outputs of a run, by port.
 func (r *runResources) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
-	if r.kept == nil {
-		r.kept = make(slots, len(outputs))
+	for _, list := range []*slots{&r.kept, &e.inFlight.kept} {
+		if *list == nil {
+			*list = make(slots, len(outputs))
+		}
 	}
-	shared := &e.inFlight.kept
-	if *shared == nil {
-		*shared = make(slots, len(outputs))
-	}
-	list := make([]deviceMemory, len(outputs))
+	kept := make([]deviceMemory, len(outputs))
 	for i, x := range outputs {
 		if !x.Keep {
 			continue
 		}
-		// Allocate the output's maximum size, so that later runs of any length can reuse the memory, unless that is
-		// much larger than this run needs.
-		whole := e.output(i).Bytes
-		if whole < x.Size || whole > 4*x.Size {
-			whole = x.Size
+		s, err := r.slotFor(e, i, x.Size)
+		if err != nil {
+			closeAll(kept)
+			return nil, err
 		}
-		at := &r.kept[i]
-		if whole > reusedKept {
-			at = &(*shared)[i]
-		}
-		s, kind := *at, e.keptKind(i, x)
-		if s == nil || s.kind != kind || s.size < x.Size || !s.state.CompareAndSwap(slotFree, slotTaken) {
-			s.drop() // in use, too small or of another kind
-			*at = nil
-			b, err := e.newKept(i, whole, kind)
-			if err != nil {
-				closeAll(list)
-				return nil, err
-			}
-			s = &slot{Buffer: b}
-			if whole <= sharedKept { // otherwise no later run reuses the slot: it is not taken, so Close frees it
-				s.state.Store(slotTaken)
-				*at = s
-			}
-		}
-		list[i] = deviceMemory{Buffer: s.Buffer, slot: s}
+		kept[i] = deviceMemory{Buffer: s.Buffer, slot: s}
 	}
-	return list, nil
+	return kept, nil
+}
+
+// slotFor returns a slot for the tensor of an output port, of size bytes. It takes the port's slot of an earlier run if
+// that is free, large enough, and in the right kind of memory. Otherwise it makes one.
+func (r *runResources) slotFor(e *Executable, port int, size int64) (*slot, error) {
+	// Allocate the output's maximum size, so that later runs of any length can reuse the memory, unless that is much
+	// larger than this run needs.
+	whole := e.output(port).Bytes
+	if whole < size || whole > 4*size {
+		whole = size
+	}
+	at := &r.kept[port]
+	if whole > reusedKept {
+		at = &e.inFlight.kept[port]
+	}
+	kind := e.keptKind(port, size)
+	s := *at
+	if s != nil && s.kind == kind && s.size >= size && s.state.CompareAndSwap(slotFree, slotTaken) {
+		return s, nil
+	}
+	s.drop() // it is in use, too small or of another kind
+	*at = nil
+	b, err := e.device.newTensor("kept output "+e.Outputs()[port].Name, whole, kind)
+	if err != nil {
+		return nil, err
+	}
+	s = &slot{Buffer: b}
+	if whole > sharedKept {
+		s.state.Store(slotDropped) // no later run reuses it
+		return s, nil
+	}
+	s.state.Store(slotTaken)
+	*at = s
+	return s, nil
 }

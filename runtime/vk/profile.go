@@ -25,7 +25,7 @@ func (rec *recorder) profiler(symbols map[string]int64) *profiler {
 	if of.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
 		return of.profile
 	}
-	steps := bailout.Must(rec.unrolled(symbols))
+	steps := rec.unrolled(symbols)
 	stamps := bailout.Must(rec.device.NewTimestamps(len(steps) + 1))
 	c := rec.device.NewCommandList()
 	rec.recordList(c, rec.own.bindings, steps, stamps)

@@ -54,7 +54,7 @@ func (rec *recorder) bind(ranges []BufferRange, made *resources) *Bindings {
 		}
 	}
 	bindings := bailout.Must(rec.device.NewBindings(sets))
-	bindings.grids = rec.grids.symbolic
+	bindings.grids = rec.grids.symbolicCounts
 	made.keep(bindings)
 	return bindings
 }
@@ -200,31 +200,27 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) []*Recording {
 
 // unrolled returns the indices of a run's steps in the order of execution, with the bodies of loops repeated. symbols
 // determine the trip counts.
-func (rec *recorder) unrolled(symbols map[string]int64) (list []int, err error) {
-	rounds := 0
-	rec.program.Walk(rec.program.Prepared, func(i int) { list = append(list, i) }, func(r kernel.Region, body func()) {
-		trips, wrong := r.Trips.Eval(symbols)
-		if wrong != nil && err == nil {
-			err = wrong
-		}
+func (rec *recorder) unrolled(symbols map[string]int64) (list []int) {
+	total := 0 // trips, which also count if the loop's body has no steps
+	step := func(i int) { list = append(list, i) }
+	rec.program.Walk(rec.program.Prepared, step, func(r kernel.Region, body func()) {
+		trips := bailout.Must(r.Trips.Eval(symbols))
 		for range trips {
-			if err != nil {
-				return
-			}
-			rounds++
-			if body(); max(len(list), rounds) > maxDispatches && err == nil {
-				err = fmt.Errorf("loops of %d trips make a run of more than %d dispatches, the limit: have them "+
-					"do more in a trip, or give them lower bounds", trips, maxDispatches)
+			total++
+			body()
+			if max(len(list), total) > maxDispatches {
+				bailout.Check(fmt.Errorf("loops of %d trips make a run of more than %d dispatches, the limit: have "+
+					"them do more in a trip, or give them lower bounds", trips, maxDispatches))
 			}
 		}
 	})
-	return list, err
+	return list
 }
 
 // dispatches returns the dispatches of a run, as indices of rec.steps: like unrolled, but with persistent kernels in
 // place of the steps that they replace.
 func (rec *recorder) dispatches(symbols map[string]int64) []int {
-	steps := bailout.Must(rec.unrolled(symbols))
+	steps := rec.unrolled(symbols)
 	if rec.stats.Persistent > 0 {
 		steps = rec.program.UsePersistent(steps)
 	}
@@ -267,7 +263,7 @@ func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int,
 	borders := rec.program.Borders()
 	for n, i := range steps {
 		switch {
-		case n > 0 && rec.grids.gated != nil && (borders[i] || alone):
+		case n > 0 && rec.grids.gatedCounts != nil && (borders[i] || alone):
 			// Gate steps write the workgroup counts that indirect dispatches read.
 			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
 		case rec.waitsForRoom(n, i), n > 0 && (rec.steps[i].Barrier || alone):
@@ -291,7 +287,7 @@ func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
 	d := rec.grids.list[i]
 	switch {
 	case d.gated:
-		c.DispatchIndirect(rec.grids.gated, d.offset)
+		c.DispatchIndirect(rec.grids.gatedCounts, d.offset)
 	case d.symbolic && bindings.symbols == nil:
 		c.DispatchIndirect(bindings.grids, bindings.gridsAt+d.offset)
 	default:

@@ -136,12 +136,7 @@ func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 	if rec.stats.Persistent > 0 {
 		steps = rec.program.UsePersistent(steps)
 	}
-	for n, i := range steps {
-		if rec.waitsForRoom(n, i) || n > 0 && rec.steps[i].Barrier {
-			list.Barrier(StageCompute, StageCompute)
-		}
-		rec.recordStep(list, bindings, i)
-	}
+	rec.recordList(list, bindings, steps, nil)
 }
 
 // Submit submits the burst without waiting for it. It may be submitted again while it is in flight, so that the device

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
@@ -115,8 +114,7 @@ func (e *Executable) start(ctx context.Context, j *job) {
 	_ = e.takeFaults() // drop the faults of an earlier run, if its caller stopped waiting for it
 	j.kept = bailout.Must(r.keep(e, j.outputs))
 	r.uploadLarge(ctx, e, j, capacities)
-	e.uploadChunked(ctx, j)
-	recordings := r.recordings(e, j, r.writeInputs(e, j))
+	recordings := r.recordings(e, j, r.writeInputs(ctx, e, j))
 	e.fillGuards(ctx)
 	j.log.note("write inputs")
 	e.submit(ctx, recordings, j)
@@ -152,11 +150,6 @@ func (e *Executable) readOutputs(ctx context.Context, j *job) *runtime.Result {
 		result.Outputs[port.Name] = outputs[i].Data
 	}
 	return result
-}
-
-// present returns the recordings that are not nil.
-func present(list ...*Recording) []*Recording {
-	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
 // submit submits the recordings of a run, and waits for them unless the run is asynchronous. If a recording ends with

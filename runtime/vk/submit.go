@@ -74,7 +74,7 @@ func (d *Device) Gather(recordings ...*Recording) (Point, error) {
 	return d.submit(true, recordings)
 }
 
-// submit is Submit or, if more is true, Gather.
+// submit is Gather if more is true and only a few recordings are gathered, else Submit.
 func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	if err := d.usable("submit"); err != nil {
 		return 0, err
@@ -82,7 +82,21 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	d.reap()
 	d.queue.Lock()
 	defer d.unlockQueue()
-	return d.gatherLocked(more, recordings)
+	for _, r := range recordings {
+		if err := r.ready(d); err != nil {
+			return 0, err
+		}
+	}
+	before := len(d.gathered)
+	d.gathered = append(d.gathered, recordings...)
+	if more && len(d.gathered) <= maxGathered {
+		return d.latestLocked(), nil
+	}
+	p, err := d.submitLocked()
+	if err != nil {
+		d.gathered = d.gathered[:before]
+	}
+	return p, err
 }
 
 // unlockQueue unlocks s.queue and then closes the recordings in s.dropped, which takes the lock again.
@@ -93,26 +107,6 @@ func (s *submitter) unlockQueue() {
 	for _, r := range dropped {
 		_ = r.Close() // retires it, which cannot fail
 	}
-}
-
-// gatherLocked adds recordings to the gathered ones, and submits all, unless more is true and there are only a few. It
-// returns the point at which they are done. The caller holds s.queue.
-func (s *submitter) gatherLocked(more bool, recordings []*Recording) (Point, error) {
-	for _, r := range recordings {
-		if err := r.ready(s.device); err != nil {
-			return 0, err
-		}
-	}
-	before := len(s.gathered)
-	s.gathered = append(s.gathered, recordings...)
-	if more && len(s.gathered) <= maxGathered {
-		return s.latestLocked(), nil
-	}
-	p, err := s.submitLocked()
-	if err != nil {
-		s.gathered = s.gathered[:before]
-	}
-	return p, err
 }
 
 // submitLocked submits the gathered recordings, which advances the timeline by one. The caller holds s.queue.

@@ -166,20 +166,15 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 	return from, release, nil
 }
 
-// keptKind returns the kind of memory for a kept output.
-func (e *Executable) keptKind(port int, x runtime.Output) MemoryKind {
+// keptKind returns the kind of memory for a kept output of size bytes.
+func (e *Executable) keptKind(port int, size int64) MemoryKind {
 	switch {
 	case e.output(port).Bytes <= nearKept:
 		return NearMemory
-	case x.Size <= smallKept:
+	case size <= smallKept:
 		return ReadbackMemory
 	}
 	return DeviceMemory
-}
-
-// newKept makes the buffer of a kept output.
-func (e *Executable) newKept(port int, size int64, kind MemoryKind) (*Buffer, error) {
-	return e.device.newTensor("kept output "+e.Outputs()[port].Name, size, kind)
 }
 
 // closeAll closes the memory of kept outputs.
