@@ -140,7 +140,7 @@ func TestSamples(t *testing.T) {
 			if err := c.Check(t.Context(), in, w, out); err != nil {
 				t.Errorf("the reference differs from itself: %v", err)
 			}
-			if c.Product {
+			if c.MatMul {
 				wrongTile(t, &c, in, w, out)
 			}
 			// The first element is in every sample.

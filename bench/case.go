@@ -26,9 +26,9 @@ type Case struct {
 	// Samples are the parts of the outputs that are compared with the reference. Without samples all outputs are
 	// compared.
 	Samples []Sample
-	// Product means that output y is the matmul of input x and the transpose of w, an input or a weight. All of y is
+	// MatMul means that output y is the matmul of input x and the transpose of w, an input or a weight. All of y is
 	// then checked in addition to the samples.
-	Product bool
+	MatMul bool
 	// Fills are the random distributions of inputs and weights that differ from the default, by name.
 	Fills map[string]Fill
 	// Flops is the arithmetic of the case by the usual count, or 0 for memory-bound work.

@@ -57,7 +57,7 @@ func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) 
 }
 
 // check compares each of the case's samples of the outputs with the reference. Without samples it compares the whole
-// outputs. If Product is set, the case is a single matmul. Then check also compares all of y with a matmul in Go.
+// outputs. If MatMul is set, the case is a single matmul. Then check also compares all of y with a matmul in Go.
 func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error {
 	samples := c.Samples
 	if len(samples) == 0 {
@@ -73,7 +73,7 @@ func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error
 			return err
 		}
 	}
-	if c.Product {
+	if c.MatMul {
 		return c.checkWhole(d.inputs, d.weights, out)
 	}
 	return nil

@@ -66,7 +66,7 @@ func denseCase(t ir.DType, m, n, k int) Case {
 		Build: func(b *frontend.Builder, s Sizes) {
 			b.Output("y", b.Input("x", t, s["m"], s["k"]).MatMulT(b.Input("w", t, s["n"], s["k"])))
 		},
-		Axes: map[string]string{"x": "m k", "w": "n k", "y": "m n"}, Samples: matrixSample, Product: true,
+		Axes: map[string]string{"x": "m k", "w": "n k", "y": "m n"}, Samples: matrixSample, MatMul: true,
 		Flops: matmulFlops(m, n, k), Precision: precisionOf(t), Cached: true,
 	}
 }
@@ -89,7 +89,7 @@ func scaledBytesCase(m, n, k int) Case {
 			b.Weight("bias", ir.F32, s["n"])
 		b.Output("y", x.MatMulT(w).Cast(ir.F32).Mul(rows).Mul(columns).Add(bias).Cast(ir.F16))
 	}
-	c.Axes["rows"], c.Axes["columns"], c.Axes["bias"], c.Product = "m .", "n", "n", false
+	c.Axes["rows"], c.Axes["columns"], c.Axes["bias"], c.MatMul = "m .", "n", "n", false
 	c.Fills["rows"], c.Fills["columns"] = Fill{0.001, 0.01}, Fill{0.001, 0.01}
 	return c
 }
@@ -101,7 +101,7 @@ func plainCase(t ir.DType, m, n, k int) Case {
 	c.Build = func(b *frontend.Builder, s Sizes) {
 		b.Output("y", b.Input("x", t, s["m"], s["k"]).MatMul(b.Input("w", t, s["k"], s["n"])))
 	}
-	c.Axes, c.Product = map[string]string{"x": "m k", "w": "k n", "y": "m n"}, false
+	c.Axes, c.MatMul = map[string]string{"x": "m k", "w": "k n", "y": "m n"}, false
 	return c
 }
 
@@ -153,7 +153,7 @@ func fusedProductCase(m, n, k int) Case {
 		bias, r := b.Weight("bias", ir.F16, s["n"]), b.Input("r", ir.F16, s["m"], s["n"])
 		b.Output("y", x.MatMulT(w).Add(bias).Gelu().Add(r))
 	}
-	c.Axes["bias"], c.Axes["r"], c.Product = "n", "m n", false
+	c.Axes["bias"], c.Axes["r"], c.MatMul = "n", "m n", false
 	return c
 }
 
