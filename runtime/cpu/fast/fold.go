@@ -343,7 +343,7 @@ func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 	}
 	l := f.last.Load()
 	if l == nil || !l.are(c, dims) {
-		if l, err = f.newLayout(c, dims); err != nil {
+		if l, err = f.newFoldLayout(c, dims); err != nil {
 			return nil, err
 		}
 		f.last.Store(l)
@@ -355,9 +355,9 @@ func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 	return r, nil
 }
 
-// newLayout finds which axes are folded, and in which order the elements are read. dims are the extents of the fold's
-// argument.
-func (f *fold[T]) newLayout(c *interp.Call, dims []int) (*foldLayout, error) {
+// newFoldLayout finds which axes are folded, and in which order the elements are read. dims are the extents of the
+// fold's argument.
+func (f *fold[T]) newFoldLayout(c *interp.Call, dims []int) (*foldLayout, error) {
 	folded, err := f.axes(len(dims))
 	if err != nil {
 		return nil, err
