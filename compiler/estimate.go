@@ -14,18 +14,15 @@ import (
 )
 
 // Estimate returns the expected nanoseconds of a graph's kernels on a device, with all symbols at their maximum. It
-// leaves out kernels that only exchange values with other devices, since package multi estimates these.
+// leaves out kernels that exchange values with other devices, because package multi estimates these.
 func Estimate(ctx context.Context, g *ir.Graph, caps device.Caps) (float64, error) {
-	s, err := passes.Run(g, passes.Options{
-		Context: ctx,
-		Limits:  limits(caps),
-		Pricer:  schedule.NewPricer(caps),
-	})
+	pricer := schedule.NewPricer(caps)
+	s, err := passes.Run(g, passes.Options{Context: ctx, Limits: limits(caps), Pricer: pricer})
 	if err != nil {
 		return 0, err
 	}
 	own := slices.DeleteFunc(slices.Clone(s.Kernels), func(k *kernel.Kernel) bool { return mailbox.Follows(k.Ops) })
-	e := schedule.NewPricer(caps).Price(kernel.Rewrite{After: own, LastSplit: true})
+	e := pricer.Price(kernel.Rewrite{After: own, LastSplit: true})
 	if e.Note != "" {
 		return 0, errors.New(e.Note)
 	}

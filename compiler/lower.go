@@ -56,17 +56,13 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 	if persistence == nil {
 		persistence = schedule.Runs
 	}
-	s := bailout.Must(passes.Run(g, passes.Options{
-		Context: ctx,
-		Limits:  limits(caps),
-		Pricer:  pricer(caps),
-		Observe: opt.observe,
-	}))
+	s := bailout.Must(passes.Run(g, passes.Options{Context: ctx, Limits: limits(caps), Pricer: pricer(caps),
+		Observe: opt.observe}))
 	low := &Lowered{State: s}
 	s.Program.Target = caps.Name
 	bailout.Check(refuseMissing(s.Kernels, caps))
 	bailout.Check(refuseLarge(s))
-	var symbols []string
+	var symbols []string // names, in the order of the values in buffer params
 	for _, sym := range s.Program.Symbols {
 		symbols = append(symbols, sym.Name)
 	}
@@ -90,7 +86,7 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 	}
 	low.join(persistence(s.Program, s.Kernels, low.Schedules, caps))
 	err := s.Program.Check()
-	bailout.Unless(err == nil, "the compiled program does not hold together, which is a bug in vkc: %w", err)
+	bailout.Unless(err == nil, "internal error: the compiled program is inconsistent: %w", err)
 	return low
 }
 

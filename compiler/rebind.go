@@ -17,6 +17,7 @@ func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 		return nil, err
 	}
 	a, b := old.Interface(), g.Interface()
+	// Equal hashes mean equal interfaces, unless the cache was damaged.
 	if len(a.Inputs) != len(b.Inputs) || len(a.States) != len(b.States) || len(a.Weights) != len(b.Weights) ||
 		len(a.Outputs) != len(b.Outputs) || len(a.Symbols) != len(b.Symbols) {
 		return nil, errors.New("the cached program has another interface")

@@ -34,7 +34,7 @@ var margins = []struct {
 	{"split_k", "split the sums in", 1 / 0.9},
 	{"fuse_norms", "multiply before the norm", 1},
 	{"prescale_rows", "read the row times its weight", 1},
-	{"fuse_slices", "store what reads the rows", 1},
+	{"fuse_slices", "store the results of the rows' readers", 1},
 }
 
 // marginOf is the row of a decision: the first one that fits.

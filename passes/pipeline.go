@@ -3,6 +3,7 @@ package passes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ var table = []Pass{
 	{"fold_constants", "values that depend on constants alone are known now", rewrites(rewrite.FoldConstants)},
 	{"simplify", "identities and chains of views hide what fusion looks for", rewrites(rewrite.Simplify)},
 	{"cse", "equal values are computed once", rewrites(rewrite.CSE)},
-	{"interface", "no two outputs or states may share a buffer", priced(rewrite.OwnValues)},
+	{"interface", "no two outputs or states may share a buffer", priced(rewrite.SeparateBuffers)},
 	{"merge_siblings", "one wide matmul fills a device better than several narrow ones of the same operand",
 		rewrites(rewrite.MergeSiblings)},
 	{"dce", "a value that no output or update needs costs time", rewrites(rewrite.DCE)},
@@ -299,12 +300,7 @@ func (s *State) arrange() error {
 
 // known reports whether there is a pass with this name.
 func known(name string) bool {
-	for _, p := range table {
-		if p.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(table, func(p Pass) bool { return p.Name == name })
 }
 
 // names lists the names of all passes.

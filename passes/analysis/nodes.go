@@ -17,12 +17,7 @@ func IsPacked(n *ir.Node) bool {
 	if n.Op() != ir.OpConcat || n.Attrs().Int("axis") != 0 {
 		return false
 	}
-	for _, a := range n.Args() {
-		if a.Op() != ir.OpWeight {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.Op() != ir.OpWeight })
 }
 
 // IsFixed reports whether a node's buffer is filled when the program is loaded, and keeps its contents in all runs.
@@ -152,9 +147,9 @@ func AttentionRefusal(n *ir.Node) string {
 	case d.Add > maxHeadDim || e.Add > maxHeadDim:
 		return fmt.Sprintf("vectors of %s and %s are longer than %d", d, e, maxHeadDim)
 	case n.DType() == ir.F64:
-		return "its softmax is computed in f32, f64 keeps more of it in parts"
+		return "the kernel would compute the softmax in f32, which is less precise than f64"
 	case empty(n) || slices.ContainsFunc(n.Args(), empty):
-		return "there is nothing to attend to"
+		return "a tensor is empty"
 	}
 	return ""
 }

@@ -34,9 +34,8 @@ func WriteOf(n *ir.Node) (w Write, ok bool) {
 	return w, true
 }
 
-// before returns the argument of x that x gets its base elements from. x is a node of the chain from a write's result
-// to its base: the write, or a reshape.
-func (w Write) before(x *ir.Node) *ir.Node {
+// nextToBase returns the node after x on the way from a write's result to its base. x is the write or a reshape.
+func (w Write) nextToBase(x *ir.Node) *ir.Node {
 	if x == w.Op {
 		return x.Arg(w.Arg)
 	}
@@ -59,7 +58,7 @@ func IsScatter(n *ir.Node) bool {
 }
 
 // Unshaped returns n, or the node below it if n is a reshape. A reshape to the same shape means a copy and is not
-// skipped; see rewrite.OwnValues.
+// skipped; see rewrite.SeparateBuffers.
 func Unshaped(n *ir.Node) *ir.Node {
 	for n.Op() == ir.OpReshape && !IsCopy(n) {
 		n = n.Arg(0)
@@ -87,10 +86,10 @@ func (w Write) paysInPlace() bool {
 // Overwrites records which states of a graph are updated in place.
 //
 // Kernels that read the old value of such a state must run before its first write. Later fusion may put any node that
-// depends on the old value into such a kernel, so all these nodes must come before the first write. The exception are
-// operands of the state's own writes: they are materialized before it if they are small. If the order is impossible,
-// because the first write would have to run before itself, the state is written as a whole: a kernel computes the new
-// value, and it is copied to the state.
+// depends on the old value into such a kernel, so all these nodes must come before the first write. Operands of the
+// state's own writes are an exception: if they are small, a kernel stores them in buffers before the first write. If
+// the order is impossible, because the first write would have to run before itself, the state is written as a whole: a
+// kernel computes the new value, and it is copied to the state.
 type Overwrites struct {
 	users   [][]*ir.Node            // by node: the nodes that have it as an argument
 	shown   map[*ir.Node]int        // by node: the number of outputs and new values of states that it is
@@ -98,16 +97,21 @@ type Overwrites struct {
 	InPlace map[*ir.Node][]*ir.Node // by state: the results of its writes in place, last first
 	Whole   map[*ir.Node]string     // by state: the reason why it is written as a whole
 	waiting map[*ir.Node][]*ir.Node // by node: the first writes of states that must come after it
-	early   map[Edge]bool           // operands of writes that must be materialized before the first write
+	early   map[Edge]bool           // operands of writes that must be stored before the first write
 	search  int                     // nodes that searches for an order may still visit; bounds the time
 }
 
 // Edge is a value and one of its users.
 type Edge struct{ Value, user *ir.Node }
 
-// NewOverwrites decides which states of a graph can be updated in place. decided means that the pass
-// `interface` (rewrite.OwnValues) ran before and inserted a copy before each update that is not in place.
-func NewOverwrites(g *ir.Graph, decided bool) *Overwrites {
+// NewOverwrites decides which states of a graph can be updated in place.
+func NewOverwrites(g *ir.Graph) *Overwrites { return newOverwrites(g, false) }
+
+// DecidedOverwrites returns the decisions of the pass `interface` (rewrite.SeparateBuffers). That pass inserted a copy
+// before each update that is not in place.
+func DecidedOverwrites(g *ir.Graph) *Overwrites { return newOverwrites(g, true) }
+
+func newOverwrites(g *ir.Graph, decided bool) *Overwrites {
 	o := &Overwrites{users: g.Users(), shown: map[*ir.Node]int{}, updates: map[*ir.Node]int{},
 		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
 		early: map[Edge]bool{}, search: 4 * len(g.Nodes())}
@@ -141,7 +145,7 @@ func (o *Overwrites) onlyReadBy(readers map[*ir.Node]bool, n *ir.Node) bool {
 	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
 }
 
-// StoresFirst reports whether an operand of a write must be materialized before the state's first write.
+// StoresFirst reports whether an operand of a write must be stored before the state's first write.
 func (o *Overwrites) StoresFirst(operand, user *ir.Node) bool { return o.early[Edge{operand, user}] }
 
 // OnlyUpdates reports whether n is one output or one state's new value, and no node reads it.
@@ -187,11 +191,7 @@ func OpAt(n *ir.Node) string {
 
 // WhyNot returns the reason why a write is not in place.
 func (o *Overwrites) WhyNot(w Write) string {
-	for {
-		next, ok := WriteOf(w.base)
-		if !ok {
-			break
-		}
+	for next, ok := WriteOf(w.base); ok; next, ok = WriteOf(w.base) {
 		w = next
 	}
 	if why := o.Whole[w.base]; why != "" {
@@ -207,7 +207,7 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 	value := newValue(u)
 	switch {
 	case o.shown[u.State] > 0:
-		return nil, nil, "its old value is an output or another state's new value"
+		return nil, nil, "its old value is an output, or the new value of another state"
 	case o.updates[value] > 1:
 		return nil, nil, "another state has the same new value"
 	}
@@ -223,9 +223,9 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 			return nil, nil, fmt.Sprintf("%s writes more than a copy does", w.Op)
 		}
 		values = append(values, n)
-		for x := n; x != w.base; x = w.before(x) {
+		for x := n; x != w.base; x = w.nextToBase(x) {
 			if x != value && !o.onlyReadBy(own, x) {
-				return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", x)
+				return nil, nil, fmt.Sprintf("something else needs %s too", x)
 			}
 			own[x] = true
 		}
@@ -233,12 +233,12 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 			own[x] = true
 		}
 		if n = w.base; n != u.State && !o.onlyReadBy(own, n) {
-			return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", n)
+			return nil, nil, fmt.Sprintf("something else needs %s too", n)
 		}
 	}
 	for _, e := range o.Operands(values) {
 		if x := Unshaped(e.Value); x == u.State || own[x] {
-			return nil, nil, fmt.Sprintf("%s writes what the state has elsewhere", e.user)
+			return nil, nil, fmt.Sprintf("%s writes elements that the state has elsewhere", e.user)
 		}
 	}
 	return values, own, ""
@@ -289,11 +289,11 @@ func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.N
 	return true
 }
 
-// canStoreFirst reports whether materializing taken, an operand of a write, moves less memory than a copy of the state.
-// A where has an operand as large as the state, so materializing that never pays.
-func canStoreFirst(write, taken *ir.Node) bool {
+// canStoreFirst reports whether storing an operand of a write in a buffer moves less memory than a copy of the state. A
+// where has an operand as large as the state, so storing that never pays.
+func canStoreFirst(write, operand *ir.Node) bool {
 	return write.Op() != ir.OpWhere && !write.DType().IsBlock() &&
-		taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
+		operand.Shape().MaxElems() <= write.Shape().MaxElems()/2
 }
 
 // Operands returns the operands, except the bases, of the writes with the given results.
@@ -310,7 +310,8 @@ func (o *Overwrites) operandsOf(w Write) (all []Edge) {
 	for {
 		inner, region, ok := o.Nested(w)
 		for i, x := range w.Op.Args() {
-			if i != w.Arg && !(ok && i == 1) && !slices.Contains(region, x) {
+			nested := ok && i == 1 // the next round lists the operands of the inner write instead
+			if i != w.Arg && !nested && !slices.Contains(region, x) {
 				all = append(all, Edge{x, w.Op})
 			}
 		}
@@ -359,8 +360,11 @@ func (o *Overwrites) Nested(w Write) (inner Write, region []*ir.Node, ok bool) {
 		region = append(region, at)
 		at = at.Arg(0)
 	}
-	ok = at.Op() == ir.OpDynamicSlice && o.ReadOnce(at) && at.Arg(0) == w.Op.Arg(0) && at.Arg(1) == w.Op.Arg(2) &&
-		at.Attrs().Int("axis") == w.Op.Attrs().Int("axis") && at.Shape().Equal(w.Op.Arg(1).Shape())
+	if at.Op() != ir.OpDynamicSlice || !o.ReadOnce(at) {
+		return Write{}, nil, false
+	}
+	sameStart := at.Arg(1) == w.Op.Arg(2) && at.Attrs().Int("axis") == w.Op.Attrs().Int("axis")
+	ok = at.Arg(0) == w.Op.Arg(0) && sameStart && at.Shape().Equal(w.Op.Arg(1).Shape())
 	return inner, append(region, at), ok
 }
 

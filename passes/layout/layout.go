@@ -91,7 +91,7 @@ func (pl *planner) scope(g *plan.Graph, outer *scope, leaves map[plan.ValueID]pl
 		}
 	}
 	ids := g.IDs()
-	for _, id := range ids[:g.Once()] {
+	for _, id := range ids[:g.Once()] { // in a loop's body, some of these depend on values of the run
 		k := g.Kernel(id)
 		if sc.fixed[id] = k.CanPrepare(func(buffer int) bool { return sc.ready[buffer] }); sc.fixed[id] {
 			for _, b := range k.Bindings {
@@ -137,7 +137,7 @@ func (sc *scope) steps(which func(plan.KernelID) bool) {
 		}
 		if body := sc.inner[id]; body != nil {
 			body.region(sc.g.Kernel(id))
-			level = -1
+			level = -1 // the next kernel must not run at the same time as the loop
 			continue
 		}
 		sc.step(sc.g.Kernel(id))

@@ -135,7 +135,7 @@ func (p *attentionPoint) limitKeys() {
 	}
 	over := kernel.Axis(l.k.AttentionAxes().Key, l.k.Fold)
 	before := l.is(ir.OpLt, l.b.FromIndex(over), l.b.FromIndex(l.k.FirstSeen(p.row)))
-	p.add(l.f32(ir.OpWhere, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
+	p.maskBy(l.f32(ir.OpWhere, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
 }
 
 // read loads an element of the named argument at the batch's coordinates followed by at.
@@ -148,13 +148,13 @@ func (p *attentionPoint) ofQuery(name string, along ...kernel.Index) *kernel.Exp
 	return p.read(name, slices.Concat([]kernel.Index{p.head, p.query}, along)...)
 }
 
-// ofKey is ofQuery at the point's key.
+// ofKey loads an element of the named argument at the point's key. `along` is the rest of the coordinates.
 func (p *attentionPoint) ofKey(name string, along ...kernel.Index) *kernel.Expr {
 	return p.read(name, slices.Concat([]kernel.Index{p.group, p.key}, along)...)
 }
 
-// add adds a term to the mask, which the kernel adds to the scores.
-func (p *attentionPoint) add(e *kernel.Expr) {
+// maskBy adds a term to the mask, which the kernel adds to the scores.
+func (p *attentionPoint) maskBy(e *kernel.Expr) {
 	if p.a.Mask != nil {
 		e = p.l.f32(ir.OpAdd, p.a.Mask, e)
 	}
@@ -171,17 +171,15 @@ func (p *attentionPoint) addMask() {
 		if !p.a.Causal && !p.reversed {
 			p.a.End = l.endOfKeys(mask, p.key, l.k.Fold)
 		}
-		p.add(l.exponentOf2(mask))
+		p.maskBy(l.exponentOf2(mask))
 	}
 	if in.Arg("lse") < 0 {
 		return
 	}
 	lse := p.ofQuery("lse")
-	none := l.is(ir.OpEq, lse, l.b.Float(ir.F32, math.Inf(-1)))
-	by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
 	// Subtracts lse, but adds it for a query without keys: its lse is -inf, and its scores must stay -inf.
-	factor := l.f32(ir.OpWhere, none, by(math.Log2E), by(-math.Log2E))
-	p.add(l.f32(ir.OpMul, l.b.Cast(ir.F32, lse), factor))
+	factor := l.f32(ir.OpWhere, l.isMinusInf(lse), l.b.Float(ir.F32, math.Log2E), l.b.Float(ir.F32, -math.Log2E))
+	p.maskBy(l.f32(ir.OpMul, l.b.Cast(ir.F32, lse), factor))
 }
 
 // exponentOf2 returns x*log2(e) in f32, so that exp(x) = exp2(result). If the product leaves the range of f32, the
@@ -207,47 +205,63 @@ func (l *lowerer) exponentOf2(x *kernel.Expr) *kernel.Expr {
 	return l.f32(ir.OpWhere, outside, wide, product)
 }
 
-// result returns the value that a row stores, computed from the maximum of the scores, the sum of the weights and the
-// weighted sum of the values.
+// result returns the value that a row stores. The kernel provides the maximum of the scores, the sum of the weights and
+// the weighted sum of the values. Scores are in units of log2, and weights are relative to the maximum.
 func (p *attentionPoint) result() *kernel.Expr {
-	l, n, in := p.l, p.n, p.n.Op().Info()
+	l, in := p.l, p.n.Op().Info()
 	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
-	if p.grad != "" { // weights are relative to the maximum, and already normalized
-		scale := 1.0
-		if p.grad != "v" {
-			scale = analysis.AttentionScale(n)
-		}
-		return l.f32(ir.OpMul, l.f32(ir.OpMul, weighted, l.f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale))
+	if p.grad != "" {
+		return p.gradient(top, weighted)
 	}
 	var sink *kernel.Expr
-	if i := in.Arg("sinks"); i < len(n.Args()) {
-		s := l.value(n.Arg(i), []kernel.Index{p.head})
-		sink = l.exponentOf2(s)
+	if i := in.Arg("sinks"); i < len(p.n.Args()) {
+		sink = l.exponentOf2(l.value(p.n.Arg(i), []kernel.Index{p.head}))
 	}
-	none := func(x *kernel.Expr) *kernel.Expr {
-		return l.is(ir.OpEq, x, l.b.Float(ir.F32, math.Inf(-1)))
-	}
-	weight := func(x, relativeTo *kernel.Expr) *kernel.Expr { return l.f32(ir.OpExp2, l.f32(ir.OpSub, x, relativeTo)) }
 	if in.Arg("v") < 0 {
-		if sink != nil { // the sink is one more score; if all are -inf, any finite maximum will do
-			most := l.f32(ir.OpMax, top, sink)
-			most = l.f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
-			sum, top = l.f32(ir.OpAdd, l.f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
-		}
-		return l.f32(ir.OpMul, l.f32(ir.OpAdd, top, l.f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2))
+		return l.logSumExp(top, sum, sink)
 	}
 	zero := l.b.Float(ir.F32, 0)
 	if sink != nil { // one more weight, for the value 0
-		sum = l.f32(ir.OpAdd, sum, weight(sink, top))
+		sum = l.f32(ir.OpAdd, sum, l.softmaxWeight(sink, top))
 	}
 	quotient := l.f32(ir.OpDiv, weighted, sum)
 	switch {
-	case n.Attrs().Bool("zero_nan"): // the sum is 0 if there is no score, and NaN if one is NaN or infinite
+	case p.n.Attrs().Bool("zero_nan"): // the sum is 0 if there is no score, and NaN if one is NaN or infinite
 		return l.f32(ir.OpWhere, l.is(ir.OpGt, sum, zero), quotient, zero)
 	case sink != nil: // a row without visible keys has the result 0 rather than NaN
-		return l.f32(ir.OpWhere, none(top), zero, quotient)
+		return l.f32(ir.OpWhere, l.isMinusInf(top), zero, quotient)
 	}
 	return quotient
+}
+
+// gradient returns a gradient's element. The log-sum-exp in the mask has already normalized the weights (see addMask).
+func (p *attentionPoint) gradient(top, weighted *kernel.Expr) *kernel.Expr {
+	scale := 1.0
+	if p.grad != "v" {
+		scale = analysis.AttentionScale(p.n)
+	}
+	l := p.l
+	return l.f32(ir.OpMul, l.f32(ir.OpMul, weighted, l.f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale))
+}
+
+// logSumExp returns the natural logarithm of the sum of exp(score). A sink, if not nil, is one more score.
+func (l exprs) logSumExp(top, sum, sink *kernel.Expr) *kernel.Expr {
+	if sink != nil {
+		most := l.f32(ir.OpMax, top, sink)
+		most = l.f32(ir.OpWhere, l.isMinusInf(most), l.b.Float(ir.F32, 0), most) // any finite maximum will do
+		sum = l.f32(ir.OpAdd, l.f32(ir.OpMul, sum, l.softmaxWeight(top, most)), l.softmaxWeight(sink, most))
+		top = most
+	}
+	return l.f32(ir.OpMul, l.f32(ir.OpAdd, top, l.f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2))
+}
+
+// softmaxWeight returns the weight of a score in units of log2, relative to a maximum.
+func (l exprs) softmaxWeight(score, top *kernel.Expr) *kernel.Expr {
+	return l.f32(ir.OpExp2, l.f32(ir.OpSub, score, top))
+}
+
+func (l exprs) isMinusInf(x *kernel.Expr) *kernel.Expr {
+	return l.is(ir.OpEq, x, l.b.Float(ir.F32, math.Inf(-1)))
 }
 
 // endOfKeys returns the number of keys that a row needs to read, if a mask hides all later keys: it has the form
@@ -293,6 +307,7 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 	if isKey(y) {
 		op, x, y = swapped[op], y, x
 	}
+	// The same end must hold for all points of a workgroup, so it may depend only on batch axes and key heads.
 	ax := l.k.AttentionAxes()
 	own := slices.ContainsFunc([]int{ax.Head, ax.Query, ax.Value, ax.Key, ax.Dot}, y.Uses)
 	if !isKey(x) || own || y.DType != ir.I32 {
@@ -313,7 +328,7 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 // storeAttention stores the cluster's results. They may be views of the attention, such as a transpose.
 func (l *lowerer) storeAttention() {
 	for _, n := range l.c.Stored {
-		l.store(n, l.coordsOf(l.c.Cores[0], n), true)
+		l.store(n, l.coordsOf(l.c.Cores[0], n), perElement)
 	}
 }
 

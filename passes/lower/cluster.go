@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,7 +54,7 @@ func (f *Fusion) FuseElementwise() error {
 			return err
 		}
 		f.findReaders(n)
-		if f.storedBy[i] == nil && !isLeafBuffer(f, n) {
+		if f.storedBy[i] == nil && !f.isUnstoredLeaf(n) {
 			f.place(n)
 		}
 		if f.storedBy[i] == nil && f.core[i] == nil {
@@ -93,16 +94,20 @@ func clusterKind(n *ir.Node) ClusterKind {
 	return ClusterRow
 }
 
-// separateOverwrites handles kernels that must not write a state's new value into the state's buffer: they would
-// overwrite elements that other invocations of the same kernel still read, or that the update of another state reads.
-// Such a kernel stores the value in a buffer of its own, and another kernel copies it to the state.
+// separateOverwrites handles kernels that must not write a state's new value into the state's buffer, because other
+// invocations of the kernel, or the update of another state, have yet to read elements there. Such a kernel stores the
+// value in a buffer of its own, and another kernel copies it to the state.
 func (f *Fusion) separateOverwrites() error {
 	for _, u := range f.Graph.Updates() {
-		if c := f.storedBy[u.Value.ID()]; c.Kind != ClusterUpdate && errors.Is(f.tryLower(c), errOverwrites) {
+		c := f.storedBy[u.Value.ID()]
+		if c.Kind == ClusterUpdate {
+			continue
+		}
+		if _, err := f.tryLower(c); errors.Is(err, errOverwrites) {
 			f.splitBefore(c, u.Value)
 		}
 	}
-	apart := map[*ir.Node]bool{}
+	apart := map[*ir.Node]bool{} // new values with a cluster that only copies them
 	for {
 		f.findAllReaders()
 		cycles := f.sortClusters()
@@ -136,7 +141,7 @@ func (f *Fusion) cycleError(cycles map[*Cluster]int) error {
 // splitBefore leaves in cluster c only the node copied, which copies a value to a state. The copied value and
 // everything else that c stores move to a new cluster, which runs first.
 func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
-	f.why[copied.ID()] = fmt.Sprintf("%s; computed apart: %s", f.why[copied.ID()], errOverwrites)
+	f.why[copied.ID()] = fmt.Sprintf("%s; a kernel of its own copies it: %s", f.why[copied.ID()], errOverwrites)
 	value := copied.Arg(0)
 	others := slices.DeleteFunc(c.tails, func(n *ir.Node) bool { return n == copied || n == value })
 	c.tails = []*ir.Node{copied}
@@ -147,9 +152,9 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 	}
 }
 
-// isLeafBuffer reports whether n is a leaf that no cluster must store. A cluster must store a leaf that is itself an
+// isUnstoredLeaf reports whether n is a leaf that no cluster must store. A cluster must store a leaf that is itself an
 // output or a state's new value, and a computed one (iota, dim_value) that a custom kernel or loop reads from memory.
-func isLeafBuffer(f *Fusion, n *ir.Node) bool {
+func (f *Fusion) isUnstoredLeaf(n *ir.Node) bool {
 	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
 	return analysis.IsLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsWhole(n) != nil)
 }
@@ -158,15 +163,15 @@ func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 func (f *Fusion) place(n *ir.Node) {
 	users := f.readersOf(n)
 	if f.required[n.ID()] {
-		f.store(n, users, "the graph's interface needs it")
+		f.store(n, users, "an output, a state or a loop needs it in memory")
 		return
 	}
 	if u := f.feedsWhole(n); u != nil {
 		f.store(n, users, fmt.Sprintf("%s reads it from memory", u.Op()))
 		return
 	}
-	if isView(n) && f.overfilled(n) == nil || isFree(n) && !isView(n) {
-		f.why[n.ID()] = "inline: an index map or decode"
+	if isFree(n) && !isView(n) {
+		f.why[n.ID()] = "inline: computing it costs no more than loading it"
 		return
 	}
 	if c := f.overfilled(n); c != nil {
@@ -174,41 +179,51 @@ func (f *Fusion) place(n *ir.Node) {
 		f.why[n.ID()] = fmt.Sprintf("stored: the kernel of %s would grow too large", c.name())
 		return
 	}
-	flops, loads := f.cost(n)
-	for _, c := range users {
-		if c.readsInTiles() && isRounding(n) {
-			f.store(n, users, fmt.Sprintf("%s multiplies bytes", c.name()))
-			return
-		}
-		if inline, stored := f.partOfHalfSum(n); c.Kind == ClusterMatMul && stored {
-			f.store(n, users, fmt.Sprintf("%s multiplies sums of halves", c.name()))
-			return
-		} else if c.Kind == ClusterMatMul && inline {
-			f.why[n.ID()] = "inline: the sum of two halves"
-			return
-		}
-		expensive := flops > maxOperandFlops || loads > maxOperandLoads
-		if expensive && c.readsInTiles() {
-			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
-			return
-		}
-		if expensive && c.readsInWindows() {
-			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per window", c.name(), flops))
-			return
-		}
+	if isView(n) {
+		f.why[n.ID()] = "inline: it only moves elements"
+		return
 	}
+	flops, loads := f.cost(n)
+	if f.placeInLoop(n, users, flops > maxOperandFlops || loads > maxOperandLoads) {
+		return
+	}
+	isFixed := !slices.ContainsFunc(n.Args(), f.varies)
 	switch {
-	case slices.ContainsFunc(users, (*Cluster).readsInTiles) && f.endsCore(n):
-		f.store(n, users, "the kernel of its argument can store it instead")
-	case n.Op() == ir.OpConcat && n.Rank() == 1 && !slices.ContainsFunc(n.Args(), f.varies):
-		f.store(n, users, "it is known when the program is loaded")
+	case slices.ContainsFunc(users, (*Cluster).readsInTiles) && f.isEpilogue(n):
+		f.store(n, users, "the matmul before it can store it instead of its own result")
+	case n.Op() == ir.OpConcat && n.Rank() == 1 && isFixed: // such as the biases of merged matmuls
+		f.store(n, users, "it depends on weights alone, so it is computed once")
 	case len(users) <= 1:
 		f.why[n.ID()] = "inline: one kernel uses it"
 	case flops <= maxSharedFlops && loads <= 1:
-		f.why[n.ID()] = fmt.Sprintf("inline in %d kernels: as cheap as loading it", len(users))
+		f.why[n.ID()] = fmt.Sprintf("inline in %d kernels: computing it costs no more than loading it", len(users))
 	default:
 		f.store(n, users, fmt.Sprintf("%d kernels use it", len(users)))
 	}
+}
+
+// placeInLoop decides about an operand of a kernel that would compute each of its elements several times. It returns
+// false if no user is such a kernel, or if computing n again is cheap.
+func (f *Fusion) placeInLoop(n *ir.Node, users []*Cluster, expensive bool) bool {
+	inline, stored := f.partOfHalfSum(n)
+	for _, c := range users {
+		switch {
+		case c.readsInTiles() && isRounding(n):
+			f.store(n, users, fmt.Sprintf("%s reads int8 operands from memory", c.name()))
+		case c.Kind == ClusterMatMul && stored:
+			f.store(n, users, fmt.Sprintf("%s reads the halves of an operand from memory", c.name()))
+		case c.Kind == ClusterMatMul && inline:
+			f.why[n.ID()] = "inline: a matmul adds the halves of its operand itself"
+		case expensive && c.readsInTiles():
+			f.store(n, users, fmt.Sprintf("%s would compute it again for each tile", c.name()))
+		case expensive && c.readsInWindows():
+			f.store(n, users, fmt.Sprintf("%s would compute it again for each window", c.name()))
+		default:
+			continue
+		}
+		return true
+	}
+	return false
 }
 
 // varies reports whether n may have another value in each run: it depends on more than weights and constants.
@@ -219,11 +234,11 @@ func (f *Fusion) varies(n *ir.Node) bool {
 	return f.storedBy[n.ID()] != nil || slices.ContainsFunc(n.Args(), f.varies)
 }
 
-// endsCore reports whether n is computed from the result of a matmul element by element, and nothing else reads this
+// isEpilogue reports whether n is computed from the result of a matmul element by element, and nothing else reads this
 // result. The matmul's kernel can then store n instead of the result, and computes each element of n once.
-func (f *Fusion) endsCore(n *ir.Node) bool {
+func (f *Fusion) isEpilogue(n *ir.Node) bool {
 	for x := n; ; {
-		var from *ir.Node
+		var from *ir.Node // the only argument of x with an element for each element of x, or nil
 		switch {
 		case x.Op() == ir.OpReshape:
 			from = x.Arg(0)
@@ -242,6 +257,7 @@ func (f *Fusion) endsCore(n *ir.Node) bool {
 			return false
 		}
 		if c := f.core[from.ID()]; c != nil {
+			// A wider dtype than the result's would cost memory traffic.
 			return c.Kind == ClusterMatMul && from.DType().BlockBytes() >= n.DType().BlockBytes()
 		}
 		x = from
@@ -298,7 +314,7 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 		if c.Kind != ClusterMap || !c.tails[0].Shape().Equal(n.Shape()) || !f.identityIn(n, c) {
 			continue
 		}
-		if slices.ContainsFunc(users, func(o *Cluster) bool { return o != c && f.waits(c, o, n) }) {
+		if slices.ContainsFunc(users, func(o *Cluster) bool { return o != c && f.dependsOnEarly(c, o, n) }) {
 			continue
 		}
 		if c.size+f.weighNode(n) > f.Limits.Size {
@@ -323,8 +339,8 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 				continue
 			}
 			h := f.clusterOf(u)
-			if h != nil && h != c ||
-				h == nil && !slices.Contains(f.readersOf(u), c) {
+			elsewhere := h != nil && h != c || h == nil && !slices.Contains(f.readersOf(u), c)
+			if elsewhere {
 				continue
 			}
 			if u.Op() == ir.OpAfter && u.Arg(1) == n {
@@ -447,32 +463,30 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return why
 	}
 	switch {
-	case c.runs != nil || q.runs != nil:
-		return "several kernels write it"
+	case c.ranges != nil || q.ranges != nil:
+		return "several kernels write the parts of a concat"
 	case c.tries >= maxTries || q.tries >= maxTries:
-		return "too many others do not go with it"
-	case q.Kind == ClusterCustom || c.Kind == ClusterCustom:
-		return "a custom kernel runs as it is"
-	case q.Kind == ClusterLoop || c.Kind == ClusterLoop:
-		return "a loop has kernels of its own"
-	case q.Kind == ClusterGroup || c.Kind == ClusterGroup:
-		return "rows are grouped by a kernel of their own"
-	case q.Kind == ClusterQuantize || c.Kind == ClusterQuantize || c.Kind == ClusterUpdate:
-		return "blocks are made by a kernel of their own"
-	case q.Kind == ClusterUpdate:
-		return "the next kernel updates a state"
+		return fmt.Sprintf("%d merges with other kernels have failed", maxTries)
+	case cmp.Or(neverMerged[c.Kind], neverMerged[q.Kind]) != "":
+		return cmp.Or(neverMerged[c.Kind], neverMerged[q.Kind])
 	case q.Kind != ClusterMap && q.Kind != c.Kind, q.Kind == ClusterAttention, q.Kind == ClusterRecurrence:
-		return fmt.Sprintf("the next kernel (%s) has a loop of its own", q.name())
+		return fmt.Sprintf("%s needs a loop of its own", q.name())
 	case q.Kind != ClusterMap && !sameLoop(c, q):
-		return fmt.Sprintf("%s loops over other extents", q.name())
+		return fmt.Sprintf("%s needs a different loop", q.name())
 	case f.dependsOn(q, c):
-		return fmt.Sprintf("%s also needs it through another kernel", q.name())
+		return fmt.Sprintf("another kernel must run between it and %s", q.name())
 	}
 	merged := &Cluster{ID: c.ID, Kind: c.Kind, level: max(c.level, q.level), tries: max(c.tries, q.tries),
 		Cores: slices.Concat(c.Cores, q.Cores), tails: slices.Concat(c.tails, q.tails)}
 	slices.SortFunc(merged.Cores, func(a, b *ir.Node) int { return a.ID() - b.ID() })
 	f.adopt(merged)
-	if err := f.fits(merged); err != nil {
+	k, err := f.tryLower(merged)
+	if err == nil {
+		if size := f.Limits.SizeOf(k); size > f.Limits.Size {
+			err = fmt.Errorf("one kernel for both would have size %d, but the limit is %d", size, f.Limits.Size)
+		}
+	}
+	if err != nil {
 		f.adopt(c)
 		f.adopt(q)
 		c.tries++
@@ -486,17 +500,13 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 	return ""
 }
 
-// fits returns nil if a merged cluster can be one kernel, or else the reason why not.
-func (f *Fusion) fits(merged *Cluster) error {
-	merged.Stored = merged.tails
-	k, err := f.lower(merged)
-	if err != nil {
-		return err
-	}
-	if size := f.Limits.SizeOf(k); size > f.Limits.Size {
-		return fmt.Errorf("the kernel would grow too large: %d, more than %d", size, f.Limits.Size)
-	}
-	return nil
+// neverMerged has the kinds of clusters that never merge with others, with the reason.
+var neverMerged = map[ClusterKind]string{
+	ClusterCustom:   "a custom kernel cannot be fused",
+	ClusterLoop:     "a loop has kernels of its own",
+	ClusterGroup:    "op expert_groups has a kernel of its own",
+	ClusterQuantize: "op quantize has a kernel of its own",
+	ClusterUpdate:   "a write into a state has a kernel of its own",
 }
 
 // maxTries limits the failed attempts to merge a cluster with others.
@@ -536,20 +546,22 @@ func (f *Fusion) raise(c *Cluster) {
 // the same shape, or matmuls of the same left operand with matrices of the same shape.
 func sameLoop(c, q *Cluster) bool {
 	a, b := c.Cores[0], q.Cores[0]
-	if c.Kind == ClusterScan || c.Kind == ClusterSort || a.Op().Class() == ir.ClassWindow ||
-		b.Op().Class() == ir.ClassWindow {
+	switch {
+	case c.Kind == ClusterScan, c.Kind == ClusterSort:
 		return false
-	}
-	if c.Kind == ClusterRow {
+	case a.Op().Class() == ir.ClassWindow, b.Op().Class() == ir.ClassWindow:
+		return false
+	case c.Kind == ClusterRow:
 		return a.Arg(0).Shape().Equal(b.Arg(0).Shape()) && slices.Equal(analysis.FoldedAxes(a), analysis.FoldedAxes(b))
+	case len(c.Cores)+len(q.Cores) > maxMatMuls:
+		return false
+	case a.Op() == ir.OpMatMulID, b.Op() == ir.OpMatMulID:
+		return sameExperts(a, b)
 	}
-	if a.Op() == ir.OpMatMulID || b.Op() == ir.OpMatMulID {
-		return len(c.Cores)+len(q.Cores) <= maxProducts && sameExperts(a, b)
-	}
-	return len(c.Cores)+len(q.Cores) <= maxProducts && a.Arg(0) == b.Arg(0) && a.Shape().Equal(b.Shape()) &&
-		!addsHalves(a.Arg(0)) && // one after the other they are faster (M-halves)
+	return a.Arg(0) == b.Arg(0) && a.Shape().Equal(b.Shape()) &&
+		!addsHalves(a.Arg(0)) && // two kernels are faster (M-halves)
 		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a") && analysis.Precision(a) == analysis.Precision(b)
 }
 
-// maxProducts limits the matmuls in one kernel: each needs registers for a tile of results.
-const maxProducts = 2
+// maxMatMuls limits the matmuls in one kernel: each needs registers for a tile of results.
+const maxMatMuls = 2

@@ -14,13 +14,13 @@ import (
 func (f *Fusion) Lower(pricer kernel.Pricer) error {
 	if cycles := f.sortClusters(); cycles != nil {
 		for c := range cycles {
-			return fmt.Errorf("kernel of %s waits for itself", c.name())
+			return fmt.Errorf("internal error: the kernel of %s waits for itself", c.name())
 		}
 	}
 	clusters := slices.Clone(f.Clusters)
 	slices.SortStableFunc(clusters, func(a, b *Cluster) int { return a.level - b.level })
 	for _, c := range clusters {
-		kernels, err := f.lowerRuns(c)
+		kernels, err := f.lowerCluster(c)
 		if err != nil {
 			return fmt.Errorf("kernel of %s (%s): %w", c.name(), c.Kind, err)
 		}

@@ -60,7 +60,7 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 		zeros, err := l.buildKernel(func() {
 			l.k.Family, l.space = kernel.FamilyMap, c.tails[out].Shape()
 			l.at = l.parallel(l.space)
-			l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: kernel.Linear(l.space, l.at),
+			l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], writing), Index: kernel.Linear(l.space, l.at),
 				Value: l.b.Integer(c.tails[out].DType(), 0)}}
 		})
 		if err != nil {

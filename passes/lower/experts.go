@@ -43,9 +43,9 @@ func (l *lowerer) lowerMatMulID() {
 		x, w := n.Arg(0), n.Arg(1)
 		a := l.value(x, broadcastCoords(x.Shape(), []kernel.Index{l.at[0], l.at[1], fold}))
 		b := l.value(w, []kernel.Index{l.indexOf(expert, kernel.Last(w.Shape()[0])), l.at[2], fold})
-		l.addProduct(n, a, b, i)
+		l.addMatMul(n, a, b, i)
 	}
-	l.storeProducts()
+	l.storeResults()
 }
 
 // groupOfRows declares the axes [group, row of the group, column] and sets l.at to the position of that row. It returns
@@ -77,5 +77,5 @@ func (l *lowerer) lowerGroup() {
 	l.k.Fold = numel(ids.Shape())
 	id := l.value(ids, kernel.Unflatten(ids.Shape(), kernel.Axis(l.k.FoldAxis(), l.k.Fold)))
 	l.k.Group = &kernel.Group{Of: l.indexOf(id, kernel.Last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add,
-		Bind: l.binding(n, true)}
+		Bind: l.binding(n, writing)}
 }

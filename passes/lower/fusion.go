@@ -30,9 +30,9 @@ type Fusion struct {
 	ctx      context.Context // checked each time that a kernel is made
 	storedBy []*Cluster      // by node: the cluster that stores it
 	core     []*Cluster      // by node: the cluster that has it as a core
-	live     []bool
-	uses     [][]*ir.Node
-	why      map[int]string // by node: the reason why it was or was not fused
+	live     []bool          // by node: whether an output or update needs it
+	uses     [][]*ir.Node    // by node: the nodes that it is an argument of
+	why      map[int]string  // by node: the reason why it was or was not fused
 	// keepsDecoded says that decoded copies of the graph's weights may stay in memory.
 	keepsDecoded bool
 
@@ -92,9 +92,9 @@ type Cluster struct {
 	// tails are the nodes that the cluster may have to store: its cores, and nodes computed from them. finalize reduces
 	// them to the nodes that are needed elsewhere.
 	tails []*ir.Node
-	// runs, if set, divide the arguments of a stored concat into ranges [first, end). Each range gets a kernel of its
-	// own, which stores that part of the result.
-	runs [][2]int
+	// ranges, if set, divide the arguments of a stored concat. Each range gets a kernel of its own, which stores that
+	// part of the result.
+	ranges []argRange
 
 	size      int   // estimate of the kernel's compile time; see Limits.Size
 	tries     int   // failed attempts to lower a merge with another cluster
@@ -104,6 +104,9 @@ type Cluster struct {
 	oldStates []int // IDs of states that it reads and another cluster overwrites
 	mark      int   // number of the last search that has visited it
 }
+
+// argRange is the range [first, end) of a node's arguments.
+type argRange struct{ first, end int }
 
 // NewFusion returns a fusion without clusters. Fusing ends with an error when ctx ends.
 func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
@@ -122,7 +125,7 @@ func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		required:     make([]bool, n),
 		overwritten:  map[int]*ir.Node{},
 		firstWrites:  map[int]*ir.Node{},
-		states:       analysis.NewOverwrites(g, true),
+		states:       analysis.DecidedOverwrites(g),
 		readers:      make([][]int, n),
 		places:       make([][]placement, n),
 		refused:      map[pair]string{},

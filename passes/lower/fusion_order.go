@@ -75,10 +75,10 @@ func (f *Fusion) dependsOn(a, b *Cluster) bool {
 	return false
 }
 
-// waits is dependsOn during FuseElementwise, when clusters have no levels yet. It reports whether a must run after b.
-// Nodes are placed in reverse order, and `from` is the node that is being placed. So every node on a path from a to b
-// comes after `from` in the graph.
-func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
+// dependsOnEarly is dependsOn during FuseElementwise, when clusters have no levels yet. It reports whether a must run
+// after b. Nodes are placed in reverse order, and `from` is the node that is being placed. So every node on a path from
+// a to b comes after `from` in the graph.
+func (f *Fusion) dependsOnEarly(a, b *Cluster, from *ir.Node) bool {
 	seen := map[*Cluster]bool{a: true}
 	next := []*Cluster{a}
 	found := false
@@ -99,7 +99,7 @@ func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 			}
 		}
 	}
-	return found || len(next) > 0
+	return found || len(next) > 0 // a search that exceeds maxSearch assumes a path
 }
 
 // visitReaders calls visit for the clusters that read a leaf, during FuseElementwise: f.readers is complete only for

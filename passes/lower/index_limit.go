@@ -17,7 +17,7 @@ const (
 )
 
 // errIndex means that the coordinates of an element are too large. A kernel should store the moved elements first.
-var errIndex = errors.New("where its elements lie would take too long to compute")
+var errIndex = errors.New("computing the positions of its elements would take too long")
 
 // sizeOf returns the sum of the sizes of coordinates.
 func sizeOf(at []kernel.Index) int {
@@ -49,9 +49,10 @@ func (f *Fusion) cutIndices() error {
 		c, made := check[0], len(f.Clusters)
 		l := newLowerer(f, c)
 		c.Stored, l.cuts = c.tails, true
+		// Pass lower reports errors other than the end of the context.
 		if _, err := l.lower(); err != nil && f.ctx.Err() != nil {
 			return err
-		} // later passes report other errors
+		}
 		check = append(check[1:], f.Clusters[made:]...)
 	}
 	return nil

@@ -73,8 +73,9 @@ const (
 // The sizes of expressions other than ops, in the units of Limits.Size.
 const (
 	loadSize   = 2
-	decodeSize = 40 // decoding an element of a block format
-	randomSize = 60 // a random number
+	decodeSize = 40  // decoding an element of a block format
+	randomSize = 60  // a random number
+	blendSize  = 100 // a rotation, or the interpolation of an element
 )
 
 // copies returns the number of copies of an expression in the code of a kind of kernel.
@@ -151,8 +152,8 @@ func (f *Fusion) placesOf(n *ir.Node) []placement {
 				continue
 			}
 			for _, p := range from {
-				for j := range timesRead(u) {
-					q := placement{p.cluster, pathHash(u, i, j, p.coords)}
+				for element := range timesRead(u) {
+					q := placement{p.cluster, pathHash(u, i, element, p.coords)}
 					if len(list) <= f.Limits.Size && !seen[q] {
 						seen[q] = true
 						list = append(list, q)
@@ -178,8 +179,8 @@ func timesRead(n *ir.Node) int {
 }
 
 // pathHash returns a hash of the coordinates at which op u reads argument number arg. coords is the hash of the
-// coordinates at which u is computed, and time counts the elements that u reads (see timesRead).
-func pathHash(u *ir.Node, arg, time int, coords uint64) uint64 {
+// coordinates at which u is computed. element counts the elements of the argument that u reads (see timesRead).
+func pathHash(u *ir.Node, arg, element int, coords uint64) uint64 {
 	from := u.Arg(arg)
 	h := fnv.New64a()
 	switch {
@@ -194,7 +195,7 @@ func pathHash(u *ir.Node, arg, time int, coords uint64) uint64 {
 			fmt.Fprintf(h, " %s", ir.FormatAttr(a.Value))
 		}
 	default:
-		fmt.Fprintf(h, "%d %d %d %d", coords, u.ID(), arg, time)
+		fmt.Fprintf(h, "%d %d %d %d", coords, u.ID(), arg, element)
 	}
 	return h.Sum64()
 }
@@ -205,9 +206,9 @@ func (f *Fusion) weighNode(n *ir.Node) int {
 	case analysis.IsLeaf(n):
 		return loadSize
 	case n.Op() == ir.OpConcat:
-		return 4 * min(len(n.Args()), f.Limits.Bindings)
+		return 4 * min(len(n.Args()), f.Limits.Bindings) // a comparison and a selection per argument
 	case n.Op() == ir.OpRope, n.Op() == ir.OpResizeCubic, n.Op() == ir.OpResizeLinear:
-		return 100
+		return blendSize
 	case n.Op().Class() == ir.ClassRandom:
 		return randomSize
 	case n.Op() == ir.OpDequantize:
@@ -319,7 +320,7 @@ func (b *binder) inline(n *ir.Node) {
 			b.splitConcat(n)
 			return
 		case !b.storeLargestArg(n):
-			b.sets[n.ID()] = set // lowering reports the error
+			b.sets[n.ID()] = set // too large: buildKernel reports the error
 			return
 		}
 	}
@@ -334,38 +335,43 @@ func (b *binder) isLongConcat(n *ir.Node) bool {
 // node and the later stored nodes of the cluster to a new cluster.
 func (b *binder) store(n *ir.Node) {
 	f, c := b.f, b.f.storedBy[n.ID()]
-	for {
+	for { // each round moves nodes to another cluster or stores an argument, until the buffers are few enough
 		set := b.union(append(slices.Clone(b.stored[c]), n.ID()), n.Args()...)
 		switch {
 		case len(set) <= b.limit && !b.isLongConcat(n):
 			b.stored[c] = set
 			return
 		case b.stored[c] != nil:
-			later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool { return t.ID() < n.ID() })
-			c.tails = slices.DeleteFunc(c.tails, func(t *ir.Node) bool { return t.ID() >= n.ID() })
-			c = f.newCluster(c.Kind, n)
-			c.tails = later
-			for _, t := range later {
-				f.storedBy[t.ID()] = c
-			}
+			c = f.moveTails(c, func(t *ir.Node) bool { return t.ID() >= n.ID() })
 		case n.Op() == ir.OpConcat && c.Kind == ClusterMap:
-			if later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool {
-				return t == n
-			}); len(later) > 0 {
-				c.tails = []*ir.Node{n}
-				rest := f.newCluster(ClusterMap, later[0])
-				rest.tails = later
-				for _, t := range later {
-					f.storedBy[t.ID()] = rest
-				}
+			if len(c.tails) > 1 {
+				f.moveTails(c, func(t *ir.Node) bool { return t != n })
 			}
 			b.splitConcat(n)
 			return
 		case !b.storeLargestArg(n):
-			b.stored[c] = set
+			b.stored[c] = set // too large: buildKernel reports the error
 			return
 		}
 	}
+}
+
+// moveTails moves the tails of c that a function selects to a new cluster, which it returns.
+func (f *Fusion) moveTails(c *Cluster, selects func(*ir.Node) bool) *Cluster {
+	var stay, move []*ir.Node
+	for _, t := range c.tails {
+		if selects(t) {
+			move = append(move, t)
+		} else {
+			stay = append(stay, t)
+		}
+	}
+	moved := f.newCluster(c.Kind, move[0])
+	c.tails, moved.tails = stay, move
+	for _, t := range move {
+		f.storedBy[t.ID()] = moved
+	}
+	return moved
 }
 
 // storeLargestArg stores the inline argument of n that needs the most buffers. It returns false if no argument needs
@@ -405,21 +411,21 @@ func (b *binder) isExtent(n *ir.Node, from, to int) bool {
 	return err == nil && (known || length.IsStatic())
 }
 
-// splitConcat divides the arguments of a stored concat into ranges that need few enough buffers (Cluster.runs). One
-// kernel per range stores its part of the result.
+// splitConcat divides the arguments of a stored concat into ranges that need few enough buffers (Cluster.ranges).
+// One kernel per range stores its part of the result.
 func (b *binder) splitConcat(n *ir.Node) {
 	c := b.f.storedBy[n.ID()]
-	c.runs = nil
+	c.ranges = nil
 	set, first := []int{n.ID()}, 0
 	for i, a := range n.Args() {
 		more := b.union(set, a)
 		if i > first && (len(more) > b.limit || i-first >= b.f.Limits.Bindings || !b.isExtent(n, first, i+1)) {
-			c.runs = append(c.runs, [2]int{first, i})
+			c.ranges = append(c.ranges, argRange{first, i})
 			first, more = i, b.union([]int{n.ID()}, a)
 		}
 		set = more
 	}
-	c.runs = append(c.runs, [2]int{first, len(n.Args())})
-	b.f.why[n.ID()] = fmt.Sprintf("stored: %d kernels write its parts, as one binds at most %d buffers", len(c.runs),
+	c.ranges = append(c.ranges, argRange{first, len(n.Args())})
+	b.f.why[n.ID()] = fmt.Sprintf("stored by %d kernels: each binds at most %d buffers", len(c.ranges),
 		b.f.Limits.Bindings)
 }

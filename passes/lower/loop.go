@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
@@ -28,35 +30,25 @@ func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) []*ir.Node {
 }
 
 // sinks reports whether argument n of a loop is computed inside the loop's body instead of being passed in a buffer.
-// That is so for views and dequantized forms of weights and constants, which cost nothing to compute.
+// That is so for views and dequantized forms of weights and constants, which cost nothing to compute. The loop's first
+// arguments are the initial values of carried values, which need buffers.
 func sinks(loop, n *ir.Node) bool {
-	for i, a := range loop.Args() {
-		if a == n && i < len(ir.Results(loop)) {
-			return false
-		}
-	}
-	return isGiven(n)
+	carried := len(ir.Results(loop))
+	return !slices.Contains(loop.Args()[:carried], n) && isWeightView(n)
 }
 
-// isGiven reports whether n is a weight or constant, or a view or dequantized form of some.
-func isGiven(n *ir.Node) bool {
-	switch {
-	case analysis.IsLeaf(n):
+// isWeightView reports whether n is a weight or constant, or a view or dequantized form of some.
+func isWeightView(n *ir.Node) bool {
+	if analysis.IsLeaf(n) {
 		return n.Op() != ir.OpInput && n.Op() != ir.OpState
-	case isView(n) || n.Op() == ir.OpDequantize:
-		for _, a := range n.Args() {
-			if !isGiven(a) {
-				return false
-			}
-		}
-		return true
 	}
-	return false
+	isOther := func(a *ir.Node) bool { return !isWeightView(a) }
+	return (isView(n) || n.Op() == ir.OpDequantize) && !slices.ContainsFunc(n.Args(), isOther)
 }
 
 // sunkBody returns the body of a loop of graph around, changed so that it computes some of the loop's arguments inside
 // (see sinks). It also returns the other arguments, except the initial values of carried values.
-func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, left []*ir.Node, err error) {
+func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node, err error) {
 	defer bailout.Caught(&err)
 	g := loop.Attrs().Graph("body")
 	to = ir.NewLike(g)
@@ -80,7 +72,7 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, left []*ir.Node, e
 	for i, in := range g.Leaves(ir.OpInput) {
 		a := loop.Arg(carried + i)
 		if !sinks(loop, a) {
-			left = append(left, a)
+			others = append(others, a)
 			continue
 		}
 		given[in] = sink(a)
@@ -89,7 +81,7 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, left []*ir.Node, e
 	for _, u := range g.Updates() {
 		bailout.Check(to.Update(nodes[u.State.ID()], nodes[u.Value.ID()]))
 	}
-	return to, left, nil
+	return to, others, nil
 }
 
 // placeLoops makes a cluster of each live loop. The initial values of carried values are stored in the buffers of the
@@ -124,7 +116,7 @@ func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
 // lowerLoop makes the kernel of a loop: it runs the passes on the body and binds carried values and arguments.
 func (l *lowerer) lowerLoop() {
 	loop := l.c.tails[0] // the results have later numbers
-	body, given, err := sunkBody(l.f.Graph, loop)
+	body, args, err := sunkBody(l.f.Graph, loop)
 	bailout.Check(err)
 	fused, err := l.f.LowerBody(body)
 	bailout.Unless(err == nil, "body %q: %w", body.Name, err)
@@ -134,14 +126,14 @@ func (l *lowerer) lowerLoop() {
 		Carried: len(results), Body: len(l.f.Plan.Bodies)}
 	l.f.Plan.Bodies, l.c.Body = append(l.f.Plan.Bodies, fused.Plan), fused
 	l.ops[loop] = true
-	bind := func(n *ir.Node, write bool) {
+	bind := func(n *ir.Node, how access) {
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: n.Op().String(), DType: n.DType(), Read: true,
-			Write: write, Buffer: l.f.bufferNode(n).ID(), Elems: n.Shape().MaxElems(), Fixed: analysis.IsFixed(n)})
+			Write: how == writing, Buffer: l.f.bufferNode(n).ID(), Elems: n.Shape().MaxElems(), Fixed: analysis.IsFixed(n)})
 	}
 	for _, n := range results {
-		bind(n, true)
+		bind(n, writing)
 	}
-	for _, n := range given {
-		bind(n, false)
+	for _, n := range args {
+		bind(n, reading)
 	}
 }

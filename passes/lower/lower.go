@@ -33,8 +33,9 @@ type lowerer struct {
 	// kept are the coordinates without the folded axes.
 	at, kept []kernel.Index
 	space    ir.Shape
-	// run is the range [first, end) of a stored concat's arguments that this kernel stores, see Cluster.runs.
-	run [2]int
+	// only is the range of a stored concat's arguments that this kernel stores; see Cluster.ranges. It is empty for
+	// other kernels.
+	only argRange
 
 	// cuts means that a node needed at too large coordinates (see maxIndex) gets a cluster of its own. Otherwise it is
 	// an error.
@@ -49,11 +50,10 @@ func numel(s ir.Shape) ir.Dim {
 	return n
 }
 
-// tryLower returns nil if c can be one kernel, or else the reason why not.
-func (f *Fusion) tryLower(c *Cluster) error {
+// tryLower returns the kernel of c if it stores all its tails, or the reason why c cannot be one kernel.
+func (f *Fusion) tryLower(c *Cluster) (*kernel.Kernel, error) {
 	c.Stored = c.tails
-	_, err := f.lower(c)
-	return err
+	return newLowerer(f, c).lower()
 }
 
 func newLowerer(f *Fusion, c *Cluster) *lowerer {
@@ -62,11 +62,11 @@ func newLowerer(f *Fusion, c *Cluster) *lowerer {
 		ops: map[*ir.Node]bool{}, names: map[string]int{}, waits: map[*ir.Node]bool{}}
 }
 
-// lowerRuns makes the kernels of a cluster. That is one kernel in general, one per range of arguments for a concat of
-// many tensors (Cluster.runs), and a custom kernel after kernels that zero its results.
-func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
-	if c.runs == nil {
-		k, err := f.lower(c)
+// lowerCluster makes the kernels of a cluster. Most clusters become one kernel. A concat of many tensors becomes one
+// kernel per range of arguments (Cluster.ranges). Kernels that zero the results of a custom kernel come before it.
+func (f *Fusion) lowerCluster(c *Cluster) ([]*kernel.Kernel, error) {
+	if c.ranges == nil {
+		k, err := newLowerer(f, c).lower()
 		if err != nil || k.Custom == nil {
 			return []*kernel.Kernel{k}, err
 		}
@@ -74,9 +74,9 @@ func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 		return append(zeros, k), err
 	}
 	var list []*kernel.Kernel
-	for _, run := range c.runs {
+	for _, args := range c.ranges {
 		l := newLowerer(f, c)
-		l.run = run
+		l.only = args
 		k, err := l.buildKernel(l.lowerMap)
 		if err != nil {
 			return nil, err
@@ -84,11 +84,6 @@ func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 		list = append(list, k)
 	}
 	return list, nil
-}
-
-// lower makes the kernel of a cluster.
-func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
-	return newLowerer(f, c).lower()
 }
 
 // lower makes the cluster's kernel.
@@ -132,6 +127,7 @@ func (l *lowerer) buildKernel(build func()) (_ *kernel.Kernel, err error) {
 	defer bailout.Caught(&err)
 	build()
 	l.bindCodebooks()
+	// A kernel that reads a value waits for its writers anyway.
 	l.k.After = slices.DeleteFunc(l.k.After, func(v int) bool {
 		return slices.ContainsFunc(l.k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == v })
 	})
@@ -140,8 +136,8 @@ func (l *lowerer) buildKernel(build func()) (_ *kernel.Kernel, err error) {
 		l.k.Bindings = append(l.k.Bindings,
 			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.Plan.Params, Params: true})
 	}
-	if l.k.Loop != nil {
-		l.k.Ops, l.k.Name = l.opNames()
+	l.k.Ops, l.k.Name = l.opNames()
+	if l.k.Loop != nil { // the limits apply to the kernels of its body
 		return l.k, nil
 	}
 	if err := l.checkOverwrites(); err != nil {
@@ -150,7 +146,6 @@ func (l *lowerer) buildKernel(build func()) (_ *kernel.Kernel, err error) {
 	if n, most := len(l.k.Bindings), l.f.Limits.Bindings; n > most && l.k.Custom == nil {
 		return nil, fmt.Errorf("the kernel would bind %d buffers, more than %d", n, most)
 	}
-	l.k.Ops, l.k.Name = l.opNames()
 	return l.k, nil
 }
 
@@ -169,7 +164,8 @@ func (l *lowerer) bindCodebooks() {
 	}
 }
 
-// opNames returns the kernel's ops in graph order, and a name of the kernel made of its cores and its last op.
+// opNames returns the kernel's ops in graph order, and the kernel's name. The name consists of at most three ops: the
+// cores and the last op, or the ops other than views if there is no core.
 func (l *lowerer) opNames() (ops []string, name string) {
 	var nodes []*ir.Node
 	for n := range l.ops {
@@ -241,33 +237,33 @@ func (l *lowerer) lowerMap() {
 		return
 	}
 	l.space = l.c.tails[0].Shape()
-	if l.run[1] > 0 {
-		l.lowerRun(l.c.tails[0])
+	if l.only != (argRange{}) {
+		l.lowerConcatRange(l.c.tails[0])
 		return
 	}
 	l.at = l.parallel(l.space)
 	for _, n := range l.c.Stored {
 		bailout.Unless(n.Shape().Equal(l.space), "shapes %s and %s differ", n.Shape(), l.space)
-		l.store(n, l.at, false)
+		l.store(n, l.at, perPoint)
 	}
 }
 
-// lowerRun makes a kernel that stores the arguments l.run of concat n.
-func (l *lowerer) lowerRun(n *ir.Node) {
+// lowerConcatRange makes a kernel that stores the arguments l.only of concat n.
+func (l *lowerer) lowerConcatRange(n *ir.Node) {
 	axis := analysis.Axis(n)
 	begin := kernel.Const(0)
-	for _, a := range n.Args()[:l.run[0]] {
+	for _, a := range n.Args()[:l.only.first] {
 		begin = begin.Plus(kernel.DimIndex(a.Shape()[axis]))
 	}
 	length := ir.D(0)
-	for _, a := range n.Args()[l.run[0]:l.run[1]] {
+	for _, a := range n.Args()[l.only.first:l.only.end] {
 		length = bailout.Must(length.Sum(a.Shape()[axis]))
 	}
 	part := slices.Clone(l.space)
 	part[axis] = length
 	l.at = l.parallel(part)
 	l.at[axis] = l.at[axis].Plus(begin)
-	l.store(n, l.at, false)
+	l.store(n, l.at, perPoint)
 }
 
 // indexOf converts an integer value to an index between 0 and last, and clamps it. Indices are computed in i32, so
@@ -290,11 +286,17 @@ func (l exprs) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	return kernel.ValueIndex(v, last)
 }
 
-// store adds a store of the element of n at coordinates at. perElement is for row kernels: true stores a value for each
-// element of a row, false one for each row.
+// How often a kernel stores a value, see kernel.Store.PerElement: once per point of its parallel axes, such as a row's
+// sum, or once per element along its fold axis, such as each element of a row.
+const (
+	perPoint   = false
+	perElement = true
+)
+
+// store adds a store of the element of n at coordinates at.
 func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) {
 	v := l.value(n, at)
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: kernel.Linear(n.Shape(), at),
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, writing), Index: kernel.Linear(n.Shape(), at),
 		Value: kernel.Unstored(v), PerElement: perElement})
 }
 
@@ -312,19 +314,27 @@ func reshaped(from, to ir.Shape, at []kernel.Index) []kernel.Index {
 	return slices.Concat(at[:head], middle, at[len(to)-tail:])
 }
 
+// access says whether a kernel reads or writes a buffer.
+type access bool
+
+const (
+	reading access = false
+	writing access = true
+)
+
 // binding returns the index of the kernel's binding of n's buffer, and adds it at the first call.
-func (l *lowerer) binding(n *ir.Node, write bool) int {
+func (l *lowerer) binding(n *ir.Node, how access) int {
 	buffer := l.f.bufferNode(n)
 	id := buffer.ID()
 	i, ok := l.bind[id]
 	if !ok {
 		i = len(l.k.Bindings)
 		l.bind[id] = i
-		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id,
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, how), DType: n.DType(), Buffer: id,
 			Elems: n.Shape().MaxElems(), Fixed: analysis.IsFixed(buffer), Layout: l.f.Plan.Value(id).Layout,
 			KeepsDecoded: l.f.keepsDecoded && analysis.IsFixed(buffer) && n.DType().IsBlock()})
 	}
-	if write {
+	if how == writing {
 		l.k.Bindings[i].Write = true
 	} else {
 		l.k.Bindings[i].Read = true
@@ -341,9 +351,9 @@ func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 	return n
 }
 
-// checkOverwrites returns an error if the kernel reads and writes the same buffer, since an invocation could then
-// overwrite what another one still reads. It is allowed if every invocation reads only the element that it writes, and
-// reads it before: in a map, and the state of a recurrence.
+// checkOverwrites returns an error if the kernel reads and writes the same buffer, because an invocation could then
+// overwrite an element that another one has yet to read. Maps and recurrences may do so if every invocation reads only
+// the element that it writes: it reads the element first.
 func (l *lowerer) checkOverwrites() error {
 	for i, b := range l.k.Bindings {
 		if !b.Read || !b.Write || l.k.Custom != nil && l.k.Custom.Zeroed(i) {
@@ -365,16 +375,16 @@ func (l *lowerer) checkOverwrites() error {
 }
 
 // errOverwrites means that a kernel would read elements that its other invocations may have overwritten.
-var errOverwrites = errors.New("it would overwrite what it still reads")
+var errOverwrites = errors.New("it would overwrite elements that it has yet to read")
 
 // bufferName returns a readable name for a binding. A weight is called "weight" whatever its own name is, so that the
 // kernels of all layers of a model have the same source.
-func (l *lowerer) bufferName(n *ir.Node, write bool) string {
+func (l *lowerer) bufferName(n *ir.Node, how access) string {
 	name := n.Op().String()
 	switch {
-	case write && l.c.Kind == ClusterUpdate:
+	case how == writing && l.c.Kind == ClusterUpdate:
 		name = "state"
-	case write:
+	case how == writing:
 		name = "out"
 		if len(l.c.Stored) > 1 {
 			name = "out_" + n.Op().String()
@@ -391,8 +401,8 @@ func (l *lowerer) bufferName(n *ir.Node, write bool) string {
 	return name
 }
 
-// ident makes an identifier of a name. It replaces other bytes by underscores, but never by two in a row, which GLSL
-// reserves.
+// ident makes a GLSL identifier of at most 40 bytes, or a few more with a prefix, of a name. It replaces runs of other
+// bytes by one underscore, because GLSL reserves two in a row.
 func ident(s string) string {
 	var out []byte
 	for _, r := range []byte(s) {
@@ -414,8 +424,8 @@ func ident(s string) string {
 // errNotIdentity means that a kernel needs a result of its own loop that another invocation computes.
 var errNotIdentity = errors.New("the next op reads it at other coordinates")
 
-// identical bails out unless two elements have the same coordinates, so that one invocation computes both.
-func identical(a, b []kernel.Index) {
+// requireSame bails out unless two elements have the same coordinates, so that one invocation computes both.
+func requireSame(a, b []kernel.Index) {
 	if !slices.EqualFunc(a, b, func(x, y kernel.Index) bool { return x.Equal(y) }) {
 		bailout.Check(errNotIdentity)
 	}
@@ -435,6 +445,7 @@ func coordsKey(n *ir.Node, at []kernel.Index) string {
 // value returns the element of n at coordinates at, rounded to n's dtype. Devices may compute with more precision or
 // range than that; later ops in the same kernel must see the same value as in the reference.
 func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
+	// sizeOf takes time, so only elements that a node with large coordinates needs are checked.
 	if l.grown && sizeOf(at) > maxIndex {
 		bailout.Check(errIndex)
 	}
@@ -472,7 +483,7 @@ func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	e, err := l.tryInline(n, at)
 	if errors.Is(err, errIndex) {
 		l.f.newCluster(ClusterMap, n)
-		l.f.why[n.ID()] = fmt.Sprintf("stored: %s", errIndex)
+		l.f.why[n.ID()] = "stored: " + errIndex.Error()
 		return l.load(n, at)
 	}
 	bailout.Check(err)
@@ -497,7 +508,7 @@ func (l *lowerer) tryInline(n *ir.Node, at []kernel.Index) (_ *kernel.Expr, err 
 
 // load returns the load of an element of n from its buffer.
 func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
-	bind := l.binding(n, false)
+	bind := l.binding(n, reading)
 	return l.b.Load(bind, n.DType(), kernel.Linear(n.Shape(), at), l.k.Bindings[bind].Name)
 }
 

@@ -27,24 +27,23 @@ func (l *lowerer) lowerMatMul() {
 	for i, n := range l.c.Cores {
 		l.ops[n] = true
 		a, b := n.Arg(0), n.Arg(1)
-		ta, tb := n.Attrs().Bool("transpose_a"), n.Attrs().Bool("transpose_b")
-		k := a.Shape()[a.Rank()-1]
-		if ta {
-			k = a.Shape()[a.Rank()-2]
+		transposeA, transposeB := n.Attrs().Bool("transpose_a"), n.Attrs().Bool("transpose_b")
+		l.k.Fold = a.Shape()[a.Rank()-1]
+		if transposeA {
+			l.k.Fold = a.Shape()[a.Rank()-2]
 		}
-		l.k.Fold = k
-		rank := len(l.space)
-		fold := kernel.Axis(l.k.FoldAxis(), k)
-		va := l.value(a, operandCoords(a.Shape(), l.at[:rank-2], l.at[rank-2], fold, ta))
-		vb := l.value(b, operandCoords(b.Shape(), l.at[:rank-2], fold, l.at[rank-1], tb))
-		l.addProduct(n, va, vb, i)
+		fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
+		inner := len(l.space) - 2
+		batch, row, col := l.at[:inner], l.at[inner], l.at[inner+1]
+		l.addMatMul(n, l.value(a, operandCoords(a.Shape(), batch, row, fold, transposeA)),
+			l.value(b, operandCoords(b.Shape(), batch, fold, col, transposeB)), i)
 	}
-	l.storeProducts()
+	l.storeResults()
 }
 
-// addProduct adds core n as product number i of the kernel: the sum of a*b along the contraction axis.
-func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) {
-	bailout.Unless(!a.UsesAnyAcc() && !b.UsesAnyAcc(), "%s needs the other product's result", n)
+// addMatMul adds core n as matmul number i of the kernel: the sum of a*b along the contraction axis.
+func (l *lowerer) addMatMul(n *ir.Node, a, b *kernel.Expr, i int) {
+	bailout.Unless(!a.UsesAnyAcc() && !b.UsesAnyAcc(), "%s needs the result of the other matmul", n)
 	name := "acc"
 	if len(l.c.Cores) > 1 {
 		name = fmt.Sprintf("acc%d", i)
@@ -88,10 +87,10 @@ func beforeWidening(n *ir.Node) *ir.Node {
 	return n
 }
 
-// storeProducts stores the cluster's results.
-func (l *lowerer) storeProducts() {
+// storeResults stores the cluster's results.
+func (l *lowerer) storeResults() {
 	for _, n := range l.c.Stored {
-		l.store(n, l.resultCoords(n), false)
+		l.store(n, l.resultCoords(n), perPoint)
 	}
 }
 
@@ -111,6 +110,7 @@ func (l *lowerer) resultCoords(n *ir.Node) []kernel.Index {
 	if n.Shape().Equal(l.space) {
 		return l.at
 	}
-	bailout.Unless(sameElems(n.Shape(), l.space), "its shape %s is not the product's %s", n.Shape(), l.space)
+	bailout.Unless(sameElems(n.Shape(), l.space), "its shape %s differs in size from the kernel's %s",
+		n.Shape(), l.space)
 	return reshaped(n.Shape(), l.space, l.at)
 }

@@ -169,7 +169,7 @@ func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	axis := 0
 	if n.Op() == ir.OpEmbedding {
 		idxAt = at[:len(at)-1]
-		xAt = []kernel.Index{{}, at[len(at)-1]}
+		xAt = []kernel.Index{{}, at[len(at)-1]} // the row is set below
 	} else {
 		axis = analysis.Axis(n)
 		idxAt, xAt = at, slices.Clone(at)
@@ -203,10 +203,9 @@ func (l exprs) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 // concat returns an element of a concat.
 func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	axis := analysis.Axis(n)
-	// The expression is: part 0 below its end, else part 1 below its end, and so on. It is built from the last part.
-	run := [2]int{0, len(n.Args())}
-	if l.run[1] > 0 && n == l.c.tails[0] {
-		run = l.run
+	parts := argRange{0, len(n.Args())}
+	if l.only != (argRange{}) && n == l.c.tails[0] {
+		parts = l.only
 	}
 	ends := make([]kernel.Index, len(n.Args()))
 	sum := kernel.Const(0)
@@ -214,8 +213,9 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		sum = sum.Plus(kernel.DimIndex(a.Shape()[axis]))
 		ends[i] = sum
 	}
+	// The expression is: part 0 below its end, else part 1 below its end, and so on. It is built from the last part.
 	var out *kernel.Expr
-	for i := run[1] - 1; i >= run[0]; i-- {
+	for i := parts.end - 1; i >= parts.first; i-- {
 		part := n.Arg(i)
 		if part.Shape()[axis].Is(0) {
 			continue
@@ -230,7 +230,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		}
 		out = l.where(l.is(ir.OpLt, l.b.FromIndex(at[axis]), l.b.FromIndex(ends[i])), v, out, n.DType())
 	}
-	if out == nil {
+	if out == nil { // all parts are empty, so no element is ever computed
 		out = l.b.Number(n.DType(), 0)
 	}
 	return out
@@ -263,7 +263,7 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		}
 	}
 	fill := l.b.Number(n.DType(), n.Attrs().Float("value"))
-	if x.Shape().MaxElems() == 0 {
+	if x.Shape().MaxElems() == 0 { // there is no element to load
 		return fill
 	}
 	v := l.value(x, from)

@@ -30,8 +30,8 @@ func (l *lowerer) addFaultCheck(n *ir.Node) {
 // lowerQuantizedUpdate is like lowerQuantize, for rows that are written into a state in place.
 func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	n := w.Op
-	bailout.Unless(len(l.c.Cores) > 0, "%s writes blocks into a state that are not made by quantize: others are not "+
-		"written by rows", analysis.OpAt(n))
+	bailout.Unless(len(l.c.Cores) > 0, "%s writes rows of blocks into a state: only op quantize can make these rows",
+		analysis.OpAt(n))
 	l.ops[n] = true
 	l.storeBlocks(l.c.Cores[0], n, l.destination(w, l.blockCoords(l.c.Cores[0])))
 }
@@ -62,7 +62,7 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 	v := l.value(n.Arg(0), from)
 	shape := append(ir.Shape{}, tensor.Shape()...)
 	shape[len(shape)-1] = l.space[inner]
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: kernel.Linear(shape, to),
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, writing), Index: kernel.Linear(shape, to),
 		Value: v, PerElement: true})
 	l.addFaultCheck(n)
 }
@@ -70,27 +70,27 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 // lowerCopy makes a kernel that copies a tensor in a block format as 32-bit words. The last word may extend into the
 // padding that every buffer has.
 func (l *lowerer) lowerCopy() {
-	bailout.Unless(len(l.c.tails) == 1, "blocks are copied by themselves")
+	bailout.Unless(len(l.c.tails) == 1, "a kernel that copies blocks stores nothing else")
 	n := l.c.tails[0]
-	from := n
+	from := n // becomes the tensor in memory that n is a reshape of
 	for from == n || from.Op() == ir.OpReshape && l.f.storedBy[from.ID()] == nil {
-		bailout.Unless(from.Op() == ir.OpReshape, "%s: blocks of %s are made by quantize or copied whole, not computed",
-			n, n.Op())
+		bailout.Unless(from.Op() == ir.OpReshape,
+			"%s: %s cannot compute blocks: only quantize makes and reshape copies them", n, n.Op())
 		from = from.Arg(0)
 	}
-	bailout.Unless(n.Shape().IsStatic(), "%s: blocks of %s are copied only where their number is known when compiled",
+	bailout.Unless(n.Shape().IsStatic(), "%s: cannot copy blocks of shape %s: their number must be known when compiled",
 		n, n.Shape())
 	words := ir.D(int((bailout.Must(n.Type().MaxBytes()) + 3) / 4))
 	l.ops[n] = true
 	l.space = ir.Shape{words}
 	at := l.parallel(l.space)[0]
-	asWords := func(node *ir.Node, write bool) int {
-		i := l.binding(node, write)
+	asWords := func(node *ir.Node, how access) int {
+		i := l.binding(node, how)
 		l.k.Bindings[i].DType, l.k.Bindings[i].Elems = ir.U32, words.Add
 		return i
 	}
-	v := l.b.Load(asWords(from, false), ir.U32, at, "")
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: asWords(n, true), Index: at, Value: v})
+	v := l.b.Load(asWords(from, reading), ir.U32, at, "")
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: asWords(n, writing), Index: at, Value: v})
 }
 
 // writesBlocks returns the write into a state in place that is the only user of quantize n, or nil. The quantizing

@@ -62,8 +62,6 @@ func (l *lowerer) lowerRecurrence() {
 	l.k.Recurrence = &kernel.Recurrence{Keys: keys, State: l.value(state, slices.Concat(at, []kernel.Index{key})),
 		Decay: l.f32(ir.OpExp, l.value(decay, each)), Q: vector("q"), K: vector("k"),
 		V: l.value(v, slices.Concat(batch, []kernel.Index{time, head, row})), A: vector("a"), B: vector("b")}
-	results := map[bool][]kernel.Index{false: slices.Concat(batch, []kernel.Index{time, head, row}),
-		true: slices.Concat(at, []kernel.Index{key})}
 	for _, core := range l.c.Cores {
 		l.ops[core] = true
 		acc := l.b.Acc(0, ir.F32, "y")
@@ -74,7 +72,12 @@ func (l *lowerer) lowerRecurrence() {
 	}
 	for _, s := range l.c.Stored {
 		core := l.c.Cores[slices.IndexFunc(l.c.Cores, func(core *ir.Node) bool { return l.followsCore(core, s) })]
-		l.at = results[ofState(core)]
-		l.store(s, l.coordsOf(core, s), !ofState(core))
+		if ofState(core) {
+			l.at = slices.Concat(at, []kernel.Index{key})
+			l.store(s, l.coordsOf(core, s), perPoint)
+		} else {
+			l.at = slices.Concat(batch, []kernel.Index{time, head, row})
+			l.store(s, l.coordsOf(core, s), perElement)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
@@ -38,15 +39,12 @@ func (l *lowerer) lowerRow() {
 	}
 	l.kept = l.parallel(kept)
 	l.k.Fold = numel(rows)
-	fold := kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
-	next := [2]int{}
+	keptAt, foldAt := l.kept, kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	for i := range l.space {
 		if folded[i] {
-			l.at = append(l.at, fold[next[1]])
-			next[1]++
+			l.at, foldAt = append(l.at, foldAt[0]), foldAt[1:]
 		} else {
-			l.at = append(l.at, l.kept[next[0]])
-			next[0]++
+			l.at, keptAt = append(l.at, keptAt[0]), keptAt[1:]
 		}
 	}
 	for _, n := range l.c.Cores {
@@ -59,15 +57,15 @@ func (l *lowerer) lowerRow() {
 // folded axes.
 func (l *lowerer) storeRowResults(kept ir.Shape) {
 	for _, n := range l.c.Stored {
-		switch {
-		case l.isPerElement(n):
-			bailout.Unless(len(l.c.Cores) == len(l.c.tails) || l.k.Fold.Max() <= maxRowEpilogue,
-				"rows of %s are too long to keep the device busy", l.k.Fold)
-			l.store(n, l.resultCoords(n), true)
-		default:
+		if l.isPerElement(n) {
+			onlyCores := len(l.c.Cores) == len(l.c.tails)
+			bailout.Unless(onlyCores || l.k.Fold.Max() <= maxRowEpilogue,
+				"its rows of %s elements are too long for one workgroup each", l.k.Fold)
+			l.store(n, l.resultCoords(n), perElement)
+		} else {
 			bailout.Unless(equalModuloOnes(n.Shape(), kept), "its shape %s is neither the rows' %s nor the result's %s",
 				n.Shape(), l.space, kept)
-			l.store(n, spread(n.Shape(), l.kept, kept), false)
+			l.store(n, spread(n.Shape(), l.kept, kept), perPoint)
 		}
 	}
 }
@@ -100,7 +98,7 @@ func equalModuloOnes(a, b ir.Shape) bool {
 	return slices.DeleteFunc(slices.Clone(a), ones).Equal(slices.DeleteFunc(slices.Clone(b), ones))
 }
 
-// spread maps coordinates in shape `from` to coordinates in shape s, which differs from it only in axes of extent 1.
+// spread maps coordinates in shape `from` to coordinates in shape s. The shapes differ only in axes of extent 1.
 func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
 	out := make([]kernel.Index, len(s))
 	next := 0
@@ -130,7 +128,7 @@ func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *ke
 	}
 	same := 0
 	for _, p := range l.k.Phases {
-		if p.Name == name || len(p.Name) > len(name) && p.Name[:len(name)+1] == name+"_" {
+		if p.Name == name || strings.HasPrefix(p.Name, name+"_") {
 			same++
 		}
 	}
@@ -238,21 +236,21 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	accs, ok := l.accs[n]
 	bailout.Unless(ok, "%s is needed before its own loop has run", n.Op())
 	if isWindowRow(n) {
-		identical(at, l.at)
+		requireSame(at, l.at)
 		if n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose {
 			return accs[0]
 		}
 		return l.pooled(n, accs[0])
 	}
 	if n.Op().Class() == ir.ClassReduce {
-		identical(at, spread(n.Shape(), l.kept, l.k.Parallel))
+		requireSame(at, spread(n.Shape(), l.kept, l.k.Parallel))
 		fold := n.Op().Info().Fold
 		return l.narrowed(n.DType(), fold.Steps[0].By, l.scalar(fold.Finish, n, nil, accs))
 	}
 	if n.Op().Class() == ir.ClassRow {
 		return l.normalized(n, accs, at)
 	}
-	identical(at, l.at)
+	requireSame(at, l.at)
 	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) ||
 		isRecurrence(n) {
 		return accs[0]
@@ -292,16 +290,17 @@ func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 // normalized returns the element at coordinates at of row op n, such as softmax, from the results of its phases. The
 // element must be in the current row.
 func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) *kernel.Expr {
-	for i := range max(len(at), len(l.at)) {
-		if len(at) != len(l.at) || !at[i].Equal(l.at[i]) && !l.at[i].Uses(l.k.FoldAxis()) {
-			bailout.Check(errNotIdentity)
-		}
+	inRow := slices.EqualFunc(at, l.at, func(x, here kernel.Index) bool {
+		return x.Equal(here) || here.Uses(l.k.FoldAxis())
+	})
+	if !inRow {
+		bailout.Check(errNotIdentity)
 	}
 	x := l.value(n.Arg(0), at)
 	out := l.scalar(n.Op().Info().Fold.Finish, n, x, accs)
-	for i := 1; i < len(n.Args()); i++ {
-		p := l.value(n.Arg(i), at[len(at)-1:])
-		out = l.b.Apply([]ir.Op{0, ir.OpMul, ir.OpAdd}[i], out.DType, nil, out, p)
+	for i, p := range n.Args()[1:] { // the weight and bias of a norm, along the innermost axis
+		op := []ir.Op{ir.OpMul, ir.OpAdd}[i]
+		out = l.op(op, out.DType, out, l.value(p, at[len(at)-1:]))
 	}
 	return out
 }

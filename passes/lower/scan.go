@@ -48,6 +48,6 @@ func (l *lowerer) scanned(n *ir.Node) {
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, "running_"+string(combine))}
 	l.k.Phases[0].Exclusive = n.Attrs().Bool("exclusive")
 	for _, s := range l.c.Stored {
-		l.store(s, l.resultCoords(s), true)
+		l.store(s, l.resultCoords(s), perElement)
 	}
 }

@@ -32,6 +32,6 @@ func (l *lowerer) lowerSort() {
 	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.I32, "order")}
 	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Take)
 	for _, s := range l.c.Stored {
-		l.store(s, l.resultCoords(s), true)
+		l.store(s, l.resultCoords(s), perElement)
 	}
 }

@@ -34,7 +34,7 @@ type StoredConv struct {
 }
 
 // NewStoredConv returns the StoredConv of convolution kernel k. It returns nil if k is no convolution or cannot be
-// computed in this way, which requires narrow operands, a single group of channels, and static extents.
+// computed in this way. That requires narrow operands, one group of channels, and static extents other than 0.
 func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 	c := f.clusterOfKernel(k)
 	if c == nil || len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
@@ -43,10 +43,10 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 	n := c.Cores[0]
 	w := &StoredConv{f: f, cluster: c, n: n, Window: ir.WindowOf(n), dtype: k.Products[0].Operands,
 		halfSums: k.Products[0].HalfSums}
-	static := func(d ir.Dim) bool { return d.IsStatic() && d.Add > 0 }
-	all := slices.Concat(n.Shape(), n.Arg(0).Shape())
-	if !slices.Contains([]ir.DType{ir.F16, ir.BF16, ir.I8, ir.U8}, w.dtype) || n.Attrs().Int("groups") != 1 ||
-		slices.ContainsFunc(all, func(d ir.Dim) bool { return !static(d) }) {
+	narrow := slices.Contains([]ir.DType{ir.F16, ir.BF16, ir.I8, ir.U8}, w.dtype)
+	unknown := func(d ir.Dim) bool { return !d.IsStatic() || d.Add == 0 }
+	if !narrow || n.Attrs().Int("groups") != 1 ||
+		slices.ContainsFunc(slices.Concat(n.Shape(), n.Arg(0).Shape()), unknown) {
 		return nil
 	}
 	for i, d := range n.Arg(0).Shape()[2:] {
@@ -71,12 +71,12 @@ func (w *StoredConv) Kernels() (stores []*kernel.Kernel, matmul *kernel.Kernel, 
 	return []*kernel.Kernel{w.storeArgument(), w.storeWeights()}, w.matmul(), nil
 }
 
-// ceilDiv returns n/by rounded up.
+// ceilDiv returns n/by rounded up, for positive by.
 func ceilDiv(n, by int64) int64 {
 	if n > 0 {
 		return (n + by - 1) / by
 	}
-	return n / by
+	return n / by // Go rounds toward 0, so up
 }
 
 // channels returns the number of channels of the argument.
@@ -248,7 +248,7 @@ func (w *StoredConv) lowerMatMul(l *lowerer) {
 	}
 	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
 	w.addOperands(l, row, col)
-	l.storeProducts()
+	l.storeResults()
 }
 
 // addOperands adds the matmul of the stored argument and the stored weights to a kernel. The coordinates of the
@@ -298,13 +298,14 @@ func (l *lowerer) guardRow(cond *kernel.Expr) {
 // available before this convolution runs, and both convolutions must number positions in the same way.
 func (from *StoredConv) Feeds(to *StoredConv, argument plan.KernelID) bool {
 	p := from.f.Plan
-	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || to.phaseShape().MaxElems() > 1 ||
-		!from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
-		// A rule may have replaced the matmul of stored operands meanwhile.
-		!p.Kernel(from.Result).ReadsBuffer(from.X) || len(p.Kernel(from.Result).Stores) != 1 {
+	samePositions := from.pitch.Equal(to.pitch) && to.phaseShape().MaxElems() == 1 &&
+		from.n.Shape().Equal(to.n.Arg(0).Shape())
+	matmul := p.Kernel(from.Result)
+	replaced := !matmul.ReadsBuffer(from.X) || len(matmul.Stores) != 1 // by a rule that ran since ImplicitGEMM
+	if from == to || from.dtype != to.dtype || !samePositions || replaced {
 		return false
 	}
-	v := p.Kernel(from.Result).FirstStored()
+	v := matmul.FirstStored()
 	return p.Value(v).Origin == plan.Temp && p.Value(v).Node != nil &&
 		slices.Equal(p.Readers(v), []plan.KernelID{argument}) &&
 		p.CanMove(argument, from.Result, v)
@@ -326,8 +327,9 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 	ok, from := true, w.f.Plan.Kernel(w.Result)
 	ops := slices.Concat(from.Ops,
 		slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
-	all := func(*kernel.Mapping) *kernel.Guard { return nil }
-	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: all, Stores: func(m *kernel.Mapping) []kernel.Store {
+	// Positions without a result are padding, which the matmul now stores too.
+	noGuard := func(*kernel.Mapping) *kernel.Guard { return nil }
+	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: noGuard, Stores: func(m *kernel.Mapping) []kernel.Store {
 		position := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.leadingPadding()))
 		col := kernel.Axis(1, from.Parallel[1])
 		// The coordinates of kernel argument as functions of this kernel's coordinates.
@@ -348,8 +350,8 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 	}}), ok
 }
 
-// readByNext returns the index map of the kernel that materializes the padded argument of convolution `to`: from the
-// kernel's coordinates to the element that it reads of this convolution's result.
+// readByNext returns the index map of the kernel that stores the padded argument of convolution `to`. It maps the
+// kernel's coordinates to the element of this convolution's result that the kernel reads.
 func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	shape := to.argumentShape()
 	at := kernel.Axes(shape)

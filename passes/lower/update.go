@@ -22,15 +22,11 @@ func (l *lowerer) lowerUpdate() {
 		return
 	}
 	values := w.Values()
-	inner := w
+	// place maps coordinates in values to coordinates in the state.
 	place := func(at []kernel.Index) []kernel.Index { return l.destination(w, at) }
-	for {
-		next, _, ok := l.f.states.Nested(inner)
-		if !ok {
-			break
-		}
+	for next, _, ok := l.f.states.Nested(w); ok; next, _, ok = l.f.states.Nested(next) {
 		outer, from, to := place, next.Op.Shape(), values.Shape()
-		inner, values = next, next.Op.Arg(1)
+		values = next.Op.Arg(1)
 		place = func(at []kernel.Index) []kernel.Index { return outer(reshaped(to, from, l.destination(next, at))) }
 		l.ops[next.Op] = true
 	}
@@ -39,7 +35,7 @@ func (l *lowerer) lowerUpdate() {
 	l.ops[w.Op] = true
 	v := l.value(values, l.at)
 	to := place(l.at)
-	bind, index := l.binding(l.c.tails[0], true), kernel.Linear(w.Op.Shape(), to)
+	bind, index := l.binding(l.c.tails[0], writing), kernel.Linear(w.Op.Shape(), to)
 	if mode := analysis.ScatterMode(w.Op); mode != "" {
 		l.k.Bindings[bind].Read = true
 		wide := analysis.AccType(w.Op.DType())
@@ -61,7 +57,7 @@ func (l *lowerer) lowerReplaced(w analysis.Write) {
 	}
 	v := l.value(w.Values(), broadcastCoords(w.Values().Shape(), l.at))
 	l.k.Guard = &kernel.Guard{Point: replaced}
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(l.c.tails[0], true),
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(l.c.tails[0], writing),
 		Index: kernel.Linear(l.space, l.at), Value: kernel.Unstored(v)})
 }
 

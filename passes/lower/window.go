@@ -142,7 +142,7 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) {
 		combine, name = kernel.CombineMax, "window_max"
 	}
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, name)}
-	l.storeProducts()
+	l.storeResults()
 }
 
 // poolTerm returns element k of a pooling window. In the padding it is -Inf for a maximum or 0 for an average.
@@ -163,6 +163,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 	w := ir.WindowOf(n)
 	outer := n.Rank() - len(w.Kernel)
 	count := l.b.Integer(ir.I32, 1)
+	// i32 applies an op, but adds no code to the kernel if both arguments are constants.
 	i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
 		if a.Kind == kernel.ExprConst && b.Kind == kernel.ExprConst {
 			return l.b.Integer(ir.I32, op.Info().Int([]int64{a.Int, b.Int}, nil))
@@ -280,8 +281,8 @@ func (l *lowerer) lowerConv(n *ir.Node) {
 	l.space = s
 	a := l.convWeight(n, outer[1], channel, fold)
 	b := l.convInput(n, outer[1], l.at, fold)
-	l.addProduct(n, a, b, 0)
-	l.storeProducts()
+	l.addMatMul(n, a, b, 0)
+	l.storeResults()
 }
 
 // resize returns an element of a resize op: a weighted sum of the nearest elements along each resized axis.
@@ -376,7 +377,8 @@ func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	if n.Op() == ir.OpResizeLinear {
 		return at, []*kernel.Expr{l.f32(ir.OpSub, num32(1), t), t}
 	}
-	// Cubic convolution (Keys 1981) with a = -0.75: the kernel at distances up to 1, and from 1 to 2.
+	// Cubic convolution (Keys 1981) with a = -0.75. Its kernel has one polynomial for distances up to 1 (inner) and
+	// another for distances from 1 to 2 (outer).
 	const a = -0.75
 	inner := func(d *kernel.Expr) *kernel.Expr {
 		p := l.f32(ir.OpSub, l.f32(ir.OpMul, num32(a+2), d), num32(a+3))
@@ -395,5 +397,5 @@ func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 
 // requireOneCore bails out if op n, which folds windows, is not the only core of its cluster.
 func (l *lowerer) requireOneCore(n *ir.Node) {
-	bailout.Unless(len(l.c.Cores) == 1, "%s loops over windows of its own", n.Op())
+	bailout.Unless(len(l.c.Cores) == 1, "%s loops over its own windows", n.Op())
 }

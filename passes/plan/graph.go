@@ -164,7 +164,11 @@ func (g *Graph) RunOnce(ids []KernelID) {
 
 // Once returns the number of kernels that run only when the program is loaded. They are the first ones in the order.
 func (g *Graph) Once() int {
-	return len(g.order) - len(slices.DeleteFunc(g.IDs(), func(id KernelID) bool { return g.once[id] }))
+	n := 0
+	for n < len(g.order) && g.once[g.order[n]] {
+		n++
+	}
+	return n
 }
 
 // IDs returns the IDs of the kernels in order. The caller may modify the graph while it iterates over them.
@@ -212,10 +216,10 @@ func (g *Graph) findLevels() {
 	g.levels = make([]int, len(g.kernels))
 	// By value: 1 more than the highest level of the readers or writers so far.
 	read, written := make([]int, len(g.values)), make([]int, len(g.values))
-	first, next := 0, 0
+	first, next := 0, 0 // the lowest level for the next kernel, and 1 more than the highest level so far
 	for i, id := range g.order {
 		if i > 0 && g.once[g.order[i-1]] && !g.once[id] {
-			first = next // the kernels before run only when the program is loaded
+			first = next // a run begins here: all kernels before run only when the program is loaded
 		}
 		level := first
 		for _, b := range touched(g.kernels[id]) {
@@ -246,11 +250,11 @@ func (g *Graph) findLevels() {
 func (g *Graph) firstAfter(id KernelID) int {
 	first := 0
 	for _, b := range g.kernels[id].Bindings {
-		touch := []map[KernelID]bool{g.values[b.Buffer].writers}
+		conflicts := []map[KernelID]bool{g.values[b.Buffer].writers}
 		if b.Write {
-			touch = append(touch, g.values[b.Buffer].readers)
+			conflicts = append(conflicts, g.values[b.Buffer].readers)
 		}
-		for _, set := range touch {
+		for _, set := range conflicts {
 			for other := range set {
 				if level := g.levels[other]; level > g.levels[id] && (first == 0 || level < first) {
 					first = level
@@ -270,7 +274,7 @@ func (g *Graph) Sort() {
 
 // CanMove reports whether kernel id may run at the position in the order of kernel `to`. The two are adjacent through
 // value `between`: one of them writes it, the other reads it. The move is possible if neither `to` nor any kernel in
-// between writes another input of id, or accesses an output of id.
+// between writes another input of id, or accesses an output of id. A kernel that changes a value in place stays.
 func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 	if g.places == nil {
 		g.places = make([]int, len(g.kernels))
@@ -279,18 +283,22 @@ func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 		}
 	}
 	from, until := min(g.places[id], g.places[to]), max(g.places[id], g.places[to])
-	meanwhile := func(set map[KernelID]bool) bool {
-		for other := range set {
+	passes := func(others map[KernelID]bool) bool { // whether the move passes one of the others
+		for other := range others {
 			if other != id && g.places[other] >= from && g.places[other] <= until {
 				return true
 			}
 		}
 		return false
 	}
-	return !slices.ContainsFunc(touched(g.kernels[id]), func(b kernel.Binding) bool {
+	for _, b := range touched(g.kernels[id]) {
 		v := g.values[b.Buffer]
-		return b.Buffer != between && (b.Read && b.Write || meanwhile(v.writers) || b.Write && meanwhile(v.readers))
-	})
+		inPlace := b.Read && b.Write
+		if b.Buffer != between && (inPlace || passes(v.writers) || b.Write && passes(v.readers)) {
+			return false
+		}
+	}
+	return true
 }
 
 // Check returns an error if a kernel reads a value before any kernel has written it.

@@ -50,9 +50,15 @@ func (g *Graph) Codebook(t ir.DType) ValueID {
 	return id
 }
 
-// Source returns the only kernel that writes a value, if that kernel can be changed to store other values: one in place
-// of this value or, if several is true, any number. It returns false for states, because a kernel may store only a part
-// of a state, and others read its old value.
+// How many values a kernel should be able to store, see Source: one, or any number.
+const (
+	OneValue      = false
+	SeveralValues = true
+)
+
+// Source returns the only kernel that writes a value, if that kernel can be changed to store another value in its place
+// or, if several is true, any number of values. It returns false for states: a kernel may store only a part of a state,
+// and other kernels read the old value.
 func (g *Graph) Source(v ValueID, several bool) (KernelID, bool) {
 	writers := g.Writers(v)
 	if len(writers) != 1 || g.Value(v).Origin == State {

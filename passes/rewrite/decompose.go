@@ -46,7 +46,7 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 			stored[n], stored[lse] = true, true
 		}
 	}
-	states := analysis.NewOverwrites(g, false).Writes()
+	states := analysis.NewOverwrites(g).Writes()
 	branches := map[*ir.Node][]*ir.Node{} // all results of an if, by its first result
 	return rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		switch op := n.Op(); {

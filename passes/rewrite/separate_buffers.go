@@ -10,17 +10,17 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// OwnValues gives outputs and states values of their own, so that no two share a buffer. It inserts a copy
+// SeparateBuffers gives each output and state a value of its own, so that no two share a buffer. It inserts a copy
 //
 //   - for an output that is a leaf, or that is also the new value of a state written in place;
 //   - for the new value of a state that is not written in place;
 //   - for an operand of a write in place that depends on the state's old value.
 //
 // A copy is a reshape to the same shape, which fusion turns into a store. A quantize with a single reader stores its
-// blocks directly in the state; with several readers it is repeated for each write. OwnValues also decomposes scatters
-// that turn out not to be in place.
-func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
-	before := analysis.NewOverwrites(g, false)
+// blocks directly in the state; with several readers it is repeated for each write. SeparateBuffers also decomposes
+// scatters that turn out not to be in place.
+func SeparateBuffers(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
+	before := analysis.NewOverwrites(g)
 	states := before.Writes()
 	// 1. Operands of writes, and scatters that are not in place.
 	out, err := rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
@@ -31,7 +31,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 		}
 		if w, ok := analysis.WriteOf(n); ok && w.Op == n && n.DType().IsBlock() {
 			if !states[n] {
-				bailout.Check(fmt.Errorf("%s writes blocks, which is done only into a state and in place: %s",
+				bailout.Check(fmt.Errorf("%s writes blocks, which only writes into a state in place can do: %s",
 					analysis.OpAt(n), before.WhyNot(w)))
 			}
 			i := slices.Index(n.Args(), w.Values())
@@ -53,7 +53,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 	own, err := ir.CopyInto(fresh, out)
 	bailout.Check(err)
 	// 2. New values of states.
-	after := analysis.NewOverwrites(out, false)
+	after := analysis.NewOverwrites(out)
 	inPlace := map[*ir.Node]bool{}
 	for _, u := range out.Updates() {
 		state, value := own[u.State.ID()], own[u.Value.ID()]

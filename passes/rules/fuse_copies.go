@@ -20,7 +20,7 @@ func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
 	if !ok || !o.Plan.CanMove(id, source, c.from) {
 		return nil
 	}
-	p := propose("store the copy at once", source, c.in(o.Plan.Kernel(source), keep))
+	p := propose("store the copy at once", source, c.storedBy(o.Plan.Kernel(source), keep))
 	p.also(id)
 	return []Proposal{p}
 }
@@ -146,9 +146,9 @@ func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, ax
 	}, true
 }
 
-// in returns p, the kernel that computes the copied value, with a store of the copy. If keep is true, p also stores the
-// original.
-func (c copying) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
+// storedBy returns kernel p, which computes the copied value, with a store of the copy. If keep is true, p also stores
+// the original.
+func (c copying) storedBy(p *kernel.Kernel, keep bool) *kernel.Kernel {
 	return kernel.Map(p, kernel.Edit{Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
 		to := c.to
 		var copied []kernel.Store

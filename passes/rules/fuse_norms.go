@@ -50,8 +50,9 @@ func (o *Optimizer) normOf(id plan.KernelID) (norm, bool) {
 		return norm{}, false
 	}
 	n := norm{k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
-	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, so its time does not matter
-	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || o.Plan.Outlives(n.buffer) {
+	isF32 := n.store.Value.DType == ir.F32 && k.Bindings[n.store.Bind].DType == ir.F32
+	runsOnce := k.CanPrepare(func(int) bool { return false }) // its time does not matter then
+	if !isF32 || runsOnce || o.Plan.Outlives(n.buffer) {
 		return norm{}, false
 	}
 	for _, p := range k.Phases {
@@ -59,7 +60,7 @@ func (o *Optimizer) normOf(id plan.KernelID) (norm, bool) {
 			return norm{}, false
 		}
 	}
-	_, ok := o.Plan.Source(n.buffer, true)
+	_, ok := o.Plan.Source(n.buffer, plan.SeveralValues)
 	return n, ok
 }
 
@@ -70,20 +71,20 @@ func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Phases) > 0 {
 		return nil, false
 	}
-	j := normFuser{n: n, ok: true}
+	f := normFuser{n: n, ok: true}
 	out := kernel.Map(k, kernel.Edit{
 		Name: n.k.Name + "_" + k.Name, Ops: slices.Concat(n.k.Ops, k.Ops),
-		Products: func(m *kernel.Mapping) []kernel.Product { return j.products(m, at) },
+		Products: func(m *kernel.Mapping) []kernel.Product { return f.products(m, at) },
 		Phases: func(*kernel.Mapping) (phases []kernel.Phase) {
 			for _, p := range n.k.Phases {
-				phases = append(phases, j.norm.Phase(p))
+				phases = append(phases, f.norm.Phase(p))
 			}
 			return phases
 		},
-		Stores: j.stores,
+		Stores: f.stores,
 	})
-	// Reject a kernel that still reads the norm's result, as something else than rows of A.
-	return out, j.ok && !out.ReadsBuffer(n.buffer) && out.CheckRowSums() == nil
+	// A kernel that still reads the norm's result uses it as something other than rows of A.
+	return out, f.ok && !out.ReadsBuffer(n.buffer) && out.CheckRowSums() == nil
 }
 
 // axesIn maps the norm's axes to coordinates of a matmul with as many rows. The norm's axes longer than 1 correspond,
@@ -115,50 +116,50 @@ func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Ind
 type normFuser struct {
 	n       norm
 	norm    *kernel.Mapping // rewrites the norm's expressions for the fused kernel
-	factors []*kernel.Expr  // by product of the matmul: the factor of each row, or nil for 1
+	factors []*kernel.Expr  // by matmul of the kernel: the factor of each row, or nil for 1
 	ok      bool
 }
 
-// products returns the matmul's products of rows that the norm has not scaled by the row factors, and records the row
-// factors in j.factors. These rows are f32: without the factor they may have any magnitude.
-func (j *normFuser) products(m *kernel.Mapping,
+// products returns the matmuls of rows that the norm has not multiplied by the row factors, and records these in
+// f.factors. The rows are f32: without the factor they may have any magnitude.
+func (f *normFuser) products(m *kernel.Mapping,
 	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
 	k := m.From
-	j.norm = m.Part(j.n.k, axes)
-	j.norm.Rebind = j.n.renamed(k)
-	j.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
+	f.norm = m.Part(f.n.k, axes)
+	f.norm.Rebind = f.n.renamed(k)
+	f.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
 		return m.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
 	}
 	for _, p := range k.Products {
-		at := j.norm.Index(j.n.store.Index)
-		m.Load = func(e *kernel.Expr) *kernel.Expr {
-			if k.Bindings[e.Bind].Buffer != j.n.buffer || !m.Index(e.Index).Equal(at) {
+		at := f.norm.Index(f.n.store.Index)
+		m.Load = func(e *kernel.Expr) *kernel.Expr { // replaces loads of the norm's result by its expression
+			if k.Bindings[e.Bind].Buffer != f.n.buffer || !m.Index(e.Index).Equal(at) {
 				return nil
 			}
-			return j.norm.Value(j.n.store.Value)
+			return f.norm.Value(f.n.store.Value)
 		}
 		a, factor, ok := rowFactor(m.Builder, m.Value(p.A), k.FoldAxis())
 		m.Load = nil
 		p.A, p.B = a, m.Value(p.B)
 		if !ok || a == nil || p.Sums() != ir.F32 || p.B.UsesAnyAcc() {
-			j.ok = false
+			f.ok = false // fusedWith then drops the kernel
 			return nil
 		}
 		p.Operands, p.HalfSums, p.BF16x3 = ir.F32, false, false
-		products, j.factors = append(products, p), append(j.factors, factor)
+		products, f.factors = append(products, p), append(f.factors, factor)
 	}
 	return products
 }
 
 // stores returns the matmul's stores, which multiply the sums by the row factors.
-func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
-	if !j.ok {
+func (f *normFuser) stores(m *kernel.Mapping) []kernel.Store {
+	if !f.ok {
 		return nil
 	}
 	m.Acc = func(e *kernel.Expr) *kernel.Expr {
 		sum := m.Builder.Acc(e.Acc, e.DType, e.Hint)
-		if f := j.factors[e.Acc]; f != nil {
-			return m.Builder.Apply(ir.OpMul, ir.F32, nil, sum, f)
+		if factor := f.factors[e.Acc]; factor != nil {
+			return m.Builder.Apply(ir.OpMul, ir.F32, nil, sum, factor)
 		}
 		return sum
 	}

@@ -18,11 +18,11 @@ func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 		return nil
 	}
 	rows := k.FirstStored()
-	if _, ok := o.Plan.Source(rows, true); !ok {
+	if _, ok := o.Plan.Source(rows, plan.SeveralValues); !ok {
 		return nil
 	}
 	var readers []*kernel.Kernel
-	p, keep := propose("store what reads the rows", id), o.Plan.Outlives(rows)
+	p, keep := propose("store the results of the rows' readers", id), o.Plan.Outlives(rows)
 	for _, r := range o.Plan.Readers(rows) {
 		if _, ok := sliceOf(k, o.Plan.Kernel(r)); ok && o.Plan.CanMove(r, id, rows) {
 			readers = append(readers, o.Plan.Kernel(r))
@@ -84,10 +84,10 @@ func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 	return out, out.CheckCols() == nil
 }
 
-// storesOf returns the stores of reader r as stores of the matmul, for the columns that r reads. product maps the
+// storesOf returns the stores of reader r as stores of the matmul, for the columns that r reads. matmul maps the
 // matmul's expressions.
-func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store) {
-	k := product.From
+func storesOf(r *kernel.Kernel, matmul *kernel.Mapping) (stores []kernel.Store) {
+	k := matmul.From
 	sl, _ := sliceOf(k, r)
 	local := kernel.Axis(len(k.Parallel)-1, ir.D(int(sl.cols.To-sl.cols.From)))
 	at := kernel.Unflatten(sl.columns(r), local)
@@ -95,8 +95,8 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 		row := rowAxes(k)[0]
 		at[sl.row] = kernel.Axis(row, k.Parallel[row])
 	}
-	m := product.Part(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
-	own, other := storedAt(product, local, sl.cols, false), storedAt(product, local, sl.cols, true)
+	m := matmul.Part(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
+	own, other := storedAt(matmul, local, sl.cols, ownColumn), storedAt(matmul, local, sl.cols, otherColumn)
 	m.Load = func(e *kernel.Expr) *kernel.Expr {
 		if r.Bindings[e.Bind].Buffer != k.FirstStored() {
 			return nil
@@ -117,14 +117,20 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	return stores
 }
 
+// The columns of a pair (2j and 2j+1) that storedAt can return.
+const (
+	ownColumn   = false
+	otherColumn = true
+)
+
 // storedAt returns the value that the matmul stores at column `local` of a slice, or at the other column of its pair if
 // other is true.
-func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
-	k, at := product.From, local
+func storedAt(matmul *kernel.Mapping, local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
+	k, at := matmul.From, local
 	if other {
 		at = kernel.OtherOfPair(local)
 	}
-	m := product.Part(k, func(axis int, extent ir.Dim) kernel.Index {
+	m := matmul.Part(k, func(axis int, extent ir.Dim) kernel.Index {
 		if axis == len(k.Parallel)-1 {
 			return at.Plus(kernel.Const(cols.From))
 		}
@@ -177,7 +183,8 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 
 // sliceAlong is sliceOf for a known axis of rows: axis `row` of r, or no axis if row is -1 and r has one row.
 func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
-	sl, first, ok := slice{row: row, others: map[*kernel.Expr]bool{}}, int64(-1), true
+	sl := slice{row: row, others: map[*kernel.Expr]bool{}}
+	first, ok := int64(-1), true // the slice's first column, or -1 before the first load
 	dims, at, width := sl.columns(r), kernel.Axes(r.Parallel), k.Parallel[len(k.Parallel)-1]
 	points, err := dims.Numel()
 	if err != nil || !points.IsStatic() || points.Add < 1 {

@@ -39,19 +39,19 @@ func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueI
 		}
 	})
 	for _, v := range operands {
-		if v.Kind != kernel.ExprLoad || v.DType != ir.F32 || others[v.Bind] || k.Bindings[v.Bind].Write ||
-			stored[v.Bind] != 0 {
+		readOnly := v.Kind == kernel.ExprLoad && !others[v.Bind] && !k.Bindings[v.Bind].Write
+		if !readOnly || v.DType != ir.F32 || stored[v.Bind] != 0 {
 			continue
 		}
 		b := k.Bindings[v.Bind]
-		source, ok := o.Plan.Source(b.Buffer, true)
+		source, ok := o.Plan.Source(b.Buffer, plan.SeveralValues)
 		if !ok || o.Plan.ReadByOthers(b.Buffer, id) {
 			continue
 		}
 		b.DType, b.Read, b.Write = ir.F16, false, true
 		c := copying{from: b.Buffer, to: b}
 		c.to.Buffer = o.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
-		p.also(source, c.in(p.kernel(o, source), false))
+		p.also(source, c.storedBy(p.kernel(o, source), false))
 		stored[v.Bind] = c.to.Buffer
 	}
 	return stored

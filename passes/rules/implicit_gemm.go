@@ -15,13 +15,13 @@ func ImplicitGEMM(o *Optimizer, id plan.KernelID) []Proposal {
 	if w == nil || k.ReadsBlocks(k.Products[0].A) { // every run would dequantize them
 		return nil
 	}
-	stores, product, err := w.Kernels()
+	stores, matmul, err := w.Kernels()
 	if err != nil {
 		return nil
 	}
 	w.Result = id
 	o.windows[w.X], o.windows[k.FirstStored()] = w, w
-	return []Proposal{propose("store windows as runs", id, append(stores, product)...)}
+	return []Proposal{propose("store windows as runs", id, append(stores, matmul)...)}
 }
 
 // ChainConvs lets a convolution that ImplicitGEMM rewrote store its result directly as the padded argument of the next

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// PackOperands adds a kernel that materializes an operand of a matmul, in the layout and dtype in which the matmul
+// PackOperands adds a kernel that stores an operand of a matmul, in the layout and dtype in which the matmul
 // multiplies it. It pays off if the operand is computed or badly laid out: every tile of the result would otherwise
 // repeat that work.
 //
@@ -26,12 +26,12 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	if k.Family != kernel.FamilyMatMul {
 		return nil
 	}
-	// splits says that operands are to be stored as bf16 parts.
+	// splits becomes false if bf16 represents all operands, so that they need no second part.
 	splits := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 })
 	if splits {
-		unsplit := propose("keep f32", id, resolveBF16x3(k, false))
+		unsplit := propose("keep f32", id, resolveBF16x3(k, keepsOperands))
 		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) {
-			k, splits = resolveBF16x3(k, true), false
+			k, splits = resolveBF16x3(k, splitsOperands), false
 			unsplit = propose("multiply bf16", id, k)
 		}
 		unsplit.Default = true
@@ -46,8 +46,8 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 		stores, rest := o.packOperandsOf(k, operands, splits)
 		switch {
 		case len(stores) == 0:
-		case splits: // the margin is large because the estimates for these matmuls are too optimistic
-			p := propose("store operands as sums of bf16", id, append(stores, resolveBF16x3(rest, true))...)
+		case splits: // the margin is large, because the estimates for these matmuls are too optimistic
+			p := propose("store operands as sums of bf16", id, append(stores, resolveBF16x3(rest, splitsOperands))...)
 			p.Margin = 1.25
 			list = append(list, p)
 		default:
@@ -83,7 +83,7 @@ func (o *Optimizer) fuseOperandStores(p Proposal, id plan.KernelID, stores []*ke
 			unfused = append(unfused, st)
 			continue
 		}
-		p.also(source, c.in(p.kernel(o, source), keep))
+		p.also(source, c.storedBy(p.kernel(o, source), keep))
 	}
 	if len(unfused) < len(stores) {
 		p.also(id, append(unfused, rest)...)
@@ -91,7 +91,7 @@ func (o *Optimizer) fuseOperandStores(p Proposal, id plan.KernelID, stores []*ke
 	return p
 }
 
-// coversAll reports whether a list has all operands of k's products. Splitting an operand makes its contraction axis
+// coversAll reports whether a list has all operands of k's matmuls. Splitting an operand makes its contraction axis
 // longer, so the other operand must be split too.
 func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	listed := map[*kernel.Expr]bool{}
@@ -210,7 +210,7 @@ func (o *operandStore) storing() *kernel.Kernel {
 			if o.parts > 1 {
 				values = bf16Parts(m.Builder, o.k, m.Value(o.Operand), o.isB)
 			}
-			bind := m.Bind(o.binding(false))
+			bind := m.Bind(o.binding(kernel.Binding{Write: true}))
 			for i, v := range values {
 				at[o.along] = kernel.DimIndex(o.depth).Mul(kernel.Const(int64(i))).Plus(along)
 				stores = append(stores,
@@ -221,10 +221,10 @@ func (o *operandStore) storing() *kernel.Kernel {
 	})
 }
 
-// binding returns the binding of the stored operand in a kernel that reads it, or in the kernel that writes it.
-func (o *operandStore) binding(read bool) kernel.Binding {
-	return kernel.Binding{Name: o.name(), DType: o.dtype, Read: read, Write: !read, Buffer: o.buffer,
-		Elems: o.shape.MaxElems()}
+// binding completes a binding of the stored operand. b says whether the kernel reads or writes it.
+func (o *operandStore) binding(b kernel.Binding) kernel.Binding {
+	b.Name, b.DType, b.Buffer, b.Elems = o.name(), o.dtype, o.buffer, o.shape.MaxElems()
+	return b
 }
 
 // padded returns v, or 0 if coordinate k of the contraction axis is in the padding.
@@ -264,8 +264,8 @@ func readStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 						at[i] = kernel.Axis(axis, k.Parallel[axis])
 					}
 				}
-				index := kernel.Linear(o.shape, at)
-				stored[o.Operand] = m.Builder.Load(m.Bind(o.binding(true)), o.dtype, index, o.name())
+				bind := m.Bind(o.binding(kernel.Binding{Read: true}))
+				stored[o.Operand] = m.Builder.Load(bind, o.dtype, kernel.Linear(o.shape, at), o.name())
 			}
 			operand := func(v *kernel.Expr) *kernel.Expr {
 				if load, ok := stored[v]; ok {
@@ -286,13 +286,19 @@ func readStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 // not round to infinity.
 const largestHigh, largestLow = 0x1.fep127, 0x1.fep119
 
-// canSplit reports whether all products of a kernel may be split into bf16.
+// canSplit reports whether the operands of all matmuls of a kernel may be split into bf16.
 func canSplit(k *kernel.Kernel) bool {
 	return k.Guard == nil && !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.BF16x3 })
 }
 
-// resolveBF16x3 returns k without the choice that precision bf16x3 leaves: its products get bf16 operands if split is
-// true, and f32 operands otherwise.
+// The ways to resolve the choice that precision bf16x3 leaves, see resolveBF16x3.
+const (
+	keepsOperands  = false
+	splitsOperands = true
+)
+
+// resolveBF16x3 returns k without the choice that precision bf16x3 leaves. Its matmuls get bf16 operands if split is
+// true, and keep their operands otherwise.
 func resolveBF16x3(k *kernel.Kernel, split bool) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
 		for _, p := range k.Products {

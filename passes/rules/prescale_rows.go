@@ -16,7 +16,7 @@ func PrescaleRows(o *Optimizer, id plan.KernelID) []Proposal {
 	if !ok {
 		return nil
 	}
-	source, ok := o.Plan.Source(f.id.row, true)
+	source, ok := o.Plan.Source(f.id.row, plan.SeveralValues)
 	if !ok {
 		return nil
 	}
@@ -36,11 +36,11 @@ func PrescaleRows(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// scaledRow is operand A of all products of kernel k, if that is a row times a weight vector.
+// scaledRow is operand A of all matmuls of kernel k: a row times a weight vector.
 type scaledRow struct {
 	k           *kernel.Kernel
 	row, weight *kernel.Expr // loads
-	id          scaledRowID  // identifies the stored product
+	id          scaledRowID  // identifies the stored row times weight
 }
 
 // scaledRowID identifies a row times a weight vector: the buffers of both, and the index of the weight's first element
@@ -68,8 +68,11 @@ func scaledRowOf(k *kernel.Kernel) (scaledRow, bool) {
 		}
 		row, weight := k.Bindings[x.Bind], k.Bindings[w.Bind]
 		along := kernel.Axis(k.FoldAxis(), k.Fold)
-		whole, from := x.Index.Equal(along) && k.Fold.IsStatic() && k.Fold.Add == row.Elems, w.Index.Minus(along)
-		if row.DType == ir.F32 && weight.DType == ir.F32 && !row.Fixed && weight.Fixed && whole && from.IsConst() {
+		isRow := row.DType == ir.F32 && !row.Fixed && x.Index.Equal(along) && k.Fold.IsStatic() &&
+			k.Fold.Add == row.Elems
+		from := w.Index.Minus(along)
+		isWeight := weight.DType == ir.F32 && weight.Fixed && from.IsConst()
+		if isRow && isWeight {
 			return scaledRow{k: k, row: x, weight: w, id: scaledRowID{row.Buffer, weight.Buffer, from.Offset()}}, true
 		}
 	}
