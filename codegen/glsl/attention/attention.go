@@ -229,7 +229,7 @@ func (f *attention) storeQuad(quad, sum expr.Expr) {
 	}
 	bind := func() { f.BindAcc(2, expr.At(sum, emit.Lane)) }
 	if f.width%4 == 0 {
-		f.Lanes(f.ax.Value, 4, expr.Times(quad, 4), roots, stores, bind)
+		f.RunLanes(emit.Run{Axis: f.ax.Value, Width: 4, Base: expr.Times(quad, 4)}, roots, stores, bind)
 		return
 	}
 	f.OpenLanes(4)

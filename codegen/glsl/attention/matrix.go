@@ -159,22 +159,8 @@ func (m *flashMatrix) scalesLate() bool {
 	return m.inRegisters && m.a.Mask == nil && m.a.Softcap == 0 && m.a.Scale > 0
 }
 
-// context lists the variables of main that the score function needs, because GLSL functions do not see them.
-func (m *flashMatrix) context() []string {
-	var names []string
-	add := func(t expr.Expr) {
-		if !expr.IsNumber(t) && expr.IsPlain(t) {
-			names = append(names, t.String())
-		}
-	}
-	add(m.query0)
-	for axis := range m.K.Parallel {
-		if t, ok := m.Root.Axes[axis]; ok {
-			add(t)
-		}
-	}
-	return names
-}
+// captured lists the variables of main that the score function needs.
+func (m *flashMatrix) captured() []expr.Expr { return m.Captured(len(m.K.Parallel), m.query0) }
 
 // scoreFunction defines the GLSL function that computes the score of a fragment's element, given the fragment's first
 // row and key. The score is -inf if the row does not see the key.
@@ -182,7 +168,7 @@ func (m *flashMatrix) scoreFunction() expr.Expr {
 	name := m.Fresh(m.Root, "score_of")
 	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product",
 		"const in uint first_row", "const in uint first_key"}
-	m.DefineOver("float", name, params, m.context(), len(m.K.Parallel), func() {
+	m.DefineOver("float", name, params, len(m.K.Parallel), m.captured(), func() {
 		m.bindRow(m.Named("row", expr.Plus(expr.Of("first_row"), expr.Of("frag_row"))))
 		key := m.Named("key", expr.Plus(expr.Of("first_key"), expr.Of("frag_col")))
 		m.BindAxis(m.ax.Key, m.Limit(key, m.K.Fold, m.s.TileN))

@@ -93,10 +93,7 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, allSee expr.Expr) 
 		m.Repeat("j", m.keys, func(j expr.Expr) {
 			score := scores.At(j)
 			args := []expr.Expr{score, score, m.scoreOf, m.row0, expr.Plus(key0, expr.Times(j, m.frag))}
-			for _, v := range m.context() {
-				args = append(args, expr.Of(v))
-			}
-			m.Do("coopMatPerElementNV", args...)
+			m.Do("coopMatPerElementNV", append(args, m.captured()...)...)
 		})
 	}
 	switch {

@@ -78,7 +78,7 @@ func (t *flashTile) overSteps(first, end expr.Expr) {
 func (f *flashSteps) stageQueries() {
 	s, over := f.s, f.dotAxis()
 	f.Comment("Stage queries.")
-	d0 := f.Loop("d0", expr.Of("0u"), expr.Uint(schedule.FlashDepth(f.K, s)), s.TileK)
+	d0 := f.OpenLoop("d0", expr.Of("0u"), expr.Uint(schedule.FlashDepth(f.K, s)), s.TileK)
 	f.mover(s.TileM, s.TileK/4, func(_, line, quad, value expr.Expr) {
 		f.PutFours("quad4", f.qTile, expr.Of("0u"), expr.Plus(d0, expr.Times(quad, 4)), line, s.TileM, value)
 	}, func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {

@@ -105,7 +105,7 @@ func (t *flashTile) keyOf(j expr.Expr) expr.Expr {
 func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, over emit.Along) expr.Array {
 	s := t.s
 	sums := t.Filled("float", name, s.ThreadM*s.ThreadN, "i", func(i expr.Expr) expr.Expr { return expr.Of("0.0") })
-	d0 := t.Loop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
+	d0 := t.OpenLoop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
 	all := schedule.DivisibleBy(over.Extent, s.TileK)
 	t.Comment("Stage queries and keys.")
 	t.mover(s.TileM, s.TileK/4, t.rowByRow(t.qTile), func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
@@ -170,7 +170,7 @@ func (t *flashTile) multiply(sums expr.Array) {
 	s := t.s
 	pitch := schedule.TilePitch(s.TileK)
 	t.Blank()
-	quad := t.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
+	quad := t.OpenLoop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
 	keys := t.Filled("vec4", "keys4", s.ThreadN, "j", func(j expr.Expr) expr.Expr {
 		return expr.At(t.kTile, expr.Flat(t.keyOf(j), pitch, quad))
 	})
@@ -274,7 +274,7 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
 		x := array.At(i)
 		t.Assign(x, place(t.rowOf(i), expr.Of("0u")))
-		other := t.Loop("other", expr.Of("1u"), expr.Uint(t.lanes), 1)
+		other := t.OpenLoop("other", expr.Of("1u"), expr.Uint(t.lanes), 1)
 		t.Assign(x, join(x, place(t.rowOf(i), other)))
 		t.Close()
 	})
@@ -285,14 +285,14 @@ func (t *flashTile) addValues(key0, end expr.Expr) {
 	s := t.s
 	quads := schedule.ValueQuads(t.width)
 	t.Blank()
-	v0 := t.Loop("v0", expr.Of("0u"), expr.Uint(s.TileN), s.TileK)
+	v0 := t.OpenLoop("v0", expr.Of("0u"), expr.Uint(s.TileN), s.TileK)
 	t.Comment("Stage values.")
 	t.mover(s.TileK, quads, func(_, line, quad, value expr.Expr) {
 		t.Assign(expr.At(t.vTile, expr.Flat(line, quads, quad)), value)
 	}, t.loadValue(key0, end)).Move(v0)
 	t.Barrier()
 	t.Blank()
-	line := t.Loop("line", expr.Of("0u"), expr.Uint(s.TileK), 1)
+	line := t.OpenLoop("line", expr.Of("0u"), expr.Uint(s.TileK), 1)
 	values := t.Array("vec4", "values4", t.quads)
 	t.Repeat("n", t.quads, func(n expr.Expr) {
 		column := t.column(n)

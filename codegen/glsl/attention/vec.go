@@ -252,7 +252,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.Close()
 	v.Barrier()
 	v.Blank()
-	id := v.EachResult(v.self, results)
+	id := v.OpenResults(v.self, results)
 	row, quad := v.Named("row", expr.Quotient(id, quads, results)), v.Named("quad", expr.Remainder(id, quads, results))
 	v.joinOne(row, quad, subgroups, quads, sums, stats)
 	v.Close()
@@ -263,7 +263,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stats expr.Expr) {
 	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Flat(g, v.rows, row)) }
 	best := v.Variable("float", "best", v.lowest())
-	g := v.Loop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
+	g := v.OpenLoop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
 	v.Assign(best, expr.Call("max", best, expr.Member(stat(g), "x")))
 	v.Close()
 	total := v.Variable("float", "sum", expr.Of("0.0"))
@@ -272,7 +272,7 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	if weighted {
 		sum = v.Variable("vec4", "weighted", expr.Of("vec4(0.0)"))
 	}
-	g = v.Loop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
+	g = v.OpenLoop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
 	_, correction := v.rebase(best, expr.Member(stat(g), "x"))
 	v.Update(total, "+=", expr.Binary("*", correction, expr.Member(stat(g), "y")))
 	if weighted {

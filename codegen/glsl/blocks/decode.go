@@ -318,7 +318,7 @@ func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax
 	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr {
 		return x.Map(func(y *syntax.Expr) *syntax.Expr { return substitute(e, b, y, sizes) })
 	})
-	e.Decoders = append(e.Decoders, d)
+	e.Definitions = append(e.Definitions, d)
 }
 
 // neededBySnippet adds the functions that call x in a snippet needs.
@@ -384,22 +384,22 @@ func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
 		return
 	}
 	unit := kernel.BlockUnit(b.DType)
-	readers := emit.BlockUnits[unit].Readers
+	readers := unitReaders[unit]
 	if e.InWords(b) && unit < 4 {
 		readers = wordReaders
 	}
-	for _, source := range strings.SplitAfter(strings.TrimPrefix(readers, "\n"), "\n}") {
-		source = strings.TrimPrefix(source, "\n")
-		if !strings.Contains(source, " "+name+"_NAME(") ||
-			!strings.HasPrefix(source[strings.Index(source, " ")+1:], name+"_NAME(") {
-			continue
-		}
-		source = strings.NewReplacer("NAME[", e.View(b, 1)+"[", "NAME", b.Base,
-			"UNITS", fmt.Sprint(b.DType.BlockBytes()/unit), "BYTES", fmt.Sprint(b.DType.BlockBytes())).Replace(source)
-		e.Add(source + "\n")
+	head := map[string]string{"half": "float"}[name]
+	if head == "" {
+		head = "uint"
+	}
+	body, ok := readers[name]
+	if !ok {
+		e.Fail("blocks of %d bytes have no reader %q", b.DType.BlockBytes(), name)
 		return
 	}
-	e.Fail("blocks of %d bytes have no reader %q", b.DType.BlockBytes(), name)
+	body = strings.NewReplacer("ARRAY", e.View(b, 1), "NAME", b.Base, "UNITS", fmt.Sprint(b.DType.BlockBytes()/unit),
+		"BYTES", fmt.Sprint(b.DType.BlockBytes())).Replace(body)
+	e.AddFunction(fmt.Sprintf("%s %s_%s(uint block, uint at)", head, name, b.Base), body)
 }
 
 // Codebook returns the name of the array with the codebook of a buffer's format.
@@ -415,25 +415,43 @@ func Codebook(e *emit.Emitter, b *emit.Buffer) string {
 	return e.View(e.Buffers[i], 1)
 }
 
-// wordReaders are the functions that read bytes of blocks from a buffer of words. at is the offset of a byte in the
-// block. If blocks are not aligned to words, a word of a block may span two words of the buffer, so word_NAME reads
-// both. For an aligned word both reads return the same.
-const wordReaders = `
-uint word_NAME(uint block, uint at) {
-    uint i = block * BYTESu + at, shift = i % 4u * 8u;
-    return NAME[i / 4u] >> shift | NAME[(i + 3u) / 4u] << 1u << 31u - shift;
+// unitReaders are the bodies of the functions that read the bytes of a block from offset at on, by the size of the
+// buffer's units in bytes and by reader. Blocks are whole numbers of units. ARRAY is the buffer, NAME its name in other
+// names, and UNITS the number of units in a block.
+var unitReaders = map[int]map[string]string{
+	4: {
+		"word":  "    return ARRAY[block * UNITSu + at / 4u];\n",
+		"short": "    return ARRAY[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffffu;\n",
+		"byte":  "    return ARRAY[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffu;\n",
+		"half":  halfOfShort,
+	},
+	2: {
+		"word": "    uint i = block * UNITSu + at / 2u;\n" +
+			"    return uint(ARRAY[i]) | uint(ARRAY[i + 1u]) << 16;\n",
+		"short": "    return uint(ARRAY[block * UNITSu + at / 2u]);\n",
+		"byte":  "    return uint(ARRAY[block * UNITSu + at / 2u]) >> at % 2u * 8u & 0xffu;\n",
+		"half":  halfOfShort,
+	},
+	1: {
+		"word": "    uint i = block * UNITSu + at;\n    return uint(ARRAY[i]) | uint(ARRAY[i + 1u]) << 8 | " +
+			"uint(ARRAY[i + 2u]) << 16 | uint(ARRAY[i + 3u]) << 24;\n",
+		"byte": "    return uint(ARRAY[block * UNITSu + at]);\n",
+	},
 }
-uint short_NAME(uint block, uint at) {
-    uint i = block * BYTESu + at;
-    return NAME[i / 4u] >> i % 4u * 8u & 0xffffu;
+
+// halfOfShort is the body of the reader of an f16. It calls the reader of 16 bits.
+const halfOfShort = "    return unpackHalf2x16(short_NAME(block, at)).x;\n"
+
+// wordReaders are like unitReaders, for a buffer of words with blocks that are not aligned to words. BYTES is the size
+// of a block. A word of a block may span two words of the buffer, so its reader reads both. For an aligned word both
+// reads return the same.
+var wordReaders = map[string]string{
+	"word": "    uint i = block * BYTESu + at, shift = i % 4u * 8u;\n" +
+		"    return ARRAY[i / 4u] >> shift | ARRAY[(i + 3u) / 4u] << 1u << 31u - shift;\n",
+	"short": "    uint i = block * BYTESu + at;\n    return ARRAY[i / 4u] >> i % 4u * 8u & 0xffffu;\n",
+	"byte":  "    uint i = block * BYTESu + at;\n    return ARRAY[i / 4u] >> i % 4u * 8u & 0xffu;\n",
+	"half":  halfOfShort,
 }
-uint byte_NAME(uint block, uint at) {
-    uint i = block * BYTESu + at;
-    return NAME[i / 4u] >> i % 4u * 8u & 0xffu;
-}
-float half_NAME(uint block, uint at) {
-    return unpackHalf2x16(short_NAME(block, at)).x;
-}`
 
 // planeInWords returns the body of the function that reads plane p from an array of words. It is for planes with less
 // than a word per block. The plane begins at byte `base` of the array.

@@ -65,8 +65,7 @@ func (w *blockWriter) makeBlock() {
 // barrier. Invocations without a block quantize zeros and store nothing.
 func (w *blockWriter) shareBlock() {
 	if g := w.K.Guard; g != nil {
-		w.Plan([]*kernel.Expr{g.Point}, nil)
-		w.Valid = w.Variable("bool", "kept", expr.And(w.Valid, w.Value(g.Point)))
+		w.Valid = w.Variable("bool", "kept", expr.And(w.Valid, w.Eval(g.Point)))
 	}
 	x := w.gather()
 	own := expr.Of("0u")
@@ -92,7 +91,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	store := w.K.Stores[0]
 	x = w.Unset("float", "x", 32)
 	if w.Valid != nil {
-		i := w.Loop("i", expr.Of("0u"), expr.Uint(w.run), 1)
+		i := w.OpenLoop("i", expr.Of("0u"), expr.Uint(w.run), 1)
 		w.Assign(expr.At(x, i), expr.Of("0.0"))
 		w.Close()
 	}
@@ -101,10 +100,9 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	if w.K.Fault != nil { // compared as bits, NaN and infinities are above all numbers
 		worst = w.Variable("uint", "worst", expr.Of("0u"))
 	}
-	j := w.Loop("j", expr.Of("0u"), expr.Uint(w.run), 1)
+	j := w.OpenLoop("j", expr.Of("0u"), expr.Uint(w.run), 1)
 	w.BindAxis(w.K.FoldAxis(), expr.Flat(w.Thread, w.run, j))
-	w.Plan([]*kernel.Expr{store.Value}, nil)
-	v := w.Value(store.Value)
+	v := w.Eval(store.Value)
 	w.Assign(expr.At(x, j), v)
 	if worst != nil {
 		w.Assign(worst, expr.Format("max(%s, floatBitsToUint(%s) & 0x7fffffffu)", worst, v))
@@ -112,9 +110,8 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	w.Close()
 	if f := w.K.Fault; f != nil {
 		w.Open(&syntax.If{Cond: expr.Format("%s > %#xu", worst, math.Float32bits(f.Most))})
-		w.Plan(nil, []kernel.Index{f.Index})
 		w.Do("atomicMax", expr.At(expr.Of(w.View(w.Buffers[f.Bind], 1)), expr.Int(0)),
-			expr.Unary("~", w.Coordinate(f.Index)))
+			expr.Unary("~", w.EvalCoordinate(f.Index)))
 		w.Close()
 	}
 	w.Close()
@@ -126,9 +123,8 @@ func (w *blockWriter) storeUnits(value func(unit int, i expr.Expr) expr.Expr) {
 	store := w.K.Stores[0]
 	out, unit := w.Buffers[store.Bind], kernel.BlockUnit(w.format)
 	units := w.format.BlockBytes() / unit
-	w.Plan(nil, []kernel.Index{store.Index})
-	block := w.Variable("uint", "block", w.Coordinate(store.Index))
-	i := w.Loop("i", w.Thread, expr.Uint(units), w.Lanes)
+	block := w.Variable("uint", "block", w.EvalCoordinate(store.Index))
+	i := w.OpenLoop("i", w.Thread, expr.Uint(units), w.Lanes)
 	switch at, v := expr.Flat(block, units, i), value(unit, i); {
 	case w.InWords(out) && unit < 4:
 		w.Scope.Write(w.StoreToWords(out, 1, at, v))

@@ -13,9 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// form returns the GLSL template of an op, for the kind of its last argument: float, signed or unsigned integer. The
-// first argument may be a condition.
-func form(v *kernel.Expr) string {
+// templateOf returns the source of the GLSL template of an op for the types of its arguments, or "" if there is none.
+func templateOf(v *kernel.Expr) string {
 	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
 		x := v.Args[arg]
 		if x.DType.IsInteger() {
@@ -92,35 +91,26 @@ func (ts *Types) argUses(v *kernel.Expr) []int {
 		}
 		return times
 	}
-	for _, name := range ts.placeholders(v) {
-		if i, err := strconv.Atoi(name); err == nil && i < len(times) {
+	ts.template(v).Walk(func(x *syntax.Expr) {
+		if i, err := strconv.Atoi(x.Text); x.Op == syntax.Hole && err == nil && i < len(times) {
 			times[i]++
 		}
-	}
+	})
 	return times
 }
 
-// placeholders returns the names of the holes in the template of v, one for each occurrence.
-func (ts *Types) placeholders(v *kernel.Expr) []string {
-	var names []string
-	if n := ts.template(v); n != nil {
-		n.Walk(func(x *syntax.Expr) {
-			if x.Op == syntax.Hole {
-				names = append(names, x.Text)
-			}
-		})
-	}
-	return names
-}
-
-// template returns the parsed template of v, without operations that its attributes make a no-op.
+// template returns the parsed template of v, without operations that its attributes make a no-op. It returns nil, and
+// fails, if there is no template.
 func (ts *Types) template(v *kernel.Expr) *syntax.Expr {
-	form := form(v)
-	if len(v.Args) == 0 || form == "" {
+	source := ""
+	if len(v.Args) > 0 {
+		source = templateOf(v)
+	}
+	if source == "" {
 		ts.Fail("op %s has no scalar GLSL form for these arguments", v.Op)
 		return nil
 	}
-	n, err := parseForm(form)
+	n, err := parseTemplate(source)
 	if err != nil {
 		ts.Fail("op %s: %v", v.Op, err)
 		return nil
@@ -149,10 +139,21 @@ func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 	}
 	typ := e.arithmetic(v)
 	computed := typ // the type that the template computes in
-	if typ == "double" && !doubleForm(n) {
+	if typ == "double" && !existsForDoubles(n) {
 		computed = "float" // GLSL has no such function for doubles
 	}
-	args := e.applyArgs(v, target, typ, computed)
+	t := e.spellingOf(v, computed, e.applyArgs(v, target, typ, computed)).fill(n)
+	if computed != typ && e.ComputeType(v.DType) == "double" {
+		t = expr.Call("double", t)
+	}
+	if neverOverflows[v.Op] {
+		return t
+	}
+	return wrap(v.DType, t)
+}
+
+// spellingOf returns the spelling that fills the template of v with args, in the arithmetic of a compute type.
+func (e *Emitter) spellingOf(v *kernel.Expr, typ string, args []expr.Expr) spelling {
 	s := builtinSpelling(func(name string) expr.Expr {
 		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
 			return args[i]
@@ -161,34 +162,27 @@ func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 			return e.FloatLit(math.Inf(1))
 		}
 		return e.FloatLit(v.Attrs.Float(name))
-	}, func(function string) string { return e.Function(function, computed) })
-	switch {
-	case typ == Pair:
+	}, func(function string) string { return e.Function(function, typ) })
+	switch typ {
+	case Pair:
 		s.operator = e.pairOperator
 		s.literal = func(s string) expr.Expr {
 			n, _ := expr.LiteralOf(expr.Of(s))
 			return pairLit(n.V)
 		}
-	case computed == "float" || computed == "double":
+	case "float", "double":
 		contracts := e.contracts(v)
 		s.operator = func(op string, args ...expr.Expr) expr.Expr {
-			if t, ok := e.withZero(computed, op, args); ok {
+			if t, ok := e.withZero(typ, op, args); ok {
 				return t
 			}
 			if contracts {
 				return operator(op, args...)
 			}
-			return e.rounded(computed, op, args...)
+			return e.rounded(typ, op, args...)
 		}
 	}
-	t := s.fill(n)
-	if computed != typ && e.ComputeType(v.DType) == "double" {
-		t = expr.Call("double", t)
-	}
-	if neverOverflows[v.Op] {
-		return t
-	}
-	return wrap(v.DType, t)
+	return s
 }
 
 // rounded applies an operator to floats as an op of the graph, so that the result is rounded by itself.
@@ -318,10 +312,10 @@ var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: tr
 var doubleFunctions = WordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
 	nan_max nan_min mod_floor rem_trunc div_full`)
 
-// doubleForm reports whether a form calls only functions that exist for doubles.
-func doubleForm(form *syntax.Expr) bool {
+// existsForDoubles reports whether a template calls only functions that exist for doubles.
+func existsForDoubles(template *syntax.Expr) bool {
 	ok := true
-	form.Walk(func(x *syntax.Expr) {
+	template.Walk(func(x *syntax.Expr) {
 		if x.Op == syntax.Call && !doubleFunctions[x.Text] {
 			ok = false
 		}

@@ -46,30 +46,31 @@ type Storage struct {
 }
 
 // newBuffer returns the buffer for a binding, under a name that GLSL allows and no other buffer has.
-func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
-	base := identifier(b.Name)
-	name := base
-	switch base {
+func (e *Emitter) newBuffer(slot int, binding kernel.Binding) *Buffer {
+	b := &Buffer{Binding: binding, Slot: slot, Base: identifier(binding.Name), views: map[int]bool{},
+		Units: map[int]bool{}, RowArrays: map[string]bool{}}
+	b.Wide = b.Elems-1 > e.Caps.Position32()
+	b.byAddress = schedule.ByAddress(e.K, binding, e.Caps)
+	b.byRows = b.byAddress && b.bytes() > e.Caps.Position32()/2
+	name := b.Base
+	switch name {
 	case "out", "output":
 		name = "result"
 	case "in", "input":
 		name = "source"
 	}
-	if Unusable(name) || wordNames[name] && e.InWords(&Buffer{Binding: b}) {
+	if Unusable(name) || wordNames[name] && e.InWords(b) {
 		name += "_data"
 	}
-	byAddress := schedule.ByAddress(e.K, b, e.Caps)
-	if byAddress {
+	if b.byAddress {
 		name += "_far" // the name of a macro, which must not be the name of a vector's component
 		e.Need(NeedAddress)
 	}
-	name = e.Fresh(e.Root, name)
-	if slices.ContainsFunc(e.Buffers, func(o *Buffer) bool { return o.Base == base }) {
-		base = name // otherwise two buffers would share the functions declared for each
+	b.Name = e.Fresh(e.Root, name)
+	if slices.ContainsFunc(e.Buffers, func(o *Buffer) bool { return o.Base == b.Base }) {
+		b.Base = b.Name // otherwise two buffers would share the functions declared for each
 	}
-	return &Buffer{Binding: b, Slot: slot, Base: base, Name: name, views: map[int]bool{}, Units: map[int]bool{},
-		byAddress: byAddress, Wide: b.Elems-1 > e.Caps.Position32(),
-		byRows: byAddress && (&Buffer{Binding: b}).bytes() > e.Caps.Position32()/2, RowArrays: map[string]bool{}}
+	return b
 }
 
 // position returns a position as an argument of the buffer's functions: in 32 bits if the buffer is not Wide.
@@ -191,14 +192,19 @@ func ValuesOf(stores []kernel.Store) []*kernel.Expr {
 	return values
 }
 
-// StoreAll writes the stores in the open scope. If the kernel reads a buffer that it also writes, it first computes all
-// values that depend on that buffer.
-func (e *Emitter) StoreAll(stores []kernel.Store) {
+// indicesOf lists the indices of stores.
+func indicesOf(stores []kernel.Store) []kernel.Index {
 	var indices []kernel.Index
 	for _, s := range stores {
 		indices = append(indices, s.Index)
 	}
-	e.Plan(ValuesOf(stores), indices)
+	return indices
+}
+
+// StoreAll writes the stores in the open scope. If the kernel reads a buffer that it also writes, it first computes all
+// values that depend on that buffer.
+func (e *Emitter) StoreAll(stores []kernel.Store) {
+	e.Plan(ValuesOf(stores), indicesOf(stores))
 	lines := make([]syntax.Stmt, len(stores))
 	for i, s := range stores {
 		lines[i] = e.store(s)
@@ -317,25 +323,35 @@ func (a Array) rowDeclaration(slot int, wide bool) string {
 	if wide {
 		row, column = "uint("+row+")", "uint("+column+")"
 	}
-	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[%d]; };%s
-layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { uvec2 %[7]s_at; };
-// The address of a row of %[4]d elements, counted in 64 bits.
-uvec2 %[7]s_row(uint row) {
+	return a.fill(slot, "ELEMS", fmt.Sprint(rowElems), "BYTES", fmt.Sprint(rowElems*typeBytes(a.Typ)), "ROW", row,
+		"COLUMN", column).Replace("layout(buffer_reference, std430, buffer_reference_align = 16) " +
+		`ACCESSbuffer BLOCK_array { TYPE data[ELEMS]; };NOTE
+layout(set = 0, binding = SLOT, std430) readonly buffer BLOCK_buffer { uvec2 NAME_at; };
+// The address of a row of ELEMS elements, counted in 64 bits.
+uvec2 NAME_row(uint row) {
     uint high, low, carry;
-    umulExtended(row, %[8]du, high, low);
-    low = uaddCarry(%[7]s_at.x, low, carry);
-    return uvec2(low, %[7]s_at.y + high + carry);
+    umulExtended(row, BYTESu, high, low);
+    low = uaddCarry(NAME_at.x, low, carry);
+    return uvec2(low, NAME_at.y + high + carry);
 }
-#define %[7]s(i) %[2]s_array(%[7]s_row(%[9]s)).data[%[10]s]
-`, a.Qualifiers, blockName(a.Name), a.Typ, rowElems, a.note, slot, a.Name, rowElems*typeBytes(a.Typ), row, column)
+#define NAME(i) BLOCK_array(NAME_row(ROW)).data[COLUMN]
+`)
 }
 
-// typeBytes is the size in bytes of a scalar or vector type in a buffer.
+// fill returns a replacer for the words in capitals in a declaration of the array, which is bound to slot. more has
+// further words, each followed by its replacement.
+func (a Array) fill(slot int, more ...string) *strings.Replacer {
+	return strings.NewReplacer(append(more, "ACCESS", a.Qualifiers, "BLOCK", blockName(a.Name), "TYPE", a.Typ,
+		"NAME", a.Name, "NOTE", a.note, "SLOT", fmt.Sprint(slot))...)
+}
+
+// typeBytes is the size in bytes of a scalar or vector type in a buffer. The name of a vector type, such as u16vec4,
+// consists of a kind, "vec" and a width.
 func typeBytes(typ string) int {
 	kind, width := typ, 1
-	if base, n, ok := strings.Cut(typ, "vec"); ok {
-		kind = base
-		width, _ = strconv.Atoi(n)
+	if prefix, digits, isVector := strings.Cut(typ, "vec"); isVector {
+		kind = prefix
+		width, _ = strconv.Atoi(digits)
 	}
 	switch kind {
 	case "int8_t", "uint8_t", "i8", "u8":
@@ -358,18 +374,18 @@ func (v View) Signature() string { return v.Array.Name }
 // block holds a reference, and the array's name is a macro for the array that it refers to.
 func (v View) String() string {
 	b, a := v.Buffer, v.Array
-	block := blockName(a.Name)
-	if !b.byAddress {
-		return fmt.Sprintf("layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.Slot,
-			a.Qualifiers, block, a.Typ, a.Name, a.note)
-	}
-	if b.RowArrays[a.Name] {
+	switch {
+	case !b.byAddress:
+		return a.fill(b.Slot).Replace("layout(set = 0, binding = SLOT, std430) ACCESSbuffer BLOCK_buffer " +
+			"{ TYPE NAME[]; };NOTE\n")
+	case b.RowArrays[a.Name]:
 		return a.rowDeclaration(b.Slot, b.Wide && !b.DType.IsBlock())
 	}
-	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[]; };%s
-layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[6]s_at; };
-#define %[6]s %[6]s_at.data
-`, a.Qualifiers, block, a.Typ, a.note, b.Slot, a.Name)
+	return a.fill(b.Slot).Replace("layout(buffer_reference, std430, buffer_reference_align = 16) " +
+		`ACCESSbuffer BLOCK_array { TYPE data[]; };NOTE
+layout(set = 0, binding = SLOT, std430) readonly buffer BLOCK_buffer { BLOCK_array NAME_at; };
+#define NAME NAME_at.data
+`)
 }
 
 // arrayOf returns the array over a buffer with elements of the given width.
@@ -401,47 +417,10 @@ func (st *Storage) arrayOf(b *Buffer, width int) Array {
 // blockName is the name of the interface block of an array, which must differ from the array's name.
 func blockName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// BlockUnits has the unit that kernels read of a block, and its reader functions, by the alignment of blocks in bytes.
-var BlockUnits = map[int]struct {
-	Name    string
-	Need    string
-	Readers string
-}{
-	4: {"uint", "", `
-uint word_NAME(uint block, uint at) {
-    return NAME[block * UNITSu + at / 4u];
-}
-uint short_NAME(uint block, uint at) {
-    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffffu;
-}
-uint byte_NAME(uint block, uint at) {
-    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffu;
-}
-float half_NAME(uint block, uint at) {
-    return unpackHalf2x16(short_NAME(block, at)).x;
-}`},
-	2: {"uint16_t", NeedStorage16, `
-uint word_NAME(uint block, uint at) {
-    uint i = block * UNITSu + at / 2u;
-    return uint(NAME[i]) | uint(NAME[i + 1u]) << 16;
-}
-uint short_NAME(uint block, uint at) {
-    return uint(NAME[block * UNITSu + at / 2u]);
-}
-uint byte_NAME(uint block, uint at) {
-    return uint(NAME[block * UNITSu + at / 2u]) >> at % 2u * 8u & 0xffu;
-}
-float half_NAME(uint block, uint at) {
-    return unpackHalf2x16(short_NAME(block, at)).x;
-}`},
-	1: {"uint8_t", NeedStorage8, `
-uint word_NAME(uint block, uint at) {
-    uint i = block * UNITSu + at;
-    return uint(NAME[i]) | uint(NAME[i + 1u]) << 8 | uint(NAME[i + 2u]) << 16 | uint(NAME[i + 3u]) << 24;
-}
-uint byte_NAME(uint block, uint at) {
-    return uint(NAME[block * UNITSu + at]);
-}`},
+// BlockUnits has the GLSL type of the units in which kernels read blocks, and the device feature that it needs, by the
+// unit's size in bytes (see [kernel.BlockUnit]).
+var BlockUnits = map[int]struct{ Name, Need string }{
+	4: {"uint", ""}, 2: {"uint16_t", NeedStorage16}, 1: {"uint8_t", NeedStorage8},
 }
 
 // PlaneUnits has the element types that shaders read a plane with, by size in bytes.

@@ -23,7 +23,7 @@ type Code struct {
 type scope struct {
 	parent *scope
 	head   syntax.Stmt // the loop or branch that the block belongs to
-	other  bool        // the block is the branch's else block
+	isElse bool        // the block is the branch's else block
 	body   []syntax.Stmt
 	Names  map[string]bool
 
@@ -41,9 +41,8 @@ type scope struct {
 
 func newScope(parent *scope, head syntax.Stmt) *scope {
 	return &scope{parent: parent, head: head, Names: map[string]bool{}, Axes: map[int]expr.Expr{},
-		later:  map[int]string{},
-		accs:   map[int]expr.Expr{},
-		Values: map[*kernel.Expr]expr.Expr{}, indices: map[string]expr.Expr{}, vectors: map[*kernel.Expr]expr.Expr{}}
+		later: map[int]string{}, accs: map[int]expr.Expr{}, Values: map[*kernel.Expr]expr.Expr{},
+		indices: map[string]expr.Expr{}, vectors: map[*kernel.Expr]expr.Expr{}}
 }
 
 // block returns the innermost scope with braces that contains s, or s itself.
@@ -54,6 +53,7 @@ func (s *scope) block() *scope {
 	return s
 }
 
+// Write appends statements to the scope.
 func (s *scope) Write(list ...syntax.Stmt) { s.body = append(s.body, list...) }
 
 // Blank writes an empty line.
@@ -61,7 +61,9 @@ func (c *Code) Blank() { c.Scope.Write(&syntax.Blank{}) }
 
 // Comment writes a comment line, after a blank line unless it is the first line of its block.
 func (c *Code) Comment(format string, args ...any) {
-	if b := c.Scope; len(b.body) > 0 || b.head == nil && b.parent != nil {
+	s := c.Scope
+	hasBraces := s.head != nil || s.parent == nil // a scope without braces continues its block
+	if len(s.body) > 0 || !hasBraces {
 		c.Blank()
 	}
 	c.Scope.Write(&syntax.Comment{Text: fmt.Sprintf("// "+format, args...)})
@@ -75,8 +77,8 @@ func (c *Code) OpenElse() {
 	last := len(c.Scope.body) - 1
 	head := c.Scope.body[last]
 	c.Scope.body = c.Scope.body[:last]
-	c.Scope = newScope(c.Scope, head)
-	c.Scope.other = true
+	c.Open(head)
+	c.Scope.isElse = true
 }
 
 // OpenScope begins a scope without braces. Axes can be bound in it for a few statements.
@@ -89,12 +91,19 @@ func (c *Code) Close() {
 	switch {
 	case s.head == nil:
 		c.Scope.Write(s.body...)
-	case s.other:
+	case s.isElse:
 		branch := *s.head.(*syntax.If)
 		branch.Else = syntax.Prune(s.body)
 		c.Scope.Write(&branch)
 	default:
 		c.Scope.Write(syntax.WithBody(s.head, syntax.Prune(s.body)))
+	}
+}
+
+// CloseTo ends scopes until s is the innermost one.
+func (c *Code) CloseTo(s *scope) {
+	for c.Scope != s {
+		c.Close()
 	}
 }
 

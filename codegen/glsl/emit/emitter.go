@@ -37,6 +37,7 @@ type Emitter struct {
 	SharedTables map[int]string
 
 	// Decode adds the function that decodes one element of a block buffer, or width neighbours, and returns its name.
+	// It is blocks.Decoder: package blocks imports this one.
 	Decode func(e *Emitter, b *Buffer, width int) string
 
 	Grid         kernel.Grid
@@ -50,7 +51,7 @@ func New(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []st
 		Arrays: map[string]expr.Expr{}}
 	e.Job = Job{K: k, Sched: sched, Caps: caps, Symbols: symbols}
 	e.Needs, e.Helpers, e.once = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, s := range symbols {
+	for _, s := range symbols { // before Fresh chooses other names
 		root.Names[s] = true
 	}
 	for _, s := range symbols {
@@ -113,21 +114,35 @@ func (e *Emitter) Define(head string, body func()) {
 	body()
 	f := e.Definition(head + " {\n}\n")
 	f.Body = syntax.Prune(append(e.symbolLines(), e.Root.body...))
-	e.Decoders = append(e.Decoders, f)
+	e.Definitions = append(e.Definitions, f)
 	e.Root, e.Scope, e.usedSyms = root, scope, used
 }
 
-// DefineOver defines a function with the given parameters. Variables of main become further parameters. Inside, the
-// first axes are bound as in main.
-func (e *Emitter) DefineOver(typ, name string, params, variables []string, axes int, body func()) {
+// Captured returns those of the given values, and of the coordinates along the first axes of main, that are not
+// literals. A function by DefineOver takes them as further arguments, because it does not see the variables of main.
+func (e *Emitter) Captured(axes int, values ...expr.Expr) (list []expr.Expr) {
+	for axis := range axes {
+		values = append(values, e.Root.Axes[axis])
+	}
+	for _, v := range values {
+		if v != nil && !expr.IsNumber(v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// DefineOver defines a function with the given parameters, followed by the variables in captured. Inside, the first
+// axes are bound as in main.
+func (e *Emitter) DefineOver(typ, name string, params []string, axes int, captured []expr.Expr, body func()) {
 	bound := map[int]expr.Expr{}
 	for axis := range axes {
 		if t, ok := e.Root.Axes[axis]; ok {
 			bound[axis] = t
 		}
 	}
-	for _, v := range variables {
-		params = append(params, "const in uint "+v)
+	for _, v := range captured {
+		params = append(params, "const in uint "+v.Text)
 	}
 	e.Define(fmt.Sprintf("%s %s(%s)", typ, name, strings.Join(params, ", ")), func() {
 		for _, p := range params {

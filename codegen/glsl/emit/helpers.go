@@ -24,5 +24,5 @@ func (e *Emitter) Functions() []*syntax.Definition {
 			}
 		}
 	}
-	return pruneFunctions(append(own, e.Decoders...), append(e.custom, main))
+	return pruneFunctions(append(own, e.Definitions...), append(e.custom, main))
 }

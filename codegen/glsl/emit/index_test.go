@@ -149,7 +149,7 @@ func TestIndexText(t *testing.T) {
 		if e.Err != nil {
 			t.Fatal(e.Err)
 		}
-		n, err := parseForm(got)
+		n, err := parseTemplate(got)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestSharedIndex(t *testing.T) {
 	e.BindAxis(0, expr.Of("row"))
 	e.OpenFor("", "j", expr.Uint(0), expr.Uint(7), expr.Uint(1))
 	e.BindAxis(1, expr.Of("j"))
-	e.Update(expr.Of("sum"), "+=", e.Eval(v)[0])
+	e.Update(expr.Of("sum"), "+=", e.Eval(v))
 	e.Close()
 	want := []string{
 		"float exponential = exp(s[row]);",

@@ -16,8 +16,8 @@ type Job struct {
 	Sched   kernel.Schedule
 	Launch  kernel.Launch // of Sched
 	Caps    device.Caps
-	Symbols []string
-	Err     error
+	Symbols []string // the program's symbols, in the order of their values in the params buffer
+	Err     error    // the first error
 }
 
 // Fail records an error, unless one was recorded before.
@@ -47,23 +47,24 @@ func (j *Job) UsesAxis(axis int) bool {
 	return slices.ContainsFunc(j.K.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
 }
 
-// ParaName returns the GLSL name of a parallel axis. The last three axes are batch, row and col, and earlier ones have
-// numbers. If there is a fold axis, the last two are batch and row. The axis of a kernel with only one is i.
+// ParaName returns the GLSL name of a parallel axis, by the kernel's family. Axes before the last few have numbers.
 func (j *Job) ParaName(axis int) string {
-	names := []string{"batch", "row", "col"}
-	if j.K.Family == kernel.FamilyAttention {
+	var names []string // of the last axes
+	switch j.K.Family {
+	case kernel.FamilyAttention:
 		if axis == j.K.AttentionAxes().Split {
 			return "chunk"
 		}
 		names = []string{"batch", "group", "head", "query", "col"}
-	}
-	if j.K.Family == kernel.FamilyRecurrence {
+	case kernel.FamilyRecurrence:
 		names = []string{"batch", "head", "row"}
-	}
-	if j.K.Family == kernel.FamilyRow || j.K.Family == kernel.FamilyScan || j.K.Family == kernel.FamilySort {
-		names = names[:2]
-	} else if len(j.K.Parallel) == 1 {
-		return "i"
+	case kernel.FamilyRow, kernel.FamilyScan, kernel.FamilySort:
+		names = []string{"batch", "row"}
+	default:
+		if len(j.K.Parallel) == 1 {
+			return "i"
+		}
+		names = []string{"batch", "row", "col"}
 	}
 	if i := axis - len(j.K.Parallel) + len(names); i >= 0 {
 		return names[i]

@@ -89,12 +89,18 @@ func Unusable(name string) bool { return Reserved[name] || lib.Names[name] || na
 // Fresh returns a name like base that hides no other name, and reserves it in scope s. Sibling blocks may use the same
 // name.
 func (c *Code) Fresh(s *scope, base string) string {
-	base = identifier(base)
+	name := c.Free(identifier(base))
+	s.block().Names[name] = true
+	return name
+}
+
+// Free returns a name like base, which is a legal name, that hides no other name. It does not reserve the name: it is
+// for a block that will be opened next.
+func (c *Code) Free(base string) string {
 	name := base
 	for n := 2; Unusable(name) || c.taken(name); n++ {
 		name = fmt.Sprintf("%s_%d", base, n)
 	}
-	s.block().Names[name] = true
 	return name
 }
 

@@ -1,10 +1,8 @@
 package emit
 
 import (
-	"regexp"
-	"strings"
-
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -80,7 +78,7 @@ func (e *Emitter) wholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Ex
 		e.Assign(name, e.vectorQuad(q, v, a, k))
 		return
 	}
-	e.Lanes(a.Axis, 4, k, []*kernel.Expr{v}, nil, func() {
+	e.RunLanes(Run{Axis: a.Axis, Width: 4, Base: k}, []*kernel.Expr{v}, nil, func() {
 		e.Assign(expr.At(name, Lane), e.as(q.Scalar, v))
 	})
 }
@@ -106,8 +104,7 @@ func (e *Emitter) AsFloat(v *kernel.Expr) expr.Expr { return e.as("float", v) }
 
 // as returns a value in a compute type.
 func (e *Emitter) as(typ string, v *kernel.Expr) expr.Expr {
-	e.Plan([]*kernel.Expr{v}, nil)
-	return e.Coerce(e.ComputeType(v.DType), typ, e.Value(v))
+	return e.Coerce(e.ComputeType(v.DType), typ, e.Eval(v))
 }
 
 // WholeStep reports whether a step of step elements, beginning at from, is provably within an extent.
@@ -125,21 +122,23 @@ func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
 	return e.capped(x, d)
 }
 
-// sumText matches a sum of names and numbers.
-var sumText = regexp.MustCompile(`^[ +\w]*$`)
-
 // capped returns min(x, last coordinate of the extent). x may be a sum, which cannot wrap around. If a number in the
 // sum alone reaches the last coordinate, it returns that coordinate without min.
 func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
 	last := e.Coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
-	if end, known := expr.LiteralOf(last); known && sumText.MatchString(x.String()) {
-		for _, summand := range strings.Split(x.String(), " + ") {
-			if n, ok := expr.LiteralOf(expr.Of(summand)); ok && n.V >= end.V {
-				return last
-			}
-		}
+	if end, known := expr.LiteralOf(last); known && hasSummand(x, end.V) {
+		return last
 	}
 	return expr.Call("min", x, last)
+}
+
+// hasSummand reports whether x is, or is a sum with, a number of at least least.
+func hasSummand(x expr.Expr, least int64) bool {
+	if x.Op == syntax.Binary && x.Text == "+" {
+		return hasSummand(x.Args[0], least) || hasSummand(x.Args[1], least)
+	}
+	n, ok := expr.LiteralOf(x)
+	return ok && n.V >= least
 }
 
 // QuadKind is a type that holds four neighbours of an operand in ordinary arithmetic, without cooperative matrices.

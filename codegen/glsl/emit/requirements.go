@@ -13,11 +13,11 @@ import (
 // Requirements are what main needs outside itself: device features and functions.
 type Requirements struct {
 	Job
-	Needs    map[string]bool
-	Helpers  map[string]bool      // keys of lib entries
-	Decoders []*syntax.Definition // functions that read block formats, and others that families define
-	custom   []*syntax.Definition // functions of custom ops
-	once     map[string]bool      // keys that Once was called with
+	Needs       map[string]bool
+	Helpers     map[string]bool      // library functions: name, space, type
+	Definitions []*syntax.Definition // functions that families define, such as decoders of block formats
+	custom      []*syntax.Definition // functions of custom ops
+	once        map[string]bool      // keys that Once was called with
 }
 
 // Need records that the shader needs device features.
@@ -73,7 +73,9 @@ func (r *Requirements) Helper(name, typ string) {
 }
 
 // Add parses a definition and adds it to the shader. Later functions may use it.
-func (r *Requirements) Add(source string) { r.Decoders = append(r.Decoders, r.Definition(source)) }
+func (r *Requirements) Add(source string) {
+	r.Definitions = append(r.Definitions, r.Definition(source))
+}
 
 // AddFunction adds a function with a head such as "float half(float x)" and the given body.
 func (r *Requirements) AddFunction(head, lines string) { r.Add(head + " {\n" + lines + "}\n") }

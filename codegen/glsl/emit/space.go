@@ -107,43 +107,46 @@ func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 // GridAxis has the components of a workgroup's id, by dimension.
 var GridAxis = [3]string{"x", "y", "z"}
 
-// OverSpace writes body once, inside the loops that bind all parallel axes. inner binds the axes of grid dimension x
-// and returns the number of blocks that it opened. OverSpace closes them.
-func (e *Emitter) OverSpace(inner func(s Space) (opened int), body func()) {
+// OverSpace writes body once, inside the loops that bind all parallel axes. inner binds the axes of grid dimension x.
+// It may open blocks, which OverSpace closes. If the space never has a point, OverSpace sets an empty grid and writes
+// nothing.
+func (e *Emitter) OverSpace(inner func(s Space), body func()) {
 	s := e.newSpace()
-	if e.Err != nil || e.emptySpace(s) {
+	if e.Err != nil {
 		return
 	}
-	for range e.outerLoops(s) + inner(s) {
-		defer e.Close()
+	if s.isEmpty() {
+		e.SetUniformGrid(0)
+		return
 	}
+	outside := e.Scope
+	e.SetUniformGrid(1)
+	for dim := len(s) - 1; dim > 0; dim-- { // y and z: one point per workgroup
+		e.OuterLoop(dim, s[dim])
+	}
+	inner(s)
 	body()
+	e.CloseTo(outside)
 }
 
-// outerLoops binds the axes of y and z, for one point per workgroup. It returns the number of blocks that it opened.
-func (e *Emitter) outerLoops(s Space) (opened int) {
+// SetUniformGrid sets the grid to n workgroups along each dimension.
+func (e *Emitter) SetUniformGrid(n int) {
 	for dim := range e.Grid {
-		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
+		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(n), Tile: 1}}
 	}
-	for dim := len(s) - 1; dim > 0; dim-- {
-		opened += e.OuterLoop(dim, s[dim])
-	}
-	return opened
 }
 
-// OuterLoop binds the axes of one dimension of the grid. If the grid is too small, it opens a loop. It returns the
-// number of blocks that it opened.
-func (e *Emitter) OuterLoop(dim int, g Span) (opened int) {
+// OuterLoop binds the axes of one dimension of the grid, for one point per workgroup. If the grid is too small, it
+// opens a loop.
+func (e *Emitter) OuterLoop(dim int, g Span) {
 	id := expr.Of("gl_WorkGroupID." + GridAxis[dim])
 	base := e.SpanName(g, "outer")
 	if e.SetGrid(dim, g.Points, 1) {
 		id = e.OpenFor("", base, id, e.count(g), expr.Of("gl_NumWorkGroups."+GridAxis[dim]))
-		opened++
 	} else if slices.ContainsFunc(g.Axes, e.UsesAxis) {
 		id = e.Variable("uint", base, id)
 	}
 	e.Split(g, 1, id)
-	return opened
 }
 
 // SpanName is the name for the position in a span: the name of the axis if there is one axis, and several otherwise.
@@ -193,35 +196,20 @@ func (e *Emitter) Split(g Span, width int, id expr.Expr) (unit expr.Expr) {
 
 // OpenPoint opens a block that runs only at points that the kernel's guard does not skip.
 func (e *Emitter) OpenPoint() {
-	cond := e.K.Guard.Point
-	e.Plan([]*kernel.Expr{cond}, nil)
-	e.OpenIf(e.Value(cond))
+	e.OpenIf(e.Eval(e.K.Guard.Point))
 }
 
-// emptySpace reports whether the space never has a point. If so, it sets an empty grid.
-func (e *Emitter) emptySpace(s Space) bool {
-	if !s.isEmpty() {
-		return false
-	}
-	for dim := range e.Grid {
-		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(0), Tile: 1}}
-	}
-	return true
-}
-
-// Invocations gives every invocation its position among n and calls bind with it. If the grid is too small, it opens a
-// loop. It returns the number of blocks that it opened.
-func (e *Emitter) Invocations(n ir.Dim, name string, bind func(id expr.Expr)) (opened int) {
+// Invocations returns the position of an invocation among n. If the grid is too small, it opens a loop over the
+// invocation's positions.
+func (e *Emitter) Invocations(n ir.Dim, name string) expr.Expr {
 	wg := e.Launch.Workgroup
 	if e.SetGrid(0, []ir.Dim{n}, int64(wg)) {
-		bind(e.OpenFor("", name, expr.Of("gl_GlobalInvocationID.x"), e.Dim(n),
-			expr.Times(expr.Of("gl_NumWorkGroups.x"), wg)))
-		return 1
+		return e.OpenFor("", name, expr.Of("gl_GlobalInvocationID.x"), e.Dim(n),
+			expr.Times(expr.Of("gl_NumWorkGroups.x"), wg))
 	}
 	id := e.Variable("uint", name, expr.Of("gl_GlobalInvocationID.x"))
 	if _, whole := n.Quo(int64(wg)); !whole {
 		e.When(expr.Binary(">=", id, e.Dim(n)), &syntax.Return{})
 	}
-	bind(id)
-	return 0
+	return id
 }

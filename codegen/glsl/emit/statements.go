@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// This file has the statements and expressions that every kernel family emits: loops, conditions, arrays and shared
-// memory.
+// This file has the statements that every kernel family emits: declarations, assignments, loops, conditions, shared
+// memory. A method named Open… opens a block or loop, which the caller closes by Close.
 
 // Array declares an array of count elements.
 func (c *Code) Array(typ, name string, count int) expr.Array {
@@ -124,11 +124,11 @@ func (c *Code) OpenBelow(mayReach bool, x, end expr.Expr) {
 	c.OpenIf(cond)
 }
 
-// EachResult opens a block that computes one result per invocation, or a loop if there are more results than
+// OpenResults opens a block that computes one result per invocation, or a loop if there are more results than
 // invocations. It returns the number of the result. self is the number of the invocation in its workgroup.
-func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
+func (e *Emitter) OpenResults(self expr.Expr, results int) expr.Expr {
 	if results > e.Launch.Workgroup {
-		return e.Loop("id", self, expr.Uint(results), e.Launch.Workgroup)
+		return e.OpenLoop("id", self, expr.Uint(results), e.Launch.Workgroup)
 	}
 	e.OpenBelow(results < e.Launch.Workgroup, self, expr.Uint(results))
 	return self
@@ -157,30 +157,20 @@ func (c *Code) Repeat(name string, count int, body func(i expr.Expr)) {
 	c.Close()
 }
 
-// Free returns a name like base that hides no other name, for a block that will be opened next.
-func (c *Code) Free(base string) string {
-	name := base
-	for n := 2; Unusable(name) || c.taken(name); n++ {
-		name = fmt.Sprintf("%s_%d", base, n)
-	}
-	return name
+// OpenLoop is OpenFor with a constant step and without a hint. If the loop would provably run exactly once, it opens a
+// plain scope instead and returns first.
+func (c *Code) OpenLoop(name string, first, end expr.Expr, step int) expr.Expr {
+	return c.openLoop("", name, first, end, step)
 }
 
-// Loop opens a loop that steps a variable from first to end, and returns the variable. If there is provably one step,
-// it opens no loop.
-func (c *Code) Loop(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
-	return c.hinted("", name, first, end, step)
+// OpenRolled is like OpenLoop, for a loop that compilers must not unroll. In a program of many kernels, code that runs
+// only a few times is fetched from memory each time. That takes longer than the loop's jumps (M-code-size).
+func (c *Code) OpenRolled(name string, first, end expr.Expr, step int) expr.Expr {
+	return c.openLoop(DontUnroll, name, first, end, step)
 }
 
-// Rolled is a Loop that compilers must not unroll. In a program of many kernels, code that runs only a few times is
-// fetched from memory each time. That takes longer than the loop's jumps (M-code-size).
-func (c *Code) Rolled(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
-	return c.hinted(DontUnroll, name, first, end, step)
-}
-
-// hinted opens a loop with a hint, Unroll or DontUnroll, and returns its variable. If the loop would run exactly once,
-// it opens a plain scope instead and returns first.
-func (c *Code) hinted(hint, name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
+// openLoop is OpenLoop with a hint.
+func (c *Code) openLoop(hint, name string, first, end expr.Expr, step int) expr.Expr {
 	from, fromKnown := expr.LiteralOf(first)
 	to, toKnown := expr.LiteralOf(end)
 	if fromKnown && toKnown && from.V < to.V && from.V+int64(step) >= to.V {
@@ -190,8 +180,8 @@ func (c *Code) hinted(hint, name string, first expr.Expr, end expr.Expr, step in
 	return c.OpenFor(hint, name, first, end, expr.Uint(step))
 }
 
-// OpenFor opens a loop that steps a variable from first to end, and returns the variable. hint is Unroll, DontUnroll or
-// "".
+// OpenFor opens a loop that steps a variable from first up to end, exclusive, and returns the variable. hint is Unroll,
+// DontUnroll or "".
 func (c *Code) OpenFor(hint, name string, first, end, step expr.Expr) expr.Expr {
 	op := "+="
 	if step.Is("1u") {
@@ -241,12 +231,7 @@ func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
 	return syntax.Ident(name)
 }
 
-// AllOf returns the conjunction of bool values.
+// AllOf returns the conjunction of bool values, or nil if there are none.
 func (e *Emitter) AllOf(values []*kernel.Expr) expr.Expr {
-	e.Plan(values, nil)
-	var all expr.Expr
-	for _, v := range values {
-		all = expr.And(all, e.Value(v))
-	}
-	return all
+	return expr.And(e.EvalAll(values...)...)
 }

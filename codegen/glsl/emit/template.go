@@ -2,6 +2,7 @@ package emit
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,15 +14,15 @@ import (
 // An op's template, such as "{0} / (1.0 + exp(-{0}))", is parsed to a tree with holes. So it can be filled with any
 // arguments with only the parentheses that it needs.
 
-// forms caches the trees of templates, by their source.
-var forms sync.Map
+// templates caches the trees of templates, by their source.
+var templates sync.Map
 
-// parseForm parses a template, and removes redundant parentheses.
-func parseForm(form string) (*syntax.Expr, error) {
-	if x, ok := forms.Load(form); ok {
+// parseTemplate parses a template, and removes redundant parentheses.
+func parseTemplate(source string) (*syntax.Expr, error) {
+	if x, ok := templates.Load(source); ok {
 		return x.(*syntax.Expr), nil
 	}
-	x, err := syntax.Expression(form)
+	x, err := syntax.Expression(source)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func parseForm(form string) (*syntax.Expr, error) {
 		}
 		return y
 	})
-	forms.Store(form, x)
+	templates.Store(source, x)
 	return x, nil
 }
 
@@ -41,26 +42,21 @@ func dropNoOps(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	if x.Op != syntax.Binary || x.Text != "*" && x.Text != "+" {
 		return x
 	}
-	is := func(k *syntax.Expr, neutral float64) bool { // whether k is a hole for an attribute with that value
-		if k.Op != syntax.Hole {
-			return false
-		}
-		for _, a := range attrs {
-			if v, ok := a.Value.(float64); ok && a.Name == k.Text {
-				return v == neutral && math.Signbit(v) == math.Signbit(neutral)
-			}
-		}
-		return false
-	}
 	neutral := 1.0
 	if x.Text == "+" {
 		neutral = math.Copysign(0, -1)
 	}
+	isNeutral := func(k *syntax.Expr) bool { // whether k is a hole for an attribute with the value neutral
+		return k.Op == syntax.Hole && slices.ContainsFunc(attrs, func(a ir.Attr) bool {
+			v, ok := a.Value.(float64)
+			return ok && a.Name == k.Text && v == neutral && math.Signbit(v) == math.Signbit(neutral)
+		})
+	}
 	left, right := dropNoOps(x.Args[0], attrs), dropNoOps(x.Args[1], attrs)
 	switch {
-	case is(right, neutral):
+	case isNeutral(right):
 		return left
-	case is(left, neutral):
+	case isNeutral(left):
 		return right
 	}
 	y := *x

@@ -23,7 +23,7 @@ func TestWithout(t *testing.T) {
 		{0, 3, "x * [0] + [3]"}, // infinity becomes NaN
 		{-1, 0, "x * [-1] + [0]"},
 	} {
-		n, err := parseForm(form)
+		n, err := parseTemplate(form)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestTemplates(t *testing.T) {
 	}
 	args := map[string]expr.Expr{"0": sum, "1": expr.Of("y"), "alpha": expr.Of("0.25")}
 	for _, tt := range tests {
-		n, err := parseForm(tt.form)
+		n, err := parseTemplate(tt.form)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -77,7 +77,7 @@ func TestTemplates(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "{0} +", "({0}", "f({0}", "{0} {1}", "{0} ? {1}", "@", "f(,)"} {
-		if n, err := parseForm(bad); err == nil {
+		if n, err := parseTemplate(bad); err == nil {
 			t.Errorf("%q is read as %+v, want an error", bad, n)
 		}
 	}
@@ -95,7 +95,7 @@ func TestForms(t *testing.T) {
 			if form == "" {
 				continue
 			}
-			n, err := parseForm(form)
+			n, err := parseTemplate(form)
 			if err != nil {
 				t.Errorf("%s: %v", op, err)
 				continue

@@ -70,7 +70,9 @@ func (m *Mover) Each(body func(i, line, unit expr.Expr)) {
 	if m.Across {
 		lines, perLine = perLine, lines
 	}
-	m.E.eachUnit(m.Self, lines, perLine, func(i, line, unit expr.Expr) {
+	total := lines * perLine
+	m.E.EachSlot(m.Self, total, m.E.Launch.Workgroup, func(i, slot expr.Expr) {
+		line, unit := expr.Quotient(slot, perLine, total), expr.Remainder(slot, perLine, total)
 		if m.Across {
 			line, unit = unit, line
 		}
@@ -138,7 +140,7 @@ func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages)
 	if !one && s.Apart > 0 {
 		stage = e.Variable("uint", "stage", stage)
 	}
-	at := e.Loop(name+"0", expr.Of("0u"), e.Dim(extent), step)
+	at := e.OpenLoop(name+"0", expr.Of("0u"), e.Dim(extent), step)
 	ifMore := func(func(next expr.Expr)) {}
 	if !one {
 		// If tiles are whole, the last step fetches its own tiles again, for nothing. But the loads then need no
@@ -191,15 +193,6 @@ func (e *Emitter) SelfIndex() expr.Expr {
 	e.SubgroupSize = e.Launch.Subgroup
 	return e.Variable("uint", "self", expr.Flat(expr.Of("gl_SubgroupID"), e.Launch.Subgroup,
 		expr.Of("gl_SubgroupInvocationID")))
-}
-
-// eachUnit calls body for each unit (a vec4 or an octet) of a tile that this invocation moves. A tile has lines of
-// perLine units. Neighbouring invocations take neighbouring units. i counts the invocation's own units.
-func (e *Emitter) eachUnit(self expr.Expr, lines, perLine int, body func(i, line, unit expr.Expr)) {
-	total := lines * perLine
-	e.EachSlot(self, total, e.Launch.Workgroup, func(i, slot expr.Expr) {
-		body(i, expr.Quotient(slot, perLine, total), expr.Remainder(slot, perLine, total))
-	})
 }
 
 // PutFours stores v, four neighbours along the contraction axis, in a tile that is stored step by step: all lines of

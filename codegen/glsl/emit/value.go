@@ -16,9 +16,17 @@ type useCount struct {
 	indices map[string]int
 }
 
-// Eval returns the values of expressions in the open scope. The caller uses each value once. Values that several of the
-// expressions share are declared as variables.
-func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
+// Eval returns a value in the open scope. The caller uses it once.
+func (e *Emitter) Eval(v *kernel.Expr) expr.Expr { return e.EvalAll(v)[0] }
+
+// EvalCoordinate returns an index of at most 32 bits in the open scope. The caller uses it once.
+func (e *Emitter) EvalCoordinate(x kernel.Index) expr.Expr {
+	e.Plan(nil, []kernel.Index{x})
+	return e.Coordinate(x)
+}
+
+// EvalAll is like Eval, for several values. Values that several of them share are declared as variables.
+func (e *Emitter) EvalAll(roots ...*kernel.Expr) []expr.Expr {
 	e.Plan(roots, nil)
 	out := make([]expr.Expr, len(roots))
 	for i, r := range roots {
@@ -27,8 +35,9 @@ func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
 	return out
 }
 
-// Plan counts the uses of values and indices in roots and indices. It does not look into values that are already in a
-// variable of an open scope.
+// Plan counts the uses of values and indices in the code that is written next, which uses roots and indices once each.
+// Call it before Value, IndexValue and IndexText; Eval and EvalCoordinate do that themselves. Plan does not look into
+// values that are already in a variable of an open scope.
 func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 	e.uses = useCount{values: map[*kernel.Expr]int{}, indices: map[string]int{}}
 	for _, r := range roots {
@@ -137,17 +146,22 @@ func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 // wantsName reports whether the value v, with the expression t, becomes a variable. target is the scope that would
 // declare it.
 func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, target, consumer *scope) bool {
-	switch {
-	case expr.IsPlain(t):
+	if expr.IsPlain(t) {
 		return false
-	case e.uses.values[v] > 1 &&
-		!(v.Kind == kernel.ExprLoad && e.vector(v) != nil && !strings.Contains(t.String(), "(")):
+	}
+	isLoad := v.Kind == kernel.ExprLoad
+	inVector := isLoad && e.vector(v) != nil
+	costsNothing := inVector && !strings.Contains(t.String(), "(") // an element of a vector that needs no decoding
+	user := e.Scope
+	if consumer != nil {
+		user = consumer
+	}
+	switch {
+	case e.uses.values[v] > 1 && !costsNothing:
 		return true
-	case consumer == nil && target.block() != e.Scope.block() || consumer != nil && target.block() != consumer.block():
-		if !v.IsIndexCast() { // repeating a coordinate costs nothing
-			return true
-		}
-	case v.Kind == kernel.ExprLoad && e.K.Bindings[v.Bind].Write && e.vector(v) == nil:
+	case target.block() != user.block() && !v.IsIndexCast(): // repeating a coordinate costs nothing either
+		return true
+	case isLoad && !inVector && e.K.Bindings[v.Bind].Write:
 		return true // the kernel must read it before it writes anything
 	}
 	return consumer != nil && len(t.String()) > maxLine

@@ -33,13 +33,9 @@ func RunOf(axis, width int, unit expr.Expr, name string) Run {
 	return Run{axis, width, expr.Binary("*", unit, expr.Uint(width)), unit, name}
 }
 
-// Lanes writes the loop over width neighbours from base on, with body and then stores in it. body may be nil. Loads of
-// adjacent elements become vector loads before the loop, and stores to adjacent elements become vector stores after it.
-func (e *Emitter) Lanes(axis, width int, base expr.Expr, roots []*kernel.Expr, stores []kernel.Store, body func()) {
-	e.RunLanes(Run{Axis: axis, Width: width, Base: base}, roots, stores, body)
-}
-
-// RunLanes is like Lanes, for a run.
+// RunLanes writes the loop over the neighbours of a run, with body and then stores in it. body, which may be nil,
+// computes roots. Their loads of adjacent elements become vector loads before the loop, and stores to adjacent elements
+// become vector stores after it.
 func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, body func()) {
 	e.OpenScope()
 	defer e.Close()
@@ -69,10 +65,7 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 	} else {
 		e.BindAxis(r.Axis, at)
 	}
-	e.Scope.run = r
-	for v, name := range vectors {
-		e.Scope.vectors[v] = name
-	}
+	e.Scope.run, e.Scope.vectors = r, vectors
 	if body != nil {
 		body()
 	}
@@ -91,16 +84,18 @@ func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 			continue
 		}
 		stride, linear := f.X.Stride(r.Axis)
-		first, divisor := f.X.DropAxis(r.Axis), f.D
-		if r.unit == nil || !linear || !stride.Equal(kernel.Const(1)) || !first.IsConst() || first.Offset() < 0 ||
-			!divisor.IsConst() || int64(r.Width)%divisor.Offset() != 0 {
+		rest := f.X.DropAxis(r.Axis)
+		// whether f.X is the coordinate plus a constant
+		isCoordinate := linear && stride.Equal(kernel.Const(1)) && rest.IsConst() && rest.Offset() >= 0
+		divides := f.D.IsConst() && int64(r.Width)%f.D.Offset() == 0
+		if r.unit == nil || !isCoordinate || !divides {
 			return t, false
 		}
-		at, by := expr.Plus(Lane, expr.Uint(first.Offset())), expr.Uint(divisor.Offset())
+		at, by := expr.Plus(Lane, expr.Uint(rest.Offset())), expr.Uint(f.D.Offset())
 		if f.Kind == kernel.FactorMod {
 			return expr.Binary("%", at, by), true
 		}
-		return expr.Flat(r.unit, r.Width/int(divisor.Offset()), expr.Binary("/", at, by)), true
+		return expr.Flat(r.unit, r.Width/int(f.D.Offset()), expr.Binary("/", at, by)), true
 	}
 	return t, false
 }
@@ -170,11 +165,7 @@ func (c *Code) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 
 // fillVectors writes, inside the loop over lanes, the elements of vector stores and the scalar stores.
 func (e *Emitter) fillVectors(vectorStores []kernel.Store, results []expr.Expr, scalarStores []kernel.Store) {
-	var indices []kernel.Index
-	for _, s := range scalarStores {
-		indices = append(indices, s.Index)
-	}
-	e.Plan(ValuesOf(slices.Concat(vectorStores, scalarStores)), indices)
+	e.Plan(ValuesOf(slices.Concat(vectorStores, scalarStores)), indicesOf(scalarStores))
 	for i, s := range vectorStores {
 		e.Assign(expr.At(results[i], Lane), e.toCarrier(s.Value.DType, e.K.Bindings[s.Bind].DType, e.Value(s.Value)))
 	}
@@ -185,11 +176,7 @@ func (e *Emitter) fillVectors(vectorStores []kernel.Store, results []expr.Expr, 
 
 // storeVectors writes the vector stores after the loop over lanes.
 func (e *Emitter) storeVectors(r Run, stores []kernel.Store, results []expr.Expr) {
-	var indices []kernel.Index
-	for _, s := range stores {
-		indices = append(indices, s.Index)
-	}
-	e.Plan(nil, indices)
+	e.Plan(nil, indicesOf(stores))
 	for i, s := range stores {
 		b := e.Buffers[s.Bind]
 		value := results[i]

@@ -73,7 +73,7 @@ func keepShared(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 		return
 	}
 	e.RunLanes(r, shared, nil, func() {
-		for i, value := range e.Eval(shared...) {
+		for i, value := range e.EvalAll(shared...) {
 			e.Assign(expr.At(names[i], emit.Lane), value)
 		}
 	})

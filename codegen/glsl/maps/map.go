@@ -9,7 +9,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // Emit writes a kernel that computes its stores once per point of the parallel axes. An invocation computes Vec
@@ -25,14 +24,14 @@ func Emit(e *emit.Emitter) {
 	}
 	inner, width := len(e.K.Parallel)-1, e.Launch.Vec
 	unit := expr.Of("0u")
-	e.OverSpace(func(s emit.Space) int {
+	e.OverSpace(func(s emit.Space) {
 		g := s[0]
 		n, _ := g.Points[0].Quo(int64(width))
 		name := e.SpanName(g, "id")
 		if width > 1 && len(g.Axes) == 1 {
 			name = fmt.Sprintf("%s%d", name, width)
 		}
-		return e.Invocations(n, name, func(id expr.Expr) { unit = e.Split(g, width, id) })
+		unit = e.Split(g, width, e.Invocations(n, name))
 	}, func() {
 		r := emit.RunOf(inner, width, unit, e.ParaName(inner))
 		switch {
@@ -55,9 +54,7 @@ func Emit(e *emit.Emitter) {
 
 // emitSingle writes a kernel that has a single point.
 func emitSingle(e *emit.Emitter) {
-	for dim := range e.Grid {
-		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
-	}
+	e.SetUniformGrid(1)
 	if e.Launch.Workgroup > 1 {
 		e.When(expr.Format("gl_LocalInvocationID.x > 0u"), &syntax.Return{})
 	}

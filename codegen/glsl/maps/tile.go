@@ -43,19 +43,18 @@ func EmitTile(e *emit.Emitter) {
 	t := &tileWriter{Emitter: e, Transposition: tr, pitch: schedule.TransposePitch(s.TileM)}
 	t.inner, t.other = t.newSide(tr.Inner, s.TileN), t.newSide(tr.Other, s.TileM)
 	t.local = e.Variable("uint", "local", expr.Of("gl_LocalInvocationID.x"))
-	opened := e.OuterLoop(2, t.outerAxes())
-	opened += t.tileLoop(1, &t.other)
-	opened += t.tileLoop(0, &t.inner)
+	outside := e.Scope
+	e.OuterLoop(2, t.outerAxes())
+	t.tileLoop(1, &t.other)
+	t.tileLoop(0, &t.inner)
 	t.nameOuter()
 	t.fetch()
 	e.Barrier()
 	t.compute()
-	if opened > 0 {
+	if e.Scope != outside {
 		e.Barrier("before shared memory is used for another tile")
 	}
-	for range opened {
-		e.Close()
-	}
+	e.CloseTo(outside)
 }
 
 // nameOuter declares variables for quotients and remainders that are the same for a whole tile. If shaders repeated
@@ -104,11 +103,11 @@ func (t *tileWriter) outerAxes() emit.Span {
 }
 
 // tileLoop sets the workgroup's tile number along one side. If the grid is too small, it opens a loop over tiles.
-func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
+func (t *tileWriter) tileLoop(dim int, s *side) {
 	extent, id := t.K.Parallel[s.axis], "gl_WorkGroupID."+emit.GridAxis[dim]
 	s.tile = expr.Of(id)
 	if !t.SetGrid(dim, []ir.Dim{extent}, int64(s.size)) {
-		return 0
+		return
 	}
 	name := t.Free(t.ParaName(s.axis) + "_tile")
 	s.tile = syntax.Ident(name)
@@ -116,7 +115,6 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 		Cond: expr.Binary("<", expr.Times(s.tile, s.size), t.Dim(extent)),
 		Post: &syntax.Assign{To: s.tile, Op: "+=", Value: expr.Of("gl_NumWorkGroups." + emit.GridAxis[dim])}})
 	t.Scope.Names[name] = true
-	return 1
 }
 
 // fetch loads the tile of every load to shared memory, along the load's own axis.

@@ -29,8 +29,7 @@ func (m *Base) storeCols(col expr.Expr) {
 		}
 		m.openCols(p.cols, col)
 		if p.where != nil {
-			m.Plan([]*kernel.Expr{p.where}, nil)
-			m.OpenIf(m.Value(p.where))
+			m.OpenIf(m.Eval(p.where))
 		}
 		m.bindOtherSums(stores, p.cols)
 		m.StoreAll(stores)
@@ -71,8 +70,7 @@ func (m *Base) bindOtherSums(stores []kernel.Store, c kernel.Cols) {
 			if _, known := m.KnownValue(e); known {
 				continue
 			}
-			m.Plan(nil, []kernel.Index{e.Index})
-			at := expr.Plus(m.Coordinate(e.Index), expr.Uint(c.From))
+			at := expr.Plus(m.EvalCoordinate(e.Index), expr.Uint(c.From))
 			m.BindValue(e, m.OtherSum(e.Acc, m.Variable("uint", "other_col", at)))
 		}
 	}

@@ -120,8 +120,7 @@ func (c *coopMat2) operandTensor(o *Operand) *tensor {
 	if p.Run > 0 {
 		return t
 	}
-	c.Plan(nil, []kernel.Index{p.Base})
-	t.base = c.Coordinate(p.Base)
+	t.base = c.EvalCoordinate(p.Base)
 	return t
 }
 
@@ -178,7 +177,7 @@ func (c *coopMat2) accumulate() {
 		c.Blank()
 		c.unrolledSteps()
 	default:
-		k0 := c.Loop("k0", expr.Of("0u"), c.depth(), c.s.TileK)
+		k0 := c.OpenLoop("k0", expr.Of("0u"), c.depth(), c.s.TileK)
 		c.step(k0, nil)
 		c.Close()
 	}
@@ -267,8 +266,7 @@ func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent
 	t := c.tensors[o]
 	if t.plain.Run > 0 {
 		c.BindAxis(c.Fold, k0)
-		c.Plan(nil, []kernel.Index{t.plain.Base})
-		t.base, k0 = c.Coordinate(t.plain.Base), expr.Of("0u")
+		t.base, k0 = c.EvalCoordinate(t.plain.Base), expr.Of("0u")
 	}
 	origin = expr.Plus(origin, expr.Uint(at))
 	tile := c.slice(t.layout, k0, c.s.TileK, origin, extent)
@@ -353,8 +351,7 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 	name := c.Fresh(c.Scope, "layout_"+b.Base)
 	c.OpenScope()
 	c.declareLayout(name, c.partial(), c.Row, c.Col, schedule.Plain{Pitch: pitch})
-	c.Plan(nil, []kernel.Index{base})
-	at := c.Coordinate(base)
+	at := c.EvalCoordinate(base)
 	for i, p := range c.pieces {
 		value := values[i]
 		if convert {
@@ -384,8 +381,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
 	b := c.Buffers[s.Bind]
 	name := c.Fresh(c.Root, "finish_"+b.Base)
 	c.perElement(name, func() {
-		c.Plan([]*kernel.Expr{s.Value}, nil)
-		c.Return(c.Coerce(c.ComputeType(s.Value.DType), "float", c.Value(s.Value)))
+		c.Return(c.AsFloat(s.Value))
 	})
 	for i, p := range c.pieces {
 		tiles[i] = c.Unset(c.sumsType(ir.F32), Numbered(b.Base+"_tile", i, len(c.pieces)))
@@ -407,25 +403,6 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	}
 }
 
-// context lists the variables that a function of elements needs in addition to the sums, because GLSL functions do not
-// see the variables of main: row and col, the piece's first row and column, and the batch.
-func (c *coopMat2) context(row, col expr.Expr) []string {
-	var names []string
-	add := func(origin, t expr.Expr) {
-		if !expr.IsNumber(origin) {
-			names = append(names, t.String())
-		}
-	}
-	add(c.Row0, row)
-	add(c.Col0, col)
-	for axis := range c.Row {
-		if t, ok := c.Root.Axes[axis]; ok {
-			add(t, t)
-		}
-	}
-	return names
-}
-
 // perElement defines a GLSL function that body writes. Its parameters are the sums of an element, and the element's row
 // and column in the tile. It returns elements beyond the result unchanged.
 func (c *coopMat2) perElement(name string, body func()) {
@@ -433,7 +410,8 @@ func (c *coopMat2) perElement(name string, body func()) {
 	for _, p := range c.Products {
 		params = append(params, "const in "+emit.MatrixElement(c.sums)+" "+p.Sums.Name.Text)
 	}
-	c.DefineOver(emit.MatrixElement(c.sums), name, params, c.context(c.Row0, c.Col0), c.Row, func() {
+	captured := c.Captured(c.Row, c.Row0, c.Col0)
+	c.DefineOver(emit.MatrixElement(c.sums), name, params, c.Row, captured, func() {
 		row := c.Named("row", expr.Plus(c.Row0, expr.Of("tile_row")))
 		col := c.Named("col", expr.Plus(c.Col0, expr.Of("tile_col")))
 		if cond := c.inside(row, col); cond != nil {
@@ -471,9 +449,7 @@ func (c *coopMat2) bindSums() {
 
 // callPerElement applies a function that perElement defined to all elements of a piece.
 func (c *coopMat2) callPerElement(result expr.Expr, name string, p piece) {
-	args := slices.Concat([]expr.Expr{result, p.sums[0], syntax.Ident(name)}, p.sums[1:])
-	for _, v := range c.context(c.origin(p)) {
-		args = append(args, expr.Of(v))
-	}
+	row, col := c.origin(p)
+	args := slices.Concat([]expr.Expr{result, p.sums[0], syntax.Ident(name)}, p.sums[1:], c.Captured(c.Row, row, col))
 	c.Do("coopMatPerElementNV", args...)
 }

@@ -22,7 +22,7 @@ func EmitDirect(e *emit.Emitter) {
 	column := func(j expr.Expr) expr.Expr { return expr.Plus(m.Col0, self, expr.Times(j, s.Workgroup)) }
 
 	m.Blank()
-	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
+	k0 := m.OpenLoop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
 	cols := m.directColumns(k0, column)
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		m.BindRow(i)

@@ -56,7 +56,7 @@ func New(e *emit.Emitter, tile kernel.Tile, band int) *Base {
 	numbered("b", m.B)
 	m.placeWorkgroup()
 	if g := m.K.Guard; g != nil && g.Batch != nil {
-		m.When(expr.Unary("!", m.Eval(g.Batch)[0]), &syntax.Return{})
+		m.When(expr.Unary("!", m.Eval(g.Batch)), &syntax.Return{})
 	}
 	return m
 }

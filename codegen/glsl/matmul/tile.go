@@ -58,7 +58,7 @@ func EmitTile(e *emit.Emitter) {
 		m.prefetchLoop(emit.TileStages{Apart: 1, Movers: movers, Multiply: multiply})
 	} else {
 		m.Blank()
-		k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
+		k0 := m.OpenLoop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
 		for _, mover := range movers {
 			mover.Move(k0)
 		}
@@ -152,7 +152,7 @@ func (m *matTile) multiplyLines(x, y, stage expr.Expr) {
 	s := m.s
 	pitch := schedule.TilePitch(s.TileK)
 	m.Blank()
-	quad := m.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
+	quad := m.OpenLoop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
 	read := func(o *Operand, line expr.Expr) expr.Expr {
 		place := expr.Flat(stage, m.tileSize(o), expr.Flat(line, pitch, quad))
 		return expr.At(m.tiles[o], place)

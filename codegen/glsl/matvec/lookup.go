@@ -98,7 +98,7 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	}
 	each := t.copies / makers
 	v.Blank()
-	i := v.Loop("i", v.self, expr.Uint(entries*makers), v.S.Workgroup)
+	i := v.OpenLoop("i", v.self, expr.Uint(entries*makers), v.S.Workgroup)
 	v.Exactly("uint", "n", expr.Remainder(i, entries, entries*makers))
 	v.Exactly(t.typ, reader, expr.Of(value))
 	first := expr.Plus(expr.Of("n"), expr.Times(expr.Quotient(i, entries, entries*makers), each))

@@ -176,7 +176,7 @@ func (v *matVec) shareTables() {
 		table := v.Share(typ, b.Base+"_table", count)
 		v.SharedTables[i] = table.Text
 		v.Blank()
-		n := v.Loop("n", v.self, expr.Uint(count), v.S.Workgroup)
+		n := v.OpenLoop("n", v.self, expr.Uint(count), v.S.Workgroup)
 		v.Assign(expr.At(table, n), expr.At(expr.Of(v.View(b, 1)), n))
 		v.Close()
 	}
@@ -209,7 +209,7 @@ type partialResults struct {
 func (v *matVec) finishParts(f partialResults) {
 	parts, read, results := f.parts, f.read, v.S.TileM*f.columns
 	v.Blank()
-	id := v.EachResult(v.self, results)
+	id := v.OpenResults(v.self, results)
 	own := expr.Quotient(id, f.columns, results)
 	row := v.Named("row", expr.Plus(v.Row0, own))
 	col := v.Variable("uint", "col", expr.Plus(v.Col0, f.column(expr.Remainder(id, f.columns, results))))
@@ -237,7 +237,7 @@ func (v *matVec) addParts(parts int, sums []expr.Expr, read func(n int, part exp
 	if parts < 2 {
 		return
 	}
-	p := v.Loop("p", expr.Uint(1), expr.Uint(parts), 1)
+	p := v.OpenLoop("p", expr.Uint(1), expr.Uint(parts), 1)
 	for n, sum := range sums {
 		v.Update(sum, "+=", read(n, p))
 	}

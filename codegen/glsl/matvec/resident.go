@@ -58,7 +58,7 @@ func (v *matVec) unrollColumns() {
 	}
 	if first < v.S.TileN {
 		v.Blank()
-		v.firstCol = v.Loop("first_col", expr.Uint(first), expr.Uint(v.S.TileN), columns)
+		v.firstCol = v.OpenLoop("first_col", expr.Uint(first), expr.Uint(v.S.TileN), columns)
 		pass()
 		v.firstCol = nil
 	}

@@ -1,6 +1,7 @@
 package matvec
 
 import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -25,7 +26,7 @@ func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
 	v.BindRow(i)
 	sum := v.Variable("float", p.Name, expr.Of("0.0"))
 	v.eachQuad(int(v.K.Fold.Add)/4, func(_, n expr.Expr) {
-		v.Lanes(v.Fold, 4, expr.Times(n, 4), []*kernel.Expr{p.Value}, nil, func() {
+		v.RunLanes(emit.Run{Axis: v.Fold, Width: 4, Base: expr.Times(n, 4)}, []*kernel.Expr{p.Value}, nil, func() {
 			v.Update(sum, "+=", v.AsFloat(p.Value))
 		})
 	})
@@ -52,7 +53,7 @@ func (v *matVec) bindRowSums(row expr.Expr) {
 		at := func(n expr.Expr) expr.Expr { return expr.At(v.rowSums[i], expr.Plus(first, n)) }
 		sum := v.Variable("float", p.Name, at(expr.Of("0u")))
 		if parts > 1 {
-			n := v.Loop("p", expr.Uint(1), expr.Uint(parts), 1)
+			n := v.OpenLoop("p", expr.Uint(1), expr.Uint(parts), 1)
 			v.Update(sum, "+=", at(n))
 			v.Close()
 		}

@@ -169,7 +169,7 @@ func (r *skinny) accumulate() {
 		stage := r.Variable("uint", "stage", expr.Uint(0))
 		r.stage = stage
 		put()
-		k0 := r.Rolled("k0", expr.Of("0u"), r.Dim(r.K.Fold), step)
+		k0 := r.OpenRolled("k0", expr.Of("0u"), r.Dim(r.K.Fold), step)
 		r.Barrier()
 		fetch(next(k0))
 		r.multiply()
@@ -181,9 +181,9 @@ func (r *skinny) accumulate() {
 	even := schedule.DivisibleBy(r.K.Fold, step) // all subgroups have the same number of steps
 	var k0 expr.Expr
 	if even {
-		k0 = r.Rolled("k0", expr.Times(r.part, s.TileK), r.Dim(r.K.Fold), step)
+		k0 = r.OpenRolled("k0", expr.Times(r.part, s.TileK), r.Dim(r.K.Fold), step)
 	} else {
-		k0 = r.Rolled("step_start", expr.Of("0u"), r.Dim(r.K.Fold), step)
+		k0 = r.OpenRolled("step_start", expr.Of("0u"), r.Dim(r.K.Fold), step)
 		k0 = r.Named("k0", expr.Plus(k0, expr.Times(r.part, s.TileK)))
 	}
 	r.Barrier("what is in shared memory has been multiplied")

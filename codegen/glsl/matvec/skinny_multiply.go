@@ -62,8 +62,7 @@ func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 	r.eachOfRows(r.Strip, true, func(i, row, at expr.Expr) {
 		r.BindAxis(r.Fold, r.Variable("uint", "k", expr.Plus(k0, at)))
 		read := loadOfScale(scale)
-		r.Plan([]*kernel.Expr{read}, nil)
-		r.Assign(a.scales.At(i), r.Value(read))
+		r.Assign(a.scales.At(i), r.Eval(read))
 		if r.Affine {
 			r.sumBytes(a.sums.At(i), bytes, expr.Plus(k0, at))
 		}
@@ -90,8 +89,7 @@ func loadOfScale(scale *kernel.Expr) *kernel.Expr {
 func (r *skinny) scaleFromLoad(kept expr.Expr) expr.Expr {
 	_, scale, _ := r.K.ByteRows(r.A[0].Value)
 	r.Scope.Values[loadOfScale(scale)] = kept
-	r.Plan([]*kernel.Expr{scale}, nil)
-	if value := r.Value(scale); !expr.IsPlain(value) {
+	if value := r.Eval(scale); !expr.IsPlain(value) {
 		return r.Variable("float", "scale", value)
 	}
 	return kept
@@ -306,7 +304,7 @@ func (r *skinny) halves(x expr.Expr) expr.Expr {
 func (r *skinny) multiply() {
 	s := r.s
 	r.Comment("Multiply.")
-	n := r.Rolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
+	n := r.OpenRolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
 	at := expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM), r.ownRow)
 	var rowScales, rowSums expr.Array
 	if !r.Halves {

@@ -24,7 +24,7 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Ex
 		r.arrays[o] = v.Share("vec4", o.Name+"_tile", v.S.ThreadM*lanes*v.S.TileK/4)
 	}
 	partial := steps%int64(lanes) != 0
-	first := v.Loop("first", expr.Of("0u"), expr.Uint(steps), lanes)
+	first := v.OpenLoop("first", expr.Of("0u"), expr.Uint(steps), lanes)
 	r.first = v.Named("k0", expr.Times(first, v.run.Elems))
 	r.fill(partial, expr.Uint(steps*int64(v.run.Elems)))
 	v.Barrier()
@@ -39,7 +39,7 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Ex
 // fill copies a tile of all rows to shared memory. partial says that the contraction axis may end, at end, within the
 // tile.
 func (r *stagedRows) fill(partial bool, end expr.Expr) {
-	n := r.Loop("n", r.self, expr.Uint(r.each), r.S.Workgroup)
+	n := r.OpenLoop("n", r.self, expr.Uint(r.each), r.S.Workgroup)
 	k := r.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
 	r.OpenBelow(partial, k, end)
 	place := r.Variable("uint", "place", swizzled(n))

@@ -23,7 +23,7 @@ func (v *matVec) stream() {
 	v.reader.prepare()
 	v.Blank()
 	if v.S.TileK == 0 {
-		v.reader.addRun(position{k: v.Loop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
+		v.reader.addRun(position{k: v.OpenLoop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
 			v.run.Elems*v.S.LanesPerRow)})
 		v.Close()
 		return
@@ -36,7 +36,7 @@ func (v *matVec) stream() {
 	case v.S.Prefetch.Mode == kernel.PrefetchRuns:
 		v.prefetchRuns(v.Dim(steps), add)
 	default:
-		add(v.Loop("step", v.part, v.Dim(steps), v.S.LanesPerRow))
+		add(v.OpenLoop("step", v.part, v.Dim(steps), v.S.LanesPerRow))
 		v.Close()
 	}
 	v.scaleUpSums()
@@ -101,8 +101,7 @@ func (v *matVec) blockOf(o *matmul.Operand, block expr.Expr) expr.Expr {
 	x := kernel.Widened(o.Value).Index
 	n := v.blockBuffer(o).DType.BlockElems()
 	rest, _ := x.DropAxis(v.Fold).DivMod(ir.D(n))
-	v.Plan(nil, []kernel.Index{rest})
-	return expr.Plus(v.Coordinate(rest), block)
+	return expr.Plus(v.EvalCoordinate(rest), block)
 }
 
 // blockBuffer returns the buffer that holds an operand's blocks.

@@ -24,7 +24,7 @@ func (r wholeReader) addRun(run position) {
 	if r.run.Strips == 1 {
 		r.OpenScope()
 	} else {
-		p = r.Loop("p", p, expr.Uint(r.run.Strips), 1)
+		p = r.OpenLoop("p", p, expr.Uint(r.run.Strips), 1)
 	}
 	r.addStrip(r.partOf(run, p))
 	r.Close()

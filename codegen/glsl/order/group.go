@@ -137,6 +137,5 @@ func (w *groupWriter) eachOwn(number expr.Expr, body func(j expr.Expr)) {
 // numberOf returns the group number of element j.
 func (w *groupWriter) numberOf(j expr.Expr) expr.Expr {
 	w.BindAxis(w.K.FoldAxis(), j)
-	w.Plan(nil, []kernel.Index{w.K.Group.Of})
-	return w.Coordinate(w.K.Group.Of)
+	return w.EvalCoordinate(w.K.Group.Of)
 }

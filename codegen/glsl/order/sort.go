@@ -84,8 +84,7 @@ func (r sorter) keyOf(j expr.Expr, places int64) expr.Expr {
 
 // sortKey returns a uint that is larger for elements that come later in the order.
 func (r sorter) sortKey(p kernel.Phase) expr.Expr {
-	r.Plan([]*kernel.Expr{p.Value}, nil)
-	v := r.Emitter.Value(p.Value)
+	v := r.Eval(p.Value)
 	typ := r.ComputeType(p.Value.DType)
 	key := v
 	switch typ {

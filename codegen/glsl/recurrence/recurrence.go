@@ -38,9 +38,8 @@ func Emit(e *emit.Emitter) {
 }
 
 // place assigns rows to each team. If the last workgroup has more teams than there are rows, the additional ones repeat
-// the last rows and store nothing, because all lanes of a subgroup must reach every shuffle. It returns the number of
-// loops that it opened.
-func (w *writer) place(s emit.Space) (opened int) {
+// the last rows and store nothing, because all lanes of a subgroup must reach every shuffle.
+func (w *writer) place(s emit.Space) {
 	self, teams := w.SelfIndex(), w.s.Workgroup/w.lanes
 	w.lane = expr.Of("0u")
 	if w.lanes > 1 {
@@ -52,7 +51,6 @@ func (w *writer) place(s emit.Space) (opened int) {
 	points[0] = n
 	if w.SetGrid(0, points, int64(teams)) {
 		first = w.OpenFor("", "first_team", first, w.Dim(n), expr.Times(expr.Of("gl_NumWorkGroups.x"), teams))
-		opened++
 	}
 	team := expr.Plus(first, expr.Quotient(self, w.lanes, w.s.Workgroup))
 	if _, whole := n.Quo(int64(teams)); !whole {
@@ -61,7 +59,6 @@ func (w *writer) place(s emit.Space) (opened int) {
 		team = expr.Call("min", raw, w.Coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
 	}
 	w.unit = w.Split(s[0], w.rows, w.Variable("uint", "team", team))
-	return opened
 }
 
 // each writes body in a loop of count iterations. Short loops are unrolled, so that arrays stay in registers.
@@ -70,7 +67,7 @@ func (w *writer) each(name string, count int, body func(i expr.Expr)) {
 		w.Repeat(name, count, body)
 		return
 	}
-	body(w.Loop(name, expr.Of("0u"), expr.Uint(count), 1))
+	body(w.OpenLoop(name, expr.Of("0u"), expr.Uint(count), 1))
 	w.Close()
 }
 
@@ -111,7 +108,7 @@ func (w *writer) run() {
 	w.groups(end, each)
 	if !schedule.DivisibleBy(times, each) {
 		w.Comment("The other times, one by one.")
-		t := w.Loop("t", end, w.Dim(times), 1)
+		t := w.OpenLoop("t", end, w.Dim(times), 1)
 		last := w.operands("last_", 1)
 		last.load(t)
 		w.compute(last, t)
@@ -123,7 +120,7 @@ func (w *writer) run() {
 // groups writes the loop over groups of times.
 func (w *writer) groups(end expr.Expr, each int) {
 	if !w.s.Ahead {
-		t := w.Loop("t0", expr.Of("0u"), end, each)
+		t := w.OpenLoop("t0", expr.Of("0u"), end, each)
 		now := w.operands("", each)
 		now.load(t)
 		w.compute(now, t)

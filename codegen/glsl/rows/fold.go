@@ -44,7 +44,7 @@ func (r *Writer) foldStage(number int, phases []int) {
 	kept := r.keptFrom(number)
 	slotRoots := append(append([]*kernel.Expr(nil), roots...), kept...)
 	r.eachElement(number, slotRoots, nil, func() {
-		values := r.Eval(slotRoots...)
+		values := r.EvalAll(slotRoots...)
 		for i, v := range kept {
 			r.Assign(expr.At(r.cached[v], r.slotIndex()), values[len(roots)+i])
 		}

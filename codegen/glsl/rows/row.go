@@ -63,12 +63,13 @@ func Emit(e *emit.Emitter) {
 	e.OverSpace(r.Place, r.run)
 }
 
-// Place assigns a row to each group of lanes, or to each invocation. It returns the number of blocks that it opened.
-func (r *Writer) Place(s emit.Space) (opened int) {
+// Place assigns a row to each group of lanes, or to each invocation. It may open blocks; see [emit.Emitter.OverSpace].
+func (r *Writer) Place(s emit.Space) {
 	if r.Group {
-		return r.sharedRows(s)
+		r.sharedRows(s)
+	} else {
+		r.ownRow(s)
 	}
-	return r.ownRow(s)
 }
 
 // LeaveShared writes a barrier if shared memory will be used again for other rows.
@@ -79,20 +80,15 @@ func (r *Writer) LeaveShared() {
 }
 
 // ownRow assigns a row to each invocation.
-func (r *Writer) ownRow(s emit.Space) (opened int) {
+func (r *Writer) ownRow(s emit.Space) {
 	r.Thread = expr.Of("0u")
-	return r.Invocations(s[0].Points[0], r.SpanName(s[0], "id"), func(id expr.Expr) {
-		if len(s[0].Axes) > 0 {
-			r.Split(s[0], 1, id)
-		}
-	})
+	r.Split(s[0], 1, r.Invocations(s[0].Points[0], r.SpanName(s[0], "id")))
 }
 
 // sharedRows divides the workgroup into r.Rows rows of r.Lanes invocations each. If the last workgroup has more rows
 // than the tensor, the additional ones repeat the last row and store nothing, because every invocation must reach every
-// barrier. If the grid cannot have all workgroups, a loop goes on to their rows. sharedRows returns the number of loops
-// that the caller must close.
-func (r *Writer) sharedRows(s emit.Space) (opened int) {
+// barrier. If the grid cannot have all workgroups, it opens a loop that goes on to their rows.
+func (r *Writer) sharedRows(s emit.Space) {
 	n := s[0].Points[0]
 	goAround := r.SetGrid(0, s[0].Points, int64(r.Rows))
 	r.numberLocal()
@@ -100,7 +96,6 @@ func (r *Writer) sharedRows(s emit.Space) (opened int) {
 	first := expr.Binary("*", expr.Of("gl_WorkGroupID.x"), expr.Uint(r.Rows))
 	if goAround {
 		first = r.OpenFor("", "first_row", first, r.Dim(n), expr.Of(fmt.Sprintf("gl_NumWorkGroups.x * %du", r.Rows)))
-		opened++
 	} else if r.Rows == 1 {
 		first = expr.Of("gl_WorkGroupID.x")
 	}
@@ -115,7 +110,7 @@ func (r *Writer) sharedRows(s emit.Space) (opened int) {
 		}
 	}
 	if len(s[0].Axes) == 0 {
-		return opened
+		return
 	}
 	name := r.SpanName(s[0], "row_id")
 	if _, whole := n.Quo(int64(r.Rows)); !whole {
@@ -124,7 +119,6 @@ func (r *Writer) sharedRows(s emit.Space) (opened int) {
 		id = expr.Call("min", raw, r.Coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
 	}
 	r.Split(s[0], 1, r.Variable("uint", name, id))
-	return opened
 }
 
 // numberLocal numbers the invocations of a workgroup so that the lanes of a row are neighbours in a subgroup. Vulkan
@@ -187,11 +181,11 @@ func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.S
 	if r.width > 1 {
 		name = fmt.Sprintf("j%d", r.width)
 	}
-	opened := 1
+	outside := r.Scope
 	var j expr.Expr
 	switch {
 	case r.slots > 0:
-		j, opened = r.loopOverSlots(name, runs)
+		j = r.loopOverSlots(name, runs)
 	case runs.IsStatic() && runs.Add == lanes:
 		r.OpenScope() // every lane has exactly one run
 		j = r.Thread
@@ -200,36 +194,28 @@ func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.S
 	}
 	r.bindKept(number)
 	r.RunLanes(emit.RunOf(r.K.FoldAxis(), r.width, j, "j"), roots, stores, body)
-	for range opened {
-		r.Close()
-	}
+	r.CloseTo(outside)
 }
 
 // loopOverSlots opens the loop over a lane's runs if the lane keeps values of all of them. The loop has constant
-// length, so that compilers keep the arrays of these values in registers. It returns the number of the run in the row,
-// and the number of blocks that it opened.
-func (r *Writer) loopOverSlots(name string, runs ir.Dim) (j expr.Expr, opened int) {
+// length, so that compilers keep the arrays of these values in registers. It returns the number of the run in the row.
+func (r *Writer) loopOverSlots(name string, runs ir.Dim) (j expr.Expr) {
 	j, r.slot = r.Thread, expr.Of("0u")
 	if r.slots > 1 {
 		r.slot = r.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(r.slots), expr.Uint(1))
-		opened++
-		if r.Lanes > 1 {
-			j = expr.Binary("+", expr.Binary("*", r.slot, expr.Uint(r.Lanes)), r.Thread)
-		} else {
-			j = r.slot
-		}
+		j = expr.Flat(r.slot, r.Lanes, r.Thread)
 	}
-	if runs.Add != int64(r.slots*r.Lanes) {
+	allRuns := runs.Add == int64(r.slots*r.Lanes) // every slot of every lane has a run
+	switch {
+	case !allRuns:
 		j = r.Named(name, j)
 		r.Open(&syntax.If{Cond: expr.Binary("<", j, r.Dim(runs))})
-		return j, opened + 1
-	}
-	if opened == 0 {
+	case r.slots > 1:
+		j = r.Named(name, j)
+	default:
 		r.OpenScope()
-		return j, 1
 	}
-	j = r.Named(name, j)
-	return j, opened
+	return j
 }
 
 // accType is the dtype of a phase's accumulator.

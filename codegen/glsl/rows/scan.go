@@ -63,7 +63,7 @@ func (w *scanWriter) guarded(body func(), conds ...expr.Expr) {
 
 // value returns the current element.
 func (w *scanWriter) value() expr.Expr {
-	return w.Coerce(w.ComputeType(w.phase.Value.DType), w.phase.typ, w.Eval(w.phase.Value)[0])
+	return w.Coerce(w.ComputeType(w.phase.Value.DType), w.phase.typ, w.Eval(w.phase.Value))
 }
 
 // oneLane writes the scan of a row by one invocation.

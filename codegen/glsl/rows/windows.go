@@ -63,7 +63,7 @@ func (b *windowWriter) run() {
 	for i, v := range b.shared {
 		b.BindValue(v, expr.At(kept[i], position))
 	}
-	b.accumulate(part, b.Eval(phase.Value)[0])
+	b.accumulate(part, b.Eval(phase.Value))
 	b.Close()
 	b.Close()
 	if inParts {
@@ -103,7 +103,7 @@ func (b *windowWriter) keepShared() (names []expr.Expr) {
 		names = append(names, b.Unset(typ, "kept_"+b.ValueName(v), positions))
 	}
 	position := b.each(schedule.WindowPosition, emit.Unroll, "place", positions)
-	for i, value := range b.Eval(b.atPosition...) {
+	for i, value := range b.EvalAll(b.atPosition...) {
 		b.Assign(expr.At(names[i], position), value)
 	}
 	b.Close()
