@@ -41,7 +41,7 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue
 			}
-			if 10*groups >= 9*(h.fill/2) { // one workgroup for nearly every core is enough (M-flash-shapes)
+			if 10*groups >= 9*h.onePerCore() { // one workgroup for nearly every core is enough (M-flash-shapes)
 				filling = append(filling, c)
 			} else {
 				partial = append([]Candidate{c}, partial...)

@@ -6,12 +6,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockHeuristics are the measured parameters of a class of devices for reading one block format.
+// blockHeuristics are the measured parameters of a class of devices for reading one block format. Matmuls read blocks in
+// planes.
 type blockHeuristics struct {
-	layout kernel.Layout // of blocks that some matmul of few rows reads
-	tiles  kernel.Layout // of blocks that only matmuls of many rows read
-	floats blockVecs     // for rows of floats
-	bytes  blockVecs     // for int8 rows; empty if int8 rows are not faster
+	fileTiles bool      // whether weights that only matmuls of many rows read keep the layout of the file
+	floats    blockVecs // for rows of floats
+	bytes     blockVecs // for int8 rows; empty if int8 rows are not faster
 	// resident and rounded are alternatives for a single row. resident is for rows of floats, rounded for rows of
 	// floats that may be quantized to int8. The first entry that suits the matmul is used; none if the list is empty.
 	resident []residentVec
@@ -30,9 +30,11 @@ type blockHeuristics struct {
 func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 	all := map[ir.DType]blockHeuristics{}
 	for _, t := range ir.BlockFormats() {
-		all[t] = inPlanes()
 		if _, table := LookupTableOf(t); !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
-			all[t] = inPlanes().orBytes(manyRows(32)).rounding(residentVec{run: 32, columns: 4, occupancy: 512})
+			all[t] = blockHeuristics{
+				bytes:   blockVecs{{rows: MaxMatVecRows, run: 32, lanes: 64, columns: 4}},
+				rounded: []residentVec{{run: 32, columns: 4, occupancy: 512}},
+			}
 		}
 	}
 	return all
@@ -121,25 +123,21 @@ func (h heuristics) runOf(b ir.DType) int {
 	return h.blockRun
 }
 
-// Layout returns the layout of a weight's blocks in device memory, given all kernels that read the weight. Every
+// Layout returns the layout of a weight in block format t in device memory, given all kernels that read it. Every
 // generated kernel can read every layout. Matmuls decide, because they read all of the weight. Custom kernels always
 // get the layout of the file.
 func Layout(t ir.DType, readers []*kernel.Kernel, caps device.Caps) kernel.Layout {
-	products, few := false, false
+	matmuls, fewRows := false, false
 	for _, k := range readers {
 		if k.Family == kernel.FamilyCustom {
 			return kernel.LayoutBlocks
 		}
 		if k.Family == kernel.FamilyMatMul && blocksOf(k) == t {
-			products, few = true, few || matShapeOf(k).M <= MaxMatVecRows
+			matmuls, fewRows = true, fewRows || matShapeOf(k).M <= MaxMatVecRows
 		}
 	}
-	b := heuristicsOf(caps).blocks[t]
-	switch {
-	case few:
-		return b.layout
-	case products:
-		return b.tiles
+	if fewRows || matmuls && !heuristicsOf(caps).blocks[t].fileTiles {
+		return kernel.LayoutPlanes
 	}
 	return kernel.LayoutBlocks
 }
@@ -151,7 +149,7 @@ func WantsBytes(t ir.DType, rows, columns ir.Dim, caps device.Caps) bool {
 	tuned := heuristicsOf(caps)
 	b := tuned.blocks[t]
 	switch oneRow := rows.Max() == 1; {
-	case oneRow && (len(b.rounded) > 0 || tuned.roundsRowItself(b.lookup, columns.Max())):
+	case oneRow && (len(b.rounded) > 0 || b.lookup.roundsRow(tuned.perCore(matShape{Batch: 1, N: columns.Max()}))):
 		return false
 	case oneRow && b.lookup.run > 0:
 		return caps.Features.IntegerDotProduct

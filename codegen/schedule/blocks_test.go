@@ -10,8 +10,8 @@ import (
 // TestBlockVec uses the measured heuristics for a number of rows, or adapts those measured for fewer rows.
 func TestBlockVec(t *testing.T) {
 	tuned := heuristics{blockRun: 16, blockLanes: 64, blockColumns: 2, blocks: map[ir.DType]blockHeuristics{
-		ir.Q4_0: inPlanes(blockVec{rows: 2, run: 32, columns: 8}, blockVec{rows: 5, run: 64, columns: 4, staged: true}),
-		ir.Q4_1: inPlanes(blockVec{run: 32, columns: 8, staged: true}),
+		ir.Q4_0: {floats: blockVecs{{rows: 2, run: 32, columns: 8}, {rows: 5, run: 64, columns: 4, staged: true}}},
+		ir.Q4_1: {floats: blockVecs{{run: 32, columns: 8, staged: true}}},
 	}}
 	k := &kernel.Kernel{Products: []kernel.Product{{A: &kernel.Expr{Kind: kernel.ExprLoad}}}}
 	for _, c := range []struct {

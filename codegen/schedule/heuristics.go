@@ -11,7 +11,7 @@ import (
 type heuristics struct {
 	machine   // approximate speed of the device
 	handicaps // slowdowns on cooperative matrices
-	// fill is the number of workgroups that keep the device busy; with fewer, part of it is idle.
+	// fill is the number of workgroups that keep the device busy, two per core; with fewer, part of it is idle.
 	fill int64
 	// cache is the approximate size of the last-level cache in bytes, which Vulkan does not report. If little is known,
 	// it is a guess below the size that current devices have.
@@ -79,7 +79,7 @@ type heuristics struct {
 	vecSums      int64 // maximum number of sums per invocation of a matvec before the compiler spills; 0 for no limit
 	// vecRows says how to read elements that are not blocks, by number of rows. vecColumns is for all other cases.
 	vecRows  blockVecs
-	units    map[ir.DType]formatUnits // row counts for which blocks are faster on cooperative matrices
+	units    map[ir.DType]formatUnits // numbers of rows for which blocks are faster on cooperative matrices
 	vecLanes int                      // invocations per sum without subgroups
 
 	blocks     map[ir.DType]blockHeuristics
@@ -91,6 +91,9 @@ type heuristics struct {
 	blockLanes   int // minimum number of invocations per sum
 	blockColumns int // columns per invocation, which share the loads of A
 }
+
+// onePerCore is the number of workgroups that gives each core one.
+func (h heuristics) onePerCore() int64 { return h.fill / 2 }
 
 // tile is the tile of a matmul: a workgroup computes M x N results in steps of K along the contraction axis, and each
 // invocation computes ThreadM x ThreadN of them.

@@ -33,7 +33,7 @@ const fewestLookupColumns = 4
 // lookupVecs lists the schedules of a matvec by lookup. It is empty if the format or the matmul does not allow lookups.
 func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b := h.blocks[blocksOf(k)]
-	switch rounds := !readsBytes(k) && roundable(k, true) && h.roundsRowItself(b.lookup, sh.Batch*sh.N); {
+	switch rounds := !readsBytes(k) && roundable(k, true) && b.lookup.roundsRow(h.perCore(sh)); {
 	case sh.M != 1 || h.subgroup == 0 || h.perCore(sh) < fewLookupColumns ||
 		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return nil
@@ -80,11 +80,10 @@ func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormal
 	return all
 }
 
-// roundsRowItself reports whether a matvec by lookup with the given number of columns quantizes its row itself, instead
-// of a separate kernel. The row and the tables then share the shared memory.
-func (h heuristics) roundsRowItself(v lookupVec, columns int64) bool {
-	each := ceilDiv(columns, max(h.fill/2, 1))
-	return v.rounds.copies > 0 && each >= fewLookupColumns && each <= int64(v.rounds.most)
+// roundsRow reports whether a matvec by lookup with perCore columns per core quantizes its row itself, instead of a
+// separate kernel. The row and the tables then share the shared memory.
+func (v lookupVec) roundsRow(perCore int64) bool {
+	return v.rounds.copies > 0 && perCore >= fewLookupColumns && perCore <= int64(v.rounds.most)
 }
 
 // lookupRounded lists schedules that quantize the row to int8 in shared memory. A longer row leaves room for fewer
@@ -130,4 +129,4 @@ func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) [
 }
 
 // perCore is the number of columns per core, with one workgroup per core.
-func (h heuristics) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(h.fill/2, 1)) }
+func (h heuristics) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(h.onePerCore(), 1)) }

@@ -110,7 +110,7 @@ func (h heuristics) residentWorkgroup(v residentVec, sh matShape,
 	for groups > 1 && !fits(lanes, cols, groups) {
 		groups--
 	}
-	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // to avoid idle cores
+	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.onePerCore() { // to avoid idle cores
 		if cols /= 2; cols == 0 {
 			cols, groups = 1, groups-1
 		}
@@ -121,7 +121,7 @@ func (h heuristics) residentWorkgroup(v residentVec, sh matShape,
 // residentPasses returns the number of passes with which all workgroups of s, a schedule of one pass, run at the same
 // time. It is at least 1.
 func (h heuristics) residentPasses(v residentVec, sh matShape, s kernel.MatVec, groups int) int64 {
-	workgroups := h.fill / 2 * int64(max(v.occupancy/s.Workgroup, 1)) // at the same time
+	workgroups := h.onePerCore() * int64(max(v.occupancy/s.Workgroup, 1)) // at the same time
 	if groups > 1 {
 		workgroups = max(workgroups, h.fill)
 	}

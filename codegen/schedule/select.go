@@ -220,7 +220,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 			return
 		}
 		cols := v.columns
-		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < h.fill/2 {
+		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < h.onePerCore() {
 			cols /= 2 // to avoid idle cores
 		}
 		for cols > 1 && h.vecSums > 0 && sh.M*int64(cols) > h.vecSums {

@@ -17,34 +17,18 @@ type skinnyTile struct{ columns, depths, step int }
 // float rows, and for int8 rows (bytes).
 type formatUnits struct{ floats, bytes blockUnits }
 
-// blockUnits is a range of row counts in which cooperative matrices are fastest, and the tiles to use for it. minRows
-// is 0 if they never are.
+// blockUnits is a range of numbers of rows in which cooperative matrices are fastest, and the tiles to use for it.
 type blockUnits struct {
-	minRows, maxRows int64
-	tile             skinnyTile
-	tiles16          []skinnyTile // for 9 to 16 rows, widest first; nil to use tile
-	tileAbove16      skinnyTile   // for more than 16 rows
+	minRows  int64        // 0 if cooperative matrices are never the fastest
+	moreRows bool         // whether the range ends at maxSkinnyRows rows instead of MaxMatVecRows
+	tile     skinnyTile   // for up to 16 rows
+	tiles16  []skinnyTile // for 9 to 16 rows, widest first; nil to use tile
 	// rate is the number of GB/s of blocks that a core reads with 9 to 16 rows, or 0 if it was not measured.
 	rate float64
 }
 
-// unitsFrom returns blockUnits for row counts from rows to the maximum of a matvec, with a tile of the given columns,
-// depths and step.
-func unitsFrom(rows int64, columns, depths, step int) blockUnits {
-	return blockUnits{minRows: rows, maxRows: MaxMatVecRows, tile: skinnyTile{columns, depths, step}}
-}
-
-// above16 extends the range to the maximum of the skinny variant, and sets the tile for more than 16 rows.
-func (u blockUnits) above16(columns, depths, step int) blockUnits {
-	u.maxRows, u.tileAbove16 = maxSkinnyRows, skinnyTile{columns, depths, step}
-	return u
-}
-
-// upTo16 sets the tiles for 9 to 16 rows, widest first, and the rate at which a core reads blocks with them, in GB/s.
-func (u blockUnits) upTo16(rate float64, tiles ...skinnyTile) blockUnits {
-	u.tiles16, u.rate = tiles, rate
-	return u
-}
+// tileAbove16 is the tile for more than 16 rows.
+var tileAbove16 = skinnyTile{columns: 8, depths: 1, step: 128}
 
 // skinny lists schedules that multiply few rows by blocks on cooperative matrices, for formats that were measured to be
 // faster this way. For up to MaxMatVecRows rows the kernel must have one matmul, because several take four times as
@@ -59,16 +43,17 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 		return h.halves(k, how, caps)
 	}
 	sh, u := matShapeOf(k), h.unitsOf(k)
-	if _, rounds := MatrixDType(k); u.minRows == 0 || sh.M < u.minRows || sh.M > u.maxRows ||
-		rounds && sh.M > MaxMatVecRows ||
-		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
+	_, rounds := MatrixDType(k)
+	few := sh.M <= MaxMatVecRows
+	inRange := u.minRows > 0 && sh.M >= u.minRows && (few || u.moreRows && sh.M <= maxSkinnyRows)
+	if !inRange || rounds && !few || len(k.Products) > 1 && few {
 		return nil
 	}
-	tl, cores := u.tile, h.fill/2
+	tl, cores := u.tile, h.onePerCore()
 	switch {
 	case sh.M > mostMatVecRows:
-		tl = u.tileAbove16
-	case sh.M > MaxMatVecRows && u.tiles16 != nil:
+		tl = tileAbove16
+	case !few && u.tiles16 != nil:
 		tl = widest(u.tiles16, sh, cores)
 	}
 	// All matmuls share the shared memory of one, so each has shorter steps.
@@ -82,7 +67,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return all
 }
 
-// unitsOf returns the row counts and tiles for a matmul's block format and kind of rows.
+// unitsOf returns the numbers of rows and the tiles for a matmul's block format and kind of rows.
 func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 	u := h.units[blocksOf(k)]
 	if readsBytes(k) {
@@ -112,7 +97,7 @@ func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
 	how := Skinny{SkinnyFormat: f, Parts: 1}
 	how.Element = how.element()
 	_, ok := rowFragment(how, caps)
-	return ok && heuristicsOf(caps).units[t].bytes.maxRows > MaxMatVecRows && how.missing(caps) == nil &&
+	return ok && heuristicsOf(caps).units[t].bytes.moreRows && how.missing(caps) == nil &&
 		subgroupOf(caps) > 0
 }
 
