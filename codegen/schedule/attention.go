@@ -131,7 +131,7 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 	tile, rate, sh := AttentionTileOf(s), h.VectorF32, flashShapeOf(k)
 	switch s.(type) {
 	case kernel.FlashTile:
-		return h.leastFlashTileTime(k), ""
+		return least(h.flashTiles, func(tl ratedTile) float64 { return h.flashTileTime(tl, sh, flashSplitsOf(k)) }), ""
 	case kernel.FlashMatrix:
 		rate = h.MatrixF16
 	}
@@ -170,7 +170,7 @@ func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	for _, tl := range h.flashTiles {
 		heads, best := flashHeads(sh, tl.M), h.bestFlashSplits(k, tl)
 		for _, splits := range slices.Compact([]int{best, flashSplitsOf(k)}) {
-			groups, time := tl.flashGroups(sh, splits), h.flashTileTime(tl, sh, splits)
+			groups, time := sh.workgroups(tl.M)*int64(splits), h.flashTileTime(tl, sh, splits)
 			if splits > flashSplitsOf(k) {
 				time = h.flashSplitTime(tl, sh, splits)
 			}
@@ -216,11 +216,10 @@ func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
 // splitMargin is the minimum expected speedup for splitting an attention's keys.
 const splitMargin = 1 / 0.9
 
-// flashGroups is the number of workgroups of an attention in this tile with the given number of splits.
-func (t tile) flashGroups(sh flashShape, splits int) int64 {
-	heads := int64(flashHeads(sh, t.M))
-	return sh.Batch * sh.Groups * sh.Heads / heads *
-		ceilDiv(sh.Queries*heads, int64(t.M)) * int64(splits)
+// workgroups is the number of workgroups of an attention in tiles of the given number of rows, without splits.
+func (sh flashShape) workgroups(rows int) int64 {
+	heads := int64(flashHeads(sh, rows))
+	return sh.Batch * sh.Groups * sh.Heads / heads * ceilDiv(sh.Queries*heads, int64(rows))
 }
 
 // flashStart is the fixed cost of a workgroup, in keys (M-flash-f32).
@@ -231,7 +230,7 @@ func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float
 	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
 	row := matrixTile{M: tl.M, N: 1, Efficiency: tl.Efficiency, Alone: tl.Alone}
 	depth := (keys + flashStart) * int64(sh.Dot+sh.Value+sh.Factor)
-	return h.matrixTime(row, tl.flashGroups(sh, splits), depth, h.VectorF32)
+	return h.matrixTime(row, sh.workgroups(tl.M)*int64(splits), depth, h.VectorF32)
 }
 
 // flashSplitTime is flashTileTime plus the time to store and join the results of the splits, all times splitMargin.
@@ -241,31 +240,15 @@ func (h heuristics) flashSplitTime(tl ratedTile, sh flashShape, splits int) floa
 	return (h.flashTileTime(tl, sh, splits) + join) * splitMargin
 }
 
-// leastFlashTileTime is the time of an attention in the fastest tile, with its present number of splits.
-func (h heuristics) leastFlashTileTime(k *kernel.Kernel) (least float64) {
-	for _, tl := range h.flashTiles {
-		if time := h.flashTileTime(tl, flashShapeOf(k), flashSplitsOf(k)); least == 0 || time < least {
-			least = time
-		}
-	}
-	return least
-}
-
-// flashSchedule returns the tile's schedule for the given number of heads per tile and subgroup size.
+// flashSchedule returns the tile's schedule for the given number of heads per tile and subgroup size. Lanes that do not
+// fit a subgroup exchange values in shared memory.
 func (t ratedTile) flashSchedule(heads, subgroup int) kernel.FlashTile {
-	s := t.tile.flashSchedule(heads, subgroup)
-	s.Paired, s.Steps = t.Paired, t.Steps
-	return s
-}
-
-// flashSchedule is like ratedTile.flashSchedule. Lanes that do not fit a subgroup exchange values in shared memory.
-func (t tile) flashSchedule(heads, subgroup int) kernel.FlashTile {
 	if lanes := t.N / t.ThreadN; !powerOfTwo(lanes) || lanes > subgroup {
 		subgroup = 0
 	}
 	return kernel.FlashTile{Launch: kernel.Launch{Variant: kernel.VarFlashTile, Workgroup: t.workgroup(), Vec: 4,
 		Subgroup: subgroup}, Tile: kernel.Tile{TileM: t.M, TileN: t.N, TileK: t.K}, Flash: kernel.Flash{Heads: heads},
-		ThreadM: t.ThreadM, ThreadN: t.ThreadN}
+		RegisterTile: kernel.RegisterTile{Paired: t.Paired, Steps: t.Steps}, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
 }
 
 // flashHeads is the number of query heads that share a tile with the given number of rows. It is all heads of a key
@@ -307,7 +290,12 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGr
 	if headsFirst(k, s, caps) {
 		first = MatGrid{heads, queries, outer}
 	}
-	for _, g := range []MatGrid{first, {join(queries, heads), nil, outer}, {join(queries, heads, outer), nil, nil}} {
+	layouts := []MatGrid{
+		first,
+		{slices.Concat(queries, heads), nil, outer},
+		{slices.Concat(queries, heads, outer), nil, nil},
+	}
+	for _, g := range layouts {
 		if g.fits(k, caps) {
 			return g, nil
 		}

@@ -29,9 +29,7 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 				continue
 			}
 			rows := tl.Subgroups / max(tl.Parts, 1) * frag
-			heads := flashHeads(sh, rows)
-			groups := sh.Batch * sh.Groups * sh.Heads / int64(heads) *
-				ceilDiv(sh.Queries*int64(heads), int64(rows))
+			heads, groups := flashHeads(sh, rows), sh.workgroups(rows)
 			c := Candidate{kernel.FlashMatrix{Launch: kernel.Launch{Variant: variant,
 				Workgroup: tl.Subgroups * h.subgroup, Vec: 4, Subgroup: h.subgroup},
 				TileM: rows, TileN: tl.Keys, Stages: tl.Stages, SubgroupsN: tl.Parts,

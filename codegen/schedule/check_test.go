@@ -15,7 +15,7 @@ func TestCheckRefuses(t *testing.T) {
 	mm := matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false)
 	mv := matMul(one, ir.D(4), ir.D(512), ir.D(512), ir.F32, true)
 	flash := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
-	goodFlash := tile{32, 32, 16, 4, 2}.flashSchedule(4, 0)
+	goodFlash := ratedTile{tile: tile{32, 32, 16, 4, 2}}.flashSchedule(4, 0)
 	fewRows := attention(ir.D(8), ir.D(4), one, ir.D(512), ir.D(64))
 	goodFlashVec := kernel.FlashVec{Launch: kernel.Launch{Variant: kernel.VarFlashVec, Workgroup: 128, Vec: 4,
 		Subgroup: 32}, Flash: kernel.Flash{Heads: 4, Splits: 4}, LanesPerRow: 8, TileM: 4, ThreadM: 4, TileN: 32,

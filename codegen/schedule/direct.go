@@ -19,7 +19,7 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 	columns := max(h.direct.ThreadN/len(k.Products), 1)
 	var all []Candidate
 	for wg := h.direct.workgroup(); wg >= smallest; wg /= 2 {
-		groups := sh.Batch * ceilDiv(sh.M, int64(rows)) * ceilDiv(sh.N, int64(wg*columns))
+		groups := sh.workgroups(rows, wg*columns)
 		if groups < h.fill && wg > smallest {
 			continue
 		}

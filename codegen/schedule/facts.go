@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -33,6 +35,11 @@ func matShapeOf(k *kernel.Kernel) matShape {
 	r := len(k.Parallel)
 	return matShape{Batch: min(points(k.Parallel[:r-2]), maxBatch), M: k.Parallel[r-2].Max(),
 		N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
+}
+
+// workgroups is the number of workgroups of a matmul in tiles of m x n results.
+func (sh matShape) workgroups(m, n int) int64 {
+	return sh.Batch * ceilDiv(sh.M, int64(m)) * ceilDiv(sh.N, int64(n))
 }
 
 // innerAxis returns the last parallel axis with an extent other than 1, or -1.
@@ -98,12 +105,8 @@ func rowVecFits(k *kernel.Kernel, n int) bool {
 		}
 	}
 	loads := loadsAlong(k.Roots(), axis)
-	for _, x := range loads {
-		if x.IsVector(axis, n) {
-			return true
-		}
-	}
-	return len(loads) == 0
+	isVector := func(x kernel.Index) bool { return x.IsVector(axis, n) }
+	return len(loads) == 0 || slices.ContainsFunc(loads, isVector)
 }
 
 // loadsAlong returns the indices of all loads that the roots depend on, if the index varies along the axis.
@@ -119,12 +122,20 @@ func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
 
 // contiguous reports whether some load that the roots depend on reads contiguous elements along the axis.
 func contiguous(roots []*kernel.Expr, axis int) bool {
-	for _, x := range loadsAlong(roots, axis) {
-		if x.Adjacent(axis, 1) {
-			return true
-		}
-	}
-	return false
+	adjacent := func(x kernel.Index) bool { return x.Adjacent(axis, 1) }
+	return slices.ContainsFunc(loadsAlong(roots, axis), adjacent)
+}
+
+// rowsInterleaved reports whether the rows that a kernel folds are interleaved in memory: neighbouring elements belong
+// to neighbouring rows, not to one row.
+func rowsInterleaved(k *kernel.Kernel) bool {
+	inner := innerAxis(k)
+	return inner >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), inner)
+}
+
+// storesPerElement reports whether a kernel that folds rows also stores a result for each element of a row.
+func storesPerElement(k *kernel.Kernel) bool {
+	return slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.PerElement })
 }
 
 // FoldContiguous reports whether a matmul's operand is contiguous along the contraction axis rather than along its
@@ -158,14 +169,7 @@ func blocksOf(k *kernel.Kernel) ir.DType {
 
 // readsTwice reports whether a row kernel reads its row more than once.
 func readsTwice(k *kernel.Kernel) bool {
-	passes := len(k.Phases)
-	for _, s := range k.Stores {
-		if s.PerElement {
-			passes++
-			break
-		}
-	}
-	return passes > 1
+	return len(k.Phases) > 1 || len(k.Phases) == 1 && storesPerElement(k)
 }
 
 // operands returns the numbers of distinct A and of distinct B operands of a matmul kernel.

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -41,9 +42,9 @@ func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, err
 	}
 	layouts := []MatGrid{
 		{cols, rows, batch},
-		{join(cols, rows), nil, batch},
-		{join(cols, batch), rows, nil},
-		{join(cols, rows, batch), nil, nil},
+		{slices.Concat(cols, rows), nil, batch},
+		{slices.Concat(cols, batch), rows, nil},
+		{slices.Concat(cols, rows, batch), nil, nil},
 	}
 	for _, g := range layouts {
 		if g.fits(k, caps) {
@@ -58,15 +59,6 @@ func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, err
 
 // tileOf returns the tile of a matmul's schedule.
 func tileOf(s kernel.Schedule) kernel.Tile { return s.(interface{ Tiles() kernel.Tile }).Tiles() }
-
-// join concatenates lists of factors.
-func join(lists ...[]AxisTiles) []AxisTiles {
-	var all []AxisTiles
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
-}
 
 // fits reports whether a device allows the workgroup counts, with every symbol at its bound.
 func (g MatGrid) fits(k *kernel.Kernel, caps device.Caps) bool {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -18,19 +19,13 @@ const minHalvesRows = maxSkinnyRows + 1
 // halvesCost estimates the time in nanoseconds, in a tile, of a matmul with rows that are stored as sums of two f16
 // values. Cooperative matrices multiply both values by each weight.
 func (h heuristics) halvesCost(tl matrixTile, sh matShape) float64 {
-	groups := sh.Batch * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-	return h.matrixTime(tl, groups, sh.K, h.MatrixF16/2)
+	return h.matrixTime(tl, sh.workgroups(tl.M, tl.N), sh.K, h.MatrixF16/2)
 }
 
 // halvesTime estimates the time in nanoseconds of a matmul with rows stored as two f16 values, in its best tile. It is
 // 0 if the device has no tiles for that.
-func (h heuristics) halvesTime(sh matShape) (best float64) {
-	for _, tl := range h.halvesTiles {
-		if time := h.halvesCost(tl, sh); best == 0 || time < best {
-			best = time
-		}
-	}
-	return best
+func (h heuristics) halvesTime(sh matShape) float64 {
+	return least(h.halvesTiles, func(tl matrixTile) float64 { return h.halvesCost(tl, sh) })
 }
 
 // halves lists the schedules of a matmul, by increasing expected time. Several matmuls in one kernel are slower than
@@ -55,9 +50,8 @@ func (h heuristics) halves(k *kernel.Kernel, how Skinny, caps device.Caps) []Can
 // that are decoded together.
 func (tl matrixTile) halvesSchedule(how Skinny, caps device.Caps) (s kernel.Skinny, ok bool) {
 	f, sub := device.MatrixShape{}, subgroupOf(caps)
-	for _, m := range caps.Matrices {
-		if m.Scope == device.ScopeSubgroup && m.A == component(ir.F16) && m.B == m.A && m.C == component(ir.F32) &&
-			m.R == m.C && how.Strip%int(m.K) == 0 && m.N >= f.N && m.K >= f.K {
+	for _, m := range subgroupMatrices(caps, ir.F16, ir.F32) {
+		if how.Strip%int(m.K) == 0 && m.N >= f.N && m.K >= f.K {
 			f, ok = m, true
 		}
 	}
@@ -94,20 +88,13 @@ func (h heuristics) splitsRows(w kernel.Work, caps device.Caps) bool {
 	if !ok || !caps.Features.Storage16 || how.missing(caps) != nil || sh.M < minHalvesRows || len(h.halvesTiles) == 0 {
 		return false
 	}
-	split := false
-	for _, tl := range h.halvesTiles {
+	known := slices.ContainsFunc(h.halvesTiles, func(tl matrixTile) bool {
 		s, ok := tl.halvesSchedule(how, caps)
-		groups := ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		split = split || ok && groups >= h.cores && how.shared(s, 1) <= int(caps.MaxSharedMemory) &&
+		return ok && sh.workgroups(tl.M, tl.N) >= h.cores && how.shared(s, 1) <= int(caps.MaxSharedMemory) &&
 			DivisibleBy(w.Depth, s.TileK)
-	}
-	before := 0.0
-	for _, tl := range h.tiles {
-		if time := h.tileTime(tl, sh); before == 0 || time < before {
-			before = time
-		}
-	}
+	})
+	before := least(h.tiles, func(tl ratedTile) float64 { return h.tileTime(tl, sh) })
 	const passes = 3 // over the rows, of 4 bytes an element: two reads and a write
 	storing := passes*4*float64(sh.M*sh.K)/h.CopyGBps + h.LaunchNs
-	return split && h.halvesTime(sh)+storing < before
+	return known && h.halvesTime(sh)+storing < before
 }

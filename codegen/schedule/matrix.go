@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -41,10 +42,8 @@ func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 		return ir.Invalid, false
 	}
 	t := k.Products[0].Operands
-	for _, p := range k.Products {
-		if p.Operands != t {
-			return ir.Invalid, false
-		}
+	if slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.Operands != t }) {
+		return ir.Invalid, false
 	}
 	return t, t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8
 }
@@ -60,17 +59,14 @@ func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
 // SumsDType returns the accumulator dtype of a kernel on cooperative matrices: F32, or F16 if all matmuls allow it. For
 // I8 operands it is I32, and for U8 operands U32.
 func SumsDType(k *kernel.Kernel) ir.DType {
-	t, _ := MatrixDType(k)
-	switch t {
-	case ir.I8:
+	fullSums := func(p kernel.Product) bool { return !p.HalfSums }
+	switch t, _ := MatrixDType(k); {
+	case t == ir.I8:
 		return ir.I32
-	case ir.U8:
+	case t == ir.U8:
 		return ir.U32
-	}
-	for _, p := range k.Products {
-		if !p.HalfSums || t != ir.F16 {
-			return ir.F32
-		}
+	case t != ir.F16 || slices.ContainsFunc(k.Products, fullSums):
+		return ir.F32
 	}
 	return ir.F16
 }
@@ -154,6 +150,15 @@ func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 
 // component returns a dtype as the component type of a matrix shape in Caps.
 func component(t ir.DType) device.Component { return device.Component(t.String()) }
+
+// subgroupMatrices lists the shapes of a device's cooperative matrices of subgroup scope with operands and sums of these
+// dtypes.
+func subgroupMatrices(caps device.Caps, operands, sums ir.DType) []device.MatrixShape {
+	a, c := component(operands), component(sums)
+	return slices.DeleteFunc(slices.Clone(caps.Matrices), func(m device.MatrixShape) bool {
+		return m.Scope != device.ScopeSubgroup || m.A != a || m.B != a || m.C != c || m.R != c
+	})
+}
 
 // checkMatrixUnits checks the requirements that both variants on cooperative matrices have.
 func checkMatrixUnits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) error {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,12 +23,7 @@ var remedies = map[string]string{
 // code can read 8- and 16-bit elements in words, and can use pairs of words for 64-bit integers, so only custom kernels
 // need features for them.
 func Needs(k *kernel.Kernel) []string {
-	var names []string
-	for name := range needs(k) {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(needs(k)))
 }
 
 // needs returns each needed feature with a description of the part of the kernel that uses it.

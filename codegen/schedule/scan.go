@@ -9,8 +9,7 @@ import (
 // scans lists schedules for scans. As for row kernels, one invocation scans a row if rows are short or interleaved in
 // memory; otherwise several lanes share a row.
 func (h heuristics) scans(k *kernel.Kernel) []Candidate {
-	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
-	if k.Fold.Max() <= h.rowSerial || across {
+	if k.Fold.Max() <= h.rowSerial || rowsInterleaved(k) {
 		return append(h.serialScans(k), h.groupScans(k)...)
 	}
 	return append(h.groupScans(k), h.serialScans(k)...)

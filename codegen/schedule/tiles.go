@@ -39,7 +39,7 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 		all = append(all, Candidate{tl.scheduleOf(k), tl.reason(sh)})
 	}
 	for _, tl := range generic(device.Caps{}).tiles { // so that any device has a tile that fits
-		all = append(all, Candidate{tl.tile.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
+		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
 	}
 	return all
 }
@@ -47,7 +47,7 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 // tileTime estimates the time of a matmul in a tile, in nanoseconds.
 func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
-	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
+	return h.matrixTime(m, sh.workgroups(tl.M, tl.N), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
 // vectorTime estimates the time in nanoseconds of a matmul without cooperative matrices, in its fastest tile. Its
@@ -55,14 +55,10 @@ func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 // assumes the speed of f32. If int8 operands are gathered (read at indices from a tensor), it multiplies the time by a
 // measured factor, gatheredTile.
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
-	sh, best := matShapeOf(k), 0.0
+	sh := matShapeOf(k)
 	sh.Batch, sh.K = sh.Batch*int64(parts), sh.K/int64(parts) // each part is like a matmul of its own
-	for _, tl := range h.tiles {
-		time := h.tileTime(tl, sh)
-		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
-			best = time
-		}
-	}
+	tiles := slices.DeleteFunc(slices.Clone(h.tiles), func(tl ratedTile) bool { return tl.spills(len(k.Products)) })
+	best := least(tiles, func(tl ratedTile) float64 { return h.tileTime(tl, sh) })
 	if _, bytes := ByteProducts(k); bytes && slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		return gathers(k, p.A) || gathers(k, p.B)
 	}) {
@@ -84,14 +80,19 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	return (tiles || vecs && matShapeOf(k).M > MaxMatVecRows) && !bytes && !readsBytes(k)
 }
 
-// groups is the number of workgroups of a matmul with this tile.
-func (t tile) groups(sh matShape) int64 {
-	return sh.Batch * ceilDiv(sh.M, int64(t.M)) * ceilDiv(sh.N, int64(t.N))
+// least returns the smallest of the times of tiles, or 0 if there are no tiles.
+func least[T any](tiles []T, time func(T) float64) (best float64) {
+	for _, tl := range tiles {
+		if t := time(tl); best == 0 || t < best {
+			best = t
+		}
+	}
+	return best
 }
 
 // reason says for people why the tile is a candidate.
 func (t tile) reason(sh matShape) string {
-	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, t.groups(sh))
+	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, sh.workgroups(t.M, t.N))
 }
 
 // spills reports whether an invocation's accumulators, for the given number of matmuls, leave too few registers for the
@@ -101,23 +102,15 @@ func (t tile) spills(products int) bool {
 	return sums > maxAccumulators/2 && products > 1 || sums > maxAccumulators
 }
 
-// scheduleOf returns the tile as a schedule for a matmul, in its fastest layout for floats.
+// scheduleOf returns the tile as a schedule for a matmul, in its fastest layout for floats. For int8, TileK is four
+// times as large, because each word of shared memory holds four elements.
 func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
-	s := t.tile.scheduleOf(k)
-	s.Stages = max(s.Stages, t.Stages)
-	if _, bytes := ByteProducts(k); !bytes {
-		s.Paired, s.Steps = t.Paired, t.Steps
-	}
-	return s
-}
-
-// scheduleOf returns the tile as a schedule for a matmul. For int8, TileK is four times as large, because each word of
-// shared memory holds four elements.
-func (t tile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	if _, bytes := ByteProducts(k); bytes {
-		t.K *= 4
+		t.K, t.Paired, t.Steps = 4*t.K, false, false
 	}
-	return t.schedule()
+	s := t.schedule()
+	s.Stages, s.Paired, s.Steps = max(s.Stages, t.Stages), t.Paired, t.Steps
+	return s
 }
 
 // schedule returns the tile as a schedule for a matmul of floats.

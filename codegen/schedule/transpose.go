@@ -53,12 +53,7 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 
 // storesAlong reports whether a store writes contiguous elements along the axis.
 func storesAlong(k *kernel.Kernel, axis int) bool {
-	for _, s := range k.Stores {
-		if s.Index.Adjacent(axis, 1) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.Index.Adjacent(axis, 1) })
 }
 
 // allMaps lists the schedules of a map. Tiles come first if transposed operands make them worthwhile, and schedules

@@ -38,8 +38,7 @@ const (
 // never takes the innermost axis, so that neighbouring invocations read adjacent elements.
 func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 	folds := k.Family == kernel.FamilyRow && len(k.Phases) == 1 && k.Fold.IsStatic()
-	perElement := slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.PerElement })
-	if !folds || perElement || k.Phases[0].Combine.IsPlace() {
+	if !folds || storesPerElement(k) || k.Phases[0].Combine.IsPlace() {
 		return w, false
 	}
 	for axis := len(k.Parallel) - 2; axis >= 0; axis-- {
@@ -172,7 +171,7 @@ func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 			return kernel.Axis(axis, extent)
 		})
 	}
-	rows, taps := shifted(row, w.TapStep), shifted(tap, w.RowStep) // both move to the same position
+	rows, taps := shifted(row, w.TapStep), shifted(tap, w.RowStep)
 	taps.Builder = rows.Builder
 	var shared []*kernel.Expr
 	seen := map[*kernel.Expr]bool{}
