@@ -66,19 +66,6 @@ func (v blockVec) suits(sh matShape) bool {
 	return (v.depth == 0 || sh.K <= int64(v.depth)) && (sh.Batch > 1 || !v.batched)
 }
 
-// lanesOf returns the number of invocations that share a sum over depth elements: v.lanes, but not more than there are
-// runs.
-func (v blockVec) lanesOf(depth int64, subgroup int) int {
-	if v.partSubgroup {
-		return v.lanes
-	}
-	lanes := max(subgroup, 1)
-	for lanes < v.lanes && int64(lanes*max(v.run, shortestRun)) < depth {
-		lanes *= 2
-	}
-	return lanes
-}
-
 // blockVec returns how a matmul of few rows should read the blocks of B, of dtype b. It returns the parameters that
 // were measured for the format and the number of rows, or otherwise general ones.
 func (h heuristics) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {

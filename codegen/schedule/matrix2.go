@@ -127,10 +127,9 @@ func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok
 	r := len(k.Parallel)
 	across, okC := s.Index.Stride(r - 1)
 	pitch, okR := s.Index.Stride(r - 2)
-	if !okC || !okR || !across.Equal(kernel.Const(1)) && !k.Parallel[r-1].Is(1) || pitch.Uses(r-1) || pitch.Uses(r-2) {
-		return base, pitch, false
-	}
-	if !rowsApart(pitch, k.Parallel[r-1], k.Parallel[r-2]) {
+	rowMajor := okR && okC && (across.Equal(kernel.Const(1)) || k.Parallel[r-1].Is(1))
+	constant := !pitch.Uses(r-1) && !pitch.Uses(r-2) // the distance between rows is the same everywhere
+	if !rowMajor || !constant || !rowsApart(pitch, k.Parallel[r-1], k.Parallel[r-2]) {
 		return base, pitch, false
 	}
 	base = s.Index.DropAxis(r - 2).DropAxis(r - 1)

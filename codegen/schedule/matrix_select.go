@@ -23,7 +23,7 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 		if !ok {
 			continue
 		}
-		groups := sh.Batch * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+		groups := sh.workgroups(tl.M, tl.N)
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K,
 			tl.M, tl.N, groups)
 		cost := h.matrixTime(tl, groups, sh.K, h.peak(k)) * float64(len(k.Products))
@@ -141,11 +141,10 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 		if made, err := New(k, s, caps); !fits || err != nil || made != s {
 			continue
 		}
-		groups := int64(parts) * sh.Batch * ceilDiv(sh.M, int64(tl.M)) *
-			ceilDiv(sh.N, int64(tl.N))
-		time := max(h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k))*float64(len(k.Products))*h.slowdown(k,
-			s).factor, readTime)
-		time += h.addingTime(k, parts)
+		groups := int64(parts) * sh.workgroups(tl.M, tl.N)
+		time := h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k)) * float64(len(k.Products)) *
+			h.slowdown(k, s).factor
+		time = max(time, readTime) + h.addingTime(k, parts)
 		if !ok || time < best {
 			best, ok = time, true
 		}
@@ -213,10 +212,8 @@ func (tl matrixTile) coopMat(k *kernel.Kernel, of kernel.MatrixTile, caps device
 	s.Subgroup = int(caps.SubgroupSize)
 	s.Workgroup = s.Subgroup * tl.SubgroupsM * tl.SubgroupsN
 	t, _ := MatrixDType(k)
-	c, sums := component(t), component(SumsDType(k))
-	for _, m := range caps.Matrices {
-		fits := m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == device.ScopeSubgroup &&
-			tl.M%(tl.SubgroupsM*int(m.M)) == 0 && tl.N%(tl.SubgroupsN*int(m.N)) == 0 && tl.K%int(m.K) == 0
+	for _, m := range subgroupMatrices(caps, t, SumsDType(k)) {
+		fits := tl.M%(tl.SubgroupsM*int(m.M)) == 0 && tl.N%(tl.SubgroupsN*int(m.N)) == 0 && tl.K%int(m.K) == 0
 		if fits && int(m.M*m.N*m.K) > s.FragM*s.FragN*s.FragK {
 			s.FragM, s.FragN, s.FragK = int(m.M), int(m.N), int(m.K)
 		}
@@ -238,53 +235,67 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			worst = n
 		}
 	}
-	coopMat2, workgroup := s.(kernel.CoopMat2) // workgroup: matrices have workgroup scope
-	tile := tileOf(s)
-	if workgroup && unrollCost(k, coopMat2) > 1 {
+	coopMat2, ofWorkgroup := s.(kernel.CoopMat2) // else matrices belong to subgroups
+	if ofWorkgroup {
 		note(handicap{unrollCost(k, coopMat2), "steps that are not a multiple of 8"})
 	}
-	_, bytes := ByteProducts(k)
-	if bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+	row, col, tile := len(k.Parallel)-2, len(k.Parallel)-1, tileOf(s)
+	if _, bytes := ByteProducts(k); bytes && !FoldContiguous(k, k.Products[0].B, col) {
 		note(handicap{transposeCost(s), "bytes that lie across the contraction"})
 	}
-	dtype, _ := MatrixDType(k)
-	r, computed := len(k.Parallel), 0.0
+	computing := 0.0 // the time of computing operands, as a multiple of the time of a matmul
 	for i, p := range k.Products {
-		for _, o := range []struct {
-			v    *kernel.Expr
-			axis int
-		}{{p.A, r - 2}, {p.B, r - 1}} {
-			tensor := workgroup && !Staged(k, s, o.v, o.axis)
-			switch {
-			case tensor && (EdgeOf(k, coopMat2.Variant, tile, o.axis) == EdgeClamped ||
-				EdgeOf(k, coopMat2.Variant, tile, k.FoldAxis()) == EdgeClamped):
-				note(handicap{h.clamped + float64(tile.TileN)/512, "reads held back at the edges"})
-			case tensor:
-			case workgroup:
-				note(handicap{h.withDriver, "operands staged in addition to the driver's own"})
-			case octetLoad(k, o.v, o.axis, dtype):
-			case isWindow(k, o.v, o.axis):
-				note(handicap{h.shifted, "windows shifted into place"})
-			case plainLoad(k, o.v, dtype):
-				note(handicap{h.unaligned, "operands not aligned to 16 bytes"})
-			case bytes && gathers(k, o.v):
-				note(handicap{h.gathered, "bytes gathered one by one"})
-			case o.axis == r-2 && i > 0 && o.v == k.Products[0].A: // already computed for the first product
-			case o.axis == r-2:
-				computed += h.computedRows / float64(max(tile.TileN, 1)) // once per column of tiles
-			default:
-				computed += h.computedRows / float64(max(tile.TileM, 1)) // once per row of tiles
-			}
+		n, computed := h.operandSlowdown(k, s, p.A, row)
+		note(n)
+		if again := i > 0 && p.A == k.Products[0].A; computed && !again {
+			computing += h.computedRows / float64(max(tile.TileN, 1)) // once per column of tiles
+		}
+		n, computed = h.operandSlowdown(k, s, p.B, col)
+		note(n)
+		if computed {
+			computing += h.computedRows / float64(max(tile.TileM, 1)) // once per row of tiles
 		}
 	}
-	if computed /= float64(len(k.Products)); computed > 0 { // as a fraction of the time of all matmuls
-		note(handicap{min(1+computed, h.computed), "operands computed on the way"})
+	if computing /= float64(len(k.Products)); computing > 0 {
+		note(handicap{min(1+computing, h.computed), "operands computed on the way"})
 	}
-	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && !workgroup && tile.TileN > 64 {
+	groupedRows := k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil // the rows of an expert, for example
+	if groupedRows && !ofWorkgroup && tile.TileN > 64 {
 		worst.factor *= h.seldomFull
 		worst.why = strings.TrimPrefix(worst.why+", groups of rows are seldom full", ", ")
 	}
 	return worst
+}
+
+// operandSlowdown estimates by how much a schedule is slower because of operand v. axis is the operand's other axis, in
+// addition to the contraction axis. computed says that the kernel computes the operand's elements, the time of which
+// depends on the tile.
+func (h heuristics) operandSlowdown(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr,
+	axis int) (n handicap, computed bool) {
+	if coopMat2, ofWorkgroup := s.(kernel.CoopMat2); ofWorkgroup {
+		clamped := func(axis int) bool { return EdgeOf(k, coopMat2.Variant, coopMat2.Tile, axis) == EdgeClamped }
+		switch {
+		case Staged(k, s, v, axis):
+			n = handicap{h.withDriver, "operands staged in addition to the driver's own"}
+		case clamped(axis) || clamped(k.FoldAxis()):
+			n = handicap{h.clamped + float64(coopMat2.TileN)/512, "reads held back at the edges"}
+		}
+		return n, false
+	}
+	dtype, _ := MatrixDType(k)
+	_, bytes := ByteProducts(k)
+	switch {
+	case octetLoad(k, v, axis, dtype):
+	case isWindow(k, v, axis):
+		n = handicap{h.shifted, "windows shifted into place"}
+	case plainLoad(k, v, dtype):
+		n = handicap{h.unaligned, "operands not aligned to 16 bytes"}
+	case bytes && gathers(k, v):
+		n = handicap{h.gathered, "bytes gathered one by one"}
+	default:
+		computed = true
+	}
+	return n, computed
 }
 
 // unrolledSteps is the number of steps by which the driver unrolls a loop along the contraction axis, if it knows the

@@ -89,8 +89,16 @@ func nvidia(caps device.Caps) heuristics {
 	t.flashMaxWorkgroup, t.flashGBps = 1024, 45 // M-short-texts
 	// These are the fastest measured tiles that also suit causal attention. In shapes with nearly 255 registers, its
 	// mask makes the compiler spill (M-flash-shapes).
-	t.flashMatrices = []flashMatrixTile{{8, 64, 2, 64, 0}, {8, 32, 2, 128, 0}, {8, 32, 1, 0, 0},
-		{4, 32, 1, 0, 0}, {8, 16, 1, 0, 0}, {2, 32, 1, 0, 0}, {8, 16, 1, 0, 2}, {4, 16, 1, 0, 2}}
+	t.flashMatrices = []flashMatrixTile{
+		{Subgroups: 8, Keys: 64, Stages: 2, Width: 64},
+		{Subgroups: 8, Keys: 32, Stages: 2, Width: 128},
+		{Subgroups: 8, Keys: 32, Stages: 1},
+		{Subgroups: 4, Keys: 32, Stages: 1},
+		{Subgroups: 8, Keys: 16, Stages: 1},
+		{Subgroups: 2, Keys: 32, Stages: 1},
+		{Subgroups: 8, Keys: 16, Stages: 1, Parts: 2},
+		{Subgroups: 4, Keys: 16, Stages: 1, Parts: 2},
+	}
 	// For f32 and heads of 64 elements (M-flash-f32).
 	t.flashTiles = []ratedTile{
 		{tile: tile{64, 64, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.475, Alone: 0.53},

@@ -26,12 +26,11 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 	borders := p.Borders()
 	for i := p.Prepared; i < len(p.Steps); {
 		r := phases{h: h, program: p, bindings: device.Bindings(caps) - kernel.BarrierBinds}
-		best := Run{Count: 1}
-		bestGain := 0.0
+		best, bestGain := Run{Count: 1}, 0.0
 		for n := i; n < len(p.Steps); n++ {
 			begins := n == i && (p.Begins(n) || p.Steps[n].Barrier)
-			goesOn := n > i && p.Steps[n].Barrier && !borders[n]
-			if !begins && !goesOn || !r.add(n, kernels[n], schedules[n]) {
+			continues := n > i && p.Steps[n].Barrier && !borders[n]
+			if !begins && !continues || !r.add(n, kernels[n], schedules[n]) {
 				break
 			}
 			ends := n+1 == len(p.Steps) || p.Steps[n+1].Barrier
@@ -83,10 +82,10 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 	if r.steps == 0 {
 		r.launch, r.shaders, r.buffers, r.written = launch, map[int]bool{}, map[int]bool{}, map[int]bool{}
 	}
+	sameSizes := launch.Workgroup == r.launch.Workgroup && launch.Subgroup == r.launch.Subgroup
+	possible := k.Family != kernel.FamilyCustom && launch.Variant != kernel.VarCoopMat2
 	groups, err := step.Grid.Eval(nil)
-	if err != nil || !step.Grid.IsStatic() || r.shaders[step.Shader] || k.Family == kernel.FamilyCustom ||
-		launch.Variant == kernel.VarCoopMat2 || launch.Workgroup != r.launch.Workgroup ||
-		launch.Subgroup != r.launch.Subgroup {
+	if err != nil || !step.Grid.IsStatic() || r.shaders[step.Shader] || !sameSizes || !possible {
 		return false
 	}
 	count := int64(groups[0]) * int64(groups[1]) * int64(groups[2])

@@ -81,16 +81,12 @@ const (
 // recurrenceTime estimates the time in nanoseconds of a recurrence. It is the larger of two times: the time in which
 // the schedulers do the work of all subgroups, and the time of one subgroup, which executes one time after the other.
 func (h heuristics) recurrenceTime(k *kernel.Kernel, s kernel.Recurrent) float64 {
+	if k.Fold.Max() <= 1 {
+		return h.oneStepTime(k, s)
+	}
 	r, quads, rows, times := k.Recurrence, StateQuads(k, s), s.ThreadM, s.TileK
 	vectors := len(r.Vectors(k.KeyAxis()))
-	invocations := float64(points(k.Parallel)) / float64(rows) * float64(s.LanesPerRow)
-	if k.Fold.Max() <= 1 { // moving the state takes longest, and goes best with many lanes that each move a little
-		each := math.Log2(float64(4*quads*rows) / stepElements)
-		small := math.Abs(math.Log2(float64(s.Workgroup) / float64(2*recurrenceGroup)))
-		again := float64(vectors) / float64(rows) // reads of operands from the cache
-		slowdown := max(1, float64(h.fill*recurrenceGroup)/invocations)
-		return h.moveTime(k) * slowdown * (1 + float64(0.1*math.Abs(each)) + float64(0.05*small) + float64(0.05*again))
-	}
+	invocations := stateInvocations(k, s)
 	// Cycles of a subgroup for each time: updates of the state, loads, and sums over lanes.
 	step, sums := float64(rows*quads*16), 0
 	rounds := bits.Len(uint(s.LanesPerRow)) - 1
@@ -122,7 +118,22 @@ func (h heuristics) recurrenceTime(k *kernel.Kernel, s kernel.Recurrent) float64
 	return max(float64(k.Fold.Max())*cycles*nsPerCycle*(1+float64(0.02*other)), h.moveTime(k))
 }
 
-// stepElements is the number of elements of the state that a lane has if there is one time.
+// stateInvocations is the number of invocations of a recurrence.
+func stateInvocations(k *kernel.Kernel, s kernel.Recurrent) float64 {
+	return float64(points(k.Parallel)) / float64(s.ThreadM) * float64(s.LanesPerRow)
+}
+
+// oneStepTime estimates the time in nanoseconds of a recurrence of one time, such as a decoding step. Moving the state
+// takes longest, and is fastest with many lanes that each move stepElements elements.
+func (h heuristics) oneStepTime(k *kernel.Kernel, s kernel.Recurrent) float64 {
+	each := math.Log2(float64(4*StateQuads(k, s)*s.ThreadM) / stepElements)
+	small := math.Abs(math.Log2(float64(s.Workgroup) / float64(2*recurrenceGroup)))
+	again := float64(len(k.Recurrence.Vectors(k.KeyAxis()))) / float64(s.ThreadM) // reads of operands from the cache
+	slowdown := max(1, float64(h.fill*recurrenceGroup)/stateInvocations(k, s))
+	return h.moveTime(k) * slowdown * (1 + float64(0.1*math.Abs(each)) + float64(0.05*small) + float64(0.05*again))
+}
+
+// stepElements is the number of elements of the state that a lane should have if there is one time.
 const stepElements = 16
 
 // checkRecurrence returns an error if a recurrence cannot run with a schedule.

@@ -113,22 +113,18 @@ func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 // rows lists schedules of a row kernel. One invocation folds a row if rows are short or interleaved in memory;
 // otherwise several lanes share a row.
 func (h heuristics) rows(k *kernel.Kernel) []Candidate {
-	fold, rows := k.Fold.Max(), points(k.Parallel)
-	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
-	serial := append(h.windows(k), h.serialRows(k)...)
+	rows, windows, serial, group := points(k.Parallel), h.windows(k), h.serialRows(k), h.groupRows(k)
 	switch {
-	case len(serial) > 0 && serial[0].Schedule.Config().Variant == kernel.VarRowWindows:
-		return append(serial, h.groupRows(k)...)
-	case fold <= h.rowSerial:
-		return append(serial, h.groupRows(k)...)
-	case across && rows >= h.fill*int64(h.rowWorkgroup)/4:
+	case len(windows) > 0 || k.Fold.Max() <= h.rowSerial:
+		return slices.Concat(windows, serial, group)
+	case rowsInterleaved(k) && rows >= h.fill*int64(h.rowWorkgroup)/4:
 		for i := range serial {
 			serial[i].Reason = fmt.Sprintf("%d rows side by side in memory: neighbouring invocations read neighbours",
 				rows)
 		}
-		return append(serial, h.groupRows(k)...)
+		return append(serial, group...)
 	}
-	return append(h.groupRows(k), serial...)
+	return append(group, serial...)
 }
 
 // serialRows lists schedules with one invocation per row.
@@ -208,24 +204,11 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
 	v := h.fewRows(k, sh)
-	fewest := h.vecColumns // the minimum number of columns per invocation
-	switch {
-	case blocksOf(k) != ir.Invalid:
-		fewest = 1
-	case v.unchanged: // measurements with fewer columns were slower, even if they fill the device
-		fewest = v.columns
-	}
 	add := func(lanes, subgroup int) {
 		if lanes > wg {
 			return
 		}
-		cols := v.columns
-		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < h.onePerCore() {
-			cols /= 2 // to avoid idle cores
-		}
-		for cols > 1 && h.vecSums > 0 && sh.M*int64(cols) > h.vecSums {
-			cols /= 2
-		}
+		cols := h.columnsAlongFold(k, sh, v, wg/lanes)
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
 		s.TileK, s.Prefetch, s.Subnormals, s.Tables = v.run, v.prefetch, v.subnormals, v.tables
 		if v.unchanged {
@@ -241,23 +224,52 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		}
 		all = append(all, Candidate{s, reason})
 	}
-	if h.subgroup > 0 {
-		lanes, subgroup := min(v.lanesOf(sh.K, h.subgroup), wg), h.subgroup
-		if v.partSubgroup {
-			subgroup = 0
-		}
-		each := shortestRun
-		if sh.M > 1 {
-			each = max(v.run, each) // M-batch
-		}
-		for subgroup > 0 && lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill &&
-			int64(lanes*each) <= sh.K {
-			lanes *= 2
-		}
-		add(lanes, subgroup)
+	switch {
+	case h.subgroup > 0 && v.partSubgroup:
+		add(min(v.lanes, wg), 0)
+	case h.subgroup > 0:
+		add(h.lanesAlongFold(sh, v, wg), h.subgroup)
 	}
 	add(min(h.vecLanes, wg), 0)
 	return all
+}
+
+// columnsAlongFold returns the number of columns per invocation of a matvec, with the given number of sums per workgroup
+// and column. It is v.columns, or less to avoid idle cores and spilling.
+func (h heuristics) columnsAlongFold(k *kernel.Kernel, sh matShape, v blockVec, sums int) int {
+	fewest := h.vecColumns
+	switch {
+	case blocksOf(k) != ir.Invalid:
+		fewest = 1
+	case v.unchanged: // measurements with fewer columns were slower, even if they fill the device
+		fewest = v.columns
+	}
+	cols := v.columns
+	for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(sums*cols)) < h.onePerCore() {
+		cols /= 2
+	}
+	for cols > 1 && h.vecSums > 0 && sh.M*int64(cols) > h.vecSums {
+		cols /= 2
+	}
+	return cols
+}
+
+// lanesAlongFold returns the number of invocations that share a sum of a matvec, in whole subgroups: v.lanes, but not
+// more than there are runs in the contraction axis. It is larger if there are too few workgroups of wg invocations.
+func (h heuristics) lanesAlongFold(sh matShape, v blockVec, wg int) int {
+	lanes, run := h.subgroup, max(v.run, shortestRun)
+	for lanes < v.lanes && int64(lanes*run) < sh.K {
+		lanes *= 2
+	}
+	lanes = min(lanes, wg)
+	each := run // elements that a lane should have at least
+	if sh.M <= 1 {
+		each = shortestRun // M-batch has the reason for more rows
+	}
+	for lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes*each) <= sh.K {
+		lanes *= 2
+	}
+	return lanes
 }
 
 // shortestRun is the minimum number of elements of a block that an invocation reads at once.

@@ -166,13 +166,9 @@ func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel
 // rowFragment returns the device's fragment shape with the fewest rows (N of the transposed product), and false if it
 // has none for these dtypes. Among several it returns the deepest that divides a strip, so that one scale covers it.
 func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool) {
-	e, sums := component(how.Element), component(how.Sums())
-	for _, m := range caps.Matrices {
-		if m.Scope != device.ScopeSubgroup || m.A != e || m.B != e || m.C != sums || m.R != sums ||
-			how.Strip%int(m.K) != 0 {
-			continue
-		}
-		if !ok || m.N < best.N || m.N == best.N && m.K > best.K {
+	for _, m := range subgroupMatrices(caps, how.Element, how.Sums()) {
+		better := !ok || m.N < best.N || m.N == best.N && m.K > best.K
+		if better && how.Strip%int(m.K) == 0 {
 			best, ok = m, true
 		}
 	}

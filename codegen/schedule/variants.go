@@ -22,10 +22,9 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if len(Missing(k, caps)) > 0 {
 		return nil
 	}
-	var all []ranked // by distance to the first
+	var all []ranked // the cost is the distance to the first
 	seen := map[kernel.Schedule]bool{}
-	rank := 0 // among the candidates
-	add := func(c Candidate, expected bool) {
+	add := func(c Candidate, maxDistance float64) {
 		if len(all) > 0 { // keep the number of splits that the kernel has
 			c.Schedule = withSplits(c.Schedule, AttentionTileOf(all[0].Schedule).Splits)
 		}
@@ -33,24 +32,19 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 			return
 		}
 		seen[c.Schedule] = true
-		dist := 0.0
 		if len(all) > 0 {
-			dist = distance(all[0].Schedule, c.Schedule)
+			maxDistance = min(maxDistance, distance(all[0].Schedule, c.Schedule))
 		}
-		if expected { // the heuristics' order counts as similarity: two ranks for a doubling
-			dist = min(dist, float64(rank)/2)
-			rank++
-		}
-		all = append(all, ranked{c, dist})
+		all = append(all, ranked{c, maxDistance})
 	}
 	for _, c := range Candidates(k, caps) {
-		add(c, true)
+		add(c, float64(len(all))/2) // the heuristics' order counts as similarity: two ranks for a doubling
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	for _, s := range space(k, caps) {
-		add(Candidate{normalize(k, s, caps), "to be measured"}, false)
+		add(Candidate{normalize(k, s, caps), "to be measured"}, math.Inf(1))
 	}
 	list := append([]Candidate{all[0].Candidate}, byCost(all[1:])...)
 	return list[:min(len(list), maxVariants)]
