@@ -68,7 +68,7 @@ type layerSplitter struct {
 	first  []int   // by leaf: the first node that reads it, or the number of nodes
 	stored []int64 // by position: bytes of weights and states that earlier nodes read
 	passed []int64 // by position: bytes that would pass between the parts if there is a cut
-	whole  []bool  // by position: whether a cut there would be between two accesses to a state
+	inside []bool  // by position: whether a cut there would be between two accesses to a state, and so impossible
 }
 
 // inEachPart reports whether n is a leaf. Each part that reads a leaf has a copy of it.
@@ -84,34 +84,20 @@ func inEachPart(n *ir.Node) bool {
 func newLayerSplitter(g *ir.Graph) *layerSplitter {
 	nodes := g.Nodes()
 	s := &layerSplitter{g: g, live: g.Live(), last: make([]int, len(nodes)), first: make([]int, len(nodes)),
-		stored: make([]int64, len(nodes)+1), passed: make([]int64, len(nodes)+1), whole: make([]bool, len(nodes)+1)}
-	first := s.first
-	for i := range nodes {
-		s.last[i], first[i] = i, len(nodes)
-	}
+		stored: make([]int64, len(nodes)+1), passed: make([]int64, len(nodes)+1), inside: make([]bool, len(nodes)+1)}
+	s.findAccesses()
 	for i, n := range nodes {
-		for _, a := range n.Args() {
-			if s.live[i] {
-				s.last[a.ID()], first[a.ID()] = i, min(first[a.ID()], i)
-			}
-		}
-	}
-	for _, u := range g.Updates() {
-		id := u.State.ID()
-		s.last[id] = max(s.last[id], u.Value.ID())
-		first[id] = min(first[id], u.Value.ID())
-	}
-	for i, n := range nodes {
+		first, last := s.first[i], s.last[i]
 		switch {
 		case n.Op() == ir.OpWeight || n.Op() == ir.OpState:
-			if first[i] < len(nodes) {
-				s.stored[first[i]+1] += maxBytes(n)
+			if first < len(nodes) {
+				s.stored[first+1] += maxBytes(n)
 			}
-			for at := first[i] + 1; n.Op() == ir.OpState && at <= s.last[i]; at++ {
-				s.whole[at] = true
+			for at := first + 1; n.Op() == ir.OpState && at <= last; at++ {
+				s.inside[at] = true
 			}
 		case !inEachPart(n) && s.live[i]:
-			for at := i + 1; at <= s.last[i]; at++ {
+			for at := i + 1; at <= last; at++ {
 				s.passed[at] += maxBytes(n)
 			}
 		}
@@ -120,6 +106,25 @@ func newLayerSplitter(g *ir.Graph) *layerSplitter {
 		s.stored[at] += s.stored[at-1]
 	}
 	return s
+}
+
+// findAccesses sets first and last. The new value of a state counts as an access to the state.
+func (s *layerSplitter) findAccesses() {
+	nodes := s.g.Nodes()
+	for i := range nodes {
+		s.last[i], s.first[i] = i, len(nodes)
+	}
+	access := func(id, by int) { s.first[id], s.last[id] = min(s.first[id], by), max(s.last[id], by) }
+	for i, n := range nodes {
+		for _, a := range n.Args() {
+			if s.live[i] {
+				access(a.ID(), i)
+			}
+		}
+	}
+	for _, u := range s.g.Updates() {
+		access(u.State.ID(), u.Value.ID())
+	}
 }
 
 // maxBytes returns the size of a value with its symbols at their bounds.
@@ -177,34 +182,40 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 	from, share := 0, 0.0
 	for k, x := range shares[:len(shares)-1] {
 		share += x / sum
-		best, bestCost, bestOff := -1, 0.0, 0.0
+		off := func(at int) float64 { return math.Abs(float64(s.stored[at]) - float64(total*share)) }
 		away := s.bytesAway(k, home)
-		for at := from + 1; at < n; at++ {
-			if s.whole[at] || away[at] < 0 || !s.computes(from, at) || !s.computes(at, n) {
-				continue
-			}
-			// A cut close to the ideal position costs the bytes that pass it. Any other cut costs its distance from the
-			// ideal position, scaled so that it is always more. If there are home devices, the distance is the number
-			// of bytes that would not be at home. Of equal cuts the closest wins.
-			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-float64(total*share))
-			if len(home) > 0 {
-				off = float64(away[at])
-			}
-			if off > near || len(home) > 0 && off > 0 {
-				cost = farAway * (1 + off)
-			}
-			if best < 0 || cost < bestCost || cost == bestCost && off < bestOff {
-				best, bestCost, bestOff = at, cost, off
-			}
+		if len(home) > 0 { // then a cut is good if all weights and states are at home
+			near, off = 0, func(at int) float64 { return float64(away[at]) }
 		}
-		if best < 0 {
+		end := s.bestCut(from, near, off, func(at int) bool { return away[at] >= 0 })
+		if end < 0 {
 			return nil, fmt.Errorf("there is no place left for cut %d of %d: states and ops leave %d parts; use fewer "+
 				"devices", k+1, len(shares)-1, k+1)
 		}
-		ends = append(ends, best)
-		from = best
+		ends = append(ends, end)
+		from = end
 	}
 	return append(ends, n), nil
+}
+
+// bestCut returns the position at which the part that begins at position from should end, or -1 if it can end nowhere.
+// off returns how many bytes a cut is off its ideal position. A cut that is off by at most near bytes costs the bytes
+// that pass it. Any other cut costs its distance, scaled so that it is always more. Of equal cuts the closest wins.
+func (s *layerSplitter) bestCut(from int, near float64, off func(at int) float64, allowed func(at int) bool) int {
+	best, bestCost, bestDistance := -1, 0.0, 0.0
+	for at := from + 1; at < len(s.live); at++ {
+		if s.inside[at] || !allowed(at) || !s.computes(from, at) || !s.computes(at, len(s.live)) {
+			continue
+		}
+		cost, distance := float64(s.passed[at]), off(at)
+		if distance > near {
+			cost = farAway * (1 + distance)
+		}
+		if best < 0 || cost < bestCost || cost == bestCost && distance < bestDistance {
+			best, bestCost, bestDistance = at, cost, distance
+		}
+	}
+	return best
 }
 
 // farAway is larger than any number of bytes that a cut passes.
@@ -287,13 +298,13 @@ func (p *partBuilder) get(n *ir.Node) *ir.Node {
 
 // returns reports whether the part returns n as an output or, if state is not nil, as the next value of that state.
 func (p *partBuilder) returns(n, state *ir.Node) bool {
-	at := n.ID()
-	if inEachPart(n) { // the part with its state, and otherwise the last part
-		at = len(p.live) - 1
+	at := n.ID() // a node of the part that returns it
+	if inEachPart(n) {
+		at = len(p.live) - 1 // the last part
 		if n.Op() == ir.OpState {
 			state = n
 		}
-		if state != nil {
+		if state != nil { // the part with the state
 			at = min(p.last[state.ID()], at)
 		}
 	}

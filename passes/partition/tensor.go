@@ -113,16 +113,14 @@ func (s *tensorSplitter) run() (err error) {
 
 // add adds a node.
 func (s *tensorSplitter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	n, err := s.Graph.Add(op, args, attrs, "")
-	bailout.Check(err)
-	return n
+	return bailout.Must(s.Graph.Add(op, args, attrs, ""))
 }
 
 // node adds the shard's node for a node of the old graph.
 func (s *tensorSplitter) node(n *ir.Node) (_ placed, err error) {
 	defer bailout.Caught(&err)
 	args := make([]placed, len(n.Args()))
-	parted := false
+	parted := false // whether the device has only a part of an argument
 	for i, a := range n.Args() {
 		args[i] = s.values[a.ID()]
 		parted = parted || args[i].axis != isWhole
@@ -153,9 +151,7 @@ func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.N
 			attrs[i].Value = shape
 		}
 	}
-	c, err := s.Graph.Add(n.Op(), args, attrs, n.Pos())
-	bailout.Check(err)
-	return c
+	return bailout.Must(s.Graph.Add(n.Op(), args, attrs, n.Pos()))
 }
 
 // leaf adds a weight or state to this device's graph. If attribute "shard" names an axis and the devices can divide it,
@@ -214,26 +210,31 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 	if v.axis == isTerm {
 		x = s.collective(allReduce, x)
 	} else {
-		shape := slices.Clone(v.Shape())
-		shape[v.axis] = ir.Dim{Add: shape[v.axis].Add * s.shards}
-		x = s.collective(allGather, x)
-		if v.axis > 0 {
-			perm := make([]int64, 0, len(shape)+1)
-			for i := range shape {
-				if i == v.axis {
-					perm = append(perm, 0)
-				}
-				perm = append(perm, int64(i+1))
-			}
-			x = s.add(ir.OpTranspose, []*ir.Node{x}, ir.Attr{Name: "perm", Value: perm})
-		}
-		x = s.add(ir.OpReshape, []*ir.Node{x}, ir.Attr{Name: "shape", Value: shape})
+		x = s.joinSlices(s.collective(allGather, x), v.axis)
 	}
 	if dtype != ir.F32 {
 		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: dtype})
 	}
 	s.whole[v.Node] = x
 	return x
+}
+
+// joinSlices returns the whole value, given the result of an all_gather: a tensor with the slices of all devices along
+// a new outermost axis. The value was cut along the given axis.
+func (s *tensorSplitter) joinSlices(all *ir.Node, axis int) *ir.Node {
+	shape := slices.Clone(all.Shape()[1:])
+	shape[axis] = ir.Dim{Add: shape[axis].Add * s.shards}
+	if axis > 0 { // move the new axis next to the cut one
+		var perm []int64
+		for i := range shape {
+			if i == axis {
+				perm = append(perm, 0)
+			}
+			perm = append(perm, int64(i+1))
+		}
+		all = s.add(ir.OpTranspose, []*ir.Node{all}, ir.Attr{Name: "perm", Value: perm})
+	}
+	return s.add(ir.OpReshape, []*ir.Node{all}, ir.Attr{Name: "shape", Value: shape})
 }
 
 // collective adds a collective op on x and returns its result.
@@ -431,6 +432,7 @@ func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	result := func(axis int) (placed, bool) {
 		return placed{s.copy(n, []*ir.Node{args[0].Node, args[1].Node}, nil), axis}, true
 	}
+	outer := func(x int) bool { return x >= 0 && x < a.Rank()-2 } // whether x is a batch axis
 	switch x, y := args[0].axis, args[1].axis; {
 	case x == inA && y == inB:
 		return result(isTerm)
@@ -441,7 +443,7 @@ func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 		return result(n.Rank() - 1)
 	case y == isWhole && x == rows:
 		return result(n.Rank() - 2)
-	case y == isWhole && b.Rank() == 2 && x >= 0 && x < a.Rank()-2:
+	case y == isWhole && b.Rank() == 2 && outer(x):
 		return result(x)
 	}
 	return placed{}, false
@@ -453,15 +455,15 @@ func (s *tensorSplitter) attention(n *ir.Node, args []placed) (placed, bool) {
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
 		node, own := n.Args()[i], heads
-		switch {
-		case i < 3 && a.axis != heads: // of queries, keys and values
-			return placed{}, false
-		case i == 3 && (node.Rank() < 3 || node.Shape()[node.Rank()-3] == ir.D(1)):
-			own = isWhole // a mask for all heads
-		case i == 3:
+		switch name := n.Op().Info().Args[i].Name; {
+		case name == "mask" && (node.Rank() < 3 || node.Shape()[node.Rank()-3].Is(1)):
+			own = isWhole // one mask for all heads
+		case name == "mask":
 			own = node.Rank() - 3
-		case i == 4:
-			own = 0 // a sink for each
+		case name == "sinks":
+			own = 0 // one per head
+		case a.axis != heads: // queries, keys or values
+			return placed{}, false
 		}
 		nodes[i] = s.gatherUnless(a, own)
 	}
@@ -472,14 +474,15 @@ func (s *tensorSplitter) attention(n *ir.Node, args []placed) (placed, bool) {
 // then cut. Or it may merge the cut axis with axes inside of it.
 func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	from, to := n.Args()[0].Shape(), n.Shape()
+	was := from[x.axis].Add
 	for axis, d := range to {
-		if !d.IsStatic() || d.Add%s.shards != 0 || d.Add == 0 || !sameOutside(from[:x.axis], to[:axis]) {
+		divisible := d.IsStatic() && d.Add > 0 && d.Add%s.shards == 0
+		if !divisible || !sameOutside(from[:x.axis], to[:axis]) {
 			continue
 		}
-		if was := from[x.axis].Add; was%d.Add != 0 && d.Add%was != 0 {
-			continue
+		if splits := was%d.Add == 0; splits || d.Add%was == 0 { // or it merges the cut axis with axes inside of it
+			return placed{s.copy(n, []*ir.Node{x.Node}, s.part(to, axis)), axis}, true
 		}
-		return placed{s.copy(n, []*ir.Node{x.Node}, s.part(to, axis)), axis}, true
 	}
 	return placed{}, false
 }

@@ -86,14 +86,15 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 }
 
 // addingMask returns the arguments of an attention. It replaces a bool or integer mask, which says which keys are
-// visible, by a mask to be added to the scores.
+// visible, by a mask to be added to the scores: 0 for a visible key, and -inf for a hidden one.
 func (r *rewriter) addingMask(n *ir.Node, args []*ir.Node) []*ir.Node {
 	mask := n.Op().Info().Arg("mask")
 	if mask >= len(args) || args[mask].DType().IsFloat() {
 		return args
 	}
 	args = slices.Clone(args)
-	args[mask] = r.addedMask(args[mask], n.Arg(0).DType())
+	t := n.Arg(0).DType()
+	args[mask] = r.where(r.castTo(args[mask], ir.Bool), r.scalar(t, 0), r.scalar(t, math.Inf(-1)))
 	return args
 }
 
@@ -118,29 +119,23 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 	return r.add(ir.OpConst, nil, attr("data", &ir.Data{DType: n.DType(), Dims: dims}))
 }
 
-// addedMask returns a mask of dtype t to be added to scores: 0 where a key is visible, else -inf.
-func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
-	seen := r.castTo(mask, ir.Bool)
-	return r.where(seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1)))
-}
-
-// causal sets scores of hidden keys to -inf. There are t queries and s keys, and the queries are at the last t of s
-// positions: query i sees the keys up to i+s-t. With a window other than 0, a query sees only the last `window` of
-// these keys. plane is the shape [rows, keys] of a matrix of scores. If it has the rows of several heads, the positions
-// repeat every t rows.
-func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window int64) *ir.Node {
-	row, col := r.iota(plane, 0), r.iota(plane, 1)
-	if plane[0] != t {
-		row = r.add(ir.OpRem, []*ir.Node{row, r.dimValue(t)})
+// causal sets the scores [rows, keys] of hidden keys to -inf. The queries are at the last positions: query i sees the
+// keys up to i + keys - queries. With a window other than 0, a query sees only the last `window` of these keys. If the
+// rows belong to several heads, positions repeat after each head's queries.
+func (r *rewriter) causal(scores *ir.Node, rows, queries, keys ir.Dim, window int64) *ir.Node {
+	plane := ir.Shape{rows, keys}
+	last, key := r.iota(plane, 0), r.iota(plane, 1) // last is the last key that a row sees
+	if rows != queries {
+		last = r.binary(ir.OpRem, last, r.dimValue(queries))
 	}
-	if s != t {
-		ahead := r.add(ir.OpSub, []*ir.Node{r.dimValue(s), r.dimValue(t)})
-		row = r.add(ir.OpAdd, []*ir.Node{row, ahead})
+	if keys != queries {
+		ahead := r.binary(ir.OpSub, r.dimValue(keys), r.dimValue(queries))
+		last = r.binary(ir.OpAdd, last, ahead)
 	}
-	seen := r.add(ir.OpLe, []*ir.Node{col, row})
+	seen := r.binary(ir.OpLe, key, last)
 	if window > 0 {
-		before := r.binary(ir.OpSub, row, r.scalar(ir.I32, float64(window)))
-		seen = r.binary(ir.OpAnd, seen, r.binary(ir.OpGt, col, before))
+		before := r.binary(ir.OpSub, last, r.scalar(ir.I32, float64(window)))
+		seen = r.binary(ir.OpAnd, seen, r.binary(ir.OpGt, key, before))
 	}
 	hidden := r.scalar(scores.DType(), math.Inf(-1))
 	return r.where(seen, scores, hidden)

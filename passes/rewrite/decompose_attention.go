@@ -10,19 +10,21 @@ import (
 // attentionParts has the extents of a decomposed attention. The query heads that share a key head, a group, become the
 // rows of one matmul.
 type attentionParts struct {
-	batch                     ir.Shape
-	heads, groups, rows, t, s ir.Dim   // query heads, key heads, rows of a group (t per query head), queries, keys
-	wide                      ir.DType // dtype of the scores
+	batch         ir.Shape
+	heads, groups ir.Dim   // query heads, and key heads
+	queries, keys ir.Dim   // per head
+	rows          ir.Dim   // rows of a group: the queries of all its heads
+	wide          ir.DType // dtype of the scores
 }
 
 // attentionPartsOf returns the extents for an attention of queries q and keys k.
 func attentionPartsOf(q, k *ir.Node) attentionParts {
 	qs, ks := q.Shape(), k.Shape()
 	rank := len(qs)
-	p := attentionParts{batch: qs[: rank-3 : rank-3], heads: qs[rank-3], groups: ks[rank-3], t: qs[rank-2],
-		s: ks[rank-2], wide: analysis.AccType(q.DType())}
+	p := attentionParts{batch: qs[: rank-3 : rank-3], heads: qs[rank-3], groups: ks[rank-3], queries: qs[rank-2],
+		keys: ks[rank-2], wide: analysis.AccType(q.DType())}
 	perGroup, _ := p.heads.Quo(p.groups.Add)
-	p.rows = p.t.Times(perGroup.Add)
+	p.rows = p.queries.Times(perGroup.Add)
 	return p
 }
 
@@ -41,7 +43,7 @@ func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 // derivative of the soft cap at each score, or nil without a soft cap.
 func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) {
 	p := attentionPartsOf(args[0], args[1])
-	scores = r.add(ir.OpMatMul, []*ir.Node{r.grouped(args[0], p), r.castTo(args[1], p.wide)}, attr("transpose_b", true))
+	scores = r.binary(ir.OpMatMul, r.grouped(args[0], p), r.castTo(args[1], p.wide), attr("transpose_b", true))
 	if scale, softcap := analysis.AttentionScale(n), n.Attrs().Float("softcap"); softcap != 0 {
 		tanh := r.unary(ir.OpTanh, r.times(scores, scale/softcap))
 		slope = r.binary(ir.OpSub, r.scalar(p.wide, 1), r.unary(ir.OpSqr, tanh))
@@ -50,12 +52,12 @@ func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) 
 		scores = r.times(scores, scale)
 	}
 	if i := n.Op().Info().Arg("mask"); i < len(args) {
-		mask := r.unary(ir.OpBroadcast, args[i], attr("shape", p.shape(p.heads, p.t, p.s)))
-		mask = r.castTo(r.reshape(mask, p.shape(p.groups, p.rows, p.s)), p.wide)
-		scores = r.add(ir.OpAdd, []*ir.Node{scores, mask})
+		mask := r.unary(ir.OpBroadcast, args[i], attr("shape", p.shape(p.heads, p.queries, p.keys)))
+		mask = r.castTo(r.reshape(mask, p.shape(p.groups, p.rows, p.keys)), p.wide)
+		scores = r.binary(ir.OpAdd, scores, mask)
 	}
 	if n.Attrs().Bool("causal") {
-		scores = r.causal(scores, ir.Shape{p.rows, p.s}, p.t, p.s, int64(n.Attrs().Int("window")))
+		scores = r.causal(scores, p.rows, p.queries, p.keys, int64(n.Attrs().Int("window")))
 	}
 	return scores, slope
 }
@@ -69,7 +71,7 @@ func (r *rewriter) times(x *ir.Node, by float64) *ir.Node {
 // sinkColumn returns the score of each row's sink, [..., groups, rows, 1].
 func (r *rewriter) sinkColumn(sinks *ir.Node, p attentionParts) *ir.Node {
 	column := r.unary(ir.OpBroadcast, r.reshape(sinks, ir.Shape{p.heads, ir.D(1), ir.D(1)}),
-		attr("shape", p.shape(p.heads, p.t, ir.D(1))))
+		attr("shape", p.shape(p.heads, p.queries, ir.D(1))))
 	return r.castTo(r.reshape(column, p.shape(p.groups, p.rows, ir.D(1))), p.wide)
 }
 
@@ -85,9 +87,10 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	if zeroNaN {
 		probs = r.where(r.unary(ir.OpIsNaN, probs), r.scalar(p.wide, 0), probs)
 	}
-	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{r.castTo(probs, n.DType()), args[2]}), n.Shape())
-	if p.s.Min() == 0 && len(args) < 5 && !zeroNaN && !emptyWith(p.t, p.s) {
-		out = r.whereEmpty(p.s, math.NaN(), out)
+	out := r.reshape(r.binary(ir.OpMatMul, r.castTo(probs, n.DType()), args[2]), n.Shape())
+	hasSinks := len(args) > 4
+	if p.keys.Min() == 0 && !hasSinks && !zeroNaN && !emptyWith(p.queries, p.keys) { // the softmax of no scores
+		out = r.whereEmpty(p.keys, math.NaN(), out)
 	}
 	return out
 }
@@ -97,13 +100,12 @@ func (r *rewriter) attentionLSE(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	scores, _ := r.scores(n, args)
 	if len(args) > 3 {
-		scores = r.onAxis(ir.OpConcat, -1, scores, r.sinkColumn(args[3], p))
+		scores = r.concat(-1, scores, r.sinkColumn(args[3], p))
 	}
-	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
-	top := r.unary(ir.OpReduceMax, scores, innermost...)
+	top := r.foldAlong(ir.OpReduceMax, scores, -1)
 	none := r.binary(ir.OpEq, top, r.scalar(p.wide, math.Inf(-1)))
-	top = r.where(none, r.scalar(p.wide, 0), top)
-	sum := r.unary(ir.OpSum, r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top)), innermost...)
+	top = r.where(none, r.scalar(p.wide, 0), top) // -inf minus -inf would be NaN
+	sum := r.foldAlong(ir.OpSum, r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top)), -1)
 	return r.reshape(r.binary(ir.OpAdd, r.unary(ir.OpLog, sum), top), n.Shape())
 }
 
@@ -120,8 +122,8 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	weights = r.where(unseen, r.scalar(p.wide, 0), weights)
 	of := n.Attrs().String_("of")
 	if of != "v" {
-		d := r.binary(ir.OpSub, r.add(ir.OpMatMul, []*ir.Node{grad, r.castTo(args[2], p.wide)},
-			attr("transpose_b", true)), column(args[5]))
+		d := r.binary(ir.OpSub,
+			r.binary(ir.OpMatMul, grad, r.castTo(args[2], p.wide), attr("transpose_b", true)), column(args[5]))
 		if slope != nil {
 			d = r.binary(ir.OpMul, d, slope)
 		}
@@ -129,14 +131,14 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 		weights = r.where(r.binary(ir.OpEq, weights, r.scalar(p.wide, 0)), weights, d)
 	}
 	if of == "q" {
-		out := r.add(ir.OpMatMul, []*ir.Node{weights, r.castTo(args[1], p.wide)})
+		out := r.binary(ir.OpMatMul, weights, r.castTo(args[1], p.wide))
 		return r.castTo(r.reshape(out, n.Shape()), n.DType())
 	}
 	from := args[0]
 	if of == "v" {
 		from = args[3]
 	}
-	out := r.add(ir.OpMatMul, []*ir.Node{r.reshape(weights, p.shape(p.heads, p.t, p.s)), r.castTo(from, p.wide)},
+	out := r.binary(ir.OpMatMul, r.reshape(weights, p.shape(p.heads, p.queries, p.keys)), r.castTo(from, p.wide),
 		attr("transpose_a", true))
 	return r.castTo(out, n.DType())
 }
@@ -144,11 +146,10 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 // softmaxWithSink returns the softmax of the scores together with one sink score per row, the sink. It leaves out the
 // sink's weight, so that the weights of a row add up to less than 1.
 func (r *rewriter) softmaxWithSink(scores, sink *ir.Node) *ir.Node {
-	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
-	top := r.binary(ir.OpMax, r.unary(ir.OpReduceMax, scores, innermost...), sink)
+	top := r.binary(ir.OpMax, r.foldAlong(ir.OpReduceMax, scores, -1), sink)
 	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top))
 	weight := r.unary(ir.OpExp, r.binary(ir.OpSub, sink, top))
-	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.unary(ir.OpSum, weights, innermost...), weight))
+	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.foldAlong(ir.OpSum, weights, -1), weight))
 }
 
 // emptyWith reports whether extent t is 0 in every run in which extent s is 0.
@@ -158,6 +159,6 @@ func emptyWith(t, s ir.Dim) bool {
 
 // whereEmpty returns v if extent d is 0 in a run, else x.
 func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
-	empty := r.add(ir.OpEq, []*ir.Node{r.dimValue(d), r.scalar(ir.I32, 0)})
+	empty := r.binary(ir.OpEq, r.dimValue(d), r.scalar(ir.I32, 0))
 	return r.where(empty, r.scalar(x.DType(), v), x)
 }

@@ -361,16 +361,7 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 			rows[i] = rows[2*i] | rows[2*i+1]<<32
 		}
 	}
-	none := int64(0)
-	switch lo, hi := ir.IntRange(t); mode {
-	case "mul":
-		none = 1
-	case "min":
-		none = hi
-	case "max":
-		none = lo
-	}
-	sums := foldedBy(mode, none, rows, n*width, each)
+	sums := foldedBy(mode, neutralInteger(mode, t), rows, n*width, each)
 	for i, x := range sums { // wrap around
 		switch t {
 		case ir.I32:
@@ -424,7 +415,7 @@ func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode
 	if acc == ir.I64 {
 		pair := ir.Shape{s[1], columns, ir.D(1)}
 		low, high := r.wordsOf(rows)
-		rows = r.onAxis(ir.OpConcat, 2, r.reshape(low, pair), r.reshape(high, pair))
+		rows = r.concat(2, r.reshape(low, pair), r.reshape(high, pair))
 	}
 	most := s[1].Max() // rows
 	chunk := int64(minEqualChunk)

@@ -112,7 +112,7 @@ type longFold struct {
 // norm's weight.
 func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.Node) *ir.Node {
 	e := folding{r: f.rewriter, n: n, x: x, first: f.firstOf(fold, x, f.folded),
-		count: func() *ir.Node { return f.elems(x) }}
+		count: func() *ir.Node { return f.countOf(x, f.folded) }}
 	for _, s := range fold.Steps {
 		e.results = append(e.results, f.step(s, fold, e))
 	}
@@ -135,10 +135,10 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		own := folding{r: f.rewriter, n: whole.n, x: p.x, first: f.firstOf(fold, p.x, along),
 			count: func() *ir.Node { return f.countOf(p.x, along) }}
 		for i := range whole.results {
-			own.results = append(own.results, f.foldAlong(fold.Steps[i].By, own.element(fold.Steps[i].Map), p.axes))
+			own.results = append(own.results, f.foldAlong(fold.Steps[i].By, own.element(fold.Steps[i].Map), p.axes...))
 		}
 		e := folding{r: f.rewriter, n: whole.n, count: whole.count, part: &own}
-		own.results = append(own.results, f.foldAlong(s.By, own.scalar(s.Merge.Map), p.axes))
+		own.results = append(own.results, f.foldAlong(s.By, own.scalar(s.Merge.Map), p.axes...))
 		for _, r := range whole.results {
 			e.results = append(e.results, f.spreadTo(r, p))
 		}
@@ -237,14 +237,9 @@ func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	}
 	out := f.slice(x, make([]int64, x.Rank()), limits)
 	if len(symbolic) > 0 {
-		out = f.foldAlong(ir.OpReduceMin, out, symbolic)
+		out = f.foldAlong(ir.OpReduceMin, out, symbolic...)
 	}
 	return out
-}
-
-// elems returns the number of elements of a row of x, in x's dtype.
-func (f *longFold) elems(x *ir.Node) *ir.Node {
-	return f.countOf(x, f.folded)
 }
 
 // countOf returns the number of elements along the axes of x for which along is true, in x's dtype.
@@ -293,16 +288,11 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 	return list
 }
 
-// foldAlong returns op along some axes of x, which keep extent 1.
-func (f *longFold) foldAlong(op ir.Op, x *ir.Node, axes []int64) *ir.Node {
-	return f.unary(op, x, attr("axes", axes), attr("keepdims", true))
-}
-
 // foldAgain is the second step for a piece: it folds `each`, the results of the first step for the piece's chunks, to
 // one value per row.
 func (f *longFold) foldAgain(op ir.Op, p piece, each *ir.Node) *ir.Node {
 	if p.axesAgain != nil {
-		each = f.foldAlong(op, each, p.axesAgain)
+		each = f.foldAlong(op, each, p.axesAgain...)
 	}
 	return f.perRow(each)
 }
@@ -321,7 +311,7 @@ func (f *longFold) perRow(x *ir.Node) *ir.Node {
 func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 	var out *ir.Node
 	for _, p := range f.pieces(x) {
-		part := f.foldAgain(op, p, f.foldAlong(op, p.x, p.axes))
+		part := f.foldAgain(op, p, f.foldAlong(op, p.x, p.axes...))
 		if out == nil {
 			out = part
 		} else {
@@ -345,8 +335,8 @@ func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
 func (f *longFold) positionOf(extremum ir.Op, x *ir.Node) *ir.Node {
 	var best, at *ir.Node
 	for _, p := range f.pieces(x) {
-		own := f.foldAlong(extremum, p.x, p.axes)
-		first := f.foldAlong(ir.OpReduceMin, f.positionWhere(p.x, own, f.positions(p)), p.axes)
+		own := f.foldAlong(extremum, p.x, p.axes...)
+		first := f.foldAlong(ir.OpReduceMin, f.positionWhere(p.x, own, f.positions(p)), p.axes...)
 		partBest := f.foldAgain(extremum, p, own)
 		partAt := f.foldAgain(ir.OpReduceMin, p, f.positionWhere(own, f.spreadTo(partBest, p), first))
 		if best == nil {

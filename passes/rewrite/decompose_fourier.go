@@ -79,7 +79,7 @@ func (f fourierSteps) allFrequencies(x *ir.Node, n int64) *ir.Node {
 	}
 	others := f.unary(ir.OpFlip, f.sliceAxis(x, 1, 1, 1+(n-1)/2), attr("axes", []int{1}))
 	others = f.binary(ir.OpMul, others, f.table(x.DType(), []float64{1, -1}, 2))
-	return f.onAxis(ir.OpConcat, 1, x, others)
+	return f.concat(1, x, others)
 }
 
 // transformed returns scale times the transform of x[rows, n, parts], which has one part for real numbers and two for
@@ -179,7 +179,7 @@ func (f fourierSteps) convolution(x *ir.Node, scale float64) *ir.Node {
 	chirp, kernel := fourier.Chirp(n)
 	size := len(kernel)
 	if x.Shape()[2].Is(1) {
-		x = f.onAxis(ir.OpConcat, 2, x, f.binary(ir.OpMul, x, f.scalar(x.DType(), 0)))
+		x = f.concat(2, x, f.binary(ir.OpMul, x, f.scalar(x.DType(), 0)))
 	}
 	x = f.unary(ir.OpPad, f.times(x, chirp, n), attr("low", []int64{0, 0, 0}),
 		attr("high", []int64{0, int64(size - n), 0}))
@@ -202,9 +202,7 @@ func (f fourierSteps) times(x *ir.Node, factors []complex128, dims ...int) *ir.N
 
 // table adds a constant with these values and extents.
 func (r *rewriter) table(t ir.DType, values []float64, dims ...int) *ir.Node {
-	d, err := ir.FromFloats(t, values, dims...)
-	bailout.Check(err)
-	return r.add(ir.OpConst, nil, attr("data", d))
+	return r.add(ir.OpConst, nil, attr("data", bailout.Must(ir.FromFloats(t, values, dims...))))
 }
 
 // sliceAxis returns the elements from start to limit-1 along an axis.

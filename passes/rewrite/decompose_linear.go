@@ -53,38 +53,30 @@ func (r *rewriter) cholesky(a *ir.Node) *ir.Node {
 		column := corner
 		if left > size {
 			below := r.swapAxes(r.block(rest, size, left-size, 0, size), 1, 2)
-			below = r.swapAxes(r.solveBlock(corner, below, true, false), 1, 2)
+			const lower, transpose = true, false
+			below = r.swapAxes(r.solveBlock(corner, below, lower, transpose), 1, 2)
 			column = r.concat(1, corner, below)
 			rest = r.binary(ir.OpSub, r.block(rest, size, left-size, size, left-size),
-				r.add(ir.OpMatMul, []*ir.Node{below, below}, ir.Attr{Name: "transpose_b", Value: true}))
+				r.binary(ir.OpMatMul, below, below, attr("transpose_b", true)))
 		}
-		columns = append(columns, r.unary(ir.OpPad, column, ir.Attr{Name: "low", Value: []int64{0, done, 0}},
-			ir.Attr{Name: "high", Value: []int64{0, 0, 0}}))
+		columns = append(columns, r.unary(ir.OpPad, column, attr("low", []int64{0, done, 0}),
+			attr("high", []int64{0, 0, 0})))
 	}
 	// A block that is not positive definite makes all later ones NaN, and the first ones must be NaN as well.
 	last := corner.Shape()[1].Add - 1
 	bad := r.unary(ir.OpIsNaN, r.block(corner, last, 1, last, 1))
 	lower := r.binary(ir.OpGe, r.iota(shape[1:], 0), r.iota(shape[1:], 1))
-	return r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpAnd, bad, lower), r.scalar(a.DType(), math.NaN()),
-		r.concat(2, columns...)})
-}
-
-// concat joins tensors along an axis.
-func (r *rewriter) concat(axis int, list ...*ir.Node) *ir.Node {
-	if len(list) == 1 {
-		return list[0]
-	}
-	return r.add(ir.OpConcat, list, ir.Attr{Name: "axis", Value: axis})
+	return r.where(r.binary(ir.OpAnd, bad, lower), r.scalar(a.DType(), math.NaN()), r.concat(2, columns...))
 }
 
 // solveBlock solves a triangular system of at most as many rows as a block.
 func (r *rewriter) solveBlock(a, b *ir.Node, lower, transpose bool) *ir.Node {
-	return r.add(realsOf(a.DType()).triangularSolve, []*ir.Node{a, b}, ir.Attr{Name: "lower", Value: lower},
-		ir.Attr{Name: "transposed", Value: transpose})
+	return r.binary(realsOf(a.DType()).triangularSolve, a, b, attr("lower", lower), attr("transposed", transpose))
 }
 
 // triangularSolve solves triangular systems. One kernel solves a block of rows, and a matmul subtracts these times
-// their factors from the other rows.
+// their factors from the rows of b that are left. Lower matrices are solved forward, from the first row on, and upper
+// ones backward. Transposing a matrix exchanges the two.
 func (r *rewriter) triangularSolve(a, b *ir.Node, lower, transpose bool) *ir.Node {
 	size, n := realsOf(a.DType()).block, a.Shape()[1].Add
 	if n <= size {
@@ -95,21 +87,23 @@ func (r *rewriter) triangularSolve(a, b *ir.Node, lower, transpose bool) *ir.Nod
 	for done := int64(0); done < n; done += size {
 		rows := min(size, n-done)
 		left := n - done - rows
-		at, others, now, later := done, done+rows, int64(0), rows // in a, and in b, which has the rows left
+		blockInA, leftInA := done, done+rows // first rows of the block, and of the rows left
+		blockInB, leftInB := int64(0), rows  // the same in b, which has only the rows that are not solved
 		if !forward {
-			at, others, now, later = left, 0, left, 0
+			blockInA, leftInA, blockInB, leftInB = left, 0, left, 0
 		}
-		x := r.solveBlock(r.block(a, at, rows, at, rows), r.sliceAxis(b, 1, now, now+rows), lower, transpose)
+		x := r.solveBlock(r.block(a, blockInA, rows, blockInA, rows), r.sliceAxis(b, 1, blockInB, blockInB+rows),
+			lower, transpose)
 		solved = append(solved, x)
 		if left == 0 {
 			break
 		}
-		factors := []*ir.Node{r.block(a, others, left, at, rows), x}
+		factors := r.block(a, leftInA, left, blockInA, rows)
 		if transpose {
-			factors[0] = r.block(a, at, rows, others, left)
+			factors = r.block(a, blockInA, rows, leftInA, left)
 		}
-		b = r.binary(ir.OpSub, r.sliceAxis(b, 1, later, later+left),
-			r.add(ir.OpMatMul, factors, ir.Attr{Name: "transpose_a", Value: transpose}))
+		b = r.binary(ir.OpSub, r.sliceAxis(b, 1, leftInB, leftInB+left),
+			r.binary(ir.OpMatMul, factors, x, attr("transpose_a", transpose)))
 	}
 	if !forward {
 		slices.Reverse(solved)

@@ -45,7 +45,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin:
 		return r.longScan(n, args[0])
 	case ir.OpArgsort, ir.OpTopKIndices:
-		if sortsInPlace(n) {
+		if sortsInWorkgroup(n) {
 			return nil
 		}
 		if out := r.topOfChunks(n, args[0]); out != nil {
@@ -80,10 +80,11 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 // If each batch of a has one row, and all batches multiply the same matrix, the batches become the rows of one matmul.
 func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 	a, b := args[0], args[1]
-	if rows, err := a.Shape()[:a.Rank()-1].Numel(); err == nil && a.Rank() > 2 && b.Rank() == 2 &&
-		!a.DType().IsBlock() && !n.Attrs().Bool("transpose_a") && a.Shape()[a.Rank()-2] == ir.D(1) && rows != ir.D(1) {
+	oneRow := a.Rank() > 2 && a.Shape()[a.Rank()-2].Is(1) && !n.Attrs().Bool("transpose_a")
+	rows, err := a.Shape()[:a.Rank()-1].Numel()
+	if oneRow && b.Rank() == 2 && !a.DType().IsBlock() && err == nil && !rows.Is(1) {
 		flat := r.reshape(a, ir.Shape{rows, a.Shape()[a.Rank()-1]})
-		return r.reshape(r.add(ir.OpMatMul, []*ir.Node{flat, b}, n.Attrs()...), n.Shape())
+		return r.reshape(r.binary(ir.OpMatMul, flat, b, n.Attrs()...), n.Shape())
 	}
 	if !a.DType().IsBlock() && (b.DType().IsBlock() || a.DType() == b.DType()) {
 		return nil
@@ -107,12 +108,13 @@ func (r *rewriter) integerSteps(n, x *ir.Node) *ir.Node {
 	if !x.DType().IsInteger() {
 		return nil
 	}
-	steps := []struct {
+	type step struct {
 		op   ir.Op
 		attr string
-	}{{ir.OpMul, "mul"}, {ir.OpAdd, "add"}}
+	}
+	steps := []step{{ir.OpMul, "mul"}, {ir.OpAdd, "add"}}
 	if n.Op() == ir.OpClamp {
-		steps[0].op, steps[0].attr, steps[1].op, steps[1].attr = ir.OpMax, "min", ir.OpMin, "max"
+		steps = []step{{ir.OpMax, "min"}, {ir.OpMin, "max"}}
 	}
 	for _, s := range steps {
 		if v := n.Attrs().Float(s.attr); !math.IsInf(v, 0) {
@@ -230,7 +232,7 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	if ends[last] == s[last] {
 		return out
 	}
-	return r.onAxis(ir.OpConcat, last, out, part(ends[last].Add, s))
+	return r.concat(last, out, part(ends[last].Add, s))
 }
 
 // order is a stable argsort by counting: the rank of an element is the number of elements that come before it, and

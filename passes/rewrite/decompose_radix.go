@@ -22,10 +22,10 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 		return nil
 	}
 	shape := ir.Shape{rows, length}
-	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, analysis.Descending(n), false), shape)}
+	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, analysis.Descending(n), lowWord), shape)}
 	s.sortBy(digitsOf(x.DType()))
 	if isWide(x.DType()) { // first by the low half of each key, then by the high half
-		s.keys = r.onAxis(ir.OpGather, 1, r.reshape(r.keysOf(x, analysis.Descending(n), true), shape), s.places)
+		s.keys = r.onAxis(ir.OpGather, 1, r.reshape(r.keysOf(x, analysis.Descending(n), highWord), shape), s.places)
 		s.sortBy(digitsOf(x.DType()))
 	}
 	out := r.swapAxes(r.reshape(s.places, x.Shape()), axis, last)
@@ -69,6 +69,12 @@ func digitsOf(t ir.DType) []int {
 	}
 	return all
 }
+
+// The words of a 64-bit key, for keysOf.
+const (
+	lowWord  = false
+	highWord = true
+)
 
 // keysOf maps elements to u32 keys that sort in the same order. Keys of 64-bit elements have two words: high chooses
 // which one it returns.

@@ -12,39 +12,28 @@ const fewTaps = 16
 
 // causalConv1D decomposes causal_conv1d into sums of shifted rows, or for long windows into a convolution.
 func (r *rewriter) causalConv1D(n *ir.Node, args []*ir.Node) *ir.Node {
+	if n.Attrs().String_("of") == "state" {
+		return r.convState(args[0], args[2])
+	}
+	args = r.widened(args)
 	x, w, state := args[0], args[1], args[2]
 	s, size := x.Shape(), w.Shape()[1].Add
 	axis := len(s) - 2
-	after := func(k int64) *ir.Node { // the state from row k on, and x
-		if k == size-1 {
-			return x
-		}
-		return r.concat(axis, r.rowsFrom(state, axis, k, ir.Dim{Add: size - 1 - k}), x)
-	}
-	if n.Attrs().String_("of") == "state" {
-		if t := s[axis]; t.IsStatic() {
-			k := min(t.Add, size-1) // so that no row of the result is before k
-			return r.rowsFrom(after(k), axis, t.Add-k, ir.Dim{Add: size - 1})
-		}
-		at := r.binary(ir.OpAdd, r.iota(ir.Shape{ir.Dim{Add: size - 1}}, 0), r.dimValue(s[axis]))
-		return r.onAxis(ir.OpIndexSelect, axis, after(0), at)
-	}
-	args = r.widened(args)
-	x, w, state = args[0], args[1], args[2]
 	if size > fewTaps {
 		batch := r.numel(s[:axis])
-		z := r.swapAxes(r.reshape(after(0), ir.Shape{batch, s[axis].Plus(size - 1), s[axis+1]}), 1, 2)
-		y := r.add(ir.OpConv, []*ir.Node{z, r.reshape(w, ir.Shape{s[axis+1], ir.D(1), w.Shape()[1]})},
+		rows := r.reshape(r.rowsAfter(state, x, 0), ir.Shape{batch, s[axis].Plus(size - 1), s[axis+1]})
+		z := r.swapAxes(rows, 1, 2)
+		y := r.binary(ir.OpConv, z, r.reshape(w, ir.Shape{s[axis+1], ir.D(1), w.Shape()[1]}),
 			attr("groups", s[axis+1].Add))
 		return r.castTo(r.reshape(r.swapAxes(y, 1, 2), s), n.DType())
 	}
 	taps := r.byTap(w)
 	var y *ir.Node
-	for k := range size { // each tap has a concat of its own, which costs nothing as no other op reads it
+	for k := range size { // each tap has a concat of its own, which costs nothing because no other op reads it
 		z := state // has the rows k to k+T-1 of a short x, which would otherwise share a stored concat
 		from := k
 		if t := s[axis]; !t.IsStatic() || k+t.Add > size-1 {
-			z, from = after(k), 0
+			z, from = r.rowsAfter(state, x, k), 0
 		}
 		part := r.binary(ir.OpMul, r.rowsFrom(z, axis, from, s[axis]), taps[k])
 		if y == nil {
@@ -54,6 +43,28 @@ func (r *rewriter) causalConv1D(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 	}
 	return r.castTo(y, n.DType())
+}
+
+// convState returns the state after a causal_conv1d of x: the last rows of the old state followed by x.
+func (r *rewriter) convState(x, state *ir.Node) *ir.Node {
+	axis := x.Rank() - 2
+	times, size := x.Shape()[axis], state.Shape()[axis]
+	if times.IsStatic() {
+		k := min(times.Add, size.Add) // so that no row of the result is before k
+		return r.rowsFrom(r.rowsAfter(state, x, k), axis, times.Add-k, size)
+	}
+	at := r.binary(ir.OpAdd, r.iota(ir.Shape{size}, 0), r.dimValue(times))
+	return r.onAxis(ir.OpIndexSelect, axis, r.rowsAfter(state, x, 0), at)
+}
+
+// rowsAfter returns the rows of the state from row k on, followed by x.
+func (r *rewriter) rowsAfter(state, x *ir.Node, k int64) *ir.Node {
+	axis := x.Rank() - 2
+	rows := state.Shape()[axis].Add
+	if k == rows {
+		return x
+	}
+	return r.concat(axis, r.rowsFrom(state, axis, k, ir.Dim{Add: rows - k}), x)
 }
 
 // byTap returns column k of w [C, K] for each k. A kernel transposes a weight when the program is loaded, because
@@ -153,9 +164,7 @@ func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 		return r.reshape(x, ir.Shape{s[0], s[1], ir.D(1), k})
 	}
 	mul := func(a, b *ir.Node) *ir.Node { return r.binary(ir.OpMul, a, b) }
-	sum := func(x *ir.Node) *ir.Node {
-		return r.unary(ir.OpSum, x, attr("axes", []int64{3}), attr("keepdims", true))
-	}
+	sum := func(x *ir.Node) *ir.Node { return r.foldAlong(ir.OpSum, x, 3) }
 	q, k, v := vector(args[0]), vector(args[1]), r.reshape(args[2], ir.Shape{s[0], s[1], s[2], ir.D(1)})
 	next := r.binary(ir.OpAdd, mul(state, vector(args[3])), mul(v, k))
 	if len(args) > 5 {

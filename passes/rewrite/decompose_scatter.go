@@ -26,23 +26,19 @@ type scatters struct{ *rewriter }
 
 // neutral returns the value of an update that has no effect in a mode: 0 for add, 1 for mul, and so on.
 func neutral(mode string, t ir.DType) float64 {
-	sign := 1
-	switch lo, hi := ir.IntRange(t); mode {
-	case "add":
-		return 0
-	case "mul":
-		return 1
-	case "max":
-		if !t.IsFloat() {
-			return float64(lo)
-		}
-		sign = -1
-	default:
-		if !t.IsFloat() {
-			return float64(hi)
-		}
+	switch {
+	case mode == "add", mode == "mul", !t.IsFloat():
+		return float64(neutralInteger(mode, t))
+	case mode == "max":
+		return math.Inf(-1)
 	}
-	return math.Inf(sign)
+	return math.Inf(1)
+}
+
+// neutralInteger is neutral for integers, without rounding.
+func neutralInteger(mode string, t ir.DType) int64 {
+	lowest, highest := ir.IntRange(t)
+	return map[string]int64{"add": 0, "mul": 1, "max": lowest, "min": highest}[mode]
 }
 
 // scatter decomposes scatter and scatter_add: each index belongs to a single element of the updates.
@@ -60,7 +56,7 @@ func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	hit := r.hits(idx, places)
 	var out *ir.Node
 	if mode != "" {
-		out = r.foldInto(base, r.hitsOf(hit, wide, -1, mode), mode)
+		out = r.foldInto(base, r.foldHits(hit, wide, -1, mode), mode)
 	} else {
 		pos := r.lastHit(hit, places)
 		picked := r.onAxis(ir.OpGather, -1, r.notEmpty(upd, last), r.notBelowZero(pos))
@@ -77,7 +73,7 @@ func (r scatters) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.N
 	if !ok {
 		return nil
 	}
-	along, find := n.Shape()[axis], lastOf(e.base[1], e.updates[1], false)
+	along, find := n.Shape()[axis], lastOf(e.base[1], e.updates[1])
 	size := e.scatterSize
 	if e.mode == "" {
 		size = find
@@ -178,7 +174,7 @@ func (r scatters) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 	l.indices = indices
 	switch n.Op() {
 	case ir.OpScatterND, ir.OpScatterNDAdd:
-		l.indices = r.flatIndex(indices, n.Shape(), true)
+		l.indices = r.flatIndex(indices, n.Shape(), dropsOutside)
 		outer, inner := r.split(n.Shape(), indices)
 		l.base, l.updates = ir.Shape{one, outer, inner}, ir.Shape{one, l.indices.Shape()[0], inner}
 		l.at = l.indices
@@ -202,7 +198,8 @@ func (r scatters) lastOfEach(l destinations) *ir.Node {
 	if l.at == nil {
 		return nil
 	}
-	find := lastOf(l.base[1], l.updates[1], true)
+	find := lastOf(l.base[1], l.updates[1])
+	find.each = true
 	form := r.form(find, l.along)
 	if form == kernel.FormCompare {
 		return nil
@@ -241,7 +238,7 @@ func (r scatters) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
 	}
 	if row := updates.Rank() - 1; form == kernel.FormCompare && l.elements {
 		_, others := r.pairs(r.swapAxes(updates, l.axis, row))
-		return r.swapAxes(r.hitsOf(r.equal(l), others, -1, l.mode), l.axis, row)
+		return r.swapAxes(r.foldHits(r.equal(l), others, -1, l.mode), l.axis, row)
 	}
 	return r.reshape(r.folds(form, l.scatterSize, l.at, r.reshape(updates, l.updates)), updates.Shape())
 }
@@ -273,7 +270,7 @@ func (r scatters) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	if s.mode != "" {
 		return r.foldInto(base, r.folds(r.form(s, along), s, at, updates), s.mode)
 	}
-	find := lastOf(along, s.updates[1], false)
+	find := lastOf(along, s.updates[1])
 	return r.pickedRows(base, updates, r.lastRows(r.form(find, along), find, at))
 }
 
@@ -290,7 +287,7 @@ func (r scatters) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *
 			hit = r.hits(at, ir.Shape{s.base[1], s.updates[1]})
 		}
 		one := ir.D(1)
-		return r.hitsOf(r.reshape(hit, ir.Shape{one, s.wanted(), s.updates[1], one}),
+		return r.foldHits(r.reshape(hit, ir.Shape{one, s.wanted(), s.updates[1], one}),
 			r.reshape(updates, ir.Shape{s.updates[0], one, s.updates[1], s.updates[2]}), 2, s.mode)
 	case kernel.FormSort:
 		wanted := at
@@ -350,8 +347,8 @@ func (r scatters) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	return r.castTo(r.binary(combine, r.castTo(base, wide), r.castTo(folded, wide)), t)
 }
 
-// hitsOf returns the fold of the updates for which hit is true, along an axis, in the accumulator dtype.
-func (r scatters) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
+// foldHits returns the fold of the updates for which hit is true, along an axis, in the accumulator dtype.
+func (r scatters) foldHits(hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	t := updates.DType()
 	masked := r.where(hit, updates, r.scalar(t, neutral(mode, t)))
 	if t.IsFloat() {
@@ -388,6 +385,12 @@ func (r scatters) choose(pos, picked, base *ir.Node) *ir.Node {
 	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
 	return r.where(found, picked, base)
 }
+
+// What flatIndex makes of coordinates out of range.
+const (
+	clampsOutside = false // the nearest position
+	dropsOutside  = true  // a negative position
+)
 
 // flatIndex converts indices[…, R], in which each row has coordinates along the R outermost axes of shape s, to
 // row-major positions over those axes. Coordinates out of range are clamped, or give a negative position if drop is
@@ -448,7 +451,7 @@ func (r scatters) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
 func (r scatters) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, indices := args[0], args[1]
 	outer, inner := r.split(x.Shape(), indices)
-	flat := r.flatIndex(indices, x.Shape(), false)
+	flat := r.flatIndex(indices, x.Shape(), clampsOutside)
 	rows := r.reshape(x, ir.Shape{outer, inner})
 	return r.reshape(r.onAxis(ir.OpIndexSelect, 0, rows, flat), n.Shape())
 }
@@ -457,7 +460,7 @@ func (r scatters) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 func (r scatters) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	outer, inner := r.split(base.Shape(), indices)
-	flat := r.flatIndex(indices, base.Shape(), true)
+	flat := r.flatIndex(indices, base.Shape(), dropsOutside)
 	one := ir.D(1)
 	rows := ir.Shape{one, flat.Shape()[0], inner}
 	out := r.rowsInto(n, r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows))

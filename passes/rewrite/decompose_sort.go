@@ -15,12 +15,12 @@ const (
 	maxTaken  = 512  // largest k of a top-k that is a selection
 )
 
-// sortsInPlace reports whether there is a kernel in which one workgroup sorts a row of n, or selects its first
+// sortsInWorkgroup reports whether there is a kernel in which one workgroup sorts a row of n, or selects its first
 // elements.
-func sortsInPlace(n *ir.Node) bool {
+func sortsInWorkgroup(n *ir.Node) bool {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
-	if x.DType() == ir.I64 || x.DType() == ir.F64 {
+	if isWide(x.DType()) {
 		return false
 	}
 	longest := int64(maxSort)
@@ -49,7 +49,7 @@ func chunkOfTop(length int64) int64 {
 
 // argsort returns the indices that sort x in the order of n, a sort op: a gather by them gives the sorted values.
 func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
-	if !sortsInPlace(n) {
+	if !sortsInWorkgroup(n) {
 		if out := r.longOrder(n, x); out != nil {
 			return out
 		}
@@ -64,19 +64,14 @@ func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 // stable.
 func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
-	if n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 ||
-		x.DType() == ir.F64 {
+	if !selects(n) || !x.Shape()[axis].IsStatic() || x.Shape()[axis].Add <= maxSelect || isWide(x.DType()) {
 		return nil
 	}
 	k, length := int64(n.Attrs().Int("k")), x.Shape()[axis].Add
-	if !selects(n) || length <= maxSelect {
-		return nil
-	}
 	chunk := chunkOfTop(length)
 	chunks := (length + chunk - 1) / chunk
 	x = r.padLast(x, axis, chunks*chunk, analysis.Descending(n))
-	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: chunk})
-	split = append(split, x.Shape()[axis+1:]...)
+	split := replaced(x.Shape(), axis, axis, []int64{chunks, chunk})
 	top := func(x *ir.Node, axis int) *ir.Node {
 		return r.unary(ir.OpTopKIndices, x, attr("k", k), attr("axis", axis),
 			attr("largest", n.Attrs().Bool("largest")))
@@ -86,11 +81,10 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	values := r.onAxis(ir.OpGather, axis+1, inChunk, best)
 	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, float64(chunk)))
 	places := r.binary(ir.OpAdd, best, first)
-	flat := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks * k})
-	flat = append(flat, x.Shape()[axis+1:]...)
+	flat := replaced(x.Shape(), axis, axis, []int64{chunks * k})
 	values, places = r.reshape(values, flat), r.reshape(places, flat)
 	last := top(values, axis)
-	if !sortsInPlace(last) {
+	if !sortsInWorkgroup(last) {
 		if again := r.topOfChunks(last, values); again != nil {
 			last = again
 		} else {
@@ -119,5 +113,5 @@ func (r *rewriter) padLast(x *ir.Node, axis int, length int64, descending bool) 
 	shape := slices.Clone(x.Shape())
 	shape[axis] = ir.Dim{Add: more}
 	tail := r.fill(x.DType(), worst, shape)
-	return r.onAxis(ir.OpConcat, axis, x, tail)
+	return r.concat(axis, x, tail)
 }

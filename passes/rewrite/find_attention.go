@@ -49,7 +49,7 @@ func shownNodes(g *ir.Graph) map[*ir.Node]bool {
 // foundAttention is an attention found in the graph as a sequence of other ops.
 type foundAttention struct {
 	result  *ir.Node // the matmul of weights and values
-	product *ir.Node // the matmul of queries and keys
+	scores  *ir.Node // the matmul of queries and keys
 	scale   float64
 	softcap float64    // 0 for none
 	zeroNaN bool       // whether weights that are NaN count as 0
@@ -75,12 +75,12 @@ func matchAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *fo
 		return nil
 	}
 	s := &foundAttention{result: n, shapes: []ir.Shape{n.Arg(0).Shape()}}
-	x, readers := n.Arg(0), 1
+	x, readers := n.Arg(0), 1 // readers is the number of nodes of the attention that read x
 	for len(users[x.ID()]) == readers && !shown[x] && x.Op() != ir.OpSoftmax {
 		p, test := withoutNaN(x)
 		switch {
 		case p != nil && once(test):
-			x, readers, s.zeroNaN = p, 2, true
+			x, readers, s.zeroNaN = p, 2, true // the test and the where
 		case s.passes(x):
 			x, readers = x.Arg(0), 1
 		default:
@@ -152,7 +152,7 @@ func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
 	}
 	switch n.Op() {
 	case ir.OpMatMul:
-		s.product, s.scale = n, factor
+		s.scores, s.scale = n, factor
 		return true
 	case ir.OpAffine, ir.OpMul, ir.OpDiv:
 		y, by := factorOf(n)
@@ -173,17 +173,23 @@ func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
 // findMask continues find at an add or subtract n: argument number x continues the scores, and argument number m is a
 // mask.
 func (f *scoreFinder) findMask(s *foundAttention, n *ir.Node, factor float64, x, m int) bool {
-	try := *s
 	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
 		return false
 	}
-	t := maskTerm{of: n.Arg(m), factor: factor, seen: len(s.shapes)}
+	t := maskTerm{of: n.Arg(m), factor: factor}
 	if n.Op() == ir.OpSub {
 		t.factor = -factor
 	}
-	try.masks = append(slices.Clip(s.masks), t)
-	try.shapes = slices.Clip(s.shapes)
-	if !f.find(&try, n.Arg(x), factor) {
+	return f.findMasked(s, n.Arg(x), factor, t)
+}
+
+// findMasked continues find at x, which is the scores before mask t was added. If that fails, it leaves s unchanged, so
+// that find can try another argument.
+func (f *scoreFinder) findMasked(s *foundAttention, x *ir.Node, factor float64, t maskTerm) bool {
+	try := *s
+	t.seen = len(s.shapes)
+	try.masks, try.shapes = append(slices.Clip(s.masks), t), slices.Clip(s.shapes)
+	if !f.find(&try, x, factor) {
 		return false
 	}
 	*s = try
@@ -201,15 +207,7 @@ func (f *scoreFinder) findHidden(s *foundAttention, n *ir.Node, factor float64, 
 	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {
 		return false
 	}
-	try := *s
-	try.masks = append(slices.Clip(s.masks), maskTerm{cond: n.Arg(0), hidesIf: c == 1, factor: lowest * factor,
-		seen: len(s.shapes)})
-	try.shapes = slices.Clip(s.shapes)
-	if !f.find(&try, n.Arg(x), factor) {
-		return false
-	}
-	*s = try
-	return true
+	return f.findMasked(s, n.Arg(x), factor, maskTerm{cond: n.Arg(0), hidesIf: c == 1, factor: lowest * factor})
 }
 
 // isFinite reports whether x is neither infinite nor NaN.
@@ -249,7 +247,7 @@ func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 
 // possible reports whether the two matmuls have shapes, dtypes and a scale with which they can be an attention.
 func (s *foundAttention) possible() bool {
-	p, full := s.product, s.shapes[0]
+	p, full := s.scores, s.shapes[0]
 	out := s.result.Shape()
 	dot := p.Arg(0).Shape()
 	extent := dot[len(dot)-1]
@@ -274,9 +272,9 @@ func (s *foundAttention) possible() bool {
 
 // build adds the attention to the new graph. It returns nil if no attention kernel supports it.
 func (s *foundAttention) build(r *rewriter) *ir.Node {
-	t := s.product.DType()
-	q, ofQ := r.operand(r.mapped(s.product.Arg(0)), s.product.Attrs().Bool("transpose_a"))
-	k, ofK := r.operand(r.mapped(s.product.Arg(1)), !s.product.Attrs().Bool("transpose_b"))
+	t := s.scores.DType()
+	q, ofQ := r.operand(r.mapped(s.scores.Arg(0)), s.scores.Attrs().Bool("transpose_a"))
+	k, ofK := r.operand(r.mapped(s.scores.Arg(1)), !s.scores.Attrs().Bool("transpose_b"))
 	v, ofV := r.operand(r.mapped(s.result.Arg(1)), s.result.Attrs().Bool("transpose_b"))
 	scale := float64(s.scale * ofQ * ofK)
 	if scale == 0 || !isFinite(scale) || !isFinite(ofV) {
@@ -300,17 +298,7 @@ func (s *foundAttention) build(r *rewriter) *ir.Node {
 			}
 		}
 	}
-	attrs := []ir.Attr{{Name: "scale", Value: scale}}
-	if s.softcap != 0 {
-		attrs = []ir.Attr{{Name: "scale", Value: scale * s.softcap}, {Name: "softcap", Value: s.softcap}}
-	}
-	if s.zeroNaN {
-		attrs = append(attrs, attr("zero_nan", true))
-	}
-	if ir.AllowsHalf(analysis.Precision(s.product)) && ir.AllowsHalf(analysis.Precision(s.result)) {
-		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
-	}
-	a := r.add(ir.OpAttention, args, attrs...)
+	a := r.add(ir.OpAttention, args, s.attrs(scale)...)
 	if analysis.AttentionRefusal(a) != "" {
 		return nil
 	}
@@ -319,6 +307,21 @@ func (s *foundAttention) build(r *rewriter) *ir.Node {
 		out = r.whereEmpty(keys, 0, out) // the sum of no values
 	}
 	return out
+}
+
+// attrs returns the attributes of the attention. scale is the factor of the scores.
+func (s *foundAttention) attrs(scale float64) []ir.Attr {
+	attrs := []ir.Attr{attr("scale", scale)}
+	if s.softcap != 0 {
+		attrs = []ir.Attr{attr("scale", scale*s.softcap), attr("softcap", s.softcap)}
+	}
+	if s.zeroNaN {
+		attrs = append(attrs, attr("zero_nan", true))
+	}
+	if ir.AllowsHalf(analysis.Precision(s.scores)) && ir.AllowsHalf(analysis.Precision(s.result)) {
+		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
+	}
+	return attrs
 }
 
 // operand returns y and a factor, such that y times the factor is x, or, if swap is set, x with its last two axes

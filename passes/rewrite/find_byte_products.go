@@ -372,6 +372,5 @@ func (p *int8Matmul) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
 		ones := p.fill(ir.I8, 1, w)
 		return p.add(ir.OpConv, []*ir.Node{bytes, ones}, attrs...)
 	}
-	return p.aligned(i, p.unary(ir.OpSum, p.castTo(bytes, ir.I32), attr("axes", p.summedAxes(i)),
-		attr("keepdims", true)))
+	return p.aligned(i, p.foldAlong(ir.OpSum, p.castTo(bytes, ir.I32), p.summedAxes(i)...))
 }

@@ -35,35 +35,34 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 		}
 		m := merged[group[0]]
 		if m == nil {
-			weights := make([]*ir.Node, len(group))
-			for i, s := range group {
-				weights[i] = r.mapped(storedWeight(s.Arg(1)))
-			}
-			along := columnsOf(group[0])
-			all := r.add(ir.OpConcat, weights, attr("axis", along))
-			if b := group[0].Arg(1); b.Op() != ir.OpWeight {
-				all = r.add(b.Op(), []*ir.Node{all}, b.Attrs()...)
-			}
-			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, attr("transpose_b", along == 0),
-				attr("precision", analysis.Precision(group[0])))
-			if bias := r.biasOf(group, biases); bias != nil {
-				m = r.binary(ir.OpAdd, m, bias)
-			}
+			m = r.mergedMatmul(group, args[0], biases)
 			merged[group[0]] = m
 		}
-		start := int64(0)
-		for _, s := range group {
-			if s == n {
-				break
-			}
-			start += s.Shape()[s.Rank()-1].Add
+		last, start := n.Rank()-1, int64(0)
+		for _, before := range group[:slices.Index(group, n)] {
+			start += before.Shape()[last].Add
 		}
-		starts := make([]int64, n.Rank())
-		starts[n.Rank()-1] = start
-		limits := slices.Clone(m.Shape())
-		limits[n.Rank()-1] = ir.Dim{Add: start + n.Shape()[n.Rank()-1].Add}
-		return r.slice(m, starts, limits)
+		return r.sliceAxis(m, last, start, start+n.Shape()[last].Add)
 	})
+}
+
+// mergedMatmul returns the matmul of x with the weights of all siblings, plus their biases.
+func (r *rewriter) mergedMatmul(group []*ir.Node, x *ir.Node, biases map[*ir.Node]bias) *ir.Node {
+	weights := make([]*ir.Node, len(group))
+	for i, s := range group {
+		weights[i] = r.mapped(storedWeight(s.Arg(1)))
+	}
+	along := columnsOf(group[0])
+	all := r.concat(along, weights...)
+	if b := group[0].Arg(1); b.Op() != ir.OpWeight { // a cast or dequantize
+		all = r.unary(b.Op(), all, b.Attrs()...)
+	}
+	m := r.binary(ir.OpMatMul, x, all, attr("transpose_b", along == 0),
+		attr("precision", analysis.Precision(group[0])))
+	if bias := r.biasOf(group, biases); bias != nil {
+		m = r.binary(ir.OpAdd, m, bias)
+	}
+	return m
 }
 
 // bias is the vector that an op adds to all rows of a matmul.
@@ -86,8 +85,8 @@ func biasesOf(g *ir.Graph, groups map[*ir.Node][]*ir.Node) map[*ir.Node]bias {
 			v = add.Arg(1)
 		}
 		columns := n.Shape()[n.Rank()-1]
-		if (v.Op() == ir.OpWeight || v.Op() == ir.OpConst) && v.Rank() > 0 && v.Shape()[v.Rank()-1] == columns &&
-			ir.D(int(v.Shape().MaxElems())) == columns {
+		isVector := v.Rank() > 0 && v.Shape()[v.Rank()-1] == columns && columns.Is(int(v.Shape().MaxElems()))
+		if (v.Op() == ir.OpWeight || v.Op() == ir.OpConst) && isVector {
 			biases[n] = bias{add, v}
 		}
 	}
@@ -109,7 +108,7 @@ func (r *rewriter) biasOf(group []*ir.Node, biases map[*ir.Node]bias) *ir.Node {
 	if !some {
 		return nil
 	}
-	return r.onAxis(ir.OpConcat, 0, parts...)
+	return r.concat(0, parts...)
 }
 
 // siblingGroups maps each matmul that is to be merged to its group of siblings, in the order of their slices.
@@ -119,9 +118,7 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	for _, x := range g.Nodes() {
 		var group []*ir.Node
 		for _, u := range users[x.ID()] {
-			if live[u.ID()] && mergeable(u, x) &&
-				(len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1)) && columnsOf(u) == columnsOf(group[0]) &&
-					analysis.Precision(u) == analysis.Precision(group[0])) {
+			if live[u.ID()] && mergeable(u, x) && (len(group) == 0 || similar(u, group[0])) {
 				group = append(group, u)
 			}
 		}
@@ -161,9 +158,12 @@ func storedWeight(n *ir.Node) *ir.Node {
 	return n
 }
 
-// sameStorage reports whether two matmul operands are weights of the same dtype, cast or dequantized to the same dtype.
-func sameStorage(a, b *ir.Node) bool {
-	return a.Op() == b.Op() && a.DType() == b.DType() && storedWeight(a).DType() == storedWeight(b).DType()
+// similar reports whether two matmuls can be siblings: they have the same precision, and their weights have the same
+// dtype, are cast or dequantized to the same dtype, and have their columns along the same axis.
+func similar(m, n *ir.Node) bool {
+	a, b := m.Arg(1), n.Arg(1)
+	return a.Op() == b.Op() && a.DType() == b.DType() && storedWeight(a).DType() == storedWeight(b).DType() &&
+		columnsOf(m) == columnsOf(n) && analysis.Precision(m) == analysis.Precision(n)
 }
 
 // leavesFirst moves the leaves before all other nodes. A merged matmul, at the position of its first sibling, can then

@@ -33,17 +33,11 @@ func rewrite(g *ir.Graph, pricer kernel.Pricer,
 }
 
 // numel returns the number of elements of a shape.
-func (r *nodes) numel(s ir.Shape) ir.Dim {
-	n, err := s.Numel()
-	bailout.Check(err)
-	return n
-}
+func (r *nodes) numel(s ir.Shape) ir.Dim { return bailout.Must(s.Numel()) }
 
 // add adds a node.
 func (r *nodes) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	n, err := r.g.Add(op, args, attrs, r.pos)
-	bailout.Check(err)
-	return n
+	return bailout.Must(r.g.Add(op, args, attrs, r.pos))
 }
 
 // attr returns an attribute.
@@ -52,6 +46,19 @@ func attr(name string, value any) ir.Attr { return ir.Attr{Name: name, Value: va
 // onAxis adds an op with the given attribute axis.
 func (r *nodes) onAxis(op ir.Op, axis int, args ...*ir.Node) *ir.Node {
 	return r.add(op, args, attr("axis", axis))
+}
+
+// concat joins tensors along an axis. One tensor stays as it is.
+func (r *nodes) concat(axis int, list ...*ir.Node) *ir.Node {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return r.onAxis(ir.OpConcat, axis, list...)
+}
+
+// foldAlong returns a reduction of x along some axes, which keep extent 1.
+func (r *nodes) foldAlong(op ir.Op, x *ir.Node, axes ...int64) *ir.Node {
+	return r.unary(op, x, attr("axes", axes), attr("keepdims", true))
 }
 
 func (r *nodes) where(cond, a, b *ir.Node) *ir.Node {
@@ -85,9 +92,7 @@ func (r *nodes) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 
 // scalar adds a constant without axes.
 func (r *nodes) scalar(t ir.DType, v float64) *ir.Node {
-	d, err := ir.FromFloats(t, []float64{v})
-	bailout.Check(err)
-	return r.add(ir.OpConst, nil, attr("data", d))
+	return r.add(ir.OpConst, nil, attr("data", bailout.Must(ir.FromFloats(t, []float64{v}))))
 }
 
 // iota adds a tensor in which each element is its i32 coordinate along an axis.
@@ -116,7 +121,9 @@ func (r *nodes) copied(n *ir.Node) *ir.Node {
 	return r.unary(ir.OpReshape, n, attr("shape", n.Shape()))
 }
 
-func (r *nodes) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
+func (r *nodes) binary(op ir.Op, a, b *ir.Node, attrs ...ir.Attr) *ir.Node {
+	return r.add(op, []*ir.Node{a, b}, attrs...)
+}
 
 // swapAxes returns x with axes a and b exchanged.
 func (r *nodes) swapAxes(x *ir.Node, a, b int) *ir.Node {

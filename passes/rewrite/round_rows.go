@@ -43,11 +43,11 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 		default:
 			return nil
 		}
-		product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]}, attr("transpose_b", true))
+		out := r.binary(ir.OpMatMul, rows, args[1], attr("transpose_b", true))
 		if factor != nil {
-			product = r.binary(ir.OpMul, product, factor)
+			out = r.binary(ir.OpMul, out, factor)
 		}
-		return r.castTo(product, n.DType())
+		return r.castTo(out, n.DType())
 	})
 }
 
@@ -78,16 +78,10 @@ func suitsRows(n *ir.Node, form kernel.Form, pricer kernel.Pricer) bool {
 
 // roundedNorms returns the rms norms that only matmuls read for which RoundRows quantizes the rows.
 func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
-	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
-	for _, o := range g.Outputs() {
-		kept[o.Node] = true
-	}
-	for _, u := range g.Updates() {
-		kept[u.Value] = true
-	}
+	norms, shown := map[*ir.Node]bool{}, shownNodes(g)
 	for i, users := range g.Users() {
 		n := g.Nodes()[i]
-		norms[n] = n.Op() == ir.OpRMSNorm && !kept[n] && !slices.ContainsFunc(users, func(u *ir.Node) bool {
+		norms[n] = n.Op() == ir.OpRMSNorm && !shown[n] && !slices.ContainsFunc(users, func(u *ir.Node) bool {
 			return !roundsRows(u, pricer) || u.Arg(1) == n
 		})
 	}
@@ -99,8 +93,7 @@ func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 // the factor.
 func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
 	x = r.castTo(n.Arg(0), ir.F32)
-	last := attr("axes", []int64{int64(n.Rank() - 1)})
-	mean := r.unary(ir.OpMean, r.unary(ir.OpSqr, x), last, attr("keepdims", true))
+	mean := r.foldAlong(ir.OpMean, r.unary(ir.OpSqr, x), int64(n.Rank()-1))
 	factor = r.unary(ir.OpRsqrt, r.binary(ir.OpAdd, mean, r.scalar(ir.F32, n.Attrs().Float("eps"))))
 	if len(n.Args()) > 1 {
 		x = r.binary(ir.OpMul, x, r.castTo(n.Arg(1), ir.F32))
@@ -138,8 +131,7 @@ func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	k := shape[len(shape)-1].Add
 	groups := append(shape[:len(shape)-1:len(shape)-1], ir.D(int(k/ir.ByteGroup)), ir.D(ir.ByteGroup))
 	x = r.reshape(r.castTo(x, ir.F32), groups)
-	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), attr("axes", []int64{int64(len(groups) - 1)}),
-		attr("keepdims", true))
+	top := r.foldAlong(ir.OpReduceMax, r.unary(ir.OpAbs, x), int64(len(groups)-1))
 	as := func(t ir.DType, x *ir.Node) *ir.Node {
 		return r.unary(ir.OpBitcast, x, attr("dtype", t))
 	}
@@ -179,8 +171,7 @@ func (r *rewriter) splitRows(x *ir.Node) (rows, factor *ir.Node) {
 	)
 	size := r.binary(ir.OpAnd, as(ir.U32, x), word(0x7fffffff))
 	finite := r.binary(ir.OpLt, size, word(exponents))
-	largest := r.unary(ir.OpReduceMax, r.where(finite, size, word(0)), attr("axes", []int64{int64(x.Rank() - 1)}),
-		attr("keepdims", true))
+	largest := r.foldAlong(ir.OpReduceMax, r.where(finite, size, word(0)), int64(x.Rank()-1))
 	power := r.binary(ir.OpMax, r.binary(ir.OpAnd, largest, word(exponents)), word((top+1)<<23))
 	scaled := r.where(finite, r.binary(ir.OpMul, x, as(ir.F32, r.binary(ir.OpSub, word((2*bias+top)<<23), power))),
 		r.scalar(ir.F32, 0))

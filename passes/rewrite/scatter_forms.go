@@ -22,10 +22,9 @@ type scatterSize struct {
 
 // lastOf returns the size of a search for the last of n updates of each destination below limit: a maximum of the
 // updates' indices.
-func lastOf(limit, n ir.Dim, each bool) scatterSize {
+func lastOf(limit, n ir.Dim) scatterSize {
 	one := ir.D(1)
-	return scatterSize{base: ir.Shape{one, limit, one}, updates: ir.Shape{one, n, one}, mode: "max", t: ir.I32,
-		each: each}
+	return scatterSize{base: ir.Shape{one, limit, one}, updates: ir.Shape{one, n, one}, mode: "max", t: ir.I32}
 }
 
 // wanted returns the number of results along the axis.
@@ -45,54 +44,65 @@ const inFlight = 1 << 16
 // form returns the form of a scatter with the least estimated time on the device. In form compare, each destination is
 // compared with `along` indices.
 func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
-	places, each := s.elements(s.base), s.elements(s.updates)
-	width := float64(s.t.BlockBytes())
-	compare := kernel.Work{Form: kernel.FormCompare, Scattered: float64(each * float64(along.Max())), Launches: 1}
-	best, least := compare.Form, r.time(compare)
-	take := func(w kernel.Work) {
-		if t := r.time(w); t < least {
-			best, least = w.Form, t
+	best := kernel.Work{Form: kernel.FormCompare, Launches: 1,
+		Scattered: float64(s.elements(s.updates) * float64(along.Max()))}
+	var others []kernel.Work
+	if s.fits() {
+		others = append(others, r.accumulateWork(kernel.FormAccumulate, s)...)
+		if s.addsFloats() && s.unordered {
+			others = append(others, r.accumulateWork(kernel.FormAnyOrder, s)...)
 		}
-	}
-	keys := float64(s.updates[1].Max())
-	accumulates := func(f kernel.Form) { // considers accumulating by atomics
-		acc := r.accumulator(f, s)
-		if acc.words == 0 || !s.fits() {
-			return
-		}
-		_, w := acc.kernel(r, s)
-		w.Form, w.Launches, w.Bytes = f, 3, w.Bytes+float64(8*float64(acc.words)*places)
-		if acc.exponents { // another kernel finds them, and each update reads the exponent of its destination
-			_, find := scatterExponents.kernel(r, s)
-			w.Launches, w.Bytes = w.Launches+2, w.Bytes+find.Bytes+float64(8*places)
-			w.Scattered += find.Scattered
-		}
-		if s.each {
-			w.Scattered += each
-		}
-		take(w)
-	}
-	accumulates(kernel.FormAccumulate)
-	if s.addsFloats() && s.unordered {
-		accumulates(kernel.FormAnyOrder)
 	}
 	if s.sorts() {
-		rows := float64(s.wanted().Max())
-		digits := (bits.Len64(uint64(s.base[1].Max())) + 7) / 8 // of 8 bits in an index
-		launches := 6
-		if s.updates[1].Max() > maxSort {
-			launches += 3 * digits // a radix sort has three kernels for each digit
-		}
-		results := each
-		if !s.each {
-			results = places
-		}
-		take(kernel.Work{Form: kernel.FormSort, Launches: launches,
-			Bytes: float64(32*keys) + float64(each*width) + float64(2*results*width),
-			Scattered: float64(2*keys*float64(digits)) + float64(2*s.sectors(width)) + // keys move with their indices
-				rows*math.Log2(keys+2)/4})
+		others = append(others, s.sortWork())
 	}
-	return best
+	least := r.time(best)
+	for _, w := range others {
+		if t := r.time(w); t < least {
+			best, least = w, t
+		}
+	}
+	return best.Form
+}
+
+// accumulateWork returns the work of accumulating by atomics, or nothing if there is no kernel for the scatter.
+func (r scatters) accumulateWork(form kernel.Form, s scatterSize) []kernel.Work {
+	acc := r.accumulator(form, s)
+	if acc.words == 0 {
+		return nil
+	}
+	places := s.elements(s.base)
+	_, w := acc.kernel(r, s)
+	w.Form, w.Launches, w.Bytes = form, 3, w.Bytes+float64(8*float64(acc.words)*places)
+	if acc.exponents { // another kernel finds them, and each update reads the exponent of its destination
+		_, find := scatterExponents.kernel(r, s)
+		w.Launches, w.Bytes = w.Launches+2, w.Bytes+find.Bytes+float64(8*places)
+		w.Scattered += find.Scattered
+	}
+	if s.each {
+		w.Scattered += s.elements(s.updates)
+	}
+	return []kernel.Work{w}
+}
+
+// sortWork returns the work of sorting the updates and folding them in that order.
+func (s scatterSize) sortWork() kernel.Work {
+	places, each := s.elements(s.base), s.elements(s.updates)
+	keys, width := float64(s.updates[1].Max()), float64(s.t.BlockBytes())
+	rows := float64(s.wanted().Max())
+	digits := (bits.Len64(uint64(s.base[1].Max())) + 7) / 8 // of 8 bits in an index
+	launches := 6
+	if s.updates[1].Max() > maxSort {
+		launches += 3 * digits // a radix sort has three kernels for each digit
+	}
+	results := each
+	if !s.each {
+		results = places
+	}
+	return kernel.Work{Form: kernel.FormSort, Launches: launches,
+		Bytes: float64(32*keys) + float64(each*width) + float64(2*results*width),
+		Scattered: float64(2*keys*float64(digits)) + float64(2*s.sectors(width)) + // keys move with their indices
+			rows*math.Log2(keys+2)/4}
 }
 
 // time estimates the nanoseconds of some work on the device.

@@ -57,10 +57,10 @@ type accumulationKind struct {
 // many elements need larger tiles. The other two need an amount of shared memory that every device has, and one that
 // most devices have. With more shared memory a workgroup writes more destinations at its end, so its tile is larger.
 var accumulationKinds = []accumulationKind{
-	accumulateFew:    {"", 0, 128, 1024, 0},
-	accumulateMany:   {"_many", 0, 128, 8192, 1024*math.MaxUint16 + 1},
-	sharedEverywhere: {"_near", 4096, 128, 16384, inFlight},
-	sharedMostly:     {"_near_48k", 12288, 512, 65536, 64 * 65536},
+	accumulateFew:    {lanes: 128, tile: 1024},
+	accumulateMany:   {suffix: "_many", lanes: 128, tile: 8192, least: 1024*math.MaxUint16 + 1},
+	sharedEverywhere: {suffix: "_near", words: 4096, lanes: 128, tile: 16384, least: inFlight},
+	sharedMostly:     {suffix: "_near_48k", words: 12288, lanes: 512, tile: 65536, least: 64 * 65536},
 }
 
 const (
@@ -276,14 +276,24 @@ func (a accumulation) register() accumulationOps {
 
 // op returns the custom op of a kind of kernel.
 func (a accumulation) op(kind accumulationKind) ir.CustomOp {
-	body, bins := scatterBody, "sums"
-	result, word, zero := ir.U32, "uint", "0u"
-	if a.float {
-		result, word, zero = ir.F32, "float", "0.0"
+	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{kind.lanes},
+		Needs: a.needs, Body: a.source(kind)}
+	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: kind.tile}}
+	if kind.words > 0 {
+		word, _ := a.wordGLSL()
+		kernel.Shared, kernel.SharedBytes = fmt.Sprintf("shared %s bins[%d];", word, kind.words), 4*kind.words
+		kernel.Grid[1] = []ir.GridRule{{Of: "sums", Axis: 0, Tile: kind.window(a.words)}}
+		if a.float {
+			kernel.Needs = append(slices.Clone(a.needs), "sharedAtomicFloat32Add")
+		}
 	}
-	args := append([]ir.ArgInfo{{Name: "indices"}}, a.args...)
-	op := ir.CustomOp{
-		Doc: a.doc, Args: args,
+	result := ir.U32
+	if a.float {
+		result = ir.F32
+	}
+	return ir.CustomOp{
+		Name: "vkc.scatter_" + a.name + kind.suffix, Doc: a.doc, Kernel: kernel,
+		Args:  append([]ir.ArgInfo{{Name: "indices"}}, a.args...),
 		Attrs: append([]ir.AttrInfo{{Name: "slots", Kind: ir.AttrInt, Doc: "columns of all places"}}, a.attrs...),
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
 			if c.DType(0) != ir.I32 {
@@ -297,19 +307,27 @@ func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 		},
 		Reference: reference(a.reference),
 	}
-	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{kind.lanes},
-		Needs: a.needs}
+}
+
+// wordGLSL returns the GLSL type of a word, and the literal 0 of that type.
+func (a accumulation) wordGLSL() (name, zero string) {
+	if a.float {
+		return "float", "0.0"
+	}
+	return "uint", "0u"
+}
+
+// source returns the GLSL of a kind of kernel.
+func (a accumulation) source(kind accumulationKind) string {
+	number := func(n int) string { return fmt.Sprintf("%du", n) }
+	indent := func(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
+	word, zero := a.wordGLSL()
+	body, bins := scatterBody, "sums"
 	if kind.words > 0 {
 		body, bins = scatterNearBody, "bins"
-		kernel.Shared, kernel.SharedBytes = fmt.Sprintf("shared %s bins[%d];", word, kind.words), 4*kind.words
-		body = strings.NewReplacer("ROOM", fmt.Sprintf("%du", kind.words),
-			"WINDOW", fmt.Sprintf("%du", kind.window(a.words)), "NOTHING", zero).Replace(body)
-		kernel.Grid[1] = []ir.GridRule{{Of: "sums", Axis: 0, Tile: kind.window(a.words)}}
-		if a.float {
-			kernel.Needs = append(slices.Clone(a.needs), "sharedAtomicFloat32Add")
-		}
+		body = strings.NewReplacer("ROOM", number(kind.words), "WINDOW", number(kind.window(a.words)),
+			"NOTHING", zero).Replace(body)
 	}
-	indent := func(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
 	declare := word + " value[8];"
 	switch {
 	case strings.HasPrefix(a.load, "bits"):
@@ -317,18 +335,14 @@ func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 	case a.words > 1:
 		declare = "uvec2 value[8];"
 	}
-	body = strings.NewReplacer("TILE", fmt.Sprintf("%du", kind.tile), "ROUND", fmt.Sprintf("%du", 8*kind.lanes),
-		"LANES", fmt.Sprintf("%du", kind.lanes), "DECLARE", declare, "LOAD", a.load,
-		"CHANGE", indent(a.change, "                "),
+	body = strings.NewReplacer("TILE", number(kind.tile), "ROUND", number(8*kind.lanes), "LANES", number(kind.lanes),
+		"DECLARE", declare, "LOAD", a.load, "CHANGE", indent(a.change, "                "),
 		"FLUSH", indent(strings.ReplaceAll(a.flush, "BINS", "bins"), "        ")).Replace(body)
 	words := ""
 	if a.words > 1 {
-		words = fmt.Sprintf(" * %du", a.words)
+		words = " * " + number(a.words)
 	}
-	kernel.Body = strings.NewReplacer("BINS", bins, " * WORDS", words).Replace(body)
-	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: kind.tile}}
-	op.Name, op.Kernel = "vkc.scatter_"+a.name+kind.suffix, kernel
-	return op
+	return strings.NewReplacer("BINS", bins, " * WORDS", words).Replace(body)
 }
 
 // scatterLoop is GLSL with which a workgroup accumulates its elements, eight per invocation at a time so that their

@@ -19,11 +19,20 @@ import (
 // A copy is a reshape to the same shape, which fusion turns into a store. A quantize with a single reader stores its
 // blocks directly in the state; with several readers it is repeated for each write. SeparateBuffers also decomposes
 // scatters that turn out not to be in place.
-func SeparateBuffers(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
+func SeparateBuffers(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+	out, err := copyOperands(g, pricer)
+	if err != nil {
+		return nil, err
+	}
+	return copyResults(out)
+}
+
+// copyOperands copies the operands of writes in place that depend on the state's old value, and decomposes scatters
+// that are not in place.
+func copyOperands(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	before := analysis.NewOverwrites(g)
 	states := before.Writes()
-	// 1. Operands of writes, and scatters that are not in place.
-	out, err := rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
+	return rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		for i, x := range n.Args() {
 			if before.StoresFirst(x, n) {
 				args[i] = r.copied(args[i])
@@ -44,23 +53,23 @@ func SeparateBuffers(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
+}
+
+// copyResults copies the new values of states that are not written in place, and the outputs that would share a buffer.
+func copyResults(g *ir.Graph) (_ *ir.Graph, err error) {
 	fresh := ir.NewLike(g)
 	r := &nodes{g: fresh}
 	defer bailout.Caught(&err)
-	own, err := ir.CopyInto(fresh, out)
+	own, err := ir.CopyInto(fresh, g)
 	bailout.Check(err)
-	// 2. New values of states.
-	after := analysis.NewOverwrites(out)
+	states := analysis.NewOverwrites(g)
 	inPlace := map[*ir.Node]bool{}
-	for _, u := range out.Updates() {
+	for _, u := range g.Updates() {
 		state, value := own[u.State.ID()], own[u.Value.ID()]
 		switch {
-		case after.InPlace[u.State] != nil:
+		case states.InPlace[u.State] != nil:
 			inPlace[u.Value] = true
-		case u.Value.Op() == ir.OpQuantize && after.OnlyUpdates(u.Value): // the quantize stores into the state
+		case u.Value.Op() == ir.OpQuantize && states.OnlyUpdates(u.Value): // the quantize stores into the state
 		default:
 			if analysis.IsLeaf(value) { // save its old value: it may be a state that another update overwrites
 				value = r.copied(value)
@@ -69,8 +78,7 @@ func SeparateBuffers(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error)
 		}
 		bailout.Check(fresh.Update(state, value))
 	}
-	// 3. Outputs.
-	for _, o := range out.Outputs() {
+	for _, o := range g.Outputs() {
 		n := own[o.Node.ID()]
 		if analysis.IsLeaf(n) || inPlace[o.Node] {
 			n = r.copied(n)

@@ -183,7 +183,7 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 			}
 		}
 		return x
-	case ir.OpFlip:
+	case ir.OpFlip: // of a scalar; a tensor is flipped along all axes if none is named
 		return xIf(len(n.Attrs().Ints("axes")) == 0 && n.Rank() == 0)
 	case ir.OpMul, ir.OpDiv:
 		return xIf(analysis.IsSplat(args[1], 1))

@@ -30,7 +30,7 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	splits := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 })
 	if splits {
 		unsplit := propose("keep f32", id, resolveBF16x3(k, keepsOperands))
-		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) {
+		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) { // both operands are bf16
 			k, splits = resolveBF16x3(k, splitsOperands), false
 			unsplit = propose("multiply bf16", id, k)
 		}
