@@ -24,12 +24,14 @@ type auto struct {
 // want is "" or "auto".
 func openAuto(want string, options openOptions) kind {
 	host := newProcessor(processorName, noVulkan, options)
-	onSoftware := func(why string, open func() (*vulkan, error)) kind {
+	onSoftware := func(why string) *software {
 		host.why = processorName + ": " + why
-		return &software{processor: host, open: open, trialTurn: make(chan struct{}, 1), limits: softwareTrial}
+		return &software{processor: host, trialTurn: make(chan struct{}, 1), limits: softwareTrial}
 	}
 	if !options.mayHaveGPU() {
-		return onSoftware("this machine has no GPU", func() (*vulkan, error) { return openVulkan(want, options) })
+		s := onSoftware("this machine has no GPU")
+		s.open = func() (*vulkan, error) { return openVulkan(want, options) }
+		return s
 	}
 	v, err := openVulkan(want, options)
 	switch {
@@ -37,7 +39,7 @@ func openAuto(want string, options openOptions) kind {
 		host.fallback = fmt.Errorf("%s: %w", noVulkan, err)
 		return host
 	case v.caps.Type == device.DeviceCPU:
-		s := onSoftware("the best Vulkan device, "+v.caps.Name+", is software", nil).(*software)
+		s := onSoftware("the best Vulkan device, " + v.caps.Name + ", is software")
 		s.opened = v
 		return s
 	}
@@ -58,16 +60,16 @@ func (a *auto) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*P
 // load loads the program on the GPU. It loads the graph on the CPU fast path instead if the GPU could not compile the
 // program, cannot load it, or if opt.Share is on the fast path.
 func (a *auto) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
-	onDevice := opt.Share.Vulkan() != nil
+	sharesOnHost := opt.Share.loaded() && opt.Share.Vulkan() == nil
 	switch {
-	case p.refused != nil && opt.Share != nil && (onDevice || !opt.Share.loaded()):
+	case p.refused != nil && opt.Share != nil && !sharesOnHost:
 		return nil, fmt.Errorf("on %s, next to an executable to share with: %w", a.caps.Name, p.refused)
-	case p.refused != nil || opt.Share.loaded() && !onDevice:
+	case p.refused != nil || sharesOnHost:
 		return a.loadOnHost(ctx, p.Contents.Graph, p.refused, opt)
 	}
 	exe, err := a.vulkan.load(ctx, p, opt)
-	if p.Contents.Program != nil && opt.Share == nil && !opt.Guards &&
-		runsOnCPUInstead(ctx, p.Contents.Graph, opt.Weights, err) {
+	mayMove := p.Contents.Program != nil && opt.Share == nil && !opt.Guards // guards exist only on the device
+	if mayMove && runsOnCPUInstead(ctx, p.Contents.Graph, opt.Weights, err) {
 		own, failed := a.loadOnHost(ctx, p.Contents.Graph, err, opt)
 		if failed != nil {
 			return nil, fmt.Errorf("%w; nor does the %s load it: %w", runtime.Reason(err), processorName,

@@ -25,7 +25,7 @@ type Pending struct {
 }
 
 var (
-	errNotStarted = errors.New("the pending run is none: Executable.Start makes one")
+	errNotStarted = errors.New("the pending run is nil or empty: Executable.Start makes one")
 	closedDone    = make(chan struct{})
 )
 

@@ -47,7 +47,7 @@ func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Exe
 	case opt.Share != nil && (!opt.Share.loaded() || opt.Share.Vulkan() != nil):
 		return nil, errSharedElsewhere(&d.identity, opt.Share)
 	case opt.WeightRoom > 0:
-		return nil, fmt.Errorf("on %s: there is no device whose memory weights could be kept out of", d.caps.Name)
+		return nil, fmt.Errorf("on %s: LoadOptions.WeightRoom is for devices with memory of their own", d.caps.Name)
 	}
 	exe := &Executable{why: d.why, fallback: d.fallback}
 	var options cpu.Options

@@ -37,8 +37,8 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 		return nil, errors.New("load graph: the graph is nil")
 	}
 	if states := g.Leaves(ir.OpState); len(states) > 0 {
-		return nil, fmt.Errorf("load graph on %d devices: it has states, %q the first, and what a run finds in them "+
-			"would depend on the device that it goes to: load it on each device by itself", len(d), states[0].Name())
+		return nil, fmt.Errorf("load graph on %d devices: it has states, %q the first, and the results of a run would "+
+			"depend on the device that it goes to: load it on each device by itself", len(d), states[0].Name())
 	}
 	programs := map[string]*Program{}
 	r := &Replicas{exes: make([]*Executable, len(d)), inProgress: make([]int, len(d))}

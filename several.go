@@ -28,7 +28,8 @@ func newCombined(d Devices, how string) (combined, error) {
 	var names []string
 	for _, one := range d {
 		if one == nil || one.kind == nil || len(one.Parts()) != 1 {
-			return combined{}, errors.New("devices together: one is nil or several itself: want those of OpenDevices")
+			return combined{}, errors.New("devices together: one is nil, or combines several itself: " +
+				"pass devices of OpenDevices")
 		}
 		names = append(names, one.Name())
 	}

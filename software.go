@@ -19,7 +19,7 @@ import (
 // runs long is tried in the background on a Vulkan device in software; see [trial.Executable].
 type software struct {
 	*processor
-	open      func() (*vulkan, error) // opens the Vulkan device
+	open      func() (*vulkan, error) // opens the Vulkan device; nil if it was opened already
 	trialTurn chan struct{}           // a lock that lets one trial run at a time
 	limits    trialLimits
 
