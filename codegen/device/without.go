@@ -118,18 +118,10 @@ func codeFeatures() []string {
 // switchable returns the names that Without accepts, sorted.
 func switchable() []string {
 	names := codeFeatures()
-	for name := range switches {
-		names = append(names, name)
-	}
-	for name := range subgroupFeatures {
-		names = append(names, name)
-	}
-	for name := range versions {
-		names = append(names, name)
-	}
-	for name := range otherSwitches {
-		names = append(names, name)
-	}
+	names = slices.AppendSeq(names, maps.Keys(switches))
+	names = slices.AppendSeq(names, maps.Keys(subgroupFeatures))
+	names = slices.AppendSeq(names, maps.Keys(versions))
+	names = slices.AppendSeq(names, maps.Keys(otherSwitches))
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -94,16 +94,14 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	if c.stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.stdin)
 	}
-	messages := func() *limitedBuffer {
-		return &limitedBuffer{max: maxMessages, full: func() {
-			stop(&limitError{fmt.Sprintf("wrote more than %d MiB of messages", maxMessages>>20)})
+	limited := func(most int, what string) *limitedBuffer {
+		return &limitedBuffer{max: most, full: func() {
+			stop(&limitError{fmt.Sprintf("wrote more than %d MiB%s", most>>20, what)})
 		}}
 	}
-	stdout, stderr := messages(), messages()
+	stdout, stderr := limited(maxMessages, " of messages"), limited(maxMessages, " of messages")
 	if c.module {
-		stdout = &limitedBuffer{max: maxOutput, full: func() {
-			stop(&limitError{fmt.Sprintf("wrote more than %d MiB%s", maxOutput>>20, tooLarge)})
-		}}
+		stdout = limited(maxOutput, tooLarge)
 	}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = killGrace
@@ -131,10 +129,6 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	}
 	err = cmd.Wait()
 	out := output{stdout.data, stderr.data}
-	said := out.text()
-	if c.module {
-		said = string(out.stderr)
-	}
 	if err == nil {
 		return out, nil
 	}
@@ -142,6 +136,10 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 		return out, fmt.Errorf("%s: %w", tool.Name, context.Cause(ctx))
 	}
 	cmd.Cancel() // kill children that still run
+	said := out.text()
+	if c.module {
+		said = string(out.stderr)
+	}
 	e := &exitError{tool: tool.Name, state: err, output: said, killed: died(cmd.ProcessState)}
 	if exceeded := group.exceeded(context.Cause(own), said, c.limits); exceeded != nil {
 		e.state, e.stopped = exceeded, true

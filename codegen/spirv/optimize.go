@@ -64,12 +64,11 @@ var passesKey = strings.Join(optimizerPasses, " ") + " or " + strings.Join(caref
 // smallConstants), it tries carefulPasses, and otherwise keeps the module as it was.
 func (c *compilation) optimize(ctx context.Context, u *unit) error {
 	plain := u.module
-	if err := c.optimizeWith(ctx, u, optimizerPasses); err != nil || u.module == nil || !smallConstants(u.module) {
-		return err
-	}
-	u.module = plain
-	if err := c.optimizeWith(ctx, u, carefulPasses); err != nil || u.module == nil || !smallConstants(u.module) {
-		return err
+	for _, passes := range [][]string{optimizerPasses, carefulPasses} {
+		u.module = plain
+		if err := c.optimizeWith(ctx, u, passes); err != nil || u.module == nil || !smallConstants(u.module) {
+			return err
+		}
 	}
 	u.module = plain
 	return nil

@@ -1,6 +1,7 @@
 package spirv
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -26,16 +27,12 @@ type identity struct{ Compiler, Opt, Val string }
 // identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen. So
 // the cache still finds programs that a tool compiled before it was removed.
 func (t *Toolchain) identity() identity {
-	id := identity{t.compiler().nameAndVersion(), t.Opt.nameAndVersion(), t.Val.nameAndVersion()}
 	last := t.probes.lastTools()
-	for _, p := range []struct{ now, before *string }{
-		{&id.Compiler, &last.Compiler}, {&id.Opt, &last.Opt}, {&id.Val, &last.Val},
-	} {
-		if *p.now == "" {
-			*p.now = *p.before
-		}
+	return identity{
+		Compiler: cmp.Or(t.compiler().nameAndVersion(), last.Compiler),
+		Opt:      cmp.Or(t.Opt.nameAndVersion(), last.Opt),
+		Val:      cmp.Or(t.Val.nameAndVersion(), last.Val),
 	}
-	return id
 }
 
 // Fingerprint names the versions of the compiler and the optimizer, and the list of passes: every input of the SPIR-V

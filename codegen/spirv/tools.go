@@ -84,6 +84,13 @@ func (p Packages) Install() string {
 	return fmt.Sprintf("install %s (Debian, Ubuntu), %s (Fedora) or %s (Arch)", p.Debian, p.Fedora, p.Arch)
 }
 
+// The indexes in toolSpecs of the tools that are not optional.
+const (
+	glslcIndex = iota
+	glslangIndex
+	optIndex
+)
+
 // toolSpecs lists all tools. toolSet refers to them by index.
 var toolSpecs = []toolSpec{
 	{func(t *Toolchain) *Tool { return &t.GLSLC }, []string{"glslc"},
@@ -120,13 +127,9 @@ var toolSpecs = []toolSpec{
 // Versions are read by running each tool once, or from opt.CacheDir if the tool's file has not changed since.
 func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 	t := &Toolchain{probes: openProbeStore(opt.CacheDir), limits: defaultLimits}
-	var err error
 	if opt.SearchDirs != nil {
 		t.useTools(chooseSet(dirSets(opt.SearchDirs)))
-	} else {
-		err = t.searchDefault()
-	}
-	if err != nil {
+	} else if err := t.searchDefault(); err != nil {
 		return nil, err
 	}
 	for _, s := range toolSpecs {
@@ -270,9 +273,9 @@ type toolSet map[int]Tool
 
 // complete reports whether the set has a compiler and spirv-opt.
 func (s toolSet) complete() bool {
-	_, glslc := s[0] // indexes into toolSpecs
-	_, glslang := s[1]
-	_, opt := s[2]
+	_, glslc := s[glslcIndex]
+	_, glslang := s[glslangIndex]
+	_, opt := s[optIndex]
 	return (glslc || glslang) && opt
 }
 
