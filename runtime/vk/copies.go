@@ -89,13 +89,13 @@ func (c *CommandList) copyAll(list []bufferCopy) {
 type copies struct {
 	recording *Recording
 	list      []bufferCopy // the recorded copies
-	next      []bufferCopy // the copies of the run that is being prepared
+	next      []bufferCopy // the copies of the next run; kept so that its memory is reused
 }
 
-// prepare returns a recording of the copies in list, or nil if list is empty. The device must have finished the
-// recording that prepare returned before. grouped says that the recording may be submitted in a group with others,
+// record returns a recording of the copies in list, or nil if list is empty. The device must have finished the
+// recording that record returned before. grouped says that the recording may be submitted in a group with others,
 // which pays if many runs have the same copies.
-func (x *copies) prepare(m *programMemory, name string, list []bufferCopy, grouped bool) *Recording {
+func (x *copies) record(m *programMemory, name string, list []bufferCopy, grouped bool) *Recording {
 	if len(list) == 0 {
 		return nil
 	}

@@ -216,15 +216,21 @@ func (m *programMemory) checkTotal() error {
 		return nil
 	}
 	available, _ := d.available(heap)
-	var parts []string // largest first
-	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b kernel.BufferKind) int {
-		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a, b))
-	}) {
-		parts = append(parts, fmt.Sprintf("%s %s", kind, formatBytes(kinds[kind])))
-	}
-	what := "the program as a whole (" + strings.Join(parts, ", ") + ")"
+	what := "the program as a whole (" + largestFirst(kinds) + ")"
 	return &OutOfMemoryError{What: what, Requested: need, Heap: heap, HeapSize: size, InUse: used,
 		Available: available, Limit: limit, Use: all, Result: ErrorOutOfDeviceMemory}
+}
+
+// largestFirst lists kinds of buffers with their sizes in bytes, for messages.
+func largestFirst(sizes map[kernel.BufferKind]uint64) string {
+	kinds := slices.SortedFunc(maps.Keys(sizes), func(a, b kernel.BufferKind) int {
+		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, kind := range kinds {
+		parts = append(parts, fmt.Sprintf("%s %s", kind, formatBytes(sizes[kind])))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // signedExtents returns the extents of a program's tensors that can be negative, such as T-2 for T=1. Kernels would

@@ -177,8 +177,8 @@ func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
 	return exact
 }
 
-// lacks returns the number of bytes that the run must allocate for larger inputs with these capacities.
-func (r *runResources) lacks(capacities []int64) (n int64) {
+// missingBytes returns the number of bytes that the run must allocate for larger inputs with these capacities.
+func (r *runResources) missingBytes(capacities []int64) (n int64) {
 	for i, size := range capacities {
 		if r.large == nil || r.large[i] == nil {
 			n += size
@@ -202,7 +202,7 @@ func (f *inFlight) acquire(e *Executable, j *job) (r *runResources, capacities [
 		return &f.waiting, nil
 	}
 	capacities = e.capacities(j.in)
-	fits := func() bool { return f.given+f.ring[f.next].lacks(capacities) <= e.device.maxGiven() }
+	fits := func() bool { return f.given+f.ring[f.next].missingBytes(capacities) <= e.device.maxGiven() }
 	restart := !fits()
 	if e.device.knownDone(f.last) {
 		restart = restart || f.count > 1 && f.ring[0].isFree()
@@ -246,8 +246,8 @@ func (r *runResources) recordings(e *Executable, j *job, given []bufferCopy) []*
 			steps = []*Recording{e.stepsOn(j.states, j.symbols)}
 		}
 	}
-	before := r.before.prepare(&e.programMemory, "inputs", given, !j.async)
-	after := r.after.prepare(&e.programMemory, "outputs", r.copiesAfter(e, j, written), !j.async)
+	before := r.before.record(&e.programMemory, "inputs", given, !j.async)
+	after := r.after.record(&e.programMemory, "outputs", r.copiesAfter(e, j, written), !j.async)
 	list := slices.Concat([]*Recording{before}, steps, []*Recording{after})
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }

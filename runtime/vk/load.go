@@ -110,7 +110,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	e.keep(&e.inFlight)
 	e.own.record()
 	e.recordGuards()
-	e.prepare(ctx)
+	e.runPrepared(ctx)
 	e.addPrepared(spirv)
 	unlock()
 	e.warmUp(ctx, report)

@@ -22,7 +22,7 @@ const (
 // layOutPlanes is like layOut, for a weight in the layout of planes: it splits the blocks into planes as it writes them
 // to staging memory. parts has the weight's bytes, and each part has whole blocks.
 func layOutPlanes(b *kernel.Buffer, parts [][]byte,
-	put func(at, size int64, fill func(p []byte, at int64) error) error, done func(n int64)) error {
+	put func(at, size int64, fill fillFunc) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())
 	blocks := b.Shape.MaxElems() / int64(b.DType.BlockElems())
 	block := int64(0) // index of the next block

@@ -9,10 +9,10 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 )
 
-// prepare runs the prepared steps: the program's first steps, which depend only on weights and so run once, at load.
+// runPrepared runs the prepared steps: the program's first steps, which depend only on weights and so run once, at load.
 // Their results stay in buffers of their own, the prepared weights. It skips steps that are only needed for results
 // that are borrowed from another program.
-func (rec *recorder) prepare(ctx context.Context) {
+func (rec *recorder) runPrepared(ctx context.Context) {
 	steps := rec.unprepared()
 	if len(steps) == 0 {
 		return
@@ -69,20 +69,7 @@ func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
 		}
 	}
 	for _, step := range m.program.Steps[:m.program.Prepared] {
-		h := sha256.New()
-		shader := m.program.Shaders[step.Shader]
-		fmt.Fprintf(h, "%x %d %v", sha256.Sum256(spirv[step.Shader]), shader.SubgroupSize, step.Grid)
-		known := true
-		for _, bind := range step.Binds {
-			b := &m.buffers[bind.Buffer]
-			key, ok := keys[b]
-			if !bind.Read {
-				key = contentKey{}
-			}
-			known = known && (ok || !bind.Read)
-			fmt.Fprintf(h, " %x %v %v %v %d", key, bind.Read, bind.Write, bind.Address, b.Bytes)
-		}
-		made := h.Sum(nil)
+		key, known := m.stepKey(step, spirv[step.Shader], keys)
 		for n, bind := range step.Binds {
 			if !bind.Write {
 				continue
@@ -93,10 +80,29 @@ func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
 				continue
 			}
 			old := keys[b] // a step may overwrite only a part
-			keys[b] = sha256.Sum256(fmt.Appendf(nil, "%x %x %d", made, old, n))
+			keys[b] = sha256.Sum256(fmt.Appendf(nil, "%x %x %d", key, old, n))
 		}
 	}
 	return keys
+}
+
+// stepKey returns a hash of a step's code, and of the keys of the buffers that it reads. It returns false if one of them
+// has no key.
+func (m *programMemory) stepKey(step kernel.Step, code []byte,
+	keys map[*buffer]contentKey) (key contentKey, known bool) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%x %d %v", sha256.Sum256(code), m.program.Shaders[step.Shader].SubgroupSize, step.Grid)
+	for _, bind := range step.Binds {
+		b := &m.buffers[bind.Buffer]
+		var read contentKey
+		if bind.Read {
+			if read, known = keys[b]; !known {
+				return key, false
+			}
+		}
+		fmt.Fprintf(h, " %x %v %v %v %d", read, bind.Read, bind.Write, bind.Address, b.Bytes)
+	}
+	return contentKey(h.Sum(nil)), true
 }
 
 // findPrepared borrows prepared weights that another program has computed from the same weights by the same code. The

@@ -72,12 +72,12 @@ func (rec *recorder) cost(s *kernel.Step) runtime.KernelCost {
 // peak returns the peak rate of the arithmetic units that a step's kernel uses (tensor cores or not), in 10^12
 // operations per second, or 0 if unknown.
 func (rec *recorder) peak(s *kernel.Step) float64 {
-	onUnits := func(need string) bool { return strings.HasPrefix(need, "cooperativeMatrix") }
-	bytes := func(b kernel.Bind) bool { return rec.program.Buffers[b.Buffer].DType == ir.I8 }
+	isMatrix := func(feature string) bool { return strings.HasPrefix(feature, "cooperativeMatrix") }
+	isInt8 := func(b kernel.Bind) bool { return rec.program.Buffers[b.Buffer].DType == ir.I8 }
 	switch {
-	case !slices.ContainsFunc(rec.program.Shaders[s.Shader].Needs, onUnits):
+	case !slices.ContainsFunc(rec.program.Shaders[s.Shader].Needs, isMatrix):
 		return rec.machine.VectorF32
-	case slices.ContainsFunc(s.Binds, bytes):
+	case slices.ContainsFunc(s.Binds, isInt8):
 		return rec.machine.MatrixI8
 	}
 	return rec.machine.MatrixF16

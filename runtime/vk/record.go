@@ -187,7 +187,7 @@ func (c *CommandList) Dispatch(x, y, z uint32) {
 	if x == 0 || y == 0 || z == 0 || x > limit[0] || y > limit[1] || z > limit[2] {
 		c.fail("kernel %s: %d x %d x %d workgroups; want 1 to %v", c.kernelName(), x, y, z, limit)
 	}
-	if c.prepare() {
+	if c.prepareDispatch() {
 		c.stages |= StageCompute
 		c.emit(opDispatch, uint64(x), uint64(y), uint64(z))
 	}
@@ -196,7 +196,7 @@ func (c *CommandList) Dispatch(x, y, z uint32) {
 // DispatchIndirect runs the bound kernel. The device reads the three workgroup counts, as uint32, from the buffer when
 // it executes the command. The counts must be within the device's limits. If one is 0 nothing runs.
 func (c *CommandList) DispatchIndirect(counts *Buffer, offset int64) {
-	if c.checkBuffer("indirect dispatch", counts, offset, 12, 4) && c.prepare() {
+	if c.usesBuffer("indirect dispatch", counts, offset, 12, 4) && c.prepareDispatch() {
 		c.stages |= StageCompute | StageIndirect
 		c.emit(opDispatchIndirect, counts.handle, uint64(offset))
 	}
@@ -210,9 +210,9 @@ func (c *CommandList) kernelName() string {
 	return c.pipeline.name
 }
 
-// prepare checks that a kernel and its buffers are bound, and records what has changed since the last dispatch. It
+// prepareDispatch checks that a kernel and its buffers are bound, and records what has changed since the last dispatch. It
 // returns false after an error.
-func (c *CommandList) prepare() bool {
+func (c *CommandList) prepareDispatch() bool {
 	if c.broken() {
 		return false
 	}
@@ -257,9 +257,9 @@ func (c *CommandList) written(b *Buffer) {
 	}
 }
 
-// checkBuffer records that the list uses size bytes of a buffer from offset on, which must be a multiple of align. If
+// usesBuffer records that the list uses size bytes of a buffer from offset on, which must be a multiple of align. If
 // the range is invalid, it records an error and returns false.
-func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align int64) bool {
+func (c *CommandList) usesBuffer(doing string, b *Buffer, offset, size, align int64) bool {
 	if c.broken() {
 		return false
 	}
@@ -296,7 +296,7 @@ func (c *CommandList) CopyBuffer(dst *Buffer, dstOffset int64, src *Buffer, srcO
 	if size <= 0 {
 		c.fail("copy of %d bytes", size)
 	}
-	if !c.checkBuffer("copy to", dst, dstOffset, size, 1) || !c.checkBuffer("copy from", src, srcOffset, size, 1) {
+	if !c.usesBuffer("copy to", dst, dstOffset, size, 1) || !c.usesBuffer("copy from", src, srcOffset, size, 1) {
 		return
 	}
 	if dst == src && dstOffset < srcOffset+size && srcOffset < dstOffset+size {
@@ -316,7 +316,7 @@ func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) 
 	if size <= 0 || size%4 != 0 {
 		c.fail("fill of %d bytes; want a multiple of 4", size)
 	}
-	if c.checkBuffer("fill", dst, offset, size, 4) {
+	if c.usesBuffer("fill", dst, offset, size, 4) {
 		c.stages |= StageTransfer
 		c.emit(opFill, dst.handle, uint64(offset), uint64(size), uint64(value))
 		c.written(dst)
@@ -325,21 +325,21 @@ func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) 
 
 // ResetTimestamps clears all slots of t. It must come before the first [CommandList.Timestamp] into t.
 func (c *CommandList) ResetTimestamps(t *Timestamps) {
-	if c.checkTimestamps(t, 0) {
+	if c.usesTimestamps(t, 0) {
 		c.emit(opResetQueries, t.pool, 0, uint64(t.count))
 	}
 }
 
 // Timestamp stores in slot i the time at which all earlier commands have ended.
 func (c *CommandList) Timestamp(t *Timestamps, i int) {
-	if c.checkTimestamps(t, i) {
+	if c.usesTimestamps(t, i) {
 		c.emit(opTimestamp, t.pool, uint64(i))
 	}
 }
 
-// checkTimestamps records that the list uses slot i of t. If there is no such slot, it records an error and returns
+// usesTimestamps records that the list uses slot i of t. If there is no such slot, it records an error and returns
 // false.
-func (c *CommandList) checkTimestamps(t *Timestamps, i int) bool {
+func (c *CommandList) usesTimestamps(t *Timestamps, i int) bool {
 	if c.broken() {
 		return false
 	}

@@ -125,30 +125,25 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 
 // keepStates calls do, which may overwrite states, and then restores the borrowed states from copies.
 func (rec *recorder) keepStates(ctx context.Context, do func()) {
-	copies := map[*Buffer]*Buffer{} // by state
+	var save, restore []bufferCopy
 	for _, b := range rec.of(kernel.BufState) {
 		if !b.borrowed {
 			continue
 		}
-		c := bailout.Must(rec.device.NewBuffer("copy of "+b.Name, b.at.Buffer.Size(), DeviceMemory))
-		defer c.Close()
-		copies[b.at.Buffer] = c
+		state, size := b.at.Buffer, b.at.Buffer.Size()
+		saved := bailout.Must(rec.device.NewBuffer("copy of "+b.Name, size, DeviceMemory))
+		defer saved.Close()
+		save = append(save, bufferCopy{dst: saved, src: state, size: size})
+		restore = append(restore, bufferCopy{dst: state, src: saved, size: size})
 	}
-	if len(copies) == 0 {
+	if len(save) == 0 {
 		do()
 		return
 	}
-	move := func(back bool) {
-		bailout.Check(rec.device.runOnce(ctx, "copies of states", func(c *CommandList) {
-			for from, to := range copies {
-				if back {
-					from, to = to, from
-				}
-				c.CopyBuffer(to, 0, from, 0, to.Size())
-			}
-		}))
+	run := func(list []bufferCopy) {
+		bailout.Check(rec.device.runOnce(ctx, "copies of states", func(c *CommandList) { c.copyAll(list) }))
 	}
-	move(false)
-	defer move(true)
+	run(save)
+	defer run(restore)
 	do()
 }

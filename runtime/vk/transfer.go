@@ -126,8 +126,11 @@ func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []by
 	return d.UploadFunc(ctx, dst, offset, int64(len(src)), from(src))
 }
 
-// from returns a fill function of upload that copies the bytes of src.
-func from(src []byte) func(p []byte, at int64) error {
+// fillFunc sets p to the bytes of an upload from position `at` on.
+type fillFunc = func(p []byte, at int64) error
+
+// from returns a fillFunc that copies the bytes of src.
+func from(src []byte) fillFunc {
 	return func(p []byte, at int64) error {
 		copyBytes(p, src[at:])
 		return nil
@@ -171,10 +174,9 @@ func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte
 	return d.upload(ctx, dst, offset, int64(len(src)), from(src), order{overlaps: true})
 }
 
-// upload copies size bytes to dst at an offset. It calls fill for each piece p of the copy, and fill sets p to the
-// bytes from position `at` on. o is the order of the copy relative to recordings.
-func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error,
-	o order) error {
+// upload copies size bytes to dst at an offset. It calls fill for each piece of the copy. o is the order of the copy
+// relative to recordings.
+func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill fillFunc, o order) error {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return fmt.Errorf("vk: upload: %w", err)
 	}
@@ -289,15 +291,19 @@ func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int6
 	return stagedChunk{slot: slot, n: n}, s.submit(slot, words, o)
 }
 
+// waitBefore waits until the host may access memory in order o relative to recordings.
+func (d *Device) waitBefore(ctx context.Context, o order) error {
+	if o.overlaps {
+		return d.Wait(ctx, o.after)
+	}
+	return d.WaitIdle(ctx)
+}
+
 // directChunks waits until the host may access buffer b (see order), and then calls access with size bytes of its
 // memory from an offset on, a chunk p at a time. `at` is the position of p in these bytes.
 func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
 	access func(p []byte, at int64) error, o order) error {
-	wait := d.WaitIdle
-	if o.overlaps {
-		wait = func(ctx context.Context) error { return d.Wait(ctx, o.after) }
-	}
-	if err := wait(ctx); err != nil {
+	if err := d.waitBefore(ctx, o); err != nil {
 		return err
 	}
 	memory := b.Bytes()[offset : offset+size]

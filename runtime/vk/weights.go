@@ -146,7 +146,7 @@ const compareChunk = defaultStagingBytes
 // holds reports whether buffer `have` on the device has the contents of weight b, which is the concatenation of parts.
 func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, parts [][]byte) (bool, error) {
 	var want, got []byte
-	err := layOut(b, parts, func(at, size int64, fill func(p []byte, at int64) error) error {
+	err := layOut(b, parts, func(at, size int64, fill fillFunc) error {
 		for from := int64(0); from < size; from += compareChunk {
 			n := min(size-from, compareChunk)
 			want, got = slices.Grow(want[:0], int(n))[:n], slices.Grow(got[:0], int(n))[:n]
@@ -179,7 +179,7 @@ func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err
 		}
 		parts := bailout.Must(bundle.WeightBytes(*b.Buffer, m.weights))
 		head := bailout.Must(headSum(parts))
-		put := func(at, size int64, fill func(p []byte, at int64) error) error {
+		put := func(at, size int64, fill fillFunc) error {
 			return m.device.UploadFunc(ctx, b.at.Buffer, at, size, fill)
 		}
 		bailout.Check(layOut(b.Buffer, parts, put, func(n int64) {
@@ -194,7 +194,7 @@ func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err
 // layOut converts a weight to the layout that kernels read. parts are the weight's bytes in the file, in segments.
 // layOut calls put for each range of the buffer. put takes the range's bytes from fill, in one or more pieces. layOut
 // calls done with the size of each piece.
-func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill func(p []byte, at int64) error) error,
+func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill fillFunc) error,
 	done func(n int64)) error {
 	if b.Layout == kernel.LayoutPlanes {
 		return layOutPlanes(b, parts, put, done)
