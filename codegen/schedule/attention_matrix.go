@@ -25,20 +25,19 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
 		var partial []Candidate // tiles that do not, the smallest first
 		for _, tl := range h.flashMatrices {
-			if variant == kernel.VarFlashMatrix2 && tl.Parts > 1 {
-				continue
-			}
 			rows := tl.Subgroups / max(tl.Parts, 1) * frag
 			heads, groups := flashHeads(sh, rows), sh.workgroups(rows)
+			halfEmpty := 2*sh.Queries*int64(heads) <= int64(rows)
+			tooWide := tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width
+			if halfEmpty || tooWide || variant == kernel.VarFlashMatrix2 && tl.Parts > 1 {
+				continue
+			}
 			c := Candidate{kernel.FlashMatrix{Launch: kernel.Launch{Variant: variant,
 				Workgroup: tl.Subgroups * h.subgroup, Vec: 4, Subgroup: h.subgroup},
 				TileM: rows, TileN: tl.Keys, Stages: tl.Stages, SubgroupsN: tl.Parts,
 				Fragment: kernel.Fragment{FragM: frag, FragN: frag, FragK: frag}, Flash: kernel.Flash{Heads: heads}},
 				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads,
 					heads, tl.Keys, groups)}
-			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
-				continue
-			}
 			if 10*groups >= 9*h.onePerCore() { // one workgroup for nearly every core is enough (M-flash-shapes)
 				filling = append(filling, c)
 			} else {

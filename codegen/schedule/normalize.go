@@ -70,50 +70,55 @@ const ManyRows = 3
 
 // normalizeMatVec determines how a matvec decodes B. It clears the options that need B as rows of quantized blocks if B
 // is something else, and the options that keep the rows of A in shared memory if they do not fit.
-func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel.MatVec {
-	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
-		return s // [New] rejects it
+func normalizeMatVec(k *kernel.Kernel, given kernel.MatVec, caps device.Caps) kernel.MatVec {
+	if given.Workgroup < 1 || given.LanesPerRow < 1 || given.ThreadN < 1 || given.TileK < 0 {
+		return given // [New] rejects it
 	}
-	given := s
-	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
-	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Digits = false, false, false, 0, 0, 0
-	s.Prefetch = kernel.Prefetch{}
-	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !rowsResident(k, given) {
+	s := kernel.MatVec{Launch: given.Launch, Coarsen: given.Coarsen, LanesPerRow: given.LanesPerRow, Tile: given.Tile,
+		ThreadM: given.ThreadM, ThreadN: given.ThreadN, Tables: given.Tables, Decode: kernel.DecodeQuads}
+	s.TileK = 0
+	fits := given.Coarsen == 0 || rowsResident(k, given)
+	if k.BlockRows() == ir.Invalid || given.TileK == 0 || !fits {
 		if takesFourWords(k) {
 			s.Decode = kernel.DecodeWords
 		}
 		return s
 	}
-	s.RoundRows, s.TileK = given.RoundRows, given.TileK
-	run := k.BlockRun(s)
-	row, _ := ir.BlockFormatOf(run.DType)
-	f, planes := run.Form, allPlanes(k)
-	bytes := caps.Features.IntegerDotProduct && 4*run.Quads <= kernel.RoundedGroup && rowsOfBytes(k)
-	s.IntDot = s.RoundRows || bytes && !f.Levels
-	switch ints := s.RoundRows || bytes; {
-	case planes && looksUp(run, given, ints):
-		s.Decode, s.IntDot = kernel.DecodeLookup, ints
-		if _, table := LookupTableOf(run.DType); table {
-			s.Copies = given.Copies
-		}
-	case s.ThreadM >= ManyRows && !s.IntDot && s.Coarsen == 0:
-		s.Decode = kernel.DecodeWhole
-	case row.Packed != nil && s.IntDot && s.ThreadM == 1 && planes && run.Quads == 4 &&
-		run.Strips == kernel.PackedFields:
-		s.Decode = kernel.DecodePacked
-	default:
-		s.Decode = kernel.DecodeStrips
+	run := k.BlockRun(given)
+	s.TileK, s.RoundRows = given.TileK, given.RoundRows
+	byteRows := caps.Features.IntegerDotProduct && 4*run.Quads <= kernel.RoundedGroup && rowsOfBytes(k)
+	s.Decode = decodeOf(k, given, run, byteRows)
+	levels := run.Form.Levels && s.Decode != kernel.DecodeLookup // quants are floats
+	s.IntDot = s.RoundRows || byteRows && !levels
+	if _, table := LookupTableOf(run.DType); table && s.Decode == kernel.DecodeLookup {
+		s.Copies = given.Copies
 	}
-	if s.Decode == kernel.DecodeStrips && s.RoundRows && s.Coarsen > 0 && s.ThreadM == 1 && takesDigits(run) {
+	strips := s.Decode == kernel.DecodeStrips
+	if strips && s.RoundRows && s.Coarsen > 0 && s.ThreadM == 1 && takesDigits(run) {
 		s.Digits = given.Digits
 	}
-	levels := f.Levels && s.Decode != kernel.DecodeLookup
 	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodePacked || !s.IntDot && !levels)
-	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Coarsen > 0 || readsLong(k, run))
+	s.Chained = strips && !s.IntDot && s.ThreadM == 1 && (s.Coarsen > 0 || readsLong(k, run))
 	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() &&
 		s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0
 	s.Prefetch = normalizePrefetch(k, s, given.Prefetch)
 	return s
+}
+
+// decodeOf returns how a matvec decodes a run of a block. byteRows says that its rows are stored as int8.
+func decodeOf(k *kernel.Kernel, s kernel.MatVec, run kernel.BlockRun, byteRows bool) kernel.Decode {
+	row, _ := ir.BlockFormatOf(run.DType)
+	planes, intDot := allPlanes(k), s.RoundRows || byteRows && !run.Form.Levels
+	packed := row.Packed != nil && run.Quads == 4 && run.Strips == kernel.PackedFields
+	switch {
+	case planes && looksUp(run, s, s.RoundRows || byteRows):
+		return kernel.DecodeLookup
+	case s.ThreadM >= ManyRows && !intDot && s.Coarsen == 0:
+		return kernel.DecodeWhole
+	case packed && planes && intDot && s.ThreadM == 1:
+		return kernel.DecodePacked
+	}
+	return kernel.DecodeStrips
 }
 
 // normalizePrefetch drops a mode that a matvec does not have, and limits sectors to the first pass. Blocks that cannot

@@ -28,25 +28,25 @@ const minRereads = 4
 //   - all operands, one by one and together, even if few tiles read them. That can pay off because a weight is
 //     materialized at load, and because another kernel may store its result as the operand;
 //   - the same with operands in block formats, which are materialized at load if the device has room for them.
-func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
+func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 	add := func(list []kernel.StoredOperand) {
 		listed := func(way []kernel.StoredOperand) bool { return slices.Equal(way, list) }
 		if len(list) > 0 && !slices.ContainsFunc(ways, listed) {
 			ways = append(ways, list)
 		}
 	}
-	add(h.storedOperands(k, minRereads, false))
-	if list := h.storedOperands(k, minRereads, true); len(ways) == 0 || len(list) > len(ways[0]) {
+	add(storedOperands(k, minRereads, false))
+	if list := storedOperands(k, minRereads, true); len(ways) == 0 || len(list) > len(ways[0]) {
 		add(list)
 	}
-	if list := h.storedOperands(k, 0, false); !k.Products[0].BF16x3 && len(list) > 0 && list[0].Depth == 0 {
+	if list := storedOperands(k, 0, false); !k.Products[0].BF16x3 && len(list) > 0 && list[0].Depth == 0 {
 		for i := range list {
 			add(list[i : i+1])
 		}
 		add(list)
 	}
 	if !k.Products[0].BF16x3 {
-		add(h.storedOperands(k, 0, true))
+		add(storedOperands(k, 0, true))
 	}
 	return ways
 }
@@ -55,7 +55,7 @@ func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand
 // such as conversions from f32, and operands with rows that are not aligned to 16 bytes. It leaves out operands in
 // block formats unless decoded is set, and operands that fewer tiles read than rereads. For a matmul that is split into
 // bf16 terms, it returns all operands, along the axis of their present layout.
-func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kernel.StoredOperand) {
+func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	inTerms := k.Products[0].BF16x3
 	if inTerms {
@@ -64,7 +64,7 @@ func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool
 	if !ok {
 		return nil
 	}
-	padded, seen := true, map[*kernel.Expr]bool{} // padded: all operands are stored; the contraction axis can be padded
+	whole, seen := true, map[*kernel.Expr]bool{} // whole: all operands are stored
 	rowAxis, sh := len(k.Parallel)-2, matShapeOf(k)
 	for _, p := range k.Products {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
@@ -76,27 +76,34 @@ func (h heuristics) storedOperands(k *kernel.Kernel, rereads int64, decoded bool
 			tiles := ceilDiv([]int64{sh.N, sh.M}[i], 128)
 			stays := octetLoad(k, v, other, dtype) || !decoded && k.ReadsBlocks(v) || tiles < rereads
 			if !inTerms && stays {
-				padded = false
+				whole = false
 				continue
 			}
-			d := k.Parallel[other]
-			whole := DivisibleBy(d, storedRows)
-			o := kernel.StoredOperand{Operand: v, Across: inTerms && whole && !FoldContiguous(k, v, other)}
-			if d.IsStatic() && !whole {
-				o.Rows = roundUp(int(d.Add), storedRows)
-			}
-			list = append(list, o)
+			list = append(list, storedOperand(k, v, other, inTerms))
 		}
 	}
-	if !DivisibleBy(k.Fold, unitElems(dtype)) && !(padded && k.Fold.IsStatic()) {
-		return nil // the rows of this operand would still not be aligned
+	padded := whole && k.Fold.IsStatic() // the contraction axis can be padded
+	if !padded && !DivisibleBy(k.Fold, unitElems(dtype)) {
+		return nil // the rows of the operands would still not be aligned
 	}
-	for i := range list {
-		if k.Fold.IsStatic() && padded && !DivisibleBy(k.Fold, storedDepth(dtype)) {
+	if padded && !DivisibleBy(k.Fold, storedDepth(dtype)) {
+		for i := range list {
 			list[i].Depth = roundUp(int(k.Fold.Add), storedDepth(dtype))
 		}
 	}
 	return list
+}
+
+// storedOperand returns the layout of operand v, with its other axis padded to whole tiles. An operand that is split
+// into bf16 terms keeps the axis of its present layout if that needs no padding.
+func storedOperand(k *kernel.Kernel, v *kernel.Expr, other int, inTerms bool) kernel.StoredOperand {
+	d := k.Parallel[other]
+	divides := DivisibleBy(d, storedRows)
+	o := kernel.StoredOperand{Operand: v, Across: inTerms && divides && !FoldContiguous(k, v, other)}
+	if d.IsStatic() && !divides {
+		o.Rows = roundUp(int(d.Add), storedRows)
+	}
+	return o
 }
 
 // paddedToTiles reports whether a kernel may read whole tiles along an axis of the result without bounds checks: the

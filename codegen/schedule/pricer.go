@@ -78,7 +78,7 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	case k.Family == kernel.FamilyMatMul && len(k.Parallel) > 1 && matShapeOf(k).M > MaxMatVecRows:
 		_, units := t.bestMatrixTime(k, p.Caps, 1)
 		if units || k.Products[0].BF16x3 {
-			s.Operands = t.waysToStore(k)
+			s.Operands = waysToStore(k)
 		}
 		if units && k.Fold.IsStatic() {
 			s.Tails = t.tails(k)
@@ -152,6 +152,11 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 	if s, ok := s.(kernel.Skinny); ok {
 		return h.skinnyTime(k, s)
 	}
+	return h.tiledTime(k, caps, splits)
+}
+
+// tiledTime is kernelTime of a matmul in tiles, or as a matvec if that takes its rows and is faster.
+func (h heuristics) tiledTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	time, units := h.bestMatrixTime(k, caps, 1)
 	if !units {
 		if time = h.vectorTime(k, 1); time == 0 {

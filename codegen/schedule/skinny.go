@@ -78,16 +78,14 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	if r.Element = r.element(); r.Element == ir.I8 {
 		r.Parts = 3
 	}
-	if high, low, ok := k.HalfRows(k.Products[0].A); ok {
+	a := k.Products[0].A
+	if high, low, ok := k.HalfRows(a); ok {
 		r.Element, r.Parts, r.Halves = ir.F16, 2, true
-		if !high.Index.Adjacent(fold, OctetElems) || !low.Index.Adjacent(fold, OctetElems) {
-			return Skinny{}, false
-		}
+		return r, high.Index.Adjacent(fold, OctetElems) && low.Index.Adjacent(fold, OctetElems)
 	}
-	if bytes, scale, ok := k.ByteRows(k.Products[0].A); ok {
-		if r.Parts = 1; !bytes.Index.Adjacent(fold, unitBytes) || !k.InGroups(scale) {
-			return Skinny{}, false
-		}
+	if bytes, scale, ok := k.ByteRows(a); ok {
+		r.Parts = 1
+		return r, bytes.Index.Adjacent(fold, unitBytes) && k.InGroups(scale)
 	}
 	return r, true
 }

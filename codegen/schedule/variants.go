@@ -392,27 +392,45 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	for m := range doublings(16, 256) {
 		for n := range doublings(16, 256) {
 			for depth := range doublings(16, 64) {
-				for wg := range doublings(64, 512) {
-					add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth})
-					if m*n >= 128*128 {
-						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth, Unroll: 36})
-					}
-					if m*n < minPieces { // slower in measurements
-						continue
-					}
-					for _, pieces := range [][2]int{{2, 1}, {1, 2}, {2, 2}} {
-						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth,
-							PiecesM: pieces[0], PiecesN: pieces[1]})
-					}
+				t := matrixTile{M: m, N: n, K: depth}
+				for _, tl := range slices.Concat(t.coopMat2Space(), t.coopMatSpace()) {
+					add(tl)
 				}
-				for sm := range doublings(1, 4) {
-					for sn := range doublings(1, 4) {
-						for _, one := range []bool{false, true} {
-							add(matrixTile{Variant: kernel.VarCoopMat, M: m, N: n, K: depth,
-								SubgroupsM: sm, SubgroupsN: sn, OneStage: one})
-						}
-					}
-				}
+			}
+		}
+	}
+	return all
+}
+
+// coopMat2Space lists the ways to compute a tile with matrices of workgroup scope.
+func (tl matrixTile) coopMat2Space() (all []matrixTile) {
+	tl.Variant = kernel.VarCoopMat2
+	for tl.Workgroup = range doublings(64, 512) {
+		all = append(all, tl)
+		if tl.M*tl.N >= 128*128 {
+			unrolled := tl
+			unrolled.Unroll = 36
+			all = append(all, unrolled)
+		}
+		if tl.M*tl.N < minPieces { // slower in measurements
+			continue
+		}
+		for _, pieces := range [][2]int{{2, 1}, {1, 2}, {2, 2}} {
+			divided := tl
+			divided.PiecesM, divided.PiecesN = pieces[0], pieces[1]
+			all = append(all, divided)
+		}
+	}
+	return all
+}
+
+// coopMatSpace lists the ways to compute a tile with matrices of subgroup scope.
+func (tl matrixTile) coopMatSpace() (all []matrixTile) {
+	tl.Variant = kernel.VarCoopMat
+	for tl.SubgroupsM = range doublings(1, 4) {
+		for tl.SubgroupsN = range doublings(1, 4) {
+			for _, tl.OneStage = range []bool{false, true} {
+				all = append(all, tl)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
@@ -31,26 +32,24 @@ func (rec *recorder) runPrepared(ctx context.Context) {
 	bailout.Check(rec.takeFaults())
 }
 
-// unprepared returns the indices of the prepared steps that must run, in order.
+// unprepared returns the indices of the prepared steps that must run, in order: the steps that write prepared weights
+// that are not borrowed, and the steps that write the inputs of such steps.
 func (m *programMemory) unprepared() (steps []int) {
-	wanted := make([]bool, len(m.buffers))
+	wanted := make([]bool, len(m.buffers)) // by buffer: whether its contents are needed
 	for i := range m.buffers {
 		wanted[i] = m.buffers[i].Kind == kernel.BufPrepared && !m.buffers[i].borrowed
 	}
-	needed := make([]bool, m.program.Prepared)
 	for i := m.program.Prepared - 1; i >= 0; i-- {
-		for _, b := range m.program.Steps[i].Binds {
-			needed[i] = needed[i] || b.Write && wanted[b.Buffer]
+		binds := m.program.Steps[i].Binds
+		if !slices.ContainsFunc(binds, func(b kernel.Bind) bool { return b.Write && wanted[b.Buffer] }) {
+			continue
 		}
-		for _, b := range m.program.Steps[i].Binds {
-			wanted[b.Buffer] = wanted[b.Buffer] || needed[i] && b.Read && !m.buffers[b.Buffer].borrowed
-		}
-	}
-	for i, is := range needed {
-		if is {
-			steps = append(steps, i)
+		steps = append(steps, i)
+		for _, b := range binds {
+			wanted[b.Buffer] = wanted[b.Buffer] || b.Read && !m.buffers[b.Buffer].borrowed
 		}
 	}
+	slices.Reverse(steps)
 	return steps
 }
 
