@@ -163,6 +163,7 @@ func customBuffers(e *emit.Emitter, c *kernel.Custom) string {
 	return b.String()
 }
 
+// checkCustomName fails if the user's name for a tensor or attribute is a word of GLSL.
 func checkCustomName(e *emit.Emitter, c *kernel.Custom, name string) {
 	if emit.Reserved[name] {
 		e.Fail("custom op %s: %q cannot name an argument, output or attribute, as it means something in GLSL: "+

@@ -107,7 +107,7 @@ type phaseWriter struct {
 	changes    []bool
 	groups     int             // number of workgroups of the dispatch
 	taken      map[string]bool // the names that any phase uses
-	texts      map[string]bool // the declarations that all phases share, as GLSL
+	sources    map[string]bool // the declarations so far, as GLSL
 	signatures map[string]bool // their signatures
 	// Names in the functions of phases: the parameters with the workgroup's id and the number of workgroups, and the
 	// variable with the global invocation id.
@@ -116,7 +116,7 @@ type phaseWriter struct {
 
 // newPhaseWriter returns a writer. The names that it declares itself differ from all names in the phases' sources.
 func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
-	w := &phaseWriter{changes: changes, groups: groups, taken: map[string]bool{}, texts: map[string]bool{},
+	w := &phaseWriter{changes: changes, groups: groups, taken: map[string]bool{}, sources: map[string]bool{},
 		signatures: map[string]bool{}}
 	for _, p := range phases {
 		syntax.EachName(p.Shader.Source, func(name string) { w.taken[name] = true })
@@ -168,17 +168,17 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	names["gl_GlobalInvocationID"] = w.invocationID
 	from = from.renamed(names)
 	for _, v := range from.buffers {
-		if w.declare(v) {
+		if w.declare(ofBuffer(v)) {
 			w.parts.buffers = append(w.parts.buffers, v)
 		}
 	}
 	for _, s := range from.shared {
-		if w.declare(s) {
+		if w.declare(ofShared(s)) {
 			w.parts.shared = append(w.parts.shared, s)
 		}
 	}
 	for _, f := range from.functions {
-		if w.declare(function{f}) {
+		if w.declare(ofFunction(f)) {
 			w.parts.functions = append(w.parts.functions, f)
 		}
 	}
@@ -271,11 +271,11 @@ func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax
 }
 
 // declare records a declaration, and reports whether it is new.
-func (w *phaseWriter) declare(d declared) bool {
-	if w.texts[d.String()] {
+func (w *phaseWriter) declare(d declaration) bool {
+	if w.sources[d.source] {
 		return false
 	}
-	w.texts[d.String()], w.signatures[d.Signature()] = true, true
+	w.sources[d.source], w.signatures[d.signature] = true, true
 	return true
 }
 
@@ -286,8 +286,9 @@ func (w *phaseWriter) conflicts(phase parts) map[string]string {
 	for changed := true; changed; {
 		changed = false
 		for _, d := range phase.renamed(names).declarations() {
-			if name := d.Symbol(); !w.texts[d.String()] && w.signatures[d.Signature()] && names[name] == "" {
-				names[name], changed = w.fresh(name), true
+			isOther := w.signatures[d.signature] && !w.sources[d.source] // an earlier phase declares something else
+			if isOther && names[d.name] == "" {
+				names[d.name], changed = w.fresh(d.name), true
 			}
 		}
 	}

@@ -134,15 +134,15 @@ func (sh *Shader) Origins() [][]string {
 }
 
 // declarations lists everything that the shader declares.
-func (p parts) declarations() (all []declared) {
+func (p parts) declarations() (all []declaration) {
 	for _, v := range p.buffers {
-		all = append(all, v)
+		all = append(all, ofBuffer(v))
 	}
 	for _, s := range p.shared {
-		all = append(all, s)
+		all = append(all, ofShared(s))
 	}
 	for _, f := range p.functions {
-		all = append(all, function{f})
+		all = append(all, ofFunction(f))
 	}
 	return all
 }
@@ -167,14 +167,15 @@ func (p parts) renamed(names map[string]string) parts {
 	return p
 }
 
-// declared is a global declaration of a shader: an array over a buffer, a shared array or a function.
-type declared interface {
-	Symbol() string    // its name
-	Signature() string // differs from the signatures of all other declarations
-	String() string
+// declaration is a global declaration of a shader: an array over a buffer, a shared array or a function.
+type declaration struct {
+	name      string
+	signature string // differs from the signatures of all other declarations of a shader
+	source    string
 }
 
-// function is a function definition as a declaration.
-type function struct{ *syntax.Definition }
-
-func (f function) Symbol() string { return f.Name }
+func ofBuffer(v emit.View) declaration   { return declaration{v.Array.Name, v.Array.Name, v.String()} }
+func ofShared(s emit.Shared) declaration { return declaration{s.Name, s.Name, s.String()} }
+func ofFunction(f *syntax.Definition) declaration {
+	return declaration{f.Name, f.Signature(), f.String()}
+}

@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// weighPerUnit is the number of characters of GLSL, without blanks, that become about 100 bytes of SPIR-V. In
+// charsPerUnit is the number of characters of GLSL, without blanks, that become about 100 bytes of SPIR-V. In
 // measurements of 22 ops it is 4 to 22, and 9 for most.
-const weighPerUnit = 9
+const charsPerUnit = 9
 
 // weights caches the results of Weigh, by op and kind of arithmetic.
 var weights sync.Map
@@ -41,7 +41,7 @@ func Weigh(op ir.Op, t ir.DType) int {
 	case t.Kind() == ir.KindBool && op.Info().GLSL.Bool != "":
 		form = op.Info().GLSL.Bool
 	}
-	w := 1 + textWeight(form, nil)/weighPerUnit
+	w := 1 + textWeight(form, nil)/charsPerUnit
 	weights.Store(key, w)
 	return w
 }

@@ -17,11 +17,18 @@ import (
 type attention struct {
 	*emit.Emitter
 	tile   schedule.AttentionTile
-	a      *kernel.Attention
-	ax     kernel.AttentionAxes
-	query0 expr.Expr // the first query of the tile
-	width  int       // elements of a row's result
+	a      *kernel.Attention    // of the kernel
+	ax     kernel.AttentionAxes // ids of its axes
+	query0 expr.Expr            // the first query of the tile
+	width  int                  // elements of a row's result
 }
+
+// Numbers of the accumulators that an attention's stores may read (see [kernel.Attention]).
+const (
+	accTop   = 0 // a row's largest score
+	accTotal = 1 // its sum of weights
+	accSums  = 2 // an element of its weighted sum of values
+)
 
 // newAttention returns the writer of an attention, and sets the grid. It returns nil if the grid is too large.
 func newAttention(e *emit.Emitter) *attention {
@@ -96,20 +103,16 @@ func (f *attention) bindNamed(axis int, name string, at expr.Expr) {
 	f.BindAxisLater(axis, name, at)
 }
 
-// seen returns the number of keys that a query sees.
-func (f *attention) seen(query expr.Expr) expr.Expr {
-	f.OpenScope()
-	defer f.Close()
-	f.BindAxis(f.ax.Query, query)
-	return f.Coordinate(f.K.Seen(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
-}
+// seen returns the end of the keys that a query sees, and firstSeen the first of them.
+func (f *attention) seen(query expr.Expr) expr.Expr      { return f.atQuery(query, f.K.Seen) }
+func (f *attention) firstSeen(query expr.Expr) expr.Expr { return f.atQuery(query, f.K.FirstSeen) }
 
-// firstSeen returns the first key that a query sees.
-func (f *attention) firstSeen(query expr.Expr) expr.Expr {
+// atQuery returns the value of a function of the query's coordinate.
+func (f *attention) atQuery(query expr.Expr, function func(kernel.Index) kernel.Index) expr.Expr {
 	f.OpenScope()
 	defer f.Close()
 	f.BindAxis(f.ax.Query, query)
-	return f.Coordinate(f.K.FirstSeen(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
+	return f.Coordinate(function(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
 }
 
 // keyRange declares the first key of the workgroup's split, and the end of the keys that any of its rows sees. It skips
@@ -121,8 +124,7 @@ func (f *attention) keyRange() (first, end expr.Expr) {
 	} else {
 		last = f.Limit(last, queries, f.queries())
 	}
-	end = f.seen(last)
-	end = f.Named("keys", end)
+	end = f.Named("keys", f.seen(last))
 	start := expr.Of("0u")
 	if f.K.SkipsFirst() {
 		step := expr.Uint(max(f.tile.Step, 1))
@@ -164,8 +166,8 @@ func (f *attention) valueAxis() emit.Along {
 // lowest is the score of a masked key.
 func (f *attention) lowest() expr.Expr { return f.FloatLit(math.Inf(-1)) }
 
-// score returns the score of the bound row and key. dot is q·k, before scaling. A key that the row does not see has the
-// score -inf.
+// score returns the score of the bound row and key. dot is q·k, before scaling. A key that the row does not see has
+// the score -inf.
 func (f *attention) score(dot expr.Expr, key expr.Expr, query expr.Expr) expr.Expr {
 	s := f.adjusted(expr.Binary("*", dot, f.FloatLit(f.a.Scale)))
 	return f.Choose("float", "seen", expr.Binary("<", key, f.seen(query)), s, f.lowest())
@@ -205,31 +207,19 @@ func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction exp
 
 // storeOnce writes the stores that happen once per row, under the condition first.
 func (f *attention) storeOnce(first expr.Expr) {
-	var stores []kernel.Store
-	for _, s := range f.K.Stores {
-		if !s.PerElement {
-			stores = append(stores, s)
-		}
-	}
-	if len(stores) > 0 {
+	if _, perRow := f.SplitStores(); len(perRow) > 0 {
 		f.OpenIf(first)
-		f.StoreAll(stores)
+		f.StoreAll(perRow)
 		f.Close()
 	}
 }
 
 // storeQuad stores four neighbours of a row's result, unless they are past its end.
 func (f *attention) storeQuad(quad, sum expr.Expr) {
-	var stores []kernel.Store
-	var roots []*kernel.Expr
-	for _, s := range f.K.Stores {
-		if s.PerElement {
-			stores, roots = append(stores, s), append(roots, s.Value)
-		}
-	}
-	bind := func() { f.BindAcc(2, expr.At(sum, emit.Lane)) }
+	stores, _ := f.SplitStores()
+	bind := func() { f.BindAcc(accSums, expr.At(sum, emit.Lane)) }
 	if f.width%4 == 0 {
-		f.RunLanes(emit.Run{Axis: f.ax.Value, Width: 4, Base: expr.Times(quad, 4)}, roots, stores, bind)
+		f.RunLanes(emit.Run{Axis: f.ax.Value, Width: 4, Base: expr.Times(quad, 4)}, emit.ValuesOf(stores), stores, bind)
 		return
 	}
 	f.OpenLanes(4)
@@ -267,13 +257,10 @@ type flashRows struct {
 	top, total, sums, score expr.Array
 }
 
-func (f *flashRows) sum(i, n expr.Expr) expr.Expr {
-	return f.sums.At(expr.Flat(i, f.quads, n))
-}
-
-func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr {
-	return f.score.At(expr.Flat(i, f.keys, j))
-}
+// sum returns the n-th vec4 of row i's weighted sum, and scoreAt the score of row i and key j. All count the
+// invocation's own.
+func (f *flashRows) sum(i, n expr.Expr) expr.Expr     { return f.sums.At(expr.Flat(i, f.quads, n)) }
+func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr { return f.score.At(expr.Flat(i, f.keys, j)) }
 
 // column is the position, in vec4, of an invocation's n-th vector in a row.
 func (f *flashRows) column(n expr.Expr) expr.Expr { return expr.Plus(f.lane, expr.Times(n, f.lanes)) }
@@ -295,8 +282,8 @@ func (f *flashRows) rescale(i, correction expr.Expr) {
 // that happen once per row. Each lane stores its vec4 of the result, unless they are past the row's end.
 func (f *flashRows) storeOwn(i, row expr.Expr) {
 	f.ifRow(row, func() {
-		f.BindAcc(0, f.top.At(i))
-		f.BindAcc(1, f.total.At(i))
+		f.BindAcc(accTop, f.top.At(i))
+		f.BindAcc(accTotal, f.total.At(i))
 		f.storeOnce(expr.Binary("==", f.lane, expr.Of("0u")))
 		f.Repeat("n", f.quads, func(n expr.Expr) {
 			at := f.Named("quad", f.column(n))

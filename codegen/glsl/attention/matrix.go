@@ -50,11 +50,11 @@ type flashMatrix struct {
 	*attention
 	s                kernel.FlashMatrix
 	self             expr.Expr
-	frag             int // rows and columns of a fragment
-	dots, cols, keys int // fragments of a subgroup along the contraction axis, of a result, and of a tile of keys
-	subgroups, parts int // subgroups of the workgroup, and subgroups that share the same rows
-	stages           int // tiles of keys, and of values, in shared memory
-	inRegisters      bool
+	frag             int       // rows and columns of a fragment
+	dots, cols, keys int       // fragments of a subgroup along the contraction axis, of a result, and of a tile of keys
+	subgroups, parts int       // subgroups of the workgroup, and subgroups that share the same rows
+	stages           int       // tiles of keys, and of values, in shared memory
+	inRegisters      bool      // scores and weights never pass through shared memory
 	end              expr.Expr // end of the keys that any row of the workgroup sees
 
 	row0      expr.Expr // the subgroup's first row of the tile
@@ -63,7 +63,8 @@ type flashMatrix struct {
 	lane, row expr.Expr // row is the invocation's row of a fragment, and lane its number in that row
 
 	tiles, scratch, shared, weights expr.Expr     // shared arrays; in tiles, all keys come before the values
-	q, o, p                         expr.Array    // fragments of queries, results and weights
+	queryFrags, sumFrags            expr.Array    // fragments of queries, and of the weighted sums of values
+	weightFrags                     expr.Array    // fragments of weights; unused with inRegisters
 	scores                          [2]expr.Array // fragments of scores of the current tile and of the next
 	keyMover, valueMover            *emit.Mover
 
@@ -104,11 +105,10 @@ func (m *flashMatrix) declare() {
 	}
 	perRow := m.lanesPerRow()
 	m.row = m.Variable("uint", "frag_row", expr.Quotient(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup))
-	m.lane = expr.Remainder(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup)
-	m.lane = m.Named("lane_of_row", m.lane)
-	m.q = m.Array(m.fragment("A"), "queries", m.dots)
+	m.lane = m.Named("lane_of_row", expr.Remainder(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup))
+	m.queryFrags = m.Array(m.fragment("A"), "queries", m.dots)
 	acc := m.fragment("Accumulator")
-	m.o = m.Filled(acc, "sums", m.cols, "n", func(n expr.Expr) expr.Expr {
+	m.sumFrags = m.Filled(acc, "sums", m.cols, "n", func(n expr.Expr) expr.Expr {
 		return expr.Call(acc, expr.Of("0.0"))
 	})
 	m.keyMover = m.mover(m.a.K, m.dotAxis(), false)
@@ -194,7 +194,7 @@ func (m *flashMatrix) axisOrZero(axis int) expr.Expr {
 // can read their columns.
 func (m *flashMatrix) store() {
 	m.Blank()
-	if m.inRegisters && m.usesResult(0) {
+	if m.inRegisters && m.usesTop() {
 		m.raise() // so that the shift is the largest score
 	}
 	row := m.Named("row", expr.Plus(m.row0, m.row))
@@ -202,11 +202,11 @@ func (m *flashMatrix) store() {
 	m.storeOnceIn(row, top, total)
 	m.Repeat("n", m.cols, func(n expr.Expr) {
 		m.Do("subgroupBarrier")
-		m.toScratch(m.o.At(n))
+		m.toScratch(m.sumFrags.At(n))
 		m.Do("subgroupBarrier")
 		m.ifRow(row, func() {
-			m.BindAcc(0, top)
-			m.BindAcc(1, total)
+			m.BindAcc(accTop, top)
+			m.BindAcc(accTotal, total)
 			m.storeFragment(expr.Flat(m.part, m.cols, n))
 		})
 	})
@@ -251,25 +251,25 @@ func (m *flashMatrix) rowStats() (top, total expr.Expr) {
 		return m.Variable("float", name, expr.At(m.scratch, expr.Times(expr.Plus(m.own, m.row), m.frag)))
 	}
 	total = read(m.total, "row_total")
-	if m.usesResult(0) {
+	if m.usesTop() {
 		top = read(m.shift, "row_top")
 	}
 	return top, total
 }
 
-// usesResult reports whether a store depends on result i of the attention (see kernel.Attention).
-func (m *flashMatrix) usesResult(i int) bool {
-	return slices.ContainsFunc(m.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(i) })
+// usesTop reports whether a store depends on the rows' largest scores.
+func (m *flashMatrix) usesTop() bool {
+	return slices.ContainsFunc(m.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(accTop) })
 }
 
 // storeOnceIn writes the stores that happen once per row, for the given row.
 func (m *flashMatrix) storeOnceIn(row expr.Expr, top, total expr.Expr) {
-	if !slices.ContainsFunc(m.K.Stores, func(s kernel.Store) bool { return !s.PerElement }) {
+	if _, perRow := m.SplitStores(); len(perRow) == 0 {
 		return
 	}
 	m.ifRow(row, func() {
-		m.BindAcc(0, top)
-		m.BindAcc(1, total)
+		m.BindAcc(accTop, top)
+		m.BindAcc(accTotal, total)
 		first := expr.Binary("==", m.lane, expr.Of("0u"))
 		if m.parts > 1 {
 			first = expr.Binary("&&", first, expr.Binary("==", m.part, expr.Of("0u")))

@@ -148,7 +148,7 @@ func (m *flashMatrix) readQueries() {
 		line := expr.Remainder(m.row0, lines, s.TileM)
 		m.Repeat("n", m.dots, func(n expr.Expr) {
 			at := expr.Flat(line, pitch, expr.Times(expr.Flat(m.part, m.dots, n), m.frag/schedule.OctetElems))
-			m.LoadMatrix(m.q.At(n), m.tiles, at, pitch, "Row")
+			m.LoadMatrix(m.queryFrags.At(n), m.tiles, at, pitch, "Row")
 		})
 		m.Close()
 		m.Barrier()
@@ -187,7 +187,7 @@ func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 	m.Repeat("n", m.dots, func(n expr.Expr) {
 		b := m.loadB(expr.Plus(place, expr.Flat(j, m.frag*m.keyPitch(),
 			expr.Times(expr.Flat(m.part, m.dots, n), m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
-		m.MultiplyAdd(sum, m.q.At(n), b)
+		m.MultiplyAdd(sum, m.queryFrags.At(n), b)
 	})
 }
 
@@ -197,13 +197,13 @@ func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 	m.Repeat("n", m.cols, func(n expr.Expr) {
 		b := m.loadB(expr.Plus(place, expr.Flat(j, m.frag*m.valuePitch(),
 			expr.Times(expr.Flat(m.part, m.cols, n), m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
-		m.MultiplyAdd(m.o.At(n), weight, b)
+		m.MultiplyAdd(m.sumFrags.At(n), weight, b)
 	})
 }
 
 // loadB loads a fragment, as operand B, from a tile in shared memory.
 func (m *flashMatrix) loadB(at expr.Expr, pitch int, major string) expr.Expr {
 	b := m.Unset(m.fragment("B"), "b")
-	m.Do("coopMatLoad", b, m.tiles, at, expr.Uint(pitch), expr.Of("gl_CooperativeMatrixLayout"+major+"Major"))
+	m.LoadMatrix(b, m.tiles, at, pitch, major)
 	return b
 }

@@ -19,7 +19,7 @@ func (m *flashMatrix) weigh(scores expr.Array, key0, allSee expr.Expr) {
 		m.updateShift(scores)
 		return
 	}
-	m.p = m.Array(m.fragment("A"), "weight", m.keys)
+	m.weightFrags = m.Array(m.fragment("A"), "weight", m.keys)
 	m.weighInShared(scores, key0)
 }
 
@@ -27,7 +27,7 @@ func (m *flashMatrix) weigh(scores expr.Array, key0, allSee expr.Expr) {
 // has done that.
 func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) expr.Expr {
 	if !m.inRegisters {
-		return m.p.At(j)
+		return m.weightFrags.At(j)
 	}
 	weight, score := m.Unset(m.fragment("A"), "weight"), scores.At(j)
 	m.Do("coopMatPerElementNV", score, score, m.weightOf, m.shift)
@@ -75,7 +75,7 @@ func (m *flashMatrix) raise() {
 	m.Do("coopMatPerElementNV", correction, m.shift, m.power, best)
 	m.Assign(m.shift, best)
 	m.Assign(m.total, expr.Binary("*", m.total, correction))
-	m.Repeat("n", m.cols, func(n expr.Expr) { m.Assign(m.o.At(n), expr.Binary("*", m.o.At(n), correction)) })
+	m.scaleSums(correction)
 }
 
 // scaled returns scores with the attention's scale, if they do not have it yet (scalesLate).
@@ -143,7 +143,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	})
 	m.rescaleSums(correction)
 	m.Repeat("j", m.keys, func(j expr.Expr) {
-		m.LoadMatrix(m.p.At(j), m.weights, expr.Flat(m.own, pitch, expr.Times(j, m.frag/2)), pitch, "Row")
+		m.LoadMatrix(m.weightFrags.At(j), m.weights, expr.Flat(m.own, pitch, expr.Times(j, m.frag/2)), pitch, "Row")
 	})
 }
 
@@ -192,8 +192,13 @@ func (m *flashMatrix) rescaleSums(correction expr.Expr) {
 	m.Do("subgroupBarrier")
 	f := m.Unset(m.fragment("Accumulator"), "corrections")
 	m.LoadMatrix(f, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
+	m.scaleSums(f)
+}
+
+// scaleSums multiplies the fragments of sums, element by element, by a fragment of factors.
+func (m *flashMatrix) scaleSums(factors expr.Expr) {
 	m.Repeat("n", m.cols, func(n expr.Expr) {
-		m.Assign(m.o.At(n), expr.Binary("*", m.o.At(n), f))
+		m.Assign(m.sumFrags.At(n), expr.Binary("*", m.sumFrags.At(n), factors))
 	})
 }
 

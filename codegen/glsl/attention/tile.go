@@ -48,7 +48,9 @@ type flashTile struct {
 
 	factors expr.Array // by row and key: the factors of the weights, if the attention has a factor
 
-	qTile, kTile, vTile, weights, partial expr.Expr // shared arrays
+	// Shared arrays. With Steps, kvTile has two stages of keys and later of values, and replaces kTile and vTile.
+	// partial has a number per row and lane, for lanes that cannot shuffle.
+	qTile, kTile, vTile, kvTile, weights, partial expr.Expr
 }
 
 // declare declares the tiles in shared memory and the registers of an invocation.
@@ -66,8 +68,8 @@ func (t *flashTile) declare() {
 	if s.Subgroup == 0 {
 		t.partial = t.Share("float", "partial", s.TileM*t.lanes)
 	}
-	t.top, t.total, t.best = t.Array("float", "top", s.ThreadM), t.Array("float", "total", s.ThreadM), t.Array("float",
-		"best", s.ThreadM)
+	t.top, t.total = t.Array("float", "top", s.ThreadM), t.Array("float", "total", s.ThreadM)
+	t.best = t.Array("float", "best", s.ThreadM)
 	t.sums = t.Array("vec4", "sums", s.ThreadM*t.quads)
 	t.Repeat("i", s.ThreadM, t.begin)
 }
@@ -280,6 +282,16 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 	})
 }
 
+// valueColumn is the column of an invocation's n-th vec4 of a value. Lanes past the end of the value repeat its last
+// vec4; the results are not stored.
+func (t *flashTile) valueColumn(n expr.Expr) expr.Expr {
+	quads := schedule.ValueQuads(t.width)
+	if quads%t.lanes == 0 {
+		return t.column(n)
+	}
+	return expr.Call("min", t.column(n), expr.Uint(quads-1))
+}
+
 // addValues multiplies the tile's values by the weights and adds to the sums.
 func (t *flashTile) addValues(key0, end expr.Expr) {
 	s := t.s
@@ -293,13 +305,8 @@ func (t *flashTile) addValues(key0, end expr.Expr) {
 	t.Barrier()
 	t.Blank()
 	line := t.OpenLoop("line", expr.Of("0u"), expr.Uint(s.TileK), 1)
-	values := t.Array("vec4", "values4", t.quads)
-	t.Repeat("n", t.quads, func(n expr.Expr) {
-		column := t.column(n)
-		if quads%t.lanes != 0 {
-			column = expr.Call("min", column, expr.Uint(quads-1))
-		}
-		t.Assign(values.At(n), expr.At(t.vTile, expr.Flat(line, quads, column)))
+	values := t.Filled("vec4", "values4", t.quads, "n", func(n expr.Expr) expr.Expr {
+		return expr.At(t.vTile, expr.Flat(line, quads, t.valueColumn(n)))
 	})
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		w := t.Variable("float", "weight", expr.At(t.weights, expr.Plus(expr.Flat(t.rowOf(i), s.TileN+1, v0), line)))

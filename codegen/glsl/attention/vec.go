@@ -50,9 +50,8 @@ type flashVec struct {
 	value4  func(u, n expr.Expr) expr.Expr // the n-th vec4 of key u's value
 }
 
-func (v *flashVec) query(r, n expr.Expr) expr.Expr {
-	return v.queries.At(expr.Flat(r, v.dots, n))
-}
+// query returns the invocation's n-th vec4 of row r's query.
+func (v *flashVec) query(r, n expr.Expr) expr.Expr { return v.queries.At(expr.Flat(r, v.dots, n)) }
 
 // whole reports whether elems elements fill the given number of vec4 in every lane, so that no lane goes past the end.
 func (v *flashVec) whole(elems, vectors int) bool { return elems == 4*vectors*v.lanes }
@@ -70,6 +69,7 @@ func (v *flashVec) readQueries() {
 	})
 }
 
+// declare declares the registers of an invocation.
 func (v *flashVec) declare() {
 	v.top, v.total = v.Array("float", "top", v.rows), v.Array("float", "total", v.rows)
 	v.sums = v.Array("vec4", "sums", v.rows*v.quads)
@@ -91,11 +91,8 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 		typ = "f16vec4"
 		v.Need(emit.NeedFloat16)
 	}
-	count := v.s.ThreadN * vectors
-	array := v.Array(typ, name, count)
-	at := func(u, n expr.Expr) expr.Expr {
-		return array.At(expr.Flat(u, vectors, n))
-	}
+	array := v.Array(typ, name, v.s.ThreadN*vectors)
+	at := func(u, n expr.Expr) expr.Expr { return array.At(expr.Flat(u, vectors, n)) }
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
 		last := expr.Binary("-", end, expr.Uint(1))
 		v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", v.keyOf(key0, u), last)))
@@ -105,8 +102,7 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 				v.Assign(at(u, n), rawQuad(v.Emitter, x, a, from))
 				return
 			}
-			q := v.Quad(x, a, from, name+"_n", v.whole(int(a.Extent.Add), vectors))
-			v.Assign(at(u, n), q)
+			v.Assign(at(u, n), v.Quad(x, a, from, name+"_n", v.whole(int(a.Extent.Add), vectors)))
 		})
 	})
 	return func(u, n expr.Expr) expr.Expr {
@@ -146,10 +142,7 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 		})
 	})
 	v.Comment("The lanes of a team add up what each has of a product.")
-	v.Repeat("i", v.rows*s.ThreadN, func(i expr.Expr) {
-		x := v.score.At(i)
-		v.SumLanes(x, v.lanes/2)
-	})
+	v.Repeat("i", v.rows*s.ThreadN, func(i expr.Expr) { v.SumLanes(v.score.At(i), v.lanes/2) })
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		v.bindRow(r)
 		best := v.Variable("float", "best", v.top.At(r))
@@ -264,10 +257,10 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Flat(g, v.rows, row)) }
 	best := v.Variable("float", "best", v.lowest())
 	g := v.OpenLoop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
-	v.Assign(best, expr.Call("max", best, expr.Member(stat(g), "x")))
+	v.AtLeast(best, expr.Member(stat(g), "x"))
 	v.Close()
 	total := v.Variable("float", "sum", expr.Of("0.0"))
-	weighted := slices.ContainsFunc(v.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(2) })
+	weighted := slices.ContainsFunc(v.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(accSums) })
 	var sum expr.Expr
 	if weighted {
 		sum = v.Variable("vec4", "weighted", expr.Of("vec4(0.0)"))
@@ -281,8 +274,8 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	}
 	v.Close()
 	v.ifRow(row, func() {
-		v.BindAcc(0, best)
-		v.BindAcc(1, total)
+		v.BindAcc(accTop, best)
+		v.BindAcc(accTotal, total)
 		v.storeOnce(expr.Binary("==", quad, expr.Of("0u")))
 		v.storeQuad(quad, sum)
 	})

@@ -196,14 +196,12 @@ func FieldQuants(e *emit.Emitter, b *emit.Buffer) string {
 func cutRead(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
 	count := 0
 	rest = syntax.Map(list, func(x *syntax.Expr) *syntax.Expr {
-		return x.Map(func(y *syntax.Expr) *syntax.Expr {
-			if y.Op != syntax.Call || !blockReaders[y.Text] {
-				return y
-			}
-			reading = y
-			count++
-			return syntax.Ident(variable)
-		})
+		if x.Op != syntax.Call || !blockReaders[x.Text] {
+			return x
+		}
+		reading = x
+		count++
+		return syntax.Ident(variable)
 	})
 	if count != 1 {
 		return nil, nil
@@ -245,12 +243,10 @@ func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 		half := &syntax.Expr{Op: syntax.Member, Text: "x", Args: []*syntax.Expr{
 			syntax.Calling("unpackHalf2x16", syntax.Ident("word"))}}
 		unpack = syntax.Map(unpack, func(x *syntax.Expr) *syntax.Expr {
-			return x.Map(func(y *syntax.Expr) *syntax.Expr {
-				if y.Is("word") {
-					return half
-				}
-				return y
-			})
+			if x.Is("word") {
+				return half
+			}
+			return x
 		})
 		reading = syntax.Calling("SHORT", reading.Args...)
 	case "WORD":
@@ -315,9 +311,7 @@ func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax
 		d.Note = strings.ReplaceAll(note, "STRIDE", sizes["STRIDE"]) + "\n"
 	}
 	syntax.Walk(body, func(x *syntax.Expr) { neededBySnippet(e, b, x) })
-	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr {
-		return x.Map(func(y *syntax.Expr) *syntax.Expr { return substitute(e, b, y, sizes) })
-	})
+	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr { return substitute(e, b, x, sizes) })
 	e.Definitions = append(e.Definitions, d)
 }
 

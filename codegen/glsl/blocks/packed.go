@@ -1,9 +1,10 @@
 package blocks
 
 import (
+	"strings"
+
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
-	"strings"
 )
 
 // PackedFunctions adds the functions that multiply a buffer's packed 2-bit quants without unpacking them: fields_NAME

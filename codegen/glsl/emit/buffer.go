@@ -259,7 +259,7 @@ func (st *Storage) AddressByRows(functions []*syntax.Definition) []*syntax.Defin
 			if b.RowArrays[a.Name] = onlyIndexed(functions, a.Name); b.RowArrays[a.Name] {
 				functions = slices.Clone(functions)
 				for i, f := range functions {
-					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callsForIndices(x, a.Name) })
+					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callForIndex(x, a.Name) })
 				}
 			} else if bytes > math.MaxUint32 || b.Elems > maxIndex || b.Wide && !b.DType.IsBlock() {
 				st.Fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
@@ -296,14 +296,12 @@ func onlyIndexed(functions []*syntax.Definition, array string) bool {
 	return unindexed == 0
 }
 
-// callsForIndices returns x with every array[i] replaced by array(i), which calls a macro.
-func callsForIndices(x *syntax.Expr, array string) *syntax.Expr {
-	return x.Map(func(x *syntax.Expr) *syntax.Expr {
-		if !indexes(x, array) {
-			return x
-		}
-		return &syntax.Expr{Op: syntax.Call, Text: array, Type: x.Type, Args: x.Args[1:]}
-	})
+// callForIndex returns array(i), which calls a macro, if x is array[i]. It returns other expressions unchanged.
+func callForIndex(x *syntax.Expr, array string) *syntax.Expr {
+	if !indexes(x, array) {
+		return x
+	}
+	return &syntax.Expr{Op: syntax.Call, Text: array, Type: x.Type, Args: x.Args[1:]}
 }
 
 // Array is the declaration of an array over a buffer.
@@ -363,12 +361,6 @@ func typeBytes(typ string) int {
 	}
 	return 4 * width
 }
-
-// Symbol returns the name of the array.
-func (v View) Symbol() string { return v.Array.Name }
-
-// Signature returns the name, too: two arrays of the same name are the same.
-func (v View) Signature() string { return v.Array.Name }
 
 // String returns the declaration of the array in its interface block. If the binding holds the buffer's address, the
 // block holds a reference, and the array's name is a macro for the array that it refers to.

@@ -205,14 +205,16 @@ func TestSharedIndex(t *testing.T) {
 	e.BindAxis(1, expr.Of("j"))
 	e.Update(expr.Of("sum"), "+=", e.Eval(v))
 	e.Close()
-	want := []string{
-		"float exponential = exp(s[row]);",
-		"for (uint j = 0u; j < 7u; ++j) {",
-		"    uint at = row * 7u + j;",
-		"    sum += fmul(fmul(x[at], w[at]), exponential);",
-		"}",
-	}
-	if got := syntax.Print(e.Root.body, 0); got != strings.Join(want, "\n")+"\n" || e.Err != nil {
-		t.Errorf("got\n%s\nwant\n%s\n%v", got, strings.Join(want, "\n"), e.Err)
+	want := `void main() {
+    float exponential = exp(s[row]);
+    for (uint j = 0u; j < 7u; ++j) {
+        uint at = row * 7u + j;
+        sum += fmul(fmul(x[at], w[at]), exponential);
+    }
+}
+`
+	main := &syntax.Definition{Type: "void", Name: "main", Body: e.Root.body}
+	if got := main.String(); got != want || e.Err != nil {
+		t.Errorf("got\n%s\nwant\n%s\n%v", got, want, e.Err)
 	}
 }

@@ -47,6 +47,19 @@ func (j *Job) UsesAxis(axis int) bool {
 	return slices.ContainsFunc(j.K.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
 }
 
+// SplitStores returns the kernel's stores that happen once per element, and those that happen once per row (see
+// [kernel.Store]).
+func (j *Job) SplitStores() (perElement, perRow []kernel.Store) {
+	for _, s := range j.K.Stores {
+		if s.PerElement {
+			perElement = append(perElement, s)
+		} else {
+			perRow = append(perRow, s)
+		}
+	}
+	return perElement, perRow
+}
+
 // ParaName returns the GLSL name of a parallel axis, by the kernel's family. Axes before the last few have numbers.
 func (j *Job) ParaName(axis int) string {
 	var names []string // of the last axes

@@ -69,26 +69,24 @@ func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []synt
 	return params, unused
 }
 
-// dropArguments removes the arguments at the given positions from all calls of a function. It does the same for calls
-// that pass the function by name.
+// dropArguments removes the arguments at the given positions from x if x is a call of a function, or passes the
+// function by name to another one. It returns other expressions unchanged.
 func dropArguments(x *syntax.Expr, name string, places []int) *syntax.Expr {
-	return x.Map(func(x *syntax.Expr) *syntax.Expr {
-		if x.Op != syntax.Call {
+	if x.Op != syntax.Call {
+		return x
+	}
+	first := 0 // the place of the function's first argument among those of x
+	if x.Text != name {
+		at := slices.IndexFunc(x.Args, func(a *syntax.Expr) bool { return a.Op == syntax.Name && a.Text == name })
+		if at < 0 {
 			return x
 		}
-		first := 0
-		if x.Text != name {
-			at := slices.IndexFunc(x.Args, func(a *syntax.Expr) bool { return a.Op == syntax.Name && a.Text == name })
-			if at < 0 {
-				return x
-			}
-			first = at + 1 - elementParameters
-		}
-		y := *x
-		y.Args = slices.Clone(x.Args)
-		for _, place := range slices.Backward(places) {
-			y.Args = slices.Delete(y.Args, first+place, first+place+1)
-		}
-		return &y
-	})
+		first = at + 1 - elementParameters
+	}
+	y := *x
+	y.Args = slices.Clone(x.Args)
+	for _, place := range slices.Backward(places) {
+		y.Args = slices.Delete(y.Args, first+place, first+place+1)
+	}
+	return &y
 }

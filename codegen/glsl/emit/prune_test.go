@@ -70,7 +70,7 @@ func TestCallsForIndices(t *testing.T) {
 		} else if !ok {
 			continue
 		}
-		d = d.Map(func(x *syntax.Expr) *syntax.Expr { return callsForIndices(x, "x") })
+		d = d.Map(func(x *syntax.Expr) *syntax.Expr { return callForIndex(x, "x") })
 		if have := d.String(); have != "void main() {\n    "+want+"\n}\n" {
 			t.Errorf("%q: %s", body, have)
 		}

@@ -1,5 +1,7 @@
 package lib
 
+import "github.com/vkc-go/vkc/ir"
+
 // conversionLibrary converts numbers from one type to another.
 var conversionLibrary = []Helper{
 	{"bf16_to_f32", f32Only, `
@@ -60,11 +62,7 @@ uint f32_to_f8e5m2(float x) {
     rounded = mix(rounded, uint(roundEven(min(a, 1.0) * 65536.0)), a < 0.00006103515625);
     return mix(rounded, 0x7eu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
 }`},
-	{"round_f8e5m2", f32Only, `
-// Rounds to the precision of f8e5m2.
-float round_f8e5m2(float x) {
-    return f8e5m2_to_f32(f32_to_f8e5m2(x));
-}`},
+	rounded(ir.F8E5M2),
 	{"round_f16", f32Only, `
 // Rounds to the nearest f16, ties to even. It is computed in integers, because compilers replace unpackHalf2x16 of
 // packHalf2x16 by its argument.
@@ -77,16 +75,8 @@ float round_f16(float x) {
     rounded = mix(rounded, max(size, 0x7f800000u), rounded >= 0x47800000u); // 2^16: infinite, or NaN as it is
     return uintBitsToFloat(bits & 0x80000000u | rounded);
 }`},
-	{"round_bf16", f32Only, `
-// Rounds to the precision of bf16.
-float round_bf16(float x) {
-    return bf16_to_f32(f32_to_bf16(x));
-}`},
-	{"round_f8e4m3", f32Only, `
-// Rounds to the precision of f8e4m3.
-float round_f8e4m3(float x) {
-    return f8e4m3_to_f32(f32_to_f8e4m3(x));
-}`},
+	rounded(ir.BF16),
+	rounded(ir.F8E4M3),
 	{"converted", f32Only, `
 // A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
 // remove halving and doubling. For the smallest numbers halving would lose a digit.
@@ -165,24 +155,5 @@ int64_t float_to_i64(TYPE x) {
     if (isnan(x)) return 0L;
     return x >= 9223372036854775808.0 ? 0x7fffffffffffffffL : x <= -9223372036854775808.0 ? -0x7fffffffffffffffL - 1L : int64_t(x);
 }`},
-	{"float_to_i16", floats, `
-// Truncates and saturates; NaN gives 0.
-int float_to_i16(TYPE x) {
-    return isnan(x) ? 0 : int(clamp(x, -32768.0, 32767.0));
-}`},
-	{"float_to_u16", floats, `
-// Truncates and saturates; NaN gives 0.
-uint float_to_u16(TYPE x) {
-    return isnan(x) ? 0u : uint(clamp(x, 0.0, 65535.0));
-}`},
-	{"float_to_i8", floats, `
-// Truncates and saturates; NaN gives 0.
-int float_to_i8(TYPE x) {
-    return isnan(x) ? 0 : int(clamp(x, -128.0, 127.0));
-}`},
-	{"float_to_u8", floats, `
-// Truncates and saturates; NaN gives 0.
-uint float_to_u8(TYPE x) {
-    return isnan(x) ? 0u : uint(clamp(x, 0.0, 255.0));
-}`},
+	toInteger(ir.I16), toInteger(ir.U16), toInteger(ir.I8), toInteger(ir.U8),
 }

@@ -9,13 +9,13 @@ uint float_order(float x) {
     if (magnitude > 0x7f800000u) return 0xffffffffu;
     return magnitude == 0u || bits == magnitude ? magnitude | 0x80000000u : ~bits;
 }`},
-	{"argmax_beats", []string{"float", "double"}, `
+	{"argmax_beats", floats, `
 // Whether a at place i comes before b at place j. NaN is largest; the first of equal numbers comes first.
 bool argmax_beats(TYPE a, int i, TYPE b, int j) {
     if (isnan(a)) return !isnan(b) || i < j;
     return a > b || a == b && i < j;
 }`},
-	{"argmin_beats", []string{"float", "double"}, `
+	{"argmin_beats", floats, `
 // Whether a at place i comes before b at place j. NaN is smallest; the first of equal numbers comes first.
 bool argmin_beats(TYPE a, int i, TYPE b, int j) {
     if (isnan(a)) return !isnan(b) || i < j;

@@ -87,7 +87,7 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 	if !st.Along {
 		line, octet = expr.Times(step, c.s.FragK), c.overOctet(at)
 	}
-	offset := expr.Plus(stage, expr.Uint(st.base), expr.Times(line, schedule.StagedPitch(st.inner, c.unit)), octet)
+	offset := expr.Plus(stage, expr.Uint(st.base), expr.Times(line, schedule.StagedPitch(st.perLine, c.unit)), octet)
 	c.loadStaged(st, name, offset)
 }
 

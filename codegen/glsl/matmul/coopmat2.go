@@ -289,9 +289,6 @@ func (c *coopMat2) storeResults() {
 	for _, s := range c.K.Stores {
 		_, _, tile := schedule.TensorStore(c.K, s)
 		switch {
-		case s.PerElement:
-			c.Fail("a matmul has no elements to store besides its results")
-			return
 		case !tile:
 			single = append(single, s)
 		case schedule.IntegerTile(c.K, s):
@@ -420,7 +417,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 		c.BindAxis(c.Row, row)
 		c.BindAxis(c.Col, col)
 		c.bindSums()
-		if cond := c.guards(true); cond != nil {
+		if cond := c.guards(); cond != nil {
 			c.When(expr.Unary("!", cond), &syntax.Return{X: c.Products[0].Sums.Name})
 		}
 		body()

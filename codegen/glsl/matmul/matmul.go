@@ -27,7 +27,9 @@ type Base struct {
 	A, B           []*Operand    // without duplicates
 	Quads          emit.QuadKind // the types of quads and sums
 	Products       []Product
-	OtherSum       func(product int, col expr.Expr) expr.Expr // declares a sum of another column
+	// OtherSum declares a variable with the sum of a matmul at another column of the bound row, and returns it. Stores
+	// may need it (see bindOtherSums). Only package matvec sets it.
+	OtherSum func(product int, col expr.Expr) expr.Expr
 }
 
 // Operand is an operand A or B. Matmuls that share an operand share its loads.
@@ -52,8 +54,11 @@ func New(e *emit.Emitter, tile kernel.Tile, band int) *Base {
 	for _, p := range e.K.Products {
 		m.Products = append(m.Products, Product{A: m.operand(&m.A, p.A, m.Row), B: m.operand(&m.B, p.B, m.Col)})
 	}
-	numbered("a", m.A)
-	numbered("b", m.B)
+	if perElement, _ := e.SplitStores(); len(perElement) > 0 {
+		e.Fail("a matmul has no elements to store besides its results")
+	}
+	nameOperands("a", m.A)
+	nameOperands("b", m.B)
 	m.placeWorkgroup()
 	if g := m.K.Guard; g != nil && g.Batch != nil {
 		m.When(expr.Unary("!", m.Eval(g.Batch)), &syntax.Return{})
@@ -73,8 +78,8 @@ func (m *Base) operand(list *[]*Operand, v *kernel.Expr, axis int) *Operand {
 	return o
 }
 
-// numbered names the operands of a list: "a", or "a0", "a1" if there are several.
-func numbered(base string, list []*Operand) {
+// nameOperands names the operands of a list: "a", or "a0", "a1" if there are several.
+func nameOperands(base string, list []*Operand) {
 	for i, o := range list {
 		o.Name = Numbered(base, i, len(list))
 	}
@@ -230,28 +235,21 @@ func (m *Base) Finish(row, col expr.Expr, sums []expr.Expr) {
 	for i, t := range sums {
 		m.BindAcc(i, t)
 	}
-	m.OpenIf(m.guards(true))
-	stores := slices.DeleteFunc(slices.Clone(m.K.Stores), func(s kernel.Store) bool { return s.PerElement })
-	if len(stores) != len(m.K.Stores) {
-		m.Fail("a matmul has no elements to store besides its results")
-	}
+	m.OpenIf(m.guards())
 	if m.K.CutsCols() {
 		m.storeCols(col)
 	} else {
-		m.StoreAll(stores)
+		m.StoreAll(m.K.Stores)
 	}
 	m.Close()
 	m.Close()
 }
 
-// guards returns the condition for storing the bound row, and also the bound column if col is set; nil means always.
-func (m *Base) guards(col bool) expr.Expr {
+// guards returns the condition for storing the bound row and column; nil means always.
+func (m *Base) guards() expr.Expr {
 	var conds []*kernel.Expr
-	if g := m.K.Guard; g != nil && g.Row != nil {
-		conds = append(conds, g.Row)
-	}
-	if g := m.K.Guard; g != nil && g.Col != nil && col {
-		conds = append(conds, g.Col)
+	if g := m.K.Guard; g != nil {
+		conds = slices.DeleteFunc([]*kernel.Expr{g.Row, g.Col}, func(v *kernel.Expr) bool { return v == nil })
 	}
 	return m.AllOf(conds)
 }
@@ -271,7 +269,7 @@ func (m *Base) finishQuad(row, col expr.Expr, sums []expr.Expr) {
 	}
 	m.OpenIf(m.inside(row, col))
 	m.BindAxis(m.Row, row)
-	m.OpenIf(m.guards(false))
+	m.OpenIf(m.guards())
 	m.RunLanes(emit.Run{Axis: m.Col, Width: 4, Base: col, Name: "col"}, emit.ValuesOf(m.K.Stores), m.K.Stores, func() {
 		for i, s := range sums {
 			m.BindAcc(i, expr.At(s, emit.Lane))

@@ -2,6 +2,7 @@ package matmul
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/glsl/blocks"
@@ -30,18 +31,17 @@ type staging struct {
 	unitType string // the GLSL type of an octet
 }
 
-// staged is an operand that passes through shared memory.
+// staged is an operand that passes through shared memory. A tile consists of lines, which are contiguous in memory.
 type staged struct {
 	*Operand
-	value  *kernel.Expr // the operand without casts that rounding to dtype makes redundant
-	mover  *emit.Mover
-	raw    bool // octets are copied from memory unchanged
-	extent int  // rows or columns of the tile, along the operand's own axis
-	lines  int  // lines of the tile in shared memory
-	inner  int  // elements per line
-	axis   int  // the axis along a line
-	outer  int  // the axis that numbers the lines
-	base   int  // start of the tile in a stage, in octets
+	unrounded *kernel.Expr // the operand without casts that rounding to dtype makes redundant
+	mover     *emit.Mover
+	raw       bool // octets are copied from memory unchanged
+	lineAxis  int  // the axis along a line
+	perLine   int  // elements per line
+	crossAxis int  // the axis that numbers the lines
+	lines     int  // lines of the tile
+	base      int  // start of the tile in a stage, in octets
 }
 
 // newStaging returns the staging of a kernel's operands, and declares the shared array.
@@ -62,22 +62,19 @@ func (m *Base) newStaging(self expr.Expr) *staging {
 
 // stageOperands assigns a part of a stage to each operand that passes through shared memory.
 func (c *staging) stageOperands() {
-	for _, o := range append(append([]*Operand(nil), c.A...), c.B...) {
+	for _, o := range slices.Concat(c.A, c.B) {
 		if !schedule.Staged(c.K, c.Sched, o.Value, o.axis) {
 			continue
 		}
-		st := &staged{Operand: o, value: schedule.Unrounded(o.Value, c.dtype), base: c.octets}
-		st.extent = c.Tile.TileM
-		if o.axis == c.Col {
-			st.extent = c.Tile.TileN
-		}
-		st.axis, st.outer, st.inner, st.lines = c.Fold, o.axis, c.Tile.TileK, st.extent
+		st := &staged{Operand: o, unrounded: schedule.Unrounded(o.Value, c.dtype), base: c.octets}
+		extent := c.tileExtent(o)
+		st.lineAxis, st.perLine, st.crossAxis, st.lines = c.Fold, c.Tile.TileK, o.axis, extent
 		if !o.Along {
-			st.axis, st.outer, st.inner, st.lines = o.axis, c.Fold, st.extent, c.Tile.TileK
+			st.lineAxis, st.perLine, st.crossAxis, st.lines = o.axis, extent, c.Fold, c.Tile.TileK
 		}
 		st.raw = schedule.UnitLoad(c.K, o.Value, o.axis, c.dtype, c.unit)
 		st.mover = c.mover(st)
-		c.octets += schedule.StagedUnits(o.Along, st.extent, c.Tile.TileK, c.unit)
+		c.octets += schedule.StagedUnits(o.Along, extent, c.Tile.TileK, c.unit)
 		c.operands = append(c.operands, st)
 	}
 }
@@ -86,41 +83,50 @@ func (c *staging) stageOperands() {
 // returns its name. Precondition: the buffer is a whole number of octets long, or the kernel does not need its last,
 // partial octet.
 func (c *staging) shiftedOctets(b *emit.Buffer) string {
-	name := "octet_" + b.Base
-	if !c.Once(name) {
-		return name
-	}
-	octets := c.View(b, schedule.OctetElems)
-	c.Add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
+	return c.octetFunction("octet_", b, `
 // Elements i to i+7.
 uvec4 NAME(uint i) {
     uint at = i / 8u, shift = i % 8u;
     uvec4 low = OCTETS[at], high = OCTETS[min(at + 1u, uint(OCTETS.length()) - 1u)];
     bvec4 by4 = bvec4((shift & 4u) != 0u), by2 = bvec4((shift & 2u) != 0u), by1 = bvec4((shift & 1u) != 0u);
-    low = mix(low, uvec4(low.zw, high.xy), by4);
-    high = mix(high, high.zwzw, by4);
-    low = mix(low, uvec4(low.yzw, high.x), by2);
-    high = mix(high, high.yyyy, by2);
+    SHIFT_BY_4_AND_2
     return mix(low, low >> 16 | uvec4(low.yzw, high.x) << 16, by1);
 }
-`))
+`)
+}
+
+// octetFunction adds a function that loads octets of a buffer, and returns its name: prefix and the buffer's. It
+// replaces three names in the source: NAME, OCTETS (the array) and SHIFT_BY_4_AND_2.
+func (c *staging) octetFunction(prefix string, b *emit.Buffer, source string) string {
+	name := prefix + b.Base
+	if c.Once(name) {
+		c.Add(strings.NewReplacer("NAME", name, "OCTETS", c.View(b, schedule.OctetElems), "SHIFT_BY_4_AND_2",
+			shiftBy4And2).Replace(source))
+	}
 	return name
 }
 
+// shiftBy4And2 moves element 4, 2 or 6 of two octets, low and high, to the beginning of low, as by4 and by2 say.
+const shiftBy4And2 = `low = mix(low, uvec4(low.zw, high.xy), by4);
+    high = mix(high, high.zwzw, by4);
+    low = mix(low, uvec4(low.yzw, high.x), by2);
+    high = mix(high, high.yyyy, by2);`
+
 // isPacked reports whether eight neighbours of an operand are decoded from a block to f16 together.
 func (c *staging) isPacked(st *staged) bool {
-	return c.dtype == ir.F16 && blocks.LoadsOctets(c.Emitter, st.value,
-		emit.Along{Axis: st.axis, Extent: c.extent(st.axis)})
+	return c.dtype == ir.F16 && blocks.LoadsOctets(c.Emitter, st.unrounded,
+		emit.Along{Axis: st.lineAxis, Extent: c.extent(st.lineAxis)})
 }
 
 // mover returns the mover of an operand's octets.
 func (c *staging) mover(st *staged) *emit.Mover {
-	lines := map[bool]string{true: "rows", false: "columns"}[st.Operand.axis == c.Row]
-	return &emit.Mover{E: c.Emitter, Self: c.self, Name: fmt.Sprintf("%d %s of %s", st.extent, lines, st.Name),
-		Lines: st.lines, PerLine: st.inner / c.unit,
+	lines := map[bool]string{true: "rows", false: "columns"}[st.axis == c.Row]
+	return &emit.Mover{E: c.Emitter, Self: c.self,
+		Name:  fmt.Sprintf("%d %s of %s", c.tileExtent(st.Operand), lines, st.Name),
+		Lines: st.lines, PerLine: st.perLine / c.unit,
 		Load: func(i, k0, line, octet expr.Expr, _ func(value expr.Expr)) { c.load(st, i, k0, line, octet) },
 		Store: func(stage, line, octet, value expr.Expr) {
-			at := expr.Plus(stage, expr.Uint(st.base), expr.Times(line, schedule.StagedPitch(st.inner, c.unit)),
+			at := expr.Plus(stage, expr.Uint(st.base), expr.Times(line, schedule.StagedPitch(st.perLine, c.unit)),
 				octet)
 			c.Assign(expr.At(c.tiles, at), value)
 		}}
@@ -130,14 +136,14 @@ func (c *staging) mover(st *staged) *emit.Mover {
 // contraction axis that begins at k0. line is the tile's line, and octet the number of the octet in the line.
 func (c *staging) load(st *staged, i, k0, line, octet expr.Expr) {
 	from := map[int]expr.Expr{c.Row: c.Row0, c.Col: c.Col0, c.Fold: k0}
-	at := expr.Plus(from[st.outer], line)
-	inner := c.Variable("uint", c.axisVariable(st.axis), expr.Plus(from[st.axis], expr.Times(octet, c.unit)))
+	at := expr.Plus(from[st.crossAxis], line)
+	inner := c.Variable("uint", c.axisVariable(st.lineAxis), expr.Plus(from[st.lineAxis], expr.Times(octet, c.unit)))
 	inside := c.insideOctet(st, from, at, inner)
-	if st.outer != c.Fold {
-		at = c.ClampTo(at, st.outer, st.extent)
+	if st.crossAxis != c.Fold {
+		at = c.ClampTo(at, st.crossAxis, st.lines)
 	}
-	at = c.Variable("uint", c.axisVariable(st.outer), at)
-	c.BindAxis(st.outer, at)
+	at = c.Variable("uint", c.axisVariable(st.crossAxis), at)
+	c.BindAxis(st.crossAxis, at)
 	dst := st.mover.Registers.At(i)
 	if inside != nil {
 		c.Assign(dst, expr.Call(c.unitType, expr.Uint(0)))
@@ -160,14 +166,14 @@ func (c *staging) axisVariable(axis int) string {
 // beyond the end of the contraction axis must be 0. Beyond the rows or columns any values are allowed.
 func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr.Expr) expr.Expr {
 	var along, across expr.Expr
-	begun := c.extent(st.axis) // end of the octets that begin inside the operand
+	begun := c.extent(st.lineAxis) // end of the octets that begin inside the operand
 	if begun.IsStatic() {
 		begun.Add = (begun.Add + int64(c.unit) - 1) / int64(c.unit) * int64(c.unit)
 	}
-	if !emit.WholeStep(begun, from[st.axis], st.inner) {
-		along = expr.Binary("<", inner, c.Dim(c.extent(st.axis)))
+	if !emit.WholeStep(begun, from[st.lineAxis], st.perLine) {
+		along = expr.Binary("<", inner, c.Dim(c.extent(st.lineAxis)))
 	}
-	if st.outer == c.Fold && !emit.WholeStep(c.K.Fold, from[c.Fold], c.Tile.TileK) {
+	if st.crossAxis == c.Fold && !emit.WholeStep(c.K.Fold, from[c.Fold], c.Tile.TileK) {
 		across = expr.Binary("<", at, c.Dim(c.K.Fold)) // the coordinate gets a name only later
 	}
 	return expr.And(along, across)
@@ -177,38 +183,38 @@ func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr
 // cheapest of six ways: a load of aligned octets, of shifted octets or of a window, a block's decoder, int8 elements,
 // or two quads of floats.
 func (c *staging) octet(st *staged, inner, dst expr.Expr) {
-	v := st.value
+	v := st.unrounded
 	if st.raw {
 		b := c.Buffers[v.Bind]
-		at := expr.Binary("/", c.IndexAt(v.Index, st.axis, inner), expr.Uint(c.unit))
+		at := expr.Binary("/", c.IndexAt(v.Index, st.lineAxis, inner), expr.Uint(c.unit))
 		c.Assign(dst, expr.At(expr.Of(c.unitView(b)), b.Subscript(at)))
 		return
 	}
-	if schedule.ShiftedLoad(c.K, st.Operand.Value, st.Operand.axis, c.dtype) {
-		value := expr.Call(c.shiftedOctets(c.Buffers[v.Bind]), expr.Narrow(c.IndexAt(v.Index, st.axis, inner)))
-		if st.axis == c.Fold && !schedule.DivisibleBy(c.K.Fold, schedule.OctetElems) {
+	if schedule.ShiftedLoad(c.K, st.Value, st.axis, c.dtype) {
+		value := expr.Call(c.shiftedOctets(c.Buffers[v.Bind]), expr.Narrow(c.IndexAt(v.Index, st.lineAxis, inner)))
+		if st.lineAxis == c.Fold && !schedule.DivisibleBy(c.K.Fold, schedule.OctetElems) {
 			c.Helper("first_halves", "uvec4")
 			value = expr.Call("first_halves", value, expr.Binary("-", c.Dim(c.K.Fold), inner))
 		}
 		c.Assign(dst, value)
 		return
 	}
-	if w, ok := schedule.WindowLoad(c.K, st.Operand.Value, st.Operand.axis); ok {
+	if w, ok := schedule.WindowLoad(c.K, st.Value, st.axis); ok {
 		c.windowOctet(w, st, inner, dst)
 		return
 	}
 	if c.isPacked(st) {
 		c.Assign(dst, expr.Call(blocks.OctetDecoder(c.Emitter, c.Buffers[v.Bind]),
-			expr.Narrow(c.IndexAt(v.Index, st.axis, inner))))
+			expr.Narrow(c.IndexAt(v.Index, st.lineAxis, inner))))
 		return
 	}
 	if c.dtype.IsInteger() {
 		c.byteOctet(st, inner, dst)
 		return
 	}
-	whole := schedule.DivisibleBy(c.extent(st.axis), schedule.OctetElems)
-	low := c.quadAlong(st.value, st.axis, inner, true, st.Name+"_low")
-	high := c.quadAlong(st.value, st.axis, expr.Plus(inner, expr.Uint(4)), whole, st.Name+"_high")
+	whole := schedule.DivisibleBy(c.extent(st.lineAxis), schedule.OctetElems)
+	low := c.quadAlong(st.unrounded, st.lineAxis, inner, true, st.Name+"_low")
+	high := c.quadAlong(st.unrounded, st.lineAxis, expr.Plus(inner, expr.Uint(4)), whole, st.Name+"_high")
 	c.Assign(dst, expr.Call("uvec4", append(c.pack(low), c.pack(high)...)...))
 }
 
@@ -226,10 +232,10 @@ func (c *staging) unitView(b *emit.Buffer) string {
 // one's coordinate along the line.
 func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
 	c.Helper("pack_bytes", "ivec4")
-	whole := schedule.DivisibleBy(c.extent(st.axis), c.unit)
+	whole := schedule.DivisibleBy(c.extent(st.lineAxis), c.unit)
 	for i := range c.unit / 4 {
 		at := expr.Plus(inner, expr.Uint(4*i))
-		quad := c.quadAlong(st.value, st.axis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.Name, i))
+		quad := c.quadAlong(st.unrounded, st.lineAxis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.Name, i))
 		c.Assign(expr.Format("%s[%d]", dst, i), expr.Call("pack_bytes", quad))
 	}
 }
@@ -262,10 +268,10 @@ func (c *staging) stagedLoop(multiply func(k0, stage expr.Expr)) {
 // loadStaged loads the matrix name from an operand's tile in shared memory, beginning at octet number offset.
 func (c *staging) loadStaged(st *staged, name, offset expr.Expr) {
 	major := "Row"
-	if st.Along != (st.Operand.axis == c.Row) {
+	if st.Along != (st.axis == c.Row) {
 		major = "Column"
 	}
-	c.LoadMatrix(name, c.tiles, offset, schedule.StagedPitch(st.inner, c.unit), major)
+	c.LoadMatrix(name, c.tiles, offset, schedule.StagedPitch(st.perLine, c.unit), major)
 }
 
 // overOctet returns a number of elements, a multiple of an octet's, as a number of octets.

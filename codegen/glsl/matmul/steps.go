@@ -16,10 +16,10 @@ import (
 // contraction axis.
 func (m *matTile) moveAcross(o *Operand, mover *emit.Mover, origin expr.Expr) {
 	extent := m.extent(o.axis)
-	mover.Lines, mover.PerLine, mover.Line, mover.Unit = m.extentOf(o)/4, m.s.TileK, "four", "depth"
+	mover.Lines, mover.PerLine, mover.Line, mover.Unit = m.tileExtent(o)/4, m.s.TileK, "four", "depth"
 	mover.Load = func(_, k0, four, depth expr.Expr, keep func(value expr.Expr)) {
 		at := expr.Plus(origin, expr.Times(four, 4))
-		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // repeated lines have no stored results
+		if !schedule.DivisibleBy(extent, m.tileExtent(o)) { // repeated lines have no stored results
 			at = expr.Call("min", at, m.Coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
 		}
 		at = m.Variable("uint", m.ParaName(o.axis), at)
@@ -36,7 +36,7 @@ func (m *matTile) moveAcross(o *Operand, mover *emit.Mover, origin expr.Expr) {
 		keep(name)
 	}
 	mover.Store = func(stage, four, depth, value expr.Expr) {
-		place := expr.Flat(depth, schedule.StepPitch(m.extentOf(o)), four)
+		place := expr.Flat(depth, schedule.StepPitch(m.tileExtent(o)), four)
 		m.Assign(expr.At(m.tiles[o], expr.Flat(stage, m.tileSize(o), place)), value)
 	}
 }
@@ -53,7 +53,7 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 			for _, o := range list {
 				vectors[o] = m.Array("vec4", o.Name+base, count)
 				m.Repeat("i", count, func(i expr.Expr) {
-					place := expr.Flat(depth, schedule.StepPitch(m.extentOf(o)), expr.Plus(at, expr.Times(i, apart)))
+					place := expr.Flat(depth, schedule.StepPitch(m.tileExtent(o)), expr.Plus(at, expr.Times(i, apart)))
 					m.Assign(vectors[o].At(i), expr.At(m.tiles[o], expr.Flat(stage, m.tileSize(o), place)))
 				})
 			}

@@ -99,8 +99,8 @@ type matTile struct {
 	tiles map[*Operand]expr.Expr // in shared memory
 }
 
-// extentOf is the number of rows of an A's tile, or columns of a B's.
-func (m *Base) extentOf(o *Operand) int {
+// tileExtent is the extent of an operand's tile along the operand's own axis: rows of an A, columns of a B.
+func (m *Base) tileExtent(o *Operand) int {
 	if o.axis == m.Row {
 		return m.Tile.TileM
 	}
@@ -110,9 +110,9 @@ func (m *Base) extentOf(o *Operand) int {
 // tileSize is the size of an operand's tile in shared memory, in quads.
 func (m *matTile) tileSize(o *Operand) int {
 	if m.s.Steps {
-		return m.s.TileK * schedule.StepPitch(m.extentOf(o))
+		return m.s.TileK * schedule.StepPitch(m.tileExtent(o))
 	}
-	return m.extentOf(o) * schedule.TilePitch(m.s.TileK)
+	return m.tileExtent(o) * schedule.TilePitch(m.s.TileK)
 }
 
 // mover returns the mover of an operand's tile: TileK/4 quads of each line (a row of A, a column of B) along the
@@ -122,14 +122,14 @@ func (m *matTile) mover(o *Operand) *emit.Mover {
 	if o.axis == m.Row {
 		lines, origin = "rows", m.Row0
 	}
-	mover := &emit.Mover{E: m.Emitter, Self: m.self, Name: fmt.Sprintf("%d %s of %s", m.extentOf(o), lines, o.Name),
-		Lines: m.extentOf(o), PerLine: m.s.TileK / 4, Across: !o.Along, Line: "line", Unit: "quad"}
+	mover := &emit.Mover{E: m.Emitter, Self: m.self, Name: fmt.Sprintf("%d %s of %s", m.tileExtent(o), lines, o.Name),
+		Lines: m.tileExtent(o), PerLine: m.s.TileK / 4, Across: !o.Along, Line: "line", Unit: "quad"}
 	if m.s.Steps && schedule.FoursAcross(m.K, o.Value, o.axis) {
 		m.moveAcross(o, mover, origin)
 		return mover
 	}
 	mover.Load = func(_, k0, line, quad expr.Expr, keep func(value expr.Expr)) {
-		at := m.Variable("uint", m.ParaName(o.axis), m.ClampTo(expr.Plus(origin, line), o.axis, m.extentOf(o)))
+		at := m.Variable("uint", m.ParaName(o.axis), m.ClampTo(expr.Plus(origin, line), o.axis, m.tileExtent(o)))
 		m.BindAxis(o.axis, at)
 		k := m.Variable("uint", "k", expr.Plus(k0, expr.Times(quad, 4)))
 		keep(m.Quad(o, k, emit.WholeStep(m.K.Fold, k0, m.s.TileK)))
@@ -137,7 +137,7 @@ func (m *matTile) mover(o *Operand) *emit.Mover {
 	mover.Store = func(stage, line, quad, value expr.Expr) {
 		first := expr.Times(stage, m.tileSize(o))
 		if m.s.Steps {
-			m.PutFours(o.QuadName(), m.tiles[o], first, expr.Times(quad, 4), line, m.extentOf(o), value)
+			m.PutFours(o.QuadName(), m.tiles[o], first, expr.Times(quad, 4), line, m.tileExtent(o), value)
 			return
 		}
 		place := expr.Flat(line, schedule.TilePitch(m.s.TileK), quad)

@@ -1,7 +1,7 @@
 package matmul
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
@@ -16,8 +16,8 @@ import (
 func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Expr) {
 	c.OpenScope()
 	defer c.Close()
-	c.BindAxis(st.axis, inner)
-	roots := append([]*kernel.Expr(nil), w.All...)
+	c.BindAxis(st.lineAxis, inner)
+	roots := slices.Clone(w.All)
 	for _, r := range w.Ranges {
 		roots = append(roots, r.Args...)
 	}
@@ -46,26 +46,17 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Exp
 // windowFunction adds the function that loads some of eight 16-bit neighbours, and returns its name. The buffer is a
 // whole number of octets long.
 func (c *staging) windowFunction(b *emit.Buffer) string {
-	name := "window_" + b.Base
-	if !c.Once(name) {
-		return name
-	}
-	octets := c.View(b, schedule.OctetElems)
-	c.Add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
+	return c.octetFunction("window_", b, `
 // Elements i+first to i+end-1, and 0 for the others of i to i+7.
 uvec4 NAME(int i, int first, int end) {
     int at = i >> 3, last = int(OCTETS.length()) - 1;
     uvec4 low = OCTETS[clamp(at, 0, last)], high = OCTETS[clamp(at + 1, 0, last)];
     bvec4 by4 = bvec4((i & 4) != 0), by2 = bvec4((i & 2) != 0), by1 = bvec4((i & 1) != 0);
-    low = mix(low, uvec4(low.zw, high.xy), by4);
-    high = mix(high, high.zwzw, by4);
-    low = mix(low, uvec4(low.yzw, high.x), by2);
-    high = mix(high, high.yyyy, by2);
+    SHIFT_BY_4_AND_2
     low = mix(low, low >> 16 | uvec4(low.yzw, high.x) << 16, by1);
     uvec4 count = uvec4(max(end - first, 0)), place = uvec4(0u, 2u, 4u, 6u) - uint(first);
     uvec4 halves = mix(uvec4(0u), uvec4(0xffffu), lessThan(place, count));
     return low & (halves | mix(uvec4(0u), uvec4(0xffff0000u), lessThan(place + 1u, count)));
 }
-`))
-	return name
+`)
 }

@@ -23,10 +23,12 @@ type writer struct {
 	rows  int // rows of a team
 	quads int // vec4 of a row in a lane
 
-	lane  expr.Expr // the invocation's number in its team
-	unit  expr.Expr // the team's first row, divided by rows
-	valid expr.Expr // the condition that the team exists, or nil
-	state expr.Array
+	lane  expr.Expr  // the invocation's number in its team
+	unit  expr.Expr  // the team's first row, divided by rows
+	valid expr.Expr  // the condition that the team exists, or nil
+	state expr.Array // by row and vec4
+
+	perTime, ofState []kernel.Store // the stores of every time step, and of the state after the last one
 }
 
 // Emit writes a recurrence.
@@ -34,6 +36,7 @@ func Emit(e *emit.Emitter) {
 	s, r := e.Sched.(kernel.Recurrent), e.K.Recurrence
 	w := &writer{Emitter: e, s: s, r: r, along: emit.Along{Axis: e.K.KeyAxis(), Extent: r.Keys}, lanes: s.LanesPerRow,
 		rows: s.ThreadM, quads: schedule.StateQuads(e.K, s)}
+	w.perTime, w.ofState = e.SplitStores()
 	e.OverSpace(w.place, w.run)
 }
 
@@ -155,13 +158,13 @@ type operands struct {
 // operands declares the operands of several times.
 func (w *writer) operands(prefix string, times int) *operands {
 	o := &operands{writer: w, times: times, vectors: map[*kernel.Expr]expr.Array{}}
+	names := []string{"q4", "k4", "a4", "b4", "decay4"} // in the order of Vectors
+	if w.r.A == nil {
+		names = []string{"q4", "k4", "decay4"}
+	}
 	for i, x := range w.r.Vectors(w.along.Axis) {
 		if _, known := o.vectors[x]; !known {
-			name := [...]string{"q4", "k4", "a4", "b4", "decay4"}[i]
-			if w.r.A == nil && i == 2 {
-				name = "decay4"
-			}
-			o.vectors[x] = w.Array("vec4", prefix+name, times*w.quads)
+			o.vectors[x] = w.Array("vec4", prefix+names[i], times*w.quads)
 		}
 	}
 	if !w.decaysByKey() {
@@ -229,16 +232,11 @@ func (o *operands) at(x *kernel.Expr, u, n expr.Expr) expr.Expr {
 	return o.vectors[x].At(expr.Flat(u, o.quads, n))
 }
 
-// stores returns the stores of every time step (perTime), or the stores of the state after the last one.
-func (w *writer) stores(perTime bool) []kernel.Store {
-	return slices.DeleteFunc(slices.Clone(w.K.Stores), func(s kernel.Store) bool { return s.PerElement != perTime })
-}
-
 // compute changes the state from time t0 on, and stores y.
 func (w *writer) compute(o *operands, t0 expr.Expr) {
 	w.Blank()
 	y := expr.Array{}
-	if len(w.stores(true)) > 0 {
+	if len(w.perTime) > 0 {
 		y = w.Array("float", "y", o.times*w.rows)
 	}
 	w.each("u", o.times, func(u expr.Expr) { w.step(o, y, u) })
@@ -263,18 +261,16 @@ func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 		}
 	}
 	w.each("r", w.rows, func(r expr.Expr) {
-		v := o.v.At(expr.Flat(u, w.rows, r))
 		part := expr.Flat(u, w.rows, r)
+		v := o.v.At(part)
 		if y.Len > 0 {
 			w.Assign(y.At(part), expr.Of("0.0"))
 		}
 		w.each("n", w.quads, func(n expr.Expr) {
 			s := w.stateAt(r, n)
-			decay := expr.Expr(nil)
+			decay := o.decay.At(u)
 			if w.decaysByKey() {
 				decay = o.at(w.r.Decay, u, n)
-			} else {
-				decay = o.decay.At(u)
 			}
 			next := expr.Plus(expr.Binary("*", s, decay), expr.Binary("*", v, o.at(w.r.K, u, n)))
 			if w.r.A != nil {
@@ -318,7 +314,7 @@ func (w *writer) storeY(y expr.Array, t0 expr.Expr) {
 		w.BindAxis(w.K.FoldAxis(), w.Named("time", expr.Plus(t0, expr.Quotient(id, w.rows, y.Len))))
 		w.bindRow(expr.Remainder(id, w.rows, y.Len))
 		w.BindAcc(accOutput, y.At(i))
-		w.StoreAll(w.stores(true))
+		w.StoreAll(w.perTime)
 	})
 	w.Close()
 }
@@ -331,7 +327,7 @@ const (
 
 // storeState stores the state after the last time step.
 func (w *writer) storeState() {
-	stores := w.stores(false)
+	stores := w.ofState
 	if len(stores) == 0 {
 		return
 	}

@@ -8,7 +8,7 @@ import (
 
 // declareCaches declares the register arrays of the values that are kept between stages.
 func (r *Writer) declareCaches() {
-	for _, v := range r.keptFrom(-1) {
+	for _, v := range r.kept() {
 		name := emit.HintOf(v)
 		if v.Kind == kernel.ExprLoad {
 			name = r.Buffers[v.Bind].Base
@@ -17,15 +17,14 @@ func (r *Writer) declareCaches() {
 	}
 }
 
-// keptFrom lists the kept values that stage number computes first, or all kept values if number is -1.
-func (r *Writer) keptFrom(number int) []*kernel.Expr {
-	var out []*kernel.Expr
+// kept lists the kept values, in the order in which the kernel computes them.
+func (r *Writer) kept() (list []*kernel.Expr) {
 	kernel.Walk(r.K.Roots(), func(v *kernel.Expr) {
-		if s, ok := r.first[v]; ok && (s == number || number < 0) {
-			out = append(out, v)
+		if _, ok := r.first[v]; ok {
+			list = append(list, v)
 		}
 	})
-	return out
+	return list
 }
 
 // bindKept binds the values that stages before number kept to their registers.

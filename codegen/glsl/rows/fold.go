@@ -2,6 +2,7 @@ package rows
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
@@ -41,8 +42,8 @@ func (r *Writer) foldStage(number int, phases []int) {
 		}
 		roots = append(roots, phase.Value)
 	}
-	kept := r.keptFrom(number)
-	slotRoots := append(append([]*kernel.Expr(nil), roots...), kept...)
+	kept := slices.DeleteFunc(r.kept(), func(v *kernel.Expr) bool { return r.first[v] != number })
+	slotRoots := slices.Concat(roots, kept)
 	r.eachElement(number, slotRoots, nil, func() {
 		values := r.EvalAll(slotRoots...)
 		for i, v := range kept {
@@ -118,7 +119,7 @@ func (r *Writer) accumulate(f fold, value expr.Expr) {
 		return
 	}
 	if f.place == nil {
-		r.combine(f, f.value, v)
+		r.foldInto(f, f.value, v)
 		return
 	}
 	place := expr.Call("int", r.Axis(r.K.FoldAxis()))
@@ -128,20 +129,18 @@ func (r *Writer) accumulate(f fold, value expr.Expr) {
 	r.takeIfBetter(f, v, place)
 }
 
-// combine writes the statement that folds v into a variable.
-func (r *Writer) combine(f fold, into, v expr.Expr) { r.Scope.Write(r.combining(f, into, v)) }
-
-// combining returns the statement that folds v into a variable.
-func (r *Writer) combining(f fold, into, v expr.Expr) syntax.Stmt {
+// foldInto writes the statement that folds v into a variable, and foldStatement returns it.
+func (r *Writer) foldInto(f fold, into, v expr.Expr) { r.Scope.Write(r.foldStatement(f, into, v)) }
+func (r *Writer) foldStatement(f fold, into, v expr.Expr) syntax.Stmt {
 	op := map[kernel.Combine]string{kernel.CombineSum: "+=", kernel.CombineProd: "*="}[f.Combine]
 	if op == "" || f.typ == emit.Pair {
-		return &syntax.Assign{To: into, Op: "=", Value: r.combined(f, into, v)}
+		return &syntax.Assign{To: into, Op: "=", Value: r.foldOf(f, into, v)}
 	}
 	return &syntax.Assign{To: into, Op: op, Value: v}
 }
 
-// combined returns the fold of two values.
-func (r *Writer) combined(f fold, a, b expr.Expr) expr.Expr {
+// foldOf returns the fold of two values.
+func (r *Writer) foldOf(f fold, a, b expr.Expr) expr.Expr {
 	switch f.Combine {
 	case kernel.CombineSum:
 		return r.Operate(f.typ, "+", a, b)
@@ -206,7 +205,7 @@ func (r *Writer) exchange(f fold) {
 	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(lanes/2), ">", expr.Uint(0))
 	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, distance) }
 	if f.place == nil {
-		r.combine(f, f.value, shuffled(f.value))
+		r.foldInto(f, f.value, shuffled(f.value))
 	} else {
 		r.takeIfBetter(f, r.Variable(f.typ, "other", shuffled(f.value)),
 			r.Variable("int", "other_place", shuffled(f.place)))
@@ -258,7 +257,7 @@ func (r *Writer) exchangeSubgroups(f fold) {
 		defer r.Close()
 	}
 	if f.place == nil {
-		r.combine(f, f.value, expr.At(names[0], at))
+		r.foldInto(f, f.value, expr.At(names[0], at))
 		return
 	}
 	r.takeIfBetter(f, expr.At(names[0], at), expr.At(names[1], at))
@@ -278,7 +277,7 @@ func (r *Writer) exchangeShared(f fold) {
 	r.OpenIf(expr.Binary("<", r.Thread, half))
 	partner := expr.Binary("+", r.Local, half)
 	if places == nil {
-		r.Assign(f.value, r.combined(f, f.value, expr.At(values, partner)))
+		r.Assign(f.value, r.foldOf(f, f.value, expr.At(values, partner)))
 	} else {
 		r.takeIfBetter(f, expr.At(values, partner), expr.At(places, partner))
 		r.Assign(expr.At(places, r.Local), f.place)

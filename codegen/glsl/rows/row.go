@@ -29,14 +29,10 @@ type Writer struct {
 	slot   expr.Expr // number of the current run, in such a pass
 
 	stages [][]int // phases of each stage
-	final  stage
-	cached map[*kernel.Expr]expr.Expr // the register arrays of kept values
-	first  map[*kernel.Expr]int       // the first stage that needs each kept value
-}
-
-// stage is the stores of the last pass: once per element, and once per row.
-type stage struct {
+	// The stores of the last stage, and the stores after it.
 	perElement, perRow []kernel.Store
+	cached             map[*kernel.Expr]expr.Expr // the register arrays of kept values
+	first              map[*kernel.Expr]int       // the first stage that needs each kept value
 }
 
 // New returns a Writer for workgroups that have rows of lanes invocations each. group says that the lanes of a row
@@ -53,13 +49,7 @@ func Emit(e *emit.Emitter) {
 	if s.Cache > 0 {
 		r.slots, r.first = s.Cache/r.width, e.K.Kept()
 	}
-	for _, s := range e.K.Stores {
-		if s.PerElement {
-			r.final.perElement = append(r.final.perElement, s)
-		} else {
-			r.final.perRow = append(r.final.perRow, s)
-		}
-	}
+	r.perElement, r.perRow = e.SplitStores()
 	e.OverSpace(r.Place, r.run)
 }
 
@@ -145,10 +135,10 @@ func (r *Writer) run() {
 	for i, phases := range r.stages {
 		r.foldStage(i, phases)
 	}
-	if len(r.final.perElement) > 0 {
+	if len(r.perElement) > 0 {
 		r.Comment("Store each element of the row.")
 		r.OpenIf(r.Valid)
-		r.eachElement(len(r.stages), emit.ValuesOf(r.final.perElement), r.final.perElement, nil)
+		r.eachElement(len(r.stages), emit.ValuesOf(r.perElement), r.perElement, nil)
 		r.Close()
 	}
 	r.storeRow()
@@ -157,7 +147,7 @@ func (r *Writer) run() {
 
 // storeRow writes the stores that happen once per row.
 func (r *Writer) storeRow() {
-	if len(r.final.perRow) == 0 {
+	if len(r.perRow) == 0 {
 		return
 	}
 	var first expr.Expr
@@ -165,7 +155,7 @@ func (r *Writer) storeRow() {
 		first = expr.Binary("==", r.Thread, expr.Of("0u"))
 	}
 	r.OpenIf(expr.And(first, r.Valid))
-	r.StoreAll(r.final.perRow)
+	r.StoreAll(r.perRow)
 	r.Close()
 }
 
@@ -176,30 +166,33 @@ func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.S
 		return
 	}
 	runs, _ := r.K.Fold.Quo(int64(r.width))
-	lanes := int64(r.Lanes)
-	name := "j"
-	if r.width > 1 {
-		name = fmt.Sprintf("j%d", r.width)
-	}
 	outside := r.Scope
 	var j expr.Expr
 	switch {
 	case r.slots > 0:
-		j = r.loopOverSlots(name, runs)
-	case runs.IsStatic() && runs.Add == lanes:
+		j = r.loopOverSlots(runs)
+	case runs.IsStatic() && runs.Add == int64(r.Lanes):
 		r.OpenScope() // every lane has exactly one run
 		j = r.Thread
 	default:
-		j = r.OpenFor("", name, r.Thread, r.Dim(runs), expr.Uint(lanes))
+		j = r.OpenFor("", r.runName(), r.Thread, r.Dim(runs), expr.Uint(r.Lanes))
 	}
 	r.bindKept(number)
 	r.RunLanes(emit.RunOf(r.K.FoldAxis(), r.width, j, "j"), roots, stores, body)
 	r.CloseTo(outside)
 }
 
+// runName names the variable with the number of a run: j, or j4 if runs have four elements.
+func (r *Writer) runName() string {
+	if r.width > 1 {
+		return fmt.Sprintf("j%d", r.width)
+	}
+	return "j"
+}
+
 // loopOverSlots opens the loop over a lane's runs if the lane keeps values of all of them. The loop has constant
 // length, so that compilers keep the arrays of these values in registers. It returns the number of the run in the row.
-func (r *Writer) loopOverSlots(name string, runs ir.Dim) (j expr.Expr) {
+func (r *Writer) loopOverSlots(runs ir.Dim) (j expr.Expr) {
 	j, r.slot = r.Thread, expr.Of("0u")
 	if r.slots > 1 {
 		r.slot = r.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(r.slots), expr.Uint(1))
@@ -208,10 +201,10 @@ func (r *Writer) loopOverSlots(name string, runs ir.Dim) (j expr.Expr) {
 	allRuns := runs.Add == int64(r.slots*r.Lanes) // every slot of every lane has a run
 	switch {
 	case !allRuns:
-		j = r.Named(name, j)
+		j = r.Named(r.runName(), j)
 		r.Open(&syntax.If{Cond: expr.Binary("<", j, r.Dim(runs))})
 	case r.slots > 1:
-		j = r.Named(name, j)
+		j = r.Named(r.runName(), j)
 	default:
 		r.OpenScope()
 	}

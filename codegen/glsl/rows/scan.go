@@ -1,8 +1,6 @@
 package rows
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -83,7 +81,7 @@ func (w *scanWriter) oneLane() {
 			if w.phase.Exclusive {
 				result = w.Variable(w.phase.typ, w.phase.Name+"_before", sum)
 			}
-			w.combine(w.phase, sum, v)
+			w.foldInto(w.phase, sum, v)
 			w.BindAcc(0, result)
 		})
 	}, w.inLimit(r))
@@ -96,14 +94,6 @@ func (w *scanWriter) reach() string {
 		return "before"
 	}
 	return "up to"
-}
-
-// runName names the variable with the number of a run: j, or j4 if runs have four elements.
-func (w *scanWriter) runName() string {
-	if w.width > 1 {
-		return fmt.Sprintf("j%d", w.width)
-	}
-	return "j"
 }
 
 // manyLanes writes the scan of a row by several lanes. In each tile, every lane folds its own run. Then it adds the
@@ -124,7 +114,7 @@ func (w *scanWriter) manyLanes() {
 	before, all := w.acrossLanes(t)
 	w.storeRun(t, sum, before)
 	if t.loop {
-		w.combine(w.phase, sum, all)
+		w.foldInto(w.phase, sum, all)
 		if len(w.Shared) > 0 {
 			w.Barrier("before shared memory is used for the next tile")
 		}
@@ -155,7 +145,7 @@ func (w *scanWriter) ownRun(t *scanTile) {
 			if t.parts != nil && w.phase.Exclusive {
 				w.Assign(expr.At(t.parts, emit.Lane), t.total)
 			}
-			w.combine(w.phase, t.total, v)
+			w.foldInto(w.phase, t.total, v)
 			if t.parts != nil && !w.phase.Exclusive {
 				w.Assign(expr.At(t.parts, emit.Lane), t.total)
 			}
@@ -167,7 +157,7 @@ func (w *scanWriter) ownRun(t *scanTile) {
 // nil.
 func (w *scanWriter) storeRun(t *scanTile, sum, base expr.Expr) {
 	if sum != nil {
-		base = w.combined(w.phase, sum, base)
+		base = w.foldOf(w.phase, sum, base)
 	}
 	w.guarded(func() {
 		if w.width > 1 && !expr.IsPlain(base) {
@@ -177,9 +167,9 @@ func (w *scanWriter) storeRun(t *scanTile, sum, base expr.Expr) {
 			result := base
 			switch {
 			case t.parts != nil:
-				result = w.combined(w.phase, base, expr.At(t.parts, emit.Lane))
+				result = w.foldOf(w.phase, base, expr.At(t.parts, emit.Lane))
 			case !w.phase.Exclusive:
-				result = w.combined(w.phase, base, t.total)
+				result = w.foldOf(w.phase, base, t.total)
 			}
 			w.BindAcc(0, w.Variable(w.phase.typ, "up_to_here", result))
 		})
@@ -206,7 +196,7 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
 	distance := w.OpenShifts(emit.Unroll, "distance", expr.Uint(1), "<", expr.Uint(lanes))
 	other := w.Variable(w.phase.typ, "other", w.shuffled(upTo, expr.Binary("-", lane, distance)))
-	w.When(expr.Binary(">=", place, distance), w.combining(w.phase, upTo, other))
+	w.When(expr.Binary(">=", place, distance), w.foldStatement(w.phase, upTo, other))
 	w.Close()
 	before = w.Variable(w.phase.typ, "before", w.shuffled(upTo, expr.Binary("-", lane, expr.Uint(1))))
 	w.When(expr.Binary("==", place, expr.Uint(0)), emit.Set(before, w.empty()))
@@ -249,12 +239,12 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 		at = expr.Binary("+", first, at)
 	}
 	part := w.Variable(w.phase.typ, "part", expr.At(parts, at))
-	w.When(expr.Binary("<", n, own), w.combining(w.phase, ahead, part))
+	w.When(expr.Binary("<", n, own), w.foldStatement(w.phase, ahead, part))
 	if t.loop {
-		w.combine(w.phase, all, part)
+		w.foldInto(w.phase, all, part)
 	}
 	w.Close()
-	w.Assign(before, w.combined(w.phase, ahead, before))
+	w.Assign(before, w.foldOf(w.phase, ahead, before))
 	return all
 }
 
@@ -268,7 +258,7 @@ func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	other := w.Variable(w.phase.typ, "other", w.empty())
 	w.When(expr.Binary(">=", w.Thread, distance), emit.Set(other, expr.At(sums, expr.Binary("-", w.Local, distance))))
 	w.Barrier()
-	w.combine(w.phase, upTo, other)
+	w.foldInto(w.phase, upTo, other)
 	w.Assign(expr.At(sums, w.Local), upTo)
 	w.Barrier()
 	w.Close()

@@ -1,6 +1,9 @@
 package syntax
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Op is the kind of an expression.
 type Op uint8
@@ -184,18 +187,17 @@ func (x *Expr) Map(change func(*Expr) *Expr) *Expr {
 	if x == nil {
 		return nil
 	}
-	args := x.Args
+	var args []*Expr // the changed parts, or nil if no part has changed
 	for i, a := range x.Args {
 		b := a.Map(change)
-		if b == a {
-			continue
+		if b != a && args == nil {
+			args = slices.Clone(x.Args)
 		}
-		if &args[0] == &x.Args[0] {
-			args = append([]*Expr(nil), x.Args...)
+		if args != nil {
+			args[i] = b
 		}
-		args[i] = b
 	}
-	if len(args) > 0 && &args[0] != &x.Args[0] {
+	if args != nil {
 		y := *x
 		y.Args, x = args, &y
 	}
@@ -215,21 +217,20 @@ func (x *Expr) names(visit func(string)) {
 	}
 }
 
-// renamed returns an expression with names replaced.
-func (x *Expr) renamed(names map[string]string) *Expr {
-	return x.Map(func(y *Expr) *Expr {
-		text := y.Text
-		switch y.Op {
-		case Name, Call:
-			text = renamed(text, names)
+// renaming returns the change, for Map, that replaces names.
+func renaming(names map[string]string) func(*Expr) *Expr {
+	return func(x *Expr) *Expr {
+		if x.Op != Name && x.Op != Call {
+			return x
 		}
-		if text == y.Text {
-			return y
+		text := renamed(x.Text, names)
+		if text == x.Text {
+			return x
 		}
-		z := *y
-		z.Text = text
-		return &z
-	})
+		y := *x
+		y.Text = text
+		return &y
+	}
 }
 
 // EachName calls visit for each word of a source, such as a type. It skips comments, and words after a dot.

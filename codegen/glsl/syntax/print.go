@@ -296,13 +296,6 @@ func (s *Comment) write(p *printer)  { p.text(s.Text) }
 func (s *Blank) write(p *printer)    { p.newline() }
 func (s *Verbatim) write(p *printer) { p.text(s.Text) }
 
-// Print returns statements as GLSL, indented by depth levels.
-func Print(list []Stmt, depth int) string {
-	p := printer{depth: depth}
-	p.stmts(list)
-	return p.b.String()
-}
-
 // String returns the definition as GLSL.
 func (d *Definition) String() string {
 	p := d.print()

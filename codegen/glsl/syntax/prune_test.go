@@ -38,10 +38,10 @@ if (a_2 < b) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Print(Prune(list), 0); got != want {
+	if got := printed(Prune(list)); got != want {
 		t.Errorf("got\n%s", got)
 	}
-	if got := Print(list, 0); got != source {
+	if got := printed(list); got != source {
 		t.Errorf("the statements themselves have become\n%s", got)
 	}
 }

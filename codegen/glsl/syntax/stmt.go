@@ -144,9 +144,9 @@ func stmtNames(s Stmt, visit func(string)) {
 	exprs(s, func(x *Expr) { x.names(visit) })
 }
 
-// Map returns statements with change applied to their expressions. change gets whole expressions, not their parts.
+// Map returns statements with change applied to all parts of their expressions, as [Expr.Map] does.
 func Map(list []Stmt, change func(*Expr) *Expr) []Stmt {
-	return rebuilt(list, change, func(s string) string { return s }, func(s string) string { return s })
+	return rebuilt(list, change, func(s string) string { return s })
 }
 
 // Renamed returns statements with names replaced.
@@ -154,63 +154,56 @@ func Renamed(list []Stmt, names map[string]string) []Stmt {
 	if len(names) == 0 {
 		return list
 	}
-	rename := func(s string) string { return renamed(s, names) }
-	return rebuilt(list, func(x *Expr) *Expr { return x.renamed(names) }, rename, rename)
+	return rebuilt(list, renaming(names), func(s string) string { return renamed(s, names) })
 }
 
-// rebuilt returns statements with expressions, names of variables and types, and verbatim text changed by the
-// functions.
-func rebuilt(list []Stmt, expr func(*Expr) *Expr, name, text func(string) string) []Stmt {
+// rebuilt returns statements with change applied to the parts of expressions, and rename to types, declared variables
+// and verbatim text.
+func rebuilt(list []Stmt, change func(*Expr) *Expr, rename func(string) string) []Stmt {
 	if list == nil {
 		return nil
 	}
 	out := make([]Stmt, len(list))
 	for i, s := range list {
-		out[i] = rebuiltStmt(s, expr, name, text)
+		out[i] = rebuiltStmt(s, change, rename)
 	}
 	return out
 }
 
 // rebuiltStmt is like rebuilt, for one statement.
-func rebuiltStmt(s Stmt, expr func(*Expr) *Expr, name, text func(string) string) Stmt {
-	change := func(x *Expr) *Expr {
-		if x == nil {
-			return nil
-		}
-		return expr(x)
-	}
-	within := func(list []Stmt) []Stmt { return rebuilt(list, expr, name, text) }
+func rebuiltStmt(s Stmt, change func(*Expr) *Expr, rename func(string) string) Stmt {
+	within := func(list []Stmt) []Stmt { return rebuilt(list, change, rename) }
 	switch s := s.(type) {
 	case *Declare:
-		d := &Declare{s.Qualifiers, name(s.Type), make([]Var, len(s.Vars))}
+		d := &Declare{s.Qualifiers, rename(s.Type), make([]Var, len(s.Vars))}
 		for i, v := range s.Vars {
-			d.Vars[i] = Var{name(v.Name), make([]*Expr, len(v.Dims)), change(v.Init)}
+			d.Vars[i] = Var{rename(v.Name), make([]*Expr, len(v.Dims)), v.Init.Map(change)}
 			for n, x := range v.Dims {
-				d.Vars[i].Dims[n] = change(x)
+				d.Vars[i].Dims[n] = x.Map(change)
 			}
 		}
 		return d
 	case *Assign:
-		return &Assign{change(s.To), s.Op, change(s.Value)}
+		return &Assign{s.To.Map(change), s.Op, s.Value.Map(change)}
 	case *Do:
-		return &Do{change(s.X)}
+		return &Do{s.X.Map(change)}
 	case *Return:
-		return &Return{change(s.X)}
+		return &Return{s.X.Map(change)}
 	case *If:
-		return &If{change(s.Cond), within(s.Then), within(s.Else), s.Inline}
+		return &If{s.Cond.Map(change), within(s.Then), within(s.Else), s.Inline}
 	case *For:
-		f := &For{s.Hint, s.While, nil, change(s.Cond), nil, within(s.Body), s.Inline}
+		f := &For{s.Hint, s.While, nil, s.Cond.Map(change), nil, within(s.Body), s.Inline}
 		if s.Init != nil {
-			f.Init = rebuiltStmt(s.Init, expr, name, text)
+			f.Init = rebuiltStmt(s.Init, change, rename)
 		}
 		if s.Post != nil {
-			f.Post = rebuiltStmt(s.Post, expr, name, text)
+			f.Post = rebuiltStmt(s.Post, change, rename)
 		}
 		return f
 	case *Block:
 		return &Block{within(s.Body)}
 	case *Verbatim:
-		return &Verbatim{text(s.Text)}
+		return &Verbatim{rename(s.Text)}
 	}
 	return s
 }
@@ -280,13 +273,10 @@ func (d *Definition) Walk(visit func(*Expr)) {
 	d.Value.Walk(visit)
 }
 
-// Map returns the definition with change applied to its expressions. change gets whole expressions, not their parts.
+// Map returns the definition with change applied to all parts of its expressions, as [Expr.Map] does.
 func (d *Definition) Map(change func(*Expr) *Expr) *Definition {
 	e := *d
-	e.Body = Map(d.Body, change)
-	if d.Value != nil {
-		e.Value = change(d.Value)
-	}
+	e.Body, e.Value = Map(d.Body, change), d.Value.Map(change)
 	return &e
 }
 
@@ -302,8 +292,6 @@ func (d *Definition) Renamed(names map[string]string) *Definition {
 		p.Name = renamed(p.Name, names)
 		e.Params = append(e.Params, p)
 	}
-	if d.Value != nil {
-		e.Value = d.Value.renamed(names)
-	}
+	e.Value = d.Value.Map(renaming(names))
 	return &e
 }

@@ -97,7 +97,7 @@ func TestFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "uint x_2 = (a + b) * (a + b).x % 3u & 0xffu - f(a + b, -(a + b));\n"
-	if have := Print(list, 0); have != want {
+	if have := printed(list); have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
 }
@@ -152,4 +152,11 @@ func TestPrecise(t *testing.T) {
 	if Equal(x, &plain) {
 		t.Error("a precise sum equals a plain one")
 	}
+}
+
+// printed returns statements as GLSL.
+func printed(list []Stmt) string {
+	var p printer
+	p.stmts(list)
+	return p.b.String()
 }
