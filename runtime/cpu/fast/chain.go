@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -31,6 +32,7 @@ type chainOf[T number] struct {
 	reads       []bool       // by argument: whether the chain reads it
 	kept        []*ir.Scalar // values that an earlier chain of a fold computed and left in memory; see foldChains
 	row         []*ir.Scalar // row values of a fold, which are equal for all elements of a row
+	spread      []bool       // by row value: whether an instruction reads it as a list of elements
 	constants   []T
 	code        []instruction[T]
 	temporaries int       // number of temporaries
@@ -68,7 +70,12 @@ type instruction[T number] struct {
 	*primitiveOf[T]
 	out int
 	in  [3]int
+	// byRow is 1 + the index in byRowSigns of a primitive with a row value as second operand, and otherwise 0.
+	byRow int
 }
+
+// byRowSigns has the primitives of assembly.byRow.
+var byRowSigns = []string{"+", "-", "*", "/"}
 
 // scratch is the working memory in which one worker runs a chain.
 type scratch[T number] struct {
@@ -76,6 +83,9 @@ type scratch[T number] struct {
 	results  []T // in which results are computed if they are not in memory as T
 	readers  []readerOf[T]
 	buffers  [][]T // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
+	// The number of elements of a row if operands of row values have a number per row; 0 if they have elements.
+	rowElems int
+	byRow    []func(out, x, y *float32, rows, n int) // assembly.byRow for rows of that length
 }
 
 // compute implements interp.Kernel.Compute: it applies the instructions of a chain of elementwise ops to blocks of
@@ -124,11 +134,12 @@ func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T]
 	return s
 }
 
-// end gives scratch memory back: from then on a run on another goroutine may use it. It clears what refers to arguments,
-// so that s does not keep their memory alive.
+// end gives scratch memory back: from then on a run on another goroutine may use it. It clears what refers to
+// arguments, so that s does not keep their memory alive.
 func (p *chainOf[T]) end(s *scratch[T]) {
 	clear(s.operands[:len(p.args)+len(p.kept)])
 	clear(s.readers)
+	s.rowElems = 0
 	p.idle.Put(s)
 }
 
@@ -162,9 +173,19 @@ func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 		if i < last {
 			to = s.operands[c.out][:n]
 		}
+		if c.byRow > 0 && s.rowElems > 0 {
+			// The lists have float32: other chains read no numbers per row.
+			row := min(s.rowElems, n)
+			x, y := s.operands[c.in[0]][:n], s.operands[c.in[1]][:n/row]
+			s.byRow[c.byRow-1](narrowed(to), narrowed(x), narrowed(y), n/row, row)
+			continue
+		}
 		c.apply(to, s.operands[c.in[0]], s.operands[c.in[1]], s.operands[c.in[2]])
 	}
 }
+
+// narrowed returns the address of a list of float32.
+func narrowed[T number](list []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(list))) }
 
 // scratch returns scratch memory with the constants.
 func (p *chainOf[T]) scratch() *scratch[T] {
@@ -180,6 +201,15 @@ func (p *chainOf[T]) scratch() *scratch[T] {
 		fillOf(s.operands[lists+len(p.row)+i], x)
 	}
 	return s
+}
+
+// perRow makes operands of row values have a number per row, if there is assembly for rows of n elements.
+func (s *scratch[T]) perRow(n int) {
+	for a := vector; a != nil && s.rowElems == 0; a = a.narrower {
+		if a.byRow != nil && n > 0 && n%a.lanes == 0 {
+			s.rowElems, s.byRow = min(n, block), a.byRow
+		}
+	}
 }
 
 // buffer returns the buffer for argument i, of `block` elements.

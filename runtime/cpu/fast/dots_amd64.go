@@ -268,54 +268,135 @@ func truthOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int
 // wordOfFloatVectors sets each of n elements, a multiple of 8, to the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN.
 func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
-// sumRows sets each of the results to the sum of all of itself and the n elements of a row, a multiple
+// sumRows sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func sumRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // sumEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
 func sumEach(results *float64, x *float32, n int)
 
-// sumWordsRows sets each of the results to the sum of all of itself and the n elements of a row, a multiple
+// sumWordsRows sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func sumWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // sumWordsEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
 func sumWordsEach(results *float64, x *float32, n int)
 
-// sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a multiple
+// sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of all of itself and an element.
 func sumSquaresEach(results *float64, x *float32, n int)
 
-// leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func leastRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastEach(results *float64, x *float32, n int)
 
-// leastWordsRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// leastWordsRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func leastWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // leastWordsEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastWordsEach(results *float64, x *float32, n int)
 
-// greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestEach(results *float64, x *float32, n int)
 
-// greatestWordsRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// greatestWordsRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func greatestWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestWordsEach(results *float64, x *float32, n int)
+
+// addByRow sets the elements of each of rows, of n elements, to x+y for the row's element y.
+// n is a positive multiple of 8.
+func addByRow(out *float32, x *float32, y *float32, rows int, n int)
+
+// subByRow sets the elements of each of rows, of n elements, to x-y for the row's element y.
+// n is a positive multiple of 8.
+func subByRow(out *float32, x *float32, y *float32, rows int, n int)
+
+// mulByRow sets the elements of each of rows, of n elements, to x*y for the row's element y.
+// n is a positive multiple of 8.
+func mulByRow(out *float32, x *float32, y *float32, rows int, n int)
+
+// divByRow sets the elements of each of rows, of n elements, to x/y for the row's element y.
+// n is a positive multiple of 8.
+func divByRow(out *float32, x *float32, y *float32, rows int, n int)
+
+// sumRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+func sumRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// sumEachZ sets each of n results, a multiple of 16, to the sum of all of itself and an element.
+func sumEachZ(results *float64, x *float32, n int)
+
+// sumWordsRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+func sumWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// sumWordsEachZ sets each of n results, a multiple of 16, to the sum of all of itself and an element.
+func sumWordsEachZ(results *float64, x *float32, n int)
+
+// sumSquaresRowsZ sets each of the results to the sum of the squares of all of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+func sumSquaresRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// sumSquaresEachZ sets each of n results, a multiple of 16, to the sum of the squares of all of itself and an element.
+func sumSquaresEachZ(results *float64, x *float32, n int)
+
+// leastRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+func leastRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// leastEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and an element.
+func leastEachZ(results *float64, x *float32, n int)
+
+// leastWordsRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+func leastWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// leastWordsEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and an element.
+func leastWordsEachZ(results *float64, x *float32, n int)
+
+// greatestRowsZ sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+func greatestRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// greatestEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and an element.
+func greatestEachZ(results *float64, x *float32, n int)
+
+// greatestWordsRowsZ sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+func greatestWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// greatestWordsEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and an element.
+func greatestWordsEachZ(results *float64, x *float32, n int)
+
+// addByRowZ sets the elements of each of rows, of n elements, to x+y for the row's element y.
+// n is a positive multiple of 16.
+func addByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+
+// subByRowZ sets the elements of each of rows, of n elements, to x-y for the row's element y.
+// n is a positive multiple of 16.
+func subByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+
+// mulByRowZ sets the elements of each of rows, of n elements, to x*y for the row's element y.
+// n is a positive multiple of 16.
+func mulByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+
+// divByRowZ sets the elements of each of rows, of n elements, to x/y for the row's element y.
+// n is a positive multiple of 16.
+func divByRowZ(out *float32, x *float32, y *float32, rows int, n int)
 
 // greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the
 // first NaN. It sets the coordinates of replaced ones to k.

@@ -9969,22 +9969,19 @@ TEXT ·sumRows(SB), NOSPLIT, $0-48
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y3
 	XORQ    DI, DI
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
 
 next:
-	CMPQ      DI, BX
-	JGE       end
-	VCVTPS2PD (CX)(DI*4), Y1
-	VADDPD    Y1, Y2, Y2
-	VCVTPS2PD 16(CX)(DI*4), Y1
-	VADDPD    Y1, Y3, Y3
-	ADDQ      $0x08, DI
-	JMP       next
-
-end:
+	VCVTPS2PD    (CX)(DI*4), Y3
 	VADDPD       Y3, Y2, Y2
+	VCVTPS2PD    16(CX)(DI*4), Y3
+	VADDPD       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          next
+	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
 	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0xb1, Y2, Y1
@@ -10040,22 +10037,19 @@ TEXT ·sumWordsRows(SB), NOSPLIT, $0-48
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y3
 	XORQ    DI, DI
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
 
 next:
-	CMPQ      DI, BX
-	JGE       end
-	VCVTDQ2PD (CX)(DI*4), Y1
-	VADDPD    Y1, Y2, Y2
-	VCVTDQ2PD 16(CX)(DI*4), Y1
-	VADDPD    Y1, Y3, Y3
-	ADDQ      $0x08, DI
-	JMP       next
-
-end:
+	VCVTDQ2PD    (CX)(DI*4), Y3
 	VADDPD       Y3, Y2, Y2
+	VCVTDQ2PD    16(CX)(DI*4), Y3
+	VADDPD       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          next
+	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
 	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0xb1, Y2, Y1
@@ -10111,22 +10105,19 @@ TEXT ·sumSquaresRows(SB), NOSPLIT, $0-48
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y3
 	XORQ    DI, DI
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
 
 next:
-	CMPQ        DI, BX
-	JGE         end
-	VCVTPS2PD   (CX)(DI*4), Y1
-	VFMADD231PD Y1, Y1, Y2
-	VCVTPS2PD   16(CX)(DI*4), Y1
-	VFMADD231PD Y1, Y1, Y3
-	ADDQ        $0x08, DI
-	JMP         next
-
-end:
-	VADDPD       Y3, Y2, Y2
+	VCVTPS2PD    (CX)(DI*4), Y3
+	VFMADD231PD  Y3, Y3, Y2
+	VCVTPS2PD    16(CX)(DI*4), Y3
+	VFMADD231PD  Y3, Y3, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          next
+	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
 	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0xb1, Y2, Y1
@@ -10182,41 +10173,39 @@ TEXT ·leastRows(SB), NOSPLIT, $0-48
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y3
 	XORQ    DI, DI
+	VXORPS  Y2, Y2, Y2
+	VMOVUPS (CX), Y1
 
 next:
-	CMPQ      DI, BX
-	JGE       end
-	VCVTPS2PD (CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMINPD    Y2, Y1, Y2
-	VBLENDVPD Y4, Y1, Y2, Y2
-	VCVTPS2PD 16(CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMINPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y1, Y3, Y3
-	ADDQ      $0x08, DI
-	JMP       next
-
-end:
-	VCMPPD       $0x03, Y3, Y3, Y1
-	VMINPD       Y2, Y3, Y2
-	VBLENDVPD    Y1, Y3, Y2, Y2
-	VPERMPD      $0x4e, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMINPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VPERMPD      $0xb1, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMINPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VBROADCASTSD (AX), Y1
-	VCMPPD       $0x03, Y2, Y2, Y3
-	VMINPD       Y1, Y2, Y1
-	VBLENDVPD    Y3, Y2, Y1, Y1
-	VMOVSD       X1, (AX)
+	VMOVUPS      (CX)(DI*4), Y0
+	VCMPPS       $0x03, Y0, Y0, Y3
+	VBLENDVPS    Y3, Y0, Y2, Y2
+	VMINPS       Y1, Y0, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          next
+	VCMPPS       $0x03, Y2, Y2, Y0
+	VBLENDVPS    Y0, Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    X0, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMINPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0x4e, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMINPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0xb1, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMINPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VBROADCASTSD (AX), Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VMINPD       Y0, Y1, Y0
+	VBLENDVPD    Y2, Y1, Y0, Y0
+	VMOVSD       X0, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
 	DECQ         DX
@@ -10269,28 +10258,25 @@ TEXT ·leastWordsRows(SB), NOSPLIT, $0-48
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y3
 	XORQ    DI, DI
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
 
 next:
-	CMPQ      DI, BX
-	JGE       end
-	VCVTDQ2PD (CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMINPD    Y2, Y1, Y2
-	VBLENDVPD Y4, Y1, Y2, Y2
-	VCVTDQ2PD 16(CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMINPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y1, Y3, Y3
-	ADDQ      $0x08, DI
-	JMP       next
-
-end:
-	VCMPPD       $0x03, Y3, Y3, Y1
+	VCVTDQ2PD    (CX)(DI*4), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
 	VMINPD       Y2, Y3, Y2
-	VBLENDVPD    Y1, Y3, Y2, Y2
+	VBLENDVPD    Y4, Y3, Y2, Y2
+	VCVTDQ2PD    16(CX)(DI*4), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VMINPD       Y1, Y3, Y1
+	VBLENDVPD    Y4, Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          next
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
 	VCMPPD       $0x03, Y1, Y1, Y3
 	VMINPD       Y2, Y1, Y2
@@ -10356,41 +10342,39 @@ TEXT ·greatestRows(SB), NOSPLIT, $0-48
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y3
 	XORQ    DI, DI
+	VXORPS  Y2, Y2, Y2
+	VMOVUPS (CX), Y1
 
 next:
-	CMPQ      DI, BX
-	JGE       end
-	VCVTPS2PD (CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMAXPD    Y2, Y1, Y2
-	VBLENDVPD Y4, Y1, Y2, Y2
-	VCVTPS2PD 16(CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y1, Y3, Y3
-	ADDQ      $0x08, DI
-	JMP       next
-
-end:
-	VCMPPD       $0x03, Y3, Y3, Y1
-	VMAXPD       Y2, Y3, Y2
-	VBLENDVPD    Y1, Y3, Y2, Y2
-	VPERMPD      $0x4e, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMAXPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VPERMPD      $0xb1, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMAXPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VBROADCASTSD (AX), Y1
-	VCMPPD       $0x03, Y2, Y2, Y3
-	VMAXPD       Y1, Y2, Y1
-	VBLENDVPD    Y3, Y2, Y1, Y1
-	VMOVSD       X1, (AX)
+	VMOVUPS      (CX)(DI*4), Y0
+	VCMPPS       $0x03, Y0, Y0, Y3
+	VBLENDVPS    Y3, Y0, Y2, Y2
+	VMAXPS       Y1, Y0, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          next
+	VCMPPS       $0x03, Y2, Y2, Y0
+	VBLENDVPS    Y0, Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    X0, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMAXPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0x4e, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMAXPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0xb1, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMAXPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VBROADCASTSD (AX), Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VMAXPD       Y0, Y1, Y0
+	VBLENDVPD    Y2, Y1, Y0, Y0
+	VMOVSD       X0, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
 	DECQ         DX
@@ -10443,28 +10427,25 @@ TEXT ·greatestWordsRows(SB), NOSPLIT, $0-48
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y3
 	XORQ    DI, DI
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
 
 next:
-	CMPQ      DI, BX
-	JGE       end
-	VCVTDQ2PD (CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMAXPD    Y2, Y1, Y2
-	VBLENDVPD Y4, Y1, Y2, Y2
-	VCVTDQ2PD 16(CX)(DI*4), Y1
-	VCMPPD    $0x03, Y1, Y1, Y4
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y1, Y3, Y3
-	ADDQ      $0x08, DI
-	JMP       next
-
-end:
-	VCMPPD       $0x03, Y3, Y3, Y1
+	VCVTDQ2PD    (CX)(DI*4), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
 	VMAXPD       Y2, Y3, Y2
-	VBLENDVPD    Y1, Y3, Y2, Y2
+	VBLENDVPD    Y4, Y3, Y2, Y2
+	VCVTDQ2PD    16(CX)(DI*4), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VMAXPD       Y1, Y3, Y1
+	VBLENDVPD    Y4, Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          next
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
 	VCMPPD       $0x03, Y1, Y1, Y3
 	VMAXPD       Y2, Y1, Y2
@@ -10512,6 +10493,826 @@ next:
 	VMOVUPD   Y1, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func addByRow(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX
+TEXT ·addByRow(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Y0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func subByRow(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX
+TEXT ·subByRow(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Y0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func mulByRow(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX
+TEXT ·mulByRow(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Y0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func divByRow(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX
+TEXT ·divByRow(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Y0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F
+TEXT ·sumRowsZ(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    DI, DI
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	VCVTPS2PD    (CX)(DI*4), Z3
+	VADDPD       Z3, Z2, Z2
+	VCVTPS2PD    32(CX)(DI*4), Z3
+	VADDPD       Z3, Z1, Z1
+	ADDQ         $0x10, DI
+	CMPQ         DI, BX
+	JLT          next
+	VADDPD       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sumEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Z0
+	VMOVUPD   (AX)(BX*8), Z1
+	VADDPD    Z0, Z1, Z1
+	VMOVUPD   Z1, (AX)(BX*8)
+	VCVTPS2PD 32(CX)(BX*4), Z0
+	VMOVUPD   64(AX)(BX*8), Z1
+	VADDPD    Z0, Z1, Z1
+	VMOVUPD   Z1, 64(AX)(BX*8)
+	ADDQ      $0x10, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F
+TEXT ·sumWordsRowsZ(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    DI, DI
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	VCVTDQ2PD    (CX)(DI*4), Z3
+	VADDPD       Z3, Z2, Z2
+	VCVTDQ2PD    32(CX)(DI*4), Z3
+	VADDPD       Z3, Z1, Z1
+	ADDQ         $0x10, DI
+	CMPQ         DI, BX
+	JLT          next
+	VADDPD       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumWordsEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sumWordsEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTDQ2PD (CX)(BX*4), Z0
+	VMOVUPD   (AX)(BX*8), Z1
+	VADDPD    Z0, Z1, Z1
+	VMOVUPD   Z1, (AX)(BX*8)
+	VCVTDQ2PD 32(CX)(BX*4), Z0
+	VMOVUPD   64(AX)(BX*8), Z1
+	VADDPD    Z0, Z1, Z1
+	VMOVUPD   Z1, 64(AX)(BX*8)
+	ADDQ      $0x10, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumSquaresRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F
+TEXT ·sumSquaresRowsZ(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    DI, DI
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	VCVTPS2PD    (CX)(DI*4), Z3
+	VFMADD231PD  Z3, Z3, Z2
+	VCVTPS2PD    32(CX)(DI*4), Z3
+	VFMADD231PD  Z3, Z3, Z1
+	ADDQ         $0x10, DI
+	CMPQ         DI, BX
+	JLT          next
+	VADDPD       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumSquaresEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sumSquaresEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ        BX, DX
+	JGE         stop
+	VCVTPS2PD   (CX)(BX*4), Z0
+	VMOVUPD     (AX)(BX*8), Z1
+	VFMADD231PD Z0, Z0, Z1
+	VMOVUPD     Z1, (AX)(BX*8)
+	VCVTPS2PD   32(CX)(BX*4), Z0
+	VMOVUPD     64(AX)(BX*8), Z1
+	VFMADD231PD Z0, Z0, Z1
+	VMOVUPD     Z1, 64(AX)(BX*8)
+	ADDQ        $0x10, BX
+	JMP         next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·leastRowsZ(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    DI, DI
+	VXORPS  Z2, Z2, Z2
+	VMOVUPS (CX), Z1
+
+next:
+	VMOVUPS       (CX)(DI*4), Z0
+	VCMPPS        $0x03, Z0, Z0, K1
+	VBLENDMPS     Z0, Z2, K1, Z2
+	VMINPS        Z1, Z0, Z1
+	ADDQ          $0x10, DI
+	CMPQ          DI, BX
+	JLT           next
+	VCMPPS        $0x03, Z2, Z2, K1
+	VBLENDMPS     Z2, Z1, K1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     Y0, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VSHUFF64X2    $0x4e, Z1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0x4e, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0xb1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VBROADCASTSD  (AX), Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMINPD        Z0, Z1, Z0
+	VBLENDMPD     Z1, Z0, K1, Z0
+	VMOVSD        X0, (AX)
+	ADDQ          $0x08, AX
+	LEAQ          (CX)(SI*4), CX
+	DECQ          DX
+	JMP           row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·leastEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Z0
+	VMOVUPD   (AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMINPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, (AX)(BX*8)
+	VCVTPS2PD 32(CX)(BX*4), Z0
+	VMOVUPD   64(AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMINPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, 64(AX)(BX*8)
+	ADDQ      $0x10, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F
+TEXT ·leastWordsRowsZ(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    DI, DI
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	VCVTDQ2PD    (CX)(DI*4), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMINPD       Z2, Z3, Z2
+	VBLENDMPD    Z3, Z2, K1, Z2
+	VCVTDQ2PD    32(CX)(DI*4), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMINPD       Z1, Z3, Z1
+	VBLENDMPD    Z3, Z1, K1, Z1
+	ADDQ         $0x10, DI
+	CMPQ         DI, BX
+	JLT          next
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VBROADCASTSD (AX), Z1
+	VCMPPD       $0x03, Z2, Z2, K1
+	VMINPD       Z1, Z2, Z1
+	VBLENDMPD    Z2, Z1, K1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastWordsEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·leastWordsEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTDQ2PD (CX)(BX*4), Z0
+	VMOVUPD   (AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMINPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, (AX)(BX*8)
+	VCVTDQ2PD 32(CX)(BX*4), Z0
+	VMOVUPD   64(AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMINPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, 64(AX)(BX*8)
+	ADDQ      $0x10, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·greatestRowsZ(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    DI, DI
+	VXORPS  Z2, Z2, Z2
+	VMOVUPS (CX), Z1
+
+next:
+	VMOVUPS       (CX)(DI*4), Z0
+	VCMPPS        $0x03, Z0, Z0, K1
+	VBLENDMPS     Z0, Z2, K1, Z2
+	VMAXPS        Z1, Z0, Z1
+	ADDQ          $0x10, DI
+	CMPQ          DI, BX
+	JLT           next
+	VCMPPS        $0x03, Z2, Z2, K1
+	VBLENDMPS     Z2, Z1, K1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     Y0, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VSHUFF64X2    $0x4e, Z1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0x4e, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0xb1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VBROADCASTSD  (AX), Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMAXPD        Z0, Z1, Z0
+	VBLENDMPD     Z1, Z0, K1, Z0
+	VMOVSD        X0, (AX)
+	ADDQ          $0x08, AX
+	LEAQ          (CX)(SI*4), CX
+	DECQ          DX
+	JMP           row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·greatestEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Z0
+	VMOVUPD   (AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMAXPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, (AX)(BX*8)
+	VCVTPS2PD 32(CX)(BX*4), Z0
+	VMOVUPD   64(AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMAXPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, 64(AX)(BX*8)
+	ADDQ      $0x10, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F
+TEXT ·greatestWordsRowsZ(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    DI, DI
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	VCVTDQ2PD    (CX)(DI*4), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMAXPD       Z2, Z3, Z2
+	VBLENDMPD    Z3, Z2, K1, Z2
+	VCVTDQ2PD    32(CX)(DI*4), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMAXPD       Z1, Z3, Z1
+	VBLENDMPD    Z3, Z1, K1, Z1
+	ADDQ         $0x10, DI
+	CMPQ         DI, BX
+	JLT          next
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VBROADCASTSD (AX), Z1
+	VCMPPD       $0x03, Z2, Z2, K1
+	VMAXPD       Z1, Z2, Z1
+	VBLENDMPD    Z2, Z1, K1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestWordsEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·greatestWordsEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTDQ2PD (CX)(BX*4), Z0
+	VMOVUPD   (AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMAXPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, (AX)(BX*8)
+	VCVTDQ2PD 32(CX)(BX*4), Z0
+	VMOVUPD   64(AX)(BX*8), Z1
+	VCMPPD    $0x03, Z0, Z0, K1
+	VMAXPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K1, Z1
+	VMOVUPD   Z1, 64(AX)(BX*8)
+	ADDQ      $0x10, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func addByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX, AVX512F
+TEXT ·addByRowZ(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Z0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Z1
+	VADDPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func subByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX, AVX512F
+TEXT ·subByRowZ(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Z0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func mulByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulByRowZ(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Z0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func divByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX, AVX512F
+TEXT ·divByRowZ(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (DX), Z0
+	XORQ         DI, DI
+
+next:
+	VMOVUPS (CX)(DI*4), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	CMPQ    DI, SI
+	JLT     next
+	ADDQ    $0x04, DX
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    BX
+	JMP     row
 
 stop:
 	VZEROUPPER

@@ -498,17 +498,28 @@ func (r *foldRows[T]) compute() error {
 	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].recompute() })
 }
 
-// whole computes a group by all steps.
+// resident is the number of elements that steps compute one after the other. They stay in a core's caches between the
+// steps.
+const resident = 8 * block
+
+// whole computes a group by all steps, some rows at a time.
 func (r *foldRows[T]) whole(worker int, rows group) {
-	g := r.group(rows)
-	g.values = map[*ir.Scalar][]float64{}
-	g.keep(worker)
-	g.begin()
-	for i := range g.steps {
-		g.results[i] = g.step(i, 0, r.n)
+	g, end := r.group(rows), rows.from+rows.count
+	g.alone = true
+	if !r.across {
+		g.count = max(1, min(rows.count, resident/max(r.n, 1)))
 	}
-	g.finish(0, r.n)
-	g.recompute()
+	g.keep(worker)
+	for ; g.from < end; g.from += g.count {
+		g.count = min(g.count, end-g.from)
+		g.used, g.values = 0, g.values[:0]
+		g.begin()
+		for i := range g.steps {
+			g.results[i] = g.step(i, 0, r.n)
+		}
+		g.finish(0, r.n)
+		g.recompute()
+	}
 }
 
 // work estimates the cost of all steps for a number of elements, in multiply-adds.
@@ -528,10 +539,33 @@ type groupFold[T number] struct {
 	*foldRows[T]
 	*foldChains[T]
 	group
-	firsts  []float64                // by row: its first element, if the fold uses that
-	results [][]float64              // by step and row: the step's result
-	values  map[*ir.Scalar][]float64 // known row values, by row; nil if several tasks use the group
-	memory  [][]T                    // by index in foldChains.kept: the values, for all elements of the group
+	firsts  []float64   // by row: its first element, if the fold uses that
+	results [][]float64 // by step and row: the step's result
+	memory  [][]T       // by index in foldChains.kept: the values, for all elements of the group
+	alone   bool        // whether one task computes the group; the next fields are used then
+	values  []rowValue  // known row values
+	lists   [][]float64 // memory for lists by row, which later rows use again
+	used    int         // number of lists in use
+	again   []bool      // see recompute
+	room    []T         // see put
+}
+
+// rowValue is a list of a row value, by row of a group.
+type rowValue struct {
+	of   *ir.Scalar
+	list []float64
+}
+
+// list returns memory for a list by row.
+func (g *groupFold[T]) list() []float64 {
+	if !g.alone {
+		return make([]float64, g.count)
+	}
+	if g.used == len(g.lists) {
+		g.lists = append(g.lists, make([]float64, g.count))
+	}
+	g.used++
+	return g.lists[g.used-1][:g.count]
 }
 
 // group returns the state of a group before the first step.
@@ -558,14 +592,20 @@ func (g *groupFold[T]) begin() {
 	if !g.node.Op().Info().Fold.FromFirst() {
 		return
 	}
-	if g.firsts = make([]float64, g.count); g.n == 0 {
+	if g.firsts = g.list(); g.n == 0 {
+		clear(g.firsts)
 		return
 	}
 	if p := g.element; len(p.code) == 0 && !g.across { // in a block for each row, run would take longer
 		from := &g.readers[p.result]
+		all, x := from.contiguous(), make([]T, 1)
 		for row := range g.firsts {
-			var x [1]T
-			from.read(x[:], g.at(g.from+row, 0))
+			at := g.at(g.from+row, 0)
+			if all == nil {
+				from.read(x, at)
+			} else {
+				x[0] = all[at]
+			}
 			g.firsts[row] = float64(x[0])
 		}
 		return
@@ -580,7 +620,8 @@ func (g *groupFold[T]) begin() {
 // step returns the results of step i, by row, for elements lo to hi of the rows.
 func (g *groupFold[T]) step(i, lo, hi int) []float64 {
 	s := g.steps[i]
-	results := slices.Repeat([]float64{s.identity}, g.count)
+	results := g.list()
+	fillOf(results, s.identity)
 	g.fold(s.reducer, results, s.of, s.keeps, lo, hi)
 	return results
 }
@@ -602,9 +643,7 @@ func (g *groupFold[T]) finish(lo, hi int) {
 		g.run(g.each, -1, lo, hi, nil)
 		return
 	}
-	for i, y := range g.value(g.node.Op().Info().Fold.Finish) {
-		g.put(g.from+i, y)
-	}
+	g.put(g.from, g.value(g.node.Op().Info().Fold.Finish))
 }
 
 // recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32: their
@@ -613,12 +652,6 @@ func (g *groupFold[T]) recompute() {
 	if g.ofWords() {
 		return
 	}
-	again, known := make([]bool, g.count), g.results // known: row values, by row
-	if g.each == nil {
-		known = append(slices.Clip(known), g.value(g.node.Op().Info().Fold.Finish))
-	} else {
-		known = append(slices.Clip(known), g.rowValues(g.each)...)
-	}
 	least, most := 0.0, math.MaxFloat32
 	if g.wide() {
 		// Squares may have lost bits below the least ones.
@@ -626,37 +659,61 @@ func (g *groupFold[T]) recompute() {
 			least = 0x1p-900
 		}
 	}
-	for _, list := range known {
+	g.again = append(g.again[:0], make([]bool, g.count)...)
+	check := func(list []float64) {
 		for row, y := range list {
-			again[row] = again[row] || !(math.Abs(y) <= most && math.Abs(y) >= least)
+			if !(math.Abs(y) <= most && math.Abs(y) >= least) {
+				g.again[row] = true
+			}
 		}
 	}
-	for row, is := range again {
+	for _, list := range g.results {
+		check(list)
+	}
+	if g.each == nil {
+		check(g.value(g.node.Op().Info().Fold.Finish))
+	} else {
+		for _, v := range g.each.row {
+			check(g.value(v))
+		}
+	}
+	for row, is := range g.again {
 		if is {
 			g.reference(row)
 		}
 	}
 }
 
-// put rounds or wraps y and stores it as element `at` of the output.
-func (g *groupFold[T]) put(at int, y float64) {
-	var list [1]T
-	switch list := any(list[:]).(type) {
-	case []float32:
-		if t := g.node.DType(); t.IsFloat() {
-			list[0] = float32(ir.RoundTo(y, t))
-		} else {
-			list[0] = bitsOfWord(int32(ir.Wrap(int64(y), t)))
-		}
-	case []float64:
-		if list[0] = y; !g.ofWords() {
-			list[0] = ir.RoundTo(y, g.node.DType())
-		}
+// put rounds or wraps row values and stores them as the elements from number `at` on of the output.
+func (g *groupFold[T]) put(at int, values []float64) {
+	if g.room == nil {
+		g.room = make([]T, block)
 	}
-	if g.out.list != nil {
-		g.out.list[at] = list[0]
-	} else {
-		g.out.store(at, list[:])
+	t := g.node.DType()
+	for ; len(values) > 0; values = values[min(block, len(values)):] {
+		n := min(block, len(values))
+		list := g.out.block(at, n, g.room)
+		switch list := any(list).(type) {
+		case []float32:
+			for i, y := range values[:n] {
+				switch {
+				case t == ir.F32:
+					list[i] = float32(y)
+				case t.IsFloat():
+					list[i] = float32(ir.RoundTo(y, t))
+				default:
+					list[i] = bitsOfWord(int32(ir.Wrap(int64(y), t)))
+				}
+			}
+		case []float64:
+			for i, y := range values[:n] {
+				if list[i] = y; !g.ofWords() {
+					list[i] = ir.RoundTo(y, t)
+				}
+			}
+		}
+		g.out.put(at, list)
+		at += n
 	}
 }
 
@@ -671,7 +728,7 @@ func (g *groupFold[T]) reference(row int) {
 	})
 	y := interp.FoldRow(g.node, x)
 	if g.each == nil {
-		g.put(g.from+row, y[0])
+		g.put(g.from+row, y[:1])
 		return
 	}
 	for k := range y {
@@ -681,17 +738,9 @@ func (g *groupFold[T]) reference(row int) {
 			g.readers[slices.Index(g.args, g.weights[i])].read(v[:], at)
 			z[i] = float64(v[0])
 		}
-		g.put(at, float64(y[k]*z[0])+z[1])
+		y[k] = float64(y[k]*z[0]) + z[1]
+		g.put(at, y[k:k+1])
 	}
-}
-
-// rowValues returns the row values that a chain uses. Each is a list by row of the group.
-func (g *groupFold[T]) rowValues(p *chainOf[T]) [][]float64 {
-	list := make([][]float64, len(p.row))
-	for i, v := range p.row {
-		list[i] = g.value(v)
-	}
-	return list
 }
 
 // run runs chain p over elements lo to hi of each row, in blocks. If keeps is not -1, the results are kept as value
@@ -701,7 +750,11 @@ func (g *groupFold[T]) rowValues(p *chainOf[T]) [][]float64 {
 func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows int, x []T)) {
 	s := p.begin(g.readers)
 	defer p.end(s)
-	values, ofRow := g.rowValues(p), s.operands[len(p.args)+len(p.kept):]
+	ofRow := s.operands[len(p.args)+len(p.kept):]
+	values := make([][]float64, 0, 8)
+	for _, v := range p.row {
+		values = append(values, g.value(v))
+	}
 	if g.across {
 		for i, list := range values {
 			for row, y := range list {
@@ -720,11 +773,16 @@ func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows
 	if hi-lo == g.n {
 		rows = max(1, block/max(g.n, 1))
 	}
+	s.perRow(hi - lo)
 	for row := 0; row < g.count; row += rows {
 		rows := min(rows, g.count-row)
 		for i, list := range values {
-			for r := range rows {
-				fillOf(ofRow[i][r*(hi-lo):][:min(block, hi-lo)], T(list[row+r]))
+			for r, y := range list[row : row+rows] {
+				if s.rowElems > 0 && !p.spread[i] {
+					ofRow[i][r] = T(y)
+				} else {
+					fillOf(ofRow[i][r*(hi-lo):][:min(block, hi-lo)], T(y))
+				}
 			}
 		}
 		for k := lo; k < hi; k += block {
@@ -768,12 +826,14 @@ func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], keeps int, out
 
 // value returns the row value s: a list by row of the group.
 func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
-	y, ok := g.values[s]
-	if !ok {
-		y = g.newValue(s)
-		if g.values != nil {
-			g.values[s] = y
+	for _, v := range g.values {
+		if v.of == s {
+			return v.list
 		}
+	}
+	y := g.newValue(s)
+	if g.alone {
+		g.values = append(g.values, rowValue{s, y})
 	}
 	return y
 }
@@ -795,6 +855,21 @@ var inline = map[ir.Op]func(out, x, y []float64){
 			out[i] = x[i] * y[i]
 		}
 	},
+	ir.OpSqr: func(out, x, _ []float64) {
+		for i := range out {
+			out[i] = x[i] * x[i]
+		}
+	},
+	ir.OpRecip: func(out, x, _ []float64) {
+		for i := range out {
+			out[i] = 1 / x[i]
+		}
+	},
+	ir.OpRsqrt: func(out, x, _ []float64) {
+		for i := range out {
+			out[i] = 1 / math.Sqrt(x[i])
+		}
+	},
 }
 
 // newValue computes a row value: a list by row of the group.
@@ -805,10 +880,10 @@ func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 	case ir.LeafFirst:
 		return g.firsts
 	}
-	out := make([]float64, g.count)
+	out := g.list()
 	switch s.Leaf {
 	case 0:
-		args, x, of := make([][]float64, len(s.Args)), make([]float64, len(s.Args)), s.Op.Info().Float
+		var args [3][]float64
 		for i, a := range s.Args {
 			args[i] = g.value(a)
 		}
@@ -816,9 +891,10 @@ func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 			f(out, args[0], args[1])
 			return out
 		}
+		x, of := make([]float64, len(s.Args)), s.Op.Info().Float
 		for row := range out {
-			for i, a := range args {
-				x[i] = a[row]
+			for i := range x {
+				x[i] = args[i][row]
 			}
 			out[row] = of(x, nil)
 		}

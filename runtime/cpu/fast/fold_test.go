@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/cpu/fast"
 )
 
 // TestFolds compares folds with the interpreter: rows along any axes, of lengths on both sides of a vector, a block and
@@ -58,6 +59,43 @@ func TestFolds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFoldWidths compares folds of rows with the interpreter, for each width of vectors. The rows' lengths are around a
+// vector and a block. The means of the last rows are much larger than their deviations.
+func TestFoldWidths(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 9))
+	fast.EachWidth(t, func(t *testing.T) {
+		for _, of := range []string{"softmax %x", "log_softmax %x", "layer_norm %x, %w, %w", "rms_norm %x, %w",
+			"l2_normalize %x", "reduce_max %x {axes=[1]}", "sum %x {axes=[1]}", "variance %x {axes=[1]}"} {
+			for _, n := range []int{7, 8, 16, 24, 40, 128, 1040} {
+				if underRace && n != 128 {
+					continue
+				}
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%x = input {name="x", dtype=f32, shape=[9,%d]}
+					%%w = input {name="w", dtype=f32, shape=[%d]}
+					%%o = %s
+					output "o" %%o
+				}`, n, n, of))
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := values(t, rng, g, nil)
+				list := make([]float64, 9*n)
+				for i := range list {
+					list[i] = rng.NormFloat64()
+					if i/n > 4 {
+						list[i] = 1e4 + 0.1*list[i]
+					}
+				}
+				ir.EncodeFloats(in["x"].Bytes, ir.F32, list)
+				if len(compare(t, g, in, nil)) != 1 {
+					t.Errorf("it has no kernel: %s", g)
+				}
+			}
+		}
+	})
 }
 
 // TestLongFolds compares folds of rows that several tasks share, in every op that folds.

@@ -111,26 +111,6 @@ func kernelTests() map[string]func(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range []*reducer{reducers[ir.OpSum], squares, reducers[ir.OpReduceMin], reducers[ir.OpReduceMax],
-		wordReducer(ir.OpSum, ir.I32, 1), wordReducer(ir.OpReduceMin, ir.I32, 1), wordReducer(ir.OpReduceMax, ir.I32, 1)} {
-		name := strings.Replace(r.name, " of words", "Words", 1)
-		all[name+"Rows"] = func(t *testing.T) {
-			for n := range 40 {
-				for rows := 1; rows < 4; rows++ {
-					inside(t, fmt.Sprintf("%s of %d rows of %d", r.name, rows, n), func(g *guarded) {
-						r.rows(guardedSlice[float64](g, rows), g.floats(rows*n))
-					})
-				}
-			}
-		}
-		all[name+"Each"] = func(t *testing.T) {
-			for n := range 40 {
-				inside(t, fmt.Sprintf("%s of each of %d", r.name, n), func(g *guarded) {
-					r.eachNarrow(guardedSlice[float64](g, n), g.floats(n))
-				})
-			}
-		}
-	}
 	all["runningSum"] = func(t *testing.T) {
 		for n := range 40 {
 			inside(t, fmt.Sprintf("running sums of %d", n), func(g *guarded) {
@@ -238,6 +218,38 @@ func kernelTests() map[string]func(t *testing.T) {
 // widthTests are the kernelTests of functions that exist for each width, by the name without the width.
 func widthTests(a *assembly) map[string]func(t *testing.T) {
 	all := map[string]func(t *testing.T){}
+	for name, r := range map[string]*reducer{"sum": reducers[ir.OpSum], "sumSquares": squares,
+		"least": reducers[ir.OpReduceMin], "greatest": reducers[ir.OpReduceMax],
+		"sumWords": wordReducer(ir.OpSum, ir.I32, 1), "leastWords": wordReducer(ir.OpReduceMin, ir.I32, 1),
+		"greatestWords": wordReducer(ir.OpReduceMax, ir.I32, 1)} {
+		all[name+"Rows"] = func(t *testing.T) {
+			for n := range 60 {
+				for rows := 1; rows < 4; rows++ {
+					inside(t, fmt.Sprintf("%s of %d rows of %d", name, rows, n), func(g *guarded) {
+						r.rows(guardedSlice[float64](g, rows), g.floats(rows*n))
+					})
+				}
+			}
+		}
+		all[name+"Each"] = func(t *testing.T) {
+			for n := range 60 {
+				inside(t, fmt.Sprintf("%s of each of %d", name, n), func(g *guarded) {
+					r.eachNarrow(guardedSlice[float64](g, n), g.floats(n))
+				})
+			}
+		}
+	}
+	for i, name := range []string{"add", "sub", "mul", "div"} {
+		all[name+"ByRow"] = func(t *testing.T) {
+			for rows := 1; rows < 4; rows++ {
+				for n := a.lanes; n < 4*a.lanes; n += a.lanes {
+					inside(t, fmt.Sprintf("%s of %d rows of %d", name, rows, n), func(g *guarded) {
+						a.byRow[i](&g.floats(rows * n)[0], &g.floats(rows * n)[0], &g.floats(rows)[0], rows, n)
+					})
+				}
+			}
+		}
+	}
 	all["sortLongs"] = func(t *testing.T) {
 		for n := 16; n <= 256; n *= 2 {
 			inside(t, fmt.Sprintf("%d integers", n), func(g *guarded) {

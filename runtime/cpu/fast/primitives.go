@@ -12,6 +12,7 @@ type primitive = primitiveOf[float32]
 // primitiveOf is a function of up to three numbers. plain and vectors apply it to each element of lists: out[i] is the
 // result for x[i], y[i] and z[i]. out may be one of the arguments.
 type primitiveOf[T number] struct {
+	name    string
 	plain   func(out, x, y, z []T)
 	vectors func(out, x, y, z *T, n int) // assembly, for n a multiple of lanes; nil if there is none
 	lanes   int
@@ -127,6 +128,9 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 		list[name] = of1(inDouble[T](func(x float64) float64 { return ir.RoundTo(x, t) })).costs(16)
 	}
 	list[roundings[ir.F32]] = of1(func(x T) T { return T(float32(x)) })
+	for name, p := range list {
+		p.name = name
+	}
 	return list
 }
 

@@ -10,7 +10,7 @@ import (
 // reducer folds float32 elements into a float64 result. In float64 the squares of elements are in range, and the
 // rounding errors of sums are negligible.
 type reducer struct {
-	name     string
+	kind     reducerKind
 	identity float64                      // the result for no elements
 	merge    func(a, b float64) float64   // returns the result for two lists together, from each one's
 	next     func(acc, x float64) float64 // folds another element into a result
@@ -22,15 +22,30 @@ type reducer struct {
 	running func(acc float64, out, x []float64) float64
 }
 
+// reducerKind says which assembly a reducer has.
+type reducerKind uint8
+
+const (
+	noKind reducerKind = iota // it has none
+	sumOfFloats
+	sumOfSquares
+	leastFloat
+	greatestFloat
+	sumOfWords
+	leastWord
+	greatestWord
+	reducerKinds // number of kinds
+)
+
 // reducers has the reducers of the basic reductions of floats.
 var reducers = map[ir.Op]*reducer{
-	ir.OpSum: {name: "sum", identity: 0, merge: sumOf, next: sumOf, all: sumAll[float64], each: sumEachOf[float64],
-		running: runningSumOf[float64]},
-	ir.OpProd: {name: "product", identity: 1, merge: productOf, next: productOf, all: productAll[float64],
+	ir.OpSum: {kind: sumOfFloats, identity: 0, merge: sumOf, next: sumOf, all: sumAll[float64],
+		each: sumEachOf[float64], running: runningSumOf[float64]},
+	ir.OpProd: {identity: 1, merge: productOf, next: productOf, all: productAll[float64],
 		each: productEachOf[float64]},
-	ir.OpReduceMax: {name: "greatest", identity: math.Inf(-1), merge: greater, next: greater, all: greatestAll[float64],
-		each: greatestEachOf[float64]},
-	ir.OpReduceMin: {name: "least", identity: math.Inf(1), merge: lesser, next: lesser, all: leastAll[float64],
+	ir.OpReduceMax: {kind: greatestFloat, identity: math.Inf(-1), merge: greater, next: greater,
+		all: greatestAll[float64], each: greatestEachOf[float64]},
+	ir.OpReduceMin: {kind: leastFloat, identity: math.Inf(1), merge: lesser, next: lesser, all: leastAll[float64],
 		each: leastEachOf[float64]},
 }
 
@@ -38,7 +53,7 @@ var reducers = map[ir.Op]*reducer{
 // results are words, too.
 func longReducer(op ir.Op, t ir.DType) *reducer {
 	least, most := ir.IntRange(t)
-	r := &reducer{name: "64 bits", words: true}
+	r := &reducer{words: true}
 	set := func(first int64, next func(a, b int64) int64) {
 		r.identity = bitsOfLong(first)
 		r.next = func(a, b float64) float64 { return bitsOfLong(next(long(a), long(b))) }
@@ -195,17 +210,17 @@ func wordReducer(op ir.Op, t ir.DType, n int64) *reducer {
 		if n > 1<<(53-8*t.BlockBytes()) {
 			return nil
 		}
-		return &reducer{name: "sum of words", identity: 0, merge: sumOf, next: sumOf, words: true}
+		return &reducer{kind: sumOfWords, identity: 0, merge: sumOf, next: sumOf, words: true}
 	case ir.OpAny:
-		return &reducer{name: "greatest of words", identity: 0, merge: greater, next: greater, words: true}
+		return &reducer{kind: greatestWord, identity: 0, merge: greater, next: greater, words: true}
 	case ir.OpAll:
-		return &reducer{name: "least of words", identity: 1, merge: lesser, next: lesser, words: true}
+		return &reducer{kind: leastWord, identity: 1, merge: lesser, next: lesser, words: true}
 	}
 	switch { // words of u32 are signed here
 	case op == ir.OpReduceMax && t != ir.U32:
-		return &reducer{name: "greatest of words", identity: float64(least), merge: greater, next: greater, words: true}
+		return &reducer{kind: greatestWord, identity: float64(least), merge: greater, next: greater, words: true}
 	case op == ir.OpReduceMin && t != ir.U32:
-		return &reducer{name: "least of words", identity: float64(most), merge: lesser, next: lesser, words: true}
+		return &reducer{kind: leastWord, identity: float64(most), merge: lesser, next: lesser, words: true}
 	}
 	return nil
 }
@@ -219,7 +234,7 @@ func (r *reducer) wide(x float32) float64 {
 }
 
 // squares is the reducer that sums squares.
-var squares = &reducer{name: "sumSquares", merge: sumOf,
+var squares = &reducer{kind: sumOfSquares, merge: sumOf,
 	next: func(acc, x float64) float64 { return acc + float64(x*x) },
 	all: func(acc float64, x []float64) float64 {
 		a, b := acc, 0.0
@@ -244,7 +259,7 @@ func lesser(a, b float64) float64    { return min(a, b) }
 
 // reduction is the assembly of a reducer. rows folds n elements of each row into the row's result. The rows are `apart`
 // elements from each other, and first is the result for no elements. each folds each of n elements into a result of its
-// own. n is a multiple of lanes.
+// own. n is a positive multiple of the lanes.
 type reduction struct {
 	rows func(results *float64, x *float32, first float64, rows, n, apart int)
 	each func(results *float64, x *float32, n int)
@@ -254,9 +269,12 @@ type reduction struct {
 // only on that length.
 func (r *reducer) rows(results []float64, x []float32) {
 	n, whole := len(x)/max(len(results), 1), 0
-	if assembly := reductions[r.name]; assembly.rows != nil && n >= lanes {
-		whole = n / lanes * lanes
-		assembly.rows(&results[0], &x[0], r.identity, len(results), whole, n)
+	for a := vector; a != nil && len(results) > 0; a = a.narrower {
+		if f := a.reductions[r.kind].rows; f != nil && n-whole >= a.lanes {
+			part := (n - whole) / a.lanes * a.lanes
+			f(&results[0], &x[whole], r.identity, len(results), part, n)
+			whole += part
+		}
 	}
 	if whole == n {
 		return
@@ -280,9 +298,12 @@ func (r *reducer) list(x []float32) float64 {
 func (r *reducer) eachNarrow(acc []float64, x []float32) {
 	acc = acc[:len(x)] // the assembly checks no bounds
 	whole := 0
-	if assembly := reductions[r.name]; assembly.each != nil && len(x) >= lanes {
-		whole = len(x) / lanes * lanes
-		assembly.each(&acc[0], &x[0], whole)
+	for a := vector; a != nil; a = a.narrower {
+		if f := a.reductions[r.kind].each; f != nil && len(x)-whole >= a.lanes {
+			part := (len(x) - whole) / a.lanes * a.lanes
+			f(&acc[whole], &x[whole], part)
+			whole += part
+		}
 	}
 	for i, v := range x[whole:] {
 		acc[whole+i] = r.next(acc[whole+i], r.wide(v))

@@ -25,8 +25,14 @@ type assembly struct {
 	pairs    []intDots               // see intForm
 	quads    []intDots               // nil if there is no instruction for them
 	// The mathematical functions among the primitives, by name.
-	functions map[string]func(out, x, y, z *float32, n int)
-	sort      func(x *int64, n int) // for n a power of 2, at least 16
+	functions  map[string]func(out, x, y, z *float32, n int)
+	sort       func(x *int64, n int) // for n a power of 2, at least 16
+	reductions [reducerKinds]reduction
+	// The primitives of byRowSigns, in this order, with a number per row as second argument: for rows of n elements, a
+	// positive multiple of lanes.
+	byRow []func(out, x, y *float32, rows, n int)
+	// The functions of narrower vectors on the same processor, or nil.
+	narrower *assembly
 }
 
 // dotsOf computes the dot products of a row of a with four rows of b, which are in the format of their file.

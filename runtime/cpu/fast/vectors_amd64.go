@@ -40,6 +40,17 @@ func assemblies() []*assembly {
 			"pow_full":     powVectors,
 		},
 		sort: sortLongs,
+		reductions: [reducerKinds]reduction{
+			sumOfFloats:   {sumRows, sumEach},
+			sumOfSquares:  {sumSquaresRows, sumSquaresEach},
+			leastFloat:    {leastRows, leastEach},
+			greatestFloat: {greatestRows, greatestEach},
+
+			sumOfWords:   {sumWordsRows, sumWordsEach},
+			leastWord:    {leastWordsRows, leastWordsEach},
+			greatestWord: {greatestWordsRows, greatestWordsEach},
+		},
+		byRow: []func(out, x, y *float32, rows, n int){addByRow, subByRow, mulByRow, divByRow},
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -73,6 +84,18 @@ func assemblies() []*assembly {
 				"pow_full":     powVectorsZ,
 			},
 			sort: sortLongsZ,
+			reductions: [reducerKinds]reduction{
+				sumOfFloats:   {sumRowsZ, sumEachZ},
+				sumOfSquares:  {sumSquaresRowsZ, sumSquaresEachZ},
+				leastFloat:    {leastRowsZ, leastEachZ},
+				greatestFloat: {greatestRowsZ, greatestEachZ},
+
+				sumOfWords:   {sumWordsRowsZ, sumWordsEachZ},
+				leastWord:    {leastWordsRowsZ, leastWordsEachZ},
+				greatestWord: {greatestWordsRowsZ, greatestWordsEachZ},
+			},
+			byRow:    []func(out, x, y *float32, rows, n int){addByRowZ, subByRowZ, mulByRowZ, divByRowZ},
+			narrower: list[0],
 		})
 	}
 	return list
@@ -85,24 +108,6 @@ var (
 	panelsOfMinima = []panelTile{{8, panelMinima8Z}, {4, panelMinima4Z}, {2, panelMinima2Z}, {1, panelMinima1Z}}
 	panelsOfHalves = []panelTile{{8, panelHalves8Z}, {4, panelHalves4Z}, {2, panelHalves2Z}, {1, panelHalves1Z}}
 )
-
-// reductions has the assembly of reducers, by their names.
-var reductions = map[string]reduction{
-	"sum":        {sumRows, sumEach},
-	"sumSquares": {sumSquaresRows, sumSquaresEach},
-	"least":      {leastRows, leastEach},
-	"greatest":   {greatestRows, greatestEach},
-
-	"sum of words":      {sumWordsRows, sumWordsEach},
-	"least of words":    {leastWordsRows, leastWordsEach},
-	"greatest of words": {greatestWordsRows, greatestWordsEach},
-}
-
-func init() {
-	if !vectors {
-		clear(reductions)
-	}
-}
 
 // exps replaces each x by exp(x-shift).
 func exps(x []float32, shift float32) {

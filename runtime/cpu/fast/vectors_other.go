@@ -33,9 +33,6 @@ func roundBytes(bytes *int8, scales, sums, x *float32, n int) {
 
 func roundRecords(*int8, *float32, *float32, int) {}
 
-// reductions is empty, because there is no assembly. Reducers fold one element after the other.
-var reductions map[string]reduction
-
 func runningSums(_, _ []float32, sum float64) (float64, int) { return sum, 0 }
 
 func addRunning(_ []float64, _, _ []float32) int { return 0 }

@@ -8,80 +8,76 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// folds generates the two functions of each reducer, see foldRows and foldEach. Results are float64.
-func folds() {
+// foldOf describes how elements are folded: the functions of a reducer, see foldRows and foldEach.
+type foldOf struct {
+	name, what string
+	// step folds a vector of float64 numbers into results, and merge folds results into others.
+	step, merge func(x, acc VecVirtual)
+	// narrow folds a vector of float32 elements into results of float32; nil if those would have other errors. The
+	// results are NaN if an element is, which foldRows sees to.
+	narrow func(ops ...Op)
+}
+
+// folds generates the functions of each reducer for one width. Results are float64.
+func (w width) folds() {
 	add := func(x, acc VecVirtual) { VADDPD(x, acc, acc) }
 	addSquare := func(x, acc VecVirtual) { VFMADD231PD(x, x, acc) }
 	// The instructions return their second source, which is the first operand here, if either is NaN.
 	extreme := func(of func(ops ...Op)) func(x, acc VecVirtual) {
 		return func(x, acc VecVirtual) {
-			isNaN := YMM()
-			VCMPPD(Imm(unordered), x, x, isNaN)
+			isNaN := w.compareDoubles(unordered, x, x)
 			of(acc, x, acc)
-			VBLENDVPD(isNaN, x, acc, acc)
+			w.blendDoubles(isNaN, x, acc, acc)
 		}
 	}
-	least := extreme(func(ops ...Op) { VMINPD(ops[0], ops[1], ops[2]) })
-	greatest := extreme(func(ops ...Op) { VMAXPD(ops[0], ops[1], ops[2]) })
-	for _, f := range []struct {
-		name, what  string
-		step, merge func(x, acc VecVirtual)
-	}{
-		{"sum", "the sum of all", add, add},
-		{"sumSquares", "the sum of the squares of all", addSquare, add},
-		{"least", "the least, or NaN if one is NaN,", least, least},
-		{"greatest", "the greatest, or NaN if one is NaN,", greatest, greatest},
+	least := extreme(func(ops ...Op) { VMINPD(ops...) })
+	greatest := extreme(func(ops ...Op) { VMAXPD(ops...) })
+	for _, f := range []foldOf{
+		{"sum", "the sum of all", add, add, nil},
+		{"sumSquares", "the sum of the squares of all", addSquare, add, nil},
+		{"least", "the least, or NaN if one is NaN,", least, least, func(ops ...Op) { VMINPS(ops...) }},
+		{"greatest", "the greatest, or NaN if one is NaN,", greatest, greatest, func(ops ...Op) { VMAXPS(ops...) }},
 	} {
-		foldRows(f.name, f.what, f.step, f.merge, widenFloats)
-		foldEach(f.name, f.what, f.step, widenFloats)
+		w.foldRows(f, widenFloats)
+		w.foldEach(f, widenFloats)
 		if f.name != "sumSquares" {
-			foldRows(f.name+"Words", f.what, f.step, f.merge, widenWords)
-			foldEach(f.name+"Words", f.what, f.step, widenWords)
+			f.name, f.narrow = f.name+"Words", nil
+			w.foldRows(f, widenWords)
+			w.foldEach(f, widenWords)
 		}
 	}
 }
 
-// widenFloats and widenWords generate code that converts four elements of a list to float64.
-func widenFloats(from Mem, y VecVirtual) { VCVTPS2PD(from, y) }
-func widenWords(from Mem, y VecVirtual)  { VCVTDQ2PD(from, y) }
+// widenFloats and widenWords generate code that converts the elements of half a vector to float64.
+func widenFloats(from Op, y VecVirtual) { VCVTPS2PD(from, y) }
+func widenWords(from Op, y VecVirtual)  { VCVTDQ2PD(from, y) }
 
 // foldRows generates a function that folds each of several rows of a list into one result.
-func foldRows(name, what string, step, merge func(x, acc VecVirtual), widen func(from Mem, y VecVirtual)) {
-	TEXT(name+"Rows", NOSPLIT, "func(results *float64, x *float32, first float64, rows, n, apart int)")
-	Doc(fmt.Sprintf("%sRows sets each of the results to %s of itself and the n elements of a row, a multiple", name,
-		what), "of 8. The rows are apart elements from each other. first is the result for no elements.")
+func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
+	name := f.name + "Rows" + w.suffix
+	TEXT(name, NOSPLIT, "func(results *float64, x *float32, first float64, rows, n, apart int)")
+	Doc(fmt.Sprintf("%s sets each of the results to %s of itself and the n elements of a row, a positive multiple", name,
+		f.what), fmt.Sprintf("of %d. The rows are apart elements from each other. first is the result for no elements.",
+		w.lanes()))
 	out, x, rows := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("rows"), GP64())
 	n, apart := Load(Param("n"), GP64()), Load(Param("apart"), GP64())
-	begin, y := YMM(), YMM()
+	begin, y := w.vector(), w.vector()
 	from, _ := Param("first").Resolve()
 	VBROADCASTSD(from.Addr, begin)
 	at := GP64()
 	Label("row")
 	TESTQ(rows, rows)
 	JZ(LabelRef("stop"))
-	var acc [2]VecVirtual
-	for i := range acc {
-		acc[i] = YMM()
-		VMOVAPD(begin, acc[i])
-	}
 	XORQ(at, at)
-	Label("next")
-	CMPQ(at, n)
-	JGE(LabelRef("end"))
-	for i := range acc {
-		widen(Mem{Base: x, Index: at, Scale: 4, Disp: 16 * i}, y)
-		step(y, acc[i])
+	var acc VecVirtual
+	if f.narrow != nil {
+		acc = w.foldNarrow(f, x, at, n)
+	} else {
+		acc = w.foldWide(f, x, at, n, begin, widen)
 	}
-	ADDQ(Imm(8), at)
-	JMP(LabelRef("next"))
-	Label("end")
-	merge(acc[1], acc[0])
-	for _, lanes := range []uint64{0x4e, 0xb1} { // exchange halves, then neighbours
-		VPERMPD(Imm(lanes), acc[0], y)
-		merge(y, acc[0])
-	}
+	w.foldLanes(acc, y, f.merge)
 	VBROADCASTSD(Mem{Base: out}, y)
-	merge(acc[0], y)
+	f.merge(acc, y)
 	VMOVSD(y.AsX(), Mem{Base: out})
 	ADDQ(Imm(8), out)
 	LEAQ(Mem{Base: x, Index: apart, Scale: 4}, x)
@@ -92,28 +88,122 @@ func foldRows(name, what string, step, merge func(x, acc VecVirtual), widen func
 	RET()
 }
 
+// foldWide generates the loop over a row's elements as float64 numbers. It returns the results, by lane.
+func (w width) foldWide(f foldOf, x, at, n Register, begin VecVirtual, widen func(from Op, y VecVirtual)) VecVirtual {
+	acc, y := [2]VecVirtual{w.vector(), w.vector()}, w.vector()
+	for _, a := range acc {
+		VMOVAPD(begin, a)
+	}
+	Label("next")
+	for i, a := range acc {
+		widen(Mem{Base: x, Index: at, Scale: 4, Disp: w.size / 2 * i}, y)
+		f.step(y, a)
+	}
+	ADDQ(Imm(uint64(w.lanes())), at)
+	CMPQ(at, n)
+	JLT(LabelRef("next"))
+	f.merge(acc[1], acc[0])
+	return acc[0]
+}
+
+// foldNarrow generates the loop over a row's elements as float32 numbers, for results that are elements. It returns the
+// results as float64 numbers, by lane.
+func (w width) foldNarrow(f foldOf, x, at, n Register) VecVirtual {
+	acc, other, y := w.vector(), w.vector(), w.vector()
+	isNaN := w.zero()
+	VMOVUPS(Mem{Base: x}, acc)
+	Label("next")
+	VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, y)
+	w.blend(w.compare(unordered, y, y), y, isNaN, isNaN)
+	f.narrow(acc, y, acc)
+	ADDQ(Imm(uint64(w.lanes())), at)
+	CMPQ(at, n)
+	JLT(LabelRef("next"))
+	w.blend(w.compare(unordered, isNaN, isNaN), isNaN, acc, acc)
+	halves := w.halves(acc)
+	VCVTPS2PD(halves[0], other)
+	VCVTPS2PD(halves[1], y)
+	f.merge(y, other)
+	return other
+}
+
+// foldLanes generates code that folds the lanes of acc into each of its lanes. y is a vector to use.
+func (w width) foldLanes(acc, y VecVirtual, merge func(x, acc VecVirtual)) {
+	if w.size == 64 {
+		VSHUFF64X2(Imm(0x4e), acc, acc, y) // exchange the halves
+		merge(y, acc)
+	}
+	for _, lanes := range []uint64{0x4e, 0xb1} { // exchange pairs, then neighbours
+		VPERMPD(Imm(lanes), acc, y)
+		merge(y, acc)
+	}
+}
+
 // foldEach generates a function that folds element i of a list into result i.
-func foldEach(name, what string, step func(x, acc VecVirtual), widen func(from Mem, y VecVirtual)) {
-	TEXT(name+"Each", NOSPLIT, "func(results *float64, x *float32, n int)")
-	Doc(fmt.Sprintf("%sEach sets each of n results, a multiple of 8, to %s of itself and an element.", name, what))
+func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
+	name := f.name + "Each" + w.suffix
+	TEXT(name, NOSPLIT, "func(results *float64, x *float32, n int)")
+	Doc(fmt.Sprintf("%s sets each of n results, a multiple of %d, to %s of itself and an element.", name, w.lanes(),
+		f.what))
 	out, x, n := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
-	at, y, acc := GP64(), YMM(), YMM()
+	at, y, acc := GP64(), w.vector(), w.vector()
 	XORQ(at, at)
 	Label("next")
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
 	for i := range 2 {
-		widen(Mem{Base: x, Index: at, Scale: 4, Disp: 16 * i}, y)
-		m := Mem{Base: out, Index: at, Scale: 8, Disp: 32 * i}
+		widen(Mem{Base: x, Index: at, Scale: 4, Disp: w.size / 2 * i}, y)
+		m := Mem{Base: out, Index: at, Scale: 8, Disp: w.size * i}
 		VMOVUPD(m, acc)
-		step(y, acc)
+		f.step(y, acc)
 		VMOVUPD(acc, m)
 	}
-	ADDQ(Imm(8), at)
+	ADDQ(Imm(uint64(w.lanes())), at)
 	JMP(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()
 	RET()
+}
+
+// byRow generates the functions of the primitives with a number per row as their second argument.
+func (w width) byRow() {
+	for _, p := range []struct {
+		name, what string
+		of         func(ops ...Op)
+	}{
+		{"add", "x+y", func(ops ...Op) { VADDPS(ops...) }},
+		{"sub", "x-y", func(ops ...Op) { VSUBPS(ops...) }},
+		{"mul", "x*y", func(ops ...Op) { VMULPS(ops...) }},
+		{"div", "x/y", func(ops ...Op) { VDIVPS(ops...) }},
+	} {
+		name := p.name + "ByRow" + w.suffix
+		TEXT(name, NOSPLIT, "func(out, x, y *float32, rows, n int)")
+		Doc(fmt.Sprintf("%s sets the elements of each of rows, of n elements, to %s for the row's element y.", name,
+			p.what), fmt.Sprintf("n is a positive multiple of %d.", w.lanes()))
+		out, x, y := Load(Param("out"), GP64()), Load(Param("x"), GP64()), Load(Param("y"), GP64())
+		rows, n, at := Load(Param("rows"), GP64()), Load(Param("n"), GP64()), GP64()
+		ofRow, v := w.vector(), w.vector()
+		Label("row")
+		TESTQ(rows, rows)
+		JZ(LabelRef("stop"))
+		VBROADCASTSS(Mem{Base: y}, ofRow)
+		XORQ(at, at)
+		Label("next")
+		VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, v)
+		p.of(ofRow, v, v)
+		VMOVUPS(v, Mem{Base: out, Index: at, Scale: 4})
+		ADDQ(Imm(uint64(w.lanes())), at)
+		CMPQ(at, n)
+		JLT(LabelRef("next"))
+		ADDQ(Imm(4), y)
+		LEAQ(Mem{Base: x, Index: n, Scale: 4}, x)
+		LEAQ(Mem{Base: out, Index: n, Scale: 4}, out)
+		DECQ(rows)
+		JMP(LabelRef("row"))
+		Label("stop")
+		VZEROUPPER()
+		RET()
+	}
 }
 
 // repeat generates the function that fills a list with one number.

@@ -57,6 +57,25 @@ func (w width) odd(x VecVirtual) Op {
 	return mask
 }
 
+// compareDoubles is compare for float64 elements.
+func (w width) compareDoubles(predicate uint64, a, b Op) Op {
+	var mask Op = K()
+	if w.size == 32 {
+		mask = YMM()
+	}
+	VCMPPD(Imm(predicate), b, a, mask)
+	return mask
+}
+
+// blendDoubles is blend for float64 elements.
+func (w width) blendDoubles(mask, yes, no Op, to VecVirtual) {
+	if w.size == 64 {
+		VBLENDMPD(yes, no, mask, to)
+	} else {
+		VBLENDVPD(mask, yes, no, to)
+	}
+}
+
 // blend generates code that sets each element of to: to yes's element if the mask is set there, and else to no's.
 func (w width) blend(mask, yes, no Op, to VecVirtual) {
 	if w.size == 64 {
@@ -126,10 +145,15 @@ func (w width) exp2(x VecVirtual) {
 }
 
 // scaledExp generates code that replaces x by 2^n e^x, by a polynomial from Cephes' expf (Moshier). |x| is at most
-// log(2)/2. It multiplies by 2^n in two steps, so that results at both ends of float32's range are right.
+// log(2)/2. It multiplies by 2^n in one instruction, or in two steps, so that results at both ends of float32's range
+// are right.
 func (w width) scaledExp(x, n VecVirtual) {
 	p := w.polynomial(x, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
 		5.0000001201e-1, 1, 1)
+	if w.size == 64 {
+		VSCALEFPS(n, p, x)
+		return
+	}
 	half, one := w.vector(), w.constant(1)
 	VCVTPS2DQ(n, n)
 	VPSRAD(Imm(1), n, half)

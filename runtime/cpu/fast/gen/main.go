@@ -74,7 +74,10 @@ func main() {
 	exps()
 	primitives()
 	wordPrimitives()
-	folds()
+	for _, w := range []width{avx2, avx512} {
+		w.folds()
+		w.byRow()
+	}
 	search()
 	runningSums()
 	transposes()
