@@ -33,6 +33,8 @@ type blocked struct {
 	packed, scales, zeros int
 	bits, rows, columns   int
 	block                 int // elements of a block
+	// order, if set, lists the columns as blocks have them, also the unused ones at the end of the last block.
+	order []int
 }
 
 // blocks returns the number of blocks of a row.
@@ -131,14 +133,71 @@ func (b *blocked) zeroPoints() tensor {
 	return castTo(zero, ir.F32).Reshape(b.rows, blocks, 1)
 }
 
-// numbers returns the numbers of the matrix and of the end of the last block, a byte each.
+// numbers returns the numbers of the matrix, in the order of blocks and with the end of the last block, a byte each.
 func (b *blocked) numbers() tensor {
-	d := constant(b.input(b.packed))
-	if d == nil || d.DType != ir.U8 || b.bits == 8 {
-		return unpacked(b.x(b.packed).Reshape(b.rows, -1), b.bits)
+	if bytes := b.constantNumbers(); bytes != nil {
+		whole := &ir.Data{DType: ir.U8, Dims: []int{b.rows, b.blocks() * b.block}, Bytes: bytes}
+		return b.asTensor(&value{name: b.in[b.packed].name, data: whole})
 	}
-	whole := &ir.Data{DType: ir.U8, Dims: []int{b.rows, b.blocks() * b.block}, Bytes: unpackedData(d.Bytes, b.bits)}
-	return b.asTensor(&value{name: b.in[b.packed].name, data: whole})
+	return b.ordered(unpacked(b.x(b.packed).Reshape(b.rows, -1), b.bits))
+}
+
+// constantNumbers is like numbers. It returns nil if the numbers are not constants.
+func (b *blocked) constantNumbers() []byte {
+	d := constant(b.input(b.packed))
+	if d == nil || d.DType != ir.U8 {
+		return nil
+	}
+	numbers := unpackedData(d.Bytes, b.bits)
+	if b.order == nil {
+		return numbers
+	}
+	out := make([]byte, 0, len(numbers))
+	for row := range slices.Chunk(numbers, len(b.order)) {
+		for _, column := range b.order {
+			out = append(out, row[column])
+		}
+	}
+	return out
+}
+
+// ordered returns x with its last axis, columns of the matrix, in the order of blocks.
+func (b *blocked) ordered(x tensor) tensor {
+	if b.order == nil {
+		return x
+	}
+	var at []int64
+	for _, column := range b.order {
+		if int64(column) < x.Dim(-1).Min() {
+			at = append(at, int64(column))
+		}
+	}
+	d, err := ir.FromInts(ir.I32, at, len(at))
+	if err != nil {
+		panic(nodeError{err})
+	}
+	return x.IndexSelect(-1, b.asTensor(&value{name: b.in[b.packed].name + ".order", data: d}))
+}
+
+// readOrder sets the order of columns from input g_idx, the block of each column. GPTQ quantizes the columns with large
+// activations first ("act-order", Frantar et al. 2022, arXiv:2210.17323), so the columns of a block may be anywhere.
+func (b *blocked) readOrder(input int) {
+	groups := b.ints(input)
+	if len(groups) < b.columns {
+		b.fail("input %d, %s (g_idx), has %d elements for %d columns", input, ir.Printable(b.in[input].name),
+			len(groups), b.columns)
+	}
+	order := axesFrom(0, b.blocks()*b.block)
+	slices.SortStableFunc(order[:b.columns], func(i, j int) int { return groups[i] - groups[j] })
+	for i, column := range order[:b.columns] {
+		if groups[column] != i/b.block {
+			b.fail("input %d, %s (g_idx), gives block %d not %d columns: want blocks of block_size columns, "+
+				"numbered from 0", input, ir.Printable(b.in[input].name), i/b.block, b.block)
+		}
+	}
+	if !slices.IsSorted(order) {
+		b.order = order
+	}
 }
 
 // format returns the matrix in a block format of vkc, with 32 elements and an f16 scale per block, that represents the
@@ -161,7 +220,7 @@ func (b *blocked) format() *value {
 	case b.bits == 4:
 		t = ir.Q4_0
 	}
-	numbers := unpackedData(d.Bytes, b.bits)
+	numbers := b.constantNumbers()
 	var out []byte
 	for row := range b.rows {
 		for at := 0; at < b.columns; at += elems {
@@ -226,7 +285,7 @@ func appendHalves(out []byte, values []float64) ([]byte, bool) {
 
 // times returns x times the transposed matrix, plus a bias if input bias is given.
 func (b *blocked) times(x tensor, bias int) tensor {
-	y := x.MatMulT(b.matrix(x.DType()))
+	y := b.ordered(x).MatMulT(b.matrix(x.DType()))
 	if bias >= 0 && b.has(bias) {
 		y = y.Add(b.x(bias))
 	}
@@ -240,17 +299,8 @@ func matmulNBits(c *call) tensor {
 	}
 	b := &blocked{call: c, packed: 1, scales: 2, zeros: 3, bits: c.intAttr("bits", 4), rows: c.mustInt("N"),
 		columns: c.mustInt("K"), block: c.mustInt("block_size")}
-	if c.has(4) {
-		groups, name := c.ints(4), ir.Printable(c.in[4].name)
-		if len(groups) < b.columns {
-			c.fail("input 4, %s (g_idx), has %d elements for %d columns", name, len(groups), b.columns)
-		}
-		for column, group := range groups {
-			if b.block > 0 && group != column/b.block {
-				c.fail("column %d has the scale of block %d in input 4, %s (g_idx), and vkc has columns in their "+
-					"order alone: export the weights without act-order", column, group, name)
-			}
-		}
+	if b.check(); c.has(4) {
+		b.readOrder(4)
 	}
 	return b.times(c.x(0), 5)
 }

@@ -173,26 +173,45 @@ func TestOpsByHand(t *testing.T) {
 	}
 }
 
-// TestGroupsOfColumns multiplies by weights that name the block of each column: in order, and not.
+// TestGroupsOfColumns multiplies by weights that name the block of each column, which may be anywhere.
 func TestGroupsOfColumns(t *testing.T) {
-	codes, groups, moved := make([]byte, 16), make([]int64, 32), make([]int64, 32)
-	for i := range groups {
-		codes[i/2], groups[i], moved[i] = 0x99, int64(i/16), int64(i%2)
-	}
-	content := func(groups []int64) []byte {
-		return model(21, graph(inputs(port("x", float, 1, 32)), weights(bytesOf("w", 2, codes, 1, 2, 8),
-			floats("s", []float32{1, 2}, 2), ints("g64", groups, 32)),
+	content := func(block int64, group func(column int64) int64) []byte {
+		codes, groups := make([]byte, 32), make([]int64, 64)
+		for i := range groups {
+			groups[i] = group(int64(i))
+			codes[i/2] |= byte(9+i%3) << (i % 2 * 4)
+		}
+		return model(21, graph(inputs(port("x", float, 1, 64)), weights(bytesOf("w", 2, codes, 1, 64/block, block/2),
+			floats("s", []float32{1, 2, 4, 8}[:64/block], 64/block), ints("g64", groups, 64)),
 			nodes(node("Cast", names("g64"), names("g"), intAttr("to", 6)), of("com.microsoft", node("MatMulNBits",
-				names("x", "w", "s", "", "g"), names("y"), intAttr("K", 32), intAttr("N", 1), intAttr("bits", 4),
-				intAttr("block_size", 16)))), outputs("y")))
+				names("x", "w", "s", "", "g"), names("y"), intAttr("K", 64), intAttr("N", 1), intAttr("bits", 4),
+				intAttr("block_size", block)))), outputs("y")))
 	}
-	ones := make([]float64, 32)
-	for i := range ones {
-		ones[i] = 1
+	x := make([]float64, 64)
+	for i := range x {
+		x[i] = float64(i % 7)
 	}
-	f := built(t, content(groups), onnx.Options{})
-	is(t, run(t, f, map[string]*ir.Data{"x": f32(t, ones, 1, 32)})["y"], f32(t, []float64{48}, 1, 1))
-	if _, err := onnx.NewReader(content(moved), onnx.Options{}); err == nil || !strings.Contains(err.Error(), "g_idx") {
+	for name, c := range map[string]struct {
+		block int64 // vkc has a format for blocks of 32
+		group func(column int64) int64
+	}{
+		"in order":              {16, func(column int64) int64 { return column / 16 }},
+		"act-order":             {16, func(column int64) int64 { return 3 - column%4 }},
+		"act-order of a format": {32, func(column int64) int64 { return (column/4 + column) % 2 }},
+	} {
+		want := 0.0
+		content := content(c.block, func(column int64) int64 {
+			g := c.group(column)
+			want += x[column] * float64(1+column%3) * float64(int64(1)<<g)
+			return g
+		})
+		f := built(t, content, onnx.Options{})
+		t.Run(name, func(t *testing.T) {
+			is(t, run(t, f, map[string]*ir.Data{"x": f32(t, x, 1, 64)})["y"], f32(t, []float64{want}, 1, 1))
+		})
+	}
+	uneven := content(32, func(column int64) int64 { return min(1, column/8) })
+	if _, err := onnx.NewReader(uneven, onnx.Options{}); err == nil || !strings.Contains(err.Error(), "g_idx") {
 		t.Errorf("error %v", err)
 	}
 }
