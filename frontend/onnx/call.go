@@ -260,6 +260,15 @@ func (c *call) resolved(axes []int, rank int) []int {
 	return out
 }
 
+// numel returns the number of elements of a tensor of a shape.
+func (c *call) numel(s ir.Shape) ir.Dim {
+	n, err := s.Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return n
+}
+
 // openDType is like dtypeAttr, for an attribute in which 0 means the default.
 func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	if c.intAttr(name, 0) == 0 {

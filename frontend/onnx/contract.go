@@ -90,11 +90,7 @@ func gemm(c *call) tensor {
 // fullyConnected builds FC, an op in files of opset 1 that were converted from Caffe2.
 func fullyConnected(c *call) tensor {
 	x, w := c.x(0), c.x(1)
-	rows, err := x.Shape()[:1].Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
-	return x.Reshape(rows, -1).MatMulT(w).Add(c.x(2))
+	return x.Reshape(x.Dim(0), -1).MatMulT(w).Add(c.x(2))
 }
 
 // einsum multiplies tensors with a letter for each axis. Axes with equal letters are matched. Letters that the result
@@ -272,10 +268,7 @@ func det(c *call) tensor {
 		c.fail("input %s: want matrices of 1 to %d rows and as many columns", x, maxDet)
 	}
 	lead := x.Shape()[:x.Rank()-2]
-	matrices, err := lead.Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
+	matrices := c.numel(lead)
 	n := x.Dim(-1).Static()
 	a, y := x.Reshape(matrices, n, n), c.b.Full(x.DType(), 1, matrices, 1, 1)
 	for ; n > 1; n-- {

@@ -11,11 +11,11 @@ var controlOps = table{
 	"Loop": controlOp(loop),
 	"Scan": controlOp(scan),
 
-	"SequenceConstruct": controlOp(func(c *call) []*value { return list(c.from(0)) }),
+	"SequenceConstruct": passOp(func(c *call) []*value { return list(c.from(0)) }),
 	"SequenceEmpty": controlOp(func(c *call) []*value { return list(nil) }).
 		leaves("dtype", "it is that of elements, and there are none"),
 	"SequenceAt":     controlOp(func(c *call) []*value { return []*value{c.elements()[c.sequenceIndex(1, 0)]} }),
-	"SequenceInsert": controlOp(sequenceInsert),
+	"SequenceInsert": passOp(sequenceInsert),
 	"SequenceErase":  controlOp(sequenceErase),
 	"SequenceLength": controlOp(sequenceLength),
 	"SequenceMap":    controlOp(sequenceMap),
@@ -23,9 +23,9 @@ var controlOps = table{
 		return one(c.joined(c.elements(), c.mustInt("axis"), c.flag("new_axis", false)))
 	}),
 	"SplitToSequence":    controlOp(splitToSequence),
-	"Optional":           controlOp(optional).leaves("type", "it is that of the input, or of nothing"),
-	"OptionalHasElement": controlOp(optionalHasElement),
-	"OptionalGetElement": controlOp(optionalGetElement),
+	"Optional":           passOp(optional).leaves("type", "it is that of the input, or of nothing"),
+	"OptionalHasElement": passOp(optionalHasElement),
+	"OptionalGetElement": passOp(optionalGetElement),
 }
 
 // list returns the result of a node that is a sequence of values.
@@ -211,11 +211,10 @@ func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	if len(parts) == 0 {
 		c.fail("it joins no tensors, so the shape of the result is unknown")
 	}
-	list := make([]tensor, len(parts))
-	for i, v := range parts {
-		list[i] = c.asTensor(v)
-		if stack {
-			list[i] = list[i].Unsqueeze(c.axis(axis, list[i].Rank()+1))
+	list := c.whole(parts)
+	if stack {
+		for i, x := range list {
+			list[i] = x.Unsqueeze(c.axis(axis, x.Rank()+1))
 		}
 	}
 	if len(list) == 1 {

@@ -27,13 +27,10 @@ func deformConv(c *call) tensor {
 				int(room.Add)/win.stride[i]+1)
 		}
 	}
-	points, err := windows.Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
+	points := c.numel(windows)
 	// The channels that share offsets become an image of their own.
 	images := x.Dim(0).Times(int64(offsetGroups))
-	p := c.newImage(x.Reshape(images, inputs/offsetGroups, x.Shape()[2:]))
+	p := c.newImage(x.Reshape(images, inputs/offsetGroups, x.Shape()[2:]), x.DType())
 	offset = offset.Reshape(images, taps, n, points)
 	coords := make([]tensor, n)
 	for i := range coords {

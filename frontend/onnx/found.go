@@ -85,6 +85,22 @@ func (im *importer) foundSymbol(count tensor, extent ir.Dim) ir.Dim {
 	return ir.Symbol(name, int(extent.Max()))
 }
 
+// validExtent returns the number of valid elements of input 0 along an axis, as a scalar of a dtype.
+func (c *call) validExtent(axis int, t ir.DType) tensor {
+	if c.mask != nil && c.mask.axis == axis {
+		return c.mask.count.Cast(t)
+	}
+	return c.lengthOf(c.shapeOf(c.in[0])[axis], t)
+}
+
+// lengthOf returns an extent as a scalar of a dtype.
+func (c *call) lengthOf(d ir.Dim, t ir.DType) tensor {
+	if d.IsStatic() {
+		return c.b.Scalar(t, float64(d.Add))
+	}
+	return castTo(c.b.DimValue(d), t)
+}
+
 // isFound reports whether d depends on a number of elements that a run finds.
 func (im *importer) isFound(d ir.Dim) bool {
 	return slices.ContainsFunc(d.Symbols(), func(name string) bool { return im.found[name] != foundExtent{} })
@@ -103,8 +119,9 @@ func (im *importer) dimValue(d ir.Dim) tensor {
 	return im.b.DimValue(d).Cast(ir.I64)
 }
 
-// largestShape returns a shape with every extent at its maximum. At most one extent may be known only in a run. For
-// that one, largestShape also returns the part of the axis that is valid; otherwise nil.
+// largestShape returns a shape with every extent at its maximum. At most one extent may be known only in a run: a
+// multiple of a number of elements, plus a constant. For that one, largestShape also returns the valid part of the
+// axis; otherwise nil.
 func (c *call) largestShape(extents ir.Shape) (ir.Shape, *validPart) {
 	var part *validPart
 	extents = slices.Clone(extents)
@@ -113,11 +130,14 @@ func (c *call) largestShape(extents ir.Shape) (ir.Shape, *validPart) {
 			continue
 		}
 		n, ok := c.found[d.Sym]
-		if !ok || part != nil || d.Mul != 1 || d.Add != 0 {
-			c.fail("it makes %s: vkc supports an axis of an extent that is known only in a run, but no expression of "+
-				"it", extents)
+		if !ok || part != nil {
+			c.fail("it makes %s: vkc supports one axis of an extent that is known only in a run, a multiple of a "+
+				"number of elements", extents)
 		}
-		part, extents[axis] = &validPart{axis, n.count}, n.largest
+		if part = (&validPart{axis, n.count}); d.Mul != 1 || d.Add != 0 {
+			part.count = c.dimValue(d).Cast(ir.I32)
+		}
+		extents[axis] = n.largest.Times(d.Mul).Plus(d.Add)
 	}
 	return extents, part
 }

@@ -109,11 +109,7 @@ func shapeAlong(c *call) []*value {
 
 // sizeAlong builds Size.
 func sizeAlong(c *call) []*value {
-	n, err := c.foundShape().Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
-	return []*value{dimsValue(ir.Shape{n}, true)}
+	return []*value{dimsValue(ir.Shape{c.numel(c.foundShape())}, true)}
 }
 
 // flattenAlong builds Flatten.
@@ -231,6 +227,58 @@ func (c *call) reshapedAlong(to []int) []*value {
 	from := number.Div(row)
 	from = from.Mul(lit(extent * inner)).Add(number.Sub(from.Mul(row)))
 	return []*value{partlyValid(x.Reshape(-1).IndexSelect(0, from).Reshape(ir.ShapeOf(to...)), at, n)}
+}
+
+// expandAlong builds Expand. The shape has the number of valid elements, or 1, for their axis.
+func expandAlong(c *call) []*value {
+	v := c.input(0)
+	to, part := c.largestShape(c.extents(1))
+	x := c.asTensor(v)
+	axis := len(to) - x.Rank() + v.valid.axis
+	if part != nil && part.axis != axis {
+		c.fail("its result would have two axes with extents that are known only in a run")
+	}
+	if axis >= 0 && !to[axis].Is(1) {
+		n := c.lengthOf(to[axis], ir.I32)
+		if part != nil {
+			n = part.count
+		}
+		if n != v.valid.count {
+			c.check(v, n.Eq(v.valid.count))
+		}
+		to[axis] = x.Dim(v.valid.axis)
+	}
+	to, err := broadcastDims(x.Shape(), to)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return []*value{partlyValid(x.Broadcast(to), len(to)-x.Rank()+v.valid.axis, v.valid.count)}
+}
+
+// depthToSpaceAlong builds DepthToSpace along rows or columns of which a run finds a part.
+func depthToSpaceAlong(c *call) []*value {
+	v := c.input(0)
+	if v.valid.axis < 2 {
+		return nil
+	}
+	n := v.valid.count.MulScalar(float64(c.mustInt("blocksize")))
+	return []*value{partlyValid(depthToSpace(c), v.valid.axis, n)}
+}
+
+// spaceToDepthAlong builds SpaceToDepth along rows or columns of which a run finds a part.
+func spaceToDepthAlong(c *call) []*value {
+	v, size := c.input(0), c.mustInt("blocksize")
+	axis := v.valid.axis
+	if axis < 2 || size < 1 {
+		return nil
+	}
+	count, by := v.valid.count, v.valid.count.Lit(float64(size))
+	c.check(v, count.Mod(by).Eq(count.Lit(0)))
+	x := c.asTensor(v)
+	if d := x.Dim(axis); d.IsStatic() { // more cannot be valid
+		x = x.Slice(axis, 0, d.Static()/size*size)
+	}
+	return []*value{partlyValid(c.spaceToDepthOf(x), axis, count.Div(by))}
 }
 
 // tileAlong builds Tile: the valid elements follow one another as often as they are repeated.

@@ -37,9 +37,8 @@ func neutrally(value float64) func(c *call, i int) float64 {
 
 var least, largest = neutrally(math.Inf(-1)), neutrally(math.Inf(1))
 
-// foundRules has the rules of ONNX's ops for arguments with only a valid part, except for elementwise ops. An op that
-// is in no such table refuses these arguments, unless row.takesPartlyValid is set. An init function fills the table,
-// because its functions refer to tables of rows.
+// foundRules has the rules of ops for arguments with only a valid part, except for elementwise ops. An op that is in no
+// such table refuses these arguments, unless row.takesPartlyValid is set. Names have the domain, as Node.op returns.
 var foundRules map[string]foundRule
 
 // An init function fills the table, because its functions refer to tables of rows.
@@ -59,15 +58,29 @@ func init() {
 		"Concat":         {labels: concatLabels, along: concatAlong},
 		"Split":          {labels: splitLabels},
 		"OneHot":         {labels: oneHotLabels},
-		"Trilu":          {labels: func(c *call) labels { return c.likeInput() }},
+		"Expand":         {along: expandAlong},
+		"DepthToSpace":   {labels: lettered("b* -> b", ""), along: depthToSpaceAlong},
+		"SpaceToDepth":   {labels: lettered("b* -> b", ""), along: spaceToDepthAlong},
+		"CenterCropPad":  {labels: centerCropPadLabels},
 		"Tile":           {along: tileAlong},
 		"Pad":            {along: padAlong},
 		"Unique":         {along: uniqueAlong},
-		"RoiAlign":       {labels: roiLabels},
+
+		"Resize":     {labels: resizeLabels, neutral: neutrally(0)},
+		"Upsample":   {labels: resizeLabels, neutral: neutrally(0)},
+		"GridSample": {labels: gridSampleLabels, neutral: neutrally(0)},
+		"AffineGrid": {labels: lettered("b*,* -> b", "")},
+		"RoiAlign":   {labels: lettered("-chw,r-,r -> rc", "hw"), neutral: neutrally(0)},
+		"MaxRoiPool": {labels: lettered("-chw,r- -> rc", "hw"), neutral: least},
+		"NonMaxSuppression": {labels: lettered("bn-,bcn -> ", "bcn"), neutral: func(_ *call, i int) float64 {
+			return []float64{0, math.Inf(-1)}[i] // a box with this score is not chosen
+		}},
 
 		// Scatters skip an index out of range.
 		"ScatterND":       {labels: scatterNDLabels, neutral: neutrally(math.MaxInt32)},
 		"ScatterElements": {labels: scatterLabels, neutral: neutrally(math.MaxInt32)},
+		"Scatter":         {labels: scatterLabels, neutral: neutrally(math.MaxInt32)},
+		"TensorScatter":   {labels: lettered("b*,b*,b -> b", "")},
 		"NonZero":         {labels: nonZeroLabels, neutral: neutrally(0)},
 		"Compress":        {labels: compressLabels, neutral: neutrally(0)},
 
@@ -91,14 +104,40 @@ func init() {
 		"InstanceNormalization":        {labels: instanceLabels, neutral: neutrally(0)},
 		"GroupNormalization":           {labels: instanceLabels, neutral: neutrally(0)},
 		"BatchNormalization":           {labels: batchNormLabels},
-		"Conv":                         {labels: batchLabels, along: slidingRule{conv, 0}.along},
-		"ConvTranspose":                {labels: batchLabels, along: spreadAlong},
-		"MaxPool":                      {labels: batchLabels, along: slidingRule{maxPool, math.Inf(-1)}.along},
-		"AveragePool":                  {labels: batchLabels, along: slidingRule{tensorOp(averagePool).build, 0}.along},
-		"LpPool":                       {labels: batchLabels, along: slidingRule{tensorOp(lpPool).build, 0}.along},
+		"LRN":                          {labels: lrnLabels},
+		"Conv":                         {labels: lettered("b* -> b", ""), along: slidingRule{conv, 0}.along},
+		"ConvInteger":                  {labels: lettered("b* -> b", "")},
+		"QLinearConv":                  {labels: lettered("b* -> b", "")},
+		"DeformConv":                   {labels: lettered("b*,*,b*,*,b* -> b", "")},
+		"CausalConvWithState":          {labels: lettered("b*,*,*,b* -> b,b", "")},
+		"Col2Im":                       {labels: lettered("b* -> b", "")},
+		"ConvTranspose":                {labels: lettered("b* -> b", ""), along: spreadAlong},
+		"MaxPool":                      {labels: lettered("bc* -> bc", ""), along: maxPoolAlong},
+		"AveragePool":                  {labels: lettered("bc* -> bc", ""), along: slidingRule{tensorOp(averagePool).build, 0}.along},
+		"LpPool":                       {labels: lettered("bc* -> bc", ""), along: slidingRule{tensorOp(lpPool).build, 0}.along},
+		"MaxUnpool":                    {labels: lettered("b*,b* -> b", ""), along: unpoolAlong},
 		"GlobalAveragePool":            {labels: globalLabels, neutral: neutrally(0)},
 		"GlobalLpPool":                 {labels: globalLabels, neutral: neutrally(0)},
 		"GlobalMaxPool":                {labels: globalLabels, neutral: least},
+
+		"DFT":       {labels: dftLabels},
+		"STFT":      {labels: lettered("b* -> b", "")},
+		"Det":       {labels: leadingLabels(2)},
+		"RNN":       {labels: recurrentLabels, neutral: neutrally(0)},
+		"GRU":       {labels: recurrentLabels, neutral: neutrally(0)},
+		"LSTM":      {labels: recurrentLabels, neutral: neutrally(0)},
+		"Attention": {labels: lettered("b*,b*,b*,b---,b*,b* -> b,b,b,b", "")},
+		// Cosines and sines are [B, S, angles] or, with positions, [positions, angles].
+		"RotaryEmbedding": {labels: lettered("b*,b--,b--,b- -> b", "")},
+		"ReverseSequence": {labels: reverseSequenceLabels},
+		"TfIdfVectorizer": {labels: lettered("b- -> b", "")},
+		"Multinomial":     {labels: lettered("b- -> b", "")},
+
+		"QuantizeLinear":        {labels: quantizeLabels},
+		"DequantizeLinear":      {labels: quantizeLabels},
+		"DynamicQuantizeLinear": {labels: dynamicQuantizeLabels, neutral: neutrally(0)}, // 0 is always in its range
+		"MatMulInteger":         {labels: leadingLabels(1)},
+		"QLinearMatMul":         {labels: leadingLabels(1)},
 
 		"MatMul": {labels: matmulLabels, neutral: neutrally(0)},
 		"Gemm":   {labels: gemmLabels, neutral: neutrally(0)},
@@ -117,17 +156,35 @@ func init() {
 		"ArgMax":          {labels: reduceLabels, neutral: least},
 		"ArgMin":          {labels: reduceLabels, neutral: largest},
 	}
+	// Ops that compute each element alone from the one at the same coordinates.
+	for _, op := range []string{"Trilu", "EyeLike", "Dropout", "Bernoulli", "RandomNormalLike", "RandomUniformLike",
+		"ai.onnx.ml.Binarizer", "ai.onnx.ml.LabelEncoder", "com.microsoft.Gelu", "com.microsoft.QuickGelu"} {
+		foundRules[op] = foundRule{labels: func(c *call) labels { return c.likeInput() }}
+	}
+	// Ops on rows, the last axis. Other operands are weights, or add to the rows.
+	for _, op := range []string{"BiasGelu", "FastGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+		"SimplifiedLayerNormalization"} {
+		foundRules["com.microsoft."+op] = foundRule{labels: rowLabels}
+	}
+	for _, op := range []string{"MatMulNBits", "MatMulBnb4", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"} {
+		foundRules["com.microsoft."+op] = foundRule{labels: leadingLabels(1)}
+	}
+	for op := range learningOps { // rows of features
+		if name := "ai.onnx.ml." + op; foundRules[name].labels == nil {
+			foundRules[name] = foundRule{labels: leadingLabels(1)}
+		}
+	}
+	for _, op := range []string{"GatherND", "Pad", "Trilu"} { // as ONNX has them
+		foundRules["com.microsoft."+op] = foundRules[op]
+	}
 }
 
 // foundRule returns the rule of the node's op, or nil.
 func (c *call) foundRule() *foundRule {
-	if c.node.Domain != "" {
-		return nil
-	}
-	if rule, ok := foundRules[c.node.Op]; ok {
+	if rule, ok := foundRules[c.node.op()]; ok {
 		return &rule
 	}
-	if _, ok := elementwiseOps[c.node.Op]; ok {
+	if _, ok := elementwiseOps[c.node.op()]; ok {
 		return &foundRule{labels: elementwiseLabels}
 	}
 	return nil
@@ -551,19 +608,144 @@ func meanVarianceLabels(c *call) labels {
 	return c.likeInput(c.resolved(axes, c.rank(0))...)
 }
 
-// batchLabels is for ops that compute each element of a batch alone.
-func batchLabels(c *call) labels {
+// lettered returns a function for labels that are letters, such as "bn-,b* -> bn": of the inputs, and of the first axes
+// of the results. A dash is an opaque axis, and a star stands for any number of them. An input with another number of
+// axes is opaque. folded has the labels of folded axes.
+func lettered(text, folded string) func(c *call) labels {
+	inputs, results, _ := strings.Cut(text, " -> ")
+	spell := func(letters string) (list []int) {
+		for _, letter := range letters {
+			name := int(letter)
+			if letter == '-' {
+				name = opaque
+			}
+			list = append(list, name)
+		}
+		return list
+	}
+	return func(c *call) labels {
+		l := labels{folded: spell(folded)}
+		for i, letters := range strings.Split(inputs, ",") {
+			var at []int
+			if i < len(c.in) && c.in[i] != nil {
+				rank := c.rank(i)
+				if first, star := strings.CutSuffix(letters, "*"); star {
+					letters = first + strings.Repeat("-", max(0, rank-len(first)))
+				}
+				if at = spell(letters); len(at) != rank {
+					at = slices.Repeat([]int{opaque}, rank)
+				}
+			}
+			l.in = append(l.in, at)
+		}
+		for letters := range strings.SplitSeq(results, ",") {
+			l.out = append(l.out, spell(letters))
+		}
+		return l
+	}
+}
+
+// leadingLabels returns a function for ops that compute each matrix (n=2) or row (n=1) of input 0 alone.
+func leadingLabels(n int) func(c *call) labels {
+	return func(c *call) labels {
+		l := c.likeInput()
+		for i := range min(n, c.rank(0)) {
+			l.in[0][c.rank(0)-1-i] = opaque
+		}
+		return l
+	}
+}
+
+// rowLabels is for ops that add operands to each row.
+func rowLabels(c *call) labels {
+	l := elementwiseLabels(c)
+	for _, list := range append(l.in, l.out...) {
+		if len(list) > 0 {
+			list[len(list)-1] = opaque
+		}
+	}
+	l.out = slices.Repeat(l.out, max(1, len(c.node.Outputs)))
+	return l
+}
+
+// gridSampleLabels folds the spatial axes of the image, and keeps those of the grid.
+func gridSampleLabels(c *call) labels {
+	image := numbered(0, c.rank(0))
+	places := slices.Concat(image[:min(1, len(image))], numbered(len(image), max(0, c.rank(1)-2)))
+	out := slices.Concat(image[:min(2, len(image))], places[min(1, len(places)):])
+	return labels{[][]int{image, append(places, opaque)}, [][]int{out}, image[min(2, len(image)):]}
+}
+
+// lrnLabels keeps all axes except the channels, which are summed.
+func lrnLabels(c *call) labels {
 	l := c.likeInput()
-	for i := 1; i < len(l.in[0]); i++ {
-		l.in[0][i] = opaque
+	if len(l.in[0]) > 1 {
+		l.in[0][1] = opaque
 	}
 	return l
 }
 
-// roiLabels keeps the axis of regions, and of the images that they are in.
-func roiLabels(c *call) labels {
-	image := slices.Repeat([]int{opaque}, c.rank(0))
-	return labels{in: [][]int{image, {0, opaque}, {0}}, out: [][]int{{0, opaque, opaque, opaque}}}
+// dftLabels keeps all axes except the transformed one, and the parts of complex numbers.
+func dftLabels(c *call) labels {
+	axis := -2
+	if list, given := c.axes(2); given && len(list) == 1 {
+		axis = list[0]
+	}
+	l := leadingLabels(1)(c)
+	l.in[0][c.axis(axis, c.rank(0))] = opaque
+	return l
+}
+
+func centerCropPadLabels(c *call) labels {
+	l := c.likeInput()
+	axes := c.intsAttr("axes")
+	if !c.hasAttr("axes") {
+		axes = axesFrom(0, c.rank(0))
+	}
+	for _, a := range axes {
+		l.in[0][c.axis(a, c.rank(0))] = opaque
+	}
+	return l
+}
+
+func reverseSequenceLabels(c *call) labels {
+	l := c.likeInput()
+	l.in = append(l.in, []int{c.axis(c.intAttr("batch_axis", 1), c.rank(0))})
+	return l
+}
+
+// recurrentLabels folds the axis of steps: call.lengths counts the valid ones.
+func recurrentLabels(c *call) labels {
+	if c.intAttr("layout", 0) != 0 {
+		return lettered("bt-,*,*,*,b,b--,b-- -> bt,b,b", "t")(c)
+	}
+	return lettered("tb-,*,*,*,b,-b-,-b- -> t-b,-b,-b", "t")(c)
+}
+
+// quantizeLabels is for scales and zero points that are numbers, vectors along an axis, or blocks along it.
+func quantizeLabels(c *call) labels {
+	l := c.likeInput()
+	if c.rank(0) == 0 {
+		return l
+	}
+	axis := c.intAttr("axis", 1)
+	for i := 1; i < len(c.in); i++ {
+		var at []int
+		switch rank := c.rank(i); {
+		case rank == 1 && !c.shapeOf(c.in[i])[0].Is(1):
+			at = []int{c.axis(axis, c.rank(0))}
+		case rank > 1:
+			l.in[0][c.axis(axis, c.rank(0))] = opaque
+		}
+		l.in = append(l.in, at)
+	}
+	return l
+}
+
+// dynamicQuantizeLabels folds all axes into a scale and a zero point.
+func dynamicQuantizeLabels(c *call) labels {
+	all := numbered(0, c.rank(0))
+	return labels{[][]int{all}, [][]int{all}, all}
 }
 
 // batchNormLabels is for a factor and an offset per channel, or for statistics of the batch.

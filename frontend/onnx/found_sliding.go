@@ -1,6 +1,11 @@
 package onnx
 
-import "slices"
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // A slidingRule says how an op moves windows along an axis of which a run finds a part. Elements after the valid ones
 // are the same as padding.
@@ -15,9 +20,6 @@ func (r slidingRule) along(c *call) []*value {
 	v, i := c.spatialAxis()
 	if v == nil {
 		return nil
-	}
-	if c.wants(1) {
-		c.fail("its result %q counts elements of %q, of which a run finds a part", c.node.Outputs[1], v.name)
 	}
 	kernel := c.intsAttr("kernel_shape")
 	if len(c.in) > 1 {
@@ -38,8 +40,62 @@ func (r slidingRule) along(c *call) []*value {
 	c.in = slices.Clone(c.in)
 	c.hide(0, r.pad)
 	results := r.build(c)
-	results[0] = partlyValid(c.asTensor(results[0]), x.axis, n)
+	for _, y := range results {
+		y.valid = &validPart{x.axis, n}
+	}
 	return results
+}
+
+// maxPoolAlong builds MaxPool. Its indices do not count the invalid elements.
+func maxPoolAlong(c *call) []*value {
+	v := c.in[0]
+	results := slidingRule{maxPool, math.Inf(-1)}.along(c)
+	if !c.wants(1) {
+		return results
+	}
+	if results == nil { // along the batch or the channels
+		results = maxPool(c)
+		for _, y := range results {
+			y.valid = v.valid
+		}
+	}
+	results[1].tensor = c.renumbered(results[1].tensor, c.shapeOf(v), v.valid, c.flag("storage_order", false), false)
+	return results
+}
+
+// renumbered converts indices into a tensor of a shape, of which a part is valid, to indices into that part, or back.
+// columns says that indices count the axes from the second on in reverse order.
+func (c *call) renumbered(at tensor, s ir.Shape, part *validPart, columns, back bool) tensor {
+	inner := s[part.axis+1:] // the axes that indices count before this one
+	if columns && part.axis > 1 {
+		inner = s[2:part.axis]
+	}
+	size := castTo(c.b.DimValue(c.numel(inner)), at.DType())
+	whole, valid := castTo(c.b.DimValue(s[part.axis]), at.DType()).Mul(size), part.count.Cast(at.DType()).Mul(size)
+	if back {
+		whole, valid = valid, whole
+	}
+	outer := at.Div(whole.Max(whole.Lit(1)))
+	return at.Sub(outer.Mul(whole.Sub(valid)))
+}
+
+// unpoolAlong builds MaxUnpool of windows of which a run finds a part.
+func unpoolAlong(c *call) []*value {
+	v, at := c.in[0], c.input(1)
+	if v.valid.axis < 2 {
+		return nil
+	}
+	if at.valid == nil || *at.valid != *v.valid || c.has(2) {
+		c.fail("%q and the indices have different numbers of elements, or output_shape is given, and %q has an axis "+
+			"of an extent that is known only in a run", v.name, v.name)
+	}
+	x, to := c.asTensor(v), c.unpooledShape()
+	axis := v.valid.axis
+	size := to[axis].Plus(-x.Dim(axis).Add * int64(c.perAxis("strides", len(to)-2, 1)[axis-2]))
+	count := v.valid.count.MulScalar(float64(c.perAxis("strides", len(to)-2, 1)[axis-2])).AddScalar(float64(size.Add))
+	places := c.renumbered(c.asTensor(at), to, &validPart{axis, count}, false, true)
+	places = c.validAlong(v).Where(places, places.Lit(-1)) // skipped
+	return []*value{partlyValid(x.MaxUnpool(places, to), axis, count)}
 }
 
 // spreadAlong builds ConvTranspose: elements spread over windows of the result. Elements after the valid ones add

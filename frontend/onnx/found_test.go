@@ -66,7 +66,10 @@ func TestFound(t *testing.T) {
 		"unique of the other axis": {through(node("Unique", names("n"), names("y"), intAttr("axis", 0))), nil, nil},
 		"space to depth": {through(node("Unsqueeze", names("n", "outer"), names("b")),
 			node("Unsqueeze", names("b", "outer"), names("c")),
-			node("SpaceToDepth", names("c"), names("y"), intAttr("blocksize", 2))), nil, nil},
+			node("SpaceToDepth", names("c"), names("y"), intAttr("blocksize", 2))), []int64{0, 1, 1, 0},
+			[]int{1, 4, 1, 1}},
+		"split to a sequence": {through(node("SplitToSequence", names("n"), names("s"), intAttr("axis", 1)),
+			node("SequenceAt", names("s", "at"), names("y"))), nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := onnx.NewReader(c.content, onnx.Options{})
@@ -206,12 +209,100 @@ func foundCases() []foundCase {
 			node("RoiAlign", names("u", "b", "z"), names("y"), intAttr("sampling_ratio", 2),
 				intAttr("output_height", 2))),
 	)
+	cases = append(cases, picturesFound()...)
+	cases = append(cases, othersFound()...)
 	for _, op := range []string{"Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"} {
 		cases = append(cases, on(1, node("Reduce"+op, names("v", "at1"), names("y"), drop)),
 			on(1, node("Reduce"+op, names("v", "at2"), names("y"))),
 			on(2, node("Reduce"+op, names("v"), names("y"), keep)))
 	}
 	return cases
+}
+
+// picturesFound are cases of ops on pictures, of which a run finds the rows, columns, channels or pictures.
+func picturesFound() []foundCase {
+	var cases []foundCase
+	for axis := range 3 { // of [1,3,4,4]
+		on := func(op string, in []string, attributes ...msg) {
+			cases = append(cases, foundCase{axis, []msg{node("Unsqueeze", names("v", "none"), names("u")),
+				node(op, in, names("y"), attributes...)}})
+		}
+		for _, mode := range []string{"nearest", "linear", "cubic"} {
+			on("Resize", names("u", "", "scales"), textAttr("mode", mode))
+		}
+		on("Resize", names("u", "", "scales"), textAttr("mode", "linear"),
+			textAttr("coordinate_transformation_mode", "align_corners"))
+		on("Resize", names("u", "", "", "sizes"), textAttr("mode", "linear"), intsAttr("axes", 2, 3))
+		on("Resize", names("u", "ends", "", "sizes"), textAttr("mode", "linear"), intsAttr("axes", 2, 3),
+			textAttr("coordinate_transformation_mode", "tf_crop_and_resize"))
+		for _, mode := range []string{"zeros", "border", "reflection"} {
+			on("GridSample", names("u", "grid"), textAttr("padding_mode", mode))
+			on("GridSample", names("u", "grid"), textAttr("padding_mode", mode), intAttr("align_corners", 1),
+				textAttr("mode", "nearest"))
+		}
+		on("RoiAlign", names("u", "regions", "images"), intAttr("output_height", 2), intAttr("output_width", 2))
+		on("RoiAlign", names("u", "regions", "images"), intAttr("output_width", 2), textAttr("mode", "max"))
+		on("RoiAlign", names("u", "regions", "images"), intAttr("sampling_ratio", 1))
+		on("MaxRoiPool", names("u", "boxes"), intsAttr("pooled_shape", 2, 2))
+		if axis > 0 {
+			on("LRN", names("u"), intAttr("size", 3))
+		}
+		for i := range int64(2) { // with indices, in both orders
+			cases = append(cases, foundCase{axis, []msg{node("Unsqueeze", names("v", "none"), names("u")),
+				node("MaxPool", names("u"), names("m", "y"), intsAttr("kernel_shape", 2, 2),
+					intAttr("storage_order", i))}})
+		}
+	}
+	depth := []msg{node("Transpose", names("v"), names("t"), intsAttr("perm", 2, 0, 1)),
+		node("Unsqueeze", names("t", "none"), names("u")),
+		node("DepthToSpace", names("u"), names("y"), intAttr("blocksize", 2))} // [1,4,3,4] to [1,1,6,8]
+	return append(cases,
+		foundCase{2, []msg{node("MaxPool", names("v"), names("p", "i"), intsAttr("kernel_shape", 2)),
+			node("MaxUnpool", names("p", "i"), names("y"), intsAttr("kernel_shape", 2))}},
+		foundCase{2, []msg{node("AveragePool", names("v"), names("y"), intsAttr("kernel_shape", 2),
+			intsAttr("strides", 2), intsAttr("pads", 1, 0), intAttr("ceil_mode", 1), intAttr("count_include_pad", 1))}},
+		foundCase{0, depth}, foundCase{1, depth},
+		foundCase{1, append(slices.Clone(depth[:2]),
+			node("DepthToSpace", names("u"), names("d"), intAttr("blocksize", 2)),
+			node("SpaceToDepth", names("d"), names("y"), intAttr("blocksize", 2)))},
+		foundCase{1, []msg{node("Shape", names("v"), names("s")), node("Resize", names("x", "", "", "s"), names("y"),
+			textAttr("mode", "linear"))}},
+		foundCase{1, []msg{node("Shape", names("v"), names("s")), node("Mul", names("s", "two"), names("t")),
+			node("Resize", names("v", "", "", "t"), names("y"), textAttr("mode", "cubic"))}},
+		foundCase{1, []msg{node("Shape", names("v"), names("s")), node("Slice", names("s", "at1", "at2"), names("n")),
+			node("Concat", names("at1", "at1", "six", "n"), names("t"), intAttr("axis", 0)),
+			node("AffineGrid", names("theta", "t"), names("y"))}},
+		foundCase{0, []msg{node("Slice", names("v", "none2", "two three", "at12"), names("t")),
+			node("AffineGrid", names("t", "grids"), names("g")), node("Unsqueeze", names("v", "at1"), names("u")),
+			node("GridSample", names("u", "g"), names("y"))}})
+}
+
+// othersFound are cases of other ops.
+func othersFound() []foundCase {
+	on := func(axis int, list ...msg) foundCase { return foundCase{axis, list} }
+	return []foundCase{
+		on(1, node("Identity", names("v"), names("y"))), on(1, node("Dropout", names("v"), names("y"))),
+		on(1, node("Optional", names("v"), names("o")), node("OptionalGetElement", names("o"), names("y"))),
+		on(1, node("SequenceConstruct", names("x", "v"), names("s")),
+			node("SequenceAt", names("s", "first"), names("y"))),
+		on(1, node("Gather", names("v", "zero"), names("m"), intAttr("axis", 2)),
+			node("EyeLike", names("m"), names("y"), intAttr("k", 1))),
+		on(1, node("Shape", names("v"), names("s")), node("Expand", names("v", "s"), names("y"))),
+		on(1, node("Unsqueeze", names("v", "none"), names("u")), node("Expand", names("u", "repeated"), names("y"))),
+		on(0, node("Det", names("v"), names("y"))),
+		on(0, node("ReverseSequence", names("v", "lengths"), names("y"), intAttr("batch_axis", 1),
+			intAttr("time_axis", 0))),
+		on(1, node("CenterCropPad", names("v", "six"), names("y"), intsAttr("axes", 2))),
+		on(1, node("Unsqueeze", names("v", "neg1"), names("u")), node("DFT", names("u", "", "last axis"), names("y"))),
+		on(1, node("QuantizeLinear", names("v", "tenth"), names("q")),
+			node("DequantizeLinear", names("q", "tenth"), names("y"))),
+		on(1, node("QuantizeLinear", names("v", "four", "fours"), names("q"), intAttr("axis", 2)),
+			node("DequantizeLinear", names("q", "four", "fours"), names("y"), intAttr("axis", 2))),
+		on(1, node("DynamicQuantizeLinear", names("v"), names("q", "y", "z"))),
+		on(1, node("DynamicQuantizeLinear", names("v"), names("q", "s", "z")),
+			node("MatMulInteger", names("q", "bytes"), names("y"))),
+		on(1, of("com.microsoft", node("FastGelu", names("v", "four"), names("y")))),
+	}
 }
 
 // foundCase has nodes that compute y from v, the part of x [3,4,4] that a condition selects along an axis.
@@ -236,7 +327,17 @@ func foundConstants() []part {
 		ints("far", []int64{1 << 40}, 1), ints("neg1", []int64{-1}, 1), ints("neg2", []int64{-2}, 1),
 		ints("last", []int64{-1, 0}, 2), ints("flat", []int64{-1}, 1), ints("outside", []int64{4, -1}, 2),
 		ints("inside", []int64{0, 2, -1}, 3), ints("kept", []int64{3, 0, 2, -1}, 4),
-		ints("exact", []int64{3, 3, 2, 2}, 4))
+		ints("exact", []int64{3, 3, 2, 2}, 4),
+		floats("scales", []float32{1, 1, 2, 1.5}, 4), ints("sizes", []int64{5, 3}, 2),
+		floats("ends", []float32{0.25, 0, 1.5, 0.75}, 4),
+		floats("grid", []float32{-1, 0.5, 0.2, -0.7, 1.1, 0.9, -1.8, 1}, 1, 2, 2, 2), floats("tenth", []float32{0.1}),
+		floats("regions", []float32{-0.5, 0.2, 3, 2.5, 1, 1, 2, 7}, 2, 4), ints("images", []int64{0, 0}, 2),
+		floats("boxes", []float32{0, 0, 0, 2, 1, 0, 1, 1, 5, 2}, 2, 5),
+		floats("theta", []float32{1, 0.5, 0, -0.5, 1, 0.25}, 1, 2, 3), ints("repeated", []int64{2, 1, 1, 4}, 4),
+		ints("lengths", []int64{2, 1, 2, 0}, 4), ints("last axis", []int64{2}),
+		ints("none2", []int64{0, 0}, 2), ints("two three", []int64{2, 3}, 2), ints("at12", []int64{1, 2}, 2),
+		ints("grids", []int64{2, 1, 3, 2}, 4),
+		bytesOf("fours", 2, []byte{1, 2, 3, 4}, 4), bytesOf("bytes", 2, []byte{1, 2, 3, 4, 5, 6, 7, 8}, 4, 2))
 	for axis, keep := range foundKeep {
 		list = append(list, weights(tensorOf(fmt.Sprint("keep", axis), boolean, []int64{int64(len(keep))}).
 			bytes(9, keep))...)
@@ -336,9 +437,6 @@ func countedUp(n int) []float32 {
 func TestFoundRefused(t *testing.T) {
 	kernel := intsAttr("kernel_shape", 2)
 	for want, n := range map[string]msg{
-		`its result "i" counts elements`: node("MaxPool", names("v"), names("y", "i"), kernel),
-		"divide by a number of elements": node("AveragePool", names("v"), names("y"), kernel, intAttr("ceil_mode", 1),
-			intAttr("count_include_pad", 1)),
 		"auto_pad needs the number": node("MaxPool", names("v"), names("y"), kernel, intsAttr("strides", 2),
 			textAttr("auto_pad", "SAME_UPPER")),
 		"output_shape and auto_pad":                               node("ConvTranspose", names("v", "k4"), names("y"), intsAttr("output_shape", 9)),

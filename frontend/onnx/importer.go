@@ -309,6 +309,15 @@ func (im *importer) ownExtent(d ir.Dim) string {
 // If only the first elements along an axis are valid (value.valid), another output, NAME.count, has their number.
 func (im *importer) output(out Value, s *scope) {
 	var names []string
+	one := func(name string, v *value) {
+		names = append(names, name)
+		im.b.Output(name, im.asTensor(v))
+		if v.valid != nil {
+			count := name + ".count"
+			im.b.Output(count, v.valid.count)
+			im.validParts[name] = ir.Found{Axis: v.valid.axis, Count: count}
+		}
+	}
 	im.try(out.Name, "output", func() {
 		v := s.find(out.Name)
 		switch {
@@ -316,17 +325,10 @@ func (im *importer) output(out Value, s *scope) {
 			im.fail("no node makes it")
 		case v.isList:
 			for i, e := range v.list {
-				names = append(names, fmt.Sprintf("%s.%d", out.Name, i))
-				im.b.Output(names[i], im.asTensor(e))
+				one(fmt.Sprintf("%s.%d", out.Name, i), e)
 			}
 		default:
-			names = []string{out.Name}
-			im.b.Output(out.Name, im.asTensor(v))
-			if v.valid != nil {
-				count := out.Name + ".count"
-				im.b.Output(count, v.valid.count)
-				im.validParts[out.Name] = ir.Found{Axis: v.valid.axis, Count: count}
-			}
+			one(out.Name, v)
 		}
 	})
 	im.outputs = append(im.outputs, names)
@@ -470,6 +472,29 @@ func (c *call) byRow(row *row) []*value {
 	return c.ofPartlyValid(build)
 }
 
+// evaluated returns the values of tensors of a separate graph, which f builds.
+func evaluated(f func(b *frontend.Builder) []tensor) []*ir.Data {
+	var nodes []*ir.Node
+	g, err := frontend.Build("constant", func(b *frontend.Builder) {
+		if err := caught(func() {
+			for _, t := range f(b) {
+				nodes = append(nodes, t.Node())
+			}
+		}); err != nil {
+			panic(nodeError{err})
+		}
+		b.Output("some", b.Const(0)) // a graph has one
+	})
+	if err != nil {
+		panic(nodeError{err})
+	}
+	data, err := interp.Eval(context.Background(), g, nodes, interp.Options{})
+	if err != nil {
+		panic(nodeError{err})
+	}
+	return data
+}
+
 // folded computes a node with constant inputs, in a separate graph that is run at once. It returns nil if the node
 // depends on an input or is too large.
 func (c *call) folded(build func(c *call) []*value) []*value {
@@ -497,34 +522,30 @@ func (c *call) folded(build func(c *call) []*value) []*value {
 		again.in = append(again.in, v)
 	}
 	var results []*value
-	g, err := frontend.Build("constant", func(b *frontend.Builder) {
+	large := false
+	data := evaluated(func(b *frontend.Builder) (list []tensor) {
 		scratch.b = b
-		if err := caught(func() { results = build(again) }); err != nil {
-			panic(nodeError{err})
-		}
+		results = build(again)
 		c.toUnsigned = again.toUnsigned
-		b.Output("some", b.Const(0)) // a graph has one
+		for _, v := range results {
+			if v == nil || v.data != nil || v.isDims {
+				continue
+			}
+			if v.isList || v.tensor.Shape().MaxElems() > maxFolded {
+				large = true
+				return nil
+			}
+			list = append(list, v.tensor)
+			if v.valid != nil {
+				list = append(list, v.valid.count)
+			}
+		}
+		return list
 	})
-	if err != nil {
-		panic(nodeError{err})
+	if large {
+		return nil
 	}
-	var nodes []*ir.Node
-	for _, v := range results {
-		if v == nil || v.data != nil || v.isDims {
-			continue
-		}
-		if v.isList || v.tensor.Shape().MaxElems() > maxFolded {
-			return nil
-		}
-		nodes = append(nodes, v.tensor.Node())
-		if v.valid != nil {
-			nodes = append(nodes, v.valid.count.Node())
-		}
-	}
-	data, err := interp.Eval(context.Background(), g, nodes, interp.Options{})
-	if err != nil {
-		panic(nodeError{err})
-	}
+	var err error
 	for _, v := range results {
 		if v != nil && v.data == nil && !v.isDims {
 			v.data, data = data[0], data[1:]

@@ -49,7 +49,7 @@ var microsoftOps = table{
 	"IsAllFinite":    tensorOp(isAllFinite),
 	"SampleOp":       unary(func(x tensor) tensor { return x }),
 	"RemovePadding":  manyOp(removePadding),
-	"RestorePadding": {build: func(c *call) []*value { return one(restorePadding(c)) }, takesPartlyValid: true},
+	"RestorePadding": passOp(func(c *call) []*value { return one(restorePadding(c)) }),
 }
 
 // Reasons why ops are refused.

@@ -65,7 +65,7 @@ func init() {
 		"ReduceSum":                 {inputSince(13, 1, "axes")},
 		"ReduceSumSquare":           {inputSince(18, 1, "axes")},
 		"Reshape":                   {inputSince(5, 1, "shape")},
-		"Resize":                    {{11, nil, instead(upsample)}},
+		"Resize":                    {{11, nil, instead("Upsample")}},
 		"RoiAlign": {{16, nil, onNode(func(c *call) {
 			c.renameText("coordinate_transformation_mode", "output_half_pixel", nil)
 		})}},
@@ -109,10 +109,13 @@ func onNode(change func(c *call)) func(c *call, newer func() []*value) []*value 
 	}
 }
 
-// instead returns the older of a change after which the op has nothing in common with its previous form: f builds that
-// form.
-func instead(f func(c *call) tensor) func(c *call, newer func() []*value) []*value {
-	return func(c *call, _ func() []*value) []*value { return one(f(c)) }
+// instead returns the older of a change after which the op has nothing in common with its previous form, which was that
+// of another op.
+func instead(op string) func(c *call, newer func() []*value) []*value {
+	return func(c *call, _ func() []*value) []*value {
+		row := domains[""][op]
+		return c.byRow(&row)
+	}
 }
 
 // inputSince is the change in which attributes became inputs, the first of them input number first.
@@ -302,11 +305,7 @@ func flattened(c *call, current func() []*value) []*value {
 	if axis == len(s)-1 {
 		return current()
 	}
-	flat, err := s[axis:].Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
-	c.setInput(0, c.reshaped(c.in[0], slices.Concat(s[:axis], ir.Shape{flat})))
+	c.setInput(0, c.reshaped(c.in[0], slices.Concat(s[:axis], ir.Shape{c.numel(s[axis:])})))
 	results := current()
 	for i, v := range results {
 		results[i] = c.reshaped(v, s)

@@ -155,9 +155,7 @@ func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, s
 			l.x = l.x.Add(b.Slice(0, 0, gates*hidden))
 			l.bias = b.Slice(0, gates*hidden, 2*gates*hidden)
 		}
-		if c.has(4) {
-			l.lengths = c.x(4).Cast(ir.I32)
-		}
+		l.lengths = c.lengths(batch)
 		state := make([]tensor, states)
 		for i := range state {
 			if c.has(5 + i) {
@@ -187,6 +185,18 @@ func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, s
 		}
 	}
 	return several(results...)
+}
+
+// lengths returns the numbers of steps of the sequences: input 4, or the number of steps that a run finds. It returns
+// the zero Tensor if all sequences have all steps.
+func (c *call) lengths(batch ir.Dim) tensor {
+	switch {
+	case c.has(4):
+		return c.x(4).Cast(ir.I32)
+	case c.mask != nil:
+		return c.mask.count.Broadcast(batch)
+	}
+	return tensor{}
 }
 
 // unrolledSteps is the largest number of steps to unroll. Kernels of neighbouring unrolled steps can be fused.

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -10,8 +11,8 @@ import (
 )
 
 var resizeOps = table{
-	"Resize":   tensorOp(resize),
-	"Upsample": tensorOp(upsample),
+	"Resize":   manyOp(resize),
+	"Upsample": manyOp(upsample),
 }
 
 // resizing is a node Resize with its attributes. Axis i of the result has extent size[i]. Attribute coordinates says
@@ -22,7 +23,8 @@ var resizeOps = table{
 type resizing struct {
 	x           tensor
 	size        ir.Shape
-	sized       bool // sizes are given, and determine the factors
+	part        *validPart // of the result, if its sizes depend on numbers of elements that a run finds
+	sized       bool       // sizes are given, and determine the factors
 	scale       []float64
 	mode        string    // nearest, linear or cubic
 	coordinates string    // attribute coordinate_transformation_mode
@@ -35,7 +37,7 @@ type resizing struct {
 }
 
 // upsample builds Upsample, and Resize of opset 10.
-func upsample(c *call) tensor {
+func upsample(c *call) []*value {
 	r := resizing{x: c.x(0), mode: c.choice("mode", "nearest", "linear", "cubic", "bilinear", "trilinear"),
 		coordinates: "asymmetric", nearest: "floor", a: -0.75}
 	r.scale = c.numbers(1)
@@ -44,7 +46,7 @@ func upsample(c *call) tensor {
 }
 
 // resize builds Resize since opset 11.
-func resize(c *call) tensor {
+func resize(c *call) []*value {
 	x := c.x(0)
 	r := resizing{x: x, mode: c.choice("mode", "nearest", "linear", "cubic"),
 		coordinates: c.choice("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric",
@@ -78,7 +80,7 @@ func resize(c *call) tensor {
 		if c.has(2) && c.shapeOf(c.in[2]).MaxElems() > 0 {
 			c.fail("it has both scales and sizes: want one of them")
 		}
-		to := c.dims(3)
+		to := c.extents(3)
 		if len(to) != len(axes) {
 			c.fail("%d sizes for %d axes", len(to), len(axes))
 		}
@@ -86,6 +88,7 @@ func resize(c *call) tensor {
 		for i, a := range axes {
 			r.size[c.axis(a, x.Rank())] = to[i]
 		}
+		r.size, r.part = c.largestShape(r.size)
 		for i, d := range r.size {
 			r.scale = append(r.scale, 1)
 			if from := x.Shape()[i]; d != from && d.IsStatic() && from.IsStatic() {
@@ -144,6 +147,9 @@ func (c *call) sizes(r *resizing) {
 		switch whole := math.Round(f); {
 		case !(f > 0) || f > 1<<20:
 			c.fail("factor %v of axis %d", f, i)
+		case c.isValidAxis(i) && f != 1:
+			n := c.validExtent(i, ir.F32).MulScalar(f).Floor().Cast(ir.I32)
+			r.size[i], r.part = ir.D(int(float32(s[i].Max())*float32(f))), &validPart{i, n}
 		case s[i].IsStatic():
 			r.size[i] = ir.D(int(float32(s[i].Add) * float32(f)))
 		case whole == f:
@@ -160,34 +166,59 @@ func (c *call) sizes(r *resizing) {
 }
 
 // resize builds a Resize by an equivalent op, or else axis by axis.
-func (c *call) resize(r *resizing) tensor {
+func (c *call) resize(r *resizing) []*value {
 	if r.mode == "bilinear" || r.mode == "trilinear" {
 		r.mode = "linear"
 	}
-	if y := r.byOp(c); !y.IsZero() {
-		return y
+	if v := c.in[0].valid; v != nil && r.part != nil && *v == *r.part {
+		r.part = nil // the axis keeps its size
 	}
-	x := r.x
-	for axis, to := range r.size {
-		from := x.Shape()[axis]
-		if from == to && r.scale[axis] == 1 && r.roi == nil {
-			continue
+	result := &value{valid: r.part}
+	found := r.part != nil || c.mask != nil
+	if !found {
+		result.tensor = r.byOp(c)
+	}
+	if result.tensor.IsZero() {
+		result.tensor = r.x
+		for axis, to := range r.size {
+			same := to == r.x.Dim(axis) && r.scale[axis] == 1 && r.roi == nil
+			if !same || c.isValidAxis(axis) || r.isFoundAxis(axis) {
+				result.tensor = r.resizeAxis(c, result.tensor, axis)
+			}
 		}
-		r.wantNumbers(c, axis, from, to)
-		x = r.resizeAxis(c, x, axis, from.Static(), to.Static())
 	}
-	return x
+	return []*value{result}
 }
 
-// maxResized is the largest extent of an axis for which positions are computed one by one.
-const maxResized = 1 << 24
+// isValidAxis reports whether a run finds how many elements of input 0 are valid along an axis that the op folds.
+func (c *call) isValidAxis(axis int) bool { return c.mask != nil && c.mask.axis == axis }
 
-// wantNumbers fails unless an axis's extents are numbers within the limits.
-func (r *resizing) wantNumbers(c *call, axis int, from, to ir.Dim) {
-	if !from.IsStatic() || !to.IsStatic() || from.Add < 1 || to.Add > maxResized {
-		c.fail("axis %d goes from extent %s to %s by %s with %s: want fixed numbers from 1 to %d", axis, from, to,
-			r.mode, r.coordinates, maxResized)
+// resizeLabels keeps the axes of which the sizes are those of the input, and folds the others.
+func resizeLabels(c *call) labels {
+	l := c.likeInput()
+	v := c.in[0]
+	if v.valid == nil {
+		return l
 	}
+	axis, at := v.valid.axis, v.valid.axis
+	if axes := c.intsAttr("axes"); c.hasAttr("axes") {
+		at = slices.IndexFunc(axes, func(a int) bool { return c.axis(a, c.rank(0)) == axis })
+	}
+	kept := at < 0
+	switch {
+	case kept:
+	case c.has(3):
+		to := c.extents(3)
+		kept = at < len(to) && to[at] == c.foundShape()[axis]
+	default:
+		scales := c.numbers(len(c.in) - 1) // input 1 or 2
+		kept = at < len(scales) && scales[at] == 1
+	}
+	if !kept {
+		l.out[0] = slices.Clone(l.out[0])
+		l.out[0][axis], l.folded = opaque, []int{axis}
+	}
+	return l
 }
 
 // byOp builds the Resize as an equivalent op of vkc, which also supports symbols. It returns the zero Tensor if there
@@ -252,17 +283,20 @@ func (r *resizing) byOp(c *call) tensor {
 // an extent is symbolic, it returns true only for asymmetric coordinates that are rounded by floor.
 func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) int64) bool {
 	for axis := first; axis < len(r.size); axis++ {
-		from, to := r.x.Shape()[axis], r.size[axis]
+		from, to := r.x.Dim(axis), r.size[axis]
 		if !from.IsStatic() || !to.IsStatic() {
 			if r.coordinates != "asymmetric" || r.nearest != "floor" {
 				return false
 			}
 			continue
 		}
-		r.wantNumbers(c, axis, from, to)
-		for i := range to.Static() {
-			at := r.round(r.source(axis, i, from.Static(), to.Static()))
-			if int64(min(max(at, 0), from.Static()-1)) != op(axis, int64(i)) {
+		constants := r.constantTaps(c, axis)
+		if constants == nil {
+			return false
+		}
+		places, err := constants[0].at.Ints()
+		for i, at := range places {
+			if err != nil || at != op(axis, int64(i)) {
 				return false
 			}
 		}
@@ -270,157 +304,212 @@ func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) 
 	return true
 }
 
-// source returns the coordinate in the input for element i of the n elements along an axis of the result. The axis
-// has extent from in the input. Each operation is rounded to f32.
-func (r *resizing) source(axis, i, from, n int) float32 {
-	scale, p, size, length := float32(r.scale[axis]), float32(i), float32(from), float32(n)
-	full := float32(scale * size) // the extent of the result before rounding down
+// resizedAxis is an axis while its positions are computed.
+type resizedAxis struct {
+	*resizing
+	axis int
+	from tensor // the number of elements of the input, a scalar
+	to   tensor // that of the result
+	n    ir.Dim // the extent of the result
+}
+
+// tap is an element of the input that contributes to each element of the result along an axis: its positions, and their
+// weights.
+type tap[T any] struct {
+	at, share T
+	outside   T // whether the coordinate is outside of the input. Only the first tap has it.
+}
+
+// source returns the coordinates in the input of the elements of the result, and the factor.
+func (r *resizedAxis) source() (place, scale tensor) {
+	b := r.from.Builder()
+	p, lit := b.Iota(ir.F32, 0, r.n), r.from.Lit
+	scale = lit(r.scale[r.axis])
+	full := scale.Mul(r.from) // the extent of the result before rounding down
 	if r.sized {
-		full = length
+		scale, full = r.to.Div(r.from), r.to
 	}
+	half := p.AddScalar(0.5).Div(scale).SubScalar(0.5)
+	notSingle := func(otherwise, x tensor) tensor { return r.to.Eq(lit(1)).Where(otherwise, x) }
 	switch r.coordinates {
 	case "half_pixel_symmetric":
-		offset := float64(size / 2 * (1 - length/full))
-		return float32(offset + (float64(p)+0.5)/float64(scale) - 0.5)
+		return half.Add(r.from.MulScalar(0.5).Mul(lit(1).Sub(r.to.Div(full)))), scale
 	case "pytorch_half_pixel":
-		if n == 1 {
-			return 0
-		}
+		return notSingle(lit(0), half), scale
 	case "align_corners":
-		if n == 1 {
-			return 0
-		}
 		if r.mode == "nearest" {
-			full = length
+			full = r.to
 		}
-		return p * (size - 1) / (full - 1)
+		return notSingle(lit(0), p.Mul(r.from.SubScalar(1)).Div(full.SubScalar(1))), scale
 	case "asymmetric":
-		return p / scale
+		return p.Div(scale), scale
 	case "tf_half_pixel_for_nn":
-		return (p + 0.5) / scale
+		return p.AddScalar(0.5).Div(scale), scale
 	case "tf_crop_and_resize":
-		start, end := float32(r.roi[axis]), float32(r.roi[len(r.size)+axis])
-		if n == 1 {
-			return float32(0.5*(start+end)) * (size - 1)
-		}
-		return float32(start*(size-1)) + p*(end-start)*(size-1)/(length-1)
+		start, end := float32(r.roi[r.axis]), float32(r.roi[len(r.size)+r.axis])
+		last := r.from.SubScalar(1)
+		step := p.MulScalar(float64(end - start)).Mul(last).Div(r.to.SubScalar(1))
+		return notSingle(last.MulScalar(float64(0.5*(start+end))), last.MulScalar(float64(start)).Add(step)), scale
 	}
-	return (p+0.5)/scale - 0.5
-}
-
-// taps are the elements along an axis that contribute to one result element, and their weights.
-type taps struct {
-	at    []int
-	share []float64
-}
-
-// taps returns the elements around a coordinate of the input, and their weights. scale is the axis's factor.
-func (r *resizing) taps(place float32, scale float64) taps {
-	if r.mode == "nearest" {
-		return taps{[]int{r.round(place)}, []float64{1}}
-	}
-	x := float64(place)
-	reach, stretch := 1.0, 1.0
-	kernel := func(d float64) float64 { return max(0, 1-math.Abs(d)) }
-	if r.mode == "cubic" {
-		reach, kernel = 2, r.cubic
-	}
-	if r.antialias && scale < 1 {
-		stretch = scale
-	}
-	var t taps
-	floor := math.Floor(x)
-	low := int(floor) + 1 - int(math.Ceil(reach/stretch))
-	high := int(floor) + int(math.Ceil(reach/stretch))
-	for at := low; at <= high; at++ {
-		t.at = append(t.at, at)
-		t.share = append(t.share, kernel((x-float64(at))*stretch))
-	}
-	return t
-}
-
-// cubic is the kernel of cubic convolution (Keys 1981).
-func (r *resizing) cubic(d float64) float64 {
-	d = math.Abs(d)
-	switch {
-	case d <= 1:
-		return float64((float64((r.a+2)*d)-(r.a+3))*d*d) + 1
-	case d < 2:
-		return float64((float64((float64(r.a*d)-float64(5*r.a))*d)+float64(8*r.a))*d) - float64(4*r.a)
-	}
-	return 0
+	return half, scale
 }
 
 // nearHalf is how close to a half a position counts as a half, because rounding the factor to f32 moves positions by
 // about that much.
 const nearHalf = 1e-6
 
-// round returns the nearest element to a coordinate.
-func (r *resizing) round(place float32) int {
-	x := float64(place)
-	if half := math.Floor(x) + 0.5; math.Abs(x-half) < nearHalf && strings.HasPrefix(r.nearest, "round") {
-		x = half
+// round returns the nearest elements to coordinates.
+func (r *resizing) round(x tensor) tensor {
+	if strings.HasPrefix(r.nearest, "round") {
+		half := x.Floor().AddScalar(0.5)
+		x = x.Sub(half).Abs().Lt(x.Lit(nearHalf)).Where(half, x)
 	}
 	switch r.nearest {
 	case "round_prefer_ceil":
-		return int(math.Floor(x + 0.5))
+		return x.AddScalar(0.5).Floor()
 	case "floor":
-		return int(math.Floor(x))
+		return x.Floor()
 	case "ceil":
-		return int(math.Ceil(x))
-	default:
-		return int(math.Ceil(x - 0.5))
+		return x.Ceil()
 	}
+	return x.SubScalar(0.5).Ceil()
 }
+
+// taps returns the elements around the coordinates, and their weights in dtype t.
+func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
+	place, scale := r.source()
+	last := r.from.SubScalar(1)
+	outside := place.Lt(place.Lit(0)).Or(place.Gt(last))
+	clamped := func(at tensor) tensor { return at.Max(at.Lit(0)).Min(last).Cast(ir.I32) }
+	if r.mode == "nearest" {
+		return []tap[tensor]{{at: clamped(r.round(place)), share: place.Lit(1), outside: outside}}
+	}
+	reach, kernel := 1.0, func(d tensor) tensor { return d.Neg().AddScalar(1).Relu() }
+	if r.mode == "cubic" {
+		reach, kernel = 2, r.cubic
+	}
+	width := reach // how far elements contribute
+	stretch := place.Lit(1).Cast(t)
+	if r.antialias {
+		stretch = scale.Min(scale.Lit(1)).Cast(t)
+		width = math.Ceil(reach / min(1, r.scale[r.axis]))
+	}
+	var list []tap[tensor]
+	var total tensor
+	for k := 1 - int(width); k <= int(width); k++ {
+		at := place.Floor().AddScalar(float64(k))
+		share := kernel(place.Cast(t).Sub(at.Cast(t)).Mul(stretch).Abs())
+		if r.exclude {
+			share = at.Ge(at.Lit(0)).And(at.Le(last)).Where(share, share.Lit(0))
+		}
+		if list = append(list, tap[tensor]{at: clamped(at), share: share, outside: outside}); len(list) == 1 {
+			total = share
+		} else {
+			total = total.Add(share)
+		}
+	}
+	if r.exclude || r.antialias {
+		total = total.Eq(total.Lit(0)).Where(total.Lit(1), total)
+		for k := range list {
+			list[k].share = list[k].share.Div(total)
+		}
+	}
+	return list
+}
+
+// cubic is the kernel of cubic convolution (Keys 1981), of a distance d.
+func (r *resizing) cubic(d tensor) tensor {
+	near := d.MulScalar(r.a + 2).SubScalar(r.a + 3).Mul(d).Mul(d).AddScalar(1)
+	far := d.MulScalar(r.a).SubScalar(5 * r.a).Mul(d).AddScalar(8 * r.a).Mul(d).SubScalar(4 * r.a)
+	return d.Le(d.Lit(1)).Where(near, d.Lt(d.Lit(2)).Where(far, d.Lit(0)))
+}
+
+// constantTaps returns the taps of an axis if its extents are numbers, and not too large. Otherwise it returns nil.
+func (r *resizing) constantTaps(c *call, axis int) []tap[*ir.Data] {
+	from, to := r.x.Dim(axis), r.size[axis]
+	if !from.IsStatic() || !to.IsStatic() || to.Add > maxFolded || c.isValidAxis(axis) || r.isFoundAxis(axis) {
+		return nil
+	}
+	data := evaluated(func(b *frontend.Builder) (all []tensor) {
+		a := &resizedAxis{r, axis, b.Scalar(ir.F32, float64(from.Add)), b.Scalar(ir.F32, float64(to.Add)), to}
+		for _, t := range a.taps(ir.F64) {
+			all = append(all, t.at, t.share, t.outside)
+		}
+		return all
+	})
+	var list []tap[*ir.Data]
+	for t := range slices.Chunk(data, 3) {
+		list = append(list, tap[*ir.Data]{t[0], t[1], t[2]})
+	}
+	return list
+}
+
+// isFoundAxis reports whether a run finds the size of the result along an axis.
+func (r *resizing) isFoundAxis(axis int) bool { return r.part != nil && r.part.axis == axis }
 
 // denseTaps is the largest number of elements per result for which elements are gathered. Above it, an axis is resized
 // by a matmul with a matrix of weights.
 const denseTaps = 8
 
-// resizeAxis resizes one axis from extent from to extent to.
-func (r *resizing) resizeAxis(c *call, x tensor, axis, from, to int) tensor {
-	all := make([]taps, to)
-	widest := 1
-	var outside []bool
-	for i := range all {
-		place := r.source(axis, i, from, to)
-		outside = append(outside, r.roi != nil && (place < 0 || place > float32(from-1)))
-		t := r.taps(place, r.scale[axis])
-		normalize := r.exclude || r.antialias
-		total := 0.0
-		for k, at := range t.at {
-			if r.exclude && (at < 0 || at >= from) {
-				t.share[k] = 0
-			}
-			total += t.share[k]
-			t.at[k] = min(max(at, 0), from-1)
-		}
-		for k := range t.share {
-			if normalize && total != 0 {
-				t.share[k] /= total
-			}
-		}
-		all[i] = t
-		widest = max(widest, len(t.at))
-	}
-	var y tensor
+// maxTaps is the largest number of elements per result.
+const maxTaps = 1 << 10
+
+// resizeAxis resizes one axis of x, on which other axes may be resized already.
+func (r *resizing) resizeAxis(c *call, x tensor, axis int) tensor {
+	t := x.DType()
+	from, to := x.Dim(axis), r.size[axis]
+	known := from.IsStatic() && to.IsStatic() && !c.isValidAxis(axis) && !r.isFoundAxis(axis)
 	switch {
-	case r.mode == "nearest":
-		at := make([]int32, to)
-		for i, t := range all {
-			at[i] = int32(t.at[0])
-		}
-		y = x.IndexSelect(axis, c.b.Const(at))
-	case !x.DType().IsFloat():
+	case from.Is(0) && !to.Is(0):
+		c.fail("axis %d of %s has no elements", axis, r.x)
+	case r.mode != "nearest" && !t.IsFloat():
 		c.fail("%s is interpolated: want floats", x)
-	default:
-		y = wide(x, func(x tensor) tensor { return interpolated(c, x, axis, from, all, widest) })
+	case r.antialias && (r.sized && !known || 4 > maxTaps*r.scale[axis]):
+		c.fail("axis %d goes from extent %s to %s with antialias: want fixed extents, and at most %d elements for "+
+			"each of the result", axis, from, to, maxTaps)
 	}
-	if slices.Contains(outside, true) {
-		out := channelsAt(c.b.Const(outside), axis, y.Rank())
-		y = out.Where(y.Lit(r.outside), y)
+	if known && r.mode != "nearest" && to.Add <= maxFolded {
+		if list := r.constantTaps(c, axis); len(list) > denseTaps {
+			return wide(x, func(x tensor) tensor { return c.resizedDensely(x, axis, list) })
+		}
+	}
+	list := r.tapsOf(c, axis)
+	var y tensor
+	if r.mode == "nearest" {
+		y = x.IndexSelect(axis, list[0].at)
+	} else {
+		y = wide(x, func(x tensor) (sum tensor) {
+			for k, tap := range list {
+				part := x.IndexSelect(axis, tap.at).Mul(channelsAt(castTo(tap.share, x.DType()), axis, x.Rank()))
+				if k == 0 {
+					sum = part
+				} else {
+					sum = sum.Add(part)
+				}
+			}
+			return sum
+		})
+	}
+	if r.roi != nil {
+		y = channelsAt(list[0].outside, axis, y.Rank()).Where(y.Lit(r.outside), y)
 	}
 	return y
+}
+
+// tapsOf returns the taps of an axis: constants, or computed in a run.
+func (r *resizing) tapsOf(c *call, axis int) []tap[tensor] {
+	if constants := r.constantTaps(c, axis); constants != nil {
+		var list []tap[tensor]
+		for _, t := range constants {
+			list = append(list, tap[tensor]{c.b.Const(t.at), c.b.Const(t.share), c.b.Const(t.outside)})
+		}
+		return list
+	}
+	a := &resizedAxis{r, axis, c.validExtent(axis, ir.F32), c.lengthOf(r.size[axis], ir.F32), r.size[axis]}
+	if r.isFoundAxis(axis) {
+		a.to = r.part.count.Cast(ir.F32)
+	}
+	return a.taps(ir.F32)
 }
 
 // channelsAt reshapes a vector so that it broadcasts along one axis of a tensor of that rank.
@@ -431,39 +520,24 @@ func channelsAt(v tensor, axis, rank int) tensor {
 	return v
 }
 
-// interpolated computes the weighted sums of the elements in all along an axis. widest is the largest number of
-// elements per sum.
-func interpolated(c *call, x tensor, axis, from int, all []taps, widest int) tensor {
-	if widest > denseTaps {
-		shares := make([]float64, len(all)*from)
-		for i, t := range all {
-			for k, at := range t.at {
-				shares[at*len(all)+i] += t.share[k]
-			}
-		}
-		d, err := ir.FromFloats(x.DType(), shares, from, len(all))
-		if err != nil {
+// resizedDensely multiplies x along an axis by the matrix of the weights of taps.
+func (c *call) resizedDensely(x tensor, axis int, list []tap[*ir.Data]) tensor {
+	from, to := x.Dim(axis).Static(), len(list[0].at.Bytes)/ir.I32.BlockBytes()
+	shares := make([]float64, to*from)
+	for _, t := range list {
+		at, err := t.at.Ints()
+		share, err2 := t.share.Floats()
+		if err := errors.Join(err, err2); err != nil {
 			panic(nodeError{err})
 		}
-		last := x.Rank() - 1
-		return x.SwapAxes(axis, last).MatMul(c.b.Const(d)).SwapAxes(axis, last)
-	}
-	var sum tensor
-	for k := range widest {
-		at, share := make([]int32, len(all)), make([]float64, len(all))
-		for i, t := range all {
-			at[i], share[i] = int32(t.at[k]), t.share[k]
-		}
-		d, err := ir.FromFloats(x.DType(), share, len(all))
-		if err != nil {
-			panic(nodeError{err})
-		}
-		part := x.IndexSelect(axis, c.b.Const(at)).Mul(channelsAt(c.b.Const(d), axis, x.Rank()))
-		if k == 0 {
-			sum = part
-		} else {
-			sum = sum.Add(part)
+		for i := range to {
+			shares[int(at[i])*to+i] += share[min(i, len(share)-1)]
 		}
 	}
-	return sum
+	d, err := ir.FromFloats(x.DType(), shares, from, to)
+	if err != nil {
+		panic(nodeError{err})
+	}
+	last := x.Rank() - 1
+	return x.SwapAxes(axis, last).MatMul(c.b.Const(d)).SwapAxes(axis, last)
 }

@@ -1,11 +1,13 @@
 package onnx_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -27,15 +29,82 @@ func TestNearestPlaces(t *testing.T) {
 			13, 14, 15, 16, 16, 17, 18, 19, 20, 20, 21, 22, 23, 23, 24, 25, 26, 26, 27, 28, 29, 30}},
 		{10, 0.7, "half_pixel", "floor", []float64{0, 1, 3, 4, 5, 7, 8}}, // 10*0.7 is 7 in f32, and less in f64
 	} {
-		m := model(19, graph(inputs(port("x", float, c.n)), weights(floats("scales", []float32{c.scale}, 1)),
-			nodes(node("Resize", names("x", "", "scales"), names("y"),
-				textAttr("coordinate_transformation_mode", c.coordinates), textAttr("nearest_mode", c.nearest))),
-			outputs("y")))
-		got := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": f32(t, countUp(c.n), c.n)})["y"]
-		if err := onnx.Compare(got, f32(t, c.want, len(c.want)), 0, 0); err != nil {
-			t.Errorf("%d times %v, %s, %s: %v", c.n, c.scale, c.coordinates, c.nearest, err)
+		for _, extent := range []any{c.n, "N"} {
+			m := model(19, graph(inputs(port("x", float, extent)), weights(floats("scales", []float32{c.scale}, 1)),
+				nodes(node("Resize", names("x", "", "scales"), names("y"),
+					textAttr("coordinate_transformation_mode", c.coordinates), textAttr("nearest_mode", c.nearest))),
+				outputs("y")))
+			got := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": f32(t, countUp(c.n), c.n)})["y"]
+			if err := onnx.Compare(got, f32(t, c.want, len(c.want)), 0, 0); err != nil {
+				t.Errorf("%v (%d) times %v, %s, %s: %v", extent, c.n, c.scale, c.coordinates, c.nearest, err)
+			}
 		}
 	}
+}
+
+// TestPicturesOfAnySize compares ops on pictures with symbolic extents with the same ops on fixed ones.
+func TestPicturesOfAnySize(t *testing.T) {
+	type sizedCase struct {
+		keys  []string // a device runs a case of each. TestFoundOnDevices runs other ops on it.
+		nodes []msg
+	}
+	var cases []sizedCase
+	on := func(op string, in []string, attributes ...msg) {
+		cases = append(cases, sizedCase{nil, []msg{node(op, in, names("y"), attributes...)}})
+	}
+	toSize := []msg{node("Shape", names("x"), names("s"), intAttr("start", 2)),
+		node("Div", names("s", "two"), names("h")), node("Add", names("h", "two"), names("t"))}
+	for _, mode := range []string{"nearest", "linear", "cubic"} {
+		for _, coordinates := range []string{"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+			"align_corners", "asymmetric"} {
+			attributes := []msg{textAttr("mode", mode), textAttr("coordinate_transformation_mode", coordinates)}
+			on("Resize", names("x", "", "scales"), attributes...)
+			cases = append(cases, sizedCase{[]string{mode}, append(slices.Clone(toSize), // a fixed table
+				node("Resize", names("table", "", "", "t"), names("y"), append(attributes, intsAttr("axes", 2, 3),
+					intAttr("exclude_outside", 1))...))})
+		}
+	}
+	on("Resize", names("x", "", "less"), textAttr("mode", "linear"), intAttr("antialias", 1))
+	on("GridSample", names("x", "grid"), textAttr("padding_mode", "reflection"))
+	on("GridSample", names("x", "grid"), textAttr("mode", "cubic"), intAttr("align_corners", 1))
+	for _, mode := range []string{"avg", "max"} {
+		on("RoiAlign", names("x", "regions", "images"), textAttr("mode", mode), intAttr("output_width", 2))
+	}
+	cases = append(cases, sizedCase{nil, []msg{node("Shape", names("x"), names("s")),
+		node("AffineGrid", names("theta", "s"), names("y"))}})
+	table := make([]float32, 9)
+	for i := range table {
+		table[i] = float32(i*i%7) - 2
+	}
+	constants := weights(floats("scales", []float32{1, 1, 1.5, 0.6}, 4), floats("less", []float32{1, 1, 0.5, 0.25}, 4),
+		ints("two", []int64{2}, 1), floats("table", table, 1, 1, 3, 3),
+		floats("grid", []float32{-1, 0.5, 0.2, -0.7, 1.1, 0.9, -1.8, 1}, 1, 2, 2, 2),
+		floats("regions", []float32{-0.5, 0.2, 3, 2.5, 1, 1, 2, 7}, 2, 4), ints("images", []int64{0, 0}, 2),
+		floats("theta", []float32{1, 0.5, 0, -0.5, 1, 0.25}, 1, 2, 3))
+	in := map[string]*ir.Data{"x": f32(t, countUp(35), 1, 1, 5, 7)}
+	model := func(cases []sizedCase, h, w any) (*onnx.File, map[string]string) {
+		all := map[string][]part{}
+		for i, c := range cases {
+			all[fmt.Sprint(i)] = nodes(c.nodes...)
+		}
+		m, y := together(20, inputs(port("x", float, 1, 1, h, w)), constants, all)
+		return built(t, m, onnx.Options{}), y
+	}
+	check := func(t *testing.T, cases []sizedCase, y map[string]string, out, want map[string]*ir.Data) {
+		t.Helper()
+		for i, c := range cases {
+			if err := onnx.Compare(out[y[fmt.Sprint(i)]], want[y[fmt.Sprint(i)]], 1e-5, 1e-5); err != nil {
+				t.Errorf("%q: %v", c.nodes, err)
+			}
+		}
+	}
+	fixed, y := model(cases, 5, 7)
+	symbolic, _ := model(cases, "H", "W")
+	check(t, cases, y, run(t, symbolic, in), run(t, fixed, in))
+	some := pairs.Cover(cases, func(c sizedCase) []string { return c.keys })
+	symbolic, y = model(some, "H", "W")
+	want := run(t, symbolic, in)
+	runOnEach(t, symbolic, in, func(t *testing.T, out map[string]*ir.Data) { check(t, some, y, out, want) })
 }
 
 // TestSameElementsByOp resizes by constant sizes. A vkc op is used exactly if it selects the same elements as ONNX: by

@@ -10,7 +10,7 @@ import (
 )
 
 var sampleOps = table{
-	"AffineGrid":   tensorOp(affineGrid),
+	"AffineGrid":   manyOp(affineGrid),
 	"Col2Im":       tensorOp(col2im),
 	"DeformConv":   tensorOp(deformConv),
 	"ImageDecoder": controlOp(imageDecoder),
@@ -22,33 +22,45 @@ var sampleOps = table{
 // image is a tensor [N, C, spatial …] to be sampled at coordinates that are computed in a run.
 type image struct {
 	flat tensor // [N, C, all positions]
-	size []int  // of the spatial axes
+	axes []imageAxis
 }
 
-// newImage returns x [N, C, spatial …] as an image. Its spatial extents must be numbers.
-func (c *call) newImage(x tensor) *image {
+// imageAxis is a spatial axis of an image.
+type imageAxis struct {
+	extent ir.Dim
+	size   tensor // the number of valid elements, a scalar in the dtype of coordinates
+	last   tensor // size-1
+}
+
+// newImage returns x [N, C, spatial …], which has the spatial axes of input 0, as an image. t is the dtype of
+// coordinates.
+func (c *call) newImage(x tensor, t ir.DType) *image {
 	s := x.Shape()
-	if x.Rank() < 3 || !s[2:].IsStatic() || slices.ContainsFunc(s[2:], func(d ir.Dim) bool { return d.Add < 1 }) {
-		c.fail("input %s: want [N, C, …] with fixed innermost extents", x)
+	if x.Rank() < 3 || slices.ContainsFunc(s[2:], func(d ir.Dim) bool { return d.Is(0) }) {
+		c.fail("input %s: want [N, C, …] with elements", x)
 	}
 	p := &image{}
-	for _, d := range s[2:] {
-		p.size = append(p.size, d.Static())
+	for i, d := range s[2:] {
+		size := c.validExtent(2+i, t)
+		p.axes = append(p.axes, imageAxis{d, size, size.SubScalar(1)})
 	}
-	p.flat = x.Reshape(s[0], s[1], volume(p.size))
+	p.flat = x.Reshape(s[0], s[1], c.numel(s[2:]))
 	return p
 }
+
+// clamp moves coordinates outside of the axis to its ends.
+func (a *imageAxis) clamp(x tensor) tensor { return x.Max(x.Lit(0)).Min(a.last) }
 
 // at returns the elements at integral coordinates. coords has a tensor of floats [N, P] for each spatial axis, and the
 // result is [N, C, P]. Coordinates outside of the image are clamped.
 func (p *image) at(coords []tensor) tensor {
 	flat := tensor{}
-	for i, n := range p.size {
-		k := coords[i].Clamp(0, float64(n-1)).Cast(ir.I32)
+	for i, a := range p.axes {
+		k := a.clamp(coords[i]).Cast(ir.I32)
 		if i == 0 {
 			flat = k
 		} else {
-			flat = flat.MulScalar(float64(n)).Add(k)
+			flat = flat.Mul(flat.Builder().DimValue(a.extent)).Add(k)
 		}
 	}
 	s := p.flat.Shape()
@@ -58,8 +70,8 @@ func (p *image) at(coords []tensor) tensor {
 // inside returns 1 for integral coordinates inside of the image, and 0 for others, [N, 1, P].
 func (p *image) inside(coords []tensor) tensor {
 	in := tensor{}
-	for i, n := range p.size {
-		one := coords[i].Ge(coords[i].Lit(0)).And(coords[i].Le(coords[i].Lit(float64(n - 1))))
+	for i, a := range p.axes {
+		one := coords[i].Ge(coords[i].Lit(0)).And(coords[i].Le(a.last))
 		if i == 0 {
 			in = one
 		} else {
@@ -73,8 +85,8 @@ func (p *image) inside(coords []tensor) tensor {
 // range from -1 to 1 over the image.
 func gridSample(c *call) tensor {
 	x, grid := c.x(0), c.x(1)
-	p := c.newImage(x)
-	n := len(p.size)
+	p := c.newImage(x, grid.DType())
+	n := len(p.axes)
 	if grid.Rank() != x.Rank() || !grid.Dim(-1).Is(n) {
 		c.fail("grid %s for %s", grid, x)
 	}
@@ -82,28 +94,26 @@ func gridSample(c *call) tensor {
 	padding := c.choice("padding_mode", "zeros", "border", "reflection")
 	mode := c.choice("mode", "linear", "nearest", "cubic")
 	to := grid.Shape()[1 : grid.Rank()-1]
-	points, err := to.Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
+	points := c.numel(to)
 	coords := make([]tensor, n)
-	for i, size := range p.size {
+	for i, a := range p.axes {
 		g := grid.Index(-1, n-1-i).Reshape(grid.Dim(0), points)
+		center := a.last.MulScalar(0.5)
+		half := a.size.MulScalar(0.5)
 		if corners {
-			coords[i] = g.Affine(float64(size-1)/2, float64(size-1)/2)
-		} else {
-			coords[i] = g.Affine(float64(size)/2, float64(size)/2-0.5)
+			half = center
 		}
+		coords[i] = g.Mul(half).Add(center)
 	}
 	// bring maps coordinates outside of the image according to the padding mode.
 	bring := func(at []tensor) []tensor {
 		out := slices.Clone(at)
-		for i, size := range p.size {
+		for i, a := range p.axes {
 			switch padding {
 			case "border":
-				out[i] = at[i].Clamp(0, float64(size-1))
+				out[i] = a.clamp(at[i])
 			case "reflection":
-				out[i] = reflected(at[i], size, corners)
+				out[i] = a.reflected(at[i], corners)
 			}
 		}
 		return out
@@ -133,18 +143,14 @@ func gridSample(c *call) tensor {
 
 // reflected mirrors coordinates at the edges of an axis, repeatedly. If corners is true, the edges are the centers of
 // the outermost elements. Otherwise they are the outer sides of these elements.
-func reflected(x tensor, size int, corners bool) tensor {
-	low, span := -0.5, float64(size)
+func (a *imageAxis) reflected(x tensor, corners bool) tensor {
+	low, span := -0.5, a.size
 	if corners {
-		low, span = 0, float64(size-1)
+		low, span = 0, a.last
 	}
-	if span == 0 {
-		return x.Sub(x)
-	}
-	d := x.SubScalar(low)
-	d = d.Mod(d.Lit(2 * span)) // 0 to 2*span
-	y := d.Min(d.Neg().AddScalar(2 * span)).AddScalar(low)
-	return y.Clamp(0, float64(size-1))
+	d, twice := x.SubScalar(low), span.MulScalar(2)
+	d = d.Mod(twice.Max(twice.Lit(1))) // 0 to 2*span; the span of one element with corners is 0
+	return a.clamp(d.Min(twice.Sub(d)).AddScalar(low))
 }
 
 // linearShares returns the weights of linear interpolation for the fraction f of the distance to the next element.
@@ -200,17 +206,16 @@ func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, j
 	return sum
 }
 
-// maxSamples is the largest number of samples in a cell of RoiAlign.
+// maxSamples is the largest number of samples in a cell of RoiAlign with a given sampling_ratio.
 const maxSamples = 64
 
 // roiAlign divides each region of an image into cells, and returns the average or maximum of samples in each cell (He
-// et al. 2017, arXiv:1703.06870).
+// et al. 2017, arXiv:1703.06870). With a sampling_ratio of 0, cells have about a sample for each element.
 func roiAlign(c *call) tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	h, w, ratio := c.intAttr("output_height", 1), c.intAttr("output_width", 1), c.intAttr("sampling_ratio", 0)
-	if ratio < 1 || ratio*ratio > maxSamples || h < 1 || w < 1 || x.Rank() != 4 || rois.Rank() != 2 {
-		c.fail("sampling_ratio %d of %s: want a number from 1 to 8, because the number of samples must be fixed",
-			ratio, x)
+	if ratio < 0 || ratio*ratio > maxSamples || h < 1 || w < 1 || x.Rank() != 4 || rois.Rank() != 2 {
+		c.fail("sampling_ratio %d of %s: want a number from 0 to 8", ratio, x)
 	}
 	offset := 0.0
 	if c.choice("coordinate_transformation_mode", "half_pixel", "output_half_pixel") == "half_pixel" {
@@ -223,6 +228,11 @@ func roiAlign(c *call) tensor {
 	if offset == 0 {
 		width, height = width.Max(width.Lit(1)), height.Max(height.Lit(1))
 	}
+	largest := c.choice("mode", "avg", "max") == "max"
+	p := c.newImage(x.IndexSelect(0, batch), x.DType())
+	if ratio == 0 {
+		return c.adaptiveRoiAlign(p, c.cellsOf(p.axes[0], y0, height, h), c.cellsOf(p.axes[1], x0, width, w), largest)
+	}
 	// The samples of a region form a grid of h*ratio rows and w*ratio columns.
 	rows, columns := h*ratio, w*ratio
 	grid := func(axis, n int) tensor {
@@ -231,53 +241,114 @@ func roiAlign(c *call) tensor {
 	}
 	ys := y0.Add(height.Mul(grid(0, rows)))
 	xs := x0.Add(width.Mul(grid(1, columns)))
-	p := c.newImage(x.IndexSelect(0, batch))
-	near := func(v tensor, n int) tensor { // 1 up to an element outside
-		return v.Ge(v.Lit(-1)).And(v.Le(v.Lit(float64(n)))).Cast(x.DType()).Unsqueeze(1)
-	}
-	inside := near(ys, p.size[0]).Mul(near(xs, p.size[1]))
-	coords := []tensor{ys.Clamp(0, float64(p.size[0]-1)), xs.Clamp(0, float64(p.size[1]-1))}
+	inside := p.axes[0].near(ys).And(p.axes[1].near(xs)).Cast(x.DType()).Unsqueeze(1)
+	coords := []tensor{p.axes[0].clamp(ys), p.axes[1].clamp(xs)}
 	cell := func(v tensor) tensor { return v.Reshape(rois.Dim(0), x.Dim(1), h, ratio, w, ratio) }
-	if c.choice("mode", "avg", "max") == "max" { // the maximum of the weighted elements, not of the samples
+	if largest { // the maximum of the weighted elements, not of the samples
 		return cell(blended(coords, 0, 2, linearShares, tensor.Max, p.at).Mul(inside)).ReduceMax(3, 5)
 	}
 	return cell(blended(coords, 0, 2, linearShares, tensor.Add, p.at).Mul(inside)).Mean(3, 5)
 }
 
+// near reports whether coordinates are at most an element outside of the axis. RoiAlign takes other samples as 0.
+func (a *imageAxis) near(x tensor) tensor { return x.Ge(x.Lit(-1)).And(x.Le(a.size)) }
+
+// cells are the cells of regions along an axis, with the weights that linear interpolation gives its elements.
+type cells struct {
+	sum         tensor // of the weights of all samples, divided by their number: [R, cells, extent]
+	most, least tensor // the largest and the smallest weight; -Inf and Inf if no sample is next to the element
+	outside     tensor // whether a sample is outside of the axis, or there is none: [R, cells]
+}
+
+// cellsOf divides regions into n cells. start and length are [R, 1]. A cell has as many samples as its length rounded
+// up, so they are 1/2 to 1 apart unless there is one alone. At most 5 of them are next to an element.
+func (c *call) cellsOf(a imageAxis, start, length tensor, n int) *cells {
+	size := length.DivScalar(float64(n))
+	samples := size.Ceil() // none for a region with negative extents
+	step := size.Div(samples.Max(samples.Lit(1)))
+	start = start.Add(size.Mul(c.b.Iota(start.DType(), 1, 1, n)))
+	sample := func(k, start, step tensor) tensor { return start.Add(k.AddScalar(0.5).Mul(step)) }
+	none, last := samples.Le(samples.Lit(0)), samples.SubScalar(1)
+	within := a.near(sample(last.Lit(0), start, step)).And(a.near(sample(last, start, step)))
+	all := &cells{outside: none.Or(within.Not())}
+	start, step, samples, last = start.Unsqueeze(2), step.Unsqueeze(2), samples.Unsqueeze(2), last.Unsqueeze(2)
+	element := c.b.Iota(start.DType(), 2, 1, 1, a.extent)
+	first := element.SubScalar(1).Sub(start).Div(step).SubScalar(0.5).Floor()
+	first = first.Min(last).Max(first.Lit(0))
+	for i := range 6 { // one more, because first is rounded
+		k := first.AddScalar(float64(i))
+		at := sample(k, start, step)
+		place := a.clamp(at)
+		weight := place.Sub(element).Abs().Neg().AddScalar(1)
+		counts := k.Lt(samples).And(a.near(at)).And(weight.Ge(weight.Lit(0)))
+		// A sample at an element also gives its other neighbor a weight of 0.
+		lower := place.Eq(place.Floor()).Where(weight.Lit(0), weight)
+		sum := counts.Where(weight, weight.Lit(0))
+		most, least := counts.Where(weight, weight.Lit(math.Inf(-1))), counts.Where(lower, weight.Lit(math.Inf(1)))
+		if i == 0 {
+			all.sum, all.most, all.least = sum, most, least
+		} else {
+			all.sum, all.most, all.least = all.sum.Add(sum), all.most.Max(most), all.least.Min(least)
+		}
+	}
+	all.sum = all.sum.Div(samples.Max(samples.Lit(1)))
+	return all
+}
+
+// adaptiveRoiAlign returns the cells of an image for each region. Samples form a grid, and a weight is the product of
+// two along the axes. So both axes are joined one after the other.
+func (c *call) adaptiveRoiAlign(p *image, rows, columns *cells, largest bool) tensor {
+	s := p.flat.Shape()
+	x := p.flat.Reshape(s[0], s[1], p.axes[0].extent, p.axes[1].extent)
+	if !largest {
+		x = x.MatMulT(columns.sum.Unsqueeze(1)) // [R, C, H, columns]
+		return rows.sum.Unsqueeze(1).MatMul(x)  // [R, C, rows, columns]
+	}
+	join := func(x tensor, by *cells) tensor { // [R, C, N, extent] to [R, C, N, cells]
+		most, least, x := by.most.Unsqueeze(1, 2), by.least.Unsqueeze(1, 2), x.Unsqueeze(3)
+		none := x.Lit(math.Inf(-1))
+		y := most.Ge(most.Lit(0)).Where(most.Mul(x).Max(least.Mul(x)), none).ReduceMax(4)
+		return y.Eq(none).Where(y.Lit(0), y) // all samples are outside
+	}
+	y := join(join(x, columns).SwapAxes(2, 3), rows).SwapAxes(2, 3)
+	outside := rows.outside.Unsqueeze(1, 3).Or(columns.outside.Unsqueeze(1, 2))
+	return outside.Where(y.Max(y.Lit(0)), y)
+}
+
 // affineGrid returns a grid for gridSample: an affine map of each element's position in an image, from -1 to 1 along
 // each axis, innermost axis first.
-func affineGrid(c *call) tensor {
-	theta, size := c.x(0), c.ints(1)
-	if len(size) < 4 || len(size) > 5 {
-		c.fail("size is %v, want [N, C, H, W] or [N, C, D, H, W]", size)
+func affineGrid(c *call) []*value {
+	theta := c.x(0)
+	size, part := c.largestShape(c.extents(1))
+	n := len(size) - 2
+	if n < 2 || n > 3 {
+		c.fail("size is %s, want [N, C, H, W] or [N, C, D, H, W]", size)
 	}
 	dims := size[2:]
 	align := c.intAttr("align_corners", 0) != 0
-	place := func(i, n int) float32 {
-		switch {
-		case align && n > 1:
-			return float32(2*i)/float32(n-1) - 1
-		case align:
-			return -1
+	points := c.numel(dims)
+	coords := make([]tensor, n+1)
+	for axis, d := range dims {
+		length := castTo(c.b.DimValue(d), ir.F32)
+		if part != nil && part.axis == axis+2 {
+			length = castTo(part.count, ir.F32)
 		}
-		return float32(2*i+1)/float32(n) - 1
-	}
-	points := volume(dims)
-	list := make([]float32, 0, points*(len(dims)+1))
-	for p := range points {
-		rest := p
-		for axis := len(dims) - 1; axis >= 0; axis-- {
-			list = append(list, place(rest%dims[axis], dims[axis]))
-			rest /= dims[axis]
+		place := c.b.Iota(ir.F32, axis, dims).MulScalar(2)
+		if align { // one element is at -1
+			length = length.SubScalar(1)
+			place = place.Div(length.Max(length.Lit(1)))
+		} else {
+			place = place.AddScalar(1).Div(length)
 		}
-		list = append(list, 1)
+		coords[n-1-axis] = place.SubScalar(1).Reshape(points)
 	}
-	base := castTo(c.b.Const(list, points, len(dims)+1), theta.DType())
-	to := ir.Shape{theta.Shape()[0]}
-	for _, n := range dims {
-		to = append(to, ir.D(n))
+	coords[n] = c.b.Full(ir.F32, 1, points)
+	y := castTo(stacked(coords, 1), theta.DType()).MatMulT(theta)
+	v := &value{tensor: y.Reshape(slices.Concat(ir.Shape{theta.Shape()[0]}, dims, ir.ShapeOf(n)))}
+	if part != nil && part.axis >= 2 {
+		v.valid = &validPart{part.axis - 1, part.count}
 	}
-	return base.MatMulT(theta).Reshape(append(to, ir.D(len(dims))))
+	return []*value{v}
 }
 
 // col2im adds columns, each a flattened window, at the windows' positions in an image. It is a transposed convolution

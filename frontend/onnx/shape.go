@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"errors"
 	"math"
 	"slices"
 
@@ -20,7 +19,7 @@ var shapeOps = table{
 	"Concat":          foldedOp(concatDims, concat),
 	"Expand":          manyOp(expand),
 	"Tile":            tensorOp(tile),
-	"Identity":        controlOp(func(c *call) []*value { return []*value{c.copied(0)} }),
+	"Identity":        passOp(func(c *call) []*value { return []*value{c.copied(0)} }),
 	"DepthToSpace":    tensorOp(depthToSpace),
 	"SpaceToDepth":    tensorOp(spaceToDepth),
 	"Pad":             tensorOp(pad),
@@ -80,12 +79,7 @@ func flatten(c *call) tensor {
 	if axis < 0 || axis > x.Rank() {
 		c.fail("axis %d of %s", axis, x)
 	}
-	rows, err := x.Shape()[:axis].Numel()
-	columns, err2 := x.Shape()[axis:].Numel()
-	if err := errors.Join(err, err2); err != nil {
-		c.fail("%v", err)
-	}
-	return x.Reshape(rows, columns)
+	return x.Reshape(c.numel(x.Shape()[:axis]), c.numel(x.Shape()[axis:]))
 }
 
 // squeeze builds Squeeze. Without axes, it removes all axes of extent 1.
@@ -337,9 +331,10 @@ func depthToSpace(c *call) tensor {
 }
 
 // spaceToDepth builds SpaceToDepth: it moves blocks of n*n positions into channels.
-func spaceToDepth(c *call) tensor {
-	x, n := c.x(0), c.mustInt("blocksize")
-	s := x.Shape()
+func spaceToDepth(c *call) tensor { return c.spaceToDepthOf(c.x(0)) }
+
+func (c *call) spaceToDepthOf(x tensor) tensor {
+	n, s := c.mustInt("blocksize"), x.Shape()
 	if len(s) != 4 || n < 1 {
 		c.fail("blocks of %d of %s: want a tensor [N, C, H, W]", n, x)
 	}
@@ -466,11 +461,7 @@ func (c *call) shapeBounds() (start, end int) {
 }
 
 func size(c *call) []*value {
-	n, err := c.shapeOf(c.input(0)).Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
-	return []*value{{dims: ir.Shape{n}, scalar: true, isDims: true, from: []string{}}}
+	return []*value{{dims: ir.Shape{c.numel(c.shapeOf(c.input(0)))}, scalar: true, isDims: true, from: []string{}}}
 }
 
 // constantNode builds Constant from whichever attribute has the value.

@@ -94,5 +94,10 @@ func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
 // manyOp makes a row of a function that makes several results.
 func manyOp(f func(c *call) []*value) row { return row{build: f} }
 
+// passOp is like controlOp, for an op that passes values on, or looks at their parts itself.
+func passOp(f func(c *call) []*value) row {
+	return row{build: f, buildsConstants: true, takesPartlyValid: true}
+}
+
 // controlOp is like manyOp, for an op that looks at its inputs' forms itself.
 func controlOp(f func(c *call) []*value) row { return row{build: f, buildsConstants: true} }

@@ -180,10 +180,8 @@ func meanUnsigned(c *call) []*value {
 	}
 	x := c.x(0)
 	sum := c.reduced(tensor.Sum, tensor.SumKeep)
-	all, err := x.Shape().Numel()
-	rows, err2 := sum.Shape().Numel()
-	n, ok := all.Quo2(rows)
-	if err != nil || err2 != nil || !ok {
+	n, ok := c.numel(x.Shape()).Quo2(c.numel(sum.Shape()))
+	if !ok {
 		c.fail("of %s, with a result %s", x, sum)
 	}
 	return one(divUnsigned(sum, c.dimValue(n)))

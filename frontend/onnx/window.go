@@ -210,17 +210,29 @@ func averagePool(c *call) tensor { return c.averagePoolOf(c.x(0)) }
 
 func (c *call) averagePoolOf(x tensor) tensor {
 	w, options := c.pool(x)
-	if !c.flag("count_include_pad", false) {
+	padding := c.flag("count_include_pad", false)
+	if !padding {
 		options = append(options, frontend.ExcludePadding())
-		if c.mask != nil { // of the sums, divided by numbers of elements, and not of valid ones
-			t := x.DType()
-			share := c.mask.valid.Cast(t).Broadcast(slices.Concat(ones(2), x.Shape()[2:]))
-			return x.AvgPool(w.kernel, options...).Div(share.AvgPool(w.kernel, options...))
-		}
-	} else if c.mask != nil && c.flag("ceil_mode", false) {
-		c.fail("ceil_mode and count_include_pad divide by a number of elements that is known only in a run")
 	}
-	return x.AvgPool(w.kernel, options...)
+	y := x.AvgPool(w.kernel, options...)
+	switch {
+	case c.mask == nil:
+		return y
+	case !padding: // of the sums, divided by numbers of elements, and not of valid ones
+		share := c.mask.valid.Cast(x.DType()).Broadcast(slices.Concat(ones(2), x.Shape()[2:]))
+		return y.Div(share.AvgPool(w.kernel, options...))
+	}
+	// The last windows may reach past the padding after the valid elements, and do not count what is there.
+	axis := c.mask.axis
+	i := axis - 2
+	places := ones(x.Rank())
+	places[axis] = y.Dim(axis)
+	start := c.b.Iota(ir.I32, axis, places).Affine(float64(w.stride[i]), float64(-w.low[i]))
+	counted := func(end tensor) tensor {
+		room := end.AddScalar(float64(w.high[i] + w.dilation[i] - 1)).Sub(start)
+		return room.Div(room.Lit(float64(w.dilation[i]))).Clamp(1, float64(w.kernel[i])).Cast(y.DType())
+	}
+	return y.Mul(counted(c.b.DimValue(x.Dim(axis)))).Div(counted(c.mask.count))
 }
 
 // maxPool builds MaxPool, with indices if a second result is wanted.
@@ -307,22 +319,7 @@ func globalLpPool(c *call) tensor {
 
 // maxUnpool writes elements back to the indices that MaxPool has found. The indices count over the whole tensor.
 func maxUnpool(c *call) tensor {
-	x, at := c.x(0), c.x(1)
-	n := x.Rank() - 2
-	s := x.Shape()
-	kernel := c.mustInts("kernel_shape")
-	if n < 1 || len(kernel) != n || c.has(2) && len(c.dims(2)) != x.Rank() {
-		c.fail("kernel_shape %v and the output_shape do not fit %s", kernel, x)
-	}
-	to := append(ir.Shape{}, s[:2]...)
-	stride, pads := c.perAxis("strides", n, 1), c.perAxis("pads", 2*n, 0)
-	for i := range n {
-		d, err := s[i+2].Plus(-1).Times(int64(stride[i])).Sum(ir.D(kernel[i] - pads[i] - pads[n+i]))
-		if err != nil {
-			c.fail("%v", err)
-		}
-		to = append(to, d)
-	}
+	x, at, to := c.x(0), c.x(1), c.unpooledShape()
 	y := x.MaxUnpool(at, to)
 	if !c.has(2) {
 		return y
@@ -338,4 +335,24 @@ func maxUnpool(c *call) tensor {
 		high[i] = more.Static()
 	}
 	return y.Pad(low, high, 0)
+}
+
+// unpooledShape returns the shape of the tensor that a pooling to the shape of input 0 reads.
+func (c *call) unpooledShape() ir.Shape {
+	s := c.shapeOf(c.input(0))
+	n := len(s) - 2
+	kernel := c.mustInts("kernel_shape")
+	if n < 1 || len(kernel) != n || c.has(2) && len(c.dims(2)) != len(s) {
+		c.fail("kernel_shape %v and the output_shape do not fit %s", kernel, s)
+	}
+	to := append(ir.Shape{}, s[:2]...)
+	stride, pads := c.perAxis("strides", n, 1), c.perAxis("pads", 2*n, 0)
+	for i := range n {
+		d, err := s[i+2].Plus(-1).Times(int64(stride[i])).Sum(ir.D(kernel[i] - pads[i] - pads[n+i]))
+		if err != nil {
+			c.fail("%v", err)
+		}
+		to = append(to, d)
+	}
+	return to
 }
