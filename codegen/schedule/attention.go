@@ -96,10 +96,13 @@ func (sh flashShape) flashVec(lanes, keys, wg, subgroup int) kernel.FlashVec {
 func (h heuristics) flashOnePerCore(k *kernel.Kernel, c Candidate,
 	candidate func(lanes, keys, wg int) Candidate) (list []Candidate) {
 	s := c.Schedule.(kernel.FlashVec)
+	spills := func() bool { return h.registersOf(k, s)*s.Workgroup > flashRegisters }
 	for s.Splits <= 1 && int64(s.TileN) < meanKeys(k) && 2*s.Workgroup <= h.flashMaxWorkgroup {
-		for s.Workgroup *= 2; s.ThreadN > 1 && h.registersOf(k, s)*s.Workgroup > flashRegisters; s.ThreadN /= 2 {
+		s.Workgroup *= 2
+		for s.ThreadN > 1 && spills() {
+			s.ThreadN /= 2
 		}
-		if h.registersOf(k, s)*s.Workgroup > flashRegisters {
+		if spills() {
 			break
 		}
 		c = candidate(s.LanesPerRow, s.ThreadN, s.Workgroup)

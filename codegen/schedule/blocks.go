@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockHeuristics are the measured parameters of a class of devices for reading one block format. Matmuls read blocks in
-// planes.
+// blockHeuristics are the measured parameters of a class of devices for reading one block format. Matmuls read blocks
+// in planes.
 type blockHeuristics struct {
 	fileTiles bool      // whether weights that only matmuls of many rows read keep the layout of the file
 	floats    blockVecs // for rows of floats
@@ -66,9 +66,9 @@ func (v blockVec) suits(sh matShape) bool {
 	return (v.depth == 0 || sh.K <= int64(v.depth)) && (sh.Batch > 1 || !v.batched)
 }
 
-// blockVec returns how a matmul of few rows should read the blocks of B, of dtype b. It returns the parameters that
+// blockVecFor returns how a matmul of few rows should read the blocks of B, of dtype b. It returns the parameters that
 // were measured for the format and the number of rows, or otherwise general ones.
-func (h heuristics) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
+func (h heuristics) blockVecFor(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
 	measured := h.blocks[b].floats
 	if readsBytes(k) {
 		measured = h.blocks[b].bytes

@@ -28,7 +28,7 @@ func TestBlockVec(t *testing.T) {
 		{ir.Q5_0, 1, blockVec{run: 16, lanes: 64, columns: 2}},
 		{ir.Q5_0, 8, blockVec{run: 8, lanes: 64, columns: 2}},
 	} {
-		if got := tuned.blockVec(k, c.dtype, matShape{M: c.rows}); got != c.want {
+		if got := tuned.blockVecFor(k, c.dtype, matShape{M: c.rows}); got != c.want {
 			t.Errorf("%d rows of %s: %+v, want %+v", c.rows, c.dtype, got, c.want)
 		}
 	}

@@ -18,11 +18,11 @@ const maxBatch = int64(1) << 26
 func points(dims []ir.Dim) int64 {
 	n := int64(1)
 	for _, d := range dims {
-		if m := max(d.Max(), 0); m > 0 && n > unknownExtent/m {
+		extent := max(d.Max(), 0)
+		if extent > 0 && n > unknownExtent/extent {
 			return unknownExtent
-		} else {
-			n *= m
 		}
+		n *= extent
 	}
 	return n
 }

@@ -32,16 +32,17 @@ const fewestLookupColumns = 4
 
 // lookupVecs lists the schedules of a matvec by lookup. It is empty if the format or the matmul does not allow lookups.
 func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
-	b := h.blocks[blocksOf(k)]
-	switch rounds := !readsBytes(k) && roundable(k, true) && b.lookup.roundsRow(h.perCore(sh)); {
-	case sh.M != 1 || h.subgroup == 0 || h.perCore(sh) < fewLookupColumns ||
-		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+	b, perCore := h.blocks[blocksOf(k)], h.perCore(sh)
+	if sh.M != 1 || h.subgroup == 0 || perCore < fewLookupColumns ||
+		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 		return nil
+	}
+	switch {
 	case readsBytes(k):
 		return h.lookupAsRead(b.lookup, sh, fewestLookupColumns, false)
-	case rounds:
+	case roundable(k, true) && b.lookup.roundsRow(perCore):
 		return h.lookupRounded(b.lookup, k, sh)
-	case h.perCore(sh) >= manyResidentColumns:
+	case perCore >= manyResidentColumns:
 		return h.lookupResident(b.lookupResident, k, sh)
 	}
 	return h.lookupAsRead(b.lookupFloats, sh, fewestLookupColumns, h.subnormals)

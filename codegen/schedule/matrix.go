@@ -151,8 +151,8 @@ func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 // component returns a dtype as the component type of a matrix shape in Caps.
 func component(t ir.DType) device.Component { return device.Component(t.String()) }
 
-// subgroupMatrices lists the shapes of a device's cooperative matrices of subgroup scope with operands and sums of these
-// dtypes.
+// subgroupMatrices lists the shapes of a device's cooperative matrices of subgroup scope with operands and sums of
+// these dtypes.
 func subgroupMatrices(caps device.Caps, operands, sums ir.DType) []device.MatrixShape {
 	a, c := component(operands), component(sums)
 	return slices.DeleteFunc(slices.Clone(caps.Matrices), func(m device.MatrixShape) bool {

@@ -34,9 +34,9 @@ const maxResidentLanes, maxResidentColumns = 512, 512
 // mostResidentShared is the maximum shared memory of a matvec with a resident row, in bytes.
 const mostResidentShared = 48 << 10
 
-// residentVec returns the parameters with which a matmul of one row keeps it in registers. ok is false if it should
+// residentVecFor returns the parameters with which a matmul of one row keeps it in registers. ok is false if it should
 // not. rounds says that the row is quantized to int8.
-func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
+func (h heuristics) residentVecFor(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
 	list := b.resident
 	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
@@ -55,7 +55,7 @@ func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, r
 
 // residentVecs returns the schedule of a matmul with a resident row, if there is one.
 func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
-	v, rounds, ok := h.residentVec(k, sh)
+	v, rounds, ok := h.residentVecFor(k, sh)
 	if !ok {
 		return nil
 	}
@@ -72,13 +72,14 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	if rounds {
 		s.Prefetch = v.prefetch
 	}
-	most := maxResidentColumns / (cols * groups)
-	for s.Coarsen = int(min(h.residentPasses(v, sh, s, groups), int64(most))); s.Coarsen > 1; s.Coarsen /= 2 {
-		if s.TileN = cols * groups * s.Coarsen; SharedBytes(k, s) <= mostResidentShared {
-			break
-		}
+	perPass := cols * groups // columns
+	s.Coarsen = int(min(h.residentPasses(v, sh, s, groups), int64(maxResidentColumns/perPass)))
+	s.TileN = perPass * s.Coarsen
+	for s.Coarsen > 1 && SharedBytes(k, s) > mostResidentShared {
+		s.Coarsen /= 2
+		s.TileN = perPass * s.Coarsen
 	}
-	if s.TileN = cols * groups * s.Coarsen; !rowsResident(k, s) || s.Coarsen == 1 && !rounds {
+	if !rowsResident(k, s) || s.Coarsen == 1 && !rounds {
 		return nil // also if no row is read less often
 	}
 	reason := "1 row: resident in registers"

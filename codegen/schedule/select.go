@@ -234,8 +234,8 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	return all
 }
 
-// columnsAlongFold returns the number of columns per invocation of a matvec, with the given number of sums per workgroup
-// and column. It is v.columns, or less to avoid idle cores and spilling.
+// columnsAlongFold returns the number of columns per invocation of a matvec, with the given number of sums per
+// workgroup and column. It is v.columns, or less to avoid idle cores and spilling.
 func (h heuristics) columnsAlongFold(k *kernel.Kernel, sh matShape, v blockVec, sums int) int {
 	fewest := h.vecColumns
 	switch {
@@ -278,7 +278,7 @@ const shortestRun = 8
 // fewRows returns how a matmul of few rows should read B.
 func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 	if b := blocksOf(k); b != ir.Invalid {
-		return h.blockVec(k, b, sh)
+		return h.blockVecFor(k, b, sh)
 	}
 	for _, v := range h.vecRows {
 		if int64(v.rows) >= sh.M && v.suits(sh) {

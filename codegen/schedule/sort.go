@@ -38,13 +38,10 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	slots := SortSlots(k)
 	lanes := max(min(slots/2, h.rowLanes, 512), 2)
 	// Workgroups of short rows are small, because all invocations synchronize after every step.
-	for wg := max(lanes, min(h.rowWorkgroup, 64)); lanes >= 2; wg /= 2 {
+	for wg := max(lanes, min(h.rowWorkgroup, 64)); wg >= 2; wg /= 2 {
 		lanes = min(lanes, wg)
 		all = append(all, Candidate{kernel.Lanes{Launch: launch(kernel.VarSort, wg, 1), LanesPerRow: lanes},
 			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, slots)})
-		if wg == 2 {
-			break
-		}
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -88,9 +89,12 @@ func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 }
 
 // doublings yields from, 2*from, 4*from, and so on, while they are at most to.
-func doublings(from, to int) func(func(int) bool) {
+func doublings(from, to int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for n := from; n <= to && yield(n); n *= 2 {
+		for n := from; n <= to; n *= 2 {
+			if !yield(n) {
+				return
+			}
 		}
 	}
 }
@@ -273,21 +277,21 @@ func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 		return []kernel.MatVec{{}}
 	}
 	subnormals := heuristicsOf(caps).subnormals
-	var all []kernel.MatVec
+	var plain []kernel.MatVec
 	for run := range doublings(8, 64) {
 		s := kernel.MatVec{Tile: kernel.Tile{TileK: run}, Subnormals: subnormals && !readsBytes(k)}
 		ahead, staged := s, s
 		ahead.Prefetch, staged.StageRows = runs(2), true
-		all = append(all, s, staged, ahead)
+		plain = append(plain, s, staged, ahead)
 	}
 	if tableBytes(k) == 0 {
-		return all
+		return plain
 	}
-	for _, s := range all {
+	all := slices.Clone(plain)
+	for _, s := range plain {
 		s.Tables = true
 		all = append(all, s)
-		for copies := range doublings(1, maxCopies) {
-			s.Copies = copies
+		for s.Copies = range doublings(1, maxCopies) {
 			all = append(all, s)
 		}
 	}

@@ -16,8 +16,8 @@
 //   - A cached shader costs a file read and a SHA-256. A fully cached program starts no process and needs no tool.
 //
 // A tool may use a minute of processor time, 2 GiB of memory, 64 MiB for its module and 1 MiB for its messages; see
-// defaultLimits. A tool that exceeds a limit is killed with all of its children, and the shader's error names the limit.
-// Only Linux and Windows enforce time and memory in the kernel. On all systems a tool ends after 10 minutes. If
+// defaultLimits. A tool that exceeds a limit is killed with all of its children, and the shader's error names the
+// limit. Only Linux and Windows enforce time and memory in the kernel. On all systems a tool ends after 10 minutes. If
 // spirv-opt is too slow, the unoptimized module is not used in its place: the driver would have the same trouble with
 // it, and the program would depend on the speed of the machine.
 //
