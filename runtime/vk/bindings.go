@@ -69,7 +69,7 @@ func (b *Bindings) check(sets []BindingSet) (layouts []uint64, descriptors int, 
 			}
 			users = append(users, r.Buffer)
 		}
-		layout, err := b.device.layouts.of(len(set.Buffers))
+		layout, err := b.device.layouts.layoutFor(len(set.Buffers))
 		if err != nil {
 			return nil, 0, err
 		}

@@ -14,26 +14,26 @@ type bound struct {
 
 // boundKey identifies a bound recording: two runs with equal keys can use the same recording.
 type boundKey struct {
-	given  []bufferCopy // copies of inputs, symbols and grids before the steps
-	read   []bufferCopy // copies that are left out, because kernels read their source in host memory directly
-	inputs []*Buffer    // the tensors that kernels read as inputs, by port; nil means the program's own buffer
-	kept   []*Buffer    // the tensors that kernels write as outputs, by port; nil means the program's own buffer
-	states *states
-	trips  string // the trip counts that depend on symbols, see tripsOf
-	full   bool   // grids are recorded at their bounds: see grids.full
+	before  []bufferCopy // copies of inputs, symbols and grids before the steps
+	inPlace []bufferCopy // copies that are left out, because kernels read their source in host memory directly
+	inputs  []*Buffer    // the tensors that kernels read as inputs, by port; nil means the program's own buffer
+	kept    []*Buffer    // the tensors that kernels write as outputs, by port; nil means the program's own buffer
+	states  *states
+	trips   string // the trip counts that depend on symbols, see tripsOf
+	full    bool   // grids are recorded at their bounds: see grids.full
 }
 
 // equal reports whether two keys are the same.
 func (k *boundKey) equal(x *boundKey) bool {
-	return k.states == x.states && k.trips == x.trips && k.full == x.full && slices.Equal(k.given, x.given) &&
-		slices.Equal(k.read, x.read) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
+	return k.states == x.states && k.trips == x.trips && k.full == x.full && slices.Equal(k.before, x.before) &&
+		slices.Equal(k.inPlace, x.inPlace) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
 }
 
 // bind returns the bound recording of a run if an earlier run with these resources had the same tensors. Otherwise, or
-// if kernels cannot access any of them directly, it returns nil. given lists the copies of inputs, symbols and grids
+// if kernels cannot access any of them directly, it returns nil. inputs lists the copies of inputs, symbols and grids
 // that the run needs without a bound recording.
-func (r *runResources) bind(e *Executable, given []bufferCopy, j *job) *bound {
-	if !r.prepareKey(e, given, j) {
+func (r *runResources) bind(e *Executable, inputs []bufferCopy, j *job) *bound {
+	if !r.prepareKey(e, inputs, j) {
 		return nil
 	}
 	at := slices.IndexFunc(r.bound, func(b *bound) bool { return b.key.equal(&r.key) })
@@ -55,24 +55,24 @@ func (r *runResources) bind(e *Executable, given []bufferCopy, j *job) *bound {
 }
 
 // prepareKey sets r.key to the key of a run. It returns false if kernels can access no tensor of the run directly.
-func (r *runResources) prepareKey(e *Executable, given []bufferCopy, j *job) (direct bool) {
+func (r *runResources) prepareKey(e *Executable, inputs []bufferCopy, j *job) (direct bool) {
 	key := &r.key
 	key.states, key.trips, key.full = j.states, e.tripsOf(j.symbols), e.grids.full(j.symbols)
-	key.inputs, key.given, key.read, key.kept = key.inputs[:0], key.given[:0], key.read[:0], key.kept[:0]
-	for i, x := range j.from {
+	key.inputs, key.before, key.inPlace, key.kept = key.inputs[:0], key.before[:0], key.inPlace[:0], key.kept[:0]
+	for i, x := range j.sources {
 		if x != nil && !e.input(i).bindsTo(x) {
 			x = nil
 		}
 		key.inputs = append(key.inputs, x)
 	}
-	for _, c := range given {
+	for _, c := range inputs {
 		switch {
 		case key.replaces(e, c):
 			direct = true
-		case c.src == r.host && e.readsGiven(c):
-			key.read, direct = append(key.read, c), true
+		case c.src == r.host && e.readsInPlace(c):
+			key.inPlace, direct = append(key.inPlace, c), true
 		default:
-			key.given = append(key.given, c)
+			key.before = append(key.before, c)
 		}
 	}
 	for i, m := range j.kept {
@@ -107,9 +107,9 @@ func (e *Executable) writesKept(port int, to *Buffer) bool {
 // port, and the memory is large enough.
 func (b *buffer) bindsTo(memory *Buffer) bool { return b.ports == 1 && memory.size >= b.Bytes }
 
-// readsGiven reports whether kernels or dispatches can read the source of copy c, in host memory, directly. They can if
-// it has symbols or workgroup counts, or is a whole input and the host can map device memory.
-func (rec *recorder) readsGiven(c bufferCopy) bool {
+// readsInPlace reports whether kernels or dispatches can read the source of copy c, in host memory, directly. They can
+// if it has symbols or workgroup counts, or is a whole input and the host can map device memory.
+func (rec *recorder) readsInPlace(c bufferCopy) bool {
 	if slices.ContainsFunc(rec.grids.written, func(b symbolBuffer) bool { return b.Buffer == c.dst }) {
 		return true
 	}
@@ -141,7 +141,7 @@ func (b *bound) record(e *Executable, symbols map[string]int64) {
 		}
 	}
 	counts, countsAt := e.grids.symbolicCounts, int64(0)
-	for _, c := range b.key.read {
+	for _, c := range b.key.inPlace {
 		if c.dst == e.grids.symbolicCounts {
 			counts, countsAt = c.src, c.srcAt
 			continue
@@ -157,6 +157,6 @@ func (b *bound) record(e *Executable, symbols map[string]int64) {
 	if bindings.grids, bindings.gridsAt = counts, countsAt; b.key.full {
 		bindings.symbols = symbols
 	}
-	b.recording = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.given)
+	b.recording = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.before)
 	b.keep(b.recording)
 }

@@ -36,7 +36,7 @@ type buffer struct {
 	inHost   bool          // whether it is a weight in host memory
 	read     bool          // whether a step reads it
 	ports    int           // the number of inputs and outputs stored in it
-	host     *Buffer       // for an input or output: the memory that the host accesses, or nil; see connect
+	host     *Buffer       // for an input or output: the memory that the host accesses, or nil; see allocateStaging
 	fixed    bool          // whether every run copies all of it between `at` and `host`
 }
 
@@ -64,8 +64,8 @@ func (m *programMemory) input(port int) *buffer { return &m.buffers[m.program.In
 // output returns the buffer of an output port.
 func (m *programMemory) output(port int) *buffer { return &m.buffers[m.program.Outputs[port].Buffer] }
 
-// of returns the buffers of the given kinds.
-func (m *programMemory) of(kinds ...kernel.BufferKind) (list []*buffer) {
+// buffersOf returns the buffers of the given kinds.
+func (m *programMemory) buffersOf(kinds ...kernel.BufferKind) (list []*buffer) {
 	for i := range m.buffers {
 		if b := &m.buffers[i]; slices.Contains(kinds, b.Kind) {
 			list = append(list, b)
@@ -74,8 +74,8 @@ func (m *programMemory) of(kinds ...kernel.BufferKind) (list []*buffer) {
 	return list
 }
 
-// ranges returns the memory that kernels access for each buffer. The caller may change the list.
-func (m *programMemory) ranges() []BufferRange {
+// bufferRanges returns the memory that kernels access for each buffer. The caller may change the list.
+func (m *programMemory) bufferRanges() []BufferRange {
 	list := make([]BufferRange, len(m.buffers))
 	for i := range m.buffers {
 		list[i] = m.buffers[i].at
@@ -100,8 +100,9 @@ func (list *resources) Close() error {
 	return errors.Join(errs...)
 }
 
-// missing returns the program without its borrowed buffers and states: only the buffers and states that Load must fill.
-func (m *programMemory) missing() *kernel.Program {
+// withoutBorrowed returns the program without its borrowed buffers and states: only the buffers and states that Load
+// must fill.
+func (m *programMemory) withoutBorrowed() *kernel.Program {
 	p := *m.program
 	p.Buffers, p.States = nil, nil
 	for i := range m.buffers {
@@ -131,13 +132,13 @@ func (m *programMemory) placeWeights(opt LoadOptions) {
 			"%s on the weights there", m.device.info.Caps.Name, formatBytes(opt.WeightRoom)))
 	}
 	used := m.device.used.use()[runtime.OwnWeights]
-	for _, b := range m.of(kernel.BufPrepared) {
+	for _, b := range m.buffersOf(kernel.BufPrepared) {
 		if !b.borrowed {
 			used += uint64(b.Bytes)
 		}
 	}
 	for _, rarely := range []bool{false, true} { // the weights that runs read most are first to get device memory
-		for _, b := range m.of(kernel.BufWeight) {
+		for _, b := range m.buffersOf(kernel.BufWeight) {
 			if b.borrowed || rarely != onlyNamed(b.Buffer, opt.HostFirst) {
 				continue
 			}
@@ -170,7 +171,7 @@ func (m *programMemory) allocate() {
 			m.allocateBuffer(b)
 		}
 	}
-	m.connect()
+	m.allocateStaging()
 }
 
 // allocateBuffer makes the memory of buffer b, unless it is borrowed from another program.
@@ -189,7 +190,7 @@ func (m *programMemory) allocateBuffer(b *buffer) {
 		b.at.Buffer = made
 		switch b.Kind {
 		case kernel.BufWeight, kernel.BufPrepared, kernel.BufState:
-			m.hold(b, newShared(made))
+			m.assign(b, newShared(made))
 		default:
 			m.keep(made)
 		}

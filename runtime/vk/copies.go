@@ -12,22 +12,22 @@ import (
 // every run. The extra bytes cost less than a recording for each length.
 const smallCopy = 64 << 10
 
-// connect sets buffer.host for inputs and outputs: the memory through which the host accesses the tensor. This is the
-// buffer itself if the host can map it and access it fast, and else a new staging buffer, from or to which the device
-// copies. It is nil if the tensor is larger than a slot of the staging rings: then the tensor passes through these in
-// chunks, and host and device copy at the same time.
-func (m *programMemory) connect() {
+// allocateStaging sets buffer.host for inputs and outputs: the memory through which the host accesses the tensor. This
+// is the buffer itself if the host can map it and access it fast, and else a new staging buffer, from or to which the
+// device copies. It is nil if the tensor is larger than a slot of the staging rings: then the tensor passes through
+// these in chunks, and host and device copy at the same time.
+func (m *programMemory) allocateStaging() {
 	for _, port := range slices.Concat(m.program.Inputs, m.program.Outputs) {
 		b, d := &m.buffers[port.Buffer], m.device
 		if b.host != nil {
 			continue // it is the buffer of an earlier port too
 		}
-		output, mapped := b.Kind == kernel.BufOutput, d.direct(b.at.Buffer)
+		output, mapped := b.Kind == kernel.BufOutput, d.hostMapped(b.at.Buffer)
 		if !mapped && b.Bytes > d.slotBytes() {
 			continue
 		}
 		b.host = b.at.Buffer
-		if mapped && (!output || d.cached(b.host)) {
+		if mapped && (!output || d.hostCached(b.host)) {
 			continue
 		}
 		kind := UploadMemory
@@ -41,8 +41,8 @@ func (m *programMemory) connect() {
 	}
 }
 
-// cached reports whether the host's caches hold the buffer's memory, so that the host reads it at full speed.
-func (d *Device) cached(b *Buffer) bool {
+// hostCached reports whether the host's caches hold the buffer's memory, so that the host reads it at full speed.
+func (d *Device) hostCached(b *Buffer) bool {
 	return d.info.MemoryTypes[b.piece.block.memoryType].Flags&MemoryHostCached != 0
 }
 
@@ -60,8 +60,9 @@ func (b *buffer) hostBytes() []byte {
 	return b.host.Bytes()[b.at.Offset:]
 }
 
-// copied returns how many bytes the device copies between `at` and `host` in a run in which the tensor has size bytes.
-func (b *buffer) copied(size int64) int64 {
+// copySize returns how many bytes the device copies between `at` and `host` in a run in which the tensor has size
+// bytes.
+func (b *buffer) copySize(size int64) int64 {
 	if b.fixed {
 		return b.Bytes
 	}

@@ -31,8 +31,8 @@ type DeviceOptions struct {
 
 	// forceStaging makes all transfers use the staging rings. It is for tests.
 	forceStaging bool
-	// givenBytes, if not 0, replaces maxGiven. It is for tests.
-	givenBytes int64
+	// hostInputBytes, if not 0, replaces maxHostInputs. It is for tests.
+	hostInputBytes int64
 	// ownAsHost uses device memory as host memory. It is for tests on devices without separate host memory.
 	ownAsHost bool
 }

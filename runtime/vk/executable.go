@@ -67,7 +67,7 @@ func (e *Executable) Stats() Stats {
 		return Stats{}
 	}
 	s := e.stats
-	s.Recordings = int(e.made.Load())
+	s.Recordings = int(e.recordingCount.Load())
 	return s
 }
 

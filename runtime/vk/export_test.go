@@ -98,7 +98,7 @@ var CostOf = costOf
 
 // LimitGiven leaves so many bytes for larger inputs of runs ahead.
 func LimitGiven(o DeviceOptions, bytes int64) DeviceOptions {
-	o.givenBytes = bytes
+	o.hostInputBytes = bytes
 	return o
 }
 

@@ -26,7 +26,7 @@ func (m *programMemory) takeFaults() error {
 // timedOut returns an error if workgroups of a persistent kernel have timed out at a barrier since the program was
 // loaded. All results after that are unreliable.
 func (rec *recorder) timedOut() error {
-	for _, word := range rec.late {
+	for _, word := range rec.timeouts {
 		if binary.NativeEndian.Uint32(word) != 0 {
 			return &kernel.LateError{Program: rec.program.Name}
 		}

@@ -63,14 +63,14 @@ func (rec *recorder) makeGrids() {
 		symbolic := func(x *grid) bool { return x.symbolic }
 		g.written = append(g.written, symbolBuffer{g.symbolicCounts, rec.putCounts(symbolic)})
 	}
-	for _, b := range rec.of(kernel.BufGrids) {
+	for _, b := range rec.buffersOf(kernel.BufGrids) {
 		g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putCounts(func(x *grid) bool { return x.gated })})
 	}
-	for _, b := range rec.of(kernel.BufGated) {
+	for _, b := range rec.buffersOf(kernel.BufGated) {
 		g.gatedCounts = b.at.Buffer
 	}
 	if len(rec.program.Symbols) > 0 {
-		for _, b := range rec.of(kernel.BufParams) {
+		for _, b := range rec.buffersOf(kernel.BufParams) {
 			g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putSymbols})
 		}
 	}

@@ -51,7 +51,7 @@ func (rec *recorder) recordGuards() {
 		return
 	}
 	bailout.Check(rec.device.runOnce(context.Background(), "guards of states", func(c *CommandList) {
-		for _, b := range rec.of(kernel.BufState) {
+		for _, b := range rec.buffersOf(kernel.BufState) {
 			if b.borrowed {
 				continue // the program that made the state has filled its guards
 			}
@@ -60,7 +60,7 @@ func (rec *recorder) recordGuards() {
 		}
 	}))
 	c := rec.device.NewCommandList()
-	for _, b := range rec.of(kernel.BufOutput) {
+	for _, b := range rec.buffersOf(kernel.BufOutput) {
 		c.FillBuffer(b.at.Buffer, 0, b.at.Buffer.Size(), guardPattern)
 	}
 	rec.guard = bailout.Must(rec.device.Record("guards of outputs", c))

@@ -30,17 +30,8 @@ const hostPage = 64 << 10
 func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 	align, size := uint64(hostPage), (4*uint64(max(words, 1))+hostPage-1)/hostPage*hostPage
 	for _, d := range devices {
-		if err := d.usable("import host memory"); err != nil {
+		if err := d.checkImport(); err != nil {
 			return nil, err
-		}
-		caps := &d.info.Caps
-		if !caps.Features.ExternalMemoryHost || !caps.Features.BufferDeviceAddress {
-			return nil, fmt.Errorf("vk: %s cannot share memory of the host with other devices: it lacks "+
-				"VK_EXT_external_memory_host or bufferDeviceAddress", caps.Name)
-		}
-		if caps.HostPointerAlignment > hostPage {
-			return nil, fmt.Errorf("vk: %s imports host memory in units of %d bytes: want %d at most", caps.Name,
-				caps.HostPointerAlignment, hostPage)
 		}
 	}
 	h := &HostBuffer{memory: allocateHost(size, align)}
@@ -65,6 +56,23 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 		i.address = d.native.address(buffer)
 	}
 	return h, nil
+}
+
+// checkImport returns an error if the device cannot import a HostBuffer.
+func (d *Device) checkImport() error {
+	if err := d.usable("import host memory"); err != nil {
+		return err
+	}
+	caps := &d.info.Caps
+	if !caps.Features.ExternalMemoryHost || !caps.Features.BufferDeviceAddress {
+		return fmt.Errorf("vk: %s cannot share memory of the host with other devices: it lacks "+
+			"VK_EXT_external_memory_host or bufferDeviceAddress", caps.Name)
+	}
+	if caps.HostPointerAlignment > hostPage {
+		return fmt.Errorf("vk: %s imports host memory in units of %d bytes: want %d at most", caps.Name,
+			caps.HostPointerAlignment, hostPage)
+	}
+	return nil
 }
 
 // HasInbox reports whether [Device.NewInbox] works: the host can map device-local memory.

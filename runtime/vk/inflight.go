@@ -15,11 +15,12 @@ import (
 const (
 	// maxInFlight is the largest number of asynchronous runs of a program in flight.
 	maxInFlight = 32
-	// smallGiven is the largest size in bytes of an input for which a run uses preallocated memory (runResources.host).
-	smallGiven = 64 << 10
-	// maxGiven is the largest number of bytes for larger inputs of all runs in flight. If maxInFlight runs need more,
-	// fewer are in flight. One run may use at most half of it, so that two can overlap.
-	maxGiven = 128 << 20
+	// smallHostInput is the largest size in bytes of an input for which a run uses preallocated memory
+	// (runResources.host).
+	smallHostInput = 64 << 10
+	// maxHostInputs is the largest number of bytes for larger inputs of all runs in flight. If maxInFlight runs need
+	// more, fewer are in flight. One run may use at most half of it, so that two can overlap.
+	maxHostInputs = 128 << 20
 	// reusedKept is the largest size in bytes of an output for which each element of the ring keeps memory for later
 	// runs, because an allocation takes as much time as submitting a run.
 	reusedKept = 1 << 20
@@ -35,13 +36,13 @@ const (
 // inFlight has the resources of the runs that the device may not have finished. Asynchronous runs use the elements of
 // the ring one after the other.
 type inFlight struct {
-	last    Point        // the end of the program's last submission
-	waiting runResources // of synchronous runs, for which the host waits
-	ring    [maxInFlight]runResources
-	next    int   // the element of the next asynchronous run
-	count   int   // number of asynchronous runs since the device was last idle
-	given   int64 // bytes allocated for larger inputs in all elements
-	kept    slots // memory of outputs, by port, for all runs: see sharedKept
+	last       Point        // the end of the program's last submission
+	waiting    runResources // of synchronous runs, for which the host waits
+	ring       [maxInFlight]runResources
+	next       int   // the element of the next asynchronous run
+	count      int   // number of asynchronous runs since the device was last idle
+	largeBytes int64 // bytes allocated for larger inputs in all elements
+	kept       slots // memory of outputs, by port, for all runs: see sharedKept
 }
 
 // runResources has the resources of one run, which a later run reuses. If the later run's tensors have the same
@@ -131,25 +132,25 @@ func (r *runResources) dropLarge() {
 }
 
 // isAsync reports whether a run is asynchronous. That requires that all of its outputs stay on the device, that its
-// inputs fit in maxGiven/2 bytes, and that nothing needs the host's attention afterwards: no profile, no guards, no
-// exchange between devices, and no op that can fail.
+// inputs fit in maxHostInputs/2 bytes, and that nothing needs the host's attention afterwards: no profile, no guards,
+// no exchange between devices, and no op that can fail.
 func (e *Executable) isAsync(j *job) bool {
 	if j.profiled || j.between != nil || e.guarded || len(e.program.Faults) > 0 {
 		return false
 	}
 	onHost := func(x runtime.Output) bool { return !x.Keep }
 	return len(j.outputs) > 0 && !slices.ContainsFunc(j.outputs, onHost) &&
-		largeGiven(j.in) <= e.device.maxGiven()/2
+		largeInputBytes(j.in) <= e.device.maxHostInputs()/2
 }
 
-// maxGiven returns the constant maxGiven, or the value that a test has set instead.
-func (d *Device) maxGiven() int64 { return cmp.Or(d.options.givenBytes, maxGiven) }
+// maxHostInputs returns the constant maxHostInputs, or the value that a test has set instead.
+func (d *Device) maxHostInputs() int64 { return cmp.Or(d.options.hostInputBytes, maxHostInputs) }
 
-// largeGiven returns the number of bytes that a run needs for its larger inputs (see smallGiven).
-func largeGiven(in map[string]*ir.Data) int64 {
+// largeInputBytes returns the number of bytes that a run needs for its larger inputs (see smallHostInput).
+func largeInputBytes(in map[string]*ir.Data) int64 {
 	size := int64(0)
 	for _, d := range in {
-		if n := int64(len(d.Bytes)); n > smallGiven {
+		if n := int64(len(d.Bytes)); n > smallHostInput {
 			size += aligned(n)
 		}
 	}
@@ -157,21 +158,20 @@ func largeGiven(in map[string]*ir.Data) int64 {
 }
 
 // capacities returns the bytes to allocate for each larger input, by port, or nil if all inputs are small. Inputs get
-// their maximum sizes if these fit in maxGiven/2, so that kernels can read the inputs directly.
+// their maximum sizes if these fit in maxHostInputs/2, so that kernels can read the inputs directly.
 func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
-	given := largeGiven(in)
-	if given == 0 {
+	if largeInputBytes(in) == 0 {
 		return nil
 	}
 	n := len(e.program.Inputs)
 	exact, whole, all := make([]int64, n), make([]int64, n), int64(0)
 	for i, port := range e.program.Inputs {
-		if d := in[port.Name]; d != nil && int64(len(d.Bytes)) > smallGiven {
+		if d := in[port.Name]; d != nil && int64(len(d.Bytes)) > smallHostInput {
 			exact[i], whole[i] = int64(len(d.Bytes)), e.input(i).Bytes
 			all += aligned(whole[i])
 		}
 	}
-	if all <= e.device.maxGiven()/2 {
+	if all <= e.device.maxHostInputs()/2 {
 		return whole
 	}
 	return exact
@@ -202,7 +202,7 @@ func (f *inFlight) acquire(e *Executable, j *job) (r *runResources, capacities [
 		return &f.waiting, nil
 	}
 	capacities = e.capacities(j.in)
-	fits := func() bool { return f.given+f.ring[f.next].missingBytes(capacities) <= e.device.maxGiven() }
+	fits := func() bool { return f.largeBytes+f.ring[f.next].missingBytes(capacities) <= e.device.maxHostInputs() }
 	restart := !fits()
 	if e.device.knownDone(f.last) {
 		restart = restart || f.count > 1 && f.ring[0].isFree()
@@ -216,7 +216,7 @@ func (f *inFlight) acquire(e *Executable, j *job) (r *runResources, capacities [
 		for i := range f.ring {
 			f.ring[i].dropLarge()
 		}
-		f.given = 0
+		f.largeBytes = 0
 	}
 	return &f.ring[f.next], capacities
 }
@@ -226,12 +226,12 @@ func (r *runResources) isFree() bool {
 	return !slices.ContainsFunc(r.kept, func(s *slot) bool { return s != nil && s.state.Load() != slotFree })
 }
 
-// recordings returns a run's recordings, in order. given lists the copies of its inputs and symbols.
+// recordings returns a run's recordings, in order. inputs lists the copies of its inputs and symbols.
 //
 // If an earlier run with these resources had tensors at the same addresses, kernels access them directly, in a bound
 // recording. Otherwise the program's steps stand between recordings that copy the inputs and outputs. Synchronous runs
 // without device tensors have the same copies again and again, so the three become a group.
-func (r *runResources) recordings(e *Executable, j *job, given []bufferCopy) []*Recording {
+func (r *runResources) recordings(e *Executable, j *job, inputs []bufferCopy) []*Recording {
 	var steps []*Recording
 	var written []*Buffer // the memory of outputs that kernels write directly, by port
 	switch {
@@ -240,13 +240,13 @@ func (r *runResources) recordings(e *Executable, j *job, given []bufferCopy) []*
 	case j.between != nil:
 		steps = e.partsOn(j.states, j.symbols)
 	default:
-		if b := r.bind(e, given, j); b != nil {
-			steps, given, written = []*Recording{b.recording}, nil, b.key.kept
+		if b := r.bind(e, inputs, j); b != nil {
+			steps, inputs, written = []*Recording{b.recording}, nil, b.key.kept
 		} else {
 			steps = []*Recording{e.stepsOn(j.states, j.symbols)}
 		}
 	}
-	before := r.before.record(&e.programMemory, "inputs", given, !j.async)
+	before := r.before.record(&e.programMemory, "inputs", inputs, !j.async)
 	after := r.after.record(&e.programMemory, "outputs", r.copiesAfter(e, j, written), !j.async)
 	list := slices.Concat([]*Recording{before}, steps, []*Recording{after})
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
@@ -263,7 +263,7 @@ func (r *runResources) copiesAfter(e *Executable, j *job, written []*Buffer) []b
 		case to != nil:
 			list = append(list, bufferCopy{to, 0, b.at.Buffer, b.at.Offset, x.Size})
 		case b.staged():
-			c := bufferCopy{b.host, 0, b.at.Buffer, b.at.Offset, b.copied(x.Size)}
+			c := bufferCopy{b.host, 0, b.at.Buffer, b.at.Offset, b.copySize(x.Size)}
 			if !slices.Contains(list, c) { // outputs may share a buffer
 				list = append(list, c)
 			}
@@ -274,14 +274,14 @@ func (r *runResources) copiesAfter(e *Executable, j *job, written []*Buffer) []b
 }
 
 // uploadLarge starts the uploads of larger inputs to device buffers. The run then treats them as device tensors
-// (j.from).
+// (j.sources).
 func (r *runResources) uploadLarge(ctx context.Context, e *Executable, j *job, capacities []int64) {
 	if capacities == nil {
 		return
 	}
-	j.from = slices.Clone(j.from)
+	j.sources = slices.Clone(j.sources)
 	if r.large == nil {
-		r.large = make([]*Buffer, len(j.from))
+		r.large = make([]*Buffer, len(j.sources))
 	}
 	for i, port := range e.program.Inputs {
 		if capacities[i] == 0 {
@@ -289,16 +289,16 @@ func (r *runResources) uploadLarge(ctx context.Context, e *Executable, j *job, c
 		}
 		if b := r.large[i]; b == nil || b.size < capacities[i] {
 			if b != nil {
-				e.inFlight.given -= b.size
+				e.inFlight.largeBytes -= b.size
 				b.Close() // retires it, which cannot fail
 				r.large[i] = nil
 			}
 			r.large[i] = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run",
 				capacities[i], DeviceMemory))
-			e.inFlight.given += r.large[i].size
+			e.inFlight.largeBytes += r.large[i].size
 		}
-		j.from[i] = r.large[i]
-		bailout.Check(e.device.fill(ctx, j.from[i], 0, j.in[port.Name].Bytes))
+		j.sources[i] = r.large[i]
+		bailout.Check(e.device.uploadToNew(ctx, j.sources[i], 0, j.in[port.Name].Bytes))
 	}
 }
 
@@ -327,16 +327,16 @@ func (r *runResources) writeInputs(ctx context.Context, e *Executable, j *job) [
 	}
 	for i, port := range e.program.Inputs {
 		b, d := e.input(i), j.in[port.Name]
-		size := j.there[port.Name].Size()
+		size := j.tensors[port.Name].Size()
 		if d != nil {
 			size = int64(len(d.Bytes))
 		}
 		switch {
 		case size == 0:
-		case j.from[i] != nil: // a device tensor, or uploaded by uploadLarge
-			list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, j.from[i], 0, size})
+		case j.sources[i] != nil: // a device tensor, or uploaded by uploadLarge
+			list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, j.sources[i], 0, size})
 		case j.async:
-			copy(inHost(b.at.Buffer, b.at.Offset, min(b.Bytes, smallGiven)), d.Bytes)
+			copy(inHost(b.at.Buffer, b.at.Offset, min(b.Bytes, smallHostInput)), d.Bytes)
 			e.device.traffic.in.Add(uint64(size))
 		case b.chunked():
 			bailout.Check(e.device.Upload(ctx, b.at.Buffer, b.at.Offset, d.Bytes))
@@ -344,7 +344,7 @@ func (r *runResources) writeInputs(ctx context.Context, e *Executable, j *job) [
 			copyBytes(b.hostBytes(), d.Bytes)
 			e.device.traffic.in.Add(uint64(size))
 			if b.staged() {
-				list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, b.host, 0, b.copied(size)})
+				list = append(list, bufferCopy{b.at.Buffer, b.at.Offset, b.host, 0, b.copySize(size)})
 			}
 		}
 	}
@@ -368,7 +368,7 @@ func (r *runResources) allocateHost(e *Executable) {
 	}
 	size := int64(16)
 	for i := range e.program.Inputs {
-		size += e.device.alignBinding(min(e.input(i).Bytes, smallGiven))
+		size += e.device.alignBinding(min(e.input(i).Bytes, smallHostInput))
 	}
 	for _, b := range e.grids.written {
 		size += e.device.alignBinding(b.size)

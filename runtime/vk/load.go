@@ -105,7 +105,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return e.uploadWeights(groupCtx, report)
 	})
 	bailout.Check(group.Wait())
-	e.own.ranges = e.ranges()
+	e.own.ranges = e.bufferRanges()
 	e.keep(e.own)
 	e.keep(&e.inFlight)
 	e.own.record()
@@ -138,7 +138,7 @@ func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.Wei
 func (e *Executable) checkLoad(spirv [][]byte) {
 	bailout.Check(e.device.checkFit(e.program))
 	bailout.Check(e.device.checkModules(e.program, spirv))
-	bailout.Check(bundle.CheckWeights(e.missing(), e.weights))
+	bailout.Check(bundle.CheckWeights(e.withoutBorrowed(), e.weights))
 }
 
 // place finds the weights that are already on the device and allocates all other buffers.

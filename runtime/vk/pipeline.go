@@ -55,7 +55,7 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	if err := d.checkPipeline(&desc); err != nil {
 		return nil, fmt.Errorf("vk: pipeline %s: %w", desc.Name, err)
 	}
-	layout, err := d.layouts.of(desc.Buffers)
+	layout, err := d.layouts.layoutFor(desc.Buffers)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +159,8 @@ type layoutCache struct {
 	layouts map[int]*pipelineLayout // by number of buffers
 }
 
-// of returns the layout for kernels with this number of buffers.
-func (c *layoutCache) of(buffers int) (*pipelineLayout, error) {
+// layoutFor returns the layout for kernels with this number of buffers.
+func (c *layoutCache) layoutFor(buffers int) (*pipelineLayout, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if layout, ok := c.layouts[buffers]; ok {

@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 )
 
-// runPrepared runs the prepared steps: the program's first steps, which depend only on weights and so run once, at load.
-// Their results stay in buffers of their own, the prepared weights. It skips steps that are only needed for results
-// that are borrowed from another program.
+// runPrepared runs the prepared steps: the program's first steps, which depend only on weights and so run once, at
+// load. Their results stay in buffers of their own, the prepared weights. It skips steps that are only needed for
+// results that are borrowed from another program.
 func (rec *recorder) runPrepared(ctx context.Context) {
 	steps := rec.unprepared()
 	if len(steps) == 0 {
@@ -62,7 +62,7 @@ type contentKey [sha256.Size]byte
 func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
 	keys := map[*buffer]contentKey{}
 	unknown := map[*buffer]bool{} // results without a key
-	for _, b := range m.of(kernel.BufWeight) {
+	for _, b := range m.buffersOf(kernel.BufWeight) {
 		if b.shared != nil {
 			keys[b] = sha256.Sum256(fmt.Appendf(nil, "weight %d", b.shared.id))
 		}
@@ -85,8 +85,8 @@ func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
 	return keys
 }
 
-// stepKey returns a hash of a step's code, and of the keys of the buffers that it reads. It returns false if one of them
-// has no key.
+// stepKey returns a hash of a step's code, and of the keys of the buffers that it reads. It returns false if one of
+// them has no key.
 func (m *programMemory) stepKey(step kernel.Step, code []byte,
 	keys map[*buffer]contentKey) (key contentKey, known bool) {
 	h := sha256.New()
@@ -113,7 +113,7 @@ func (m *programMemory) findPrepared(spirv [][]byte) {
 	keys, store := m.contents(spirv), m.device.weights
 	store.mu.Lock()
 	defer store.mu.Unlock()
-	for _, b := range m.of(kernel.BufPrepared) {
+	for _, b := range m.buffersOf(kernel.BufPrepared) {
 		key, ok := keys[b]
 		if have := store.prepared[key]; ok && have != nil && have.join() {
 			m.borrow(b, have)
@@ -146,7 +146,7 @@ func (m *programMemory) addPrepared(spirv [][]byte) {
 	keys, store := m.contents(spirv), m.device.weights
 	store.mu.Lock()
 	defer store.mu.Unlock()
-	for _, b := range m.of(kernel.BufPrepared) {
+	for _, b := range m.buffersOf(kernel.BufPrepared) {
 		key, ok := keys[b]
 		if b.borrowed || !ok || store.prepared[key] != nil {
 			continue

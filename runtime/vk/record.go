@@ -210,8 +210,8 @@ func (c *CommandList) kernelName() string {
 	return c.pipeline.name
 }
 
-// prepareDispatch checks that a kernel and its buffers are bound, and records what has changed since the last dispatch. It
-// returns false after an error.
+// prepareDispatch checks that a kernel and its buffers are bound, and records what has changed since the last dispatch.
+// It returns false after an error.
 func (c *CommandList) prepareDispatch() bool {
 	if c.broken() {
 		return false

@@ -17,14 +17,14 @@ import (
 // recorder makes the recordings of a program's steps.
 type recorder struct {
 	programMemory
-	machine   device.Machine // LoadOptions.Machine: the device's peak rates
-	steps     []kernel.Step  // the program's steps, then the dispatches of persistent kernels
-	pipelines []*Pipeline    // by shader; nil if no step uses it
-	grids     grids
-	late      [][]byte     // words that persistent kernels set when their workgroups wait too long
-	own       *states      // the program's own states
-	guard     *Recording   // writes the guards' pattern into and around outputs; nil without guards
-	made      atomic.Int64 // Stats.Recordings
+	machine        device.Machine // LoadOptions.Machine: the device's peak rates
+	steps          []kernel.Step  // the program's steps, then the dispatches of persistent kernels
+	pipelines      []*Pipeline    // by shader; nil if no step uses it
+	grids          grids
+	timeouts       [][]byte     // words that persistent kernels set when their workgroups wait too long
+	own            *states      // the program's own states
+	guard          *Recording   // writes the guards' pattern into and around outputs; nil without guards
+	recordingCount atomic.Int64 // Stats.Recordings
 }
 
 // recordEarly makes the recording of the steps on states s before a run needs it, unless trip counts depend on a run's
@@ -246,7 +246,7 @@ func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[st
 func (rec *recorder) finish(name string, c *CommandList) (*Recording, error) {
 	r, err := rec.device.Record(name, c)
 	if err == nil {
-		rec.made.Add(1)
+		rec.recordingCount.Add(1)
 	}
 	return r, err
 }

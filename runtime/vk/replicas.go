@@ -56,7 +56,7 @@ func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, er
 // add makes one more copy, and adds the commands that fill it to list.
 func (r *Replicas) add(list *CommandList) {
 	e := r.exe
-	ranges := e.ranges()
+	ranges := e.bufferRanges()
 	for i, b := range e.program.Buffers {
 		switch b.Kind {
 		case kernel.BufInput, kernel.BufWeight, kernel.BufPrepared, kernel.BufOutput:

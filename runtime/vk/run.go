@@ -53,8 +53,8 @@ func (e *Executable) explain(doing string, err *error) {
 // job is a run with checked arguments.
 type job struct {
 	in      map[string]*ir.Data              // inputs from the host
-	there   map[string]*runtime.DeviceTensor // inputs that are device tensors
-	from    []*Buffer                        // the buffers of these tensors, by input; nil for inputs from the host
+	tensors map[string]*runtime.DeviceTensor // inputs that are device tensors
+	sources []*Buffer                        // the buffers of these tensors, by input; nil for inputs from the host
 	symbols map[string]int64
 	states  *states
 	outputs []runtime.Output // the destinations of outputs, by port
@@ -74,12 +74,12 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between fu
 	log *runLog) (result *runtime.Result) {
 	symbols := bailout.Must(e.Bind(in, opt))
 	bailout.Check(checkExtents(e.signed, symbols))
-	j := &job{in: in, there: opt.Inputs, symbols: symbols, profiled: opt.Profile, more: opt.More,
+	j := &job{in: in, tensors: opt.Inputs, symbols: symbols, profiled: opt.Profile, more: opt.More,
 		between: between, log: log}
 	j.outputs = bailout.Must(e.NewOutputs(symbols, opt))
 	from, release, err := e.holdInputs(opt.Inputs)
 	bailout.Check(err)
-	j.from = from
+	j.sources = from
 	defer release() // by then the run is submitted, or never will be
 	j.states = bailout.Must(e.statesOf(opt))
 	if j.profiled {

@@ -55,15 +55,15 @@ func (s *sharedBuffer) join() bool {
 	}
 }
 
-// hold makes s the memory of b. The program is a user of s already; closing the program removes it.
-func (m *programMemory) hold(b *buffer, s *sharedBuffer) {
+// assign makes s the memory of b. The program is a user of s already; closing the program removes it.
+func (m *programMemory) assign(b *buffer, s *sharedBuffer) {
 	b.shared, b.at.Buffer = s, s.Buffer
 	m.keep(s)
 }
 
-// borrow is like hold, for a buffer s that another program made.
+// borrow is like assign, for a buffer s that another program made.
 func (m *programMemory) borrow(b *buffer, s *sharedBuffer) {
-	m.hold(b, s)
+	m.assign(b, s)
 	b.borrowed = true
 }
 
@@ -76,7 +76,7 @@ func (e *Executable) borrowFrom(ctx context.Context, from *Executable) error {
 	if err := from.lock(ctx); err != nil {
 		return fmt.Errorf("share with another program: %w", err)
 	}
-	for _, b := range e.of(kernel.BufWeight) {
+	for _, b := range e.buffersOf(kernel.BufWeight) {
 		if have := from.weightLike(b.Buffer); have != nil {
 			have.shared.join() // succeeds: `from` is a user of it, and is open while it is locked
 			e.borrow(b, have.shared)
@@ -93,7 +93,7 @@ func (e *Executable) borrowFrom(ctx context.Context, from *Executable) error {
 
 // weightLike returns the program's buffer with the same weights in the same layout as b, or nil.
 func (m *programMemory) weightLike(b *kernel.Buffer) *buffer {
-	for _, have := range m.of(kernel.BufWeight) {
+	for _, have := range m.buffersOf(kernel.BufWeight) {
 		if have.DType == b.DType && have.Layout == b.Layout && have.Bytes == b.Bytes &&
 			reflect.DeepEqual(have.Segments, b.Segments) {
 			return have
@@ -126,7 +126,7 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 // keepStates calls do, which may overwrite states, and then restores the borrowed states from copies.
 func (rec *recorder) keepStates(ctx context.Context, do func()) {
 	var save, restore []bufferCopy
-	for _, b := range rec.of(kernel.BufState) {
+	for _, b := range rec.buffersOf(kernel.BufState) {
 		if !b.borrowed {
 			continue
 		}

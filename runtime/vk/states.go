@@ -62,7 +62,7 @@ func (s *states) make() {
 	if e.own.reset == nil {
 		bailout.Check(runtime.ErrNoStates)
 	}
-	s.ranges = e.ranges()
+	s.ranges = e.bufferRanges()
 	for i := range e.buffers {
 		b := &e.buffers[i]
 		if b.Kind != kernel.BufState {

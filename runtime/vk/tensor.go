@@ -87,7 +87,7 @@ func (e *Executable) Upload(ctx context.Context, data *ir.Data) (_ *runtime.Devi
 		return nil, err
 	}
 	return e.upload(ctx, data.DType, data.Dims, func(b *Buffer) error {
-		return e.device.fill(ctx, b, 0, data.Bytes)
+		return e.device.uploadToNew(ctx, b, 0, data.Bytes)
 	})
 }
 
@@ -104,7 +104,7 @@ func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 			return err
 		}
 		return runtime.ReadChunks(from, size, func(p []byte, at int64) error {
-			return e.device.fill(ctx, b, at, p)
+			return e.device.uploadToNew(ctx, b, at, p)
 		})
 	})
 }

@@ -112,8 +112,8 @@ func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	return err
 }
 
-// direct reports whether the host can access the buffer's memory, so that a transfer needs no staging.
-func (d *Device) direct(b *Buffer) bool {
+// hostMapped reports whether the host can access the buffer's memory, so that a transfer needs no staging.
+func (d *Device) hostMapped(b *Buffer) bool {
 	return b.piece.block.mapped != nil && !d.options.forceStaging
 }
 
@@ -123,14 +123,14 @@ const directChunk = 16 << 20
 // Upload copies src to dst at the given offset, after all earlier submissions and before all later ones. The device may
 // still be copying when it returns, but the caller may reuse src. If ctx ends midway, only a part has been copied.
 func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
-	return d.UploadFunc(ctx, dst, offset, int64(len(src)), from(src))
+	return d.UploadFunc(ctx, dst, offset, int64(len(src)), fillFrom(src))
 }
 
 // fillFunc sets p to the bytes of an upload from position `at` on.
 type fillFunc = func(p []byte, at int64) error
 
-// from returns a fillFunc that copies the bytes of src.
-func from(src []byte) fillFunc {
+// fillFrom returns a fillFunc that copies the bytes of src.
+func fillFrom(src []byte) fillFunc {
 	return func(p []byte, at int64) error {
 		copyBytes(p, src[at:])
 		return nil
@@ -168,10 +168,10 @@ func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64
 	return d.upload(ctx, dst, offset, size, fill, order{})
 }
 
-// fill is like Upload, to a buffer that the device does not use yet, so that the copy may overlap with earlier
+// uploadToNew is like Upload, to a buffer that the device does not use yet, so that the copy may overlap with earlier
 // submissions.
-func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
-	return d.upload(ctx, dst, offset, int64(len(src)), from(src), order{overlaps: true})
+func (d *Device) uploadToNew(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
+	return d.upload(ctx, dst, offset, int64(len(src)), fillFrom(src), order{overlaps: true})
 }
 
 // upload copies size bytes to dst at an offset. It calls fill for each piece of the copy. o is the order of the copy
@@ -184,7 +184,7 @@ func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fi
 		return err
 	}
 	d.traffic.in.Add(uint64(size))
-	if d.direct(dst) {
+	if d.hostMapped(dst) {
 		return d.directChunks(ctx, dst, offset, size, fill, o)
 	}
 	d.up.mu.Lock()
@@ -225,7 +225,7 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 		return err
 	}
 	d.traffic.out.Add(uint64(size))
-	if d.direct(src) {
+	if d.hostMapped(src) {
 		return d.directChunks(ctx, src, offset, size, func(p []byte, at int64) error {
 			copyBytes(dst[at:], p)
 			return nil

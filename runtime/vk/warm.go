@@ -67,7 +67,7 @@ func (rec *recorder) firstSteps() (list []int) {
 // them.
 func (rec *recorder) zero(c *CommandList) {
 	cleared := map[*Buffer]bool{}
-	for _, b := range rec.of(kernel.BufInput, kernel.BufTemp) {
+	for _, b := range rec.buffersOf(kernel.BufInput, kernel.BufTemp) {
 		if to := b.at.Buffer; !cleared[to] {
 			c.FillBuffer(to, 0, to.Size(), 0)
 			cleared[to] = true
@@ -80,8 +80,8 @@ func (rec *recorder) zero(c *CommandList) {
 // so all of them must be resident on the device at the same time. If one times out, they are not, and the program then
 // runs the steps instead of persistent kernels.
 func (rec *recorder) tryPersistent(ctx context.Context) {
-	for _, b := range rec.of(kernel.BufLate) {
-		rec.late = append(rec.late, b.at.Buffer.Bytes()[b.at.Offset:][:4])
+	for _, b := range rec.buffersOf(kernel.BufLate) {
+		rec.timeouts = append(rec.timeouts, b.at.Buffer.Bytes()[b.at.Offset:][:4])
 	}
 	tried := map[int]bool{} // shaders
 	for i, k := range rec.program.Persistent {
@@ -90,7 +90,7 @@ func (rec *recorder) tryPersistent(ctx context.Context) {
 		}
 		tried[k.Dispatch.Shader] = true
 		bailout.Check(rec.device.runOnce(ctx, "trial of "+k.Dispatch.Name, func(c *CommandList) {
-			for _, b := range rec.of(kernel.BufBarrier) {
+			for _, b := range rec.buffersOf(kernel.BufBarrier) {
 				c.FillBuffer(b.at.Buffer, b.at.Offset, b.Bytes, 0)
 			}
 			rec.zero(c)
@@ -104,7 +104,7 @@ func (rec *recorder) tryPersistent(ctx context.Context) {
 		return
 	}
 	rec.stats.NoRoom = len(rec.program.Persistent)
-	for _, word := range rec.late {
+	for _, word := range rec.timeouts {
 		clear(word)
 	}
 }

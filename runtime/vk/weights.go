@@ -60,8 +60,8 @@ func (w *weightStore) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// of returns the known weights of a kind.
-func (w *weightStore) of(kind weightKind) []knownWeight {
+// ofKind returns the known weights of a kind.
+func (w *weightStore) ofKind(kind weightKind) []knownWeight {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.known[kind])
@@ -113,11 +113,11 @@ func headSum(parts [][]byte) (sum uint64, err error) {
 // findWeights borrows the weights that are on the device already. The caller holds the lock of the device's weight
 // store.
 func (m *programMemory) findWeights(ctx context.Context) {
-	for _, b := range m.of(kernel.BufWeight) {
+	for _, b := range m.buffersOf(kernel.BufWeight) {
 		if b.borrowed {
 			continue
 		}
-		known := m.device.weights.of(kindOf(b.Buffer))
+		known := m.device.weights.ofKind(kindOf(b.Buffer))
 		if len(known) == 0 {
 			continue
 		}
@@ -127,7 +127,7 @@ func (m *programMemory) findWeights(ctx context.Context) {
 			if k.head != head || !k.buffer.join() {
 				continue
 			}
-			same, err := m.device.holds(ctx, k.buffer.Buffer, b.Buffer, parts)
+			same, err := m.device.hasContents(ctx, k.buffer.Buffer, b.Buffer, parts)
 			if err == nil && same {
 				m.borrow(b, k.buffer)
 				break
@@ -137,14 +137,15 @@ func (m *programMemory) findWeights(ctx context.Context) {
 	}
 }
 
-// errDiffers ends the comparison of holds.
+// errDiffers ends the comparison of hasContents.
 var errDiffers = errors.New("the contents differ")
 
-// compareChunk is the number of bytes that holds reads back at a time, the default size of the staging ring.
+// compareChunk is the number of bytes that hasContents reads back at a time, the default size of the staging ring.
 const compareChunk = defaultStagingBytes
 
-// holds reports whether buffer `have` on the device has the contents of weight b, which is the concatenation of parts.
-func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, parts [][]byte) (bool, error) {
+// hasContents reports whether buffer `have` on the device has the contents of weight b, which is the concatenation of
+// parts.
+func (d *Device) hasContents(ctx context.Context, have *Buffer, b *kernel.Buffer, parts [][]byte) (bool, error) {
 	var want, got []byte
 	err := layOut(b, parts, func(at, size int64, fill fillFunc) error {
 		for from := int64(0); from < size; from += compareChunk {
@@ -173,7 +174,7 @@ func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err
 	defer bailout.Caught(&err)
 	var done int64
 	total := m.stats.Bytes[kernel.BufWeight]
-	for _, b := range m.of(kernel.BufWeight) {
+	for _, b := range m.buffersOf(kernel.BufWeight) {
 		if b.borrowed {
 			continue
 		}
