@@ -24,8 +24,8 @@ func (d *Device) Vulkan() *vk.Device { return vk.Of(d) }
 // Deprecated: use [Executable.Asynchronous].
 func (e *Executable) GoesAhead() bool { return e.Asynchronous() }
 
-// Robustness returns what the drivers of all the device's parts guarantee about accesses outside a kernel's buffers:
-// the weakest guarantee of any part.
+// Robustness returns the guarantee of the drivers about accesses outside a kernel's buffers: the weakest one among all
+// parts of the device.
 //
 // Deprecated: use [vk.Device.Robustness] of [vk.Of], for each of [Device.Parts].
 func (d *Device) Robustness() vk.Robustness {

@@ -32,7 +32,7 @@ type kind interface {
 	backend() any
 	// parts returns the devices that self, the Device of this kind, consists of: itself or its members.
 	parts(self *Device) Devices
-	// hardware returns what the device consists of and has opened so far.
+	// hardware returns the Vulkan devices and processors that the device has opened so far.
 	hardware() []hardware
 	close() error
 }

@@ -103,8 +103,8 @@ func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, err
 	return t, e.explain("upload for", err)
 }
 
-// UploadFrom is [Executable.Upload] for a tensor whose bytes are read from `from`, such as a file, a few MiB at a time.
-// The bytes are row-major elements of the given type and shape.
+// UploadFrom is [Executable.Upload] for a tensor in `from`, such as a file. It reads a few MiB at a time. The bytes are
+// row-major elements of the given type and shape.
 func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
 	up, err := e.program().UploadFrom(ctx, t, dims, from)
 	return up, e.explain("upload for", err)

@@ -41,7 +41,11 @@ const (
 // If the device does not exist OpenDevice returns an error, which is [vk.ErrUnavailable] if there is no Vulkan device
 // at all.
 func OpenDevice(want string, opt ...DeviceOption) (*Device, error) {
-	return openDevice(want, opt)
+	all, err := OpenDevices(want, opt...)
+	if err != nil {
+		return nil, err
+	}
+	return all.Together()
 }
 
 // DeviceOption adjusts OpenDevice.
@@ -64,24 +68,12 @@ func WithMemoryLimit(bytes uint64) DeviceOption {
 // OpenSandbox is [OpenDevice] for untrusted programs: the driver checks every buffer access of their kernels, which
 // costs time. [vk.Device.Robustness] returns the guarantee of the driver.
 func OpenSandbox(want string, opt ...DeviceOption) (*Device, error) {
-	return openDevice(want, append(slices.Clone(opt), func(o *openOptions) { o.Robust = true }))
-}
-
-// openDevice opens a device, or several as one.
-func openDevice(want string, opt []DeviceOption) (*Device, error) {
-	all, err := openAll(want, opt)
-	if err != nil {
-		return nil, err
-	}
-	return all.Together()
+	return OpenDevice(want, append(slices.Clone(opt), func(o *openOptions) { o.Robust = true })...)
 }
 
 // OpenDevices opens the devices of a list such as "0,1". Each name is one that [OpenDevice] accepts. A device named
 // twice is opened twice; both share the hardware.
-func OpenDevices(list string, opt ...DeviceOption) (Devices, error) { return openAll(list, opt) }
-
-// openAll opens the devices of a list with the same options.
-func openAll(list string, opt []DeviceOption) (_ Devices, err error) {
+func OpenDevices(list string, opt ...DeviceOption) (_ Devices, err error) {
 	options := openOptions{open: vk.Open, mayHaveGPU: vk.MayHaveGPU}
 	for _, set := range opt {
 		if set != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/trial"
 )
 
-// software is what "auto" opens on a machine without a GPU. Programs begin on the CPU fast path at once. A program that
-// runs long is tried in the background on a Vulkan device in software; see [trial.Executable].
+// software is the device that "auto" opens on a machine without a GPU. Programs begin on the CPU fast path at once. A
+// program that runs long is tried in the background on a Vulkan device in software; see [trial.Executable].
 type software struct {
 	*processor
 	open      func() (*vulkan, error) // opens the Vulkan device; nil if it was opened already

@@ -60,7 +60,7 @@ type Stats struct {
 	Shaders   int // distinct ones among the kernels
 	Processes int // compiler processes started
 	Elapsed   time.Duration
-	// Fitted is the number of weights whose stored dtype differs from the graph's declaration.
+	// Fitted is the number of weights that are stored in another dtype than the graph declares.
 	Fitted int
 	// Without names the device's features that the kernels do not use because the installed GLSL compiler is too old.
 	// [spirv.Feature] lists the names.

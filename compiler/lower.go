@@ -27,12 +27,11 @@ type Lowered struct {
 
 // Lower runs the passes on a graph, chooses schedules for a device and generates GLSL. tuning has schedules that won in
 // measurements; it may be nil. Lower needs neither a device nor a compiler.
-func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (_ *Lowered, err error) {
-	defer bailout.Caught(&err)
-	return lower(ctx, g, caps, Options{Tuning: tuning}), nil
+func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (*Lowered, error) {
+	return LowerObserved(ctx, g, caps, tuning, nil)
 }
 
-// LowerObserved is [Lower] that also calls observe after every pass. An error from observe ends it.
+// LowerObserved is [Lower] that also calls observe, if not nil, after every pass. An error from observe ends it.
 func LowerObserved(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning,
 	observe func(passes.Event) error) (_ *Lowered, err error) {
 	defer bailout.Caught(&err)

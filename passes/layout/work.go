@@ -26,6 +26,7 @@ func countAccesses(k *kernel.Kernel) map[int]int64 {
 // example if the kernel writes only a slice of a large state. For kernels of other families, which read whole buffers,
 // it returns math.MaxInt64.
 func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
+	// The limits on points and accesses below prevent overflows.
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {
 		points *= k.Fold.Max()
@@ -61,6 +62,7 @@ func kernelFlops(k *kernel.Kernel) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyAttention {
 		ax := k.AttentionAxes()
+		// Each row multiplies and adds the vectors of a query and a key, and a value, for each key that it sees.
 		value, splits := k.Parallel[ax.Value].Max(), k.Parallel[ax.Split].Max()
 		return 2 * (points / max(value*splits, 1)) * k.KeysSeen(1) * (k.Attention.VectorElems() + value)
 	}
@@ -74,15 +76,16 @@ func kernelFlops(k *kernel.Kernel) int64 {
 	if k.Family == kernel.FamilyMatMul {
 		return 2 * points * k.Fold.Max() * int64(len(k.Products))
 	}
-	per := int64(0)
+	per := int64(0) // operations per point
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprApply {
-			n := int64(1)
-			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) || k.Family == kernel.FamilyScan ||
-				k.Family == kernel.FamilySort {
-				n = k.Fold.Max()
+			isFolded := k.Family == kernel.FamilyScan || k.Family == kernel.FamilySort ||
+				k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis())
+			if isFolded { // once for each element of the row
+				per += k.Fold.Max()
+			} else {
+				per++
 			}
-			per += n
 		}
 	})
 	for range k.Phases {

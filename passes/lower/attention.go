@@ -60,18 +60,20 @@ func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	if n.Rank() == rank {
 		width = n.Shape()[rank-1]
 	}
+	// The axes are: split, batch axes, key head, query head of the key head, row, element of the result. Reversed
+	// kernels have all query heads along the axis of key heads.
 	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, q.Shape()[:rank-3], rows, ir.Shape{width}))
 	p.batch, p.row, p.value = at[1:rank-2], at[rank], at[rank+1]
+	head, inGroup := at[rank-2], at[rank-1]
 	over := kernel.Axis(l.k.AttentionAxes().Key, l.k.Fold)
 	if p.reversed {
-		p.head, p.query, p.key = at[rank-2], over, p.row
-		p.group, _ = p.head.DivMod(perGroup)
+		p.head, p.query, p.key = head, over, p.row
+		p.group, _ = head.DivMod(perGroup)
 	} else {
-		p.head, p.query, p.key = at[rank-2].Times(perGroup.Add).Plus(at[rank-1]), p.row, over
-		p.group = at[rank-2]
+		p.head, p.query, p.key = head.Times(perGroup.Add).Plus(inGroup), p.row, over
+		p.group = head
 	}
 	l.at = slices.Concat(p.batch, []kernel.Index{p.head, p.row, p.value})[:n.Rank()]
-	l.ops[n] = true
 
 	causal := n.Attrs().Bool("causal")
 	p.a = &kernel.Attention{Dot: q.Shape()[rank-1], Scale: analysis.AttentionScale(n) * math.Log2E, Causal: causal,

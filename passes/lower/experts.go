@@ -23,7 +23,8 @@ func sameExperts(a, b *ir.Node) bool {
 
 // lowerMatMulID makes the kernel of an expert matmul, in which an id selects the matrix for each row. Without a table
 // of groups, every id is a batch of one row, which is good if few rows share a matrix. With a table, each group of rows
-// with the same matrix is a batch: the kernel gathers its rows, and scatters its results to the rows' positions.
+// with the same matrix is a batch: the kernel gathers its rows, and scatters its results to the rows' positions. The
+// rows are [tokens, used or 1, depth], the matrices [experts, columns, depth], and the results [tokens, used, columns].
 func (l *lowerer) lowerMatMulID() {
 	first := l.c.Cores[0]
 	l.space = first.Shape()
@@ -39,18 +40,17 @@ func (l *lowerer) lowerMatMulID() {
 	l.k.Fold = first.Arg(0).Shape()[2]
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	for i, n := range l.c.Cores {
-		l.ops[n] = true
 		x, w := n.Arg(0), n.Arg(1)
 		a := l.value(x, broadcastCoords(x.Shape(), []kernel.Index{l.at[0], l.at[1], fold}))
 		b := l.value(w, []kernel.Index{l.indexOf(expert, kernel.Last(w.Shape()[0])), l.at[2], fold})
 		l.addMatMul(n, a, b, i)
 	}
-	l.storeResults()
+	l.storeResults(perPoint)
 }
 
 // groupOfRows declares the axes [group, row of the group, column] and sets l.at to the position of that row. It returns
-// the index of the group's matrix. Rows and matrix come from the table of groups, argument 3. Guards skip unused groups
-// and rows, which are -1 in the table.
+// the index of the group's matrix. Argument 3 is the table of groups, [groups, 1 + rows]: the index of a group's
+// matrix, and then the positions of its rows in [tokens, used]. Guards skip unused groups and rows, which are -1.
 func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr) {
 	table := n.Arg(3)
 	groups, rows := table.Shape()[0], ir.D(int(table.Shape()[1].Add-1))
@@ -71,7 +71,6 @@ func (l *lowerer) lowerGroup() {
 	n := l.c.Cores[0]
 	ids, table := n.Arg(0), n.Shape()
 	l.k.Family = kernel.FamilyGroup
-	l.ops[n] = true
 	l.space = ir.Shape{ir.D(n.Attrs().Int("experts"))}
 	l.parallel(l.space)
 	l.k.Fold = numel(ids.Shape())

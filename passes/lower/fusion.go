@@ -143,6 +143,7 @@ func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 			f.required[n.ID()], f.overwritten[n.ID()] = true, u.State
 			f.firstWrites[u.State.ID()] = n
 		}
+		// A copied operand depends on the old value, so it must be in a buffer before the first write.
 		for _, e := range f.states.Operands(f.states.InPlace[u.State]) {
 			f.required[e.Value.ID()] = f.required[e.Value.ID()] || analysis.IsCopy(e.Value)
 		}
@@ -215,8 +216,9 @@ func (f *Fusion) finalize() {
 	f.findAllReaders()
 	for _, c := range f.Clusters {
 		for _, n := range c.tails {
-			outside := slices.ContainsFunc(f.readersOf(n), func(o *Cluster) bool { return o != c })
-			if f.required[n.ID()] || outside || len(c.tails) == 1 || c.Kind == ClusterCustom || c.Kind == ClusterLoop {
+			isRead := slices.ContainsFunc(f.readersOf(n), func(o *Cluster) bool { return o != c })
+			storesAll := len(c.tails) == 1 || c.Kind == ClusterCustom || c.Kind == ClusterLoop
+			if f.required[n.ID()] || isRead || storesAll {
 				c.Stored = append(c.Stored, n)
 			} else {
 				f.storedBy[n.ID()] = nil

@@ -56,11 +56,11 @@ const maxSearch = 1000
 func (f *Fusion) dependsOn(a, b *Cluster) bool {
 	seen := map[*Cluster]bool{}
 	next := f.preds(a)
-	for first := true; len(next) > 0; first = false {
+	for direct := true; len(next) > 0; direct = false { // whether next are the predecessors of a itself
 		var list []*Cluster
 		for _, p := range next {
 			switch {
-			case p == b && !first:
+			case p == b && !direct:
 				return true
 			case p == b || seen[p] || p.level <= b.level:
 				continue

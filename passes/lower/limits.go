@@ -139,11 +139,17 @@ type placement struct {
 func (f *Fusion) placesOf(n *ir.Node) []placement {
 	var list []placement
 	seen := map[placement]bool{}
+	add := func(p placement) {
+		if len(list) <= f.Limits.Size && !seen[p] {
+			seen[p] = true
+			list = append(list, p)
+		}
+	}
 	for _, u := range f.uses[n.ID()] {
 		if !f.live[u.ID()] {
 			continue
 		}
-		from := f.places[u.ID()]
+		from := f.places[u.ID()] // where u is computed
 		if c := f.clusterOf(u); c != nil {
 			from = []placement{{cluster: c.ID}}
 		}
@@ -153,11 +159,7 @@ func (f *Fusion) placesOf(n *ir.Node) []placement {
 			}
 			for _, p := range from {
 				for element := range timesRead(u) {
-					q := placement{p.cluster, pathHash(u, i, element, p.coords)}
-					if len(list) <= f.Limits.Size && !seen[q] {
-						seen[q] = true
-						list = append(list, q)
-					}
+					add(placement{p.cluster, pathHash(u, i, element, p.coords)})
 				}
 			}
 		}
@@ -258,7 +260,7 @@ func (f *Fusion) cutBindings() {
 	}
 	for _, n := range f.Graph.Nodes() {
 		switch c := f.storedBy[n.ID()]; {
-		case !f.live[n.ID()] || analysis.IsLeaf(n) && c == nil:
+		case !f.live[n.ID()] || analysis.IsLeaf(n) && c == nil: // no kernel computes it
 		case c == nil:
 			b.inline(n)
 		case c.Kind != ClusterCustom && c.Kind != ClusterLoop:

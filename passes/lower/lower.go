@@ -92,6 +92,9 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 		return nil, err
 	}
 	return l.buildKernel(func() {
+		for _, n := range l.c.Cores {
+			l.ops[n] = true
+		}
 		switch l.c.Kind {
 		case ClusterMap:
 			l.lowerMap()
@@ -377,8 +380,8 @@ func (l *lowerer) checkOverwrites() error {
 // errOverwrites means that a kernel would read elements that its other invocations may have overwritten.
 var errOverwrites = errors.New("it would overwrite elements that it has yet to read")
 
-// bufferName returns a readable name for a binding. A weight is called "weight" whatever its own name is, so that the
-// kernels of all layers of a model have the same source.
+// bufferName returns a readable name for a binding. All weights are called "weight", so that the kernels of all layers
+// of a model have the same source.
 func (l *lowerer) bufferName(n *ir.Node, how access) string {
 	name := n.Op().String()
 	switch {

@@ -25,7 +25,6 @@ func (l *lowerer) lowerMatMul() {
 	l.space = l.c.Cores[0].Shape()
 	l.at = l.parallel(l.space)
 	for i, n := range l.c.Cores {
-		l.ops[n] = true
 		a, b := n.Arg(0), n.Arg(1)
 		transposeA, transposeB := n.Attrs().Bool("transpose_a"), n.Attrs().Bool("transpose_b")
 		l.k.Fold = a.Shape()[a.Rank()-1]
@@ -38,7 +37,7 @@ func (l *lowerer) lowerMatMul() {
 		l.addMatMul(n, l.value(a, operandCoords(a.Shape(), batch, row, fold, transposeA)),
 			l.value(b, operandCoords(b.Shape(), batch, fold, col, transposeB)), i)
 	}
-	l.storeResults()
+	l.storeResults(perPoint)
 }
 
 // addMatMul adds core n as matmul number i of the kernel: the sum of a*b along the contraction axis.
@@ -87,10 +86,10 @@ func beforeWidening(n *ir.Node) *ir.Node {
 	return n
 }
 
-// storeResults stores the cluster's results.
-func (l *lowerer) storeResults() {
+// storeResults stores the cluster's results: perPoint or perElement.
+func (l *lowerer) storeResults(rate bool) {
 	for _, n := range l.c.Stored {
-		l.store(n, l.resultCoords(n), perPoint)
+		l.store(n, l.resultCoords(n), rate)
 	}
 }
 

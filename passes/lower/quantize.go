@@ -40,7 +40,6 @@ func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 // are the coordinates of its first element, with the innermost divided by the size of a block.
 func (l *lowerer) blockCoords(n *ir.Node) []kernel.Index {
 	l.k.Family = kernel.FamilyQuantize
-	l.ops[n] = true
 	per := int64(n.DType().BlockElems())
 	blocks := append(ir.Shape{}, n.Shape()...)
 	inner := len(blocks) - 1

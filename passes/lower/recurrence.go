@@ -29,7 +29,8 @@ func (f *Fusion) joinRecurrence(n *ir.Node) bool {
 // ofState reports whether a core of a recurrence is the state after the last time.
 func ofState(n *ir.Node) bool { return n.Attrs().String_("of") == "state" }
 
-// lowerRecurrence makes the kernel of a recurrence: of its y, of its last state, or of both.
+// lowerRecurrence makes the kernel of a recurrence: of its y, of its last state, or of both. v and y are [batch…,
+// times, heads, values], states [batch…, heads, values, keys], and the other vectors [batch…, times, groups, keys].
 func (l *lowerer) lowerRecurrence() {
 	n := l.c.Cores[0]
 	args, in := n.Args(), n.Op().Info()
@@ -63,7 +64,6 @@ func (l *lowerer) lowerRecurrence() {
 		Decay: l.f32(ir.OpExp, l.value(decay, each)), Q: vector("q"), K: vector("k"),
 		V: l.value(v, slices.Concat(batch, []kernel.Index{time, head, row})), A: vector("a"), B: vector("b")}
 	for _, core := range l.c.Cores {
-		l.ops[core] = true
 		acc := l.b.Acc(0, ir.F32, "y")
 		if ofState(core) {
 			acc = l.b.Acc(1, ir.F32, "last")

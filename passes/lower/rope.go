@@ -24,7 +24,7 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	}
 	j := at[len(at)-1]
 	turning := j
-	if dims < inner {
+	if dims < inner { // the elements from dims on are not rotated, but must not read beyond the table
 		turning = kernel.Clamp(j, kernel.Const(int64(dims-1)))
 	}
 	pair, second, partner := ropePair(turning, dims, n.Attrs().String_("mode"))
@@ -33,6 +33,7 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	self := l.value(x, at)
 	other := l.value(x, from)
 	pos := l.value(n.Arg(1), append(slices.Clone(at[:n.Arg(1).Rank()-1]), at[axis]))
+	// The table of turns has two u32 for each pair, see sinCosTurns.
 	high := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(0)})
 	low := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(1)})
 	sin, cos := l.sinCosTurns(pos, high, low)

@@ -156,7 +156,6 @@ func (l *lowerer) addPhases(n *ir.Node) {
 	if fold.FromFirst() {
 		l.first[n] = l.value(n.Arg(0), l.rowStart())
 	}
-	l.ops[n] = true
 	if x.DType == ir.Bool {
 		x = l.b.Cast(ir.U32, x)
 	}

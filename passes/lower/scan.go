@@ -14,7 +14,6 @@ func (l *lowerer) lowerScan() {
 	n := l.c.Cores[0]
 	axis := analysis.Axis(n)
 	l.k.Family = kernel.FamilyScan
-	l.ops[n] = true
 	l.space = n.Shape()
 	extent := l.space[axis]
 	l.k.Fold = extent
@@ -47,7 +46,5 @@ func (l *lowerer) scanned(n *ir.Node) {
 	combine := basicFolds[n.Op().Info().Running]
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, "running_"+string(combine))}
 	l.k.Phases[0].Exclusive = n.Attrs().Bool("exclusive")
-	for _, s := range l.c.Stored {
-		l.store(s, l.resultCoords(s), perElement)
-	}
+	l.storeResults(perElement)
 }

@@ -16,7 +16,6 @@ func (l *lowerer) lowerSort() {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
 	l.k.Family = kernel.FamilySort
-	l.ops[n] = true
 	l.space = n.Shape()
 	l.k.Fold, l.k.Take = x.Shape()[axis], l.space[axis]
 	shape := append(ir.Shape{}, l.space...)
@@ -31,7 +30,5 @@ func (l *lowerer) lowerSort() {
 	l.k.Phases = []kernel.Phase{{Combine: combine, Value: key, Name: "order"}}
 	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.I32, "order")}
 	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Take)
-	for _, s := range l.c.Stored {
-		l.store(s, l.resultCoords(s), perElement)
-	}
+	l.storeResults(perElement)
 }

@@ -248,7 +248,7 @@ func (w *StoredConv) lowerMatMul(l *lowerer) {
 	}
 	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
 	w.addOperands(l, row, col)
-	l.storeResults()
+	l.storeResults(perPoint)
 }
 
 // addOperands adds the matmul of the stored argument and the stored weights to a kernel. The coordinates of the

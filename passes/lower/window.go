@@ -129,7 +129,6 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) {
 		window = append(ir.Shape{perGroup(n)}, window...)
 	}
 	l.k.Fold = numel(window)
-	l.ops[n] = true
 	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	var v *kernel.Expr
 	if weighted {
@@ -142,7 +141,7 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) {
 		combine, name = kernel.CombineMax, "window_max"
 	}
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, name)}
-	l.storeResults()
+	l.storeResults(perPoint)
 }
 
 // poolTerm returns element k of a pooling window. In the padding it is -Inf for a maximum or 0 for an average.
@@ -265,7 +264,6 @@ func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []ker
 // [window, positions]. The kernel loads each element of a window directly from the argument.
 func (l *lowerer) lowerConv(n *ir.Node) {
 	l.k.Family = kernel.FamilyMatMul
-	l.ops[n] = true
 	s := n.Shape()
 	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
 	spatial := s[2:]
@@ -282,7 +280,7 @@ func (l *lowerer) lowerConv(n *ir.Node) {
 	a := l.convWeight(n, outer[1], channel, fold)
 	b := l.convInput(n, outer[1], l.at, fold)
 	l.addMatMul(n, a, b, 0)
-	l.storeResults()
+	l.storeResults(perPoint)
 }
 
 // resize returns an element of a resize op: a weighted sum of the nearest elements along each resized axis.

@@ -294,7 +294,6 @@ func fromWords(words []uint32) []byte {
 // all devices and subtracts its own.
 func Swaps(shards, values, times int) (*ir.Graph, error) {
 	g := ir.NewGraph("swaps")
-	attr := func(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }
 	var err error
 	add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 		var n *ir.Node

@@ -289,8 +289,8 @@ func (p *partBuilder) get(n *ir.Node) *ir.Node {
 		}
 		p.copies[n], err = p.Add(n.Op(), nil, n.Attrs(), n.Pos())
 	} else {
-		p.copies[n], err = p.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: p.passedName(n)},
-			{Name: "dtype", Value: n.DType()}, {Name: "shape", Value: n.Shape()}}, n.Pos())
+		p.copies[n], err = p.Add(ir.OpInput, nil, []ir.Attr{attr("name", p.passedName(n)), attr("dtype", n.DType()),
+			attr("shape", n.Shape())}, n.Pos())
 	}
 	bailout.Check(err)
 	return p.copies[n]

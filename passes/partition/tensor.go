@@ -116,6 +116,14 @@ func (s *tensorSplitter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.No
 	return bailout.Must(s.Graph.Add(op, args, attrs, ""))
 }
 
+// unary adds an op on x.
+func (s *tensorSplitter) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
+	return s.add(op, []*ir.Node{x}, attrs...)
+}
+
+// attr returns an attribute.
+func attr(name string, value any) ir.Attr { return ir.Attr{Name: name, Value: value} }
+
 // node adds the shard's node for a node of the old graph.
 func (s *tensorSplitter) node(n *ir.Node) (_ placed, err error) {
 	defer bailout.Caught(&err)
@@ -205,7 +213,7 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 	}
 	x, dtype := v.Node, v.DType()
 	if dtype != ir.F32 { // f32 represents all exchanged dtypes
-		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: ir.F32})
+		x = s.unary(ir.OpCast, x, attr("dtype", ir.F32))
 	}
 	if v.axis == isTerm {
 		x = s.collective(allReduce, x)
@@ -213,7 +221,7 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 		x = s.joinSlices(s.collective(allGather, x), v.axis)
 	}
 	if dtype != ir.F32 {
-		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: dtype})
+		x = s.unary(ir.OpCast, x, attr("dtype", dtype))
 	}
 	s.whole[v.Node] = x
 	return x
@@ -232,9 +240,9 @@ func (s *tensorSplitter) joinSlices(all *ir.Node, axis int) *ir.Node {
 			}
 			perm = append(perm, int64(i+1))
 		}
-		all = s.add(ir.OpTranspose, []*ir.Node{all}, ir.Attr{Name: "perm", Value: perm})
+		all = s.unary(ir.OpTranspose, all, attr("perm", perm))
 	}
-	return s.add(ir.OpReshape, []*ir.Node{all}, ir.Attr{Name: "shape", Value: shape})
+	return s.unary(ir.OpReshape, all, attr("shape", shape))
 }
 
 // collective adds a collective op on x and returns its result.
@@ -249,18 +257,17 @@ func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
 	}
 	if s.link == nil {
 		s.Link = s.linkName()
-		s.link = s.add(ir.OpInput, nil, ir.Attr{Name: "name", Value: s.Link}, ir.Attr{Name: "dtype", Value: ir.U32},
-			ir.Attr{Name: "shape", Value: linkShape})
+		s.link = s.add(ir.OpInput, nil, attr("name", s.Link), attr("dtype", ir.U32), attr("shape", linkShape))
 	}
-	shards := ir.Attr{Name: "shards", Value: s.shards}
+	shards := attr("shards", s.shards)
 	given := s.link
 	if few := map[ir.Op]ir.Op{allReduce: allReduceFew, allGather: allGatherFew}[op]; s.waits && elements <= fewValues {
 		op, s.Waits = few, true
 	} else {
 		given = s.add(give, []*ir.Node{x, s.link}, shards)
 	}
-	y := s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(0)})
-	s.link = s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(1)})
+	y := s.add(op, []*ir.Node{x, given}, shards, attr("output", int64(0)))
+	s.link = s.add(op, []*ir.Node{x, given}, shards, attr("output", int64(1)))
 	s.Collectives = append(s.Collectives, x.Shape())
 	return y
 }
@@ -296,8 +303,7 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 	starts, limits := make([]int64, len(shape)), slices.Clone(shape)
 	each := shape[axis].Add / s.shards
 	starts[axis], limits[axis] = s.rank*each, ir.Dim{Add: (s.rank + 1) * each}
-	return s.add(ir.OpSlice, []*ir.Node{x}, ir.Attr{Name: "starts", Value: starts},
-		ir.Attr{Name: "limits", Value: limits})
+	return s.unary(ir.OpSlice, x, attr("starts", starts), attr("limits", limits))
 }
 
 // splitNode computes the rank's part of node n if some arguments are parts: a slice along an axis, or a term of a sum
@@ -524,5 +530,5 @@ func (s *tensorSplitter) slice(n *ir.Node, x placed) (placed, bool) {
 			attrs[i].Value = s.part(attrs[i].Value.(ir.Shape), x.axis)
 		}
 	}
-	return placed{s.add(ir.OpSlice, []*ir.Node{x.Node}, attrs...), x.axis}, true
+	return placed{s.unary(ir.OpSlice, x.Node, attrs...), x.axis}, true
 }

@@ -170,10 +170,13 @@ type folding struct {
 func (e *folding) finish(fold *ir.Fold, params []*ir.Node) *ir.Node {
 	out := e.scalar(fold.Finish)
 	for i, p := range params {
-		out = e.r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], out, e.r.castTo(p, e.x.DType()))
+		out = e.r.binary(scaleAndShift[i], out, e.r.castTo(p, e.x.DType()))
 	}
 	return out
 }
+
+// scaleAndShift are the ops that apply a norm's weight and its bias.
+var scaleAndShift = []ir.Op{ir.OpMul, ir.OpAdd}
 
 // element returns formula s for each element: the values that a step folds. nil stands for the elements themselves.
 func (e *folding) element(s *ir.Scalar) *ir.Node {

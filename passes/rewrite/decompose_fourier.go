@@ -21,7 +21,7 @@ const (
 // real and the imaginary part, or only the real one.
 func (r *rewriter) transform(n, x *ir.Node) *ir.Node {
 	wide, s := analysis.AccType(n.DType()), x.Shape()
-	inner := 2 // axes: elements and parts
+	inner := 2 // the axes of elements and parts; real numbers have no axis of parts
 	if n.Op() == ir.OpRFFT {
 		inner = 1
 	}

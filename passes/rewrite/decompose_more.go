@@ -156,7 +156,7 @@ func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 // affineChannels returns x times the weight plus the bias of each channel. params may be shorter.
 func (r *rewriter) affineChannels(x *ir.Node, params []*ir.Node, rank int) *ir.Node {
 	for i, p := range params {
-		x = r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], x, r.channels(p, rank))
+		x = r.binary(scaleAndShift[i], x, r.channels(p, rank))
 	}
 	return x
 }

@@ -59,7 +59,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 		x = r.castTo(x, analysis.AccType(n.DType()))
 	}
 	inside := s.running(x, n.Attrs().Bool("exclusive"), s.reverse, chunk)
-	before := s.running(s.chunked(x), true, false, 0)
+	before := s.running(s.chunked(x), true, false, 0) // exclusive, forward, without restarts
 	if again := r.longScan(before, before.Arg(0)); again != nil {
 		before = again
 	}

@@ -393,7 +393,7 @@ const (
 )
 
 // flatIndex converts indices[…, R], in which each row has coordinates along the R outermost axes of shape s, to
-// row-major positions over those axes. Coordinates out of range are clamped, or give a negative position if drop is
+// row-major positions over these axes. Coordinates out of range are clamped, or give a negative position if drop is
 // set.
 func (r scatters) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	is := indices.Shape()

@@ -48,7 +48,7 @@ func (r *nodes) onAxis(op ir.Op, axis int, args ...*ir.Node) *ir.Node {
 	return r.add(op, args, attr("axis", axis))
 }
 
-// concat joins tensors along an axis. One tensor stays as it is.
+// concat joins tensors along an axis. A single tensor stays unchanged.
 func (r *nodes) concat(axis int, list ...*ir.Node) *ir.Node {
 	if len(list) == 1 {
 		return list[0]

@@ -21,7 +21,7 @@ import (
 //
 // A workgroup can also accumulate in shared memory. It then holds a window, a range of destinations, in several copies
 // if they fit. At its end it adds each destination of its window to memory once. If there are several windows, a
-// workgroup of each reads the same updates and ignores those outside of its window.
+// workgroup of each reads the same updates and ignores the updates outside of its window.
 
 // accumulation is a way to accumulate updates, such as adding 32-bit integers. There is a kernel of it for each
 // accumulationKind.
@@ -38,7 +38,7 @@ type accumulation struct {
 	change    string   // GLSL that accumulates element i into BINS[at]; slot is the element of the result
 	flush     string   // GLSL that accumulates BINS[at], in shared memory, into element slot of the result
 	// one is the Go reference: it returns a function that accumulates an element of the updates into the words of its
-	// destination, which are those of element slot of the result.
+	// destination. These are the words of element slot of the result.
 	one func(args []*ir.Data, a ir.Attrs) func(words []int64, element, slot int)
 }
 

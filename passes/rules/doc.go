@@ -1,4 +1,4 @@
-// Package rules replaces kernels by faster ones: it materializes operands, splits contractions, and fuses or removes
+// Package rules replaces kernels by faster ones: it stores operands, splits contractions, and fuses or removes
 // kernels.
 //
 // A [Rule] makes proposals for a kernel: other kernels in its place, which are correct on any device. The [Optimizer]

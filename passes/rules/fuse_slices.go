@@ -186,30 +186,31 @@ func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	sl := slice{row: row, others: map[*kernel.Expr]bool{}}
 	first, ok := int64(-1), true // the slice's first column, or -1 before the first load
 	dims, at, width := sl.columns(r), kernel.Axes(r.Parallel), k.Parallel[len(k.Parallel)-1]
-	points, err := dims.Numel()
+	points, err := dims.Numel() // per row
 	if err != nil || !points.IsStatic() || points.Add < 1 {
 		return slice{}, false
 	}
-	begin := kernel.Const(0)
+	begin := kernel.Const(0) // index of the row's first element in the matmul's result
 	if row >= 0 {
 		begin, at[row] = at[row].Mul(kernel.DimIndex(width)), kernel.Const(0)
 	}
-	here := kernel.Linear(dims, at).Plus(begin) // the column of a point, and the other column of its pair
+	// If the slice began at column 0, a point would read index own, and the other column of its pair has index other.
+	own := kernel.Linear(dims, at).Plus(begin)
 	last := len(at) - 1
 	at[last] = kernel.OtherOfPair(at[last])
-	there := kernel.Linear(dims, at).Plus(begin)
+	other := kernel.Linear(dims, at).Plus(begin)
 	pairs := r.Parallel[last].Add%2 == 0
 
 	kernel.Walk(r.Roots(), func(e *kernel.Expr) {
 		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != k.FirstStored() {
 			return
 		}
-		off := e.Index.Minus(here)
-		if pairs && !off.IsConst() {
-			off, sl.others[e] = e.Index.Minus(there), true
+		column := e.Index.Minus(own) // the slice's first column, if it is a constant
+		if pairs && !column.IsConst() {
+			column, sl.others[e] = e.Index.Minus(other), true
 		}
-		ok = ok && off.IsConst() && off.Offset() >= 0 && (first < 0 || first == off.Offset())
-		first = off.Offset()
+		ok = ok && column.IsConst() && column.Offset() >= 0 && (first < 0 || first == column.Offset())
+		first = column.Offset()
 	})
 	sl.cols = kernel.Cols{From: first, To: first + points.Add}
 	return sl, ok && first >= 0 && sl.cols.To <= width.Add && (len(sl.others) == 0 || first%2 == 0)

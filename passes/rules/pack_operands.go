@@ -18,9 +18,9 @@ import (
 //	low(a)*high(b) + high(a)*low(b) + high(a)*high(b)
 //
 // as one matmul with a contraction axis three times as long. The smallest terms come first because tensor cores
-// truncate sums. The relative error of a product is at most 2^-16 (the omitted low(a)*low(b)) plus twice 2^-17 (what
-// two bf16 values do not represent of an f32). An operand that is bf16 already has no low part. Then two products are
-// left, or one if both operands are bf16.
+// truncate sums. The relative error of a product is at most 2^-16 (the omitted low(a)*low(b)) plus twice 2^-17 (the
+// difference between an f32 and its two bf16 values). An operand that is bf16 already has no low part. Then two
+// products are left, or one if both operands are bf16.
 func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul {

@@ -100,7 +100,8 @@ func (o *Optimizer) Canonicalize() {
 // decide takes the proposal that saves the most time for a kernel, or the default proposal, and records a [Decision]
 // for each proposal.
 func (o *Optimizer) decide(rule string, id plan.KernelID, list []Proposal) {
-	best, most, first := -1, 0.0, len(o.Decisions)
+	best, most := -1, 0.0     // index of the proposal to take, and its gain
+	first := len(o.Decisions) // index of the decision about list[0]
 	for i, p := range list {
 		d := Decision{Rule: rule, Kernel: o.Plan.Kernel(id).Name, What: p.What, Of: o.named(o.Plan.Kernel(id))}
 		w := kernel.Rewrite{Rule: rule, Margin: p.Margin, LastSplit: p.LastSplit}
@@ -111,7 +112,7 @@ func (o *Optimizer) decide(rule string, id plan.KernelID, list []Proposal) {
 		case n > max(o.fusion.Limits.Bindings, mostBindings(w.Before)):
 			d.Note = fmt.Sprintf("a kernel would bind %d buffers, more than %d", n, o.fusion.Limits.Bindings)
 		case p.Default && best < 0:
-			best = i
+			best = i // until one with a gain comes
 		case !p.Default && o.pricer != nil:
 			if d.Estimate = o.pricer.Price(w); d.Gain() > most {
 				best, most = i, d.Gain()

@@ -44,7 +44,7 @@ type splitter struct {
 	k        *kernel.Kernel
 	parts    ir.Dim
 	depth    ir.Dim // length of a part along the contraction axis
-	partials []int  // by product: the value with its sums
+	partials []int  // by matmul of the kernel: the value with its sums
 }
 
 // shape returns the shape of the sums of all parts.
