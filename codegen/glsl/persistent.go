@@ -157,7 +157,8 @@ func (w *phaseWriter) barrier() (meet, leave string, counters []emit.View) {
 	return meet, leave, counters
 }
 
-// add adds a phase's declarations, and returns the statements that execute the phase.
+// add adds a phase's declarations, and returns the statements that execute the phase: a workgroup of the dispatch
+// executes every w.groups-th workgroup of the phase.
 func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	from := p.Shader.parts
 	w.parts.extensions = union(w.parts.extensions, from.extensions)
@@ -188,35 +189,39 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 		phase.Body = append(statements("uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;", w.invocationID,
 			w.groupID), phase.Body...)
 	}
-	var args func(n string) string
-	args, phase.Params = w.arguments(&phase, p.Grid)
+	count, groups := p.Grid[0]*p.Grid[1]*p.Grid[2], uint32(w.groups)
+	n := "gl_WorkGroupID.x" // the number of the phase's workgroup that a call executes
+	if count > groups {
+		n = "n"
+	}
+	args := w.arguments(&phase, n, p.Grid)
 	w.parts.functions = append(w.parts.functions, &phase)
-	return w.calls(func(n string) string { return phase.Name + "(" + args(n) + ");" }, p.Grid)
+	call := phase.Name + "(" + strings.Join(args, ", ") + ");"
+	switch {
+	case count == groups:
+		return statements("%s", call)
+	case count < groups:
+		return statements("if (gl_WorkGroupID.x < %du) {\n%s\n}", count, call)
+	}
+	return statements("for (uint n = gl_WorkGroupID.x; n < %du; n += %du) {\n%s\n"+
+		"barrier(); // shared memory is used again\n}", count, groups, call)
 }
 
-// arguments returns the parameters of a phase's function, and a function that returns the arguments for workgroup n. A
-// phase has only the parameters that it uses: the workgroup's id, and the number of workgroups.
-func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args func(n string) string,
-	params []syntax.Param) {
-	var print []func(n string) string // by parameter
+// arguments sets the parameters of a phase's function, and returns the arguments for workgroup n of the phase. A phase
+// has only the parameters that it uses: the workgroup's id, and the number of workgroups.
+func (w *phaseWriter) arguments(phase *syntax.Definition, n string, grid [3]uint32) (args []string) {
+	phase.Params = nil
 	if phase.Mentions(w.groupID) {
-		params = append(params, syntax.Param{Type: "uvec3", Name: w.groupID})
-		print = append(print, func(n string) string { return position(n, grid) })
+		phase.Params = append(phase.Params, syntax.Param{Type: "uvec3", Name: w.groupID})
+		args = append(args, position(n, grid))
 	}
 	if phase.Mentions(w.groupCount) {
-		params = append(params, syntax.Param{Type: "uvec3", Name: w.groupCount})
+		phase.Params = append(phase.Params, syntax.Param{Type: "uvec3", Name: w.groupCount})
 		// The added value is always 0, but compilers do not know. Kernels use this count for values that compilers must
 		// not know.
-		counts := fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2])
-		print = append(print, func(string) string { return counts })
+		args = append(args, fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2]))
 	}
-	return func(n string) string {
-		var list []string
-		for _, arg := range print {
-			list = append(list, arg(n))
-		}
-		return strings.Join(list, ", ")
-	}, params
+	return args
 }
 
 // position returns the id of workgroup n of a grid.
@@ -253,21 +258,6 @@ func union(lines, more []string) []string {
 		}
 	}
 	return lines
-}
-
-// calls returns the statements that execute a phase, given its grid: a workgroup of the dispatch executes every
-// w.groups-th workgroup of the grid. call returns the call for workgroup n.
-func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax.Stmt {
-	groups := uint32(w.groups)
-	all := grid[0] * grid[1] * grid[2]
-	switch {
-	case all == groups:
-		return statements("%s", call("gl_WorkGroupID.x"))
-	case all < groups:
-		return statements("if (gl_WorkGroupID.x < %du) {\n%s\n}", all, call("gl_WorkGroupID.x"))
-	}
-	return statements("for (uint n = gl_WorkGroupID.x; n < %du; n += %du) {\n%s\n"+
-		"barrier(); // shared memory is used again\n}", all, groups, call("n"))
 }
 
 // declare records a declaration, and reports whether it is new.

@@ -111,9 +111,9 @@ func (m *flashMatrix) declare() {
 	m.sumFrags = m.Filled(acc, "sums", m.cols, "n", func(n expr.Expr) expr.Expr {
 		return expr.Call(acc, expr.Of("0.0"))
 	})
-	m.keyMover = m.mover(m.a.K, m.dotAxis(), false)
+	m.keyMover = m.mover(m.a.K, m.dotAxis())
 	m.keyMover.Declare("uvec4", "next_keys")
-	m.valueMover = m.mover(m.a.V, m.valueAxis(), true)
+	m.valueMover = m.mover(m.a.V, m.valueAxis())
 	m.valueMover.Declare("uvec4", "next_values")
 	if !m.inRegisters {
 		m.shift = m.Variable("float", "top", m.lowest())

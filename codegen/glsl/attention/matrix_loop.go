@@ -119,7 +119,7 @@ func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Exp
 		return expr.Call(blocks.OctetDecoder(m.Emitter, m.Buffers[w.Bind]), expr.Narrow(m.IndexAt(w.Index, a.Axis, at)))
 	}
 	half := func(name string, at expr.Expr) string {
-		t := m.Quad(v, a, at, name, true)
+		t := m.Quad(v, a, at, name, emit.Inside)
 		if !expr.IsPlain(t) {
 			t = m.Variable("vec4", name, t)
 		}
@@ -158,8 +158,9 @@ func (m *flashMatrix) readQueries() {
 // mover returns the mover of a tile of keys or values. Past the last key that any row sees, it loads that key again,
 // and sets values to 0. Elements are rounded only when they are packed: a separate rounding takes a dozen instructions
 // per element, and the code of a fetch is repeated for every round of every tile.
-func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along, values bool) *emit.Mover {
+func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along) *emit.Mover {
 	v = schedule.Unrounded(v, ir.F16)
+	values := a.Axis == m.ax.Value       // otherwise keys
 	cut := m.a.Causal || !m.wholeTiles() // a tile may extend past the last key
 	return m.tileMover(m.s.TileN, int(a.Extent.Add), func(_, key0, line, octet expr.Expr, keep func(value expr.Expr)) {
 		first, known := expr.LiteralOf(key0)

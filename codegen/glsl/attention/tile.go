@@ -162,7 +162,7 @@ func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.E
 		keep(expr.Of("vec4(0.0)"))
 		t.OpenIf(expr.Binary("<", key, end))
 		t.BindAxis(t.ax.Key, key)
-		keep(t.Quad(t.a.V, t.valueAxis(), expr.Times(quad, 4), "v4", true))
+		keep(t.Quad(t.a.V, t.valueAxis(), expr.Times(quad, 4), "v4", emit.Inside))
 		t.Close()
 	}
 }

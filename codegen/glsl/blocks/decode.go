@@ -310,29 +310,18 @@ func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax
 	if note != "" {
 		d.Note = strings.ReplaceAll(note, "STRIDE", sizes["STRIDE"]) + "\n"
 	}
-	syntax.Walk(body, func(x *syntax.Expr) { neededBySnippet(e, b, x) })
 	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr { return substitute(e, b, x, sizes) })
 	e.Definitions = append(e.Definitions, d)
 }
 
-// neededBySnippet adds the functions that call x in a snippet needs.
-func neededBySnippet(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) {
-	if x.Op != syntax.Call {
-		return
-	}
-	if blockReaders[x.Text] {
-		readerOf(e, b, x)
-	} else if lib.Names[x.Text] {
-		e.Helper(x.Text, "float")
-	}
-}
-
-// substitute returns part x of a snippet with the names in capitals replaced for a buffer. sizes has the numbers, such
-// as ELEMS.
+// substitute returns part x of a snippet with the names in capitals replaced for a buffer, and adds the functions that
+// x calls. sizes has the numbers, such as ELEMS.
 func substitute(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
 	switch {
 	case x.Op == syntax.Call && blockReaders[x.Text]:
 		return syntax.Calling(readerOf(e, b, x), append([]*syntax.Expr{syntax.Ident("block")}, x.Args...)...)
+	case x.Op == syntax.Call && lib.Names[x.Text]:
+		e.Helper(x.Text, "float")
 	case x.Op == syntax.Name && x.Text == "CODEBOOK":
 		return syntax.Ident(Codebook(e, b))
 	case x.Op == syntax.Name && strings.HasSuffix(x.Text, "u") && sizes[x.Text[:len(x.Text)-1]] != "":

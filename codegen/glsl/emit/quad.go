@@ -15,15 +15,18 @@ type Along struct {
 }
 
 // Quad returns a vec4 with elements k to k+3 of an operand along an axis. The other axes are bound. base names the
-// variable, if it needs one. all says that k is always within the extent; otherwise quads beyond the end are 0.
-func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
-	return e.QuadOf(FloatQuads, v, a, k, base, all)
+// variable, if it needs one. inside says that k is always within the extent; otherwise quads beyond the end are 0.
+func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, inside bool) expr.Expr {
+	return e.QuadOf(FloatQuads, v, a, k, base, inside)
 }
 
+// Inside is the last argument of Quad if the quad always begins within the extent.
+const Inside = true
+
 // QuadOf is like Quad, for a vector type of any kind.
-func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
+func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base string, inside bool) expr.Expr {
 	whole := schedule.DivisibleBy(a.Extent, 4)
-	if whole && all && e.IsVector(v, a) {
+	if whole && inside && e.IsVector(v, a) {
 		return e.vectorQuad(q, v, a, k)
 	}
 	var name expr.Expr
@@ -31,7 +34,7 @@ func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base 
 	case !whole:
 		name = e.Unset(q.Vector, base)
 		e.partialQuad(q, v, a, k, name)
-	case all:
+	case inside:
 		name = e.Unset(q.Vector, base)
 		e.wholeQuad(q, v, a, k, name)
 	default:

@@ -8,16 +8,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedQuad returns the word with elements k to k+3 of an int8 operand along the contraction axis. all says that they
-// are always inside that axis; otherwise the word is 0 beyond its end.
-func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
+// packedQuad returns the word with elements k to k+3 of an int8 operand along the contraction axis. inside says
+// that they are always within that axis; otherwise the word is 0 beyond its end.
+func (m *Base) packedQuad(o *Operand, k expr.Expr, inside bool) expr.Expr {
 	a := emit.Along{Axis: m.Fold, Extent: m.K.Fold}
 	convert := func(word expr.Expr) expr.Expr { return m.Coerce("uint", m.Quads.Word, word) }
 	if !schedule.DivisibleBy(a.Extent, 4) || o.Value.Kind != kernel.ExprLoad || !m.IsVector(o.Value, a) {
 		m.Helper("pack_bytes", "ivec4")
-		return convert(expr.Call("pack_bytes", m.quadAlong(o.Value, m.Fold, k, all, o.QuadName())))
+		return convert(expr.Call("pack_bytes", m.quadAlong(o.Value, m.Fold, k, inside, o.QuadName())))
 	}
-	if all {
+	if inside {
 		return convert(m.BytesAt(o.Value, a, k, 4))
 	}
 	name := m.Variable(m.Quads.Word, o.QuadName(), emit.Zero(m.Quads.Word))

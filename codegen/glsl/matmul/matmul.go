@@ -205,17 +205,17 @@ func (m *Base) below(at expr.Expr, axis int) expr.Expr {
 }
 
 // Quad returns the quad of an operand with elements k to k+3 along the contraction axis. The operand's other axis is
-// bound. all says that k is always inside the contraction axis; otherwise quads beyond its end are 0.
-func (m *Base) Quad(o *Operand, k expr.Expr, all bool) expr.Expr {
+// bound. inside says that k is always within the contraction axis; otherwise quads beyond its end are 0.
+func (m *Base) Quad(o *Operand, k expr.Expr, inside bool) expr.Expr {
 	if m.Quads.Word != "" {
-		return m.packedQuad(o, k, all)
+		return m.packedQuad(o, k, inside)
 	}
-	return m.quadAlong(o.Value, m.Fold, k, all, o.QuadName())
+	return m.quadAlong(o.Value, m.Fold, k, inside, o.QuadName())
 }
 
 // quadAlong is Quad along any axis, for a value with its other axes bound.
-func (m *Base) quadAlong(v *kernel.Expr, axis int, at expr.Expr, all bool, base string) expr.Expr {
-	return m.QuadOf(m.Quads, v, emit.Along{Axis: axis, Extent: m.extent(axis)}, at, base, all)
+func (m *Base) quadAlong(v *kernel.Expr, axis int, at expr.Expr, inside bool, base string) expr.Expr {
+	return m.QuadOf(m.Quads, v, emit.Along{Axis: axis, Extent: m.extent(axis)}, at, base, inside)
 }
 
 // QuadName returns a name for a quad of the operand.

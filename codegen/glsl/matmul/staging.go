@@ -213,7 +213,7 @@ func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 		return
 	}
 	whole := schedule.DivisibleBy(c.extent(st.lineAxis), schedule.OctetElems)
-	low := c.quadAlong(st.unrounded, st.lineAxis, inner, true, st.Name+"_low")
+	low := c.quadAlong(st.unrounded, st.lineAxis, inner, emit.Inside, st.Name+"_low")
 	high := c.quadAlong(st.unrounded, st.lineAxis, expr.Plus(inner, expr.Uint(4)), whole, st.Name+"_high")
 	c.Assign(dst, expr.Call("uvec4", append(c.pack(low), c.pack(high)...)...))
 }

@@ -26,12 +26,12 @@ func (m *matTile) moveAcross(o *Operand, mover *emit.Mover, origin expr.Expr) {
 		k := m.Named("k", expr.Plus(k0, depth))
 		m.BindAxis(m.Fold, k)
 		if emit.WholeStep(m.K.Fold, k0, m.s.TileK) {
-			keep(m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
+			keep(m.quadAlong(o.Value, o.axis, at, emit.Inside, o.QuadName()))
 			return
 		}
 		name := m.Variable("vec4", o.QuadName(), expr.Of("vec4(0.0)"))
 		m.OpenIf(expr.Binary("<", k, m.Dim(m.K.Fold)))
-		m.Assign(name, m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
+		m.Assign(name, m.quadAlong(o.Value, o.axis, at, emit.Inside, o.QuadName()))
 		m.Close()
 		keep(name)
 	}

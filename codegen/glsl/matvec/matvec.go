@@ -186,14 +186,13 @@ func (v *matVec) shareTables() {
 // storeShared adds up the partial sums of all invocations in shared memory and stores the results, one result per
 // invocation.
 func (v *matVec) storeShared(shared partials) {
-	results, parts := v.partials()
 	if !schedule.SumsRowsFirst(v.S) {
 		v.shareRowSums()
 	}
 	v.Barrier()
 	same := func(own expr.Expr) expr.Expr { return own }
-	v.finishParts(partialResults{parts: parts, columns: v.S.TileN, column: same,
-		read: func(n int, part, id expr.Expr) expr.Expr { return shared.load(n, expr.Flat(part, results+1, id)) }})
+	v.finishParts(partialResults{parts: v.partsPerResult(), columns: v.S.TileN, column: same,
+		read: func(n int, part, id expr.Expr) expr.Expr { return shared.load(n, expr.Flat(part, v.partPitch(), id)) }})
 }
 
 // partialResults describes partial sums in shared memory: every result, for all rows of a tile and some of its columns,
@@ -244,21 +243,20 @@ func (v *matVec) addParts(parts int, sums []expr.Expr, read func(n int, part exp
 	v.Close()
 }
 
-// partials returns the number of results of a workgroup, and the number of parts of each result: one per invocation
-// that shares it, or one per subgroup.
-func (v *matVec) partials() (results, parts int) {
-	return v.S.TileM * v.S.TileN, v.S.LanesPerRow / max(v.S.Subgroup, 1)
-}
+// partsPerResult is the number of partial sums of each result: one per invocation that shares it, or one per subgroup.
+func (v *matVec) partsPerResult() int { return v.S.LanesPerRow / max(v.S.Subgroup, 1) }
 
-// sharePartialSums writes every invocation's partial sums to shared memory. Each part has one unused element after its
-// results, so that parts use different banks.
+// partPitch is the distance in shared memory between the parts of a result. A part has a sum for every result of the
+// workgroup (row*TileN + column), and one unused element, so that parts use different banks.
+func (v *matVec) partPitch() int { return v.S.TileM*v.S.TileN + 1 }
+
+// sharePartialSums writes every invocation's partial sums to shared memory.
 func (v *matVec) sharePartialSums(shared partials) {
 	s := v.S
-	results, _ := v.partials()
 	v.Blank()
 	part := expr.Quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
 	v.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		row := expr.Flat(part, results+1, expr.Times(i, s.TileN))
+		row := expr.Flat(part, v.partPitch(), expr.Times(i, s.TileN))
 		if s.Subgroup > 0 {
 			v.shareSubgroupSums(i, row, shared)
 			return

@@ -17,15 +17,14 @@ type partials struct {
 // instead, after a barrier. It cannot if its workgroup goes on to further columns (Coarsen), because it then reads the
 // table again.
 func (v *matVec) newPartials() partials {
-	results, parts := v.partials()
+	size := v.partsPerResult() * v.partPitch()
 	if v.lookup != nil && v.S.Coarsen == 0 {
 		v.Barrier()
-		return partials{table: v.lookup, each: parts * (results + 1)}
+		return partials{table: v.lookup, each: size}
 	}
 	var p partials
 	for n := range v.Products {
-		p.arrays = append(p.arrays,
-			v.Share(v.Quads.Scalar, matmul.Numbered("partial", n, len(v.Products)), parts*(results+1)))
+		p.arrays = append(p.arrays, v.Share(v.Quads.Scalar, matmul.Numbered("partial", n, len(v.Products)), size))
 	}
 	return p
 }

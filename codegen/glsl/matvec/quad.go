@@ -27,7 +27,9 @@ func (r quadReader) addRun(at position) { r.addColumns(r, at) }
 func (r quadReader) activations(at position) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
 		if r.S.ThreadM > 1 {
-			return rowArrays{elements: r.eachRow(o, r.Quads.Typ(), func() expr.Expr { return r.Quad(o, at.k, true) })}
+			return rowArrays{elements: r.eachRow(o, r.Quads.Typ(), func() expr.Expr {
+				return r.Quad(o, at.k, emit.Inside)
+			})}
 		}
 		r.BindRow(expr.Of("0u"))
 		return rowArrays{elements: expr.Variable(r.namedQuad(o, at.k))}
@@ -51,7 +53,7 @@ func (r quadReader) addColumn(at position, rows activations, j expr.Expr) {
 
 // namedQuad reads the quad of an operand at k, and names its value unless it is a plain name already.
 func (v *matVec) namedQuad(o *matmul.Operand, k expr.Expr) expr.Expr {
-	t := v.Quad(o, k, true)
+	t := v.Quad(o, k, emit.Inside)
 	if expr.IsPlain(t) {
 		return t
 	}

@@ -1,6 +1,7 @@
 package matvec
 
 import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 	"github.com/vkc-go/vkc/codegen/schedule"
@@ -176,7 +177,7 @@ func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, minLen int) e
 	v.eachQuad(shares, func(q, n expr.Expr) {
 		v.Repeat("h", atOnce, func(h expr.Expr) {
 			to, from := expr.Flat(q, atOnce, h), expr.Flat(n, atOnce, h)
-			v.Assign(own.At(to), v.Quad(o, expr.Times(from, 4), true))
+			v.Assign(own.At(to), v.Quad(o, expr.Times(from, 4), emit.Inside))
 		})
 	})
 	return own

@@ -25,17 +25,20 @@ import (
 type skinny struct {
 	*matVec
 	schedule.Skinny
-	s        kernel.Skinny
-	unit     string    // the element type of shared memory
-	ownCol   expr.Expr // the subgroup's first column in the tile
-	ownRow   expr.Expr // the subgroup's first row in the tile
-	lane     expr.Expr // number of the invocation among the subgroups with these columns
-	team     int       // number of these invocations
-	share    expr.Expr // number of the subgroup's part of shared memory
-	stage    expr.Expr // which of two stages of shared memory is used; nil if there is one
-	weights  map[*matmul.Operand]*stagedStrips
-	rows     stagedStrips
-	perBlock int // number of runs in a block; a run is the elements that an invocation decodes at once
+	s       kernel.Skinny
+	unit    string    // the element type of shared memory
+	ownCol  expr.Expr // the subgroup's first column in the tile
+	ownRow  expr.Expr // the subgroup's first row in the tile
+	lane    expr.Expr // number of the invocation among the subgroups with these columns
+	team    int       // number of these invocations
+	share   expr.Expr // number of the subgroup's part of shared memory
+	stage   expr.Expr // which of two stages of shared memory is used; nil if there is one
+	weights map[*matmul.Operand]*stagedStrips
+	rows    stagedStrips
+	// The registers that hold a step's weights and rows on their way to shared memory.
+	fetched     map[*matmul.Operand]fetchedStrips
+	fetchedRows rowArrays
+	perBlock    int // number of runs in a block; a run is the elements that an invocation decodes at once
 }
 
 // stagedStrips is one operand in shared memory. It has the elements and, for every strip, a scale. If the format is
@@ -138,67 +141,81 @@ func (r *skinny) accumulate() {
 	if r.Parts == 1 && r.Affine {
 		r.declareOnes()
 	}
-	var fetched []fetchedStrips
+	r.fetched = map[*matmul.Operand]fetchedStrips{}
 	for _, o := range r.B {
-		fetched = append(fetched, r.declareStrips(o))
+		r.fetched[o] = r.declareStrips(o)
 	}
-	rows := r.declareRows()
-	fetch := func(k0 expr.Expr) {
-		for i, o := range r.B {
-			r.fetchWeights(o, fetched[i], k0)
-		}
-		r.fetchRows(rows, k0)
-	}
-	step := s.SubgroupsK * s.TileK
-	next := func(k0 expr.Expr) expr.Expr { // the next step, or the last once more
-		return r.Variable("uint", "k1", expr.Call("min", expr.Plus(k0, expr.Uint(step)),
-			expr.Uint(r.K.Fold.Add-int64(s.TileK))))
-	}
-	put := func() {
-		for i, o := range r.B {
-			r.putWeights(o, fetched[i])
-		}
-		r.putRows(rows)
-	}
+	r.fetchedRows = r.declareRows()
 	r.OpenScope()
-	fetch(expr.Times(r.part, s.TileK))
+	r.fetch(expr.Times(r.part, s.TileK))
 	r.Close()
 	r.Blank()
 	if r.Stages(s) > 1 {
-		r.Comment("While one stage of shared memory is multiplied, the next step goes to the other.")
-		stage := r.Variable("uint", "stage", expr.Uint(0))
-		r.stage = stage
-		put()
-		k0 := r.OpenRolled("k0", expr.Of("0u"), r.Dim(r.K.Fold), step)
-		r.Barrier()
-		fetch(next(k0))
-		r.multiply()
-		r.Assign(stage, expr.Binary("-", expr.Uint(1), stage))
-		put()
-		r.Close()
-		return
-	}
-	even := schedule.DivisibleBy(r.K.Fold, step) // all subgroups have the same number of steps
-	var k0 expr.Expr
-	if even {
-		k0 = r.OpenRolled("k0", expr.Times(r.part, s.TileK), r.Dim(r.K.Fold), step)
+		r.twoStages()
 	} else {
-		k0 = r.OpenRolled("step_start", expr.Of("0u"), r.Dim(r.K.Fold), step)
-		k0 = r.Named("k0", expr.Plus(k0, expr.Times(r.part, s.TileK)))
+		r.oneStage()
+	}
+}
+
+// step is the distance between two steps of a subgroup along the contraction axis.
+func (r *skinny) step() int { return r.s.SubgroupsK * r.s.TileK }
+
+// twoStages writes the loop over the steps. While subgroups multiply one stage of shared memory, they fill the other.
+func (r *skinny) twoStages() {
+	r.Comment("While one stage of shared memory is multiplied, the next step goes to the other.")
+	r.stage = r.Variable("uint", "stage", expr.Uint(0))
+	r.put()
+	k0 := r.OpenRolled("k0", expr.Of("0u"), r.Dim(r.K.Fold), r.step())
+	r.Barrier()
+	r.fetchNext(k0)
+	r.multiply()
+	r.Assign(r.stage, expr.Binary("-", expr.Uint(1), r.stage))
+	r.put()
+	r.Close()
+}
+
+// oneStage writes the loop over the steps, with one stage of shared memory. Every subgroup passes the loop's barriers
+// equally often, also if the last step has elements for only some of them.
+func (r *skinny) oneStage() {
+	var k0, exists expr.Expr // exists is the condition that the subgroup has elements in this step, or nil
+	if own := expr.Times(r.part, r.s.TileK); schedule.DivisibleBy(r.K.Fold, r.step()) {
+		k0 = r.OpenRolled("k0", own, r.Dim(r.K.Fold), r.step())
+	} else {
+		k0 = r.OpenRolled("step_start", expr.Of("0u"), r.Dim(r.K.Fold), r.step())
+		k0 = r.Named("k0", expr.Plus(k0, own))
+		exists = expr.Binary("<", k0, r.Dim(r.K.Fold))
 	}
 	r.Barrier("what is in shared memory has been multiplied")
-	put()
+	r.put()
 	r.Barrier()
 	r.Comment("The next step, or the last once more.")
-	fetch(next(k0))
-	if even {
-		r.multiply()
-	} else {
-		r.OpenIf(expr.Binary("<", k0, r.Dim(r.K.Fold)))
-		r.multiply()
-		r.Close()
-	}
+	r.fetchNext(k0)
+	r.OpenIf(exists)
+	r.multiply()
 	r.Close()
+	r.Close()
+}
+
+// fetch loads the subgroup's weights and rows of the step that begins at k0 into registers.
+func (r *skinny) fetch(k0 expr.Expr) {
+	for _, o := range r.B {
+		r.fetchWeights(o, r.fetched[o], k0)
+	}
+	r.fetchRows(r.fetchedRows, k0)
+}
+
+// fetchNext fetches the step after the one that begins at k0, or the last step once more.
+func (r *skinny) fetchNext(k0 expr.Expr) {
+	r.fetch(r.Variable("uint", "k1", expr.Call("min", expr.Plus(k0, expr.Uint(r.step())),
+		expr.Uint(r.K.Fold.Add-int64(r.s.TileK)))))
+}
+
+// put stores the fetched weights and rows in shared memory.
+func (r *skinny) put() {
+	for _, o := range r.B {
+		r.putWeights(o, r.fetched[o])
+	}
+	r.putRows(r.fetchedRows)
 }
 
 // fetchedStrips names the registers that hold an invocation's strips of a B on their way to shared memory. If one read
@@ -350,7 +367,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 						f.quants.At(number), expr.Uint(w))
 					word = r.signedBytes(quants)
 				}
-				r.put(st.elements, unit, w, word)
+				r.putUnit(st.elements, unit, w, word)
 			}
 			scale := f.scales.At(number)
 			if f.unpack != "" {
@@ -379,9 +396,9 @@ func (r *skinny) inStage(first expr.Expr, size int) expr.Expr {
 	return expr.Plus(first, expr.Times(r.stage, size))
 }
 
-// put stores uvec4 number w of a strip in shared memory. unit is the index of the strip's first element, in units of
-// the array. The array has elements of type uvec4, or uvec2; put then stores two halves.
-func (r *skinny) put(array, unit expr.Expr, w int, word expr.Expr) {
+// putUnit stores uvec4 number w of a strip in shared memory. unit is the index of the strip's first element, in
+// units of the array. The array has elements of type uvec4, or uvec2; putUnit then stores two halves.
+func (r *skinny) putUnit(array, unit expr.Expr, w int, word expr.Expr) {
 	if r.unit == "uvec4" {
 		r.Assign(expr.At(array, expr.Plus(unit, expr.Uint(w))), word)
 		return

@@ -39,7 +39,7 @@ func (r *skinny) declareRows() rowArrays {
 func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 	if r.Halves {
 		high, low, _ := r.K.HalfRows(r.A[0].Value)
-		r.eachOfRows(schedule.OctetElems, true, func(i, row, at expr.Expr) {
+		r.eachLoad(schedule.OctetElems, func(i, row, at expr.Expr) {
 			for part, v := range []*kernel.Expr{high, low} {
 				b := r.Buffers[v.Bind]
 				octet := expr.Binary("/", r.IndexAt(v.Index, r.Fold, expr.Plus(k0, at)), expr.Uint(schedule.OctetElems))
@@ -50,16 +50,16 @@ func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 		return
 	}
 	if r.Parts > 1 {
-		r.eachOfRows(4, true, func(i, row, at expr.Expr) {
-			r.Assign(a.elements.At(i), r.Quad(r.A[0], expr.Plus(k0, at), true))
+		r.eachLoad(4, func(i, row, at expr.Expr) {
+			r.Assign(a.elements.At(i), r.Quad(r.A[0], expr.Plus(k0, at), emit.Inside))
 		})
 		return
 	}
 	bytes, scale, _ := r.K.ByteRows(r.A[0].Value)
-	r.eachOfRows(16, true, func(i, row, at expr.Expr) {
+	r.eachLoad(16, func(i, row, at expr.Expr) {
 		r.Assign(a.elements.At(i), r.BytesAt(bytes, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, expr.Plus(k0, at), 16))
 	})
-	r.eachOfRows(r.Strip, true, func(i, row, at expr.Expr) {
+	r.eachLoad(r.Strip, func(i, row, at expr.Expr) {
 		r.BindAxis(r.Fold, r.Variable("uint", "k", expr.Plus(k0, at)))
 		read := loadOfScale(scale)
 		r.Assign(a.scales.At(i), r.Eval(read))
@@ -111,29 +111,29 @@ func (r *skinny) sumBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
 // putRows stores the loaded rows in shared memory.
 func (r *skinny) putRows(a rowArrays) {
 	if r.Halves {
-		r.eachOfRows(schedule.OctetElems, false, func(i, row, at expr.Expr) {
+		r.eachStore(schedule.OctetElems, func(i, row, at expr.Expr) {
 			for part := range r.Parts {
 				octet := a.elements.At(expr.Flat(i, r.Parts, expr.Uint(part)))
-				r.put(r.rows.elements, r.rowUnit(row, at, expr.Uint(part)), 0, r.inOrder(octet))
+				r.putUnit(r.rows.elements, r.rowUnit(row, at, expr.Uint(part)), 0, r.inOrder(octet))
 			}
 		})
 		return
 	}
 	if r.Parts > 1 {
-		r.eachOfRows(4, false, func(i, row, at expr.Expr) { r.putFloats(a.elements.At(i), row, at) })
+		r.eachStore(4, func(i, row, at expr.Expr) { r.putFloats(a.elements.At(i), row, at) })
 		return
 	}
-	r.eachOfRows(16, false, func(i, row, at expr.Expr) {
+	r.eachStore(16, func(i, row, at expr.Expr) {
 		four, unit := a.elements.At(i), r.rowUnit(row, at, expr.Of("0u"))
 		if r.Element == ir.I8 {
-			r.put(r.rows.elements, unit, 0, four)
+			r.putUnit(r.rows.elements, unit, 0, four)
 			return
 		}
 		for w := range 2 {
-			r.put(r.rows.elements, unit, w, r.halvesOf(four, w))
+			r.putUnit(r.rows.elements, unit, w, r.halvesOf(four, w))
 		}
 	})
-	r.eachOfRows(r.Strip, false, func(i, row, at expr.Expr) {
+	r.eachStore(r.Strip, func(i, row, at expr.Expr) {
 		place, scale := r.rowScale(row, at), r.scaleFromLoad(a.scales.At(i))
 		r.Assign(expr.At(r.rows.scales, place), scale)
 		if r.Affine {
@@ -178,17 +178,24 @@ func (r *skinny) rowRounds(n int) int {
 	return (r.rowGroups(n) + r.rowLanes() - 1) / r.rowLanes()
 }
 
+// eachLoad calls body, which loads, for each group of n elements of a step's rows that this invocation handles (see
+// eachOfRows). An invocation without a group loads the last group of float rows again, which takes no branch. For int8
+// rows a branch around the loads of the scales is faster (M-skinny).
+func (r *skinny) eachLoad(n int, body func(i, row, at expr.Expr)) {
+	r.eachOfRows(n, r.Parts == 1, body)
+}
+
+// eachStore is like eachLoad, for a body that stores. An invocation without a group stores nothing.
+func (r *skinny) eachStore(n int, body func(i, row, at expr.Expr)) { r.eachOfRows(n, true, body) }
+
 // eachOfRows calls body for each group of n elements of a step's rows that this invocation handles. i counts the
 // invocation's groups, row is the row of the tile, and at is the group's first element in the step. The row axis is
-// bound.
-//
-// reads says whether body loads or stores. An invocation without a group stores nothing. It loads the last group of
-// float rows again, which takes no branch. For int8 rows a branch around the loads of the scales is faster (M-skinny).
-func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) {
+// bound. skip says that an invocation without a group skips body, instead of handling the last group again.
+func (r *skinny) eachOfRows(n int, skip bool, body func(i, row, at expr.Expr)) {
 	total, lanes, per := r.rowGroups(n), r.rowLanes(), r.s.TileK/n
 	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
 		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.s.Workgroup), expr.Times(i, lanes)))
-		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
+		guarded := total%lanes != 0 && skip
 		switch {
 		case guarded:
 			r.OpenIf(expr.Binary("<", slot, expr.Uint(total)))

@@ -63,7 +63,7 @@ func (memoryRows) prepareRows() {}
 func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 		r.BindRow(i)
-		return r.Quad(o, expr.Plus(k, expr.Times(t, 4)), true)
+		return r.Quad(o, expr.Plus(k, expr.Times(t, 4)), emit.Inside)
 	}
 }
 

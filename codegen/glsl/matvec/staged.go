@@ -1,6 +1,7 @@
 package matvec
 
 import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 )
@@ -46,7 +47,7 @@ func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	r.Repeat("i", r.S.ThreadM, func(i expr.Expr) {
 		r.BindRow(i)
 		for _, o := range r.A {
-			r.Assign(expr.At(r.arrays[o], expr.Flat(i, r.each, place)), r.Quad(o, k, true))
+			r.Assign(expr.At(r.arrays[o], expr.Flat(i, r.each, place)), r.Quad(o, k, emit.Inside))
 		}
 	})
 	r.Close()

@@ -227,7 +227,8 @@ func wideElement(wide expr.Array, quads int, t expr.Expr) expr.Expr {
 	return expr.At(wide.At(expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
 }
 
-// quadArgs returns the arguments of a decoding function that returns quad t of a strip.
+// quadArgs returns the arguments of a decoding function that returns quad t of a strip: the block, the quad's first
+// element in bit field 0 and, if bytes have several bit fields, the number of the quad's field (see [ir.BlockForm]).
 func (v *matVec) quadArgs(block expr.Expr, at position, t expr.Expr) []expr.Expr {
 	f := v.run.Form
 	first, p := at.e, at.p
@@ -236,10 +237,10 @@ func (v *matVec) quadArgs(block expr.Expr, at position, t expr.Expr) []expr.Expr
 	}
 	e := plusOffset(first, expr.Times(t, 4))
 	switch perField := f.Stride / 4; {
-	case v.run.SharedScale:
-		e, p = plusOffset(at.e, expr.Times(expr.Remainder(t, perField, v.run.Quads), 4)), expr.Quotient(t, perField,
-			v.run.Quads)
-	case !f.FieldsApart() && f.Fields > 1:
+	case v.run.SharedScale: // the strip has perField quads of each field, one field after the other
+		e = plusOffset(at.e, expr.Times(expr.Remainder(t, perField, v.run.Quads), 4))
+		p = expr.Quotient(t, perField, v.run.Quads)
+	case !f.FieldsApart() && f.Fields > 1: // Fields neighbouring quads share bytes, a superblock
 		e = plusOffset(first, expr.Times(expr.Quotient(t, f.Fields, v.run.Quads), f.Superblock()))
 		p = expr.Remainder(t, f.Fields, v.run.Quads)
 	}

@@ -18,9 +18,17 @@ type selectWriter struct {
 	each       int // number of keys per invocation
 	own        expr.Expr
 	bins, sums expr.Expr // shared: numbers of elements by their bits, and by invocation
-	found      expr.Expr // shared: the bin, the rank in it, its number of elements; then how many were collected
+	found      expr.Expr // shared: schedule.SelectState numbers, see foundBin
 	selected   sortSlots // shared
 }
+
+// Indices in selectWriter.found.
+const (
+	foundBin   = 0 // the bin with the element of the wanted rank
+	foundRank  = 1 // the element's rank in the bin
+	foundCount = 2 // the bin's number of elements
+	collected  = 3 // the number of elements collected so far
+)
 
 // EmitSelect writes a selection with one workgroup per row.
 func EmitSelect(e *emit.Emitter) {
@@ -74,6 +82,30 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	w.Exactly("bool", "by_key", expr.Binary("<", expr.Of("round"), expr.Uint(keyRounds)))
 	w.Exactly("uint", "shift", expr.Format("by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du",
 		schedule.SelectBits, rounds-1, schedule.SelectBits))
+	w.countBins(key, keyBits, place, placeBits)
+	w.findBin(rank)
+	w.Assign(rank, expr.At(w.found, expr.Int(foundRank)))
+	w.OpenIf(expr.Of("by_key"))
+	w.Update(key, "|=", expr.Binary("<<", expr.At(w.found, expr.Int(foundBin)), expr.Of("shift")))
+	w.Update(keyBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
+	w.Scope.Write(&syntax.Comment{Text: "// All of the bin are taken: places do not matter."})
+	w.OpenIf(expr.Binary("==", rank, expr.At(w.found, expr.Int(foundCount))))
+	w.Update(key, "|=", expr.Format("~%s", keyBits))
+	w.Assign(place, expr.Of("0xffffffffu"))
+	w.Scope.Write(&syntax.Jump{Word: "break"})
+	w.Close()
+	w.Close()
+	w.OpenElse()
+	w.Update(place, "|=", expr.Binary("<<", expr.At(w.found, expr.Int(foundBin)), expr.Of("shift")))
+	w.Update(placeBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
+	w.Close()
+	w.Close()
+	return key, place
+}
+
+// countBins counts the elements in each bin: by the current bits, at shift, of their keys or places. It counts only the
+// elements that have the same known bits as the wanted one.
+func (w *selectWriter) countBins(key, keyBits, place, placeBits expr.Expr) {
 	bin := w.lanesOver("bin", expr.Uint(schedule.SelectBins))
 	w.Assign(expr.At(w.bins, bin), expr.Of("0u"))
 	w.Close()
@@ -84,24 +116,6 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 		X: expr.Format("atomicAdd(%s[(by_key ? key : %s) >> shift & %du], 1u)", w.bins, j, schedule.SelectBins-1)})
 	w.Close()
 	w.Barrier()
-	w.findBin(rank)
-	w.Assign(rank, expr.At(w.found, expr.Of("1")))
-	w.OpenIf(expr.Of("by_key"))
-	w.Update(key, "|=", expr.Binary("<<", expr.At(w.found, expr.Of("0")), expr.Of("shift")))
-	w.Update(keyBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
-	w.Scope.Write(&syntax.Comment{Text: "// All of the bin are taken: places do not matter."})
-	w.OpenIf(expr.Binary("==", rank, expr.At(w.found, expr.Of("2"))))
-	w.Update(key, "|=", expr.Format("~%s", keyBits))
-	w.Assign(place, expr.Of("0xffffffffu"))
-	w.Scope.Write(&syntax.Jump{Word: "break"})
-	w.Close()
-	w.Close()
-	w.OpenElse()
-	w.Update(place, "|=", expr.Binary("<<", expr.At(w.found, expr.Of("0")), expr.Of("shift")))
-	w.Update(placeBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
-	w.Close()
-	w.Close()
-	return key, place
 }
 
 // findBin finds the bin with the element of a rank, counted from 1. It sets found to the bin, the element's rank in the
@@ -131,9 +145,9 @@ func (w *selectWriter) findBin(rank expr.Expr) {
 	w.Scope.Write(&syntax.For{While: true, Cond: expr.Format("before + %s[first_bin] < %s", w.bins, rank), Inline: true,
 		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("before"), Op: "+=", Value: expr.Format("%s[first_bin++]",
 			w.bins)}}})
-	w.Assign(expr.At(w.found, expr.Of("0")), expr.Of("first_bin"))
-	w.Assign(expr.At(w.found, expr.Of("1")), expr.Binary("-", rank, expr.Of("before")))
-	w.Assign(expr.At(w.found, expr.Of("2")), expr.At(w.bins, expr.Of("first_bin")))
+	w.Assign(expr.At(w.found, expr.Int(foundBin)), expr.Of("first_bin"))
+	w.Assign(expr.At(w.found, expr.Int(foundRank)), expr.Binary("-", rank, expr.Of("before")))
+	w.Assign(expr.At(w.found, expr.Int(foundCount)), expr.At(w.bins, expr.Of("first_bin")))
 	w.Close()
 	w.Barrier()
 }
@@ -141,7 +155,7 @@ func (w *selectWriter) findBin(rank expr.Expr) {
 // collect copies the elements up to the last selected one to shared memory, in any order.
 func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Comment("Gather what is not behind it.")
-	w.When(expr.Binary("==", w.Local, expr.Uint(0)), emit.Set(expr.At(w.found, expr.Int(3)), expr.Uint(0)))
+	w.When(expr.Binary("==", w.Local, expr.Uint(0)), emit.Set(expr.At(w.found, expr.Int(collected)), expr.Uint(0)))
 	place := w.lanesOver("place", expr.Uint(w.selected.n))
 	w.Assign(w.selected.key(place), expr.Of("0xffffffffu"))
 	w.Assign(w.selected.from(place), expr.Of("0xffffffffu"))
@@ -150,7 +164,7 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	n, j := w.eachOwn()
 	w.Exactly("uint", "key", expr.At(w.own, n))
 	w.OpenIf(expr.Format("key < %s || key == %s && %s <= %s", last, last, j, lastPlace))
-	w.Exactly("uint", "at", expr.Format("min(atomicAdd(%s[3], 1u), %du)", w.found, w.selected.n-1))
+	w.Exactly("uint", "at", expr.Format("min(atomicAdd(%s[%d], 1u), %du)", w.found, collected, w.selected.n-1))
 	w.Assign(w.selected.key(expr.Of("at")), expr.Of("key"))
 	w.Assign(w.selected.from(expr.Of("at")), j)
 	w.Close()
