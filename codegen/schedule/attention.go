@@ -21,10 +21,16 @@ type flashShape struct {
 // flashShapeOf returns the size of an attention kernel.
 func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
-	sh := flashShape{Batch: min(points(k.Parallel[1:ax.Group]), maxBatch), Groups: k.Parallel[ax.Group].Max(),
+	queries := k.Parallel[ax.Query].Max()
+	sh := flashShape{
+		Batch:   min(points(k.Parallel[1:ax.Group]), maxBatch),
+		Groups:  k.Parallel[ax.Group].Max(),
 		Heads:   k.Parallel[ax.Head].Max(),
-		Queries: k.Parallel[ax.Query].Max(), Keys: k.KeysSeen(k.Parallel[ax.Query].Max()),
-		Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
+		Queries: queries,
+		Keys:    k.KeysSeen(queries),
+		Dot:     int(k.Attention.Dot.Add),
+		Value:   int(k.Parallel[ax.Value].Add),
+	}
 	if f := k.Attention.Factor; f != nil {
 		sh.Factor = int(f.Dot.Add)
 	}

@@ -46,21 +46,13 @@ func customShared(k *kernel.Kernel, _ kernel.Launch) int { return k.Custom.Kerne
 
 // checkCustom returns an error if a dispatch has too many workgroups when every symbol has its bound.
 func checkCustom(k *kernel.Kernel, _ kernel.Launch, caps device.Caps) error {
-	c := k.Custom
-	g, err := c.Grid()
+	g, err := k.Custom.Grid()
 	if err != nil {
 		return err
 	}
-	for dim, factors := range g {
-		n, most := int64(1), int64(min(caps.MaxWorkgroupCount[dim], 1<<31-1))
-		for _, f := range factors {
-			n *= max(ceilDiv(f.Extent.Max(), f.Tile), 1)
-			if n > most {
-				return fmt.Errorf("custom op %s: grid dimension %d has up to %d workgroups or more, the device "+
-					"allows %d: use a larger tile, or spread the work over other dimensions",
-					c.Op, dim, n, most)
-			}
-		}
+	if err := checkGrid(g, caps); err != nil {
+		return fmt.Errorf("custom op %s: %w: use a larger tile, or spread the work over other dimensions", k.Custom.Op,
+			err)
 	}
 	return nil
 }

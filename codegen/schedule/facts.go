@@ -232,7 +232,7 @@ func rowSlotBytes(k *kernel.Kernel) int {
 	n := 4
 	for _, p := range k.Phases {
 		switch {
-		case p.Combine.IsPlace():
+		case p.Combine.IsPlace(): // a value and its position, of 4 bytes
 			n = max(n, 4+p.Value.DType.BlockBytes(), 8)
 		case p.Value.DType == ir.F64 || p.Value.DType == ir.I64:
 			n = max(n, 8)

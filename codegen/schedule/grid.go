@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -60,19 +61,25 @@ func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, err
 // tileOf returns the tile of a matmul's schedule.
 func tileOf(s kernel.Schedule) kernel.Tile { return s.(interface{ Tiles() kernel.Tile }).Tiles() }
 
-// fits reports whether a device allows the workgroup counts, with every symbol at its bound.
+// fits reports whether a device allows the workgroup counts.
 func (g MatGrid) fits(k *kernel.Kernel, caps device.Caps) bool {
-	for d, factors := range g {
-		n := int64(1)
+	return checkGrid(g.Grid(k), caps) == nil
+}
+
+// checkGrid returns an error if a device does not allow a grid's workgroup counts, with every symbol at its bound.
+func checkGrid(g kernel.Grid, caps device.Caps) error {
+	for dim, factors := range g {
+		// kernel.Grid counts in int32, even if the device allows more.
+		n, most := int64(1), int64(min(caps.MaxWorkgroupCount[dim], math.MaxInt32))
 		for _, f := range factors {
-			n *= max(ceilDiv(k.Parallel[f.Axis].Max(), int64(f.Tile)), 1)
-			// kernel.Grid counts in int32, even if the device allows more.
-			if n > int64(min(caps.MaxWorkgroupCount[d], 1<<31-1)) {
-				return false
+			n *= max(ceilDiv(f.Extent.Max(), f.Tile), 1)
+			if n > most {
+				return fmt.Errorf("grid dimension %d has up to %d workgroups or more, the device allows %d", dim, n,
+					most)
 			}
 		}
 	}
-	return true
+	return nil
 }
 
 // ceilDiv returns a/b, rounded up.

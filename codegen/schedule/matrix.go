@@ -190,8 +190,9 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) e
 func bandFits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) bool {
 	r := len(k.Parallel)
 	rows, cols := k.Parallel[r-2], k.Parallel[r-1]
-	if !rows.IsStatic() || !cols.IsStatic() || rows.Add <= int64(s.TileM)*int64(s.Band-1) ||
-		cols.Add <= int64(s.TileN) {
+	static := rows.IsStatic() && cols.IsStatic()
+	several := rows.Add > int64(s.TileM)*int64(s.Band-1) && cols.Add > int64(s.TileN) // a whole band, and two columns
+	if !static || !several {
 		return false
 	}
 	g, err := MatMulGrid(k, s.Tile, caps)

@@ -209,12 +209,12 @@ func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device
 
 // coopMat returns the tile's schedule with the largest fragments that the device has for it. It returns false if it has
 // none.
-func (tl matrixTile) coopMat(k *kernel.Kernel, of kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
-	s := kernel.CoopMat{MatrixTile: of, SubgroupsM: tl.SubgroupsM, SubgroupsN: tl.SubgroupsN, OneStage: tl.OneStage}
+func (tl matrixTile) coopMat(k *kernel.Kernel, t kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
+	s := kernel.CoopMat{MatrixTile: t, SubgroupsM: tl.SubgroupsM, SubgroupsN: tl.SubgroupsN, OneStage: tl.OneStage}
 	s.Subgroup = int(caps.SubgroupSize)
 	s.Workgroup = s.Subgroup * tl.SubgroupsM * tl.SubgroupsN
-	t, _ := MatrixDType(k)
-	for _, m := range subgroupMatrices(caps, t, SumsDType(k)) {
+	dtype, _ := MatrixDType(k)
+	for _, m := range subgroupMatrices(caps, dtype, SumsDType(k)) {
 		fits := tl.M%(tl.SubgroupsM*int(m.M)) == 0 && tl.N%(tl.SubgroupsN*int(m.N)) == 0 && tl.K%int(m.K) == 0
 		if fits && int(m.M*m.N*m.K) > s.FragM*s.FragN*s.FragK {
 			s.FragM, s.FragN, s.FragK = int(m.M), int(m.N), int(m.K)

@@ -145,7 +145,7 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 		return h.attentionTime(k, caps)
 	case k.Family != kernel.FamilyMatMul:
 		return h.moveTime(k), ""
-	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols():
+	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols(): // only matvecs do the latter two
 		return h.matVecTime(k, caps)
 	}
 	s, _, _ := Select(k, caps)

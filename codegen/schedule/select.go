@@ -186,7 +186,7 @@ func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 		return nil
 	}
 	parts := matVecParts(sh.M)
-	sh.M, sh.Batch = ceilDiv(sh.M, parts), sh.Batch*parts
+	sh.M, sh.Batch = ceilDiv(sh.M, parts), sh.Batch*parts // each part of the rows is like a matmul of its own
 	all := append(h.residentVecs(k, sh), h.lookupVecs(k, sh)...)
 	v := h.fewRows(k, sh)
 	for wg := max(h.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {

@@ -64,12 +64,11 @@ func distance(a, b kernel.Schedule) float64 {
 	if a.Config().Variant != b.Config().Variant || vecA.RoundRows != vecB.RoundRows {
 		d = variantDistance
 	}
-	numbers, others := kernel.Numbers(a), kernel.Numbers(b)
-	for name := range others {
-		numbers[name] += 0 // so that it has the names of both
-	}
-	for _, name := range slices.Sorted(maps.Keys(numbers)) {
-		switch n, m := numbers[name], others[name]; {
+	numbersA, numbersB := kernel.Numbers(a), kernel.Numbers(b)
+	names := maps.Clone(numbersA)
+	maps.Copy(names, numbersB)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		switch n, m := numbersA[name], numbersB[name]; {
 		case n == m:
 		case n <= 0 || m <= 0:
 			d++
@@ -237,14 +236,14 @@ func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Sch
 	}
 	var all []kernel.Schedule
 	for _, r := range blockReadings(k, caps) {
+		if r.Prefetch.Mode != kernel.PrefetchNone || r.StageRows {
+			continue
+		}
 		lanes := residentLanes(sh.K, r.TileK, subgroup, maxResidentLanes)
 		for cols := range doublings(1, 16) {
 			for passes := range doublings(1, 32) {
 				s := matVecSchedule(sh, lanes, cols*passes, cols, lanes, subgroup)
 				s.Coarsen, s.TileK, s.Subnormals, s.Tables, s.Copies = passes, r.TileK, r.Subnormals, r.Tables, r.Copies
-				if r.Prefetch.Mode != kernel.PrefetchNone || r.StageRows {
-					continue
-				}
 				all = append(all, s)
 				all = append(all, roundings(k, s)...)
 			}

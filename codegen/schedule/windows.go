@@ -242,12 +242,12 @@ func (h heuristics) windowTime(k *kernel.Kernel, w Windows, rows int) float64 {
 	value, shared := []*kernel.Expr{b.Phases[0].Value}, w.Shared(b)
 	ofRow := func(v *kernel.Expr) bool { return v.Uses(b.FoldAxis() + WindowRow) }
 	ofTap := func(v *kernel.Expr) bool { return !ofRow(v) && v.Uses(b.FoldAxis()+WindowTap) }
-	any := func(*kernel.Expr) bool { return true }
-	each := w.Positions(rows)*operations(shared, nil, any) + w.Taps*operations(value, shared, ofTap) +
+	all := func(*kernel.Expr) bool { return true }
+	each := w.Positions(rows)*operations(shared, nil, all) + w.Taps*operations(value, shared, ofTap) +
 		w.Taps*rows*(operations(value, shared, ofRow)+1)
 	stored := 0
 	for _, s := range b.Stores {
-		stored += loadOps + operations([]*kernel.Expr{s.Value}, nil, any)
+		stored += loadOps + operations([]*kernel.Expr{s.Value}, nil, all)
 	}
 	invocations := float64(points(b.Parallel))
 	slowdown := max(1, float64(h.fill*minWindowGroup)/invocations) // by idle cores

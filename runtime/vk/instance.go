@@ -3,6 +3,8 @@ package vk
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -79,7 +81,7 @@ func (inst *Instance) Devices() []DeviceInfo {
 	if inst == nil {
 		return nil
 	}
-	return append([]DeviceInfo(nil), inst.infos...)
+	return slices.Clone(inst.infos)
 }
 
 // OpenDevice opens the device with the given index in [Instance.Devices].
@@ -115,10 +117,7 @@ func (inst *Instance) Close() error {
 		return nil
 	}
 	inst.closed = true
-	var left []*Device
-	for d := range inst.open {
-		left = append(left, d)
-	}
+	left := slices.Collect(maps.Keys(inst.open))
 	inst.mu.Unlock()
 
 	var errs []error

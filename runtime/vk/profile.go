@@ -19,11 +19,11 @@ type profiler struct {
 }
 
 // profiler returns the recording for profiles, and makes it at the first call. It returns nil if the device has no
-// timestamps.
+// timestamps or the program has no steps.
 func (rec *recorder) profiler(symbols map[string]int64) *profiler {
-	of := rec.own.find(rec.tripsOf(symbols))
-	if of.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
-		return of.profile
+	cached := rec.own.find(rec.tripsOf(symbols))
+	if cached.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
+		return cached.profile
 	}
 	steps := rec.unrolled(symbols)
 	stamps := bailout.Must(rec.device.NewTimestamps(len(steps) + 1))
@@ -34,8 +34,8 @@ func (rec *recorder) profiler(symbols map[string]int64) *profiler {
 		_ = stamps.Close()
 		bailout.Check(err)
 	}
-	of.profile = &profiler{r, stamps, steps}
-	return of.profile
+	cached.profile = &profiler{r, stamps, steps}
+	return cached.profile
 }
 
 // readProfile makes the profile of the last run, from its timestamps and the log of the host's work.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -57,10 +58,9 @@ func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, er
 func (r *Replicas) add(list *CommandList) {
 	e := r.exe
 	ranges := e.bufferRanges()
+	copied := []kernel.BufferKind{kernel.BufInput, kernel.BufWeight, kernel.BufPrepared, kernel.BufOutput}
 	for i, b := range e.program.Buffers {
-		switch b.Kind {
-		case kernel.BufInput, kernel.BufWeight, kernel.BufPrepared, kernel.BufOutput:
-		default:
+		if !slices.Contains(copied, b.Kind) {
 			continue
 		}
 		own := ranges[i].Buffer
@@ -69,8 +69,7 @@ func (r *Replicas) add(list *CommandList) {
 		list.CopyBuffer(made, 0, own, 0, own.Size())
 		ranges[i].Buffer = made
 	}
-	bindings := e.bind(ranges, &r.made)
-	r.bindings = append(r.bindings, bindings)
+	r.bindings = append(r.bindings, e.bind(ranges, &r.made))
 }
 
 // Close frees the copies once the device is done with them. Closing twice is fine.
