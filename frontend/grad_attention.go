@@ -19,7 +19,7 @@ func (c GradCall) optional(name string) Tensor {
 // from the logarithms of the softmax denominators, so that no tensor of all scores is materialized. The exception is a
 // mask that needs a gradient.
 func attentionGrad(c GradCall, want []bool) []Tensor {
-	if len(want) > 3 && want[3] {
+	if maskWanted := len(want) > 3 && want[3]; maskWanted {
 		return definedBy(attentionOf)(c, want)
 	}
 	q, k, v, mask, sinks := c.Args[0], c.Args[1], c.Args[2], c.optional("mask"), c.optional("sinks")
@@ -35,14 +35,14 @@ func attentionGrad(c GradCall, want []bool) []Tensor {
 		}
 		g := q.apply(ir.OpAttentionGrad, append([]Tensor{k, v, c.Grad, lse, delta}, present(mask)...),
 			append(slices.Clone(attrs), attr("of", name))...)
-		if heads, groups := q.Dim(-3), k.Dim(-3); i > 0 && heads != groups {
+		if heads, groups := q.Dim(-3), k.Dim(-3); i > 0 && heads != groups { // sum over the query heads of a key head
 			perGroup, _ := heads.Quo(groups.Add)
 			s := c.Args[i].Shape()
 			g = g.Reshape(s[:len(s)-2], perGroup, s[len(s)-2:]).Sum(len(s) - 2)
 		}
 		out[i] = g
 	}
-	if len(want) > 4 && want[4] {
+	if sinksWanted := len(want) > 4 && want[4]; sinksWanted {
 		share := sinks.as(lse).withOnes(1).Sub(lse).Exp()
 		perHead := share.Mul(delta).Neg().Sum(-1)
 		out[4] = perHead.sumTo(sinks.Shape())
@@ -58,7 +58,7 @@ func scoresOf(c GradCall) Tensor {
 	batch, heads, groups := q.Shape()[:rank-3], q.Dim(-3), k.Dim(-3)
 	t, s := q.Dim(-2), k.Dim(-2)
 	perGroup := heads.Static() / groups.Static()
-	scores := q.Reshape(batch, groups, t.Times(int64(perGroup)), q.Dim(-1)).MatMulT(k)
+	scores := q.Reshape(batch, groups, t.Times(int64(perGroup)), q.Dim(-1)).MatMulT(k) // see grouped
 	scores = scores.Reshape(batch, heads, t, s)
 	if softcap := c.Attrs.Float("softcap"); softcap != 0 {
 		scores = scores.MulScalar(scoreScale(c) / softcap).Tanh().MulScalar(softcap)
@@ -131,12 +131,13 @@ func attentionGradOf(c GradCall) Tensor {
 	weights := scores.Sub(lse.Unsqueeze(-1)).Exp()
 	of := c.Attrs.String_("of")
 	if of != "v" {
-		d := grouped(grad, v).MatMulT(v).Reshape(scores.Shape()).Sub(delta.Unsqueeze(-1))
+		d := grouped(grad, v).MatMulT(v).Reshape(scores.Shape()).Sub(delta.Unsqueeze(-1)) // of softmax
 		if softcap := c.Attrs.Float("softcap"); softcap != 0 {
 			plain := c
 			plain.Args = c.Args[:2] // tanh does not apply to the mask
 			plain.Attrs = ir.Attrs{attr("softcap", softcap), attr("scale", scoreScale(c)), attr("causal", false),
 				attr("window", int64(0))}
+			// The derivative of softcap*tanh(x/softcap) is 1-tanh(x/softcap)^2.
 			d = d.Mul(scoresOf(plain).DivScalar(softcap).Sqr().Neg().AddScalar(1))
 		}
 		weights = weights.Mul(d).MulScalar(scoreScale(c))

@@ -61,7 +61,7 @@ func gradOfIf(c GradCall, want []bool) []Tensor {
 				params[i] = given[leaf].freshCopy()
 				given[leaf] = params[i]
 			}
-			from := len(body.graph.Nodes())
+			from := len(body.graph.Nodes()) // the pullback visits the copies only
 			made := body.copyOf(g, given)
 			var results, cotangents []Tensor
 			for i, o := range g.Outputs() {
@@ -119,25 +119,14 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 		return out
 	}
 	count, stacks := l.storeStates(l.readStates())
-	var some Tensor
+	var ran Tensor // of a while loop: whether it made a trip
 	if l.while {
-		some = count.Gt(count.Lit(0))
+		ran = count.Gt(count.Lit(0))
 	}
 	r := l.b.loop("grad")
 	defer r.outer.endBody()
-	var ends []Tensor // the condition of the reverse loop
-	var at Tensor
-	if l.while {
-		goes, left := r.state(some), r.state(count)
-		r.update(goes, left.Gt(left.Lit(1)))
-		at = left.SubScalar(1)
-		r.update(left, at)
-		ends = []Tensor{goes, left}
-	} else {
-		i := r.counter()
-		at = r.body.DimValue(l.trips).Sub(i.AddScalar(1))
-		ends = []Tensor{i}
-	}
+	at := l.countDown(r, ran, count)
+	counters := len(r.first) // the states that countDown has declared
 	cotangents := make([]Tensor, len(l.statesWithGrad))
 	for k, i := range l.statesWithGrad {
 		cotangents[k] = r.stateOf(c.grads[i], l.states[i].DType(), l.states[i].Shape())
@@ -146,7 +135,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	for k, i := range l.wanted { // in at least f32, because many terms are summed
 		sums[k] = r.stateOf(Tensor{}, widest(l.inputs[i].DType()), l.inputs[i].Shape())
 	}
-	begun := make([]Tensor, len(l.states))
+	begun := make([]Tensor, len(l.states)) // the states at the start of trip number `at`
 	for i := range l.states {
 		if stack, ok := stacks[i]; ok {
 			begun[i] = stack.IndexSelect(0, at.Reshape(1)).Squeeze(0)
@@ -161,7 +150,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 			r.update(sums[k], sums[k].addGrad(d))
 		}
 	}
-	all := r.end(l.trips, l.while)[len(ends):]
+	all := r.end(l.trips, l.while)[counters:]
 	for k, i := range l.statesWithGrad {
 		out[i] = all[k]
 	}
@@ -169,6 +158,21 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 		out[len(l.states)+i] = all[len(l.statesWithGrad)+k]
 	}
 	return out
+}
+
+// countDown declares the states of the reverse loop r that count its trips, and returns the number of the trip whose
+// gradients r computes: the last one first. The original loop made count trips if it is a while loop, and l.trips
+// otherwise. ran is the condition of r's first trip.
+func (l *loopGrad) countDown(r *loopBuilder, ran, count Tensor) Tensor {
+	if !l.while {
+		i := r.counter()
+		return r.body.DimValue(l.trips).Sub(i.AddScalar(1))
+	}
+	goes, left := r.state(ran), r.state(count)
+	r.update(goes, left.Gt(left.Lit(1)))
+	at := left.SubScalar(1)
+	r.update(left, at)
+	return at
 }
 
 // findStatesWithGrad finds the states that depend on a wanted value in any trip. Those have gradients.
@@ -194,8 +198,8 @@ func (l *loopGrad) findStatesWithGrad(want []bool) {
 }
 
 // trip adds the computation of one trip to a body, and its gradients. begun has the states at the start of the trip;
-// the zero Tensor means zeros. cotangents has the gradients of the moving states after the trip. It returns the
-// gradients of the moving states before the trip, and of the wanted inputs, or the zero Tensor for none.
+// the zero Tensor means zeros. cotangents has the gradients after the trip of the states with gradients. It returns the
+// gradients of the same states before the trip, and of the wanted inputs, or the zero Tensor for none.
 func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inputs []Tensor) {
 	given := map[*ir.Node]Tensor{}
 	values := l.Args[len(l.states):]

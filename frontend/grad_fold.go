@@ -117,6 +117,7 @@ func groupNorm(c GradCall) Tensor {
 	if err != nil {
 		fail("grad", err, x)
 	}
+	// A group's elements become one row: n channels and positions.
 	x = x.Reshape(s[0], groups, n).LayerNorm(Tensor{}, Tensor{}, c.Attrs.Float("eps"))
 	return x.Reshape(s).scaled(c.Args[1:])
 }
@@ -164,7 +165,7 @@ func cumSum(c GradCall) Tensor {
 	axis, restart, reverse := c.axis(), c.Attrs.Int("restart"), c.Attrs.Bool("reverse")
 	g := c.Grad
 	low, high := make([]int, g.Rank()), make([]int, g.Rank())
-	if restart > 0 { // segments start at the beginning of the sum, so pad the last one
+	if restart > 0 { // segments start at the end from which the sum runs, so pad the last one to whole length
 		d := g.Dim(axis)
 		if _, whole := d.Quo(int64(restart)); !whole && !d.IsStatic() {
 			fail("grad", fmt.Errorf("cumsum that restarts every %d elements has no gradient along the extent %s: "+

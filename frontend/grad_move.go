@@ -40,7 +40,7 @@ func (t Tensor) dilate(axis int, step int64) Tensor {
 func gradOfSlice(c GradCall) Tensor {
 	g, starts, steps := c.Grad, c.Attrs.Ints("starts"), c.Attrs.Ints("steps")
 	for i, d := range c.Args[0].Shape() {
-		if len(steps) > 0 && steps[i] > 1 && !g.Dim(i).Is(0) {
+		if len(steps) > 0 && steps[i] > 1 && !g.Dim(i).Is(0) { // put the elements back at the distance steps[i]
 			g = g.dilate(i, steps[i])
 			if over, err := g.Dim(i).Plus(starts[i]).Less(d); err == nil && over.IsStatic() && over.Add > 0 {
 				g = g.Slice(i, 0, g.Dim(i).Plus(-over.Add)) // zeros past the end of x
@@ -61,6 +61,7 @@ func transposeGrad(c GradCall) Tensor {
 	return c.Grad.Transpose(back...)
 }
 
+// rolledBack is the gradient of roll: a roll by the opposite shifts.
 func rolledBack(c GradCall) Tensor {
 	shifts := make([]int64, c.Grad.Rank())
 	for i, n := range c.Attrs.Ints("shifts") {

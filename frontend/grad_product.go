@@ -94,12 +94,12 @@ func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Te
 			fail("grad", fmt.Errorf("the extent %s: %w", d, errSymbolicWindow), wide, narrow)
 		}
 	}
-	perm := []int{2, 1, 0}
+	perm := []int{2, 1, 0} // exchanges the batch and the channels of a group
 	for i := range spatial {
 		perm = append(perm, 3+i)
 	}
 	perGroup, _ := wide.Dim(1).Quo(int64(groups))
-	wide = wide.Reshape(n, groups, perGroup, spatial).Transpose(perm...)
+	wide = wide.Reshape(n, groups, perGroup, spatial).Transpose(perm...) // [C/groups, groups, N, …]
 	wide = wide.Reshape(perGroup, n.Times(int64(groups)), spatial)
 	high := make([]int64, len(spatial)) // elements past the last window are not read
 	for i, d := range spatial {
@@ -107,7 +107,7 @@ func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Te
 		high[i] = max(0, need-win.Low[i]-d.Add)
 	}
 	swapped := ir.Window{Stride: win.Dilation, Dilation: win.Stride, Low: win.Low, High: high}
-	out := wide.apply(ir.OpConv, []Tensor{narrow.SwapAxes(0, 1)}, windowAttrs(swapped, of)...)
+	out := wide.apply(ir.OpConv, []Tensor{narrow.SwapAxes(0, 1)}, windowAttrs(swapped, of)...) // [C/groups, O, …]
 	return out.SwapAxes(0, 1).cropOrPad(to)
 }
 
@@ -122,6 +122,8 @@ func convGrad(c GradCall, i int) Tensor {
 	return c.Grad.apply(ir.OpConvTranspose, []Tensor{w}, windowAttrs(win, c.Attrs)...).cropOrPad(x.Shape())
 }
 
+// convTransposeGrad is the gradient rule of conv_transpose: a convolution of the gradient for x, and kernelGrad for the
+// weights.
 func convTransposeGrad(c GradCall, i int) Tensor {
 	x, w, win := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node)
 	if i == 1 {
@@ -140,7 +142,8 @@ func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) 
 	return x
 }
 
-// slide folds the n windows along one axis. It combines strided slices: slice k has element k of every window.
+// slide folds the n windows along one axis of x, which is axis i of the window. It combines strided slices: slice k has
+// element k of every window. pad is the value of padding elements.
 func slide(x Tensor, axis int, win ir.Window, i int, n ir.Dim, pad float64, fold func(a, b Tensor) Tensor) Tensor {
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	low[axis] = int(win.Low[i])
@@ -170,7 +173,7 @@ func avgPool(c GradCall) Tensor {
 	outer := x.Rank() - len(win.Kernel)
 	sums := c.windows(x, 0, Tensor.Add)
 	for i := range win.Kernel {
-		d, along := x.Dim(outer+i), win
+		d, along := x.Dim(outer+i), win // the elements that count along axis i, and their windows
 		if c.Attrs.Bool("count_include_pad") {
 			d = d.Plus(win.Low[i] + win.High[i])
 			along.Low = make([]int64, len(win.Low))
@@ -188,7 +191,7 @@ func resized(c GradCall) Tensor {
 	for i, to := range size {
 		axis := x.Rank() - len(size) + i
 		if num, den := ir.ResizeScale(c.Attrs, i, x.Dim(axis), to); x.Dim(axis) == to && num == den {
-			continue
+			continue // the axis stays
 		}
 		attrs := []ir.Attr{attr("size", ir.Shape{to})}
 		if scales := c.Attrs.Ints("scales"); len(scales) > 0 {

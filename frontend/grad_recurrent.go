@@ -6,7 +6,7 @@ import "github.com/vkc-go/vkc/ir"
 func causalConv1DOf(c GradCall) Tensor {
 	x, w, state := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
 	rank, times, size := x.Rank(), x.Dim(-2), w.Dim(1).Static()
-	z := state.Concat(rank-2, x)
+	z := state.Concat(rank-2, x) // [..., size-1+T, C]: each time is preceded by the inputs that it reads
 	if c.Attrs.String_("of") == "state" {
 		return z.rowsFrom(times, size-1)
 	}
@@ -22,7 +22,7 @@ func causalConv1DOf(c GradCall) Tensor {
 	return y
 }
 
-// rowsFrom returns n rows of the second axis from the end, from the first one on.
+// rowsFrom returns n rows of t [..., rows, columns], from row first on.
 func (t Tensor) rowsFrom(first ir.Dim, n int) Tensor {
 	axis := t.Rank() - 2
 	if first.IsStatic() {
@@ -38,7 +38,8 @@ func scanOf(c GradCall) Tensor {
 		args[i] = a.wide()
 	}
 	op := c.Result.node.Op()
-	state := args[op.Info().Arg("state")]
+	arg := func(name string) Tensor { return args[op.Info().Arg(name)] }
+	state := arg("state")
 	rank, heads := state.Rank(), state.Dim(-3)
 	// The scan is over the times, so they come first.
 	first := func(x Tensor) Tensor {
@@ -57,26 +58,28 @@ func scanOf(c GradCall) Tensor {
 		x = x.Unsqueeze(-2).Broadcast(s[:len(s)-1], each, s[len(s)-1]).Reshape(s[:len(s)-2], heads, 1, s[len(s)-1])
 		return first(x)
 	}
-	var q, k, v, decay Tensor
-	var xs []Tensor
+	var q, k, v, decay Tensor // ssm_scan is delta_rule with q = c, k = b, v = dt*x and decay = dt*a
 	if op == ir.OpSSMScan {
-		dt := args[1].Unsqueeze(-1)
-		q, k, v, decay = vectors(args[4]), vectors(args[3]), args[0].Mul(dt), dt.Mul(args[2])
+		dt := arg("dt").Unsqueeze(-1)
+		q, k, v, decay = vectors(arg("c")), vectors(arg("b")), arg("x").Mul(dt), dt.Mul(arg("a"))
 	} else {
-		q, k, v, decay = vectors(args[0]), vectors(args[1]), args[2], args[3]
+		q, k, v, decay = vectors(arg("q")), vectors(arg("k")), arg("v"), arg("decay")
 	}
-	xs = []Tensor{q, k, first(v.Unsqueeze(-1)), first(decay.Unsqueeze(-2).Exp())}
-	if len(args) == 7 && op == ir.OpDeltaRule {
-		xs = append(xs, vectors(args[5]), vectors(args[6]))
+	xs := []Tensor{q, k, first(v.Unsqueeze(-1)), first(decay.Unsqueeze(-2).Exp())}
+	corrects := op == ir.OpDeltaRule && len(args) == len(op.Info().Args) // a and b are optional
+	if corrects {
+		xs = append(xs, vectors(arg("a")), vectors(arg("b")))
 	}
 	last, ys := c.Grad.b.Scan([]Tensor{state}, xs, func(carried, x []Tensor) (next, outs []Tensor) {
 		s := carried[0]
-		more := s.Mul(x[3])
-		if len(x) > 4 {
-			more = more.Add(s.Mul(x[4]).SumKeep(-1).Mul(x[5]))
+		q, k, v, decay := x[0], x[1], x[2], x[3]
+		decayed := s.Mul(decay)
+		if corrects {
+			a, b := x[4], x[5]
+			decayed = decayed.Add(s.Mul(a).SumKeep(-1).Mul(b))
 		}
-		s = more.Add(x[2].Mul(x[1]))
-		return []Tensor{s}, []Tensor{s.Mul(x[0]).Sum(-1)}
+		s = decayed.Add(v.Mul(k))
+		return []Tensor{s}, []Tensor{s.Mul(q).Sum(-1)}
 	})
 	if c.Attrs.String_("of") == "state" {
 		return last[0]

@@ -30,9 +30,9 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	for i, t := range results {
 		r.results = append(r.results, b.ownTensor(op, i, t, results).node)
 	}
-	seen := map[*ir.Node]bool{}
+	seen := map[*ir.Node]bool{} // nodes that f makes, and nodes outside that are already in args
 	for _, n := range r.nodes {
-		seen[n] = len(n.Args()) > 0 // a leaf that f declares is read like one from around it
+		seen[n] = len(n.Args()) > 0 // a leaf that f declares counts as outside
 	}
 	var args []Tensor
 	read := func(n *ir.Node) {
@@ -70,6 +70,7 @@ type remat struct {
 // grad is the gradient rule: it computes the nodes again, and from them the gradients.
 func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	b := c.Result.b.current()
+	// The token is one element of a result's gradient. Values after it are computed only once that gradient is known.
 	token := c.grads[slices.IndexFunc(c.grads, func(g Tensor) bool { return !g.IsZero() })]
 	for i := range token.Rank() {
 		token = token.Slice(i, 0, ir.D(1))

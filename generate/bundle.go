@@ -69,22 +69,28 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 			first.Contents.Parts = append(first.Contents.Parts, &p.Contents)
 		}
 	}
-	more := map[string]any{
+	if first.Contents.Model, err = m.file.Header(m.bundleMetadata(o)); err != nil {
+		return nil, err
+	}
+	first.Contents.Sign = key
+	return first, first.Save(out, weights)
+}
+
+// bundleMetadata returns the metadata that a bundle has in addition to its model file's: the options, which openBundle
+// reads, and the configuration of the vision tower.
+func (m *Model) bundleMetadata(o Options) map[string]any {
+	metadata := map[string]any{
 		keyContext: uint32(o.Context), keyParallel: uint32(m.slotCount), keyPositions: uint32(o.Positions),
 		keyCache: o.Cache.String(), keyPrecision: o.Precision,
 		keyDeterministic: o.Deterministic, keyShift: o.ContextShift}
 	if m.vision != nil {
 		for _, kv := range m.vision.file.Metadata() {
 			if strings.HasPrefix(kv.Key, towerKeys) {
-				more[kv.Key] = kv.Value
+				metadata[kv.Key] = kv.Value
 			}
 		}
 	}
-	if first.Contents.Model, err = m.file.Header(more); err != nil {
-		return nil, err
-	}
-	first.Contents.Sign = key
-	return first, first.Save(out, weights)
+	return metadata
 }
 
 // towerKeys is the prefix of the metadata keys of vision towers.
@@ -216,37 +222,41 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 	for _, p := range append(parts, m.bundle) {
 		m.bundled[p.Contents.Program.GraphHash] = p
 	}
-	var number int64
+	return m.completeOptions(path, o)
+}
+
+// completeOptions sets unset options to those that the bundle at path was compiled with.
+func (m *Model) completeOptions(path string, o *Options) error {
 	for key, option := range map[string]*int{keyContext: &o.Context, keyParallel: &o.Parallel,
 		keyPositions: &o.Positions} {
-		if number, err = m.file.Int(key); err == nil && *option == 0 {
-			*option = int(number)
-		}
+		number, err := m.file.Int(key)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+		if *option == 0 {
+			*option = int(number)
+		}
 	}
-	cache, err := m.file.String(keyCache)
-	if err == nil && o.Cache == ir.Invalid {
-		o.Cache, err = ir.ParseDType(cache)
+	cache, errCache := m.file.String(keyCache)
+	if errCache == nil && o.Cache == ir.Invalid {
+		o.Cache, errCache = ir.ParseDType(cache)
 	}
-	precision, failed := m.file.String(keyPrecision)
+	precision, errPrecision := m.file.String(keyPrecision)
 	if precision == "" || precision == ir.PrecisionFull { // bundles of earlier versions
 		precision = vkc.Exact
 	}
 	if o.Precision == ir.PrecisionFull {
 		o.Precision = vkc.Exact
 	}
-	if o.Precision != "" && o.Precision != precision && failed == nil {
+	if o.Precision != "" && o.Precision != precision && errPrecision == nil {
 		return wrongOption("Precision", "%s: the precision of a bundle is fixed when it is compiled, and this one has "+
-			"%s",
-			path, precision)
+			"%s", path, precision)
 	}
 	o.Precision = precision
-	deterministic, failed2 := m.file.Bool(keyDeterministic)
-	shift, failed3 := m.file.Bool(keyShift)
+	deterministic, errDeterministic := m.file.Bool(keyDeterministic)
+	shift, errShift := m.file.Bool(keyShift)
 	o.Deterministic, o.ContextShift = o.Deterministic || deterministic, o.ContextShift || shift
-	if err = errors.Join(err, failed, failed2, failed3); err != nil {
+	if err := errors.Join(errCache, errPrecision, errDeterministic, errShift); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if err := o.Check(); err != nil { // the file is invalid, not the caller's options
@@ -263,7 +273,8 @@ func withPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	return vkc.WithPrecision(g, precision)
 }
 
-// fromBundle returns the program of a graph with some weights, if the model's bundle has it.
+// fromBundle returns the program of a graph with some weights, or nil if the model has no bundle or the bundle has no
+// such program. A CPU and several devices do not run the programs of a bundle, so it returns nil for these too.
 func (m *Model) fromBundle(g *ir.Graph, weights ir.WeightSource) (*vkc.Program, error) {
 	if m.bundle == nil || m.device.IsCPU() || len(m.device.Parts()) > 1 {
 		return nil, nil

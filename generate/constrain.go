@@ -152,8 +152,11 @@ type maskSearch struct {
 // most half of the cores.
 func newMaskSlots() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// begin starts the search for the mask after token id, or for the first mask if id is negative. A search that takes
-// long becomes slow: it waits for an element of maskSlots, and notifies wake when it ends.
+// firstMask stands for the missing last token in the search for an answer's first mask.
+const firstMask int32 = -1
+
+// begin starts the search for the mask after token id, which may be firstMask. A search that takes long becomes slow:
+// it waits for an element of maskSlots, and notifies wake when it ends.
 func (c *chooser) begin(ctx context.Context, id int32, maskSlots, wake chan struct{}) {
 	m := &maskSearch{slow: make(chan struct{}), over: make(chan struct{})}
 	c.next = m
@@ -164,6 +167,7 @@ func (c *chooser) begin(ctx context.Context, id int32, maskSlots, wake chan stru
 		}
 		hasSlot = false
 	}
+	// The grammar calls pause regularly during a long search. Each call gives other slow searches a turn.
 	pause := func() error {
 		if leave(); !isSlow {
 			isSlow = true
@@ -205,7 +209,20 @@ func (c *chooser) known() bool {
 	}
 }
 
-// apply sets the logits of tokens outside of the mask to minus infinity.
+// waitForMask waits until the mask of the next token is known, even if its search is slow.
+func (c *chooser) waitForMask(ctx context.Context) error {
+	if c.next == nil {
+		return nil
+	}
+	select {
+	case <-c.next.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// apply sets the logits of tokens outside of the mask to minus infinity. Bit i%64 of mask[i/64] allows token i.
 func apply(mask grammar.Mask, logits []float32) {
 	none := float32(math.Inf(-1))
 	for at := 0; at < len(logits); at += 64 {

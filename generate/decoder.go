@@ -244,39 +244,42 @@ func (d *Decoder) Reused() Reused {
 	return d.reused
 }
 
-// count changes the counts of waiting and running answers, of tokens on the device, and of tokens of prompts.
-func (d *Decoder) count(waiting, running, used, prompt int) {
+// update calls change, which changes the counts in d, while it holds d.mu.
+func (d *Decoder) update(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.load.Waiting += waiting
-	d.load.Running += running
-	d.used += used
-	d.reused.Tokens += prompt
+	change()
 }
 
-// begin waits until an answer to a prompt may begin. The answer takes over up to most tokens of an earlier one that has
-// the same prefix. The caller must call end.
+// begin waits until an answer to a prompt may begin. The answer takes over the cache of an earlier one with the same
+// prefix, up to most tokens. The caller must call end.
 func (d *Decoder) begin(ctx context.Context, prompt []int32, most int) (_ *decoding, end func(), err error) {
-	d.count(1, 0, 0, 0)
-	defer d.count(-1, 0, 0, 0)
+	d.update(func() { d.load.Waiting++ })
+	defer d.update(func() { d.load.Waiting-- })
 	select {
 	case d.running <- struct{}{}:
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	d.count(0, 1, 0, len(prompt))
+	d.update(func() {
+		d.load.Running++
+		d.reused.Tokens += len(prompt)
+	})
 	r := d.takeIdle(prompt[:most])
 	if err := r.keepPrefix(ctx, prompt[:most]); err != nil {
-		d.count(0, -1, 0, 0)
+		d.update(func() { d.load.Running-- })
 		<-d.running
 		return nil, nil, err
 	}
-	d.count(0, 0, len(r.tokens), 0)
-	d.mu.Lock()
-	d.reused.Known += len(r.tokens)
-	d.mu.Unlock()
+	d.update(func() {
+		d.used += len(r.tokens)
+		d.reused.Known += len(r.tokens)
+	})
 	return r, func() {
-		d.count(0, -1, -len(r.tokens), 0)
+		d.update(func() {
+			d.load.Running--
+			d.used -= len(r.tokens)
+		})
 		d.putIdle(r)
 		<-d.running
 	}, nil
@@ -338,9 +341,9 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 		}
 		defer end()
 		known := len(r.tokens)
-		slots, wake := newMaskSlots(), make(chan struct{}, 1)
+		slots, wake := newMaskSlots(), make(chan struct{}, 1) // nothing waits for wake: see waitForMask
 		if c.guide != nil {
-			c.begin(ctx, -1, slots, wake)
+			c.begin(ctx, firstMask, slots, wake)
 		}
 		decoder := m.tok.Decoder()
 		for n := 1; ; n++ {
@@ -348,18 +351,14 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 			if err == nil && n == 1 && s.Known != nil {
 				s.Known(known)
 			}
-			if err == nil && c.next != nil {
-				select {
-				case <-c.next.over:
-				case <-ctx.Done():
-					err = ctx.Err()
-				}
+			if err == nil {
+				err = c.waitForMask(ctx)
 			}
 			if err != nil {
 				yield(Token{}, err)
 				return
 			}
-			if c.next != nil && c.next.full {
+			if grammarEnds := c.next != nil && c.next.full; grammarEnds {
 				return
 			}
 			token, err := c.choose(ctx, outcome{logits: logits}, prompt)
@@ -443,7 +442,7 @@ func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	closeAll(r.past)
 	r.past = res.Kept
 	r.tokens = append(r.tokens, tokens...)
-	r.count(0, 0, len(tokens), 0)
+	r.update(func() { r.used += len(tokens) })
 	all, err := floats(res.Outputs[r.ports.Output])
 	if err != nil || len(all) < r.model.config.Vocab {
 		return nil, errors.Join(err, fmt.Errorf("output %q has %d elements, fewer than the vocabulary of %d",

@@ -47,7 +47,7 @@ type engine struct {
 	ended     chan struct{}      // is closed when no step runs any more
 }
 
-// answer is a call of Generate in an engine.
+// answer is a call of Generate or Score in an engine.
 type answer struct {
 	ctx context.Context
 	// The engine's goroutine owns the fields below.
@@ -59,7 +59,7 @@ type answer struct {
 	decoder      *tokenizer.Decoder
 	hasNews      bool         // whether tokens were queued since wakeReaders ran
 	awaitingMask *outcome     // the last step's outcome while the answer waits for its mask; else nil
-	scorer       *loadedExtra // scores the tokens of a text without decoding; or nil
+	scorer       *loadedExtra // the program of Model.Score, which scores the text; nil for an answer of Generate
 
 	mu           sync.Mutex
 	cachedPrompt int     // prompt tokens that were already in the cache; set when the answer begins
@@ -214,14 +214,7 @@ func (e *engine) run(ctx context.Context) {
 		e.runTasks()
 		e.mu.Lock()
 		e.assignSlots()
-		e.usedPositions = 0
-		for i := range e.slots {
-			s := &e.slots[i]
-			e.described[i] = SlotInfo{len(s.cached), s.answer != nil}
-			if s.answer != nil {
-				e.usedPositions += len(s.cached)
-			}
-		}
+		e.describeSlots()
 		closed, idle := e.closed, !e.canStep()
 		e.mu.Unlock()
 		switch {
@@ -238,6 +231,19 @@ func (e *engine) run(ctx context.Context) {
 	}
 }
 
+// describeSlots updates e.described and e.usedPositions, which other goroutines read. The caller holds e.mu.
+func (e *engine) describeSlots() {
+	e.usedPositions = 0
+	for i := range e.slots {
+		s := &e.slots[i]
+		busy := s.answer != nil
+		e.described[i] = SlotInfo{Tokens: len(s.cached), Busy: busy}
+		if busy {
+			e.usedPositions += len(s.cached)
+		}
+	}
+}
+
 // canStep reports whether at least one answer can continue without waiting for its mask.
 func (e *engine) canStep() bool {
 	return slices.ContainsFunc(e.slots, func(s slot) bool {
@@ -245,7 +251,8 @@ func (e *engine) canStep() bool {
 	})
 }
 
-// dropCanceled ends running and waiting answers with a canceled context, or all answers when the engine closes.
+// dropCanceled ends running and waiting answers with a canceled context, or all answers when the engine closes. The
+// caller holds e.mu.
 func (e *engine) dropCanceled() {
 	for i := range e.slots {
 		switch s := &e.slots[i]; {
@@ -279,48 +286,53 @@ func (e *engine) release(s *slot, err error) {
 	e.running--
 }
 
-// assignSlots assigns idle slots to waiting answers. An answer gets the slot that has cached the longest prefix of
-// its prompt, and among equals the one that was released first. With paged KV the first waiting answer gets a slot
-// only when there are enough pages for it. The answers after it wait too.
+// assignSlots assigns idle slots to waiting answers, in the order of their calls. With paged KV the first waiting
+// answer gets a slot only when there are enough pages for it. The answers after it wait too. The caller holds e.mu.
 func (e *engine) assignSlots() {
 	for len(e.waiting) > 0 && e.running < len(e.slots) {
 		a := e.waiting[0]
-		var best *slot
-		most := 0
-		for i := range e.slots {
-			s := &e.slots[i]
-			if s.answer != nil || e.hasTask(i) {
-				continue
-			}
-			known := 0
-			if a.scorer == nil && slices.Equal(s.scales, a.scales) {
-				known = s.reusable(a.text, a.images)
-			}
-			if best == nil || known > most || known == most && s.lastUse < best.lastUse {
-				best, most = s, known
-			}
-		}
-		if best == nil {
+		s, known := e.idleSlotFor(a)
+		if s == nil {
 			return // tasks wait for the idle slots
 		}
-		if e.model.pages > 0 && !e.reservePages(best, a.pages(e.model.context)) {
+		if e.model.pages > 0 && !e.reservePages(s, a.pages(e.model.context)) {
 			return
 		}
 		e.waiting = e.waiting[1:]
-		best.truncate(most)
+		s.truncate(known)
 		if a.scorer == nil {
 			e.reused.Tokens += len(a.text)
-			e.reused.Known += most
+			e.reused.Known += known
 			a.mu.Lock()
-			a.cachedPrompt = most
+			a.cachedPrompt = known
 			a.mu.Unlock()
 		}
-		best.answer, best.lastUse, best.scales = a, e.steps, a.scales
+		s.answer, s.lastUse, s.scales = a, e.steps, a.scales
 		e.running++
-		if a.chooser != nil && a.chooser.guide != nil {
-			a.chooser.begin(a.ctx, -1, e.maskSlots, e.wake)
+		if a.chooser.guide != nil {
+			a.chooser.begin(a.ctx, firstMask, e.maskSlots, e.wake)
 		}
 	}
+}
+
+// idleSlotFor returns the idle slot that has cached the longest prefix of an answer's prompt, and the length of this
+// prefix in tokens. Among equals it returns the slot that was released first. It returns nil if tasks wait for all
+// idle slots.
+func (e *engine) idleSlotFor(a *answer) (best *slot, known int) {
+	for i := range e.slots {
+		s := &e.slots[i]
+		if s.answer != nil || e.hasTask(i) {
+			continue
+		}
+		prefix := 0 // a scored text needs the logits of all its tokens, so it reuses none
+		if a.scorer == nil && slices.Equal(s.scales, a.scales) {
+			prefix = s.reusable(a.text, a.images)
+		}
+		if best == nil || prefix > known || prefix == known && s.lastUse < best.lastUse {
+			best, known = s, prefix
+		}
+	}
+	return best, known
 }
 
 // step submits the next decoding step of the answers with a prefilled prompt. Then it prefills parts of prompts. If the
@@ -328,28 +340,18 @@ func (e *engine) assignSlots() {
 func (e *engine) step(ctx context.Context) {
 	e.steps++
 	e.resume(ctx)
-	var rows []*slot
-	for i := range e.slots {
-		if s := &e.slots[i]; s.answer != nil && s.answer.awaitingMask == nil && !s.needsPrefill() {
-			rows = append(rows, s)
-		}
-	}
-	for _, s := range rows {
-		if len(e.pending) > 0 || !s.needsShift() {
-			continue
-		}
-		if err := s.shiftContext(ctx); err != nil {
-			e.fail(ctx, err)
-			return
-		}
+	rows := e.decodingSlots()
+	if err := e.shiftContexts(ctx, rows); err != nil {
+		e.fail(ctx, err)
+		return
 	}
 	mixes := e.mixes(rows)
 	switch {
 	case len(rows) == 0:
-		e.dropPending()
+		e.dropPending() // the answers of these steps have ended
 	case mixes:
 		e.mix(ctx, rows)
-	case e.model.drafts != nil:
+	case e.model.drafts != nil: // speculation, which has one slot
 		one, err := rows[0].next(ctx, rows[0].answer.text)
 		e.deliver(ctx, rows, []outcome{one}, err)
 	default:
@@ -359,35 +361,58 @@ func (e *engine) step(ctx context.Context) {
 	e.prefillPrompts(ctx, len(rows) > 0, mixes)
 }
 
-// advance submits another step for rows, unless enough steps are in flight, and then processes the oldest step's
-// outcome. If the batch changed, it first collects the steps in flight.
+// decodingSlots lists the slots with a prefilled prompt, except those that wait for a mask.
+func (e *engine) decodingSlots() (list []*slot) {
+	for i := range e.slots {
+		if s := &e.slots[i]; s.answer != nil && s.answer.awaitingMask == nil && !s.needsPrefill() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// shiftContexts shifts the contexts of rows that are full. It does nothing while steps are in flight, because these use
+// the positions that a shift moves.
+func (e *engine) shiftContexts(ctx context.Context, rows []*slot) error {
+	if len(e.pending) > 0 {
+		return nil
+	}
+	for _, s := range rows {
+		if !s.needsShift() {
+			continue
+		}
+		if err := s.shiftContext(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance submits the next step of rows. If enough steps are in flight then, it collects the oldest ones. If no step
+// may follow the steps in flight, because answers end or the batch has changed, it only collects.
 func (e *engine) advance(ctx context.Context, rows []*slot) {
-	var last *pendingStep
-	inFlight := len(e.pending)
+	inFlight, depth := len(e.pending), e.depth(rows)
+	f := newPendingStep(rows)
+	var last *pendingStep // the step before f
 	if inFlight > 0 {
 		last = e.pending[inFlight-1]
-	}
-	depth := e.depth(rows)
-	if inFlight > 0 && e.stops(rows, inFlight) {
-		depth = 0 // the step would be one too many
-	}
-	if inFlight < depth && (last == nil || e.model.canFollow(last, rows)) {
-		f := newPendingStep(rows)
-		if last != nil { // it reads the tokens of last on the device, so it needs the same rows
-			f = &pendingStep{rows: last.rows, answers: last.answers, counts: last.counts}
-		} else {
-			e.collected = 0
-		}
-		more := ahead.SubmitsTogether(inFlight, depth) && !e.stops(rows, inFlight+1)
-		if err := e.model.submit(ctx, f, inFlight, last, more); err != nil {
-			e.fail(ctx, err)
+		if inFlight >= depth || e.stops(rows, inFlight) || !e.model.canFollow(last, rows) {
+			e.collectOldest(ctx)
 			return
 		}
-		if e.pending = append(e.pending, f); len(e.pending) < depth {
-			return
-		}
+		// f reads the tokens of last on the device, so it needs the same rows.
+		f = &pendingStep{rows: last.rows, answers: last.answers, counts: last.counts}
+	} else {
+		e.collected = 0
 	}
-	e.collectOldest(ctx)
+	more := ahead.SubmitsTogether(inFlight, depth) && !e.stops(rows, inFlight+1)
+	if err := e.model.submit(ctx, f, inFlight, last, more); err != nil {
+		e.fail(ctx, err)
+		return
+	}
+	if e.pending = append(e.pending, f); len(e.pending) >= depth {
+		e.collectOldest(ctx)
+	}
 }
 
 // depth returns the number of steps of these rows that may be in flight. It is 1 if the host must see the logits of a
@@ -426,13 +451,7 @@ func (e *engine) collectOldest(ctx context.Context) {
 	oldest := e.pending[:ahead.CollectAtOnce(len(e.pending))]
 	e.collected += len(oldest)
 	err := oldest[len(oldest)-1].wait(ctx)
-	now := time.Now()
-	if !e.collectedAt.IsZero() {
-		e.pace = now.Sub(e.collectedAt) / time.Duration(len(oldest))
-	}
-	if e.collectedAt = now; len(oldest) == len(e.pending) {
-		e.collectedAt = time.Time{}
-	}
+	e.measurePace(len(oldest))
 	for _, f := range oldest {
 		e.pending = e.pending[1:]
 		var all []outcome
@@ -443,17 +462,30 @@ func (e *engine) collectOldest(ctx context.Context) {
 			f.close()
 			break
 		}
-		var there []*slot
+		var slots []*slot
 		var next []outcome
 		for i, s := range f.rows {
-			if s.answer == f.answers[i] {
-				there, next = append(there, s), append(next, all[i])
+			if s.answer == f.answers[i] { // else the answer has ended meanwhile
+				slots, next = append(slots, s), append(next, all[i])
 			}
 		}
-		e.deliver(ctx, there, next, nil)
+		e.deliver(ctx, slots, next, nil)
 	}
 	if err != nil {
 		e.fail(ctx, err)
+	}
+}
+
+// measurePace updates e.pace after the oldest steps in flight have ended on the device. The time since the last
+// collection is their duration only if they were in flight then.
+func (e *engine) measurePace(ended int) {
+	now := time.Now()
+	if !e.collectedAt.IsZero() {
+		e.pace = now.Sub(e.collectedAt) / time.Duration(ended)
+	}
+	e.collectedAt = now
+	if ended == len(e.pending) {
+		e.collectedAt = time.Time{}
 	}
 }
 
@@ -472,8 +504,9 @@ func (e *engine) dropPending() {
 }
 
 // deliver gives the outcomes of a step to answers: next[i] to the answer of slots[i]. An answer waits in awaitingMask
-// if its mask is not known. An error of the step ends all answers. It may come from an earlier, asynchronous run, so
-// the contents of all slots are unknown then.
+// if its mask is not known. Tokens of several answers are chosen concurrently, because a choice on the host reads the
+// whole vocabulary. An error of the step ends all answers. It may come from an earlier, asynchronous run, so the
+// contents of all slots are unknown then.
 func (e *engine) deliver(ctx context.Context, slots []*slot, next []outcome, err error) {
 	if err != nil {
 		e.fail(ctx, err)
@@ -539,7 +572,10 @@ func (e *engine) fail(ctx context.Context, err error) {
 // complete.
 func (e *engine) addToken(ctx context.Context, a *answer, next outcome) (over bool, err error) {
 	m, c := e.model, a.chooser
-	if a.scorer != nil || c.next != nil && c.next.full { // the mask became known too late for the last token
+	if a.scorer != nil {
+		return true, nil // a scored text gets no more tokens
+	}
+	if grammarEnds := c.next != nil && c.next.full; grammarEnds { // its mask was not known after the last token
 		return true, nil
 	}
 	token, err := c.choose(ctx, next, a.text)
@@ -554,7 +590,8 @@ func (e *engine) addToken(ctx context.Context, a *answer, next outcome) (over bo
 	}
 	a.generated++
 	token.Text = a.decoder.Next(token.ID)
-	last := a.generated == c.sampling.MaxTokens || len(a.text)+1 >= m.context && m.shift == nil
+	contextEnds := len(a.text)+1 >= m.context && m.shift == nil
+	last := a.generated == c.sampling.MaxTokens || contextEnds
 	if !last && c.guide != nil {
 		c.begin(a.ctx, token.ID, e.maskSlots, e.wake)
 		last = c.known() && c.next.full

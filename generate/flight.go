@@ -80,17 +80,39 @@ var stepKeeps = []string{"logits", "likeliest", "top"}
 
 // submit submits step f for its rows. inFlight is the number of steps in flight for the same rows, and last is the
 // latest of them, or nil. more says that the caller submits another step at once.
-func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) (err error) {
+func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) error {
+	in, length, err := m.stepInputs(f, inFlight, last)
+	if err != nil {
+		return err
+	}
+	o := vkc.RunOptions{Keep: stepKeeps, More: more || f.choosesAtOnce()}
+	if last != nil {
+		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
+	}
+	if m.slotCount == 1 {
+		o.Symbols = map[string]int64{"S": int64(length)}
+	}
+	res, err := m.stepOf(len(f.rows), length).Run(ctx, in, o)
+	if err != nil {
+		return err
+	}
+	return m.chooseOnDevice(ctx, f, res, inFlight, last, more)
+}
+
+// stepInputs returns the inputs of step f that come from the host, and the length of its longest sequence. The tokens
+// are not among them if f follows last, which has them on the device. See submit for the arguments.
+func (m *Model) stepInputs(f *pendingStep, inFlight int, last *pendingStep) (in vkc.Tensors, length int, err error) {
 	var tokens, texts, positions, pages, offsets []int32 // inputs of the step; texts are the indexes of slots
 	var scales []float32
 	for i, s := range f.rows {
 		a := f.answers[i]
 		at := len(s.cached)
-		if s.answer == a {
+		if s.answer == a { // else the answer has ended, and the results of this row are ignored
 			at += inFlight
-		} // the answer has ended, so the results of this row are ignored
+		}
 		at = min(at, s.capacity()-1) // an answer that ended earlier would pass the end of its slot
 		s.wrote(at + 1)
+		length = max(length, at+1)
 		texts, positions = append(texts, s.index), append(positions, int32(at))
 		if m.pages > 0 {
 			pages = append(pages, s.pageTable()...)
@@ -101,36 +123,23 @@ func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *
 			tokens = append(tokens, a.text[at])
 		}
 	}
-	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || f.choosesAtOnce()}, vkc.Tensors{}, len(f.rows)
-	if last != nil {
-		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
-	} else {
+	in, n := vkc.Tensors{}, len(f.rows)
+	if last == nil {
 		err = addInput(in, "tokens", tokens, n)
 	}
+	var axis []int // the axis of the rows, which the program of a single slot does not have
 	if m.slotCount > 1 {
-		err = errors.Join(err, addInput(in, "texts", texts, n), addInput(in, "positions", positions, n),
-			m.addScales(in, scales, n))
-	} else {
-		err = errors.Join(err, m.addScales(in, scales))
-		o.Symbols = map[string]int64{"S": int64(positions[0]) + 1}
+		axis = []int{n}
+		err = errors.Join(err, addInput(in, "texts", texts, n), addInput(in, "positions", positions, n))
 	}
+	err = errors.Join(err, m.addScales(in, scales, axis...))
 	if m.pages > 0 {
 		err = errors.Join(err, addInput(in, "pages", pages, n, len(pages)/n))
 	}
-	switch {
-	case m.hasOffsets() && m.slotCount > 1:
-		err = errors.Join(err, addInput(in, llm.OffsetInput, offsets, n))
-	case m.hasOffsets():
-		err = errors.Join(err, addInput(in, llm.OffsetInput, offsets))
+	if m.hasOffsets() {
+		err = errors.Join(err, addInput(in, llm.OffsetInput, offsets, axis...))
 	}
-	if err != nil {
-		return err
-	}
-	res, err := m.stepOf(n, int(slices.Max(positions))+1).Run(ctx, in, o)
-	if err != nil {
-		return err
-	}
-	return m.chooseOnDevice(ctx, f, res, inFlight, last, more)
+	return in, length, err
 }
 
 // choosesAtOnce reports whether the choice of the step's tokens on the device follows at once. It does not if masks may
@@ -145,7 +154,7 @@ func (m *Model) chooseOnDevice(ctx context.Context, f *pendingStep, res *vkc.Res
 	more bool) error {
 	m.count(Speculated{Steps: 1})
 	f.token, f.top, f.logits = res.Kept["likeliest"], res.Kept["top"], res.Kept["logits"]
-	draws, masks, reads := false, false, false
+	draws, masks, reads := false, false, false // whether a row needs the sampler, the masker, logits on the host
 	for _, a := range f.answers {
 		c := a.chooser
 		onHost := c.choosesOnHost()
@@ -186,7 +195,7 @@ func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*v
 		} else {
 			mask = a.chooser.next.mask
 		}
-		for w := range words {
+		for w := range words { // the device reads each uint64 as two uint32, the low one first
 			word := uint64(0)
 			if w/2 < len(mask) {
 				word = mask[w/2]
@@ -276,6 +285,12 @@ func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) 
 			needs[i] = f.onHost[i] || s.answer.chooser.sampling.Logprobs
 		}
 	}
+	return all, m.addLogits(ctx, f, all, needs)
+}
+
+// addLogits reads the logits of the rows of step f that need them, and adds them to the outcomes. It reads successive
+// rows at once, because a wait for the device costs more time than the copy of a row.
+func (m *Model) addLogits(ctx context.Context, f *pendingStep, all []outcome, needs []bool) error {
 	vocabulary := m.config.Vocab
 	for first := 0; first < len(all); first++ {
 		end := first
@@ -285,17 +300,16 @@ func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) 
 		if end == first {
 			continue
 		}
-		// A wait for the device costs more time than the copy of a row.
 		logits, err := m.readLogits(ctx, f.logits, first, end)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range end - first {
 			all[first+i].logits = logits[i*vocabulary : (i+1)*vocabulary]
 		}
 		first = end
 	}
-	return all, nil
+	return nil
 }
 
 // readLogits reads the rows from first up to end of a step's logits.

@@ -33,13 +33,13 @@ func newGuide(m *Model, s Sampling) *guide {
 	return g
 }
 
-// advance takes a token, unless id is negative, and returns the mask of the next one: nil if every token may come. full
-// means that none may.
+// advance takes the last token, unless id is firstMask, and returns the mask of the next one: nil if every token may
+// come. full means that none may. pause is called regularly during a long search, and its error ends the search.
 func (g *guide) advance(id int32, pause func() error) (mask grammar.Mask, full bool, err error) {
 	if g.text != nil {
 		g.text.Pause = pause
 	}
-	if id >= 0 {
+	if id != firstMask {
 		if err := g.take(id, pause); err != nil {
 			return nil, false, err
 		}

@@ -69,7 +69,8 @@ func (p *Image) begins(tokens []int32) bool {
 // end is the position after the picture.
 func (p placedImage) end() int { return p.at + len(p.tokens) }
 
-// placeImages finds pictures in a prompt. The prompt has all of them, in their order.
+// placeImages finds the given pictures in a prompt. It is an error if the prompt does not have all of them and no
+// others, in their order, or if it ends with one.
 func placeImages(prompt []int32, images []*Image) (list []placedImage, err error) {
 	images = partsOf(images)
 	for i := 0; i < len(prompt); i++ {
@@ -149,9 +150,9 @@ func (s *slot) runImage(ctx context.Context, p *placedImage, most int) error {
 	}
 	in, width := vkc.Tensors{}, len(p.rows)/len(p.tokens)
 	err := errors.Join(addInput(in, "embeddings", p.rows[first*width:(first+n)*width], n, width), s.addText(in))
-	if len(m.config.Sections) > 0 {
+	if len(m.config.Sections) > 0 { // rotary positions have three axes: time, row, column
 		base := int32(p.at) + ropeOffset(s.answer.images, p.at)
-		places := make([]int32, 3*n)
+		places := make([]int32, 3*n) // [3, n]
 		for i := range n {
 			at := first + i
 			places[i] = base
@@ -433,10 +434,8 @@ func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 	if v.closed {
 		return nil, errClosed
 	}
-	if i := slices.IndexFunc(v.recent, func(r recentImage) bool { return r.sum == sum }); i >= 0 {
-		known := v.recent[i]
-		v.recent = append(slices.Delete(v.recent, i, i+1), known)
-		return known.Image, nil
+	if image := v.recall(sum); image != nil {
+		return image, nil
 	}
 	picture, err := vision.Decode(data)
 	if err != nil {
@@ -464,16 +463,32 @@ func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 	if len(rows) == 1 {
 		image = image.parts[0]
 	}
+	v.remember(sum, image)
+	return image, nil
+}
+
+// recall returns the picture of the file with a hash, or nil if the model does not remember it.
+func (v *visionTower) recall(sum [sha256.Size]byte) *Image {
+	i := slices.IndexFunc(v.recent, func(r recentImage) bool { return r.sum == sum })
+	if i < 0 {
+		return nil
+	}
+	known := v.recent[i]
+	v.recent = append(slices.Delete(v.recent, i, i+1), known)
+	return known.Image
+}
+
+// remember adds a picture to the recent ones, and drops the oldest others until all fit in maxRecent bytes.
+func (v *visionTower) remember(sum [sha256.Size]byte, image *Image) {
 	v.recent = append(v.recent, recentImage{sum, image})
-	for total := 0; ; v.recent = v.recent[1:] {
-		total = 0
-		for _, r := range v.recent {
-			for _, p := range partsOf([]*Image{r.Image}) {
-				total += 4 * len(p.rows)
-			}
+	bytes := 0
+	for i, r := range slices.Backward(v.recent) {
+		for _, p := range partsOf([]*Image{r.Image}) {
+			bytes += 4 * len(p.rows)
 		}
-		if total <= maxRecent || len(v.recent) == 1 {
-			return image, nil
+		if bytes > maxRecent && r.Image != image {
+			v.recent = v.recent[i+1:]
+			return
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 
 // plan chooses the parts of the next mixed run, and its program. slots has the slot of each part.
 func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program sizedProgram) {
-	m, wanted := e.model, 0
+	m, wanted := e.model, 0 // wanted counts tokens of prompts that the run could prefill
 	add := func(s *slot, most int) {
 		begin, text := len(s.cached), s.answer.text
 		n := min(untilImage(text[begin:]), most)
@@ -72,6 +72,7 @@ func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program si
 		add(s, 1)
 	}
 	rate := int(e.promptRate * e.promptTime.Seconds())
+	// The tokens of the run: as many as take e.promptTime, but at least one of a prompt for each answer.
 	budget := min(len(rows)+wanted, max(rate, 2*len(rows), m.mixed[0].rows))
 	program = m.mixed[len(m.mixed)-1]
 	for _, p := range slices.Backward(m.mixed) {

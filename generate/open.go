@@ -60,9 +60,14 @@ func (e *refusedError) Unwrap() error { return e.err }
 // may run the model instead, the result is a *refusedError. what names the program for the message. Package vkc
 // decides about the CPU for the main step; refusal is for programs loaded after it.
 func (m *Model) refusal(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
 	weights, option, room := (*ir.WeightError)(nil), (*OptionError)(nil), (*RoomError)(nil)
-	if err == nil || !m.auto || m.gpuMemory > 0 || ctx.Err() != nil || m.step.Vulkan() == nil ||
-		errors.As(err, &weights) || errors.As(err, &option) || errors.As(err, &room) {
+	failsOnCPU := errors.As(err, &weights) || errors.As(err, &option) || errors.As(err, &room)
+	deviceAsked := !m.auto || m.gpuMemory > 0
+	onCPU := m.step.Vulkan() == nil
+	if failsOnCPU || deviceAsked || onCPU || ctx.Err() != nil {
 		return err
 	}
 	return &refusedError{m.device.Name(), what, err}
@@ -101,10 +106,10 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 func prepare(ctx context.Context, path string, o *Options) (m *Model, err error) {
 	m = &Model{gpuMemory: o.GPUMemory, fallback: o.Fallback}
 	if o.Progress != nil {
-		var one sync.Mutex
+		var calls sync.Mutex // programs that compile concurrently report progress one after another
 		m.progress = func(p vkc.Progress) {
-			one.Lock()
-			defer one.Unlock()
+			calls.Lock()
+			defer calls.Unlock()
 			o.Progress(p)
 		}
 	}
@@ -140,18 +145,26 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 			return m, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	switch {
-	case m.gpuMemory > 0 && len(m.device.Parts()) > 1:
-		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): give one of the two",
-			sizeText(m.gpuMemory), m.device.Name())
-	case m.gpuMemory > 0 && !vk.Of(m.device).HasHostMemory():
-		err = fmt.Errorf("generate: %s of GPU memory, but %s shares the host's memory: leave out the "+
-			"limit", sizeText(m.gpuMemory), m.device.Name())
-	}
-	return m, err
+	return m, m.checkGPUMemory()
 }
 
-// gainsByInt8 reports whether DefaultPrecision is the default on a device.
+// checkGPUMemory refuses Options.GPUMemory for devices on which it cannot be used.
+func (m *Model) checkGPUMemory() error {
+	switch {
+	case m.gpuMemory == 0:
+		return nil
+	case len(m.device.Parts()) > 1:
+		return fmt.Errorf("generate: %s of GPU memory and several devices (%s): give one of the two",
+			sizeText(m.gpuMemory), m.device.Name())
+	case !vk.Of(m.device).HasHostMemory():
+		return fmt.Errorf("generate: %s of GPU memory, but %s shares the host's memory: leave out the limit",
+			sizeText(m.gpuMemory), m.device.Name())
+	}
+	return nil
+}
+
+// gainsByInt8 reports whether DefaultPrecision is the default on a device: it is faster on GPUs, and on processors with
+// dot products of int8. The reference gains nothing.
 func gainsByInt8(d *vkc.Device) bool {
 	return !d.IsCPU() || !d.IsReference() && cpu.HasInt8Dots()
 }

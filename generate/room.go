@@ -64,7 +64,7 @@ func (m *Model) checkMemory(g *ir.Graph) error {
 			}
 		}
 	}
-	if m.gpuMemory > 0 { // weights need not be there
+	if m.gpuMemory > 0 { // weights may stay in host memory
 		here.Have += host.Have
 	}
 	if err := here.check(); err == nil || !m.auto {

@@ -215,7 +215,7 @@ func (s Sampling) params() llm.SamplerParams {
 	return p
 }
 
-// topP is TopP, 1 unless set.
+// topP returns TopP, or 1 if it is not set.
 func (s Sampling) topP() float64 {
 	if s.TopP == nil {
 		return 1
@@ -231,7 +231,7 @@ func (s Sampling) temperature() float64 {
 	return s.Temperature
 }
 
-// kind returns the least kind of sampler that has all parameters in use.
+// kind returns the smallest kind of sampler that has all parameters in use.
 func (s Sampling) kind() llm.SamplerKind {
 	switch {
 	case s.dry():
@@ -252,7 +252,7 @@ var errNoNumbers = errors.New("generate: the model computed no finite logits for
 func likeliestOf(logits []float32) (int32, error) {
 	best := 0
 	for i, v := range logits {
-		if v != v {
+		if v != v { // NaN
 			return 0, errNoNumbers
 		}
 		if v > logits[best] {
@@ -283,31 +283,62 @@ type sampleRequest struct {
 // "token", "last" (the last tokens with the new one), "top" (the largest logits) and, with Mirostat, "next_mu".
 func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Data, logits *vkc.DeviceTensor,
 	last *pendingStep, more bool) (*vkc.Result, error) {
-	var params, biases, mu []float32
+	kind := llm.SamplePlain // each kind has all parameters of the kinds below it
+	for _, d := range list {
+		kind = max(kind, d.kind())
+	}
+	in, err := m.samplerInputs(list, kind)
+	if err != nil {
+		return nil, err
+	}
+	there, keep := map[string]*vkc.DeviceTensor{}, []string{"token", "last", "top"}
+	if kind >= llm.SampleMirostat {
+		keep = append(keep, "next_mu")
+	}
+	if last == nil {
+		err = addHistory(in, list, kind)
+	} else {
+		there["recent"] = last.recent
+		if kind >= llm.SampleMirostat {
+			there["mu"] = last.mu
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if logits != nil {
+		there["logits"] = logits
+	} else {
+		in["logits"] = here
+	}
+	p, err := m.extra(ctx, samplerOf(kind))
+	if err != nil {
+		return nil, err
+	}
+	return p.run(ctx, m, in, vkc.RunOptions{Inputs: there, Keep: keep, More: more})
+}
+
+// samplerInputs returns the inputs of a sampler of a kind that do not depend on earlier steps of the sampler: a row for
+// each request.
+func (m *Model) samplerInputs(list []sampleRequest, kind llm.SamplerKind) (vkc.Tensors, error) {
+	var params, biases []float32
 	var seeds []int64
-	var positions, topK, recent, biased []int32
-	kind := llm.SamplePlain
+	var positions, topK, biased, history []int32
 	for _, d := range list {
 		params, seeds = append(params, d.params().Row()...), append(seeds, int64(d.Seed))
 		positions, topK = append(positions, int32(d.position)), append(topK, int32(min(d.TopK, m.config.Vocab)))
-		if last == nil {
-			tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
-			recent = append(recent, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...)
-			for _, id := range tail {
-				recent = append(recent, max(id, -1)) // a picture's tokens are none
-			}
-		}
-		biased = append(biased, slices.Repeat([]int32{-1}, llm.MaxBiases)...)
+		biased = append(biased, slices.Repeat([]int32{-1}, llm.MaxBiases)...) // -1 is no token
 		biases = append(biases, make([]float32, llm.MaxBiases)...)
 		at := len(biased) - llm.MaxBiases
-		for id, more := range d.biases {
-			biased[at], biases[at] = id, more
+		for id, bias := range d.biases {
+			biased[at], biases[at] = id, bias
 			at++
 		}
-		kind, mu = max(kind, d.kind()), append(mu, d.mu)
+		if kind == llm.SampleDry {
+			history = append(history, d.Dry.history(m, d.text)...)
+		}
 	}
-	in, there := vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
-	rows := len(list)
+	in, rows := vkc.Tensors{}, len(list)
 	err := errors.Join(addInput(in, "params", params, rows, len(params)/rows), addInput(in, "seeds", seeds, rows),
 		addInput(in, "positions", positions, rows), addInput(in, "biased", biased, rows, llm.MaxBiases),
 		addInput(in, "biases", biases, rows, llm.MaxBiases))
@@ -315,38 +346,29 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 		err = errors.Join(err, addInput(in, "top_k", topK, rows))
 	}
 	if kind == llm.SampleDry {
-		var history []int32
-		for _, d := range list {
-			history = append(history, d.Dry.history(m, d.text)...)
-		}
 		err = errors.Join(err, addInput(in, "history", history, rows, llm.DryHistory))
 	}
-	keep := []string{"token", "last", "top"}
-	if last != nil {
-		there["recent"] = last.recent
-	} else {
-		err = errors.Join(err, addInput(in, "recent", recent, rows, llm.RecentTokens))
-	}
-	if kind >= llm.SampleMirostat {
-		if keep = append(keep, "next_mu"); last != nil {
-			there["mu"] = last.mu
-		} else {
-			err = errors.Join(err, addInput(in, "mu", mu, rows))
+	return in, err
+}
+
+// addHistory adds the sampler's inputs that an earlier step of the sampler returns on the device: the last tokens of
+// each text and, with Mirostat, mu.
+func addHistory(in vkc.Tensors, list []sampleRequest, kind llm.SamplerKind) error {
+	var recent []int32
+	var mu []float32
+	for _, d := range list {
+		tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
+		recent = append(recent, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...) // -1 is no token
+		for _, id := range tail {
+			recent = append(recent, max(id, -1)) // tokens below 0 are of pictures
 		}
+		mu = append(mu, d.mu)
 	}
-	if logits != nil {
-		there["logits"] = logits
-	} else {
-		in["logits"] = here
+	err := addInput(in, "recent", recent, len(list), llm.RecentTokens)
+	if kind >= llm.SampleMirostat {
+		err = errors.Join(err, addInput(in, "mu", mu, len(list)))
 	}
-	if err != nil {
-		return nil, err
-	}
-	p, err := m.extra(ctx, samplerOf(kind))
-	if err != nil {
-		return nil, err
-	}
-	return p.run(ctx, m, in, vkc.RunOptions{Inputs: there, Keep: keep, More: more})
+	return err
 }
 
 // addInput adds a tensor with these values and dims to the inputs of a run.

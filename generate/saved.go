@@ -153,7 +153,7 @@ func (m *Model) textStates() (list []textState, err error) {
 		if err != nil {
 			return nil, err
 		}
-		var layer int
+		var layer int // the name ends with its number
 		fmt.Sscanf(p.Name[strings.LastIndex(p.Name, ".")+1:], "%d", &layer)
 		list = append(list, textState{p.Name, dims[0], dims[1], int(size) / (dims[0] * dims[1]),
 			m.pages > 0 && !m.config.KeepsRing(layer, m.context, m.cache(m.options)...)})

@@ -171,7 +171,9 @@ func build(rules []definition) (*Grammar, error) {
 	}
 	b.prune()
 	g := &Grammar{nodes: b.nodes, rules: b.starts, start: b.starts[0]}
-	if len(b.nodes[g.start].edges)+len(b.nodes[g.start].free) == 0 && b.nodes[g.start].call < 0 && g.start != atEnd {
+	first := b.nodes[g.start]
+	leadsOn := len(first.edges) > 0 || len(first.free) > 0 || first.call >= 0
+	if !leadsOn && g.start != atEnd {
 		return nil, errors.New("grammar: no finite text is allowed: a rule needs an alternative that does not call " +
 			"itself, and a schema needs at least one value")
 	}
@@ -377,31 +379,10 @@ func (b *builder) prune() {
 // leftRecursive returns a rule that may call itself before reading a byte, or "". Such a rule would need an infinite
 // stack.
 func (b *builder) leftRecursive() string {
-	empty := b.reachesEnd(true)
-	first := make([][]int32, len(b.starts)) // the rules that a rule may call before reading a byte
-	for r, start := range b.starts {
-		seen := map[int32]bool{start: true}
-		for list := []int32{start}; len(list) > 0; {
-			n := b.nodes[list[len(list)-1]]
-			list = list[:len(list)-1]
-			next := n.free
-			if n.call >= 0 {
-				first[r] = append(first[r], n.call)
-				if empty[b.starts[n.call]] {
-					next = []int32{n.back}
-				}
-			}
-			for _, to := range next {
-				if !seen[to] {
-					seen[to] = true
-					list = append(list, to)
-				}
-			}
-		}
-	}
-	const open, done = 1, 2
+	first := b.firstCalls()
+	const open, done = 1, 2 // marks of rules in a depth-first search: on the current path, and finished
 	mark := make([]byte, len(b.starts))
-	var visit func(r int32) int32
+	var visit func(r int32) int32 // returns a rule that calls itself, or -1
 	visit = func(r int32) int32 {
 		mark[r] = open
 		for _, to := range first[r] {
@@ -428,6 +409,33 @@ func (b *builder) leftRecursive() string {
 		}
 	}
 	return ""
+}
+
+// firstCalls lists for each rule the rules that it may call before reading a byte.
+func (b *builder) firstCalls() [][]int32 {
+	empty := b.reachesEnd(true)
+	first := make([][]int32, len(b.starts))
+	for r, start := range b.starts {
+		seen := map[int32]bool{start: true}
+		for list := []int32{start}; len(list) > 0; {
+			n := b.nodes[list[len(list)-1]]
+			list = list[:len(list)-1]
+			next := n.free
+			if n.call >= 0 {
+				first[r] = append(first[r], n.call)
+				if empty[b.starts[n.call]] {
+					next = []int32{n.back}
+				}
+			}
+			for _, to := range next {
+				if !seen[to] {
+					seen[to] = true
+					list = append(list, to)
+				}
+			}
+		}
+	}
+	return first
 }
 
 // classify divides the bytes into classes. No edge distinguishes two bytes of one class.

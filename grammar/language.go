@@ -114,25 +114,7 @@ func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 		}
 		return a.add(s), nil
 	case patternRepeat:
-		start := next
-		if p.max < 0 {
-			start = a.add(step{op: stepFree})
-			body, err := a.expr(p.list[0], start, inside)
-			if err != nil {
-				return 0, err
-			}
-			a.list[start].out = []int32{body, next}
-		}
-		for i := range max(p.max, p.min) {
-			begin, err := a.expr(p.list[0], start, inside)
-			if err != nil {
-				return 0, err
-			}
-			if start = begin; i < p.max-p.min {
-				start = a.add(step{op: stepFree, out: []int32{begin, next}})
-			}
-		}
-		return start, nil
+		return a.repeat(p, next, inside)
 	case patternBegin:
 		return a.add(step{op: stepBegin, out: []int32{next}}), nil
 	case patternEnd:
@@ -147,6 +129,31 @@ func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 		op = stepNot
 	}
 	return a.add(step{op: op, out: []int32{next}, sub: sub}), err
+}
+
+// repeat is expr for a repetition. It has p.max copies of the repeated pattern; the first p.min of them must match.
+// Without a maximum, a loop follows p.min copies.
+func (a *steps) repeat(p *pattern, next int32, inside bool) (int32, error) {
+	start := next
+	if p.max < 0 {
+		start = a.add(step{op: stepFree})
+		body, err := a.expr(p.list[0], start, inside)
+		if err != nil {
+			return 0, err
+		}
+		a.list[start].out = []int32{body, next}
+	}
+	for i := range max(p.max, p.min) { // from the last copy to the first
+		begin, err := a.expr(p.list[0], start, inside)
+		if err != nil {
+			return 0, err
+		}
+		start = begin
+		if optional := i < p.max-p.min; optional {
+			start = a.add(step{op: stepFree, out: []int32{begin, next}})
+		}
+	}
+	return start, nil
 }
 
 // thread is one way in which an automaton may have read the string so far. at is its state. never has the states of
@@ -318,12 +325,24 @@ func (a *steps) matchesAtEnd(from int32, begins bool) bool {
 		x := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		s := a.list[x]
-		if seen[x] || s.op == stepChar || s.op == stepBegin && !begins ||
-			s.op == stepAhead && !a.matchesAtEnd(s.sub, begins) || s.op == stepNot && a.matchesAtEnd(s.sub, begins) {
+		if seen[x] {
 			continue
 		}
-		if s.op == stepAccept {
+		passes := true // whether the string's end meets the condition of the step
+		switch s.op {
+		case stepAccept:
 			return true
+		case stepChar:
+			passes = false
+		case stepBegin:
+			passes = begins
+		case stepAhead:
+			passes = a.matchesAtEnd(s.sub, begins)
+		case stepNot:
+			passes = !a.matchesAtEnd(s.sub, begins)
+		}
+		if !passes {
+			continue
 		}
 		seen[x] = true
 		todo = append(todo, s.out...)
@@ -413,11 +432,11 @@ func (l language) graph(spend func(int) bool) (list []place, err error) {
 		if l.high >= 0 && p.length == l.high {
 			continue
 		}
-		ways := map[int][]span{}
-		var order []int
+		ways := map[int][]span{} // by place: the characters that lead there
+		var order []int          // the keys of ways
 		for _, c := range classes {
 			next := place{length: min(p.length+1, max(l.low, l.high)), threads: make([][]thread, len(automata))}
-			dead := false
+			dead := false // whether a pattern that must match can no longer match
 			for k, a := range automata {
 				next.threads[k] = a.next(p.threads[k], func(set int) bool { return c.in[k][set] })
 				dead = dead || next.threads[k] == nil && !l.parts[k].not
@@ -433,7 +452,8 @@ func (l language) graph(spend func(int) bool) (list []place, err error) {
 			ways[to] = append(ways[to], c.set...)
 		}
 		for _, to := range order {
-			list[i].ways = append(list[i].ways, way{invert(invert(ways[to])), to})
+			joined := invert(invert(ways[to])) // sorted, and without adjacent spans
+			list[i].ways = append(list[i].ways, way{joined, to})
 		}
 	}
 	return list, nil

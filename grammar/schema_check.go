@@ -63,9 +63,9 @@ func (c *validator) valid(v, schema any, path string, depth int) error {
 	return nil
 }
 
-// key returns an error if a value is not valid by one keyword.
+// key returns an error if a value is not valid by keyword k of the schema o. want is the keyword's value.
 func (c *validator) key(k string, want, v any, o *object, path string, depth int) error {
-	list, _ := want.([]any)
+	list, _ := want.([]any) // nil for keywords without a list
 	switch k {
 	case "type":
 		if list == nil {
@@ -102,7 +102,7 @@ func (c *validator) key(k string, want, v any, o *object, path string, depth int
 				n++
 			}
 		}
-		if n == 0 || n > 1 && k == "oneOf" {
+		if tooMany := k == "oneOf" && n > 1; n == 0 || tooMany {
 			return wrong(path, "%d schemas of %s hold", n, k)
 		}
 	case "not":
@@ -118,7 +118,7 @@ func (c *validator) key(k string, want, v any, o *object, path string, depth int
 			return c.valid(v, o.values[branch], path, depth)
 		}
 	}
-	switch v := v.(type) {
+	switch v := v.(type) { // the keywords for values of one type
 	case string:
 		return c.text(k, want, v, path)
 	case []any:
@@ -213,7 +213,7 @@ func rational(v any) *big.Rat {
 	return r
 }
 
-// array tests an array by one keyword.
+// array tests an array by keyword k of the schema o. want is the keyword's value.
 func (c *validator) array(k string, want any, v []any, o *object, path string, depth int) error {
 	at := func(i int) string { return subpath(path, strconv.Itoa(i)) }
 	prefix, _ := o.values["prefixItems"].([]any)
@@ -264,7 +264,7 @@ func (c *validator) array(k string, want any, v []any, o *object, path string, d
 	return nil
 }
 
-// object tests an object by one keyword.
+// object tests the object v by keyword k of the schema o. want is the keyword's value.
 func (c *validator) object(k string, want any, v *object, o *object, path string, depth int) error {
 	fields, _ := want.(*object)
 	list, _ := want.([]any)
@@ -295,15 +295,16 @@ func (c *validator) object(k string, want any, v *object, o *object, path string
 		}
 	case k == "additionalProperties":
 		for _, name := range v.keys {
-			if matched, err := c.matching(o, name); err != nil || len(matched) > 0 ||
-				slices.Contains(declared(o), name) {
+			matched, err := c.matching(o, name)
+			isOther := err == nil && len(matched) == 0 && !slices.Contains(declared(o), name)
+			if !isOther {
 				continue
 			}
 			if err := member(name, want); err != nil {
 				return err
 			}
 		}
-	case fields == nil:
+	case fields == nil: // the keywords below want an object of schemas
 	case k == "properties":
 		for _, name := range fields.keys {
 			if err := member(name, fields.values[name]); err != nil {

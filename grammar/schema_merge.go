@@ -209,7 +209,8 @@ func declared(o *object) []string {
 	return nil
 }
 
-// mergeKey returns the intersection of two values of a keyword.
+// mergeKey returns a value of a keyword that allows what both values allow. The error is errNever if that is nothing,
+// or says that the grammar cannot express it.
 func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 	left, errA := marshal(a)
 	right, errB := marshal(b)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,27 +25,36 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := readTools(q.Tools, q.ToolChoice, q.Parallel)
-	if err != nil {
-		return err
-	}
-	prompt, read, err := s.conversation(r.Context(), &q, t)
-	if err != nil {
-		return err
-	}
-	j, err := q.job(prompt)
+	j, err := s.chatJob(r.Context(), &q)
 	if err == nil {
 		err = q.logprobs(&j)
 	}
-	if err == nil {
-		err = s.setScales(&j, q.Model, q.Lora)
-	}
 	if err != nil {
 		return err
 	}
-	j.tools, j.sampling.Images = t, read
-	s.listen(&j, prompt)
 	return s.answer(w, r, &q, j, chatShape)
+}
+
+// chatJob returns the job of a request for chat/completions. Requests of other protocols for conversations are
+// converted to such a request first.
+func (s *Server) chatJob(ctx context.Context, q *request) (j job, err error) {
+	t, err := readTools(q.Tools, q.ToolChoice, q.Parallel)
+	if err != nil {
+		return j, err
+	}
+	prompt, pictures, err := s.conversation(ctx, q, t)
+	if err != nil {
+		return j, err
+	}
+	if j, err = q.job(prompt); err != nil {
+		return j, err
+	}
+	if err := s.setScales(&j, q.Model, q.Lora); err != nil {
+		return j, err
+	}
+	j.tools, j.sampling.Images = t, pictures
+	s.listen(&j, prompt)
+	return j, nil
 }
 
 // listen chooses the form of reasoning and calls that the answer to a conversation is split by. It also finds out
@@ -55,7 +65,7 @@ func (s *Server) listen(j *job, prompt []int32) {
 	}
 	open, end := j.form.ThinkMarks()
 	tok, last := s.model.Tokenizer(), ""
-	const most = 16 // tokens of a mark that opens reasoning
+	const most = 16 // tokens at the prompt's end: enough for a mark that opens reasoning
 	for _, id := range prompt[max(0, len(prompt)-most):] {
 		if id < 0 { // of a picture
 			continue
@@ -67,6 +77,7 @@ func (s *Server) listen(j *job, prompt []int32) {
 		}
 	}
 	j.thinking = strings.HasSuffix(strings.TrimRight(last, " \n"), open)
+	// The request's limit of reasoning comes before the server's.
 	limit := j.sampling.Reasoning.Tokens
 	if limit == 0 {
 		limit = s.o.ThinkTokens
@@ -249,15 +260,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		return err
 	}
 	a := &answer{w: w, shape: shape, id: newID(shape.id), created: time.Now().Unix(), model: s.o.Name,
-		writeTimeout: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, len(j.prompts)*j.answers)}
-	for i := range a.choices {
-		c := &a.choices[i]
-		if c.index, c.first = i, shape.first; echoes != nil {
-			echo := reply.Part{Kind: reply.Content, Text: echoes[i/j.answers]}
-			c.said.add(echo)
-			c.first = shape.piece(echo, &c.said)
-		}
-	}
+		writeTimeout: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: newChoices(j, shape, echoes)}
 	if j.scored {
 		prompts, err := s.score(r.Context(), j)
 		if err != nil {
@@ -271,8 +274,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	if q.Stream {
 		return a.stream(r, s, j, q.StreamOptions.IncludeUsage)
 	}
-	odds := j.sampling.Logprobs // whether the client wants log-probabilities
-	j.sampling.Logprobs = odds || j.wanted < j.answers
+	odds := j.sampling.Logprobs                        // whether the client wants log-probabilities
+	j.sampling.Logprobs = odds || j.wanted < j.answers // likeliest compares answers by them
 	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
 		c := &a.choices[i]
 		for _, part := range p.parts {
@@ -295,6 +298,22 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	body["usage"] = use
 	writeJSON(w, http.StatusOK, body)
 	return nil
+}
+
+// newChoices returns the choices of a job before anything is generated: j.answers of them for each prompt, in the order
+// of the prompts. echoes are the texts of the prompts if they come before the answers, and else nil.
+func newChoices(j job, shape shape, echoes []string) []choice {
+	list := make([]choice, len(j.prompts)*j.answers)
+	for i := range list {
+		c := &list[i]
+		c.index, c.first = i, shape.first
+		if echoes != nil {
+			echo := reply.Part{Kind: reply.Content, Text: echoes[i/j.answers]}
+			c.said.add(echo)
+			c.first = shape.piece(echo, &c.said)
+		}
+	}
+	return list
 }
 
 // checkBias refuses a bias of a token outside the vocabulary.

@@ -124,21 +124,12 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	defer done()
 	data, total := []any{}, 0
 	for i, tokens := range inputs {
-		v, err := s.embedder.Embed(ctx, tokens)
+		v, err := s.embed(ctx, tokens, q.Dimensions)
 		if err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
 			return err
 		}
-		if n := q.Dimensions; n != nil {
-			if *n < 1 || *n > len(v) {
-				return refuse(http.StatusBadRequest, "dimensions", "dimensions is %d: want 1 to %d", *n, len(v))
-			}
-			v = v[:*n]
-		}
 		data = append(data, map[string]any{"object": "embedding", "index": i,
-			"embedding": encoded(generate.Unit(v), q.EncodingFormat)})
+			"embedding": encoded(v, q.EncodingFormat)})
 		total += len(tokens)
 	}
 	a := answer{w: w, writeTimeout: s.o.WriteTimeout}
@@ -146,6 +137,24 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "model": s.o.Name, "data": data,
 		"usage": map[string]int{"prompt_tokens": total, "total_tokens": total}})
 	return nil
+}
+
+// embed returns the vector of a text, cut to its first dimensions unless that is nil, and then scaled to length 1.
+func (s *Server) embed(ctx context.Context, tokens []int32, dimensions *int) ([]float32, error) {
+	v, err := s.embedder.Embed(ctx, tokens)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	if dimensions != nil {
+		if n := *dimensions; n < 1 || n > len(v) {
+			return nil, refuse(http.StatusBadRequest, "dimensions", "dimensions is %d: want 1 to %d", n, len(v))
+		}
+		v = v[:*dimensions]
+	}
+	return generate.Unit(v), nil
 }
 
 // encoded returns a vector in the requested format: numbers, or base64 of little-endian f32.

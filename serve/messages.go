@@ -126,9 +126,9 @@ func (m blocksMessage) turns(where string) (list []message, err error) {
 	if m.Role != "user" && m.Role != "assistant" {
 		return nil, refuse(http.StatusBadRequest, where+".role", "%s.role is %q: want user or assistant", where, m.Role)
 	}
-	text, thoughts, said := "", "", false
+	text, thoughts := "", ""
+	said, shown := false, false // whether there is text or a picture, and whether there is a picture
 	var calls, parts []any
-	shown := false // whether there is a picture
 	for i, b := range m.Content {
 		at := fmt.Sprintf("%s.content[%d]", where, i)
 		switch {
@@ -161,7 +161,7 @@ func (m blocksMessage) turns(where string) (list []message, err error) {
 				"%s", at, b.Type, m.Role)
 		}
 	}
-	if !said && calls == nil && list != nil {
+	if onlyResults := !said && calls == nil && list != nil; onlyResults {
 		return list, nil
 	}
 	turn := message{Role: m.Role, Content: encode(text), More: map[string]json.RawMessage{}}
@@ -218,22 +218,9 @@ func (s *Server) readMessages(w http.ResponseWriter, r *http.Request) (q message
 	if err != nil {
 		return q, j, err
 	}
-	t, err := readTools(c.Tools, c.ToolChoice, c.Parallel)
-	if err != nil {
+	if j, err = s.chatJob(r.Context(), &c); err != nil {
 		return q, j, err
 	}
-	prompt, read, err := s.conversation(r.Context(), &c, t)
-	if err != nil {
-		return q, j, err
-	}
-	if j, err = c.job(prompt); err != nil {
-		return q, j, err
-	}
-	if err := s.setScales(&j, q.Model, nil); err != nil {
-		return q, j, err
-	}
-	j.tools, j.sampling.Images = t, read
-	s.listen(&j, prompt)
 	return q, j, s.constrain(w, &c, &j)
 }
 

@@ -179,17 +179,24 @@ func (m *metrics) write(w io.Writer, name string, of Model) {
 		{"e2e_request_latency_seconds", "Time from the request to the end of its answer.", m.whole},
 	} {
 		fmt.Fprintf(w, "# HELP vllm:%s %s\n# TYPE vllm:%[1]s histogram\n", h.name, h.help)
-		sum := 0
-		for i, n := range append(slices.Clone(h.counts), make([]int, len(bounds)+1-len(h.counts))...) {
-			sum += n
-			upper := "+Inf"
-			if i < len(bounds) {
-				upper = strconv.FormatFloat(bounds[i], 'g', -1, 64)
-			}
-			fmt.Fprintf(w, "vllm:%s_bucket{le=%s,%s} %d\n", h.name, quoted(upper), label, sum)
-		}
-		fmt.Fprintf(w, "vllm:%s_sum{%s} %g\nvllm:%[1]s_count{%[2]s} %[4]d\n", h.name, label, h.sum, sum)
+		h.write(w, h.name, label)
 	}
+}
+
+// write writes the samples of a histogram. A bucket counts all durations up to its bound.
+func (h *histogram) write(w io.Writer, name, label string) {
+	total := 0
+	for i := range len(bounds) + 1 {
+		if h.counts != nil {
+			total += h.counts[i]
+		}
+		upper := "+Inf"
+		if i < len(bounds) {
+			upper = strconv.FormatFloat(bounds[i], 'g', -1, 64)
+		}
+		fmt.Fprintf(w, "vllm:%s_bucket{le=%s,%s} %d\n", name, quoted(upper), label, total)
+	}
+	fmt.Fprintf(w, "vllm:%s_sum{%s} %g\nvllm:%[1]s_count{%[2]s} %[4]d\n", name, label, h.sum, total)
 }
 
 // quoted is the value of a label.

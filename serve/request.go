@@ -119,8 +119,9 @@ func (m *message) UnmarshalJSON(data []byte) error {
 // ignoredFields lists fields for the client's own use, and fields that concern how an answer is computed only. They do
 // not affect the text.
 var ignoredFields = []string{"user", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
-	"safety_identifier", "cache_prompt", "id_slot", "prediction", "priority", "request_id", "timings_per_token", "n_keep", "n_discard", "t_max_predict_ms", "t_max_prompt_ms",
-	"skip_special_tokens", "spaces_between_special_tokens",
+	"safety_identifier", "cache_prompt", "id_slot", "prediction", "priority", "request_id", "timings_per_token",
+	"n_keep", "n_discard", "t_max_predict_ms", "t_max_prompt_ms", "skip_special_tokens",
+	"spaces_between_special_tokens",
 	"include_stop_str_in_output", "echo_usage", "extra_body", "return_progress", "return_token_ids"}
 
 // fieldsOf are the names of a struct's fields in JSON.
@@ -271,7 +272,7 @@ func (s *Server) checkFields(w http.ResponseWriter, fields map[string]json.RawMe
 	return nil
 }
 
-// job checks the numbers of a request and returns the job for the model.
+// job checks the numbers of a request and returns the job for the model. A field that is absent has its default.
 func (q *request) job(prompts ...[]int32) (j job, err error) {
 	j.prompts = prompts
 	j.sampling = generate.Sampling{Temperature: 1, TopP: q.TopP, TopK: max(q.TopK, 0), MinP: q.MinP,
@@ -284,34 +285,14 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	if q.Temperature != nil {
 		j.sampling.Temperature = *q.Temperature
 	}
-	for _, penalty := range []struct {
-		name string
-		v    *float64
-	}{{"repeat_penalty", q.RepeatPenalty}, {"repetition_penalty", q.RepetitionPenalty}} {
-		if penalty.v == nil {
-			continue
-		}
-		if j.sampling.RepeatPenalty = *penalty.v; *penalty.v == 0 {
-			return j, refuse(http.StatusBadRequest, penalty.name, "%s is 0: want a number above 0, because logits are "+
-				"divided by it",
-				penalty.name)
-		}
-	}
 	if q.Seed != nil {
 		j.sampling.Seed = uint64(*q.Seed)
 	}
-	for _, most := range []struct {
-		name string
-		n    *int
-	}{{"n_predict", q.Predict}, {"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} {
-		switch {
-		case most.n == nil || *most.n == -1: // -1 means no limit, as in llama.cpp
-			continue
-		case *most.n < 0 || *most.n == 0 && !q.Echo:
-			return j, refuse(http.StatusBadRequest, most.name, "%s is %d: want at least 1, or 0 with echo", most.name,
-				*most.n)
-		}
-		j.sampling.MaxTokens, j.silent = *most.n, *most.n == 0
+	if err := q.repeatPenalty(&j.sampling); err != nil {
+		return j, err
+	}
+	if err := q.maxTokens(&j); err != nil {
+		return j, err
 	}
 	if err := q.answers(&j); err != nil {
 		return j, err
@@ -323,7 +304,7 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	j.sampling.Bias = q.LogitBias
 	j.stopTokens = q.StopTokens
 	if q.IgnoreEnd {
-		j.sampling.MinTokens = math.MaxInt
+		j.sampling.MinTokens = math.MaxInt // tokens that end an answer are never allowed
 	}
 	if err := q.dry(&j.sampling); err != nil {
 		return j, err
@@ -334,7 +315,7 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	}
 	if err := j.sampling.Check(); err != nil {
 		param := ""
-		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) {
+		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) { // name the field as the request does
 			param = samplingFields[wrong.Field]
 			err = errors.New(wrong.Of(param))
 		}
@@ -342,6 +323,43 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	}
 	j.stop, err = stopsOf(q.Stop)
 	return j, err
+}
+
+// repeatPenalty reads repeat_penalty and repetition_penalty, which mean the same. The latter wins.
+func (q *request) repeatPenalty(s *generate.Sampling) error {
+	for _, field := range []struct {
+		name  string
+		value *float64
+	}{{"repeat_penalty", q.RepeatPenalty}, {"repetition_penalty", q.RepetitionPenalty}} {
+		if field.value == nil {
+			continue
+		}
+		if *field.value == 0 {
+			return refuse(http.StatusBadRequest, field.name, "%s is 0: want a number above 0, because logits are "+
+				"divided by it", field.name)
+		}
+		s.RepeatPenalty = *field.value
+	}
+	return nil
+}
+
+// maxTokens reads the three names of an answer's largest number of tokens. The last one that is given wins.
+func (q *request) maxTokens(j *job) error {
+	for _, field := range []struct {
+		name   string
+		tokens *int
+	}{{"n_predict", q.Predict}, {"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} {
+		if field.tokens == nil || *field.tokens == -1 { // -1 means no limit, as in llama.cpp
+			continue
+		}
+		n := *field.tokens
+		if n < 0 || n == 0 && !q.Echo {
+			return refuse(http.StatusBadRequest, field.name, "%s is %d: want at least 1, or 0 with echo", field.name,
+				n)
+		}
+		j.sampling.MaxTokens, j.silent = n, n == 0
+	}
+	return nil
 }
 
 // mirostat sets the sampling of even surprise, with llama.cpp's defaults.
@@ -390,8 +408,9 @@ func (q *request) dry(s *generate.Sampling) error {
 // samplingFields maps the fields of generate.Sampling to the names in requests.
 var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "top_p", "TopK": "top_k",
 	"MinP": "min_p", "MinTokens": "min_tokens", "Typical": "typical_p", "Sigmas": "top_n_sigma",
-	"XTCProbability": "xtc_probability", "XTCThreshold": "xtc_threshold", "RepeatPenalty": "repetition_penalty", "PresencePenalty": "presence_penalty",
-	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
+	"XTCProbability": "xtc_probability", "XTCThreshold": "xtc_threshold", "RepeatPenalty": "repetition_penalty",
+	"PresencePenalty": "presence_penalty", "FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias",
+	"MaxTokens": "max_tokens",
 	"Likeliest": "top_logprobs", "Dry.Multiplier": "dry_multiplier", "Dry.Base": "dry_base",
 	"Dry.Allowed": "dry_allowed_length", "Mirostat.Version": "mirostat", "Mirostat.Tau": "mirostat_tau",
 	"Mirostat.Eta": "mirostat_eta"}
@@ -503,14 +522,13 @@ func (s *Server) conversation(ctx context.Context, q *request, t *tools) (prompt
 // talk returns the context of the chat template for a request: its messages, tools and variables. It also returns the
 // messages' pictures.
 func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture, err error) {
-	list, variables := q.Messages, q.Template
-	if len(list) == 0 {
+	if len(q.Messages) == 0 {
 		return c, nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
 	}
 	c.AddGenerationPrompt = (q.Generation == nil || *q.Generation) && !q.Continue
 	if c.Continue = q.Continue; c.Continue {
 		switch {
-		case list[len(list)-1].Role != "assistant":
+		case q.Messages[len(q.Messages)-1].Role != "assistant":
 			return c, nil, refuse(http.StatusBadRequest, "continue_final_message",
 				"continue_final_message is true: want an assistant message as the last one")
 		case q.Generation != nil && *q.Generation:
@@ -518,23 +536,8 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture,
 				"continue_final_message and add_generation_prompt exclude each other: give one of them")
 		}
 	}
-	if len(variables) > 0 && string(variables) != "null" {
-		v, err := chat.ParseJSON(variables)
-		object, ok := v.(chat.Object)
-		if err != nil || !ok {
-			return c, nil, refuse(http.StatusBadRequest, "chat_template_kwargs",
-				"chat_template_kwargs is %.40s: want an object", variables)
-		}
-		c.More = object
-	}
-	if _, ok := c.More.Get("reasoning_effort"); q.Effort != "" && !ok {
-		c.More = append(c.More, chat.Field{Key: "reasoning_effort", Value: q.Effort})
-		if _, ok := c.More.Get("enable_thinking"); !ok {
-			c.More = append(c.More, chat.Field{Key: "enable_thinking", Value: q.Effort != "none"})
-		}
-	}
-	if _, ok := c.More.Get("enable_thinking"); q.ThinkTokens != nil && *q.ThinkTokens == 0 && !ok {
-		c.More = append(c.More, chat.Field{Key: "enable_thinking", Value: false})
+	if c.More, err = q.variables(); err != nil {
+		return c, nil, err
 	}
 	if t != nil {
 		if !strings.Contains(s.model.ChatTemplate(), "tools") {
@@ -543,36 +546,63 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture,
 		}
 		c.Tools = t.forTemplate
 	}
-	for i, m := range list {
-		where := fmt.Sprintf("messages[%d]", i)
-		if m.Role == "developer" { // the newer name
-			m.Role = "system"
-		}
-		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
-			return c, nil, refuse(http.StatusBadRequest, where+".role",
-				"%s.role is %q: want system, developer, user, assistant or tool", where, m.Role)
-		}
-		turn := chat.Message{Role: m.Role}
-		var err error
-		if turn.More, err = m.calls(where); err != nil {
+	for i := range q.Messages {
+		turn, own, err := s.turn(&q.Messages[i], fmt.Sprintf("messages[%d]", i))
+		if err != nil {
 			return c, nil, err
 		}
-		said := string(m.Content)
-		_, hasCalls := turn.More.Get("tool_calls")
-		switch calls := hasCalls && m.Role != "tool"; {
-		case calls && said == "": // a message may consist of calls alone
-		case calls && said == "null":
-			turn.Content = chat.None
-		default:
-			var own []picture
-			turn.Content, own, err = s.contentOf(where+".content", m.Content)
-			if pictures = append(pictures, own...); err != nil {
-				return c, nil, err
-			}
-		}
-		c.Messages = append(c.Messages, turn)
+		c.Messages, pictures = append(c.Messages, turn), append(pictures, own...)
 	}
 	return c, pictures, nil
+}
+
+// variables returns the variables of the chat template that a request sets: the fields of chat_template_kwargs. The
+// request's other fields about reasoning set variables too, unless chat_template_kwargs has them.
+func (q *request) variables() (more chat.Object, err error) {
+	if len(q.Template) > 0 && string(q.Template) != "null" {
+		v, err := chat.ParseJSON(q.Template)
+		object, ok := v.(chat.Object)
+		if err != nil || !ok {
+			return nil, refuse(http.StatusBadRequest, "chat_template_kwargs",
+				"chat_template_kwargs is %.40s: want an object", q.Template)
+		}
+		more = object
+	}
+	if _, ok := more.Get("reasoning_effort"); q.Effort != "" && !ok {
+		more = append(more, chat.Field{Key: "reasoning_effort", Value: q.Effort})
+		if _, ok := more.Get("enable_thinking"); !ok {
+			more = append(more, chat.Field{Key: "enable_thinking", Value: q.Effort != "none"})
+		}
+	}
+	if _, ok := more.Get("enable_thinking"); q.ThinkTokens != nil && *q.ThinkTokens == 0 && !ok {
+		more = append(more, chat.Field{Key: "enable_thinking", Value: false})
+	}
+	return more, nil
+}
+
+// turn converts a message of a request for the chat template, and returns its pictures. where names the message in
+// errors.
+func (s *Server) turn(m *message, where string) (turn chat.Message, pictures []picture, err error) {
+	if turn.Role = m.Role; turn.Role == "developer" { // the newer name
+		turn.Role = "system"
+	}
+	if !slices.Contains([]string{"system", "user", "assistant", "tool"}, turn.Role) {
+		return turn, nil, refuse(http.StatusBadRequest, where+".role",
+			"%s.role is %q: want system, developer, user, assistant or tool", where, m.Role)
+	}
+	if turn.More, err = m.calls(where); err != nil {
+		return turn, nil, err
+	}
+	_, hasCalls := turn.More.Get("tool_calls")
+	if hasCalls && string(m.Content) == "" { // a message may consist of calls alone
+		return turn, nil, nil
+	}
+	if hasCalls && string(m.Content) == "null" {
+		turn.Content = chat.None
+		return turn, nil, nil
+	}
+	turn.Content, pictures, err = s.contentOf(where+".content", m.Content)
+	return turn, pictures, err
 }
 
 // calls returns the fields of a message in addition to its text: the tool calls of an assistant, or the id of the call

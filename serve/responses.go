@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/vkc-go/vkc/serve/reply"
@@ -55,7 +56,7 @@ type inputItem struct {
 // chat converts the request to the equivalent request for chat/completions.
 func (q *responsesRequest) chat() (c request, err error) {
 	c = request{Model: q.Model, Stream: q.Stream, MaxAnswer: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP,
-		Parallel: q.Parallel, Effort: q.Reasoning.Effort}
+		Parallel: q.Parallel, Effort: q.Reasoning.Effort, Lora: q.Lora}
 	wrong := func(param, format string, args ...any) (request, error) {
 		return c, refuse(http.StatusBadRequest, param, format, args...)
 	}
@@ -71,53 +72,56 @@ func (q *responsesRequest) chat() (c request, err error) {
 		return wrong("input", "input is missing, or neither a string nor a list of messages and calls")
 	}
 	for i, item := range items {
-		turn := message{Role: item.Role, Content: item.Content}
-		switch item.Type {
-		case "", "message":
-		case "function_call":
-			call := map[string]any{"id": item.CallID, "type": "function",
-				"function": map[string]any{"name": item.Name, "arguments": item.Arguments}}
-			turn = message{Role: "assistant", More: map[string]json.RawMessage{"tool_calls": encode([]any{call})}}
-		case "reasoning":
-			var parts []struct{ Text string }
-			if len(item.Content) > 0 && string(item.Content) != "null" && json.Unmarshal(item.Content, &parts) != nil {
-				return wrong("input", "input[%d].content: want a list of parts", i)
-			}
-			text := ""
-			for _, p := range append(parts, item.Summary...) {
-				text += p.Text
-			}
-			turn = message{Role: "assistant", Content: encode(""),
-				More: map[string]json.RawMessage{"reasoning_content": encode(text)}}
-		case "function_call_output":
-			turn = message{Role: "tool", Content: item.Output,
-				More: map[string]json.RawMessage{"tool_call_id": encode(item.CallID)}}
-		default:
-			return wrong("input", "input[%d] is of type %q: want message, reasoning, function_call or "+
-				"function_call_output", i, item.Type)
+		m, err := item.message(fmt.Sprintf("input[%d]", i))
+		if err != nil {
+			return c, err
 		}
-		c.Messages = append(c.Messages, turn)
+		c.Messages = append(c.Messages, m)
 	}
 	if c.Tools, err = nestFields(q.Tools, "function"); err != nil {
 		return wrong("tools", "tools: %v", err)
 	}
 	if c.ToolChoice = q.ToolChoice; len(q.ToolChoice) > 0 && q.ToolChoice[0] == '{' {
-		one, err := nestFields(json.RawMessage("["+string(q.ToolChoice)+"]"), "function")
-		if err != nil {
+		if c.ToolChoice, err = nestField(q.ToolChoice, "function"); err != nil {
 			return wrong("tool_choice", "tool_choice: %v", err)
 		}
-		c.ToolChoice = one[1 : len(one)-1]
 	}
-	format := q.Text.Format
-	if len(format) == 0 || string(format) == "null" {
-		return c, nil
+	if format := q.Text.Format; len(format) > 0 && string(format) != "null" {
+		if c.ResponseFormat, err = nestField(format, "json_schema"); err != nil {
+			return wrong("text", "text.format: %v", err)
+		}
 	}
-	one, err := nestFields(json.RawMessage("["+string(format)+"]"), "json_schema")
-	if err != nil {
-		return wrong("text", "text.format: %v", err)
-	}
-	c.ResponseFormat = one[1 : len(one)-1]
 	return c, nil
+}
+
+// message converts an item of the input to a message of chat/completions. where names the item in errors.
+func (item inputItem) message(where string) (message, error) {
+	wrong := func(format string, args ...any) (message, error) {
+		return message{}, refuse(http.StatusBadRequest, "input", where+format, args...)
+	}
+	switch item.Type {
+	case "", "message":
+		return message{Role: item.Role, Content: item.Content}, nil
+	case "function_call":
+		call := map[string]any{"id": item.CallID, "type": "function",
+			"function": map[string]any{"name": item.Name, "arguments": item.Arguments}}
+		return message{Role: "assistant", More: map[string]json.RawMessage{"tool_calls": encode([]any{call})}}, nil
+	case "reasoning":
+		var parts []struct{ Text string }
+		if len(item.Content) > 0 && string(item.Content) != "null" && json.Unmarshal(item.Content, &parts) != nil {
+			return wrong(".content: want a list of parts")
+		}
+		text := ""
+		for _, p := range append(parts, item.Summary...) {
+			text += p.Text
+		}
+		return message{Role: "assistant", Content: encode(""),
+			More: map[string]json.RawMessage{"reasoning_content": encode(text)}}, nil
+	case "function_call_output":
+		return message{Role: "tool", Content: item.Output,
+			More: map[string]json.RawMessage{"tool_call_id": encode(item.CallID)}}, nil
+	}
+	return wrong(" is of type %q: want message, reasoning, function_call or function_call_output", item.Type)
 }
 
 // encode returns the JSON of a value that cannot fail to encode.
@@ -152,6 +156,15 @@ func nestFields(list json.RawMessage, kind string) (json.RawMessage, error) {
 	return encode(out), nil
 }
 
+// nestField is nestFields for one object.
+func nestField(object json.RawMessage, kind string) (json.RawMessage, error) {
+	list, err := nestFields(slices.Concat(json.RawMessage("["), object, json.RawMessage("]")), kind)
+	if err != nil {
+		return nil, err
+	}
+	return list[1 : len(list)-1], nil
+}
+
 // response is an answer to POST /v1/responses while it is sent.
 type response struct {
 	*answer
@@ -178,23 +191,10 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := readTools(c.Tools, c.ToolChoice, c.Parallel)
+	j, err := s.chatJob(r.Context(), &c)
 	if err != nil {
 		return err
 	}
-	prompt, read, err := s.conversation(r.Context(), &c, t)
-	if err != nil {
-		return err
-	}
-	j, err := c.job(prompt)
-	if err == nil {
-		err = s.setScales(&j, q.Model, q.Lora)
-	}
-	if err != nil {
-		return err
-	}
-	j.tools, j.sampling.Images = t, read
-	s.listen(&j, prompt)
 	if err := s.constrain(w, &c, &j); err != nil {
 		return err
 	}
@@ -228,7 +228,8 @@ func (x *response) body(end finish, output []any, use *usage) map[string]any {
 		status = "completed"
 	}
 	body := map[string]any{"id": x.id, "object": "response", "created_at": x.created, "status": status,
-		"model": x.model, "output": output, "error": nil, "incomplete_details": why, "instructions": nil, "metadata": map[string]any{},
+		"model": x.model, "output": output, "error": nil, "incomplete_details": why, "instructions": nil,
+		"metadata":            map[string]any{},
 		"parallel_tool_calls": true, "temperature": x.q.Temperature, "top_p": x.q.TopP, "tool_choice": "auto",
 		"tools": []any{}, "usage": nil, "store": false}
 	if x.q.Instructions != "" {
@@ -357,20 +358,8 @@ func (x *response) part(p reply.Part) error {
 	var err error
 	if p.Kind == reply.CallStart || !x.open || kind != x.kind {
 		err = x.finish("completed")
-		x.kind, x.open = kind, true
 		x.said.add(p)
-		item := map[string]any(nil)
-		if kind == reply.CallStart {
-			item = callItem(x.said.calls[len(x.said.calls)-1], "in_progress")
-		} else {
-			item = x.item(kind, "", "in_progress")
-		}
-		added := map[string]any{"output_index": x.index, "item": item}
-		err = errors.Join(err, x.sendEvent("response.output_item.added", added))
-		if kind != reply.CallStart {
-			part := x.at(map[string]any{"part": textPart(kind, "")})
-			err = errors.Join(err, x.sendEvent("response.content_part.added", part))
-		}
+		err = errors.Join(err, x.beginItem(kind))
 	} else {
 		x.said.add(p)
 	}
@@ -384,6 +373,19 @@ func (x *response) part(p reply.Part) error {
 	}
 	return x.sendEvent("response.function_call_arguments.delta", map[string]any{"output_index": x.index,
 		"item_id": "fc-" + x.said.calls[len(x.said.calls)-1].id, "delta": p.Text})
+}
+
+// beginItem sends the events at the beginning of an item. A call is already in x.said.
+func (x *response) beginItem(kind reply.Kind) error {
+	x.kind, x.open = kind, true
+	if kind == reply.CallStart {
+		call := callItem(x.said.calls[len(x.said.calls)-1], "in_progress")
+		return x.sendEvent("response.output_item.added", map[string]any{"output_index": x.index, "item": call})
+	}
+	item := x.item(kind, "", "in_progress")
+	return errors.Join(
+		x.sendEvent("response.output_item.added", map[string]any{"output_index": x.index, "item": item}),
+		x.sendEvent("response.content_part.added", x.at(map[string]any{"part": textPart(kind, "")})))
 }
 
 // at adds to an event's fields to which output item the current text belongs.

@@ -51,6 +51,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -59,7 +60,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-
 	"math/rand/v2"
 	"mime"
 	"net"
@@ -134,34 +134,31 @@ type Server struct {
 //go:embed page
 var page embed.FS
 
+// withDefaults returns options in which unset fields have their defaults for a model.
+func (o Options) withDefaults(m Model) Options {
+	body := int64(1 << 20)
+	if images(m) != nil {
+		body = maxBodyWithPictures
+	}
+	o.Name = cmp.Or(o.Name, "model")
+	o.MaxBody = cmp.Or(o.MaxBody, body)
+	o.MaxAudio = cmp.Or(o.MaxAudio, 25<<20)
+	o.Queue = cmp.Or(o.Queue, 64)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Minute)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	return o
+}
+
 // New returns a server of a model. It does not close the model.
 func New(m Model, o Options) *Server {
-	if o.Name == "" {
-		o.Name = "model"
-	}
-	if o.MaxBody == 0 {
-		if o.MaxBody = 1 << 20; images(m) != nil {
-			o.MaxBody = maxBodyWithPictures
-		}
-	}
-	if o.MaxAudio == 0 {
-		o.MaxAudio = 25 << 20
-	}
-	if o.Queue == 0 {
-		o.Queue = 64
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 10 * time.Minute
-	}
-	if o.WriteTimeout == 0 {
-		o.WriteTimeout = 30 * time.Second
-	}
+	o = o.withDefaults(m)
 	s := &Server{model: m, o: o, mux: http.NewServeMux(), embedding: make(chan struct{}, 1),
 		queue: make(chan struct{}, o.Queue+m.Parallel()), started: time.Now()}
 	s.lifetime, s.cut = context.WithCancelCause(context.Background())
 	for _, route := range s.routes() {
 		for _, path := range route.aliases() {
 			s.mux.HandleFunc(route.method+" "+path, s.guarded(route, route.answer))
+			// The same path with any other method:
 			s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Allow", route.method)
 				fail(w, refuse(http.StatusMethodNotAllowed, "", "%s wants %s, and no %s", r.URL.Path, route.method,
@@ -171,6 +168,16 @@ func New(m Model, o Options) *Server {
 	}
 	s.mux.HandleFunc("/health", s.health)
 	s.mux.HandleFunc("/ready", s.health) // the server starts only after the model is loaded
+	s.handlePage()
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, refuse(http.StatusNotFound, "", "there is no %s here: see the list of paths in the documentation",
+			r.URL.Path))
+	})
+	return s
+}
+
+// handlePage adds the paths of the page to chat with: / and the files that the page loads.
+func (s *Server) handlePage() {
 	files, err := fs.Sub(page, "page")
 	if err != nil {
 		panic(err) // the directory is embedded in the program
@@ -183,11 +190,6 @@ func New(m Model, o Options) *Server {
 	for _, file := range list {
 		s.mux.Handle("/"+file.Name(), http.FileServerFS(files))
 	}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, refuse(http.StatusNotFound, "", "there is no %s here: see the list of paths in the documentation",
-			r.URL.Path))
-	})
-	return s
 }
 
 // routes lists the paths that clients use. Paths for browsers and load balancers are in New.
@@ -341,16 +343,9 @@ func (s *Server) admit(r *http.Request) error {
 			"host %q is not this machine: without a key, the server answers only at localhost, loopback addresses and "+
 				"the hosts of --allow-host", r.Host)
 	}
-	if s.o.Key != "" {
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if key := r.Header.Get("X-Api-Key"); scheme == "" { // as Anthropic's clients send it
-			scheme, given = "Bearer", key
-		}
-		have, want := sha256.Sum256([]byte(strings.TrimLeft(given, " "))), sha256.Sum256([]byte(s.o.Key))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(have[:], want[:]) == 0 {
-			return refuse(http.StatusUnauthorized, "",
-				"the key is missing or wrong: want the header Authorization: Bearer KEY, or X-Api-Key: KEY")
-		}
+	if s.o.Key != "" && !s.hasKey(r) {
+		return refuse(http.StatusUnauthorized, "",
+			"the key is missing or wrong: want the header Authorization: Bearer KEY, or X-Api-Key: KEY")
 	}
 	if r.Method != http.MethodPost {
 		return nil
@@ -360,13 +355,24 @@ func (s *Server) admit(r *http.Request) error {
 	}
 	// Pages of other sites may send another type without asking first. The browser then names their origin.
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	asked := err == nil && kind == "application/json"
-	if origin := r.Header.Get("Origin"); origin != "" && !asked && !s.allowsOrigin(origin) {
+	browserAsks := err == nil && kind == "application/json" // before it sends this type to another site
+	if origin := r.Header.Get("Origin"); origin != "" && !browserAsks && !s.allowsOrigin(origin) {
 		return refuse(http.StatusUnsupportedMediaType, "",
 			"the request comes from a web page and has Content-Type %q: want "+
 				"application/json", r.Header.Get("Content-Type"))
 	}
 	return nil
+}
+
+// hasKey reports whether a request carries the server's key. It compares hashes in constant time, so that its duration
+// says nothing about the key.
+func (s *Server) hasKey(r *http.Request) bool {
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if scheme == "" { // Anthropic's clients use another header
+		scheme, given = "Bearer", r.Header.Get("X-Api-Key")
+	}
+	have, want := sha256.Sum256([]byte(strings.TrimLeft(given, " "))), sha256.Sum256([]byte(s.o.Key))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(have[:], want[:]) == 1
 }
 
 // isLoopback reports whether a host, perhaps with a port, is this machine for sure.
@@ -563,15 +569,15 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		return finishLength, usage{Prompt: len(prompt), Total: len(prompt)}, nil
 	}
 	if j.sampling.MaxTokens == 0 {
-		j.sampling.MaxTokens = max(s.model.Context()-len(prompt), 1) // a prompt that is too long is the model's error
+		j.sampling.MaxTokens = max(s.model.Context()-len(prompt), 1) // Generate refuses a prompt that is too long
 	}
 	if most := s.o.MaxTokens; most > 0 {
 		j.sampling.MaxTokens = min(j.sampling.MaxTokens, most)
 	}
 	u.Prompt, end = len(prompt), finishStop
 	j.sampling.Known = func(tokens int) { u.Details.Cached = tokens }
-	answer, fresh := j.listener(), []generate.Token(nil)
-	content := ""
+	answer, content := j.listener(), ""
+	var fresh []generate.Token // the tokens since the last piece
 	send := func(parts []reply.Part) error {
 		for _, p := range parts {
 			if p.Kind == reply.Content && j.check != nil {
@@ -600,6 +606,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		if !tok.IsEnd(token.ID) {
 			u.Completion++
 			record.token()
+			// Special tokens have no text, but calls may be written with them.
 			if j.form != nil && tok.IsSpecial(token.ID) && j.form.Names(tok.Token(token.ID)) {
 				text += tok.Token(token.ID)
 			}
@@ -633,19 +640,19 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	ends = make([]ending, len(j.prompts)*j.answers)
-	var one sync.Mutex // guards emit and the results
+	var mu sync.Mutex // guards emit and the results
 	var all sync.WaitGroup
 	for i := range ends {
 		all.Go(func() {
 			own, prompt, nth := j, j.prompts[i/j.answers], i%j.answers
 			own.sampling.Seed += uint64(nth)
 			end, use, failed := s.run(ctx, own, prompt, func(p piece) error {
-				one.Lock()
-				defer one.Unlock()
+				mu.Lock()
+				defer mu.Unlock()
 				return emit(i, p)
 			})
-			one.Lock()
-			defer one.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
 			if failed != nil && err == nil {
 				err = failed
 				fail(failed)
@@ -684,7 +691,7 @@ func (c *stopper) next(text string) (before string, found bool) {
 		before, c.heldBack = c.heldBack[:first], ""
 		return before, true
 	}
-	keep := 0
+	keep := 0 // bytes at the end that begin a stop word
 	for _, w := range c.stopWords {
 		for n := min(len(w)-1, len(c.heldBack)); n > keep; n-- {
 			if strings.HasSuffix(c.heldBack, w[:n]) {

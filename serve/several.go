@@ -76,14 +76,8 @@ func NewSeveral(list []Source, o Options, limits Limits) *Several {
 
 // ServeHTTP answers a request.
 func (v *Several) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, pattern := v.mux.Handler(r)
-	_, path, _ := strings.Cut(pattern, " ")
-	routes := v.routes()
-	of := slices.IndexFunc(routes, func(route route) bool {
-		return route.method == r.Method && slices.Contains(route.aliases(), path) &&
-			(r.Method == http.MethodPost || slices.Contains(perModel, path))
-	})
-	if of < 0 {
+	target, ok := v.modelRoute(r)
+	if !ok {
 		v.Server.ServeHTTP(w, r)
 		return
 	}
@@ -91,9 +85,24 @@ func (v *Several) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if v.allowOrigin(w, r) {
 		return
 	}
-	v.guarded(routes[of], func(w http.ResponseWriter, r *http.Request) error {
-		return v.forward(w, r, routes[of].isForm())
+	v.guarded(target, func(w http.ResponseWriter, r *http.Request) error {
+		return v.forward(w, r, target.isForm())
 	})(w, r)
+}
+
+// modelRoute returns the route of a request that one of the models answers. ok is false for the other requests.
+func (v *Several) modelRoute(r *http.Request) (target route, ok bool) {
+	_, pattern := v.mux.Handler(r) // "METHOD PATH", or only "PATH"
+	_, path, _ := strings.Cut(pattern, " ")
+	if r.Method != http.MethodPost && !slices.Contains(perModel, path) {
+		return route{}, false
+	}
+	for _, known := range v.routes() {
+		if known.method == r.Method && slices.Contains(known.aliases(), path) {
+			return known, true
+		}
+	}
+	return route{}, false
 }
 
 // perModel lists the paths of GET requests that one model answers.
@@ -184,7 +193,7 @@ func (v *Several) acquire(ctx context.Context, s *loadable) (*Server, error) {
 				return nil, err
 			}
 		case v.limits.Models > 0 && v.loaded() >= v.limits.Models:
-			if v.unloadOldest() { // and unlocks
+			if v.unloadOldest() { // if so, it has unlocked v.mu
 				continue
 			}
 			changed := v.changed

@@ -84,20 +84,16 @@ func (s *Server) changeSlot(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer directory.Close()
 	began := time.Now()
-	var tokens int
-	var size int64
-	words := map[string][3]string{"save": {"n_saved", "n_written", "save_ms"},
-		"restore": {"n_restored", "n_read", "restore_ms"}}[action]
-	if action == "save" {
-		tokens, size, err = saveSlot(ctx, m, id, directory, q.Name)
-	} else {
-		tokens, size, err = restoreSlot(ctx, m, id, directory, q.Name)
+	do, tokensField, sizeField, timeField := saveSlot, "n_saved", "n_written", "save_ms"
+	if action == "restore" {
+		do, tokensField, sizeField, timeField = restoreSlot, "n_restored", "n_read", "restore_ms"
 	}
+	tokens, size, err := do(ctx, m, id, directory, q.Name)
 	if err != nil {
 		return slotError(ctx, err)
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"id_slot": id, "filename": q.Name, words[0]: tokens, words[1]: size,
-		"timings": map[string]any{words[2]: float64(time.Since(began)) / float64(time.Millisecond)}})
+	writeJSON(w, http.StatusOK, map[string]any{"id_slot": id, "filename": q.Name, tokensField: tokens, sizeField: size,
+		"timings": map[string]any{timeField: float64(time.Since(began)) / float64(time.Millisecond)}})
 	return nil
 }
 

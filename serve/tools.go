@@ -70,6 +70,7 @@ func readTools(list, choice json.RawMessage, parallel *bool) (*tools, error) {
 		t.callable = append(t.callable, reply.Tool{Name: f.Function.Name, Parameters: params,
 			Strict: f.Function.Strict})
 	}
+	// A choice is a word or an object that names a function. Naming one means that a call of it alone is required.
 	chosen := function{}
 	word := ""
 	switch {

@@ -89,6 +89,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	return m, nil
 }
 
+// open reads the model's file, opens the device and loads the programs. Close releases them, also after an error.
 func (m *Model) open(ctx context.Context, path string, o Options) (err error) {
 	if m.file, err = vkc.OpenModel(path); err != nil {
 		return err
@@ -116,20 +117,19 @@ func (m *Model) open(ctx context.Context, path string, o Options) (err error) {
 		precision = DefaultPrecision
 	}
 	m.options, m.precision, m.cache = o, precision, speech.Cache(cache)
-	list := []speech.Option{m.cache}
 	g, err := speech.LogMel(m.config)
 	if m.mel, err = m.load(ctx, g, err, vkc.Exact, o, nil); err != nil {
 		return err
 	}
-	g, err = speech.Listen(m.config, list...)
+	g, err = speech.Listen(m.config, m.cache)
 	if m.listen, err = m.load(ctx, g, err, precision, o, nil); err != nil {
 		return err
 	}
-	g, err = speech.Step(m.config, m.maxPrompt(), list...)
+	g, err = speech.Step(m.config, m.maxPrompt(), m.cache)
 	if m.steps, err = m.load(ctx, g, err, precision, o, m.listen); err != nil {
 		return err
 	}
-	g, err = speech.Step(m.config, 1, list...)
+	g, err = speech.Step(m.config, 1, m.cache)
 	m.step, err = m.load(ctx, g, err, precision, o, m.listen)
 	return err
 }
@@ -213,6 +213,7 @@ type samples struct {
 
 func (s *samples) Samples() int64 { return s.all }
 
+// Read implements Sound.
 func (s *samples) Read(to []float32) (int, error) {
 	if len(s.left) == 0 {
 		return 0, io.EOF

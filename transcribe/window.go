@@ -97,7 +97,8 @@ func duration(samples int64) time.Duration {
 	return time.Duration(samples/speech.Rate)*time.Second + time.Duration(samples%speech.Rate)*time.Second/speech.Rate
 }
 
-// window writes down the sound of a window. It returns how many of its samples are done.
+// window writes down the sound of a window, which begins at a time of the whole sound. It returns how many of its
+// samples are done. The next window begins after them.
 func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) (done int, err error) {
 	whole := make([]float32, j.config.Window())
 	copy(whole, sound)
@@ -141,18 +142,25 @@ func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) 
 		}
 		s.Temperature, s.LogProb, s.Compression, s.NoSpeech = text.temperature, text.logProb, text.compression,
 			text.noSpeech
-		j.out.Segments = append(j.out.Segments, s)
-		if text.temperature <= forgetAbove {
-			j.past = append(j.past, s.Tokens...)
-		}
-		if j.Segment != nil {
-			if err := j.Segment(s); err != nil {
-				return 0, err
-			}
+		if err := j.addSegment(s); err != nil {
+			return 0, err
 		}
 	}
 	j.past = slices.Clone(j.past[max(0, len(j.past)-j.maxPast()):])
 	return done, nil
+}
+
+// addSegment adds a segment to the transcript, and its tokens to the prompt of the next window. It calls
+// Request.Segment.
+func (j *job) addSegment(s Segment) error {
+	j.out.Segments = append(j.out.Segments, s)
+	if s.Temperature <= forgetAbove {
+		j.past = append(j.past, s.Tokens...)
+	}
+	if j.Segment == nil {
+		return nil
+	}
+	return j.Segment(s)
 }
 
 // detect returns the most likely language of the window.
@@ -247,7 +255,8 @@ func (j *job) write(ctx context.Context) (w written, err error) {
 		}
 		w.noSpeech = noSpeech
 		wrong := w.compression > maxCompression || w.logProb < minLogProb && noSpeech <= maxNoSpeech
-		if !wrong || temperature+temperatureStep > 1+1e-9 {
+		isHottest := temperature+temperatureStep > 1+1e-9 // the temperature is at most 1, up to rounding
+		if !wrong || isHottest {
 			return w, nil
 		}
 	}

@@ -31,115 +31,24 @@ func init() {
 		"lower":      stringMethod("lower"),
 		"upper":      stringMethod("upper"),
 		"capitalize": stringMethod("capitalize"),
-		"title": func(r *run, x value, _ args) value {
-			begins := true
-			return change(r, printed(r, x), func(c rune) rune {
-				was := begins
-				begins = unicode.IsSpace(c) || strings.ContainsRune("-({[<", c)
-				if was {
-					return unicode.ToUpper(c)
-				}
-				return unicode.ToLower(c)
-			})
-		},
+		"title":      titleCase,
 		"replace": func(r *run, x value, a args) value {
 			old, with := printed(r, a.need(0, "old")), printed(r, a.need(1, "new"))
 			return replace(r, printed(r, x), old, with, a.or(2, "count", nil))
 		},
-		"items": func(r *run, x value, _ args) value {
-			switch x := x.(type) {
-			case undefined:
-				return &list{kind: generator}
-			case *dict:
-				all := x.items()
-				all.kind = generator
-				return all
-			}
-			fail("items of a %s: want a mapping", describe(x))
-			return nil
-		},
+		"items": itemsOf,
 		"join": func(r *run, x value, a args) value {
 			items, by := pick(r, iterate(r, x), a.or(1, "attribute", nil)), printed(r, a.or(0, "d", str{}))
 			return joined(r, items, by)
 		},
-		"list":  func(r *run, x value, _ args) value { return &list{items: slices.Clone(iterate(r, x))} },
-		"first": func(r *run, x value, _ args) value { return itemOf(iterate(r, x), 0) },
-		"last":  func(r *run, x value, _ args) value { items := iterate(r, x); return itemOf(items, len(items)-1) },
-		"reverse": func(r *run, x value, _ args) value {
-			items := slices.Clone(iterate(r, x))
-			slices.Reverse(items)
-			if _, ok := x.(str); ok {
-				return joined(r, items, nil)
-			}
-			return &list{items: items, kind: generator}
-		},
-		"int": func(r *run, x value, a args) value {
-			if s, ok := withoutMarkup(x).(str); ok {
-				if n, ok := parseInt(s.String(), a.int(1, "base", 10)); ok {
-					return n
-				}
-				f, ok := parseFloat(s.String())
-				if !ok {
-					return a.or(0, "default", 0)
-				}
-				x = f
-			}
-			i, f, isInt, ok := number(x)
-			switch {
-			case isInt:
-				return i
-			case ok && math.Abs(f) < 1<<62:
-				return int(f)
-			case isUndefined(x):
-				fail("int of a %s", describe(x))
-			}
-			return a.or(0, "default", 0)
-		},
-		"float": func(r *run, x value, a args) value {
-			if s, ok := withoutMarkup(x).(str); ok {
-				if f, ok := parseFloat(s.String()); ok {
-					return f
-				}
-			}
-			if _, f, _, ok := number(x); ok {
-				return f
-			}
-			return a.or(0, "default", 0.0)
-		},
-		"abs": func(r *run, x value, _ args) value {
-			switch i, f, isInt, ok := number(x); {
-			case isInt:
-				return max(i, -i)
-			case ok:
-				return math.Abs(f)
-			}
-			fail("abs of a %s: want a number", describe(x))
-			return nil
-		},
-		"round": func(r *run, x value, a args) value {
-			i, f, isInt, ok := number(x)
-			if !ok {
-				fail("round of a %s: want a number", describe(x))
-			}
-			digits := a.int(0, "precision", 0)
-			scale := math.Pow(10, float64(digits))
-			switch method := printed(r, a.or(1, "method", text("common"))).String(); {
-			case method == "ceil":
-				return math.Ceil(f*scale) / scale
-			case method == "floor":
-				return math.Floor(f*scale) / scale
-			case method != "common":
-				fail("round by %q: want common, ceil or floor", method)
-			case isInt && digits >= 0:
-				return i
-			case isInt:
-				return int(math.RoundToEven(f*scale) / scale)
-			case digits >= 0 && digits < maxWidth:
-				f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
-				return f
-			}
-			return math.RoundToEven(f*scale) / scale
-		},
+		"list":    func(r *run, x value, _ args) value { return &list{items: slices.Clone(iterate(r, x))} },
+		"first":   func(r *run, x value, _ args) value { return itemOf(iterate(r, x), 0) },
+		"last":    func(r *run, x value, _ args) value { items := iterate(r, x); return itemOf(items, len(items)-1) },
+		"reverse": reversed,
+		"int":     toInt,
+		"float":   toFloat,
+		"abs":     absolute,
+		"round":   rounded,
 		"sum": func(r *run, x value, a args) value {
 			total := a.or(1, "start", 0)
 			for _, v := range pick(r, iterate(r, x), a.or(0, "attribute", nil)) {
@@ -147,108 +56,242 @@ func init() {
 			}
 			return total
 		},
-		"min": func(r *run, x value, a args) value { return extreme(r, x, a, -1) },
-		"max": func(r *run, x value, a args) value { return extreme(r, x, a, 1) },
-		"sort": func(r *run, x value, a args) value {
-			items := slices.Clone(iterate(r, x))
-			by := []value{a.or(2, "attribute", nil)}
-			if path, ok := withoutMarkup(by[0]).(str); ok {
-				by = iterate(r, texts(split(r, path, text(","), -1)))
-			}
-			cased := a.or(1, "case_sensitive", false)
-			slices.SortStableFunc(items, func(x, y value) int {
-				for _, path := range by {
-					if n := order(r, cased, path)(x, y); n != 0 {
-						return n
-					}
-				}
-				return 0
-			})
-			if truth(a.or(0, "reverse", false)) {
-				slices.Reverse(items)
-			}
-			return &list{items: items}
-		},
-		"dictsort": func(r *run, x value, a args) value {
-			d, ok := x.(*dict)
-			if !ok {
-				fail("dictsort of a %s: want a mapping", describe(x))
-			}
-			by := 0
-			switch name := printed(r, a.or(1, "by", text("key"))).String(); name {
-			case "key":
-			case "value":
-				by = 1
-			default:
-				fail("dictsort by %q: want key or value", name)
-			}
-			all := d.items()
-			slices.SortStableFunc(all.items, order(r, a.or(0, "case_sensitive", false), by))
-			if truth(a.or(2, "reverse", false)) {
-				slices.Reverse(all.items)
-			}
-			return all
-		},
-		"unique": func(r *run, x value, a args) value {
-			seen, all := newDict(), &list{kind: generator}
-			for _, v := range iterate(r, x) {
-				key := folded(r, attributeAt(r, v, a.or(1, "attribute", nil)), truth(a.or(0, "case_sensitive", false)))
-				wantKey(r, key)
-				if _, ok := seen.get(r, key); !ok {
-					seen.set(r, key, true)
-					all.items = append(all.items, v)
-				}
-			}
-			return all
-		},
-		"map": func(r *run, x value, a args) value {
-			all := &list{kind: generator}
-			if !truth(x) {
-				return all
-			}
-			for _, v := range iterate(r, x) {
-				if attr, ok := a.take(-1, "attribute"); ok {
-					v = attributeAt(r, v, attr)
-					if missing, ok := a.take(-1, "default"); ok && isUndefined(v) {
-						v = missing
-					}
-				} else {
-					name, rest := a.shift("filter")
-					v = callFilter(r, printed(r, name).String(), v, rest)
-				}
-				all.items = append(all.items, v)
-			}
-			return all
-		},
+		"min":        func(r *run, x value, a args) value { return extreme(r, x, a, -1) },
+		"max":        func(r *run, x value, a args) value { return extreme(r, x, a, 1) },
+		"sort":       sorted,
+		"dictsort":   dictSorted,
+		"unique":     uniqueItems,
+		"map":        mapItems,
 		"select":     func(r *run, x value, a args) value { return choose(r, x, a, false, true) },
 		"reject":     func(r *run, x value, a args) value { return choose(r, x, a, false, false) },
 		"selectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, true) },
 		"rejectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, false) },
-		"attr": func(r *run, x value, a args) value {
-			name := a.str(0, "name")
-			if m := method(withoutMarkup(x), name.String()); m != nil {
-				return m
-			}
-			if _, ok := x.(*dict); ok { // its items are not attributes
-				return undefined{name.String()}
-			}
-			return lookup(r, x, name)
-		},
-		"indent": indent,
+		"attr":       attributeOf,
+		"indent":     indent,
 		"wordcount": func(r *run, x value, _ args) value {
 			return len(strings.FieldsFunc(printed(r, x).String(), func(c rune) bool { return !isWord(c) }))
 		},
 		"escape": escape, "e": escape,
-		"format": func(r *run, x value, a args) value {
-			if len(a.names) == 0 {
-				return format(r, printed(r, x), &list{items: a.list, kind: tuple})
-			}
-			if len(a.list) > 0 {
-				fail("format has names for some of its values: want names for all, or for none")
-			}
-			return format(r, printed(r, x), fromArgs(r, a))
-		},
+		"format": formatBy,
 	}
+}
+
+// titleCase implements the filter title: the first letter of each word in upper case, the others in lower case.
+func titleCase(r *run, x value, _ args) value {
+	begins := true
+	return change(r, printed(r, x), func(c rune) rune {
+		was := begins
+		begins = unicode.IsSpace(c) || strings.ContainsRune("-({[<", c)
+		if was {
+			return unicode.ToUpper(c)
+		}
+		return unicode.ToLower(c)
+	})
+}
+
+// itemsOf implements the filter items: the pairs of a mapping's keys and values.
+func itemsOf(r *run, x value, _ args) value {
+	switch x := x.(type) {
+	case undefined:
+		return &list{kind: generator}
+	case *dict:
+		all := x.items()
+		all.kind = generator
+		return all
+	}
+	fail("items of a %s: want a mapping", describe(x))
+	return nil
+}
+
+// reversed implements the filter reverse: the characters of a string, or the items of a list, in reverse order.
+func reversed(r *run, x value, _ args) value {
+	items := slices.Clone(iterate(r, x))
+	slices.Reverse(items)
+	if _, ok := x.(str); ok {
+		return joined(r, items, nil)
+	}
+	return &list{items: items, kind: generator}
+}
+
+// toInt implements the filter int: it converts a string or a number to an integer. A value that it cannot convert
+// becomes the argument default, 0 unless given.
+func toInt(r *run, x value, a args) value {
+	if s, ok := withoutMarkup(x).(str); ok {
+		if n, ok := parseInt(s.String(), a.int(1, "base", 10)); ok {
+			return n
+		}
+		f, ok := parseFloat(s.String())
+		if !ok {
+			return a.or(0, "default", 0)
+		}
+		x = f
+	}
+	i, f, isInt, ok := number(x)
+	switch {
+	case isInt:
+		return i
+	case ok && math.Abs(f) < 1<<62:
+		return int(f)
+	case isUndefined(x):
+		fail("int of a %s", describe(x))
+	}
+	return a.or(0, "default", 0)
+}
+
+// toFloat implements the filter float: it converts a string or a number to a float. A value that it cannot convert
+// becomes the argument default, 0.0 unless given.
+func toFloat(r *run, x value, a args) value {
+	if s, ok := withoutMarkup(x).(str); ok {
+		if f, ok := parseFloat(s.String()); ok {
+			return f
+		}
+	}
+	if _, f, _, ok := number(x); ok {
+		return f
+	}
+	return a.or(0, "default", 0.0)
+}
+
+// absolute implements the filter abs.
+func absolute(r *run, x value, _ args) value {
+	switch i, f, isInt, ok := number(x); {
+	case isInt:
+		return max(i, -i)
+	case ok:
+		return math.Abs(f)
+	}
+	fail("abs of a %s: want a number", describe(x))
+	return nil
+}
+
+// rounded implements the filter round, with the arguments precision, a number of digits, and method.
+func rounded(r *run, x value, a args) value {
+	i, f, isInt, ok := number(x)
+	if !ok {
+		fail("round of a %s: want a number", describe(x))
+	}
+	digits := a.int(0, "precision", 0)
+	scale := math.Pow(10, float64(digits))
+	switch method := printed(r, a.or(1, "method", text("common"))).String(); {
+	case method == "ceil":
+		return math.Ceil(f*scale) / scale
+	case method == "floor":
+		return math.Floor(f*scale) / scale
+	case method != "common":
+		fail("round by %q: want common, ceil or floor", method)
+	case isInt && digits >= 0:
+		return i
+	case isInt:
+		return int(math.RoundToEven(f*scale) / scale)
+	case digits >= 0 && digits < maxWidth:
+		f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
+		return f
+	}
+	return math.RoundToEven(f*scale) / scale
+}
+
+// sorted implements the filter sort. The argument attribute has the paths of the attributes to sort by, separated by
+// commas.
+func sorted(r *run, x value, a args) value {
+	items := slices.Clone(iterate(r, x))
+	by := []value{a.or(2, "attribute", nil)}
+	if path, ok := withoutMarkup(by[0]).(str); ok {
+		by = iterate(r, texts(split(r, path, text(","), -1)))
+	}
+	cased := a.or(1, "case_sensitive", false)
+	slices.SortStableFunc(items, func(x, y value) int {
+		for _, path := range by {
+			if n := order(r, cased, path)(x, y); n != 0 {
+				return n
+			}
+		}
+		return 0
+	})
+	if truth(a.or(0, "reverse", false)) {
+		slices.Reverse(items)
+	}
+	return &list{items: items}
+}
+
+// dictSorted implements the filter dictsort: the items of a mapping, sorted by key or by value.
+func dictSorted(r *run, x value, a args) value {
+	d, ok := x.(*dict)
+	if !ok {
+		fail("dictsort of a %s: want a mapping", describe(x))
+	}
+	by := 0
+	switch name := printed(r, a.or(1, "by", text("key"))).String(); name {
+	case "key":
+	case "value":
+		by = 1
+	default:
+		fail("dictsort by %q: want key or value", name)
+	}
+	all := d.items()
+	slices.SortStableFunc(all.items, order(r, a.or(0, "case_sensitive", false), by))
+	if truth(a.or(2, "reverse", false)) {
+		slices.Reverse(all.items)
+	}
+	return all
+}
+
+// uniqueItems implements the filter unique: of equal items it keeps the first.
+func uniqueItems(r *run, x value, a args) value {
+	seen, all := newDict(), &list{kind: generator}
+	for _, v := range iterate(r, x) {
+		key := folded(r, attributeAt(r, v, a.or(1, "attribute", nil)), truth(a.or(0, "case_sensitive", false)))
+		wantKey(r, key)
+		if _, ok := seen.get(r, key); !ok {
+			seen.set(r, key, true)
+			all.items = append(all.items, v)
+		}
+	}
+	return all
+}
+
+// mapItems implements the filter map: it replaces each item by an attribute of the item, or by the result of another
+// filter.
+func mapItems(r *run, x value, a args) value {
+	all := &list{kind: generator}
+	if !truth(x) {
+		return all
+	}
+	for _, v := range iterate(r, x) {
+		if attr, ok := a.take(-1, "attribute"); ok {
+			v = attributeAt(r, v, attr)
+			if missing, ok := a.take(-1, "default"); ok && isUndefined(v) {
+				v = missing
+			}
+		} else {
+			name, rest := a.shift("filter")
+			v = callFilter(r, printed(r, name).String(), v, rest)
+		}
+		all.items = append(all.items, v)
+	}
+	return all
+}
+
+// attributeOf implements the filter attr: x|attr(name) is x.name, but never an item of a mapping.
+func attributeOf(r *run, x value, a args) value {
+	name := a.str(0, "name")
+	if m := method(withoutMarkup(x), name.String()); m != nil {
+		return m
+	}
+	if _, ok := x.(*dict); ok { // its items are not attributes
+		return undefined{name.String()}
+	}
+	return lookup(r, x, name)
+}
+
+// formatBy implements the filter format: Python's operator % on the string x, with the arguments as values.
+func formatBy(r *run, x value, a args) value {
+	if len(a.names) == 0 {
+		return format(r, printed(r, x), &list{items: a.list, kind: tuple})
+	}
+	if len(a.list) > 0 {
+		fail("format has names for some of its values: want names for all, or for none")
+	}
+	return format(r, printed(r, x), fromArgs(r, a))
 }
 
 // parseInt parses an integer as Python's int does. With base 0, a prefix such as 0x sets the base.

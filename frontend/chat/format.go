@@ -23,8 +23,8 @@ type layout struct {
 // maxWidth is the largest width and precision.
 const maxWidth = 10_000
 
-// read parses the number at the beginning of s and returns it with the rest of s.
-func (l *layout) read(s str) (n int, rest str) {
+// readNumber parses the number at the beginning of s and returns it with the rest of s. Without digits it is 0.
+func readNumber(s str) (n int, rest str) {
 	for len(s) > 0 && s[0]&^mark >= '0' && s[0]&^mark <= '9' {
 		n = 10*n + int(s[0]&^mark-'0')
 		if s = s[1:]; n > maxWidth {
@@ -65,13 +65,13 @@ func parseLayout(s str) layout {
 			l.align = '0'
 		}
 	}
-	l.width, s = l.read(s)
+	l.width, s = readNumber(s)
 	if is(at(0), ",_") {
 		l.group, s = at(0), s[1:]
 	}
 	if is(at(0), ".") {
 		rest := s[1:]
-		if l.precision, s = l.read(rest); len(s) == len(rest) {
+		if l.precision, s = readNumber(rest); len(s) == len(rest) {
 			fail("the format %q has no digits after the point", whole.String())
 		}
 	}
@@ -89,9 +89,9 @@ func (l layout) formatted(r *run, v value) str {
 	v = withoutMarkup(v)
 	_, isBool := v.(bool)
 	switch s, isText := v.(str); {
-	case isText && (l.verb == 0 || l.verb == 's') && l.sign == 0 && l.align != '=' && !l.alternate && l.group == 0:
+	case isText && l.fitsText():
 		return l.text(r, s)
-	case l == (layout{fill: ' ', precision: -1}):
+	case l == (layout{fill: ' ', precision: -1}): // the empty specification
 		return printed(r, v)
 	case isBool && l.verb == 0:
 		l.verb = 'd'
@@ -100,8 +100,8 @@ func (l layout) formatted(r *run, v value) str {
 	if !ok {
 		fail("a format of a %s: want a string or a number", describe(v))
 	}
-	hexes := strings.ContainsRune("boxX", l.verb)
-	if l.group != 0 && (l.fill == '0' || strings.ContainsRune("cn", l.verb) || l.group == ',' && hexes) {
+	hasNoGroups := strings.ContainsRune("cn", l.verb) || l.group == ',' && strings.ContainsRune("boxX", l.verb)
+	if l.group != 0 && (l.fill == '0' || hasNoGroups) {
 		fail("the format of a number has the separator %q, which is not allowed with leading zeros, and not with "+
 			"every type such as %q",
 			string(l.group), string(l.verb))
@@ -126,6 +126,12 @@ func (l layout) formatted(r *run, v value) str {
 	fail("the format %q of a %s: want b, c, d, o, x or X for an integer, e, f, g or %% for a number",
 		string(l.verb), typeName(v))
 	return nil
+}
+
+// fitsText reports whether the specification is one for strings: without parts that only numbers have.
+func (l layout) fitsText() bool {
+	ofNumbers := l.sign != 0 || l.align == '=' || l.alternate || l.group != 0
+	return (l.verb == 0 || l.verb == 's') && !ofNumbers
 }
 
 // text formats a string.
@@ -231,22 +237,8 @@ func (l layout) float(r *run, f float64) str {
 		digits = strconv.FormatFloat(size, byte(verb), precision, 64)
 	case l.precision < 0:
 		digits = floatText(size, "inf", "nan")
-	default: // as g, but a number without an exponent has a point
-		digits = strconv.FormatFloat(size, 'e', precision-1, 64)
-		e := strings.IndexByte(digits, 'e')
-		exp, _ := strconv.Atoi(digits[e+1:])
-		point := strings.Contains(digits[:e], ".")
-		if exp >= -4 && exp < max(precision-1, 0) {
-			digits = strconv.FormatFloat(size, 'f', precision-1-exp, 64)
-			e, point = len(digits), true
-		}
-		if mantissa := digits[:e]; point {
-			mantissa = strings.TrimRight(mantissa, "0")
-			if strings.HasSuffix(mantissa, ".") && e == len(digits) {
-				mantissa += "0"
-			}
-			digits = strings.TrimSuffix(mantissa, ".") + digits[e:]
-		}
+	default:
+		digits = general(size, precision)
 	}
 	if unicode.IsUpper(l.verb) {
 		digits = strings.ToUpper(digits)
@@ -258,96 +250,165 @@ func (l layout) float(r *run, f float64) str {
 	return l.pad(r, l.signOf(math.Signbit(f) && !math.IsNaN(f)), text(l.grouped(digits[:whole], 3)+digits[whole:]))
 }
 
+// general formats a number that is not negative, with so many digits, as Python's float formats without a letter do: as
+// g does, but a number without an exponent has a point.
+func general(size float64, precision int) string {
+	digits := strconv.FormatFloat(size, 'e', precision-1, 64)
+	e := strings.IndexByte(digits, 'e') // where the exponent begins
+	exp, _ := strconv.Atoi(digits[e+1:])
+	point := strings.Contains(digits[:e], ".")
+	if exp >= -4 && exp < max(precision-1, 0) {
+		digits = strconv.FormatFloat(size, 'f', precision-1-exp, 64)
+		e, point = len(digits), true
+	}
+	if !point {
+		return digits
+	}
+	mantissa := strings.TrimRight(digits[:e], "0")
+	if strings.HasSuffix(mantissa, ".") && e == len(digits) {
+		mantissa += "0"
+	}
+	return strings.TrimSuffix(mantissa, ".") + digits[e:]
+}
+
 // format implements Python's operator % on a string.
 func format(r *run, s str, v value) str {
-	values, next := []value{v}, 0
-	if l, ok := v.(*list); ok && l.kind == tuple {
-		values = l.items
-	}
-	take := func() value {
-		if next == len(values) {
-			fail("the format wants more values than there are")
-		}
-		next++
-		return values[next-1]
-	}
-	named := false
-	w := writer{r: r}
-	for len(s) > 0 {
-		if s[0]&^mark != '%' {
-			w.add(s[:1])
-			s = s[1:]
-			continue
-		}
-		s = s[1:]
-		get := take
-		if len(s) > 0 && s[0]&^mark == '(' {
-			n := slices.IndexFunc(s, func(c rune) bool { return c&^mark == ')' })
-			d, ok := v.(*dict)
-			if n < 0 || !ok {
-				fail("the format has %%(name), and its value is a %s: want a mapping for %%(name)s", describe(v))
-			}
-			key := s[1:n]
-			item, ok := d.get(r, key)
-			if !ok {
-				fail("the format names the key %q, which is not in the mapping", key.String())
-			}
-			get, s, named = func() value { return item }, s[n+1:], true
-		}
-		l := layout{fill: ' ', precision: -1}
-		for ; len(s) > 0 && strings.ContainsRune("#0- +", s[0]&^mark); s = s[1:] {
-			switch c := s[0] &^ mark; {
-			case c == '#':
-				l.alternate = true
-			case c == '-':
-				l.align = '<'
-			case c == '0' && l.align == 0:
-				l.align = '0'
-			case c == '+' || c == ' ' && l.sign == 0:
-				l.sign = c
-			}
-		}
-		amount := func() (n int) {
-			if len(s) > 0 && s[0]&^mark == '*' {
-				s = s[1:]
-				n, ok := index(take())
-				if !ok || n > maxWidth || n < -maxWidth {
-					fail("a width or precision of the format: want an integer of at most %d", maxWidth)
-				}
-				return n
-			}
-			n, s = l.read(s)
-			return n
-		}
-		if l.width = amount(); l.width < 0 {
-			l.align, l.width = '<', -l.width
-		}
-		if len(s) > 0 && s[0]&^mark == '.' {
-			s = s[1:]
-			l.precision = max(0, amount())
-		}
-		for len(s) > 0 && strings.ContainsRune("hlL", s[0]&^mark) {
-			s = s[1:]
-		}
-		if len(s) == 0 {
-			fail("the format ends in %%: want a letter, such as s")
-		}
-		l.verb, s = s[0]&^mark, s[1:]
-		if l.verb == '%' {
-			if l != (layout{fill: ' ', precision: -1, verb: '%'}) {
-				fail("the format has a width or a flag between two %%: want %%%%")
-			}
-			w.write("%")
-			continue
-		}
-		w.add(l.percent(r, get()))
-	}
-	_, isList := v.(*list)
+	f := percentFormat{r: r, rest: s, value: v, values: []value{v}}
+	l, isList := v.(*list)
 	_, isDict := v.(*dict)
-	if isTuple := isList && v.(*list).kind == tuple; next < len(values) && !named && (isTuple || !isList && !isDict) {
+	isTuple := isList && l.kind == tuple
+	if isTuple {
+		f.values = l.items
+	}
+	w := writer{r: r}
+	for len(f.rest) > 0 {
+		if !f.skip("%") {
+			w.add(f.rest[:1])
+			f.rest = f.rest[1:]
+			continue
+		}
+		if one := f.readConversion(); one.verb == '%' {
+			w.write("%")
+		} else {
+			w.add(one.percent(r, one.value))
+		}
+	}
+	mustUseAll := !f.named && (isTuple || !isList && !isDict)
+	if mustUseAll && f.next < len(f.values) {
 		fail("the format wants fewer values than there are")
 	}
 	return w.out
+}
+
+// percentFormat is the state of an operator % on a string.
+type percentFormat struct {
+	r      *run
+	rest   str     // the part of the format that is not read yet
+	value  value   // the right operand
+	values []value // the values that conversions take in turn: the items of a tuple, or the right operand
+	next   int     // the index of the next of values
+	named  bool    // whether a conversion takes its value from a mapping by name
+}
+
+// conversion is a conversion of a percentFormat, such as %5d, and its value.
+type conversion struct {
+	layout
+	value value // nil for %%
+}
+
+// skip skips the next character of the format if it is in the set, and reports whether it was.
+func (f *percentFormat) skip(set string) bool {
+	if len(f.rest) == 0 || !strings.ContainsRune(set, f.rest[0]&^mark) {
+		return false
+	}
+	f.rest = f.rest[1:]
+	return true
+}
+
+// take returns the next value.
+func (f *percentFormat) take() value {
+	if f.next == len(f.values) {
+		fail("the format wants more values than there are")
+	}
+	f.next++
+	return f.values[f.next-1]
+}
+
+// readConversion reads a conversion after its %: (name), flags, width, precision and letter.
+func (f *percentFormat) readConversion() conversion {
+	item, named := f.namedValue()
+	l := layout{fill: ' ', precision: -1}
+	f.readFlags(&l)
+	if l.width = f.amount(); l.width < 0 {
+		l.align, l.width = '<', -l.width
+	}
+	if f.skip(".") {
+		l.precision = max(0, f.amount())
+	}
+	for f.skip("hlL") { // sizes of C, which mean nothing
+	}
+	if len(f.rest) == 0 {
+		fail("the format ends in %%: want a letter, such as s")
+	}
+	l.verb, f.rest = f.rest[0]&^mark, f.rest[1:]
+	switch {
+	case l.verb == '%' && l != (layout{fill: ' ', precision: -1, verb: '%'}):
+		fail("the format has a width or a flag between two %%: want %%%%")
+	case l.verb != '%' && !named:
+		item = f.take()
+	}
+	return conversion{l, item}
+}
+
+// namedValue reads (name) and returns the item of the mapping with that name. named is false if there is no name.
+func (f *percentFormat) namedValue() (item value, named bool) {
+	if len(f.rest) == 0 || f.rest[0]&^mark != '(' {
+		return nil, false
+	}
+	n := slices.IndexFunc(f.rest, func(c rune) bool { return c&^mark == ')' })
+	d, ok := f.value.(*dict)
+	if n < 0 || !ok {
+		fail("the format has %%(name), and its value is a %s: want a mapping for %%(name)s", describe(f.value))
+	}
+	key := f.rest[1:n]
+	if item, ok = d.get(f.r, key); !ok {
+		fail("the format names the key %q, which is not in the mapping", key.String())
+	}
+	f.rest, f.named = f.rest[n+1:], true
+	return item, true
+}
+
+// readFlags reads the flags of a conversion.
+func (f *percentFormat) readFlags(l *layout) {
+	for len(f.rest) > 0 {
+		c := f.rest[0] &^ mark
+		if !f.skip("#0- +") {
+			return
+		}
+		switch {
+		case c == '#':
+			l.alternate = true
+		case c == '-':
+			l.align = '<'
+		case c == '0' && l.align == 0:
+			l.align = '0'
+		case c == '+' || c == ' ' && l.sign == 0:
+			l.sign = c
+		}
+	}
+}
+
+// amount reads a width or a precision: a number, or * for the next value.
+func (f *percentFormat) amount() (n int) {
+	if !f.skip("*") {
+		n, f.rest = readNumber(f.rest)
+		return n
+	}
+	n, ok := index(f.take())
+	if !ok || n > maxWidth || n < -maxWidth {
+		fail("a width or precision of the format: want an integer of at most %d", maxWidth)
+	}
+	return n
 }
 
 // percent formats a value by the conversion of Python's operator %: the letter l.verb.

@@ -73,35 +73,12 @@ func arithmetic(r *run, op string, x, y value) value {
 	}
 	switch x := x.(type) {
 	case str:
-		if b, ok := y.(str); ok && op == "+" {
-			return join(r, x, b)
-		}
-		if op == "%" {
-			return format(r, x, y)
-		}
-		if n, ok := y.(int); ok && op == "*" {
-			n = max(n, 0)
-			if len(x) > 0 && n > maxOutput/len(x) {
-				fail("a text has more than %d characters", maxOutput)
-			}
-			r.step(n * len(x))
-			return slices.Repeat(x, n)
+		if v, ok := stringOperator(r, op, x, y); ok {
+			return v
 		}
 	case *list:
-		if b, ok := y.(*list); ok && op == "+" && x.kind == b.kind && x.kind != generator {
-			if len(x.items)+len(b.items) > maxItems {
-				fail("a list has more than %d items", maxItems)
-			}
-			r.step(len(x.items) + len(b.items))
-			return &list{items: slices.Concat(x.items, b.items), kind: x.kind}
-		}
-		if n, ok := y.(int); ok && op == "*" && x.kind != generator {
-			n = max(n, 0)
-			if len(x.items) > 0 && n > maxRange/len(x.items) {
-				fail("a list has more than %d items", maxRange)
-			}
-			r.step(n * len(x.items))
-			return &list{items: slices.Repeat(x.items, n), kind: x.kind}
+		if v, ok := listOperator(r, op, x, y); ok {
+			return v
 		}
 	}
 	i, f, int1, ok1 := number(x)
@@ -115,6 +92,57 @@ func arithmetic(r *run, op string, x, y value) value {
 	if int1 && int2 && op != "/" && (op != "**" || j >= 0) {
 		return integers(op, i, j)
 	}
+	return floats(op, f, g)
+}
+
+// stringOperator computes x op y for a string x: x + string, x % values or x * number. ok is false for other operators
+// and values.
+func stringOperator(r *run, op string, x str, y value) (result value, ok bool) {
+	if b, isText := y.(str); isText && op == "+" {
+		return join(r, x, b), true
+	}
+	if op == "%" {
+		return format(r, x, y), true
+	}
+	n, isInt := y.(int)
+	if !isInt || op != "*" {
+		return nil, false
+	}
+	n = max(n, 0)
+	if len(x) > 0 && n > maxOutput/len(x) {
+		fail("a text has more than %d characters", maxOutput)
+	}
+	r.step(n * len(x))
+	return slices.Repeat(x, n), true
+}
+
+// listOperator computes x op y for a list or tuple x: x + list or x * number. ok is false for other operators and
+// values.
+func listOperator(r *run, op string, x *list, y value) (result value, ok bool) {
+	if x.kind == generator {
+		return nil, false
+	}
+	if b, isList := y.(*list); isList && op == "+" && x.kind == b.kind {
+		if len(x.items)+len(b.items) > maxItems {
+			fail("a list has more than %d items", maxItems)
+		}
+		r.step(len(x.items) + len(b.items))
+		return &list{items: slices.Concat(x.items, b.items), kind: x.kind}, true
+	}
+	n, isInt := y.(int)
+	if !isInt || op != "*" {
+		return nil, false
+	}
+	n = max(n, 0)
+	if len(x.items) > 0 && n > maxRange/len(x.items) {
+		fail("a list has more than %d items", maxRange)
+	}
+	r.step(n * len(x.items))
+	return &list{items: slices.Repeat(x.items, n), kind: x.kind}, true
+}
+
+// floats computes f op g. // and % round towards minus infinity, as in Python.
+func floats(op string, f, g float64) float64 {
 	switch op {
 	case "+":
 		return f + g
@@ -129,7 +157,7 @@ func arithmetic(r *run, op string, x, y value) value {
 	case "%":
 		return f - float64(g*math.Floor(f/g))
 	}
-	return math.Pow(f, g)
+	return math.Pow(f, g) // **
 }
 
 // integers computes i op j, and fails if the result has an absolute value of 2^62 or more. exact is the result as a

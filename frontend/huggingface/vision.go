@@ -23,6 +23,7 @@ func OpenVision(folder string) (*gguf.File, error) {
 	return f, nil
 }
 
+// openVision is like OpenVision, but without the folder's name in errors.
 func openVision(folder string) (_ *gguf.File, err error) {
 	config, stored, err := openStored(folder)
 	if err != nil {

@@ -70,8 +70,9 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	r.groups = []group{{each: 1, texts: textIDs, positions: positions, pages: pages}}
 	m := newModel(b, cfg, int64(maxContext))
 	m.adapt(b, tokens.Dim(0))
+	end := func() frontend.Tensor { return positions.AddScalar(1) }
 	past := history{attend: r.attend, perText: 1,
-		states: &states{texts: r.how.texts, text: textIDs, begin: positions, end: func() frontend.Tensor { return positions.AddScalar(1) }}}
+		states: &states{texts: r.how.texts, text: textIDs, begin: positions, end: end}}
 	return m.forward(tokens, m.offset(positions, tokens.Dim(0)), past, EveryToken)
 }
 
@@ -95,7 +96,7 @@ type group struct {
 // attend appends each row's key and value to its text's cache, and computes attention of each row to its own text.
 func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 	b := q.Builder()
-	ring, kept := r.how.ring(l.Config, l.index, r.context)
+	ring, kept := r.how.ring(l.Config, l.index, r.context) // kept is the number of cached positions per text
 	inPages := !ring && r.how.pages > 0
 	if inPages {
 		kept = PagesOf(kept) * PageSize
@@ -105,7 +106,8 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		seen = min(cmp.Or(r.how.maxLength, kept), kept)
 	}
 	heads, width := l.cached()
-	caches := map[string]frontend.Tensor{} // with the rows' keys and values
+	// extended returns the state of that name with the rows x added, the keys or values of all rows. Groups share it.
+	caches := map[string]frontend.Tensor{}
 	extended := func(name string, x frontend.Tensor) frontend.Tensor {
 		if c, ok := caches[name]; ok {
 			return c

@@ -227,17 +227,8 @@ func (r *metadata) config(a architecture) Config {
 		Context:      r.size("context_length"),
 		Types:        map[string]ir.Type{},
 	}
-	eps, other := "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
-	if a.norm == layerNorm {
-		eps, other = other, eps
-	}
-	if _, ok := r.f.Lookup(r.prefix + eps); ok {
-		other = eps
-	} else if _, ok := r.f.Lookup(r.prefix + other); !ok {
-		other = eps // the missing key
-	}
-	c.NormEps = r.float(other)
-	if r.err != nil {
+	c.NormEps = r.normEps(a)
+	if r.err != nil { // sizes are read relative to these
 		return c
 	}
 	if name, err := r.f.String("general.name"); err == nil {
@@ -248,23 +239,7 @@ func (r *metadata) config(a architecture) Config {
 		heads = r.sizes("attention.head_count", nil)
 		kvHeads = r.sizes("attention.head_count_kv", heads)
 	}
-	c.Heads = heads[0]
-	if len(heads) > 1 {
-		c.HeadDim = r.size("attention.key_length") // there is no common number of heads to divide Width by
-	} else {
-		c.HeadDim = r.sizeOr("attention.key_length", c.Width/c.Heads)
-	}
-	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim {
-		c.ValueDim = v
-	}
-	c.AttentionScale = r.floatOr("attention.scale", 0)
-	c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 0)
-	c.LogitSoftcap = r.floatOr("final_logit_softcapping", 0)
-	if a.rope != notRotary {
-		c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
-		c.RopeBase = r.floatOr("rope.freq_base", 10000)
-		r.sections(&c)
-	}
+	r.attention(&c, a, heads)
 	hidden := "feed_forward_length"
 	if r.intOr("expert_count", 0) > 0 {
 		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
@@ -297,6 +272,43 @@ func (r *metadata) config(a architecture) Config {
 	r.pooling(&c)
 	r.refuse(a)
 	return c
+}
+
+// normEps reads the epsilon of the norms. Files have it under the key of the architecture's kind of norm, or under the
+// key of the other kind.
+func (r *metadata) normEps(a architecture) float64 {
+	own, other := "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
+	if a.norm == layerNorm {
+		own, other = other, own
+	}
+	_, hasOwn := r.f.Lookup(r.prefix + own)
+	_, hasOther := r.f.Lookup(r.prefix + other)
+	if !hasOwn && hasOther {
+		return r.float(other)
+	}
+	return r.float(own)
+}
+
+// attention reads the sizes of heads, and the factors of scores and rotary positions. heads has the number of query
+// heads: one for all layers, or one for each.
+func (r *metadata) attention(c *Config, a architecture, heads []int) {
+	c.Heads = heads[0]
+	if len(heads) > 1 {
+		c.HeadDim = r.size("attention.key_length") // there is no common number of heads to divide Width by
+	} else {
+		c.HeadDim = r.sizeOr("attention.key_length", c.Width/c.Heads)
+	}
+	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim {
+		c.ValueDim = v
+	}
+	c.AttentionScale = r.floatOr("attention.scale", 0)
+	c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 0)
+	c.LogitSoftcap = r.floatOr("final_logit_softcapping", 0)
+	if a.rope != notRotary {
+		c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
+		c.RopeBase = r.floatOr("rope.freq_base", 10000)
+		r.sections(c)
+	}
 }
 
 // setSizes sets the sizes of the layers: each list has one number for all layers, or one for each.

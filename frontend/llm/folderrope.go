@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// setRope translates the scaling of rotary positions.
+// setRope translates the rotary positions: the base of the angles, the number of rotated elements, and the scaling for
+// long texts. Older folders have them in the configuration and its field rope_scaling, newer ones in rope_parameters.
 func (c *folderConfig) setRope(a architecture) {
 	if a.rope == notRotary {
 		delete(c.set, "rope.freq_base")
@@ -31,28 +32,13 @@ func (c *folderConfig) setRope(a architecture) {
 		scaling, ok = c.values["rope_scaling"].(map[string]any)
 	}
 	whole := dims
-	if scaling["partial_rotary_factor"] != nil {
-		dims = int(float64(dims) * c.numberIn(scaling, "partial_rotary_factor"))
-	} else if v := c.first([]string{"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}); v != "" {
-		dims = int(float64(dims) * c.number(v))
-	} else if c.values["rotary_dim"] != nil {
-		dims = int(c.number("rotary_dim"))
-	}
+	dims = c.rotatedDims(scaling, whole)
 	c.setSize("rope.dimension_count", float64(dims))
 	if !ok {
 		return
 	}
 	if list, ok := scaling["mrope_section"].([]any); ok {
-		var pairs []int32
-		for i := range min(len(list), 4) {
-			n, _ := list[i].(json.Number)
-			v, err := n.Int64()
-			if err != nil || v < 0 || v > maxHeadDim {
-				c.fail("mrope_section has %.40s: want numbers of pairs", fmt.Sprint(list[i]))
-			}
-			pairs = append(pairs, int32(v))
-		}
-		c.set["rope.dimension_sections"] = pairs
+		c.setSections(list)
 	}
 	if scaling["rope_theta"] != nil {
 		c.setFloat("rope.freq_base", c.numberIn(scaling, "rope_theta"))
@@ -70,7 +56,7 @@ func (c *folderConfig) setRope(a architecture) {
 		factors := make([]float32, min(whole, maxHeadDim)/2)
 		for i := range factors {
 			if factors[i] = 1; i >= dims/2 {
-				factors[i] = 1e30
+				factors[i] = 1e30 // it divides the angle, so that the angle is 0
 			}
 		}
 		c.setSize("rope.dimension_count", float64(whole))
@@ -88,6 +74,35 @@ func (c *folderConfig) setRope(a architecture) {
 		c.fail("rotary positions scaled by %q are not supported: want default, dynamic, linear, llama3, longrope, "+
 			"proportional or yarn", kind)
 	}
+}
+
+// rotatedDims returns the number of elements of a head that are rotated: all, unless the folder has a fraction or a
+// number.
+func (c *folderConfig) rotatedDims(scaling map[string]any, headDim int) int {
+	if scaling["partial_rotary_factor"] != nil {
+		return int(float64(headDim) * c.numberIn(scaling, "partial_rotary_factor"))
+	}
+	if v := c.first([]string{"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}); v != "" {
+		return int(float64(headDim) * c.number(v))
+	}
+	if c.values["rotary_dim"] != nil {
+		return int(c.number("rotary_dim"))
+	}
+	return headDim
+}
+
+// setSections translates the numbers of pairs that rotate by time, row and column; see Config.Sections.
+func (c *folderConfig) setSections(list []any) {
+	var pairs []int32
+	for i := range min(len(list), 4) {
+		n, _ := list[i].(json.Number)
+		v, err := n.Int64()
+		if err != nil || v < 0 || v > maxHeadDim {
+			c.fail("mrope_section has %.40s: want numbers of pairs", fmt.Sprint(list[i]))
+		}
+		pairs = append(pairs, int32(v))
+	}
+	c.set["rope.dimension_sections"] = pairs
 }
 
 // setYaRN translates YaRN (Peng et al. 2023, arXiv:2309.00071).

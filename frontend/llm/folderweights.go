@@ -56,23 +56,7 @@ func (c *folderConfig) weights(a architecture, config Config, tensors map[string
 	maps.Copy(f.table, texttable.ByFirst(a.folder.weights))
 	f.findBase()
 	f.add = func(o Origin) { all = append(all, o) }
-	f.made = func(o Origin, p weightSpec, s sizes, kept bool) {
-		if len(p.shape) == 3 && o.RowAxis == 0 {
-			o.RowAxis = 1 // the rows of each expert
-		}
-		turned := a.rope == neighbours && !a.folder.interleaved && s.ropeDims <= s.headDim && s.headDim > 0
-		if part := p.name; turned && (part == "attn_q" || part == "attn_k" || part == "attn_q_norm" ||
-			part == "attn_k_norm") {
-			o.Rows = after(o.Rows, s.neighbours)
-		}
-		if a.folder.lessOne && !kept && strings.HasSuffix(o.Name, "norm.weight") {
-			o.Change = func(_ int, v float64) float64 { return v + 1 }
-		}
-		if times, ok := c.times[p.name]; ok {
-			o.Change = func(row int, v float64) float64 { return v * times(row) }
-		}
-		all = append(all, o)
-	}
+	f.made = func(o Origin, p weightSpec, s sizes, kept bool) { all = append(all, c.converted(a, o, p, s, kept)) }
 	tied := c.flag("tie_word_embeddings", false)
 	for _, p := range a.modelWeights(config) {
 		if p.name != output || !tied {
@@ -87,19 +71,20 @@ func (c *folderConfig) weights(a architecture, config Config, tensors map[string
 			f.find("blk."+number+".", strings.ReplaceAll(layer, "N", number), p, own.sizes(c.padding))
 		}
 	}
-	var drafts []string
+	var drafts []string // the prefixes of layers that predict further tokens
 	for i := range config.DraftLayers {
 		drafts = append(drafts, f.rebasedLayer(strings.ReplaceAll(layer, "N", strconv.Itoa(config.Layers+i))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
-		switch {
-		case f.used[name]:
-		case slices.ContainsFunc(drafts, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
+		if f.used[name] {
+			continue
+		}
+		inDraft := slices.ContainsFunc(drafts, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		isIgnored := slices.ContainsFunc(ignoredTensors, func(p string) bool { return matches(p, name) })
+		isTiedOutput := tied && strings.HasSuffix(name, "lm_head.weight") // a copy of the token embedding
+		if inDraft || isIgnored || isTiedOutput {
 			ignored = append(ignored, name)
-		case slices.ContainsFunc(ignoredTensors, func(p string) bool { return matches(p, name) }),
-			tied && strings.HasSuffix(name, "lm_head.weight"):
-			ignored = append(ignored, name)
-		default:
+		} else {
 			all = append(all, Origin{Name: name, From: []string{name}})
 		}
 	}
@@ -109,6 +94,27 @@ func (c *folderConfig) weights(a architecture, config Config, tensors map[string
 		}
 	}
 	return all, ignored, nil
+}
+
+// converted returns the origin o of weight p with the changes that its elements need, because GGUF files have them in
+// another form than folders. kept says that the architecture's table of weights keeps the elements.
+func (c *folderConfig) converted(a architecture, o Origin, p weightSpec, s sizes, kept bool) Origin {
+	if len(p.shape) == 3 && o.RowAxis == 0 {
+		o.RowAxis = 1 // the rows of each expert
+	}
+	// Folders pair element i of a head with i+ropeDims/2, and some architectures in GGUF pair neighbours.
+	hasPairs := slices.Contains([]string{"attn_q", "attn_k", "attn_q_norm", "attn_k_norm"}, p.name)
+	pairsDiffer := a.rope == neighbours && !a.folder.interleaved && s.ropeDims <= s.headDim && s.headDim > 0
+	if hasPairs && pairsDiffer {
+		o.Rows = after(o.Rows, s.neighbours)
+	}
+	if a.folder.lessOne && !kept && strings.HasSuffix(o.Name, "norm.weight") {
+		o.Change = func(_ int, v float64) float64 { return v + 1 }
+	}
+	if times, ok := c.times[p.name]; ok {
+		o.Change = func(row int, v float64) float64 { return v * times(row) }
+	}
+	return o
 }
 
 // of returns the shape of the weight or of its bias.

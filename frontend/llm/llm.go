@@ -149,7 +149,6 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 // length positions.
 func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, maxContext int) (frontend.Tensor,
 	history) {
-	cfg := m.Config
 	if most := n.Max(); how.atOnce > 0 && most > int64(how.atOnce) {
 		b.Fail("llm", fmt.Errorf("%d tokens at once: layers have room for only %d in addition to their "+
 			"window", most, how.atOnce))
@@ -162,41 +161,62 @@ func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, ma
 	if how.pages > 0 {
 		pages = b.Input("pages", ir.I32, ir.D(PagesOf(maxContext)))
 	}
-	cached := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
-		ring, kept := how.ring(cfg, l.index, maxContext)
-		extend := func(name string, x frontend.Tensor) frontend.Tensor {
-			cache := how.state(b, name, l, ring, kept)
-			switch {
-			case !ring && how.pages > 0:
-				extended := how.scatter(cache, x, paged(pages, positions))
-				b.Update(cache, extended)
-				return how.pageValues(extended, pages).Slice(1, 0, length)
-			case how.texts > 1:
-				first := text.MulScalar(float64(kept))
-				if ring {
-					extended := how.scatter(cache, x, first.Add(positions.Mod(positions.Lit(float64(kept)))))
-					b.Update(cache, extended)
-					own := how.fromCacheType(extended).DynamicSlice(1, first, ir.D(kept))
-					return unroll(own, maxContext).Slice(1, 0, length)
-				}
-				extended := cache.DynamicUpdateSlice(1, how.toCacheType(x), start.Add(first))
-				b.Update(cache, extended)
-				return how.fromCacheType(extended).DynamicSlice(1, first, length)
-			case ring:
-				extended := cache.RingUpdateSlice(1, how.toCacheType(x), start)
-				b.Update(cache, extended)
-				return unroll(how.fromCacheType(extended), maxContext).Slice(1, 0, length)
-			}
-			extended := cache.DynamicUpdateSlice(1, how.toCacheType(x), start)
-			b.Update(cache, extended)
-			return how.fromCacheType(extended).Slice(1, 0, length)
-		}
-		keys, values := l.extended(k, v, extend)
+	cache := cachedText{b: b, how: how, context: maxContext, text: text, pages: pages, start: start,
+		positions: positions, length: length}
+	attend := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+		keys, values := l.extended(k, v, func(name string, x frontend.Tensor) frontend.Tensor {
+			return cache.extend(l, name, x)
+		})
 		return l.attendText(q, keys, values, o)
 	}
-	past := history{attend: cached, perText: n.Max(),
-		states: &states{texts: how.texts, text: text, begin: start, end: func() frontend.Tensor { return b.DimValue(length) }}}
+	end := func() frontend.Tensor { return b.DimValue(length) }
+	past := history{attend: attend, perText: n.Max(),
+		states: &states{texts: how.texts, text: text, begin: start, end: end}}
 	return m.offset(positions), past
+}
+
+// cachedText is the KV cache of the text that a graph continues.
+type cachedText struct {
+	b         *frontend.Builder
+	how       decoding
+	context   int             // positions that the cache has for each text
+	text      frontend.Tensor // i32[], the text's number; the zero Tensor if there is only one
+	pages     frontend.Tensor // the text's pages, or the zero Tensor without paging
+	start     frontend.Tensor // i32[], the position of the first current token
+	positions frontend.Tensor // i32[T], of the current tokens
+	length    ir.Dim          // positions of the text, including the current tokens
+}
+
+// extend appends x [KVHeads, T, width], a layer's keys or values of the current tokens, to the state of that name. It
+// returns the keys or values of the whole text, [KVHeads, length, width].
+func (c cachedText) extend(l layer, name string, x frontend.Tensor) frontend.Tensor {
+	how := c.how
+	ring, kept := how.ring(l.Config, l.index, c.context)
+	cache := how.state(c.b, name, l, ring, kept)
+	switch {
+	case !ring && how.pages > 0:
+		extended := how.scatter(cache, x, paged(c.pages, c.positions))
+		c.b.Update(cache, extended)
+		return how.pageValues(extended, c.pages).Slice(1, 0, c.length)
+	case how.texts > 1:
+		first := c.text.MulScalar(float64(kept)) // the index of the text's first position in the state
+		if ring {
+			extended := how.scatter(cache, x, first.Add(c.positions.Mod(c.positions.Lit(float64(kept)))))
+			c.b.Update(cache, extended)
+			own := how.fromCacheType(extended).DynamicSlice(1, first, ir.D(kept))
+			return unroll(own, c.context).Slice(1, 0, c.length)
+		}
+		extended := cache.DynamicUpdateSlice(1, how.toCacheType(x), c.start.Add(first))
+		c.b.Update(cache, extended)
+		return how.fromCacheType(extended).DynamicSlice(1, first, c.length)
+	case ring:
+		extended := cache.RingUpdateSlice(1, how.toCacheType(x), c.start)
+		c.b.Update(cache, extended)
+		return unroll(how.fromCacheType(extended), c.context).Slice(1, 0, c.length)
+	}
+	extended := cache.DynamicUpdateSlice(1, how.toCacheType(x), c.start)
+	c.b.Update(cache, extended)
+	return how.fromCacheType(extended).Slice(1, 0, c.length)
 }
 
 // state declares the state for one layer's keys or values. It has the given number of positions per text or, with

@@ -50,8 +50,10 @@ var mamba = architecture{
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		s := l.Recurrent
+		// The inputs of the scan, and the gate.
 		in := parts(nn.Linear(l.norm(x, "attn_norm"), l.w.Sub("ssm_in")), s.Inner, s.Inner)
 		h := l.shortConv(in[0], "ssm_conv1d").Silu()
+		// The factor of dt, b and c of the scan.
 		control := parts(nn.Linear(h, l.w.Sub("ssm_x")), s.Ranks[0], s.Keys, s.Keys)
 		for i := range control {
 			if s.NormScan {

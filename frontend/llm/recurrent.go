@@ -92,7 +92,7 @@ func (s *states) load(l layer, name string, dims ...int) (state frontend.Tensor,
 		return b.Full(ir.F32, 0, s.apart, shape), func(frontend.Tensor) {}
 	}
 	kept := b.State(fmt.Sprintf("state_%s.%d", name, l.index), ir.F32, ir.D(s.texts*stateRows), shape)
-	from, to := stateRow(s.begin), stateRow(s.end())
+	from, to := stateRow(s.begin), stateRow(s.end()) // rows of kept: of the state before, and of the state after
 	if !s.text.IsZero() {
 		first := s.text.MulScalar(stateRows)
 		from, to = first.Add(from), first.Add(to)
@@ -104,8 +104,8 @@ func (s *states) load(l layer, name string, dims ...int) (state frontend.Tensor,
 			b.Update(kept, kept.DynamicUpdateSlice(0, next.Unsqueeze(0), to))
 		}
 	}
-	state = kept.IndexSelect(0, from)
-	ones := []any{s.begin.Dim(0)}
+	state = kept.IndexSelect(0, from) // [B, dims...]
+	ones := []any{s.begin.Dim(0)}     // [B, 1, ...]
 	for range dims {
 		ones = append(ones, 1)
 	}
@@ -171,6 +171,7 @@ func parts(x frontend.Tensor, widths ...int) []frontend.Tensor {
 func (l layer) mamba2(x frontend.Tensor) frontend.Tensor {
 	s := l.Recurrent
 	shared := s.Groups * s.Keys
+	// The gate, then the inputs of the convolution (x, b and c of the scan), then dt of each head.
 	in := parts(nn.Linear(x, l.w.Sub("ssm_in")), s.Inner, s.Inner+2*shared, s.Heads)
 	convolved := parts(l.shortConv(in[1], "ssm_conv1d").Silu(), s.Inner, shared, shared)
 	times := x.Dim(0)

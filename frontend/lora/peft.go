@@ -259,26 +259,12 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", configFile, err)
 	}
-	modules := map[string]*pair{}
-	for _, t := range f.Tensors() {
-		module, part := cutModule(t.Name)
-		switch {
-		case part == "":
-			return nil, fmt.Errorf("tensor %q: want names that begin with %s and end in .lora_A.weight or "+
-				".lora_B.weight", t.Name, peftPrefix)
-		case !c.adapts(module):
-			return nil, fmt.Errorf("tensor %q: %s does not name this module", t.Name, configFile)
-		}
-		p := modules[module]
-		if p == nil {
-			p = &pair{}
-			modules[module] = p
-		}
-		*p.half(part) = half{t.Name, ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)},
-			tensor{source: f, name: t.Name}}
+	modules, err := c.modules(f)
+	if err != nil {
+		return nil, err
 	}
 	a := newAdapter()
-	types := map[string]ir.Type{}
+	types := map[string]ir.Type{} // of the weights that the modules adapt, by the folder's names
 	for _, module := range slices.Sorted(maps.Keys(modules)) {
 		p := modules[module]
 		if len(p.a.Shape) != 2 || len(p.b.Shape) != 2 || p.rank() < 1 {
@@ -299,34 +285,69 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 		return nil, err
 	}
 	for _, o := range origins {
-		if o.Stacked && o.Rows != nil {
-			return nil, fmt.Errorf("the adapter has matrices for %q, and the folder's tensor has some of its rows: "+
-				"such adapters of experts are not supported", o.Name)
-		}
-		if o.Change != nil || o.Rows != nil && o.RowAxis == 1 && !o.Stacked {
-			return nil, fmt.Errorf("the adapter has matrices for %q, which GGUF files store with other elements or "+
-				"columns than folders: such adapters are not supported", o.Name)
-		}
-		var all []*pair
-		for _, from := range o.From {
-			all = append(all, modules[strings.TrimSuffix(from, ".weight")])
-		}
-		p := *all[0]
-		if o.Stacked {
-			if p, err = joined(all); err != nil {
-				return nil, fmt.Errorf("the adapter has matrices for %q: %w", o.Name, err)
-			}
-		}
-		p.weight = o.Name
-		if o.Rows != nil {
-			p.b.rows = o.Rows(p.b.Shape[0].Static())
-			p.b.Shape = ir.Shape{ir.D(len(p.b.rows)), p.b.Shape[1]}
+		p, err := pairOf(o, modules)
+		if err != nil {
+			return nil, err
 		}
 		if err := a.add(p, cfg); err != nil {
 			return nil, err
 		}
 	}
 	return a, a.check()
+}
+
+// modules returns A and B of each module in a file.
+func (c *peft) modules(f *safetensors.File) (map[string]*pair, error) {
+	modules := map[string]*pair{}
+	for _, t := range f.Tensors() {
+		module, part := cutModule(t.Name)
+		switch {
+		case part == "":
+			return nil, fmt.Errorf("tensor %q: want names that begin with %s and end in .lora_A.weight or "+
+				".lora_B.weight", t.Name, peftPrefix)
+		case !c.adapts(module):
+			return nil, fmt.Errorf("tensor %q: %s does not name this module", t.Name, configFile)
+		}
+		p := modules[module]
+		if p == nil {
+			p = &pair{}
+			modules[module] = p
+		}
+		*p.half(part) = half{t.Name, ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)},
+			tensor{source: f, name: t.Name}}
+	}
+	return modules, nil
+}
+
+// pairOf returns A and B for a weight of the model. o says from which modules the weight comes. If GGUF files have the
+// weight's rows in another order than folders, B's rows get that order.
+func pairOf(o llm.Origin, modules map[string]*pair) (pair, error) {
+	if o.Stacked && o.Rows != nil {
+		return pair{}, fmt.Errorf("the adapter has matrices for %q, and the folder's tensor has some of its rows: "+
+			"such adapters of experts are not supported", o.Name)
+	}
+	changesColumns := o.Rows != nil && o.RowAxis == 1 && !o.Stacked
+	if o.Change != nil || changesColumns {
+		return pair{}, fmt.Errorf("the adapter has matrices for %q, which GGUF files store with other elements or "+
+			"columns than folders: such adapters are not supported", o.Name)
+	}
+	var all []*pair
+	for _, from := range o.From {
+		all = append(all, modules[strings.TrimSuffix(from, ".weight")])
+	}
+	p := *all[0]
+	if o.Stacked {
+		var err error
+		if p, err = joined(all); err != nil {
+			return pair{}, fmt.Errorf("the adapter has matrices for %q: %w", o.Name, err)
+		}
+	}
+	p.weight = o.Name
+	if o.Rows != nil {
+		p.b.rows = o.Rows(p.b.Shape[0].Static())
+		p.b.Shape = ir.Shape{ir.D(len(p.b.rows)), p.b.Shape[1]}
+	}
+	return p, nil
 }
 
 // joined returns A and B of a stack of matrices. Each pair has A and B of one matrix.

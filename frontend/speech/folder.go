@@ -73,9 +73,25 @@ func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 		*sizeKeys[i].size(&c) = n
 		set(line[0], uint32(n))
 	}
-	generation, err := object("generation_config.json", f.Generation)
+	if err := f.translateGeneration(config, set); err != nil {
+		return nil, err
+	}
+	if err := f.checkPreprocessor(c); err != nil {
+		return nil, err
+	}
+	out.Weights, out.Ignored, err = arch.translateWeights(c, tensors)
 	if err != nil {
 		return nil, err
+	}
+	return out, nil
+}
+
+// translateGeneration sets the metadata of generation_config.json: the tokens that are never chosen, and the heads that
+// align text with sound. Older folders have the tokens in config.json.
+func (f Folder) translateGeneration(config map[string]json.RawMessage, set func(key string, value any)) error {
+	generation, err := object("generation_config.json", f.Generation)
+	if err != nil {
+		return err
 	}
 	for _, key := range []string{suppressedKey, suppressedFirstKey} {
 		raw := generation[key]
@@ -87,14 +103,14 @@ func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 		}
 		list := []uint32{}
 		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, fmt.Errorf("%s is %.60s: want a list of tokens", key, raw)
+			return fmt.Errorf("%s is %.60s: want a list of tokens", key, raw)
 		}
 		set(key, list)
 	}
 	if raw := generation[alignmentKey]; len(raw) > 0 && string(raw) != "null" {
 		var pairs [][2]uint32
 		if err := json.Unmarshal(raw, &pairs); err != nil {
-			return nil, fmt.Errorf("generation_config.json: %s is %.60s: want pairs of a layer and a head",
+			return fmt.Errorf("generation_config.json: %s is %.60s: want pairs of a layer and a head",
 				alignmentKey, raw)
 		}
 		list := []uint32{}
@@ -103,29 +119,32 @@ func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 		}
 		set(alignmentKey, list)
 	}
-	if err := f.checkPreprocessor(c); err != nil {
-		return nil, err
-	}
-	foreign := arch.foreign(c, inFolder)
+	return nil
+}
+
+// translateWeights finds the tensor of each weight. ignored lists the tensors that the model does not need.
+func (a architecture) translateWeights(c Config, tensors map[string]ir.Type) (weights []llm.Origin, ignored []string,
+	err error) {
+	foreign := a.foreign(c, inFolder)
 	used := map[string]bool{}
-	for _, w := range arch.weights(c) {
+	for _, w := range a.weights(c) {
 		from := foreign[w.name]
 		if _, ok := tensors[from]; !ok {
-			return nil, fmt.Errorf("the folder has no tensor %q", from)
+			return nil, nil, fmt.Errorf("the folder has no tensor %q", from)
 		}
 		used[from] = true
-		out.Weights = append(out.Weights, llm.Origin{Name: w.name, From: []string{from}})
+		weights = append(weights, llm.Origin{Name: w.name, From: []string{from}})
 	}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		switch {
 		case used[name]:
 		case slices.Contains(ignoredTensors, name):
-			out.Ignored = append(out.Ignored, name)
+			ignored = append(ignored, name)
 		default:
-			return nil, fmt.Errorf("architecture %q has no weight for tensor %q", arch.name, name)
+			return nil, nil, fmt.Errorf("architecture %q has no weight for tensor %q", a.name, name)
 		}
 	}
-	return out, nil
+	return weights, ignored, nil
 }
 
 // checkPreprocessor returns an error if sound becomes another spectrogram than LogMel's.

@@ -68,6 +68,8 @@ type ggmlTensor struct {
 	bytes  int
 }
 
+// readGGML reads a file of whisper.cpp: sizes, filters, vocabulary and tensors, in this order. The result closes
+// mapping, which is nil for a file in memory.
 func readGGML(src filefmt.Source, data []byte, mapping *mmap.File) (*gguf.File, error) {
 	r := &ggmlFile{src: src, data: data, mapping: mapping, tensors: map[string]ggmlTensor{}}
 	if magic := r.take(4, "the magic number"); r.err == nil && string(magic) != GGMLMagic {
@@ -210,31 +212,14 @@ func (r *ggmlFile) readTensors(arch architecture, c Config) {
 		specs[w.name] = w
 	}
 	for r.err == nil && r.pos < len(r.data) {
-		axes, length, number := r.number("a number of axes"), r.number("the length of a name"), r.number("a type")
-		if r.err == nil && (axes < 1 || axes > 4 || length < 1 || length > maxTokenBytes) {
-			r.failf("a tensor of %d axes with a name of %d bytes: want 1 to 4, and 1 to %d", axes, length,
-				maxTokenBytes)
-		}
-		var t ggmlTensor
-		elems := 1
-		for range axes {
-			n := r.number("an extent")
-			if r.err == nil && (n < 1 || n > math.MaxInt32/elems) {
-				r.failf("an extent of %d: want 1 or more, and at most 2^31 elements", n)
-			}
-			if r.err != nil {
-				return
-			}
-			elems *= n
-			t.dims = slices.Insert(t.dims, 0, n)
-		}
-		name := string(r.take(length, "a name"))
-		dtype, known := ir.DTypeOfGGML(uint32(number))
-		if r.err == nil && !known {
-			r.failf("tensor %q has GGML type %d, which is not supported", name, number)
-		}
+		name, dtype, dims := r.readTensorHead()
 		if r.err != nil {
 			return
+		}
+		t := ggmlTensor{dims: dims}
+		elems := 1
+		for _, n := range dims {
+			elems *= n
 		}
 		if spec, ok := specs[own[name]]; ok && len(spec.dims) == 1 {
 			t.dims = []int{elems} // some files have vectors as matrices
@@ -257,6 +242,34 @@ func (r *ggmlFile) readTensors(arch architecture, c Config) {
 		}
 		r.tensors[name] = t
 	}
+}
+
+// readTensorHead reads the name, the type and the extents of a tensor, outermost first. The file has the innermost
+// extent first.
+func (r *ggmlFile) readTensorHead() (name string, dtype ir.DType, dims []int) {
+	axes, length, number := r.number("a number of axes"), r.number("the length of a name"), r.number("a type")
+	if r.err == nil && (axes < 1 || axes > 4 || length < 1 || length > maxTokenBytes) {
+		r.failf("a tensor of %d axes with a name of %d bytes: want 1 to 4, and 1 to %d", axes, length,
+			maxTokenBytes)
+	}
+	elems := 1
+	for range axes {
+		n := r.number("an extent")
+		if r.err == nil && (n < 1 || n > math.MaxInt32/elems) {
+			r.failf("an extent of %d: want 1 or more, and at most 2^31 elements", n)
+		}
+		if r.err != nil {
+			return "", ir.Invalid, nil
+		}
+		elems *= n
+		dims = slices.Insert(dims, 0, n)
+	}
+	name = string(r.take(length, "a name"))
+	dtype, known := ir.DTypeOfGGML(uint32(number))
+	if r.err == nil && !known {
+		r.failf("tensor %q has GGML type %d, which is not supported", name, number)
+	}
+	return name, dtype, dims
 }
 
 // WeightNames implements gguf.Named.

@@ -88,6 +88,7 @@ type options struct{ cache ir.DType }
 // Cache sets the dtype of the keys and values that the states keep: f32 by default, or another float.
 func Cache(t ir.DType) Option { return func(o *options) { o.cache = t } }
 
+// optionsOf applies options to the defaults. It fails if the dtype of the keys and values is no float.
 func optionsOf(b *frontend.Builder, list []Option) options {
 	o := options{cache: ir.F32}
 	for _, set := range list {

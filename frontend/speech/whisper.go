@@ -63,6 +63,7 @@ var whisper = architecture{
 	weights: whisperWeights,
 }
 
+// whisperWeights lists the weights of Whisper: of the encoder, and then of the decoder. Only the keys have no bias.
 func whisperWeights(c Config) (list []weightSpec) {
 	add := func(name string, bias bool, dims ...int) {
 		list = append(list, weightSpec{name: name + ".weight", dims: dims,

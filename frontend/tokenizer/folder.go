@@ -146,20 +146,10 @@ func (r *folderReader) role(role string) string {
 func (r *folderReader) writeVocabulary() {
 	v := r.vocabulary
 	r.ids = maps.Clone(v.ids)
-	size := 0
 	for _, t := range r.document.Added {
 		r.ids[t.Content] = t.ID
 	}
-	for _, id := range r.ids {
-		size = max(size, int(id)+1)
-	}
-	bailout.Unless(size > 0, "tokenizer.json has no tokens")
-	bailout.Unless(size <= 2*len(r.ids)+maxUnused, "the largest id is %d, for %d tokens", size-1, len(r.ids))
-	for _, model := range []map[string]json.RawMessage{r.model, inner(r.model, "text_config")} {
-		if raw := model["vocab_size"]; !isNull(raw) { // the model's tables may be larger
-			size = max(size, min(decodeJSON[int]("vocab_size", raw), size+maxUnused))
-		}
-	}
+	size := r.vocabularySize()
 	tokens, types := make([]string, size), slices.Repeat([]int32{int32(unused)}, size)
 	for id := range tokens {
 		tokens[id] = fmt.Sprintf("[PAD%d]", id)
@@ -171,17 +161,7 @@ func (r *folderReader) writeVocabulary() {
 		}
 	}
 	for _, t := range r.document.Added {
-		runs := v.text[t.Content] == t.ID && strings.Trim(t.Content, blank) == "" // merges make them of spaces
-		tokens[t.ID], types[t.ID] = t.Content, int32(userDefined)
-		if runs {
-			types[t.ID] = int32(normal)
-		}
-		if t.Special {
-			types[t.ID] = int32(control)
-		}
-		if t.Special && t.ID == v.unk {
-			types[t.ID] = int32(unknown)
-		}
+		tokens[t.ID], types[t.ID] = t.Content, int32(r.typeOf(t))
 	}
 	model, pre, whole := r.spelling()
 	for id, name := range tokens { // GGML's spelling of WordPiece
@@ -199,6 +179,36 @@ func (r *folderReader) writeVocabulary() {
 	r.set("token_type", types)
 	r.writeMerges(model, size)
 	r.whole = whole
+}
+
+// vocabularySize returns the number of tokens of the vocabulary. It may be more than r.ids has, because ids may have
+// gaps, and the model's tables may be larger than the vocabulary.
+func (r *folderReader) vocabularySize() (size int) {
+	for _, id := range r.ids {
+		size = max(size, int(id)+1)
+	}
+	bailout.Unless(size > 0, "tokenizer.json has no tokens")
+	bailout.Unless(size <= 2*len(r.ids)+maxUnused, "the largest id is %d, for %d tokens", size-1, len(r.ids))
+	for _, model := range []map[string]json.RawMessage{r.model, inner(r.model, "text_config")} {
+		if raw := model["vocab_size"]; !isNull(raw) {
+			size = max(size, min(decodeJSON[int]("vocab_size", raw), size+maxUnused))
+		}
+	}
+	return size
+}
+
+// typeOf returns GGML's type of an added token.
+func (r *folderReader) typeOf(t addedToken) tokenType {
+	isText := r.vocabulary.text[t.Content] == t.ID && strings.Trim(t.Content, blank) == "" // merges make it of spaces
+	switch {
+	case t.Special && t.ID == r.vocabulary.unk:
+		return unknown
+	case t.Special:
+		return control
+	case isText:
+		return normal
+	}
+	return userDefined
 }
 
 // maxUnused bounds the ids that no token has.
@@ -497,8 +507,9 @@ func (r *folderReader) isPlain(k kind) bool {
 	if !isNull(d.Normalizer) {
 		normalizer = decodeJSON[sequence]("normalizer", d.Normalizer)
 	}
-	if normalizer.Type != "" && (normalizer.Type != "Sequence" || len(normalizer.Normalizers) > 0) ||
-		k.whole != v.IgnoreMerges || text(v.Prefix) != "" || text(v.Suffix) != "" || isNull(d.Decoder) ||
+	normalizes := normalizer.Type != "" && (normalizer.Type != "Sequence" || len(normalizer.Normalizers) > 0)
+	hasAffixes := text(v.Prefix) != "" || text(v.Suffix) != ""
+	if normalizes || hasAffixes || k.whole != v.IgnoreMerges || isNull(d.Decoder) ||
 		decodeJSON[typed]("decoder", d.Decoder).Type != "ByteLevel" {
 		return false
 	}

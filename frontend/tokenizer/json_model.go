@@ -206,7 +206,7 @@ func (t *jsonBPE) word(out []int32, word string) []int32 {
 
 // bpe returns the model of byte-pair encoding.
 func (m *jsonModel) bpe() wordModel {
-	prefix, suffix := text(m.Prefix), text(m.Suffix)
+	prefix := text(m.Prefix)
 	pairs := newPairs(len(m.merges))
 	for i, merge := range m.merges {
 		joined := merge[0] + strings.TrimPrefix(merge[1], prefix)
@@ -226,36 +226,7 @@ func (m *jsonModel) bpe() wordModel {
 	if m.IgnoreMerges {
 		t.whole = m.text
 	}
-	t.merger.index = func(g *merging, word string) {
-		unknown := false // whether the last symbol is the unknown token
-		for i := 0; i < len(word); {
-			_, n := utf8.DecodeRuneInString(word[i:])
-			name := word[i : i+n]
-			if i > 0 {
-				name = prefix + name
-			}
-			if i+n == len(word) {
-				name += suffix
-			}
-			s := symbol{start: int32(i), end: int32(i + n), id: none}
-			id, ok := m.text[name]
-			if ok {
-				s.id = id
-			} else if spell, ok := spelled(bytes, nil, name); ok {
-				for j, id := range spell[:min(len(spell), n)] { // without the bytes of prefix and suffix
-					g.symbols = append(g.symbols, symbol{start: int32(i + j), end: int32(i + j + 1), id: id})
-				}
-				i, unknown = i+n, false
-				continue
-			} else if last := len(g.symbols) - 1; unknown && m.FuseUnk {
-				g.symbols[last].end = int32(i + n)
-				i += n
-				continue
-			}
-			g.symbols = append(g.symbols, s)
-			i, unknown = i+n, !ok
-		}
-	}
+	t.merger.index = func(g *merging, word string) { m.index(g, word, bytes) }
 	t.merger.spell = func(out []int32, _ string) []int32 { return m.appendUnknown(out) }
 	t.merger.join = func(_ string, left, right *symbol) (rank, id int32) {
 		if left.id == none || right.id == none {
@@ -264,6 +235,41 @@ func (m *jsonModel) bpe() wordModel {
 		return pairs.find(left.id, right.id)
 	}
 	return t
+}
+
+// index splits a word into its characters, the first symbols of byte-pair encoding. bytes has the tokens of bytes for
+// characters that are no tokens; nil if such characters are unknown.
+func (m *jsonModel) index(g *merging, word string, bytes *[256]int32) {
+	prefix, suffix := text(m.Prefix), text(m.Suffix)
+	unknown := false // whether the last symbol is the unknown token
+	for i, n := 0, 0; i < len(word); i += n {
+		_, n = utf8.DecodeRuneInString(word[i:])
+		name := word[i : i+n]
+		if i > 0 {
+			name = prefix + name
+		}
+		if i+n == len(word) {
+			name += suffix
+		}
+		if id, ok := m.text[name]; ok {
+			g.symbols = append(g.symbols, symbol{start: int32(i), end: int32(i + n), id: id})
+			unknown = false
+			continue
+		}
+		if spell, ok := spelled(bytes, nil, name); ok {
+			for j, id := range spell[:min(len(spell), n)] { // without the bytes of prefix and suffix
+				g.symbols = append(g.symbols, symbol{start: int32(i + j), end: int32(i + j + 1), id: id})
+			}
+			unknown = false
+			continue
+		}
+		if unknown && m.FuseUnk { // the symbol before grows
+			g.symbols[len(g.symbols)-1].end = int32(i + n)
+			continue
+		}
+		g.symbols = append(g.symbols, symbol{start: int32(i), end: int32(i + n), id: none})
+		unknown = true
+	}
 }
 
 // jsonWordPiece is the greedy model of BERT (Devlin et al. 2018).

@@ -142,49 +142,45 @@ func splitAt(how behavior, find func(text string, each func(part string, delimit
 			}
 			begins = false
 		}
-		at := 0                // the end of what find has called each for
-		open, from := false, 0 // whether a part from there on may grow
-		last := false          // whether the part before was a delimiter
-		find(p.text, func(part string, delimiter bool) {
-			start := at
-			at += len(part)
-			switch how {
-			case removed:
+		if how == removed {
+			find(p.text, func(part string, delimiter bool) {
 				if delimiter {
 					begins = false
 				} else {
 					add(part)
 				}
-				return
-			case isolated:
-				add(part)
-				return
-			case contiguous:
-				if open && delimiter == last {
-					last = delimiter
-					return
-				}
-			case toPrevious:
-				if open && delimiter && !last {
-					last = delimiter
-					return
-				}
-			case toNext:
-				if open && last && !delimiter { // the delimiter before waits for this part
-					last = delimiter
-					return
-				}
+			})
+			return out
+		}
+		from, end := 0, 0          // p.text[from:end] is the part that may still grow
+		open, last := false, false // whether there is such a part, and whether its end is a delimiter
+		find(p.text, func(part string, delimiter bool) {
+			if open && !how.joins(last, delimiter) {
+				add(p.text[from:end])
+				from = end
 			}
-			if open {
-				add(p.text[from:start])
-			}
-			open, from, last = true, start, delimiter
+			end += len(part)
+			open, last = true, delimiter
 		})
 		if open {
-			add(p.text[from:at])
+			add(p.text[from:end])
 		}
 		return out
 	}
+}
+
+// joins reports whether two adjacent stretches of a text become one part. last and next say whether the first and the
+// second stretch are delimiters.
+func (how behavior) joins(last, next bool) bool {
+	switch how {
+	case contiguous:
+		return last == next
+	case toPrevious:
+		return !last && next
+	case toNext:
+		return last && !next
+	}
+	return false
 }
 
 // splitChars is like splitAt, for delimiters of one character.

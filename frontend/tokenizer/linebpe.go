@@ -30,6 +30,7 @@ func newLineBPE(v *vocabulary) (model, error) {
 	return t, nil
 }
 
+// encode implements model. It encodes each line and each run of line ends as a word.
 func (t *lineBPE) encode(out []int32, text string, _ bool) []int32 {
 	m := t.merger.get()
 	defer t.merger.put(m)

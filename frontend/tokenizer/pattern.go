@@ -260,7 +260,7 @@ func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 			pc++
 		case opJump:
 			pc = in.x
-		case opSplit:
+		case opSplit, opStar:
 			if look && has(m.wins, bit) {
 				m.succeed(base, trail, look)
 				return at, true
@@ -269,53 +269,18 @@ func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 				break
 			}
 			m.note(bit)
+			if in.op == opStar {
+				at = m.star(pc, at)
+				pc++
+				break
+			}
 			m.stack = append(m.stack, branch{in.y, at, -1, len(m.trail)})
 			pc = in.x
-		case opStar:
-			if look && has(m.wins, bit) {
-				m.succeed(base, trail, look)
-				return at, true
-			}
-			if failed = has(m.fails, bit); failed {
-				break
-			}
-			m.note(bit)
-			stop := at
-			for {
-				n := in.set.match(m.text, stop)
-				if n == 0 || has(m.fails, in.slot*size+stop+n) {
-					break
-				}
-				stop += n
-			}
-			if stop > at {
-				m.stack = append(m.stack, branch{pc, stop, at, len(m.trail)})
-			}
-			at = stop
-			pc++
 		case opAll:
-			stop, count := at, 0
-			for count != in.most && !failed {
-				n := in.set.match(m.text, stop)
-				if n == 0 {
-					break
-				}
-				stop, count = stop+n, count+1
-				failed = in.most < 0 && has(m.fails, in.slot*size+stop)
-			}
-			if failed = failed || count < in.least; !failed && in.most < 0 && stop > at {
-				m.stack = append(m.stack, branch{pc, stop, at, len(m.trail)})
-			}
-			at = stop
+			at, failed = m.all(pc, at)
 			pc++
 		case opLookAt:
-			n := 0
-			if !in.behind {
-				n = in.set.match(m.text, at)
-			} else if r, size := utf8.DecodeLastRuneInString(m.text[:at]); size > 0 && in.set.has(r) {
-				n = size
-			}
-			failed = n > 0 == in.negative
+			failed = m.looksAt(in, at) == in.negative
 			pc++
 		case opLook:
 			if !has(m.wins, bit) && !has(m.fails, bit) {
@@ -339,13 +304,61 @@ func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 	}
 }
 
+// star matches as many characters as possible by the opStar at pc, and returns where they end. It leaves a branch for
+// fewer characters.
+func (m *matching) star(pc, at int) (end int) {
+	in, size := &m.p.code[pc], len(m.text)+1
+	end = at
+	for {
+		n := in.set.match(m.text, end)
+		if n == 0 || has(m.fails, in.slot*size+end+n) {
+			break
+		}
+		end += n
+	}
+	if end > at {
+		m.stack = append(m.stack, branch{pc, end, at, len(m.trail)})
+	}
+	return end
+}
+
+// all matches as many characters as possible by the opAll at pc, and returns where they end. It fails if they are too
+// few, or if the same end has failed before. Its branch is no choice: back notes there that the end has failed.
+func (m *matching) all(pc, at int) (end int, failed bool) {
+	in, size := &m.p.code[pc], len(m.text)+1
+	end = at
+	count := 0
+	for count != in.most && !failed {
+		n := in.set.match(m.text, end)
+		if n == 0 {
+			break
+		}
+		end, count = end+n, count+1
+		failed = in.most < 0 && has(m.fails, in.slot*size+end)
+	}
+	if failed = failed || count < in.least; !failed && in.most < 0 && end > at {
+		m.stack = append(m.stack, branch{pc, end, at, len(m.trail)})
+	}
+	return end, failed
+}
+
+// looksAt reports whether the character after a position, or before it, is of the set of an opLookAt.
+func (m *matching) looksAt(in *instruction, at int) bool {
+	if !in.behind {
+		return in.set.match(m.text, at) > 0
+	}
+	r, size := utf8.DecodeLastRuneInString(m.text[:at])
+	return size > 0 && in.set.has(r)
+}
+
 // note marks a state as failed, until the attempt succeeds.
 func (m *matching) note(bit int) {
 	set(m.fails, bit)
 	m.trail = append(m.trail, bit)
 }
 
-// back returns the last choice that is left, or false.
+// back returns the instruction and the position of the last choice that is left, or false if the attempt fails. base
+// and trail are the lengths of m.stack and m.trail at the attempt's beginning.
 func (m *matching) back(base, trail int) (pc, at int, ok bool) {
 	size := len(m.text) + 1
 	for len(m.stack) > base {

@@ -104,7 +104,12 @@ func (t *unigram) word(out []int32, text string) []int32 {
 		}
 		i += size
 	}
-	begin, last := len(out), int32(0)
+	return t.follow(out, text, best)
+}
+
+// follow appends the tokens of the segmentation that ends at the text's end. best has the steps to each position.
+func (t *unigram) follow(out []int32, text string, best []step) []int32 {
+	begin, last := len(out), int32(0) // last is the token after the current one, or none for unknown characters
 	for i := len(text); i > 0; i = best[i].from {
 		switch id := best[i].id; {
 		case id != none:

@@ -30,6 +30,7 @@ func newWorld(v *vocabulary) (model, error) {
 	return &world{tokens: newPrefixes(tokens), unk: v.appendUnknown}, nil
 }
 
+// encode implements model.
 func (t *world) encode(out []int32, text string, _ bool) []int32 {
 	for text != "" {
 		id, n := t.tokens.longest(text)
@@ -94,25 +95,7 @@ const worldEnd = "<s>"
 // writes them, and the number of bytes.
 func (r *folderReader) writeWorld() {
 	r.document, r.vocabulary = &document{}, &jsonModel{unk: none}
-	r.ids = map[string]int32{worldEnd: 0}
-	names, line := map[int]string{0: worldEnd}, 0
-	for text := range strings.Lines(string(r.World)) {
-		line++
-		if text = strings.TrimRight(text, "\r\n"); text == "" {
-			continue
-		}
-		number, rest, _ := strings.Cut(text, " ")
-		at := strings.LastIndexByte(rest, ' ')
-		bailout.Unless(at > 0, "line %d of the vocabulary is %.60q: want a number, a token and its bytes", line, text)
-		id, err := strconv.Atoi(number)
-		bytes, isToken := literal(rest[:at])
-		_, twice := names[id]
-		bailout.Unless(err == nil && id > 0 && !twice && isToken && strconv.Itoa(len(bytes)) == rest[at+1:],
-			"line %d of the vocabulary is %.60q: want a number that no other line has, a token and its bytes", line,
-			text)
-		names[id] = escaped(bytes)
-		r.ids[names[id]] = int32(id)
-	}
+	names := r.readWorld()
 	size := 0
 	for id := range names {
 		size = max(size, id+1)
@@ -136,6 +119,30 @@ func (r *folderReader) writeWorld() {
 	r.set("tokens", tokens)
 	r.set("token_type", types)
 	r.whole = true
+}
+
+// readWorld reads the lines of a vocabulary into r.ids. It returns the names of the tokens by their numbers.
+func (r *folderReader) readWorld() map[int]string {
+	r.ids = map[string]int32{worldEnd: 0}
+	names, line := map[int]string{0: worldEnd}, 0
+	for text := range strings.Lines(string(r.World)) {
+		line++
+		if text = strings.TrimRight(text, "\r\n"); text == "" {
+			continue
+		}
+		number, rest, _ := strings.Cut(text, " ")
+		at := strings.LastIndexByte(rest, ' ')
+		bailout.Unless(at > 0, "line %d of the vocabulary is %.60q: want a number, a token and its bytes", line, text)
+		id, err := strconv.Atoi(number)
+		bytes, isToken := literal(rest[:at])
+		_, twice := names[id]
+		bailout.Unless(err == nil && id > 0 && !twice && isToken && strconv.Itoa(len(bytes)) == rest[at+1:],
+			"line %d of the vocabulary is %.60q: want a number that no other line has, a token and its bytes", line,
+			text)
+		names[id] = escaped(bytes)
+		r.ids[names[id]] = int32(id)
+	}
+	return names
 }
 
 // literal returns the bytes of a string or of bytes in Python's spelling.

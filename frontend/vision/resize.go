@@ -8,10 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Fit returns the grid of patches of a picture of that size, for at most maxRows rows of the tower. It returns a
-// *PictureError if there is none. A projector with
-// one size ignores the picture's. Otherwise the picture keeps its proportions as well as whole squares of patches
-// allow, within MinPixels and MaxPixels.
+// Fit returns the grid of patches of a picture of that size in pixels, for at most maxRows rows of the tower. It
+// returns a *PictureError if there is none. A projector with one size ignores the picture's size. Otherwise the picture
+// keeps its proportions as well as whole squares of patches allow, within MinPixels and MaxPixels.
 func (c Config) Fit(width, height, maxRows int) (Grid, error) {
 	p, err := findProjector(c.Projector)
 	switch side := c.side(); {
@@ -28,7 +27,12 @@ func (c Config) Fit(width, height, maxRows int) (Grid, error) {
 		return Grid{}, wrongPicture("has %d*%d pixels: want one side at most %d times the other", width, height,
 			maxProportion)
 	}
-	block := float64(c.PatchSize * c.Merge)
+	return c.proportional(width, height, maxRows), nil
+}
+
+// proportional returns the grid of Fit for a projector with many sizes.
+func (c Config) proportional(width, height, maxRows int) Grid {
+	block := float64(c.PatchSize * c.Merge) // pixels of each side of a square that makes one row
 	most := min(float64(c.MaxPixels), float64(maxRows)*block*block)
 	w, h := float64(width), float64(height)
 	rows, columns := max(math.RoundToEven(h/block), 1), max(math.RoundToEven(w/block), 1)
@@ -47,7 +51,7 @@ func (c Config) Fit(width, height, maxRows int) (Grid, error) {
 			columns--
 		}
 	}
-	return Grid{int(rows) * c.Merge, int(columns) * c.Merge}, nil
+	return Grid{int(rows) * c.Merge, int(columns) * c.Merge}
 }
 
 // maxProportion bounds how many times longer one side of a picture may be than the other, if it keeps its proportions.
@@ -71,6 +75,7 @@ func (c Config) Resize(width, height int, g Grid) (*ir.Graph, error) {
 		// Beyond a padded picture is the mean color. It is subtracted first and added last, and counts as 0 between.
 		color := b.Const(c.padding(p)).Reshape(3, 1)
 		x = x.Transpose(2, 0, 1).Sub(color.Unsqueeze(2))
+		// Now x is [3, height, width], then [3, height, w], [3, w, height] and [3, h, w].
 		x = x.MatMulT(across).Add(color.Unsqueeze(2)).AddScalar(0.5).Floor().Clamp(0, 255)
 		x = x.Sub(color.Unsqueeze(2)).Transpose(0, 2, 1)
 		x = x.MatMulT(down).Add(color.Unsqueeze(2)).AddScalar(0.5).Floor().Clamp(0, 255).Transpose(0, 2, 1)
@@ -80,6 +85,7 @@ func (c Config) Resize(width, height int, g Grid) (*ir.Graph, error) {
 			shift[i] = float32(-c.Mean[i] / c.Deviation[i])
 		}
 		x = x.Mul(b.Const(scale).Reshape(3, 1, 1)).Add(b.Const(shift).Reshape(3, 1, 1)) // [3, h, w]
+		// Order the patches by squares of m*m patches, and the elements of a patch by color, row and column.
 		m := c.Merge
 		x = x.Reshape(3, g.Rows/m, m, c.PatchSize, g.Columns/m, m, c.PatchSize).Transpose(1, 4, 2, 5, 0, 3, 6)
 		b.Output("patches", x.Reshape(g.Rows*g.Columns, 3*c.PatchSize*c.PatchSize))

@@ -134,6 +134,7 @@ func Projectors() []string {
 	return names
 }
 
+// findProjector returns the projector of a name in clip.projector_type.
 func findProjector(name string) (projector, error) {
 	for _, p := range projectors {
 		if p.name == name {
@@ -307,6 +308,7 @@ func (r *metadata) size(key string, otherwise int) int {
 	return 1
 }
 
+// float reads a number from 0 to less than 1. Errors are added to r.err.
 func (r *metadata) float(key string) float64 {
 	v, err := r.f.Float("clip.vision." + key)
 	if err == nil && !(v >= 0 && v < 1) {
@@ -456,6 +458,7 @@ func (c *Config) lastLayer() int {
 	return c.Layers
 }
 
+// layerWeights lists the weights of a layer. blk is the prefix of their names.
 func (c *Config) layerWeights(blk string) []weightSpec {
 	list := []weightSpec{norm(blk+"ln1", c.Width), norm(blk+"ln2", c.Width),
 		matrix(blk+"attn_out", c.Width, c.Width), matrix(blk+"ffn_up", c.FeedForward, c.Width),

@@ -168,82 +168,89 @@ type paramsSyntax struct {
 
 // read reads a tool's name and its arguments between marks, and returns the arguments as a JSON object.
 func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
-	rest := s
-	// take drops white space and a mark. It returns not or partial if the mark is not there.
-	take := func(mark string) state {
-		if mark == "" {
-			return whole
-		}
-		trimmed := strings.TrimLeft(rest, " \t\r\n")
-		switch {
-		case strings.HasPrefix(trimmed, mark):
-			rest = trimmed[len(mark):]
-			return whole
-		case strings.HasPrefix(mark, trimmed):
-			return partial
-		}
-		return not
-	}
-	until := func(mark string) (string, bool) {
-		before, after, found := strings.Cut(rest, mark)
-		if found {
-			rest = after
-		}
-		return before, found
-	}
-	if st := take(p.begin); st != whole {
+	r := marked(s)
+	if st := r.take(p.begin); st != whole {
 		return nil, 0, st
 	}
-	name := rest[:nameLength(rest)]
+	name := string(r[:nameLength(string(r))])
 	switch {
-	case len(name) == len(rest) && t.begins(name):
+	case len(name) == len(r) && t.begins(name):
 		return nil, 0, partial
 	case !t.has(name):
 		return nil, 0, not
 	}
-	rest = rest[len(name):]
-	if st := take(p.nameEnd); st != whole {
+	r = r[len(name):]
+	if st := r.take(p.nameEnd); st != whole {
 		return nil, 0, st
 	}
-	var object strings.Builder
+	var fields []string
 	for {
 		if p.end != "" {
-			if st := take(p.end); st == whole {
+			if st := r.take(p.end); st == whole {
 				break
 			} else if st == partial {
 				return nil, 0, partial
 			}
 		}
-		switch take(p.param) {
-		case partial:
-			return nil, 0, partial
-		case not:
-			if p.end != "" {
-				return nil, 0, not
-			}
-		}
-		key, found := until(p.paramEnd)
-		if !found {
-			return nil, 0, partial
-		}
-		if st := take(p.value); st != whole {
+		key, text, st := p.argument(&r)
+		if st != whole {
 			return nil, 0, st
 		}
-		text, found := until(p.valueEnd)
-		if !found {
-			return nil, 0, partial
-		}
-		text = strings.TrimSuffix(strings.TrimPrefix(text, "\n"), "\n")
-		quoted, err := json.Marshal(strings.TrimSpace(key))
+		quoted, err := json.Marshal(key)
 		if err != nil {
 			return nil, 0, not
 		}
-		if object.Len() > 0 {
-			object.WriteString(",")
-		}
-		fmt.Fprintf(&object, "%s:%s", quoted, t.value(name, strings.TrimSpace(key), text))
+		fields = append(fields, fmt.Sprintf("%s:%s", quoted, t.value(name, key, text)))
 	}
-	return []Part{{CallStart, name}, {Arguments, "{" + object.String() + "}"}}, len(s) - len(rest), whole
+	arguments := "{" + strings.Join(fields, ",") + "}"
+	return []Part{{CallStart, name}, {Arguments, arguments}}, len(s) - len(r), whole
+}
+
+// argument reads the name and the text of one argument. Without p.end, nothing but an argument can follow, so that its
+// mark may be missing.
+func (p paramsSyntax) argument(r *marked) (key, text string, st state) {
+	if st := r.take(p.param); st == partial || st == not && p.end != "" {
+		return "", "", st
+	}
+	key, found := r.until(p.paramEnd)
+	if !found {
+		return "", "", partial
+	}
+	if st := r.take(p.value); st != whole {
+		return "", "", st
+	}
+	if text, found = r.until(p.valueEnd); !found {
+		return "", "", partial
+	}
+	return strings.TrimSpace(key), strings.TrimSuffix(strings.TrimPrefix(text, "\n"), "\n"), whole
+}
+
+// marked is a text with marks that is read from its beginning. Its methods drop the part that they have read.
+type marked string
+
+// take drops white space and a mark. It returns not or partial if the mark is not there.
+func (r *marked) take(mark string) state {
+	if mark == "" {
+		return whole
+	}
+	trimmed := strings.TrimLeft(string(*r), " \t\r\n")
+	switch {
+	case strings.HasPrefix(trimmed, mark):
+		*r = marked(trimmed[len(mark):])
+		return whole
+	case strings.HasPrefix(mark, trimmed):
+		return partial
+	}
+	return not
+}
+
+// until returns the text before a mark, and drops both. If the mark is not there, it drops nothing.
+func (r *marked) until(mark string) (before string, found bool) {
+	before, after, found := strings.Cut(string(*r), mark)
+	if found {
+		*r = marked(after)
+	}
+	return before, found
 }
 
 // calls returns one function per tool, with the marks around its arguments.

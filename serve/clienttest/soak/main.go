@@ -62,6 +62,9 @@ type soak struct {
 	wrong  []string
 }
 
+// run starts the command of a server, sends it requests, and prints how many of each kind it answered. It fails if an
+// answer is wrong, or if the server uses more memory or descriptors after the last quarter of the requests than after
+// the second.
 func run(requests, clients int, model string, command []string) (err error) {
 	dir, err := os.MkdirTemp("", "soak")
 	if err != nil {
@@ -94,20 +97,7 @@ func run(requests, clients int, model string, command []string) (err error) {
 	var quarters []usage
 	fmt.Println("| requests | s | resident MiB | descriptors at rest |\n|---:|---:|---:|---:|")
 	for quarter := range 4 {
-		var all sync.WaitGroup
-		for client := range clients {
-			r := rand.New(rand.NewPCG(uint64(quarter), uint64(client)))
-			n := requests / 4 / clients
-			if client < requests/4%clients {
-				n++
-			}
-			all.Go(func() {
-				for range n {
-					s.ask(r)
-				}
-			})
-		}
-		all.Wait()
+		s.askAll(requests/4, clients, uint64(quarter))
 		use, err := s.atRest(server.Process.Pid)
 		if err != nil {
 			return err
@@ -131,6 +121,24 @@ func run(requests, clients int, model string, command []string) (err error) {
 		return fmt.Errorf("the server uses %+v after the last quarter, and used %+v after the second", after, before)
 	}
 	return nil
+}
+
+// askAll sends that many random requests by concurrent clients, and waits for the answers.
+func (s *soak) askAll(requests, clients int, seed uint64) {
+	var all sync.WaitGroup
+	for client := range clients {
+		r := rand.New(rand.NewPCG(seed, uint64(client)))
+		n := requests / clients
+		if client < requests%clients {
+			n++
+		}
+		all.Go(func() {
+			for range n {
+				s.ask(r)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // freeAddress returns an address of this machine at which nothing listens.
