@@ -121,7 +121,7 @@ func each(f func(c GradCall, i int) Tensor) gradRule {
 	}
 }
 
-// first returns a rule for ops of which only the first operand has a gradient, f(c).
+// first returns a rule for ops that have a gradient for their first operand only, f(c).
 func first(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		if !want[0] {

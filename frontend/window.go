@@ -222,7 +222,7 @@ func Fraction(f float64) (num, den int64, ok bool) {
 	if !(f > 0) || f > maxFraction {
 		return 0, 0, false
 	}
-	n0, d0, n1, d1 := int64(0), int64(1), int64(1), int64(0)
+	n0, d0, n1, d1 := int64(0), int64(1), int64(1), int64(0) // the last two convergents, n0/d0 and n1/d1
 	for x := f; ; x = 1 / (x - math.Floor(x)) {
 		whole := math.Floor(x)
 		if whole > maxFraction {
@@ -234,7 +234,7 @@ func Fraction(f float64) (num, den int64, ok bool) {
 			return 0, 0, false
 		case n1 > 0 && float32(float64(n1)/float64(d1)) == float32(f):
 			return n1, d1, true
-		case x == whole:
+		case x == whole: // the continued fraction ends
 			return 0, 0, false
 		}
 	}

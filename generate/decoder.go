@@ -83,12 +83,13 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 		return d, err
 	}
 	part := min(partOfDecoder, d.model.context)
-	if d.next, d.ports, err = d.compile(ctx, f, part, true, o); err != nil {
+	const later, first = true, false // see Decoder.first
+	if d.next, d.ports, err = d.compile(ctx, f, part, later, o); err != nil {
 		return d, err
 	}
 	d.first = d.next
 	if merged {
-		if d.first, _, err = d.compile(ctx, f, part, false, o); err != nil {
+		if d.first, _, err = d.compile(ctx, f, part, first, o); err != nil {
 			return d, err
 		}
 	}
@@ -97,17 +98,25 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 			"for text generation")
 	}
 	d.model.step = d.next
+	if err := d.setVocabulary(); err != nil {
+		return d, err
+	}
+	d.cutter, err = d.newPastCutter(ctx)
+	return d, err
+}
+
+// setVocabulary sets the number of tokens in the vocabulary to the last extent of the logits, if that is static.
+func (d *Decoder) setVocabulary() error {
 	for _, out := range d.next.Outputs() {
 		if n := len(out.Type.Shape); out.Name == d.ports.Output && n > 0 && out.Type.Shape[n-1].IsStatic() {
 			d.model.config.Vocab = out.Type.Shape[n-1].Static()
 		}
 	}
 	if d.model.config.Vocab == 0 {
-		return d, fmt.Errorf("the last extent of output %q is symbolic: want the number of tokens in the "+
+		return fmt.Errorf("the last extent of output %q is symbolic: want the number of tokens in the "+
 			"vocabulary", d.ports.Output)
 	}
-	d.cutter, err = d.newPastCutter(ctx)
-	return d, err
+	return nil
 }
 
 // checkONNX refuses options that an ONNX model cannot follow.
@@ -167,7 +176,8 @@ func prepareONNX(ctx context.Context, f *folder.Folder, o *Options) (m *Model, e
 	return m, nil
 }
 
-// compile builds and loads the program of runs of up to part tokens.
+// compile builds and loads a program for runs of up to part tokens. With later, the tokens follow others. Otherwise
+// they are the first ones of a text.
 func (d *Decoder) compile(ctx context.Context, f *folder.Folder, part int, later bool, o Options) (*vkc.Executable,
 	folder.Ports, error) {
 	file, ports, err := f.Build(part, d.model.context, later)

@@ -56,7 +56,7 @@ func (d *Decoder) newPastCutter(ctx context.Context) (*pastCutter, error) {
 	return &pastCutter{exe}, nil
 }
 
-// cut returns caches of their first n positions. The caller closes both.
+// cut returns caches with the first n positions of past. The caller closes the old ones and the new ones.
 func (p *pastCutter) cut(ctx context.Context, ports folder.Ports, past map[string]*vkc.DeviceTensor, n int) (
 	map[string]*vkc.DeviceTensor, error) {
 	o := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}, Symbols: map[string]int64{cutSymbol: int64(n)}}
@@ -133,7 +133,7 @@ func (r *decoding) keepPrefix(ctx context.Context, prompt []int32) error {
 	return err
 }
 
-// closePast releases what newPastCutter and finished answers hold.
+// closePast releases the cutter and the caches of finished answers.
 func (d *Decoder) closePast() error {
 	var errs []error
 	for _, r := range d.idle {

@@ -63,7 +63,7 @@ func (m *Model) SaveSlot(ctx context.Context, index int, w io.Writer) (tokens in
 	return len(head.Tokens), err
 }
 
-// RestoreSlot reads what SaveSlot has written for the same model, dtype of the cache and context shift. It waits while
+// RestoreSlot reads a file of SaveSlot for the same model, dtype of the cache and context shift. It waits while
 // an answer uses the slot. A wrong file changes nothing. It returns the number of tokens.
 func (m *Model) RestoreSlot(ctx context.Context, index int, r io.Reader) (tokens int, err error) {
 	sum := sha256.New()

@@ -3,7 +3,6 @@ package grammar
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -115,20 +114,12 @@ func (s *schemas) keywords(o *object, where string) *expr {
 	if !ok {
 		return alt()
 	}
-	after, first := seq(), seq() // see object
-	for _, name := range slices.Backward(f.all.keys) {
+	return s.inOrder(f, seq(), seq(), seq(text(","), optional(text(" "))), func(name string) *expr {
 		if !pythonName.MatchString(name) {
 			return s.fail(where, "property %.40q is not a valid name in Python: rename it", name)
 		}
-		value := s.value(f.all.values[name], subpath(where, "properties", name), 0)
-		pair := s.shared(seq(text(name+"="), value))
-		with, begin := seq(text(","), optional(text(" ")), pair, after), seq(pair, after)
-		if !f.required[name] {
-			with, begin = alt(with, after), alt(begin, first)
-		}
-		after, first = s.shared(with), s.shared(begin)
-	}
-	return first
+		return seq(text(name+"="), s.value(f.all.values[name], subpath(where, "properties", name), 0))
+	})
 }
 
 // literal is the text of a value: JSON, or a literal of Python.

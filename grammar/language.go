@@ -217,6 +217,8 @@ func (a *steps) accepts(list []int32) bool {
 // spread adds the threads that a thread leads to without a character.
 func (a *steps) spread(into map[string]thread, t thread, begins bool) {
 	seen := map[string]bool{}
+	// todo has the threads that are not followed yet. One that waits for a character, for the end or that accepts goes
+	// into the result.
 	for todo := []thread{t}; len(todo) > 0 && a.spend(1+len(todo[0].never)); {
 		t := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -239,12 +241,13 @@ func (a *steps) spread(into map[string]thread, t thread, begins bool) {
 				follow(t.never, t.must)
 			}
 		case stepNot:
+			// If sub already matches, by the empty string, the thread ends here.
 			if never := a.reach(slices.Clone(t.never), s.sub, begins); !a.accepts(never) {
 				follow(never, t.must)
 			}
 		case stepAhead:
 			switch must := a.reach(nil, s.sub, begins); {
-			case a.accepts(must):
+			case a.accepts(must): // by the empty string
 				follow(t.never, t.must)
 			case len(must) > 0:
 				follow(t.never, append(slices.Clone(t.must), must))

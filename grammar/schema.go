@@ -352,7 +352,7 @@ func (s *schemas) choice(o *object, where string) *expr {
 		others = o.without("const")
 	}
 	for _, v := range list {
-		if (&validator{s, true}).valid(v, others, "", 0) == nil {
+		if s.validator().valid(v, others, "", 0) == nil {
 			data, err := s.literal(v)
 			if err != nil {
 				return s.fail(where, "%v", err)

@@ -44,7 +44,8 @@ func (s *schemas) object(o *object, where string, depth int) *expr {
 		return s.anyObject()
 	}
 	sp := s.space()
-	// after and first match the rest of the object from a property on, with and without a property before it.
+	// after and first match the properties without a name in the schema: after if a property is before them, and first
+	// if none is.
 	after, first := seq(), seq()
 	if keys := s.otherKeys(f, where, depth); keys != nil {
 		pair := alt()
@@ -55,16 +56,26 @@ func (s *schemas) object(o *object, where string, depth int) *expr {
 		after = s.shared(repeat(seq(text(","), sp, pair, sp), 0, -1))
 		first = s.shared(optional(seq(pair, sp, after)))
 	}
-	for _, name := range slices.Backward(f.all.keys) {
+	all := s.inOrder(f, after, first, seq(text(","), sp), func(name string) *expr {
 		value := s.value(f.all.values[name], subpath(where, "properties", name), depth+1)
-		pair := s.shared(seq(text(quote(name)), sp, text(":"), sp, value, sp))
-		with, begin := seq(text(","), sp, pair, after), seq(pair, after)
+		return seq(text(quote(name)), sp, text(":"), sp, value, sp)
+	})
+	return seq(text("{"), sp, all, text("}"))
+}
+
+// inOrder returns the expression of the named properties of an object, in their order, with commas between. Properties
+// that are not required may be missing. pair returns the expression of one property. after and first match the other
+// properties, which come last: after if a property is before them, and first if none is.
+func (s *schemas) inOrder(f fields, after, first, comma *expr, pair func(name string) *expr) *expr {
+	for _, name := range slices.Backward(f.all.keys) {
+		one := s.shared(pair(name))
+		with, begin := seq(comma, one, after), seq(one, after)
 		if !f.required[name] {
 			with, begin = alt(with, after), alt(begin, first)
 		}
 		after, first = s.shared(with), s.shared(begin)
 	}
-	return seq(text("{"), sp, first, text("}"))
+	return first
 }
 
 // fields are the properties that objects may have.
@@ -120,7 +131,7 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 			f.all.set(name, nil)
 		}
 	}
-	check := &validator{s, true}
+	check := s.validator()
 	for _, name := range f.all.keys {
 		var list []any
 		if properties != nil && properties.has(name) {
@@ -375,7 +386,7 @@ func (s *schemas) finite(schema any, where string) (texts []string, ok bool) {
 	var kept []any
 	for _, v := range list {
 		known := slices.ContainsFunc(kept, func(x any) bool { return equalValues(x, v) })
-		if known || (&validator{s, true}).valid(v, o, "", 0) != nil {
+		if known || s.validator().valid(v, o, "", 0) != nil {
 			continue
 		}
 		if len(kept) == maxDistinct {

@@ -40,21 +40,26 @@ func (s *schemas) exclusive(list []any, where string) []any {
 			continue
 		}
 		for _, name := range declared(o) {
-			tagged := make([]any, len(list))
-			for i, x := range list {
-				if tagged[i] = x; s.declares(x, name) {
-					needed := newObject()
-					needed.set("required", []any{name})
-					tagged[i] = s.merge(x, needed, where)
-				}
-			}
-			if s.overlap(tagged) == "" {
+			if tagged := s.requiring(name, list, where); s.overlap(tagged) == "" {
 				return tagged
 			}
 		}
 	}
 	s.leave(where, "oneOf", overlap)
 	return list
+}
+
+// requiring returns schemas that require a property if they declare it.
+func (s *schemas) requiring(name string, list []any, where string) []any {
+	out := slices.Clone(list)
+	for i, x := range list {
+		if s.declares(x, name) {
+			needed := newObject()
+			needed.set("required", []any{name})
+			out[i] = s.merge(x, needed, where)
+		}
+	}
+	return out
 }
 
 // forbids reports whether a schema forbids a property that another one requires.

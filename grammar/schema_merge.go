@@ -183,7 +183,7 @@ func (s *schemas) closed(by, other, out *object) *object {
 	for _, name := range declared(out) {
 		schema := out.values["properties"].(*object).values[name]
 		if slices.Contains(declared(other), name) && !slices.Contains(declared(by), name) {
-			if matched, err := (&validator{s, true}).matching(by, name); err == nil && len(matched) == 0 {
+			if matched, err := s.validator().matching(by, name); err == nil && len(matched) == 0 {
 				schema = allOf(schema, by.values["additionalProperties"])
 			}
 		}

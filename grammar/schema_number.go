@@ -199,12 +199,9 @@ func (s *schemas) number(o *object, where string, whole bool) *expr {
 		return s.add("integer", func() *expr { return seq(optional(text("-")), anyWhole()) })
 	}
 	if whole {
-		low, high = low.toWhole(true), high.toWhole(false)
+		return signed(low.toWhole(true), high.toWhole(false), 0)
 	}
-	if whole {
-		return signed(low, high, 0)
-	}
-	return signed(low, high, -1)
+	return signed(low, high, -1) // any number of digits after the point
 }
 
 // powerOfTen returns a number if it is a power of ten, and else nil.

@@ -377,7 +377,7 @@ func chosen(fields map[string]any, paths []string) map[string]any {
 	return kept
 }
 
-// settings lists what an answer is generated with, by the names of requests.
+// settings lists the sampling options of an answer, by the names of requests.
 func settings(j *job, stream bool) map[string]any {
 	s := j.sampling
 	topP := 1.0

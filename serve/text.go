@@ -99,7 +99,7 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// props answers GET /props: what llama.cpp's server says about itself and the model.
+// props answers GET /props: a description of the server and its model, with llama.cpp's fields.
 func (s *Server) props(w http.ResponseWriter, _ *http.Request) error {
 	tok := s.model.Tokenizer()
 	name := func(id int32, ok bool) string {

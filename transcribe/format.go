@@ -59,7 +59,7 @@ func FormatNames() (names []string) {
 	return names
 }
 
-// Begin writes what comes before the segments.
+// Begin writes the head of a transcript, before the segments.
 func (f Format) Begin(w io.Writer) error {
 	_, err := io.WriteString(w, f.head)
 	return err
@@ -74,7 +74,7 @@ func (f Format) Segment(w io.Writer, i int, s Segment) error {
 	return err
 }
 
-// End writes what comes after the segments.
+// End writes the end of a transcript, after the segments.
 func (f Format) End(w io.Writer, t *Transcript) error {
 	if f.whole == nil {
 		return nil

@@ -297,7 +297,7 @@ func (m *Model) languageCodes() string {
 	return strings.Join(codes, " ")
 }
 
-// Transcript is what was said in a sound.
+// Transcript is the text of the speech in a sound.
 type Transcript struct {
 	Language  speech.Language
 	Translate bool

@@ -169,7 +169,7 @@ func jumps(path [][2]int, rows int) []int {
 	return list
 }
 
-// unspaced lists the languages whose words have no spaces between them.
+// unspaced lists the languages that write no spaces between words.
 var unspaced = []string{"zh", "ja", "th", "lo", "my", "yue"}
 
 // words divides tokens of text into words.

@@ -163,7 +163,7 @@ func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 		items = kept
 	}
 	for i, v := range items {
-		r.step(10)
+		r.step(10) // about the cost of a scope and of loopValue
 		inner := s.inner()
 		loop := &loopValue{items: items, i: i, depth: depth}
 		if l.recursive {

@@ -9,63 +9,78 @@ import (
 // method returns a method of a value, or nil if it has none of that name. A method that would modify a list or a
 // mapping fails, as in Jinja's sandbox.
 func method(x value, name string) *callable {
-	bind := func(f func(r *run, a args) value) *callable { return &callable{name, f} }
+	var f func(r *run, a args) value
 	switch x := x.(type) {
 	case str:
-		if f, ok := strMethods[name]; ok {
-			return bind(func(r *run, a args) value { return f(r, x, a) })
+		if of, ok := strMethods[name]; ok {
+			f = func(r *run, a args) value { return of(r, x, a) }
 		}
 	case *list:
-		switch name {
-		case "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort":
-			if x.kind == plain {
-				fail("%q would change a list, which templates cannot: make a new list with +", name)
-			}
-		case "index":
-			return bind(func(r *run, a args) value {
-				for i, v := range x.items {
-					if equal(r, v, a.need(0, "value")) {
-						return i
-					}
-				}
-				fail("index: no such item in the list")
-				return nil
-			})
-		case "count":
-			return bind(func(r *run, a args) value {
-				n := 0
-				for _, v := range x.items {
-					if equal(r, v, a.need(0, "value")) {
-						n++
-					}
-				}
-				return n
-			})
-		case "copy":
-			return bind(func(*run, args) value { return &list{items: slices.Clone(x.items)} })
-		}
+		f = listMethod(x, name)
 	case *dict:
-		switch name {
-		case "clear", "pop", "popitem", "setdefault", "update":
-			fail("%q would change a mapping, which templates cannot: make a new one with dict()", name)
-		case "get":
-			return bind(func(r *run, a args) value {
-				key := a.need(0, "key")
-				wantKey(r, key)
-				if v, ok := x.get(r, key); ok {
-					return v
-				}
-				return a.or(1, "default", nil)
-			})
-		case "items":
-			return bind(func(r *run, _ args) value { r.step(len(x.keys)); return x.items() })
-		case "keys":
-			return bind(func(*run, args) value { return &list{items: x.keys} })
-		case "values":
-			return bind(func(*run, args) value { return &list{items: x.values} })
-		case "copy":
-			return bind(func(r *run, _ args) value { return fromArgs(r, args{list: []value{x}}) })
+		f = dictMethod(x, name)
+	}
+	if f == nil {
+		return nil
+	}
+	return &callable{name, f}
+}
+
+// listMethod is method for a list or tuple.
+func listMethod(x *list, name string) func(r *run, a args) value {
+	switch name {
+	case "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort":
+		if x.kind == plain {
+			fail("%q would change a list, which templates cannot: make a new list with +", name)
 		}
+	case "index":
+		return func(r *run, a args) value {
+			for i, v := range x.items {
+				if equal(r, v, a.need(0, "value")) {
+					return i
+				}
+			}
+			fail("index: no such item in the list")
+			return nil
+		}
+	case "count":
+		return func(r *run, a args) value {
+			n := 0
+			for _, v := range x.items {
+				if equal(r, v, a.need(0, "value")) {
+					n++
+				}
+			}
+			return n
+		}
+	case "copy":
+		return func(*run, args) value { return &list{items: slices.Clone(x.items)} }
+	}
+	return nil
+}
+
+// dictMethod is method for a mapping.
+func dictMethod(x *dict, name string) func(r *run, a args) value {
+	switch name {
+	case "clear", "pop", "popitem", "setdefault", "update":
+		fail("%q would change a mapping, which templates cannot: make a new one with dict()", name)
+	case "get":
+		return func(r *run, a args) value {
+			key := a.need(0, "key")
+			wantKey(r, key)
+			if v, ok := x.get(r, key); ok {
+				return v
+			}
+			return a.or(1, "default", nil)
+		}
+	case "items":
+		return func(r *run, _ args) value { r.step(len(x.keys)); return x.items() }
+	case "keys":
+		return func(*run, args) value { return &list{items: x.keys} }
+	case "values":
+		return func(*run, args) value { return &list{items: x.values} }
+	case "copy":
+		return func(r *run, _ args) value { return fromArgs(r, args{list: []value{x}}) }
 	}
 	return nil
 }

@@ -22,8 +22,10 @@ func parse(src string) block {
 	return b
 }
 
+// peek returns the next token.
 func (p *parser) peek() token { return p.tokens[p.pos] }
 
+// take returns the next token and skips it, unless it is the end.
 func (p *parser) take() token {
 	t := p.tokens[p.pos]
 	if t.kind != end {
@@ -54,6 +56,7 @@ func (p *parser) want(kind tokenKind, text string) {
 	}
 }
 
+// name skips the next token, which must be a name, and returns its text.
 func (p *parser) name() string {
 	t := p.take()
 	if t.kind != name {
@@ -274,20 +277,14 @@ func (p *parser) set(line int) stmt {
 // params parses the parameters of a macro.
 func (p *parser) params(m *macro) {
 	p.want(op, "(")
-	for !p.op(")") {
-		if len(m.params) > 0 {
-			p.want(op, ",")
-			if p.op(")") {
-				return
-			}
-		}
+	p.elements(")", func() {
 		m.params = append(m.params, p.name())
 		if p.op("=") {
 			m.defaults = append(m.defaults, p.expr())
 		} else if len(m.defaults) > 0 {
 			fail("line %d: a parameter without a default follows one with a default", p.peek().line)
 		}
-	}
+	})
 }
 
 // filters parses the filters of a set or filter block. With bare, the first filter has no | before it.

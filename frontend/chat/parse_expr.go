@@ -176,33 +176,33 @@ func (p *parser) primary() expr {
 		return x
 	case t.is(op, "["):
 		l := listExpr{}
-		for !p.op("]") {
-			if len(l.items) > 0 {
-				p.want(op, ",")
-				if p.op("]") {
-					break
-				}
-			}
-			l.items = append(l.items, p.expr())
-		}
+		p.elements("]", func() { l.items = append(l.items, p.expr()) })
 		return l
 	case t.is(op, "{"):
 		d := dictExpr{}
-		for !p.op("}") {
-			if len(d.keys) > 0 {
-				p.want(op, ",")
-				if p.op("}") {
-					break
-				}
-			}
+		p.elements("}", func() {
 			d.keys = append(d.keys, p.expr())
 			p.want(op, ":")
 			d.values = append(d.values, p.expr())
-		}
+		})
 		return d
 	}
 	fail("line %d: %s: want an expression", t.line, t)
 	return nil
+}
+
+// elements parses elements with commas between, up to a closing bracket. A comma may follow the last one. one parses an
+// element.
+func (p *parser) elements(closing string, one func()) {
+	for first := true; !p.op(closing); first = false {
+		if !first {
+			p.want(op, ",")
+			if p.op(closing) {
+				return
+			}
+		}
+		one()
+	}
 }
 
 // postfix parses the attributes, items and calls after the value x.
@@ -254,13 +254,7 @@ func (p *parser) subscript(x expr) expr {
 
 // arguments parses the arguments of a call, after the opening bracket.
 func (p *parser) arguments() (a argExprs) {
-	for first := true; !p.op(")"); first = false {
-		if !first {
-			p.want(op, ",")
-			if p.op(")") {
-				break
-			}
-		}
+	p.elements(")", func() {
 		switch next := p.tokens[min(p.pos+1, len(p.tokens)-1)]; {
 		case p.op("*"):
 			a.rest = p.expr()
@@ -275,7 +269,7 @@ func (p *parser) arguments() (a argExprs) {
 		default:
 			a.list = append(a.list, p.expr())
 		}
-	}
+	})
 	return a
 }
 

@@ -37,7 +37,8 @@ type weight struct {
 	last weak.Pointer[ir.Data] // the result of the last call of Weight, as long as it is in use
 }
 
-// newMade determines the type of each weight. With alone, no matrix comes with scales.
+// newMade determines the type of each weight. A matrix of some folders comes with scales, or with an order of its
+// columns, as a weight of its own. With alone, no matrix comes with scales, and its elements are multiplied by them.
 func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	m := &made{stored: s, all: map[string]*weight{}, translation: f}
 	names := map[string]bool{}

@@ -118,7 +118,7 @@ func (c *folderConfig) complete(defaults string) error {
 
 // translate fills c.set for an architecture.
 func (c *folderConfig) translate(a architecture) error {
-	keys := texttable.ByFirst(folderKeys)
+	keys := texttable.ByFirst(folderKeys) // the architecture's own lines replace the common ones
 	for key, list := range texttable.ByFirst(a.folder.keys) {
 		delete(keys, key)
 		delete(keys, key+"*")

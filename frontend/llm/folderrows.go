@@ -156,7 +156,7 @@ func (s sizes) apart(first, n int) []int {
 	if n < first || each*s.deltaGroups*width != n-first { // the check of shapes will find that
 		return rows
 	}
-	for i := range rows[first:] {
+	for i := range rows[first:] { // row `at` of head number head in the weight, where head%deltaGroups is its group
 		head, at := i/width, i%width
 		rows[first+i] = first + (head%s.deltaGroups*each+head/s.deltaGroups)*width + at
 	}

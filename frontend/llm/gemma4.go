@@ -115,7 +115,7 @@ func (l layer) gemma4Experts(x frontend.Tensor) frontend.Tensor {
 		func(gate, up frontend.Tensor) frontend.Tensor { return gate.Gelu().Mul(up) })
 }
 
-// gemma4 sets what differs between layers with and without a window.
+// gemma4 sets the sizes in which layers with and without a window differ.
 func (c *folderConfig) gemma4() {
 	if !c.flag("enable_moe_block", false) {
 		maps.DeleteFunc(c.set, func(key string, _ any) bool { return strings.HasPrefix(key, "expert_") })

@@ -10,7 +10,7 @@ import (
 // OffsetInput is the name of the input that Config.Pictures adds.
 const OffsetInput = "rope_offset"
 
-// picture is what a graph reads in place of tokens.
+// picture has the inputs of a graph that reads rows of a picture in place of tokens.
 type picture struct {
 	rows   frontend.Tensor   // [T, Width*(1+Deepstack)]
 	places []frontend.Tensor // positions in each direction, each i32[T]; nil in models without Sections

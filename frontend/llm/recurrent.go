@@ -10,7 +10,7 @@ import (
 )
 
 // Recurrent are the sizes of layers with a recurrent state in place of keys and values, or next to them: short
-// convolutions, and scans whose state does not grow. The zero value means that there are none.
+// convolutions, and scans. Their states do not grow with the text. The zero value means that there are none.
 type Recurrent struct {
 	Window int // positions of a short convolution, with the current one
 

@@ -228,6 +228,7 @@ func (s sampler) penalizeRepetition(logits frontend.Tensor) frontend.Tensor {
 		}
 	}
 	padded := s.b.Full(ir.I32, -1, s.rows, ir.D(DryLongest)).Concat(1, history)
+	// Of each place, except the last, the token there and the ones before: [B, DryLongest, places].
 	windows := padded.IndexSelect(1, s.b.Const(before)).Reshape(s.rows, ir.D(DryLongest), ir.D(DryHistory-1))
 	ends := history.IndexSelect(1, s.b.Const(last)).Reshape(s.rows, ir.D(DryLongest), 1)
 	differs := windows.Ne(ends).Or(windows.Lt(windows.Lit(0))).Cast(ir.F32).CumSum(1)
@@ -304,6 +305,7 @@ func (s sampler) zipf(sorted frontend.Tensor) frontend.Tensor {
 	falls := next.Sub(sorted.Slice(1, 0, ir.D(n-1))).MulScalar(math.Ln2)
 	step, finite := s.b.Const(steps), next.Lt(next.Lit(math.Inf(1)))
 	sum := func(x frontend.Tensor) frontend.Tensor { return finite.Where(x, x.Lit(0)).SumKeep(-1) }
+	// The exponent of Zipf's law by least squares.
 	exponent := sum(falls.Mul(step)).Div(sum(step.Sqr().Broadcast(s.rows, ir.D(n-1))))
 	over := exponent.SubScalar(1)
 	over = over.Abs().Lt(over.Lit(1e-3)).Where(over.Lit(1e-3), over)
@@ -343,7 +345,7 @@ func (s sampler) typical(logits frontend.Tensor) frontend.Tensor {
 	mean := p.Gt(p.Lit(0)).Where(p.Mul(logs), p.Lit(0)).SumKeep(-1) // minus the entropy
 	off := logs.Sub(mean).Abs()
 	order := off.Argsort(1)
-	before := p.Gather(1, order).CumSum(1, frontend.Exclusive())
+	before := p.Gather(1, order).CumSum(1, frontend.Exclusive()) // the probability of more typical tokens
 	needed := before.Lt(most)
 	farthest := needed.Where(off.Gather(1, order), off.Lit(0)).ReduceMaxKeep(-1)
 	return most.Le(most.Lit(0)).Or(most.Ge(most.Lit(1))).Or(off.Le(farthest))
@@ -369,7 +371,7 @@ func (s sampler) least(logits, best frontend.Tensor) frontend.Tensor {
 	topK, topP := s.b.Input("top_k", ir.I32, s.rows).Reshape(s.rows, 1), s.param(topPColumn)
 	kept := p.Ge(s.param(minPColumn)).And(topK.Eq(topK.Lit(0)).Or(rank.Lt(topK)))
 	p = kept.Where(p, p.Lit(0))
-	before := p.CumSum(1, frontend.Exclusive())
+	before := p.CumSum(1, frontend.Exclusive()) // the probability of likelier tokens
 	all := topP.Le(topP.Lit(0)).Or(topP.Ge(topP.Lit(1)))
 	kept = kept.And(all.Or(before.Lt(topP.Mul(p.SumKeep(1))))).Or(rank.Eq(rank.Lit(0)))
 	return kept.Where(sorted, sorted.Lit(math.Inf(1))).ReduceMinKeep(1)

@@ -244,7 +244,7 @@ func readPattern(raw json.RawMessage) search {
 	return search{}
 }
 
-// pieces calls each for what the search finds in a text and for the text between, in order.
+// pieces calls each for the matches of the search in a text and for the text between them, in order.
 func (s search) pieces(text string, each func(piece string, match bool)) {
 	if s.pattern != nil {
 		s.pattern.pieces(text, each)
@@ -266,7 +266,7 @@ func (s search) pieces(text string, each func(piece string, match bool)) {
 	}
 }
 
-// replaceAll replaces what the search finds.
+// replaceAll replaces the matches of the search.
 func (s search) replaceAll(text, by string) string {
 	if s.pattern == nil && s.text != "" {
 		return strings.ReplaceAll(text, s.text, by)

@@ -109,7 +109,7 @@ func inSequence(all []splitter) splitter {
 	}
 }
 
-// behavior says what becomes of the delimiters between the parts of a text.
+// behavior says how a splitter treats the delimiters between the parts of a text.
 type behavior uint8
 
 const (

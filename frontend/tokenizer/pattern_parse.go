@@ -95,7 +95,7 @@ func (p *patternParser) sequence() *node {
 	return n
 }
 
-// repeated parses what follows a part: how often it is repeated.
+// repeated parses the repetition after a part, if there is one.
 func (p *patternParser) repeated(sub *node) *node {
 	for {
 		n := &node{kind: nodeRepeat, subs: []*node{sub}}
@@ -259,7 +259,7 @@ func (p *patternParser) options() *node {
 	}
 }
 
-// escape parses what follows a backslash outside of a set.
+// escape parses an escape outside of a set, after its backslash.
 func (p *patternParser) escape() *node {
 	word := func(text string, at int) (before, after bool) {
 		if r, n := utf8.DecodeLastRuneInString(text[:at]); n > 0 {
@@ -300,7 +300,7 @@ func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic)
 }
 
-// escapedSet parses what follows a backslash, in a set or outside: a character or a class of them.
+// escapedSet parses an escape in a set or outside, after its backslash: a character or a class of characters.
 func (p *patternParser) escapedSet() func(r rune) bool {
 	not := func(in func(r rune) bool) func(r rune) bool { return func(r rune) bool { return !in(r) } }
 	isDigit := func(r rune) bool { return unicode.Is(unicode.Nd, r) }

@@ -62,7 +62,7 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part, begins bool) 
 		for parts[0].end <= i {
 			parts = parts[1:]
 		}
-		names, seen := &t.words, len(text)
+		names, seen := &t.words, len(text) // the tokens to find here, and the end of the text that they may cover
 		if parts[0].special {
 			names, seen = &t.markup, parts[0].end
 		}
@@ -105,6 +105,7 @@ func (t *Tokenizer) readSpecial(v *vocabulary) error {
 	return t.readFrame(v)
 }
 
+// isSign reports whether a character is punctuation or a symbol, as in the names of special tokens.
 func isSign(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
 
 // readFrame determines the tokens that are added before and after a text.

@@ -164,13 +164,13 @@ func (s *soak) waitReady() error {
 	return errors.New("the server does not answer")
 }
 
-// usage is what the server's process uses.
+// usage is the memory and the number of descriptors of the server's process.
 type usage struct {
 	resident    uint64 // bytes
 	descriptors int
 }
 
-// atRest returns what the server uses when no request is in progress and no client is connected.
+// atRest returns the usage of the server when no request is in progress and no client is connected.
 func (s *soak) atRest(pid int) (use usage, err error) {
 	for {
 		r, err := s.client.Get(s.url + "/metrics")
@@ -381,7 +381,7 @@ func (s *soak) ask(r *rand.Rand) {
 	s.note(fmt.Sprintf("%s, %d", k.name, answer.StatusCode), wrong)
 }
 
-// compare says what is wrong if an answer differs from the answer to an earlier equal request.
+// compare describes the difference if an answer differs from the answer to an earlier equal request.
 func (s *soak) compare(request string, text []byte) (wrong string) {
 	var answer struct {
 		Choices []struct {
