@@ -395,71 +395,88 @@ type way struct {
 
 // graph returns the deterministic automaton of a language. Its first place is the beginning.
 func (l language) graph(spend func(int) bool) (list []place, err error) {
-	automata := make([]*steps, len(l.parts))
+	g := &languageGraph{language: l, automata: make([]*steps, len(l.parts)), spend: spend, known: map[string]int{}}
 	begin := place{}
 	for i, p := range l.parts {
-		if automata[i], err = automatonOf(p.pattern, spend); err != nil {
+		if g.automata[i], err = automatonOf(p.pattern, spend); err != nil {
 			return nil, err
 		}
-		begin.threads = append(begin.threads, automata[i].begin())
+		begin.threads = append(begin.threads, g.automata[i].begin())
 	}
-	classes := classesOf(automata)
-	known := map[string]int{}
-	add := func(p place) int {
-		key := binary.AppendUvarint(nil, uint64(p.length))
-		for _, threads := range p.threads {
-			key = binary.AppendUvarint(key, uint64(len(threads)))
-			for _, t := range threads {
-				key = t.key(key)
-			}
-		}
-		id, ok := known[string(key)]
-		if !ok {
-			id = len(list)
-			known[string(key)] = id
-			list = append(list, p)
-		}
-		return id
-	}
-	add(begin)
-	for i := 0; i < len(list); i++ {
-		if len(list) > maxLanguage || !spend(1<<4) {
+	g.classes = classesOf(g.automata)
+	g.add(begin)
+	for i := 0; i < len(g.list); i++ { // ways adds places
+		if len(g.list) > maxLanguage || !spend(1<<4) {
 			return nil, fmt.Errorf("the keywords for this string need too many states (lengths and several patterns " +
 				"together): want a simpler schema")
 		}
-		p := list[i]
-		list[i].ends = p.length >= l.low
-		for k, a := range automata {
-			list[i].ends = list[i].ends && a.ends(p.threads[k], i == 0) != l.parts[k].not
+		p := g.list[i]
+		p.ends = p.length >= l.low
+		for k, a := range g.automata {
+			p.ends = p.ends && a.ends(p.threads[k], i == 0) != l.parts[k].not
 		}
-		if l.high >= 0 && p.length == l.high {
-			continue
+		if l.high < 0 || p.length < l.high {
+			p.ways = g.ways(p)
 		}
-		ways := map[int][]span{} // by place: the characters that lead there
-		var order []int          // the keys of ways
-		for _, c := range classes {
-			next := place{length: min(p.length+1, max(l.low, l.high)), threads: make([][]thread, len(automata))}
-			dead := false // whether a pattern that must match can no longer match
-			for k, a := range automata {
-				next.threads[k] = a.next(p.threads[k], func(set int) bool { return c.in[k][set] })
-				dead = dead || next.threads[k] == nil && !l.parts[k].not
-				spend(1 + len(next.threads[k]))
-			}
-			if dead {
-				continue
-			}
-			to := add(next)
-			if ways[to] == nil {
-				order = append(order, to)
-			}
-			ways[to] = append(ways[to], c.set...)
-		}
-		for _, to := range order {
-			joined := invert(invert(ways[to])) // sorted, and without adjacent spans
-			list[i].ways = append(list[i].ways, way{joined, to})
+		g.list[i] = p
+	}
+	return g.list, nil
+}
+
+// languageGraph is the deterministic automaton of a language while it is built.
+type languageGraph struct {
+	language
+	automata []*steps // by part
+	classes  []charClass
+	list     []place
+	known    map[string]int // indices in list, by the lengths and threads of places
+	spend    func(int) bool
+}
+
+// add adds a place, unless there is an equal one, and returns its index.
+func (g *languageGraph) add(p place) int {
+	key := binary.AppendUvarint(nil, uint64(p.length))
+	for _, threads := range p.threads {
+		key = binary.AppendUvarint(key, uint64(len(threads)))
+		for _, t := range threads {
+			key = t.key(key)
 		}
 	}
-	return list, nil
+	id, ok := g.known[string(key)]
+	if !ok {
+		id = len(g.list)
+		g.known[string(key)] = id
+		g.list = append(g.list, p)
+	}
+	return id
+}
+
+// ways returns the ways from a place, and adds the places to which they lead.
+func (g *languageGraph) ways(p place) (list []way) {
+	sets := map[int][]span{} // by place: the characters that lead there
+	var order []int          // the keys of sets
+	for _, c := range g.classes {
+		next := place{length: min(p.length+1, max(g.low, g.high)), threads: make([][]thread, len(g.automata))}
+		dead := false // whether a pattern that must match can no longer match
+		for k, a := range g.automata {
+			next.threads[k] = a.next(p.threads[k], func(set int) bool { return c.in[k][set] })
+			dead = dead || next.threads[k] == nil && !g.parts[k].not
+			g.spend(1 + len(next.threads[k]))
+		}
+		if dead {
+			continue
+		}
+		to := g.add(next)
+		if sets[to] == nil {
+			order = append(order, to)
+		}
+		sets[to] = append(sets[to], c.set...)
+	}
+	for _, to := range order {
+		joined := invert(invert(sets[to])) // sorted, and without adjacent spans
+		list = append(list, way{joined, to})
+	}
+	return list
 }
 
 // charClass is a set of characters that no set of the automata distinguishes.

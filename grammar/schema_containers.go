@@ -131,25 +131,10 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 			f.all.set(name, nil)
 		}
 	}
-	check := s.validator()
 	for _, name := range f.all.keys {
-		var list []any
-		if properties != nil && properties.has(name) {
-			list = append(list, properties.values[name])
-		}
-		matched, err := check.matching(o, name)
+		schema, err := s.propertySchema(o, name, f.more, allowed)
 		if err != nil {
 			return wrong("patternProperties: %v", err)
-		}
-		if list = append(list, matched...); list == nil {
-			list = []any{f.more}
-		}
-		if allowed != nil && check.valid(name, allowed, "", 0) != nil {
-			list = []any{false}
-		}
-		schema := list[0]
-		if len(list) > 1 {
-			schema = allOf(list...)
 		}
 		if f.all.set(name, schema); schema == false && f.required[name] {
 			return wrong("required names %q, which properties lacks and additionalProperties or another keyword "+
@@ -157,6 +142,31 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 		}
 	}
 	return f, s.err == nil
+}
+
+// propertySchema returns the schema of a named property of an object: the one in properties together with those of the
+// patterns that the name matches, or more if there are none. It is false if the name is not valid by the schema
+// allowed, unless that is nil.
+func (s *schemas) propertySchema(o *object, name string, more, allowed any) (any, error) {
+	check := s.validator()
+	var list []any
+	if properties, ok := o.values["properties"].(*object); ok && properties.has(name) {
+		list = append(list, properties.values[name])
+	}
+	matched, err := check.matching(o, name)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, matched...)
+	switch {
+	case allowed != nil && check.valid(name, allowed, "", 0) != nil:
+		return false, nil
+	case len(list) == 0:
+		return more, nil
+	case len(list) == 1:
+		return list[0], nil
+	}
+	return allOf(list...), nil
 }
 
 // maxPatterns bounds the patterns of names, as each set of them is a case of its own.

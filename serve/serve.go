@@ -576,22 +576,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	}
 	u.Prompt, end = len(prompt), finishStop
 	j.sampling.Known = func(tokens int) { u.Details.Cached = tokens }
-	answer, content := j.listener(), ""
-	var fresh []generate.Token // the tokens since the last piece
-	send := func(parts []reply.Part) error {
-		for _, p := range parts {
-			if p.Kind == reply.Content && j.check != nil {
-				content += p.Text
-			}
-		}
-		if len(parts) == 0 && len(fresh) == 0 {
-			return nil
-		}
-		p := piece{parts, fresh}
-		fresh = nil
-		return emit(p)
-	}
-	tok := s.model.Tokenizer()
+	answer, out := j.listener(), sender{emit: emit}
 	for token, err := range s.model.Generate(ctx, prompt, j.sampling) {
 		if err != nil {
 			if ctx.Err() != nil {
@@ -602,35 +587,62 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		if slices.Contains(j.stopTokens, token.ID) || j.isEnd != nil && j.isEnd(token.ID) {
 			break
 		}
-		text := token.Text
-		if !tok.IsEnd(token.ID) {
+		if !s.model.Tokenizer().IsEnd(token.ID) {
 			u.Completion++
 			record.token()
-			// Special tokens have no text, but calls may be written with them.
-			if j.form != nil && tok.IsSpecial(token.ID) && j.form.Names(tok.Token(token.ID)) {
-				text += tok.Token(token.ID)
-			}
 		}
 		if j.sampling.Logprobs || j.tokens {
-			fresh = append(fresh, token)
+			out.tokens = append(out.tokens, token)
 		}
-		parts, over := answer.next(text)
-		if err := send(parts); err != nil {
+		parts, over := answer.next(s.textOf(token, j.form))
+		if err := out.send(parts); err != nil {
 			return "", u, err
 		}
 		if over {
 			u.Total, u.word = u.Prompt+u.Completion, answer.cut.found
-			return finishStop, u, j.checked(content)
+			return finishStop, u, j.checked(out.content.String())
 		}
 	}
 	if u.Completion == j.sampling.MaxTokens || u.Prompt+u.Completion == s.model.Context() {
 		end = finishLength
 	}
 	u.Total = u.Prompt + u.Completion
-	if err := send(answer.end()); err != nil || end != finishStop {
+	if err := out.send(answer.end()); err != nil || end != finishStop {
 		return end, u, err
 	}
-	return end, u, j.checked(content)
+	return end, u, j.checked(out.content.String())
+}
+
+// textOf returns the text of a token. Special tokens have none, except tokens that a form of calls and reasoning names:
+// their text is the name. form may be nil.
+func (s *Server) textOf(t generate.Token, form *reply.Form) string {
+	tok := s.model.Tokenizer()
+	if form != nil && tok.IsSpecial(t.ID) && !tok.IsEnd(t.ID) && form.Names(tok.Token(t.ID)) {
+		return t.Text + tok.Token(t.ID)
+	}
+	return t.Text
+}
+
+// sender passes an answer to emit, piece by piece.
+type sender struct {
+	emit    func(piece) error
+	tokens  []generate.Token // since the last piece
+	content strings.Builder  // of all pieces
+}
+
+// send passes on the next parts, and the tokens since the last piece. It does nothing if there are none.
+func (s *sender) send(parts []reply.Part) error {
+	for _, p := range parts {
+		if p.Kind == reply.Content {
+			s.content.WriteString(p.Text)
+		}
+	}
+	if len(parts) == 0 && len(s.tokens) == 0 {
+		return nil
+	}
+	p := piece{parts, s.tokens}
+	s.tokens = nil
+	return s.emit(p)
 }
 
 // runAll runs all answers of a job and passes their text to emit, one piece at a time. Answers run concurrently as far

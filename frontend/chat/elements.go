@@ -85,60 +85,21 @@ func at(r *run, x, key value) value {
 // eval implements [expr]: x[from:to:step] of a string or list, as Python slices it.
 func (sl slice) eval(r *run, s *scope) value {
 	x := withoutMarkup(sl.x.eval(r, s))
-	bound := func(e expr, missing int) (int, bool) {
-		if e == nil {
-			return missing, false
-		}
-		v := e.eval(r, s)
-		n, ok := index(v)
-		if v != nil && !ok {
-			fail("a bound of a slice is a %s: want an integer", describe(v))
-		}
-		if v == nil {
-			return missing, false
-		}
-		return n, true
-	}
-	step, _ := bound(sl.step, 1)
+	step, _ := sl.bound(r, s, sl.step, 1)
 	if step == 0 {
 		fail("the step of a slice is 0")
-	}
-	indices := func(n int) (list []int) {
-		clamp := func(e expr, missing int) int {
-			i, given := bound(e, missing)
-			if given && i < 0 {
-				i += n
-			}
-			if step > 0 {
-				return max(0, min(i, n))
-			}
-			if !given {
-				return i
-			}
-			return max(-1, min(i, n-1))
-		}
-		from, to := clamp(sl.from, 0), clamp(sl.to, n)
-		if step < 0 {
-			from, to = clamp(sl.from, n-1), clamp(sl.to, -1)
-		}
-		step := max(-n-1, min(step, n+1))
-		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
-			list = append(list, i)
-		}
-		r.step(len(list))
-		return list
 	}
 	switch x := x.(type) {
 	case str:
 		out := str{}
-		for _, i := range indices(len(x)) {
+		for _, i := range sl.indices(r, s, len(x), step) {
 			out = append(out, x[i])
 		}
 		return out
 	case *list:
 		if x.kind != generator {
 			out := &list{kind: x.kind}
-			for _, i := range indices(len(x.items)) {
+			for _, i := range sl.indices(r, s, len(x.items), step) {
 				out.items = append(out.items, x.items[i])
 			}
 			return out
@@ -146,4 +107,48 @@ func (sl slice) eval(r *run, s *scope) value {
 	}
 	fail("a slice of a %s: want a list or a string", describe(x))
 	return nil
+}
+
+// bound returns the value of a bound or of the step, or missing if there is none. given reports whether there is one.
+func (sl slice) bound(r *run, s *scope, e expr, missing int) (n int, given bool) {
+	if e == nil {
+		return missing, false
+	}
+	v := e.eval(r, s)
+	if v == nil { // None
+		return missing, false
+	}
+	n, ok := index(v)
+	if !ok {
+		fail("a bound of a slice is a %s: want an integer", describe(v))
+	}
+	return n, true
+}
+
+// indices lists the indices of the slice's elements in a sequence of n elements. A bound below 0 counts from the end. A
+// negative step goes from the end to the beginning.
+func (sl slice) indices(r *run, s *scope, n, step int) (list []int) {
+	clamp := func(e expr, missing int) int {
+		i, given := sl.bound(r, s, e, missing)
+		if given && i < 0 {
+			i += n
+		}
+		if step > 0 {
+			return max(0, min(i, n))
+		}
+		if !given {
+			return i
+		}
+		return max(-1, min(i, n-1))
+	}
+	from, to := clamp(sl.from, 0), clamp(sl.to, n)
+	if step < 0 {
+		from, to = clamp(sl.from, n-1), clamp(sl.to, -1)
+	}
+	step = max(-n-1, min(step, n+1)) // so that i does not overflow
+	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+		list = append(list, i)
+	}
+	r.step(len(list))
+	return list
 }
