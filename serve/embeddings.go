@@ -191,9 +191,8 @@ func (s *Server) inputsOf(data json.RawMessage) ([][]int32, error) {
 		} else if err := s.checkTokens(all[i], where); err != nil {
 			return nil, err
 		}
-		if n := len(all[i]); n == 0 || n > s.embedder.Context() {
-			return nil, refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n,
-				s.embedder.Context())
+		if err := s.checkInput(all[i], where); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil

@@ -125,49 +125,65 @@ func (s *Server) ranks() bool {
 // rate returns the relevance of documents for a query, how it was computed, and the number of tokens.
 func (s *Server) rate(ctx context.Context, query string, documents []string) (method string, total int,
 	scores []float32, err error) {
-	scores = make([]float32, len(documents))
-	fits := func(tokens []int32, where string) error {
-		total += len(tokens)
-		if n := len(tokens); n == 0 || n > s.embedder.Context() {
-			return refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n,
-				s.embedder.Context())
-		}
-		return nil
-	}
 	if s.ranks() {
-		m := s.embedder.(ranker)
-		for i, d := range documents {
-			pair := m.Pair(query, d)
-			if err := fits(pair, fmt.Sprintf("documents[%d] with the query", i)); err != nil {
-				return "", 0, nil, err
-			}
-			if scores[i], err = m.Rank(ctx, pair); err != nil {
-				return "", 0, nil, err
-			}
-		}
-		return "cross-encoder", total, scores, nil
+		total, scores, err = s.crossEncoded(ctx, query, documents)
+		return "cross-encoder", total, scores, err
 	}
-	var first []float32
-	for i, text := range append([]string{query}, documents...) {
-		tokens, where := s.embedder.Tokenizer().Encode(text, tokenizer.Options{Whole: true}), "query"
-		if i > 0 {
-			where = fmt.Sprintf("documents[%d]", i-1)
+	total, scores, err = s.cosines(ctx, query, documents)
+	return "cosine of embeddings", total, scores, err
+}
+
+// crossEncoded returns the ratings of a cross-encoder for documents, each together with the query.
+func (s *Server) crossEncoded(ctx context.Context, query string, documents []string) (total int, scores []float32,
+	err error) {
+	m := s.embedder.(ranker)
+	scores = make([]float32, len(documents))
+	for i, d := range documents {
+		pair := m.Pair(query, d)
+		if err := s.checkInput(pair, fmt.Sprintf("documents[%d] with the query", i)); err != nil {
+			return 0, nil, err
 		}
-		if err := fits(tokens, where); err != nil {
-			return "", 0, nil, err
+		total += len(pair)
+		if scores[i], err = m.Rank(ctx, pair); err != nil {
+			return 0, nil, err
 		}
+	}
+	return total, scores, nil
+}
+
+// cosines returns the cosines of the angles between the embeddings of documents and of the query.
+func (s *Server) cosines(ctx context.Context, query string, documents []string) (total int, scores []float32,
+	err error) {
+	embed := func(text, where string) ([]float32, error) {
+		tokens := s.embedder.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
+		if err := s.checkInput(tokens, where); err != nil {
+			return nil, err
+		}
+		total += len(tokens)
 		v, err := s.embedder.Embed(ctx, tokens)
+		return generate.Unit(v), err
+	}
+	asked, err := embed(query, "query")
+	if err != nil {
+		return 0, nil, err
+	}
+	scores = make([]float32, len(documents))
+	for i, d := range documents {
+		v, err := embed(d, fmt.Sprintf("documents[%d]", i))
 		if err != nil {
-			return "", 0, nil, err
-		}
-		v = generate.Unit(v)
-		if i == 0 {
-			first = v
-			continue
+			return 0, nil, err
 		}
 		for k, x := range v {
-			scores[i-1] += float32(x * first[k])
+			scores[i] += float32(x * asked[k])
 		}
 	}
-	return "cosine of embeddings", total, scores, nil
+	return total, scores, nil
+}
+
+// checkInput returns an error if a text is empty or longer than the model's context. where names it in the request.
+func (s *Server) checkInput(tokens []int32, where string) error {
+	if n := len(tokens); n == 0 || n > s.embedder.Context() {
+		return refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n, s.embedder.Context())
+	}
+	return nil
 }

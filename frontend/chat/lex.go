@@ -2,6 +2,7 @@ package chat
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -64,15 +65,15 @@ func (l *lexer) skip(n int) {
 	l.pos += n
 }
 
+// tagBegin matches the beginning of a tag.
+var tagBegin = regexp.MustCompile(`\{[{%#]`)
+
 // next reads the text before the next tag, and the tag.
 func (l *lexer) next() {
 	rest := l.src[l.pos:]
-	n := len(rest)
-	for i := 0; i+1 < len(rest); i++ {
-		if rest[i] == '{' && (rest[i+1] == '{' || rest[i+1] == '%' || rest[i+1] == '#') {
-			n = i
-			break
-		}
+	n := len(rest) // where the tag begins
+	if at := tagBegin.FindStringIndex(rest); at != nil {
+		n = at[0]
 	}
 	printed := rest[:n]
 	if n == len(rest) {
@@ -88,7 +89,7 @@ func (l *lexer) next() {
 	switch {
 	case sign == '-':
 		printed = strings.TrimRightFunc(printed, unicode.IsSpace)
-	case sign == 0 && kind != '{':
+	case sign == 0 && kind != '{': // a tag alone in its line removes the white space before it
 		at := strings.LastIndexByte(printed, '\n') + 1
 		if (at > 0 || l.fresh) && strings.TrimFunc(printed[at:], unicode.IsSpace) == "" {
 			printed = printed[:at]
@@ -190,7 +191,7 @@ var (
 
 // inside reads the tokens of a tag up to its end, c and a brace, for which it adds a token of kind closed.
 func (l *lexer) inside(c byte, closed tokenKind) {
-	line, open := l.line, 0
+	line, open := l.line, 0 // open counts the brackets that are not closed yet: }} may close two of them
 	for l.pos < len(l.src) {
 		rest := l.src[l.pos:]
 		r, size := utf8.DecodeRuneInString(rest)
@@ -221,23 +222,19 @@ func (l *lexer) inside(c byte, closed tokenKind) {
 			l.literal(byte(r))
 			continue
 		}
-		found := false
-		for _, o := range operators {
-			if found = strings.HasPrefix(rest, o); found {
-				switch o {
-				case "(", "[", "{":
-					open++
-				case ")", "]", "}":
-					open--
-				}
-				l.add(op, o)
-				l.skip(len(o))
-				break
-			}
-		}
-		if !found {
+		i := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
+		if i < 0 {
 			fail("line %d: %q cannot be part of an expression", l.line, r)
 		}
+		o := operators[i]
+		switch o {
+		case "(", "[", "{":
+			open++
+		case ")", "]", "}":
+			open--
+		}
+		l.add(op, o)
+		l.skip(len(o))
 	}
 	fail("the tag that begins in line %d has no end: want %c}", line, c)
 }

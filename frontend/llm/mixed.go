@@ -46,8 +46,8 @@ type MixedInputs struct{ Rows, Single, Runs, Ends []int32 }
 
 // InputsOf returns the inputs for parts of different texts. The logits are in the order of the parts that have them.
 func InputsOf(parts []Part) (in MixedInputs) {
-	first := []int32{int32(parts[0].Text), int32(parts[0].Position), 0} // what is repeated if there is none
-	row := int32(0)
+	first := []int32{int32(parts[0].Text), int32(parts[0].Position), 0} // stands for a missing single row or run
+	row := int32(0)                                                     // the number of the part's first row
 	for _, p := range parts {
 		for at := range p.Tokens {
 			where := []int32{int32(p.Text), int32(p.Position + at), row + int32(at)}

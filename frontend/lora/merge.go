@@ -100,11 +100,12 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 	if err != nil {
 		return err
 	}
-	for first := 0; first < rows; {
+	most := max(1, chunkElems/columns) // rows at a time
+	for first := 0; first < rows; first += most {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(max(1, chunkElems/columns), rows-first)
+		n := min(most, rows-first)
 		raw := make([]byte, size*int64(n))
 		err := mmap.Guard(func() error { copy(raw, d.Bytes[size*int64(first):]); return nil })
 		if err != nil {
@@ -126,7 +127,6 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 		if _, err := out.Write(raw); err != nil {
 			return err
 		}
-		first += n
 	}
 	return nil
 }

@@ -144,21 +144,8 @@ func FromGGUF(f *gguf.File) (Config, error) {
 	if !(c.NormEps >= 0 && c.NormEps < 1) {
 		return c, fmt.Errorf("speech: %s%s is %v: want a small number", prefix, normKey, c.NormEps)
 	}
-	for key, to := range map[string]*[]int32{suppressedKey: &c.Suppressed, suppressedFirstKey: &c.SuppressedFirst} {
-		if _, ok := f.Lookup(prefix + key); !ok {
-			continue
-		}
-		list, err := f.Ints(prefix + key)
-		if err != nil {
-			return c, err
-		}
-		*to = []int32{}
-		for _, id := range list {
-			if id < 0 || id >= int64(c.Vocab) {
-				return c, fmt.Errorf("speech: %s%s has token %d: want 0 to %d", prefix, key, id, c.Vocab-1)
-			}
-			*to = append(*to, int32(id))
-		}
+	if err := c.readSuppressed(f, prefix); err != nil {
+		return c, err
 	}
 	if err := c.readAlignment(f, prefix); err != nil {
 		return c, err
@@ -167,6 +154,27 @@ func FromGGUF(f *gguf.File) (Config, error) {
 		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	}
 	return c, c.check(arch)
+}
+
+// readSuppressed reads the tokens that are never chosen, and those that are never chosen first, if the file lists them.
+func (c *Config) readSuppressed(f *gguf.File, prefix string) error {
+	for key, to := range map[string]*[]int32{suppressedKey: &c.Suppressed, suppressedFirstKey: &c.SuppressedFirst} {
+		if _, ok := f.Lookup(prefix + key); !ok {
+			continue
+		}
+		list, err := f.Ints(prefix + key)
+		if err != nil {
+			return err
+		}
+		*to = []int32{}
+		for _, id := range list {
+			if id < 0 || id >= int64(c.Vocab) {
+				return fmt.Errorf("speech: %s%s has token %d: want 0 to %d", prefix, key, id, c.Vocab-1)
+			}
+			*to = append(*to, int32(id))
+		}
+	}
+	return nil
 }
 
 // readAlignment reads the heads that follow the spoken words, if the file lists them.

@@ -213,13 +213,8 @@ func (r *Reader) skip(end bool) bool {
 // call reads a call, which begins with a mark. If it is none, the mark is content.
 func (r *Reader) call(m *mark, end bool) bool {
 	body := r.held[len(m.text):]
-	for changed := m.text != ""; changed; { // marks of a section and of its first call
-		body, changed = strings.TrimLeft(body, " \t\r\n"), false
-		for _, open := range r.form.begin() {
-			if strings.HasPrefix(body, open) {
-				body, changed = body[len(open):], true
-			}
-		}
+	if m.text != "" {
+		body = r.form.withoutMarks(body)
 	}
 	waits := body == "" || r.form.begins(body, false, true) == len(body) // perhaps one more mark
 	for _, s := range r.form.Syntax {
@@ -246,6 +241,20 @@ func (r *Reader) call(m *mark, end bool) bool {
 	r.say(r.held[:n])
 	r.held = r.held[n:]
 	return true
+}
+
+// withoutMarks drops white space and marks that begin calls from the beginning of a text: the mark of a section comes
+// before the mark of its first call.
+func (f *Form) withoutMarks(text string) string {
+	for changed := true; changed; {
+		text, changed = strings.TrimLeft(text, " \t\r\n"), false
+		for _, open := range f.begin() {
+			if strings.HasPrefix(text, open) {
+				text, changed = text[len(open):], true
+			}
+		}
+	}
+	return text
 }
 
 // moreArguments returns the arguments of a trusted call as they arrive.
