@@ -193,7 +193,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 	}
 	base, mode := c.Args[0], c.Attrs.String_("mode")
 	updates := c.Args[2].to(base.DType())
-	operand := []Tensor{base, {}, updates}[i]
+	operand := []Tensor{base, {}, updates}[i] // operand 1 is the indices, which have no gradient
 	// atResult returns, for each element of operand i, the element of t at the place in the result that it is part of.
 	atResult := func(t Tensor) Tensor {
 		if i == 0 {
@@ -202,7 +202,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 		at, inside := read(c, t)
 		return inside.Where(at, at.Lit(0))
 	}
-	if mode != "mul" { // the elements equal to the result share the gradient
+	if mode != "mul" { // of min and max: the elements of base and updates that equal the result share its gradient
 		at, _ := read(c, c.Result)
 		chosen := [2]Tensor{base.Eq(c.Result).to(base.DType()), updates.Eq(at).to(base.DType())}
 		count := fold("add", chosen[0], chosen[1])

@@ -341,15 +341,17 @@ func (t *plainText) timings(u usage) map[string]any {
 	if first.IsZero() {
 		first = now
 	}
-	read, said := first.Sub(t.began).Seconds(), now.Sub(first).Seconds()
-	rate := func(n int, seconds float64) float64 { return float64(n) / max(seconds, 1e-9) }
-	return map[string]any{"cache_n": u.Details.Cached, "prompt_n": u.Prompt - u.Details.Cached,
-		"prompt_ms":           1000 * read,
-		"prompt_per_token_ms": 1000 * read / float64(max(u.Prompt-u.Details.Cached, 1)),
-		"prompt_per_second":   rate(u.Prompt-u.Details.Cached, read), "predicted_n": u.Completion,
-		"predicted_ms":           1000 * said,
-		"predicted_per_token_ms": 1000 * said / float64(max(u.Completion, 1)),
-		"predicted_per_second":   rate(u.Completion, said)}
+	all := map[string]any{"cache_n": u.Details.Cached}
+	add := func(name string, tokens int, took time.Duration) {
+		seconds := took.Seconds()
+		all[name+"_n"] = tokens
+		all[name+"_ms"] = 1000 * seconds
+		all[name+"_per_token_ms"] = 1000 * seconds / float64(max(tokens, 1))
+		all[name+"_per_second"] = float64(tokens) / max(seconds, 1e-9)
+	}
+	add("prompt", u.Prompt-u.Details.Cached, first.Sub(t.began))
+	add("predicted", u.Completion, now.Sub(first))
+	return all
 }
 
 // chosen keeps the listed fields of an answer. An element of paths is a name, or a path such as

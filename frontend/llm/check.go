@@ -16,6 +16,28 @@ var ignoredWeights = []string{"attn_rot_embd.weight"} // the angles of rotary em
 
 // check checks that the numbers agree with each other, and that the weights agree with them.
 func (c Config) check(a architecture) error {
+	if err := c.checkSizes(a); err != nil {
+		return err
+	}
+	if err := c.checkExperts(a); err != nil {
+		return err
+	}
+	if err := c.checkScales(); err != nil {
+		return err
+	}
+	for i := range max(1, len(c.PerLayer)) {
+		if l := c.at(i); l.KVHeads > 0 && l.Heads%l.KVHeads != 0 {
+			return fmt.Errorf("%d query heads are not a multiple of %d key heads", l.Heads, l.KVHeads)
+		}
+	}
+	if err := c.Recurrent.check(); err != nil {
+		return err
+	}
+	return c.checkWeights(a)
+}
+
+// checkSizes checks the sizes of heads, the rotary positions and the vocabulary.
+func (c Config) checkSizes(a architecture) error {
 	switch {
 	case c.HeadDim < 1:
 		return fmt.Errorf("%d heads in a width of %d leave no element per head", c.Heads, c.Width)
@@ -46,6 +68,13 @@ func (c Config) check(a architecture) error {
 		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
 	case c.Window > 0 && a.encoder && c.WindowPeriod == 0 && c.WindowLayers == nil:
 		return fmt.Errorf("a window of %d tokens: architecture %q has no windows", c.Window, a.name)
+	}
+	return nil
+}
+
+// checkExperts checks the numbers of mixtures of experts.
+func (c Config) checkExperts(a architecture) error {
+	switch {
 	case c.Experts > 0 && !a.experts:
 		return fmt.Errorf("%d experts: architecture %q has none", c.Experts, a.name)
 	case c.DenseLayers < 0 || c.DenseLayers > c.Layers || c.ExpertPeriod < 0:
@@ -56,11 +85,19 @@ func (c Config) check(a architecture) error {
 	case c.Experts < 0 || c.Experts > 0 && (c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts):
 		return fmt.Errorf("each token goes to %d of %d experts: want 1 to all", c.ExpertsUsed, c.Experts)
 	}
-	if g := c.ExpertGroups; g != 0 && (c.Experts%g != 0 || c.ExpertGroupsUsed > g ||
-		c.ExpertsUsed > c.ExpertGroupsUsed*(c.Experts/g)) {
+	g := c.ExpertGroups
+	if g == 0 {
+		return nil
+	}
+	if c.Experts%g != 0 || c.ExpertGroupsUsed > g || c.ExpertsUsed > c.ExpertGroupsUsed*(c.Experts/g) {
 		return fmt.Errorf("each token goes to %d experts, of %d of %d groups of %d experts: want groups of one size, "+
 			"with enough experts", c.ExpertsUsed, c.ExpertGroupsUsed, g, c.Experts)
 	}
+	return nil
+}
+
+// checkScales checks the factors and bounds of which 0 means none.
+func (c Config) checkScales() error {
 	for _, n := range []struct {
 		what  string
 		value float64
@@ -76,15 +113,7 @@ func (c Config) check(a architecture) error {
 			return fmt.Errorf("the %s is %v: want a positive number, or 0 for none", n.what, n.value)
 		}
 	}
-	for i := range max(1, len(c.PerLayer)) {
-		if l := c.at(i); l.KVHeads > 0 && l.Heads%l.KVHeads != 0 {
-			return fmt.Errorf("%d query heads are not a multiple of %d key heads", l.Heads, l.KVHeads)
-		}
-	}
-	if err := c.Recurrent.check(); err != nil {
-		return err
-	}
-	return c.checkWeights(a)
+	return nil
 }
 
 // checkWeights checks that the file has exactly the weights of the architecture. With others, the graph would compute

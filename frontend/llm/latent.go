@@ -25,10 +25,11 @@ func (l layer) latentAttention(x frontend.Tensor) frontend.Tensor {
 	} else {
 		q = nn.Linear(x, l.w.Sub("attn_q"))
 	}
-	q = l.split(q, l.Heads)
+	q = l.split(q, l.Heads) // [Heads, T, HeadDim]; the last RopeDims elements are rotated
 	fixed, turned := q.Slice(2, 0, ir.D(plain)), q.Slice(2, plain, ir.D(l.HeadDim))
 	both := nn.Linear(x, l.w.Sub("attn_kv_a_mqa"))
 	latent := l.norm(both.Slice(1, 0, ir.D(l.Latent)), "attn_kv_a_norm")
+	// The cached vectors [1, T, RopeDims+Latent]: the rotated elements come first, because rotate turns the first ones.
 	k := l.rotate(both.Slice(1, l.Latent, both.Dim(1)).Concat(1, latent).Unsqueeze(0))
 
 	l.AttentionScale = cmp.Or(l.AttentionScale, 1/math.Sqrt(float64(l.HeadDim)))

@@ -115,8 +115,8 @@ func (s *states) load(l layer, name string, dims ...int) (state frontend.Tensor,
 }
 
 // goAlong applies a recurrence to tokens xs [T, ...], with the layer's state of that name. If the tokens are of several
-// texts, f sees the tokens of each, [B, T/B, ...], and their states [B, ...]. It returns a row for each token, and the
-// next state.
+// texts, f sees the tokens of each, [B, T/B, ...], and their states [B, ...]. f returns a row for each token, and the
+// states after them. goAlong returns the rows, [T, ...].
 func (l layer) goAlong(name string, dims []int, xs []frontend.Tensor,
 	f func(state frontend.Tensor, xs []frontend.Tensor) (y, last frontend.Tensor)) frontend.Tensor {
 	state, save := l.past.states.load(l, name, dims...)

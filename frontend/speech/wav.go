@@ -221,11 +221,13 @@ func (w *WAV) sample() (float64, error) {
 	if w.left >= 0 && w.left < size {
 		return 0, io.EOF
 	}
-	switch n, err := io.ReadFull(w.in, w.frame); {
-	case err != nil && w.left < 0 && n < len(w.frame) && (err == io.EOF || err == io.ErrUnexpectedEOF):
+	n, err := io.ReadFull(w.in, w.frame)
+	atEnd := err == io.EOF || err == io.ErrUnexpectedEOF
+	switch {
+	case atEnd && w.left < 0: // the header does not say how long the file is
 		w.left = 0
 		return 0, io.EOF
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
+	case atEnd:
 		return 0, fmt.Errorf("wav: the file is truncated: it ends %d bytes before the end of its samples, %d by its "+
 			"header", w.left-int64(n), w.size)
 	case err != nil:

@@ -557,7 +557,7 @@ func (c Config) Tower(maxRows int) (*ir.Graph, error) {
 	})
 }
 
-// run makes rows of patches.
+// run makes rows [rows, RowWidth] of patches x.
 func (t tower) run(x frontend.Tensor) frontend.Tensor {
 	b := x.Builder()
 	x = t.embed(x)
@@ -568,7 +568,7 @@ func (t tower) run(x frontend.Tensor) frontend.Tensor {
 	if len(features) == 0 {
 		features = []int{last}
 	}
-	outputs := map[int]frontend.Tensor{}
+	outputs := map[int]frontend.Tensor{} // by the number of layers before
 	var deep []frontend.Tensor
 	for i := range last {
 		x = t.layer(x, i)
