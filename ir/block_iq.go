@@ -110,6 +110,30 @@ return negate_bytes(CODEBOOK[BYTE(2u + e / 4u + p)], signs >> 4u * p);`},
 uint two = PAIRS(2u + e / 32u * 8u)[e % 32u / 16u] >> e % 16u * 2u;
 uvec2 quads = uvec2(entry_NAME(two & 255u), entry_NAME(two >> 8 & 255u));
 uvec2 masks = signs_NAME(WORD(66u + e / 32u * 4u) >> e % 32u / 8u * 7u & 127u);`},
+		Encode: `
+// The codebook entries of a group of a block of iq3_xxs.
+uint quantize_iq3_xxs(float x[32], uint block, uint group) {
+    return quantize_grid(x, block, group, 256u, 62.0, 0.25, true);
+}`,
+		Pack: `
+// Word i of a block of iq3_xxs.
+uint pack_iq3_xxs(uint i, uint block, uint d) {
+    uint word = 0u;
+    for (uint at = 4u * i; at < min(4u * i + 4u, 98u); ++at) {
+        uint octet = 0u;
+        if (at < 2u) {
+            octet = d >> 8u * at;
+        } else if (at < 66u) {
+            octet = block_levels[block][at - 2u];
+        } else { // the first seven signs of each eight elements, and the scale
+            uint group = (at - 66u) / 4u, signs = group_codes[block][group] << 28;
+            for (uint n = 0u; n < 4u; ++n) signs |= (signs_at(block, 4u * group + n) & 127u) << 7u * n;
+            octet = signs >> 8u * ((at - 66u) % 4u);
+        }
+        word |= (octet & 255u) << 8u * (at % 4u);
+    }
+    return word;
+}`,
 	},
 	IQ3_S: {
 		Name: "iq3_s", Elems: 256, Bytes: 110, GGML: 21, FileType: 26,
@@ -129,6 +153,33 @@ uint high = BYTE(66u + e / 32u) >> e % 32u / 4u;
 uvec2 quads = uvec2(entry_NAME(two & 255u | (high & 1u) << 8), entry_NAME(two >> 8 & 255u | (high & 2u) << 7));
 uint signs = WORD(74u + e / 32u * 4u) >> e % 32u;
 uvec2 masks = uvec2(signs_NAME(signs & 15u), signs_NAME(signs >> 4 & 15u));`},
+		Encode: `
+// The codebook entries of a group of a block of iq3_s.
+uint quantize_iq3_s(float x[32], uint block, uint group) {
+    return quantize_grid(x, block, group, 512u, 15.0, 1.0, false);
+}`,
+		Pack: `
+// Word i of a block of iq3_s.
+uint pack_iq3_s(uint i, uint block, uint d) {
+    uint word = 0u;
+    for (uint at = 4u * i; at < min(4u * i + 4u, 110u); ++at) {
+        uint octet = 0u;
+        if (at < 2u) {
+            octet = d >> 8u * at;
+        } else if (at < 66u) {
+            octet = block_levels[block][at - 2u];
+        } else if (at < 74u) { // the ninth bits of eight entries
+            for (uint n = 0u; n < 8u; ++n) octet |= (block_levels[block][8u * (at - 66u) + n] >> 8 & 1u) << n;
+        } else if (at < 106u) {
+            octet = signs_at(block, at - 74u);
+        } else {
+            uint group = 2u * (at - 106u);
+            octet = group_codes[block][group] | group_codes[block][group + 1u] << 4;
+        }
+        word |= (octet & 255u) << 8u * (at % 4u);
+    }
+    return word;
+}`,
 	},
 	IQ4_NL: {
 		Name: "iq4_nl", Elems: 32, Bytes: 18, GGML: 20, FileType: 25,

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -34,3 +35,13 @@ func QuantizeLanes(t ir.DType) int {
 
 // Quantized is the block format that a kernel of FamilyQuantize stores.
 func (k *Kernel) Quantized() ir.DType { return k.Bindings[k.Stores[0].Bind].DType }
+
+// SearchedCodebook returns the binding of the codebook that a kernel of FamilyQuantize searches for the entries nearest
+// to elements, or nil. A codebook of floats is not searched: functions compute its levels.
+func (k *Kernel) SearchedCodebook() *Binding {
+	i := slices.IndexFunc(k.Bindings, func(b Binding) bool { return b.Codebook == k.Quantized() && b.DType == ir.U32 })
+	if i < 0 {
+		return nil
+	}
+	return &k.Bindings[i]
+}

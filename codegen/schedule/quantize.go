@@ -53,11 +53,15 @@ func checkQuantize(k *kernel.Kernel, s kernel.Lanes) error {
 }
 
 // quantizeShared is the shared memory, in bytes, that the invocations of a block use to exchange the scales and codes
-// of their groups, and the quants.
+// of their groups, and the quants, and of the codebook that they search.
 func quantizeShared(k *kernel.Kernel, s kernel.Lanes) int {
 	if s.LanesPerRow < 2 {
 		return 0
 	}
 	const fit, code = 8, 4 // bytes per group
-	return s.Workgroup*(fit+code) + s.Workgroup/s.LanesPerRow*k.Quantized().BlockElems()
+	n := s.Workgroup*(fit+code) + s.Workgroup/s.LanesPerRow*k.Quantized().BlockElems()
+	if b := k.SearchedCodebook(); b != nil {
+		n += int(bindingBytes(*b))
+	}
+	return n
 }

@@ -38,7 +38,23 @@ func EmitQuantize(e *emit.Emitter) {
 	for _, a := range lib.Exchanged {
 		e.ShareAs(a.Typ, a.Name, w.Rows, a.Each(lanes, t.BlockElems()))
 	}
+	w.shareCodebook()
 	e.OverSpace(w.Place, w.shareBlock)
+}
+
+// shareCodebook copies the codebook that the format's function searches to shared memory.
+func (w *blockWriter) shareCodebook() {
+	book := w.K.SearchedCodebook()
+	if book == nil {
+		return
+	}
+	count := expr.Uint(int(book.Elems))
+	table := w.ShareAs("uint", lib.Codebook, int(book.Elems))
+	from := expr.Of(Codebook(w.Emitter, w.Buffers[w.K.Stores[0].Bind]))
+	n := w.OpenLoop("n", expr.Of("gl_LocalInvocationID.x"), count, w.Launch.Workgroup)
+	w.Assign(expr.At(table, n), expr.At(from, n))
+	w.Close()
+	w.Barrier()
 }
 
 // makeBlock writes the code of one invocation that quantizes and stores a block.

@@ -42,6 +42,7 @@ var Names = func() map[string]bool {
 	for _, a := range Exchanged {
 		names[a.Name] = true
 	}
+	names[Codebook] = true
 	return names
 }()
 
@@ -108,4 +109,4 @@ func guard(function string) *syntax.Definition {
 // infinity as IEEE 754 does.
 var All = slices.Concat(arithmeticLibrary, mathLibrary, randomLibrary, conversionLibrary, storedLibrary,
 	orderLibrary, byteLibrary,
-	pairLibrary, quantizeLibrary, quantizeFits, quantizers())
+	pairLibrary, quantizeLibrary, quantizeFits, gridLibrary, quantizers())
