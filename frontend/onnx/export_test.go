@@ -25,3 +25,6 @@ func Rows() map[string]map[string]map[string]string {
 	}
 	return all
 }
+
+// Smooth is smooth.
+var Smooth = smooth

@@ -151,13 +151,48 @@ func TestImageDecoder(t *testing.T) {
 			t.Errorf("%s: %v, want %v", form, got.Bytes, want)
 		}
 	}
+	for raw, want := range map[string][]byte{
+		"P3 # text\n2 1 255 10 20 30 255 0 7\n": {10, 20, 30, 255, 0, 7},
+		"P6 2 1 255\n\x0a\x14\x1e\xff\x00\x07":  {10, 20, 30, 255, 0, 7},
+		"P2 2 1 3 3 1":                          {255, 255, 255, 85, 85, 85},
+		"P5 2 1 65535\n\xff\xff\x80\x00":        {255, 255, 255, 128, 128, 128},
+		"P1 2 1 01":                             {255, 255, 255, 0, 0, 0},
+		"P4 2 1\n\x40":                          {255, 255, 255, 0, 0, 0},
+	} {
+		content := model(21, graph(weights(bytesOf("file", 2, []byte(raw), int64(len(raw)))),
+			nodes(node("ImageDecoder", names("file"), names("p")), node("Identity", names("p"), names("y"))),
+			outputs("y")))
+		if got := run(t, built(t, content, onnx.Options{}), nil)["y"]; !bytes.Equal(got.Bytes, want) {
+			t.Errorf("%q: %v, want %v", raw, got.Bytes, want)
+		}
+	}
 	broken := append([]byte{}, file.Bytes()...)
 	binary.BigEndian.PutUint32(broken[16:], 1<<30) // the width
-	for name, raw := range map[string][]byte{"wide": broken, "short": file.Bytes()[:20], "empty": {0}} {
+	for name, raw := range map[string][]byte{"wide": broken, "short": file.Bytes()[:20], "empty": {0},
+		"a wide pnm": []byte("P6 99999999 99999999 255\n"), "a short pnm": []byte("P6 1 1 255\n12")} {
 		_, err := onnx.NewReader(model(21, graph(weights(bytesOf("file", 2, raw, int64(len(raw)))),
 			nodes(node("ImageDecoder", names("file"), names("y"))), outputs("y"))), onnx.Options{})
 		if err == nil || !strings.Contains(err.Error(), "picture") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// TestSmoothColours interpolates colours between pixels that share them, and converts both ranges of values.
+func TestSmoothColours(t *testing.T) {
+	p := image.NewYCbCr(image.Rect(0, 0, 4, 2), image.YCbCrSubsampleRatio420)
+	for i := range p.Y {
+		p.Y[i] = 128
+	}
+	p.Cb, p.Cr = []byte{128, 160}, []byte{128, 128}
+	var blue []byte
+	for x := range 4 {
+		blue = append(blue, onnx.Smooth(p, false)(x, 0).B)
+	}
+	if want := []byte{128, 142, 171, 185}; !bytes.Equal(blue, want) { // colours of 128, 136, 152 and 160
+		t.Errorf("blue is %v, want %v", blue, want)
+	}
+	if got, want := onnx.Smooth(p, true)(0, 0), (color.NRGBA{130, 130, 130, 255}); got != want {
+		t.Errorf("grey of WebP is %v, want %v", got, want) // 255*(128-16)/219
 	}
 }

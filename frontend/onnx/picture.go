@@ -3,6 +3,7 @@ package onnx
 import (
 	"bytes"
 	pictures "image"
+	"image/color"
 	_ "image/gif" // formats that ImageDecoder reads
 	_ "image/jpeg"
 	_ "image/png"
@@ -17,7 +18,7 @@ import (
 const maxPixels = 1 << 26
 
 // imageDecoder builds ImageDecoder, of a picture that is known when the graph is built: a file of PNG, JPEG,
-// GIF, WebP, BMP or TIFF, as bytes [height, width, channels].
+// GIF, WebP, BMP, TIFF, PBM, PGM or PPM, as bytes [height, width, channels].
 func imageDecoder(c *call) []*value {
 	d := c.constant(0)
 	if d.DType != ir.U8 || len(d.Dims) != 1 {
@@ -26,7 +27,7 @@ func imageDecoder(c *call) []*value {
 	form := c.choice("pixel_format", "RGB", "BGR", "Grayscale")
 	size, kind, err := pictures.DecodeConfig(bytes.NewReader(d.Bytes))
 	if err != nil {
-		c.fail("the picture is not PNG, JPEG, GIF, WebP, BMP or TIFF: %v", err)
+		c.fail("the picture is not PNG, JPEG, GIF, WebP, BMP, TIFF, PBM, PGM or PPM: %v", err)
 	}
 	if size.Width < 1 || size.Height < 1 || int64(size.Width)*int64(size.Height) > maxPixels {
 		c.fail("the picture (%s) has %d times %d pixels: want at most %d", kind, size.Width, size.Height, maxPixels)
@@ -40,19 +41,79 @@ func imageDecoder(c *call) []*value {
 		channels = 1
 	}
 	r := picture.Bounds()
+	at := func(x, y int) color.NRGBA { return color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA) }
+	switch p := picture.(type) {
+	case *pictures.YCbCr:
+		at = smooth(p, kind == "webp")
+	case *pictures.NYCbCrA:
+		at = smooth(&p.YCbCr, kind == "webp")
+	}
 	out := make([]byte, 0, r.Dx()*r.Dy()*channels)
 	for y := r.Min.Y; y < r.Max.Y; y++ {
 		for x := r.Min.X; x < r.Max.X; x++ {
-			red, green, blue, _ := picture.At(x, y).RGBA()
-			switch form {
+			switch p := at(x, y); form {
 			case "RGB":
-				out = append(out, byte(red>>8), byte(green>>8), byte(blue>>8))
+				out = append(out, p.R, p.G, p.B)
 			case "BGR":
-				out = append(out, byte(blue>>8), byte(green>>8), byte(red>>8))
+				out = append(out, p.B, p.G, p.R)
 			default: // luma of ITU-R BT.601
-				out = append(out, byte((19595*(red>>8)+38470*(green>>8)+7471*(blue>>8)+1<<15)>>16))
+				out = append(out, byte((19595*int(p.R)+38470*int(p.G)+7471*int(p.B)+1<<15)>>16))
 			}
 		}
 	}
 	return []*value{{data: &ir.Data{DType: ir.U8, Dims: []int{r.Dy(), r.Dx(), channels}, Bytes: out}}}
+}
+
+// smooth returns the pixels of a picture that may have colours for fewer pixels than brightness. Colours are
+// interpolated linearly, as ONNX defines it for JPEG. A WebP picture has values from 16 to 235 or 240 (ITU-R BT.601),
+// and a JPEG picture from 0 to 255 (JFIF).
+func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
+	width, height := 1, 1 // of the pixels with one colour
+	switch p.SubsampleRatio {
+	case pictures.YCbCrSubsampleRatio420:
+		width, height = 2, 2
+	case pictures.YCbCrSubsampleRatio422:
+		width = 2
+	case pictures.YCbCrSubsampleRatio440:
+		height = 2
+	}
+	// near returns a pixel with the second nearest colour, and whether the pixel is after the center of its own colour.
+	near := func(at, by, low, high int) (other, after int) {
+		after = (at - low) % by
+		return max(low, min(at-1+2*after, high-1)), after
+	}
+	return func(x, y int) color.NRGBA {
+		x1, right := near(x, width, p.Rect.Min.X, p.Rect.Max.X)
+		y1, below := near(y, height, p.Rect.Min.Y, p.Rect.Max.Y)
+		if width == 1 {
+			x1 = x
+		}
+		if height == 1 {
+			y1 = y
+		}
+		half := 8 // of 16, and JPEG rounds it up and down by turns
+		switch {
+		case webp:
+		case width == height:
+			half -= right
+		default:
+			half = 4 + 4*(right+below)
+		}
+		colour := func(plane []byte) int {
+			at := func(x, y int) int { return int(plane[p.COffset(x, y)]) }
+			return (9*at(x, y) + 3*at(x1, y) + 3*at(x, y1) + at(x1, y1) + half) / 16
+		}
+		luma, blue, red := int(p.Y[p.YOffset(x, y)]), colour(p.Cb), colour(p.Cr)
+		channel := func(v int) byte { return byte(max(0, min(v, 255))) }
+		if webp {
+			luma = luma * 19077 >> 8
+			return color.NRGBA{R: channel((luma + red*26149>>8 - 14234) >> 6),
+				G: channel((luma - blue*6419>>8 - red*13320>>8 + 8708) >> 6),
+				B: channel((luma + blue*33050>>8 - 17685) >> 6), A: 255}
+		}
+		blue, red = blue-128, red-128
+		return color.NRGBA{R: channel(luma + (91881*red+1<<15)>>16),
+			G: channel(luma + (-22554*blue-46802*red+1<<15)>>16),
+			B: channel(luma + (116130*blue+1<<15)>>16), A: 255}
+	}
 }
