@@ -102,12 +102,10 @@ func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 		for len(dst) > 0 {
 			part := part[:min(len(dst), block)]
 			read(part, from, step)
-			for i, x := range part {
-				if ofFloats {
-					dst[i] = T(x)
-				} else {
-					dst[i] = T(bitsOfLong(int64(word(x))))
-				}
+			if wide := any(dst[:len(part)]).([]float64); ofFloats {
+				doublesOf(wide, part)
+			} else {
+				longsOf(wide, wordsOf(part))
 			}
 			dst, from = dst[len(part):], from+len(part)*step
 		}
@@ -135,12 +133,10 @@ func storer[T number](s *interp.Stored) func(at int, list []T) {
 		var part [block]float32
 		for len(list) > 0 {
 			part := part[:min(len(list), block)]
-			for i, x := range list[:len(part)] {
-				if ofFloats {
-					part[i] = float32(x)
-				} else {
-					part[i] = bitsOfWord(int32(long(float64(x))))
-				}
+			if wide := any(list[:len(part)]).([]float64); ofFloats {
+				floatsOf(part, wide)
+			} else {
+				lowWordsOf(wordsOf(part), wide)
 			}
 			write(at, part)
 			list, at = list[len(part):], at+len(part)

@@ -184,3 +184,37 @@ func TestRoundedInWide(t *testing.T) {
 		}
 	}
 }
+
+// TestBetween converts lists between 32 and 64 bits. The results must have the bits of Go's conversions.
+func TestBetween(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 4))
+	for n := range 40 {
+		floats, doubles := anyFloats(rng, n), make([]float64, n)
+		for i := range doubles {
+			if doubles[i] = math.Float64frombits(rng.Uint64()); i%2 == 0 {
+				doubles[i] = rng.NormFloat64() * 1e30
+			}
+		}
+		words, wide, narrow := wordsOf(floats), make([]float64, n), make([]float32, n)
+		check := func(what string, ok func(i int) bool) {
+			for i := range n {
+				if !ok(i) {
+					t.Fatalf("%s, element %d of %d: %g and %g give %g and %g", what, i, n, floats[i], doubles[i],
+						wide[i], narrow[i])
+				}
+			}
+		}
+		doublesOf(wide, floats)
+		check("doublesOf", func(i int) bool {
+			return wide[i] == float64(floats[i]) || wide[i] != wide[i] && floats[i] != floats[i]
+		})
+		longsOf(wide, words)
+		check("longsOf", func(i int) bool { return long(wide[i]) == int64(words[i]) })
+		unsignedLongsOf(wide, words)
+		check("unsignedLongsOf", func(i int) bool { return long(wide[i]) == int64(uint32(words[i])) })
+		floatsOf(narrow, doubles)
+		check("floatsOf", func(i int) bool { return same(narrow[i], float32(doubles[i]), 0) })
+		lowWordsOf(wordsOf(narrow), doubles)
+		check("lowWordsOf", func(i int) bool { return word(narrow[i]) == int32(long(doubles[i])) })
+	}
+}

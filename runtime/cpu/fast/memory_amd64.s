@@ -84,6 +84,117 @@ stop:
 	VZEROUPPER
 	RET
 
+// func doublesOfFloats(dst *float64, src *float32, n int)
+// Requires: AVX
+TEXT ·doublesOfFloats(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y0
+	VMOVUPD   Y0, (AX)(BX*8)
+	VCVTPS2PD 16(CX)(BX*4), Y0
+	VMOVUPD   Y0, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func longsOfWords(dst *float64, src *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·longsOfWords(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VPMOVSXDQ (CX)(BX*4), Y0
+	VMOVUPD   Y0, (AX)(BX*8)
+	VPMOVSXDQ 16(CX)(BX*4), Y0
+	VMOVUPD   Y0, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func longsOfUnsigned(dst *float64, src *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·longsOfUnsigned(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VPMOVZXDQ (CX)(BX*4), Y0
+	VMOVUPD   Y0, (AX)(BX*8)
+	VPMOVZXDQ 16(CX)(BX*4), Y0
+	VMOVUPD   Y0, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func floatsOfDoubles(dst *float32, src *float64, n int)
+// Requires: AVX
+TEXT ·floatsOfDoubles(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ       BX, DX
+	JGE        stop
+	VCVTPD2PSY (CX)(BX*8), X0
+	VMOVUPS    X0, (AX)(BX*4)
+	VCVTPD2PSY 32(CX)(BX*8), X0
+	VMOVUPS    X0, 16(AX)(BX*4)
+	ADDQ       $0x08, BX
+	JMP        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func wordsOfLongs(dst *int32, src *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·wordsOfLongs(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ    BX, DX
+	JGE     stop
+	VMOVUPS (CX)(BX*8), Y0
+	VMOVUPS 32(CX)(BX*8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ  $0xd8, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func bytesOfWords(dst *byte, src *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·bytesOfWords(SB), NOSPLIT, $0-24

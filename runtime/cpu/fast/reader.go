@@ -45,7 +45,11 @@ func readerWith[T number](t interp.Tensor, s strides) readerOf[T] {
 	switch p := any(&p).(type) {
 	case *readerOf[float32]:
 		if p.list = elementsOf(t); p.list == nil {
-			p.load = converter(t.Ints, func(x int64) float32 { return float32(x) })
+			p.load = converter(t.Ints, func(dst []float32, src []int64) {
+				for i, x := range src {
+					dst[i] = float32(x)
+				}
+			})
 		}
 	case *readerOf[float64]:
 		switch {
@@ -54,27 +58,25 @@ func readerWith[T number](t interp.Tensor, s strides) readerOf[T] {
 		case t.Ints != nil:
 			p.list = bitsOfLongs(t.Ints)
 		case t.Floats != nil:
-			p.load = converter(t.Floats, func(x float32) float64 { return float64(x) })
+			p.load = converter(t.Floats, doublesOf)
 		case t.DType == ir.U32:
-			p.load = converter(t.Words, func(x int32) float64 { return bitsOfLong(int64(uint32(x))) })
+			p.load = converter(t.Words, unsignedLongsOf)
 		default:
-			p.load = converter(t.Words, func(x int32) float64 { return bitsOfLong(int64(x)) })
+			p.load = converter(t.Words, longsOf)
 		}
 	}
 	return p
 }
 
-// converter returns readerOf.load for elements of another type.
-func converter[S any, T number](list []S, f func(x S) T) func(dst []T, from, step int) {
+// converter returns readerOf.load for elements of another type. f converts as many elements as dst has.
+func converter[S any, T number](list []S, f func(dst []T, src []S)) func(dst []T, from, step int) {
 	return func(dst []T, from, step int) {
 		if step == 1 {
-			for i, x := range list[from : from+len(dst)] {
-				dst[i] = f(x)
-			}
+			f(dst, list[from:from+len(dst)])
 			return
 		}
 		for i := range dst {
-			dst[i] = f(list[from+i*step])
+			f(dst[i:i+1], list[from+i*step:][:1])
 		}
 	}
 }

@@ -109,6 +109,14 @@ var (
 	panelsOfHalves = []panelTile{{8, panelHalves8Z}, {4, panelHalves4Z}, {2, panelHalves2Z}, {1, panelHalves1Z}}
 )
 
+func init() {
+	if vectors {
+		between.doublesOfFloats, between.floatsOfDoubles = doublesOfFloats, floatsOfDoubles
+		between.longsOfWords, between.longsOfUnsigned = longsOfWords, longsOfUnsigned
+		between.wordsOfLongs = wordsOfLongs
+	}
+}
+
 // exps replaces each x by exp(x-shift).
 func exps(x []float32, shift float32) {
 	whole := len(x) / lanes * lanes

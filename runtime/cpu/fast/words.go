@@ -56,6 +56,53 @@ func bitsOfLongs(list []int64) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
 }
 
+// between has the assembly that converts n elements between 32 and 64 bits, where n is a multiple of lanes. Long words
+// are floats of the same bits. The functions are nil without assembly.
+var between struct {
+	doublesOfFloats               func(dst *float64, src *float32, n int)
+	longsOfWords, longsOfUnsigned func(dst *float64, src *int32, n int)
+	floatsOfDoubles               func(dst *float32, src *float64, n int)
+	wordsOfLongs                  func(dst *int32, src *float64, n int)
+}
+
+// converted sets dst to the first elements of src, as f converts them. vectors does the same, or is nil.
+func converted[D, S any](dst []D, src []S, vectors func(dst *D, src *S, n int), f func(x S) D) {
+	whole := 0
+	if vectors != nil && len(dst) >= lanes {
+		whole = len(dst) / lanes * lanes
+		_ = src[:whole] // the assembly checks no bounds
+		vectors(&dst[0], &src[0], whole)
+	}
+	for i, x := range src[whole:len(dst)] {
+		dst[whole+i] = f(x)
+	}
+}
+
+// doublesOf sets dst to floats of 32 bits.
+func doublesOf(dst []float64, src []float32) {
+	converted(dst, src, between.doublesOfFloats, func(x float32) float64 { return float64(x) })
+}
+
+// longsOf sets dst to words as long words.
+func longsOf(dst []float64, src []int32) {
+	converted(dst, src, between.longsOfWords, func(x int32) float64 { return bitsOfLong(int64(x)) })
+}
+
+// unsignedLongsOf sets dst to words of u32 as long words.
+func unsignedLongsOf(dst []float64, src []int32) {
+	converted(dst, src, between.longsOfUnsigned, func(x int32) float64 { return bitsOfLong(int64(uint32(x))) })
+}
+
+// floatsOf sets dst to the nearest floats of 32 bits.
+func floatsOf(dst []float32, src []float64) {
+	converted(dst, src, between.floatsOfDoubles, func(x float64) float32 { return float32(x) })
+}
+
+// lowWordsOf sets dst to the low words of long words.
+func lowWordsOf(dst []int32, src []float64) {
+	converted(dst, src, between.wordsOfLongs, func(x float64) int32 { return int32(long(x)) })
+}
+
 // results is the memory of a kernel's results, which are computed as elements of type T.
 type results[T number] struct {
 	list  []T                    // the results, if memory has them as T
@@ -79,17 +126,10 @@ func resultsOf[T number](c *interp.Call) results[T] {
 		case c.Ints != nil:
 			r.list = bitsOfLongs(c.Ints)
 		case c.Out != nil:
-			r.store = func(at int, list []float64) {
-				for i, x := range list {
-					c.Out[at+i] = float32(x)
-				}
-			}
+			r.store = func(at int, list []float64) { floatsOf(c.Out[at:][:len(list)], list) }
 		default:
-			r.store = func(at int, list []float64) {
-				for i, x := range list {
-					c.Words[at+i] = int32(long(x)) // u32 has the word's bits
-				}
-			}
+			// u32 has the word's bits.
+			r.store = func(at int, list []float64) { lowWordsOf(c.Words[at:][:len(list)], list) }
 		}
 	}
 	return r

@@ -26,6 +26,39 @@ func memory() {
 			VMOVDQU(y, to)
 		})
 	}
+	for _, f := range []struct {
+		name, what, dst, src string
+		of                   func(ops ...Op)
+	}{
+		{"doublesOfFloats", "n floats as float64", "float64", "float32", func(ops ...Op) { VCVTPS2PD(ops[0], ops[1]) }},
+		{"longsOfWords", "n words as long words", "float64", "int32", func(ops ...Op) { VPMOVSXDQ(ops[0], ops[1]) }},
+		{"longsOfUnsigned", "n unsigned words as long words", "float64", "int32",
+			func(ops ...Op) { VPMOVZXDQ(ops[0], ops[1]) }},
+	} {
+		convert(f.name, f.what, f.dst, f.src, 8, 4, func(from, to Mem) {
+			for half := range 2 {
+				y := YMM()
+				f.of(from.Offset(16*half), y)
+				VMOVUPD(y, to.Offset(32*half))
+			}
+		})
+	}
+	convert("floatsOfDoubles", "the floats nearest to n float64 numbers, of two the even one", "float32", "float64", 4, 8,
+		func(from, to Mem) {
+			for half := range 2 {
+				x := XMM()
+				VCVTPD2PSY(from.Offset(32*half), x)
+				VMOVUPS(x, to.Offset(16*half))
+			}
+		})
+	convert("wordsOfLongs", "the low words of n long words", "int32", "float64", 4, 8, func(from, to Mem) {
+		y, high := YMM(), YMM()
+		VMOVUPS(from, y)
+		VMOVUPS(from.Offset(32), high)
+		VSHUFPS(Imm(0x88), high, y, y) // the low words, in the order of halves 0, 2, 1 and 3
+		VPERMQ(Imm(0xd8), y, y)
+		VMOVUPS(y, to)
+	})
 	convert("bytesOfWords", "the low bytes of n words", "byte", "float32", 1, 4, func(from, to Mem) {
 		y, high := YMM(), XMM()
 		VMOVDQU(from, y)
