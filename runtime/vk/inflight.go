@@ -83,8 +83,8 @@ func (s *slot) Close() error {
 	return s.Buffer.Close()
 }
 
-// drop gives up the slot, if it is not nil, so that no later run uses it. Its memory is freed now, or by the tensor that
-// uses it.
+// drop gives up the slot, if it is not nil, so that no later run uses it. Its memory is freed now, or by the tensor
+// that uses it.
 func (s *slot) drop() error {
 	if s == nil || s.state.CompareAndSwap(slotTaken, slotDropped) {
 		return nil
