@@ -68,17 +68,17 @@ type parts struct {
 	main       *syntax.Definition
 }
 
-// of430 lists the extensions that a shader of GLSL 4.30 can use as one of GLSL 4.50 does.
-var of430 = []string{"GL_EXT_shader_8bit_storage", "GL_EXT_shader_16bit_storage", "GL_KHR_shader_subgroup_basic",
-	"GL_KHR_shader_subgroup_shuffle", "GL_KHR_shader_subgroup_vote", "GL_EXT_spirv_intrinsics",
-	"GL_EXT_control_flow_attributes"}
+// extensions430 lists the extensions that a shader of GLSL 4.30 can use as one of GLSL 4.50 does.
+var extensions430 = []string{"GL_EXT_shader_8bit_storage", "GL_EXT_shader_16bit_storage",
+	"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle", "GL_KHR_shader_subgroup_vote",
+	"GL_EXT_spirv_intrinsics", "GL_EXT_control_flow_attributes"}
 
 // version returns the version of GLSL that the shader declares: 430 if that version has everything that the shader
 // uses, and otherwise 450. glslc first parses the declarations of all built-in functions of the version, which takes
 // three times as long for 450: longer than dozens of shaders.
 func (p parts) version(code string) int {
 	for _, line := range p.extensions {
-		if name := strings.Fields(line)[1]; !slices.Contains(of430, name) {
+		if name := strings.Fields(line)[1]; !slices.Contains(extensions430, name) {
 			return 450
 		}
 	}

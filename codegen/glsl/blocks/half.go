@@ -68,6 +68,11 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	}
 	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));",
 		"    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
+	return octetFunction(e, b, lines)
+}
+
+// octetFunction adds an OctetDecoder with the given lines as its body, and returns its name.
+func octetFunction(e *emit.Emitter, b *emit.Buffer, lines []string) string {
 	name := "octet_" + b.Base
 	blockFunction(e, b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
 		strings.Join(lines, "\n"))
@@ -84,9 +89,7 @@ func levelsOctet(e *emit.Emitter, b *emit.Buffer) string {
 	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);",
 		"uvec4 octet;",
 		"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", quad,
-		"    octet[2u * n] = packHalf2x16(quad.xy);", "    octet[2u * n + 1u] = packHalf2x16(quad.zw);", "}", "return octet;"}
-	name := "octet_" + b.Base
-	blockFunction(e, b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
-		strings.Join(lines, "\n"))
-	return name
+		"    octet[2u * n] = packHalf2x16(quad.xy);", "    octet[2u * n + 1u] = packHalf2x16(quad.zw);", "}",
+		"return octet;"}
+	return octetFunction(e, b, lines)
 }

@@ -400,7 +400,8 @@ func (st *Storage) arrayOf(b *Buffer, width int) Array {
 	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // raw 16-bit elements, or blocks
 		a.Typ = fmt.Sprintf("uvec%d", min(width, 4))
 	}
-	if b.DType.IsBlock() || a.Typ != b.DType.String() && st.Scalar(b.DType).Storage != st.Scalar(b.DType).Compute {
+	converted := st.Scalar(b.DType).Storage != st.Scalar(b.DType).Compute
+	if b.DType.IsBlock() || converted && a.Typ != b.DType.String() { // the type does not show the dtype
 		a.note = " // " + b.DType.String()
 	}
 	return a

@@ -19,7 +19,7 @@ func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
 	if t, ok := e.knownIndex(key); ok {
 		return t
 	}
-	t := e.IndexText(x)
+	t := e.IndexExpr(x)
 	if e.uses.indices[key] < 2 || expr.IsPlain(t) {
 		return t
 	}
@@ -34,8 +34,8 @@ func indexUsesAcc(x kernel.Index, acc int) bool {
 	return slices.ContainsFunc(x.Values(), func(v *kernel.Expr) bool { return v.UsesAcc(acc) })
 }
 
-// IndexText returns the polynomial of an index: first the terms that are added, then the terms that are subtracted.
-func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
+// IndexExpr returns the polynomial of an index: first the terms that are added, then the terms that are subtracted.
+func (e *Emitter) IndexExpr(x kernel.Index) expr.Expr {
 	if !e.isWide(x) {
 		return e.Coordinate(x)
 	}
@@ -153,7 +153,7 @@ func (e *Emitter) composite(f *kernel.Factor) expr.Expr {
 
 // divided returns a quotient or remainder, as a uint if it fits.
 func (e *Emitter) divided(op string, f *kernel.Factor) expr.Expr {
-	t := expr.Binary(op, e.IndexText(f.X), e.IndexText(f.D))
+	t := expr.Binary(op, e.IndexExpr(f.X), e.IndexExpr(f.D))
 	if f.Largest() > float64(e.Caps.Position32()) {
 		return t
 	}

@@ -62,7 +62,7 @@ func (e *Emitter) IndexAt(x kernel.Index, axis int, at expr.Expr) expr.Expr {
 	defer e.Close()
 	e.BindAxis(axis, at)
 	e.Plan(nil, []kernel.Index{x})
-	return e.IndexText(x)
+	return e.IndexExpr(x)
 }
 
 // vectorQuad returns four neighbours as one load.

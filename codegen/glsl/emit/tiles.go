@@ -135,37 +135,37 @@ func (s TileStages) Put(stage expr.Expr) {
 // StagedLoop writes the loop over an extent, step elements at a time, that prefetches tiles as TileStages describes.
 // The tiles of the first step are already in shared memory. name begins the names of its variables.
 func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages) {
-	one := extent.IsStatic() && extent.Add <= int64(step) // there is one step
+	oneStep := extent.IsStatic() && extent.Add <= int64(step)
 	stage := expr.Of("0u")
-	if !one && s.Apart > 0 {
+	if !oneStep && s.Apart > 0 {
 		stage = e.Variable("uint", "stage", stage)
 	}
 	at := e.OpenLoop(name+"0", expr.Of("0u"), e.Dim(extent), step)
-	ifMore := func(func(next expr.Expr)) {}
-	if !one {
-		// If tiles are whole, the last step fetches its own tiles again, for nothing. But the loads then need no
-		// branch, so they overlap with the multiplication.
-		next, again := expr.Plus(at, expr.Uint(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
-		if again {
-			next = expr.Call("min", next, expr.Uint(extent.Add-int64(step)))
-		}
-		next = e.Variable("uint", name+"1", next)
-		ifMore = func(body func(next expr.Expr)) {
-			e.OpenBelow(!again, next, e.Dim(extent))
-			body(next)
-			e.Close()
-		}
+	if oneStep {
+		s.Multiply(at, stage)
+		e.Barrier()
+		e.Close()
+		return
 	}
-	ifMore(s.Fetch)
+	// If tiles are whole, the last step fetches its own tiles again, for nothing. But the loads then need no branch, so
+	// they overlap with the multiplication.
+	next, again := expr.Plus(at, expr.Uint(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
+	if again {
+		next = expr.Call("min", next, expr.Uint(extent.Add-int64(step)))
+	}
+	next = e.Variable("uint", name+"1", next)
+	e.OpenBelow(!again, next, e.Dim(extent))
+	s.Fetch(next)
+	e.Close()
 	s.Multiply(at, stage)
-	ifMore(func(expr.Expr) {
-		if s.Apart > 0 {
-			e.Assign(stage, expr.Binary("-", expr.Uint(s.Apart), stage))
-		} else {
-			e.Barrier("the tiles in shared memory have been multiplied")
-		}
-		s.Put(stage)
-	})
+	e.OpenBelow(!again, next, e.Dim(extent))
+	if s.Apart > 0 {
+		e.Assign(stage, expr.Binary("-", expr.Uint(s.Apart), stage))
+	} else {
+		e.Barrier("the tiles in shared memory have been multiplied")
+	}
+	s.Put(stage)
+	e.Close()
 	e.Barrier()
 	e.Close()
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
+// This file evaluates the values of a kernel. A value that the code uses more than once becomes a variable, so the
+// emitter counts the uses (Plan) before it writes code (Value).
+
 // maxLine is the length of the longest expression, in characters, without a variable for one of its parts.
 const maxLine = 72
 
@@ -36,7 +39,7 @@ func (e *Emitter) EvalAll(roots ...*kernel.Expr) []expr.Expr {
 }
 
 // Plan counts the uses of values and indices in the code that is written next, which uses roots and indices once each.
-// Call it before Value, IndexValue and IndexText; Eval and EvalCoordinate do that themselves. Plan does not look into
+// Call it before Value, IndexValue and IndexExpr; Eval and EvalCoordinate do that themselves. Plan does not look into
 // values that are already in a variable of an open scope.
 func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 	e.uses = useCount{values: map[*kernel.Expr]int{}, indices: map[string]int{}}

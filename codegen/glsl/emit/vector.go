@@ -11,7 +11,8 @@ import (
 )
 
 // laneName is the name of the variable of the loop over the neighbours that an invocation computes. No other variable
-// has this name.
+// has this name. In this package a lane is an element of a vector. The kernel families also call the invocations that
+// share a row its lanes.
 const laneName = "lane"
 
 // Lane returns that variable.
@@ -106,11 +107,11 @@ func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
 	defer e.Close()
 	if r.unit == nil || !x.Adjacent(r.Axis, r.Width) {
 		e.BindAxis(r.Axis, r.Base)
-		return expr.Binary("/", e.IndexText(x), expr.Uint(r.Width))
+		return expr.Binary("/", e.IndexExpr(x), expr.Uint(r.Width))
 	}
 	e.BindAxis(r.Axis, r.unit)
 	rest, _ := x.DropAxis(r.Axis).DivMod(ir.D(r.Width))
-	return e.IndexText(rest.Plus(kernel.Axis(r.Axis, ir.D(2)))) // any extent except 1 keeps the axis
+	return e.IndexExpr(rest.Plus(kernel.Axis(r.Axis, ir.D(2)))) // any extent except 1 keeps the axis
 }
 
 // loadVectors loads the values that the run's lanes can load as vectors, and returns the vectors.
@@ -130,7 +131,7 @@ func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr
 		if b.DType.IsBlock() {
 			e.OpenScope()
 			e.BindAxis(r.Axis, r.Base)
-			typ, value = e.loadVector(b, r.Width, e.IndexText(v.Index))
+			typ, value = e.loadVector(b, r.Width, e.IndexExpr(v.Index))
 			e.Close()
 		} else {
 			typ, value = e.VectorAt(b, r.Width, e.VectorIndex(r, v.Index))

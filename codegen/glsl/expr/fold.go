@@ -37,8 +37,8 @@ func LiteralOf(t Expr) (n Literal, ok bool) {
 	return n, true
 }
 
-// text returns the literal as an expression. ok is false if its type cannot hold the number.
-func (n Literal) text() (t Expr, ok bool) {
+// expr returns the literal as an expression. ok is false if its type cannot hold the number.
+func (n Literal) expr() (t Expr, ok bool) {
 	switch n.suffix {
 	case "u":
 		return Uint(uint32(n.V)), true
@@ -60,9 +60,9 @@ func Folded(op string, a, b Expr) (t Expr, ok bool) {
 	case left && neutral(op, x.V, false) || a.Is("1.0") && op == "*":
 		return b, true
 	case right && y.V == 0 && (op == "*" || op == "&"), right && y.V == 1 && op == "%" && y.suffix == "u":
-		return Literal{0, y.suffix}.text()
+		return Literal{0, y.suffix}.expr()
 	case left && x.V == 0 && (op == "*" || op == "&" || op == "/" || op == "%"):
-		return Literal{0, x.suffix}.text()
+		return Literal{0, x.suffix}.expr()
 	case right && y.suffix == "u":
 		return foldTwice(op, a, y)
 	}
@@ -164,7 +164,7 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 	default:
 		return t, false
 	}
-	return n.text()
+	return n.expr()
 }
 
 // foldTwice simplifies a op y by joining y with the constant at the end of a: x / 4u / 8u becomes x / 32u.
@@ -244,19 +244,19 @@ func foldCall(name string, args []Expr) (t Expr, ok bool) {
 	}
 	switch {
 	case name == "uint" && len(n) == 1 && n[0].suffix != "L":
-		return Literal{n[0].V, "u"}.text()
+		return Literal{n[0].V, "u"}.expr()
 	case name == "int" && len(n) == 1 && n[0].suffix != "L":
-		return Literal{n[0].V, ""}.text()
+		return Literal{n[0].V, ""}.expr()
 	case name == "int64_t" && len(n) == 1:
-		return Literal{n[0].V, "L"}.text()
+		return Literal{n[0].V, "L"}.expr()
 	case name == "float" && len(n) == 1 && n[0].V > -1<<24 && n[0].V < 1<<24:
 		return Float(float64(n[0].V), 32, ""), true
 	case name == "min" && len(n) == 2:
-		return Literal{min(n[0].V, n[1].V), n[0].suffix}.text()
+		return Literal{min(n[0].V, n[1].V), n[0].suffix}.expr()
 	case name == "max" && len(n) == 2:
-		return Literal{max(n[0].V, n[1].V), n[0].suffix}.text()
+		return Literal{max(n[0].V, n[1].V), n[0].suffix}.expr()
 	case name == "clamp" && len(n) == 3 && n[1].V <= n[2].V:
-		return Literal{min(max(n[0].V, n[1].V), n[2].V), n[0].suffix}.text()
+		return Literal{min(max(n[0].V, n[1].V), n[2].V), n[0].suffix}.expr()
 	}
 	return t, false
 }

@@ -97,7 +97,10 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 func (c *coopMat) storeResults() {
 	s := c.s
 	wide, per16 := c.cols(), schedule.UnitsOf16(c.K, s)
-	for wide > 1 && (c.cols()%wide != 0 || c.resultUnits(wide)*per16 > schedule.MatrixUnits(c.K, s)) {
+	fits := func(wide int) bool {
+		return c.cols()%wide == 0 && c.resultUnits(wide)*per16 <= schedule.MatrixUnits(c.K, s)
+	}
+	for wide > 1 && !fits(wide) {
 		wide--
 	}
 	pitch := schedule.CoopMatResultPitch(s, wide)

@@ -23,10 +23,10 @@ func EmitDirect(e *emit.Emitter) {
 
 	m.Blank()
 	k0 := m.OpenLoop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
-	cols := m.directColumns(k0, column)
+	cols := m.loadColumns(k0, column)
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		m.BindRow(i)
-		m.Repeat("q", s.TileK/4, func(q expr.Expr) { m.directRow(i, q, k0, cols) })
+		m.Repeat("q", s.TileK/4, func(q expr.Expr) { m.multiplyQuad(i, q, k0, cols) })
 	})
 	m.Close()
 
@@ -45,9 +45,9 @@ type matDirect struct {
 	s kernel.MatDirect
 }
 
-// directColumns loads TileK elements of an invocation's columns of every B, in quads along the contraction axis, and
+// loadColumns loads TileK elements of an invocation's columns of every B, in quads along the contraction axis, and
 // returns the arrays with them.
-func (m *matDirect) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Array {
+func (m *matDirect) loadColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Array {
 	quads := m.s.TileK / 4
 	cols := map[*Operand]expr.Array{}
 	for _, o := range m.B {
@@ -59,15 +59,15 @@ func (m *matDirect) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Ex
 		m.Repeat("q", quads, func(q expr.Expr) {
 			for _, o := range m.B {
 				at := cols[o].At(expr.Flat(j, quads, q))
-				m.Assign(at, m.directQuad(o, k0, q))
+				m.Assign(at, m.stepQuad(o, k0, q))
 			}
 		})
 	})
 	return cols
 }
 
-// directQuad returns quad q of an operand in the step that begins at k0. Its other axis is bound.
-func (m *matDirect) directQuad(o *Operand, k0, q expr.Expr) expr.Expr {
+// stepQuad returns quad q of an operand in the step that begins at k0. Its other axis is bound.
+func (m *matDirect) stepQuad(o *Operand, k0, q expr.Expr) expr.Expr {
 	return m.Quad(o, expr.Plus(k0, expr.Times(q, 4)), schedule.DivisibleBy(m.K.Fold, m.s.TileK))
 }
 
@@ -76,14 +76,14 @@ func (m *Base) BindRow(i expr.Expr) {
 	m.BindAxis(m.Row, m.Named("row", m.ClampTo(expr.Plus(m.Row0, i), m.Row, m.Tile.TileM)))
 }
 
-// directRow multiplies quad q of row i, in the step that begins at k0, by the same quad of every column, and adds to
+// multiplyQuad multiplies quad q of row i, in the step that begins at k0, by the same quad of every column, and adds to
 // the sums. cols has the columns in registers.
-func (m *matDirect) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
+func (m *matDirect) multiplyQuad(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
 	s := m.s
 	quads := s.TileK / 4
 	rows := map[*Operand]expr.Expr{}
 	for _, o := range m.A {
-		rows[o] = m.Variable(m.Quads.Typ(), o.Name+"_row", m.directQuad(o, k0, q))
+		rows[o] = m.Variable(m.Quads.Typ(), o.Name+"_row", m.stepQuad(o, k0, q))
 	}
 	m.addRow(i, s.ThreadN, rows, func(o *Operand, j expr.Expr) expr.Expr {
 		return cols[o].At(expr.Flat(j, quads, q))

@@ -81,7 +81,8 @@ type columnReader interface {
 	addColumn(at position, rows activations, j expr.Expr)
 }
 
-// readers has one reader for each Decode of a schedule.
+// readers has the function that makes the reader of each Decode of a schedule. Some of them also adapt matVec.run to
+// the way in which the reader walks over B.
 var readers = map[kernel.Decode]func(*matVec) bReader{
 	kernel.DecodeQuads:  newQuadReader,
 	kernel.DecodeWords:  newWordReader,

@@ -132,7 +132,7 @@ func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 		r.Plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
 		return r.Value(scale)
 	}, func(_, _ expr.Expr, use func(t, word expr.Expr)) {
-		first := r.Named("word", expr.Binary("/", r.IndexText(bytes.Index), expr.Uint(4)))
+		first := r.Named("word", expr.Binary("/", r.IndexExpr(bytes.Index), expr.Uint(4)))
 		r.eachWord(func(t expr.Expr) expr.Expr { return array(4, expr.Plus(first, t)) },
 			func(w expr.Expr) expr.Expr { return array(16, expr.Plus(expr.Binary("/", first, expr.Uint(4)), w)) }, use)
 	})

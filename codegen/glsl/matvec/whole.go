@@ -37,7 +37,7 @@ func (r wholeReader) addStrip(at position) {
 	for _, o := range r.B {
 		blocks[o] = r.readColumns(o, at)
 	}
-	read := r.rows.(floatSource).quadsAt(at.k)
+	read := r.rows.(floatSource).quadsAt(at.k) // schedules with DecodeWhole leave the rows as floats
 	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
 		rows := r.ofRows(func(o *matmul.Operand) rowArrays {
 			name := r.Filled("vec4", o.Name+"_rows", r.S.ThreadM, "i", func(i expr.Expr) expr.Expr {

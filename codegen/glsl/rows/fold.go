@@ -179,16 +179,14 @@ const shuffleOps = device.SubgroupBasic | device.SubgroupShuffle
 
 // bySubgroup reports whether lanes exchange values by subgroup shuffles.
 func (r *Writer) bySubgroup() bool {
-	if r.Launch.Subgroup <= 1 || r.Lanes < 2 || r.Launch.Workgroup%r.Launch.Subgroup != 0 ||
-		!r.Caps.SubgroupOps.Has(shuffleOps) {
+	fullSubgroups := r.Launch.Subgroup > 1 && r.Launch.Workgroup%r.Launch.Subgroup == 0
+	if !fullSubgroups || r.Lanes < 2 || !r.Caps.SubgroupOps.Has(shuffleOps) {
 		return false
 	}
-	for _, p := range r.K.Phases {
-		if r.ComputeType(accType(p)) == "int64_t" && !r.Caps.Features.SubgroupExtendedTypes {
-			return false
-		}
-	}
-	return true
+	has64Bits := slices.ContainsFunc(r.K.Phases, func(p kernel.Phase) bool {
+		return r.ComputeType(accType(p)) == "int64_t"
+	})
+	return !has64Bits || r.Caps.Features.SubgroupExtendedTypes
 }
 
 // exchange folds the results of a row's lanes. All lanes end with the same bits.

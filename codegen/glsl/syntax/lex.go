@@ -72,6 +72,7 @@ func (l *lexer) next() token {
 		n = len(strings.TrimRight(rest[:n], " \t"))
 	default:
 		t.kind = tokenOperator
+		// This quick test rules out most operators of one character.
 		if len(rest) > 1 && strings.IndexByte("<>=!&|^+-*/%", c) >= 0 && strings.IndexByte("<>=&|^+-", rest[1]) >= 0 {
 			for _, op := range operators {
 				if strings.HasPrefix(rest, op) {
