@@ -56,9 +56,9 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// refusal returns the error of a program that failed to compile or load on a device, nil if err is nil. If the CPU
-// may run the model instead, the result is a *refusedError. what names the program for the message. Package vkc
-// decides about the CPU for the main step; refusal is for programs loaded after it.
+// refusal decides whether the CPU may run the model because a program failed to compile or load with err. If so, it
+// returns a *refusedError, and otherwise err. what names the program for the message. It is for programs loaded after
+// the main step, for which package vkc itself decides.
 func (m *Model) refusal(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil

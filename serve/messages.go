@@ -245,12 +245,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) error {
 	if q.Stream {
 		return x.stream(r, s, j)
 	}
-	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
-		for _, part := range p.parts {
-			x.said.add(part)
-		}
-		return nil
-	})
+	end, use, err := s.collect(r.Context(), j, &x.said)
 	if err != nil {
 		return err
 	}

@@ -613,6 +613,16 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	return end, u, j.checked(out.content.String())
 }
 
+// collect runs the only answer of a job, and adds its parts to said.
+func (s *Server) collect(ctx context.Context, j job, said *said) (finish, usage, error) {
+	return s.run(ctx, j, j.prompts[0], func(p piece) error {
+		for _, part := range p.parts {
+			said.add(part)
+		}
+		return nil
+	})
+}
+
 // textOf returns the text of a token. Special tokens have none, except tokens that a form of calls and reasoning names:
 // their text is the name. form may be nil.
 func (s *Server) textOf(t generate.Token, form *reply.Form) string {

@@ -193,11 +193,11 @@ func (v *Several) acquire(ctx context.Context, s *loadable) (*Server, error) {
 				return nil, err
 			}
 		case v.limits.Models > 0 && v.loaded() >= v.limits.Models:
-			if v.unloadOldest() { // if so, it has unlocked v.mu
+			unloaded, changed := v.unloadOldest(), v.changed
+			v.mu.Unlock()
+			if unloaded {
 				continue
 			}
-			changed := v.changed
-			v.mu.Unlock()
 			if err := wait(ctx, changed); err != nil {
 				return nil, err
 			}
@@ -218,8 +218,9 @@ func (v *Several) load(s *loadable) error {
 	server, closer, err := s.Open(v.ended, o)
 	for room := (*generate.RoomError)(nil); errors.As(err, &room); {
 		v.mu.Lock()
-		if !v.unloadOldest() {
-			v.mu.Unlock()
+		unloaded := v.unloadOldest()
+		v.mu.Unlock()
+		if !unloaded {
 			break
 		}
 		server, closer, err = s.Open(v.ended, o)
@@ -272,8 +273,8 @@ func (v *Several) release(s *loadable) {
 	}
 }
 
-// unloadOldest unloads the model that has been idle for the longest time, if one is idle. It then unlocks v.mu, which
-// the caller has locked.
+// unloadOldest unloads the model that has been idle for the longest time, and reports whether there was one. The caller
+// has locked v.mu; see unload.
 func (v *Several) unloadOldest() bool {
 	var oldest *loadable
 	for _, s := range v.sources {
@@ -288,7 +289,8 @@ func (v *Several) unloadOldest() bool {
 	return true
 }
 
-// unload closes an idle model. It unlocks v.mu meanwhile, and after.
+// unload closes an idle model. The caller has locked v.mu. unload unlocks it while the model closes, and then locks it
+// again.
 func (v *Several) unload(s *loadable) {
 	server, closer := s.server, s.closer
 	s.server, s.closer = nil, nil
@@ -300,7 +302,6 @@ func (v *Several) unload(s *loadable) {
 	close(s.loading)
 	s.loading = nil
 	v.change()
-	v.mu.Unlock()
 }
 
 // unloadIdle unloads models that have no requests for Limits.Idle.
@@ -320,7 +321,8 @@ func (v *Several) unloadIdle() {
 			}
 		}
 		if due != nil {
-			v.unload(due) // and unlocks
+			v.unload(due)
+			v.mu.Unlock()
 			continue
 		}
 		v.mu.Unlock()

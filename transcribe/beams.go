@@ -64,8 +64,10 @@ func (j *job) search(ctx context.Context, length int, logits []float64) (w writt
 		if texts, done = j.extend(texts, logits); len(done) > 0 {
 			ended = append(ended, done[:min(len(done), j.Beams-len(ended))]...)
 		}
-		if len(texts) == 0 || len(ended) >= j.Beams || len(texts[0].tokens) >= j.maxText() ||
-			length >= j.config.Context {
+		if len(texts) == 0 || len(ended) >= j.Beams {
+			break
+		}
+		if len(texts[0].tokens) >= j.maxText() || length >= j.config.Context { // all texts are equally long
 			break
 		}
 		length++
@@ -86,28 +88,10 @@ func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
 	var all []beam
 	size := len(logits) / len(texts)
 	for n, t := range texts {
-		i := n
-		if len(t.tokens) == 0 {
-			i = t.from
-		}
-		row := slices.Clone(logits[n*size:][:size])
-		j.allow(row, t.tokens)
-		total := logSumExp(row)
-		if math.IsInf(total, -1) { // nothing is allowed
-			all = append(all, beam{append(slices.Clone(t.tokens), j.tokens.End), t.sum, i})
-			continue
-		}
-		ids := make([]int32, 0, size)
-		for id, v := range row {
-			if !math.IsInf(v, -1) {
-				ids = append(ids, int32(id))
-			}
-		}
-		// No more tokens of one text than beams and an end can remain.
-		slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(row[b], row[a]) })
-		for _, id := range ids[:min(len(ids), j.Beams+1)] {
-			all = append(all, beam{append(slices.Clone(t.tokens), id), t.sum + row[id] - total, i})
-		}
+		if len(t.tokens) > 0 {
+			t.from = n
+		} // else it still continues the prompt
+		all = append(all, j.continuations(t, slices.Clone(logits[n*size:][:size]))...)
 	}
 	slices.SortStableFunc(all, func(a, b beam) int { return cmp.Compare(b.sum, a.sum) })
 	for _, b := range all {
@@ -119,6 +103,28 @@ func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
 		}
 	}
 	return going, done
+}
+
+// continuations returns a text with each of its likeliest next tokens, by their logits, which it modifies. No more
+// tokens of one text than the number of beams and an end can remain.
+func (j *job) continuations(t beam, logits []float64) (list []beam) {
+	with := func(id int32, sum float64) beam { return beam{append(slices.Clone(t.tokens), id), sum, t.from} }
+	j.allow(logits, t.tokens)
+	total := logSumExp(logits)
+	if math.IsInf(total, -1) { // nothing is allowed
+		return []beam{with(j.tokens.End, t.sum)}
+	}
+	ids := make([]int32, 0, len(logits))
+	for id, v := range logits {
+		if !math.IsInf(v, -1) {
+			ids = append(ids, int32(id))
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(logits[b], logits[a]) })
+	for _, id := range ids[:min(len(ids), j.Beams+1)] {
+		list = append(list, with(id, t.sum+logits[id]-total))
+	}
+	return list
 }
 
 // beamLogits runs the decoder for the last token of each text, and returns the logits of the next tokens.

@@ -40,22 +40,11 @@ func (j *job) align(ctx context.Context, segments []Segment, size int) error {
 	if err != nil {
 		return err
 	}
-	first := len(prompt) - 1 // the row that NoTimestamps has; the last row belongs to the last text token
-	rows := len(text) + 1
+	// attention is [tokens, positions], and chances [tokens]. The row of NoTimestamps belongs to the first text token,
+	// and the row of the last text token to the end.
+	first, rows := len(prompt)-1, len(text)+1
 	starts := jumps(warp(attention[first*positions:][:rows*positions], rows, positions), rows)
-	at := func(token int) time.Duration { return duration(int64(starts[token]) * speech.SamplesPerPosition) }
-	var words []Word
-	token := 0
-	for _, word := range j.words(text) {
-		sum := 0.0
-		for i := range word.tokens {
-			sum += math.Exp(chances[first+token+i])
-		}
-		word.Probability = sum / float64(word.tokens)
-		word.Start, word.End = at(token), at(token+word.tokens)
-		token += word.tokens
-		words = append(words, word)
-	}
+	words := j.timedWords(text, starts, chances[first:])
 	shorten(words)
 	words = joinPunctuation(words)
 	for i := range segments {
@@ -67,6 +56,24 @@ func (j *job) align(ctx context.Context, segments []Segment, size int) error {
 		}
 	}
 	return nil
+}
+
+// timedWords returns the words of a text with their times and probabilities. starts has the position at which each
+// token begins, and at last the end of the text. chances has the log probability of each token.
+func (j *job) timedWords(text []int32, starts []int, chances []float64) (words []Word) {
+	at := func(token int) time.Duration { return duration(int64(starts[token]) * speech.SamplesPerPosition) }
+	token := 0
+	for _, word := range j.words(text) {
+		sum := 0.0
+		for i := range word.tokens {
+			sum += math.Exp(chances[token+i])
+		}
+		word.Probability = sum / float64(word.tokens)
+		word.Start, word.End = at(token), at(token+word.tokens)
+		token += word.tokens
+		words = append(words, word)
+	}
+	return words
 }
 
 // spoken returns the tokens of text among tokens.
@@ -118,6 +125,8 @@ var errUnusable = errors.New("transcribe: the model computes NaN or infinity: it
 // warp returns the path of the largest sum of gains [rows, columns] from the first row and column to the last ones. A
 // step goes to the next row, or the next column, or both.
 func warp(gains []float64, rows, columns int) (path [][2]int) {
+	// [rows+1, columns+1]: the least cost of a path to the element before, and its last step. Row and column 0 are the
+	// beginning.
 	cost := make([]float64, (rows+1)*(columns+1))
 	step := make([]byte, len(cost))
 	at := func(r, c int) int { return r*(columns+1) + c }
@@ -128,13 +137,13 @@ func warp(gains []float64, rows, columns int) (path [][2]int) {
 	const both, down, right = 0, 1, 2
 	for c := 1; c <= columns; c++ {
 		for r := 1; r <= rows; r++ {
-			b, d, s := cost[at(r-1, c-1)], cost[at(r-1, c)], cost[at(r, c-1)]
-			least, how := s, byte(right)
+			byBoth, byDown, byRight := cost[at(r-1, c-1)], cost[at(r-1, c)], cost[at(r, c-1)]
+			least, how := byRight, byte(right)
 			switch {
-			case b < d && b < s:
-				least, how = b, both
-			case d < b && d < s:
-				least, how = d, down
+			case byBoth < byDown && byBoth < byRight:
+				least, how = byBoth, both
+			case byDown < byBoth && byDown < byRight:
+				least, how = byDown, down
 			}
 			cost[at(r, c)], step[at(r, c)] = least-gains[(r-1)*columns+c-1], how
 		}
@@ -213,8 +222,8 @@ const (
 	longestWord  = 700 * time.Millisecond // of the median
 )
 
-// shorten moves the ends of words that last for more than twice the median next to the end of a sentence: the model
-// attends to one of both while nothing is said.
+// shorten limits the time of the last and of the first word of a sentence to twice the median of all words: during the
+// pause between two sentences the model attends to one of these words.
 func shorten(words []Word) {
 	var times []time.Duration
 	for _, w := range words {

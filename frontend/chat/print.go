@@ -106,14 +106,7 @@ func (w *writer) quote(s str) {
 	w.add(str{q})
 	for _, c := range s {
 		switch r := c &^ mark; {
-		case r == q || r == '\\':
-			w.add(str{'\\' | c&mark, c})
-		case r == '\n':
-			w.escape(c, `\n`)
-		case r == '\r':
-			w.escape(c, `\r`)
-		case r == '\t':
-			w.escape(c, `\t`)
+		case w.backslashed(c, q):
 		case r == ' ' || unicode.IsPrint(r):
 			w.add(str{c})
 		case r < 0x100:
@@ -132,6 +125,24 @@ func (w *writer) escape(c rune, s string) {
 	for _, r := range s {
 		w.add(str{r | c&mark})
 	}
+}
+
+// backslashed writes c with a backslash if both Python and JSON escape it so: the quote, a backslash, \n, \r and \t. It
+// reports whether it has written c.
+func (w *writer) backslashed(c, quote rune) bool {
+	switch c &^ mark {
+	case quote, '\\':
+		w.add(str{'\\' | c&mark, c})
+	case '\n':
+		w.escape(c, `\n`)
+	case '\r':
+		w.escape(c, `\r`)
+	case '\t':
+		w.escape(c, `\t`)
+	default:
+		return false
+	}
+	return true
 }
 
 // hex formats r as at least that many hex digits.
@@ -262,14 +273,7 @@ func (w *writer) jsonText(s str, ascii bool) {
 	w.write(`"`)
 	for _, c := range s {
 		switch r := c &^ mark; {
-		case r == '"' || r == '\\':
-			w.add(str{'\\' | c&mark, c})
-		case r == '\n':
-			w.escape(c, `\n`)
-		case r == '\r':
-			w.escape(c, `\r`)
-		case r == '\t':
-			w.escape(c, `\t`)
+		case w.backslashed(c, '"'):
 		case r == '\b':
 			w.escape(c, `\b`)
 		case r == '\f':

@@ -49,8 +49,8 @@ func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
 	return m, from, nil
 }
 
-// read reads the tensors of the matrix, whose names are in from. Only with numbers does it read the matrix's own 4-bit
-// numbers, which are most of the bytes.
+// read reads the tensors of the matrix. from lists their names. The 4-bit numbers of the matrix are most of the bytes:
+// read reads them only if numbers is set.
 func (m *fourBits) read(r *reader, from []string, numbers bool) error {
 	// In the order of from; the scales, at nil, are read as floats below.
 	for i, to := range []*[]byte{&m.numbers, &m.zeros, nil, &m.groupOf}[:len(from)] {

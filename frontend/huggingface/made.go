@@ -72,9 +72,9 @@ func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	return m, nil
 }
 
-// moreOf returns the suffix of the tensor that belongs to a weight, such as its scales. It returns "" if the weight is
-// made from matrices only: if one of them has no such tensor, if the scales have different shapes, or if the weight has
-// other columns or elements.
+// moreOf returns the suffix of the weight that accompanies weight o, such as its scales, or "" if there is none. There
+// is none if a tensor of o has no such companion, if the companions differ in kind or shape, or if o has other columns
+// or elements than its tensors.
 func (s *stored) moreOf(o llm.Origin) string {
 	var first tensor
 	for i, name := range o.From {

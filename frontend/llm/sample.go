@@ -78,8 +78,8 @@ const (
 var samplerNames = []string{SamplePlain: "sampler", SampleRanked: "ranked sampler", SampleAny: "sampler of any kind",
 	SampleMirostat: "sampler of even surprise", SampleDry: "sampler against repetition"}
 
-// DryHistory is how many of a text's last tokens SampleDry looks at, and DryLongest the longest repetition that it
-// tells from longer ones.
+// DryHistory is the number of a text's last tokens in which SampleDry finds repetitions. Repetitions of more than
+// DryLongest tokens count as that long.
 const (
 	DryHistory = 1024
 	DryLongest = 64

@@ -160,8 +160,11 @@ func (y namedSyntax) head(s string, t Tools) (name string, at int, tail string, 
 	return headOf(s, y.calls(t))
 }
 
-// paramsSyntax encloses each argument in marks: begin, the name, nameEnd; then for each argument param, its name,
-// paramEnd, value, the argument, valueEnd; and end. Strings have no quotes.
+// paramsSyntax encloses the name of a tool and each argument in marks. A call is
+//
+//	begin NAME nameEnd  param KEY paramEnd value TEXT valueEnd  param ...  end
+//
+// such as <function=NAME><parameter=KEY>TEXT</parameter></function>. Strings have no quotes.
 type paramsSyntax struct {
 	begin, nameEnd, param, paramEnd, value, valueEnd, end string
 }
