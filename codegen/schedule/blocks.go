@@ -7,7 +7,7 @@ import (
 )
 
 // blockHeuristics are the measured parameters of a class of devices for reading one block format. Matmuls read blocks
-// in planes.
+// in planes, so that the parts of blocks can be loaded as whole words (M-planes).
 type blockHeuristics struct {
 	fileTiles bool      // whether weights that only matmuls of many rows read keep the layout of the file
 	floats    blockVecs // for rows of floats
@@ -24,9 +24,9 @@ type blockHeuristics struct {
 	bytesFrom int64
 }
 
-// unmeasuredBlocks returns the parameters for classes of devices without measurements. Blocks are stored in planes, so
-// that their parts can be loaded as whole words (M-planes). Rows are quantized to int8 if the device has subgroups and
-// integer dot products and the blocks hold small integers. The matvec itself quantizes a single row.
+// unmeasuredBlocks returns the parameters for classes of devices without measurements. Rows are quantized to int8 if
+// the device has subgroups and integer dot products and the blocks hold small integers. The matvec itself quantizes a
+// single row.
 func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 	all := map[ir.DType]blockHeuristics{}
 	for _, t := range ir.BlockFormats() {

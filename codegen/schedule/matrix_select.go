@@ -269,9 +269,9 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	return worst
 }
 
-// operandSlowdown estimates by how much a schedule is slower because of operand v. axis is the operand's other axis, in
-// addition to the contraction axis. computed says that the kernel computes the operand's elements, the time of which
-// depends on the tile.
+// operandSlowdown estimates by how much a schedule is slower because of operand v; n is zero if it is not. axis is the
+// operand's other axis, in addition to the contraction axis. computed says that the kernel computes the operand's
+// elements. The time for that depends on the tile.
 func (h heuristics) operandSlowdown(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr,
 	axis int) (n handicap, computed bool) {
 	if coopMat2, ofWorkgroup := s.(kernel.CoopMat2); ofWorkgroup {

@@ -127,23 +127,28 @@ func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) ker
 	run, planes := k.BlockRun(s), allPlanes(k)
 	early := s.RoundRows && s.Coarsen > 0 // blocks can be loaded early, before the rows are quantized
 	row, _ := ir.BlockFormatOf(run.DType)
-	drop := false
+	none := kernel.Prefetch{}
 	switch p.Mode {
 	case kernel.PrefetchRuns:
-		drop = s.RoundRows || s.Coarsen > 0
+		if s.RoundRows || s.Coarsen > 0 {
+			return none
+		}
 	case kernel.PrefetchCache, kernel.PrefetchRegisters:
-		drop = !early || s.Decode != kernel.DecodeStrips || !run.Form.NeedsSums()
+		if !early || s.Decode != kernel.DecodeStrips || !run.Form.NeedsSums() {
+			return none
+		}
 		if p.Mode == kernel.PrefetchRegisters && !(planes && run.SharedScale && row.Decode.ReadsOnce()) {
 			p.Mode = kernel.PrefetchCache
 		}
 	case kernel.PrefetchSectors:
-		if drop = !early || !planes; !drop {
-			most := ceilDiv(PrefetchSectors(k, s), s.Workgroup)
-			p.Depth, drop = min(p.Depth, most), most == 0
+		if !early || !planes {
+			return none
 		}
-	}
-	if drop {
-		return kernel.Prefetch{}
+		most := ceilDiv(PrefetchSectors(k, s), s.Workgroup)
+		if most == 0 {
+			return none
+		}
+		p.Depth = min(p.Depth, most)
 	}
 	return p
 }

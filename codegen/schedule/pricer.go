@@ -188,11 +188,11 @@ func (h heuristics) moveTime(k *kernel.Kernel) float64 {
 			loads[e.Bind]++
 		}
 	})
+	evaluations := points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1))))) // of each load
 	bytes := int64(0)
 	for bind, n := range loads {
 		b := k.Bindings[bind]
-		bytes += min(int64(bindingBytes(b)),
-			n*points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1)))))*int64(b.DType.BlockBytes()))
+		bytes += min(int64(bindingBytes(b)), n*evaluations*int64(b.DType.BlockBytes()))
 	}
 	return float64(bytes)/h.CopyGBps + h.storeTime(k)
 }

@@ -52,7 +52,8 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	n := k.Fold.Max()
-	if few := n >= 512 && n >= 8*k.Take.Max(); !few && n <= 2048 {
+	short, takesFew := n <= 2048, n >= 512 && n >= 8*k.Take.Max()
+	if short && !takesFew {
 		return nil
 	}
 	most := min(h.rowLanes, 256)
