@@ -707,7 +707,9 @@ func (g *groupFold[T]) put(at int, values []float64) {
 			}
 		case []float64:
 			for i, y := range values[:n] {
-				if list[i] = y; !g.ofWords() {
+				if g.ofWords() {
+					list[i] = bitsOfLong(ir.Wrap(long(y), t))
+				} else {
 					list[i] = ir.RoundTo(y, t)
 				}
 			}
