@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"github.com/vkc-go/vkc/ir"
+	"math"
 )
 
 // microsoftQuantizedOps are ONNX Runtime's ops on quantized tensors: integers with a scale and a zero point.
@@ -136,7 +137,7 @@ func scalarOrRow(v tensor) tensor {
 
 // nhwcMaxPool builds NhwcMaxPool. Its caller has moved the channels of x to axis 1.
 func nhwcMaxPool(c *call, x tensor) tensor {
-	w, options := c.pool(x)
+	x, w, options := c.pool(x, math.Inf(-1))
 	return x.MaxPool(w.kernel, options...)
 }
 

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -46,6 +47,35 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 		}
 	}
 	return w
+}
+
+// windowOf is like window, for a tensor. If padding depends on a symbol, it pads the tensor in a run, by elements of a
+// value, and the window has no padding along that axis.
+func (c *call) windowOf(x tensor, kernel []int, pad float64) (tensor, window) {
+	mode, s := c.autoPad(), slices.Clone(x.Shape())
+	stride, dilation := c.perAxis("strides", len(kernel), 1), c.perAxis("dilations", len(kernel), 1)
+	var open []int
+	for i := range min(len(kernel), len(s)-2) {
+		d, by := s[i+2], int64(stride[i])
+		windows, err := d.Plus(by - 1).FloorQuo(max(by, 1))
+		if mode != "SAME_UPPER" && mode != "SAME_LOWER" || d.IsStatic() || by < 2 || err != nil {
+			continue
+		}
+		c.atLeast(d, 1)
+		whole := windows.Times(by).Plus(int64(dilation[i]*(kernel[i]-1)+1) - by)
+		size := c.b.DimValue(d)
+		total := c.b.DimValue(whole).Sub(size).Max(size.Lit(0))
+		odd := map[string]float64{"SAME_UPPER": 0, "SAME_LOWER": 1}[mode] // the side of an odd element
+		at := c.coordinatesTo(whole).Sub(total.AddScalar(odd).Div(total.Lit(2)))
+		inside := channelsAt(at.Ge(at.Lit(0)).And(at.Lt(size)), i+2, x.Rank())
+		x = inside.Where(x.IndexSelect(i+2, at), c.b.Const(elementOf(x.DType(), false, pad)))
+		s[i+2], open = ir.D(1), append(open, i)
+	}
+	w := c.window(s, kernel)
+	for _, i := range open {
+		w.low[i], w.high[i] = 0, 0
+	}
+	return x, w
 }
 
 func (c *call) autoPad() string {
@@ -140,7 +170,7 @@ func conv(c *call) []*value {
 // convOf returns the convolution of x with the node's weights, input 1, and bias, input 2.
 func (c *call) convOf(x tensor) *convolution {
 	w := c.x(1)
-	win := c.window(x.Shape(), c.kernelOf(w))
+	x, win := c.windowOf(x, c.kernelOf(w), 0)
 	v := &convolution{x: x, weights: w, options: append(win.options(), frontend.Dilation(win.dilation...),
 		frontend.Groups(c.intAttr("group", 1)))}
 	if c.has(2) {
@@ -196,26 +226,30 @@ func convTranspose(c *call) tensor {
 	return x.ConvTranspose(w, options...)
 }
 
-// pool reads the parameters of a pooling of x.
-func (c *call) pool(x tensor) (window, []frontend.WindowOption) {
-	w := c.window(x.Shape(), c.mustInts("kernel_shape"))
+// pool reads the parameters of a pooling of x, and pads it as windowOf does.
+func (c *call) pool(x tensor, pad float64) (tensor, window, []frontend.WindowOption) {
+	x, w := c.windowOf(x, c.mustInts("kernel_shape"), pad)
 	options := append(w.options(), frontend.Dilation(w.dilation...))
 	if c.flag("ceil_mode", false) {
 		options = append(options, frontend.CeilMode())
 	}
-	return w, options
+	return x, w, options
 }
 
 func averagePool(c *call) tensor { return c.averagePoolOf(c.x(0)) }
 
 func (c *call) averagePoolOf(x tensor) tensor {
-	w, options := c.pool(x)
+	whole := x
+	x, w, options := c.pool(x, 0)
 	padding := c.flag("count_include_pad", false)
 	if !padding {
 		options = append(options, frontend.ExcludePadding())
 	}
 	y := x.AvgPool(w.kernel, options...)
 	switch {
+	case whole != x && !padding:
+		share, _, _ := c.pool(c.b.Full(x.DType(), 1, slices.Concat(ir.ShapeOf(1, 1), whole.Shape()[2:])), 0)
+		return y.Div(share.AvgPool(w.kernel, options...))
 	case c.mask == nil:
 		return y
 	case !padding: // of the sums, divided by numbers of elements, and not of valid ones
@@ -237,9 +271,11 @@ func (c *call) averagePoolOf(x tensor) tensor {
 
 // maxPool builds MaxPool, with indices if a second result is wanted.
 func maxPool(c *call) []*value {
-	x := c.x(0)
-	w, options := c.pool(x)
+	x, w, options := c.pool(c.x(0), math.Inf(-1))
 	columns := c.flag("storage_order", false) // the order of the indices
+	if x != c.x(0) && c.wants(1) {
+		c.fail("its padding depends on an extent, and its indices too: fix the symbol's value")
+	}
 	if !c.wants(1) {
 		return one(x.MaxPool(w.kernel, options...))
 	}
@@ -258,8 +294,7 @@ func volume(list []int) int {
 // lpPool is a root of a sum of powers. It computes the sum as a mean times the number of elements per window. The mean
 // only counts elements and padding, so lpPool first pads with zeros up to the end of the last window.
 func lpPool(c *call) tensor {
-	x := c.x(0)
-	w, _ := c.pool(x)
+	x, w, _ := c.pool(c.x(0), 0)
 	ceil, rank := c.flag("ceil_mode", false), x.Rank()
 	low, high := make([]int, rank), make([]int, rank)
 	for i := range w.kernel {

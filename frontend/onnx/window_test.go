@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/onnx"
@@ -105,8 +106,12 @@ func TestPools(t *testing.T) {
 			want["l2"] = append(want["l2"], math.Sqrt(power))
 			want["l3"] = append(want["l3"], math.Cbrt(cube))
 		}
-		m := model(19, graph(inputs(port("x", float, 1, 1, p.n)), nodes(of("MaxPool", "max"), of("AveragePool", "mean"),
-			of("AveragePool", "padded", intAttr("count_include_pad", 1)), of("LpPool", "l2"),
+		extent := any(p.n)
+		if i%2 == 1 && strings.HasPrefix(p.auto, "SAME") { // padding that a run computes
+			extent = "N"
+		}
+		m := model(19, graph(inputs(port("x", float, 1, 1, extent)), nodes(of("MaxPool", "max"),
+			of("AveragePool", "mean"), of("AveragePool", "padded", intAttr("count_include_pad", 1)), of("LpPool", "l2"),
 			of("LpPool", "l3", intAttr("p", 3))), outputs("max", "mean", "padded", "l2", "l3")))
 		out := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": f32(t, values, 1, 1, p.n)})
 		for name, list := range want {
@@ -119,4 +124,20 @@ func TestPools(t *testing.T) {
 		}
 	}
 	t.Logf("%d pools", len(all))
+}
+
+// TestConvOfAnySize convolves pictures of symbolic extents with padding that depends on them, as fixed ones.
+func TestConvOfAnySize(t *testing.T) {
+	for _, auto := range []string{"SAME_UPPER", "SAME_LOWER"} {
+		for _, size := range [][2]int{{5, 8}, {4, 1}} {
+			content := func(h, w any) []byte {
+				return model(19, graph(inputs(port("x", float, 1, 2, h, w)),
+					weights(floats("w", countedUp(24), 2, 2, 2, 3), floats("b", []float32{1, 2}, 2)), nodes(node("Conv", names("x", "w", "b"), names("y"),
+						intsAttr("strides", 2, 3), textAttr("auto_pad", auto))), outputs("y")))
+			}
+			in := map[string]*ir.Data{"x": f32(t, countUp(2*size[0]*size[1]), 1, 2, size[0], size[1])}
+			want := run(t, built(t, content(size[0], size[1]), onnx.Options{}), in)["y"]
+			is(t, run(t, built(t, content("H", "W"), onnx.Options{}), in)["y"], want)
+		}
+	}
 }
