@@ -170,6 +170,7 @@ func TestBenchRefuses(t *testing.T) {
 func TestBenchModel(t *testing.T) {
 	needDevice(t)
 	devtest.OwnCache(t)
+	withoutOptimizer(t)
 	file := filepath.Join(t.TempDir(), "bench.json")
 	line := []string{"bench", "--suite", "model", "-m", gollama, "-p", "6", "-n", "2", "--n-depth", "8,2000", "-r", "2",
 		"-b", "4"}
@@ -194,6 +195,7 @@ func TestBenchModel(t *testing.T) {
 func TestBenchModelSplits(t *testing.T) {
 	needDevice(t)
 	devtest.OwnCache(t)
+	withoutOptimizer(t)
 	line := []string{"bench", "-m", gollama, "-d", "vulkan,vulkan", "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1",
 		"-b", "4", "--split"}
 	for split, want := range map[string][]string{

@@ -15,6 +15,7 @@ func TestGenerateBundle(t *testing.T) {
 	needTools(t)
 	needDevice(t)
 	devtest.OwnCache(t)
+	withoutOptimizer(t)
 	path := filepath.Join(t.TempDir(), "m.vkb")
 	ok(t, "compile", gollama, "--generate", "--ctx", "32", "--precision", "exact", "-o", path)
 	line := []string{"generate", "-p", "func main() {\n", "--device", "vulkan", "-n", "4", "--precision", "exact", "-m"}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/golden"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -145,6 +147,20 @@ func noTools(t *testing.T) {
 	t.Setenv(spirv.ToolsEnv, "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir()) // nothing is registered there
 	t.Setenv("PATH", "")
+}
+
+// withoutOptimizer lets a test compile shaders without spirv-opt, as scripts/unoptimized does for whole packages: it
+// takes a third of the time of compiling a language model. With VKC_TEST_CASES=all the optimizer stays.
+func withoutOptimizer(t *testing.T) {
+	t.Helper()
+	if os.Getenv(pairs.Env) == "all" || runtime.GOOS == "windows" { // the stand-in is a shell script
+		return
+	}
+	dir, err := filepath.Abs("../../scripts/lib/unoptimized")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(spirv.ToolsEnv, dir)
 }
 
 // needTools skips a test where shaders cannot be compiled, or fails it where
