@@ -69,7 +69,7 @@ func (m *Model) canFollow(f *pendingStep, rows []*slot) bool {
 		case len(rows) > 0 && rows[0] == s && s.answer == f.answers[i]:
 			rows = rows[1:]
 		case s.answer != nil || len(s.cached) >= s.capacity():
-			return false
+			return false // the slot has another answer, which is not in the batch, or no position for the row's token
 		}
 	}
 	return len(rows) == 0

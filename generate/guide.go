@@ -105,7 +105,7 @@ func (g *guide) take(id int32, pause func() error) error {
 // think counts a token of reasoning. After Reasoning.Tokens of them, it forces the tokens that end the reasoning.
 func (g *guide) think() {
 	begin := strings.TrimLeft(g.tail, " \t\r\n")
-	open := g.reasoning.Open
+	open := g.reasoning.Open // "" once the reasoning has begun
 	switch {
 	case open != "" && strings.HasPrefix(begin, open):
 		g.reasoning.Open = ""

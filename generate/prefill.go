@@ -22,7 +22,7 @@ func (s *slot) needsPrefill() bool { // after accepted guesses, no token may be 
 //
 // mixed says that mixed runs prefill the prompts of answers. Then only scored texts are left for prefillPrompts.
 func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
-	start, queued := time.Now(), time.Duration(len(e.pending))*e.pace
+	start, queued := time.Now(), time.Duration(len(e.pending))*e.pace // queued is the time of the steps in flight
 	next := e.nextPrompt
 	for i := range e.slots {
 		at := (next + i) % len(e.slots)
@@ -32,7 +32,7 @@ func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
 		}
 		e.nextPrompt = at + 1
 		began, most := time.Now(), e.model.partFor(len(s.answer.text)-len(s.cached))
-		if running {
+		if running { // only as many tokens as fit in the rest of e.promptTime
 			most = min(most, e.promptTokens(e.promptTime-began.Sub(start)))
 		}
 		tokens, finished := e.prefillPart(ctx, s, most)

@@ -345,7 +345,7 @@ func (m *Model) promptOf(tokens int) *vkc.Executable {
 func (m *Model) partFor(left int) int {
 	best, least := m.part, math.Inf(1)
 	for _, c := range m.prompts {
-		parts := (left+c.rows-1)/c.rows + c.exe.Stages() - 1
+		parts := (left+c.rows-1)/c.rows + c.exe.Stages() - 1 // with the time until the last part leaves the last device
 		if took := float64(parts) * c.expected; c.expected > 0 && took < least {
 			best, least = c.rows, took
 		}

@@ -86,7 +86,7 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 			return fmt.Errorf("generate: %s of GPU memory, but the model does not run on a GPU: leave out the "+
 				"limit", sizeText(m.gpuMemory))
 		}
-		own := uint64(0) // programs share their states
+		own := uint64(0) // bytes of states: programs share them, so the largest sum counts
 		others += uint64(k.ArenaBytes)
 		for _, b := range k.Buffers {
 			switch b.Kind {

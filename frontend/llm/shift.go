@@ -47,7 +47,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 			first = first.Add(text.MulScalar(float64(maxContext)))
 		}
 		moved := b.Sym("N", maxContext)
-		back := drop.Neg().Reshape(1).Broadcast(moved)
+		back := drop.Neg().Reshape(1).Broadcast(moved) // as positions, they rotate keys back by the dropped tokens
 		for i := range m.Layers {
 			l := m.layer(i, back)
 			if m.keysOf(i) != i {

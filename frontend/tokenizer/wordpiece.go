@@ -111,7 +111,7 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 		case alone:
 			end()
 		}
-		if chars++; chars <= maxPieceWord {
+		if chars++; chars <= maxPieceWord { // a longer word is unknown, so its rest does not matter
 			word = utf8.AppendRune(word, c.as)
 		}
 		if c.role == alone {
