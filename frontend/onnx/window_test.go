@@ -132,7 +132,8 @@ func TestConvOfAnySize(t *testing.T) {
 		for _, size := range [][2]int{{5, 8}, {4, 1}} {
 			content := func(h, w any) []byte {
 				return model(19, graph(inputs(port("x", float, 1, 2, h, w)),
-					weights(floats("w", countedUp(24), 2, 2, 2, 3), floats("b", []float32{1, 2}, 2)), nodes(node("Conv", names("x", "w", "b"), names("y"),
+					weights(floats("w", countedUp(24), 2, 2, 2, 3), floats("b", []float32{1, 2}, 2)),
+					nodes(node("Conv", names("x", "w", "b"), names("y"),
 						intsAttr("strides", 2, 3), textAttr("auto_pad", auto))), outputs("y")))
 			}
 			in := map[string]*ir.Data{"x": f32(t, countUp(2*size[0]*size[1]), 1, 2, size[0], size[1])}
