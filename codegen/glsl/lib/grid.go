@@ -117,12 +117,12 @@ vec2 choose_entries(float x[32], float scale, uint entries, inout uint chosen[8]
     uint order[8];
     for (uint n = 0u; n < 8u; ++n) {
         target[n] = vec4(x[4u * n], x[4u * n + 1u], x[4u * n + 2u], x[4u * n + 3u]);
-        precise vec4 scaled = scale * levels_of(codebook[chosen[n]]);
+        precise vec4 scaled = scale * levels_of(searched_codebook[chosen[n]]);
         least[n] = square_distance(target[n], scaled);
         order[n] = 0u;
     }
     for (uint number = 0u; number < entries; ++number) {
-        uint entry = codebook[number];
+        uint entry = searched_codebook[number];
         precise vec4 scaled = scale * levels_of(entry);
         for (uint n = 0u; n < 8u; ++n) {
             float cost = square_distance(target[n], scaled);
@@ -135,7 +135,7 @@ vec2 choose_entries(float x[32], float scale, uint entries, inout uint chosen[8]
     }
     precise vec2 fit = vec2(0.0);
     for (uint n = 0u; n < 8u; ++n) {
-        vec4 level = levels_of(codebook[chosen[n]]);
+        vec4 level = levels_of(searched_codebook[chosen[n]]);
         for (uint i = 0u; i < 4u; ++i) {
             precise vec2 products = level[i] * vec2(target[n][i], level[i]);
             fit = fit + products;

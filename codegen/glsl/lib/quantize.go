@@ -13,8 +13,9 @@ var Exchanged = []struct {
 	{"block_levels", "uint", func(_, elems int) int { return elems / 4 }}, // four quants per element
 }
 
-// Codebook is the array in shared memory with the codebook that functions of gridLibrary search.
-const Codebook = "codebook"
+// Codebook is the array in shared memory with the codebook that functions of gridLibrary search. Its name differs from
+// the usual name of the buffer.
+const Codebook = "searched_codebook"
 
 // quantizers returns the functions that quantize a block, one or two for each format.
 func quantizers() (all []Helper) {
