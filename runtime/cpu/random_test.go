@@ -65,20 +65,22 @@ func TestRandomGraphs(t *testing.T) {
 // TestWrappedStates: products of small integers wrap before they become a state, which the next run reads.
 func TestWrappedStates(t *testing.T) {
 	for _, dtype := range []string{"u8", "i8", "u16", "i16"} {
-		g, err := ir.Parse(fmt.Sprintf(`graph "g" {
-			%%s = state {name="s", dtype=%[1]s, shape=[40]}
-			%%x = input {name="x", dtype=%[1]s, shape=[40,9]}
-			%%y = prod %%x {axes=[1]}
-			%%o = argsort %%s {axis=0}
-			update %%s = %%y
-			output "o" %%o
-		}`, dtype))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for seed := range uint64(4) {
-			if _, err := differ(t, g, seed); err != nil {
-				t.Errorf("%s: %v", dtype, err)
+		for op, shape := range map[string]string{"prod %x {axes=[1]}": "[40]", "cumprod %x {axis=0}": "[40,9]"} {
+			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+				%%s = state {name="s", dtype=%[1]s, shape=%[2]s}
+				%%x = input {name="x", dtype=%[1]s, shape=[40,9]}
+				%%y = %[3]s
+				%%o = argsort %%s {axis=0}
+				update %%s = %%y
+				output "o" %%o
+			}`, dtype, shape, op))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := range uint64(4) {
+				if _, err := differ(t, g, seed); err != nil {
+					t.Errorf("%s of %s: %v", op, dtype, err)
+				}
 			}
 		}
 	}

@@ -707,9 +707,7 @@ func (g *groupFold[T]) put(at int, values []float64) {
 			}
 		case []float64:
 			for i, y := range values[:n] {
-				if g.ofWords() {
-					list[i] = bitsOfLong(ir.Wrap(long(y), t))
-				} else {
+				if list[i] = y; !g.ofWords() {
 					list[i] = ir.RoundTo(y, t)
 				}
 			}

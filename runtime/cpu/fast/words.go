@@ -128,8 +128,14 @@ func resultsOf[T number](c *interp.Call) results[T] {
 		case c.Out != nil:
 			r.store = func(at int, list []float64) { floatsOf(c.Out[at:][:len(list)], list) }
 		default:
-			// u32 has the word's bits.
-			r.store = func(at int, list []float64) { lowWordsOf(c.Words[at:][:len(list)], list) }
+			t := c.Node.DType()
+			r.store = func(at int, list []float64) {
+				words := c.Words[at:][:len(list)]
+				lowWordsOf(words, list) // u32 has the word's bits
+				for i := 0; t.Bits() < 32 && i < len(words); i++ {
+					words[i] = int32(ir.Wrap(int64(words[i]), t))
+				}
+			}
 		}
 	}
 	return r
