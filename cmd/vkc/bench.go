@@ -92,7 +92,7 @@ exit code is 1 if outputs of a case are wrong, or if a case is slower than --max
 		"tiny on a processor")
 	flags.BoolVar(&f.list, "list", false, "list the cases and run none")
 	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the caches and write nothing to them")
-	f.tuning.add(cmd, false)
+	f.tuning.add(cmd)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
 	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and read the results of an earlier run from the JSON "+
@@ -111,8 +111,7 @@ exit code is 1 if outputs of a case are wrong, or if a case is slower than --max
 	return cmd
 }
 
-// check reports flags that are wrong on every device, before a device is opened. The sizes of a suite depend on the
-// device.
+// check reports flags that are wrong on every device, before a device is opened.
 func (f *benchFlags) check() error {
 	if f.target != "" {
 		if err := oneOf("target", f.target, device.Profiles()); err != nil {
@@ -123,11 +122,26 @@ func (f *benchFlags) check() error {
 		_, err := f.cases(bench.Full)
 		return err
 	}
-	_, full := f.cases(bench.Full)
-	if _, tiny := f.cases(bench.Tiny); tiny == nil {
+	// With --scale auto the device determines the names of the cases, so that --filter may match on some devices only.
+	_, fullErr := f.cases(bench.Full)
+	if _, tinyErr := f.cases(bench.Tiny); tinyErr == nil {
 		return nil
 	}
-	return full
+	return fullErr
+}
+
+// checkDevices reports values of --device and --split that contradict other flags.
+func (f *benchFlags) checkDevices() error {
+	several := strings.Contains(f.device, ",")
+	if several && (f.model.path == "" || f.target != "") {
+		return usagef("--device %s: only -m MODEL.gguf takes several devices, and without --target: name one", f.device)
+	}
+	if f.model.split == generate.SplitTensor && !several {
+		return usagef("--split tensor: a single device (--device %s) always has whole layers: name several, such as "+
+			"0,1",
+			f.device)
+	}
+	return nil
 }
 
 // cases checks the flags and returns the cases they choose. auto is the scale for --scale auto.
@@ -189,13 +203,8 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		}
 		return a.finishBench(report, base, f)
 	}
-	if strings.Contains(f.device, ",") && (f.model.path == "" || f.target != "") {
-		return usagef("--device %s: only -m MODEL.gguf takes several devices, and without --target: name one", f.device)
-	}
-	if f.model.split == generate.SplitTensor && !strings.Contains(f.device, ",") {
-		return usagef("--split tensor: a single device (--device %s) always has whole layers: name several, such as "+
-			"0,1",
-			f.device)
+	if err := f.checkDevices(); err != nil {
+		return err
 	}
 	dev, err := f.open(ctx)
 	if err != nil {
@@ -263,9 +272,8 @@ func (a *app) listCases(cases []bench.Case) error {
 	return nil
 }
 
-// measure runs the cases. If it is interrupted, the report has the finished ones.
-func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags,
-	traces *[]runtime.Trace) (*bench.Report, error) {
+// newReport returns a report without results. It measures the device's ceilings.
+func newReport(ctx context.Context, dev *vkc.Device) (*bench.Report, error) {
 	caps := dev.Caps()
 	report := &bench.Report{
 		Format: bench.ReportFormat, Device: caps.Name, Version: vkc.Version(), Date: time.Now().UTC().Truncate(time.Second),
@@ -281,11 +289,23 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			return nil, err
 		}
 	}
+	return report, nil
+}
+
+// measure runs the cases. If it is interrupted, the report has the finished ones. It appends the profile of each case to
+// traces if --trace is given.
+func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags,
+	traces *[]runtime.Trace) (*bench.Report, error) {
+	report, err := newReport(ctx, dev)
+	if err != nil {
+		return nil, err
+	}
+	report.Target = f.target
 	defer report.Settle()
-	bar := a.progress("measuring", false)
+	bar := a.progress("measuring")
 	defer bar.end()
 	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache, NoTuning: f.tuning.none}
-	if report.Target = f.target; f.target != "" {
+	if f.target != "" {
 		caps, err := device.Profile(f.target)
 		if err != nil {
 			return nil, err

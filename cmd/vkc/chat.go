@@ -126,46 +126,58 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 		} else if err != nil {
 			return err
 		}
-		switch command, rest, _ := strings.Cut(strings.TrimRight(text, " \n"), " "); {
+		switch command, argument, _ := strings.Cut(strings.TrimRight(text, " \n"), " "); {
 		case strings.TrimSpace(text) == "":
 			continue
 		case command == "/quit", command == "/exit":
 			return nil
-		case command == "/help":
-			fmt.Fprintln(ui, chatHelp)
-			continue
-		case command == "/clear":
-			c.messages, c.pictures, c.shown = nil, nil, nil
-			continue
-		case command == "/image":
-			p, err := readImage(ctx, c.model, strings.TrimSpace(rest))
-			if err != nil {
-				fmt.Fprintln(ui, err)
-				continue
-			}
-			c.shown = append(c.shown, p)
-			fmt.Fprintf(ui, "[a picture of %d tokens, with your next message]\n", len(p.Tokens()))
-			continue
-		case command == "/system":
-			c.system = strings.TrimSpace(rest)
-			continue
 		case command == "/retry":
 			if len(c.messages) < 2 {
 				fmt.Fprintln(ui, "There is no message to answer again.")
 				continue
 			}
-			last := len(c.messages) - 2
-			text, c.shown = textIn(c.messages[last].Content), c.pictures[last]
-			c.messages, c.pictures = c.messages[:last], c.pictures[:last]
-			c.flags.sampling.Seed++
+			text = c.takeBack()
+			c.flags.sampling.Seed++ // for another answer
 		case strings.HasPrefix(command, "/"):
-			fmt.Fprintf(ui, "There is no command %s; /help lists them. To send it as a message, begin the line with a "+
-				"space.\n", command)
+			c.execute(ctx, ui, command, strings.TrimSpace(argument))
 			continue
 		}
 		if err := c.answer(ctx, ui, text); err != nil {
 			return err
 		}
+	}
+}
+
+// takeBack removes the last message and its answer from the conversation. It returns the message's text; the next
+// message has its pictures.
+func (c *conversation) takeBack() string {
+	last := len(c.messages) - 2
+	text := textIn(c.messages[last].Content)
+	c.shown = c.pictures[last]
+	c.messages, c.pictures = c.messages[:last], c.pictures[:last]
+	return text
+}
+
+// execute runs a command that sends no message.
+func (c *conversation) execute(ctx context.Context, ui chatUI, command, argument string) {
+	switch command {
+	case "/help":
+		fmt.Fprintln(ui, chatHelp)
+	case "/clear":
+		c.messages, c.pictures, c.shown = nil, nil, nil
+	case "/image":
+		p, err := readImage(ctx, c.model, argument)
+		if err != nil {
+			fmt.Fprintln(ui, err)
+			return
+		}
+		c.shown = append(c.shown, p)
+		fmt.Fprintf(ui, "[a picture of %d tokens, with your next message]\n", len(p.Tokens()))
+	case "/system":
+		c.system = argument
+	default:
+		fmt.Fprintf(ui, "There is no command %s; /help lists them. To send it as a message, begin the line with a "+
+			"space.\n", command)
 	}
 }
 

@@ -85,7 +85,7 @@ func (a *app) compileCommand() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
 	flags.StringVar(&f.target, "target",
 		"", targetHelp()+"; the default is the device here, or "+anyTarget+" if there is none")
-	f.tuning.add(cmd, true)
+	f.tuning.addWithFile(cmd)
 	f.graph.add(cmd)
 	flags.BoolVar(&f.generate, "generate", false, "with a language model: compile all programs of vkc generate, chat "+
 		"and serve, for --ctx tokens, --texts answers at once and a KV cache of type --kv")
@@ -133,7 +133,7 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 	if err != nil {
 		return err
 	}
-	bar := a.progress("compiling shaders", false)
+	bar := a.progress("compiling shaders")
 	p, err := generate.Bundle(ctx, path, f.output, o, vkc.CompileOptions{Target: caps, Tuning: tuning,
 		NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate, Progress: bar.stage}, signer)
 	bar.end()
@@ -169,7 +169,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	if err != nil {
 		return err
 	}
-	bar := a.progress("compiling shaders", false)
+	bar := a.progress("compiling shaders")
 	p, err := vkc.Compile(cmd.Context(), g, vkc.CompileOptions{
 		Target: caps, Weights: weights, Tuning: tuning, NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate,
 		Progress: bar.stage,
@@ -200,8 +200,9 @@ func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error 
 	prog := p.Contents.Program
 	if f.json {
 		return a.printJSON(compileInfo{
-			Graph: g.Name, GraphHash: prog.GraphHash, Target: prog.Target, Bundle: f.output, Bytes: st.Size(), Weights: f.weights != "" || f.generate,
-			Arena: prog.ArenaBytes, Temps: prog.TempBytes, Program: infoOf(p.Stats),
+			Graph: g.Name, GraphHash: prog.GraphHash, Target: prog.Target, Bundle: f.output, Bytes: st.Size(),
+			Weights: f.weights != "" || f.generate, // --generate always includes them
+			Arena:   prog.ArenaBytes, Temps: prog.TempBytes, Program: infoOf(p.Stats),
 		})
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %s for %s, %s\n", f.output, plural(len(prog.Steps), "kernel"),

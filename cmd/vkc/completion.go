@@ -74,12 +74,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return cmd.RunE(cmd, words)
 	}
 	if typo := unknownFlag.FindStringSubmatch(err.Error()); typo != nil {
-		// cobra finds commands that are near in spelling, so flags are commands here.
-		near := &cobra.Command{SuggestionsMinimumDistance: 2}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			near.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-		})
-		if names := near.SuggestionsFor(typo[1]); len(names) > 0 {
+		if names := similarFlags(cmd, typo[1]); len(names) > 0 {
 			return usagef("%w: did you mean --%s?", err, strings.Join(names, " or --"))
 		}
 	}
@@ -88,15 +83,27 @@ func flagError(cmd *cobra.Command, err error) error {
 		if twice := (*twiceError)(nil); errors.As(err, &twice) {
 			return usagef("--%s: %w", f.Name, twice)
 		}
-		want := map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number",
-			"uint64": "a whole number of at least 0", "float64": "a number",
-			"duration": "a time with its unit, such as 30s or 2m"}[f.Value.Type()]
+		want := wantedValues[f.Value.Type()]
 		if want == "" {
 			return usagef("--%s: %w", f.Name, errors.Unwrap(err))
 		}
 		return usagef("--%s %s: want %s", f.Name, wrong.GetValue(), want)
 	}
 	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// wantedValues describes the values of flags, by the type names of package pflag.
+var wantedValues = map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number",
+	"uint64": "a whole number of at least 0", "float64": "a number", "duration": "a time with its unit, such as 30s or 2m"}
+
+// similarFlags returns the flags of a command with names that are similar to a misspelt one. cobra finds similar
+// commands, so it declares the flags as commands.
+func similarFlags(cmd *cobra.Command, name string) []string {
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return flags.SuggestionsFor(name)
 }
 
 // noEmptyFlags rejects flags with an empty value, such as an unset variable of a script. Flags for text may be empty.

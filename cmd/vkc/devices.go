@@ -118,8 +118,9 @@ func listDevices() (devicesInfo, error) {
 	info.Vulkan = inst.APIVersion().String()
 	best, _, err := vk.Choose(inst.Devices(), "vulkan")
 	for _, d := range inst.Devices() {
-		info.Devices = append(info.Devices, deviceEntry{d.Index, err == nil && d.Index == best && vk.MayHaveGPU() &&
-			d.Caps.Type != device.DeviceCPU, d.Problem, d.Disabled, &d.Caps})
+		isGPU := vk.MayHaveGPU() && d.Caps.Type != device.DeviceCPU
+		auto := err == nil && d.Index == best && isGPU
+		info.Devices = append(info.Devices, deviceEntry{d.Index, auto, d.Problem, d.Disabled, &d.Caps})
 	}
 	return info, err
 }

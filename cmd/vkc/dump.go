@@ -108,7 +108,7 @@ machine code of each kernel, if the driver reports them (VK_KHR_pipeline_executa
 	flags.BoolVar(&f.isa, "isa", false, "print the machine code of each kernel on the best device")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
-	f.tuning.add(cmd, true)
+	f.tuning.addWithFile(cmd)
 	return cmd
 }
 
@@ -128,6 +128,7 @@ func (f *dumpFlags) complete(staged, targeted bool) error {
 	if err := oneOf("stage", f.stage, stages); err != nil {
 		return err
 	}
+	ofStages := staged || f.after != "" || f.all // whether the output is a stage, not a report
 	switch {
 	case f.kernel < noKernel:
 		return usagef("--kernel %d: want 0 or more: kernels are counted from 0", f.kernel)
@@ -135,19 +136,16 @@ func (f *dumpFlags) complete(staged, targeted bool) error {
 		return usagef("--after and --all go with --stage passes, not %s", f.stage)
 	case f.after != "" && f.all:
 		return usagef("--after and --all exclude each other")
-	case (f.fusion || f.decisions) &&
-		(staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
+	case (f.fusion || f.decisions) && (ofStages || f.kernel >= 0 || f.fusion && f.decisions):
 		return usagef("--fusion and --decisions are reports of their own: give one of them, without other choices of " +
 			"output")
-	case f.split != 0 &&
-		(staged || f.fusion || f.decisions || f.stats || f.isa || f.after != "" || f.all || f.kernel >= 0):
+	case f.split != 0 && (ofStages || f.kernel >= 0 || f.fusion || f.decisions || f.stats || f.isa):
 		return usagef("--split is a report of its own: give it without other choices of output")
 	case f.split < 0 || f.split == 1 || f.split > maxSplit:
 		return usagef("--split %d: want 2 to %d devices", f.split, maxSplit)
-	case (f.stats || f.isa) &&
-		(staged || f.stats && f.isa || f.stage != stageGraph || f.fusion || f.decisions || targeted):
+	case (f.stats || f.isa) && (ofStages || targeted || f.fusion || f.decisions || f.stats && f.isa):
 		return usagef("--stats and --isa are reports of the driver: each goes with --kernel and --no-tuning only")
-	case f.stats || f.isa:
+	case f.stats || f.isa: // --kernel selects a kernel of these reports
 	case f.kernel >= 0 && (f.stage == stageGraph || f.stage == stagePasses):
 		return usagef("--kernel goes with the stages kernels, plan, glsl and spirv, not %s", f.stage)
 	}
@@ -471,8 +469,13 @@ func (d *dumper) step(p *kernel.Program, i int) error {
 	st := p.Steps[i]
 	fmt.Fprintf(d.stdout, "step %d %s ; %s ; %s\n", i, st.Name, strings.Join(st.Ops, ", "), st.Schedule)
 	for n, bind := range st.Binds {
-		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write",
-			{true, true}: "read, write"}[[2]bool{bind.Read || !bind.Write, bind.Write}]
+		mode := "read"
+		switch {
+		case bind.Read && bind.Write:
+			mode = "read, write"
+		case bind.Write:
+			mode = "write"
+		}
 		b := p.Buffers[bind.Buffer]
 		fmt.Fprintf(d.stdout, "  binding %d: buffer %d %s %s : %s, %s\n", n, bind.Buffer, b.Kind, ir.Printable(b.Name),
 			ir.Type{DType: b.DType, Shape: b.Shape}, mode)
@@ -520,42 +523,41 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 	if err != nil {
 		return err
 	}
-	seen := map[int]int{} // shader to the first kernel that uses it
+	printed := map[int]string{} // by shader: the words that refer to it under later headings
+	// show prints the shader of a dispatch, or refers to it if it was printed. Dispatches of persistent kernels are
+	// counted after the steps.
+	show := func(heading, reference string, shader, dispatch int) error {
+		bindings := bindingsLine(p, dispatch)
+		if earlier, ok := printed[shader]; ok {
+			fmt.Fprintf(d.stdout, "// %s; %s\n// %s\n\n", heading, earlier, bindings)
+			return nil
+		}
+		printed[shader] = reference
+		source, err := text(shader)
+		if err == nil {
+			fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", heading, bindings, source)
+		}
+		return err
+	}
 	for _, i := range list {
 		st := p.Steps[i]
-		head := fmt.Sprintf("kernel %d %s: %s", i, st.Name, st.Schedule)
-		if reasons != nil && !strings.HasSuffix(head, reasons[i]) {
-			head += "; " + reasons[i]
+		heading := fmt.Sprintf("kernel %d %s: %s", i, st.Name, st.Schedule)
+		if reasons != nil && !strings.HasSuffix(heading, reasons[i]) {
+			heading += "; " + reasons[i]
 		}
-		if first, ok := seen[st.Shader]; ok {
-			fmt.Fprintf(d.stdout, "// %s; the shader of kernel %d\n// %s\n\n", head, first, bindingsLine(p, i))
-			continue
-		}
-		seen[st.Shader] = i
-		source, err := text(st.Shader)
-		if err != nil {
+		if err := show(heading, fmt.Sprintf("the shader of kernel %d", i), st.Shader, i); err != nil {
 			return fmt.Errorf("kernel %d: %w", i, err)
 		}
-		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bindingsLine(p, i), source)
 	}
 	if d.flags.kernel >= 0 {
 		return nil
 	}
 	for n, k := range p.Persistent {
-		i := len(p.Steps) + n
-		head := fmt.Sprintf("kernels %d to %d in one dispatch: %s", k.First, k.First+k.Count-1, k.Dispatch.Schedule)
-		if first, ok := seen[k.Dispatch.Shader]; ok {
-			first := p.Persistent[first-len(p.Steps)].First
-			fmt.Fprintf(d.stdout, "// %s; the shader that begins with kernel %d\n// %s\n\n", head, first,
-				bindingsLine(p, i))
-			continue
-		}
-		seen[k.Dispatch.Shader] = i
-		source, err := text(k.Dispatch.Shader)
-		if err != nil {
+		heading := fmt.Sprintf("kernels %d to %d in one dispatch: %s", k.First, k.First+k.Count-1, k.Dispatch.Schedule)
+		reference := fmt.Sprintf("the shader that begins with kernel %d", k.First)
+		if err := show(heading, reference, k.Dispatch.Shader, len(p.Steps)+n); err != nil {
 			return fmt.Errorf("%s: %w", k.Dispatch.Name, err)
 		}
-		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bindingsLine(p, i), source)
 	}
 	return nil
 }

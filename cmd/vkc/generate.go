@@ -269,7 +269,7 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 // setCallbacks sets the callbacks for loading a model: a progress bar, which done removes, and the check that a
 // bundle is trusted.
 func (f *loadFlags) setCallbacks(a *app) (done func()) {
-	bar := a.progress("loading", false)
+	bar := a.progress("loading")
 	f.options.Progress = bar.stage
 	f.options.Trust = func(ctx context.Context, p *vkc.Program) error { return a.trust(ctx, p, f.trusted) }
 	return bar.end
@@ -378,7 +378,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	prompt := m.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
 	talk := chat.Context{Messages: []chat.Message{{Role: "user", Content: messageOf(text, images)}},
 		AddGenerationPrompt: true}
-	switch reader, _ := m.(*generate.Model); {
+	switch reader, _ := m.(*generate.Model); { // other models read no pictures
 	case f.chat && reader != nil:
 		prompt, err = reader.PromptWith(talk, images)
 	case f.chat:
@@ -477,15 +477,15 @@ func answer(ctx context.Context, m textModel, prompt []int32, s generate.Samplin
 			return "", err
 		}
 	}
-	rate := func(n int, d time.Duration) string {
+	perSecond := func(n int, d time.Duration) string {
 		if d == 0 { // less than the clock's resolution, which is milliseconds on Windows
 			return "too fast to tell"
 		}
 		return fmt.Sprintf("%.1f a second", float64(n)/d.Seconds())
 	}
-	stats = fmt.Sprintf("%d tokens of the prompt, %s; %d generated, "+
-		"%s", len(prompt), rate(len(prompt), first.Sub(start)), n,
-		rate(max(n-1, 0), time.Since(first)))
+	// The first token ends the reading of the prompt, so it does not count for the speed of generation.
+	stats = fmt.Sprintf("%d tokens of the prompt, %s; %d generated, %s", len(prompt),
+		perSecond(len(prompt), first.Sub(start)), n, perSecond(max(n-1, 0), time.Since(first)))
 	g := speculated(m)
 	guesses, right, steps := g.Guesses-before.Guesses, g.Accepted-before.Accepted, g.Steps-before.Steps
 	if guesses > 0 {

@@ -29,7 +29,7 @@ func (f *hintFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.symbols, "symbol", nil,
 		"`NAME=N`: the value of a symbol in your runs; may be repeated")
 	f.graph.add(cmd)
-	f.tuning.add(cmd, true)
+	f.tuning.addWithFile(cmd)
 }
 
 // names lists the flags that go with a graph.

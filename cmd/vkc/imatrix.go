@@ -56,7 +56,7 @@ func (a *app) imatrix(ctx context.Context, f *imatrixFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	bar := a.progress("reading", false)
+	bar := a.progress("reading")
 	defer bar.end()
 	m, err := generate.MeasureImportance(ctx, f.model.path, string(text), f.model.options, f.chunks,
 		func(done, total int) { bar.report(int64(done), int64(total)) })

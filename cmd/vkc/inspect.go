@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -276,24 +277,8 @@ func (info *inspected) weights(path string) (err error) {
 	defer func() { err = errors.Join(err, w.Close()) }()
 	switch f := w.(type) {
 	case *gguf.File:
-		if info.Format = fmt.Sprintf("GGUF %d", f.Version()); huggingface.IsFolder(path) {
-			info.Format = "Hugging Face folder, in GGUF's spelling"
-		}
-		if err := info.parts(f.Paths()); err != nil {
+		if err := info.gguf(f, path); err != nil {
 			return err
-		}
-		for _, kv := range f.Metadata() {
-			info.addKey(kv.Key, kv.Value)
-		}
-		for _, t := range f.Tensors() {
-			name := t.DType.String()
-			if t.DType == ir.Invalid {
-				name = fmt.Sprintf("ggml type %d", t.Type)
-			}
-			info.addTensor(t.Name, name, t.Dims, t.Offset, t.Bytes)
-			if info.Parts != nil {
-				info.Tensors[len(info.Tensors)-1].Part = t.Part + 1
-			}
 		}
 	case *safetensors.File:
 		info.Format = "safetensors"
@@ -316,6 +301,31 @@ func (info *inspected) weights(path string) (err error) {
 	}
 	if part != nil {
 		info.Format += fmt.Sprintf(", part %d of %d (%s)", part.Part, part.Of, part.Remedy)
+	}
+	return nil
+}
+
+// gguf describes a GGUF file, or a Hugging Face folder, which package huggingface opens as one.
+func (info *inspected) gguf(f *gguf.File, path string) error {
+	info.Format = fmt.Sprintf("GGUF %d", f.Version())
+	if huggingface.IsFolder(path) {
+		info.Format = "Hugging Face folder, in GGUF's spelling"
+	}
+	if err := info.parts(f.Paths()); err != nil {
+		return err
+	}
+	for _, kv := range f.Metadata() {
+		info.addKey(kv.Key, kv.Value)
+	}
+	for _, t := range f.Tensors() {
+		name := t.DType.String()
+		if t.DType == ir.Invalid { // vkc does not support the type
+			name = fmt.Sprintf("ggml type %d", t.Type)
+		}
+		info.addTensor(t.Name, name, t.Dims, t.Offset, t.Bytes)
+		if info.Parts != nil {
+			info.Tensors[len(info.Tensors)-1].Part = t.Part + 1
+		}
 	}
 	return nil
 }
@@ -436,7 +446,7 @@ func (info *inspected) total() {
 		info.Elements += t.Elements
 		info.Bytes += t.Bytes
 	}
-	slices.SortStableFunc(info.Types, func(a, b typeTotal) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
+	slices.SortStableFunc(info.Types, func(a, b typeTotal) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	info.Bits = bitsPer(info.Bytes, info.Elements)
 }
 

@@ -56,7 +56,7 @@ func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {
 	if s.device, err = vkc.OpenDevice(f.device); err != nil {
 		return err
 	}
-	bar := s.progress("compiling and loading", false)
+	bar := s.progress("compiling and loading")
 	defer bar.end()
 	if s.exe, err = s.device.LoadGraph(ctx, g, s.weights); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/internal/hostmem"
@@ -80,6 +81,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		a.say("interrupted")
 		return exitInterrupted
 	}
+	return a.report(cmd, err)
+}
+
+// report prints the error of a command and returns the exit code.
+func (a *app) report(cmd *cobra.Command, err error) int {
 	if wrong := (*generate.OptionError)(nil); errors.As(err, &wrong) && optionFlags[wrong.Field] != "" {
 		err = usagef("%s", wrong.Of(optionFlags[wrong.Field]))
 	}
@@ -90,12 +96,12 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			a.say("%s", message(cmd, oneLine(one)))
 		}
 	case errors.As(err, &weights):
-		a.say("%s", message(cmd, err.Error())) // perhaps with a table
+		a.say("%s", message(cmd, err.Error())) // it may have several lines: a table of weights
 	default:
 		a.say("%s", message(cmd, oneLine(err)))
 	}
-	usage, full := (*usageError)(nil), (*hostmem.Error)(nil)
-	if errors.As(err, &usage) && !errors.As(err, &full) {
+	usage, noMemory := (*usageError)(nil), (*hostmem.Error)(nil)
+	if errors.As(err, &usage) && !errors.As(err, &noMemory) {
 		return exitUsage
 	}
 	return exitFailure

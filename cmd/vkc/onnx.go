@@ -84,7 +84,8 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 	return m, err
 }
 
-// openFitted builds the graph for the extents of the example, and with the values that it needs besides.
+// openFitted builds the graph for inputs with the extents of the example. If the model also needs the values of some
+// inputs, those of the example become constants.
 func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err error) {
 	file, err := onnx.Read(path)
 	if err != nil {
@@ -129,37 +130,46 @@ func (f *onnxFlags) advise(a *app, weights vkc.Weights) {
 	if !ok {
 		return
 	}
-	var free []string
-	for _, name := range m.Graph.Symbols() {
-		said := slices.ContainsFunc(slices.Concat(f.dims, f.bounds), func(flag string) bool {
-			given, value, _ := strings.Cut(flag, "=")
-			return given == name || onnx.SymbolOf(given) == name || strings.Contains(value, name)
-		})
-		if bound, _ := m.Graph.SymbolBound(name); !said && bound == onnx.DefaultBound {
-			free = append(free, name)
-		}
-	}
-	if len(free) > 0 {
+	if free := f.unboundedSymbols(m.Graph); len(free) > 0 {
 		a.note("%s may be up to %d in a run, by default: --bound %[3]s=N sets an upper bound, and --dim %[3]s=N a "+
 			"fixed value, which may be faster", strings.Join(free, ", "), onnx.DefaultBound,
 			free[0])
 	}
-	if f.narrow {
+	if !f.narrow {
+		adviseNarrow(a, m.Graph)
+	}
+}
+
+// unboundedSymbols returns the symbols of a graph that no flag mentions and that have the default bound.
+func (f *onnxFlags) unboundedSymbols(g *ir.Graph) (names []string) {
+	for _, name := range g.Symbols() {
+		mentioned := slices.ContainsFunc(slices.Concat(f.dims, f.bounds), func(flag string) bool {
+			given, value, _ := strings.Cut(flag, "=")
+			return given == name || onnx.SymbolOf(given) == name || strings.Contains(value, name)
+		})
+		if bound, _ := g.SymbolBound(name); !mentioned && bound == onnx.DefaultBound {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// adviseNarrow recommends --narrow if it saves memory. It is silent for graphs with 64-bit values only in a few indices.
+func adviseNarrow(a *app, g *ir.Graph) {
+	ops, bytes, allBytes := ir.Wide(g)
+	if ops[ir.F64] == 0 && bytes[ir.I64]*16 < allBytes {
 		return
 	}
-	ops, bytes, all := ir.Wide(m.Graph)
-	if ops[ir.F64] == 0 && bytes[ir.I64]*16 < all {
-		return // a few indices
-	}
-	narrow, err := ir.Narrow(m.Graph)
+	narrow, err := ir.Narrow(g)
 	if err != nil {
 		return
 	}
-	after, less, _ := ir.Wide(narrow)
-	gain := (bytes[ir.F64] + bytes[ir.I64] - less[ir.F64] - less[ir.I64]) / 2
-	if saved := ops[ir.F64] + ops[ir.I64] - after[ir.F64] - after[ir.I64]; saved > 0 && gain > 0 {
+	opsAfter, bytesAfter, _ := ir.Wide(narrow)
+	narrowed := ops[ir.F64] + ops[ir.I64] - opsAfter[ir.F64] - opsAfter[ir.I64]
+	saved := (bytes[ir.F64] + bytes[ir.I64] - bytesAfter[ir.F64] - bytesAfter[ir.I64]) / 2 // half of the narrowed bytes
+	if narrowed > 0 && saved > 0 {
 		a.note("%s in f64 and %d in i64: --narrow computes %d of them in f32 and i32, which saves up to %s of memory "+
-			"and also runs on devices without 64-bit types", plural(ops[ir.F64], "op"), ops[ir.I64], saved, size(gain))
+			"and also runs on devices without 64-bit types", plural(ops[ir.F64], "op"), ops[ir.I64], narrowed, size(saved))
 	}
 }
 

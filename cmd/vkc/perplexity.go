@@ -52,7 +52,7 @@ func (a *app) perplexity(ctx context.Context, f *perplexityFlags, path string) e
 	if err != nil {
 		return err
 	}
-	bar := a.progress("reading", false)
+	bar := a.progress("reading")
 	defer bar.end()
 	p, err := generate.MeasurePerplexity(ctx, f.model.path, string(text), f.model.options, f.chunks,
 		func(p generate.Perplexity, total int) {

@@ -20,7 +20,7 @@ type progress struct {
 	app   *app
 	what  string
 	bytes bool
-	shown bool // whether standard error is a terminal
+	shown bool // whether to show the bar: standard error is a terminal, and --quiet is not given
 	start time.Time
 	bar   *progressbar.ProgressBar // nil until it appears
 }
@@ -33,11 +33,19 @@ func terminalOf(w io.Writer) *os.File {
 	return nil
 }
 
-func (a *app) progress(what string, bytes bool) *progress {
-	return &progress{app: a, what: what, bytes: bytes, shown: a.terminal != nil && !a.quiet, start: time.Now()}
+// progress returns a bar that counts items.
+func (a *app) progress(what string) *progress {
+	return &progress{app: a, what: what, shown: a.terminal != nil && !a.quiet, start: time.Now()}
 }
 
-// report updates the bar: done of total are done.
+// byteProgress returns a bar that counts bytes.
+func (a *app) byteProgress(what string) *progress {
+	p := a.progress(what)
+	p.bytes = true
+	return p
+}
+
+// report updates the bar: of total items or bytes, this many are done.
 func (p *progress) report(done, total int64) {
 	if !p.shown || p.bar == nil && time.Since(p.start) < quickWork {
 		return

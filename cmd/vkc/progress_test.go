@@ -16,7 +16,7 @@ func TestBarWithoutSpeed(t *testing.T) {
 	}
 	defer screen.Close()
 	a := &app{stdout: newOutput(screen), stderr: newOutput(screen), terminal: screen}
-	bar := a.progress("quantize", true)
+	bar := a.byteProgress("quantize")
 	bar.start = bar.start.Add(-2 * quickWork) // so it appears at once
 	for i := range int64(5) {
 		bar.report((i+1)<<30, 5<<30)

@@ -236,7 +236,7 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 	if err != nil {
 		return err
 	}
-	bar := a.progress("quantize", true)
+	bar := a.byteProgress("quantize")
 	opt.Progress = func(p quantize.Progress) {
 		bar.describe(fmt.Sprintf("tensor %d of %d", p.Index+1, p.Tensors))
 		bar.report(p.Done, p.Total)

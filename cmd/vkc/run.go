@@ -101,7 +101,7 @@ tolerance of its ops.`,
 	flags.IntVar(&f.repeat, "repeat", 1,
 		"run `N` times, to see times after the warm-up; states continue from run to run")
 	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the cache and write nothing to it")
-	f.tuning.add(cmd, false)
+	f.tuning.add(cmd)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -180,44 +180,54 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	var g *ir.Graph
 	if isBundle {
-		if err = s.flags.graph.forBundle(); err != nil {
-			return err
-		}
-		if s.program, err = vkc.OpenBundle(path); err != nil {
-			return err
-		}
-		if err = s.trust(ctx, s.program, s.flags.trusted); err != nil {
-			return err
-		}
-		g = s.program.Contents.Graph
-		s.weights = s.program.Contents.Weights
-		if s.flags.weights != "" {
-			if s.file, err = vkc.OpenWeights(s.flags.weights); err != nil {
-				return err
-			}
-			s.weights = s.file
-		}
+		err = s.openBundle(ctx, path)
 	} else {
-		if s.flags.trusted != "" {
-			return usagef("--trusted-keys is for bundles, and %s is a graph", path)
-		}
-		if g, s.file, err = s.openGraph(path); err != nil {
-			return err
-		}
-		if s.file != nil {
-			s.weights = s.file
-		}
-		s.flags.graph.model.onnx.advise(s.app, s.file)
+		err = s.openGraph(path)
 	}
-	s.graph = g
-	if err := s.prepare(g); err != nil {
+	if err != nil {
+		return err
+	}
+	if err := s.prepare(s.graph); err != nil {
 		return err
 	}
 	if strings.Contains(s.flags.device, ",") {
-		return s.openLayers(ctx, g)
+		return s.openLayers(ctx, s.graph)
 	}
+	if err := s.openDevice(); err != nil {
+		return err
+	}
+	if !isBundle {
+		if err := s.compile(ctx, s.graph); err != nil {
+			return err
+		}
+	}
+	return s.load(ctx)
+}
+
+// openBundle opens a bundle, and the file of --weights, if it is given, instead of the bundle's weights.
+func (s *session) openBundle(ctx context.Context, path string) (err error) {
+	if err = s.flags.graph.forBundle(); err != nil {
+		return err
+	}
+	if s.program, err = vkc.OpenBundle(path); err != nil {
+		return err
+	}
+	if err = s.trust(ctx, s.program, s.flags.trusted); err != nil {
+		return err
+	}
+	s.graph, s.weights = s.program.Contents.Graph, s.program.Contents.Weights
+	if s.flags.weights != "" {
+		if s.file, err = vkc.OpenWeights(s.flags.weights); err != nil {
+			return err
+		}
+		s.weights = s.file
+	}
+	return nil
+}
+
+// openDevice opens the device of --device, and prints which one it is.
+func (s *session) openDevice() (err error) {
 	open := vkc.OpenDevice
 	if s.flags.sandbox {
 		open = vkc.OpenSandbox
@@ -235,34 +245,52 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	if s.flags.sandbox && !s.device.IsCPU() {
 		s.note("sandbox: %s", vk.Of(s.device).Robustness())
 	}
-	if !isBundle {
-		if err := s.compile(ctx, g); err != nil {
-			return err
-		}
-	}
-	return s.load(ctx)
+	return nil
 }
 
 // openGraph reads the graph, or builds the graph of a model. For --text it makes the inputs too.
-func (s *session) openGraph(path string) (g *ir.Graph, _ vkc.Weights, err error) {
+func (s *session) openGraph(path string) (err error) {
+	if s.flags.trusted != "" {
+		return usagef("--trusted-keys is for bundles, and %s is a graph", path)
+	}
 	if folder.Is(path) {
 		if s.folder, err = folder.Open(path); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	if s.flags.text == "" {
-		o := &s.flags.graph.model.onnx
-		o.example = s.flags.inputs
-		g, w, err := s.flags.graph.open(path, s.flags.weights)
-		if o.fitted {
-			s.note("the model cannot be built for inputs of every size, so it was built for these")
-			s.flags.inputs = slices.DeleteFunc(s.flags.inputs, func(flag string) bool {
-				name, _, _ := strings.Cut(flag, "=")
-				return slices.Contains(o.fixed, name)
-			})
-		}
-		return g, w, err
+	if s.flags.text != "" {
+		s.graph, s.file, err = s.buildForText(path)
+	} else {
+		s.graph, s.file, err = s.buildForInputs(path)
 	}
+	if err != nil {
+		return err
+	}
+	if s.file != nil {
+		s.weights = s.file
+	}
+	s.flags.graph.model.onnx.advise(s.app, s.file)
+	return nil
+}
+
+// buildForInputs reads the graph, or builds the graph of a model. An ONNX model may need the extents and values of the
+// inputs for that. Inputs that became constants are removed from the flags.
+func (s *session) buildForInputs(path string) (*ir.Graph, vkc.Weights, error) {
+	o := &s.flags.graph.model.onnx
+	o.example = s.flags.inputs
+	g, w, err := s.flags.graph.open(path, s.flags.weights)
+	if o.fitted {
+		s.note("the model cannot be built for inputs of every size, so it was built for these")
+		s.flags.inputs = slices.DeleteFunc(s.flags.inputs, func(flag string) bool {
+			name, _, _ := strings.Cut(flag, "=")
+			return slices.Contains(o.fixed, name)
+		})
+	}
+	return g, w, err
+}
+
+// buildForText builds the graph of a folder's ONNX model for the tokens of --text, and makes the inputs.
+func (s *session) buildForText(path string) (g *ir.Graph, _ vkc.Weights, err error) {
 	if s.folder == nil || len(s.flags.inputs) > 0 || s.flags.weights != "" || s.flags.graph.model.onnx.given() {
 		return nil, nil, usagef("--text is for a folder with an ONNX model and a tokenizer, and goes without " +
 			"--input, --weights, --dim, --bound and --constant")
@@ -300,7 +328,8 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	if err := checkSymbols(sig, s.symbols, 0); err != nil {
 		return err
 	}
-	if s.inputs = s.given; s.inputs == nil {
+	s.inputs = s.given
+	if s.inputs == nil {
 		if s.inputs, err = readInputs(g, s.flags.inputs, s.symbols); err != nil {
 			return err
 		}
@@ -350,7 +379,7 @@ func (s *session) noteDevice(fallback error) {
 
 // compile compiles graph g for the session's device.
 func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
-	bar := s.progress("compiling shaders", false)
+	bar := s.progress("compiling shaders")
 	defer bar.end()
 	_, tuning, err := s.flags.tuning.choose(s.device.Caps(), nil)
 	if err != nil {
@@ -384,7 +413,7 @@ func (f *runFlags) aboutKernels() (flags []string) {
 
 // load loads the program on the device, and prints where it runs if that differs from the device's choice.
 func (s *session) load(ctx context.Context) (err error) {
-	bar := s.progress("loading", false)
+	bar := s.progress("loading")
 	defer bar.end()
 	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage,
 		Statistics: s.flags.profile})

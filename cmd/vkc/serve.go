@@ -131,7 +131,8 @@ func (f *serveFlags) check() error {
 		if number.given == nil {
 			continue
 		}
-		if *number.into = *number.given; *number.given < 1 {
+		*number.into = *number.given
+		if *number.given < 1 {
 			return usagef("--%s %d: want at least 1", number.flag, *number.given)
 		}
 	}
@@ -149,18 +150,21 @@ func (f *serveFlags) check() error {
 	if !local && f.serve.Key == "" && !f.open {
 		return usagef("anyone who reaches %s could send requests: want --key-file FILE, or --without-key", f.address)
 	}
-	if f.serve.AnyHost = f.open; f.maxBody != nil {
+	f.serve.AnyHost = f.open
+	if f.maxBody != nil {
 		f.serve.MaxBody = int64(*f.maxBody)
 	}
 	if f.models, err = modelFiles(f.models); err != nil {
 		return err
 	}
+	namesProjector := !slices.Contains([]string{"", generate.NoProjector, generate.AutoProjector},
+		f.model.options.Projector)
+	forOneModel := f.serve.Name != "" || len(f.model.adapters) > 0 || f.model.options.Speculation.Draft != "" ||
+		namesProjector
 	switch {
 	case len(f.models) == 1:
 		f.model.path = f.models[0]
-	case len(f.models) > 1 && (f.serve.Name != "" || len(f.model.adapters) > 0 ||
-		f.model.options.Speculation.Draft != "" || !slices.Contains([]string{"", generate.NoProjector,
-		generate.AutoProjector}, f.model.options.Projector)):
+	case len(f.models) > 1 && forOneModel:
 		return usagef("--name, --lora, --draft and --mmproj FILE are for one model, and -m names %d: leave them "+
 			"out", len(f.models))
 	}
@@ -249,11 +253,11 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 	if err != nil {
 		return nil, nil, err
 	}
-	several := strings.Contains(f.model.options.Device, ",") && f.model.options.Split == splitNone
+	copies := strings.Contains(f.model.options.Device, ",") && f.model.options.Split == splitNone
 	if f.model.options.Split == splitNone { // a copy on each device has all layers
 		f.model.options.Split = generate.SplitLayers
 	}
-	if embeds && several {
+	if embeds && copies {
 		return nil, nil, usagef("vkc cannot put copies of an embedding model on several devices (--device %s): name "+
 			"one device, or give --split %s", f.model.options.Device, generate.SplitLayers)
 	}
@@ -282,7 +286,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !bundle {
 		o.Parallel = defaultParallel
 	}
-	if several {
+	if copies {
 		defer f.model.setCallbacks(a)()
 		r, err := generate.OpenReplicas(ctx, f.model.path, f.model.options)
 		if err != nil {
@@ -312,7 +316,7 @@ func (f *serveFlags) loadDecoder(ctx context.Context, a *app) (loadedModel, *ser
 
 // loadSpeech loads a model of speech.
 func (f *serveFlags) loadSpeech(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
-	bar := a.progress("loading", false)
+	bar := a.progress("loading")
 	defer bar.end()
 	m, err := transcribe.Open(ctx, f.model.path, transcribe.Options{Device: f.model.options.Device,
 		Precision: f.model.options.Precision, Progress: bar.stage})
@@ -349,19 +353,32 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	} else {
 		a.say("%d models at http://%s", len(f.models), l.Addr())
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
+	if err := a.serveUntilDone(ctx, server, l, notes); err != nil {
+		server.Close() // this ends the contexts of requests
+		handler.Wait()
+		return err
+	}
+	return a.shutDown(ctx, f, server, handler)
+}
+
+// serveUntilDone answers requests and prints notes until ctx ends. It returns an error if the listener fails before.
+func (a *app) serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, notes notices) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
 	for ctx.Err() == nil {
 		select {
 		case line := <-notes:
 			a.say("%s", line)
-		case err := <-ended:
-			server.Close() // this ends the contexts of requests
-			handler.Wait()
+		case err := <-failed:
 			return err
 		case <-ctx.Done():
 		}
 	}
+	return nil
+}
+
+// shutDown ends the server after the unfinished answers. After --drain it cuts them off and returns an error.
+func (a *app) shutDown(ctx context.Context, f *serveFlags, server *http.Server, handler handler) error {
 	handler.Drain()
 	a.note("ending after the answers to all requests")
 	cut := f.await(handler)

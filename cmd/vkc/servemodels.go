@@ -40,8 +40,8 @@ func (f *serveFlags) severalModels(flags *pflag.FlagSet) {
 		"this `TIME`; 0 means never")
 }
 
-// laterPart matches the second and further files of a model in parts.
-var laterPart = regexp.MustCompile(`-(\d{5})-of-\d{5}\.gguf$`)
+// partOfModel matches the files of a model in parts, with the number of the part.
+var partOfModel = regexp.MustCompile(`-(\d{5})-of-\d{5}\.gguf$`)
 
 // modelFiles replaces folders of models in a list by the models.
 func modelFiles(list []string) (files []string, err error) {
@@ -56,12 +56,8 @@ func modelFiles(list []string) (files []string, err error) {
 		}
 		found := false
 		for _, e := range entries {
-			name, one := e.Name(), filepath.Join(path, e.Name())
-			part := laterPart.FindStringSubmatch(name)
-			isFile := (strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".vkb") ||
-				strings.HasPrefix(name, "ggml-") && strings.HasSuffix(name, ".bin")) && !e.IsDir() &&
-				(part == nil || part[1] == "00001") && !generate.IsProjector(name)
-			if isFile || isModelFolder(one) {
+			one := filepath.Join(path, e.Name())
+			if !e.IsDir() && isModelFile(e.Name()) || isModelFolder(one) {
 				files, found = append(files, one), true
 			}
 		}
@@ -70,7 +66,7 @@ func modelFiles(list []string) (files []string, err error) {
 				"with config.json", path)
 		}
 	}
-	var names []string
+	var names []string // requests name models, so the names must differ
 	for _, path := range files {
 		if slices.Contains(names, modelName(path)) {
 			return nil, usagef("-m %s: another model has the name %s too: want files with different names", path,
@@ -79,6 +75,21 @@ func modelFiles(list []string) (files []string, err error) {
 		names = append(names, modelName(path))
 	}
 	return files, nil
+}
+
+// isModelFile reports whether a file name is that of a model: a GGUF file, and of a model in parts the first one, a
+// bundle, or a file of whisper.cpp. A vision tower alone is no model.
+func isModelFile(name string) bool {
+	switch filepath.Ext(name) {
+	case ".gguf":
+		part := partOfModel.FindStringSubmatch(name)
+		return (part == nil || part[1] == "00001") && !generate.IsProjector(name)
+	case ".vkb":
+		return !generate.IsProjector(name)
+	case ".bin":
+		return strings.HasPrefix(name, "ggml-") && !generate.IsProjector(name)
+	}
+	return false
 }
 
 // isModelFolder reports whether a folder is a model of Hugging Face or of onnxruntime-genai.

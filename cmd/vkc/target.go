@@ -24,14 +24,16 @@ type tuningFlags struct {
 	none bool
 }
 
-// add declares the flags. --tuning is only for commands that compile for other machines.
-func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
-	flags := cmd.Flags()
-	if file {
-		flags.StringVar(&f.file, "tuning", "",
-			"use the schedules in `FILE` of vkc tune --output, instead of the target's own")
-	}
-	flags.BoolVar(&f.none, "no-tuning", false, "ignore the measurements of vkc tune")
+// add declares the flag of all these commands.
+func (f *tuningFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.none, "no-tuning", false, "ignore the measurements of vkc tune")
+}
+
+// addWithFile declares the flags of commands that compile for other machines too.
+func (f *tuningFlags) addWithFile(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "tuning", "",
+		"use the schedules in `FILE` of vkc tune --output, instead of the target's own")
+	f.add(cmd)
 }
 
 // choose returns the target and the tuning that the flags select. own is the target's tuning, used without flags.

@@ -121,7 +121,7 @@ func (a *app) transcribe(ctx context.Context, f *transcribeFlags, path string) (
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	loading := a.progress("loading", false)
+	loading := a.progress("loading")
 	f.options.Progress = loading.stage
 	m, err := transcribe.Open(ctx, f.model, f.options)
 	loading.end()
@@ -139,7 +139,7 @@ func (a *app) transcribe(ctx context.Context, f *transcribeFlags, path string) (
 	if err := format.Begin(a.stdout); err != nil {
 		return err
 	}
-	bar := a.progress("transcribing, seconds", false)
+	bar := a.progress("transcribing, seconds")
 	bar.shown = bar.shown && (f.format == "json" || terminalOf(os.Stdout) == nil) // else the text shows how far it is
 	defer bar.end()
 	n := 0

@@ -172,9 +172,9 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	}
 	opt := tune.Options{Caps: caps, Budget: f.budget, Save: func(t *tunefile.File) error { return t.Write(path) }}
 	if f.list {
-		opt.Budget = -1
+		opt.Budget = -1 // no time to measure
 	}
-	bar := a.progress("tuning", false)
+	bar := a.progress("tuning")
 	opt.Progress = func(p tune.Progress) {
 		bar.describe(progressText(p))
 		bar.report(int64(p.Tried), int64(p.Schedules))
@@ -317,8 +317,11 @@ func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunef
 		file.Estimated = f.estimate
 	}
 	if file.Estimated != f.estimate {
-		return "", nil, usagef("%s holds what was %s: name another --output, or pass --reset", path,
-			map[bool]string{true: "estimated", false: "measured"}[file.Estimated])
+		how := "measured"
+		if file.Estimated {
+			how = "estimated"
+		}
+		return "", nil, usagef("%s holds what was %s: name another --output, or pass --reset", path, how)
 	}
 	return path, file, nil
 }
@@ -351,17 +354,7 @@ type tuneRow struct {
 // printTuning prints a line per kernel, and the total time before and after tuning.
 func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *tuneFlags) error {
 	if f.json {
-		info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine,
-			Tuning: file.Tuning()}
-		for _, r := range rows {
-			row := tuneRow{r.About, r.Uses, r.Default, r.Best, "", r.Changed, r.Tried, r.Variants,
-				r.Wrong, r.Failed, r.Why}
-			if r.Best > 0 {
-				row.Schedule = r.Schedule.String()
-			}
-			info.Kernels = append(info.Kernels, row)
-		}
-		return a.printJSON(info)
+		return a.printJSON(tuneInfoOf(rows, file, path))
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KERNEL\tUSES\tDEFAULT us\tBEST us\tGAIN\tTRIED\tSCHEDULE")
@@ -392,6 +385,20 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 	}
 	_, err := fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// tuneInfoOf converts the results for JSON.
+func tuneInfoOf(rows []tune.Row, file *tunefile.File, path string) tuneInfo {
+	info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine, Tuning: file.Tuning()}
+	for _, r := range rows {
+		row := tuneRow{Kernel: r.About, Uses: r.Uses, Default: r.Default, Best: r.Best, Changed: r.Changed, Tried: r.Tried,
+			Variants: r.Variants, Wrong: r.Wrong, Failed: r.Failed, Why: r.Why}
+		if r.Best > 0 {
+			row.Schedule = r.Schedule.String()
+		}
+		info.Kernels = append(info.Kernels, row)
+	}
+	return info
 }
 
 // tuneSchedule returns the chosen schedule and the numbers of failures.

@@ -118,7 +118,7 @@ integers equal. It prints the cases that did not pass, with the reasons. The exi
 		"of ONNX's own tests")
 	flags.Float64Var(&f.atol, "atol", 1e-7, "with --onnx: the allowed absolute difference")
 	addTrusted(cmd, &f.trusted)
-	f.tuning.add(cmd, true)
+	f.tuning.addWithFile(cmd)
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
 		"vulkan (the best device), cpu (its fast path), reference, an index of vkc devices, or part of a name")
 	flags.StringVar(&f.filter, "filter", "", "only cases with names that match `RE`, such as "+
@@ -165,15 +165,16 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 
 // failing returns the programs of the first cases that failed, compiled one by one.
 func failing(ctx context.Context, dev *vkc.Device, report *optest.Report) (list []failingProgram) {
+	cases := optest.Cases()
 	for _, res := range report.Results {
 		if res.Outcome != optest.Fail || len(list) == maxFailing {
 			continue
 		}
-		i := slices.IndexFunc(optest.Cases(), func(c optest.Case) bool { return c.Name == res.Case })
+		i := slices.IndexFunc(cases, func(c optest.Case) bool { return c.Name == res.Case })
 		if i < 0 {
 			continue
 		}
-		g, _, ok := optest.Cases()[i].Build(res.DType)
+		g, _, ok := cases[i].Build(res.DType)
 		if !ok {
 			continue
 		}
@@ -242,7 +243,7 @@ func (f *verifyFlags) options() (opt optest.Options, err error) {
 
 // runOpCases runs the op cases on the device under a progress bar.
 func (a *app) runOpCases(ctx context.Context, dev *vkc.Device, opt optest.Options) (*optest.Report, error) {
-	bar := a.progress("verifying", false)
+	bar := a.progress("verifying")
 	defer bar.end()
 	opt.Jobs = goruntime.GOMAXPROCS(0)
 	opt.Progress = func(done, total int) { bar.report(int64(done), int64(total)) }

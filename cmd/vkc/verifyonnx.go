@@ -38,23 +38,9 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases {
 		return usagef("--ops, --quick and --cases do not go with --onnx")
 	}
-	cases, err := onnx.Cases(f.onnx)
+	cases, err := f.onnxCases()
 	if err != nil {
 		return err
-	}
-	if f.filter != "" {
-		re, err := regexp.Compile(f.filter)
-		if err != nil {
-			return usagef("--filter %q: %w", f.filter, err)
-		}
-		all := cases
-		cases = slices.DeleteFunc(slices.Clone(all), func(c onnx.Case) bool { return !re.MatchString(c.Name) })
-		if len(cases) == 0 && len(all) > 0 {
-			return usagef("--filter %q matches no case; names are like %s", f.filter, all[0].Name)
-		}
-	}
-	if len(cases) == 0 {
-		return fmt.Errorf("--onnx %s: it contains no case: want folders with model.onnx and test_data_set_0", f.onnx)
 	}
 	excepted, err := readExceptions(f.except)
 	if err != nil {
@@ -67,7 +53,7 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	a.note("device %s", dev.Why())
 	report := onnxReport{Device: dev.Name(), Cases: len(cases), Results: []onnxResult{}}
-	bar := a.progress("verifying", false)
+	bar := a.progress("verifying")
 	for i, c := range cases {
 		bar.report(int64(i), int64(len(cases)))
 		stage, err := runONNX(ctx, dev, c, f.rtol, f.atol)
@@ -81,8 +67,9 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 				return err
 			}
 		}
-		if tenth := (len(cases) + 9) / 10; !bar.shown && (i+1)%tenth == 0 && i+1 < len(cases) && i+1 >= notedCases {
-			a.note("%d of %d cases: %d failed", i+1, len(cases), report.Failed)
+		tenth, done := (len(cases)+9)/10, i+1
+		if !bar.shown && done%tenth == 0 && done < len(cases) && done >= notedCases {
+			a.note("%d of %d cases: %d failed", done, len(cases), report.Failed)
 		}
 	}
 	bar.end()
@@ -98,7 +85,27 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	return err
 }
 
-// notedCases is the number of cases after which the count is printed if there is no progress bar.
+// onnxCases returns the cases of --onnx that --filter chooses: at least one.
+func (f *verifyFlags) onnxCases() ([]onnx.Case, error) {
+	all, err := onnx.Cases(f.onnx)
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(f.filter) // without a filter it matches every name
+	if err != nil {
+		return nil, usagef("--filter %q: %w", f.filter, err)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("--onnx %s: it contains no case: want folders with model.onnx and test_data_set_0", f.onnx)
+	}
+	cases := slices.DeleteFunc(slices.Clone(all), func(c onnx.Case) bool { return !re.MatchString(c.Name) })
+	if len(cases) == 0 {
+		return nil, usagef("--filter %q matches no case; names are like %s", f.filter, all[0].Name)
+	}
+	return cases, nil
+}
+
+// notedCases is the number of cases from which on the count is printed, at every tenth, if there is no progress bar.
 const notedCases = 20
 
 // add counts a case, and returns a result to print, if any. An excepted case that passes is a failure, because the list

@@ -58,7 +58,7 @@ vkc view compiles only up to GLSL, so it needs neither a device nor a GLSL compi
 	flags.IntVar(&f.port, "port", 0, "serve on this `PORT` of the loopback address; 0 means any free port")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
-	f.tuning.add(cmd, true)
+	f.tuning.addWithFile(cmd)
 	return cmd
 }
 

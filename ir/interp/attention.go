@@ -2,22 +2,26 @@ package interp
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
-// heads holds the arguments and attributes of an attention op. Nearby letters give extents: q is [outer…, h, t, d].
+// heads holds the arguments and attributes of an attention op. The letters are those of the shapes below.
+//
+// A row number counts queries: row i*h*t + head*t + query of q is the vector of a query of a head at outer coordinate
+// i. Rows of the result are numbered alike.
 type heads struct {
 	outerDims []int
-	outer     int // product of outerDims
-	h, g      int // query heads, and the key heads that they share
-	t, s      int // queries, keys
-	d, e      int // extents of one q or k, of one v
+	outer     int // number of outer coordinates
+	h, g      int // number of query heads, and of the key heads that they share
+	t, s      int // number of queries, and of keys
+	d, e      int // extent of a query or key, and of a value
 	causal    bool
 	window    int // the number of keys that a causal query sees, or 0 for all
 	scale     float64
-	softcap   float64 // or 0
-	zeroNaN   bool
+	softcap   float64 // 0 for none
+	zeroNaN   bool    // a query with weights of NaN gives 0
 
 	q, k, v     []float64 // [outer…, h, t, d], [outer…, g, s, d], [outer…, g, s, e]
 	mask        []float64 // nil if there is none
@@ -53,8 +57,9 @@ func attentionLSE(c *call) (value, error) {
 		for row := lo; row < hi; row++ {
 			_, seen := a.scores(row, scores, nil)
 			seen = a.withSink(row, seen)
-			if out[row] = maxOf(seen); !math.IsInf(out[row], -1) {
-				top := out[row]
+			top := maxOf(seen)
+			out[row] = top
+			if !math.IsInf(top, -1) { // the query sees a key
 				out[row] = top + math.Log(expRow(seen))
 			}
 		}
@@ -62,7 +67,9 @@ func attentionLSE(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// attentionGrad computes the gradient of attention for one of its arguments, head by head.
+// attentionGrad computes the gradient of attention for q, k or v (attribute of), head by head. Arguments 3 to 5 are the
+// gradient of the result, the result of attention_lse, and delta: for each query the dot product of the result and its
+// gradient (Dao et al., "FlashAttention", 2022).
 func attentionGrad(c *call) (value, error) {
 	a := newHeads(c)
 	grad, lse, delta := c.args[3].floats(), c.args[4].floats(), c.args[5].floats()
@@ -75,31 +82,27 @@ func attentionGrad(c *call) (value, error) {
 		scores, slopes := make([]float64, a.s), make([]float64, a.s)
 		for row := lo * a.t; row < hi*a.t; row++ {
 			first, seen := a.scores(row, scores, slopes)
-			key := a.group(row)*a.s + first // of all heads
-			g := grad[row*a.e : (row+1)*a.e]
+			firstKey := a.group(row)*a.s + first // its row in k and v
+			firstOut := row/a.t*a.s + first      // its row in the gradient of k or v: one per query head
+			rowGrad := grad[row*a.e : (row+1)*a.e]
 			for j := range seen {
-				w := math.Exp(seen[j] - lse[row])
+				weight := math.Exp(seen[j] - lse[row]) // of the softmax
 				if math.IsInf(seen[j], 1) {
-					w = math.NaN() // as in attention
+					weight = math.NaN() // as in attention
 				}
-				if w == 0 || math.IsInf(lse[row], -1) {
-					continue // the query does not see it, or nothing
+				if weight == 0 || math.IsInf(lse[row], -1) {
+					continue // the query does not see this key, or sees no key
 				}
-				if of != "v" {
-					w *= (dot(g, a.v[(key+j)*a.e:(key+j+1)*a.e]) - delta[row]) * slopes[j] * a.scale
+				key := firstKey + j
+				if of == "v" {
+					addScaled(out[(firstOut+j)*width:], weight, rowGrad)
+					continue
 				}
-				from, to := g, row // in q: the query's own
-				switch of {
-				case "q":
-					from = a.k[(key+j)*a.d : (key+j+1)*a.d]
-				case "k":
-					from = a.q[row*a.d : (row+1)*a.d]
-				}
-				if of != "q" {
-					to = row/a.t*a.s + first + j
-				}
-				for x, v := range from {
-					out[to*width+x] += float64(w * v)
+				scoreGrad := weight * ((dot(rowGrad, a.v[key*a.e:(key+1)*a.e]) - delta[row]) * slopes[j] * a.scale)
+				if of == "q" {
+					addScaled(out[row*width:], scoreGrad, a.k[key*a.d:(key+1)*a.d])
+				} else {
+					addScaled(out[(firstOut+j)*width:], scoreGrad, a.q[row*a.d:(row+1)*a.d])
 				}
 			}
 		}
@@ -107,10 +110,17 @@ func attentionGrad(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// newHeads reads the arguments and attributes of an attention op.
+// addScaled adds factor*x to the first elements of sum.
+func addScaled(sum []float64, factor float64, x []float64) {
+	for i, v := range x {
+		sum[i] += float64(factor * v)
+	}
+}
+
+// newHeads reads the arguments and attributes of an attention op. v, mask and sinks are not arguments of every one.
 func newHeads(c *call) *heads {
 	in := c.node.Op().Info()
-	q, k, v := c.args[0], c.args[1], value{}
+	q, k := c.args[0], c.args[1]
 	r := len(q.dims)
 	a := &heads{
 		outer: elems(q.dims[:r-3]), outerDims: q.dims[:r-3],
@@ -121,8 +131,7 @@ func newHeads(c *call) *heads {
 		q:       q.floats(), k: k.floats(),
 	}
 	if i := in.Arg("v"); i >= 0 {
-		v = c.args[i]
-		a.e, a.v = v.dims[r-1], v.floats()
+		a.e, a.v = c.args[i].dims[r-1], c.args[i].floats()
 	}
 	if i := in.Arg("sinks"); i >= 0 {
 		a.sinks = c.optionalFloats(i)
@@ -132,14 +141,14 @@ func newHeads(c *call) *heads {
 	}
 	mask := in.Arg("mask")
 	if a.mask = c.addedMask(mask); a.mask != nil {
-		full := append(append([]int{}, q.dims[:r-1]...), a.s)
+		full := append(slices.Clone(q.dims[:r-1]), a.s)
 		a.maskStrides = broadcastStrides(c.args[mask].dims, full)
 	}
 	return a
 }
 
-// addedMask returns the values to add to the scores, or nil if there are none. A false or zero element of a bool or
-// integer mask becomes -Inf.
+// addedMask returns the values to add to the scores, in the order of argument mask, or nil if it is left out. A false
+// or zero element of a bool or integer mask becomes -Inf.
 func (c *call) addedMask(mask int) []float64 {
 	if len(c.args) <= mask || c.args[mask].typ.IsFloat() {
 		return c.optionalFloats(mask)
@@ -153,22 +162,20 @@ func (c *call) addedMask(mask int) []float64 {
 	return added
 }
 
-// group returns the index of the key head that row, a query of any head and outer coordinate, uses. It counts the key
-// heads of all outer coordinates. Consecutive query heads share a key head.
+// group returns the key head that a row uses, counted over all outer coordinates. Consecutive query heads share a key
+// head.
 func (a *heads) group(row int) int {
-	head, n := row/a.t%a.h, row/a.t/a.h
-	return n*a.g + head/(a.h/a.g)
+	head, outer := row/a.t%a.h, row/a.t/a.h
+	return outer*a.g + head/(a.h/a.g)
 }
 
-// scores computes the scores of the query in a row of q: the rows of all queries of a head follow each other, and so do
-// the heads. The slice scores has room for all keys. The results are the first key that the query sees, and the scores
-// of the keys from there to the last one that it sees. If slopes is not nil, it receives the derivative of softcap at
-// each score.
+// scores computes the scores of a row's query. The slice scores has room for all keys. The results are the first key
+// that the query sees, and the scores of the keys from there to the last one that it sees. If slopes is not nil, it
+// receives the derivative of softcap at each score.
 func (a *heads) scores(row int, scores, slopes []float64) (first int, seenScores []float64) {
-	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
-	group, seen := a.group(row), a.s
-	if a.causal {
-		seen = min(max(i+a.s-a.t+1, 0), a.s)
+	query, group, seen := row%a.t, a.group(row), a.s
+	if a.causal { // the last query sees all keys
+		seen = min(max(query+a.s-a.t+1, 0), a.s)
 	}
 	if a.window > 0 {
 		first = max(seen-a.window, 0)
@@ -190,7 +197,7 @@ func (a *heads) scores(row int, scores, slopes []float64) (first int, seenScores
 			}
 		}
 	}
-	a.addMask(scores, n, head, i, first)
+	a.addMask(scores, row, first)
 	return first, scores
 }
 
@@ -222,18 +229,19 @@ func (a *heads) query(row int, scores, out []float64) {
 	}
 }
 
-// addMask adds the mask to the scores of a query of a head at outer coordinate n. scores[0] belongs to key first.
-func (a *heads) addMask(scores []float64, n, head, query, first int) {
+// addMask adds the mask to the scores of a row. scores[0] belongs to key first.
+func (a *heads) addMask(scores []float64, row, first int) {
 	if a.mask == nil {
 		return
 	}
-	lead := len(a.outerDims)
-	at := head*a.maskStrides[lead] + query*a.maskStrides[lead+1]
-	for axis := lead - 1; axis >= 0; axis-- {
-		at += n % a.outerDims[axis] * a.maskStrides[axis]
-		n /= a.outerDims[axis]
+	query, head, outer := row%a.t, row/a.t%a.h, row/a.t/a.h
+	headAxis := len(a.outerDims)
+	at := head*a.maskStrides[headAxis] + query*a.maskStrides[headAxis+1]
+	for axis := headAxis - 1; axis >= 0; axis-- {
+		at += outer % a.outerDims[axis] * a.maskStrides[axis]
+		outer /= a.outerDims[axis]
 	}
 	for j := range scores {
-		scores[j] += a.mask[at+(first+j)*a.maskStrides[lead+2]]
+		scores[j] += a.mask[at+(first+j)*a.maskStrides[headAxis+2]]
 	}
 }

@@ -67,7 +67,7 @@ func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
 		return Report{Mismatch: fmt.Sprintf("have %v, want %v", errG, errW)}
 	}
 	tiny := smallestNormal(want.DType)
-	largest := tiny
+	largest := tiny // the least m, see Compare
 	if tol.Sum {
 		for _, x := range w {
 			if a := math.Abs(x); a > largest && !math.IsInf(a, 1) {
@@ -80,7 +80,7 @@ func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
 	worst := -1.0
 	for i := range w {
 		allowed := tol.Abs + float64(eps*max(math.Abs(w[i]), largest)) + flushed(tol, tiny)
-		if w[i]-w[i] != 0 { // NaN or infinite: nothing is near it
+		if math.IsNaN(w[i]) || math.IsInf(w[i], 0) { // no other number is near it
 			allowed = 0
 		}
 		worst = r.element(i, g[i], w[i], allowed, worst)
@@ -97,23 +97,18 @@ func flushed(tol ir.Tolerance, tiny float64) float64 {
 	return tiny
 }
 
-// element compares element i, which may differ by `allowed`, and records it in r. worst is the largest error so far,
-// relative to its tolerance; it is -1 before the first element. element returns the new worst.
+// element compares element i, which may differ by `allowed`, and records it in r. worst is the largest ratio of an error
+// to its tolerance so far, or -1 before the first element. element returns the new worst.
 func (r *Report) element(i int, got, want, allowed, worst float64) float64 {
 	err := difference(got, want)
 	r.WorstAbs = max(r.WorstAbs, err)
+	ratio := 0.0
 	if err > 0 {
 		r.WorstRel = max(r.WorstRel, err/math.Abs(want))
+		ratio = err / allowed // infinite if nothing is allowed
 	}
-	if math.IsInf(err, 1) {
+	if math.IsInf(err, 1) { // then err/|want| may be NaN
 		r.WorstRel = err
-	}
-	ratio := 0.0
-	switch {
-	case err > 0 && allowed == 0:
-		ratio = math.Inf(1)
-	case err > 0:
-		ratio = err / allowed
 	}
 	if ratio > 1 {
 		r.OK = false

@@ -56,8 +56,8 @@ func (p *Program) fixBodies(isConst []bool) {
 	for _, n := range p.plan.nodes {
 		for _, g := range n.Bodies() {
 			fixed := map[*ir.Node]value{}
-			first := 1 // the argument that is the body's first input
-			if n.Op() == ir.OpLoop {
+			first := 1               // the argument that is the body's first input: after the condition of an if
+			if n.Op() == ir.OpLoop { // after the initial values of the states
 				first = len(g.Leaves(ir.OpState))
 			}
 			for i, leaf := range g.Leaves(ir.OpInput) {
@@ -95,8 +95,8 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 	return out, nil
 }
 
-// leavesOf assigns values to leaves, in declaration order.
-func leavesOf(leaves map[*ir.Node]value, list []*ir.Node, values []value) {
+// assign sets the values of leaves, in declaration order.
+func assign(leaves map[*ir.Node]value, list []*ir.Node, values []value) {
 	for i, n := range list {
 		leaves[n] = values[i]
 	}
@@ -125,7 +125,7 @@ func branch(c *call) (value, error) {
 		return value{}, err
 	}
 	leaves := map[*ir.Node]value{}
-	leavesOf(leaves, g.Leaves(ir.OpInput), c.args[1:])
+	assign(leaves, g.Leaves(ir.OpInput), c.args[1:])
 	var nodes []*ir.Node
 	for _, o := range g.Outputs() {
 		nodes = append(nodes, o.Node)
@@ -151,13 +151,12 @@ func loop(c *call) (value, error) {
 	states, updates := g.Leaves(ir.OpState), g.Updates()
 	carried := slices.Clone(c.args[:len(states)])
 	leaves := map[*ir.Node]value{}
-	leavesOf(leaves, g.Leaves(ir.OpInput), c.args[len(states):])
-	nodes := make([]*ir.Node, len(updates))
+	assign(leaves, g.Leaves(ir.OpInput), c.args[len(states):])
+	newValues, changed := make([]*ir.Node, len(updates)), make([]int, len(updates)) // changed indexes carried
 	for i, u := range updates {
-		nodes[i] = u.Value
-		if p.inPlace != nil && p.inPlace[u.Value.ID()] { // the loop owns its argument
-			at := slices.Index(states, u.State)
-			carried[at] = carried[at].clone()
+		newValues[i], changed[i] = u.Value, slices.Index(states, u.State)
+		if p.inPlace.has(u.Value) { // the first trip would overwrite the loop's argument
+			carried[changed[i]] = carried[changed[i]].clone()
 		}
 	}
 	for trip := range trips {
@@ -167,13 +166,13 @@ func loop(c *call) (value, error) {
 		if c.attrs().Bool("while") && carried[0].first() == 0 {
 			break
 		}
-		leavesOf(leaves, states, carried)
-		next, err := c.body(p, leaves, nodes)
+		assign(leaves, states, carried)
+		next, err := c.body(p, leaves, newValues)
 		if err != nil {
 			return value{}, fmt.Errorf("trip %d: %w", trip, err)
 		}
-		for i, u := range updates {
-			carried[slices.Index(states, u.State)] = next[i]
+		for i, at := range changed {
+			carried[at] = next[i]
 		}
 	}
 	return combineResults(carried), nil

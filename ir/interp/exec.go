@@ -23,17 +23,18 @@ type exec struct {
 	steps   []step      // of the plan
 	packed  [][]float32 // by node ID: the argument that the node's kernel packed
 
-	inPlace []bool // as of a Program
-	views   []bool
-	formats []bool
-	direct  []bool           // nil in bodies of control ops
+	inPlace nodeSet // these four are as in type prepared
+	views   nodeSet
+	formats nodeSet
+	direct  nodeSet          // nil in bodies of control ops
 	made    map[int]*ir.Data // by node ID: the caller's memory for outputs that kernels compute directly
 	undo    undo
 	dims    [][]int // by node ID, if they depend on no symbol; nil otherwise
 
-	args  []value     // of the current node; its result must not keep the slice
-	call  call        // of the current node, for its definition
-	at    Call        // of the current node, for a backend's kernel
+	// Scratch memory, which each node overwrites:
+	args  []value     // the current node's arguments; its result must not keep the slice
+	call  call        // the current node, if the interpreter computes it
+	at    Call        // the current node, if a backend's kernel computes it
 	rooms [][]float32 // by worker: scratch memory of kernels
 
 	vals []value // by node ID; the zero value if not computed or released
@@ -42,6 +43,11 @@ type exec struct {
 
 	spare buffers
 }
+
+// nodeSet is a set of a graph's nodes: has it, by node ID. nil is the empty set.
+type nodeSet []bool
+
+func (s nodeSet) has(n *ir.Node) bool { return s != nil && s[n.ID()] }
 
 // run computes the nodes. The arguments of each must come earlier or already have values.
 func (x *exec) run(nodes []*ir.Node) error {
@@ -85,14 +91,15 @@ func (x *exec) node(n *ir.Node) error {
 	return nil
 }
 
-// compute returns the value of a node, by a backend's kernel if there is one.
+// compute returns the value of a node. It uses a backend's kernel if there is one, and otherwise the interpreter's
+// definition of the op. A slice that may be a view is always the interpreter's, because kernels copy.
 func (x *exec) compute(n *ir.Node) (value, error) {
-	s := &x.steps[n.ID()]
+	s, view := &x.steps[n.ID()], x.views.has(n)
 	dims, err := x.extents(n)
 	if err != nil {
 		return value{}, err
 	}
-	if n.Op() != ir.OpWeight {
+	if n.Op() != ir.OpWeight { // the limit does not count weights
 		if err := x.reserve(n, dims); err != nil {
 			return value{}, err
 		}
@@ -114,22 +121,22 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			return value{}, err
 		}
 	}
-	if s.replaced != nil && !(x.views != nil && x.views[n.ID()]) {
+	if s.replaced != nil && !view {
 		return x.replaced(s.replaced, n, dims, args)
 	}
 	if s.compute == nil {
 		_, err := kernelOf(n.Op())
 		return value{}, err
 	}
-	for i := range args {
+	for i := range args { // definitions compute int64, unless they only move elements
 		if args[i].i32 != nil && !(x.kernels != nil && movesWords(n.Op())) {
 			args[i] = args[i].wide()
 		}
 	}
 	c := &x.call
-	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env, left: x.limit - x.live}
-	c.view = x.views != nil && x.views[n.ID()]
-	if x.inPlace != nil && x.inPlace[n.ID()] {
+	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env, left: x.limit - x.live,
+		view: view}
+	if x.inPlace.has(n) {
 		c.undo = &x.undo
 	} else if err := x.checkHostMemory(n, dims, args); err != nil {
 		return value{}, err
@@ -158,14 +165,14 @@ func checkPicks(n *ir.Node, dims []int, args []value) error {
 	return nil
 }
 
-// reserve adds the size of a node's results to live before they are computed. It returns an error if that exceeds the
-// limit.
+// reserve adds the bytes of a node's results, the first of extents dims, to live before they are computed. It returns
+// an error if that exceeds the limit.
 func (x *exec) reserve(n *ir.Node, dims []int) error {
 	if _, err := ir.ByteSize(n.DType(), dims); err != nil {
 		return err
 	}
 	need := bytesOf(n.DType(), dims)
-	for i, t := range ir.Results(n) {
+	for i, t := range ir.Results(n) { // an if or a loop may have more results
 		if i > 0 {
 			dims, err := t.Shape.Eval(x.env.symbols)
 			if err != nil {

@@ -9,31 +9,7 @@ import (
 // FoldConstants returns the graph with nodes that depend only on constants replaced by their values. New constants and
 // all intermediate values have at most limit elements. It does not fold weights, branches, loops and custom ops.
 func FoldConstants(ctx context.Context, g *ir.Graph, limit int64) (*ir.Graph, error) {
-	nodes, uses := g.Nodes(), make([]bool, len(g.Nodes())) // whether a node that stays uses this one
-	known := constants(nodes, nil)
-	for i, n := range nodes {
-		class := n.Op().Class()
-		known[i] = known[i] && n.Op() != ir.OpWeight && class != ir.ClassControl && class != ir.ClassCustom &&
-			n.Shape().MaxElems() <= limit && (class == ir.ClassLeaf || !n.DType().IsBlock())
-		for _, a := range n.Args() {
-			known[i] = known[i] && known[a.ID()]
-		}
-		for _, a := range n.Args() {
-			uses[a.ID()] = uses[a.ID()] || !known[i]
-		}
-	}
-	for _, o := range g.Outputs() {
-		uses[o.Node.ID()] = true
-	}
-	for _, u := range g.Updates() {
-		uses[u.Value.ID()] = true
-	}
-	var list []*ir.Node
-	for i, n := range nodes {
-		if known[i] && uses[i] && n.Op().Class() != ir.ClassLeaf {
-			list = append(list, n)
-		}
-	}
+	list := foldable(g, limit)
 	data, err := Eval(ctx, g, list, Options{})
 	if err != nil {
 		return nil, err
@@ -55,4 +31,44 @@ func FoldConstants(ctx context.Context, g *ir.Graph, limit int64) (*ir.Graph, er
 	return ir.Rewrite(folded, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		return rw.Copy(n, args)
 	})
+}
+
+// foldable returns the nodes for FoldConstants to replace: constant nodes that an output, an update or a node that is
+// not folded uses.
+func foldable(g *ir.Graph, limit int64) (list []*ir.Node) {
+	nodes, used := g.Nodes(), make([]bool, len(g.Nodes()))
+	fold := constants(nodes, nil)
+	for i, n := range nodes {
+		fold[i] = fold[i] && mayFold(n, limit)
+		for _, a := range n.Args() {
+			fold[i] = fold[i] && fold[a.ID()]
+		}
+		for _, a := range n.Args() {
+			used[a.ID()] = used[a.ID()] || !fold[i]
+		}
+	}
+	for _, o := range g.Outputs() {
+		used[o.Node.ID()] = true
+	}
+	for _, u := range g.Updates() {
+		used[u.Value.ID()] = true
+	}
+	for i, n := range nodes {
+		if fold[i] && used[i] && n.Op().Class() != ir.ClassLeaf {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// mayFold reports whether FoldConstants folds a constant node if it folds all of its arguments. It does not
+// fold ops that make blocks.
+func mayFold(n *ir.Node, limit int64) bool {
+	switch n.Op().Class() {
+	case ir.ClassControl, ir.ClassCustom:
+		return false
+	case ir.ClassLeaf:
+		return n.Op() != ir.OpWeight && n.Shape().MaxElems() <= limit
+	}
+	return !n.DType().IsBlock() && n.Shape().MaxElems() <= limit
 }

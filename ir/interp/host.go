@@ -14,15 +14,7 @@ import (
 // littleEndian reports whether the machine stores floats in the byte order of tensors.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// floatsIn returns the elements of an f32 tensor without copying, or nil if byte order or alignment do not allow that.
-func floatsIn(d *ir.Data) []float32 {
-	if d.DType != ir.F32 {
-		return nil
-	}
-	return listIn[float32](d.Bytes)
-}
-
-// listIn returns numbers in the memory of a tensor, or nil if byte order or alignment do not allow that.
+// listIn returns the bytes of a tensor as numbers without copying, or nil if byte order or alignment do not allow that.
 func listIn[T int16 | int32 | int64 | float32 | float64](bytes []byte) []T {
 	if !littleEndian || len(bytes) == 0 {
 		return nil
@@ -120,9 +112,12 @@ func (p *Program) planOutputs() []bool {
 		names[o.Node]++
 		id := o.Node.ID()
 		t := o.Node.DType()
-		k := p.kernels
-		list[id] = k != nil && k[id] != nil && names[o.Node] == 1 && !t.IsBlock() && (k[id].Words || !isWord(t)) &&
-			(!isSmall(t) || k[id].Formats && p.formats[id])
+		if p.kernels == nil || p.kernels[id] == nil || t.IsBlock() {
+			continue
+		}
+		k := p.kernels[id]
+		sameFormat := (!isWord(t) || k.Words) && (!isSmall(t) || k.Formats && p.formats.has(o.Node))
+		list[id] = sameFormat && names[o.Node] == 1
 	}
 	return list
 }
@@ -131,7 +126,7 @@ func (p *Program) planOutputs() []bool {
 func (p *Program) outputMemory(into map[string]*ir.Data) map[int]*ir.Data {
 	made := map[int]*ir.Data{}
 	for _, o := range p.graph.Outputs() {
-		if d := into[o.Name]; d != nil && p.direct[o.Node.ID()] {
+		if d := into[o.Name]; d != nil && p.direct.has(o.Node) {
 			if _, ok := valueIn(d); ok {
 				made[o.Node.ID()] = d
 			}
@@ -140,37 +135,51 @@ func (p *Program) outputMemory(into map[string]*ir.Data) map[int]*ir.Data {
 	return made
 }
 
-// newResult returns the value that a kernel fills. It is in the caller's memory if the node is an output with memory
-// given for it, and otherwise in a reusable buffer.
+// newResult returns the value that a kernel fills. A node that is an output gets the caller's memory or, if the caller
+// gave none, memory of the new output. Other nodes get a reusable buffer.
 func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	t := n.DType()
 	if t.IsBlock() || !k.Words && isWord(t) {
 		return makeValue(t, dims)
 	}
-	if x.direct != nil && x.direct[n.ID()] {
-		d, clean := x.made[n.ID()], k.Fills
-		if d == nil {
-			var err error
-			if d, err = newData(t, dims); err != nil {
-				return value{}, err
-			}
-			clean = true
-		}
-		if out, ok := valueIn(d); ok {
-			out.dims = dims
-			if x.made == nil {
-				x.made = map[int]*ir.Data{}
-			}
-			x.made[n.ID()] = d
-			x.prepare(out, clean, k.Fills)
-			return out, nil
+	if x.direct.has(n) {
+		if out, ok, err := x.newOutput(k, n, dims); ok || err != nil {
+			return out, err
 		}
 	}
+	return x.newBuffered(k, n, dims)
+}
+
+// newOutput returns the value of an output, in the memory of its tensor. It returns false if the tensor has another
+// format than the value.
+func (x *exec) newOutput(k *Kernel, n *ir.Node, dims []int) (out value, ok bool, err error) {
+	d, given := x.made[n.ID()]
+	if !given {
+		if d, err = newData(n.DType(), dims); err != nil {
+			return value{}, false, err
+		}
+	}
+	if out, ok = valueIn(d); !ok {
+		return value{}, false, nil
+	}
+	out.dims = dims
+	if x.made == nil {
+		x.made = map[int]*ir.Data{}
+	}
+	x.made[n.ID()] = d
+	x.prepare(out, k, !given)
+	return out, true, nil
+}
+
+// newBuffered returns a value in a reusable buffer. Buffers have elements of 32 bits; wider and smaller elements use
+// their memory.
+func (x *exec) newBuffered(k *Kernel, n *ir.Node, dims []int) (value, error) {
+	t := n.DType()
 	out, count := value{typ: t, dims: dims}, elems(dims)
 	wide := t == ir.F64 || t == ir.I64
-	small := isSmall(t) && k.Formats && x.formats != nil && x.formats[n.ID()]
+	small := isSmall(t) && k.Formats && x.formats.has(n)
 	if size := t.BlockBytes(); wide || small {
-		count = (count*size + 3) / 4 // elements of 32 bits
+		count = (count*size + 3) / 4 // elements of the buffer
 	}
 	var err error
 	if out.buf, err = x.buffer(count); err != nil {
@@ -188,7 +197,7 @@ func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	default:
 		out.i32 = as[int32](list)
 	}
-	x.prepare(out, k.Fills, k.Fills)
+	x.prepare(out, k, false)
 	return out, nil
 }
 
@@ -198,18 +207,19 @@ func as[T byte | int32 | int64 | float32 | float64, S float32 | float64 | int64 
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(list))), n)
 }
 
-// prepare clears the memory of a kernel's result unless it is clean, and poisons it if the kernel fills it.
-func (x *exec) prepare(out value, clean, fills bool) {
+// prepare initializes the memory of a kernel's result: to zero, or to poison for a kernel that fills it. zeroed means
+// that the memory is zero already.
+func (x *exec) prepare(out value, k *Kernel, zeroed bool) {
+	usePoison := k.Fills && x.poison
+	if !usePoison && (k.Fills || zeroed) {
+		return
+	}
 	list := out.f32
 	switch {
+	case out.small != nil && usePoison:
+		fill(out.small.Bytes, 0x7d)
 	case out.small != nil:
-		if !clean || fills && x.poison {
-			for i := range out.small.Bytes {
-				if out.small.Bytes[i] = 0; clean {
-					out.small.Bytes[i] = 0x7d
-				}
-			}
-		}
+		clear(out.small.Bytes)
 	case out.f64 != nil:
 		list = as[float32](out.f64)
 	case out.i64 != nil:
@@ -217,11 +227,10 @@ func (x *exec) prepare(out value, clean, fills bool) {
 	case out.i32 != nil:
 		list = as[float32](out.i32)
 	}
-	switch {
-	case !clean:
-		clear(list)
-	case fills && x.poison:
+	if usePoison {
 		poison(list)
+	} else {
+		clear(list)
 	}
 }
 

@@ -21,7 +21,7 @@ func gather(c *call) (value, error) {
 	if inner == 1 { // saves two divisions per element
 		return c.pick(x, 1, func(i int) int { return i/picks*n + clampIndex(idx[i], n) })
 	}
-	return c.pick(x, 1, func(i int) int {
+	return c.pick(x, 1, func(i int) int { // element i of the result is at [outer, ·, i%inner]
 		outer := i / inner / picks
 		return (outer*n+clampIndex(idx[i], n))*inner + i%inner
 	})
@@ -69,7 +69,7 @@ func concat(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	args := slices.Clone(c.args)
+	args := slices.Clone(c.args) // all or none as f32 or words, because moveRegion does not convert
 	if slices.ContainsFunc(args, func(a value) bool { return a.f64 != nil || a.i64 != nil }) {
 		for i := range args {
 			args[i] = args[i].wide()
@@ -148,8 +148,8 @@ func dynamicSlice(c *call) (value, error) {
 	return c.strided(x, c.dims, from)
 }
 
-// dynamicUpdateSlice writes the update over a copy of the base, or over the base itself if that is allowed. Each way to
-// write in place first appends a function to c.undo that restores the elements.
+// dynamicUpdateSlice writes the update over a copy of the base, or over the base itself if c.undo allows that. Before it
+// writes in place, it appends a function to c.undo that restores the elements.
 func dynamicUpdateSlice(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
@@ -162,13 +162,12 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	if base.f64 != nil || update.f64 != nil || base.i64 != nil || update.i64 != nil {
 		base, update = base.wide(), update.wide()
 	}
-	out, err := base, error(nil)
-	inPlace := c.undo != nil && (base.f32 != nil) == (update.f32 != nil) && (base.i32 != nil) == (update.i32 != nil)
+	sameStorage := (base.f32 != nil) == (update.f32 != nil) && (base.i32 != nil) == (update.i32 != nil)
+	inPlace, out := c.undo != nil && sameStorage, base
 	if !inPlace {
-		out, err = c.strided(base, c.dims, whole(base.dims))
-	}
-	if err != nil {
-		return value{}, err
+		if out, err = c.strided(base, c.dims, whole(base.dims)); err != nil {
+			return value{}, err
+		}
 	}
 	for _, run := range c.updateRuns(axis) {
 		if inPlace && out.f32 != nil {
@@ -228,7 +227,7 @@ func (c *call) updateRuns(axis int) []updateRun {
 	return []updateRun{{at, 0, first}, {0, first, n - first}}
 }
 
-// dequantize decodes blocks.
+// dequantize decodes blocks. float32 represents the elements exactly, so f32 and f64 need no rounding.
 func dequantize(c *call) (value, error) {
 	x := c.args[0]
 	dec, err := x.block.decode(x.typ)

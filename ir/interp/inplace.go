@@ -38,29 +38,38 @@ func (p *Program) makerOf(n *ir.Node) *ir.Node {
 	return n
 }
 
-// writers returns the nodes that may write an update of a state in place. They form a chain from the state to its new
-// value, in which each node changes some parts, or reshapes. No other node reads the results between them, or the state
-// after the first write. It returns nil if the state must be copied.
-func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
-	n, reader := u.Value, u.Value // reader is the last node before n, which reads the state in the end
-	for ; p.kernels != nil && (writesParts(n) || reshapes(n)); n = n.Arg(0) {
+// writers returns the nodes that may write an update of a state in place, the last one first, or nil if the state must
+// be copied. The nodes are on a chain from the state to its new value, in which each node changes some parts, or
+// reshapes. No other node reads the results on the chain, or the state after the first write.
+func (p *Program) writers(u ir.Update) (writers []*ir.Node) {
+	if p.kernels == nil {
+		return nil
+	}
+	var start *ir.Node // of the chain: it reads the state
+	n := u.Value
+	for writesParts(n) || reshapes(n) {
 		if n != u.Value && p.plan.uses[n.ID()] != 1 {
 			return nil
 		}
-		if reader = n; writesParts(n) {
-			chain = append(chain, n)
+		if writesParts(n) {
+			writers = append(writers, n)
 		}
+		start, n = n, n.Arg(0)
 	}
-	if n != u.State || len(chain) == 0 {
+	if n != u.State || len(writers) == 0 {
 		return nil
 	}
-	first, reads := chain[len(chain)-1], 0
+	firstWriter := writers[len(writers)-1]
+	reads := 0
 	for _, n := range p.plan.nodes {
 		for i, a := range argsOf(n, p.kernels) {
 			if a != u.State {
 				continue
 			}
-			if reads++; (n != reader || i > 0) && (n.ID() >= first.ID() || !p.makesNewMemory(n)) {
+			reads++
+			onChain := n == start && i == 0
+			copiesBefore := n.ID() < firstWriter.ID() && p.makesNewMemory(n)
+			if !onChain && !copiesBefore {
 				return nil
 			}
 		}
@@ -68,7 +77,7 @@ func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
 	if reads != p.plan.uses[u.State.ID()] {
 		return nil // it is also an output
 	}
-	return chain
+	return writers
 }
 
 // writesParts reports whether a node's result is its argument 0 with some elements replaced.
@@ -99,7 +108,7 @@ func (p *Program) makesNewMemory(n *ir.Node) bool {
 	}
 	switch n.Op() {
 	case ir.OpSlice:
-		return !p.views[n.ID()]
+		return !p.views.has(n)
 	case ir.OpBroadcast, ir.OpFlip, ir.OpRoll:
 		return true
 	}
@@ -112,7 +121,7 @@ func (p *Program) planViews() []bool {
 	if p.kernels == nil {
 		return list
 	}
-	for _, n := range p.plan.nodes {
+	for _, n := range p.plan.nodes { // gaps are only possible between matrices, see rowsOf
 		list[n.ID()] = n.Op() == ir.OpSlice && n.Rank() > 2
 	}
 	for _, n := range p.plan.nodes {
@@ -130,11 +139,12 @@ func (p *Program) planViews() []bool {
 	return list
 }
 
-// rowsOf returns, without copying, the slice of x with extents dims that starts at element off. It must be a slice
-// along the second-innermost axis; otherwise rowsOf returns false.
+// rowsOf returns, without copying, the slice of x with extents dims that starts at element off. It returns false unless
+// x has f32 elements and only the second-innermost axis is sliced.
 func rowsOf(x value, dims []int, off int) (value, bool) {
 	axis := len(dims) - 2
-	if x.f32 == nil || elems(dims) == 0 || x.dims[axis+1] != dims[axis+1] || !slices.Equal(x.dims[:axis], dims[:axis]) {
+	onlyRows := slices.Equal(x.dims[:axis], dims[:axis]) && x.dims[axis+1] == dims[axis+1]
+	if x.f32 == nil || elems(dims) == 0 || !onlyRows {
 		return value{}, false
 	}
 	x.apart = x.dims[axis] * x.dims[axis+1]

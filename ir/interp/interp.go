@@ -73,11 +73,11 @@ type prepared struct {
 	plan    plan
 	kernels []*Kernel   // by node ID: the kernels of Options.Replace; nil without it
 	packed  [][]float32 // by node ID: the argument that the node's kernel packed; nil for none
-	inPlace []bool      // by node ID: which nodes may overwrite argument 0, a state
+	inPlace nodeSet     // the nodes that may overwrite argument 0, a state; nil if none of the program may
 	dims    [][]int     // by node ID: the extents of results that depend on no symbol
-	views   []bool      // by node ID: which nodes may return a view of argument 0
-	formats []bool      // by node ID: which values may be in the format of tensors
-	direct  []bool      // by node ID: the outputs that kernels compute in the caller's memory
+	views   nodeSet     // the nodes that may return a view of argument 0
+	formats nodeSet     // the nodes with values that may be in the format of tensors
+	direct  nodeSet     // the outputs that kernels compute in the caller's memory
 	bodies  *bodies
 	packs   *packs
 }
@@ -109,7 +109,8 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	return p, nil
 }
 
-// prepare makes a program without states.
+// prepare makes a program without states. It plans the runs, computes the constants, and then decides which values runs
+// can compute in place, as views, or in the caller's memory.
 func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	p := &Program{prepared: &prepared{graph: g, opt: opt, bodies: newBodies(opt), packs: sharedPacks(opt)},
 		states: &states{values: map[string]value{}}}
@@ -127,7 +128,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	isConst := constants(g.Nodes(), opt.fixed)
 	known := func(n *ir.Node) bool { return isConst[n.ID()] }
 	p.plan = newPlan(g.Nodes(), targets, p.kernels, known)
-	var frontier []*ir.Node
+	var frontier []*ir.Node // the constants that runs read
 	for i, n := range g.Nodes() {
 		if isConst[i] && p.plan.uses[i] > 0 {
 			frontier = append(frontier, n)
@@ -157,15 +158,23 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	p.views = p.planViews()
 	p.formats = p.planFormats()
 	p.inPlace, p.direct = p.planStates(), p.planOutputs()
-	p.dims = make([][]int, len(g.Nodes()))
-	for i, n := range g.Nodes() {
-		if n.Shape().IsStatic() {
-			if p.dims[i], err = n.Shape().Eval(nil); err != nil {
-				return nil, nodeError(n, err)
-			}
+	p.dims, err = staticDims(g.Nodes())
+	return p, err
+}
+
+// staticDims returns, by node ID, the extents of the nodes that depend on no symbol.
+func staticDims(nodes []*ir.Node) ([][]int, error) {
+	dims := make([][]int, len(nodes))
+	for i, n := range nodes {
+		if !n.Shape().IsStatic() {
+			continue
+		}
+		var err error
+		if dims[i], err = n.Shape().Eval(nil); err != nil {
+			return nil, nodeError(n, err)
 		}
 	}
-	return p, nil
+	return dims, nil
 }
 
 // constants reports, by node ID, which nodes depend only on weights, constants and fixed inputs, and on no symbol.
@@ -241,13 +250,13 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 		defer p.states.running.RUnlock()
 	}
 	x := p.ready()
-	apart := disjointOutputs(in, into)
-	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in, apart), bodies: p.bodies}
+	disjoint := disjointOutputs(in, into)
+	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in, disjoint), bodies: p.bodies}
 	x.inPlace, x.direct = nil, p.direct
 	if !p.states.areAliased() {
 		x.inPlace = p.inPlace
 	}
-	if apart {
+	if disjoint {
 		x.made = p.outputMemory(into)
 	}
 	out, err := p.results(x, into)
@@ -270,7 +279,7 @@ func (p *Program) ready() *exec {
 		packed: p.packed, views: p.views, formats: p.formats, dims: p.dims}
 }
 
-// recycle resets a run's working memory for reuse.
+// recycle resets a run's working memory for reuse, and drops its references to the caller's tensors.
 func (p *Program) recycle(x *exec) {
 	for _, u := range p.graph.Updates() { // these values moved to the states
 		x.vals[u.Value.ID()] = p.consts[u.Value.ID()]
@@ -306,19 +315,18 @@ func (p *Program) results(x *exec, into map[string]*ir.Data) (map[string]*ir.Dat
 }
 
 // leafOf returns the function that reads inputs and states for a run. States have their values from before the run.
-// apart means that no output shares memory with an input, so that inputs need not be copied.
-func (p *Program) leafOf(in map[string]*ir.Data, apart bool) func(n *ir.Node) (value, error) {
+// disjoint means that no output shares memory with an input, so that inputs need not be copied.
+func (p *Program) leafOf(in map[string]*ir.Data, disjoint bool) func(n *ir.Node) (value, error) {
 	before := p.snapshot()
 	return func(n *ir.Node) (value, error) {
-		if n.Op() == ir.OpState {
+		switch {
+		case n.Op() == ir.OpState:
 			return before[n.Name()], nil
-		}
-		if apart && p.formats[n.ID()] {
+		case !disjoint:
+			return fromData(in[n.Name()])
+		case p.formats.has(n):
 			return stored(in[n.Name()])
 		}
-		if apart {
-			return borrow(in[n.Name()])
-		}
-		return fromData(in[n.Name()])
+		return borrow(in[n.Name()])
 	}
 }

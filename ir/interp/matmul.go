@@ -14,6 +14,7 @@ type matrices[T float32 | float64] struct {
 	size  int // elements of one matrix
 }
 
+// at returns the elements of matrix i.
 func (m matrices[T]) at(i int) []T { return m.elems[i*m.size : (i+1)*m.size] }
 
 // matmul computes op matmul. It decodes quantized operands first.
@@ -45,7 +46,7 @@ func matmulFloats[T float32 | float64](c *call, bElems []T) (value, error) {
 // matmulInts multiplies matrices of 8-bit integers. A product of two elements is below 2^16, so float64 represents sums
 // of up to 2^37 of them exactly. The result only needs wrapping.
 func matmulInts(c *call) (value, error) {
-	c.args[0].f64 = fromInts(c.args[0].i64)
+	c.args[0].f64 = fromInts(c.args[0].i64) // matmulWith reads floats
 	sums, err := matmulWith(c, fromInts(c.args[1].i64))
 	if err != nil {
 		return value{}, err
@@ -105,7 +106,8 @@ func transposedMatrices(x value) value {
 	src := x.floats()
 	dst := make([]float64, len(src))
 	for i := range src {
-		dst[i/(r*n)*(r*n)+i%n*r+i/n%r] = src[i]
+		matrix, row, col := i/(r*n), i/n%r, i%n
+		dst[matrix*r*n+col*r+row] = src[i]
 	}
 	x.f64, x.f32 = dst, nil
 	return x
@@ -164,7 +166,8 @@ func (p *matmulState[T]) tile(i, row, col int, panel []float64) {
 	multiply(out, p.n, a, panel, rows, cols, p.k)
 }
 
-// multiply sets out[i*n+j] to the dot product of row i of a and row j of b. Rows have k elements.
+// multiply sets out[i*n+j] to the dot product of row i of a and row j of b. a has `rows` rows and b has `cols` rows, of
+// k elements. It computes blocks of 4x2 and 1x4 products together, which reads each element fewer times.
 func multiply[T float32 | float64](out []float64, n int, a []float64, b []T, rows, cols, k int) {
 	aRow := func(i int) []float64 { return a[i*k : (i+1)*k] }
 	bRow := func(j int) []T { return b[j*k : (j+1)*k] }

@@ -67,7 +67,7 @@ func TestSharedPacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if y := floatsIn(out["y"]); y[0] != 68 || y[1] != 0 {
+		if y := listIn[float32](out["y"].Bytes); y[0] != 68 || y[1] != 0 {
 			t.Fatalf("%s: the kernel got %g packed, and %g bytes", tt.what, y[0], y[1])
 		}
 	}
@@ -120,7 +120,7 @@ func TestBodyConstants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if y := floatsIn(out["y"]); y[0] != 22 || y[1] != 32 || calls != 1 {
+		if y := listIn[float32](out["y"].Bytes); y[0] != 22 || y[1] != 32 || calls != 1 {
 			t.Fatalf("the result is %g after %d calls of Pack, want [22 32] after 1", y, calls)
 		}
 	}

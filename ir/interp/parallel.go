@@ -17,7 +17,7 @@ const minWork = 1 << 14
 // get different values of worker, from 0 to workers-1. work is the cost of one task in multiply-adds. If tasks*work is
 // small, all tasks run on the calling goroutine.
 func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
-	workers = useful(workers, tasks, work)
+	workers = usefulWorkers(workers, tasks, work)
 	if workers <= 1 {
 		for task := range tasks {
 			if ctx.Err() != nil {
@@ -49,8 +49,9 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 	return cmp.Or(loop(0), others.Wait(), ctx.Err())
 }
 
-// useful returns the number of workers that can share tasks: at most the given number.
-func useful(workers, tasks, work int) int {
+// usefulWorkers returns how many of the workers have enough to do: each gets at least one task, and at least minWork.
+// work is the cost of one task in multiply-adds.
+func usefulWorkers(workers, tasks, work int) int {
 	return min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
 }
 

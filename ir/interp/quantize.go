@@ -1,9 +1,8 @@
 package interp
 
 import (
-	"slices"
-
 	"errors"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
@@ -29,17 +28,22 @@ func quantize(c *call) (value, error) {
 	return out, err
 }
 
-// scatterBlocks is scatter_nd for rows of blocks: updates replace whole rows.
+// scatterBlocks is scatter_nd for rows of blocks: updates replace whole rows, which it copies as bytes.
 func scatterBlocks(c *call, rows coordinateRows) (value, error) {
-	out, u := value{typ: c.args[0].typ, dims: c.dims, block: &blocks{raw: c.args[0].block.raw}}, c.undo
-	if u == nil {
-		u, out.block.raw = new(undo), slices.Clone(out.block.raw)
+	t := c.args[0].typ
+	raw, undoList := c.args[0].block.raw, c.undo
+	if undoList == nil { // not in place
+		raw, undoList = slices.Clone(raw), new(undo)
 	}
-	bytes := func(elems int) int { return elems / out.typ.BlockElems() * out.typ.BlockBytes() }
-	to := func(i int) (int, bool) { at, ok := rows.at(i); return bytes(at), ok }
-	changeInPlace(u, out.block.raw, c.args[2].block.raw, bytes(rows.run), to,
-		func(_, update byte) byte { return update }, func([]byte) {})
-	return out, nil
+	bytes := func(elems int) int { return elems / t.BlockElems() * t.BlockBytes() }
+	to := func(i int) (int, bool) {
+		at, ok := rows.at(i)
+		return bytes(at), ok
+	}
+	replace := func(_, update byte) byte { return update }
+	noRounding := func([]byte) {}
+	changeInPlace(undoList, raw, c.args[2].block.raw, bytes(rows.run), to, replace, noRounding)
+	return value{typ: t, dims: c.dims, block: &blocks{raw: raw}}, nil
 }
 
 // updateBlocks is dynamic_update_slice for rows of blocks. It copies the rows as bytes.
@@ -49,7 +53,7 @@ func updateBlocks(c *call, axis int) (value, error) {
 	if c.undo == nil {
 		out.block.raw = slices.Clone(base.block.raw)
 	}
-	inner := elems(base.dims[axis+1:]) / base.typ.BlockElems() * base.typ.BlockBytes()
+	inner := elems(base.dims[axis+1:]) / base.typ.BlockElems() * base.typ.BlockBytes() // bytes of a row
 	for _, run := range c.updateRuns(axis) {
 		for i := range elems(base.dims[:axis]) {
 			to, from := (i*base.dims[axis]+run.to)*inner, (i*update.dims[axis]+run.from)*inner

@@ -11,7 +11,7 @@ func causalConv1D(c *call) (value, error) {
 	from, r := x.floats(), len(x.dims)
 	times, channels, size := x.dims[r-2], x.dims[r-1], c.args[1].dims[1]
 	out := make([]float64, elems(c.dims))
-	z := func(batch, t, channel int) float64 { // of the state and then of x
+	z := func(batch, t, channel int) float64 { // element of the state followed by x, along time
 		if t < size-1 {
 			return state[(batch*(size-1)+t)*channels+channel]
 		}
@@ -35,7 +35,7 @@ func causalConv1D(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// scanRecurrence computes op ssm_scan or delta_rule.
+// scanRecurrence computes op ssm_scan or delta_rule: result y of all times, or the state after the last time.
 func scanRecurrence(c *call) (value, error) {
 	floats := make([][]float64, len(c.args))
 	dims := make([][]int, len(c.args))
@@ -60,17 +60,22 @@ func newScan(op ir.Op, dims [][]int, args [][]float64) *recurrence.Scan {
 		}
 		return recurrence.Vectors{Elements: args[i], Groups: dims[i][len(dims[i])-2]}
 	}
-	in := op.Info()
-	last, s := in.Arg("state"), &recurrence.Scan{}
-	if op == ir.OpSSMScan {
-		s.Q, s.K, s.V, s.Decay, s.Rate, s.Scale = vectors(4), vectors(3), args[0], args[1], args[2], args[1]
-	} else {
-		s.Q, s.K, s.V, s.Decay, s.A, s.B = vectors(0), vectors(1), args[2], args[3], vectors(5), vectors(6)
+	s := &recurrence.Scan{}
+	var values int // the argument with the values, [batch…, time, head, value]
+	switch op {
+	case ir.OpSSMScan: // arguments x, dt, a, b, c, state
+		values = 0
+		s.Q, s.K, s.Decay, s.Rate, s.Scale = vectors(4), vectors(3), args[1], args[2], args[1]
+	default: // delta_rule: q, k, v, decay, state, a, b
+		values = 2
+		s.Q, s.K, s.Decay, s.A, s.B = vectors(0), vectors(1), args[3], vectors(5), vectors(6)
 	}
-	s.State = args[last]
-	r := len(dims[last])
-	s.Heads, s.Values, s.Keys = dims[last][r-3], dims[last][r-2], dims[last][r-1]
-	s.Batches = elems(dims[last][:r-3])
-	s.Times = dims[in.Arg(map[bool]string{true: "x", false: "v"}[op == ir.OpSSMScan])][r-3]
+	s.V = args[values]
+	state := op.Info().Arg("state") // [batch…, head, value, key]
+	s.State = args[state]
+	r := len(dims[state])
+	s.Batches = elems(dims[state][:r-3])
+	s.Heads, s.Values, s.Keys = dims[state][r-3], dims[state][r-2], dims[state][r-1]
+	s.Times = dims[values][r-3]
 	return s
 }

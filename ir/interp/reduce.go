@@ -19,7 +19,7 @@ type rows struct {
 // row returns row i of s. s has the elements of r.x.
 func row[T any](r rows, s []T, i int) []T { return s[i*r.n : (i+1)*r.n] }
 
-// foldRows returns argument 0 as rows that fold the given axes.
+// foldRows returns argument 0 as rows: one for each result element, with the elements along the given axes.
 func foldRows(c *call, axes []int64) (rows, error) {
 	x := c.args[0]
 	fold, err := ir.ResolveAxes(axes, len(x.dims))
@@ -82,7 +82,7 @@ func reduce(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// reduceInts is like reduce, for integers and bools. The interpreter has widened its argument to int64 before.
+// reduceInts is like reduce, for integers and bools.
 func reduceInts(c *call, r rows) (value, error) {
 	b := basicFolds[c.node.Op()]
 	out := make([]int64, r.count)
@@ -115,7 +115,7 @@ func FoldRow(n *ir.Node, row []float64) []float64 {
 	return out
 }
 
-// folder computes the Fold of an op on one row of elements after the other.
+// folder computes the Fold of an op on one row after the other. Its functions read the fields x, first, results and n.
 type folder struct {
 	steps       []ir.Step
 	maps        []func() float64 // by step: the value to fold for element x; nil for x itself
@@ -132,12 +132,12 @@ func newFolder(in *ir.Fold, attrs ir.Attrs) *folder {
 	f := &folder{steps: in.Steps, results: make([]float64, len(in.Steps)), homogeneous: in.Homogeneous}
 	leaf := func(s *ir.Scalar, _ []func() float64) func() float64 { return f.leaf(s, attrs) }
 	apply := func(s *ir.Scalar, args []func() float64) func() float64 {
-		of, x := s.Op.Info().Float, make([]float64, len(args))
+		compute, x := s.Op.Info().Float, make([]float64, len(args))
 		return func() float64 {
 			for i, a := range args {
 				x[i] = a()
 			}
-			return of(x, nil)
+			return compute(x, nil)
 		}
 	}
 	for _, s := range in.Steps {
@@ -184,16 +184,16 @@ func (f *folder) fold(row []float64) (scale int) {
 		f.first = row[0]
 	}
 	for i, s := range f.steps {
-		of := row
+		values := row
 		if f.maps[i] != nil {
 			f.buf = slices.Grow(f.buf[:0], len(row))[:len(row)]
 			for j, x := range row {
 				f.x = x
 				f.buf[j] = f.maps[i]()
 			}
-			of = f.buf
+			values = f.buf
 		}
-		f.results[i] = basicFolds[s.By].floats(of)
+		f.results[i] = basicFolds[s.By].floats(values)
 	}
 	return scale
 }
@@ -248,6 +248,7 @@ func minOf(row []float64) float64 {
 	return acc
 }
 
+// argmax computes op argmax. A NaN beats every number.
 func argmax(c *call) (value, error) {
 	if c.args[0].typ.IsFloat() {
 		return search(c, value.floats, func(x, best float64) bool { return x > best || x != x && best == best })
@@ -255,6 +256,7 @@ func argmax(c *call) (value, error) {
 	return search(c, value.ints, func(x, best int64) bool { return x > best })
 }
 
+// argmin computes op argmin. A NaN beats every number.
 func argmin(c *call) (value, error) {
 	if c.args[0].typ.IsFloat() {
 		return search(c, value.floats, func(x, best float64) bool { return x < best || x != x && best == best })

@@ -94,7 +94,7 @@ func (c *Call) Parallel(tasks, work int, f func(worker, task int)) error {
 
 // Serial reports whether Parallel would run all of these tasks on the calling goroutine, as worker 0. Kernels of small
 // ops then call a function directly, because a function for Parallel takes memory.
-func (c *Call) Serial(tasks, work int) bool { return useful(c.workers, tasks, work) <= 1 }
+func (c *Call) Serial(tasks, work int) bool { return usefulWorkers(c.workers, tasks, work) <= 1 }
 
 // ParallelRange calls f for ranges of n items with the given work each, see Parallel.
 func (c *Call) ParallelRange(n, work int, f func(lo, hi int)) error {
@@ -124,8 +124,8 @@ func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 
 // replaced computes a node by a backend's kernel.
 func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
-	inPlace := x.inPlace != nil && x.inPlace[n.ID()]
 	var out value
+	inPlace := x.inPlace.has(n)
 	if inPlace {
 		out = args[0]
 	} else {
@@ -144,38 +144,12 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Doubles: out.f64, Ints: out.i64, Words: out.i32,
 		Stored: out.small, Args: c.Args[:0], exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
-		if a.small != nil && !k.Formats && k.Stored != i {
-			var err error
-			if a, err = a.decoded(); err != nil {
-				return value{}, err
-			}
-		}
-		t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
-		if a.small != nil {
-			// in Stored
-		} else if k.Words && isWord(a.typ) {
-			t.Words = a.words()
-		} else {
-			t.Ints = a.ints()
-		}
-		if len(a.dims) > 1 && a.apart == 0 {
-			t.Apart = elems(a.dims[len(a.dims)-2:])
+		t, err := k.argument(i, a)
+		if err != nil {
+			return value{}, err
 		}
 		if k.Pack != nil && k.Packs == i && x.packed != nil {
 			t.Packed = x.packed[n.ID()]
-		}
-		switch stored := a.stored(); {
-		case stored != nil && (k.Stored == i || k.Formats && a.small != nil):
-			t.Stored = stored
-		case a.block != nil:
-			var err error
-			if t.Floats, err = a.block.decode(a.typ); err != nil {
-				return value{}, err
-			}
-		case a.typ == ir.F64:
-			t.Doubles = a.floats()
-		case a.typ.IsFloat():
-			t.Floats = a.narrow().f32
 		}
 		c.Args = append(c.Args, t)
 	}
@@ -188,6 +162,36 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		}
 	}
 	return out, nil
+}
+
+// argument returns argument i, of value a, in a format that the kernel accepts.
+func (k *Kernel) argument(i int, a value) (Tensor, error) {
+	var err error
+	acceptsStored := k.Stored == i || k.Formats && a.small != nil
+	if a.small != nil && !acceptsStored {
+		if a, err = a.decoded(); err != nil {
+			return Tensor{}, err
+		}
+	}
+	t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
+	if len(a.dims) > 1 && a.apart == 0 {
+		t.Apart = elems(a.dims[len(a.dims)-2:])
+	}
+	switch {
+	case a.stored() != nil && acceptsStored:
+		t.Stored = a.stored()
+	case a.block != nil:
+		t.Floats, err = a.block.decode(a.typ)
+	case a.typ == ir.F64:
+		t.Doubles = a.floats()
+	case a.typ.IsFloat():
+		t.Floats = a.narrow().f32
+	case k.Words && isWord(a.typ):
+		t.Words = a.words()
+	default:
+		t.Ints = a.ints()
+	}
+	return t, err
 }
 
 // narrow returns the value with its floats as float32, unless it is f64, and its integers as words.

@@ -25,7 +25,7 @@ func resize(c *call, share func(p resizedCoord) []weighted) (value, error) {
 			for axis := range maxAxes {
 				shares[axis] = []weighted{{0, 1}}
 				if axis >= maxAxes-axes {
-					shares[axis] = share(c.resizedCoord(axis-maxAxes+axes, at[axis], in[axis], to[axis]))
+					shares[axis] = share(newResizedCoord(c.attrs(), axis-maxAxes+axes, at[axis], in[axis], to[axis]))
 				}
 			}
 			for i := range len(out) / outSize {
@@ -53,25 +53,23 @@ func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float
 // to/from.
 type resizedCoord struct{ i, extent, from, to int }
 
-// resizedCoord returns coordinate i along a resized axis, given its number and its extents before and after.
-func (c *call) resizedCoord(axis, i, from, to int) resizedCoord {
-	return newResizedCoord(c.attrs(), axis, i, from, to)
-}
-
+// newResizedCoord returns coordinate i along a resized axis, given the number of the axis among the resized ones, and
+// its extents before and after. Attribute scales, if set, gives another scale than to/from.
 func newResizedCoord(attrs ir.Attrs, axis, i, from, to int) resizedCoord {
 	num, den := ir.ResizeScale(attrs, axis, ir.D(from), ir.D(to))
 	return resizedCoord{i: i, extent: from, from: den.Static(), to: num.Static()}
 }
 
 // source returns the position in the input that corresponds to p: an element, and the fraction of the distance to the
-// next. It computes them from integers, so they are exact.
+// next. The element may be -1. Centers of elements are at half coordinates, unless alignCorners is set: then the first
+// and the last elements of input and result correspond. It computes with integers, so there is no rounding error.
 func (p resizedCoord) source(alignCorners bool) (at int, frac float64) {
 	num, den := (2*p.i+1)*p.from-p.to, 2*p.to
 	if alignCorners {
 		num, den = p.i*(p.from-1), max(p.to-1, 1)
 	}
 	at = num / den
-	if num%den < 0 {
+	if num%den < 0 { // round down
 		at--
 	}
 	return at, float64(num-at*den) / float64(den)
@@ -106,7 +104,8 @@ func resizeCubic(c *call) (value, error) {
 // convolution interpolation for digital image processing" (1981).
 const keysA = -0.75
 
-// keysInner is the kernel at distances up to 1, keysOuter the kernel at distances from 1 to 2.
+// keysInner is the kernel at distances d up to 1: (a+2)d³ - (a+3)d² + 1. keysOuter is the kernel at distances from 1 to
+// 2: ad³ - 5ad² + 8ad - 4a.
 func keysInner(d float64) float64 { return float64((float64((keysA+2)*d)-(keysA+3))*d*d) + 1 }
 func keysOuter(d float64) float64 {
 	return float64((float64((float64(keysA*d)-5*keysA)*d)+8*keysA)*d) - 4*keysA
@@ -127,7 +126,8 @@ func resizeNearest(c *call) (value, error) {
 func NearestSources(n *ir.Node, axis, from, to int) []int {
 	list, outer := make([]int, to), n.Rank()-len(n.Attrs().Shape("size"))
 	for i := range list {
-		if list[i] = i; axis >= outer {
+		list[i] = i
+		if axis >= outer {
 			p := newResizedCoord(n.Attrs(), axis-outer, i, from, to)
 			list[i] = min(i*p.from/p.to, p.extent-1)
 		}

@@ -11,20 +11,20 @@ import (
 func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, error) {
 	x := c.args[0].floats()
 	out := make([]float64, len(x))
-	n, inner := c.dims[axis], elems(c.dims[axis+1:])
 	if len(x) == 0 {
 		return c.floats(out), nil
 	}
-	err := c.parallelRange(len(x)/n, n*elementWork, func(lo, hi int) {
-		buf, f := make([]float64, n), newFunc()
+	rows := rowsAlong(c.dims, axis)
+	err := c.parallelRange(rows.count(), rows.n*elementWork, func(lo, hi int) {
+		buf, f := make([]float64, rows.n), newFunc()
 		for r := lo; r < hi; r++ {
-			first := r/inner*n*inner + r%inner
+			first := rows.first(r)
 			for i := range buf {
-				buf[i] = x[first+i*inner]
+				buf[i] = x[first+i*rows.inner]
 			}
 			f(buf)
 			for i, y := range buf {
-				out[first+i*inner] = y
+				out[first+i*rows.inner] = y
 			}
 		}
 	})
@@ -89,7 +89,7 @@ func groupNorm(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// scaled returns x*weight+bias for a channel; both are optional.
+// scaled returns x*weight+bias with the factor and addend of a channel. weight and bias may be nil.
 func scaled(x float64, weight, bias []float64, channel int) float64 {
 	if weight != nil {
 		x = float64(x * weight[channel])
@@ -128,11 +128,14 @@ func rope(c *call) (value, error) {
 	if len(x) == 0 {
 		return c.floats(out), nil
 	}
-	inner := elems(c.dims[axis+1 : last])                // rows per position
-	each := elems(c.dims[c.node.Arg(1).Rank()-1 : last]) // rows that repeat the same positions
+	// positions is [outer…, times], and x is [outer…, …, times, …, width], where times is the axis. A row of x is its
+	// innermost axis.
+	times := c.dims[axis]
+	rowsPerTime := elems(c.dims[axis+1 : last])
+	rowsPerOuter := elems(c.dims[c.node.Arg(1).Rank()-1 : last]) // these rows use the same list of positions
 	err = c.parallelRange(len(x)/width, turn*elementWork, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			pos := positions[r/each*c.dims[axis]+r/inner%c.dims[axis]]
+			pos := positions[r/rowsPerOuter*times+r/rowsPerTime%times]
 			y := out[r*width : (r+1)*width]
 			for i := range turn / 2 {
 				sin, cos := math.Sincos(angle(pos, i))
@@ -144,7 +147,9 @@ func rope(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// ropeAngle returns a function that returns the angle of pair i at a position. turn is the number of rotated elements.
+// ropeAngle returns a function that returns the angle, in radians, of pair i at a position. turn is the number of
+// rotated elements. Argument turns, if given, has two words per pair, the high one first: the turns per position as a
+// fraction of 2^64.
 func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
 	if len(c.args) > 2 {
 		words := c.args[2].i64

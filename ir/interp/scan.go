@@ -10,6 +10,7 @@ import (
 // starts at element first(r), and its elements are inner apart.
 type axisRows struct{ outer, n, inner int }
 
+// rowsAlong returns the rows of a tensor with extents dims along an axis.
 func rowsAlong(dims []int, axis int) axisRows {
 	return axisRows{elems(dims[:axis]), dims[axis], elems(dims[axis+1:])}
 }
@@ -71,11 +72,11 @@ func running(c *call) (value, error) {
 // scanAttrs holds the attributes of a scan.
 type scanAttrs struct {
 	exclusive, reverse bool
-	restart            int
+	restart            int // begin anew every `restart` elements; 0 for never
 }
 
-// runningFold sets out to the results so far of folding row: combine folds the result so far, initially first, with
-// the next element.
+// runningFold sets out[i] to the fold of row[0] to row[i]: combine folds the result so far, initially first, with the
+// next element. See ir.OpCumSum for the attributes.
 func runningFold[T int64 | float64](row, out []T, s scanAttrs, first T, combine func(acc, x T) T) {
 	acc := first
 	for i := range row {

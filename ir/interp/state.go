@@ -62,7 +62,7 @@ func (p *Program) shareStates() error {
 	if share == nil {
 		return p.ResetStates()
 	}
-	shares := false
+	sharesOne := false
 	for _, n := range p.graph.Leaves(ir.OpState) {
 		have, err := share.stateNode(n.Name())
 		if err != nil {
@@ -72,14 +72,12 @@ func (p *Program) shareStates() error {
 			return fmt.Errorf("state %q is %s here and %s in the program that shares it: want equal types", n.Name(),
 				n.Type(), have.Type())
 		}
-		shares = true
+		sharesOne = true
 	}
-	if shares {
+	if sharesOne {
 		p.states = share.states
 	}
-	p.states.mu.Lock()
-	known := maps.Clone(p.states.values)
-	p.states.mu.Unlock()
+	known := p.snapshot()
 	for _, n := range p.graph.Leaves(ir.OpState) { // a third program may have added a state of the name
 		dims, err := n.Shape().Eval(nil)
 		if err != nil {
@@ -109,21 +107,9 @@ func (p *Program) initStates(which func(name string) bool) error {
 		if !which(n.Name()) {
 			continue
 		}
-		v, err := makeValue(n.DType(), dims)
-		if first := ir.InitialOf(n); err == nil && first != (ir.Initial{}) {
-			var d *ir.Data
-			if d, err = first.Value(n.DType(), dims, p.opt.Weights); err == nil {
-				err = mmap.Guard(func() (err error) { // of a file, if it is a weight
-					v, err = fromData(&ir.Data{DType: d.DType, Dims: dims, Bytes: slices.Clone(d.Bytes)})
-					return err
-				})
-			}
-		}
+		v, err := p.initialState(n, dims)
 		if err != nil {
 			return nodeError(n, err)
-		}
-		if p.kernels != nil {
-			v = v.narrow()
 		}
 		values[n.Name()] = v
 	}
@@ -131,6 +117,31 @@ func (p *Program) initStates(which func(name string) bool) error {
 	defer p.states.mu.Unlock()
 	maps.Copy(p.states.values, values)
 	return nil
+}
+
+// initialState returns a new value for state n, of extents dims: zero unless the graph declares another one.
+func (p *Program) initialState(n *ir.Node, dims []int) (value, error) {
+	v, err := makeValue(n.DType(), dims)
+	if err != nil {
+		return value{}, err
+	}
+	if initial := ir.InitialOf(n); initial != (ir.Initial{}) {
+		d, err := initial.Value(n.DType(), dims, p.opt.Weights)
+		if err != nil {
+			return value{}, err
+		}
+		err = mmap.Guard(func() (err error) { // a weight is read from its mapped file
+			v, err = fromData(&ir.Data{DType: d.DType, Dims: dims, Bytes: slices.Clone(d.Bytes)})
+			return err
+		})
+		if err != nil {
+			return value{}, err
+		}
+	}
+	if p.kernels != nil {
+		v = v.narrow()
+	}
+	return v, nil
 }
 
 // stateNode returns the node of a state, or an error that lists the states.

@@ -71,7 +71,8 @@ func (p *Program) planFormats() []bool {
 	}
 	for _, n := range slices.Backward(p.plan.nodes) {
 		k := p.kernels[n.ID()]
-		accepts := k != nil && k.Formats && !p.views[n.ID()] || k == nil && reshapes(n) && list[n.ID()]
+		// The interpreter only reshapes elements in this format, and it makes the views.
+		accepts := k != nil && k.Formats && !p.views.has(n) || k == nil && reshapes(n) && list[n.ID()]
 		for _, a := range argsOf(n, p.kernels) {
 			list[a.ID()] = list[a.ID()] && accepts
 		}
@@ -94,7 +95,33 @@ func keepsStored(n *ir.Node) bool {
 // Such weights are never decoded as a whole. 16-bit floats that were computed from weights, such as a transposed
 // matrix, get that format too. Integers become words, unless a kernel reads them as int64.
 func (p *Program) decodeConstants() error {
-	keep, ints := make([]bool, len(p.consts)), make([]bool, len(p.consts))
+	keep, ints := p.constantFormats()
+	for i, v := range p.consts {
+		switch {
+		case keep[i] && v.small != nil:
+		case keep[i]:
+			d, err := v.data()
+			if err != nil {
+				return err
+			}
+			p.consts[i] = value{typ: v.typ, dims: v.dims, small: &Stored{DType: v.typ, Bytes: d.Bytes}}
+		case ints[i]:
+			p.consts[i] = v.wide()
+		default:
+			d, err := v.decoded()
+			if err != nil {
+				return err
+			}
+			p.consts[i] = d.narrow()
+		}
+	}
+	return nil
+}
+
+// constantFormats reports, by node ID, which constants keep or get the storage format, and which ones a kernel reads as
+// int64.
+func (p *Program) constantFormats() (keep, ints []bool) {
+	keep, ints = make([]bool, len(p.consts)), make([]bool, len(p.consts))
 	for i, v := range p.consts {
 		keep[i] = v.small != nil || storedFloats(v.typ) && (v.f32 != nil || v.f64 != nil)
 	}
@@ -111,28 +138,7 @@ func (p *Program) decodeConstants() error {
 			ints[a.ID()] = ints[a.ID()] || k != nil && !k.Words && isWord(a.DType())
 		}
 	}
-	for i, v := range p.consts {
-		if keep[i] {
-			if v.small == nil {
-				d, err := v.data()
-				if err != nil {
-					return err
-				}
-				p.consts[i] = value{typ: v.typ, dims: v.dims, small: &Stored{DType: v.typ, Bytes: d.Bytes}}
-			}
-			continue
-		}
-		if ints[i] {
-			p.consts[i] = v.wide()
-			continue
-		}
-		var err error
-		if v, err = v.decoded(); err != nil {
-			return err
-		}
-		p.consts[i] = v.narrow()
-	}
-	return nil
+	return keep, ints
 }
 
 // packs has packed weights, which programs with the same weights share.
@@ -146,11 +152,15 @@ type packKey struct{ weight, form string }
 
 // sharedPacks returns the packed weights of Options.Share if it has the same weights, or an empty set.
 func sharedPacks(opt Options) *packs {
-	if s := opt.Share; s != nil && opt.Weights != nil && reflect.TypeOf(opt.Weights) == reflect.TypeOf(s.opt.Weights) &&
-		reflect.ValueOf(opt.Weights).Comparable() && opt.Weights == s.opt.Weights {
+	if s := opt.Share; s != nil && opt.Weights != nil && sameSource(opt.Weights, s.opt.Weights) {
 		return s.packs
 	}
 	return &packs{made: map[packKey][]float32{}}
+}
+
+// sameSource reports whether a equals b. Sources that Go cannot compare, such as maps, count as different.
+func sameSource(a, b ir.WeightSource) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
 // pack is the argument of a node to pack.
@@ -168,28 +178,16 @@ func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
 	p.packed = make([][]float32, len(p.consts))
 	var list []pack
 	for _, n := range p.plan.nodes {
-		k := p.kernels[n.ID()]
-		if k == nil || k.Pack == nil || !isConst[argsOf(n, p.kernels)[k.Packs].ID()] {
-			continue
-		}
-		w := argsOf(n, p.kernels)[k.Packs]
-		v, t := p.consts[w.ID()], pack{node: n}
-		if k.Form != "" && w.Op() == ir.OpWeight {
-			t.key = packKey{w.Name(), k.Form}
-		}
-		t.from = Tensor{DType: v.typ, Dims: v.dims, Floats: v.f32, Words: v.i32, Stored: v.small}
-		if v.block != nil && k.Stored == k.Packs {
-			t.from.Stored = v.stored()
-		}
-		if t.from.Floats == nil && t.from.Words == nil && t.from.Stored == nil {
+		t, ok := p.argumentToPack(n, isConst)
+		if !ok {
 			continue
 		}
 		if p.packed[n.ID()] = p.packs.made[t.key]; p.packed[n.ID()] != nil {
 			continue
 		}
-		size := 4 * int64(elems(v.dims))
+		size := 4 * int64(elems(t.from.Dims))
 		if t.from.Stored != nil {
-			size = bytesOf(v.typ, v.dims)
+			size = bytesOf(t.from.DType, t.from.Dims)
 		}
 		if err := hostmem.Check(size); err != nil {
 			if t.from.Stored != nil {
@@ -215,7 +213,29 @@ func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
 	return nil
 }
 
-// dropPacked drops the constants that are only needed packed.
+// argumentToPack returns the constant argument that the node's kernel packs, or false if there is none in a format that
+// kernels pack.
+func (p *Program) argumentToPack(n *ir.Node, isConst []bool) (pack, bool) {
+	k := p.kernels[n.ID()]
+	if k == nil || k.Pack == nil {
+		return pack{}, false
+	}
+	w := argsOf(n, p.kernels)[k.Packs]
+	if !isConst[w.ID()] {
+		return pack{}, false
+	}
+	v, t := p.consts[w.ID()], pack{node: n}
+	if k.Form != "" && w.Op() == ir.OpWeight {
+		t.key = packKey{w.Name(), k.Form}
+	}
+	t.from = Tensor{DType: v.typ, Dims: v.dims, Floats: v.f32, Words: v.i32, Stored: v.small}
+	if v.block != nil && k.Stored == k.Packs {
+		t.from.Stored = v.stored()
+	}
+	return t, t.from.Floats != nil || t.from.Words != nil || t.from.Stored != nil
+}
+
+// dropPacked drops the elements of the constants that are only needed packed. Dtypes and dims stay.
 func (p *Program) dropPacked(isConst []bool) {
 	needed := make([]bool, len(p.consts))
 	for _, o := range p.graph.Outputs() {

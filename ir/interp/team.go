@@ -28,9 +28,9 @@ type job struct {
 	ctx            context.Context
 	workers, tasks int
 	f              func(worker, task int)
-	joined         atomic.Int32 // helpers that work on it, or wanted to
-	next, done     atomic.Int64 // tasks that were taken, and that are finished
-	stopped        atomic.Bool  // the other tasks do not run
+	joined         atomic.Int32 // helpers that work on it, or found enough workers
+	next, done     atomic.Int64 // numbers of tasks that were taken, and that are finished
+	stopped        atomic.Bool  // a task failed: the remaining tasks are only counted
 	err            atomic.Pointer[error]
 	panicked       atomic.Pointer[any]
 	finished       chan struct{}
@@ -51,6 +51,7 @@ func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task 
 		}
 	}
 	j.work(0)
+	// Helpers may still compute their last tasks. Look a while before blocking, which costs more than a short wait.
 	for i := 0; j.done.Load() < int64(tasks); i++ {
 		if i == looks {
 			<-j.finished
@@ -76,6 +77,7 @@ func (t *team) help() {
 	for i := 0; i < looks; i++ {
 		for range 100 {
 			if j := t.job.Load(); j != nil && j != last {
+				// The goroutine that runs the op is worker 0.
 				if worker := int(j.joined.Add(1)); worker < j.workers {
 					j.work(worker)
 				}
@@ -86,14 +88,14 @@ func (t *team) help() {
 	}
 }
 
-// work computes tasks until none is left.
+// work takes tasks until none is left. It goes on after a failure, because the job ends when all tasks are counted.
 func (j *job) work(worker int) {
-	for j.some(worker) {
+	for j.workUntilFailure(worker) {
 	}
 }
 
-// some computes tasks until none is left and returns false, or until one fails and returns true.
-func (j *job) some(worker int) (failed bool) {
+// workUntilFailure takes tasks until none is left and returns false, or until one fails or panics and returns true.
+func (j *job) workUntilFailure(worker int) (failed bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			j.stopped.Store(true)

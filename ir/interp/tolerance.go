@@ -100,7 +100,8 @@ func bodyError(n *ir.Node) pathError {
 	var own pathError
 	for _, body := range n.Bodies() {
 		for _, e := range pathErrors(body) {
-			own.rel2, own.abs2, own.sum = max(own.rel2, e.rel2), max(own.abs2, e.abs2), own.sum || !e.exact()
+			own.rel2, own.abs2 = max(own.rel2, e.rel2), max(own.abs2, e.abs2)
+			own.sum = own.sum || !e.exact() // a later trip adds its error to an inexact value
 		}
 	}
 	if trips := n.Attrs().Shape("trips"); len(trips) == 1 {
@@ -115,7 +116,7 @@ func ownError(n *ir.Node) pathError {
 	tol := n.Op().Info().Tol
 	rel := float64(tol.Eps * epsilon(ir.F32))
 	if eps := epsilon(n.DType()); tol.Eps > 0 && eps > epsilon(ir.F32) {
-		rel += eps
+		rel += eps // rounding to a narrower dtype
 	}
 	rel += precisionError(n)
 	return pathError{float64(rel * rel), float64(tol.Abs * tol.Abs), tol.Sum}
@@ -170,6 +171,7 @@ func precisionError(n *ir.Node) float64 {
 	return 0
 }
 
+// tolerance returns the error as the tolerance of a value of dtype t.
 func (e pathError) tolerance(t ir.DType) ir.Tolerance {
 	if e.exact() {
 		return ir.Tolerance{}

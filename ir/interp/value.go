@@ -39,7 +39,7 @@ type blocks struct {
 	err  error
 }
 
-// decode returns all elements; the result is shared.
+// decode returns all elements, of dtype t, dequantized. It computes them once; callers share the result.
 func (b *blocks) decode(t ir.DType) ([]float32, error) {
 	b.once.Do(func() {
 		n := len(b.raw) / t.BlockBytes() * t.BlockElems()
@@ -106,11 +106,7 @@ func fromData(d *ir.Data) (value, error) {
 		decodeNarrow(v.f32, d.DType, d.Bytes)
 	case isWord(d.DType):
 		v.i32 = make([]int32, d.Elems())
-		if from := wordsIn(d); from != nil {
-			copy(v.i32, from)
-		} else {
-			decodeWords(v.i32, d.DType, d.Bytes)
-		}
+		decodeWords(v.i32, d.DType, d.Bytes)
 	default:
 		v.i64 = make([]int64, d.Elems())
 		ir.DecodeInts(v.i64, d.DType, d.Bytes)
@@ -121,7 +117,7 @@ func fromData(d *ir.Data) (value, error) {
 // decodeNarrow decodes floats of at most 32 bits to float32.
 func decodeNarrow(dst []float32, t ir.DType, src []byte) {
 	if t == ir.F32 { // no conversion
-		if from := floatsIn(&ir.Data{DType: t, Bytes: src}); from != nil {
+		if from := listIn[float32](src); from != nil {
 			copy(dst, from)
 			return
 		}
@@ -130,7 +126,7 @@ func decodeNarrow(dst []float32, t ir.DType, src []byte) {
 		}
 		return
 	}
-	var buf [1024]float64
+	var buf [1024]float64 // decodes part by part, so that a large tensor needs little memory
 	for len(dst) > 0 {
 		part := buf[:min(len(buf), len(dst))]
 		ir.DecodeFloats(part, t, src)
@@ -184,7 +180,7 @@ func (v value) encode(d *ir.Data) {
 	}
 }
 
-// copyTo copies the elements to the memory of a tensor if that has them in the same format. Otherwise it returns false.
+// copyTo copies the elements to a tensor and returns true, if they need no conversion. Otherwise it returns false.
 func (v value) copyTo(d *ir.Data) bool {
 	to, ok := valueIn(d)
 	switch {

@@ -18,16 +18,12 @@ type window struct {
 
 // newWindow reads the window of a node, and adds outer axes of extent 1.
 func newWindow(c *call) window {
-	w := window{}
 	win := ir.WindowOf(c.node)
-	w.axes = len(win.Kernel)
-	for i := range maxAxes {
-		w.in[i], w.out[i], w.kernel[i], w.stride[i], w.dilation[i], w.pad[i] = 1, 1, 1, 1, 1, 1
-	}
-	skip := maxAxes - w.axes
+	ones := [maxAxes]int{1, 1, 1}
+	w := window{in: ones, out: ones, kernel: ones, stride: ones, dilation: ones, pad: ones, axes: len(win.Kernel)}
 	in, out := innermost(c.args[0].dims, w.axes), innermost(c.dims, w.axes)
 	for i := range w.axes {
-		a := skip + i
+		a := maxAxes - w.axes + i
 		w.in[a], w.out[a] = in[i], out[i]
 		w.kernel[a], w.stride[a], w.dilation[a] = int(win.Kernel[i]), int(win.Stride[i]), int(win.Dilation[i])
 		w.low[a] = int(win.Low[i])
@@ -99,9 +95,7 @@ func (w *window) positions(c *call, work int, inputCoord func(axis, out, k int) 
 	})
 }
 
-// conv and convTranspose differ in that mapping, and in the position of the weight for an input and an output channel.
-
-// conv computes a convolution. A transposed one differs only in the mapping of coordinates, and in the order of the
+// conv computes op conv. A transposed convolution differs only in the mapping of coordinates, and in the order of the
 // weight's channel axes.
 func conv(c *call) (value, error) {
 	if c.args[0].i64 != nil {
@@ -131,17 +125,19 @@ func convInts(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	padded := make([]float64, c.dims[1]) // by channel of the result
-	for i, w := range weights {
-		padded[i*len(padded)/len(weights)] += float64(paddingValue * w)
+	channels, positions := c.dims[1], elems(c.dims[2:]) // of the result
+	padded := make([]float64, channels)
+	for i, w := range weights { // the weight's outermost axis is the channels of the result
+		padded[i*channels/len(weights)] += float64(paddingValue * w)
 	}
 	out := make([]int64, len(sums))
 	for i, s := range sums {
-		out[i] = int64(s + padded[i/(len(sums)/(c.dims[0]*c.dims[1]))%c.dims[1]])
+		out[i] = int64(s + padded[i/positions%channels])
 	}
 	return c.ints(out), nil
 }
 
+// convTranspose computes op conv_transpose.
 func convTranspose(c *call) (value, error) {
 	w := newWindow(c)
 	perGroup := c.args[1].dims[1]
@@ -205,9 +201,9 @@ func avgPool(c *call) (value, error) {
 func (w *window) padded(position int) int {
 	n := 1
 	for axis, at := range coords(position, w.out) {
-		start := at * w.stride[axis]
-		step := w.dilation[axis]
-		n *= (min(start+(w.kernel[axis]-1)*step+1, w.pad[axis]) - start + step - 1) / step
+		start, step := at*w.stride[axis], w.dilation[axis]
+		end := min(start+(w.kernel[axis]-1)*step+1, w.pad[axis])
+		n *= (end - start + step - 1) / step // every step-th position from start to end-1
 	}
 	return n
 }
@@ -217,24 +213,25 @@ func maxPool(c *call) (value, error) {
 	x := c.args[0]
 	if x.typ.IsFloat() {
 		out := make([]float64, elems(c.dims))
-		err := poolMax(c, x.floats(), out, math.Inf(-1), func(a, b float64) float64 { return max(a, b) })
+		err := poolMax(c, x.floats(), out, math.Inf(-1))
 		return c.floats(out), err
 	}
 	out := make([]int64, elems(c.dims))
 	lowest, _ := ir.IntRange(x.typ)
-	err := poolMax(c, x.i64, out, lowest, func(a, b int64) int64 { return max(a, b) })
+	err := poolMax(c, x.i64, out, lowest)
 	return c.ints(out), err
 }
 
-// poolMax sets out to the largest element of each window of x, or to lowest for a window without elements.
-func poolMax[T any](c *call, x, out []T, lowest T, larger func(a, b T) T) error {
+// poolMax sets out to the largest element of each window of x (NaN if a window has one), or to lowest for a window
+// without elements.
+func poolMax[T float64 | int64](c *call, x, out []T, lowest T) error {
 	w := newWindow(c)
 	inSize, outSize := volume(w.in), volume(w.out)
 	return w.positions(c, volume(w.kernel)*max(1, len(x)/max(inSize, 1)), w.forward, func(p int, taps []tap) {
 		for i := range len(out) / outSize {
 			acc := lowest
 			for _, t := range taps {
-				acc = larger(acc, x[i*inSize+t.in])
+				acc = max(acc, x[i*inSize+t.in])
 			}
 			out[i*outSize+p] = acc
 		}

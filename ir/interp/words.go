@@ -26,16 +26,7 @@ func movesWords(op ir.Op) bool {
 	return false
 }
 
-// wordsIn returns the elements of a tensor of i32 or u32 without copying, or nil if byte order or alignment do not
-// allow that.
-func wordsIn(d *ir.Data) []int32 {
-	if d.DType != ir.I32 && d.DType != ir.U32 {
-		return nil
-	}
-	return listIn[int32](d.Bytes)
-}
-
-// decodeWords decodes integers or bools.
+// decodeWords decodes integers or bools from the format of tensors.
 func decodeWords(dst []int32, t ir.DType, src []byte) {
 	switch t {
 	case ir.Bool:
@@ -62,6 +53,10 @@ func decodeWords(dst []int32, t ir.DType, src []byte) {
 			dst[i] = int32(int16(binary.LittleEndian.Uint16(src[2*i:])))
 		}
 	case ir.I32, ir.U32:
+		if list := listIn[int32](src); list != nil {
+			copy(dst, list)
+			return
+		}
 		for i := range dst {
 			dst[i] = int32(binary.LittleEndian.Uint32(src[4*i:]))
 		}
