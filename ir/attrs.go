@@ -43,8 +43,8 @@ type AttrInfo struct {
 	Samples []any
 }
 
-// SampleAttrs returns attributes to test an op with: the i-th sample of each attribute. It leaves out attributes with a
-// default unless all is set.
+// SampleAttrs returns attributes to test an op with: the i-th sample of each attribute, modulo the number of its samples.
+// It leaves out attributes with a default unless all is set.
 func (in *OpInfo) SampleAttrs(i int, all bool) []Attr {
 	var list []Attr
 	for _, a := range in.Attrs {
@@ -197,19 +197,22 @@ func checkAttr(spec AttrInfo, v any) error {
 		_, ok = v.(int64)
 	case AttrInts:
 		var x []int64
-		if x, ok = v.([]int64); ok && len(x) > MaxRank {
+		x, ok = v.([]int64)
+		if ok && len(x) > MaxRank {
 			return fmt.Errorf("%d values are more than the %d axes a tensor can have", len(x), MaxRank)
 		}
 	case AttrFloat:
 		var x float64
-		if x, ok = v.(float64); ok && math.IsNaN(x) {
+		x, ok = v.(float64)
+		if ok && math.IsNaN(x) {
 			return fmt.Errorf("NaN is not a usable value")
 		}
 	case AttrBool:
 		_, ok = v.(bool)
 	case AttrString:
 		var x string
-		if x, ok = v.(string); ok && !utf8.ValidString(x) {
+		x, ok = v.(string)
+		if ok && !utf8.ValidString(x) {
 			return fmt.Errorf("%q is not UTF-8, so graph.json could not hold it", x)
 		}
 		if ok && spec.Enum != nil && !slices.Contains(spec.Enum, x) {
@@ -217,17 +220,20 @@ func checkAttr(spec AttrInfo, v any) error {
 		}
 	case AttrDType:
 		var x DType
-		if x, ok = v.(DType); ok && !x.Valid() {
+		x, ok = v.(DType)
+		if ok && !x.Valid() {
 			return fmt.Errorf("invalid dtype")
 		}
 	case AttrShape:
 		var x Shape
-		if x, ok = v.(Shape); ok {
+		x, ok = v.(Shape)
+		if ok {
 			return x.Check()
 		}
 	case AttrData:
 		var x *Data
-		if x, ok = v.(*Data); ok {
+		x, ok = v.(*Data)
+		if ok {
 			return checkConst(x)
 		}
 	case AttrGraph:
@@ -249,11 +255,9 @@ func checkConst(d *Data) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	if n := d.Elems(); d.DType.IsPacked() && n > 0 {
-		per := d.DType.BlockElems()
-		if last := d.Bytes[len(d.Bytes)-1]; n%per != 0 && last>>(n%per*d.DType.Bits()) != 0 {
-			return fmt.Errorf("the last byte of %s is %#x: want 0 in the bits after the last element", d, last)
-		}
+	if unused := d.unusedBits(); unused != 0 && d.Bytes[len(d.Bytes)-1]&unused != 0 {
+		return fmt.Errorf("the last byte of %s is %#x: want 0 in the bits after the last element", d,
+			d.Bytes[len(d.Bytes)-1])
 	}
 	if d.DType == Bool {
 		for i, b := range d.Bytes {

@@ -180,8 +180,9 @@ func IntToFloat(x int64, t DType) float64 {
 		return f
 	}
 	b := math.Float64bits(f)
-	if f >= 1<<63 || x >= 0 && int64(f) > x || x < 0 && int64(f) < x {
-		b-- // towards zero
+	awayFromZero := f >= 1<<63 || x >= 0 && int64(f) > x || x < 0 && int64(f) < x
+	if awayFromZero {
+		b-- // the float64 before f, towards zero
 	}
 	return math.Float64frombits(b | 1)
 }
@@ -239,23 +240,25 @@ var smallFloats = func() (tables [numDTypes][]float64) {
 
 // decodeSmall returns the value of a code of a float of up to 8 bits.
 func (t DType) decodeSmall(code int) float64 {
-	f, sign := t.Float(), 1<<(t.Bits()-1)
+	f, signBit := t.Float(), 1<<(t.Bits()-1)
 	if f.Exponents {
 		if code == int(f.NaN) {
 			return math.NaN()
 		}
 		return math.Ldexp(1, code+f.Least)
 	}
-	size, negative := code&(sign-1), code&sign != 0
-	exponent, rest := max(size>>f.Mantissa, 1), size&(1<<f.Mantissa-1)
-	if size>>f.Mantissa > 0 {
-		rest |= 1 << f.Mantissa
+	magnitude, negative := code&(signBit-1), code&signBit != 0
+	exponent, significand := magnitude>>f.Mantissa, magnitude&(1<<f.Mantissa-1)
+	if exponent > 0 {
+		significand |= 1 << f.Mantissa // the leading 1, which codes of normal numbers leave out
+	} else {
+		exponent = 1 // subnormal
 	}
-	v := math.Ldexp(float64(rest), exponent-1+f.Least-f.Mantissa)
-	switch {
-	case v > f.Largest && f.Infinite && rest == 1<<f.Mantissa:
+	v := math.Ldexp(float64(significand), exponent-1+f.Least-f.Mantissa)
+	switch { // codes above the largest number are infinity or NaN
+	case v > f.Largest && f.Infinite && significand == 1<<f.Mantissa:
 		v = math.Inf(1)
-	case v > f.Largest || negative && size == 0 && f.noMinusZero(t):
+	case v > f.Largest || negative && magnitude == 0 && f.noMinusZero(t):
 		return math.NaN()
 	}
 	if negative {
@@ -271,36 +274,30 @@ func (f FloatFormat) noMinusZero(t DType) bool { return t.Bits() == 8 && f.NaN =
 // the range become infinite, or the largest if the format has no infinities. In a format of exponents, a tie is rounded
 // up, and numbers below the range become the smallest.
 func (t DType) encodeSmall(v float64) byte {
-	f, sign := t.Float(), byte(0)
+	f := t.Float()
+	if f.Exponents {
+		return f.encodeExponent(v)
+	}
+	signBit, sign := byte(1)<<(t.Bits()-1), byte(0)
 	if math.Signbit(v) {
-		sign = 1 << (t.Bits() - 1)
+		sign = signBit
+	}
+	if math.IsNaN(v) {
+		if f.NaN >= signBit { // the sign is part of the code
+			return f.NaN
+		}
+		return sign | f.NaN
 	}
 	a := math.Abs(v)
 	_, exponent := math.Frexp(a)
 	exponent = max(exponent-1, f.Least)
-	switch {
-	case f.Exponents && v != v:
-		return f.NaN
-	case f.Exponents && v <= math.Ldexp(1, f.Least):
-		return 0
-	case f.Exponents && a >= f.Largest:
-		return f.NaN - 1
-	case f.Exponents:
-		if math.Ldexp(a, -exponent) >= 1.5 {
-			exponent++
-		}
-		return byte(exponent - f.Least)
-	case v != v && f.NaN > 1<<(t.Bits()-1)-1:
-		return f.NaN
-	case v != v:
-		return sign | f.NaN
-	case a < 2*f.Largest:
+	if a < 2*f.Largest {
 		a = math.Ldexp(math.RoundToEven(math.Ldexp(a, f.Mantissa-exponent)), exponent-f.Mantissa)
 	}
 	if a > f.Largest {
 		a = f.Largest
 		if f.Infinite {
-			a = 2 * math.Ldexp(1, math.Ilogb(a))
+			a = 2 * math.Ldexp(1, math.Ilogb(a)) // the code after the largest number is infinity
 		}
 	}
 	code := byte(math.Ldexp(a, f.Mantissa-f.Least)) // of a number below the smallest normal one
@@ -314,19 +311,37 @@ func (t DType) encodeSmall(v float64) byte {
 	return sign | code
 }
 
+// encodeExponent is encodeSmall for formats of exponents.
+func (f FloatFormat) encodeExponent(v float64) byte {
+	switch {
+	case math.IsNaN(v):
+		return f.NaN
+	case v <= math.Ldexp(1, f.Least):
+		return 0
+	case v >= f.Largest:
+		return f.NaN - 1
+	}
+	fraction, exponent := math.Frexp(v) // fraction is 0.5 to 1
+	exponent--
+	if fraction >= 0.75 {
+		exponent++
+	}
+	return byte(exponent - f.Least)
+}
+
 // code returns the bits of element i of a type of up to 8 bits.
 func (t DType) code(src []byte, i int) byte {
-	in := &dtypes[t]
-	bits := 8 / in.elems
-	return src[i/in.elems] >> (i % in.elems * bits) & (1<<bits - 1)
+	perByte := dtypes[t].elems
+	bits := 8 / perByte
+	return src[i/perByte] >> (i % perByte * bits) & (1<<bits - 1)
 }
 
 // setCode sets the bits of element i of a type of up to 8 bits, and no others.
 func (t DType) setCode(dst []byte, i int, code byte) {
-	in := &dtypes[t]
-	bits := 8 / in.elems
-	mask, shift := byte(1<<bits-1), i%in.elems*bits
-	dst[i/in.elems] = dst[i/in.elems]&^(mask<<shift) | code&mask<<shift
+	perByte := dtypes[t].elems
+	bits := 8 / perByte
+	mask, shift := byte(1<<bits-1), i%perByte*bits
+	dst[i/perByte] = dst[i/perByte]&^(mask<<shift) | code&mask<<shift
 }
 
 // Bitcast reinterprets the bits of a float or integer of dtype from as dtype to. Both dtypes have the same size.

@@ -22,15 +22,15 @@ func (c *CustomOp) check() error {
 	}
 	switch {
 	case forms != 1:
-		return errors.New("set one of Expr, Body and Kernel")
+		return fmt.Errorf("%d of the fields Expr, Body and Kernel are set: set one", forms)
 	case len(c.Args) == 0 || len(c.Args) > maxCustomArgs:
-		return fmt.Errorf("%d arguments, want 1 to %d", len(c.Args), maxCustomArgs)
+		return fmt.Errorf("field Args has %d arguments, want 1 to %d", len(c.Args), maxCustomArgs)
 	case c.Kernel != nil && c.Infer == nil:
-		return errors.New("a kernel needs Infer, which returns the types of its results")
+		return errors.New("field Infer is not set: a kernel needs it for the types of its results")
 	case c.Kernel == nil && c.Reference != nil:
-		return errors.New("field Reference is for kernels: the reference of Expr and Body is Float or Int")
+		return errors.New("field Reference is for kernels: for Expr or Body set Float or Int instead")
 	case c.Kernel != nil && (c.Float != nil || c.Int != nil):
-		return errors.New("Float and Int are for Expr and Body: the reference of a kernel is Reference")
+		return errors.New("fields Float and Int are for Expr and Body: for a kernel set Reference instead")
 	}
 	if err := c.checkNames(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (c *CustomOp) check() error {
 		return c.Kernel.check(c)
 	}
 	if strings.Contains(c.Expr, ";") {
-		return errors.New("field Expr has a semicolon, but must be one expression: give statements as Body")
+		return errors.New("field Expr has a semicolon, but must be one expression: put statements into Body")
 	}
 	return errors.Join(checkCustomText("Expr", c.Expr), checkCustomText("Body", c.Body))
 }
@@ -48,8 +48,8 @@ func (c *CustomOp) check() error {
 func checkCustomName(name string) error {
 	pkg, op, ok := strings.Cut(name, ".")
 	if !ok || !isLowerWord(pkg) || strings.Contains(pkg, "_") || !isLowerWord(op) || len(name) > 60 {
-		return errors.New(
-			`the name must be "package.op" in lower-case letters and digits, such as "acme.snake", the second word with single underscores between others, 60 bytes at most`)
+		return errors.New(`the name must be "package.op", such as "acme.snake": lower-case letters and digits, at most ` +
+			`60 bytes; the second word may have single underscores inside`)
 	}
 	return nil
 }
@@ -72,15 +72,16 @@ func isLowerWord(s string) bool {
 func (c *CustomOp) checkNames() error {
 	seen := map[string]bool{}
 	name := func(what, s string) error {
+		// GLSL reserves gl_ and double underscores; the generator uses custom_.
+		reserved := strings.HasPrefix(s, "gl_") || strings.HasPrefix(s, "custom_") || strings.Contains(s, "__")
 		switch {
-		case !IsIdent(s) || len(s) > 40 || strings.HasPrefix(s, "gl_") || strings.Contains(s, "__") ||
-			strings.HasPrefix(s, "custom_"):
-			return fmt.Errorf("%s %q is not a valid name in GLSL: want letters, digits and single underscores, not "+
-				"beginning with gl_ or custom_, 40 bytes at most", what, clip(s))
+		case !IsIdent(s) || len(s) > 40 || reserved:
+			return fmt.Errorf("%s %q is not a valid name in GLSL: want letters, digits and single underscores, at most "+
+				"40 bytes, without gl_ or custom_ at the beginning", what, clip(s))
 		case seen[s]:
-			return fmt.Errorf("%s %q: the name is taken", what, s)
+			return fmt.Errorf("%s %q: the name is taken: choose another", what, s)
 		case c.Kernel != nil && (strings.HasSuffix(s, "_size") || strings.Contains(s, "_dim")):
-			return fmt.Errorf("%s %q: names with _size and _dim are for extents", what, s)
+			return fmt.Errorf("%s %q: names with _size and _dim are for extents: choose another", what, s)
 		}
 		seen[s] = true
 		return nil
@@ -122,23 +123,24 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	n := len(c.Args) + len(k.Outputs)
 	switch {
 	case len(k.Outputs) == 0 || n > maxCustomArgs:
-		return fmt.Errorf("%d outputs: want at least 1, and at most %d arguments and outputs together",
+		return fmt.Errorf("field Outputs has %d names: want at least 1, and at most %d arguments and outputs together",
 			len(k.Outputs), maxCustomArgs)
-	case k.SharedBytes < 0 || k.SharedBytes > 1<<20:
-		return fmt.Errorf("%d bytes of shared memory", k.SharedBytes)
+	case k.SharedBytes < 0 || k.SharedBytes > maxSharedBytes:
+		return fmt.Errorf("field SharedBytes is %d: want 0 to %d", k.SharedBytes, maxSharedBytes)
 	case k.SharedBytes == 0 && slices.Contains(identifiers(k.Shared), "shared"):
-		return errors.New("field Shared declares shared memory: give its size in SharedBytes, so that vkc can refuse " +
+		return errors.New("field Shared declares shared memory: set its size in SharedBytes, so that vkc can refuse " +
 			"devices with less")
 	}
 	for i, name := range k.Zeroed {
 		if !slices.Contains(k.Outputs, name) || slices.Contains(k.Zeroed[:i], name) {
-			return fmt.Errorf("zeroed %q: want names of outputs, each only once", clip(name))
+			return fmt.Errorf("field Zeroed has %q: want names of outputs, each only once", clip(name))
 		}
 	}
 	total := 1
-	for i, w := range k.Workgroup {
+	for _, w := range k.Workgroup {
 		if w < 1 || w > 1024 || total*w > 1024 {
-			return fmt.Errorf("workgroup %v: dimension %d must be 1 to 1024, all together 1024 at most", k.Workgroup, i)
+			return fmt.Errorf("field Workgroup is %v: want 1 to 1024 in each dimension, and at most 1024 invocations in "+
+				"all", k.Workgroup)
 		}
 		total *= w
 	}
@@ -147,20 +149,20 @@ func (k *CustomKernel) check(c *CustomOp) error {
 			known := slices.Contains(k.Outputs, r.Of) ||
 				slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == r.Of })
 			if !known || r.Tile < 1 || r.Tile > 1<<30 || len(rules) > 8 {
-				return fmt.Errorf("grid dimension %d: rule %+v: want the name of an argument or output, a tile of "+
-					"at least 1, and 8 rules at most", i, r)
+				return fmt.Errorf("field Grid, dimension %d, has rule %+v: want at most 8 rules, each with the name of an "+
+					"argument or output and a tile of at least 1", i, r)
 			}
 		}
 	}
 	switch {
 	case k.SPIRV != nil && (k.Body != "" || k.Shared != ""):
-		return errors.New("set SPIRV, or Body and Shared, but not both")
+		return errors.New("field SPIRV is set, and so is Body or Shared: set SPIRV alone, or leave it out")
 	case k.SPIRV != nil:
 		return k.checkModule(c)
 	case len(k.Constants) > 0:
-		return errors.New("field Constants is for SPIRV: a Body can use extents and attributes by their names")
+		return errors.New("field Constants is for SPIRV: in a Body use extents and attributes by their names")
 	case k.Body == "":
-		return errors.New("the kernel has neither Body nor SPIRV: set one of them")
+		return errors.New("neither field Body nor SPIRV of the kernel is set: set one of them")
 	}
 	return errors.Join(checkCustomText("Body", k.Body), checkCustomText("Shared", k.Shared))
 }
@@ -171,39 +173,47 @@ func (k *CustomKernel) checkModule(c *CustomOp) error {
 	if n := len(k.SPIRV); n == 0 || n > maxCustomSPV {
 		return fmt.Errorf("field SPIRV has %d bytes, want 1 to %d", n, maxCustomSPV)
 	}
-	if len(k.Constants) > maxCustomArgs*(MaxRank+2) {
-		return fmt.Errorf("%d constants, at most %d", len(k.Constants), maxCustomArgs*(MaxRank+2))
+	if most := maxCustomArgs * (MaxRank + 2); len(k.Constants) > most {
+		return fmt.Errorf("field Constants has %d names, want at most %d", len(k.Constants), most)
 	}
 	for i, name := range k.Constants {
-		tensor, axis, isDim := strings.Cut(name, "_dim")
-		if !isDim {
-			tensor, isDim = strings.CutSuffix(name, "_size")
-			axis = "0"
-		}
-		n, err := strconv.ParseUint(axis, 10, 8)
-		known := isDim && err == nil && n < MaxRank && (slices.Contains(k.Outputs, tensor) ||
-			slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == tensor }))
-		if !known && !slices.ContainsFunc(c.Attrs, func(a AttrInfo) bool { return a.Name == name }) {
-			return fmt.Errorf("constant %d is %q: want NAME_size or NAME_dim0, NAME_dim1, … of an argument or output, "+
-				"or an attribute", i, clip(name))
+		isAttr := slices.ContainsFunc(c.Attrs, func(a AttrInfo) bool { return a.Name == name })
+		if !isAttr && !k.hasExtent(c, name) {
+			return fmt.Errorf("field Constants has %q at index %d: want NAME_size or NAME_dim0, NAME_dim1, … of an "+
+				"argument or output, or an attribute", clip(name), i)
 		}
 	}
 	return nil
 }
 
+// hasExtent reports whether a name is NAME_size, NAME_dim0, NAME_dim1, … of an argument or output.
+func (k *CustomKernel) hasExtent(c *CustomOp, name string) bool {
+	tensor, axis, ok := strings.Cut(name, "_dim")
+	if ok {
+		n, err := strconv.ParseUint(axis, 10, 8)
+		ok = err == nil && n < MaxRank
+	} else {
+		tensor, ok = strings.CutSuffix(name, "_size")
+	}
+	return ok && (slices.Contains(k.Outputs, tensor) ||
+		slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == tensor }))
+}
+
+// maxSharedBytes bounds the shared memory of a kernel. Devices have less.
+const maxSharedBytes = 1 << 20
+
 // checkCustomText reports source that could break the code around it: unbalanced brackets and comments, and
 // preprocessor lines.
 func checkCustomText(what, text string) error {
 	if len(text) > maxCustomText {
-		return fmt.Errorf("%s: %d bytes, at most %d", what, len(text), maxCustomText)
+		return fmt.Errorf("field %s has %d bytes, want at most %d", what, len(text), maxCustomText)
 	}
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
-		return r < ' ' && r != '\n' && r != '\t'
-	}) || strings.Contains(text, "\\") {
-		return fmt.Errorf("%s: GLSL is UTF-8 text without backslashes and control characters but line ends and tabs",
-			what)
+	forbidden := func(r rune) bool { return r == '\\' || r < ' ' && r != '\n' && r != '\t' }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, forbidden) {
+		return fmt.Errorf("field %s: want UTF-8 without backslashes, and without control characters other than line ends "+
+			"and tabs", what)
 	}
-	var open []byte
+	var open []byte // brackets that are not closed yet
 	line := 1
 	at := func(format string, args ...any) error {
 		return fmt.Errorf("%s line %d: %s", what, line, fmt.Sprintf(format, args...))
@@ -229,16 +239,16 @@ func checkCustomText(what, text string) error {
 			open = append(open, b)
 		case strings.IndexByte(")]}", b) >= 0:
 			if len(open) == 0 || strings.IndexByte("([{", open[len(open)-1]) != strings.IndexByte(")]}", b) {
-				return at("%q closes nothing", b)
+				return at("%q closes nothing: remove it, or open the bracket before", b)
 			}
 			open = open[:len(open)-1]
 		}
 	}
 	if len(open) > 0 {
-		return at("%q is not closed", open[len(open)-1])
+		return at("%q is not closed: close it", open[len(open)-1])
 	}
 	if what == "Expr" && strings.Contains(text, "//") {
-		return at("an expression has no comment to the end of its line")
+		return at("a comment to the end of the line would hide code after the expression: write /* … */")
 	}
 	return nil
 }

@@ -39,9 +39,21 @@ func (d *Data) Check() error {
 
 // ClearUnused sets the bits after the last packed element to 0. A device may have left others there.
 func (d *Data) ClearUnused() {
-	if n, per := d.Elems(), d.DType.BlockElems(); d.DType.IsPacked() && n%per != 0 {
-		d.Bytes[len(d.Bytes)-1] &= 1<<(n%per*d.DType.Bits()) - 1
+	if unused := d.unusedBits(); unused != 0 {
+		d.Bytes[len(d.Bytes)-1] &^= unused
 	}
+}
+
+// unusedBits returns the mask of the bits in the last byte that follow the last packed element, or 0.
+func (d *Data) unusedBits() byte {
+	if !d.DType.IsPacked() {
+		return 0
+	}
+	inLast := d.Elems() % d.DType.BlockElems()
+	if inLast == 0 { // the byte is full
+		return 0
+	}
+	return 0xff << (inLast * d.DType.Bits())
 }
 
 // Elems returns the number of elements.

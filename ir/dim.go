@@ -164,19 +164,24 @@ func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 	if d.IsStatic() {
 		return d.Add, nil
 	}
-	v, ok := symbols[d.Sym]
-	if !ok && !IsIdent(d.Sym) {
+	v, ok := symbols[d.Sym] // symbols may also have the values of expressions
+	switch {
+	case ok:
+	case IsIdent(d.Sym):
+		return 0, noValue(d.Sym)
+	default:
+		// The largest value of an expression is its value if each symbol has its value as bound.
 		l, err := parseExtent(d.Sym, func(symbol string) (Dim, error) {
-			v, err := valueOf(symbol, symbols)
-			return Dim{Sym: symbol, Bound: v, Mul: 1}, err
+			bound, ok := symbols[symbol]
+			if !ok {
+				return Dim{}, noValue(symbol)
+			}
+			return Dim{Sym: symbol, Bound: bound, Mul: 1}, nil
 		})
 		if err != nil {
 			return 0, err
 		}
-		v, ok = l.max, true
-	}
-	if !ok {
-		return valueOf(d.Sym, symbols)
+		v = l.max
 	}
 	if v < 0 || v > d.Bound {
 		return 0, OutsideBound(d.Sym, v, 0, d.Bound)
@@ -184,14 +189,7 @@ func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 	return d.Mul*v + d.Add, nil
 }
 
-func valueOf(symbol string, symbols map[string]int64) (int64, error) {
-	v, ok := symbols[symbol]
-	if !ok {
-		return 0, noValue(symbol)
-	}
-	return v, nil
-}
-
+// noValue returns the error for a symbol without a value.
 func noValue(symbol string) error {
 	return fmt.Errorf("symbol %s has no value, because no axis of an input has this size: pass it by name (vkc run: "+
 		"--symbol %[1]s=N)", symbol)

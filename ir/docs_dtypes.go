@@ -95,9 +95,10 @@ func acceptedDTypes(in *OpInfo, i int) []DType {
 	for _, t := range DTypes() {
 		var attrs Attrs
 		for _, a := range in.Attrs {
-			if attrs = append(attrs, Attr{a.Name, probeAttr(in.Op, a)}); in.Converts() {
-				attrs[0].Value = t
-			}
+			attrs = append(attrs, Attr{a.Name, probeAttr(in.Op, a)})
+		}
+		if in.Converts() { // from t to t
+			attrs[0].Value = t
 		}
 		types := make([]DType, len(in.Args))
 		types[i] = t

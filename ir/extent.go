@@ -97,27 +97,38 @@ func factorDim(text string) Dim {
 
 // multiply multiplies two products. It fails if both may be negative, because the result is then not an extent.
 func (p product) multiply(o product) (product, error) {
-	out := product{of: slices.Concat(p.of, o.of)}
-	slices.SortFunc(out.of, compareFactors)
-	for _, x := range []struct {
-		to   *int64
-		a, b int64
-	}{{&out.times, p.times, o.times}, {&out.max, p.max, o.max}} {
-		if a, b := max(x.a, -x.a), max(x.b, -x.b); a > 0 && b > maxElems/a {
-			return product{}, fmt.Errorf("the limit is %d", int64(maxElems))
-		}
-		*x.to = x.a * x.b
-		if x.a < 0 && x.b < 0 {
-			*x.to *= -1
-		}
+	times, err := multiplyWithin(p.times, o.times)
+	if err != nil {
+		return product{}, err
 	}
-	return out, nil
+	most, err := multiplyWithin(p.max, o.max)
+	if err != nil {
+		return product{}, err
+	}
+	of := slices.Concat(p.of, o.of)
+	slices.SortFunc(of, compareFactors)
+	return product{times: times, of: of, max: most}, nil
 }
 
-// compareFactors orders factors in parentheses last.
+// multiplyWithin returns a*b, or an error if its magnitude is over maxElems. The result is negative if both numbers are,
+// so that the checks of a dim refuse it.
+func multiplyWithin(a, b int64) (int64, error) {
+	if m, n := max(a, -a), max(b, -b); m > 0 && n > maxElems/m {
+		return 0, fmt.Errorf("the limit is %d", int64(maxElems))
+	}
+	if a < 0 && b < 0 {
+		return -(a * b), nil
+	}
+	return a * b, nil
+}
+
+// compareFactors orders factors by their text, and factors in parentheses last.
 func compareFactors(a, b string) int {
-	if in, other := strings.HasPrefix(a, "("), strings.HasPrefix(b, "("); in != other {
-		return map[bool]int{false: -1, true: 1}[in]
+	switch aSum, bSum := strings.HasPrefix(a, "("), strings.HasPrefix(b, "("); {
+	case aSum && !bSum:
+		return 1
+	case bSum && !aSum:
+		return -1
 	}
 	return cmp.Compare(a, b)
 }
@@ -225,6 +236,7 @@ func (l linear) floorQuo(n int64) (linear, error) {
 	if n < 1 || n > maxElems {
 		return linear{}, fmt.Errorf("%s is divided by %d, want a number of 1 to %d", l, n, int64(maxElems))
 	}
+	// l is n*out + rest, and common divides n and the coefficients of rest.
 	out := linear{coef: map[string]int64{}, add: floorDiv(l.add, n), max: floorDiv(l.max, n)}
 	rest, common := linear{coef: map[string]int64{}, add: l.add - n*floorDiv(l.add, n)}, n
 	for atom, c := range l.coef {
@@ -242,7 +254,7 @@ func (l linear) floorQuo(n int64) (linear, error) {
 	for atom := range rest.coef {
 		rest.coef[atom] /= common
 	}
-	rest.add, n = rest.add/common, n/common
+	rest.add, n = rest.add/common, n/common // rounding rest.add down does not change the quotient
 	inner, by, err := rest.soleQuotient()
 	if err != nil {
 		return linear{}, err
@@ -284,6 +296,7 @@ func (l linear) soleQuotient() (x linear, n int64, err error) {
 	return linear{}, 0, nil
 }
 
+// floorDiv returns a/n rounded down.
 func floorDiv(a, n int64) int64 {
 	q := a / n
 	if a%n < 0 {
@@ -292,6 +305,7 @@ func floorDiv(a, n int64) int64 {
 	return q
 }
 
+// gcd returns the greatest common divisor.
 func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
@@ -341,7 +355,8 @@ func (p *extentParser) sum() (linear, error) {
 			return linear{}, err
 		}
 		sum = sum.plus(l, 1)
-		if minus = p.take("-"); !minus && !p.take("+") {
+		minus = p.take("-")
+		if !minus && !p.take("+") {
 			return sum, nil
 		}
 	}
@@ -444,7 +459,8 @@ func (p *extentParser) quotient() (x linear, n int64, err error) {
 	if ok {
 		n, ok, err = p.number()
 	}
-	if ok = ok && p.take(")"); !ok || n < 1 {
+	ok = ok && p.take(")")
+	if !ok || n < 1 {
 		return linear{}, 0, cmp.Or(err, errExtent)
 	}
 	return x, n, nil

@@ -84,10 +84,9 @@ func ParseInitial(text string) (Initial, error) {
 	default:
 		return Initial{}, fmt.Errorf("%q: want constant, uniform, normal or weight", text)
 	}
-	random := len(numbers) > 1
-	if want := len(numbers); len(args) != want && !random || random && len(args) != want+1 {
-		return Initial{}, fmt.Errorf("%q: want the form %s", text, map[string]string{initConstant: "constant VALUE",
-			initUniform: "uniform LOW HIGH SEED", initNormal: "normal MEAN DEVIATION SEED"}[kind])
+	random, form := kind != initConstant, initialForms[kind]
+	if len(args) != strings.Count(form, " ") {
+		return Initial{}, fmt.Errorf("%q: want the form %s", text, form)
 	}
 	var err error
 	for n, to := range numbers {
@@ -105,6 +104,10 @@ func ParseInitial(text string) (Initial, error) {
 	}
 	return i, nil
 }
+
+// initialForms are the forms of the kinds with numbers: the kind, and a word for each argument.
+var initialForms = map[string]string{initConstant: "constant VALUE", initUniform: "uniform LOW HIGH SEED",
+	initNormal: "normal MEAN DEVIATION SEED"}
 
 // parseSeed parses a seed. Graphs of early versions have negative ones, which stand for the same 64 bits.
 func parseSeed(text string) (uint64, error) {
@@ -176,9 +179,10 @@ func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
 	})
 }
 
-// four converts a block of four random words to four random numbers of the distribution.
+// four converts a block of four random words to four random numbers of the distribution. For a normal one, it converts
+// each pair of words to two numbers (Box and Muller 1958), as op random_normal does.
 func (i Initial) four(words [4]uint32) (x [4]float64) {
-	const unit = 0x1p-24
+	const unit = 0x1p-24 // the top 24 bits of a word, times unit, are uniform in [0, 1)
 	for j := range x {
 		x[j] = i.a + float64((i.b-i.a)*float64(words[j]>>8)*unit)
 	}

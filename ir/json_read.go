@@ -53,9 +53,10 @@ func (r *jsonReader) report(err error) bool {
 	if !ok {
 		return false
 	}
-	r.found++
+	r.count++
 	at, _ := slices.BinarySearchFunc(r.faults, f.pos+1, func(have *fault, pos int) int { return have.pos - pos })
-	if r.faults = slices.Insert(r.faults, at, f); len(r.faults) > maxReadErrors {
+	r.faults = slices.Insert(r.faults, at, f)
+	if len(r.faults) > maxReadErrors {
 		r.faults = r.faults[:maxReadErrors]
 	}
 	return true
@@ -71,7 +72,7 @@ func (r *jsonReader) readErrors() error {
 	if len(list) == 1 {
 		return list[0]
 	}
-	if more := r.found - len(list); more > 0 {
+	if more := r.count - len(list); more > 0 {
 		last := list[len(list)-1]
 		last.Err = fmt.Errorf("%w (and %d more mistakes after this one)", last.Err, more)
 	}
@@ -85,7 +86,7 @@ type jsonReader struct {
 	splatLeft  int64 // bytes still available for repeated values
 	g          *Graph
 	faults     []*fault // the first maxReadErrors errors, by position
-	found      int      // number of all errors
+	count      int      // number of all errors
 	nodes      []jsonNode
 	byID       map[string]int // index into nodes
 	info       OutputInfo
@@ -232,10 +233,10 @@ func (r *jsonReader) content(root, nodes, symbols, updates, outputs *jsonValue) 
 	r.addNodes()
 	r.report(r.all(updates, r.update))
 	r.report(r.all(outputs, r.output))
-	if outputs != nil && r.found == 0 {
+	if outputs != nil && r.count == 0 {
 		r.report(r.wrap(outputs, r.g.SetOutputInfo(r.info)))
 	}
-	if r.found == 0 && len(r.g.outputs) == 0 && len(r.g.updates) == 0 {
+	if r.count == 0 && len(r.g.outputs) == 0 && len(r.g.updates) == 0 {
 		return r.errorf(root, "the graph has no outputs and no updates, so it computes nothing")
 	}
 	return nil
@@ -364,7 +365,8 @@ func (r *jsonReader) addNodes() {
 		r.nodes[i].done = true
 		r.report(r.addNode(&r.nodes[i]))
 		for _, u := range users[i] {
-			if waits[u]--; waits[u] == 0 {
+			waits[u]--
+			if waits[u] == 0 {
 				heap.Push(ready, u)
 			}
 		}
@@ -412,7 +414,8 @@ func (r *jsonReader) addNode(n *jsonNode) error {
 	}
 	args := make([]*Node, len(n.args))
 	for i, a := range n.args {
-		if args[i] = r.nodes[a].made; args[i] == nil {
+		args[i] = r.nodes[a].made
+		if args[i] == nil {
 			return nil
 		}
 	}
@@ -451,29 +454,35 @@ func (r *jsonReader) update(v *jsonValue) error {
 	return r.wrap(v, r.g.Update(r.nodes[state].made, r.nodes[value].made))
 }
 
-// outputInfo reads the optional fields found and unfinished of an output, which say which part of it is valid.
-func (r *jsonReader) outputInfo(name string, found, unfinished, mismatched *jsonValue) error {
-	if found != nil {
-		f, err := r.object(found, []string{"axis", "count"}, nil)
-		if err != nil {
-			return err
-		}
-		axis, err := r.int(f[0])
-		if err != nil {
-			return err
-		}
-		count, err := r.str(f[1])
-		if err != nil {
-			return err
-		}
-		if axis < 0 || axis >= MaxRank {
-			return r.errorf(f[0], "axis %d: want an axis of an output, at least 0", axis)
-		}
-		if r.info.Found == nil {
-			r.info.Found = map[string]Found{}
-		}
-		r.info.Found[name] = Found{Axis: int(axis), Count: count}
+// found reads the optional field of that name of an output, which says which part of it is valid.
+func (r *jsonReader) found(name string, v *jsonValue) error {
+	if v == nil {
+		return nil
 	}
+	f, err := r.object(v, []string{"axis", "count"}, nil)
+	if err != nil {
+		return err
+	}
+	axis, err := r.int(f[0])
+	if err != nil {
+		return err
+	}
+	count, err := r.str(f[1])
+	if err != nil {
+		return err
+	}
+	if axis < 0 || axis >= MaxRank {
+		return r.errorf(f[0], "axis %d: want an axis of an output, at least 0", axis)
+	}
+	if r.info.Found == nil {
+		r.info.Found = map[string]Found{}
+	}
+	r.info.Found[name] = Found{Axis: int(axis), Count: count}
+	return nil
+}
+
+// reports reads the optional fields of those names of an output: whether it reports that results are wrong.
+func (r *jsonReader) reports(name string, unfinished, mismatched *jsonValue) error {
 	for _, flag := range []struct {
 		value *jsonValue
 		names *[]string
@@ -501,7 +510,10 @@ func (r *jsonReader) output(v *jsonValue) error {
 	if err != nil {
 		return err
 	}
-	if err := r.outputInfo(name, f[2], f[3], f[4]); err != nil {
+	if err := r.found(name, f[2]); err != nil {
+		return err
+	}
+	if err := r.reports(name, f[3], f[4]); err != nil {
 		return err
 	}
 	node, err := r.ref(f[1])

@@ -183,7 +183,8 @@ func (p *jsonParser) value() jsonValue {
 func (p *jsonParser) literal(v *jsonValue) {
 	for _, word := range []string{"true", "false", "null"} {
 		if strings.HasPrefix(p.text[p.pos:], word) {
-			if v.text = word; word != "null" {
+			v.text = word
+			if word != "null" {
 				v.kind = jsonBool
 			}
 			p.pos += len(word)
@@ -234,7 +235,8 @@ func (p *jsonParser) object(v *jsonValue) {
 		if p.pos == len(p.text) || p.text[p.pos] != '"' {
 			p.expected("a key in quotes")
 		}
-		if key.name = p.str(); p.err != nil {
+		key.name = p.str()
+		if p.err != nil {
 			return
 		}
 		if seen[key.name] {

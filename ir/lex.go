@@ -134,11 +134,11 @@ func (l *lexer) next() token {
 func (l *lexer) word() {
 	start := l.pos
 	l.run(isWordByte)
-	if !strings.HasPrefix(l.text[l.pos:], "(") || !strings.HasSuffix(l.text[start:l.pos], "floor") &&
-		!strings.HasSuffix(l.text[start:l.pos], "*") {
-		return
+	word := l.text[start:l.pos]
+	inDim := strings.HasSuffix(word, "floor") || strings.HasSuffix(word, "*")
+	if inDim && strings.HasPrefix(l.text[l.pos:], "(") {
+		l.extent()
 	}
-	l.extent()
 }
 
 // extent skips a dim, or the rest of one from a parenthesis on.

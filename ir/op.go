@@ -3,8 +3,8 @@ package ir
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -249,18 +249,13 @@ func (op Op) String() string { return op.Info().Name }
 // Class returns the op's class.
 func (op Op) Class() Class { return op.Info().Class }
 
-// nearestOp returns the op name with the smallest edit distance, if that is at most 2.
+// nearestOp returns the op name with the smallest edit distance, if that is at most 2, or "".
 func nearestOp(name string) string {
-	if len(name) > 40 {
+	if len(name) > 40 { // longer than all names: save the time
 		return ""
 	}
-	names := make([]string, 0, len(opByName))
-	for n := range opByName {
-		names = append(names, n)
-	}
-	sort.Strings(names)
 	best, bestDist := "", 3
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(opByName)) {
 		if d := editDistance(name, n); d < bestDist {
 			best, bestDist = n, d
 		}
@@ -268,9 +263,10 @@ func nearestOp(name string) string {
 	return best
 }
 
-// editDistance returns the number of insertions, deletions and replacements of bytes that turn a into b.
+// editDistance returns the number of insertions, deletions and replacements of bytes that turn a into b (Wagner and
+// Fischer 1974).
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	row := make([]int, len(b)+1) // after i rounds: the distances of a[:i] to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

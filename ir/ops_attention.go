@@ -83,14 +83,12 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 	if r < 3 || len(k) != r || len(v) != r {
 		return nil, fmt.Errorf("%s: want [..., heads, length, dim] of one rank", have)
 	}
-	for i := 0; i < r-3; i++ {
-		if q[i] != k[i] || q[i] != v[i] {
-			return nil, fmt.Errorf("%s: outer axes differ", have)
-		}
+	if !q[:r-3].Equal(k[:r-3]) || !q[:r-3].Equal(v[:r-3]) {
+		return nil, fmt.Errorf("%s: outer axes differ", have)
 	}
 	queryHeads, keyHeads := q[r-3], k[r-3]
-	if !queryHeads.IsStatic() || !keyHeads.IsStatic() || keyHeads.Add == 0 || queryHeads.Add%keyHeads.Add != 0 ||
-		v[r-3] != keyHeads {
+	static := queryHeads.IsStatic() && keyHeads.IsStatic()
+	if !static || v[r-3] != keyHeads || keyHeads.Add == 0 || queryHeads.Add%keyHeads.Add != 0 {
 		return nil, fmt.Errorf("%s: the %s query heads are not a multiple of the key heads", have, queryHeads)
 	}
 	if q[r-1] != k[r-1] || k[r-2] != v[r-2] {
@@ -114,7 +112,7 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 
 // checkAttentionAttrs checks the attributes softcap and window.
 func checkAttentionAttrs(attrs Attrs) error {
-	if softcap := attrs.Float("softcap"); softcap < 0 || softcap-softcap != 0 { // also infinite or NaN
+	if softcap := attrs.Float("softcap"); !(softcap >= 0) || math.IsInf(softcap, 1) {
 		return fmt.Errorf("softcap is %v: want a positive number, or 0 for none", softcap)
 	}
 	switch window := attrs.Int("window"); {
@@ -144,6 +142,7 @@ func statDType(t DType) DType {
 	return F32
 }
 
+// inferAttentionLSE is the type rule of attention_lse: the result is [..., H, T].
 func inferAttentionLSE(c *Call) (Type, error) {
 	scores, err := inferHeads(c, c.Shape(1))
 	if err != nil {
@@ -165,7 +164,7 @@ func inferAttentionGrad(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s is %s: want %s, the shape of the attention's result", c.arg(3), c.Shape(3), want)
 	}
 	stat := Type{statDType(c.DType(0)), scores[:r-1]}
-	for i := 4; i < 6; i++ {
+	for i := 4; i < 6; i++ { // lse and delta
 		if have := (Type{c.DType(i), c.Shape(i)}); !have.Equal(stat) {
 			return Type{}, fmt.Errorf("%s is %s: want %s, one number per query", c.arg(i), have, stat)
 		}

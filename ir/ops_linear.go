@@ -30,7 +30,7 @@ func init() {
 			}, Infer: inferTriangularSolve, Tol: tol,
 			Doc: "The solution x[..., n, k] of a*x = b[..., n, k], for triangular a[..., n, n]. It reads one triangle of a, and so only that has a gradient (Giles 2008). A zero on the diagonal makes elements of x infinite or NaN. n is a number, at most 4096."},
 		OpInfo{Op: OpQR, Name: "qr", Class: ClassLinear, Args: x, Infer: inferQR, Tol: tol,
-			Doc: "The factor q[..., m, n] of x[..., m, n] = q*r, for m >= n. Its columns are orthonormal, and qᵀ*x = r is upper triangular with no negative number on the diagonal. If columns of x are linearly dependent, such q are many, and which one it is depends on the device. The gradient is then not finite. m and n are numbers, at most 65536 and 1024."},
+			Doc: "The factor q[..., m, n] of x[..., m, n] = q*r, for m >= n. The columns of q are orthonormal. r = qᵀ*x is upper triangular, and its diagonal has no negative number. If columns of x are linearly dependent, several q have these properties: the result depends on the device, and the gradient is not finite. m is a number, at most 65536, and n one of at most 1024."},
 		OpInfo{Op: OpEigH, Name: "eigh", Class: ClassLinear, Args: x, Infer: inferEigH,
 			Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
 			Doc: "The orthonormal eigenvectors of symmetric x[..., n, n], in columns, by ascending eigenvalue. In each vector the element of the largest magnitude is positive. It reads only the lower triangle of x, so only that has a gradient. The vectors of equal eigenvalues may be any orthonormal basis of their space, which depends on the device. Their gradient ignores how they turn within that space. n is a number, at most 1024."},

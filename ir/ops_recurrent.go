@@ -83,33 +83,34 @@ func inferCausalConv1D(c *Call) (Type, error) {
 	return c.ofResult(x, state)
 }
 
-// scanned checks the arguments that scans have in common: steps [..., T, H, V] is argument i, and the state
-// [..., H, V, K] argument j. It returns the outer axes and T, then H, V and K.
-func (c *Call) scanned(i, j int) (lead Shape, h, v, k Dim, err error) {
-	if err = c.sameFloats(); err != nil {
-		return
+// scanned checks the arguments that scans have in common: values [..., T, H, V], and the state [..., H, V, K]. It takes
+// the indices of these arguments, and returns the shape [..., T], H and K.
+func (c *Call) scanned(values, state int) (lead Shape, h, k Dim, err error) {
+	if err := c.sameFloats(); err != nil {
+		return nil, h, k, err
 	}
-	x, s := c.Shape(i), c.Shape(j)
+	x, s := c.Shape(values), c.Shape(state)
 	n := len(x)
 	if n < 3 || len(s) != n || !s[:n-3].Equal(x[:n-3]) || s[n-3] != x[n-2] || s[n-2] != x[n-1] {
-		err = fmt.Errorf("%s is %s and %s is %s: want [..., T, H, P] and [..., H, P, N]", c.arg(i), x, c.arg(j), s)
-		return
+		return nil, h, k, fmt.Errorf("%s is %s and %s is %s: want [..., T, H, P] and [..., H, P, N]", c.arg(values), x,
+			c.arg(state), s)
 	}
-	lead, h, v, k = x[:n-2], x[n-2], x[n-1], s[n-1]
+	lead, h, k = x[:n-2], x[n-2], s[n-1]
 	switch {
 	case !s[n-3:].IsStatic():
-		err = fmt.Errorf("%s is %s: the extents of a head's state must not be symbolic", c.arg(j), s)
-	case h.Add < 1 || v.Add < 1 || k.Add < 1 || k.Add > MaxStateWidth:
-		err = fmt.Errorf("%s is %s: want heads, and rows of 1 to %d elements", c.arg(j), s, MaxStateWidth)
+		err = fmt.Errorf("%s is %s: the extents of a head's state must not be symbolic", c.arg(state), s)
+	case h.Add < 1 || x[n-1].Add < 1 || k.Add < 1 || k.Add > MaxStateWidth:
+		err = fmt.Errorf("%s is %s: want heads, and rows of 1 to %d elements", c.arg(state), s, MaxStateWidth)
 	}
-	return
+	return lead, h, k, err
 }
 
 // inGroups returns an error unless argument i is lead[..., T], then G and k, where h is a multiple of G.
 func (c *Call) inGroups(i int, lead Shape, h, k Dim) error {
 	s := c.Shape(i)
 	n := len(lead)
-	if len(s) != n+2 || !s[:n].Equal(lead) || s[n+1] != k || !s[n].IsStatic() || s[n].Add < 1 || h.Add%s[n].Add != 0 {
+	fits := len(s) == n+2 && s[:n].Equal(lead) && s[n+1] == k
+	if !fits || !s[n].IsStatic() || s[n].Add < 1 || h.Add%s[n].Add != 0 {
 		return fmt.Errorf("%s is %s, want %s for a G that %s is a multiple of", c.arg(i), s,
 			Shape(append(slices.Clone(lead), Dim{Sym: "G", Mul: 1}, k)), h)
 	}
@@ -118,7 +119,7 @@ func (c *Call) inGroups(i int, lead Shape, h, k Dim) error {
 
 // inferSSMScan is the rule of ssm_scan.
 func inferSSMScan(c *Call) (Type, error) {
-	lead, h, _, n, err := c.scanned(0, 5)
+	lead, h, n, err := c.scanned(0, 5) // x and state
 	if err != nil {
 		return Type{}, err
 	}
@@ -128,7 +129,7 @@ func inferSSMScan(c *Call) (Type, error) {
 	if a := c.Shape(2); !a.Equal(Shape{h, n}) && !a.Equal(Shape{h, D(1)}) {
 		return Type{}, fmt.Errorf("%s is %s, want %s or %s", c.arg(2), a, Shape{h, n}, Shape{h, D(1)})
 	}
-	for i := 3; i < 5; i++ {
+	for i := 3; i < 5; i++ { // b and c
 		if err := c.inGroups(i, lead, h, n); err != nil {
 			return Type{}, err
 		}
@@ -141,11 +142,15 @@ func inferDeltaRule(c *Call) (Type, error) {
 	if len(c.Args) == 6 {
 		return Type{}, fmt.Errorf("%s goes with b: give both or neither", c.arg(5))
 	}
-	lead, h, _, k, err := c.scanned(2, 4)
+	lead, h, k, err := c.scanned(2, 4) // v and state
 	if err != nil {
 		return Type{}, err
 	}
-	for _, i := range []int{0, 1, 5, 6}[:min(4, len(c.Args)-3)] {
+	inGroups := []int{0, 1} // q and k
+	if len(c.Args) > 6 {
+		inGroups = append(inGroups, 5, 6) // a and b
+	}
+	for _, i := range inGroups {
 		if err := c.inGroups(i, lead, h, k); err != nil {
 			return Type{}, err
 		}

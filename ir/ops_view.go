@@ -105,7 +105,8 @@ func addTo(p map[string]*big.Int, symbols string, c *big.Int, n int64) {
 	if have := p[symbols]; have != nil {
 		term.Add(term, have)
 	}
-	if p[symbols] = term; term.Sign() == 0 {
+	p[symbols] = term
+	if term.Sign() == 0 {
 		delete(p, symbols)
 	}
 }

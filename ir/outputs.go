@@ -121,7 +121,7 @@ func (d *Data) Front(axis int, n int64) (*Data, error) {
 	for _, m := range d.Dims[:axis] {
 		rows *= m
 	}
-	if t := d.DType; t.IsPacked() {
+	if t := d.DType; t.IsPacked() { // rows may begin within bytes
 		from, to := d.Elems()/rows, out.Elems()/rows
 		for i := range out.Elems() {
 			t.setCode(out.Bytes, i, t.code(d.Bytes, i/to*from+i%to))

@@ -75,8 +75,9 @@ func fill(to []byte, v reflect.Value, dims []int) error {
 	if v.Len() != dims[0] {
 		return fmt.Errorf("nested slices have %d and %d elements: want equal lengths", dims[0], v.Len())
 	}
-	if elem := v.Type().Elem(); len(dims) == 1 && v.Kind() == reflect.Slice && elem.PkgPath() == "" &&
-		elem.Kind() != reflect.Int {
+	elem := v.Type().Elem()
+	encodable := v.Kind() == reflect.Slice && elem.PkgPath() == "" && elem.Kind() != reflect.Int // by package binary
+	if len(dims) == 1 && encodable {
 		_, err := binary.Encode(to, binary.LittleEndian, v.Convert(reflect.SliceOf(elem)).Interface())
 		return err
 	}

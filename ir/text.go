@@ -44,7 +44,7 @@ func (g *Graph) Print(w io.Writer, note func(n *Node) string) {
 	fmt.Fprintln(w, "}")
 }
 
-// FormatNode prints one node as its line of text IR. It omits attributes with their default value.
+// FormatNode returns a node's line of text IR. It omits attributes with their default value.
 func FormatNode(n *Node) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s = %s", n, n.op)

@@ -215,7 +215,8 @@ func (e *WeightError) Error() string {
 	if len(e.Bad) == 1 {
 		return fmt.Sprintf("%s %v", &b, e.Bad[0])
 	}
-	if !slices.ContainsFunc(e.Bad, func(w *BadWeight) bool { return !w.unread() }) {
+	allUnread := !slices.ContainsFunc(e.Bad, func(w *BadWeight) bool { return !w.unread() })
+	if allUnread {
 		return fmt.Sprintf("%s the first is %v", &b, e.Bad[0])
 	}
 	listed := e.Bad[:min(len(e.Bad), listedWeights)]

@@ -77,7 +77,8 @@ func (w Window) check() error {
 	}
 	elems := int64(1)
 	for _, k := range w.Kernel {
-		if elems *= k; elems > maxWindow {
+		elems *= k
+		if elems > maxWindow {
 			return fmt.Errorf("kernel %v has more than %d elements", w.Kernel, maxWindow)
 		}
 	}

@@ -140,7 +140,8 @@ func newHeads(c *call) *heads {
 		a.scale = 1 / math.Sqrt(float64(a.d))
 	}
 	mask := in.Arg("mask")
-	if a.mask = c.addedMask(mask); a.mask != nil {
+	a.mask = c.addedMask(mask)
+	if a.mask != nil {
 		full := append(slices.Clone(q.dims[:r-1]), a.s)
 		a.maskStrides = broadcastStrides(c.args[mask].dims, full)
 	}

@@ -74,7 +74,8 @@ func (x *exec) free(b *buffer) {
 	if b == nil {
 		return
 	}
-	if b.values--; b.values == 0 {
+	b.values--
+	if b.values == 0 {
 		if x.poison {
 			poison(b.floats)
 		}

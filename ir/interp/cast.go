@@ -30,7 +30,8 @@ func cast(c *call) (value, error) {
 	}
 	v := make([]int64, elems(c.dims))
 	for j, x := range from.i64 {
-		if v[j] = x; to == ir.Bool && x != 0 {
+		v[j] = x
+		if to == ir.Bool && x != 0 {
 			v[j] = 1
 		}
 	}

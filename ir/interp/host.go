@@ -159,7 +159,8 @@ func (x *exec) newOutput(k *Kernel, n *ir.Node, dims []int) (out value, ok bool,
 			return value{}, false, err
 		}
 	}
-	if out, ok = valueIn(d); !ok {
+	out, ok = valueIn(d)
+	if !ok {
 		return value{}, false, nil
 	}
 	out.dims = dims

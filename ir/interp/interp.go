@@ -181,7 +181,8 @@ func staticDims(nodes []*ir.Node) ([][]int, error) {
 func constants(nodes []*ir.Node, fixed map[*ir.Node]value) []bool {
 	is := make([]bool, len(nodes))
 	for i, n := range nodes {
-		if _, is[i] = fixed[n]; is[i] {
+		_, is[i] = fixed[n]
+		if is[i] {
 			continue
 		}
 		is[i] = n.Op() != ir.OpInput && n.Op() != ir.OpState && needsNoSymbol(n) &&

@@ -100,7 +100,8 @@ func (p *Program) initStates(which func(name string) bool) error {
 		if err != nil {
 			return nodeError(n, err)
 		}
-		if left -= bytesOf(n.DType(), dims); left < 0 {
+		left -= bytesOf(n.DType(), dims)
+		if left < 0 {
 			return nodeError(n, fmt.Errorf("out of memory: the states exceed the limit of %d MiB: use smaller ones, "+
 				"or a higher limit", p.opt.memoryLimit()>>20))
 		}

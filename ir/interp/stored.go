@@ -182,7 +182,8 @@ func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
 		if !ok {
 			continue
 		}
-		if p.packed[n.ID()] = p.packs.made[t.key]; p.packed[n.ID()] != nil {
+		p.packed[n.ID()] = p.packs.made[t.key]
+		if p.packed[n.ID()] != nil {
 			continue
 		}
 		size := 4 * int64(elems(t.from.Dims))

@@ -14,7 +14,7 @@ import (
 // batch is a graph with several cases, one output each, so that they are compiled and loaded together.
 type batch struct {
 	cases   []Case
-	g       *ir.Graph
+	g       *ir.Graph // output y0 is the result of the first case, y1 of the second, …
 	inputs  map[string]*ir.Data
 	weights weights
 	runs    int // consecutive runs to compare: more than 1 if a case has a state
@@ -87,29 +87,35 @@ func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error
 	if want, err = x.interpret(ctx, x.g, x.inputs, x.weights); err != nil {
 		return nil, nil, err
 	}
-	in, some, err := flushAll(x.inputs)
+	inputs, inputsChanged, err := flushAll(x.inputs)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, more, err := flushAll(x.weights)
-	g, exact := x.g, slices.ContainsFunc(x.cases, func(c Case) bool { return c.Exact })
-	if err != nil || !some && !more && !exact {
-		return want, nil, err
+	weights, weightsChanged, err := flushAll(x.weights)
+	if err != nil {
+		return nil, nil, err
 	}
-	if exact {
-		if g, err = flushing(g); err != nil {
+	hasExact := slices.ContainsFunc(x.cases, func(c Case) bool { return c.Exact })
+	if !inputsChanged && !weightsChanged && !hasExact {
+		return want, nil, nil
+	}
+	g := x.g
+	if hasExact {
+		if g, err = flushResults(g); err != nil {
 			return nil, nil, err
 		}
 	}
-	flushed, err = x.interpret(ctx, g, in, w)
+	flushed, err = x.interpret(ctx, g, inputs, weights)
 	return want, flushed, err
 }
 
-// flushing returns the graph with denormal results of elementwise float ops replaced by zeros.
-func flushing(g *ir.Graph) (*ir.Graph, error) {
+// flushResults returns the graph with denormal results of elementwise float ops replaced by zeros: a result y becomes
+// where(abs(y) < the smallest normal number, y*0, y), so that zeros keep their signs. Scalars stay unchanged.
+func flushResults(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		y, err := rw.Copy(n, args)
-		if err != nil || n.Op().Class() != ir.ClassElementwise || !n.DType().IsFloat() || n.DType().StorageOnly() {
+		isFloatOp := n.Op().Class() == ir.ClassElementwise && n.DType().IsFloat() && !n.DType().StorageOnly()
+		if err != nil || !isFloatOp || n.Rank() == 0 { // concatenation would make a scalar a vector
 			return y, err
 		}
 		add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) (z *ir.Node) {
@@ -124,9 +130,6 @@ func flushing(g *ir.Graph) (*ir.Graph, error) {
 				err = failed
 			}
 			return add(ir.OpConst, nil, attr("data", d))
-		}
-		if n.Rank() == 0 { // concatenation would make it a vector
-			return y, nil
 		}
 		tiny := add(ir.OpLt, []*ir.Node{add(ir.OpAbs, []*ir.Node{y}), number(smallestNormal(n.DType()))})
 		z := add(ir.OpWhere, []*ir.Node{tiny, add(ir.OpMul, []*ir.Node{y, number(0)}), y})
@@ -153,17 +156,17 @@ func (x *batch) interpret(ctx context.Context, g *ir.Graph, in map[string]*ir.Da
 
 // flushAll returns the tensors with denormals replaced by zeros, and whether there were any.
 func flushAll(in map[string]*ir.Data) (map[string]*ir.Data, bool, error) {
-	out, some := maps.Clone(in), false
+	out, changed := maps.Clone(in), false
 	for name, d := range in {
 		f, err := flush(d)
 		if err != nil {
 			return nil, false, err
 		}
 		if f != nil {
-			out[name], some = f, true
+			out[name], changed = f, true
 		}
 	}
-	return out, some, nil
+	return out, changed, nil
 }
 
 // compare compares case i of a batch that ran with the reference; see reference for want and flushed.
@@ -179,7 +182,8 @@ func (x *batch) compare(i int, have, want, flushed outputs, tol ir.Tolerance) Re
 			return x.result(i, Fail, fmt.Sprintf("the result is malformed: %v", err))
 		}
 		tidy := &ir.Data{DType: got.DType, Dims: got.Dims, Bytes: slices.Clone(got.Bytes)}
-		if tidy.ClearUnused(); !slices.Equal(tidy.Bytes, got.Bytes) {
+		tidy.ClearUnused()
+		if !slices.Equal(tidy.Bytes, got.Bytes) {
 			return x.result(i, Fail, "the result has bits after its last element")
 		}
 		near := want[run][name]
@@ -218,12 +222,12 @@ func nearest(got, a, b *ir.Data) *ir.Data {
 	if a.DType != got.DType || a.Elems() != got.Elems() || got.Elems() == 0 {
 		return a
 	}
-	size := len(a.Bytes) / a.Elems()
+	size := len(a.Bytes) / a.Elems() // bytes of an element
 	g, errG := got.Floats()
 	x, errX := a.Floats()
 	y, errY := b.Floats()
 	if errG != nil || errX != nil || errY != nil {
-		return a // Compare reports the error
+		return a // interp.Compare reports the error
 	}
 	tiny := 0.0
 	if a.DType.IsFloat() {

@@ -85,7 +85,8 @@ func (s *suite) opChains() {
 			}
 			return b.applyEach(exactOps, b.apply(first, x, y), x, y)
 		}).allDTypes().bitExact()
-		if pairs.types = []ir.DType{ir.F32}; slices.Contains(sums, first) {
+		pairs.types = []ir.DType{ir.F32}
+		if slices.Contains(sums, first) {
 			pairs.types = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64}
 			pairs.inSmokeTest()
 		}
