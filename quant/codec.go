@@ -29,6 +29,7 @@ const maxHalf = 65504
 // fit, so the exact bound is not simple. The outer levels are beyond 64, which leaves a margin.
 const maxIQ4 = 64 * maxHalf
 
+// codecs is the format table, with the fields in the order of codec: dequantize, quantize, limit, weighted, codebook.
 var codecs = [...]codec{
 	ir.Q4_0: {dequantizeQ4_0, quantizeQ4_0, 8 * maxHalf, true, nil},
 	ir.Q4_1: {dequantizeQ4_1, quantizeQ4_1, maxHalf, true, nil},

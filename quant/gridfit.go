@@ -11,7 +11,7 @@ import "math"
 //  1. For each group it finds entries and a scale with small squared error (see fit).
 //  2. It chooses the d of the block for which the multiples d*unit*(2k+1) are nearest to these scales (see bestUnit).
 //  3. Each group tries the multiples near its own scale, with new entries for each. Least squares then gives d for
-//     these choices (see roundFits). This step runs passesGrid times.
+//     these choices (see roundFits). This step runs roundPassesGrid times.
 type gridFormat struct {
 	book    func() *codebook
 	group   int     // elements that share a scale
@@ -44,27 +44,32 @@ type gridBlock struct {
 }
 
 // gridFit is the choice for one group.
+//
+// With targets t, levels l and weights w, the squared error at a scale is
+// sum(w*t*t) - 2*scale*sum(w*t*l) + scale*scale*sum(w*l*l). Only the last two terms depend on the choice.
 type gridFit struct {
-	pos    [maxEntries]uint16 // of the entries in the arranged codebook
-	minus  [maxEntries]bool   // whether the offsets are -1/8
-	tl, ll float32            // weighted sums of target times level and of level squared
+	pos   [maxEntries]uint16 // of the entries in the arranged codebook
+	minus [maxEntries]bool   // whether the offsets are -1/8
+
+	targetLevel float32 // sum(w*t*l)
+	levelSquare float32 // sum(w*l*l)
 }
 
-// scale returns the scale with the least squared error for the entries of f.
+// scale returns the scale with the least squared error for the entries of f, or zero if no positive scale is better.
 func (f *gridFit) scale() float32 {
-	if f.ll > 0 && f.tl > 0 {
-		return f.tl / f.ll
+	if f.levelSquare > 0 && f.targetLevel > 0 {
+		return f.targetLevel / f.levelSquare
 	}
 	return 0
 }
 
 // errorAt returns the error at a scale, minus the error at scale zero.
 func (f *gridFit) errorAt(scale float32) float32 {
-	return float32(scale * (float32(scale*f.ll) - float32(2*f.tl)))
+	return float32(scale * (float32(scale*f.levelSquare) - float32(2*f.targetLevel)))
 }
 
 // least returns the error at the best scale, minus the error at scale zero.
-func (f *gridFit) least() float32 { return -f.scale() * f.tl }
+func (f *gridFit) least() float32 { return -f.scale() * f.targetLevel }
 
 // gridSearch is the state of the search for one block.
 type gridSearch struct {
@@ -226,7 +231,7 @@ func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 	if d == 0 {
 		return 0
 	}
-	var tl, ll float32
+	var targetLevel, levelSquare float32 // sums over the block, for scales in units of d
 	for g := range groups {
 		start := s.fits[g]
 		near := s.nearestStep(start.scale() / d)
@@ -239,10 +244,10 @@ func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 			}
 		}
 		m := s.multiple(int(a.scales[g]))
-		tl += float32(s.fits[g].tl * m)
-		ll += float32(float32(s.fits[g].ll*m) * m)
+		targetLevel += float32(s.fits[g].targetLevel * m)
+		levelSquare += float32(float32(s.fits[g].levelSquare*m) * m)
 	}
-	return max(0, tl) / ll // no level is zero, and no weight
+	return max(0, targetLevel) / levelSquare // levelSquare is positive: no level is zero, and no weight
 }
 
 // multiple returns the scale of a group with number k, divided by d.
@@ -256,43 +261,31 @@ func (s *gridSearch) nearestStep(v float32) int {
 
 // choose sets fit to the entries of group g that are nearest at a scale. The entries already in fit only speed it up.
 func (s *gridSearch) choose(fit *gridFit, g int, scale float32) {
-	fit.tl, fit.ll = 0, 0
-	n := s.group / s.c.elems
-	if s.offsets > s.c.elems {
-		s.chooseShared(fit, g, scale)
-		return
-	}
-	for v := range n {
-		s.chooseEntry(fit, g, v, scale)
+	fit.targetLevel, fit.levelSquare = 0, 0
+	run := max(1, s.offsets/s.c.elems) // entries that share an offset
+	for first := 0; first < s.group/s.c.elems; first += run {
+		s.chooseRun(fit, g, first, first+run, scale)
 	}
 }
 
-// chooseShared is like choose, for an offset that the whole group shares.
-func (s *gridSearch) chooseShared(fit *gridFit, g int, scale float32) {
-	minus := *fit
-	var costs [2]float32
-	for v := range s.group / s.c.elems {
-		costs[0] += s.nearest(fit, g, v, 0, scale)
-		costs[1] += s.nearest(&minus, g, v, 1, scale)
+// chooseRun adds the nearest entries of group g from first up to end to fit. All of them get the offset with the lower
+// cost, if the format has offsets.
+func (s *gridSearch) chooseRun(fit *gridFit, g, first, end int, scale float32) {
+	minus := *fit // the choice with offset -1/8
+	var costPlus, costMinus float32
+	for v := first; v < end; v++ {
+		costPlus += s.nearest(fit, g, v, 0, scale)
+		if s.offsets > 0 {
+			costMinus += s.nearest(&minus, g, v, 1, scale)
+		}
 	}
-	if costs[1] < costs[0] {
+	if s.offsets > 0 && costMinus < costPlus {
 		*fit = minus
 	}
 }
 
-// chooseEntry adds the nearest entry v of group g to fit.
-func (s *gridSearch) chooseEntry(fit *gridFit, g, v int, scale float32) {
-	if s.offsets == 0 {
-		s.nearest(fit, g, v, 0, scale)
-		return
-	}
-	minus := *fit
-	if s.nearest(&minus, g, v, 1, scale) < s.nearest(fit, g, v, 0, scale) {
-		*fit = minus
-	}
-}
-
-// nearest adds the nearest entry v of group g, with offset 1/8 or -1/8, to fit, and returns its cost.
+// nearest adds the nearest entry v of group g to fit, and returns its cost. minus selects one of s.levels: 1 has the
+// offset -1/8.
 func (s *gridSearch) nearest(fit *gridFit, g, v, minus int, scale float32) (cost float32) {
 	first := g*s.group + v*s.c.elems
 	t, w := s.targets[first:][:s.c.elems], s.weights[first:][:s.c.elems]
@@ -303,10 +296,10 @@ func (s *gridSearch) nearest(fit *gridFit, g, v, minus int, scale float32) (cost
 	fit.pos[v], fit.minus[v] = uint16(pos), minus == 1
 	digits := &s.c.digits[pos]
 	for i, target := range t {
-		level := levels[digits[i&7]&7]
+		level := levels[digits[i&7]&7] // &7 only removes the checks of bounds
 		wl := float32(w[i] * level)
-		fit.tl += float32(wl * target)
-		fit.ll += float32(wl * level)
+		fit.targetLevel += float32(wl * target)
+		fit.levelSquare += float32(wl * level)
 	}
 	return cost
 }

@@ -46,17 +46,18 @@ func roundHalfAway(x float32) int32 {
 	return int32(float64(x) + math.Copysign(0.5, float64(x)))
 }
 
-// roundHalfEven rounds to the nearest integer, halves to even, by pushing the fraction out of the mantissa. x must be
-// within 2^22 of zero. The conversion prevents fusing a multiplication passed as x with the sum after inlining.
+// toInteger is 1.5*2^23. Adding it to a small float32 rounds off the fraction.
+const toInteger = 3 << 22
+
+// roundHalfEven rounds to the nearest integer, halves to even. x must be within 2^22 of zero. It adds 1.5*2^23: float32
+// numbers of that size are integers, so the sum is rounded, and its low 23 bits are the result plus 2^22. The conversion prevents fusing a multiplication passed as x with the sum after inlining.
 func roundHalfEven(x float32) int32 {
-	const magic = 3 << 22
-	return int32(math.Float32bits(float32(x)+magic)&0x7fffff) - 1<<22
+	return int32(math.Float32bits(float32(x)+toInteger)&0x7fffff) - 1<<22
 }
 
 // roundLevel is like roundHalfEven, but with a float32 result.
 func roundLevel(x float32) float32 {
-	const magic = 3 << 22
-	return float32(x) + magic - magic
+	return float32(x) + toInteger - toInteger
 }
 
 // negateIf returns -v when the lowest bit of s is set, else v.

@@ -63,9 +63,10 @@ func encodeUE4M3(x float32) byte {
 	if bits < 0x3c800000 { // 2^-6, the smallest normal number
 		return byte(min(int(float32(x*512)+0.5), 7))
 	}
-	code := bits>>20 + bits>>19&1 - (127-7)<<3
+	roundUp := bits >> 19 & 1               // the first of the 20 fraction bits that UE4M3 drops
+	code := bits>>20 + roundUp - (127-7)<<3 // the exponent's bias is 7, not 127
 	if code >= 15<<3 {
-		return 0x7e
+		return 0x7e // 448
 	}
 	return byte(code)
 }

@@ -95,7 +95,7 @@ func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
 		moved := false
 		for i, v := range x {
 			wx, level := float32(w[i]*v), levels[i]
-			restX := qx - float32(wx*level)
+			restX := qx - float32(wx*level) // restX/restQ is the best scale for the other elements
 			if !(restX > 0) {
 				continue
 			}
@@ -106,7 +106,7 @@ func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
 			}
 			restX += float32(wx * next)
 			restQ += float32(float32(w[i]*next) * next)
-			if restQ > 0 && restX*restX*qq > qx*qx*restQ {
+			if restQ > 0 && restX*restX*qq > qx*qx*restQ { // qx*qx/qq grows, so the error falls
 				levels[i], qx, qq, moved = next, restX, restQ, true
 			}
 		}
@@ -115,5 +115,5 @@ func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
 		}
 	}
 	levelsQ3_K.put(q[:], &levels)
-	return qx / qq // the largest element has a level and a weight
+	return qx / qq // qq is positive: the largest element has level and weight other than zero
 }
