@@ -106,21 +106,31 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 	}
 	b := &Baseline{Name: name, About: file.About, Device: file.Device, Points: file.Anchors, Goals: file.Goals}
 	for _, p := range b.Points {
-		if p.Case == "" || !positive(p.Micros, p.TFlops, p.GBps, p.PerSecond) {
+		if p.Case == "" || !onePositive(p.Micros, p.TFlops, p.GBps, p.PerSecond) {
 			return nil, fmt.Errorf("anchor of %q by %q: want one time or rate above 0", p.Case, p.By)
 		}
 	}
 	for _, g := range b.Goals {
-		if g.Case == "" || !positive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.SpeedOver) ||
-			(g.Of == "") != (g.Times == 0) || (g.OverPoint == "") != (g.SpeedOver == 0) {
-			return nil, fmt.Errorf("goal of %q: want one number above 0, "+
-				"a case beside a multiple of its time, and a program beside a multiple of its speed", g.Case)
-		}
-		if g.SpeedOver > 0 && b.point(g.Case, g.OverPoint) == nil {
-			return nil, fmt.Errorf("goal of %q: there is no anchor by %q to compare with: add one", g.Case, g.OverPoint)
+		if err := b.checkGoal(g); err != nil {
+			return nil, fmt.Errorf("goal of %q: %w", g.Case, err)
 		}
 	}
 	return b, nil
+}
+
+// checkGoal checks that a goal has one number, and the name of the case or program that a multiple refers to.
+func (b *Baseline) checkGoal(g Goal) error {
+	hasNumber := onePositive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.SpeedOver)
+	namesCase := (g.Of != "") == (g.Times != 0)
+	namesProgram := (g.OverPoint != "") == (g.SpeedOver != 0)
+	if g.Case == "" || !hasNumber || !namesCase || !namesProgram {
+		return errors.New("want one number above 0, a case next to a multiple of its time, and a program next to a " +
+			"multiple of its speed")
+	}
+	if g.SpeedOver > 0 && b.point(g.Case, g.OverPoint) == nil {
+		return fmt.Errorf("there is no anchor by %q to compare with: add one", g.OverPoint)
+	}
+	return nil
 }
 
 // point returns the figure of a case by a program, or nil.
@@ -133,8 +143,8 @@ func (b *Baseline) point(name, by string) *Point {
 	return nil
 }
 
-// positive reports whether exactly one of the numbers is set, to a usable value.
-func positive(list ...float64) bool {
+// onePositive reports whether one of the numbers is positive and finite, and all others are 0.
+func onePositive(list ...float64) bool {
 	set := 0
 	for _, x := range list {
 		if x != 0 {

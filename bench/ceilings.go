@@ -145,7 +145,8 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 			notes = append(notes, fmt.Sprintf("%s: %v", m.probe.name, err))
 			continue
 		}
-		if *m.to = float64(took.Nanoseconds()); m.unit > 0 {
+		*m.to = float64(took.Nanoseconds())
+		if m.unit > 0 {
 			*m.to = m.probe.work / took.Seconds() / m.unit
 		}
 	}
@@ -166,7 +167,7 @@ func copyKernel(caps device.Caps) probe {
 		work: 2 * float64(bytes)}
 }
 
-// probeGroups is the number of workgroups of 256 that keep every core of a device busy.
+// probeGroups is the number of workgroups of 256 invocations that keep every core of a device busy.
 func probeGroups(caps device.Caps) uint32 {
 	if caps.Type == device.DeviceCPU {
 		return 64
@@ -178,6 +179,8 @@ func probeGroups(caps device.Caps) uint32 {
 func fmaKernel(caps device.Caps) probe {
 	rounds := 512
 	groups := probeGroups(caps)
+	// An invocation has 4 sums of 4 floats, and a multiply-add counts as 2 operations. It reads 5 vectors of 16 bytes,
+	// from its index in a workgroup of 256.
 	return probe{
 		name: "f32", source: defines(fmaProbe, "ROUNDS", rounds), groups: groups,
 		readBytes: 16 * 512, writeBytes: 16 * 256 * int64(groups),
@@ -205,12 +208,21 @@ func matrixKernel(caps device.Caps, t ir.DType) probe {
 		rounds = 16
 	}
 	groups := probeGroups(caps) / 2
+	// A workgroup has 8 subgroups. Each reads up to 4 matrices of an operand, multiplies into 8 accumulators of 4-byte
+	// elements, and writes the sum of them. A multiply-add counts as 2 operations.
+	const subgroups, operands, accumulators = 8, 4, 8
 	tile := float64(m.M) * float64(m.N) * float64(m.K)
 	return probe{
-		name:   name,
-		source: defines(matrixProbe, "ELEM", elem, "SUM", sum, "ROUNDS", rounds, "M", int(m.M), "N", int(m.N), "K", int(m.K), "SUBGROUP", int(caps.SubgroupSize)),
-		env:    "vulkan1.3", groups: groups, readBytes: int64(t.BlockBytes()) * 4 * int64(m.K) * int64(max(m.M, m.N)), writeBytes: 4 * 8 * int64(groups) * int64(m.M) * int64(m.N),
-		work: float64(groups) * 8 * 8 * float64(rounds) * tile * 2, fullSubgroups: true, dtype: t,
+		name: name,
+		source: defines(matrixProbe, "ELEM", elem, "SUM", sum, "ROUNDS", rounds, "M", int(m.M), "N", int(m.N),
+			"K", int(m.K), "SUBGROUP", int(caps.SubgroupSize)),
+		env:           "vulkan1.3",
+		groups:        groups,
+		readBytes:     int64(t.BlockBytes()) * operands * int64(m.K) * int64(max(m.M, m.N)),
+		writeBytes:    4 * subgroups * int64(groups) * int64(m.M) * int64(m.N),
+		work:          float64(groups) * subgroups * accumulators * float64(rounds) * tile * 2,
+		fullSubgroups: true,
+		dtype:         t,
 	}
 }
 

@@ -133,33 +133,31 @@ func MeasureWall(opt Options, run func() error) (Timing, error) {
 		Copies: 1}, nil
 }
 
-// rounds bounds how often a burst is timed again.
+// rounds is the maximum number of times that a burst is timed.
 const rounds = 6
 
-// repeatUntilSteady repeats a burst until it no longer gets faster, and returns the sorted times of the last
-// repetition. On an H100 that had been idle for eight seconds, the usual warm-up was too short for the memory clock
+// repeatUntilSteady repeats a burst until a repetition is at most 3 % faster than the one before, and returns the sorted
+// times of the last repetition. A CPU needs only one. On an H100 that had been idle for eight seconds, the usual warm-up was too short for the memory clock
 // to rise, and a program that takes 2640 us took 5840 until then.
 func repeatUntilSteady(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) (
 	[]time.Duration, error) {
-	var times []time.Duration
-	for range rounds {
+	var before time.Duration // median of the round before
+	for round := 0; ; round++ {
 		if err := warmUp(ctx, dev, burst, warm); err != nil {
 			return nil, err
 		}
-		again, err := burst.Times()
+		times, err := burst.Times()
 		if err != nil {
 			return nil, err
 		}
-		slices.Sort(again)
-		before := times
-		times = again
-		if before != nil && 1.03*float64(again[len(again)/2]) >= float64(before[len(before)/2]) ||
-			dev.Caps().Type == device.DeviceCPU {
-			break
+		slices.Sort(times)
+		median := times[len(times)/2]
+		isSteady := round > 0 && 1.03*float64(median) >= float64(before)
+		if isSteady || round == rounds-1 || dev.Caps().Type == device.DeviceCPU {
+			return times, nil
 		}
-		warm = 0 // the device is already warm
+		before, warm = median, 0 // the device is already warm
 	}
-	return times, nil
 }
 
 // estimate times one replay of a device that may be cold.
@@ -187,14 +185,15 @@ func estimate(ctx context.Context, dev *vk.Device, copies *vk.Replicas) (time.Du
 const maxDispatches = 1 << 14
 
 // shape returns how many batches of how many replays fill the window, if one replay takes time one and has the given
-// number of steps (dispatches).
+// number of steps (dispatches). If they are more than maxDispatches, it halves the replays first, and then removes
+// batches.
 func shape(one, window time.Duration, steps int) (batches, replays int) {
-	replays = int((minBatch + one - 1) / one)
-	batches = int(window / (one * time.Duration(replays)))
-	batches = min(max(batches, minBatches), maxBatches)
 	if one > slow {
 		return 1, 1
 	}
+	replays = int((minBatch + one - 1) / one)
+	batches = int(window / (one * time.Duration(replays)))
+	batches = min(max(batches, minBatches), maxBatches)
 	for batches*replays*max(steps, 1) > maxDispatches && replays > 1 {
 		replays = (replays + 1) / 2
 	}

@@ -102,27 +102,18 @@ func (m *Model) Cases() ([]Case, error) {
 			m.Batches, m.Repeats)
 	}
 	var list []Case
-	for _, depth := range m.Depths {
-		for _, prompt := range []bool{true, false} {
-			all := m.Answers
-			if prompt {
-				all = m.Prompts
-			}
-			for _, n := range all {
-				if n == 0 {
-					continue // like llama-bench, where 0 leaves out a kind of test
-				}
-				t := &textTest{model: m, tokens: n, depth: depth, prompt: prompt}
-				if n < 1 || depth < 0 || n > math.MaxInt32 || depth > math.MaxInt32 {
-					return nil, fmt.Errorf("bench: a test of %d tokens after %d: want at least 1, after 0 or more", n,
-						depth)
-				}
-				if depth+n <= m.config.Context {
-					m.context = max(m.context, depth+n)
-				}
-				list = append(list, Case{Suite: "model", Name: m.name() + "/" + t.String(), text: t})
-			}
+	for _, t := range m.tests() {
+		if t.tokens == 0 {
+			continue // like llama-bench, where 0 leaves out a kind of test
 		}
+		if t.tokens < 1 || t.depth < 0 || t.tokens > math.MaxInt32 || t.depth > math.MaxInt32 {
+			return nil, fmt.Errorf("bench: a test of %d tokens after %d: want at least 1, after 0 or more", t.tokens,
+				t.depth)
+		}
+		if length := t.depth + t.tokens; length <= m.config.Context {
+			m.context = max(m.context, length)
+		}
+		list = append(list, m.caseOf(t))
 	}
 	if list == nil {
 		return nil, errors.New("bench: no test of a model: want tokens to read or to generate, after 0 or more")
@@ -130,12 +121,31 @@ func (m *Model) Cases() ([]Case, error) {
 	return list, nil
 }
 
+// tests returns a test for each depth and number of tokens: at each depth first the prompts, then the answers.
+func (m *Model) tests() (list []*textTest) {
+	for _, depth := range m.Depths {
+		for _, n := range m.Prompts {
+			list = append(list, &textTest{model: m, tokens: n, depth: depth, prompt: true})
+		}
+		for _, n := range m.Answers {
+			list = append(list, &textTest{model: m, tokens: n, depth: depth})
+		}
+	}
+	return list
+}
+
+// caseOf returns the case of a test.
+func (m *Model) caseOf(t *textTest) Case {
+	return Case{Suite: "model", Name: m.name() + "/" + t.String(), text: t}
+}
+
 // name returns the model's name and the dtype of most of its weights.
 func (m *Model) name() string {
 	bytes, most := map[ir.DType]int64{}, ir.F32
 	for _, t := range m.config.Types {
 		n, err := t.MaxBytes()
-		if bytes[t.DType] += n; err == nil && bytes[t.DType] > bytes[most] {
+		bytes[t.DType] += n
+		if err == nil && bytes[t.DType] > bytes[most] {
 			most = t.DType
 		}
 	}
@@ -189,12 +199,11 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 		}
 	}
 	rate.On = m.loaded.of(t.most(), t.depth+t.tokens).exe.Why()
-	for m.filled < t.depth { // the content of the text does not matter, only its length
-		n := min(m.most(), t.depth-m.filled)
-		if err := m.run(ctx, m.filled, n); err != nil {
+	if m.filled < t.depth { // the content of the text does not matter, only its length
+		if err := m.prefill(ctx, m.filled, t.depth-m.filled); err != nil {
 			return err
 		}
-		m.filled += n
+		m.filled = t.depth
 	}
 	if err := r.timeText(ctx, t, &rate, res); err != nil {
 		return err
@@ -204,7 +213,7 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 		return nil
 	}
 	return m.profile(ctx, t, func(p *runtime.Profile) {
-		r.Trace(Case{Suite: "model", Name: m.name() + "/" + t.String(), text: t}, p)
+		r.Trace(m.caseOf(t), p)
 	})
 }
 
@@ -226,7 +235,7 @@ func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Pro
 	return nil
 }
 
-// timeText measures a test by both clocks.
+// timeText measures a test by the device's clock, and then by the wall clock.
 func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Result) error {
 	m := t.model
 	// The time of a run grows with the length of the text: measure in the middle.
@@ -238,7 +247,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	opt := r.Options
 	opt.Copies = 1
 	exe := m.loaded.of(size, middle+size).exe
-	gpu, err := r.clock(ctx, &Case{}, exe, opt, func() error { return m.run(ctx, middle, size) })
+	gpu, err := r.clock(ctx, exe, opt, func() error { return m.run(ctx, middle, size) })
 	if err != nil {
 		return err
 	}
@@ -248,20 +257,24 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	if exe.Vulkan() != nil {
 		rate.Device = float64(t.tokens) / (res.Micros / 1e6)
 	}
+	rate.Mean, rate.StdDev, err = t.speed(ctx, gpu.Median)
+	return err
+}
+
+// speed runs a test m.Repeats times after a warm-up. It returns the mean and the standard deviation of its speed, in
+// tokens per second of wall-clock time. pace is the time of a decode step, see answer.
+func (t *textTest) speed(ctx context.Context, pace time.Duration) (mean, deviation float64, err error) {
+	m := t.model
 	var sum, squares float64
 	for i := range m.Repeats + 1 {
 		start := time.Now()
-		if !t.prompt {
-			if err := m.answer(ctx, t.depth, t.tokens, gpu.Median); err != nil {
-				return err
-			}
+		if t.prompt {
+			err = m.prefill(ctx, t.depth, t.tokens)
+		} else {
+			err = m.answer(ctx, t.depth, t.tokens, pace)
 		}
-		for done := 0; t.prompt && done < t.tokens; {
-			n := min(size, t.tokens-done)
-			if err := m.run(ctx, t.depth+done, n); err != nil {
-				return err
-			}
-			done += n
+		if err != nil {
+			return 0, 0, err
 		}
 		if i == 0 {
 			continue // it warms up
@@ -270,17 +283,29 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 		sum, squares = sum+speed, squares+speed*speed
 	}
 	n := float64(m.Repeats)
-	rate.Mean = sum / n
+	mean = sum / n
 	if n > 1 {
-		rate.StdDev = math.Sqrt(max(squares/n-rate.Mean*rate.Mean, 0) * n / (n - 1))
+		deviation = math.Sqrt(max(squares/n-mean*mean, 0) * n / (n - 1))
 	}
-	return nil
+	return mean, deviation, nil
 }
 
 // most is the number of prompt tokens processed at a time.
 func (m *Model) most() int { return min(m.Batches[len(m.Batches)-1], m.context) }
 
-// run processes n random tokens after a text of length `after`.
+// prefill processes n random tokens after a text of length `after`, at most m.most() in a run.
+func (m *Model) prefill(ctx context.Context, after, n int) error {
+	for n > 0 {
+		tokens := min(m.most(), n)
+		if err := m.run(ctx, after, tokens); err != nil {
+			return err
+		}
+		after, n = after+tokens, n-tokens
+	}
+	return nil
+}
+
+// run processes n random tokens after a text of length `after` in one run.
 func (m *Model) run(ctx context.Context, after, n int) error {
 	in, symbols, err := m.tokens(after, n)
 	if err != nil {
@@ -326,7 +351,8 @@ func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) er
 		}
 		res.Kept["logits"].Close()
 		res.Kept["top"].Close()
-		if inFlight = append(inFlight, res.Kept["likeliest"]); len(inFlight) == depth && i+1 < n {
+		inFlight = append(inFlight, res.Kept["likeliest"])
+		if len(inFlight) == depth && i+1 < n {
 			if err := collect(ahead.CollectAtOnce(depth)); err != nil {
 				return err
 			}
@@ -352,23 +378,26 @@ type modelProgram struct {
 	exe   *vkc.Executable
 }
 
-// modelPrograms are the programs of a model; they share weights and states. step decodes one token at any position.
-// short[i] decodes one token of a sequence of at most length[i] tokens. prompts[i] prefills at most most[i] tokens.
+// modelPrograms are the programs of a model; they share weights and states.
 type modelPrograms struct {
-	step           *modelProgram
-	short, prompts []*modelProgram
-	length, most   []int
+	step    *modelProgram   // decodes one token at any position
+	short   []*modelProgram // short[i] decodes one token of a sequence of at most length[i] tokens
+	length  []int           // ascending
+	prompts []*modelProgram // prompts[i] prefills at most most[i] tokens
+	most    []int           // ascending
 }
 
 // of returns the program that processes the given number of tokens in one run. length is the length of the sequence
 // including them.
 func (p *modelPrograms) of(tokens, length int) *modelProgram {
-	list, sizes, size := append(slices.Clone(p.short), p.step), p.length, length
 	if tokens > 1 {
-		list, sizes, size = p.prompts, p.most, tokens
+		i, _ := slices.BinarySearch(p.most, tokens)
+		return p.prompts[min(i, len(p.prompts)-1)]
 	}
-	i, _ := slices.BinarySearch(sizes, size)
-	return list[min(i, len(list)-1)]
+	if i, _ := slices.BinarySearch(p.length, length); i < len(p.short) {
+		return p.short[i]
+	}
+	return p.step
 }
 
 // all returns the programs with the decode step first.
@@ -398,10 +427,11 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 	if p.step.graph, err = m.step(cfg); err != nil {
 		return nil, err
 	}
-	for _, n := range llm.ShortTexts(m.context) {
-		if r.Device.IsCPU() {
-			break
-		}
+	var shortTexts []int
+	if !r.Device.IsCPU() {
+		shortTexts = llm.ShortTexts(m.context)
+	}
+	for _, n := range shortTexts {
 		g, err := llm.Step(cfg, m.context, cache, window, llm.Likeliest(), llm.Within(n))
 		if err != nil {
 			return nil, err
@@ -409,7 +439,8 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 		p.short, p.length = append(p.short, &modelProgram{graph: g}), append(p.length, n)
 	}
 	for _, n := range m.Batches {
-		if n = min(n, m.context); slices.Contains(p.most, n) {
+		n = min(n, m.context)
+		if slices.Contains(p.most, n) {
 			continue
 		}
 		g, err := llm.Steps(cfg, n, m.context, cache, window)
@@ -445,42 +476,55 @@ func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) erro
 	return nil
 }
 
-// fewLayers is the minimum number of checked layers: the first follows the embedding, and the last precedes the output.
-const fewLayers = 3
-
-// checkedModel loads the programs of a model. Before, it compares a smaller model with the reference, which would take
-// too long for the whole one. The smaller model has only the first few layers, but enough of them to have all kernels.
+// checkedModel loads the programs of a model. Before, it checks a smaller model with the same kernels.
 func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*modelPrograms, error) {
 	all, err := r.compileModel(ctx, m, m.config.Layers)
 	if err != nil {
 		res.Status = Refused
 		return nil, err
 	}
-	for layers := min(fewLayers, m.config.Layers); ; layers = min(2*layers, m.config.Layers) {
-		some, err := r.compileModel(ctx, m, layers)
-		if err != nil {
-			return nil, errors.Join(err, all.close())
-		}
-		if layers < m.config.Layers && !some.hasKernelsOf(all) {
-			if err := some.close(); err != nil {
-				return nil, errors.Join(err, all.close())
-			}
-			continue
-		}
-		if err := r.loadModel(ctx, m, some); err != nil {
-			return nil, errors.Join(err, all.close())
-		}
-		if err := errors.Join(m.check(ctx, some), some.close()); err != nil {
-			res.Status = Wrong
-			return nil, errors.Join(err, all.close())
-		}
-		break
+	if err := r.checkFewLayers(ctx, m, all, res); err != nil {
+		return nil, errors.Join(err, all.close())
 	}
 	if err := r.loadModel(ctx, m, all); err != nil {
 		res.Status = Refused
 		return nil, err
 	}
 	return all, nil
+}
+
+// checkFewLayers compares the results of a model's first layers with the reference, which would take too long for the
+// whole model. all are the programs of the whole model: their kernels are checked.
+func (r *Runner) checkFewLayers(ctx context.Context, m *Model, all *modelPrograms, res *Result) error {
+	few, err := r.compileFewLayers(ctx, m, all)
+	if err != nil {
+		return err
+	}
+	if err := r.loadModel(ctx, m, few); err != nil {
+		return err
+	}
+	if err := errors.Join(m.check(ctx, few), few.close()); err != nil {
+		res.Status = Wrong
+		return err
+	}
+	return nil
+}
+
+// fewLayers is the minimum number of checked layers: the first follows the embedding, and the last precedes the output.
+const fewLayers = 3
+
+// compileFewLayers compiles the model's first fewLayers layers. It doubles their number until the programs have all
+// kernels of the whole model's programs.
+func (r *Runner) compileFewLayers(ctx context.Context, m *Model, whole *modelPrograms) (*modelPrograms, error) {
+	for layers := min(fewLayers, m.config.Layers); ; layers = min(2*layers, m.config.Layers) {
+		few, err := r.compileModel(ctx, m, layers)
+		if err != nil || layers == m.config.Layers || few.hasKernelsOf(whole) {
+			return few, err
+		}
+		if err := few.close(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // hasKernelsOf reports whether the programs of p contain all kernels of the other's.
@@ -498,56 +542,70 @@ func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
 const checkTokens, checkAgain = 24, 8
 
 // check runs all programs on consecutive parts of one sequence: the prompt programs on several tokens each, then the
-// step programs on one token each. It compares the logits with the reference, which starts from the device's states.
+// step programs on one token each. It compares their results with the reference.
 func (m *Model) check(ctx context.Context, p *modelPrograms) error {
+	type part struct {
+		program *modelProgram
+		tokens  int
+	}
+	var parts []part
+	for _, prompt := range p.prompts {
+		parts = append(parts, part{prompt, checkTokens})
+	}
+	parts = append(parts, part{p.prompts[0], checkAgain})
+	for _, step := range append(slices.Clone(p.short), p.step) {
+		parts = append(parts, part{step, 1})
+	}
 	length := 0
-	for i, one := range slices.Concat(p.prompts, p.prompts[:1], p.short, []*modelProgram{p.step}) {
-		n := 1
-		switch {
-		case i < len(p.prompts):
-			n = checkTokens
-		case i == len(p.prompts):
-			n = checkAgain
-		}
-		n = max(min(n, m.Batches[0], m.context/4), 1)
+	for _, part := range parts {
+		n := max(min(part.tokens, m.Batches[0], m.context/4), 1)
 		if length+n > m.context {
 			break
 		}
-		ref, err := interp.New(one.graph, interp.Options{Weights: m.adapters.Source(m.File)})
-		if err != nil {
+		if err := m.checkRun(ctx, part.program, length, n); err != nil {
 			return err
-		}
-		for _, s := range one.exe.States() {
-			d, err := one.exe.ReadState(s.Name)
-			if err == nil {
-				err = ref.SetState(s.Name, d)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		in, symbols, err := m.tokens(length, n)
-		if err != nil {
-			return err
-		}
-		want, err := ref.Run(ctx, in, symbols)
-		if err != nil {
-			return err
-		}
-		got, err := one.exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols})
-		if err != nil {
-			return err
-		}
-		tolerances := interp.Tolerances(one.graph)
-		for _, o := range one.graph.Outputs() {
-			if o.Name == "likeliest" {
-				continue // if logits are nearly equal, any token may be chosen
-			}
-			if err := interp.Compare(got.Outputs[o.Name], want[o.Name], tolerances[o.Node.ID()]).Err(); err != nil {
-				return fmt.Errorf("output %q of %d tokens after %d: %w", o.Name, n, length, err)
-			}
 		}
 		length += n
+	}
+	return nil
+}
+
+// checkRun runs a program on n random tokens after a sequence of the given length. It compares the logits with the
+// reference, which starts from the device's states.
+func (m *Model) checkRun(ctx context.Context, p *modelProgram, length, n int) error {
+	ref, err := interp.New(p.graph, interp.Options{Weights: m.adapters.Source(m.File)})
+	if err != nil {
+		return err
+	}
+	for _, s := range p.exe.States() {
+		d, err := p.exe.ReadState(s.Name)
+		if err == nil {
+			err = ref.SetState(s.Name, d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	in, symbols, err := m.tokens(length, n)
+	if err != nil {
+		return err
+	}
+	want, err := ref.Run(ctx, in, symbols)
+	if err != nil {
+		return err
+	}
+	got, err := p.exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols})
+	if err != nil {
+		return err
+	}
+	tolerances := interp.Tolerances(p.graph)
+	for _, o := range p.graph.Outputs() {
+		if o.Name == "likeliest" {
+			continue // if logits are nearly equal, any token may be chosen
+		}
+		if err := interp.Compare(got.Outputs[o.Name], want[o.Name], tolerances[o.Node.ID()]).Err(); err != nil {
+			return fmt.Errorf("output %q of %d tokens after %d: %w", o.Name, n, length, err)
+		}
 	}
 	return nil
 }

@@ -157,9 +157,9 @@ func decade(e int) string {
 
 // memoryRoof draws the roof of the memory bandwidth, with slope in TB/s.
 func (p *plot) memoryRoof(slope float64) {
-	top, left, right := math.Pow10(p.y1), math.Pow10(p.x0), math.Pow10(p.x1)
-	from := max(left, math.Pow10(p.y0)/slope)
-	to := min(right, top/slope)
+	// The roof is rate = slope * intensity. Its ends are intensities, where it leaves the area of the drawing.
+	from := max(math.Pow10(p.x0), math.Pow10(p.y0)/slope)
+	to := min(math.Pow10(p.x1), math.Pow10(p.y1)/slope)
 	if to <= from {
 		return
 	}

@@ -37,25 +37,22 @@ func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
 	seed := hash.Sum64()
-	per, size := d.DType.BlockElems(), d.DType.BlockBytes()
-	n := len(d.Bytes) / size
+	size := t.BlockBytes()
+	n := len(d.Bytes) / size // elements, or blocks of a block format
 	if t.IsPacked() {
-		n = d.Elems()
+		n = d.Elems() // several elements share a byte
 	}
 	chunks(n, fillChunk, func(chunk, from, to int) {
 		rng := rand.New(rand.NewPCG(seed, uint64(chunk)))
-		dst := d.Bytes[from*size:]
-		if t.IsPacked() {
-			dst = d.Bytes[from/per:]
-		} else {
-			dst = dst[:(to-from)*size]
-		}
-		if t.IsBlock() {
-			randblocks.Fill(dst, t, fill.Lo, fill.Hi, rng)
-		} else if t.IsFloat() {
-			fillFloats(rng, dst, t, to-from, fill)
-		} else {
-			fillInts(rng, dst, t, to-from, fill)
+		switch {
+		case t.IsPacked():
+			fillInts(rng, d.Bytes[from/t.BlockElems():], t, to-from, fill)
+		case t.IsBlock():
+			randblocks.Fill(d.Bytes[from*size:to*size], t, fill.Lo, fill.Hi, rng)
+		case t.IsFloat():
+			fillFloats(rng, d.Bytes[from*size:to*size], t, to-from, fill)
+		default:
+			fillInts(rng, d.Bytes[from*size:to*size], t, to-from, fill)
 		}
 	})
 	return d, nil

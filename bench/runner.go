@@ -61,30 +61,34 @@ func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 // run compiles, checks and times a case, and returns an error for any failure. A case with a stand-in is not compared
 // with the reference: run checks the stand-in, and requires that the case has no other kernels.
 func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
-	var checked *loaded
-	if c.StandIn != nil {
-		var err error
-		if checked, err = r.checked(ctx, c.StandIn, res); err != nil {
+	if c.StandIn == nil {
+		l, err := r.checked(ctx, c, res)
+		if err != nil {
 			return err
 		}
-		if err := checked.Close(); err != nil {
-			return err
-		}
+		defer l.Close()
+		return r.measure(ctx, c, l, res)
 	}
-	var l *loaded
-	var err error
-	if checked == nil {
-		l, err = r.checked(ctx, c, res)
-	} else {
-		l, err = r.load(ctx, c, res)
+	standIn, err := r.checked(ctx, c.StandIn, res)
+	if err != nil {
+		return err
 	}
+	if err := standIn.Close(); err != nil {
+		return err
+	}
+	l, err := r.load(ctx, c, res)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if err := l.only(checked); err != nil {
+	if err := l.hasOnlyKernelsOf(standIn); err != nil {
 		return err
 	}
+	return r.measure(ctx, c, l, res)
+}
+
+// measure times a loaded case, and traces it if the runner has a Trace.
+func (r *Runner) measure(ctx context.Context, c *Case, l *loaded, res *Result) error {
 	res.CompileMillis = millis(l.prog.Stats.Elapsed)
 	if p := l.prog.Contents.Program; p != nil {
 		res.describe(p)
@@ -96,6 +100,7 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	// The second profiled run has its commands recorded already.
 	var out *runtime.Result
 	for range 2 {
+		var err error
 		if out, err = l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols, Profile: true}); err != nil {
 			return err
 		}
@@ -116,12 +121,8 @@ type loaded struct {
 // Close frees the case's resources on the device. Compiled programs stay cached.
 func (l *loaded) Close() error { return errors.Join(l.exe.Close(), l.prog.Close()) }
 
-// only returns an error if l has a kernel that checked lacks, because no check covers that kernel. If checked is nil,
-// it returns nil.
-func (l *loaded) only(checked *loaded) error {
-	if checked == nil {
-		return nil
-	}
+// hasOnlyKernelsOf returns an error if l has a kernel that checked lacks, because no check covers that kernel.
+func (l *loaded) hasOnlyKernelsOf(checked *loaded) error {
 	known := map[string]bool{}
 	for _, code := range checked.prog.Contents.SPIRV {
 		known[string(code)] = true
@@ -243,10 +244,17 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	if !c.Cached && opt.Copies == 0 {
 		opt.Copies = CopiesFor(r.Device.Caps(), int64(res.Moved))
 	}
-	t, err := r.clock(ctx, c, l.exe, opt, func() error { // into preallocated memory, as a library's functions do
+	run := func() error { // into preallocated memory, as a library's functions do
 		_, err := l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols, Into: l.out})
 		return err
-	})
+	}
+	var t Timing
+	var err error
+	if c.Wall {
+		t, err = MeasureWall(opt, run)
+	} else {
+		t, err = r.clock(ctx, l.exe, opt, run)
+	}
 	if err != nil {
 		return err
 	}
@@ -278,11 +286,10 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 // wallClock is Result.Bound of cases that are measured by it.
 const wallClock = "wall clock"
 
-// clock times a program. On a Vulkan device it uses timestamps and the current buffers. On the CPU fast path, and for
-// cases of the wall clock, it calls run repeatedly.
-func (r *Runner) clock(ctx context.Context, c *Case, exe *vkc.Executable, opt Options, run func() error) (Timing,
-	error) {
-	if v := exe.Vulkan(); v != nil && !c.Wall {
+// clock times a program by the device's clock if there is one: on a Vulkan device it uses timestamps and the current
+// buffers. On the CPU fast path it calls run repeatedly.
+func (r *Runner) clock(ctx context.Context, exe *vkc.Executable, opt Options, run func() error) (Timing, error) {
+	if v := exe.Vulkan(); v != nil {
 		return Measure(ctx, vk.Of(r.Device), v, opt)
 	}
 	return MeasureWall(opt, run)

@@ -12,27 +12,29 @@ import (
 func attentionCases(scale Scale) []Case {
 	t, heads := scale.of(4096, 32), scale.of(32, 4)
 	list := []Case{
-		attentionCase(heads, heads, t, t, 128, false), attentionCase(heads, heads, t, t, 128, true),
-		attentionCase(heads, heads, t, t, 64, false), attentionCase(heads, heads, t, t, 64, true),
-		attentionCase(heads/2, heads/2, t, t, 256, false), attentionCase(heads/2, heads/2, t, t, 256, true),
-		attentionCase(heads, heads/4, t, t, 128, true),
+		attentionCase(full, heads, heads, t, t, 128), attentionCase(causal, heads, heads, t, t, 128),
+		attentionCase(full, heads, heads, t, t, 64), attentionCase(causal, heads, heads, t, t, 64),
+		attentionCase(full, heads/2, heads/2, t, t, 256), attentionCase(causal, heads/2, heads/2, t, t, 256),
+		attentionCase(causal, heads, heads/4, t, t, 128),
 	}
 	for _, groups := range []int{heads, heads / 4} {
 		for _, d := range []int{128, 64} {
-			list = append(list, attentionCase(heads, groups, 1, scale.of(8192, 64), d, false))
+			list = append(list, attentionCase(full, heads, groups, 1, scale.of(8192, 64), d))
 		}
 	}
 	return list
 }
 
-// attentionCase is f16 attention of t queries to s keys. Its check uses the first and the last queries of the first and
-// last group of heads. Both are valid samples of a causal attention. The op aligns the last query with the last key, so
-// the last queries see all keys. The first few queries and keys are a causal attention by themselves.
-func attentionCase(heads, groups, t, s, d int, causal bool) Case {
-	kind := "full"
-	if causal {
-		kind = "causal"
-	}
+// The kinds of attention.
+const (
+	full   = "full"   // each query sees all keys
+	causal = "causal" // each query sees the keys up to its own position
+)
+
+// attentionCase is f16 attention of t queries to s keys of extent d. Its check uses the first and the last queries of
+// the first and last group of heads. Both are valid samples of a causal attention. The op aligns the last query with
+// the last key, so the last queries see all keys. The first few queries and keys are a causal attention by themselves.
+func attentionCase(kind string, heads, groups, t, s, d int) Case {
 	c := Case{
 		Name:  fmt.Sprintf("attention/%s/h%d_kv%d/%dx%d/d%d", kind, heads, groups, t, s, d),
 		Sizes: Sizes{"g": groups, "t": t, "s": s, "d": d},
@@ -41,7 +43,7 @@ func attentionCase(heads, groups, t, s, d int, causal bool) Case {
 			q := b.Input("q", ir.F16, z["g"], share, z["t"], z["d"]).Reshape(z["g"]*share, z["t"], z["d"])
 			k, v := b.Input("k", ir.F16, z["g"], z["s"], z["d"]), b.Input("v", ir.F16, z["g"], z["s"], z["d"])
 			var options []frontend.AttentionOption
-			if causal {
+			if kind == causal {
 				options = append(options, frontend.Causal())
 			}
 			b.Output("y", q.Attention(k, v, options...).Reshape(z["g"], share, z["t"], z["d"]))
@@ -50,7 +52,7 @@ func attentionCase(heads, groups, t, s, d int, causal bool) Case {
 		Samples: []Sample{{"g": Some(2), "t": Last(8)}},
 		Flops:   2 * matmulFlops(heads*t, s, d), Precision: MatrixF16, Cached: t > 1,
 	}
-	if causal {
+	if kind == causal {
 		c.Flops /= 2
 		c.Samples = append(c.Samples, Sample{"g": Some(2), "t": First(40), "s": First(40)})
 	} else {

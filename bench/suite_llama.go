@@ -113,13 +113,23 @@ func modelFills(cfg llm.Config) map[string]Fill {
 	return fills
 }
 
+// multiplied returns the types of the weights that a token is multiplied by: all except the table of embeddings, unless
+// the output uses that table too.
+func multiplied(cfg llm.Config) (types []ir.Type) {
+	_, hasOutput := cfg.Types["output.weight"]
+	for name, t := range cfg.Types {
+		if name != "token_embd.weight" || !hasOutput {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
 // params counts the parameters that a token is multiplied by.
 func params(cfg llm.Config) float64 {
 	sum := 0.0
-	for name, t := range cfg.Types {
-		if name != "token_embd.weight" || cfg.Types["output.weight"].Shape == nil {
-			sum += float64(t.Shape.MaxElems())
-		}
+	for _, t := range multiplied(cfg) {
+		sum += float64(t.Shape.MaxElems())
 	}
 	return sum
 }
@@ -127,9 +137,8 @@ func params(cfg llm.Config) float64 {
 // weightBytes returns the bytes of weights that a step reads.
 func weightBytes(cfg llm.Config) float64 {
 	sum := 0.0
-	for name, t := range cfg.Types {
-		if n, err := t.MaxBytes(); err == nil &&
-			(name != "token_embd.weight" || cfg.Types["output.weight"].Shape == nil) {
+	for _, t := range multiplied(cfg) {
+		if n, err := t.MaxBytes(); err == nil {
 			sum += float64(n)
 		}
 	}

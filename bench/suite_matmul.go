@@ -46,7 +46,7 @@ func matmulCases(scale Scale) []Case {
 			frontend.HalfPrecision),
 			quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfSums))
 	}
-	return append(list, fusedProductCase(scale.of(512, 16), scale.of(4096, 64), scale.of(4096, 64)))
+	return append(list, fusedMatMulCase(scale.of(512, 16), scale.of(4096, 64), scale.of(4096, 64)))
 }
 
 // sizesText is m x n x k.
@@ -144,8 +144,8 @@ func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	return c
 }
 
-// fusedProductCase is a matmul with bias, GELU and residual, which the compiler should fuse as its epilogue.
-func fusedProductCase(m, n, k int) Case {
+// fusedMatMulCase is a matmul with bias, GELU and residual, which the compiler should fuse as its epilogue.
+func fusedMatMulCase(m, n, k int) Case {
 	c := denseCase(ir.F16, m, n, k)
 	c.Name = name("matmul", "f16_bias_gelu_residual", sizesText(m, n, k))
 	c.Build = func(b *frontend.Builder, s Sizes) {

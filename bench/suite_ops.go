@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -15,7 +16,7 @@ func opsCases(scale Scale) []Case {
 	list = append(list, rowCases(rows, cols)...)
 	few := scale.of(4096, 32)
 	for _, c := range rowCases(few, cols) {
-		if c.Name[:len("softmax")] == "softmax" || c.Name[:len("rms_norm")] == "rms_norm" {
+		if strings.HasPrefix(c.Name, "softmax") || strings.HasPrefix(c.Name, "rms_norm") {
 			list = append(list, c)
 		}
 	}
@@ -87,7 +88,8 @@ func oddRowsCase(m, n int) Case {
 	return c
 }
 
-// outerCases fold the outer axis of a matrix, so that rows are interleaved in memory: few rows and many.
+// outerCases reduce the outer axis of a matrix, so that the elements of a sum are a row apart in memory. One matrix has
+// few columns, the others have many.
 func outerCases(scale Scale) []Case {
 	column := func(what string, m, n int, out string, f func(frontend.Tensor) frontend.Tensor) Case {
 		c := grid(what, ir.F32, m, n, "", f)

@@ -28,9 +28,12 @@ func recurrentCases(scale Scale) []Case {
 	}
 	delta, rwkv := scale.of(128, 24), scale.of(64, 16)
 	var cases []Case
-	for _, z := range [][2]int{{1, times}, {1, few}, {texts, 1}} { // texts, and times of each
-		cases = append(cases, conv(z[0], z[1]), ssmCase(scale, z[0], z[1]),
-			deltaCase(z[0], z[1], scale.of(32, 4), delta, false), deltaCase(z[0], z[1], scale.of(40, 4), rwkv, true))
+	for _, of := range []struct{ texts, times int }{{1, times}, {1, few}, {texts, 1}} {
+		cases = append(cases, conv(of.texts, of.times), ssmCase(scale, of.texts, of.times),
+			// The sizes of a layer of Qwen3-Next (80 billion weights), with one decay per head.
+			deltaCase("delta_rule", of.texts, of.times, scale.of(32, 4), delta, 1),
+			// The sizes of a layer of RWKV-7 (2.9 billion weights), with one decay per key.
+			deltaCase("delta_rule_by_key", of.texts, of.times, scale.of(40, 4), rwkv, rwkv))
 	}
 	return cases
 }
@@ -55,13 +58,9 @@ func ssmCase(scale Scale, texts, times int) Case {
 	}
 }
 
-// deltaCase is a delta rule in which each head has its own keys. It has one decay per head and the sizes of a layer of
-// Qwen3-Next (80 billion weights), or one decay per key and the sizes of RWKV-7 (2.9 billion weights).
-func deltaCase(texts, times, heads, width int, byKey bool) Case {
-	decays, name := 1, "delta_rule"
-	if byKey {
-		decays, name = width, "delta_rule_by_key"
-	}
+// deltaCase is a delta rule in which each head has its own keys, of the given width. decays is the number of decays
+// per head: 1, or one for each of the width keys.
+func deltaCase(name string, texts, times, heads, width, decays int) Case {
 	return Case{
 		Name:  fmt.Sprintf("%s/f32/%dx%dx%dx%d", name, texts, times, heads, width),
 		Sizes: Sizes{"h": heads},

@@ -102,24 +102,25 @@ const rowChunk = 64
 // rowChunk rows; chunk is the index of the row's chunk. values is only valid during the call.
 func eachRow(d *ir.Data, f func(chunk, row int, values []float64)) error {
 	rows, width := d.Dims[0], d.Dims[1]
-	size := len(d.Bytes) / max(rows, 1)
+	size := len(d.Bytes) / max(rows, 1) // bytes of a row
 	var failed error
 	var mu sync.Mutex
 	chunks(rows, rowChunk, func(chunk, from, to int) {
 		values, narrow := make([]float64, width), make([]float32, width)
 		for i := from; i < to; i++ {
 			raw := d.Bytes[i*size : (i+1)*size]
-			if !d.DType.IsBlock() {
-				decode(values, d.DType, raw)
-			} else if err := quant.Dequantize(narrow, d.DType, raw); err != nil {
-				mu.Lock()
-				failed = err
-				mu.Unlock()
-				return
-			} else {
+			if d.DType.IsBlock() {
+				if err := quant.Dequantize(narrow, d.DType, raw); err != nil {
+					mu.Lock()
+					failed = err
+					mu.Unlock()
+					return
+				}
 				for j, v := range narrow {
 					values[j] = float64(v)
 				}
+			} else {
+				decode(values, d.DType, raw)
 			}
 			f(chunk, i, values)
 		}
