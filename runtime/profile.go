@@ -124,6 +124,7 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 		return errors.New("there is no profile, or nowhere to write it: ask for one with RunOptions.Profile")
 	}
 	var list []kernelTimes
+	shown := 0 // kernels in list
 	if top > 0 {
 		list = grouped(p.Kernels)
 		list = list[:min(top, len(list))]
@@ -132,31 +133,10 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 			list = append(list, kernelTimes{k, 1})
 		}
 	}
-	busy, shown := p.Busy(), 0
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	columns := profileColumns(list)
-	if len(list) > 0 {
-		if top > 0 {
-			fmt.Fprint(t, "runs\t")
-		}
-		fmt.Fprintf(t, "%10s\t%6s\t%8s\t%7s\t", "us", "share", "GFLOP/s", "GB/s")
-		for _, c := range columns {
-			fmt.Fprintf(t, "%7s\t", c.name)
-		}
-		fmt.Fprint(t, "kernel\tschedule\tops\n")
-	}
 	for _, k := range list {
-		if shown += k.runs; top > 0 {
-			fmt.Fprintf(t, "%4d\t", k.runs)
-		}
-		fmt.Fprintf(t, "%10.2f\t%5.1f%%\t%8.1f\t%7.1f\t", float64(k.Nanos)/1e3,
-			100*float64(k.Nanos)/float64(max(busy, 1)), k.GFlops(), k.GBps())
-		for _, c := range columns {
-			fmt.Fprintf(t, "%7s\t", c.of(k.KernelTime))
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", k.Name, k.Schedule, shownOps(k.Ops))
+		shown += k.runs
 	}
-	if err := t.Flush(); err != nil {
+	if err := p.writeKernels(w, list, top > 0); err != nil {
 		return err
 	}
 	if n := len(p.Kernels) - shown; n > 0 {
@@ -164,8 +144,39 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, p.summary(busy))
+	_, err := fmt.Fprintln(w, p.summary())
 	return err
+}
+
+// writeKernels writes a line for each element of a list, under a heading. withRuns adds a column with the number of
+// kernels in each group.
+func (p *Profile) writeKernels(w io.Writer, list []kernelTimes, withRuns bool) error {
+	if len(list) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	columns := profileColumns(list)
+	if withRuns {
+		fmt.Fprint(t, "runs\t")
+	}
+	fmt.Fprintf(t, "%10s\t%6s\t%8s\t%7s\t", "us", "share", "GFLOP/s", "GB/s")
+	for _, c := range columns {
+		fmt.Fprintf(t, "%7s\t", c.name)
+	}
+	fmt.Fprint(t, "kernel\tschedule\tops\n")
+	busy := max(p.Busy(), 1)
+	for _, k := range list {
+		if withRuns {
+			fmt.Fprintf(t, "%4d\t", k.runs)
+		}
+		fmt.Fprintf(t, "%10.2f\t%5.1f%%\t%8.1f\t%7.1f\t", float64(k.Nanos)/1e3, 100*float64(k.Nanos)/float64(busy),
+			k.GFlops(), k.GBps())
+		for _, c := range columns {
+			fmt.Fprintf(t, "%7s\t", c.of(k.KernelTime))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", k.Name, k.Schedule, shownOps(k.Ops))
+	}
+	return t.Flush()
 }
 
 // profileColumn is an optional column of the table. It is omitted if no kernel has a value for it. of returns a
@@ -206,11 +217,11 @@ func (p *Profile) String() string {
 }
 
 // summary is the last line of the table.
-func (p *Profile) summary(busy time.Duration) string {
+func (p *Profile) summary() string {
 	if len(p.Kernels) == 0 {
 		return fmt.Sprintf("wall %v", p.Wall)
 	}
-	return fmt.Sprintf("%d kernels, busy %v, device %v, wall %v", len(p.Kernels), busy, p.GPU, p.Wall)
+	return fmt.Sprintf("%d kernels, busy %v, device %v, wall %v", len(p.Kernels), p.Busy(), p.GPU, p.Wall)
 }
 
 // shownOps joins the names of a kernel's ops, and cuts a long list off.

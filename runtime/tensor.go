@@ -138,19 +138,17 @@ func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data
 	case first < 0 || count < 0 || first > t.dims[0] || count > t.dims[0]-first:
 		return nil, fmt.Errorf("read rows of %v: %d rows from row %d on, and there are %d", t, count, first, t.dims[0])
 	}
-	dims := slices.Clone(t.dims)
-	dims[0] = first
-	if n := (&ir.Data{Dims: dims}).Elems(); t.dtype.IsPacked() && n%t.dtype.BlockElems() != 0 {
+	rows := func(n int) []int { return append([]int{n}, t.dims[1:]...) } // the dims of n rows
+	before := ir.Data{DType: t.dtype, Dims: rows(first)}
+	if t.dtype.IsPacked() && before.Elems()%t.dtype.BlockElems() != 0 {
 		return nil, fmt.Errorf("read rows of %v: row %d begins within a byte of %d elements: use Read", t, first,
 			t.dtype.BlockElems())
 	}
-	dims[0] = count
-	d, err := ir.NewData(t.dtype, dims...)
+	d, err := ir.NewData(t.dtype, rows(count)...)
 	if err != nil {
 		return nil, fmt.Errorf("read rows of %v: %w", t, err)
 	}
-	dims[0] = first
-	at, err := ir.ByteSize(t.dtype, dims)
+	at, err := ir.ByteSize(t.dtype, before.Dims)
 	if err != nil {
 		return nil, fmt.Errorf("read rows of %v: %w", t, err)
 	}
@@ -278,7 +276,8 @@ func (t *DeviceTensor) hold() error {
 func (t *DeviceTensor) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.users--; t.users == 0 && t.closed {
+	t.users--
+	if t.users == 0 && t.closed {
 		t.memory.Close() // no caller is left to report an error to, and neither backend returns one
 	}
 }

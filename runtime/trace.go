@@ -66,8 +66,10 @@ func (r Trace) events(pid int, began time.Duration) []traceEvent {
 	}
 	for _, k := range p.Kernels {
 		list = append(list, traceEvent{
-			Name: k.Name, Phase: "X", PID: pid, TID: deviceThread, Start: us((began + p.Offset).Nanoseconds() + k.Start), Took: us(k.Nanos),
-			Args: map[string]any{"ops": k.Ops, "schedule": k.Schedule, "GB/s": k.GBps(), "GFLOP/s": k.GFlops(), "bytes": k.Moved, "flops": k.Flops},
+			Name: k.Name, Phase: "X", PID: pid, TID: deviceThread,
+			Start: us((began + p.Offset).Nanoseconds() + k.Start), Took: us(k.Nanos),
+			Args: map[string]any{"ops": k.Ops, "schedule": k.Schedule, "GB/s": k.GBps(), "GFLOP/s": k.GFlops(),
+				"bytes": k.Moved, "flops": k.Flops},
 		})
 	}
 	return list

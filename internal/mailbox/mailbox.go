@@ -57,13 +57,15 @@ const (
 // devices must stop.
 const Header = 2048
 
+// Indices of the header's words. A word of 0 means that there is no flag or failure yet.
 const (
-	// Plus the rank: the exchange in which this device failed to receive; staleBit if a value had not arrived.
-	failedAt = 64
-	givenAt  = 128  // plus the rank: the flag
+	failedAt = 64   // plus the rank: the epoch of the exchange in which that device failed to receive, and staleBit
+	givenAt  = 128  // plus the rank: the flag of that device
 	groupAt  = 1024 // plus MaxGroups times the rank, plus the workgroup: the flag of that workgroup
-	staleBit = 1 << 31
 )
+
+// staleBit in a failure means that a flag had arrived before its values did.
+const staleBit = 1 << 31
 
 // MaxGroups is the maximum number of workgroups of a device with their own flags.
 const MaxGroups = 16
@@ -97,8 +99,8 @@ var boxes struct {
 	open map[uint32]*Mailbox
 }
 
-// part returns the number of words that a device needs in a slot for so many values.
-func part(values int) int {
+// partWords returns the number of words that a device needs in a slot for so many values.
+func partWords(values int) int {
 	lines := (values + lineValues - 1) / lineValues
 	return (lines*lineWords + unitWords - 1) / unitWords * unitWords
 }
@@ -110,8 +112,8 @@ func part(values int) int {
 func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 	most := 0
 	for _, values := range exchanges {
-		words += ranks * part(values)
-		most = max(most, part(values))
+		words += ranks * partWords(values)
+		most = max(most, partWords(values))
 	}
 	if once {
 		return words
@@ -122,15 +124,15 @@ func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 // Part is the range of words that a device writes in an exchange.
 type Part struct{ At, Words int }
 
-// Lay returns the memory of each exchange of a run: all[i][r] is the part that rank r writes in exchange i. The first
+// Layout returns the memory of each exchange of a run: all[i][r] is the part that rank r writes in exchange i. The first
 // exchange begins at word from of the slot memory. The next run may begin at next.
-func (m *Mailbox) Lay(from int, exchanges []int) (all [][]Part, next int) {
+func (m *Mailbox) Layout(from int, exchanges []int) (all [][]Part, next int) {
 	for _, values := range exchanges {
 		from = m.slotOf(from, values)
 		var parts []Part
 		for range m.ranks {
-			parts = append(parts, Part{from, part(values)})
-			from += part(values)
+			parts = append(parts, Part{from, partWords(values)})
+			from += partWords(values)
 		}
 		all = append(all, parts)
 	}
@@ -174,8 +176,8 @@ func (m *Mailbox) Close() error {
 // SlotWords is the number of words for slots.
 func (m *Mailbox) SlotWords() int { return m.size }
 
-// Own sets the number of words for slots in each device's own memory. Call it if the slots are there.
-func (m *Mailbox) Own(words int) { m.size = words }
+// SetSlotWords sets the number of words for slots in each device's own memory. Call it if the slots are there.
+func (m *Mailbox) SetSlotWords(words int) { m.size = words }
 
 // Addresses are the addresses that a device uses for a mailbox.
 type Addresses struct {
@@ -218,8 +220,8 @@ func (m *Mailbox) Failed() (rank int, stale bool) {
 	return -1, false
 }
 
-// Fails reports whether a device failed to receive, or the devices were told to stop.
-func (m *Mailbox) Fails() bool {
+// HasFailed reports whether a device failed to receive, or the devices were told to stop.
+func (m *Mailbox) HasFailed() bool {
 	rank, _ := m.Failed()
 	return rank >= 0 || atomic.LoadUint32(&m.words[0]) != 0
 }
@@ -271,7 +273,7 @@ func follow(link []uint32, values int) (x exchange, err error) {
 		return x, errors.New("the link names no mailbox: several devices run such a program, which are opened together")
 	}
 	x.epoch, x.rank, x.slot, x.values = link[linkEpoch], int(link[linkRank]), int(link[linkSlot]), values
-	size := x.ranks * part(values)
+	size := x.ranks * partWords(values)
 	if x.rank >= x.ranks || size > x.SlotWords() {
 		return x, fmt.Errorf("%d values from device %d: the mailbox has %d words for %d devices", values, x.rank,
 			x.SlotWords(), x.ranks)
@@ -282,7 +284,7 @@ func follow(link []uint32, values int) (x exchange, err error) {
 
 // slotOf returns the offset of an exchange with the given number of values: at, or 0 if the memory ends before.
 func (m *Mailbox) slotOf(at, values int) int {
-	if at+m.ranks*part(values) > m.SlotWords() {
+	if at+m.ranks*partWords(values) > m.SlotWords() {
 		return 0
 	}
 	return at
@@ -290,11 +292,11 @@ func (m *Mailbox) slotOf(at, values int) int {
 
 // of returns the words of a rank's part, with values in lines.
 func (x exchange) of(rank int) []uint32 {
-	return x.words[Header+x.slot+rank*part(x.values):][:part(x.values)]
+	return x.words[Header+x.slot+rank*partWords(x.values):][:partWords(x.values)]
 }
 
-// wordOf returns the index of a value's word.
-func wordOf(i int) int { return i/lineValues*lineWords + i%lineValues }
+// wordIndex returns the index of a value's word.
+func wordIndex(i int) int { return i/lineValues*lineWords + i%lineValues }
 
 // Next returns the link of the exchange after one with the given number of values.
 func Next(link []uint32, values int) ([]uint32, error) {
@@ -304,9 +306,12 @@ func Next(link []uint32, values int) ([]uint32, error) {
 	}
 	next := slices.Clone(link)
 	next[linkEpoch]++
-	next[linkSlot] = uint32(x.slot + x.ranks*part(values))
+	next[linkSlot] = uint32(x.slot + x.ranks*partWords(values))
 	return next, nil
 }
+
+// isReached reports whether a flag has an epoch or a later one. Epochs wrap around.
+func isReached(flag, epoch uint32) bool { return int32(flag-epoch) >= 0 }
 
 // Give writes a device's values and flag to the mailbox of a link. If the device has already written this exchange,
 // Give does nothing, because other devices may be reading the values. Such repeated calls occur: the reference
@@ -317,12 +322,12 @@ func Give(link, values []uint32) error {
 		return err
 	}
 	flag := &x.words[givenAt+x.rank]
-	if int32(atomic.LoadUint32(flag)-x.epoch) >= 0 {
+	if isReached(atomic.LoadUint32(flag), x.epoch) {
 		return nil
 	}
 	own := x.of(x.rank)
 	for i, v := range values {
-		own[wordOf(i)] = v
+		own[wordIndex(i)] = v
 		own[i/lineValues*lineWords+lineValues] = x.epoch
 	}
 	atomic.StoreUint32(flag, x.epoch)
@@ -351,7 +356,7 @@ func Take(link, own []uint32) ([][]uint32, error) {
 
 // take waits for a rank's values.
 func (x exchange) take(rank int) ([]uint32, error) {
-	for tries := 1; int32(atomic.LoadUint32(&x.words[givenAt+rank])-x.epoch) < 0; tries++ {
+	for tries := 1; !isReached(atomic.LoadUint32(&x.words[givenAt+rank]), x.epoch); tries++ {
 		switch {
 		case atomic.LoadUint32(&x.words[0]) != 0:
 			atomic.StoreUint32(&x.words[failedAt+x.rank], x.epoch)
@@ -368,7 +373,7 @@ func (x exchange) take(rank int) ([]uint32, error) {
 			atomic.StoreUint32(&x.words[failedAt+x.rank], x.epoch|staleBit)
 			return nil, ErrStopped
 		}
-		values[i] = from[wordOf(i)]
+		values[i] = from[wordIndex(i)]
 	}
 	return values, nil
 }

@@ -100,7 +100,7 @@ func TestRoom(t *testing.T) {
 func TestLay(t *testing.T) {
 	sizes := []int{1, 2000, 1, 2000, 3}
 	m, _, _ := office(t, 2, mailbox.SlotWords(2, sizes, false)) // 18 units
-	all, next := m.Lay(8*1024, sizes)
+	all, next := m.Layout(8*1024, sizes)
 	want := [][]mailbox.Part{{{At: 8 << 10, Words: 1 << 10}, {At: 9 << 10, Words: 1 << 10}},
 		{{At: 10 << 10, Words: 3 << 10}, {At: 13 << 10, Words: 3 << 10}},
 		{{At: 16 << 10, Words: 1 << 10}, {At: 17 << 10, Words: 1 << 10}},
@@ -204,7 +204,7 @@ func TestStop(t *testing.T) {
 		t.Error("somebody is not told to stop")
 	}
 	link := m.Link(0, 1, 0, mailbox.Addresses{}, 0)
-	if !m.Fails() {
+	if !m.HasFailed() {
 		t.Error("the mailbox does not know that everyone was told to stop")
 	}
 	if _, err := mailbox.Take(link[:], []uint32{1}); err == nil {
@@ -214,7 +214,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("device %d failed, stale %v", rank, stale)
 	}
 	m.Reset()
-	if m.Fails() || slices.Max(memory) != 0 || slices.Max(inboxes[0]) != 0 || slices.Max(inboxes[1]) != 0 {
+	if m.HasFailed() || slices.Max(memory) != 0 || slices.Max(inboxes[0]) != 0 || slices.Max(inboxes[1]) != 0 {
 		t.Error("a mailbox that is reset has words")
 	}
 }

@@ -61,10 +61,12 @@ func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 // allocate allocates the channel's memory: flags, and the given number of words for slots.
 func (c *Channel) allocate(g *Group, words int) (err error) {
 	defer bailout.Caught(&err)
-	memory, t, size := []uint32(nil), transports[c.transport], mailbox.Header // size of host memory, in words
+	t := transports[c.transport]
+	size := mailbox.Header // of host memory, in words
 	if !t.copies {
 		size += words
 	}
+	var memory []uint32
 	if len(g.vulkan) == 0 {
 		memory = make([]uint32, size)
 	} else {
@@ -72,13 +74,12 @@ func (c *Channel) allocate(g *Group, words int) (err error) {
 		memory = c.memory.Words()
 	}
 	var inboxes [][]uint32
-	for _, d := range g.vulkan {
-		if !t.relays {
-			break
+	if t.relays {
+		for _, d := range g.vulkan {
+			b := bailout.Must(d.NewInbox(mailbox.Header))
+			c.inboxes = append(c.inboxes, b)
+			inboxes = append(inboxes, b.Words())
 		}
-		b := bailout.Must(d.NewInbox(mailbox.Header))
-		c.inboxes = append(c.inboxes, b)
-		inboxes = append(inboxes, b.Words())
 	}
 	c.box = bailout.Must(mailbox.New(memory, len(g.names), inboxes...))
 	c.epoch = 1
@@ -90,7 +91,7 @@ func (c *Channel) allocate(g *Group, words int) (err error) {
 	}
 	// There is room for three exchanges of the largest size (see [mailbox.SlotWords]), each with a part per rank.
 	c.buffers = bailout.Must(g.copier.NewBuffers(words, words/(3*len(g.names))))
-	c.box.Own(words)
+	c.box.SetSlotWords(words)
 	return nil
 }
 
@@ -111,7 +112,8 @@ const lastEpoch = 1 << 31
 // flight has slots of its own. With the others, runs reuse the same slots one after another. begin also returns the
 // error of an earlier run that has failed, if no caller has received it yet.
 func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
-	err, from = g.drain(maxInFlight-1), c.next
+	err = g.drain(maxInFlight - 1)
+	from = c.next
 	if transports[c.transport].ownSlots {
 		words := mailbox.SlotWords(len(g.names), exchanges, true)
 		if from+words > c.box.SlotWords() {
@@ -123,12 +125,12 @@ func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 			err = errors.Join(err, g.drain(len(g.inFlight)-1))
 		}
 	}
-	last := int64(c.epoch)+int64(len(exchanges)) >= lastEpoch
-	if last || c.box.Fails() {
+	epochsEnd := int64(c.epoch)+int64(len(exchanges)) >= lastEpoch
+	if epochsEnd || c.box.HasFailed() {
 		err = errors.Join(err, g.drain(0), g.Idle())
 		c.box.Reset()
 	}
-	if last {
+	if epochsEnd {
 		c.epoch = 1
 	}
 	return from, to, lostStates(err)
@@ -174,7 +176,8 @@ type relay struct {
 func (r *relay) begin(box *mailbox.Mailbox) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.runs++; r.runs == 1 {
+	r.runs++
+	if r.runs == 1 {
 		over := new(atomic.Bool)
 		r.over = over
 		r.wait.Go(func() { box.Relay(over) })
@@ -185,7 +188,8 @@ func (r *relay) begin(box *mailbox.Mailbox) {
 func (r *relay) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.runs--; r.runs == 0 {
+	r.runs--
+	if r.runs == 0 {
 		r.over.Store(true)
 		r.wait.Wait()
 	}

@@ -47,8 +47,9 @@ func (g *Group) begin(c *Channel, exchanges []int, limit time.Duration) (*Run, [
 	links := c.links(g, from)
 	r := &Run{group: g, channel: c, from: from, to: to, limit: limit, barrier: &barrier{ranks: len(links),
 		next: make(chan struct{}), stopped: make(chan struct{})}}
-	parts, next := c.box.Lay(from, exchanges)
-	if c.next = next; transports[c.transport].copies {
+	parts, next := c.box.Layout(from, exchanges)
+	c.next = next
+	if transports[c.transport].copies {
 		r.barrier.between = func(i int) error { return r.copy(parts[i]) }
 	}
 	if transports[c.transport].relays {
@@ -199,7 +200,7 @@ func (r *Run) Failed() error {
 		return nil
 	}
 	r.mu.Lock()
-	fails := r.over && r.err != nil || !r.over && r.channel.box.Fails()
+	fails := r.over && r.err != nil || !r.over && r.channel.box.HasFailed()
 	r.mu.Unlock()
 	if !fails {
 		return nil
@@ -242,7 +243,8 @@ type barrier struct {
 func (b *barrier) wait() error {
 	b.mu.Lock()
 	next, i := b.next, b.rounds
-	if b.arrived++; b.arrived < b.ranks {
+	b.arrived++
+	if b.arrived < b.ranks {
 		b.mu.Unlock()
 		select {
 		case <-next:

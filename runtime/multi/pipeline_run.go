@@ -80,7 +80,8 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 	for i, t := range r.tickets {
 		// The run leaves the queue of part i-1 only when part i starts. So no more runs than parts have values in
 		// buffers.
-		if <-t.before; i > 0 {
+		<-t.before
+		if i > 0 {
 			close(left[0].over)
 			left = left[1:]
 			r.next()
@@ -96,24 +97,24 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 // fetch reads the inputs that are device tensors to the host, and adds them to values. If the program has a single part
 // and an input is on that part's device, fetch adds it to onDevice instead.
 func (r *pipelineRun) fetch(ctx context.Context) {
+	onlyPart := len(r.tickets) == 1
 	for name, memory := range r.held {
 		t := r.opt.Inputs[name]
-		device := -1
-		if later, ok := memory.(*laterTensor); ok {
+		later, isLater := memory.(*laterTensor)
+		switch {
+		case isLater:
 			made, err := later.wait(ctx)
 			if err != nil {
 				r.follows = true
 				bailout.Check(fmt.Errorf("input %q: %w", name, err))
 			}
-			if later.run.of.queues == r.of.queues {
-				device = later.device
-			}
-			if len(r.tickets) == 1 && device == r.of.layers[0].Device {
+			sameDevice := later.run.of.queues == r.of.queues && later.device == r.of.layers[0].Device
+			if onlyPart && sameDevice {
 				r.onDevice[name] = made
 				continue
 			}
-		} else if len(r.tickets) == 1 {
-			// t may be closed by now.
+		case onlyPart: // the part refuses a tensor of another device
+			// t may be closed by now, so make another tensor of its memory.
 			r.onDevice[name] = bailout.Must(runtime.NewDeviceTensor("input "+name, t.DType(), t.Dims(), memory))
 			continue
 		}

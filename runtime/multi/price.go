@@ -98,7 +98,8 @@ func Prices(ctx context.Context, g *ir.Graph, list []Member, estimate Estimate) 
 	fastest, best := math.Inf(1), 0
 	for i := range prices {
 		p := &prices[i]
-		if p.Nanos, p.Of, p.Err = price(ctx, g, list, p.Strategy, estimate); ctx.Err() != nil {
+		p.Nanos, p.Of, p.Err = price(ctx, g, list, p.Strategy, estimate)
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if p.Err == nil && p.Nanos < fastest {
@@ -240,7 +241,8 @@ func sharesOf(stored float64, memory, speeds []float64) []float64 {
 			if full[i] {
 				continue
 			}
-			if shares[i] = left * speeds[i] / speed; shares[i] >= memory[i] {
+			shares[i] = left * speeds[i] / speed
+			if shares[i] >= memory[i] {
 				shares[i], full[i], filled = memory[i], true, true
 			}
 		}

@@ -339,7 +339,8 @@ func (e *Executable) measure(ctx context.Context) (why string, err error) {
 		var a, b outcome
 		var failed error // for the caller too, who knows why
 		e.inTurn(ctx, func() {
-			if a, failed = e.repeat(ctx, e.first, trialStates, s); failed == nil {
+			a, failed = e.repeat(ctx, e.first, trialStates, s)
+			if failed == nil {
 				b = bailout.Must(e.repeat(ctx, second, nil, s))
 			}
 		})
