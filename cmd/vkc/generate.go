@@ -470,7 +470,8 @@ func answer(ctx context.Context, m textModel, prompt []int32, s generate.Samplin
 		if err != nil {
 			return "", err
 		}
-		if n++; n == 1 {
+		n++
+		if n == 1 {
 			first = time.Now()
 		}
 		if err := show(token.Text); err != nil {

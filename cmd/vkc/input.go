@@ -284,7 +284,8 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, limit in
 	if err != nil {
 		return nil, fmt.Errorf("input %q: %w", p.Name, err)
 	}
-	if *left -= n; *left < 0 {
+	*left -= n
+	if *left < 0 {
 		return nil, fmt.Errorf("input %q is %s of %s: random inputs may have at most %s together; pass a smaller "+
 			"--symbol, or a FILE.npy", p.Name, &want, size(n), size(maxRandomBytes))
 	}

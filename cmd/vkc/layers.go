@@ -30,7 +30,8 @@ func openForMeasuring(want string) (*vkc.Device, error) {
 func openForMeasuringBy(open func(string, ...vkc.DeviceOption) (*vkc.Device, error), want string) (dev *vkc.Device,
 	missing, err error) {
 	if isAuto(want) {
-		if dev, missing = open("vulkan"); missing == nil {
+		dev, missing = open("vulkan")
+		if missing == nil {
 			return dev, nil, nil
 		}
 		missing = fmt.Errorf("no Vulkan device can be used: %w", missing)

@@ -123,7 +123,8 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 func oneLine(err error) string {
 	var parts []string
 	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); line != "" {
+		line = strings.TrimSpace(line)
+		if line != "" {
 			parts = append(parts, line)
 		}
 	}

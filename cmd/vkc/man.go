@@ -50,7 +50,8 @@ func manPage(cmd *cobra.Command) string {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"vkc %s\" \"vkc\"\n", strings.ToUpper(name), manText(thisVersion().Version))
 	section := func(title, text string) {
-		if text = strings.Trim(text, "\n"); text != "" {
+		text = strings.Trim(text, "\n")
+		if text != "" {
 			// Help is laid out in columns, so it is not filled.
 			fmt.Fprintf(&b, ".SH %s\n.nf\n%s\n.fi\n", title, manText(text))
 		}

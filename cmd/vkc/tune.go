@@ -284,7 +284,8 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 // tuneFile opens the tuning file of the device. It makes a new one if there is none that can be continued.
 func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
 	read := tunefile.Read
-	if path = f.output; path == "" {
+	path = f.output
+	if path == "" {
 		path, read = tunefile.Path(caps), tunefile.ReadCached
 	}
 	if path == "" {

@@ -142,7 +142,8 @@ func readExceptions(paths []string) (map[string]string, error) {
 				continue
 			}
 			name, reason, _ := strings.Cut(line, " ")
-			if reason = strings.TrimSpace(reason); reason == "" || list[name] != "" {
+			reason = strings.TrimSpace(reason)
+			if reason == "" || list[name] != "" {
 				return nil, fmt.Errorf("%s:%d: want the name of a case and a reason, and each name only "+
 					"once", path, n+1)
 			}

@@ -47,7 +47,8 @@ func For(n int) *Plan {
 	p = newPlan(n)
 	kept.Lock()
 	defer kept.Unlock()
-	if kept.total += n; kept.plans == nil || kept.total > maxKept {
+	kept.total += n
+	if kept.plans == nil || kept.total > maxKept {
 		kept.plans, kept.total = map[int]*Plan{}, n
 	}
 	kept.plans[n] = p

@@ -53,7 +53,8 @@ func Diff(want, have string) string {
 	var out strings.Builder
 	lines := 0
 	for _, e := range edits(a[first:len(a)-last], b[first:len(b)-last]) {
-		if lines++; lines > mostLines {
+		lines++
+		if lines > mostLines {
 			out.WriteString("… more lines differ\n")
 			break
 		}

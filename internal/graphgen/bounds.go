@@ -123,13 +123,10 @@ func (b Bound) finish(n *ir.Node) Bound {
 			b.Lo, b.Hi = float64(lo), float64(hi)
 		}
 		b.Err = 0
-	case t == ir.F16, t == ir.BF16:
-		unit := map[ir.DType]float64{ir.F16: 0x1p-10, ir.BF16: 0x1p-7}[t] / 0x1p-23
-		if !b.Exact {
-			b.Err += unit * b.mag()
-		}
-		fallthrough
 	default:
+		if epsilon := epsilonOf(n); epsilon > 1 && !b.Exact { // the result is rounded to f16 or bf16
+			b.Err += epsilon * b.mag()
+		}
 		limit := maxErr * max(1, epsilonOf(n))
 		if b.Rounded {
 			limit = max(limit, maxRounded*b.mag())
@@ -204,6 +201,7 @@ const (
 	stateErr       = 1024
 )
 
+// resolved returns the axis attribute of a node, counted from 0.
 func resolved(n *ir.Node) int {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	if err != nil {
@@ -287,7 +285,8 @@ func samples(a Bound, args int, isBool bool) []float64 {
 // last.
 func next(at []int, grid [][]float64) bool {
 	for i := range at {
-		if at[i]++; at[i] < len(grid[i]) {
+		at[i]++
+		if at[i] < len(grid[i]) {
 			return true
 		}
 		at[i] = 0
@@ -417,37 +416,48 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 
 // contracted sets the bound of a matmul or an attention.
 func (b *Bound) contracted(n *ir.Node, args []Bound) {
-	if n.Op() == ir.OpAttentionLSE || n.Op() == ir.OpAttentionGrad {
+	switch n.Op() {
+	case ir.OpAttentionLSE, ir.OpAttentionGrad:
 		b.attentionWeights(n, args)
-		return
+	case ir.OpAttention:
+		b.attention(n, args)
+	default:
+		b.matmul(n, args)
 	}
-	if n.Op() == ir.OpAttention {
-		q, k, v := args[0], args[1], args[2]
-		d := float64(n.Arg(0).Shape()[n.Rank()-1].Max())
-		scale := n.Attrs().Float("scale")
-		if scale == 0 {
-			scale = 1 / math.Sqrt(d)
-		}
-		scores := scale * d * (q.mag()*k.Err + k.mag()*q.Err + 2*q.mag()*k.mag())
-		b.Lo, b.Hi = v.Lo, v.Hi
-		for _, added := range args[3:] { // a mask, and sinks, which have the value 0
-			scores += added.Err + added.mag()
-			b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
-		}
-		if n.Attrs().Bool("zero_nan") {
-			b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
-		}
-		b.Err = v.Err + 4*v.mag()*(scores+8)
-		if n.Attrs().String_("precision") == ir.PrecisionHalf {
-			b.Err += f16Relative*4*v.mag()*(2*scale*d*q.mag()*k.mag()+8) +
-				f16Absolute*(1+4*v.mag()*scale*d*(q.mag()+k.mag()))
-			b.Rounded = true
-		}
-		if math.IsNaN(b.Err) {
-			b.Bad = true
-		}
-		return
+}
+
+// attention sets the bound of an attention: averages of values, with weights from scores. scoresErr is the error of a
+// score.
+func (b *Bound) attention(n *ir.Node, args []Bound) {
+	q, k, v := args[0], args[1], args[2]
+	d := float64(n.Arg(0).Shape()[n.Rank()-1].Max())
+	scale := n.Attrs().Float("scale")
+	if scale == 0 {
+		scale = 1 / math.Sqrt(d)
 	}
+	scoresErr := scale * d * (q.mag()*k.Err + k.mag()*q.Err + 2*q.mag()*k.mag())
+	b.Lo, b.Hi = v.Lo, v.Hi
+	for _, added := range args[3:] { // a mask, and sinks, which have the value 0
+		scoresErr += added.Err + added.mag()
+		b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
+	}
+	if n.Attrs().Bool("zero_nan") {
+		b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
+	}
+	b.Err = v.Err + 4*v.mag()*(scoresErr+8)
+	if n.Attrs().String_("precision") == ir.PrecisionHalf {
+		b.Err += f16Relative*4*v.mag()*(2*scale*d*q.mag()*k.mag()+8) +
+			f16Absolute*(1+4*v.mag()*scale*d*(q.mag()+k.mag()))
+		b.Rounded = true
+	}
+	if math.IsNaN(b.Err) {
+		b.Bad = true
+	}
+}
+
+// matmul sets the bound of a matmul. It takes the larger of the extents of the first argument's innermost axes for the
+// contraction axis.
+func (b *Bound) matmul(n *ir.Node, args []Bound) {
 	shape := n.Arg(0).Shape()
 	k := float64(max(shape[len(shape)-1].Max(), shape[len(shape)-2].Max()))
 	x, y := args[0], args[1]
@@ -464,7 +474,8 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 func attentionScore(n *ir.Node, args []Bound) (score, scoreErr, scale float64) {
 	shape, q, k := n.Arg(0).Shape(), args[0], args[1]
 	d := float64(shape[len(shape)-1].Max())
-	if scale = n.Attrs().Float("scale"); scale == 0 {
+	scale = n.Attrs().Float("scale")
+	if scale == 0 {
 		scale = 1 / math.Sqrt(d)
 	}
 	score = scale * d * q.mag() * k.mag()

@@ -207,7 +207,8 @@ func (g *generator) constant(s ir.Shape, t ir.DType) *ir.Node {
 	splat := g.rng.IntN(2) == 0
 	first := []float64{0, 1, 1, -1, 0.5, 2}[g.rng.IntN(6)]
 	for i := range v {
-		if v[i] = first; !splat {
+		v[i] = first
+		if !splat {
 			v[i] = float64(g.rng.IntN(17)-8) / 8
 		}
 	}

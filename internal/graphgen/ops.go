@@ -62,7 +62,8 @@ func (g *generator) op() {
 	for range 8 {
 		pick := g.rng.IntN(total)
 		for _, m := range g.makers {
-			if pick -= m.weight; pick < 0 {
+			pick -= m.weight
+			if pick < 0 {
 				if m.make(g) != nil {
 					return
 				}
@@ -187,6 +188,7 @@ func (g *generator) parametric() *ir.Node {
 	return g.add(ir.OpLerp, []*ir.Node{x, y, g.partner(x)})
 }
 
+// castOp casts a node, to the graph's main float dtype half of the time.
 func (g *generator) castOp() *ir.Node {
 	to := g.oneOf(ir.F32, ir.F32, ir.F16, ir.BF16, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool, ir.I64)
 	if g.rng.IntN(2) == 0 {

@@ -142,7 +142,8 @@ func slowDoubles(p *program) string {
 	var first *ir.Node
 	for _, n := range p.graph.Nodes() {
 		if live[n.ID()] && n.DType() == ir.F64 && n.Op().Class() != ir.ClassLeaf && n.Op().Class() != ir.ClassView {
-			if count++; first == nil {
+			count++
+			if first == nil {
 				first = n
 			}
 		}

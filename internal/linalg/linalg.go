@@ -48,7 +48,8 @@ func Cholesky(l, a []float64, n int) {
 func fillLower(l []float64, n int, v float64) {
 	for i := range n {
 		for j := range n {
-			if l[i*n+j] = 0; j <= i {
+			l[i*n+j] = 0
+			if j <= i {
 				l[i*n+j] = v
 			}
 		}
@@ -154,7 +155,8 @@ func QR(q, a, work []float64, m, n int) {
 	for j := range n {
 		norm, alpha := columnNorm(q, m, n, j), q[j*n+j]
 		beta := -math.Copysign(norm, alpha)
-		if negative[j], taus[j] = beta < 0, 0; norm == 0 {
+		negative[j], taus[j] = beta < 0, 0
+		if norm == 0 {
 			continue
 		}
 		taus[j] = (beta - alpha) / beta
@@ -289,7 +291,8 @@ func tridiagonal(t, diagonal, off []float64, n int) {
 			v[i] = t[k*n+i]
 			norm = math.Hypot(norm, v[i])
 		}
-		if off[k] = norm; norm == 0 {
+		off[k] = norm
+		if norm == 0 {
 			continue
 		}
 		beta := -math.Copysign(norm, v[k+1])

@@ -58,7 +58,8 @@ func cover[T any](list []T, of func(T) (keys []string, cost float64)) []T {
 	has, costs := make([][]int, len(list)), make([]float64, len(list))
 	for i, c := range list {
 		keys, cost := of(c)
-		if costs[i] = cost; cost <= 0 {
+		costs[i] = cost
+		if cost <= 0 {
 			costs[i] = 1
 		}
 		for _, key := range keys {

@@ -346,7 +346,8 @@ func shuffle(g *ir.Graph, rng *rand.Rand) (*ir.Graph, error) {
 		ready = slices.Delete(ready, i, i+1)
 		order = append(order, n)
 		for _, u := range then[n.ID()] {
-			if waits[u.ID()]--; waits[u.ID()] == 0 {
+			waits[u.ID()]--
+			if waits[u.ID()] == 0 {
 				ready = append(ready, u)
 			}
 		}

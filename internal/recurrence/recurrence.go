@@ -70,7 +70,8 @@ func (s *Scan) decays(out []float64, at, head int) {
 	}
 	for j := range out {
 		if j == 0 || n > 1 || r > 1 {
-			if out[j] = d[j%n] * rate[j%r]; !s.Factors {
+			out[j] = d[j%n] * rate[j%r]
+			if !s.Factors {
 				out[j] = math.Exp(out[j])
 			}
 		} else {

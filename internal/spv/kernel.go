@@ -62,17 +62,16 @@ func CheckKernel(module []byte, want Kernel) error {
 func (m *declarations) checkAccess(want Kernel) error {
 	written := make([]bool, want.Results)
 	for _, v := range m.variables {
-		pointer, id, class := v[0], v[1], v[2]
-		if class != classStorageBuffer {
+		if v.class != classStorageBuffer {
 			continue
 		}
-		n := int(m.bindings[id])
-		readonly := m.readonly[id] || m.readOnly(m.pointees[pointer][1])
+		n := int(m.bindings[v.id])
+		isReadOnly := m.nonWritable[v.id] || m.hasReadOnlyMembers(m.pointers[v.pointerType].pointee)
 		switch {
-		case n < want.Args && !readonly:
+		case n < want.Args && !isReadOnly:
 			return fmt.Errorf("the buffer at binding %d is an argument and may be written: decorate it NonWritable "+
 				"(readonly in GLSL)", n)
-		case n >= want.Args && !readonly:
+		case n >= want.Args && !isReadOnly:
 			written[n-want.Args] = true
 		}
 	}
@@ -82,10 +81,10 @@ func (m *declarations) checkAccess(want Kernel) error {
 	return nil
 }
 
-// readOnly reports whether no member of a structure is written.
-func (m *declarations) readOnly(structure uint32) bool {
+// hasReadOnlyMembers reports whether all members of a structure are decorated NonWritable, and there is one.
+func (m *declarations) hasReadOnlyMembers(structure uint32) bool {
 	for i := range m.structs[structure] {
-		if !m.members[[2]uint32{structure, uint32(i)}] {
+		if !m.nonWritableMembers[member{structure, uint32(i)}] {
 			return false
 		}
 	}
@@ -102,7 +101,8 @@ func bytesText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// measure records the size of a type. SPIR-V declares a type after its component types.
+// measure records the size of the type that an instruction declares, in bytes. It leaves out types of unknown or huge
+// size. SPIR-V declares a type after its component types.
 func (m *declarations) measure(op uint32, a []uint32) {
 	times := func(element, n uint64) uint64 {
 		if element == maxBytes || n > 1<<32 || element > 1<<32 {
@@ -130,7 +130,8 @@ func (m *declarations) measure(op uint32, a []uint32) {
 	case opTypeStruct:
 		sum := uint64(0)
 		for _, member := range a[1:] {
-			if sum += size(member); sum > 1<<40 {
+			sum += size(member)
+			if sum > 1<<40 {
 				return
 			}
 		}
@@ -138,15 +139,16 @@ func (m *declarations) measure(op uint32, a []uint32) {
 	}
 }
 
-// shared returns the bytes of all variables of a workgroup.
+// shared returns the bytes of all variables in workgroup memory, or maxBytes if a size is unknown.
 func (m *declarations) shared() uint64 {
 	sum := uint64(0)
 	for _, v := range m.variables {
-		if v[2] != classWorkgroup {
+		if v.class != classWorkgroup {
 			continue
 		}
-		n, ok := m.bytes[m.pointees[v[0]][1]]
-		if sum += n; !ok || n > 1<<40 || sum > 1<<40 {
+		n, ok := m.bytes[m.pointers[v.pointerType].pointee]
+		sum += n
+		if !ok || n > 1<<40 || sum > 1<<40 {
 			return maxBytes
 		}
 	}

@@ -218,20 +218,36 @@ func Workgroup(module []byte) ([3]uint32, error) {
 // declarations are the declarations of a module, which precede its functions.
 type declarations struct {
 	capabilities []uint32
-	sizes        [][3]uint32          // by execution modes
-	sizeIDs      [][]uint32           // the same, as ids of three constants or of one with three parts
-	constants    map[uint32]uint32    // of one word, by id
-	composites   map[uint32][]uint32  // ids of the parts, by id
-	pointees     map[uint32][2]uint32 // storage class and type, by id of a pointer type
-	structs      map[uint32]int       // number of members
-	variables    [][3]uint32          // pointer type, id, storage class
+	sizes        [][3]uint32         // by execution modes
+	sizeIDs      [][]uint32          // the same, as ids of three constants or of one with three parts
+	constants    map[uint32]uint32   // of one word, by id
+	composites   map[uint32][]uint32 // ids of the parts, by id
+	pointers     map[uint32]pointer  // by id of the type
+	structs      map[uint32]int      // number of members
+	variables    []variable
 	bindings     map[uint32]uint32
 	sets         map[uint32]uint32
-	specs        map[uint32]uint32  // number of a specialization constant, by id
-	readonly     map[uint32]bool    // variables decorated as not written
-	members      map[[2]uint32]bool // members of structures with that decoration
-	bytes        map[uint32]uint64  // size of a value, by id of its type; absent if unknown
+	specs        map[uint32]uint32 // number of a specialization constant, by id
+	nonWritable  map[uint32]bool   // variables with the decoration NonWritable
+	// nonWritableMembers are the members of structures with the decoration NonWritable.
+	nonWritableMembers map[member]bool
+	bytes              map[uint32]uint64 // size of a value, by id of its type; absent if unknown
 }
+
+// pointer is a pointer type.
+type pointer struct {
+	class   uint32 // storage class
+	pointee uint32 // id of the type that it points to
+}
+
+// variable is a variable outside functions.
+type variable struct {
+	pointerType, id uint32
+	class           uint32 // storage class
+}
+
+// member is a member of a structure type.
+type member struct{ structure, index uint32 }
 
 // read collects the declarations, and refuses a module of another form.
 func read(module []byte) (*declarations, error) {
@@ -239,9 +255,9 @@ func read(module []byte) (*declarations, error) {
 		return nil, err
 	}
 	m := &declarations{constants: map[uint32]uint32{}, composites: map[uint32][]uint32{},
-		pointees: map[uint32][2]uint32{},
-		structs:  map[uint32]int{}, members: map[[2]uint32]bool{}, bindings: map[uint32]uint32{}, sets: map[uint32]uint32{},
-		specs: map[uint32]uint32{}, readonly: map[uint32]bool{}, bytes: map[uint32]uint64{}}
+		pointers: map[uint32]pointer{}, structs: map[uint32]int{}, nonWritableMembers: map[member]bool{},
+		bindings: map[uint32]uint32{}, sets: map[uint32]uint32{},
+		specs: map[uint32]uint32{}, nonWritable: map[uint32]bool{}, bytes: map[uint32]uint64{}}
 	var fault error
 	entries := 0
 	Instructions(module, func(op uint32, a []uint32) {
@@ -264,7 +280,8 @@ func read(module []byte) (*declarations, error) {
 				fault = fmt.Errorf("it uses the instruction set %q, want GLSL.std.450", name)
 			}
 		case opEntryPoint:
-			if entries++; entries > 1 || a[0] != modelCompute || text(a[2:]) != "main" {
+			entries++
+			if entries > 1 || a[0] != modelCompute || text(a[2:]) != "main" {
 				fault = fmt.Errorf("entry point %d is %q of model %d, want one compute shader, main", entries,
 					text(a[2:]), a[0])
 			}
@@ -283,14 +300,14 @@ func read(module []byte) (*declarations, error) {
 		case opTypeStruct:
 			m.structs[a[0]] = len(a) - 1
 		case opTypePointer:
-			m.pointees[a[0]] = [2]uint32{a[1], a[2]}
+			m.pointers[a[0]] = pointer{class: a[1], pointee: a[2]}
 		case opVariable:
-			m.variables = append(m.variables, [3]uint32(a))
+			m.variables = append(m.variables, variable{pointerType: a[0], id: a[1], class: a[2]})
 		case opDecorate:
 			m.decorate(a)
 		case opMemberDecorate:
 			if a[2] == decorationNonWritable {
-				m.members[[2]uint32{a[0], a[1]}] = true
+				m.nonWritableMembers[member{a[0], a[1]}] = true
 			}
 		}
 		m.measure(op, a)
@@ -306,10 +323,10 @@ var minOperands = map[uint32]int{
 	opSpecConstantTrue: 2, opSpecConstantFalse: 2, opSpecConstant: 3,
 }
 
-// decorate records a decoration that CheckShader needs. a is the target id, the decoration and its operands.
+// decorate records a decoration that the checks need. a is the target id, the decoration and its operands.
 func (m *declarations) decorate(a []uint32) {
 	if a[1] == decorationNonWritable {
-		m.readonly[a[0]] = true
+		m.nonWritable[a[0]] = true
 	}
 	if len(a) < 3 {
 		return
@@ -330,25 +347,27 @@ func (m *declarations) decorate(a []uint32) {
 // variables need no binding.
 func (m *declarations) checkVariables(bindings int) error {
 	for _, v := range m.variables {
-		pointer, id, class := v[0], v[1], v[2]
-		if _, ok := storageClasses[class]; !ok || m.pointees[pointer][0] != class {
-			return fmt.Errorf("variable %d is of storage class %d%s, which no kernel of vkc has", id, class,
-				foreignClasses[class])
+		pointer := m.pointers[v.pointerType]
+		if _, ok := storageClasses[v.class]; !ok || pointer.class != v.class {
+			return fmt.Errorf("variable %d is of storage class %d%s, which no kernel of vkc has", v.id, v.class,
+				foreignClasses[v.class])
 		}
-		if class != classStorageBuffer {
+		if v.class != classStorageBuffer {
 			continue
 		}
-		binding, bound := m.bindings[id]
-		_, structure := m.structs[m.pointees[pointer][1]]
-		if set, ok := m.sets[id]; !ok || set != 0 || !bound || int64(binding) >= int64(bindings) || !structure {
-			return fmt.Errorf("buffer %d is not a storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", id,
+		binding, hasBinding := m.bindings[v.id]
+		set, hasSet := m.sets[v.id]
+		_, isStruct := m.structs[pointer.pointee]
+		isDeclared := hasBinding && int64(binding) < int64(bindings) && hasSet && set == 0
+		if !isDeclared || !isStruct {
+			return fmt.Errorf("buffer %d is not a storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", v.id,
 				bindings-1, binding, set)
 		}
 	}
 	return nil
 }
 
-// workgroup returns the workgroup size. All declarations of the size must agree.
+// workgroup returns the workgroup size. All declarations of the size must agree, and each extent must be 1 to 2^16.
 func (m *declarations) workgroup() (size [3]uint32, err error) {
 	all := slices.Clone(m.sizes)
 	for _, ids := range m.sizeIDs {
@@ -373,7 +392,8 @@ func (m *declarations) workgroup() (size [3]uint32, err error) {
 	}
 	const most = 1 << 16
 	for _, s := range all {
-		if s != all[0] || s[0]-1 >= most || s[1]-1 >= most || s[2]-1 >= most {
+		isValid := func(extent uint32) bool { return extent >= 1 && extent <= most }
+		if s != all[0] || !isValid(s[0]) || !isValid(s[1]) || !isValid(s[2]) {
 			return size, fmt.Errorf("its workgroups are %v and %v", all[0], s)
 		}
 	}

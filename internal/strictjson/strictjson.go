@@ -122,11 +122,13 @@ func (r *reader) text() string {
 		if r.data[r.at] != '\\' {
 			continue
 		}
-		if r.at++; r.at >= len(r.data) || r.data[r.at] != 'u' {
+		r.at++
+		if r.at >= len(r.data) || r.data[r.at] != 'u' {
 			continue
 		}
 		code := r.unit(r.at + 1)
-		if r.at += 4; !utf16.IsSurrogate(code) {
+		r.at += 4
+		if !utf16.IsSurrogate(code) {
 			continue
 		}
 		if r.at+2 >= len(r.data) || r.data[r.at+1] != '\\' || r.data[r.at+2] != 'u' ||

@@ -48,7 +48,8 @@ func Check(path string) error {
 			at = next
 			continue
 		}
-		if links++; links > maxLinks {
+		links++
+		if links > maxLinks {
 			return fmt.Errorf("%q leads through more than %d symbolic links", path, maxLinks)
 		}
 		if filepath.IsAbs(target) {

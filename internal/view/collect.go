@@ -128,14 +128,15 @@ func (c *collector) attrs(n *ir.Node) (text Ref, body int) {
 			c.lastOps = last
 			continue
 		case *ir.Data:
-			if v != nil && v.Elems() > 16 {
+			if v != nil && v.Elems() > 16 { // too many to show
 				list = append(list, fmt.Sprintf("%s=%s%v", spec.Name, v.DType, v.Dims))
 				continue
 			}
 		}
 		s := ir.FormatAttr(n.Attrs()[i].Value)
-		if spec.Name == "name" || n.Op().Class() == ir.ClassLeaf && (spec.Name == "dtype" || spec.Name == "shape") ||
-			spec.Default != nil && ir.FormatAttr(spec.Default) == s {
+		inType := n.Op().Class() == ir.ClassLeaf && (spec.Name == "dtype" || spec.Name == "shape")
+		isDefault := spec.Default != nil && ir.FormatAttr(spec.Default) == s
+		if spec.Name == "name" || inType || isDefault {
 			continue
 		}
 		list = append(list, spec.Name+"="+cut(s, maxAttr))
@@ -156,9 +157,9 @@ func (c *collector) kernels(g *plan.Graph) int {
 	at := len(c.record.Graphs)
 	c.record.Graphs = append(c.record.Graphs, Graph{Kind: KernelGraph})
 	var nodes []Node
-	var made []int                                                 // by kernel: its node
-	writer, leaf := map[plan.ValueID]int{}, map[plan.ValueID]int{} // indices of nodes
-	once := g.Once()
+	var made []int                   // by kernel: its node
+	nodeOf := map[plan.ValueID]int{} // the node that a value comes from: its last writer so far, or a leaf
+	once := g.Once()                 // number of kernels that run once, when the program is loaded
 	for i, k := range g.Kernels() {
 		n := Node{Op: c.ref(k.Name), Type: c.ref(extents(k)), Name: c.ref(""), Attrs: c.ref(strings.Join(k.Ops, ", "))}
 		if i < once {
@@ -171,13 +172,11 @@ func (c *collector) kernels(g *plan.Graph) int {
 			if !b.Read || v.Origin == plan.Params || v.Origin == plan.Codebook || v.Origin == plan.Fault {
 				continue
 			}
-			from, ok := writer[b.Buffer]
+			from, ok := nodeOf[b.Buffer]
 			if !ok {
-				if from, ok = leaf[b.Buffer]; !ok {
-					from = len(nodes)
-					leaf[b.Buffer] = from
-					nodes = append(nodes, c.value(v))
-				}
+				from = len(nodes)
+				nodeOf[b.Buffer] = from
+				nodes = append(nodes, c.value(v))
 			}
 			if !slices.Contains(n.Args, from) {
 				n.Args = append(n.Args, from)
@@ -189,7 +188,7 @@ func (c *collector) kernels(g *plan.Graph) int {
 				outs = append(outs, c.outlives(g, v))
 			}
 			if b.Write {
-				writer[b.Buffer] = len(nodes)
+				nodeOf[b.Buffer] = len(nodes) // the node of this kernel, appended below
 			}
 		}
 		n.Out = c.ref(strings.Join(slices.Compact(outs), ", "))
@@ -206,7 +205,7 @@ func (c *collector) kernels(g *plan.Graph) int {
 	return at
 }
 
-// outlives names the output or state that a value is.
+// outlives returns the name of the output or state that has a value after the run, for people.
 func (c *collector) outlives(g *plan.Graph, v *plan.Value) string {
 	if v.Origin == plan.State {
 		return "state " + ir.Printable(v.Node.Name())
@@ -316,7 +315,8 @@ func (c *collector) lines(source string, origins [][]string, k *kernel.Kernel) [
 	for i, line := range strings.Split(strings.TrimSuffix(source, "\n"), "\n") {
 		inMain = inMain || strings.HasPrefix(line, "void main()")
 		ops := origins[i]
-		if owner == "" || !inMain || !strings.HasSuffix(line, ";") && len(ops) == 0 {
+		isStatement := strings.HasSuffix(line, ";")
+		if owner == "" || !inMain || !isStatement && len(ops) == 0 {
 			refs[i] = c.ref(strings.Join(ops, ", "))
 			continue
 		}
@@ -352,12 +352,14 @@ func bufferName(b kernel.Buffer) string {
 func lifetimes(p *kernel.Program) [][2]int {
 	begin, end := make([]int, len(p.Steps)), make([]int, len(p.Steps)) // of the steps between two barriers
 	for i := range p.Steps {
-		if begin[i] = i; i > 0 && !p.Steps[i].Barrier {
+		begin[i] = i
+		if i > 0 && !p.Steps[i].Barrier {
 			begin[i] = begin[i-1]
 		}
 	}
 	for i := len(p.Steps) - 1; i >= 0; i-- {
-		if end[i] = i; i+1 < len(p.Steps) && begin[i+1] != i+1 {
+		end[i] = i
+		if i+1 < len(p.Steps) && begin[i+1] != i+1 {
 			end[i] = end[i+1]
 		}
 	}

@@ -11,50 +11,46 @@ import (
 // difference compares two graphs. removed lists the nodes of before that after does not have, and added the reverse.
 // Nodes are equal if they and their arguments have equal ops, attributes and types.
 func difference(before, after []Node) (removed, added []int) {
-	have := map[uint64]int{}
-	for _, s := range signatures(before, true) {
-		have[s]++
+	b, a := signatures(before, named, named), signatures(after, named, named)
+	return extra(b, a), extra(a, b)
+}
+
+// extra returns the indices of the elements of list that other does not have. Each element of other accounts for one
+// equal element of list.
+func extra(list, other []uint64) (indices []int) {
+	unmatched := map[uint64]int{}
+	for _, s := range other {
+		unmatched[s]++
 	}
-	for i, s := range signatures(after, true) {
-		if have[s]--; have[s] < 0 {
-			added = append(added, i)
+	for i, s := range list {
+		unmatched[s]--
+		if unmatched[s] < 0 {
+			indices = append(indices, i)
 		}
 	}
-	clear(have)
-	for _, s := range signatures(after, true) {
-		have[s]++
-	}
-	for i, s := range signatures(before, true) {
-		if have[s]--; have[s] < 0 {
-			removed = append(removed, i)
-		}
-	}
-	return removed, added
+	return indices
 }
 
 var seed = maphash.MakeSeed()
 
-// signatures returns a hash of each node: of the op, attributes, type and name of the node and of its arguments.
-// Without named, names do not count, and of arguments only the types do.
-func signatures(nodes []Node, named bool) []uint64 {
-	type key struct{ Op, Type, Attrs, Name Ref }
-	of := func(n Node, arg bool) key {
-		switch {
-		case named:
-			return key{n.Op, n.Type, n.Attrs, n.Name}
-		case arg:
-			return key{Type: n.Type}
-		}
-		return key{Op: n.Op, Type: n.Type, Attrs: n.Attrs}
-	}
+// nodeKey has the properties of a node that a signature distinguishes.
+type nodeKey struct{ Op, Type, Attrs, Name Ref }
+
+func named(n Node) nodeKey    { return nodeKey{n.Op, n.Type, n.Attrs, n.Name} }
+func unnamed(n Node) nodeKey  { return nodeKey{Op: n.Op, Type: n.Type, Attrs: n.Attrs} }
+func typeOnly(n Node) nodeKey { return nodeKey{Type: n.Type} }
+
+// signatures returns a hash of each node: of the properties of the node that keyOf returns, and of those of its arguments
+// that argKeyOf returns.
+func signatures(nodes []Node, keyOf, argKeyOf func(Node) nodeKey) []uint64 {
 	sums := make([]uint64, len(nodes))
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for i, n := range nodes {
 		h.Reset()
-		maphash.WriteComparable(&h, of(n, false))
+		maphash.WriteComparable(&h, keyOf(n))
 		for _, a := range n.Args {
-			maphash.WriteComparable(&h, of(nodes[a], true))
+			maphash.WriteComparable(&h, argKeyOf(nodes[a]))
 		}
 		sums[i] = h.Sum64()
 	}
@@ -75,7 +71,7 @@ func findGroups(nodes []Node, strings []string) []Group {
 			computed = append(computed, i)
 		}
 	}
-	all := signatures(nodes, false)
+	all := signatures(nodes, unnamed, typeOnly)
 	sums := make([]uint64, len(computed))
 	for i, n := range computed {
 		sums[i] = all[n]
@@ -99,6 +95,7 @@ func (r run) covered() int { return (r.to - r.from) / r.period * r.period }
 // They are in order of covered length, longest first, then of the length of the subsequence (the period), shortest
 // first.
 func findRuns(sums []uint64) []run {
+	// Distances between equal elements vote for periods.
 	last, votes := map[uint64]int{}, map[int]int{}
 	for i, s := range sums {
 		if at, ok := last[s]; ok && i-at >= minGroup {
@@ -133,7 +130,7 @@ func findRuns(sums []uint64) []run {
 	var list []run
 	taken := make([]bool, len(sums))
 	for _, r := range found {
-		// What an earlier range has taken is cut off.
+		// Cut off the ends that earlier ranges have taken.
 		for r.from < r.to && taken[r.from] {
 			r.from++
 		}
