@@ -43,8 +43,8 @@ type AttrInfo struct {
 	Samples []any
 }
 
-// SampleAttrs returns attributes to test an op with: the i-th sample of each attribute, modulo the number of its samples.
-// It leaves out attributes with a default unless all is set.
+// SampleAttrs returns attributes to test an op with: the i-th sample of each attribute, modulo the number of its
+// samples. It leaves out attributes with a default unless all is set.
 func (in *OpInfo) SampleAttrs(i int, all bool) []Attr {
 	var list []Attr
 	for _, a := range in.Attrs {

@@ -76,8 +76,8 @@ func (c *CustomOp) checkNames() error {
 		reserved := strings.HasPrefix(s, "gl_") || strings.HasPrefix(s, "custom_") || strings.Contains(s, "__")
 		switch {
 		case !IsIdent(s) || len(s) > 40 || reserved:
-			return fmt.Errorf("%s %q is not a valid name in GLSL: want letters, digits and single underscores, at most "+
-				"40 bytes, without gl_ or custom_ at the beginning", what, clip(s))
+			return fmt.Errorf("%s %q is not a valid name in GLSL: want letters, digits and single underscores, at "+
+				"most 40 bytes, without gl_ or custom_ at the beginning", what, clip(s))
 		case seen[s]:
 			return fmt.Errorf("%s %q: the name is taken: choose another", what, s)
 		case c.Kernel != nil && (strings.HasSuffix(s, "_size") || strings.Contains(s, "_dim")):
@@ -139,8 +139,8 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	total := 1
 	for _, w := range k.Workgroup {
 		if w < 1 || w > 1024 || total*w > 1024 {
-			return fmt.Errorf("field Workgroup is %v: want 1 to 1024 in each dimension, and at most 1024 invocations in "+
-				"all", k.Workgroup)
+			return fmt.Errorf("field Workgroup is %v: want 1 to 1024 in each dimension, and at most 1024 invocations "+
+				"in all", k.Workgroup)
 		}
 		total *= w
 	}
@@ -149,8 +149,8 @@ func (k *CustomKernel) check(c *CustomOp) error {
 			known := slices.Contains(k.Outputs, r.Of) ||
 				slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == r.Of })
 			if !known || r.Tile < 1 || r.Tile > 1<<30 || len(rules) > 8 {
-				return fmt.Errorf("field Grid, dimension %d, has rule %+v: want at most 8 rules, each with the name of an "+
-					"argument or output and a tile of at least 1", i, r)
+				return fmt.Errorf("field Grid, dimension %d, has rule %+v: want at most 8 rules, each with the name "+
+					"of an argument or output and a tile of at least 1", i, r)
 			}
 		}
 	}
@@ -210,8 +210,8 @@ func checkCustomText(what, text string) error {
 	}
 	forbidden := func(r rune) bool { return r == '\\' || r < ' ' && r != '\n' && r != '\t' }
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, forbidden) {
-		return fmt.Errorf("field %s: want UTF-8 without backslashes, and without control characters other than line ends "+
-			"and tabs", what)
+		return fmt.Errorf("field %s: want UTF-8 without backslashes, and without control characters other than line "+
+			"ends and tabs", what)
 	}
 	var open []byte // brackets that are not closed yet
 	line := 1

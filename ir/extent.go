@@ -110,8 +110,8 @@ func (p product) multiply(o product) (product, error) {
 	return product{times: times, of: of, max: most}, nil
 }
 
-// multiplyWithin returns a*b, or an error if its magnitude is over maxElems. The result is negative if both numbers are,
-// so that the checks of a dim refuse it.
+// multiplyWithin returns a*b, or an error if its magnitude is over maxElems. The result is negative if both numbers
+// are, so that the checks of a dim refuse it.
 func multiplyWithin(a, b int64) (int64, error) {
 	if m, n := max(a, -a), max(b, -b); m > 0 && n > maxElems/m {
 		return 0, fmt.Errorf("the limit is %d", int64(maxElems))

@@ -97,8 +97,8 @@ func flushed(tol ir.Tolerance, tiny float64) float64 {
 	return tiny
 }
 
-// element compares element i, which may differ by `allowed`, and records it in r. worst is the largest ratio of an error
-// to its tolerance so far, or -1 before the first element. element returns the new worst.
+// element compares element i, which may differ by `allowed`, and records it in r. worst is the largest ratio of an
+// error to its tolerance so far, or -1 before the first element. element returns the new worst.
 func (r *Report) element(i int, got, want, allowed, worst float64) float64 {
 	err := difference(got, want)
 	r.WorstAbs = max(r.WorstAbs, err)

@@ -148,8 +148,8 @@ func dynamicSlice(c *call) (value, error) {
 	return c.strided(x, c.dims, from)
 }
 
-// dynamicUpdateSlice writes the update over a copy of the base, or over the base itself if c.undo allows that. Before it
-// writes in place, it appends a function to c.undo that restores the elements.
+// dynamicUpdateSlice writes the update over a copy of the base, or over the base itself if c.undo allows that. Before
+// it writes in place, it appends a function to c.undo that restores the elements.
 func dynamicUpdateSlice(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {

@@ -50,9 +50,9 @@ func randomUniform(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// randomNormal computes op random_normal. Each pair of words gives a pair of independent normal numbers: the radius r and
-// the angle of a point, and so its two coordinates (Box and Muller, "A note on the generation of random normal deviates",
-// 1958).
+// randomNormal computes op random_normal. Each pair of words gives a pair of independent normal numbers: the radius r
+// and the angle of a point, and so its two coordinates (Box and Muller, "A note on the generation of random normal
+// deviates", 1958).
 func randomNormal(c *call) (value, error) {
 	out := make([]float64, elems(c.dims))
 	err := c.eachRandomBlock(func(first, count int, words [4]uint32) {

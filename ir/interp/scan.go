@@ -72,7 +72,7 @@ func running(c *call) (value, error) {
 // scanAttrs holds the attributes of a scan.
 type scanAttrs struct {
 	exclusive, reverse bool
-	restart            int // begin anew every `restart` elements; 0 for never
+	restart            int // start again every `restart` elements; 0 for never
 }
 
 // runningFold sets out[i] to the fold of row[0] to row[i]: combine folds the result so far, initially first, with the
