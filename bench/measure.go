@@ -136,9 +136,9 @@ func MeasureWall(opt Options, run func() error) (Timing, error) {
 // rounds is the maximum number of times that a burst is timed.
 const rounds = 6
 
-// repeatUntilSteady repeats a burst until a repetition is at most 3 % faster than the one before, and returns the sorted
-// times of the last repetition. A CPU needs only one. On an H100 that had been idle for eight seconds, the usual warm-up was too short for the memory clock
-// to rise, and a program that takes 2640 us took 5840 until then.
+// repeatUntilSteady repeats a burst until a repetition is at most 3 % faster than the one before, and returns the
+// sorted times of the last repetition. A CPU needs only one. On an H100 that had been idle for eight seconds, the usual
+// warm-up was too short for the memory clock to rise, and a program that takes 2640 us took 5840 until then.
 func repeatUntilSteady(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) (
 	[]time.Duration, error) {
 	var before time.Duration // median of the round before

@@ -50,7 +50,8 @@ func roundHalfAway(x float32) int32 {
 const toInteger = 3 << 22
 
 // roundHalfEven rounds to the nearest integer, halves to even. x must be within 2^22 of zero. It adds 1.5*2^23: float32
-// numbers of that size are integers, so the sum is rounded, and its low 23 bits are the result plus 2^22. The conversion prevents fusing a multiplication passed as x with the sum after inlining.
+// numbers of that size are integers, so the sum is rounded, and its low 23 bits are the result plus 2^22. The
+// conversion prevents fusing a multiplication passed as x with the sum after inlining.
 func roundHalfEven(x float32) int32 {
 	return int32(math.Float32bits(float32(x)+toInteger)&0x7fffff) - 1<<22
 }

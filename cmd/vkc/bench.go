@@ -292,8 +292,8 @@ func newReport(ctx context.Context, dev *vkc.Device) (*bench.Report, error) {
 	return report, nil
 }
 
-// measure runs the cases. If it is interrupted, the report has the finished ones. It appends the profile of each case to
-// traces if --trace is given.
+// measure runs the cases. If it is interrupted, the report has the finished ones. It appends the profile of each case
+// to traces if --trace is given.
 func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags,
 	traces *[]runtime.Trace) (*bench.Report, error) {
 	report, err := newReport(ctx, dev)

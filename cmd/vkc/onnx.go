@@ -154,7 +154,8 @@ func (f *onnxFlags) unboundedSymbols(g *ir.Graph) (names []string) {
 	return names
 }
 
-// adviseNarrow recommends --narrow if it saves memory. It is silent for graphs with 64-bit values only in a few indices.
+// adviseNarrow recommends --narrow if it saves memory. It is silent for graphs with 64-bit values only in a few
+// indices.
 func adviseNarrow(a *app, g *ir.Graph) {
 	ops, bytes, allBytes := ir.Wide(g)
 	if ops[ir.F64] == 0 && bytes[ir.I64]*16 < allBytes {
@@ -169,7 +170,8 @@ func adviseNarrow(a *app, g *ir.Graph) {
 	saved := (bytes[ir.F64] + bytes[ir.I64] - bytesAfter[ir.F64] - bytesAfter[ir.I64]) / 2 // half of the narrowed bytes
 	if narrowed > 0 && saved > 0 {
 		a.note("%s in f64 and %d in i64: --narrow computes %d of them in f32 and i32, which saves up to %s of memory "+
-			"and also runs on devices without 64-bit types", plural(ops[ir.F64], "op"), ops[ir.I64], narrowed, size(saved))
+			"and also runs on devices without 64-bit types", plural(ops[ir.F64], "op"), ops[ir.I64], narrowed,
+			size(saved))
 	}
 }
 

@@ -392,8 +392,8 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 func tuneInfoOf(rows []tune.Row, file *tunefile.File, path string) tuneInfo {
 	info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine, Tuning: file.Tuning()}
 	for _, r := range rows {
-		row := tuneRow{Kernel: r.About, Uses: r.Uses, Default: r.Default, Best: r.Best, Changed: r.Changed, Tried: r.Tried,
-			Variants: r.Variants, Wrong: r.Wrong, Failed: r.Failed, Why: r.Why}
+		row := tuneRow{Kernel: r.About, Uses: r.Uses, Default: r.Default, Best: r.Best, Changed: r.Changed,
+			Tried: r.Tried, Variants: r.Variants, Wrong: r.Wrong, Failed: r.Failed, Why: r.Why}
 		if r.Best > 0 {
 			row.Schedule = r.Schedule.String()
 		}

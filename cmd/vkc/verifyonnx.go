@@ -96,7 +96,8 @@ func (f *verifyFlags) onnxCases() ([]onnx.Case, error) {
 		return nil, usagef("--filter %q: %w", f.filter, err)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("--onnx %s: it contains no case: want folders with model.onnx and test_data_set_0", f.onnx)
+		return nil, fmt.Errorf("--onnx %s: it contains no case: want folders with model.onnx and test_data_set_0",
+			f.onnx)
 	}
 	cases := slices.DeleteFunc(slices.Clone(all), func(c onnx.Case) bool { return !re.MatchString(c.Name) })
 	if len(cases) == 0 {

@@ -124,8 +124,8 @@ func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 // Part is the range of words that a device writes in an exchange.
 type Part struct{ At, Words int }
 
-// Layout returns the memory of each exchange of a run: all[i][r] is the part that rank r writes in exchange i. The first
-// exchange begins at word from of the slot memory. The next run may begin at next.
+// Layout returns the memory of each exchange of a run: all[i][r] is the part that rank r writes in exchange i. The
+// first exchange begins at word from of the slot memory. The next run may begin at next.
 func (m *Mailbox) Layout(from int, exchanges []int) (all [][]Part, next int) {
 	for _, values := range exchanges {
 		from = m.slotOf(from, values)

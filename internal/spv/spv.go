@@ -360,8 +360,8 @@ func (m *declarations) checkVariables(bindings int) error {
 		_, isStruct := m.structs[pointer.pointee]
 		isDeclared := hasBinding && int64(binding) < int64(bindings) && hasSet && set == 0
 		if !isDeclared || !isStruct {
-			return fmt.Errorf("buffer %d is not a storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", v.id,
-				bindings-1, binding, set)
+			return fmt.Errorf("buffer %d is not a storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)",
+				v.id, bindings-1, binding, set)
 		}
 	}
 	return nil

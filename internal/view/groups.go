@@ -40,8 +40,8 @@ func named(n Node) nodeKey    { return nodeKey{n.Op, n.Type, n.Attrs, n.Name} }
 func unnamed(n Node) nodeKey  { return nodeKey{Op: n.Op, Type: n.Type, Attrs: n.Attrs} }
 func typeOnly(n Node) nodeKey { return nodeKey{Type: n.Type} }
 
-// signatures returns a hash of each node: of the properties of the node that keyOf returns, and of those of its arguments
-// that argKeyOf returns.
+// signatures returns a hash of each node: of the properties of the node that keyOf returns, and of those of its
+// arguments that argKeyOf returns.
 func signatures(nodes []Node, keyOf, argKeyOf func(Node) nodeKey) []uint64 {
 	sums := make([]uint64, len(nodes))
 	var h maphash.Hash
