@@ -70,7 +70,8 @@ func TestQuantizeBits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	formats := []ir.DType{ir.Q5_0, ir.Q5_1, ir.Q8_1, ir.Q3_K, ir.Q4_K, ir.Q6_K, ir.IQ3_XXS, ir.IQ4_NL, ir.MXFP4, ir.NVFP4}
+	formats := []ir.DType{ir.Q5_0, ir.Q5_1, ir.Q8_1, ir.Q3_K, ir.Q4_K, ir.Q6_K, ir.IQ3_XXS, ir.IQ4_NL, ir.MXFP4,
+		ir.NVFP4}
 	if *allFormats {
 		formats = ir.QuantizeFormats()
 	}
