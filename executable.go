@@ -195,8 +195,8 @@ func (e *Executable) Fallback() error {
 func (e *Executable) Backend() runtime.Executable { return e.program() }
 
 // Vulkan returns the executable of package runtime/vk, for uses without a method in this package, such as measuring. It
-// is nil if the program runs on the CPU fast path or on several devices, or if "auto" may move it (see Why). Do not
-// close it: [Executable.Close] does.
+// is nil if the program runs on the CPU fast path or on several devices. It is nil too if the program was loaded on
+// device "auto", which may move it between devices (see [Executable.Why]). Do not close it: [Executable.Close] does.
 func (e *Executable) Vulkan() *vk.Executable {
 	x := e.program()
 	if p, ok := x.(*multi.Pipeline); ok && len(p.Parts()) == 1 {

@@ -171,8 +171,9 @@ func OpenBundleBytes(content []byte) (*Program, error) {
 	return openedBundle(f, "bundle")
 }
 
-// Parts returns the other programs of the model in a program's bundle. Load them with the same weights. It returns none
-// for a bundle of a single graph. For a program compiled for several devices it returns the program of each device.
+// Parts returns the other programs in the bundle of p, which are for other graphs of the same model. Load them with the
+// same weights. A bundle of a single graph has none. If p was compiled for several devices, it returns the program of
+// each device.
 func (p *Program) Parts() (list []*Program, err error) {
 	if p != nil && p.parts != nil {
 		return p.parts, nil

@@ -185,12 +185,12 @@ func (f *Function) Gather(x, starts compute.Value, vectorAxis int, offsetAxes, c
 		x := in[0]
 		window := sizesOf(sliceSizes, x)
 		for a, size := range window {
-			if !slices.Contains(startMap, a) {
+			if !slices.Contains(startMap, a) { // the window begins at 0
 				x = cut(x, a, 0, size, 1)
 			}
 		}
 		at := indexVectors(in[1], vectorAxis)
-		for i, a := range startMap {
+		for i, a := range startMap { // windows stay inside, as in XLA
 			at[i] = at[i].Clamp(0, float64(extent(x, a)-window[a]))
 		}
 		return []tensor{gather(x, at, startMap, window, collapsed, offsetAxes, len(l.dims(shape)))}

@@ -77,13 +77,13 @@ func (d Dim) Times(n int64) Dim {
 	return d
 }
 
-// Mul2 returns the product of two dims.
+// Mul2 returns d*o. It fails if neither is a number and the product is out of range.
 func (d Dim) Mul2(o Dim) (Dim, error) {
 	switch {
 	case o.IsStatic():
-		return d.Times(o.Add), nil
+		return d.Times(int64(o.Static())), nil
 	case d.IsStatic():
-		return o.Times(d.Add), nil
+		return o.Times(int64(d.Static())), nil
 	}
 	p, err := d.product().multiply(o.product())
 	if err != nil {

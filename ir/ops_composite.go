@@ -34,9 +34,9 @@ func init() {
 
 func inferBatchNorm(c *Call) (Type, error) { return c.channels(1) }
 
-// inferTriangle is the type rule of tril and triu.
+// inferTriangle is the type rule of tril and triu: the type of the argument, which has rows and columns.
 func inferTriangle(c *Call) (Type, error) {
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	s := c.Shape(0)

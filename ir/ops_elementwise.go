@@ -416,7 +416,8 @@ func inferSame(c *Call) (Type, error) {
 }
 
 // inferNumbers is the rule for one float or integer argument with numeric attributes of its dtype. Integers are limited
-// to 2^53, since attributes would lose the low bits of larger ones.
+// to 2^53, since attributes would lose the low bits of larger ones. An attribute with an infinite default, such as
+// clamp's, may be infinite: then there is no limit.
 func inferNumbers(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
 		return Type{}, err
@@ -427,8 +428,8 @@ func inferNumbers(c *Call) (Type, error) {
 	}
 	lo, hi := IntRange(t.DType)
 	for _, a := range c.Op.Info().Attrs {
-		v, bound := c.Attrs.Float(a.Name), math.IsInf(a.Default.(float64), 0)
-		if bound && math.IsInf(v, 0) {
+		v, mayBeInfinite := c.Attrs.Float(a.Name), math.IsInf(a.Default.(float64), 0)
+		if mayBeInfinite && math.IsInf(v, 0) {
 			continue
 		}
 		if v != math.Trunc(v) || math.Abs(v) > 1<<53 || v < float64(lo) || v > float64(hi) {

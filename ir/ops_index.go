@@ -70,7 +70,7 @@ func inferGather(c *Call) (Type, error) {
 		err = c.wantIndices(1)
 	}
 	if err == nil {
-		err = c.scalarOnly()
+		err = c.rejectBlocks()
 	}
 	if err != nil {
 		return Type{}, err
@@ -95,7 +95,7 @@ func inferIndexSelect(c *Call) (Type, error) {
 		err = c.wantIndices(1)
 	}
 	if err == nil {
-		err = c.scalarOnly()
+		err = c.rejectBlocks()
 	}
 	if err != nil {
 		return Type{}, err
@@ -164,7 +164,7 @@ func inferConcat(c *Call) (Type, error) {
 // inferPad is the type rule of pad.
 func inferPad(c *Call) (Type, error) {
 	x, low, high := c.Shape(0), c.Attrs.Ints("low"), c.Attrs.Ints("high")
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	if len(low) != len(x) || len(high) != len(x) {
@@ -192,7 +192,7 @@ func inferDynamicSlice(c *Call) (Type, error) {
 		err = c.wantIndices(1)
 	}
 	if err == nil {
-		err = c.scalarOnly()
+		err = c.rejectBlocks()
 	}
 	if err != nil {
 		return Type{}, err
@@ -222,7 +222,7 @@ func inferDynamicUpdateSlice(c *Call) (Type, error) {
 		err = c.wantIndices(2)
 	}
 	if err == nil && axis == len(base)-1 {
-		err = c.scalarOnly()
+		err = c.rejectBlocks()
 	}
 	if err != nil {
 		return Type{}, err

@@ -49,7 +49,7 @@ func init() {
 // wantScatter checks the dtypes of base, indices and updates. kinds are the allowed kinds of a scatter that combines
 // elements. nil is for scatters that overwrite them, which take all dtypes.
 func (c *Call) wantScatter(kinds []Kind) error {
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return err
 	}
 	if kinds != nil {
@@ -140,7 +140,7 @@ func (c *Call) pickedShape() (picked Shape, axes int, err error) {
 
 // inferGatherND is the type rule of gather_nd.
 func inferGatherND(c *Call) (Type, error) {
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	if err := c.wantIndices(1); err != nil {

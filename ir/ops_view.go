@@ -45,8 +45,8 @@ func init() {
 	)
 }
 
-// scalarOnly returns an error for block dtypes, because their elements cannot be moved individually.
-func (c *Call) scalarOnly() error {
+// rejectBlocks returns an error for block dtypes, because their elements cannot be moved individually.
+func (c *Call) rejectBlocks() error {
 	if c.DType(0).IsBlock() {
 		return fmt.Errorf("%s is %s: the op would split its blocks: apply dequantize first (fusion keeps it free)",
 			c.arg(0), c.DType(0))
@@ -60,7 +60,7 @@ func inferReshape(c *Call) (Type, error) {
 	if to.Equal(c.Shape(0)) {
 		return Type{c.DType(0), to}, nil // also for blocks, which do not change
 	}
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	if !sameNumel(c.Shape(0), to) {
@@ -117,7 +117,7 @@ func inferTranspose(c *Call) (Type, error) {
 	if len(perm) != len(s) {
 		return Type{}, fmt.Errorf("perm %v does not permute rank %d", perm, len(s))
 	}
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	out := make(Shape, len(s))
@@ -199,7 +199,7 @@ func sliceLimitFits(d, limit Dim) bool {
 // inferBroadcast is the type rule of broadcast: x must broadcast to the shape.
 func inferBroadcast(c *Call) (Type, error) {
 	to := c.Attrs.Shape("shape")
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	out, err := BroadcastShapes(c.Shape(0), to)
@@ -219,7 +219,7 @@ func inferSqueeze(c *Call) (Type, error) {
 	if len(c.Attrs.Ints("axes")) == 0 {
 		clear(drop)
 	}
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	out := Shape{}
@@ -248,7 +248,7 @@ func inferUnsqueeze(c *Call) (Type, error) {
 	if len(axes) == 0 {
 		clear(add)
 	}
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	out := make(Shape, 0, rank)
@@ -264,7 +264,7 @@ func inferUnsqueeze(c *Call) (Type, error) {
 }
 
 func inferFlip(c *Call) (Type, error) {
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	_, err := ResolveAxes(c.Attrs.Ints("axes"), len(c.Shape(0)))
@@ -273,7 +273,7 @@ func inferFlip(c *Call) (Type, error) {
 
 // inferRoll is the type rule of roll.
 func inferRoll(c *Call) (Type, error) {
-	if err := c.scalarOnly(); err != nil {
+	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
 	shifts, s := c.Attrs.Ints("shifts"), c.Shape(0)

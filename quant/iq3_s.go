@@ -6,8 +6,9 @@ import (
 )
 
 // dequantizeIQ3_S decodes a block of iq3_s. A block has 256 elements in 110 bytes: float16 d; qs[64]; qh[8]; signs[32];
-// scales[4]. In each of 8 groups of 32, eight codebook entries of 4 have the low bits of their index in qs and the
-// ninth in qh; bit j of the signs is element j's. Each nibble of scales is the s of one group: the scale is d*(2s+1).
+// scales[4]. Each of 8 groups of 32 elements has eight codebook entries of 4 elements. The index of an entry has nine
+// bits: a byte of qs, and a bit of qh, the highest. Bit j of signs is for element j. A group has a nibble s of scales,
+// and its scale is d*(2s+1).
 func dequantizeIQ3_S(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[110]byte)(block)
 	d := halfAt(b[:])

@@ -77,8 +77,8 @@ func (k KernelTime) GFlops() float64 { return k.rate(k.Flops) }
 // GBps returns the kernel's memory traffic in 10^9 bytes per second, or 0 if its time is unknown.
 func (k KernelTime) GBps() float64 { return k.rate(k.Moved) }
 
-// Busy returns the sum of the times of all kernels. Overlapping kernels make it larger than GPU, and gaps between
-// kernels make it smaller.
+// Busy returns the sum of the times of all kernels. It exceeds the time of the whole run, [Profile.GPU], if kernels
+// overlap, and is less if there are gaps between them.
 func (p *Profile) Busy() time.Duration {
 	if p == nil {
 		return 0

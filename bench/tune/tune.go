@@ -370,8 +370,8 @@ func (j *job) correct(ctx context.Context, harness Harness, list []kernel.Schedu
 var rounds = []struct {
 	window time.Duration
 	turns  int
-	within float64 // factor of the best time up to which schedules stay
-	most   int     // maximum number of schedules that stay
+	ratio  float64 // of a time to the best one, up to which schedules stay
+	limit  int     // maximum number of schedules that stay
 }{
 	{0, 1, 1.6, 12},
 	{3 * time.Millisecond, 1, 1.15, 4},
@@ -390,24 +390,25 @@ func (j *job) race(ctx context.Context, harness Harness, list []kernel.Schedule,
 		if n == len(rounds)-1 {
 			break
 		}
-		in = j.survivors(list, in, times, r.within, r.most)
+		in = j.survivors(list, in, times, r.ratio, r.limit)
 	}
 	j.decide(list, in, times, margin)
 	return nil
 }
 
-// survivors returns the schedules for the next round of a race: the default, and the `most` fastest ones with times of
-// at most within times the best. It records the times of the schedules that drop out.
-func (j *job) survivors(list []kernel.Schedule, in []int, times []time.Duration, within float64, most int) []int {
+// survivors returns the schedules for the next round of a race, as indices of list: the default, and up to `limit` of
+// the fastest with a time of at most ratio times the best. It records the times of the schedules that drop out. in has
+// the schedules of this round, and times has their times.
+func (j *job) survivors(list []kernel.Schedule, in []int, times []time.Duration, ratio float64, limit int) []int {
 	order := make([]int, len(in)) // indices into times
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(times[a] - times[b]) })
-	limit := time.Duration(float64(times[order[0]]) * within)
+	slowest := time.Duration(float64(times[order[0]]) * ratio)
 	stays := map[int]bool{in[0]: true}
 	for rank, i := range order {
-		if times[i] <= limit && rank < most {
+		if times[i] <= slowest && rank < limit {
 			stays[in[i]] = true
 		}
 	}

@@ -19,7 +19,7 @@ type benchModelFlags struct {
 	names    []string // flags that go only with -m
 }
 
-// register declares the flags of vkc bench -m. names gets the flags that go only with -m.
+// register declares the flags of vkc bench -m. It sets f.names to the names of the flags that need -m.
 func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE` or Hugging Face folder")
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -28,7 +28,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	own.IntSliceVarP(&f.Answers, "n-gen", "n", []int{128}, "with -m: generate `N,...` tokens; 0 for none")
 	own.IntSliceVar(&f.Depths, "n-depth", []int{0, 4096, 16384}, "with -m: after texts of `N,...` tokens")
 	own.IntSliceVarP(&f.Batches, "batch", "b", llm.Parts(llm.LargestPart),
-		"with -m: compile prompt programs for `N,...` tokens; a step reads as many as the last number")
+		"with -m: compile prompt programs for `N,...` tokens; a run reads up to the last number")
 	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")
 	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
 	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp+autoHelp)

@@ -303,15 +303,15 @@ func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, o
 	return nil
 }
 
-// sameFile reports whether out is a file that exists, and the same as in or as another part of the model in.
-func sameFile(in, out string) bool {
-	to, err := os.Stat(out)
+// sameFile reports whether the file output exists and is the model's file input, or another part of that model.
+func sameFile(input, output string) bool {
+	to, err := os.Stat(output)
 	if err != nil {
 		return false
 	}
-	_, of := filefmt.PartOf(in)
-	for i := range max(1, min(of, filefmt.MaxParts)) {
-		if from, err := os.Stat(filefmt.SiblingPart(in, i+1)); err == nil && os.SameFile(from, to) {
+	_, parts := filefmt.PartOf(input) // 0 if the model is one file
+	for i := range max(1, min(parts, filefmt.MaxParts)) {
+		if from, err := os.Stat(filefmt.SiblingPart(input, i+1)); err == nil && os.SameFile(from, to) {
 			return true
 		}
 	}

@@ -51,7 +51,7 @@ func Weigh(op ir.Op, t ir.DType) int {
 func textWeight(text string, inside []string) int {
 	called := 0
 	size := syntax.Weight(text, func(name string) {
-		if other, ok := emit.Instead[name]; ok {
+		if other, ok := emit.FloatReplacement[name]; ok {
 			name = other
 		}
 		for _, h := range lib.All {

@@ -54,7 +54,7 @@ func (a assignment) exec(r *run, s *scope) {
 		s.setAttr(r, a.targets[0], a.attr, v)
 		return
 	}
-	s.bind(r, a.targets, a.many, v)
+	s.bind(r, a.targets, a.unpack, v)
 }
 
 // setAttr sets an attribute of a namespace, the only value with attributes that can be set.
@@ -155,7 +155,7 @@ func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 		var kept []value
 		for _, v := range items {
 			inner := s.inner()
-			inner.bind(r, l.targets, l.many, v)
+			inner.bind(r, l.targets, l.unpack, v)
 			if truth(l.where.eval(r, inner)) {
 				kept = append(kept, v)
 			}
@@ -172,7 +172,7 @@ func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 			}}
 		}
 		inner.set("loop", loop)
-		inner.bind(r, l.targets, l.many, v)
+		inner.bind(r, l.targets, l.unpack, v)
 		if l.body.execBody(r, inner) == breakLoop {
 			break
 		}

@@ -214,15 +214,16 @@ func (p *parser) condition(line int) stmt {
 	return c
 }
 
-// targets parses the names that a set or for assigns to. many means that they are a tuple, even if it has one name.
-func (p *parser) targets() (names []string, many bool) {
+// targets parses the names that a set or for assigns to. unpack means that they are a tuple, even if it has one name,
+// and take the elements of a sequence.
+func (p *parser) targets() (names []string, unpack bool) {
 	open := p.op("(")
 	for {
 		names = append(names, p.name())
 		if !p.op(",") {
 			break
 		}
-		many = true
+		unpack = true
 		if p.peek().kind != name || p.peek().text == "in" {
 			break
 		}
@@ -230,13 +231,13 @@ func (p *parser) targets() (names []string, many bool) {
 	if open {
 		p.want(op, ")")
 	}
-	return names, many
+	return names, unpack
 }
 
 // loop parses a for statement.
 func (p *parser) loop(line int) stmt {
 	l := forLoop{line: line}
-	l.targets, l.many = p.targets()
+	l.targets, l.unpack = p.targets()
 	p.want(name, "in")
 	l.over = p.tuple(false)
 	if p.word("if") {
@@ -256,17 +257,17 @@ func (p *parser) loop(line int) stmt {
 
 // set parses a set statement, in either form: with an expression, or with a block of text.
 func (p *parser) set(line int) stmt {
-	names, many := p.targets()
+	names, unpack := p.targets()
 	attr := ""
-	if len(names) == 1 && !many && p.op(".") {
+	if len(names) == 1 && !unpack && p.op(".") {
 		attr = p.name()
 	}
 	if p.op("=") {
-		a := assignment{line: line, targets: names, many: many, attr: attr, x: p.tuple(true)}
+		a := assignment{line: line, targets: names, unpack: unpack, attr: attr, x: p.tuple(true)}
 		p.want(blockEnd, "")
 		return a
 	}
-	if many {
+	if unpack {
 		fail("line %d: several names for one block of text: want one", line)
 	}
 	b := blockAssignment{line: line, target: names[0], attr: attr, filters: p.filters(false)}

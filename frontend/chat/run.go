@@ -90,9 +90,9 @@ func (s *scope) get(name string) value {
 	return undefined{name}
 }
 
-// bind assigns v to one name or, with many, its items to several names.
-func (s *scope) bind(r *run, names []string, many bool, v value) {
-	if !many {
+// bind assigns v to one name or, with unpack, its items to several names.
+func (s *scope) bind(r *run, names []string, unpack bool, v value) {
+	if !unpack {
 		s.set(names[0], v)
 		return
 	}

@@ -78,7 +78,7 @@ type (
 	forLoop struct {
 		line            int
 		targets         []string
-		many            bool // the targets are a tuple
+		unpack          bool // the targets are a tuple
 		over, where     expr
 		body, otherwise block
 		recursive       bool
@@ -86,7 +86,7 @@ type (
 	assignment struct {
 		line    int
 		targets []string
-		many    bool
+		unpack  bool
 		attr    string // if set, the attribute of the namespace named by the only target
 		x       expr
 	}

@@ -93,10 +93,11 @@ func (m *fourBits) group(column int) int {
 	return min(int(binary.LittleEndian.Uint32(m.groupOf[4*column:])), m.groups-1)
 }
 
-// format returns the format that has the elements exactly. Blocks of q4_0 have a scale in f16, and numbers less 8. A
-// number less another zero, of 0 to 16, has five bits, as in blocks of q5_0. Blocks must be within groups. GPTQ with
-// desc_act puts columns into groups by their effect on the error, so the columns are sorted by group first. Other
-// matrices are f32.
+// format returns the dtype that represents every element exactly. An element is scale * (number - zero), with a number
+// of 4 bits and a scale in f16 for each group of columns. That is q4_0 if all zeros are 8. For other zeros, which are 0
+// to 16, the difference needs 5 bits, and the dtype is q5_0. Both need groups of whole blocks. GPTQ with desc_act
+// scatters the columns of a group, so the caller sorts columns by group first. Other matrices are f32. awq says that
+// the file has AWQ's layout, not GPTQ's.
 func (m *fourBits) format(awq bool) (ir.DType, error) {
 	size := m.columns / m.groups
 	if size%ir.Q4_0.BlockElems() != 0 || !m.sort(size) {

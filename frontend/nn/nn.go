@@ -54,9 +54,10 @@ func (w Weights) multiplied(x frontend.Tensor) frontend.Tensor {
 	return w.adapted("weight", x, y)
 }
 
-// matrix returns the matrix [out, in], or a stack of them, in dtype t or in blocks. A scale for each row [out] commutes
-// with the sum of a matmul. It is returned, and the caller multiplies the result by it. A row's scales of groups of
-// columns are multiplied in; fusion makes that a part of the matmul's kernel.
+// matrix returns the matrix [out, in], or a stack of them, in dtype t, or in blocks if it is quantized. If there is one
+// scale for each row, it returns the scales [out] too: the caller multiplies the result of the matmul by them, which is
+// cheaper. If a row has a scale for each group of columns, it multiplies the matrix by the scales itself. Fusion makes
+// that a part of the matmul's kernel.
 func (w Weights) matrix(t ir.DType) (matrix, scale frontend.Tensor) {
 	matrix = as(w.get("weight"), t)
 	if scale = w.Optional("weight_scale"); scale.IsZero() {

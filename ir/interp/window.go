@@ -82,8 +82,8 @@ func (w *window) backward(axis, out, k int) (int, bool) {
 	return i, i < w.in[axis]
 }
 
-// positions calls f with the taps of each output position. inputCoord is as in taps, and work is the cost of one
-// position.
+// positions calls f with the taps of each output position, on several goroutines. The list of taps is valid until f
+// returns. inputCoord is the argument of taps, and work is the cost of one position.
 func (w *window) positions(c *call, work int, inputCoord func(axis, out, k int) (int, bool),
 	f func(position int, taps []tap)) error {
 	return c.parallelRange(volume(w.out), work, func(lo, hi int) {

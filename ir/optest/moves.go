@@ -314,9 +314,9 @@ func (s *suite) scatters() {
 	s.manyScatters()
 }
 
-// manyScatters adds large scatters, for which comparing every index with every output would be too slow. Many updates
-// fall on few elements, on many, or on one; they are rows or single elements; kernels accumulate them by atomics or by
-// sorting.
+// manyScatters adds scatters of so many updates that a kernel cannot compare every index with every output: it
+// accumulates by atomics or sorts the indices. The updates are rows or single elements, and hit one element, few or
+// many.
 func (s *suite) manyScatters() {
 	scattered := func(mode string, places, updates int, v values) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {

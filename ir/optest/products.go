@@ -479,8 +479,8 @@ func (s *suite) pools() {
 		allDTypes()
 }
 
-// resizes adds the cases of resizing. Of the cases with attribute scales, only the one with two axes is in quick runs:
-// one axis grows and the other shrinks, so it covers both directions.
+// resizes adds the cases of resizing. Quick runs have one of the cases with attribute scales. It has two axes: one
+// grows and the other shrinks.
 func (s *suite) resizes() {
 	for _, op := range []ir.Op{ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic} {
 		for _, tt := range []struct {

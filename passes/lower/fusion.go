@@ -154,7 +154,8 @@ func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 // Why returns the reason why n is stored or inline, for people.
 func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 
-// Note returns the kernel that a node is in, for printing: "k3", or "inline".
+// Note says for printing where a node is computed: "k3" for kernel 3, "k3, not stored" if only that kernel reads the
+// result, "inline" if each reader computes it, and "" for dead nodes and for leaves.
 func (f *Fusion) Note(n *ir.Node) string {
 	switch c := f.clusterOf(n); {
 	case !f.live[n.ID()]:

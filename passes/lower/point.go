@@ -302,8 +302,9 @@ func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.value(x, from)
 }
 
-// updateSlice returns an element of a dynamic_update_slice that is not in place: of the update if the coordinate is in
-// its range, else of the base.
+// updateSlice returns an element of a dynamic_update_slice that makes a copy. It is an element of the update if the
+// coordinate is in the updated range, and of the base otherwise. The kernel reads both, so it clamps the coordinate in
+// the update.
 func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	base, upd := n.Arg(0), n.Arg(1)
 	axis := analysis.Axis(n)
@@ -312,13 +313,14 @@ func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		return old
 	}
 	start := l.startIndex(n, axis)
-	from, here, begin := slices.Clone(at), at[axis], start
+	from, position, begin := slices.Clone(at), at[axis], start
 	if n.Attrs().Bool("wrap") { // distance along the ring from the start
-		_, here = here.Plus(kernel.DimIndex(n.Shape()[axis])).Minus(start).DivMod(n.Shape()[axis])
+		ring := n.Shape()[axis] // is added so that no dividend is negative
+		_, position = position.Plus(kernel.DimIndex(ring)).Minus(start).DivMod(ring)
 		begin = kernel.Const(0)
 	}
-	from[axis] = kernel.Clamp(here.Minus(begin), kernel.Last(upd.Shape()[axis]))
+	from[axis] = kernel.Clamp(position.Minus(begin), kernel.Last(upd.Shape()[axis]))
 	v := l.value(upd, from)
-	in := l.inside(here, begin, begin.Plus(kernel.DimIndex(upd.Shape()[axis])))
+	in := l.inside(position, begin, begin.Plus(kernel.DimIndex(upd.Shape()[axis])))
 	return l.where(in, v, old, n.DType())
 }

@@ -296,19 +296,21 @@ func (p *partBuilder) get(n *ir.Node) *ir.Node {
 	return p.copies[n]
 }
 
-// returns reports whether the part returns n as an output or, if state is not nil, as the next value of that state.
+// returns reports whether the part returns n as an output or, if state is not nil, as the next value of that state. One
+// part does: the part that computes n. Each part has its own copies of leaves, so the last part returns these. But the
+// last part that reads a state returns the state, and a leaf that is its next value.
 func (p *partBuilder) returns(n, state *ir.Node) bool {
-	at := n.ID() // a node of the part that returns it
+	owner := n.ID() // a node of the part that returns n
 	if inEachPart(n) {
-		at = len(p.live) - 1 // the last part
+		owner = len(p.live) - 1
 		if n.Op() == ir.OpState {
 			state = n
 		}
-		if state != nil { // the part with the state
-			at = min(p.last[state.ID()], at)
+		if state != nil {
+			owner = min(p.last[state.ID()], owner)
 		}
 	}
-	return p.from <= at && at < p.to
+	return p.from <= owner && owner < p.to
 }
 
 // passedName returns a new name for a value that is passed between parts.

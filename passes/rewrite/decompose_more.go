@@ -244,12 +244,12 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	x = r.swapAxes(x, axis, last)
 	s := x.Shape()
 	length := s[last]
-	mine, other := r.pairs(x)
+	mine, other := r.pairs(x) // element i of a row of pairs with element j
 	plane := ir.Shape{length, length}
 	rank := r.count(r.before(other, mine, r.iota(plane, 1), r.iota(plane, 0), analysis.Descending(n)))
 
 	// The element of rank p is the sum of i over all i with rank[i] = p.
-	k := n.Shape()[axis]
+	k := n.Shape()[axis] // the number of results, which may be less than length
 	places := ir.Shape{k, length}
 	_, ranks := r.pairs(rank)
 	hit := r.binary(ir.OpEq, ranks, r.iota(places, 0))

@@ -80,8 +80,8 @@ func (d *Device) HasInbox() bool {
 	return d != nil && d.info.Caps.Features.BufferDeviceAddress && d.hasMemory(InboxMemory)
 }
 
-// NewInbox makes a zeroed buffer of 32-bit words in device memory. The host can write it while running kernels poll it,
-// by its address.
+// NewInbox makes a zeroed buffer of 32-bit words in device memory. Kernels find it by its device address, not
+// by a binding. The host may write it during a run, while kernels poll it.
 func (d *Device) NewInbox(words int) (*Buffer, error) {
 	b, err := d.NewBuffer("inbox", 4*int64(words), InboxMemory)
 	if err == nil {

@@ -169,7 +169,8 @@ func (d *Device) hasContents(ctx context.Context, have *Buffer, b *kernel.Buffer
 	return err == nil, err
 }
 
-// uploadWeights uploads the weights and constants that are not borrowed, and adds them to the device's store.
+// uploadWeights uploads the weights and constants that no other program on the device has, and adds them to the
+// device's store, where later programs find them.
 func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err error) {
 	defer bailout.Caught(&err)
 	var done int64
@@ -179,7 +180,7 @@ func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err
 			continue
 		}
 		parts := bailout.Must(bundle.WeightBytes(*b.Buffer, m.weights))
-		head := bailout.Must(headSum(parts))
+		head := bailout.Must(headSum(parts)) // by which later programs find equal weights
 		put := func(at, size int64, fill fillFunc) error {
 			return m.device.UploadFunc(ctx, b.at.Buffer, at, size, fill)
 		}
@@ -187,7 +188,7 @@ func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err
 			done += n
 			report(runtime.StageWeights, done, total)
 		}))
-		m.device.weights.add(kindOf(b.Buffer), knownWeight{head, b.shared})
+		m.device.weights.add(kindOf(b.Buffer), knownWeight{head: head, buffer: b.shared})
 	}
 	return nil
 }

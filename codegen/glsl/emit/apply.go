@@ -246,15 +246,15 @@ func (j *Job) contracts(v *kernel.Expr) bool {
 	})
 }
 
-// Instead maps built-in functions to library functions that replace them, because the built-in functions lose NaN or
-// may be inaccurate.
-var Instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
+// FloatReplacement maps built-in functions to library functions that replace them, because the built-in functions lose
+// NaN or may be inaccurate.
+var FloatReplacement = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
 	"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
 
-// Function returns the function to call for a function in a template, and adds it to the shader if it is in the
-// library.
+// Function returns the name of the function to call where a template of type typ calls function name. It adds the
+// function to the shader if it is in the library.
 func (r *Requirements) Function(name, typ string) string {
-	if other, ok := Instead[name]; ok && (typ == "float" || typ == "double") {
+	if other, ok := FloatReplacement[name]; ok && (typ == "float" || typ == "double") {
 		name = other
 	}
 	if builtin, ok := pairBuiltins[name]; ok && typ == Pair {
