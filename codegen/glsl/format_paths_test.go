@@ -26,8 +26,8 @@ iq1_m: wide packed quantize
 iq2_xxs: wide packed quantize
 iq2_xs: wide packed quantize
 iq2_s: wide packed quantize
-iq3_xxs: wide packed quantize
-iq3_s: wide packed quantize
+iq3_xxs: wide packed
+iq3_s: wide packed
 iq4_nl: wide packed
 iq4_xs: wide packed
 tq1_0: packed

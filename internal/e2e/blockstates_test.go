@@ -135,7 +135,7 @@ func TestBlockWritesRefused(t *testing.T) {
 		"its result updates no state": func(b *frontend.Builder, s, places frontend.Tensor) {
 			b.Output("y", s.ScatterND(places, b.Input("x", ir.F32, 4, 32).Quantize(ir.Q8_0)).Dequantize(ir.F32))
 		},
-		"that are not made by quantize": func(b *frontend.Builder, s, places frontend.Tensor) {
+		"only op quantize can make these rows": func(b *frontend.Builder, s, places frontend.Tensor) {
 			b.Update(s, s.ScatterND(places, b.State("r", ir.Q8_0, 4, 32)))
 		},
 	} {
