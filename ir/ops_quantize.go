@@ -21,7 +21,7 @@ var quantizable = func() (list []DType) {
 func init() {
 	rows(OpInfo{Op: OpQuantize, Name: "quantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 		Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the result dtype: " + dtypeNames(quantizable)}}, Infer: inferQuantize,
-		NoGrad: "blocks come out", Doc: "x (f32, f16 or bf16) quantized to blocks along its innermost axis. The blocks equal package quant's without importances, bit for bit. One exception is groups of magnitudes below 2^-30 on a device that flushes denormals to zero: their levels may differ. The values must be finite and within the range of the format's scales; otherwise the run ends with a FaultError. Only package quant makes the formats iq1_s to iq2_s, which need importances of weights. If dynamic_update_slice writes the result into a state, the kernel stores the blocks there directly."})
+		NoGrad: "blocks come out", Doc: "x (f32, f16 or bf16) quantized to blocks along its innermost axis. The blocks equal package quant's without importances, bit for bit. One exception is groups of magnitudes below 2^-30 on a device that flushes denormals to zero: their levels may differ. The values must be finite and within the range of the format's scales; otherwise the run ends with a FaultError. Only package quant makes the formats iq1_s to iq2_s, which are seldom useful without importances of weights. If dynamic_update_slice writes the result into a state, the kernel stores the blocks there directly."})
 }
 
 // inferQuantize is the type rule of quantize: rows must be whole blocks of the format.

@@ -250,8 +250,8 @@ func (l layout) float(r *run, f float64) str {
 	return l.pad(r, l.signOf(math.Signbit(f) && !math.IsNaN(f)), text(l.grouped(digits[:whole], 3)+digits[whole:]))
 }
 
-// general formats a number that is not negative, with so many digits, as Python's float formats without a letter do: as
-// g does, but a number without an exponent has a point.
+// general formats a number that is not negative, with `precision` digits, like Python's format of floats without a
+// letter. It differs from format g: a number without an exponent has a point.
 func general(size float64, precision int) string {
 	digits := strconv.FormatFloat(size, 'e', precision-1, 64)
 	e := strings.IndexByte(digits, 'e') // where the exponent begins

@@ -99,7 +99,7 @@ var boxes struct {
 	open map[uint32]*Mailbox
 }
 
-// partWords returns the number of words that a device needs in a slot for so many values.
+// partWords returns the number of words that one device needs in a slot to give `values` values.
 func partWords(values int) int {
 	lines := (values + lineValues - 1) / lineValues
 	return (lines*lineWords + unitWords - 1) / unitWords * unitWords

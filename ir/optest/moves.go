@@ -314,9 +314,8 @@ func (s *suite) scatters() {
 	s.manyScatters()
 }
 
-// manyScatters adds scatters of so many updates that a kernel cannot compare every index with every output: it
-// accumulates by atomics or sorts the indices. The updates are rows or single elements, and hit one element, few or
-// many.
+// manyScatters adds scatters of many updates. Comparing every index with every output would take too long, so kernels
+// accumulate by atomics or sort the indices. The updates are rows or single elements, and hit one element, few or many.
 func (s *suite) manyScatters() {
 	scattered := func(mode string, places, updates int, v values) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {

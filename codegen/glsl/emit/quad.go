@@ -135,7 +135,7 @@ func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
 	return expr.Call("min", x, last)
 }
 
-// hasSummand reports whether x is, or is a sum with, a number of at least least.
+// hasSummand reports whether x is a number that is not below least, or a sum with such a number.
 func hasSummand(x expr.Expr, least int64) bool {
 	if x.Op == syntax.Binary && x.Text == "+" {
 		return hasSummand(x.Args[0], least) || hasSummand(x.Args[1], least)
