@@ -43,11 +43,14 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 }
 
 // TestDecodedWeightsKept lowers a matmul of many rows for devices with more and less memory. A decoded copy of the
-// weight is kept from the load if it fits into a quarter of the memory that the weight leaves. Otherwise each run
-// decodes the weight.
+// weight is kept from the load if it fits into a quarter of the memory that the weight and a state leave. Otherwise
+// each run decodes the weight.
 func TestDecodedWeightsKept(t *testing.T) {
 	const n, k = 4096, 14336
+	const others = n*k/32*18 + 4*n // bytes of the weight and the state
 	g, err := frontend.Build("product", func(b *frontend.Builder) {
+		s := b.State("runs", ir.F32, n)
+		b.Update(s, s.Neg())
 		b.Output("y", b.Input("x", ir.F32, 512, k).MatMulT(b.Weight("w", ir.Q4_0, n, k)))
 	})
 	if err != nil {
@@ -61,9 +64,9 @@ func TestDecodedWeightsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for memory, want := range map[uint64]kernel.BufferKind{
-		4*2*n*k + n*k/32*18:     kernel.BufPrepared,
-		4*2*n*k + n*k/32*18 - 1: kernel.BufTemp,
-		caps.DeviceMemory:       kernel.BufPrepared,
+		4*2*n*k + others:     kernel.BufPrepared,
+		4*2*n*k + others - 1: kernel.BufTemp,
+		caps.DeviceMemory:    kernel.BufPrepared,
 	} {
 		caps.DeviceMemory = memory
 		low, err := compiler.Lower(context.Background(), g, caps, nil)

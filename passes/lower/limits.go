@@ -26,7 +26,6 @@ type Limits struct {
 
 // KeepsDecoded reports whether kernels that decode the quantized weights of a graph run once, when the program is
 // loaded. All of the weights must fit as f16 into a quarter of the memory that the graph's weights and states leave.
-// States count twice, because the test runs at the end of a load copy them.
 func (l Limits) KeepsDecoded(g *ir.Graph) bool {
 	decoded, others := uint64(0), uint64(0)
 	for _, n := range g.Nodes() {
@@ -34,7 +33,7 @@ func (l Limits) KeepsDecoded(g *ir.Graph) bool {
 		switch {
 		case err != nil:
 		case n.Op() == ir.OpState:
-			others += 2 * uint64(bytes)
+			others += uint64(bytes)
 		case analysis.IsFixed(n):
 			others += uint64(bytes)
 			if n.DType().IsBlock() {

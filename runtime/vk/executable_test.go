@@ -316,6 +316,32 @@ func TestProgramStates(t *testing.T) {
 	}
 }
 
+// TestSharedStatesAtLoad: the kernels' first runs leave the states that a program shares, and copy no more of them at a
+// time than one kernel writes.
+func TestSharedStatesAtLoad(t *testing.T) {
+	const n, states = 1 << 14, 8
+	d := vktest.Device(t, vk.DeviceOptions{})
+	counters := func() *fixture {
+		f := newFixture(t, "counters")
+		x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(n))
+		for i := range states {
+			f.step("accumulate", false, over(n), x, f.buffer(kernel.BufState, fmt.Sprint("sum ", i), ir.ShapeOf(n)))
+		}
+		return f
+	}
+	first, x := counters().load(d), ramp(1, n)
+	runProgram(t, first, inputs(x), runtime.RunOptions{})
+	f := counters()
+	e := closing(t, must(d.Load(t.Context(), f.program, f.spirv, nil, vk.LoadOptions{Share: first}))(t))
+	if s := d.MemoryStats(); s.Peak-s.InUse > 4*n {
+		t.Errorf("loading took %d bytes more than is in use, want at most a state of %d", s.Peak-s.InUse, 4*n)
+	}
+	runProgram(t, e, inputs(x), runtime.RunOptions{})
+	for i := range states {
+		expect(t, "state", must(first.ReadState(fmt.Sprint("sum ", i)))(t), scaled(x, 2))
+	}
+}
+
 // mapSource is weights by name.
 type mapSource map[string]*ir.Data
 

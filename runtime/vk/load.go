@@ -151,14 +151,12 @@ func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions)
 	e.makeGrids()
 }
 
-// warmUp runs every kernel once, because some drivers compile a kernel only then. It then sets the states to their
-// initial values.
+// warmUp runs every kernel once, because some drivers compile a kernel only then. It then sets the program's own states
+// to their initial values.
 func (e *Executable) warmUp(ctx context.Context, report reporter) {
-	e.keepStates(ctx, func() {
-		e.warm(ctx, report)
-		_ = e.takeFaults() // results of a warm-up are discarded, and so are its faults
-		e.own.begin(ctx, true)
-	})
+	e.warm(ctx, report)
+	_ = e.takeFaults() // results of a warm-up are discarded, and so are its faults
+	e.own.begin(ctx, true)
 }
 
 // reporter is called with the progress of loading.

@@ -67,6 +67,31 @@ func TestPersistentLate(t *testing.T) {
 	isLate("a run after it", err)
 }
 
+// The trial of a persistent kernel leaves states that the program shares.
+func TestPersistentSharesState(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	const n = 200
+	stateful := func() *fixture {
+		f := fourTimes(t, n)
+		p := f.program
+		p.States, p.Outputs = p.Outputs, nil
+		p.Buffers[p.States[0].Buffer].Kind = kernel.BufState
+		return f
+	}
+	first := stateful().load(d)
+	if err := first.WriteState("y", tensor(ramp(7, n), n)); err != nil {
+		t.Fatal(err)
+	}
+	f := stateful()
+	e := closing(t, must(d.Load(t.Context(), f.program, f.spirv, nil, vk.LoadOptions{Share: first}))(t))
+	expect(t, "y", must(e.ReadState("y"))(t), ramp(7, n))
+	runProgram(t, e, inputs(ramp(1, n)), runtime.RunOptions{})
+	expect(t, "y", must(first.ReadState("y"))(t), scaled(ramp(1, n), 4))
+	if s := e.Stats(); s.Persistent != 1 {
+		t.Errorf("%d persistent kernels, want one", s.Persistent)
+	}
+}
+
 // A profile is of the steps, which run by themselves, and no workgroup waits.
 func TestPersistentProfile(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})

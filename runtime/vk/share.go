@@ -123,13 +123,17 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 	return nil
 }
 
-// keepStates calls do, which may overwrite states, and then restores the borrowed states from copies.
-func (rec *recorder) keepStates(ctx context.Context, do func()) {
+// keepStates calls do, which runs a dispatch of a step on zeros. It then restores the borrowed states that the step
+// writes, from copies. It copies no other states: all of them may take up most of the device's memory.
+func (rec *recorder) keepStates(ctx context.Context, step kernel.Step, do func()) {
 	var save, restore []bufferCopy
-	for _, b := range rec.buffersOf(kernel.BufState) {
-		if !b.borrowed {
+	copied := map[*buffer]bool{}
+	for _, bind := range step.Binds {
+		b := &rec.buffers[bind.Buffer]
+		if !bind.Write || b.Kind != kernel.BufState || !b.borrowed || copied[b] {
 			continue
 		}
+		copied[b] = true
 		state, size := b.at.Buffer, b.at.Buffer.Size()
 		saved := bailout.Must(rec.device.NewBuffer("copy of "+b.Name, size, DeviceMemory))
 		defer saved.Close()

@@ -31,13 +31,18 @@ func (s *states) record() {
 		return
 	}
 	c := s.exe.device.NewCommandList()
-	for i, b := range s.exe.program.Buffers {
-		if b.Kind == kernel.BufState {
+	s.zero(c, false)
+	s.reset = bailout.Must(s.exe.device.Record("reset of "+s.exe.program.Name, c))
+	s.keep(s.reset)
+}
+
+// zero adds commands to c that set states to zero: all of them, or only the ones that are not borrowed.
+func (s *states) zero(c *CommandList, skipBorrowed bool) {
+	for i := range s.exe.buffers {
+		if b := &s.exe.buffers[i]; b.Kind == kernel.BufState && !(skipBorrowed && b.borrowed) {
 			c.FillBuffer(s.ranges[i].Buffer, s.ranges[i].Offset, b.Bytes, 0)
 		}
 	}
-	s.reset = bailout.Must(s.exe.device.Record("reset of "+s.exe.program.Name, c))
-	s.keep(s.reset)
 }
 
 // NewStates implements runtime.Executable.
@@ -77,14 +82,19 @@ func (s *states) make() {
 	s.begin(context.Background(), false)
 }
 
-// begin sets the states to their initial values: zeros, or weights. If skipBorrowed is true, it uploads no weights to
-// borrowed states, which the caller restores.
+// begin sets the states to their initial values: zeros, or weights. If skipBorrowed is true, it leaves borrowed states
+// alone, because other programs use them.
 func (s *states) begin(ctx context.Context, skipBorrowed bool) {
 	e := s.exe
 	if s.reset == nil {
 		return
 	}
-	bailout.Must(e.device.Submit(s.reset))
+	if skipBorrowed {
+		fill := func(c *CommandList) { s.zero(c, true) }
+		bailout.Check(e.device.runOnce(ctx, "first values of "+e.program.Name, fill))
+	} else {
+		bailout.Must(e.device.Submit(s.reset))
+	}
 	for _, port := range e.program.States {
 		if port.Init == "" || skipBorrowed && e.buffers[port.Buffer].borrowed {
 			continue

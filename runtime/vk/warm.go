@@ -11,8 +11,8 @@ import (
 )
 
 // warm dispatches one workgroup of every kernel, because some drivers compile a kernel at its first dispatch. Inputs
-// and temporaries are zeros. The results do not matter: every run overwrites temporaries and outputs, and the caller
-// resets the states afterwards.
+// and temporaries are zeros. The results do not matter: every run overwrites temporaries and outputs, keepStates
+// restores borrowed states, and the caller resets the other states afterwards.
 func (rec *recorder) warm(ctx context.Context, report reporter) {
 	first := rec.firstSteps()
 	if len(first) == 0 {
@@ -20,20 +20,30 @@ func (rec *recorder) warm(ctx context.Context, report reporter) {
 	}
 	bailout.Check(rec.grids.put(warmSymbols(rec.program)))
 	rec.tryPersistent(ctx)
-	for i, step := range first {
-		bailout.Check(rec.device.runOnce(ctx, "warm-up of "+rec.program.Steps[step].Name, func(c *CommandList) {
+	for i, at := range first {
+		step := rec.program.Steps[at]
+		rec.dispatchOnce(ctx, "warm-up", step, func(c *CommandList) {
 			// A kernel that reads addresses must not use results of another kernel's warm-up as such.
-			if i == 0 || mailbox.Follows(rec.program.Steps[step].Ops) {
+			if i == 0 || mailbox.Follows(step.Ops) {
 				rec.zero(c)
 			}
 			c.Barrier(StageCompute, StageCompute)
-			c.BindPipeline(rec.pipelines[rec.program.Steps[step].Shader])
-			c.Bind(rec.own.bindings, step)
+			c.BindPipeline(rec.pipelines[step.Shader])
+			c.Bind(rec.own.bindings, at)
 			c.Dispatch(1, 1, 1)
-			c.Barrier(StageCompute, stageEverything)
-		}))
+		})
 		report(runtime.StageWarm, int64(i+1), int64(len(first)))
 	}
+}
+
+// dispatchOnce runs a dispatch of a step, which record adds to c, and restores the borrowed states that it overwrote.
+func (rec *recorder) dispatchOnce(ctx context.Context, why string, step kernel.Step, record func(c *CommandList)) {
+	rec.keepStates(ctx, step, func() {
+		bailout.Check(rec.device.runOnce(ctx, why+" of "+step.Name, func(c *CommandList) {
+			record(c)
+			c.Barrier(StageCompute, stageEverything)
+		}))
+	})
 }
 
 // warmSymbols returns the values of symbols for the warm-up: 1 each, so that kernels have little work. If that makes an
@@ -89,15 +99,14 @@ func (rec *recorder) tryPersistent(ctx context.Context) {
 			continue
 		}
 		tried[k.Dispatch.Shader] = true
-		bailout.Check(rec.device.runOnce(ctx, "trial of "+k.Dispatch.Name, func(c *CommandList) {
+		rec.dispatchOnce(ctx, "trial", k.Dispatch, func(c *CommandList) {
 			for _, b := range rec.buffersOf(kernel.BufBarrier) {
 				c.FillBuffer(b.at.Buffer, b.at.Offset, b.Bytes, 0)
 			}
 			rec.zero(c)
 			c.Barrier(StageCompute, StageCompute) // see waitsForRoom
 			rec.recordStep(c, rec.own.bindings, len(rec.program.Steps)+i)
-			c.Barrier(StageCompute, stageEverything)
-		}))
+		})
 	}
 	if rec.timedOut() == nil {
 		rec.stats.Persistent = len(rec.program.Persistent)
