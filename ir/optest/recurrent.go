@@ -10,6 +10,7 @@ import (
 // once, groups of heads, decays for each head and for each element, and rows that no power of two fits.
 func (s *suite) recurrences() {
 	s.convolutions()
+	s.clearedStates()
 	for _, tt := range []struct {
 		outer                          []int
 		times, heads, groups, rows, of int
@@ -55,6 +56,41 @@ func (s *suite) recurrences() {
 						}).allDTypesIf(every && corrected).smoke = every && corrected
 					}
 				}
+			}
+		}
+	}
+}
+
+// clearedStates adds scans of several chunks of times, with decays that clear the state now and then, and with decays
+// that let it grow.
+func (s *suite) clearedStates() {
+	const times, heads, rows, keys = 70, 2, 9, 12
+	rare := []float64{0, 0.5, -30, -50, -2000.5, -1e30}
+	decays := func(b *builder, each int) *ir.Node {
+		list := make([]float64, times*heads*each)
+		for i := range list {
+			if list[i] = -0.1 * b.rng.Float64(); b.rng.IntN(20) == 0 {
+				list[i] = rare[b.rng.IntN(len(rare))]
+			}
+		}
+		return b.given(ir.F32, list, times, heads, each)
+	}
+	vectors := func(b *builder) *ir.Node {
+		x := b.arg(ir.F32, []int{times, heads, keys}, plain, small)
+		return b.view(ir.OpAffine, x, attr("mul", 0.5/float64(keys)), attr("add", 0.0))
+	}
+	for _, of := range []string{"y", "state"} {
+		for _, each := range []int{1, keys} {
+			for _, corrected := range []bool{false, true} {
+				name := fmt.Sprintf("%s/cleared/%d decays/%v", of, each, corrected)
+				s.add(ir.OpDeltaRule, name, func(b *builder, t ir.DType) *ir.Node {
+					args := []*ir.Node{vectors(b), vectors(b), b.arg(t, []int{times, heads, rows}, plain, small),
+						decays(b, each), b.arg(t, []int{heads, rows, keys}, plain, small)}
+					if corrected {
+						args = append(args, vectors(b), vectors(b))
+					}
+					return b.op(ir.OpDeltaRule, args, attr("of", of))
+				}).types = []ir.DType{ir.F32} // others lack such decays
 			}
 		}
 	}

@@ -1,8 +1,6 @@
 package fast
 
 import (
-	"math"
-
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -93,56 +91,76 @@ func scanHeads(c *interp.Call) error {
 	s.times = steps.Dims[r-3]
 	heads := volume(dims[:r-2])
 	return c.ParallelRange(heads, 3*s.times*s.values*s.keys, func(lo, hi int) {
-		own, factors := make([]float32, s.values*s.keys), make([]float32, s.keys)
+		room := newChunkRoom(s)
 		for i := lo; i < hi; i++ {
-			s.head(i, own, factors)
+			s.head(i, room)
 		}
 	})
 }
 
-// head computes head i, counted over all batches, for all times. own is memory for its state, and factors for the
-// factors by which a row of the state decays.
-func (s *scan) head(i int, own, factors []float32) {
+// head computes head i, counted over all batches, for all times: chunks of times, and times that are in no chunk.
+func (s *scan) head(i int, room *chunkRoom) {
 	size := s.values * s.keys
+	own := room.state
 	if s.wantState {
 		own = s.out[i*size : (i+1)*size]
 	}
 	copy(own, s.state[i*size:(i+1)*size])
-	head := i % s.heads
-	for t := i / s.heads * s.times; t < (i/s.heads+1)*s.times; t++ {
-		at := t*s.heads + head
-		s.decays(factors, at, head)
-		q, k := s.q.at(t, head, s.heads), s.k.at(t, head, s.heads)
-		a, b := s.a.at(t, head, s.heads), s.b.at(t, head, s.heads)
-		for j, v := range s.v[at*s.values : (at+1)*s.values] {
-			if s.scale != nil {
-				v *= s.scale[at]
-			}
-			row := own[j*s.keys : (j+1)*s.keys]
-			if a != nil {
-				correct(row, factors, k, b, v, dot(row, a))
-			} else {
-				decayed(row, factors, k, v)
-			}
-			if !s.wantState {
-				s.out[at*s.values+j] = dot(row, q)
-			}
+	head, end := i%s.heads, (i/s.heads+1)*s.times
+	for t := end - s.times; t < end; {
+		if n := room.decays(s, t, min(room.most, end-t), head); n > 0 {
+			room.chunk(s, own, t, n, head)
+			t += n
+		} else {
+			s.step(own, room.factors, t, head)
+			t++
 		}
 	}
 }
 
-// decays sets out to the factors by which the elements of a row of the state decay. `at` counts times and heads.
-func (s *scan) decays(out []float32, at, head int) {
-	for n := range out {
-		if n > 0 && s.decayEach == 1 && s.rateEach <= 1 {
-			out[n] = out[0]
-			continue
+// step computes one time of a head with the state own. factors are the factors by which the elements of a row decay.
+func (s *scan) step(own, factors []float32, t, head int) {
+	at := t*s.heads + head
+	q, k := s.q.at(t, head, s.heads), s.k.at(t, head, s.heads)
+	a, b := s.a.at(t, head, s.heads), s.b.at(t, head, s.heads)
+	for j, v := range s.v[at*s.values : (at+1)*s.values] {
+		if s.scale != nil {
+			v *= s.scale[at]
 		}
+		row := own[j*s.keys : (j+1)*s.keys]
+		if a != nil {
+			correct(row, factors, k, b, v, dot(row, a))
+		} else {
+			decayed(row, factors, k, v)
+		}
+		if !s.wantState {
+			s.out[at*s.values+j] = dot(row, q)
+		}
+	}
+}
+
+// width is the number of factors by which a row of the state decays: 1, or one for each element.
+func (s *scan) width() int {
+	if s.decayEach > 1 || s.rateEach > 1 {
+		return s.keys
+	}
+	return 1
+}
+
+// decays sets out to the factors by which the elements of a row of the state decay. `at` counts times and heads. If all
+// elements have the same factor, out may have one element.
+func (s *scan) decays(out []float32, at, head int) {
+	w := s.width()
+	for n := range out[:w] {
 		x := float64(s.decay[at*s.decayEach+n%s.decayEach])
 		if s.rateEach > 0 {
 			x *= float64(s.rate[head*s.rateEach+n%s.rateEach])
 		}
-		out[n] = float32(math.Exp(x))
+		out[n] = float32(x)
+	}
+	exps(out[:w], 0)
+	if w == 1 {
+		fill(out[1:], out[0])
 	}
 }
 

@@ -1,0 +1,183 @@
+package fast
+
+// A scan computes the times of a chunk together, by matmuls. Let D[t] be the factor of all decays of the chunk up to
+// time t, S the state before the chunk, and r[t] = S[t-1] a[t] the reads that correct it. Then
+//
+//	S[t] = (S + the sum over s <= t of r[s] (b[s]/D[s])ᵀ + v[s] (k[s]/D[s])ᵀ) diag(D[t])
+//
+// So reads and results are sums of S and of earlier r and v, with weights that are dot products of keys:
+//
+//	r[t] = S a'[t] + the sum over s < t of r[s] (b'[s]·a'[t]) + v[s] (k'[s]·a'[t])
+//	y[t] = S q'[t] + the sum over s <= t of r[s] (b'[s]·q'[t]) + v[s] (k'[s]·q'[t])
+//
+// where a'[t] = a[t]*D[t-1], q'[t] = q[t]*D[t], b'[s] = b[s]/D[s] and k'[s] = k[s]/D[s]. See Dao and Gu 2024
+// (arXiv:2405.21060, section 6), and Yang et al. 2024 (arXiv:2412.06464, section 3) for corrections. Each r depends on
+// the earlier ones only, so they are computed one after the other.
+
+// The limits of chunks (M-cpu-recurrences).
+const (
+	// With more times, the dot products of keys take longer. With fewer, each read of the state serves fewer times.
+	mostChunkTimes = 32
+	// The factors D stay between 1/mostDecay and mostDecay, so that neither D nor 1/D overflows.
+	mostDecay = 1e17
+	// With fewer rows of the state, the dot products of keys take longer than the rows.
+	leastChunkRows = 8
+)
+
+// chunkRoom is the memory of a worker that computes chunks.
+type chunkRoom struct {
+	state   []float32 // of a head, if it is no result
+	factors []float32 // of the first time of the chunk, for each key
+	most    int       // number of times of a chunk, or 0 for no chunks
+	terms   int       // number of terms that a time adds to the state: 1, or 2 with a correction
+
+	each, up, down []float32 // for each time, of the scan's width: its decays, D and 1/D
+	queries, reads []float32 // q' and a'
+	keys           []float32 // for each time, b' if there is a correction, and k'; then a row of the state
+	values         []float32 // for each row of keys, r or v
+	columns        []float32 // values, transposed
+	weights        []float32 // dot products of queries or reads with keys
+	sum            []float32 // a row of values
+}
+
+// newChunkRoom returns the memory for a scan.
+func newChunkRoom(s *scan) *chunkRoom {
+	c := &chunkRoom{factors: make([]float32, s.keys), terms: 1}
+	if !s.wantState {
+		c.state = make([]float32, s.values*s.keys)
+	}
+	if s.values < leastChunkRows {
+		return c
+	}
+	if s.a.groups > 0 {
+		c.terms = 2
+	}
+	c.most = min(s.times, mostChunkTimes)
+	n, rows := c.most, c.terms*c.most
+	c.each, c.up, c.down = make([]float32, n*s.width()), make([]float32, n*s.width()), make([]float32, n*s.width())
+	c.queries, c.reads = make([]float32, n*s.keys), make([]float32, n*s.keys)
+	c.keys, c.values = make([]float32, (rows+1)*s.keys), make([]float32, rows*s.values)
+	c.columns, c.weights = make([]float32, (rows+1)*s.values), make([]float32, n*rows)
+	c.sum = make([]float32, s.values)
+	return c
+}
+
+// decays sets the decays of up to n times from time t on, and returns the number of times that a chunk can have. If
+// that is 0, it sets factors instead.
+func (c *chunkRoom) decays(s *scan, t, n, head int) int {
+	w := s.width()
+	for i := range n {
+		each, up := c.each[i*w:(i+1)*w], c.up[i*w:(i+1)*w]
+		s.decays(each, (t+i)*s.heads+head, head)
+		if copy(up, each); i > 0 {
+			primitives["*"].apply(up, c.up[(i-1)*w:i*w], each, each)
+		}
+		for _, x := range up {
+			if !(x >= 1/mostDecay && x <= mostDecay) { // also if it is NaN
+				n = i
+			}
+		}
+		if n == i {
+			break
+		}
+	}
+	if n == 0 {
+		s.decays(c.factors, t*s.heads+head, head)
+		return 0
+	}
+	for i, x := range c.up[:n*w] {
+		c.down[i] = 1 / x
+	}
+	return n
+}
+
+// chunk computes n times of a head from time t on, with the state own, after decays. If later times or the result need
+// no state, own stays as it is.
+func (c *chunkRoom) chunk(s *scan, own []float32, t, n, head int) {
+	c.operands(s, t, n, head)
+	rows := c.terms * n
+	keys := c.keys[:rows*s.keys]
+	if c.terms > 1 {
+		multiply(c.values, c.terms*s.values, c.reads[:n*s.keys], own, n, s.values, s.keys)
+		multiply(c.weights, rows, c.reads[:n*s.keys], keys, n, rows, s.keys)
+		for i := 1; i < n; i++ {
+			before := c.terms * i
+			c.addSum(c.values[before*s.values:][:s.values], c.weights[i*rows:][:before])
+		}
+	}
+	if !s.wantState {
+		out, stride := s.out[(t*s.heads+head)*s.values:], s.heads*s.values
+		multiply(out, stride, c.queries[:n*s.keys], own, n, s.values, s.keys)
+		multiply(c.weights, rows, c.queries[:n*s.keys], keys, n, rows, s.keys)
+		for i := range n {
+			c.addSum(out[i*stride:][:s.values], c.weights[i*rows:][:c.terms*(i+1)])
+		}
+		if (t+n)%s.times == 0 {
+			return
+		}
+	}
+	c.update(s, own, n)
+}
+
+// operands sets queries, reads, keys and values for n times from time t on, except the values that are reads.
+func (c *chunkRoom) operands(s *scan, t, n, head int) {
+	w := s.width()
+	for i := range n {
+		at, row, time := (t+i)*s.heads+head, c.terms*(i+1)-1, t+i
+		up, down := c.up[i*w:(i+1)*w], c.down[i*w:(i+1)*w]
+		if !s.wantState {
+			scaleRow(c.queries[i*s.keys:(i+1)*s.keys], s.q.at(time, head, s.heads), up)
+		}
+		scaleRow(c.keys[row*s.keys:(row+1)*s.keys], s.k.at(time, head, s.heads), down)
+		value, from := c.values[row*s.values:(row+1)*s.values], s.v[at*s.values:(at+1)*s.values]
+		if copy(value, from); s.scale != nil {
+			scaleRow(value, from, s.scale[at:at+1])
+		}
+		if c.terms == 1 {
+			continue
+		}
+		scaleRow(c.keys[(row-1)*s.keys:row*s.keys], s.b.at(time, head, s.heads), down)
+		a, reads := s.a.at(time, head, s.heads), c.reads[i*s.keys:(i+1)*s.keys]
+		if copy(reads, a); i > 0 {
+			scaleRow(reads, a, c.up[(i-1)*w:i*w])
+		}
+	}
+}
+
+// update sets the state own to the state after n times.
+func (c *chunkRoom) update(s *scan, own []float32, n int) {
+	w, rows := s.width(), c.terms*n
+	last := c.factors
+	if copy(last, c.up[(n-1)*w:n*w]); w == 1 {
+		fill(last, last[0])
+	}
+	multiplied := primitives["*"]
+	for i := range rows {
+		key := c.keys[i*s.keys : (i+1)*s.keys]
+		multiplied.apply(key, key, last, last)
+	}
+	columns, key := c.columns[:(rows+1)*s.values], c.keys[rows*s.keys:(rows+1)*s.keys]
+	moveTile(columns, c.values, rows+1, s.values, s.values, rows)
+	for j := range s.values { // the state is the last term of the sum
+		row, weights := own[j*s.keys:(j+1)*s.keys], columns[j*(rows+1):(j+1)*(rows+1)]
+		weights[rows] = 1
+		multiplied.apply(key, row, last, last)
+		weigh(row, weights, c.keys)
+	}
+}
+
+// addSum adds the sum of the first rows of values, each multiplied by its weight, to out.
+func (c *chunkRoom) addSum(out, weights []float32) {
+	sum := c.sum[:len(out)]
+	weigh(sum, weights, c.values)
+	primitives["+"].apply(out, out, sum, sum)
+}
+
+// scaleRow sets out to x times the factors, or times the only factor. out and x are different memory.
+func scaleRow(out, x, factors []float32) {
+	if len(factors) == 1 {
+		weigh(out, factors, x)
+	} else {
+		primitives["*"].apply(out, x, factors, factors)
+	}
+}
