@@ -87,6 +87,8 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 func choicesOf(pass string) passtest.Choices {
 	choices := passtest.Choices{Take: passtest.Rules(pass)}
 	switch pass {
+	case "decompose":
+		choices.Form = kernel.FormChunks
 	case "pack_operands":
 		choices.Operands = func(k *kernel.Kernel) []kernel.StoredOperand {
 			return append(passtest.StoreAll(k), Decompose(false, true)(k)...)

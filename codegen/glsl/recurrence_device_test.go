@@ -3,12 +3,14 @@ package glsl_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -101,6 +103,23 @@ func TestRecurrences(t *testing.T) {
 			compareWithReference(t, dev, tools, graphs[i], states[i], texts[i])
 		})
 	}
+}
+
+// TestChunkedScan runs a scan by matmuls over chunks of times, with a partly filled last chunk. It compares with
+// the reference.
+func TestChunkedScan(t *testing.T) {
+	dev, tools := vktest.Device(t, vk.DeviceOptions{}), toolchain(t)
+	g := recurrent{texts: 1, times: 200, heads: 2, groups: 1, rows: 5, keys: 12}.graph(t)
+	s, text, err := buildWith(g, passes.Options{Pricer: passtest.Choices{Form: kernel.FormChunks}},
+		func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
+			sched, _, err := schedule.Select(k, dev.Caps())
+			return sched, dev.Caps(), err
+		})
+	check(t, err)
+	if !strings.Contains(passtest.Families(s), string(kernel.FamilyMatMul)) {
+		t.Errorf("kernels %s have no matmul", passtest.Families(s))
+	}
+	compareWithReference(t, dev, tools, g, s, text)
 }
 
 // TestRecurrenceInPlace runs a recurrence that updates its state in place three times, and compares with the reference.

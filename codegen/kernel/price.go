@@ -82,10 +82,14 @@ type Work struct {
 	Groups    int64            // workgroups that share the work, each on its own core; 0 means enough for all cores
 	Custom    *ir.CustomKernel // the kernel that the device must be able to run, if set
 	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result, and Depth is the
-	// extent of its contraction axis.
+	// extent of its contraction axis. For FormSteps, they are the extents of all states together, and the times.
 	Format               ir.DType
 	Rows, Columns, Depth ir.Dim
+	Matmuls              []MatmulWork // in f32, each a dispatch that is not in Launches
 }
+
+// MatmulWork is a batch of matmuls [Rows, Depth] x [Depth, Columns].
+type MatmulWork struct{ Batch, Rows, Columns, Depth int64 }
 
 // Form names a way to compute something.
 type Form string
@@ -97,6 +101,12 @@ const (
 	FormHalves        Form = "halves"         // such a matmul reads exact rows that are stored as sums of two f16
 	FormScores        Form = "scores"         // an attention stores its scores for its gradients
 	FormPlanes        Form = "planes"         // the blocks of a weight lie in planes
+)
+
+// The forms of a scan with a matrix as its state.
+const (
+	FormSteps  Form = "steps"  // one time after the other, with the state in registers
+	FormChunks Form = "chunks" // chunks of times by matmuls, and a scan along their states
 )
 
 // The forms of a scatter. Each except FormAnyOrder gives the same bits in every run.

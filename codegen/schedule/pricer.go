@@ -58,7 +58,22 @@ func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estima
 	case w.Custom != nil && !p.runs(w.Custom):
 		return kernel.Estimate{Note: "the device cannot run the kernel"}
 	}
-	return kernel.Estimate{After: p.device.rates().Time(w)}
+	time := p.device.rates().Time(w)
+	if w.Form == kernel.FormSteps {
+		time += p.device.stepsTime(w)
+	}
+	for _, m := range w.Matmuls {
+		time += p.device.multiplyTime(m)
+	}
+	return kernel.Estimate{After: time}
+}
+
+// multiplyTime estimates the time in nanoseconds of a matmul in f32 that has no kernel yet, with its launch.
+func (h heuristics) multiplyTime(m kernel.MatmulWork) float64 {
+	sh := matShape{Batch: m.Batch, M: m.Rows, N: m.Columns, K: m.Depth}
+	elements := m.Rows*m.Depth + m.Depth*m.Columns + m.Rows*m.Columns
+	bytes := 4 * float64(m.Batch) * float64(elements)
+	return max(least(h.tiles, func(tl ratedTile) float64 { return h.tileTime(tl, sh) }), bytes/h.CopyGBps) + h.LaunchNs
 }
 
 // runs reports whether the device can run a custom kernel: it has the features, shared memory and workgroup size.

@@ -1,17 +1,19 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // StateQuads is the number of vec4 of a row of the state that a lane of a recurrence keeps in registers.
 func StateQuads(k *kernel.Kernel, s kernel.Recurrent) int {
-	return int(ceilDiv(k.Recurrence.Keys.Add, int64(4*max(s.LanesPerRow, 1))))
+	return recurrenceSize{keys: k.Recurrence.Keys.Add}.quads(s)
 }
 
 // The limits of schedules of recurrences.
@@ -23,31 +25,56 @@ const (
 // recurrences lists schedules of a recurrence, the fastest first.
 func (h heuristics) recurrences(k *kernel.Kernel) []Candidate {
 	var all []ranked
-	for _, wg := range []int{recurrenceGroup, 2 * recurrenceGroup, recurrenceGroup / 2, smallest} {
-		for _, s := range recurrencesOf(k, wg, h.subgroup) {
+	size := h.recurrenceSize(k)
+	for _, wg := range recurrenceGroups {
+		for _, s := range size.schedules(wg, h.subgroup) {
 			all = append(all, ranked{Candidate{s, fmt.Sprintf("%s times, %d elements of the state per lane", k.Fold,
-				4*StateQuads(k, s)*s.ThreadM)}, h.recurrenceTime(k, s)})
+				4*size.quads(s)*s.ThreadM)}, h.recurrenceTime(size, s)})
 		}
 	}
 	return byCost(all)
 }
 
-// recurrenceGroup is the usual number of invocations of a workgroup.
+// recurrenceGroup is the usual number of invocations of a workgroup, and recurrenceGroups are the others to try.
 const recurrenceGroup = 64
 
-// recurrencesOf lists the schedules of a recurrence for workgroups of a size. subgroup is the subgroup size, or 0.
-func recurrencesOf(k *kernel.Kernel, wg, subgroup int) (all []kernel.Recurrent) {
+var recurrenceGroups = []int{recurrenceGroup, 2 * recurrenceGroup, recurrenceGroup / 2, smallest}
+
+// recurrenceSize has the sizes of a recurrence that its time depends on.
+type recurrenceSize struct {
+	keys      int64  // elements of a row of the state
+	rows      ir.Dim // of a state
+	points    int64  // rows of all states
+	times     int64
+	vectors   int     // operands with an element for each key
+	corrected bool    // whether reads of the state correct it
+	move      float64 // the time in nanoseconds of the memory traffic
+}
+
+// recurrenceSize returns the sizes of a kernel.
+func (h heuristics) recurrenceSize(k *kernel.Kernel) recurrenceSize {
+	r := k.Recurrence
+	return recurrenceSize{keys: r.Keys.Add, rows: k.Parallel[len(k.Parallel)-1], points: points(k.Parallel),
+		times: k.Fold.Max(), vectors: len(r.Vectors(k.KeyAxis())), corrected: r.A != nil, move: h.moveTime(k)}
+}
+
+// quads is the number of vec4 of a row of the state that a lane keeps in registers.
+func (r recurrenceSize) quads(s kernel.Recurrent) int {
+	return int(ceilDiv(r.keys, int64(4*max(s.LanesPerRow, 1))))
+}
+
+// schedules lists the schedules of a recurrence for workgroups of a size. subgroup is the subgroup size, or 0.
+func (r recurrenceSize) schedules(wg, subgroup int) (all []kernel.Recurrent) {
 	if wg < subgroup {
 		return nil
 	}
-	keys, rows := k.Recurrence.Keys.Add, k.Parallel[len(k.Parallel)-1]
 	for lanes := range doublings(1, max(subgroup, 1)) {
-		if lanes > 1 && int64(4*lanes) >= 2*keys {
+		if lanes > 1 && int64(4*lanes) >= 2*r.keys {
 			continue // half of the lanes would have nothing
 		}
 		for each := range doublings(1, maxStateRows) {
 			for times := range doublings(1, maxStateTimes) {
-				if !DivisibleBy(rows, each) || int64(times) > max(k.Fold.Max(), 1) {
+				if !DivisibleBy(r.rows, each) || int64(times) > max(r.times, 1) {
 					continue
 				}
 				s := kernel.Recurrent{Launch: launch(kernel.VarRecurrence, wg, 1), LanesPerRow: lanes, ThreadM: each,
@@ -56,7 +83,7 @@ func recurrencesOf(k *kernel.Kernel, wg, subgroup int) (all []kernel.Recurrent) 
 					s.Subgroup = subgroup
 				}
 				all = append(all, s)
-				if s.Ahead = true; int64(times) < k.Fold.Max() {
+				if s.Ahead = true; int64(times) < r.times {
 					all = append(all, s)
 				}
 			}
@@ -80,13 +107,12 @@ const (
 
 // recurrenceTime estimates the time in nanoseconds of a recurrence. It is the larger of two times: the time in which
 // the schedulers do the work of all subgroups, and the time of one subgroup, which executes one time after the other.
-func (h heuristics) recurrenceTime(k *kernel.Kernel, s kernel.Recurrent) float64 {
-	if k.Fold.Max() <= 1 {
-		return h.oneStepTime(k, s)
+func (h heuristics) recurrenceTime(r recurrenceSize, s kernel.Recurrent) float64 {
+	if r.times <= 1 {
+		return h.oneStepTime(r, s)
 	}
-	r, quads, rows, times := k.Recurrence, StateQuads(k, s), s.ThreadM, s.TileK
-	vectors := len(r.Vectors(k.KeyAxis()))
-	invocations := stateInvocations(k, s)
+	quads, rows, times := r.quads(s), s.ThreadM, s.TileK
+	invocations := r.invocations(s)
 	// Cycles of a subgroup for each time: updates of the state, loads, and sums over lanes.
 	step, sums := float64(rows*quads*16), 0
 	rounds := bits.Len(uint(s.LanesPerRow)) - 1
@@ -94,14 +120,14 @@ func (h heuristics) recurrenceTime(k *kernel.Kernel, s kernel.Recurrent) float64
 		shared = max(shared/2, 1)
 		sums += stateSumCycles * shared
 	}
-	if r.A != nil {
+	if r.corrected {
 		step += float64(rows * (quads*11 + stateSumCycles*rounds))
 	}
-	step += float64(stateLoadCycles*(vectors*quads+(rows+3)/4+1)) + float64(stateLoopCycles+sums)/float64(times)
+	step += float64(stateLoadCycles*(r.vectors*quads+(rows+3)/4+1)) + float64(stateLoopCycles+sums)/float64(times)
 	late := stateWaitCycles / float64(times)
 	usual := recurrenceGroup
 	if s.Ahead {
-		step += float64(stateMoveCycles * (4*vectors*quads + rows + 1))
+		step += float64(stateMoveCycles * (4*r.vectors*quads + rows + 1))
 	} else {
 		usual /= 2
 	}
@@ -110,27 +136,42 @@ func (h heuristics) recurrenceTime(k *kernel.Kernel, s kernel.Recurrent) float64
 	if !s.Ahead {
 		alone += late
 	}
-	if r.A != nil && !s.Ahead {
+	if r.corrected && !s.Ahead {
 		busy = float64(step * waitingFactor)
 	}
-	cycles := max(busy*invocations/float64(max(h.subgroup, 1))/cores, alone, late)
+	together := cmp.Or(h.subgroup, 32) // invocations that a scheduler executes together
+	cycles := max(busy*invocations/float64(together)/cores, alone, late)
 	other := math.Abs(math.Log2(float64(s.Workgroup) / float64(usual))) // workgroups of other sizes
-	return max(float64(k.Fold.Max())*cycles*nsPerCycle*(1+float64(0.02*other)), h.moveTime(k))
+	return max(float64(r.times)*cycles*nsPerCycle*(1+float64(0.02*other)), r.move)
 }
 
-// stateInvocations is the number of invocations of a recurrence.
-func stateInvocations(k *kernel.Kernel, s kernel.Recurrent) float64 {
-	return float64(points(k.Parallel)) / float64(s.ThreadM) * float64(s.LanesPerRow)
+// stepsTime estimates the time in nanoseconds of a recurrence without corrections that has no kernel yet, with one
+// decay per head. It moves less memory than it computes.
+func (h heuristics) stepsTime(w kernel.Work) (best float64) {
+	r := recurrenceSize{keys: w.Columns.Max(), rows: w.Rows, points: w.Rows.Max(), times: w.Depth.Max(), vectors: 2}
+	for _, wg := range recurrenceGroups {
+		for _, s := range r.schedules(wg, h.subgroup) {
+			if t := h.recurrenceTime(r, s); best == 0 || t < best {
+				best = t
+			}
+		}
+	}
+	return best
+}
+
+// invocations is the number of invocations of a recurrence.
+func (r recurrenceSize) invocations(s kernel.Recurrent) float64 {
+	return float64(r.points) / float64(s.ThreadM) * float64(s.LanesPerRow)
 }
 
 // oneStepTime estimates the time in nanoseconds of a recurrence of one time, such as a decoding step. Moving the state
 // takes longest, and is fastest with many lanes that each move stepElements elements.
-func (h heuristics) oneStepTime(k *kernel.Kernel, s kernel.Recurrent) float64 {
-	each := math.Log2(float64(4*StateQuads(k, s)*s.ThreadM) / stepElements)
+func (h heuristics) oneStepTime(r recurrenceSize, s kernel.Recurrent) float64 {
+	each := math.Log2(float64(4*r.quads(s)*s.ThreadM) / stepElements)
 	small := math.Abs(math.Log2(float64(s.Workgroup) / float64(2*recurrenceGroup)))
-	again := float64(len(k.Recurrence.Vectors(k.KeyAxis()))) / float64(s.ThreadM) // reads of operands from the cache
-	slowdown := max(1, float64(h.fill*recurrenceGroup)/stateInvocations(k, s))
-	return h.moveTime(k) * slowdown * (1 + float64(0.1*math.Abs(each)) + float64(0.05*small) + float64(0.05*again))
+	again := float64(r.vectors) / float64(s.ThreadM) // reads of operands from the cache
+	slowdown := max(1, float64(h.fill*recurrenceGroup)/r.invocations(s))
+	return r.move * slowdown * (1 + float64(0.1*math.Abs(each)) + float64(0.05*small) + float64(0.05*again))
 }
 
 // stepElements is the number of elements of the state that a lane should have if there is one time.
@@ -162,7 +203,7 @@ func checkRecurrence(k *kernel.Kernel, s kernel.Recurrent) error {
 func recurrenceSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(32, 256) {
-		for _, s := range recurrencesOf(k, wg, subgroupOf(caps)) {
+		for _, s := range heuristicsOf(caps).recurrenceSize(k).schedules(wg, subgroupOf(caps)) {
 			all = append(all, s)
 		}
 	}

@@ -101,7 +101,7 @@ func (r *rewriter) rowsFrom(x *ir.Node, axis int, first int64, count ir.Dim) *ir
 }
 
 // scan rewrites ssm_scan as delta_rule without a correction. delta_rule has a kernel in f32, and becomes doubleScan in
-// f64.
+// f64. Long scans become chunkedScan if that is faster.
 func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	wide := r.widened(args)
 	if n.Op() == ir.OpSSMScan {
@@ -111,6 +111,9 @@ func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	if wide[0].DType() == ir.F64 {
 		return r.doubleScan(n, wide)
+	}
+	if out := r.chunkedScan(n, wide); out != nil {
+		return r.castTo(out, n.DType())
 	}
 	if n.Op() == ir.OpDeltaRule && n.DType() == ir.F32 {
 		return nil

@@ -1,0 +1,192 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The sizes of scans in chunks of times.
+const (
+	// The number of times of a chunk. Shorter chunks store more states, and longer ones multiply more pairs of times.
+	// For an H200, chunks of 64 are estimated to take as long, and chunks of 256 longer (M-recurrences).
+	chunkTimes  = 128
+	chunkMargin = 1.3 // chunks must be estimated to be this much faster, because the estimates have errors
+	// The most bytes of the states of all chunks, and of the weights of all pairs of times.
+	mostChunkBytes = 256 << 20
+)
+
+// chunkedScan computes a delta_rule in chunks of times, for heads with one decay each and without corrections. Heads of
+// a group share queries and keys.
+type chunkedScan struct {
+	*rewriter
+	batch, heads, groups, each, values, keys ir.Dim // each is the number of heads of a group
+	times, chunks                            int64
+
+	q, k  *ir.Node   // [batch, chunks, groups, chunkTimes, keys]
+	v     *ir.Node   // [batch, chunks, heads, chunkTimes, values]
+	sums  []*ir.Node // their sum is the sum of a chunk's decays up to each time, [batch, chunks, heads, chunkTimes]
+	state *ir.Node
+}
+
+// chunkedScan computes a delta_rule by matmuls over chunks of times (Dao and Gu 2024, arXiv:2405.21060, section 6):
+// what the times of a chunk add to the state, and to the results of the chunk. In between, a scan with a time for each
+// chunk goes along the states. The arguments are in f32. It returns nil if the device is faster with one time after the
+// other, or if the delta_rule has corrections, several decays per head, or a number of times that is a symbol.
+func (r *rewriter) chunkedScan(n *ir.Node, args []*ir.Node) *ir.Node {
+	v, decay, state := args[2], args[3], args[4]
+	s := state.Shape()
+	outer := len(s) - 3
+	times := v.Shape()[outer]
+	if len(args) > 5 || !times.IsStatic() || !decay.Shape()[outer+2].Is(1) || s.MaxElems() == 0 {
+		return nil
+	}
+	c := &chunkedScan{rewriter: r, batch: r.numel(s[:outer]), heads: s[outer], values: s[outer+1], keys: s[outer+2],
+		groups: args[0].Shape()[outer+1], times: times.Add, chunks: (times.Add + chunkTimes - 1) / chunkTimes,
+		state: state}
+	if args[1].Shape()[outer+1] != c.groups {
+		c.groups = c.heads
+	}
+	c.each, _ = c.heads.Quo(c.groups.Add)
+	if !c.isFaster() {
+		return nil
+	}
+	c.q, c.k, c.v = c.vectors(args[0]), c.vectors(args[1]), r.swapAxes(c.split(v), 2, 3)
+	c.sums = c.sumsOf(r.reshape(r.swapAxes(c.split(decay), 2, 3), c.shape(c.heads, ir.D(chunkTimes))))
+	states := c.states()
+	if n.Attrs().String_("of") == "state" {
+		return r.reshape(r.sliceAxis(states, 1, c.chunks, c.chunks+1), s)
+	}
+	return r.reshape(c.results(r.sliceAxis(states, 1, 0, c.chunks)), n.Shape())
+}
+
+// isFaster reports whether the device is faster with chunks.
+func (c *chunkedScan) isFaster() bool {
+	if c.pricer == nil || c.chunks < 2 {
+		return false
+	}
+	batch, size := c.batch.Max(), int64(chunkTimes)
+	groups, heads := batch*c.chunks*c.groups.Add, batch*c.chunks*c.heads.Add
+	keys, values, rows := c.keys.Add, c.values.Add, c.each.Add*c.values.Add
+	bytes := func(a, b int64) float64 { return 4 * float64(heads) * float64(a) * float64(b) }
+	states, weights, results := bytes(values, keys), bytes(size, size), bytes(size, values)
+	if max(states, weights) > mostChunkBytes {
+		return false
+	}
+	chunks := kernel.Work{Form: kernel.FormChunks, Launches: 6, Bytes: float64(2*states) + weights + results,
+		Matmuls: []kernel.MatmulWork{
+			{Batch: groups, Rows: size, Columns: size, Depth: keys},   // pairs of times
+			{Batch: groups, Rows: rows, Columns: keys, Depth: size},   // what chunks add to the states
+			{Batch: groups, Rows: size, Columns: rows, Depth: keys},   // results of the states before chunks
+			{Batch: heads, Rows: size, Columns: values, Depth: size}}} // results of the chunk's own times
+	of := ir.Dim{Add: batch * c.heads.Add * values}
+	steps := kernel.Work{Form: kernel.FormSteps, Rows: of, Columns: c.keys, Depth: ir.Dim{Add: c.times}, Launches: 1}
+	time := func(w kernel.Work) float64 { return c.pricer.Price(kernel.Rewrite{Work: &w}).After }
+	return float64(chunkMargin*time(chunks)) < time(steps)
+}
+
+// shape returns [batch, chunks, dims...].
+func (c *chunkedScan) shape(dims ...ir.Dim) ir.Shape {
+	return append(ir.Shape{c.batch, {Add: c.chunks}}, dims...)
+}
+
+// split returns x [..., times, A, B] as [batch, chunks, chunkTimes, A, B]. Times after the last are 0: they leave the
+// state as it is.
+func (c *chunkedScan) split(x *ir.Node) *ir.Node {
+	last := x.Shape()[x.Rank()-2:]
+	x = c.reshape(x, append(ir.Shape{c.batch, {Add: c.times}}, last...))
+	if more := c.chunks*chunkTimes - c.times; more > 0 {
+		x = c.concat(1, x, c.fill(ir.F32, 0, append(ir.Shape{c.batch, {Add: more}}, last...)))
+	}
+	return c.reshape(x, c.shape(append(ir.Shape{ir.D(chunkTimes)}, last...)...))
+}
+
+// vectors returns keys or queries [..., times, G, keys] as [batch, chunks, groups, chunkTimes, keys].
+func (c *chunkedScan) vectors(x *ir.Node) *ir.Node {
+	x = c.swapAxes(c.split(x), 2, 3)
+	if have := x.Shape()[2]; have != c.groups {
+		each, _ := c.groups.Quo(have.Add)
+		x = c.reshape(x, c.shape(have, ir.D(1), ir.D(chunkTimes), c.keys))
+		x = c.broadcast(x, c.shape(have, each, ir.D(chunkTimes), c.keys))
+		x = c.reshape(x, c.shape(c.groups, ir.D(chunkTimes), c.keys))
+	}
+	return x
+}
+
+// sumsOf returns running sums of decays along a chunk, in two parts. A difference of sums in one f32 would have the
+// error of the sums, which is large after a decay that clears the state. The first part has multiples of 1/16 below
+// 2^20, so it is exact, and the second part is small.
+func (c *chunkedScan) sumsOf(decays *ir.Node) []*ir.Node {
+	const most = 1 << 20 / chunkTimes
+	decays = c.unary(ir.OpClamp, decays, attr("min", -float64(most)), attr("max", float64(most)))
+	scaled := c.unary(ir.OpRound, c.binary(ir.OpMul, decays, c.scalar(ir.F32, 16)))
+	coarse := c.binary(ir.OpMul, scaled, c.scalar(ir.F32, 1.0/16))
+	parts := []*ir.Node{coarse, c.binary(ir.OpSub, decays, coarse)}
+	for i, x := range parts {
+		parts[i] = c.unary(ir.OpCumSum, x, attr("axis", 3))
+	}
+	return parts
+}
+
+// between returns the sum of the decays between two times of a chunk. Both functions take a part of the sums of decays,
+// and return the sums up to the later or the earlier time. earlier is nil for the start of the chunk.
+func (c *chunkedScan) between(later, earlier func(sums *ir.Node) *ir.Node) *ir.Node {
+	var sum *ir.Node
+	for _, x := range c.sums {
+		part := later(x)
+		if earlier != nil {
+			part = c.binary(ir.OpSub, part, earlier(x))
+		}
+		if sum == nil {
+			sum = part
+		} else {
+			sum = c.binary(ir.OpAdd, sum, part)
+		}
+	}
+	return sum
+}
+
+// states returns the states before each chunk and after the last one, [batch, chunks+1, heads, values*keys]. They are
+// results of a scan with one key. Each of its times adds what a chunk adds to the state, and the first one adds 0.
+func (c *chunkedScan) states() *ir.Node {
+	end := func(x *ir.Node) *ir.Node { return c.sliceAxis(x, 3, chunkTimes-1, chunkTimes) }
+	self := func(x *ir.Node) *ir.Node { return x }
+	left := c.reshape(c.unary(ir.OpExp, c.between(end, self)), c.shape(c.heads, ir.D(chunkTimes), ir.D(1)))
+	v := c.swapAxes(c.binary(ir.OpMul, c.v, left), 3, 4)
+	rows := c.numel(ir.Shape{c.each, c.values})
+	added := c.binary(ir.OpMatMul, c.reshape(v, c.shape(c.groups, rows, ir.D(chunkTimes))), c.k)
+
+	all := c.numel(ir.Shape{c.values, c.keys})
+	before := func(x *ir.Node) *ir.Node {
+		s := slices.Clone(x.Shape())
+		s[1] = ir.D(1)
+		return c.concat(1, c.fill(ir.F32, 0, s), x)
+	}
+	one := c.fill(ir.F32, 1, ir.Shape{c.batch, {Add: c.chunks + 1}, ir.D(1), ir.D(1)})
+	return c.add(ir.OpDeltaRule, []*ir.Node{one, one, before(c.reshape(added, c.shape(c.heads, all))),
+		before(c.between(end, nil)), c.reshape(c.state, ir.Shape{c.batch, c.heads, all, ir.D(1)})}, attr("of", "y"))
+}
+
+// results returns y [batch, times, heads, values], for the states before each chunk.
+func (c *chunkedScan) results(states *ir.Node) *ir.Node {
+	size, rows := ir.D(chunkTimes), c.numel(ir.Shape{c.each, c.values})
+	across := attr("transpose_b", true)
+	of := c.binary(ir.OpMatMul, c.q, c.reshape(states, c.shape(c.groups, rows, c.keys)), across)
+	of = c.swapAxes(c.reshape(of, c.shape(c.groups, size, c.each, c.values)), 3, 4)
+	decayed := c.unary(ir.OpExp, c.between(func(x *ir.Node) *ir.Node { return x }, nil))
+	of = c.binary(ir.OpMul, c.reshape(of, c.shape(c.heads, size, c.values)),
+		c.reshape(decayed, c.shape(c.heads, size, ir.D(1))))
+
+	pairs := c.reshape(c.binary(ir.OpMatMul, c.q, c.k, across), c.shape(c.groups, ir.D(1), size, size))
+	later := func(x *ir.Node) *ir.Node { return c.reshape(x, c.shape(c.groups, c.each, size, ir.D(1))) }
+	earlier := func(x *ir.Node) *ir.Node { return c.reshape(x, c.shape(c.groups, c.each, ir.D(1), size)) }
+	weights := c.binary(ir.OpMul, pairs, c.unary(ir.OpExp, c.between(later, earlier)))
+	plane := ir.Shape{size, size}
+	weights = c.where(c.binary(ir.OpLe, c.iota(plane, 1), c.iota(plane, 0)), weights, c.scalar(ir.F32, 0))
+	y := c.binary(ir.OpMatMul, c.reshape(weights, c.shape(c.heads, size, size)), c.v)
+
+	y = c.swapAxes(c.binary(ir.OpAdd, y, of), 2, 3)
+	y = c.reshape(y, ir.Shape{c.batch, {Add: c.chunks * chunkTimes}, c.heads, c.values})
+	return c.sliceAxis(y, 1, 0, c.times)
+}
