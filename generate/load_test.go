@@ -3,6 +3,9 @@ package generate
 import (
 	"testing"
 
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -17,5 +20,39 @@ func TestLoadPeak(t *testing.T) {
 	if more := stats.Peak - stats.InUse; caches == 0 || more > caches/2 {
 		t.Errorf("loading took %d bytes more than the %d that the model keeps, want at most half of its caches of %d",
 			more, stats.InUse, caches)
+	}
+}
+
+// TestWeightRoom: programs share states, and prepared weights that the same code computes from the same weights. A load
+// copies the states that one kernel writes.
+func TestWeightRoom(t *testing.T) {
+	const arena, prepared, keys, values, limit = 10, 50, 60, 70, 1000
+	program := func(weight, code string) *vkc.Program {
+		k := &kernel.Program{ArenaBytes: arena, Prepared: 1, Shaders: make([]kernel.Shader, 2),
+			Buffers: []kernel.Buffer{
+				{Kind: kernel.BufWeight, Bytes: 40, Segments: []kernel.Segment{{Weight: weight}}},
+				{Kind: kernel.BufPrepared, Bytes: prepared},
+				{Kind: kernel.BufState, Bytes: keys}, {Kind: kernel.BufState, Bytes: values},
+			},
+			Steps: []kernel.Step{{Binds: []kernel.Bind{{Buffer: 0, Read: true}, {Buffer: 1, Write: true}}},
+				{Shader: 1, Binds: []kernel.Bind{{Buffer: 3, Read: true}, {Buffer: 2, Write: true}}},
+				{Shader: 1, Binds: []kernel.Bind{{Buffer: 2, Read: true}, {Buffer: 3, Write: true}}}}}
+		return &vkc.Program{Contents: bundle.Contents{Program: k, SPIRV: [][]byte{[]byte(code), nil}}}
+	}
+	for _, tt := range []struct {
+		name     string
+		programs []*vkc.Program
+		others   uint64 // next to states
+	}{
+		{"one", []*vkc.Program{program("w", "a")}, arena},
+		{"equal", []*vkc.Program{program("w", "a"), nil, program("w", "a")}, 2*arena + values},
+		{"code", []*vkc.Program{program("w", "a"), program("w", "b"), program("w", "b")}, 3*arena + values + prepared},
+		{"weight", []*vkc.Program{program("w", "a"), program("v", "a")}, 2*arena + values + prepared},
+	} {
+		m := &Model{gpuMemory: limit}
+		if err := m.setWeightRoom(tt.programs); err != nil || m.weightRoom != limit-keys-values-tt.others {
+			t.Errorf("%s: room for weights of %d, %v, want %d", tt.name, m.weightRoom, err,
+				limit-keys-values-tt.others)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"strings"
@@ -76,7 +77,8 @@ func (m *Model) checkMemory(g *ir.Graph) error {
 // setWeightRoom computes m.weightRoom: the part of Options.GPUMemory that is left for weights after the other needs of
 // all programs.
 func (m *Model) setWeightRoom(programs []*vkc.Program) error {
-	var states, others uint64
+	var states, copies, others uint64
+	prepared := map[kernel.ContentKey]bool{}
 	for i, p := range programs {
 		if p == nil {
 			continue
@@ -86,15 +88,18 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 			return fmt.Errorf("generate: %s of GPU memory, but the model does not run on a GPU: leave out the "+
 				"limit", sizeText(m.gpuMemory))
 		}
+		contents := k.PreparedContents(p.Contents.SPIRV, func(b int) string { return weightsOf(&k.Buffers[b]) })
 		own := uint64(0) // bytes of states: programs share them, so the largest sum counts
 		others += uint64(k.ArenaBytes)
-		for _, b := range k.Buffers {
+		for j, b := range k.Buffers {
 			switch b.Kind {
 			case kernel.BufWeight, kernel.BufTemp:
 			case kernel.BufPrepared: // the first program prepares from the weights before the others are loaded
-				if i > 0 {
+				key, ok := contents[j]
+				if i > 0 && !(ok && prepared[key]) {
 					others += uint64(b.Bytes)
 				}
+				prepared[key] = ok
 			case kernel.BufState:
 				own += uint64(b.Bytes)
 			default:
@@ -102,7 +107,11 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 			}
 		}
 		states = max(states, own)
+		if i > 0 {
+			copies = max(copies, k.CopiedStates(func(int) bool { return true }))
+		}
 	}
+	others += copies
 	if states+others >= m.gpuMemory {
 		return fmt.Errorf("generate: %s of GPU memory is not enough: the KV cache takes %s of it and temporaries %s; "+
 			"want more, fewer tokens (--ctx) or answers at once, or a smaller KV cache (--kv q8_0 or q4_0)",
@@ -110,6 +119,15 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 	}
 	m.weightRoom = m.gpuMemory - states - others
 	return nil
+}
+
+// weightsOf returns a text for the contents of a buffer with weights. Equal contents of one model have equal texts.
+func weightsOf(b *kernel.Buffer) string {
+	text := fmt.Sprint(b.DType, b.Layout, b.Bytes)
+	for _, s := range b.Segments {
+		text += fmt.Sprintf(" %q %v %v %x", s.Weight, s.DType, s.Dims, sha256.Sum256(s.Data))
+	}
+	return text
 }
 
 // check returns e if the memory is too small, or nil. A size of 0 is unknown and passes.

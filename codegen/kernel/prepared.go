@@ -1,6 +1,9 @@
 package kernel
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -53,6 +56,60 @@ func isSymbolic(d ir.Dim) bool { return !d.IsStatic() }
 
 // Begins reports whether step i is the first step at load or the first step of a run. It needs no barrier before it.
 func (p *Program) Begins(i int) bool { return i == 0 || i == p.Prepared }
+
+// ContentKey identifies the contents of a buffer. Equal keys mean equal contents.
+type ContentKey [sha256.Size]byte
+
+// PreparedContents returns the keys of the prepared steps' results, by index of Buffers. A key is a hash of the step's
+// code, spirv by shader, and of the keys of its inputs. The key of a weight is a hash of the text that weight returns
+// for its buffer, which must be equal for equal weights only. If weight returns "", results that depend on the weight
+// have no key.
+func (p *Program) PreparedContents(spirv [][]byte, weight func(buffer int) string) map[int]ContentKey {
+	keys := map[int]ContentKey{}
+	for i := range p.Buffers {
+		if p.Buffers[i].Kind != BufWeight {
+			continue
+		}
+		if text := weight(i); text != "" {
+			keys[i] = sha256.Sum256([]byte("weight " + text))
+		}
+	}
+	unknown := map[int]bool{} // results without a key
+	for _, step := range p.Steps[:p.Prepared] {
+		key, known := p.stepKey(step, spirv[step.Shader], keys)
+		for n, bind := range step.Binds {
+			if !bind.Write {
+				continue
+			}
+			b := bind.Buffer
+			if unknown[b] = unknown[b] || !known; unknown[b] {
+				delete(keys, b)
+				continue
+			}
+			old := keys[b] // a step may overwrite only a part
+			keys[b] = sha256.Sum256(fmt.Appendf(nil, "%x %x %d", key, old, n))
+		}
+	}
+	maps.DeleteFunc(keys, func(b int, _ ContentKey) bool { return p.Buffers[b].Kind != BufPrepared })
+	return keys
+}
+
+// stepKey returns a hash of a step's code, and of the keys of the buffers that it reads. It returns false if one of
+// them has no key.
+func (p *Program) stepKey(step Step, code []byte, keys map[int]ContentKey) (key ContentKey, known bool) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%x %d %v", sha256.Sum256(code), p.Shaders[step.Shader].SubgroupSize, step.Grid)
+	for _, bind := range step.Binds {
+		var read ContentKey
+		if bind.Read {
+			if read, known = keys[bind.Buffer]; !known {
+				return key, false
+			}
+		}
+		fmt.Fprintf(h, " %x %v %v %v %d", read, bind.Read, bind.Write, bind.Address, p.Buffers[bind.Buffer].Bytes)
+	}
+	return ContentKey(h.Sum(nil)), true
+}
 
 // checkPrepared requires that prepared steps read nothing that a run changes, and that no run changes their results.
 func (c *checker) checkPrepared() {

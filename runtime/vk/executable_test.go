@@ -316,22 +316,35 @@ func TestProgramStates(t *testing.T) {
 	}
 }
 
+// counters keeps the sum of all x so far in each of several states.
+func counters(t testing.TB, n, states int) *fixture {
+	f := newFixture(t, "counters")
+	x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(n))
+	for i := range states {
+		f.step("accumulate", false, over(n), x, f.buffer(kernel.BufState, fmt.Sprint("sum ", i), ir.ShapeOf(n)))
+	}
+	return f
+}
+
+// TestNoRoomToCopyStates: a program is rejected before it is loaded, if there is no memory for the copies of states.
+func TestNoRoomToCopyStates(t *testing.T) {
+	const n = 1 << 18
+	d := vktest.Device(t, vk.DeviceOptions{MemoryLimit: 14 * n}) // an input or state has 4*n bytes
+	first, f := counters(t, n, 1).load(d), counters(t, n, 1)
+	_, err := d.Load(t.Context(), f.program, f.spirv, nil, vk.LoadOptions{Share: first})
+	if want := "with 1.0 MiB for copies of states"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want an error %s", err, want)
+	}
+}
+
 // TestSharedStatesAtLoad: the kernels' first runs leave the states that a program shares, and copy no more of them at a
 // time than one kernel writes.
 func TestSharedStatesAtLoad(t *testing.T) {
 	const n, states = 1 << 14, 8
 	d := vktest.Device(t, vk.DeviceOptions{})
-	counters := func() *fixture {
-		f := newFixture(t, "counters")
-		x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(n))
-		for i := range states {
-			f.step("accumulate", false, over(n), x, f.buffer(kernel.BufState, fmt.Sprint("sum ", i), ir.ShapeOf(n)))
-		}
-		return f
-	}
-	first, x := counters().load(d), ramp(1, n)
+	first, x := counters(t, n, states).load(d), ramp(1, n)
 	runProgram(t, first, inputs(x), runtime.RunOptions{})
-	f := counters()
+	f := counters(t, n, states)
 	e := closing(t, must(d.Load(t.Context(), f.program, f.spirv, nil, vk.LoadOptions{Share: first}))(t))
 	if s := d.MemoryStats(); s.Peak-s.InUse > 4*n {
 		t.Errorf("loading took %d bytes more than is in use, want at most a state of %d", s.Peak-s.InUse, 4*n)

@@ -193,11 +193,12 @@ func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
 	return nil
 }
 
-// checkTotal returns an error if the buffers to be allocated need more memory than the device has free. So Load fails
-// before it reads gigabytes of weights.
+// checkTotal returns an error if the buffers to be allocated, and copies of states during Load, need more memory than
+// the device has free. So Load fails before it reads gigabytes of weights.
 func (m *programMemory) checkTotal() error {
 	arena, d := uint64(m.program.ArenaBytes), m.device
-	need, kinds := arena, map[kernel.BufferKind]uint64{kernel.BufTemp: arena}
+	copies := m.program.CopiedStates(func(b int) bool { return m.buffers[b].borrowed }) // see keepStates
+	need, kinds := arena+copies, map[kernel.BufferKind]uint64{kernel.BufTemp: arena}
 	for _, b := range m.buffers {
 		if b.Kind != kernel.BufTemp && !b.borrowed && !b.inHost {
 			need += uint64(b.Bytes)
@@ -217,6 +218,9 @@ func (m *programMemory) checkTotal() error {
 	}
 	available, _ := d.available(heap)
 	what := "the program as a whole (" + largestFirst(kinds) + ")"
+	if copies > 0 {
+		what += fmt.Sprintf(" with %s for copies of states while it is loaded", formatBytes(copies))
+	}
 	return &OutOfMemoryError{What: what, Requested: need, Heap: heap, HeapSize: size, InUse: used,
 		Available: available, Limit: limit, Use: all, Result: ErrorOutOfDeviceMemory}
 }

@@ -2,9 +2,8 @@ package vk
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
@@ -53,55 +52,15 @@ func (m *programMemory) unprepared() (steps []int) {
 	return steps
 }
 
-// contentKey identifies the contents of a buffer. Equal keys mean equal contents.
-type contentKey [sha256.Size]byte
-
-// contents returns the keys of weights and of the prepared steps' results. The key of a result is a hash of the step's
-// code and of the keys of its inputs. The key of a weight is its buffer's ID, because programs with equal weights share
-// the buffer. A weight without a buffer has no key, and neither have results that depend on it.
-func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
-	keys := map[*buffer]contentKey{}
-	unknown := map[*buffer]bool{} // results without a key
-	for _, b := range m.buffersOf(kernel.BufWeight) {
-		if b.shared != nil {
-			keys[b] = sha256.Sum256(fmt.Appendf(nil, "weight %d", b.shared.id))
+// contents returns the keys of the prepared weights. The key of a weight is its buffer's ID, because programs with
+// equal weights share the buffer. A weight without a buffer has no key.
+func (m *programMemory) contents(spirv [][]byte) map[int]kernel.ContentKey {
+	return m.program.PreparedContents(spirv, func(b int) string {
+		if shared := m.buffers[b].shared; shared != nil {
+			return strconv.FormatUint(shared.id, 10)
 		}
-	}
-	for _, step := range m.program.Steps[:m.program.Prepared] {
-		key, known := m.stepKey(step, spirv[step.Shader], keys)
-		for n, bind := range step.Binds {
-			if !bind.Write {
-				continue
-			}
-			b := &m.buffers[bind.Buffer]
-			if unknown[b] = unknown[b] || !known; unknown[b] {
-				delete(keys, b)
-				continue
-			}
-			old := keys[b] // a step may overwrite only a part
-			keys[b] = sha256.Sum256(fmt.Appendf(nil, "%x %x %d", key, old, n))
-		}
-	}
-	return keys
-}
-
-// stepKey returns a hash of a step's code, and of the keys of the buffers that it reads. It returns false if one of
-// them has no key.
-func (m *programMemory) stepKey(step kernel.Step, code []byte,
-	keys map[*buffer]contentKey) (key contentKey, known bool) {
-	h := sha256.New()
-	fmt.Fprintf(h, "%x %d %v", sha256.Sum256(code), m.program.Shaders[step.Shader].SubgroupSize, step.Grid)
-	for _, bind := range step.Binds {
-		b := &m.buffers[bind.Buffer]
-		var read contentKey
-		if bind.Read {
-			if read, known = keys[b]; !known {
-				return key, false
-			}
-		}
-		fmt.Fprintf(h, " %x %v %v %v %d", read, bind.Read, bind.Write, bind.Address, b.Bytes)
-	}
-	return contentKey(h.Sum(nil)), true
+		return ""
+	})
 }
 
 // findPrepared borrows prepared weights that another program has computed from the same weights by the same code. The
@@ -113,10 +72,9 @@ func (m *programMemory) findPrepared(spirv [][]byte) {
 	keys, store := m.contents(spirv), m.device.weights
 	store.mu.Lock()
 	defer store.mu.Unlock()
-	for _, b := range m.buffersOf(kernel.BufPrepared) {
-		key, ok := keys[b]
-		if have := store.prepared[key]; ok && have != nil && have.join() {
-			m.borrow(b, have)
+	for b, key := range keys {
+		if have := store.prepared[key]; have != nil && have.join() {
+			m.borrow(&m.buffers[b], have)
 		}
 	}
 	// A step that must run writes all of its outputs, while other programs may read borrowed ones. So none of its
@@ -146,9 +104,9 @@ func (m *programMemory) addPrepared(spirv [][]byte) {
 	keys, store := m.contents(spirv), m.device.weights
 	store.mu.Lock()
 	defer store.mu.Unlock()
-	for _, b := range m.buffersOf(kernel.BufPrepared) {
-		key, ok := keys[b]
-		if b.borrowed || !ok || store.prepared[key] != nil {
+	for i, key := range keys {
+		b := &m.buffers[i]
+		if b.borrowed || store.prepared[key] != nil {
 			continue
 		}
 		store.prepared[key] = b.shared

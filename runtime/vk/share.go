@@ -127,13 +127,11 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 // writes, from copies. It copies no other states: all of them may take up most of the device's memory.
 func (rec *recorder) keepStates(ctx context.Context, step kernel.Step, do func()) {
 	var save, restore []bufferCopy
-	copied := map[*buffer]bool{}
-	for _, bind := range step.Binds {
-		b := &rec.buffers[bind.Buffer]
-		if !bind.Write || b.Kind != kernel.BufState || !b.borrowed || copied[b] {
+	for _, i := range rec.program.WrittenStates(step) {
+		b := &rec.buffers[i]
+		if !b.borrowed {
 			continue
 		}
-		copied[b] = true
 		state, size := b.at.Buffer, b.at.Buffer.Size()
 		saved := bailout.Must(rec.device.NewBuffer("copy of "+b.Name, size, DeviceMemory))
 		defer saved.Close()

@@ -26,7 +26,7 @@ type weightStore struct {
 
 	mu       sync.Mutex
 	known    map[weightKind][]knownWeight
-	prepared map[contentKey]*sharedBuffer // results of prepared steps
+	prepared map[kernel.ContentKey]*sharedBuffer // results of prepared steps
 }
 
 // weightKind has the properties in which two weights must agree before their contents are compared.
@@ -45,7 +45,7 @@ type knownWeight struct {
 // newWeightStore returns an empty store.
 func newWeightStore() *weightStore {
 	w := &weightStore{token: make(chan struct{}, 1), known: map[weightKind][]knownWeight{},
-		prepared: map[contentKey]*sharedBuffer{}}
+		prepared: map[kernel.ContentKey]*sharedBuffer{}}
 	w.token <- struct{}{}
 	return w
 }
