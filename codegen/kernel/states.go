@@ -12,8 +12,8 @@ func (p *Program) WrittenStates(s Step) (list []int) {
 	return list
 }
 
-// CopiedStates returns the largest size in bytes of the shared states that one dispatch writes. Loading a program runs a
-// dispatch of each kernel, and copies these states before it to restore them.
+// CopiedStates returns the largest size in bytes of the shared states that one dispatch writes. Loading a program runs
+// a dispatch of each kernel, and copies these states before it to restore them.
 func (p *Program) CopiedStates(shared func(buffer int) bool) (most uint64) {
 	for _, s := range p.Dispatches() {
 		size := uint64(0)
