@@ -32,7 +32,8 @@ type chainOf[T number] struct {
 	reads       []bool       // by argument: whether the chain reads it
 	kept        []*ir.Scalar // values that an earlier chain of a fold computed and left in memory; see foldChains
 	row         []*ir.Scalar // row values of a fold, which are equal for all elements of a row
-	spread      []bool       // by row value: whether an instruction reads it as a list of elements
+	spread      []bool       // by row value: whether an instruction outside of row programs reads it
+	ofRow       []bool       // by argument: whether it is a list of a row program
 	constants   []T
 	code        []instruction[T]
 	temporaries int       // number of temporaries
@@ -68,14 +69,10 @@ func (p *chainOf[T]) addReaders(list []readerOf[T], c *interp.Call) []readerOf[T
 // instruction is the result of the program.
 type instruction[T number] struct {
 	*primitiveOf[T]
-	out int
-	in  [3]int
-	// byRow is 1 + the index in byRowSigns of a primitive with a row value as second operand, and otherwise 0.
-	byRow int
+	out     int
+	in      [3]int
+	program *rowProgram // the row program that begins here, or nil
 }
-
-// byRowSigns has the primitives of assembly.byRow.
-var byRowSigns = []string{"+", "-", "*", "/"}
 
 // scratch is the working memory in which one worker runs a chain.
 type scratch[T number] struct {
@@ -83,9 +80,12 @@ type scratch[T number] struct {
 	results  []T // in which results are computed if they are not in memory as T
 	readers  []readerOf[T]
 	buffers  [][]T // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
-	// The number of elements of a row if operands of row values have a number per row; 0 if they have elements.
+	// The number of elements of a row in a block if the chain runs row programs, and otherwise 0. numbers has their
+	// row values, and operands the row values of all elements for other instructions.
 	rowElems int
-	byRow    []func(out, x, y *float32, rows, n int) // assembly.byRow for rows of that length
+	numbers  [][]T
+	sums     []float64 // by row of a block: to which the chain's row program adds its results; may be nil
+	next     []T       // elements that the row program after this one reads; may be nil
 }
 
 // compute implements interp.Kernel.Compute: it applies the instructions of a chain of elementwise ops to blocks of
@@ -139,7 +139,7 @@ func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T]
 func (p *chainOf[T]) end(s *scratch[T]) {
 	clear(s.operands[:len(p.args)+len(p.kept)])
 	clear(s.readers)
-	s.rowElems = 0
+	s.rowElems, s.sums, s.next = 0, nil, nil
 	p.idle.Put(s)
 }
 
@@ -152,14 +152,18 @@ func (p *chainOf[T]) run(out []T, readers []readerOf[T], lo int, s *scratch[T]) 
 // read sets the operands of the arguments to their values for n elements of the result, from element lo on.
 func (p *chainOf[T]) read(readers []readerOf[T], lo, n int, s *scratch[T]) {
 	for i := range p.args {
+		elems := n
+		if s.rowElems > 0 && p.ofRow[i] {
+			elems = min(s.rowElems, n)
+		}
 		switch at := &readers[i]; {
 		case !p.reads[i]:
 		case at.repeats():
 			s.operands[i] = s.buffers[i]
-		case at.direct(lo, n) != nil:
-			s.operands[i] = at.direct(lo, n)
+		case at.direct(lo, elems) != nil:
+			s.operands[i] = at.direct(lo, elems)
 		default:
-			s.operands[i] = s.buffer(i)[:n]
+			s.operands[i] = s.buffer(i)[:elems]
 			at.read(s.operands[i], lo)
 		}
 	}
@@ -168,16 +172,17 @@ func (p *chainOf[T]) read(readers []readerOf[T], lo, n int, s *scratch[T]) {
 // apply runs the instructions, and stores the result in out.
 func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 	n, last := len(out), len(p.code)-1
-	for i := range p.code {
-		c, to := &p.code[i], out
-		if i < last {
-			to = s.operands[c.out][:n]
+	for i := 0; i <= last; i++ {
+		c, to, end := &p.code[i], out, i
+		programs := c.program != nil && s.rowElems > 0
+		if programs {
+			end += c.program.length - 1
 		}
-		if c.byRow > 0 && s.rowElems > 0 {
-			// The lists have float32: other chains read no numbers per row.
-			row := min(s.rowElems, n)
-			x, y := s.operands[c.in[0]][:n], s.operands[c.in[1]][:n/row]
-			s.byRow[c.byRow-1](narrowed(to), narrowed(x), narrowed(y), n/row, row)
+		if end < last {
+			to = s.operands[p.code[end].out][:n]
+		}
+		if i = end; programs {
+			s.runProgram(c, to, nil, n)
 			continue
 		}
 		c.apply(to, s.operands[c.in[0]], s.operands[c.in[1]], s.operands[c.in[2]])
@@ -201,15 +206,6 @@ func (p *chainOf[T]) scratch() *scratch[T] {
 		fillOf(s.operands[lists+len(p.row)+i], x)
 	}
 	return s
-}
-
-// perRow makes operands of row values have a number per row, if there is assembly for rows of n elements.
-func (s *scratch[T]) perRow(n int) {
-	for a := vector; a != nil && s.rowElems == 0; a = a.narrower {
-		if a.byRow != nil && n > 0 && n%a.lanes == 0 {
-			s.rowElems, s.byRow = min(n, block), a.byRow
-		}
-	}
 }
 
 // buffer returns the buffer for argument i, of `block` elements.

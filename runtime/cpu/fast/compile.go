@@ -270,7 +270,7 @@ func (b *compilerOf[T]) chain(result int) *chainOf[T] {
 	if narrow, ok := any(b).(*compiler); ok {
 		shorten(narrow, result)
 	}
-	p := &chainOf[T]{code: b.code}
+	p, programs := &chainOf[T]{code: b.code}, b.findPrograms(result)
 	last := make([]int, len(b.values)) // by value: the last instruction that uses it
 	used := make([]bool, len(b.values))
 	for i, c := range b.code {
@@ -324,37 +324,6 @@ func (b *compilerOf[T]) chain(result int) *chainOf[T] {
 		c.out, free = at[c.out], free[:len(free)-1]
 	}
 	p.result = at[result]
-	b.findByRow(p)
+	p.setPrograms(programs, at)
 	return p
-}
-
-// findByRow finds the instructions of a program with numbers per row, and the row values of the others.
-func (b *compilerOf[T]) findByRow(p *chainOf[T]) {
-	first := len(p.args) + len(p.kept)
-	isRow := func(operand int) bool { return operand >= first && operand < first+len(p.row) }
-	p.spread = make([]bool, len(p.row))
-	if isRow(p.result) {
-		p.spread[p.result-first] = true
-	}
-	for i := range p.code {
-		c := &p.code[i]
-		at := 1 + slices.Index(byRowSigns, c.name)
-		if isRow(c.in[0]) && (c.name == "+" || c.name == "*") {
-			c.in = [3]int{c.in[1], c.in[0], c.in[1]}
-		}
-		if at > 0 && !b.wide() && isRow(c.in[1]) && !isRow(c.in[0]) {
-			c.byRow = at
-			continue
-		}
-		for _, v := range c.in {
-			if isRow(v) {
-				p.spread[v-first] = true
-			}
-		}
-	}
-	for i := range p.code {
-		if c := &p.code[i]; c.byRow > 0 && p.spread[c.in[1]-first] {
-			c.byRow = 0
-		}
-	}
 }

@@ -270,133 +270,231 @@ func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
 // sumRows sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
-func sumRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func sumRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // sumEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
 func sumEach(results *float64, x *float32, n int)
 
 // sumWordsRows sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
-func sumWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func sumWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // sumWordsEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
 func sumWordsEach(results *float64, x *float32, n int)
 
 // sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
-func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func sumSquaresRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of all of itself and an element.
 func sumSquaresEach(results *float64, x *float32, n int)
 
 // leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
-func leastRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func leastRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastEach(results *float64, x *float32, n int)
 
 // leastWordsRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
-func leastWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func leastWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // leastWordsEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastWordsEach(results *float64, x *float32, n int)
 
 // greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
-func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func greatestRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestEach(results *float64, x *float32, n int)
 
 // greatestWordsRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
-func greatestWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func greatestWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestWordsEach(results *float64, x *float32, n int)
 
-// addByRow sets the elements of each of rows, of n elements, to x+y for the row's element y.
-// n is a positive multiple of 8.
-func addByRow(out *float32, x *float32, y *float32, rows int, n int)
+// rowsAddRow computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsAddRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
-// subByRow sets the elements of each of rows, of n elements, to x-y for the row's element y.
-// n is a positive multiple of 8.
-func subByRow(out *float32, x *float32, y *float32, rows int, n int)
+// rowsSubRow computes "-row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
-// mulByRow sets the elements of each of rows, of n elements, to x*y for the row's element y.
-// n is a positive multiple of 8.
-func mulByRow(out *float32, x *float32, y *float32, rows int, n int)
+// rowsMulRow computes "*row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
-// divByRow sets the elements of each of rows, of n elements, to x/y for the row's element y.
-// n is a positive multiple of 8.
-func divByRow(out *float32, x *float32, y *float32, rows int, n int)
+// rowsDivRow computes "/row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRow computes "-row -row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRow computes "-row -row *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulList computes "-row -row *row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulListAddList computes "-row -row *row *list +list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulListAddList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsMulRowMulList computes "*row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRowMulList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowExp computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExp(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowExpSum computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+func rowsSubRowExpSum(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowExpOnlySum computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+// It does not store results.
+func rowsSubRowExpOnlySum(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// moments adds the elements of each row, less the row's element of firsts, to its element of sums, and
+// their squares to squares. Rows have n elements. firsts has numbers that float32 can represent. If begin is true, it
+// sets them to the first elements. It prefetches ahead, which has as many elements as x.
+func moments(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
 
 // sumRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
-func sumRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func sumRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // sumEachZ sets each of n results, a multiple of 16, to the sum of all of itself and an element.
 func sumEachZ(results *float64, x *float32, n int)
 
 // sumWordsRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
-func sumWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func sumWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // sumWordsEachZ sets each of n results, a multiple of 16, to the sum of all of itself and an element.
 func sumWordsEachZ(results *float64, x *float32, n int)
 
 // sumSquaresRowsZ sets each of the results to the sum of the squares of all of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
-func sumSquaresRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func sumSquaresRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // sumSquaresEachZ sets each of n results, a multiple of 16, to the sum of the squares of all of itself and an element.
 func sumSquaresEachZ(results *float64, x *float32, n int)
 
 // leastRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
-func leastRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func leastRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // leastEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and an element.
 func leastEachZ(results *float64, x *float32, n int)
 
 // leastWordsRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
-func leastWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func leastWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // leastWordsEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and an element.
 func leastWordsEachZ(results *float64, x *float32, n int)
 
 // greatestRowsZ sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
-func greatestRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func greatestRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // greatestEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestEachZ(results *float64, x *float32, n int)
 
 // greatestWordsRowsZ sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
-func greatestWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
+// It prefetches ahead, which has as many elements as x.
+func greatestWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
 // greatestWordsEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestWordsEachZ(results *float64, x *float32, n int)
 
-// addByRowZ sets the elements of each of rows, of n elements, to x+y for the row's element y.
-// n is a positive multiple of 16.
-func addByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// rowsAddRowZ computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsAddRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
-// subByRowZ sets the elements of each of rows, of n elements, to x-y for the row's element y.
-// n is a positive multiple of 16.
-func subByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// rowsSubRowZ computes "-row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
-// mulByRowZ sets the elements of each of rows, of n elements, to x*y for the row's element y.
-// n is a positive multiple of 16.
-func mulByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// rowsMulRowZ computes "*row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
-// divByRowZ sets the elements of each of rows, of n elements, to x/y for the row's element y.
-// n is a positive multiple of 16.
-func divByRowZ(out *float32, x *float32, y *float32, rows int, n int)
+// rowsDivRowZ computes "/row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowZ computes "-row -row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowZ computes "-row -row *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulListZ computes "-row -row *row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulListAddListZ computes "-row -row *row *list +list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulListAddListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsMulRowMulListZ computes "*row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRowMulListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowExpZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExpZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowExpSumZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+func rowsSubRowExpSumZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowExpOnlySumZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+// It does not store results.
+func rowsSubRowExpOnlySumZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// momentsZ adds the elements of each row, less the row's element of firsts, to its element of sums, and
+// their squares to squares. Rows have n elements. firsts has numbers that float32 can represent. If begin is true, it
+// sets them to the first elements. It prefetches ahead, which has as many elements as x.
+func momentsZ(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
 
 // greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the
 // first NaN. It sets the coordinates of replaced ones to k.

@@ -9956,30 +9956,32 @@ stop:
 DATA c4f000000<>+0(SB)/4, $0x4f000000
 GLOBL c4f000000<>(SB), RODATA|NOPTR, $4
 
-// func sumRows(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX2
-TEXT ·sumRows(SB), NOSPLIT, $0-48
+// func sumRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·sumRows(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Y0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Y0, Y2
 	VMOVAPD Y0, Y1
 
 next:
-	VCVTPS2PD    (CX)(DI*4), Y3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTPS2PD    (CX)(R8*4), Y3
 	VADDPD       Y3, Y2, Y2
-	VCVTPS2PD    16(CX)(DI*4), Y3
+	VCVTPS2PD    16(CX)(R8*4), Y3
 	VADDPD       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
 	JLT          next
 	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
@@ -9991,6 +9993,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10024,30 +10027,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX2
-TEXT ·sumWordsRows(SB), NOSPLIT, $0-48
+// func sumWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·sumWordsRows(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Y0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Y0, Y2
 	VMOVAPD Y0, Y1
 
 next:
-	VCVTDQ2PD    (CX)(DI*4), Y3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTDQ2PD    (CX)(R8*4), Y3
 	VADDPD       Y3, Y2, Y2
-	VCVTDQ2PD    16(CX)(DI*4), Y3
+	VCVTDQ2PD    16(CX)(R8*4), Y3
 	VADDPD       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
 	JLT          next
 	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
@@ -10059,6 +10064,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10092,30 +10098,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·sumSquaresRows(SB), NOSPLIT, $0-48
+// func sumSquaresRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·sumSquaresRows(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Y0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Y0, Y2
 	VMOVAPD Y0, Y1
 
 next:
-	VCVTPS2PD    (CX)(DI*4), Y3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTPS2PD    (CX)(R8*4), Y3
 	VFMADD231PD  Y3, Y3, Y2
-	VCVTPS2PD    16(CX)(DI*4), Y3
+	VCVTPS2PD    16(CX)(R8*4), Y3
 	VFMADD231PD  Y3, Y3, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
 	JLT          next
 	VADDPD       Y1, Y2, Y2
 	VPERMPD      $0x4e, Y2, Y1
@@ -10127,6 +10135,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10160,30 +10169,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastRows(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX2
-TEXT ·leastRows(SB), NOSPLIT, $0-48
+// func leastRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·leastRows(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Y0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VXORPS  Y2, Y2, Y2
 	VMOVUPS (CX), Y1
 
 next:
-	VMOVUPS      (CX)(DI*4), Y0
+	PREFETCHT1   (DI)(R8*4)
+	VMOVUPS      (CX)(R8*4), Y0
 	VCMPPS       $0x03, Y0, Y0, Y3
 	VBLENDVPS    Y3, Y0, Y2, Y2
 	VMINPS       Y1, Y0, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
 	JLT          next
 	VCMPPS       $0x03, Y2, Y2, Y0
 	VBLENDVPS    Y0, Y2, Y1, Y1
@@ -10208,6 +10219,7 @@ next:
 	VMOVSD       X0, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10245,34 +10257,36 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX2
-TEXT ·leastWordsRows(SB), NOSPLIT, $0-48
+// func leastWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·leastWordsRows(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Y0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Y0, Y2
 	VMOVAPD Y0, Y1
 
 next:
-	VCVTDQ2PD    (CX)(DI*4), Y3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTDQ2PD    (CX)(R8*4), Y3
 	VCMPPD       $0x03, Y3, Y3, Y4
 	VMINPD       Y2, Y3, Y2
 	VBLENDVPD    Y4, Y3, Y2, Y2
-	VCVTDQ2PD    16(CX)(DI*4), Y3
+	VCVTDQ2PD    16(CX)(R8*4), Y3
 	VCMPPD       $0x03, Y3, Y3, Y4
 	VMINPD       Y1, Y3, Y1
 	VBLENDVPD    Y4, Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
 	JLT          next
 	VCMPPD       $0x03, Y1, Y1, Y3
 	VMINPD       Y2, Y1, Y2
@@ -10292,6 +10306,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10329,30 +10344,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX2
-TEXT ·greatestRows(SB), NOSPLIT, $0-48
+// func greatestRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·greatestRows(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Y0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VXORPS  Y2, Y2, Y2
 	VMOVUPS (CX), Y1
 
 next:
-	VMOVUPS      (CX)(DI*4), Y0
+	PREFETCHT1   (DI)(R8*4)
+	VMOVUPS      (CX)(R8*4), Y0
 	VCMPPS       $0x03, Y0, Y0, Y3
 	VBLENDVPS    Y3, Y0, Y2, Y2
 	VMAXPS       Y1, Y0, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
 	JLT          next
 	VCMPPS       $0x03, Y2, Y2, Y0
 	VBLENDVPS    Y0, Y2, Y1, Y1
@@ -10377,6 +10394,7 @@ next:
 	VMOVSD       X0, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10414,34 +10432,36 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX2
-TEXT ·greatestWordsRows(SB), NOSPLIT, $0-48
+// func greatestWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·greatestWordsRows(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Y0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Y0, Y2
 	VMOVAPD Y0, Y1
 
 next:
-	VCVTDQ2PD    (CX)(DI*4), Y3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTDQ2PD    (CX)(R8*4), Y3
 	VCMPPD       $0x03, Y3, Y3, Y4
 	VMAXPD       Y2, Y3, Y2
 	VBLENDVPD    Y4, Y3, Y2, Y2
-	VCVTDQ2PD    16(CX)(DI*4), Y3
+	VCVTDQ2PD    16(CX)(R8*4), Y3
 	VCMPPD       $0x03, Y3, Y3, Y4
 	VMAXPD       Y1, Y3, Y1
 	VBLENDVPD    Y4, Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
 	JLT          next
 	VCMPPD       $0x03, Y1, Y1, Y3
 	VMAXPD       Y2, Y1, Y2
@@ -10461,6 +10481,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10498,158 +10519,1091 @@ stop:
 	VZEROUPPER
 	RET
 
-// func addByRow(out *float32, x *float32, y *float32, rows int, n int)
+// func rowsAddRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 // Requires: AVX
-TEXT ·addByRow(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+TEXT ·rowsAddRow(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(BX*4), Y1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Y0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DI*4)
-	ADDQ    $0x08, DI
-	CMPQ    DI, SI
+	VMOVUPS (AX)(BX*4), Y2
+	VADDPS  Y0, Y2, Y2
+	VMOVUPS Y2, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y1, Y2
+	VADDPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
 	RET
 
-// func subByRow(out *float32, x *float32, y *float32, rows int, n int)
+// func rowsSubRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 // Requires: AVX
-TEXT ·subByRow(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+TEXT ·rowsSubRow(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(BX*4), Y1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Y0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Y1
-	VSUBPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DI*4)
-	ADDQ    $0x08, DI
-	CMPQ    DI, SI
+	VMOVUPS (AX)(BX*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMOVUPS Y2, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y1, Y2
+	VSUBPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
 	RET
 
-// func mulByRow(out *float32, x *float32, y *float32, rows int, n int)
+// func rowsMulRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 // Requires: AVX
-TEXT ·mulByRow(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+TEXT ·rowsMulRow(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(BX*4), Y1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Y0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Y1
-	VMULPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DI*4)
-	ADDQ    $0x08, DI
-	CMPQ    DI, SI
+	VMOVUPS (AX)(BX*4), Y2
+	VMULPS  Y0, Y2, Y2
+	VMOVUPS Y2, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
 	RET
 
-// func divByRow(out *float32, x *float32, y *float32, rows int, n int)
+// func rowsDivRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 // Requires: AVX
-TEXT ·divByRow(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+TEXT ·rowsDivRow(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(BX*4), Y1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Y0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DI*4)
-	ADDQ    $0x08, DI
-	CMPQ    DI, SI
+	VMOVUPS (AX)(BX*4), Y2
+	VDIVPS  Y0, Y2, Y2
+	VMOVUPS Y2, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y1, Y2
+	VDIVPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
 	RET
 
-// func sumRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX512F
-TEXT ·sumRowsZ(SB), NOSPLIT, $0-48
+// func rowsSubRowSubRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX
+TEXT ·rowsSubRowSubRow(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    b+32(FP), R10
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R11
+	VMOVUPS (R11)(BX*4), Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS (R10), Y1
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Y3
+	VSUBPS  Y0, Y3, Y3
+	VSUBPS  Y1, Y3, Y3
+	VMOVUPS Y3, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y2, Y3
+	VSUBPS     Y0, Y3, Y3
+	VSUBPS     Y1, Y3, Y3
+	VMASKMOVPS Y3, Y2, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX
+TEXT ·rowsSubRowSubRowMulRow(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    b+32(FP), R10
+	MOVQ    c+40(FP), R11
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R12
+	VMOVUPS (R12)(BX*4), Y3
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS Y4, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y3, Y4
+	VSUBPS     Y0, Y4, Y4
+	VSUBPS     Y1, Y4, Y4
+	VMULPS     Y2, Y4, Y4
+	VMASKMOVPS Y4, Y3, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX
+TEXT ·rowsSubRowSubRowMulRowMulList(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    b+32(FP), R10
+	MOVQ    c+40(FP), R11
+	MOVQ    w+48(FP), R12
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R13
+	VMOVUPS (R13)(BX*4), Y3
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS (R12)(BX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMOVUPS Y4, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y3, Y4
+	VSUBPS     Y0, Y4, Y4
+	VSUBPS     Y1, Y4, Y4
+	VMULPS     Y2, Y4, Y4
+	VMASKMOVPS (R12)(BX*4), Y3, Y0
+	VMULPS     Y0, Y4, Y4
+	VMASKMOVPS Y4, Y3, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulListAddList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX
+TEXT ·rowsSubRowSubRowMulRowMulListAddList(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    b+32(FP), R10
+	MOVQ    c+40(FP), R11
+	MOVQ    w+48(FP), R12
+	MOVQ    v+56(FP), R13
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R14
+	VMOVUPS (R14)(BX*4), Y3
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS (R12)(BX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMOVUPS (R13)(BX*4), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y3, Y4
+	VSUBPS     Y0, Y4, Y4
+	VSUBPS     Y1, Y4, Y4
+	VMULPS     Y2, Y4, Y4
+	VMASKMOVPS (R12)(BX*4), Y3, Y0
+	VMULPS     Y0, Y4, Y4
+	VMASKMOVPS (R13)(BX*4), Y3, Y0
+	VADDPS     Y0, Y4, Y4
+	VMASKMOVPS Y4, Y3, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsMulRowMulList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX
+TEXT ·rowsMulRowMulList(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    w+48(FP), R10
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R11
+	VMOVUPS (R11)(BX*4), Y1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Y2
+	VMULPS  Y0, Y2, Y2
+	VMOVUPS (R10)(BX*4), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS Y2, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS (R10)(BX*4), Y1, Y0
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExp(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowsSubRowExp(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(BX*4), Y1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS      (AX)(BX*4), Y2
+	VSUBPS       Y0, Y2, Y2
+	VBROADCASTSS c42b20000<>+0(SB), Y4
+	VMINPS       Y2, Y4, Y2
+	VBROADCASTSS cc2d00000<>+0(SB), Y4
+	VMAXPS       Y2, Y4, Y2
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y4
+	VMULPS       Y4, Y2, Y3
+	VROUNDPS     $0x00, Y3, Y3
+	VBROADCASTSS c3f318000<>+0(SB), Y4
+	VFNMADD231PS Y4, Y3, Y2
+	VBROADCASTSS cb95e8083<>+0(SB), Y4
+	VFNMADD231PS Y4, Y3, Y2
+	VBROADCASTSS c39506967<>+0(SB), Y4
+	VBROADCASTSS c3ab743ce<>+0(SB), Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VBROADCASTSS c3c088908<>+0(SB), Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VBROADCASTSS c3f000000<>+0(SB), Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VBROADCASTSS c3f800000<>+0(SB), Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VBROADCASTSS c3f800000<>+0(SB), Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VBROADCASTSS c3f800000<>+0(SB), Y5
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y2
+	VPSUBD       Y2, Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y5, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y5, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y2
+	VMOVUPS      Y2, (R8)(BX*4)
+	ADDQ         $0x08, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMASKMOVPS   (AX)(BX*4), Y1, Y2
+	VSUBPS       Y0, Y2, Y2
+	VBROADCASTSS c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VBROADCASTSS cc2d00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y3
+	VMULPS       Y3, Y2, Y0
+	VROUNDPS     $0x00, Y0, Y0
+	VBROADCASTSS c3f318000<>+0(SB), Y3
+	VFNMADD231PS Y3, Y0, Y2
+	VBROADCASTSS cb95e8083<>+0(SB), Y3
+	VFNMADD231PS Y3, Y0, Y2
+	VBROADCASTSS c39506967<>+0(SB), Y3
+	VBROADCASTSS c3ab743ce<>+0(SB), Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VBROADCASTSS c3c088908<>+0(SB), Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VBROADCASTSS c3f000000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y4
+	VCVTPS2DQ    Y0, Y0
+	VPSRAD       $0x01, Y0, Y2
+	VPSUBD       Y2, Y0, Y0
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y4, Y2, Y2
+	VMULPS       Y2, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y4, Y0, Y0
+	VMULPS       Y0, Y3, Y3
+	VMOVAPS      Y3, Y2
+	VMASKMOVPS   Y2, Y1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpSum(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rowsSubRowExpSum(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    next+16(FP), R8
+	MOVQ    out+0(FP), R9
+	MOVQ    sums+64(FP), R10
+	MOVQ    a+24(FP), R11
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R12
+	VMOVUPS (R12)(BX*4), Y1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R11), Y0
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1   (R8)(BX*4)
+	VMOVUPS      (AX)(BX*4), Y5
+	VSUBPS       Y0, Y5, Y5
+	VBROADCASTSS c42b20000<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y5
+	VBROADCASTSS cc2d00000<>+0(SB), Y7
+	VMAXPS       Y5, Y7, Y5
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y7
+	VMULPS       Y7, Y5, Y6
+	VROUNDPS     $0x00, Y6, Y6
+	VBROADCASTSS c3f318000<>+0(SB), Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VBROADCASTSS cb95e8083<>+0(SB), Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VBROADCASTSS c39506967<>+0(SB), Y7
+	VBROADCASTSS c3ab743ce<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3c088908<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f000000<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f800000<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f800000<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f800000<>+0(SB), Y8
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y5
+	VPSUBD       Y5, Y6, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y8, Y5, Y5
+	VMULPS       Y5, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y8, Y6, Y6
+	VMULPS       Y6, Y7, Y7
+	VMOVAPS      Y7, Y5
+	VMOVUPS      Y5, (R9)(BX*4)
+	TESTQ        $0x0000003f, BX
+	JNZ          sum
+	TESTQ        BX, BX
+	JZ           sum
+	VEXTRACTF128 $0x01, Y4, X6
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y2, Y2
+	VCVTPS2PD    X6, Y4
+	VADDPD       Y4, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+
+sum:
+	VADDPS Y5, Y4, Y4
+	ADDQ   $0x08, BX
+	CMPQ   BX, SI
+	JLT    next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*4)
+	VMASKMOVPS   (AX)(BX*4), Y1, Y5
+	VSUBPS       Y0, Y5, Y5
+	VBROADCASTSS c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y5
+	VBROADCASTSS cc2d00000<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y6
+	VMULPS       Y6, Y5, Y0
+	VROUNDPS     $0x00, Y0, Y0
+	VBROADCASTSS c3f318000<>+0(SB), Y6
+	VFNMADD231PS Y6, Y0, Y5
+	VBROADCASTSS cb95e8083<>+0(SB), Y6
+	VFNMADD231PS Y6, Y0, Y5
+	VBROADCASTSS c39506967<>+0(SB), Y6
+	VBROADCASTSS c3ab743ce<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3c088908<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f000000<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f800000<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f800000<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f800000<>+0(SB), Y7
+	VCVTPS2DQ    Y0, Y0
+	VPSRAD       $0x01, Y0, Y5
+	VPSUBD       Y5, Y0, Y0
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y7, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y6, Y6
+	VMOVAPS      Y6, Y5
+	VMASKMOVPS   Y5, Y1, (R9)(BX*4)
+	VANDPS       Y1, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+
+done:
+	VEXTRACTF128 $0x01, Y4, X0
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y2, Y2
+	VCVTPS2PD    X0, Y0
+	VADDPD       Y0, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPD       X0, X2, X2
+	VUNPCKHPD    X2, X2, X0
+	VADDSD       X0, X2, X2
+	VADDSD       (R10), X2, X2
+	VMOVSD       X2, (R10)
+	LEAQ         (R8)(DX*4), R8
+	ADDQ         $0x08, R10
+	ADDQ         $0x04, R11
+	LEAQ         (R9)(DX*4), R9
+	LEAQ         (AX)(DX*4), AX
+	DECQ         CX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpOnlySum(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rowsSubRowExpOnlySum(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    next+16(FP), R8
+	MOVQ    sums+64(FP), R9
+	MOVQ    a+24(FP), R10
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R11
+	VMOVUPS (R11)(BX*4), Y1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R10), Y0
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1   (R8)(BX*4)
+	VMOVUPS      (AX)(BX*4), Y5
+	VSUBPS       Y0, Y5, Y5
+	VBROADCASTSS c42b20000<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y5
+	VBROADCASTSS cc2d00000<>+0(SB), Y7
+	VMAXPS       Y5, Y7, Y5
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y7
+	VMULPS       Y7, Y5, Y6
+	VROUNDPS     $0x00, Y6, Y6
+	VBROADCASTSS c3f318000<>+0(SB), Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VBROADCASTSS cb95e8083<>+0(SB), Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VBROADCASTSS c39506967<>+0(SB), Y7
+	VBROADCASTSS c3ab743ce<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3c088908<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f000000<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f800000<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f800000<>+0(SB), Y8
+	VFMADD213PS  Y8, Y5, Y7
+	VBROADCASTSS c3f800000<>+0(SB), Y8
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y5
+	VPSUBD       Y5, Y6, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y8, Y5, Y5
+	VMULPS       Y5, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y8, Y6, Y6
+	VMULPS       Y6, Y7, Y7
+	VMOVAPS      Y7, Y5
+	TESTQ        $0x0000003f, BX
+	JNZ          sum
+	TESTQ        BX, BX
+	JZ           sum
+	VEXTRACTF128 $0x01, Y4, X6
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y2, Y2
+	VCVTPS2PD    X6, Y4
+	VADDPD       Y4, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+
+sum:
+	VADDPS Y5, Y4, Y4
+	ADDQ   $0x08, BX
+	CMPQ   BX, SI
+	JLT    next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*4)
+	VMASKMOVPS   (AX)(BX*4), Y1, Y5
+	VSUBPS       Y0, Y5, Y5
+	VBROADCASTSS c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y5
+	VBROADCASTSS cc2d00000<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y6
+	VMULPS       Y6, Y5, Y0
+	VROUNDPS     $0x00, Y0, Y0
+	VBROADCASTSS c3f318000<>+0(SB), Y6
+	VFNMADD231PS Y6, Y0, Y5
+	VBROADCASTSS cb95e8083<>+0(SB), Y6
+	VFNMADD231PS Y6, Y0, Y5
+	VBROADCASTSS c39506967<>+0(SB), Y6
+	VBROADCASTSS c3ab743ce<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3c088908<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f000000<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f800000<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f800000<>+0(SB), Y7
+	VFMADD213PS  Y7, Y5, Y6
+	VBROADCASTSS c3f800000<>+0(SB), Y7
+	VCVTPS2DQ    Y0, Y0
+	VPSRAD       $0x01, Y0, Y5
+	VPSUBD       Y5, Y0, Y0
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y7, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y6, Y6
+	VMOVAPS      Y6, Y5
+	VANDPS       Y1, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+
+done:
+	VEXTRACTF128 $0x01, Y4, X0
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y2, Y2
+	VCVTPS2PD    X0, Y0
+	VADDPD       Y0, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPD       X0, X2, X2
+	VUNPCKHPD    X2, X2, X0
+	VADDSD       X0, X2, X2
+	VADDSD       (R9), X2, X2
+	VMOVSD       X2, (R9)
+	LEAQ         (R8)(DX*4), R8
+	ADDQ         $0x08, R9
+	ADDQ         $0x04, R10
+	LEAQ         (AX)(DX*4), AX
+	DECQ         CX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func moments(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·moments(SB), NOSPLIT, $0-57
+	MOVQ         x+24(FP), AX
+	MOVQ         rows+40(FP), CX
+	MOVQ         n+48(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         sums+0(FP), R8
+	MOVQ         squares+8(FP), R9
+	MOVQ         firsts+16(FP), R10
+	MOVB         begin+56(FP), R11
+	MOVQ         ahead+32(FP), R12
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R13
+	VMOVUPS      (R13)(BX*4), Y3
+
+row:
+	TESTQ     CX, CX
+	JZ        stop
+	TESTB     R11, R11
+	JZ        begun
+	VMOVSS    (AX), X2
+	VCVTSS2SD X2, X2, X2
+	VMOVSD    X2, (R10)
+
+begun:
+	VBROADCASTSD (R10), Y0
+	VCVTSD2SS    (R10), X2, X2
+	VBROADCASTSS X2, Y2
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1  (R12)(BX*4)
+	VCVTPS2PD   (AX)(BX*4), Y8
+	VSUBPD      Y0, Y8, Y8
+	VFMADD231PD Y1, Y8, Y4
+	VFMADD231PD Y8, Y8, Y6
+	VCVTPS2PD   16(AX)(BX*4), Y8
+	VSUBPD      Y0, Y8, Y8
+	VFMADD231PD Y1, Y8, Y5
+	VFMADD231PD Y8, Y8, Y7
+	ADDQ        $0x08, BX
+	CMPQ        BX, SI
+	JLT         next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R12)(BX*4)
+	VMASKMOVPS   (AX)(BX*4), Y3, Y8
+	VBLENDVPS    Y3, Y8, Y2, Y8
+	VEXTRACTF128 $0x01, Y8, X9
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y0, Y8, Y8
+	VFMADD231PD  Y1, Y8, Y4
+	VFMADD231PD  Y8, Y8, Y6
+	VCVTPS2PD    X9, Y8
+	VSUBPD       Y0, Y8, Y8
+	VFMADD231PD  Y1, Y8, Y5
+	VFMADD231PD  Y8, Y8, Y7
+
+done:
+	VADDPD       Y5, Y4, Y4
+	VADDPD       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y4, X0
+	VADDPD       X0, X4, X4
+	VUNPCKHPD    X4, X4, X0
+	VADDSD       X0, X4, X4
+	VADDSD       (R8), X4, X4
+	VMOVSD       X4, (R8)
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPD       X0, X6, X6
+	VUNPCKHPD    X6, X6, X0
+	VADDSD       X0, X6, X6
+	VADDSD       (R9), X6, X6
+	VMOVSD       X6, (R9)
+	LEAQ         (R12)(DX*4), R12
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	ADDQ         $0x08, R10
+	LEAQ         (AX)(DX*4), AX
+	DECQ         CX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA d3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
+GLOBL d3ff0000000000000<>(SB), RODATA|NOPTR, $8
+
+// func sumRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumRowsZ(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Z0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Z0, Z2
 	VMOVAPD Z0, Z1
 
 next:
-	VCVTPS2PD    (CX)(DI*4), Z3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTPS2PD    (CX)(R8*4), Z3
 	VADDPD       Z3, Z2, Z2
-	VCVTPS2PD    32(CX)(DI*4), Z3
+	VCVTPS2PD    32(CX)(R8*4), Z3
 	VADDPD       Z3, Z1, Z1
-	ADDQ         $0x10, DI
-	CMPQ         DI, BX
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
 	JLT          next
 	VADDPD       Z1, Z2, Z2
 	VSHUFF64X2   $0x4e, Z2, Z2, Z1
@@ -10663,6 +11617,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10696,30 +11651,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX512F
-TEXT ·sumWordsRowsZ(SB), NOSPLIT, $0-48
+// func sumWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumWordsRowsZ(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Z0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Z0, Z2
 	VMOVAPD Z0, Z1
 
 next:
-	VCVTDQ2PD    (CX)(DI*4), Z3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTDQ2PD    (CX)(R8*4), Z3
 	VADDPD       Z3, Z2, Z2
-	VCVTDQ2PD    32(CX)(DI*4), Z3
+	VCVTDQ2PD    32(CX)(R8*4), Z3
 	VADDPD       Z3, Z1, Z1
-	ADDQ         $0x10, DI
-	CMPQ         DI, BX
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
 	JLT          next
 	VADDPD       Z1, Z2, Z2
 	VSHUFF64X2   $0x4e, Z2, Z2, Z1
@@ -10733,6 +11690,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10766,30 +11724,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumSquaresRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX512F
-TEXT ·sumSquaresRowsZ(SB), NOSPLIT, $0-48
+// func sumSquaresRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumSquaresRowsZ(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Z0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Z0, Z2
 	VMOVAPD Z0, Z1
 
 next:
-	VCVTPS2PD    (CX)(DI*4), Z3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTPS2PD    (CX)(R8*4), Z3
 	VFMADD231PD  Z3, Z3, Z2
-	VCVTPS2PD    32(CX)(DI*4), Z3
+	VCVTPS2PD    32(CX)(R8*4), Z3
 	VFMADD231PD  Z3, Z3, Z1
-	ADDQ         $0x10, DI
-	CMPQ         DI, BX
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
 	JLT          next
 	VADDPD       Z1, Z2, Z2
 	VSHUFF64X2   $0x4e, Z2, Z2, Z1
@@ -10803,6 +11763,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -10836,30 +11797,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·leastRowsZ(SB), NOSPLIT, $0-48
+// func leastRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·leastRowsZ(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Z0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VXORPS  Z2, Z2, Z2
 	VMOVUPS (CX), Z1
 
 next:
-	VMOVUPS       (CX)(DI*4), Z0
+	PREFETCHT1    (DI)(R8*4)
+	VMOVUPS       (CX)(R8*4), Z0
 	VCMPPS        $0x03, Z0, Z0, K1
 	VBLENDMPS     Z0, Z2, K1, Z2
 	VMINPS        Z1, Z0, Z1
-	ADDQ          $0x10, DI
-	CMPQ          DI, BX
+	ADDQ          $0x10, R8
+	CMPQ          R8, BX
 	JLT           next
 	VCMPPS        $0x03, Z2, Z2, K1
 	VBLENDMPS     Z2, Z1, K1, Z1
@@ -10888,6 +11851,7 @@ next:
 	VMOVSD        X0, (AX)
 	ADDQ          $0x08, AX
 	LEAQ          (CX)(SI*4), CX
+	LEAQ          (DI)(SI*4), DI
 	DECQ          DX
 	JMP           row
 
@@ -10925,34 +11889,36 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX512F
-TEXT ·leastWordsRowsZ(SB), NOSPLIT, $0-48
+// func leastWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·leastWordsRowsZ(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Z0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Z0, Z2
 	VMOVAPD Z0, Z1
 
 next:
-	VCVTDQ2PD    (CX)(DI*4), Z3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTDQ2PD    (CX)(R8*4), Z3
 	VCMPPD       $0x03, Z3, Z3, K1
 	VMINPD       Z2, Z3, Z2
 	VBLENDMPD    Z3, Z2, K1, Z2
-	VCVTDQ2PD    32(CX)(DI*4), Z3
+	VCVTDQ2PD    32(CX)(R8*4), Z3
 	VCMPPD       $0x03, Z3, Z3, K1
 	VMINPD       Z1, Z3, Z1
 	VBLENDMPD    Z3, Z1, K1, Z1
-	ADDQ         $0x10, DI
-	CMPQ         DI, BX
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
 	JLT          next
 	VCMPPD       $0x03, Z1, Z1, K1
 	VMINPD       Z2, Z1, Z2
@@ -10976,6 +11942,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -11013,30 +11980,32 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·greatestRowsZ(SB), NOSPLIT, $0-48
+// func greatestRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·greatestRowsZ(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Z0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VXORPS  Z2, Z2, Z2
 	VMOVUPS (CX), Z1
 
 next:
-	VMOVUPS       (CX)(DI*4), Z0
+	PREFETCHT1    (DI)(R8*4)
+	VMOVUPS       (CX)(R8*4), Z0
 	VCMPPS        $0x03, Z0, Z0, K1
 	VBLENDMPS     Z0, Z2, K1, Z2
 	VMAXPS        Z1, Z0, Z1
-	ADDQ          $0x10, DI
-	CMPQ          DI, BX
+	ADDQ          $0x10, R8
+	CMPQ          R8, BX
 	JLT           next
 	VCMPPS        $0x03, Z2, Z2, K1
 	VBLENDMPS     Z2, Z1, K1, Z1
@@ -11065,6 +12034,7 @@ next:
 	VMOVSD        X0, (AX)
 	ADDQ          $0x08, AX
 	LEAQ          (CX)(SI*4), CX
+	LEAQ          (DI)(SI*4), DI
 	DECQ          DX
 	JMP           row
 
@@ -11102,34 +12072,36 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestWordsRowsZ(results *float64, x *float32, first float64, rows int, n int, apart int)
-// Requires: AVX, AVX512F
-TEXT ·greatestWordsRowsZ(SB), NOSPLIT, $0-48
+// func greatestWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·greatestWordsRowsZ(SB), NOSPLIT, $0-56
 	MOVQ         results+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         n+32(FP), BX
-	MOVQ         apart+40(FP), SI
-	VBROADCASTSD first+16(FP), Z0
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
 
 row:
 	TESTQ   DX, DX
 	JZ      stop
-	XORQ    DI, DI
+	XORQ    R8, R8
 	VMOVAPD Z0, Z2
 	VMOVAPD Z0, Z1
 
 next:
-	VCVTDQ2PD    (CX)(DI*4), Z3
+	PREFETCHT1   (DI)(R8*4)
+	VCVTDQ2PD    (CX)(R8*4), Z3
 	VCMPPD       $0x03, Z3, Z3, K1
 	VMAXPD       Z2, Z3, Z2
 	VBLENDMPD    Z3, Z2, K1, Z2
-	VCVTDQ2PD    32(CX)(DI*4), Z3
+	VCVTDQ2PD    32(CX)(R8*4), Z3
 	VCMPPD       $0x03, Z3, Z3, K1
 	VMAXPD       Z1, Z3, Z1
 	VBLENDMPD    Z3, Z1, K1, Z1
-	ADDQ         $0x10, DI
-	CMPQ         DI, BX
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
 	JLT          next
 	VCMPPD       $0x03, Z1, Z1, K1
 	VMAXPD       Z2, Z1, Z2
@@ -11153,6 +12125,7 @@ next:
 	VMOVSD       X1, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
 	DECQ         DX
 	JMP          row
 
@@ -11190,129 +12163,956 @@ stop:
 	VZEROUPPER
 	RET
 
-// func addByRowZ(out *float32, x *float32, y *float32, rows int, n int)
-// Requires: AVX, AVX512F
-TEXT ·addByRowZ(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+// func rowsAddRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsAddRowZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Z0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Z1
+	VMOVUPS (AX)(BX*4), Z1
 	VADDPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(DI*4)
-	ADDQ    $0x10, DI
-	CMPQ    DI, SI
+	VMOVUPS Z1, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z1
+	VADDPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
 	RET
 
-// func subByRowZ(out *float32, x *float32, y *float32, rows int, n int)
-// Requires: AVX, AVX512F
-TEXT ·subByRowZ(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+// func rowsSubRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Z0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Z1
+	VMOVUPS (AX)(BX*4), Z1
 	VSUBPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(DI*4)
-	ADDQ    $0x10, DI
-	CMPQ    DI, SI
+	VMOVUPS Z1, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z1
+	VSUBPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
 	RET
 
-// func mulByRowZ(out *float32, x *float32, y *float32, rows int, n int)
-// Requires: AVX, AVX512F
-TEXT ·mulByRowZ(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+// func rowsMulRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsMulRowZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Z0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Z1
+	VMOVUPS (AX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(DI*4)
-	ADDQ    $0x10, DI
-	CMPQ    DI, SI
+	VMOVUPS Z1, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
 	RET
 
-// func divByRowZ(out *float32, x *float32, y *float32, rows int, n int)
-// Requires: AVX, AVX512F
-TEXT ·divByRowZ(SB), NOSPLIT, $0-40
-	MOVQ out+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
+// func rowsDivRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsDivRowZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
 
 row:
-	TESTQ        BX, BX
+	TESTQ        CX, CX
 	JZ           stop
-	VBROADCASTSS (DX), Z0
-	XORQ         DI, DI
+	VBROADCASTSS (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
 
 next:
-	VMOVUPS (CX)(DI*4), Z1
+	VMOVUPS (AX)(BX*4), Z1
 	VDIVPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(DI*4)
-	ADDQ    $0x10, DI
-	CMPQ    DI, SI
+	VMOVUPS Z1, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
 	JLT     next
-	ADDQ    $0x04, DX
-	LEAQ    (CX)(SI*4), CX
-	LEAQ    (AX)(SI*4), AX
-	DECQ    BX
-	JMP     row
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z1
+	VDIVPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS (R10), Z1
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Z2
+	VSUBPS  Z0, Z2, Z2
+	VSUBPS  Z1, Z2, Z2
+	VMOVUPS Z2, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z2
+	VSUBPS    Z0, Z2, Z2
+	VSUBPS    Z1, Z2, Z2
+	VMOVUPS   Z2, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowMulRowZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS (R10), Z1
+	VBROADCASTSS (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Z3
+	VSUBPS  Z0, Z3, Z3
+	VSUBPS  Z1, Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VMOVUPS Z3, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z3
+	VSUBPS    Z0, Z3, Z3
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z2, Z3, Z3
+	VMOVUPS   Z3, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowMulRowMulListZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVQ  w+48(FP), R12
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS (R10), Z1
+	VBROADCASTSS (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Z3
+	VSUBPS  Z0, Z3, Z3
+	VSUBPS  Z1, Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VMOVUPS (R12)(BX*4), Z4
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS Z3, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z3
+	VSUBPS    Z0, Z3, Z3
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z2, Z3, Z3
+	VMOVUPS.Z (R12)(BX*4), K1, Z0
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS   Z3, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulListAddListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowMulRowMulListAddListZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVQ  w+48(FP), R12
+	MOVQ  v+56(FP), R13
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS (R10), Z1
+	VBROADCASTSS (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Z3
+	VSUBPS  Z0, Z3, Z3
+	VSUBPS  Z1, Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VMOVUPS (R12)(BX*4), Z4
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS (R13)(BX*4), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS Z3, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z3
+	VSUBPS    Z0, Z3, Z3
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z2, Z3, Z3
+	VMOVUPS.Z (R12)(BX*4), K1, Z0
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS.Z (R13)(BX*4), K1, Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   Z3, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsMulRowMulListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsMulRowMulListZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  w+48(FP), R10
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS (R10)(BX*4), Z2
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS.Z (R10)(BX*4), K1, Z0
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowExpZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	VBROADCASTSS c42b20000<>+0(SB), Z1
+	VBROADCASTSS cc2d00000<>+0(SB), Z2
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS c3f318000<>+0(SB), Z4
+	VBROADCASTSS cb95e8083<>+0(SB), Z5
+	VBROADCASTSS c39506967<>+0(SB), Z6
+	VBROADCASTSS c3ab743ce<>+0(SB), Z7
+	VBROADCASTSS c3c088908<>+0(SB), Z8
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Z9
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Z10
+	VBROADCASTSS c3f000000<>+0(SB), Z11
+	VBROADCASTSS c3f800000<>+0(SB), Z12
+	MOVQ         $0x0000ffff, BX
+	BZHIQ        DI, BX, BX
+	KMOVW        BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS      (AX)(BX*4), Z13
+	VSUBPS       Z0, Z13, Z13
+	VMINPS       Z13, Z1, Z13
+	VMAXPS       Z13, Z2, Z13
+	VMULPS       Z3, Z13, Z14
+	VRNDSCALEPS  $0x00, Z14, Z14
+	VFNMADD231PS Z4, Z14, Z13
+	VFNMADD231PS Z5, Z14, Z13
+	VMOVAPS      Z6, Z15
+	VFMADD213PS  Z7, Z13, Z15
+	VFMADD213PS  Z8, Z13, Z15
+	VFMADD213PS  Z9, Z13, Z15
+	VFMADD213PS  Z10, Z13, Z15
+	VFMADD213PS  Z11, Z13, Z15
+	VFMADD213PS  Z12, Z13, Z15
+	VFMADD213PS  Z12, Z13, Z15
+	VSCALEFPS    Z14, Z15, Z13
+	VMOVUPS      Z13, (R8)(BX*4)
+	ADDQ         $0x10, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVUPS.Z    (AX)(BX*4), K1, Z13
+	VSUBPS       Z0, Z13, Z13
+	VMINPS       Z13, Z1, Z13
+	VMAXPS       Z13, Z2, Z13
+	VMULPS       Z3, Z13, Z0
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z13
+	VFNMADD231PS Z5, Z0, Z13
+	VMOVAPS      Z6, Z14
+	VFMADD213PS  Z7, Z13, Z14
+	VFMADD213PS  Z8, Z13, Z14
+	VFMADD213PS  Z9, Z13, Z14
+	VFMADD213PS  Z10, Z13, Z14
+	VFMADD213PS  Z11, Z13, Z14
+	VFMADD213PS  Z12, Z13, Z14
+	VFMADD213PS  Z12, Z13, Z14
+	VSCALEFPS    Z0, Z14, Z13
+	VMOVUPS      Z13, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpSumZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·rowsSubRowExpSumZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         next+16(FP), R8
+	MOVQ         out+0(FP), R9
+	MOVQ         sums+64(FP), R10
+	MOVQ         a+24(FP), R11
+	VBROADCASTSS c42b20000<>+0(SB), Z1
+	VBROADCASTSS cc2d00000<>+0(SB), Z2
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS c3f318000<>+0(SB), Z4
+	VBROADCASTSS cb95e8083<>+0(SB), Z5
+	VBROADCASTSS c39506967<>+0(SB), Z6
+	VBROADCASTSS c3ab743ce<>+0(SB), Z7
+	VBROADCASTSS c3c088908<>+0(SB), Z8
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Z9
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Z10
+	VBROADCASTSS c3f000000<>+0(SB), Z11
+	VBROADCASTSS c3f800000<>+0(SB), Z12
+	MOVQ         $0x0000ffff, BX
+	BZHIQ        DI, BX, BX
+	KMOVW        BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R11), Z0
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1    (R8)(BX*4)
+	VMOVUPS       (AX)(BX*4), Z16
+	VSUBPS        Z0, Z16, Z16
+	VMINPS        Z16, Z1, Z16
+	VMAXPS        Z16, Z2, Z16
+	VMULPS        Z3, Z16, Z17
+	VRNDSCALEPS   $0x00, Z17, Z17
+	VFNMADD231PS  Z4, Z17, Z16
+	VFNMADD231PS  Z5, Z17, Z16
+	VMOVAPS       Z6, Z18
+	VFMADD213PS   Z7, Z16, Z18
+	VFMADD213PS   Z8, Z16, Z18
+	VFMADD213PS   Z9, Z16, Z18
+	VFMADD213PS   Z10, Z16, Z18
+	VFMADD213PS   Z11, Z16, Z18
+	VFMADD213PS   Z12, Z16, Z18
+	VFMADD213PS   Z12, Z16, Z18
+	VSCALEFPS     Z17, Z18, Z16
+	VMOVUPS       Z16, (R9)(BX*4)
+	TESTQ         $0x0000007f, BX
+	JNZ           sum
+	TESTQ         BX, BX
+	JZ            sum
+	VEXTRACTF64X4 $0x01, Z15, Y17
+	VCVTPS2PD     Y15, Z15
+	VADDPD        Z15, Z13, Z13
+	VCVTPS2PD     Y17, Z15
+	VADDPD        Z15, Z14, Z14
+	VXORPS        Z15, Z15, Z15
+
+sum:
+	VADDPS Z16, Z15, Z15
+	ADDQ   $0x10, BX
+	CMPQ   BX, SI
+	JLT    next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*4)
+	VMOVUPS.Z    (AX)(BX*4), K1, Z16
+	VSUBPS       Z0, Z16, Z16
+	VMINPS       Z16, Z1, Z16
+	VMAXPS       Z16, Z2, Z16
+	VMULPS       Z3, Z16, Z0
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z16
+	VFNMADD231PS Z5, Z0, Z16
+	VMOVAPS      Z6, Z17
+	VFMADD213PS  Z7, Z16, Z17
+	VFMADD213PS  Z8, Z16, Z17
+	VFMADD213PS  Z9, Z16, Z17
+	VFMADD213PS  Z10, Z16, Z17
+	VFMADD213PS  Z11, Z16, Z17
+	VFMADD213PS  Z12, Z16, Z17
+	VFMADD213PS  Z12, Z16, Z17
+	VSCALEFPS    Z0, Z17, Z16
+	VMOVUPS      Z16, K1, (R9)(BX*4)
+	VMOVUPS.Z    Z16, K1, Z16
+	VADDPS       Z16, Z15, Z15
+
+done:
+	VEXTRACTF64X4 $0x01, Z15, Y0
+	VCVTPS2PD     Y15, Z15
+	VADDPD        Z15, Z13, Z13
+	VCVTPS2PD     Y0, Z0
+	VADDPD        Z0, Z14, Z14
+	VADDPD        Z14, Z13, Z13
+	VEXTRACTF64X4 $0x01, Z13, Y0
+	VADDPD        Y0, Y13, Y13
+	VEXTRACTF128  $0x01, Y13, X0
+	VADDPD        X0, X13, X13
+	VUNPCKHPD     X13, X13, X0
+	VADDSD        X0, X13, X13
+	VADDSD        (R10), X13, X13
+	VMOVSD        X13, (R10)
+	LEAQ          (R8)(DX*4), R8
+	ADDQ          $0x08, R10
+	ADDQ          $0x04, R11
+	LEAQ          (R9)(DX*4), R9
+	LEAQ          (AX)(DX*4), AX
+	DECQ          CX
+	JMP           row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpOnlySumZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·rowsSubRowExpOnlySumZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         next+16(FP), R8
+	MOVQ         sums+64(FP), R9
+	MOVQ         a+24(FP), R10
+	VBROADCASTSS c42b20000<>+0(SB), Z1
+	VBROADCASTSS cc2d00000<>+0(SB), Z2
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS c3f318000<>+0(SB), Z4
+	VBROADCASTSS cb95e8083<>+0(SB), Z5
+	VBROADCASTSS c39506967<>+0(SB), Z6
+	VBROADCASTSS c3ab743ce<>+0(SB), Z7
+	VBROADCASTSS c3c088908<>+0(SB), Z8
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Z9
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Z10
+	VBROADCASTSS c3f000000<>+0(SB), Z11
+	VBROADCASTSS c3f800000<>+0(SB), Z12
+	MOVQ         $0x0000ffff, BX
+	BZHIQ        DI, BX, BX
+	KMOVW        BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R10), Z0
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1    (R8)(BX*4)
+	VMOVUPS       (AX)(BX*4), Z16
+	VSUBPS        Z0, Z16, Z16
+	VMINPS        Z16, Z1, Z16
+	VMAXPS        Z16, Z2, Z16
+	VMULPS        Z3, Z16, Z17
+	VRNDSCALEPS   $0x00, Z17, Z17
+	VFNMADD231PS  Z4, Z17, Z16
+	VFNMADD231PS  Z5, Z17, Z16
+	VMOVAPS       Z6, Z18
+	VFMADD213PS   Z7, Z16, Z18
+	VFMADD213PS   Z8, Z16, Z18
+	VFMADD213PS   Z9, Z16, Z18
+	VFMADD213PS   Z10, Z16, Z18
+	VFMADD213PS   Z11, Z16, Z18
+	VFMADD213PS   Z12, Z16, Z18
+	VFMADD213PS   Z12, Z16, Z18
+	VSCALEFPS     Z17, Z18, Z16
+	TESTQ         $0x0000007f, BX
+	JNZ           sum
+	TESTQ         BX, BX
+	JZ            sum
+	VEXTRACTF64X4 $0x01, Z15, Y17
+	VCVTPS2PD     Y15, Z15
+	VADDPD        Z15, Z13, Z13
+	VCVTPS2PD     Y17, Z15
+	VADDPD        Z15, Z14, Z14
+	VXORPS        Z15, Z15, Z15
+
+sum:
+	VADDPS Z16, Z15, Z15
+	ADDQ   $0x10, BX
+	CMPQ   BX, SI
+	JLT    next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*4)
+	VMOVUPS.Z    (AX)(BX*4), K1, Z16
+	VSUBPS       Z0, Z16, Z16
+	VMINPS       Z16, Z1, Z16
+	VMAXPS       Z16, Z2, Z16
+	VMULPS       Z3, Z16, Z0
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z16
+	VFNMADD231PS Z5, Z0, Z16
+	VMOVAPS      Z6, Z17
+	VFMADD213PS  Z7, Z16, Z17
+	VFMADD213PS  Z8, Z16, Z17
+	VFMADD213PS  Z9, Z16, Z17
+	VFMADD213PS  Z10, Z16, Z17
+	VFMADD213PS  Z11, Z16, Z17
+	VFMADD213PS  Z12, Z16, Z17
+	VFMADD213PS  Z12, Z16, Z17
+	VSCALEFPS    Z0, Z17, Z16
+	VMOVUPS.Z    Z16, K1, Z16
+	VADDPS       Z16, Z15, Z15
+
+done:
+	VEXTRACTF64X4 $0x01, Z15, Y0
+	VCVTPS2PD     Y15, Z15
+	VADDPD        Z15, Z13, Z13
+	VCVTPS2PD     Y0, Z0
+	VADDPD        Z0, Z14, Z14
+	VADDPD        Z14, Z13, Z13
+	VEXTRACTF64X4 $0x01, Z13, Y0
+	VADDPD        Y0, Y13, Y13
+	VEXTRACTF128  $0x01, Y13, X0
+	VADDPD        X0, X13, X13
+	VUNPCKHPD     X13, X13, X0
+	VADDSD        X0, X13, X13
+	VADDSD        (R9), X13, X13
+	VMOVSD        X13, (R9)
+	LEAQ          (R8)(DX*4), R8
+	ADDQ          $0x08, R9
+	ADDQ          $0x04, R10
+	LEAQ          (AX)(DX*4), AX
+	DECQ          CX
+	JMP           row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func momentsZ(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·momentsZ(SB), NOSPLIT, $0-57
+	MOVQ         x+24(FP), AX
+	MOVQ         rows+40(FP), CX
+	MOVQ         n+48(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         sums+0(FP), R8
+	MOVQ         squares+8(FP), R9
+	MOVQ         firsts+16(FP), R10
+	MOVB         begin+56(FP), R11
+	MOVQ         ahead+32(FP), R12
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Z1
+	MOVQ         $0x0000ffff, BX
+	BZHIQ        DI, BX, BX
+	KMOVW        BX, K1
+
+row:
+	TESTQ     CX, CX
+	JZ        stop
+	TESTB     R11, R11
+	JZ        begun
+	VMOVSS    (AX), X2
+	VCVTSS2SD X2, X2, X2
+	VMOVSD    X2, (R10)
+
+begun:
+	VBROADCASTSD (R10), Z0
+	VCVTSD2SS    (R10), X2, X2
+	VBROADCASTSS X2, Z2
+	VXORPS       Z3, Z3, Z3
+	VXORPS       Z4, Z4, Z4
+	VXORPS       Z5, Z5, Z5
+	VXORPS       Z6, Z6, Z6
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1  (R12)(BX*4)
+	VCVTPS2PD   (AX)(BX*4), Z7
+	VSUBPD      Z0, Z7, Z7
+	VFMADD231PD Z1, Z7, Z3
+	VFMADD231PD Z7, Z7, Z5
+	VCVTPS2PD   32(AX)(BX*4), Z7
+	VSUBPD      Z0, Z7, Z7
+	VFMADD231PD Z1, Z7, Z4
+	VFMADD231PD Z7, Z7, Z6
+	ADDQ        $0x10, BX
+	CMPQ        BX, SI
+	JLT         next
+
+rest:
+	TESTQ         DI, DI
+	JZ            done
+	PREFETCHT1    (R12)(BX*4)
+	VMOVUPS.Z     (AX)(BX*4), K1, Z7
+	VBLENDMPS     Z7, Z2, K1, Z7
+	VEXTRACTF64X4 $0x01, Z7, Y8
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z0, Z7, Z7
+	VFMADD231PD   Z1, Z7, Z3
+	VFMADD231PD   Z7, Z7, Z5
+	VCVTPS2PD     Y8, Z7
+	VSUBPD        Z0, Z7, Z7
+	VFMADD231PD   Z1, Z7, Z4
+	VFMADD231PD   Z7, Z7, Z6
+
+done:
+	VADDPD        Z4, Z3, Z3
+	VADDPD        Z6, Z5, Z5
+	VEXTRACTF64X4 $0x01, Z3, Y0
+	VADDPD        Y0, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X0
+	VADDPD        X0, X3, X3
+	VUNPCKHPD     X3, X3, X0
+	VADDSD        X0, X3, X3
+	VADDSD        (R8), X3, X3
+	VMOVSD        X3, (R8)
+	VEXTRACTF64X4 $0x01, Z5, Y0
+	VADDPD        Y0, Y5, Y5
+	VEXTRACTF128  $0x01, Y5, X0
+	VADDPD        X0, X5, X5
+	VUNPCKHPD     X5, X5, X0
+	VADDSD        X0, X5, X5
+	VADDSD        (R9), X5, X5
+	VMOVSD        X5, (R9)
+	LEAQ          (R12)(DX*4), R12
+	ADDQ          $0x08, R8
+	ADDQ          $0x08, R9
+	ADDQ          $0x08, R10
+	LEAQ          (AX)(DX*4), AX
+	DECQ          CX
+	JMP           row
 
 stop:
 	VZEROUPPER

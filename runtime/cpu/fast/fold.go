@@ -40,6 +40,9 @@ type foldStep[T number] struct {
 	*reducer
 	of    *chainOf[T]
 	keeps int // the index in foldChains.kept of the value that the chain computes; -1 if it is not kept
+	// The row value from which the elements differ, if the step sums the differences or their squares and moments give
+	// the result. See momentsOf.
+	from *ir.Scalar
 }
 
 // folding returns the kernel of the fold that computes node n, or nil if there is none. It sets absorbed, by ID, for
@@ -129,7 +132,7 @@ func (f *fold[T]) reusedValues() (kept []*ir.Scalar) {
 			used = used || has(later.Map, of)
 		}
 		known := slices.ContainsFunc(kept, func(k *ir.Scalar) bool { return equalScalars(k, of) })
-		if used && !known && of != nil && of.Leaf == 0 {
+		if used && !known && of != nil && of.Leaf == 0 && of.Op != ir.OpSub { // memory takes longer than subtraction
 			kept = append(kept, of)
 		}
 	}
@@ -160,6 +163,16 @@ func (f *fold[T]) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 		return squares, s.Map.Args[0]
 	}
 	return reducers[s.By], s.Map
+}
+
+// differences returns the row value from which the elements differ, if a step sums the differences or their squares,
+// and moments are exact enough. Otherwise it returns nil. The step reduces expression of.
+func (f *fold[T]) differences(by *reducer, of *ir.Scalar) *ir.Scalar {
+	if f.wide() || by != reducers[ir.OpSum] && by != squares || !f.node.Op().Info().Fold.FromFirst() || of == nil ||
+		of.Op != ir.OpSub || of.Args[0].Leaf != ir.LeafElement || of.Args[1].Takes(ir.LeafElement) {
+		return nil
+	}
+	return of.Args[1]
 }
 
 // reducer returns the reducer of a basic reduction of the fold's elements.
@@ -206,7 +219,7 @@ func (f *fold[T]) compileSteps(c *chains, members []*ir.Node, kept []*ir.Scalar)
 		if by.words {
 			v = b.asWord(v)
 		}
-		step := foldStep[T]{by, b.chain(b.result(v)), -1}
+		step := foldStep[T]{by, b.chain(b.result(v)), -1, f.differences(by, of)}
 		if i := len(ready); i < len(kept) && kept[i] == of {
 			step.keeps = i
 			ready = kept[:i+1]
@@ -506,16 +519,24 @@ const resident = 8 * block
 func (r *foldRows[T]) whole(worker int, rows group) {
 	g, end := r.group(rows), rows.from+rows.count
 	g.alone = true
-	if !r.across {
+	if !r.across && (r.long.each != nil || len(r.long.steps) > 1) {
 		g.count = max(1, min(rows.count, resident/max(r.n, 1)))
 	}
 	g.keep(worker)
 	for ; g.from < end; g.from += g.count {
 		g.count = min(g.count, end-g.from)
+		if g.keepsInOutput() {
+			at := g.at(g.from, 0)
+			g.memory = append(g.memory[:len(g.kept)-1], g.out.list[at:at+g.count*g.n])
+		}
 		g.used, g.values = 0, g.values[:0]
 		g.begin()
-		for i := range g.steps {
-			g.results[i] = g.step(i, 0, r.n)
+		for i, s := range g.steps {
+			if s.from != nil && g.sums != nil {
+				g.results[i] = g.fromMoments(&s)
+			} else {
+				g.results[i] = g.step(i, 0, r.n)
+			}
 		}
 		g.finish(0, r.n)
 		g.recompute()
@@ -542,8 +563,11 @@ type groupFold[T number] struct {
 	firsts  []float64   // by row: its first element, if the fold uses that
 	results [][]float64 // by step and row: the step's result
 	memory  [][]T       // by index in foldChains.kept: the values, for all elements of the group
+	sums    []float64   // by row: the sum of the differences from its first element; nil if no step uses it
+	squares []float64   // by row: the sum of their squares
 	alone   bool        // whether one task computes the group; the next fields are used then
 	values  []rowValue  // known row values
+	fixed   [][]float64 // lists of one number, see repeated
 	lists   [][]float64 // memory for lists by row, which later rows use again
 	used    int         // number of lists in use
 	again   []bool      // see recompute
@@ -577,19 +601,70 @@ func (r *foldRows[T]) group(g group) *groupFold[T] {
 func (g *groupFold[T]) keep(worker int) {
 	if size := g.count * g.n; len(g.short.kept) > 0 && size <= 2*chunk {
 		g.foldChains = &g.short
-		room := roomOf[T](g.call, worker, size*len(g.kept))
-		for i := range g.kept {
+		rooms := len(g.kept)
+		if g.keepsInOutput() {
+			rooms--
+		}
+		room := roomOf[T](g.call, worker, size*rooms)
+		for i := range rooms {
 			g.memory = append(g.memory, room[i*size:(i+1)*size])
 		}
 	}
 }
 
+// keepsInOutput reports whether the last kept value is in the memory of the results, which replace it.
+func (g *groupFold[T]) keepsInOutput() bool {
+	return len(g.kept) > 0 && !g.across && g.each != nil && g.out.list != nil
+}
+
+// findMoments sums the differences of the elements from the first one of their row, and the squares of these. For n
+// elements, the sum of the squares is at most n+1 times the sum of squared deviations from the mean, because the first
+// element's own deviation is among these. So float64 has enough digits for deviations from any mean in float32.
+func (g *groupFold[T]) findMoments() {
+	g.sums, g.squares, g.firsts = g.list(), g.list(), g.list()
+	for _, list := range [][]float64{g.sums, g.squares, g.firsts} {
+		clear(list)
+	}
+	each := func(row, k, rows int, x []T) {
+		end, list, ahead := row+rows, any(x).([]float32), any(g.ahead(len(x))).([]float32)
+		momentsOf(g.sums[row:end], g.squares[row:end], g.firsts[row:end], list, ahead, k == 0)
+	}
+	if size := g.count * g.n; len(g.kept) > 0 && g.kept[0] == element {
+		each(0, 0, g.count, g.memory[0][:size])
+	} else {
+		g.run(g.element, sink[T]{keeps: -1, f: each}, 0, g.n)
+	}
+}
+
+// fromMoments returns the results of a step from the moments, by row.
+func (g *groupFold[T]) fromMoments(s *foldStep[T]) []float64 {
+	if s.from.Leaf == ir.LeafFirst && s.reducer != squares {
+		return g.sums
+	}
+	results, n := g.list(), float64(g.n)
+	sums, squared, firsts := g.sums[:len(results)], g.squares[:len(results)], g.firsts[:len(results)]
+	for row, y := range g.value(s.from)[:len(results)] {
+		d := firsts[row] - float64(T(y)) // chains have y as T
+		if s.reducer == squares {
+			results[row] = squared[row] + float64(d*(float64(2*sums[row])+float64(n*d)))
+		} else {
+			results[row] = sums[row] + float64(n*d)
+		}
+	}
+	return results
+}
+
 // begin computes the elements of the rows if they are kept, and reads the first of each row if the fold uses them.
 func (g *groupFold[T]) begin() {
 	if len(g.kept) > 0 && g.kept[0] == element {
-		g.run(g.element, 0, 0, g.n, nil)
+		g.run(g.element, sink[T]{keeps: 0}, 0, g.n)
 	}
+	g.sums = nil
 	if !g.node.Op().Info().Fold.FromFirst() {
+		return
+	}
+	if g.alone && !g.across && slices.ContainsFunc(g.steps, func(s foldStep[T]) bool { return s.from != nil }) {
+		g.findMoments()
 		return
 	}
 	if g.firsts = g.list(); g.n == 0 {
@@ -598,23 +673,24 @@ func (g *groupFold[T]) begin() {
 	}
 	if p := g.element; len(p.code) == 0 && !g.across { // in a block for each row, run would take longer
 		from := &g.readers[p.result]
-		all, x := from.contiguous(), make([]T, 1)
-		for row := range g.firsts {
-			at := g.at(g.from+row, 0)
-			if all == nil {
-				from.read(x, at)
-			} else {
-				x[0] = all[at]
+		if all := from.direct(g.at(g.from, 0), g.count*g.n); all != nil {
+			for row := range g.firsts {
+				g.firsts[row] = float64(all[row*g.n])
 			}
+			return
+		}
+		var x [1]T
+		for row := range g.firsts {
+			from.read(x[:], g.at(g.from+row, 0))
 			g.firsts[row] = float64(x[0])
 		}
 		return
 	}
-	g.run(g.element, -1, 0, 1, func(row, _, _ int, x []T) {
+	g.run(g.element, sink[T]{keeps: -1, f: func(row, _, _ int, x []T) {
 		for i, v := range x {
 			g.firsts[row+i] = float64(v)
 		}
-	})
+	}}, 0, 1)
 }
 
 // step returns the results of step i, by row, for elements lo to hi of the rows.
@@ -626,21 +702,15 @@ func (g *groupFold[T]) step(i, lo, hi int) []float64 {
 	return results
 }
 
-// fold folds the results of a chain for elements lo to hi of the rows into results. See run for keeps.
+// fold folds the results of a chain for elements lo to hi of the rows into results. See sink for keeps.
 func (g *groupFold[T]) fold(by *reducer, results []float64, of *chainOf[T], keeps, lo, hi int) {
-	g.run(of, keeps, lo, hi, func(row, _, rows int, x []T) {
-		if g.across {
-			eachOf(by, results, x)
-		} else {
-			rowsOf(by, results[row:row+rows], x)
-		}
-	})
+	g.run(of, sink[T]{keeps: keeps, by: by, results: results}, lo, hi)
 }
 
 // finish computes the op's results: of each row for a reduction, else of elements lo to hi of each row.
 func (g *groupFold[T]) finish(lo, hi int) {
 	if g.each != nil {
-		g.run(g.each, -1, lo, hi, nil)
+		g.run(g.each, sink[T]{keeps: -1, outputs: true}, lo, hi)
 		return
 	}
 	g.put(g.from, g.value(g.node.Op().Info().Fold.Finish))
@@ -659,11 +729,17 @@ func (g *groupFold[T]) recompute() {
 			least = 0x1p-900
 		}
 	}
-	g.again = append(g.again[:0], make([]bool, g.count)...)
+	again := g.again[:0] // by row; empty if no row is to be computed again
 	check := func(list []float64) {
+		if within(list, least, most) {
+			return
+		}
+		if len(again) == 0 {
+			again = append(again, make([]bool, g.count)...)
+		}
 		for row, y := range list {
 			if !(math.Abs(y) <= most && math.Abs(y) >= least) {
-				g.again[row] = true
+				again[row] = true
 			}
 		}
 	}
@@ -677,11 +753,17 @@ func (g *groupFold[T]) recompute() {
 			check(g.value(v))
 		}
 	}
-	for row, is := range g.again {
+	for row, is := range again {
 		if is {
 			g.reference(row)
 		}
 	}
+	g.again = again
+}
+
+// withinPlain reports whether the magnitudes of all numbers of a list are from least to most.
+func withinPlain(list []float64, least, most float64) bool {
+	return !slices.ContainsFunc(list, func(y float64) bool { return !(math.Abs(y) >= least && math.Abs(y) <= most) })
 }
 
 // put rounds or wraps row values and stores them as the elements from number `at` on of the output.
@@ -721,11 +803,11 @@ func (g *groupFold[T]) put(at int, values []float64) {
 func (g *groupFold[T]) reference(row int) {
 	x := make([]float64, 0, g.n)
 	one := groupFold[T]{foldRows: g.foldRows, foldChains: &g.long, group: group{g.from + row, 1}}
-	one.run(g.element, -1, 0, g.n, func(_, _, _ int, list []T) {
+	one.run(g.element, sink[T]{keeps: -1, f: func(_, _, _ int, list []T) {
 		for _, v := range list {
 			x = append(x, float64(v))
 		}
-	})
+	}}, 0, g.n)
 	y := interp.FoldRow(g.node, x)
 	if g.each == nil {
 		g.put(g.from+row, y[:1])
@@ -743,11 +825,19 @@ func (g *groupFold[T]) reference(row int) {
 	}
 }
 
-// run runs chain p over elements lo to hi of each row, in blocks. If keeps is not -1, the results are kept as value
-// number keeps; otherwise, if f is nil, they go to the call's output. If f is not nil, run calls it with each block x
-// of results: element k of all rows if across is true, or else the elements from k on of `rows` rows from number `row`
-// on, one row after the other.
-func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows int, x []T)) {
+// sink says where the results of a chain go.
+type sink[T number] struct {
+	keeps   int       // the number of the kept value that they are; -1 if they are none
+	outputs bool      // whether they are the call's output
+	by      *reducer  // if it is not nil, it folds them into results
+	results []float64 // by row
+	// If it is not nil, run calls f with each block x of results: element k of all rows if across is true, or else the
+	// elements from k on of `rows` rows from number `row` on, one row after the other.
+	f func(row, k, rows int, x []T)
+}
+
+// run runs chain p over elements lo to hi of each row, in blocks. If it can, it passes all rows to assembly at once.
+func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 	s := p.begin(g.readers)
 	defer p.end(s)
 	ofRow := s.operands[len(p.args)+len(p.kept):]
@@ -757,47 +847,105 @@ func (g *groupFold[T]) run(p *chainOf[T], keeps, lo, hi int, f func(row, k, rows
 	}
 	if g.across {
 		for i, list := range values {
-			for row, y := range list {
-				ofRow[i][row] = T(y)
-			}
+			fromDoubles(ofRow[i], list)
 		}
 		for k := lo; k < hi; k++ {
-			x := g.computeBlock(p, s, keeps, f == nil, 0, k, g.count)
-			if f != nil {
-				f(0, k, g.count, x)
+			x := g.computeBlock(p, s, &to, 0, k, g.count)
+			switch {
+			case to.by != nil:
+				eachOf(to.by, to.results, x)
+			case to.f != nil:
+				to.f(0, k, g.count, x)
 			}
 		}
 		return
 	}
-	rows := 1 // number of rows in one block
-	if hi-lo == g.n {
-		rows = max(1, block/max(g.n, 1))
+	p.byRow(s, g.readers, hi-lo)
+	rows, most, step := 1, block, block // of a block: number of rows, of all elements, of elements of a row
+	functions := p.rowFunctions()
+	if s.rowElems == 0 {
+		functions = nil
 	}
-	s.perRow(hi - lo)
+	s.sums = nil
+	adds := functions != nil && functions.sum != nil && to.by == reducers[ir.OpSum]
+	if hi-lo == g.n && g.n > 0 {
+		rows = max(1, block/g.n)
+		if (len(p.code) == 0 || functions != nil && (adds || to.keeps >= 0 || to.outputs && g.out.list != nil)) &&
+			g.inMemory(p) {
+			if rows, most, step = g.count, g.count*g.n, g.n; functions != nil {
+				s.next = g.following(p)
+				s.rowElems = g.n
+			}
+		}
+	}
 	for row := 0; row < g.count; row += rows {
 		rows := min(rows, g.count-row)
 		for i, list := range values {
+			if s.rowElems > 0 {
+				fromDoubles(s.numbers[i], list[row:row+rows])
+			}
+			if s.rowElems > 0 && !p.spread[i] {
+				continue
+			}
 			for r, y := range list[row : row+rows] {
-				if s.rowElems > 0 && !p.spread[i] {
-					ofRow[i][r] = T(y)
-				} else {
-					fillOf(ofRow[i][r*(hi-lo):][:min(block, hi-lo)], T(y))
-				}
+				fillOf(ofRow[i][r*(hi-lo):][:min(block, hi-lo)], T(y))
 			}
 		}
-		for k := lo; k < hi; k += block {
-			x := g.computeBlock(p, s, keeps, f == nil, row, k, min(block, rows*(hi-k)))
-			if f != nil {
-				f(row, k, rows, x)
+		for k := lo; k < hi; k += step {
+			if adds {
+				s.sums = to.results[row : row+rows]
+			}
+			x := g.computeBlock(p, s, &to, row, k, min(most, rows*(hi-k)))
+			switch {
+			case adds:
+			case to.by != nil:
+				rowsOf(to.by, to.results[row:row+rows], x, g.ahead(len(x)))
+			case to.f != nil:
+				to.f(row, k, rows, x)
 			}
 		}
 	}
 }
 
-// computeBlock computes a block of n results of chain p with scratch memory s, from element k of a row on, and returns
-// them. They are in the kept value number keeps, unless that is -1. Else they are in the output if outputs is true, and
-// otherwise in s.
-func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], keeps int, outputs bool, row, k, n int) []T {
+// inMemory reports whether the elements that a chain reads, of all rows of the group, are neighbours in memory. The
+// chain has no code, or is a row program.
+func (g *groupFold[T]) inMemory(p *chainOf[T]) bool {
+	x := p.result
+	if len(p.code) > 0 {
+		x = p.code[0].in[0]
+		for _, v := range p.code[0].program.lists {
+			if g.n > block && g.readers[v].direct(0, g.n) == nil {
+				return false
+			}
+		}
+	}
+	if x >= len(p.args) {
+		return x < len(p.args)+len(p.kept)
+	}
+	return g.readers[x].direct(g.at(g.from, 0), g.count*g.n) != nil
+}
+
+// ahead returns the group's results if there are n of them and they are not in caches yet, or nil.
+func (g *groupFold[T]) ahead(n int) []T {
+	if g.each == nil || g.out.list == nil || n != g.count*g.n || g.across {
+		return nil
+	}
+	return g.out.list[g.at(g.from, 0):][:n]
+}
+
+// following returns the elements of as many rows after the group, if a row program reads the group's elements from an
+// argument, and nil otherwise.
+func (g *groupFold[T]) following(p *chainOf[T]) []T {
+	x, row, size := p.code[0].in[0], g.from+g.count, g.count*g.n
+	if x >= len(p.args) || row+g.count > g.rows {
+		return nil
+	}
+	return g.readers[x].direct(g.at(row, 0), size)
+}
+
+// computeBlock computes a block of n results of chain p with scratch memory s, from element k of a row on. It returns
+// them, or nil if it only adds them to s.sums.
+func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], to *sink[T], row, k, n int) []T {
 	at, within := g.at(g.from+row, k), row*g.n+k // within is the position in memory
 	if g.across {
 		within = k*g.count + row
@@ -806,21 +954,26 @@ func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], keeps int, out
 	for i, v := range p.kept {
 		s.operands[len(p.args)+i] = g.memory[slices.Index(g.kept, v)][within:][:n]
 	}
+	var x []T
 	switch {
-	case keeps >= 0:
-		x := g.memory[keeps][within:][:n]
-		p.apply(x, s)
-		return x
-	case outputs:
-		x := g.out.block(at, n, s.results)
+	case to.keeps >= 0:
+		x = g.memory[to.keeps][within:][:n]
+	case s.sums != nil:
+	case to.outputs:
+		x = g.out.block(at, n, s.results)
 		p.apply(x, s)
 		g.out.put(at, x)
 		return x
 	case len(p.code) == 0: // the result is an operand
 		return s.operands[p.result][:n]
+	default:
+		x = s.operands[p.code[len(p.code)-1].out][:n]
 	}
-	x := s.operands[p.code[len(p.code)-1].out][:n]
-	p.apply(x, s)
+	if s.sums != nil {
+		s.runProgram(&p.code[0], x, s.sums, n)
+	} else {
+		p.apply(x, s)
+	}
 	return x
 }
 
@@ -838,38 +991,23 @@ func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
 	return y
 }
 
-// inline has fast functions for the ops that row values use most: they set each element of out.
-var inline = map[ir.Op]func(out, x, y []float64){
-	ir.OpAdd: func(out, x, y []float64) {
-		for i := range out {
-			out[i] = x[i] + y[i]
-		}
-	},
-	ir.OpSub: func(out, x, y []float64) {
-		for i := range out {
-			out[i] = x[i] - y[i]
-		}
-	},
-	ir.OpMul: func(out, x, y []float64) {
-		for i := range out {
-			out[i] = x[i] * y[i]
-		}
-	},
-	ir.OpSqr: func(out, x, _ []float64) {
-		for i := range out {
-			out[i] = x[i] * x[i]
-		}
-	},
-	ir.OpRecip: func(out, x, _ []float64) {
-		for i := range out {
-			out[i] = 1 / x[i]
-		}
-	},
-	ir.OpRsqrt: func(out, x, _ []float64) {
-		for i := range out {
-			out[i] = 1 / math.Sqrt(x[i])
-		}
-	},
+// rowOps has functions of the ops that row values use most: they set each element of out to the op of x and y.
+var rowOps = map[ir.Op]func(out, x, y []float64){}
+
+// addRowOps sets rowOps, after the primitives have assembly.
+func addRowOps() {
+	for op, name := range map[ir.Op]string{ir.OpAdd: "+", ir.OpSub: "-", ir.OpMul: "*", ir.OpDiv: "/",
+		ir.OpMax: "nan_max", ir.OpSqrt: "sqrt", ir.OpExp: "exp", ir.OpLog: "log"} {
+		of := widePrimitives[name]
+		rowOps[op] = func(out, x, y []float64) { of.apply(out, x, y, x) }
+	}
+	ones := slices.Repeat([]float64{1}, block) // a group has at most as many rows
+	rowOps[ir.OpSqr] = func(out, x, _ []float64) { rowOps[ir.OpMul](out, x, x) }
+	rowOps[ir.OpRecip] = func(out, x, _ []float64) { rowOps[ir.OpDiv](out, ones, x) }
+	rowOps[ir.OpRsqrt] = func(out, x, _ []float64) {
+		rowOps[ir.OpSqrt](out, x, x)
+		rowOps[ir.OpDiv](out, ones, out)
+	}
 }
 
 // newValue computes a row value: a list by row of the group.
@@ -880,14 +1018,17 @@ func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 	case ir.LeafFirst:
 		return g.firsts
 	}
-	out := g.list()
 	switch s.Leaf {
 	case 0:
+		out := g.list()
 		var args [3][]float64
 		for i, a := range s.Args {
 			args[i] = g.value(a)
 		}
-		if f := inline[s.Op]; f != nil {
+		if f := rowOps[s.Op]; f != nil {
+			if args[1] == nil {
+				args[1] = args[0]
+			}
 			f(out, args[0], args[1])
 			return out
 		}
@@ -900,20 +1041,27 @@ func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 		}
 		return out
 	case ir.LeafMean:
-		for row, y := range g.results[s.Step] {
-			out[row] = y / float64(g.n)
-		}
+		out := g.list()
+		rowOps[ir.OpDiv](out, g.results[s.Step], g.repeated(float64(g.n)))
 		return out
-	}
-	y := s.Value
-	switch s.Leaf {
 	case ir.LeafCount:
-		y = max(float64(g.n)-float64(g.node.Attrs().Int(s.Attr)), 0)
+		return g.repeated(max(float64(g.n)-float64(g.node.Attrs().Int(s.Attr)), 0))
 	case ir.LeafAttr:
-		y = g.node.Attrs().Float(s.Attr)
+		return g.repeated(g.node.Attrs().Float(s.Attr))
 	}
-	for row := range out {
-		out[row] = y
+	return g.repeated(s.Value)
+}
+
+// repeated returns a list with a number for each row.
+func (g *groupFold[T]) repeated(y float64) []float64 {
+	for _, list := range g.fixed {
+		if list[0] == y {
+			return list[:g.count]
+		}
 	}
-	return out
+	list := slices.Repeat([]float64{y}, g.count)
+	if g.alone { // otherwise other tasks read the group
+		g.fixed = append(g.fixed, list)
+	}
+	return list
 }

@@ -205,6 +205,10 @@ func unsignedLong32(out *float64, x *float64, y *float64, z *float64, n int)
 // expDoubles sets each of n elements, a multiple of 4, to e^x.
 func expDoubles(out *float64, x *float64, y *float64, z *float64, n int)
 
+// withinDoubles returns 0 if the magnitudes of n elements, a multiple of 4, are from least to most. Otherwise, and if
+// an element is NaN, it does not.
+func withinDoubles(x *float64, least float64, most float64, n int) (outside int)
+
 // sortLongs sorts n integers. n is a power of 2, and at least 16.
 func sortLongs(x *int64, n int)
 

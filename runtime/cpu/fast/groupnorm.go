@@ -63,7 +63,7 @@ func groupNorm[T number](c *interp.Call) error {
 // statistics returns the mean and the variance of a list.
 func statistics[T number](x []T) (mean, variance float64) {
 	n, result := float64(len(x)), [1]float64{}
-	rowsOf(reducers[ir.OpSum], result[:], x)
+	rowsOf(reducers[ir.OpSum], result[:], x, x)
 	mean = result[0] / n
 	var a, b float64
 	for ; len(x) >= 2; x = x[2:] {

@@ -5,6 +5,7 @@ package fast
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -152,6 +153,22 @@ func kernelTests() map[string]func(t *testing.T) {
 			inside(t, fmt.Sprintf("fill of %d", n), func(g *guarded) { fill(g.floats(n), 1) })
 		}
 	}
+	all["withinDoubles"] = func(t *testing.T) {
+		for n := range 20 {
+			inside(t, fmt.Sprintf("%d numbers within bounds", n), func(g *guarded) {
+				list := guardedSlice[float64](g, n)
+				fillOf(list, 1)
+				for i := range list {
+					for _, x := range []float64{-2, -3, 0.5, math.NaN(), math.Inf(1)} {
+						if list[i] = x; within(list, 1, 2) != (x == -2) {
+							t.Errorf("number %d of %d is %g", i, n, x)
+						}
+					}
+					list[i] = 1
+				}
+			})
+		}
+	}
 	all["expsVectors"] = func(t *testing.T) {
 		for n := range 40 {
 			inside(t, fmt.Sprintf("exp of %d", n), func(g *guarded) { exps(g.floats(n), 0.5) })
@@ -239,7 +256,7 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			for n := range 60 {
 				for rows := 1; rows < 4; rows++ {
 					inside(t, fmt.Sprintf("%s of %d rows of %d", name, rows, n), func(g *guarded) {
-						r.rows(guardedSlice[float64](g, rows), g.floats(rows*n))
+						r.rows(guardedSlice[float64](g, rows), g.floats(rows*n), g.floats(rows*n))
 					})
 				}
 			}
@@ -252,14 +269,35 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			}
 		}
 	}
-	for i, name := range []string{"add", "sub", "mul", "div"} {
-		all[name+"ByRow"] = func(t *testing.T) {
-			for rows := 1; rows < 4; rows++ {
-				for n := a.lanes; n < 4*a.lanes; n += a.lanes {
-					inside(t, fmt.Sprintf("%s of %d rows of %d", name, rows, n), func(g *guarded) {
-						a.byRow[i](&g.floats(rows * n)[0], &g.floats(rows * n)[0], &g.floats(rows)[0], rows, n)
-					})
+	for _, p := range a.rows {
+		for k, f := range []rowFunction{p.each, p.sum, p.onlySum} {
+			if f == nil {
+				continue
+			}
+			all[strings.TrimSuffix(functionName(f), "Z")] = func(t *testing.T) {
+				for rows := 1; rows < 4; rows++ {
+					for n := 1; n < 4*a.lanes; n++ {
+						inside(t, fmt.Sprintf("%d rows of %d", rows, n), func(g *guarded) {
+							of := func(n int) *float32 { return &g.floats(n)[0] }
+							sums := &guardedSlice[float64](g, rows)[0]
+							out := of(rows * n)
+							if k == 2 {
+								out = nil
+							}
+							f(out, of(rows*n), of(rows*n), of(rows), of(rows), of(rows), of(n), of(n), sums, rows, n)
+						})
+					}
 				}
+			}
+		}
+	}
+	all["moments"] = func(t *testing.T) {
+		for rows := 1; rows < 4; rows++ {
+			for n := range 4 * a.lanes {
+				inside(t, fmt.Sprintf("moments of %d rows of %d", rows, n), func(g *guarded) {
+					list := func() []float64 { return guardedSlice[float64](g, rows) }
+					momentsOf(list(), list(), list(), g.floats(rows*n), nil, n%2 == 0)
+				})
 			}
 		}
 	}

@@ -264,6 +264,7 @@ func init() {
 			primitives[name] = primitives[name].with(f, vector.lanes)
 		}
 	}
+	addRowOps()
 }
 
 // with returns p with assembly.

@@ -258,21 +258,21 @@ func greater(a, b float64) float64   { return max(a, b) }
 func lesser(a, b float64) float64    { return min(a, b) }
 
 // reduction is the assembly of a reducer. rows folds n elements of each row into the row's result. The rows are `apart`
-// elements from each other, and first is the result for no elements. each folds each of n elements into a result of its
-// own. n is a positive multiple of the lanes.
+// elements from each other, and first is the result for no elements. See reducer.rows for ahead. each folds each of n
+// elements into a result of its own. n is a positive multiple of the lanes.
 type reduction struct {
-	rows func(results *float64, x *float32, first float64, rows, n, apart int)
+	rows func(results *float64, x, ahead *float32, first float64, rows, n, apart int)
 	each func(results *float64, x *float32, n int)
 }
 
 // rows folds each row of x into its element of results; all rows have the same length. The order of additions depends
-// only on that length.
-func (r *reducer) rows(results []float64, x []float32) {
+// only on that length. The assembly prefetches ahead, which has as many elements: memory that the caller uses next.
+func (r *reducer) rows(results []float64, x, ahead []float32) {
 	n, whole := len(x)/max(len(results), 1), 0
 	for a := vector; a != nil && len(results) > 0; a = a.narrower {
 		if f := a.reductions[r.kind].rows; f != nil && n-whole >= a.lanes {
 			part := (n - whole) / a.lanes * a.lanes
-			f(&results[0], &x[whole], r.identity, len(results), part, n)
+			f(&results[0], &x[whole], &ahead[whole], r.identity, len(results), part, n)
 			whole += part
 		}
 	}
@@ -290,7 +290,7 @@ func (r *reducer) rows(results []float64, x []float32) {
 // list returns the result for the elements of a list.
 func (r *reducer) list(x []float32) float64 {
 	result := [1]float64{r.identity}
-	r.rows(result[:], x)
+	r.rows(result[:], x, x)
 	return result[0]
 }
 
@@ -310,11 +310,13 @@ func (r *reducer) eachNarrow(acc []float64, x []float32) {
 	}
 }
 
-// rowsOf folds each row of x into its element of results; all rows have the same length.
-func rowsOf[T number](r *reducer, results []float64, x []T) {
+// rowsOf folds each row of x into its element of results; all rows have the same length. See reducer.rows for ahead,
+// which may be nil.
+func rowsOf[T number](r *reducer, results []float64, x, ahead []T) {
+	y := x
 	switch x := any(x).(type) {
 	case []float32:
-		r.rows(results, x)
+		r.rows(results, x, any(orSelf(ahead, y)).([]float32))
 	case []float64:
 		n := len(x) / max(len(results), 1)
 		for row, acc := range results {
@@ -330,5 +332,35 @@ func eachOf[T number](r *reducer, acc []float64, x []T) {
 		r.eachNarrow(acc, x)
 	case []float64:
 		r.each(acc, x)
+	}
+}
+
+// momentsFunction is the assembly of momentsOf. Rows have n elements, which is not 0.
+type momentsFunction = func(sums, squares, firsts *float64, x, ahead *float32, rows, n int, begin bool)
+
+// momentsOf adds the differences of the elements of each row from a float32 number in firsts to its element of sums,
+// and their squares to squares. If begin is true, it sets the numbers to the first elements. All rows of x have the
+// same length. See reducer.rows for ahead.
+func momentsOf(sums, squares, firsts []float64, x, ahead []float32, begin bool) {
+	if len(x) == 0 {
+		return
+	}
+	n := len(x) / len(sums)
+	_, _, _ = squares[:len(sums)], firsts[:len(sums)], x[:n*len(sums)] // the assembly checks no bounds
+	if vector != nil && vector.moments != nil {
+		vector.moments(&sums[0], &squares[0], &firsts[0], &x[0], &orSelf(ahead, x)[0], len(sums), n, begin)
+		return
+	}
+	for row := range sums {
+		list := x[row*n : (row+1)*n]
+		if begin {
+			firsts[row] = float64(list[0])
+		}
+		sum, square := 0.0, 0.0
+		for _, v := range list {
+			d := float64(v) - firsts[row]
+			sum, square = sum+d, square+float64(d*d)
+		}
+		sums[row], squares[row] = sums[row]+sum, squares[row]+square
 	}
 }

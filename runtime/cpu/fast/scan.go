@@ -90,7 +90,7 @@ func (s *scanner[T]) part(g *groupFold[T], acc []float64, lo, hi int) {
 	}
 	if !s.across {
 		if s.from == nil {
-			g.run(g.each, -1, lo, hi, nil)
+			g.run(g.each, sink[T]{keeps: -1, outputs: true}, lo, hi)
 		}
 		for row, before := range acc {
 			at := s.at(g.from+row, 0)
@@ -105,7 +105,7 @@ func (s *scanner[T]) part(g *groupFold[T], acc []float64, lo, hi int) {
 			first, end = max(hi-i-span, lo), hi-i
 		}
 		if s.from == nil {
-			g.run(g.each, -1, first, end, nil)
+			g.run(g.each, sink[T]{keeps: -1, outputs: true}, first, end)
 		}
 		for k := first; k < end; k++ {
 			at := k

@@ -63,7 +63,7 @@ func beats[E float32 | float64 | int64](x, y E, greatest bool) bool {
 func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 	found := best[T]{make([]T, g.count), make([]int32, g.count)}
 	var extremes [block]float64
-	g.run(g.element, -1, lo, hi, func(row, k, rows int, x []T) {
+	g.run(g.element, sink[T]{keeps: -1, f: func(row, k, rows int, x []T) {
 		switch n := len(x) / rows; {
 		case g.across && k == lo:
 			copy(found.x, x)
@@ -102,7 +102,7 @@ func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 				}
 			}
 		}
-	})
+	}}, lo, hi)
 	return found
 }
 
@@ -136,7 +136,7 @@ func firstOfFloats(extremes []float64, at []int, x []float32, greatest bool) {
 	for i := range extremes {
 		extremes[i] = by.identity
 	}
-	by.rows(extremes, x)
+	by.rows(extremes, x, x)
 	n := len(x) / len(extremes)
 	for i, y := range extremes {
 		part, y := x[i*n:(i+1)*n], float32(y)

@@ -28,9 +28,8 @@ type assembly struct {
 	functions  map[string]func(out, x, y, z *float32, n int)
 	sort       func(x *int64, n int) // for n a power of 2, at least 16
 	reductions [reducerKinds]reduction
-	// The primitives of byRowSigns, in this order, with a number per row as second argument: for rows of n elements, a
-	// positive multiple of lanes.
-	byRow []func(out, x, y *float32, rows, n int)
+	rows       *[len(rowPrograms)]rowFunctions // in their order; may be nil
+	moments    momentsFunction                 // may be nil
 	// The functions of narrower vectors on the same processor, or nil.
 	narrower *assembly
 }

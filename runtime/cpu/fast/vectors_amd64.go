@@ -50,7 +50,19 @@ func assemblies() []*assembly {
 			leastWord:    {leastWordsRows, leastWordsEach},
 			greatestWord: {greatestWordsRows, greatestWordsEach},
 		},
-		byRow: []func(out, x, y *float32, rows, n int){addByRow, subByRow, mulByRow, divByRow},
+		rows: &[len(rowPrograms)]rowFunctions{
+			{each: rowsAddRow},
+			{each: rowsSubRow},
+			{each: rowsMulRow},
+			{each: rowsDivRow},
+			{each: rowsSubRowSubRow},
+			{rowsSubRowExp, rowsSubRowExpSum, rowsSubRowExpOnlySum},
+			{each: rowsMulRowMulList},
+			{each: rowsSubRowSubRowMulRow},
+			{each: rowsSubRowSubRowMulRowMulList},
+			{each: rowsSubRowSubRowMulRowMulListAddList},
+		},
+		moments: moments,
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -94,7 +106,19 @@ func assemblies() []*assembly {
 				leastWord:    {leastWordsRowsZ, leastWordsEachZ},
 				greatestWord: {greatestWordsRowsZ, greatestWordsEachZ},
 			},
-			byRow:    []func(out, x, y *float32, rows, n int){addByRowZ, subByRowZ, mulByRowZ, divByRowZ},
+			rows: &[len(rowPrograms)]rowFunctions{
+				{each: rowsAddRowZ},
+				{each: rowsSubRowZ},
+				{each: rowsMulRowZ},
+				{each: rowsDivRowZ},
+				{each: rowsSubRowSubRowZ},
+				{rowsSubRowExpZ, rowsSubRowExpSumZ, rowsSubRowExpOnlySumZ},
+				{each: rowsMulRowMulListZ},
+				{each: rowsSubRowSubRowMulRowZ},
+				{each: rowsSubRowSubRowMulRowMulListZ},
+				{each: rowsSubRowSubRowMulRowMulListAddListZ},
+			},
+			moments:  momentsZ,
 			narrower: list[0],
 		})
 	}
@@ -126,6 +150,15 @@ func exps(x []float32, shift float32) {
 	}
 	expsVectors(&x[0], shift, whole)
 	expsPlain(x[whole:], shift)
+}
+
+// within is withinPlain, with assembly.
+func within(list []float64, least, most float64) bool {
+	whole := len(list) / 4 * 4
+	if !vectors || whole == 0 {
+		return withinPlain(list, least, most)
+	}
+	return withinDoubles(&list[0], least, most, whole) == 0 && withinPlain(list[whole:], least, most)
 }
 
 // fill sets all elements of a list to x.

@@ -14,6 +14,8 @@ const vectors = false
 
 func exps(x []float32, shift float32) { expsPlain(x, shift) }
 
+func within(list []float64, least, most float64) bool { return withinPlain(list, least, most) }
+
 func fill(list []float32, x float32) { fillPlain(list, x) }
 
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }

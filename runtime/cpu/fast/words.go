@@ -98,6 +98,16 @@ func floatsOf(dst []float32, src []float64) {
 	converted(dst, src, between.floatsOfDoubles, func(x float64) float32 { return float32(x) })
 }
 
+// fromDoubles sets dst to float64 numbers, rounded to its type.
+func fromDoubles[T number](dst []T, src []float64) {
+	switch dst := any(dst).(type) {
+	case []float32:
+		floatsOf(dst[:len(src)], src)
+	case []float64:
+		copy(dst, src)
+	}
+}
+
 // lowWordsOf sets dst to the low words of long words.
 func lowWordsOf(dst []int32, src []float64) {
 	converted(dst, src, between.wordsOfLongs, func(x float64) int32 { return int32(long(x)) })

@@ -98,6 +98,40 @@ func doubles() {
 	})
 	longConversions(primitive)
 	primitive("expDoubles", "e^x", 1, func(x, _, _ VecVirtual) { expDoubles(x) })
+	withinDoubles()
+}
+
+// withinDoubles generates the function that compares the magnitudes of numbers with bounds.
+func withinDoubles() {
+	TEXT("withinDoubles", NOSPLIT, "func(x *float64, least, most float64, n int) (outside int)")
+	Doc("withinDoubles returns 0 if the magnitudes of n elements, a multiple of 4, are from least to most. Otherwise, and if",
+		"an element is NaN, it does not.")
+	x, n, at := Load(Param("x"), GP64()), Load(Param("n"), GP64()), GP64()
+	least, most, y, within := YMM(), YMM(), YMM(), YMM()
+	for i, of := range []string{"least", "most"} {
+		from, _ := Param(of).Resolve()
+		VBROADCASTSD(from.Addr, []VecVirtual{least, most}[i])
+	}
+	sign := avx2.double(math.Copysign(0, -1))
+	VPCMPEQQ(within, within, within)
+	XORQ(at, at)
+	Label("next")
+	VANDNPD(Mem{Base: x, Index: at, Scale: 8}, sign, y)
+	ADDQ(Imm(4), at)
+	for i, bound := range []VecVirtual{least, most} {
+		is := YMM()
+		VCMPPD(Imm([]uint64{atLeast, atMost}[i]), bound, y, is)
+		VANDPD(is, within, within)
+	}
+	CMPQ(at, n)
+	JLT(LabelRef("next"))
+	bits, outside := GP32(), GP64()
+	VMOVMSKPD(within, bits)
+	XORL(Imm(15), bits)
+	MOVL(bits, outside.As32())
+	Store(outside, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
 }
 
 // longConversions generates the primitives that convert to long words.

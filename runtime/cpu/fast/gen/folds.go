@@ -55,12 +55,12 @@ func widenWords(from Op, y VecVirtual)  { VCVTDQ2PD(from, y) }
 // foldRows generates a function that folds each of several rows of a list into one result.
 func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	name := f.name + "Rows" + w.suffix
-	TEXT(name, NOSPLIT, "func(results *float64, x *float32, first float64, rows, n, apart int)")
+	TEXT(name, NOSPLIT, "func(results *float64, x, ahead *float32, first float64, rows, n, apart int)")
 	Doc(fmt.Sprintf("%s sets each of the results to %s of itself and the n elements of a row, a positive multiple", name,
 		f.what), fmt.Sprintf("of %d. The rows are apart elements from each other. first is the result for no elements.",
-		w.lanes()))
+		w.lanes()), "It prefetches ahead, which has as many elements as x.")
 	out, x, rows := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("rows"), GP64())
-	n, apart := Load(Param("n"), GP64()), Load(Param("apart"), GP64())
+	n, apart, ahead := Load(Param("n"), GP64()), Load(Param("apart"), GP64()), Load(Param("ahead"), GP64())
 	begin, y := w.vector(), w.vector()
 	from, _ := Param("first").Resolve()
 	VBROADCASTSD(from.Addr, begin)
@@ -71,9 +71,9 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	XORQ(at, at)
 	var acc VecVirtual
 	if f.narrow != nil {
-		acc = w.foldNarrow(f, x, at, n)
+		acc = w.foldNarrow(f, x, ahead, at, n)
 	} else {
-		acc = w.foldWide(f, x, at, n, begin, widen)
+		acc = w.foldWide(f, x, ahead, at, n, begin, widen)
 	}
 	w.foldLanes(acc, y, f.merge)
 	VBROADCASTSD(Mem{Base: out}, y)
@@ -81,6 +81,7 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	VMOVSD(y.AsX(), Mem{Base: out})
 	ADDQ(Imm(8), out)
 	LEAQ(Mem{Base: x, Index: apart, Scale: 4}, x)
+	LEAQ(Mem{Base: ahead, Index: apart, Scale: 4}, ahead)
 	DECQ(rows)
 	JMP(LabelRef("row"))
 	Label("stop")
@@ -89,12 +90,13 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 }
 
 // foldWide generates the loop over a row's elements as float64 numbers. It returns the results, by lane.
-func (w width) foldWide(f foldOf, x, at, n Register, begin VecVirtual, widen func(from Op, y VecVirtual)) VecVirtual {
+func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, widen func(from Op, y VecVirtual)) VecVirtual {
 	acc, y := [2]VecVirtual{w.vector(), w.vector()}, w.vector()
 	for _, a := range acc {
 		VMOVAPD(begin, a)
 	}
 	Label("next")
+	PREFETCHT1(Mem{Base: ahead, Index: at, Scale: 4})
 	for i, a := range acc {
 		widen(Mem{Base: x, Index: at, Scale: 4, Disp: w.size / 2 * i}, y)
 		f.step(y, a)
@@ -108,11 +110,12 @@ func (w width) foldWide(f foldOf, x, at, n Register, begin VecVirtual, widen fun
 
 // foldNarrow generates the loop over a row's elements as float32 numbers, for results that are elements. It returns the
 // results as float64 numbers, by lane.
-func (w width) foldNarrow(f foldOf, x, at, n Register) VecVirtual {
+func (w width) foldNarrow(f foldOf, x, ahead, at, n Register) VecVirtual {
 	acc, other, y := w.vector(), w.vector(), w.vector()
 	isNaN := w.zero()
 	VMOVUPS(Mem{Base: x}, acc)
 	Label("next")
+	PREFETCHT1(Mem{Base: ahead, Index: at, Scale: 4})
 	VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, y)
 	w.blend(w.compare(unordered, y, y), y, isNaN, isNaN)
 	f.narrow(acc, y, acc)
@@ -163,47 +166,6 @@ func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
 	Label("stop")
 	VZEROUPPER()
 	RET()
-}
-
-// byRow generates the functions of the primitives with a number per row as their second argument.
-func (w width) byRow() {
-	for _, p := range []struct {
-		name, what string
-		of         func(ops ...Op)
-	}{
-		{"add", "x+y", func(ops ...Op) { VADDPS(ops...) }},
-		{"sub", "x-y", func(ops ...Op) { VSUBPS(ops...) }},
-		{"mul", "x*y", func(ops ...Op) { VMULPS(ops...) }},
-		{"div", "x/y", func(ops ...Op) { VDIVPS(ops...) }},
-	} {
-		name := p.name + "ByRow" + w.suffix
-		TEXT(name, NOSPLIT, "func(out, x, y *float32, rows, n int)")
-		Doc(fmt.Sprintf("%s sets the elements of each of rows, of n elements, to %s for the row's element y.", name,
-			p.what), fmt.Sprintf("n is a positive multiple of %d.", w.lanes()))
-		out, x, y := Load(Param("out"), GP64()), Load(Param("x"), GP64()), Load(Param("y"), GP64())
-		rows, n, at := Load(Param("rows"), GP64()), Load(Param("n"), GP64()), GP64()
-		ofRow, v := w.vector(), w.vector()
-		Label("row")
-		TESTQ(rows, rows)
-		JZ(LabelRef("stop"))
-		VBROADCASTSS(Mem{Base: y}, ofRow)
-		XORQ(at, at)
-		Label("next")
-		VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, v)
-		p.of(ofRow, v, v)
-		VMOVUPS(v, Mem{Base: out, Index: at, Scale: 4})
-		ADDQ(Imm(uint64(w.lanes())), at)
-		CMPQ(at, n)
-		JLT(LabelRef("next"))
-		ADDQ(Imm(4), y)
-		LEAQ(Mem{Base: x, Index: n, Scale: 4}, x)
-		LEAQ(Mem{Base: out, Index: n, Scale: 4}, out)
-		DECQ(rows)
-		JMP(LabelRef("row"))
-		Label("stop")
-		VZEROUPPER()
-		RET()
-	}
 }
 
 // repeat generates the function that fills a list with one number.

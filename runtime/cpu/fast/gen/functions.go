@@ -13,7 +13,7 @@ import (
 // functions generates the mathematical functions of one width. Their errors are a few units in the last place.
 // Arguments are reduced, and polynomials are taken, as the comments of the steps say.
 func (w width) functions() {
-	w.primitive("exp", "e^x", 1, func(x, _, _ VecVirtual) { w.exp(x) })
+	w.primitive("exp", "e^x", 1, func(x, _, _ VecVirtual) { w.exp(x) }, expConstants...)
 	w.primitive("exp2", "2^x", 1, func(x, _, _ VecVirtual) { w.exp2(x) })
 	w.primitive("expm1", "e^x-1", 1, func(x, _, _ VecVirtual) { w.expm1(x) })
 	w.primitive("log", "the natural logarithm of x", 1, func(x, _, _ VecVirtual) { w.log(x, false) })
@@ -105,7 +105,10 @@ func (w width) roundDouble(x VecVirtual) {
 
 // polynomial generates code that returns a polynomial of x. The coefficient of the highest power comes first.
 func (w width) polynomial(x VecVirtual, coefficients ...float32) VecVirtual {
-	p, c := w.constant(coefficients[0]), w.vector()
+	p, c := w.vector(), w.vector()
+	if first := constant(p, coefficients[0]); first != p {
+		VMOVAPS(first, p)
+	}
 	for _, a := range coefficients[1:] {
 		VFMADD213PS(constant(c, a), x, p)
 	}
@@ -144,12 +147,18 @@ func (w width) exp2(x VecVirtual) {
 	w.scaledExp(x, n)
 }
 
-// scaledExp generates code that replaces x by 2^n e^x, by a polynomial from Cephes' expf (Moshier). |x| is at most
+// expPolynomial has the coefficients of Cephes' expf, and expConstants all constants of exp.
+var (
+	expPolynomial = []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+		5.0000001201e-1, 1, 1}
+	expConstants = append([]float32{89, -104, math.Log2E, 0.693359375, -2.12194440e-4}, expPolynomial...)
+)
+
+// scaledExp generates code that replaces x by 2^n e^x, by Cephes' polynomial (Moshier). |x| is at most
 // log(2)/2. It multiplies by 2^n in one instruction, or in two steps, so that results at both ends of float32's range
 // are right.
 func (w width) scaledExp(x, n VecVirtual) {
-	p := w.polynomial(x, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
-		5.0000001201e-1, 1, 1)
+	p := w.polynomial(x, expPolynomial...)
 	if w.size == 64 {
 		VSCALEFPS(n, p, x)
 		return

@@ -76,7 +76,7 @@ func main() {
 	wordPrimitives()
 	for _, w := range []width{avx2, avx512} {
 		w.folds()
-		w.byRow()
+		w.rowPrograms()
 	}
 	search()
 	runningSums()
@@ -125,19 +125,8 @@ func (w width) zeros(n int) []VecVirtual {
 	return list
 }
 
-// first returns a function that loads the first n elements of a vector, for n below the number of lanes. The other
-// elements become 0, and the processor does not read them from memory.
-func (w width) first(n Register) func(from Mem, to VecVirtual) {
-	if w.size == 64 {
-		bits, mask := GP64(), K()
-		MOVQ(U32(0xffff), bits)
-		BZHIQ(n, bits, bits)
-		KMOVW(bits.As32(), mask)
-		return func(from Mem, to VecVirtual) { VMOVUPS_Z(from, mask, to) }
-	}
-	mask := w.maskOf(n)
-	return func(from Mem, to VecVirtual) { VMASKMOVPS(from, mask, to) }
-}
+// first returns a function that loads the first n elements of a vector, see partial.
+func (w width) first(n Register) func(from Mem, to VecVirtual) { return w.partial(n).load }
 
 // maskOf returns a vector with ones in the first n elements, and zeros in the others. The width is 32 bytes.
 func (w width) maskOf(n Register) VecVirtual {
@@ -377,8 +366,12 @@ func constant(y VecVirtual, x float32) VecVirtual {
 	return word(y, math.Float32bits(x))
 }
 
-// word generates code that sets all elements of vector y to a 32-bit word, and returns y.
+// word generates code that sets all elements of vector y to a 32-bit word, and returns y. If a register has the word
+// already (see keepConstants), it returns that one, which must not be changed.
 func word(y VecVirtual, bits uint32) VecVirtual {
+	if kept := keptWords[bits]; kept != nil {
+		return kept
+	}
 	if _, ok := words[bits]; !ok {
 		words[bits] = ConstData(fmt.Sprintf("c%08x", bits), U32(bits))
 	}
@@ -386,7 +379,24 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 	return y
 }
 
+// keepConstants generates code that loads constants before a loop, if there are enough registers. After a call of the
+// returned function, the registers may have other content.
+func (w width) keepConstants(list ...float32) (end func()) {
+	if w.size == 64 {
+		kept := map[uint32]VecVirtual{}
+		for _, x := range list {
+			if bits := math.Float32bits(x); kept[bits] == nil {
+				kept[bits] = w.constant(x)
+			}
+		}
+		keptWords = kept
+	}
+	return func() { keptWords = nil }
+}
+
 var words = map[uint32]Mem{}
+
+var keptWords map[uint32]VecVirtual // see keepConstants
 
 func exps() {
 	TEXT("expsVectors", NOSPLIT, "func(x *float32, shift float32, n int)")
@@ -418,12 +428,14 @@ func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 
 // primitive generates the function of a primitive of up to three arguments. It computes lists of n elements, where n is
 // a multiple of the lanes. body generates code that computes a vector of results and leaves them in the first vector.
-func (w width) primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
-	w.primitiveOf(4, name+"Vectors", what, args, body)
+// It uses the constants.
+func (w width) primitive(name, what string, args int, body func(x, y, z VecVirtual), constants ...float32) {
+	w.primitiveOf(4, name+"Vectors", what, args, body, constants...)
 }
 
 // primitiveOf generates the function of a primitive of elements with 4 or 8 bytes.
-func (w width) primitiveOf(size int, name, what string, args int, body func(x, y, z VecVirtual)) {
+func (w width) primitiveOf(size int, name, what string, args int, body func(x, y, z VecVirtual),
+	constants ...float32) {
 	name += w.suffix
 	lanes := w.size / size
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, x, y, z *float%d, n int)", 8*size))
@@ -438,6 +450,7 @@ func (w width) primitiveOf(size int, name, what string, args int, body func(x, y
 	XORQ(at, at)
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
+	defer w.keepConstants(constants...)()
 	Label("next")
 	for i := range args {
 		VMOVUPS(Mem{Base: lists[i], Index: at, Scale: uint8(size)}, in[i])

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// signs has the instructions of the primitives with an operand of the row.
+var signs = map[byte]struct {
+	name string
+	of   func(ops ...Op)
+}{
+	'+': {"Add", func(ops ...Op) { VADDPS(ops...) }},
+	'-': {"Sub", func(ops ...Op) { VSUBPS(ops...) }},
+	'*': {"Mul", func(ops ...Op) { VMULPS(ops...) }},
+	'/': {"Div", func(ops ...Op) { VDIVPS(ops...) }},
+}
+
+// rowPrograms generates the functions of row programs, see rowPrograms in package fast, and moments.
+func (w width) rowPrograms() {
+	for _, text := range []string{"+row", "-row", "*row", "/row", "-row -row", "-row -row *row", "-row -row *row *list",
+		"-row -row *row *list +list", "*row *list", "-row exp"} {
+		w.rowProgram(text, true, false)
+	}
+	w.rowProgram("-row exp", true, true)
+	w.rowProgram("-row exp", false, true)
+	w.moments()
+}
+
+// rowProgram generates the function of a row program: primitives that follow each other, in one loop over the elements
+// of each row. "-row" subtracts the row's number, and "*list" multiplies by the element of a list. stores says that the
+// function stores the results, and sums that it adds up those of each row.
+func (w width) rowProgram(text string, stores, sums bool) {
+	steps, name := strings.Fields(text), "rows"
+	for _, s := range steps {
+		sign, of := signs[s[0]], s[1:]
+		if sign.name == "" {
+			sign.name, of = "", s
+		}
+		name += sign.name + strings.ToUpper(of[:1]) + of[1:]
+	}
+	if sums {
+		name += map[bool]string{true: "Sum", false: "OnlySum"}[stores]
+	}
+	name += w.suffix
+	TEXT(name, NOSPLIT, "func(out, x, next, a, b, c, w, v *float32, sums *float64, rows, n int)")
+	doc := []string{fmt.Sprintf("%s computes %q of each element x of rows, which have n elements. a, b and c have numbers",
+		name, text), "of rows, and w and v are lists of n elements."}
+	if sums {
+		doc = append(doc, "It adds the results of each row to its element of sums. It prefetches next, which has as many",
+			"elements as x.")
+	}
+	if !stores {
+		doc = append(doc, "It does not store results.")
+	}
+	r := w.rowLoop()
+	Doc(doc...)
+	var out, total Register
+	var next Register
+	if sums {
+		next = Load(Param("next"), GP64())
+	}
+	if stores {
+		out = Load(Param("out"), GP64())
+	}
+	if sums {
+		total = Load(Param("sums"), GP64())
+	}
+	numbers, lists := []string{"a", "b", "c"}, []string{"w", "v"}
+	from, ofRow := make([]Register, len(steps)), make([]VecVirtual, len(steps))
+	for i, s := range steps {
+		switch s[1:] {
+		case "row":
+			from[i], ofRow[i], numbers = Load(Param(numbers[0]), GP64()), w.vector(), numbers[1:]
+		case "list":
+			from[i], lists = Load(Param(lists[0]), GP64()), lists[1:]
+		}
+	}
+	if strings.Contains(text, "exp") {
+		defer w.keepConstants(expConstants...)()
+	}
+	var acc [2]VecVirtual // float64 sums, and the sum of a few vectors, which float32 adds with small errors
+	var narrow VecVirtual
+	widen := func() {
+		for i, half := range w.halves(narrow) {
+			d := w.vector()
+			VCVTPS2PD(half, d)
+			VADDPD(d, acc[i], acc[i])
+		}
+	}
+	r.each(func() {
+		for i, y := range ofRow {
+			if y != nil {
+				VBROADCASTSS(Mem{Base: from[i]}, y)
+			}
+		}
+		if sums {
+			acc, narrow = [2]VecVirtual{w.zero(), w.zero()}, w.zero()
+		}
+	}, func(p *partial) {
+		y := w.vector()
+		if sums {
+			PREFETCHT1(Mem{Base: next, Index: r.at, Scale: 4})
+		}
+		p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, y)
+		for i, s := range steps {
+			switch s[1:] {
+			case "row":
+				signs[s[0]].of(ofRow[i], y, y)
+			case "list":
+				z := w.vector()
+				p.load(Mem{Base: from[i], Index: r.at, Scale: 4}, z)
+				signs[s[0]].of(z, y, y)
+			default:
+				w.exp(y)
+			}
+		}
+		if stores {
+			p.store(y, Mem{Base: out, Index: r.at, Scale: 4})
+		}
+		if sums {
+			if p.clear(y); p.mask == nil {
+				const few = 8
+				TESTQ(U32(few*w.lanes()-1), r.at)
+				JNZ(LabelRef("sum"))
+				TESTQ(r.at, r.at)
+				JZ(LabelRef("sum"))
+				widen()
+				VXORPS(narrow, narrow, narrow)
+				Label("sum")
+			}
+			VADDPS(y, narrow, narrow)
+		}
+	}, func() {
+		if sums {
+			widen()
+			VADDPD(acc[1], acc[0], acc[0])
+			w.addLanes(acc[0], Mem{Base: total})
+			LEAQ(Mem{Base: next, Index: r.n, Scale: 4}, next)
+			ADDQ(Imm(8), total)
+		}
+		for i, y := range ofRow {
+			if y != nil {
+				ADDQ(Imm(4), from[i])
+			}
+		}
+		if stores {
+			LEAQ(Mem{Base: out, Index: r.n, Scale: 4}, out)
+		}
+	})
+}
+
+// addLanes generates code that adds the lanes of acc to the float64 number at m. It changes acc.
+func (w width) addLanes(acc VecVirtual, m Mem) {
+	if w.size == 64 {
+		high := YMM()
+		VEXTRACTF64X4(Imm(1), acc, high)
+		VADDPD(high, acc.AsY(), acc.AsY())
+	}
+	high := XMM()
+	VEXTRACTF128(Imm(1), acc.AsY(), high)
+	VADDPD(high, acc.AsX(), acc.AsX())
+	VUNPCKHPD(acc.AsX(), acc.AsX(), high)
+	VADDSD(high, acc.AsX(), acc.AsX())
+	VADDSD(m, acc.AsX(), acc.AsX())
+	VMOVSD(acc.AsX(), m)
+}
+
+// moments generates the function that sums the differences from each row's first element, and their squares.
+func (w width) moments() {
+	TEXT("moments"+w.suffix, NOSPLIT, "func(sums, squares, firsts *float64, x, ahead *float32, rows, n int, begin bool)")
+	Doc(fmt.Sprintf("moments%s adds the elements of each row, less the row's element of firsts, to its element of sums, and",
+		w.suffix), "their squares to squares. Rows have n elements. firsts has numbers that float32 can represent. If begin is true, it",
+		"sets them to the first elements. It prefetches ahead, which has as many elements as x.")
+	r := w.rowLoop()
+	sums, squares := Load(Param("sums"), GP64()), Load(Param("squares"), GP64())
+	firsts, begin := Load(Param("firsts"), GP64()), Load(Param("begin"), GP8())
+	ahead := Load(Param("ahead"), GP64())
+	first, one, narrow := w.vector(), w.double(1), w.vector()
+	var total, square [2]VecVirtual
+	r.each(func() {
+		TESTB(begin, begin)
+		JZ(LabelRef("begun"))
+		VMOVSS(Mem{Base: r.x}, narrow.AsX())
+		VCVTSS2SD(narrow.AsX(), narrow.AsX(), narrow.AsX())
+		VMOVSD(narrow.AsX(), Mem{Base: firsts})
+		Label("begun")
+		VBROADCASTSD(Mem{Base: firsts}, first)
+		VCVTSD2SS(Mem{Base: firsts}, narrow.AsX(), narrow.AsX())
+		VBROADCASTSS(narrow.AsX(), narrow)
+		total, square = [2]VecVirtual{w.zero(), w.zero()}, [2]VecVirtual{w.zero(), w.zero()}
+	}, func(p *partial) {
+		PREFETCHT1(Mem{Base: ahead, Index: r.at, Scale: 4})
+		var halves [2]Op
+		if p.mask == nil {
+			halves = [2]Op{Mem{Base: r.x, Index: r.at, Scale: 4}, Mem{Base: r.x, Index: r.at, Scale: 4, Disp: w.size / 2}}
+		} else { // the others differ by 0
+			y := w.vector()
+			p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, y)
+			w.blend(p.mask, y, narrow, y)
+			parts := w.halves(y)
+			halves = [2]Op{parts[0], parts[1]}
+		}
+		for i, half := range halves {
+			d := w.vector()
+			VCVTPS2PD(half, d)
+			VSUBPD(first, d, d)
+			VFMADD231PD(one, d, total[i]) // other units than VADDPD's compute it
+			VFMADD231PD(d, d, square[i])
+		}
+	}, func() {
+		VADDPD(total[1], total[0], total[0])
+		VADDPD(square[1], square[0], square[0])
+		w.addLanes(total[0], Mem{Base: sums})
+		w.addLanes(square[0], Mem{Base: squares})
+		LEAQ(Mem{Base: ahead, Index: r.n, Scale: 4}, ahead)
+		for _, list := range []Register{sums, squares, firsts} {
+			ADDQ(Imm(8), list)
+		}
+	})
+}
+
+// rowLoop is a loop over the rows of a list, and in it over the vectors of a row.
+type rowLoop struct {
+	width
+	x, rows, n, at Register
+	whole, rest    Register // the numbers of elements in whole vectors, and after these
+}
+
+// rowLoop generates the beginning of a function of rows: of the parameters x, rows and n.
+func (w width) rowLoop() *rowLoop {
+	r := &rowLoop{width: w, x: Load(Param("x"), GP64()), rows: Load(Param("rows"), GP64()), n: Load(Param("n"), GP64()),
+		at: GP64(), whole: GP64(), rest: GP64()}
+	MOVQ(r.n, r.rest)
+	ANDQ(Imm(uint64(w.lanes()-1)), r.rest)
+	MOVQ(r.n, r.whole)
+	SUBQ(r.rest, r.whole)
+	return r
+}
+
+// each generates the loop: code before the elements of each row, for a vector of elements, and after them.
+func (r *rowLoop) each(before func(), vector func(p *partial), after func()) {
+	some := r.partial(r.rest)
+	Label("row")
+	TESTQ(r.rows, r.rows)
+	JZ(LabelRef("stop"))
+	before()
+	XORQ(r.at, r.at)
+	TESTQ(r.whole, r.whole)
+	JZ(LabelRef("rest"))
+	Label("next")
+	vector(&partial{width: r.width})
+	ADDQ(Imm(uint64(r.lanes())), r.at)
+	CMPQ(r.at, r.whole)
+	JLT(LabelRef("next"))
+	Label("rest")
+	TESTQ(r.rest, r.rest)
+	JZ(LabelRef("done"))
+	vector(some)
+	Label("done")
+	after()
+	LEAQ(Mem{Base: r.x, Index: r.n, Scale: 4}, r.x)
+	DECQ(r.rows)
+	JMP(LabelRef("row"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// partial is the first elements of a vector, or all of them if the mask is nil.
+type partial struct {
+	width
+	mask Op
+}
+
+// partial generates the mask of the first n elements of a vector, for n below the number of lanes.
+func (w width) partial(n Register) *partial {
+	if w.size == 64 {
+		bits, mask := GP64(), K()
+		MOVQ(U32(0xffff), bits)
+		BZHIQ(n, bits, bits)
+		KMOVW(bits.As32(), mask)
+		return &partial{width: w, mask: mask}
+	}
+	return &partial{width: w, mask: w.maskOf(n)}
+}
+
+// load generates code that loads the elements of the part. The others become 0, and the processor does not read them
+// from memory.
+func (p *partial) load(from Mem, to VecVirtual) {
+	switch {
+	case p.mask == nil:
+		VMOVUPS(from, to)
+	case p.size == 64:
+		VMOVUPS_Z(from, p.mask, to)
+	default:
+		VMASKMOVPS(from, p.mask, to)
+	}
+}
+
+// store generates code that stores the elements of the part.
+func (p *partial) store(from VecVirtual, to Mem) {
+	switch {
+	case p.mask == nil:
+		VMOVUPS(from, to)
+	case p.size == 64:
+		VMOVUPS(from, p.mask, to)
+	default:
+		VMASKMOVPS(from, p.mask, to)
+	}
+}
+
+// clear generates code that sets elements outside of the part to 0.
+func (p *partial) clear(y VecVirtual) {
+	switch {
+	case p.mask == nil:
+	case p.size == 64:
+		VMOVUPS_Z(y, p.mask, y)
+	default:
+		VANDPS(p.mask, y, y)
+	}
+}

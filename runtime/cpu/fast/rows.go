@@ -1,0 +1,173 @@
+package fast
+
+import (
+	"slices"
+)
+
+// rowPrograms lists the consecutive primitives that assembly computes in one loop over the elements of each row. A
+// primitive's first operand is the result of the one before. The second one is the row's number ("-row"), or the
+// element of a list that is the same for all rows ("*list").
+var rowPrograms = [...]string{"+row", "-row", "*row", "/row", "-row -row", "-row exp", "*row *list", "-row -row *row",
+	"-row -row *row *list", "-row -row *row *list +list"}
+
+// rowFunctions is the assembly of one of rowPrograms, for rows of n elements. It reads the rows x, their numbers from
+// a, b and c, and the lists w and v. each stores the results in out, sum also adds up those of each row in sums, and
+// onlySum does not store them. sum and onlySum may be nil. They add few results in float32, and then in float64. They
+// prefetch next, which has as many elements as x.
+type rowFunctions struct{ each, sum, onlySum rowFunction }
+
+type rowFunction = func(out, x, next, a, b, c, w, v *float32, sums *float64, rows, n int)
+
+// rowProgram is one of rowPrograms in a chain.
+type rowProgram struct {
+	index   int   // in rowPrograms
+	length  int   // the number of instructions
+	numbers []int // the row values, as indices in chainOf.row
+	lists   []int // the operands with lists
+}
+
+// findPrograms finds the row programs in the code, the longest first, by the number of their first instruction.
+// Operands of instructions are still numbers of values. result is the chain's.
+func (b *compilerOf[T]) findPrograms(result int) map[int]*rowProgram {
+	found := map[int]*rowProgram{}
+	if b.wide() || len(b.row) == 0 {
+		return found
+	}
+	uses := make([]int, len(b.values))
+	uses[result]++
+	for i := range b.code {
+		c := &b.code[i]
+		if b.values[c.in[0]].row != nil && (c.name == "+" || c.name == "*") {
+			c.in = [3]int{c.in[1], c.in[0], c.in[1]}
+		}
+		for _, v := range slices.Compact(slices.Sorted(slices.Values(c.in[:]))) {
+			uses[v]++
+		}
+	}
+	for i := 0; i < len(b.code); i++ {
+		text, p := "", rowProgram{}
+		for k := i; k < len(b.code); k++ {
+			c := b.code[k]
+			switch x, y := c.in[0], b.values[c.in[1]]; {
+			case k > i && (x != b.code[k-1].out || uses[x] > 1), b.values[x].row != nil:
+				text = "" // none
+			case c.in[1] == x:
+				text += " " + c.name
+			case y.row != nil:
+				text += " " + c.name + "row"
+				p.numbers = append(p.numbers, c.in[1])
+			case y.arg != nil && len(y.arg.Shape()) == 1 && uses[c.in[1]] == 1:
+				text += " " + c.name + "list"
+				p.lists = append(p.lists, c.in[1])
+			default:
+				text = ""
+			}
+			if text == "" {
+				break
+			}
+			if at := slices.Index(rowPrograms[:], text[1:]); at >= 0 {
+				found[i] = &rowProgram{at, k + 1 - i, slices.Clone(p.numbers), slices.Clone(p.lists)}
+			}
+		}
+		if p := found[i]; p != nil {
+			i += p.length - 1
+		}
+	}
+	return found
+}
+
+// setPrograms gives the instructions their row programs. at has the operands of values. setPrograms finds out how row
+// values and lists are read.
+func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
+	p.spread, p.ofRow = make([]bool, len(p.row)), make([]bool, len(p.args))
+	first := len(p.args) + len(p.kept)
+	spread := func(operand int) {
+		if i := operand - first; i >= 0 && i < len(p.row) {
+			p.spread[i] = true
+		}
+	}
+	spread(p.result)
+	for i := 0; i < len(p.code); i++ {
+		r := programs[i]
+		if r == nil {
+			for _, v := range p.code[i].in {
+				spread(v)
+			}
+			continue
+		}
+		for k, v := range r.numbers {
+			r.numbers[k] = at[v] - first
+		}
+		for k, v := range r.lists {
+			r.lists[k] = at[v]
+			p.ofRow[at[v]] = true
+		}
+		p.code[i].program = r
+		i += r.length - 1
+	}
+}
+
+// rowFunctions returns the assembly of the chain if all of its code is one row program, or nil.
+func (p *chainOf[T]) rowFunctions() *rowFunctions {
+	if vector == nil || vector.rows == nil || len(p.code) == 0 || p.code[0].program == nil ||
+		p.code[0].program.length < len(p.code) {
+		return nil
+	}
+	return &vector.rows[p.code[0].program.index]
+}
+
+// byRow makes row programs read a number per row, and lists of a row's elements, if there is assembly for them. Rows
+// have n elements.
+func (p *chainOf[T]) byRow(s *scratch[T], readers []readerOf[T], n int) {
+	if vector == nil || vector.rows == nil {
+		return
+	}
+	for i, is := range p.ofRow {
+		if is && !readers[i].isRow(n) {
+			return
+		}
+	}
+	s.rowElems = min(n, block)
+	for len(s.numbers) < len(p.row) {
+		s.numbers = append(s.numbers, make([]T, block))
+	}
+}
+
+// isRow reports whether an argument is a list of n elements for each row of n elements.
+func (p *strides) isRow(n int) bool {
+	last := len(p.dims) - 1
+	return last < 0 || p.dims[last] == n && p.steps[last] == 1 && (last == 0 || last == 1 && p.steps[0] == 0)
+}
+
+// runProgram runs a row program that begins with instruction c, for n elements. It stores the results in out, or only
+// adds up those of each row in sums if out is nil. If sums is nil, it only stores them. The chain has elements of
+// float32.
+func (s *scratch[T]) runProgram(c *instruction[T], out []T, sums []float64, n int) {
+	f, elems := &vector.rows[c.program.index], min(s.rowElems, n)
+	rows := n / elems
+	var numbers [3]*float32
+	for i, v := range c.program.numbers {
+		numbers[i] = narrowed(s.numbers[v][:rows]) // the assembly checks no bounds
+	}
+	var lists [2]*float32
+	for i, v := range c.program.lists {
+		lists[i] = narrowed(s.operands[v][:elems])
+	}
+	of, to := f.each, (*float64)(nil)
+	if sums != nil {
+		if of, to = f.sum, &sums[:rows][0]; out == nil {
+			of = f.onlySum
+		}
+	}
+	x := s.operands[c.in[0]][:n]
+	of(narrowed(out), narrowed(x), narrowed(orSelf(s.next, x)), numbers[0], numbers[1], numbers[2], lists[0], lists[1],
+		to, rows, elems)
+}
+
+// orSelf returns the list ahead, which assembly prefetches, or x if ahead has fewer elements.
+func orSelf[T number](ahead, x []T) []T {
+	if len(ahead) < len(x) {
+		return x
+	}
+	return ahead
+}
