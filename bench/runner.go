@@ -91,7 +91,9 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 func (r *Runner) measure(ctx context.Context, c *Case, l *loaded, res *Result) error {
 	res.CompileMillis = millis(l.prog.Stats.Elapsed)
 	if p := l.prog.Contents.Program; p != nil {
-		res.describe(p)
+		if err := res.describe(p, c.Symbols); err != nil {
+			return err
+		}
 	}
 	res.Moved = c.moved(l.data, l.graph)
 	if err := r.time(ctx, c, l, res); err != nil || r.Trace == nil {
@@ -204,16 +206,21 @@ func (r *Runner) compile(ctx context.Context, g *ir.Graph, other *vkc.Program) (
 	return vkc.Compile(ctx, g, opt)
 }
 
-// describe records the number of kernels of a run, and their distinct schedules.
-func (r *Result) describe(p *kernel.Program) {
+// describe records the number of kernels of a run with the given symbols, and their distinct schedules.
+func (r *Result) describe(p *kernel.Program, symbols map[string]int64) error {
 	steps := p.Steps[p.Prepared:]
 	r.Kernels = len(steps)
 	for _, s := range steps {
+		s, err := s.For(symbols)
+		if err != nil {
+			return err
+		}
 		line := s.Schedule + " (" + strings.Join(s.Ops, " ") + ")"
 		if !slices.Contains(r.Schedules, line) && len(r.Schedules) < maxSchedules {
 			r.Schedules = append(r.Schedules, line)
 		}
 	}
+	return nil
 }
 
 // maxSchedules limits Result.Schedules for cases with whole models.

@@ -39,6 +39,12 @@ func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 	p.Steps = slices.Clone(p.Steps)
 	for i := range p.Steps {
 		names.grid(&p.Steps[i].Grid)
+		p.Steps[i].Alternatives = slices.Clone(p.Steps[i].Alternatives)
+		for j := range p.Steps[i].Alternatives {
+			a := &p.Steps[i].Alternatives[j]
+			a.Symbol.Name = names.symbol(a.Symbol.Name)
+			names.grid(&a.Grid)
+		}
 	}
 	p.Extents = names.shape(p.Extents)
 	p.Regions = slices.Clone(p.Regions)

@@ -468,6 +468,9 @@ func (d *dumper) plan() error {
 func (d *dumper) step(p *kernel.Program, i int) error {
 	st := p.Steps[i]
 	fmt.Fprintf(d.stdout, "step %d %s ; %s ; %s\n", i, st.Name, strings.Join(st.Ops, ", "), st.Schedule)
+	for _, a := range st.Alternatives {
+		fmt.Fprintf(d.stdout, "  for %s <= %d ; %s\n", a.Symbol.Name, a.Symbol.Bound, a.Schedule)
+	}
 	for n, bind := range st.Binds {
 		mode := "read"
 		switch {
@@ -547,6 +550,12 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 		}
 		if err := show(heading, fmt.Sprintf("the shader of kernel %d", i), st.Shader, i); err != nil {
 			return fmt.Errorf("kernel %d: %w", i, err)
+		}
+		for _, a := range st.Alternatives {
+			few := fmt.Sprintf("kernel %d %s for %s <= %d", i, st.Name, a.Symbol.Name, a.Symbol.Bound)
+			if err := show(few+": "+a.Schedule, "the shader of "+few, a.Shader, i); err != nil {
+				return fmt.Errorf("%s: %w", few, err)
+			}
 		}
 	}
 	if d.flags.kernel >= 0 {

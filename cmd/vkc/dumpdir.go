@@ -15,7 +15,7 @@ import (
 )
 
 // dumpFiles writes a program to a directory: graph.ir, plan.txt, and for each kernel NN-NAME.kernel (its IR), .comp
-// (GLSL) and .spv (SPIR-V).
+// (GLSL) and .spv (SPIR-V). An alternative is NN-NAME-BOUND.
 func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning device.Tuning) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -34,6 +34,10 @@ func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning device.Tu
 		files[base+".kernel"] = []byte(low.Kernels[i].String())
 		files[base+".comp"] = []byte(c.GLSL[st.Shader])
 		files[base+".spv"] = c.SPIRV[st.Shader]
+		for _, a := range st.Alternatives {
+			few := fmt.Sprintf("%s-%d", base, a.Symbol.Bound)
+			files[few+".comp"], files[few+".spv"] = []byte(c.GLSL[a.Shader]), c.SPIRV[a.Shader]
+		}
 	}
 	for name, content := range files {
 		if err := atomicfile.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {

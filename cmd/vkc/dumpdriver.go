@@ -14,8 +14,8 @@ import (
 )
 
 // onDriver compiles the program for the best device of this machine, unless it is a bundle. It calls visit once for the
-// pipeline of each shader, with the first kernel that uses the shader.
-func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipeline) error) (err error) {
+// pipeline of each shader, with the number and the step of the first kernel that uses the shader.
+func (d *dumper) onDriver(capture vk.Capture, visit func(i int, st kernel.Step, p *vk.Pipeline) error) (err error) {
 	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {
 		return err
@@ -38,20 +38,21 @@ func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipel
 	}
 	seen := map[int]bool{}
 	for _, i := range list {
-		shader := c.Program.Steps[i].Shader
-		if seen[shader] {
-			continue
-		}
-		seen[shader] = true
-		desc := vk.Of(dev).DescribeShader(c.Program.Shaders[shader], c.SPIRV[shader])
-		desc.Capture = capture
-		p, err := vk.Of(dev).NewPipeline(desc)
-		if err != nil {
-			return err
-		}
-		err = visit(i, p)
-		if err = errors.Join(err, p.Close()); err != nil {
-			return err
+		for _, st := range c.Program.Steps[i].Kernels() {
+			if seen[st.Shader] {
+				continue
+			}
+			seen[st.Shader] = true
+			desc := vk.Of(dev).DescribeShader(c.Program.Shaders[st.Shader], c.SPIRV[st.Shader])
+			desc.Capture = capture
+			p, err := vk.Of(dev).NewPipeline(desc)
+			if err != nil {
+				return err
+			}
+			err = visit(i, st, p)
+			if err = errors.Join(err, p.Close()); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -61,9 +62,9 @@ func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipel
 func (d *dumper) stats() error {
 	var costs []runtime.KernelCost
 	var steps []kernel.Step
-	err := d.onDriver(vk.CaptureStatistics, func(i int, p *vk.Pipeline) error {
+	err := d.onDriver(vk.CaptureStatistics, func(_ int, st kernel.Step, p *vk.Pipeline) error {
 		cost, err := p.Cost()
-		costs, steps = append(costs, cost), append(steps, d.program.Contents.Program.Steps[i])
+		costs, steps = append(costs, cost), append(steps, st)
 		return err
 	})
 	if err != nil {
@@ -85,8 +86,7 @@ func (d *dumper) stats() error {
 
 // isa prints the machine code that the driver made of each kernel.
 func (d *dumper) isa() error {
-	return d.onDriver(vk.CaptureRepresentations, func(i int, p *vk.Pipeline) error {
-		st := &d.program.Contents.Program.Steps[i]
+	return d.onDriver(vk.CaptureRepresentations, func(i int, st kernel.Step, p *vk.Pipeline) error {
 		list, err := p.Representations()
 		if err != nil {
 			return err

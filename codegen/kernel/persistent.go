@@ -81,7 +81,7 @@ func (c *checker) checkPersistent() {
 		before := k.First <= c.Prepared || k.Dispatch.Barrier
 		after := k.end() == len(c.Steps) || c.Steps[k.end()].Barrier
 		c.require(before && after, "no barrier stands before or after it")
-		c.require(len(kinds) >= BarrierBinds && k.Dispatch.Grid.IsStatic() &&
+		c.require(len(kinds) >= BarrierBinds && k.Dispatch.IsStatic() &&
 			slices.Equal(kinds[len(kinds)-BarrierBinds:], []BufferKind{BufBarrier, BufLate}),
 			"it lacks counters or a number of workgroups")
 		last = k.end()

@@ -117,7 +117,7 @@ func (c *checker) checkPrepared() {
 	for i, s := range c.Dispatches() {
 		c.begin("step %d (%s)", i, s.Name)
 		prepared := i < c.Prepared
-		c.require(!prepared || s.Grid.IsStatic(), "it is prepared, but its grid depends on symbols")
+		c.require(!prepared || s.IsStatic(), "it is prepared, but its grid depends on symbols")
 		for _, b := range s.Binds {
 			kind := c.Buffers[b.Buffer].Kind
 			lasting := kind == BufWeight || kind == BufPrepared || kind == BufTemp || kind == BufFault

@@ -184,6 +184,9 @@ type Step struct {
 	Shader int    `json:"shader"`
 	Binds  []Bind `json:"binds"`
 	Grid   Grid   `json:"grid"`
+	// Alternatives are other kernels of the step, by increasing values of one symbol. The step runs the first one that
+	// is for the symbol's value, or else its own kernel.
+	Alternatives []Alternative `json:"alternatives,omitempty"`
 	// Barrier says that a memory barrier precedes this step: it accesses data that a step since the last barrier
 	// accessed, and one of the two writes it. Steps between two barriers form a level and may run at the same time.
 	Barrier bool `json:"barrier,omitempty"`

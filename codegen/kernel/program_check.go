@@ -125,11 +125,18 @@ func (c *checker) checkDispatches() {
 	for i, s := range c.Dispatches() {
 		c.begin("step %d (%s)", i, s.Name)
 		c.checkDispatch(s)
+		c.checkAlternatives(s)
 	}
 }
 
 // checkDispatch checks a step's shader, buffers and grid.
 func (c *checker) checkDispatch(s Step) {
+	c.checkShaderOf(s)
+	c.checkGrid(s.Grid)
+}
+
+// checkShaderOf checks a step's shader and buffers.
+func (c *checker) checkShaderOf(s Step) {
 	c.require(s.Shader >= 0 && s.Shader < len(c.Shaders), "no shader %d", s.Shader)
 	shader := c.Shaders[s.Shader]
 	n := shader.Bindings
@@ -141,7 +148,6 @@ func (c *checker) checkDispatch(s Step) {
 		c.require(!b.Address || slices.Contains(shader.Needs, "bufferDeviceAddress"),
 			"a buffer by address for a shader that needs no addresses")
 	}
-	c.checkGrid(s.Grid)
 }
 
 // checkPorts checks the names of inputs, outputs and states, and whether they match their buffers.
@@ -180,7 +186,11 @@ func (c *checker) checkTexts() {
 		c.require(printable(s.Name), "shader %d: the name %q cannot be printed", i, s.Name)
 	}
 	for i, s := range c.Dispatches() {
-		for _, t := range append([]string{s.Name, s.Schedule}, s.Ops...) {
+		texts := append([]string{s.Name, s.Schedule}, s.Ops...)
+		for _, a := range s.Alternatives {
+			texts = append(texts, a.Schedule)
+		}
+		for _, t := range texts {
 			c.require(printable(t), "step %d: the text %q cannot be printed", i, t)
 		}
 	}

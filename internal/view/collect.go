@@ -263,7 +263,9 @@ func (c *collector) program(low *compiler.Lowered) {
 	r.Kernels, r.Shaders, r.Decisions = []Kernel{}, []Shader{}, []Decision{}
 	first := make([]*kernel.Kernel, len(low.GLSL)) // by shader: a kernel that it computes; nil for persistent ones
 	for i, st := range p.Steps {
-		first[st.Shader] = low.Kernels[i]
+		for _, one := range st.Kernels() {
+			first[one.Shader] = low.Kernels[i]
+		}
 	}
 	for i, source := range low.GLSL {
 		r.Shaders = append(r.Shaders, Shader{Name: p.Shaders[i].Name, Source: source,
@@ -387,6 +389,9 @@ func (c *collector) kernel(low *compiler.Lowered, i int, caps device.Caps) {
 	rec := Kernel{Name: st.Name, Family: string(k.Family), Ops: st.Ops, Schedule: st.Schedule, Reason: low.Reasons[i],
 		Grid: gridText(st.Grid), Shader: st.Shader, Flops: st.Flops, Moved: st.Moved, Barrier: st.Barrier,
 		Once: i < low.Program.Prepared, Text: k.String()}
+	for _, a := range st.Alternatives {
+		rec.Reason += fmt.Sprintf("; for %s <= %d %s", a.Symbol.Name, a.Symbol.Bound, a.Schedule)
+	}
 	if e := schedule.NewPricer(caps).Price(kernel.Rewrite{After: []*kernel.Kernel{k}, LastSplit: true}); e.Note == "" {
 		rec.Price = e.After
 	}

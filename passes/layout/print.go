@@ -71,6 +71,9 @@ func printStep(w io.Writer, p *kernel.Program, number int) {
 		fmt.Fprintf(w, " ; %s", st.Schedule)
 	}
 	fmt.Fprintln(w)
+	for _, a := range st.Alternatives {
+		fmt.Fprintf(w, "    for %s <= %d ; %s\n", a.Symbol.Name, a.Symbol.Bound, a.Schedule)
+	}
 }
 
 // binds formats the buffers that a step reads and writes, such as "r0 r3 w5 rw7".

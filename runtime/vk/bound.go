@@ -19,13 +19,13 @@ type boundKey struct {
 	inputs  []*Buffer    // the tensors that kernels read as inputs, by port; nil means the program's own buffer
 	kept    []*Buffer    // the tensors that kernels write as outputs, by port; nil means the program's own buffer
 	states  *states
-	trips   string // the trip counts that depend on symbols, see tripsOf
+	path    string // see pathOf
 	full    bool   // grids are recorded at their bounds: see grids.full
 }
 
 // equal reports whether two keys are the same.
 func (k *boundKey) equal(x *boundKey) bool {
-	return k.states == x.states && k.trips == x.trips && k.full == x.full && slices.Equal(k.before, x.before) &&
+	return k.states == x.states && k.path == x.path && k.full == x.full && slices.Equal(k.before, x.before) &&
 		slices.Equal(k.inPlace, x.inPlace) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
 }
 
@@ -57,7 +57,7 @@ func (r *runResources) bind(e *Executable, inputs []bufferCopy, j *job) *bound {
 // prepareKey sets r.key to the key of a run. It returns false if kernels can access no tensor of the run directly.
 func (r *runResources) prepareKey(e *Executable, inputs []bufferCopy, j *job) (direct bool) {
 	key := &r.key
-	key.states, key.trips, key.full = j.states, e.tripsOf(j.symbols), e.grids.full(j.symbols)
+	key.states, key.path, key.full = j.states, e.pathOf(j.symbols), e.grids.full(j.symbols)
 	key.inputs, key.before, key.inPlace, key.kept = key.inputs[:0], key.before[:0], key.inPlace[:0], key.kept[:0]
 	for i, x := range j.sources {
 		if x != nil && !e.input(i).bindsTo(x) {

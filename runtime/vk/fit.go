@@ -81,7 +81,9 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	var l gapList
 	caps := &d.info.Caps
 	for _, step := range p.Dispatches() {
-		l.shader(caps, &p.Shaders[step.Shader])
+		for _, k := range step.Kernels() {
+			l.shader(caps, &p.Shaders[k.Shader])
+		}
 		for _, b := range step.Binds {
 			l.bind(caps, &p.Buffers[b.Buffer], b.Address)
 		}
@@ -175,18 +177,16 @@ func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 
 // grids adds the gaps of workgroup counts, with all symbols at their bounds, where the counts are largest.
 func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
-	bounds := map[string]int64{}
-	for _, s := range p.Symbols {
-		bounds[s.Name] = s.Bound
-	}
 	for _, step := range p.Dispatches() {
-		counts, err := step.Grid.Eval(bounds)
-		if err != nil {
-			return fmt.Errorf("step %s: %w", step.Name, err)
-		}
-		for i, n := range counts {
-			if limit := caps.MaxWorkgroupCount[i]; n > limit {
-				l.addSize("step "+step.Name, "%d workgroups in %c (its limit is %d)", n, "xyz"[i], limit)
+		for _, one := range step.Kernels() {
+			counts, err := one.MostGroups()
+			if err != nil {
+				return fmt.Errorf("step %s: %w", step.Name, err)
+			}
+			for i, n := range counts {
+				if limit := caps.MaxWorkgroupCount[i]; n > limit {
+					l.addSize("step "+step.Name, "%d workgroups in %c (its limit is %d)", n, "xyz"[i], limit)
+				}
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (rec *recorder) makeGrids() {
 		x := &g.list[i]
 		switch {
 		case x.gated:
-		case s.Grid.IsStatic():
+		case s.IsStatic():
 			x.counts = bailout.Must(s.Grid.Eval(nil))
 		default:
 			*x = grid{symbolic: true, offset: size}
@@ -80,10 +80,12 @@ func (rec *recorder) makeGrids() {
 func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 	used := map[string]bool{}
 	for _, s := range p.Steps {
-		for _, factors := range s.Grid {
-			for _, f := range factors {
-				for _, name := range f.Extent.Symbols() {
-					used[name] = true
+		for _, k := range s.Kernels() {
+			for _, factors := range k.Grid {
+				for _, f := range factors {
+					for _, name := range f.Extent.Symbols() {
+						used[name] = true
+					}
 				}
 			}
 		}
@@ -135,9 +137,9 @@ func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols
 			if !which(x) {
 				continue
 			}
-			counts, err := rec.steps[i].Grid.Eval(symbols)
+			counts, err := rec.groups(i, symbols)
 			if err != nil {
-				return fmt.Errorf("step %s: %w", rec.steps[i].Name, err)
+				return err
 			}
 			for j, n := range counts {
 				binary.NativeEndian.PutUint32(to[x.offset+4*int64(j):], n)
@@ -145,6 +147,18 @@ func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols
 		}
 		return nil
 	}
+}
+
+// groups returns the workgroup counts of step i for the given values of symbols.
+func (rec *recorder) groups(i int, symbols map[string]int64) (counts [3]uint32, err error) {
+	step, err := rec.steps[i].For(symbols)
+	if err == nil {
+		counts, err = step.Grid.Eval(symbols)
+	}
+	if err != nil {
+		return counts, fmt.Errorf("step %s: %w", rec.steps[i].Name, err)
+	}
+	return counts, nil
 }
 
 // putSymbols writes the values of symbols in the format in which kernels read them.

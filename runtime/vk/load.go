@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -213,8 +212,14 @@ func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics boo
 	rec.pipelines = make([]*Pipeline, len(p.Shaders))
 	var descs []PipelineDesc
 	var shaders []int
+	used := map[int]bool{}
+	for _, s := range rec.steps {
+		for _, k := range s.Kernels() {
+			used[k.Shader] = true
+		}
+	}
 	for i := range p.Shaders {
-		if !slices.ContainsFunc(rec.steps, func(s kernel.Step) bool { return s.Shader == i }) {
+		if !used[i] {
 			continue
 		}
 		desc := rec.device.DescribeShader(p.Shaders[i], spirv[i])

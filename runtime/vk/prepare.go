@@ -23,7 +23,7 @@ func (rec *recorder) runPrepared(ctx context.Context) {
 			if n > 0 && (rec.program.Steps[i].Barrier || steps[n-1] != i-1) {
 				c.Barrier(StageCompute, StageCompute)
 			}
-			rec.recordStep(c, rec.own.bindings, i)
+			rec.recordStep(c, rec.own.bindings, nil, i)
 		}
 		c.Barrier(StageCompute, StageCompute) // for the first run, and for copies of prepared weights
 		c.Barrier(StageCompute, StageTransfer)

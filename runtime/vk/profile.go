@@ -21,14 +21,14 @@ type profiler struct {
 // profiler returns the recording for profiles, and makes it at the first call. It returns nil if the device has no
 // timestamps or the program has no steps.
 func (rec *recorder) profiler(symbols map[string]int64) *profiler {
-	cached := rec.own.find(rec.tripsOf(symbols))
+	cached := rec.own.find(rec.pathOf(symbols))
 	if cached.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
 		return cached.profile
 	}
 	steps := rec.unrolled(symbols)
 	stamps := bailout.Must(rec.device.NewTimestamps(len(steps) + 1))
 	c := rec.device.NewCommandList()
-	rec.recordList(c, rec.own.bindings, steps, stamps)
+	rec.recordList(c, rec.own.bindings, symbols, steps, stamps)
 	r, err := rec.finish("profile of "+rec.program.Name, c)
 	if err != nil {
 		_ = stamps.Close()
@@ -47,12 +47,12 @@ func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *run
 	profile := &runtime.Profile{GPU: times[len(times)-1]}
 	log.align(profile, rec.device, p.stamps)
 	for i, step := range p.steps {
-		s := &rec.program.Steps[step]
+		s := bailout.Must(rec.program.Steps[step].For(symbols))
 		cost := rec.cost(s)
 		profile.Kernels = append(profile.Kernels, runtime.KernelTime{
 			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Start: times[i].Nanoseconds(),
 			Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
-			Flops: int64(float64(s.Flops) * gridShare(s.Grid, symbols)),
+			Flops: int64(float64(s.Flops) * gridShare(rec.program.Steps[step].Grid, symbols)),
 			Moved: int64(float64(s.Moved) * rec.bytesShare(s, symbols)),
 			Cost:  cost, PeakGFlops: 1e3 * rec.peak(s), PeakGBps: rec.machine.CopyGBps,
 		})
@@ -61,7 +61,7 @@ func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *run
 }
 
 // cost returns the driver's statistics about a step's kernel, or nil if they were not captured.
-func (rec *recorder) cost(s *kernel.Step) runtime.KernelCost {
+func (rec *recorder) cost(s kernel.Step) runtime.KernelCost {
 	p := rec.pipelines[s.Shader]
 	if p == nil || p.capture&CaptureStatistics == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (rec *recorder) cost(s *kernel.Step) runtime.KernelCost {
 
 // peak returns the peak rate of the arithmetic units that a step's kernel uses (tensor cores or not), in 10^12
 // operations per second, or 0 if unknown.
-func (rec *recorder) peak(s *kernel.Step) float64 {
+func (rec *recorder) peak(s kernel.Step) float64 {
 	isMatrix := func(feature string) bool { return strings.HasPrefix(feature, "cooperativeMatrix") }
 	isInt8 := func(b kernel.Bind) bool { return rec.program.Buffers[b.Buffer].DType == ir.I8 }
 	switch {
@@ -99,7 +99,7 @@ func gridShare(g kernel.Grid, symbols map[string]int64) float64 {
 }
 
 // bytesShare returns the fraction of the bytes of a step's buffers that a run uses.
-func (m *programMemory) bytesShare(s *kernel.Step, symbols map[string]int64) float64 {
+func (m *programMemory) bytesShare(s kernel.Step, symbols map[string]int64) float64 {
 	now, bound := 0.0, 0.0
 	for _, bind := range s.Binds {
 		b := &m.program.Buffers[bind.Buffer]

@@ -27,10 +27,9 @@ type recorder struct {
 	recordingCount atomic.Int64 // Stats.Recordings
 }
 
-// recordEarly makes the recording of the steps on states s before a run needs it, unless trip counts depend on a run's
-// symbols.
+// recordEarly makes the recording of the steps on states s before a run needs it, unless it depends on a run's symbols.
 func (rec *recorder) recordEarly(s *states) {
-	if rec.tripsOf(nil) == "" {
+	if rec.pathOf(nil) == "" {
 		rec.stepsOn(s, nil)
 	}
 }
@@ -84,16 +83,16 @@ func (rec *recorder) addresses(ranges []BufferRange, made *resources) map[int]Bu
 	return at
 }
 
-// recordings is a cache of recordings of a program with the same bindings. list has an element for each combination of
-// the loops' trip counts, most recently used first.
+// recordings is a cache of recordings of a program with the same bindings. list has an element for each path (see
+// pathOf), most recently used first.
 type recordings struct {
 	bindings *Bindings
 	list     []*recorded
 }
 
-// recorded has the recordings for one combination of trip counts. Each is made for the first run that needs it.
+// recorded has the recordings for one path. Each is made for the first run that needs it.
 type recorded struct {
-	trips   string     // the trip counts that depend on symbols
+	path    string     // see pathOf
 	steps   *Recording // the steps of a run
 	profile *profiler
 	parts   []*Recording // the steps, split before each step that reads other devices' values
@@ -119,35 +118,42 @@ func (r *recorded) close() {
 	}
 }
 
-// maxRecorded is the largest number of combinations of trip counts in the cache.
+// maxRecorded is the largest number of paths in the cache.
 const maxRecorded = 8
 
 // maxDispatches is the largest number of dispatches in one recording.
 const maxDispatches = 1 << 20
 
-// tripsOf returns the trip counts that depend on symbols, as a key. It returns "" if there are none.
-func (rec *recorder) tripsOf(symbols map[string]int64) string {
-	text := ""
+// pathOf returns the path of a run through the program, as a key: the trip counts that depend on symbols, and the
+// kernels of the steps that have alternatives. A recording is for one path. pathOf returns "" if there is only one.
+func (rec *recorder) pathOf(symbols map[string]int64) string {
+	var text []byte
 	for _, r := range rec.program.Regions {
 		if !r.Trips.IsStatic() {
 			trips, err := r.Trips.Eval(symbols)
-			text += fmt.Sprintf("%d %t ", trips, err == nil)
+			text = fmt.Appendf(text, "%d %t ", trips, err == nil)
 		}
 	}
-	return text
+	for i := range rec.program.Steps {
+		if s := &rec.program.Steps[i]; len(s.Alternatives) > 0 {
+			n, err := s.Choose(symbols)
+			text = fmt.Appendf(text, "%d %t ", n, err == nil)
+		}
+	}
+	return string(text)
 }
 
-// find returns the cache's element for these trip counts (see tripsOf), and adds one if there is none. If the cache is
-// full, it drops the least recently used element.
-func (rs *recordings) find(trips string) *recorded {
-	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.trips == trips })
+// find returns the cache's element for a path, and adds one if there is none. If the cache is full, it drops the least
+// recently used element.
+func (rs *recordings) find(path string) *recorded {
+	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.path == path })
 	if at < 0 {
 		if at = len(rs.list); at == maxRecorded {
 			at--
 			rs.list[at].close()
 			rs.list = rs.list[:at]
 		}
-		rs.list = append(rs.list, &recorded{trips: trips})
+		rs.list = append(rs.list, &recorded{path: path})
 	}
 	toFront(rs.list, at)
 	return rs.list[0]
@@ -162,7 +168,7 @@ func toFront[T any](list []T, at int) {
 
 // stepsOn returns a recording of the steps on states s.
 func (rec *recorder) stepsOn(s *states, symbols map[string]int64) *Recording {
-	r := s.find(rec.tripsOf(symbols))
+	r := s.find(rec.pathOf(symbols))
 	if r.steps == nil {
 		r.steps = rec.recordSteps("steps of "+rec.program.Name, s.bindings, symbols, nil)
 	}
@@ -171,7 +177,7 @@ func (rec *recorder) stepsOn(s *states, symbols map[string]int64) *Recording {
 
 // partsOn is stepsOn split into parts, for a run in which the host acts at each exchange between devices.
 func (rec *recorder) partsOn(s *states, symbols map[string]int64) []*Recording {
-	r := s.find(rec.tripsOf(symbols))
+	r := s.find(rec.pathOf(symbols))
 	if r.parts != nil {
 		return r.parts
 	}
@@ -184,7 +190,7 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) []*Recording {
 		}
 		c := rec.device.NewCommandList()
 		c.grouped = true
-		rec.recordList(c, s.bindings, steps[:n], nil)
+		rec.recordList(c, s.bindings, symbols, steps[:n], nil)
 		c.Barrier(StageCompute, StageHost) // other devices read the kernels' results
 		part, err := rec.finish("part of "+rec.program.Name, c)
 		if err != nil {
@@ -228,7 +234,7 @@ func (rec *recorder) dispatches(symbols map[string]int64) []int {
 }
 
 // recordSteps makes a recording of the copies in before, and then of the dispatches of a run with the given bindings.
-// symbols determine the trip counts.
+// symbols determine its path.
 func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[string]int64,
 	before []bufferCopy) *Recording {
 	steps := rec.dispatches(symbols)
@@ -238,7 +244,7 @@ func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[st
 		c.copyAll(before)
 		c.Barrier(StageTransfer, StageCompute|StageIndirect)
 	}
-	rec.recordList(c, bindings, steps, nil)
+	rec.recordList(c, bindings, symbols, steps, nil)
 	return bailout.Must(rec.finish(name, c))
 }
 
@@ -251,10 +257,11 @@ func (rec *recorder) finish(name string, c *CommandList) (*Recording, error) {
 	return r, err
 }
 
-// recordList adds dispatches, and the barriers between them, to c. steps has their indices in rec.steps. If stamps is
-// not nil, every dispatch runs alone and is timed: slot i of stamps is the start of the i-th dispatch, and slot i+1 its
-// end.
-func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int, stamps *Timestamps) {
+// recordList adds dispatches, and the barriers between them, to c. steps has their indices in rec.steps. symbols
+// determine their kernels. If stamps is not nil, every dispatch runs alone and is timed: slot i of stamps is the start
+// of the i-th dispatch, and slot i+1 its end.
+func (rec *recorder) recordList(c *CommandList, bindings *Bindings, symbols map[string]int64, steps []int,
+	stamps *Timestamps) {
 	alone := stamps != nil
 	if alone {
 		c.ResetTimestamps(stamps)
@@ -272,17 +279,22 @@ func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int,
 		if mailbox.HasCollective(rec.steps[i].Ops) { // other devices read the results of earlier steps
 			c.Barrier(StageCompute, StageCompute|StageHost)
 		}
-		rec.recordStep(c, bindings, i)
+		rec.recordStep(c, bindings, symbols, i)
 		if alone {
 			c.Timestamp(stamps, n+1)
 		}
 	}
 }
 
-// recordStep adds the dispatch of step i to c. If its workgroup counts depend on symbols, or on a while loop, the
-// device reads them from a buffer, unless the recording is for fixed symbols.
-func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
-	c.BindPipeline(rec.pipelines[rec.steps[i].Shader])
+// recordStep adds the dispatch of step i to c. symbols determine its kernel. If its workgroup counts depend on symbols,
+// or on a while loop, the device reads them from a buffer, unless the recording is for fixed symbols.
+func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, symbols map[string]int64, i int) {
+	step, err := rec.steps[i].For(symbols)
+	if err != nil {
+		c.fail("step %s: %w", step.Name, err)
+		return
+	}
+	c.BindPipeline(rec.pipelines[step.Shader])
 	c.Bind(bindings, i)
 	d := rec.grids.list[i]
 	switch {
@@ -293,9 +305,8 @@ func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
 	default:
 		counts := d.counts
 		if d.symbolic {
-			var err error
-			if counts, err = rec.steps[i].Grid.Eval(bindings.symbols); err != nil {
-				c.fail("step %s: %w", rec.steps[i].Name, err)
+			if counts, err = rec.groups(i, bindings.symbols); err != nil {
+				c.fail("%w", err)
 			}
 		}
 		if counts[0] > 0 && counts[1] > 0 && counts[2] > 0 {

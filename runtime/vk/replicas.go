@@ -126,7 +126,8 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	return b, nil
 }
 
-// recordReplay adds the steps of a run, and the barriers between them, to list. It runs each step of a loop once.
+// recordReplay adds the steps of a run, and the barriers between them, to list. It runs each step of a loop once. The
+// symbols have their values of the last run.
 func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 	var steps []int
 	for i := rec.program.Prepared; i < len(rec.program.Steps); i++ {
@@ -135,7 +136,7 @@ func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 	if rec.stats.Persistent > 0 {
 		steps = rec.program.UsePersistent(steps)
 	}
-	rec.recordList(list, bindings, steps, nil)
+	rec.recordList(list, bindings, rec.grids.now, steps, nil)
 }
 
 // Submit submits the burst without waiting for it. It may be submitted again while it is in flight, so that the device

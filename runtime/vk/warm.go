@@ -14,22 +14,21 @@ import (
 // and temporaries are zeros. The results do not matter: every run overwrites temporaries and outputs, keepStates
 // restores borrowed states, and the caller resets the other states afterwards.
 func (rec *recorder) warm(ctx context.Context, report reporter) {
-	first := rec.firstSteps()
+	first := rec.firstUses()
 	if len(first) == 0 {
 		return
 	}
 	bailout.Check(rec.grids.put(warmSymbols(rec.program)))
 	rec.tryPersistent(ctx)
-	for i, at := range first {
-		step := rec.program.Steps[at]
-		rec.dispatchOnce(ctx, "warm-up", step, func(c *CommandList) {
+	for i, step := range first {
+		rec.dispatchOnce(ctx, "warm-up", step.Step, func(c *CommandList) {
 			// A kernel that reads addresses must not use results of another kernel's warm-up as such.
 			if i == 0 || mailbox.Follows(step.Ops) {
 				rec.zero(c)
 			}
 			c.Barrier(StageCompute, StageCompute)
 			c.BindPipeline(rec.pipelines[step.Shader])
-			c.Bind(rec.own.bindings, at)
+			c.Bind(rec.own.bindings, step.index)
 			c.Dispatch(1, 1, 1)
 		})
 		report(runtime.StageWarm, int64(i+1), int64(len(first)))
@@ -60,15 +59,23 @@ func warmSymbols(p *kernel.Program) map[string]int64 {
 	return ones
 }
 
-// firstSteps returns, for each pipeline, the first step of a run that uses it. It leaves out the pipelines of prepared
+// use is a step with one of its kernels, and the step's index.
+type use struct {
+	kernel.Step
+	index int
+}
+
+// firstUses returns, for each pipeline, the first step of a run that uses it. It leaves out the pipelines of prepared
 // steps, which have run already.
-func (rec *recorder) firstSteps() (list []int) {
+func (rec *recorder) firstUses() (list []use) {
 	seen := map[int]bool{}
 	for i, s := range rec.program.Steps {
-		if !seen[s.Shader] && i >= rec.program.Prepared {
-			list = append(list, i)
+		for _, k := range s.Kernels() {
+			if !seen[k.Shader] && i >= rec.program.Prepared {
+				list = append(list, use{k, i})
+			}
+			seen[k.Shader] = true
 		}
-		seen[s.Shader] = true
 	}
 	return list
 }
@@ -105,7 +112,7 @@ func (rec *recorder) tryPersistent(ctx context.Context) {
 			}
 			rec.zero(c)
 			c.Barrier(StageCompute, StageCompute) // see waitsForRoom
-			rec.recordStep(c, rec.own.bindings, len(rec.program.Steps)+i)
+			rec.recordStep(c, rec.own.bindings, nil, len(rec.program.Steps)+i)
 		})
 	}
 	if rec.timedOut() == nil {
