@@ -26,6 +26,10 @@ type CompileOptions struct {
 	// Memory, if not 0, is the number of bytes of the device's memory that [Device.Compile] may plan for. Matmuls of
 	// many rows are faster if decoded copies of quantized weights fit, too.
 	Memory uint64
+	// OneKernel compiles one kernel of each op for all values of the graph's symbols. Otherwise matmuls may have faster
+	// kernels for few rows. These may add in another order, so that the last bits of a row may depend on the number of
+	// rows.
+	OneKernel bool
 	// NoCache compiles without reading or writing the cache.
 	NoCache bool
 	// Jobs is the number of compiler processes; 0 means one per core.
@@ -37,8 +41,8 @@ type CompileOptions struct {
 }
 
 func (o CompileOptions) options() compiler.Options {
-	return compiler.Options{Target: o.Target, Weights: o.Weights, Tuning: o.Tuning, NoCache: o.NoCache, Jobs: o.Jobs,
-		Validate: o.Validate, Progress: o.Progress}
+	return compiler.Options{Target: o.Target, Weights: o.Weights, Tuning: o.Tuning, OneKernel: o.OneKernel,
+		NoCache: o.NoCache, Jobs: o.Jobs, Validate: o.Validate, Progress: o.Progress}
 }
 
 // CompileStats describes the work of a compilation.

@@ -137,6 +137,10 @@ func decisions(t *testing.T, g *ir.Graph, profile string) string {
 		}
 		fmt.Fprintf(&b, "    %s%s, %d bindings%s ; %s ; %s\n", times, low.Kernels[i].Name, len(st.Binds), once,
 			st.Schedule, short(low.GLSL[st.Shader]))
+		for _, a := range st.Alternatives {
+			fmt.Fprintf(&b, "      for %s <= %d ; %s ; %s\n", a.Symbol.Name, a.Symbol.Bound, a.Schedule,
+				short(low.GLSL[a.Shader]))
+		}
 	}
 	for i, k := range p.Persistent {
 		fmt.Fprintf(&b, "    steps %d to %d in one dispatch ; %s ; %s\n", k.First, k.First+k.Count-1,
@@ -156,7 +160,7 @@ const mostPersistent = 3
 func planHash(p kernel.Program) string {
 	p.Steps = slices.Clone(p.Steps)
 	for i := range p.Steps {
-		p.Steps[i].Schedule = ""
+		p.Steps[i].Schedule, p.Steps[i].Alternatives = "", nil
 	}
 	var text strings.Builder
 	layout.Print(&text, &p)

@@ -102,7 +102,7 @@ func (d *vulkan) withoutCopies(ctx context.Context, p *Program, opt LoadOptions,
 		return nil, false
 	}
 	plain, err := d.compile(ctx, p.Contents.Graph, CompileOptions{Weights: opt.Weights, Memory: 1,
-		Progress: opt.Progress})
+		Progress: opt.Progress, OneKernel: p.Contents.Meta.OneKernel})
 	return plain, err == nil && preparedBytes(plain) < preparedBytes(p)
 }
 

@@ -35,6 +35,8 @@ type Options struct {
 	Weights ir.WeightSource
 	// Tuning chooses schedules from measurements. A nil or empty Tuning chooses none.
 	Tuning device.Tuning
+	// OneKernel compiles one kernel of each step for all values of symbols, without alternatives.
+	OneKernel bool
 	// NoCache disables the cache: the program is always compiled, and not stored.
 	NoCache bool
 	// Jobs is the number of compiler processes; 0 means one per core.
@@ -46,9 +48,11 @@ type Options struct {
 
 	// Pricer makes the cost model with which the rules of passes choose; nil means the cost model of the device's
 	// schedules. Persistence chooses the runs of consecutive steps that become persistent kernels; nil means
-	// schedule.Runs. Both are for tests. Programs compiled with either are not cached, but their shaders are.
-	Pricer      func(device.Caps) kernel.Pricer
-	Persistence func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
+	// schedule.Runs. Alternatives chooses the alternatives of kernels; nil means schedule.Alternatives. All three are
+	// for tests. Programs compiled with any of them are not cached, but their shaders are.
+	Pricer       func(device.Caps) kernel.Pricer
+	Persistence  func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
+	Alternatives func(*kernel.Kernel, kernel.Schedule, device.Caps, device.Tuning) []schedule.Alternative
 
 	observe func(passes.Event) error // called after every pass, if set
 }
@@ -149,7 +153,7 @@ func newCompilation(ctx context.Context, g *ir.Graph, opt Options) *compilation 
 		c.root, c.noRoot = cachefile.Root()
 	}
 	programs := c.root
-	if opt.Pricer != nil || opt.Persistence != nil {
+	if opt.Pricer != nil || opt.Persistence != nil || opt.Alternatives != nil {
 		programs = "" // no cache of programs: a key does not contain these functions
 	}
 	c.cache = progcache.Open(programs)
@@ -165,7 +169,7 @@ func newCompilation(ctx context.Context, g *ir.Graph, opt Options) *compilation 
 func cacheKey(g *ir.Graph, caps device.Caps, tools *spirv.Toolchain, opt Options) string {
 	sum := sha256.New()
 	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(),
-		fmt.Sprint(opt.Validate, limits(caps).KeepsDecoded(g)), opt.Tuning.Hash()} {
+		fmt.Sprint(opt.Validate, opt.OneKernel, limits(caps).KeepsDecoded(g)), opt.Tuning.Hash()} {
 		fmt.Fprintf(sum, "%d %s\n", len(part), part)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
@@ -225,7 +229,8 @@ func (c *compilation) compile(ctx context.Context) *Compiled {
 
 // meta returns the program's metadata: the generator, tools and target.
 func (c *compilation) meta() bundle.Meta {
-	m := bundle.Meta{Version: Version(), Generator: generator.ID(), Tools: c.tools.Fingerprint(), Target: &c.caps}
+	m := bundle.Meta{Version: Version(), Generator: generator.ID(), Tools: c.tools.Fingerprint(), Target: &c.caps,
+		OneKernel: c.opt.OneKernel}
 	if len(c.opt.Tuning) > 0 {
 		m.Tuning = c.opt.Tuning.Hash()
 	}

@@ -72,13 +72,13 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 		c, ok := made[id]
 		if !ok {
 			var err error
-			c, err = low.scheduleAndEmit(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt.Tuning, symbols)
+			c, err = low.scheduleAndEmit(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt, symbols)
 			bailout.Unless(err == nil, "kernel %d (%s): %w", i, k.Name, err)
 			made[id] = c
 		}
 		low.Schedules, low.Reasons = append(low.Schedules, c.schedule), append(low.Reasons, c.reason)
 		st := &s.Program.Steps[i]
-		st.Grid, st.Schedule, st.Shader = c.grid, c.text, c.shader
+		st.Grid, st.Schedule, st.Shader, st.Alternatives = c.grid, c.text, c.shader, c.alternatives
 		for j, b := range k.Bindings {
 			st.Binds[j].Address = schedule.ByAddress(k, b, caps)
 		}
@@ -95,14 +95,15 @@ type choice struct {
 	text, reason string // the schedule for people, and why it was chosen
 	grid         kernel.Grid
 	shader       int // index of the shader
+	alternatives []kernel.Alternative
 }
 
 // scheduleAndEmit chooses the schedule of a kernel, generates its shader, and adds the shader to the program with the
-// given name. symbols are the names of the program's symbols.
-func (low *Lowered) scheduleAndEmit(k *kernel.Kernel, name string, caps device.Caps, tuning device.Tuning,
+// given name. It does the same for the kernel's alternatives. symbols are the names of the program's symbols.
+func (low *Lowered) scheduleAndEmit(k *kernel.Kernel, name string, caps device.Caps, opt Options,
 	symbols []string) (c choice, err error) {
 	defer bailout.Caught(&err)
-	sched, why, tuned, err := schedule.SelectTuned(k, caps, tuning)
+	sched, why, tuned, err := schedule.SelectTuned(k, caps, opt.Tuning)
 	bailout.Check(err)
 	sh := bailout.Must(glsl.Emit(k, sched, caps, symbols))
 	c = choice{schedule: sched, text: sched.String(), reason: why, grid: sh.Grid}
@@ -110,6 +111,19 @@ func (low *Lowered) scheduleAndEmit(k *kernel.Kernel, name string, caps device.C
 		c.text += ", " + why
 	}
 	c.shader = low.add(name, sh, len(k.Bindings))
+	alternatives := opt.Alternatives
+	switch {
+	case opt.OneKernel:
+		return c, nil
+	case alternatives == nil:
+		alternatives = schedule.Alternatives
+	}
+	for _, a := range alternatives(k, sched, caps, opt.Tuning) {
+		sh := bailout.Must(glsl.Emit(a.Kernel, a.Schedule, caps, symbols))
+		c.alternatives = append(c.alternatives, kernel.Alternative{Symbol: a.Symbol, Grid: sh.Grid,
+			Schedule: fmt.Sprintf("%s, about %.1f times as fast as the kernel of more rows", a.Schedule, a.Gain),
+			Shader:   low.add(fmt.Sprintf("%s_%d", name, a.Symbol.Bound), sh, len(k.Bindings))})
+	}
 	return c, nil
 }
 

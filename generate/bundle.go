@@ -57,6 +57,7 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	if err != nil {
 		return nil, err
 	}
+	opt.OneKernel = true // as in compile
 	var first *vkc.Program
 	for _, g := range graphs {
 		p, err := vkc.Compile(ctx, g, opt)

@@ -308,8 +308,9 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if p, err := m.fromBundle(g, m.weights); p != nil || err != nil {
 		return p, err
 	}
+	sized := m.config.Layers > 0 // a GGUF file's model has programs for few rows, see candidates
 	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.weights, Progress: m.progress, ShareWith: m.first,
-		Memory: m.gpuMemory})
+		Memory: m.gpuMemory, OneKernel: sized || o.Deterministic})
 	if err != nil && m.bundle != nil {
 		err = fmt.Errorf("the bundle has no program %q for this context, cache or number of answers: %w", g.Name, err)
 	}

@@ -114,7 +114,8 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	if hash != meta.Tuning {
 		return false, "it was compiled with other measurements of vkc tune: pass their file with --tuning FILE", nil
 	}
-	again, err := vkc.Compile(ctx, p.Contents.Graph, vkc.CompileOptions{Target: caps, Tuning: tuning, NoCache: true})
+	again, err := vkc.Compile(ctx, p.Contents.Graph, vkc.CompileOptions{Target: caps, Tuning: tuning,
+		OneKernel: meta.OneKernel, NoCache: true})
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
 		return false, "there are no GLSL tools here to compile its graph with: vkc doctor says how to install them", nil
 	}

@@ -48,6 +48,8 @@ type Meta struct {
 	Tools     string       `json:"tools,omitempty"`
 	Target    *device.Caps `json:"target,omitempty"`
 	Tuning    string       `json:"tuning,omitempty"`
+	// OneKernel says that the program was compiled without alternatives for small values of symbols.
+	OneKernel bool `json:"one_kernel,omitempty"`
 }
 
 // Encode returns the bundle as bytes. Equal contents give equal bytes.

@@ -24,7 +24,7 @@ func cpu(caps device.Caps) heuristics {
 	// Tiles that are read directly from memory are two to three times faster. If all lanes load from one address, that
 	// is one instruction. Any other load is one instruction per lane, and loads from shared memory are of that kind
 	// (M-lavapipe-tiles).
-	t.direct = tile{16, 64, 8, 16, 4}
+	t.direct = directTile{tile: tile{16, 64, 8, 16, 4}, Efficiency: 1, Loads: 10}
 	// lavapipe emulates cooperative matrices. They are half as fast as the tile above (M-lavapipe-tiles).
 	t.matrixTiles = nil
 	t.flashMatrices = nil

@@ -7,6 +7,22 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// directTile is the tile of the direct variant with its measured speed.
+type directTile struct {
+	tile
+	Efficiency float64 // fraction of the peak rate with M rows; see matrixTile
+	Loads      int64   // number of rows whose arithmetic takes as long as loading B
+}
+
+// directTime estimates the time in nanoseconds of a matmul in the direct variant. Each tile of rows loads B.
+func (h heuristics) directTime(k *kernel.Kernel) float64 {
+	sh, t := matShapeOf(k), h.direct
+	rows := sh.M + ceilDiv(sh.M, int64(t.M))*t.Loads
+	full := float64(t.M) / float64(int64(t.M)+t.Loads) // fraction of the time of M rows that is arithmetic
+	flops := 2 * full * float64(sh.Batch*rows) * float64(sh.N) * float64(sh.K) * float64(len(k.Products))
+	return flops / (t.Efficiency * h.VectorF32 * 1e3)
+}
+
 // directs lists schedules of the direct variant, which loads operands directly from memory. They exist only for devices
 // with a tile for it. Rows are spread evenly over as few tiles as possible. Several matmuls share the columns of an
 // invocation. Workgroups shrink until there are enough of them.

@@ -57,7 +57,7 @@ type heuristics struct {
 
 	// direct is the tile of the direct variant: M is the maximum number of rows, and ThreadN the columns of an
 	// invocation of a kernel with one matmul. It is zero if the device should not use the variant.
-	direct tile
+	direct directTile
 
 	matrixTiles   []matrixTile      // of matmuls on cooperative matrices, in any order
 	byteTiles     []matrixTile      // the same for int8 matmuls; nil for matrixTiles with twice the depth

@@ -57,7 +57,7 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps device.Caps) (float64, str
 	switch {
 	case !ok:
 		return 0, fmt.Sprintf("nothing is known of the time of %s", selected.Config().Variant)
-	case matShapeOf(k).M > MaxMatVecRows && h.direct != (tile{}):
+	case matShapeOf(k).M > MaxMatVecRows && h.direct.M > 0:
 		return 0, "nothing is known of the time of such rows straight from memory"
 	case k.RowSums() && rowCost(k) > maxRowCost:
 		return 0, "rows are dear to compute in every workgroup"

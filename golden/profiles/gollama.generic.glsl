@@ -245,7 +245,114 @@ void main() {
     }
 }
 
-// ---- shader 2: k2_rope
+// ---- shader 2: k1_matmul_4
+
+// matmul over [T,512], folding 256
+// Fuses: matmul.
+// Schedule: matvec wg=64 rows=4x8 vec=4 run=8 lanes=16 whole.
+#version 430
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float partial[528];
+
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
+vec4 bytes_signed(uint bytes) {
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[2048u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint step_2 = part; step_2 < 32u; step_2 += 16u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
+        uint k = block * 32u + e;
+        uint b_at[2];
+        float b_scale[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b_at[j] = col * 8u + block;
+            float scale = scale_weight(b_at[j]);
+            b_scale[j] = scale;
+        }
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            vec4 a_rows[4];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                uint row = min(i, T - 1u);
+                a_rows[i] = rms_norm_vec4[(row * 256u + (k + t * 4u)) / 4u];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                vec4 b4 = b_scale[j] * bytes_signed(quants_weight(b_at[j], e | t * 4u));
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    acc[i * 2u + j] += dot(a_rows[i], b4);
+                }
+            }
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            partial[part * 33u + i * 8u + (group * 2u + j)] = acc[i * 2u + j];
+        }
+    }
+    barrier();
+
+    if (self < 32u) {
+        uint row = self / 8u;
+        uint col = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 33u + self];
+        }
+        if (row < T) {
+            result[row * 512u + col] = sum;
+        }
+    }
+}
+
+// ---- shader 3: k2_rope
 
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
@@ -334,7 +441,7 @@ void main() {
     }
 }
 
-// ---- shader 3: k3_rope
+// ---- shader 4: k3_rope
 
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
@@ -423,7 +530,7 @@ void main() {
     }
 }
 
-// ---- shader 4: k4_attention
+// ---- shader 5: k4_attention
 
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
@@ -601,7 +708,7 @@ void main() {
     }
 }
 
-// ---- shader 5: k5_matmul_add
+// ---- shader 6: k5_matmul_add
 
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
@@ -763,7 +870,156 @@ void main() {
     }
 }
 
-// ---- shader 6: k6_rms_norm
+// ---- shader 7: k5_matmul_add_4
+
+// matmul_add over [T,256], folding 256
+// Fuses: embedding, transpose, reshape, matmul, add.
+// Schedule: matvec wg=64 rows=4x8 vec=4 run=8 lanes=16 whole.
+#version 430
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float partial[528];
+
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
+vec4 bytes_signed(uint bytes) {
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[1024u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight_quants(block, 2u + e);
+}
+
+uint short_weight_2_scale(uint block) {
+    return uint(weight_2_shorts[block]);
+}
+
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
+    return half_weight_2_scale(block);
+}
+
+uint word_weight_2_quants(uint block, uint at) {
+    return weight_2_words[16384u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight_2(uint block, uint e) {
+    return word_weight_2_quants(block, 2u + e);
+}
+
+vec4 levels_weight_2(uint block, uint e) {
+    return bytes_signed(quants_weight_2(block, e));
+}
+
+// Element i.
+float decode_weight_2(uint i) {
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight_2(block) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint step_2 = part; step_2 < 32u; step_2 += 16u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
+        uint k = block * 32u + e;
+        uint b_at[2];
+        float b_scale[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b_at[j] = col * 8u + block;
+            float scale = scale_weight(b_at[j]);
+            b_scale[j] = scale;
+        }
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            vec4 a_rows[4];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                uint row = min(i, T - 1u);
+                a_rows[i] = attention_vec4[((k + t * 4u) % 64u + (k + t * 4u) / 64u * T * 64u + row * 64u) / 4u];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                vec4 b4 = b_scale[j] * bytes_signed(quants_weight(b_at[j], e | t * 4u));
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    acc[i * 2u + j] += dot(a_rows[i], b4);
+                }
+            }
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            partial[part * 33u + i * 8u + (group * 2u + j)] = acc[i * 2u + j];
+        }
+    }
+    barrier();
+
+    if (self < 32u) {
+        uint row = self / 8u;
+        uint col = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 33u + self];
+        }
+        if (row < T) {
+            result[row * 256u + col] = fadd(decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u), sum);
+        }
+    }
+}
+
+// ---- shader 8: k6_rms_norm
 
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
@@ -846,7 +1102,7 @@ void main() {
     }
 }
 
-// ---- shader 7: k7_matmul_mul
+// ---- shader 9: k7_matmul_mul
 
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
@@ -1036,7 +1292,173 @@ void main() {
     }
 }
 
-// ---- shader 8: k8_matmul_add
+// ---- shader 10: k7_matmul_mul_16
+
+// matmul_mul over [T,768], folding 256
+// Fuses: matmul, matmul, silu, mul.
+// Schedule: matvec wg=64 rows=8x8 vec=4 run=8 lanes=16 whole.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float partial0[1040];
+shared float partial1[1040];
+
+// The device's own may give a number for NaN.
+#define exp(x) mix(exp(x), x, isnan(x))
+
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
+
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
+vec4 bytes_signed(uint bytes) {
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight_quants(block, 2u + e);
+}
+
+uint short_weight_2_scale(uint block) {
+    return uint(weight_2_shorts[block]);
+}
+
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
+    return half_weight_2_scale(block);
+}
+
+uint word_weight_2_quants(uint block, uint at) {
+    return weight_2_words[3072u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight_2(uint block, uint e) {
+    return word_weight_2_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    uint row0 = gl_WorkGroupID.y * 8u;
+    float acc0[16];
+    float acc1[16];
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        acc0[i] = 0.0;
+        acc1[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint step_2 = part; step_2 < 32u; step_2 += 16u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
+        uint k = block * 32u + e;
+        uint b0_at[2];
+        float b0_scale[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b0_at[j] = col * 8u + block;
+            float scale = scale_weight(b0_at[j]);
+            b0_scale[j] = scale;
+        }
+        uint b1_at[2];
+        float b1_scale[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b1_at[j] = col * 8u + block;
+            float scale = scale_weight_2(b1_at[j]);
+            b1_scale[j] = scale;
+        }
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            vec4 a_rows[8];
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                uint row = min(row0 + i, T - 1u);
+                a_rows[i] = rms_norm_vec4[(row * 256u + (k + t * 4u)) / 4u];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                vec4 b0_4 = b0_scale[j] * bytes_signed(quants_weight(b0_at[j], e | t * 4u));
+                vec4 b1_4 = b1_scale[j] * bytes_signed(quants_weight_2(b1_at[j], e | t * 4u));
+                [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                    acc0[i * 2u + j] += dot(a_rows[i], b0_4);
+                    acc1[i * 2u + j] += dot(a_rows[i], b1_4);
+                }
+            }
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            partial0[part * 65u + i * 8u + (group * 2u + j)] = acc0[i * 2u + j];
+            partial1[part * 65u + i * 8u + (group * 2u + j)] = acc1[i * 2u + j];
+        }
+    }
+    barrier();
+
+    uint row = row0 + self / 8u;
+    uint col = col0 + self % 8u;
+    float sum0 = partial0[self];
+    float sum1 = partial1[self];
+    for (uint p = 1u; p < 16u; ++p) {
+        sum0 += partial0[p * 65u + self];
+        sum1 += partial1[p * 65u + self];
+    }
+    if (row < T) {
+        result[row * 768u + col] = fmul(fdiv(sum0, fadd(1.0, exp(-sum0))), sum1);
+    }
+}
+
+// ---- shader 11: k8_matmul_add
 
 // matmul_add over [T,256], folding 768
 // Fuses: matmul, add.
@@ -1165,7 +1587,123 @@ void main() {
     }
 }
 
-// ---- shader 9: k14_matmul_add
+// ---- shader 12: k8_matmul_add_4
+
+// matmul_add over [T,256], folding 768
+// Fuses: matmul, add.
+// Schedule: matvec wg=64 rows=4x8 vec=4 run=8 lanes=16 whole.
+#version 430
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float partial[528];
+
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
+vec4 bytes_signed(uint bytes) {
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint step_2 = part; step_2 < 96u; step_2 += 16u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
+        uint k = block * 32u + e;
+        uint b_at[2];
+        float b_scale[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b_at[j] = col * 24u + block;
+            float scale = scale_weight(b_at[j]);
+            b_scale[j] = scale;
+        }
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            vec4 a_rows[4];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                uint row = min(i, T - 1u);
+                a_rows[i] = mul_vec4[(row * 768u + (k + t * 4u)) / 4u];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                vec4 b4 = b_scale[j] * bytes_signed(quants_weight(b_at[j], e | t * 4u));
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    acc[i * 2u + j] += dot(a_rows[i], b4);
+                }
+            }
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            partial[part * 33u + i * 8u + (group * 2u + j)] = acc[i * 2u + j];
+        }
+    }
+    barrier();
+
+    if (self < 32u) {
+        uint row = self / 8u;
+        uint col = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 33u + self];
+        }
+        if (row < T) {
+            uint at = row * 256u + col;
+            result[at] = fadd(add[at], sum);
+        }
+    }
+}
+
+// ---- shader 13: k14_matmul_add
 
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
@@ -1294,7 +1832,123 @@ void main() {
     }
 }
 
-// ---- shader 10: k71_matmul
+// ---- shader 14: k14_matmul_add_4
+
+// matmul_add over [T,256], folding 256
+// Fuses: transpose, reshape, matmul, add.
+// Schedule: matvec wg=64 rows=4x8 vec=4 run=8 lanes=16 whole.
+#version 430
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float partial[528];
+
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
+vec4 bytes_signed(uint bytes) {
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[1024u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint step_2 = part; step_2 < 32u; step_2 += 16u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
+        uint k = block * 32u + e;
+        uint b_at[2];
+        float b_scale[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b_at[j] = col * 8u + block;
+            float scale = scale_weight(b_at[j]);
+            b_scale[j] = scale;
+        }
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            vec4 a_rows[4];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                uint row = min(i, T - 1u);
+                a_rows[i] = attention_vec4[((k + t * 4u) % 64u + (k + t * 4u) / 64u * T * 64u + row * 64u) / 4u];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                vec4 b4 = b_scale[j] * bytes_signed(quants_weight(b_at[j], e | t * 4u));
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    acc[i * 2u + j] += dot(a_rows[i], b4);
+                }
+            }
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            partial[part * 33u + i * 8u + (group * 2u + j)] = acc[i * 2u + j];
+        }
+    }
+    barrier();
+
+    if (self < 32u) {
+        uint row = self / 8u;
+        uint col = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 33u + self];
+        }
+        if (row < T) {
+            uint at = row * 256u + col;
+            result[at] = fadd(add[at], sum);
+        }
+    }
+}
+
+// ---- shader 15: k71_matmul
 
 // matmul over [T,256], folding 768
 // Fuses: matmul.
@@ -1414,7 +2068,114 @@ void main() {
     }
 }
 
-// ---- shader 11: k72_rms_norm
+// ---- shader 16: k71_matmul_4
+
+// matmul over [T,256], folding 768
+// Fuses: matmul.
+// Schedule: matvec wg=64 rows=4x8 vec=4 run=8 lanes=16 whole.
+#version 430
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float partial[528];
+
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
+vec4 bytes_signed(uint bytes) {
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint step_2 = part; step_2 < 96u; step_2 += 16u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
+        uint k = block * 32u + e;
+        uint b_at[2];
+        float b_scale[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b_at[j] = col * 24u + block;
+            float scale = scale_weight(b_at[j]);
+            b_scale[j] = scale;
+        }
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            vec4 a_rows[4];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                uint row = min(i, T - 1u);
+                a_rows[i] = mul_vec4[(row * 768u + (k + t * 4u)) / 4u];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                vec4 b4 = b_scale[j] * bytes_signed(quants_weight(b_at[j], e | t * 4u));
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    acc[i * 2u + j] += dot(a_rows[i], b4);
+                }
+            }
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            partial[part * 33u + i * 8u + (group * 2u + j)] = acc[i * 2u + j];
+        }
+    }
+    barrier();
+
+    if (self < 32u) {
+        uint row = self / 8u;
+        uint col = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 33u + self];
+        }
+        if (row < T) {
+            result[row * 256u + col] = sum;
+        }
+    }
+}
+
+// ---- shader 17: k72_rms_norm
 
 // rms_norm over [], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm.
@@ -1489,7 +2250,7 @@ void main() {
     result_vec4[thread] = result4;
 }
 
-// ---- shader 12: k73_matmul
+// ---- shader 18: k73_matmul
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.

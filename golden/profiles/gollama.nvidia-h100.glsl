@@ -298,7 +298,135 @@ void main() {
     }
 }
 
-// ---- shader 2: k2_matmul_sum
+// ---- shader 2: k1_matmul_parts_16
+
+// matmul_parts over [2,T,512], folding 128
+// Fuses: matmul.
+// Schedule: matvec wg=128 rows=8x8 vec=4 run=16 subnormals staged lanes=16 whole.
+#version 430
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_quads_buffer { uvec4 weight_quads[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_buffer { float acc_parts[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 a_tile[512];
+shared float partial[1040];
+
+// Four bytes as floats, each times 2^-24: a half with a byte in its last bits and zeros before it has this value.
+vec4 bytes_subnormal(uint bytes) {
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
+    return vec4(even.x, odd.x, even.y, odd.y);
+}
+
+// Four signed bytes plus 128, as floats times 2^-24.
+vec4 bytes_above_subnormal(uint bytes) {
+    return bytes_subnormal(bytes ^ 0x80808080u);
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uvec4 words_weight_quants(uint block, uint at) {
+    return weight_quads[512u + block * 2u + (at - 2u) / 16u];
+}
+
+// The same of four quads in a row.
+uvec4 quants4_weight(uint block, uint e) {
+    return words_weight_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    uint row0 = gl_WorkGroupID.y * 8u;
+    uint batch = gl_WorkGroupID.z;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint n = self; n < 64u; n += 128u) {
+        uint k = n * 4u;
+        if (k < 128u) {
+            uint place = n ^ (n >> 3 ^ n >> 6) & 7u;
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                uint row = min(row0 + i, T - 1u);
+                a_tile[i * 64u + place] = rms_norm_vec4[(batch * 128u + row * 256u + k) / 4u];
+            }
+        }
+    }
+    barrier();
+    uint step_2 = part;
+    if (step_2 < 8u) {
+        uint block = step_2 / 2u;
+        uint e = step_2 % 2u * 16u;
+        uint k = block * 32u + e;
+        uint b_at;
+        vec2 b_scale;
+        uvec4 b_quants;
+        uint col = col0 + group;
+        b_at = batch * 4u + col * 8u + block;
+        b_quants = quants4_weight(b_at, e);
+        float scale = scale_weight(b_at);
+        b_scale = vec2(16777216.0 * scale, -128.0 * scale);
+        uint first_quad = k / 4u;
+        uint place = first_quad ^ (first_quad >> 3 ^ first_quad >> 6) & 7u;
+        [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+            vec4 a_rows[8];
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                a_rows[i] = a_tile[i * 64u + (place ^ t)];
+            }
+            vec4 b4 = b_scale.x * bytes_above_subnormal(b_quants[t]) + b_scale.y;
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                acc[i] += dot(a_rows[i], b4);
+            }
+        }
+    }
+    barrier();
+
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        partial[part * 65u + i * 8u + group] = acc[i];
+    }
+    barrier();
+
+    if (self < 64u) {
+        uint row = row0 + self / 8u;
+        uint col = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 65u + self];
+        }
+        if (row < T) {
+            acc_parts[batch * T * 512u + row * 512u + col] = sum;
+        }
+    }
+}
+
+// ---- shader 3: k2_matmul_sum
 
 // matmul_sum over [512*T]
 // Fuses: matmul.
@@ -335,7 +463,7 @@ void main() {
     result_vec4[i4] = result4;
 }
 
-// ---- shader 3: k3_rope
+// ---- shader 4: k3_rope
 
 // rope over [4,T,64]
 // Fuses: slice, reshape, transpose, rope.
@@ -421,7 +549,7 @@ void main() {
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
 
-// ---- shader 4: k4_rope
+// ---- shader 5: k4_rope
 
 // rope over [2,T,64]
 // Fuses: slice, reshape, transpose, rope.
@@ -508,7 +636,7 @@ void main() {
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
 
-// ---- shader 5: k5_attention
+// ---- shader 6: k5_attention
 
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
@@ -744,7 +872,7 @@ void main() {
     }
 }
 
-// ---- shader 6: k6_matmul_add
+// ---- shader 7: k6_matmul_add
 
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
@@ -907,7 +1035,180 @@ void main() {
     }
 }
 
-// ---- shader 7: k7_rms_norm
+// ---- shader 8: k6_matmul_add_16
+
+// matmul_add over [T,256], folding 256
+// Fuses: embedding, transpose, reshape, matmul, add.
+// Schedule: matvec wg=128 rows=8x8 vec=4 run=16 subnormals staged lanes=16 whole.
+#version 430
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_quads_buffer { uvec4 weight_quads[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 a_tile[512];
+shared float partial[1040];
+
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// Four bytes as floats, each times 2^-24: a half with a byte in its last bits and zeros before it has this value.
+vec4 bytes_subnormal(uint bytes) {
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
+    return vec4(even.x, odd.x, even.y, odd.y);
+}
+
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
+vec4 bytes_signed(uint bytes) {
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+// Four signed bytes plus 128, as floats times 2^-24.
+vec4 bytes_above_subnormal(uint bytes) {
+    return bytes_subnormal(bytes ^ 0x80808080u);
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uvec4 words_weight_quants(uint block, uint at) {
+    return weight_quads[256u + block * 2u + (at - 2u) / 16u];
+}
+
+// The same of four quads in a row.
+uvec4 quants4_weight(uint block, uint e) {
+    return words_weight_quants(block, 2u + e);
+}
+
+uint short_weight_2_scale(uint block) {
+    return uint(weight_2_shorts[block]);
+}
+
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
+    return half_weight_2_scale(block);
+}
+
+uint word_weight_2_quants(uint block, uint at) {
+    return weight_2_words[16384u + block * 8u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight_2(uint block, uint e) {
+    return word_weight_2_quants(block, 2u + e);
+}
+
+vec4 levels_weight_2(uint block, uint e) {
+    return bytes_signed(quants_weight_2(block, e));
+}
+
+// Element i.
+float decode_weight_2(uint i) {
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight_2(block) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    uint row0 = gl_WorkGroupID.y * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint n = self; n < 64u; n += 128u) {
+        uint k = n * 4u;
+        uint place = n ^ (n >> 3 ^ n >> 6) & 7u;
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            a_tile[i * 64u + place] = attention_vec4[(k % 64u + k / 64u * T * 64u + row * 64u) / 4u];
+        }
+    }
+    barrier();
+    uint step_2 = part;
+    uint block = step_2 / 2u;
+    uint e = step_2 % 2u * 16u;
+    uint k = block * 32u + e;
+    uint b_at;
+    vec2 b_scale;
+    uvec4 b_quants;
+    uint col = col0 + group;
+    b_at = col * 8u + block;
+    b_quants = quants4_weight(b_at, e);
+    float scale = scale_weight(b_at);
+    b_scale = vec2(16777216.0 * scale, -128.0 * scale);
+    uint first_quad = k / 4u;
+    uint place = first_quad ^ (first_quad >> 3 ^ first_quad >> 6) & 7u;
+    [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+        vec4 a_rows[8];
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            a_rows[i] = a_tile[i * 64u + (place ^ t)];
+        }
+        vec4 b4 = b_scale.x * bytes_above_subnormal(b_quants[t]) + b_scale.y;
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            acc[i] += dot(a_rows[i], b4);
+        }
+    }
+    barrier();
+
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        partial[part * 65u + i * 8u + group] = acc[i];
+    }
+    barrier();
+
+    if (self < 64u) {
+        uint row = row0 + self / 8u;
+        uint col_2 = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 65u + self];
+        }
+        if (row < T) {
+            result[row * 256u + col_2] = fadd(decode_weight_2(col_2 + uint(clamp(tokens[row], 0, 4095)) * 256u), sum);
+        }
+    }
+}
+
+// ---- shader 9: k7_rms_norm
 
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
@@ -990,7 +1291,7 @@ void main() {
     }
 }
 
-// ---- shader 8: k8_matmul_mul_parts
+// ---- shader 10: k8_matmul_mul_parts
 
 // matmul_mul_parts over [2,T,768], folding 128
 // Fuses: matmul, matmul, silu, mul.
@@ -1247,7 +1548,184 @@ void main() {
     }
 }
 
-// ---- shader 9: k9_matmul_mul_sum
+// ---- shader 11: k8_matmul_mul_parts_16
+
+// matmul_mul_parts over [2,T,768], folding 128
+// Fuses: matmul, matmul, silu, mul.
+// Schedule: matvec wg=128 rows=8x16 vec=4 run=16 subnormals staged lanes=16 whole.
+#version 430
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_quads_buffer { uvec4 weight_quads[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) writeonly buffer Acc0_parts_buffer { float acc0_parts[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_quads_buffer { uvec4 weight_2_quads[]; }; // q8_0 in planes
+layout(set = 0, binding = 4, std430) writeonly buffer Acc1_parts_buffer { float acc1_parts[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 a_tile[512];
+shared float partial0[2064];
+shared float partial1[2064];
+
+// Four bytes as floats, each times 2^-24: a half with a byte in its last bits and zeros before it has this value.
+vec4 bytes_subnormal(uint bytes) {
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
+    return vec4(even.x, odd.x, even.y, odd.y);
+}
+
+// Four signed bytes plus 128, as floats times 2^-24.
+vec4 bytes_above_subnormal(uint bytes) {
+    return bytes_subnormal(bytes ^ 0x80808080u);
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uint short_weight_2_scale(uint block) {
+    return uint(weight_2_shorts[block]);
+}
+
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
+    return half_weight_2_scale(block);
+}
+
+uvec4 words_weight_quants(uint block, uint at) {
+    return weight_quads[768u + block * 2u + (at - 2u) / 16u];
+}
+
+// The same of four quads in a row.
+uvec4 quants4_weight(uint block, uint e) {
+    return words_weight_quants(block, 2u + e);
+}
+
+uvec4 words_weight_2_quants(uint block, uint at) {
+    return weight_2_quads[768u + block * 2u + (at - 2u) / 16u];
+}
+
+// The same of four quads in a row.
+uvec4 quants4_weight_2(uint block, uint e) {
+    return words_weight_2_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 16u;
+    uint row0 = gl_WorkGroupID.y * 8u;
+    uint batch = gl_WorkGroupID.z;
+    float acc0[16];
+    float acc1[16];
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        acc0[i] = 0.0;
+        acc1[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint n = self; n < 64u; n += 128u) {
+        uint k = n * 4u;
+        if (k < 128u) {
+            uint place = n ^ (n >> 3 ^ n >> 6) & 7u;
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                uint row = min(row0 + i, T - 1u);
+                a_tile[i * 64u + place] = rms_norm_vec4[(batch * 128u + row * 256u + k) / 4u];
+            }
+        }
+    }
+    barrier();
+    uint step_2 = part;
+    if (step_2 < 8u) {
+        uint block = step_2 / 2u;
+        uint e = step_2 % 2u * 16u;
+        uint k = block * 32u + e;
+        uint b0_at[2];
+        vec2 b0_scale[2];
+        uvec4 b0_quants[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b0_at[j] = batch * 4u + col * 8u + block;
+            b0_quants[j] = quants4_weight(b0_at[j], e);
+            float scale = scale_weight(b0_at[j]);
+            b0_scale[j] = vec2(16777216.0 * scale, -128.0 * scale);
+        }
+        uint b1_at[2];
+        vec2 b1_scale[2];
+        uvec4 b1_quants[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            b1_at[j] = batch * 4u + col * 8u + block;
+            b1_quants[j] = quants4_weight_2(b1_at[j], e);
+            float scale = scale_weight_2(b1_at[j]);
+            b1_scale[j] = vec2(16777216.0 * scale, -128.0 * scale);
+        }
+        uint first_quad = k / 4u;
+        uint place = first_quad ^ (first_quad >> 3 ^ first_quad >> 6) & 7u;
+        [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+            vec4 a_rows[8];
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                a_rows[i] = a_tile[i * 64u + (place ^ t)];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                vec4 b0_4 = b0_scale[j].x * bytes_above_subnormal(b0_quants[j][t]) + b0_scale[j].y;
+                vec4 b1_4 = b1_scale[j].x * bytes_above_subnormal(b1_quants[j][t]) + b1_scale[j].y;
+                [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                    acc0[i * 2u + j] += dot(a_rows[i], b0_4);
+                    acc1[i * 2u + j] += dot(a_rows[i], b1_4);
+                }
+            }
+        }
+    }
+    barrier();
+
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            partial0[part * 129u + i * 16u + (group * 2u + j)] = acc0[i * 2u + j];
+            partial1[part * 129u + i * 16u + (group * 2u + j)] = acc1[i * 2u + j];
+        }
+    }
+    barrier();
+
+    uint row = row0 + self / 16u;
+    uint col = col0 + self % 16u;
+    float sum0 = partial0[self];
+    float sum1 = partial1[self];
+    for (uint p = 1u; p < 16u; ++p) {
+        sum0 += partial0[p * 129u + self];
+        sum1 += partial1[p * 129u + self];
+    }
+    if (row < T) {
+        uint at = batch * T * 768u + row * 768u + col;
+        acc0_parts[at] = sum0;
+        acc1_parts[at] = sum1;
+    }
+}
+
+// ---- shader 12: k9_matmul_mul_sum
 
 // matmul_mul_sum over [768*T]
 // Fuses: matmul, matmul, silu, mul.
@@ -1299,7 +1777,7 @@ void main() {
     result_vec4[i4] = result4;
 }
 
-// ---- shader 10: k10_matmul_add_parts
+// ---- shader 13: k10_matmul_add_parts
 
 // matmul_add_parts over [4,T,256], folding 192
 // Fuses: matmul, add.
@@ -1473,7 +1951,135 @@ void main() {
     }
 }
 
-// ---- shader 11: k11_matmul_add_sum
+// ---- shader 14: k10_matmul_add_parts_16
+
+// matmul_add_parts over [4,T,256], folding 192
+// Fuses: matmul, add.
+// Schedule: matvec wg=128 rows=8x8 vec=4 run=16 subnormals staged lanes=16 whole.
+#version 430
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_quads_buffer { uvec4 weight_quads[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_buffer { float acc_parts[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 a_tile[512];
+shared float partial[1040];
+
+// Four bytes as floats, each times 2^-24: a half with a byte in its last bits and zeros before it has this value.
+vec4 bytes_subnormal(uint bytes) {
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
+    return vec4(even.x, odd.x, even.y, odd.y);
+}
+
+// Four signed bytes plus 128, as floats times 2^-24.
+vec4 bytes_above_subnormal(uint bytes) {
+    return bytes_subnormal(bytes ^ 0x80808080u);
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uvec4 words_weight_quants(uint block, uint at) {
+    return weight_quads[768u + block * 2u + (at - 2u) / 16u];
+}
+
+// The same of four quads in a row.
+uvec4 quants4_weight(uint block, uint e) {
+    return words_weight_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    uint row0 = gl_WorkGroupID.y * 8u;
+    uint batch = gl_WorkGroupID.z;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint n = self; n < 64u; n += 128u) {
+        uint k = n * 4u;
+        if (k < 192u) {
+            uint place = n ^ (n >> 3 ^ n >> 6) & 7u;
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                uint row = min(row0 + i, T - 1u);
+                a_tile[i * 64u + place] = mul_vec4[(batch * 192u + row * 768u + k) / 4u];
+            }
+        }
+    }
+    barrier();
+    uint step_2 = part;
+    if (step_2 < 12u) {
+        uint block = step_2 / 2u;
+        uint e = step_2 % 2u * 16u;
+        uint k = block * 32u + e;
+        uint b_at;
+        vec2 b_scale;
+        uvec4 b_quants;
+        uint col = col0 + group;
+        b_at = batch * 6u + col * 24u + block;
+        b_quants = quants4_weight(b_at, e);
+        float scale = scale_weight(b_at);
+        b_scale = vec2(16777216.0 * scale, -128.0 * scale);
+        uint first_quad = k / 4u;
+        uint place = first_quad ^ (first_quad >> 3 ^ first_quad >> 6) & 7u;
+        [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+            vec4 a_rows[8];
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                a_rows[i] = a_tile[i * 64u + (place ^ t)];
+            }
+            vec4 b4 = b_scale.x * bytes_above_subnormal(b_quants[t]) + b_scale.y;
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                acc[i] += dot(a_rows[i], b4);
+            }
+        }
+    }
+    barrier();
+
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        partial[part * 65u + i * 8u + group] = acc[i];
+    }
+    barrier();
+
+    if (self < 64u) {
+        uint row = row0 + self / 8u;
+        uint col = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 65u + self];
+        }
+        if (row < T) {
+            acc_parts[batch * T * 256u + row * 256u + col] = sum;
+        }
+    }
+}
+
+// ---- shader 15: k11_matmul_add_sum
 
 // matmul_add_sum over [256*T]
 // Fuses: matmul, add.
@@ -1515,7 +2121,7 @@ void main() {
     result_vec4[i4] = result4;
 }
 
-// ---- shader 12: k18_matmul_add
+// ---- shader 16: k18_matmul_add
 
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
@@ -1645,7 +2251,139 @@ void main() {
     }
 }
 
-// ---- shader 13: k95_matmul_sum
+// ---- shader 17: k18_matmul_add_16
+
+// matmul_add over [T,256], folding 256
+// Fuses: transpose, reshape, matmul, add.
+// Schedule: matvec wg=128 rows=8x8 vec=4 run=16 subnormals staged lanes=16 whole.
+#version 430
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_quads_buffer { uvec4 weight_quads[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 a_tile[512];
+shared float partial[1040];
+
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// Four bytes as floats, each times 2^-24: a half with a byte in its last bits and zeros before it has this value.
+vec4 bytes_subnormal(uint bytes) {
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
+    return vec4(even.x, odd.x, even.y, odd.y);
+}
+
+// Four signed bytes plus 128, as floats times 2^-24.
+vec4 bytes_above_subnormal(uint bytes) {
+    return bytes_subnormal(bytes ^ 0x80808080u);
+}
+
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
+}
+
+uvec4 words_weight_quants(uint block, uint at) {
+    return weight_quads[256u + block * 2u + (at - 2u) / 16u];
+}
+
+// The same of four quads in a row.
+uvec4 quants4_weight(uint block, uint e) {
+    return words_weight_quants(block, 2u + e);
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    uint row0 = gl_WorkGroupID.y * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint part = self % 16u;
+    uint group = self / 16u;
+
+    for (uint n = self; n < 64u; n += 128u) {
+        uint k = n * 4u;
+        uint place = n ^ (n >> 3 ^ n >> 6) & 7u;
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            a_tile[i * 64u + place] = attention_vec4[(k % 64u + k / 64u * T * 64u + row * 64u) / 4u];
+        }
+    }
+    barrier();
+    uint step_2 = part;
+    uint block = step_2 / 2u;
+    uint e = step_2 % 2u * 16u;
+    uint k = block * 32u + e;
+    uint b_at;
+    vec2 b_scale;
+    uvec4 b_quants;
+    uint col = col0 + group;
+    b_at = col * 8u + block;
+    b_quants = quants4_weight(b_at, e);
+    float scale = scale_weight(b_at);
+    b_scale = vec2(16777216.0 * scale, -128.0 * scale);
+    uint first_quad = k / 4u;
+    uint place = first_quad ^ (first_quad >> 3 ^ first_quad >> 6) & 7u;
+    [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+        vec4 a_rows[8];
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            a_rows[i] = a_tile[i * 64u + (place ^ t)];
+        }
+        vec4 b4 = b_scale.x * bytes_above_subnormal(b_quants[t]) + b_scale.y;
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            acc[i] += dot(a_rows[i], b4);
+        }
+    }
+    barrier();
+
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        partial[part * 65u + i * 8u + group] = acc[i];
+    }
+    barrier();
+
+    if (self < 64u) {
+        uint row = row0 + self / 8u;
+        uint col_2 = col0 + self % 8u;
+        float sum = partial[self];
+        for (uint p = 1u; p < 16u; ++p) {
+            sum += partial[p * 65u + self];
+        }
+        if (row < T) {
+            uint at = row * 256u + col_2;
+            result[at] = fadd(add[at], sum);
+        }
+    }
+}
+
+// ---- shader 18: k95_matmul_sum
 
 // matmul_sum over [256*T]
 // Fuses: matmul.
@@ -1684,7 +2422,7 @@ void main() {
     result_vec4[i4] = result4;
 }
 
-// ---- shader 14: k96_rms_norm_matmul
+// ---- shader 19: k96_rms_norm_matmul
 
 // rms_norm_matmul over [1,4096], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.
