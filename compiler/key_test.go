@@ -29,6 +29,9 @@ func TestCacheKey(t *testing.T) {
 	if key(enough-1) == key(enough) {
 		t.Error("one key for devices with and without room for the decoded weight")
 	}
+	if cacheKey(g, device.Caps{}, tools, Options{OneKernel: true}) == key(0) {
+		t.Error("one key for programs with and without alternatives")
+	}
 	if key(enough) != key(2*enough) || key(0) != key(enough-1) {
 		t.Error("keys differ by the size of memory alone")
 	}
