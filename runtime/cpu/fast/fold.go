@@ -625,15 +625,17 @@ func (g *groupFold[T]) findMoments() {
 	for _, list := range [][]float64{g.sums, g.squares, g.firsts} {
 		clear(list)
 	}
-	each := func(row, k, rows int, x []T) {
-		end, list, ahead := row+rows, any(x).([]float32), any(g.ahead(len(x))).([]float32)
-		momentsOf(g.sums[row:end], g.squares[row:end], g.firsts[row:end], list, ahead, k == 0)
-	}
-	if size := g.count * g.n; len(g.kept) > 0 && g.kept[0] == element {
-		each(0, 0, g.count, g.memory[0][:size])
+	if len(g.kept) > 0 && g.kept[0] == element {
+		g.addMoments(0, 0, g.count, g.memory[0][:g.count*g.n])
 	} else {
-		g.run(g.element, sink[T]{keeps: -1, f: each}, 0, g.n)
+		g.run(g.element, sink[T]{keeps: -1, moments: true}, 0, g.n)
 	}
+}
+
+// addMoments adds the elements x of some rows to the moments. See sink.f for the parameters.
+func (g *groupFold[T]) addMoments(row, k, rows int, x []T) {
+	end, list, ahead := row+rows, any(x).([]float32), any(g.ahead(len(x))).([]float32)
+	momentsOf(g.sums[row:end], g.squares[row:end], g.firsts[row:end], list, ahead, k == 0)
 }
 
 // fromMoments returns the results of a step from the moments, by row.
@@ -831,6 +833,7 @@ type sink[T number] struct {
 	outputs bool      // whether they are the call's output
 	by      *reducer  // if it is not nil, it folds them into results
 	results []float64 // by row
+	moments bool      // whether they are elements for findMoments
 	// If it is not nil, run calls f with each block x of results: element k of all rows if across is true, or else the
 	// elements from k on of `rows` rows from number `row` on, one row after the other.
 	f func(row, k, rows int, x []T)
@@ -900,6 +903,8 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 			case adds:
 			case to.by != nil:
 				rowsOf(to.by, to.results[row:row+rows], x, g.ahead(len(x)))
+			case to.moments:
+				g.addMoments(row, k, rows, x)
 			case to.f != nil:
 				to.f(row, k, rows, x)
 			}
@@ -991,8 +996,9 @@ func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
 	return y
 }
 
-// rowOps has functions of the ops that row values use most: they set each element of out to the op of x and y.
-var rowOps = map[ir.Op]func(out, x, y []float64){}
+// rowOps has functions of the ops that row values use most, or nil, by op: they set each element of out to the op of x
+// and y.
+var rowOps = make([]func(out, x, y []float64), slices.Max(ir.Ops())+1)
 
 // addRowOps sets rowOps, after the primitives have assembly.
 func addRowOps() {
