@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 
@@ -110,9 +111,31 @@ func checkRun(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]i
 		}
 		compare(t, exe, reference, in, s)
 	}
-	if n := exe.Stats().Recordings; n != 1 {
-		t.Errorf("the steps were recorded %d times for %d runs; want once", n, len(symbols))
+	if n, want := exe.Stats().Recordings, paths(t, dev, g, values, symbols); n != want {
+		t.Errorf("the steps were recorded %d times for %d runs; want %d", n, len(symbols), want)
 	}
+}
+
+// paths returns the number of different choices of alternatives, at least 1, for the given values of symbols.
+func paths(t *testing.T, dev *vkc.Device, g *ir.Graph, weights ir.WeightSource, symbols []map[string]int64) int {
+	t.Helper()
+	p, err := dev.Compile(t.Context(), g, vkc.CompileOptions{Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, values := range symbols {
+		var choices []int
+		for _, s := range p.Contents.Program.Steps {
+			i, err := s.Choose(values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			choices = append(choices, i)
+		}
+		all[fmt.Sprint(choices)] = true
+	}
+	return max(len(all), 1)
 }
 
 // compare runs a program and compares it with the reference, whose states advance in the same way.

@@ -32,10 +32,12 @@ func TestGollama(t *testing.T) {
 	if testing.Short() {
 		lengths = lengths[:2]
 	}
+	var symbols []map[string]int64
 	for _, n := range lengths {
 		compare(t, exe, reference, tokens(t, n), nil)
+		symbols = append(symbols, map[string]int64{"T": int64(n)})
 	}
-	if s := exe.Stats(); s.Recordings != 1 || s.Bytes["weight"] < 7<<20 {
+	if s := exe.Stats(); s.Recordings != paths(t, dev, g, weights, symbols) || s.Bytes["weight"] < 7<<20 {
 		t.Errorf("after %d runs: %+v", len(lengths), s)
 	}
 	// A profile is of the same computation.
