@@ -360,6 +360,10 @@ func rowsSubRowSubRowMulRowMulListAddList(out *float32, x *float32, next *float3
 // of rows, and w and v are lists of n elements.
 func rowsMulRowMulList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
+// rowsSubRowMulRowAddRow computes "-row *row +row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowMulRowAddRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
 // rowsSubRowExp computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 func rowsSubRowExp(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
@@ -473,6 +477,10 @@ func rowsSubRowSubRowMulRowMulListAddListZ(out *float32, x *float32, next *float
 // rowsMulRowMulListZ computes "*row *list" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 func rowsMulRowMulListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubRowMulRowAddRowZ computes "-row *row +row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowMulRowAddRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
 // rowsSubRowExpZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.

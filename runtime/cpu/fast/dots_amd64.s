@@ -11033,6 +11033,67 @@ stop:
 	VZEROUPPER
 	RET
 
+// func rowsSubRowMulRowAddRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX
+TEXT ·rowsSubRowMulRowAddRow(SB), NOSPLIT, $0-88
+	MOVQ    x+8(FP), AX
+	MOVQ    rows+72(FP), CX
+	MOVQ    n+80(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    out+0(FP), R8
+	MOVQ    a+24(FP), R9
+	MOVQ    b+32(FP), R10
+	MOVQ    c+40(FP), R11
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R12
+	VMOVUPS (R12)(BX*4), Y3
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VADDPS  Y2, Y4, Y4
+	VMOVUPS Y4, (R8)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*4), Y3, Y4
+	VSUBPS     Y0, Y4, Y4
+	VMULPS     Y1, Y4, Y4
+	VADDPS     Y2, Y4, Y4
+	VMASKMOVPS Y4, Y3, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
 // func rowsSubRowExp(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·rowsSubRowExp(SB), NOSPLIT, $0-88
@@ -12659,6 +12720,66 @@ rest:
 
 done:
 	ADDQ $0x04, R9
+	LEAQ (R8)(DX*4), R8
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowMulRowAddRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowMulRowAddRowZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS (R10), Z1
+	VBROADCASTSS (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*4), Z3
+	VSUBPS  Z0, Z3, Z3
+	VMULPS  Z1, Z3, Z3
+	VADDPS  Z2, Z3, Z3
+	VMOVUPS Z3, (R8)(BX*4)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*4), K1, Z3
+	VSUBPS    Z0, Z3, Z3
+	VMULPS    Z1, Z3, Z3
+	VADDPS    Z2, Z3, Z3
+	VMOVUPS   Z3, K1, (R8)(BX*4)
+
+done:
+	ADDQ $0x04, R9
+	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	LEAQ (R8)(DX*4), R8
 	LEAQ (AX)(DX*4), AX
 	DECQ CX

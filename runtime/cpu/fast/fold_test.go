@@ -326,7 +326,8 @@ func TestIntegerRows(t *testing.T) {
 	}
 }
 
-// TestGroupNorms compares group norms with the interpreter, also of groups with one element or none.
+// TestGroupNorms compares group norms with the interpreter, also of groups with one element or none, with means far
+// from 0, and with large elements.
 func TestGroupNorms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 8))
 	for _, of := range []string{"f32", "f64", "bf16"} {
@@ -341,7 +342,26 @@ func TestGroupNorms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, g, values(t, rng, g, nil), nil)
+			in := values(t, rng, g, nil)
+			compare(t, g, in, nil)
+			if x := in["x"]; x.DType == ir.F32 {
+				list, err := x.Floats()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, of := range []func(y float64) float64{
+					func(y float64) float64 { return 1e4 + 0.1*y },
+					func(y float64) float64 { return 1.5e38 * y }, // float32 cannot represent some differences
+					func(y float64) float64 { return 1e30 * y },
+				} {
+					changed := slices.Clone(list)
+					for i, y := range list {
+						changed[i] = of(y)
+					}
+					ir.EncodeFloats(x.Bytes, ir.F32, changed)
+					compare(t, g, in, nil)
+				}
+			}
 		}
 	}
 }

@@ -46,8 +46,11 @@ func groupNorm[T number](c *interp.Call) error {
 				from := row[k*positions+lo : k*positions+min(lo+block, positions)]
 				at := group*n + k*positions + lo
 				to := out.block(at, len(from), part[:])
-				for i, x := range from {
-					to[i] = T(float64((float64(x)-mean)*scale*w) + b)
+				narrow, ok := any(to).([]float32)
+				if !ok || !normalize(narrow, any(from).([]float32), mean, math.Sqrt(variance*float64(n)), scale*w, b) {
+					for i, x := range from {
+						to[i] = T(float64((float64(x)-mean)*scale*w) + b)
+					}
 				}
 				if t := c.Node.DType(); t != ir.F32 && t != ir.F64 {
 					round := primitives[roundings[t]]
@@ -63,6 +66,12 @@ func groupNorm[T number](c *interp.Call) error {
 // statistics returns the mean and the variance of a list.
 func statistics[T number](x []T) (mean, variance float64) {
 	n, result := float64(len(x)), [1]float64{}
+	if x, ok := any(x).([]float32); ok {
+		var squares, first [1]float64
+		momentsOf(result[:], squares[:], first[:], x, nil, true)
+		mean = result[0] / n
+		return first[0] + mean, max(0, squares[0]-float64(result[0]*mean)) / n
+	}
 	rowsOf(reducers[ir.OpSum], result[:], x, x)
 	mean = result[0] / n
 	var a, b float64

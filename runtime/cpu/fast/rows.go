@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math"
 	"slices"
 )
 
@@ -8,7 +9,10 @@ import (
 // primitive's first operand is the result of the one before. The second one is the row's number ("-row"), or the
 // element of a list that is the same for all rows ("*list").
 var rowPrograms = [...]string{"+row", "-row", "*row", "/row", "-row -row", "-row exp", "*row *list", "-row -row *row",
-	"-row -row *row *list", "-row -row *row *list +list"}
+	"-row -row *row *list", "-row -row *row *list +list", normalizing}
+
+// normalizing is a row program that group_norm calls.
+const normalizing = "-row *row +row"
 
 // rowFunctions is the assembly of one of rowPrograms, for rows of n elements. It reads the rows x, their numbers from
 // a, b and c, and the lists w and v. each stores the results in out, sum also adds up those of each row in sums, and
@@ -170,4 +174,21 @@ func orSelf[T number](ahead, x []T) []T {
 		return x
 	}
 	return ahead
+}
+
+// normalize sets each element of out to (x-mean)*scale+bias. spread is at least the largest magnitude of x-mean. It
+// does nothing and returns false if there is no assembly, or float32 could overflow or lose digits before the result.
+func normalize(out, x []float32, mean, spread, scale, bias float64) bool {
+	const most = 0x1p100
+	small := math.Abs(scale) < 1/most && scale != 0
+	if vector == nil || vector.rows == nil || len(out) == 0 || small ||
+		!(max(math.Abs(mean), spread, math.Abs(scale), math.Abs(spread*scale)+math.Abs(bias)) < most) {
+		return false
+	}
+	from, by := float32(mean), float32(scale)
+	add := float32(float64((float64(from)-mean)*scale) + bias)
+	x = x[:len(out)] // the assembly checks no bounds
+	of := vector.rows[slices.Index(rowPrograms[:], normalizing)].each
+	of(&out[0], &x[0], &x[0], &from, &by, &add, nil, nil, nil, 1, len(out))
+	return true
 }

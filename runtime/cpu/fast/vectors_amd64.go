@@ -61,6 +61,7 @@ func assemblies() []*assembly {
 			{each: rowsSubRowSubRowMulRow},
 			{each: rowsSubRowSubRowMulRowMulList},
 			{each: rowsSubRowSubRowMulRowMulListAddList},
+			{each: rowsSubRowMulRowAddRow},
 		},
 		moments: moments,
 	}}
@@ -117,6 +118,7 @@ func assemblies() []*assembly {
 				{each: rowsSubRowSubRowMulRowZ},
 				{each: rowsSubRowSubRowMulRowMulListZ},
 				{each: rowsSubRowSubRowMulRowMulListAddListZ},
+				{each: rowsSubRowMulRowAddRowZ},
 			},
 			moments:  momentsZ,
 			narrower: list[0],

@@ -23,7 +23,7 @@ var signs = map[byte]struct {
 // rowPrograms generates the functions of row programs, see rowPrograms in package fast, and moments.
 func (w width) rowPrograms() {
 	for _, text := range []string{"+row", "-row", "*row", "/row", "-row -row", "-row -row *row", "-row -row *row *list",
-		"-row -row *row *list +list", "*row *list", "-row exp"} {
+		"-row -row *row *list +list", "*row *list", "-row *row +row", "-row exp"} {
 		w.rowProgram(text, true, false)
 	}
 	w.rowProgram("-row exp", true, true)
