@@ -24,3 +24,7 @@ func SlowBranches(caps Caps) bool { return swiftShader(caps) }
 // FusesNothing reports whether the device is a software device. Its driver rewrites a*b + a*c to a*(b+c), unless the
 // order of the operations is fixed. It uses no fused multiply-add in either case, so fixing the order costs nothing.
 func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }
+
+// SlowMatrices reports whether the driver is Mesa's lavapipe. It writes code for each element of a cooperative matrix,
+// so that its compiler takes seconds where loops over matrices are unrolled.
+func SlowMatrices(caps Caps) bool { return caps.DriverID == driverLavapipe }

@@ -19,6 +19,7 @@ const (
 
 // The drivers that need different treatment, by VkDriverId.
 const (
+	driverLavapipe   = 13
 	DriverNVK        = 24
 	driverHoneykrisp = 26
 )

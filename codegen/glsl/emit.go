@@ -40,6 +40,9 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	keepIEEE(e)
 	// The functions decide what the shader needs, so they come first.
 	all := e.AddressByRows(e.Functions())
+	if e.Needs[emit.NeedCoopMat] && device.SlowMatrices(e.Caps) {
+		keepLoops(all[len(all)-1])
+	}
 	buffers := e.Declarations(all)
 	sh := &Shader{Grid: e.Grid, Needs: e.SortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.Sched),
 		SubgroupSize: e.SubgroupSize, Workgroup: e.Launch.Workgroup}
@@ -154,6 +157,15 @@ func keepIEEE(e *emit.Emitter) {
 		}
 		if v.DType == ir.F64 && e.Caps.Features.PreserveNaN64 {
 			e.Need(emit.NeedPreserveNaN64)
+		}
+	})
+}
+
+// keepLoops asks the driver's compiler not to unroll the loops of a function, also those that it would unroll unasked.
+func keepLoops(f *syntax.Definition) {
+	syntax.Visit(f.Body, func(s syntax.Stmt) {
+		if loop, ok := s.(*syntax.For); ok {
+			loop.Hint = emit.DontUnroll
 		}
 	})
 }

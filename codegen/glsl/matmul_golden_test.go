@@ -1,6 +1,7 @@
 package glsl_test
 
 import (
+	"regexp"
 	"slices"
 	"testing"
 
@@ -93,6 +94,25 @@ func TestNeedsAgree(t *testing.T) {
 					t.Errorf("%s: the text needs %s, which package target does not know", dtype, n)
 				}
 			}
+		}
+	}
+}
+
+// TestMatrixLoops checks that lavapipe's compiler is told to keep the loops of a kernel on cooperative matrices, and
+// that another driver's is told to unroll them.
+func TestMatrixLoops(t *testing.T) {
+	k := product{m: d(512), n: d(512), k: d(512), a: ir.F16, b: ir.F16, operands: ir.F16}.kernel()
+	caps := profile(t, "amd-rdna3")
+	s, _, err := schedule.Select(k, caps)
+	check(t, err)
+	for driver, hint := range map[uint32]string{caps.DriverID: "[[unroll]]",
+		profile(t, "lavapipe").DriverID: "[[dont_unroll]]"} {
+		caps.DriverID = driver
+		sh, err := glsl.Emit(k, s, caps, nil)
+		check(t, err)
+		hints := regexp.MustCompile(`\[\[\w+\]\]`).FindAllString(sh.Source, -1)
+		if slices.Sort(hints); !slices.Equal(slices.Compact(hints), []string{hint}) {
+			t.Errorf("driver %d: %s on %s has hints %v, want %s", driver, k.Name, s, hints, hint)
 		}
 	}
 }
