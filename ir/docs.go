@@ -46,6 +46,10 @@ cast of floats give the nearest number of the dtype, ties to even. Some ops roun
 result of a multiplication, and then a sum. Reductions, scans and contractions add in an order of their own, in 32 bits
 or more, and may use fused multiply-adds.
 
+div and recip of f32 give the nearest number too, if ops lead from the quotient to an integer, a bool, or a float of 8
+bits: elementwise ops, views, moves of elements, reduce_max and reduce_min. So round(x/y) is the same integer on every
+device. Other quotients have the op's tolerance.
+
 NaN and infinities are the same as in the reference, on every device, unless an op's line says otherwise. Three things
 are not guaranteed: the sign of a zero, the treatment of denormals (a device may flush them to zero), and bits within
 the op's tolerance. ` + "`vkc verify --ops`" + ` checks all of this on a device.

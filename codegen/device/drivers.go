@@ -28,3 +28,7 @@ func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }
 // SlowMatrices reports whether the driver is Mesa's lavapipe. It writes code for each element of a cooperative matrix,
 // so that its compiler takes seconds where loops over matrices are unrolled.
 func SlowMatrices(caps Caps) bool { return caps.DriverID == driverLavapipe }
+
+// DividesToNearest reports whether the device's division of f32 gives the nearest number. Software devices use the
+// processor's division. Vulkan allows other devices an error of 2.5 units in the last place, and has no query for it.
+func DividesToNearest(caps Caps) bool { return caps.Type == DeviceCPU }

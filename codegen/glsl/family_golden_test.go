@@ -27,6 +27,14 @@ var goldenCases = []goldenCase{
 		%4 = gelu %3 : f32[T,768]
 		output "y" %4
 	}`},
+	{name: "map_quantize", graph: `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[1001]} : f32[1001]
+		%1 = input {name="scale", dtype=f32, shape=[]} : f32[]
+		%2 = div %0, %1 : f32[1001]
+		%3 = round %2 : f32[1001]
+		%4 = cast %3 {dtype=i8} : i8[1001]
+		output "y" %4
+	}`},
 	{name: "map_flat", graph: `graph "g" {
 		%0 = input {name="a", dtype=f32, shape=[4,6,100]} : f32[4,6,100]
 		%1 = input {name="b", dtype=f32, shape=[4,6,100]} : f32[4,6,100]

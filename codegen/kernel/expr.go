@@ -42,6 +42,10 @@ func (w Word) Of(element int64) int64 {
 	return element % 4
 }
 
+// Nearest is the attribute of a quotient that must be the nearest f32, because later ops turn it into an integer or
+// another step. The ops of a graph have no such attribute.
+const Nearest = "nearest"
+
 // Expr is one scalar value of a kernel body. Expressions of one Builder are unique: equal ones are the same pointer, so
 // a shared value is computed once.
 type Expr struct {

@@ -138,7 +138,41 @@ func (s *suite) opChains() {
 			return b.op(ir.OpMatMul, []*ir.Node{b.view(ir.OpBroadcast, x, attr("shape", ir.ShapeOf(rows, 4))), w})
 		}).smoke = true
 	}
+	s.steppedQuotients()
 	s.inexactChains()
+}
+
+// steppedQuotients adds quotients that a second op turns into integers. The quotients are integers or halves, or as
+// near to them as the dtype has numbers. So a device that rounds the last digit of a quotient differently gives another
+// integer.
+func (s *suite) steppedQuotients() {
+	steps := []ir.Op{ir.OpFloor, ir.OpCeil, ir.OpRound, ir.OpTrunc}
+	c := s.chained(ir.OpDiv, "chains/steps of quotients", func(b *builder, t ir.DType) (parts []*ir.Node) {
+		var xs, ys, inverse []float64
+		for _, y := range []float64{5.0 / 255, 0.1, 0.3, 1.0 / 127, 3, 7, 1000.0 / 3} {
+			y = ir.RoundTo(y, t)
+			for n := range 48 {
+				x := ir.RoundTo((float64(n)/2-12)*y, t)
+				last := math.Ldexp(x, -t.Float().Mantissa)
+				for _, near := range []float64{x - last, x, x + last} {
+					xs, ys, inverse = append(xs, near), append(ys, y), append(inverse, 2/float64(len(xs)+1))
+				}
+			}
+		}
+		x, y := b.given(t, xs, 1, len(xs)), b.given(t, ys, 1, len(ys))
+		for _, q := range []*ir.Node{b.apply(ir.OpDiv, x, y),
+			b.apply(ir.OpRecip, b.given(t, inverse, 1, len(inverse)), nil)} {
+			for _, op := range steps {
+				parts = append(parts, b.apply(op, q, nil))
+			}
+			whole := b.view(ir.OpCast, q, attr("dtype", ir.I32))
+			less := b.apply(ir.OpLt, q, b.apply(ir.OpRound, q, nil))
+			parts = append(parts, b.view(ir.OpCast, whole, attr("dtype", t)), b.view(ir.OpCast, less, attr("dtype", t)),
+				b.apply(ir.OpMod, q, b.number(t, 1)))
+		}
+		return parts
+	}).allDTypes().bitExact().inSmokeTest()
+	c.types = []ir.DType{ir.F32, ir.F16, ir.BF16}
 }
 
 // inexactChains adds pairs with inexact ops. The results must be within the tolerances of the ops, and special values

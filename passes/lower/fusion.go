@@ -40,6 +40,7 @@ type Fusion struct {
 	overwritten map[int]*ir.Node // by node stored in the buffer of another node: that state, or loop's result
 	firstWrites map[int]*ir.Node // by state: the first value that overwrites it
 	states      *analysis.Overwrites
+	stepped     map[*ir.Node]bool // see analysis.Stepped
 
 	mergedInto []int           // by cluster ID: the ID of the cluster that it was merged into, or itself
 	readers    [][]int         // by node: IDs of the clusters that compute it inline or load it; see findReaders
@@ -126,6 +127,7 @@ func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		overwritten:  map[int]*ir.Node{},
 		firstWrites:  map[int]*ir.Node{},
 		states:       analysis.DecidedOverwrites(g),
+		stepped:      analysis.Stepped(g),
 		readers:      make([][]int, n),
 		places:       make([][]placement, n),
 		refused:      map[pair]string{},

@@ -57,7 +57,11 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	for i, a := range n.Args() {
 		args[i] = l.value(a, broadcastCoords(a.Shape(), at))
 	}
-	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...)
+	attrs := n.Attrs()
+	if (n.Op() == ir.OpDiv || n.Op() == ir.OpRecip) && n.DType().IsFloat() && l.f.stepped[n] {
+		attrs = ir.Attrs{{Name: kernel.Nearest, Value: true}}
+	}
+	return l.b.Apply(n.Op(), computedIn(n), attrs, args...)
 }
 
 // waitFor makes the kernel run after the kernels that compute n, without loading n. If no kernel stores n, it waits for

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/lib"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
@@ -14,7 +15,7 @@ import (
 )
 
 // templateOf returns the source of the GLSL template of an op for the types of its arguments, or "" if there is none.
-func templateOf(v *kernel.Expr) string {
+func (ts *Types) templateOf(v *kernel.Expr) string {
 	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
 		x := v.Args[arg]
 		if x.DType.IsInteger() {
@@ -25,8 +26,10 @@ func templateOf(v *kernel.Expr) string {
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
 		switch {
+		case v.Op == ir.OpRecip && ts.corrects(v):
+			return "div_nearest(1.0, {0})"
 		case v.Op == ir.OpDiv:
-			return division(v.Args[0], operand(v))
+			return ts.division(v)
 		case v.Op == ir.OpSin && isReduced(operand(v)):
 			return "sin_reduced({0})"
 		case v.Op == ir.OpCos && isReduced(operand(v)):
@@ -49,8 +52,9 @@ func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
 // division returns the template of a float division x / by. It has special templates for constant operands. llvmpipe
 // treats x / 0.0 as undefined, so a division by 0 becomes a multiplication by infinity, and 0.0 / x calls a helper.
 // Other divisions use the op's row.
-func division(x, by *kernel.Expr) string {
+func (ts *Types) division(v *kernel.Expr) string {
 	const plain = "{0} / {1}"
+	x, by := v.Args[0], v.Args[1]
 	constant, size := by.Kind == kernel.ExprConst, math.Abs(by.Value)
 	switch {
 	case x.Kind == kernel.ExprConst && x.Value == 0 && math.Signbit(x.Value):
@@ -61,12 +65,19 @@ func division(x, by *kernel.Expr) string {
 		return "{0} * -{inf}"
 	case constant && size == 0:
 		return "{0} * {inf}"
+	case ts.corrects(v):
+		return "div_nearest({0}, {1})"
 	case constant && size >= 0x1p-126 && size <= 0x1p126:
 		return plain
 	case by.Kind == kernel.ExprApply && by.Op == ir.OpCast && !by.Args[0].DType.IsFloat():
 		return plain
 	}
 	return ir.OpDiv.Info().GLSL.Float
+}
+
+// corrects reports whether the quotient v must be the nearest number, and the device's division may give another.
+func (ts *Types) corrects(v *kernel.Expr) bool {
+	return v.Attrs.Bool(kernel.Nearest) && ts.ComputeType(v.DType) == "float" && !device.DividesToNearest(ts.Caps)
 }
 
 // isReduced reports whether an angle is within pi/4 of 0: it must be an i32 times a small enough constant.
@@ -104,7 +115,7 @@ func (ts *Types) argUses(v *kernel.Expr) []int {
 func (ts *Types) template(v *kernel.Expr) *syntax.Expr {
 	source := ""
 	if len(v.Args) > 0 {
-		source = templateOf(v)
+		source = ts.templateOf(v)
 	}
 	if source == "" {
 		ts.Fail("op %s has no scalar GLSL form for these arguments", v.Op)

@@ -63,6 +63,26 @@ TYPE div_full(TYPE a, TYPE b) {
     precise TYPE quotient = a * scale / (b * scale);
     return quotient;
 }`},
+	{"div_nearest", f32Only, `
+// The float nearest to a / b. Vulkan allows a quotient to be off by 2.5 units in the last place. So this function
+// corrects the quotient of the significands, which is from 1 to 2, by up to two units. Its remainder fits 32 bits,
+// although the parts do not, and twice the remainder never equals the divisor. The device divides zeros, infinities, NaN
+// and subnormal numbers, and all numbers with a subnormal quotient.
+float div_nearest(float a, float b) {
+    uint size_a = floatBitsToUint(a) & 0x7fffffffu, size_b = floatBitsToUint(b) & 0x7fffffffu;
+    uint x = size_a & 0x7fffffu | 0x800000u, y = size_b & 0x7fffffu | 0x800000u;
+    int exponent = int(size_a >> 23) - int(size_b >> 23) + 127;
+    if (x < y) {
+        x <<= 1;
+        --exponent;
+    }
+    if (max(size_a - 0x800000u, size_b - 0x800000u) >= 0x7f000000u || exponent < 1) return div_full(a, b);
+    uint quotient = uint(max(float(x) / float(y), 1.0) * 8388608.0);
+    int twice = int((x << 23) - quotient * y) * 2, by = int(y);
+    quotient += uint(twice > by) + uint(twice > 3 * by) - uint(twice < -by) - uint(twice < -3 * by);
+    uint bits = min((uint(exponent - 1) << 23) + quotient, 0x7f800000u);
+    return uintBitsToFloat((floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u | bits);
+}`},
 	{"times_zero", f32Only, `
 // x * 0.0: NaN for infinities and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 float times_zero(float x) {
