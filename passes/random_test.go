@@ -70,7 +70,7 @@ func minimal(s *passes.State) error {
 		}
 		p.Steps = slices.Clone(s.Program.Steps)
 		p.Steps[i].Barrier = false
-		if keval.CheckHazards(&p) == nil {
+		if keval.CheckHazards(&p, s.Kernels) == nil {
 			return fmt.Errorf("nothing needs the barrier before step %d\n%s", i, s.Text())
 		}
 	}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -137,12 +138,7 @@ func (h heuristics) readTime(k *kernel.Kernel) float64 {
 // the given number of parts, including the addition of the parts. It returns false if no tile can run the matmul.
 func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int) (best float64, ok bool) {
 	sh, readTime := matShapeOf(k), h.readTime(k)
-	for _, tl := range h.matrixTilesOf(k) {
-		s, fits := tl.schedule(k, caps)
-		// A tile that normalizing changes has no price here, because none was measured.
-		if made, err := New(k, s, caps); !fits || err != nil || made != s {
-			continue
-		}
+	for tl, s := range h.pricedTiles(k, caps) {
 		groups := int64(parts) * sh.workgroups(tl.M, tl.N)
 		time := h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k)) * float64(len(k.Products)) *
 			h.slowdown(k, s).factor
@@ -152,6 +148,22 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 		}
 	}
 	return best, ok
+}
+
+// pricedTiles yields the tiles that can run a matmul, and their schedules. A tile that normalizing changes has no price,
+// because none was measured.
+func (h heuristics) pricedTiles(k *kernel.Kernel, caps device.Caps) iter.Seq2[matrixTile, kernel.Schedule] {
+	return func(yield func(matrixTile, kernel.Schedule) bool) {
+		for _, tl := range h.matrixTilesOf(k) {
+			s, fits := tl.schedule(k, caps)
+			if made, err := New(k, s, caps); !fits || err != nil || made != s {
+				continue
+			}
+			if !yield(tl, s) {
+				return
+			}
+		}
+	}
 }
 
 // addingTime is the time in nanoseconds to write, read and add the f32 sums of the parts.

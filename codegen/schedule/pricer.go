@@ -96,7 +96,7 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 			s.Operands = waysToStore(k)
 		}
 		if units && k.Fold.IsStatic() {
-			s.Tails = t.tails(k)
+			s.Tails = t.tails(k, p.Caps)
 		}
 		if units || t.splitsFloats(k, p.Caps) {
 			s.Parts = partsOf(k, units)
@@ -234,28 +234,6 @@ func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 func partsOf(k *kernel.Kernel, units bool) (list []int) {
 	for n := 2; n <= maxParts && k.Fold.IsStatic() && partsFit(k, n, units); n *= 2 {
 		list = append(list, n)
-	}
-	return list
-}
-
-// tails lists where the last tile along rows and columns begins if it is partial, for all tile sizes.
-func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
-	row, col, p := len(k.Parallel)-2, len(k.Parallel)-1, k.Products[0]
-	for _, axis := range []int{row, col} {
-		for _, tl := range h.matrixTilesOf(k) {
-			tile, extent := int64(tl.N), k.Parallel[axis]
-			if axis == row {
-				tile = int64(tl.M)
-			}
-			from := extent.Add / tile * tile
-			// A few columns are the few rows of the transposed matmul. Tiles would be mostly padding.
-			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows &&
-				!k.ReadsBlocks(p.B)
-			tail := kernel.Tail{Axis: axis, From: from, Swap: few}
-			if extent.IsStatic() && from > 0 && from < extent.Add && !slices.Contains(list, tail) {
-				list = append(list, tail)
-			}
-		}
 	}
 	return list
 }

@@ -222,10 +222,16 @@ func (g *Graph) findLevels() {
 			first = next // a run begins here: all kernels before run only when the program is loaded
 		}
 		level := first
-		for _, b := range touched(g.kernels[id]) {
-			level = max(level, written[b.Buffer])
+		for i, b := range touched(g.kernels[id]) {
 			if b.Write {
 				level = max(level, read[b.Buffer])
+			}
+			switch {
+			case written[b.Buffer] <= level:
+			case b.Read:
+				level = written[b.Buffer]
+			default:
+				level = max(level, g.levelAfterWriters(id, i))
 			}
 		}
 		g.levels[id], next = level, max(next, level+1)
@@ -234,7 +240,7 @@ func (g *Graph) findLevels() {
 				read[b.Buffer] = max(read[b.Buffer], level+1)
 			}
 			if b.Write {
-				written[b.Buffer] = level + 1
+				written[b.Buffer] = max(written[b.Buffer], level+1)
 			}
 		}
 	}
@@ -244,6 +250,23 @@ func (g *Graph) findLevels() {
 			g.levels[id] = max(g.levels[id], g.firstAfter(id)-1)
 		}
 	}
+}
+
+// levelAfterWriters returns the lowest level at which a kernel can write through a binding: after all earlier kernels
+// that may write the same elements.
+func (g *Graph) levelAfterWriters(id KernelID, bind int) (level int) {
+	k, value := g.kernels[id], g.kernels[id].Bindings[bind].Buffer
+	for _, w := range g.Writers(value) {
+		if w == id {
+			break
+		}
+		other := g.kernels[w]
+		same := func(b kernel.Binding) bool { return b.Buffer == value }
+		if !kernel.WriteApart(k, bind, other, slices.IndexFunc(other.Bindings, same)) {
+			level = max(level, g.levels[w]+1)
+		}
+	}
+	return level
 }
 
 // firstAfter returns the lowest level of the kernels that depend on a kernel, or 0 if there are none.

@@ -9,15 +9,15 @@ import (
 )
 
 // CheckHazards returns an error if two steps have no barrier between them and one writes memory that the other
-// accesses.
-func CheckHazards(p *kernel.Program) error {
+// accesses. kernels are those of the steps.
+func CheckHazards(p *kernel.Program, kernels []*kernel.Kernel) error {
 	first := 0
 	for i, st := range p.Steps {
 		if st.Barrier || p.Begins(i) {
 			first = i
 		}
 		for j := first; j < i; j++ {
-			if a, b, ok := conflict(p, p.Steps[j], st); ok {
+			if a, b, ok := conflict(p, kernels, j, i); ok {
 				return fmt.Errorf("no barrier between step %d (%s) and step %d (%s), which share buffers %d and %d",
 					j, p.Steps[j].Name, i, st.Name, a, b)
 			}
@@ -26,12 +26,13 @@ func CheckHazards(p *kernel.Program) error {
 	return nil
 }
 
-// conflict returns two buffers that share bytes, one of step s and one of t, at least one of them written. ok is false
-// if there are none.
-func conflict(p *kernel.Program, s, t kernel.Step) (a, b int, ok bool) {
-	for _, x := range s.Binds {
-		for _, y := range t.Binds {
-			if (x.Write || y.Write) && p.Overlap(x.Buffer, y.Buffer) {
+// conflict returns two buffers that share bytes, one of step i and one of step j, at least one of them written. ok is
+// false if there are none, or if the two steps write different elements.
+func conflict(p *kernel.Program, kernels []*kernel.Kernel, i, j int) (a, b int, ok bool) {
+	for m, x := range p.Steps[i].Binds {
+		for n, y := range p.Steps[j].Binds {
+			if (x.Write || y.Write) && p.Overlap(x.Buffer, y.Buffer) &&
+				!(x.Buffer == y.Buffer && kernel.WriteApart(kernels[i], m, kernels[j], n)) {
 				return x.Buffer, y.Buffer, true
 			}
 		}

@@ -47,7 +47,7 @@ func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (m *Machine, 
 			fail("step %d (%s): %w", i, k.Name, err)
 		}
 	}
-	bailout.Check(CheckHazards(p))
+	bailout.Check(CheckHazards(p, kernels))
 	m = &Machine{gated: p.Gated(), prog: p, kernels: kernels, opt: opt, arena: newMemory(p.ArenaBytes),
 		decoded: map[int][]float32{}}
 	for i := range p.Buffers {
