@@ -54,6 +54,10 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457, Alone: 0.43},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Unroll: 36, Efficiency: 0.48, Alone: 0.45},
+		// Two workgroups of 128 invocations to a core hide each other's latency (M-two-to-a-core).
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Efficiency: 0.6, PerCore: 2, Alone: 0.33},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Unroll: 36, Efficiency: 0.573, PerCore: 2, Alone: 0.31},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408, Alone: 0.31},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Efficiency: 0.26, Alone: 0.23},
 		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234, Alone: 0.15},
@@ -72,6 +76,7 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 64, N: 128, K: 32, Efficiency: 0.4, Alone: 0.25, Blocks: true, Few: true},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.24, Alone: 0.13, Blocks: true, Few: true, Products: 1},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.134, Blocks: true, Few: true},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 64, OneStage: true, Stored: true, Efficiency: 0.447, Alone: 0.3},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, OneStage: true, Stored: true, Efficiency: 0.265, Alone: 0.15},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217, Alone: 0.12},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 64, K: 64, Efficiency: 0.165, Alone: 0.095},
