@@ -332,7 +332,7 @@ func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {
 	switch {
 	case s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
 		return 1
-	case hidesSteps(k, s) && laneSums(k, s.MatrixTile) > 64 && s.PiecesM == 0 && s.PiecesN == 0:
+	case hidesSteps(k, s) && s.TileM*s.TileN > 128*128 && s.PiecesM == 0 && s.PiecesN == 0:
 		return 1.14
 	case hidesSteps(k, s):
 		return 1.05
