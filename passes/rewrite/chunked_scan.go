@@ -12,7 +12,7 @@ const (
 	// The number of times of a chunk. Shorter chunks store more states, and longer ones multiply more pairs of times.
 	// For an H200, chunks of 64 are estimated to take as long, and chunks of 256 longer (M-recurrences).
 	chunkTimes  = 128
-	chunkMargin = 1.3 // chunks must be estimated to be this much faster, because the estimates have errors
+	chunkMargin = 1.4 // chunks must be estimated to be this much faster, because the estimates have errors
 	// The most bytes of the states of all chunks, and of the weights of all pairs of times.
 	mostChunkBytes = 256 << 20
 )
