@@ -137,7 +137,7 @@ func (h heuristics) recurrenceTime(r recurrenceSize, s kernel.Recurrent) float64
 		alone += late
 	}
 	if r.corrected && !s.Ahead {
-		busy = float64(step * waitingFactor)
+		busy, alone = float64(step*waitingFactor), float64(alone*waitingFactor)
 	}
 	together := cmp.Or(h.subgroup, 32) // invocations that a scheduler executes together
 	cycles := max(busy*invocations/float64(together)/cores, alone, late)
