@@ -78,6 +78,7 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.24, Alone: 0.13, Blocks: true, Few: true, Products: 1},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.134, Blocks: true, Few: true},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 64, OneStage: true, Stored: true, Efficiency: 0.447, Alone: 0.3, Products: 1},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 64, OneStage: true, Stored: true, Efficiency: 0.52, Alone: 0.3, Products: 2},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, OneStage: true, Stored: true, Efficiency: 0.265, Alone: 0.15},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217, Alone: 0.12},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 64, K: 64, Efficiency: 0.165, Alone: 0.095},
