@@ -11,7 +11,8 @@ type digit struct{ stride, first, last int64 }
 
 // WriteApart reports whether two kernels provably store different elements through their bindings of one buffer, and
 // read nothing there. Then they can run at the same time. For example, one stores the first columns of a matrix and the
-// other the last ones. Elements of less than 4 bytes must be in different words, because some devices store whole words.
+// other the last ones. Elements of less than 4 bytes must be in different words, because some devices store whole
+// words.
 func WriteApart(k *Kernel, bind int, other *Kernel, otherBind int) bool {
 	x, y := k.onlyStore(bind), other.onlyStore(otherBind)
 	t := k.Bindings[bind].DType
@@ -68,8 +69,8 @@ func storeStrides(x Index) (list []int64) {
 	return list
 }
 
-// digitsOf returns the digits of x for some strides, the largest first. It reports false unless x is a sum of axes times
-// strides, and each element has digits of its own: digits of smaller strides never carry into a larger one.
+// digitsOf returns the digits of x for some strides, the largest first. It reports false unless x is a sum of axes
+// times strides, and each element has digits of its own: digits of smaller strides never carry into a larger one.
 func digitsOf(x Index, strides []int64) ([]digit, bool) {
 	rest, list := x.c, make([]digit, len(strides))
 	for i, stride := range strides {

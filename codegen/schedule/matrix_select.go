@@ -150,8 +150,8 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 	return best, ok
 }
 
-// pricedTiles yields the tiles that can run a matmul, and their schedules. A tile that normalizing changes has no price,
-// because none was measured.
+// pricedTiles yields the tiles that can run a matmul, and their schedules. A tile that normalizing changes has no
+// price, because none was measured.
 func (h heuristics) pricedTiles(k *kernel.Kernel, caps device.Caps) iter.Seq2[matrixTile, kernel.Schedule] {
 	return func(yield func(matrixTile, kernel.Schedule) bool) {
 		for _, tl := range h.matrixTilesOf(k) {

@@ -13,8 +13,8 @@ import (
 const tailMargin = 1.05
 
 // PeelTails computes the last rows of a matmul, its last columns, or both, in separate kernels, the tails. A tail does
-// not fill a tile of the main kernel, which would spend most of its work there on padding. Or it does not fill a wave of
-// workgroups, so that cores would be idle.
+// not fill a tile of the main kernel, which would spend most of its work there on padding. Or it does not fill a wave
+// of workgroups, so that cores would be idle.
 func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // with groups of rows, the last rows are unknown
