@@ -1,6 +1,6 @@
 // matmul over [T,4096], folding 4096
 // Fuses: matmul.
-// Schedule: coopmat2 wg=256 tile=256x128x64 pieces=2x1.
+// Schedule: coopmat2 wg=128 tile=128x128x64.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_NV_cooperative_matrix2 : require
@@ -8,7 +8,7 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_EXT_shader_16bit_storage : require
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_buffer { float16_t a[]; }; // f16
 layout(set = 0, binding = 1, std430) readonly buffer B_buffer { float16_t b[]; }; // f16
@@ -34,32 +34,25 @@ float finish_out(const in uint tile_row, const in uint tile_col, const in float 
 void main() {
     const uint T = params[0];
     uint col0 = gl_WorkGroupID.x * 128u;
-    uint row0 = gl_WorkGroupID.y * 256u;
+    uint row0 = gl_WorkGroupID.y * 128u;
     tensorLayoutNV<2, gl_CooperativeMatrixClampModeUndefinedNV> layout_a = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeUndefinedNV);
     layout_a = setTensorLayoutDimensionNV(layout_a, 2048u, 4096u);
     tensorLayoutNV<2, gl_CooperativeMatrixClampModeUndefinedNV> layout_b = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeUndefinedNV);
     layout_b = setTensorLayoutDimensionNV(layout_b, 4096u, 4096u);
-    coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> acc0 = coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(0.0);
-    coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> acc1 = coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(0.0);
+    coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> acc = coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(0.0);
 
     for (uint k0 = 0u; k0 < 4096u; k0 += 64u) {
+        coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> tile_a;
+        coopMatLoadTensorNV(tile_a, a, 0u, sliceTensorLayoutNV(layout_a, row0, 128u, k0, 64u));
         coopmat<float16_t, gl_ScopeWorkgroup, 64, 128, gl_MatrixUseB> tile_b;
         coopMatLoadTensorNV(tile_b, b, 0u, sliceTensorLayoutNV(layout_b, col0, 128u, k0, 64u), createTensorViewNV(2, false, 1, 0));
-        coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> tile_a0;
-        coopMatLoadTensorNV(tile_a0, a, 0u, sliceTensorLayoutNV(layout_a, row0, 128u, k0, 64u));
-        acc0 = coopMatMulAdd(tile_a0, tile_b, acc0);
-        coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> tile_a1;
-        coopMatLoadTensorNV(tile_a1, a, 0u, sliceTensorLayoutNV(layout_a, row0 + 128u, 128u, k0, 64u));
-        acc1 = coopMatMulAdd(tile_a1, tile_b, acc1);
+        acc = coopMatMulAdd(tile_a, tile_b, acc);
     }
 
     // Store a tile of out.
-    coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> out_tile0;
-    coopMatPerElementNV(out_tile0, acc0, finish_out, row0, col0);
-    coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> out_tile1;
-    coopMatPerElementNV(out_tile1, acc1, finish_out, row0 + 128u, col0);
+    coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> out_tile;
+    coopMatPerElementNV(out_tile, acc, finish_out, row0, col0);
     tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> layout_out = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV);
     layout_out = setTensorLayoutDimensionNV(layout_out, T, 4096u);
-    coopMatStoreTensorNV(coopmat<float16_t, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(out_tile0), result, 0u, sliceTensorLayoutNV(layout_out, row0, 128u, col0, 128u));
-    coopMatStoreTensorNV(coopmat<float16_t, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(out_tile1), result, 0u, sliceTensorLayoutNV(layout_out, row0 + 128u, 128u, col0, 128u));
+    coopMatStoreTensorNV(coopmat<float16_t, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(out_tile), result, 0u, sliceTensorLayoutNV(layout_out, row0, 128u, col0, 128u));
 }
