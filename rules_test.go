@@ -23,11 +23,13 @@ func TestDecisions(t *testing.T) {
 		want         string // of the product, or of its rest
 	}{
 		{"whole tiles", "nvidia-h100", "4096", "4096", "4096", ir.F16, ir.F16, "", ""},
-		{"a row and a column more", "nvidia-h100", "4097", "4097", "4160", ir.F16, ir.F16, "", "cut axis 0 at 4096"},
+		{"a row and a column more", "nvidia-h100", "4097", "4097", "4160", ir.F16, ir.F16, "",
+			"cut axis 0 at 4096, then axis 1 at 4096"},
 		{"a row more", "nvidia-h100", "4097", "4096", "4096", ir.F16, ir.F16, "", "cut axis 0 at 4096"},
 		{"a column more", "nvidia-h100", "4096", "4097", "4096", ir.F16, ir.F16, "", "cut axis 1 at 4096"},
 		{"columns of blocks more", "nvidia-h100", "4096", "4097", "4096", ir.F16, ir.Q4_0, half, decoded},
-		{"rows and columns more", "nvidia-h100", "5000", "5000", "4096", ir.F16, ir.F16, "", "cut axis 0 at 4864, then axis 1 at 4992"},
+		{"rows and columns more", "nvidia-h100", "5000", "5000", "4096", ir.F16, ir.F16, "",
+			"cut axis 0 at 4992, then axis 1 at 4992"},
 		{"a row less", "nvidia-h100", "4095", "4096", "4095", ir.F32, ir.F32, half, "store operands"},
 		{"rows that may be bytes", "nvidia-h100", "512", "4096", "4096", ir.F32, ir.Q4_0, int8, decoded},
 		{"few tiles", "nvidia-h100", "130", "512", "512", ir.F16, ir.F16, "", ""},
