@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Alternative is a schedule for small values of a symbol, because a kernel's own schedule is chosen for the largest.
@@ -43,6 +44,11 @@ func Alternatives(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, tuning 
 		return t + h.LaunchNs, unknown
 	}
 	for few := largestBelow(rows.Max()); few >= 1 && bound(few) >= 1; few /= alternativeRatio {
+		// For fewer rows there may be another alternative.
+		fewest := max(few/alternativeRatio+1, rows.Mul+rows.Add)
+		if isEmpty(narrow(fewest)) {
+			continue // no run has so few rows, because another axis has fewer
+		}
 		small := narrow(few)
 		own, _, _, err := SelectTuned(small, caps, tuning)
 		if err != nil {
@@ -50,8 +56,6 @@ func Alternatives(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, tuning 
 		}
 		before, unknown := time(s, few)
 		after, alsoUnknown := time(own, few)
-		// For fewer rows there may be another alternative.
-		fewest := max(few/alternativeRatio+1, rows.Mul+rows.Add)
 		beforeFewest, _ := time(s, fewest)
 		afterFewest, _ := time(own, fewest)
 		gain := before / after
@@ -63,6 +67,11 @@ func Alternatives(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, tuning 
 	}
 	slices.Reverse(list)
 	return list[:min(len(list), maxAlternatives)]
+}
+
+// isEmpty reports whether a kernel has no elements for any values of its symbols: an extent such as T-8 is at most 0.
+func isEmpty(k *kernel.Kernel) bool {
+	return slices.ContainsFunc(append(slices.Clone(k.Parallel), k.Fold), func(d ir.Dim) bool { return d.Max() < 1 })
 }
 
 // largestBelow returns the largest power of alternativeRatio below n.

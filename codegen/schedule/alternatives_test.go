@@ -17,25 +17,26 @@ func TestAlternatives(t *testing.T) {
 		profile string
 		t       ir.DType // of B
 		rows    ir.Dim
-		cols    int
+		cols    ir.Dim
 		want    string
 	}{
-		{"tiles of 16 rows", "lavapipe", ir.F32, q(32), 4096, "Q <= 4: direct"},
-		{"blocks", "lavapipe", q4, q(32), 4096, "Q <= 4: direct"},
-		{"an expression", "lavapipe", ir.F32, q(32).Times(2), 4096, "Q <= 2: direct"},
-		{"fewer rows than the symbol", "lavapipe", ir.F32, q(32).Plus(-2), 4096, "Q <= 6: direct"},
-		{"two tiles of 10 rows are faster than one of 16 for 5 rows", "lavapipe", ir.F32, q(20), 4096, ""},
-		{"the first tile is for few rows", "lavapipe", ir.F32, q(4), 4096, ""},
-		{"less is saved than half a launch", "lavapipe", ir.F32, q(32), 32, ""},
-		{"a number", "lavapipe", ir.F32, ir.D(32), 4096, ""},
-		{"tiles on ordinary arithmetic", "generic", q4, q(512), 4096, "Q <= 1: matvec, Q <= 4: matvec"},
-		{"a matvec reads B once for one row and for eight", "nvidia-h100", f16, q(8), 4096, ""},
+		{"tiles of 16 rows", "lavapipe", ir.F32, q(32), ir.D(4096), "Q <= 4: direct"},
+		{"blocks", "lavapipe", q4, q(32), ir.D(4096), "Q <= 4: direct"},
+		{"an expression", "lavapipe", ir.F32, q(32).Times(2), ir.D(4096), "Q <= 2: direct"},
+		{"fewer rows than the symbol", "lavapipe", ir.F32, q(32).Plus(-2), ir.D(4096), "Q <= 6: direct"},
+		{"two tiles of 10 rows are faster than one of 16 for 5 rows", "lavapipe", ir.F32, q(20), ir.D(4096), ""},
+		{"the first tile is for few rows", "lavapipe", ir.F32, q(4), ir.D(4096), ""},
+		{"less is saved than half a launch", "lavapipe", ir.F32, q(32), ir.D(32), ""},
+		{"no columns below 21 rows", "nvidia-h100", ir.F32, q(2048), q(2048).Plus(-20), ""},
+		{"a number", "lavapipe", ir.F32, ir.D(32), ir.D(4096), ""},
+		{"tiles on ordinary arithmetic", "generic", q4, q(512), ir.D(4096), "Q <= 1: matvec, Q <= 4: matvec"},
+		{"a matvec reads B once for one row and for eight", "nvidia-h100", f16, q(8), ir.D(4096), ""},
 	} {
 		caps, err := device.Profile(tt.profile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := matMul(ir.D(1), tt.rows, ir.D(tt.cols), ir.D(1024), tt.t, true)
+		k := matMul(ir.D(1), tt.rows, tt.cols, ir.D(1024), tt.t, true)
 		s, _, err := Select(k, caps)
 		if err != nil {
 			t.Fatal(err)
