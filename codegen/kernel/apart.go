@@ -27,7 +27,7 @@ func WriteApart(k *Kernel, bind int, other *Kernel, otherBind int) bool {
 	if !okA || !okB {
 		return false
 	}
-	word := max(int64(4/t.BlockBytes()), 1)
+	word := max(int64(32/t.Bits()), 1)
 	for i, stride := range strides {
 		low, high := a[i], b[i]
 		if high.first < low.first {

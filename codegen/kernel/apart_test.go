@@ -49,7 +49,7 @@ func TestWriteApartIsProof(t *testing.T) {
 		strides, extents := [3]int64{1 + rng.Int64N(12), 1 + rng.Int64N(4), 1}, [2][3]int{}
 		var x [2]Index
 		var words [2]map[int64]bool
-		bytes := []ir.DType{ir.F32, ir.F16, ir.I8}[rng.IntN(3)]
+		dtype := []ir.DType{ir.F32, ir.F16, ir.I8, ir.I4}[rng.IntN(4)]
 		for i := range x {
 			offset := rng.Int64N(24)
 			x[i] = Const(offset)
@@ -61,16 +61,16 @@ func TestWriteApartIsProof(t *testing.T) {
 			for n := range extents[i][0] * extents[i][1] * extents[i][2] {
 				at := offset + int64(n%extents[i][0])*strides[0] +
 					int64(n/extents[i][0]%extents[i][1])*strides[1] + int64(n/extents[i][0]/extents[i][1])*strides[2]
-				words[i][at*int64(bytes.BlockBytes())/4] = true
+				words[i][at*int64(dtype.Bits())/32] = true
 			}
 		}
-		if !WriteApart(storing(bytes, x[0]), 0, storing(bytes, x[1]), 0) {
+		if !WriteApart(storing(dtype, x[0]), 0, storing(dtype, x[1]), 0) {
 			continue
 		}
 		found++
 		for w := range words[0] {
 			if words[1][w] {
-				t.Fatalf("%s: %s and %s both write word %d", bytes, x[0], x[1], w)
+				t.Fatalf("%s: %s and %s both write word %d", dtype, x[0], x[1], w)
 			}
 		}
 	}
