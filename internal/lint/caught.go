@@ -27,7 +27,7 @@ var Caught = &analysis.Analyzer{
 type unit struct {
 	node   ast.Node
 	name   string
-	throws bool // whether a bailout may leave it
+	leaks  bool // whether a bailout may leave it
 	caught bool // whether it defers bailout.Caught
 	calls  []types.Object
 	inside []*unit                // literals that it calls
@@ -66,13 +66,13 @@ func runCaught(pass *analysis.Pass) (any, error) {
 	for again := true; again; {
 		again = false
 		for _, u := range c.units {
-			if !u.throws && !u.caught && c.leaves(u) {
-				u.throws, again = true, true
+			if !u.leaks && !u.caught && c.leaves(u) {
+				u.leaks, again = true, true
 			}
 		}
 	}
 	for _, u := range slices.Concat(exported, variables) {
-		if u.throws {
+		if u.leaks {
 			pass.Reportf(u.node.Pos(), "%s lets a bailout out of the package: defer bailout.Caught", u.name)
 		}
 	}
@@ -87,20 +87,24 @@ func runCaught(pass *analysis.Pass) (any, error) {
 // leaves reports whether a bailout may leave u, as far as the analysis of other units has come.
 func (c *catcher) leaves(u *unit) bool {
 	for _, o := range u.calls {
-		fn, ok := o.(*types.Func)
-		if ok && fn.Pkg() != nil && fn.Pkg().Path() == bailouts && fn.Name() != "Caught" {
+		if _, ok := o.(*types.Func); ok && isOfBailout(o) && o.Name() != "Caught" {
 			return true
 		}
-		if f := c.funcs[origin(o)]; f != nil && f.throws {
+		if f := c.funcs[origin(o)]; f != nil && f.leaks {
 			return true
 		}
 	}
 	for literal, param := range u.given {
-		if literal.throws && c.passesOn(param) {
+		if literal.leaks && c.passesOn(param) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(u.inside, func(l *unit) bool { return l.throws })
+	return slices.ContainsFunc(u.inside, func(l *unit) bool { return l.leaks })
+}
+
+// isOfBailout reports whether package bailout declares o.
+func isOfBailout(o types.Object) bool {
+	return o != nil && o.Pkg() != nil && o.Pkg().Path() == bailouts
 }
 
 // passesOn reports whether a unit that catches nothing calls a parameter.
@@ -117,7 +121,7 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.DeferStmt:
-			if o := c.callee(n.Call); o != nil && o.Name() == "Caught" && o.Pkg() != nil && o.Pkg().Path() == bailouts {
+			if o := c.callee(n.Call.Fun); isOfBailout(o) && o.Name() == "Caught" {
 				u.caught = true
 			}
 		case *ast.GoStmt:
@@ -128,7 +132,7 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 				elsewhere[n.Value] = ok && field.IsField() && field.Pkg() == c.pass.Pkg
 			}
 		case *ast.CallExpr:
-			o := c.callee(n)
+			o := c.callee(n.Fun)
 			if !elsewhere[n] {
 				u.calls = append(u.calls, o)
 			}
@@ -160,9 +164,9 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 	return u
 }
 
-// callee returns the function or variable that a call names, or nil.
-func (c *catcher) callee(call *ast.CallExpr) types.Object {
-	fun := ast.Unparen(call.Fun)
+// callee returns the function or variable that the function expression of a call names, or nil.
+func (c *catcher) callee(fun ast.Expr) types.Object {
+	fun = ast.Unparen(fun)
 	if index, ok := fun.(*ast.IndexExpr); ok {
 		fun = index.X
 	}
@@ -175,8 +179,8 @@ func (c *catcher) callee(call *ast.CallExpr) types.Object {
 	return nil
 }
 
-// goroutine returns the function that n starts as a goroutine: the call of a go statement, or the argument of a method
-// named Go, such as sync.WaitGroup's.
+// goroutine returns the function that n starts as a goroutine, or nil. n is a go statement, or a call of a method named
+// Go, such as sync.WaitGroup's.
 func goroutine(n ast.Node) ast.Expr {
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -204,20 +208,22 @@ func (c *catcher) inGoroutine(l *ast.FuncLit) bool {
 	return false
 }
 
-// checkGoroutine reports a goroutine that a bailout may leave.
+// checkGoroutine reports n if it starts a function as a goroutine and a bailout may leave that function.
 func (c *catcher) checkGoroutine(n ast.Node) {
-	fun := goroutine(n)
-	if fun == nil {
-		return
+	if fun := goroutine(n); fun != nil {
+		if u := c.unitOf(fun); u != nil && u.leaks {
+			c.pass.Reportf(n.Pos(), "this goroutine lets a bailout out: defer bailout.Caught")
+		}
 	}
-	at := slices.IndexFunc(c.units, func(u *unit) bool { return u.node == ast.Node(fun) })
-	var u *unit
-	if at >= 0 {
-		u = c.units[at]
-	} else if o := c.callee(&ast.CallExpr{Fun: fun}); o != nil {
-		u = c.funcs[origin(o)]
+}
+
+// unitOf returns the unit of a function literal, or of a named function of this package. For others it returns nil.
+func (c *catcher) unitOf(fun ast.Expr) *unit {
+	if i := slices.IndexFunc(c.units, func(u *unit) bool { return u.node == ast.Node(fun) }); i >= 0 {
+		return c.units[i]
 	}
-	if u != nil && u.throws {
-		c.pass.Reportf(n.Pos(), "this goroutine lets a bailout out: defer bailout.Caught")
+	if o := c.callee(fun); o != nil {
+		return c.funcs[origin(o)]
 	}
+	return nil
 }
