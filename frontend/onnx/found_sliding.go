@@ -7,15 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A slidingRule says how an op moves windows along an axis of which a run finds a part. Elements after the valid ones
-// are the same as padding.
+// A slidingRule builds an op that moves windows along an axis with a valid part (see validPart). Invalid elements count
+// as padding.
 type slidingRule struct {
 	build func(c *call) []*value
 	pad   float64 // the value of padding
 }
 
-// along builds the op, and marks the windows that there are as valid. It returns nil for the axes of batches and
-// channels.
+// along builds the op, and marks its results for windows of the valid part as valid. It returns nil if the axis is of
+// the batch or the channels.
 func (r slidingRule) along(c *call) []*value {
 	v, i := c.spatialAxis()
 	if v == nil {
@@ -30,9 +30,9 @@ func (r slidingRule) along(c *call) []*value {
 		c.fail("auto_pad needs the number of elements of %q, which is known only in a run: give pads", v.name)
 	}
 	stride := x.count.Lit(float64(w.stride[i]))
-	// There is a window at each step that leaves it inside the padding.
+	// Windows begin at multiples of the stride. The last one must end within the padding.
 	places := x.count.AddScalar(float64(w.low[i] + w.high[i] - w.dilation[i]*(w.kernel[i]-1) - 1)).Add(stride)
-	if c.intAttr("ceil_mode", 0) != 0 { // the last may reach out, and begins at an element or in the padding before
+	if c.intAttr("ceil_mode", 0) != 0 { // the last may end later, if it begins at an element or in the padding before
 		begins := x.count.AddScalar(float64(w.low[i])).Add(stride).SubScalar(1)
 		places = places.Add(stride).SubScalar(1).Min(begins)
 	}
@@ -63,8 +63,8 @@ func maxPoolAlong(c *call) []*value {
 	return results
 }
 
-// renumbered converts indices into a tensor of a shape, of which a part is valid, to indices into that part, or back.
-// columns says that indices count the axes from the second on in reverse order.
+// renumbered converts indices into a tensor of shape s to indices into its valid part, or in the other direction if
+// back is set. columns says that indices count the axes from the second on in reverse order.
 func (c *call) renumbered(at tensor, s ir.Shape, part *validPart, columns, back bool) tensor {
 	inner := s[part.axis+1:] // the axes that indices count before this one
 	if columns && part.axis > 1 {
@@ -79,7 +79,7 @@ func (c *call) renumbered(at tensor, s ir.Shape, part *validPart, columns, back 
 	return at.Sub(outer.Mul(whole.Sub(valid)))
 }
 
-// unpoolAlong builds MaxUnpool of windows of which a run finds a part.
+// unpoolAlong builds MaxUnpool of an input with a valid part.
 func unpoolAlong(c *call) []*value {
 	v, at := c.in[0], c.input(1)
 	if v.valid.axis < 2 {
@@ -98,8 +98,8 @@ func unpoolAlong(c *call) []*value {
 	return []*value{partlyValid(x.MaxUnpool(places, to), axis, count)}
 }
 
-// spreadAlong builds ConvTranspose: elements spread over windows of the result. Elements after the valid ones add
-// nothing.
+// spreadAlong builds ConvTranspose of an input with a valid part. It replaces the invalid elements by 0, so that they
+// do not change the sums.
 func spreadAlong(c *call) []*value {
 	v, i := c.spatialAxis()
 	if v == nil {

@@ -70,8 +70,28 @@ type loopNode struct {
 	first []*value
 }
 
-// loop builds Loop: as a loop op if possible, and otherwise unrolled.
+// loop builds Loop in the first way that succeeds: as a loop op with a number of trips, as a loop op with a condition,
+// or unrolled.
 func loop(c *call) []*value {
+	l := newLoop(c)
+	first, known := true, true // the condition of the first trip, and whether it is known when the graph is built
+	if l.goes != nil {
+		first, known = truth(l.goes)
+	}
+	trips := l.trips()
+	var ways []func() []*value
+	if trips != nil && known && first {
+		ways = append(ways, l.forLoop)
+	}
+	ways = append(ways, l.whileLoop)
+	if known && (l.limit == nil || trips != nil && trips.IsStatic()) {
+		ways = append(ways, l.unrolled)
+	}
+	return c.tryEach(ways...)
+}
+
+// newLoop reads the inputs of a node Loop.
+func newLoop(c *call) *loopNode {
 	l := &loopNode{call: c, body: c.graphAttr("body"), first: c.from(2)}
 	if len(l.body.Outputs) < 1+len(l.first) {
 		c.fail("its body has %d outputs: want a condition and %d carried values", len(l.body.Outputs),
@@ -86,20 +106,7 @@ func loop(c *call) []*value {
 	if c.has(1) {
 		l.goes = c.in[1]
 	}
-	ways := []func() []*value{l.whileLoop}
-	first, known := true, true
-	if l.goes != nil {
-		first, known = truth(l.goes)
-	}
-	if l.trips() != nil && known {
-		if first {
-			ways = slices.Insert(ways, 0, l.forLoop)
-		}
-	}
-	if known && (l.limit == nil || l.trips() != nil && l.trips().IsStatic()) {
-		ways = append(ways, l.unrolled)
-	}
-	return c.tryEach(ways...)
+	return l
 }
 
 // from returns the inputs from number first on, all of which must be given.
@@ -151,8 +158,8 @@ func (l *loopNode) whileLoop() []*value {
 	if l.goes != nil {
 		goes = l.asTensor(l.goes).Reshape()
 	}
-	// before reports whether trip i is within a run-time limit.
-	before := func(goes, i tensor) tensor { return goes }
+	// withinLimit returns the condition of trip i: goes and, if only a run knows the limit, whether i is below it.
+	withinLimit := func(goes, i tensor) tensor { return goes }
 	bounded := trips == nil
 	if bounded {
 		bound, ok := l.options.Bounds[l.node.title()]
@@ -164,13 +171,13 @@ func (l *loopNode) whileLoop() []*value {
 		trips = &ir.Dim{Add: int64(bound)}
 		if l.limit != nil {
 			limit := l.asTensor(l.limit).Reshape()
-			before = func(goes, i tensor) tensor { return goes.And(i.Cast(limit.DType()).Lt(limit)) }
+			withinLimit = func(goes, i tensor) tensor { return goes.And(i.Cast(limit.DType()).Lt(limit)) }
 		}
 	}
-	results, s := l.looped(*trips, before(goes, l.b.Const(int32(0))), l.first,
+	results, s := l.looped(*trips, withinLimit(goes, l.b.Const(int32(0))), l.first,
 		func(i tensor, carried []*value) (tensor, []*value, []*value) {
 			goes, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
-			return before(l.asTensor(goes).Reshape(), i.AddScalar(1)), next, outs
+			return withinLimit(l.asTensor(goes).Reshape(), i.AddScalar(1)), next, outs
 		})
 	if bounded {
 		l.addUnfinishedOutput(s.Goes)
