@@ -42,7 +42,7 @@ type panelTile struct {
 }
 
 // HasInt8Dots reports whether the processor has an instruction for dot products of int8 (AVX-512 VNNI). Then matmuls in
-// precision int8 are faster than exact ones for any number of rows, and without it only for few.
+// precision int8 are faster than exact ones for any number of rows. Without it they are faster only for few rows.
 func HasInt8Dots() bool { return vector != nil && vector.panels != nil }
 
 // panelCols is the number of rows of blocks in a panel.
@@ -70,27 +70,29 @@ func takesBytes(n *ir.Node, t ir.DType, k int) bool {
 		(vector.byteDots[t] != nil || vector.panels[t] != nil) && k%t.BlockElems() == 0
 }
 
-// interleavedRows has rows of blocks, interleaved by panels, as [panelForm] describes. The last panel has rows of
-// zeros if there are too few.
+// interleavedRows returns the rows of b, interleaved in panels of panelCols rows (see [panelForm]). A row has k
+// elements. Rows of zeros complete the last panel.
 func interleavedRows(b *interp.Stored, rows, k int) []float32 {
-	p, blocks := vector.panels[b.DType], k/b.DType.BlockElems()
-	ldb := blocks * b.DType.BlockBytes()
-	list := make([]float32, (rows+panelCols-1)/panelCols*panelCols*ldb/4)
-	for row := 0; row < rows; row += panelCols {
-		p.interleaveTo(as[byte](list[row*ldb/4:]), b.Bytes[row*ldb:], ldb, blocks, min(panelCols, rows-row))
+	form, blocks := vector.panels[b.DType], k/b.DType.BlockElems()
+	rowBytes := blocks * b.DType.BlockBytes()
+	panels := (rows + panelCols - 1) / panelCols
+	words := make([]float32, panels*panelCols*rowBytes/4)
+	out := as[byte](words)
+	for first := 0; first < rows; first += panelCols {
+		form.interleaveTo(out[first*rowBytes:], b.Bytes[first*rowBytes:], rowBytes, blocks, min(panelCols, rows-first))
 	}
-	return list
+	return words
 }
 
-// interleaveTo interleaves rows of blocks: panelCols, or fewer and rows of zeros.
-func (p *panelForm) interleaveTo(out, b []byte, ldb, blocks, rows int) {
+// interleaveTo interleaves the rows of one panel. If there are fewer than panelCols, it adds rows of zeros.
+func (p *panelForm) interleaveTo(out, b []byte, rowBytes, blocks, rows int) {
 	if rows < panelCols { // the assembly reads all rows
-		padded := make([]byte, panelCols*ldb)
-		copy(padded, b[:rows*ldb])
+		padded := make([]byte, panelCols*rowBytes)
+		copy(padded, b[:rows*rowBytes])
 		b = padded
 	}
-	_, _ = out[:panelCols*ldb], b[:panelCols*ldb] // the assembly checks no bounds
-	p.interleave(&out[0], &b[0], ldb, blocks)
+	_, _ = out[:panelCols*rowBytes], b[:panelCols*rowBytes] // the assembly checks no bounds
+	p.interleave(&out[0], &b[0], rowBytes, blocks)
 }
 
 // roundRows rounds rows of floats, which follow one another in x, to int8. The length of a row must be a multiple of
@@ -157,10 +159,10 @@ func roundGroup(bytes []int8, x []float32) (scale, sum float32) {
 	return scale, scale * float32(total)
 }
 
-// multiplyBytes computes the dot products of rows of a with rows of b, which has cols rows of blocks from element first
-// on. a has them from index row on, and a row has k elements. out has a row per row of a, with the given stride between
-// rows. A result's bits depend only on its two rows. room has bytesRoom words. interleaved means that b has
-// interleavedRows; first is then the start of a panel.
+// multiplyBytes computes the dot products of `rows` rows of a, from number row on, with cols rows of b, from element
+// first on. A row has k elements. out has a row of results per row of a, with the given stride between rows. A result's
+// bits depend only on its two rows. room has bytesRoom words. interleaved means that b has interleavedRows; first is
+// then the start of a panel.
 func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, interleaved bool,
 	first, rows, cols, k int, room []float32) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
@@ -173,12 +175,12 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	}
 	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
 	if p := vector.panels[b.DType]; p != nil {
-		ldb := blocks * size
-		one := as[byte](room[:panelCols*ldb/4])
+		rowBytes := blocks * size
+		one := as[byte](room[:panelCols*rowBytes/4])
 		for j := 0; j < cols; j += panelCols {
 			n := min(panelCols, cols-j)
-			p.interleaveTo(one, src[j*ldb:], ldb, blocks, n)
-			p.multiply(out[j:], stride, a, row, one, ldb, blocks, rows, n, k, room[panelCols*ldb/4:])
+			p.interleaveTo(one, src[j*rowBytes:], rowBytes, blocks, n)
+			p.multiply(out[j:], stride, a, row, one, rowBytes, blocks, rows, n, k, room[panelCols*rowBytes/4:])
 		}
 		return
 	}
@@ -214,9 +216,10 @@ func bytesRoom(t ir.DType, interleaved bool, rows, k int) int {
 	return words
 }
 
-// multiply implements multiplyBytes for interleaved rows b: cols of them, with ldb bytes each, and padding.
-func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b []byte, ldb, blocks, rows, cols, k int,
-	room []float32) {
+// multiply implements multiplyBytes for cols interleaved rows b of rowBytes bytes each. Padding completes their last
+// panel.
+func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b []byte, rowBytes, blocks, rows, cols,
+	k int, room []float32) {
 	groups := k / ir.ByteGroup
 	tile, panel := room[:rows*panelCols], as[byte](room[rows*panelCols:])
 	whole := cols / panelCols
@@ -226,7 +229,7 @@ func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b 
 			p.row(&out[0], bytes, record, &b[0], blocks, whole)
 		}
 		if cols > whole*panelCols { // the assembly computes whole panels
-			p.row(&tile[0], bytes, record, &b[whole*panelCols*ldb], blocks, 1)
+			p.row(&tile[0], bytes, record, &b[whole*panelCols*rowBytes], blocks, 1)
 			copy(out[whole*panelCols:cols], tile)
 		}
 		return
@@ -236,7 +239,7 @@ func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b 
 		if n < panelCols {
 			to, apart = tile, panelCols
 		}
-		p.pack(&panel[0], &b[j*ldb], blocks)
+		p.pack(&panel[0], &b[j*rowBytes], blocks)
 		i := 0
 		for _, t := range p.tiles {
 			for ; i+t.rows <= rows; i += t.rows {

@@ -90,7 +90,8 @@ func (p *intConv) setOffsets() {
 	}
 }
 
-// parts returns the number of images of groups that the channels of a group of the convolution become.
+// parts returns the number of parts that the channels of one group of the convolution are divided into. The elements of
+// a packed group are all of one part.
 func (p *intConv) parts() int {
 	if p.neighbours {
 		return p.inPer
@@ -121,8 +122,8 @@ func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
 	return sum
 }
 
-// imageBytes returns the memory of the packed channels of a group of the convolution. It includes what the assembly
-// reads past the last position, because it reads whole vectors.
+// imageBytes returns the memory of the packed channels of a group of the convolution. It includes p.cols positions
+// after the last one, because the assembly reads whole vectors.
 func (p *intConv) imageBytes() int {
 	return (p.parts()*volume(p.phases)*p.area + p.cols) * groupBytes
 }
@@ -130,14 +131,14 @@ func (p *intConv) imageBytes() int {
 // packElems is the number of elements of a channel that are packed at a time: they stay in the cache.
 const packElems = 1 << 12
 
-// pack packs one phase of a part of the channels into dst, some rows at a time: it copies these rows of each channel
-// with their padding, and then packs one element of each channel into a group. Element at of x is the first element of
-// the channels. phase numbers the combinations of remainders of all axes. padding is the value of the padding.
+// pack packs one phase of a part of the channels into dst. It takes some rows at a time. First it copies these rows of
+// each channel, with their padding, to memory from room. Then it packs them in groups. The channels of the
+// convolution's group begin at element `at` of x. phase is the number of a combination of remainders of all axes.
 func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int32, room func(n int) []float32) {
 	last := len(p.extent) - 1
 	wide, step := p.extent[last], p.stride[last]
 	rows, pitch := p.area/wide, wide*step // of a channel, with its padding
-	var first [3]int                      // by axis: the element of x at position 0
+	var first [3]int                      // by axis: the coordinate of position 0 in a channel of x
 	for axis := last; axis >= 0; axis-- {
 		first[axis] = phase%p.phases[axis] - p.low[axis]
 		phase /= p.phases[axis]
@@ -171,8 +172,8 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 	}
 }
 
-// copyRows copies m rows of a channel to image, from number row of a phase on, with the padding around them. Element at
-// is the first one of x in the channel; see rowAt for first.
+// copyRows copies m rows of a phase of one channel, from number row on, to image, with the padding around them. The
+// channel begins at element `at` of x. first is the argument of rowAt.
 func (p *intConv) copyRows(image []float32, x intSource, at, row, m int, first [3]int, padding int32) {
 	last := len(p.extent) - 1
 	pitch := p.extent[last] * p.stride[last]
@@ -186,8 +187,8 @@ func (p *intConv) copyRows(image []float32, x intSource, at, row, m int, first [
 	}
 }
 
-// rowAt returns the first element of a channel's row, and whether it is not padding. row is its number in a phase, and
-// first has the element of x at position 0 by axis.
+// rowAt returns the index of a row's first element in its channel. inside is false if the whole row is padding. row is
+// the number of the row in a phase. first has, by axis, the coordinate of the phase's position 0 in the channel.
 func (p *intConv) rowAt(row int, first [3]int) (from int, inside bool) {
 	last := len(p.extent) - 1
 	along, inside := p.in[last], true
@@ -338,14 +339,14 @@ func (p *intConv) packImages(c *interp.Call, images []byte, x intSource, padding
 // channels of one group of one image.
 type intTasks struct {
 	images           int        // pairs of an image and a group
-	end              int        // the number of positions from the first result's to the last one's
+	end              int        // the number of positions from the first result to the last one
 	allPanels        int        // panels of these positions
 	allChannels      int        // output channels of a group
-	panels, channels int        // the most of a task
+	panels, channels int        // the maximum numbers in a task
 	runs             [][]intRun // by task along the panels: its results
 }
 
-// intTask is one task: the number of its image and group, its first panel and channel, and how many it has of them.
+// intTask is one task: the number of its image and group, its first panel and channel, and the numbers of both.
 type intTask struct{ image, panel, channel, panels, channels int }
 
 // across returns the number of tasks along the panels.
@@ -388,10 +389,10 @@ func (p *intConv) divide(c *interp.Call) *intTasks {
 	return t
 }
 
-// fewest is the smallest number of channels that a task computes, if there are as many.
+// fewest is the smallest number of channels in a task, unless the convolution has fewer.
 func (p *intConv) fewest() int { return 2 * p.dots[0].rows }
 
-// before returns the number of results at positions before the given one, and whether that has a result.
+// before returns the number of results at positions before the given one, and whether the given one has a result.
 func (p *intConv) before(position int) (count int, inside bool) {
 	step, each := p.area, volume(p.out)
 	for axis := range p.out {
