@@ -92,8 +92,8 @@ func (w *StoredConv) distance(axis int) int64 { return w.pitch[axis+1:].MaxElems
 // between lines and between images.
 func (w *StoredConv) positions() int64 { return w.positionsOf(w.n.Shape()[2:]) }
 
-// positionsOf returns the number of positions of the stored argument from the first to the last element of images with
-// the given spatial extents.
+// positionsOf returns the number of positions from the first element of the first image to the last element of the last
+// image, with all padding between them. An image has the given spatial extents.
 func (w *StoredConv) positionsOf(spatial ir.Shape) int64 {
 	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
 	for i, d := range spatial {

@@ -17,14 +17,15 @@ type attentionParts struct {
 	wide          ir.DType // dtype of the scores
 }
 
-// attentionPartsOf returns the extents for an attention of queries q and keys k.
+// attentionPartsOf returns the extents for an attention of queries q, [..., heads, queries, width], and keys k,
+// [..., groups, keys, width].
 func attentionPartsOf(q, k *ir.Node) attentionParts {
 	qs, ks := q.Shape(), k.Shape()
-	rank := len(qs)
-	p := attentionParts{batch: qs[: rank-3 : rank-3], heads: qs[rank-3], groups: ks[rank-3], queries: qs[rank-2],
-		keys: ks[rank-2], wide: analysis.AccType(q.DType())}
-	perGroup, _ := p.heads.Quo(p.groups.Add)
-	p.rows = p.queries.Times(perGroup.Add)
+	n := len(qs) - 3 // the number of batch axes
+	p := attentionParts{batch: qs[:n:n], heads: qs[n], groups: ks[n], queries: qs[n+1], keys: ks[n+1],
+		wide: analysis.AccType(q.DType())}
+	headsPerGroup := p.heads.Static() / p.groups.Static() // without remainder: the op's shape rule has checked it
+	p.rows = p.queries.Times(int64(headsPerGroup))
 	return p
 }
 

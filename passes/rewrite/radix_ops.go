@@ -306,30 +306,25 @@ func countDigits(args []*ir.Data, a ir.Attrs) []*ir.Data {
 	return []*ir.Data{ofInts(ir.U32, counts, rows, radixDigits, chunks)}
 }
 
-// startOf returns an index in tensors counts and starts: the one for the row, digit and chunk of element i, in rows of
-// n elements.
+// startOf returns the index in tensors counts and starts for the row, digit and chunk of element i. A row has n
+// elements.
 func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
 	digit := int(key>>a.Int("shift")) % radixDigits
 	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk
 }
 
-// reference is the Go reference of the kernel: it moves the elements one after the other. next counts the position of
-// the next element with each digit in each chunk.
+// reference is the Go reference of the kernel. It moves the elements one after the other. next begins as argument
+// starts: it has the position of the next element for each row, digit and chunk.
 func (m radixMove) reference(args []*ir.Data, a ir.Attrs) []*ir.Data {
 	keys, next := ints(args[0]), ints(args[1])
 	n, chunks := args[0].Dims[1], args[1].Dims[2]
-	from := make([]int64, len(keys))
-	for i := range from {
-		from[i] = int64(i % n)
-	}
-	if !m.first {
-		from = ints(args[2])
-	}
+	from := m.indices(args)
 	places, sorted := make([]int64, len(keys)), make([]int64, len(keys))
 	for i, key := range keys {
-		start := startOf(i, n, chunks, key, a)
-		at := i/n*n + int(min(max(next[start], 0), int64(n-1)))
-		next[start]++
+		counter := &next[startOf(i, n, chunks, key, a)]
+		inRow := min(max(*counter, 0), int64(n-1)) // starts may have any values
+		*counter++
+		at := i/n*n + int(inRow)
 		places[at], sorted[at] = from[i], key
 	}
 	out := []*ir.Data{ofInts(ir.I32, places, args[0].Dims...)}
@@ -337,4 +332,16 @@ func (m radixMove) reference(args []*ir.Data, a ir.Attrs) []*ir.Data {
 		out = append(out, ofInts(ir.U32, sorted, args[0].Dims...))
 	}
 	return out
+}
+
+// indices returns the index that each key had in its row before the first digit was sorted.
+func (m radixMove) indices(args []*ir.Data) []int64 {
+	if !m.first {
+		return ints(args[2])
+	}
+	list := make([]int64, args[0].Elems())
+	for i := range list {
+		list[i] = int64(i % args[0].Dims[1])
+	}
+	return list
 }
