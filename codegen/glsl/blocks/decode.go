@@ -98,7 +98,7 @@ func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	return first
 }
 
-// fieldArg returns one more argument, the bit field p, or nothing if bytes have one field.
+// fieldArg returns the text of one more argument, the bit field p. It is empty if bytes have one field.
 func (f blockFormat) fieldArg(p string) string {
 	if f.Fields == 1 {
 		return ""
@@ -106,8 +106,9 @@ func (f blockFormat) fieldArg(p string) string {
 	return ", " + p
 }
 
-// Parts adds the functions that decode the parts of an element separately: scale_NAME for the scale, and levels_NAME
-// (floats) or quants_NAME (bytes) for the quants of a quad, before scaling.
+// Parts adds two functions: scale_NAME reads the scale of an element, and the other decodes a quad without its scale.
+// The other is levels_NAME, which returns floats, if the format has levels. Otherwise it is quants_NAME, which returns
+// bytes.
 func Parts(e *emit.Emitter, b *emit.Buffer) {
 	f := blockFormatOf(e, b)
 	Scale(e, b)
@@ -143,7 +144,7 @@ func (f blockFormat) quadNote() string {
 	return note
 }
 
-// blockLevels adds the function levels_NAME, which decodes a quad to floats, before the scale.
+// blockLevels adds the function levels_NAME, which decodes a quad to floats without its scale.
 func blockLevels(e *emit.Emitter, b *emit.Buffer) {
 	Parts(e, b)
 	f := blockFormatOf(e, b)

@@ -59,25 +59,41 @@ func pairLit(n int64) expr.Expr {
 	return expr.Call(Pair, expr.Uint(n&0xffffffff), expr.Uint(n>>32&0xffffffff))
 }
 
-// coercePair converts a pair to another compute type, or another type to a pair.
+// coercePair converts an i64 from a pair to another compute type, or from another type to a pair.
 func (ts *Types) coercePair(from, to string, v expr.Expr) expr.Expr {
+	if from == Pair {
+		return ts.fromPair(to, v)
+	}
+	return ts.toPair(from, v)
+}
+
+// fromPair converts a pair to another compute type. Integers get the low word.
+func (ts *Types) fromPair(to string, v expr.Expr) expr.Expr {
 	low := expr.Member(v, "x")
-	switch {
-	case to == "uint":
+	switch to {
+	case "uint":
 		return low
-	case to == "int":
+	case "int":
 		return expr.Call("int", low)
-	case to == "float" || to == "double":
+	case "float", "double":
 		ts.Helper("pair_to_"+to, Pair)
 		return expr.Call("pair_to_"+to, v)
-	case from == "int":
+	}
+	ts.Fail("no conversion of %s to %s", Pair, to)
+	return v
+}
+
+// toPair converts a value of another compute type to a pair.
+func (ts *Types) toPair(from string, v expr.Expr) expr.Expr {
+	switch from {
+	case "int":
 		ts.Helper("int_to_pair", Pair)
 		return expr.Call("int_to_pair", v)
-	case from == "uint":
+	case "uint":
 		return expr.Call(Pair, v, expr.Uint(0))
-	case from == "bool":
+	case "bool":
 		return expr.Call(Pair, expr.Call("uint", v), expr.Uint(0))
 	}
-	ts.Fail("no conversion of %s to %s", from, to)
+	ts.Fail("no conversion of %s to %s", from, Pair)
 	return v
 }

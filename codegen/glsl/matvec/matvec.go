@@ -71,13 +71,15 @@ type bReader interface {
 	addRun(run position)
 }
 
-// columnReader is a bReader that divides a run into parts (strips, for most formats). For each part it first reads the
-// rows and then multiplies them by one column after another, so the rows may stay in registers.
+// columnReader is a bReader that divides a run into parts: strips, for most formats. It loads the rows of A separately
+// from a column of B, so that the caller may keep the rows in registers for several columns.
 type columnReader interface {
 	bReader
+	// parts returns the number of parts of a run.
 	parts() int
+	// activations loads the part of the rows at a position.
 	activations(at position) activations
-	// addColumn multiplies a part of the rows by column j, and adds to the sums. The column axis is bound to j.
+	// addColumn multiplies loaded rows by column j of B, and adds to the sums. The column axis is bound to j.
 	addColumn(at position, rows activations, j expr.Expr)
 }
 

@@ -281,30 +281,30 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 		at := r.Variable("uint", "at", r.blockOf(o, block))
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
 			s := position{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
-			number := expr.Flat(i, r.run.Strips, p)
+			strip := expr.Flat(i, r.run.Strips, p)
 			if f.words {
-				r.Assign(f.quants.At(number), expr.Call(blocks.FieldWords(r.Emitter, b), at, s.e))
+				r.Assign(f.quants.At(strip), expr.Call(blocks.FieldWords(r.Emitter, b), at, s.e))
 			} else {
 				for w := range r.words() {
-					r.Assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
+					r.Assign(r.fetchedWord(f, strip, w), r.quantsOf(b, at, s, w))
 				}
 			}
 			scale := expr.Call("scale_"+b.Base, at, plusOffset(e, s.at))
 			if f.unpack != "" {
 				scale = expr.Call(blocks.ScaleWord(r.Emitter, b), at)
 			}
-			r.Assign(f.scales.At(number), scale)
+			r.Assign(f.scales.At(strip), scale)
 		})
 	})
 }
 
-// fetchedWord returns uvec4 number w of the decoded quants of one of the lane's strips. number counts the lane's
-// strips.
-func (r *skinny) fetchedWord(f fetchedStrips, number expr.Expr, w int) expr.Expr {
-	return f.quants.At(expr.Flat(number, r.words(), expr.Uint(w)))
+// fetchedWord returns the register with the w-th uvec4 of decoded quants of a strip. strip is the index of the strip
+// among the lane's strips.
+func (r *skinny) fetchedWord(f fetchedStrips, strip expr.Expr, w int) expr.Expr {
+	return f.quants.At(expr.Flat(strip, r.words(), expr.Uint(w)))
 }
 
-// quantsOf returns uvec4 number w of a strip's quants, converted to the element type of the cooperative matrices.
+// quantsOf returns the w-th uvec4 of a strip's quants, converted to the element type of the cooperative matrices.
 func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s position, w int) expr.Expr {
 	if r.Element == ir.I8 {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
@@ -356,20 +356,20 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 		place := expr.Flat(expr.Quotient(run, r.perBlock, perTile), r.run.DType.BlockElems(),
 			r.firstElement(expr.Remainder(run, r.perBlock, perTile)))
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
-			number := expr.Flat(i, r.run.Strips, p)
+			strip := expr.Flat(i, r.run.Strips, p)
 			at := r.Named("at", expr.Plus(place, expr.Times(p, r.run.StripStride())))
 			unit := r.Named("unit", expr.Plus(r.inStage(st.first, r.WeightStage(r.s)), expr.Times(column, r.Pitch(r.s)),
 				expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 			for w := range r.words() {
-				word := r.fetchedWord(f, number, w)
+				word := r.fetchedWord(f, strip, w)
 				if f.words {
 					quants := expr.Call(blocks.FieldQuants(r.Emitter, r.blockBuffer(o)),
-						f.quants.At(number), expr.Uint(w))
+						f.quants.At(strip), expr.Uint(w))
 					word = r.signedBytes(quants)
 				}
 				r.putUnit(st.elements, unit, w, word)
 			}
-			scale := f.scales.At(number)
+			scale := f.scales.At(strip)
 			if f.unpack != "" {
 				scale = expr.Call(f.unpack, scale)
 			}
@@ -396,7 +396,7 @@ func (r *skinny) inStage(first expr.Expr, size int) expr.Expr {
 	return expr.Plus(first, expr.Times(r.stage, size))
 }
 
-// putUnit stores uvec4 number w of a strip in shared memory. unit is the index of the strip's first element, in
+// putUnit stores the w-th uvec4 of a strip in shared memory. unit is the index of the strip's first element, in
 // units of the array. The array has elements of type uvec4, or uvec2; putUnit then stores two halves.
 func (r *skinny) putUnit(array, unit expr.Expr, w int, word expr.Expr) {
 	if r.unit == "uvec4" {
