@@ -11,25 +11,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// complete checks that a function belongs to the builder, has results, and takes parameters of these shapes.
-func (f *Function) complete(kind compute.OpType, of compute.Function, parameters ...shapes.Shape) (*Function, error) {
-	g, ok := of.(*Function)
+// callee returns the function that an operation of f, of the given kind, calls with arguments of these shapes. It
+// returns an error if f cannot call the function: it belongs to another builder, has no results yet, is a closure of a
+// function that does not contain f, or has other parameters.
+func (f *Function) callee(kind compute.OpType, called compute.Function, args ...shapes.Shape) (*Function, error) {
+	g, ok := called.(*Function)
 	switch {
 	case !ok || g == nil || g.builder != f.builder:
-		return nil, errors.Errorf("%s: a %T is not a function of this computation", kind, of)
+		return nil, errors.Errorf("%s: a %T is not a function of this computation", kind, called)
 	case g.results == nil:
 		return nil, errors.Errorf("%s: function %q returns nothing yet", kind, g.name)
 	case g.parent != nil && !f.within(g.parent):
 		return nil, errors.Errorf("%s: the closure is one of function %q, which is not around this one", kind,
 			g.parent.name)
-	case len(g.parameters) != len(parameters):
+	case len(g.parameters) != len(args):
 		return nil, errors.Errorf("%s: function %q takes %d values, want %d", kind, g.name, len(g.parameters),
-			len(parameters))
+			len(args))
 	}
 	for i, p := range g.parameters {
-		if !p.shape.Equal(parameters[i]) {
+		if !p.shape.Equal(args[i]) {
 			return nil, errors.Errorf("%s: parameter %d of function %q is %s, want %s", kind, i, g.name, p.shape,
-				parameters[i])
+				args[i])
 		}
 	}
 	return g, nil
@@ -59,14 +61,14 @@ func hasFlow(of ...*Function) bool {
 	})
 }
 
-// Call implements compute.Function: the function is written here.
+// Call implements compute.Function.
 func (f *Function) Call(called compute.Function, inputs ...compute.Value) ([]compute.Value, error) {
 	kind := compute.OpTypeCall
 	args, err := f.values(kind, inputs...)
 	if err != nil {
 		return nil, err
 	}
-	g, err := f.complete(kind, called, shapesOf(args)...)
+	g, err := f.callee(kind, called, shapesOf(args)...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +92,11 @@ func (f *Function) While(condition, body compute.Function, initial ...compute.Va
 	if len(args) == 0 {
 		return nil, errors.Errorf("%s: want a value at least that passes from one round to the next", kind)
 	}
-	c, err := f.complete(kind, condition, shapesOf(args)...)
+	c, err := f.callee(kind, condition, shapesOf(args)...)
 	if err != nil {
 		return nil, err
 	}
-	b, err := f.complete(kind, body, shapesOf(args)...)
+	b, err := f.callee(kind, body, shapesOf(args)...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,11 +123,11 @@ func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]comp
 	if !isCondition(args[0]) {
 		return nil, errors.Errorf("%s: the condition is %s, want a bool", kind, args[0].shape)
 	}
-	y, err := f.complete(kind, yes)
+	y, err := f.callee(kind, yes)
 	if err != nil {
 		return nil, err
 	}
-	n, err := f.complete(kind, no)
+	n, err := f.callee(kind, no)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +325,7 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 		}
 		parameters = append(parameters, shapes.Make(a.shape.DType), shapes.Make(a.shape.DType))
 	}
-	less, err := f.complete(kind, comparator, parameters...)
+	less, err := f.callee(kind, comparator, parameters...)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,8 @@ func (s *schemas) resolve(ref string) (any, bool) {
 	return at, true
 }
 
-// name finds the names of schemas: $id, and $anchor after # and the $id that it is in.
+// name records the names of the schemas in v: every $id, and every $anchor in the form $id#$anchor, with the $id around
+// it.
 func (s *schemas) name(v any, base string, depth int) {
 	switch v := v.(type) {
 	case []any:
@@ -165,7 +166,7 @@ func (s *schemas) merge(a, b any, where string) any {
 	return s.closed(closedBy(x), y, s.closed(closedBy(y), x, out))
 }
 
-// closedBy returns a schema if it says something of properties that it does not name, and else nil.
+// closedBy returns a schema if it restricts the properties that it does not name, and otherwise nil.
 func closedBy(o *object) *object {
 	if o.has("additionalProperties") && o.values["additionalProperties"] != true {
 		return o
@@ -173,8 +174,8 @@ func closedBy(o *object) *object {
 	return nil
 }
 
-// closed returns out, the intersection of the schemas by and other, with additionalProperties of by applied to the
-// properties that only other declares.
+// closed adds to out, which is the intersection of schemas by and other. It applies additionalProperties of by to the
+// properties that only other declares. Without by it adds nothing.
 func (s *schemas) closed(by, other, out *object) *object {
 	if by == nil {
 		return out
@@ -198,7 +199,7 @@ func (s *schemas) closed(by, other, out *object) *object {
 	return out
 }
 
-// errNever says that no value is valid by both schemas.
+// errNever means that no value is valid by both schemas.
 var errNever = errors.New("no value")
 
 // declared are the names of a schema's properties.
@@ -209,8 +210,8 @@ func declared(o *object) []string {
 	return nil
 }
 
-// mergeKey returns a value of a keyword that allows what both values allow. The error is errNever if that is nothing,
-// or says that the grammar cannot express it.
+// mergeKey returns the intersection of two values of a keyword. If the intersection is empty, the error is errNever.
+// Any other error means that the grammar cannot express the intersection.
 func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 	left, errA := marshal(a)
 	right, errB := marshal(b)
@@ -295,7 +296,7 @@ func mergeProperties(x, y *object) *object {
 	return out
 }
 
-// mergeEnums returns the values that both lists have. It fails with errNever if there is none.
+// mergeEnums returns the values in both lists. If there are none, the error is errNever.
 func (s *schemas) mergeEnums(x, y []any) (any, error) {
 	in := setOf(y)
 	both := slices.DeleteFunc(slices.Clone(x), func(v any) bool {

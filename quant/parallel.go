@@ -10,9 +10,9 @@ import (
 // minChunk is the minimum number of elements worth a goroutine: around 10 µs of the fastest decoder.
 const minChunk = 16 << 10
 
-// forChunks splits n blocks of elems elements into one run of blocks per worker and calls fn on each. It returns the
-// error of the first failing run, in block order. fn may read a mapped file. workers at or below zero means one per
-// core.
+// forChunks divides n blocks of elems elements among workers, and calls fn once for each worker, with the range of its
+// blocks, lo to hi-1. It returns the error of the first range that failed, in block order. A range also fails if fn
+// reads a mapped file that has been truncated. workers at or below zero means one per core.
 func forChunks(n, elems, workers int, fn func(lo, hi int) error) error {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -21,11 +21,15 @@ func (p *picture) part(i, width int) frontend.Tensor {
 	return p.rows.Slice(1, i*width, ir.D((i+1)*width))
 }
 
-// Images is like Steps, but T rows take the place of embedded tokens, such as the rows that a vision tower makes of a
-// picture. The input "embeddings" f32[T, Width*(1+Deepstack)] has the rows. In models with Config.Sections the input
-// "places" i32[3, T] has the rotary positions of each row: time, row and column. There is no output: text must follow,
-// and the graph changes the states of Steps with the same options. In models that read a picture's tokens in both
-// directions, a run has the rows of one whole picture.
+// Images is like [Steps], but T rows take the place of embedded tokens, such as the rows that a vision tower makes of a
+// picture. The graph has no output. It changes the states of Steps with the same options, so that a text can follow.
+// Its inputs are:
+//
+//   - "embeddings", f32[T, Width*(1+Deepstack)]: the rows. The first Width elements go into the first layer, and Width
+//     elements are added after each of the first Deepstack layers.
+//   - "places", i32[3, T], in models with Config.Sections: the rotary positions of each row (time, row and column).
+//
+// If [Config.WholePictures] is true, a run must have all rows of one picture.
 func Images(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d rows at once: want 1 to %d, the number of positions", maxTokens, maxContext)

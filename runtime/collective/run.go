@@ -154,7 +154,7 @@ func (g *Group) Finish(r *Run, devices []error) error {
 		err = failed
 	}
 	if err == nil && stopped >= 0 {
-		err = failedAs(g.names[stopped], false, r.limit)
+		err = notReceived(g.names[stopped], false, r.limit)
 	}
 	return lostStates(err)
 }
@@ -162,12 +162,12 @@ func (g *Group) Finish(r *Run, devices []error) error {
 // end calls close unless an earlier call did.
 func (r *Run) end() { r.ending.Do(r.close) }
 
-// close waits until all devices have finished the run, releases its part of the channel and sets the run's error. Only
-// end calls it.
+// close waits until all devices have finished the run. It then stops the run's timer, counts the run as finished in the
+// relay, if the channel has one, and sets the run's error. Only end calls it.
 func (r *Run) close() {
 	var errs []error
-	for rank, p := range r.points {
-		errs = append(errs, r.group.vulkan[rank].Wait(context.Background(), p))
+	for rank, end := range r.points {
+		errs = append(errs, r.group.vulkan[rank].Wait(context.Background(), end))
 	}
 	r.timeout.Stop()
 	if transports[r.channel.transport].relays {
@@ -175,8 +175,8 @@ func (r *Run) close() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if failed, stale := r.channel.box.Failed(); failed >= 0 {
-		errs = append(errs, failedAs(r.group.names[failed], stale, r.limit))
+	if rank, stale := r.channel.box.Failed(); rank >= 0 {
+		errs = append(errs, notReceived(r.group.names[rank], stale, r.limit))
 	}
 	r.over, r.err = true, errors.Join(errs...)
 }
@@ -217,9 +217,9 @@ func lostStates(err error) error {
 	return fmt.Errorf("a run on several devices has failed, and its states are undefined: reset them: %w", err)
 }
 
-// failedAs returns the error of a run in which a device did not receive a value. stale means that another device had
+// notReceived returns the error of a run in which a device did not receive a value. stale means that another device had
 // written the value and the device read old memory.
-func failedAs(device string, stale bool, limit time.Duration) error {
+func notReceived(device string, stale bool, limit time.Duration) error {
 	if stale {
 		return fmt.Errorf("%s did not see a value that another device had written to host memory", device)
 	}
