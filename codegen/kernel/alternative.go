@@ -43,15 +43,17 @@ func (s Step) with(i int) Step {
 // bound. It returns -1 if the step's own kernel runs.
 func (s Step) Choose(symbols map[string]int64) (int, error) {
 	for i, a := range s.Alternatives {
-		value, err := valueOf(a.Symbol.Name, symbols)
-		if err != nil {
-			return -1, err
-		}
-		if value <= a.Symbol.Bound {
-			return i, nil
+		if within, err := a.Symbol.Within(symbols); within || err != nil {
+			return i, err
 		}
 	}
 	return -1, nil
+}
+
+// Within reports whether the symbol's value is at most its bound, for the given values of symbols.
+func (s Symbol) Within(symbols map[string]int64) (bool, error) {
+	value, err := valueOf(s.Name, symbols)
+	return err == nil && value <= s.Bound, err
 }
 
 // valueOf returns the value of a symbol, or of an expression over symbols.

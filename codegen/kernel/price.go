@@ -71,8 +71,8 @@ type Tail struct {
 	From int64
 	// Swap transposes the tail, so that a few columns become a few rows: there are other variants for few rows.
 	Swap bool
-	// Last says that this cut is not combined with a cut along another axis.
-	Last bool
+	// Only says that this cut is not combined with a cut along another axis.
+	Only bool
 }
 
 // Work describes one way to compute something, so that ways can be compared before there are kernels for them.

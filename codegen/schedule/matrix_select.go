@@ -66,14 +66,8 @@ func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return k.ReadsBlocks(p.B) })
 	runs, rows := inRuns(k), matShapeOf(k).M
 	return slices.DeleteFunc(list, func(tl matrixTile) bool {
-		switch {
-		case tl.PiecesM > 0 || tl.PiecesN > 0: // not measured for shared tiles, and slower in convolutions
-			return runs || len(k.Products) > 1
-		case tl.Blocks && !blocks, tl.Stored && blocks, tl.Runs && !runs, tl.NoRuns && runs,
-			tl.Few && rows > int64(tl.M):
-			return true
-		}
-		return tl.Products > 0 && tl.Products != len(k.Products)
+		return tl.Blocks && !blocks || tl.Stored && blocks || tl.Runs && !runs || tl.NoRuns && runs ||
+			tl.Few && rows > int64(tl.M) || tl.Products > 0 && tl.Products != len(k.Products)
 	})
 }
 

@@ -45,10 +45,10 @@ func nvidia(caps device.Caps) heuristics {
 	// a fraction of these rates (M-tile-rates).
 	t.matrixTiles = []matrixTile{
 		// With f16 sums.
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658, Products: 1, NoRuns: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Efficiency: 0.593},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547, Products: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53, Products: 1, NoRuns: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515, Products: 1},
 		// With a K of 32, twice as many matmuls have a number of steps that is a multiple of 8.
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458, Products: 1},

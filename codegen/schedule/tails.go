@@ -48,7 +48,7 @@ func (h heuristics) waveTail(k *kernel.Kernel, axis int, tl matrixTile) kernel.T
 	tile, groups := tileAlong(k, axis, tl), matShapeOf(k).workgroups(tl.M, tl.N)
 	across := groups / ceilDiv(k.Parallel[axis].Add, tile) // workgroups for each tile along the axis
 	wave := h.cores * int64(max(tl.PerCore, 1))
-	return kernel.Tail{Axis: axis, From: groups / wave * wave / across * tile, Last: true}
+	return kernel.Tail{Axis: axis, From: groups / wave * wave / across * tile, Only: true}
 }
 
 // tileAlong is the extent of a tile along one of the last two axes of a matmul.

@@ -31,7 +31,7 @@ func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
 		p.Margin = tailMargin
 		list = append(list, p)
 		for _, other := range tails {
-			if other.Axis != t.Axis && !t.Last && !other.Last {
+			if other.Axis != t.Axis && !t.Only && !other.Only {
 				rest, second := cutTail(whole, other)
 				p.What = fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From)
 				p.Changes = []Change{{id, []*kernel.Kernel{rest, tail, second}}}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
@@ -19,6 +20,7 @@ type grids struct {
 	symbolicCounts *Buffer          // workgroup counts of symbolic grids; nil if there are none
 	gatedCounts    *Buffer          // workgroup counts of gated grids; nil if there are none
 	symbols        []kernel.Symbol  // the symbols that grids depend on
+	bounds         []kernel.Symbol  // see boundsOf
 	written        []symbolBuffer   // the buffers with contents that depend on symbols
 	now            map[string]int64 // the symbols for which the buffers were written; nil if unknown
 }
@@ -41,7 +43,7 @@ type symbolBuffer struct {
 // the buffers that depend on symbols.
 func (rec *recorder) makeGrids() {
 	g := &rec.grids
-	g.symbols = gridSymbolsOf(rec.program)
+	g.symbols, g.bounds = gridSymbolsOf(rec.program), boundsOf(rec.program)
 	g.list = make([]grid, len(rec.steps))
 	for i, step := range rec.program.Gated() {
 		g.list[step] = grid{gated: true, offset: int64(i) * indirectStride}
@@ -97,6 +99,19 @@ func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 	}
 	if len(list) < len(used) {
 		return nil
+	}
+	return list
+}
+
+// boundsOf returns the symbols of alternatives, each with the largest value for which an alternative runs, without
+// duplicates.
+func boundsOf(p *kernel.Program) (list []kernel.Symbol) {
+	for _, s := range p.Steps {
+		for _, a := range s.Alternatives {
+			if !slices.Contains(list, a.Symbol) {
+				list = append(list, a.Symbol)
+			}
+		}
 	}
 	return list
 }

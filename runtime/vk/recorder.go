@@ -124,8 +124,8 @@ const maxRecorded = 8
 // maxDispatches is the largest number of dispatches in one recording.
 const maxDispatches = 1 << 20
 
-// pathOf returns the path of a run through the program, as a key: the trip counts that depend on symbols, and the
-// kernels of the steps that have alternatives. A recording is for one path. pathOf returns "" if there is only one.
+// pathOf returns the path of a run through the program, as a key: the trip counts that depend on symbols, and for
+// which alternatives the symbols are small enough. A recording is for one path. pathOf returns "" if there is only one.
 func (rec *recorder) pathOf(symbols map[string]int64) string {
 	var text []byte
 	for _, r := range rec.program.Regions {
@@ -134,11 +134,9 @@ func (rec *recorder) pathOf(symbols map[string]int64) string {
 			text = fmt.Appendf(text, "%d %t ", trips, err == nil)
 		}
 	}
-	for i := range rec.program.Steps {
-		if s := &rec.program.Steps[i]; len(s.Alternatives) > 0 {
-			n, err := s.Choose(symbols)
-			text = fmt.Appendf(text, "%d %t ", n, err == nil)
-		}
+	for _, s := range rec.grids.bounds {
+		within, err := s.Within(symbols)
+		text = fmt.Appendf(text, "%t %t ", within, err == nil)
 	}
 	return string(text)
 }

@@ -66,7 +66,7 @@ TYPE div_full(TYPE a, TYPE b) {
 	{"div_nearest", f32Only, `
 // The float nearest to a / b. Vulkan allows a quotient to be off by 2.5 units in the last place. So this function
 // corrects the quotient of the significands, which is from 1 to 2, by up to two units. Its remainder fits 32 bits,
-// although the parts do not, and twice the remainder never equals the divisor. The device divides zeros, infinities, NaN
+// although the parts do not, and twice the remainder never equals the divisor. div_full divides zeros, infinities, NaN
 // and subnormal numbers, and all numbers with a subnormal quotient.
 float div_nearest(float a, float b) {
     uint size_a = floatBitsToUint(a) & 0x7fffffffu, size_b = floatBitsToUint(b) & 0x7fffffffu;
