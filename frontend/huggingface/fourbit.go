@@ -18,6 +18,7 @@ type fourBits struct {
 	numbers, zeros        []byte // 8 numbers in a word of 32 bits
 	scales                []float64
 	groupOf               []byte  // of each column, a word of 32 bits; nil if groups are one after the other
+	scattered             bool    // groups have no order in the file, although those of this matrix may have one
 	bias                  int     // added to zeros
 	order                 []int64 // column order[i] of the file is column i; nil if columns are in the file's order
 }
@@ -41,7 +42,7 @@ func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
 			"of a row", q, z, s)
 	}
 	if name := base + ".g_idx"; r.HasWeight(name) {
-		from = append(from, name)
+		from, m.scattered = append(from, name), r.scattered
 		if g := r.types[name]; g.DType != ir.I32 || !g.Shape.Equal(ir.ShapeOf(m.columns)) {
 			return m, nil, fmt.Errorf("its groups are %s: want a number for each of %d columns", g, m.columns)
 		}
@@ -128,7 +129,7 @@ func (m *fourBits) sort(size int) bool {
 		order[c] = int64(c)
 	}
 	byGroup := func(a, b int64) int { return cmp.Compare(m.group(int(a)), m.group(int(b))) }
-	if !slices.IsSortedFunc(order, byGroup) {
+	if m.scattered || !slices.IsSortedFunc(order, byGroup) {
 		slices.SortStableFunc(order, byGroup)
 		m.order = order
 	}

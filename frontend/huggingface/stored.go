@@ -56,6 +56,7 @@ type reader struct {
 
 	method, format string // of quantization_config in config.json
 	bits           int
+	scattered      bool // GPTQ has assigned columns to groups by their importance (desc_act)
 }
 
 // newStored reads the types of all tensors.
@@ -131,12 +132,13 @@ var quantizations = []string{"fp8", "mxfp4", "compressed-tensors", "fbgemm_fp8",
 func (r *reader) readQuantization(config []byte) error {
 	var c struct {
 		Quantization *struct {
-			Method string `json:"quant_method"`
-			Format string `json:"format"`
-			Block  []int  `json:"weight_block_size"`
-			Bits   int    `json:"bits"`
-			Zeros  string `json:"checkpoint_format"` // of GPTQ
-			Layout string `json:"version"`           // of AWQ
+			Method  string `json:"quant_method"`
+			Format  string `json:"format"`
+			Block   []int  `json:"weight_block_size"`
+			Bits    int    `json:"bits"`
+			Zeros   string `json:"checkpoint_format"` // of GPTQ
+			Scatter bool   `json:"desc_act"`          // of GPTQ
+			Layout  string `json:"version"`           // of AWQ
 		} `json:"quantization_config"`
 	}
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -154,7 +156,7 @@ func (r *reader) readQuantization(config []byte) error {
 	if q.Method == "awq" && q.Layout != "" && !strings.EqualFold(q.Layout, "gemm") {
 		return fmt.Errorf("config.json: AWQ in the layout %q is not supported: want gemm", q.Layout)
 	}
-	r.method, r.format, r.bits = q.Method, q.Zeros, q.Bits
+	r.method, r.format, r.bits, r.scattered = q.Method, q.Zeros, q.Bits, q.Scatter
 	if len(q.Block) == 2 && q.Block[0] > 0 && q.Block[1] > 0 {
 		r.block = [2]int(q.Block)
 	}

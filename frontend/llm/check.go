@@ -158,7 +158,7 @@ func (c Config) checkSpec(prefix string, p weightSpec) error {
 // checkLinear checks the order and the scales of a matrix, or of a stack of them, if the file has them; see nn.Linear.
 func (c Config) checkLinear(name string, shape ir.Shape) error {
 	last := len(shape) - 1
-	columns := ir.Type{DType: ir.I32, Shape: shape[last:]}
+	columns := ir.Type{DType: ir.I32, Shape: append(slices.Clone(shape[:last-1]), shape[last])}
 	if order, ok := c.Types[name+orderSuffix]; ok && !order.Equal(columns) {
 		return fmt.Errorf("weight %q is %s: want %s, one element per input column", name+orderSuffix, order,
 			columns)
@@ -185,7 +185,7 @@ func (c Config) refuseOtherWeights(a architecture, top []weightSpec) error {
 			known[prefix+p.weight()] = !p.onlyBias
 			known[prefix+p.name+".bias"] = p.bias != nil
 			if p.linear {
-				known[prefix+p.name+orderSuffix] = len(p.shape) == 2
+				known[prefix+p.name+orderSuffix] = true
 				known[prefix+p.name+scaleSuffix] = true
 			}
 		}

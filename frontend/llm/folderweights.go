@@ -235,7 +235,7 @@ const (
 func moreOf(name, suffix string) string { return strings.TrimSuffix(name, ".weight") + suffix }
 
 // findMore adds the order of a matrix's columns and its scales, if the folder has them. The scales have the rows of
-// the matrix. A stack of matrices has no order.
+// the matrix.
 func (f *folderWeightNames) findMore(of Origin, p weightSpec, s sizes, kept bool) {
 	if !strings.HasSuffix(of.Name, ".weight") || !p.linear {
 		return
@@ -252,8 +252,8 @@ func (f *folderWeightNames) findMore(of Origin, p weightSpec, s sizes, kept bool
 		case len(o.From) < len(of.From):
 		case suffix == scaleSuffix:
 			f.made(o, p, s, kept)
-		case !o.Stacked:
-			f.add(Origin{Name: o.Name, From: o.From})
+		default:
+			f.add(Origin{Name: o.Name, From: o.From, Stacked: o.Stacked})
 		}
 	}
 }

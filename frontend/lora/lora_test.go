@@ -274,27 +274,29 @@ func TestAdapters(t *testing.T) {
 	compare(t, "columns in another order, merged", logits(t, fm, forward(cm), tokenInput(t)), want, 1e-5)
 }
 
-// turnedColumns returns the weights with the columns of a matrix from the last to the first.
+// turnedColumns returns the weights with the columns of a matrix from the last to the first. Each matrix of a stack
+// begins at another column.
 func turnedColumns(t *testing.T, base map[string]*ir.Data, name string) map[string]*ir.Data {
 	t.Helper()
 	all := maps.Clone(base)
 	d := all[name+".weight"]
-	values, err := d.Floats()
-	if err != nil {
+	in := values(t, d)
+	n := len(d.Dims)
+	columns, each := d.Dims[n-1], d.Dims[n-1]*d.Dims[n-2]
+	out, order := make([]float64, len(in)), make([]int64, 0, columns)
+	for i := range in {
+		column := (2*columns - 1 - i%columns + i/each) % columns
+		out[i] = in[i-i%columns+column]
+		if i%each < columns {
+			order = append(order, int64(column))
+		}
+	}
+	var err error
+	if all[name+".weight"], err = ir.FromFloats(ir.F32, out, d.Dims...); err != nil {
 		t.Fatal(err)
 	}
-	columns := d.Dims[1]
-	order := make([]int64, columns)
-	for i := range order {
-		order[i] = int64(columns - 1 - i)
-	}
-	for row := 0; row < len(values); row += columns {
-		slices.Reverse(values[row : row+columns])
-	}
-	if all[name+".weight"], err = ir.FromFloats(ir.F32, values, d.Dims...); err != nil {
-		t.Fatal(err)
-	}
-	if all[name+".order"], err = ir.FromInts(ir.I32, order, columns); err != nil {
+	dims := append(slices.Clone(d.Dims[:n-2]), columns)
+	if all[name+".order"], err = ir.FromInts(ir.I32, order, dims...); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -372,7 +374,13 @@ func TestStacks(t *testing.T) {
 	}
 	peft := folder(t, map[string]any{"peft_type": "LORA", "r": rank, "lora_alpha": alpha,
 		"target_modules": []string{"w2", "w3", "embed_tokens"}}, named)
-	for _, from := range []string{path, peft} {
+	turnedFile, _ := model(t, turnedColumns(t, base, "blk.1.ffn_down_exps"), "llama.expert_count", uint32(n),
+		"llama.expert_used_count", uint32(2))
+	for from, f := range map[string]*gguf.File{path: turnedFile, peft: f} {
+		cfg, err := llm.FromGGUF(f)
+		if err != nil {
+			t.Fatal(err)
+		}
 		list, err := OpenSet([]File{{from, scale}}, cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -152,13 +152,14 @@ func (d *delta) orderColumns(f *gguf.File, weight string) error {
 	if err != nil {
 		return err
 	}
-	columns := len(d.a) / d.rank
-	if len(order) != columns {
-		return fmt.Errorf("weight %q has %d columns: want %d", name, len(order), columns)
+	columns := data.Dims[len(data.Dims)-1]
+	if len(order)*d.rank != len(d.a) {
+		return fmt.Errorf("weight %q has %d columns: want %d", name, len(order), len(d.a)/d.rank)
 	}
 	a := make([]float32, len(d.a))
 	for i := range a {
-		from := order[i%columns]
+		matrix := i / (columns * d.rank) // of a stack, each has its own order
+		from := order[matrix*columns+i%columns]
 		if from < 0 || from >= int64(columns) {
 			return fmt.Errorf("weight %q has column %d: want 0 to %d", name, from, columns-1)
 		}

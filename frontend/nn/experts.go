@@ -123,7 +123,7 @@ func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
 		w.reportMatmul("weight", x, ids)
 		matrices, scale := w.matrix(x.DType())
-		y := x.MatMulID(matrices, ids)
+		y := w.ordered(x, ids).MatMulID(matrices, ids)
 		if !scale.IsZero() {
 			y = y.Mul(scale.Embedding(ids, x.DType()))
 		}

@@ -23,7 +23,7 @@ import (
 //
 // A matrix may have scales, weight_scale [out, groups]. They divide the columns into groups of equal size. A scale
 // multiplies the elements of one row in one group. If there is a vector order [in], column i of the matrix belongs to
-// element order[i] of x.
+// element order[i] of x. A stack of matrices has one for each, [matrices, in].
 // Quantizers sort columns so that a block has columns with one scale.
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	y := w.multiplied(x)
@@ -42,16 +42,26 @@ func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 // multiplied returns x w^T, after the adapter. Observer and adapter see the elements of x in their own order.
 func (w Weights) multiplied(x frontend.Tensor) frontend.Tensor {
 	w.reportMatmul("weight", x, frontend.Tensor{})
-	ordered := x
-	if order := w.Optional("order"); !order.IsZero() {
-		ordered = x.IndexSelect(-1, order)
-	}
 	matrix, scale := w.matrix(x.DType())
-	y := ordered.MatMulT(matrix)
+	y := w.ordered(x, frontend.Tensor{}).MatMulT(matrix)
 	if !scale.IsZero() {
 		y = y.Mul(scale)
 	}
 	return w.adapted("weight", x, y)
+}
+
+// ordered returns x [..., in] with its elements in the order of the matrix's columns. For a stack of matrices, x is
+// [T, U, in] or [T, 1, in], and ids [T, U] select the matrices. Otherwise ids is the zero Tensor.
+func (w Weights) ordered(x, ids frontend.Tensor) frontend.Tensor {
+	order := w.Optional("order")
+	switch {
+	case order.IsZero():
+		return x
+	case ids.IsZero():
+		return x.IndexSelect(-1, order)
+	}
+	order = order.Embedding(ids, order.DType())
+	return x.Broadcast(order.Shape()).Gather(-1, order)
 }
 
 // matrix returns the matrix [out, in], or a stack of them, in dtype t, or in blocks if it is quantized. If there is one

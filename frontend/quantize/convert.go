@@ -96,7 +96,7 @@ func (c *converter) chunk(first, n int64) error {
 	if err := toFloats(c.x, c.From, raw, c.options.Workers); err != nil {
 		return err
 	}
-	c.placeColumns()
+	c.placeColumns(first)
 	size, err := c.To.BytesFor(n)
 	if err != nil {
 		return err
@@ -114,15 +114,18 @@ func (c *converter) chunk(first, n int64) error {
 	return err
 }
 
-// placeColumns puts the columns of c.x into their own places.
-func (c *converter) placeColumns() {
+// placeColumns puts the columns of c.x into their own places. first is the index of its first element in the tensor.
+func (c *converter) placeColumns(first int64) {
 	if c.order == nil {
 		return
 	}
 	c.y = resize(c.y, len(c.x))
+	columns := c.columns()
+	each := int(c.elems()) / c.matrices() // elements of a matrix
 	for i, v := range c.x {
-		row, column := i/c.columns(), i%c.columns()
-		c.y[row*c.columns()+c.order[column]] = v
+		row, column := i/columns, i%columns
+		matrix := (int(first) + i) / each
+		c.y[row*columns+c.order[matrix*columns+column]] = v
 	}
 	c.x, c.y = c.y, c.x
 }

@@ -89,7 +89,7 @@ type Tensor struct {
 	Note     string   // why To differs from the requested type, or another remark; often empty
 	Weighted bool     // quantized with importance weights
 
-	order []int // if not nil, column i is written as column order[i]
+	order []int // if not nil, column i is written as column order[i]; of a stack, each matrix has its own
 }
 
 // Plan says how each tensor of a model will be quantized.
@@ -151,7 +151,7 @@ func (p *Plan) placeColumns() error {
 		if err != nil {
 			return err
 		}
-		if t.order, err = columnsOf(d, t.columns()); err != nil {
+		if t.order, err = columnsOf(d, t.columns(), t.matrices()); err != nil {
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
 		orders[name] = true
@@ -171,18 +171,23 @@ func (p *Plan) placeColumns() error {
 	return nil
 }
 
-// columnsOf reads an order of n columns.
-func columnsOf(d *ir.Data, n int) ([]int, error) {
+// columnsOf reads an order of n columns for each matrix.
+func columnsOf(d *ir.Data, n, matrices int) ([]int, error) {
 	list, err := d.Ints()
 	if err != nil {
 		return nil, err
 	}
-	order, seen := make([]int, len(list)), make([]bool, n)
+	if len(list) != n*matrices {
+		return nil, fmt.Errorf("it has %d elements: want a permutation of %d columns for each of %d matrices",
+			len(list), n, matrices)
+	}
+	order, seen := make([]int, len(list)), make([]bool, len(list))
 	for i, at := range list {
-		if len(list) != n || at < 0 || at >= int64(n) || seen[at] {
+		first := i - i%n // of the matrix
+		if at < 0 || at >= int64(n) || seen[first+int(at)] {
 			return nil, fmt.Errorf("it is not a permutation of %d columns", n)
 		}
-		order[i], seen[at] = int(at), true
+		order[i], seen[first+int(at)] = int(at), true
 	}
 	return order, nil
 }
