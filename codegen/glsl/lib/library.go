@@ -1,8 +1,10 @@
 // Package lib is the library of GLSL functions and constants that shaders call. They replace functions that GLSL lacks,
-// leaves undefined or computes too inaccurately. A row is the GLSL source of one function, for one or several types.
+// leaves undefined or computes too inaccurately. Their source is in the .glsl files of this folder; functions that
+// follow from a table of dtypes or formats are in Go.
 package lib
 
 import (
+	"embed"
 	"maps"
 	"slices"
 	"strings"
@@ -19,13 +21,45 @@ type Helper struct {
 }
 
 var (
-	floats   = []string{"float", "double"}
-	ints     = []string{"int", "int64_t"}
-	f32Only  = []string{"float"}
-	intOnly  = []string{"int"}
-	longOnly = []string{"int64_t"}
-	uintOnly = []string{"uint"}
+	floats  = []string{"float", "double"}
+	f32Only = []string{"float"}
 )
+
+//go:embed *.glsl
+var sources embed.FS
+
+// read returns the helpers in a .glsl file. Blank lines separate them. A line "#pragma types" gives the types of the
+// helpers after it. Comments that belong to no helper are left out.
+func read(file string) (list []Helper) {
+	source, err := sources.ReadFile(file)
+	if err != nil {
+		panic(err) // the file is embedded, so this is a bug
+	}
+	var types []string
+	for part := range strings.SplitSeq(strings.TrimSpace(string(source)), "\n\n") {
+		if t, ok := strings.CutPrefix(part, "#pragma types "); ok {
+			types = strings.Fields(t)
+		} else if name := definedName(part); name != "" {
+			list = append(list, Helper{name, types, part})
+		}
+	}
+	return list
+}
+
+// definedName returns the name of the function, constant or macro that some GLSL defines, or "" for only comments.
+func definedName(source string) string {
+	for line := range strings.Lines(source) {
+		if strings.HasPrefix(line, "//") {
+			continue
+		}
+		words := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(" ()[]#", c) })
+		if words[0] == "const" {
+			return words[2]
+		}
+		return words[1] // after its type, or after #define
+	}
+	return ""
+}
 
 // helperNames has the names of all helpers.
 var helperNames = func() map[string]bool {
@@ -107,6 +141,6 @@ func guard(function string) *syntax.Definition {
 
 // All has the helpers in the order of definition: a function uses only earlier ones. Functions of floats treat NaN and
 // infinity as IEEE 754 does.
-var All = slices.Concat(arithmeticLibrary, mathLibrary, randomLibrary, conversionLibrary, storedLibrary,
-	orderLibrary, byteLibrary,
-	pairLibrary, quantizeLibrary, quantizeFits, gridLibrary, quantizers())
+var All = slices.Concat(read("arithmetic.glsl"), read("math.glsl"), read("random.glsl"), read("convert.glsl"),
+	storedLibrary, read("order.glsl"), read("bytes.glsl"), read("pairs.glsl"), read("quantize.glsl"), read("fit.glsl"),
+	read("grid.glsl"), quantizers())

@@ -1,69 +1,78 @@
-package lib
+// Float arithmetic that follows IEEE 754, and integer arithmetic that is defined for every input.
 
-// arithmeticLibrary has float arithmetic that follows IEEE 754, and integer arithmetic that is defined for every input.
-var arithmeticLibrary = []Helper{
-	{"INF", f32Only, `
-#define INF uintBitsToFloat(0x7f800000u)`},
-	{"NAN", f32Only, `
-#define NAN uintBitsToFloat(0x7fc00000u)`},
-	{"fadd", floats, `
+#pragma types float
+
+#define INF uintBitsToFloat(0x7f800000u)
+
+#define NAN uintBitsToFloat(0x7fc00000u)
+
+#pragma types float double
+
 // Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
 // call would also make the computation of the operands precise, such as long sums.
 TYPE fadd(const TYPE a, const TYPE b) {
     precise TYPE c = a + b;
     return c;
-}`},
-	{"fsub", floats, `
+}
+
 TYPE fsub(const TYPE a, const TYPE b) {
     precise TYPE c = a - b;
     return c;
-}`},
-	{"fmul", floats, `
+}
+
 TYPE fmul(const TYPE a, const TYPE b) {
     precise TYPE c = a * b;
     return c;
-}`},
-	{"fdiv", floats, `
+}
+
 TYPE fdiv(const TYPE a, const TYPE b) {
     precise TYPE c = a / b;
     return c;
-}`},
-	{"dot_in_order", []string{"vec4"}, `
+}
+
+#pragma types vec4
+
 // dot, for a device that multiplies and adds in two steps anyway. Its driver could round the terms differently.
 float dot_in_order(const vec4 a, const vec4 b) {
     precise float sum = dot(a, b);
     return sum;
-}`},
-	{"fma_in_order", []string{"float", "vec4"}, `
+}
+
+#pragma types float vec4
+
 // fma, for the same reason.
 TYPE fma_in_order(const TYPE a, const TYPE b, const TYPE sum) {
     precise TYPE c = a * b + sum;
     return c;
-}`},
-	{"nan_max", floats, `
+}
+
+#pragma types float double
+
 // The larger number; NaN if either is NaN.
 TYPE nan_max(TYPE a, TYPE b) {
     return isnan(b) || a <= b ? b : a;
-}`},
-	{"nan_min", floats, `
+}
+
 // The smaller number; NaN if either is NaN.
 TYPE nan_min(TYPE a, TYPE b) {
     return isnan(b) || a >= b ? b : a;
-}`},
-	{"nan_clamp", floats, `
+}
+
 // x limited to lo..hi; NaN stays.
 TYPE nan_clamp(TYPE x, TYPE lo, TYPE hi) {
     return isnan(x) ? x : clamp(x, lo, hi);
-}`},
-	{"div_full", floats, `
+}
+
 // a / b for all divisors. Vulkan defines division for divisors up to 2^126; beyond that, some devices multiply by a
 // reciprocal that is flushed to 0.
 TYPE div_full(TYPE a, TYPE b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
     precise TYPE quotient = a * scale / (b * scale);
     return quotient;
-}`},
-	{"div_nearest", f32Only, `
+}
+
+#pragma types float
+
 // The float nearest to a / b. Vulkan allows a quotient to be off by 2.5 units in the last place. So this function
 // corrects the quotient of the significands, which is from 1 to 2, by up to two units. Its remainder fits 32 bits,
 // although the parts do not, and twice the remainder never equals the divisor. div_full divides zeros, infinities, NaN
@@ -82,38 +91,44 @@ float div_nearest(float a, float b) {
     quotient += uint(twice > by) + uint(twice > 3 * by) - uint(twice < -by) - uint(twice < -3 * by);
     uint bits = min((uint(exponent - 1) << 23) + quotient, 0x7f800000u);
     return uintBitsToFloat((floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u | bits);
-}`},
-	{"times_zero", f32Only, `
+}
+
 // x * 0.0: NaN for infinities and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 float times_zero(float x) {
     uint bits = floatBitsToUint(x);
     return (bits & 0x7f800000u) == 0x7f800000u ? float(NAN) : uintBitsToFloat(bits & 0x80000000u);
-}`},
-	{"times_zero", []string{"double"}, `
+}
+
+#pragma types double
+
 // x * 0.0: NaN for infinities and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 double times_zero(double x) {
     uint bits = unpackDouble2x32(x).y;
     return packDouble2x32((bits & 0x7ff00000u) == 0x7ff00000u ? uvec2(0u, 0x7ff80000u) : uvec2(0u, bits & 0x80000000u));
-}`},
-	{"zero_over", floats, `
+}
+
+#pragma types float double
+
 // 0.0 / x: NaN for zeros and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 TYPE zero_over(TYPE x) {
     if (isinf(x)) return x < 0.0 ? -0.0 : 0.0;
     return x == 0.0 ? TYPE(NAN) : times_zero(x);
-}`},
-	{"plus_zero", floats, `
+}
+
 // x + 0.0: the sum of -0 and 0 is 0. Drivers would replace the expression by x.
 TYPE plus_zero(TYPE x) {
     return x == 0.0 ? 0.0 : x;
-}`},
-	{"inversesqrt_of_any", floats, `
+}
+
 // inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
 // -0 and NaN for -inf. So these two values have branches.
 TYPE inversesqrt_of_any(const TYPE x) {
     precise TYPE inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? TYPE(NAN) : inversesqrt(x);
-}`},
-	{"sum_exactly", f32Only, `
+}
+
+#pragma types float
+
 // Adds x to a sum, and the rounding error of the addition to lost (Knuth, TwoSum).
 void sum_exactly(inout float sum, inout float lost, float x) {
     precise float total = sum + x;
@@ -121,40 +136,52 @@ void sum_exactly(inout float sum, inout float lost, float x) {
     precise float error = (sum - (total - part)) + (x - part);
     sum = total;
     lost += error;
-}`},
-	{"sum_with", f32Only, `
+}
+
 // A sum plus its rounding error lost. lost is NaN if the sum is infinite.
 float sum_with(float sum, float lost) {
     return isinf(sum) ? sum : sum + lost;
-}`},
-	{"shift_left", intOnly, `
+}
+
+#pragma types int
+
 // A shift by 32 or more, or by less than 0, gives 0.
 int shift_left(int a, int b) {
     return uint(b) < 32u ? a << b : 0;
-}`},
-	{"shift_left", longOnly, `
+}
+
+#pragma types int64_t
+
 // A shift by 64 or more, or by less than 0, gives 0.
 int64_t shift_left(int64_t a, int64_t b) {
     return b >= 0 && b < 64 ? a << int(b) : int64_t(0);
-}`},
-	{"shift_left", pairOnly, `
+}
+
+#pragma types uvec2
+
 // A shift by 64 or more, or by less than 0, gives 0.
 uvec2 shift_left(uvec2 a, uvec2 b) {
     if (b.y != 0u || b.x > 63u) return uvec2(0u);
     if (b.x > 31u) return uvec2(0u, a.x << b.x - 32u);
     return b.x == 0u ? a : uvec2(a.x << b.x, a.y << b.x | a.x >> 32u - b.x);
-}`},
-	{"shift_right", intOnly, `
+}
+
+#pragma types int
+
 // A shift by 32 or more, or by less than 0, gives 0 or -1, by the sign.
 int shift_right(int a, int b) {
     return a >> min(uint(b), 31u);
-}`},
-	{"shift_right", longOnly, `
+}
+
+#pragma types int64_t
+
 // A shift by 64 or more, or by less than 0, gives 0 or -1, by the sign.
 int64_t shift_right(int64_t a, int64_t b) {
     return a >> (b >= 0 && b < 64 ? int(b) : 63);
-}`},
-	{"shift_right", pairOnly, `
+}
+
+#pragma types uvec2
+
 // A shift by 64 or more, or by less than 0, gives 0 or -1, by the sign.
 uvec2 shift_right(uvec2 a, uvec2 b) {
     int high = int(a.y);
@@ -162,30 +189,40 @@ uvec2 shift_right(uvec2 a, uvec2 b) {
     if (b.y != 0u || b.x > 63u) return uvec2(sign);
     if (b.x > 31u) return uvec2(uint(high >> b.x - 32u), sign);
     return b.x == 0u ? a : uvec2(a.x >> b.x | a.y << 32u - b.x, uint(high >> b.x));
-}`},
-	{"div_int", ints, `
+}
+
+#pragma types int int64_t
+
 // The truncated quotient. x/0 is 0, and the smallest number divided by -1 wraps around.
 TYPE div_int(TYPE a, TYPE b) {
     if (b == 0) return 0;
     return b == -1 ? -a : a / b;
-}`},
-	{"div_uint", uintOnly, `
+}
+
+#pragma types uint
+
 // x/0 is 0.
 uint div_uint(uint a, uint b) {
     return b == 0u ? 0u : a / b;
-}`},
-	{"rem_int", ints, `
+}
+
+#pragma types int int64_t
+
 // The remainder with the sign of a; x rem 0 is 0.
 TYPE rem_int(TYPE a, TYPE b) {
     if (b == 0 || b == -1) return 0;
     return a - a / b * b;
-}`},
-	{"rem_uint", uintOnly, `
+}
+
+#pragma types uint
+
 // x rem 0 is 0.
 uint rem_uint(uint a, uint b) {
     return b == 0u ? 0u : a % b;
-}`},
-	{"pow_int", ints, `
+}
+
+#pragma types int int64_t
+
 // a^b by squaring. It wraps around; for negative b the result is truncated.
 TYPE pow_int(TYPE a, TYPE b) {
     TYPE y = TYPE(b < 0 && (a > 1 || a < -1 || a == 0) ? 0 : 1);
@@ -195,8 +232,10 @@ TYPE pow_int(TYPE a, TYPE b) {
         a *= a;
     }
     return y;
-}`},
-	{"pow_uint", uintOnly, `
+}
+
+#pragma types uint
+
 // a^b by squaring. It wraps around.
 uint pow_uint(uint a, uint b) {
     uint y = 1u;
@@ -205,14 +244,18 @@ uint pow_uint(uint a, uint b) {
         a *= a;
     }
     return y;
-}`},
-	{"mod_int", ints, `
+}
+
+#pragma types int int64_t
+
 // The remainder with the sign of b; x mod 0 is 0.
 TYPE mod_int(TYPE a, TYPE b) {
     TYPE r = rem_int(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}`},
-	{"rem_trunc", f32Only, `
+}
+
+#pragma types float
+
 // The exact remainder of a division that truncates, with the sign of a. It is computed in integers, eight bits of the
 // quotient at a time.
 float rem_trunc(float a, float b) {
@@ -227,8 +270,10 @@ float rem_trunc(float a, float b) {
     }
     float r = float(m) * 1.1920929e-7 * uintBitsToFloat(ey << 23);
     return floatBitsToInt(a) < 0 ? -r : r;
-}`},
-	{"rem_trunc", []string{"double"}, `
+}
+
+#pragma types double
+
 // a - b * trunc(a / b), with the sign of a. It is corrected if the quotient was rounded across an integer.
 double rem_trunc(double a, double b) {
     if (isinf(b) && !isinf(a)) return a;
@@ -236,12 +281,13 @@ double rem_trunc(double a, double b) {
     if (r != 0.0 && (r < 0.0) != (a < 0.0)) r += a < 0.0 ? -abs(b) : abs(b);
     if (abs(r) >= abs(b)) r -= r < 0.0 ? -abs(b) : abs(b);
     return r;
-}`},
-	{"mod_floor", floats, `
+}
+
+#pragma types float double
+
 // a - b * floor(a / b), with the sign of b.
 TYPE mod_floor(TYPE a, TYPE b) {
     TYPE r = rem_trunc(a, b);
     precise TYPE other = r + b;
     return r != 0.0 && (r < 0.0) != (b < 0.0) ? other : r;
-}`},
 }

@@ -1,13 +1,14 @@
-package lib
+// The words of random streams.
 
-// randomLibrary computes the words of random streams.
-var randomLibrary = []Helper{
-	{"halves_of_i64", []string{"int64_t"}, `
+#pragma types int64_t
+
 // The low and the high word of a number.
 uvec2 halves_of_i64(int64_t x) {
     return uvec2(uint(x), uint(x >> 32));
-}`},
-	{"random_block", uintOnly, `
+}
+
+#pragma types uint
+
 // Four random words: block offset + block of the stream of a seed, by
 // Philox-4x32 with 10 rounds (Salmon et al. 2011).
 uvec4 random_block(uvec2 seed, uvec2 offset, uint block) {
@@ -21,10 +22,9 @@ uvec4 random_block(uvec2 seed, uvec2 offset, uint block) {
         seed += uvec2(0x9e3779b9u, 0xbb67ae85u);
     }
     return words;
-}`},
-	{"random_word", uintOnly, `
+}
+
 // The random word of one element.
 uint random_word(uvec2 seed, uvec2 offset, uint element) {
     return random_block(seed, offset, element / 4u)[element % 4u];
-}`},
 }

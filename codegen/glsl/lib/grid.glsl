@@ -1,18 +1,17 @@
-package lib
-
-// gridLibrary quantizes blocks of formats with a codebook of four elements per entry, by the search of package quant
+// These functions quantize blocks of formats with a codebook of four elements per entry, by the search of package quant
 // (see its gridFormat). The codebook is in shared memory. A block has eight groups of 32 elements. An invocation
 // chooses the entries and the scale of one group. A fit is two sums over the group: of target times level, and of level
 // squared.
-var gridLibrary = []Helper{
-	{"levels_of", f32Only, `
+
+#pragma types float
+
 // The levels of a codebook entry.
-vec4 levels_of(uint entry) { return vec4(uvec4(entry, entry >> 8, entry >> 16, entry >> 24) & 255u); }`},
-	{"order_of", f32Only, `
+vec4 levels_of(uint entry) { return vec4(uvec4(entry, entry >> 8, entry >> 16, entry >> 24) & 255u); }
+
 // A number that orders equally near codebook entries: package quant tries small ones first. Entries with equal numbers
 // are in the codebook's order.
-uint order_of(uint entry) { return (entry & 255u) << 8 | entry >> 8 & 255u; }`},
-	{"square_distance", f32Only, `
+uint order_of(uint entry) { return (entry & 255u) << 8 | entry >> 8 & 255u; }
+
 // The sum of the squared differences.
 float square_distance(vec4 x, vec4 y) {
     precise vec4 off = x - y;
@@ -20,37 +19,37 @@ float square_distance(vec4 x, vec4 y) {
     precise vec2 halves = square.xz + square.yw;
     precise float sum = halves.x + halves.y;
     return sum;
-}`},
-	{"MULTIPLES_GRID", f32Only, `
+}
+
 // The first scales that a group tries map its largest element to these multiples of the largest level.
-const float MULTIPLES_GRID[9] = float[](0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3);`},
-	{"grid_scale", f32Only, `
+const float MULTIPLES_GRID[9] = float[](0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3);
+
 // The scale with the least squared error for a fit.
-float grid_scale(vec2 fit) { return fit.x > 0.0 && fit.y > 0.0 ? exact_quotient(fit.x, fit.y) : 0.0; }`},
-	{"grid_error", f32Only, `
+float grid_scale(vec2 fit) { return fit.x > 0.0 && fit.y > 0.0 ? exact_quotient(fit.x, fit.y) : 0.0; }
+
 // The error of a fit at a scale, minus the error at scale zero.
 float grid_error(vec2 fit, float scale) {
     precise float square = scale * fit.y;
     precise float rest = square - 2.0 * fit.x;
     precise float error = scale * rest;
     return error;
-}`},
-	{"grid_least", f32Only, `
+}
+
 // The error of a fit at its best scale, minus the error at scale zero.
 float grid_least(vec2 fit) {
     precise float error = -grid_scale(fit) * fit.x;
     return error;
-}`},
-	{"grid_multiple", f32Only, `
+}
+
 // The scale of a group with a number, divided by the scale of the block.
-float grid_multiple(int number, float unit) { return unit * float(2 * number + 1); }`},
-	{"grid_number", f32Only, `
+float grid_multiple(int number, float unit) { return unit * float(2 * number + 1); }
+
 // The number of a group, from 0 to 15, for which its scale is nearest to the given one. d is the scale of the block.
 int grid_number(float scale, float d, float unit) {
     precise float steps = exact_quotient(scale, d) / unit - 1.0; // unit is a power of 2
     return int(round_level(clamp(0.5 * steps, 0.0, 15.0)));
-}`},
-	{"grid_unit", f32Only, `
+}
+
 // The scale of a block for which the scales of its groups are nearest to those of their fits. The candidates put the
 // largest of these, most, near the largest multiple.
 float grid_unit(uint block, float most, float unit) {
@@ -70,8 +69,8 @@ float grid_unit(uint block, float most, float unit) {
         }
     }
     return d;
-}`},
-	{"grid_total", f32Only, `
+}
+
 // The best scale of a block for the fits of its groups and their numbers, group_codes.
 float grid_total(uint block, float unit) {
     precise vec2 sums = vec2(0.0);
@@ -82,13 +81,13 @@ float grid_total(uint block, float unit) {
         sums = sums + vec2(part.x, square);
     }
     return exact_quotient(max(0.0, sums.x), sums.y);
-}`},
-	{"signs_at", f32Only, `
+}
+
 // The signs of elements 8*i to 8*i+7 of a block, a bit each.
 uint signs_at(uint block, uint i) {
     return block_levels[block][2u * i] >> 16 | block_levels[block][2u * i + 1u] >> 16 << 4;
-}`},
-	{"split_signs", f32Only, `
+}
+
 // Replaces elements by their magnitudes, and returns their signs, a bit each. If the number of negative elements in
 // each eight must be even but is odd, the smallest of them gets the wrong sign, and its magnitude becomes negative.
 uint split_signs(inout float x[32], bool even) {
@@ -107,8 +106,8 @@ uint split_signs(inout float x[32], bool even) {
         }
     }
     return signs;
-}`},
-	{"choose_entries", f32Only, `
+}
+
 // Chooses the codebook entries nearest to a group at a scale, and returns their fit. The given entries win over equally
 // near ones.
 vec2 choose_entries(float x[32], float scale, uint entries, inout uint chosen[8]) {
@@ -142,8 +141,8 @@ vec2 choose_entries(float x[32], float scale, uint entries, inout uint chosen[8]
         }
     }
     return fit;
-}`},
-	{"fit_entries", f32Only, `
+}
+
 // Chooses the entries of a group with the least error at their best scale. It tries nine scales. Then it chooses again
 // at the best scale of the chosen entries, while that helps. top is the largest level.
 vec2 fit_entries(float x[32], uint entries, float top, out uint chosen[8]) {
@@ -170,8 +169,8 @@ vec2 fit_entries(float x[32], uint entries, float top, out uint chosen[8]) {
         }
     }
     return best;
-}`},
-	{"round_entries", f32Only, `
+}
+
 // Chooses the number of a group, near its scale, and entries for it, with the least error.
 vec2 round_entries(float x[32], uint entries, float d, float unit, vec2 fit, inout uint chosen[8], inout uint number) {
     int near = grid_number(grid_scale(fit), d, unit);
@@ -190,8 +189,8 @@ vec2 round_entries(float x[32], uint entries, float d, float unit, vec2 fit, ino
         }
     }
     return fit;
-}`},
-	{"quantize_grid", f32Only, `
+}
+
 // Quantizes a group of a block. It returns the f16 of the block. unit is the least scale of a group, in units of it.
 // block_levels gets the number of each entry, and the signs of its elements from bit 16 on.
 uint quantize_grid(float x[32], uint block, uint group, uint entries, float top, float unit, bool even) {
@@ -216,5 +215,4 @@ uint quantize_grid(float x[32], uint block, uint group, uint entries, float top,
     }
     barrier();
     return d;
-}`},
 }

@@ -1,16 +1,15 @@
-package lib
-
-// quantizeFits quantizes blocks of the formats that fit scales to groups of elements. Results are bit for bit equal to
+// These functions quantize blocks of the formats that fit scales to groups of elements. Results are bit for bit equal to
 // package quant's: sums have the same order, and quotients and roots are exact. A group is an array of 32 elements;
 // formats with groups of 16 use the first half. An invocation fits one group. It exchanges the result with the
-// invocations that fit the other groups of the block. Quants are recomputed instead of kept.
-var quantizeFits = []Helper{
-	{"exact_quotient", f32Only, `
+// invocations that fit the other groups of the block. Quants are computed again instead of kept in registers.
+
+#pragma types float
+
 // a / b, rounded to nearest.
 float exact_quotient(float a, float b) {
     return uintBitsToFloat(divide_bits(floatBitsToUint(a), floatBitsToUint(b)));
-}`},
-	{"root_of", f32Only, `
+}
+
 // The square root of v, rounded to nearest; v is not negative. The integer root has two bits more than the result, and
 // its last bit says whether more would follow.
 float root_of(float v) {
@@ -37,37 +36,37 @@ float root_of(float v) {
     if (rest != 0u) root |= 1u;
     int top = findMSB(root);
     return uintBitsToFloat((uint(exponent / 2 + top + 112) << 23) + shift_even(root, uint(top - 23)));
-}`},
-	{"half_value", f32Only, `
+}
+
 // The value of the finite f16 with these bits. A device may flush denormals when it unpacks; this does not.
 float half_value(uint h) {
     uint size = h & 0x7fffu;
     float v = size < 0x400u ? float(size) * 5.9604644775390625e-8 : uintBitsToFloat((size << 13) + 0x38000000u);
     return (h & 0x8000u) != 0u ? -v : v;
-}`},
-	{"finite_half", f32Only, `
+}
+
 // The bits of the finite f16 nearest to v.
-uint finite_half(float v) { return half_bits(floatBitsToUint(clamp(v, -65504.0, 65504.0))); }`},
-	{"round_level", f32Only, `
+uint finite_half(float v) { return half_bits(floatBitsToUint(clamp(v, -65504.0, 65504.0))); }
+
 // v rounded to even: adding a large number removes the fraction.
 float round_level(float v) {
     precise float up = v + 12582912.0;
     precise float level = up - 12582912.0;
     return level;
-}`},
-	{"round_int", f32Only, `
+}
+
 // v rounded to even; beyond 2^22 it is the remaining bits of the sum.
 int round_int(float v) {
     precise float up = v + 12582912.0;
     return int(floatBitsToUint(up) & 0x7fffffu) - 0x400000;
-}`},
-	{"level_at", f32Only, `
+}
+
 // The level nearest to v * inverse, from least to most.
 float level_at(float v, float inverse, float least, float most) {
     precise float scaled = inverse * v;
     return clamp(round_level(scaled), least, most);
-}`},
-	{"level_sums", f32Only, `
+}
+
 // The sums of level times element and of level squared, for an inverse scale. The weights are the squares of the
 // elements.
 vec2 level_sums(float x[32], uint count, float inverse, float least, float most) {
@@ -81,8 +80,8 @@ vec2 level_sums(float x[32], uint count, float inverse, float least, float most)
         sums = sums + products;
     }
     return sums;
-}`},
-	{"largest_of_run", f32Only, `
+}
+
 // The first of the count elements that has the largest magnitude.
 float largest_of_run(float x[32], uint count) {
     float largest = 0.0;
@@ -90,8 +89,8 @@ float largest_of_run(float x[32], uint count) {
         if ((floatBitsToUint(x[i]) & 0x7fffffffu) > (floatBitsToUint(largest) & 0x7fffffffu)) largest = x[i];
     }
     return largest;
-}`},
-	{"fit_scale", f32Only, `
+}
+
 // The best of 19 scales: it has the least error, weighted by the square of each element. inverse is the inverse scale
 // of the levels that it was computed for, or 0 if all elements count as zero. The element with the largest magnitude
 // gets a level near least.
@@ -116,8 +115,8 @@ float fit_scale(float x[32], uint count, float least, float most, out float inve
         }
     }
     return scale;
-}`},
-	{"descend_scale", f32Only, `
+}
+
 // The scale of 16 elements with levels -4 to 3, and the levels. In five passes each level moves to the best value,
 // given the other levels. If all elements count as zero, all levels are the least.
 float descend_scale(float x[32], out float level[16]) {
@@ -157,14 +156,14 @@ float descend_scale(float x[32], out float level[16]) {
         }
     }
     return exact_quotient(sums.x, sums.y);
-}`},
-	{"line_level", f32Only, `
+}
+
 // The level from 0 to top that is nearest to v at an inverse scale. Level 0 stands for lower.
 float line_level(float v, float inverse, float lower, float top) {
     precise float above = v - lower;
     return level_at(above, inverse, 0.0, top);
-}`},
-	{"line_error", f32Only, `
+}
+
 // The error of slope * level + start, with the levels of a line. The weight of an element is its magnitude plus base.
 float line_error(float x[32], uint count, float base, vec2 line, float top, float slope, float start, bool absolute) {
     precise float sum = 0.0;
@@ -178,8 +177,8 @@ float line_error(float x[32], uint count, float base, vec2 line, float top, floa
         sum = sum + weighted;
     }
     return sum;
-}`},
-	{"fit_line", f32Only, `
+}
+
 // The scale and depth of x, as scale * level - depth. Candidates are the line from the smallest element to the largest,
 // and lines fitted to the levels at several scales, step_size apart; the one with the least error wins. line describes
 // its levels: their inverse scale, and the value of level 0.
@@ -238,16 +237,16 @@ vec2 fit_line(float x[32], uint count, float base, float top, float first, float
         slope = exact_quotient(above ? sums.z : slope_part, above ? sums.y : det);
     }
     return vec2(scale, -lower);
-}`},
-	{"code_of", f32Only, `
+}
+
 // A scale as an integer code. The largest scale of the block, most, has code top.
 int code_of(float scale, float most, int top) {
     float inverse = inverse_of(floatBitsToUint(most));
     if (inverse > 0.0) inverse = exact_quotient(float(top), most);
     precise float scaled = inverse * scale;
     return clamp(round_int(scaled), 0, top);
-}`},
-	{"fit_affine", f32Only, `
+}
+
 // The levels of a group of a block. Each group has a scale and a minimum, as integers that multiply the block's two
 // f16. It returns these two. Elements are weighted by magnitude, plus the group's root mean square if errors are
 // squared.
@@ -283,8 +282,8 @@ uint fit_affine(float x[32], uint block, uint group, uint count, float top, floa
     group_codes[block][group] = uint(scale_code) | uint(depth_code) << 8;
     barrier();
     return d | least << 16;
-}`},
-	{"largest_fit", f32Only, `
+}
+
 // The fit with the largest magnitude among the groups of a block, as bits; the first if several are equal.
 uint largest_fit(uint block, uint groups) {
     uint largest = 0u;
@@ -293,8 +292,8 @@ uint largest_fit(uint block, uint groups) {
         if ((bits & 0x7fffffffu) > (largest & 0x7fffffffu)) largest = bits;
     }
     return largest;
-}`},
-	{"ternary_levels", f32Only, `
+}
+
 // The levels of 32 elements of a block, from -1 to 1, plus 1. It returns the block's f16.
 uint ternary_levels(float x[32], uint block, uint group) {
     group_fits[block][group].x = uintBitsToFloat(largest_of(x) & 0x7fffffffu);
@@ -311,53 +310,53 @@ uint ternary_levels(float x[32], uint block, uint group) {
     }
     barrier();
     return half_bits(d);
-}`},
-	{"levels_at", f32Only, `
+}
+
 // The levels of elements e to e+3 of a block, as bytes.
-uint levels_at(uint block, uint e) { return block_levels[block][e / 4u]; }`},
-	{"codes_at", f32Only, `
+uint levels_at(uint block, uint e) { return block_levels[block][e / 4u]; }
+
 // Eight bits, from bit shift on, of each code of groups g to g+3, as bytes.
 uint codes_at(uint block, uint g, uint shift) {
     uint codes = 0u;
     for (uint n = 0u; n < 4u; ++n) codes |= (group_codes[block][g + n] >> shift & 255u) << 8u * n;
     return codes;
-}`},
-	{"pack_nibbles_at", f32Only, `
+}
+
 // The low four bits of the levels of elements e to e+3, and above them those for elements e+stride and following.
 uint pack_nibbles_at(uint block, uint e, uint stride) {
     return levels_at(block, e) & 0x0f0f0f0fu | (levels_at(block, e + stride) & 0x0f0f0f0fu) << 4;
-}`},
-	{"pack_crumbs", f32Only, `
+}
+
 // The low two bits of the levels of elements e to e+3, then those for the elements 32, 64 and 96 further on.
 uint pack_crumbs(uint block, uint e) {
     uint crumbs = 0u;
     for (uint n = 0u; n < 4u; ++n) crumbs |= (levels_at(block, e + 32u * n) & 0x03030303u) << 2u * n;
     return crumbs;
-}`},
-	{"pack_planes", f32Only, `
+}
+
 // One bit of the levels of elements e to e+3, and the same for the elements in each further run of 32.
 uint pack_planes(uint block, uint e, uint bit) {
     uint planes = 0u;
     for (uint n = 0u; n < 8u; ++n) planes |= (levels_at(block, e + 32u * n) >> bit & 0x01010101u) << n;
     return planes;
-}`},
-	{"pack_scales_k4", f32Only, `
+}
+
 // Word i of the packed 6-bit scales and minima of eight groups.
 uint pack_scales_k4(uint block, uint i) {
     if (i < 2u) return codes_at(block, 0u, 8u * i) | (codes_at(block, 4u, 8u * i) >> 4 & 0x03030303u) << 6;
     return codes_at(block, 4u, 0u) & 0x0f0f0f0fu | (codes_at(block, 4u, 8u) & 0x0f0f0f0fu) << 4;
-}`},
-	{"float_bits", f32Only, `
+}
+
 // The bits of the float m * 2^exponent. A float must have this value.
 uint float_bits(uint m, int exponent) {
     int top = findMSB(m), unit = top + exponent;
     if (unit < -126) return m << exponent + 149;
     return uint(unit + 127) << 23 | m << 23 - top & 0x7fffffu;
-}`},
-	{"MIDDLES_FP4", f32Only, `
+}
+
 // The midpoints between consecutive magnitudes of E2M1, doubled, in units of 1/2.
-const uint MIDDLES_FP4[7] = uint[](1u, 3u, 5u, 7u, 10u, 14u, 20u);`},
-	{"ue4m3_bits", f32Only, `
+const uint MIDDLES_FP4[7] = uint[](1u, 3u, 5u, 7u, 10u, 14u, 20u);
+
 // A float that is not negative, as an 8-bit float with four exponent and three mantissa bits, rounded to nearest, ties
 // up. Floats above 2^8 become 448, as in ggml.
 uint ue4m3_bits(uint bits) {
@@ -365,8 +364,8 @@ uint ue4m3_bits(uint bits) {
     if (bits < 0x3c800000u) return min(uint(steps), 7u);
     uint code = (bits >> 20) + (bits >> 19 & 1u) - 960u;
     return code < 120u ? code : 126u;
-}`},
-	{"exponent_mxfp4", f32Only, `
+}
+
 // The shared exponent of a block, given its largest magnitude: the exponent of the base-2 logarithm, minus the exponent
 // of the greatest level. The logarithm is a float, so it rounds magnitudes just below a power of two up to that power.
 uint exponent_mxfp4(uint largest) {
@@ -378,5 +377,4 @@ uint exponent_mxfp4(uint largest) {
     // The logarithm is off by off / ln 2 of 2^-24, and floats there lie 2^(unit-23) apart.
     if (next != 0 && unit >= 0 && float(off) <= 0.6931 * float(1 << unit)) exponent = next;
     return uint(max(0, exponent + 125));
-}`},
 }

@@ -1,54 +1,53 @@
-package lib
+// Arithmetic of 64-bit integers as pairs of words, the low word in x. It wraps around.
 
-// pairLibrary is the arithmetic of 64-bit integers as pairs of words. It wraps around.
-var pairLibrary = []Helper{
-	{"int_to_pair", pairOnly, `
+#pragma types uvec2
+
 uvec2 int_to_pair(int x) {
     return uvec2(uint(x), uint(x >> 31));
-}`},
-	{"pair_add", pairOnly, `
+}
+
 uvec2 pair_add(uvec2 a, uvec2 b) {
     uint carry;
     uint low = uaddCarry(a.x, b.x, carry);
     return uvec2(low, a.y + b.y + carry);
-}`},
-	{"pair_subtract", pairOnly, `
+}
+
 uvec2 pair_subtract(uvec2 a, uvec2 b) {
     uint borrow;
     uint low = usubBorrow(a.x, b.x, borrow);
     return uvec2(low, a.y - b.y - borrow);
-}`},
-	{"pair_multiply", pairOnly, `
+}
+
 uvec2 pair_multiply(uvec2 a, uvec2 b) {
     uint high, low;
     umulExtended(a.x, b.x, high, low);
     return uvec2(low, high + a.x * b.y + a.y * b.x);
-}`},
-	{"pair_less", pairOnly, `
+}
+
 bool pair_less(uvec2 a, uvec2 b) {
     return int(a.y) < int(b.y) || a.y == b.y && a.x < b.x;
-}`},
-	{"pair_negate", pairOnly, `
+}
+
 uvec2 pair_negate(uvec2 x) {
     return pair_add(~x, uvec2(1u, 0u));
-}`},
-	{"pair_min", pairOnly, `
+}
+
 uvec2 pair_min(uvec2 a, uvec2 b) {
     return pair_less(b, a) ? b : a;
-}`},
-	{"pair_max", pairOnly, `
+}
+
 uvec2 pair_max(uvec2 a, uvec2 b) {
     return pair_less(a, b) ? b : a;
-}`},
-	{"pair_abs", pairOnly, `
+}
+
 uvec2 pair_abs(uvec2 x) {
     return int(x.y) < 0 ? pair_negate(x) : x;
-}`},
-	{"pair_sign", pairOnly, `
+}
+
 uvec2 pair_sign(uvec2 x) {
     return int(x.y) < 0 ? uvec2(0xffffffffu) : uvec2((x.x | x.y) == 0u ? 0u : 1u, 0u);
-}`},
-	{"pair_divide", pairOnly, `
+}
+
 // Divides unsigned numbers up to 2^63, one bit of the quotient at a time; b is not 0.
 uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
     if (b.x == 0u) {
@@ -72,28 +71,28 @@ uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
         }
     }
     return quotient;
-}`},
-	{"div_int", pairOnly, `
+}
+
 // The truncated quotient. x/0 is 0, and the smallest number divided by -1 wraps around.
 uvec2 div_int(uvec2 a, uvec2 b) {
     if (b == uvec2(0u)) return b;
     uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
     return int(a.y ^ b.y) < 0 ? pair_negate(quotient) : quotient;
-}`},
-	{"rem_int", pairOnly, `
+}
+
 // The remainder with the sign of a; x rem 0 is 0.
 uvec2 rem_int(uvec2 a, uvec2 b) {
     if (b == uvec2(0u)) return b;
     uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
     return int(a.y) < 0 ? pair_negate(rest) : rest;
-}`},
-	{"mod_int", pairOnly, `
+}
+
 // The remainder with the sign of b; x mod 0 is 0.
 uvec2 mod_int(uvec2 a, uvec2 b) {
     uvec2 rest = rem_int(a, b);
     return rest != uvec2(0u) && int(rest.y ^ b.y) < 0 ? pair_add(rest, b) : rest;
-}`},
-	{"pow_int", pairOnly, `
+}
+
 // a^b by squaring. It wraps around; for negative b the result is truncated.
 uvec2 pow_int(uvec2 a, uvec2 b) {
     uvec2 one = uvec2(1u, 0u), y = one;
@@ -103,18 +102,18 @@ uvec2 pow_int(uvec2 a, uvec2 b) {
         a = pair_multiply(a, a);
     }
     return y;
-}`},
-	{"argmax_beats_int", pairOnly, `
+}
+
 // Whether a at place i comes before b at place j. The first of equal numbers comes first.
 bool argmax_beats_int(uvec2 a, int i, uvec2 b, int j) {
     return pair_less(b, a) || a == b && i < j;
-}`},
-	{"argmin_beats_int", pairOnly, `
+}
+
 // Whether a at place i comes before b at place j. The first of equal numbers comes first.
 bool argmin_beats_int(uvec2 a, int i, uvec2 b, int j) {
     return pair_less(a, b) || a == b && i < j;
-}`},
-	{"pair_to_float", pairOnly, `
+}
+
 // Rounds to nearest even. It uses the first 32 bits from the first set bit; the last of them also stands for all bits
 // that follow.
 float pair_to_float(uvec2 x) {
@@ -128,8 +127,8 @@ float pair_to_float(uvec2 x) {
         size = word_to_float(top) * uintBitsToFloat(uint(159 - up) << 23);
     }
     return negative ? -size : size;
-}`},
-	{"float_to_odd", pairOnly, `
+}
+
 // Of 64 bits it uses the first 32 from the first set bit, and whether any bits after them are set.
 float float_to_odd(uvec2 x) {
     bool negative = int(x.y) < 0;
@@ -142,13 +141,15 @@ float float_to_odd(uvec2 x) {
         size = uint_to_odd(top) * uintBitsToFloat(uint(159 - up) << 23);
     }
     return negative ? -size : size;
-}`},
-	{"pair_to_double", pairOnly, `
+}
+
 // Both words and the scaled high word are exact, so only the sum is rounded.
 double pair_to_double(uvec2 x) {
     return double(int(x.y)) * 4294967296.0lf + double(x.x);
-}`},
-	{"float_to_pair", floats, `
+}
+
+#pragma types float double
+
 // Truncates and saturates; NaN gives 0.
 uvec2 float_to_pair(TYPE x) {
     if (isnan(x)) return uvec2(0u);
@@ -157,7 +158,4 @@ uvec2 float_to_pair(TYPE x) {
     TYPE size = trunc(abs(x)), high = floor(size / 4294967296.0);
     uvec2 whole = uvec2(uint(size - high * 4294967296.0), uint(high));
     return x < 0.0 ? pair_negate(whole) : whole;
-}`},
 }
-
-var pairOnly = []string{"uvec2"}

@@ -1,53 +1,52 @@
-package lib
+// Mathematical functions that GLSL lacks, or that devices may compute inaccurately.
 
-// mathLibrary has mathematical functions that GLSL lacks, or that devices may compute inaccurately.
-var mathLibrary = []Helper{
-	{"log1p", f32Only, `
+#pragma types float
+
 // log(1 + x), near 0 as 2 atanh(x / (2 + x)). Vulkan leaves log undefined for x <= -1.
 float log1p(float x) {
     if (x <= -1.0) return x < -1.0 ? NAN : -INF;
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
     float s = x / (2.0 + x), z = s * s;
     return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
-}`},
-	{"arsinh", f32Only, `
+}
+
 // sign(x) log(|x| + sqrt(x^2 + 1)), without cancellation near 0.
 float arsinh(float x) {
     float a = abs(x), y = a > 4096.0 ? log(a) + 0.6931472 : log1p(a + a * a / (1.0 + sqrt(a * a + 1.0)));
     return a < 0.0001 || isnan(x) ? x : x < 0.0 ? -y : y;
-}`},
-	{"arcosh", f32Only, `
+}
+
 // log(x + sqrt(x^2 - 1)), without cancellation near 1.
 float arcosh(float x) {
     float t = x - 1.0;
     if (!(t >= 0.0)) return NAN;
     return x > 4096.0 ? log(x) + 0.6931472 : log1p(t + sqrt(t * (t + 2.0)));
-}`},
-	{"artanh", f32Only, `
+}
+
 // log((1 + x) / (1 - x)) / 2, without cancellation near 0.
 float artanh(float x) {
     float a = abs(x);
     if (!(a <= 1.0)) return NAN;
     float y = 0.5 * log1p(a == 1.0 ? uintBitsToFloat(0x7f800000u) : 2.0 * a / (1.0 - a));
     return a < 0.0001 ? x : x < 0.0 ? -y : y;
-}`},
-	{"log_accurate", f32Only, `
+}
+
 // log. Vulkan allows an error of 2^-21 near 1 and leaves it undefined for x <= 0; some drivers return wrong results for
 // denormals.
 float log_accurate(float x) {
     if (x > 0.7 && x < 1.42) return log1p(x - 1.0);
     if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log(x * 16777216.0) - 16.635532;
     return log(x);
-}`},
-	{"log2_accurate", f32Only, `
+}
+
 // log2. Vulkan allows an error of 2^-21 near 1 and leaves it undefined for x <= 0; some drivers return wrong results
 // for denormals.
 float log2_accurate(float x) {
     if (x > 0.7 && x < 1.42) return log1p(x - 1.0) * 1.442695;
     if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log2(x * 16777216.0) - 24.0;
     return log2(x);
-}`},
-	{"pow_positive", f32Only, `
+}
+
 // a^b for a finite a > 0, as 2^(b log2 a). a is 2^e m with m from sqrt(1/2) to sqrt(2). The integer part of the
 // exponent is kept apart: if it were rounded together with the rest, digits would be lost, and large results would
 // overflow.
@@ -60,8 +59,8 @@ float pow_positive(float a, float b) {
     if (abs(n) > 160.0) return n > 0.0 ? INF : 0.0;
     int k = int(n), h = k / 2; // two steps, as 2^k may be no float
     return exp2(b * whole - n + rest) * intBitsToFloat(h + 127 << 23) * intBitsToFloat(k - h + 127 << 23);
-}`},
-	{"pow_full", f32Only, `
+}
+
 // pow for all bases. A negative base needs an integral exponent.
 float pow_full(float a, float b) {
     if (b == 0.0 || a == 1.0 || a == -1.0 && isinf(b)) return 1.0;
@@ -72,8 +71,8 @@ float pow_full(float a, float b) {
     if (floatBitsToInt(a) >= 0) return p;
     if (floor(b) != b) return isinf(a) || zero ? p : NAN;
     return b - 2.0 * floor(0.5 * b) == 1.0 ? -p : p;
-}`},
-	{"atan_accurate", f32Only, `
+}
+
 // Arc tangent by a polynomial (Moshier, Cephes atanf.c). Beyond tan(pi/8) its argument is (x-1)/(x+1), and beyond 1 it
 // is 1/x.
 float atan_accurate(float x) {
@@ -86,8 +85,8 @@ float atan_accurate(float x) {
     angle += (((8.0537446e-2 * z - 0.13877685) * z + 0.1997771) * z - 0.3333295) * z * t + t;
     if (abs(x) > 1.0) angle = 1.5707964 - angle;
     return x < 0.0 ? -angle : angle;
-}`},
-	{"atan2_full", f32Only, `
+}
+
 // The angle of the point (x, y), also at the origin, at infinity and with signed zeros. It uses the ratio that is at
 // most 1, because a driver may compile a division by a known 0 incorrectly.
 float atan2_full(float y, float x) {
@@ -97,8 +96,8 @@ float atan2_full(float y, float x) {
     if (dy > dx) angle = 1.5707964 - angle;
     if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
     return floatBitsToInt(y) < 0 ? -angle : angle;
-}`},
-	{"arcsin", f32Only, `
+}
+
 // Arc sine by a polynomial (Moshier, Cephes asinf.c). Beyond 1/2 its argument is sqrt((1-x)/2).
 float arcsin(float x) {
     float a = abs(x);
@@ -109,16 +108,16 @@ float arcsin(float x) {
     a += ((((4.21632e-2 * z + 2.4181311e-2) * z + 4.547003e-2) * z + 7.4953e-2) * z + 0.16666752) * z * a;
     if (far) a = 1.5707964 - 2.0 * a;
     return floatBitsToInt(x) < 0 ? -a : a;
-}`},
-	{"arccos", f32Only, `
+}
+
 // Arc cosine, from the arc sine unless that loses digits (Moshier, Cephes asinf.c).
 float arccos(float x) {
     if (abs(x) > 1.0) return NAN;
     if (!(abs(x) > 0.5)) return 1.5707964 - arcsin(x);
     float a = 2.0 * arcsin(sqrt(0.5 - 0.5 * abs(x)));
     return x < 0.0 ? 3.1415927 - a : a;
-}`},
-	{"reduce_half_pi", f32Only, `
+}
+
 // x minus the nearest multiple of pi/2 (Payne and Hanek 1983). The mantissa is multiplied by the bits of 2/pi from its
 // exponent on; 62 of these bits come after the quadrant. Integers are used because float optimizers tend to undo such
 // reductions. The words of 2/pi are selected, because some drivers keep an array in slow memory.
@@ -150,51 +149,51 @@ float reduce_half_pi(float x, out int quadrant) {
     if (x < 0.0) quadrant = -quadrant;
     quadrant &= 3;
     return below != x < 0.0 ? -r : r;
-}`},
-	{"sin_reduced", f32Only, `
+}
+
 // The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
-}`},
-	{"cos_reduced", f32Only, `
+}
+
 // The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
-}`},
-	{"sin_accurate", f32Only, `
+}
+
 float sin_accurate(float x) {
     if (isinf(x)) return NAN;
     int quadrant;
     float r = reduce_half_pi(x, quadrant);
     float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
     return quadrant < 2 ? s : -s;
-}`},
-	{"cos_accurate", f32Only, `
+}
+
 float cos_accurate(float x) {
     if (isinf(x)) return NAN;
     int quadrant;
     float r = reduce_half_pi(x, quadrant);
     float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
     return quadrant == 0 || quadrant == 3 ? c : -c;
-}`},
-	{"expm1", f32Only, `
+}
+
 // e^x - 1. Near 0, a subtraction would lose digits, so a series is used.
 float expm1(float x) {
     if (abs(x) > 0.5) return exp(x) - 1.0;
     float p = x * 2.4801587e-5 + 1.984127e-4;
     p = (((((p * x + 1.3888889e-3) * x + 8.333334e-3) * x + 4.1666668e-2) * x + 0.16666667) * x + 0.5) * x;
     return p * x + x;
-}`},
-	{"half_square", f32Only, `
+}
+
 // h * h / 2, without the overflow of h * h.
 float half_square(float h) {
     precise float half_h = 0.5 * h;
     precise float y = half_h * h;
     return y;
-}`},
-	{"sinh_accurate", f32Only, `
+}
+
 // Sinh, near 0 as a series. The square of exp(x/2) overflows only if sinh does.
 float sinh_accurate(float x) {
     float a = abs(x), z = x * x;
@@ -202,14 +201,14 @@ float sinh_accurate(float x) {
     float h = exp(0.5 * a);
     float s = half_square(h) - 0.5 / h / h;
     return x < 0.0 ? -s : s;
-}`},
-	{"cosh_accurate", f32Only, `
+}
+
 // Cosh. The square of exp(x/2) overflows only if cosh does.
 float cosh_accurate(float x) {
     float h = exp(0.5 * abs(x));
     return half_square(h) + 0.5 / h / h;
-}`},
-	{"tanh_safe", f32Only, `
+}
+
 // Tanh without overflow, near 0 as a minimax polynomial (Moshier, Cephes tanhf.c).
 float tanh_safe(float x) {
     float a = abs(x), z = x * x;
@@ -219,8 +218,8 @@ float tanh_safe(float x) {
     }
     float t = 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
     return x < 0.0 ? -t : t;
-}`},
-	{"erf", f32Only, `
+}
+
 // Error function, by two polynomials (after Juffa, "A minimax erff", 2015).
 float erf(float x) {
     float a = abs(x), z = x * x;
@@ -236,20 +235,19 @@ float erf(float x) {
     }
     float p = (((-5.961676e-4 * z + 4.9911942e-3) * z - 2.6768135e-2) * z + 0.11281993) * z - 0.37612534;
     return (p * z + 0.12837917) * x + x;
-}`},
-	{"softplus", f32Only, `
+}
+
 // log(1 + e^x) without overflow.
 float softplus(float x) {
     return max(x, 0.0) + log1p(exp(-abs(x)));
-}`},
-	{"selu", f32Only, `
+}
+
 float selu(float x) {
     return 1.050701 * (x < 0.0 ? 1.6732632 * expm1(x) : x);
-}`},
-	{"gelu_tanh", f32Only, `
+}
+
 // 0.5 * x * (1 + tanh(u)), computed as x times the logistic function of 2u. That keeps its digits if tanh is near -1.
 float gelu_tanh(float x) {
     float u = 0.79788456 * (x + 0.044715 * x * x * x);
     return x / (1.0 + exp(-2.0 * u));
-}`},
 }
