@@ -322,12 +322,13 @@ func (a accumulation) source(kind accumulationKind) string {
 	number := func(n int) string { return fmt.Sprintf("%du", n) }
 	indent := func(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
 	word, zero := a.wordGLSL()
-	body, bins := scatterBody, "sums"
+	file, bins, scope, at := "scatter", "sums", "", "slot * WORDS"
 	if kind.words > 0 {
-		body, bins = scatterNearBody, "bins"
-		body = strings.NewReplacer("ROOM", number(kind.words), "WINDOW", number(kind.window(a.words)),
-			"NOTHING", zero).Replace(body)
+		file, bins = "scatter_near", "bins"
+		scope, at = "if (uint(slots) <= WINDOW || slot - begin < count) ", "mine + (slot - begin) * WORDS"
 	}
+	loop := strings.NewReplacer("SCOPE ", scope, "AT", at).Replace(kernelSource("scatter_loop"))
+	body := strings.ReplaceAll(kernelSource(file), "LOOP", loop)
 	declare := word + " value[8];"
 	switch {
 	case strings.HasPrefix(a.load, "bits"):
@@ -335,7 +336,8 @@ func (a accumulation) source(kind accumulationKind) string {
 	case a.words > 1:
 		declare = "uvec2 value[8];"
 	}
-	body = strings.NewReplacer("TILE", number(kind.tile), "ROUND", number(8*kind.lanes), "LANES", number(kind.lanes),
+	body = strings.NewReplacer("ROOM", number(kind.words), "WINDOW", number(kind.window(a.words)), "NOTHING", zero,
+		"TILE", number(kind.tile), "ROUND", number(8*kind.lanes), "LANES", number(kind.lanes),
 		"DECLARE", declare, "LOAD", a.load, "CHANGE", indent(a.change, "                "),
 		"FLUSH", indent(strings.ReplaceAll(a.flush, "BINS", "bins"), "        ")).Replace(body)
 	words := ""
@@ -344,57 +346,6 @@ func (a accumulation) source(kind accumulationKind) string {
 	}
 	return strings.NewReplacer("BINS", bins, " * WORDS", words).Replace(body)
 }
-
-// scatterLoop is GLSL with which a workgroup accumulates its elements, eight per invocation at a time so that their
-// loads overlap.
-const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < end; first += ROUND) {
-    int place[8];
-    DECLARE
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint e = first + i * LANES;
-        place[i] = -1;
-        if (e < end) {
-            place[i] = indices[e / columns];
-            LOAD
-        }
-    }
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        if (place[i] >= 0) {
-            uint slot = uint(place[i]) * columns + (first + i * LANES) % columns;
-            SCOPE {
-                uint at = AT;
-                CHANGE
-            }
-        }
-    }
-}`
-
-// scatterColumns computes the number of columns: each index has a row of values.
-const scatterColumns = `uint columns = values_size / max(indices_size, 1u);
-`
-
-// scatterBody is the kernel that accumulates in memory.
-var scatterBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
-uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
-` + strings.NewReplacer("SCOPE {", "{", "AT", "slot * WORDS").Replace(scatterLoop)
-
-// scatterNearBody is the kernel that accumulates a window in shared memory.
-var scatterNearBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
-uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
-uint begin = uint(slots) > WINDOW ? gl_WorkGroupID.y * WINDOW : 0u, count = min(uint(slots) - begin, WINDOW);
-uint stride = count * WORDS | 1u, copies = min(ROOM / stride, 32u);
-uint mine = local % copies * stride;
-for (uint i = local; i < ROOM; i += LANES) bins[i] = NOTHING;
-barrier();
-` + strings.NewReplacer("SCOPE", "if (uint(slots) <= WINDOW || slot - begin < count)",
-	"AT", "mine + (slot - begin) * WORDS").Replace(scatterLoop) + `
-barrier();
-for (uint slot = begin + local; slot < begin + count; slot += LANES) {
-    for (uint copy = 0u; copy < copies; ++copy) {
-        uint at = copy * stride + (slot - begin) * WORDS;
-        FLUSH
-    }
-}`
 
 // reference is the Go reference: it accumulates the updates one after the other.
 func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) []*ir.Data {

@@ -13,8 +13,8 @@ var Exchanged = []struct {
 	{"block_levels", "uint", func(_, elems int) int { return elems / 4 }}, // four quants per element
 }
 
-// Codebook is the array in shared memory with the codebook that the functions of grid.glsl search. Its name differs from
-// the usual name of the buffer.
+// Codebook is the array in shared memory with the codebook that the functions of grid.glsl search. Its name is not the
+// usual name of the buffer, so that shaders may have both.
 const Codebook = "searched_codebook"
 
 // quantizers returns the functions that quantize a block, one or two for each format.

@@ -1,9 +1,26 @@
 package rewrite
 
 import (
+	"embed"
+	"strings"
+
 	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
+
+//go:embed kernels/*.glsl
+var kernels embed.FS
+
+// kernelSource returns the GLSL of a custom op in folder kernels, without the comment at its beginning. Words in
+// capital letters stand for the parts that the caller fills in.
+func kernelSource(name string) string {
+	text, err := kernels.ReadFile("kernels/" + name + ".glsl")
+	if err != nil {
+		panic(err) // the file is embedded, so this is a bug
+	}
+	_, source, _ := strings.Cut(string(text), "\n\n")
+	return strings.TrimSuffix(source, "\n")
+}
 
 // reference returns the Go reference of a custom op, given a function that bails out on errors.
 func reference(f func(args []*ir.Data, a ir.Attrs) []*ir.Data) func([]*ir.Data, ir.Attrs) ([]*ir.Data, error) {
