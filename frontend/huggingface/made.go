@@ -47,7 +47,8 @@ func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	}
 	unused := map[string]bool{}
 	for _, o := range f.Weights {
-		w := &weight{Origin: o, more: s.moreOf(o)}
+		w := &weight{Origin: o}
+		w.more = s.moreOf(w)
 		if name := strings.TrimSuffix(o.Name, ".weight") + w.more; !names[name] || w.more == ".weight_scale" && alone {
 			w.more = ""
 		}
@@ -72,18 +73,14 @@ func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	return m, nil
 }
 
-// moreOf returns the suffix of the weight that accompanies weight o, such as its scales, or "" if there is none. There
-// is none if a tensor of o has no such companion, if the companions differ in kind or shape, or if o has other columns
-// or elements than its tensors.
-func (s *stored) moreOf(o llm.Origin) string {
+// moreOf returns the suffix of the weight that accompanies weight w, such as its scales, or "" if there is none. There
+// is none if a tensor of w has no such companion, if the companions differ in kind or shape, or if w has other elements
+// than its tensors, or columns in an order that takes units apart.
+func (s *stored) moreOf(w *weight) string {
 	var first tensor
-	for i, name := range o.From {
+	for i, name := range w.From {
 		t := s.tensors[name]
-		columns := len(t.Shape) - 1 // the axis
-		if o.Stacked {
-			columns++
-		}
-		if t.more == "" || o.Change != nil || o.Dims != nil || o.RowAxis == columns || o.Transposed && !t.along {
+		if t.more == "" || w.Change != nil || w.Dims != nil || !w.keepsUnits(t) || w.isTurned(t) {
 			return ""
 		}
 		if i == 0 {
@@ -93,6 +90,39 @@ func (s *stored) moreOf(o llm.Origin) string {
 		}
 	}
 	return first.more
+}
+
+// unit returns how many columns of a tensor belong together: the columns of a block, or of a scale.
+func (t tensor) unit() int {
+	if t.more == ".weight_scale" && !t.with.Shape[1].Is(1) {
+		return t.Shape[1].Static() / t.with.Shape[1].Static()
+	}
+	return t.DType.BlockElems()
+}
+
+// keepsUnits reports whether the weight has the columns of a tensor in whole units. An order of columns is for the
+// tensor's own columns only.
+func (w *weight) keepsUnits(t tensor) bool {
+	last := len(t.Shape) - 1 // the axis of the columns
+	if w.Rows == nil || last < 0 || w.Stacked || w.RowAxis != last || w.isTurned(t) {
+		return true
+	}
+	_, whole := inUnits(w.Rows(t.Shape[last].Static()), t.unit())
+	return whole && t.more != ".order"
+}
+
+// inUnits returns the numbers of units that indices stand for. whole is false if they are no whole units.
+func inUnits(indices []int, size int) (units []int, whole bool) {
+	for i, at := range indices {
+		first := indices[i-i%size]
+		if first%size != 0 || at != first+i%size {
+			return nil, false
+		}
+		if i%size == 0 {
+			units = append(units, at/size)
+		}
+	}
+	return units, len(indices)%size == 0
 }
 
 // setType determines the type and shape of a weight from its tensors.
@@ -116,6 +146,9 @@ func (w *weight) setType(s *stored) error {
 		case !slices.Equal(dims, w.dims) || t.DType != w.dtype && !(t.packed && s.tensors[w.From[0]].packed):
 			return fmt.Errorf("%q is %s, and %q another type", name, t.Type, w.From[0])
 		case t.DType != w.dtype: // f32 has the elements of all packings
+			w.dtype = ir.F32
+		}
+		if t.packed && !w.keepsUnits(t) {
 			w.dtype = ir.F32
 		}
 	}
@@ -310,7 +343,11 @@ func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
 			row *= int64(n)
 		}
 	}
-	bytes, err := from.BytesFor(row)
+	unit := 1 // blocks move as wholes
+	if w.RowAxis == len(w.rowed)-1 {
+		unit = from.BlockElems()
+	}
+	bytes, err := from.BytesFor(row * int64(unit))
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +356,7 @@ func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
 		return nil, nil
 	}
 	n := len(all) / outer / size
-	rows := w.Rows(n)
+	rows, _ := inUnits(w.Rows(n*unit), unit)
 	out := make([]byte, 0, outer*len(rows)*size)
 	for o := range outer {
 		part := all[o*n*size:][:n*size]

@@ -164,9 +164,8 @@ func (r *reader) readQuantization(config []byte) error {
 }
 
 // scaled reads a matrix of 8-bit floats with its scales. There is one scale for the matrix, for each row, or for each
-// block of rows and columns. A value is the 8-bit number times its scale. The matrix stays in 8 bits if its number of
-// columns is a multiple of the block's columns. scaled returns the weight's name, its tensor t, and the names of
-// the tensors that it read (from).
+// block of rows and columns. A value is the 8-bit number times its scale. The matrix stays in 8 bits. scaled returns
+// the weight's name, its tensor t, and the names of the tensors that it read (from).
 func scaled(r *reader, base string) (name string, t tensor, from []string, err error) {
 	name = base + ".weight"
 	scales := base + ".weight_scale_inv"
@@ -196,11 +195,15 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 		return "", t, nil, fmt.Errorf("the scales of %q %s are %s: want one, one for each row, or one for each block "+
 			"of weight_block_size in config.json", name, w, s)
 	}
-	m := scaledMatrix{name: name, scales: scales, rows: rows, columns: columns, block: block}
-	if t, err = m.plain(r); err != nil || columns%block[1] != 0 {
-		return name, t, []string{name, scales}, err
+	if rows*columns == 0 {
+		return "", t, nil, fmt.Errorf("%q is %s, without elements", name, w)
 	}
-	plain := t
+	block[1] = min(block[1], columns)
+	m := scaledMatrix{name: name, scales: scales, rows: rows, columns: columns, block: block}
+	plain, err := m.plain(r)
+	if err != nil || m.group() == 1 && columns > 1 { // a scale for each element would take more room than f32
+		return name, plain, []string{name, scales}, err
+	}
 	t = tensor{Type: w, load: func() (*ir.Data, error) { return r.Weight(name) }, packed: true,
 		more: ".weight_scale", with: m.rowScales(r), plain: &plain}
 	return name, t, []string{name, scales}, nil
@@ -215,6 +218,16 @@ type scaledMatrix struct {
 
 // across returns the number of blocks in a row.
 func (m scaledMatrix) across() int { return (m.columns + m.block[1] - 1) / m.block[1] }
+
+// group returns the size of the largest groups of columns that all have one size and one scale. The last block of a row
+// may be shorter than the others.
+func (m scaledMatrix) group() int {
+	size, rest := m.block[1], m.columns
+	for rest != 0 {
+		size, rest = rest, size%rest
+	}
+	return size
+}
 
 // plain is the matrix with the scales multiplied in.
 func (m scaledMatrix) plain(r *reader) (t tensor, err error) {
@@ -250,17 +263,19 @@ func (m scaledMatrix) plain(r *reader) (t tensor, err error) {
 
 // rowScales are the scales of each row, for groups of columns.
 func (m scaledMatrix) rowScales(r *reader) *tensor {
-	return &tensor{Type: ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, m.across())}, packed: true,
+	groups := m.columns / m.group()
+	return &tensor{Type: ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, groups)}, packed: true,
 		load: func() (*ir.Data, error) {
 			scale, err := r.floats(m.scales)
 			if err != nil {
 				return nil, err
 			}
-			var all []float64
-			for row := range m.rows {
-				all = append(all, scale[row/m.block[0]*m.across():][:m.across()]...)
+			all := make([]float64, m.rows*groups)
+			for i := range all {
+				row, column := i/groups, i%groups*m.group()
+				all[i] = scale[row/m.block[0]*m.across()+column/m.block[1]]
 			}
-			return ir.FromFloats(ir.F32, all, m.rows, m.across())
+			return ir.FromFloats(ir.F32, all, m.rows, groups)
 		}}
 }
 

@@ -118,7 +118,8 @@ func (a *adapters) check(b *frontend.Builder, layers int) {
 				continue
 			}
 			if !a.used[adapter.Prefix+name] {
-				b.Fail("llm", fmt.Errorf("an adapter has matrices for %q, which is in no matmul of the model", name))
+				b.Fail("llm", fmt.Errorf("an adapter has matrices for %q, which the model does not use as a matrix of "+
+					"its own: add the adapter to the weights (vkc merge)", name))
 			}
 		}
 	}

@@ -200,7 +200,7 @@ type weightSpec struct {
 	optional bool     // a file may lack the weight
 	onlyBias bool     // there is NAME.bias, which is not optional, and no NAME.weight
 	bare     bool     // the full name is NAME
-	linear   bool     // the matrix of an nn.Linear or a stack of experts, which may have an order and scales
+	linear   bool     // the matrix of nn.Linear or nn.MatrixOf, or a stack of experts: it may have an order and scales
 }
 
 // weight returns the name of the weight, without the prefix of its layer.

@@ -102,22 +102,28 @@ func TestScaledFolder(t *testing.T) {
 		numbers.Bytes[i] = byte(hashed("numbers", i)) & 0xf7 // no NaN
 	}
 	wide := must(numbers.Floats())
-	blockOf := func(row, column int) int { return row/20*2 + column/24 }
+	across := 24 // columns of a block
+	blockOf := func(row, column int) int { return row/20*2 + column/across }
 	for name, c := range map[string]struct {
 		tensor string
 		dims   []int
 		method string
 		scale  func(row, column int) int
 	}{
-		"one":  {"weight_scale", []int{1}, "fbgemm_fp8", func(int, int) int { return 0 }},
-		"rows": {"weight_scale", []int{rows, 1}, "fbgemm_fp8", func(row, _ int) int { return row }},
-		// Rows of 32 are no whole blocks of 24 columns, so scales are multiplied in.
-		"powers": {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
+		"one":    {"weight_scale", []int{1}, "fbgemm_fp8", func(int, int) int { return 0 }},
+		"rows":   {"weight_scale", []int{rows, 1}, "fbgemm_fp8", func(row, _ int) int { return row }},
 		"blocks": {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
+		// Rows of 32 have no groups of one size for blocks of 31 columns, so scales are multiplied in.
+		"powers": {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
+		"odd":    {"weight_scale_inv", []int{3, 2}, "fp8", blockOf},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := llamaFolder(t)
 			const weight = "model.layers.0.mlp.up_proj."
+			dtype, scaled := map[string]ir.DType{"powers": ir.BF16, "odd": ir.F32}[name], false
+			if across = 31; dtype == ir.Invalid {
+				across, scaled, dtype = 24, true, ir.F8E4M3
+			}
 			scales := must(ir.NewData(ir.F32, c.dims...))
 			values := make([]float64, scales.Elems())
 			for i := range values {
@@ -130,29 +136,23 @@ func TestScaledFolder(t *testing.T) {
 			replaceTensor(t, folder, weight+"weight", safetensors.Named{Name: weight + "weight", Data: numbers},
 				safetensors.Named{Name: weight + c.tensor, Data: scales})
 			write(t, filepath.Join(folder, "config.json"), strings.Replace(folderCases["llama"].config, `"vocab_size"`,
-				`"quantization_config": {"quant_method": "`+c.method+`", "weight_block_size": [20, 24]}, "vocab_size"`, 1))
+				fmt.Sprintf(`"quantization_config": {"quant_method": %q, "weight_block_size": [20, %d]}, "vocab_size"`,
+					c.method, across), 1))
 			f, err := huggingface.Open(folder)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer f.Close()
 			d, err := f.Weight("blk.0.ffn_up.weight")
-			dtype := map[string]ir.DType{"powers": ir.BF16, "blocks": ir.F32}[name]
-			scaled := dtype == ir.Invalid
-			if scaled {
-				dtype = ir.F8E4M3
-			}
 			if err != nil || d.DType != dtype || !slices.Equal(d.Dims, []int{rows, columns}) {
 				t.Fatalf("%v, %v", d, err)
 			}
-			own := slices.Repeat([]float64{1}, rows)
-			if scaled {
-				own = must(must(f.Weight("blk.0.ffn_up.weight_scale")).Floats())
+			if f.HasWeight("blk.0.ffn_up.weight_scale") != scaled {
+				t.Errorf("it comes with scales: %v, want %v", !scaled, scaled)
 			}
-			for i, got := range must(d.Floats()) {
-				want := float32(wide[i] * values[c.scale(i/columns, i%columns)])
-				if float32(got*own[i/columns]) != want {
-					t.Fatalf("element %d is %v times %v, want %v", i, got, own[i/columns], want)
+			for i, got := range elementsOf(t, f, "blk.0.ffn_up.weight") {
+				if want := float32(wide[i] * values[c.scale(i/columns, i%columns)]); float32(got) != want {
+					t.Fatalf("element %d is %v, want %v", i, got, want)
 				}
 			}
 		})

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -172,17 +174,7 @@ func openPacked(t *testing.T, name string) (f, inF32 *gguf.File) {
 			packed = append(packed, safetensors.Named{Name: name + part, Data: d})
 		}
 	}
-	open := func(tensors []safetensors.Named) *gguf.File {
-		folder := t.TempDir()
-		write(t, filepath.Join(folder, "config.json"), config)
-		if err := safetensors.WriteFile(filepath.Join(folder, "model.safetensors"), nil, tensors); err != nil {
-			t.Fatal(err)
-		}
-		f := must(huggingface.Open(folder))
-		t.Cleanup(func() { f.Close() })
-		return f
-	}
-	return open(packed), open(plain)
+	return openTensors(t, config, packed), openTensors(t, config, plain)
 }
 
 // TestPackedFolder: matrices that nn.Linear takes stay small, and the model has the logits of the same matrices in f32.
@@ -219,6 +211,141 @@ func TestPackedFolder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noLinear are parts of names. Quantizers leave such matrices alone, because no linear layer has them.
+var noLinear = []string{"embed", "norm", "conv", "router", "gate.weight", "wg.weight", "lm_head", "score",
+	"expert_bias"}
+
+// TestPackedFamilies packs the matrices of folders that have rows or columns in another order than GGUF files, or that
+// the model cuts. They stay packed, and have the same elements as those of the folder with floats.
+func TestPackedFamilies(t *testing.T) {
+	for _, name := range []string{"bailingmoe2", "deepseek2-v2", "gptneox", "granitemoe", "internlm2", "llama",
+		"qwen35", "qwen3next"} {
+		golden := readGolden(t, filepath.Join(goldenDir, name+".json")).file(t)
+		folder := t.TempDir()
+		writeFolder(t, folder, golden, folderCases[name])
+		for _, packing := range []string{"llama f8", "mixtral gptq"} {
+			t.Run(name+" as "+packing, func(t *testing.T) {
+				packed, plain := packFolder(t, folder, packing)
+				for _, weight := range plain.Names() {
+					have, want := must(packed.Weight(weight)), must(plain.Weight(weight))
+					if d, _ := golden.Weight(weight); d != nil && bytes.Equal(d.Bytes, want.Bytes) {
+						continue // it was not packed
+					}
+					orderOfColumns := packing == "mixtral gptq" && strings.HasSuffix(weight, "ssm_out.weight")
+					if !have.DType.IsBlock() && have.DType != ir.F8E4M3 && !orderOfColumns {
+						t.Errorf("%s is %s, which is not packed", weight, have)
+					}
+					if i, a, b := differ(elementsOf(t, packed, weight), elementsOf(t, plain, weight)); i >= 0 {
+						t.Errorf("element %d of %s, %s, is %v: want %v", i, weight, have, a, b)
+					}
+				}
+				if name == "deepseek2-v2" && packing == "llama f8" {
+					compareLatent(t, packed, plain)
+				}
+			})
+		}
+	}
+}
+
+// compareLatent compares the logits of models with latent attention, in the plain and the absorbed form.
+func compareLatent(t *testing.T, packed, plain *gguf.File) {
+	t.Helper()
+	const context, many, few = 96, 80, 4
+	text := []int32{3, 17, 8, 8}
+	for _, size := range []int{many, few} {
+		want := logitsAfter(t, openParts(t, "reference", plain, context, size)[size], text, len(text))
+		got := logitsAfter(t, openParts(t, "cpu", packed, context, size)[size], text, len(text))
+		compare(t, fmt.Sprintf("%d tokens", size), got, want, 1e-4)
+	}
+}
+
+// packFolder opens a folder with random matrices, packed as in a case of packedCases and in f32.
+func packFolder(t *testing.T, folder, packing string) (packed, plain *gguf.File) {
+	t.Helper()
+	c := packedCases[packing]
+	config := string(must(os.ReadFile(filepath.Join(folder, "config.json"))))
+	tensors := must(safetensors.OpenIndex(filepath.Join(folder, "model.safetensors.index.json")))
+	t.Cleanup(func() { tensors.Close() })
+	var small, whole []safetensors.Named
+	for _, name := range tensors.Names() {
+		d := must(tensors.Weight(name))
+		base, isWeight := strings.CutSuffix(name, "weight")
+		other := func(part string) bool { return strings.Contains(name, part) }
+		unit := 8 // columns
+		if strings.Contains(c.packing, "gptq") {
+			unit = 32
+		}
+		if !isWeight || len(d.Dims) != 2 || d.Dims[0]%8+d.Dims[1]%unit != 0 || slices.ContainsFunc(noLinear, other) {
+			small = append(small, safetensors.Named{Name: name, Data: d})
+			whole = append(whole, safetensors.Named{Name: name, Data: d})
+			continue
+		}
+		parts, elements := c.matrix(base, d.Dims[0], d.Dims[1])
+		whole = append(whole, safetensors.Named{Name: name, Data: elements})
+		for part, d := range parts {
+			small = append(small, safetensors.Named{Name: base + part, Data: d})
+		}
+	}
+	packed = openTensors(t, strings.Replace(config, "{", `{"quantization_config": `+c.packing+",", 1), small)
+	return packed, openTensors(t, config, whole)
+}
+
+// elementsOf returns the elements of a weight, with its scales and with its columns in their own order.
+func elementsOf(t *testing.T, f *gguf.File, name string) []float64 {
+	t.Helper()
+	d := must(f.Weight(name))
+	columns := d.Dims[len(d.Dims)-1]
+	elements := slices.Clone(decoded(t, d))
+	base := strings.TrimSuffix(name, ".weight")
+	if scale := base + ".weight_scale"; f.HasWeight(scale) {
+		s := must(f.Weight(scale))
+		scales, groups := must(s.Floats()), s.Dims[len(s.Dims)-1]
+		for i := range elements {
+			elements[i] *= scales[i/columns*groups+i%columns/(columns/groups)]
+		}
+	}
+	if order := base + ".order"; f.HasWeight(order) {
+		list := must(must(f.Weight(order)).Ints())
+		each := len(d.Bytes) / (len(list) / columns) // bytes of a matrix
+		rows := each * d.Elems() / len(d.Bytes) / columns
+		own := slices.Clone(elements)
+		for i, v := range elements {
+			own[i-i%columns+int(list[i/columns/rows*columns+i%columns])] = v
+		}
+		elements = own
+	}
+	return elements
+}
+
+// differ returns the first different element of two lists, or -1 if there is none.
+func differ(a, b []float64) (at int, x, y float64) {
+	if len(a) != len(b) {
+		return 0, float64(len(a)), float64(len(b))
+	}
+	for i := range a {
+		if math.Abs(a[i]-b[i]) > 1e-6*math.Abs(b[i]) {
+			return i, a[i], b[i]
+		}
+	}
+	return -1, 0, 0
+}
+
+// openTensors opens a folder with a configuration and tensors.
+func openTensors(t *testing.T, config string, tensors []safetensors.Named) *gguf.File {
+	t.Helper()
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "config.json"), config)
+	if err := safetensors.WriteFile(filepath.Join(folder, "model.safetensors"), nil, tensors); err != nil {
+		t.Fatal(err)
+	}
+	f, err := huggingface.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }
 
 // TestPackedOnDevice: kernels of the CPU and of a GPU decode the matrices and follow the order of the columns.

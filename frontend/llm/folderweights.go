@@ -251,10 +251,26 @@ func (f *folderWeightNames) findMore(of Origin, p weightSpec, s sizes, kept bool
 		switch {
 		case len(o.From) < len(of.From):
 		case suffix == scaleSuffix:
+			if shape := f.tensors[of.From[0]].Shape; o.RowAxis > 0 && !o.Stacked && len(shape) == 2 {
+				o.Rows = byGroups(o.Rows, shape[1].Static())
+			}
 			f.made(o, p, s, kept)
 		default:
 			f.add(Origin{Name: o.Name, From: o.From, Stacked: o.Stacked})
 		}
+	}
+}
+
+// byGroups returns a choice of groups of columns, for a choice of columns.
+func byGroups(choice func(n int) []int, columns int) func(groups int) []int {
+	return func(groups int) (list []int) {
+		size := max(columns/max(groups, 1), 1)
+		for i, column := range choice(columns) {
+			if i%size == 0 {
+				list = append(list, column/size)
+			}
+		}
+		return list
 	}
 }
 

@@ -38,7 +38,7 @@ func (l layer) latentAttention(x frontend.Tensor) frontend.Tensor {
 		l.unfold = func(cached frontend.Tensor) (keys, values frontend.Tensor) { // [1, S, RopeDims+Latent]
 			latent := cached.Slice(2, l.RopeDims, cached.Dim(2))
 			shared := cached.Slice(2, 0, ir.D(l.RopeDims)).Broadcast(ir.D(l.Heads), cached.Dim(1), ir.D(l.RopeDims))
-			return shared.Concat(2, latent.MatMulT(keyOf)), latent.MatMulT(valueOf)
+			return shared.Concat(2, keyOf.Times(latent)), valueOf.Times(latent)
 		}
 		y := l.attended(l.rotate(turned.Concat(2, fixed)), k, frontend.Tensor{})
 		return nn.Linear(y, l.w.Sub("attn_output"))
@@ -46,29 +46,20 @@ func (l layer) latentAttention(x frontend.Tensor) frontend.Tensor {
 	l.unfold = func(cached frontend.Tensor) (keys, values frontend.Tensor) {
 		return cached, cached.Slice(-1, l.RopeDims, cached.Dim(-1))
 	}
-	y := l.attended(l.rotate(turned.Concat(2, fixed.MatMul(keyOf))), k, frontend.Tensor{})
-	y = y.Reshape(y.Dim(0), l.Heads, l.Latent).SwapAxes(0, 1).MatMulT(valueOf)
+	y := l.attended(l.rotate(turned.Concat(2, keyOf.TimesBack(fixed))), k, frontend.Tensor{})
+	y = valueOf.Times(y.Reshape(y.Dim(0), l.Heads, l.Latent).SwapAxes(0, 1))
 	return nn.Linear(joinHeads(y), l.w.Sub("attn_output"))
 }
 
 // latentMatrices returns the matrices that make keys [Heads, HeadDim-RopeDims, Latent] and values [Heads, ValueDim,
 // Latent] of a latent vector. Older files have them in one weight, attn_kv_b. In newer files attn_k_b is transposed.
-func (l layer) latentMatrices() (keyOf, valueOf frontend.Tensor) {
+func (l layer) latentMatrices() (keyOf, valueOf nn.Matrix) {
 	plain := l.HeadDim - l.RopeDims
-	if l.w.Sub("attn_k_b").Has("weight") {
-		return l.matrices("attn_k_b").SwapAxes(1, 2), l.matrices("attn_v_b")
+	if k := l.w.Sub("attn_k_b"); k.Has("weight") {
+		return nn.MatrixOf(k, ir.F32).T(), nn.MatrixOf(l.w.Sub("attn_v_b"), ir.F32)
 	}
-	both := l.matrices("attn_kv_b").Reshape(l.Heads, plain+l.ValueDim, l.Latent)
-	return both.Slice(1, 0, ir.D(plain)), both.Slice(1, plain, both.Dim(1))
-}
-
-// matrices returns a weight in f32, so that its axes can be exchanged. Fusion makes that free.
-func (l layer) matrices(name string) frontend.Tensor {
-	w := l.w.Sub(name).Get("weight")
-	if w.DType().IsBlock() {
-		return w.Dequantize(ir.F32)
-	}
-	return w.Cast(ir.F32)
+	both := nn.MatrixOf(l.w.Sub("attn_kv_b"), ir.F32).Heads(l.Heads)
+	return both.Rows(0, plain), both.Rows(plain, plain+l.ValueDim)
 }
 
 // absorbs reports whether the absorbed form needs fewer operations. For each head and position, the plain form makes a
@@ -90,7 +81,7 @@ func (c Config) latentProjections() []weightSpec {
 	} else {
 		list = append(list, matrix("attn_q", queries, c.Width))
 	}
-	both := weightSpec{name: "attn_kv_b", shape: ir.ShapeOf(c.Heads*(plain+c.ValueDim), c.Latent)}
+	both := weightSpec{name: "attn_kv_b", shape: ir.ShapeOf(c.Heads*(plain+c.ValueDim), c.Latent), linear: true}
 	if _, split := c.Types["blk.0.attn_k_b.weight"]; !split {
 		return append(list, both)
 	}

@@ -232,9 +232,12 @@ func TestShiftOfBlocks(t *testing.T) {
 	}
 }
 
-// decoded are the values of a tensor in blocks.
+// decoded are the values of a tensor of floats or in blocks.
 func decoded(t *testing.T, d *ir.Data) []float64 {
 	t.Helper()
+	if !d.DType.IsBlock() {
+		return must(d.Floats())
+	}
 	values := make([]float32, d.Elems())
 	if err := quant.Dequantize(values, d.DType, d.Bytes); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,8 @@ type tensor struct {
 	name   string // in the source
 	rows   []int  // of the tensor in the source; nil means all
 
+	columns []int // of the tensor; nil means all
+
 	transposed bool
 	parts      []tensor // matrices that become the elements of a new first axis, in place of one tensor
 }
@@ -261,6 +263,9 @@ func (t tensor) read() (d *ir.Data, err error) {
 	}
 	if err == nil && t.transposed {
 		d, err = transposed(d)
+	}
+	if err == nil && t.columns != nil {
+		d, err = pickColumns(d, t.columns)
 	}
 	return d, err
 }

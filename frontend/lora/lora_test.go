@@ -413,6 +413,40 @@ func TestStacks(t *testing.T) {
 	}
 }
 
+// TestColumns: A has the columns of a weight that GGUF files have in another order than folders.
+func TestColumns(t *testing.T) {
+	const rank, in, out = 2, 4, 3
+	a, b := random(t, 1, 1, rank, in), random(t, 2, 1, out, rank)
+	f := folder(t, map[string]any{}, map[string]*ir.Data{"a": a, "b": b})
+	file, err := safetensors.Open(filepath.Join(f, tensorsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	half := func(name string, d *ir.Data) half {
+		return half{name, ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}, tensor{source: file, name: name}}
+	}
+	order := []int{3, 0, 2, 1}
+	p, err := pairOf(llm.Origin{Name: "w.weight", From: []string{"m.weight"}, RowAxis: 1,
+		Rows: func(int) []int { return order }}, map[string]*pair{"m": {a: half("a", a), b: half("b", b), factor: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.a.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, want := values(t, got), values(t, a)
+	for i, v := range have {
+		if v != want[i-i%in+order[i%in]] {
+			t.Errorf("A has %v, want the columns %v of %v", have, order, want)
+		}
+	}
+	if d, err := p.b.read(); err != nil || !bytes.Equal(d.Bytes, b.Bytes) {
+		t.Errorf("B has changed (%v)", err)
+	}
+}
+
 func values(t testing.TB, d *ir.Data) []float64 {
 	t.Helper()
 	v, err := d.Floats()

@@ -320,16 +320,15 @@ func (c *peft) modules(f *safetensors.File) (map[string]*pair, error) {
 }
 
 // pairOf returns A and B for a weight of the model. o says from which modules the weight comes. If GGUF files have the
-// weight's rows in another order than folders, B's rows get that order.
+// weight's rows in another order than folders, B's rows get that order, and so do A's columns for the weight's columns.
 func pairOf(o llm.Origin, modules map[string]*pair) (pair, error) {
 	if o.Stacked && o.Rows != nil {
 		return pair{}, fmt.Errorf("the adapter has matrices for %q, and the folder's tensor has some of its rows: "+
 			"such adapters of experts are not supported", o.Name)
 	}
-	changesColumns := o.Rows != nil && o.RowAxis == 1 && !o.Stacked
-	if o.Change != nil || changesColumns {
-		return pair{}, fmt.Errorf("the adapter has matrices for %q, which GGUF files store with other elements or "+
-			"columns than folders: such adapters are not supported", o.Name)
+	if o.Change != nil {
+		return pair{}, fmt.Errorf("the adapter has matrices for %q, which GGUF files store with other elements than "+
+			"folders: such adapters are not supported", o.Name)
 	}
 	var all []*pair
 	for _, from := range o.From {
@@ -343,7 +342,11 @@ func pairOf(o llm.Origin, modules map[string]*pair) (pair, error) {
 		}
 	}
 	p.weight = o.Name
-	if o.Rows != nil {
+	switch {
+	case o.Rows != nil && o.RowAxis == 1:
+		p.a.columns = o.Rows(p.a.Shape[1].Static())
+		p.a.Shape = ir.Shape{p.a.Shape[0], ir.D(len(p.a.columns))}
+	case o.Rows != nil:
 		p.b.rows = o.Rows(p.b.Shape[0].Static())
 		p.b.Shape = ir.Shape{ir.D(len(p.b.rows)), p.b.Shape[1]}
 	}
@@ -417,6 +420,18 @@ func cutModule(name string) (module, part string) {
 		}
 	}
 	return name, ""
+}
+
+// pickColumns returns some columns of a matrix.
+func pickColumns(d *ir.Data, columns []int) (*ir.Data, error) {
+	turned, err := transposed(d)
+	if err == nil {
+		turned, err = pick(turned, columns)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return transposed(turned)
 }
 
 // pick returns some rows of a matrix.

@@ -85,6 +85,60 @@ func (w Weights) matrix(t ir.DType) (matrix, scale frontend.Tensor) {
 	return matrix, scale.Squeeze(-1)
 }
 
+// Matrix is the matrix of a layer that takes apart its rows, or multiplies by it from both sides. It may be a stack.
+// Linear describes its scales and its order of columns.
+type Matrix struct {
+	elements frontend.Tensor // [..., out, in], in the order of the columns
+	order    frontend.Tensor // [in], or the zero Tensor
+}
+
+// MatrixOf returns the matrix weight in dtype t. Casts, blocks and scales become a part of the matmuls' kernels.
+func MatrixOf(w Weights, t ir.DType) Matrix {
+	m, scale := w.matrix(t)
+	if m.DType().IsBlock() {
+		m = m.Dequantize(t)
+	}
+	if !scale.IsZero() {
+		m = m.Mul(scale.Unsqueeze(-1))
+	}
+	return Matrix{m, w.Optional("order")}
+}
+
+// Heads returns a stack of n matrices [n, out/n, in] with the rows of the matrix [out, in].
+func (m Matrix) Heads(n int) Matrix {
+	m.elements = m.elements.Reshape(n, -1, m.elements.Dim(-1))
+	return m
+}
+
+// Rows returns the matrix with rows first to last-1.
+func (m Matrix) Rows(first int, last frontend.Dim) Matrix {
+	m.elements = m.elements.Slice(-2, first, last)
+	return m
+}
+
+// T returns the transposed matrix, which must have no order of columns.
+func (m Matrix) T() Matrix {
+	m.elements = m.elements.SwapAxes(-2, -1)
+	return m
+}
+
+// Times returns x m^T for x [..., rows, in].
+func (m Matrix) Times(x frontend.Tensor) frontend.Tensor {
+	if !m.order.IsZero() {
+		x = x.IndexSelect(-1, m.order)
+	}
+	return x.MatMulT(m.elements)
+}
+
+// TimesBack returns x m for x [..., rows, out].
+func (m Matrix) TimesBack(x frontend.Tensor) frontend.Tensor {
+	y := x.MatMul(m.elements)
+	if !m.order.IsZero() {
+		y = y.IndexSelect(-1, m.order.Argsort(0)) // column order[i] of y is its column i here
+	}
+	return y
+}
+
 // Embedding returns the rows of the table weight [vocabulary, width] at ids, a tensor of integers, in dtype to.
 func Embedding(ids frontend.Tensor, w Weights, to ir.DType) frontend.Tensor {
 	return w.Get("weight").Embedding(ids, to)

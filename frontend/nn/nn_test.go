@@ -1,8 +1,10 @@
 package nn_test
 
 import (
+	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +131,59 @@ func TestOrderedColumns(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), `"a.weight" comes with "a.order"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestMatrix compares a matrix with scales, and with columns in another order, with the same matrix as plain floats.
+func TestMatrix(t *testing.T) {
+	const heads, rows, columns, groups = 2, 6, 4, 2
+	order := []int64{2, 0, 3, 1}
+	weights, types := map[string]*ir.Data{}, map[string]ir.Type{}
+	stored, scale, plain := make([]float64, rows*columns), make([]float64, rows*groups), make([]float64, rows*columns)
+	for i := range stored {
+		row, column := i/columns, i%columns
+		stored[i] = float64(i*i%7 - 3)
+		scale[row*groups+column/groups] = float64(1 + row + column/groups)
+		plain[row*columns+int(order[column])] = stored[i] * float64(1+row+column/groups)
+	}
+	var err error
+	add := func(name string, d *ir.Data, failed error) {
+		weights[name], types[name], err = d, typ(d.DType, d.Dims...), errors.Join(err, failed)
+	}
+	for _, w := range []struct {
+		name    string
+		values  []float64
+		dtype   ir.DType
+		columns int
+	}{{"a.weight", stored, ir.F8E4M3, columns}, {"a.weight_scale", scale, ir.F32, groups},
+		{"b.weight", plain, ir.F32, columns}} {
+		d, failed := ir.FromFloats(w.dtype, w.values, rows, w.columns)
+		add(w.name, d, failed)
+	}
+	d, failed := ir.FromInts(ir.I32, order, columns)
+	if add("a.order", d, failed); err != nil {
+		t.Fatal(err)
+	}
+	var results [2][]float64
+	for i, name := range []string{"a", "b"} {
+		g, err := frontend.Build("matrix", func(b *frontend.Builder) {
+			m := nn.MatrixOf(nn.NewWeights(b, types).Sub(name), ir.F32).Heads(heads).Rows(1, 3)
+			x := b.Input("x", ir.F32, heads, 1, columns)
+			b.Output("y", m.TimesBack(m.Times(x)).Concat(-1, m.Times(x)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := ir.FromFloats(ir.F32, []float64{1, 2, 3, 4, 5, 6, 7, 8}, heads, 1, columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results[i], err = run(g, weights, map[string]*ir.Data{"x": x}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(results[0], results[1]) {
+		t.Errorf("got %v, want %v", results[0], results[1])
 	}
 }
 
