@@ -64,6 +64,13 @@ func (k *Kernel) lengths() []int64 {
 	return list
 }
 
+// atBounds reports whether the kernel is measured with every symbol at its bound, for which its time is estimated.
+func (k *Kernel) atBounds() bool {
+	return !slices.ContainsFunc(k.program.Symbols, func(s kernel.Symbol) bool {
+		return slices.Contains(k.Kernel.Symbols(), s.Name) && k.Symbols[s.Name] != s.Bound
+	})
+}
+
 // Merge returns the distinct kernels of several lists, ordered by decreasing estimated time.
 func Merge(lists ...[]*Kernel) []*Kernel {
 	seen := map[string]*Kernel{}

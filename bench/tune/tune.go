@@ -52,6 +52,8 @@ type Options struct {
 	Budget time.Duration
 	// Chunk is the number of schedules of a kernel that are measured together: 12 on a GPU unless set.
 	Chunk int
+	// Rated measures only schedules in tiles whose rates the estimates use ([schedule.RatedCandidates]).
+	Rated bool
 	// Save, if set, is called after each chunk, so that no measurement is lost.
 	Save func(*tunefile.File) error
 	// Progress, if set, is called before each chunk.
@@ -140,7 +142,7 @@ func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, k := range kernels {
 		group.Go(func() error {
-			jobs[i] = newJob(k, file, opt.Caps)
+			jobs[i] = newJob(k, file, opt)
 			jobs[i].chunks = (len(jobs[i].results.Measured) + opt.Chunk - 1) / opt.Chunk
 			return nil
 		})
@@ -150,20 +152,29 @@ func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 }
 
 // newJob starts from the measurements of an earlier tuning at the same lengths.
-func newJob(k *Kernel, file *tunefile.File, caps device.Caps) *job {
+func newJob(k *Kernel, file *tunefile.File, opt Options) *job {
 	j := &job{kernel: k, results: tunefile.Kernel{Key: k.Key, About: k.About, Lengths: k.lengths()}}
 	// Times at other lengths do not compare.
 	if old := file.Find(k.Key); old != nil && slices.Equal(old.Lengths, j.results.Lengths) {
 		j.results = *old
 		j.results.Measured = slices.Clone(old.Measured)
 	}
-	list := schedule.Variants(k.Kernel, caps)
-	if len(list) == 0 {
-		j.failed = errors.New("it has no schedule on this device")
+	list, none := schedule.Variants, "it has no schedule on this device"
+	if opt.Rated {
+		list, none = schedule.RatedCandidates, "its default schedule has no tile with a rate"
+	}
+	candidates := list(k.Kernel, opt.Caps)
+	if len(candidates) == 0 {
+		j.failed = errors.New(none)
 		return j
 	}
-	j.standard, j.variants = list[0].Schedule, len(list)
-	for _, c := range list {
+	j.standard, j.variants = candidates[0].Schedule, len(candidates)
+	j.results.Standard = j.standard.Config().Variant
+	if _, ok := schedule.RatedOf(k.Kernel, j.standard, opt.Caps); ok && k.atBounds() {
+		t := schedule.TraitsOf(k.Kernel, opt.Caps)
+		j.results.Traits = &t
+	}
+	for _, c := range candidates {
 		if j.find(c.Schedule) == nil {
 			j.todo = append(j.todo, c.Schedule)
 		}
@@ -328,9 +339,23 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	if err := j.race(ctx, harness, list, correct, margin); err != nil {
 		return err
 	}
+	j.rate(t.opt.Caps)
 	j.todo = j.todo[n:]
 	j.chunks++
 	return nil
+}
+
+// rate adds the facts for estimates to the measurements of schedules in tiles.
+func (j *job) rate(caps device.Caps) {
+	if j.results.Traits == nil {
+		return
+	}
+	for i := range j.results.Measured {
+		m := &j.results.Measured[i]
+		if r, ok := schedule.RatedOf(j.kernel.Kernel, m.Schedule, caps); ok {
+			m.Rated = &r
+		}
+	}
 }
 
 // correct returns the indices in list of the schedules with correct results, and records the others as wrong or

@@ -365,3 +365,43 @@ func TestKernels(t *testing.T) {
 		t.Errorf("%d kernels, of %d uses, merged to %d of %d", len(list), uses, len(merged), merged[0].Uses)
 	}
 }
+
+// TestRated: only schedules in tiles with rates are measured, and the file has the facts for their estimates.
+func TestRated(t *testing.T) {
+	c := caps(t, "nvidia-h100")
+	g, err := frontend.Build("g", func(b *frontend.Builder) {
+		x, w := b.Input("x", ir.F16, ir.D(512), 1024), b.Input("w", ir.F16, ir.D(512), 1024)
+		b.Output("y", x.MatMul(w.Transpose(1, 0)).Cast(ir.F32))
+		b.Output("z", x.Exp())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Kernels(context.Background(), g, c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := tunefile.New(c)
+	rows, err := Tune(context.Background(), &fakeLab{micros: byWorkgroup(256)}, list, file,
+		Options{Caps: c, Rated: true})
+	if err != nil || len(rows) != 2 || len(file.Kernels) != 1 {
+		t.Fatalf("%v, %+v, %+v", err, rows, file.Kernels)
+	}
+	k := file.Kernels[0]
+	if k.Traits == nil || k.Traits.Rows != 512 || k.Traits.ReadNs <= 0 || k.Standard == "" || len(k.Measured) < 10 {
+		t.Errorf("%+v", k)
+	}
+	for _, m := range k.Measured {
+		if r := m.Rated; r == nil || r.Table != schedule.RatesMatrix || r.Flops*float64(r.Groups) < 2*512*512*1024 {
+			t.Errorf("%+v: %+v", m, r)
+		}
+	}
+	if !strings.Contains(rows[1].Why, "no tile with a rate") {
+		t.Errorf("%+v", rows[1])
+	}
+	if text, err := file.Encode(); err != nil {
+		t.Error(err)
+	} else if _, err := tunefile.Parse(text); err != nil {
+		t.Error(err)
+	}
+}

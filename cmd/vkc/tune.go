@@ -32,6 +32,7 @@ type tuneFlags struct {
 	graph                 graphFlags
 	budget                time.Duration
 	list, reset, json     bool
+	rated                 bool
 }
 
 // tuneCommand declares the command vkc tune and its flags.
@@ -87,6 +88,7 @@ prints how well this order agrees with measured times.`,
 		"with --output")
 	flags.StringVar(&f.against, "against", "", "with --estimate: print the rank correlation with the times in `FILE` "+
 		"of vkc tune --output")
+	flags.BoolVar(&f.rated, "rated", false, "measure only the tiles among which estimated times choose the defaults")
 	flags.BoolVar(&f.list, "list", false, "list the kernels and their measurements, and measure nothing")
 	flags.BoolVar(&f.reset, "reset", false, "delete all earlier measurements first")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -170,7 +172,8 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err != nil {
 		return err
 	}
-	opt := tune.Options{Caps: caps, Budget: f.budget, Save: func(t *tunefile.File) error { return t.Write(path) }}
+	opt := tune.Options{Caps: caps, Budget: f.budget, Rated: f.rated,
+		Save: func(t *tunefile.File) error { return t.Write(path) }}
 	if f.list {
 		opt.Budget = -1 // no time to measure
 	}
@@ -380,7 +383,7 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 		text += fmt.Sprintf(", each for itself: %s us, tuned %s us (%.2fx); kept in %s", micros(before),
 			micros(after), before/after, path)
 	}
-	if slices.ContainsFunc(rows, func(r tune.Row) bool { return r.Best == 0 && r.Tried == 0 }) {
+	if slices.ContainsFunc(rows, func(r tune.Row) bool { return r.Best == 0 && r.Tried == 0 && r.Why == "" }) {
 		text += "\nthere was no time for the others: run the same command again to continue, or give it a longer " +
 			"--budget"
 	}

@@ -236,10 +236,16 @@ const flashStart = 64
 
 // flashTileTime estimates the nanoseconds of an attention in a tile with the given number of splits.
 func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float64 {
-	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
+	groups, depth := sh.work(tl, splits)
 	row := matrixTile{M: tl.M, N: 1, Efficiency: tl.Efficiency, Alone: tl.Alone}
-	depth := (keys + flashStart) * int64(sh.Dot+sh.Value+sh.Factor)
-	return h.matrixTime(row, sh.workgroups(tl.M)*int64(splits), depth, h.VectorF32)
+	return h.matrixTime(row, groups, depth, h.VectorF32)
+}
+
+// work returns the number of workgroups of an attention in a tile with the given number of splits, and the number of
+// multiplications for each row of the tile.
+func (sh flashShape) work(tl ratedTile, splits int) (groups, depth int64) {
+	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
+	return sh.workgroups(tl.M) * int64(splits), (keys + flashStart) * int64(sh.Dot+sh.Value+sh.Factor)
 }
 
 // flashSplitTime is flashTileTime plus the time to store and join the results of the splits, all times splitMargin.

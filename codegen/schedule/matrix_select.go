@@ -63,12 +63,8 @@ func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 			list[i].K *= 2
 		}
 	}
-	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return k.ReadsBlocks(p.B) })
-	runs, rows := inRuns(k), matShapeOf(k).M
-	return slices.DeleteFunc(list, func(tl matrixTile) bool {
-		return tl.Blocks && !blocks || tl.Stored && blocks || tl.Runs && !runs || tl.NoRuns && runs ||
-			tl.Few && rows > int64(tl.M) || tl.Products > 0 && tl.Products != len(k.Products)
-	})
+	t := Traits{Rows: matShapeOf(k).M, Products: len(k.Products), Blocks: readsAnyBlocks(k), Runs: inRuns(k)}
+	return slices.DeleteFunc(list, func(tl matrixTile) bool { return !tl.suits(t) })
 }
 
 // peak is the peak rate of cooperative matrices for a kernel's dtype, in thousands of operations per nanosecond.

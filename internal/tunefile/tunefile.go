@@ -22,6 +22,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/generator"
@@ -29,8 +30,9 @@ import (
 )
 
 // Format is the value of a file's format field. Older formats are ignored: vkc.tuning.1 used keys of kernels without
-// the buffer sizes, vkc.tuning.2 and vkc.tuning.3 had schedules with options that have since been renamed.
-const Format = formatFamily + "4"
+// the buffer sizes, vkc.tuning.2 and vkc.tuning.3 had schedules with options that have since been renamed, and
+// vkc.tuning.4 had no facts for estimates.
+const Format = formatFamily + "5"
 
 const formatFamily = "vkc.tuning."
 
@@ -60,6 +62,8 @@ type Measurement struct {
 	Status   Status          `json:"status"`
 	Micros   float64         `json:"us,omitempty"` // median time of a dispatch, if it was timed
 	Why      string          `json:"why,omitempty"`
+	// Rated has the facts for an estimate of a schedule in tiles, else nil.
+	Rated *schedule.Rated `json:"rated,omitempty"`
 }
 
 // UnmarshalJSON decodes a schedule into the struct of its variant.
@@ -77,12 +81,15 @@ func (m *Measurement) UnmarshalJSON(text []byte) (err error) {
 
 // Kernel has all measurements of a kernel.
 type Kernel struct {
-	Key      string        `json:"key"`                  // schedule.TuningKey
-	About    string        `json:"about"`                // for people
-	Lengths  []int64       `json:"lengths,omitempty"`    // values of its symbols in the measurement
-	Best     *device.Tuned `json:"best,omitempty"`       // the fastest schedule, which compilations use
-	Default  float64       `json:"default_us,omitempty"` // of the schedule without tuning
-	Measured []Measurement `json:"measured"`
+	Key      string         `json:"key"`                  // schedule.TuningKey
+	About    string         `json:"about"`                // for people
+	Lengths  []int64        `json:"lengths,omitempty"`    // values of its symbols in the measurement
+	Best     *device.Tuned  `json:"best,omitempty"`       // the fastest schedule, which compilations use
+	Default  float64        `json:"default_us,omitempty"` // of the schedule without tuning
+	Measured []Measurement  `json:"measured"`
+	Standard kernel.Variant `json:"standard,omitempty"` // variant of the schedule without tuning
+	// Traits has the facts about the kernel for estimates of its schedules in tiles; nil if it has none.
+	Traits *schedule.Traits `json:"traits,omitempty"`
 }
 
 // File is the tuning of one device.
@@ -254,14 +261,29 @@ func (k *Kernel) check() error {
 		}
 	}
 	for i, m := range k.Measured {
-		if err := errors.Join(checkSchedule(m.Schedule), checkMicros(m.Micros)); err != nil {
+		if err := errors.Join(checkSchedule(m.Schedule), checkMicros(m.Micros), checkRated(m.Rated)); err != nil {
 			return fmt.Errorf("measurement %d: %w", i, err)
 		}
 		if !slices.Contains([]Status{OK, Slow, Wrong, Failed}, m.Status) || len(m.Why) > maxText {
 			return fmt.Errorf("measurement %d: status %q", i, shorten(string(m.Status)))
 		}
 	}
+	if t := k.Traits; t != nil && !(t.ReadNs >= 0 && t.StoreNs >= 0 && t.Products > 0 && t.Rows >= 0) {
+		return fmt.Errorf("traits of %+v", *t)
+	}
 	return checkMicros(k.Default)
+}
+
+// checkRated returns an error if facts for an estimate are not those of a schedule.
+func checkRated(r *schedule.Rated) error {
+	if r == nil {
+		return nil
+	}
+	ok := r.Groups > 0 && r.Flops > 0 && !math.IsInf(r.Flops, 0) && r.Slow >= 1 && !math.IsInf(r.Slow, 0)
+	if !ok || len(r.Tile) > maxText || len(r.Table) > maxText || len(r.Why) > maxText {
+		return fmt.Errorf("facts for an estimate of %s", shorten(fmt.Sprintf("%+v", *r)))
+	}
+	return nil
 }
 
 func checkMicros(us float64) error {

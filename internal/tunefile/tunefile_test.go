@@ -224,10 +224,10 @@ func TestWritten(t *testing.T) {
 		text string
 		want bool
 	}{
-		"empty": {"", true}, "ours": {`{"format": "vkc.tuning.4"}`, true},
+		"empty": {"", true}, "ours": {`{"format": "vkc.tuning.5"}`, true},
 		"older": {`{"format": "vkc.tuning.1", "x": 1}`, true},
 		"graph": {`{"format": "vkc.graph"}`, false}, "text": {"# Notes\n", false},
-		"cut":    {`{"format": "vkc.tuning.4"`, false},
+		"cut":    {`{"format": "vkc.tuning.5"`, false},
 		"number": {"1", false},
 	} {
 		path := filepath.Join(dir, name)

@@ -1,0 +1,183 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Rated has the facts by which the heuristics estimate the time of a schedule in tiles, except the rate of its tile.
+// So measurements of schedules can be compared with any rates.
+type Rated struct {
+	Table  RateTable `json:"table"`
+	Tile   string    `json:"tile"`          // its shape and layout
+	Groups int64     `json:"groups"`        // workgroups
+	Flops  float64   `json:"flops"`         // of a workgroup
+	Slow   float64   `json:"slow"`          // the slowdown factor of the tile for the kernel
+	Why    string    `json:"why,omitempty"` // the reason for Slow
+}
+
+// RateTable names a table of tiles with rates.
+type RateTable string
+
+// The tables of tiles.
+const (
+	RatesMatrix RateTable = "matrix" // matmuls on cooperative matrices
+	RatesBytes  RateTable = "bytes"  // matmuls of int8 on cooperative matrices
+	RatesHalves RateTable = "halves" // matmuls of exact rows by blocks, with rows as two f16 values
+	RatesFloat  RateTable = "float"  // matmuls on ordinary arithmetic
+	RatesFlash  RateTable = "flash"  // attentions on ordinary arithmetic
+)
+
+// Traits are the facts of a kernel that decide which tiles suit it, and the least time that it takes.
+type Traits struct {
+	Rows     int64   `json:"rows"`             // of A; 0 for an attention
+	Products int     `json:"products"`         // number of matmuls
+	Blocks   bool    `json:"blocks,omitempty"` // B has blocks
+	Runs     bool    `json:"runs,omitempty"`   // operands are contiguous only in runs
+	ReadNs   float64 `json:"read_ns"`          // nanoseconds to read the inputs once
+	StoreNs  float64 `json:"store_ns"`         // nanoseconds to store the results
+}
+
+// TraitsOf returns the traits of a matmul or an attention.
+func TraitsOf(k *kernel.Kernel, caps device.Caps) Traits {
+	h := heuristicsOf(caps)
+	t := Traits{Products: max(len(k.Products), 1), ReadNs: h.readTime(k), StoreNs: h.storeTime(k)}
+	if k.Family == kernel.FamilyMatMul && len(k.Parallel) >= 2 {
+		t.Rows, t.Blocks, t.Runs = matShapeOf(k).M, readsAnyBlocks(k), inRuns(k)
+	}
+	return t
+}
+
+// readsAnyBlocks reports whether the B of some matmul has blocks.
+func readsAnyBlocks(k *kernel.Kernel) bool {
+	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return k.ReadsBlocks(p.B) })
+}
+
+// suits reports whether a tile is for kernels with these traits.
+func (tl matrixTile) suits(t Traits) bool {
+	return (!tl.Blocks || t.Blocks) && (!tl.Stored || !t.Blocks) && (!tl.Runs || t.Runs) && (!tl.NoRuns || !t.Runs) &&
+		(!tl.Few || t.Rows <= int64(tl.M)) && (tl.Products == 0 || tl.Products == t.Products)
+}
+
+// RatedOf returns the facts for the estimate of a kernel's schedule. It returns false for schedules without tiles that
+// have rates.
+func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool) {
+	h := heuristicsOf(caps)
+	_, bytes := ByteProducts(k)
+	table := RatesMatrix
+	if bytes {
+		table = RatesBytes
+	}
+	n := len(k.Products)
+	switch s := s.(type) {
+	case kernel.CoopMat2:
+		tl := matrixTile{Variant: s.Variant, Workgroup: s.Workgroup, M: s.TileM, N: n * s.TileN, K: s.TileK,
+			PiecesM: s.PiecesM, PiecesN: s.PiecesN, Unroll: s.Unroll}
+		return h.ratedMatrix(k, s, table, tl), true
+	case kernel.CoopMat:
+		tl := matrixTile{Variant: s.Variant, SubgroupsM: s.SubgroupsM, SubgroupsN: s.SubgroupsN, M: s.TileM,
+			N: n * s.TileN, K: s.TileK, OneStage: s.OneStage}
+		return h.ratedMatrix(k, s, table, tl), true
+	case kernel.Skinny:
+		tl := matrixTile{Variant: s.Variant, SubgroupsM: s.SubgroupsM, SubgroupsN: s.SubgroupsN, M: s.TileM,
+			N: s.TileN, Stages: s.Stages}
+		sh := matShapeOf(k)
+		return Rated{Table: RatesHalves, Tile: tl.name(), Groups: sh.workgroups(tl.M, tl.N),
+			Flops: tileFlops(tl.M, tl.N, sh.K, 1), Slow: 1}, s.SubgroupsM > 0
+	case kernel.MatTile:
+		tl := ratedTile{tile: tile{s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN}, Stages: s.Stages,
+			Paired: s.Paired, Steps: s.Steps}
+		sh := matShapeOf(k)
+		depth := ceilDiv(sh.K, int64(tl.K)) * int64(tl.K)
+		return Rated{Table: RatesFloat, Tile: tl.name(), Groups: sh.workgroups(tl.M, tl.N),
+			Flops: tileFlops(tl.M, tl.N, depth, n), Slow: 1}, !bytes
+	case kernel.FlashTile:
+		tl := ratedTile{tile: tile{s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN}, Paired: s.Paired, Steps: s.Steps}
+		groups, depth := flashShapeOf(k).work(tl, max(s.Splits, 1))
+		flops := tileFlops(tl.M, 1, depth, 1)
+		return Rated{Table: RatesFlash, Tile: tl.name(), Groups: groups, Flops: flops, Slow: 1}, true
+	}
+	return Rated{}, false
+}
+
+// ratedMatrix returns the facts for the estimate of a tile on cooperative matrices. Its N is for all matmuls of the
+// kernel.
+func (h heuristics) ratedMatrix(k *kernel.Kernel, s kernel.Schedule, table RateTable, tl matrixTile) Rated {
+	sh, n := matShapeOf(k), len(k.Products)
+	slow := h.slowdown(k, s)
+	return Rated{Table: table, Tile: tl.name(), Groups: sh.workgroups(tl.M, tl.N/n),
+		Flops: tileFlops(tl.M, tl.N/n, sh.K, n), Slow: slow.factor, Why: slow.why}
+}
+
+// tileFlops is the number of operations of a workgroup that computes a tile.
+func tileFlops(m, n int, depth int64, products int) float64 {
+	return 2 * float64(m*n*products) * float64(depth)
+}
+
+// name describes a tile on cooperative matrices without its rates and without the kernels that it is for.
+func (tl matrixTile) name() string {
+	parts := []string{fmt.Sprintf("%s %dx%dx%d", tl.Variant, tl.M, tl.N, tl.K)}
+	if tl.Workgroup > 0 {
+		parts = append(parts, fmt.Sprint("wg=", tl.Workgroup))
+	}
+	if tl.SubgroupsM > 0 {
+		parts = append(parts, fmt.Sprintf("subgroups=%dx%d", tl.SubgroupsM, tl.SubgroupsN))
+	}
+	if tl.PiecesM > 1 || tl.PiecesN > 1 {
+		parts = append(parts, fmt.Sprintf("pieces=%dx%d", max(tl.PiecesM, 1), max(tl.PiecesN, 1)))
+	}
+	if tl.Stages > 1 {
+		parts = append(parts, fmt.Sprint("stages=", tl.Stages))
+	}
+	if tl.OneStage {
+		parts = append(parts, "one-stage")
+	}
+	if tl.Unroll > 0 {
+		parts = append(parts, "unrolled")
+	}
+	return strings.Join(parts, " ")
+}
+
+// name describes a tile without its rates.
+func (t ratedTile) name() string {
+	parts := []string{fmt.Sprintf("%dx%dx%d threads=%dx%d", t.M, t.N, t.K, t.ThreadM, t.ThreadN)}
+	if max(t.schedule().Stages, t.Stages) > 1 {
+		parts = append(parts, "stages=2")
+	}
+	if t.Paired {
+		parts = append(parts, "paired")
+	}
+	if t.Steps {
+		parts = append(parts, "steps")
+	}
+	return strings.Join(parts, " ")
+}
+
+// RatedCandidates lists the choice of [Select] for a kernel, and its other candidates in tiles with rates in the same
+// table. It returns nil if the choice has no such tile.
+func RatedCandidates(k *kernel.Kernel, caps device.Caps) []Candidate {
+	s, reason, err := Select(k, caps)
+	if err != nil {
+		return nil
+	}
+	first, ok := RatedOf(k, s, caps)
+	if !ok {
+		return nil
+	}
+	all := []Candidate{{s, reason}}
+	seen := map[kernel.Schedule]bool{s: true}
+	for _, c := range Candidates(k, caps) {
+		c.Schedule = withSplits(c.Schedule, AttentionTileOf(s).Splits) // as in Variants
+		r, ok := RatedOf(k, c.Schedule, caps)
+		if !ok || r.Table != first.Table || seen[c.Schedule] || check(k, c.Schedule, caps) != nil {
+			continue
+		}
+		seen[c.Schedule] = true
+		all = append(all, c)
+	}
+	return all
+}
