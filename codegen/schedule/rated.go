@@ -118,9 +118,13 @@ func tileFlops(m, n int, depth int64, products int) float64 {
 	return 2 * float64(m*n*products) * float64(depth)
 }
 
-// name describes a tile on cooperative matrices without its rates and without the kernels that it is for.
+// name describes a tile on cooperative matrices without its rates and without the kernels that it is for. A tile with a
+// K of 0 has the steps of the kernel's format.
 func (tl matrixTile) name() string {
-	parts := []string{fmt.Sprintf("%s %dx%dx%d", tl.Variant, tl.M, tl.N, tl.K)}
+	parts := []string{fmt.Sprintf("%s %dx%d", tl.Variant, tl.M, tl.N)}
+	if tl.K > 0 {
+		parts[0] += fmt.Sprint("x", tl.K)
+	}
 	if tl.Workgroup > 0 {
 		parts = append(parts, fmt.Sprint("wg=", tl.Workgroup))
 	}
