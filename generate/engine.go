@@ -32,6 +32,8 @@ type engine struct {
 	nextPrompt  int            // index of the slot that is the first to prefill its prompt
 	promptRate  float64        // tokens of prompts that the device prefills in a second; 0 if not known
 
+	mixedTimes []time.Duration // duration of a run of each of model.mixed; 0 if not known
+
 	mu            sync.Mutex
 	waiting       []*answer // in the order of their calls
 	tasks         []slotTask
@@ -98,7 +100,7 @@ func startEngine(m *Model) *engine {
 func newEngine(m *Model) *engine {
 	e := &engine{model: m, slots: make([]slot, m.slotCount), wake: make(chan struct{}, 1), maskSlots: newMaskSlots(),
 		ended: make(chan struct{}), pace: ahead.First, promptTime: maxPromptTime,
-		described: make([]SlotInfo, m.slotCount)}
+		mixedTimes: make([]time.Duration, len(m.mixed)), described: make([]SlotInfo, m.slotCount)}
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, index: int32(i)}
 	}

@@ -10,6 +10,10 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
+// maxMixedTime bounds the time of a mixed run. Larger runs compute more tokens a second, and smaller ones make texts flow
+// more evenly.
+const maxMixedTime = 110 * time.Millisecond
+
 // mixes reports whether the next run can combine the next token of each row with parts of prompts: there are both, and
 // a program for it.
 func (e *engine) mixes(rows []*slot) bool {
@@ -23,8 +27,7 @@ func (s *slot) mixes() bool {
 }
 
 // mix runs one step with the next token of each row and with parts of waiting prompts, and continues the answers of
-// both. The prompts take turns. The step has as many tokens as the device should compute in e.promptTime. If steps are
-// in flight, mix only collects the oldest ones.
+// both. The prompts take turns. If steps are in flight, mix only collects the oldest ones.
 func (e *engine) mix(ctx context.Context, rows []*slot) {
 	if len(e.pending) > 0 {
 		e.collectOldest(ctx)
@@ -32,13 +35,12 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 	}
 	began, f := time.Now(), &pendingStep{}
 	parts, chunks, program := e.plan(rows)
-	tokens := 0
 	for i, p := range parts {
-		if tokens += len(p.Tokens); p.Ends {
+		if p.Ends {
 			f.add(chunks[i], len(p.Tokens))
 		}
 	}
-	err := e.submitMixed(ctx, f, parts, chunks, program)
+	err := e.submitMixed(ctx, f, parts, chunks, e.model.mixed[program])
 	var all []outcome
 	if err == nil {
 		for i, p := range parts {
@@ -48,13 +50,14 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 		}
 		all, err = e.model.collect(ctx, f)
 	}
-	e.measurePrompt(tokens, time.Since(began))
+	e.measureMixed(program, time.Since(began))
 	e.collected = 0
 	e.deliver(ctx, f.rows, all, err)
 }
 
-// plan chooses the parts of the next mixed run, and its program. slots has the slot of each part.
-func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program sizedProgram) {
+// plan chooses the parts of the next mixed run and its program, as an index of Model.mixed. slots has the slot of each
+// part. The parts fill the program if there are enough tokens, because a part of a program costs nearly as much time.
+func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program int) {
 	m, wanted := e.model, 0 // wanted counts tokens of prompts that the run could prefill
 	add := func(s *slot, most int) {
 		begin, text := len(s.cached), s.answer.text
@@ -71,30 +74,57 @@ func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program si
 	for _, s := range rows {
 		add(s, 1)
 	}
-	rate := int(e.promptRate * e.promptTime.Seconds())
-	// The tokens of the run: as many as take e.promptTime, but at least one of a prompt for each answer.
-	budget := min(len(rows)+wanted, max(rate, 2*len(rows), m.mixed[0].rows))
-	program = m.mixed[len(m.mixed)-1]
-	for _, p := range slices.Backward(m.mixed) {
-		if budget <= p.rows {
-			program = p
-		}
+	// As many tokens as the device computes in maxMixedTime, but at least one of a prompt for each answer.
+	budget := min(len(rows)+wanted, max(m.mixed[e.largestMixed()].rows, 2*len(rows)))
+	program = slices.IndexFunc(m.mixed, func(p sizedProgram) bool { return budget <= p.rows })
+	if program < 0 {
+		program = len(m.mixed) - 1
 	}
-	left, next := min(budget, program.rows)-len(rows), e.nextPrompt
+	most := min(budget, m.mixed[program].rows) // tokens of the run
+	left, next := most-len(rows), e.nextPrompt
 	for i := range e.slots {
 		at := (next + i) % len(e.slots)
 		s := &e.slots[at]
-		most := min(left, m.part, llm.RoomFor(program.rows, parts))
-		if most == 0 {
+		n := min(left, m.part, llm.RoomFor(m.mixed[program].rows, parts))
+		if n == 0 {
 			break
 		}
 		if s.mixes() {
-			add(s, most)
+			add(s, n)
 			left -= len(parts[len(parts)-1].Tokens)
 			e.nextPrompt = at + 1
 		}
 	}
 	return parts, slots, program
+}
+
+// largestMixed returns the index of the largest mixed program that runs in maxMixedTime, as far as is known. A program
+// that has not run yet is expected to take as much time a row as the next smaller one.
+func (e *engine) largestMixed() (largest int) {
+	mixed := e.model.mixed
+	for i := range len(mixed) - 1 {
+		if e.mixedTimes[i] == 0 {
+			break
+		}
+		t := e.mixedTimes[i] * time.Duration(mixed[i+1].rows) / time.Duration(mixed[i].rows)
+		if known := e.mixedTimes[i+1]; known > 0 {
+			t = min(t, known)
+		}
+		if t > maxMixedTime {
+			break
+		}
+		largest = i + 1
+	}
+	return largest
+}
+
+// measureMixed updates the time of a mixed program. A run can be delayed by other work. So a longer time than before
+// only raises it by a twentieth.
+func (e *engine) measureMixed(program int, took time.Duration) {
+	if known := e.mixedTimes[program]; known > 0 {
+		took = min(took, known+known/20)
+	}
+	e.mixedTimes[program] = took
 }
 
 // submitMixed submits a run for parts of the texts in slots. f has a row for each part that has logits, in order.

@@ -38,7 +38,6 @@ func TestMixedRun(t *testing.T) {
 	for _, positions := range []int{0, 5 * 128} {
 		m := openModel(t, path, Options{Device: "cpu", Context: 128, Parallel: len(samplings), Positions: positions})
 		e := newEngine(m)
-		e.promptTime = time.Hour
 		list := make([]*answer, len(samplings))
 		begin := func(i int) {
 			c, err := m.chooser(t.Context(), samplings[i])
@@ -90,27 +89,33 @@ func idsOf(tokens []Token) (ids []int32) {
 	return ids
 }
 
-// TestMixedPlan: a run has each answer's token, and parts of prompts in turn, as many as the measured rate allows.
+// TestMixedPlan: a run has each answer's token, and parts of prompts in turn. They fill the largest program that is
+// known, or expected, to run in the time for prompts.
 func TestMixedPlan(t *testing.T) {
 	m := &Model{slotCount: 4, part: 100, mixed: []sizedProgram{{rows: 64}, {rows: 256}}}
 	type part struct{ slot, tokens int }
+	const fast, slow = maxMixedTime / 5, maxMixedTime / 2
 	for _, tt := range []struct {
 		name    string
-		rate    float64 // tokens a second
-		next    int     // the first slot to prefill
-		prompts []int   // tokens left in slots 1 to 3
+		times   []time.Duration // of the programs
+		next    int             // the first slot to prefill
+		prompts []int           // tokens left in slots 1 to 3
 		want    []part
 		rows    int // of the program
 	}{
-		{"no rate is known", 0, 0, []int{50, 50, 50}, []part{{0, 1}, {1, 50}, {2, 13}}, 64},
-		{"a high rate", 1e6, 0, []int{50, 50, 50}, []part{{0, 1}, {1, 50}, {2, 50}, {3, 50}}, 256},
-		{"a rate", 2000, 0, []int{50, 50, 50}, []part{{0, 1}, {1, 50}, {2, 49}}, 256},
-		{"turns", 0, 2, []int{50, 50, 50}, []part{{0, 1}, {2, 50}, {3, 13}}, 64},
-		{"parts of a text", 1e6, 0, []int{180, 50, 2}, []part{{0, 1}, {1, 100}, {2, 50}, {3, 2}}, 256},
-		{"a prompt", 1e6, 0, []int{0, 0, 9}, []part{{0, 1}, {3, 9}}, 64},
+		{"no time is known", nil, 0, []int{50, 50, 50}, []part{{0, 1}, {1, 50}, {2, 13}}, 64},
+		{"fast", []time.Duration{fast}, 0, []int{100, 100, 100}, []part{{0, 1}, {1, 100}, {2, 100}, {3, 55}}, 256},
+		{"slow", []time.Duration{slow}, 0, []int{50, 50, 50}, []part{{0, 1}, {1, 50}, {2, 13}}, 64},
+		{"slow at first", []time.Duration{slow, slow}, 0, []int{50, 50, 50}, []part{{0, 1}, {1, 50}, {2, 50}, {3, 50}}, 256},
+		{"a large one is slow", []time.Duration{slow, 3 * slow}, 0, []int{50, 50, 50}, []part{{0, 1}, {1, 50}, {2, 13}}, 64},
+		{"faster again", []time.Duration{fast, 3 * slow}, 0, []int{50, 50, 9}, []part{{0, 1}, {1, 50}, {2, 50}, {3, 9}}, 256},
+		{"turns", nil, 2, []int{50, 50, 50}, []part{{0, 1}, {2, 50}, {3, 13}}, 64},
+		{"parts of a text", []time.Duration{fast}, 0, []int{180, 50, 2}, []part{{0, 1}, {1, 100}, {2, 50}, {3, 2}}, 256},
+		{"a prompt", []time.Duration{fast}, 0, []int{0, 0, 9}, []part{{0, 1}, {3, 9}}, 64},
 	} {
 		e := newEngine(m)
-		e.promptTime, e.promptRate, e.nextPrompt = 50*time.Millisecond, tt.rate, tt.next
+		e.nextPrompt = tt.next
+		copy(e.mixedTimes, tt.times)
 		e.slots[0].answer = &answer{text: make([]int32, 1)}
 		for i, n := range tt.prompts {
 			if n > 0 {
@@ -125,8 +130,8 @@ func TestMixedPlan(t *testing.T) {
 				t.Errorf("%s: part %+v of slot %d", tt.name, p, slots[i].index)
 			}
 		}
-		if !slices.Equal(got, tt.want) || program.rows != tt.rows {
-			t.Errorf("%s: parts %v of %d rows, want %v of %d", tt.name, got, program.rows, tt.want, tt.rows)
+		if rows := m.mixed[program].rows; !slices.Equal(got, tt.want) || rows != tt.rows {
+			t.Errorf("%s: parts %v of %d rows, want %v of %d", tt.name, got, rows, tt.want, tt.rows)
 		}
 	}
 }
