@@ -49,7 +49,8 @@ func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {
 		name string
 		set  bool
 	}{{"a bundle", s.program != nil}, {"--sandbox", f.sandbox}, {"--profile", f.profile}, {"--trace", f.trace != ""},
-		{"--measure", f.measure}, {"--no-cache", f.noCache}, {"--tuning and --no-tuning", f.tuning != tuningFlags{}}} {
+		{"--measure", f.measure}, {"--no-cache", f.noCache}, {"--tuning and --no-tuning", f.tuning != tuningFlags{}},
+		{"--tune", f.tune != 0}} {
 		if flag.set {
 			return usagef("--device %s names several devices, and %s runs on one: name one device", f.device, flag.name)
 		}

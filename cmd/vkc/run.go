@@ -33,6 +33,7 @@ type runFlags struct {
 	noCache, json            bool
 	top, repeat              int
 	tuning                   tuningFlags
+	tune                     time.Duration
 }
 
 // runCommand declares the command vkc run and its flags.
@@ -102,6 +103,8 @@ tolerance of its ops.`,
 		"run `N` times, to see times after the warm-up; states continue from run to run")
 	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the cache and write nothing to it")
 	f.tuning.add(cmd)
+	flags.DurationVar(&f.tune, "tune", 0, "first measure schedules of the kernels, as vkc tune does, for this `TIME` at "+
+		"most; later runs use the results and continue")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -118,6 +121,7 @@ type session struct {
 	exe     *vkc.Executable
 	why     string // why the program ran on its device when it was loaded; auto may change it later
 	symbols map[string]int64
+	bound   map[string]int64 // the values of all symbols in this run
 	inputs  map[string]*ir.Data
 	outputs map[string]string // the file to write, by output name
 	folder  *folder.Folder    // of an ONNX model, or nil
@@ -129,6 +133,9 @@ type session struct {
 func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if f.repeat < 1 {
 		return usagef("--repeat %d: want at least 1", f.repeat)
+	}
+	if f.tune < 0 || f.tune > 0 && f.tuning.none {
+		return usagef("--tune %v: want a time, at least 0, without --no-tuning", f.tune)
 	}
 	if f.top < 0 || f.top > 0 && !f.profile {
 		return usagef("--top %d: want a number of kernels, at least 0, with --profile", f.top)
@@ -180,6 +187,9 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	if isBundle && s.flags.tune > 0 {
+		return usagef("--tune: the schedules of a bundle are fixed when it is compiled: tune the graph, and compile it")
+	}
 	if isBundle {
 		err = s.openBundle(ctx, path)
 	} else {
@@ -196,6 +206,11 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	}
 	if err := s.openDevice(); err != nil {
 		return err
+	}
+	if s.flags.tune > 0 {
+		if err := s.tuneBefore(ctx, s.device, s.graph, s.bound, s.flags.tune); err != nil {
+			return err
+		}
 	}
 	if !isBundle {
 		if err := s.compile(ctx, s.graph); err != nil {
@@ -334,12 +349,11 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 			return err
 		}
 	}
-	symbols, err := sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols})
-	if err != nil {
+	if s.bound, err = sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols}); err != nil {
 		return usagef("%w", err)
 	}
 	if !s.flags.clamp {
-		if err := ir.CheckIndices(g, s.inputs, symbols); err != nil {
+		if err := ir.CheckIndices(g, s.inputs, s.bound); err != nil {
 			return usagef("%w; --clamp takes the nearest valid index", err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/vkc-go/vkc/bench/tune"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/tunefile"
+	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -155,36 +156,87 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err != nil {
 		return err
 	}
-	if file.Machine == (device.Machine{}) && !f.list && !f.estimate {
-		if len(args) > 0 { // check this before measuring the device, which takes seconds
+	if !f.list && !f.estimate {
+		if file.Machine == (device.Machine{}) && len(args) > 0 { // check this first, measuring the device takes seconds
 			if _, err := a.tuneKernels(ctx, args, symbols, caps, f); err != nil {
 				return err
 			}
 		}
-		ceilings, err := bench.MeasureCeilings(ctx, vk.Of(dev), bench.Options{})
-		if err != nil {
+		if err := measureMachine(ctx, dev, file); err != nil {
 			return err
 		}
-		file.Machine = ceilings.Machine
 	}
 	caps = file.On(caps)
 	kernels, err := a.tuneKernels(ctx, args, symbols, caps, f)
 	if err != nil {
 		return err
 	}
-	opt := tune.Options{Caps: caps, Budget: f.budget, Rated: f.rated,
-		Save: func(t *tunefile.File) error { return t.Write(path) }}
+	opt := tune.Options{Caps: caps, Budget: f.budget, Rated: f.rated}
 	if f.list {
 		opt.Budget = -1 // no time to measure
 	}
+	rows, stopped := a.measureKernels(ctx, lab, kernels, file, path, opt)
+	return errors.Join(stopped, a.printTuning(rows, file, path, f), a.printAgreement(file, f))
+}
+
+// measureMachine measures how fast a device is, unless the file says so already.
+func measureMachine(ctx context.Context, dev *vkc.Device, file *tunefile.File) error {
+	if file.Machine != (device.Machine{}) {
+		return nil
+	}
+	ceilings, err := bench.MeasureCeilings(ctx, vk.Of(dev), bench.Options{})
+	file.Machine = ceilings.Machine
+	return err
+}
+
+// measureKernels measures schedules of kernels, shows the progress, and writes each step to the file at path.
+func (a *app) measureKernels(ctx context.Context, lab tune.Lab, kernels []*tune.Kernel, file *tunefile.File,
+	path string, opt tune.Options) ([]tune.Row, error) {
 	bar := a.progress("tuning")
+	defer bar.end()
+	opt.Save = func(t *tunefile.File) error { return t.Write(path) }
 	opt.Progress = func(p tune.Progress) {
 		bar.describe(progressText(p))
 		bar.report(int64(p.Tried), int64(p.Schedules))
 	}
-	rows, stopped := tune.Tune(ctx, lab, kernels, file, opt)
-	bar.end()
-	return errors.Join(stopped, a.printTuning(rows, file, path, f), a.printAgreement(file, f))
+	return tune.Tune(ctx, lab, kernels, file, opt)
+}
+
+// tuneBefore measures the kernels of a graph with these values of its symbols, before the graph is compiled for the
+// device. The device's own file keeps the results, so that later runs need not measure again.
+func (a *app) tuneBefore(ctx context.Context, dev *vkc.Device, g *ir.Graph, symbols map[string]int64,
+	budget time.Duration) error {
+	if dev.IsCPU() {
+		a.say("--tune: the CPU has no schedules to measure")
+		return nil
+	}
+	lab, caps, err := tune.NewLab(ctx, dev)
+	if err != nil {
+		return err
+	}
+	path, file, err := a.tuneFile(dev.Caps(), &tuneFlags{})
+	if err != nil {
+		return err
+	}
+	if err := measureMachine(ctx, dev, file); err != nil {
+		return err
+	}
+	caps = file.On(caps)
+	kernels, err := tune.Kernels(ctx, g, caps, symbols)
+	if err != nil {
+		return err
+	}
+	rows, err := a.measureKernels(ctx, lab, kernels, file, path, tune.Options{Caps: caps, Budget: budget})
+	faster, left := 0, 0
+	for _, r := range rows {
+		if r.Changed {
+			faster++
+		}
+		left += r.Variants - r.Tried
+	}
+	a.note("tuning: %d of %s faster than by default, %s not measured yet; kept in %s", faster,
+		plural(len(rows), "kernel"), plural(left, "schedule"), path)
+	return err
 }
 
 // printAgreement prints, with --against, how similarly estimates and measurements rank the schedules of each kernel.

@@ -65,8 +65,12 @@ func TestTune(t *testing.T) {
 	if !strings.Contains(list.stdout, "6 of 128") || !strings.Contains(list.stdout, "0 of 128") {
 		t.Errorf("--list prints\n%s", list.stdout)
 	}
-	if info := okJSON[tuneInfo](t, "tune", mlpGraph, "--symbol", "T=3", "--budget", "1ms"); len(info.Tuning) != 2 {
-		t.Errorf("going on: %+v", info)
+	if r := ok(t, mlpArgs(t, "--device", "vulkan", "--tune", "1ms")...); !strings.Contains(r.stderr,
+		"not measured yet; kept in ") {
+		t.Errorf("run --tune prints\n%s", r.stderr)
+	}
+	if info := okJSON[tuneInfo](t, "tune", mlpGraph, "--symbol", "T=3", "--list"); len(info.Tuning) != 2 {
+		t.Errorf("after run --tune: %+v", info)
 	}
 	if info := okJSON[tuneInfo](t, "tune", mlpGraph, "--symbol", "T=3", "--reset", "--list"); len(info.Tuning) != 0 {
 		t.Errorf("after --reset: %+v", info)
@@ -189,6 +193,12 @@ func TestTuneInterrupted(t *testing.T) {
 }
 
 func TestTuneRefuses(t *testing.T) {
+	fails(t, exitUsage, mlpArgs(t, "--tune", "1s", "--no-tuning"), "--tune 1s")
+	fails(t, exitUsage, []string{"run", bundleOf(t), "--tune", "1s"}, "--tune: the schedules of a bundle are fixed")
+	if r := ok(t, mlpArgs(t, "--device", "cpu", "--tune", "1ms")...); !strings.Contains(r.stderr,
+		"the CPU has no schedules to measure") {
+		t.Errorf("run --tune on the CPU prints\n%s", r.stderr)
+	}
 	fails(t, exitUsage, []string{"tune", mlpGraph, "--suite", "ops"}, "--suite goes without GRAPH")
 	fails(t, exitUsage, []string{"tune", "--symbol", "T=1"}, "--symbol goes with GRAPH")
 	fails(t, exitUsage, []string{"tune", "--suite", "speed"}, "speed", "matmul, matvec")
