@@ -29,7 +29,7 @@ type architecture struct {
 	// noAttention means that no layer attends: files have no heads, and no feed-forward layers.
 	noAttention bool
 
-	// hybrid means that layers may have 0 heads of keys, or 0 hidden units, and then do not attend, or have no
+	// hybrid means that layers may have 0 heads, 0 heads of keys, or 0 hidden units, and then do not attend, or have no
 	// feed-forward layer.
 	hybrid bool
 
@@ -75,16 +75,21 @@ type architecture struct {
 
 // architectures is the table of architectures that FromGGUF supports.
 var architectures = []architecture{
+	arcee,
 	bailingMoE,
 	bailingMoE2,
 	bert,
 	bloom,
+	chatGLM,
 	cohere2,
 	commandR,
+	deci,
+	deepSeek,
 	deepSeek2,
 	dots1,
 	ernie45,
 	ernie45MoE,
+	exaone,
 	exaone4,
 	falcon,
 	falconH1,
@@ -111,13 +116,16 @@ var architectures = []architecture{
 	llama,
 	mamba,
 	mamba2,
+	miniCPM,
 	miniMaxM2,
 	mistral3,
 	modernBERT,
 	mpt,
+	nemotron,
 	nemotronH,
 	nomicBERT,
 	olmo2,
+	olmoE,
 	openELM,
 	phi2,
 	phi3,

@@ -26,7 +26,7 @@ func (c Config) check(a architecture) error {
 		return err
 	}
 	for i := range max(1, len(c.PerLayer)) {
-		if l := c.at(i); l.KVHeads > 0 && l.Heads%l.KVHeads != 0 {
+		if l := c.at(i); l.KVHeads > 0 && (l.Heads == 0 || l.Heads%l.KVHeads != 0) {
 			return fmt.Errorf("%d query heads are not a multiple of %d key heads", l.Heads, l.KVHeads)
 		}
 	}

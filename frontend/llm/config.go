@@ -296,7 +296,7 @@ func (r *metadata) attention(c *Config, a architecture, heads []int) {
 	if len(heads) > 1 {
 		c.HeadDim = r.size("attention.key_length") // there is no common number of heads to divide Width by
 	} else {
-		c.HeadDim = r.sizeOr("attention.key_length", c.Width/c.Heads)
+		c.HeadDim = r.sizeOr("attention.key_length", c.Width/max(c.Heads, 1))
 	}
 	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim {
 		c.ValueDim = v
@@ -430,7 +430,7 @@ type metadata struct {
 func newMetadata(f *gguf.File, a architecture) *metadata {
 	r := &metadata{f: f, prefix: a.name + ".", known: map[string]bool{}}
 	if a.hybrid {
-		r.mayBeZero = []string{"attention.head_count_kv", "feed_forward_length"}
+		r.mayBeZero = []string{"attention.head_count", "attention.head_count_kv", "feed_forward_length"}
 	}
 	return r
 }

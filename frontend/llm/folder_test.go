@@ -57,6 +57,18 @@ const (
 	postNames = `
 		post_attention_norm model.layers.N.post_attention_layernorm
 		post_ffw_norm model.layers.N.post_feedforward_layernorm`
+	exaoneNames = `
+		token_embd transformer.wte
+		output_norm transformer.ln_f
+		attn_norm transformer.h.N.ln_1
+		attn_q transformer.h.N.attn.attention.q_proj
+		attn_k transformer.h.N.attn.attention.k_proj
+		attn_v transformer.h.N.attn.attention.v_proj
+		attn_output transformer.h.N.attn.attention.out_proj
+		ffn_norm transformer.h.N.ln_2
+		ffn_gate transformer.h.N.mlp.c_fc_0
+		ffn_up transformer.h.N.mlp.c_fc_1
+		ffn_down transformer.h.N.mlp.c_proj`
 	glm4Names = `
 		post_attention_norm model.layers.N.post_self_attn_layernorm
 		post_ffw_norm model.layers.N.post_mlp_layernorm
@@ -318,6 +330,14 @@ var folderCases = map[string]folderCase{
 	"falcon-large":    {names: falconLargeNames, config: `{"architectures": ["FalconForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": true, "ffn_hidden_size": 64, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05}`},
 	"phi3":            {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": 5, "rope_scaling": {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}}`},
 	"phi3-long":       {names: phi3Names, config: `{"architectures": ["Phi3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "original_max_position_embeddings": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "sliding_window": null, "rope_scaling": {"type": "su", "attention_factor": 1.1875, "short_factor": SHORT, "long_factor": LONG}}`},
+	"olmoe":           {names: llamaNames + expertNames, config: `{"architectures": ["OlmoeForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": false, "clip_qkv": null, "hidden_act": "silu"}`},
+	"nemotron":        {names: llamaNames, lessOne: true, config: `{"architectures": ["NemotronForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "head_dim": 16, "norm_eps": 1e-05, "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "hidden_act": "relu2"}`},
+	"arcee":           {names: llamaNames + rotaryNames, config: `{"architectures": ["ArceeForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "hidden_act": "relu2"}`},
+	"exaone":          {names: exaoneNames, config: `{"architectures": ["ExaoneForCausalLM"], "hidden_size": 32, "num_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_epsilon": 1e-05, "rope_theta": 500.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}, "activation_function": "silu"}`},
+	"chatglm-apart":   {names: llamaNames + glm4Names, config: `{"architectures": ["GlmForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 50000.0, "partial_rotary_factor": 0.5, "attention_bias": true, "hidden_act": "silu"}`},
+	"deci":            {names: llamaNames + rotaryNames, config: `{"architectures": ["DeciLMForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": null, "intermediate_size": null, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "hidden_act": "silu", "block_configs": [{"attention": {"n_heads_in_group": 2, "no_op": false, "replace_with_linear": false}, "ffn": {"ffn_mult": 12, "no_op": false, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": null, "no_op": true, "replace_with_linear": false}, "ffn": {"ffn_mult": 23.5, "no_op": false, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": null, "no_op": false, "replace_with_linear": true}, "ffn": {"ffn_mult": 12.0, "no_op": false, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": 1, "no_op": false, "replace_with_linear": false}, "ffn": {"ffn_mult": null, "no_op": true, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": 4, "no_op": false, "replace_with_linear": false}, "ffn": {"ffn_mult": 12, "no_op": false, "replace_with_linear": false}}]}`},
+	"deepseek":        {names: llamaNames + rotaryNames + expertNames + sigmoidNames, config: `{"architectures": ["DeepseekForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "moe_intermediate_size": 24, "n_routed_experts": 4, "n_shared_experts": 2, "num_experts_per_tok": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1, "norm_topk_prob": false, "scoring_func": "softmax", "hidden_act": "silu"}`},
+	"minicpm":         {names: llamaNames + rotaryNames, config: `{"architectures": ["MiniCPMForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "scale_emb": 6, "scale_depth": 0.75, "dim_model_base": 16, "hidden_act": "silu"}`},
 	"starcoder2":      {names: starcoder2Names, config: `{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "norm_epsilon": 1e-05, "rope_theta": 100000.0, "hidden_act": "gelu_pytorch_tanh"}`},
 	"gpt-oss":         {names: gptOSSNames, config: `{"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 150.0, "sliding_window": 5, "swiglu_limit": 7.0, "quantization_config": {"quant_method": "mxfp4"}, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 256}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
 	"bert":            {names: bertNames, rename: [2]string{"", "bert."}, config: `{"architectures": ["BertModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},
@@ -473,7 +493,7 @@ func writeFolder(t *testing.T, folder string, f *gguf.File, of folderCase) {
 		if line == nil {
 			t.Fatalf("the case does not name %s", part)
 		}
-		if of.lessOne && strings.HasSuffix(part, "norm") && part != "ssm_norm" {
+		if of.lessOne && strings.HasSuffix(part, "norm") && suffix == "weight" && part != "ssm_norm" {
 			d = changed(t, d, func(v float64) float64 { return v - 1 })
 		}
 		full := strings.ReplaceAll(line[0], ".N.", "."+layer+".")

@@ -144,7 +144,7 @@ func (c *folderConfig) translate(a architecture) error {
 	if a.folder.read != nil {
 		a.folder.read(c)
 	}
-	if a.hybrid {
+	if a.hybrid && a.folder.mixers != "" {
 		c.setMixers()
 	}
 	wants := texttable.ByFirst(folderWants)

@@ -46,7 +46,7 @@ var nemotronH = architecture{
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		h := l.norm(x, "attn_norm")
 		if l.FeedForward > 0 {
-			return x.Add(nn.FeedForward(h, l.w, func(h frontend.Tensor) frontend.Tensor { return h.Relu().Sqr() }))
+			return x.Add(nn.FeedForward(h, l.w, squaredRelu))
 		}
 		return x.Add(l.attentionOr(l.mamba2, h))
 	},

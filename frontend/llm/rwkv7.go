@@ -96,7 +96,7 @@ var rwkv7 = architecture{
 		x = x.Add(l.timeMix(l.norm(x, "attn_norm")))
 		h := l.norm(x, "attn_norm_2")
 		h = h.Add(l.before(h, "shift_channels").Sub(h).Mul(l.float("channel_mix_lerp_k.weight").Reshape(l.Width)))
-		h = nn.Linear(h, l.w.Sub("channel_mix_key")).Relu().Sqr()
+		h = squaredRelu(nn.Linear(h, l.w.Sub("channel_mix_key")))
 		return x.Add(nn.Linear(h, l.w.Sub("channel_mix_value")))
 	},
 }

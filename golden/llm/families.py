@@ -825,8 +825,141 @@ def gemma4_moe_apart():
     gemma4_moe("gemma4-moe-apart", joined=False)
 
 
+def squared_relu(x):
+    return np.maximum(x, 0) ** 2
+
+
+def olmoe():
+    m = Model("olmoe", "olmoe", 2, 32, 4, 2, 24, **RMS, **{"rope.freq_base": 10000.0})
+    m.set(expert_count=4, expert_used_count=2)
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        q = m.rms_norm(m.linear(h, "attn_q", m.width), "attn_q_norm")
+        k = m.rms_norm(m.linear(h, "attn_k", m.kv_heads * m.head_dim), "attn_k_norm")
+        v = m.linear(h, "attn_v", m.kv_heads * m.head_dim)
+        q, k, v = (m.heads_of(part) for part in (q, k, v))
+        x = x + m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width)
+        return x + routed(m, m.rms_norm(x, "ffn_norm"), 4, 2, 24, normalize=False)
+
+    through(m, layer, tied=False)
+
+
+def nemotron():
+    m = Model("nemotron", "nemotron", 2, 32, 4, 2, 48, **LAYER_NORM, **{"rope.freq_base": 10000.0})
+    head_dim(m, 16)
+    m.set(**{"rope.dimension_count": 8})
+    turn = angles(1e4, 8)
+
+    def layer(i, x):
+        x = x + attended(m, m.layer_norm(x, "attn_norm"), turn)
+        return x + perceptron(m, m.layer_norm(x, "ffn_norm"), squared_relu, bias=False)
+
+    through(m, layer, m.layer_norm, tied=False)
+
+
+def arcee():
+    m = Model("arcee", "arcee", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0})
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), turn, True)
+        return x + perceptron(m, m.rms_norm(x, "ffn_norm"), squared_relu, bias=False)
+
+    through(m, layer, tied=False)
+
+
+def exaone():
+    """Angles that turn fewer than four times in the text of training are slower, and those that turn not once are 8 times
+    slower."""
+    m = Model("exaone", "exaone", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 500.0})
+    turn = angles(500.0, m.head_dim)
+    part = np.clip((64 * turn / (2 * np.pi) - 1) / (4 - 1), 0, 1)
+    turn = turn / m.given("rope_freqs.weight", list(1 / ((1 - part) / 8 + part)))
+
+    def layer(i, x):
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), turn)
+        return x + swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer)
+
+
+def chatglm(case="chatglm", one=True):
+    m = Model(case, "chatglm", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 50000.0, "rope.dimension_count": 4})
+    turn = angles(5e4, 4)
+
+    def layer(i, x):
+        h = m.rms_norm(x, "attn_norm")
+        if one:
+            qkv = m.heads_of(m.linear(h, "attn_qkv", (m.heads + 2 * m.kv_heads) * m.head_dim, bias=True))
+            q, k, v = np.split(qkv, [m.heads, m.heads + m.kv_heads], 1)
+        else:
+            q, k, v = projections(m, h, bias=True)
+        x = x + m.linear(attention(rope(q, turn, True), rope(k, turn, True), v), "attn_output", m.width)
+        return x + joined_swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, tied=False)
+
+
+def chatglm_apart():
+    chatglm("chatglm-apart", one=False)
+
+
+def deepseek():
+    m = of_experts("deepseek", 3, 4, leading_dense_block_count=1, expert_shared_count=2)
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), turn, True)
+        h = m.rms_norm(x, "ffn_norm")
+        return x + (swiglu(m, h) if i == 0 else routed(m, h, 4, 2, 24, shared=48, normalize=False))
+
+    through(m, layer, tied=False)
+
+
+def minicpm(case="minicpm", embedding=6.0, depth=0.75, base=16, **meta):
+    m = Model(case, "minicpm", 4, 32, 4, 2, 48, **RMS, **meta, **{"rope.freq_base": 10000.0})
+    turn, scale = angles(1e4, m.head_dim), depth / m.layers**0.5
+
+    def layer(i, x):
+        x = x + scale * attended(m, m.rms_norm(x, "attn_norm"), turn, True)
+        return x + scale * swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, scale=base / m.width, x=embedding * m.embed())
+
+
+def minicpm_named():
+    minicpm(embedding_scale=6.0, residual_scale=0.375, logit_scale=2.0)
+
+
+def minicpm_old():
+    """Old files lack the scales: they are those of the first models."""
+    minicpm("minicpm-old", 12.0, 1.4, 256)
+
+
+def deci():
+    """Layers without attention, with a matrix in its place, and without a feed-forward layer."""
+    m = Model("deci", "deci", 5, 32, 4, 2, 256, **RMS, **{"rope.freq_base": 10000.0})
+    heads, kv_heads, hidden = [4, 0, 4, 4, 4], [2, 0, 0, 4, 1], [256, 512, 256, 0, 256]
+    m.set(**{"attention.head_count": heads, "attention.head_count_kv": kv_heads, "feed_forward_length": hidden})
+    m.set(**{"attention.key_length": 8, "attention.value_length": 8, "rope.dimension_count": 8})
+    turn = angles(1e4, 8)
+
+    def layer(i, x):
+        m.heads, m.kv_heads, m.hidden = heads[i], kv_heads[i], hidden[i]
+        if m.kv_heads:
+            x = x + attended(m, m.rms_norm(x, "attn_norm"), turn, True)
+        elif m.heads:
+            x = x + m.linear(m.rms_norm(x, "attn_norm"), "attn_output", m.width)
+        return x + swiglu(m, m.rms_norm(x, "ffn_norm")) if m.hidden else x
+
+    through(m, layer, tied=False)
+
+
 FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, exaone4, exaone4_small, olmo2, olmo3,
             seed_oss, qwen2moe, glm4moe, dots1, ernie4_5, ernie4_5_moe, hunyuan, hunyuan_moe, internlm2,
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert, modern_bert_ranks,
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
-            minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n, gemma4, gemma4_moe, gemma4_moe_apart]
+            minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n, gemma4, gemma4_moe, gemma4_moe_apart,
+            olmoe, nemotron, arcee, exaone, chatglm, chatglm_apart, deepseek, minicpm_named, minicpm_old, deci]
