@@ -50,7 +50,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 		back := drop.Neg().Reshape(1).Broadcast(moved) // as positions, they rotate keys back by the dropped tokens
 		for i := range m.Layers {
 			l := m.layer(i, back)
-			if m.keysOf(i) != i {
+			if m.keysOf(i) != i || l.KVHeads == 0 {
 				continue
 			}
 			move := func(name string, change func(frontend.Tensor) frontend.Tensor) {

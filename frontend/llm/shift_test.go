@@ -113,17 +113,17 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 		}
 	}
 	lastLayer := strconv.Itoa(cfg.Layers - cfg.SharedKV - 1)
-	widthOf := func(name string) (width int) {
+	sizeOf := func(name string) (heads, width int) {
 		for _, s := range steps.States() {
 			if s.Name == name {
-				width = int(s.Type.Shape[2].Max())
+				heads, width = int(s.Type.Shape[0].Max()), int(s.Type.Shape[2].Max())
 			}
 		}
-		return width
+		return heads, width
 	}
 	read := func(name string, tokens int) (rows []float64) { // of each head, for the given number of tokens
 		t.Helper()
-		width := widthOf(name)
+		heads, width := sizeOf(name)
 		d, err := steps.ReadState(name)
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 		if err != nil {
 			t.Fatal(err)
 		}
-		for head := range cfg.KVHeads {
+		for head := range heads {
 			at := (head*texts + int(text)) * cfg.Context * width
 			rows = append(rows, all[at:at+tokens*width]...)
 		}
@@ -143,7 +143,8 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			return read("cache_v."+layer, tokens)
 		}
 		var latent []float64 // behind the rotated elements of each position
-		for position := range slices.Chunk(read("cache_k."+layer, tokens), widthOf("cache_k."+layer)) {
+		_, width := sizeOf("cache_k." + layer)
+		for position := range slices.Chunk(read("cache_k."+layer, tokens), width) {
 			latent = append(latent, position[cfg.RopeDims:]...)
 		}
 		return latent
@@ -151,10 +152,11 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 	all, left := len(m.Tokens), len(m.Tokens)-drop
 	run(steps, vkc.Tensors{"tokens": data(t, m.Tokens)}, "S", all)
 	before := values(lastLayer, all)
+	heads, _ := sizeOf("cache_k." + lastLayer)
 	run(shift, vkc.Tensors{"keep": scalar(t, keep), "drop": scalar(t, drop)}, "N", left-keep)
 	keys, first, moved := read("cache_k.0", left), values("0", left), values(lastLayer, left)
 	var want []float64
-	for head := range slices.Chunk(before, len(before)/cfg.KVHeads) {
+	for head := range slices.Chunk(before, len(before)/heads) {
 		position := len(head) / all
 		want = append(append(want, head[:keep*position]...), head[(keep+drop)*position:]...)
 	}
