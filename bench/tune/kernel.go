@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 )
 
 // Kernel is a kernel to tune.
@@ -166,8 +167,10 @@ func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 	}
 	for _, p := range k.Products {
 		switch {
+		case p.ByteRows: // a schedule may quantize the rows, or not
+			add(ir.Tolerance{Sum: true}, interp.ByteRows)
 		case p.HalfSums:
-			add(ir.Tolerance{Sum: true}, halfSums*epsilon(ir.F16))
+			add(ir.Tolerance{Sum: true}, interp.HalfSums*epsilon(ir.F16))
 		case p.Operands == ir.F16 || p.Operands == ir.BF16:
 			add(ir.Tolerance{Sum: true}, epsilon(p.Operands))
 		}
@@ -181,9 +184,6 @@ func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 	add(ir.Tolerance{}, epsilon(t)) // of rounding the result
 	return ir.Tolerance{Eps: math.Sqrt(rel2) / epsilon(t), Abs: math.Sqrt(abs2), Sum: sum || inexact > 1}
 }
-
-// halfSums is the error of an f16 accumulation in units of f16; see package interp.
-const halfSums = 32
 
 // epsilon is the machine epsilon that tolerances count in.
 func epsilon(t ir.DType) float64 {

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 )
 
 // fakeLab measures by a formula, on a clock of its own.
@@ -363,6 +364,29 @@ func TestKernels(t *testing.T) {
 	uses := list[0].Uses
 	if merged := Merge(list, again); len(merged) != len(list) || merged[0].Uses != 2*uses {
 		t.Errorf("%d kernels, of %d uses, merged to %d of %d", len(list), uses, len(merged), merged[0].Uses)
+	}
+}
+
+// TestRoundedRows: schedules that quantize the rows of a matmul may differ from those that do not.
+func TestRoundedRows(t *testing.T) {
+	g, err := frontend.Build("g", func(b *frontend.Builder) {
+		x, w := b.Input("x", ir.F32, 1, 4096), b.Weight("w", ir.Q4_0, 4096, 4096)
+		b.Output("y", x.MatMulTIn(frontend.ByteRows, w))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Kernels(context.Background(), g, caps(t, "nvidia-h200"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := list[0]
+	s, _, err := schedule.Select(k.Kernel, caps(t, "nvidia-h200"))
+	if v, ok := s.(kernel.MatVec); err != nil || !ok || !v.RoundRows {
+		t.Fatalf("%s: %v does not quantize the rows, %v", k.About, s, err)
+	}
+	if tol := k.tolerance(ir.F32); tol.Eps*epsilon(ir.F32) < interp.ByteRows || !tol.Sum {
+		t.Errorf("the tolerance is %+v, want at least %g of the terms", tol, interp.ByteRows)
 	}
 }
 

@@ -122,12 +122,12 @@ func ownError(n *ir.Node) pathError {
 	return pathError{float64(rel * rel), float64(tol.Abs * tol.Abs), tol.Sum}
 }
 
-// halfSums is the error of a sum accumulated in f16, in units of f16's epsilon.
-const halfSums = 32
+// HalfSums is the error of a sum accumulated in f16, in units of f16's epsilon.
+const HalfSums = 32
 
-// byteRows is the relative error of a matmul with rows quantized to int8, in 255 steps. It is six standard deviations.
+// ByteRows is the relative error of a matmul with rows quantized to int8, in 255 steps. It is six standard deviations.
 // A standard deviation is half a step, and the largest of 32 neighbours is assumed to be twice the average.
-const byteRows = 6.0 / 254
+const ByteRows = 6.0 / 254
 
 // splitOperands returns the relative error of a matmul with each operand split into two bf16. A product of two elements
 // has an error of at most 2^-16 for the omitted product of the low parts, and 2^-17 for the remainder of each operand.
@@ -164,9 +164,9 @@ func precisionError(n *ir.Node) float64 {
 	case ir.PrecisionHalf:
 		return epsilon(ir.F16)
 	case ir.PrecisionHalfSums:
-		return float64(halfSums * epsilon(ir.F16))
+		return float64(HalfSums * epsilon(ir.F16))
 	case ir.PrecisionBytes:
-		return byteRows
+		return ByteRows
 	}
 	return 0
 }
