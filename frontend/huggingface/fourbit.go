@@ -4,18 +4,21 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
 // fourBits is a matrix of 4-bit numbers with a scale and a zero for each group of a row's columns, as GPTQ (Frantar et
-// al. 2022, arXiv:2210.17323) and AWQ (Lin et al. 2023, arXiv:2306.00978) make it. An element is scale*(number-zero).
-// The files have all of it transposed.
+// al. 2022, arXiv:2210.17323), AWQ (Lin et al. 2023, arXiv:2306.00978) and llm-compressor make it. An element is
+// scale*(number-zero).
 type fourBits struct {
+	*layout
 	rows, columns, groups int
-	numbers, zeros        []byte // 8 numbers in a word of 32 bits
+	numbers, zeros        []byte // 8 numbers in a word of 32 bits; no zeros mean 8
 	scales                []float64
 	groupOf               []byte  // of each column, a word of 32 bits; nil if groups are one after the other
 	scattered             bool    // groups have no order in the file, although those of this matrix may have one
@@ -23,53 +26,130 @@ type fourBits struct {
 	order                 []int64 // column order[i] of the file is column i; nil if columns are in the file's order
 }
 
+// layout says how the files of a method have the parts of a matrix.
+type layout struct {
+	numbers, scales, zeros, groups string // the ends of the names of tensors
+	isRows                         bool   // the tensors have the matrix's rows; otherwise they are transposed
+
+	// numberAt and zeroAt return the word of 32 bits that has a number or a zero, and its place there, of 8. words is
+	// the number of words that have a row or, in transposed tensors, a column.
+	numberAt, zeroAt func(m *fourBits, row, at int) (word, place int)
+}
+
+// layouts is the table of layouts, by the method in config.json.
+var layouts = map[string]*layout{
+	"gptq": {numbers: ".qweight", scales: ".scales", zeros: ".qzeros", groups: ".g_idx",
+		numberAt: func(m *fourBits, row, column int) (int, int) { return column/8*m.rows + row, column % 8 },
+		zeroAt:   func(m *fourBits, row, group int) (int, int) { return group*(m.rows/8) + row/8, row % 8 },
+	},
+	"awq": {numbers: ".qweight", scales: ".scales", zeros: ".qzeros", groups: ".g_idx",
+		numberAt: (*fourBits).inTurns,
+		zeroAt:   (*fourBits).inTurns,
+	},
+	"compressed-tensors": {numbers: ".weight_packed", scales: ".weight_scale", zeros: ".weight_zero_point",
+		groups: ".weight_g_idx", isRows: true,
+		numberAt: func(m *fourBits, row, column int) (int, int) { return row*(m.columns/8) + column/8, column % 8 },
+		zeroAt:   func(m *fourBits, row, group int) (int, int) { return row/8*m.groups + group, row % 8 },
+	},
+}
+
+// inTurns is numberAt and zeroAt of AWQ: a word has the rows 0, 2, 4, 6, 1, 3, 5 and 7 of 8, from the low end.
+func (m *fourBits) inTurns(row, at int) (word, place int) {
+	return at*(m.rows/8) + row/8, row%8/2 + row%2*4
+}
+
 // fourBits reads the types of a matrix's tensors.
 func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
-	from = []string{base + ".qweight", base + ".qzeros", base + ".scales"}
-	q, z, s := r.types[from[0]], r.types[from[1]], r.types[from[2]]
-	if q.DType != ir.I32 || z.DType != ir.I32 || !s.DType.IsFloat() || len(q.Shape) != 2 || len(z.Shape) != 2 ||
-		len(s.Shape) != 2 || r.bits != 4 {
-		return m, nil, fmt.Errorf("it is %s, its zeros %s, its scales %s, of %d bits: want words of 4-bit numbers, "+
-			"and floats", q, z, s, r.bits)
+	m.layout = layouts[r.method]
+	if m.layout == nil || r.bits != 4 {
+		return m, nil, fmt.Errorf("it has %d bits by the method %q: want 4-bit numbers of %s", r.bits, r.method,
+			strings.Join(slices.Sorted(maps.Keys(layouts)), ", "))
 	}
-	m.columns, m.rows = 8*q.Shape[0].Static(), q.Shape[1].Static()
-	if r.method == "awq" {
-		m.columns, m.rows = q.Shape[0].Static(), 8*q.Shape[1].Static()
+	from = []string{base + m.layout.numbers, base + m.layout.scales}
+	q, s := r.types[from[0]], r.types[from[1]]
+	if q.DType != ir.I32 || !s.DType.IsFloat() || len(q.Shape) != 2 || len(s.Shape) != 2 {
+		return m, nil, fmt.Errorf("it is %s, its scales %s: want words of 4-bit numbers, and floats", q, s)
 	}
-	if m.groups = s.Shape[0].Static(); m.groups < 1 || m.columns%m.groups != 0 || s.Shape[1].Static() != m.rows ||
-		z.Shape[0].Static() != m.groups || 8*z.Shape[1].Static() != m.rows {
-		return m, nil, fmt.Errorf("it is %s, its zeros %s and its scales %s: want a scale and a zero for each group "+
-			"of a row", q, z, s)
+	rows, columns := q.Shape[0].Static(), q.Shape[1].Static()
+	scales := ir.ShapeOf(s.Shape[1].Static(), s.Shape[0].Static()) // of rows and groups
+	switch {
+	case m.isRows:
+		m.rows, m.columns, scales = rows, 8*columns, s.Shape
+	case r.method == "awq":
+		m.rows, m.columns = 8*columns, rows
+	default:
+		m.rows, m.columns = columns, 8*rows
 	}
-	if name := base + ".g_idx"; r.HasWeight(name) {
-		from, m.scattered = append(from, name), r.scattered
-		if g := r.types[name]; g.DType != ir.I32 || !g.Shape.Equal(ir.ShapeOf(m.columns)) {
-			return m, nil, fmt.Errorf("its groups are %s: want a number for each of %d columns", g, m.columns)
+	if m.groups = scales[1].Static(); m.groups < 1 || m.columns%m.groups != 0 || !scales[0].Is(m.rows) {
+		return m, nil, fmt.Errorf("it is %s, and its scales %s: want a scale for each group of a row", q, s)
+	}
+	zeros := ir.ShapeOf(m.groups, (m.rows+7)/8)
+	if m.isRows {
+		zeros = ir.ShapeOf((m.rows+7)/8, m.groups)
+	}
+	for _, more := range []struct {
+		end   string
+		shape ir.Shape
+	}{{m.layout.zeros, zeros}, {m.layout.groups, ir.ShapeOf(m.columns)}} {
+		t, has := r.types[base+more.end]
+		switch {
+		case has && t.DType == ir.I32 && t.Shape.Equal(more.shape):
+			from = append(from, base+more.end)
+		case has || more.end == m.layout.zeros && !m.isRows:
+			return m, nil, fmt.Errorf("its tensor %q is %s: want %s", base+more.end, t,
+				ir.Type{DType: ir.I32, Shape: more.shape})
 		}
 	}
+	m.scattered = r.scattered && r.HasWeight(base+m.layout.groups)
 	return m, from, nil
 }
 
 // read reads the tensors of the matrix. from lists their names. The 4-bit numbers of the matrix are most of the bytes:
 // read reads them only if numbers is set.
-func (m *fourBits) read(r *reader, from []string, numbers bool) error {
-	// In the order of from; the scales, at nil, are read as floats below.
-	for i, to := range []*[]byte{&m.numbers, &m.zeros, nil, &m.groupOf}[:len(from)] {
-		if to == nil || i == 0 && !numbers {
+func (m *fourBits) read(r *reader, from []string, numbers bool) (err error) {
+	for _, name := range from {
+		var to *[]byte
+		switch name[strings.LastIndexByte(name, '.'):] {
+		case m.layout.numbers:
+			to = &m.numbers
+		case m.layout.zeros:
+			to = &m.zeros
+		case m.layout.groups:
+			to = &m.groupOf
+		default:
+			if m.scales, err = r.floats(name); err != nil {
+				return err
+			}
 			continue
 		}
-		d, err := r.Weight(from[i])
+		if to == &m.numbers && !numbers {
+			continue
+		}
+		d, err := r.Weight(name)
 		if err != nil {
 			return err
 		}
 		*to = d.Bytes
 	}
-	var err error
-	m.scales, err = r.floats(from[2])
 	if r.method == "gptq" && r.format != "gptq_v2" {
 		m.bias = 1 // the files have zeros less 1
 	}
-	return err
+	return m.checkGroups()
+}
+
+// checkGroups checks the groups of columns. Compressed tensors have -1 for columns that stay in their order.
+func (m *fourBits) checkGroups() error {
+	for c := range len(m.groupOf) / 4 {
+		g := int32(binary.LittleEndian.Uint32(m.groupOf[4*c:]))
+		if g == -1 && m.isRows {
+			m.groupOf = nil
+			break
+		}
+		if g < 0 || int(g) >= m.groups {
+			return fmt.Errorf("column %d is in group %d: want 0 to %d", c, g, m.groups-1)
+		}
+	}
+	return nil
 }
 
 // nibbleAt returns the 4 bits of word `word` from bit 4*at on.
@@ -77,13 +157,12 @@ func nibbleAt(words []byte, word, at int) int {
 	return int(binary.LittleEndian.Uint32(words[4*word:]) >> (4 * at) & 15)
 }
 
-// across returns a number from a table with 8 columns of the file in a word, at a row and a column.
-func (m *fourBits) across(words []byte, row, column int, awq bool) int {
-	at := column % 8
-	if awq {
-		at = at/2 + at%2*4 // a word has the columns 0, 2, 4, 6, 1, 3, 5 and 7, from the low end
+// scale returns the index of a group's scale in a row.
+func (m *fourBits) scale(row, group int) int {
+	if m.isRows {
+		return row*m.groups + group
 	}
-	return nibbleAt(words, row*(m.rows/8)+column/8, at)
+	return group*m.rows + row
 }
 
 // group returns the group of a column.
@@ -91,15 +170,14 @@ func (m *fourBits) group(column int) int {
 	if m.groupOf == nil {
 		return column / (m.columns / m.groups)
 	}
-	return min(int(binary.LittleEndian.Uint32(m.groupOf[4*column:])), m.groups-1)
+	return int(binary.LittleEndian.Uint32(m.groupOf[4*column:]))
 }
 
 // format returns the dtype that represents every element exactly. An element is scale * (number - zero), with a number
 // of 4 bits and a scale in f16 for each group of columns. That is q4_0 if all zeros are 8. For other zeros, which are 0
 // to 16, the difference needs 5 bits, and the dtype is q5_0. Both need groups of whole blocks. GPTQ with desc_act
-// scatters the columns of a group, so the caller sorts columns by group first. Other matrices are f32. awq says that
-// the file has AWQ's layout, not GPTQ's.
-func (m *fourBits) format(awq bool) (ir.DType, error) {
+// scatters the columns of a group, so format sorts columns by group first. Other matrices are f32.
+func (m *fourBits) format() (ir.DType, error) {
 	size := m.columns / m.groups
 	if size%ir.Q4_0.BlockElems() != 0 || !m.sort(size) {
 		return ir.F32, nil
@@ -113,7 +191,7 @@ func (m *fourBits) format(awq bool) (ir.DType, error) {
 	}
 	for g := range m.groups {
 		for row := range m.rows {
-			if m.zero(row, g, awq) != 8 {
+			if m.zero(row, g) != 8 {
 				return ir.Q5_0, nil
 			}
 		}
@@ -142,29 +220,30 @@ func (m *fourBits) sort(size int) bool {
 }
 
 // zero returns the zero of a row in a group, 0 to 16.
-func (m *fourBits) zero(row, group int, awq bool) int {
-	return m.across(m.zeros, group, row, awq) + m.bias
+func (m *fourBits) zero(row, group int) int {
+	if m.zeros == nil {
+		return 8
+	}
+	word, place := m.zeroAt(m, row, group)
+	return nibbleAt(m.zeros, word, place) + m.bias
 }
 
 // number returns the 4-bit number of an element.
-func (m *fourBits) number(row, column int, awq bool) int {
-	if awq {
-		return m.across(m.numbers, column, row, true)
-	}
-	return nibbleAt(m.numbers, column/8*m.rows+row, column%8)
+func (m *fourBits) number(row, column int) int {
+	word, place := m.numberAt(m, row, column)
+	return nibbleAt(m.numbers, word, place)
 }
 
-// fourBitMatrix reads a matrix of GPTQ or AWQ. It becomes q4_0 or q5_0 if that has the same elements, and else f32.
+// fourBitMatrix reads a matrix of 4-bit numbers. It becomes q4_0 or q5_0 if that has the same elements, and else f32.
 func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string, err error) {
-	awq := r.method == "awq"
-	m, from, err := r.fourBits(base)
+	m, parts, err := r.fourBits(base)
 	if err == nil {
-		err = m.read(r, from, false)
+		err = m.read(r, parts, false)
 	}
 	if err != nil {
 		return "", t, nil, err
 	}
-	format, err := m.format(awq)
+	format, err := m.format()
 	if err != nil {
 		return "", t, nil, err
 	}
@@ -172,14 +251,14 @@ func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string
 		return tensor{Type: ir.Type{DType: format, Shape: ir.ShapeOf(m.rows, m.columns)}, packed: true, along: true,
 			load: func() (*ir.Data, error) {
 				m := m // the numbers are not kept
-				if err := m.read(r, from, true); err != nil {
+				if err := m.read(r, parts, true); err != nil {
 					return nil, err
 				}
 				out, err := ir.NewData(format, m.rows, m.columns)
 				if err == nil && format.IsBlock() {
-					err = m.blocks(out.Bytes, format, awq)
+					err = m.blocks(out.Bytes, format)
 				} else if err == nil {
-					m.floats(out.Bytes, awq)
+					m.floats(out.Bytes)
 				}
 				return out, err
 			}}
@@ -191,15 +270,19 @@ func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string
 		t.with = &tensor{Type: ir.Type{DType: ir.I32, Shape: ir.ShapeOf(m.columns)},
 			load: func() (*ir.Data, error) { return ir.FromInts(ir.I32, order, len(order)) }}
 	}
+	from = slices.Clone(parts)
+	if shape := base + ".weight_shape"; r.HasWeight(shape) { // the numbers and the scales say the same
+		from = append(from, shape)
+	}
 	return base + ".weight", t, from, nil
 }
 
 // floats writes the elements as f32, which has them exactly.
-func (m *fourBits) floats(out []byte, awq bool) {
+func (m *fourBits) floats(out []byte) {
 	for row := range m.rows {
 		for c := range m.columns {
 			g := m.group(c)
-			v := m.scales[g*m.rows+row] * float64(m.number(row, c, awq)-m.zero(row, g, awq))
+			v := m.scales[m.scale(row, g)] * float64(m.number(row, c)-m.zero(row, g))
 			binary.LittleEndian.PutUint32(out[4*(row*m.columns+c):], math.Float32bits(float32(v)))
 		}
 	}
@@ -215,7 +298,7 @@ func (m *fourBits) column(sorted int) int {
 
 // blocks writes the elements as blocks of q4_0: a scale, and 16 bytes with a number of the first half and one of the
 // second half. A block of q5_0 has the fifth bits of all numbers between them.
-func (m *fourBits) blocks(out []byte, format ir.DType, awq bool) error {
+func (m *fourBits) blocks(out []byte, format ir.DType) error {
 	scales, err := ir.FromFloats(ir.F16, m.scales, len(m.scales))
 	if err != nil {
 		return err
@@ -227,9 +310,9 @@ func (m *fourBits) blocks(out []byte, format ir.DType, awq bool) error {
 			block, fifths := out[:size], uint32(0)
 			out = out[size:]
 			g := m.group(m.column(first))
-			copy(block, scales.Bytes[2*(g*m.rows+row):][:2])
+			copy(block, scales.Bytes[2*m.scale(row, g):][:2])
 			for i := range elems {
-				n := m.number(row, m.column(first+i), awq) - m.zero(row, g, awq) + middle
+				n := m.number(row, m.column(first+i)) - m.zero(row, g) + middle
 				fifths |= uint32(n>>4) << i
 				block[size-elems/2+i%(elems/2)] |= byte(n&15) << (i / (elems / 2) * 4)
 			}

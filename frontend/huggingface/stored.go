@@ -40,12 +40,13 @@ type packing struct {
 	read func(s *reader, base string) (name string, t tensor, from []string, err error)
 }
 
-// packings is the table of packings.
+// packings is the table of packings, in the order in which they are tried.
 var packings = []packing{
+	{".qweight", fourBitMatrix},
+	{".weight_packed", fourBitMatrix},
 	{".weight_scale_inv", scaled},
 	{".weight_scale", scaled},
 	{"_blocks", mxfp4},
-	{".qweight", fourBitMatrix},
 }
 
 // reader reads tensors of a file.
@@ -75,8 +76,8 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 		r.types[name] = ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}
 	}
 	used := map[string]bool{}
-	for _, name := range names {
-		for _, p := range packings {
+	for _, p := range packings {
+		for _, name := range names {
 			base, ok := strings.CutSuffix(name, p.suffix)
 			if !ok || used[name] {
 				continue
@@ -128,6 +129,9 @@ func (s *stored) linearTypes() map[string]ir.Type {
 // quantizations are the values of quant_method in config.json that packings read.
 var quantizations = []string{"fp8", "mxfp4", "compressed-tensors", "fbgemm_fp8", "gptq", "awq"}
 
+// compressions are the formats of compressed-tensors that packings read.
+var compressions = []string{"float-quantized", "naive-quantized", "pack-quantized"}
+
 // readQuantization reads "quantization_config" of config.json.
 func (r *reader) readQuantization(config []byte) error {
 	var c struct {
@@ -139,6 +143,12 @@ func (r *reader) readQuantization(config []byte) error {
 			Zeros   string `json:"checkpoint_format"` // of GPTQ
 			Scatter bool   `json:"desc_act"`          // of GPTQ
 			Layout  string `json:"version"`           // of AWQ
+			Groups  map[string]struct {
+				Weights struct {
+					Bits int    `json:"num_bits"`
+					Type string `json:"type"`
+				} `json:"weights"`
+			} `json:"config_groups"` // of compressed-tensors
 		} `json:"quantization_config"`
 	}
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -149,7 +159,7 @@ func (r *reader) readQuantization(config []byte) error {
 		return nil
 	}
 	if !slices.Contains(quantizations, q.Method) ||
-		q.Method == "compressed-tensors" && !slices.Contains([]string{"float-quantized", "naive-quantized"}, q.Format) {
+		q.Method == "compressed-tensors" && !slices.Contains(compressions, q.Format) {
 		return fmt.Errorf("config.json: quantization_config has the method %q %q, which is not supported: want %s",
 			q.Method, q.Format, strings.Join(quantizations, ", "))
 	}
@@ -157,6 +167,11 @@ func (r *reader) readQuantization(config []byte) error {
 		return fmt.Errorf("config.json: AWQ in the layout %q is not supported: want gemm", q.Layout)
 	}
 	r.method, r.format, r.bits, r.scattered = q.Method, q.Zeros, q.Bits, q.Scatter
+	for _, group := range q.Groups {
+		if w := group.Weights; w.Type == "int" && (r.bits == 0 || w.Bits != 4) { // several numbers of bits are refused
+			r.bits = w.Bits
+		}
+	}
 	if len(q.Block) == 2 && q.Block[0] > 0 && q.Block[1] > 0 {
 		r.block = [2]int(q.Block)
 	}

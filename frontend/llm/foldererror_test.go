@@ -246,12 +246,12 @@ func FuzzFolder(f *testing.F) {
 	})
 }
 
-// TestFourBitFolder: matrices of GPTQ and AWQ have the numbers of their definitions. Symmetric ones are blocks of q4_0,
-// and others of q5_0, if groups are whole blocks and f16 has the scales.
+// TestFourBitFolder: 4-bit matrices of each method have the numbers of its definition. Symmetric ones are blocks of
+// q4_0, and others of q5_0, if groups are whole blocks and f16 has the scales.
 func TestFourBitFolder(t *testing.T) {
 	const rows, columns = 48, 32
 	number := func(row, column int) int { return int(hashed("four", row*columns+column) & 15) }
-	for _, method := range []string{"gptq", "gptq_v2", "awq"} {
+	for _, method := range []string{"gptq", "gptq_v2", "awq", "compressed-tensors"} {
 		for _, c := range []struct {
 			group     int
 			symmetric bool
@@ -277,7 +277,11 @@ func TestFourBitFolder(t *testing.T) {
 			}
 			numbers, zeros := must(ir.NewData(ir.I32, columns/8, rows)), must(ir.NewData(ir.I32, columns/group, rows/8))
 			order := []int{0, 1, 2, 3, 4, 5, 6, 7}
-			if method == "awq" {
+			byRows := method == "compressed-tensors"
+			if byRows {
+				numbers = must(ir.NewData(ir.I32, rows, columns/8))
+				zeros = must(ir.NewData(ir.I32, rows/8, columns/group))
+			} else if method == "awq" {
 				numbers, order = must(ir.NewData(ir.I32, columns, rows/8)), []int{0, 2, 4, 6, 1, 3, 5, 7}
 			}
 			put := func(d *ir.Data, word, at, v int) {
@@ -286,30 +290,52 @@ func TestFourBitFolder(t *testing.T) {
 			}
 			for c := range columns {
 				for row := range rows {
-					if method == "awq" {
+					if byRows {
+						put(numbers, row*columns/8+c/8, c%8, number(row, c))
+					} else if method == "awq" {
 						put(numbers, c*rows/8+row/8, slices.Index(order, row%8), number(row, c))
 					} else {
 						put(numbers, c/8*rows+row, c%8, number(row, c))
 					}
 				}
 			}
-			scales := make([]float64, 0, columns/group*rows)
-			for g := range columns / group {
+			groups := columns / group
+			scales, dims := make([]float64, groups*rows), []int{groups, rows}
+			for g := range groups {
 				for row := range rows {
-					put(zeros, g*rows/8+row/8, slices.Index(order, row%8), zero(row, g)-less)
-					scales = append(scales, scale(row, g))
+					if byRows {
+						put(zeros, row/8*groups+g, row%8, zero(row, g))
+						scales[row*groups+g], dims = scale(row, g), []int{rows, groups}
+					} else {
+						put(zeros, g*rows/8+row/8, slices.Index(order, row%8), zero(row, g)-less)
+						scales[g*rows+row] = scale(row, g)
+					}
 				}
 			}
 			folder := llamaFolder(t)
 			const up = "model.layers.0.mlp.up_proj."
-			replaceTensor(t, folder, up+"weight", safetensors.Named{Name: up + "qweight", Data: numbers},
-				safetensors.Named{Name: up + "qzeros", Data: zeros},
-				safetensors.Named{Name: up + "scales",
-					Data: must(ir.FromFloats(c.scales, scales, columns/group, rows))})
+			var list []safetensors.Named
+			add := func(name, packed string, d *ir.Data) {
+				if byRows {
+					name = packed
+				}
+				list = append(list, safetensors.Named{Name: up + name, Data: d})
+			}
+			add("qweight", "weight_packed", numbers)
+			add("scales", "weight_scale", must(ir.FromFloats(c.scales, scales, dims...)))
+			if !byRows || !symmetric {
+				add("qzeros", "weight_zero_point", zeros)
+			}
+			if byRows {
+				add("", "weight_shape", must(ir.FromInts(ir.I64, []int64{rows, columns}, 2)))
+				add("", "weight_g_idx", must(ir.FromInts(ir.I32, slices.Repeat([]int64{-1}, columns), columns)))
+			}
+			replaceTensor(t, folder, up+"weight", list...)
 			kind, _, _ := strings.Cut(method, "_")
 			write(t, filepath.Join(folder, "config.json"), strings.Replace(folderCases["llama"].config, `"vocab_size"`,
-				`"quantization_config": {"quant_method": "`+kind+`", "bits": 4, "checkpoint_format": "`+method+
-					`"}, "vocab_size"`, 1))
+				`"quantization_config": {"quant_method": "`+kind+`", "bits": 4, "checkpoint_format": "`+method+`",
+				"format": "pack-quantized", "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int"}}}},
+				"vocab_size"`, 1))
 			f, err := huggingface.Open(folder)
 			if err != nil {
 				t.Fatal(err)

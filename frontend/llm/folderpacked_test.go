@@ -213,6 +213,25 @@ func TestPackedFolder(t *testing.T) {
 	}
 }
 
+// TestRefusedGroups: a column of GPTQ must be in a group that has a scale.
+func TestRefusedGroups(t *testing.T) {
+	const base = "model.layers.0.mlp.up_proj."
+	folder := llamaFolder(t)
+	parts, _ := orderedGPTQ(base, 48, 32, true)
+	parts["g_idx"] = must(ir.FromInts(ir.I32, slices.Repeat([]int64{7}, 32), 32))
+	var list []safetensors.Named
+	for part, d := range parts {
+		list = append(list, safetensors.Named{Name: base + part, Data: d})
+	}
+	replaceTensor(t, folder, base+"weight", list...)
+	config := strings.Replace(folderCases["llama"].config, "{",
+		`{"quantization_config": {"quant_method": "gptq", "bits": 4}, `, 1)
+	write(t, filepath.Join(folder, "config.json"), config)
+	if _, err := huggingface.Open(folder); err == nil || !strings.Contains(err.Error(), "column 0 is in group 7") {
+		t.Errorf("got the error %v", err)
+	}
+}
+
 // noLinear are parts of names. Quantizers leave such matrices alone, because no linear layer has them.
 var noLinear = []string{"embed", "norm", "conv", "router", "gate.weight", "wg.weight", "lm_head", "score",
 	"expert_bias"}
