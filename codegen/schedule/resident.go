@@ -24,7 +24,6 @@ type residentVec struct {
 	lengthBelow int64           // from this row length on, this is not faster; 0 for no limit
 	maxColumns  int64           // maximum number of columns per core; 0 for no limit
 	subnormals  bool
-	tables      bool
 }
 
 // maxResidentLanes is the maximum number of invocations that share a row. maxResidentColumns is the maximum number of
@@ -68,7 +67,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		return h.fits(k, onePass(lanes, cols, groups))
 	})
 	s := onePass(lanes, cols, groups)
-	s.Subnormals, s.Tables = v.subnormals, v.tables
+	s.Subnormals = v.subnormals
 	if rounds {
 		s.Prefetch = v.prefetch
 	}

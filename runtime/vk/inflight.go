@@ -85,11 +85,10 @@ func (s *slot) Close() error {
 
 // drop gives up the slot, if it is not nil, so that no later run uses it. Its memory is freed now, or by the tensor
 // that uses it.
-func (s *slot) drop() error {
-	if s == nil || s.state.CompareAndSwap(slotTaken, slotDropped) {
-		return nil
+func (s *slot) drop() {
+	if s != nil && !s.state.CompareAndSwap(slotTaken, slotDropped) {
+		s.Buffer.Close() // retires it, which cannot fail
 	}
-	return s.Buffer.Close()
 }
 
 // slots has the slots of outputs, by port. An element is nil if the output has no slot.
@@ -98,7 +97,7 @@ type slots []*slot
 // close gives up all slots.
 func (list slots) close() {
 	for _, s := range list {
-		s.drop() // retires it, which cannot fail
+		s.drop()
 	}
 }
 

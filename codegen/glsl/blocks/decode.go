@@ -130,7 +130,7 @@ func Scale(e *emit.Emitter, b *emit.Buffer) {
 	blockFunction(e, b, ScaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
 		map[bool]string{true: " and offset"}[f.Affine],
-		map[bool]string{true: " of element e"}[mentions(snippet(e, scale), "e")]), scale)
+		map[bool]string{true: " of element e"}[mentionsElement(snippet(e, scale))]), scale)
 }
 
 // quadArgs returns the parameters of a function that reads a quad. quadNote is the comment that describes them.
@@ -236,7 +236,7 @@ func ScaleWord(e *emit.Emitter, b *emit.Buffer) string {
 func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 	list := snippet(e, f.Decode.Scale)
 	unpack, reading := cutRead(list, "word")
-	if reading == nil || len(list) != 1 || mentions(list, "e") {
+	if reading == nil || len(list) != 1 || mentionsElement(list) {
 		return nil, nil
 	}
 	switch reading.Text {
@@ -257,10 +257,10 @@ func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 	return []syntax.Stmt{&syntax.Return{X: reading}}, unpack
 }
 
-// mentions reports whether statements mention a name.
-func mentions(list []syntax.Stmt, name string) bool {
+// mentionsElement reports whether statements use e, the position of an element in its block.
+func mentionsElement(list []syntax.Stmt) bool {
 	found := false
-	syntax.Names(list, func(n string) { found = found || n == name })
+	syntax.Names(list, func(name string) { found = found || name == "e" })
 	return found
 }
 
