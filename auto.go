@@ -49,6 +49,7 @@ func openAuto(want string, options openOptions) kind {
 // noVulkan is the reason given when "auto" opens the CPU fast path because no Vulkan device opens.
 const noVulkan = "no Vulkan device can be used"
 
+// compile compiles a graph for the Vulkan device, or, if that cannot run it, for the CPU fast path.
 func (a *auto) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	p, err := a.vulkan.compile(ctx, g, opt)
 	if runsOnCPUInstead(ctx, g, opt.Weights, err) {

@@ -26,6 +26,7 @@ func newProcessor(name, why string, options openOptions) *processor {
 		limit: int64(min(options.MemoryLimit, math.MaxInt64))}
 }
 
+// compile checks the weights and returns a program for the interpreter, which needs no compilation.
 func (d *processor) compile(_ context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	if _, _, err := compiler.FitWeights(g, opt.Weights); err != nil {
 		return nil, err

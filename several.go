@@ -124,6 +124,7 @@ func programs(exes []*Executable) (list []runtime.Executable) {
 
 func (s *combined) parts(*Device) Devices { return s.members }
 
+// hardware returns the hardware of all members.
 func (s *combined) hardware() (list []hardware) {
 	for _, one := range s.members {
 		list = append(list, one.kind.hardware()...)

@@ -71,6 +71,7 @@ func (o Options) orUsual() Options {
 	return o
 }
 
+// init registers the types and functions that Beam sends to its workers.
 func init() {
 	beam.RegisterType(reflect.TypeFor[Tensor]())
 	beam.RegisterType(reflect.TypeFor[Example]())

@@ -22,6 +22,7 @@ type RoomError struct {
 	Caches  uint64 // KV caches of all slots
 }
 
+// Error gives the sizes and what the user can do.
 func (e *RoomError) Error() string {
 	return fmt.Sprintf("generate: the model needs %s: weights take %s and the KV cache %s, without temporaries: %s "+
 		"has %s; want fewer tokens (--ctx) or answers at once, a smaller KV cache (--kv q8_0 or q4_0), or a smaller "+
@@ -29,6 +30,7 @@ func (e *RoomError) Error() string {
 		sizeText(e.Caches), e.Where, sizeText(e.Have))
 }
 
+// sizeText formats a number of bytes.
 func sizeText(n uint64) string {
 	if n < 1<<30 {
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))

@@ -225,6 +225,7 @@ func (buf *Buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error
 	return newBuffer(buf.backend, buf.shape.DType, s), nil
 }
 
+// firstError returns the first error that is not nil.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -143,6 +143,7 @@ func signed(with, without func(tensor) tensor) func(tensor) tensor {
 	}
 }
 
+// unary adds an elementwise op of one argument.
 func (f *Function) unary(kind compute.OpType, x compute.Value) (compute.Value, error) {
 	args, err := f.values(kind, x)
 	if err != nil {
@@ -152,6 +153,7 @@ func (f *Function) unary(kind compute.OpType, x compute.Value) (compute.Value, e
 	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor { return unaryOps[kind](in[0]) }))
 }
 
+// binary adds an elementwise op of two arguments, which broadcast.
 func (f *Function) binary(kind compute.OpType, x, y compute.Value) (compute.Value, error) {
 	args, err := f.values(kind, x, y)
 	if err != nil {
@@ -170,6 +172,7 @@ func pairwise(table map[compute.OpType]func(x, y tensor) tensor, kind compute.Op
 	return one(func(in []tensor) tensor { return of(in[0], in[1]) })
 }
 
+// compare adds a comparison of two arguments, which broadcast. Its result is bool.
 func (f *Function) compare(kind compute.OpType, x, y compute.Value) (compute.Value, error) {
 	args, err := f.values(kind, x, y)
 	if err != nil {
@@ -239,6 +242,7 @@ func (f *Function) SchedulingBarrier(operand compute.Value, dependencies ...comp
 	return args[0], nil
 }
 
+// valuesOf converts values to GoMLX's interface type.
 func valuesOf(values []*value) []compute.Value {
 	out := make([]compute.Value, len(values))
 	for i, v := range values {

@@ -425,6 +425,7 @@ func (r *routine) run(ctx context.Context, b *Backend, in []*storage, symbols ma
 	return out, nil
 }
 
+// close releases the programs of the steps, and of the bodies of loops and branches.
 func (r *routine) close(b *Backend) {
 	for _, s := range r.steps {
 		if s.flow != nil {
@@ -437,6 +438,7 @@ func (r *routine) close(b *Backend) {
 	}
 }
 
+// closeAll closes storages. Elements may be nil.
 func closeAll(of []*storage) {
 	for _, s := range of {
 		if s != nil {

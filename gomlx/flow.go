@@ -37,6 +37,7 @@ func (f *Function) callee(kind compute.OpType, called compute.Function, args ...
 	return g, nil
 }
 
+// shapesOf returns the shapes of values.
 func shapesOf(values []*value) []shapes.Shape {
 	of := make([]shapes.Shape, len(values))
 	for i, v := range values {
@@ -229,6 +230,8 @@ func (w *while) compile(of axes) (flow, error) {
 	return &while{functions: w.functions, captured: w.captured, compiled: compiled}, err
 }
 
+// run runs the loop. in has the initial state, and then the captured values of the condition and the body. The result
+// is the state for which the condition is false.
 func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error) {
 	n := len(w.functions[0].parameters)
 	first := n + len(w.captured[0])
@@ -286,6 +289,8 @@ func (w *branch) compile(of axes) (flow, error) {
 	return &branch{branches: w.branches, captured: w.captured, compiled: compiled}, err
 }
 
+// run runs one of the branches. in has the condition, then the captured values of the branch for false, and then the values
+// of the branch for true.
 func (w *branch) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error) {
 	if len(w.branches) == 1 {
 		return w.compiled[0].run(ctx, b, in, symbols)

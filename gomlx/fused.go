@@ -262,6 +262,7 @@ func (a *attention) build(in []tensor) tensor {
 	return swap(y)
 }
 
+// newAttention returns an attention with the given order of axes. options may be nil for the defaults.
 func newAttention(layout compute.AttentionAxesLayout, options *compute.ScaledDotProductAttentionConfig) *attention {
 	a := &attention{layout: layout}
 	if options != nil {

@@ -173,6 +173,7 @@ func pad(x tensor, value float64, axes []compute.PadAxis) tensor {
 	return x
 }
 
+// addAround pads x with a value: before elements at the start of an axis and after elements at its end.
 func addAround(x tensor, axis, before, after int, value float64) tensor {
 	if before == 0 && after == 0 {
 		return x

@@ -105,6 +105,8 @@ func subpath(where string, keys ...string) string {
 // maxPath bounds the bytes of a path in errors.
 const maxPath = 200
 
+// fail records an error at a place in the schema, unless there is one already. It returns an expression that matches
+// nothing.
 func (s *schemas) fail(where, format string, args ...any) *expr {
 	if s.err == nil {
 		s.err = fmt.Errorf("schema: %s: %s", where, fmt.Sprintf(format, args...))
@@ -179,6 +181,7 @@ func (s *schemas) anyString() *expr {
 	return s.add("string", func() *expr { return seq(text(`"`), repeat(charBody(), 0, -1), text(`"`)) })
 }
 
+// anyObject returns the expression of a JSON object with any keys and values.
 func (s *schemas) anyObject() *expr {
 	return s.add("object", func() *expr {
 		sp := s.space()

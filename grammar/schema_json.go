@@ -18,6 +18,7 @@ type object struct {
 
 func (o *object) has(key string) bool { _, ok := o.values[key]; return ok }
 
+// set sets the value of a key. A new key comes after the others.
 func (o *object) set(key string, v any) {
 	if !o.has(key) {
 		o.keys = append(o.keys, key)

@@ -50,6 +50,7 @@ func parsePattern(source string, spend func(int) bool) (*pattern, error) {
 	return p, r.err
 }
 
+// fail records an error at the current byte, unless there is one already, and skips the rest of the pattern.
 func (r *patternReader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("at byte %d: %s", r.at, fmt.Sprintf(format, args...))
@@ -59,6 +60,7 @@ func (r *patternReader) fail(format string, args ...any) {
 
 func (r *patternReader) rest() string { return r.source[r.at:] }
 
+// skip skips a word. It returns false if the rest of the pattern does not begin with it.
 func (r *patternReader) skip(word string) bool {
 	if !strings.HasPrefix(r.rest(), word) {
 		return false
@@ -134,6 +136,7 @@ func (r *patternReader) times() (low, high int, ok bool) {
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
+// number reads the count of a repetition.
 func (r *patternReader) number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n > maxNodes {

@@ -209,6 +209,7 @@ func dtypeList() string {
 	return strings.Join(names, " ")
 }
 
+// info returns the dtype's row in the table, or a row with only a name if the dtype is unknown.
 func (t DType) info() *dtypeInfo {
 	if t >= numDTypes {
 		return &dtypeInfo{name: fmt.Sprintf("dtype(%d)", uint8(t)), ggml: -1}

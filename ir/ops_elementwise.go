@@ -494,6 +494,7 @@ func inferBitcast(c *Call) (Type, error) {
 
 // Scalar references.
 
+// b2f returns 1 for true and 0 for false.
 func b2f(b bool) float64 {
 	if b {
 		return 1
@@ -522,6 +523,7 @@ func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-
 
 func hardsigmoid(x float64) float64 { return math.Min(math.Max(x/6+0.5, 0), 1) }
 
+// selu is the scaled exponential linear unit (Klambauer et al. 2017).
 func selu(x float64) float64 {
 	const alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 	if x < 0 {
@@ -536,6 +538,7 @@ func geluTanh(x float64) float64 {
 
 func geluErf(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }
 
+// modFloat returns the remainder of a/b with the sign of b.
 func modFloat(a, b float64) float64 {
 	r := math.Mod(a, b)
 	if r != 0 && (r < 0) != (b < 0) {
@@ -544,6 +547,7 @@ func modFloat(a, b float64) float64 {
 	return r
 }
 
+// divInt returns the truncated quotient. A division by 0 gives 0.
 func divInt(a, b int64) int64 {
 	if b == 0 {
 		return 0
@@ -551,6 +555,7 @@ func divInt(a, b int64) int64 {
 	return a / b
 }
 
+// remInt returns the remainder of a/b with the sign of a. A division by 0 gives 0.
 func remInt(a, b int64) int64 {
 	if b == 0 {
 		return 0
@@ -558,6 +563,7 @@ func remInt(a, b int64) int64 {
 	return a % b
 }
 
+// modInt returns the remainder of a/b with the sign of b. A division by 0 gives 0.
 func modInt(a, b int64) int64 {
 	r := remInt(a, b)
 	if r != 0 && (r < 0) != (b < 0) {

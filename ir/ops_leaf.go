@@ -95,6 +95,7 @@ func inferIota(c *Call) (Type, error) {
 	return t, err
 }
 
+// inferDimValue checks attribute dim, a single extent. The result is a scalar i32.
 func inferDimValue(c *Call) (Type, error) {
 	if s := c.Attrs.Shape("dim"); len(s) != 1 {
 		return Type{}, fmt.Errorf("dim %s is not one dim", s)

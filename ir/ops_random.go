@@ -49,6 +49,7 @@ func inferRandomFloat(c *Call) (Type, error) {
 	return Type{}, fmt.Errorf("there are no random numbers of %s: cast f32 numbers", t)
 }
 
+// inferBernoulli checks the probability. The result is bool.
 func inferBernoulli(c *Call) (Type, error) {
 	if p := c.Attrs.Float("p"); !(p >= 0 && p <= 1) {
 		return Type{}, fmt.Errorf("probability %v is outside 0..1", p)

@@ -97,6 +97,7 @@ func (c *Call) channels(params int) (Type, error) {
 	return Type{c.DType(0), s}, nil
 }
 
+// inferAlongAxis is the type rule of ops on rows of floats along an axis. The result has the argument's type.
 func inferAlongAxis(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err

@@ -46,6 +46,7 @@ func init() {
 	)
 }
 
+// inferScan is the type rule of scans: numbers of any dtype, and an axis. The result has the argument's type.
 func inferScan(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
 		return Type{}, err
@@ -54,6 +55,7 @@ func inferScan(c *Call) (Type, error) {
 	return Type{c.DType(0), c.Shape(0)}, err
 }
 
+// inferRunning is inferScan, with a check of attribute restart.
 func inferRunning(c *Call) (Type, error) {
 	if n := c.Attrs.Int("restart"); n < 0 {
 		return Type{}, fmt.Errorf("restart is %d, want 0 or more", n)

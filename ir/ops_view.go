@@ -263,6 +263,7 @@ func inferUnsqueeze(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
+// inferFlip checks the axes. The result has the argument's type.
 func inferFlip(c *Call) (Type, error) {
 	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err

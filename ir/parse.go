@@ -46,6 +46,7 @@ type parser struct {
 	splatLeft int64            // bytes still available for repeated values
 }
 
+// next returns the current token, and reads the one after it unless there was an error.
 func (p *parser) next() token {
 	t := p.tok
 	if p.err == nil {
@@ -303,6 +304,7 @@ func (p *parser) int() int64 {
 	return v
 }
 
+// dtype parses the name of a dtype.
 func (p *parser) dtype() DType {
 	pos := p.tok.pos
 	t, err := ParseDType(p.take(tokWord, "a dtype"))

@@ -120,6 +120,7 @@ type symbolSource struct {
 	axis  int
 }
 
+// String says where a run finds the symbol's value.
 func (p symbolSource) String() string {
 	if p.input == "" {
 		return "by name"
@@ -199,6 +200,7 @@ func larger(symbol string, value int64) string {
 		symbol, value)
 }
 
+// unknownInput returns the error for a tensor whose name no input has.
 func unknownInput(g *Graph, name string) error {
 	var names []string
 	for _, n := range g.Leaves(OpInput) {

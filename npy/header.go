@@ -91,6 +91,7 @@ func (s *scanner) errorf(format string, args ...any) error {
 	return s.src.Errorf(s.base+int64(s.pos), format, args...)
 }
 
+// unexpected returns the error for a character other than the wanted one.
 func (s *scanner) unexpected(want string) error {
 	if s.pos >= len(s.text) {
 		return s.errorf("the header ends: want %s", want)
@@ -113,6 +114,7 @@ func (s *scanner) peek() byte {
 	return s.text[s.pos]
 }
 
+// accept skips byte b. It returns false if another byte comes next.
 func (s *scanner) accept(b byte) bool {
 	ok := s.peek() == b
 	if ok {
@@ -121,6 +123,7 @@ func (s *scanner) accept(b byte) bool {
 	return ok
 }
 
+// expect skips byte b, or returns an error.
 func (s *scanner) expect(b byte) error {
 	if !s.accept(b) {
 		return s.unexpected(strconv.QuoteRune(rune(b)))

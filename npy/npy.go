@@ -201,6 +201,7 @@ func dtypeOf(descr string) (ir.DType, error) {
 	return 0, fmt.Errorf("element type %q is not supported: want one of %s; "+save, descr, descrList(), "<f4")
 }
 
+// descrList lists the dtypes in NumPy's notation, for errors.
 func descrList() string {
 	var all []string
 	for _, row := range dtypes {

@@ -107,6 +107,7 @@ func weighAboveRMS(w, x []float32) {
 	}
 }
 
+// sum returns the sum of the elements, added in order.
 func sum(w []float32) (total float32) {
 	for _, v := range w {
 		total += v

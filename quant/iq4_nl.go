@@ -7,6 +7,7 @@ func dequantizeIQ4_NL(dst []float32, block []byte) {
 	putIQ4((*[32]float32)(dst), halfAt(b[:]), (*[16]byte)(b[2:]))
 }
 
+// quantizeIQ4_NL quantizes a block of 32 elements: an f16 scale, and 4-bit indices into a codebook.
 func quantizeIQ4_NL(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[18]byte)(block)
 	d := fitIQ4(x, weights, meanSquare2(src))

@@ -35,6 +35,7 @@ func wordsOf8(grid []uint64) func() *ir.Data {
 	return sync.OnceValue(func() *ir.Data { return packed8(grid) })
 }
 
+// packed8 returns a codebook as words: the low and the high half of each entry of eight bytes.
 func packed8(grid []uint64) *ir.Data {
 	d := &ir.Data{DType: ir.U32, Dims: []int{2 * len(grid)}}
 	for _, entry := range grid {

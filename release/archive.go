@@ -22,6 +22,7 @@ type file struct {
 	exec bool
 }
 
+// mode returns the permissions of a file in an archive.
 func (f file) mode() int64 {
 	if f.exec {
 		return 0o755

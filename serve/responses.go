@@ -258,6 +258,7 @@ func (x *response) item(kind reply.Kind, text, status string) map[string]any {
 		"content": content}
 }
 
+// textPart returns a part of an output item in the format of the Responses API: reasoning or text of the answer.
 func textPart(kind reply.Kind, text string) map[string]any {
 	if kind == reply.Reasoning {
 		return map[string]any{"type": "reasoning_text", "text": text}

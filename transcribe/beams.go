@@ -17,6 +17,7 @@ type beamProgram struct {
 	exe  *vkc.Executable
 }
 
+// close closes the program, if it is loaded, and forgets it.
 func (p *beamProgram) close() (err error) {
 	if p.exe != nil {
 		err = p.exe.Close()

@@ -289,6 +289,7 @@ func (m *Model) Check(r Request) error {
 	return nil
 }
 
+// languageCodes returns the codes of the model's languages, separated by spaces, for errors.
 func (m *Model) languageCodes() string {
 	var codes []string
 	for _, l := range m.Languages() {

@@ -81,6 +81,7 @@ func (a *app) finishBench(r *bench.Report, base *bench.Baseline, f *benchFlags) 
 	return r.Err()
 }
 
+// printBench prints the report, and the comparison with a baseline if there is one.
 func (a *app) printBench(r *bench.Report, base *bench.Baseline) error {
 	if err := r.WriteTable(a.stdout); err != nil || base == nil {
 		return err
@@ -120,6 +121,7 @@ func (a *app) printTraces(path string, traces []runtime.Trace) error {
 	return writeTraceFile(path, traces...)
 }
 
+// writeTraceFile writes traces to one file.
 func writeTraceFile(path string, traces ...runtime.Trace) error {
 	var text bytes.Buffer
 	if err := runtime.WriteTrace(&text, traces...); err != nil {

@@ -224,6 +224,7 @@ func (c *caches) pipelineFiles() ([]fs.FileInfo, error) {
 	return files, nil
 }
 
+// sumFiles returns the number of files and their total size.
 func sumFiles(files []fs.FileInfo) cacheSum {
 	s := cacheSum{Entries: len(files)}
 	for _, f := range files {

@@ -58,6 +58,7 @@ func deviceValues() []string {
 	return values
 }
 
+// passNames lists the names of the passes.
 func passNames() (names []string) {
 	for _, p := range passes.Passes() {
 		names = append(names, p.Name)

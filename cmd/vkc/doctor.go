@@ -222,6 +222,7 @@ func examineVulkan(info devicesInfo, err error) []finding {
 	return findings
 }
 
+// describeDevice describes a device in a line.
 func describeDevice(d deviceEntry) string {
 	text := fmt.Sprintf("%s (%s, %s %s)", d.Caps.Name, d.Caps.Type, d.Caps.DriverName, d.Caps.DriverInfo)
 	if d.Auto {

@@ -403,6 +403,7 @@ func (info *inspected) bundle(path string) (err error) {
 	return nil
 }
 
+// addKey adds an entry of the metadata. For a list it also records the number of elements.
 func (info *inspected) addKey(key string, value any) {
 	k := inspectedKey{Key: key, Type: strings.TrimPrefix(fmt.Sprintf("%T", value), "[]"), Value: value}
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice {
@@ -424,6 +425,7 @@ func (info *inspected) addTensor(name, dtype string, dims []int, offset, n int64
 	info.Tensors = append(info.Tensors, t)
 }
 
+// bitsPer returns the bits per element, or 0 if there are no elements.
 func bitsPer(bytes, elements int64) float64 {
 	if elements == 0 {
 		return 0
@@ -503,6 +505,7 @@ func (a *app) printInspected(info *inspected) error {
 	return err
 }
 
+// plural returns a count with its noun, which gets an s unless the count is 1.
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

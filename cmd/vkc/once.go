@@ -36,6 +36,7 @@ func (e *twiceError) Error() string {
 	return fmt.Sprintf("it is given twice, as %s and as %s: give it once", e.first, e.second)
 }
 
+// Set sets the flag's value. A repeated flag is an error, except a bool flag with the same value.
 func (v *onceValue) Set(text string) error {
 	if v.given != nil && (v.Type() != "bool" || *v.given != text) {
 		return &twiceError{*v.given, text}

@@ -419,6 +419,7 @@ func (f *serveFlags) await(handler handler) (cut int) {
 // dropped.
 type notices chan string
 
+// Write sends a line of a log to the channel. It drops the line if the channel is full.
 func (n notices) Write(line []byte) (int, error) {
 	select {
 	case n <- strings.TrimSpace(string(line)):

@@ -17,6 +17,7 @@ import (
 // number is a float for JSON. Infinities and NaN are encoded as strings.
 type number float64
 
+// MarshalJSON writes infinities and NaN as strings, because JSON has no such numbers.
 func (n number) MarshalJSON() ([]byte, error) {
 	s := ir.FormatFloat(float64(n))
 	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
@@ -146,6 +147,7 @@ func (s spanInfo) String() string {
 	return fmt.Sprintf("%.1f us (%.1f to %.1f, %d runs)", s.Median, s.Min, s.Max, s.Runs)
 }
 
+// line describes the measured times.
 func (m *measureInfo) line() string {
 	text := fmt.Sprintf("measured: %s by the wall clock", m.Wall)
 	if m.Device != nil {

@@ -100,6 +100,7 @@ func (k Kind) String() string {
 	return kinds[k].name
 }
 
+// align returns the alignment of a section's content, in bytes.
 func (k Kind) align() int64 {
 	if k == KindData {
 		return dataAlign

@@ -271,6 +271,7 @@ func (w *writer) end() {
 	}
 }
 
+// write writes p and advances the position. After an error it does nothing.
 func (w *writer) write(p []byte) {
 	if w.err == nil {
 		var n int

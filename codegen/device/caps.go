@@ -310,6 +310,7 @@ func (c Caps) Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// sortedShapes returns the shapes in an order that does not depend on the driver's.
 func sortedShapes(shapes []MatrixShape) []MatrixShape {
 	shapes = slices.Clone(shapes)
 	slices.SortFunc(shapes, func(a, b MatrixShape) int {

@@ -117,6 +117,7 @@ type identityWriter struct {
 	extents map[int]ir.Dim // the extents of axes that were written last
 }
 
+// line begins a new line with some words.
 func (w *identityWriter) line(words ...string) {
 	w.b = append(w.b, '\n')
 	for _, s := range words {
@@ -149,6 +150,7 @@ func (w *identityWriter) refs(list ...*Expr) {
 	}
 }
 
+// attrs writes the names and values of attributes.
 func (w *identityWriter) attrs(attrs ir.Attrs) {
 	for _, at := range attrs {
 		w.text(strconv.Quote(at.Name))
@@ -156,6 +158,7 @@ func (w *identityWriter) attrs(attrs ir.Attrs) {
 	}
 }
 
+// dims writes the number of extents, and the extents.
 func (w *identityWriter) dims(list []ir.Dim) {
 	w.ints(int64(len(list)))
 	for _, d := range list {
@@ -163,6 +166,7 @@ func (w *identityWriter) dims(list []ir.Dim) {
 	}
 }
 
+// dim writes an extent: its symbol with bound and factor, if it has one, and its constant.
 func (w *identityWriter) dim(d ir.Dim) {
 	if !d.IsStatic() {
 		w.value(d.Sym, d.Bound)

@@ -28,6 +28,7 @@ func (x Index) nonNegative() bool {
 	return low.c >= 0
 }
 
+// symbolsOnly reports whether all factors are symbols.
 func symbolsOnly(fs []*Factor) bool {
 	for _, f := range fs {
 		if f.Kind != FactorSym {

@@ -20,6 +20,7 @@ type Loop struct {
 	Body    int    // the id of the body, assigned by the pass that lowered it
 }
 
+// describe returns the loop as text, for dumps.
 func (l *Loop) describe() string {
 	text := fmt.Sprintf("loop %d of %s trips", l.Body, l.Trips)
 	if l.While {

@@ -160,6 +160,7 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 	return &out
 }
 
+// recurrence returns a mapped copy of a recurrence, which may be nil.
 func (m *Mapping) recurrence(r *Recurrence) *Recurrence {
 	if r == nil {
 		return nil
@@ -177,6 +178,7 @@ func (m *Mapping) Store(s Store) Store {
 // Stores rewrites all stores of the old kernel.
 func (m *Mapping) Stores() []Store { return rewritten(m.From.Stores, m.Store) }
 
+// limit returns a mapped copy of a limit, which may be nil.
 func (m *Mapping) limit(l *Limit) *Limit {
 	if l == nil {
 		return nil
@@ -184,6 +186,7 @@ func (m *Mapping) limit(l *Limit) *Limit {
 	return &Limit{At: m.Index(l.At), Below: l.Below}
 }
 
+// group returns a mapped copy of a group, which may be nil.
 func (m *Mapping) group(g *Group) *Group {
 	if g == nil {
 		return nil
@@ -193,6 +196,7 @@ func (m *Mapping) group(g *Group) *Group {
 	return &out
 }
 
+// guard returns a mapped copy of a guard, which may be nil.
 func (m *Mapping) guard(g *Guard) *Guard {
 	if g == nil {
 		return nil
@@ -200,6 +204,7 @@ func (m *Mapping) guard(g *Guard) *Guard {
 	return &Guard{Point: m.orNil(g.Point), Batch: m.orNil(g.Batch), Row: m.orNil(g.Row), Col: m.orNil(g.Col)}
 }
 
+// fault returns a mapped copy of a fault, which may be nil.
 func (m *Mapping) fault(f *Fault) *Fault {
 	if f == nil {
 		return nil

@@ -55,6 +55,7 @@ func (c *checker) must(err error) {
 	}
 }
 
+// checkBuffers checks the arena and all buffers.
 func (c *checker) checkBuffers() {
 	c.require(c.ArenaBytes >= 0 && c.ArenaBytes <= maxArena, "arena of %d bytes", c.ArenaBytes)
 	for i, b := range c.Buffers {
@@ -105,6 +106,7 @@ func (c *checker) checkBuffer(b Buffer) {
 	}
 }
 
+// checkExtents checks the list of extents.
 func (c *checker) checkExtents() {
 	for _, d := range c.Extents {
 		c.begin("extent %s", d)
@@ -112,6 +114,7 @@ func (c *checker) checkExtents() {
 	}
 }
 
+// checkShaders checks the sizes of workgroups, shared memory and subgroups.
 func (c *checker) checkShaders() {
 	for i, s := range c.Shaders {
 		c.require(s.Workgroup >= 1 && s.Workgroup <= 1<<16 && s.SharedBytes >= 0 && s.SharedBytes <= 1<<24 &&
@@ -121,6 +124,7 @@ func (c *checker) checkShaders() {
 	}
 }
 
+// checkDispatches checks the steps and persistent kernels, with their alternatives.
 func (c *checker) checkDispatches() {
 	for i, s := range c.Dispatches() {
 		c.begin("step %d (%s)", i, s.Name)

@@ -68,6 +68,7 @@ type exitError struct {
 	killed  bool // by runTool or by someone else; files that it wrote may be truncated
 }
 
+// Error gives the tool, its exit state, and the first line of its output.
 func (e *exitError) Error() string {
 	if e.output == "" {
 		return fmt.Sprintf("%s: %v", e.tool, e.state)

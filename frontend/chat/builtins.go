@@ -344,6 +344,7 @@ func stringMethod(name string) func(r *run, x value, a args) value {
 	return func(r *run, x value, a args) value { return method(printed(r, x), name).call(r, a) }
 }
 
+// eval applies the filter to the value of its expression.
 func (f filter) eval(r *run, s *scope) value {
 	r.beginLevel()
 	defer r.endLevel()
@@ -402,6 +403,7 @@ func length(_ *run, x value, _ args) value {
 	return nil
 }
 
+// orElse is the filter default: it replaces an undefined value, and with boolean=true any false value.
 func orElse(_ *run, x value, a args) value {
 	if isUndefined(x) || truth(a.or(1, "boolean", false)) && !truth(x) {
 		return a.or(0, "default_value", str{})

@@ -39,6 +39,7 @@ func (c condition) exec(r *run, s *scope) {
 	}
 }
 
+// exec panics with a signal, which the loop around the statement recovers.
 func (j jump) exec(*run, *scope) {
 	if j.isBreak {
 		panic(signal{breakLoop})

@@ -50,6 +50,7 @@ func (p *parser) expr() expr {
 	return x
 }
 
+// or parses operands of and, joined by "or". The precedence rises from or to and, not and comparisons.
 func (p *parser) or() expr {
 	x := p.and()
 	for p.word("or") {
@@ -58,6 +59,7 @@ func (p *parser) or() expr {
 	return x
 }
 
+// and parses operands of not, joined by "and".
 func (p *parser) and() expr {
 	x := p.not()
 	for p.word("and") {
@@ -66,6 +68,7 @@ func (p *parser) and() expr {
 	return x
 }
 
+// not parses a comparison, after any number of "not".
 func (p *parser) not() expr {
 	defer p.nest()()
 	if p.word("not") {

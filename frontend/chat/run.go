@@ -70,6 +70,7 @@ type scope struct {
 
 func (s *scope) inner() *scope { return &scope{outer: s} }
 
+// set assigns a variable of this scope.
 func (s *scope) set(name string, v value) {
 	if s.vars == nil {
 		s.vars = map[string]value{}

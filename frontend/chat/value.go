@@ -41,6 +41,7 @@ func marked(s string) str {
 	return t
 }
 
+// String returns the text without marks.
 func (s str) String() string {
 	var b strings.Builder
 	for _, c := range s {

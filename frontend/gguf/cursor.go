@@ -40,6 +40,7 @@ func (c *cursor) take(n int, what string) []byte {
 	return b
 }
 
+// u32 reads a little-endian number. what names it in errors. After an error it returns 0.
 func (c *cursor) u32(what string) uint32 {
 	if b := c.take(4, what); b != nil {
 		return binary.LittleEndian.Uint32(b)
@@ -47,6 +48,7 @@ func (c *cursor) u32(what string) uint32 {
 	return 0
 }
 
+// u64 is like u32, for 64 bits.
 func (c *cursor) u64(what string) uint64 {
 	if b := c.take(8, what); b != nil {
 		return binary.LittleEndian.Uint64(b)

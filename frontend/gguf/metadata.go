@@ -177,6 +177,7 @@ func asInt64(v any) (int64, bool) {
 	return 0, false
 }
 
+// widen converts integers of any width to int64.
 func widen[E uint8 | int8 | uint16 | int16 | uint32 | int32 | int64 | uint64](s []E) []int64 {
 	wide := make([]int64, len(s))
 	for i, v := range s {

@@ -36,6 +36,7 @@ func (fixed[E]) isOne(v any) bool { _, ok := v.(E); return ok }
 
 func (fixed[E]) lenOf(v any) (int, bool) { s, ok := v.([]E); return len(s), ok }
 
+// appendTo appends a value of fixed size, in little-endian order.
 func (fixed[E]) appendTo(b []byte, v any) []byte {
 	b, err := binary.Append(b, binary.LittleEndian, v)
 	if err != nil {

@@ -155,6 +155,7 @@ func (s *scope) attribute(name string) *Attribute {
 
 func (c *call) hasAttr(name string) bool { return c.anyAttr(name) != nil }
 
+// intAttr returns an integer attribute, or a default value.
 func (c *call) intAttr(name string, otherwise int) int {
 	if a := c.attr(name, AttrInt); a != nil {
 		return int(a.Int)
@@ -162,6 +163,7 @@ func (c *call) intAttr(name string, otherwise int) int {
 	return otherwise
 }
 
+// floatAttr returns a float attribute, or a default value.
 func (c *call) floatAttr(name string, otherwise float64) float64 {
 	if a := c.attr(name, AttrFloat); a != nil {
 		return float64(a.Float)
@@ -169,6 +171,7 @@ func (c *call) floatAttr(name string, otherwise float64) float64 {
 	return float64(float32(otherwise)) // rounded, as a value in a file is
 }
 
+// textAttr returns a string attribute, or a default value.
 func (c *call) textAttr(name, otherwise string) string {
 	if a := c.attr(name, AttrString); a != nil {
 		return a.String
@@ -201,6 +204,7 @@ func (c *call) only(name string, value int, why string) {
 	}
 }
 
+// intsAttr returns an attribute with a list of integers, or nil.
 func (c *call) intsAttr(name string) []int {
 	a := c.attr(name, AttrInts)
 	if a == nil {

@@ -106,6 +106,7 @@ func (a *Attribute) text() string {
 	return fmt.Sprintf("of type %d", a.Type)
 }
 
+// listOf formats the first elements of a list, and the number of the others.
 func listOf[T any](list []T) string {
 	text := strings.ReplaceAll(fmt.Sprint(list[:min(len(list), shownItems)]), " ", ",")
 	if len(list) > shownItems {

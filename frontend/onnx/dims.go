@@ -56,6 +56,7 @@ func foldDims(f func(c *call, a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value 
 func addDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Sum(b); return d, err == nil }
 func subDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Less(b); return d, err == nil }
 
+// mulDims returns the product of two extents. It returns false if no ir.Dim expresses it.
 func mulDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	if a.Sym != "" && b.Add < 0 || b.Sym != "" && a.Add < 0 {
 		return ir.Dim{}, false // the coefficient of a symbol cannot be negative
@@ -99,6 +100,7 @@ func maxDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	return ir.Dim{}, false
 }
 
+// minDims returns the smaller of two extents. It returns false if that depends on the values of symbols.
 func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	larger, ok := maxDims(c, a, b)
 	if ok && larger == a {
@@ -147,6 +149,7 @@ func whereDims(c *call) *value {
 // onlyAxis reports whether axes name the only axis of a vector.
 func onlyAxis(axes ...int) bool { return len(axes) == 1 && (axes[0] == 0 || axes[0] == -1) }
 
+// concatDims computes a Concat of shapes while the graph is built. It returns nil if the inputs are no shapes.
 func concatDims(c *call) *value {
 	list, _, ok := c.vectors()
 	if !ok || !onlyAxis(c.intAttr("axis", 0)) {

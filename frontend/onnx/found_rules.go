@@ -409,6 +409,7 @@ func elementwiseLabels(c *call) labels {
 	return l
 }
 
+// transposeLabels gives the result's axes the labels of the input's axes, in the order of attribute perm.
 func transposeLabels(c *call) labels {
 	l := c.likeInput()
 	out := slices.Clone(l.in[0])
@@ -423,6 +424,7 @@ func transposeLabels(c *call) labels {
 	return l
 }
 
+// gatherLabels labels Gather: the axes of the indices take the place of the indexed axis, which must be complete.
 func gatherLabels(c *call) labels {
 	data := numbered(0, c.rank(0))
 	at := numbered(len(data), c.rank(1))
@@ -431,6 +433,8 @@ func gatherLabels(c *call) labels {
 	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(data[:along], at, data[along+1:])}}
 }
 
+// gatherNDLabels labels GatherND. Indexed axes must be complete. The axes of the data after the indexed ones are the
+// result's last axes.
 func gatherNDLabels(c *call) labels {
 	at := numbered(0, c.rank(1))
 	at[len(at)-1] = opaque
@@ -465,6 +469,7 @@ func sliceLabels(c *call) labels {
 	return l
 }
 
+// squeezeLabels labels Squeeze, which removes axes of extent 1.
 func squeezeLabels(c *call) labels {
 	l := c.likeInput()
 	axes, given := c.axes(1)
@@ -489,6 +494,7 @@ func squeezeLabels(c *call) labels {
 	return l
 }
 
+// unsqueezeLabels labels Unsqueeze, which adds axes of extent 1.
 func unsqueezeLabels(c *call) labels {
 	l := c.likeInput()
 	out := slices.Clone(l.in[0])
@@ -500,6 +506,7 @@ func unsqueezeLabels(c *call) labels {
 	return l
 }
 
+// concatLabels labels Concat. The axis along which it joins its inputs must be complete in all of them.
 func concatLabels(c *call) labels {
 	l := c.likeInput()
 	l.in[0][c.axis(c.mustInt("axis"), c.rank(0))] = opaque
@@ -564,6 +571,7 @@ func axisLabels(otherwise int) func(c *call) labels {
 	}
 }
 
+// scanLabels labels a cumulative op. Its axis is the second input.
 func scanLabels(c *call) labels {
 	along := c.ints(1)
 	if len(along) != 1 {
@@ -600,6 +608,8 @@ func axesFromLabels(c *call) labels {
 	return l
 }
 
+// meanVarianceLabels labels MeanVarianceNormalization. Without attribute axes it normalizes along all axes except the
+// channels.
 func meanVarianceLabels(c *call) labels {
 	axes := c.intsAttr("axes")
 	if !c.hasAttr("axes") {
@@ -696,6 +706,7 @@ func dftLabels(c *call) labels {
 	return l
 }
 
+// centerCropPadLabels labels CenterCropPad. The axes that it crops or pads must be complete.
 func centerCropPadLabels(c *call) labels {
 	l := c.likeInput()
 	axes := c.intsAttr("axes")
@@ -760,6 +771,7 @@ func batchNormLabels(c *call) labels {
 	return l
 }
 
+// instanceLabels labels InstanceNormalization, which normalizes along the axes after the channels.
 func instanceLabels(c *call) labels {
 	l := c.likeInput(axesFrom(2, c.rank(0))...)
 	if len(l.in[0]) > 1 {
@@ -768,6 +780,7 @@ func instanceLabels(c *call) labels {
 	return l
 }
 
+// globalLabels labels a global pooling, after which the axes after the channels have extent 1.
 func globalLabels(c *call) labels {
 	l := c.likeInput(axesFrom(2, c.rank(0))...)
 	out := slices.Clone(l.in[0])
@@ -805,6 +818,7 @@ func matmulLabels(c *call) labels {
 	return l
 }
 
+// gemmLabels labels Gemm: rows are axis 0, columns axis 1, and the contraction axis is 2.
 func gemmLabels(c *call) labels {
 	a, b := []int{0, 2}, []int{2, 1}
 	if c.flag("transA", false) {

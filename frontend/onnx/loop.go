@@ -256,6 +256,7 @@ type scanned struct {
 	length  tensor   // number of valid steps, i64[]; the zero Tensor for all
 }
 
+// scan imports Scan, which runs a body for each slice of its inputs.
 func scan(c *call) []*value {
 	s := c.newScan(0)
 	s.axes, s.back = c.intsAttr("scan_input_axes"), flags(c.intsAttr("scan_input_directions"))
@@ -276,6 +277,7 @@ func (c *call) newScan(from int) *scanned {
 	return s
 }
 
+// flags converts integers to bools: all numbers except 0 are true.
 func flags(list []int) []bool {
 	out := make([]bool, len(list))
 	for i, n := range list {

@@ -69,6 +69,7 @@ func qlinearSoftmax(c *call, x tensor) tensor {
 	return x.Reshape(s[:axis], -1).Softmax(axis).Reshape(s)
 }
 
+// qlinearReduceMean computes the mean of a dequantized input.
 func qlinearReduceMean(c *call, x tensor) tensor {
 	axes := c.resolved(c.mustInts("axes"), x.Rank())
 	if c.must("keepdims", AttrInt).Int != 0 {

@@ -27,6 +27,8 @@ type pnm struct {
 	most          int // the value of the brightest pixels
 }
 
+// readPNMHeader reads the header of a picture in a Netpbm format: its kind, extents in pixels, and largest value.
+// Bitmaps have no largest value.
 func readPNMHeader(r io.Reader) (p *pnm, err error) {
 	p = &pnm{Reader: bufio.NewReader(r), most: 1}
 	magic := [2]byte{}

@@ -285,6 +285,7 @@ func expand(c *call) []*value {
 	return []*value{{tensor: x.Broadcast(to), valid: part}}
 }
 
+// tile imports Tile: it repeats x along each axis.
 func tile(c *call) tensor {
 	x, repeats := c.x(0), c.dims(1)
 	if len(repeats) != x.Rank() {
@@ -333,6 +334,7 @@ func depthToSpace(c *call) tensor {
 // spaceToDepth builds SpaceToDepth: it moves blocks of n*n positions into channels.
 func spaceToDepth(c *call) tensor { return c.spaceToDepthOf(c.x(0)) }
 
+// spaceToDepthOf moves each block of n by n pixels of x [N, C, H, W] to the channels: [N, C*n*n, H/n, W/n].
 func (c *call) spaceToDepthOf(x tensor) tensor {
 	n, s := c.mustInt("blocksize"), x.Shape()
 	if len(s) != 4 || n < 1 {

@@ -177,6 +177,7 @@ func byteRange(t ir.DType, first, n int64) (r [2]int64, err error) {
 	return r, nil
 }
 
+// resize returns a slice of n elements with any contents. It reuses the memory of s if that suffices.
 func resize[E any](s []E, n int) []E {
 	if cap(s) < n {
 		return make([]E, n)

@@ -301,6 +301,7 @@ func (p *Plan) mainType() (main ir.DType, blocks bool) {
 	return main, blocks
 }
 
+// elems returns the number of elements.
 func (t Tensor) elems() int64 {
 	n := int64(1)
 	for _, d := range t.Dims {

@@ -110,6 +110,7 @@ func (t *Tensor) weigh(opt Options) error {
 	return nil
 }
 
+// addNote adds a remark for the report, after the earlier ones.
 func (t *Tensor) addNote(format string, args ...any) {
 	if t.Note != "" {
 		t.Note += "; "

@@ -165,6 +165,7 @@ func (p *parser) text(what string) (string, error) {
 	return s, nil
 }
 
+// metadata reads the object __metadata__, which maps strings to strings.
 func (p *parser) metadata(h *header) error {
 	h.metadata = make(map[string]string)
 	return p.object(metadataKey, func(key string) (err error) {

@@ -141,6 +141,7 @@ func (m *jsonModel) model() wordModel {
 // wordLevel is the model in which each word is a token.
 type wordLevel struct{ *jsonModel }
 
+// word appends the token of a word, or the unknown token.
 func (m wordLevel) word(out []int32, word string) []int32 {
 	if id, ok := m.text[word]; ok {
 		return append(out, id)

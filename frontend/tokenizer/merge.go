@@ -44,6 +44,7 @@ const (
 	maxSymbols = 1 << 12
 )
 
+// get returns scratch memory for merging one word, from the pool.
 func (g *merger) get() *merging {
 	if m, ok := g.pool.Get().(*merging); ok {
 		return m
@@ -51,6 +52,7 @@ func (g *merger) get() *merging {
 	return &merging{}
 }
 
+// put returns scratch memory to the pool. It drops the buffers of very long words.
 func (g *merger) put(m *merging) {
 	if cap(m.symbols) > maxSymbols {
 		m.symbols, m.heap = nil, nil

@@ -146,6 +146,7 @@ func readFolder(config, preprocessor []byte) (*folderConfig, projector, error) {
 	return nil, projector{}, nil
 }
 
+// folderClasses lists the model classes of Hugging Face folders that vkc can read, in alphabetical order.
 func folderClasses() (list []string) {
 	for _, p := range projectors {
 		list = append(list, strings.Fields(p.folder.classes)...)

@@ -154,6 +154,7 @@ type weightSpec struct {
 	bare     bool // the full name is NAME
 }
 
+// full returns the weight's name in files. Most names end in ".weight".
 func (w weightSpec) full() string {
 	if w.bare {
 		return w.name

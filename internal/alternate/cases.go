@@ -100,6 +100,7 @@ func matvec(t ir.DType, n, k int) pair {
 // ggml's tool.
 const cacheBytes = 60 << 20
 
+// matmulLine returns ggml's line of a matmul of m rows of k elements by n columns of dtype t.
 func matmulLine(t ir.DType, m, n, k int, prec int32) string {
 	var params []int32
 	if prec != 0 {
@@ -162,6 +163,7 @@ func source(t ir.DType, extents ...int) string {
 	return strings.TrimSuffix(fmt.Sprintln(words...), "\n")
 }
 
+// extent returns extent i, or 1 for an axis that is not listed.
 func extent(extents []int, i int) int {
 	if i < len(extents) {
 		return extents[i]
@@ -172,6 +174,7 @@ func extent(extents []int, i int) int {
 // bits is a float as ggml stores it among an op's integer parameters.
 func bits(x float32) int32 { return int32(math.Float32bits(x)) }
 
+// caseText returns the file of cases for ggml: a line with its name for each pair.
 func caseText(pairs []pair) []byte {
 	var b strings.Builder
 	for _, p := range pairs {

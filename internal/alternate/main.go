@@ -184,6 +184,7 @@ func write(pairs []pair, theirs map[string]float64, ours *bench.Report) error {
 	})
 }
 
+// writeJSON writes v to a file as indented JSON.
 func writeJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", " ")
 	if err != nil {

@@ -47,6 +47,7 @@ func (p Package) Calls(t *testing.T, values ...any) {
 	}
 }
 
+// typeOf returns the type of a value, or of the value that it points to.
 func typeOf(value any) reflect.Type {
 	typ := reflect.TypeOf(value)
 	if typ.Kind() == reflect.Pointer {

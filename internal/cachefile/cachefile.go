@@ -100,6 +100,7 @@ func (d Dir) Entries() ([]Entry, error) {
 	return entries, nil
 }
 
+// ignoreAbsent returns nil for the error of a file that does not exist.
 func ignoreAbsent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -53,6 +53,7 @@ type unknown struct {
 	nearest []string
 }
 
+// Error lists the nearest names.
 func (e *unknown) Error() string {
 	if e.count == 0 {
 		return e.text + ": the file has none"

@@ -262,6 +262,7 @@ type mover struct {
 	err      error
 }
 
+// newMover returns a mover of g's nodes to a new graph and the body of a loop in it.
 func newMover(g *ir.Graph) *mover {
 	m := &mover{to: ir.NewGraph(g.Name), body: ir.NewBody(g.Name), outside: map[*ir.Node]*ir.Node{},
 		nodes: map[*ir.Node]*ir.Node{}}

@@ -69,6 +69,7 @@ func oneOfEach() (*regexp.Regexp, map[ir.Op][]ir.DType) {
 	return regexp.MustCompile("^(" + strings.Join(list, "|") + ")$"), dtypes
 }
 
+// names returns the names of dtypes, separated by spaces.
 func names(list []ir.DType) string {
 	var s []string
 	for _, t := range list {

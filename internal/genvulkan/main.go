@@ -33,6 +33,7 @@ func main() {
 	}
 }
 
+// run writes the header for the names that the sources of runtime/vk use.
 func run(headerFile string) error {
 	header, err := os.ReadFile(headerFile)
 	if err != nil {

@@ -141,6 +141,7 @@ func (g *generator) deriveDims() {
 	g.dims = append(g.dims[:1], all...)
 }
 
+// floatType returns the graph's float dtype, and now and then another one.
 func (g *generator) floatType() ir.DType {
 	if g.rng.IntN(12) == 0 {
 		return g.oneOf(ir.F16, ir.BF16, ir.F32)

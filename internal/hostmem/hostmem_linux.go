@@ -15,6 +15,7 @@ import (
 // abandons the rest of the previous step, and each thread has a stack and a C heap.
 const addressMargin = 512 << 20
 
+// limits returns the limits of this process's memory.
 func limits() []limit {
 	return system{root: "/", rlimit: func(resource int) (uint64, bool) {
 		var l unix.Rlimit

@@ -169,6 +169,7 @@ func isAbove(part, other string) bool {
 	return layer(other) >= 0 && layer(part) > layer(other)
 }
 
+// list names the packages and modules that the rule allows.
 func (r Rule) list() string {
 	list := slices.Concat(r.Packages, r.Modules)
 	if len(list) == 0 {

@@ -81,6 +81,7 @@ func checkLiteral(pass *analysis.Pass, lit *ast.CompositeLit) {
 
 func isKernel(t types.Type) bool { return t != nil && types.TypeString(t, nil) == kernels+".Kernel" }
 
+// pointee returns the type that a pointer points to, and other types as they are.
 func pointee(t types.Type) types.Type {
 	if p, ok := t.(*types.Pointer); ok {
 		return p.Elem()

@@ -16,6 +16,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 // isFault reports whether a system call failed because it accessed unmapped memory.
 func isFault(err error) bool { return errors.Is(err, unix.EFAULT) }
 
+// unmap ends a mapping.
 func unmap(data []byte) error {
 	if len(data) == 0 {
 		return nil

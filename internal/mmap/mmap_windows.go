@@ -27,6 +27,7 @@ func isFault(err error) bool {
 	return errors.Is(err, windows.ERROR_NOACCESS) || errors.Is(err, windows.ERROR_SWAPERROR)
 }
 
+// unmap ends a mapping.
 func unmap(data []byte) error {
 	if len(data) == 0 {
 		return nil

@@ -212,6 +212,7 @@ func (s *score) token(base, logits []float64, next int) {
 	}
 }
 
+// finish divides the sums by the number n of tokens. The perplexity is the exponential of the mean loss.
 func (s *score) finish(n int) {
 	for _, v := range []*float64{&s.KL, &s.Perplexity, &s.Accuracy, &s.Agreement} {
 		*v /= float64(n)

@@ -77,6 +77,7 @@ func relative(got, want []float64) float64 {
 	return math.Sqrt(e / total)
 }
 
+// widen converts floats to float64.
 func widen(x []float32) []float64 {
 	wide := make([]float64, len(x))
 	for i, v := range x {

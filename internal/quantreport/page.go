@@ -158,6 +158,7 @@ func (t target) sizeVerdict() string {
 	return fmt.Sprintf("no: a block is %d bytes for %d weights", t.format.BlockBytes(), t.format.BlockElems())
 }
 
+// verdict returns the word for a cell of the table.
 func verdict(ok bool) string {
 	if ok {
 		return "yes"

@@ -94,6 +94,7 @@ func (m *declarations) hasReadOnlyMembers(structure uint32) bool {
 // maxBytes means that a size is unknown or too large.
 const maxBytes = math.MaxUint64
 
+// bytesText formats a number of bytes, which may be unknown.
 func bytesText(n uint64) string {
 	if n == maxBytes {
 		return "an unknown number of"

@@ -17,6 +17,7 @@ type Error struct {
 	What  string // what is wrong, phrased to follow "it" or Place
 }
 
+// Error gives the place in the JSON, if it is not the whole, and the problem.
 func (e *Error) Error() string {
 	if e.Place == "" {
 		return "it " + e.What
@@ -45,6 +46,7 @@ type reader struct {
 	err  *Error
 }
 
+// fail records an error at the current place, unless there is one already, and skips the rest.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		place := strings.TrimPrefix(strings.Join(r.path, ""), ".")

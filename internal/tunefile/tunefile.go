@@ -286,6 +286,7 @@ func checkRated(r *schedule.Rated) error {
 	return nil
 }
 
+// checkMicros returns an error unless us is a time in microseconds.
 func checkMicros(us float64) error {
 	if !(us >= 0) || math.IsInf(us, 0) {
 		return fmt.Errorf("a time of %v us", us)

@@ -43,6 +43,7 @@ type Options struct {
 	fixed map[*ir.Node]value // of a body: inputs that are constants of the program around it
 }
 
+// workers returns the number of goroutines.
 func (o Options) workers() int {
 	if o.Workers > 0 {
 		return o.Workers
@@ -50,6 +51,7 @@ func (o Options) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
+// memoryLimit returns the limit in bytes.
 func (o Options) memoryLimit() int64 {
 	if o.MemoryLimit > 0 {
 		return o.MemoryLimit

@@ -31,6 +31,7 @@ func coordinates(c *call) (value, error) {
 	return c.ints(v), nil
 }
 
+// dimValue returns the value of an extent in this run.
 func dimValue(c *call) (value, error) {
 	v, err := c.attrs().Shape("dim")[0].Eval(c.env.symbols)
 	if err != nil {

@@ -58,6 +58,7 @@ func matmulInts(c *call) (value, error) {
 	return c.ints(out), nil
 }
 
+// fromInts converts integers to floats.
 func fromInts(list []int64) []float64 {
 	out := make([]float64, len(list))
 	for i, x := range list {
@@ -199,6 +200,8 @@ func multiply[T float32 | float64](out []float64, n int, a []float64, b []T, row
 // dot, dot1x4 and dot4x2 compute 1, 4 and 8 dot products together. They convert each x*y to float64, because that keeps
 // the compiler from using a fused multiply-add, which would give different bits on different machines.
 
+// dot returns the sum of the products of two rows, added in order. The conversion keeps the compiler from fusing a
+// multiplication with an addition.
 func dot[T float32 | float64](a []float64, b []T) (s float64) {
 	b = b[:len(a)]
 	for k, x := range a {

@@ -215,6 +215,7 @@ func (f *folder) withinRange(row []float64) ([]float64, int) {
 	return f.scaled, scale
 }
 
+// sumOf returns the sum of a row, added in order.
 func sumOf(row []float64) float64 {
 	acc := 0.0
 	for _, x := range row {
@@ -223,6 +224,7 @@ func sumOf(row []float64) float64 {
 	return acc
 }
 
+// prodOf returns the product of a row, multiplied in order.
 func prodOf(row []float64) float64 {
 	acc := 1.0
 	for _, x := range row {
@@ -240,6 +242,7 @@ func maxOf(row []float64) float64 {
 	return acc
 }
 
+// minOf returns the smallest element of a row. It is NaN if an element is, and +Inf for an empty row.
 func minOf(row []float64) float64 {
 	acc := math.Inf(1)
 	for _, x := range row {

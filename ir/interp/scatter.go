@@ -167,6 +167,7 @@ func (r coordinateRows) at(i int) (int, bool) {
 	return off * r.run, ok
 }
 
+// gatherND picks a slice of the first argument for each row of coordinates.
 func gatherND(c *call) (value, error) {
 	rows := newCoordinateRows(c.args[0], c.args[1])
 	return c.pick(c.args[0], rows.run, func(i int) int {
@@ -175,6 +176,7 @@ func gatherND(c *call) (value, error) {
 	})
 }
 
+// scatterND writes a slice of the updates for each row of coordinates.
 func scatterND(c *call) (value, error) {
 	rows := newCoordinateRows(c.args[0], c.args[1])
 	if c.args[0].typ.IsBlock() {

@@ -228,6 +228,7 @@ func (v value) wide() value {
 	return v
 }
 
+// widen converts f32 elements to f64.
 func widen(src []float32) []float64 {
 	out := make([]float64, len(src))
 	for j, x := range src {

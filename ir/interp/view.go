@@ -5,6 +5,7 @@ import "github.com/vkc-go/vkc/ir"
 // reshape also computes squeeze and unsqueeze: all three keep the elements in order.
 func reshape(c *call) (value, error) { return c.args[0].withDims(c.dims), nil }
 
+// transpose permutes the axes. If only axes of extent 1 move, it shares the argument's memory.
 func transpose(c *call) (value, error) {
 	x, perm := c.args[0], c.attrs().Ints("perm")
 	if inOrder(x.dims, perm) {
@@ -86,6 +87,7 @@ func flip(c *call) (value, error) {
 	return c.strided(x, c.dims, r)
 }
 
+// roll moves the elements along each axis by its shift. Elements that leave at one end come back at the other.
 func roll(c *call) (value, error) {
 	shifts := c.attrs().Ints("shifts")
 	return c.remap(c.args[0], func(axis, i int) int {

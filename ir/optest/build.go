@@ -39,6 +39,8 @@ type builder struct {
 	err       error
 }
 
+// newBuilder returns a builder of a case. prefix is the beginning of the names of its inputs, and seed determines their
+// values.
 func newBuilder(g *ir.Graph, prefix, seed string) *builder {
 	h := fnv.New64a()
 	h.Write([]byte(seed))

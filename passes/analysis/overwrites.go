@@ -111,6 +111,8 @@ func NewOverwrites(g *ir.Graph) *Overwrites { return newOverwrites(g, false) }
 // before each update that is not in place.
 func DecidedOverwrites(g *ir.Graph) *Overwrites { return newOverwrites(g, true) }
 
+// newOverwrites decides for each update of a state which ops write the state's memory. decided says that the graph has
+// had copies inserted by an earlier decision.
 func newOverwrites(g *ir.Graph, decided bool) *Overwrites {
 	o := &Overwrites{users: g.Users(), shown: map[*ir.Node]int{}, updates: map[*ir.Node]int{},
 		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},

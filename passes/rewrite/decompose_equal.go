@@ -70,6 +70,7 @@ for (uint i = first; i < min(wanted_dim0, first + 1024u); i += 128u) {
 	}),
 })
 
+// init registers the kernels of all modes and dtypes.
 func init() {
 	for t, name := range map[ir.DType]string{ir.F32: "float", ir.F64: "double", ir.I32: "int", ir.U32: "uint",
 		ir.I64: "uvec2"} {

@@ -83,6 +83,7 @@ func (r *nodes) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
 	return r.add(op, []*ir.Node{x}, attrs...)
 }
 
+// reshape returns x in another shape with the same number of elements.
 func (r *nodes) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 	if x.Shape().Equal(s) {
 		return x
@@ -108,6 +109,7 @@ func (r *nodes) dimValue(d ir.Dim) *ir.Node {
 	return r.add(ir.OpDimValue, nil, attr("dim", ir.Shape{d}))
 }
 
+// castTo returns x in another dtype.
 func (r *nodes) castTo(x *ir.Node, t ir.DType) *ir.Node {
 	if x.DType() == t {
 		return x
@@ -138,6 +140,7 @@ func (r *nodes) swapAxes(x *ir.Node, a, b int) *ir.Node {
 	return r.transpose(x, perm)
 }
 
+// broadcast returns x repeated along axes of extent 1, in the given shape.
 func (r *nodes) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
 	if x.Shape().Equal(s) {
 		return x

@@ -25,6 +25,7 @@ var storedRows = map[ir.DType]struct {
 // storedRowElems is the number of elements that a workgroup decodes.
 const storedRowElems = 4096
 
+// init registers a custom op for each format.
 func init() {
 	for t, row := range storedRows {
 		row.op = ir.MustRegisterCustom(storedRowsOp(t, row.glsl, row.level))

@@ -236,6 +236,7 @@ func (o *operandStore) padded(b *kernel.Builder, v *kernel.Expr, k kernel.Index)
 	return b.Apply(ir.OpWhere, o.dtype, nil, within, v, b.Number(o.dtype, 0))
 }
 
+// name returns the suffix of the kernel that stores the operand.
 func (o *operandStore) name() string {
 	if o.isB {
 		return "b_stored"

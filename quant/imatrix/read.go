@@ -103,6 +103,7 @@ func (c *cursor) take(n int, what string) []byte {
 	return c.data[c.pos-n : c.pos]
 }
 
+// i32 reads a little-endian number. what names it in errors. After an error it returns 0.
 func (c *cursor) i32(what string) int {
 	if b := c.take(4, what); b != nil {
 		return int(int32(binary.LittleEndian.Uint32(b)))

@@ -35,6 +35,7 @@ type unavailableError struct {
 
 func (e *unavailableError) Error() string { return "vk: " + e.text }
 
+// Unwrap returns the reason, so that errors.Is finds it and ErrUnavailable.
 func (e *unavailableError) Unwrap() error {
 	if e.why != nil {
 		return e.why

@@ -22,6 +22,7 @@ type MismatchError struct {
 	Smaller string   // how to make the program fit, if its size is the only problem
 }
 
+// Error says what the device lacks and what the user can do.
 func (e *MismatchError) Error() string {
 	if e.Smaller != "" {
 		return fmt.Sprintf("it is too large for %s, which lacks %s; %s, or run it on the CPU fast path, which has "+

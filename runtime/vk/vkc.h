@@ -20,7 +20,7 @@ typedef struct vkc_device vkc_device;
 const char *vkc_load(void);
 // vkc_loader_entry is vkGetInstanceProcAddr of the opened loader.
 void *vkc_loader_entry(void);
-// newest is the Vulkan version that devices may be used as at most. This layer knows those up to 1.3.
+// vkc_instance_create creates an instance that uses Vulkan up to version newest. This layer knows versions up to 1.3.
 int32_t vkc_instance_create(uint32_t newest, vkc_instance **out);
 void *vkc_instance_handle(vkc_instance *inst);
 // vkc_instance_api is the instance's Vulkan version.
@@ -102,13 +102,14 @@ int vkc_memory_budget(vkc_device *dev, uint64_t budget[16], uint64_t usage[16]);
 
 // Device and objects (vkc_device.c).
 
-// The queues of a device, each with a timeline. VKC_COPIES is the other one again where it is of the same family.
+// The queues of a device, each with a timeline. If both have the same family, they are the same queue.
 enum { VKC_KERNELS, VKC_COPIES, VKC_QUEUES };
 
-// robust asks for checks of every access to a buffer. Of the features of shaders only those of use are enabled.
+// vkc_device_create opens a device. If robust is 1, the driver checks every access to a buffer. The device gets the
+// features in use that it supports.
 int32_t vkc_device_create(vkc_instance *inst, void *physical, const uint32_t families[VKC_QUEUES], int robust,
                           const vkc_features *use, vkc_device **out);
-// vkc_device_robust is 0 without such checks, 1 with robustBufferAccess and 2 with robustBufferAccess2.
+// vkc_device_robust returns 0 for a device without such checks, 1 with robustBufferAccess, 2 with robustBufferAccess2.
 int vkc_device_robust(vkc_device *dev);
 void *vkc_device_handle(vkc_device *dev);
 // vkc_device_free releases the bookkeeping, after vkDestroyDevice.
@@ -122,7 +123,8 @@ typedef struct vkc_requirements {
 } vkc_requirements;
 
 int32_t vkc_buffer_create(vkc_device *dev, uint64_t size, uint64_t *out, vkc_requirements *req);
-// vkc_memory_allocate allocates, for the one buffer alone if dedicated is not 0, and maps where map is 1.
+// vkc_memory_allocate allocates memory. If dedicated is not 0, only this buffer will use the memory. If map is 1, it
+// maps the memory and writes the host's pointer to mapped.
 int32_t vkc_memory_allocate(vkc_device *dev, uint64_t size, uint32_t type, uint64_t dedicated, int map,
                             uint64_t *out, void **mapped);
 int32_t vkc_buffer_bind(vkc_device *dev, uint64_t buffer, uint64_t memory, uint64_t offset);
@@ -130,8 +132,8 @@ uint64_t vkc_buffer_address(vkc_device *dev, uint64_t buffer);
 // vkc_host_allocate allocates zeroed host memory at a multiple of align, a power of two, or returns NULL.
 void *vkc_host_allocate(uint64_t size, uint64_t align);
 void vkc_host_free(void *memory);
-// vkc_buffer_import makes a buffer in host memory (VK_EXT_external_memory_host), whose address and size are multiples of
-// what the device asks for.
+// vkc_buffer_import makes a buffer in host memory (VK_EXT_external_memory_host). The memory's address and size are
+// multiples of minImportedHostPointerAlignment.
 int32_t vkc_buffer_import(vkc_device *dev, void *host, uint64_t size, uint64_t *buffer, uint64_t *memory);
 
 typedef struct vkc_export {
@@ -139,53 +141,54 @@ typedef struct vkc_export {
     int fd;
 } vkc_export;
 
-// vkc_buffer_export makes a buffer in memory of the device that other programs import by a file descriptor
-// (VK_KHR_external_memory_fd), which is the caller's. What was made is written with an error too.
+// vkc_buffer_export makes a buffer in device memory, and a file descriptor with which other programs import the memory
+// (VK_KHR_external_memory_fd). The caller closes the descriptor. After an error, out has the objects made before it,
+// which the caller must destroy.
 int32_t vkc_buffer_export(vkc_device *dev, uint64_t size, vkc_export *out);
 
-// Peer copies by CUDA (vkc_cuda.c), whose driver is loaded when they are wanted. Each function returns NULL, or what
-// has failed, in text that lives until the thread's next call.
+// Peer copies by CUDA (vkc_cuda.c). vkc_peers_open loads CUDA's driver. Each function returns NULL, or a message about
+// the failed call, which stays valid until the thread's next call.
 
 typedef struct vkc_peers vkc_peers;
 
-// vkc_peers_open finds the CUDA devices of such UUIDs, which are to reach one another's memory.
+// vkc_peers_open opens the CUDA devices with these UUIDs. It fails unless they can access one another's memory.
 const char *vkc_peers_open(const uint8_t (*uuids)[16], uint32_t count, vkc_peers **out);
 void vkc_peers_close(vkc_peers *peers);
 
 typedef struct vkc_imported {
     void *memory;
-    uint64_t address, own; // of as much memory as is copied at once, which is CUDA's own
+    uint64_t address, own; // of the imported memory, and of a buffer of CUDA's for one copy
 } vkc_imported;
 
-// vkc_peers_import gives a device's memory, by a file descriptor, which becomes CUDA's. At most so many bytes of it are
-// copied at once. What was made is written with an error too.
+// vkc_peers_import imports a device's memory into CUDA by its file descriptor, which CUDA then owns. A copy has at most
+// `most` bytes. After an error, out has the objects made before it.
 const char *vkc_peers_import(vkc_peers *peers, uint32_t rank, int fd, uint64_t size, uint64_t most,
                              vkc_imported *out);
 const char *vkc_peers_forget(vkc_peers *peers, uint32_t rank, const vkc_imported *imported);
-// vkc_peers_copy begins to copy bytes of a device's memory to the same place of all others', of which the list has what
-// was imported by rank. Nothing else is being copied from it.
+// vkc_peers_copy starts to copy bytes of a device's memory, from offset at on, to the same offset in the memory of all
+// other devices. list has the imported memory by rank. No other copy from this device may be in progress.
 const char *vkc_peers_copy(vkc_peers *peers, uint32_t rank, const vkc_imported *list, uint64_t at, uint64_t bytes);
-// vkc_peers_done writes whether all that was to be copied is.
+// vkc_peers_done writes to done whether all copies have ended.
 const char *vkc_peers_done(vkc_peers *peers, int *done);
 
 int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out);
 int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint64_t *out);
 int32_t vkc_pipeline_cache_create(vkc_device *dev, const void *data, uint64_t size, uint64_t *out);
-// vkc_pipeline_cache_data copies at most *size bytes and sets *size to what was written; with data
-// NULL it sets *size to what would be.
+// vkc_pipeline_cache_data copies at most *size bytes of the cache to data, and sets *size to the number of copied
+// bytes. If data is NULL, it sets *size to the size of the cache.
 int32_t vkc_pipeline_cache_data(vkc_device *dev, uint64_t cache, void *data, uint64_t *size);
 
 typedef struct vkc_pipeline_info {
     uint64_t layout, cache;
     uint32_t subgroup_size; // 0: the device's choice
     uint32_t full_subgroups;
-    uint32_t statistics, representations; // whether to keep what vkc_stats.c reads
+    uint32_t statistics, representations; // whether the driver keeps them for vkc_stats.c
 } vkc_pipeline_info;
 
 int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, const void *code, uint64_t code_bytes,
                             uint64_t *out);
 
-// What the driver says of a pipeline (vkc_stats.c), which was created to keep it.
+// The driver's statistics and representations of a pipeline (vkc_stats.c), if it was created to keep them.
 
 enum { VKC_STATISTIC_BOOL, VKC_STATISTIC_INT, VKC_STATISTIC_UINT, VKC_STATISTIC_FLOAT };
 
@@ -202,7 +205,7 @@ typedef struct vkc_representation {
     void *data; // malloced
 } vkc_representation;
 
-// Both write a malloced list of what all executables of the pipeline have.
+// Both functions write a malloced list with the entries of all executables of the pipeline.
 int32_t vkc_pipeline_statistics(vkc_device *dev, uint64_t pipeline, vkc_statistic **out, uint32_t *count);
 int32_t vkc_pipeline_representations(vkc_device *dev, uint64_t pipeline, vkc_representation **out, uint32_t *count);
 // vkc_representations_free frees such a list and its data.
@@ -218,8 +221,9 @@ int32_t vkc_query_pool_create(vkc_device *dev, uint32_t count, uint64_t *out);
 // vkc_query_results writes two words per query: the ticks, and 1 if they are there.
 int32_t vkc_query_results(vkc_device *dev, uint64_t pool, uint32_t first, uint32_t count, uint64_t *out);
 
-// vkc_calibrate reads both clocks at one moment: the device's in ticks, the host's monotonic one in
-// nanoseconds, and how far apart the readings may be, in nanoseconds. It fails where the device cannot.
+// vkc_calibrate reads two clocks at the same time: the device's in ticks, and the host's monotonic clock in
+// nanoseconds. The third number is the largest possible time between the two readings, in nanoseconds. It fails if the
+// device cannot.
 int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]);
 
 // Recording and submission (vkc_record.c).
@@ -239,13 +243,13 @@ enum {
 #define VKC_ERROR_BAD_WORDS (-2000000001)
 
 int32_t vkc_commands_create(vkc_device *dev, uint32_t queue, uint64_t *pool, uint64_t *buffer);
-// vkc_record encodes a command list into the command buffer. Each command is one word, opcode |
-// operand words << 32, and its operands. one_time: the buffer is submitted once before it is
-// recorded anew; else any number of times, several at once.
+// vkc_record records a command list into a command buffer. A command is one word, opcode | number of operands << 32,
+// and then its operands, a word each. If one_time is 1, the buffer is submitted once before it is recorded again;
+// otherwise it may be submitted any number of times, and be in flight several times.
 int32_t vkc_record(vkc_device *dev, uint64_t pool, uint64_t buffer, const uint64_t *words, uint64_t count,
                    int one_time);
-// vkc_submit submits to a queue in order, to begin once the timeline of the other queue has reached wait, and makes the
-// queue's timeline reach signal when all is done.
+// vkc_submit submits command buffers to a queue. They begin once the timeline of the other queue has reached wait. When
+// they have ended, the queue's timeline reaches signal.
 int32_t vkc_submit(vkc_device *dev, uint32_t queue, const uint64_t *buffers, uint32_t count, uint64_t wait,
                    uint64_t signal);
 // vkc_wait polls for spin_ns nanoseconds, then sleeps, until a queue's timeline reaches value.

@@ -1,6 +1,5 @@
-// Copies from one card of NVIDIA to another by CUDA, which goes over NVLink where there is one. Vulkan has none: it
-// shows each card by itself (M-two-cards). Memory that Vulkan has allocated is imported, and copied by engines that
-// work while kernels do.
+// Copies from one NVIDIA card to another by CUDA, which uses NVLink if the cards have it. Vulkan cannot copy between
+// cards (M-two-cards). CUDA imports memory that Vulkan has allocated. Its copy engines work while kernels run.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-// The part of CUDA's driver API that is called here, as its documentation has it.
+// The functions and types of CUDA's driver API that this file uses.
 typedef int CUresult, CUdevice;
 typedef void *CUcontext, *CUstream, *CUevent, *CUexternalMemory;
 typedef unsigned long long CUdeviceptr;
@@ -79,8 +78,8 @@ enum {
 #define DECLARE(name, symbol, arguments) static CUresult(*name) arguments;
 CUDA_FUNCTIONS(DECLARE)
 
-// peer is a device, and what is copied from it: to memory of CUDA's own there, and from there to the others. Copies
-// straight from imported memory are as slow as by way of the host (M-two-cards).
+// A peer is a device from which CUDA copies: first to a buffer of CUDA's on the same device, and from there to the
+// other devices. Copies straight from imported memory are as slow as copies through host memory (M-two-cards).
 typedef struct peer {
     CUdevice device;
     CUcontext context; // NULL until it is retained
@@ -103,7 +102,7 @@ static const char *failed(const char *what, CUresult r) {
     return problem;
 }
 
-// The library stays loaded, as the driver has threads of its own.
+// The library stays loaded, because the driver runs threads of its own.
 static const char *load(void) {
     static void *library;
     const char *name = getenv("VKC_CUDA");
@@ -134,7 +133,7 @@ static void leave(void) {
     cuCtxPopCurrent(&left);
 }
 
-// open_from makes what copies from a device, whose context is current.
+// open_from makes the streams and events of copies from a device. The device's context is current.
 static const char *open_from(vkc_peers *p, peer *from) {
     CUresult r = cuStreamCreate(&from->out, CU_STREAM_NON_BLOCKING);
     if (r == CUDA_SUCCESS) r = cuEventCreate(&from->ready, CU_EVENT_DISABLE_TIMING);
@@ -152,7 +151,7 @@ static const char *open_from(vkc_peers *p, peer *from) {
     return NULL;
 }
 
-// open_to makes the streams of copies to a device, whose context is current.
+// open_to makes the streams of copies to a device. The device's context is current.
 static const char *open_to(vkc_peers *p, uint32_t to) {
     for (uint32_t i = 0; i < p->count; i++) {
         CUresult r = cuStreamCreate(&p->list[i].others[to], CU_STREAM_NON_BLOCKING);
@@ -213,7 +212,7 @@ void vkc_peers_close(vkc_peers *p) {
     free(p);
 }
 
-// map imports in the context that is current.
+// map imports memory into the current context.
 static const char *map(int fd, uint64_t size, CUexternalMemory *memory, CUdeviceptr *address) {
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC handle = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
                                                .handle.fd = fd,
@@ -264,7 +263,7 @@ const char *vkc_peers_forget(vkc_peers *p, uint32_t rank, const vkc_imported *m)
     return r == CUDA_SUCCESS ? NULL : failed("give memory back", r);
 }
 
-// take has a device take what another one has in the memory of CUDA's own.
+// take copies to a device from the buffer of CUDA's on another device.
 static CUresult take(peer *from, peer *to, CUstream stream, uint64_t source, uint64_t target, uint64_t bytes) {
     CUresult r = cuCtxPushCurrent(to->context);
     if (r != CUDA_SUCCESS) return r;
@@ -305,7 +304,7 @@ const char *vkc_peers_open(const uint8_t (*uuids)[16], uint32_t count, vkc_peers
     return "memory is exported to CUDA on Linux alone";
 }
 
-// Nobody has peers here.
+// On this system there are no peer copies.
 void vkc_peers_close(vkc_peers *peers) { (void)peers; }
 
 const char *vkc_peers_import(vkc_peers *peers, uint32_t rank, int fd, uint64_t size, uint64_t most,

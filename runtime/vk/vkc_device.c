@@ -42,12 +42,12 @@ static VkResult create_timelines(vkc_device *dev) {
     return r;
 }
 
-// enabled_extensions lists what the device advertises of the extensions in use. Those that became
-// core are left out: their structures are accepted without.
+// enabled_extensions lists the extensions in use that the device advertises. It leaves out extensions that are part of
+// the Vulkan version: a device accepts their structures without them.
 static uint32_t enabled_extensions(uint32_t advertised, uint32_t api, const char *names[VKC_EXT_COUNT]) {
     uint32_t count = 0, core = vkc_promoted(api);
     for (int bit = 0; bit < VKC_EXT_COUNT; bit++) {
-        // Queried only: its properties need no enabling, and its feature is not used.
+        // The probe only queries properties of these extensions, for which a device need not enable them.
         int query_only = bit == VKC_EXT_SM_BUILTINS || bit == VKC_EXT_SHADER_CORE_AMD ||
                          bit == VKC_EXT_PUSH_DESCRIPTOR;
         if (VKC_HAS(advertised & ~core, bit) && !query_only) names[count++] = vkc_extension_name(bit);
@@ -55,8 +55,8 @@ static uint32_t enabled_extensions(uint32_t advertised, uint32_t api, const char
     return count;
 }
 
-// find_calibration notes how to read the device's clock and the host's monotonic one together, if the
-// device can.
+// find_calibration sets dev->calibrate to the function that reads the device's clock and the host's monotonic clock
+// together, if the device has it.
 static void find_calibration(vkc_device *dev, uint32_t extensions) {
     PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsKHR list = NULL;
     const char *name = NULL;
@@ -183,7 +183,8 @@ static VkResult create_buffer(vkc_device *dev, uint64_t size, const void *next, 
     return dev->vkCreateBuffer(dev->handle, &info, NULL, out);
 }
 
-// buffer_requirements is what the memory of a buffer must be, and whether it had better be of the buffer alone.
+// buffer_requirements writes the requirements for a buffer's memory, and whether the driver prefers an allocation for
+// this buffer alone.
 static VkMemoryRequirements buffer_requirements(vkc_device *dev, VkBuffer buffer, uint32_t *dedicated) {
     VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
                                            .buffer = buffer};
@@ -282,7 +283,7 @@ static VkResult import_memory(vkc_device *dev, VkBuffer buffer, void *host, uint
     VkResult r = dev->vkGetMemoryHostPointerPropertiesEXT(
         dev->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, host, &properties);
     if (r != VK_SUCCESS) return r;
-    // Coherent, so that the host needs no calls to see what devices have written.
+    // Coherent memory: the host sees the devices' writes without further calls.
     uint32_t type, types = properties.memoryTypeBits & buffer_requirements(dev, buffer, NULL).memoryTypeBits;
     r = find_memory_type(dev, types, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, &type);
     if (r != VK_SUCCESS) return r;
@@ -315,7 +316,7 @@ int32_t vkc_buffer_import(vkc_device *dev, void *host, uint64_t size, uint64_t *
     return r;
 }
 
-// A buffer whose memory is alone in its allocation, as is best for what is exported.
+// vkc_buffer_export gives the buffer an allocation of its own, as drivers prefer for exported memory.
 int32_t vkc_buffer_export(vkc_device *dev, uint64_t size, vkc_export *out) {
     if (!dev->vkGetMemoryFdKHR) return VK_ERROR_FEATURE_NOT_PRESENT;
     VkExternalMemoryBufferCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,

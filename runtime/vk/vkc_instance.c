@@ -15,16 +15,16 @@
 static PFN_vkGetInstanceProcAddr loader_entry;
 
 #if defined(_WIN32)
-// The loader is a part of the system there. Looked up by name alone, a library of the working directory
-// or beside the program could take its place.
+// On Windows the loader is a part of the system. A search by name alone could find another library in the working
+// directory or in the program's folder.
 static void *open_entry(void) {
     HMODULE lib = LoadLibraryExA("vulkan-1.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     return lib ? (void *)GetProcAddress(lib, "vkGetInstanceProcAddr") : NULL;
 }
 #else
-// What lavapipe compiles calls libm by name: fmaxf, for one, where a maximum of f16 is the same for a
-// whole subgroup. LLVM looks in the global scope for it, finds nothing in a program that does not link
-// libm itself, and the shader calls address 0.
+// Code that lavapipe compiles calls functions of libm by name, such as fmaxf for a maximum of f16 that is the same for
+// a whole subgroup. LLVM looks for them in the global scope. In a program that does not link libm it finds none, and
+// the shader calls address 0. So libm is loaded here.
 static void open_libm(void) {
 #if !defined(__APPLE__)
     dlopen("libm.so.6", RTLD_LAZY | RTLD_GLOBAL); // another C library has these functions in itself
@@ -35,8 +35,8 @@ static void *open_entry(void) {
     open_libm();
     static const char *const names[] = {
 #if defined(__APPLE__)
-        // Absolute, as a bare name is looked up in the working directory too: where the Vulkan SDK and
-        // the two package managers install them.
+        // The folders in which the Vulkan SDK and the two package managers install the loader. The paths are
+        // absolute, because a bare name is looked up in the working directory too.
         "/usr/local/lib/libvulkan.1.dylib", "/opt/homebrew/lib/libvulkan.1.dylib", "/opt/local/lib/libvulkan.1.dylib",
         "/usr/local/lib/libMoltenVK.dylib", "/opt/homebrew/lib/libMoltenVK.dylib", "/opt/local/lib/libMoltenVK.dylib",
 #else
@@ -211,8 +211,8 @@ int32_t vkc_instance_create(uint32_t newest, vkc_instance **out) {
     VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                              .pApplicationName = "vkc",
                              .pEngineName = "vkc",
-                             // A loader since 1.1 accepts a higher version than its own, and a device stays
-                             // at its own.
+                             // Loaders of 1.1 and newer accept a higher version than their own. A device still
+                             // uses its own version.
                              .apiVersion = newest};
     VkDebugUtilsMessengerCreateInfoEXT messenger = messenger_info();
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,

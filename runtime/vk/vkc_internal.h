@@ -1,4 +1,4 @@
-// What the files of the C layer share.
+// Declarations that the files of the C layer share.
 
 #ifndef VKC_INTERNAL_H
 #define VKC_INTERNAL_H
@@ -6,7 +6,7 @@
 #include "vkc.h"
 #include "vulkan_min.h"
 
-// The clock that vkc_host_clock reads, as Vulkan calls it.
+// Vulkan's name of the clock that vkc_host_clock reads.
 #if defined(_WIN32)
 #define VKC_HOST_TIME_DOMAIN VK_TIME_DOMAIN_QUERY_PERFORMANCE_COUNTER_KHR
 #else
@@ -24,7 +24,7 @@
     X(vkCreateDevice) \
     X(vkGetDeviceProcAddr)
 
-// Null where the instance or its driver lacks the extension.
+// These functions are NULL if the instance or its driver lacks the extension.
 #define VKC_OPTIONAL_INSTANCE_FUNCTIONS(X) \
     X(vkGetPhysicalDeviceCalibrateableTimeDomainsKHR) \
     X(vkGetPhysicalDeviceCalibrateableTimeDomainsEXT) \
@@ -76,13 +76,13 @@
     X(vkDestroySemaphore) \
     X(vkDestroyDevice)
 
-// Of Vulkan 1.2; with KHR in their names where a device of 1.1 has the extension.
+// Functions of Vulkan 1.2. For a device of 1.1, the names with KHR of the extension are loaded.
 #define VKC_DEVICE_FUNCTIONS_1_2(X) \
     X(vkGetBufferDeviceAddress) \
     X(vkWaitSemaphores) \
     X(vkGetSemaphoreCounterValue)
 
-// Null where the device lacks the extension.
+// These functions are NULL if the device lacks the extension.
 #define VKC_OPTIONAL_DEVICE_FUNCTIONS(X) \
     X(vkGetPipelineExecutablePropertiesKHR) \
     X(vkGetPipelineExecutableStatisticsKHR) \
@@ -108,13 +108,13 @@ struct vkc_device {
     uint32_t families[VKC_QUEUES];
     VkSemaphore timelines[VKC_QUEUES];
     int has_address, has_budget, robust;
-    PFN_vkGetCalibratedTimestampsKHR calibrate; // NULL where the clocks cannot be compared
+    PFN_vkGetCalibratedTimestampsKHR calibrate; // NULL if the device cannot read both clocks
     VKC_DEVICE_FUNCTIONS(VKC_DECLARE)
     VKC_DEVICE_FUNCTIONS_1_2(VKC_DECLARE)
     VKC_OPTIONAL_DEVICE_FUNCTIONS(VKC_DECLARE)
 };
 
-// Bits of the extensions this package makes use of.
+// Bits of the extensions that this package uses.
 enum {
     VKC_EXT_SUBGROUP_SIZE_CONTROL,
     VKC_EXT_INTEGER_DOT_PRODUCT,
@@ -151,8 +151,8 @@ enum {
     VKC_EXT_COUNT
 };
 
-// vkc_feature_chain is every feature structure in use, linked for the ones the device knows. The structures that gather
-// the features of Vulkan 1.1 and 1.2 are not among them, because a device of Vulkan 1.1 has none.
+// vkc_feature_chain has all feature structures in use. Those that the device knows are linked. It has none of the
+// structures with all features of Vulkan 1.1 or 1.2, because a device of Vulkan 1.1 does not know them.
 typedef struct vkc_feature_chain {
     uint32_t extensions; // bit set over VKC_EXT_*
     VkPhysicalDeviceFeatures2 core;
@@ -183,17 +183,16 @@ typedef struct vkc_feature_chain {
 
 #define VKC_HAS(set, bit) (((set) >> (bit)) & 1u)
 
-// vkc_extension_name is the name of a VKC_EXT_* bit.
+// vkc_extension_name returns the name of a VKC_EXT_* bit.
 const char *vkc_extension_name(int bit);
-// vkc_promoted is the set of extensions that are part of a Vulkan version.
+// vkc_promoted returns the set of extensions that are part of a Vulkan version.
 uint32_t vkc_promoted(uint32_t api);
-// vkc_query_features fills the chain: links it and asks the device.
+// vkc_query_features links the chain and fills it with the features that the device supports.
 VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, vkc_feature_chain *f);
-// vkc_keep_used clears every feature this package has no use for, so that the chain can be handed to
-// vkCreateDevice: an enabled feature may cost. robustBufferAccess checks every access, so it is kept
-// for robust devices only.
+// vkc_keep_used clears all features that this package never uses, because an enabled feature may cost time. It keeps
+// robustBufferAccess, which checks every access, for robust devices only.
 void vkc_keep_used(vkc_feature_chain *f, int robust);
-// vkc_keep_features clears the features of shaders that are none of use.
+// vkc_keep_features clears the features of shaders that are not in use.
 void vkc_keep_features(vkc_feature_chain *f, const vkc_features *use);
 // vkc_host_nanoseconds converts a reading of VKC_HOST_TIME_DOMAIN.
 uint64_t vkc_host_nanoseconds(uint64_t ticks);

@@ -143,7 +143,7 @@ void vkc_keep_used(vkc_feature_chain *f, int robust) {
     f->atomic_float = atomics;
 }
 
-// A row is a feature of shaders, as vkc_features and as a structure of the chain have it.
+// Each row is a feature of shaders: its field in vkc_features, and its field in a structure of the chain.
 #define SHADER_FEATURES(X) \
     X(float16, small.shaderFloat16) \
     X(int8, small.shaderInt8) \
@@ -173,7 +173,8 @@ void vkc_keep_used(vkc_feature_chain *f, int robust) {
     X(workgroup_explicit_layout, explicit_layout.workgroupMemoryExplicitLayout) \
     X(maximal_reconvergence, reconvergence.shaderMaximalReconvergence)
 
-// A row is a feature of VK_NV_cooperative_matrix2. A device is opened with all that it has or with none.
+// Each row is a feature of VK_NV_cooperative_matrix2. A device is opened with all of them that it supports, or with
+// none.
 #define MATRIX2_FEATURES(X) \
     X(cm2_workgroup_scope, matrix2.cooperativeMatrixWorkgroupScope) \
     X(cm2_flexible_dimensions, matrix2.cooperativeMatrixFlexibleDimensions) \
@@ -192,7 +193,7 @@ void vkc_keep_features(vkc_feature_chain *f, const vkc_features *use) {
     MATRIX2_FEATURES(KEEP_MATRIX2)
 #undef KEEP_MATRIX2
 #undef KEEP
-    // What needs another one goes with it.
+    // A feature that requires another one is disabled with it.
     if (!use->storage8) f->storage8.uniformAndStorageBuffer8BitAccess = VK_FALSE;
     if (!use->storage16) f->storage16.uniformAndStorageBuffer16BitAccess = VK_FALSE;
     if (!use->cooperative_matrix) f->matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
@@ -209,7 +210,7 @@ static void report_features(const vkc_feature_chain *f, uint32_t api, vkc_featur
     out->synchronization2 = f->sync2.synchronization2;
     out->maintenance4 = f->maintenance4.maintenance4;
     out->pipeline_executable_properties = f->executable.pipelineExecutableInfo;
-    // Its shaders are of SPIR-V 1.6.
+    // Shaders with these matrices need SPIR-V 1.6, and so Vulkan 1.3.
     out->cooperative_matrix2 = f->matrix.cooperativeMatrix && VKC_HAS(has, VKC_EXT_COOPERATIVE_MATRIX2) &&
                                api >= VK_API_VERSION_1_3;
     out->push_descriptor = VKC_HAS(has, VKC_EXT_PUSH_DESCRIPTOR);

@@ -1,14 +1,14 @@
-// What a driver says of what it compiled: VK_KHR_pipeline_executable_properties.
+// The driver's reports on compiled pipelines (VK_KHR_pipeline_executable_properties).
 
 #include "vkc_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A driver is trusted with memory, but not with numbers that would make this loop for ever.
+// Limits on the numbers that a driver reports, so that a wrong number causes no endless loop.
 enum { MAX_EXECUTABLES = 64, MAX_ROWS = 4096 };
 
-// count_executables writes the number of the pipeline's executables: one, for most drivers.
+// count_executables writes the number of a pipeline's executables. Most drivers have one.
 static VkResult count_executables(vkc_device *dev, uint64_t pipeline, uint32_t *count) {
     *count = 0;
     if (!dev->vkGetPipelineExecutablePropertiesKHR || !dev->vkGetPipelineExecutableStatisticsKHR ||
@@ -21,7 +21,8 @@ static VkResult count_executables(vkc_device *dev, uint64_t pipeline, uint32_t *
     return r;
 }
 
-// An add_rows appends what an executable has to the malloced list that out points to, and to its count.
+// An add_rows appends the entries of an executable to the malloced list that out points to, and adds their number to
+// count.
 typedef VkResult add_rows(vkc_device *dev, const VkPipelineExecutableInfoKHR *info, void *out, uint32_t *count);
 
 static VkResult each_executable(vkc_device *dev, uint64_t pipeline, add_rows *add, void *out, uint32_t *count) {
@@ -37,7 +38,7 @@ static VkResult each_executable(vkc_device *dev, uint64_t pipeline, add_rows *ad
     return r < 0 ? r : VK_SUCCESS;
 }
 
-// grow makes room in a malloced list for more elements behind the first, cleared.
+// grow makes room in a malloced list for more elements after the first ones, and clears the new elements.
 static void *grow(void *list, uint32_t first, uint32_t more, size_t size) {
     char *grown = realloc(list, ((size_t)first + more) * size);
     if (grown) memset(grown + first * size, 0, more * size);
@@ -91,7 +92,7 @@ static VkResult add_representations(vkc_device *dev, const VkPipelineExecutableI
     }
     *list = grown;
     for (uint32_t i = 0; i < n; i++) rows[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
-    // Once for the sizes, and once more for what is to be put there.
+    // The first call writes the sizes, and the second one the data.
     r = dev->vkGetPipelineExecutableInternalRepresentationsKHR(dev->handle, info, &n, rows);
     for (uint32_t i = 0; r >= 0 && i < n; i++) {
         rows[i].pData = calloc(1, rows[i].dataSize + 1);

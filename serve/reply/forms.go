@@ -128,6 +128,7 @@ func FormNames() (list []string) {
 	return list
 }
 
+// thinking returns the pairs of texts around the reasoning of an answer.
 func (f *Form) thinking() []Pair {
 	if f.Think != nil {
 		return f.Think
@@ -203,6 +204,7 @@ func (f *Form) begin() []string {
 	return append([]string{f.Section}, f.Open...)
 }
 
+// first returns the first element, or "" if there is none.
 func first(list []string) string {
 	if len(list) == 0 {
 		return ""

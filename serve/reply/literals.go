@@ -192,6 +192,7 @@ func (l *literals) quoted() (text string, st state) {
 	return "", not
 }
 
+// quote returns a string as JSON.
 func quote(s string) string {
 	data, err := json.Marshal(s)
 	if err != nil { // strings always encode

@@ -72,6 +72,7 @@ func (o objectSyntax) function(t Tool) grammar.Function {
 		After: "}" + o.after}
 }
 
+// calls returns the syntax of a call of each tool.
 func (o objectSyntax) calls(t Tools) (list []grammar.Function) {
 	list = []grammar.Function{}
 	for _, one := range t {

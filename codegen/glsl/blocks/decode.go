@@ -136,6 +136,7 @@ func Scale(e *emit.Emitter, b *emit.Buffer) {
 // quadArgs returns the parameters of a function that reads a quad. quadNote is the comment that describes them.
 func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.fieldArg("uint p") + ")" }
 
+// quadNote returns the comment of the functions that read four neighbours.
 func (f blockFormat) quadNote() string {
 	note := "// Four neighbours from element e on"
 	if f.Fields > 1 {

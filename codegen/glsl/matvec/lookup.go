@@ -36,6 +36,7 @@ func newLookupReader(v *matVec) bReader {
 	return r
 }
 
+// prepare defines the function that reads a block's scale. A table has the values of the quants.
 func (r *lookupReader) prepare() {
 	for _, o := range r.B {
 		blocks.Scale(r.Emitter, r.blockBuffer(o))

@@ -19,6 +19,7 @@ func newPackedReader(v *matVec) bReader { return packedReader{v} }
 func (packedReader) parts() int            { return 1 }
 func (r packedReader) addRun(run position) { r.addColumns(r, run) }
 
+// prepare defines the functions that decode a whole word of quants.
 func (r packedReader) prepare() {
 	for _, o := range r.B {
 		blocks.PackedFunctions(r.Emitter, r.blockBuffer(o), r.S.Subnormals)

@@ -60,6 +60,7 @@ type memoryRows struct{ *matVec }
 func (memoryRows) startLoads()  {}
 func (memoryRows) prepareRows() {}
 
+// quadsAt returns a function that loads quad t of row i of an operand, from element k on.
 func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 		r.BindRow(i)

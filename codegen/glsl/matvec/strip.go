@@ -25,6 +25,7 @@ func newStripReader(v *matVec) bReader {
 func (r *stripReader) parts() int          { return r.run.Strips }
 func (r *stripReader) addRun(run position) { r.addColumns(r, run) }
 
+// prepare defines the functions that read the parts of a block.
 func (r *stripReader) prepare() {
 	for _, o := range r.B {
 		blocks.Parts(r.Emitter, r.blockBuffer(o))

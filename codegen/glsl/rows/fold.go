@@ -129,8 +129,10 @@ func (r *Writer) accumulate(f fold, value expr.Expr) {
 	r.takeIfBetter(f, v, place)
 }
 
-// foldInto writes the statement that folds v into a variable, and foldStatement returns it.
+// foldInto writes the statement that folds v into a variable.
 func (r *Writer) foldInto(f fold, into, v expr.Expr) { r.Scope.Write(r.foldStatement(f, into, v)) }
+
+// foldStatement returns the statement that folds v into a variable. Sums and products of one word have an operator.
 func (r *Writer) foldStatement(f fold, into, v expr.Expr) syntax.Stmt {
 	op := map[kernel.Combine]string{kernel.CombineSum: "+=", kernel.CombineProd: "*="}[f.Combine]
 	if op == "" || f.typ == emit.Pair {
