@@ -159,11 +159,10 @@ func (s *runQueue) leave() {
 // close makes queued runs fail, waits for runs that have begun, and returns when all are done.
 func (s *runQueue) close() {
 	s.mu.Lock()
-	if !s.closed {
-		if s.closed = true; s.closing != nil {
-			close(s.closing)
-		}
+	if !s.closed && s.closing != nil { // closing is nil if no run was started
+		close(s.closing)
 	}
+	s.closed = true
 	s.mu.Unlock()
 	s.all.Wait()
 }

@@ -440,7 +440,7 @@ func (b *builder) firstCalls() [][]int32 {
 
 // classify divides the bytes into classes. No edge distinguishes two bytes of one class.
 func (g *Grammar) classify() {
-	var begins [257]bool
+	var begins [257]bool // whether a class begins at a byte
 	for _, n := range g.nodes {
 		for _, e := range n.edges {
 			begins[e.low], begins[int(e.high)+1] = true, true

@@ -56,7 +56,7 @@ func parseSchema(schema []byte, strict bool) (*Grammar, error) {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	s := &schemas{root: root, ids: map[string]int{}, strict: strict}
-	s.add("#", nil)
+	s.add("#", nil) // rule 0, to which references to the whole schema lead; its body follows
 	body := s.value(root, "#", 0)
 	if s.rules[0].body = body; s.err != nil {
 		return nil, s.err

@@ -73,8 +73,8 @@ const (
 	tokPunct            // { } [ ] ( ) = , : <=
 )
 
-// token is one token; text is the name of a ref, the value of a string, and
-// the token as written otherwise.
+// token is a lexical token. text is the name of a reference or the value of a string, and otherwise the token as it is
+// written. pos is its offset in the source, in bytes.
 type token struct {
 	kind tokenKind
 	text string

@@ -251,13 +251,13 @@ func (s *Server) constrain(w http.ResponseWriter, q *request, j *job) error {
 	}
 	g, err := s.grammars.of(source.key, source.parse)
 	switch {
-	case err != nil && t != nil && !t.required && t.strict < 0: // calls come without a grammar
+	case err != nil && t != nil && !t.required && t.strict < 0: // no function is strict: calls come without a grammar
 		return nil
 	case err != nil:
 		return refuse(http.StatusBadRequest, source.param, "%v", err)
-	case t != nil && !t.required:
+	case t != nil && !t.required: // the grammar holds for each call, from the text that opens it on
 		j.sampling.GrammarAfter, j.sampling.GrammarAgain = j.form.Open, true
-	case j.thinking:
+	case j.thinking: // the grammar holds for the answer after the reasoning
 		_, end := j.form.ThinkMarks()
 		j.sampling.GrammarAfter = []string{end}
 	}

@@ -334,8 +334,8 @@ func (c Caps) CanRelyOn(n int) bool {
 	if c.MinSubgroupSize == size && c.MaxSubgroupSize == size {
 		return true
 	}
-	return n&(n-1) == 0 && size >= c.MinSubgroupSize && size <= c.MaxSubgroupSize &&
-		c.Features.SubgroupSizeControl && c.RequiredSubgroupSize && c.Features.FullSubgroups
+	offered := n&(n-1) == 0 && size >= c.MinSubgroupSize && size <= c.MaxSubgroupSize // all powers of two between
+	return offered && c.Features.SubgroupSizeControl && c.RequiredSubgroupSize && c.Features.FullSubgroups
 }
 
 // Offers reports whether the device supports the tile of a schedule at workgroup scope, with these component types of

@@ -180,17 +180,20 @@ func (k *Kernel) HalfRows(v *Expr) (high, low *Expr, ok bool) {
 // InGroups reports whether a value is constant within each [RoundedGroup] along the contraction axis: its indices
 // depend on the axis only through the number of the group.
 func (k *Kernel) InGroups(value *Expr) bool {
-	same, fold := true, k.FoldAxis()
+	constant, fold := true, k.FoldAxis()
+	usesFold := func(f *Factor) bool {
+		return f.Kind == FactorAxis && f.Axis == fold || f.X.Uses(fold) || f.D.Uses(fold) ||
+			f.Value != nil && f.Value.Uses(fold)
+	}
+	isGroupNumber := func(f *Factor) bool { // or the number of several groups
+		return f.Kind == FactorDiv && f.X.Equal(Axis(fold, k.Fold)) && f.D.IsConst() && f.D.Offset()%RoundedGroup == 0
+	}
 	Walk([]*Expr{value}, func(e *Expr) {
 		for _, t := range e.Index.Terms() {
 			for _, f := range t.Factors {
-				if f.Kind == FactorAxis && f.Axis == fold || f.X.Uses(fold) || f.D.Uses(fold) ||
-					f.Value != nil && f.Value.Uses(fold) {
-					same = same && f.Kind == FactorDiv && f.X.Equal(Axis(fold, k.Fold)) && f.D.IsConst() &&
-						f.D.Offset()%RoundedGroup == 0
-				}
+				constant = constant && (!usesFold(f) || isGroupNumber(f))
 			}
 		}
 	})
-	return same
+	return constant
 }

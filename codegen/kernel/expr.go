@@ -204,7 +204,7 @@ func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	case op == ir.OpWhere && args[1] == args[2] && args[1].DType == t:
 		return args[1]
 	case (op == ir.OpMin || op == ir.OpMax) && t.IsInteger():
-		for i, a := range args {
+		for i, a := range args { // is a at most 0, and the other argument at least 0?
 			x := args[1-i]
 			if a.Kind != ExprConst || a.Int > 0 || a.DType != t || x.DType != t || !x.isUnsigned() {
 				continue
@@ -221,13 +221,13 @@ func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 		for i, a := range args {
 			switch {
 			case a.Kind != ExprConst:
-			case (a.Int != 0) == (op == ir.OpAnd):
+			case (a.Int != 0) == (op == ir.OpAnd): // true and x, false or x
 				return args[1-i]
-			default:
+			default: // false and x, true or x
 				return a
 			}
 		}
-	case t == ir.Bool && len(args) == 2:
+	case t == ir.Bool && len(args) == 2: // a comparison
 		x, isX := args[0].coordinate()
 		y, isY := args[1].coordinate()
 		if !isX || !isY {

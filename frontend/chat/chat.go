@@ -160,8 +160,8 @@ func (c Context) scope(r *run) *scope {
 		d := newDict()
 		d.set(r, text("role"), role(m.Role))
 		switch m.Content.(type) {
-		case nil:
-		case none:
+		case nil: // the message has no field content
+		case none: // the field is null
 			d.set(r, text("content"), nil)
 		default:
 			d.set(r, text("content"), convert(r, m.Content, 0))

@@ -404,7 +404,8 @@ func transposed(d *ir.Data) (*ir.Data, error) {
 // embeddingA ends the name of A of an embedding.
 const embeddingA = ".lora_embedding_A"
 
-// cutModule splits the name of a tensor into the module's name and llm.AdapterA or llm.AdapterB.
+// cutModule splits the name of a tensor into the module's name and llm.AdapterA or llm.AdapterB. Some versions of PEFT
+// put the adapter's name, default, before the end. part is "" for other tensors.
 func cutModule(name string) (module, part string) {
 	module, ok := strings.CutPrefix(name, peftPrefix)
 	for suffix, part := range map[string]string{embeddingA: llm.AdapterA, ".lora_embedding_B": llm.AdapterB} {

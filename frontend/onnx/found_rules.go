@@ -203,7 +203,8 @@ type mask struct {
 	valid tensor // bools of the input's rank, with extent 1 along the other axes
 }
 
-// ofPartlyValid builds a node, build's row, of which an input has only a valid part.
+// ofPartlyValid builds a node with an input of which a run finds only a part of the elements valid. build is the node's
+// row for complete inputs.
 func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 	first := slices.IndexFunc(c.in, func(v *value) bool { return v != nil && v.valid != nil })
 	rule := c.foundRule()
@@ -224,11 +225,12 @@ func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 	return results
 }
 
-// hideInvalid replaces invalid elements along folded axes by neutral ones. A run checks that axes with one label have
-// as many valid elements. Input first is valid in part.
+// hideInvalid replaces invalid elements along folded axes by neutral ones, and returns the number of valid elements of
+// each label. It adds checks to the program that all axes with the same label have the same number. Input number first
+// is an input with a valid part.
 func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
 	l := &validLabels{rule.labels(c.inspector()), map[int]tensor{}}
-	label := func(i int) int {
+	label := func(i int) int { // the label of the axis along which input i is valid in part
 		var at []int
 		if i < len(l.in) {
 			at = l.in[i]
@@ -249,6 +251,7 @@ func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
 		}
 		l.counts[label(i)] = n
 	}
+	// Complete axes with such a label must have as many elements as are valid, unless their extent is 1.
 	for i, v := range c.in {
 		if v == nil || i >= len(l.in) {
 			continue

@@ -277,6 +277,7 @@ func convInteger(c *call) tensor {
 	weights := c.withZero(1, 3, false)
 	left := c.int8Operand(c.withZero(0, 2, false))
 	right := c.int8Operand(withZero{w, perOutput(weights.zero, x.Rank()-1)})
+	// around is the zero point as a number, if it is known before a run.
 	around, known := c.signedNumber(2, x.DType())
 	if !known { // xor with the zero point turns it into 0, which pad inserts; xor again restores the elements
 		zero, _ = signed(zero)

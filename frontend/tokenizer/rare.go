@@ -111,7 +111,8 @@ func scripts(text string) int {
 	return kana(text)
 }
 
-// sentinel matches <sentinel:[0-9]+>. The text must begin with "<sentinel:".
+// sentinel matches <sentinel:[0-9]+>, and returns the length of the match in bytes or 0. The text must begin with
+// "<sentinel:".
 func sentinel(text string) int {
 	rest := text[len("<sentinel:"):]
 	end := strings.TrimLeft(rest, "0123456789")

@@ -57,7 +57,8 @@ func (v *vocabulary) ranks() []int32 {
 	return ranks
 }
 
-// encode writes spaces as blanks, and merges the text as a whole or, if apart is set, word by word.
+// encode writes spaces as blanks, and merges the text as a whole or, if apart is set, word by word. A word begins with
+// the blanks before it.
 func (t *sentencePiece) encode(out []int32, text string, _ bool) []int32 {
 	text = strings.ReplaceAll(text, " ", blank)
 	if t.leading {

@@ -58,7 +58,7 @@ func (c Choices) priceWork(w kernel.Work) kernel.Estimate {
 	return kernel.Estimate{After: kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)}
 }
 
-// Sizes returns the proposals of the functions.
+// Sizes implements [kernel.Pricer]: it returns the sizes that the choices' functions propose for a kernel.
 func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	if product := k.Family == kernel.FamilyMatMul; product && c.Operands != nil {
 		s.Operands = [][]kernel.StoredOperand{c.Operands(k)}

@@ -65,7 +65,7 @@ func stored(d *ir.Data) (value, error) {
 	return fromData(d)
 }
 
-// areTruths reports whether all bytes are 0 or 1. The format of tensors has other bytes for true, too.
+// areTruths reports whether all bytes are 0 or 1. A bool tensor from outside may have any other byte for true.
 func areTruths(list []byte) bool {
 	var other uint64
 	for ; len(list) >= 8; list = list[8:] {

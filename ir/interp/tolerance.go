@@ -129,11 +129,12 @@ const HalfSums = 32
 // A standard deviation is half a step, and the largest of 32 neighbours is assumed to be twice the average.
 const ByteRows = 6.0 / 254
 
-// splitOperands returns the relative error of a matmul with each operand split into two bf16. A product of two elements
+// splitError returns the relative error of a matmul with each operand split into two bf16, or 0 for a matmul that no
+// device computes so. A product of two elements
 // has an error of at most 2^-16 for the omitted product of the low parts, and 2^-17 for the remainder of each operand.
 // Tensor cores truncate sums instead of rounding them, at most after every 8 products, by half a unit of f32 on
 // average.
-func splitOperands(n *ir.Node) float64 {
+func splitError(n *ir.Node) float64 {
 	if n.DType() != ir.F32 || n.Arg(1).DType().IsBlock() {
 		return 0
 	}
@@ -160,7 +161,7 @@ func precisionError(n *ir.Node) float64 {
 	}
 	switch n.Attrs().String_("precision") {
 	case ir.PrecisionBF16x3:
-		return splitOperands(n)
+		return splitError(n)
 	case ir.PrecisionHalf:
 		return epsilon(ir.F16)
 	case ir.PrecisionHalfSums:

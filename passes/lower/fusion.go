@@ -173,7 +173,8 @@ func (f *Fusion) Note(n *ir.Node) string {
 	}
 }
 
-// newCluster adds a cluster that stores n.
+// newCluster adds a cluster that stores n. Kinds other than elementwise kernels and copies have n as their core: the
+// reduction, matmul or other loop around which elementwise ops are fused.
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
@@ -182,7 +183,7 @@ func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 		c.Cores = []*ir.Node{n}
 		f.core[n.ID()] = c
 	}
-	c.tails = []*ir.Node{n}
+	c.tails = []*ir.Node{n} // the last nodes so far; n is the only one
 	c.size = f.weighNode(n) * kind.copies()
 	f.Clusters = append(f.Clusters, c)
 	f.mergedInto = append(f.mergedInto, c.ID)

@@ -317,7 +317,11 @@ func (a accumulation) wordGLSL() (name, zero string) {
 	return "uint", "0u"
 }
 
-// source returns the GLSL of a kind of kernel.
+// source returns the GLSL of a kind of kernel. It fills in the words in capital letters of the files in kernels/:
+//
+//   - LOOP is the file scatter_loop, with SCOPE, the condition for an update, and AT, the position of its destination.
+//   - LOAD, CHANGE and FLUSH are the accumulation's statements. BINS in them is the array of sums.
+//   - WORDS is the number of words per destination. The others are numbers, too.
 func (a accumulation) source(kind accumulationKind) string {
 	number := func(n int) string { return fmt.Sprintf("%du", n) }
 	indent := func(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }

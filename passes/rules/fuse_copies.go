@@ -62,6 +62,7 @@ func copyOf(k *kernel.Kernel) (_ copying, ok bool) {
 	if load.Index.Equal(st.Index) && st.Index.Equal(whole) {
 		return c, true // a copy without reordering
 	}
+	// at returns the coordinates of the kernel at which it loads a position. Each position is loaded and stored once.
 	at, ok := coordinates(k.Parallel, load.Index)
 	if _, once := coordinates(k.Parallel, st.Index); !ok || !once {
 		return copying{}, false

@@ -296,9 +296,9 @@ func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, symbols map[
 	c.Bind(bindings, i)
 	d := rec.grids.list[i]
 	switch {
-	case d.gated:
+	case d.gated: // in a while loop: a gate step sets the counts to 0 after the last trip
 		c.DispatchIndirect(rec.grids.gatedCounts, d.offset)
-	case d.symbolic && bindings.symbols == nil:
+	case d.symbolic && bindings.symbols == nil: // the recording is for all values of symbols
 		c.DispatchIndirect(bindings.grids, bindings.gridsAt+d.offset)
 	default:
 		counts := d.counts
@@ -307,7 +307,7 @@ func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, symbols map[
 				c.fail("%w", err)
 			}
 		}
-		if counts[0] > 0 && counts[1] > 0 && counts[2] > 0 {
+		if counts[0] > 0 && counts[1] > 0 && counts[2] > 0 { // otherwise the step has nothing to do
 			c.Dispatch(counts[0], counts[1], counts[2])
 		}
 	}

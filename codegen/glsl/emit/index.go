@@ -243,14 +243,18 @@ func hasValue(x kernel.Index) bool {
 }
 
 // signedIndex returns an index as an int. A clamp that is used once is computed in int, instead of in uint and
-// converted.
+// converted, unless it is simpler in uint (see clamped).
 func (e *Emitter) signedIndex(x kernel.Index) expr.Expr {
-	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
-		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) {
-			if v, lone := loneValue(f.X); !lone || e.ComputeType(v.DType) != "uint" {
-				return e.clampCall(f)
-			}
-		}
+	f := loneFactor(x)
+	if f == nil || f.Kind != kernel.FactorClamp {
+		return expr.Call("int", e.IndexValue(x))
+	}
+	_, known := e.knownIndex(factorKey(f))
+	usedOnce := !known && e.uses.indices[factorKey(f)] < 2
+	v, lone := loneValue(f.X)
+	simplerInUint := onlyAdds(f.X) || lone && e.ComputeType(v.DType) == "uint"
+	if usedOnce && !simplerInUint {
+		return e.clampCall(f)
 	}
 	return expr.Call("int", e.IndexValue(x))
 }

@@ -179,15 +179,15 @@ func (e *Emitter) fillVectors(vectorStores []kernel.Store, results []expr.Expr, 
 func (e *Emitter) storeVectors(r Run, stores []kernel.Store, results []expr.Expr) {
 	e.Plan(nil, indicesOf(stores))
 	for i, s := range stores {
-		b := e.Buffers[s.Bind]
+		b, at := e.Buffers[s.Bind], e.VectorIndex(r, s.Index)
 		value := results[i]
-		if e.InWords(b) {
-			e.Scope.Write(e.StoreToWords(b, r.Width, e.VectorIndex(r, s.Index), value))
+		if e.InWords(b) { // the buffer has 32-bit words, with several elements in each
+			e.Scope.Write(e.StoreToWords(b, r.Width, at, value))
 			continue
 		}
-		if t := e.Scalar(b.DType); t.vec != t.storageVec || t.Storage != t.Carrier {
+		if t := e.Scalar(b.DType); t.vec != t.storageVec || t.Storage != t.Carrier { // computed and stored types differ
 			value = expr.Call(fmt.Sprintf("%s%d", t.storageVec, r.Width), value)
 		}
-		e.Assign(e.Element(b, r.Width, e.VectorIndex(r, s.Index)), value)
+		e.Assign(e.Element(b, r.Width, at), value)
 	}
 }

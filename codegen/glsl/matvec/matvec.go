@@ -207,7 +207,8 @@ type partialResults struct {
 	read    func(n int, part, id expr.Expr) expr.Expr // a part of result id (row*columns + column) of matmul n
 }
 
-// finishParts adds up the partial sums of every result and stores the results.
+// finishParts adds up the partial sums of every result and stores the results. An invocation computes result id of the
+// workgroup's, which is in row own of the tile.
 func (v *matVec) finishParts(f partialResults) {
 	parts, read, results := f.parts, f.read, v.S.TileM*f.columns
 	v.Blank()
@@ -221,8 +222,9 @@ func (v *matVec) finishParts(f partialResults) {
 	}
 	v.addParts(parts, sums, func(n int, p expr.Expr) expr.Expr { return read(n, p, id) })
 	if v.Row0.Is("0u") {
-		own = row
+		own = row // row has the same value in a variable
 	}
+	// The store of a gated activation also reads the sum of another column of the same row.
 	v.OtherSum = func(n int, col expr.Expr) expr.Expr {
 		id := v.Named("other_id", expr.Flat(own, f.columns, expr.Binary("-", col, v.Col0)))
 		sum := v.Variable(v.Quads.Scalar, matmul.Numbered("other_sum", n, len(sums)), read(n, expr.Of("0u"), id))

@@ -248,7 +248,8 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 	return all
 }
 
-// acrossShared is acrossLanes through shared memory (Hillis and Steele 1986).
+// acrossShared is acrossLanes through shared memory (Hillis and Steele 1986): in step s each lane adds the sum of the
+// lane 2^s before it. Then its sum is of all lanes up to it.
 func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	sums := w.Share(w.phase.typ, string(w.phase.Combine)+"s", w.Launch.Workgroup)
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)

@@ -175,7 +175,7 @@ func (r *run) compute(fold int64) {
 		r.scan(fold)
 	case family == kernel.FamilyGroup:
 		r.group(fold)
-	case r.skipped():
+	case r.skipped(): // scans and groups have no guard
 	case family == kernel.FamilyQuantize:
 		r.quantize(fold)
 	case family == kernel.FamilySort:
