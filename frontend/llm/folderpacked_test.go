@@ -399,9 +399,13 @@ func logitsOf(t *testing.T, f *gguf.File) []float64 {
 
 func logitsGraph(t *testing.T, f *gguf.File) *ir.Graph {
 	t.Helper()
-	cfg := configOf(t, f)
+	return logitsOfAll(configOf(t, f), len(prompt))
+}
+
+// logitsOfAll returns the graph of the logits after each of n tokens.
+func logitsOfAll(cfg llm.Config, n int) *ir.Graph {
 	return must(frontend.Build("logits", func(b *frontend.Builder) {
-		tokens := b.Input("tokens", ir.I32, len(prompt))
+		tokens := b.Input("tokens", ir.I32, n)
 		b.Output("logits", llm.Forward(b, cfg, tokens, llm.EveryToken).Reshape(-1))
 	}))
 }
