@@ -114,6 +114,7 @@ var architectures = []architecture{
 	lfm2,
 	lfm2MoE,
 	llama,
+	llama4,
 	mamba,
 	mamba2,
 	miniCPM,

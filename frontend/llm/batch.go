@@ -178,9 +178,9 @@ func (g group) mask(l layer, ring bool, kept int) frontend.Tensor {
 	switch {
 	case ring:
 		back = back.Mod(back.Lit(float64(kept)))
-		seen = back.Le(own).And(back.Lt(back.Lit(float64(l.Window))))
+		seen = back.Le(own).And(back.Le(own.Sub(l.firstSeen(own))))
 	case l.windowed():
-		seen = seen.And(keys.Gt(own.SubScalar(float64(l.Window))))
+		seen = seen.And(keys.Ge(l.firstSeen(own)))
 	}
 	if g.each > 1 && !ring { // so that attention reads no keys after the run's last row
 		last := g.positions.AddScalar(float64(g.each - 1))

@@ -44,8 +44,13 @@ type Config struct {
 
 	// TemperatureScale makes attention sharper in long texts: a query at position p is multiplied by
 	// 1 + TemperatureScale*log(1+floor(p/TemperatureLength)). 0 changes nothing.
+	// With TemperatureAfter, p counts the token itself too, and only layers without rotary embeddings are concerned.
 	TemperatureScale  float64
 	TemperatureLength int
+	TemperatureAfter  bool
+
+	// PlainHeadNorms means that layers with rotary embeddings normalize each head of queries and keys, without weights.
+	PlainHeadNorms bool
 
 	// ClampQKV limits queries, keys and values to its range around 0. 0 means no limit.
 	ClampQKV float64
@@ -85,6 +90,9 @@ type Config struct {
 	Window, WindowPeriod int
 	FullFirst            bool
 	WindowLayers         []bool
+
+	// Chunked means that a token attends to the last multiple of Window positions and those after it.
+	Chunked bool
 
 	RopeBase float64
 	RopeDims int // rotated elements of a head; even, at most HeadDim
@@ -131,6 +139,7 @@ type Config struct {
 	KeepShares        bool    // the opposite of nn.Routing.Normalize
 	ExpertScale       float64 // see nn.Routing.Scale
 	SparseMixer       float64 // see nn.Routing.SparseMixer
+	ScaleInputs       bool    // see nn.Routing.ScaleInputs
 
 	ExpertGroups, ExpertGroupsUsed int // see nn.Routing.Groups; 0 for no groups
 

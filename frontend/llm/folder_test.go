@@ -57,6 +57,23 @@ const (
 	postNames = `
 		post_attention_norm model.layers.N.post_attention_layernorm
 		post_ffw_norm model.layers.N.post_feedforward_layernorm`
+	qwenExpertNames = `
+		ffn_gate_inp model.layers.N.mlp.gate
+		ffn_gate_exps model.layers.N.mlp.experts.gate_up_proj turned-first
+		ffn_up_exps model.layers.N.mlp.experts.gate_up_proj turned-second
+		ffn_down_exps model.layers.N.mlp.experts.down_proj turned-stack`
+	llama4Names = attentionNames + `
+		ffn_norm model.layers.N.post_attention_layernorm
+		ffn_gate model.layers.N.feed_forward.gate_proj
+		ffn_up model.layers.N.feed_forward.up_proj
+		ffn_down model.layers.N.feed_forward.down_proj
+		ffn_gate_inp model.layers.N.feed_forward.router
+		ffn_gate_exps model.layers.N.feed_forward.experts.gate_up_proj turned-first
+		ffn_up_exps model.layers.N.feed_forward.experts.gate_up_proj turned-second
+		ffn_down_exps model.layers.N.feed_forward.experts.down_proj turned-stack
+		ffn_gate_shexp model.layers.N.feed_forward.shared_expert.gate_proj
+		ffn_up_shexp model.layers.N.feed_forward.shared_expert.up_proj
+		ffn_down_shexp model.layers.N.feed_forward.shared_expert.down_proj`
 	exaoneNames = `
 		token_embd transformer.wte
 		output_norm transformer.ln_f
@@ -338,6 +355,9 @@ var folderCases = map[string]folderCase{
 	"deci":            {names: llamaNames + rotaryNames, config: `{"architectures": ["DeciLMForCausalLM"], "hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": null, "intermediate_size": null, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "hidden_act": "silu", "block_configs": [{"attention": {"n_heads_in_group": 2, "no_op": false, "replace_with_linear": false}, "ffn": {"ffn_mult": 12, "no_op": false, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": null, "no_op": true, "replace_with_linear": false}, "ffn": {"ffn_mult": 23.5, "no_op": false, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": null, "no_op": false, "replace_with_linear": true}, "ffn": {"ffn_mult": 12.0, "no_op": false, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": 1, "no_op": false, "replace_with_linear": false}, "ffn": {"ffn_mult": null, "no_op": true, "replace_with_linear": false}}, {"attention": {"n_heads_in_group": 4, "no_op": false, "replace_with_linear": false}, "ffn": {"ffn_mult": 12, "no_op": false, "replace_with_linear": false}}]}`},
 	"deepseek":        {names: llamaNames + rotaryNames + expertNames + sigmoidNames, config: `{"architectures": ["DeepseekForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "moe_intermediate_size": 24, "n_routed_experts": 4, "n_shared_experts": 2, "num_experts_per_tok": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1, "norm_topk_prob": false, "scoring_func": "softmax", "hidden_act": "silu"}`},
 	"minicpm":         {names: llamaNames + rotaryNames, config: `{"architectures": ["MiniCPMForCausalLM"], "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "scale_emb": 6, "scale_depth": 0.75, "dim_model_base": 16, "hidden_act": "silu"}`},
+	"llama4":          {names: llama4Names, rename: [2]string{"model.", "language_model.model."}, config: `{"architectures": ["Llama4ForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 24, "intermediate_size_mlp": 48, "num_local_experts": 4, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "attention_chunk_size": 5, "attn_scale": 0.25, "floor_scale": 3, "attn_temperature_tuning": true, "use_qk_norm": true, "no_rope_layers": [1, 1, 1, 0, 1], "layer_types": ["chunked_attention", "chunked_attention", "chunked_attention", "full_attention", "chunked_attention"], "hidden_act": "silu"}}`},
+	"qwen3vl":         {names: llamaNames, rename: [2]string{"model.", "model.language_model."}, config: `{"architectures": ["Qwen3VLForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "hidden_act": "silu", "head_dim": 16, "rope_theta": 1000000.0, "rope_scaling": {"mrope_section": [3, 3, 2], "rope_type": "default", "mrope_interleaved": true}}, "vision_config": {"deepstack_visual_indexes": [0, 1]}}`},
+	"qwen3vlmoe":      {names: llamaNames + qwenExpertNames, rename: [2]string{"model.", "model.language_model."}, config: `{"architectures": ["Qwen3VLMoeForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "hidden_act": "silu", "head_dim": 16, "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [], "rope_theta": 1000000.0, "rope_scaling": {"mrope_section": [3, 3, 2], "rope_type": "default", "mrope_interleaved": true}}, "vision_config": {"deepstack_visual_indexes": [0, 1]}}`},
 	"starcoder2":      {names: starcoder2Names, config: `{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "norm_epsilon": 1e-05, "rope_theta": 100000.0, "hidden_act": "gelu_pytorch_tanh"}`},
 	"gpt-oss":         {names: gptOSSNames, config: `{"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 150.0, "sliding_window": 5, "swiglu_limit": 7.0, "quantization_config": {"quant_method": "mxfp4"}, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 256}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
 	"bert":            {names: bertNames, rename: [2]string{"", "bert."}, config: `{"architectures": ["BertModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},
@@ -560,6 +580,18 @@ func writeFolder(t *testing.T, folder string, f *gguf.File, of folderCase) {
 			delete(tensors, base+"#second")
 		}
 	}
+	for key, d := range tensors { // stacks of transposed matrices
+		if base, ok := strings.CutSuffix(key, "#turned"); ok {
+			rows, columns := d.Dims[1], d.Dims[2]
+			turned := &ir.Data{DType: d.DType, Dims: []int{d.Dims[0], columns, rows}}
+			for i := range d.Elems() {
+				matrix, column, row := i/rows/columns, i/rows%columns, i%rows
+				turned.Bytes = append(turned.Bytes, d.Bytes[4*((matrix*rows+row)*columns+column):][:4]...)
+			}
+			tensors[base] = turned
+			delete(tensors, key)
+		}
+	}
 	for key, d := range tensors {
 		if base, ok := strings.CutSuffix(key, "#blocks"); ok {
 			tensors[base+"_blocks"], tensors[base+"_scales"] = unpacked(d)
@@ -672,6 +704,9 @@ func toFolder(tensors map[string]*ir.Data, c llm.Config, d *ir.Data, name, suffi
 		return
 	case "each=rwkvag":
 		eachPart(tensors, d, name, "rwkvag")
+		return
+	case "turned-stack", "turned-first", "turned-second":
+		tensors[strings.TrimSuffix(name+"#turned#"+strings.TrimPrefix(how, "turned-"), "#stack")] = d
 		return
 	case "stack-first", "stack-second":
 		tensors[name+"#"+strings.TrimPrefix(how, "stack-")] = d

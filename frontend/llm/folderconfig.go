@@ -259,13 +259,13 @@ func (c *folderConfig) windows() (list []bool) {
 			c.fail("layer_types has %q, which is not supported: want %s", kind,
 				strings.Join(slices.Concat(attending, c.mixers), ", "))
 		}
-		list = append(list, kind == attending[0])
+		list = append(list, slices.Contains(attending[:2], kind))
 	}
 	return list
 }
 
-// attending are the kinds of layers that attend; the first kind has a window.
-var attending = []string{"sliding_attention", "full_attention", "attention"}
+// attending are the kinds of layers that attend; the first two have a window.
+var attending = []string{"sliding_attention", "chunked_attention", "full_attention", "attention"}
 
 // setMixers sets the heads of layers of which some do not attend.
 func (c *folderConfig) setMixers() {

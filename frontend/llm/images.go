@@ -95,6 +95,6 @@ func (l layer) insidePicture(n, length ir.Dim) []frontend.AttentionOption {
 	first := b.DimValue(length).Sub(b.DimValue(n))
 	own := b.Iota(ir.I32, 0, n).Add(first).Reshape(1, -1, 1)
 	keys := b.Iota(ir.I32, 2, ir.D(1), ir.D(1), length)
-	seen := keys.Ge(first).Or(keys.Gt(own.SubScalar(float64(l.Window))))
+	seen := keys.Ge(first).Or(keys.Ge(l.firstSeen(own)))
 	return []frontend.AttentionOption{frontend.Mask(seen)}
 }

@@ -59,8 +59,8 @@ func separateTexts(texts int) history {
 		if !l.arch.encoder {
 			o = append(o, frontend.Causal())
 		}
-		if l.windowed() {
-			o = append(o, frontend.Window(l.Window))
+		if each, _ := q.Dim(1).Quo(int64(texts)); l.windowed() {
+			o = append(o, l.window(q.Builder().Iota(ir.I32, 0, each), each))
 		}
 		keys, values := l.extended(k, v, func(_ string, x frontend.Tensor) frontend.Tensor { return x })
 		y := perText(q).Attention(perText(keys), perText(values), o...) // [B, heads, T, D]

@@ -287,6 +287,9 @@ func (l layer) clamp(x frontend.Tensor) frontend.Tensor {
 
 // normAndRotate applies the norm, if the file has it, and rotary embeddings to queries or keys [heads, T, HeadDim].
 func (l layer) normAndRotate(x frontend.Tensor, norm string) frontend.Tensor {
+	if l.PlainHeadNorms && l.rotates() {
+		x = x.RMSNorm(frontend.Tensor{}, l.NormEps)
+	}
 	if l.arch.lateHeadNorms {
 		return l.headNorm(l.rotate(x), norm)
 	}
@@ -329,10 +332,7 @@ func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
 
 // rotate applies rotary embeddings to queries or keys [heads, T, HeadDim], if the architecture has them.
 func (l layer) rotate(x frontend.Tensor) frontend.Tensor {
-	if l.arch.rope == notRotary || l.NoRopePeriod > 0 && (l.index+1)%l.NoRopePeriod == 0 {
-		return x
-	}
-	if l.RopeInWindows && !l.windowed() {
+	if !l.rotates() {
 		return x
 	}
 	options := l.rope
@@ -343,6 +343,12 @@ func (l layer) rotate(x frontend.Tensor) frontend.Tensor {
 		return nn.RopeAxes(x, l.picture.places, l.directions(l.arch.sections), options...)
 	}
 	return x.Rope(l.positions, options...)
+}
+
+// rotates reports whether the layer has rotary embeddings.
+func (l layer) rotates() bool {
+	return l.arch.rope != notRotary && (l.NoRopePeriod == 0 || (l.index+1)%l.NoRopePeriod != 0) &&
+		(!l.RopeInWindows || l.windowed())
 }
 
 // windowed reports whether the layer attends only to a window of positions.
@@ -368,7 +374,7 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 func (l layer) attended(q, k, v frontend.Tensor) frontend.Tensor {
 	var options []frontend.AttentionOption
 	scale := l.AttentionScale
-	if l.TemperatureScale != 0 {
+	if l.TemperatureScale != 0 && !(l.TemperatureAfter && l.rotates()) {
 		q = q.Mul(l.temperature())
 	}
 	if l.RopeMagnitude != 0 && !(l.LocalRopeBase != 0 && l.windowed()) {
@@ -397,7 +403,7 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 	}
 	options = append(options, frontend.Causal())
 	if l.windowed() {
-		options = append(options, frontend.Window(l.Window))
+		options = append(options, l.window(l.positions, keys.Dim(1)))
 	}
 	if l.MaxALiBi != 0 {
 		last := q.Builder().DimValue(keys.Dim(1)).SubScalar(1)
@@ -447,9 +453,31 @@ func (l layer) bothSides(length ir.Dim) (options []frontend.AttentionOption) {
 	return options
 }
 
+// window returns the option of attention for queries at some positions i32[T] to that number of keys, of which the
+// first ones are outside the layer's window.
+func (l layer) window(positions frontend.Tensor, length ir.Dim) frontend.AttentionOption {
+	if !l.Chunked {
+		return frontend.Window(l.Window)
+	}
+	keys := positions.Builder().Iota(ir.I32, 2, ir.D(1), ir.D(1), length)
+	return frontend.Mask(keys.Ge(l.firstSeen(positions.Reshape(1, -1, 1))))
+}
+
+// firstSeen returns the first positions in the windows of queries at some positions. It may be negative.
+func (l layer) firstSeen(positions frontend.Tensor) frontend.Tensor {
+	if l.Chunked {
+		return positions.Sub(positions.Mod(positions.Lit(float64(l.Window))))
+	}
+	return positions.SubScalar(float64(l.Window - 1))
+}
+
 // temperature returns the factors of the queries at the layer's positions, [T, 1]; see Config.TemperatureScale.
 func (l layer) temperature() frontend.Tensor {
-	steps := l.positions.Div(l.positions.Lit(float64(l.TemperatureLength))).Cast(ir.F32)
+	positions := l.positions
+	if l.TemperatureAfter {
+		positions = positions.AddScalar(1)
+	}
+	steps := positions.Div(positions.Lit(float64(l.TemperatureLength))).Cast(ir.F32)
 	return steps.Log1p().MulScalar(l.TemperatureScale).AddScalar(1).Unsqueeze(1)
 }
 
@@ -516,7 +544,8 @@ func (l layer) joined(x frontend.Tensor, activation func(frontend.Tensor) fronte
 // routing returns how the layer's mixture chooses experts.
 func (l layer) routing() nn.Routing {
 	return nn.Routing{Used: l.ExpertsUsed, Normalize: !l.KeepShares, Sigmoid: l.SigmoidExperts, Scale: l.ExpertScale,
-		Groups: l.ExpertGroups, GroupsUsed: l.ExpertGroupsUsed, SparseMixer: l.SparseMixer}
+		Groups: l.ExpertGroups, GroupsUsed: l.ExpertGroupsUsed, SparseMixer: l.SparseMixer,
+		ScaleInputs: l.ScaleInputs}
 }
 
 // shared adds the output of the shared expert, if there is one, to the output y of the mixture. If the file has

@@ -38,8 +38,16 @@ var qwen3VLMoE = architecture{
 	rope:     halves,
 	sections: takingTurns,
 	experts:  true,
-	read:     (*metadata).deepstack,
-
+	folder: folder{
+		classes: "Qwen3VLMoeForConditionalGeneration",
+		wants:   qwenWants + "\nnorm_topk_prob true",
+		weights: `
+			ffn_gate_exps mlp.experts.gate_up_proj transposed first-half
+			ffn_up_exps   mlp.experts.gate_up_proj transposed second-half
+			ffn_down_exps mlp.experts.down_proj transposed`,
+		read: (*folderConfig).deepstack,
+	},
+	read:         (*metadata).deepstack,
 	layerWeights: qwen3.layerWeights,
 	layer:        llamaLayer,
 }

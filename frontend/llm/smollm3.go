@@ -13,15 +13,20 @@ var smolLM3 = architecture{
 			no_rope_layer_interval 4`,
 		read: func(c *folderConfig) {
 			c.noWindow()
-			list, _ := c.values["no_rope_layers"].([]any)
-			for i, v := range list { // 0 marks a layer without
-				if none := fmt.Sprint(v) == "0"; none != ((i+1)%4 == 0) {
-					c.fail("no_rope_layers is %v for layer %d: want 0 in every fourth layer", v, i)
-				}
-			}
+			c.checkRopeLayers()
 		},
 	},
 	read:         func(_ *metadata, c *Config) { c.NoRopePeriod = 4 },
 	layerWeights: llamaWeights,
 	layer:        llamaLayer,
+}
+
+// checkRopeLayers checks that every fourth layer has no rotary embeddings, if config.json has a list of the layers.
+func (c *folderConfig) checkRopeLayers() {
+	list, _ := c.values["no_rope_layers"].([]any)
+	for i, v := range list { // 0 marks a layer without
+		if none := fmt.Sprint(v) == "0"; none != ((i+1)%4 == 0) {
+			c.fail("no_rope_layers is %v for layer %d: want 0 in every fourth layer", v, i)
+		}
+	}
 }

@@ -30,6 +30,9 @@ type Routing struct {
 	// its largest weight or, with Sigmoid, the sum of its two largest.
 	Groups, GroupsUsed int
 
+	// ScaleInputs means that an expert's weight multiplies the row that the expert reads, in place of its result.
+	ScaleInputs bool
+
 	// SparseMixer replaces the weights above (GRIN; Liu et al. 2024, arXiv:2409.12136); 0 does not. The first expert
 	// has the largest score, and its weight is its share of a softmax of the scores near it. The next expert is found
 	// in the same way without the first, and so on. A score is near if it is less by at most 2*SparseMixer of the
@@ -113,12 +116,22 @@ func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(u
 func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	share, ids := r.Choose(x, w)
+	if r.ScaleInputs {
+		return experts(x.Unsqueeze(1).Mul(share.Unsqueeze(-1)), w, ids, gated).Sum(1)
+	}
 	return ChosenExperts(x, w, share, ids, gated)
 }
 
 // ChosenExperts is like ExpertsOf, with the weights and numbers [T, used] of the experts of each row. One matrix
 // ffn_gate_up_exps [experts, 2*hidden, width] may take the place of ffn_gate_exps and, in its second half, ffn_up_exps.
 func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
+	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
+	return experts(x.Unsqueeze(1), w, ids, gated).Mul(share.Unsqueeze(-1)).Sum(1)
+}
+
+// experts returns the results [T, used, width] of the experts with numbers ids [T, used]. row is [T, used, width], or
+// [T, 1, width] if all experts of a token read the same.
+func experts(row frontend.Tensor, w Weights, ids frontend.Tensor,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
 		w.reportMatmul("weight", x, ids)
@@ -133,7 +146,6 @@ func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 		}
 		return y
 	}
-	row := x.Unsqueeze(1)
 	var gate, up frontend.Tensor
 	if both := w.Sub("ffn_gate_up_exps"); both.Has("weight") {
 		all := linear(row, both)
@@ -142,6 +154,5 @@ func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 	} else {
 		gate, up = linear(row, w.Sub("ffn_gate_exps")), linear(row, w.Sub("ffn_up_exps"))
 	}
-	down := linear(gated(gate, up), w.Sub("ffn_down_exps"))
-	return down.Mul(share.Unsqueeze(-1)).Sum(1)
+	return linear(gated(gate, up), w.Sub("ffn_down_exps"))
 }

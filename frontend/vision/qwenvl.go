@@ -115,7 +115,7 @@ var qwen3VL = func() projector {
 	p.name = "qwen3vl_merger"
 	p.minPixels, p.maxPixels = 256*256, 4096*4096
 	p.folder = folder{
-		classes: "Qwen3VLForConditionalGeneration",
+		classes: "Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration",
 		weights: qwenFolder + `
 			v.position_embd      visual.pos_embed
 			v.blk.N.ffn_up       visual.blocks.N.mlp.linear_fc1

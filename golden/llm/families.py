@@ -1,8 +1,8 @@
 """Tiny models of further families, each computed from its definition, for make.py."""
 
 import numpy as np
-from support import (LAYER_NORM, RMS, TOKENS, Model, angles, attention, gelu, gelu_erf, projections, rope, swiglu,
-                     yarn)
+from support import (LAYER_NORM, RMS, TOKENS, Model, angles, attention, gelu, gelu_erf, projections, rope, silu,
+                     swiglu, yarn)
 
 
 def through(m, layer, norm=None, tied=True, scale=1.0, x=None):
@@ -938,6 +938,41 @@ def minicpm_old():
     minicpm("minicpm-old", 12.0, 1.4, 256)
 
 
+def llama4():
+    """Three of four layers see a chunk of five tokens. The others see all, without positions, and their queries grow from
+    the second token on, each three tokens. Every second layer has experts."""
+    m = Model("llama4", "llama4", 5, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 500000.0})
+    m.set(expert_count=4, expert_used_count=1, expert_feed_forward_length=24, interleave_moe_layer_step=2)
+    m.set(**{"attention.sliding_window": 5, "attention.temperature_length": 3, "attention.temperature_scale": 0.25})
+    turn = angles(5e5, m.head_dim)
+    unit = lambda v: v / np.sqrt(np.mean(v * v, -1, keepdims=True) + 1e-5)
+    warmer = 1 + 0.25 * np.log1p((np.arange(len(TOKENS)) + 1) // 3)
+
+    def experts(x):
+        score = m.linear(x, "ffn_gate_inp", 4)
+        gates, ups = (m.w(m.blk + f"ffn_{name}_exps.weight", 4, 24, m.width) for name in ("gate", "up"))
+        downs = m.w(m.blk + "ffn_down_exps.weight", 4, m.width, 24)
+        gate, up = (m.linear(x, f"ffn_{name}_shexp", 24) for name in ("gate", "up"))
+        out = m.linear(silu(gate) * up, "ffn_down_shexp", m.width)
+        for t, e in enumerate(score.argmax(1)):
+            row = x[t] / (1 + np.exp(-score[t, e]))
+            out[t] += downs[e] @ (silu(gates[e] @ row) * (ups[e] @ row))
+        return out
+
+    def layer(i, x):
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        if i % 4 == 3:
+            y = attention(q * warmer[:, None, None], k, v)
+        else:
+            q, k = unit(rope(q, turn, True)), unit(rope(k, turn, True))
+            y = np.concatenate([attention(*(part[at : at + 5] for part in (q, k, v))) for at in range(0, len(x), 5)])
+        x = x + m.linear(y, "attn_output", m.width)
+        h = m.rms_norm(x, "ffn_norm")
+        return x + (experts(h) if i % 2 else swiglu(m, h))
+
+    through(m, layer, tied=False)
+
+
 def deci():
     """Layers without attention, with a matrix in its place, and without a feed-forward layer."""
     m = Model("deci", "deci", 5, 32, 4, 2, 256, **RMS, **{"rope.freq_base": 10000.0})
@@ -962,4 +997,5 @@ FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, ex
             gptneox, gptneox_serial, phi2, stablelm, stablelm_large, starcoder, bloom, mpt, modern_bert, modern_bert_ranks,
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
             minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n, gemma4, gemma4_moe, gemma4_moe_apart,
-            olmoe, nemotron, arcee, exaone, chatglm, chatglm_apart, deepseek, minicpm_named, minicpm_old, deci]
+            olmoe, nemotron, arcee, exaone, chatglm, chatglm_apart, deepseek, minicpm_named, minicpm_old, deci,
+            llama4]
