@@ -133,7 +133,7 @@ func (e *engine) submitMixed(ctx context.Context, f *pendingStep, parts []llm.Pa
 	m, in, of := e.model, vkc.Tensors{}, llm.InputsOf(parts)
 	rows := len(of.Rows) / 4
 	err := errors.Join(addInput(in, "rows", of.Rows, rows, 4), addInput(in, "single", of.Single, len(of.Single)/3, 3),
-		addInput(in, "runs", of.Runs, len(of.Runs)/3, 3), addInput(in, "ends", of.Ends, len(of.Ends)))
+		addInput(in, "runs", of.Tiles, len(of.Tiles)/3, 3), addInput(in, "ends", of.Ends, len(of.Ends)))
 	var scales []float32
 	var offsets []int32
 	for i, p := range parts {

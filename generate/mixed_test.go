@@ -32,7 +32,7 @@ func TestMixedRun(t *testing.T) {
 	var prompts [][]int32
 	var want [][]int32
 	for i, s := range samplings {
-		prompts = append(prompts, randomPrompt(alone, rand.New(rand.NewPCG(uint64(i), 9)), 4+i*llm.RunLength*2/3))
+		prompts = append(prompts, randomPrompt(alone, rand.New(rand.NewPCG(uint64(i), 9)), 4+i*llm.QueryTile*2/3))
 		want = append(want, slices.Concat(prompts[i], idsOf(answerOf(t, alone, prompts[i], s))))
 	}
 	for _, positions := range []int{0, 5 * 128} {

@@ -131,14 +131,16 @@ type definition struct {
 }
 
 // node is a position in a rule, a state of the pushdown automaton. It is one of: the end of a rule (node 0), a node
-// with edges for bytes, a node with edges that read no byte (free), or a call of a rule, which continues at back
-// afterwards.
+// with edges for bytes, a node with epsilon edges, or a call of a rule, which continues at back afterwards.
 type node struct {
-	edges []edge
-	free  []int32
-	call  int32 // none if negative
-	back  int32 // where the call returns to
+	edges   []edge
+	epsilon []int32 // targets of edges that read no byte
+	call    int32   // the index of the called rule, or noCall
+	back    int32   // where the call returns to
 }
+
+// noCall is field call of a node that calls no rule.
+const noCall = -1
 
 // edge is a byte range and its target node.
 type edge struct {
@@ -162,7 +164,7 @@ type builder struct {
 // build makes the automaton of rules.
 func build(rules []definition) (*Grammar, error) {
 	b := &builder{rules: rules, known: map[edge]int32{}}
-	b.node(node{call: -1})
+	b.node(node{call: noCall})
 	for i := 0; i < len(b.rules) && b.err == nil; i++ { // repetitions add rules
 		b.starts = append(b.starts, b.expr(b.rules[i].body, atEnd))
 	}
@@ -172,7 +174,7 @@ func build(rules []definition) (*Grammar, error) {
 	b.prune()
 	g := &Grammar{nodes: b.nodes, rules: b.starts, start: b.starts[0]}
 	first := b.nodes[g.start]
-	leadsOn := len(first.edges) > 0 || len(first.free) > 0 || first.call >= 0
+	leadsOn := len(first.edges) > 0 || len(first.epsilon) > 0 || first.call >= 0
 	if !leadsOn && g.start != atEnd {
 		return nil, errors.New("grammar: no finite text is allowed: a rule needs an alternative that does not call " +
 			"itself, and a schema needs at least one value")
@@ -200,7 +202,7 @@ func (b *builder) node(n node) int32 {
 func (b *builder) byteNode(e edge) int32 {
 	id, ok := b.known[e]
 	if !ok {
-		id = b.node(node{edges: []edge{e}, call: -1})
+		id = b.node(node{edges: []edge{e}, call: noCall})
 		b.known[e] = id
 	}
 	return id
@@ -218,7 +220,7 @@ func (b *builder) expr(e *expr, next int32) int32 {
 		}
 		return next
 	case opSet:
-		n := node{call: -1}
+		n := node{call: noCall}
 		for _, s := range e.set {
 			for _, bytes := range utf8Ranges(s) {
 				to := next
@@ -238,9 +240,9 @@ func (b *builder) expr(e *expr, next int32) int32 {
 		}
 		return next
 	case opAlt:
-		n := node{call: -1}
+		n := node{call: noCall}
 		for _, x := range e.list {
-			n.free = append(n.free, b.expr(x, next))
+			n.epsilon = append(n.epsilon, b.expr(x, next))
 		}
 		return b.node(n)
 	case opRepeat:
@@ -248,17 +250,17 @@ func (b *builder) expr(e *expr, next int32) int32 {
 	case opGraph:
 		ids := make([]int32, len(e.graph))
 		for i := range ids {
-			ids[i] = b.node(node{call: -1})
+			ids[i] = b.node(node{call: noCall})
 		}
 		for i, p := range e.graph {
-			var free []int32
+			var targets []int32
 			for _, w := range p.ways {
-				free = append(free, b.expr(w.by, ids[w.to]))
+				targets = append(targets, b.expr(w.by, ids[w.to]))
 			}
 			if p.ends {
-				free = append(free, next)
+				targets = append(targets, next)
 			}
-			b.nodes[ids[i]].free = free
+			b.nodes[ids[i]].epsilon = targets
 		}
 		return ids[0]
 	}
@@ -280,12 +282,12 @@ func (b *builder) repeat(e *expr, next int32) int32 {
 	}
 	start := next
 	if e.max < 0 {
-		start = b.node(node{call: -1})
+		start = b.node(node{call: noCall})
 		body := b.expr(x, start)
-		b.nodes[start].free = []int32{body, next}
+		b.nodes[start].epsilon = []int32{body, next}
 	}
 	for i := e.min; i < e.max && b.err == nil; i++ {
-		start = b.node(node{free: []int32{b.expr(x, start), next}, call: -1})
+		start = b.node(node{epsilon: []int32{b.expr(x, start), next}, call: noCall})
 	}
 	for i := 0; i < e.min && b.err == nil; i++ {
 		start = b.expr(x, start)
@@ -328,13 +330,18 @@ func splitRange(out [][][2]byte, low, high rune, n int) [][][2]byte {
 	return append(out, one)
 }
 
-// reachesEnd reports for each node whether some bytes lead from it to the end of its rule. With empty it reports
-// whether no bytes do.
-func (b *builder) reachesEnd(empty bool) []bool {
-	users := make([][]int32, len(b.nodes)) // the nodes that become reachable if a node is
+// Arguments of reachesEnd.
+const (
+	readingBytes = true  // follow all edges
+	epsilonOnly  = false // follow edges that read no byte
+)
+
+// reachesEnd reports for each node whether a path of such edges leads from it to the end of its rule.
+func (b *builder) reachesEnd(reading bool) []bool {
+	users := make([][]int32, len(b.nodes)) // the nodes that reach the end if a node does
 	for id, n := range b.nodes {
-		targets := slices.Clone(n.free)
-		if !empty {
+		targets := slices.Clone(n.epsilon)
+		if reading {
 			for _, e := range n.edges {
 				targets = append(targets, e.to)
 			}
@@ -363,15 +370,15 @@ func (b *builder) reachesEnd(empty bool) []bool {
 	return ok
 }
 
-// prune removes edges that lead to no end, so that every text can be completed.
+// prune removes edges and calls from which no bytes lead to the end of a rule, so that every text can be completed.
 func (b *builder) prune() {
-	ok := b.reachesEnd(false)
+	ends := b.reachesEnd(readingBytes)
 	for id := range b.nodes {
 		n := &b.nodes[id]
-		n.edges = slices.DeleteFunc(n.edges, func(e edge) bool { return !ok[e.to] })
-		n.free = slices.DeleteFunc(n.free, func(to int32) bool { return !ok[to] })
-		if !ok[id] {
-			n.call = -1
+		n.edges = slices.DeleteFunc(n.edges, func(e edge) bool { return !ends[e.to] })
+		n.epsilon = slices.DeleteFunc(n.epsilon, func(to int32) bool { return !ends[to] })
+		if !ends[id] {
+			n.call = noCall // the called rule, or the node after the call, has no end
 		}
 	}
 }
@@ -413,14 +420,14 @@ func (b *builder) leftRecursive() string {
 
 // firstCalls lists for each rule the rules that it may call before reading a byte.
 func (b *builder) firstCalls() [][]int32 {
-	empty := b.reachesEnd(true)
+	empty := b.reachesEnd(epsilonOnly)
 	first := make([][]int32, len(b.starts))
 	for r, start := range b.starts {
 		seen := map[int32]bool{start: true}
 		for list := []int32{start}; len(list) > 0; {
 			n := b.nodes[list[len(list)-1]]
 			list = list[:len(list)-1]
-			next := n.free
+			next := n.epsilon
 			if n.call >= 0 {
 				first[r] = append(first[r], n.call)
 				if empty[b.starts[n.call]] {

@@ -159,7 +159,7 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 		case len(n.edges) > 0:
 			s.configs = append(s.configs, c)
 		}
-		for _, to := range n.free {
+		for _, to := range n.epsilon {
 			add(config{to, c.on})
 		}
 	}

@@ -161,7 +161,7 @@ func TestMutations(t *testing.T) {
 		made++
 		edges := 0
 		for _, n := range g.nodes {
-			edges += len(n.edges) + len(n.free)
+			edges += len(n.edges) + len(n.epsilon)
 		}
 		if len(g.nodes) > maxNodes || edges > 2*maxEdges {
 			t.Errorf("%.200q: %d nodes and %d edges", s, len(g.nodes), edges)

@@ -172,8 +172,10 @@ func (s *schemas) propertySchema(o *object, name string, more, allowed any) (any
 // maxPatterns bounds the patterns of names, as each set of them is a case of its own.
 const maxPatterns = 5
 
-// propertyNames applies the keyword of that name: a list of names becomes properties, and other names have a language.
-// It returns the schema of names, or nil.
+// propertyNames applies keyword "propertyNames", a schema for the names of all properties, to f. If the schema lists
+// the names (enum or const), f gets a property for each and no others. Otherwise f.names gets the language of the
+// strings that the schema allows. propertyNames returns the schema, or nil if every name is allowed or the keyword is
+// left out as unsupported. ok is false after an error.
 func (s *schemas) propertyNames(o *object, f *fields, where string) (names any, ok bool) {
 	if !o.has("propertyNames") || o.values["propertyNames"] == true {
 		return nil, true
@@ -197,8 +199,9 @@ func (s *schemas) propertyNames(o *object, f *fields, where string) (names any, 
 		f.closed = true
 		return names, true
 	}
+	ofStrings := []string{"type", "pattern", "format", "minLength", "maxLength"} // keywords of languages
 	for _, k := range schema.keys {
-		if affects(k) && k != "type" && k != "pattern" && k != "format" && k != "minLength" && k != "maxLength" {
+		if affects(k) && !slices.Contains(ofStrings, k) {
 			s.leave(where, "propertyNames", " with "+k)
 			return nil, true
 		}

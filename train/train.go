@@ -227,9 +227,9 @@ func (t *trainer) run(ctx context.Context, batches Batches) (err error) {
 	return nil
 }
 
-// step submits a step. Its outputs stay on the device, so that the run is asynchronous.
+// step submits a step and does not wait for its end: its outputs stay on the device, where read fetches the loss.
 func (t *trainer) step(ctx context.Context, b batch) (*vkc.Result, error) {
-	defer b.close()
+	defer b.close() // The runtime keeps the inputs' memory until the run has ended.
 	var keep []string
 	for _, port := range t.exe.Outputs() {
 		keep = append(keep, port.Name)

@@ -268,8 +268,9 @@ func roundings(k *kernel.Kernel, s kernel.MatVec) []kernel.Schedule {
 	return all
 }
 
-// blockReadings lists ways to read the blocks of a matvec, as schedules with only these fields set. If the matvec reads
-// no blocks, it returns one zero schedule. Subnormal halves are used if the class of devices supports them.
+// blockReadings lists ways to read the quantized blocks of a matvec, as schedules with only the fields TileK,
+// Subnormals, Prefetch, StageRows, Tables and Copies set. Quants become floats by way of subnormal halves (Subnormals)
+// if devices of this class preserve them. If the matvec reads no blocks, it returns one zero schedule.
 func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 	b := blocksOf(k)
 	if b == ir.Invalid {

@@ -85,11 +85,11 @@ type batch struct {
 	at                      frontend.Tensor // see Mixed; the zero Tensor if the only group has all rows, in order
 }
 
-// group has N runs of rows for attention. A run has `each` rows of one text with successive positions.
+// group has N query tiles for attention. A tile has `each` rows of one text with successive positions.
 type group struct {
 	each             int
-	texts, positions frontend.Tensor // i32[N], the text of each run, and the position of its first row
-	rows             frontend.Tensor // i32[N], the first rows of runs; the zero Tensor if run i is row i
+	texts, positions frontend.Tensor // i32[N], the text of each tile, and the position of its first row
+	rows             frontend.Tensor // i32[N], the first rows of tiles; the zero Tensor if tile i is row i
 	pages            frontend.Tensor // i32[N, ...], or the zero Tensor without paging
 }
 
@@ -126,12 +126,12 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	}
 	var results []frontend.Tensor
 	for i, g := range r.groups {
-		runs := g.texts.Dim(0)
+		tiles := g.texts.Dim(0)
 		l.group = i
 		keys, values := l.extended(k, v, func(name string, x frontend.Tensor) frontend.Tensor {
 			cache := extended(name, x)
 			if inPages {
-				all := r.how.pageValues(cache, g.pages).Reshape(heads, runs, kept, width)
+				all := r.how.pageValues(cache, g.pages).Reshape(heads, tiles, kept, width)
 				return all.Slice(2, 0, ir.D(seen)).SwapAxes(0, 1)
 			}
 			all := r.how.fromCacheType(cache).Reshape(heads, r.how.texts, kept, width)
@@ -139,9 +139,9 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		})
 		y := g.queries(q).Attention(keys, values, append(o, frontend.Mask(g.mask(l, ring, seen)))...)
 		if g.each > 1 {
-			y = y.SwapAxes(1, 2) // [runs, each, Heads, width]
+			y = y.SwapAxes(1, 2) // [tiles, each, Heads, width]
 		}
-		results = append(results, y.Reshape(runs.Times(int64(g.each)), ir.D(l.Heads*int(y.Dim(3).Max()))))
+		results = append(results, y.Reshape(tiles.Times(int64(g.each)), ir.D(l.Heads*int(y.Dim(3).Max()))))
 	}
 	if r.at.IsZero() {
 		return results[0]
@@ -149,7 +149,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	return results[0].Concat(0, results[1:]...).IndexSelect(0, r.at)
 }
 
-// queries returns the queries [runs, Heads, each, HeadDim] of a group, out of the queries of all rows, [Heads, T,
+// queries returns the queries [tiles, Heads, each, HeadDim] of a group, out of the queries of all rows, [Heads, T,
 // HeadDim].
 func (g group) queries(q frontend.Tensor) frontend.Tensor {
 	if g.rows.IsZero() {
@@ -171,9 +171,9 @@ func (g group) along(first frontend.Tensor) frontend.Tensor {
 // position and before its window, otherwise 0 or the ALiBi bias. kept is the number of cached positions per text. With
 // ring, they are a ring buffer of the latest ones: positions after a row's are there at a distance beyond the window.
 func (g group) mask(l layer, ring bool, kept int) frontend.Tensor {
-	b, runs := g.texts.Builder(), g.texts.Dim(0)
+	b, tiles := g.texts.Builder(), g.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
-	own := g.along(g.positions).Reshape(runs, 1, g.each, 1)
+	own := g.along(g.positions).Reshape(tiles, 1, g.each, 1)
 	seen, back := keys.Le(own), own.Sub(keys) // back is the distance from a query back to a key
 	switch {
 	case ring:
@@ -182,9 +182,9 @@ func (g group) mask(l layer, ring bool, kept int) frontend.Tensor {
 	case l.windowed():
 		seen = seen.And(keys.Ge(l.firstSeen(own)))
 	}
-	if g.each > 1 && !ring { // so that attention reads no keys after the run's last row
+	if g.each > 1 && !ring { // so that attention reads no keys after the tile's last row
 		last := g.positions.AddScalar(float64(g.each - 1))
-		seen = seen.And(keys.Le(last.Reshape(runs, 1, 1, 1)))
+		seen = seen.And(keys.Le(last.Reshape(tiles, 1, 1, 1)))
 	}
 	score := b.Scalar(ir.F32, 0)
 	if l.MaxALiBi != 0 {

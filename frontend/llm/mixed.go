@@ -7,61 +7,63 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// RunLength is the number of rows of a run of Mixed. Attention reads the keys of a text once for all of them.
-const RunLength = 32
+// QueryTile is the number of rows of a query tile of Mixed: successive tokens of one text. Attention reads the keys of
+// the text once for all of them.
+const QueryTile = 32
 
-// MixedRuns is the maximum number of runs of Mixed with that many rows.
-func MixedRuns(rows int) int { return max(2*rows/RunLength, 1) }
+// MixedTiles is the maximum number of query tiles in a step of Mixed with up to that many rows.
+func MixedTiles(rows int) int { return max(2*rows/QueryTile, 1) }
 
-// Part is a part of a text: tokens that a run of Mixed computes together.
+// Part is a part of a text: successive tokens that a step of Mixed computes.
 type Part struct {
 	Text, Position int // the text, and the number of tokens before these
 	Tokens         []int32
 	Ends           bool // whether logits are computed for the last one
 }
 
-// runs returns in how many runs attention takes the part. A part of one token is no run.
-func (p Part) runs() int {
+// tiles returns the number of query tiles of the part. A part of one token has none: its row is in input "single".
+func (p Part) tiles() int {
 	if len(p.Tokens) == 1 {
 		return 0
 	}
-	return (len(p.Tokens) + RunLength - 1) / RunLength
+	return (len(p.Tokens) + QueryTile - 1) / QueryTile
 }
 
-// RoomFor returns how many of the next tokens of a text fit in a run of Mixed next to other parts.
-func RoomFor(rows int, others []Part) int {
-	left := MixedRuns(rows)
-	for _, p := range others {
+// RoomFor returns the largest number of tokens that another part may have in a step of Mixed with these parts. Mixed
+// bounds both the rows of a step, one per token, and its query tiles.
+func RoomFor(rows int, parts []Part) int {
+	tiles := MixedTiles(rows)
+	for _, p := range parts {
 		rows -= len(p.Tokens)
-		left -= p.runs()
+		tiles -= p.tiles()
 	}
-	if left == 0 {
-		return min(rows, 1)
+	if tiles == 0 {
+		return min(rows, 1) // a part of one token needs no tile
 	}
-	return min(rows, left*RunLength)
+	return min(rows, tiles*QueryTile)
 }
 
 // MixedInputs are the inputs "rows", "single", "runs" and "ends" of Mixed, row by row.
-type MixedInputs struct{ Rows, Single, Runs, Ends []int32 }
+type MixedInputs struct{ Rows, Single, Tiles, Ends []int32 }
 
 // InputsOf returns the inputs for parts of different texts. The logits are in the order of the parts that have them.
 func InputsOf(parts []Part) (in MixedInputs) {
-	first := []int32{int32(parts[0].Text), int32(parts[0].Position), 0} // stands for a missing single row or run
+	first := []int32{int32(parts[0].Text), int32(parts[0].Position), 0} // stands for a missing single row or tile
 	row := int32(0)                                                     // the number of the part's first row
 	for _, p := range parts {
 		for at := range p.Tokens {
 			where := []int32{int32(p.Text), int32(p.Position + at), row + int32(at)}
 			if len(p.Tokens) == 1 {
 				in.Single = append(in.Single, where...)
-			} else if at%RunLength == 0 {
-				in.Runs = append(in.Runs, where...)
+			} else if at%QueryTile == 0 {
+				in.Tiles = append(in.Tiles, where...)
 			}
 		}
 		if row += int32(len(p.Tokens)); p.Ends {
 			in.Ends = append(in.Ends, row-1)
 		}
 	}
-	for _, list := range []*[]int32{&in.Single, &in.Runs} {
+	for _, list := range []*[]int32{&in.Single, &in.Tiles} {
 		if len(*list) == 0 {
 			*list = first
 		}
@@ -69,10 +71,10 @@ func InputsOf(parts []Part) (in MixedInputs) {
 	if len(in.Ends) == 0 {
 		in.Ends = []int32{0}
 	}
-	single, run := int32(0), int32(len(in.Single)/3) // the next results of attention
+	single, tile := int32(0), int32(len(in.Single)/3) // the next results of attention
 	for _, p := range parts {
-		result := run
-		if run += int32(p.runs() * RunLength); len(p.Tokens) == 1 {
+		result := tile
+		if tile += int32(p.tiles() * QueryTile); len(p.Tokens) == 1 {
 			result = single
 			single++
 		}
@@ -90,17 +92,17 @@ func InputsOf(parts []Part) (in MixedInputs) {
 //   - "rows" i32[T, 4]: a token, its text, the number of tokens before it in its text, and the index of its result
 //     among the results of attention: first the results of "single", then of "runs"
 //   - "single" i32[A, 3]: rows for attention, as a text, a position, and the number of a row
-//   - "runs" i32[N, 3]: runs of RunLength rows of one text with successive positions, as a text, and the position and
-//     number of the first row; N is at most MixedRuns(rows). A text's last run may go on beyond its last row; no row
-//     has the results there.
+//   - "runs" i32[N, 3]: query tiles, QueryTile rows of one text with successive positions, as a text, and the position
+//     and number of the first row; N is at most MixedTiles(rows). A text's last tile may go on beyond its last row; no
+//     row has the results there.
 //   - "ends" i32[B]: the rows to compute logits for, at most one of each text
 //   - "pages" i32[texts, PagesOf(maxContext)], with Pages: the page tables of all texts
 //   - "adapters" f32[T, adapters], with Config.AdapterInputs
 //   - "rope_offset" i32[T], with Config.Pictures in models with Sections
 //
 // Its output is "logits" f32[B, vocabulary]. The states are the same as for Steps and Batch with these options. A and N
-// must be at least 1: a step without single rows, or without runs, repeats some row there. Models with recurrent layers
-// are refused: their states go from one token of a text to the next.
+// must be at least 1: a step without single rows, or without tiles, repeats some row there. Models with recurrent
+// layers are refused: their states go from one token of a text to the next.
 func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
@@ -123,11 +125,11 @@ func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Grap
 			return list
 		}
 		all, single := input("rows", "T", rows, 4), input("single", "A", texts, 3)
-		runs := input("runs", "N", MixedRuns(rows), 3)
+		tiles := input("runs", "N", MixedTiles(rows), 3)
 		r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: all[1],
 			positions: all[2], at: all[3]}
 		r.groups = []group{{each: 1, texts: single[0], positions: single[1], rows: single[2]},
-			{each: RunLength, texts: runs[0], positions: runs[1], rows: runs[2]}}
+			{each: QueryTile, texts: tiles[0], positions: tiles[1], rows: tiles[2]}}
 		if r.how.pages > 0 {
 			tables := b.Input("pages", ir.I32, texts, PagesOf(maxContext))
 			r.pages = tables.IndexSelect(0, r.texts)

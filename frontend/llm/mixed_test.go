@@ -22,7 +22,7 @@ func (b batched) runMixed(t *testing.T, exe *vkc.Executable, parts ...llm.Part) 
 		name    string
 		values  []int32
 		columns int
-	}{{"rows", in.Rows, 4}, {"single", in.Single, 3}, {"runs", in.Runs, 3}} {
+	}{{"rows", in.Rows, 4}, {"single", in.Single, 3}, {"runs", in.Tiles, 3}} {
 		var err error
 		if tensors[p.name], err = vkc.Of(p.values, len(p.values)/p.columns, p.columns); err != nil {
 			t.Fatal(err)
@@ -78,26 +78,26 @@ func (m goldenModel) compareMixed(t *testing.T, b batched) {
 
 // TestMixedInputs: rows, and what attention takes together, for parts of one token, of a run, and of more.
 func TestMixedInputs(t *testing.T) {
-	long := make([]int32, llm.RunLength+2)
+	long := make([]int32, llm.QueryTile+2)
 	for i := range long {
 		long[i] = int32(100 + i)
 	}
 	in := llm.InputsOf([]llm.Part{{Text: 4, Position: 7, Tokens: []int32{9}, Ends: true}, {Text: 2, Position: 3,
 		Tokens: long}, {Text: 1, Tokens: []int32{5, 6}, Ends: true},
 		{Text: 0, Position: 1, Tokens: []int32{8}, Ends: true}})
-	const last = 1 + llm.RunLength + 2
+	const last = 1 + llm.QueryTile + 2
 	if want := []int32{4, 7, 0, 0, 1, last + 2}; !slices.Equal(in.Single, want) {
 		t.Errorf("single %v, want %v", in.Single, want)
 	}
-	if want := []int32{2, 3, 1, 2, 3 + llm.RunLength, 1 + llm.RunLength, 1, 0, last}; !slices.Equal(in.Runs, want) {
-		t.Errorf("runs %v, want %v", in.Runs, want)
+	if want := []int32{2, 3, 1, 2, 3 + llm.QueryTile, 1 + llm.QueryTile, 1, 0, last}; !slices.Equal(in.Tiles, want) {
+		t.Errorf("runs %v, want %v", in.Tiles, want)
 	}
 	if want := []int32{0, last + 1, last + 2}; !slices.Equal(in.Ends, want) {
 		t.Errorf("ends %v, want %v", in.Ends, want)
 	}
 	for row, want := range map[int][]int32{0: {9, 4, 7, 0}, 1: {100, 2, 3, 2},
-		llm.RunLength + 2: {101 + llm.RunLength, 2, 4 + llm.RunLength, 3 + llm.RunLength},
-		last + 1:          {6, 1, 1, 3 + 2*llm.RunLength}, last + 2: {8, 0, 1, 1}} {
+		llm.QueryTile + 2: {101 + llm.QueryTile, 2, 4 + llm.QueryTile, 3 + llm.QueryTile},
+		last + 1:          {6, 1, 1, 3 + 2*llm.QueryTile}, last + 2: {8, 0, 1, 1}} {
 		if got := in.Rows[4*row:][:4]; !slices.Equal(got, want) {
 			t.Errorf("row %d is %v, want %v", row, got, want)
 		}

@@ -48,10 +48,12 @@ func largestRounded(t ir.DType) float64 {
 	return f.Largest + half
 }
 
-// powerOfTwo rounds the magnitude of x to a power of two, in a mode of Cast for float8e8m0. In mode nearest it leaves
-// that to the cast, and in others x is f32. Numbers below the range may become 0, and numbers above it infinite.
+// powerOfTwo rounds the magnitude of x to a power of two for float8e8m0, by a mode of op Cast: "up", "down" or
+// "nearest". In mode "nearest" it returns the unrounded magnitude, because the cast to float8e8m0 rounds to nearest. In
+// the other modes x must be f32. f32 bounds their results: up makes numbers of up to 2^-127 zero and numbers above
+// 2^127 infinite, and down makes subnormal numbers zero.
 func powerOfTwo(x tensor, mode string) tensor {
-	const exponent, fraction, least = 0x7f800000, 0x7fffff, 0x400000
+	const exponent, fraction, least = 0x7f800000, 0x7fffff, 0x400000 // least is 2^-127, the least power of e8m0
 	bits := x.Abs().Bitcast(ir.I32)
 	switch mode {
 	case "nearest":

@@ -82,10 +82,11 @@ func nextWide(text string) (class, int) {
 }
 
 // prefixOf returns the length in bytes of the longest prefix of a text with only characters of a class.
-func prefixOf(text string, of class) int { return count(text, of, len(text)) }
+func prefixOf(text string, of class) int { return prefixUpTo(text, of, len(text)) }
 
-// count is prefixOf, but for at most `most` characters.
-func count(text string, of class, most int) int {
+// prefixUpTo returns the length in bytes of the longest prefix of a text that has only characters of a class, and at
+// most `most` of them.
+func prefixUpTo(text string, of class, most int) int {
 	i := 0
 	for ; most > 0; most-- {
 		c, n := next(text[i:])

@@ -249,7 +249,7 @@ func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 			}
 		}
 		if c&number != 0 {
-			return count(text, number, digits)
+			return prefixUpTo(text, number, digits)
 		}
 		if n := signRun(text, space|letters|number); n > 0 {
 			if lines {
@@ -294,7 +294,7 @@ func (p o200k) cut(text string) int {
 		return m + suffix(text[m:], p.suffixes)
 	}
 	if c&number != 0 {
-		return count(text, number, p.digits)
+		return prefixUpTo(text, number, p.digits)
 	}
 	if n := signRun(text, space|letter|number); n > 0 {
 		return len(text) - len(strings.TrimLeft(text[n:], p.tail))
@@ -419,7 +419,7 @@ func asciiLetters(text string) int {
 
 // numbers matches \p{N}{1,most}
 func numbers(most int) matcher {
-	return func(text string) int { return count(text, number, most) }
+	return func(text string) int { return prefixUpTo(text, number, most) }
 }
 
 // digits3 matches [0-9][0-9][0-9]
@@ -443,13 +443,13 @@ const maxNumber = 192
 // 1234567 into 1, 234 and 567. It returns the length in bytes of the first group, or of the whole piece if it has other
 // characters.
 func threesFromEnd(text string) int {
-	if count(text, number, maxNumber) < len(text) {
+	if prefixUpTo(text, number, maxNumber) < len(text) {
 		return len(text)
 	}
 	if n := utf8.RuneCountInString(text) % 3; n > 0 {
-		return count(text, number, n)
+		return prefixUpTo(text, number, n)
 	}
-	return count(text, number, 3)
+	return prefixUpTo(text, number, 3)
 }
 
 // groups returns the length of the digits that repeated matches of \d{1,3}(?=(?:\d{3})*\b) cover.

@@ -30,12 +30,12 @@ func halves(text string) int {
 		return n
 	}
 	for most := 512; most > 1; most /= 2 {
-		n := count(text, space, most)
+		n := prefixUpTo(text, space, most)
 		if c, _ := next(text[n:]); utf8.RuneCountInString(text[:n]) == most && (n == len(text) || c&space != 0) {
 			return n
 		}
 	}
-	return count(text, space, 1)
+	return prefixUpTo(text, space, 1)
 }
 
 // exaoneMoE is the cutter for the following pattern. The first line's suffixes are cl100k's in ASCII.
@@ -59,7 +59,7 @@ func exaoneMoE(text string) int {
 		return n
 	}
 	if n := signRun(text, space|letter|number); n > 0 {
-		return n + count(text[n:], newline, 1)
+		return n + prefixUpTo(text[n:], newline, 1)
 	}
 	return blanks(text)
 }

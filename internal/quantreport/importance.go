@@ -19,7 +19,8 @@ func (m importances) row(name string, columns int) ([]float32, error) {
 	if m.Matrix == nil {
 		return nil, nil
 	}
-	row, ok, err := m.Row(name, columns, 1, 0)
+	const matrices, first = 1, 0 // the weight is one matrix, no stack
+	row, ok, err := m.Row(name, columns, matrices, first)
 	if err == nil && !ok {
 		err = fmt.Errorf("the importance matrix lacks %q", name)
 	}

@@ -98,8 +98,8 @@ func reduceInts(c *call, r rows) (value, error) {
 	return c.ints(out), err
 }
 
-// FoldRow returns the results of an op's fold over one row, unrounded: one for a reduction, or else one for each
-// element.
+// FoldRow returns the results of an op's fold over one row, unrounded: one for a reduction, or else (as for a norm)
+// one for each element.
 func FoldRow(n *ir.Node, row []float64) []float64 {
 	in := n.Op().Info()
 	f := newFolder(in.Fold, n.Attrs())
@@ -107,6 +107,7 @@ func FoldRow(n *ir.Node, row []float64) []float64 {
 	if in.Class == ir.ClassReduce {
 		return []float64{math.Ldexp(f.finish(), scale)}
 	}
+	// Only folds of reductions scale their rows (Fold.Homogeneous), so scale is 0 here.
 	out := make([]float64, len(row))
 	for i, x := range row {
 		f.x = x

@@ -42,15 +42,18 @@ func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
 }
 
 // SplitTensor returns the part of a graph that the device of a rank computes (tensor parallelism, Shoeybi et al.,
-// "Megatron-LM", 2019). Weights and states with attribute "shard" are cut along that axis, if its extent is a number
-// that the devices divide without cutting blocks; others are replicated. Values that f32 cannot represent are
-// replicated too, because devices exchange f32.
+// "Megatron-LM", 2019). rank is the device's number, from 0 to shards-1. Attribute "shard" of a weight or state names
+// the axis along which vkc cuts it. vkc replicates the tensor instead if it lacks the attribute, or if the axis cannot
+// be cut into equal slices of whole quantized blocks. It also replicates tensors of dtypes that f32 cannot represent,
+// because devices exchange f32.
 //
 // The placement of other values follows op by op, as in GSPMD (Xu et al. 2021). A device has a value as a whole, its
 // slice along an axis, or a term of a sum over all devices. An op without a rule for its arguments' placement gets
 // whole arguments, and outputs are whole. A matmul along a cut contraction axis yields terms, which are summed when
-// they are used. waits means that kernels of different devices can wait for each other. A single kernel then exchanges
-// a value if it is small.
+// they are used.
+//
+// If waits is true, kernels of different devices can wait for each other. Then one kernel exchanges a small value;
+// otherwise every exchange takes two kernels.
 func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
 		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits,

@@ -94,24 +94,28 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	return r.onAxis(ir.OpGather, axis, places, last)
 }
 
-// padLast pads an axis to a length with elements that sort after all others in the given direction.
+// padLast appends elements to an axis of static extent until it has the given length. No element of x sorts after them
+// in the given direction.
 func (r *rewriter) padLast(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
-	more := length - x.Shape()[axis].Add
-	if more == 0 {
+	extent := x.Shape()[axis].Add
+	if extent == length {
 		return x
 	}
-	worst := math.NaN()
-	lo, hi := ir.IntRange(x.DType())
-	switch {
-	case !x.DType().IsFloat() && descending:
-		worst = float64(lo)
-	case !x.DType().IsFloat():
-		worst = float64(hi)
-	case descending:
-		worst = math.Inf(-1)
-	}
 	shape := slices.Clone(x.Shape())
-	shape[axis] = ir.Dim{Add: more}
-	tail := r.fill(x.DType(), worst, shape)
-	return r.concat(axis, x, tail)
+	shape[axis] = ir.Dim{Add: length - extent}
+	return r.concat(axis, x, r.fill(x.DType(), sortsLast(x.DType(), descending), shape))
+}
+
+// sortsLast returns the value of a dtype that sorts last. NaN counts as larger than all other floats.
+func sortsLast(t ir.DType, descending bool) float64 {
+	lo, hi := ir.IntRange(t)
+	switch {
+	case t.IsFloat() && descending:
+		return math.Inf(-1)
+	case t.IsFloat():
+		return math.NaN()
+	case descending:
+		return float64(lo)
+	}
+	return float64(hi)
 }

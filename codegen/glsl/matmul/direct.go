@@ -76,8 +76,9 @@ func (m *Base) BindRow(i expr.Expr) {
 	m.BindAxis(m.Row, m.Named("row", m.ClampTo(expr.Plus(m.Row0, i), m.Row, m.Tile.TileM)))
 }
 
-// multiplyQuad multiplies quad q of row i, in the step that begins at k0, by the same quad of every column, and adds to
-// the sums. cols has the columns in registers.
+// multiplyQuad multiplies four elements of A's row i by the same four of each of the invocation's columns, and adds to
+// the sums. Their position along the contraction axis is k0+4q. cols holds the columns' elements k0 to k0+TileK-1 in
+// registers, in quads of four (loadColumns).
 func (m *matDirect) multiplyQuad(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
 	s := m.s
 	quads := s.TileK / 4

@@ -24,11 +24,11 @@ type roundedRows struct {
 // four invocations do it in two exchanges.
 const roundedQuads = 2
 
-// startLoads loads the quads that the invocation will quantize, before the tables are prepared. With several rows it
-// loads none.
+// startLoads loads the elements of A that the invocation will quantize, in quads of four. The kernel then copies the
+// codebooks of B's format to shared memory while the loads are in flight.
 func (r *roundedRows) startLoads() {
 	if r.S.ThreadM > 1 {
-		return
+		return // prepareRows loads several rows one after the other, in the same registers
 	}
 	for _, o := range r.A {
 		r.own[o] = r.readQuads(o, expr.Of("0u"), roundedQuads, 0)

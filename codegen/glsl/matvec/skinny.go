@@ -15,13 +15,15 @@ import (
 // skinny is a matmul of few rows by blocks (a skinny GEMM) on cooperative matrices. It computes the transposed result:
 // a row of an accumulator fragment is a column of the result.
 //
-// The kernel steps through the contraction axis, TileK elements at a time. Each subgroup decodes the quants of its own
-// columns to its own part of shared memory. The rows of A are in shared memory too. All subgroups that work on the same
-// part of the contraction axis load them together.
+// A workgroup may divide the contraction axis among its subgroups (SubgroupsK), and adds up their sums at the end. A
+// subgroup steps through its part of the axis, TileK elements at a time. It decodes the quants of its own columns to
+// its own part of shared memory. The rows of A are in shared memory too: all subgroups with the same part of the axis
+// load them together.
 //
 // A strip is the elements of a block that share a scale. Cooperative matrices sum up one strip at a time. The kernel
-// multiplies these sums by the scales of the columns and rows, and adds the results to f32 sums. A scale operand is an
-// accumulator fragment that repeats one row or column.
+// multiplies these sums by the scales of the columns and rows, and adds the results to f32 sums. The scales are loaded
+// as accumulator fragments too: the columns' scales are repeated in each column of a fragment, and the rows' scales in
+// each row.
 type skinny struct {
 	*matVec
 	schedule.Skinny
@@ -252,9 +254,10 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *skinny) rounds() int { return (r.runs() + r.team - 1) / r.team }
 
-// eachRun calls body for each run that this lane decodes in a step. i counts the lane's runs. column is the run's
-// column among the subgroup's, and run its number in that column's step. Lanes 2n and 2n+1 decode the same run of
-// adjacent columns, so that their stores use different banks.
+// eachRun calls body for each run (the elements that an invocation decodes at once) that this lane decodes in a step. i
+// counts the lane's runs. column is the run's column, counted from the subgroup's first column. run is the run's number
+// within the step's TileK elements of that column. Lanes 2n and 2n+1 decode runs of the same number in two adjacent
+// columns, so that their stores use different banks.
 func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.EachSlot(r.lane, r.runs(), r.team, func(i, slot expr.Expr) {

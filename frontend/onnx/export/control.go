@@ -78,7 +78,8 @@ func loop(c *call) string {
 }
 
 // loopPorts declares the inputs and results of the body that is being written. The inputs are the number of the trip,
-// the condition and the states. The results are the next condition and the next states.
+// the condition and the states. The results are the next condition and the next states. If until is true, the loop ends
+// by a condition, which is its first state. Otherwise the condition passes through unchanged.
 func (c *call) loopPorts(body *ir.Graph, states []*ir.Node, until bool) {
 	next := map[*ir.Node]string{} // by state
 	for _, state := range states {

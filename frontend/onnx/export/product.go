@@ -98,9 +98,9 @@ func matmulID(c *call) string {
 	return c.emit("Squeeze", []string{y, c.ints(2)})
 }
 
-// window returns the attributes that all windows over a number of axes share: strides, dilations and padding. stride is
-// the default of strides.
-func (c *call) window(axes int, stride []int64) []attribute {
+// windowAttrs returns ONNX's attributes strides, dilations and pads of a convolution or pooling over a number of axes.
+// stride is the default of strides: 1 for a convolution, and the kernel's shape for a pooling.
+func (c *call) windowAttrs(axes int, stride []int64) []attribute {
 	a := c.node.Attrs()
 	filled := func(name string, otherwise int64) []int64 {
 		if list := a.Ints(name); len(list) > 0 {
@@ -119,7 +119,7 @@ func (c *call) window(axes int, stride []int64) []attribute {
 func conv(c *call) string {
 	w, t := c.node.Arg(1), c.node.DType()
 	axes := w.Rank() - 2
-	attrs := append(c.window(axes, slices.Repeat([]int64{1}, axes)),
+	attrs := append(c.windowAttrs(axes, slices.Repeat([]int64{1}, axes)),
 		attribute{"group", int64(c.node.Attrs().Int("groups"))},
 		attribute{"kernel_shape", extents(w.Shape()[2:])})
 	if t != ir.I32 {
@@ -139,7 +139,7 @@ func conv(c *call) string {
 func convTranspose(c *call) string {
 	w, t := c.node.Arg(1), c.node.DType()
 	axes := w.Rank() - 2
-	attrs := append(c.window(axes, slices.Repeat([]int64{1}, axes)),
+	attrs := append(c.windowAttrs(axes, slices.Repeat([]int64{1}, axes)),
 		attribute{"group", int64(c.node.Attrs().Int("groups"))},
 		attribute{"kernel_shape", extents(w.Shape()[2:])})
 	if list := c.node.Attrs().Ints("output_padding"); len(list) > 0 {
@@ -153,7 +153,7 @@ func pool(c *call) string {
 	a, x, t := c.node.Attrs(), c.arg(0), c.node.DType()
 	kernel := a.Ints("kernel")
 	x, back := c.images(x, len(kernel))
-	attrs := append(c.window(len(kernel), kernel), attribute{"kernel_shape", kernel},
+	attrs := append(c.windowAttrs(len(kernel), kernel), attribute{"kernel_shape", kernel},
 		attribute{"ceil_mode", boolInt(a.Bool("ceil_mode"))})
 	op, as := "MaxPool", t
 	switch {

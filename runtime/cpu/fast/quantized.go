@@ -31,13 +31,13 @@ func (c *chains) quantized(n *ir.Node) *quantized {
 	}
 	q := &quantized{node: n, w: n.Arg(1)}
 	x := n.Arg(0)
-	x, q.scale = split(x, ir.OpMul)
-	x, q.zero = split(x, ir.OpSub)
+	x, q.scale = peel(x, ir.OpMul)
+	x, q.zero = peel(x, ir.OpSub)
 	q.x = integersIn(x)
-	if w, factors := split(q.w, ir.OpMul); factors != nil {
+	if w, factors := peel(q.w, ir.OpMul); factors != nil {
 		q.w, q.factors = w, factors
 	}
-	w, zeros := split(q.w, ir.OpSub)
+	w, zeros := peel(q.w, ir.OpSub)
 	if q.x == nil || integersIn(w) == nil || !c.constant[q.w.ID()] || zeros != nil && integersIn(zeros) == nil {
 		return nil
 	}
@@ -60,9 +60,10 @@ func (c *chains) quantized(n *ir.Node) *quantized {
 	return q
 }
 
-// split returns the arguments of node n, if it has the given op and the second one is f32. It strips broadcasts from
-// the second one. For another node it returns the node and nil.
-func split(n *ir.Node, op ir.Op) (first, second *ir.Node) {
+// peel takes the outermost op off a dequantization such as (x - zero) * scale: it returns both arguments of n, the
+// second without its broadcasts. It returns n and nil if n has another op, broadcasts its first argument, or has a
+// second argument that is not f32.
+func peel(n *ir.Node, op ir.Op) (first, second *ir.Node) {
 	if n.Op() != op || !n.Arg(0).Shape().Equal(n.Shape()) || n.Arg(1).DType() != ir.F32 {
 		return n, nil
 	}
