@@ -83,21 +83,27 @@ func probeCache(cacheDir string) cachefile.Dir {
 // maxProbes is the maximum size of the entry in bytes.
 const maxProbes = 1 << 20
 
-// openProbeStore reads the stored probe results from the cache directory. "" means to keep them in memory only.
+// inMemory is the store of this process for Find without a cache directory.
+var inMemory = newProbeStore()
+
+func newProbeStore() *probeStore {
+	return &probeStore{data: probeFile{Versions: map[string]probedVersion{}, Features: map[string]map[Feature]bool{}}}
+}
+
+// openProbeStore reads the stored probe results from the cache directory. "" means to keep them in memory only, for
+// this process.
 func openProbeStore(cacheDir string) *probeStore {
-	s := &probeStore{}
-	if cacheDir != "" {
-		disk := probeCache(cacheDir)
-		s.disk = &disk
-		if b, ok := disk.Get(probeKey); ok && json.Unmarshal(b, &s.data) != nil {
-			s.data = probeFile{}
+	if cacheDir == "" {
+		return inMemory
+	}
+	s, disk := newProbeStore(), probeCache(cacheDir)
+	s.disk = &disk
+	if b, ok := disk.Get(probeKey); ok {
+		if stored := (probeFile{}); json.Unmarshal(b, &stored) == nil {
+			maps.Copy(s.data.Versions, stored.Versions)
+			maps.Copy(s.data.Features, stored.Features)
+			s.data.Last = stored.Last
 		}
-	}
-	if s.data.Versions == nil {
-		s.data.Versions = map[string]probedVersion{}
-	}
-	if s.data.Features == nil {
-		s.data.Features = map[string]map[Feature]bool{}
 	}
 	return s
 }

@@ -42,7 +42,7 @@ func (t Tool) nameAndVersion() string {
 // FindOptions says where Find looks for the tools.
 type FindOptions struct {
 	// CacheDir is where the versions and features of tools are saved, so that later processes need not run the tools
-	// again. It is usually the same as Options.CacheDir. If it is empty, nothing is saved.
+	// again. It is usually the same as Options.CacheDir. If it is empty, they are kept for this process only.
 	CacheDir string
 	// SearchDirs replaces the default search, including $VKC_TOOLS and $PATH. The directories are absolute.
 	SearchDirs []string
