@@ -156,7 +156,7 @@ func TestDamagedCache(t *testing.T) {
 
 func TestCompileWithoutCache(t *testing.T) {
 	devtest.NeedTools(t)
-	root := devtest.EmptyCache(t)
+	root := devtest.NoCache(t)
 	g := readGraph(t, "mlp.ir")
 	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{NoCache: true})
 	if err != nil || p.Stats.CacheHit || p.Stats.Processes == 0 {

@@ -13,7 +13,7 @@ import (
 // of the directory it is in or of that one's parents.
 func TestCompileRunsNothingFromHere(t *testing.T) {
 	g := readGraph(t, "mlp.ir")
-	devtest.EmptyCache(t)
+	devtest.NoCache(t)
 	t.Setenv(spirv.ToolsEnv, "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("PATH", ".")

@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -164,7 +165,7 @@ func TestEmbedderOnDevice(t *testing.T) {
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	for _, pooling := range []uint32{1, 3} {
 		path := tinyBERT(t, pooling)
 		want, got := openEmbedder(t, path, "cpu"), openEmbedder(t, path, "vulkan")

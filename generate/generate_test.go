@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	vkrun "github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -264,7 +265,7 @@ func TestDevice(t *testing.T) {
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	reference := open(t, gollama, generate.Options{Device: "cpu", Context: 64})
 	stages := map[vkrun.Stage]vkc.Progress{}
 	device := open(t, gollama, generate.Options{Device: "vulkan", Context: 64,

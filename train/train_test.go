@@ -18,6 +18,7 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/optim"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 	"github.com/vkc-go/vkc/train"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // devices runs f on the CPU fast path and on a Vulkan device if there is one.
 func devices(t *testing.T, f func(t *testing.T, dev *vkc.Device)) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	for _, name := range []string{"cpu", "vulkan"} {
 		t.Run(name, func(t *testing.T) {
 			dev, err := vkc.OpenDevice(name)

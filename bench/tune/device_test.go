@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/frontend"
-	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 // testLab is the device, or the test is skipped.
 func testLab(t *testing.T) *lab {
 	t.Helper()
-	t.Setenv(cachefile.EnvDir, t.TempDir())
+	devtest.OwnCache(t)
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	lab, err := newDevice(context.Background(), dev)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestDoctorWithoutDriver(t *testing.T) {
 	if info, err := listDevices(); info.Vulkan == "" {
 		t.Skip("no Vulkan in the first place: ", err)
 	}
-	devtest.EmptyCache(t)
+	devtest.NoCache(t)
 	noVulkan(t)
 	r := run(t, "doctor")
 	has(t, r.stdout, "ok       Vulkan loader", "MISSING  Vulkan driver", "mesa-vulkan-drivers", "unset that variable",

@@ -20,7 +20,7 @@ func TestDumpDirOfOldTools(t *testing.T) {
 	if known, err := tools.Features(t.Context()); known[spirv.CoopMat] || err != nil {
 		t.Skip("the tools in /usr/bin are not old")
 	}
-	devtest.EmptyCache(t)
+	devtest.NoCache(t)
 	t.Setenv(spirv.ToolsEnv, "/usr/bin")
 	dir := t.TempDir()
 	graph := filepath.Join(dir, "g.ir")

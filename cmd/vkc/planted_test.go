@@ -29,7 +29,7 @@ func TestNothingFromHereRuns(t *testing.T) {
 	if err := os.WriteFile(exe, content, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	devtest.EmptyCache(t)
+	devtest.NoCache(t)
 	graph := absolute(t, mlpGraph)
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
 	ready := err == nil && tools.Ready() == nil
@@ -57,7 +57,7 @@ func TestNothingFromHereRuns(t *testing.T) {
 // TestDoctorNamesRefusedTools: tools that others may write are not used, and
 // doctor says so.
 func TestDoctorNamesRefusedTools(t *testing.T) {
-	devtest.EmptyCache(t)
+	devtest.NoCache(t)
 	noTools(t)
 	dir := toolstest.Plant(t)
 	if err := os.MkdirAll(filepath.Dir(spirv.RegisteredDir()), 0o755); err != nil {
@@ -103,7 +103,7 @@ func TestGoneTools(t *testing.T) {
 	for _, line := range lines {
 		for _, cache := range []string{"cold", "warm"} {
 			if cache == "cold" {
-				devtest.EmptyCache(t)
+				devtest.NoCache(t)
 			}
 			if r := ok(t, line...); strings.Count(r.stderr, said) != 1 {
 				t.Errorf("vkc %s, %s cache: standard error is\n%s", strings.Join(line, " "), cache, r.stderr)

@@ -334,7 +334,7 @@ func TestDevicesWithoutVulkan(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	needDevice(t)
-	root := devtest.EmptyCache(t)
+	root := devtest.NoCache(t)
 	findings := okJSON[[]finding](t, "doctor")
 	byName := map[string]finding{}
 	for _, f := range findings {
@@ -393,7 +393,7 @@ func damage(t *testing.T, dir string) {
 
 func TestCache(t *testing.T) {
 	needDevice(t)
-	root := devtest.EmptyCache(t)
+	root := devtest.NoCache(t)
 	empty := okJSON[cacheInfo](t, "cache", "ls")
 	if empty.Dir != root || len(empty.Programs) != 0 || empty.Shaders.Entries != 0 {
 		t.Errorf("at first: %+v", empty)

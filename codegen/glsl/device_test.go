@@ -35,10 +35,9 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	var err error
-	if moduleCache, err = os.MkdirTemp("", "vkc-glsl-"); err != nil {
+	if moduleCache, err = vktest.CommonCache(); err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(moduleCache)
 	return vktest.Main(m)
 }
 

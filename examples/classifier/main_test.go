@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -15,7 +16,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // TestRun trains on a device until nine of ten new pictures are right, with weights of q8_0 too.
 func TestRun(t *testing.T) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	var out strings.Builder
 	right, err := run(t.Context(), "vulkan", 250, "", &out)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) && !vktest.Required() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -83,7 +84,7 @@ func TestDevice(t *testing.T) {
 		err = tools.Ready()
 	}
 	skipOrFail(t, err)
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	out := testDemo(t, "vulkan")
 	if n := strings.Count(out, "CPU reference   worst difference of 4096 logits"); n != 5 {
 		t.Errorf("%d of 5 results compared with the CPU reference:\n%s", n, out)

@@ -9,8 +9,11 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 func TestBuilds(t *testing.T) {
 	g, err := frontend.Build("mlp", mlp)
@@ -26,7 +29,7 @@ func TestBuilds(t *testing.T) {
 
 // TestRun runs it on the reference, on the best device, and on whichever of the two is faster, which must agree.
 func TestRun(t *testing.T) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	var results []string
 	for _, device := range []string{"cpu", "auto", "vulkan"} {
 		var out strings.Builder

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend/lora"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -37,7 +38,7 @@ func need(t *testing.T, err error) {
 // TestTrain: three steps from random weights give the same bits as two steps and a resumed third one, and all output
 // and plots are complete. The losses of the first steps equal the reference's.
 func TestTrain(t *testing.T) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	dir := t.TempDir()
 	o := small("vulkan")
 	o.checkpoint, o.svg = filepath.Join(dir, "whole.safetensors"), filepath.Join(dir, "loss.svg")
@@ -86,7 +87,7 @@ func TestTrain(t *testing.T) {
 
 // TestHalf: matmuls in f16 with a scaled loss give about the same losses, and the checkpoint contains the scale.
 func TestHalf(t *testing.T) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	o := small("vulkan")
 	want, err := run(t.Context(), o, io.Discard)
 	need(t, err)
@@ -119,7 +120,7 @@ func TestHalf(t *testing.T) {
 // TestSays: options that train nothing are rejected with the flag's name. The output says when a training is done,
 // interrupted or resumed.
 func TestSays(t *testing.T) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	none, short := filepath.Join(t.TempDir(), "none"), t.TempDir()
 	if err := os.WriteFile(filepath.Join(short, "a.go"), []byte("package a\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -174,7 +175,7 @@ func TestSays(t *testing.T) {
 
 // TestLoRA: only the adapters for quantized weights are trained and saved.
 func TestLoRA(t *testing.T) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	devtest.OwnCache(t)
 	o := small("cpu")
 	o.lora, o.steps, o.checkpoint = 2, 2, filepath.Join(t.TempDir(), "lora.safetensors")
 	o.adapter = filepath.Join(t.TempDir(), "lora.gguf")

@@ -3,6 +3,7 @@ package onnx_test
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -10,7 +11,10 @@ import (
 	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // together returns one model of many lists of nodes, which compute y from the same inputs and constants. Each list is a
 // branch that is always taken, so that lists may use the same names. outputNames has the graph's output of each list.

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -183,33 +181,36 @@ func CompileShaders(t testing.TB, caps device.Caps, graphs ...*ir.Graph) {
 	}
 }
 
-// EmptyCache gives a test an empty cache, and returns its directory.
+// EmptyCache gives a test a cache without programs and shaders, and returns its directory. The cache has the versions
+// and features of the tools: starting all tools takes half a second of CPU. A test of how they are found takes NoCache.
 func EmptyCache(t *testing.T) string {
 	t.Helper()
+	return newCache(t, vktest.Tools)
+}
+
+// OwnCache gives a test a cache without programs. The cache has the shaders that other tests compiled, too: starting a
+// GLSL compiler takes longer than most tests. A test of the cache itself, or of the compilation, takes EmptyCache.
+func OwnCache(t *testing.T) {
+	t.Helper()
+	newCache(t, vktest.Shaders, vktest.Tools)
+}
+
+// NoCache gives a test a cache with nothing in it, and returns its directory.
+func NoCache(t *testing.T) string {
+	t.Helper()
+	return newCache(t)
+}
+
+// newCache gives a test a cache that shares those folders with other tests.
+func newCache(t *testing.T, shared ...string) string {
+	t.Helper()
 	dir := t.TempDir()
+	if err := vktest.Share(dir, shared...); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv(cachefile.EnvDir, dir)
 	t.Setenv(cachefile.Env, "")
 	return dir
-}
-
-// OwnCache gives a test a cache without programs. The cache has the shaders that other tests of this process compiled,
-// and the versions and features of the tools. Both are the same for every test, and starting a GLSL compiler takes
-// longer than most tests. A test of the cache itself, or of the compilation, takes EmptyCache.
-func OwnCache(t *testing.T) {
-	t.Helper()
-	dir := EmptyCache(t)
-	common, err := vktest.CommonCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, folder := range []string{"spirv", "tools"} {
-		if err := os.MkdirAll(filepath.Join(common, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(filepath.Join(common, folder), filepath.Join(dir, folder)); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // Profile returns the caps of a built-in profile.

@@ -26,6 +26,9 @@ func run(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
+	if err := vktest.Share(dir, vktest.Shaders, vktest.Tools); err != nil {
+		panic(err)
+	}
 	os.Setenv(cachefile.EnvDir, dir)
 	os.Unsetenv(cachefile.Env)
 	return vktest.Main(m)

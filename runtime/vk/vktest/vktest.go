@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -27,7 +28,7 @@ func Main(m *testing.M) int {
 		os.Getenv(name)
 	}
 	code := m.Run()
-	if common.dir != "" {
+	if common.dir != os.Getenv(CommonEnv) {
 		os.RemoveAll(common.dir)
 	}
 	messages := vk.ValidationMessages()
@@ -40,16 +41,45 @@ func Main(m *testing.M) int {
 	return code
 }
 
+// CommonEnv is the name of the environment variable with the directory of CommonCache. scripts/test sets it, so that
+// all processes of a run share the directory.
+const CommonEnv = "VKC_TEST_CACHE"
+
 var common struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// CommonCache returns a directory for what tests of this process compile. Main removes it.
+// CommonCache returns a directory for what tests compile. Without CommonEnv it is a directory of this process, and Main
+// removes it.
 func CommonCache() (string, error) {
-	common.once.Do(func() { common.dir, common.err = os.MkdirTemp("", "vkc-common-") })
+	common.once.Do(func() {
+		if common.dir = os.Getenv(CommonEnv); common.dir == "" {
+			common.dir, common.err = os.MkdirTemp("", "vkc-common-")
+		}
+	})
 	return common.dir, common.err
+}
+
+// The folders of a cache that tests share, and that Share takes.
+const (
+	Shaders = "spirv"
+	Tools   = "tools" // the versions and features of the tools
+)
+
+// Share makes the folders of an empty cache those of CommonCache.
+func Share(cache string, folders ...string) error {
+	dir, err := CommonCache()
+	for _, folder := range folders {
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, folder), 0o700)
+		}
+		if err == nil {
+			err = os.Symlink(filepath.Join(dir, folder), filepath.Join(cache, folder))
+		}
+	}
+	return err
 }
 
 // Instance opens Vulkan, and closes it when the test ends. Without Vulkan the test is skipped, or fails if a device is
