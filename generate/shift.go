@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// defaultKeep is the default of Options.Keep: the attention sinks at the beginning (Xiao et al. 2023,
-// arXiv:2309.17453).
+// defaultKeep is the default of Options.Keep, in tokens. The first tokens of a text are attention sinks, so that a
+// model needs them (Xiao et al. 2023, arXiv:2309.17453).
 const defaultKeep = 4
 
 // openShift loads the program for context shifts.

@@ -345,8 +345,8 @@ func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; retur
 // Symbols returns the names of all symbols, sorted.
 func (g *Graph) Symbols() []string { return slices.Sorted(maps.Keys(g.symbols)) }
 
-// Derived returns, sorted, the sums and quotients of symbols that occur as the Sym of a dim or of a factor of one.
-// Their values follow from the values of Symbols. Products are not included: code that needs one multiplies its
+// Derived returns the sums and quotients of symbols in the graph's extents, such as S+T, in alphabetical order. A run
+// computes their values from the values of Symbols. Derived leaves out products: code that needs one multiplies its
 // factors.
 func (g *Graph) Derived() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(g.derived)), isProduct)

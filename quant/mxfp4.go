@@ -4,7 +4,7 @@ import "math"
 
 // dequantizeMXFP4 decodes a block of mxfp4. A block has 32 elements in 17 bytes: u8 e; qs[16], nibbles as in q4_0. An
 // element is 2^(e-128)*valuesMXFP4[q]: an FP4 (E2M1) value with a shared E8M0 exponent, as in the OCP Microscaling
-// Formats specification 1.0, the table being doubled.
+// Formats specification 1.0. The table has the values of FP4 times 2.
 func dequantizeMXFP4(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[17]byte)(block)
 	d := scaleMXFP4(b[0])
@@ -37,9 +37,9 @@ func scaleMXFP4(e byte) float32 {
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// exponentMXFP4 returns the shared exponent of a block with that largest magnitude: the magnitude's exponent, minus the
-// 2 of FP4's largest value, biased by 127. The logarithm is rounded to float32 as in ggml, so a magnitude just below a
-// power of two counts as that power.
+// exponentMXFP4 returns the shared exponent of a block, with a bias of 127, from the largest magnitude in the block. It
+// is the magnitude's exponent minus 2, the exponent of FP4's largest value. The logarithm is rounded to float32 as in
+// ggml, so a magnitude just below a power of two counts as that power.
 func exponentMXFP4(magnitude float32) byte {
 	if magnitude == 0 {
 		return 0

@@ -77,8 +77,8 @@ func modelFiles(list []string) (files []string, err error) {
 	return files, nil
 }
 
-// isModelFile reports whether a file name is that of a model: a GGUF file, and of a model in parts the first one, a
-// bundle, or a file of whisper.cpp. A vision tower alone is no model.
+// isModelFile reports whether a file is a model, by its name: a GGUF file, a bundle, or a file of whisper.cpp. For a
+// model in several GGUF files it is true for the first one only, and for a vision tower it is false.
 func isModelFile(name string) bool {
 	switch filepath.Ext(name) {
 	case ".gguf":

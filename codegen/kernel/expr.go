@@ -317,10 +317,15 @@ func Unstored(v *Expr) *Expr {
 
 // Walk calls visit once for every expression that the roots depend on, arguments before their users.
 func Walk(roots []*Expr, visit func(*Expr)) {
+	WalkUnknown(roots, func(*Expr) bool { return false }, visit)
+}
+
+// WalkUnknown is like Walk, without the known expressions and the expressions on which only known ones depend.
+func WalkUnknown(roots []*Expr, known func(*Expr) bool, visit func(*Expr)) {
 	seen := map[*Expr]bool{}
 	var walk func(e *Expr)
 	walk = func(e *Expr) {
-		if e == nil || seen[e] {
+		if e == nil || seen[e] || known(e) {
 			return
 		}
 		seen[e] = true

@@ -139,6 +139,19 @@ type Limit struct {
 	Below ir.Dim
 }
 
+// AccType returns the dtype of the accumulator in a sum of elements of dtype t.
+func AccType(t ir.DType) ir.DType {
+	switch {
+	case t == ir.F64 || t == ir.I64 || t == ir.U32:
+		return t
+	case t.IsFloat():
+		return ir.F32
+	case t.Kind() == ir.KindUint:
+		return ir.U32
+	}
+	return ir.I32
+}
+
 // Product is one matmul: the sum over the contraction axis of A*B, in f32, or in i32 for int8 operands. A does not use
 // the column coordinate, and B does not use the row coordinate.
 type Product struct {

@@ -190,8 +190,8 @@ func rounded(r *run, x value, a args) value {
 	return math.RoundToEven(f*scale) / scale
 }
 
-// sorted implements the filter sort. The argument attribute has the paths of the attributes to sort by, separated by
-// commas.
+// sorted implements the filter sort. Its argument attribute names the attributes to sort by, separated by commas. A
+// name may be a path, such as user.name.
 func sorted(r *run, x value, a args) value {
 	items := slices.Clone(iterate(r, x))
 	by := []value{a.or(2, "attribute", nil)}

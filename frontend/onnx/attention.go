@@ -196,8 +196,8 @@ func (a *attentionNode) setVisible() {
 	a.bias = mask
 }
 
-// hideOutside hides, if causal is set, the keys after a query's own position, and, if window is not 0, the keys before
-// the last window ones up to that position.
+// hideOutside hides keys from queries. If causal is set, a query does not see the keys after its own position. If
+// window is not 0, it sees at most the last `window` keys up to that position.
 func (a *attentionNode) hideOutside(causal bool, window int) {
 	if a.causal = causal && a.last; causal && !a.last {
 		a.hideUnless(a.keys().Le(a.queries()))

@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// idefics3 is Idefics 3's and SmolVLM's (Laurençon et al. 2024, arXiv:2408.12637): a SigLIP tower, and a matrix of each
-// square of patches side by side.
+// idefics3 is the vision tower of Idefics 3 and SmolVLM (Laurençon et al. 2024, arXiv:2408.12637): a SigLIP tower. Its
+// projector joins each square of 4x4 neighbouring patches to one row, and multiplies the row by a matrix.
 var idefics3 = projector{
 	name:  "idefics3",
 	merge: 4,

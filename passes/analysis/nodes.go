@@ -102,19 +102,6 @@ func ScatterMode(n *ir.Node) string {
 // NeverNegative reports whether indices of a dtype cannot be negative, even after a cast to i32: u8 and u16.
 func NeverNegative(t ir.DType) bool { return t.Kind() == ir.KindUint && t.BlockBytes() < 4 }
 
-// AccType returns the dtype of the accumulator in a sum of elements of dtype t.
-func AccType(t ir.DType) ir.DType {
-	switch {
-	case t == ir.F64 || t == ir.I64 || t == ir.U32:
-		return t
-	case t.IsFloat():
-		return ir.F32
-	case t.Kind() == ir.KindUint:
-		return ir.U32
-	}
-	return ir.I32
-}
-
 // CallKey returns a key of a node with this op, these arguments and attributes. Nodes that are different results of one
 // call (they differ only in attribute output) have the same key.
 func CallKey(op ir.Op, args []*ir.Node, attrs ir.Attrs) string {

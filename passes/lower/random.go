@@ -5,7 +5,6 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes/analysis"
 )
 
 // random returns an element of a random op. Random words are a function of seed and position (a counter-based
@@ -45,7 +44,7 @@ func (l exprs) top(word *kernel.Expr, bits int) *kernel.Expr {
 
 // uniform returns a number of dtype t in [0, 1) made of the highest bits of a word.
 func (l exprs) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
-	wide := analysis.AccType(t)
+	wide := kernel.AccType(t)
 	x := l.op(ir.OpMul, wide, l.b.Cast(wide, l.top(word, bits)), l.b.Float(wide, math.Ldexp(1, -bits)))
 	x.Hint = "uniform"
 	return l.b.Cast(t, x)
@@ -55,7 +54,7 @@ func (l exprs) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
 // elements, with r = sqrt(-2*log1p(-u)) and a = 2*pi*v for uniform u and v. It computes the cosine as the sine of an
 // angle a quarter turn larger, in [-1/4, 3/4) turns, where adding the quarter turn is exact.
 func (l exprs) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
-	wide := analysis.AccType(t)
+	wide := kernel.AccType(t)
 	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, wide, args...) }
 	num := func(v float64) *kernel.Expr { return l.b.Float(wide, v) }
 	u, v := l.uniform(wide, first, 24), l.uniform(wide, second, 24)

@@ -117,7 +117,7 @@ func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
 
 // phase adds a phase to the kernel, a fold of v along the row, and returns its result. Equal phases are shared.
 func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *kernel.Expr {
-	t := analysis.AccType(v.DType)
+	t := kernel.AccType(v.DType)
 	if combine == kernel.CombineArgmax || combine == kernel.CombineArgmin {
 		t = ir.I32
 	}
@@ -173,7 +173,7 @@ func (l *lowerer) addPhases(n *ir.Node) {
 // scalar returns the kernel's expression for a scalar formula of n's fold. x is an element of the row, and results are
 // the results of the phases before.
 func (l *lowerer) scalar(s *ir.Scalar, n *ir.Node, x *kernel.Expr, results []*kernel.Expr) *kernel.Expr {
-	t := analysis.AccType(n.Arg(0).DType())
+	t := kernel.AccType(n.Arg(0).DType())
 	leaf := func(s *ir.Scalar, _ []*kernel.Expr) *kernel.Expr {
 		switch s.Leaf {
 		case ir.LeafElement:

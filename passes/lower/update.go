@@ -38,7 +38,7 @@ func (l *lowerer) lowerUpdate() {
 	bind, index := l.binding(l.c.tails[0], writing), kernel.Linear(w.Op.Shape(), to)
 	if mode := analysis.ScatterMode(w.Op); mode != "" {
 		l.k.Bindings[bind].Read = true
-		wide := analysis.AccType(w.Op.DType())
+		wide := kernel.AccType(w.Op.DType())
 		old := l.b.Load(bind, w.Op.DType(), index, "old")
 		combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
 		v = l.op(combine, wide, l.b.Cast(wide, old), l.b.Cast(wide, v))

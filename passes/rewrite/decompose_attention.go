@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -23,7 +24,7 @@ func attentionPartsOf(q, k *ir.Node) attentionParts {
 	qs, ks := q.Shape(), k.Shape()
 	n := len(qs) - 3 // the number of batch axes
 	p := attentionParts{batch: qs[:n:n], heads: qs[n], groups: ks[n], queries: qs[n+1], keys: ks[n+1],
-		wide: analysis.AccType(q.DType())}
+		wide: kernel.AccType(q.DType())}
 	headsPerGroup := p.heads.Static() / p.groups.Static() // without remainder: the op's shape rule has checked it
 	p.rows = p.queries.Times(int64(headsPerGroup))
 	return p

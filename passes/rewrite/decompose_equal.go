@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
@@ -406,7 +407,7 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 // sortedFolds returns [outer, W, inner] in the accumulator dtype: for each of the W wanted keys, the fold of the rows
 // of updates [outer, K, inner] that have this key. It ignores keys, and wanted keys, outside of 0 to limit-1.
 func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
-	s, n, acc := updates.Shape(), wanted.Shape()[0], analysis.AccType(updates.DType())
+	s, n, acc := updates.Shape(), wanted.Shape()[0], kernel.AccType(updates.DType())
 	columns, err := s[0].Mul2(s[2])
 	bailout.Check(err)
 	keys, wanted = r.below(keys, limit), r.below(wanted, limit)

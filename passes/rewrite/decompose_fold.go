@@ -27,7 +27,7 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 	if _, isPosition := extremumOf[fold.Steps[0].By]; isPosition {
 		out = r.fill(n.DType(), 0, out.Shape())
 	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
-		out = r.castTo(out, analysis.AccType(out.DType()))
+		out = r.castTo(out, kernel.AccType(out.DType()))
 		// A difference from the first element is 0, or NaN if the element is infinite or NaN. So is a sum of these.
 		if fold.FromFirst() {
 			out = r.binary(ir.OpMul, out, r.scalar(out.DType(), 0))
@@ -71,7 +71,7 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	case n.Op().Info().Tol == ir.Tolerance{}: // exact, so the accumulator's dtype does not matter
 		out = f.fold(by, x)
 	default:
-		out = f.computed(n, fold, r.castTo(x, analysis.AccType(x.DType())), args[1:])
+		out = f.computed(n, fold, r.castTo(x, kernel.AccType(x.DType())), args[1:])
 	}
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
@@ -83,7 +83,7 @@ func (r *rewriter) savesTime(n *ir.Node, rows, length, chunks int64) bool {
 	if r.pricer == nil || n.Arg(0).Op() == ir.OpConst { // which is not computed in every run
 		return false
 	}
-	bytes := float64(rows*length) * float64(analysis.AccType(n.Arg(0).DType()).BlockBytes())
+	bytes := float64(rows*length) * float64(kernel.AccType(n.Arg(0).DType()).BlockBytes())
 	price := func(list ...kernel.Work) (sum float64) {
 		for _, w := range list {
 			w.Launches = 1
@@ -194,7 +194,7 @@ func (e *folding) scalar(s *ir.Scalar) *ir.Node {
 
 // leaf returns the node of a leaf of a scalar formula.
 func (e *folding) leaf(s *ir.Scalar) *ir.Node {
-	number := func(v float64) *ir.Node { return e.r.scalar(analysis.AccType(e.n.Arg(0).DType()), v) }
+	number := func(v float64) *ir.Node { return e.r.scalar(kernel.AccType(e.n.Arg(0).DType()), v) }
 	switch s.Leaf {
 	case ir.LeafElement:
 		return e.x

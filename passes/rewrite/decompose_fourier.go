@@ -4,10 +4,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/fourier"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes/analysis"
 )
 
 // A Fourier transform becomes a few matmuls by the matrices of short transforms. Each step reads and writes all
@@ -20,7 +20,7 @@ const (
 // transform decomposes Fourier transform n of x. It computes on tensors [rows, elements, parts], in which parts are the
 // real and the imaginary part, or only the real one.
 func (r *rewriter) transform(n, x *ir.Node) *ir.Node {
-	wide, s := analysis.AccType(n.DType()), x.Shape()
+	wide, s := kernel.AccType(n.DType()), x.Shape()
 	inner := 2 // the axes of elements and parts; real numbers have no axis of parts
 	if n.Op() == ir.OpRFFT {
 		inner = 1

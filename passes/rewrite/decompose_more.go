@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -148,7 +149,7 @@ func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 	wide := slices.Clone(args)
 	for i, a := range args {
-		wide[i] = r.castTo(a, analysis.AccType(a.DType()))
+		wide[i] = r.castTo(a, kernel.AccType(a.DType()))
 	}
 	return wide
 }
@@ -208,7 +209,7 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	if pairs.Is(0) {
 		return x
 	}
-	wide, axis := analysis.AccType(x.DType()), last+1 // where the two are
+	wide, axis := kernel.AccType(x.DType()), last+1 // where the two are
 	if n.Attrs().String_("mode") == "half" {
 		axis = last
 	}

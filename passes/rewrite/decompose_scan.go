@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -56,7 +57,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 		chunk: chunk, chunks: (length.Max() + chunk - 1) / chunk,
 		reverse: n.Attrs().Bool("reverse")}
 	if n.Op().Info().Tol != (ir.Tolerance{}) { // exact scans need no wider accumulator
-		x = r.castTo(x, analysis.AccType(n.DType()))
+		x = r.castTo(x, kernel.AccType(n.DType()))
 	}
 	inside := s.running(x, n.Attrs().Bool("exclusive"), s.reverse, chunk)
 	before := s.running(s.chunked(x), true, false, 0) // exclusive, forward, without restarts

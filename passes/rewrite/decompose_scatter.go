@@ -342,7 +342,7 @@ func (r scatters) wideIndex(x *ir.Node) *ir.Node {
 // foldInto returns base combined with folded updates, computed in the accumulator dtype.
 func (r scatters) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	t := base.DType()
-	wide := analysis.AccType(t)
+	wide := kernel.AccType(t)
 	combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
 	return r.castTo(r.binary(combine, r.castTo(base, wide), r.castTo(folded, wide)), t)
 }
@@ -352,7 +352,7 @@ func (r scatters) foldHits(hit, updates *ir.Node, axis int, mode string) *ir.Nod
 	t := updates.DType()
 	masked := r.where(hit, updates, r.scalar(t, neutral(mode, t)))
 	if t.IsFloat() {
-		masked = r.castTo(masked, analysis.AccType(t))
+		masked = r.castTo(masked, kernel.AccType(t))
 	}
 	return r.unary(analysis.ScatterReductions[mode], masked, attr("axes", []int{axis}))
 }

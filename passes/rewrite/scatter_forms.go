@@ -139,7 +139,7 @@ func (s scatterSize) fits() bool {
 
 // sorts reports whether kernels can fold the updates in sorted order.
 func (s scatterSize) sorts() bool {
-	_, ok := keyFolds[foldKey{s.mode, analysis.AccType(s.t)}]
+	_, ok := keyFolds[foldKey{s.mode, kernel.AccType(s.t)}]
 	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 &&
 		s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
 }
@@ -268,7 +268,7 @@ func (r scatters) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word
 // its updates [outer, K, inner].
 func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
 	s := l.size
-	acc, wide := r.accumulator(form, s), analysis.AccType(s.t)
+	acc, wide := r.accumulator(form, s), kernel.AccType(s.t)
 	values, columns := updates, s.updates[2]
 	into := func(ops accumulationOps, values *ir.Node, more []*ir.Node, attrs ...ir.Attr) *ir.Node {
 		return r.accumulateInto(l, ops, columns, values, more, attrs...)

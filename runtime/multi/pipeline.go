@@ -86,8 +86,8 @@ func (q *Queues) join(parts Layers) tickets {
 	return list
 }
 
-// leave removes a run that will not use the devices from their queues. It leaves each queue when the run would be first
-// in it. leave returns at once, before that.
+// leave removes a run that will not use the devices from their queues. It returns at once. The run stays in each queue
+// until it is the first in it, because the next run waits only for the run before it.
 func (list tickets) leave() {
 	for i, t := range list {
 		select {

@@ -3,9 +3,9 @@ package vk
 import "slices"
 
 // bound is a recording of the program's steps that is bound to the tensors of a run: kernels read and write these
-// directly, where they are, instead of the program's own buffers. It begins with copies of the inputs that kernels
-// cannot read directly. It saves the other copies, and the gaps between several recordings, in each of which the device
-// is idle for microseconds (M-token-gap).
+// directly, instead of the program's own buffers. It begins with copies of the inputs that kernels cannot read
+// directly. It saves the other copies. It also saves the gaps between several recordings: the device is idle for
+// microseconds in each gap (M-token-gap).
 type bound struct {
 	resources
 	key       boundKey

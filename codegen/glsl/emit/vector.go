@@ -118,7 +118,8 @@ func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
 func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr.Expr {
 	vectors := map[*kernel.Expr]expr.Expr{}
 	e.Plan(nil, nil)
-	e.walkNeeded(roots, func(v *kernel.Expr) {
+	known := func(v *kernel.Expr) bool { _, ok := e.KnownValue(v); return ok }
+	kernel.WalkUnknown(roots, known, func(v *kernel.Expr) {
 		if v.Kind == kernel.ExprRandom && r.Width == 4 && v.Index.Adjacent(r.Axis, 4) {
 			vectors[v] = e.loadWords(r, v, vectors)
 		}
@@ -139,29 +140,6 @@ func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr
 		vectors[v] = e.Variable(typ, fmt.Sprintf("%s%d", b.Base, r.Width), value)
 	})
 	return vectors
-}
-
-// walkNeeded visits the values that must be computed for the roots. It does not visit parts of values that are known
-// already.
-func (c *Code) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
-	seen := map[*kernel.Expr]bool{}
-	var walk func(v *kernel.Expr)
-	walk = func(v *kernel.Expr) {
-		if _, known := c.KnownValue(v); known || seen[v] {
-			return
-		}
-		seen[v] = true
-		for _, x := range v.Index.Values() {
-			walk(x)
-		}
-		for _, a := range v.Args {
-			walk(a)
-		}
-		visit(v)
-	}
-	for _, r := range roots {
-		walk(r)
-	}
 }
 
 // fillVectors writes, inside the loop over lanes, the elements of vector stores and the scalar stores.

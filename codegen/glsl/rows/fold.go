@@ -80,7 +80,7 @@ func (r *Writer) phaseComment(i int, s string) {
 
 // beginFold declares the variables of a fold, and sets them to the fold of no elements.
 func (r *Writer) beginFold(p kernel.Phase) fold {
-	t := accType(p)
+	t := kernel.AccType(p.Value.DType)
 	f := fold{Phase: p, typ: r.ComputeType(t)}
 	r.NeedType(f.typ)
 	if !p.Combine.IsPlace() {
@@ -94,7 +94,7 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 
 // identity returns the fold of no elements, such as 0 for a sum.
 func (r *Writer) identity(p kernel.Phase) expr.Expr {
-	acc := accType(p)
+	acc := kernel.AccType(p.Value.DType)
 	lo, hi := ir.IntRange(p.Value.DType)
 	switch p.Combine {
 	case kernel.CombineSum:
@@ -186,7 +186,7 @@ func (r *Writer) bySubgroup() bool {
 		return false
 	}
 	has64Bits := slices.ContainsFunc(r.K.Phases, func(p kernel.Phase) bool {
-		return r.ComputeType(accType(p)) == "int64_t"
+		return r.ComputeType(kernel.AccType(p.Value.DType)) == "int64_t"
 	})
 	return !has64Bits || r.Caps.Features.SubgroupExtendedTypes
 }

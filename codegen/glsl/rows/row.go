@@ -211,20 +211,6 @@ func (r *Writer) loopOverSlots(runs ir.Dim) (j expr.Expr) {
 	return j
 }
 
-// accType is the dtype of a phase's accumulator.
-func accType(p kernel.Phase) ir.DType {
-	t := p.Value.DType
-	switch {
-	case t == ir.F64 || t == ir.I64 || t == ir.U32:
-		return t
-	case t.IsFloat():
-		return ir.F32
-	case t.Kind() == ir.KindUint:
-		return ir.U32
-	}
-	return ir.I32
-}
-
 // combineWords names the results of folds, for comments in the shader.
 var combineWords = map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
 	kernel.CombineMax: "maximum", kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum",

@@ -28,7 +28,7 @@ type scanTile struct {
 func EmitScan(e *emit.Emitter) {
 	s, group := e.Sched.(kernel.Lanes), e.Launch.Variant == kernel.VarScanGroup
 	w := &scanWriter{Writer: New(e, max(s.LanesPerRow, 1), group), phase: fold{Phase: e.K.Phases[0]}}
-	w.phase.typ = w.ComputeType(accType(w.phase.Phase))
+	w.phase.typ = w.ComputeType(kernel.AccType(w.phase.Phase.Value.DType))
 	w.NeedType(w.phase.typ)
 	w.runs, _ = e.K.Fold.Quo(int64(w.width))
 	along := w.oneLane

@@ -48,7 +48,7 @@ func (b *windowWriter) each(axis int, hint, name string, n int) expr.Expr {
 func (b *windowWriter) run() {
 	phase := b.K.Phases[0]
 	b.Comment("%s, of %d rows that overlap.", describe(phase), b.rows)
-	f := fold{Phase: phase, typ: b.ComputeType(accType(phase))}
+	f := fold{Phase: phase, typ: b.ComputeType(kernel.AccType(phase.Value.DType))}
 	b.NeedType(f.typ)
 	f.value = b.beginRows(f, phase.Name)
 	b.each(schedule.WindowElem, "", "rest", b.windows.PerTap)
