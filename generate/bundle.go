@@ -39,6 +39,9 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	if err := m.read(path, &o); err != nil {
 		return nil, err
 	}
+	if err := m.checkLogits(path); err != nil {
+		return nil, err
+	}
 	if m.bundle != nil {
 		return nil, fmt.Errorf("%s is a bundle: want the model's GGUF file", path)
 	}

@@ -84,6 +84,9 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 			m = nil
 		}
 	}()
+	if err = m.checkLogits(path); err != nil {
+		return m, err
+	}
 	err = m.loadPrograms(ctx, o)
 	if err == nil {
 		err = m.openShift(ctx, o)
@@ -100,6 +103,14 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	m.progress, m.options = nil, o // no progress for later programs (extras): they load at once
 	m.engine = startEngine(m)
 	return m, nil
+}
+
+// checkLogits returns an error if the model predicts no tokens.
+func (m *Model) checkLogits(path string) error {
+	if err := m.config.CheckLogits(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // prepare reads a model's file, completes the options from it, and opens the device. It compiles nothing.

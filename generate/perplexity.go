@@ -36,6 +36,9 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := m.checkLogits(path); err != nil {
+		return p, err
+	}
 	list, err := m.chunks(text, o, chunks)
 	if err != nil {
 		return p, err

@@ -228,12 +228,17 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 		g, err = llm.Past(cfg, tokens)
 	case f.step:
 		g, err = llm.Step(cfg, tokens, options...)
+	case cfg.Pooling == llm.PoolRank:
+		g, err = llm.Ranking(cfg, tokens)
 	case cfg.Pooling != "":
 		g, err = llm.Embedding(cfg, tokens)
 	default:
 		g, err = llm.Prefill(cfg, tokens)
 	}
-	return g, file, err
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return g, file, nil
 }
 
 // modelFile returns the ONNX file of a folder that has one, and other paths as they are.

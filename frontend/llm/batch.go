@@ -33,7 +33,7 @@ func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 // The logits of a text do not depend on the rest of the batch, bit for bit: the graph alone determines the order of
 // every row's sums.
 func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, error) {
-	if err := cfg.CheckContext(maxContext); err != nil {
+	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err
 	}
 	how := newDecoding(append(options, Texts(texts)))

@@ -13,7 +13,7 @@ func Drafts(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)
 	}
-	if err := cfg.CheckContext(maxContext); err != nil {
+	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, "drafts"), func(b *frontend.Builder) {

@@ -34,7 +34,7 @@ func Images(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d rows at once: want 1 to %d, the number of positions", maxTokens, maxContext)
 	}
-	if err := cfg.CheckContext(maxContext); err != nil {
+	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err
 	}
 	if err := cfg.CheckPictures(); err != nil {

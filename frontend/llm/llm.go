@@ -32,7 +32,7 @@ const (
 // Prefill returns the graph of one pass over a prompt: input "tokens" i32[T], for a symbol T up to maxTokens, and
 // output "logits" f32[vocabulary] for the token after the last one. It has no state.
 func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
-	if err := cfg.CheckContext(maxTokens); err != nil {
+	if err := cfg.checkLogits(maxTokens); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, "prefill"), func(b *frontend.Builder) {
@@ -62,7 +62,7 @@ func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph,
 // step builds the graph of Step or Steps. tokens returns the number of tokens of a run.
 func step(cfg Config, name string, maxContext int, options []Option,
 	tokens func(*frontend.Builder) ir.Dim) (*ir.Graph, error) {
-	if err := cfg.CheckContext(maxContext); err != nil {
+	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
@@ -247,6 +247,27 @@ func (d decoding) fromCacheType(x frontend.Tensor) frontend.Tensor {
 		return x.Dequantize(ir.F32)
 	}
 	return x.Cast(ir.F32)
+}
+
+// CheckLogits returns an error if the model is an encoder, which predicts no tokens.
+func (c Config) CheckLogits() error {
+	a, err := findArchitecture(c.Architecture)
+	if err == nil && a.encoder {
+		err = fmt.Errorf("architecture %q makes an embedding of a whole text and predicts no tokens: use it for "+
+			"embeddings or to rate documents", a.name)
+	}
+	if err != nil {
+		return fmt.Errorf("llm: %w", err)
+	}
+	return nil
+}
+
+// checkLogits is CheckContext and CheckLogits.
+func (c Config) checkLogits(n int) error {
+	if err := c.CheckLogits(); err != nil {
+		return err
+	}
+	return c.CheckContext(n)
 }
 
 // CheckContext returns an error for a number of positions beyond the model's training, for which its output would be

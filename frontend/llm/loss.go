@@ -27,7 +27,7 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 	if len(s) != 2 || !next.Shape().Equal(s) || !s[0].IsStatic() || !s[1].IsStatic() {
 		b.Fail(op, fmt.Errorf("tokens are %s and next tokens %s: want i32[B, T] of fixed extents", tokens, next))
 	}
-	if err := cfg.CheckContext(s[1].Static()); err != nil {
+	if err := cfg.checkLogits(s[1].Static()); err != nil {
 		b.Fail(op, err)
 	}
 	m := newModel(b, cfg, s[1].Max())

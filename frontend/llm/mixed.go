@@ -104,7 +104,7 @@ func InputsOf(parts []Part) (in MixedInputs) {
 // must be at least 1: a step without single rows, or without tiles, repeats some row there. Models with recurrent
 // layers are refused: their states go from one token of a text to the next.
 func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Graph, error) {
-	if err := cfg.CheckContext(maxContext); err != nil {
+	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err
 	}
 	switch {

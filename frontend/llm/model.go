@@ -168,9 +168,8 @@ func (m model) embedded(tokens, positions frontend.Tensor) frontend.Tensor {
 
 // forward returns the logits after the tokens that rows selects.
 func (m model) forward(tokens, positions frontend.Tensor, past history, rows Rows) frontend.Tensor {
-	if m.arch.encoder {
-		tokens.Builder().Fail("llm", fmt.Errorf("architecture %q makes an embedding of a whole text and predicts no "+
-			"tokens", m.arch.name))
+	if err := m.CheckLogits(); err != nil {
+		tokens.Builder().Fail("llm", err)
 	}
 	x := m.layers(tokens, positions, past)
 	switch rows {

@@ -13,7 +13,7 @@ import (
 // KVHeads, P, HeadDim], for the symbol P named past_sequence_length, and outputs "present.N.key" and "present.N.value"
 // of P+T positions. The first run has P = 0. T and P are at most maxContext. Models with recurrent layers are refused.
 func Past(cfg Config, maxContext int) (*ir.Graph, error) {
-	if err := cfg.CheckContext(maxContext); err != nil {
+	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err
 	}
 	if cfg.IsRecurrent() {

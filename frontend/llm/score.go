@@ -19,7 +19,7 @@ func Scores(cfg Config, maxTokens, maxContext, likeliest int, options ...Option)
 	if likeliest < 0 || likeliest > cfg.Vocab {
 		return nil, fmt.Errorf("llm: the %d most likely of %d tokens: want 0 to all", likeliest, cfg.Vocab)
 	}
-	if err := cfg.CheckContext(maxContext); err != nil {
+	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, "scores"), func(b *frontend.Builder) {
