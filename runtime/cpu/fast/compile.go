@@ -195,21 +195,18 @@ func (b *compilerOf[T]) primitive(name string) *primitiveOf[T] {
 // formula returns the expression for a formula of a number of arguments, or nil if the chain must use the op's scalar
 // reference.
 func (b *compilerOf[T]) formula(form string, args int) *expression {
-	if e, err := parse(cmp.Or(shorter[form], form)); err == nil && e.supported(args) && (!b.wide() || e.exact()) {
+	if e, err := parse(cmp.Or(shorter[form], form)); err == nil && e.supported(args) {
 		return e
 	}
 	return nil
 }
 
-// exact reports whether an expression has no approximations for 32 bits: its numbers are small whole ones.
-func (e *expression) exact() bool {
-	if x := e.number; x != nil && (*x != float32(int32(*x)) || max(*x, -*x) > 1<<20) {
-		return false
+// definition returns the expression that defines a function, or nil if the function is a primitive.
+func (b *compilerOf[T]) definition(function string) *expression {
+	if d := wideDefinitions[function]; d != nil && b.wide() {
+		return d
 	}
-	if d := definitions[e.function]; d != nil && !d.exact() {
-		return false
-	}
-	return !slices.ContainsFunc(e.operands, func(o *expression) bool { return !o.exact() })
+	return definitions[function]
 }
 
 // supported reports whether this package has all functions of an expression, and the expression uses only the first
@@ -239,7 +236,7 @@ func (b *compilerOf[T]) expression(e *expression, args []int, attrs ir.Attrs) in
 	for i, o := range e.operands {
 		in[i] = b.expression(o, args, attrs)
 	}
-	if d := definitions[e.function]; d != nil {
+	if d := b.definition(e.function); d != nil {
 		return b.expression(d, in, nil)
 	}
 	return b.instruction(b.primitive(e.function), in)

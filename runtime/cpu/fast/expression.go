@@ -14,7 +14,7 @@ type expression struct {
 	function  string // a name, or an operator's sign; ?: is an operator, and unary minus has the name "neg"
 	operands  []*expression
 	attribute string
-	number    *float32
+	number    *float64
 	argument  int
 }
 
@@ -152,9 +152,8 @@ func (p *parser) unary() *expression {
 		}
 		return &expression{attribute: inner}
 	}
-	if x, err := strconv.ParseFloat(t, 32); err == nil {
-		narrow := float32(x)
-		return &expression{number: &narrow}
+	if x, err := strconv.ParseFloat(t, 64); err == nil {
+		return &expression{number: &x}
 	}
 	if !unicode.IsLetter(rune(t[0])) {
 		p.tokens = append([]string{t}, p.tokens...)

@@ -202,12 +202,87 @@ func unsignedLong16(out *float64, x *float64, y *float64, z *float64, n int)
 // unsignedLong32 sets each of n elements, a multiple of 4, to the long word x wrapped to unsigned bits.
 func unsignedLong32(out *float64, x *float64, y *float64, z *float64, n int)
 
-// expDoubles sets each of n elements, a multiple of 4, to e^x.
-func expDoubles(out *float64, x *float64, y *float64, z *float64, n int)
-
 // withinDoubles returns 0 if the magnitudes of n elements, a multiple of 4, are from least to most. Otherwise, and if
 // an element is NaN, it does not.
 func withinDoubles(x *float64, least float64, most float64, n int) (outside int)
+
+// expDoubles sets each of n elements, a multiple of 4, to e^x.
+func expDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// exp2Doubles sets each of n elements, a multiple of 4, to 2^x.
+func exp2Doubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// expm1Doubles sets each of n elements, a multiple of 4, to e^x-1.
+func expm1Doubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// logDoubles sets each of n elements, a multiple of 4, to the natural logarithm of x.
+func logDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// log2Doubles sets each of n elements, a multiple of 4, to the logarithm of x to base 2.
+func log2Doubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// log1pDoubles sets each of n elements, a multiple of 4, to the natural logarithm of 1+x.
+func log1pDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// sinDoubles sets each of n elements, a multiple of 4, to the sine of x, for |x| up to 1<<20.
+func sinDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// cosDoubles sets each of n elements, a multiple of 4, to the cosine of x, for |x| up to 1<<20.
+func cosDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// atanDoubles sets each of n elements, a multiple of 4, to the arc tangent of x.
+func atanDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// tanhDoubles sets each of n elements, a multiple of 4, to the hyperbolic tangent of x.
+func tanhDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// erfDoubles sets each of n elements, a multiple of 4, to the error function of x.
+func erfDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// logisticDoubles sets each of n elements, a multiple of 4, to 1/(1+e^-x).
+func logisticDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// powDoubles sets each of n elements, a multiple of 4, to x to the power of y.
+func powDoubles(out *float64, x *float64, y *float64, z *float64, n int)
+
+// expDoublesZ sets each of n elements, a multiple of 8, to e^x.
+func expDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// exp2DoublesZ sets each of n elements, a multiple of 8, to 2^x.
+func exp2DoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// expm1DoublesZ sets each of n elements, a multiple of 8, to e^x-1.
+func expm1DoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// logDoublesZ sets each of n elements, a multiple of 8, to the natural logarithm of x.
+func logDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// log2DoublesZ sets each of n elements, a multiple of 8, to the logarithm of x to base 2.
+func log2DoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// log1pDoublesZ sets each of n elements, a multiple of 8, to the natural logarithm of 1+x.
+func log1pDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// sinDoublesZ sets each of n elements, a multiple of 8, to the sine of x, for |x| up to 1<<20.
+func sinDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// cosDoublesZ sets each of n elements, a multiple of 8, to the cosine of x, for |x| up to 1<<20.
+func cosDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// atanDoublesZ sets each of n elements, a multiple of 8, to the arc tangent of x.
+func atanDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// tanhDoublesZ sets each of n elements, a multiple of 8, to the hyperbolic tangent of x.
+func tanhDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// erfDoublesZ sets each of n elements, a multiple of 8, to the error function of x.
+func erfDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// logisticDoublesZ sets each of n elements, a multiple of 8, to 1/(1+e^-x).
+func logisticDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
+
+// powDoublesZ sets each of n elements, a multiple of 8, to x to the power of y.
+func powDoublesZ(out *float64, x *float64, y *float64, z *float64, n int)
 
 // sortLongs sorts n integers. n is a power of 2, and at least 16.
 func sortLongs(x *int64, n int)

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 )
 
 // ordered places floats in their order, neighbours one apart.
@@ -118,7 +120,7 @@ func isFunction(name string) bool {
 func TestWidePrimitives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 5e-324, 0.5, -1.5, 2.5, 1,
-		1 << 31, -1 << 31, 1<<31 - 0.5, 1 << 63, -1 << 63, 709, 710.1, -745.1, -746, math.MaxFloat64} // from 709.44 on, math.Exp overflows on amd64
+		1 << 31, -1 << 31, 1<<31 - 0.5, 1 << 63, -1 << 63, 709, 710.1, -745.1, -746, math.MaxFloat64}
 	elements := func(n int) []float64 {
 		x := make([]float64, n)
 		for i := range x {
@@ -136,10 +138,7 @@ func TestWidePrimitives(t *testing.T) {
 		return x
 	}
 	vectors := 0
-	for name, p := range widePrimitives {
-		if p.vectors == nil {
-			continue
-		}
+	compare := func(name string, p *primitiveOf[float64], units int64) {
 		vectors++
 		for n := range 60 {
 			x, y, z := elements(n), elements(n), elements(n)
@@ -154,7 +153,7 @@ func TestWidePrimitives(t *testing.T) {
 			p.apply(have[:n], have, y, z)
 			for i := range want {
 				off := long(have[i]) - long(want[i])
-				if max(off, -off) > map[string]int64{"exp": 4}[name] && (have[i] == have[i] || want[i] == want[i]) {
+				if max(off, -off) > units && (have[i] == have[i] || want[i] == want[i]) {
 					t.Fatalf("%s of %g, %g, %g gives %g, want %g", name, x[i], y[i], z[i], have[i], want[i])
 				}
 			}
@@ -163,7 +162,103 @@ func TestWidePrimitives(t *testing.T) {
 			}
 		}
 	}
+	for _, a := range assemblies() {
+		for _, name := range slices.Sorted(maps.Keys(a.doubles)) {
+			p := widePrimitives[name].with(a.doubles[name], a.lanes/2)
+			if f := betterFunctions[name]; f != nil {
+				p.plain = of1(f).plain
+			}
+			if name == "sin_accurate" || name == "cos_accurate" {
+				p = bounded(p, 1<<20)
+			}
+			if name != "pow_full" { // see TestWidePowers
+				compare(a.name+" "+name, p, 4)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(widePrimitives)) {
+		if p := widePrimitives[name]; p.vectors != nil && functions[name] == nil && name != "pow_full" {
+			compare(name, p, 0)
+		}
+	}
 	t.Logf("%d primitives on vectors", vectors)
+}
+
+// betterFunctions are references for functions of which Go's are less accurate for some numbers: logarithms of
+// subnormal numbers and, to base 2, of numbers near 1, and the exponential of numbers above 709.
+var betterFunctions = map[string]func(x float64) float64{
+	"exp": func(x float64) float64 {
+		if x > 700 {
+			return math.Exp(x/2) * math.Exp(x/2)
+		}
+		return math.Exp(x)
+	},
+	"log": func(x float64) float64 {
+		if x > 0 && x < 0x1p-1022 {
+			return math.Log(x*0x1p54) - 54*math.Ln2
+		}
+		return math.Log(x)
+	},
+	"log2": func(x float64) float64 {
+		if x > 0 && x < 0x1p-1022 {
+			return math.Log2(x*0x1p54) - 54
+		}
+		if x > 0.5 && x < 2 {
+			return math.Log1p(x-1) / math.Ln2
+		}
+		return math.Log2(x)
+	},
+	"logistic": func(x float64) float64 {
+		if x < 0 {
+			return math.Exp(x) / (1 + math.Exp(x))
+		}
+		return 1 / (1 + math.Exp(-x))
+	},
+}
+
+// TestWidePowers compares powers of 64 bits with exact ones and with Go's, whose errors grow with the exponent.
+func TestWidePowers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 5))
+	for _, a := range assemblies() {
+		p := widePrimitives["pow_full"].with(a.doubles["pow_full"], a.lanes/2)
+		power := func(x, y float64) float64 {
+			list := slices.Repeat([]float64{x}, p.lanes)
+			p.apply(list, list, slices.Repeat([]float64{y}, p.lanes), list)
+			return list[0]
+		}
+		for base := 2.0; base < 40; base++ {
+			for exact, y := base, 1.0; exact < 1<<53; exact, y = exact*base, y+1 {
+				for _, have := range []float64{power(base, y) - exact, power(exact, 1/y) - base, power(exact, -1)*exact - 1} {
+					if math.Abs(have) > 0x1p-52*exact {
+						t.Errorf("%s: %g to the power of %g is off by %g", a.name, base, y, have)
+					}
+				}
+			}
+		}
+		for y := -1074.0; y < 1024; y++ {
+			if have := power(2, y); have != math.Ldexp(1, int(y)) {
+				t.Errorf("%s: 2 to the power of %g is %g", a.name, y, have)
+			}
+		}
+		special := []float64{0, math.Copysign(0, -1), 1, -1, 2, -2, 3, -3, 0.5, -0.5, 1 << 60, math.MaxFloat64, 5e-324,
+			math.Inf(1), math.Inf(-1), math.NaN()}
+		for _, x := range special {
+			for _, y := range special {
+				want, have := math.Pow(x, y), power(x, y)
+				if math.Abs(have-want) > 0x1p-52*math.Abs(want) || math.IsNaN(have) != math.IsNaN(want) ||
+					math.Signbit(have) != math.Signbit(want) && want == want || math.IsInf(have, 0) != math.IsInf(want, 0) {
+					t.Errorf("%s: %g to the power of %g is %g, want %g", a.name, x, y, have, want)
+				}
+			}
+		}
+		for range 5000 {
+			x, y := math.Exp2(rng.NormFloat64()*20), rng.NormFloat64()*5
+			want, have := math.Pow(x, y), power(x, y)
+			if off := math.Abs(have/want - 1); off > 0x1p-52*(4+math.Abs(y)+math.Abs(math.Log(x))) {
+				t.Errorf("%s: %g to the power of %g is %g, want %g", a.name, x, y, have, want)
+			}
+		}
+	}
 }
 
 // TestRoundedInWide: float64 numbers are rounded once, also those next to ties, infinities and the least numbers.
@@ -216,5 +311,59 @@ func TestBetween(t *testing.T) {
 		check("floatsOf", func(i int) bool { return same(narrow[i], float32(doubles[i]), 0) })
 		lowWordsOf(wordsOf(narrow), doubles)
 		check("lowWordsOf", func(i int) bool { return word(narrow[i]) == int32(long(doubles[i])) })
+	}
+}
+
+// TestWideOps compares ops of one f64 with the interpreter, more closely than their tolerances.
+func TestWideOps(t *testing.T) {
+	list := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 1e-300, 1e-9, -1e-9, 1e9, -1e9, 1e300, math.Inf(1), math.Inf(-1),
+		math.NaN()}
+	rng := rand.New(rand.NewPCG(7, 6))
+	for len(list) < 500 {
+		list = append(list, rng.NormFloat64()*math.Exp2(float64(rng.IntN(8)-4)))
+	}
+	in, err := ir.FromFloats(ir.F64, list, len(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, op := range ir.Ops() {
+		info := op.Info()
+		if info.Class != ir.ClassElementwise || info.Float == nil || len(info.Args) != 1 || len(info.Attrs) > 0 {
+			continue
+		}
+		g, err := ir.Parse(fmt.Sprintf("graph \"op\" {\n%%x = input {name=\"x\", dtype=f64, shape=[%d]}\n%%y = %s %%x\n"+
+			"output \"y\" %%y\n}", len(list), info.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var results [2][]float64
+		for i, options := range []interp.Options{{}, {Replace: Kernels}} {
+			p, err := interp.New(g, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := p.Run(t.Context(), map[string]*ir.Data{"x": in}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if results[i], err = out["y"].Floats(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		compared++
+		for i, want := range results[0] {
+			have := results[1][i]
+			same := have == want || have != have && want != want
+			if !same && !(math.Abs(have-want) <= 0x1p-45+0x1p-46*math.Abs(want)) {
+				t.Errorf("%s of %g gives %g, want %g", op, list[i], have, want)
+			}
+			if want == 0 && have == 0 && math.Signbit(have) != math.Signbit(want) {
+				t.Errorf("%s of %g gives %g, want %g", op, list[i], have, want)
+			}
+		}
+	}
+	if compared < 30 {
+		t.Errorf("%d ops", compared)
 	}
 }

@@ -226,8 +226,7 @@ func kernelTests() map[string]func(t *testing.T) {
 	for name := range assembled() {
 		of(name, primitives[name])
 	}
-	for name := range assembledWide() {
-		p := widePrimitives[name]
+	wide := func(name string, p *primitiveOf[float64]) {
 		all[functionName(p.vectors)] = func(t *testing.T) {
 			for n := 1; n < 5*p.lanes; n++ {
 				inside(t, fmt.Sprintf("%d of %s", n, name), func(g *guarded) {
@@ -237,9 +236,15 @@ func kernelTests() map[string]func(t *testing.T) {
 			}
 		}
 	}
+	for name := range assembledWide() {
+		wide(name, widePrimitives[name])
+	}
 	for _, a := range assemblies() {
 		for name, f := range a.functions {
 			of(name, primitives[name].with(f, a.lanes))
+		}
+		for name, f := range a.doubles {
+			wide(name, widePrimitives[name].with(f, a.lanes/2))
 		}
 	}
 	return all

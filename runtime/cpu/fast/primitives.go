@@ -2,6 +2,7 @@ package fast
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -187,7 +188,7 @@ func (p *primitiveOf[T]) costs(work int) *primitiveOf[T] {
 }
 
 // definitions has functions that are expressions of primitives. In GLSL they are built in, or defined in generated
-// code.
+// code. wideDefinitions has others for those of them that are approximations for 32 bits.
 var definitions = parsed(map[string]string{
 	"clamp":       "nan_min(nan_max({0}, {1}), {2})",
 	"sign":        "({0} > 0.0 ? 1.0 : ({0} < 0.0 ? -1.0 : 0.0))",
@@ -201,7 +202,7 @@ var definitions = parsed(map[string]string{
 	// (1 + tanh(u)) / 2 is the logistic function of 2u, which avoids cancellation.
 	"gelu_tanh": "{0} * logistic(1.5957691216057308 * ({0} + 0.044715 * {0} * {0} * {0}))",
 	"softplus":  "nan_max({0}, 0.0) + log1p(exp(-abs({0})))",
-	"selu":      "1.050701 * ({0} < 0.0 ? 1.6732632 * expm1({0}) : {0})",
+	"selu":      "1.0507009873554805 * ({0} < 0.0 ? 1.6732632423543772 * expm1({0}) : {0})",
 	// The square of exp(x/2) overflows only if the function does.
 	"cosh_accurate": "half_exp(exp(0.5 * abs({0})), 1.0)",
 	"sinh_accurate": "(abs({0}) < 1.0 ? {0} + {0} * sinh_rest({0} * {0}) : " +
@@ -223,6 +224,20 @@ var definitions = parsed(map[string]string{
 	"arccos": "(abs({0}) > 0.5 ? arccos_far({0}, 2.0 * arcsin_near(sqrt(0.5 - 0.5 * abs({0})))) : " +
 		"1.5707964 - arcsin({0}))",
 	"arccos_far": "({0} < 0.0 ? 3.1415927 - {1} : {1})",
+})
+
+var wideDefinitions = parsed(map[string]string{
+	"isinf":         "abs({0}) > 1.7976931348623157e308",
+	"sinh_accurate": "(abs({0}) < 0.00000001 ? {0} : sign({0}) * sinh_abs(abs({0})))",
+	"sinh_abs":      "({0} < 22.0 ? sinh_of(expm1({0})) : half_exp(exp(0.5 * {0}), -1.0))",
+	"sinh_of":       "0.5 * ({0} + {0} / ({0} + 1.0))",
+	"arsinh":        "(abs({0}) < 0.00000001 ? {0} : sign({0}) * arsinh_abs(abs({0})))",
+	"arsinh_abs": "({0} > 1000000000.0 ? log({0}) + 0.6931471805599453 : " +
+		"log1p({0} + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0))))",
+	"arcosh": "({0} > 1000000000.0 ? log({0}) + 0.6931471805599453 : arcosh_more({0} - 1.0))",
+	"artanh": "(abs({0}) < 0.00000001 ? {0} : sign({0}) * 0.5 * log1p(2.0 * abs({0}) / (1.0 - abs({0}))))",
+	"arcsin": "atan({0} / sqrt((1.0 - {0}) * (1.0 + {0})))",
+	"arccos": "2.0 * atan(sqrt((1.0 - {0}) / (1.0 + {0})))",
 })
 
 // shorter has formulas of ops for which there are ones with fewer primitives.
@@ -263,6 +278,12 @@ func init() {
 		for name, f := range vector.functions {
 			primitives[name] = primitives[name].with(f, vector.lanes)
 		}
+		for name, f := range vector.doubles {
+			widePrimitives[name] = widePrimitives[name].with(f, vector.lanes/2)
+		}
+		for _, name := range []string{"sin_accurate", "cos_accurate"} {
+			widePrimitives[name] = bounded(widePrimitives[name], 1<<20)
+		}
 	}
 	addRowOps()
 }
@@ -272,6 +293,19 @@ func (p *primitiveOf[T]) with(f func(out, x, y, z *T, n int), lanes int) *primit
 	with := *p
 	with.vectors, with.lanes = f, lanes
 	with.work = (p.work + 3) / 4 // assembly takes about a quarter of the time
+	return &with
+}
+
+// bounded returns p with assembly for lists of numbers up to a magnitude. Plain Go computes the others.
+func bounded(p *primitiveOf[float64], most float64) *primitiveOf[float64] {
+	with, f := *p, p.vectors
+	with.vectors = func(out, x, y, z *float64, n int) {
+		if list := unsafe.Slice(x, n); !within(list, 0, most) {
+			p.plain(unsafe.Slice(out, n), list, list, list)
+			return
+		}
+		f(out, x, y, z, n)
+	}
 	return &with
 }
 

@@ -25,7 +25,9 @@ type assembly struct {
 	pairs    []intDots               // see intForm
 	quads    []intDots               // nil if there is no instruction for them
 	// The mathematical functions among the primitives, by name.
-	functions  map[string]func(out, x, y, z *float32, n int)
+	functions map[string]func(out, x, y, z *float32, n int)
+	// The same for 64 bits. Their vectors have half as many elements.
+	doubles    map[string]func(out, x, y, z *float64, n int)
 	sort       func(x *int64, n int) // for n a power of 2, at least 16
 	reductions [reducerKinds]reduction
 	rows       *[len(rowPrograms)]rowFunctions // in their order; may be nil

@@ -97,7 +97,6 @@ func doubles() {
 		VBLENDVPD(above, x, y, x)
 	})
 	longConversions(primitive)
-	primitive("expDoubles", "e^x", 1, func(x, _, _ VecVirtual) { expDoubles(x) })
 	withinDoubles()
 }
 
@@ -179,33 +178,4 @@ func longConversions(primitive func(name, what string, args int, body func(x, y,
 			VPSRLQ(Imm(64-bits), x, x)
 		})
 	}
-}
-
-// expDoubles generates code that replaces x by e^x. It splits the argument into n log(2) and a remainder, and sums the
-// remainder's Taylor series. It multiplies by 2^n in two steps, so that results at both ends of float64's range are
-// right.
-func expDoubles(x VecVirtual) {
-	n, half := YMM(), YMM()
-	VMINPD(x, avx2.double(710), x) // NaN stays, as the second source
-	VMAXPD(x, avx2.double(-746), x)
-	VMULPD(avx2.double(math.Log2E), x, n)
-	VROUNDPD(Imm(0), n, n)
-	VFNMADD231PD(avx2.double(0.6931471803691238), n, x) // log(2) in two parts
-	VFNMADD231PD(avx2.double(1.9082149292705877e-10), n, x)
-	factorial := 6227020800.0 // of 13
-	p := avx2.double(1 / factorial)
-	for k := 13; k > 0; k-- {
-		factorial /= float64(k)
-		VFMADD213PD(avx2.double(1/factorial), x, p)
-	}
-	VCVTPD2DQY(n, n.AsX())
-	VPSRAD(Imm(1), n.AsX(), half.AsX())
-	VPSUBD(half.AsX(), n.AsX(), n.AsX())
-	for _, part := range []VecVirtual{half, n} {
-		VPMOVSXDQ(part.AsX(), part)
-		VPSLLQ(Imm(52), part, part)
-		VPADDQ(avx2.double(1), part, part)
-		VMULPD(part, p, p)
-	}
-	VMOVAPD(p, x)
 }

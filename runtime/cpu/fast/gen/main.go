@@ -50,6 +50,8 @@ func main() {
 		avx2.functions()
 		avx512.functions()
 		doubles()
+		avx2.doubleFunctions()
+		avx512.doubleFunctions()
 		avx2.sortLongs()
 		avx512.sortLongs()
 		Generate()
