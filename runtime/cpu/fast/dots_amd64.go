@@ -386,6 +386,38 @@ func rowsSubRowExpOnlySum(out *float32, x *float32, next *float32, a *float32, b
 // sets them to the first elements. It prefetches ahead, which has as many elements as x.
 func moments(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
 
+// softmaxRows sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func softmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// logSoftmaxRows sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func logSoftmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// l2NormalizeRows sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func l2NormalizeRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// rmsNormRows sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func rmsNormRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// rmsNormListRows sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+func rmsNormListRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// layerNormRows sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func layerNormRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// layerNormListRows sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+func layerNormListRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// layerNormListsRows sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
+func layerNormListsRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
 // sumRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
@@ -503,6 +535,38 @@ func rowsSubRowExpOnlySumZ(out *float32, x *float32, next *float32, a *float32, 
 // their squares to squares. Rows have n elements. firsts has numbers that float32 can represent. If begin is true, it
 // sets them to the first elements. It prefetches ahead, which has as many elements as x.
 func momentsZ(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
+
+// softmaxRowsZ sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func softmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// logSoftmaxRowsZ sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func logSoftmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// l2NormalizeRowsZ sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func l2NormalizeRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// rmsNormRowsZ sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func rmsNormRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// rmsNormListRowsZ sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+func rmsNormListRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// layerNormRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func layerNormRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// layerNormListRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+func layerNormListRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// layerNormListsRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
+func layerNormListsRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the
 // first NaN. It sets the coordinates of replaced ones to k.

@@ -515,8 +515,15 @@ func (r *foldRows[T]) compute() error {
 // steps.
 const resident = 8 * block
 
-// whole computes a group by all steps, some rows at a time.
+// whole computes a group by all steps.
 func (r *foldRows[T]) whole(worker int, rows group) {
+	if !r.foldWhole(worker, rows) {
+		r.someRows(worker, rows)
+	}
+}
+
+// someRows computes a group by all steps, some rows at a time.
+func (r *foldRows[T]) someRows(worker int, rows group) {
 	g, end := r.group(rows), rows.from+rows.count
 	g.alone = true
 	if !r.across && (r.long.each != nil || len(r.long.steps) > 1) {
@@ -819,7 +826,7 @@ func (g *groupFold[T]) reference(row int) {
 		at, z := g.at(g.from+row, k), [2]float64{1, 0} // weight and bias
 		for i := range g.weights {
 			var v [1]T
-			g.readers[slices.Index(g.args, g.weights[i])].read(v[:], at)
+			g.readers[g.argument(g.weights[i])].read(v[:], at)
 			z[i] = float64(v[0])
 		}
 		y[k] = float64(y[k]*z[0]) + z[1]

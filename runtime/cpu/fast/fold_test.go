@@ -67,7 +67,8 @@ func TestFolds(t *testing.T) {
 func TestFoldWidths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 9))
 	fast.EachWidth(t, func(t *testing.T) {
-		for _, of := range []string{"softmax %x", "log_softmax %x", "layer_norm %x, %w, %w", "rms_norm %x, %w",
+		for _, of := range []string{"softmax %x", "log_softmax %x", "layer_norm %x, %w, %w", "layer_norm %x, %w",
+			"layer_norm %x", "rms_norm %x, %w", "rms_norm %x",
 			"l2_normalize %x", "reduce_max %x {axes=[1]}", "sum %x {axes=[1]}", "variance %x {axes=[1]}"} {
 			for _, n := range []int{7, 8, 16, 24, 40, 128, 1040} {
 				if underRace && n != 128 {
@@ -168,7 +169,7 @@ func TestFoldExtremes(t *testing.T) {
 	rows := [][]float64{{1e25, -2e25, 3e25}, {1e-30, 2e-30, -1e-30}, {3e38, 3e38, 2e38}, {inf, 1, 2}, {-inf, 1, 2},
 		{-inf, -inf, -inf}, {inf, -inf, 0}, {nan, 1, 2}, {1, 2, nan}, {0, 0, 0}, {1e4, 1e4 + 0.25, 1e4 - 0.25}}
 	for _, of := range []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp",
-		"softmax", "log_softmax", "l2_normalize", "rms_norm", "argmax", "argmin", "cumsum", "cummax"} {
+		"softmax", "log_softmax", "l2_normalize", "rms_norm", "layer_norm", "argmax", "argmin", "cumsum", "cummax"} {
 		for k, n := range []int{3, 16, 33, 3, 16} {
 			d, scale := ir.F32, 1.0
 			if k >= 3 { // with extremes of f64
@@ -189,10 +190,10 @@ func TestFoldExtremes(t *testing.T) {
 			for axis := range 2 {
 				attrs := fmt.Sprintf("{axis=%d}", axis)
 				switch op, _ := ir.ParseOp(of); {
-				case op == ir.OpRMSNorm && axis == 0:
-					continue
-				case op == ir.OpRMSNorm:
-					attrs = ""
+				case op == ir.OpRMSNorm || op == ir.OpLayerNorm:
+					if attrs = ""; axis == 0 {
+						continue
+					}
 				case op.Class() == ir.ClassReduce && !strings.HasPrefix(of, "arg"):
 					attrs = fmt.Sprintf("{axes=[%d]}", axis)
 				}

@@ -296,6 +296,20 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			}
 		}
 	}
+	for _, list := range a.rowFolds {
+		for _, f := range list {
+			all[strings.TrimSuffix(functionName(f), "Z")] = func(t *testing.T) {
+				for rows := 1; rows < 4; rows++ {
+					for n := 1; n < 4*a.lanes; n++ {
+						inside(t, fmt.Sprintf("%d rows of %d", rows, n), func(g *guarded) {
+							of := func(n int) *float32 { return &g.floats(n)[0] }
+							f(of(rows*n), of(rows*n), of(n), of(n), &guardedSlice[float64](g, rows)[0], 1, rows, n)
+						})
+					}
+				}
+			}
+		}
+	}
 	all["moments"] = func(t *testing.T) {
 		for rows := 1; rows < 4; rows++ {
 			for n := range 4 * a.lanes {

@@ -60,7 +60,7 @@ func (b *compilerOf[T]) findPrograms(result int) map[int]*rowProgram {
 			case y.row != nil:
 				text += " " + c.name + "row"
 				p.numbers = append(p.numbers, c.in[1])
-			case y.arg != nil && len(y.arg.Shape()) == 1 && uses[c.in[1]] == 1:
+			case y.arg != nil && len(y.arg.Shape()) == 1:
 				text += " " + c.name + "list"
 				p.lists = append(p.lists, c.in[1])
 			default:
@@ -69,7 +69,8 @@ func (b *compilerOf[T]) findPrograms(result int) map[int]*rowProgram {
 			if text == "" {
 				break
 			}
-			if at := slices.Index(rowPrograms[:], text[1:]); at >= 0 {
+			elsewhere := func(list int) bool { return uses[list] > count(p.lists, list) }
+			if at := slices.Index(rowPrograms[:], text[1:]); at >= 0 && !slices.ContainsFunc(p.lists, elsewhere) {
 				found[i] = &rowProgram{at, k + 1 - i, slices.Clone(p.numbers), slices.Clone(p.lists)}
 			}
 		}
@@ -78,6 +79,16 @@ func (b *compilerOf[T]) findPrograms(result int) map[int]*rowProgram {
 		}
 	}
 	return found
+}
+
+// count returns how often a list has x.
+func count(list []int, x int) (n int) {
+	for _, y := range list {
+		if y == x {
+			n++
+		}
+	}
+	return n
 }
 
 // setPrograms gives the instructions their row programs. at has the operands of values. setPrograms finds out how row

@@ -32,6 +32,7 @@ type assembly struct {
 	reductions [reducerKinds]reduction
 	rows       *[len(rowPrograms)]rowFunctions // in their order; may be nil
 	moments    momentsFunction                 // may be nil
+	rowFolds   map[ir.Op][]rowFold             // by op, and by the number of lists
 	// The functions of narrower vectors on the same processor, or nil.
 	narrower *assembly
 }

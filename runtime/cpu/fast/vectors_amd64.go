@@ -78,6 +78,13 @@ func assemblies() []*assembly {
 			{each: rowsSubRowSubRowMulRowMulListAddList},
 			{each: rowsSubRowMulRowAddRow},
 		},
+		rowFolds: map[ir.Op][]rowFold{
+			ir.OpSoftmax:     {softmaxRows},
+			ir.OpLogSoftmax:  {logSoftmaxRows},
+			ir.OpL2Normalize: {l2NormalizeRows},
+			ir.OpRMSNorm:     {rmsNormRows, rmsNormListRows},
+			ir.OpLayerNorm:   {layerNormRows, layerNormListRows, layerNormListsRows},
+		},
 		moments: moments,
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
@@ -149,6 +156,13 @@ func assemblies() []*assembly {
 				{each: rowsSubRowSubRowMulRowMulListZ},
 				{each: rowsSubRowSubRowMulRowMulListAddListZ},
 				{each: rowsSubRowMulRowAddRowZ},
+			},
+			rowFolds: map[ir.Op][]rowFold{
+				ir.OpSoftmax:     {softmaxRowsZ},
+				ir.OpLogSoftmax:  {logSoftmaxRowsZ},
+				ir.OpL2Normalize: {l2NormalizeRowsZ},
+				ir.OpRMSNorm:     {rmsNormRowsZ, rmsNormListRowsZ},
+				ir.OpLayerNorm:   {layerNormRowsZ, layerNormListRowsZ, layerNormListsRowsZ},
 			},
 			moments:  momentsZ,
 			narrower: list[0],

@@ -123,12 +123,16 @@ func (w width) magnitude(x VecVirtual) (magnitude, signs VecVirtual) {
 	return magnitude, signs
 }
 
-// exp generates code that replaces x by e^x. The error is at most 2 units in the last place. The code splits the
-// argument into n*log(2) and a remainder (Moshier, Cephes expf.c).
+// exp generates code that replaces x by e^x. The error is at most 2 units in the last place.
 func (w width) exp(x VecVirtual) {
+	VMINPS(x, w.constant(89), x) // NaN stays, as the second source
+	w.expBelow(x)
+}
+
+// expBelow is exp for x of at most 89. It splits the argument into n*log(2) and a remainder (Moshier, Cephes expf.c).
+func (w width) expBelow(x VecVirtual) {
 	n, c := w.vector(), w.vector()
-	VMINPS(x, constant(c, 89), x) // NaN stays, as the second source
-	VMAXPS(x, constant(c, -104), x)
+	VMAXPS(x, constant(c, -104), x) // NaN stays, as the second source
 	VMULPS(constant(c, math.Log2E), x, n)
 	w.round(n, n)
 	VFNMADD231PS(constant(c, 0.693359375), n, x)
@@ -147,15 +151,15 @@ func (w width) exp2(x VecVirtual) {
 	w.scaledExp(x, n)
 }
 
-// expPolynomial has the coefficients of Cephes' expf, and expConstants all constants of exp.
+// expPolynomial has the coefficients of e^x, where those of (e^x-1-x)/x^2 interpolate at Chebyshev nodes, with an error
+// of 2^-26. expConstants has all constants of exp.
 var (
-	expPolynomial = []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
-		5.0000001201e-1, 1, 1}
+	expPolynomial = []float32{0.0013926213141530752, 0.008363203145563602, 0.041666556149721146, 0.16666576266288757,
+		0.5, 1, 1}
 	expConstants = append([]float32{89, -104, math.Log2E, 0.693359375, -2.12194440e-4}, expPolynomial...)
 )
 
-// scaledExp generates code that replaces x by 2^n e^x, by Cephes' polynomial (Moshier). |x| is at most
-// log(2)/2. It multiplies by 2^n in one instruction, or in two steps, so that results at both ends of float32's range
+// scaledExp generates code that replaces x by 2^n e^x. |x| is at most log(2)/2. It multiplies by 2^n in one instruction, or in two steps, so that results at both ends of float32's range
 // are right.
 func (w width) scaledExp(x, n VecVirtual) {
 	p := w.polynomial(x, expPolynomial...)

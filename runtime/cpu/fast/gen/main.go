@@ -79,6 +79,7 @@ func main() {
 	for _, w := range []width{avx2, avx512} {
 		w.folds()
 		w.rowPrograms()
+		w.rowFolds()
 	}
 	search()
 	runningSums()

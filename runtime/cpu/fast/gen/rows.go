@@ -83,15 +83,7 @@ func (w width) rowProgram(text string, stores, sums bool) {
 	if strings.Contains(text, "exp") {
 		defer w.keepConstants(expConstants...)()
 	}
-	var acc [2]VecVirtual // float64 sums, and the sum of a few vectors, which float32 adds with small errors
-	var narrow VecVirtual
-	widen := func() {
-		for i, half := range w.halves(narrow) {
-			d := w.vector()
-			VCVTPS2PD(half, d)
-			VADDPD(d, acc[i], acc[i])
-		}
-	}
+	var adding *narrowSums
 	r.each(func() {
 		for i, y := range ofRow {
 			if y != nil {
@@ -99,7 +91,7 @@ func (w width) rowProgram(text string, stores, sums bool) {
 			}
 		}
 		if sums {
-			acc, narrow = [2]VecVirtual{w.zero(), w.zero()}, w.zero()
+			adding = w.newNarrowSums()
 		}
 	}, func(p *partial) {
 		y := w.vector()
@@ -123,21 +115,11 @@ func (w width) rowProgram(text string, stores, sums bool) {
 			p.store(y, Mem{Base: out, Index: r.at, Scale: 4})
 		}
 		if sums {
-			if p.clear(y); p.mask == nil {
-				const few = 8
-				TESTQ(U32(few*w.lanes()-1), r.at)
-				JNZ(LabelRef("sum"))
-				TESTQ(r.at, r.at)
-				JZ(LabelRef("sum"))
-				widen()
-				VXORPS(narrow, narrow, narrow)
-				Label("sum")
-			}
-			VADDPS(y, narrow, narrow)
+			adding.add(p, r.at, y)
 		}
 	}, func() {
 		if sums {
-			widen()
+			acc := adding.finish()
 			VADDPD(acc[1], acc[0], acc[0])
 			w.addLanes(acc[0], Mem{Base: total})
 			LEAQ(Mem{Base: next, Index: r.n, Scale: 4}, next)
@@ -152,6 +134,48 @@ func (w width) rowProgram(text string, stores, sums bool) {
 			LEAQ(Mem{Base: out, Index: r.n, Scale: 4}, out)
 		}
 	})
+}
+
+// narrowSums adds float32 numbers: a few vectors in float32, with small errors, and these sums in float64.
+type narrowSums struct {
+	width
+	acc    [2]VecVirtual
+	narrow VecVirtual
+}
+
+// newNarrowSums generates code that sets sums to 0.
+func (w width) newNarrowSums() *narrowSums {
+	return &narrowSums{w, [2]VecVirtual{w.zero(), w.zero()}, w.zero()}
+}
+
+// add generates code that adds y, the part p of a row from element at on. It changes y outside of the part.
+func (s *narrowSums) add(p *partial, at Register, y VecVirtual) {
+	if p.clear(y); p.mask == nil {
+		const few = 8
+		TESTQ(U32(few*s.lanes()-1), at)
+		JNZ(LabelRef("sum"))
+		TESTQ(at, at)
+		JZ(LabelRef("sum"))
+		s.widen()
+		VXORPS(s.narrow, s.narrow, s.narrow)
+		Label("sum")
+	}
+	VADDPS(y, s.narrow, s.narrow)
+}
+
+// widen generates code that adds the float32 sums to the others.
+func (s *narrowSums) widen() {
+	for i, half := range s.halves(s.narrow) {
+		d := s.vector()
+		VCVTPS2PD(half, d)
+		VADDPD(d, s.acc[i], s.acc[i])
+	}
+}
+
+// finish generates code that returns the sums.
+func (s *narrowSums) finish() [2]VecVirtual {
+	s.widen()
+	return s.acc
 }
 
 // addLanes generates code that adds the lanes of acc to the float64 number at m. It changes acc.
@@ -180,8 +204,8 @@ func (w width) moments() {
 	sums, squares := Load(Param("sums"), GP64()), Load(Param("squares"), GP64())
 	firsts, begin := Load(Param("firsts"), GP64()), Load(Param("begin"), GP8())
 	ahead := Load(Param("ahead"), GP64())
-	first, one, narrow := w.vector(), w.double(1), w.vector()
-	var total, square [2]VecVirtual
+	m := w.newMoments()
+	first, narrow := m.first, m.narrow
 	r.each(func() {
 		TESTB(begin, begin)
 		JZ(LabelRef("begun"))
@@ -192,31 +216,18 @@ func (w width) moments() {
 		VBROADCASTSD(Mem{Base: firsts}, first)
 		VCVTSD2SS(Mem{Base: firsts}, narrow.AsX(), narrow.AsX())
 		VBROADCASTSS(narrow.AsX(), narrow)
-		total, square = [2]VecVirtual{w.zero(), w.zero()}, [2]VecVirtual{w.zero(), w.zero()}
+		for i := range 2 {
+			VXORPD(m.total[i], m.total[i], m.total[i])
+			VXORPD(m.square[i], m.square[i], m.square[i])
+		}
 	}, func(p *partial) {
 		PREFETCHT1(Mem{Base: ahead, Index: r.at, Scale: 4})
-		var halves [2]Op
-		if p.mask == nil {
-			halves = [2]Op{Mem{Base: r.x, Index: r.at, Scale: 4}, Mem{Base: r.x, Index: r.at, Scale: 4, Disp: w.size / 2}}
-		} else { // the others differ by 0
-			y := w.vector()
-			p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, y)
-			w.blend(p.mask, y, narrow, y)
-			parts := w.halves(y)
-			halves = [2]Op{parts[0], parts[1]}
-		}
-		for i, half := range halves {
-			d := w.vector()
-			VCVTPS2PD(half, d)
-			VSUBPD(first, d, d)
-			VFMADD231PD(one, d, total[i]) // other units than VADDPD's compute it
-			VFMADD231PD(d, d, square[i])
-		}
+		m.add(r, p)
 	}, func() {
-		VADDPD(total[1], total[0], total[0])
-		VADDPD(square[1], square[0], square[0])
-		w.addLanes(total[0], Mem{Base: sums})
-		w.addLanes(square[0], Mem{Base: squares})
+		VADDPD(m.total[1], m.total[0], m.total[0])
+		VADDPD(m.square[1], m.square[0], m.square[0])
+		w.addLanes(m.total[0], Mem{Base: sums})
+		w.addLanes(m.square[0], Mem{Base: squares})
 		LEAQ(Mem{Base: ahead, Index: r.n, Scale: 4}, ahead)
 		for _, list := range []Register{sums, squares, firsts} {
 			ADDQ(Imm(8), list)
@@ -224,11 +235,47 @@ func (w width) moments() {
 	})
 }
 
+// moments sums the differences of elements from one number, and their squares.
+type moments struct {
+	width
+	first, narrow VecVirtual // the number, as float64 and as float32
+	one           VecVirtual
+	total, square [2]VecVirtual
+}
+
+// newMoments generates code that sets the sums to 0. The caller sets the number.
+func (w width) newMoments() *moments {
+	return &moments{w, w.vector(), w.vector(), w.double(1), [2]VecVirtual{w.zero(), w.zero()},
+		[2]VecVirtual{w.zero(), w.zero()}}
+}
+
+// add generates code that adds the part p of a row.
+func (m *moments) add(r *rowLoop, p *partial) {
+	var halves [2]Op
+	if p.mask == nil {
+		halves = [2]Op{Mem{Base: r.x, Index: r.at, Scale: 4}, Mem{Base: r.x, Index: r.at, Scale: 4, Disp: m.size / 2}}
+	} else { // the others differ by 0
+		y := m.vector()
+		p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, y)
+		m.blend(p.mask, y, m.narrow, y)
+		parts := m.halves(y)
+		halves = [2]Op{parts[0], parts[1]}
+	}
+	for i, half := range halves {
+		d := m.vector()
+		VCVTPS2PD(half, d)
+		VSUBPD(m.first, d, d)
+		VFMADD231PD(m.one, d, m.total[i]) // other units than VADDPD's compute it
+		VFMADD231PD(d, d, m.square[i])
+	}
+}
+
 // rowLoop is a loop over the rows of a list, and in it over the vectors of a row.
 type rowLoop struct {
 	width
 	x, rows, n, at Register
 	whole, rest    Register // the numbers of elements in whole vectors, and after these
+	some           *partial // the elements after the whole vectors
 }
 
 // rowLoop generates the beginning of a function of rows: of the parameters x, rows and n.
@@ -244,24 +291,12 @@ func (w width) rowLoop() *rowLoop {
 
 // each generates the loop: code before the elements of each row, for a vector of elements, and after them.
 func (r *rowLoop) each(before func(), vector func(p *partial), after func()) {
-	some := r.partial(r.rest)
+	r.some = r.partial(r.rest)
 	Label("row")
 	TESTQ(r.rows, r.rows)
 	JZ(LabelRef("stop"))
 	before()
-	XORQ(r.at, r.at)
-	TESTQ(r.whole, r.whole)
-	JZ(LabelRef("rest"))
-	Label("next")
-	vector(&partial{width: r.width})
-	ADDQ(Imm(uint64(r.lanes())), r.at)
-	CMPQ(r.at, r.whole)
-	JLT(LabelRef("next"))
-	Label("rest")
-	TESTQ(r.rest, r.rest)
-	JZ(LabelRef("done"))
-	vector(some)
-	Label("done")
+	r.pass("", vector)
 	after()
 	LEAQ(Mem{Base: r.x, Index: r.n, Scale: 4}, r.x)
 	DECQ(r.rows)
@@ -269,6 +304,23 @@ func (r *rowLoop) each(before func(), vector func(p *partial), after func()) {
 	Label("stop")
 	VZEROUPPER()
 	RET()
+}
+
+// pass generates a loop over the vectors of a row.
+func (r *rowLoop) pass(name string, vector func(p *partial)) {
+	XORQ(r.at, r.at)
+	TESTQ(r.whole, r.whole)
+	JZ(LabelRef(name + "rest"))
+	Label(name + "next")
+	vector(&partial{width: r.width})
+	ADDQ(Imm(uint64(r.lanes())), r.at)
+	CMPQ(r.at, r.whole)
+	JLT(LabelRef(name + "next"))
+	Label(name + "rest")
+	TESTQ(r.rest, r.rest)
+	JZ(LabelRef(name + "done"))
+	vector(r.some)
+	Label(name + "done")
 }
 
 // partial is the first elements of a vector, or all of them if the mask is nil.

@@ -1,0 +1,110 @@
+package fast
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// rowFold is assembly that computes all steps of an op that folds rows of n elements, one row after the other, with the
+// op's attribute eps. So the steps find a row in the L1 cache, and the processor reads the next rows while it stores
+// results (M-cpu-memory). Results are multiplied by the list w, which is then followed by adding the list v, if the
+// function has them. checks has a number per row, which is finite in float32 if the row's values are.
+type rowFold = func(out, x, w, v *float32, checks *float64, eps float64, rows, n int)
+
+// rowFold returns the assembly for the fold, or nil.
+func (r *foldRows[T]) rowFold() rowFold {
+	if vector == nil || r.across || r.n == 0 || r.wide() || r.ofWords() {
+		return nil
+	}
+	if list := vector.rowFolds[r.node.Op()]; len(list) > len(r.weights) {
+		return list[len(r.weights)]
+	}
+	return nil
+}
+
+// foldWhole computes a group of rows with the assembly of the fold. It returns false if there is none.
+func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
+	f := r.rowFold()
+	if f == nil {
+		return false
+	}
+	var lists [2]*float32
+	for i, a := range r.weights {
+		list := r.readers[r.argument(a)]
+		elems := list.direct(0, r.n)
+		if !list.isRow(r.n) || elems == nil {
+			return false
+		}
+		lists[i] = narrowed(elems)
+	}
+	eps := 0.0
+	if a := r.node.Attrs(); a.Has("eps") {
+		eps = a.Float("eps")
+	}
+	most, from, size := rows.count, rows.from*r.n, rows.count*r.n
+	in, out := r.direct(from, size), r.out.list
+	if out != nil {
+		out = out[from:][:size]
+	}
+	if in == nil || out == nil {
+		most = max(1, min(most, resident/r.n))
+	}
+	var rooms [2][]T
+	if size = most * r.n; in == nil || out == nil {
+		room := roomOf[T](r.call, worker, 2*size)
+		rooms = [2][]T{room[:size], room[size:]}
+	}
+	checks := make([]float64, most)
+	for row, end := rows.from, rows.from+rows.count; row < end; row += most {
+		count := min(most, end-row)
+		at, size := row*r.n, count*r.n
+		in, out := r.direct(at, size), r.out.block(at, size, rooms[1])
+		if in == nil {
+			in = rooms[0][:size]
+			r.elements(in, at)
+		}
+		f(narrowed(out), narrowed(in), lists[0], lists[1], &checks[0], eps, count, r.n)
+		if r.out.list == nil {
+			if name, ok := roundings[r.node.DType()]; ok && r.node.DType() != ir.F32 {
+				list := any(out).([]float32)
+				primitives[name].apply(list, list, list, list)
+			}
+			r.out.put(at, out)
+		}
+		for i, y := range checks[:count] {
+			if !(y <= math.MaxFloat32) {
+				r.someRows(worker, group{row + i, 1})
+			}
+		}
+	}
+	return true
+}
+
+// direct returns n elements of the rows from number at on, or nil if memory does not have them as T.
+func (r *foldRows[T]) direct(at, n int) []T {
+	if len(r.element.code) > 0 {
+		return nil
+	}
+	return r.readers[r.element.result].direct(at, n)
+}
+
+// elements sets list to the elements of the rows from number at on.
+func (r *foldRows[T]) elements(list []T, at int) {
+	p := r.element
+	if len(p.code) == 0 {
+		r.readers[p.result].read(list, at)
+		return
+	}
+	s := p.begin(r.readers)
+	defer p.end(s)
+	for ; len(list) > 0; at += block {
+		n := min(block, len(list))
+		p.run(list[:n], r.readers, at, s)
+		list = list[n:]
+	}
+}
+
+// argument returns the number of a node among the arguments.
+func (f *fold[T]) argument(n *ir.Node) int { return slices.Index(f.args, n) }
