@@ -17,6 +17,9 @@ import (
 // block is the largest number of elements that a primitive computes at a time. They take 4 KiB (M-cpu-chains).
 const block = 1024
 
+// blockBytes is the size of a block's operand in the L1 cache.
+const blockBytes = 4 * block
+
 // number is the type of the elements of lists in which a kernel computes. Lists of integers have the integers' bits: a
 // list of float32 has integers of 32 bits, and a list of float64 has integers of 64.
 type number interface{ float32 | float64 }
@@ -111,8 +114,9 @@ func (p *chainOf[T]) compute(c *interp.Call) error {
 // task computes elements lo to end of a result with scratch memory s, which it gives back.
 func (p *chainOf[T]) task(out results[T], readers []readerOf[T], s *scratch[T], lo, end int) {
 	defer p.end(s)
-	for ; lo < end; lo += block {
-		list := out.block(lo, min(block, end-lo), s.results)
+	step := blockBytes / int(unsafe.Sizeof(T(0)))
+	for ; lo < end; lo += step {
+		list := out.block(lo, min(step, end-lo), s.results)
 		p.run(list, readers, lo, s)
 		out.put(lo, list)
 	}

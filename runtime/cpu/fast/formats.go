@@ -79,6 +79,9 @@ func init() {
 	}
 }
 
+// parts has memory for elements between 64 bits and their format. On the stack it would be cleared for each block.
+var parts = sync.Pool{New: func() any { return new([block]float32) }}
+
 // loader returns readerOf.load for elements in the format of tensors.
 func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 	f, size := formats[s.DType], s.DType.BlockBytes()
@@ -98,7 +101,8 @@ func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 	}
 	ofFloats := s.DType.IsFloat()
 	return func(dst []T, from, step int) {
-		var part [block]float32
+		part := parts.Get().(*[block]float32)
+		defer parts.Put(part)
 		for len(dst) > 0 {
 			part := part[:min(len(dst), block)]
 			read(part, from, step)
@@ -130,7 +134,8 @@ func storer[T number](s *interp.Stored) func(at int, list []T) {
 	}
 	ofFloats := s.DType.IsFloat()
 	return func(at int, list []T) {
-		var part [block]float32
+		part := parts.Get().(*[block]float32)
+		defer parts.Put(part)
 		for len(list) > 0 {
 			part := part[:min(len(list), block)]
 			if wide := any(list[:len(part)]).([]float64); ofFloats {

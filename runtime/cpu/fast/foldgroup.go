@@ -1,0 +1,526 @@
+package fast
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// groupFold is the state of one group.
+type groupFold[T number] struct {
+	*foldRows[T]
+	*foldChains[T]
+	group
+	firsts  []float64   // by row: its first element, if the fold uses that
+	results [][]float64 // by step and row: the step's result
+	memory  [][]T       // by index in foldChains.kept: the values, for all elements of the group
+	sums    []float64   // by row: the sum of the differences from its first element; nil if no step uses it
+	squares []float64   // by row: the sum of their squares
+	alone   bool        // whether one task computes the group; the next fields are used then
+	values  []rowValue  // known row values
+	fixed   [][]float64 // lists of one number, see repeated
+	lists   [][]float64 // memory for lists by row, which later rows use again
+	used    int         // number of lists in use
+	again   []bool      // see recompute
+	room    []T         // see put
+}
+
+// rowValue is a list of a row value, by row of a group.
+type rowValue struct {
+	of   *ir.Scalar
+	list []float64
+}
+
+// list returns memory for a list by row.
+func (g *groupFold[T]) list() []float64 {
+	if !g.alone {
+		return make([]float64, g.count)
+	}
+	if g.used == len(g.lists) {
+		g.lists = append(g.lists, make([]float64, g.count))
+	}
+	g.used++
+	return g.lists[g.used-1][:g.count]
+}
+
+// group returns the state of a group before the first step.
+func (r *foldRows[T]) group(g group) *groupFold[T] {
+	return &groupFold[T]{foldRows: r, foldChains: &r.long, group: g, results: make([][]float64, len(r.long.steps))}
+}
+
+// keep makes the group keep values that several chains use in the memory of a worker, if that is not too much.
+func (g *groupFold[T]) keep(worker int) {
+	if size := g.count * g.n; len(g.short.kept) > 0 && size <= 2*chunk {
+		g.foldChains = &g.short
+		rooms := len(g.kept)
+		if g.keepsInOutput() {
+			rooms--
+		}
+		room := roomOf[T](g.call, worker, size*rooms)
+		for i := range rooms {
+			g.memory = append(g.memory, room[i*size:(i+1)*size])
+		}
+	}
+}
+
+// keepsInOutput reports whether the last kept value is in the memory of the results, which replace it.
+func (g *groupFold[T]) keepsInOutput() bool {
+	return len(g.kept) > 0 && !g.across && g.each != nil && g.out.list != nil
+}
+
+// findMoments sums the differences of the elements from the first one of their row, and the squares of these. For n
+// elements, the sum of the squares is at most n+1 times the sum of squared deviations from the mean, because the first
+// element's own deviation is among these. So float64 has enough digits for deviations from any mean in float32.
+func (g *groupFold[T]) findMoments() {
+	g.sums, g.squares, g.firsts = g.list(), g.list(), g.list()
+	for _, list := range [][]float64{g.sums, g.squares, g.firsts} {
+		clear(list)
+	}
+	if len(g.kept) > 0 && g.kept[0] == element {
+		g.addMoments(0, 0, g.count, g.memory[0][:g.count*g.n])
+	} else {
+		g.run(g.element, sink[T]{keeps: -1, moments: true}, 0, g.n)
+	}
+}
+
+// addMoments adds the elements x of some rows to the moments. See sink.f for the parameters.
+func (g *groupFold[T]) addMoments(row, k, rows int, x []T) {
+	end, list, ahead := row+rows, any(x).([]float32), any(g.ahead(len(x))).([]float32)
+	momentsOf(g.sums[row:end], g.squares[row:end], g.firsts[row:end], list, ahead, k == 0)
+}
+
+// fromMoments returns the results of a step from the moments, by row.
+func (g *groupFold[T]) fromMoments(s *foldStep[T]) []float64 {
+	if s.from.Leaf == ir.LeafFirst && s.reducer != squares {
+		return g.sums
+	}
+	results, n := g.list(), float64(g.n)
+	sums, squared, firsts := g.sums[:len(results)], g.squares[:len(results)], g.firsts[:len(results)]
+	for row, y := range g.value(s.from)[:len(results)] {
+		d := firsts[row] - float64(T(y)) // chains have y as T
+		if s.reducer == squares {
+			results[row] = squared[row] + float64(d*(float64(2*sums[row])+float64(n*d)))
+		} else {
+			results[row] = sums[row] + float64(n*d)
+		}
+	}
+	return results
+}
+
+// begin computes the elements of the rows if they are kept, and reads the first of each row if the fold uses them.
+func (g *groupFold[T]) begin() {
+	if len(g.kept) > 0 && g.kept[0] == element {
+		g.run(g.element, sink[T]{keeps: 0}, 0, g.n)
+	}
+	g.sums = nil
+	if !g.node.Op().Info().Fold.FromFirst() {
+		return
+	}
+	if g.alone && !g.across && slices.ContainsFunc(g.steps, func(s foldStep[T]) bool { return s.from != nil }) {
+		g.findMoments()
+		return
+	}
+	if g.firsts = g.list(); g.n == 0 {
+		clear(g.firsts)
+		return
+	}
+	if p := g.element; len(p.code) == 0 && !g.across { // in a block for each row, run would take longer
+		from := &g.readers[p.result]
+		if all := from.direct(g.at(g.from, 0), g.count*g.n); all != nil {
+			for row := range g.firsts {
+				g.firsts[row] = float64(all[row*g.n])
+			}
+			return
+		}
+		var x [1]T
+		for row := range g.firsts {
+			from.read(x[:], g.at(g.from+row, 0))
+			g.firsts[row] = float64(x[0])
+		}
+		return
+	}
+	g.run(g.element, sink[T]{keeps: -1, f: func(row, _, _ int, x []T) {
+		for i, v := range x {
+			g.firsts[row+i] = float64(v)
+		}
+	}}, 0, 1)
+}
+
+// step returns the results of step i, by row, for elements lo to hi of the rows.
+func (g *groupFold[T]) step(i, lo, hi int) []float64 {
+	s := g.steps[i]
+	results := g.list()
+	fillOf(results, s.identity)
+	g.fold(s.reducer, results, s.of, s.keeps, lo, hi)
+	return results
+}
+
+// fold folds the results of a chain for elements lo to hi of the rows into results. See sink for keeps.
+func (g *groupFold[T]) fold(by *reducer, results []float64, of *chainOf[T], keeps, lo, hi int) {
+	g.run(of, sink[T]{keeps: keeps, by: by, results: results}, lo, hi)
+}
+
+// finish computes the op's results: of each row for a reduction, else of elements lo to hi of each row.
+func (g *groupFold[T]) finish(lo, hi int) {
+	if g.each != nil {
+		g.run(g.each, sink[T]{keeps: -1, outputs: true}, lo, hi)
+		return
+	}
+	g.put(g.from, g.value(g.node.Op().Info().Fold.Finish))
+}
+
+// recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32: their
+// results may still be finite.
+func (g *groupFold[T]) recompute() {
+	if g.ofWords() {
+		return
+	}
+	least, most := 0.0, math.MaxFloat32
+	if g.wide() {
+		// Squares may have lost bits below the least ones.
+		if most = math.MaxFloat64; g.node.Op().Info().Fold.Homogeneous {
+			least = 0x1p-900
+		}
+	}
+	again := g.again[:0] // by row; empty if no row is to be computed again
+	check := func(list []float64) {
+		if within(list, least, most) {
+			return
+		}
+		if len(again) == 0 {
+			again = append(again, make([]bool, g.count)...)
+		}
+		for row, y := range list {
+			if !(math.Abs(y) <= most && math.Abs(y) >= least) {
+				again[row] = true
+			}
+		}
+	}
+	for _, list := range g.results {
+		check(list)
+	}
+	if g.each == nil {
+		check(g.value(g.node.Op().Info().Fold.Finish))
+	} else {
+		for _, v := range g.each.row {
+			check(g.value(v))
+		}
+	}
+	for row, is := range again {
+		if is {
+			g.reference(row)
+		}
+	}
+	g.again = again
+}
+
+// withinPlain reports whether the magnitudes of all numbers of a list are from least to most.
+func withinPlain(list []float64, least, most float64) bool {
+	return !slices.ContainsFunc(list, func(y float64) bool { return !(math.Abs(y) >= least && math.Abs(y) <= most) })
+}
+
+// put rounds or wraps row values and stores them as the elements from number `at` on of the output.
+func (g *groupFold[T]) put(at int, values []float64) {
+	if g.room == nil {
+		g.room = make([]T, block)
+	}
+	t := g.node.DType()
+	for ; len(values) > 0; values = values[min(block, len(values)):] {
+		n := min(block, len(values))
+		list := g.out.block(at, n, g.room)
+		switch list := any(list).(type) {
+		case []float32:
+			for i, y := range values[:n] {
+				switch {
+				case t == ir.F32:
+					list[i] = float32(y)
+				case t.IsFloat():
+					list[i] = float32(ir.RoundTo(y, t))
+				default:
+					list[i] = bitsOfWord(int32(ir.Wrap(int64(y), t)))
+				}
+			}
+		case []float64:
+			for i, y := range values[:n] {
+				if list[i] = y; !g.ofWords() {
+					list[i] = ir.RoundTo(y, t)
+				}
+			}
+		}
+		g.out.put(at, list)
+		at += n
+	}
+}
+
+// reference computes the results of a whole row as the interpreter does, in float64.
+func (g *groupFold[T]) reference(row int) {
+	x := make([]float64, 0, g.n)
+	one := groupFold[T]{foldRows: g.foldRows, foldChains: &g.long, group: group{g.from + row, 1}}
+	one.run(g.element, sink[T]{keeps: -1, f: func(_, _, _ int, list []T) {
+		for _, v := range list {
+			x = append(x, float64(v))
+		}
+	}}, 0, g.n)
+	y := interp.FoldRow(g.node, x)
+	if g.each == nil {
+		g.put(g.from+row, y[:1])
+		return
+	}
+	for k := range y {
+		at, z := g.at(g.from+row, k), [2]float64{1, 0} // weight and bias
+		for i := range g.weights {
+			var v [1]T
+			g.readers[g.argument(g.weights[i])].read(v[:], at)
+			z[i] = float64(v[0])
+		}
+		y[k] = float64(y[k]*z[0]) + z[1]
+		g.put(at, y[k:k+1])
+	}
+}
+
+// sink says where the results of a chain go.
+type sink[T number] struct {
+	keeps   int       // the number of the kept value that they are; -1 if they are none
+	outputs bool      // whether they are the call's output
+	by      *reducer  // if it is not nil, it folds them into results
+	results []float64 // by row
+	moments bool      // whether they are elements for findMoments
+	// If it is not nil, run calls f with each block x of results: element k of all rows if across is true, or else the
+	// elements from k on of `rows` rows from number `row` on, one row after the other.
+	f func(row, k, rows int, x []T)
+}
+
+// run runs chain p over elements lo to hi of each row, in blocks. If it can, it passes all rows to assembly at once.
+func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
+	s := p.begin(g.readers)
+	defer p.end(s)
+	ofRow := s.operands[len(p.args)+len(p.kept):]
+	values := make([][]float64, 0, 8)
+	for _, v := range p.row {
+		values = append(values, g.value(v))
+	}
+	if g.across {
+		for i, list := range values {
+			fromDoubles(ofRow[i], list)
+		}
+		for k := lo; k < hi; k++ {
+			x := g.computeBlock(p, s, &to, 0, k, g.count)
+			switch {
+			case to.by != nil:
+				eachOf(to.by, to.results, x)
+			case to.f != nil:
+				to.f(0, k, g.count, x)
+			}
+		}
+		return
+	}
+	p.byRow(s, g.readers, hi-lo)
+	rows, most, step := 1, block, block // of a block: number of rows, of all elements, of elements of a row
+	functions := p.rowFunctions()
+	if s.rowElems == 0 {
+		functions = nil
+	}
+	s.sums = nil
+	adds := functions != nil && functions.sum != nil && to.by == reducers[ir.OpSum]
+	if hi-lo == g.n && g.n > 0 {
+		rows = max(1, block/g.n)
+		if (len(p.code) == 0 || functions != nil && (adds || to.keeps >= 0 || to.outputs && g.out.list != nil)) &&
+			g.inMemory(p) {
+			if rows, most, step = g.count, g.count*g.n, g.n; functions != nil {
+				s.next = g.following(p)
+				s.rowElems = g.n
+			}
+		}
+	}
+	for row := 0; row < g.count; row += rows {
+		rows := min(rows, g.count-row)
+		for i, list := range values {
+			if s.rowElems > 0 {
+				fromDoubles(s.numbers[i], list[row:row+rows])
+			}
+			if s.rowElems > 0 && !p.spread[i] {
+				continue
+			}
+			for r, y := range list[row : row+rows] {
+				fillOf(ofRow[i][r*(hi-lo):][:min(block, hi-lo)], T(y))
+			}
+		}
+		for k := lo; k < hi; k += step {
+			if adds {
+				s.sums = to.results[row : row+rows]
+			}
+			x := g.computeBlock(p, s, &to, row, k, min(most, rows*(hi-k)))
+			switch {
+			case adds:
+			case to.by != nil:
+				rowsOf(to.by, to.results[row:row+rows], x, g.ahead(len(x)))
+			case to.moments:
+				g.addMoments(row, k, rows, x)
+			case to.f != nil:
+				to.f(row, k, rows, x)
+			}
+		}
+	}
+}
+
+// inMemory reports whether the elements that a chain reads, of all rows of the group, are neighbours in memory. The
+// chain has no code, or is a row program.
+func (g *groupFold[T]) inMemory(p *chainOf[T]) bool {
+	x := p.result
+	if len(p.code) > 0 {
+		x = p.code[0].in[0]
+		for _, v := range p.code[0].program.lists {
+			if g.n > block && g.readers[v].direct(0, g.n) == nil {
+				return false
+			}
+		}
+	}
+	if x >= len(p.args) {
+		return x < len(p.args)+len(p.kept)
+	}
+	return g.readers[x].direct(g.at(g.from, 0), g.count*g.n) != nil
+}
+
+// ahead returns the group's results if there are n of them and they are not in caches yet, or nil.
+func (g *groupFold[T]) ahead(n int) []T {
+	if g.each == nil || g.out.list == nil || n != g.count*g.n || g.across {
+		return nil
+	}
+	return g.out.list[g.at(g.from, 0):][:n]
+}
+
+// following returns the elements of as many rows after the group, if a row program reads the group's elements from an
+// argument, and nil otherwise.
+func (g *groupFold[T]) following(p *chainOf[T]) []T {
+	x, row, size := p.code[0].in[0], g.from+g.count, g.count*g.n
+	if x >= len(p.args) || row+g.count > g.rows {
+		return nil
+	}
+	return g.readers[x].direct(g.at(row, 0), size)
+}
+
+// computeBlock computes a block of n results of chain p with scratch memory s, from element k of a row on. It returns
+// them, or nil if it only adds them to s.sums.
+func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], to *sink[T], row, k, n int) []T {
+	at, within := g.at(g.from+row, k), row*g.n+k // within is the position in memory
+	if g.across {
+		within = k*g.count + row
+	}
+	p.read(g.readers, at, n, s)
+	for i, v := range p.kept {
+		s.operands[len(p.args)+i] = g.memory[slices.Index(g.kept, v)][within:][:n]
+	}
+	var x []T
+	switch {
+	case to.keeps >= 0:
+		x = g.memory[to.keeps][within:][:n]
+	case s.sums != nil:
+	case to.outputs:
+		x = g.out.block(at, n, s.results)
+		p.apply(x, s)
+		g.out.put(at, x)
+		return x
+	case len(p.code) == 0: // the result is an operand
+		return s.operands[p.result][:n]
+	default:
+		x = s.operands[p.code[len(p.code)-1].out][:n]
+	}
+	if s.sums != nil {
+		s.runProgram(&p.code[0], x, s.sums, n)
+	} else {
+		p.apply(x, s)
+	}
+	return x
+}
+
+// value returns the row value s: a list by row of the group.
+func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
+	for _, v := range g.values {
+		if v.of == s {
+			return v.list
+		}
+	}
+	y := g.newValue(s)
+	if g.alone {
+		g.values = append(g.values, rowValue{s, y})
+	}
+	return y
+}
+
+// rowOps has functions of the ops that row values use most, or nil, by op: they set each element of out to the op of x
+// and y.
+var rowOps = make([]func(out, x, y []float64), slices.Max(ir.Ops())+1)
+
+// addRowOps sets rowOps, after the primitives have assembly.
+func addRowOps() {
+	for op, name := range map[ir.Op]string{ir.OpAdd: "+", ir.OpSub: "-", ir.OpMul: "*", ir.OpDiv: "/",
+		ir.OpMax: "nan_max", ir.OpSqrt: "sqrt", ir.OpExp: "exp", ir.OpLog: "log"} {
+		of := widePrimitives[name]
+		rowOps[op] = func(out, x, y []float64) { of.apply(out, x, y, x) }
+	}
+	ones := slices.Repeat([]float64{1}, block) // a group has at most as many rows
+	rowOps[ir.OpSqr] = func(out, x, _ []float64) { rowOps[ir.OpMul](out, x, x) }
+	rowOps[ir.OpRecip] = func(out, x, _ []float64) { rowOps[ir.OpDiv](out, ones, x) }
+	rowOps[ir.OpRsqrt] = func(out, x, _ []float64) {
+		rowOps[ir.OpSqrt](out, x, x)
+		rowOps[ir.OpDiv](out, ones, out)
+	}
+}
+
+// newValue computes a row value: a list by row of the group.
+func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
+	switch s.Leaf {
+	case ir.LeafResult:
+		return g.results[s.Step]
+	case ir.LeafFirst:
+		return g.firsts
+	}
+	switch s.Leaf {
+	case 0:
+		out := g.list()
+		var args [3][]float64
+		for i, a := range s.Args {
+			args[i] = g.value(a)
+		}
+		if f := rowOps[s.Op]; f != nil {
+			if args[1] == nil {
+				args[1] = args[0]
+			}
+			f(out, args[0], args[1])
+			return out
+		}
+		x, of := make([]float64, len(s.Args)), s.Op.Info().Float
+		for row := range out {
+			for i := range x {
+				x[i] = args[i][row]
+			}
+			out[row] = of(x, nil)
+		}
+		return out
+	case ir.LeafMean:
+		out := g.list()
+		rowOps[ir.OpDiv](out, g.results[s.Step], g.repeated(float64(g.n)))
+		return out
+	case ir.LeafCount:
+		return g.repeated(max(float64(g.n)-float64(g.node.Attrs().Int(s.Attr)), 0))
+	case ir.LeafAttr:
+		return g.repeated(g.node.Attrs().Float(s.Attr))
+	}
+	return g.repeated(s.Value)
+}
+
+// repeated returns a list with a number for each row.
+func (g *groupFold[T]) repeated(y float64) []float64 {
+	for _, list := range g.fixed {
+		if list[0] == y {
+			return list[:g.count]
+		}
+	}
+	list := slices.Repeat([]float64{y}, g.count)
+	if g.alone { // otherwise other tasks read the group
+		g.fixed = append(g.fixed, list)
+	}
+	return list
+}

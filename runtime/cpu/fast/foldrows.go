@@ -1,0 +1,266 @@
+package fast
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// chunk is the number of elements that one task folds, unless there are fewer. They take 256 KiB, which fit in an L2
+// cache.
+const chunk = 1 << 16
+
+// compute implements interp.Kernel.Compute.
+func (f *fold[T]) compute(c *interp.Call) error {
+	r, err := f.layout(c)
+	if err != nil || r.rows == 0 {
+		return err
+	}
+	switch op := f.node.Op(); {
+	case searches(op):
+		return r.search()
+	case op.Info().Running != 0:
+		return r.scan()
+	}
+	return r.compute()
+}
+
+// foldRows describes the rows of one run of a fold.
+//
+// If the innermost axis is folded, a row's elements are neighbours, and a chain computes up to `block` elements of a
+// row at a time. Otherwise neighbouring elements belong to different rows, and a chain computes one element of each of
+// up to `block` rows.
+type foldRows[T number] struct {
+	*fold[T]
+	*foldLayout
+	call    *interp.Call
+	readers []readerOf[T]
+	out     results[T]
+}
+
+// foldLayout is the part of foldRows that follows from the extents. Runs with the same extents share it.
+type foldLayout struct {
+	runExtents
+	strides []strides // by argument
+	rows    int       // number of rows
+	n       int       // number of elements in a row
+	across  bool      // whether neighbouring elements belong to different rows
+	inner   int       // if across: how many rows' elements are neighbours
+	groups  []group   // the rows
+}
+
+// layout returns the rows of a run.
+func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
+	dims, err := c.Extents(f.node.Arg(0))
+	if err != nil {
+		return nil, err
+	}
+	l := f.last.Load()
+	if l == nil || !l.are(c, dims) {
+		if l, err = f.newFoldLayout(c, dims); err != nil {
+			return nil, err
+		}
+		f.last.Store(l)
+	}
+	r := &foldRows[T]{fold: f, foldLayout: l, call: c, out: resultsOf[T](c), readers: make([]readerOf[T], len(c.Args))}
+	for i, a := range c.Args {
+		r.readers[i] = readerWith[T](a, l.strides[i])
+	}
+	return r, nil
+}
+
+// newFoldLayout finds which axes are folded, and in which order the elements are read. dims are the extents of the
+// fold's argument.
+func (f *fold[T]) newFoldLayout(c *interp.Call, dims []int) (*foldLayout, error) {
+	folded, err := f.axes(len(dims))
+	if err != nil {
+		return nil, err
+	}
+	r := &foldLayout{runExtents: extentsOf(c, dims), rows: 1, n: 1, inner: 1}
+	// Axes: along are folded and kept are not. Of these, inner are inside the innermost folded axis, and outer are not.
+	var outer, inner, kept, along []int
+	for axis := len(dims) - 1; axis >= 0; axis-- {
+		switch {
+		case folded[axis]:
+			along = append(along, axis)
+			r.n *= dims[axis]
+			continue
+		case len(along) == 0:
+			inner = append(inner, axis)
+			r.inner *= dims[axis]
+		default:
+			outer = append(outer, axis)
+		}
+		kept = append(kept, axis)
+		r.rows *= dims[axis]
+	}
+	reduces := f.node.Op().Class() == ir.ClassReduce
+	// Read across rows if the elements of a row are not neighbours, or if the rows are many and too short to fill a
+	// chain.
+	r.across = r.inner > 1 || reduces && r.n < shortRow && r.rows > shortRow
+	order := slices.Concat(inner, along, outer)
+	if r.across && reduces && r.inner < block {
+		// Too few rows are neighbours to fill a block: let a block continue over all kept axes.
+		order, r.inner = slices.Concat(kept, along), r.rows
+	}
+	slices.Reverse(order)
+	for _, a := range c.Args {
+		r.strides = append(r.strides, newStrides(a.Dims, dims, order))
+	}
+	r.setGroups()
+	return r, nil
+}
+
+// shortRow bounds short rows: if a reduction's rows have fewer elements than this, a chain computes many rows at a
+// time.
+const shortRow = 32
+
+// axes returns, by axis, whether the axis is folded.
+func (f *fold[T]) axes(rank int) ([]bool, error) {
+	attrs, list := f.node.Attrs(), []int64{-1}
+	switch {
+	case attrs.Has("axis"):
+		list[0] = int64(attrs.Int("axis"))
+	case f.node.Op().Class() == ir.ClassReduce:
+		list = attrs.Ints("axes")
+	}
+	return ir.ResolveAxes(list, rank)
+}
+
+// group is a range of neighbouring rows that are computed together.
+type group struct{ from, count int }
+
+// setGroups splits the rows into groups. A group of long rows has about as many elements as a chunk, but at least one
+// row.
+func (r *foldLayout) setGroups() {
+	size, within := max(1, min(block, chunk/max(r.n, 1))), r.rows
+	if r.across {
+		size, within = block, r.inner
+	}
+	for at := 0; at < r.rows; at += within {
+		for lo := 0; lo < within; lo += size {
+			r.groups = append(r.groups, group{at + lo, min(size, within-lo)})
+		}
+	}
+}
+
+// parts splits the elements of each row into parts for different tasks. It returns the number of elements of a part,
+// and the number of parts. There are several parts only if there are few groups with many elements each.
+func (r *foldRows[T]) parts(groups []group) (each, parts int) {
+	const few = 16 // number of groups
+	if len(groups) >= few || r.n*groups[0].count < 2*chunk {
+		return r.n, 1
+	}
+	each = max(1, chunk/groups[0].count)
+	return each, (r.n + each - 1) / each
+}
+
+// at returns the index of element k of a row, in the order in which the argument readers read elements.
+func (r *foldRows[T]) at(row, k int) int {
+	if !r.across {
+		return row*r.n + k
+	}
+	return (row/r.inner*r.n+k)*r.inner + row%r.inner
+}
+
+// compute computes all rows. If there are few groups of many elements, the tasks of a step are parts of the rows;
+// otherwise they are groups. Which elements a task folds does not depend on the number of workers.
+func (r *foldRows[T]) compute() error {
+	groups := r.groups
+	each, parts := r.parts(groups)
+	if parts == 1 {
+		work := r.work(r.n * groups[0].count)
+		if len(groups) == 1 && r.call.Serial(1, work) {
+			r.whole(0, groups[0])
+			return r.call.Context.Err()
+		}
+		return r.call.Parallel(len(groups), work, func(worker, task int) { r.whole(worker, groups[task]) })
+	}
+	list := make([]*groupFold[T], len(groups))
+	for i, g := range groups {
+		list[i] = r.group(g)
+		list[i].begin()
+	}
+	for i, s := range r.long.steps {
+		results := make([][]float64, len(groups)*parts)
+		err := r.call.Parallel(len(results), r.work(each*groups[0].count), func(_, task int) {
+			k := task % parts * each
+			results[task] = list[task/parts].step(i, k, min(k+each, r.n))
+		})
+		if err != nil {
+			return err
+		}
+		for at, g := range list {
+			g.results[i] = results[at*parts]
+			for _, part := range results[at*parts+1 : (at+1)*parts] {
+				for row, y := range part {
+					g.results[i][row] = s.merge(g.results[i][row], y)
+				}
+			}
+		}
+	}
+	if r.long.each == nil {
+		parts, each = 1, r.n
+	}
+	err := r.call.Parallel(len(list)*parts, r.work(each*groups[0].count), func(_, task int) {
+		k := task % parts * each
+		list[task/parts].finish(k, min(k+each, r.n))
+	})
+	if err != nil {
+		return err
+	}
+	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].recompute() })
+}
+
+// resident is the number of elements that steps compute one after the other. They stay in a core's caches between the
+// steps.
+const resident = 8 * block
+
+// whole computes a group by all steps.
+func (r *foldRows[T]) whole(worker int, rows group) {
+	if !r.foldWhole(worker, rows) {
+		r.someRows(worker, rows)
+	}
+}
+
+// someRows computes a group by all steps, some rows at a time.
+func (r *foldRows[T]) someRows(worker int, rows group) {
+	g, end := r.group(rows), rows.from+rows.count
+	g.alone = true
+	if !r.across && (r.long.each != nil || len(r.long.steps) > 1) {
+		g.count = max(1, min(rows.count, resident/max(r.n, 1)))
+	}
+	g.keep(worker)
+	for ; g.from < end; g.from += g.count {
+		g.count = min(g.count, end-g.from)
+		if g.keepsInOutput() {
+			at := g.at(g.from, 0)
+			g.memory = append(g.memory[:len(g.kept)-1], g.out.list[at:at+g.count*g.n])
+		}
+		g.used, g.values = 0, g.values[:0]
+		g.begin()
+		for i, s := range g.steps {
+			if s.from != nil && g.sums != nil {
+				g.results[i] = g.fromMoments(&s)
+			} else {
+				g.results[i] = g.step(i, 0, r.n)
+			}
+		}
+		g.finish(0, r.n)
+		g.recompute()
+	}
+}
+
+// work estimates the cost of all steps for a number of elements, in multiply-adds.
+func (r *foldRows[T]) work(elements int) int {
+	each := len(r.long.steps)
+	for _, s := range r.long.steps {
+		each += s.of.work
+	}
+	if r.long.each != nil {
+		each += r.long.each.work
+	}
+	return max(1, elements*each/4)
+}
+
