@@ -263,4 +263,3 @@ func (r *foldRows[T]) work(elements int) int {
 	}
 	return max(1, elements*each/4)
 }
-

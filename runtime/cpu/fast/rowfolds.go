@@ -49,7 +49,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 		out = out[from:][:size]
 	}
 	if in == nil || out == nil {
-		most = max(1, min(most, resident/r.n))
+		most = max(1, min(most, block/r.n))
 	}
 	var rooms [2][]T
 	if size = most * r.n; in == nil || out == nil {
