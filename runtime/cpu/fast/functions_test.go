@@ -272,10 +272,12 @@ func TestRoundedInWide(t *testing.T) {
 			next := ir.RoundTo(x*(1+math.Exp2(float64(-1-rng.IntN(12)))), dtype)
 			for _, x := range []float64{x, (x + next) / 2, math.Nextafter((x+next)/2, 0), x * 1e30, x * 1e-300, -x,
 				math.NaN(), math.Inf(-1)} {
-				var y [1]float64
-				widePrimitives[name].apply(y[:], []float64{x}, y[:], y[:])
-				if want := ir.RoundTo(x, dtype); math.Float64bits(y[0]) != math.Float64bits(want) && want == want {
-					t.Fatalf("%s of %g gives %g, want %g", name, x, y[0], want)
+				var y [lanes + 1]float64 // by assembly, and by plain Go
+				widePrimitives[name].apply(y[:], slices.Repeat([]float64{x}, len(y)), y[:], y[:])
+				for _, y := range []float64{y[0], y[lanes]} {
+					if want := ir.RoundTo(x, dtype); math.Float64bits(y) != math.Float64bits(want) && want == want {
+						t.Fatalf("%s of %g gives %g, want %g", name, x, y, want)
+					}
 				}
 			}
 		}
@@ -311,6 +313,12 @@ func TestBetween(t *testing.T) {
 		check("unsignedLongsOf", func(i int) bool { return long(wide[i]) == int64(uint32(words[i])) })
 		floatsOf(narrow, doubles)
 		check("floatsOf", func(i int) bool { return same(narrow[i], float32(doubles[i]), 0) })
+		oddFloatsOf(narrow, doubles)
+		check("oddFloatsOf", func(i int) bool {
+			var one [1]float32
+			oddFloatsOf(one[:], doubles[i:i+1]) // in plain Go
+			return same(narrow[i], one[0], 0)
+		})
 		lowWordsOf(wordsOf(narrow), doubles)
 		check("lowWordsOf", func(i int) bool { return word(narrow[i]) == int32(long(doubles[i])) })
 	}

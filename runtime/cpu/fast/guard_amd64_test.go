@@ -202,11 +202,12 @@ func kernelTests() map[string]func(t *testing.T) {
 		all[functionName(f.load)], all[functionName(f.store)] = test, test
 	}
 	for name, f := range map[string]func(g *guarded, n int){
-		"doublesOfFloats": func(g *guarded, n int) { doublesOf(guardedSlice[float64](g, n), g.floats(n)) },
-		"floatsOfDoubles": func(g *guarded, n int) { floatsOf(g.floats(n), guardedSlice[float64](g, n)) },
-		"longsOfWords":    func(g *guarded, n int) { longsOf(guardedSlice[float64](g, n), wordsOf(g.floats(n))) },
-		"longsOfUnsigned": func(g *guarded, n int) { unsignedLongsOf(guardedSlice[float64](g, n), wordsOf(g.floats(n))) },
-		"wordsOfLongs":    func(g *guarded, n int) { lowWordsOf(wordsOf(g.floats(n)), guardedSlice[float64](g, n)) },
+		"doublesOfFloats":    func(g *guarded, n int) { doublesOf(guardedSlice[float64](g, n), g.floats(n)) },
+		"floatsOfDoubles":    func(g *guarded, n int) { floatsOf(g.floats(n), guardedSlice[float64](g, n)) },
+		"oddFloatsOfDoubles": func(g *guarded, n int) { oddFloatsOf(g.floats(n), guardedSlice[float64](g, n)) },
+		"longsOfWords":       func(g *guarded, n int) { longsOf(guardedSlice[float64](g, n), wordsOf(g.floats(n))) },
+		"longsOfUnsigned":    func(g *guarded, n int) { unsignedLongsOf(guardedSlice[float64](g, n), wordsOf(g.floats(n))) },
+		"wordsOfLongs":       func(g *guarded, n int) { lowWordsOf(wordsOf(g.floats(n)), guardedSlice[float64](g, n)) },
 	} {
 		all[name] = func(t *testing.T) {
 			for n := 1; n < 5*lanes; n++ {

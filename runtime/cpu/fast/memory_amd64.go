@@ -28,6 +28,9 @@ func longsOfUnsigned(dst *float64, src *int32, n int)
 // floatsOfDoubles sets dst to the floats nearest to n float64 numbers, of two the even one; n is a multiple of 8.
 func floatsOfDoubles(dst *float32, src *float64, n int)
 
+// oddFloatsOfDoubles sets dst to n float64 numbers, rounded to odd; n is a multiple of 8.
+func oddFloatsOfDoubles(dst *float32, src *float64, n int)
+
 // wordsOfLongs sets dst to the low words of n long words; n is a multiple of 8.
 func wordsOfLongs(dst *int32, src *float64, n int)
 

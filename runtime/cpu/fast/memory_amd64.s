@@ -172,6 +172,58 @@ stop:
 	VZEROUPPER
 	RET
 
+// func oddFloatsOfDoubles(dst *float32, src *float64, n int)
+// Requires: AVX
+TEXT ·oddFloatsOfDoubles(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, DX
+	JGE          stop
+	VBROADCASTSD d8000000000000000<>+0(SB), Y0
+	VMOVUPD      (CX)(BX*8), Y1
+	VCVTPD2PSY   Y1, X3
+	VCVTPS2PD    X3, Y2
+	VCMPPD       $0x0c, Y1, Y2, Y4
+	VANDNPD      Y1, Y0, Y1
+	VANDNPD      Y2, Y0, Y2
+	VCMPPD       $0x1e, Y1, Y2, Y1
+	VEXTRACTF128 $0x01, Y4, X2
+	VSHUFPS      $0x88, X2, X4, X4
+	VEXTRACTF128 $0x01, Y1, X2
+	VSHUFPS      $0x88, X2, X1, X1
+	VPADDD       X1, X3, X3
+	VPSRLD       $0x1f, X4, X4
+	VPOR         X4, X3, X3
+	VMOVUPS      X3, (AX)(BX*4)
+	VMOVUPD      32(CX)(BX*8), Y1
+	VCVTPD2PSY   Y1, X3
+	VCVTPS2PD    X3, Y2
+	VCMPPD       $0x0c, Y1, Y2, Y4
+	VANDNPD      Y1, Y0, Y1
+	VANDNPD      Y2, Y0, Y2
+	VCMPPD       $0x1e, Y1, Y2, Y0
+	VEXTRACTF128 $0x01, Y4, X1
+	VSHUFPS      $0x88, X1, X4, X4
+	VEXTRACTF128 $0x01, Y0, X1
+	VSHUFPS      $0x88, X1, X0, X0
+	VPADDD       X0, X3, X3
+	VPSRLD       $0x1f, X4, X4
+	VPOR         X4, X3, X3
+	VMOVUPS      X3, 16(AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA d8000000000000000<>+0(SB)/8, $0x8000000000000000
+GLOBL d8000000000000000<>(SB), RODATA|NOPTR, $8
+
 // func wordsOfLongs(dst *int32, src *float64, n int)
 // Requires: AVX, AVX2
 TEXT ·wordsOfLongs(SB), NOSPLIT, $0-24

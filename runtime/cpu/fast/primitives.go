@@ -136,25 +136,16 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 }
 
 // roundedInWide returns the primitive that rounds float64 numbers to fewer bits than float32 has. narrow rounds float32
-// numbers. In between, numbers that float32 cannot represent become the neighbour with an odd last bit, so that they
-// are not rounded twice (round to odd, Boldo and Melquiond 2008).
+// numbers.
 func roundedInWide(narrow *primitive) *primitiveOf[float64] {
 	return &primitiveOf[float64]{work: 8, plain: func(out, x, _, _ []float64) {
-		var room [block]float32
+		room := parts.Get().(*[block]float32)
+		defer parts.Put(room)
 		for len(x) > 0 {
 			part := room[:min(len(x), block)]
-			for i, v := range x[:len(part)] {
-				f := float32(v)
-				if wide := float64(f); wide != v && v == v {
-					past := math.Float64bits(math.Abs(v)-math.Abs(wide)) >> 63 // 1 if f is farther from 0 than v
-					f = math.Float32frombits((math.Float32bits(f) - uint32(past)) | 1)
-				}
-				part[i] = f
-			}
+			oddFloatsOf(part, x)
 			narrow.apply(part, part, part, part)
-			for i, f := range part {
-				out[i] = float64(f)
-			}
+			doublesOf(out[:len(part)], part)
 			out, x = out[len(part):], x[len(part):]
 		}
 	}}

@@ -183,7 +183,7 @@ func init() {
 	if vectors {
 		between.doublesOfFloats, between.floatsOfDoubles = doublesOfFloats, floatsOfDoubles
 		between.longsOfWords, between.longsOfUnsigned = longsOfWords, longsOfUnsigned
-		between.wordsOfLongs = wordsOfLongs
+		between.wordsOfLongs, between.oddFloatsOfDoubles = wordsOfLongs, oddFloatsOfDoubles
 	}
 }
 

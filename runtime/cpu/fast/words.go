@@ -62,6 +62,7 @@ var between struct {
 	doublesOfFloats               func(dst *float64, src *float32, n int)
 	longsOfWords, longsOfUnsigned func(dst *float64, src *int32, n int)
 	floatsOfDoubles               func(dst *float32, src *float64, n int)
+	oddFloatsOfDoubles            func(dst *float32, src *float64, n int)
 	wordsOfLongs                  func(dst *int32, src *float64, n int)
 }
 
@@ -96,6 +97,20 @@ func unsignedLongsOf(dst []float64, src []int32) {
 // floatsOf sets dst to the nearest floats of 32 bits.
 func floatsOf(dst []float32, src []float64) {
 	converted(dst, src, between.floatsOfDoubles, func(x float64) float32 { return float32(x) })
+}
+
+// oddFloatsOf sets dst to floats of 32 bits. Numbers that these cannot represent become the neighbour with an odd last
+// bit, so that they are not rounded twice when they are then rounded to fewer bits (round to odd, Boldo and Melquiond
+// 2008).
+func oddFloatsOf(dst []float32, src []float64) {
+	converted(dst, src, between.oddFloatsOfDoubles, func(x float64) float32 {
+		f := float32(x)
+		if wide := float64(f); wide != x && x == x {
+			past := math.Float64bits(math.Abs(x)-math.Abs(wide)) >> 63 // 1 if f is farther from 0 than x
+			f = math.Float32frombits((math.Float32bits(f) - uint32(past)) | 1)
+		}
+		return f
+	})
 }
 
 // fromDoubles sets dst to float64 numbers, rounded to its type.

@@ -473,6 +473,7 @@ const (
 	equal, less, atMost, atLeast, more, differ = 0x00, 0x11, 0x12, 0x1d, 0x1e, 0x04
 
 	unordered, ordered             = 0x03, 0x07
+	orderedDiffer                  = 0x0c
 	notAtMost, notAtLeast, notLess = 0x16, 0x19, 0x15 // true if an operand is NaN
 )
 

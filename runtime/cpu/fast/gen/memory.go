@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -51,6 +52,7 @@ func memory() {
 				VMOVUPS(x, to.Offset(16*half))
 			}
 		})
+	convert("oddFloatsOfDoubles", "n float64 numbers, rounded to odd", "float32", "float64", 4, 8, oddFloats)
 	convert("wordsOfLongs", "the low words of n long words", "int32", "float64", 4, 8, func(from, to Mem) {
 		y, high := YMM(), YMM()
 		VMOVUPS(from, y)
@@ -91,6 +93,32 @@ func memory() {
 		VPSRLD(Imm(16), y, y)
 		halves(y, to)
 	})
+}
+
+// oddFloats generates code that converts 8 float64 numbers to float32. Numbers that float32 cannot represent become the
+// neighbour with an odd last bit.
+func oddFloats(from, to Mem) {
+	sign := avx2.double(math.Copysign(0, -1))
+	for half := range 2 {
+		x, wide, narrow, size := YMM(), YMM(), XMM(), YMM()
+		VMOVUPD(from.Offset(32*half), x)
+		VCVTPD2PSY(x, narrow)
+		VCVTPS2PD(narrow, wide)
+		differs, past := YMM(), YMM()
+		VCMPPD(Imm(orderedDiffer), x, wide, differs)
+		VANDNPD(x, sign, size)
+		VANDNPD(wide, sign, wide)
+		VCMPPD(Imm(more), size, wide, past) // past has -1 where the float is farther from 0
+		for _, mask := range []VecVirtual{differs, past} {
+			high := XMM()
+			VEXTRACTF128(Imm(1), mask, high)
+			VSHUFPS(Imm(0x88), high, mask.AsX(), mask.AsX())
+		}
+		VPADDD(past.AsX(), narrow, narrow)
+		VPSRLD(Imm(31), differs.AsX(), differs.AsX())
+		VPOR(differs.AsX(), narrow, narrow)
+		VMOVUPS(narrow, to.Offset(16*half))
+	}
 }
 
 // lowBytes returns the shuffle that moves the low bytes of a half vector's words to its start.
