@@ -81,6 +81,7 @@ var architectures = []architecture{
 	bert,
 	bloom,
 	chatGLM,
+	codeShell,
 	cohere2,
 	commandR,
 	deci,
@@ -128,9 +129,11 @@ var architectures = []architecture{
 	olmo2,
 	olmoE,
 	openELM,
+	orion,
 	phi2,
 	phi3,
 	phiMoE,
+	qwen,
 	qwen2,
 	qwen2moe,
 	qwen2VL,
@@ -147,6 +150,7 @@ var architectures = []architecture{
 	stableLM,
 	starcoder,
 	starcoder2,
+	xverse,
 }
 
 // recurrent lists further architectures with a recurrent state, so that the error of such a file says what it is.

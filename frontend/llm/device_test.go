@@ -17,10 +17,11 @@ import (
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // notOnDevice lists models with layers whose parts other models have too. Kernels run those others.
-const notOnDevice = `arcee bailingmoe bailingmoe2 chatglm chatglm-apart cohere2 command-r deepseek deepseek2-v2
-	dots1 ernie4_5 ernie4_5-moe exaone exaone4 exaone4-small gemma4-moe-apart glm4 gptneox gptneox-serial granite
-	granitemoe hunyuan-dense hunyuan-moe internlm2 llama4 minicpm minicpm-old minimax-m2 mpt nemotron olmo2 olmo3
-	olmoe phi2 qwen2moe qwen2vl qwen3vl qwen3vlmoe seed_oss smollm3 stablelm stablelm-large starcoder`
+const notOnDevice = `arcee bailingmoe bailingmoe2 chatglm chatglm-apart codeshell cohere2 command-r deepseek
+	deepseek2-v2 dots1 ernie4_5 ernie4_5-moe exaone exaone4 exaone4-small gemma4-moe-apart glm4 gptneox gptneox-
+	serial granite granitemoe hunyuan-dense hunyuan-moe internlm2 llama4 minicpm minicpm-old minimax-m2 mpt nemotron
+	olmo2 olmo3 olmoe orion phi2 qwen qwen2moe qwen2vl qwen3vl qwen3vlmoe seed_oss smollm3 stablelm stablelm-large
+	starcoder xverse`
 
 // TestGoldenOnDevice takes the models that make text, token by token, through kernels.
 func TestGoldenOnDevice(t *testing.T) {

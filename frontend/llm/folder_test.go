@@ -62,6 +62,19 @@ const (
 		ffn_gate_exps model.layers.N.mlp.experts.gate_up_proj turned-first
 		ffn_up_exps model.layers.N.mlp.experts.gate_up_proj turned-second
 		ffn_down_exps model.layers.N.mlp.experts.down_proj turned-stack`
+	qwenNames = `
+		token_embd transformer.wte
+		output_norm transformer.ln_f
+		output lm_head
+		attn_norm transformer.h.N.ln_1
+		attn_qkv transformer.h.N.attn.c_attn
+		attn_output transformer.h.N.attn.c_proj
+		ffn_norm transformer.h.N.ln_2
+		ffn_gate transformer.h.N.mlp.w2
+		ffn_up transformer.h.N.mlp.w1
+		ffn_down transformer.h.N.mlp.c_proj`
+	codeShellNames = qwenNames + `
+		ffn_up transformer.h.N.mlp.c_fc`
 	llama4Names = attentionNames + `
 		ffn_norm model.layers.N.post_attention_layernorm
 		ffn_gate model.layers.N.feed_forward.gate_proj
@@ -358,6 +371,10 @@ var folderCases = map[string]folderCase{
 	"llama4":          {names: llama4Names, rename: [2]string{"model.", "language_model.model."}, config: `{"architectures": ["Llama4ForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 24, "intermediate_size_mlp": 48, "num_local_experts": 4, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "attention_chunk_size": 5, "attn_scale": 0.25, "floor_scale": 3, "attn_temperature_tuning": true, "use_qk_norm": true, "no_rope_layers": [1, 1, 1, 0, 1], "layer_types": ["chunked_attention", "chunked_attention", "chunked_attention", "full_attention", "chunked_attention"], "hidden_act": "silu"}}`},
 	"qwen3vl":         {names: llamaNames, rename: [2]string{"model.", "model.language_model."}, config: `{"architectures": ["Qwen3VLForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "hidden_act": "silu", "head_dim": 16, "rope_theta": 1000000.0, "rope_scaling": {"mrope_section": [3, 3, 2], "rope_type": "default", "mrope_interleaved": true}}, "vision_config": {"deepstack_visual_indexes": [0, 1]}}`},
 	"qwen3vlmoe":      {names: llamaNames + qwenExpertNames, rename: [2]string{"model.", "model.language_model."}, config: `{"architectures": ["Qwen3VLMoeForConditionalGeneration"], "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "hidden_act": "silu", "head_dim": 16, "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [], "rope_theta": 1000000.0, "rope_scaling": {"mrope_section": [3, 3, 2], "rope_type": "default", "mrope_interleaved": true}}, "vision_config": {"deepstack_visual_indexes": [0, 1]}}`},
+	"qwen":            {names: qwenNames, config: `{"architectures": ["QWenLMHeadModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "seq_length": 32, "layer_norm_epsilon": 1e-05, "rotary_emb_base": 10000, "rotary_pct": 1.0, "kv_channels": 8, "no_bias": true, "use_dynamic_ntk": true, "use_logn_attn": true}`},
+	"orion":           {names: llamaNames, config: `{"architectures": ["OrionForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 32, "num_key_value_heads": 2, "intermediate_size": 48, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "hidden_act": "silu"}`},
+	"xverse":          {names: llamaNames, config: `{"architectures": ["XverseForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 32, "num_key_value_heads": 2, "intermediate_size": 48, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "hidden_act": "silu"}`},
+	"codeshell":       {names: codeShellNames, config: `{"architectures": ["CodeShellForCausalLM"], "n_embd": 32, "n_layer": 2, "n_head": 4, "num_query_groups": 2, "group_query_attention": true, "n_inner": 48, "n_positions": 32, "layer_norm_epsilon": 1e-05, "activation_function": "gelu_pytorch_tanh", "position_embedding_type": "rope"}`},
 	"starcoder2":      {names: starcoder2Names, config: `{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "norm_epsilon": 1e-05, "rope_theta": 100000.0, "hidden_act": "gelu_pytorch_tanh"}`},
 	"gpt-oss":         {names: gptOSSNames, config: `{"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 150.0, "sliding_window": 5, "swiglu_limit": 7.0, "quantization_config": {"quant_method": "mxfp4"}, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 256}, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}`},
 	"bert":            {names: bertNames, rename: [2]string{"", "bert."}, config: `{"architectures": ["BertModel"], "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 32, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}`},

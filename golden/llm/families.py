@@ -938,6 +938,56 @@ def minicpm_old():
     minicpm("minicpm-old", 12.0, 1.4, 256)
 
 
+def qwen():
+    """The file has twice the hidden units."""
+    m = Model("qwen", "qwen", 2, 32, 4, 4, 96, **RMS, **{"rope.freq_base": 10000.0})
+    del m.meta["qwen.attention.head_count_kv"]
+    m.hidden, turn = 48, angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        qkv = m.linear(m.rms_norm(x, "attn_norm"), "attn_qkv", 3 * m.width, bias=True)
+        q, k, v = (m.heads_of(part) for part in np.split(qkv, 3, 1))
+        x = x + m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width)
+        return x + swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, tied=False)
+
+
+def orion():
+    m = Model("orion", "orion", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0})
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        x = x + attended(m, m.layer_norm(x, "attn_norm"), turn)
+        return x + swiglu(m, m.layer_norm(x, "ffn_norm"))
+
+    through(m, layer, m.layer_norm, tied=False)
+
+
+def xverse():
+    m = Model("xverse", "xverse", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0})
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        x = x + attended(m, m.rms_norm(x, "attn_norm"), turn)
+        return x + swiglu(m, m.rms_norm(x, "ffn_norm"))
+
+    through(m, layer, tied=False)
+
+
+def codeshell():
+    m = Model("codeshell", "codeshell", 2, 32, 4, 2, 48, **LAYER_NORM, **{"rope.freq_base": 10000.0})
+    turn = angles(1e4, m.head_dim)
+
+    def layer(i, x):
+        qkv = m.linear(m.layer_norm(x, "attn_norm"), "attn_qkv", (m.heads + 2 * m.kv_heads) * m.head_dim, bias=True)
+        q, k, v = np.split(m.heads_of(qkv), [m.heads, m.heads + m.kv_heads], 1)
+        x = x + m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width, bias=True)
+        return x + perceptron(m, m.layer_norm(x, "ffn_norm"), gelu)
+
+    through(m, layer, m.layer_norm)
+
+
 def llama4():
     """Three of four layers see a chunk of five tokens. The others see all, without positions, and their queries grow from
     the second token on, each three tokens. Every second layer has experts."""
@@ -998,4 +1048,4 @@ FAMILIES = [granite, granitemoe, smollm3, glm4, mistral3, command_r, cohere2, ex
             jina_bert_v2, jina_bert_code, gemma_embedding, deepseek_v3, deepseek_v2,
             minimax_m2, bailingmoe, bailingmoe2, phimoe, gemma3n, gemma4, gemma4_moe, gemma4_moe_apart,
             olmoe, nemotron, arcee, exaone, chatglm, chatglm_apart, deepseek, minicpm_named, minicpm_old, deci,
-            llama4]
+            llama4, qwen, orion, xverse, codeshell]
