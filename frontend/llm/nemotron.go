@@ -25,14 +25,6 @@ var nemotron = architecture{
 	layer: squaredReluLayer,
 }
 
-// arcee is AFM 4.5B (Arcee AI 2025): Llama with the feed-forward layer of nemotron.
-var arcee = architecture{
-	name:         "arcee",
-	folder:       folder{classes: "ArceeForCausalLM", wants: "hidden_act relu2"},
-	layerWeights: nemotron.layerWeights,
-	layer:        squaredReluLayer,
-}
-
 func squaredReluLayer(l layer, x frontend.Tensor) frontend.Tensor { return ungated(l, x, squaredRelu) }
 
 // squaredRelu is the square of relu (So et al. 2021, arXiv:2109.08668).
