@@ -24,7 +24,7 @@ func prepareSort(n *ir.Node) func(c *interp.Call) error {
 type sorter[T number] struct {
 	dtype          ir.DType
 	flip           uint64 // is xored with keys; all ones reverse the order
-	row            []T
+	row, sorted    []T    // the elements, and the results if memory does not have them as T
 	keys           []uint64
 	entries, spare []uint64
 	counts         []uint32 // by part and digit, see radixPass
@@ -69,14 +69,25 @@ func sortRows[T number](c *interp.Call) error {
 				s.putValues(list[to+lo*inner:], s.entries[lo:hi], inner)
 				return
 			}
+			if values.store != nil {
+				list := s.sorted[lo:hi]
+				for i, e := range s.entries[lo:hi] {
+					list[i] = s.row[uint32(e)]
+				}
+				width := 1 // of neighbours in memory
+				if inner == 1 {
+					width = len(list)
+				}
+				for i := 0; i < len(list); i += width {
+					values.store(to+(lo+i)*inner, list[i:i+width])
+				}
+				return
+			}
 			for i, e := range s.entries[lo:hi] {
-				switch at, k := to+(lo+i)*inner, uint32(e); {
-				case c.Node.Op() != ir.OpSort:
+				if at, k := to+(lo+i)*inner, uint32(e); c.Node.Op() != ir.OpSort {
 					c.Words[at] = int32(k)
-				case values.list != nil:
+				} else {
 					values.list[at] = s.row[k]
-				default:
-					values.store(at, s.row[k:k+1])
 				}
 			}
 		})
@@ -113,8 +124,8 @@ func sortRows[T number](c *interp.Call) error {
 // newSorter returns a sorter of rows of n elements.
 func newSorter[T number](t ir.DType, n int, flip uint64, parts int) *sorter[T] {
 	size := max(16, 1<<bits.Len(uint(n-1))) // for sortLongs
-	return &sorter[T]{dtype: t, flip: flip, parts: parts, row: make([]T, n), keys: make([]uint64, n),
-		entries: make([]uint64, size)[:n], spare: make([]uint64, n)}
+	return &sorter[T]{dtype: t, flip: flip, parts: parts, row: make([]T, n), sorted: make([]T, n),
+		keys: make([]uint64, n), entries: make([]uint64, size)[:n], spare: make([]uint64, n)}
 }
 
 // sort reads a row, from element first on in steps, and sorts its entries: the first count, at least.
