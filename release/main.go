@@ -119,7 +119,29 @@ func (r *release) make(ctx context.Context, only string) error {
 	if r.pages, err = pages(ctx, tool.path, work); err != nil {
 		return err
 	}
-	var builds, static []build
+	builds, static, err := r.buildAll(ctx, only, work)
+	if err != nil {
+		return err
+	}
+	for _, b := range builds {
+		if err := r.files(b); err != nil {
+			return err
+		}
+	}
+	if len(static) > 0 {
+		if err := r.image(static); err != nil {
+			return fmt.Errorf("image: %w", err)
+		}
+	}
+	if err := r.recipes(builds); err != nil {
+		return fmt.Errorf("recipes: %w", err)
+	}
+	return r.sums()
+}
+
+// buildAll builds vkc for all platforms, or only one, in folders of work. static are the builds for the container image:
+// for Linux, without Vulkan.
+func (r *release) buildAll(ctx context.Context, only, work string) (builds, static []build, err error) {
 	for _, p := range platforms {
 		if only != "" && only != p.String() {
 			continue
@@ -133,42 +155,37 @@ func (r *release) make(ctx context.Context, only string) error {
 		p.cc = cc
 		b, err := r.build(ctx, p, cc != "", filepath.Join(work, p.os+"-"+p.arch))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		builds = append(builds, b)
 		if p.os == "linux" {
 			s, err := r.build(ctx, p, false, filepath.Join(work, p.os+"-"+p.arch+"-static"))
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			static = append(static, s)
 		}
 	}
 	if len(builds) == 0 {
-		return fmt.Errorf("-only %s: there is no such platform", only)
+		return nil, nil, fmt.Errorf("-only %s: there is no such platform", only)
 	}
-	for _, b := range builds {
-		if err := r.archive(b); err != nil {
-			return fmt.Errorf("archive for %s: %w", b, err)
-		}
-		if err := r.materials(b); err != nil {
-			return fmt.Errorf("materials of %s: %w", b, err)
-		}
-		if b.os == "linux" {
-			if err := r.linuxPackages(b); err != nil {
-				return fmt.Errorf("packages for %s: %w", b, err)
-			}
-		}
+	return builds, static, nil
+}
+
+// files writes the archive, the bill of materials and, for Linux, the packages of a build.
+func (r *release) files(b build) error {
+	if err := r.archive(b); err != nil {
+		return fmt.Errorf("archive for %s: %w", b, err)
 	}
-	if len(static) > 0 {
-		if err := r.image(static); err != nil {
-			return fmt.Errorf("image: %w", err)
+	if err := r.materials(b); err != nil {
+		return fmt.Errorf("materials of %s: %w", b, err)
+	}
+	if b.os == "linux" {
+		if err := r.linuxPackages(b); err != nil {
+			return fmt.Errorf("packages for %s: %w", b, err)
 		}
 	}
-	if err := r.recipes(builds); err != nil {
-		return fmt.Errorf("recipes: %w", err)
-	}
-	return r.sums()
+	return nil
 }
 
 // compilerOf returns the C compiler for a platform. An error says that it is not installed.

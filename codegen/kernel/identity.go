@@ -27,6 +27,24 @@ func (k *Kernel) Identity() Identity {
 	w.text(string(k.Family))
 	w.dims(k.Parallel)
 	w.dims([]ir.Dim{k.Fold, k.Take})
+	w.bindings(k)
+	Walk(k.Roots(), w.expr)
+	w.folds(k)
+	w.stores(k)
+	return Identity{Structure: string(w.b), Symbols: strings.Join(w.symbols, ",")}
+}
+
+// identityWriter writes Identity.Structure. It numbers expressions and symbols in order of first use.
+type identityWriter struct {
+	b       []byte
+	number  map[*Expr]int
+	symbols []string       // in order of first use
+	bounds  []int64        // the bounds of symbols that were written last; -1 for none
+	extents map[int]ir.Dim // the extents of axes that were written last
+}
+
+// bindings writes the bindings, and the custom op or loop of a kernel without expressions.
+func (w *identityWriter) bindings(k *Kernel) {
 	for _, b := range k.Bindings {
 		w.line("bind ", b.DType.String(), string(b.Layout), b.Codebook.String())
 		w.flags(b.Read, b.Write, b.Params, b.Fault)
@@ -47,7 +65,10 @@ func (k *Kernel) Identity() Identity {
 		w.flags(l.While)
 		w.ints(int64(l.Carried), int64(l.Body))
 	}
-	Walk(k.Roots(), w.expr)
+}
+
+// folds writes everything that goes along the fold axis: phases, matmuls, an attention or a recurrence.
+func (w *identityWriter) folds(k *Kernel) {
 	for _, p := range k.Phases {
 		w.line("phase ", string(p.Combine))
 		w.refs(p.Value)
@@ -84,6 +105,10 @@ func (k *Kernel) Identity() Identity {
 		w.refs(r.State, r.Decay, r.Q, r.K, r.V, r.A, r.B)
 		w.dims([]ir.Dim{r.Keys})
 	}
+}
+
+// stores writes the groups of a grouping kernel, the guard, the fault and the stores.
+func (w *identityWriter) stores(k *Kernel) {
 	if g := k.Group; g != nil {
 		w.line("group ")
 		w.index(g.Of)
@@ -105,16 +130,6 @@ func (k *Kernel) Identity() Identity {
 		w.ints(int64(s.Bind), s.Cols.From, s.Cols.To)
 		w.flags(s.PerElement)
 	}
-	return Identity{Structure: string(w.b), Symbols: strings.Join(w.symbols, ",")}
-}
-
-// identityWriter writes Identity.Structure. It numbers expressions and symbols in order of first use.
-type identityWriter struct {
-	b       []byte
-	number  map[*Expr]int
-	symbols []string       // in order of first use
-	bounds  []int64        // the bounds of symbols that were written last; -1 for none
-	extents map[int]ir.Dim // the extents of axes that were written last
 }
 
 // line begins a new line with some words.

@@ -428,33 +428,44 @@ func (k *Kernel) String() string {
 		number[e] = len(number)
 		fmt.Fprintf(&b, "  %%%d = %s\n", number[e], e.describe(number))
 	})
+	k.writeFolds(&b, number)
+	k.writeStores(&b, number)
+	return b.String()
+}
+
+// writeFolds writes a line for each result that goes along the fold axis. number has the numbers of expressions.
+func (k *Kernel) writeFolds(b *strings.Builder, number map[*Expr]int) {
 	for i, p := range k.Phases {
 		how := ""
 		if p.Exclusive {
 			how = " of those before"
 		}
-		fmt.Fprintf(&b, "  acc %d %s = %s %%%d%s\n", k.PhaseAcc(i), p.Name, p.Combine, number[p.Value], how)
+		fmt.Fprintf(b, "  acc %d %s = %s %%%d%s\n", k.PhaseAcc(i), p.Name, p.Combine, number[p.Value], how)
 	}
 	if k.Limit != nil {
-		fmt.Fprintf(&b, "  while %s < %s\n", k.Limit.At, k.Limit.Below)
+		fmt.Fprintf(b, "  while %s < %s\n", k.Limit.At, k.Limit.Below)
 	}
 	for i, p := range k.Products {
-		fmt.Fprintf(&b, "  acc %d %s = %%%d x %%%d%s\n", i, p.Name, number[p.A], number[p.B], p.operandNote())
+		fmt.Fprintf(b, "  acc %d %s = %%%d x %%%d%s\n", i, p.Name, number[p.A], number[p.B], p.operandNote())
 	}
 	if k.Attention != nil {
-		fmt.Fprintf(&b, "  acc 0 to 2 = %s\n", k.Attention.describe(number))
+		fmt.Fprintf(b, "  acc 0 to 2 = %s\n", k.Attention.describe(number))
 	}
 	if k.Recurrence != nil {
-		fmt.Fprintf(&b, "  acc 0 to 1 = %s\n", k.Recurrence.describe(number))
+		fmt.Fprintf(b, "  acc 0 to 1 = %s\n", k.Recurrence.describe(number))
 	}
+}
+
+// writeStores writes the groups, the guard, the fault and the stores, a line each.
+func (k *Kernel) writeStores(b *strings.Builder, number map[*Expr]int) {
 	if k.Group != nil {
-		fmt.Fprintf(&b, "  %s\n", k.Group.describe(number))
+		fmt.Fprintf(b, "  %s\n", k.Group.describe(number))
 	}
 	if k.Guard != nil {
-		fmt.Fprintf(&b, "  %s\n", k.Guard.describe(number))
+		fmt.Fprintf(b, "  %s\n", k.Guard.describe(number))
 	}
 	if f := k.Fault; f != nil {
-		fmt.Fprintf(&b, "  fault %d[%s] above %g\n", f.Bind, f.Index.describe(number), f.Most)
+		fmt.Fprintf(b, "  fault %d[%s] above %g\n", f.Bind, f.Index.describe(number), f.Most)
 	}
 	for _, s := range k.Stores {
 		each := ""
@@ -465,7 +476,6 @@ func (k *Kernel) String() string {
 		if s.Where != nil {
 			each += fmt.Sprintf(" where %%%d", number[s.Where])
 		}
-		fmt.Fprintf(&b, "  store %d[%s] = %%%d%s\n", s.Bind, s.Index.describe(number), number[s.Value], each)
+		fmt.Fprintf(b, "  store %d[%s] = %%%d%s\n", s.Bind, s.Index.describe(number), number[s.Value], each)
 	}
-	return b.String()
 }

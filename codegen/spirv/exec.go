@@ -88,28 +88,36 @@ const tooLarge = "; the shader is too large: split the chain of ops or the custo
 // 40 MB with tables when it starts, and then it takes a quarter less processor time for that.
 const hugePages = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 
-// runTool runs a tool until it ends. If ctx ends first, runTool kills the tool and all of its children and returns the
-// error of ctx. It also kills a tool that exceeds a limit; then the error is an *exitError.
-func runTool(ctx context.Context, tool Tool, c command) (output, error) {
-	own, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	cmd := exec.CommandContext(own, tool.Path, c.args...)
-	cmd.Dir = cmp.Or(c.dir, filepath.Dir(tool.Path))
-	cmd.Env = append(append([]string{hugePages}, os.Environ()...), "LC_ALL=C")
-	if c.stdin != nil {
-		cmd.Stdin = bytes.NewReader(c.stdin)
-	}
+// newToolCommand returns the command that runs a tool, and the buffers of its output. When a buffer is full, it calls
+// stop, which must end ctx.
+func newToolCommand(ctx context.Context, stop context.CancelCauseFunc, tool Tool, c command) (cmd *exec.Cmd,
+	stdout, stderr *limitedBuffer) {
 	limited := func(most int, what string) *limitedBuffer {
 		return &limitedBuffer{max: most, full: func() {
 			stop(&limitError{fmt.Sprintf("wrote more than %d MiB%s", most>>20, what)})
 		}}
 	}
-	stdout, stderr := limited(maxMessages, " of messages"), limited(maxMessages, " of messages")
+	stdout, stderr = limited(maxMessages, " of messages"), limited(maxMessages, " of messages")
 	if c.module {
 		stdout = limited(maxOutput, tooLarge)
 	}
+	cmd = exec.CommandContext(ctx, tool.Path, c.args...)
+	cmd.Dir = cmp.Or(c.dir, filepath.Dir(tool.Path))
+	cmd.Env = append(append([]string{hugePages}, os.Environ()...), "LC_ALL=C")
+	if c.stdin != nil {
+		cmd.Stdin = bytes.NewReader(c.stdin)
+	}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = killGrace
+	return cmd, stdout, stderr
+}
+
+// runTool runs a tool until it ends. If ctx ends first, runTool kills the tool and all of its children and returns the
+// error of ctx. It also kills a tool that exceeds a limit; then the error is an *exitError.
+func runTool(ctx context.Context, tool Tool, c command) (output, error) {
+	own, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	cmd, stdout, stderr := newToolCommand(own, stop, tool, c)
 	group, err := newGroup(cmd)
 	if err != nil {
 		return output{}, fmt.Errorf("spirv: cannot run %s: %w", tool.Name, err)
