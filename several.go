@@ -51,7 +51,7 @@ func (s *combined) compileParts(ctx context.Context, g *ir.Graph, opt CompileOpt
 	if p.split, err = split(g); err != nil {
 		return nil, runtime.Explain("compile", g.Name, err)
 	}
-	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
+	p.Stats.CacheHit, p.Stats.Fitted = true, fitted // CacheHit stays true if all parts are hits
 	all := p.split.Parts()
 	for i, one := range all {
 		own := opt

@@ -235,7 +235,8 @@ func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Pro
 	return nil
 }
 
-// timeText measures a test by the device's clock, and then by the wall clock.
+// timeText times a test of a language model: a prompt of t.tokens tokens, or the decoding of as many. It times one run
+// by the device's clock, and then the whole test by the wall clock.
 func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Result) error {
 	m := t.model
 	// The time of a run grows with the length of the text: measure in the middle.
@@ -251,7 +252,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	if err != nil {
 		return err
 	}
-	runs := float64(t.tokens) / float64(size)
+	runs := float64(t.tokens) / float64(size) // of the whole test
 	res.Micros, res.Min, res.Max = micros(gpu.Median)*runs, micros(gpu.Min)*runs, micros(gpu.Max)*runs
 	res.Replays, res.Copies = gpu.Replays, 1
 	if exe.Vulkan() != nil {

@@ -95,7 +95,8 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 		others += uint64(k.ArenaBytes)
 		for j, b := range k.Buffers {
 			switch b.Kind {
-			case kernel.BufWeight, kernel.BufTemp:
+			case kernel.BufWeight: // takes the room that is left
+			case kernel.BufTemp: // is in the arena
 			case kernel.BufPrepared: // the first program prepares from the weights before the others are loaded
 				key, ok := contents[j]
 				if i > 0 && !(ok && prepared[key]) {
@@ -109,7 +110,7 @@ func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 			}
 		}
 		states = max(states, own)
-		if i > 0 {
+		if i > 0 { // loading a later program keeps copies of states that its first dispatches overwrite
 			copies = max(copies, k.CopiedStates(func(int) bool { return true }))
 		}
 	}

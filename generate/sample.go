@@ -104,8 +104,9 @@ func (d *Dry) history(m *Model, text []int32) []int32 {
 	return list
 }
 
-// Reasoning limits the reasoning at the start of an answer, which is between the marks Open and Close: after Tokens
-// tokens without Close, the tokens of Close follow. 0 means no limit. Open is empty if the prompt ends with it.
+// Reasoning limits the reasoning at the start of an answer, between the marks Open and Close. If the model has written
+// Tokens tokens without the mark Close, the engine appends Close. Tokens of 0 means no limit. Open is empty if the
+// prompt already ends with this mark.
 type Reasoning struct {
 	Tokens      int
 	Open, Close string

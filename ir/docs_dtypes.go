@@ -109,8 +109,8 @@ func acceptedDTypes(in *OpInfo, i int) []DType {
 	return accepted
 }
 
-// probeRest reports whether the rule accepts the probed argument's type together with some choice of types for the
-// arguments from next on.
+// probeRest reports whether an op's shape rule accepts types for some choice of dtypes of the arguments from next on.
+// The dtype of argument number probed stays as it is, and so do those before next.
 func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
 	if next == len(types) {
 		_, err := (&Call{Op: in.Op, Args: probeArgs(in.Op, types), Attrs: attrs}).infer(in)

@@ -4,8 +4,9 @@ import "math"
 
 // codebook is the table of an IQ format, arranged to find the entry of least cost without trying all. An entry gives
 // the levels of 8 elements with three possible levels each, or of 4 elements with eight levels each. A quarter of an
-// entry is two elements or one. Its code numbers the possible levels: below 9 or 8. A half is two quarters. Entries are
-// grouped by the code of their first half, so that one comparison excludes all entries with an expensive first half.
+// entry is two elements or one, so it has 3*3 or 8 possible values: its code is their number. A half is two quarters.
+// Entries are grouped by the code of their first half. So one comparison excludes all entries that begin with an
+// expensive half.
 type codebook struct {
 	elems  int        // elements per entry: 8 or 4
 	levels [8]float32 // the levels in ascending order, three or eight

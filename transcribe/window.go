@@ -97,8 +97,8 @@ func duration(samples int64) time.Duration {
 	return time.Duration(samples/speech.Rate)*time.Second + time.Duration(samples%speech.Rate)*time.Second/speech.Rate
 }
 
-// window writes down the sound of a window, which begins at a time of the whole sound. It returns how many of its
-// samples are done. The next window begins after them.
+// window transcribes the sound of a window, which begins at time begin of the whole sound. done is the number of
+// samples that it has transcribed. The next window begins after them: a window may end within a segment.
 func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) (done int, err error) {
 	whole := make([]float32, j.config.Window())
 	copy(whole, sound)

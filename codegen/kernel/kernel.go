@@ -388,8 +388,8 @@ func (e *Expr) describe(number map[*Expr]int) string {
 	return b.String()
 }
 
-// describe prints x with the listing's numbers of its loaded values. The builder's numbers would depend on the order in
-// which it created them.
+// describe prints x with the numbers that the loaded values have in the listing of a kernel. Expr.ID would not do: it
+// depends on the order in which the builder created the values.
 func (x Index) describe(number map[*Expr]int) string {
 	s := x.String()
 	for _, v := range x.Values() {

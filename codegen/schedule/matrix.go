@@ -199,8 +199,8 @@ func bandFits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) bool {
 	return err == nil && len(g[0]) == 1 && len(g[1]) == 1
 }
 
-// maxLaneSums limits an invocation's accumulator registers for all matmuls. Operand fragments need registers in
-// addition.
+// maxLaneSums is the maximum number of an invocation's registers for the accumulators of all matmuls of a kernel. It
+// leaves registers for the operands' fragments.
 const maxLaneSums = 128
 
 // checkCoopMat returns an error if a matmul cannot run on cooperative matrices of subgroup scope with a schedule.

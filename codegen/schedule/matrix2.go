@@ -155,9 +155,9 @@ func IntegerTile(k *kernel.Kernel, s kernel.Store) bool {
 // maxUnsigned is the largest product of two uint8 values.
 const maxUnsigned = 255 * 255
 
-// floatSums reports whether a value uses accumulators only as floats. That holds for every float matmul. In an int8
-// matmul every accumulator must be cast to f32. In a uint8 matmul, also the unsigned accumulators, used in place of
-// signed ones, must convert to the same value.
+// floatSums reports whether a value uses accumulators only as floats. That holds for every float matmul. In an integer
+// matmul the value must cast every accumulator to f32. A uint8 matmul has unsigned accumulators on cooperative matrices
+// but signed ones in the reference, so the largest sum must be below 2^31: then both convert to the same float.
 func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 	t, bytes := ByteProducts(k)
 	if !bytes {

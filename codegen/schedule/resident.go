@@ -140,8 +140,9 @@ func (h heuristics) residentPasses(v residentVec, sh matShape, s kernel.MatVec, 
 // more workgroups cost less than longer ones (M-resident-rows).
 const mostGroupedPasses = 3
 
-// manyPrefetchedPasses is a number of passes. From there on it is better to halve them if the first pass is prefetched:
-// half of the workgroups then prepare their row while the others read blocks (M-resident-rows).
+// manyPrefetchedPasses is the largest number of passes of a workgroup that prefetches its first pass. With more, the
+// heuristics halve the passes and start twice as many workgroups: half of them then prepare their row while the others
+// read blocks (M-resident-rows).
 const manyPrefetchedPasses = 8
 
 // residentGroups is the number of groups in a workgroup, each with lanes invocations that hold the whole row. If

@@ -12,7 +12,7 @@ type lineBPE struct {
 	whole  map[string]int32 // tokens of line feeds
 }
 
-// newLineBPE reads the merges.
+// newLineBPE returns the tokenization by the vocabulary's list of merges.
 func newLineBPE(v *vocabulary) (model, error) {
 	all := v.mergeable()
 	pairs, err := v.mergePairs(all)
@@ -21,7 +21,7 @@ func newLineBPE(v *vocabulary) (model, error) {
 	}
 	t := &lineBPE{whole: map[string]int32{}}
 	for name, id := range all {
-		if strings.Trim(name, "\n") == "" {
+		if onlyLineFeeds := strings.Trim(name, "\n") == ""; onlyLineFeeds {
 			t.whole[name] = id
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// experts multiplies rows by matrices selected by ids, sometimes twice, as a gated layer does. Or it groups positions
-// by id.
+// experts adds ops of a mixture of experts: one or two matmul_id of the same rows and ids, as in a gated layer, or else
+// an expert_groups.
 func (g *generator) experts() *ir.Node {
 	tokens, used, count := g.shape(1)[0], 1+g.rng.IntN(3), 1+g.rng.IntN(4)
 	ids := g.leaf(ir.Shape{tokens, ir.D(used)}, g.intType())

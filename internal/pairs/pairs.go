@@ -42,8 +42,8 @@ func Pick[T any](list []T, of func(T) Of) []T {
 	})
 }
 
-// Cover returns a subset of the cases with the same keys as the whole list. The result is deterministic, and in list
-// order.
+// Cover returns a small subset of the cases, in list order. Function keys names the things that a case tests. Each key
+// of a case in the list is also a key of a case in the subset. The same list always gives the same subset.
 func Cover[T any](list []T, keys func(T) []string) []T {
 	return cover(list, func(c T) ([]string, float64) { return keys(c), 1 })
 }

@@ -50,9 +50,9 @@ of the matrix by %d f32 vectors, summed in float64. There is no importance matri
 func (r *results) writeModel(b *strings.Builder) {
 	fmt.Fprintf(b, `## On a language model
 
-The model is examples/gollama: %.1f M parameters, trained on Go source, context 1024. From the f16 file, all its
-matrices including the embedding, %.2f %% of the parameters, are quantized to the format. Norms stay f32. The model
-predicts each token of %.1f kB of Go source that was not in its training data.
+The model is examples/gollama: %.1f M parameters, trained on Go source, context 1024. vkc
+quantizes all matrices of its f16 file to the format, including the embedding: %.2f %% of the parameters. Norms stay
+f32. The model predicts each token of %.1f kB of Go source that was not in its training data.
 
 - *KL* is the mean Kullback-Leibler divergence from the f16 model's distribution of the next token, in nats.
 - *perplexity* is the perplexity of the Go source. It is %.4f with f16 weights.

@@ -36,8 +36,10 @@ func attention(c *call) (value, error) {
 	if len(out) == 0 {
 		return c.floats(out), nil
 	}
-	err := c.parallelRange(a.outer*a.h*a.t, a.s*(a.d+a.e+elementWork), func(lo, hi int) {
-		scores := make([]float64, a.s, a.s+1)
+	queries := a.outer * a.h * a.t
+	workPerQuery := a.s * (a.d + a.e + elementWork) // a query reads all keys and values
+	err := c.parallelRange(queries, workPerQuery, func(lo, hi int) {
+		scores := make([]float64, a.s, a.s+1) // room for a sink
 		for row := lo; row < hi; row++ {
 			a.query(row, scores, out[row*a.e:(row+1)*a.e])
 		}

@@ -190,9 +190,10 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	return out, nil
 }
 
-// updateRows writes a run of floats in place. The run's rows, along the axis and those inside it, are contiguous.
+// updateRows writes a part of the update to out, in place, and records how to undo it. At each coordinate of the axes
+// before axis, the elements of the part are contiguous in both tensors.
 func (c *call) updateRows(out, update []float32, axis int, run updateRun) {
-	inner, n := elems(c.dims[axis+1:]), c.args[1].dims[axis]
+	inner, n := elems(c.dims[axis+1:]), c.args[1].dims[axis] // n is the update's extent
 	rows, size, apart := elems(c.dims[:axis]), run.n*inner, c.dims[axis]*inner
 	if rows*size == 0 {
 		return

@@ -179,8 +179,9 @@ func timesRead(n *ir.Node) int {
 	return 1
 }
 
-// pathHash returns a hash of the coordinates at which op u reads argument number arg. coords is the hash of the
-// coordinates at which u is computed. element counts the elements of the argument that u reads (see timesRead).
+// pathHash returns a hash of the coordinates at which op u reads argument number arg. Two reads of a value with equal
+// hashes read the same element. coords is the hash of the coordinates at which u is computed. If u reads several
+// elements of the argument per result, element is the number of the read.
 func pathHash(u *ir.Node, arg, element int, coords uint64) uint64 {
 	from := u.Arg(arg)
 	h := fnv.New64a()

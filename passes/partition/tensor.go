@@ -390,12 +390,12 @@ func (s *tensorSplitter) positionsElsewhere(n *ir.Node, axis int) bool {
 	return at != axis && n.Args()[1].Rank() == 1
 }
 
-// sliceFirstArgs computes the slice of n along an axis. Its first `first` arguments are sliced along that axis, and the
-// others are whole.
-func (s *tensorSplitter) sliceFirstArgs(n *ir.Node, args []placed, axis, first int) (placed, bool) {
+// sliceFirstArgs computes the slice of n along an axis. The first `sliced` arguments are sliced along that axis, and
+// the others are whole.
+func (s *tensorSplitter) sliceFirstArgs(n *ir.Node, args []placed, axis, sliced int) (placed, bool) {
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
-		if i < first {
+		if i < sliced {
 			nodes[i] = s.gatherUnless(a, axis)
 		} else {
 			nodes[i] = s.gather(a)
@@ -411,19 +411,19 @@ func (s *tensorSplitter) acrossPositions(n *ir.Node, args []placed) (placed, boo
 	if at < 0 {
 		at += n.Args()[0].Rank()
 	}
-	axis := args[0].axis
+	axis, sliced := args[0].axis, 1
 	switch {
 	case axis < 0 || axis == at:
 		return placed{}, false
 	case n.Op() == ir.OpScatter:
-		return s.sliceFirstArgs(n, args, axis, 3)
+		sliced = 3 // the tensor, the positions and the new values
 	case n.Op() == ir.OpDynamicUpdateSlice:
+		sliced = 2 // the tensor and the new values
 		if args[1].axis != axis && args[1].DType().IsBlock() {
 			return placed{}, false
 		}
-		return s.sliceFirstArgs(n, args, axis, 2)
 	}
-	return s.sliceFirstArgs(n, args, axis, 1)
+	return s.sliceFirstArgs(n, args, axis, sliced)
 }
 
 // matmul computes a slice of a matmul if a is cut along its rows or b along its columns, or a term if both are cut

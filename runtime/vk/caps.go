@@ -18,7 +18,9 @@ import (
 func deviceInfo(p *C.vkc_probe) DeviceInfo {
 	info := DeviceInfo{}
 	for i := range p.heap_count {
-		info.Heaps = append(info.Heaps, MemoryHeap{Size: uint64(p.heap_size[i]), DeviceLocal: p.heap_flags[i]&1 != 0})
+		const deviceLocal = 1 // VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
+		info.Heaps = append(info.Heaps, MemoryHeap{Size: uint64(p.heap_size[i]),
+			DeviceLocal: p.heap_flags[i]&deviceLocal != 0})
 	}
 	for i := range p.type_count {
 		info.MemoryTypes = append(info.MemoryTypes,

@@ -83,8 +83,8 @@ func (m *programMemory) findPrepared(spirv [][]byte) {
 	}
 }
 
-// giveBack undoes the borrowing of prepared weights that steps of this program must write. It returns false if there
-// are none. Until it is closed, the program stays a user of the weights.
+// giveBack un-borrows outputs of steps that this program must still run. given reports whether there were any. The
+// program keeps its count on the lender's weights until it is closed.
 func (m *programMemory) giveBack() (given bool) {
 	for _, step := range m.unprepared() {
 		for _, bind := range m.program.Steps[step].Binds {

@@ -21,11 +21,10 @@ type timeline struct {
 	waiting  []*waiter // callers that do not wait in the driver
 }
 
-// waiter is a caller that does not wait in the driver. woken is closed when its point is reached, or when it must
-// itself wait in the driver.
+// waiter is a caller that waits for a channel, while another caller waits in the driver on behalf of all.
 type waiter struct {
 	point uint64
-	woken chan struct{}
+	woken chan struct{} // closed when the point is reached, or when it is this caller's turn to wait in the driver
 }
 
 // note records that the queue has reached a point.

@@ -142,7 +142,8 @@ func (f *Form) ThinkMarks() (open, close string) {
 	return p.open, p.close
 }
 
-// Names reports whether a special token with this name may be a mark, or a part of one or of a call.
+// Names reports whether the name of a special token occurs in the marks of the form: in those around reasoning and
+// calls, and in the fixed texts of a call's syntax.
 func (f *Form) Names(token string) bool {
 	has := func(list []string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, token) })
@@ -152,8 +153,9 @@ func (f *Form) Names(token string) bool {
 			return true
 		}
 	}
+	anyTool := Tools{{Name: "f"}} // the fixed texts are the same for all tools
 	for _, one := range f.Syntax {
-		for _, c := range one.calls(Tools{{Name: "f"}}) {
+		for _, c := range one.calls(anyTool) {
 			if has([]string{c.Before, c.After}) {
 				return true
 			}

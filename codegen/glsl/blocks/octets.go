@@ -17,8 +17,9 @@ func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	return form
 }
 
-// sorted is the end of a snippet that decodes the quants of two bit fields. `even` has the even-numbered quants of both
-// fields, in alternate bytes, and `odd` the others. The result is the four quants of each field, in order.
+// sorted ends the GLSL of a function that decodes eight quants from two bit fields. The bytes of the uint `even` are
+// quant 0 of the first field, quant 0 of the second, quant 2 of the first and quant 2 of the second; `odd` has quants 1
+// and 3 alike. The function returns four quants of the first field, and four of the second, in order.
 const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
 	"0xff00ff00u);"
 

@@ -47,8 +47,9 @@ func (e *Emitter) key(v *kernel.Expr, target *scope) expr.Expr {
 	return expr.Call("uvec2", t, expr.Uint(0))
 }
 
-// loadWords declares a uvec4 with the random words of the run's four neighbours, and returns it. have has the vectors
-// that are declared already; expressions that use words of the same block share one.
+// loadWords returns a uvec4 variable with the random words of the four neighbouring elements that an invocation
+// computes at once. have has the variables that are declared already, by expression. If one has the same seed, offset
+// and elements, loadWords returns it instead of declaring another.
 func (e *Emitter) loadWords(r Run, v *kernel.Expr, have map[*kernel.Expr]expr.Expr) expr.Expr {
 	for o, name := range have {
 		if o.Kind == kernel.ExprRandom && o.Args[0] == v.Args[0] && o.Args[1] == v.Args[1] && o.Index.Equal(v.Index) {

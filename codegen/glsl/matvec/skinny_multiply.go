@@ -142,8 +142,9 @@ func (r *skinny) putRows(a rowArrays) {
 	})
 }
 
-// inOrder returns eight neighbouring f16 values in the order in which halves_of_bytes returns quants: of each four, the
-// even-numbered before the odd-numbered. Formats with float quants keep the order.
+// inOrder reorders eight neighbouring f16 values of a row of A to match the quants of B. The GLSL function
+// halves_of_bytes returns quants 0, 2, 1, 3 of each four, and sums of products allow any order that both share. Formats
+// with float quants (Levels) do not use that function, so the order stays.
 func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
 	if r.Levels {
 		return octet

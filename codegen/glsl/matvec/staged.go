@@ -37,8 +37,8 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Ex
 	v.Close()
 }
 
-// fill copies a tile of all rows to shared memory. partial says that the contraction axis may end, at end, within the
-// tile.
+// fill copies a tile of all rows to shared memory: r.each quads along the contraction axis, from element r.first on. If
+// partial is true, the tile may reach beyond the end of the axis. fill then copies only elements before end.
 func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	n := r.OpenLoop("n", r.self, expr.Uint(r.each), r.S.Workgroup)
 	k := r.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))

@@ -125,7 +125,8 @@ func (r sorter) network(p sortSlots) {
 	r.Close()
 }
 
-// storeSlots writes the stores for each rank of the order that the kernel takes.
+// storeSlots writes the stores for the first K.Take elements of the sorted row. The stores read accumulator 0, the
+// index that the element had in the unsorted row.
 func (r sorter) storeSlots(p sortSlots) {
 	r.Comment("Store each place of the order.")
 	if r.Valid != nil {

@@ -30,10 +30,11 @@ func (r *run) recurrence(dims []int, times int64) {
 	}
 }
 
-// nextState computes one time of a row: it changes the state, and returns the result.
+// nextState computes one time of a row of the state, as [kernel.Recurrence] defines it: it replaces the row's elements,
+// and returns y, the sum over keys of state*Q.
 func (r *run) nextState(state []number) (y number) {
 	c, key := r.k.Recurrence, r.k.KeyAxis()
-	var read number
+	var read number // the sum over keys of state*A
 	for j, s := range state {
 		if r.moveAlong(key, int64(j)); c.A != nil {
 			a := r.value(c.A)

@@ -148,7 +148,7 @@ func roundGroup(bytes []int8, x []float32) (scale, sum float32) {
 		top = max(top, v, -v) // NaN if one is
 	}
 	steps, scale := ir.ByteSteps(top)
-	if scale != scale {
+	if scale != scale { // NaN: the group has an element that is NaN or infinite
 		return scale, scale
 	}
 	total := int32(0)

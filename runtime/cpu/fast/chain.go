@@ -295,9 +295,9 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	return members
 }
 
-// isWide reports whether the chain of a node must compute in 64 bits: the node has an argument or a result of 64 bits,
-// or float32 cannot represent integers before they are rounded to fewer bits. But chains in 32 bits can read integers
-// of 64 bits as f32, and as the condition of a where.
+// isWide reports whether the chain (fused elementwise ops) of a node must compute in 64 bits. It must if the node has
+// an argument or a result of 64 bits. It also must if the node casts 32-bit integers to narrower floats than f32: a
+// float32 in between would round twice. Casts to f32, and conditions of where, may read i64 in chains of 32 bits.
 func isWide(n *ir.Node) bool {
 	for i, a := range n.Args() {
 		reads := n.Op() == ir.OpCast && n.DType() == ir.F32 || n.Op() == ir.OpWhere && i == 0

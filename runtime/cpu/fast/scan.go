@@ -7,8 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scanner computes an op that returns the running results of a reduction, such as cumsum. If elementwise ops compute
-// the elements, it stores them in the output first, and folds them there; otherwise it reads the argument.
+// scanner computes an op that returns the running results of a reduction, such as cumsum. If the kernel also computes
+// the elements by fused elementwise ops, it first stores them in the output, and then replaces them by running results.
+// Otherwise it reads the argument.
 type scanner[T number] struct {
 	*foldRows[T]
 	by                       *reducer
@@ -67,8 +68,8 @@ func (r *foldRows[T]) scan() error {
 	return r.call.ParallelRange(len(s.to), 1, func(lo, hi int) { final.store(lo, s.to[lo:hi]) })
 }
 
-// accumulate replaces the results of each part of a group's rows by the results of all parts before it. parts[p][row]
-// is the result of part p.
+// accumulate computes an exclusive scan over the parts of rows. parts[p][row] is the fold of part p of a row. It
+// becomes the fold of all parts before p (with reverse, of all parts after p).
 func (s *scanner[T]) accumulate(parts [][]float64) {
 	acc := slices.Repeat([]float64{s.by.identity}, len(parts[0]))
 	if s.reverse {
@@ -155,8 +156,8 @@ func (s *scanner[T]) running(out, x []T, acc float64) {
 	}
 }
 
-// next folds x, the i-th elements of neighbouring rows, into acc, the results of the rows so far. It sets out to the
-// running results.
+// next adds one element to each of several neighbouring rows: x[r] is element i of row r, and acc[r] the result of the
+// row's elements before it. It updates acc, and sets out[r] to the running result.
 func (s *scanner[T]) next(acc []float64, i int, out, x []T) {
 	if s.restart > 0 && i%s.restart == 0 {
 		for row := range acc {

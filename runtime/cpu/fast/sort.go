@@ -93,7 +93,7 @@ func sortRows[T number](c *interp.Call) error {
 		})
 	}
 	byKeys := x.DType.BlockBytes() == 8 && values.list != nil && n >= longRow
-	if rows < longParts && n >= longRow {
+	if rows < longParts && n >= longRow { // too few rows for all workers: they share each row
 		s := newSorter[T](x.DType, n, flip, longParts)
 		s.byKeys = byKeys
 		s.run = func(n int, f func(part, lo, hi int)) error {

@@ -77,8 +77,8 @@ func winogradSize(in, out int) int {
 	return tileProducts * blocksOf(out) * paddedTerms(in) * channelBlock
 }
 
-// packWinograd packs weights: by product, by block of channels, by channel of the input, and by channel of the block.
-// It returns nil if a weight is too large.
+// packWinograd transforms weights [out, in, 3, 3] to [tileProducts, block, in, channel of the block], where a block is
+// some adjacent output channels. It returns nil if a weight is too large.
 func packWinograd(weights []float32, in, out int) []float32 {
 	packed := make([]float32, winogradSize(in, out))
 	each := blocksOf(out) * paddedTerms(in) * channelBlock
