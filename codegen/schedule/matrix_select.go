@@ -76,20 +76,24 @@ func (m machine) peak(k *kernel.Kernel) float64 {
 }
 
 // matrixTime estimates the time of a matmul in nanoseconds. groups is its number of workgroups, depth its contraction
-// length, and peak the rate of all cores. The workgroups run in waves of one (or PerCore) per core, and a partial wave
-// takes as long as a full one. Concurrent workgroups of a core hide each other's latency: n of them reach n times the
-// rate of one alone, up to the rate of many.
+// length, and peak the rate of all cores.
 func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
+	return tl.time(groups, h.cores, tileFlops(tl.M, tl.N, depth, 1), peak)
+}
+
+// time estimates the time in nanoseconds of workgroups that each do the given number of operations. They run in waves
+// of one (or PerCore) per core, and a partial wave takes as long as a full one. Concurrent workgroups of a core hide
+// each other's latency: n of them reach n times the rate of one alone, up to the rate of many.
+func (tl matrixTile) time(groups, cores int64, flops, peak float64) float64 {
 	efficiency, perCore := tl.Efficiency, int64(max(tl.PerCore, 1))
 	switch {
-	case tl.Alone > 0 && groups <= h.cores:
+	case tl.Alone > 0 && groups <= cores:
 		efficiency, perCore = tl.Alone, 1
 	case tl.Alone > 0:
-		efficiency = min(efficiency, float64(ceilDiv(groups, h.cores))*tl.Alone)
+		efficiency = min(efficiency, float64(ceilDiv(groups, cores))*tl.Alone)
 	}
-	rounds := ceilDiv(groups, h.cores*perCore)
-	flops := 2 * float64(rounds*perCore*h.cores*int64(tl.M)*int64(tl.N)) * float64(depth)
-	return flops / (efficiency * peak * 1e3)
+	rounds := ceilDiv(groups, cores*perCore)
+	return float64(rounds*perCore*cores) * flops / (efficiency * peak * 1e3)
 }
 
 // When a contraction is split, each part must keep a workgroup busy and be a multiple of a tile's step.

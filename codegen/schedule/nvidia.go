@@ -2,14 +2,39 @@ package schedule
 
 import (
 	"maps"
+	"slices"
+	"sync"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// nvidia returns the heuristics of NVIDIA GPUs. Subgroups always have 32 invocations. A workgroup has 48 KiB of shared
-// memory, and an invocation has up to 255 registers. Cores hide latency with many resident subgroups.
+// nvidia returns the heuristics of NVIDIA GPUs, with the rates of tiles that the fit found.
 func nvidia(caps device.Caps) heuristics {
+	t, fitted := nvidiaMeasured(caps), nvidiaTiles()
+	t.tiles, t.matrixTiles, t.byteTiles = fitted.tiles, fitted.matrixTiles, fitted.byteTiles
+	t.halvesTiles, t.flashTiles = fitted.halvesTiles, fitted.flashTiles
+	return t
+}
+
+// nvidiaTiles returns heuristics with the fitted rates of tiles, which do not depend on the device.
+var nvidiaTiles = sync.OnceValue(func() heuristics {
+	t := nvidiaMeasured(device.Caps{})
+	t.setRates(nvidiaRates)
+	return t
+})
+
+// NVIDIARates lists the tiles of NVIDIA GPUs with the rates of single measurements, from which the fit starts, and with
+// the fitted rates that the heuristics use.
+func NVIDIARates() (measured, fitted []TileRate) {
+	before, after := nvidiaMeasured(device.Caps{}), nvidiaTiles()
+	return before.tileRates(), after.tileRates()
+}
+
+// nvidiaMeasured returns the heuristics of NVIDIA GPUs with the rates of tiles that single measurements gave. The fit
+// starts from these rates. Subgroups always have 32 invocations. A workgroup has 48 KiB of shared memory, and an
+// invocation has up to 255 registers. Cores hide latency with many resident subgroups.
+func nvidiaMeasured(caps device.Caps) heuristics {
 	t := generic(caps)
 	// The slowdowns are from measurements M-handicaps and M-conv-bytes.
 	t.handicaps = handicaps{clamped: 1.5, withDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
@@ -85,7 +110,7 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.125, Alone: 0.056},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.115, Alone: 0.055},
 	}
-	t.byteTiles = nvidiaByteTiles
+	t.byteTiles = slices.Clone(nvidiaByteTiles)
 	// For 512 rows by q4_0 of 12288x4096 (M-halves).
 	t.halvesTiles = []matrixTile{
 		{Variant: kernel.VarSkinny, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Stages: 2, Efficiency: 0.4},
