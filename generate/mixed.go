@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// maxMixedTime bounds the time of a mixed run. Larger runs compute more tokens a second, and smaller ones make texts flow
-// more evenly.
+// maxMixedTime bounds the time of a mixed run. Larger runs compute more tokens a second, and smaller ones make texts
+// flow more evenly.
 const maxMixedTime = 110 * time.Millisecond
 
 // mixes reports whether the next run can combine the next token of each row with parts of prompts: there are both, and

@@ -103,8 +103,8 @@ tolerance of its ops.`,
 		"run `N` times, to see times after the warm-up; states continue from run to run")
 	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the cache and write nothing to it")
 	f.tuning.add(cmd)
-	flags.DurationVar(&f.tune, "tune", 0, "first measure schedules of the kernels, as vkc tune does, for this `TIME` at "+
-		"most; later runs use the results and continue")
+	flags.DurationVar(&f.tune, "tune", 0, "first measure schedules of the kernels, as vkc tune does, for this `TIME` "+
+		"at most; later runs use the results and continue")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
