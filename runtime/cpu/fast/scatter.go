@@ -64,6 +64,10 @@ func scatter(c *interp.Call) error {
 	if s.sections == 1 && s.n > sortChunk && !c.InPlace {
 		return s.toSmallBase()
 	}
+	const few = 4
+	if parts := min(s.sections, c.Workers()); s.mode == "" && s.n > sortChunk && !c.InPlace && parts <= few {
+		return s.replaceInParts(parts)
+	}
 	lists, err := s.sorted()
 	if err != nil {
 		return err
@@ -194,6 +198,30 @@ func (s *scattering) sorted() ([][]update, error) {
 				k := int(run) / s.each
 				all[next[k]] = update{run - int32(k*s.each), int32(lo + i)}
 				next[k]++
+			}
+		}
+	})
+}
+
+// replaceInParts computes a scatter that replaces elements, without sorting. Each of a few tasks looks at all updates,
+// and makes those of its part of the result.
+func (s *scattering) replaceInParts(parts int) error {
+	runs := len(s.out) / s.run
+	return s.Parallel(parts, elementWork*len(s.from), func(_, part int) {
+		first, end := part*runs/parts, (part+1)*runs/parts
+		copy(s.out[first*s.run:end*s.run], s.base[first*s.run:])
+		var room [block]int32
+		for lo := 0; lo < s.n; lo += block {
+			list := room[:min(block, s.n-lo)]
+			s.targets(list, lo)
+			for i, run := range list {
+				switch at, from := int(run), lo+i; {
+				case at < first || at >= end:
+				case s.run == 1:
+					s.out[at] = s.from[from]
+				default:
+					copy(s.out[at*s.run:(at+1)*s.run], s.from[from*s.run:])
+				}
 			}
 		}
 	})
