@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -10,35 +11,56 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestQuantizedWeightsStayPacked lowers matmuls with weights of every format for every device, in every precision. No
-// buffer except the weight's own may be as large as the weight, so there is no decoded copy. The exception are numbers
-// of rows so large that decoding the weight first is faster: in every run, or once if the device has room for the copy.
-func TestQuantizedWeightsStayPacked(t *testing.T) {
-	const n, k = 4096, 14336
+// packedCase is a matmul of m rows by a weight, for a device.
+type packedCase struct {
+	weight    ir.DType
+	m         int
+	precision string
+	profile   string
+}
+
+// packedCases returns matmuls with weights of every format, in every precision, for every device. Each device and each
+// format has every precision of every number of rows, and each device has every format.
+func packedCases() []packedCase {
+	var all []packedCase
 	for _, dt := range ir.DTypes() {
 		if !dt.IsBlock() || dt == ir.Q8_1 {
 			continue
 		}
 		for _, m := range []int{1, 8, 512} {
-			g, err := frontend.Build("product", func(b *frontend.Builder) {
-				b.Output("y", b.Input("x", ir.F32, m, k).MatMulT(b.Weight("w", dt, n, k)))
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			for _, precision := range vkc.Precisions() {
-				with, err := vkc.WithPrecision(g, precision)
-				if err != nil {
-					t.Fatal(err)
-				}
 				for _, profile := range device.Kinds() {
-					wantPacked(t, with, profile, dt, n*k, m > 256)
+					all = append(all, packedCase{dt, m, precision, profile})
 				}
 			}
 		}
+	}
+	return pairs.Cover(all, func(c packedCase) []string {
+		return []string{fmt.Sprint(c.weight, c.profile), fmt.Sprint(c.weight, c.m, c.precision),
+			fmt.Sprint(c.profile, c.m, c.precision)}
+	})
+}
+
+// TestQuantizedWeightsStayPacked lowers matmuls with quantized weights for devices. No buffer except the weight's own
+// may be as large as the weight, so there is no decoded copy. The exception are numbers of rows so large that decoding
+// the weight first is faster: in every run, or once if the device has room for the copy.
+func TestQuantizedWeightsStayPacked(t *testing.T) {
+	const n, k = 4096, 14336
+	for _, c := range packedCases() {
+		g, err := frontend.Build("product", func(b *frontend.Builder) {
+			b.Output("y", b.Input("x", ir.F32, c.m, k).MatMulT(b.Weight("w", c.weight, n, k)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err = vkc.WithPrecision(g, c.precision); err != nil {
+			t.Fatal(err)
+		}
+		wantPacked(t, g, c.profile, c.weight, n*k, c.m > 256)
 	}
 }
 
