@@ -14,7 +14,7 @@ func init() {
 			NoGrad: noFloatsIn, Doc: "Uniform in [0, 1), with the same bits on every device. The element is the top 24 bits of its word times 2^-24 (f32, f64), the top 11 times 2^-11 (f16), or the top 8 times 2^-8 (bf16)."},
 		OpInfo{Op: OpRandomNormal, Cost: 40, Name: "random_normal", Class: ClassRandom, Args: args, Attrs: attrs,
 			Infer: inferRandomFloat, Tol: Tolerance{Eps: 256, Abs: 1e-6, Sum: true},
-			NoGrad: noFloatsIn, Doc: "Normal with mean 0 and variance 1 (Box and Muller 1958). Elements 2j and 2j+1 are r*cos(a) and r*sin(a), with r = sqrt(-2*log1p(-u)) and a = 2*pi*v. u and v are the f32 uniforms of their two words."},
+			NoGrad: noFloatsIn, Doc: "Normal with mean 0 and variance 1 (Box and Muller 1958). Elements 2j and 2j+1 are r*cos(a) and r*sin(a), with r = sqrt(-2*log1p(-u)) and a = 2*pi*v. u and v are the f32 elements 2j and 2j+1 of random_uniform."},
 		OpInfo{Op: OpRandomBernoulli, Cost: 20, Name: "random_bernoulli", Class: ClassRandom, Args: args,
 			Attrs: []AttrInfo{{Name: "p", Kind: AttrFloat, Doc: "the probability of true, 0 to 1"}, shape}, Infer: inferBernoulli,
 			NoGrad: noFloats,

@@ -330,7 +330,7 @@ func (s *harness) writeContent(ctx context.Context, b *vk.Buffer, o *operand) er
 func (s *harness) check(ctx context.Context, c *candidate, t *trial) error {
 	written := func(o *operand) bool { return o.binding.Write }
 	which := written
-	if len(s.trials) > 1 {
+	if len(s.trials) > 1 { // the buffers may have the inputs of another trial
 		which = func(*operand) bool { return true }
 	}
 	if err := s.upload(ctx, t, which); err != nil {

@@ -568,8 +568,10 @@ func (c *call) expertActivation(h, third tensor) tensor {
 	return h.Mul(third)
 }
 
-// swiglu returns g * sigmoid(alpha*g) * (l+beta). fused says where g and l are: 0 for h and third, 1 for every other
-// element of h, and 2 for the halves of h. A limit above 0 bounds g from above, and l from both sides.
+// swiglu returns g * sigmoid(alpha*g) * (l+beta), with alpha and beta from the node's attributes. h and third are the
+// results of the first and third weights of an expert. fused is attribute swiglu_fusion: g is h and l is third (0), g
+// and l alternate in h (1), or they are the halves of h (2). A limit above 0 bounds g from above, and l from both
+// sides.
 func (c *call) swiglu(h, third tensor, fused int, limit float64) tensor {
 	g, l := h, third
 	switch s := h.Shape(); {

@@ -304,8 +304,8 @@ func convInteger(c *call) tensor {
 		c.b.Scalar(ir.I32, float64(w.Shape()[1:].MaxElems())))
 }
 
-// signedNumber returns an 8-bit zero point, given as an input, after the conversion that signed does. It returns false
-// if the zero point is not known when the graph is built.
+// signedNumber returns the zero point that an input gives for numbers of dtype t (i8 or u8), as a zero point for i8:
+// for u8 it subtracts 128. It returns false if the zero point is not known when the graph is built.
 func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
 	number := 0
 	if c.has(input) {

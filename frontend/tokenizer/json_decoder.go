@@ -118,10 +118,11 @@ func readMetaspaceDecoder(raw json.RawMessage) decoder {
 		Scheme      string `json:"prepend_scheme"`
 		Prefix      *bool  `json:"add_prefix_space"`
 	}]("Metaspace", raw)
-	added := c.Scheme != "never" && (c.Scheme != "" || c.Prefix == nil || *c.Prefix)
+	// Field prepend_scheme replaces the older add_prefix_space. Without both, the encoder adds a space too.
+	addsSpace := c.Scheme != "never" && (c.Scheme != "" || c.Prefix == nil || *c.Prefix)
 	return func(parts []string) []string {
 		for i, part := range parts {
-			if added && i == 0 {
+			if addsSpace && i == 0 {
 				part = strings.TrimPrefix(part, c.Replacement)
 			}
 			parts[i] = strings.ReplaceAll(part, c.Replacement, " ")

@@ -358,7 +358,7 @@ func Take(link, own []uint32) ([][]uint32, error) {
 func (x exchange) take(rank int) ([]uint32, error) {
 	for tries := 1; !isReached(atomic.LoadUint32(&x.words[givenAt+rank]), x.epoch); tries++ {
 		switch {
-		case atomic.LoadUint32(&x.words[0]) != 0:
+		case atomic.LoadUint32(&x.words[0]) != 0: // the mailbox is stopped
 			atomic.StoreUint32(&x.words[failedAt+x.rank], x.epoch)
 			return nil, ErrStopped
 		case tries%64 == 0:
@@ -369,7 +369,7 @@ func (x exchange) take(rank int) ([]uint32, error) {
 	}
 	from, values := x.of(rank), make([]uint32, x.values)
 	for i := range values {
-		if from[i/lineValues*lineWords+lineValues] != x.epoch {
+		if lineEpoch := from[i/lineValues*lineWords+lineValues]; lineEpoch != x.epoch {
 			atomic.StoreUint32(&x.words[failedAt+x.rank], x.epoch|staleBit)
 			return nil, ErrStopped
 		}

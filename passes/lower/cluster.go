@@ -512,8 +512,9 @@ var neverMerged = map[ClusterKind]string{
 // maxTries limits the failed attempts to merge a cluster with others.
 const maxTries = 64
 
-// adopt enters c into the tables: as the cluster with its ID, the cluster that stores its tails, and the cluster of its
-// cores. tryMerge also uses it to restore a cluster after a merge that failed.
+// adopt enters cluster c into the tables of f: under its ID, under each node that it may store (tails), and under each
+// node that determines the kind of its kernel (Cores). tryMerge also uses it to restore a cluster after a merge that
+// failed.
 func (f *Fusion) adopt(c *Cluster) {
 	f.Clusters[c.ID] = c
 	for _, n := range c.tails {

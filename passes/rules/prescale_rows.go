@@ -118,6 +118,7 @@ func (f scaledRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool) 
 		list := m.Stores()
 		at := slices.IndexFunc(list, func(st kernel.Store) bool { return m.To.Bindings[st.Bind].Buffer == f.id.row })
 		st := list[at]
+		// The matmul loads the weight at the row's contraction coordinate, and k at the position where it stores.
 		weight := m.Part(f.k, func(int, ir.Dim) kernel.Index { return st.Index }).Value(f.weight)
 		st.Value = m.Builder.Apply(ir.OpMul, ir.F32, nil, st.Value, weight)
 		bind := f.binding(buffer)

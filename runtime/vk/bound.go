@@ -86,7 +86,8 @@ func (r *runResources) prepareKey(e *Executable, inputs []bufferCopy, j *job) (d
 	return direct
 }
 
-// replaces reports whether copy c fills an input that kernels read from the caller's tensor instead.
+// replaces reports whether copy c is superfluous: it fills the buffer of an input, but the kernels read this input from
+// the caller's tensor.
 func (k *boundKey) replaces(e *Executable, c bufferCopy) bool {
 	for i, x := range k.inputs {
 		if x != nil && e.input(i).at.Buffer == c.dst {

@@ -159,9 +159,10 @@ func (l *literals) code() (c rune, ok bool) {
 	return c, true
 }
 
-// quoted reads a string, and returns it as JSON.
+// quoted reads a string between two equal quotes, and returns it as JSON. st is partial if the text ends within the
+// string, and not if no string begins here.
 func (l *literals) quoted() (text string, st state) {
-	for _, mark := range l.quotes {
+	for _, mark := range l.quotes { // longer quotes first; strings in quotes of more than 3 bytes have no escapes
 		if len(l.rest()) < len(mark) && l.rest() != "" && strings.HasPrefix(mark, l.rest()) {
 			return "", partial
 		}

@@ -162,8 +162,9 @@ func (m *flashMatrix) shareScores(scores expr.Array) {
 	}
 }
 
-// readScores reads the invocation's scores from shared memory into mine: for each key it adds up the parts of the
-// subgroups that share the row, from line first on. It raises best to the largest score of the row.
+// readScores computes the invocation's scores of one query row into mine, for the keys from key0 on. If several
+// subgroups share the row (m.parts), each has stored a partial dot product in shared memory, the first one in line
+// first: readScores adds them up. It raises best to the largest score of the row.
 func (m *flashMatrix) readScores(mine expr.Array, best, first, key0 expr.Expr) {
 	each := m.s.TileN / m.lanesPerRow()
 	m.Repeat("c", each, func(c expr.Expr) {

@@ -199,8 +199,9 @@ func (e *Emitter) OpenPoint() {
 	e.OpenIf(e.Eval(e.K.Guard.Point))
 }
 
-// Invocations returns the position of an invocation among n. If the grid is too small, it opens a loop over the
-// invocation's positions.
+// Invocations distributes n positions over the invocations of the dispatch, and returns the variable, called name, with
+// an invocation's position. If a dispatch of n invocations exceeds the device's limits, it opens a loop over several
+// positions per invocation; otherwise the other invocations return.
 func (e *Emitter) Invocations(n ir.Dim, name string) expr.Expr {
 	wg := e.Launch.Workgroup
 	if e.SetGrid(0, []ir.Dim{n}, int64(wg)) {

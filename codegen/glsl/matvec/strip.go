@@ -263,7 +263,8 @@ func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at position) expr.Expr
 //
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 //
-// If rows are int8, the sums over x are integers, and each row has a scale too. Small sums already include the bias.
+// Here q are the quants, and x the elements of a row of A. dots has sum(x * q) for each row, and row has sum(x). If
+// rows are int8, these sums are integers, and each row has a scale too. With smallSums, dots already includes the bias.
 func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Array, row rowArrays) {
 	f, ints := v.run.Form, v.S.IntDot
 	number := func(n int) expr.Expr {

@@ -102,7 +102,9 @@ func (p *intConv) parts() int {
 // rowBytes returns the size of the packed weights of an output channel.
 func (p *intConv) rowBytes() int { return p.parts() * volume(p.kernel) * groupBytes }
 
-// row packs the weights of one output channel into dst, and returns their sum.
+// row packs the weights [inPer, kernel...] of one output channel into dst, in groups of p.elems integers that one
+// instruction multiplies and adds. A group has neighbours along the innermost axis of the kernel (p.neighbours), or
+// else neighbouring input channels. row returns the sum of the weights.
 func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
 	if p.neighbours {
 		for at := 0; at < len(weights); at += p.width {

@@ -29,9 +29,9 @@ func (w width) blocks() []blocks {
 	return []blocks{w.q8_0(), w.q4_0(), q4_K, q6_K}
 }
 
-// whole returns a format with blocks of 32 elements, each of which is an integer times the block's scale. The scale is
-// an f16 at the start of the block. levels generates code that loads a vector of integers as int32.
-func (w width) whole(name string, bytes int, levels func(src Register, at int, y VecVirtual)) blocks {
+// oneScale returns the decoder of a format with blocks of 32 elements: integers, times one f16 scale at the start of
+// the block. bytes is the size of a block. levels generates code that loads a vector of the integers as int32.
+func (w width) oneScale(name string, bytes int, levels func(src Register, at int, y VecVirtual)) blocks {
 	return blocks{name, bytes, 32, func(src Register, _ Mem) any {
 		scale := w.vector()
 		half(Mem{Base: src}, scale)
@@ -44,13 +44,13 @@ func (w width) whole(name string, bytes int, levels func(src Register, at int, y
 }
 
 func (w width) q8_0() blocks {
-	return w.whole("Q8_0", 34, func(src Register, at int, y VecVirtual) {
+	return w.oneScale("Q8_0", 34, func(src Register, at int, y VecVirtual) {
 		VPMOVSXBD(Mem{Base: src, Disp: 2 + at}, y)
 	})
 }
 
 func (w width) q4_0() blocks {
-	return w.whole("Q4_0", 18, func(src Register, at int, y VecVirtual) {
+	return w.oneScale("Q4_0", 18, func(src Register, at int, y VecVirtual) {
 		VPMOVZXBD(Mem{Base: src, Disp: 2 + at%16}, y)
 		nibble(y, at >= 16)
 		VPSUBD(word(like(y), 8), y, y) // the smallest level is -8

@@ -146,8 +146,8 @@ func (w width) mergeStrides(x, end, size Register) {
 	Label("strided")
 }
 
-// sortWithin generates code that compares the elements of a vector with the elements that a permutation puts in their
-// places. greater has the 32-bit words of the greater ones.
+// sortWithin generates a step of a sorting network within a vector of four uint64. permutation (of VPERMQ) exchanges
+// the elements to compare. greater is the mask of the 32-bit words that receive the greater element of each pair.
 func (w width) sortWithin(v VecVirtual, permutation, greater uint64) {
 	other := YMM()
 	VPERMQ(Imm(permutation), v, other)
