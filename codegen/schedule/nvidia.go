@@ -14,6 +14,11 @@ func nvidia(caps device.Caps) heuristics {
 	t, fitted := nvidiaMeasured(caps), nvidiaTiles()
 	t.tiles, t.matrixTiles, t.byteTiles = fitted.tiles, fitted.matrixTiles, fitted.byteTiles
 	t.halvesTiles, t.flashTiles = fitted.halvesTiles, fitted.flashTiles
+	if caps.DriverID == device.DriverNVK {
+		t.matrixTiles = slices.DeleteFunc(slices.Clone(t.matrixTiles), func(tl matrixTile) bool {
+			return tl.OneStage && tl.M*tl.N == 128*128 // 128 sums and 64 loaded words an invocation: 10 registers spill
+		})
+	}
 	return t
 }
 
