@@ -104,7 +104,7 @@ tolerance of its ops.`,
 	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the cache and write nothing to it")
 	f.tuning.add(cmd)
 	flags.DurationVar(&f.tune, "tune", 0, "first measure schedules of the kernels, as vkc tune does, for this `TIME` "+
-		"at most; later runs use the results and continue")
+		"at most (0 means no time); later runs use the results and continue")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
