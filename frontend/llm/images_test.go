@@ -191,7 +191,7 @@ func TestPicturesInFolder(t *testing.T) {
 // TestImagesRefuses: models that read no pictures, and wrong sections.
 func TestImagesRefuses(t *testing.T) {
 	for name, want := range map[string]string{"gpt2": "reads no pictures", "gemma3n": "reads no pictures",
-		"granite": "reads no pictures", "bert": "reads no pictures", "qwen35": "has no rope.dimension_sections"} {
+		"granite": "reads no pictures", "bert": "predicts no tokens", "qwen35": "has no rope.dimension_sections"} {
 		cfg, err := llm.FromGGUF(readGolden(t, filepath.Join(goldenDir, name+".json")).file(t))
 		if err != nil {
 			t.Fatal(err)
