@@ -35,8 +35,9 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 	}
 	began, f := time.Now(), &pendingStep{}
 	parts, chunks, program := e.plan(rows)
+	tokens := 0
 	for i, p := range parts {
-		if p.Ends {
+		if tokens += len(p.Tokens); p.Ends {
 			f.add(chunks[i], len(p.Tokens))
 		}
 	}
@@ -50,7 +51,9 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 		}
 		all, err = e.model.collect(ctx, f)
 	}
-	e.measureMixed(program, time.Since(began))
+	if err == nil {
+		e.measureMixed(program, tokens, time.Since(began))
+	}
 	e.collected = 0
 	e.deliver(ctx, f.rows, all, err)
 }
@@ -118,9 +121,13 @@ func (e *engine) largestMixed() (largest int) {
 	return largest
 }
 
-// measureMixed updates the time of a mixed program. A run can be delayed by other work. So a longer time than before
-// only raises it by a twentieth.
-func (e *engine) measureMixed(program int, took time.Duration) {
+// measureMixed updates the time of a mixed program by a run with that many tokens. It ignores a run that leaves more
+// than an eighth of its program empty, because that says little about full ones. A run can be delayed by other work. So
+// a longer time than before only raises the time by a twentieth.
+func (e *engine) measureMixed(program, tokens int, took time.Duration) {
+	if tokens < e.model.mixed[program].rows/8*7 {
+		return
+	}
 	if known := e.mixedTimes[program]; known > 0 {
 		took = min(took, known+known/20)
 	}

@@ -136,6 +136,20 @@ func TestMixedPlan(t *testing.T) {
 	}
 }
 
+// TestMixedTimes: only runs that nearly fill a program say how long it takes, and one slow run says little.
+func TestMixedTimes(t *testing.T) {
+	e := newEngine(&Model{slotCount: 1, mixed: []sizedProgram{{rows: 64}, {rows: 256}}})
+	for i, run := range []struct {
+		tokens     int
+		took, want time.Duration
+	}{{55, 5, 0}, {64, 40, 40}, {10, 2, 40}, {60, 100, 42}, {56, 41, 41}} {
+		e.measureMixed(0, run.tokens, run.took)
+		if e.mixedTimes[0] != run.want || e.mixedTimes[1] != 0 {
+			t.Errorf("run %d: times %v, want %v for the first", i, e.mixedTimes, run.want)
+		}
+	}
+}
+
 // TestMixedOptions: context shifts and sliding windows next to the prompts of others.
 func TestMixedOptions(t *testing.T) {
 	mixEverywhere(t)
