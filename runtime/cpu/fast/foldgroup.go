@@ -302,16 +302,22 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 		values = append(values, g.value(v))
 	}
 	if g.across {
+		tall := g.tall()
 		for i, list := range values {
 			fromDoubles(ofRow[i], list)
+			for k := 1; k < tall; k++ {
+				copy(ofRow[i][k*g.count:], ofRow[i][:g.count])
+			}
 		}
-		for k := lo; k < hi; k++ {
-			x := g.computeBlock(p, s, &to, 0, k, g.count)
-			switch {
-			case to.by != nil:
-				eachOf(to.by, to.results, x)
-			case to.f != nil:
-				to.f(0, k, g.count, x)
+		for k := lo; k < hi; k += tall {
+			x := g.computeBlock(p, s, &to, 0, k, min(tall, hi-k)*g.count)
+			for i := 0; i < len(x) && !to.outputs; i += g.count {
+				switch x := x[i : i+g.count]; {
+				case to.by != nil:
+					eachOf(to.by, to.results, x)
+				case to.f != nil:
+					to.f(0, k+i/g.count, g.count, x)
+				}
 			}
 		}
 		return
@@ -363,6 +369,15 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 			}
 		}
 	}
+}
+
+// tall returns how many elements of each row a block has, if neighbouring elements belong to different rows. It is 1
+// if the elements of the group are not neighbours.
+func (g *groupFold[T]) tall() int {
+	if g.count < g.inner {
+		return 1
+	}
+	return max(1, block/g.count)
 }
 
 // inMemory reports whether the elements that a chain reads, of all rows of the group, are neighbours in memory. The
