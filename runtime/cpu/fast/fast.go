@@ -79,6 +79,9 @@ func init() {
 	rows[ir.OpTril], rows[ir.OpTriu] = moves(unblocked, triangle), moves(unblocked, triangle)
 	rows[ir.OpTranspose] = moves(takesTranspose, transpose)
 	rows[ir.OpResizeNearest] = moves(unblocked, resizeNearest)
+	for _, op := range []ir.Op{ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin} {
+		rows[op] = moves(takesInts, scanInts)
+	}
 	for _, op := range []ir.Op{ir.OpGather, ir.OpIndexSelect, ir.OpGatherND} {
 		rows[op] = moves(unblocked, gather)
 	}

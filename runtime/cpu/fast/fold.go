@@ -88,12 +88,7 @@ func newFold[T number](c *chains, n *ir.Node, absorbed []bool) *fold[T] {
 	b, element := begin()
 	f.element = b.chain(b.result(element))
 	f.args = f.element.args
-	switch {
-	case searches(n.Op()):
-		return f
-	case n.Op().Info().Running != 0:
-		b, element := begin()
-		f.long.each = b.chain(b.asLast(element))
+	if searches(n.Op()) || n.Op().Info().Running != 0 {
 		return f
 	}
 	f.long = f.compileSteps(c, members, nil)

@@ -139,6 +139,37 @@ func TestLongFolds(t *testing.T) {
 	}
 }
 
+// TestIntScans compares scans of integers with the interpreter: short rows, rows that tasks share, and rows of
+// neighbouring elements.
+func TestIntScans(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 11))
+	ops, attrs := []string{"cumsum", "cumprod", "cummax", "cummin"}, []string{"", ", exclusive=true", ", reverse=true",
+		", exclusive=true, reverse=true", ", restart=100", ", restart=7, exclusive=true, reverse=true"}
+	for _, d := range []ir.DType{ir.U8, ir.I8, ir.U16, ir.I16, ir.I32, ir.U32, ir.I64} {
+		for _, shape := range []string{"[2,65601]", "[66000,2]", "[3,41]"} {
+			for axis := range 2 {
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%x = input {name="x", dtype=%s, shape=%s}
+					%%o = %s %%x {axis=%d%s}
+					output "o" %%o
+				}`, d, shape, ops[rng.IntN(len(ops))], axis, attrs[rng.IntN(len(attrs))]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := values(t, rng, g, nil)
+				if d.BlockBytes() < 4 { // of any bits, so that sums wrap
+					for i := range in["x"].Bytes {
+						in["x"].Bytes[i] = byte(rng.Uint32())
+					}
+				}
+				if len(compare(t, g, in, nil)) != 1 {
+					t.Errorf("it has no kernel: %s", g)
+				}
+			}
+		}
+	}
+}
+
 // TestFoldAfter folds a value that waits for another one, which is then a member of the chain too.
 func TestFoldAfter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 5))

@@ -40,7 +40,7 @@ const (
 // reducers has the reducers of the basic reductions of floats.
 var reducers = map[ir.Op]*reducer{
 	ir.OpSum: {kind: sumOfFloats, identity: 0, merge: sumOf, next: sumOf, all: sumAll[float64],
-		each: sumEachOf[float64], running: runningSumOf[float64]},
+		each: sumEachOf[float64], running: runningSum64},
 	ir.OpProd: {identity: 1, merge: productOf, next: productOf, all: productAll[float64],
 		each: productEachOf[float64]},
 	ir.OpReduceMax: {kind: greatestFloat, identity: math.Inf(-1), merge: greater, next: greater,
@@ -57,13 +57,12 @@ func longReducer(op ir.Op, t ir.DType) *reducer {
 	set := func(first int64, next func(a, b int64) int64) {
 		r.identity = bitsOfLong(first)
 		r.next = func(a, b float64) float64 { return bitsOfLong(next(long(a), long(b))) }
-		r.merge, r.running = r.next, running(next)
+		r.merge = r.next
 	}
 	switch op {
 	case ir.OpSum:
 		r.all, r.each = sumAll[int64], sumEachOf[int64]
 		set(0, func(a, b int64) int64 { return a + b })
-		r.running = runningSumOf[int64]
 	case ir.OpProd:
 		r.all, r.each = productAll[int64], productEachOf[int64]
 		set(1, func(a, b int64) int64 { return a * b })
@@ -79,30 +78,13 @@ func longReducer(op ir.Op, t ir.DType) *reducer {
 	return r
 }
 
-// runningSumOf is reducer.running for sums.
-func runningSumOf[E float64 | int64](acc float64, out, x []float64) float64 {
-	return result64(acc, func(acc E) E {
-		to := wordsIn[E](out)
-		for i, y := range wordsIn[E](x)[:len(to)] {
-			acc += y
-			to[i] = acc
-		}
-		return acc
-	})
-}
-
-// running returns reducer.running for a function of two elements.
-func running[E float64 | int64](next func(a, b E) E) func(acc float64, out, x []float64) float64 {
-	return func(acc float64, out, x []float64) float64 {
-		return result64(acc, func(acc E) E {
-			to := wordsIn[E](out)
-			for i, y := range wordsIn[E](x)[:len(to)] {
-				acc = next(acc, y)
-				to[i] = acc
-			}
-			return acc
-		})
+// runningSum64 is reducer.running for sums.
+func runningSum64(acc float64, out, x []float64) float64 {
+	for i, y := range x[:len(out)] {
+		acc += y
+		out[i] = acc
 	}
+	return acc
 }
 
 // wordsIn returns the memory of a list of 64 bits as elements of type E.

@@ -7,39 +7,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scanner computes an op that returns the running results of a reduction, such as cumsum. If the kernel also computes
-// the elements by fused elementwise ops, it first stores them in the output, and then replaces them by running results.
-// Otherwise it reads the argument.
+// scanner computes an op that returns the running results of a reduction of floats, such as cumsum.
 type scanner[T number] struct {
 	*foldRows[T]
 	by                       *reducer
 	sums, exclusive, reverse bool // whether by adds; the op's attributes
 	restart                  int  // the number of elements after which the results restart; 0 means never
-	from                     []T  // the argument's elements; nil if a chain computes or converts them
-	to                       []T  // the results
 }
 
 // scan computes all rows. If there are few groups of many elements, several tasks share a row: they first fold their
 // parts, so that each task knows the fold of all elements before its part.
 func (r *foldRows[T]) scan() error {
-	by, attrs := r.reducer(r.node.Op().Info().Running), r.node.Attrs()
-	s := scanner[T]{foldRows: r, by: by, sums: by == reducers[ir.OpSum] && !r.wide(), to: r.out.list,
+	by, attrs := reducers[r.node.Op().Info().Running], r.node.Attrs()
+	s := scanner[T]{foldRows: r, by: by, sums: by == reducers[ir.OpSum] && !r.wide(),
 		exclusive: attrs.Bool("exclusive"), reverse: attrs.Bool("reverse"), restart: attrs.Int("restart")}
-	if s.to == nil {
-		if err := hostmem.Check(8 * int64(r.rows*r.n)); err != nil {
-			return err
-		}
-		s.to = make([]T, r.rows*r.n)
-	}
-	final := r.out
-	r.out = results[T]{list: s.to} // chains store elements where their results will be
-	if p := r.element; len(p.code) == 0 {
-		s.from = r.readers[p.result].contiguous()
-	}
 	groups := r.groups
 	each, parts := r.parts(groups)
 	if s.restart > 0 {
 		each, parts = r.n, 1
+	}
+	if err := hostmem.Check(8 * int64(each) * int64(r.call.Workers())); err != nil { // see room
+		return err
 	}
 	before := make([][]float64, len(groups)*parts) // by group and part: the results of the rows before the part
 	for i := range before {
@@ -58,14 +46,10 @@ func (r *foldRows[T]) scan() error {
 			s.accumulate(before[i*parts : (i+1)*parts])
 		}
 	}
-	err := r.call.Parallel(len(before), work, func(_, task int) {
+	return r.call.Parallel(len(before), work, func(worker, task int) {
 		k := task % parts * each
-		s.part(r.group(groups[task/parts]), before[task], k, min(k+each, r.n))
+		s.part(worker, r.group(groups[task/parts]), before[task], k, min(k+each, r.n))
 	})
-	if err != nil || final.list != nil {
-		return err
-	}
-	return r.call.ParallelRange(len(s.to), 1, func(lo, hi int) { final.store(lo, s.to[lo:hi]) })
 }
 
 // accumulate computes an exclusive scan over the parts of rows. parts[p][row] is the fold of part p of a row. It
@@ -84,39 +68,48 @@ func (s *scanner[T]) accumulate(parts [][]float64) {
 }
 
 // part computes the results for elements lo to hi of the rows of a group. acc has the results before, by row.
-func (s *scanner[T]) part(g *groupFold[T], acc []float64, lo, hi int) {
-	out, from := s.to, s.from
-	if from == nil {
-		from = out
-	}
+func (s *scanner[T]) part(worker int, g *groupFold[T], acc []float64, lo, hi int) {
 	if !s.across {
-		if s.from == nil {
-			g.run(g.each, sink[T]{keeps: -1, outputs: true}, lo, hi)
-		}
 		for row, before := range acc {
-			at := s.at(g.from+row, 0)
-			s.row(out[at+lo:at+hi], from[at+lo:at+hi], before)
+			at := s.at(g.from+row, lo)
+			out, x := s.lists(worker, at, hi-lo)
+			s.row(out, x, before)
+			s.out.put(at, out)
 		}
 		return
 	}
-	const span = 32 // number of elements of a row that stay in the cache between the chain and the fold
+	span := g.tall() // elements of a row that stay in the cache before they are folded
 	for i := 0; i < hi-lo; i += span {
 		first, end := lo+i, min(lo+i+span, hi) // coordinates
 		if s.reverse {
 			first, end = max(hi-i-span, lo), hi-i
 		}
-		if s.from == nil {
-			g.run(g.each, sink[T]{keeps: -1, outputs: true}, first, end)
-		}
-		for k := first; k < end; k++ {
-			at := k
+		at := s.at(g.from, first)
+		out, x := s.lists(worker, at, (end-first)*g.count)
+		for k := range end - first {
+			j := k
 			if s.reverse {
-				at = first + end - 1 - k
+				j = end - first - 1 - k
 			}
-			at = s.at(g.from, at)
-			s.next(acc, i+k-first, out[at:at+g.count], from[at:at+g.count])
+			s.next(acc, i+k, out[j*g.count:(j+1)*g.count], x[j*g.count:(j+1)*g.count])
 		}
+		s.out.put(at, out)
 	}
+}
+
+// lists returns n elements of the argument from number at on, and where their results are computed: the memory of the
+// results, or a worker's. Both may be the same memory.
+func (s *scanner[T]) lists(worker, at, n int) (out, x []T) {
+	if s.out.list == nil {
+		out = roomOf[T](s.call, worker, n)
+	} else {
+		out = s.out.list[at : at+n]
+	}
+	if x = s.direct(at, n); x == nil {
+		x = out
+		s.elements(x, at)
+	}
+	return out, x
 }
 
 // row sets out to the running results of x, a part of a row. acc is the result for the elements before that part.
