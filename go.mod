@@ -26,10 +26,7 @@ require (
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
-	honnef.co/go/tools v0.8.2 // indirect
+	honnef.co/go/tools v0.8.2
 )
 
-tool (
-	github.com/vkc-go/vkc/internal/lint/vkclint
-	honnef.co/go/tools/cmd/staticcheck
-)
+tool github.com/vkc-go/vkc/internal/lint/vkclint

@@ -1,5 +1,5 @@
 // Package lint has the rules of this repository that a program can check. Each is an analyzer, with the reason for the
-// rule in its documentation. scripts/test runs them through vkclint, together with go vet's own rules.
+// rule in its documentation. scripts/test runs them through vkclint, together with the rules of go vet and staticcheck.
 package lint
 
 import (
@@ -17,7 +17,8 @@ import (
 const module = "github.com/vkc-go/vkc"
 
 // Analyzers lists the analyzers of this package, which vkclint runs on the whole module.
-var Analyzers = []*analysis.Analyzer{Imports, Caught, Exhaustive, Clock, Columns, Documented, Rebuilt, Rounds, Words}
+var Analyzers = []*analysis.Analyzer{Imports, Caught, Exhaustive, Clock, Columns, Documented, Rebuilt, Rounds, Unused,
+	Words}
 
 // relative returns the path below the module's own, "." for the module itself.
 func relative(path string) (rel string, ours bool) {

@@ -2,6 +2,9 @@ package lint
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +28,7 @@ func TestAnalyzers(t *testing.T) {
 		{Documented, []string{"documented"}},
 		{Rebuilt, []string{"rebuilt", module + "/codegen/kernel"}},
 		{Rounds, []string{module + "/ir/interp", module + "/bench", "rounds"}},
+		{Unused, []string{"unused"}},
 		{Words, []string{"words"}},
 	}
 	for _, tt := range tests {
@@ -34,6 +38,33 @@ func TestAnalyzers(t *testing.T) {
 	}
 	if len(tests) != len(Analyzers) {
 		t.Errorf("%d of %d analyzers are tested", len(tests), len(Analyzers))
+	}
+}
+
+// TestForUnit: of a package that is only imported, the analyzers that export facts run, also those that others require.
+func TestForUnit(t *testing.T) {
+	base := &analysis.Analyzer{Name: "base", FactTypes: []analysis.Fact{nil}}
+	reads := &analysis.Analyzer{Name: "reads", Requires: []*analysis.Analyzer{base}}
+	both := &analysis.Analyzer{Name: "both", Requires: []*analysis.Analyzer{base}, FactTypes: []analysis.Fact{nil}}
+	list := []*analysis.Analyzer{reads, Words, both}
+	for _, tt := range []struct {
+		unit string
+		want []*analysis.Analyzer
+	}{
+		{`{"VetxOnly": true}`, []*analysis.Analyzer{base, both}},
+		{`{"VetxOnly": false}`, list},
+		{`no JSON`, list},
+	} {
+		file := filepath.Join(t.TempDir(), "unit.cfg")
+		if err := os.WriteFile(file, []byte(tt.unit), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := ForUnit(file, list); !slices.Equal(got, tt.want) {
+			t.Errorf("unit %s has %v, want %v", tt.unit, got, tt.want)
+		}
+	}
+	if got := ForUnit("-flags", list); !slices.Equal(got, list) {
+		t.Errorf("no unit has %v, want %v", got, list)
 	}
 }
 

@@ -29,6 +29,7 @@ const (
 	xtext       = "golang.org/x/text"
 	xterm       = "golang.org/x/term"
 	xtools      = "golang.org/x/tools"
+	honnef      = "honnef.co/go/tools"
 )
 
 // Rules is the table of allowed imports. Data flows one way through vkc, from a graph to a device, and imports follow
@@ -92,7 +93,7 @@ var Rules = []Rule{
 	{"runtime/multi", []string{"ir", "runtime", "runtime/vk", "runtime/collective", "codegen/device", "codegen/kernel", "passes/partition"}, []string{xsync}, "it runs the parts of a program, which others compile"},
 	{"bench", []string{all}, []string{xsync}, "it measures what a user gets, so it uses vkc as one does"},
 	{"internal", []string{all}, []string{float16, xsync, xsys, xterm}, "small shared helpers"},
-	{"internal/lint", nil, []string{xtools}, "the rules of the house know the code by its text alone"},
+	{"internal/lint", nil, []string{xtools, honnef}, "the rules of the house know the code by its text alone"},
 	{"cmd/vkc", []string{all}, []string{cobra, pflag, progressbar, xsync, xsys, xterm}, "the command line is the only place that talks to a terminal"},
 	{"examples", []string{all}, nil, "an example uses what a user has: vkc and the standard library"},
 	{"golden", []string{all}, nil, "test data and what writes it"},
