@@ -37,6 +37,7 @@ type chainOf[T number] struct {
 	row         []*ir.Scalar // row values of a fold, which are equal for all elements of a row
 	spread      []bool       // by row value: whether an instruction outside of row programs reads it
 	ofRow       []bool       // by argument: whether it is a list of a row program
+	onlyFused   []bool       // by argument: whether only fused instructions read it
 	constants   []T
 	code        []instruction[T]
 	temporaries int       // number of temporaries
@@ -75,6 +76,7 @@ type instruction[T number] struct {
 	out     int
 	in      [3]int
 	program *rowProgram // the row program that begins here, or nil
+	fused   *fused      // this instruction and those that assembly computes with it, or nil
 }
 
 // scratch is the working memory in which one worker runs a chain.
@@ -89,6 +91,9 @@ type scratch[T number] struct {
 	numbers  [][]T
 	sums     []float64 // by row of a block: to which the chain's row program adds its results; may be nil
 	next     []T       // elements that the row program after this one reads; may be nil
+	// By argument: whether its operand has an element that is the same for all elements of the block, fusedElems times.
+	repeated []bool
+	steps    []fusedStep
 }
 
 // compute implements interp.Kernel.Compute: it applies the instructions of a chain of elementwise ops to blocks of
@@ -143,6 +148,7 @@ func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T]
 func (p *chainOf[T]) end(s *scratch[T]) {
 	clear(s.operands[:len(p.args)+len(p.kept)])
 	clear(s.readers)
+	clear(s.steps)
 	s.rowElems, s.sums, s.next = 0, nil, nil
 	p.idle.Put(s)
 }
@@ -160,10 +166,15 @@ func (p *chainOf[T]) read(readers []readerOf[T], lo, n int, s *scratch[T]) {
 		if s.rowElems > 0 && p.ofRow[i] {
 			elems = min(s.rowElems, n)
 		}
+		s.repeated[i] = false
 		switch at := &readers[i]; {
 		case !p.reads[i]:
 		case at.repeats():
-			s.operands[i] = s.buffers[i]
+			s.operands[i], s.repeated[i] = s.buffers[i], true
+		case p.onlyFused[i] && canFuse() && at.repeatsFor(lo, n):
+			s.operands[i], s.repeated[i] = s.buffer(i)[:fusedElems], true
+			at.read(s.operands[i][:1], lo)
+			fillOf(s.operands[i], s.operands[i][0])
 		case at.direct(lo, elems) != nil:
 			s.operands[i] = at.direct(lo, elems)
 		default:
@@ -181,12 +192,17 @@ func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 		programs := c.program != nil && s.rowElems > 0
 		if programs {
 			end += c.program.length - 1
+		} else if c.fused != nil && canFuse() {
+			end += c.fused.length - 1
 		}
 		if end < last {
 			to = s.operands[p.code[end].out][:n]
 		}
 		if i = end; programs {
 			s.runProgram(c, to, nil, n)
+			continue
+		} else if c.fused != nil && canFuse() {
+			p.runFused(c.fused, to, s)
 			continue
 		}
 		c.apply(to, s.operands[c.in[0]], s.operands[c.in[1]], s.operands[c.in[2]])
@@ -202,7 +218,8 @@ func (p *chainOf[T]) scratch() *scratch[T] {
 		return s
 	}
 	lists := len(p.args) + len(p.kept)
-	s := &scratch[T]{buffers: make([][]T, len(p.args)), operands: make([][]T, lists), results: make([]T, block)}
+	s := &scratch[T]{buffers: make([][]T, len(p.args)), operands: make([][]T, lists), results: make([]T, block),
+		repeated: make([]bool, len(p.args))}
 	for range len(p.row) + len(p.constants) + p.temporaries {
 		s.operands = append(s.operands, make([]T, block))
 	}

@@ -267,7 +267,8 @@ func (b *compilerOf[T]) chain(result int) *chainOf[T] {
 	if narrow, ok := any(b).(*compiler); ok {
 		shorten(narrow, result)
 	}
-	p, programs := &chainOf[T]{code: b.code}, b.findPrograms(result)
+	p, uses := &chainOf[T]{code: b.code}, b.readers(result)
+	programs, together := b.findPrograms(uses), b.findFused(uses)
 	last := make([]int, len(b.values)) // by value: the last instruction that uses it
 	used := make([]bool, len(b.values))
 	for i, c := range b.code {
@@ -322,5 +323,6 @@ func (b *compilerOf[T]) chain(result int) *chainOf[T] {
 	}
 	p.result = at[result]
 	p.setPrograms(programs, at)
+	p.setFused(together, at)
 	return p
 }

@@ -418,6 +418,10 @@ func layerNormListRows(out *float32, x *float32, w *float32, v *float32, checks 
 // multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
 func layerNormListsRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// fusedSteps applies count steps to n elements, see fusedStep. It reads operands that are the same for all
+// elements as vectors, of which they have four.
+func fusedSteps(steps *int, count int, n int)
+
 // sumRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
@@ -567,6 +571,10 @@ func layerNormListRowsZ(out *float32, x *float32, w *float32, v *float32, checks
 // layerNormListsRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
 // multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
 func layerNormListsRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// fusedStepsZ applies count steps to n elements, see fusedStep. It reads operands that are the same for all
+// elements as vectors, of which they have four.
+func fusedStepsZ(steps *int, count int, n int)
 
 // greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the
 // first NaN. It sets the coordinates of replaced ones to k.

@@ -12840,6 +12840,613 @@ stop:
 	VZEROUPPER
 	RET
 
+// func fusedSteps(steps *int, count int, n int)
+// Requires: AVX, AVX2
+TEXT ·fusedSteps(SB), NOSPLIT, $0-24
+	MOVQ steps+0(FP), AX
+	MOVQ count+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+four:
+	MOVQ   DX, SI
+	SUBQ   BX, SI
+	CMPQ   SI, $0x00000020
+	JL     one
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   AX, SI
+	MOVQ   CX, DI
+
+fourstep:
+	MOVQ    (SI), R8
+	MOVQ    8(SI), R9
+	MOVQ    16(SI), R10
+	ANDQ    BX, R10
+	CMPQ    R8, $0x01
+	JE      fourstore
+	JA      fourcompute
+	VMOVUPS (R9)(R10*4), Y0
+	VMOVUPS 32(R9)(R10*4), Y1
+	VMOVUPS 64(R9)(R10*4), Y2
+	VMOVUPS 96(R9)(R10*4), Y3
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourstore:
+	VMOVUPS Y0, (R9)(R10*4)
+	VMOVUPS Y1, 32(R9)(R10*4)
+	VMOVUPS Y2, 64(R9)(R10*4)
+	VMOVUPS Y3, 96(R9)(R10*4)
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourcompute:
+	CMPQ   R8, $0x02
+	JNE    fourop3
+	VADDPS (R9)(R10*4), Y0, Y0
+	VADDPS 32(R9)(R10*4), Y1, Y1
+	VADDPS 64(R9)(R10*4), Y2, Y2
+	VADDPS 96(R9)(R10*4), Y3, Y3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop3:
+	CMPQ   R8, $0x03
+	JNE    fourop4
+	VMULPS (R9)(R10*4), Y0, Y0
+	VMULPS 32(R9)(R10*4), Y1, Y1
+	VMULPS 64(R9)(R10*4), Y2, Y2
+	VMULPS 96(R9)(R10*4), Y3, Y3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop4:
+	CMPQ      R8, $0x04
+	JNE       fourop5
+	VMOVUPS   (R9)(R10*4), Y5
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VMAXPS    Y5, Y0, Y5
+	VBLENDVPS Y4, Y0, Y5, Y0
+	VMOVUPS   32(R9)(R10*4), Y5
+	VCMPPS    $0x03, Y1, Y1, Y4
+	VMAXPS    Y5, Y1, Y5
+	VBLENDVPS Y4, Y1, Y5, Y1
+	VMOVUPS   64(R9)(R10*4), Y5
+	VCMPPS    $0x03, Y2, Y2, Y4
+	VMAXPS    Y5, Y2, Y5
+	VBLENDVPS Y4, Y2, Y5, Y2
+	VMOVUPS   96(R9)(R10*4), Y5
+	VCMPPS    $0x03, Y3, Y3, Y4
+	VMAXPS    Y5, Y3, Y5
+	VBLENDVPS Y4, Y3, Y5, Y3
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       fourstep
+	JMP       fourend
+
+fourop5:
+	CMPQ      R8, $0x05
+	JNE       fourop6
+	VMOVUPS   (R9)(R10*4), Y5
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VMINPS    Y5, Y0, Y5
+	VBLENDVPS Y4, Y0, Y5, Y0
+	VMOVUPS   32(R9)(R10*4), Y5
+	VCMPPS    $0x03, Y1, Y1, Y4
+	VMINPS    Y5, Y1, Y5
+	VBLENDVPS Y4, Y1, Y5, Y1
+	VMOVUPS   64(R9)(R10*4), Y5
+	VCMPPS    $0x03, Y2, Y2, Y4
+	VMINPS    Y5, Y2, Y5
+	VBLENDVPS Y4, Y2, Y5, Y2
+	VMOVUPS   96(R9)(R10*4), Y5
+	VCMPPS    $0x03, Y3, Y3, Y4
+	VMINPS    Y5, Y3, Y5
+	VBLENDVPS Y4, Y3, Y5, Y3
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       fourstep
+	JMP       fourend
+
+fourop6:
+	CMPQ   R8, $0x06
+	JNE    fourop7
+	VSUBPS (R9)(R10*4), Y0, Y0
+	VSUBPS 32(R9)(R10*4), Y1, Y1
+	VSUBPS 64(R9)(R10*4), Y2, Y2
+	VSUBPS 96(R9)(R10*4), Y3, Y3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop7:
+	CMPQ   R8, $0x07
+	JNE    fourop8
+	VDIVPS (R9)(R10*4), Y0, Y0
+	VDIVPS 32(R9)(R10*4), Y1, Y1
+	VDIVPS 64(R9)(R10*4), Y2, Y2
+	VDIVPS 96(R9)(R10*4), Y3, Y3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop8:
+	CMPQ    R8, $0x08
+	JNE     fourop9
+	VMOVUPS (R9)(R10*4), Y4
+	VSUBPS  Y0, Y4, Y0
+	VMOVUPS 32(R9)(R10*4), Y4
+	VSUBPS  Y1, Y4, Y1
+	VMOVUPS 64(R9)(R10*4), Y4
+	VSUBPS  Y2, Y4, Y2
+	VMOVUPS 96(R9)(R10*4), Y4
+	VSUBPS  Y3, Y4, Y3
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourop9:
+	CMPQ    R8, $0x09
+	JNE     fourop10
+	VMOVUPS (R9)(R10*4), Y4
+	VDIVPS  Y0, Y4, Y0
+	VMOVUPS 32(R9)(R10*4), Y4
+	VDIVPS  Y1, Y4, Y1
+	VMOVUPS 64(R9)(R10*4), Y4
+	VDIVPS  Y2, Y4, Y2
+	VMOVUPS 96(R9)(R10*4), Y4
+	VDIVPS  Y3, Y4, Y3
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourop10:
+	CMPQ         R8, $0x0a
+	JNE          fourop11
+	VROUNDPS     $0x00, Y0, Y0
+	VADDPS       (R9)(R10*4), Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y4
+	VBROADCASTSS c00000000<>+0(SB), Y5
+	VMAXPS       Y5, Y0, Y0
+	VBROADCASTSS c437f0000<>+0(SB), Y5
+	VMINPS       Y5, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPAND        Y4, Y0, Y0
+	VROUNDPS     $0x00, Y1, Y1
+	VADDPS       32(R9)(R10*4), Y1, Y1
+	VCMPPS       $0x07, Y1, Y1, Y4
+	VBROADCASTSS c00000000<>+0(SB), Y5
+	VMAXPS       Y5, Y1, Y1
+	VBROADCASTSS c437f0000<>+0(SB), Y5
+	VMINPS       Y5, Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VPAND        Y4, Y1, Y1
+	VROUNDPS     $0x00, Y2, Y2
+	VADDPS       64(R9)(R10*4), Y2, Y2
+	VCMPPS       $0x07, Y2, Y2, Y4
+	VBROADCASTSS c00000000<>+0(SB), Y5
+	VMAXPS       Y5, Y2, Y2
+	VBROADCASTSS c437f0000<>+0(SB), Y5
+	VMINPS       Y5, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VROUNDPS     $0x00, Y3, Y3
+	VADDPS       96(R9)(R10*4), Y3, Y3
+	VCMPPS       $0x07, Y3, Y3, Y4
+	VBROADCASTSS c00000000<>+0(SB), Y5
+	VMAXPS       Y5, Y3, Y3
+	VBROADCASTSS c437f0000<>+0(SB), Y5
+	VMINPS       Y5, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VPAND        Y4, Y3, Y3
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          fourstep
+	JMP          fourend
+
+fourop11:
+	CMPQ         R8, $0x0b
+	JNE          fourop12
+	VROUNDPS     $0x00, Y0, Y0
+	VADDPS       (R9)(R10*4), Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y4
+	VBROADCASTSS cc3000000<>+0(SB), Y5
+	VMAXPS       Y5, Y0, Y0
+	VBROADCASTSS c42fe0000<>+0(SB), Y5
+	VMINPS       Y5, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPAND        Y4, Y0, Y0
+	VROUNDPS     $0x00, Y1, Y1
+	VADDPS       32(R9)(R10*4), Y1, Y1
+	VCMPPS       $0x07, Y1, Y1, Y4
+	VBROADCASTSS cc3000000<>+0(SB), Y5
+	VMAXPS       Y5, Y1, Y1
+	VBROADCASTSS c42fe0000<>+0(SB), Y5
+	VMINPS       Y5, Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VPAND        Y4, Y1, Y1
+	VROUNDPS     $0x00, Y2, Y2
+	VADDPS       64(R9)(R10*4), Y2, Y2
+	VCMPPS       $0x07, Y2, Y2, Y4
+	VBROADCASTSS cc3000000<>+0(SB), Y5
+	VMAXPS       Y5, Y2, Y2
+	VBROADCASTSS c42fe0000<>+0(SB), Y5
+	VMINPS       Y5, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VROUNDPS     $0x00, Y3, Y3
+	VADDPS       96(R9)(R10*4), Y3, Y3
+	VCMPPS       $0x07, Y3, Y3, Y4
+	VBROADCASTSS cc3000000<>+0(SB), Y5
+	VMAXPS       Y5, Y3, Y3
+	VBROADCASTSS c42fe0000<>+0(SB), Y5
+	VMINPS       Y5, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VPAND        Y4, Y3, Y3
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          fourstep
+	JMP          fourend
+
+fourop12:
+	VCVTDQ2PS Y0, Y0
+	VCVTDQ2PS Y1, Y1
+	VCVTDQ2PS Y2, Y2
+	VCVTDQ2PS Y3, Y3
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       fourstep
+
+fourend:
+	ADDQ $0x00000020, BX
+	JMP  four
+
+one:
+	MOVQ   DX, SI
+	SUBQ   BX, SI
+	CMPQ   SI, $0x00000008
+	JL     some
+	VXORPS Y0, Y0, Y0
+	MOVQ   AX, SI
+	MOVQ   CX, DI
+
+onestep:
+	MOVQ    (SI), R8
+	MOVQ    8(SI), R9
+	MOVQ    16(SI), R10
+	ANDQ    BX, R10
+	CMPQ    R8, $0x01
+	JE      onestore
+	JA      onecompute
+	VMOVUPS (R9)(R10*4), Y0
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+onestore:
+	VMOVUPS Y0, (R9)(R10*4)
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+onecompute:
+	CMPQ   R8, $0x02
+	JNE    oneop3
+	VADDPS (R9)(R10*4), Y0, Y0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop3:
+	CMPQ   R8, $0x03
+	JNE    oneop4
+	VMULPS (R9)(R10*4), Y0, Y0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop4:
+	CMPQ      R8, $0x04
+	JNE       oneop5
+	VMOVUPS   (R9)(R10*4), Y2
+	VCMPPS    $0x03, Y0, Y0, Y1
+	VMAXPS    Y2, Y0, Y2
+	VBLENDVPS Y1, Y0, Y2, Y0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       onestep
+	JMP       oneend
+
+oneop5:
+	CMPQ      R8, $0x05
+	JNE       oneop6
+	VMOVUPS   (R9)(R10*4), Y2
+	VCMPPS    $0x03, Y0, Y0, Y1
+	VMINPS    Y2, Y0, Y2
+	VBLENDVPS Y1, Y0, Y2, Y0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       onestep
+	JMP       oneend
+
+oneop6:
+	CMPQ   R8, $0x06
+	JNE    oneop7
+	VSUBPS (R9)(R10*4), Y0, Y0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop7:
+	CMPQ   R8, $0x07
+	JNE    oneop8
+	VDIVPS (R9)(R10*4), Y0, Y0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop8:
+	CMPQ    R8, $0x08
+	JNE     oneop9
+	VMOVUPS (R9)(R10*4), Y1
+	VSUBPS  Y0, Y1, Y0
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+oneop9:
+	CMPQ    R8, $0x09
+	JNE     oneop10
+	VMOVUPS (R9)(R10*4), Y1
+	VDIVPS  Y0, Y1, Y0
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+oneop10:
+	CMPQ         R8, $0x0a
+	JNE          oneop11
+	VROUNDPS     $0x00, Y0, Y0
+	VADDPS       (R9)(R10*4), Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y1
+	VBROADCASTSS c00000000<>+0(SB), Y2
+	VMAXPS       Y2, Y0, Y0
+	VBROADCASTSS c437f0000<>+0(SB), Y2
+	VMINPS       Y2, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPAND        Y1, Y0, Y0
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          onestep
+	JMP          oneend
+
+oneop11:
+	CMPQ         R8, $0x0b
+	JNE          oneop12
+	VROUNDPS     $0x00, Y0, Y0
+	VADDPS       (R9)(R10*4), Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y1
+	VBROADCASTSS cc3000000<>+0(SB), Y2
+	VMAXPS       Y2, Y0, Y0
+	VBROADCASTSS c42fe0000<>+0(SB), Y2
+	VMINPS       Y2, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPAND        Y1, Y0, Y0
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          onestep
+	JMP          oneend
+
+oneop12:
+	VCVTDQ2PS Y0, Y0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       onestep
+
+oneend:
+	ADDQ $0x00000008, BX
+	JMP  one
+
+some:
+	MOVQ    DX, SI
+	SUBQ    BX, SI
+	TESTQ   SI, SI
+	JZ      stop
+	MOVQ    $0x00000008, DX
+	SUBQ    SI, DX
+	LEAQ    masks<>+0(SB), SI
+	VMOVUPS (SI)(DX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    AX, SI
+	MOVQ    CX, DI
+
+somestep:
+	MOVQ       (SI), R8
+	MOVQ       8(SI), R9
+	MOVQ       16(SI), R10
+	ANDQ       BX, R10
+	CMPQ       R8, $0x01
+	JE         somestore
+	JA         somecompute
+	VMASKMOVPS (R9)(R10*4), Y0, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+somestore:
+	VMASKMOVPS Y1, Y0, (R9)(R10*4)
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+somecompute:
+	CMPQ       R8, $0x02
+	JNE        someop3
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop3:
+	CMPQ       R8, $0x03
+	JNE        someop4
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop4:
+	CMPQ       R8, $0x04
+	JNE        someop5
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VCMPPS     $0x03, Y1, Y1, Y3
+	VMAXPS     Y2, Y1, Y2
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop5:
+	CMPQ       R8, $0x05
+	JNE        someop6
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VCMPPS     $0x03, Y1, Y1, Y3
+	VMINPS     Y2, Y1, Y2
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop6:
+	CMPQ       R8, $0x06
+	JNE        someop7
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VSUBPS     Y2, Y1, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop7:
+	CMPQ       R8, $0x07
+	JNE        someop8
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VDIVPS     Y2, Y1, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop8:
+	CMPQ       R8, $0x08
+	JNE        someop9
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VSUBPS     Y1, Y2, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop9:
+	CMPQ       R8, $0x09
+	JNE        someop10
+	VMASKMOVPS (R9)(R10*4), Y0, Y2
+	VDIVPS     Y1, Y2, Y1
+	ADDQ       $0x18, SI
+	DECQ       DI
+	JNZ        somestep
+	JMP        someend
+
+someop10:
+	CMPQ         R8, $0x0a
+	JNE          someop11
+	VMASKMOVPS   (R9)(R10*4), Y0, Y2
+	VROUNDPS     $0x00, Y1, Y1
+	VADDPS       Y2, Y1, Y1
+	VCMPPS       $0x07, Y1, Y1, Y2
+	VBROADCASTSS c00000000<>+0(SB), Y3
+	VMAXPS       Y3, Y1, Y1
+	VBROADCASTSS c437f0000<>+0(SB), Y3
+	VMINPS       Y3, Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VPAND        Y2, Y1, Y1
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          somestep
+	JMP          someend
+
+someop11:
+	CMPQ         R8, $0x0b
+	JNE          someop12
+	VMASKMOVPS   (R9)(R10*4), Y0, Y2
+	VROUNDPS     $0x00, Y1, Y1
+	VADDPS       Y2, Y1, Y1
+	VCMPPS       $0x07, Y1, Y1, Y2
+	VBROADCASTSS cc3000000<>+0(SB), Y3
+	VMAXPS       Y3, Y1, Y1
+	VBROADCASTSS c42fe0000<>+0(SB), Y3
+	VMINPS       Y3, Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VPAND        Y2, Y1, Y1
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          somestep
+	JMP          someend
+
+someop12:
+	VCVTDQ2PS Y1, Y1
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+
+someend:
+stop:
+	VZEROUPPER
+	RET
+
+DATA c00000000<>+0(SB)/4, $0x00000000
+GLOBL c00000000<>(SB), RODATA|NOPTR, $4
+
+DATA c437f0000<>+0(SB)/4, $0x437f0000
+GLOBL c437f0000<>(SB), RODATA|NOPTR, $4
+
+DATA cc3000000<>+0(SB)/4, $0xc3000000
+GLOBL cc3000000<>(SB), RODATA|NOPTR, $4
+
+DATA c42fe0000<>+0(SB)/4, $0x42fe0000
+GLOBL c42fe0000<>(SB), RODATA|NOPTR, $4
+
 // func sumRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·sumRowsZ(SB), NOSPLIT, $0-56
@@ -15539,6 +16146,566 @@ finishdone:
 	DECQ   CX
 	JMP    row
 
+stop:
+	VZEROUPPER
+	RET
+
+// func fusedStepsZ(steps *int, count int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·fusedStepsZ(SB), NOSPLIT, $0-24
+	MOVQ steps+0(FP), AX
+	MOVQ count+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+four:
+	MOVQ   DX, SI
+	SUBQ   BX, SI
+	CMPQ   SI, $0x00000040
+	JL     one
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	MOVQ   AX, SI
+	MOVQ   CX, DI
+
+fourstep:
+	MOVQ    (SI), R8
+	MOVQ    8(SI), R9
+	MOVQ    16(SI), R10
+	ANDQ    BX, R10
+	CMPQ    R8, $0x01
+	JE      fourstore
+	JA      fourcompute
+	VMOVUPS (R9)(R10*4), Z0
+	VMOVUPS 64(R9)(R10*4), Z1
+	VMOVUPS 128(R9)(R10*4), Z2
+	VMOVUPS 192(R9)(R10*4), Z3
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourstore:
+	VMOVUPS Z0, (R9)(R10*4)
+	VMOVUPS Z1, 64(R9)(R10*4)
+	VMOVUPS Z2, 128(R9)(R10*4)
+	VMOVUPS Z3, 192(R9)(R10*4)
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourcompute:
+	CMPQ   R8, $0x02
+	JNE    fourop3
+	VADDPS (R9)(R10*4), Z0, Z0
+	VADDPS 64(R9)(R10*4), Z1, Z1
+	VADDPS 128(R9)(R10*4), Z2, Z2
+	VADDPS 192(R9)(R10*4), Z3, Z3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop3:
+	CMPQ   R8, $0x03
+	JNE    fourop4
+	VMULPS (R9)(R10*4), Z0, Z0
+	VMULPS 64(R9)(R10*4), Z1, Z1
+	VMULPS 128(R9)(R10*4), Z2, Z2
+	VMULPS 192(R9)(R10*4), Z3, Z3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop4:
+	CMPQ   R8, $0x04
+	JNE    fourop5
+	VCMPPS $0x07, Z0, Z0, K1
+	VMAXPS (R9)(R10*4), Z0, K1, Z0
+	VCMPPS $0x07, Z1, Z1, K1
+	VMAXPS 64(R9)(R10*4), Z1, K1, Z1
+	VCMPPS $0x07, Z2, Z2, K1
+	VMAXPS 128(R9)(R10*4), Z2, K1, Z2
+	VCMPPS $0x07, Z3, Z3, K1
+	VMAXPS 192(R9)(R10*4), Z3, K1, Z3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop5:
+	CMPQ   R8, $0x05
+	JNE    fourop6
+	VCMPPS $0x07, Z0, Z0, K1
+	VMINPS (R9)(R10*4), Z0, K1, Z0
+	VCMPPS $0x07, Z1, Z1, K1
+	VMINPS 64(R9)(R10*4), Z1, K1, Z1
+	VCMPPS $0x07, Z2, Z2, K1
+	VMINPS 128(R9)(R10*4), Z2, K1, Z2
+	VCMPPS $0x07, Z3, Z3, K1
+	VMINPS 192(R9)(R10*4), Z3, K1, Z3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop6:
+	CMPQ   R8, $0x06
+	JNE    fourop7
+	VSUBPS (R9)(R10*4), Z0, Z0
+	VSUBPS 64(R9)(R10*4), Z1, Z1
+	VSUBPS 128(R9)(R10*4), Z2, Z2
+	VSUBPS 192(R9)(R10*4), Z3, Z3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop7:
+	CMPQ   R8, $0x07
+	JNE    fourop8
+	VDIVPS (R9)(R10*4), Z0, Z0
+	VDIVPS 64(R9)(R10*4), Z1, Z1
+	VDIVPS 128(R9)(R10*4), Z2, Z2
+	VDIVPS 192(R9)(R10*4), Z3, Z3
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    fourstep
+	JMP    fourend
+
+fourop8:
+	CMPQ    R8, $0x08
+	JNE     fourop9
+	VMOVUPS (R9)(R10*4), Z4
+	VSUBPS  Z0, Z4, Z0
+	VMOVUPS 64(R9)(R10*4), Z4
+	VSUBPS  Z1, Z4, Z1
+	VMOVUPS 128(R9)(R10*4), Z4
+	VSUBPS  Z2, Z4, Z2
+	VMOVUPS 192(R9)(R10*4), Z4
+	VSUBPS  Z3, Z4, Z3
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourop9:
+	CMPQ    R8, $0x09
+	JNE     fourop10
+	VMOVUPS (R9)(R10*4), Z4
+	VDIVPS  Z0, Z4, Z0
+	VMOVUPS 64(R9)(R10*4), Z4
+	VDIVPS  Z1, Z4, Z1
+	VMOVUPS 128(R9)(R10*4), Z4
+	VDIVPS  Z2, Z4, Z2
+	VMOVUPS 192(R9)(R10*4), Z4
+	VDIVPS  Z3, Z4, Z3
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     fourstep
+	JMP     fourend
+
+fourop10:
+	CMPQ         R8, $0x0a
+	JNE          fourop11
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VADDPS       (R9)(R10*4), Z0, Z0
+	VCMPPS       $0x07, Z0, Z0, K1
+	VBROADCASTSS c00000000<>+0(SB), Z4
+	VMAXPS       Z4, Z0, Z0
+	VBROADCASTSS c437f0000<>+0(SB), Z4
+	VMINPS       Z4, Z0, Z0
+	VCVTTPS2DQ.Z Z0, K1, Z0
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VADDPS       64(R9)(R10*4), Z1, Z1
+	VCMPPS       $0x07, Z1, Z1, K1
+	VBROADCASTSS c00000000<>+0(SB), Z4
+	VMAXPS       Z4, Z1, Z1
+	VBROADCASTSS c437f0000<>+0(SB), Z4
+	VMINPS       Z4, Z1, Z1
+	VCVTTPS2DQ.Z Z1, K1, Z1
+	VRNDSCALEPS  $0x00, Z2, Z2
+	VADDPS       128(R9)(R10*4), Z2, Z2
+	VCMPPS       $0x07, Z2, Z2, K1
+	VBROADCASTSS c00000000<>+0(SB), Z4
+	VMAXPS       Z4, Z2, Z2
+	VBROADCASTSS c437f0000<>+0(SB), Z4
+	VMINPS       Z4, Z2, Z2
+	VCVTTPS2DQ.Z Z2, K1, Z2
+	VRNDSCALEPS  $0x00, Z3, Z3
+	VADDPS       192(R9)(R10*4), Z3, Z3
+	VCMPPS       $0x07, Z3, Z3, K1
+	VBROADCASTSS c00000000<>+0(SB), Z4
+	VMAXPS       Z4, Z3, Z3
+	VBROADCASTSS c437f0000<>+0(SB), Z4
+	VMINPS       Z4, Z3, Z3
+	VCVTTPS2DQ.Z Z3, K1, Z3
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          fourstep
+	JMP          fourend
+
+fourop11:
+	CMPQ         R8, $0x0b
+	JNE          fourop12
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VADDPS       (R9)(R10*4), Z0, Z0
+	VCMPPS       $0x07, Z0, Z0, K1
+	VBROADCASTSS cc3000000<>+0(SB), Z4
+	VMAXPS       Z4, Z0, Z0
+	VBROADCASTSS c42fe0000<>+0(SB), Z4
+	VMINPS       Z4, Z0, Z0
+	VCVTTPS2DQ.Z Z0, K1, Z0
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VADDPS       64(R9)(R10*4), Z1, Z1
+	VCMPPS       $0x07, Z1, Z1, K1
+	VBROADCASTSS cc3000000<>+0(SB), Z4
+	VMAXPS       Z4, Z1, Z1
+	VBROADCASTSS c42fe0000<>+0(SB), Z4
+	VMINPS       Z4, Z1, Z1
+	VCVTTPS2DQ.Z Z1, K1, Z1
+	VRNDSCALEPS  $0x00, Z2, Z2
+	VADDPS       128(R9)(R10*4), Z2, Z2
+	VCMPPS       $0x07, Z2, Z2, K1
+	VBROADCASTSS cc3000000<>+0(SB), Z4
+	VMAXPS       Z4, Z2, Z2
+	VBROADCASTSS c42fe0000<>+0(SB), Z4
+	VMINPS       Z4, Z2, Z2
+	VCVTTPS2DQ.Z Z2, K1, Z2
+	VRNDSCALEPS  $0x00, Z3, Z3
+	VADDPS       192(R9)(R10*4), Z3, Z3
+	VCMPPS       $0x07, Z3, Z3, K1
+	VBROADCASTSS cc3000000<>+0(SB), Z4
+	VMAXPS       Z4, Z3, Z3
+	VBROADCASTSS c42fe0000<>+0(SB), Z4
+	VMINPS       Z4, Z3, Z3
+	VCVTTPS2DQ.Z Z3, K1, Z3
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          fourstep
+	JMP          fourend
+
+fourop12:
+	VCVTDQ2PS Z0, Z0
+	VCVTDQ2PS Z1, Z1
+	VCVTDQ2PS Z2, Z2
+	VCVTDQ2PS Z3, Z3
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       fourstep
+
+fourend:
+	ADDQ $0x00000040, BX
+	JMP  four
+
+one:
+	MOVQ   DX, SI
+	SUBQ   BX, SI
+	CMPQ   SI, $0x00000010
+	JL     some
+	VXORPS Z0, Z0, Z0
+	MOVQ   AX, SI
+	MOVQ   CX, DI
+
+onestep:
+	MOVQ    (SI), R8
+	MOVQ    8(SI), R9
+	MOVQ    16(SI), R10
+	ANDQ    BX, R10
+	CMPQ    R8, $0x01
+	JE      onestore
+	JA      onecompute
+	VMOVUPS (R9)(R10*4), Z0
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+onestore:
+	VMOVUPS Z0, (R9)(R10*4)
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+onecompute:
+	CMPQ   R8, $0x02
+	JNE    oneop3
+	VADDPS (R9)(R10*4), Z0, Z0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop3:
+	CMPQ   R8, $0x03
+	JNE    oneop4
+	VMULPS (R9)(R10*4), Z0, Z0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop4:
+	CMPQ   R8, $0x04
+	JNE    oneop5
+	VCMPPS $0x07, Z0, Z0, K1
+	VMAXPS (R9)(R10*4), Z0, K1, Z0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop5:
+	CMPQ   R8, $0x05
+	JNE    oneop6
+	VCMPPS $0x07, Z0, Z0, K1
+	VMINPS (R9)(R10*4), Z0, K1, Z0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop6:
+	CMPQ   R8, $0x06
+	JNE    oneop7
+	VSUBPS (R9)(R10*4), Z0, Z0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop7:
+	CMPQ   R8, $0x07
+	JNE    oneop8
+	VDIVPS (R9)(R10*4), Z0, Z0
+	ADDQ   $0x18, SI
+	DECQ   DI
+	JNZ    onestep
+	JMP    oneend
+
+oneop8:
+	CMPQ    R8, $0x08
+	JNE     oneop9
+	VMOVUPS (R9)(R10*4), Z1
+	VSUBPS  Z0, Z1, Z0
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+oneop9:
+	CMPQ    R8, $0x09
+	JNE     oneop10
+	VMOVUPS (R9)(R10*4), Z1
+	VDIVPS  Z0, Z1, Z0
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     onestep
+	JMP     oneend
+
+oneop10:
+	CMPQ         R8, $0x0a
+	JNE          oneop11
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VADDPS       (R9)(R10*4), Z0, Z0
+	VCMPPS       $0x07, Z0, Z0, K1
+	VBROADCASTSS c00000000<>+0(SB), Z1
+	VMAXPS       Z1, Z0, Z0
+	VBROADCASTSS c437f0000<>+0(SB), Z1
+	VMINPS       Z1, Z0, Z0
+	VCVTTPS2DQ.Z Z0, K1, Z0
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          onestep
+	JMP          oneend
+
+oneop11:
+	CMPQ         R8, $0x0b
+	JNE          oneop12
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VADDPS       (R9)(R10*4), Z0, Z0
+	VCMPPS       $0x07, Z0, Z0, K1
+	VBROADCASTSS cc3000000<>+0(SB), Z1
+	VMAXPS       Z1, Z0, Z0
+	VBROADCASTSS c42fe0000<>+0(SB), Z1
+	VMINPS       Z1, Z0, Z0
+	VCVTTPS2DQ.Z Z0, K1, Z0
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          onestep
+	JMP          oneend
+
+oneop12:
+	VCVTDQ2PS Z0, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       onestep
+
+oneend:
+	ADDQ $0x00000010, BX
+	JMP  one
+
+some:
+	MOVQ   DX, SI
+	SUBQ   BX, SI
+	TESTQ  SI, SI
+	JZ     stop
+	MOVQ   $0x0000ffff, DX
+	BZHIQ  SI, DX, DX
+	KMOVW  DX, K1
+	VXORPS Z0, Z0, Z0
+	MOVQ   AX, SI
+	MOVQ   CX, DI
+
+somestep:
+	MOVQ      (SI), R8
+	MOVQ      8(SI), R9
+	MOVQ      16(SI), R10
+	ANDQ      BX, R10
+	CMPQ      R8, $0x01
+	JE        somestore
+	JA        somecompute
+	VMOVUPS.Z (R9)(R10*4), K1, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+somestore:
+	VMOVUPS Z0, K1, (R9)(R10*4)
+	ADDQ    $0x18, SI
+	DECQ    DI
+	JNZ     somestep
+	JMP     someend
+
+somecompute:
+	CMPQ      R8, $0x02
+	JNE       someop3
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop3:
+	CMPQ      R8, $0x03
+	JNE       someop4
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop4:
+	CMPQ      R8, $0x04
+	JNE       someop5
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VMAXPS    Z1, Z0, K2, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop5:
+	CMPQ      R8, $0x05
+	JNE       someop6
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VMINPS    Z1, Z0, K2, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop6:
+	CMPQ      R8, $0x06
+	JNE       someop7
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VSUBPS    Z1, Z0, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop7:
+	CMPQ      R8, $0x07
+	JNE       someop8
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VDIVPS    Z1, Z0, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop8:
+	CMPQ      R8, $0x08
+	JNE       someop9
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VSUBPS    Z0, Z1, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop9:
+	CMPQ      R8, $0x09
+	JNE       someop10
+	VMOVUPS.Z (R9)(R10*4), K1, Z1
+	VDIVPS    Z0, Z1, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+	JMP       someend
+
+someop10:
+	CMPQ         R8, $0x0a
+	JNE          someop11
+	VMOVUPS.Z    (R9)(R10*4), K1, Z1
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VADDPS       Z1, Z0, Z0
+	VCMPPS       $0x07, Z0, Z0, K2
+	VBROADCASTSS c00000000<>+0(SB), Z1
+	VMAXPS       Z1, Z0, Z0
+	VBROADCASTSS c437f0000<>+0(SB), Z1
+	VMINPS       Z1, Z0, Z0
+	VCVTTPS2DQ.Z Z0, K2, Z0
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          somestep
+	JMP          someend
+
+someop11:
+	CMPQ         R8, $0x0b
+	JNE          someop12
+	VMOVUPS.Z    (R9)(R10*4), K1, Z1
+	VRNDSCALEPS  $0x00, Z0, Z0
+	VADDPS       Z1, Z0, Z0
+	VCMPPS       $0x07, Z0, Z0, K2
+	VBROADCASTSS cc3000000<>+0(SB), Z1
+	VMAXPS       Z1, Z0, Z0
+	VBROADCASTSS c42fe0000<>+0(SB), Z1
+	VMINPS       Z1, Z0, Z0
+	VCVTTPS2DQ.Z Z0, K2, Z0
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          somestep
+	JMP          someend
+
+someop12:
+	VCVTDQ2PS Z0, Z0
+	ADDQ      $0x18, SI
+	DECQ      DI
+	JNZ       somestep
+
+someend:
 stop:
 	VZEROUPPER
 	RET

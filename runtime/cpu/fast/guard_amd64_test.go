@@ -321,6 +321,26 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			}
 		}
 	}
+	all["fusedSteps"] = func(t *testing.T) {
+		for op := range fusedOps {
+			for _, n := range []int{1, a.lanes - 1, a.lanes, 4*a.lanes + 1, 6*a.lanes + 3} {
+				inside(t, fmt.Sprintf("%d of fused %s", n, fusedOps[op]), func(g *guarded) {
+					for _, mask := range []int{-1, 0} {
+						if mask == 0 && op == fusedStore {
+							continue
+						}
+						f := func(op int, list []float32, mask int) fusedStep {
+							return fusedStep{op, unsafe.Pointer(&list[0]), mask}
+						}
+						elems := map[int]int{-1: n, 0: fusedElems}[mask]
+						steps := []fusedStep{f(fusedLoad, g.floats(n), -1), f(op, g.floats(elems), mask),
+							f(fusedStore, g.floats(n), -1)}
+						a.fused(&steps[0].op, len(steps), n)
+					}
+				})
+			}
+		}
+	}
 	all["sortLongs"] = func(t *testing.T) {
 		for n := 16; n <= 256; n *= 2 {
 			inside(t, fmt.Sprintf("%d integers", n), func(g *guarded) {

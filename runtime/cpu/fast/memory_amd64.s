@@ -255,6 +255,27 @@ TEXT ·bytesOfWords(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 	XORQ BX, BX
 
+many:
+	LEAQ        32(BX), SI
+	CMPQ        SI, DX
+	JG          next
+	VMOVDQU     (CX)(BX*4), Y0
+	VPSHUFB     lowBytes<>+0(SB), Y0, Y0
+	VMOVDQU     32(CX)(BX*4), Y1
+	VPSHUFB     lowBytes<>+0(SB), Y1, Y1
+	VMOVDQU     64(CX)(BX*4), Y2
+	VPSHUFB     lowBytes<>+0(SB), Y2, Y2
+	VMOVDQU     96(CX)(BX*4), Y3
+	VPSHUFB     lowBytes<>+0(SB), Y3, Y3
+	VPUNPCKLDQ  Y1, Y0, Y0
+	VPUNPCKLDQ  Y3, Y2, Y2
+	VPUNPCKLQDQ Y2, Y0, Y0
+	VMOVDQU     inTurns<>+0(SB), Y1
+	VPERMD      Y0, Y1, Y0
+	VMOVDQU     Y0, (AX)(BX*1)
+	MOVQ        SI, BX
+	JMP         many
+
 next:
 	CMPQ         BX, DX
 	JGE          stop
@@ -303,6 +324,16 @@ DATA lowBytes<>+29(SB)/1, $0x80
 DATA lowBytes<>+30(SB)/1, $0x80
 DATA lowBytes<>+31(SB)/1, $0x80
 GLOBL lowBytes<>(SB), RODATA|NOPTR, $32
+
+DATA inTurns<>+0(SB)/4, $0x00000000
+DATA inTurns<>+4(SB)/4, $0x00000004
+DATA inTurns<>+8(SB)/4, $0x00000001
+DATA inTurns<>+12(SB)/4, $0x00000005
+DATA inTurns<>+16(SB)/4, $0x00000002
+DATA inTurns<>+20(SB)/4, $0x00000006
+DATA inTurns<>+24(SB)/4, $0x00000003
+DATA inTurns<>+28(SB)/4, $0x00000007
+GLOBL inTurns<>(SB), RODATA|NOPTR, $32
 
 // func halvesOfWords(dst *byte, src *float32, n int)
 // Requires: AVX, AVX2

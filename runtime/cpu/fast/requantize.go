@@ -31,13 +31,7 @@ func addRoundedTo() {
 // shorten replaces the instructions that quantize by fewer ones. Only the replaced instructions may use their
 // intermediate results. result is the value of the chain.
 func shorten(b *compiler, result int) {
-	uses := make([]int, len(b.values))
-	uses[result]++
-	for _, c := range b.code {
-		for _, v := range slices.Compact(slices.Sorted(slices.Values(c.in[:]))) {
-			uses[v]++
-		}
-	}
+	uses := b.readers(result)
 	for i := 0; i < len(b.code); i++ {
 		at := i
 		// next reports whether instruction number at applies a primitive to value v, and goes on to the one after it.

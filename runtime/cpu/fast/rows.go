@@ -31,21 +31,17 @@ type rowProgram struct {
 }
 
 // findPrograms finds the row programs in the code, the longest first, by the number of their first instruction.
-// Operands of instructions are still numbers of values. result is the chain's.
-func (b *compilerOf[T]) findPrograms(result int) map[int]*rowProgram {
+// Operands of instructions are still numbers of values. uses has, by value, how many instructions read it, and the
+// chain's result.
+func (b *compilerOf[T]) findPrograms(uses []int) map[int]*rowProgram {
 	found := map[int]*rowProgram{}
 	if b.wide() || len(b.row) == 0 {
 		return found
 	}
-	uses := make([]int, len(b.values))
-	uses[result]++
 	for i := range b.code {
 		c := &b.code[i]
 		if b.values[c.in[0]].row != nil && (c.name == "+" || c.name == "*") {
 			c.in = [3]int{c.in[1], c.in[0], c.in[1]}
-		}
-		for _, v := range slices.Compact(slices.Sorted(slices.Values(c.in[:]))) {
-			uses[v]++
 		}
 	}
 	for i := 0; i < len(b.code); i++ {

@@ -86,6 +86,7 @@ func assemblies() []*assembly {
 			ir.OpLayerNorm:   {layerNormRows, layerNormListRows, layerNormListsRows},
 		},
 		moments: moments,
+		fused:   fusedSteps,
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -165,6 +166,7 @@ func assemblies() []*assembly {
 				ir.OpLayerNorm:   {layerNormRowsZ, layerNormListRowsZ, layerNormListsRowsZ},
 			},
 			moments:  momentsZ,
+			fused:    fusedStepsZ,
 			narrower: list[0],
 		})
 	}

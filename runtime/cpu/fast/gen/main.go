@@ -80,6 +80,7 @@ func main() {
 		w.folds()
 		w.rowPrograms()
 		w.rowFolds()
+		w.fusedSteps()
 	}
 	search()
 	runningSums()

@@ -68,7 +68,7 @@ func memory() {
 		VEXTRACTI128(Imm(1), y, high)
 		VPUNPCKLDQ(high, y.AsX(), high)
 		VMOVQ(high, to)
-	})
+	}, lowBytesOf32)
 	halves := func(y VecVirtual, to Mem) { // stores the low halves of words that are below 1<<16
 		VPACKUSDW(y, y, y)
 		VPERMQ(Imm(0x08), y, y)
@@ -121,9 +121,38 @@ func oddFloats(from, to Mem) {
 	}
 }
 
+// lowBytesOf32 generates code that stores the low bytes of 32 words.
+func lowBytesOf32(from, to Mem) {
+	var y [4]VecVirtual
+	for i := range y {
+		y[i] = YMM()
+		VMOVDQU(from.Offset(32*i), y[i])
+		VPSHUFB(lowBytes(), y[i], y[i])
+	}
+	VPUNPCKLDQ(y[1], y[0], y[0])
+	VPUNPCKLDQ(y[3], y[2], y[2])
+	VPUNPCKLQDQ(y[2], y[0], y[0]) // the lower halves of all words, and then the upper halves
+	VMOVDQU(halvesInTurns(), y[1])
+	VPERMD(y[0], y[1], y[0])
+	VMOVDQU(y[0], to)
+}
+
+// halvesInTurns returns the permutation that takes elements of the lower and of the upper half in turns.
+func halvesInTurns() Mem {
+	m := GLOBL("inTurns", RODATA|NOPTR)
+	for i := range 8 {
+		DATA(4*i, U32(i/2+i%2*4))
+	}
+	return m
+}
+
 // lowBytes returns the shuffle that moves the low bytes of a half vector's words to its start.
 func lowBytes() Mem {
+	if lowBytesMask.Symbol.Name != "" {
+		return lowBytesMask
+	}
 	m := GLOBL("lowBytes", RODATA|NOPTR)
+	lowBytesMask = m
 	for half := range 2 {
 		for i := range 16 {
 			b := uint8(0x80)
@@ -136,17 +165,30 @@ func lowBytes() Mem {
 	return m
 }
 
-// convert generates a function that converts n elements, a multiple of 8. body converts 8. to and from are the sizes of
-// an element.
-func convert(name, what, dstType, srcType string, to, from int, body func(from, to Mem)) {
+var lowBytesMask Mem
+
+// convert generates a function that converts n elements, a multiple of 8. body converts 8, and many converts 32. to and
+// from are the sizes of an element.
+func convert(name, what, dstType, srcType string, to, from int, body func(from, to Mem), many ...func(from, to Mem)) {
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *%s, src *%s, n int)", dstType, srcType))
 	Doc(fmt.Sprintf("%s sets dst to %s; n is a multiple of 8.", name, what))
 	dst, src, n, at := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64()), GP64()
 	XORQ(at, at)
+	from8, to8 := Mem{Base: src, Index: at, Scale: uint8(from)}, Mem{Base: dst, Index: at, Scale: uint8(to)}
+	if len(many) > 0 {
+		end := GP64()
+		Label("many")
+		LEAQ(Mem{Base: at, Disp: 32}, end)
+		CMPQ(end, n)
+		JG(LabelRef("next"))
+		many[0](from8, to8)
+		MOVQ(end, at)
+		JMP(LabelRef("many"))
+	}
 	Label("next")
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
-	body(Mem{Base: src, Index: at, Scale: uint8(from)}, Mem{Base: dst, Index: at, Scale: uint8(to)})
+	body(from8, to8)
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))
 	Label("stop")
