@@ -49,12 +49,6 @@ var rows = map[ir.Op]kernelRow{
 	ir.OpAttentionLSE:  {accepts: takesAttention, compute: attentionLSE, apart: []int{1}, fills: true},
 	ir.OpAttentionGrad: {accepts: takesAttention, compute: attentionGrad, apart: []int{1, 2}, fills: true},
 
-	ir.OpScatter:      {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpScatterAdd:   {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpIndexAdd:     {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpScatterND:    {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-	ir.OpScatterNDAdd: {accepts: takesScatter, compute: scatter, ints: true, words: true, rounds: true, fills: true},
-
 	ir.OpSort: {accepts: unblocked, prepare: prepareSort, ints: true, words: true, formats: true, rounds: true,
 		fills: true},
 	ir.OpArgsort: {accepts: unblocked, prepare: prepareSort, ints: true, words: true, formats: true, rounds: true,
@@ -81,6 +75,9 @@ func init() {
 	rows[ir.OpResizeNearest] = moves(unblocked, resizeNearest)
 	for _, op := range []ir.Op{ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin} {
 		rows[op] = moves(takesInts, scanInts)
+	}
+	for _, op := range []ir.Op{ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd} {
+		rows[op] = moves(takesScatter, scatter)
 	}
 	for _, op := range []ir.Op{ir.OpGather, ir.OpIndexSelect, ir.OpGatherND} {
 		rows[op] = moves(unblocked, gather)

@@ -20,17 +20,9 @@ func takesIndexed(n *ir.Node) bool {
 }
 
 // gather computes gather, index_select and gather_nd. It copies runs of neighbouring elements of the argument, which
-// the indices select. Indices come in one of three forms: 8-bit and 16-bit integers as they are stored (Stored),
-// 32-bit words (Words), or 64-bit integers (Ints).
+// the indices select.
 func gather(c *interp.Call) error {
-	ids := c.Args[1]
-	if ids.Stored != nil {
-		// Widen the indices to 32 bits. A loader of float32 writes the bits of each integer, so it can write to list.
-		list := make([]int32, volume(ids.Dims))
-		loader[float32](ids.Stored)(bitsOf(list), 0, 1)
-		ids.Words = list
-	}
-	switch {
+	switch ids := indices(c.Args[1]); {
 	case ids.Words == nil:
 		return gatherBy(c, ids.Ints)
 	case ids.DType == ir.U32:
@@ -38,6 +30,16 @@ func gather(c *interp.Call) error {
 	default:
 		return gatherBy(c, ids.Words)
 	}
+}
+
+// indices returns an argument of indices. It has them as 32-bit words (Words) or as 64-bit integers (Ints).
+func indices(ids interp.Tensor) interp.Tensor {
+	if ids.Stored != nil { // 8-bit and 16-bit integers
+		list := make([]int32, volume(ids.Dims))
+		loader[float32](ids.Stored)(bitsOf(list), 0, 1) // writes the bits of integers
+		ids.Words = list
+	}
+	return ids
 }
 
 // gatherBy is like gather, for a type of indices.

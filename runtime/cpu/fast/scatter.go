@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -35,13 +36,25 @@ type scattering struct {
 // update is an update of a run of a section.
 type update struct{ run, from int32 } // the run's number in the section, and the update's number
 
-// takesScatter reports whether the kernel can compute a scatter.
+// takesScatter reports whether the kernel can compute a scatter: of any elements if it replaces them.
 func takesScatter(n *ir.Node) bool {
-	return takesIndexed(n) && max(n.Shape().MaxElems(), n.Arg(2).Shape().MaxElems()) <= math.MaxInt32
+	fits := max(n.Shape().MaxElems(), n.Arg(2).Shape().MaxElems()) <= math.MaxInt32
+	return fits && (takesIndexed(n) || replaces(n) && unblocked(n))
+}
+
+// replaces reports whether a scatter replaces elements by others of the same dtype.
+func replaces(n *ir.Node) bool {
+	return n.Op() != ir.OpIndexAdd && n.Attrs().String_("mode") == "" && n.Arg(2).DType() == n.DType()
 }
 
 // scatter computes scatter, scatter_add, index_add, scatter_nd and scatter_nd_add.
 func scatter(c *interp.Call) error {
+	const few = 4 // tasks that may all look at all updates
+	wide := c.Doubles != nil || c.Ints != nil
+	if replaces(c.Node) && (wide || !c.InPlace && (c.Workers() <= few || apartFrom(c) > few)) {
+		return replaceAll(c)
+	}
+	c, finish := widened(c)
 	s := &scattering{Call: c, base: elementsOf(c.Args[0]), out: outOf(c), from: elementsOf(c.Args[2]),
 		mode: c.Node.Attrs().String_("mode"), run: 1}
 	if c.Node.Op() == ir.OpIndexAdd {
@@ -62,11 +75,7 @@ func scatter(c *interp.Call) error {
 	s.n, s.each = len(s.from)/s.run, max(1, section/s.run)
 	s.sections = (len(s.out) + s.each*s.run - 1) / (s.each * s.run)
 	if s.sections == 1 && s.n > sortChunk && !c.InPlace {
-		return s.toSmallBase()
-	}
-	const few = 4
-	if parts := min(s.sections, c.Workers()); s.mode == "" && s.n > sortChunk && !c.InPlace && parts <= few {
-		return s.replaceInParts(parts)
+		return cmp.Or(s.toSmallBase(), finish())
 	}
 	lists, err := s.sorted()
 	if err != nil {
@@ -83,7 +92,40 @@ func scatter(c *interp.Call) error {
 		})
 	}
 	work := (len(s.out) + elementWork*len(s.from)) / s.sections
-	return c.Parallel(s.sections, work, func(_, k int) { undo[k] = s.section(k, lists[k]) })
+	err = c.Parallel(s.sections, work, func(_, k int) { undo[k] = s.section(k, lists[k]) })
+	return cmp.Or(err, finish())
+}
+
+// widened returns a call with arguments and a result of 32 bits, in place of elements in the format of tensors. finish
+// stores the results in that format.
+func widened(c *interp.Call) (wide *interp.Call, finish func() error) {
+	call := *c
+	call.Args = slices.Clone(c.Args)
+	for i, a := range c.Args {
+		if a.Stored == nil {
+			continue
+		}
+		list := make([]float32, volume(a.Dims))
+		_ = c.ParallelRange(len(list), elementWork, func(lo, hi int) { loader[float32](a.Stored)(list[lo:hi], lo, 1) })
+		if call.Args[i].Stored = nil; a.DType.IsFloat() {
+			call.Args[i].Floats = list
+		} else {
+			call.Args[i].Words = wordsOf(list)
+		}
+	}
+	if c.Stored == nil {
+		return &call, func() error { return nil }
+	}
+	out := make([]float32, volume(c.Dims))
+	if c.Node.DType().IsFloat() {
+		call.Out = out
+	} else {
+		call.Words = wordsOf(out)
+	}
+	call.Stored = nil
+	return &call, func() error {
+		return c.ParallelRange(len(out), elementWork, func(lo, hi int) { storer[float32](c.Stored)(lo, out[lo:hi]) })
+	}
 }
 
 // targetsOf returns scattering.targets for indices ids. It sets s.run and s.add.
@@ -198,30 +240,6 @@ func (s *scattering) sorted() ([][]update, error) {
 				k := int(run) / s.each
 				all[next[k]] = update{run - int32(k*s.each), int32(lo + i)}
 				next[k]++
-			}
-		}
-	})
-}
-
-// replaceInParts computes a scatter that replaces elements, without sorting. Each of a few tasks looks at all updates,
-// and makes those of its part of the result.
-func (s *scattering) replaceInParts(parts int) error {
-	runs := len(s.out) / s.run
-	return s.Parallel(parts, elementWork*len(s.from), func(_, part int) {
-		first, end := part*runs/parts, (part+1)*runs/parts
-		copy(s.out[first*s.run:end*s.run], s.base[first*s.run:])
-		var room [block]int32
-		for lo := 0; lo < s.n; lo += block {
-			list := room[:min(block, s.n-lo)]
-			s.targets(list, lo)
-			for i, run := range list {
-				switch at, from := int(run), lo+i; {
-				case at < first || at >= end:
-				case s.run == 1:
-					s.out[at] = s.from[from]
-				default:
-					copy(s.out[at*s.run:(at+1)*s.run], s.from[from*s.run:])
-				}
 			}
 		}
 	})
