@@ -145,8 +145,8 @@ func dropNames(k *kernel.Kernel) {
 	for i := range k.Phases {
 		k.Phases[i].Name = "acc"
 	}
-	for i := range k.Products {
-		k.Products[i].Name = "acc"
+	for i := range k.MatMuls {
+		k.MatMuls[i].Name = "acc"
 	}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) { e.Hint = "" })
 }

@@ -22,7 +22,7 @@ func Decompose(across, pad bool) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
 		seen := map[*kernel.Expr]bool{}
-		for _, p := range k.Products {
+		for _, p := range k.MatMuls {
 			for i, v := range []*kernel.Expr{p.A, p.B} {
 				if seen[v] || !p.BF16x3 {
 					continue
@@ -45,7 +45,7 @@ func Decompose(across, pad bool) func(k *kernel.Kernel) []kernel.StoredOperand {
 // splitProducts counts the bf16 products that come from splitting.
 func splitProducts(s *passes.State) (n int) {
 	for _, k := range s.Kernels {
-		for _, p := range k.Products {
+		for _, p := range k.MatMuls {
 			if p.Operands == ir.BF16 {
 				n++
 			}

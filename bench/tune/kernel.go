@@ -165,7 +165,7 @@ func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 			add(op.Info().Tol, 0)
 		}
 	}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		switch {
 		case p.ByteRows: // a schedule may quantize the rows, or not
 			add(ir.Tolerance{Sum: true}, interp.ByteRows)

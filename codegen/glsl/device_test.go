@@ -161,12 +161,12 @@ func goesAround(f kernel.Family) bool {
 func anyWay(caps device.Caps, rng *rand.Rand) passes.Options {
 	return passes.Options{Pricer: passtest.Choices{
 		Operands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
-			p := k.Products[0]
+			p := k.MatMuls[0]
 			if p.BF16x3 {
 				return operandsApart(k, rng)
 			}
 			for i, v := range []*kernel.Expr{p.A, p.B} {
-				if p.Operands == ir.F16 && len(k.Products) == 1 && rng.IntN(3) == 0 {
+				if p.Operands == ir.F16 && len(k.MatMuls) == 1 && rng.IntN(3) == 0 {
 					d := k.Parallel[len(k.Parallel)-2+i]
 					list = append(list,
 						kernel.StoredOperand{Operand: v, Rows: rng.IntN(2) * int(d.Max()+rng.Int64N(9))})
@@ -206,7 +206,7 @@ func anyWay(caps device.Caps, rng *rand.Rand) passes.Options {
 // operandsApart materializes all operands of a matmul that is to be split into bf16 parts, or none.
 func operandsApart(k *kernel.Kernel, rng *rand.Rand) (list []kernel.StoredOperand) {
 	across, seen := rng.IntN(2) == 0, map[*kernel.Expr]bool{}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		for _, v := range []*kernel.Expr{p.A, p.B} {
 			if !seen[v] {
 				list = append(list, kernel.StoredOperand{Operand: v, Across: across})

@@ -139,13 +139,13 @@ func (p product) kernel() *kernel.Kernel {
 		}
 		return b.Cast(ir.F32, v)
 	}
-	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums,
+	k.MatMuls = []kernel.MatMul{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums,
 		ByteRows: p.byteRows}}
 	if c := quant.Codebook(p.b); c != nil {
 		k.Bindings[bind("codebook", c.DType, []ir.Dim{ir.D(c.Elems())}, false)].Codebook = p.b
 	}
 	sum := func(i int, name string) *kernel.Expr {
-		v := b.Acc(i, k.Products[i].Sums(), name)
+		v := b.Acc(i, k.MatMuls[i].Sums(), name)
 		if p.norm {
 			v = b.Apply(ir.OpMul, ir.F32, nil, v, scale)
 		}
@@ -167,9 +167,9 @@ func (p product) kernel() *kernel.Kernel {
 		y = b.Apply(ir.OpAdd, ir.I32, nil, y, b.Integer(ir.I32, 1))
 	}
 	if p.gated {
-		k.Products[0].Name = "acc0"
-		k.Products = append(k.Products, kernel.Product{A: x, B: load("gate"), Name: "acc1", Operands: p.operands})
-		k.Products[1].HalfSums, k.Products[1].ByteRows = p.halfSums, p.byteRows
+		k.MatMuls[0].Name = "acc0"
+		k.MatMuls = append(k.MatMuls, kernel.MatMul{A: x, B: load("gate"), Name: "acc1", Operands: p.operands})
+		k.MatMuls[1].HalfSums, k.MatMuls[1].ByteRows = p.halfSums, p.byteRows
 		y = b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpRelu, ir.F32, nil, y), sum(1, "acc1"))
 	}
 	if p.bias {

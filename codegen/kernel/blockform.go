@@ -122,7 +122,7 @@ func (b Binding) ReadsPairs() bool {
 // from blocks, if formats differ, or if rows along the contraction axis are not whole blocks.
 func (k *Kernel) BlockRows() ir.DType {
 	t := ir.Invalid
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		x := Widened(p.B)
 		if x.Kind != ExprLoad {
 			return ir.Invalid

@@ -66,7 +66,7 @@ func (k *Kernel) CheckGroup() error {
 		return fmt.Errorf("groups need one axis of as many numbers as there are")
 	case g.Rows < 1 || g.Groups < 0 || g.Bind < 0 || g.Bind >= len(k.Bindings) || k.Bindings[g.Bind].DType != ir.I32:
 		return fmt.Errorf("groups of %d rows in a table of %d that is not i32", g.Rows, g.Groups)
-	case len(k.Stores)+len(k.Phases)+len(k.Products) > 0:
+	case len(k.Stores)+len(k.Phases)+len(k.MatMuls) > 0:
 		return fmt.Errorf("a kernel that groups does nothing else")
 	}
 	return nil

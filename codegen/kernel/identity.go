@@ -79,7 +79,7 @@ func (w *identityWriter) folds(k *Kernel) {
 		w.index(l.At)
 		w.dims([]ir.Dim{l.Below})
 	}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		w.line("product ", p.Operands.String())
 		w.refs(p.A, p.B)
 		w.flags(p.HalfSums, p.ByteRows, p.BF16x3)

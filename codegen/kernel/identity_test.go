@@ -22,7 +22,7 @@ var uncounted = map[string]string{
 	"Binding.Fixed":        "it says when a kernel may run, not what it does",
 	"Binding.KeepsDecoded": "it says when a kernel may run, not what it does",
 	"Phase.Name":           "a name",
-	"Product.Name":         "a name",
+	"MatMul.Name":          "a name",
 	"Expr.ID":              "the order in which a builder met them",
 	"Expr.Hint":            "a name",
 	"Expr.axes":            "computed from the rest",
@@ -60,11 +60,11 @@ func wholeKernel() *Kernel {
 			{Name: "x", DType: ir.I32, Read: true, Buffer: 4, Elems: 100, Layout: LayoutPlanes, Codebook: ir.IQ4_NL},
 			{Name: "y", DType: ir.F32, Read: true, Write: true, Buffer: 5, Elems: 50},
 		},
-		Loop:     &Loop{Trips: t, While: true, Carried: 2, Body: 3},
-		Phases:   []Phase{{Combine: CombineMax, Value: sum, Name: "max", Exclusive: true}},
-		Products: []Product{{A: load, B: sum, Name: "p", Operands: ir.F16, HalfSums: true}},
-		Stores:   []Store{{Bind: 1, Index: far, Value: other, PerElement: true, Cols: Cols{From: 2, To: 4}}, {Bind: 1, Value: word}},
-		Limit:    &Limit{At: at, Below: t},
+		Loop:    &Loop{Trips: t, While: true, Carried: 2, Body: 3},
+		Phases:  []Phase{{Combine: CombineMax, Value: sum, Name: "max", Exclusive: true}},
+		MatMuls: []MatMul{{A: load, B: sum, Name: "p", Operands: ir.F16, HalfSums: true}},
+		Stores:  []Store{{Bind: 1, Index: far, Value: other, PerElement: true, Cols: Cols{From: 2, To: 4}}, {Bind: 1, Value: word}},
+		Limit:   &Limit{At: at, Below: t},
 		Attention: &Attention{Q: load, K: sum, V: word, Mask: other, Dot: ir.D(16), Scale: 0.25, Causal: true,
 			Factor: &AttentionFactor{Q: sum, K: load, Delta: word, Dot: ir.D(8)}},
 		Recurrence: &Recurrence{Keys: ir.D(6), State: load, Decay: sum, Q: word, K: other, V: load, A: sum, B: word},
@@ -103,7 +103,7 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	for _, field := range []string{"Binding.Elems", "Dim.Bound", "Index.c", "Term.Coef", "Factor.Axis", "Factor.Kind",
-		"Product.ByteRows", "Cols.To", "Expr.Value", "Attention.Half", "Guard.Col", "Custom.Args", "Type.DType"} {
+		"MatMul.ByteRows", "Cols.To", "Expr.Value", "Attention.Half", "Guard.Col", "Custom.Args", "Type.DType"} {
 		if !changed[field] {
 			t.Errorf("%s was not changed", field)
 		}

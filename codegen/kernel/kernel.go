@@ -49,8 +49,8 @@ type Kernel struct {
 	Fold ir.Dim
 
 	Bindings []Binding
-	Phases   []Phase   // of a row kernel; one for a scan; for a matmul, see RowSums
-	Products []Product // of a matmul kernel
+	Phases   []Phase  // of a row kernel; one for a scan; for a matmul, see RowSums
+	MatMuls  []MatMul // of a matmul kernel
 	Stores   []Store
 	Loop     *Loop   // for FamilyLoop; such a kernel has only bindings in addition
 	Custom   *Custom // for FamilyCustom; such a kernel has only bindings in addition
@@ -152,9 +152,9 @@ func AccType(t ir.DType) ir.DType {
 	return ir.I32
 }
 
-// Product is one matmul: the sum over the contraction axis of A*B, in f32, or in i32 for int8 operands. A does not use
+// MatMul is one matmul: the sum over the contraction axis of A*B, in f32, or in i32 for int8 operands. A does not use
 // the column coordinate, and B does not use the row coordinate.
-type Product struct {
+type MatMul struct {
 	A, B *Expr
 	Name string
 	// Operands F16 or BF16 allows rounding both operands to that dtype before they are multiplied, as cooperative
@@ -169,7 +169,7 @@ type Product struct {
 }
 
 // Sums returns the dtype of the matmul's result: I32 with wrap-around for int8 operands, else F32.
-func (p Product) Sums() ir.DType {
+func (p MatMul) Sums() ir.DType {
 	if p.Operands == ir.I8 || p.Operands == ir.U8 {
 		return ir.I32
 	}
@@ -253,7 +253,7 @@ func (k *Kernel) Roots() []*Expr {
 	for _, p := range k.Phases {
 		roots = append(roots, p.Value)
 	}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		roots = append(roots, p.A, p.B)
 	}
 	if a := k.Attention; a != nil {
@@ -310,12 +310,12 @@ func (k *Kernel) otherIndices() []*Index {
 	return all
 }
 
-// BF16Terms returns the number of bf16 matmuls that compute one matmul with split operands (see Product.BF16x3). It is
+// BF16Terms returns the number of bf16 matmuls that compute one matmul with split operands (see MatMul.BF16x3). It is
 // three, minus one for each operand that consists of loaded bf16 values in all matmuls, which have no low part. exactA
 // and exactB report these operands.
 func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
 	exactA, exactB = true, true
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		exactA, exactB = exactA && p.A.loadsBF16(), exactB && p.B.loadsBF16()
 	}
 	terms = 3
@@ -335,7 +335,7 @@ func (e *Expr) loadsBF16() bool {
 }
 
 // operandNote describes the allowed rounding of operands and sums, for listings.
-func (p Product) operandNote() string {
+func (p MatMul) operandNote() string {
 	note := ""
 	if p.Operands == ir.F16 || p.Operands == ir.BF16 {
 		note = " in " + p.Operands.String()
@@ -445,7 +445,7 @@ func (k *Kernel) writeFolds(b *strings.Builder, number map[*Expr]int) {
 	if k.Limit != nil {
 		fmt.Fprintf(b, "  while %s < %s\n", k.Limit.At, k.Limit.Below)
 	}
-	for i, p := range k.Products {
+	for i, p := range k.MatMuls {
 		fmt.Fprintf(b, "  acc %d %s = %%%d x %%%d%s\n", i, p.Name, number[p.A], number[p.B], p.operandNote())
 	}
 	if k.Attention != nil {

@@ -20,9 +20,9 @@ type Edit struct {
 	// SameBindings keeps all bindings, used or not, in their order, so that a program can run the new kernel in place
 	// of the old.
 	SameBindings bool
-	// Products, Phases, Attention, Guard and Stores return these parts of the new kernel. Map calls them in this order.
+	// MatMuls, Phases, Attention, Guard and Stores return these parts of the new kernel. Map calls them in this order.
 	// Each may change how the Mapping rewrites buffers, loads and results for later parts.
-	Products  func(m *Mapping) []Product
+	MatMuls   func(m *Mapping) []MatMul
 	Phases    func(m *Mapping) []Phase
 	Attention func(m *Mapping) *Attention
 	Guard     func(m *Mapping) *Guard
@@ -55,7 +55,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 	if to.Parallel = k.Parallel; e.Parallel != nil {
 		to.Parallel = e.Parallel
 	}
-	to.Products = edited(m, to.Products, e.Products, m.Product)
+	to.MatMuls = edited(m, to.MatMuls, e.MatMuls, m.MatMul)
 	to.Phases = edited(m, to.Phases, e.Phases, m.Phase)
 	if e.Attention != nil {
 		to.Attention = e.Attention(m)
@@ -131,8 +131,8 @@ func (m *Mapping) Bind(b Binding) int {
 	return len(m.To.Bindings) - 1
 }
 
-// Product rewrites a matmul for the new kernel.
-func (m *Mapping) Product(p Product) Product {
+// MatMul rewrites a matmul for the new kernel.
+func (m *Mapping) MatMul(p MatMul) MatMul {
 	p.A, p.B = m.Value(p.A), m.Value(p.B)
 	return p
 }

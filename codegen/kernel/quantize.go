@@ -11,7 +11,7 @@ import (
 // stores the elements along the fold axis as one block. The store's Index is the number of the block.
 func (k *Kernel) CheckQuantize() error {
 	switch {
-	case len(k.Stores) != 1 || len(k.Phases)+len(k.Products) > 0:
+	case len(k.Stores) != 1 || len(k.Phases)+len(k.MatMuls) > 0:
 		return fmt.Errorf("a kernel that quantizes stores blocks, once, and does nothing else")
 	case k.Stores[0].Bind < 0 || k.Stores[0].Bind >= len(k.Bindings):
 		return fmt.Errorf("blocks go to binding %d of %d", k.Stores[0].Bind, len(k.Bindings))

@@ -8,7 +8,7 @@ import (
 )
 
 // PhaseAcc is the result number (Expr.Acc) of phase i. The phases of a matmul kernel are numbered after its matmuls.
-func (k *Kernel) PhaseAcc(i int) int { return len(k.Products) + i }
+func (k *Kernel) PhaseAcc(i int) int { return len(k.MatMuls) + i }
 
 // RowSums reports whether a matmul kernel also has phases. A phase sums a value that does not depend on the column
 // along the contraction axis. Stores may use both results. So a factor of a whole row, such as a norm's, need not be
@@ -27,7 +27,7 @@ func (k *Kernel) CheckRowSums() error {
 			return fmt.Errorf("phase %d (%s) of a matmul uses a column or a result", i, p.Name)
 		}
 	}
-	if k.Guard != nil || slices.ContainsFunc(k.Products, func(p Product) bool { return p.Sums() != ir.F32 }) {
+	if k.Guard != nil || slices.ContainsFunc(k.MatMuls, func(p MatMul) bool { return p.Sums() != ir.F32 }) {
 		return fmt.Errorf("a matmul that adds up its rows leaves out parts, or has results other than f32")
 	}
 	return nil

@@ -13,7 +13,7 @@ func TestBlockVec(t *testing.T) {
 		ir.Q4_0: {floats: blockVecs{{rows: 2, run: 32, columns: 8}, {rows: 5, run: 64, columns: 4, staged: true}}},
 		ir.Q4_1: {floats: blockVecs{{run: 32, columns: 8, staged: true}}},
 	}}
-	k := &kernel.Kernel{Products: []kernel.Product{{A: &kernel.Expr{Kind: kernel.ExprLoad}}}}
+	k := &kernel.Kernel{MatMuls: []kernel.MatMul{{A: &kernel.Expr{Kind: kernel.ExprLoad}}}}
 	for _, c := range []struct {
 		dtype ir.DType
 		rows  int64

@@ -162,7 +162,7 @@ func checkTile(k *kernel.Kernel, s kernel.MatTile) error {
 		s.ThreadN); err != nil {
 		return err
 	}
-	if _, bytes := ByteProducts(k); s.Steps && bytes {
+	if _, bytes := ByteMatMuls(k); s.Steps && bytes {
 		return fmt.Errorf("bytes are kept row by row, four along the contraction in a word")
 	}
 	return checkAccumulators(k, s.ThreadM*s.ThreadN)
@@ -181,7 +181,7 @@ func checkRegisterTile(s kernel.RegisterTile, down, across, rows, cols int) erro
 
 // checkAccumulators returns an error if an invocation has too many sums. sums is their number for each matmul.
 func checkAccumulators(k *kernel.Kernel, sums int) error {
-	if n := sums * len(k.Products); n > maxAccumulators {
+	if n := sums * len(k.MatMuls); n > maxAccumulators {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
 	}
 	return nil
@@ -226,7 +226,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 
 // readsBytes reports whether some operand A of a matmul is int8 with scales.
 func readsBytes(k *kernel.Kernel) bool {
-	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+	return slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
 		_, _, ok := k.ByteRows(p.A)
 		return ok
 	})

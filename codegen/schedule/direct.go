@@ -19,7 +19,7 @@ func (h heuristics) directTime(k *kernel.Kernel) float64 {
 	sh, t := matShapeOf(k), h.direct
 	rows := sh.M + ceilDiv(sh.M, int64(t.M))*t.Loads
 	full := float64(t.M) / float64(int64(t.M)+t.Loads) // fraction of the time of M rows that is arithmetic
-	flops := 2 * full * float64(sh.Batch*rows) * float64(sh.N) * float64(sh.K) * float64(len(k.Products))
+	flops := 2 * full * float64(sh.Batch*rows) * float64(sh.N) * float64(sh.K) * float64(len(k.MatMuls))
 	return flops / (t.Efficiency * h.VectorF32 * 1e3)
 }
 
@@ -32,7 +32,7 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 		return nil // for a single row a matvec is as fast
 	}
 	rows := int(ceilDiv(max(sh.M, 1), ceilDiv(max(sh.M, 1), int64(h.direct.M))))
-	columns := max(h.direct.ThreadN/len(k.Products), 1)
+	columns := max(h.direct.ThreadN/len(k.MatMuls), 1)
 	var all []Candidate
 	for wg := h.direct.workgroup(); wg >= smallest; wg /= 2 {
 		groups := sh.workgroups(rows, wg*columns)
@@ -57,7 +57,7 @@ func directSchedule(rows, columns, depth, wg int) kernel.MatDirect {
 // than the tile variant: it computes A's indices again for every few columns.
 func cheapOperands(k *kernel.Kernel) bool {
 	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		if !cheapLoad(p.A, row) || !cheapLoad(p.B, col, fold) {
 			return false
 		}

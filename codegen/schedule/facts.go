@@ -156,7 +156,7 @@ func FoursAcross(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 
 // blocksOf returns the block format of the first B operand that is loaded directly from blocks, or ir.Invalid.
 func blocksOf(k *kernel.Kernel) ir.DType {
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		if p.B.Kind != kernel.ExprLoad {
 			continue
 		}
@@ -175,7 +175,7 @@ func readsTwice(k *kernel.Kernel) bool {
 // operands returns the numbers of distinct A and of distinct B operands of a matmul kernel.
 func operands(k *kernel.Kernel) (a, b int) {
 	as, bs := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		as[p.A], bs[p.B] = true, true
 	}
 	return len(as), len(bs)
@@ -216,7 +216,7 @@ func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
 		return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
 	}
 	vector := 16
-	if _, bytes := ByteProducts(k); bytes {
+	if _, bytes := ByteMatMuls(k); bytes {
 		vector = 4
 	}
 	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
@@ -272,7 +272,7 @@ func matVecShared(k *kernel.Kernel, s kernel.MatVec) int {
 // matVecPartialSums is the number of partial sums in shared memory, including one unused element after each part.
 func matVecPartialSums(k *kernel.Kernel, s kernel.MatVec) int {
 	parts := s.LanesPerRow / max(s.Subgroup, 1) // of one result
-	return len(k.Products) * parts * (s.TileM*s.TileN + 1)
+	return len(k.MatMuls) * parts * (s.TileM*s.TileN + 1)
 }
 
 // tableBytes is the size in bytes of all codebooks that a kernel reads.

@@ -32,7 +32,7 @@ func (h heuristics) halvesTime(sh matShape) float64 {
 // one after the other (M-halves), and fusion does not join them.
 func (h heuristics) halves(k *kernel.Kernel, how Skinny, caps device.Caps) []Candidate {
 	sh := matShapeOf(k)
-	if len(k.Products) > 1 {
+	if len(k.MatMuls) > 1 {
 		return nil
 	}
 	var all []ranked

@@ -121,10 +121,10 @@ type matrixTile struct {
 	Alone   float64
 	PerCore int
 	// Blocks restricts a tile to matmuls with blocks, Stored to matmuls without them, Runs to matmuls with operands
-	// that are contiguous in runs only, NoRuns to other ones, Few to matmuls with at most M rows, and Products to
+	// that are contiguous in runs only, NoRuns to other ones, Few to matmuls with at most M rows, and MatMuls to
 	// kernels with that number of matmuls. For other kernels the tile was not measured, or another is faster.
 	Blocks, Stored, Runs, NoRuns, Few bool
-	Products                          int
+	MatMuls                           int
 	// Unroll, for coopmat2, is the maximum number of unrolled steps. A matmul can use the tile only if its number of
 	// steps has a divisor between a third of Unroll and Unroll.
 	Unroll int

@@ -109,7 +109,7 @@ func matMul(batch, m, n, k ir.Dim, w ir.DType, transposed bool) *kernel.Kernel {
 	}
 	return &kernel.Kernel{Name: "matmul", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{batch, m, n}, Fold: k,
 		Bindings: []kernel.Binding{binding("x", ir.F32, batch, m, k), binding("w", w, n, k), binding("y", ir.F32, batch, m, n)},
-		Products: []kernel.Product{{A: x, B: b.Cast(ir.F32, b.Load(1, w, wat, "w")), Name: "acc"}},
+		MatMuls:  []kernel.MatMul{{A: x, B: b.Cast(ir.F32, b.Load(1, w, wat, "w")), Name: "acc"}},
 		Stores:   []kernel.Store{{Bind: 2, Index: at(at(bi, batch, mi, m), m, ni, n), Value: b.Acc(0, ir.F32, "acc")}}}
 }
 

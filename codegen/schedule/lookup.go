@@ -56,7 +56,7 @@ func checkLookup(k *kernel.Kernel, s kernel.MatVec) error {
 		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s),
 			t.Entries*s.Copies)
 	}
-	if slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.B.Kind != kernel.ExprLoad }) {
+	if slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return p.B.Kind != kernel.ExprLoad }) {
 		return fmt.Errorf("lookups are of blocks that are not cast")
 	}
 	return nil

@@ -34,7 +34,7 @@ const fewestLookupColumns = 4
 func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b, perCore := h.blocks[blocksOf(k)], h.perCore(sh)
 	if sh.M != 1 || h.subgroup == 0 || perCore < fewLookupColumns ||
-		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+		!FoldContiguous(k, k.MatMuls[0].B, len(k.Parallel)-1) {
 		return nil
 	}
 	switch {

@@ -79,10 +79,10 @@ func TestLookupTables(t *testing.T) {
 
 // rowOfBytes changes operand A of a matmul to int8 times a scale.
 func rowOfBytes(k *kernel.Kernel) {
-	b, a := kernel.NewBuilder(), k.Products[0].A
+	b, a := kernel.NewBuilder(), k.MatMuls[0].A
 	k.Bindings[0].DType = ir.I8
 	k.Bindings = append(k.Bindings, binding("scales", ir.F32, one))
-	k.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, b.Cast(ir.F32, b.Load(0, ir.I8, a.Index, "a")),
+	k.MatMuls[0].A = b.Apply(ir.OpMul, ir.F32, nil, b.Cast(ir.F32, b.Load(0, ir.I8, a.Index, "a")),
 		b.Load(3, ir.F32, kernel.Const(0), "scale"))
 }
 

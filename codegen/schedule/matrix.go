@@ -19,7 +19,7 @@ const unitBytes = 16
 // UnitElems is the number of adjacent elements of a unit, which is one element of a shared array: 16 bytes, or fewer if
 // fragments are smaller.
 func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
-	t, ok := ByteProducts(k)
+	t, ok := ByteMatMuls(k)
 	if one, small := s.(kernel.CoopMat); !ok || small && (one.FragM|one.FragN|one.FragK)%unitBytes != 0 {
 		return OctetElems
 	}
@@ -38,34 +38,34 @@ func UnitsOf16(k *kernel.Kernel, s kernel.Schedule) int {
 // MatrixDType returns the dtype that the operands of all matmuls of a kernel may have on cooperative matrices: F16,
 // BF16, I8 or U8. It returns false if there is no such dtype.
 func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
-	if len(k.Products) == 0 {
+	if len(k.MatMuls) == 0 {
 		return ir.Invalid, false
 	}
-	t := k.Products[0].Operands
-	if slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.Operands != t }) {
+	t := k.MatMuls[0].Operands
+	if slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return p.Operands != t }) {
 		return ir.Invalid, false
 	}
 	return t, t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8
 }
 
-// ByteProducts returns the operand dtype of an int8 or uint8 matmul, I8 or U8, and false for other matmuls.
-func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
-	if len(k.Products) == 0 || k.Products[0].Sums() != ir.I32 {
+// ByteMatMuls returns the operand dtype of an int8 or uint8 matmul, I8 or U8, and false for other matmuls.
+func ByteMatMuls(k *kernel.Kernel) (ir.DType, bool) {
+	if len(k.MatMuls) == 0 || k.MatMuls[0].Sums() != ir.I32 {
 		return ir.Invalid, false
 	}
-	return k.Products[0].Operands, true
+	return k.MatMuls[0].Operands, true
 }
 
 // SumsDType returns the accumulator dtype of a kernel on cooperative matrices: F32, or F16 if all matmuls allow it. For
 // I8 operands it is I32, and for U8 operands U32.
 func SumsDType(k *kernel.Kernel) ir.DType {
-	fullSums := func(p kernel.Product) bool { return !p.HalfSums }
+	fullSums := func(p kernel.MatMul) bool { return !p.HalfSums }
 	switch t, _ := MatrixDType(k); {
 	case t == ir.I8:
 		return ir.I32
 	case t == ir.U8:
 		return ir.U32
-	case t != ir.F16 || slices.ContainsFunc(k.Products, fullSums):
+	case t != ir.F16 || slices.ContainsFunc(k.MatMuls, fullSums):
 		return ir.F32
 	}
 	return ir.F16
@@ -73,7 +73,7 @@ func SumsDType(k *kernel.Kernel) ir.DType {
 
 // laneSums is the number of 32-bit registers that an invocation needs for the accumulators of all matmuls.
 func laneSums(k *kernel.Kernel, s kernel.MatrixTile) int {
-	return s.TileM * s.TileN * len(k.Products) * SumsDType(k).BlockBytes() / 4 / s.Workgroup
+	return s.TileM * s.TileN * len(k.MatMuls) * SumsDType(k).BlockBytes() / 4 / s.Workgroup
 }
 
 // Unrounded returns v without casts that rounding to t makes redundant: casts to t itself, and casts from narrower
@@ -272,7 +272,7 @@ func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 			n += StagedUnits(FoldContiguous(k, v, axis), extent, t.TileK, unit)
 		}
 	}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		add(p.A, r-2, t.TileM)
 		add(p.B, r-1, t.TileN)
 	}
@@ -285,7 +285,7 @@ func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	stages := MatrixStages(s) * matrixStage(k, s)
 	if s, ok := s.(kernel.CoopMat); ok {
-		return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
+		return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.MatMuls)*CoopMatResult(s, 1)*UnitsOf16(k, s))
 	}
 	return stages
 }

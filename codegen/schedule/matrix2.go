@@ -159,7 +159,7 @@ const maxUnsigned = 255 * 255
 // matmul the value must cast every accumulator to f32. A uint8 matmul has unsigned accumulators on cooperative matrices
 // but signed ones in the reference, so the largest sum must be below 2^31: then both convert to the same float.
 func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
-	t, bytes := ByteProducts(k)
+	t, bytes := ByteMatMuls(k)
 	if !bytes {
 		return true
 	}

@@ -27,7 +27,7 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 		groups := sh.workgroups(tl.M, tl.N)
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K,
 			tl.M, tl.N, groups)
-		cost := h.matrixTime(tl, groups, sh.K, h.peak(k)) * float64(len(k.Products))
+		cost := h.matrixTime(tl, groups, sh.K, h.peak(k)) * float64(len(k.MatMuls))
 		if slow := h.slowdown(k, s); slow.factor > 1 {
 			cost *= slow.factor
 			reason += ", " + slow.why
@@ -42,7 +42,7 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
 	list := slices.Clone(h.matrixTilesOfOne(k))
 	for i := range list {
-		if n := len(k.Products); list[i].N%(n*minTileN) == 0 {
+		if n := len(k.MatMuls); list[i].N%(n*minTileN) == 0 {
 			list[i].N /= n
 		}
 	}
@@ -56,20 +56,20 @@ const minTileN = 32
 // 16-bit tiles with twice the depth, which need the same memory.
 func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	list := slices.Clone(h.matrixTiles)
-	if _, bytes := ByteProducts(k); bytes && h.byteTiles != nil {
+	if _, bytes := ByteMatMuls(k); bytes && h.byteTiles != nil {
 		list = slices.Clone(h.byteTiles)
 	} else if bytes {
 		for i := range list {
 			list[i].K *= 2
 		}
 	}
-	t := Traits{Rows: matShapeOf(k).M, Products: len(k.Products), Blocks: readsAnyBlocks(k), Runs: inRuns(k)}
+	t := Traits{Rows: matShapeOf(k).M, MatMuls: len(k.MatMuls), Blocks: readsAnyBlocks(k), Runs: inRuns(k)}
 	return slices.DeleteFunc(list, func(tl matrixTile) bool { return !tl.suits(t) })
 }
 
 // peak is the peak rate of cooperative matrices for a kernel's dtype, in thousands of operations per nanosecond.
 func (m machine) peak(k *kernel.Kernel) float64 {
-	if _, bytes := ByteProducts(k); bytes {
+	if _, bytes := ByteMatMuls(k); bytes {
 		return m.MatrixI8
 	}
 	return m.MatrixF16
@@ -112,7 +112,7 @@ func partsFit(k *kernel.Kernel, parts int, units bool) bool {
 	if units {
 		multiple, least = partMultiple, minPart
 	}
-	if _, bytes := ByteProducts(k); bytes {
+	if _, bytes := ByteMatMuls(k); bytes {
 		multiple *= 2
 	}
 	return k.Fold.Add%int64(parts*multiple) == 0 && k.Fold.Add/int64(parts) >= least
@@ -135,7 +135,7 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 	sh, readTime := matShapeOf(k), h.readTime(k)
 	for tl, s := range h.pricedTiles(k, caps) {
 		groups := int64(parts) * sh.workgroups(tl.M, tl.N)
-		time := h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k)) * float64(len(k.Products)) *
+		time := h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k)) * float64(len(k.MatMuls)) *
 			h.slowdown(k, s).factor
 		time = max(time, readTime) + h.addingTime(k, parts)
 		if !ok || time < best {
@@ -167,19 +167,19 @@ func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
 		return 0
 	}
 	sh := matShapeOf(k)
-	results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
+	results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.MatMuls))
 	return h.LaunchNs + float64(parts)*results*8/h.CopyGBps
 }
 
 // bandOf is the number of tile rows in a band (see kernel.MatrixTile), or 0 for no bands. Bands pay off if B is
 // contiguous along the contraction axis or a tile's accumulators are in pieces (M-bands).
 func bandOf(k *kernel.Kernel, tl matrixTile) int {
-	_, bytes := ByteProducts(k) // for int8, pieces were measured without bands only if B is [K,N]
+	_, bytes := ByteMatMuls(k) // for int8, pieces were measured without bands only if B is [K,N]
 	pieces := tl.PiecesM > 1 || tl.PiecesN > 1
 	switch {
 	case tl.M*tl.N > 128*256:
 		return 4
-	case pieces && !bytes || FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+	case pieces && !bytes || FoldContiguous(k, k.MatMuls[0].B, len(k.Parallel)-1):
 		return 8
 	}
 	return 0
@@ -249,14 +249,14 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 		note(handicap{unrollCost(k, coopMat2), "steps that are not a multiple of 8"})
 	}
 	row, col, tile := len(k.Parallel)-2, len(k.Parallel)-1, tileOf(s)
-	if _, bytes := ByteProducts(k); bytes && !FoldContiguous(k, k.Products[0].B, col) {
+	if _, bytes := ByteMatMuls(k); bytes && !FoldContiguous(k, k.MatMuls[0].B, col) {
 		note(handicap{transposeCost(s), "bytes that lie across the contraction"})
 	}
 	computing := 0.0 // the time of computing operands, as a multiple of the time of a matmul
-	for i, p := range k.Products {
+	for i, p := range k.MatMuls {
 		n, computed := h.operandSlowdown(k, s, p.A, row)
 		note(n)
-		if again := i > 0 && p.A == k.Products[0].A; computed && !again {
+		if again := i > 0 && p.A == k.MatMuls[0].A; computed && !again {
 			computing += h.computedRows / float64(max(tile.TileN, 1)) // once per column of tiles
 		}
 		n, computed = h.operandSlowdown(k, s, p.B, col)
@@ -265,7 +265,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			computing += h.computedRows / float64(max(tile.TileM, 1)) // once per row of tiles
 		}
 	}
-	if computing /= float64(len(k.Products)); computing > 0 {
+	if computing /= float64(len(k.MatMuls)); computing > 0 {
 		note(handicap{min(1+computing, h.computed), "operands computed on the way"})
 	}
 	groupedRows := k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil // the rows of an expert, for example
@@ -292,7 +292,7 @@ func (h heuristics) operandSlowdown(k *kernel.Kernel, s kernel.Schedule, v *kern
 		return n, false
 	}
 	dtype, _ := MatrixDType(k)
-	_, bytes := ByteProducts(k)
+	_, bytes := ByteMatMuls(k)
 	switch {
 	case octetLoad(k, v, axis, dtype):
 	case isWindow(k, v, axis):
@@ -342,7 +342,7 @@ func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {
 func inRuns(k *kernel.Kernel) bool {
 	t, _ := MatrixDType(k)
 	r := len(k.Parallel)
-	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+	return slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
 		a, okA := PlainOperand(k, p.A, r-2, t)
 		b, okB := PlainOperand(k, p.B, r-1, t)
 		return okA && a.Run > 0 || okB && b.Run > 0

@@ -17,16 +17,16 @@ func matrixMul(batch, m, n, k ir.Dim, t ir.DType, transposed bool) *kernel.Kerne
 	mul := matMul(batch, m, n, k, t, transposed)
 	b := kernel.NewBuilder()
 	mul.Bindings[0].DType, mul.Bindings[2].DType = t, t
-	x := b.Load(0, t, mul.Products[0].A.Index, "x")
-	w := b.Load(1, t, mul.Products[0].B.Args[0].Index, "w")
-	mul.Products[0] = kernel.Product{A: x, B: w, Name: "acc", Operands: t}
+	x := b.Load(0, t, mul.MatMuls[0].A.Index, "x")
+	w := b.Load(1, t, mul.MatMuls[0].B.Args[0].Index, "w")
+	mul.MatMuls[0] = kernel.MatMul{A: x, B: w, Name: "acc", Operands: t}
 	mul.Stores[0].Value = b.Acc(0, ir.F32, "acc")
 	return mul
 }
 
 // inF16 lets operands be rounded to f16.
 func inF16(k *kernel.Kernel) *kernel.Kernel {
-	k.Products[0].Operands = ir.F16
+	k.MatMuls[0].Operands = ir.F16
 	return k
 }
 
@@ -140,12 +140,12 @@ func TestCheckMatrixUnits(t *testing.T) {
 
 func TestHalfSums(t *testing.T) {
 	k := matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false)
-	k.Products[0].HalfSums = true
+	k.MatMuls[0].HalfSums = true
 	s, reason, err := Select(k, profile(t, "nvidia-h100"))
 	if err != nil || s.String() != "coopmat2 wg=256 tile=256x256x64 pieces=2x2 band=4" {
 		t.Errorf("%s, %s, %v", s, reason, err)
 	}
-	k.Products[0].Operands = ir.BF16 // their sums are f32 on any unit
+	k.MatMuls[0].Operands = ir.BF16 // their sums are f32 on any unit
 	if _, err := New(k, s, profile(t, "nvidia-h100")); err == nil || !strings.Contains(err.Error(), "spill") {
 		t.Errorf("bf16 in f16 sums: %v", err)
 	}
@@ -158,8 +158,8 @@ func TestHalfSumsOfBlocks(t *testing.T) {
 		m, depth := ir.D(512), ir.D(14336/parts)
 		k := inF16(matMul(ir.D(parts), m, ir.D(4096), depth, ir.Q4_0, true))
 		k.Bindings[0].DType = ir.F16
-		k.Products[0].A = kernel.NewBuilder().Load(0, ir.F16, k.Products[0].A.Index, "x")
-		k.Products[0].HalfSums = half
+		k.MatMuls[0].A = kernel.NewBuilder().Load(0, ir.F16, k.MatMuls[0].A.Index, "x")
+		k.MatMuls[0].HalfSums = half
 		return k
 	}
 	for _, c := range []struct {
@@ -182,7 +182,7 @@ func TestHalfSumsOfBlocks(t *testing.T) {
 
 // apart lets operands count as sums of bf16.
 func apart(k *kernel.Kernel) *kernel.Kernel {
-	k.Products[0].BF16x3 = true
+	k.MatMuls[0].BF16x3 = true
 	return k
 }
 

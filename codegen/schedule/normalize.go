@@ -178,7 +178,7 @@ func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 // add multiplications one by one to a running sum over several scales. If strips of two quads share their bytes in
 // pairs, separate sums are faster (M-matvec-blocks).
 func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
-	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+	return !slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
 		b := k.Bindings[kernel.Widened(p.B).Bind]
 		return !r.Wide(b) && !r.Pairs(b)
 	})
@@ -186,14 +186,14 @@ func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 
 // allPlanes reports whether the operands B of all matmuls are stored in planes.
 func allPlanes(k *kernel.Kernel) bool {
-	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+	return !slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
 		return k.Bindings[kernel.Widened(p.B).Bind].Layout != kernel.LayoutPlanes
 	})
 }
 
 // rowsOfBytes reports whether every A is int8 with a scale per group, contiguous along the contraction axis.
 func rowsOfBytes(k *kernel.Kernel) bool {
-	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+	return !slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
 		bytes, scale, ok := k.ByteRows(p.A)
 		return !ok || !bytes.Index.Adjacent(k.FoldAxis(), 16) || !k.InGroups(scale)
 	})
@@ -202,10 +202,10 @@ func rowsOfBytes(k *kernel.Kernel) bool {
 // takesFourWords reports whether all operands are int8 and contiguous along the contraction axis in whole units of 16
 // elements, four words.
 func takesFourWords(k *kernel.Kernel) bool {
-	if _, ok := ByteProducts(k); !ok || !DivisibleBy(k.Fold, 16) {
+	if _, ok := ByteMatMuls(k); !ok || !DivisibleBy(k.Fold, 16) {
 		return false
 	}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		for _, v := range []*kernel.Expr{p.A, p.B} {
 			if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].Write || k.Bindings[v.Bind].DType.IsBlock() ||
 				!v.Index.Adjacent(k.FoldAxis(), 16) {

@@ -75,20 +75,20 @@ func nvidiaMeasured(caps device.Caps) heuristics {
 	// a fraction of these rates (M-tile-rates).
 	t.matrixTiles = []matrixTile{
 		// With f16 sums.
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658, Products: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658, MatMuls: 1, NoRuns: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Efficiency: 0.593},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547, Products: 1, NoRuns: true},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53, Products: 1, NoRuns: true},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515, Products: 1},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547, MatMuls: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53, MatMuls: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515, MatMuls: 1},
 		// With a K of 32, twice as many matmuls have a number of steps that is a multiple of 8.
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458, Products: 1},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458, MatMuls: 1},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457, Alone: 0.43},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Unroll: 36, Efficiency: 0.48, Alone: 0.45, Stored: true, Products: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Unroll: 36, Efficiency: 0.48, Alone: 0.45, Stored: true, MatMuls: 1, NoRuns: true},
 		// Two workgroups of 128 invocations to a core hide each other's latency (M-two-to-a-core).
-		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Efficiency: 0.56, PerCore: 2, Alone: 0.33, Products: 1, NoRuns: true},
-		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Unroll: 18, Efficiency: 0.55, PerCore: 2, Alone: 0.31, Stored: true, Products: 1, NoRuns: true},
-		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Efficiency: 0.49, PerCore: 2, Alone: 0.3, Products: 2, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Efficiency: 0.56, PerCore: 2, Alone: 0.33, MatMuls: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Unroll: 18, Efficiency: 0.55, PerCore: 2, Alone: 0.31, Stored: true, MatMuls: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Efficiency: 0.49, PerCore: 2, Alone: 0.3, MatMuls: 2, NoRuns: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408, Alone: 0.31},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Efficiency: 0.26, Alone: 0.23},
 		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234, Alone: 0.15},
@@ -99,16 +99,16 @@ func nvidiaMeasured(caps device.Caps) heuristics {
 		// Only for f16 accumulation, in four parts (M-tile-rates).
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Efficiency: 0.417, Blocks: true},
 		// Gate and up projections of a feed-forward layer together (M-tile-rates).
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Efficiency: 0.512, Blocks: true, Products: 2},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 32, Efficiency: 0.566, Blocks: true, Few: true, Products: 2},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Efficiency: 0.512, Blocks: true, MatMuls: 2},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 32, Efficiency: 0.566, Blocks: true, Few: true, MatMuls: 2},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.345},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.275, Alone: 0.19},
 		// For one row of tiles (M-block-few).
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 64, N: 128, K: 32, Efficiency: 0.4, Alone: 0.25, Blocks: true, Few: true},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.24, Alone: 0.13, Blocks: true, Few: true, Products: 1},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.24, Alone: 0.13, Blocks: true, Few: true, MatMuls: 1},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.134, Blocks: true, Few: true},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 64, OneStage: true, Stored: true, Efficiency: 0.447, Alone: 0.3, Products: 1, NoRuns: true},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 64, OneStage: true, Stored: true, Efficiency: 0.52, Alone: 0.3, Products: 2, NoRuns: true},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 64, OneStage: true, Stored: true, Efficiency: 0.447, Alone: 0.3, MatMuls: 1, NoRuns: true},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 64, OneStage: true, Stored: true, Efficiency: 0.52, Alone: 0.3, MatMuls: 2, NoRuns: true},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, OneStage: true, Stored: true, Efficiency: 0.265, Alone: 0.15},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217, Alone: 0.12},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 64, K: 64, Efficiency: 0.165, Alone: 0.095},

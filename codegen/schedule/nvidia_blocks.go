@@ -29,7 +29,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 			{run: 32, columns: 8, occupancy: 896, subnormals: true, minLength: longRow},
 		},
 		rounded: []residentVec{
-			{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, lengthBelow: 8192},
+			{matmuls: 2, run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, lengthBelow: 8192},
 			{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toRegisters, lengthBelow: 8192},
 			{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toCache},
 		},

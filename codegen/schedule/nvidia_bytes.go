@@ -6,7 +6,7 @@ import "github.com/vkc-go/vkc/codegen/kernel"
 // along the contraction axis: for i8 4096^3, and from 64x64 down for 512x4096x14336. Alone is estimated as twice the
 // f16 value. M-i8 and M-tile-rates list slower tiles.
 var nvidiaByteTiles = []matrixTile{
-	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 128, PiecesM: 2, Efficiency: 0.491, Products: 1, NoRuns: true},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 128, PiecesM: 2, Efficiency: 0.491, MatMuls: 1, NoRuns: true},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 128, Efficiency: 0.451},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.388},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 128, Efficiency: 0.43},

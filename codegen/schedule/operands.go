@@ -39,13 +39,13 @@ func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 	if list := storedOperands(k, minRereads, true); len(ways) == 0 || len(list) > len(ways[0]) {
 		add(list)
 	}
-	if list := storedOperands(k, 0, false); !k.Products[0].BF16x3 && len(list) > 0 && list[0].Depth == 0 {
+	if list := storedOperands(k, 0, false); !k.MatMuls[0].BF16x3 && len(list) > 0 && list[0].Depth == 0 {
 		for i := range list {
 			add(list[i : i+1])
 		}
 		add(list)
 	}
-	if !k.Products[0].BF16x3 {
+	if !k.MatMuls[0].BF16x3 {
 		add(storedOperands(k, 0, true))
 	}
 	return ways
@@ -57,7 +57,7 @@ func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 // bf16 terms, it returns all operands, along the axis of their present layout.
 func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
-	inTerms := k.Products[0].BF16x3
+	inTerms := k.MatMuls[0].BF16x3
 	if inTerms {
 		dtype, ok = ir.BF16, k.Fold.IsStatic() && k.Fold.Add > 0
 	}
@@ -66,7 +66,7 @@ func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kerne
 	}
 	whole, seen := true, map[*kernel.Expr]bool{} // whole: all operands are stored
 	rowAxis, sh := len(k.Parallel)-2, matShapeOf(k)
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
 			if seen[v] {
 				continue
@@ -114,7 +114,7 @@ func paddedToTiles(k *kernel.Kernel, axis int, tile int) bool {
 		return false
 	}
 	rows := ceilDiv(k.Parallel[axis].Max(), int64(tile)) * int64(tile)
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		v := p.A
 		if axis == len(k.Parallel)-1 {
 			v = p.B

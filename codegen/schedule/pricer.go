@@ -92,7 +92,7 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 		}
 	case k.Family == kernel.FamilyMatMul && len(k.Parallel) > 1 && matShapeOf(k).M > MaxMatVecRows:
 		_, units := t.bestMatrixTime(k, p.Caps, 1)
-		if units || k.Products[0].BF16x3 {
+		if units || k.MatMuls[0].BF16x3 {
 			s.Operands = waysToStore(k)
 		}
 		if units && k.Fold.IsStatic() {

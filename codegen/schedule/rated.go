@@ -34,18 +34,18 @@ const (
 
 // Traits are the facts of a kernel that decide which tiles suit it, and the least time that it takes.
 type Traits struct {
-	Rows     int64   `json:"rows"`             // of A; 0 for an attention
-	Products int     `json:"products"`         // number of matmuls
-	Blocks   bool    `json:"blocks,omitempty"` // B has blocks
-	Runs     bool    `json:"runs,omitempty"`   // operands are contiguous only in runs
-	ReadNs   float64 `json:"read_ns"`          // nanoseconds to read the inputs once
-	StoreNs  float64 `json:"store_ns"`         // nanoseconds to store the results
+	Rows    int64   `json:"rows"`             // of A; 0 for an attention
+	MatMuls int     `json:"products"`         // number of matmuls
+	Blocks  bool    `json:"blocks,omitempty"` // B has blocks
+	Runs    bool    `json:"runs,omitempty"`   // operands are contiguous only in runs
+	ReadNs  float64 `json:"read_ns"`          // nanoseconds to read the inputs once
+	StoreNs float64 `json:"store_ns"`         // nanoseconds to store the results
 }
 
 // TraitsOf returns the traits of a matmul or an attention.
 func TraitsOf(k *kernel.Kernel, caps device.Caps) Traits {
 	h := heuristicsOf(caps)
-	t := Traits{Products: max(len(k.Products), 1), ReadNs: h.readTime(k), StoreNs: h.storeTime(k)}
+	t := Traits{MatMuls: max(len(k.MatMuls), 1), ReadNs: h.readTime(k), StoreNs: h.storeTime(k)}
 	if k.Family == kernel.FamilyMatMul && len(k.Parallel) >= 2 {
 		t.Rows, t.Blocks, t.Runs = matShapeOf(k).M, readsAnyBlocks(k), inRuns(k)
 	}
@@ -54,25 +54,25 @@ func TraitsOf(k *kernel.Kernel, caps device.Caps) Traits {
 
 // readsAnyBlocks reports whether the B of some matmul has blocks.
 func readsAnyBlocks(k *kernel.Kernel) bool {
-	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return k.ReadsBlocks(p.B) })
+	return slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return k.ReadsBlocks(p.B) })
 }
 
 // suits reports whether a tile is for kernels with these traits.
 func (tl matrixTile) suits(t Traits) bool {
 	return (!tl.Blocks || t.Blocks) && (!tl.Stored || !t.Blocks) && (!tl.Runs || t.Runs) && (!tl.NoRuns || !t.Runs) &&
-		(!tl.Few || t.Rows <= int64(tl.M)) && (tl.Products == 0 || tl.Products == t.Products)
+		(!tl.Few || t.Rows <= int64(tl.M)) && (tl.MatMuls == 0 || tl.MatMuls == t.MatMuls)
 }
 
 // RatedOf returns the facts for the estimate of a kernel's schedule. It returns false for schedules without tiles that
 // have rates.
 func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool) {
 	h := heuristicsOf(caps)
-	_, bytes := ByteProducts(k)
+	_, bytes := ByteMatMuls(k)
 	table := RatesMatrix
 	if bytes {
 		table = RatesBytes
 	}
-	n := len(k.Products)
+	n := len(k.MatMuls)
 	switch s := s.(type) {
 	case kernel.CoopMat2:
 		tl := matrixTile{Variant: s.Variant, Workgroup: s.Workgroup, M: s.TileM, N: n * s.TileN, K: s.TileK,
@@ -107,15 +107,15 @@ func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool
 // ratedMatrix returns the facts for the estimate of a tile on cooperative matrices. Its N is for all matmuls of the
 // kernel.
 func (h heuristics) ratedMatrix(k *kernel.Kernel, s kernel.Schedule, table RateTable, tl matrixTile) Rated {
-	sh, n := matShapeOf(k), len(k.Products)
+	sh, n := matShapeOf(k), len(k.MatMuls)
 	slow := h.slowdown(k, s)
 	return Rated{Table: table, Tile: tl.name(), Groups: sh.workgroups(tl.M, tl.N/n),
 		Flops: tileFlops(tl.M, tl.N/n, sh.K, n), Slow: slow.factor, Why: slow.why}
 }
 
 // tileFlops is the number of operations of a workgroup that computes a tile.
-func tileFlops(m, n int, depth int64, products int) float64 {
-	return 2 * float64(m*n*products) * float64(depth)
+func tileFlops(m, n int, depth int64, matmuls int) float64 {
+	return 2 * float64(m*n*matmuls) * float64(depth)
 }
 
 // name describes a tile on cooperative matrices without its rates and without the kernels that it is for. A tile with a

@@ -41,7 +41,7 @@ func (r TileRate) Time(m Rated, machine device.Machine, cores int64) float64 {
 // Square returns the facts of a square matmul of this size in the tile, or of an attention of as many queries and keys
 // with 32 heads of 64 elements.
 func (r TileRate) Square(size int64) Rated {
-	sh, n := matShape{Batch: 1, M: size, N: size, K: size}, max(r.tile.Products, 1)
+	sh, n := matShape{Batch: 1, M: size, N: size, K: size}, max(r.tile.MatMuls, 1)
 	m := Rated{Table: r.Table, Tile: r.Tile, Slow: 1}
 	if r.Table == RatesFlash {
 		m.Groups, m.Flops = 32*ceilDiv(size, int64(r.tile.M)), tileFlops(r.tile.M, 1, 2*64*(size+flashStart), 1)
@@ -116,7 +116,7 @@ func (tl matrixTile) restrictions() string {
 		holds bool
 		text  string
 	}{{tl.Blocks, "blocks"}, {tl.Stored, "stored"}, {tl.Runs, "runs"}, {tl.NoRuns, "no-runs"}, {tl.Few, "few-rows"},
-		{tl.Products > 0, fmt.Sprint("matmuls=", tl.Products)}} {
+		{tl.MatMuls > 0, fmt.Sprint("matmuls=", tl.MatMuls)}} {
 		if p.holds {
 			parts = append(parts, p.text)
 		}

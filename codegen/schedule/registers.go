@@ -28,9 +28,9 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	tile := func(rows, columns int) int { return rows*columns + rows + columns + others }
 	switch s := s.(type) {
 	case kernel.MatTile:
-		return tile(s.ThreadM, s.ThreadN*len(k.Products))
+		return tile(s.ThreadM, s.ThreadN*len(k.MatMuls))
 	case kernel.MatDirect:
-		return tile(s.ThreadM, s.ThreadN*len(k.Products))
+		return tile(s.ThreadM, s.ThreadN*len(k.MatMuls))
 	case kernel.MatVec:
 		return h.matVecRegisters(k, s) + others
 	case kernel.Row:
@@ -74,7 +74,7 @@ func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Row) int {
 
 // matVecRegisters is the number of registers that an invocation of a matvec uses for its rows, columns and sums.
 func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
-	rows, columns := s.ThreadM, s.ThreadN*len(k.Products)
+	rows, columns := s.ThreadM, s.ThreadN*len(k.MatMuls)
 	lanes := int64(max(s.LanesPerRow, 1))
 	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read singly, also from blocks
 		steps, each := 1, int64(4) // iterations that are unrolled; elements per load, one per register

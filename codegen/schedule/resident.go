@@ -19,7 +19,7 @@ type residentVec struct {
 	groups      int             // maximum number of groups in a workgroup that each hold the whole row; 0 is 1
 	prefetch    kernel.Prefetch // of rows that the kernel quantizes
 	digits      int             // int8 digits per element of a row that may not be rounded to one int8
-	products    int             // minimum number of matmuls with the same row
+	matmuls     int             // minimum number of matmuls with the same row
 	minLength   int64           // minimum row length
 	lengthBelow int64           // from this row length on, this is not faster; 0 for no limit
 	maxColumns  int64           // maximum number of columns per core; 0 for no limit
@@ -42,14 +42,14 @@ func (h heuristics) residentVecFor(k *kernel.Kernel, sh matShape) (v residentVec
 		list = b.rounded
 	}
 	i := slices.IndexFunc(list, func(v residentVec) bool {
-		return v.run > 0 && len(k.Products) >= v.products && sh.K >= v.minLength &&
+		return v.run > 0 && len(k.MatMuls) >= v.matmuls && sh.K >= v.minLength &&
 			(v.lengthBelow == 0 || sh.K < v.lengthBelow) && (v.maxColumns == 0 || h.perCore(sh) <= v.maxColumns)
 	})
 	if i < 0 {
 		return v, rounds, false
 	}
 	return list[i], rounds || list[i].digits > 0, sh.M == 1 && h.subgroup > 0 && !readsBytes(k) &&
-		FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
+		FoldContiguous(k, k.MatMuls[0].B, len(k.Parallel)-1)
 }
 
 // residentVecs returns the schedule of a matmul with a resident row, if there is one.
@@ -207,7 +207,7 @@ const maxResidentRegisters, maxResidentRows = 64, 2
 // which returns integers for them too.
 func roundable(k *kernel.Kernel, lookup bool) bool {
 	return holdsIntegers(k, lookup) &&
-		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
+		!slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return !p.ByteRows })
 }
 
 // holdsIntegers reports whether the blocks of a matmul hold small integers, or lookup decodes them to small integers.

@@ -14,9 +14,9 @@ import (
 // blockMul is a matmul of f32 rows with blocks along the contraction axis.
 func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
 	mul := matrixMul(one, ir.D(m), ir.D(n), ir.D(k), ir.F16, true)
-	b, p := kernel.NewBuilder(), mul.Products[0]
+	b, p := kernel.NewBuilder(), mul.MatMuls[0]
 	mul.Bindings[0].DType, mul.Bindings[1].DType, mul.Bindings[2].DType = ir.F32, t, ir.F32
-	mul.Products[0] = kernel.Product{A: b.Load(0, ir.F32, p.A.Index, "a"), B: b.Load(1, t, p.B.Index, "b"),
+	mul.MatMuls[0] = kernel.MatMul{A: b.Load(0, ir.F32, p.A.Index, "a"), B: b.Load(1, t, p.B.Index, "b"),
 		Name: "acc", Operands: ir.F32, ByteRows: byteRows}
 	mul.Stores[0].Value = b.Acc(0, ir.F32, "acc")
 	if book := quant.Codebook(t); book != nil {
@@ -241,7 +241,7 @@ func TestResidentGroups(t *testing.T) {
 // TestResidentProducts: gate and up, which one row meets together, take workgroups of two groups.
 func TestResidentProducts(t *testing.T) {
 	k := blockMul(1, 11008, 4096, ir.Q4_0, true)
-	k.Products = append(k.Products, k.Products[0])
+	k.MatMuls = append(k.MatMuls, k.MatMuls[0])
 	s, reason, err := Select(k, profile(t, "nvidia-h100"))
 	want := "wg=256 rows=1x32 vec=4 run=32 prefetch=cache coarsen=4 rounds"
 	if err != nil || !strings.Contains(s.String(), want) {

@@ -21,7 +21,7 @@ func SumsRowsFirst(s kernel.MatVec) bool { return s.Coarsen > 0 }
 // rowRoots returns the expressions that a matmul of few rows evaluates for each element of its rows: the operands A,
 // and the values of its row sums.
 func rowRoots(k *kernel.Kernel) (factors, sums []*kernel.Expr) {
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		factors = append(factors, p.A)
 	}
 	for _, p := range k.Phases {
@@ -79,7 +79,7 @@ func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	// The lanes that share a sum add it up in log2(lanes) steps, each of which takes as long as a multiplication.
 	lanes := max(s.LanesPerRow, 1)
 	each := int64(lanes) * (ceilDiv(sh.K, int64(lanes)) + int64(bits.Len(uint(lanes))) - 1)
-	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(each) * float64(len(k.Products))
+	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(each) * float64(len(k.MatMuls))
 	return max(time, flops/(vecEfficiency*h.VectorF32*1e3))
 }
 
@@ -104,7 +104,7 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 
 // weightBytes is the size in bytes of all operands B in memory.
 func weightBytes(k *kernel.Kernel) (n uint64) {
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		kernel.Walk([]*kernel.Expr{p.B}, func(e *kernel.Expr) {
 			if e.Kind == kernel.ExprLoad {
 				n += bindingBytes(k.Bindings[e.Bind])

@@ -12,13 +12,13 @@ import (
 // normed is a matmul with blocks that divides each row by its norm.
 func normed(mul *kernel.Kernel) *kernel.Kernel {
 	out := *mul
-	b, p := kernel.NewBuilder(), mul.Products[0]
+	b, p := kernel.NewBuilder(), mul.MatMuls[0]
 	x := b.Load(0, ir.F32, p.A.Index, "a")
 	p.A, p.B = x, b.Load(1, ir.F32, p.B.Index, "b")
 	if t := mul.Bindings[1].DType; t.IsBlock() {
 		p.B = b.Load(1, t, p.B.Index, "b")
 	}
-	out.Products = []kernel.Product{p}
+	out.MatMuls = []kernel.MatMul{p}
 	out.Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Apply(ir.OpSqr, ir.F32, nil, x), Name: "sum_sq"}}
 	st := mul.Stores[0]
 	st.Value = b.Apply(ir.OpMul, ir.F32, nil, b.Acc(0, ir.F32, "acc"),
@@ -77,12 +77,12 @@ func TestStoreFactor(t *testing.T) {
 		{"many rows", blockMul(512, 4096, 4096, ir.Q4_0, false), false},
 	} {
 		b, weighed, reading := kernel.NewBuilder(), *c.k, *c.k
-		weighed.Products, reading.Products = slices.Clone(c.k.Products), slices.Clone(c.k.Products)
+		weighed.MatMuls, reading.MatMuls = slices.Clone(c.k.MatMuls), slices.Clone(c.k.MatMuls)
 		weighed.Bindings = append(slices.Clone(c.k.Bindings),
 			kernel.Binding{Name: "w", DType: ir.F32, Read: true, Elems: 4096})
 		reading.Bindings = weighed.Bindings
 		w := b.Load(len(c.k.Bindings), ir.F32, kernel.Axis(c.k.FoldAxis(), c.k.Fold), "w")
-		weighed.Products[0].A, reading.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, c.k.Products[0].A, w), w
+		weighed.MatMuls[0].A, reading.MatMuls[0].A = b.Apply(ir.OpMul, ir.F32, nil, c.k.MatMuls[0].A, w), w
 		e := NewPricer(h100).Price(kernel.Rewrite{Before: []*kernel.Kernel{&weighed},
 			After: []*kernel.Kernel{&reading}})
 		if got := e.Gain() > 0; got != c.want {
@@ -114,7 +114,7 @@ func TestRowSumsCheck(t *testing.T) {
 			Tile: kernel.Tile{TileM: 16, TileN: 16, TileK: 16}, ThreadM: 2, ThreadN: 2}, "only matvec"},
 		{"odd rows", normed(blockMul(1, 64, 4094, ir.F32, false)), vec, "vectors of four"},
 		{"a maximum", with(func(k *kernel.Kernel) { k.Phases[0].Combine = kernel.CombineMax }), vec, "want a sum"},
-		{"integers", with(func(k *kernel.Kernel) { k.Products[0].Operands = ir.I8 }), vec, "other than f32"},
+		{"integers", with(func(k *kernel.Kernel) { k.MatMuls[0].Operands = ir.I8 }), vec, "other than f32"},
 		{"the result", with(func(k *kernel.Kernel) { k.Phases[0].Value = k.Stores[0].Value }), vec,
 			"uses a column or a result"},
 	} {
@@ -129,8 +129,8 @@ func TestColsCheck(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	mul := func(cols kernel.Cols, pairs bool) *kernel.Kernel {
 		k := blockMul(1, 4096, 4096, ir.Q4_0, false)
-		b, p := kernel.NewBuilder(), k.Products[0]
-		k.Products[0].A, k.Products[0].B = b.Load(0, ir.F32, p.A.Index, "a"), b.Load(1, ir.Q4_0, p.B.Index, "b")
+		b, p := kernel.NewBuilder(), k.MatMuls[0]
+		k.MatMuls[0].A, k.MatMuls[0].B = b.Load(0, ir.F32, p.A.Index, "a"), b.Load(1, ir.Q4_0, p.B.Index, "b")
 		k.Stores[0].Cols, k.Stores[0].Value = cols, b.Acc(0, ir.F32, "acc")
 		if pairs {
 			k.Stores[0].Value = b.AccOfPair(0, ir.F32, kernel.Axis(1, ir.D(int(cols.To-cols.From))), "acc")

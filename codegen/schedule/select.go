@@ -190,7 +190,7 @@ func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	all := append(h.residentVecs(k, sh), h.lookupVecs(k, sh)...)
 	v := h.fewRows(k, sh)
 	for wg := max(h.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {
-		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+		if FoldContiguous(k, k.MatMuls[0].B, len(k.Parallel)-1) {
 			all = append(all, h.alongFold(k, sh, wg)...)
 		} else {
 			all = append(all, h.acrossColumns(sh, wg))

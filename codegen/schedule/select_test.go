@@ -84,7 +84,7 @@ var samples = map[string]*kernel.Kernel{
 
 // gated adds a second product of the same operands.
 func gated(k *kernel.Kernel) *kernel.Kernel {
-	k.Products = append(k.Products, k.Products[0])
+	k.MatMuls = append(k.MatMuls, k.MatMuls[0])
 	return k
 }
 

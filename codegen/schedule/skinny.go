@@ -62,23 +62,23 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 		return Skinny{}, false
 	}
 	fold := k.FoldAxis()
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		b := p.B
-		if p.A != k.Products[0].A || b.Kind != kernel.ExprLoad || !b.Index.Adjacent(fold, t.BlockElems()) {
+		if p.A != k.MatMuls[0].A || b.Kind != kernel.ExprLoad || !b.Index.Adjacent(fold, t.BlockElems()) {
 			return Skinny{}, false
 		}
 		if bind := k.Bindings[b.Bind]; bind.DType != t || bind.Write {
 			return Skinny{}, false
 		}
 	}
-	if _, b := operands(k); b != len(k.Products) {
+	if _, b := operands(k); b != len(k.MatMuls) {
 		return Skinny{}, false
 	}
 	r := Skinny{SkinnyFormat: f, Parts: 2}
 	if r.Element = r.element(); r.Element == ir.I8 {
 		r.Parts = 3
 	}
-	a := k.Products[0].A
+	a := k.MatMuls[0].A
 	if high, low, ok := k.HalfRows(a); ok {
 		r.Element, r.Parts, r.Halves = ir.F16, 2, true
 		return r, high.Index.Adjacent(fold, OctetElems) && low.Index.Adjacent(fold, OctetElems)
@@ -218,7 +218,7 @@ func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 	case int64(s.SubgroupsK)*int64(s.TileK) > k.Fold.Add:
 		return fmt.Errorf("a contraction of %s has no %d steps of %d", k.Fold, s.SubgroupsK, s.TileK)
 	}
-	if n := s.TileM / s.Down() * s.TileN / s.SubgroupsN / s.Subgroup * len(k.Products); n > maxLaneSums {
+	if n := s.TileM / s.Down() * s.TileN / s.SubgroupsN / s.Subgroup * len(k.MatMuls); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
 	return nil

@@ -46,7 +46,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	_, rounds := MatrixDType(k)
 	few := sh.M <= MaxMatVecRows
 	inRange := u.minRows > 0 && sh.M >= u.minRows && (few || u.moreRows && sh.M <= maxSkinnyRows)
-	if !inRange || rounds && !few || len(k.Products) > 1 && few {
+	if !inRange || rounds && !few || len(k.MatMuls) > 1 && few {
 		return nil
 	}
 	tl, cores := u.tile, h.onePerCore()
@@ -57,7 +57,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 		tl = widest(u.tiles16, sh, cores)
 	}
 	// All matmuls share the shared memory of one, so each has shorter steps.
-	tl.step = max(tl.step/len(k.Products), shortestStep)
+	tl.step = max(tl.step/len(k.MatMuls), shortestStep)
 	var all []Candidate
 	for _, tl := range tl.variants(sh, cores) {
 		if s, ok := tl.schedule(how, sh, caps); ok {
@@ -182,7 +182,7 @@ func skinnySpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	if ok && how.Halves {
 		return halvesSpace(how, caps)
 	}
-	if !ok || sh.M > maxSkinnyRows || len(k.Products) > 1 && sh.M <= MaxMatVecRows {
+	if !ok || sh.M > maxSkinnyRows || len(k.MatMuls) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}
 	var all []kernel.Schedule

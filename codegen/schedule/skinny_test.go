@@ -97,17 +97,17 @@ func byteRows(m, n, k int, w ir.DType) *kernel.Kernel {
 	x := b.Cast(ir.F32, b.Load(0, ir.I8, row.Mul(kernel.Const(int64(k))).Plus(fold), "x"))
 	mul.Bindings[0].DType = ir.I8
 	mul.Bindings = append(mul.Bindings, binding("scales", ir.F32, ir.D(m), ir.D(k/kernel.RoundedGroup)))
-	mul.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, x,
+	mul.MatMuls[0].A = b.Apply(ir.OpMul, ir.F32, nil, x,
 		b.Load(3, ir.F32, row.Mul(kernel.Const(int64(k/kernel.RoundedGroup))).Plus(group), "scales"))
 	return mul
 }
 
 // twice adds a second product of the same rows.
 func twice(k *kernel.Kernel) *kernel.Kernel {
-	b, p := kernel.NewBuilder(), k.Products[0]
+	b, p := kernel.NewBuilder(), k.MatMuls[0]
 	k.Bindings = append(k.Bindings, k.Bindings[1])
 	p.B = b.Load(len(k.Bindings)-1, ir.F32, p.B.Index, "w2")
-	k.Products = append(k.Products, p)
+	k.MatMuls = append(k.MatMuls, p)
 	return k
 }
 

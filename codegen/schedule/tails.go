@@ -36,9 +36,9 @@ func (h heuristics) tails(k *kernel.Kernel, caps device.Caps) (list []kernel.Tai
 // edgeTail cuts a matmul before the last tile along an axis, if that tile is partial.
 func edgeTail(k *kernel.Kernel, axis int, tl matrixTile) kernel.Tail {
 	extent, tile, col := k.Parallel[axis].Add, tileAlong(k, axis, tl), len(k.Parallel)-1
-	from, p := extent/tile*tile, k.Products[0]
+	from, p := extent/tile*tile, k.MatMuls[0]
 	// A few columns are the few rows of the transposed matmul. Tiles would be mostly padding.
-	few := axis == col && extent-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows && !k.ReadsBlocks(p.B)
+	few := axis == col && extent-from <= MaxMatVecRows && len(k.MatMuls) == 1 && !p.ByteRows && !k.ReadsBlocks(p.B)
 	return kernel.Tail{Axis: axis, From: from, Swap: few}
 }
 

@@ -25,7 +25,7 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	var fitting, rest []ratedTile
 	for _, tl := range h.tiles {
 		filled := 4*sh.M > int64(tl.M) && 4*sh.N > int64(tl.N) // more than a quarter of each axis
-		if filled && !tl.spills(len(k.Products)) {
+		if filled && !tl.spills(len(k.MatMuls)) {
 			fitting = append(fitting, tl)
 		} else {
 			rest = append([]ratedTile{tl}, rest...)
@@ -57,14 +57,14 @@ func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh := matShapeOf(k)
 	sh.Batch, sh.K = sh.Batch*int64(parts), sh.K/int64(parts) // each part is like a matmul of its own
-	tiles := slices.DeleteFunc(slices.Clone(h.tiles), func(tl ratedTile) bool { return tl.spills(len(k.Products)) })
+	tiles := slices.DeleteFunc(slices.Clone(h.tiles), func(tl ratedTile) bool { return tl.spills(len(k.MatMuls)) })
 	best := least(tiles, func(tl ratedTile) float64 { return h.tileTime(tl, sh) })
-	if _, bytes := ByteProducts(k); bytes && slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+	if _, bytes := ByteMatMuls(k); bytes && slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
 		return gathers(k, p.A) || gathers(k, p.B)
 	}) {
 		best *= h.gatheredTile
 	}
-	return float64(best*float64(len(k.Products))) + h.addingTime(k, parts)
+	return float64(best*float64(len(k.MatMuls))) + h.addingTime(k, parts)
 }
 
 // splitsFloats reports whether the heuristics can price a split of a matmul's contraction without cooperative matrices.
@@ -73,7 +73,7 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
 		return false
 	}
-	_, bytes := ByteProducts(k)
+	_, bytes := ByteMatMuls(k)
 	s, _, _ := Select(k, caps)
 	_, tiles := s.(kernel.MatTile)
 	_, vecs := s.(kernel.MatVec)
@@ -97,15 +97,15 @@ func (t tile) reason(sh matShape) string {
 
 // spills reports whether an invocation's accumulators, for the given number of matmuls, leave too few registers for the
 // operands. The limit is lower for several matmuls, because each has operands in registers.
-func (t tile) spills(products int) bool {
-	sums := t.ThreadM * t.ThreadN * products
-	return sums > maxAccumulators/2 && products > 1 || sums > maxAccumulators
+func (t tile) spills(matmuls int) bool {
+	sums := t.ThreadM * t.ThreadN * matmuls
+	return sums > maxAccumulators/2 && matmuls > 1 || sums > maxAccumulators
 }
 
 // scheduleOf returns the tile as a schedule for a matmul, in its fastest layout for floats. For int8, TileK is four
 // times as large, because each word of shared memory holds four elements.
 func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
-	if _, bytes := ByteProducts(k); bytes {
+	if _, bytes := ByteMatMuls(k); bytes {
 		t.K, t.Paired, t.Steps = 4*t.K, false, false
 	}
 	s := t.schedule()

@@ -201,9 +201,9 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 }
 
 func checkMatMulShape(k *kernel.Kernel) error {
-	if len(k.Parallel) < 2 || len(k.Products) == 0 {
+	if len(k.Parallel) < 2 || len(k.MatMuls) == 0 {
 		return fmt.Errorf("a matmul needs two parallel axes and a product, this has %d and %d",
-			len(k.Parallel), len(k.Products))
+			len(k.Parallel), len(k.MatMuls))
 	}
 	return nil
 }

@@ -201,12 +201,12 @@ func subgroups(caps device.Caps) []int {
 // matVecSpace lists schedules of the matvec variant, for matmuls of few rows.
 func matVecSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	sh := matShapeOf(k)
-	if sh.M > mostMatVecRows || len(k.Products) == 0 {
+	if sh.M > mostMatVecRows || len(k.MatMuls) == 0 {
 		return nil
 	}
 	sh.M = ceilDiv(sh.M, matVecParts(sh.M))
 	columns := 1
-	if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+	if FoldContiguous(k, k.MatMuls[0].B, len(k.Parallel)-1) {
 		columns = 8
 	}
 	readings := blockReadings(k, caps)
@@ -370,7 +370,7 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	}
 	var all []kernel.Schedule
 	scaleK := 1 // depth counts f16 elements; as many bytes hold twice as many int8 elements
-	if _, bytes := ByteProducts(k); bytes {
+	if _, bytes := ByteMatMuls(k); bytes {
 		scaleK = 2
 	}
 	add := func(t matrixTile) {

@@ -31,7 +31,7 @@ func (c rowWindow) kernel() *kernel.Kernel {
 	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{one, rows, cols}, Fold: fold,
 		Bindings: []kernel.Binding{binding("x", c.t, ir.D(16), ir.D(c.width)), binding("w", c.t, rows, fold),
 			binding("y", c.t, rows, cols)},
-		Products: []kernel.Product{{A: w, B: window, Name: "acc", Operands: ir.F16}},
+		MatMuls: []kernel.MatMul{{A: w, B: window, Name: "acc", Operands: ir.F16}},
 		Stores: []kernel.Store{{Bind: 2, Index: kernel.Axis(1, rows).Times(int64(c.out)).Plus(kernel.Axis(2, cols)),
 			Value: b.Acc(0, ir.F32, "acc")}}}
 }
@@ -52,24 +52,24 @@ func TestWindowLoad(t *testing.T) {
 		{"of 32 bits", rowWindow{width: 16, out: 16, low: 1, stride: 1, t: ir.F32}, nil, false},
 		{"ones around it", rowWindow{width: 16, out: 16, low: 1, stride: 1, t: ir.F16, outside: 1}, nil, false},
 		{"also written", same, func(k *kernel.Kernel) { k.Bindings[0].Write = true }, false},
-		{"multiplied in f32", same, func(k *kernel.Kernel) { k.Products[0].Operands = ir.F32 }, false},
+		{"multiplied in f32", same, func(k *kernel.Kernel) { k.MatMuls[0].Operands = ir.F32 }, false},
 	}
 	for _, tt := range cases {
 		k := tt.c.kernel()
 		if tt.change != nil {
 			tt.change(k)
 		}
-		w, ok := WindowLoad(k, k.Products[0].B, 2)
+		w, ok := WindowLoad(k, k.MatMuls[0].B, 2)
 		if ok != tt.want {
 			t.Errorf("%s: WindowLoad says %t, want %t", tt.name, ok, tt.want)
 		}
 		if ok && (len(w.All) != 0 || len(w.Ranges) != 2) {
 			t.Errorf("%s: %d conditions of all and %d ranges, want none and 2", tt.name, len(w.All), len(w.Ranges))
 		}
-		if along := FoldContiguous(k, k.Products[0].B, 2); ok && along {
+		if along := FoldContiguous(k, k.MatMuls[0].B, 2); ok && along {
 			t.Errorf("%s: staged along the contraction, not along the positions", tt.name)
 		}
-		if _, ok := WindowLoad(k, k.Products[0].A, 1); ok {
+		if _, ok := WindowLoad(k, k.MatMuls[0].A, 1); ok {
 			t.Errorf("%s: the weights pass for windows", tt.name)
 		}
 	}
@@ -90,7 +90,7 @@ func TestWindowsCostLess(t *testing.T) {
 // TestGatheredBytes: windows of bytes are gathered, on matrix units and without, and words of four are not.
 func TestGatheredBytes(t *testing.T) {
 	k := rowWindow{width: 64, out: 64, low: 1, stride: 1, t: ir.I8}.kernel()
-	k.Products[0].Operands = ir.I8
+	k.MatMuls[0].Operands = ir.I8
 	words := bytesMul(ir.D(32), ir.D(64), ir.D(48), ir.I8, false)
 	h := nvidia(device.Caps{VendorID: device.VendorNVIDIA})
 	s := kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat},
@@ -125,7 +125,7 @@ func storedConv(images, channels, outputs, side, spare int) *kernel.Kernel {
 	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul,
 		Parallel: []ir.Dim{ir.D(images), rows, ir.D(outputs)}, Fold: fold,
 		Bindings: []kernel.Binding{x, w, y},
-		Products: []kernel.Product{{A: b.Load(0, ir.F16, at, "x"),
+		MatMuls: []kernel.MatMul{{A: b.Load(0, ir.F16, at, "x"),
 			B:    b.Load(1, ir.F16, kernel.Axis(3, fold).Times(int64(outputs)).Plus(col), "w"),
 			Name: "acc", Operands: ir.F16}},
 		Guard: &kernel.Guard{Row: b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(place), b.Integer(ir.I32, int64(side)))},
@@ -140,7 +140,7 @@ func TestOperandInRuns(t *testing.T) {
 		channels, run int // 0 for none
 	}{{256, 256}, {64, 64}, {32, 32}, {24, 8}, {12, 0}, {3, 0}} {
 		k := storedConv(2, c.channels, 64, 14, 256)
-		p, ok := PlainOperand(k, k.Products[0].A, 1, ir.F16)
+		p, ok := PlainOperand(k, k.MatMuls[0].A, 1, ir.F16)
 		if ok != (c.run > 0) || p.Run != c.run {
 			t.Errorf("%d channels: runs of %d, %t; want %d", c.channels, p.Run, ok, c.run)
 		}
@@ -148,18 +148,18 @@ func TestOperandInRuns(t *testing.T) {
 			s := kernel.CoopMat2{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat2},
 				Tile: kernel.Tile{TileM: 128, TileN: 128, TileK: step}}}
 			tensor := c.run > 0 && c.run%step == 0
-			if Staged(k, s, k.Products[0].A, 1) == tensor {
+			if Staged(k, s, k.MatMuls[0].A, 1) == tensor {
 				t.Errorf("%d channels in steps of %d: staged %t", c.channels, step, !tensor)
 			}
 		}
-		if have := octetLoad(k, k.Products[0].A, 1, ir.F16); have != (c.run > 0) {
+		if have := octetLoad(k, k.MatMuls[0].A, 1, ir.F16); have != (c.run > 0) {
 			t.Errorf("%d channels: octets are aligned %t", c.channels, have)
 		}
 	}
 	clamped := storedConv(2, 64, 64, 14, 256)
-	x := clamped.Products[0].A.Index
-	clamped.Products[0].A = kernel.NewBuilder().Load(0, ir.F16, kernel.Clamp(x, kernel.Const(1000)), "x")
-	if _, ok := PlainOperand(clamped, clamped.Products[0].A, 1, ir.F16); ok {
+	x := clamped.MatMuls[0].A.Index
+	clamped.MatMuls[0].A = kernel.NewBuilder().Load(0, ir.F16, kernel.Clamp(x, kernel.Const(1000)), "x")
+	if _, ok := PlainOperand(clamped, clamped.MatMuls[0].A, 1, ir.F16); ok {
 		t.Error("a clamped operand passes for one in runs")
 	}
 }

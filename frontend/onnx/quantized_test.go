@@ -299,7 +299,7 @@ func integerProducts(t *testing.T, f *onnx.File, what string) {
 			continue
 		}
 		switch {
-		case len(k.Products) == 1 && k.Products[0].Operands == ir.I8 && strings.Contains(k.String(), " of i8 in i32"),
+		case len(k.MatMuls) == 1 && k.MatMuls[0].Operands == ir.I8 && strings.Contains(k.String(), " of i8 in i32"),
 			len(k.Phases) == 1 && k.Phases[0].Value.DType == ir.I32:
 			bytes++
 		default:

@@ -32,7 +32,7 @@ func (splitsAll) Sizes(k *kernel.Kernel) kernel.Sizes {
 	const tile = 256
 	whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
 	var all []kernel.StoredOperand
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
 			axis := len(k.Parallel) - 2 + i
 			if p.BF16x3 {

@@ -99,8 +99,8 @@ func (d *dataset) text() []byte {
 	}
 	for _, k := range d.kernels {
 		fmt.Fprintf(&b, "kernel\t%s\t%s\t%s\t%s", k.label, k.standard, digits(k.first), digits(k.best))
-		if t := k.traits; t.Products > 0 {
-			fmt.Fprintf(&b, "\t%d\t%d\t%t\t%t\t%s\t%s", t.Rows, t.Products, t.Blocks, t.Runs, digits(t.ReadNs),
+		if t := k.traits; t.MatMuls > 0 {
+			fmt.Fprintf(&b, "\t%d\t%d\t%t\t%t\t%s\t%s", t.Rows, t.MatMuls, t.Blocks, t.Runs, digits(t.ReadNs),
 				digits(t.StoreNs))
 		}
 		b.WriteByte('\n')
@@ -183,7 +183,7 @@ func parse(text []byte) (*dataset, error) {
 		case kind == "kernel":
 			k := measured{label: f.next(), standard: f.next(), first: f.float(), best: f.float()}
 			if len(f.list) > 0 {
-				k.traits = schedule.Traits{Rows: f.int(), Products: int(f.int()), Blocks: f.bool(), Runs: f.bool(),
+				k.traits = schedule.Traits{Rows: f.int(), MatMuls: int(f.int()), Blocks: f.bool(), Runs: f.bool(),
 					ReadNs: f.float(), StoreNs: f.float()}
 			}
 			d.kernels = append(d.kernels, k)

@@ -110,9 +110,9 @@ func anchors(rates []schedule.TileRate) *dataset {
 	for _, size := range []int64{512, 2048, 4096} {
 		for _, table := range []schedule.RateTable{schedule.RatesMatrix, schedule.RatesBytes, schedule.RatesFloat,
 			schedule.RatesFlash} {
-			for _, t := range []schedule.Traits{{Products: 1}, {Products: 1, Blocks: true}, {Products: 1, Runs: true},
-				{Products: 2}, {Products: 2, Blocks: true}} {
-				if t.Rows = size; table != schedule.RatesMatrix && t != (schedule.Traits{Rows: size, Products: 1}) {
+			for _, t := range []schedule.Traits{{MatMuls: 1}, {MatMuls: 1, Blocks: true}, {MatMuls: 1, Runs: true},
+				{MatMuls: 2}, {MatMuls: 2, Blocks: true}} {
+				if t.Rows = size; table != schedule.RatesMatrix && t != (schedule.Traits{Rows: size, MatMuls: 1}) {
 					continue
 				}
 				k := measured{label: string(table), traits: t}

@@ -66,7 +66,7 @@ func TestFit(t *testing.T) {
 		VectorF32: 60, LaunchNs: 2000}}
 	for _, groups := range []int64{20, 50, 80, 100, 120, 132, 150, 200, 250, 300, 400, 500, 700, 1000, 2000, 4000} {
 		for _, table := range []schedule.RateTable{schedule.RatesMatrix, schedule.RatesFlash} {
-			k := measured{label: string(table), standard: "tile", traits: schedule.Traits{Rows: 1 << 20, Products: 1}}
+			k := measured{label: string(table), standard: "tile", traits: schedule.Traits{Rows: 1 << 20, MatMuls: 1}}
 			for i, r := range real {
 				m := schedule.Rated{Table: table, Tile: r.Tile, Groups: groups, Flops: 2e7, Slow: 1}
 				if r.Suits(k.traits, m) {

@@ -243,7 +243,7 @@ var FuseAll = Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies")
 func StoreAll(k *kernel.Kernel) []kernel.StoredOperand {
 	var list []kernel.StoredOperand
 	seen := map[*kernel.Expr]bool{}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
 			if p.Operands != ir.F16 && p.Operands != ir.BF16 && p.Sums() != ir.I32 || seen[v] {
 				continue
@@ -277,8 +277,8 @@ func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
 		for _, o := range StoreAll(k) {
-			ofSide := func(p kernel.Product) bool { return []*kernel.Expr{p.A, p.B}[side] == o.Operand }
-			if slices.ContainsFunc(k.Products, ofSide) {
+			ofSide := func(p kernel.MatMul) bool { return []*kernel.Expr{p.A, p.B}[side] == o.Operand }
+			if slices.ContainsFunc(k.MatMuls, ofSide) {
 				list = append(list, kernel.StoredOperand{Operand: o.Operand, Rows: o.Rows})
 			}
 		}

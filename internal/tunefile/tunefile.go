@@ -268,7 +268,7 @@ func (k *Kernel) check() error {
 			return fmt.Errorf("measurement %d: status %q", i, shorten(string(m.Status)))
 		}
 	}
-	if t := k.Traits; t != nil && !(t.ReadNs >= 0 && t.StoreNs >= 0 && t.Products > 0 && t.Rows >= 0) {
+	if t := k.Traits; t != nil && !(t.ReadNs >= 0 && t.StoreNs >= 0 && t.MatMuls > 0 && t.Rows >= 0) {
 		return fmt.Errorf("traits of %+v", *t)
 	}
 	return checkMicros(k.Default)

@@ -74,7 +74,7 @@ func kernelFlops(k *kernel.Kernel) int64 {
 		return points * k.Fold.Max() * r.Keys.Max() * perKey
 	}
 	if k.Family == kernel.FamilyMatMul {
-		return 2 * points * k.Fold.Max() * int64(len(k.Products))
+		return 2 * points * k.Fold.Max() * int64(len(k.MatMuls))
 	}
 	per := int64(0) // operations per point
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {

@@ -48,10 +48,10 @@ func (l *lowerer) addMatMul(n *ir.Node, a, b *kernel.Expr, i int) {
 		name = fmt.Sprintf("acc%d", i)
 	}
 	precision, f32 := analysis.Precision(n), n.Arg(0).DType() == ir.F32 && n.Arg(1).DType() == ir.F32
-	p := kernel.Product{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), precision),
+	p := kernel.MatMul{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), precision),
 		HalfSums: precision == ir.PrecisionHalfSums && n.DType().IsFloat(),
 		ByteRows: precision == ir.PrecisionBytes, BF16x3: precision == ir.PrecisionBF16x3 && f32}
-	l.k.Products = append(l.k.Products, p)
+	l.k.MatMuls = append(l.k.MatMuls, p)
 	l.accs[n] = []*kernel.Expr{l.b.Acc(i, p.Sums(), name)}
 }
 

@@ -41,8 +41,8 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 		return nil
 	}
 	n := c.Cores[0]
-	w := &StoredConv{f: f, cluster: c, n: n, Window: ir.WindowOf(n), dtype: k.Products[0].Operands,
-		halfSums: k.Products[0].HalfSums}
+	w := &StoredConv{f: f, cluster: c, n: n, Window: ir.WindowOf(n), dtype: k.MatMuls[0].Operands,
+		halfSums: k.MatMuls[0].HalfSums}
 	narrow := slices.Contains([]ir.DType{ir.F16, ir.BF16, ir.I8, ir.U8}, w.dtype)
 	unknown := func(d ir.Dim) bool { return !d.IsStatic() || d.Add == 0 }
 	if !narrow || n.Attrs().Int("groups") != 1 ||
@@ -277,8 +277,8 @@ func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	}
 	a := l.b.Load(0, w.dtype, at, "x_stored")
 	b := l.b.Load(1, w.dtype, w.weightIndex(fold, col), "w_stored")
-	p := kernel.Product{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}
-	l.k.Products = []kernel.Product{p}
+	p := kernel.MatMul{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}
+	l.k.MatMuls = []kernel.MatMul{p}
 	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, p.Sums(), "acc")}
 }
 

@@ -74,7 +74,7 @@ func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 	f := normFuser{n: n, ok: true}
 	out := kernel.Map(k, kernel.Edit{
 		Name: n.k.Name + "_" + k.Name, Ops: slices.Concat(n.k.Ops, k.Ops),
-		Products: func(m *kernel.Mapping) []kernel.Product { return f.products(m, at) },
+		MatMuls: func(m *kernel.Mapping) []kernel.MatMul { return f.matmuls(m, at) },
 		Phases: func(*kernel.Mapping) (phases []kernel.Phase) {
 			for _, p := range n.k.Phases {
 				phases = append(phases, f.norm.Phase(p))
@@ -120,17 +120,17 @@ type normFuser struct {
 	ok      bool
 }
 
-// products returns the matmuls of rows that the norm has not multiplied by the row factors, and records these in
+// matmuls returns the matmuls of rows that the norm has not multiplied by the row factors, and records these in
 // f.factors. The rows are f32: without the factor they may have any magnitude.
-func (f *normFuser) products(m *kernel.Mapping,
-	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
+func (f *normFuser) matmuls(m *kernel.Mapping,
+	axes func(axis int, extent ir.Dim) kernel.Index) (matmuls []kernel.MatMul) {
 	k := m.From
 	f.norm = m.Part(f.n.k, axes)
 	f.norm.Rebind = f.n.renamed(k)
 	f.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
-		return m.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
+		return m.Builder.Acc(len(k.MatMuls)+e.Acc, e.DType, e.Hint)
 	}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		at := f.norm.Index(f.n.store.Index)
 		m.Load = func(e *kernel.Expr) *kernel.Expr { // replaces loads of the norm's result by its expression
 			if k.Bindings[e.Bind].Buffer != f.n.buffer || !m.Index(e.Index).Equal(at) {
@@ -146,9 +146,9 @@ func (f *normFuser) products(m *kernel.Mapping,
 			return nil
 		}
 		p.Operands, p.HalfSums, p.BF16x3 = ir.F32, false, false
-		products, f.factors = append(products, p), append(f.factors, factor)
+		matmuls, f.factors = append(matmuls, p), append(f.factors, factor)
 	}
-	return products
+	return matmuls
 }
 
 // stores returns the matmul's stores, which multiply the sums by the row factors.

@@ -137,7 +137,7 @@ func storedAt(matmul *kernel.Mapping, local kernel.Index, cols kernel.Cols, othe
 		return kernel.Axis(axis, extent)
 	})
 	m.Acc = func(e *kernel.Expr) *kernel.Expr {
-		if other && e.Acc < len(k.Products) {
+		if other && e.Acc < len(k.MatMuls) {
 			return m.Builder.AccOfPair(e.Acc, e.DType, local, e.Hint)
 		}
 		return m.Builder.Acc(e.Acc, e.DType, e.Hint)

@@ -12,7 +12,7 @@ import (
 func ImplicitGEMM(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	w := lower.NewStoredConv(o.fusion, k)
-	if w == nil || k.ReadsBlocks(k.Products[0].A) { // every run would dequantize them
+	if w == nil || k.ReadsBlocks(k.MatMuls[0].A) { // every run would dequantize them
 		return nil
 	}
 	stores, matmul, err := w.Kernels()

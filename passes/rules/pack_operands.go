@@ -27,7 +27,7 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 		return nil
 	}
 	// splits becomes false if bf16 represents all operands, so that they need no second part.
-	splits := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 })
+	splits := slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return p.BF16x3 })
 	if splits {
 		unsplit := propose("keep f32", id, resolveBF16x3(k, keepsOperands))
 		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) { // both operands are bf16
@@ -98,7 +98,7 @@ func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	for _, o := range list {
 		listed[o.Operand] = true
 	}
-	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !listed[p.A] || !listed[p.B] })
+	return !slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return !listed[p.A] || !listed[p.B] })
 }
 
 // packOperandsOf returns kernels that store the listed operands of matmul k, and the matmul that reads them (rest). If
@@ -112,7 +112,7 @@ func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand
 	all := make([]*operandStore, len(list))
 	for i, operand := range list {
 		st := &operandStore{k: k, StoredOperand: operand, fold: k.FoldAxis(), parts: 1}
-		for _, p := range k.Products {
+		for _, p := range k.MatMuls {
 			if p.A == operand.Operand || p.B == operand.Operand {
 				st.isB, st.dtype = p.B == operand.Operand, p.Operands
 			}
@@ -133,7 +133,7 @@ func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand
 // columns, like a broadcast number. It is not stored, because stored rows would belong to one side.
 func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	isA, isB := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
-	for _, p := range k.Products {
+	for _, p := range k.MatMuls {
 		isA[p.A], isB[p.B] = true, true
 	}
 	return slices.ContainsFunc(list, func(o kernel.StoredOperand) bool { return isA[o.Operand] && isB[o.Operand] })
@@ -256,7 +256,7 @@ func readStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 			}
 			return kernel.Axis(axis, extent)
 		},
-		Products: func(m *kernel.Mapping) (products []kernel.Product) {
+		MatMuls: func(m *kernel.Mapping) (matmuls []kernel.MatMul) {
 			stored := map[*kernel.Expr]*kernel.Expr{}
 			for _, o := range all {
 				at := make([]kernel.Index, len(o.axes))
@@ -274,11 +274,11 @@ func readStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 				}
 				return m.Value(v)
 			}
-			for _, p := range k.Products {
+			for _, p := range k.MatMuls {
 				p.A, p.B = operand(p.A), operand(p.B)
-				products = append(products, p)
+				matmuls = append(matmuls, p)
 			}
-			return products
+			return matmuls
 		},
 	})
 }
@@ -289,7 +289,7 @@ const largestHigh, largestLow = 0x1.fep127, 0x1.fep119
 
 // canSplit reports whether the operands of all matmuls of a kernel may be split into bf16.
 func canSplit(k *kernel.Kernel) bool {
-	return k.Guard == nil && !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.BF16x3 })
+	return k.Guard == nil && !slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return !p.BF16x3 })
 }
 
 // The ways to resolve the choice that precision bf16x3 leaves, see resolveBF16x3.
@@ -301,14 +301,14 @@ const (
 // resolveBF16x3 returns k without the choice that precision bf16x3 leaves. Its matmuls get bf16 operands if split is
 // true, and keep their operands otherwise.
 func resolveBF16x3(k *kernel.Kernel, split bool) *kernel.Kernel {
-	return kernel.Map(k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
-		for _, p := range k.Products {
+	return kernel.Map(k, kernel.Edit{MatMuls: func(m *kernel.Mapping) (matmuls []kernel.MatMul) {
+		for _, p := range k.MatMuls {
 			if p.BF16x3 = false; split {
 				p.Operands = ir.BF16
 			}
-			products = append(products, m.Product(p))
+			matmuls = append(matmuls, m.MatMul(p))
 		}
-		return products
+		return matmuls
 	}})
 }
 

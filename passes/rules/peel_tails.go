@@ -79,8 +79,8 @@ func transposed(k *kernel.Kernel) *kernel.Kernel {
 		}
 		return kernel.Axis(a, d)
 	}})
-	for i := range out.Products {
-		p := &out.Products[i]
+	for i := range out.MatMuls {
+		p := &out.MatMuls[i]
 		p.A, p.B = p.B, p.A
 	}
 	return out

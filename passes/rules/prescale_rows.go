@@ -56,9 +56,9 @@ func scaledRowOf(k *kernel.Kernel) (scaledRow, bool) {
 	if !k.RowSums() {
 		return scaledRow{}, false
 	}
-	a := k.Products[0].A
+	a := k.MatMuls[0].A
 	if a.Kind != kernel.ExprApply || a.Op != ir.OpMul ||
-		slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.A != a }) {
+		slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool { return p.A != a }) {
 		return scaledRow{}, false
 	}
 	for i, x := range a.Args {
@@ -90,15 +90,15 @@ func (f scaledRow) binding(buffer int) kernel.Binding {
 
 // reading returns the matmul that reads the stored row times weight from a buffer.
 func (f scaledRow) reading(buffer int) *kernel.Kernel {
-	return kernel.Map(f.k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
+	return kernel.Map(f.k, kernel.Edit{MatMuls: func(m *kernel.Mapping) (matmuls []kernel.MatMul) {
 		bind := f.binding(buffer)
 		bind.Read = true
 		a := m.Builder.Load(m.Bind(bind), ir.F32, kernel.Axis(f.k.FoldAxis(), f.k.Fold), bind.Name)
-		for _, p := range f.k.Products {
+		for _, p := range f.k.MatMuls {
 			p.A, p.B = a, m.Value(p.B)
-			products = append(products, p)
+			matmuls = append(matmuls, p)
 		}
-		return products
+		return matmuls
 	}})
 }
 

@@ -62,9 +62,9 @@ func (sp *splitter) sums() *kernel.Kernel {
 			}
 			return kernel.Axis(axis+1, extent)
 		},
-		Products: func(m *kernel.Mapping) (products []kernel.Product) {
-			for i, p := range sp.k.Products {
-				products = append(products, m.Product(p))
+		MatMuls: func(m *kernel.Mapping) (matmuls []kernel.MatMul) {
+			for i, p := range sp.k.MatMuls {
+				matmuls = append(matmuls, m.MatMul(p))
 				t := p.Sums()
 				sp.partials = append(sp.partials, sp.plan.Scratch(ir.Type{DType: t, Shape: shape}))
 				bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Write: true, Buffer: sp.partials[i],
@@ -72,7 +72,7 @@ func (sp *splitter) sums() *kernel.Kernel {
 				index := kernel.Linear(shape, kernel.Axes(shape))
 				stores = append(stores, kernel.Store{Bind: bind, Index: index, Value: m.Builder.Acc(i, t, p.Name)})
 			}
-			return products
+			return matmuls
 		},
 		Stores: func(*kernel.Mapping) []kernel.Store { return stores },
 	})
@@ -84,8 +84,8 @@ func (sp *splitter) rest() *kernel.Kernel {
 	return kernel.Map(k,
 		kernel.Edit{Name: k.Name + "_sum", Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
 			at := slices.Concat([]kernel.Index{{}}, kernel.Axes(k.Parallel))
-			totals := make([]*kernel.Expr, len(k.Products))
-			for i, p := range k.Products {
+			totals := make([]*kernel.Expr, len(k.MatMuls))
+			for i, p := range k.MatMuls {
 				t := p.Sums()
 				bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Read: true, Buffer: sp.partials[i],
 					Elems: sp.shape().MaxElems()})

@@ -41,7 +41,7 @@ func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) exp
 func (m *Base) addRow(i expr.Expr, columns int, rows map[*Operand]expr.Expr,
 	col func(o *Operand, j expr.Expr) expr.Expr) {
 	m.Repeat("j", columns, func(j expr.Expr) {
-		for _, p := range m.Products {
+		for _, p := range m.MatMuls {
 			m.AddQuads(p.Sums.At(expr.Flat(i, columns, j)), rows[p.A], col(p.B, j))
 		}
 	})
@@ -78,7 +78,7 @@ func (m *Base) dotBytes() string {
 // int8 elements in one packed word (QuadKind.Word). But VarMatDirect holds int8 elements in an ivec4, because it is for
 // devices without instructions for packed int8.
 func quadsOf(k *kernel.Kernel, v kernel.Variant) emit.QuadKind {
-	t, ok := schedule.ByteProducts(k)
+	t, ok := schedule.ByteMatMuls(k)
 	if !ok {
 		return emit.FloatQuads
 	}

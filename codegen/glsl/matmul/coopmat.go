@@ -71,7 +71,7 @@ func (c *coopMat) multiply(stage expr.Expr) {
 				c.loadFragment(st, bs[st.Operand], stage, expr.Plus(c.fragCol, expr.Times(j, c.s.FragN)), step)
 			}
 			c.Repeat("i", rows, func(i expr.Expr) {
-				for _, p := range c.Products {
+				for _, p := range c.MatMuls {
 					sum := p.Sums.At(expr.Flat(i, cols, j))
 					c.MultiplyAdd(sum, as[p.A].At(i), bs[p.B])
 				}
@@ -107,10 +107,10 @@ func (c *coopMat) storeResults() {
 	quads := wide * s.FragN / 4
 	total := s.FragM * quads
 	c.Comment("Results pass through shared memory, %d by %d of each subgroup at a time.", s.FragM, wide*s.FragN)
-	place := c.Named("place", expr.Times(expr.Of("gl_SubgroupID"), len(c.Products)*schedule.CoopMatResult(s, wide)))
+	place := c.Named("place", expr.Times(expr.Of("gl_SubgroupID"), len(c.MatMuls)*schedule.CoopMatResult(s, wide)))
 	c.Repeat("i", c.rows(), func(i expr.Expr) {
 		c.Repeat("j", c.cols()/wide, func(j expr.Expr) {
-			for n, p := range c.Products {
+			for n, p := range c.MatMuls {
 				for f := range wide {
 					sum := p.Sums.At(expr.Flat(i, c.cols(), expr.Flat(j, wide, expr.Uint(f))))
 					at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
@@ -131,7 +131,7 @@ func (c *coopMat) storeResults() {
 
 // resultUnits is the shared memory, in units of 16 bytes, that wide fragments of results of every subgroup take.
 func (c *coopMat) resultUnits(wide int) int {
-	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.Products) * schedule.CoopMatResult(c.s, wide)
+	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.MatMuls) * schedule.CoopMatResult(c.s, wide)
 }
 
 // finishFragments stores the wide fragments that a subgroup has in shared memory, from index place on. They begin at
@@ -144,7 +144,7 @@ func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide 
 		line := c.Named("line", expr.Quotient(slot, quads, total))
 		quad := c.Named("quad", expr.Remainder(slot, quads, total))
 		var sums []expr.Expr
-		for n, p := range c.Products {
+		for n, p := range c.MatMuls {
 			at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)),
 				expr.Flat(line, schedule.CoopMatResultPitch(s, wide), quad))
 			sums = append(sums, c.Variable(c.Quads.Vector, p.Sums.Name.Text+"4", c.resultQuad(at)))

@@ -80,10 +80,10 @@ func (c *coopMat2) declareSums() {
 	}
 	c.nameOrigin(&c.Row0, "row0", down)
 	c.nameOrigin(&c.Col0, "col0", across)
-	for i, p := range c.K.Products {
-		c.Products[i].Sums.Name = syntax.Ident(c.Fresh(c.Scope, p.Name))
+	for i, p := range c.K.MatMuls {
+		c.MatMuls[i].Sums.Name = syntax.Ident(c.Fresh(c.Scope, p.Name))
 		for n := range c.pieces {
-			name := c.Products[i].Sums.Name
+			name := c.MatMuls[i].Sums.Name
 			if len(c.pieces) > 1 {
 				name = syntax.Ident(c.Fresh(c.Scope, Numbered(name.Text, n, len(c.pieces))))
 			}
@@ -228,7 +228,7 @@ func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 			if then.of(at) != i*then.extent {
 				continue
 			}
-			for n, p := range c.Products {
+			for n, p := range c.MatMuls {
 				c.MultiplyAdd(at.sums[n], tiles[p.A][at.row/c.pieceM], tiles[p.B][at.col/c.pieceN])
 			}
 		}
@@ -325,8 +325,8 @@ func (c *coopMat2) widenSums() {
 
 // convertSums converts the sums to f32.
 func (c *coopMat2) convertSums() {
-	for i := range c.Products {
-		c.Products[i].Sums.Name = syntax.Ident(c.Products[i].Sums.Name.Text + "_f32")
+	for i := range c.MatMuls {
+		c.MatMuls[i].Sums.Name = syntax.Ident(c.MatMuls[i].Sums.Name.Text + "_f32")
 		for _, at := range c.pieces {
 			typ := c.sumsType(ir.F32)
 			at.sums[i] = c.Variable(typ, at.sums[i].Text+"_f32", expr.Call(typ, at.sums[i]))
@@ -392,7 +392,7 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	name := c.Fresh(c.Root, "store_elements")
 	c.perElement(name, func() {
 		c.StoreAll(stores)
-		c.Return(c.Products[0].Sums.Name)
+		c.Return(c.MatMuls[0].Sums.Name)
 	})
 	c.Comment("Store element by element.")
 	for i, p := range c.pieces {
@@ -404,7 +404,7 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 // and column in the tile. It returns elements beyond the result unchanged.
 func (c *coopMat2) perElement(name string, body func()) {
 	params := []string{"const in uint tile_row", "const in uint tile_col"}
-	for _, p := range c.Products {
+	for _, p := range c.MatMuls {
 		params = append(params, "const in "+emit.MatrixElement(c.sums)+" "+p.Sums.Name.Text)
 	}
 	captured := c.Captured(c.Row, c.Row0, c.Col0)
@@ -412,13 +412,13 @@ func (c *coopMat2) perElement(name string, body func()) {
 		row := c.Named("row", expr.Plus(c.Row0, expr.Of("tile_row")))
 		col := c.Named("col", expr.Plus(c.Col0, expr.Of("tile_col")))
 		if cond := c.inside(row, col); cond != nil {
-			c.When(expr.Unary("!", cond), &syntax.Return{X: c.Products[0].Sums.Name})
+			c.When(expr.Unary("!", cond), &syntax.Return{X: c.MatMuls[0].Sums.Name})
 		}
 		c.BindAxis(c.Row, row)
 		c.BindAxis(c.Col, col)
 		c.bindSums()
 		if cond := c.guards(); cond != nil {
-			c.When(expr.Unary("!", cond), &syntax.Return{X: c.Products[0].Sums.Name})
+			c.When(expr.Unary("!", cond), &syntax.Return{X: c.MatMuls[0].Sums.Name})
 		}
 		body()
 	})
@@ -427,7 +427,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 // bindSums makes the arguments of the per-element callback the results of the kernel's matmuls. Cooperative matrices of
 // uint8 operands have sums of type uint, with the same bits as the signed sums.
 func (c *coopMat2) bindSums() {
-	for i, p := range c.Products {
+	for i, p := range c.MatMuls {
 		if c.sums == ir.U32 {
 			c.BindAcc(i, expr.Call("int", p.Sums.Name))
 		} else {
@@ -439,7 +439,7 @@ func (c *coopMat2) bindSums() {
 	}
 	kernel.Walk(c.K.Roots(), func(v *kernel.Expr) {
 		if schedule.IsFloatSum(v) {
-			c.BindValue(v, c.Products[v.Args[0].Acc].Sums.Name)
+			c.BindValue(v, c.MatMuls[v.Args[0].Acc].Sums.Name)
 		}
 	})
 }

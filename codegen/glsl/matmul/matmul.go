@@ -26,10 +26,10 @@ type Base struct {
 	Row0, Col0     expr.Expr     // the first row and column of the workgroup's tile
 	A, B           []*Operand    // without duplicates
 	Quads          emit.QuadKind // the types of quads and sums
-	Products       []Product
+	MatMuls        []MatMul
 	// OtherSum declares a variable with the sum of a matmul at another column of the bound row, and returns it. Stores
 	// may need it (see bindOtherSums). Only package matvec sets it.
-	OtherSum func(product int, col expr.Expr) expr.Expr
+	OtherSum func(matmul int, col expr.Expr) expr.Expr
 }
 
 // Operand is an operand A or B. Matmuls that share an operand share its loads.
@@ -40,8 +40,8 @@ type Operand struct {
 	Along bool   // it is contiguous along the contraction axis
 }
 
-// Product is one of the matmuls of a kernel.
-type Product struct {
+// MatMul is one of the matmuls of a kernel.
+type MatMul struct {
 	A, B *Operand
 	Sums expr.Array // an invocation's sums
 }
@@ -51,8 +51,8 @@ func New(e *emit.Emitter, tile kernel.Tile, band int) *Base {
 	r := len(e.K.Parallel)
 	m := &Base{Emitter: e, Tile: tile, band: band, Row: r - 2, Col: r - 1, Fold: e.K.FoldAxis(),
 		Quads: quadsOf(e.K, e.Launch.Variant)}
-	for _, p := range e.K.Products {
-		m.Products = append(m.Products, Product{A: m.operand(&m.A, p.A, m.Row), B: m.operand(&m.B, p.B, m.Col)})
+	for _, p := range e.K.MatMuls {
+		m.MatMuls = append(m.MatMuls, MatMul{A: m.operand(&m.A, p.A, m.Row), B: m.operand(&m.B, p.B, m.Col)})
 	}
 	if perElement, _ := e.SplitStores(); len(perElement) > 0 {
 		e.Fail("a matmul has no elements to store besides its results")
@@ -159,18 +159,18 @@ func (m *Base) DeclareSums(count int) {
 		m.DeclareZeros(m.Quads.Scalar, m.Quads.Zero, count)
 		return
 	}
-	for i := range m.Products {
-		m.Products[i].Sums = expr.Variable(m.Variable(m.Quads.Scalar, m.K.Products[i].Name, m.Quads.Zero))
+	for i := range m.MatMuls {
+		m.MatMuls[i].Sums = expr.Variable(m.Variable(m.Quads.Scalar, m.K.MatMuls[i].Name, m.Quads.Zero))
 	}
 }
 
 // DeclareZeros is like DeclareSums, for elements of any type.
 func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
-	for i := range m.Products {
-		m.Products[i].Sums = m.Array(typ, m.K.Products[i].Name, count)
+	for i := range m.MatMuls {
+		m.MatMuls[i].Sums = m.Array(typ, m.K.MatMuls[i].Name, count)
 	}
 	m.Repeat("i", count, func(i expr.Expr) {
-		for _, p := range m.Products {
+		for _, p := range m.MatMuls {
 			m.Assign(p.Sums.At(i), zero)
 		}
 	})

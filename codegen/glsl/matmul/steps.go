@@ -62,7 +62,7 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 		read(m.B, "_cols", x, s.ThreadN/4, s.TileN/s.ThreadN)
 		m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 			m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {
-				for _, p := range m.Products {
+				for _, p := range m.MatMuls {
 					sum := p.Sums.At(expr.Flat(i, s.ThreadN/4, j))
 					row := expr.At(vectors[p.A].At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
 					m.AddProduct("vec4", sum, expr.Call("vec4", row), vectors[p.B].At(j))
@@ -81,7 +81,7 @@ func (m *matTile) finishSteps(x, y expr.Expr) {
 			col := m.Variable("uint", "col", expr.Plus(m.Col0,
 				expr.Times(expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN)), 4)))
 			var sums []expr.Expr
-			for _, p := range m.Products {
+			for _, p := range m.MatMuls {
 				sums = append(sums, p.Sums.At(expr.Flat(i, s.ThreadN/4, j)))
 			}
 			m.finishQuad(row, col, sums)

@@ -85,7 +85,7 @@ func EmitTile(e *emit.Emitter) {
 // SumsAt returns an invocation's i-th sum of every matmul.
 func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
 	var all []expr.Expr
-	for _, p := range m.Products {
+	for _, p := range m.MatMuls {
 		all = append(all, p.Sums.At(i))
 	}
 	return all

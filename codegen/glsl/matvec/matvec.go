@@ -216,7 +216,7 @@ func (v *matVec) finishParts(f partialResults) {
 	own := expr.Quotient(id, f.columns, results)
 	row := v.Named("row", expr.Plus(v.Row0, own))
 	col := v.Variable("uint", "col", expr.Plus(v.Col0, f.column(expr.Remainder(id, f.columns, results))))
-	sums := make([]expr.Expr, len(v.Products))
+	sums := make([]expr.Expr, len(v.MatMuls))
 	for n := range sums {
 		sums[n] = v.Variable(v.Quads.Scalar, matmul.Numbered("sum", n, len(sums)), read(n, expr.Of("0u"), id))
 	}

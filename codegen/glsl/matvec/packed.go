@@ -59,9 +59,9 @@ func (r packedReader) activations(run position) activations {
 
 // addColumn multiplies the packed quants of column j, field by field, and adds to the sums.
 func (r packedReader) addColumn(run position, rows activations, j expr.Expr) {
-	for n, p := range r.Products {
+	for n, p := range r.MatMuls {
 		b, row := r.blockBuffer(p.B), rows[p.A]
-		at := r.Variable("uint", matmul.Numbered("at", n, len(r.Products)), r.blockOf(p.B, run.block))
+		at := r.Variable("uint", matmul.Numbered("at", n, len(r.MatMuls)), r.blockOf(p.B, run.block))
 		quants := r.Variable("uvec4", "quants", expr.Call("fields_"+b.Base, at, run.e))
 		dots := r.dots("dots", quants, "0x03030303u << 2u * ", row)
 		if r.form().High != "" {

@@ -23,8 +23,8 @@ func (v *matVec) newPartials() partials {
 		return partials{table: v.lookup, each: size}
 	}
 	var p partials
-	for n := range v.Products {
-		p.arrays = append(p.arrays, v.Share(v.Quads.Scalar, matmul.Numbered("partial", n, len(v.Products)), size))
+	for n := range v.MatMuls {
+		p.arrays = append(p.arrays, v.Share(v.Quads.Scalar, matmul.Numbered("partial", n, len(v.MatMuls)), size))
 	}
 	return p
 }

@@ -42,7 +42,7 @@ func (r quadReader) addColumn(at position, rows activations, j expr.Expr) {
 	for _, o := range r.B {
 		cols[o] = r.namedQuad(o, at.k)
 	}
-	r.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
+	r.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
 		if r.Quads == emit.FloatQuads {
 			r.Update(sum, "+=", r.Dot(a, cols[p.B]))
 		} else {
@@ -88,7 +88,7 @@ func (r wordReader) addColumn(at position, rows activations, j expr.Expr) {
 	for _, o := range r.B {
 		cols[o] = r.Variable("uvec4", o.Name+"_col", r.words(o, at))
 	}
-	r.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
+	r.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
 		for _, c := range "xyzw" {
 			word := func(vector expr.Expr) expr.Expr {
 				return r.Coerce("uint", r.Quads.Word, expr.Member(vector, string(c)))
@@ -107,9 +107,9 @@ func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) e
 }
 
 // eachSum calls add for every row and matmul: with the matmul, the loaded quad a of the row, and the sum of column j.
-func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.Product, a, sum expr.Expr)) {
+func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.MatMul, a, sum expr.Expr)) {
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
-		for n, p := range v.Products {
+		for n, p := range v.MatMuls {
 			add(p, rows[p.A].elements.At(i), v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n])
 		}
 	})

@@ -407,7 +407,7 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 		if r.Affine {
 			value = expr.Plus(value, expr.Binary("*", offset.Name, rowSums.At(f)))
 		}
-		for _, p := range r.Products {
+		for _, p := range r.MatMuls {
 			if p.B == o {
 				r.Update(p.Sums.At(expr.Flat(j, r.rowFragments(), f)), "+=", value)
 			}
@@ -475,7 +475,7 @@ func (r *skinny) storeColumns(first, count int) {
 	r.Barrier()
 	r.Repeat("j", count, func(j expr.Expr) {
 		r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
-			for _, p := range r.Products {
+			for _, p := range r.MatMuls {
 				at := expr.Plus(expr.Flat(r.part, results, expr.Times(f, s.FragN*width)),
 					expr.Plus(own, expr.Times(j, s.FragM)))
 				if !at.Is("0u") {
@@ -501,7 +501,7 @@ func (r *skinny) storeColumns(first, count int) {
 				at = r.Named("at", expr.Flat(part, results, id))
 			}
 			unit := expr.Binary("/", at, expr.Uint(perUnit))
-			words := expr.At(r.weights[r.Products[n].B].elements, unit)
+			words := expr.At(r.weights[r.MatMuls[n].B].elements, unit)
 			return expr.Call("uintBitsToFloat", expr.At(words, expr.Binary("%", at, expr.Uint(perUnit))))
 		}})
 }

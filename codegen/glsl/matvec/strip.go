@@ -106,17 +106,17 @@ func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 	if r.S.IntDot {
 		typ, zero = "int", expr.Int(0)
 	}
-	for n, p := range r.Products {
+	for n, p := range r.MatMuls {
 		row := rows[p.A]
 		count := r.S.ThreadM * r.S.RowBytes()
-		name := matmul.Numbered("dots", n, len(r.Products))
+		name := matmul.Numbered("dots", n, len(r.MatMuls))
 		dots := r.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
 			if f := r.run.Form; r.smallSums() && !f.Affine && f.NeedsSums() {
 				return row.sums.At(i)
 			}
 			return zero
 		})
-		block := r.Variable("uint", matmul.Numbered("at", n, len(r.Products)), r.blockOf(p.B, at.block))
+		block := r.Variable("uint", matmul.Numbered("at", n, len(r.MatMuls)), r.blockOf(p.B, at.block))
 		r.addDots(r.blockBuffer(p.B), block, at, dots, row.elements)
 		if digits := r.S.RowBytes(); digits > 1 {
 			dots = r.sumDigits(dots, digits)
@@ -273,7 +273,7 @@ func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Arr
 		}
 		return v.FloatLit(float64(n))
 	}
-	scale := v.scaleOf(v.blockBuffer(v.Products[n].B), block, at)
+	scale := v.scaleOf(v.blockBuffer(v.MatMuls[n].B), block, at)
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		sum := v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n]
 		dot, x, a := dots.At(i), row.sums.At(i),

@@ -50,7 +50,7 @@ func (r wholeReader) addStrip(at position) {
 			for _, o := range r.B {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
-			r.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
+			r.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
 				r.Update(sum, "+=", r.Dot(a, cols[p.B]))
 			})
 		})

@@ -114,15 +114,15 @@ func results(k *kernel.Kernel) int {
 	case kernel.FamilyRecurrence:
 		return 2
 	default:
-		return len(k.Phases) + len(k.Products)
+		return len(k.Phases) + len(k.MatMuls)
 	}
 }
 
 // checkFolds fails if a kernel has phases, matmuls or extents that its family does not allow. An operand of a matmul or
 // phase must not use results that are computed later.
 func checkFolds(k *kernel.Kernel) {
-	if perElement(k.Family) && (len(k.Phases) != 1 || len(k.Products) > 0) {
-		fail("a %s of %d phases and %d products, want one phase", k.Family, len(k.Phases), len(k.Products))
+	if perElement(k.Family) && (len(k.Phases) != 1 || len(k.MatMuls) > 0) {
+		fail("a %s of %d phases and %d products, want one phase", k.Family, len(k.Phases), len(k.MatMuls))
 	}
 	if k.Family == kernel.FamilySort && k.Take.Max() > k.Fold.Max() {
 		fail("a sort that takes %s of %s", k.Take, k.Fold)
@@ -142,7 +142,7 @@ func checkFolds(k *kernel.Kernel) {
 	}
 	bailout.Check(k.CheckCols())
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1
-	for i, p := range k.Products {
+	for i, p := range k.MatMuls {
 		switch {
 		case p.A.Uses(col) || p.B.Uses(row):
 			fail("product %d (%s): an operand uses the other one's axis", i, p.Name)

@@ -194,9 +194,9 @@ func (r *run) foldAndStore(fold int64) {
 		r.accs[r.k.PhaseAcc(i)] = f.result()
 	}
 	r.fold = fold
-	for i := range r.k.Products {
+	for i := range r.k.MatMuls {
 		r.doing, r.number = "product", i
-		r.accs[i] = r.product(i)
+		r.accs[i] = r.matmul(i)
 	}
 	r.stores(false)
 	if r.k.Family == kernel.FamilyRow {
@@ -204,9 +204,9 @@ func (r *run) foldAndStore(fold int64) {
 	}
 }
 
-// product returns the result of matmul i at the current row and column.
-func (r *run) product(i int) number {
-	p := r.k.Products[i]
+// matmul returns the result of matmul i at the current row and column.
+func (r *run) matmul(i int) number {
+	p := r.k.MatMuls[i]
 	sum, ints, undef := 0.0, int64(0), false
 	r.eachElement(r.fold, func(int64) {
 		a, b := r.value(p.A), r.value(p.B)
@@ -223,7 +223,7 @@ func (r *run) otherSum(e *kernel.Expr) number {
 	at, here := r.index(e.Index), r.at[axis]
 	r.moveAlong(axis, at+r.firstCol)
 	defer r.moveAlong(axis, here)
-	return r.product(e.Acc)
+	return r.matmul(e.Acc)
 }
 
 // scan goes along a row and stores the running result at each element.
