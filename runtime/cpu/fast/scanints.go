@@ -281,14 +281,14 @@ func runningWords[E anyInt](acc E, out, x []E) (last E, whole int) {
 // packedInts returns the first integers of two lists as words of 64 bits, which have several integers of 8 or 16 bits
 // each. It also returns the highest bits of a word's integers. The lists are empty for other sizes.
 func packedInts[E anyInt](a, b []E) (wordsA, wordsB []uint64, highest uint64) {
-	switch size := int(unsafe.Sizeof(E(0))); size {
-	case 1, 2:
-		n := len(a) * size / 8
-		return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(a))), n),
-			unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), n),
-			[]uint64{0x8080808080808080, 0x8000800080008000}[size-1]
+	size := int(unsafe.Sizeof(E(0)))
+	n := len(a) * size / 8
+	if size > 2 || n == 0 {
+		return nil, nil, 1 << 63
 	}
-	return nil, nil, 1 << 63
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(a))), n),
+		unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), n),
+		[]uint64{0x8080808080808080, 0x8000800080008000}[size-1]
 }
 
 // addPacked adds the integers of two words. Carries stay within each integer.
