@@ -359,23 +359,50 @@ func (s *convShape) divide() {
 	if s.workers == 1 || work*s.parts()*units/lanes < 1<<14 {
 		want = 1
 	}
-	high, wide := &s.axes[1], &s.axes[2]
-	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 && !s.single {
-		if high.out == 1 {
-			s.cols = evenParts(wide.out, max((s.cols+missing-1)/missing, 6*lanes))
-		} else {
-			minimum := (6*lanes + s.cols - 1) / s.cols
-			s.rows = evenParts(high.out, min(s.rows, max((s.rows+missing-1)/missing, minimum)))
+	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 {
+		best, least := *s, math.Inf(1)
+		for along := missing; along > 0; along-- {
+			of := *s
+			of.split(along, (missing+along-1)/along)
+			if price := of.price(); price < least {
+				best, least = of, price
+			}
 		}
-	}
-	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 && s.outPer > channelBlock {
-		blocks := (s.outPer + channelBlock - 1) / channelBlock
-		s.channels = channelBlock * evenParts(blocks, max((blocks+missing-1)/missing, 2))
+		s.rows, s.cols, s.channels = best.rows, best.cols, best.channels
 	}
 	if s.parts() == 1 {
 		const minimum = 1 << 16 // multiply-adds of a task
 		s.units = min(max(1, minimum/max(work, 1)), max(1, units/want))
 	}
+}
+
+// split divides the parts into smaller ones: into at most the given numbers along the positions and the channels.
+func (s *convShape) split(along, channels int) {
+	high, wide := &s.axes[1], &s.axes[2]
+	const positions, blocks = 6 * lanes, 2 // at least, in a part
+	switch {
+	case along == 1 || s.single:
+	case high.out == 1:
+		s.cols = evenParts(wide.out, max((s.cols+along-1)/along, positions))
+	default:
+		minimum := (positions + s.cols - 1) / s.cols
+		s.rows = evenParts(high.out, min(s.rows, max((s.rows+along-1)/along, minimum)))
+	}
+	if all := blocksOf(s.outPer); channels > 1 && all > 1 {
+		s.channels = channelBlock * evenParts(all, max((all+channels-1)/channels, blocks))
+	}
+}
+
+// price returns about how many cycles the worker with the most parts takes. The sums of a tile depend on those of the
+// term before. So a tile of one vector takes as long as a tile of two.
+func (s *convShape) price() float64 {
+	const copied, multiplied = 8, 2 // elements, and vectors by one weight, in a cycle
+	tasks := s.batch * s.groups * s.parts()
+	read := s.inPer * s.axes[0].kernel * (s.rows + s.axes[1].reach) * s.axes[1].stride * s.cols * s.axes[2].stride
+	vectors := max(vectorsOf(s.rows*(s.cols+s.axes[2].reach)), 2)
+	products := vectors * s.terms * blocksOf(s.channels) * channelBlock
+	each := float64(read)/copied + float64(products)/multiplied
+	return float64((tasks+s.workers-1)/s.workers) * each
 }
 
 // parts returns the number of parts of the result for an image and a group.
@@ -591,16 +618,39 @@ func (p *convPart) tiles(worker int) {
 // multiplyTiles sets sums to the results of all channels, stride elements from each other, at neighbouring positions.
 func (p *convPart) multiplyTiles(sums []float32, stride int, in []float32, positions int) {
 	blocks, skip := blocksOf(p.channels), paddedTerms(p.terms)*channelBlock
-	weights := p.groupWeights()[:blocks*skip]
-	for at := 0; at < positions; {
-		vectors := min((positions-at)/lanes, 3)
-		if vectors == 0 {
-			vectors, at = 1, max(0, positions-lanes) // together with some of the positions before
+	convTiles(sums, stride, in, p.offsets, p.groupWeights()[:blocks*skip], blocks, positions)
+}
+
+// convTiles computes neighbouring positions by tiles, see convTile. If there are fewer than a vector of positions, it
+// computes a whole vector.
+func convTiles(out []float32, stride int, in []float32, offsets []int32, weights []float32, blocks, positions int) {
+	skip := len(weights) / blocks
+	terms := len(offsets) // at a time
+	if terms > 2*tileTerms && vectorsOf(positions) > tileVectors {
+		terms = evenParts(terms, tileTerms)
+	}
+	at, most := 0, min(max(1, positions/lanes), tileVectors)
+	for left := vectorsOf(positions); left > 0; {
+		vectors := min(left, most)
+		if left == tileVectors+1 { // no tile of one vector
+			vectors = min(vectors, left/2)
 		}
-		convTile(vectors, sums[at:], stride, in[at:], p.offsets, weights, skip, blocks)
-		at += vectors * lanes
+		from := min(at, max(0, positions-vectors*lanes)) // the last tile, together with some of the positions before
+		for term := 0; term < len(offsets); term += terms {
+			convTile(vectors, out[from:], stride, in[from:], offsets[term:min(term+terms, len(offsets))],
+				weights[term*channelBlock:], skip, blocks, term > 0)
+		}
+		at, left = at+vectors*lanes, left-vectors
 	}
 }
+
+// tileVectors is the largest number of vectors of positions in a tile. The input's elements for tileTerms terms take
+// about half of the L1 cache, so they stay there while all channels use them. Weights that only one tile uses come from
+// memory. Then all terms are taken at once, because memory is faster in order.
+const tileVectors, tileTerms = 3, 128
+
+// vectorsOf returns the number of vectors of the given number of positions.
+func vectorsOf(positions int) int { return (positions + lanes - 1) / lanes }
 
 // storeStrided copies sums to the part's elements of the result. In sums the channels are stride elements apart. In the
 // result, neighbouring elements of the part are some steps apart.
@@ -774,10 +824,12 @@ func volume(dims []int) int {
 
 // convTilePlain is like convTile, but in Go.
 func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
-	blocks int) {
+	blocks int, add bool) {
 	for o := range blocks * channelBlock {
 		sums, of := out[o*stride:][:n], weights[o/channelBlock*skip+o%channelBlock:]
-		clear(sums)
+		if !add {
+			clear(sums)
+		}
 		for i, offset := range offsets {
 			w := of[i*channelBlock]
 			for j, x := range in[offset/4:][:n] {

@@ -5,20 +5,22 @@ import "unsafe"
 // convTile computes a tile of a convolution: count vectors of neighbouring positions (1 to 3) by 4*blocks output
 // channels. In out, the positions of each channel begin stride elements after the positions of the channel before. Term
 // i of a sum multiplies the elements that begin offsets[i] bytes after the start of in. The weights of each block of 4
-// channels begin skip elements after the weights of the block before.
+// channels begin skip elements after the weights of the block before. If add is true, the sums are
+// added to out.
 func convTile(count int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
-	blocks int) {
+	blocks int, add bool) {
 	n := count * lanes
 	if !vectors || len(offsets) == 0 {
-		convTilePlain(n, out, stride, in, offsets, weights, skip, blocks)
+		convTilePlain(n, out, stride, in, offsets, weights, skip, blocks, add)
 		return
 	}
 	// The assembly checks no bounds. The last offset is the largest.
 	_, _ = out[(channelBlock*blocks-1)*stride+n-1], in[int(offsets[len(offsets)-1])/4+n-1]
 	_ = weights[(blocks-1)*skip+channelBlock*len(offsets)-1]
-	f := [...]func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, blocks int){
+	f := [...]func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, blocks,
+		more int){
 		convTile1, convTile2, convTile3}[count-1]
-	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks)
+	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks, map[bool]int{true: 1}[add])
 }
 
 // convTaps computes n neighbouring positions of one channel of a depthwise convolution. Term i of a sum multiplies

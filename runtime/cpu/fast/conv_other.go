@@ -6,8 +6,8 @@ package fast
 
 // convTile computes a tile of a convolution: count vectors of neighbouring positions by 4*blocks output channels.
 func convTile(count int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
-	blocks int) {
-	convTilePlain(count*lanes, out, stride, in, offsets, weights, skip, blocks)
+	blocks int, add bool) {
+	convTilePlain(count*lanes, out, stride, in, offsets, weights, skip, blocks, add)
 }
 
 // convTaps computes n neighbouring positions of one channel of a depthwise convolution.

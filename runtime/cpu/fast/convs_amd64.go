@@ -7,17 +7,20 @@ package fast
 // convTile3 sets 24 neighbouring elements of out to weighted sums, for each of 4 times blocks channels.
 // Channels are stride elements apart. Term i of the n terms of a sum begins offsets[i] bytes after in. Its
 // weights are 4 elements, one of each channel of a block. The weights of blocks are skip bytes apart.
-func convTile3(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int)
+// Unless more is 0, it adds the sums to out.
+func convTile3(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int, more int)
 
 // convTile2 sets 16 neighbouring elements of out to weighted sums, for each of 4 times blocks channels.
 // Channels are stride elements apart. Term i of the n terms of a sum begins offsets[i] bytes after in. Its
 // weights are 4 elements, one of each channel of a block. The weights of blocks are skip bytes apart.
-func convTile2(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int)
+// Unless more is 0, it adds the sums to out.
+func convTile2(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int, more int)
 
 // convTile1 sets 8 neighbouring elements of out to weighted sums, for each of 4 times blocks channels.
 // Channels are stride elements apart. Term i of the n terms of a sum begins offsets[i] bytes after in. Its
 // weights are 4 elements, one of each channel of a block. The weights of blocks are skip bytes apart.
-func convTile1(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int)
+// Unless more is 0, it adds the sums to out.
+func convTile1(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int, more int)
 
 // convTaps4 sets 32 neighbouring elements of out, times tiles, to weighted sums.
 // Term i of the n terms of a sum begins offsets[i] bytes after in.

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func convTile3(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int)
+// func convTile3(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int, more int)
 // Requires: AVX, FMA3
-TEXT ·convTile3(SB), NOSPLIT, $0-64
+TEXT ·convTile3(SB), NOSPLIT, $0-72
 	MOVQ out+0(FP), AX
 	MOVQ stride+8(FP), CX
 	MOVQ in+16(FP), DX
@@ -14,49 +14,71 @@ TEXT ·convTile3(SB), NOSPLIT, $0-64
 	MOVQ n+32(FP), SI
 	MOVQ weights+40(FP), DI
 	MOVQ blocks+56(FP), R8
+	MOVQ more+64(FP), R9
 	SHLQ $0x02, CX
 
 block:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	MOVQ   DI, R11
-	XORQ   R9, R9
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	TESTQ   R9, R9
+	JZ      begin
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	VMOVUPS 64(R11), Y2
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y3
+	VMOVUPS 32(R11), Y4
+	VMOVUPS 64(R11), Y5
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y6
+	VMOVUPS 32(R11), Y7
+	VMOVUPS 64(R11), Y8
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y9
+	VMOVUPS 32(R11), Y10
+	VMOVUPS 64(R11), Y11
+	ADDQ    CX, R11
+
+begin:
+	MOVQ DI, R12
+	XORQ R10, R10
 
 next:
-	CMPQ         R9, SI
+	CMPQ         R10, SI
 	JGE          store
-	MOVLQSX      (BX)(R9*4), R10
-	VMOVUPS      (DX)(R10*1), Y12
-	VMOVUPS      32(DX)(R10*1), Y13
-	VMOVUPS      64(DX)(R10*1), Y14
-	VBROADCASTSS (R11), Y15
+	MOVLQSX      (BX)(R10*4), R11
+	VMOVUPS      (DX)(R11*1), Y12
+	VMOVUPS      32(DX)(R11*1), Y13
+	VMOVUPS      64(DX)(R11*1), Y14
+	VBROADCASTSS (R12), Y15
 	VFMADD231PS  Y12, Y15, Y0
 	VFMADD231PS  Y13, Y15, Y1
 	VFMADD231PS  Y14, Y15, Y2
-	VBROADCASTSS 4(R11), Y15
+	VBROADCASTSS 4(R12), Y15
 	VFMADD231PS  Y12, Y15, Y3
 	VFMADD231PS  Y13, Y15, Y4
 	VFMADD231PS  Y14, Y15, Y5
-	VBROADCASTSS 8(R11), Y15
+	VBROADCASTSS 8(R12), Y15
 	VFMADD231PS  Y12, Y15, Y6
 	VFMADD231PS  Y13, Y15, Y7
 	VFMADD231PS  Y14, Y15, Y8
-	VBROADCASTSS 12(R11), Y15
+	VBROADCASTSS 12(R12), Y15
 	VFMADD231PS  Y12, Y15, Y9
 	VFMADD231PS  Y13, Y15, Y10
 	VFMADD231PS  Y14, Y15, Y11
-	ADDQ         $0x10, R11
-	INCQ         R9
+	ADDQ         $0x10, R12
+	INCQ         R10
 	JMP          next
 
 store:
@@ -76,16 +98,16 @@ store:
 	VMOVUPS Y10, 32(AX)
 	VMOVUPS Y11, 64(AX)
 	ADDQ    CX, AX
-	MOVQ    skip+48(FP), R9
-	ADDQ    R9, DI
+	MOVQ    skip+48(FP), R10
+	ADDQ    R10, DI
 	DECQ    R8
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func convTile2(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int)
+// func convTile2(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int, more int)
 // Requires: AVX, FMA3
-TEXT ·convTile2(SB), NOSPLIT, $0-64
+TEXT ·convTile2(SB), NOSPLIT, $0-72
 	MOVQ out+0(FP), AX
 	MOVQ stride+8(FP), CX
 	MOVQ in+16(FP), DX
@@ -93,40 +115,58 @@ TEXT ·convTile2(SB), NOSPLIT, $0-64
 	MOVQ n+32(FP), SI
 	MOVQ weights+40(FP), DI
 	MOVQ blocks+56(FP), R8
+	MOVQ more+64(FP), R9
 	SHLQ $0x02, CX
 
 block:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   DI, R11
-	XORQ   R9, R9
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTQ   R9, R9
+	JZ      begin
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y2
+	VMOVUPS 32(R11), Y3
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y4
+	VMOVUPS 32(R11), Y5
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y6
+	VMOVUPS 32(R11), Y7
+	ADDQ    CX, R11
+
+begin:
+	MOVQ DI, R12
+	XORQ R10, R10
 
 next:
-	CMPQ         R9, SI
+	CMPQ         R10, SI
 	JGE          store
-	MOVLQSX      (BX)(R9*4), R10
-	VMOVUPS      (DX)(R10*1), Y8
-	VMOVUPS      32(DX)(R10*1), Y9
-	VBROADCASTSS (R11), Y10
+	MOVLQSX      (BX)(R10*4), R11
+	VMOVUPS      (DX)(R11*1), Y8
+	VMOVUPS      32(DX)(R11*1), Y9
+	VBROADCASTSS (R12), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 4(R11), Y10
+	VBROADCASTSS 4(R12), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 8(R11), Y10
+	VBROADCASTSS 8(R12), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 12(R11), Y10
+	VBROADCASTSS 12(R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x10, R11
-	INCQ         R9
+	ADDQ         $0x10, R12
+	INCQ         R10
 	JMP          next
 
 store:
@@ -142,16 +182,16 @@ store:
 	VMOVUPS Y6, (AX)
 	VMOVUPS Y7, 32(AX)
 	ADDQ    CX, AX
-	MOVQ    skip+48(FP), R9
-	ADDQ    R9, DI
+	MOVQ    skip+48(FP), R10
+	ADDQ    R10, DI
 	DECQ    R8
 	JNZ     block
 	VZEROUPPER
 	RET
 
-// func convTile1(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int)
+// func convTile1(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip int, blocks int, more int)
 // Requires: AVX, FMA3
-TEXT ·convTile1(SB), NOSPLIT, $0-64
+TEXT ·convTile1(SB), NOSPLIT, $0-72
 	MOVQ out+0(FP), AX
 	MOVQ stride+8(FP), CX
 	MOVQ in+16(FP), DX
@@ -159,31 +199,45 @@ TEXT ·convTile1(SB), NOSPLIT, $0-64
 	MOVQ n+32(FP), SI
 	MOVQ weights+40(FP), DI
 	MOVQ blocks+56(FP), R8
+	MOVQ more+64(FP), R9
 	SHLQ $0x02, CX
 
 block:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   DI, R11
-	XORQ   R9, R9
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	TESTQ   R9, R9
+	JZ      begin
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y1
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y2
+	ADDQ    CX, R11
+	VMOVUPS (R11), Y3
+	ADDQ    CX, R11
+
+begin:
+	MOVQ DI, R12
+	XORQ R10, R10
 
 next:
-	CMPQ         R9, SI
+	CMPQ         R10, SI
 	JGE          store
-	MOVLQSX      (BX)(R9*4), R10
-	VMOVUPS      (DX)(R10*1), Y4
-	VBROADCASTSS (R11), Y5
+	MOVLQSX      (BX)(R10*4), R11
+	VMOVUPS      (DX)(R11*1), Y4
+	VBROADCASTSS (R12), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS 4(R11), Y5
+	VBROADCASTSS 4(R12), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS 8(R11), Y5
+	VBROADCASTSS 8(R12), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS 12(R11), Y5
+	VBROADCASTSS 12(R12), Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         $0x10, R11
-	INCQ         R9
+	ADDQ         $0x10, R12
+	INCQ         R10
 	JMP          next
 
 store:
@@ -195,8 +249,8 @@ store:
 	ADDQ    CX, AX
 	VMOVUPS Y3, (AX)
 	ADDQ    CX, AX
-	MOVQ    skip+48(FP), R9
-	ADDQ    R9, DI
+	MOVQ    skip+48(FP), R10
+	ADDQ    R10, DI
 	DECQ    R8
 	JNZ     block
 	VZEROUPPER

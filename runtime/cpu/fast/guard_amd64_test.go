@@ -472,7 +472,7 @@ func convTests() map[string]func(t *testing.T) {
 						offsets[i] = int32(4 * 5 * i)
 					}
 					convTile(count, g.floats(7*stride+n), stride, g.floats(5*(terms-1)+n), offsets,
-						g.floats(2*terms*channelBlock), terms*channelBlock, 2)
+						g.floats(2*terms*channelBlock), terms*channelBlock, 2, terms%2 == 0)
 				})
 			}
 		}

@@ -192,11 +192,7 @@ func (s *winogradStrip) multiply(i, first, blocks int) {
 	out := s.memory[results*s.line:]
 	skip := paddedTerms(s.in) * channelBlock // weights of a block
 	weights := s.weights[(i*s.blocks+first)*skip:][:blocks*skip]
-	for at, n := 0, upTo(s.tileRows()*s.wide); at < n; {
-		count := min((n-at)/lanes, 3)
-		convTile(count, out[at:], s.line, in[at:], s.offsets, weights, skip, blocks)
-		at += count * lanes
-	}
+	convTiles(out, s.line, in, s.offsets, weights, blocks, upTo(s.tileRows()*s.wide))
 }
 
 // results computes a channel of the result.

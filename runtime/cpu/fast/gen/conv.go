@@ -176,19 +176,30 @@ func allBelow() {
 func convTile(vectors int) {
 	name := fmt.Sprintf("convTile%d", vectors)
 	TEXT(name, NOSPLIT, "func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, "+
-		"blocks int)")
+		"blocks, more int)")
 	Doc(fmt.Sprintf("%s sets %d neighbouring elements of out to weighted sums, for each of 4 times blocks channels.", name,
 		8*vectors),
 		"Channels are stride elements apart. Term i of the n terms of a sum begins offsets[i] bytes after in. Its",
-		"weights are 4 elements, one of each channel of a block. The weights of blocks are skip bytes apart.")
+		"weights are 4 elements, one of each channel of a block. The weights of blocks are skip bytes apart.",
+		"Unless more is 0, it adds the sums to out.")
 	out, stride := Load(Param("out"), GP64()), Load(Param("stride"), GP64())
 	in, offsets := Load(Param("in"), GP64()), Load(Param("offsets"), GP64())
 	n, weights := Load(Param("n"), GP64()), Load(Param("weights"), GP64())
-	blocks := Load(Param("blocks"), GP64())
+	blocks, more := Load(Param("blocks"), GP64()), Load(Param("more"), GP64())
 	SHLQ(Imm(2), stride)
 	at, from := GP64(), GP64()
 	Label("block")
 	sums := avx2.zeros(4 * vectors)
+	TESTQ(more, more)
+	JZ(LabelRef("begin"))
+	MOVQ(out, from)
+	for c := range 4 {
+		for v := range vectors {
+			VMOVUPS(Mem{Base: from, Disp: 32 * v}, sums[c*vectors+v])
+		}
+		ADDQ(stride, from)
+	}
+	Label("begin")
 	w := GP64()
 	MOVQ(weights, w)
 	XORQ(at, at)
