@@ -599,5 +599,17 @@ func runningAdd(sums *float64, out *float32, x *float32, n int)
 // elements apart, and one below the other in src, whose rows are from elements apart.
 func transpose8(dst *float32, src *float32, to int, from int, n int)
 
+// transposeRows8 transposes n blocks of 8 by 16 elements. The blocks are one below the other in src, whose rows are
+// from bytes apart. They are neighbours in the rows of dst, which are to bytes apart.
+func transposeRows8(dst *byte, src *byte, to int, from int, n int)
+
+// transposeRows16 transposes n blocks of 8 by 8 elements. The blocks are one below the other in src, whose rows are
+// from bytes apart. They are neighbours in the rows of dst, which are to bytes apart.
+func transposeRows16(dst *byte, src *byte, to int, from int, n int)
+
+// transposeRows64 transposes n blocks of 8 by 2 elements. The blocks are one below the other in src, whose rows are
+// from bytes apart. They are neighbours in the rows of dst, which are to bytes apart.
+func transposeRows64(dst *byte, src *byte, to int, from int, n int)
+
 // repeatVectors sets n elements, a multiple of 8, to x.
 func repeatVectors(out *float32, x float32, n int)

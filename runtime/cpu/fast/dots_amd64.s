@@ -16917,6 +16917,241 @@ stop:
 	VZEROUPPER
 	RET
 
+// func transposeRows8(dst *byte, src *byte, to int, from int, n int)
+// Requires: AVX
+TEXT ·transposeRows8(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ to+16(FP), DX
+	MOVQ from+24(FP), BX
+	MOVQ n+32(FP), SI
+
+next:
+	TESTQ      SI, SI
+	JZ         stop
+	VMOVDQU    (CX), X0
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X1
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X2
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X3
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X4
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X5
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X6
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X7
+	ADDQ       BX, CX
+	VPUNPCKLBW X4, X0, X8
+	VPUNPCKHBW X4, X0, X0
+	VPUNPCKLBW X5, X1, X4
+	VPUNPCKHBW X5, X1, X1
+	VPUNPCKLBW X6, X2, X5
+	VPUNPCKHBW X6, X2, X2
+	VPUNPCKLBW X7, X3, X6
+	VPUNPCKHBW X7, X3, X3
+	VPUNPCKLBW X5, X8, X7
+	VPUNPCKHBW X5, X8, X5
+	VPUNPCKLBW X2, X0, X8
+	VPUNPCKHBW X2, X0, X0
+	VPUNPCKLBW X6, X4, X2
+	VPUNPCKHBW X6, X4, X4
+	VPUNPCKLBW X3, X1, X6
+	VPUNPCKHBW X3, X1, X1
+	VPUNPCKLBW X2, X7, X3
+	VPUNPCKHBW X2, X7, X2
+	VPUNPCKLBW X4, X5, X7
+	VPUNPCKHBW X4, X5, X4
+	VPUNPCKLBW X6, X8, X5
+	VPUNPCKHBW X6, X8, X6
+	VPUNPCKLBW X1, X0, X8
+	VPUNPCKHBW X1, X0, X0
+	MOVQ       AX, DI
+	VMOVQ      X3, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X3, (DI)
+	ADDQ       DX, DI
+	VMOVQ      X2, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X2, (DI)
+	ADDQ       DX, DI
+	VMOVQ      X7, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X7, (DI)
+	ADDQ       DX, DI
+	VMOVQ      X4, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X4, (DI)
+	ADDQ       DX, DI
+	VMOVQ      X5, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X5, (DI)
+	ADDQ       DX, DI
+	VMOVQ      X6, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X6, (DI)
+	ADDQ       DX, DI
+	VMOVQ      X8, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X8, (DI)
+	ADDQ       DX, DI
+	VMOVQ      X0, (DI)
+	ADDQ       DX, DI
+	VMOVHPS    X0, (DI)
+	ADDQ       $0x00000008, AX
+	DECQ       SI
+	JMP        next
+
+stop:
+	RET
+
+// func transposeRows16(dst *byte, src *byte, to int, from int, n int)
+// Requires: AVX
+TEXT ·transposeRows16(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ to+16(FP), DX
+	MOVQ from+24(FP), BX
+	MOVQ n+32(FP), SI
+
+next:
+	TESTQ      SI, SI
+	JZ         stop
+	VMOVDQU    (CX), X0
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X1
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X2
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X3
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X4
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X5
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X6
+	ADDQ       BX, CX
+	VMOVDQU    (CX), X7
+	ADDQ       BX, CX
+	VPUNPCKLWD X4, X0, X8
+	VPUNPCKHWD X4, X0, X0
+	VPUNPCKLWD X5, X1, X4
+	VPUNPCKHWD X5, X1, X1
+	VPUNPCKLWD X6, X2, X5
+	VPUNPCKHWD X6, X2, X2
+	VPUNPCKLWD X7, X3, X6
+	VPUNPCKHWD X7, X3, X3
+	VPUNPCKLWD X5, X8, X7
+	VPUNPCKHWD X5, X8, X5
+	VPUNPCKLWD X2, X0, X8
+	VPUNPCKHWD X2, X0, X0
+	VPUNPCKLWD X6, X4, X2
+	VPUNPCKHWD X6, X4, X4
+	VPUNPCKLWD X3, X1, X6
+	VPUNPCKHWD X3, X1, X1
+	VPUNPCKLWD X2, X7, X3
+	VPUNPCKHWD X2, X7, X2
+	VPUNPCKLWD X4, X5, X7
+	VPUNPCKHWD X4, X5, X4
+	VPUNPCKLWD X6, X8, X5
+	VPUNPCKHWD X6, X8, X6
+	VPUNPCKLWD X1, X0, X8
+	VPUNPCKHWD X1, X0, X0
+	MOVQ       AX, DI
+	VMOVDQU    X3, (DI)
+	ADDQ       DX, DI
+	VMOVDQU    X2, (DI)
+	ADDQ       DX, DI
+	VMOVDQU    X7, (DI)
+	ADDQ       DX, DI
+	VMOVDQU    X4, (DI)
+	ADDQ       DX, DI
+	VMOVDQU    X5, (DI)
+	ADDQ       DX, DI
+	VMOVDQU    X6, (DI)
+	ADDQ       DX, DI
+	VMOVDQU    X8, (DI)
+	ADDQ       DX, DI
+	VMOVDQU    X0, (DI)
+	ADDQ       $0x00000010, AX
+	DECQ       SI
+	JMP        next
+
+stop:
+	RET
+
+// func transposeRows64(dst *byte, src *byte, to int, from int, n int)
+// Requires: AVX
+TEXT ·transposeRows64(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ to+16(FP), DX
+	MOVQ from+24(FP), BX
+	MOVQ n+32(FP), SI
+
+next:
+	TESTQ       SI, SI
+	JZ          stop
+	VMOVDQU     (CX), X0
+	ADDQ        BX, CX
+	VMOVDQU     (CX), X1
+	ADDQ        BX, CX
+	VMOVDQU     (CX), X2
+	ADDQ        BX, CX
+	VMOVDQU     (CX), X3
+	ADDQ        BX, CX
+	VMOVDQU     (CX), X4
+	ADDQ        BX, CX
+	VMOVDQU     (CX), X5
+	ADDQ        BX, CX
+	VMOVDQU     (CX), X6
+	ADDQ        BX, CX
+	VMOVDQU     (CX), X7
+	ADDQ        BX, CX
+	VPUNPCKLQDQ X4, X0, X8
+	VPUNPCKHQDQ X4, X0, X0
+	VPUNPCKLQDQ X5, X1, X4
+	VPUNPCKHQDQ X5, X1, X1
+	VPUNPCKLQDQ X6, X2, X5
+	VPUNPCKHQDQ X6, X2, X2
+	VPUNPCKLQDQ X7, X3, X6
+	VPUNPCKHQDQ X7, X3, X3
+	VPUNPCKLQDQ X5, X8, X7
+	VPUNPCKHQDQ X5, X8, X5
+	VPUNPCKLQDQ X2, X0, X8
+	VPUNPCKHQDQ X2, X0, X0
+	VPUNPCKLQDQ X6, X4, X2
+	VPUNPCKHQDQ X6, X4, X4
+	VPUNPCKLQDQ X3, X1, X6
+	VPUNPCKHQDQ X3, X1, X1
+	VPUNPCKLQDQ X2, X7, X3
+	VPUNPCKHQDQ X2, X7, X2
+	VPUNPCKLQDQ X4, X5, X7
+	VPUNPCKHQDQ X4, X5, X4
+	VPUNPCKLQDQ X6, X8, X5
+	VPUNPCKHQDQ X6, X8, X6
+	VPUNPCKLQDQ X1, X0, X8
+	VPUNPCKHQDQ X1, X0, X0
+	MOVQ        AX, DI
+	VMOVDQU     X3, (DI)
+	VMOVDQU     X2, 16(DI)
+	VMOVDQU     X7, 32(DI)
+	VMOVDQU     X4, 48(DI)
+	ADDQ        DX, DI
+	VMOVDQU     X5, (DI)
+	VMOVDQU     X6, 16(DI)
+	VMOVDQU     X8, 32(DI)
+	VMOVDQU     X0, 48(DI)
+	ADDQ        $0x00000040, AX
+	DECQ        SI
+	JMP         next
+
+stop:
+	RET
+
 // func repeatVectors(out *float32, x float32, n int)
 // Requires: AVX
 TEXT ·repeatVectors(SB), NOSPLIT, $0-24

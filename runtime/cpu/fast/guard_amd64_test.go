@@ -137,16 +137,8 @@ func kernelTests() map[string]func(t *testing.T) {
 		}
 	}
 	all["greatestAt"], all["leastAt"], all["equalAt"] = search, search, search
-	all["transpose8"] = func(t *testing.T) {
-		for rows := range 20 {
-			for cols := range 20 {
-				inside(t, fmt.Sprintf("%d by %d transposed", rows, cols), func(g *guarded) {
-					to, from := cols+3, rows+5
-					transposeSquares(g.floats(rows*to), g.floats(cols*from), to, from, rows, cols)
-				})
-			}
-		}
-	}
+	all["transposeRows8"], all["transposeRows16"] = transposeTest[byte], transposeTest[uint16]
+	all["transpose8"], all["transposeRows64"] = transposeTest[float32], transposeTest[uint64]
 	maps.Copy(all, convTests())
 	all["repeatVectors"] = func(t *testing.T) {
 		for n := range 40 {
@@ -249,6 +241,29 @@ func kernelTests() map[string]func(t *testing.T) {
 		}
 	}
 	return all
+}
+
+// transposeTest calls the function that transposes elements of a type.
+func transposeTest[E byte | uint16 | float32 | uint64](t *testing.T) {
+	for _, rows := range []int{0, 1, 2, 7, 8, 9, 16, 19, 33} {
+		for cols := range 20 {
+			inside(t, fmt.Sprintf("%d by %d transposed", rows, cols), func(g *guarded) {
+				to, from := cols+3, rows+5
+				dst, src := guardedSlice[E](g, rows*to), guardedSlice[E](g, cols*from)
+				for i := range src {
+					src[i] = E(i)
+				}
+				wholeRows, wholeCols := transposeBlocks(dst, src, to, from, rows, cols)
+				for i := range wholeRows {
+					for j := range wholeCols {
+						if dst[i*to+j] != src[j*from+i] {
+							t.Fatalf("element %d, %d of %d by %d is %v", i, j, rows, cols, dst[i*to+j])
+						}
+					}
+				}
+			})
+		}
+	}
 }
 
 // widthTests are the kernelTests of functions that exist for each width, by the name without the width.

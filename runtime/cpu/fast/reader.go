@@ -171,14 +171,6 @@ func (p *readerOf[T]) direct(lo, n int) []T {
 	return p.list[at : at+n]
 }
 
-// contiguous returns all of the argument's elements, or nil if they are not contiguous in memory.
-func (p *readerOf[T]) contiguous() []T {
-	if len(p.dims) != 1 || p.steps[0] != 1 {
-		return nil
-	}
-	return p.list
-}
-
 // start returns the offset in the argument of the element for the result's element lo. It also stores the coordinates
 // of the result's element in at, unless at is nil.
 func (p *strides) start(lo int, at []int) int {

@@ -91,10 +91,7 @@ func move[T any](c *interp.Call, p *strides, dst, src []T) error {
 // moveTile transposes a tile from src to dst. In dst it has the given rows and columns, and the rows are stride
 // elements apart. In src the columns are step elements apart, and the elements of a column are contiguous.
 func moveTile[T any](dst, src []T, stride, step, rows, cols int) {
-	wholeRows, wholeCols := 0, 0 // the part that the assembly has transposed
-	if to, ok := any(dst).([]float32); ok && transposeSquares(to, any(src).([]float32), stride, step, rows, cols) {
-		wholeRows, wholeCols = rows/lanes*lanes, cols/lanes*lanes
-	}
+	wholeRows, wholeCols := transposeBlocks(dst, src, stride, step, rows, cols)
 	for r := range rows {
 		first := 0
 		if r < wholeRows {

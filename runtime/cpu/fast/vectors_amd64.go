@@ -1,6 +1,8 @@
 package fast
 
 import (
+	"unsafe"
+
 	"golang.org/x/sys/cpu"
 
 	"github.com/vkc-go/vkc/internal/disabled"
@@ -264,19 +266,33 @@ func skip(x []float32, y float32) int {
 	return equalAt(&x[0], y, whole)
 }
 
-// transposeSquares sets dst, which has the given rows and columns, to the transposed matrix src, as far as whole
-// squares of lanes by lanes elements reach. The rows of dst are `to` elements apart, and the rows of src `from`. It
-// returns false, and does nothing, if there is no assembly.
-func transposeSquares(dst, src []float32, to, from, rows, cols int) bool {
-	rows, cols = rows/lanes*lanes, cols/lanes*lanes
+// transposeBlocks sets dst to the transposed matrix src, as far as whole blocks of the assembly reach. The rows of dst
+// are `to` elements apart, and the rows of src `from`. It returns the rows and columns of dst that it set.
+func transposeBlocks[T any](dst, src []T, to, from, rows, cols int) (wholeRows, wholeCols int) {
+	size := int(unsafe.Sizeof(*new(T)))
+	high := 16 / size // rows of a block in dst
+	if size == 4 {
+		high = lanes
+	}
+	rows, cols = rows/high*high, cols/lanes*lanes
 	if !vectors || rows == 0 || cols == 0 {
-		return vectors
+		return 0, 0
 	}
 	_, _ = dst[:(rows-1)*to+cols], src[:(cols-1)*from+rows] // the assembly checks no bounds
-	for r := 0; r < rows; r += lanes {
-		transpose8(&dst[r*to], &src[r], to, from, cols/lanes)
+	for r := 0; r < rows; r += high {
+		out, in := (*byte)(unsafe.Pointer(&dst[r*to])), (*byte)(unsafe.Pointer(&src[r]))
+		switch size {
+		case 1:
+			transposeRows8(out, in, to, from, cols/lanes)
+		case 2:
+			transposeRows16(out, in, 2*to, 2*from, cols/lanes)
+		case 4:
+			transpose8((*float32)(unsafe.Pointer(out)), (*float32)(unsafe.Pointer(in)), to, from, cols/lanes)
+		case 8:
+			transposeRows64(out, in, 8*to, 8*from, cols/lanes)
+		}
 	}
-	return true
+	return rows, cols
 }
 
 // assembledFormats returns the assembly of formats: the fields load and store.

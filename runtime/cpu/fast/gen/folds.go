@@ -301,8 +301,16 @@ func runningSums() {
 	RET()
 }
 
-// transposes generates the function that transposes a square of 8 by 8 elements.
+// transposes generates the functions that transpose blocks of elements.
 func transposes() {
+	transposeSquares()
+	transposeRows(1, func(ops ...Op) { VPUNPCKLBW(ops...) }, func(ops ...Op) { VPUNPCKHBW(ops...) })
+	transposeRows(2, func(ops ...Op) { VPUNPCKLWD(ops...) }, func(ops ...Op) { VPUNPCKHWD(ops...) })
+	transposeRows(8, func(ops ...Op) { VPUNPCKLQDQ(ops...) }, func(ops ...Op) { VPUNPCKHQDQ(ops...) })
+}
+
+// transposeSquares generates the function that transposes squares of 8 by 8 elements of 32 bits.
+func transposeSquares() {
 	TEXT("transpose8", NOSPLIT, "func(dst, src *float32, to, from, n int)")
 	Doc("transpose8 transposes n squares of 8 by 8 elements. The squares are neighbours in the rows of dst, which are to",
 		"elements apart, and one below the other in src, whose rows are from elements apart.")
@@ -360,5 +368,59 @@ func transposes() {
 	JMP(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()
+	RET()
+}
+
+// transposeRows generates the function that transposes blocks of 8 rows of 16 bytes, of elements of a size. low and high
+// are the instructions that interleave the elements of the low and of the high halves of two vectors.
+//
+// The number of an element in the block has the bits of its row, and below them the bits of its column. A step
+// interleaves each row with the fourth row after it. So it moves the highest bit to the lowest place. After three steps
+// the bits of the column are above the bits of the row.
+func transposeRows(size int, low, high func(ops ...Op)) {
+	const rows, bytes = 8, 16
+	name := fmt.Sprint("transposeRows", 8*size)
+	TEXT(name, NOSPLIT, "func(dst, src *byte, to, from, n int)")
+	Doc(fmt.Sprintf("%s transposes n blocks of 8 by %d elements. The blocks are one below the other in src, whose rows are",
+		name, bytes/size), "from bytes apart. They are neighbours in the rows of dst, which are to bytes apart.")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	to, from, n := Load(Param("to"), GP64()), Load(Param("from"), GP64()), Load(Param("n"), GP64())
+	at := GP64()
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	var v [rows]VecVirtual
+	for i := range v {
+		v[i] = XMM()
+		VMOVDQU(Mem{Base: src}, v[i])
+		ADDQ(from, src)
+	}
+	for range 3 {
+		var next [rows]VecVirtual
+		for i := range rows / 2 {
+			next[2*i], next[2*i+1] = XMM(), XMM()
+			low(v[i+rows/2], v[i], next[2*i])
+			high(v[i+rows/2], v[i], next[2*i+1])
+		}
+		v = next
+	}
+	MOVQ(dst, at)
+	for i := range rows * bytes / 8 { // parts of 8 bytes; a column has as many as an element has bytes
+		if i > 0 && i%size == 0 {
+			ADDQ(to, at)
+		}
+		switch part := i % size; {
+		case size == 1 && i%2 == 0:
+			VMOVQ(v[i/2], Mem{Base: at})
+		case size == 1:
+			VMOVHPS(v[i/2], Mem{Base: at})
+		case i%2 == 0:
+			VMOVDQU(v[i/2], Mem{Base: at, Disp: 8 * part})
+		}
+	}
+	ADDQ(U32(rows*size), dst)
+	DECQ(n)
+	JMP(LabelRef("next"))
+	Label("stop")
 	RET()
 }
