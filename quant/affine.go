@@ -41,17 +41,16 @@ func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []fl
 		}
 		scales[g], depths[g] = f.fit(a.q[g*f.group:][:f.group], xs, w)
 	}
-	var d, dmin float32
-	if importance == nil {
-		d = roundScales(a.scales[:groups], scales[:groups], f.scaleTop)
-		dmin = roundScales(a.mins[:groups], depths[:groups], f.scaleTop)
-	} else {
-		r := levelRange{0, f.scaleTop}
-		d = fitScale(a.scales[:groups], scales[:groups], totals[:groups], r)
-		dmin = fitScale(a.mins[:groups], depths[:groups], totals[:groups], r)
+	// round sets list to multiples of the unit that it returns.
+	round := func(list []byte, v []float32) (unit float32) {
+		if importance == nil {
+			return roundScales(list, v, f.scaleTop)
+		}
+		return fitScale(list, v, totals[:groups], levelRange{0, f.scaleTop})
 	}
-	a.d, d = roundHalf(d)
-	a.dmin, dmin = roundHalf(dmin)
+	var d, dmin float32
+	a.d, d = roundHalf(round(a.scales[:groups], scales[:groups]))
+	a.dmin, dmin = roundHalf(round(a.mins[:groups], depths[:groups]))
 	for g := range groups {
 		if s := d * float32(a.scales[g]); s != 0 {
 			m := float32(dmin * float32(a.mins[g]))

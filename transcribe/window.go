@@ -100,17 +100,7 @@ func duration(samples int64) time.Duration {
 // window transcribes the sound of a window, which begins at time begin of the whole sound. done is the number of
 // samples that it has transcribed. The next window begins after them: a window may end within a segment.
 func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) (done int, err error) {
-	whole := make([]float32, j.config.Window())
-	copy(whole, sound)
-	in, err := vkc.Of(whole, len(whole))
-	if err != nil {
-		return 0, err
-	}
-	mel, err := j.mel.Run(ctx, vkc.Tensors{"samples": in})
-	if err != nil {
-		return 0, err
-	}
-	if _, err := j.listen.Run(ctx, vkc.Tensors{"mel": mel.Outputs["mel"]}); err != nil {
+	if err := j.encode(ctx, sound); err != nil {
 		return 0, err
 	}
 	if j.out.Language.Code == "" {
@@ -132,14 +122,12 @@ func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) 
 			return 0, err
 		}
 	}
-	if text.temperature > forgetAbove {
+	if text.temperature > forgetAbove { // it may be wrong, and would mislead the next window
 		j.past = nil
 	}
 	for _, s := range segments {
-		s.Start, s.End, s.Window = s.Start+begin, s.End+begin, begin
-		for i := range s.Words {
-			s.Words[i].Start, s.Words[i].End = s.Words[i].Start+begin, s.Words[i].End+begin
-		}
+		s.delay(begin)
+		s.Window = begin
 		s.Temperature, s.LogProb, s.Compression, s.NoSpeech = text.temperature, text.logProb, text.compression,
 			text.noSpeech
 		if err := j.addSegment(s); err != nil {
@@ -148,6 +136,31 @@ func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) 
 	}
 	j.past = slices.Clone(j.past[max(0, len(j.past)-j.maxPast()):])
 	return done, nil
+}
+
+// encode runs the encoder for the sound of a window, padded with silence to the length that the model reads. The
+// results stay in states on the device, for the decoder.
+func (j *job) encode(ctx context.Context, sound []float32) error {
+	padded := make([]float32, j.config.Window())
+	copy(padded, sound)
+	in, err := vkc.Of(padded, len(padded))
+	if err != nil {
+		return err
+	}
+	mel, err := j.mel.Run(ctx, vkc.Tensors{"samples": in})
+	if err != nil {
+		return err
+	}
+	_, err = j.listen.Run(ctx, vkc.Tensors{"mel": mel.Outputs["mel"]})
+	return err
+}
+
+// delay adds d to all times of a segment.
+func (s *Segment) delay(d time.Duration) {
+	s.Start, s.End = s.Start+d, s.End+d
+	for i := range s.Words {
+		s.Words[i].Start, s.Words[i].End = s.Words[i].Start+d, s.Words[i].End+d
+	}
 }
 
 // addSegment adds a segment to the transcript, and its tokens to the prompt of the next window. It calls

@@ -58,7 +58,8 @@ func (m *fourBits) inTurns(row, at int) (word, place int) {
 	return at*(m.rows/8) + row/8, row%8/2 + row%2*4
 }
 
-// fourBits reads the types of a matrix's tensors.
+// fourBits reads the types of the tensors of a 4-bit matrix, and returns its size and layout. from lists the names of
+// the tensors.
 func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
 	m.layout = layouts[r.method]
 	if m.layout == nil || r.bits != 4 {
@@ -70,38 +71,57 @@ func (r *reader) fourBits(base string) (m fourBits, from []string, err error) {
 	if q.DType != ir.I32 || !s.DType.IsFloat() || len(q.Shape) != 2 || len(s.Shape) != 2 {
 		return m, nil, fmt.Errorf("it is %s, its scales %s: want words of 4-bit numbers, and floats", q, s)
 	}
-	rows, columns := q.Shape[0].Static(), q.Shape[1].Static()
-	scales := ir.ShapeOf(s.Shape[1].Static(), s.Shape[0].Static()) // of rows and groups
-	switch {
-	case m.isRows:
-		m.rows, m.columns, scales = rows, 8*columns, s.Shape
-	case r.method == "awq":
-		m.rows, m.columns = 8*columns, rows
-	default:
-		m.rows, m.columns = columns, 8*rows
-	}
-	if m.groups = scales[1].Static(); m.groups < 1 || m.columns%m.groups != 0 || !scales[0].Is(m.rows) {
+	if !m.setSize(q.Shape, s.Shape, r.method == "awq") {
 		return m, nil, fmt.Errorf("it is %s, and its scales %s: want a scale for each group of a row", q, s)
 	}
-	zeros := ir.ShapeOf(m.groups, (m.rows+7)/8)
+	optional, err := r.zerosAndGroups(base, &m)
+	if err != nil {
+		return m, nil, err
+	}
+	m.scattered = r.scattered && r.HasWeight(base+m.layout.groups)
+	return m, append(from, optional...), nil
+}
+
+// setSize sets the rows, columns and groups of a matrix from the shapes of its words, which hold 8 numbers each, and of
+// its scales. It reports whether the shapes fit each other. awq says that a word has 8 rows and not 8 columns.
+func (m *fourBits) setSize(words, scales ir.Shape, awq bool) bool {
+	first, second := words[0].Static(), words[1].Static()
+	rows, groups := scales[1], scales[0].Static()
+	switch {
+	case m.isRows:
+		m.rows, m.columns = first, 8*second
+		rows, groups = scales[0], scales[1].Static()
+	case awq:
+		m.rows, m.columns = 8*second, first
+	default:
+		m.rows, m.columns = second, 8*first
+	}
+	m.groups = groups
+	return groups >= 1 && m.columns%groups == 0 && rows.Is(m.rows)
+}
+
+// zerosAndGroups returns the names of two tensors of a matrix, if the folder has them: the zero points, which only a
+// matrix in rows may lack, and the group of each column.
+func (r *reader) zerosAndGroups(base string, m *fourBits) (names []string, err error) {
+	zeros := ir.ShapeOf(m.groups, (m.rows+7)/8) // 8 rows a word
 	if m.isRows {
 		zeros = ir.ShapeOf((m.rows+7)/8, m.groups)
 	}
-	for _, more := range []struct {
-		end   string
-		shape ir.Shape
-	}{{m.layout.zeros, zeros}, {m.layout.groups, ir.ShapeOf(m.columns)}} {
-		t, has := r.types[base+more.end]
+	for _, tensor := range []struct {
+		end      string
+		shape    ir.Shape
+		required bool
+	}{{m.layout.zeros, zeros, !m.isRows}, {m.layout.groups, ir.ShapeOf(m.columns), false}} {
+		name := base + tensor.end
+		t, has := r.types[name]
 		switch {
-		case has && t.DType == ir.I32 && t.Shape.Equal(more.shape):
-			from = append(from, base+more.end)
-		case has || more.end == m.layout.zeros && !m.isRows:
-			return m, nil, fmt.Errorf("its tensor %q is %s: want %s", base+more.end, t,
-				ir.Type{DType: ir.I32, Shape: more.shape})
+		case has && t.DType == ir.I32 && t.Shape.Equal(tensor.shape):
+			names = append(names, name)
+		case has || tensor.required:
+			return nil, fmt.Errorf("its tensor %q is %s: want %s", name, t, ir.Type{DType: ir.I32, Shape: tensor.shape})
 		}
 	}
-	m.scattered = r.scattered && r.HasWeight(base+m.layout.groups)
-	return m, from, nil
+	return names, nil
 }
 
 // read reads the tensors of the matrix. from lists their names. The 4-bit numbers of the matrix are most of the bytes:

@@ -358,29 +358,33 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 	if t.IsFloat() {
 		return []*ir.Data{ofFloats(t, foldedBy(mode, neutral(mode, t), floats(args[0]), n*width, each), n, width)}
 	}
-	rows := ints(args[0])
-	if t == ir.I64 {
-		for i := range len(rows) / 2 {
-			rows[i] = rows[2*i] | rows[2*i+1]<<32
+	if t != ir.I64 {
+		sums := foldedBy(mode, neutralInteger(mode, t), ints(args[0]), n*width, each)
+		for i, x := range sums {
+			sums[i] = ir.Wrap(x, t)
 		}
+		return []*ir.Data{ofInts(t, sums, n, width)}
 	}
-	sums := foldedBy(mode, neutralInteger(mode, t), rows, n*width, each)
-	for i, x := range sums { // wrap around
-		switch t {
-		case ir.I32:
-			sums[i] = int64(int32(x))
-		case ir.U32:
-			sums[i] = int64(uint32(x))
-		}
+	sums := foldedBy(mode, neutralInteger(mode, t), joinWords(ints(args[0])), n*width, each)
+	return []*ir.Data{ofInts(ir.U32, splitWords(sums), n, width, 2)}
+}
+
+// joinWords returns the i64 that pairs of 32-bit words represent, low word first.
+func joinWords(words []int64) []int64 {
+	list := make([]int64, len(words)/2)
+	for i := range list {
+		list[i] = words[2*i] | words[2*i+1]<<32
 	}
-	if t == ir.I64 {
-		words := make([]int64, 0, 2*len(sums))
-		for _, x := range sums {
-			words = append(words, int64(uint32(x)), int64(uint32(x>>32)))
-		}
-		return []*ir.Data{ofInts(ir.U32, words, n, width, 2)}
+	return list
+}
+
+// splitWords is the inverse of joinWords.
+func splitWords(list []int64) []int64 {
+	words := make([]int64, 0, 2*len(list))
+	for _, x := range list {
+		words = append(words, int64(uint32(x)), int64(uint32(x>>32)))
 	}
-	return []*ir.Data{ofInts(t, sums, n, width)}
+	return words
 }
 
 // foldedBy folds values in a mode into n results, which start at the neutral value none. each calls its argument once

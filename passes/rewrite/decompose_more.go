@@ -46,30 +46,43 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin:
 		return r.longScan(n, args[0])
 	case ir.OpArgsort, ir.OpTopKIndices:
-		if sortsInWorkgroup(n) {
-			return nil
-		}
-		if out := r.topOfChunks(n, args[0]); out != nil {
-			return out
-		}
-		if out := r.longOrder(n, args[0]); out != nil {
-			return out
-		}
-		return r.order(n, args[0])
+		return r.ordered(n, args[0])
 	case ir.OpSort:
 		order := r.argsort(n, args[0])
 		return r.onAxis(ir.OpGather, n.Attrs().Int("axis"), args[0], order)
+	}
+	return scatters{r}.decomposed(n, args)
+}
+
+// ordered decomposes an argsort or top_k_indices, or returns nil if the row is short enough to be sorted by one
+// workgroup.
+func (r *rewriter) ordered(n, x *ir.Node) *ir.Node {
+	if sortsInWorkgroup(n) {
+		return nil
+	}
+	if out := r.topOfChunks(n, x); out != nil {
+		return out
+	}
+	if out := r.longOrder(n, x); out != nil {
+		return out
+	}
+	return r.order(n, x)
+}
+
+// decomposed is rewriter.decomposed for scatters and for gather_nd.
+func (r scatters) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
+	switch n.Op() {
 	case ir.OpScatter, ir.OpScatterAdd:
-		return scatters{r}.scatter(n, args)
+		return r.scatter(n, args)
 	case ir.OpIndexAdd:
-		return scatters{r}.indexAdd(n, args)
+		return r.indexAdd(n, args)
 	case ir.OpGatherND:
-		return scatters{r}.gatherND(n, args)
+		return r.gatherND(n, args)
 	case ir.OpScatterND, ir.OpScatterNDAdd:
 		if n.DType().IsBlock() {
 			return nil // in place, or an error in lowering
 		}
-		return scatters{r}.scatterND(n, args)
+		return r.scatterND(n, args)
 	}
 	return nil
 }

@@ -78,12 +78,17 @@ func (p *printer) expr(x *Expr, need int) {
 		p.text(")")
 		return
 	}
-	if x.Precise {
+	if x.Precise { // its operator is written as a call of a function whose result is precise
 		p.text(x.Callee() + "(")
 		p.list(x.Args)
 		p.text(")")
 		return
 	}
+	p.operation(x, prec)
+}
+
+// operation writes an expression of precedence prec without parentheses around it.
+func (p *printer) operation(x *Expr, prec int) {
 	switch x.Op {
 	case Name, Number:
 		p.text(x.Text)
@@ -91,10 +96,9 @@ func (p *printer) expr(x *Expr, need int) {
 		p.text("{" + x.Text + "}")
 	case Unary:
 		p.text(x.Text)
+		need := PrecUnary
 		if a := x.Args[0]; a.Prec() == PrecUnary && strings.HasPrefix(a.Text, x.Text[:1]) { // or -(-x) would read --x
 			need = PrecPrimary
-		} else {
-			need = PrecUnary
 		}
 		p.expr(x.Args[0], need)
 	case Postfix:

@@ -69,15 +69,21 @@ func (s *scanner[T]) accumulate(parts [][]float64) {
 
 // part computes the results for elements lo to hi of the rows of a group. acc has the results before, by row.
 func (s *scanner[T]) part(worker int, g *groupFold[T], acc []float64, lo, hi int) {
-	if !s.across {
-		for row, before := range acc {
-			at := s.at(g.from+row, lo)
-			out, x := s.lists(worker, at, hi-lo)
-			s.row(out, x, before)
-			s.out.put(at, out)
-		}
+	if s.across {
+		s.partAcross(worker, g, acc, lo, hi)
 		return
 	}
+	for row, before := range acc {
+		at := s.at(g.from+row, lo)
+		out, x := s.lists(worker, at, hi-lo)
+		s.row(out, x, before)
+		s.out.put(at, out)
+	}
+}
+
+// partAcross is part for rows whose elements are not neighbours in memory: the neighbours belong to different rows, so
+// each step computes one element of every row.
+func (s *scanner[T]) partAcross(worker int, g *groupFold[T], acc []float64, lo, hi int) {
 	span := g.tall() // elements of a row that stay in the cache before they are folded
 	for i := 0; i < hi-lo; i += span {
 		first, end := lo+i, min(lo+i+span, hi) // coordinates
