@@ -280,7 +280,8 @@ func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) 
 	all, needs := make([]outcome, len(f.rows)), make([]bool, len(f.rows))
 	for i, s := range f.rows {
 		all[i] = f.outcome(i)
-		if all[i].chosen = !f.onHost[i]; s.answer == f.answers[i] {
+		all[i].chosen = !f.onHost[i]
+		if s.answer == f.answers[i] { // the answer has not ended: the step has cached further tokens of it
 			s.cached = append(s.cached, s.answer.text[len(s.cached):][:f.counts[i]]...)
 			needs[i] = f.onHost[i] || s.answer.chooser.sampling.Logprobs
 		}

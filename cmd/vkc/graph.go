@@ -75,7 +75,8 @@ func (f *graphFlags) read(path string) (*ir.Graph, error) {
 	return g, err
 }
 
-// open is read, and returns weights too: from the file weights if it is given, else the model's own, else nil.
+// open reads a graph, or builds the graph of a model, and applies --precision to its matmuls. It also returns weights:
+// those of the file `weights` if its name is not empty, otherwise the model's own, or nil for a graph without any.
 func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err error) {
 	g, own, err := f.model.open(path)
 	if err != nil {
@@ -89,10 +90,10 @@ func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err
 	}()
 	if weights != "" {
 		if own != nil {
+			w = nil // it must not be closed a second time
 			if err := own.Close(); err != nil {
 				return nil, nil, err
 			}
-			w = nil
 		}
 		if w, err = vkc.OpenWeights(weights); err != nil {
 			return nil, nil, err

@@ -84,8 +84,8 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 	return m, err
 }
 
-// openFitted builds the graph for inputs with the extents of the example. If the model also needs the values of some
-// inputs, those of the example become constants.
+// openFitted builds the graph for inputs with the extents of the example, the files of --input. If the model also needs
+// the values of some inputs when it is built, the example's values become constants of the graph.
 func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err error) {
 	file, err := onnx.Read(path)
 	if err != nil {

@@ -82,7 +82,7 @@ func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool
 		tl := matrixTile{Variant: s.Variant, SubgroupsM: s.SubgroupsM, SubgroupsN: s.SubgroupsN, M: s.TileM,
 			N: n * s.TileN, K: s.TileK, OneStage: s.OneStage}
 		return h.ratedMatrix(k, s, table, tl), true
-	case kernel.Skinny:
+	case kernel.Skinny: // only its form with rows as two f16 has tiles, and then subgroups
 		tl := matrixTile{Variant: s.Variant, SubgroupsM: s.SubgroupsM, SubgroupsN: s.SubgroupsN, M: s.TileM,
 			N: s.TileN, Stages: s.Stages}
 		sh := matShapeOf(k)
@@ -92,7 +92,7 @@ func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool
 		tl := ratedTile{tile: tile{s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN}, Stages: s.Stages,
 			Paired: s.Paired, Steps: s.Steps}
 		sh := matShapeOf(k)
-		depth := ceilDiv(sh.K, int64(tl.K)) * int64(tl.K)
+		depth := ceilDiv(sh.K, int64(tl.K)) * int64(tl.K) // whole steps
 		return Rated{Table: RatesFloat, Tile: tl.name(), Groups: sh.workgroups(tl.M, tl.N),
 			Flops: tileFlops(tl.M, tl.N, depth, n), Slow: 1}, !bytes
 	case kernel.FlashTile:

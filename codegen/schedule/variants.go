@@ -322,7 +322,6 @@ func tileSpace(maxM int) []tile {
 // matTileSpace lists schedules of matmuls in tiles of shared memory, with each layout and number of stages.
 func matTileSpace() []kernel.Schedule {
 	var all []kernel.Schedule
-	// larger than in tileSpace
 	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}}
 	for _, t := range append(tileSpace(128), wide...) {
 		s := t.schedule()

@@ -408,6 +408,7 @@ const embeddingA = ".lora_embedding_A"
 // put the adapter's name, default, before the end. part is "" for other tensors.
 func cutModule(name string) (module, part string) {
 	module, ok := strings.CutPrefix(name, peftPrefix)
+	// The name of the adapter is the last part for an embedding, and the part before "weight" for other matrices.
 	for suffix, part := range map[string]string{embeddingA: llm.AdapterA, ".lora_embedding_B": llm.AdapterB} {
 		if module, has := strings.CutSuffix(strings.TrimSuffix(module, ".default"), suffix); ok && has {
 			return module, part

@@ -41,9 +41,10 @@ func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 
 // multiplied returns x w^T, after the adapter. Observer and adapter see the elements of x in their own order.
 func (w Weights) multiplied(x frontend.Tensor) frontend.Tensor {
-	w.reportMatmul("weight", x, frontend.Tensor{})
+	oneMatrix := frontend.Tensor{} // no ids that select matrices of a stack
+	w.reportMatmul("weight", x, oneMatrix)
 	matrix, scale := w.matrix(x.DType())
-	y := w.ordered(x, frontend.Tensor{}).MatMulT(matrix)
+	y := w.ordered(x, oneMatrix).MatMulT(matrix)
 	if !scale.IsZero() {
 		y = y.Mul(scale)
 	}

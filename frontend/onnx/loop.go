@@ -411,6 +411,7 @@ func (c *call) scanBatch() []*value {
 		}
 		return s.steps()
 	}
+	// A loop over the batch, or if that fails and the batch is known, each sequence by itself.
 	ways := []func() []*value{func() []*value {
 		results, _ := c.looped(batch, tensor{}, nil, func(i tensor, _ []*value) (_ tensor, next, outs []*value) {
 			return tensor{}, nil, one(i)

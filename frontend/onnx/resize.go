@@ -136,7 +136,7 @@ func (c *call) numbers(i int) []float64 {
 	return f
 }
 
-// sizes computes the extents of the result from the factors.
+// sizes computes the extents of the result from the factors. ONNX defines an extent as floor(extent * factor) in f32.
 func (c *call) sizes(r *resizing) {
 	s := r.x.Shape()
 	if len(r.scale) != len(s) {
@@ -520,7 +520,8 @@ func channelsAt(v tensor, axis, rank int) tensor {
 	return v
 }
 
-// resizedDensely multiplies x along an axis by the matrix of the weights of taps.
+// resizedDensely multiplies x along an axis by the matrix of the weights of taps. Each tap has an index of x for every
+// element of the result, and a weight for every element or one for all.
 func (c *call) resizedDensely(x tensor, axis int, list []tap[*ir.Data]) tensor {
 	from, to := x.Dim(axis).Static(), len(list[0].at.Bytes)/ir.I32.BlockBytes()
 	shares := make([]float64, to*from)

@@ -40,23 +40,23 @@ func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 			return r.want(f, protowire.VarintType)
 		case 3:
 			return r.src.Errorf(f.pos, "tensor %q is a segment of another: store it whole", t.Name)
-		case 4:
+		case 4: // float_data
 			return r.fixed(f, 4, &t.raw)
-		case 5, 7, 11:
+		case 5, 7, 11: // int32_data, int64_data, uint64_data
 			return r.ints(f, &t.integers)
-		case 6:
+		case 6: // string_data, which is only counted: vkc has no strings
 			t.strings++
 			return r.want(f, protowire.BytesType)
 		case 8:
 			return r.text(f, &t.Name)
-		case 9:
+		case 9: // raw_data
 			t.raw = f.bytes[:len(f.bytes):len(f.bytes)]
 			return r.want(f, protowire.BytesType)
-		case 10:
+		case 10: // double_data
 			return r.fixed(f, 8, &t.raw)
-		case 13:
+		case 13: // external_data: the other file, and the place in it
 			return r.pair(f, &t.external)
-		case 14:
+		case 14: // data_location: 1 says that external_data applies
 			return r.int(f, &external)
 		}
 		return nil

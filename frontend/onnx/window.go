@@ -312,8 +312,8 @@ func lpPool(c *call) tensor {
 		Powf(1 / p)
 }
 
-// overhang returns how far the last window extends beyond the padding at the end. The last window begins at an element,
-// or in the padding before the elements.
+// overhang returns by how many elements the last window extends beyond the padding at the end, along axis i with
+// ceil_mode. The last window begins at an element or in the padding before the elements, and not in the padding after.
 func (w window) overhang(c *call, i int, extent ir.Dim) int {
 	if w.stride[i] == 1 {
 		return 0
@@ -321,7 +321,8 @@ func (w window) overhang(c *call, i int, extent ir.Dim) int {
 	if !extent.IsStatic() {
 		c.fail("windows reach past the end of extent %s: fix the symbol's value", extent)
 	}
-	n, reach := extent.Static()+w.low[i], w.dilation[i]*(w.kernel[i]-1)+1
+	n, reach := extent.Static()+w.low[i], w.dilation[i]*(w.kernel[i]-1)+1 // reach: extent of a dilated window
+	// The start of the last window: the first multiple of the stride that covers the end, but one before n.
 	last := min(n+w.high[i]-reach+w.stride[i]-1, n-1) / w.stride[i] * w.stride[i]
 	return max(0, last+reach-n-w.high[i])
 }

@@ -426,11 +426,11 @@ func (r *reader) typ(b []byte, pos int64) (Type, error) {
 		case 1:
 			t.Kind = KindTensor
 			return r.tensorType(f, &t)
-		case 4, 9:
+		case 4:
 			t.Kind = KindSequence
-			if f.num == 9 {
-				t.Kind = KindOptional
-			}
+			return r.elementType(f, &t)
+		case 9:
+			t.Kind = KindOptional
 			return r.elementType(f, &t)
 		}
 		return nil

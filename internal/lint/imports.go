@@ -54,7 +54,7 @@ func runImports(pass *analysis.Pass) (any, error) {
 			facts[imp.Path()] = &d
 		}
 	}
-	all, helpers := map[string]bool{}, map[string]bool{}
+	all, helpers := map[string]bool{}, map[string]bool{} // see dependencies
 	for _, file := range files {
 		for _, spec := range file.Imports {
 			path, err := strconv.Unquote(spec.Path.Value)
@@ -62,7 +62,7 @@ func runImports(pass *analysis.Pass) (any, error) {
 				return nil, err
 			}
 			withDeps := []string{path}
-			counted := []string{path}
+			counted := []string{path} // an import of a helper counts as importing what the helper imports
 			if d := facts[path]; d != nil {
 				withDeps = append(withDeps, d.All...)
 				counted = append(counted, d.Helpers...)

@@ -352,14 +352,15 @@ func (f *longFold) positionOf(extremum ir.Op, x *ir.Node) *ir.Node {
 	return at
 }
 
-// positions returns the position of each element of a piece in its row.
+// positions returns the position of each element of a piece in its row. The row is f.Count chunks of f.Len blocks of
+// f.Block elements, which are three axes of the first piece, and then the remainder.
 func (f *longFold) positions(p piece) *ir.Node {
-	if p.axesAgain == nil {
+	if p.axesAgain == nil { // the remainder, one axis
 		return f.binary(ir.OpAdd, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.chunked())))
 	}
 	chunk := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.Len*f.Block)))
-	turn := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First+1), f.scalar(ir.I32, float64(f.Block)))
-	return f.binary(ir.OpAdd, f.binary(ir.OpAdd, chunk, turn), f.iota(p.x.Shape(), f.First+2))
+	block := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First+1), f.scalar(ir.I32, float64(f.Block)))
+	return f.binary(ir.OpAdd, f.binary(ir.OpAdd, chunk, block), f.iota(p.x.Shape(), f.First+2))
 }
 
 // positionWhere returns `place` where x equals the extremum or both are NaN, and elsewhere a position after all others.

@@ -230,7 +230,7 @@ func (r *runResources) isFree() bool {
 //
 // If an earlier run with these resources had tensors at the same addresses, kernels access them directly, in a bound
 // recording. Otherwise the program's steps stand between recordings that copy the inputs and outputs. Synchronous runs
-// without device tensors have the same copies again and again, so the three become a group.
+// without device tensors have the same copies again and again, so these three recordings may be joined to a group.
 func (r *runResources) recordings(e *Executable, j *job, inputs []bufferCopy) []*Recording {
 	var steps []*Recording
 	var written []*Buffer // the memory of outputs that kernels write directly, by port
@@ -246,8 +246,9 @@ func (r *runResources) recordings(e *Executable, j *job, inputs []bufferCopy) []
 			steps = []*Recording{e.stepsOn(j.states, j.symbols)}
 		}
 	}
-	before := r.before.record(&e.programMemory, "inputs", inputs, !j.async)
-	after := r.after.record(&e.programMemory, "outputs", r.copiesAfter(e, j, written), !j.async)
+	grouped := !j.async
+	before := r.before.record(&e.programMemory, "inputs", inputs, grouped)
+	after := r.after.record(&e.programMemory, "outputs", r.copiesAfter(e, j, written), grouped)
 	list := slices.Concat([]*Recording{before}, steps, []*Recording{after})
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }

@@ -143,7 +143,8 @@ func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 func (v *matVec) rowWords() int { return v.run.Quads * v.S.RowBytes() }
 
 // byteStrip reads all rows of an A along a strip: the int8 elements (four per int), a scale, and the sum of the
-// elements if the format needs it. words calls use for each word of a row and digit.
+// elements if the format needs it. scale returns the scale of row i. words calls use for each word of base-256 digit
+// `digit` of row i: t is the number of the word, which holds digits of four elements.
 func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
 	words func(i, digit expr.Expr, use func(t, word expr.Expr))) rowArrays {
 	row := rowArrays{elements: v.Array("int", o.Name+"_strip", v.S.ThreadM*v.rowWords()),

@@ -216,9 +216,9 @@ func (r *reader) cache(in onnx.Value) error {
 	return nil
 }
 
-// fix gives the first extent of an input the value 1, for one text, and the others the value d, unless they are numbers
-// or have a value already. Formulas do not count: some exporters write past + 1 for a mask, although a run may have
-// several tokens.
+// fix gives values to the extents of an input: 1 to the first one, because a run has one text, and d to the others. It
+// leaves out extents that are numbers, or that have a value already. It ignores the formulas of extents: some exporters
+// write past + 1 for a mask, although a run may have several tokens.
 func (r *reader) fix(in onnx.Value, d ir.Dim) {
 	for axis, e := range in.Type.Shape {
 		name := e.Name

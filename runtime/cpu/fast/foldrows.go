@@ -213,8 +213,8 @@ func (r *foldRows[T]) compute() error {
 	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].recompute() })
 }
 
-// resident is the number of elements that steps compute one after the other. They stay in a core's caches between the
-// steps.
+// resident is the largest number of elements that stay in a core's caches while one step after the other computes all
+// of them.
 const resident = 8 * block
 
 // whole computes a group by all steps.

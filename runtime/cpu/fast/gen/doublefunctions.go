@@ -220,7 +220,8 @@ func (w width) logOfOtherDoubles(x, y VecVirtual) {
 	w.blendDoubles(w.compareDoubles(less, x, w.zero()), w.double(math.NaN()), y, y)
 }
 
-// log1pDouble is log1p for float64 numbers.
+// log1pDouble is log1p for float64 numbers. u = 1+x is rounded; log1p(x) = log(u) + (x-(u-1))/u corrects for that to
+// first order.
 func (w width) log1pDouble(x VecVirtual) {
 	u, rest := w.vector(), w.vector()
 	VADDPD(w.double(1), x, u)
