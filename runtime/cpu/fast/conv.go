@@ -17,7 +17,9 @@ import (
 // To make that true for every convolution, a task first copies its part of the input with zeros for the padding. If the
 // stride along an axis is more than 1, the copy has one image for each remainder of coordinates by the stride: the
 // coordinates with that remainder are neighbours in the image. The rows of a copy follow each other, so a tile may
-// reach over several rows; results between rows are not used.
+// reach over several rows; results between rows are not used. A depthwise convolution uses each element only a few
+// times. So with a stride of 2 along the last axis, its copy has the rows as they are, and tiles read every second
+// element.
 
 // convolution is the kernel of a convolution and of the elementwise ops after it.
 type convolution struct {
@@ -92,9 +94,11 @@ func phasesOf(n *ir.Node) (list []convPhase) {
 }
 
 // depthwise reports whether each channel of the result depends on one channel of the input, and no two on the same one.
-func (f *convolution) depthwise() bool {
-	shape := f.node.Arg(1).Shape()
-	return shape[1].Add == 1 && shape[0].Add == int64(f.node.Attrs().Int("groups"))
+func (f *convolution) depthwise() bool { return depthwise(f.node) }
+
+func depthwise(n *ir.Node) bool {
+	shape := n.Arg(1).Shape()
+	return shape[1].Add == 1 && shape[0].Add == int64(n.Attrs().Int("groups"))
 }
 
 // pack returns the weights, with extents dims, in the order of use: by phase, by group, by block of channels, by term,
@@ -239,6 +243,17 @@ func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	return lo, hi, start + lo*a.stride
 }
 
+// whole returns which elements of a row are not padding, from index lo to hi. The row has the elements of all
+// remainders for n coordinates from `first` on. from is the input's coordinate of the first of these elements.
+func (a *convAxis) whole(first, n int) (lo, hi, from int) {
+	start := first*a.stride - a.low
+	lo, hi = max(0, -start), min(n*a.stride, a.in-start)
+	if lo >= hi {
+		return 0, 0, 0
+	}
+	return lo, hi, start + lo
+}
+
 // convShape has the parameters of a convolution of an input of given extents, and how it is divided into tasks.
 type convShape struct {
 	dims     []int // of the input
@@ -257,7 +272,8 @@ type convShape struct {
 	rows, cols   int    // extents of a task's part along the last two axes of the result
 	channels     int    // number of channels in a task
 	units        int    // number of pairs of an image and a group in a task
-	width, plane int    // distance in elements between rows of a copy, and between its planes
+	step         int    // distance in a copy between the elements for neighbouring positions: 1 or 2
+	width, plane int    // distance between rows of a copy, in positions, and between its planes, in elements
 	copySize     int    // elements of a copy
 	offsets      []int32
 }
@@ -272,7 +288,7 @@ var taskElems = 1 << 17
 // newConvShape returns the parameters for an input and a result of given extents.
 func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int) *convShape {
 	w, axes := ir.WindowOf(n), len(x)-2
-	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: groups}
+	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: groups, step: 1}
 	s.inPer, s.outPer = x[1]/s.groups, out[1]/s.groups
 	for i := range s.axes {
 		a := convAxis{in: 1, out: 1, kernel: 1, stride: 1, dilation: 1}
@@ -306,6 +322,9 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 		s.usePositions()
 		return s
 	}
+	if n.Op() == ir.OpConv && depthwise(n) && s.axes[2].stride == 2 {
+		s.step = 2
+	}
 	s.tile()
 	s.divide()
 	s.setOffsets()
@@ -332,7 +351,7 @@ func (s *convShape) usePositions() {
 // tile sets rows and cols to the largest extents of a task's part that fits in the cache.
 func (s *convShape) tile() {
 	high, wide := &s.axes[1], &s.axes[2]
-	planes := s.inPer * s.axes[0].kernel * len(high.images) * len(wide.images)
+	planes := s.planes() * s.step
 	width := wide.out + wide.reach
 	s.cols = wide.out
 	s.rows = (taskElems - planes*high.reach*width) / ((planes + s.outPer) * width)
@@ -433,19 +452,34 @@ func (s *convShape) setOffsets() {
 		}
 	}
 	s.width = s.cols + wide.reach - shared
-	lines := ((s.rows+high.reach)*s.width + shared + 15) / 16
+	lines := (((s.rows+high.reach)*s.width+shared)*s.step + 15) / 16
 	s.plane = (lines | 1) * 16 // an odd number of cache lines: planes do not compete for the same part of the cache
-	s.copySize = s.inPer*deep.kernel*len(high.images)*len(wide.images)*s.plane + lanes
+	s.copySize = s.planes()*s.plane + lanes*s.step
 	for ch := range s.inPer {
 		for d := range deep.kernel {
 			for h := range high.kernel {
 				for w := range wide.kernel {
-					plane := ((ch*deep.kernel+d)*len(high.images)+high.image[h])*len(wide.images) + wide.image[w]
-					s.offsets = append(s.offsets, int32(4*(plane*s.plane+high.shift[h]*s.width+wide.shift[w])))
+					plane, at := (ch*deep.kernel+d)*len(high.images)+high.image[h], 0
+					if s.step == 1 {
+						plane = plane*len(wide.images) + wide.image[w]
+					} else {
+						at = wide.images[wide.image[w]]
+					}
+					at += s.step * (high.shift[h]*s.width + wide.shift[w])
+					s.offsets = append(s.offsets, int32(4*(plane*s.plane+at)))
 				}
 			}
 		}
 	}
+}
+
+// planes returns the number of planes in a copy.
+func (s *convShape) planes() int {
+	n := s.inPer * s.axes[0].kernel * len(s.axes[1].images)
+	if s.step == 1 {
+		n *= len(s.axes[2].images)
+	}
+	return n
 }
 
 // fits reports whether the offsets of all terms, in bytes, fit in 32 bits.
@@ -600,7 +634,7 @@ func (p *convPart) tiles(worker int) {
 	case p.pool != nil:
 		p.pool.fold(sums[:positions], in, p.offsets)
 	case single:
-		convTaps(sums, in, p.offsets, p.groupWeights(), positions)
+		convTaps(sums, in, p.offsets, p.groupWeights(), positions, p.step)
 	default:
 		p.multiplyTiles(sums, stride, in, positions)
 	}
@@ -680,26 +714,33 @@ func (p *convPart) finish() {
 func (p *convPart) copy(to []float32) {
 	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	height, width := p.rows+high.reach, p.cols+wide.reach
+	images := len(wide.images)
+	if p.step == 2 { // one image has all elements of the rows
+		images = 1
+	}
 	plane := 0
 	for ch := range p.inPer {
 		for d := range deep.kernel {
 			at := deep.at(p.depth, d)
 			for h := range high.images {
 				top, bottom, y := high.unpadded(h, p.row, height)
-				for w := range wide.images {
+				for w := range images {
 					left, right, x := wide.unpadded(w, p.col, width)
+					if p.step == 2 {
+						left, right, x = wide.whole(p.col, width)
+					}
 					image := to[plane*p.plane:][:p.plane]
 					plane++
 					if at < 0 || at >= deep.in || top == bottom || left == right {
 						fill(image, p.padding)
 						continue
 					}
-					if top > 0 || bottom < height || left > 0 || right < width {
+					if top > 0 || bottom < height || left > 0 || right < width*p.step {
 						fill(image, p.padding)
 					}
 					from := p.input[ch*p.inSize+((at*high.in)+y)*wide.in+x:]
-					moveStrided(image[top*p.width+left:], p.width, from, high.stride*wide.in, wide.stride, right-left,
-						bottom-top)
+					moveStrided(image[top*p.width*p.step+left:], p.width*p.step, from, high.stride*wide.in,
+						wide.stride/p.step, right-left, bottom-top)
 				}
 			}
 		}
@@ -840,11 +881,11 @@ func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int
 }
 
 // convTapsPlain is like convTaps, but in Go.
-func convTapsPlain(out, in []float32, offsets []int32, weights []float32) {
+func convTapsPlain(out, in []float32, offsets []int32, weights []float32, step int) {
 	clear(out)
 	for i, offset := range offsets {
-		for j, x := range in[offset/4:][:len(out)] {
-			out[j] += float32(weights[i] * x)
+		for j := range out {
+			out[j] += float32(weights[i] * in[int(offset)/4+j*step])
 		}
 	}
 }

@@ -24,25 +24,30 @@ func convTile(count int, out []float32, stride int, in []float32, offsets []int3
 }
 
 // convTaps computes n neighbouring positions of one channel of a depthwise convolution. Term i of a sum multiplies
-// weights[i] and the elements that begin offsets[i] bytes after the start of in.
-func convTaps(out, in []float32, offsets []int32, weights []float32, n int) {
+// weights[i] and the elements that begin offsets[i] bytes after the start of in. They are step elements apart: 1 or 2.
+func convTaps(out, in []float32, offsets []int32, weights []float32, n, step int) {
 	if !vectors || n < lanes {
-		convTapsPlain(out[:n], in, offsets, weights)
+		convTapsPlain(out[:n], in, offsets, weights, step)
 		return
 	}
-	_, _, _ = out[n-1], in[int(offsets[len(offsets)-1])/4+n-1], weights[len(offsets)-1]
+	// The assembly checks no bounds. With a step of 2 it reads one element more.
+	_, _, _ = out[n-1], in[int(offsets[len(offsets)-1])/4+n*step-1], weights[len(offsets)-1]
+	four, one := convTaps4, convTaps1
+	if step == 2 {
+		four, one = convPairs4, convPairs1
+	}
 	at := 0
 	if tiles := n / (4 * lanes); tiles > 0 {
-		convTaps4(&out[0], &in[0], &offsets[0], len(offsets), &weights[0], tiles)
+		four(&out[0], &in[0], &offsets[0], len(offsets), &weights[0], tiles)
 		at = tiles * 4 * lanes
 	}
 	if tiles := (n - at) / lanes; tiles > 0 {
-		convTaps1(&out[at], &in[at], &offsets[0], len(offsets), &weights[0], tiles)
+		one(&out[at], &in[at*step], &offsets[0], len(offsets), &weights[0], tiles)
 		at += tiles * lanes
 	}
 	if at < n { // together with some of the positions before
 		at = n - lanes
-		convTaps1(&out[at], &in[at], &offsets[0], len(offsets), &weights[0], 1)
+		one(&out[at], &in[at*step], &offsets[0], len(offsets), &weights[0], 1)
 	}
 }
 

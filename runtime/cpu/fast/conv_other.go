@@ -11,8 +11,8 @@ func convTile(count int, out []float32, stride int, in []float32, offsets []int3
 }
 
 // convTaps computes n neighbouring positions of one channel of a depthwise convolution.
-func convTaps(out, in []float32, offsets []int32, weights []float32, n int) {
-	convTapsPlain(out[:n], in, offsets, weights)
+func convTaps(out, in []float32, offsets []int32, weights []float32, n, step int) {
+	convTapsPlain(out[:n], in, offsets, weights, step)
 }
 
 func convPosition(out, terms, weights []float32) { convPositionPlain(out, terms, weights) }

@@ -26,9 +26,17 @@ func convTile1(out *float32, stride int, in *float32, offsets *int32, n int, wei
 // Term i of the n terms of a sum begins offsets[i] bytes after in.
 func convTaps4(out *float32, in *float32, offsets *int32, n int, weights *float32, tiles int)
 
+// convPairs4 sets 32 neighbouring elements of out, times tiles, to weighted sums.
+// Term i of the n terms of a sum begins offsets[i] bytes after in, and reads every second element.
+func convPairs4(out *float32, in *float32, offsets *int32, n int, weights *float32, tiles int)
+
 // convTaps1 sets 8 neighbouring elements of out, times tiles, to weighted sums.
 // Term i of the n terms of a sum begins offsets[i] bytes after in.
 func convTaps1(out *float32, in *float32, offsets *int32, n int, weights *float32, tiles int)
+
+// convPairs1 sets 8 neighbouring elements of out, times tiles, to weighted sums.
+// Term i of the n terms of a sum begins offsets[i] bytes after in, and reads every second element.
+func convPairs1(out *float32, in *float32, offsets *int32, n int, weights *float32, tiles int)
 
 // convColumn sets 4 times blocks elements of out to weighted sums of the n elements of x, a multiple of 8.
 // An element's weights are 4 elements, one of each channel of a block. The weights of blocks follow each other.

@@ -291,7 +291,60 @@ store:
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
 	ADDQ    $0x80, AX
-	ADDQ    $0x80, CX
+	ADDQ    $0x00000080, CX
+	DECQ    DI
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func convPairs4(out *float32, in *float32, offsets *int32, n int, weights *float32, tiles int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·convPairs4(SB), NOSPLIT, $0-48
+	MOVQ out+0(FP), AX
+	MOVQ in+8(FP), CX
+	MOVQ offsets+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ weights+32(FP), SI
+	MOVQ tiles+40(FP), DI
+
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   R8, R8
+
+next:
+	CMPQ         R8, BX
+	JGE          store
+	MOVLQSX      (DX)(R8*4), R9
+	VBROADCASTSS (SI)(R8*4), Y4
+	VMOVUPS      (CX)(R9*1), Y5
+	VSHUFPS      $0x88, 32(CX)(R9*1), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVUPS      64(CX)(R9*1), Y5
+	VSHUFPS      $0x88, 96(CX)(R9*1), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVUPS      128(CX)(R9*1), Y5
+	VSHUFPS      $0x88, 160(CX)(R9*1), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVUPS      192(CX)(R9*1), Y5
+	VSHUFPS      $0x88, 224(CX)(R9*1), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y3
+	INCQ         R8
+	JMP          next
+
+store:
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VPERMPD $0xd8, Y1, Y1
+	VMOVUPS Y1, 32(AX)
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, 64(AX)
+	VPERMPD $0xd8, Y3, Y3
+	VMOVUPS Y3, 96(AX)
+	ADDQ    $0x80, AX
+	ADDQ    $0x00000100, CX
 	DECQ    DI
 	JNZ     tile
 	VZEROUPPER
@@ -323,7 +376,42 @@ next:
 store:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	ADDQ    $0x20, CX
+	ADDQ    $0x00000020, CX
+	DECQ    DI
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func convPairs1(out *float32, in *float32, offsets *int32, n int, weights *float32, tiles int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·convPairs1(SB), NOSPLIT, $0-48
+	MOVQ out+0(FP), AX
+	MOVQ in+8(FP), CX
+	MOVQ offsets+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ weights+32(FP), SI
+	MOVQ tiles+40(FP), DI
+
+tile:
+	VXORPS Y0, Y0, Y0
+	XORQ   R8, R8
+
+next:
+	CMPQ         R8, BX
+	JGE          store
+	MOVLQSX      (DX)(R8*4), R9
+	VBROADCASTSS (SI)(R8*4), Y1
+	VMOVUPS      (CX)(R9*1), Y2
+	VSHUFPS      $0x88, 32(CX)(R9*1), Y2, Y2
+	VFMADD231PS  Y2, Y1, Y0
+	INCQ         R8
+	JMP          next
+
+store:
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x00000040, CX
 	DECQ    DI
 	JNZ     tile
 	VZEROUPPER

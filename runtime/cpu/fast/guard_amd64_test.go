@@ -498,11 +498,12 @@ func convTests() map[string]func(t *testing.T) {
 			inside(t, fmt.Sprintf("%d positions of a channel", n+1), func(g *guarded) {
 				offsets := guardedSlice[int32](g, 2)
 				offsets[1] = 4 * 7
-				convTaps(g.floats(n+1), g.floats(n+8), offsets, g.floats(2), n+1)
+				convTaps(g.floats(n+1), g.floats(n+8), offsets, g.floats(2), n+1, 1)
+				convTaps(g.floats(n+1), g.floats(2*(n+1)+7), offsets, g.floats(2), n+1, 2)
 			})
 		}
 	}
-	all["convTaps4"], all["convTaps1"] = taps, taps
+	all["convTaps4"], all["convTaps1"], all["convPairs4"], all["convPairs1"] = taps, taps, taps, taps
 	all["convColumn"] = func(t *testing.T) {
 		for terms := 8; terms <= 32; terms += 8 {
 			inside(t, fmt.Sprintf("one position of %d terms", terms), func(g *guarded) {

@@ -14,7 +14,8 @@ func convs() {
 		convTile(vectors)
 	}
 	for _, vectors := range []int{4, 1} {
-		convTaps(vectors)
+		convTaps(vectors, 1)
+		convTaps(vectors, 2)
 	}
 	convColumn()
 	copyRows()
@@ -237,12 +238,17 @@ func convTile(vectors int) {
 	RET()
 }
 
-// convTaps generates the function that computes neighbouring positions of a convolution of one channel.
-func convTaps(vectors int) {
+// convTaps generates the function that computes neighbouring positions of a convolution of one channel. The input's
+// elements for neighbouring positions are step elements apart: 1 or 2.
+func convTaps(vectors, step int) {
 	name := fmt.Sprintf("convTaps%d", vectors)
+	doc := "Term i of the n terms of a sum begins offsets[i] bytes after in."
+	if step == 2 {
+		name = fmt.Sprintf("convPairs%d", vectors)
+		doc = "Term i of the n terms of a sum begins offsets[i] bytes after in, and reads every second element."
+	}
 	TEXT(name, NOSPLIT, "func(out, in *float32, offsets *int32, n int, weights *float32, tiles int)")
-	Doc(fmt.Sprintf("%s sets %d neighbouring elements of out, times tiles, to weighted sums.", name, 8*vectors),
-		"Term i of the n terms of a sum begins offsets[i] bytes after in.")
+	Doc(fmt.Sprintf("%s sets %d neighbouring elements of out, times tiles, to weighted sums.", name, 8*vectors), doc)
 	out, in := Load(Param("out"), GP64()), Load(Param("in"), GP64())
 	offsets, n := Load(Param("offsets"), GP64()), Load(Param("n"), GP64())
 	weights, tiles := Load(Param("weights"), GP64()), Load(Param("tiles"), GP64())
@@ -257,16 +263,27 @@ func convTaps(vectors int) {
 	y := YMM()
 	VBROADCASTSS(Mem{Base: weights, Index: at, Scale: 4}, y)
 	for v := range vectors {
-		VFMADD231PS(Mem{Base: in, Index: from, Scale: 1, Disp: 32 * v}, y, sums[v])
+		x := Mem{Base: in, Index: from, Scale: 1, Disp: 32 * step * v}
+		if step == 1 {
+			VFMADD231PS(x, y, sums[v])
+			continue
+		}
+		z := YMM()
+		VMOVUPS(x, z)
+		VSHUFPS(Imm(0x88), x.Offset(32), z, z)
+		VFMADD231PS(z, y, sums[v])
 	}
 	INCQ(at)
 	JMP(LabelRef("next"))
 	Label("store")
 	for v := range vectors {
+		if step == 2 { // each half has two elements of the lower half of the result, and then two of the upper one
+			VPERMPD(Imm(0xd8), sums[v], sums[v])
+		}
 		VMOVUPS(sums[v], Mem{Base: out, Disp: 32 * v})
 	}
 	ADDQ(Imm(uint64(32*vectors)), out)
-	ADDQ(Imm(uint64(32*vectors)), in)
+	ADDQ(U32(32*vectors*step), in)
 	DECQ(tiles)
 	JNZ(LabelRef("tile"))
 	VZEROUPPER()
