@@ -68,30 +68,33 @@ type parts struct {
 	main       *syntax.Definition
 }
 
-// extensions430 lists the extensions that a shader of GLSL 4.30 can use as one of GLSL 4.50 does.
+// extensions430 lists the extensions that a shader of GLSL 4.30 can use as one of GLSL 4.50 does. The types of 64-bit
+// integers are not among them: min and max of them would take doubles in 4.30.
 var extensions430 = []string{"GL_EXT_shader_8bit_storage", "GL_EXT_shader_16bit_storage",
 	"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle", "GL_KHR_shader_subgroup_vote",
-	"GL_EXT_spirv_intrinsics", "GL_EXT_control_flow_attributes"}
+	"GL_EXT_spirv_intrinsics", "GL_EXT_control_flow_attributes", "GL_EXT_buffer_reference",
+	"GL_EXT_buffer_reference_uvec2", "GL_KHR_memory_scope_semantics"}
 
-// version returns the version of GLSL that the shader declares: 430 if that version has everything that the shader
-// uses, and otherwise 450. glslc first parses the declarations of all built-in functions of the version, which takes
-// three times as long for 450: longer than dozens of shaders.
-func (p parts) version(code string) int {
+// versionLines returns the lines for a version of GLSL and the extensions. The version is 4.30 if it has everything
+// that the shader uses, and otherwise 4.50. glslc first parses the declarations of all built-in functions of the
+// version, which takes three times as long for 4.50: longer than dozens of shaders.
+func (p parts) versionLines(code string) string {
+	lines := strings.Join(p.extensions, "")
 	for _, line := range p.extensions {
 		if name := strings.Fields(line)[1]; !slices.Contains(extensions430, name) {
-			return 450
+			return "#version 450\n" + lines
 		}
 	}
-	if strings.Contains(code, "mix(") { // of integers, in 450
-		return 450
+	if strings.Contains(code, "mix(") { // of integers, which 4.50 has without an extension
+		lines += "#extension GL_EXT_shader_integer_mix : require\n"
 	}
-	return 430
+	return "#version 430\n" + lines
 }
 
 // text returns the shader's source.
 func (p parts) text(workgroup int) string {
 	code := p.code(workgroup)
-	return fmt.Sprintf("%s#version %d\n%s%s", p.about, p.version(code), strings.Join(p.extensions, ""), code)
+	return p.about + p.versionLines(code) + code
 }
 
 // code returns the shader without its head.

@@ -1,12 +1,13 @@
 // layer_norm_cast over [50], folding 61
 // Fuses: cast, layer_norm, cast.
 // Schedule: row_group wg=256 lanes=32 cache=2 vec=1 subgroup=32.
-#version 450
+#version 430
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_integer_mix : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);

@@ -535,8 +535,9 @@ void main() {
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
 // Schedule: flash_tile wg=128 tile=32x32x16 thread=4x2 heads=1.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_integer_mix : require
 
 layout(local_size_x = 128) in;
 
@@ -1107,9 +1108,10 @@ void main() {
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_integer_mix : require
 
 layout(local_size_x = 128) in;
 
@@ -1297,9 +1299,10 @@ void main() {
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: matvec wg=64 rows=8x8 vec=4 run=8 lanes=16 whole.
-#version 450
+#version 430
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_integer_mix : require
 
 layout(local_size_x = 64) in;
 

@@ -3,7 +3,8 @@
 // matmul_gelu over [T,16], folding 8
 // Fuses: matmul, add, gelu.
 // Schedule: tile wg=64 tile=8x8x8 thread=1x1.
-#version 450
+#version 430
+#extension GL_EXT_shader_integer_mix : require
 
 layout(local_size_x = 64) in;
 
@@ -148,8 +149,9 @@ void main() {
 // softmax over [T], folding 4
 // Fuses: softmax.
 // Schedule: row_serial wg=64 vec=4 cache=4.
-#version 450
+#version 430
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_integer_mix : require
 
 layout(local_size_x = 64) in;
 
