@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math/bits"
 	"slices"
 	"unsafe"
 
@@ -172,10 +173,9 @@ func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
 			case toStep == 1 && fromStep == 1:
 				copy(to[dst:dst+n], from[src:src+n])
 			case toStep == 1 && fromStep == 0:
-				x := from[src]
-				for i := range to[dst : dst+n] {
-					to[dst+i] = x
-				}
+				repeat(to[dst:dst+n], from[src])
+			case toStep == 1 && fromStep == -1:
+				reverse(to[dst:dst+n], from[src-n+1:src+1])
 			case toStep == 1:
 				list := to[dst : dst+n]
 				for i := range list {
@@ -189,6 +189,56 @@ func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
 			}
 		}
 	})
+}
+
+// repeat sets all elements of a list to x. It copies ever longer parts.
+func repeat[E any](list []E, x E) {
+	const first = 8
+	for i := range list[:min(first, len(list))] {
+		list[i] = x
+	}
+	for n := first; n < len(list); n *= 2 {
+		copy(list[n:], list[:n])
+	}
+}
+
+// reverse sets to to the elements of from in the reversed order, 64 bits at a time.
+func reverse[E any](to, from []E) {
+	size := int(unsafe.Sizeof(*new(E)))
+	if n := len(to) * size / 8; n > 0 && size < 8 {
+		first := len(to) - n*8/size
+		words := unsafe.Slice((*uint64)(unsafe.Pointer(&from[first])), n)
+		reversed := unsafe.Slice((*uint64)(unsafe.Pointer(&to[0])), n)
+		for i, y := range words {
+			switch size {
+			case 1:
+				y = bits.ReverseBytes64(y)
+			case 2:
+				y = bits.ReverseBytes64(y)
+				y = y&0x00ff00ff00ff00ff<<8 | y>>8&0x00ff00ff00ff00ff
+			case 4:
+				y = bits.RotateLeft64(y, 32)
+			}
+			reversed[n-1-i] = y
+		}
+		to, from = to[len(to)-first:], from[:first]
+	}
+	for i, x := range from {
+		to[len(to)-1-i] = x
+	}
+}
+
+// sameInput reports whether a cast of an input returns the input's elements, and the interpreter would convert them.
+func sameInput(n *ir.Node) bool {
+	t := n.DType()
+	return n.Arg(0).Op() == ir.OpInput && n.Arg(0).DType() == t && inWords(t) && t != ir.F32
+}
+
+// copyAll computes an op that returns the elements of its argument.
+func copyAll(c *interp.Call) error {
+	to, _ := bytesOfResult(c)
+	from := bytesLike(c, c.Args[0])
+	return c.ParallelRange(len(to), 1, func(lo, hi int) { copy(to[lo:hi], from[lo:hi]) })
 }
 
 // rowLength is the most elements of the innermost axis of a box, so that tasks share long rows.

@@ -3,6 +3,7 @@ package fast_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
@@ -20,7 +21,7 @@ func TestCopies(t *testing.T) {
 		"concat %a, %x {axis=2}", "concat %x, %a {axis=0}", "pad %a {low=[1,0,2], high=[0,3,1], value=2.0}",
 		"pad %a {low=[0,0,1], high=[0,0,0], mode=\"replicate\"}", "tril %a", "triu %a {k=1}", "tril %a {k=-1}",
 		"triu %a {k=-2}", "transpose %a {perm=[2,0,1]}", "gather %a, %i {axis=2}", "index_select %a, %j {axis=1}",
-		"index_select %a, %j {axis=2}", "gather %a, %i {axis=0}"} {
+		"index_select %a, %j {axis=2}", "gather %a, %i {axis=0}", "cast %x {dtype=DTYPE}"} {
 		for k, d := range []string{"f32", "i32", "f16", "u8", "bool", "i64", "f64", "bf16", "i8", "u16"} {
 			before, after := "%a = reshape %x {shape=[3,4,T]}", "%o = eq %r, %r"
 			if k%2 == 0 { // the interpreter computes the argument
@@ -44,7 +45,7 @@ func TestCopies(t *testing.T) {
 				%s
 				output "r" %%r
 				output "o" %%o
-			}`, d, d, d, d, before, of, after)
+			}`, d, d, d, d, before, strings.ReplaceAll(of, "DTYPE", d), after)
 			g, err := ir.Parse(text)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)

@@ -238,6 +238,21 @@ func orWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // xorWordsVectors sets each of n elements, a multiple of 8, to x^y, of words.
 func xorWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
+// shiftLeftVectors sets each of n elements, a multiple of 8, to x<<y, of words, 0 if y is not below 32.
+func shiftLeftVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// shiftRightVectors sets each of n elements, a multiple of 8, to x>>y, of words, x>>31 if y is not below 32.
+func shiftRightVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// divIntsVectors sets each of n elements, a multiple of 8, to the quotient of words, rounded to 0, and 0 if y is 0.
+func divIntsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// remIntsVectors sets each of n elements, a multiple of 8, to x-y*(x/y), of words, and 0 if y is 0.
+func remIntsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// modIntsVectors sets each of n elements, a multiple of 8, to the remainder of words with the sign of y, and 0 if y is 0.
+func modIntsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
 // equalWordsVectors sets each of n elements, a multiple of 8, to 1 where the words x and y are equal and else 0.
 func equalWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 

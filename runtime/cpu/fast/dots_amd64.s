@@ -9699,6 +9699,182 @@ stop:
 	VZEROUPPER
 	RET
 
+// func shiftLeftVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·shiftLeftVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPSLLVD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func shiftRightVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·shiftRightVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPSRAVD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, CX
+	JLT     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func divIntsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·divIntsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VEXTRACTI128 $0x00, Y0, X3
+	VCVTDQ2PD    X3, Y2
+	VEXTRACTI128 $0x00, Y1, X3
+	VCVTDQ2PD    X3, Y3
+	VDIVPD       Y3, Y2, Y2
+	VCVTTPD2DQY  Y2, X4
+	VEXTRACTI128 $0x01, Y0, X2
+	VCVTDQ2PD    X2, Y0
+	VEXTRACTI128 $0x01, Y1, X2
+	VCVTDQ2PD    X2, Y2
+	VDIVPD       Y2, Y0, Y0
+	VCVTTPD2DQY  Y0, X0
+	VINSERTI128  $0x01, X0, Y4, Y0
+	VPXOR        Y2, Y2, Y2
+	VPCMPEQD     Y1, Y2, Y2
+	VPANDN       Y0, Y2, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func remIntsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·remIntsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VEXTRACTI128 $0x00, Y0, X3
+	VCVTDQ2PD    X3, Y2
+	VEXTRACTI128 $0x00, Y1, X3
+	VCVTDQ2PD    X3, Y4
+	VDIVPD       Y4, Y2, Y2
+	VCVTTPD2DQY  Y2, X3
+	VEXTRACTI128 $0x01, Y0, X4
+	VCVTDQ2PD    X4, Y2
+	VEXTRACTI128 $0x01, Y1, X4
+	VCVTDQ2PD    X4, Y4
+	VDIVPD       Y4, Y2, Y2
+	VCVTTPD2DQY  Y2, X2
+	VINSERTI128  $0x01, X2, Y3, Y2
+	VPMULLD      Y1, Y2, Y2
+	VPSUBD       Y2, Y0, Y0
+	VPXOR        Y2, Y2, Y2
+	VPCMPEQD     Y1, Y2, Y2
+	VPANDN       Y0, Y2, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func modIntsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·modIntsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VEXTRACTI128 $0x00, Y0, X3
+	VCVTDQ2PD    X3, Y2
+	VEXTRACTI128 $0x00, Y1, X3
+	VCVTDQ2PD    X3, Y4
+	VDIVPD       Y4, Y2, Y2
+	VCVTTPD2DQY  Y2, X3
+	VEXTRACTI128 $0x01, Y0, X4
+	VCVTDQ2PD    X4, Y2
+	VEXTRACTI128 $0x01, Y1, X4
+	VCVTDQ2PD    X4, Y4
+	VDIVPD       Y4, Y2, Y2
+	VCVTTPD2DQY  Y2, X2
+	VINSERTI128  $0x01, X2, Y3, Y2
+	VPMULLD      Y1, Y2, Y2
+	VPSUBD       Y2, Y0, Y0
+	VPXOR        Y2, Y2, Y2
+	VPCMPEQD     Y1, Y2, Y2
+	VPANDN       Y0, Y2, Y0
+	VPXOR        Y0, Y1, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPAND        Y1, Y2, Y2
+	VPXOR        Y1, Y1, Y1
+	VPCMPEQD     Y0, Y1, Y1
+	VPANDN       Y2, Y1, Y2
+	VPADDD       Y2, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	CMPQ         SI, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func equalWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·equalWordsVectors(SB), NOSPLIT, $0-40

@@ -70,6 +70,7 @@ func init() {
 	for op := range copies {
 		rows[op] = moves(takesCopies, copyBoxes)
 	}
+	rows[ir.OpCast] = moves(sameInput, copyAll)
 	rows[ir.OpTril], rows[ir.OpTriu] = moves(unblocked, triangle), moves(unblocked, triangle)
 	rows[ir.OpTranspose] = moves(takesTranspose, transpose)
 	rows[ir.OpResizeNearest] = moves(unblocked, resizeNearest)

@@ -380,3 +380,25 @@ func TestWideOps(t *testing.T) {
 		t.Errorf("%d ops", compared)
 	}
 }
+
+// TestWordDivisions compares the assembly of quotients, remainders and shifts of words with plain Go.
+func TestWordDivisions(t *testing.T) {
+	special := []int32{0, 1, -1, 2, -3, 7, 31, 32, 33, -100, math.MaxInt32, math.MinInt32, math.MinInt32 + 1, 1 << 24}
+	var x, y []int32
+	for _, a := range special {
+		for _, b := range special {
+			x, y = append(x, a), append(y, b)
+		}
+	}
+	for _, name := range []string{"div_int words", "rem_int words", "mod_int words", "shift_left words",
+		"shift_right words"} {
+		have, want := make([]int32, len(x)), make([]int32, len(x))
+		primitives[name].apply(bitsOf(have), bitsOf(x), bitsOf(y), bitsOf(y))
+		primitives[name].plain(bitsOf(want), bitsOf(x), bitsOf(y), bitsOf(y))
+		for i := range x {
+			if have[i] != want[i] {
+				t.Errorf("%s of %d and %d is %d, want %d", name, x[i], y[i], have[i], want[i])
+			}
+		}
+	}
+}

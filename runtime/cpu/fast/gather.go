@@ -76,17 +76,28 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 	n, picks, inner := x.Dims[axis], c.Dims[axis], volume(c.Dims[axis+1:])
 	// If same is true, a list of `picks` indices selects runs of `inner` elements. Otherwise each element has an index.
 	same := c.Node.Op() == ir.OpIndexSelect
+	if same && inner == 1 {
+		list := make([]int32, picks)
+		for i, id := range ids[:picks] {
+			list[i] = int32(clamped(id, n))
+		}
+		return c.ParallelRange(len(out)/picks, picks+elementWork, func(lo, hi int) {
+			for ; lo < hi; lo++ {
+				x, to := from[lo*n:(lo+1)*n], out[lo*picks:(lo+1)*picks]
+				for i, id := range list {
+					to[i] = x[id]
+				}
+			}
+		})
+	}
 	return c.ParallelRange(len(out)/inner, inner+elementWork, func(lo, hi int) {
 		for lo < hi { // rows with the same coordinates of the axes before
 			outer, pick := lo/picks, lo%picks
 			count := min(hi-lo, picks-pick)
 			x, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+count)*inner]
-			switch {
-			case !same:
+			if !same {
 				gatherEach(to, x, ids[lo*inner:(lo+count)*inner], n, inner)
-			case inner == 1:
-				gatherEach(to, x, ids[pick:pick+count], n, inner)
-			default:
+			} else {
 				for i, id := range ids[pick : pick+count] {
 					copy(to[i*inner:(i+1)*inner], x[clamped(id, n)*inner:])
 				}
@@ -100,14 +111,23 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 // column is the same in both.
 func gatherEach[T index, E any](to, x []E, ids []T, n, inner int) {
 	if inner == 1 {
-		for i, id := range ids {
-			to[i] = x[clamped(id, n)]
+		for i, id := range ids[:len(to)] {
+			at := int(id)
+			if uint(at) >= uint(n) {
+				at = clamped(id, n)
+			}
+			to[i] = x[at]
 		}
 		return
 	}
 	for k := 0; k < len(to); k += inner {
-		for i, id := range ids[k : k+inner] {
-			to[k+i] = x[clamped(id, n)*inner+i]
+		row := to[k : k+inner]
+		for i, id := range ids[k:][:len(row)] {
+			at := int(id)
+			if uint(at) >= uint(n) {
+				at = clamped(id, n)
+			}
+			row[i] = x[at*inner+i]
 		}
 	}
 }

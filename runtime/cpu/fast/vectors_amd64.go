@@ -325,6 +325,8 @@ func assembled() map[string]func(out, x, y, z *float32, n int) {
 		"min words": minWordsVectors, "max words": maxWordsVectors, "min unsigned": minUnsignedVectors,
 		"max unsigned": maxUnsignedVectors, "& words": andWordsVectors, "| words": orWordsVectors,
 		"^ words": xorWordsVectors, "== words": equalWordsVectors, "> words": moreWordsVectors,
+		"shift_left words": shiftLeftVectors, "shift_right words": shiftRightVectors, "div_int words": divIntsVectors,
+		"rem_int words": remIntsVectors, "mod_int words": modIntsVectors,
 		"?: words": chooseWordsVectors, floatOfWords: floatOfWordsVectors, wordOf[ir.I32]: wordOfFloatVectors,
 		wordOf[ir.Bool]: truthOfFloatVectors,
 		wrapTo[ir.I8]:   signed8Vectors, wrapTo[ir.I16]: signed16Vectors, wrapTo[ir.U8]: unsigned8Vectors,

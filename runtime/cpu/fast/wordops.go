@@ -142,7 +142,18 @@ func addWordPrimitives() {
 			to[i] = int64(x)
 		}
 	}}
-	widePrimitives[oddOfWords] = of1(func(x float64) float64 { return ir.IntToFloat(long(x), ir.F32) })
+	widePrimitives[oddOfWords] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
+		const exact, low = 1 << 53, 1<<11 - 1
+		for i, x := range listOf[int64](x) {
+			if x < -exact || x > exact { // one bit stands for the lowest ones, so that float64 is exact
+				rest := x & low
+				if x -= rest; rest != 0 {
+					x += 1 << 10
+				}
+			}
+			out[i] = float64(x)
+		}
+	}}
 }
 
 // addPrimitives adds the primitives on signed words.

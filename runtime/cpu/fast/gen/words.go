@@ -27,6 +27,22 @@ func wordPrimitives() {
 	} {
 		primitive(p.name, p.what, 2, func(x, y, _ VecVirtual) { p.of(y, x, x) })
 	}
+	primitive("shiftLeft", "x<<y, of words, 0 if y is not below 32", 2, func(x, y, _ VecVirtual) { VPSLLVD(y, x, x) })
+	primitive("shiftRight", "x>>y, of words, x>>31 if y is not below 32", 2,
+		func(x, y, _ VecVirtual) { VPSRAVD(y, x, x) })
+	primitive("divInts", "the quotient of words, rounded to 0, and 0 if y is 0", 2, func(x, y, _ VecVirtual) {
+		VPANDN(quotient(x, y), zeros(y), x)
+	})
+	primitive("remInts", "x-y*(x/y), of words, and 0 if y is 0", 2, func(x, y, _ VecVirtual) { remainder(x, y) })
+	primitive("modInts", "the remainder of words with the sign of y, and 0 if y is 0", 2, func(x, y, _ VecVirtual) {
+		remainder(x, y)
+		other := YMM() // -1 where the signs differ
+		VPXOR(x, y, other)
+		VPSRAD(Imm(31), other, other)
+		VPAND(y, other, other)
+		VPANDN(other, zeros(x), other)
+		VPADDD(other, x, x)
+	})
 	primitive("equalWords", "1 where the words x and y are equal and else 0", 2, func(x, y, _ VecVirtual) {
 		VPCMPEQD(y, x, x)
 		VPSRLD(Imm(31), x, x)
@@ -68,4 +84,39 @@ func wordPrimitives() {
 			VPXOR(high, y, y)
 			VPAND(isNumber, y, x)
 		})
+}
+
+// zeros generates code that returns -1 where a word of x is 0, and else 0.
+func zeros(x VecVirtual) VecVirtual {
+	is := YMM()
+	VPXOR(is, is, is)
+	VPCMPEQD(x, is, is)
+	return is
+}
+
+// quotient generates code that returns the quotients of words, rounded to 0. float64 has enough bits for them. They are
+// 1<<31 if y is 0.
+func quotient(x, y VecVirtual) VecVirtual {
+	q := YMM()
+	var halves [2]VecVirtual
+	for i := range halves {
+		a, b, part := YMM(), YMM(), XMM()
+		VEXTRACTI128(Imm(uint64(i)), x, part)
+		VCVTDQ2PD(part, a)
+		VEXTRACTI128(Imm(uint64(i)), y, part)
+		VCVTDQ2PD(part, b)
+		VDIVPD(b, a, a)
+		halves[i] = XMM()
+		VCVTTPD2DQY(a, halves[i])
+	}
+	VINSERTI128(Imm(1), halves[1], halves[0].AsY(), q)
+	return q
+}
+
+// remainder generates code that replaces words by their remainders of a division by y.
+func remainder(x, y VecVirtual) {
+	q := quotient(x, y)
+	VPMULLD(y, q, q)
+	VPSUBD(q, x, x)
+	VPANDN(x, zeros(y), x)
 }
