@@ -103,6 +103,25 @@ func mergeGroups(groups []byte, src *[4][]int32, elems int, shift int32) bool {
 	return true
 }
 
+// mergeLists sets groups of 4 bytes to elements of the lists, plus shift.
+func mergeLists(groups []byte, src *[4][]byte, shift int32) {
+	n := len(groups) / groupBytes
+	if !vectors || n < lanes {
+		mergeListsPlain(groups, src, shift)
+		return
+	}
+	for _, list := range src {
+		_ = list[:n] // the assembly checks no bounds
+	}
+	merge := func(at, n int) {
+		mergeBytes(&groups[at*groupBytes], &src[0][at], &src[1][at], &src[2][at], &src[3][at], shift, n)
+	}
+	whole := n / lanes * lanes
+	if merge(0, whole); whole < n {
+		merge(n-lanes, lanes) // together with some of the groups before
+	}
+}
+
 // narrowWords sets each byte of dst to the low bits of a word of src plus shift. It returns the sum of these words.
 func narrowWords(dst []byte, src []int32, shift int32) int32 {
 	whole := 0

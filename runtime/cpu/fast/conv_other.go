@@ -25,6 +25,9 @@ func moveRows(dst []float32, to int, src []float32, from, n, rows int) {
 // secondOnes returns 0: it copies no elements.
 func secondOnes([]float32, []float32) int { return 0 }
 
+// mergeLists sets groups of 4 bytes to elements of the lists, plus shift.
+func mergeLists(groups []byte, src *[4][]byte, shift int32) { mergeListsPlain(groups, src, shift) }
+
 // mergeGroups does nothing.
 func mergeGroups([]byte, *[4][]int32, int, int32) bool { return false }
 

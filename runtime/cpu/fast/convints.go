@@ -150,6 +150,10 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 		channel, channels, apart = part, 1, p.apart
 	}
 	at += channel * volume(p.in)
+	if x.bytes != nil && p.elems == 4 && step == 1 {
+		p.packBytes(dst, x.bytes, at, channels, apart, first, byte(padding), room)
+		return
+	}
 	most := min(rows, max(1, packElems/pitch))    // rows at a time
 	each := most*pitch + (p.elems-1)*apart + step // of a channel in memory
 	memory := room(channels*each + p.elems*most*wide)
@@ -171,6 +175,55 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 			lists[i] = wordsOf(image)
 		}
 		p.packB(dst[row*wide*groupBytes:(row+m)*wide*groupBytes], lists)
+	}
+}
+
+// packBytes is pack for elements in bytes, without strides along the last axis. A group has elements of a number of
+// channels, or neighbours that are `apart` elements from each other. first is the argument of rowAt.
+func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int, padding byte,
+	room func(n int) []float32) {
+	var lists [4][]byte // by element of a group: the elements at all positions
+	padded := slices.ContainsFunc(p.low, func(n int) bool { return n != 0 }) || !slices.Equal(p.extent, p.in)
+	if !padded && !p.neighbours && volume(p.stride) == 1 {
+		for i := range lists {
+			lists[i] = x[at+min(i, channels-1)*volume(p.in):]
+		}
+		mergeLists(dst, &lists, p.shift)
+		return
+	}
+	last := len(p.extent) - 1
+	wide := p.extent[last]
+	rows := p.area / wide
+	most := min(rows, max(1, packElems/wide)) // rows at a time
+	each := most*wide + (p.elems-1)*apart     // of a channel in memory
+	memory := as[byte](room((channels*each + groupBytes - 1) / groupBytes))
+	lo := min(p.low[last], wide)
+	n := min(p.in[last], wide-lo)
+	for row := 0; row < rows; row += most {
+		m := min(most, rows-row)
+		for ch := range channels {
+			image := memory[ch*each:][:each]
+			image[0] = padding
+			for filled := 1; filled < each; filled *= 2 {
+				copy(image[filled:], image[:filled])
+			}
+			for r := range m {
+				if from, inside := p.rowAt(row+r, first); inside {
+					copy(image[r*wide+lo:][:n], x[at+ch*volume(p.in)+from:])
+				}
+			}
+		}
+		for i := range lists {
+			lists[i] = memory[min(i, channels-1)*each+i*apart:]
+		}
+		mergeLists(dst[row*wide*groupBytes:(row+m)*wide*groupBytes], &lists, p.shift)
+	}
+}
+
+// mergeListsPlain is like mergeLists, but in Go.
+func mergeListsPlain(groups []byte, src *[4][]byte, shift int32) {
+	for i := range groups {
+		groups[i] = src[i%groupBytes][i/groupBytes] + byte(shift)
 	}
 }
 

@@ -539,6 +539,17 @@ func convTests() map[string]func(t *testing.T) {
 		}
 	}
 	all["mergePairs"], all["mergeQuads"] = merge(2), merge(4)
+	all["mergeBytes"] = func(t *testing.T) {
+		for n := 1; n < 3*lanes; n++ {
+			inside(t, fmt.Sprintf("%d groups of bytes", n), func(g *guarded) {
+				var src [4][]byte
+				for i := range src {
+					src[i] = guardedSlice[byte](g, n)
+				}
+				mergeLists(guardedSlice[byte](g, n*groupBytes), &src, 128)
+			})
+		}
+	}
 	all["shiftedBytes"] = func(t *testing.T) {
 		for n := range 3 * lanes {
 			inside(t, fmt.Sprintf("%d words narrowed", n), func(g *guarded) {

@@ -113,12 +113,13 @@ func (f *intForm) packB(groups []byte, src [4][]int32) {
 type intSource struct {
 	words []int32
 	load  func(dst []float32, from, step int) // nil if there are words
+	bytes []byte                              // the elements, or nil if there are words
 }
 
 // sourceOf returns the elements of an argument.
 func sourceOf(t interp.Tensor) intSource {
 	if t.Stored != nil {
-		return intSource{load: loader[float32](t.Stored)}
+		return intSource{load: loader[float32](t.Stored), bytes: t.Stored.Bytes}
 	}
 	return intSource{words: t.Words}
 }

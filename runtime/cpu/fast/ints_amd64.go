@@ -65,6 +65,9 @@ func mergeQuads(dst *byte, a *int32, b *int32, c *int32, d *int32, shift int32, 
 // mergePairs sets n groups of 2 words of 16 bits, a multiple of 8, to elements of a and b.
 func mergePairs(dst *byte, a *int32, b *int32, n int)
 
+// mergeBytes sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.
+func mergeBytes(dst *byte, a *byte, b *byte, c *byte, d *byte, shift int32, n int)
+
 // scaledRows sets rows of n floats to integers times a factor. They are `from` elements apart in src, and `to` in dst.
 func scaledRows(dst *float32, to int, src *int32, from int, n int, rows int, factor float32)
 

@@ -782,6 +782,38 @@ next:
 DATA c0000ffff<>+0(SB)/4, $0x0000ffff
 GLOBL c0000ffff<>(SB), RODATA|NOPTR, $4
 
+// func mergeBytes(dst *byte, a *byte, b *byte, c *byte, d *byte, shift int32, n int)
+// Requires: AVX, AVX2
+TEXT ·mergeBytes(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+48(FP), CX
+	MOVQ         a+8(FP), BX
+	MOVQ         b+16(FP), SI
+	MOVQ         c+24(FP), DI
+	MOVQ         d+32(FP), R8
+	MOVL         shift+40(FP), DX
+	VMOVD        DX, X4
+	VPBROADCASTB X4, X4
+	XORQ         DX, DX
+
+next:
+	VMOVQ      (BX)(DX*1), X0
+	VMOVQ      (SI)(DX*1), X1
+	VMOVQ      (DI)(DX*1), X2
+	VMOVQ      (R8)(DX*1), X3
+	VPUNPCKLBW X1, X0, X0
+	VPUNPCKLBW X3, X2, X2
+	VPUNPCKLWD X2, X0, X1
+	VPUNPCKHWD X2, X0, X3
+	VPADDB     X4, X1, X1
+	VMOVDQU    X1, (AX)(DX*4)
+	VPADDB     X4, X3, X3
+	VMOVDQU    X3, 16(AX)(DX*4)
+	ADDQ       $0x08, DX
+	CMPQ       DX, CX
+	JL         next
+	RET
+
 // func scaledRows(dst *float32, to int, src *int32, from int, n int, rows int, factor float32)
 // Requires: AVX
 TEXT ·scaledRows(SB), NOSPLIT, $0-52
@@ -886,10 +918,10 @@ TEXT ·roundToI8Vectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VROUNDPS     $0x00, Y0, Y0
@@ -903,7 +935,8 @@ next:
 	VPAND        Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER
@@ -923,10 +956,10 @@ TEXT ·roundToU8Vectors(SB), NOSPLIT, $0-40
 	MOVQ x+8(FP), DX
 	MOVQ y+16(FP), BX
 	XORQ SI, SI
+	CMPQ SI, CX
+	JGE  stop
 
 next:
-	CMPQ         SI, CX
-	JGE          stop
 	VMOVUPS      (DX)(SI*4), Y0
 	VMOVUPS      (BX)(SI*4), Y1
 	VROUNDPS     $0x00, Y0, Y0
@@ -940,7 +973,8 @@ next:
 	VPAND        Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
-	JMP          next
+	CMPQ         SI, CX
+	JLT          next
 
 stop:
 	VZEROUPPER

@@ -41,6 +41,7 @@ func integers() {
 	}
 	mergeQuads()
 	mergePairs()
+	mergeBytes()
 	scaledRows()
 	shiftedBytes()
 	for _, r := range []struct {
@@ -88,6 +89,38 @@ func mergeQuads() {
 			}
 		}
 	})
+}
+
+// mergeBytes generates the function that makes groups of bytes from 4 lists of bytes.
+func mergeBytes() {
+	TEXT("mergeBytes", NOSPLIT, "func(dst, a, b, c, d *byte, shift int32, n int)")
+	Doc("mergeBytes sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.")
+	dst, n, at := Load(Param("dst"), GP64()), Load(Param("n"), GP64()), GP64()
+	var lists [4]Register
+	var x [4]VecVirtual
+	for i, name := range []string{"a", "b", "c", "d"} {
+		lists[i], x[i] = Load(Param(name), GP64()), XMM()
+	}
+	shift := XMM()
+	VMOVD(Load(Param("shift"), GP32()), shift)
+	VPBROADCASTB(shift, shift)
+	XORQ(at, at)
+	Label("next")
+	for i, list := range lists {
+		VMOVQ(Mem{Base: list, Index: at, Scale: 1}, x[i])
+	}
+	VPUNPCKLBW(x[1], x[0], x[0])
+	VPUNPCKLBW(x[3], x[2], x[2])
+	VPUNPCKLWD(x[2], x[0], x[1])
+	VPUNPCKHWD(x[2], x[0], x[3])
+	for i, y := range []VecVirtual{x[1], x[3]} {
+		VPADDB(shift, y, y)
+		VMOVDQU(y, Mem{Base: dst, Index: at, Scale: 4, Disp: 16 * i})
+	}
+	ADDQ(Imm(8), at)
+	CMPQ(at, n)
+	JL(LabelRef("next"))
+	RET()
 }
 
 // mergePairs generates the function that makes groups of two 16-bit integers from 2 lists.
