@@ -553,7 +553,7 @@ func (s *schemas) strings(l language, where string) *expr {
 	return e
 }
 
-// encoded is a character of a set as a JSON string has it. A set with many escapes is a rule, as it takes many nodes.
+// encoded returns an expression for one character of a set as it is written within a JSON string. A set with many escapes is a rule, as it takes many nodes.
 func (s *schemas) encoded(set []span) *expr {
 	x := inString(set)
 	if slices.Equal(set, []span{{0, utf8.MaxRune}}) {

@@ -484,10 +484,11 @@ func (s *schemas) matched(p *pattern, where string) *expr {
 	panic("grammar: isPlain allows no other pattern")
 }
 
-// inString is a character of a set as a JSON string has it.
+// inString returns an expression for one character of a set as it is written within a JSON string: control characters,
+// quotation marks and backslashes are escaped.
 func inString(list []span) *expr {
 	var escaped []*expr
-	bare := []span{{0, ' ' - 1}, {'"', '"'}, {'\\', '\\'}} // and those outside of the set
+	mustEscape := []span{{0, ' ' - 1}, {'"', '"'}, {'\\', '\\'}}
 	for _, s := range list {
 		for c := s.low; c <= min(s.high, '\\'); c++ {
 			if c < ' ' || c == '"' || c == '\\' {
@@ -496,7 +497,7 @@ func inString(list []span) *expr {
 			}
 		}
 	}
-	plain := set(invert(append(bare, invert(list)...))...)
+	plain := set(invert(append(mustEscape, invert(list)...))...) // the set without mustEscape
 	if escaped == nil {
 		return plain
 	}

@@ -46,9 +46,9 @@ cast of floats give the nearest number of the dtype, ties to even. Some ops roun
 result of a multiplication, and then a sum. Reductions, scans and contractions add in an order of their own, in 32 bits
 or more, and may use fused multiply-adds.
 
-div and recip of f32 give the nearest number too, if ops lead from the quotient to an integer, a bool, or a float of 8
-bits: elementwise ops, views, moves of elements, reduce_max and reduce_min. So round(x/y) is the same integer on every
-device. Other quotients have the op's tolerance.
+Quotients (div and recip) of f32 have the op's tolerance, but there is an exception. If a quotient is converted to an
+integer, a bool, or a float of 8 bits, it is the nearest number. Elementwise ops, views, moves of elements, reduce_max
+and reduce_min may come in between. So round(x/y) is the same integer on every device.
 
 NaN and infinities are the same as in the reference, on every device, unless an op's line says otherwise. Three things
 are not guaranteed: the sign of a zero, the treatment of denormals (a device may flush them to zero), and bits within
@@ -59,9 +59,9 @@ the op's tolerance. ` + "`vkc verify --ops`" + ` checks all of this on a device.
 const gradientsDoc = `
 ## Gradients
 
-` + "`frontend.Grad`" + ` passes through ops that say yes in column gradient, to their float arguments. If equal elements
-compete, as in max, they share the gradient. At other corners the gradient is a one-sided derivative, or 0. An op that
-says no ends the path, and so does a value that is not a float.
+` + "`frontend.Grad`" + ` computes gradients with respect to the float arguments of the ops with "yes" in column gradient. A
+gradient does not pass through an op with "no", or through a value that is not a float. If equal elements compete, as in
+max, they share the gradient. At other corners the gradient is a one-sided derivative, or 0.
 `
 
 // OpsMarkdown returns docs/OPS.md: every op by class, with its arguments, attributes and their defaults, supported

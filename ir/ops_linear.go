@@ -16,7 +16,7 @@ func init() {
 			Infer: inferFFT, Tol: tol,
 			Doc: "Discrete Fourier transform of x[..., n, 2], for any n: X[k] = the sum over j of x[j] * e^(-2πi*jk/n). The inverse is x[j] = 1/n * the sum over k of X[k] * e^(2πi*jk/n). n is a number, at most 4194304. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpRFFT, Name: "rfft", Class: ClassLinear, Args: x, Infer: inferRFFT, Tol: tol,
-			Doc: "Discrete Fourier transform of real numbers x[..., n]: the first floor(n/2)+1 frequencies, [..., n/2+1, 2]. The frequencies above n/2 are conjugates of these. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
+			Doc: "Discrete Fourier transform of real numbers x[..., n]: the first floor(n/2)+1 frequencies, [..., n/2+1, 2]. x is real, so frequency n-k is the conjugate of frequency k and is left out. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpIRFFT, Name: "irfft", Class: ClassLinear, Args: x,
 			Attrs: []AttrInfo{{Name: "n", Kind: AttrInt, Doc: "extent of the result"}}, Infer: inferIRFFT, Tol: tol,
 			Doc: "The n real numbers with the first floor(n/2)+1 frequencies x[..., n/2+1, 2], the inverse of rfft. It ignores the imaginary parts of frequency 0 and, if n is even, of frequency n/2. An infinity or NaN may make elements of its row's result infinite or NaN; which ones depends on the device."},

@@ -62,10 +62,10 @@ func init() {
 		"dictsort":   dictSorted,
 		"unique":     uniqueItems,
 		"map":        mapItems,
-		"select":     func(r *run, x value, a args) value { return choose(r, x, a, false, true) },
-		"reject":     func(r *run, x value, a args) value { return choose(r, x, a, false, false) },
-		"selectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, true) },
-		"rejectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, false) },
+		"select":     func(r *run, x value, a args) value { return choose(r, x, nil, a, true) },
+		"reject":     func(r *run, x value, a args) value { return choose(r, x, nil, a, false) },
+		"selectattr": func(r *run, x value, a args) value { return chooseByAttribute(r, x, a, true) },
+		"rejectattr": func(r *run, x value, a args) value { return chooseByAttribute(r, x, a, false) },
 		"attr":       attributeOf,
 		"indent":     indent,
 		"wordcount": func(r *run, x value, _ args) value {
@@ -488,14 +488,17 @@ func extreme(r *run, x value, a args, sign int) value {
 	return best
 }
 
-// choose implements the filters select and reject: it keeps the items for which a test returns want. With attr, it
-// tests an attribute of each item (selectattr, rejectattr).
-func choose(r *run, x value, a args, attr, want bool) value {
+// chooseByAttribute implements the filters selectattr (want is true) and rejectattr (false): it tests the attribute of
+// each item that the first argument names.
+func chooseByAttribute(r *run, x value, a args, want bool) value {
+	path, rest := a.shift("attribute")
+	return choose(r, x, path, rest, want)
+}
+
+// choose implements the filters select (want is true) and reject (false): it keeps the items for which a test returns
+// want. It tests the attribute of each item at path, or the item itself if path is nil.
+func choose(r *run, x, path value, a args, want bool) value {
 	all := &list{kind: generator}
-	var path value
-	if attr {
-		path, a = a.shift("attribute")
-	}
 	if !truth(x) {
 		return all
 	}

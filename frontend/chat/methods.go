@@ -363,7 +363,8 @@ func change(r *run, s str, f func(rune) rune) str {
 	return out
 }
 
-// strip removes characters in chars from the ends of a string, or white space if chars is None.
+// strip removes characters in chars, or white space if chars is None, from the left end, the right end or both ends of
+// a string.
 func strip(r *run, s str, chars value, left, right bool) str {
 	r.step(len(s))
 	const fewChars = 16 // up to that many, a search is faster than a map

@@ -331,7 +331,8 @@ func pairOf(raw json.RawMessage) (pair [3][]int32, err error) {
 	return pair, nil
 }
 
-// readPair is pairOf for a post-processor that readFrame has read.
+// readPair returns the tokens before, between and after two texts, or nothing, as pairOf does. It panics with a bailout
+// if the post-processor is invalid; readFrame has checked its type.
 func readPair(raw json.RawMessage) (pair [3][]int32) {
 	switch kind := decodeJSON[typed]("post_processor", raw).Type; kind {
 	case "BertProcessing", "RobertaProcessing":
@@ -347,7 +348,7 @@ func readPair(raw json.RawMessage) (pair [3][]int32) {
 			}
 		}
 	case "TemplateProcessing":
-		c, at := decodeJSON[template](kind, raw), 0
+		c, at := decodeJSON[template](kind, raw), 0 // at: the number of texts so far, A and then B
 		for _, part := range c.Pair {
 			if s, ok := part["SpecialToken"]; ok {
 				pair[at] = append(pair[at], c.ids(s.ID)...)

@@ -354,7 +354,8 @@ func Take(link, own []uint32) ([][]uint32, error) {
 	return all, nil
 }
 
-// take waits for a rank's values.
+// take waits for a rank's values. After the flag of the rank, it checks the epoch in each line: a device may see the
+// flag before the values.
 func (x exchange) take(rank int) ([]uint32, error) {
 	for tries := 1; !isReached(atomic.LoadUint32(&x.words[givenAt+rank]), x.epoch); tries++ {
 		switch {

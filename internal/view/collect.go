@@ -21,7 +21,7 @@ import (
 func Collect(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (*Record, error) {
 	c := &collector{record: &Record{Title: g.Name, Target: caps.Name, Runs: []Run{}}, refs: map[string]Ref{},
 		nodes: map[*kernel.Kernel]*Node{}}
-	c.ref("")
+	c.ref("") // so that the zero Ref is the empty text
 	c.last = c.ops(g, nil)
 	low, err := compiler.LowerObserved(ctx, g, caps, tuning, c.pass)
 	if err != nil {

@@ -260,7 +260,8 @@ func (f *Form) find(text string, start, tools bool) (at int, found *mark) {
 	return at, found
 }
 
-// begins returns the length of the end of a text that may begin a mark.
+// begins returns the length of the longest end of a text with which a mark may begin. start says that the text is the
+// start of the answer, and tools that calls are possible.
 func (f *Form) begins(text string, start, tools bool) (n int) {
 	for _, m := range f.marks(start, tools) {
 		if k := overlap(text, m.text); m.allows(text[:len(text)-k]) {

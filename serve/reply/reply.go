@@ -210,7 +210,8 @@ func (r *Reader) skip(end bool) bool {
 	}
 }
 
-// call reads a call, which begins with a mark. If it is none, the mark is content.
+// call reads a call from the held text, which begins with mark m. It returns false if the call needs more text. If no
+// form of a call matches, or the answer has ended, the mark is content.
 func (r *Reader) call(m *mark, end bool) bool {
 	body := r.held[len(m.text):]
 	if m.text != "" {
