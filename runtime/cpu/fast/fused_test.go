@@ -32,6 +32,9 @@ func TestFusedOps(t *testing.T) {
 		}
 		for op := fusedStore + 1; op < len(fusedOps); op++ {
 			name, backwards := strings.CutPrefix(fusedOps[op], "backwards ")
+			if primitives[name].name != name {
+				t.Errorf("primitive %q has the name %q", name, primitives[name].name)
+			}
 			for _, n := range []int{1, 17, 40, 64, 150} {
 				x, y, same := list(n), list(n), list(1)[0]
 				repeated := make([]float32, fusedElems)

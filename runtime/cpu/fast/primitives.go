@@ -129,9 +129,6 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 		list[name] = of1(inDouble[T](func(x float64) float64 { return ir.RoundTo(x, t) })).costs(16)
 	}
 	list[roundings[ir.F32]] = of1(func(x T) T { return T(float32(x)) })
-	for name, p := range list {
-		p.name = name
-	}
 	return list
 }
 
@@ -254,6 +251,12 @@ func parsed(texts map[string]string) map[string]*expression {
 func init() {
 	addWordPrimitives()
 	addRoundedTo()
+	for name, p := range primitives {
+		p.name = name
+	}
+	for name, p := range widePrimitives {
+		p.name = name
+	}
 	for name, f := range assembled() {
 		primitives[name] = primitives[name].with(f, lanes)
 	}
