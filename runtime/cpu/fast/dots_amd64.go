@@ -339,6 +339,12 @@ func greatestWordsRows(results *float64, x *float32, ahead *float32, first float
 // greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestWordsEach(results *float64, x *float32, n int)
 
+// equalFloats sets each of at to the index of the first of a row's n floats that equals the row's result, or to -1.
+func equalFloats(at *int32, results *float64, x *float32, rows int, n int)
+
+// equalWords sets each of at to the index of the first of a row's n words that equals the row's result, or to -1.
+func equalWords(at *int32, results *float64, x *float32, rows int, n int)
+
 // rowsAddRow computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 func rowsAddRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
@@ -493,6 +499,12 @@ func greatestWordsRowsZ(results *float64, x *float32, ahead *float32, first floa
 // greatestWordsEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestWordsEachZ(results *float64, x *float32, n int)
 
+// equalFloatsZ sets each of at to the index of the first of a row's n floats that equals the row's result, or to -1.
+func equalFloatsZ(at *int32, results *float64, x *float32, rows int, n int)
+
+// equalWordsZ sets each of at to the index of the first of a row's n words that equals the row's result, or to -1.
+func equalWordsZ(at *int32, results *float64, x *float32, rows int, n int)
+
 // rowsAddRowZ computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 func rowsAddRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
@@ -598,10 +610,6 @@ func greatestAt(best *float32, at *int32, x *float32, k int32, n int)
 // leastAt replaces each of n best elements, a multiple of 8, by an element of x that is less or the
 // first NaN. It sets the coordinates of replaced ones to k.
 func leastAt(best *float32, at *int32, x *float32, k int32, n int)
-
-// equalAt returns the index of the first group of 8 elements with one that equals y, or n, which is a multiple
-// of 8, if there is none.
-func equalAt(x *float32, y float32, n int) int
 
 // runningSum sets each of n elements of out, a multiple of 4, to the sum of sum, the element of x and those before.
 // It returns the last result.

@@ -10443,38 +10443,33 @@ row:
 	TESTQ   DX, DX
 	JZ      stop
 	XORQ    R8, R8
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y1
+	VMOVUPS (CX), Y1
 
 next:
 	PREFETCHT1   (DI)(R8*4)
-	VCVTDQ2PD    (CX)(R8*4), Y3
-	VCMPPD       $0x03, Y3, Y3, Y4
-	VMINPD       Y2, Y3, Y2
-	VBLENDVPD    Y4, Y3, Y2, Y2
-	VCVTDQ2PD    16(CX)(R8*4), Y3
-	VCMPPD       $0x03, Y3, Y3, Y4
-	VMINPD       Y1, Y3, Y1
-	VBLENDVPD    Y4, Y3, Y1, Y1
+	VPMINSD      (CX)(R8*4), Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, BX
 	JLT          next
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMINPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VPERMPD      $0x4e, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMINPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VPERMPD      $0xb1, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMINPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VBROADCASTSD (AX), Y1
-	VCMPPD       $0x03, Y2, Y2, Y3
-	VMINPD       Y1, Y2, Y1
-	VBLENDVPD    Y3, Y2, Y1, Y1
-	VMOVSD       X1, (AX)
+	VEXTRACTF128 $0x01, Y1, X0
+	VCVTDQ2PD    X1, Y1
+	VCVTDQ2PD    X0, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMINPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0x4e, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMINPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0xb1, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMINPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VBROADCASTSD (AX), Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VMINPD       Y0, Y1, Y0
+	VBLENDVPD    Y2, Y1, Y0, Y0
+	VMOVSD       X0, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
 	LEAQ         (DI)(SI*4), DI
@@ -10618,38 +10613,33 @@ row:
 	TESTQ   DX, DX
 	JZ      stop
 	XORQ    R8, R8
-	VMOVAPD Y0, Y2
-	VMOVAPD Y0, Y1
+	VMOVUPS (CX), Y1
 
 next:
 	PREFETCHT1   (DI)(R8*4)
-	VCVTDQ2PD    (CX)(R8*4), Y3
-	VCMPPD       $0x03, Y3, Y3, Y4
-	VMAXPD       Y2, Y3, Y2
-	VBLENDVPD    Y4, Y3, Y2, Y2
-	VCVTDQ2PD    16(CX)(R8*4), Y3
-	VCMPPD       $0x03, Y3, Y3, Y4
-	VMAXPD       Y1, Y3, Y1
-	VBLENDVPD    Y4, Y3, Y1, Y1
+	VPMAXSD      (CX)(R8*4), Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, BX
 	JLT          next
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMAXPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VPERMPD      $0x4e, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMAXPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VPERMPD      $0xb1, Y2, Y1
-	VCMPPD       $0x03, Y1, Y1, Y3
-	VMAXPD       Y2, Y1, Y2
-	VBLENDVPD    Y3, Y1, Y2, Y2
-	VBROADCASTSD (AX), Y1
-	VCMPPD       $0x03, Y2, Y2, Y3
-	VMAXPD       Y1, Y2, Y1
-	VBLENDVPD    Y3, Y2, Y1, Y1
-	VMOVSD       X1, (AX)
+	VEXTRACTF128 $0x01, Y1, X0
+	VCVTDQ2PD    X1, Y1
+	VCVTDQ2PD    X0, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMAXPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0x4e, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMAXPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VPERMPD      $0xb1, Y1, Y0
+	VCMPPD       $0x03, Y0, Y0, Y2
+	VMAXPD       Y1, Y0, Y1
+	VBLENDVPD    Y2, Y0, Y1, Y1
+	VBROADCASTSD (AX), Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VMAXPD       Y0, Y1, Y0
+	VBLENDVPD    Y2, Y1, Y0, Y0
+	VMOVSD       X0, (AX)
 	ADDQ         $0x08, AX
 	LEAQ         (CX)(SI*4), CX
 	LEAQ         (DI)(SI*4), DI
@@ -10685,6 +10675,128 @@ next:
 	VMOVUPD   Y1, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalFloats(at *int32, results *float64, x *float32, rows int, n int)
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·equalFloats(SB), NOSPLIT, $0-40
+	MOVQ    x+16(FP), AX
+	MOVQ    rows+24(FP), CX
+	MOVQ    n+32(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    at+0(FP), R8
+	MOVQ    results+8(FP), R9
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(BX*4), Y0
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VMOVSD       (R9), X1
+	VCVTSD2SS    X1, X1, X1
+	VBROADCASTSS X1, Y1
+	XORQ         BX, BX
+
+next:
+	CMPQ      BX, SI
+	JGE       rest
+	VMOVUPS   (AX)(BX*4), Y2
+	VCMPPS    $0x00, Y1, Y2, Y2
+	VMOVMSKPS Y2, R10
+	TESTL     R10, R10
+	JNZ       found
+	ADDQ      $0x08, BX
+	JMP       next
+
+rest:
+	VMASKMOVPS (AX)(BX*4), Y0, Y2
+	VCMPPS     $0x00, Y1, Y2, Y2
+	VMOVMSKPS  Y2, R10
+	BZHIL      DI, R10, R10
+	JNZ        found
+	MOVL       $-1, (R8)
+	JMP        done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalWords(at *int32, results *float64, x *float32, rows int, n int)
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·equalWords(SB), NOSPLIT, $0-40
+	MOVQ    x+16(FP), AX
+	MOVQ    rows+24(FP), CX
+	MOVQ    n+32(FP), DX
+	MOVQ    DX, DI
+	ANDQ    $0x07, DI
+	MOVQ    DX, SI
+	SUBQ    DI, SI
+	MOVQ    at+0(FP), R8
+	MOVQ    results+8(FP), R9
+	MOVQ    $0x00000008, BX
+	SUBQ    DI, BX
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(BX*4), Y0
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VMOVSD       (R9), X1
+	VCVTTPD2DQX  X1, X1
+	VBROADCASTSS X1, Y1
+	XORQ         BX, BX
+
+next:
+	CMPQ      BX, SI
+	JGE       rest
+	VMOVUPS   (AX)(BX*4), Y2
+	VPCMPEQD  Y1, Y2, Y2
+	VMOVMSKPS Y2, R10
+	TESTL     R10, R10
+	JNZ       found
+	ADDQ      $0x08, BX
+	JMP       next
+
+rest:
+	VMASKMOVPS (AX)(BX*4), Y0, Y2
+	VPCMPEQD   Y1, Y2, Y2
+	VMOVMSKPS  Y2, R10
+	BZHIL      DI, R10, R10
+	JNZ        found
+	MOVL       $-1, (R8)
+	JMP        done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
@@ -13949,47 +14061,42 @@ row:
 	TESTQ   DX, DX
 	JZ      stop
 	XORQ    R8, R8
-	VMOVAPD Z0, Z2
-	VMOVAPD Z0, Z1
+	VMOVUPS (CX), Z1
 
 next:
-	PREFETCHT1   (DI)(R8*4)
-	VCVTDQ2PD    (CX)(R8*4), Z3
-	VCMPPD       $0x03, Z3, Z3, K1
-	VMINPD       Z2, Z3, Z2
-	VBLENDMPD    Z3, Z2, K1, Z2
-	VCVTDQ2PD    32(CX)(R8*4), Z3
-	VCMPPD       $0x03, Z3, Z3, K1
-	VMINPD       Z1, Z3, Z1
-	VBLENDMPD    Z3, Z1, K1, Z1
-	ADDQ         $0x10, R8
-	CMPQ         R8, BX
-	JLT          next
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMINPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VSHUFF64X2   $0x4e, Z2, Z2, Z1
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMINPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VPERMPD      $0x4e, Z2, Z1
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMINPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VPERMPD      $0xb1, Z2, Z1
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMINPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VBROADCASTSD (AX), Z1
-	VCMPPD       $0x03, Z2, Z2, K1
-	VMINPD       Z1, Z2, Z1
-	VBLENDMPD    Z2, Z1, K1, Z1
-	VMOVSD       X1, (AX)
-	ADDQ         $0x08, AX
-	LEAQ         (CX)(SI*4), CX
-	LEAQ         (DI)(SI*4), DI
-	DECQ         DX
-	JMP          row
+	PREFETCHT1    (DI)(R8*4)
+	VPMINSD       (CX)(R8*4), Z1, Z1
+	ADDQ          $0x10, R8
+	CMPQ          R8, BX
+	JLT           next
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VCVTDQ2PD     Y1, Z1
+	VCVTDQ2PD     Y0, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VSHUFF64X2    $0x4e, Z1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0x4e, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0xb1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMINPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VBROADCASTSD  (AX), Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMINPD        Z0, Z1, Z0
+	VBLENDMPD     Z1, Z0, K1, Z0
+	VMOVSD        X0, (AX)
+	ADDQ          $0x08, AX
+	LEAQ          (CX)(SI*4), CX
+	LEAQ          (DI)(SI*4), DI
+	DECQ          DX
+	JMP           row
 
 stop:
 	VZEROUPPER
@@ -14132,47 +14239,42 @@ row:
 	TESTQ   DX, DX
 	JZ      stop
 	XORQ    R8, R8
-	VMOVAPD Z0, Z2
-	VMOVAPD Z0, Z1
+	VMOVUPS (CX), Z1
 
 next:
-	PREFETCHT1   (DI)(R8*4)
-	VCVTDQ2PD    (CX)(R8*4), Z3
-	VCMPPD       $0x03, Z3, Z3, K1
-	VMAXPD       Z2, Z3, Z2
-	VBLENDMPD    Z3, Z2, K1, Z2
-	VCVTDQ2PD    32(CX)(R8*4), Z3
-	VCMPPD       $0x03, Z3, Z3, K1
-	VMAXPD       Z1, Z3, Z1
-	VBLENDMPD    Z3, Z1, K1, Z1
-	ADDQ         $0x10, R8
-	CMPQ         R8, BX
-	JLT          next
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMAXPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VSHUFF64X2   $0x4e, Z2, Z2, Z1
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMAXPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VPERMPD      $0x4e, Z2, Z1
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMAXPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VPERMPD      $0xb1, Z2, Z1
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMAXPD       Z2, Z1, Z2
-	VBLENDMPD    Z1, Z2, K1, Z2
-	VBROADCASTSD (AX), Z1
-	VCMPPD       $0x03, Z2, Z2, K1
-	VMAXPD       Z1, Z2, Z1
-	VBLENDMPD    Z2, Z1, K1, Z1
-	VMOVSD       X1, (AX)
-	ADDQ         $0x08, AX
-	LEAQ         (CX)(SI*4), CX
-	LEAQ         (DI)(SI*4), DI
-	DECQ         DX
-	JMP          row
+	PREFETCHT1    (DI)(R8*4)
+	VPMAXSD       (CX)(R8*4), Z1, Z1
+	ADDQ          $0x10, R8
+	CMPQ          R8, BX
+	JLT           next
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VCVTDQ2PD     Y1, Z1
+	VCVTDQ2PD     Y0, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VSHUFF64X2    $0x4e, Z1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0x4e, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VPERMPD       $0xb1, Z1, Z0
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMAXPD        Z1, Z0, Z1
+	VBLENDMPD     Z0, Z1, K1, Z1
+	VBROADCASTSD  (AX), Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMAXPD        Z0, Z1, Z0
+	VBLENDMPD     Z1, Z0, K1, Z0
+	VMOVSD        X0, (AX)
+	ADDQ          $0x08, AX
+	LEAQ          (CX)(SI*4), CX
+	LEAQ          (DI)(SI*4), DI
+	DECQ          DX
+	JMP           row
 
 stop:
 	VZEROUPPER
@@ -14203,6 +14305,126 @@ next:
 	VMOVUPD   Z1, 64(AX)(BX*8)
 	ADDQ      $0x10, BX
 	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalFloatsZ(at *int32, results *float64, x *float32, rows int, n int)
+// Requires: AVX, AVX512F, BMI, BMI2
+TEXT ·equalFloatsZ(SB), NOSPLIT, $0-40
+	MOVQ  x+16(FP), AX
+	MOVQ  rows+24(FP), CX
+	MOVQ  n+32(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  at+0(FP), R8
+	MOVQ  results+8(FP), R9
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VMOVSD       (R9), X0
+	VCVTSD2SS    X0, X0, X0
+	VBROADCASTSS X0, Z0
+	XORQ         BX, BX
+
+next:
+	CMPQ    BX, SI
+	JGE     rest
+	VMOVUPS (AX)(BX*4), Z1
+	VCMPPS  $0x00, Z0, Z1, K2
+	KMOVW   K2, R10
+	TESTL   R10, R10
+	JNZ     found
+	ADDQ    $0x10, BX
+	JMP     next
+
+rest:
+	VMOVUPS.Z (AX)(BX*4), K1, Z1
+	VCMPPS    $0x00, Z0, Z1, K2
+	KMOVW     K2, R10
+	BZHIL     DI, R10, R10
+	JNZ       found
+	MOVL      $-1, (R8)
+	JMP       done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalWordsZ(at *int32, results *float64, x *float32, rows int, n int)
+// Requires: AVX, AVX512F, BMI, BMI2
+TEXT ·equalWordsZ(SB), NOSPLIT, $0-40
+	MOVQ  x+16(FP), AX
+	MOVQ  rows+24(FP), CX
+	MOVQ  n+32(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  at+0(FP), R8
+	MOVQ  results+8(FP), R9
+	MOVQ  $0x0000ffff, BX
+	BZHIQ DI, BX, BX
+	KMOVW BX, K1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VMOVSD       (R9), X0
+	VCVTTPD2DQX  X0, X0
+	VBROADCASTSS X0, Z0
+	XORQ         BX, BX
+
+next:
+	CMPQ     BX, SI
+	JGE      rest
+	VMOVUPS  (AX)(BX*4), Z1
+	VPCMPEQD Z0, Z1, K2
+	KMOVW    K2, R10
+	TESTL    R10, R10
+	JNZ      found
+	ADDQ     $0x10, BX
+	JMP      next
+
+rest:
+	VMOVUPS.Z (AX)(BX*4), K1, Z1
+	VPCMPEQD  Z0, Z1, K2
+	KMOVW     K2, R10
+	BZHIL     DI, R10, R10
+	JNZ       found
+	MOVL      $-1, (R8)
+	JMP       done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*4), AX
+	DECQ CX
+	JMP  row
 
 stop:
 	VZEROUPPER
@@ -16939,29 +17161,6 @@ next:
 	JMP        next
 
 stop:
-	VZEROUPPER
-	RET
-
-// func equalAt(x *float32, y float32, n int) int
-// Requires: AVX
-TEXT ·equalAt(SB), NOSPLIT, $0-32
-	VBROADCASTSS y+8(FP), Y0
-	MOVQ         x+0(FP), AX
-	MOVQ         n+16(FP), CX
-	XORQ         DX, DX
-
-next:
-	CMPQ      DX, CX
-	JGE       stop
-	VCMPPS    $0x00, (AX)(DX*4), Y0, Y1
-	VMOVMSKPS Y1, BX
-	TESTL     BX, BX
-	JNZ       stop
-	ADDQ      $0x08, DX
-	JMP       next
-
-stop:
-	MOVQ DX, ret+24(FP)
 	VZEROUPPER
 	RET
 

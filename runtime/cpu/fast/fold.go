@@ -241,10 +241,14 @@ func (f *fold[T]) compileSteps(c *chains, members []*ir.Node, kept []*ir.Scalar)
 
 // foldsNarrow reports whether a node folds rows in 32 bits: of floats, or of words if the results are exact in float64.
 func foldsNarrow(n *ir.Node) bool {
-	if x := n.Arg(0); n.Op().Class() == ir.ClassReduce && isWord(x.DType()) {
-		return wordReducer(n.Op(), x.DType(), x.Shape().MaxElems()) != nil
+	switch x := n.Arg(0); {
+	case !isWord(x.DType()):
+		return foldable(n.Op()) && narrow(n)
+	case searches(n.Op()):
+		return x.DType() != ir.U32 // words of u32 are signed here
 	}
-	return foldable(n.Op()) && narrow(n)
+	x := n.Arg(0)
+	return n.Op().Class() == ir.ClassReduce && wordReducer(n.Op(), x.DType(), x.Shape().MaxElems()) != nil
 }
 
 // foldsWide reports whether a node folds rows in 64 bits, of floats or integers.

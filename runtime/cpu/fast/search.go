@@ -45,14 +45,17 @@ func (r *foldRows[T]) search() error {
 
 // beats reports whether element x of a row is better than an earlier element y.
 func (f *fold[T]) beats(x, y T, greatest bool) bool {
-	if f.ofWords() {
+	switch {
+	case !f.ofWords():
+		return beats(x, y, greatest)
+	case f.wide():
 		return beats(long(float64(x)), long(float64(y)), greatest)
 	}
-	return beats(x, y, greatest)
+	return beats(word(float32(x)), word(float32(y)), greatest)
 }
 
 // beats reports whether element x of a row is better than an earlier element y. NaN is best.
-func beats[E float32 | float64 | int64](x, y E, greatest bool) bool {
+func beats[E float32 | float64 | int32 | int64](x, y E, greatest bool) bool {
 	if x != x {
 		return y == y
 	}
@@ -63,6 +66,7 @@ func beats[E float32 | float64 | int64](x, y E, greatest bool) bool {
 func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 	found := best[T]{make([]T, g.count), make([]int32, g.count)}
 	var extremes [block]float64
+	var places [block]int32
 	g.run(g.element, sink[T]{keeps: -1, f: func(row, k, rows int, x []T) {
 		switch n := len(x) / rows; {
 		case g.across && k == lo:
@@ -74,6 +78,10 @@ func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 			switch x := any(x).(type) {
 			case []float32:
 				best := any(found.x).([]float32)
+				if g.ofWords() {
+					replace(wordsOf(best), found.at, wordsOf(x), 0, k, greatest)
+					return
+				}
 				replace(best, found.at, x, beatenBy(best, found.at, x, int32(k), greatest), k, greatest)
 			case []float64:
 				if best := any(found.x).([]float64); g.ofWords() {
@@ -83,22 +91,22 @@ func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 				}
 			}
 		default:
-			at := make([]int, rows)
+			at := places[:rows]
 			switch x := any(x).(type) {
 			case []float32:
-				firstOfFloats(extremes[:rows], at, x, greatest)
+				firsts(g.extreme(greatest), extremes[:rows], at, x)
 			case []float64:
 				for i := range at {
 					if part := x[i*n : (i+1)*n]; g.ofWords() {
-						at[i] = first(listOf[int64](part), greatest)
+						at[i] = int32(first(listOf[int64](part), greatest))
 					} else {
-						at[i] = first(part, greatest)
+						at[i] = int32(first(part, greatest))
 					}
 				}
 			}
 			for i, at := range at {
-				if y := x[i*n+at]; k == lo || g.beats(y, found.x[row+i], greatest) {
-					found.x[row+i], found.at[row+i] = y, int32(k+at)
+				if y := x[i*n+int(at)]; k == lo || g.beats(y, found.x[row+i], greatest) {
+					found.x[row+i], found.at[row+i] = y, int32(k)+at
 				}
 			}
 		}
@@ -107,7 +115,7 @@ func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 }
 
 // replace replaces the best elements by better ones of x, from element number `from` on, and their coordinates by k.
-func replace[E float32 | float64 | int64](best []E, at []int32, x []E, from, k int, greatest bool) {
+func replace[E float32 | float64 | int32 | int64](best []E, at []int32, x []E, from, k int, greatest bool) {
 	for i := from; i < len(x); i++ {
 		if beats(x[i], best[i], greatest) {
 			best[i], at[i] = x[i], int32(k)
@@ -126,25 +134,37 @@ func first[E float64 | int64](x []E, greatest bool) (at int) {
 	return at
 }
 
-// firstOfFloats sets at to the index of the best element of each row of x, with vectors. It sets extremes to the best
-// elements.
-func firstOfFloats(extremes []float64, at []int, x []float32, greatest bool) {
-	by := reducers[ir.OpReduceMin]
+// extreme returns the reducer of 32-bit elements that finds the best one.
+func (f *fold[T]) extreme(greatest bool) *reducer {
+	op := ir.OpReduceMin
 	if greatest {
-		by = reducers[ir.OpReduceMax]
+		op = ir.OpReduceMax
 	}
+	return f.reducer(op)
+}
+
+// firsts sets at to the index of the best element of each row of x, by the reducer that finds it. It sets extremes to
+// the best elements.
+func firsts(by *reducer, extremes []float64, at []int32, x []float32) {
 	for i := range extremes {
 		extremes[i] = by.identity
 	}
 	by.rows(extremes, x, x)
 	n := len(x) / len(extremes)
+	if vector != nil && vector.equalFloats != nil {
+		of := vector.equalFloats
+		if by.words {
+			of = vector.equalWords
+		}
+		of(&at[0], &extremes[0], &x[0], len(extremes), n)
+	} else {
+		for i, y := range extremes {
+			at[i] = int32(slices.IndexFunc(x[i*n:(i+1)*n], func(v float32) bool { return by.wide(v) == y }))
+		}
+	}
 	for i, y := range extremes {
-		part, y := x[i*n:(i+1)*n], float32(y)
 		if y != y {
-			at[i] = slices.IndexFunc(part, func(v float32) bool { return v != v })
-		} else {
-			at[i] = skip(part, y)
-			at[i] += slices.Index(part[at[i]:], y)
+			at[i] = int32(slices.IndexFunc(x[i*n:(i+1)*n], func(v float32) bool { return v != v }))
 		}
 	}
 }

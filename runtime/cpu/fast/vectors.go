@@ -30,9 +30,12 @@ type assembly struct {
 	doubles    map[string]func(out, x, y, z *float64, n int)
 	sort       func(x *int64, n int) // for n a power of 2, at least 16
 	reductions [reducerKinds]reduction
-	rows       *[len(rowPrograms)]rowFunctions // in their order; may be nil
-	moments    momentsFunction                 // may be nil
-	rowFolds   map[ir.Op][]rowFold             // by op, and by the number of lists
+	// They set at to the index of the first element of each row of n that equals the row's result, or to -1.
+	equalFloats, equalWords func(at *int32, results *float64, x *float32, rows, n int)
+
+	rows     *[len(rowPrograms)]rowFunctions // in their order; may be nil
+	moments  momentsFunction                 // may be nil
+	rowFolds map[ir.Op][]rowFold             // by op, and by the number of lists
 	// Applies a number of steps, see fusedStep, to n elements; may be nil.
 	fused func(steps *int, count, n int)
 	// The functions of narrower vectors on the same processor, or nil.

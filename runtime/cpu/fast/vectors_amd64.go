@@ -87,8 +87,10 @@ func assemblies() []*assembly {
 			ir.OpRMSNorm:     {rmsNormRows, rmsNormListRows},
 			ir.OpLayerNorm:   {layerNormRows, layerNormListRows, layerNormListsRows},
 		},
-		moments: moments,
-		fused:   fusedSteps,
+		moments:     moments,
+		equalFloats: equalFloats,
+		equalWords:  equalWords,
+		fused:       fusedSteps,
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -167,9 +169,11 @@ func assemblies() []*assembly {
 				ir.OpRMSNorm:     {rmsNormRowsZ, rmsNormListRowsZ},
 				ir.OpLayerNorm:   {layerNormRowsZ, layerNormListRowsZ, layerNormListsRowsZ},
 			},
-			moments:  momentsZ,
-			fused:    fusedStepsZ,
-			narrower: list[0],
+			moments:     momentsZ,
+			equalFloats: equalFloatsZ,
+			equalWords:  equalWordsZ,
+			fused:       fusedStepsZ,
+			narrower:    list[0],
 		})
 	}
 	return list
@@ -254,16 +258,6 @@ func beatenBy(best []float32, at []int32, x []float32, k int32, greatest bool) (
 		leastAt(&best[0], &at[0], &x[0], k, whole)
 	}
 	return whole
-}
-
-// skip returns a number of elements at the start of x that all differ from y. The elements after these must be compared
-// with y.
-func skip(x []float32, y float32) int {
-	whole := len(x) / lanes * lanes
-	if !vectors || whole == 0 {
-		return 0
-	}
-	return equalAt(&x[0], y, whole)
 }
 
 // transposeBlocks sets dst to the transposed matrix src, as far as whole blocks of the assembly reach. The rows of dst

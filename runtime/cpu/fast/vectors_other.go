@@ -41,6 +41,4 @@ func addRunning(_ []float64, _, _ []float32) int { return 0 }
 
 func beatenBy([]float32, []int32, []float32, int32, bool) int { return 0 }
 
-func skip([]float32, float32) int { return 0 }
-
 func transposeBlocks[T any](_, _ []T, _, _, _, _ int) (wholeRows, wholeCols int) { return 0, 0 }

@@ -16,6 +16,7 @@ type foldOf struct {
 	// narrow folds a vector of float32 elements into results of float32; nil if those would have other errors. The
 	// results are NaN if an element is, which foldRows sees to.
 	narrow func(ops ...Op)
+	words  func(ops ...Op) // the same for words
 }
 
 // folds generates the functions of each reducer for one width. Results are float64.
@@ -33,10 +34,12 @@ func (w width) folds() {
 	least := extreme(func(ops ...Op) { VMINPD(ops...) })
 	greatest := extreme(func(ops ...Op) { VMAXPD(ops...) })
 	for _, f := range []foldOf{
-		{"sum", "the sum of all", add, add, nil},
-		{"sumSquares", "the sum of the squares of all", addSquare, add, nil},
-		{"least", "the least, or NaN if one is NaN,", least, least, func(ops ...Op) { VMINPS(ops...) }},
-		{"greatest", "the greatest, or NaN if one is NaN,", greatest, greatest, func(ops ...Op) { VMAXPS(ops...) }},
+		{"sum", "the sum of all", add, add, nil, nil},
+		{"sumSquares", "the sum of the squares of all", addSquare, add, nil, nil},
+		{"least", "the least, or NaN if one is NaN,", least, least, func(ops ...Op) { VMINPS(ops...) },
+			func(ops ...Op) { VPMINSD(ops...) }},
+		{"greatest", "the greatest, or NaN if one is NaN,", greatest, greatest, func(ops ...Op) { VMAXPS(ops...) },
+			func(ops ...Op) { VPMAXSD(ops...) }},
 	} {
 		w.foldRows(f, widenFloats)
 		w.foldEach(f, widenFloats)
@@ -70,9 +73,12 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	JZ(LabelRef("stop"))
 	XORQ(at, at)
 	var acc VecVirtual
-	if f.narrow != nil {
+	switch {
+	case f.narrow != nil:
 		acc = w.foldNarrow(f, x, ahead, at, n)
-	} else {
+	case f.words != nil:
+		acc = w.foldWords(f, x, ahead, at, n)
+	default:
 		acc = w.foldWide(f, x, ahead, at, n, begin, widen)
 	}
 	w.foldLanes(acc, y, f.merge)
@@ -126,6 +132,23 @@ func (w width) foldNarrow(f foldOf, x, ahead, at, n Register) VecVirtual {
 	halves := w.halves(acc)
 	VCVTPS2PD(halves[0], other)
 	VCVTPS2PD(halves[1], y)
+	f.merge(y, other)
+	return other
+}
+
+// foldWords is foldNarrow for words.
+func (w width) foldWords(f foldOf, x, ahead, at, n Register) VecVirtual {
+	acc, other, y := w.vector(), w.vector(), w.vector()
+	VMOVUPS(Mem{Base: x}, acc)
+	Label("next")
+	PREFETCHT1(Mem{Base: ahead, Index: at, Scale: 4})
+	f.words(Mem{Base: x, Index: at, Scale: 4}, acc, acc)
+	ADDQ(Imm(uint64(w.lanes())), at)
+	CMPQ(at, n)
+	JLT(LabelRef("next"))
+	halves := w.halves(acc)
+	VCVTDQ2PD(halves[0], other)
+	VCVTDQ2PD(halves[1], y)
 	f.merge(y, other)
 	return other
 }
@@ -222,27 +245,74 @@ func search() {
 		VZEROUPPER()
 		RET()
 	}
-	TEXT("equalAt", NOSPLIT, "func(x *float32, y float32, n int) int")
-	Doc("equalAt returns the index of the first group of 8 elements with one that equals y, or n, which is a multiple",
-		"of 8, if there is none.")
-	y, equals := YMM(), YMM()
-	from, _ := Param("y").Resolve()
-	VBROADCASTSS(from.Addr, y)
-	x, n, i, mask := Load(Param("x"), GP64()), Load(Param("n"), GP64()), GP64(), GP32()
-	XORQ(i, i)
-	Label("next")
-	CMPQ(i, n)
-	JGE(LabelRef("stop"))
-	VCMPPS(Imm(equal), Mem{Base: x, Index: i, Scale: 4}, y, equals)
-	VMOVMSKPS(equals, mask)
-	TESTL(mask, mask)
-	JNZ(LabelRef("stop"))
-	ADDQ(Imm(8), i)
-	JMP(LabelRef("next"))
-	Label("stop")
-	Store(i, ReturnIndex(0))
-	VZEROUPPER()
-	RET()
+}
+
+// equals generates the functions that find the first element of a row that equals the row's result.
+func (w width) equals() {
+	for _, f := range []struct {
+		name, what string
+		narrow     func(x VecVirtual)
+		compare    func(ops ...Op)
+	}{
+		{"Floats", "floats", func(x VecVirtual) { VCVTSD2SS(x.AsX(), x.AsX(), x.AsX()) },
+			func(ops ...Op) { VCMPPS(append([]Op{Imm(equal)}, ops...)...) }},
+		{"Words", "words", func(x VecVirtual) { VCVTTPD2DQX(x.AsX(), x.AsX()) },
+			func(ops ...Op) { VPCMPEQD(ops...) }},
+	} {
+		name := "equal" + f.name + w.suffix
+		TEXT(name, NOSPLIT, "func(at *int32, results *float64, x *float32, rows, n int)")
+		Doc(fmt.Sprintf("%s sets each of at to the index of the first of a row's n %s that equals the row's result, or to -1.",
+			name, f.what))
+		r := w.rowLoop()
+		out, results := Load(Param("at"), GP64()), Load(Param("results"), GP64())
+		some, y, mask, result := w.partial(r.rest), w.vector(), GP32(), w.vector()
+		find := func(p *partial) {
+			x := w.vector()
+			p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, x)
+			if w.size == 64 {
+				equals := K()
+				f.compare(y, x, equals)
+				KMOVW(equals, mask)
+			} else {
+				f.compare(y, x, x)
+				VMOVMSKPS(x, mask)
+			}
+		}
+		Label("row")
+		TESTQ(r.rows, r.rows)
+		JZ(LabelRef("stop"))
+		VMOVSD(Mem{Base: results}, result.AsX())
+		f.narrow(result)
+		VBROADCASTSS(result.AsX(), y)
+		XORQ(r.at, r.at)
+		Label("next")
+		CMPQ(r.at, r.whole)
+		JGE(LabelRef("rest"))
+		find(&partial{width: w})
+		TESTL(mask, mask)
+		JNZ(LabelRef("found"))
+		ADDQ(Imm(uint64(w.lanes())), r.at)
+		JMP(LabelRef("next"))
+		Label("rest")
+		find(some)
+		BZHIL(r.rest.(GPVirtual).As32(), mask, mask)
+		JNZ(LabelRef("found"))
+		MOVL(I32(-1), Mem{Base: out})
+		JMP(LabelRef("done"))
+		Label("found")
+		TZCNTL(mask, mask)
+		ADDL(r.at.(GPVirtual).As32(), mask)
+		MOVL(mask, Mem{Base: out})
+		Label("done")
+		ADDQ(Imm(4), out)
+		ADDQ(Imm(8), results)
+		LEAQ(Mem{Base: r.x, Index: r.n, Scale: 4}, r.x)
+		DECQ(r.rows)
+		JMP(LabelRef("row"))
+		Label("stop")
+		VZEROUPPER()
+		RET()
+	}
 }
 
 // runningSums generates the functions of cumsum. Sums are float64.

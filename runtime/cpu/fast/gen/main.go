@@ -78,6 +78,7 @@ func main() {
 	wordPrimitives()
 	for _, w := range []width{avx2, avx512} {
 		w.folds()
+		w.equals()
 		w.rowPrograms()
 		w.rowFolds()
 		w.fusedSteps()
