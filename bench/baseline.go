@@ -297,8 +297,8 @@ func (b *Baseline) judge(g Goal, r *Report) Verdict {
 }
 
 // fill sets the texts of a verdict and whether the goal is reached. have is the measured value and want the goal. sign,
-// ">=" or "<=", is the relation of have to want that reaches the goal. If nothing was measured, Have stays empty and the
-// goal is not reached.
+// ">=" or "<=", is the relation of have to want that reaches the goal. If nothing was measured, Have stays empty and
+// the goal is not reached.
 func (v Verdict) fill(measured bool, have, want float64, reached bool, sign, unit string) Verdict {
 	v.Want = fmt.Sprintf("%s %s %s", sign, digits(want), unit)
 	if measured {

@@ -255,7 +255,8 @@ func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	}
 }
 
-// end ends the body, makes the loop op, and returns the final values of the states.
+// end ends the body, makes the loop op, and returns the final values of the states. while says that the first state is
+// the condition to continue; trips is then the largest number of trips.
 func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
 	l.outer.activeBody, l.body.done = nil, true
 	args := make([]Tensor, len(l.first))

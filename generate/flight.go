@@ -184,7 +184,7 @@ func (m *Model) chooseOnDevice(ctx context.Context, f *pendingStep, res *vkc.Res
 }
 
 // maskOnDevice applies the masks of the rows of step f. It returns the masked logits; their likeliest tokens become the
-// tokens of f.
+// tokens of f. more says that another submission follows at once.
 func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*vkc.DeviceTensor, error) {
 	words := llm.MaskWords(m.config.Vocab)
 	masks := make([]uint32, 0, len(f.rows)*words)

@@ -336,7 +336,8 @@ const (
 	epsilonOnly  = false // follow edges that read no byte
 )
 
-// reachesEnd reports for each node whether a path of such edges leads from it to the end of its rule.
+// reachesEnd reports for each node whether a path leads from it to the end of its rule. If reading is set, a path may
+// read bytes; otherwise it has epsilon edges only.
 func (b *builder) reachesEnd(reading bool) []bool {
 	users := make([][]int32, len(b.nodes)) // the nodes that reach the end if a node does
 	for id, n := range b.nodes {

@@ -132,7 +132,7 @@ func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 }
 
 // repeat is expr for a repetition. It has p.max copies of the repeated pattern; the first p.min of them must match.
-// Without a maximum, a loop follows p.min copies.
+// Without a maximum, a loop follows p.min copies. inside says that the pattern is part of a look-ahead.
 func (a *steps) repeat(p *pattern, next int32, inside bool) (int32, error) {
 	start := next
 	if p.max < 0 {
@@ -214,7 +214,8 @@ func (a *steps) accepts(list []int32) bool {
 	return slices.ContainsFunc(list, func(x int32) bool { return a.list[x].op == stepAccept })
 }
 
-// spread adds the threads that a thread leads to without a character.
+// spread adds the threads that a thread leads to without a character. begins says that this is the beginning of the
+// string.
 func (a *steps) spread(into map[string]thread, t thread, begins bool) {
 	seen := map[string]bool{}
 	// todo has the threads that are not followed yet. One that waits for a character, for the end or that accepts goes
@@ -321,7 +322,8 @@ threads:
 	return a.sorted(all)
 }
 
-// matchesAtEnd reports whether a state matches at the end of the string.
+// matchesAtEnd reports whether a state matches at the end of the string. begins says that the string is empty, so this
+// is its beginning too.
 func (a *steps) matchesAtEnd(from int32, begins bool) bool {
 	seen := map[int32]bool{}
 	for todo := []int32{from}; len(todo) > 0; {
@@ -353,7 +355,7 @@ func (a *steps) matchesAtEnd(from int32, begins bool) bool {
 	return false
 }
 
-// ends reports whether a string that ends after these threads matches.
+// ends reports whether a string that ends after these threads matches. begins says that the string is empty.
 func (a *steps) ends(list []thread, begins bool) bool {
 	any := func(l []int32) bool {
 		return slices.ContainsFunc(l, func(x int32) bool { return a.matchesAtEnd(x, begins) })
@@ -553,7 +555,8 @@ func (s *schemas) strings(l language, where string) *expr {
 	return e
 }
 
-// encoded returns an expression for one character of a set as it is written within a JSON string. A set with many escapes is a rule, as it takes many nodes.
+// encoded returns an expression for one character of a set as it is written within a JSON string. A set with many
+// escapes is a rule, as it takes many nodes.
 func (s *schemas) encoded(set []span) *expr {
 	x := inString(set)
 	if slices.Equal(set, []span{{0, utf8.MaxRune}}) {

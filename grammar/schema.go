@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns the grammar of JSON texts (RFC 8259), or of JSON objects. It bounds white space so that a model does not
-// write it forever: at most one space, or one line break with up to 40 spaces or tabs, between the parts of a value.
-// Exponents have at most two digits.
+// JSON returns the grammar of JSON texts (RFC 8259), or of JSON objects only if object is set. It bounds white space so
+// that a model does not write it forever: at most one space, or one line break with up to 40 spaces or tabs, between
+// the parts of a value. Exponents have at most two digits.
 func JSON(object bool) *Grammar {
 	s := &schemas{ids: map[string]int{}}
 	s.add("root", nil)

@@ -386,7 +386,8 @@ func atMost(high string, open bool, places int) fraction {
 		more('0', high[0]-1, places))}
 }
 
-// between is the set of fractions from low to high. high is not below low.
+// between is the set of fractions of up to `places` digits from low to high, without low if lowOpen and without high if
+// highOpen is set. high is not below low.
 func between(low, high string, lowOpen, highOpen bool, places int) fraction {
 	switch {
 	case high == "" || low == "" && !lowOpen: // no fraction is below the empty one

@@ -238,7 +238,8 @@ func (r *patternReader) class() []span {
 	return set
 }
 
-// char reads a character or an escape, also of a class.
+// char reads a character or an escape. inClass says that it stands in a character class, where other escapes are
+// allowed.
 func (r *patternReader) char(inClass bool) []span {
 	c, n := utf8.DecodeRuneInString(r.rest())
 	from := r.at

@@ -362,7 +362,7 @@ func (p *extentParser) sum() (linear, error) {
 	}
 }
 
-// product parses factors. The first may be a number; a negative term must be a number alone.
+// product parses factors. The first may be a number. After a minus sign (minus), the term must be a number alone.
 func (p *extentParser) product(minus bool) (linear, error) {
 	n, isNumber, err := p.number()
 	switch {

@@ -86,7 +86,8 @@ func (v *jsonValue) start(i int) int {
 	return v.items[i].pos
 }
 
-// pathKey formats a key as a step of a path: name, .name or ["name"].
+// pathKey formats a key as a step of a path: ["name"] if it is no identifier, and otherwise name for the first step and
+// .name for a later one.
 func pathKey(first bool, name string) string {
 	switch {
 	case !IsIdent(name):

@@ -105,7 +105,8 @@ func productDType(c *Call) (DType, error) {
 	return holdsBoth(a, b), nil
 }
 
-// transposeHint suggests another transpose_b if that would make the shapes fit. It returns "" if it would not.
+// transposeHint suggests another transpose_b if that would make the shapes fit, and returns "" if it would not. ta and
+// tb are the attributes transpose_a and transpose_b.
 func transposeHint(ta, tb bool, a, b Shape) string {
 	k, other := a[len(a)-1], b[len(b)-1]
 	if ta {

@@ -214,7 +214,7 @@ func commitTime(ctx context.Context, root string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// build builds vkc for a platform into a folder.
+// build builds vkc for a platform into a folder. With cgo it supports Vulkan; without, it runs on the CPU only.
 func (r *release) build(ctx context.Context, p platform, cgo bool, dir string) (build, error) {
 	b := build{platform: p, vulkan: cgo, path: filepath.Join(dir, p.program())}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s", "-o", b.path, "./cmd/vkc")

@@ -419,8 +419,8 @@ func (a *answer) extendDeadline() {
 	http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(a.writeTimeout))
 }
 
-// stream answers by server-sent events (HTML, section 9.2), one per piece of text. An error before the first event
-// becomes an ordinary response.
+// stream answers by server-sent events (HTML, section 9.2), one per piece of text, and with the usage at the end if
+// withUsage is set. An error before the first event becomes an ordinary response.
 func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error {
 	sendFields := func(c *choice, fields map[string]any, end finish) error {
 		if err := a.sendFirst(c, withUsage); err != nil {
@@ -472,7 +472,7 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 	return nil
 }
 
-// sendPart sends a part of a choice.
+// sendPart sends a part of a choice. If withUsage is set, each part has the field usage, which is null before the last.
 func (a *answer) sendPart(fields map[string]any, withUsage bool) error {
 	body := a.body(a.shape.part, fields)
 	if withUsage {
@@ -493,7 +493,8 @@ func (a *answer) startStream() {
 	h.Set("X-Accel-Buffering", "no")
 }
 
-// sendFirst sends the part of a choice that comes before all text, in the first call for that choice.
+// sendFirst sends the part of a choice that comes before all text, in the first call for that choice. For withUsage see
+// sendPart.
 func (a *answer) sendFirst(c *choice, withUsage bool) error {
 	a.startStream()
 	if c.begun || c.first == nil {

@@ -379,7 +379,7 @@ func chosen(fields map[string]any, paths []string) map[string]any {
 	return kept
 }
 
-// settings lists the sampling options of an answer, by the names of requests.
+// settings lists the sampling options of an answer, and whether it is a stream, by the names of requests.
 func settings(j *job, stream bool) map[string]any {
 	s := j.sampling
 	topP := 1.0

@@ -96,7 +96,7 @@ Pipeline caches belong to the drivers, which check them before each use.`,
 	return cmd
 }
 
-// cacheList runs vkc cache ls.
+// cacheList runs vkc cache ls. asJSON is flag --json.
 func (a *app) cacheList(asJSON bool) error {
 	c, err := openCaches()
 	if err != nil {

@@ -42,7 +42,7 @@ func (f *hintFlags) names(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// hints runs vkc doctor GRAPH.
+// hints runs vkc doctor GRAPH. asJSON is flag --json.
 func (a *app) hints(ctx context.Context, path string, f *hintFlags, asJSON bool) error {
 	symbols, err := parseSymbols(f.symbols)
 	if err != nil {

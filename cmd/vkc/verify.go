@@ -256,7 +256,8 @@ func (a *app) runOpCases(ctx context.Context, dev *vkc.Device, opt optest.Option
 	}, opt)
 }
 
-// verification is the report for programs.
+// verification returns the report as programs read it. It lists all results if all is set, and otherwise the results
+// that did not pass.
 func verification(dev *vkc.Device, r *optest.Report, all bool) verifyInfo {
 	info := verifyInfo{Device: dev.Name(), Total: r.Total(), Ops: r.Summaries(), Results: []optest.Result{}}
 	for _, res := range r.Results {

@@ -35,7 +35,7 @@ func thisVersion() versionInfo {
 	return versionInfo{vkc.Version(), generator.ID(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// printVersion prints one line, or JSON.
+// printVersion prints the version in one line, or as JSON if asJSON is set.
 func (a *app) printVersion(asJSON bool) error {
 	v := thisVersion()
 	if asJSON {

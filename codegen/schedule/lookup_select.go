@@ -55,7 +55,8 @@ const fewLookupColumns = 16
 const manyResidentColumns = 64
 
 // lookupAsRead lists schedules that load elements of the row from memory whenever they are needed. A workgroup larger
-// than the smallest is listed only if each invocation gets at least `fewest` columns.
+// than the smallest is listed only if each invocation gets at least `fewest` columns. subnormals says that kernels may
+// convert quants to floats as subnormal halves.
 func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil

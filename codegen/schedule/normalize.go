@@ -162,7 +162,8 @@ func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kerne
 }
 
 // looksUp reports whether a run is decoded an octet (eight quants) at a time. Octets of base-3 digits are decoded by
-// multiplication with constants, in integers. Other octets are decoded by a table, which needs s.Copies.
+// multiplication with constants, and only for integer rows (ints). Other octets are decoded by a table, which needs
+// s.Copies.
 func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 	f, ok := ir.BlockFormatOf(r.DType)
 	switch {

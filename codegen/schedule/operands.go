@@ -94,8 +94,8 @@ func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kerne
 	return list
 }
 
-// storedOperand returns the layout of operand v, with its other axis padded to whole tiles. An operand that is split
-// into bf16 terms keeps the axis of its present layout if that needs no padding.
+// storedOperand returns the layout of operand v, with its other axis padded to whole tiles. inTerms says that the
+// operand is split into bf16 terms. Such an operand keeps the axis of its present layout if that needs no padding.
 func storedOperand(k *kernel.Kernel, v *kernel.Expr, other int, inTerms bool) kernel.StoredOperand {
 	d := k.Parallel[other]
 	divides := DivisibleBy(d, storedRows)

@@ -150,7 +150,8 @@ func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int
 	return sum, run, ""
 }
 
-// kernelTime estimates the time in nanoseconds of a kernel without its launch. If it is unknown, why is the reason.
+// kernelTime estimates the time in nanoseconds of a kernel without its launch. splits says that a later rule splits its
+// sums among workgroups if that is faster. If the time is unknown, why is the reason.
 func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	switch {
 	case k.Family == kernel.FamilyRow:
@@ -170,7 +171,8 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 	return h.tiledTime(k, caps, splits)
 }
 
-// tiledTime is kernelTime of a matmul in tiles, or as a matvec if that takes its rows and is faster.
+// tiledTime is kernelTime of a matmul in tiles, or as a matvec if that takes its rows and is faster. If splits is set,
+// the contraction may be split.
 func (h heuristics) tiledTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	time, units := h.bestMatrixTime(k, caps, 1)
 	if !units {

@@ -163,7 +163,7 @@ func (l layout) pad(r *run, sign string, s str) str {
 	return joined(r, []value{fill(before), text(sign), fill(between), s, fill(after)}, nil)
 }
 
-// signOf returns the sign to print for a number.
+// signOf returns the sign to print for a number: "-" if it is negative, and otherwise "+", a space or nothing.
 func (l layout) signOf(negative bool) string {
 	switch {
 	case negative:

@@ -234,8 +234,8 @@ const (
 // moreOf returns the name of a further tensor of a matrix.
 func moreOf(name, suffix string) string { return strings.TrimSuffix(name, ".weight") + suffix }
 
-// findMore adds the order of a matrix's columns and its scales, if the folder has them. The scales have the rows of
-// the matrix.
+// findMore adds the order of a matrix's columns and its scales, if the folder has them. The scales have the rows of the
+// matrix. For kept see folderConfig.converted.
 func (f *folderWeightNames) findMore(of Origin, p weightSpec, s sizes, kept bool) {
 	if !strings.HasSuffix(of.Name, ".weight") || !p.linear {
 		return

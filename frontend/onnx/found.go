@@ -183,7 +183,8 @@ func unique(c *call) []*value {
 	return c.uniqueOf(x.Unique(axis), axis, c.intAttr("sorted", 1) != 0)
 }
 
-// uniqueOf returns the results of Unique along an axis.
+// uniqueOf returns the four results of Unique along an axis, from u, in which values are sorted. If sorted is not set,
+// it reorders them by first occurrence.
 func (c *call) uniqueOf(u frontend.Uniques, axis int, sorted bool) []*value {
 	if !sorted {
 		// Order values by their first occurrence, with the invalid ones last.

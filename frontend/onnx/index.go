@@ -184,7 +184,7 @@ func tensorScatter(c *call) tensor {
 }
 
 // scatterEach is like tensorScatter, but with a position per sequence. It selects each element either from the updates
-// or from x.
+// or from x. If circular is set, updates past the end continue at the beginning.
 func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
 	if start.Rank() != 1 || axis == 0 {
 		c.fail("write_indices %s for %s along axis %d: want one index per sequence of the batch", start, x, axis)

@@ -64,9 +64,9 @@ func imageDecoder(c *call) []*value {
 	return []*value{{data: &ir.Data{DType: ir.U8, Dims: []int{r.Dy(), r.Dx(), channels}, Bytes: out}}}
 }
 
-// smooth returns the pixels of a picture that may have colours for fewer pixels than brightness. Colours are
-// interpolated linearly, as ONNX defines it for JPEG. A WebP picture has values from 16 to 235 or 240 (ITU-R BT.601),
-// and a JPEG picture from 0 to 255 (JFIF).
+// smooth returns the pixels of a picture that may have colours for fewer pixels than brightness. It interpolates
+// colours linearly, as ONNX defines it for JPEG. If webp is set, values are from 16 to 235 or 240 (ITU-R BT.601), and
+// otherwise from 0 to 255 (JFIF).
 func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
 	width, height := 1, 1 // of the pixels with one colour
 	switch p.SubsampleRatio {

@@ -295,8 +295,9 @@ func (c *call) cellsOf(a imageAxis, start, length tensor, n int) *cells {
 	return all
 }
 
-// adaptiveRoiAlign returns the cells of an image for each region. Samples form a grid, and a weight is the product of
-// two along the axes. So both axes are joined one after the other.
+// adaptiveRoiAlign returns the cells of an image for each region: the mean of a cell's samples, or the largest sample
+// if largest is set. Samples form a grid, and a weight is the product of two along the axes. So the axes are joined one
+// after the other.
 func (c *call) adaptiveRoiAlign(p *image, rows, columns *cells, largest bool) tensor {
 	s := p.flat.Shape()
 	x := p.flat.Reshape(s[0], s[1], p.axes[0].extent, p.axes[1].extent)

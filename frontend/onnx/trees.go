@@ -29,7 +29,8 @@ const (
 	maxLeafSums  = 1 << 26
 )
 
-// branch sets where a node leads, by the name of its comparison.
+// branch sets where node i leads for a value below, equal to or above its split, or NaN. mode names the comparison, yes
+// and no are the nodes for its results, and nanYes says that NaN leads to yes.
 func (f *forest) branch(i int, mode string, yes, no int32, nanYes bool) {
 	next := func(is bool) int32 {
 		if is {

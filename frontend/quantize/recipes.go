@@ -296,9 +296,9 @@ func layerOf(name string) int {
 	return layer
 }
 
-// sites returns the sites of the matrices of a model that are quantized, by name. The position of a matrix counts the
-// matrices of the same role in the order of layers and names. In mixtures of experts, a layer may have several of a
-// role, so the layer's number counts.
+// sites returns the sites of the matrices of a model that are quantized, by name. weighted says that there is an
+// importance matrix. The position of a matrix counts the matrices of the same role in the order of layers and names. In
+// mixtures of experts, a layer may have several of a role, so the layer's number counts.
 func sites(src *Source, weighted bool) map[string]*site {
 	f := factsOf(src)
 	order := slices.Clone(src.tensors)

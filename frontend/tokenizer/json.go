@@ -134,7 +134,7 @@ func (p *pipeline) normalized(text string) string {
 }
 
 // encode normalizes the text, finds added tokens in it, and appends these and the tokens of the text between them to
-// out.
+// out. begins says that the text is the beginning of a whole one.
 func (p *pipeline) encode(out []int32, text string, begins bool) []int32 {
 	text = p.normalized(text)
 	from := 0
@@ -155,7 +155,8 @@ func (p *pipeline) encode(out []int32, text string, begins bool) []int32 {
 	return p.encodeWords(out, text[from:], begins && from == 0)
 }
 
-// encodeWords appends the tokens of a normalized text without added tokens.
+// encodeWords appends the tokens of a normalized text without added tokens. begins says that nothing comes before the
+// text.
 func (p *pipeline) encodeWords(out []int32, text string, begins bool) []int32 {
 	if text == "" {
 		return out

@@ -135,7 +135,8 @@ func readMetaspaceDecoder(raw json.RawMessage) decoder {
 var cleanUp = strings.NewReplacer(" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m",
 	" do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re").Replace
 
-// wordPieceDecoder is the decoder of WordPiece: tokens without the prefix begin words.
+// wordPieceDecoder returns the decoder of WordPiece. Tokens without the prefix begin words. If clean is set, it removes
+// spaces before punctuation.
 func wordPieceDecoder(prefix string, clean bool) decoder {
 	return func(parts []string) []string {
 		for i, part := range parts {

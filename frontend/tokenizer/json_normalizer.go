@@ -115,7 +115,7 @@ func without(text string, drop func(r rune) bool) string {
 // isSpace reports whether a character is white space.
 func isSpace(r rune) bool { return unicode.IsSpace(r) }
 
-// trimmed removes white space at the ends of a text.
+// trimmed removes white space from the left end, the right end or both ends of a text.
 func trimmed(text string, left, right bool) string {
 	if left {
 		text = strings.TrimLeftFunc(text, isSpace)

@@ -225,7 +225,8 @@ func isPunctuation(r rune) bool {
 	return unicode.IsPunct(r) || r > ' ' && r < 0x7f && unicode.IsSymbol(r)
 }
 
-// byteLevel is the pre-tokenizer of byte-level vocabularies (Radford et al. 2019).
+// byteLevel returns the pre-tokenizer of byte-level vocabularies (Radford et al. 2019). If prefix is set, it adds a
+// space before the text. If words is set, it splits the text by GPT-2's pattern.
 func byteLevel(prefix, words bool) splitter {
 	return func(out []piece, p piece) []piece {
 		text, begins := p.text, p.begins

@@ -236,7 +236,8 @@ func cl100k(digits int, letters class, lines bool) cutter {
 	}
 }
 
-// unsuffixed is like cl100k, but without the suffixes. white is the cutter for white space, the pattern's second line.
+// unsuffixed returns the cutter of cl100k without the suffixes. digits, letters and lines have the same meaning. white
+// is the cutter for white space, the pattern's second line.
 func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	return func(text string) int {
 		c, n := next(text)

@@ -390,7 +390,8 @@ func (m *matching) back(base, trail int) (pc, at int, ok bool) {
 	return 0, 0, false
 }
 
-// succeed ends an attempt that has matched: its states have not failed.
+// succeed ends an attempt that has matched, so its states have not failed. If they belong to an opLook (look), it also
+// remembers that they have matched.
 func (m *matching) succeed(base, trail int, look bool) {
 	size := len(m.text) + 1
 	for _, bit := range m.trail[trail:] {

@@ -161,7 +161,7 @@ func filter(n, padded, to int, cubic bool) []float32 {
 	return table
 }
 
-// kernel is the filter's weight at a distance.
+// kernel is the weight of the cubic filter (Keys 1981, a = -0.5) or of the linear one at distance x.
 func kernel(x float64, cubic bool) float64 {
 	switch {
 	case !cubic:

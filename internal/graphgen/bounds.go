@@ -258,7 +258,8 @@ func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 	b.Err += b.mag() * max(1, n.Op().Info().Tol.Eps/8)
 }
 
-// samples returns points of a range, in order, its ends and 0 among them.
+// samples returns points of a range in order, with its ends and 0 among them: fewer for ops with more arguments. For a
+// bool they are 0 and 1.
 func samples(a Bound, args int, isBool bool) []float64 {
 	if isBool {
 		return []float64{0, 1}

@@ -53,8 +53,8 @@ var Words = &analysis.Analyzer{
 // inComments matches any word that is banned in comments and strings, and inPages any that is banned in pages.
 var inComments, inPages = banned(false), banned(true)
 
-// banned returns a pattern of the banned words: of all of them, or only of the words that comments must not have
-// either.
+// banned returns a pattern of the words that pages must not have if pages is set, and otherwise of the fewer words that
+// comments must not have either.
 func banned(pages bool) *regexp.Regexp {
 	var list []string
 	for _, w := range Banned {

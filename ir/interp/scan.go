@@ -125,7 +125,8 @@ func argsort(c *call) (value, error) { return c.order(c.attrs().Bool("descending
 
 func topKIndices(c *call) (value, error) { return c.order(c.attrs().Bool("largest")) }
 
-// order returns the coordinates of each row's elements in sorted order, as many as the result's axis has.
+// order returns the coordinates of each row's elements in ascending or descending order, as many as the result's axis
+// has.
 func (c *call) order(descending bool) (value, error) {
 	x := c.args[0]
 	out := make([]int64, elems(c.dims))
@@ -142,7 +143,7 @@ func (c *call) order(descending bool) (value, error) {
 	return c.ints(out), err
 }
 
-// sortedOrder returns the coordinates of the elements in sorted order. The sort is stable.
+// sortedOrder returns the coordinates of the elements in ascending or descending order. The sort is stable.
 func sortedOrder[T any](row []T, descending bool, compare func(a, b T) int) []int64 {
 	order := make([]int64, len(row))
 	for i := range order {

@@ -158,7 +158,8 @@ func (o *Overwrites) OnlyUpdates(n *ir.Node) bool {
 // ReadOnce reports whether exactly one argument of one node is n, and n is neither an output nor a state's new value.
 func (o *Overwrites) ReadOnce(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
 
-// decide decides whether a state is updated in place, and records the result in InPlace or Whole.
+// decide decides whether a state is updated in place, and records the result in InPlace or Whole. decided says that an
+// earlier decision has inserted the copies that the graph needs; then the order of reads and writes is right already.
 func (o *Overwrites) decide(u ir.Update, decided bool) {
 	values, own, why := o.chain(u)
 	switch {

@@ -202,8 +202,9 @@ func (f *Fusion) place(n *ir.Node) {
 	}
 }
 
-// placeInLoop decides about an operand of a kernel that would compute each of its elements several times. It returns
-// false if no user is such a kernel, or if computing n again is cheap.
+// placeInLoop decides about an operand of a kernel that would compute each of its elements several times. expensive
+// says that computing an element takes longer than loading it. It returns false if no user is such a kernel, or if
+// computing n again is cheap.
 func (f *Fusion) placeInLoop(n *ir.Node, users []*Cluster, expensive bool) bool {
 	inline, stored := f.partOfHalfSum(n)
 	for _, c := range users {

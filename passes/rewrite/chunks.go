@@ -88,6 +88,7 @@ func (c *cut) inARow(rows, length int64) bool {
 }
 
 // sideBySide is like inARow, for interleaved rows: the elements at one position of `inner` rows are adjacent in memory.
+// twice says that the first step reads its elements twice.
 func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
 		return false

@@ -74,9 +74,10 @@ func (r *rewriter) solveBlock(a, b *ir.Node, lower, transpose bool) *ir.Node {
 	return r.binary(realsOf(a.DType()).triangularSolve, a, b, attr("lower", lower), attr("transposed", transpose))
 }
 
-// triangularSolve solves triangular systems. One kernel solves a block of rows, and a matmul subtracts these times
-// their factors from the rows of b that are left. Lower matrices are solved forward, from the first row on, and upper
-// ones backward. Transposing a matrix exchanges the two.
+// triangularSolve solves triangular systems, with the lower or the upper triangle of a, or with its transpose. One
+// kernel solves a block of rows, and a matmul subtracts these times their factors from the rows of b that are left.
+// Lower matrices are solved forward, from the first row on, and upper ones backward. Transposing a matrix exchanges the
+// two.
 func (r *rewriter) triangularSolve(a, b *ir.Node, lower, transpose bool) *ir.Node {
 	size, n := realsOf(a.DType()).block, a.Shape()[1].Add
 	if n <= size {

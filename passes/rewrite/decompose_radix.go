@@ -76,8 +76,8 @@ const (
 	highWord = true
 )
 
-// keysOf maps elements to u32 keys that sort in the same order. Keys of 64-bit elements have two words: high chooses
-// which one it returns.
+// keysOf maps elements to u32 keys. Ascending keys sort the elements in ascending order, or in descending order if
+// descending is set. Keys of 64-bit elements have two words: high chooses which one it returns.
 func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 	down := attr("descending", descending)
 	least, _ := ir.IntRange(x.DType())

@@ -94,8 +94,8 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	return r.onAxis(ir.OpGather, axis, places, last)
 }
 
-// padLast appends elements to an axis of static extent until it has the given length. No element of x sorts after them
-// in the given direction.
+// padLast appends elements to an axis of static extent until it has the given length. In ascending or descending order,
+// no element of x sorts after them.
 func (r *rewriter) padLast(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
 	extent := x.Shape()[axis].Add
 	if extent == length {
@@ -106,7 +106,8 @@ func (r *rewriter) padLast(x *ir.Node, axis int, length int64, descending bool) 
 	return r.concat(axis, x, r.fill(x.DType(), sortsLast(x.DType(), descending), shape))
 }
 
-// sortsLast returns the value of a dtype that sorts last. NaN counts as larger than all other floats.
+// sortsLast returns the value of a dtype that sorts last in ascending or descending order. NaN counts as larger than
+// all other floats.
 func sortsLast(t ir.DType, descending bool) float64 {
 	lo, hi := ir.IntRange(t)
 	switch {

@@ -40,7 +40,7 @@ type buffer struct {
 	fixed    bool          // whether every run copies all of it between `at` and `host`
 }
 
-// newMemory describes the buffers of a program. It allocates nothing.
+// newMemory describes the buffers of a program. It allocates nothing. guarded is LoadOptions.Guards.
 func newMemory(d *Device, p *kernel.Program, weights ir.WeightSource, guarded bool) programMemory {
 	m := programMemory{device: d, program: p, weights: weights, guarded: guarded,
 		buffers: make([]buffer, len(p.Buffers))}

@@ -205,7 +205,8 @@ func ports(list []kernel.Port) []runtime.Port {
 	return out
 }
 
-// compile makes the pipelines of all shaders that steps use.
+// compile makes the pipelines of all shaders that steps use. With statistics, the driver keeps statistics about them,
+// if it can.
 func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics bool, report reporter) (err error) {
 	defer bailout.Caught(&err)
 	p := rec.program

@@ -156,7 +156,7 @@ func flag(b bool) C.int {
 }
 
 // createDevice creates a device with one queue of each given family. It enables the features in `use` that the device
-// supports.
+// supports. If robust is set, the driver checks every access to a buffer.
 func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int, robust bool,
 	use *device.Features) (nativeDevice, Result) {
 	var dev *C.vkc_device

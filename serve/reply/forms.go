@@ -222,7 +222,8 @@ type mark struct {
 	drop  bool   // it means nothing
 }
 
-// marks lists the marks that may come next. start means that there was no content yet.
+// marks lists the marks that may come next. start says that there was no content yet, and tools that calls are
+// possible.
 func (f *Form) marks(start, tools bool) (list []mark) {
 	for _, p := range f.thinking() {
 		if start || f.Think != nil {
@@ -240,7 +241,7 @@ func (f *Form) marks(start, tools bool) (list []mark) {
 	return list
 }
 
-// find finds the first mark in a text: of those at the same position, the longest.
+// find finds the first mark in a text: of those at the same position, the longest. For start and tools see marks.
 func (f *Form) find(text string, start, tools bool) (at int, found *mark) {
 	at = len(text)
 	for _, m := range f.marks(start, tools) {

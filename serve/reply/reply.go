@@ -105,6 +105,7 @@ func (r *Reader) scan(end bool) []Part {
 }
 
 // step takes one item of the held text: a mark, a call, or the text before it. It returns false if it needs more text.
+// end says that the answer has ended, so that no more text comes.
 func (r *Reader) step(end bool) bool {
 	switch {
 	case r.held == "":
@@ -158,7 +159,7 @@ func (r *Reader) say(text string) {
 	r.parts = append(r.parts, Part{Content, text})
 }
 
-// reasoning returns text up to the mark that ends the reasoning.
+// reasoning returns text up to the mark that ends the reasoning, or all text if the answer has ended (end).
 func (r *Reader) reasoning(end bool) bool {
 	think := func(text string) {
 		if text != "" {

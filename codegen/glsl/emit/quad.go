@@ -23,7 +23,7 @@ func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, inside
 // Inside is the last argument of Quad if the quad always begins within the extent.
 const Inside = true
 
-// QuadOf is like Quad, for a vector type of any kind.
+// QuadOf is like [Emitter.Quad], for a vector type of any kind. inside says that k is always within the extent.
 func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base string, inside bool) expr.Expr {
 	whole := schedule.DivisibleBy(a.Extent, 4)
 	if whole && inside && e.IsVector(v, a) {

@@ -255,7 +255,8 @@ func (r *run) eachElement(fold int64, f func(j int64)) {
 	}
 }
 
-// stores runs the stores of the current point or element. It computes all values before it stores any, as a device may.
+// stores runs the stores per element if perElement is set, and otherwise the others. It computes all values before it
+// stores any, as a device may.
 func (r *run) stores(perElement bool) {
 	r.pending = r.pending[:0]
 	for i, s := range r.k.Stores {

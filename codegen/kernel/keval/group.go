@@ -36,7 +36,8 @@ func (r *run) group(fold int64) {
 	}
 }
 
-// writeGroup writes row i of the table: unused, or with elements of the current group number.
+// writeGroup writes row i of the table: the current group number and the elements `rest` if the row is used, and
+// otherwise -1 everywhere.
 func (r *run) writeGroup(i int64, used bool, rest []int64) {
 	g := r.k.Group
 	r.doing, r.number = "group", int(i)

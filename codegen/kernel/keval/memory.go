@@ -142,8 +142,8 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) {
 	r.m.mem[buf].put(buf, x*int64(size), raw[:size])
 }
 
-// claim records that the current point reads or writes an element of a buffer that this step writes. On a device,
-// another point may run at the same time.
+// claim records that the current point reads element x of a buffer that this step writes, or writes it if write is set.
+// It fails if another point writes the element too, because on a device both may run at the same time.
 func (r *run) claim(buf int, x int64, write bool) {
 	if r.touched[buf] == nil {
 		r.touched[buf] = make([]touch, r.elems[buf])

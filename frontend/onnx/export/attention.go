@@ -193,7 +193,8 @@ func (c *call) seen(h heads) string {
 	return seen
 }
 
-// attentionParts writes attention, or the logarithm of its denominators, as matmuls and a softmax.
+// attentionParts writes attention as matmuls and a softmax. If lse is set, it writes the logarithm of the softmax's
+// denominators instead.
 func (c *call) attentionParts(h heads, lse bool) string {
 	a, t := c.node.Attrs(), h.t
 	rank := c.node.Arg(0).Rank()

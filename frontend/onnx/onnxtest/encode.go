@@ -31,7 +31,7 @@ func (m Message) Float(field int, v float32) Message {
 		math.Float32bits(v))
 }
 
-// typed writes the type of a tensor. Without extents it says nothing of the shape.
+// typed writes the type of a tensor of dtype elem. Unless known is set, it writes no shape.
 func typed(elem int64, dims []int, known bool) Message {
 	m := Message{}.Int(1, elem)
 	if known {
