@@ -137,7 +137,11 @@ func (p *chainOf[T]) begin(readers []readerOf[T]) *scratch[T] {
 func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T] {
 	for i := range p.args {
 		if p.reads[i] && readers[i].repeats() {
-			readers[i].read(s.buffer(i), 0)
+			list := s.buffer(i)
+			if p.onlyFused[i] && canFuse() {
+				list = list[:fusedElems]
+			}
+			readers[i].read(list, 0)
 		}
 	}
 	return s
