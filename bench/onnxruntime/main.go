@@ -27,6 +27,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -131,7 +132,13 @@ func one(ort *peer.Peer, name, path, scratch string) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, e := range whole.Model.Extents() {
+	extents := whole.Model.Extents()
+	for name := range list {
+		if !slices.Contains(extents, name) {
+			return fmt.Errorf("-dim %s: the model has the symbolic extents %q", name, extents)
+		}
+	}
+	for _, e := range extents {
 		if n, ok := list[e]; ok {
 			options.Dims[e] = ir.Dim{Add: n}
 		} else {
