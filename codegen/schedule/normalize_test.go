@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
@@ -12,19 +13,16 @@ import (
 // one again changes nothing.
 func TestSchedulesReadApart(t *testing.T) {
 	kernels := maps.Clone(samples)
-	for _, dt := range []ir.DType{ir.Q4_0, ir.Q2_K, ir.IQ2_XS, ir.TQ1_0} {
-		for _, bytes := range []bool{false, true} {
-			k := blockMul(1, 4096, 4096, dt, bytes)
-			kernels[map[bool]string{false: "floats by ", true: "bytes by "}[bytes]+dt.String()] = k
-			planes := *k
-			planes.Bindings = append([]kernel.Binding(nil), k.Bindings...)
-			for i := range planes.Bindings {
-				if planes.Bindings[i].DType == dt {
-					planes.Bindings[i].Layout = kernel.LayoutPlanes
+	// Each format meets floats and bytes, one of them in planes.
+	for i, dt := range []ir.DType{ir.Q4_0, ir.Q2_K, ir.IQ2_XS, ir.TQ1_0} {
+		for j, bytes := range []bool{false, true} {
+			k, planes := blockMul(1, 4096, 4096, dt, bytes), (i+j)%2 == 0
+			for b := range k.Bindings {
+				if planes && k.Bindings[b].DType == dt {
+					k.Bindings[b].Layout = kernel.LayoutPlanes
 				}
 			}
-			name := map[bool]string{false: "floats by planes of ", true: "bytes by planes of "}[bytes]
-			kernels[name+dt.String()] = &planes
+			kernels[fmt.Sprintf("%s, bytes: %t, planes: %t", dt, bytes, planes)] = k
 		}
 	}
 	for _, name := range []string{"nvidia-h100", "lavapipe"} {

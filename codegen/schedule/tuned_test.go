@@ -152,12 +152,12 @@ func TestTuningHashCountsAllOfASchedule(t *testing.T) {
 }
 
 // TestVariants: for kernels of every family there are schedules to measure, all of them legal and
-// different, Select's first. Each kernel is looked at on three profiles, neighbours on other ones.
+// different, Select's first. Each kernel is looked at on two profiles, neighbours on other ones.
 func TestVariants(t *testing.T) {
 	profiles := device.Kinds()
 	for i, what := range slices.Sorted(maps.Keys(samples)) {
-		for j := range 3 {
-			k, name := samples[what], profiles[(i+j*len(profiles)/3)%len(profiles)]
+		for j := range 2 {
+			k, name := samples[what], profiles[(i+j*len(profiles)/2)%len(profiles)]
 			caps := profile(t, name)
 			all := Variants(k, caps)
 			usual, _, err := Select(k, caps)

@@ -99,7 +99,7 @@ func TestWorkDirsStay(t *testing.T) {
 	var g errgroup.Group
 	for range 8 {
 		g.Go(func() error {
-			for range 500 {
+			for range 200 {
 				d, err := makeWorkDir()
 				if err != nil {
 					return err

@@ -138,8 +138,13 @@ func TestCommandLines(t *testing.T) {
 		}
 		path = wrapped + string(filepath.ListSeparator) + path
 	}
+	// No command depends on an empty cache, so the shaders of other tests are in it.
+	cache := t.TempDir()
+	if err := vktest.Share(cache, vktest.Shaders, vktest.Tools); err != nil {
+		t.Fatal(err)
+	}
 	// With the flags of make test, packages that it compiled are not compiled again.
-	env := append(os.Environ(), "VKC_CACHE_DIR="+t.TempDir(), "GOBIN="+bin, "PATH="+path,
+	env := append(os.Environ(), "VKC_CACHE_DIR="+cache, "GOBIN="+bin, "PATH="+path,
 		"GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
 	git := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "git", append(

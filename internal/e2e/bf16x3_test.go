@@ -115,7 +115,7 @@ func TestBF16x3OnDevice(t *testing.T) {
 func TestBF16x3Errors(t *testing.T) {
 	devtest.NeedTools(t)
 	dev := devtest.OpenDevice(t)
-	const n, k, special = 1024, 4096, 77
+	const n, k, special = 256, 4096, 77
 	rng := rand.New(rand.NewPCG(5, 5))
 	normal := func() ([]float64, *ir.Data) {
 		v := make([]float64, n*k)
@@ -145,8 +145,8 @@ func TestBF16x3Errors(t *testing.T) {
 			t.Fatal(err)
 		}
 		largest, squares, most, count := 0.0, 0.0, 0.0, 0
-		for i := 0; i < n; i += 32 {
-			for j := 7; j < n; j += 32 {
+		for i := 0; i < n; i += 8 {
+			for j := 7; j < n; j += 8 {
 				sum := 0.0
 				for l := range k {
 					sum += x[i*k+l] * w[j*k+l]

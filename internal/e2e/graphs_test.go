@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -64,9 +66,12 @@ func TestSoftmaxSymbolicRow(t *testing.T) {
 func TestMatMul(t *testing.T) {
 	dev := openDevice(t)
 	var cases []runCase
-	for _, s := range [][3]int{{1, 1, 1}, {1, 7, 33}, {5, 3, 129}, {3, 64, 1}, {64, 64, 64}, {65, 67, 129},
+	for i, s := range [][3]int{{1, 1, 1}, {1, 7, 33}, {5, 3, 129}, {3, 64, 1}, {64, 64, 64}, {65, 67, 129},
 		{130, 31, 257}, {8, 512, 256}, {1, 1000, 513}} {
-		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16} {
+		for j, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16} {
+			if (i+j)%3 == 0 && os.Getenv(pairs.Env) != "all" { // each shape has two of the three
+				continue
+			}
 			g := build(t, func(b *frontend.Builder) {
 				x := b.Input("x", ir.F32, b.Sym("M", s[0]), s[2])
 				w, wt := b.Weight("w", dtype, s[2], s[1]), b.Weight("wt", dtype, s[1], s[2])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -147,7 +149,21 @@ func (c *Checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]i
 //   - the kernels with other fusion choices
 //
 // It returns the state of the passes.
-func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err error) {
+func Check(g *ir.Graph, seed uint64, runs int) (*passes.State, *Checker, error) {
+	return check(g, seed, runs, 1)
+}
+
+// CheckRandom is Check for one of many random graphs: it takes half of the other fusion choices. The next seed takes
+// the other half. VKC_TEST_CASES=all takes all.
+func CheckRandom(g *ir.Graph, seed uint64, runs int) (*passes.State, *Checker, error) {
+	if os.Getenv(pairs.Env) == "all" {
+		return check(g, seed, runs, 1)
+	}
+	return check(g, seed, runs, 2)
+}
+
+// check takes every n-th of the other fusion choices. The seed says which one is the first.
+func check(g *ir.Graph, seed uint64, runs, n int) (_ *passes.State, _ *Checker, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic, %v\n%s", p, debug.Stack())
@@ -181,7 +197,7 @@ func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err
 	if _, err := c.addCompiled("kernels of nodes in another order", shuffled, passes.Options{}, nil); err != nil {
 		return nil, nil, err
 	}
-	if err := c.addChoices(g, rng); err != nil {
+	if err := c.addChoices(g, rng, int(seed%uint64(n)), n); err != nil {
 		return nil, nil, err
 	}
 	return s, c, c.Compare(runs)
@@ -196,9 +212,10 @@ func (c *Checker) addCompiled(name string, g *ir.Graph, o passes.Options, order 
 	return s, c.AddKernels(name, s, order)
 }
 
-// addChoices adds the kernels that the passes make of g under other choices than the default, in random orders.
-func (c *Checker) addChoices(g *ir.Graph, rng *rand.Rand) error {
-	for _, v := range []struct {
+// addChoices adds the kernels that the passes make of g under other choices than the default, in random orders. It
+// takes every n-th of the choices, from the given one on, and small kernels.
+func (c *Checker) addChoices(g *ir.Graph, rng *rand.Rand, first, n int) error {
+	for i, v := range []struct {
 		name    string
 		choices Choices
 	}{
@@ -212,6 +229,9 @@ func (c *Checker) addChoices(g *ir.Graph, rng *rand.Rand) error {
 		{"rows of bytes and of attention in f16", Choices{Bytes: AllBytes, Take: Rules("half_attention")}},
 		{"fused norms and slices", Choices{Take: FuseAll}},
 	} {
+		if i%n != first {
+			continue
+		}
 		if _, err := c.addCompiled("kernels of "+v.name, g, passes.Options{Pricer: v.choices}, rng); err != nil {
 			return err
 		}

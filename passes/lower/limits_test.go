@@ -122,7 +122,7 @@ func lstm(n int) string {
 // compares their kernels with the reference.
 func TestManyOperands(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{5, 14, 40} {
+	for _, n := range []int{5, 14, 30} {
 		if testing.Short() && n > 14 {
 			continue
 		}

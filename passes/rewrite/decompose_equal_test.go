@@ -12,9 +12,9 @@ import (
 // sorted, whether into a state in place or into a value, and few are compared.
 func TestChosenForms(t *testing.T) {
 	const leaves = `
-		%%base = input {name="base", dtype=%[1]s, shape=[2,90,40]}
+		%%base = input {name="base", dtype=%[1]s, shape=[2,90,8]}
 		%%table = state {name="table", dtype=%[1]s, shape=[900,100]}
-		%%updates = input {name="updates", dtype=%[1]s, shape=[2,N,40]}
+		%%updates = input {name="updates", dtype=%[1]s, shape=[2,N,8]}
 		%%rows = input {name="rows", dtype=%[1]s, shape=[N,100]}
 		%%ids = input {name="ids", dtype=%[2]s, shape=[N]}
 		%%column = reshape %%ids {shape=[N,1]}
@@ -38,7 +38,7 @@ func TestChosenForms(t *testing.T) {
 			%y = scatter_add %all, %ids, %values
 			output "y" %y`, "vkc.scatter_fixed"},
 		{"i32", "i32", "4", `%flat = reshape %ids {shape=[1,N,1]}
-			%idx = broadcast %flat {shape=[2,N,40]}
+			%idx = broadcast %flat {shape=[2,N,8]}
 			%y = scatter_add %base, %idx, %updates {axis=1}
 			output "y" %y`, ""},
 		{"f32", "i32", "3", `%y = index_add %table, %ids, %rows {axis=0}

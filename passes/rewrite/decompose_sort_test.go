@@ -2,8 +2,10 @@ package rewrite_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/passtest"
 )
 
@@ -41,30 +43,36 @@ func TestSorts(t *testing.T) {
 		{"[2,4097]", "1", "i8", "argsort %x {axis=1", "map" + turn},
 		{"[2,4096]", "1", "u8", "sort %x {axis=1", "map" + turn + " map"},
 	}
-	for i, tt := range tests {
-		for _, way := range []bool{false, true} {
-			if testing.Short() && way != (i%2 == 0) { // -short takes each in one direction
-				continue
-			}
-			name := "descending"
-			if tt.op[0] == 't' {
-				name = "largest"
-			}
-			t.Run(fmt.Sprint(tt.op, tt.shape, tt.dtype, way), func(t *testing.T) {
-				g := passtest.Parse(t, fmt.Sprintf(`
-					symbol N <= 200
-					symbol K <= 2
-					%%x = input {name="x", dtype=%s, shape=%s}
-					%%y = %s, %s=%v}
-					output "y" %%y`, tt.dtype, tt.shape, tt.op, name, way))
-				s, c, err := passtest.Check(g, 1, 4)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if have := passtest.Families(s); have != tt.want || c.Ran == 0 {
-					t.Errorf("%d runs of kernels %q, want %q", c.Ran, have, tt.want)
-				}
-			})
+	type sorting struct{ test, way int }
+	var all []sorting
+	for i := range tests {
+		all = append(all, sorting{i, 0}, sorting{i, 1})
+	}
+	// Each test runs, and each dtype and each op in both directions.
+	for _, c := range pairs.Cover(all, func(c sorting) []string {
+		tt := tests[c.test]
+		op, _, _ := strings.Cut(tt.op, " ")
+		return []string{fmt.Sprint(c.test), fmt.Sprint(tt.dtype, c.way), fmt.Sprint(op, c.way)}
+	}) {
+		tt, way := tests[c.test], c.way == 1
+		name := "descending"
+		if tt.op[0] == 't' {
+			name = "largest"
 		}
+		t.Run(fmt.Sprint(tt.op, tt.shape, tt.dtype, way), func(t *testing.T) {
+			g := passtest.Parse(t, fmt.Sprintf(`
+				symbol N <= 200
+				symbol K <= 2
+				%%x = input {name="x", dtype=%s, shape=%s}
+				%%y = %s, %s=%v}
+				output "y" %%y`, tt.dtype, tt.shape, tt.op, name, way))
+			s, c, err := passtest.Check(g, 1, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have := passtest.Families(s); have != tt.want || c.Ran == 0 {
+				t.Errorf("%d runs of kernels %q, want %q", c.Ran, have, tt.want)
+			}
+		})
 	}
 }

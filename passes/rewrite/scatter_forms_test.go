@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -321,8 +323,8 @@ func TestScatteredStates(t *testing.T) {
 		%at = reshape %ids {shape=[N,1]}
 		`
 	for form, kernel := range map[kernel.Form]string{"accumulate": "vkc.scatter_", "sort": "_equal_", "compare": ""} {
-		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.I32, ir.U8, ir.I64, ir.F64} {
-			for _, write := range []string{"scatter_nd %table, %at, %rows", "scatter_nd_add %table, %at, %rows",
+		for i, dtype := range []ir.DType{ir.F32, ir.F16, ir.I32, ir.U8, ir.I64, ir.F64} {
+			for j, write := range []string{"scatter_nd %table, %at, %rows", "scatter_nd_add %table, %at, %rows",
 				"scatter_nd_add %table, %at, %rows {mode=\"max\"}", "index_add %table, %ids, %rows {axis=0}",
 				"scatter %table, %each, %rows", "scatter %table, %turned, %columns {axis=1}",
 				"scatter_add %table, %each, %rows", "scatter_add %table, %turned, %columns {axis=1, mode=\"mul\"}",
@@ -338,7 +340,8 @@ func TestScatteredStates(t *testing.T) {
 					!strings.Contains(text, ", "+strings.Fields(write)[0]+"\n") { // the op is a kernel's only in place
 					t.Errorf("%s of %s, %s: has other kernels, or is not in place:\n%s", write, dtype, form, text)
 				}
-				if form != "compare" { // which checks all forms
+				// Check takes all forms. Each op and mode computes with half of the dtypes.
+				if form != "compare" || (i+j)%2 > 0 && os.Getenv(pairs.Env) != "all" {
 					continue
 				}
 				if _, c, err := passtest.Check(g, 1, 4); err != nil || c.Ran == 0 {
