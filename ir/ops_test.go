@@ -79,3 +79,22 @@ func TestMinMaxPropagateNaN(t *testing.T) {
 		}
 	}
 }
+
+// TestFunctionsNearTheEnds: exponentials near the largest f64, and logarithms of subnormal numbers, agree with the C
+// library's.
+func TestFunctionsNearTheEnds(t *testing.T) {
+	for _, c := range []struct {
+		op      Op
+		x, want float64
+	}{
+		{OpExp, 709.5, 1.3549863193146328e308}, {OpExp, 709.78, 1.7928227943945155e308}, {OpExp, 709.79, math.Inf(1)},
+		{OpLog, 5e-324, -744.4400719213812}, {OpLog, 1e-310, -713.8013788281542}, {OpLog, 0, math.Inf(-1)},
+		{OpCosh, 710.4, 1.6663642832806494e308}, {OpSinh, -710.4, -1.6663642832806494e308},
+		{OpSinh, math.Inf(-1), math.Inf(-1)}, {OpSigmoid, -709.5, 1 / 1.3549863193146328e308},
+	} {
+		have := c.op.Info().Float([]float64{c.x}, nil)
+		if have != c.want && !(math.Abs(have/c.want-1) < 4*0x1p-52) {
+			t.Errorf("%s of %g is %g, want %g", c.op, c.x, have, c.want)
+		}
+	}
+}

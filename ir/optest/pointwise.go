@@ -46,17 +46,23 @@ func (s *suite) ranges() {
 	for _, r := range []struct {
 		op       ir.Op
 		from, to float64
+		of       ir.DType
 	}{
-		{ir.OpAsin, -1, 1}, {ir.OpAcos, -1, 1}, {ir.OpAcos, 0.999, 1}, {ir.OpAtan, -3, 3},
-		{ir.OpCosh, -1, 1}, {ir.OpCosh, 88.5, 89.41}, {ir.OpSinh, 88.5, 89.41}, {ir.OpExp, 80, 88.72},
+		{ir.OpAsin, -1, 1, ir.F32}, {ir.OpAcos, -1, 1, ir.F32}, {ir.OpAcos, 0.999, 1, ir.F32},
+		{ir.OpAtan, -3, 3, ir.F32}, {ir.OpCosh, -1, 1, ir.F32}, {ir.OpCosh, 88.5, 89.41, ir.F32},
+		{ir.OpSinh, 88.5, 89.41, ir.F32}, {ir.OpExp, 80, 88.72, ir.F32},
+		{ir.OpExp, 700, 709.78, ir.F64}, {ir.OpCosh, 700, 710.47, ir.F64}, {ir.OpSinh, 700, 710.47, ir.F64},
+		{ir.OpLog, 5e-324, 1e-310, ir.F64}, {ir.OpLog2, 0.999, 1.001, ir.F64}, {ir.OpSigmoid, -709.7, 40, ir.F64},
+		{ir.OpSin, -100, 100, ir.F64}, {ir.OpAtan, -3, 3, ir.F64}, {ir.OpErf, -6, 6, ir.F64},
 	} {
-		s.add(r.op, fmt.Sprintf("from %v to %v", r.from, r.to), func(b *builder, t ir.DType) *ir.Node {
+		t := s.add(r.op, fmt.Sprintf("from %v to %v", r.from, r.to), func(b *builder, t ir.DType) *ir.Node {
 			list := make([]float64, 1001)
 			for i := range list {
 				list[i] = r.from + (r.to-r.from)*float64(i)/float64(len(list)-1)
 			}
 			return b.op(r.op, []*ir.Node{b.given(t, list, len(list))})
-		}).smoke = true
+		})
+		t.smoke, t.types = r.of == ir.F32, []ir.DType{r.of}
 	}
 }
 

@@ -334,7 +334,8 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			for rows := 1; rows < 4; rows++ {
 				for n := 1; n < 4*a.lanes; n++ {
 					inside(t, fmt.Sprintf("the places of %d rows of %d", rows, n), func(g *guarded) {
-						x, extremes, at := g.floats(rows*n), guardedSlice[float64](g, rows), guardedSlice[int32](g, rows)
+						x, extremes := g.floats(rows*n), guardedSlice[float64](g, rows)
+						at := guardedSlice[int32](g, rows)
 						firsts(by, extremes, at, x)
 						for i, k := range at {
 							if k < 0 || int(k) >= n || by.wide(x[i*n+int(k)]) != extremes[i] {

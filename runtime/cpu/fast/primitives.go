@@ -251,6 +251,11 @@ func parsed(texts map[string]string) map[string]*expression {
 func init() {
 	addWordPrimitives()
 	addRoundedTo()
+	for name, op := range map[string]ir.Op{"exp": ir.OpExp, "log": ir.OpLog, "logistic": ir.OpSigmoid} {
+		p := byReference[float64](op, 1, nil) // package math's are inexact near the ends of the range of f64
+		p.name = name
+		widePrimitives[name] = p
+	}
 	for name, p := range primitives {
 		p.name = name
 	}
