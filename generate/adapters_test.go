@@ -122,7 +122,7 @@ func TestAdapters(t *testing.T) {
 	}
 	for i, parallel := range []int{1, 3, 3} {
 		if i == 2 {
-			generate.MixEverywhere(t)
+			generate.SetMixed(t, true)
 		}
 		o := base
 		o.Adapters, o.AdapterScales, o.Parallel = []lora.File{{Path: one, Scale: 1}, {Path: two}}, true, parallel

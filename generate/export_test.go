@@ -1,7 +1,7 @@
 package generate
 
-// TinyModel and MixEverywhere are for the tests of package generate_test.
+// TinyModel and SetMixed are for the tests of package generate_test.
 var (
-	TinyModel     = tinyModel
-	MixEverywhere = mixEverywhere
+	TinyModel = tinyModel
+	SetMixed  = setMixed
 )

@@ -92,6 +92,7 @@ func TestLateFallback(t *testing.T) {
 	device := loadOn
 	defer func() { loadOn = device }()
 	defer autoTakesVulkan()()
+	setMixed(t, false)
 	late, model := regexp.MustCompile("sampler|scores"), tinyModel(t)
 	for _, o := range []Options{{}, {Parallel: 2}, {Parallel: 2, Positions: 256}} {
 		var programs []string // that a device did not load
@@ -103,7 +104,7 @@ func TestLateFallback(t *testing.T) {
 			}
 			return device(ctx, d, p, lo)
 		}
-		o.Context = 128
+		o.Context = 48
 		var reasons []error
 		o.Fallback = func(why error) { reasons = append(reasons, why) }
 		// outcomes are the tokens of several answers, and the scores of a text that the second answer begins with.

@@ -344,7 +344,7 @@ func TestTiles(t *testing.T) {
 
 // TestImagesTogether: answers of texts with pictures run at once, in mixed runs too.
 func TestImagesTogether(t *testing.T) {
-	mixEverywhere(t)
+	setMixed(t, true)
 	for architecture, tower := range map[string]string{"gemma3": "gemma3", "qwen2vl": "qwen2vl"} {
 		meta := map[string]any{"attention.sliding_window": uint32(20)}
 		if architecture == "qwen2vl" {

@@ -14,17 +14,18 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// mixEverywhere makes the models of a test have mixed programs on a CPU too.
-func mixEverywhere(t *testing.T) {
-	on := mixesOn
-	mixesOn = func(d *vkc.Device) bool { return true }
-	t.Cleanup(func() { mixesOn = on })
+// setMixed gives the models of a test mixed programs on a CPU too, or on no device: a software device takes long to
+// compile them.
+func setMixed(t *testing.T, on bool) {
+	usual := mixesOn
+	mixesOn = func(*vkc.Device) bool { return on }
+	t.Cleanup(func() { mixesOn = usual })
 }
 
 // TestMixedRun: one run computes the next token of an answer and several prompts, of which one is longer than a run of
 // rows. All answers are the same as alone, for each kind of sampling, in slots of their own and in pages.
 func TestMixedRun(t *testing.T) {
-	mixEverywhere(t)
+	setMixed(t, true)
 	path := tinyModel(t)
 	alone := openModel(t, path, Options{Device: "cpu", Context: 128})
 	samplings := []Sampling{{MaxTokens: 30}, {MaxTokens: 9}, {MaxTokens: 9, Temperature: 1, Seed: 3},
@@ -152,7 +153,7 @@ func TestMixedTimes(t *testing.T) {
 
 // TestMixedOptions: context shifts and sliding windows next to the prompts of others.
 func TestMixedOptions(t *testing.T) {
-	mixEverywhere(t)
+	setMixed(t, true)
 	window := filepath.Join(t.TempDir(), "window.gguf")
 	err := gguf.Edit(tinyModel(t), window, gguf.KV{Key: "llama.attention.sliding_window", Value: uint32(16)})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // pages and with samplers. The model's single key head is on both devices.
 func TestTensorParallel(t *testing.T) {
 	path := tinyModel(t)
-	for _, o := range []Options{{Device: "cpu", Context: 64, Parallel: 2, Positions: 128},
-		{Device: "vulkan", Context: 64, Cache: ir.F16}} {
+	for _, o := range []Options{{Device: "cpu", Context: 48, Parallel: 2, Positions: 128},
+		{Device: "vulkan", Context: 48, Cache: ir.F16}} {
 		if o.Device != "cpu" {
 			needDevice(t)
 		}
@@ -50,9 +50,9 @@ func TestTensorParallel(t *testing.T) {
 func TestSplitAuto(t *testing.T) {
 	needDevice(t)
 	path := tinyModel(t)
-	m := openModel(t, path, Options{Device: "vulkan,vulkan", Context: 64, Split: SplitAuto})
+	m := openModel(t, path, Options{Device: "vulkan,vulkan", Context: 48, Split: SplitAuto})
 	if why := m.Why(); len(m.device.Parts()) > 1 || !strings.Contains(why, "one device is cheapest") {
 		t.Error(why)
 	}
-	openModel(t, path, Options{Device: "vulkan", Context: 64, Split: SplitAuto})
+	openModel(t, path, Options{Device: "vulkan", Context: 48, Split: SplitAuto})
 }

@@ -18,10 +18,10 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // notOnDevice lists models with layers whose parts other models have too. Kernels run those others.
 const notOnDevice = `arcee bailingmoe bailingmoe2 chatglm chatglm-apart codeshell cohere2 command-r deepseek
-	deepseek2-v2 dots1 ernie4_5 ernie4_5-moe exaone exaone4 exaone4-small gemma4-moe-apart glm4 gptneox gptneox-
-	serial granite granitemoe hunyuan-dense hunyuan-moe internlm2 llama4 minicpm minicpm-old minimax-m2 mpt nemotron
-	olmo2 olmo3 olmoe orion phi2 qwen qwen2moe qwen2vl qwen3vl qwen3vlmoe seed_oss smollm3 stablelm stablelm-large
-	starcoder xverse`
+	deepseek2-v2 dots1 ernie4_5 ernie4_5-moe exaone exaone4 exaone4-small gemma gemma4-moe-apart glm4 gptneox
+	gptneox-serial granite granitehybrid-moe granitemoe hunyuan-dense hunyuan-moe internlm2 lfm2moe llama4 minicpm
+	minicpm-old minimax-m2 mpt nemotron olmo2 olmo3 olmoe openelm orion phi2 phi3 qwen qwen2moe qwen2vl qwen35moe
+	qwen3next-joined qwen3vl qwen3vlmoe seed_oss smollm3 stablelm stablelm-large starcoder xverse`
 
 // TestGoldenOnDevice takes the models that make text, token by token, through kernels.
 func TestGoldenOnDevice(t *testing.T) {
