@@ -237,7 +237,7 @@ func defines(source string, list ...any) string {
 	return b.String() + rest
 }
 
-// measure returns how long a dispatch takes.
+// measure compiles the probe's kernel, runs it on buffers of its own, and returns how long a dispatch takes.
 func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.Duration, error) {
 	pipeline, err := p.compile(ctx, dev)
 	if err != nil {

@@ -46,7 +46,8 @@ func limits(caps device.Caps) passes.Limits {
 	return passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh, Memory: caps.DeviceMemory}
 }
 
-// lower is [Lower] with all options.
+// lower is [Lower] with all options. It runs the passes, refuses kernels that the device cannot run, and selects a
+// schedule for each kernel. It panics with a bailout.
 func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Lowered {
 	pricer, persistence := opt.Pricer, opt.Persistence
 	if pricer == nil {

@@ -123,7 +123,8 @@ func grouped(t, keys Tensor) Tensor {
 // attentionLSEOf defines attention_lse by other ops.
 func attentionLSEOf(c GradCall) Tensor { return c.withSinks(scoresOf(c)).LogSumExp(-1) }
 
-// attentionGradOf defines attention_grad by other ops.
+// attentionGradOf defines the op attention_grad by other ops, which have gradients: the gradient for q, k or v, as its
+// attribute `of` says.
 func attentionGradOf(c GradCall) Tensor {
 	q, k, v := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
 	grad, lse, delta := c.Args[3].wide(), c.Args[4], c.Args[5]

@@ -219,7 +219,7 @@ func (m *Model) checkSaved(head savedSlot) error {
 	return m.checkTokens(head.Tokens)
 }
 
-// save returns the contents of a slot.
+// save returns the contents of a slot: a header with its tokens, and the bytes of each state at its positions.
 func (s *slot) save() (head savedSlot, parts [][]byte, err error) {
 	m := s.model
 	head = savedSlot{Tokens: slices.Clone(s.cached), Written: s.written, Moved: s.moved, WholeParts: s.wholeParts,

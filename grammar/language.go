@@ -487,7 +487,8 @@ type charClass struct {
 	in  [][]bool // by automaton and set
 }
 
-// classesOf divides the characters into classes.
+// classesOf divides all characters into classes. The characters of a class are in the same sets of all automata, so an
+// automaton cannot tell them apart.
 func classesOf(automata []*steps) (list []charClass) {
 	bounds := []rune{0}
 	for _, a := range automata {

@@ -333,7 +333,8 @@ func (s *schemas) otherThan(names []string) *expr {
 	return e
 }
 
-// array makes the expression of an array.
+// array returns the expression of the arrays that a schema allows. where is the schema's path for errors, and depth its
+// nesting.
 func (s *schemas) array(o *object, where string, depth int) *expr {
 	low, high := s.lengthBounds(o, where, "minItems", "maxItems")
 	unique, isBool := o.values["uniqueItems"].(bool)

@@ -120,7 +120,7 @@ func (s *schemas) name(v any, base string, depth int) {
 	}
 }
 
-// merge returns the intersection of two schemas.
+// merge returns a schema for the values that match both a and b. Each is an object, true (all values) or false (none).
 func (s *schemas) merge(a, b any, where string) any {
 	if a == false || b == false {
 		return false

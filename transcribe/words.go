@@ -181,7 +181,8 @@ func jumps(path [][2]int, rows int) []int {
 // unspaced lists the languages that write no spaces between words.
 var unspaced = []string{"zh", "ja", "th", "lo", "my", "yue"}
 
-// words divides tokens of text into words.
+// words divides tokens of text into words. A word begins with a token that begins with a space, except in languages
+// without spaces.
 func (j *job) words(text []int32) (list []Word) {
 	for i := 0; i < len(text); {
 		n := 1 // tokens of whole characters

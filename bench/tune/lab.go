@@ -137,6 +137,7 @@ func (s *harness) Close() error {
 	return errors.Join(errs...)
 }
 
+// close releases the pipeline of a candidate, and its recorded burst if there is one.
 func (c *candidate) close() error {
 	var errs []error
 	if c.burst != nil {

@@ -428,7 +428,8 @@ type textModel interface {
 	Close() error
 }
 
-// openText is open for a model of either kind.
+// openText opens the model that the flags name: a language model that vkc builds, or an ONNX decoder. command is the
+// verb, for errors.
 func (f *generateFlags) openText(ctx context.Context, a *app, command string) (textModel, error) {
 	decoder, err := generate.IsDecoder(f.model.path)
 	if err != nil {

@@ -46,7 +46,7 @@ func (r *Rewriter) orNil(v *Expr) *Expr {
 	return r.Value(v)
 }
 
-// rebuild returns v with its parts rewritten.
+// rebuild returns expression v with its arguments, indices and bindings rewritten by the functions of r.
 func (r *Rewriter) rebuild(v *Expr) *Expr {
 	switch v.Kind {
 	case ExprLoad:

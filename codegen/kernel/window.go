@@ -16,7 +16,8 @@ func (x Index) RunStride(axis, n int) (int64, bool) {
 	return sum, true
 }
 
-// runStride is [Index.RunStride] for one factor.
+// runStride returns the stride of the factor along an axis, if it is the same between all neighbours within a run of n;
+// see [Index.RunStride].
 func (f *Factor) runStride(axis, n int) (int64, bool) {
 	switch {
 	case !single(f).Uses(axis):

@@ -228,7 +228,8 @@ func takesDigits(r kernel.BlockRun) bool {
 	return f.Bias > 0 && !f.Affine && !f.Signed && !f.Levels && !f.Halved && 4*r.Quads*f.Bias < 1<<31>>22
 }
 
-// checkResident checks a matvec with resident or quantized rows.
+// checkResident checks the options of a matvec that keeps its rows in registers (Coarsen) or quantizes them
+// (RoundRows).
 func checkResident(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	switch {
 	case s.Digits != 0 && (s.Digits != maxDigits || !s.RoundRows || s.Coarsen == 0):

@@ -118,7 +118,8 @@ type unit struct {
 // reject records that a tool rejected the shader.
 func (u *unit) reject(err *CompileError) { u.module, u.err = nil, err }
 
-// addUnits makes a unit for each distinct shader.
+// addUnits makes a unit of compilation for each distinct shader, and sets unitOf for all shaders. Shaders with equal
+// keys share a unit.
 func (c *compilation) addUnits(shaders []Shader) error {
 	keyOf := c.keyFunc()
 	byKey := map[cachefile.Key]int{}

@@ -42,7 +42,8 @@ func (it item) eval(r *run, s *scope) value {
 	return at(r, it.x.eval(r, s), it.key.eval(r, s))
 }
 
-// at returns x[key].
+// at returns x[key], as Python and Jinja do: an item of a map, list or string, or an attribute or method with that
+// name.
 func at(r *run, x, key value) value {
 	r.step(1)
 	x, key = withoutMarkup(x), withoutMarkup(key)

@@ -333,7 +333,8 @@ func transpose(in []byte, dims []int, size int) []byte {
 	return out
 }
 
-// selectRows returns the rows of the weight.
+// selectRows returns the rows of the weight that w.Rows names, in its order, from the bytes `all` of the stored tensor
+// of dtype from. Rows are slices along w.RowAxis.
 func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
 	outer, row := 1, int64(1)
 	for i, n := range w.rowed {

@@ -60,7 +60,8 @@ type reader struct {
 	scattered      bool // GPTQ has assigned columns to groups by their importance (desc_act)
 }
 
-// newStored reads the types of all tensors.
+// newStored reads the types of all tensors of a folder, and joins the tensors of each quantized matrix to one tensor.
+// config is config.json, which names the method of quantization.
 func newStored(file tensorFile, config []byte) (*stored, error) {
 	r := &reader{tensorFile: file, types: map[string]ir.Type{}}
 	if err := r.readQuantization(config); err != nil {

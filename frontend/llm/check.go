@@ -72,7 +72,8 @@ func (c Config) checkSizes(a architecture) error {
 	return nil
 }
 
-// checkExperts checks the numbers of mixtures of experts.
+// checkExperts checks the numbers of a mixture of experts: experts, experts per token, layers without experts, and
+// groups.
 func (c Config) checkExperts(a architecture) error {
 	switch {
 	case c.Experts > 0 && !a.experts:

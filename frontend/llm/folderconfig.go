@@ -116,7 +116,7 @@ func (c *folderConfig) complete(defaults string) error {
 	return nil
 }
 
-// translate fills c.set for an architecture.
+// translate sets GGUF's keys (c.set) from the keys of config.json, by the tables of all folders and of architecture a.
 func (c *folderConfig) translate(a architecture) error {
 	keys := texttable.ByFirst(folderKeys) // the architecture's own lines replace the common ones
 	for key, list := range texttable.ByFirst(a.folder.keys) {

@@ -169,7 +169,8 @@ func (c *folderConfig) setLlama3(scaling map[string]any, dims, trained int) {
 // maxHeadDim bounds the elements of a head that are rotated.
 const maxHeadDim = 1 << 16
 
-// setLongRope translates LongRoPE (Ding et al. 2024, arXiv:2402.13753).
+// setLongRope translates the settings of LongRoPE (Ding et al. 2024, arXiv:2402.13753) to GGUF's. trained is the
+// context length of the training.
 func (c *folderConfig) setLongRope(scaling map[string]any, trained int) {
 	for key, weight := range map[string]string{"short_factor": ropeShort, "long_factor": ropeLong} {
 		list, _ := scaling[key].([]any)

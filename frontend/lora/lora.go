@@ -86,7 +86,8 @@ func openGGUF(path string, cfg llm.Config) (*Adapter, error) {
 	return a, nil
 }
 
-// fromGGUF reads an adapter from an open file.
+// fromGGUF reads an adapter of a model with configuration cfg from an open file. It refuses adapters of other
+// architectures and of other kinds.
 func fromGGUF(f *gguf.File, cfg llm.Config) (*Adapter, error) {
 	for _, want := range []struct{ key, value string }{
 		{typeKey, "adapter"}, {kindKey, "lora"}, {archKey, cmp.Or(cfg.Architecture, "llama")},

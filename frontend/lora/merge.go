@@ -76,7 +76,7 @@ func Merge(ctx context.Context, w *gguf.Writer, f *gguf.File, list []Scaled) (m 
 // chunkElems is the approximate number of elements that are merged at a time.
 const chunkElems = 1 << 20
 
-// merge writes a weight with its adapters.
+// merge writes weight t of file f plus the changes of its adapters, a chunk of rows at a time.
 func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list []Scaled) error {
 	d, err := f.Weight(t.Name)
 	if err != nil {

@@ -209,7 +209,7 @@ func thresholdedRelu(c *call) tensor {
 	return x.Gt(x.Lit(c.floatAttr("alpha", 1))).Where(x, x.Lit(0))
 }
 
-// clip becomes one op if the limits are constants.
+// clip builds Clip: one clamp if the limits are constants, and otherwise a max and a min.
 func clip(c *call) tensor {
 	x := c.x(0)
 	limits, known := [2]float64{math.Inf(-1), math.Inf(1)}, x.DType().IsFloat()

@@ -136,7 +136,8 @@ func imputer(c *call) tensor {
 	return is.Where(scalarOrRow(c.vector(x.DType(), c.floatsAttr("imputed_value_floats"))), x)
 }
 
-// labelEncoder maps keys to values, both integers or floats.
+// labelEncoder builds LabelEncoder: it maps each element that equals a key to the key's value, and others to a default.
+// Keys and values are integers or floats.
 func labelEncoder(c *call) tensor {
 	numbers := func(kind string) (list []float64, t ir.DType) {
 		switch {

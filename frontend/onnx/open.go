@@ -177,7 +177,8 @@ func (e *UnsupportedError) Error() string {
 // maxBuilds is how often a graph is built again with larger minimum extents, or with extents that follow from others.
 const maxBuilds = 8
 
-// build builds the graph.
+// build builds the graph. Some facts about extents, such as that two are equal, come up only while it is built. Then
+// build starts again with these facts, at most maxBuilds times.
 func (f *File) build(options Options) error {
 	options, err := options.check(f.Model)
 	if err != nil {

@@ -466,7 +466,7 @@ func size(c *call) []*value {
 	return []*value{{dims: ir.Shape{c.numel(c.shapeOf(c.input(0)))}, scalar: true, isDims: true, from: []string{}}}
 }
 
-// constantNode builds Constant from whichever attribute has the value.
+// constantNode builds Constant. Exactly one of its attributes has the value, in a form that the attribute's name says.
 func constantNode(c *call) []*value {
 	var d *ir.Data
 	var err error

@@ -18,7 +18,8 @@ func tfIDF(c *call) tensor {
 	return c.sequences(x)
 }
 
-// sequences is like tfIDF, for x [N, C].
+// sequences returns the counts of the sequences of a pool in each row of x [N, C], as tfIDF does for one row: column
+// ngram_indexes[k] of the result counts sequence k.
 func (c *call) sequences(x tensor) tensor {
 	pool, starts, columns := c.intsAttr("pool_int64s"), c.mustInts("ngram_counts"), c.mustInts("ngram_indexes")
 	low, high, skip := c.mustInt("min_gram_length"), c.mustInt("max_gram_length"), c.mustInt("max_skip_count")

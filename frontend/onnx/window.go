@@ -238,6 +238,9 @@ func (c *call) pool(x tensor, pad float64) (tensor, window, []frontend.WindowOpt
 
 func averagePool(c *call) tensor { return c.averagePoolOf(c.x(0)) }
 
+// averagePoolOf builds AveragePool of x. With count_include_pad, a window's sum is divided by the number of elements of
+// the window, and otherwise by the number of elements of x in it. If x has only a valid part (c.mask), the divisor
+// counts valid elements only.
 func (c *call) averagePoolOf(x tensor) tensor {
 	whole := x
 	x, w, options := c.pool(x, 0)

@@ -337,7 +337,8 @@ func TemplateKey(name string) string {
 	return strings.TrimSuffix("tokenizer.chat_template."+name, ".")
 }
 
-// writeTemplates writes the chat templates.
+// writeTemplates writes the chat templates of a folder as metadata. They may be in tokenizer_config.json,
+// chat_template.json and a file of their own; the last of these counts.
 func (r *folderReader) writeTemplates() {
 	templates := map[string]string{}
 	add := func(raw json.RawMessage) { // one text, a list of names and texts, or a map

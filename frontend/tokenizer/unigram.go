@@ -77,7 +77,7 @@ func (t *unigram) encode(out []int32, text string, _ bool) []int32 {
 	return t.word(out, t.normalize(text))
 }
 
-// word is like encode, for a normalized text.
+// word appends the tokens of a normalized text to out. It finds the tokens with the largest sum of scores (Viterbi).
 func (t *unigram) word(out []int32, text string) []int32 {
 	best := make([]step, len(text)+1)
 	for i := range best[1:] {

@@ -558,7 +558,8 @@ func (c Config) Tower(maxRows int) (*ir.Graph, error) {
 	})
 }
 
-// run makes rows [rows, RowWidth] of patches x.
+// run computes the tower for patches x, and returns rows [rows, RowWidth] for the language model. They come from the
+// features of one or several layers (Features).
 func (t tower) run(x frontend.Tensor) frontend.Tensor {
 	b := x.Builder()
 	x = t.embed(x)

@@ -70,6 +70,9 @@ type sample struct {
 	estimate float64
 }
 
+// newFit prepares a fit of the rates of tiles to the measurements of some devices. It assigns each measured time to the
+// first rate that suits the kernel. It leaves out kernels with fewer than two such times, which say nothing about the
+// choice of a tile.
 func newFit(sets []*dataset, rates []schedule.TileRate) *fit {
 	sets = append(slices.Clone(sets), anchors(rates))
 	f := &fit{sets: sets, rates: append([]schedule.TileRate(nil), rates...), first: rates,

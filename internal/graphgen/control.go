@@ -210,7 +210,7 @@ func isCarried(n *ir.Node, known Bound) bool {
 	return !n.DType().IsBlock() && (!isFloat(n) || known.mag() <= stateMagnitude && known.Err <= stateErr*epsilonOf(n))
 }
 
-// controlled bounds the results of loops and branches.
+// controlled bounds the results of a loop or branch n, or, for op result, takes one of them.
 func (b *Bound) controlled(n *ir.Node, args []Bound) {
 	var results []Bound
 	switch n.Op() {

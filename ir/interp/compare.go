@@ -59,7 +59,7 @@ func Compare(got, want *ir.Data, tol ir.Tolerance) Report {
 	return compareInts(got, want)
 }
 
-// compareFloats is like Compare, for floats.
+// compareFloats implements Compare for two tensors of floats.
 func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
 	g, errG := got.Floats()
 	w, errW := want.Floats()

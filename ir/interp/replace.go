@@ -122,7 +122,8 @@ func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 	return n.Args()
 }
 
-// replaced computes a node by a backend's kernel.
+// replaced computes node n by kernel k of a backend. It passes memory for a result of extents dims, or argument 0 if
+// the node is computed in place.
 func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
 	var out value
 	inPlace := x.inPlace.has(n)

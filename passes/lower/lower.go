@@ -86,7 +86,7 @@ func (f *Fusion) lowerCluster(c *Cluster) ([]*kernel.Kernel, error) {
 	return list, nil
 }
 
-// lower makes the cluster's kernel.
+// lower makes the kernel of cluster l.c, by its kind.
 func (l *lowerer) lower() (*kernel.Kernel, error) {
 	if err := l.f.ctx.Err(); err != nil {
 		return nil, err
@@ -467,7 +467,8 @@ func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return e
 }
 
-// compute is like value, but without the rounding.
+// compute returns node n at coordinates at, as value does, but without rounding it to n's dtype. It loads nodes that
+// other clusters store.
 func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if h := l.f.storedBy[n.ID()]; h != nil && h != l.c {
 		return l.load(n, at)

@@ -204,7 +204,8 @@ func (l exprs) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 	return l.op(ir.OpWhere, t, cond, a, b)
 }
 
-// concat returns an element of a concat.
+// concat returns the element of a concat at coordinates `at`: a choice among its arguments by the coordinate along the
+// axis.
 func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	axis := analysis.Axis(n)
 	parts := argRange{0, len(n.Args())}
@@ -240,7 +241,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return out
 }
 
-// pad returns an element of a pad.
+// pad returns the element of a pad at coordinates `at`: an element of the argument, or the padding value outside of it.
 func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x, low := n.Arg(0), n.Attrs().Ints("low")
 	if mode := n.Attrs().String_("mode"); mode != "constant" {

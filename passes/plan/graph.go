@@ -211,7 +211,8 @@ func (g *Graph) Level(id KernelID) int {
 	return g.levels[id]
 }
 
-// findLevels computes the levels of all kernels.
+// findLevels computes the levels of all kernels. A kernel has a higher level than the kernels that wrote what it reads,
+// and than earlier readers of what it writes. Kernels that run at load have lower levels than all others.
 func (g *Graph) findLevels() {
 	g.levels = make([]int, len(g.kernels))
 	// By value: 1 more than the highest level of the readers or writers so far.

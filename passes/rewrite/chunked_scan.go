@@ -61,7 +61,8 @@ func (r *rewriter) chunkedScan(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(c.results(r.sliceAxis(states, 1, 0, c.chunks)), n.Shape())
 }
 
-// isFaster reports whether the device is faster with chunks.
+// isFaster reports whether the scan is expected to be faster as matmuls over chunks of times than step by step. It
+// returns false if the matrices of the chunks would take too much memory.
 func (c *chunkedScan) isFaster() bool {
 	if c.pricer == nil || c.chunks < 2 {
 		return false

@@ -167,7 +167,8 @@ type destinations struct {
 	elements bool
 }
 
-// destinations describes scatter n with new arguments args.
+// destinations describes the scatter n, with args in place of its arguments: the sizes that its cost depends on, and
+// the destination of each update.
 func (r scatters) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 	base, indices, updates := args[0], args[1], args[2]
 	one := ir.D(1)

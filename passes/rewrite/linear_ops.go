@@ -42,7 +42,8 @@ type realType struct {
 	largest, nan, small string // the largest number, NaN, and the relative sum of squares that counts as zero
 }
 
-// newReals registers the kernels for a dtype.
+// newReals registers the custom ops for a real dtype: the kernels of linear algebra for matrices, or blocks of
+// matrices, of at most t.block rows.
 func newReals(t realType) reals {
 	r, size := reals{block: t.block}, t.BlockBytes()
 	x := []ir.ArgInfo{{Name: "x"}}

@@ -32,7 +32,8 @@ type side struct {
 	whole bool      // whether tiles divide the axis
 }
 
-// EmitTile writes a map through tiles in shared memory.
+// EmitTile writes a map that reads a transposed operand. A workgroup loads a tile along the operand's contiguous axis
+// into shared memory, and reads it from there along the other axis.
 func EmitTile(e *emit.Emitter) {
 	tr, ok := schedule.TranspositionOf(e.K)
 	if !ok {

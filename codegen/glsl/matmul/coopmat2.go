@@ -335,7 +335,7 @@ func (c *coopMat2) convertSums() {
 	c.sums = ir.F32
 }
 
-// storeTile writes a tile of results.
+// storeTile writes the code that stores the workgroup's tile of results by store s, converted to the buffer's dtype.
 func (c *coopMat2) storeTile(s kernel.Store) {
 	b := c.Buffers[s.Bind]
 	base, pitch, _ := schedule.TensorStore(c.K, s)

@@ -245,7 +245,8 @@ func (w *writer) compute(o *operands, t0 expr.Expr) {
 	}
 }
 
-// step computes the u-th time of a group.
+// step writes the computation of the u-th time of a group: it updates the state, and adds the products with Q to y if y
+// is wanted.
 func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 	var read expr.Array
 	if w.r.A != nil {

@@ -44,7 +44,8 @@ func (b *windowWriter) each(axis int, hint, name string, n int) expr.Expr {
 	return i
 }
 
-// run writes the fold of a block of rows.
+// run writes the fold of a block of rows whose windows overlap. It loads the elements that several rows read once, and
+// reuses them for each row.
 func (b *windowWriter) run() {
 	phase := b.K.Phases[0]
 	b.Comment("%s, of %d rows that overlap.", describe(phase), b.rows)

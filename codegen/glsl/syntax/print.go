@@ -255,6 +255,7 @@ func (s *Return) write(p *printer) {
 
 func (s *Jump) write(p *printer) { p.text(s.Word + ";") }
 
+// write implements [Stmt]. It writes an else branch that is one if statement as "else if".
 func (s *If) write(p *printer) {
 	p.put("if (", s.Cond, ") ")
 	p.body(s.Then, s.Inline)
@@ -269,6 +270,7 @@ func (s *If) write(p *printer) {
 	p.body(s.Else, s.Inline)
 }
 
+// write implements [Stmt]: it writes a for loop, whose three parts may be missing, or a while loop.
 func (s *For) write(p *printer) {
 	if s.Hint != "" {
 		p.text("[[" + s.Hint + "]] ")

@@ -18,7 +18,8 @@ func (r *run) attention(dims []int, keys int64) {
 	}
 }
 
-// attentionRow computes one row and its stores.
+// attentionRow computes an attention for one row of queries, up to `keys` keys, and runs the stores of the row and of
+// its `elements` elements.
 func (r *run) attentionRow(keys int64, elements int) {
 	ax := r.k.AttentionAxes()
 	first, end := r.keysOf(keys)

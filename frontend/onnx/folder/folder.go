@@ -118,7 +118,7 @@ func Open(path string) (*Folder, error) {
 	return f, nil
 }
 
-// open is Open without the path in errors.
+// open opens a folder, or the folder of an ONNX file. Its errors do not name the path; Open adds it.
 func open(path string) (*Folder, error) {
 	f := &Folder{Path: path, Pooling: "mean"}
 	if strings.EqualFold(filepath.Ext(path), ".onnx") {
@@ -196,7 +196,7 @@ const (
 	maxCount  = 1 << 30
 )
 
-// configure takes over what the configurations say.
+// configure sets the sizes and labels of the model from config.json (c) and genai_config.json (g), and checks them.
 func (f *Folder) configure(c config, g genaiConfig) error {
 	if c.EncoderDecoder {
 		return errors.New("the model has an encoder and a decoder (is_encoder_decoder): run each with vkc run")
