@@ -54,10 +54,12 @@ type nativeDevice struct{ ptr *C.vkc_device }
 // physicalDevice is a VkPhysicalDevice.
 type physicalDevice unsafe.Pointer
 
-// loadMutex protects the loader and goki's global table of functions.
+// loadMutex protects the loader, goki's global table of functions, and driversStay.
 var (
 	loadMutex sync.Mutex
 	gokiReady bool
+	// driversStay is true if an instance stays until the process ends.
+	driversStay bool
 )
 
 // openNative creates an instance that uses Vulkan up to the given version.
@@ -113,7 +115,17 @@ func initGoki(inst *C.vkc_instance) error {
 	return nil
 }
 
-func (n nativeInstance) close() { C.vkc_instance_destroy(n.ptr) }
+// close destroys the instance, unless it is the first one of the process that is closed. That one stays, and with it
+// the loaded drivers: NVIDIA's, unloaded and loaded again about 25 times, is not found any more.
+func (n nativeInstance) close() {
+	loadMutex.Lock()
+	defer loadMutex.Unlock()
+	if !driversStay {
+		driversStay = true
+		return
+	}
+	C.vkc_instance_destroy(n.ptr)
+}
 
 func (n nativeInstance) apiVersion() uint32 { return uint32(C.vkc_instance_api(n.ptr)) }
 
