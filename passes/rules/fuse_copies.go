@@ -116,32 +116,41 @@ func divisorOf(k *kernel.Kernel, axis int) int64 {
 // coordinates inverts a linear index: at(x, axis) returns the coordinate along axis of the point at which index has the
 // value x. ok is false unless index enumerates the points of the shape from 0 without gaps, with the axes in any order.
 func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, axis int) kernel.Index, ok bool) {
-	strides, rest := make([]int64, len(shape)), index
+	steps, rest := make([]kernel.Index, len(shape)), index // steps are the index's steps along the axes that have any
 	for axis, d := range shape {
-		stride, ok := index.Stride(axis)
-		if !ok || !stride.IsConst() || !d.IsStatic() || d.Add < 1 {
+		step, ok := index.Stride(axis)
+		if !ok || d.IsStatic() && d.Add < 1 {
 			return nil, false
 		}
-		rest = rest.Minus(kernel.Axis(axis, d).Mul(stride))
-		if d.Add > 1 {
-			strides[axis] = stride.Offset()
-		}
+		rest = rest.Minus(kernel.Axis(axis, d).Mul(step))
+		steps[axis] = step
 	}
 	if !rest.Equal(kernel.Const(0)) {
 		return nil, false
 	}
-	for next := int64(1); next < shape.MaxElems(); {
-		axis := slices.Index(strides, next)
+	strides := make([]ir.Dim, len(shape)) // strides has the same steps, as dims
+	next := ir.D(1)
+	for range shape {
+		axis := slices.IndexFunc(steps, func(s kernel.Index) bool { return s.Equal(kernel.DimIndex(next)) })
 		if axis < 0 {
+			break
+		}
+		larger, err := next.Mul2(shape[axis])
+		if err != nil {
 			return nil, false
 		}
-		next *= shape[axis].Add
+		strides[axis], steps[axis], next = next, kernel.Index{}, larger
+	}
+	for axis, d := range shape {
+		if strides[axis].Is(0) && !d.Is(1) {
+			return nil, false
+		}
 	}
 	return func(x kernel.Index, axis int) kernel.Index {
 		if shape[axis].Is(1) {
 			return kernel.Const(0)
 		}
-		quo, _ := x.DivMod(ir.Dim{Add: strides[axis]})
+		quo, _ := x.DivMod(strides[axis])
 		_, rem := quo.DivMod(shape[axis])
 		return rem
 	}, true
