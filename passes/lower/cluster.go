@@ -437,6 +437,7 @@ func (f *Fusion) FuseEpilogues() error {
 	if err := f.ctx.Err(); err != nil {
 		return err // nothing was merged since then
 	}
+	f.inlineDerived()
 	f.finalize()
 	return nil
 }
