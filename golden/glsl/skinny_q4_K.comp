@@ -17,8 +17,8 @@ layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer B_quads_buffer { uvec4 b_quads[]; }; // q4_K in planes
-layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
-layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Bias_vec4_buffer { vec4 bias_vec4[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 
 shared uvec4 b_strips[1152];
 shared float b_scales[512];
@@ -188,10 +188,13 @@ void main() {
     coopMatStore(acc, b_strips, own_col / 4u, 32u, gl_CooperativeMatrixLayoutColumnMajor);
     barrier();
 
-    for (uint id = self; id < 1024u; id += 256u) {
-        uint row = id / 128u;
-        uint col_2 = col0 + id % 128u;
-        float sum = uintBitsToFloat(b_strips[id / 4u][id % 4u]);
-        result[row * 14336u + col_2] = fadd(sum, bias[col_2]);
+    uint row = self / 32u;
+    uint col4 = col0 + self % 32u * 4u;
+    vec4 sums = uintBitsToFloat(b_strips[self]);
+    vec4 bias4 = bias_vec4[col4 / 4u];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        result4[lane] = fadd(sums[lane], bias4[lane]);
     }
+    result_vec4[(row * 14336u + col4) / 4u] = result4;
 }

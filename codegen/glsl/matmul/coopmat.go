@@ -151,7 +151,7 @@ func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide 
 		}
 		row = c.Named("row", expr.Plus(row, line))
 		col = c.Named("col4", expr.Plus(col, expr.Times(quad, 4)))
-		c.finishQuad(row, col, sums)
+		c.FinishQuad(row, col, sums)
 	})
 }
 

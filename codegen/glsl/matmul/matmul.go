@@ -254,8 +254,8 @@ func (m *Base) guards() expr.Expr {
 	return m.AllOf(conds)
 }
 
-// finishQuad writes the stores of four neighbouring columns. sums has a vector of four sums for each matmul.
-func (m *Base) finishQuad(row, col expr.Expr, sums []expr.Expr) {
+// FinishQuad writes the stores of four neighbouring columns. sums has a vector of four sums for each matmul.
+func (m *Base) FinishQuad(row, col expr.Expr, sums []expr.Expr) {
 	width := m.extent(m.Col)
 	if !schedule.DivisibleBy(width, 4) || m.K.Guard != nil && m.K.Guard.Col != nil {
 		m.Repeat("part", 4, func(part expr.Expr) {

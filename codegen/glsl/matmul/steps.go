@@ -84,7 +84,7 @@ func (m *matTile) finishSteps(x, y expr.Expr) {
 			for _, p := range m.MatMuls {
 				sums = append(sums, p.Sums.At(expr.Flat(i, s.ThreadN/4, j)))
 			}
-			m.finishQuad(row, col, sums)
+			m.FinishQuad(row, col, sums)
 		})
 	})
 }

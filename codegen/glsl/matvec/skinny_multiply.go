@@ -487,14 +487,18 @@ func (r *skinny) storeColumns(first, count int) {
 		})
 	})
 	r.Barrier()
-	r.finishParts(partialResults{parts: s.SubgroupsK, columns: width,
-		column: func(own expr.Expr) expr.Expr {
-			if s.SubgroupsM == 0 {
-				return own
-			}
-			column := expr.Plus(expr.Uint(first*s.FragM), expr.Remainder(own, s.FragM, width))
-			return expr.Plus(expr.Times(expr.Quotient(own, s.FragM, width), r.columns()), column)
-		},
+	column := func(own expr.Expr) expr.Expr { // a column of the tile, given its number among those that pass
+		if s.SubgroupsM == 0 {
+			return own
+		}
+		column := expr.Plus(expr.Uint(first*s.FragM), expr.Remainder(own, s.FragM, width))
+		return expr.Plus(expr.Times(expr.Quotient(own, s.FragM, width), r.columns()), column)
+	}
+	if perUnit == 4 && s.SubgroupsK == 1 && len(r.K.Phases) == 0 && !r.K.CutsCols() {
+		r.finishQuads(width, column)
+		return
+	}
+	r.finishParts(partialResults{parts: s.SubgroupsK, columns: width, column: column,
 		read: func(n int, part, id expr.Expr) expr.Expr {
 			at := id
 			if !part.Is("0u") {
@@ -504,4 +508,21 @@ func (r *skinny) storeColumns(first, count int) {
 			words := expr.At(r.weights[r.MatMuls[n].B].elements, unit)
 			return expr.Call("uintBitsToFloat", expr.At(words, expr.Binary("%", at, expr.Uint(perUnit))))
 		}})
+}
+
+// finishQuads stores results that are in shared memory, in lines of width columns, four neighbours of a row at a time:
+// an invocation then waits a quarter as often for what the stored values read (M-halves).
+func (r *skinny) finishQuads(width int, column func(own expr.Expr) expr.Expr) {
+	quads := r.s.TileM * width / 4
+	r.Blank()
+	id := r.OpenResults(r.self, quads)
+	row := r.Named("row", expr.Plus(r.Row0, expr.Quotient(id, width/4, quads)))
+	col := r.Named("col4", expr.Plus(r.Col0, column(expr.Times(expr.Remainder(id, width/4, quads), 4))))
+	sums := make([]expr.Expr, len(r.MatMuls))
+	for n, p := range r.MatMuls {
+		sums[n] = r.Variable(r.Quads.Vector, matmul.Numbered("sums", n, len(sums)),
+			expr.Call("uintBitsToFloat", expr.At(r.weights[p.B].elements, id)))
+	}
+	r.FinishQuad(row, col, sums)
+	r.Close()
 }
