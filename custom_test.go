@@ -493,12 +493,18 @@ func TestCustomKernelDTypes(t *testing.T) {
 	devtest.NeedTools(t)
 	devtest.OwnCache(t)
 	dev := devtest.OpenDevice(t)
+	var dtypes []ir.DType
+	var graphs []*ir.Graph
 	for _, dt := range ir.DTypes() {
 		if dt.IsBlock() || dt.StorageOnly() || dt == ir.F64 && !dev.Caps().Has("float64") ||
 			dt == ir.I64 && !dev.Caps().Has("int64") {
 			continue
 		}
-		g := copying(t, "copy", dt, 67, func(*ir.CustomOp) {})
+		dtypes, graphs = append(dtypes, dt), append(graphs, copying(t, "copy", dt, 67, func(*ir.CustomOp) {}))
+	}
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
+	for i, dt := range dtypes {
+		g := graphs[i]
 		in, err := ir.NewData(dt, 67)
 		if err != nil {
 			t.Fatal(err)

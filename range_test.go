@@ -30,7 +30,7 @@ func TestTooLarge(t *testing.T) {
 	cpu, h100 := devtest.Profile(t, "lavapipe"), devtest.Profile(t, "nvidia-h100")
 	noInt64, noBytes := without("int64"), without("storage8")
 	cpu.MaxStorageRange = math.MaxUint32 // the most that Vulkan has: the rest is reached by address
-	for _, tt := range []struct {
+	tests := []struct {
 		name  string
 		caps  device.Caps
 		graph string
@@ -98,13 +98,23 @@ func TestTooLarge(t *testing.T) {
 			%y = sum %x {axes=[0]}`, "feature int64: positions reach 4587519999"},
 		{"bytes in words", noBytes, `%x = input {name="x", dtype=u8, shape=[70000,65536]}
 			%y = sum %x {axes=[0]}`, "feature storage8: buffer"},
-	} {
+	}
+	graphs, compiled := make([]*ir.Graph, len(tests)), []*ir.Graph(nil)
+	for i, tt := range tests {
+		g, err := ir.Parse("graph \"large\" {\n" + tt.graph + "\noutput \"y\" %y\n}")
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		graphs[i] = g
+		if tt.want == "" && tt.caps.Name == cpu.Name {
+			compiled = append(compiled, g)
+		}
+	}
+	devtest.CompileShaders(t, cpu, compiled...)
+	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g, err := ir.Parse("graph \"large\" {\n" + tt.graph + "\noutput \"y\" %y\n}")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = compiler.Lower(t.Context(), g, tt.caps, nil)
+			g := graphs[i]
+			_, err := compiler.Lower(t.Context(), g, tt.caps, nil)
 			if err == nil && tt.want == "" {
 				_, err = vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: tt.caps})
 			}

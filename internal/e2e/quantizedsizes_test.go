@@ -19,19 +19,21 @@ func TestQuantizedSizes(t *testing.T) {
 	devtest.NeedTools(t)
 	devtest.OwnCache(t)
 	ctx := t.Context()
+	var values [][]float32
+	var graphs []*ir.Graph
 	for _, q := range ir.QuantizeFormats() {
+		per := q.BlockElems()
+		x := blocksOfSizes(rand.New(rand.NewPCG(uint64(q), 1)), per, quant.Limit(q))
+		values, graphs = append(values, x), append(graphs, devtest.Build(t, func(b *frontend.Builder) {
+			s, in := b.State("s", q, len(x)/per, per), b.Input("x", ir.F32, len(x)/per, per)
+			b.Output("y", in.Slice(0, 0, 1))
+			b.Update(s, in.Quantize(q))
+		}))
+	}
+	devtest.CompileShaders(t, devtest.OpenDevice(t).Caps(), graphs...)
+	for i, q := range ir.QuantizeFormats() {
 		t.Run(q.String(), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(uint64(q), 1))
-			per, most := q.BlockElems(), quant.Limit(q)
-			x := blocksOfSizes(rng, per, most)
-			g, err := frontend.Build("blocks", func(b *frontend.Builder) {
-				s, in := b.State("s", q, len(x)/per, per), b.Input("x", ir.F32, len(x)/per, per)
-				b.Output("y", in.Slice(0, 0, 1))
-				b.Update(s, in.Quantize(q))
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			per, most, x, g := q.BlockElems(), quant.Limit(q), values[i], graphs[i]
 			want := make([]byte, len(x)/per*q.BlockBytes())
 			if err := quant.Quantize(want, q, x, nil); err != nil {
 				t.Fatal(err)
