@@ -199,6 +199,10 @@ func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int
 	memory := as[byte](room((channels*each + groupBytes - 1) / groupBytes))
 	lo := min(p.low[last], wide)
 	n := min(p.in[last], wide-lo)
+	step := p.in[last] // from a row to the next one of its plane
+	if last > 0 {
+		step *= p.stride[last-1]
+	}
 	for row := 0; row < rows; row += most {
 		m := min(most, rows-row)
 		for ch := range channels {
@@ -207,10 +211,15 @@ func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int
 			for filled := 1; filled < each; filled *= 2 {
 				copy(image[filled:], image[:filled])
 			}
-			for r := range m {
-				if from, inside := p.rowAt(row+r, first); inside {
-					copy(image[r*wide+lo:][:n], x[at+ch*volume(p.in)+from:])
+			for r := 0; r < m; {
+				begin, end, count := p.rowsFrom(row+r, m-r, first)
+				if from, inside := p.rowAt(row+r+begin, first); inside && begin < end {
+					for i := begin; i < end; i++ {
+						copy(image[(r+i)*wide+lo:][:n], x[at+ch*volume(p.in)+from:])
+						from += step
+					}
 				}
+				r += count
 			}
 		}
 		for i := range lists {
@@ -255,6 +264,22 @@ func (p *intConv) rowAt(row int, first [3]int) (from int, inside bool) {
 		along *= p.in[axis]
 	}
 	return from, inside
+}
+
+// rowsFrom returns how many of at most n rows of a phase, from the given one on, are in its plane. Of these, rows begin
+// to end-1 are not padding along the plane's first axis. first is the argument of rowAt.
+func (p *intConv) rowsFrom(row, n int, first [3]int) (begin, end, count int) {
+	axis := len(p.extent) - 2
+	if axis < 0 {
+		return 0, 1, 1
+	}
+	y, stride := row%p.extent[axis], p.stride[axis]
+	at := y*stride + first[axis]
+	count = min(n, p.extent[axis]-y)
+	if at < 0 {
+		begin = min(count, (-at+stride-1)/stride)
+	}
+	return begin, min(count, max(0, (p.in[axis]-at+stride-1)/stride)), count
 }
 
 // packConvInts returns the function that packs the weights of a convolution of integers: the rows, and then their sums.
