@@ -108,15 +108,18 @@ func TestFoldWidths(t *testing.T) {
 // TestLongFolds compares folds of rows that several tasks share, in every op that folds.
 func TestLongFolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 2))
-	for _, of := range []string{"sum %x", "variance %x", "norm2 %x {axes=[1]}", "logsumexp %x {axes=[1]}",
+	for n, of := range []string{"sum %x", "variance %x", "norm2 %x {axes=[1]}", "logsumexp %x {axes=[1]}",
 		"reduce_min %x {axes=[0,1]}", "softmax %x {axis=1}", "log_softmax %x {axis=0}", "l2_normalize %x {axis=1}",
 		"rms_norm %x, %w", "layer_norm %x, %w, %b", "mean %x {axes=[0]}", "variance %x {axes=[0]}", "argmin %in {axis=1}",
 		"argmax %in {axis=0}", "cumsum %x {axis=1}", "cumsum %in {axis=0}", "cumsum %in {axis=1, reverse=true}",
 		"cumsum %x {axis=0, exclusive=true, reverse=true}", "cummax %in {axis=1, exclusive=true}",
 		"cumsum %in {axis=1, restart=1000}", "cumsum %in {axis=0, restart=1000, reverse=true}"} {
-		for _, dims := range [][2]int{{2, 65601}, {66000, 2}, {14600, 9}, {1, 131072}} {
+		for i, dims := range [][2]int{{2, 65601}, {66000, 2}, {14600, 9}, {1, 131072}} {
 			if (underRace || strings.Contains(of, "%in")) && min(dims[0], dims[1]) != 2 {
 				continue // the other shapes are split in the same way
+			}
+			if underRace && i != n%2 {
+				continue // half of the ops have rows to share, the others parts of rows
 			}
 			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 				%%in = input {name="x", dtype=f32, shape=[%d,%d]}
