@@ -50,7 +50,7 @@ func Open(folder string) (*gguf.File, error) {
 	return f, nil
 }
 
-// open is like Open, but without the folder's name in errors.
+// open opens a folder. Its errors do not name the folder; Open adds the name.
 func open(folder string) (_ *gguf.File, err error) {
 	config, stored, err := openStored(folder)
 	if err != nil {

@@ -23,7 +23,7 @@ func OpenVision(folder string) (*gguf.File, error) {
 	return f, nil
 }
 
-// openVision is like OpenVision, but without the folder's name in errors.
+// openVision opens the vision tower of a folder. Its errors do not name the folder; OpenVision adds the name.
 func openVision(folder string) (_ *gguf.File, err error) {
 	config, stored, err := openStored(folder)
 	if err != nil {

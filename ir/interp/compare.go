@@ -132,7 +132,7 @@ func difference(got, want float64) float64 {
 	return math.Abs(got - want)
 }
 
-// compareInts is like Compare, for integers and bools, which must be equal.
+// compareInts implements Compare for two tensors of integers or bools, which must be equal.
 func compareInts(got, want *ir.Data) Report {
 	g, errG := got.Ints()
 	w, errW := want.Ints()

@@ -17,7 +17,7 @@ func elementwise(c *call) (value, error) {
 	return elementwiseInt(c)
 }
 
-// elementwiseFloat is like elementwise, but in float64.
+// elementwiseFloat computes an elementwise op in float64.
 func elementwiseFloat(c *call) (value, error) {
 	args := make([][]float64, len(c.args))
 	for k, a := range c.args {
@@ -37,7 +37,7 @@ func elementwiseFloat(c *call) (value, error) {
 	return c.floats(out), nil
 }
 
-// elementwiseInt is like elementwise, but in int64.
+// elementwiseInt computes an elementwise op in int64.
 func elementwiseInt(c *call) (value, error) {
 	args := make([][]int64, len(c.args))
 	for k, a := range c.args {

@@ -82,7 +82,7 @@ func reduce(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// reduceInts is like reduce, for integers and bools.
+// reduceInts computes a reduction of integers or bools.
 func reduceInts(c *call, r rows) (value, error) {
 	b := basicFolds[c.node.Op()]
 	out := make([]int64, r.count)
