@@ -525,7 +525,7 @@ const overflowing = 709
 func exp(x float64) float64 {
 	if x > overflowing {
 		root := math.Exp(x / 2)
-		return root * root
+		return float64(root * root)
 	}
 	return math.Exp(x)
 }
