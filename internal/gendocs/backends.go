@@ -36,9 +36,12 @@ func backends() (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## Where ops run\n\n"+
-		"The CPU reference runs every op with every dtype that the table lists. For each device profile the table shows\n"+
-		"which of these dtypes compile. \"yes\" means all of them. Otherwise a cell lists the refused dtypes, with the\n"+
-		"missing device feature in brackets (`vkc devices --json` lists features). bf16 and f8e4m3 are stored as bits and\n"+
+		"The CPU reference runs every op with every dtype that the table lists. For each device profile the "+
+		"table shows\n"+
+		"which of these dtypes compile. \"yes\" means all of them. Otherwise a cell lists the refused "+
+		"dtypes, with the\n"+
+		"missing device feature in brackets (`vkc devices --json` lists features). bf16 and f8e4m3 are "+
+		"stored as bits and\n"+
 		"computed in f32 everywhere. `vkc verify --ops` runs each op on a real device and checks it.\n\n"+
 		"| op | dtypes | %s |\n|---|---|%s\n",
 		strings.Join(profiles, " | "), strings.Repeat("---|", len(profiles)))

@@ -23,10 +23,13 @@ func gradients() (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString("\n## Gradients on a device\n\n" +
-		"Tests compare each gradient rule with finite differences of the reference in f64. They also compile it for a\n" +
-		"device, and compare the device's gradients with the reference. The table gives the largest error on lavapipe,\n" +
+		"Tests compare each gradient rule with finite differences of the reference in f64. They also compile " +
+		"it for a\n" +
+		"device, and compare the device's gradients with the reference. The table gives the largest error on " +
+		"lavapipe,\n" +
 		"relative to the largest element of the gradient, over a case or two of each op.\n" +
-		"`go test ./internal/e2e -run TestGradientsOnDevice -args -gradients . -write-gradients` measures them again.\n\n" +
+		"`go test ./internal/e2e -run TestGradientsOnDevice -args -gradients . -write-gradients` measures " +
+		"them again.\n\n" +
 		"| op | f32 | f16 | bf16 |\n|---|---|---|---|\n")
 	for _, op := range ir.Ops() {
 		of := errors[op.String()]
