@@ -515,14 +515,14 @@ func (r *skinny) storeColumns(first, count int) {
 func (r *skinny) finishQuads(width int, column func(own expr.Expr) expr.Expr) {
 	quads := r.s.TileM * width / 4
 	r.Blank()
-	id := r.OpenResults(r.self, quads)
-	row := r.Named("row", expr.Plus(r.Row0, expr.Quotient(id, width/4, quads)))
-	col := r.Named("col4", expr.Plus(r.Col0, column(expr.Times(expr.Remainder(id, width/4, quads), 4))))
-	sums := make([]expr.Expr, len(r.MatMuls))
-	for n, p := range r.MatMuls {
-		sums[n] = r.Variable(r.Quads.Vector, matmul.Numbered("sums", n, len(sums)),
-			expr.Call("uintBitsToFloat", expr.At(r.weights[p.B].elements, id)))
-	}
-	r.FinishQuad(row, col, sums)
-	r.Close()
+	r.EachSlot(r.self, quads, r.s.Workgroup, func(_, id expr.Expr) {
+		row := r.Named("row", expr.Plus(r.Row0, expr.Quotient(id, width/4, quads)))
+		col := r.Named("col4", expr.Plus(r.Col0, column(expr.Times(expr.Remainder(id, width/4, quads), 4))))
+		sums := make([]expr.Expr, len(r.MatMuls))
+		for n, p := range r.MatMuls {
+			sums[n] = r.Variable(r.Quads.Vector, matmul.Numbered("sums", n, len(sums)),
+				expr.Call("uintBitsToFloat", expr.At(r.weights[p.B].elements, id)))
+		}
+		r.FinishQuad(row, col, sums)
+	})
 }
