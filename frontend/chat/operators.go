@@ -141,7 +141,7 @@ func listOperator(r *run, op string, x *list, y value) (result value, ok bool) {
 	return &list{items: slices.Repeat(x.items, n), kind: x.kind}, true
 }
 
-// floats computes f op g. // and % round towards minus infinity, as in Python.
+// floats computes f op g. As in Python, the operators "//" and "%" round towards minus infinity.
 func floats(op string, f, g float64) float64 {
 	switch op {
 	case "+":
@@ -160,18 +160,18 @@ func floats(op string, f, g float64) float64 {
 	return math.Pow(f, g) // **
 }
 
-// integers computes i op j, and fails if the result has an absolute value of 2^62 or more. exact is the result as a
-// float, which cannot overflow. // and % round towards minus infinity, as in Python.
+// integers computes i op j, and fails if the result has an absolute value of 2^62 or more. As in Python, the operators
+// "//" and "%" round towards minus infinity. For "**", j must not be negative: the result would not be an integer.
 func integers(op string, i, j int) int {
-	var n int
-	exact := 0.0
+	var n int          // the result; wrong if it overflows
+	var approx float64 // the result as a float, which is rounded; its size shows whether n overflows
 	switch op {
 	case "+":
-		n, exact = i+j, float64(i)+float64(j)
+		n, approx = i+j, float64(i)+float64(j)
 	case "-":
-		n, exact = i-j, float64(i)-float64(j)
+		n, approx = i-j, float64(i)-float64(j)
 	case "*":
-		n, exact = i*j, float64(i)*float64(j)
+		n, approx = i*j, float64(i)*float64(j)
 	case "//", "%":
 		q, m := i/j, i%j
 		if m != 0 && (m < 0) != (j < 0) {
@@ -182,17 +182,15 @@ func integers(op string, i, j int) int {
 		}
 		return q
 	default: // **
-		n, exact = 1, math.Pow(float64(i), float64(j))
-		if math.Abs(exact) < 1<<62 {
-			for range min(j, 64) {
-				n *= i
+		n, approx = 1, math.Pow(float64(i), float64(j))
+		for square, rest := i, j; rest > 0; rest /= 2 { // square is i, i^2, i^4 and so on
+			if rest%2 == 1 {
+				n *= square
 			}
-			if i == 1 || i == 0 || i == -1 {
-				n = int(exact)
-			}
+			square *= square
 		}
 	}
-	if math.Abs(exact) >= 1<<62 {
+	if math.Abs(approx) >= 1<<62 {
 		fail("%d %s %d is too large", i, op, j)
 	}
 	return n

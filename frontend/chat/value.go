@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ type value any
 // keep the bit, so users' text can always be distinguished from the template's.
 type str []rune
 
-// mark is the bit that marks a character from the context.
+// mark is the bit that marks a character from the context. Code points need 21 bits, so it is free.
 const mark rune = 1 << 30
 
 // text returns a string of the template, without marks.
@@ -328,8 +329,11 @@ func number(v value) (i int, f float64, isInt, ok bool) {
 func equal(r *run, a, b value) bool {
 	r.step(1)
 	a, b = withoutMarkup(a), withoutMarkup(b)
-	if _, x, _, ok := number(a); ok {
-		_, y, _, ok := number(b)
+	if i, x, isInt1, ok := number(a); ok {
+		j, y, isInt2, ok := number(b)
+		if isInt1 && isInt2 {
+			return i == j // exactly: different large integers can be equal as floats
+		}
 		return ok && x == y
 	}
 	switch a := a.(type) {
@@ -376,24 +380,28 @@ func same(a, b str) bool {
 	return slices.EqualFunc(a, b, func(x, y rune) bool { return x&^mark == y&^mark })
 }
 
-// compare compares two values as Python orders them: it returns -1, 0 or 1, and fails if they have no order.
+// compare compares two values as Python orders them: it returns -1, 0 or 1, and fails if they have no order. In a
+// string, whether characters are marked does not count.
 func compare(r *run, a, b value) int {
 	r.step(1)
 	a, b = withoutMarkup(a), withoutMarkup(b)
-	x, f, _, ok := number(a)
-	y, g, _, ok2 := number(b)
-	if ok && ok2 {
+	i, x, isInt1, ok1 := number(a)
+	j, y, isInt2, ok2 := number(b)
+	if isInt1 && isInt2 {
+		return cmp.Compare(i, j) // exactly: different large integers can be equal as floats
+	}
+	if ok1 && ok2 {
 		switch {
-		case f < g || f == g && x < y:
+		case x < y:
 			return -1
-		case f > g || f == g && x > y:
+		case x > y:
 			return 1
 		}
 		return 0
 	}
 	if a, ok := a.(str); ok {
 		if b, ok := b.(str); ok {
-			return slices.CompareFunc(a, b, func(x, y rune) int { return int(x&^mark) - int(y&^mark) })
+			return slices.CompareFunc(a, b, func(x, y rune) int { return cmp.Compare(x&^mark, y&^mark) })
 		}
 	}
 	if a, ok := a.(*list); ok {
