@@ -141,11 +141,11 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 // maskSearch is the search for the tokens that a grammar allows next in one answer. It runs concurrently with the
 // engine. The engine waits for short searches, and continues without the answer if the search is slow.
 type maskSearch struct {
-	slow chan struct{} // closed when the search takes long, so that the engine does not wait for it
-	over chan struct{} // closed when the mask is known
-	mask grammar.Mask  // nil allows every token
-	full bool          // no token is allowed
-	err  error
+	slow        chan struct{} // closed when the search takes long, so that the engine does not wait for it
+	over        chan struct{} // closed when the mask is known
+	mask        grammar.Mask  // nil allows every token
+	grammarEnds bool          // no token may follow: the grammar's text is complete
+	err         error
 }
 
 // newMaskSlots returns a semaphore for slow mask searches: each holds one element while it runs, so that they use at
@@ -155,9 +155,9 @@ func newMaskSlots() chan struct{} { return make(chan struct{}, max(1, runtime.GO
 // firstMask stands for the missing last token in the search for an answer's first mask.
 const firstMask int32 = -1
 
-// begin starts the search for the mask after token id, which may be firstMask. A search that takes long becomes slow:
-// it waits for an element of maskSlots, and notifies wake when it ends.
-func (c *chooser) begin(ctx context.Context, id int32, maskSlots, wake chan struct{}) {
+// beginMask starts the search for the mask after token id, which may be firstMask. A search that takes long becomes
+// slow: it waits for a free element of maskSlots. When it ends, it notifies wake, which may be nil.
+func (c *chooser) beginMask(ctx context.Context, id int32, maskSlots, wake chan struct{}) {
 	m := &maskSearch{slow: make(chan struct{}), over: make(chan struct{})}
 	c.next = m
 	hasSlot, isSlow := false, false
@@ -182,7 +182,7 @@ func (c *chooser) begin(ctx context.Context, id int32, maskSlots, wake chan stru
 		}
 	}
 	go func() {
-		m.mask, m.full, m.err = c.guide.advance(id, pause)
+		m.mask, m.grammarEnds, m.err = c.guide.advance(id, pause)
 		leave()
 		if close(m.over); isSlow {
 			notify(wake)

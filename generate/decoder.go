@@ -351,9 +351,9 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 		}
 		defer end()
 		known := len(r.tokens)
-		slots, wake := newMaskSlots(), make(chan struct{}, 1) // nothing waits for wake: see waitForMask
+		maskSlots := newMaskSlots()
 		if c.guide != nil {
-			c.begin(ctx, firstMask, slots, wake)
+			c.beginMask(ctx, firstMask, maskSlots, nil)
 		}
 		decoder := m.tok.Decoder()
 		for n := 1; ; n++ {
@@ -368,7 +368,8 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 				yield(Token{}, err)
 				return
 			}
-			if grammarEnds := c.next != nil && c.next.full; grammarEnds {
+			// A grammar's text ends with a whole character, so then there is nothing to flush.
+			if c.next != nil && c.next.grammarEnds {
 				return
 			}
 			token, err := c.choose(ctx, outcome{logits: logits}, prompt)
@@ -388,7 +389,7 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 			if last {
 				token.Text += decoder.Flush()
 			} else if c.guide != nil {
-				c.begin(ctx, token.ID, slots, wake)
+				c.beginMask(ctx, token.ID, maskSlots, nil)
 			}
 			if !yield(token, nil) || last {
 				return

@@ -312,7 +312,7 @@ func (e *engine) assignSlots() {
 		s.answer, s.lastUse, s.scales = a, e.steps, a.scales
 		e.running++
 		if a.chooser.guide != nil {
-			a.chooser.begin(a.ctx, firstMask, e.maskSlots, e.wake)
+			a.chooser.beginMask(a.ctx, firstMask, e.maskSlots, e.wake)
 		}
 	}
 }
@@ -577,7 +577,7 @@ func (e *engine) addToken(ctx context.Context, a *answer, next outcome) (over bo
 	if a.scorer != nil {
 		return true, nil // a scored text gets no more tokens
 	}
-	if grammarEnds := c.next != nil && c.next.full; grammarEnds { // its mask was not known after the last token
+	if c.next != nil && c.next.grammarEnds { // this was not known yet when the last token was queued
 		return true, nil
 	}
 	token, err := c.choose(ctx, next, a.text)
@@ -595,8 +595,8 @@ func (e *engine) addToken(ctx context.Context, a *answer, next outcome) (over bo
 	contextEnds := len(a.text)+1 >= m.context && m.shift == nil
 	last := a.generated == c.sampling.MaxTokens || contextEnds
 	if !last && c.guide != nil {
-		c.begin(a.ctx, token.ID, e.maskSlots, e.wake)
-		last = c.known() && c.next.full
+		c.beginMask(a.ctx, token.ID, e.maskSlots, e.wake)
+		last = c.known() && c.next.grammarEnds
 	}
 	if last {
 		token.Text += a.decoder.Flush()

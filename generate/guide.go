@@ -34,8 +34,9 @@ func newGuide(m *Model, s Sampling) *guide {
 }
 
 // advance takes the last token, unless id is firstMask, and returns the mask of the next one: nil if every token may
-// come. full means that none may. pause is called regularly during a long search, and its error ends the search.
-func (g *guide) advance(id int32, pause func() error) (mask grammar.Mask, full bool, err error) {
+// come. grammarEnds reports that none may, because the grammar's text is complete. pause is called regularly during a
+// long search, and its error ends the search.
+func (g *guide) advance(id int32, pause func() error) (mask grammar.Mask, grammarEnds bool, err error) {
 	if g.text != nil {
 		g.text.Pause = pause
 	}
