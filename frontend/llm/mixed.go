@@ -43,7 +43,7 @@ func RoomFor(rows int, parts []Part) int {
 	return min(rows, tiles*QueryTile)
 }
 
-// MixedInputs are the inputs "rows", "single", "runs" and "ends" of Mixed, row by row.
+// MixedInputs are the inputs "rows", "single", "runs" (Tiles) and "ends" of Mixed, row by row.
 type MixedInputs struct{ Rows, Single, Tiles, Ends []int32 }
 
 // InputsOf returns the inputs for parts of different texts. The logits are in the order of the parts that have them.
@@ -59,7 +59,8 @@ func InputsOf(parts []Part) (in MixedInputs) {
 				in.Tiles = append(in.Tiles, where...)
 			}
 		}
-		if row += int32(len(p.Tokens)); p.Ends {
+		row += int32(len(p.Tokens))
+		if p.Ends {
 			in.Ends = append(in.Ends, row-1)
 		}
 	}
@@ -71,13 +72,14 @@ func InputsOf(parts []Part) (in MixedInputs) {
 	if len(in.Ends) == 0 {
 		in.Ends = []int32{0}
 	}
-	single, tile := int32(0), int32(len(in.Single)/3) // the next results of attention
+	single, tile := int32(0), int32(len(in.Single)/3) // the next result of a single row, and of a tile's first row
 	for _, p := range parts {
 		result := tile
-		if tile += int32(p.tiles() * QueryTile); len(p.Tokens) == 1 {
+		if len(p.Tokens) == 1 {
 			result = single
 			single++
 		}
+		tile += int32(p.tiles() * QueryTile) // a part of one token has no tiles
 		for at, token := range p.Tokens {
 			in.Rows = append(in.Rows, token, int32(p.Text), int32(p.Position+at), result+int32(at))
 		}
@@ -86,15 +88,15 @@ func InputsOf(parts []Part) (in MixedInputs) {
 }
 
 // Mixed returns the graph of a step with tokens of several texts, any number of each: one token of some texts, and
-// parts of the prompts of others. Up to the given number of rows, each is a token. Its inputs, for symbols T, A, N and
-// B, are:
+// parts of the prompts of others. A row is one token, and rows is the maximum number of them. For attention, a row that
+// is alone in its text is a single row. The other rows are in query tiles: QueryTile rows of one text with successive
+// positions. The inputs, for symbols T, A, N and B, are:
 //
-//   - "rows" i32[T, 4]: a token, its text, the number of tokens before it in its text, and the index of its result
-//     among the results of attention: first the results of "single", then of "runs"
-//   - "single" i32[A, 3]: rows for attention, as a text, a position, and the number of a row
-//   - "runs" i32[N, 3]: query tiles, QueryTile rows of one text with successive positions, as a text, and the position
-//     and number of the first row; N is at most MixedTiles(rows). A text's last tile may go on beyond its last row; no
-//     row has the results there.
+//   - "rows" i32[T, 4], by row: a token, its text, its position (the number of tokens before it in its text), and the
+//     index of its result of attention. The results of single rows come first, then QueryTile results for each tile.
+//   - "single" i32[A, 3], by single row: its text, its position, and its index in "rows"
+//   - "runs" i32[N, 3], by query tile: the text, and the position and the index in "rows" of the tile's first row. N is
+//     at most MixedTiles(rows). A tile may have places after the last row of its text: their results are not used.
 //   - "ends" i32[B]: the rows to compute logits for, at most one of each text
 //   - "pages" i32[texts, PagesOf(maxContext)], with Pages: the page tables of all texts
 //   - "adapters" f32[T, adapters], with Config.AdapterInputs
@@ -117,19 +119,22 @@ func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Grap
 			cfg.Architecture)
 	}
 	return frontend.Build(graphName(cfg, "mixed"), func(b *frontend.Builder) {
-		input := func(name, symbol string, most, columns int) (list []frontend.Tensor) {
+		columnsOf := func(name, symbol string, most, columns int) (list []frontend.Tensor) {
 			x := b.Input(name, ir.I32, b.Sym(symbol, most), ir.D(columns))
 			for i := range columns {
 				list = append(list, x.Slice(1, i, ir.D(i+1)).Squeeze(1))
 			}
 			return list
 		}
-		all, single := input("rows", "T", rows, 4), input("single", "A", texts, 3)
-		tiles := input("runs", "N", MixedTiles(rows), 3)
-		r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: all[1],
-			positions: all[2], at: all[3]}
-		r.groups = []group{{each: 1, texts: single[0], positions: single[1], rows: single[2]},
-			{each: QueryTile, texts: tiles[0], positions: tiles[1], rows: tiles[2]}}
+		columns := columnsOf("rows", "T", rows, 4)
+		tokens, textIDs, positions, results := columns[0], columns[1], columns[2], columns[3]
+		groupOf := func(each int, columns []frontend.Tensor) group {
+			return group{each: each, texts: columns[0], positions: columns[1], rows: columns[2]}
+		}
+		r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: textIDs,
+			positions: positions, at: results}
+		r.groups = []group{groupOf(1, columnsOf("single", "A", texts, 3)),
+			groupOf(QueryTile, columnsOf("runs", "N", MixedTiles(rows), 3))}
 		if r.how.pages > 0 {
 			tables := b.Input("pages", ir.I32, texts, PagesOf(maxContext))
 			r.pages = tables.IndexSelect(0, r.texts)
@@ -138,9 +143,10 @@ func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Grap
 			}
 		}
 		m := newModel(b, cfg, int64(maxContext))
-		m.adapt(b, all[0].Dim(0))
+		m.adapt(b, tokens.Dim(0))
 		m.ends = b.Input("ends", ir.I32, b.Sym("B", texts))
-		logits := m.forward(all[0], m.offset(all[2], all[0].Dim(0)), history{attend: r.attend, perText: 1}, someTokens)
+		past := history{attend: r.attend, perText: 1}
+		logits := m.forward(tokens, m.offset(positions, tokens.Dim(0)), past, someTokens)
 		r.how.output(b, logits, logits)
 	})
 }
