@@ -278,7 +278,8 @@ func axesOf(n *ir.Node, name string) []bool {
 	return list
 }
 
-// roll writes op roll: along each axis it exchanges the elements before and after a place.
+// roll writes op roll, axis by axis: result[i] = x[(i-shift) mod n]. So the result has the elements of x from place
+// (-shift) mod n to the end, and then the elements before that place.
 func roll(c *call) string {
 	x := c.arg(0)
 	for i, shift := range c.node.Attrs().Ints("shifts") {
@@ -286,16 +287,21 @@ func roll(c *call) string {
 		if shift == 0 || d.Is(0) {
 			continue
 		}
-		n := c.emit("Max", []string{c.dim(d), c.ints(1)})
-		at := c.emit("Mod", []string{c.ints(-shift), n})
-		if d.IsStatic() {
-			at = c.ints(((-shift)%d.Add + d.Add) % d.Add)
-		}
-		axis := int64(i)
-		x = c.emit("Concat", []string{c.sliced(x, at, c.ints(toEnd), axis), c.sliced(x, c.ints(0), at, axis)},
+		place, axis := c.remainder(-shift, d), int64(i)
+		x = c.emit("Concat", []string{c.sliced(x, place, c.ints(toEnd), axis), c.sliced(x, c.ints(0), place, axis)},
 			attribute{"axis", axis})
 	}
 	return x
+}
+
+// remainder returns a mod d, from 0 to d-1, as int64[1]. If a symbolic extent d is 0, it returns 0.
+func (c *call) remainder(a int64, d ir.Dim) string {
+	if d.IsStatic() {
+		n := d.Add
+		return c.ints((a%n + n) % n)
+	}
+	n := c.emit("Max", []string{c.dim(d), c.ints(1)}) // Mod must not divide by 0
+	return c.emit("Mod", []string{c.ints(a), n})
 }
 
 // axesOp returns a function for an op with an input of axes.
