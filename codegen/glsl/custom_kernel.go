@@ -16,7 +16,8 @@ import (
 // customParams is the array with the values of symbols. The names of users' tensors do not have this prefix.
 const customParams = "custom_params"
 
-// emitCustom writes the shader of a custom kernel: the user's GLSL, after the declarations that its op needs.
+// emitCustom writes the shader of a custom kernel: the user's GLSL, after the declarations that its op needs. After
+// an error, which the emitter records, the result is not used.
 func emitCustom(e *emit.Emitter) *Shader {
 	c := e.K.Custom
 	k := c.Kernel()
@@ -24,6 +25,7 @@ func emitCustom(e *emit.Emitter) *Shader {
 		if !emit.Needs[n].Custom {
 			e.Fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n,
 				strings.Join(emit.CustomNeeds(), ", "))
+			return nil
 		}
 		e.Need(n)
 	}
@@ -44,6 +46,7 @@ func emitCustom(e *emit.Emitter) *Shader {
 	grid, err := c.Grid()
 	if err != nil {
 		e.Fail("%v", err)
+		return nil
 	}
 	for _, helper := range []string{"INF", "NAN"} { // only attributes use these helpers here
 		if e.Helpers[helper+" float"] {
@@ -67,8 +70,8 @@ func emitCustom(e *emit.Emitter) *Shader {
 		Workgroup: e.Launch.Workgroup}
 }
 
-// customModule returns the shader of a custom kernel that is a SPIR-V module. Its source is a comment that names the
-// module.
+// customModule returns the shader of a custom kernel that is a SPIR-V module, or nil after an error, which it records.
+// The shader's source is a comment that names the module.
 func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 	k := c.Kernel()
 	want := spv.Kernel{Args: c.Args, Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
@@ -92,6 +95,7 @@ func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 	grid, err := c.Grid()
 	if err != nil {
 		e.Fail("%v", err)
+		return nil
 	}
 	module, err := spv.Specialize(k.SPIRV, values)
 	if err == nil {
@@ -100,6 +104,7 @@ func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 	}
 	if err != nil {
 		e.Fail("SPIR-V of custom op %s: %v", c.Op, err)
+		return nil
 	}
 	text := fmt.Sprintf("%s// SPIR-V of %d bytes, SHA-256 %x", customHeader(e, c), len(module), sha256.Sum256(module))
 	for i, v := range values {
