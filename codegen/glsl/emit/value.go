@@ -51,35 +51,26 @@ func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 	}
 }
 
-// countValue adds uses of a value. At the first use it also counts the uses of its parts, unless the value is known
-// already.
-func (e *Emitter) countValue(v *kernel.Expr, times int) {
-	e.uses.values[v] += times
-	if e.uses.values[v] > times {
-		return
-	}
-	if _, ok := e.KnownValue(v); ok {
+// countValue adds uses of a value. At the first call for the value it also counts the uses of its parts. It does not if
+// an open scope has the value, or a vector with the value of each lane: then the code does not compute the parts.
+func (e *Emitter) countValue(v *kernel.Expr, uses int) {
+	counted := e.uses.values[v] > 0
+	e.uses.values[v] += uses
+	if _, known := e.KnownValue(v); counted || known || e.vector(v) != nil {
 		return
 	}
 	switch v.Kind {
-	case kernel.ExprLoad:
-		if e.vector(v) == nil {
-			e.countIndex(v.Index)
-		}
-	case kernel.ExprIndex:
+	case kernel.ExprLoad, kernel.ExprIndex:
 		e.countIndex(v.Index)
 	case kernel.ExprRandom:
-		if e.vector(v) == nil {
-			e.countIndex(v.Index)
-			for _, a := range v.Args {
-				e.countValue(a, 1)
-			}
+		e.countIndex(v.Index)
+		for _, a := range v.Args {
+			e.countValue(a, 1)
 		}
 	case kernel.ExprApply:
-		times := e.argUses(v)
-		for i, a := range v.Args {
-			if times[i] > 0 {
-				e.countValue(a, times[i])
+		for i, n := range e.argUses(v) {
+			if n > 0 {
+				e.countValue(v.Args[i], n)
 			}
 		}
 	}

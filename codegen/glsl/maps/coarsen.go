@@ -59,8 +59,9 @@ func runCoarsened(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	e.Close()
 }
 
-// keepShared computes the shared values of every lane into arrays, and binds the values to these arrays. A value that
-// all lanes share needs no array: the emitter computes it before both loops.
+// keepShared writes code before the loop over points. The code computes the values that the points share, for each lane
+// of the run, and stores them in one array per value. keepShared binds the values to these arrays. A value that is the
+// same in all lanes needs no array: the emitter computes it before the loop over points and its inner loop over lanes.
 func keepShared(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	shared = slices.DeleteFunc(slices.Clone(shared), func(v *kernel.Expr) bool { return !v.Uses(r.Axis) })
 	var names []expr.Expr

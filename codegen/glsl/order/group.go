@@ -66,7 +66,8 @@ func (w *groupWriter) findFirst() {
 }
 
 // findPlace declares the variable place: the number of the workgroup's elements that are in the parts of earlier
-// invocations. found is the shared array of the invocations' numbers of elements.
+// invocations. It is the exclusive prefix sum of found, the shared array with the number of elements in each
+// invocation's part.
 func (w *groupWriter) findPlace(found expr.Expr) {
 	lanes := int64(w.Launch.Workgroup)
 	fold := w.Dim(w.K.Fold)
