@@ -17,7 +17,11 @@ type Run struct {
 // Runs proposes ranges of steps to execute as persistent kernels. A persistent kernel saves one launch for each barrier
 // between its steps. In return its workgroups must synchronize, and must read each other's new values through the
 // shared cache. All workgroups of a step must be resident on the device at the same time, so that none waits for a
-// second wave. A range ends before a kernel that it already contains, because the code is then fetched once for both.
+// second wave.
+//
+// A range ends before a kernel that it already contains. Otherwise the persistent kernel would have two copies of this
+// kernel's code, and the device would fetch both. With ranges that repeat, such as the layers of a model, all ranges
+// can use one persistent kernel.
 func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedule, caps device.Caps) (runs []Run) {
 	h := heuristicsOf(caps)
 	if h.BarrierNs <= 0 || !caps.Features.MemoryModel || len(p.Gated()) > 0 {

@@ -69,8 +69,9 @@ func (r recurrenceSize) schedules(wg, subgroup int) (all []kernel.Recurrent) {
 		return nil
 	}
 	for lanes := range doublings(1, max(subgroup, 1)) {
-		if lanes > 1 && int64(4*lanes) >= 2*r.keys {
-			continue // half of the lanes would have nothing
+		// A lane has room for a vec4 of the row. If all together have room for two rows, half of the lanes are idle.
+		if room := int64(4 * lanes); lanes > 1 && room >= 2*r.keys {
+			continue
 		}
 		for each := range doublings(1, maxStateRows) {
 			for times := range doublings(1, maxStateTimes) {
@@ -83,7 +84,8 @@ func (r recurrenceSize) schedules(wg, subgroup int) (all []kernel.Recurrent) {
 					s.Subgroup = subgroup
 				}
 				all = append(all, s)
-				if s.Ahead = true; int64(times) < r.times {
+				if int64(times) < r.times { // otherwise nothing is left to load ahead
+					s.Ahead = true
 					all = append(all, s)
 				}
 			}
