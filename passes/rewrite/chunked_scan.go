@@ -9,7 +9,7 @@ import (
 
 // The sizes of scans in chunks of times.
 const (
-	// The number of times of a chunk. Shorter chunks store more states, and longer ones multiply more pairs of times.
+	// The number of times in a chunk. Shorter chunks store more states, and longer ones multiply more pairs of times.
 	// For an H200, chunks of 64 are estimated to take as long, and chunks of 256 longer (M-recurrences).
 	chunkTimes  = 128
 	chunkMargin = 1.4 // chunks must be estimated to be this much faster, because the estimates have errors
@@ -30,10 +30,14 @@ type chunkedScan struct {
 	state *ir.Node
 }
 
-// chunkedScan computes a delta_rule by matmuls over chunks of times (Dao and Gu 2024, arXiv:2405.21060, section 6):
-// what the times of a chunk add to the state, and to the results of the chunk. In between, a scan with a time for each
-// chunk goes along the states. The arguments are in f32. It returns nil if the device is faster with one time after the
-// other, or if the delta_rule has corrections, several decays per head, or a number of times that is a symbol.
+// chunkedScan computes a delta_rule in chunks of times (Dao and Gu 2024, arXiv:2405.21060, section 6), in three parts:
+//
+//   - A matmul computes the amount that each chunk adds to the state.
+//   - A scan with one step per chunk computes the state before each chunk from these amounts.
+//   - More matmuls compute the results of each chunk from the state before it and from its own times.
+//
+// The arguments are in f32. chunkedScan returns nil if the device is faster with one time after the other, or if the
+// delta_rule has corrections, several decays per head, or a number of times that is a symbol.
 func (r *rewriter) chunkedScan(n *ir.Node, args []*ir.Node) *ir.Node {
 	v, decay, state := args[2], args[3], args[4]
 	s := state.Shape()
@@ -78,7 +82,7 @@ func (c *chunkedScan) isFaster() bool {
 	chunks := kernel.Work{Form: kernel.FormChunks, Launches: 6, Bytes: float64(2*states) + weights + results,
 		Matmuls: []kernel.MatmulWork{
 			{Batch: groups, Rows: size, Columns: size, Depth: keys},   // pairs of times
-			{Batch: groups, Rows: rows, Columns: keys, Depth: size},   // what chunks add to the states
+			{Batch: groups, Rows: rows, Columns: keys, Depth: size},   // amounts that chunks add to the states
 			{Batch: groups, Rows: size, Columns: rows, Depth: keys},   // results of the states before chunks
 			{Batch: heads, Rows: size, Columns: values, Depth: size}}} // results of the chunk's own times
 	of := ir.Dim{Add: batch * c.heads.Add * values}
@@ -149,7 +153,7 @@ func (c *chunkedScan) between(later, earlier func(sums *ir.Node) *ir.Node) *ir.N
 }
 
 // states returns the states before each chunk and after the last one, [batch, chunks+1, heads, values*keys]. They are
-// results of a scan with one key. Each of its times adds what a chunk adds to the state, and the first one adds 0.
+// results of a scan with one key. Each of its times adds one chunk's amount to the state, and the first one adds 0.
 func (c *chunkedScan) states() *ir.Node {
 	end := func(x *ir.Node) *ir.Node { return c.sliceAxis(x, 3, chunkTimes-1, chunkTimes) }
 	self := func(x *ir.Node) *ir.Node { return x }
