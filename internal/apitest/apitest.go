@@ -89,14 +89,14 @@ func panicOrigin(stack []byte) string {
 	return strings.Join(lines[min(2, len(lines)):min(8, len(lines))], "\n")
 }
 
-// Complete is like Calls, for values of every exported type of the package that has exported methods. It fails if one
-// is missing.
+// Complete calls methods and functions with zero arguments, as Calls does, and a panic fails the test. The test also
+// fails if an exported type of the package has exported methods, but none of the values has this type.
 func (p Package) Complete(t *testing.T, values ...any) {
 	t.Helper()
 	methods, _ := p.methods(t)
 	for typ := range methods {
 		if !slices.ContainsFunc(values, func(v any) bool { return typeOf(v).Name() == typ }) {
-			t.Errorf("type %s has exported methods that are not called with nothing: add it to this test", typ)
+			t.Errorf("type %s has exported methods, but the test passes no value of it: add a nil or zero value", typ)
 		}
 	}
 	p.Calls(t, values...)

@@ -37,13 +37,13 @@ func (s Source) Errorf(pos int64, format string, args ...any) error {
 }
 
 // Unknown returns the error for a name that a file does not have. It says how many names there are and lists the
-// nearest ones. what is the singular of the kind of thing, such as "tensor".
-func (s Source) Unknown(what, name string, have []string) error {
+// nearest ones. kind is the noun for one of them, such as "tensor".
+func (s Source) Unknown(kind, name string, have []string) error {
 	where := s.Format
 	if s.Path != "" {
 		where += ": " + s.Path
 	}
-	return &unknown{fmt.Sprintf("%s: no %s %q", where, what, name), len(have), Nearest(name, have, 3)}
+	return &unknown{fmt.Sprintf("%s: no %s %q", where, kind, name), len(have), Nearest(name, have, 3)}
 }
 
 // unknown is the error for a name that a file does not have.

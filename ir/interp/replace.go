@@ -92,8 +92,8 @@ func (c *Call) Parallel(tasks, work int, f func(worker, task int)) error {
 	return parallel(c.Context, c.workers, tasks, work, f)
 }
 
-// Serial reports whether Parallel would run all of these tasks on the calling goroutine, as worker 0. Kernels of small
-// ops then call a function directly, because a function for Parallel takes memory.
+// Serial reports whether Parallel would run all of these tasks on the calling goroutine, as worker 0. A kernel of a
+// small op then loops over the tasks itself, because a closure for Parallel would be allocated on the heap.
 func (c *Call) Serial(tasks, work int) bool { return usefulWorkers(c.workers, tasks, work) <= 1 }
 
 // ParallelRange calls f for ranges of n items with the given work each, see Parallel.
