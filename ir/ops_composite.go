@@ -28,7 +28,7 @@ func init() {
 		OpInfo{Op: OpRopeTables, Name: "rope_tables", Class: ClassComposite,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "cos"}, {Name: "sin"}},
 			Attrs: []AttrInfo{ropeMode("pairs")}, Infer: inferRopeTables, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
-			Doc: "Rotary position embedding (Su et al. 2021) by tables: pair (a, b) of innermost elements becomes (a*cos-b*sin, a*sin+b*cos). The innermost axis of the tables has one value per pair. Their outer axes broadcast to x: [T, pairs] for x[B, H, T, D]. The op rotates the first 2*pairs elements of x and copies the others. Decomposes to y*cos+flip(y)*sin*(-1, 1), for y = x reshaped so that an axis of 2 holds each pair."},
+			Doc: "Rotary position embedding (Su et al. 2021) by tables: pair (a, b) of innermost elements becomes (a*cos-b*sin, a*sin+b*cos). The innermost axis of the tables has one value per pair. Their outer axes broadcast to x: [T, pairs] for x[B, H, T, D]. The op rotates the first 2*pairs elements of x and copies the others. Decomposes to y*cos+flip(y)*sin*sign. y has the rotated elements of x, reshaped to [..., pairs, 2], or to [..., 2, pairs] for mode half: a pair lies along the axis of extent 2. flip exchanges the elements of each pair. sign is -1 for the first element and 1 for the second."},
 	)
 }
 
