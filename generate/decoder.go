@@ -378,7 +378,8 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 				return
 			}
 			if m.tok.IsEnd(token.ID) {
-				if token.Text = decoder.Flush(); token.Text != "" || token.Odds != nil {
+				token.Text = decoder.Flush()
+				if token.Text != "" || token.Odds != nil {
 					yield(token, nil)
 				}
 				return

@@ -585,7 +585,8 @@ func (e *engine) addToken(ctx context.Context, a *answer, next outcome) (over bo
 		return true, err
 	}
 	if m.tok.IsEnd(token.ID) {
-		if token.Text = a.decoder.Flush(); token.Text != "" || token.Odds != nil {
+		token.Text = a.decoder.Flush()
+		if token.Text != "" || token.Odds != nil {
 			a.queue(token)
 		}
 		return true, nil

@@ -93,11 +93,12 @@ func (g *guide) take(id int32, pause func() error) error {
 		if err != nil {
 			return err
 		}
-		if text.Pause = pause; rest == "" || text.TakeText(rest) == nil {
+		text.Pause = pause
+		if rest == "" || text.TakeText(rest) == nil {
 			g.text, g.tail = text, ""
 			return nil
-		} // the model has written something else: the answer stays free
-		g.tail = rest
+		}
+		g.tail = rest // the model has written something else: the answer stays free
 	}
 	g.tail = g.tail[max(0, len(g.tail)-longest):]
 	return nil
@@ -115,7 +116,8 @@ func (g *guide) think() {
 		g.thought = -1
 		return
 	}
-	if g.thought++; g.thought == g.reasoning.Tokens {
+	g.thought++
+	if g.thought == g.reasoning.Tokens {
 		g.forced = g.tok.Encode(g.reasoning.Close, tokenizer.Options{Special: true})
 		g.thought = -1
 	}
