@@ -141,6 +141,7 @@ var (
 		"GL_KHR_shader_subgroup_vote":                   "subgroupAny",
 		"GL_EXT_control_flow_attributes":                "unroll",
 		"GL_EXT_shader_subgroup_extended_types_int64":   "int64_t",
+		"GL_EXT_shader_integer_mix":                     `mix\(`,
 	}
 )
 
