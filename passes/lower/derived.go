@@ -60,18 +60,22 @@ func (f *Fusion) derivedFrom(n *ir.Node) (from *ir.Node) {
 	return from
 }
 
-// tryInline makes n inline instead of stored, and reports whether all its readers can still be lowered.
+// tryInline makes n inline instead of stored, and reports whether all its readers can still be lowered. If not, n stays
+// stored.
 func (f *Fusion) tryInline(n *ir.Node) bool {
-	c, tails := f.storedBy[n.ID()], f.storedBy[n.ID()].tails
+	c := f.storedBy[n.ID()]
+	readers, tails := f.readersOf(n), c.tails
 	c.tails = slices.DeleteFunc(slices.Clone(tails), func(t *ir.Node) bool { return t == n })
 	f.storedBy[n.ID()] = nil
-	for _, r := range f.readersOf(n) {
+	fits := !slices.ContainsFunc(readers, func(r *Cluster) bool {
 		k, err := f.tryLower(r)
-		if r.inputs = nil; err != nil || f.Limits.SizeOf(k) > f.Limits.Size {
-			c.tails, f.storedBy[n.ID()] = tails, c
-			return false
-		}
+		return err != nil || f.Limits.SizeOf(k) > f.Limits.Size
+	})
+	if !fits {
+		c.tails, f.storedBy[n.ID()] = tails, c
 	}
-	c.inputs = nil
-	return true
+	for _, r := range append(readers, c) {
+		r.inputs = nil // they may load other values than before
+	}
+	return fits
 }
