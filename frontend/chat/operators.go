@@ -222,6 +222,9 @@ func holds(r *run, op string, x, y value) bool {
 		return !contains(r, withoutMarkup(y), withoutMarkup(x))
 	}
 	n := compare(r, x, y)
+	if isNaN(x) || isNaN(y) { // NaN is neither less than a number, nor equal to it, nor greater
+		return false
+	}
 	switch op {
 	case "<":
 		return n < 0
@@ -231,6 +234,12 @@ func holds(r *run, op string, x, y value) bool {
 		return n > 0
 	}
 	return n >= 0
+}
+
+// isNaN reports whether a value is the number NaN.
+func isNaN(v value) bool {
+	_, x, _, ok := number(v)
+	return ok && math.IsNaN(x)
 }
 
 // contains implements Python's operator in.
