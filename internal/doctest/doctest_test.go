@@ -162,6 +162,9 @@ func TestCommandLines(t *testing.T) {
 	targets := read(t, "Makefile")
 	for _, b := range blocks(t, "sh") {
 		var script strings.Builder
+		// A command that fails ends the script before the line that kills its server. The server must end, too: Run
+		// waits for all who hold the script's output.
+		script.WriteString("started=; trap 'for p in $started; do kill $p 2>&- || :; done' EXIT\n")
 		for line := range strings.Lines(b.text) {
 			command, _, _ := strings.Cut(strings.TrimSpace(line), "#")
 			command = strings.TrimSpace(command)
@@ -176,6 +179,9 @@ func TestCommandLines(t *testing.T) {
 				continue
 			}
 			script.WriteString(line)
+			if strings.HasSuffix(command, "&") {
+				script.WriteString("started=\"$started $!\"\n")
+			}
 		}
 		if _, err := exec.LookPath("curl"); err != nil && strings.Contains(b.text, "curl ") && !vktest.Required() {
 			t.Logf("%s: left out because there is no curl:\n%s", b.page, b.text)
