@@ -3,6 +3,7 @@ package chat
 import (
 	"cmp"
 	"math"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -325,16 +326,26 @@ func number(v value) (i int, f float64, isInt, ok bool) {
 	return 0, f, false, ok
 }
 
+// exact returns the value of a number: integers past 2^53 and floats near them differ. ok is false if v is NaN or no
+// number.
+func exact(v value) (x *big.Float, ok bool) {
+	i, f, isInt, ok := number(v)
+	if isInt {
+		return new(big.Float).SetInt64(int64(i)), true
+	}
+	if !ok || math.IsNaN(f) {
+		return nil, false
+	}
+	return big.NewFloat(f), true
+}
+
 // equal implements Python's operator ==.
 func equal(r *run, a, b value) bool {
 	r.step(1)
 	a, b = withoutMarkup(a), withoutMarkup(b)
-	if i, x, isInt1, ok := number(a); ok {
-		j, y, isInt2, ok := number(b)
-		if isInt1 && isInt2 {
-			return i == j // exactly: different large integers can be equal as floats
-		}
-		return ok && x == y
+	if x, ok := exact(a); ok {
+		y, ok := exact(b)
+		return ok && x.Cmp(y) == 0
 	}
 	switch a := a.(type) {
 	case nil:
@@ -385,19 +396,13 @@ func same(a, b str) bool {
 func compare(r *run, a, b value) int {
 	r.step(1)
 	a, b = withoutMarkup(a), withoutMarkup(b)
-	i, x, isInt1, ok1 := number(a)
-	j, y, isInt2, ok2 := number(b)
-	if isInt1 && isInt2 {
-		return cmp.Compare(i, j) // exactly: different large integers can be equal as floats
-	}
+	x, ok1 := exact(a)
+	y, ok2 := exact(b)
 	if ok1 && ok2 {
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
+		return x.Cmp(y)
+	}
+	if isNaN(a) || isNaN(b) {
+		return 0 // a sort leaves them in place; holds gives the operators
 	}
 	if a, ok := a.(str); ok {
 		if b, ok := b.(str); ok {
