@@ -408,7 +408,7 @@ func TestSorts(t *testing.T) {
 		"argsort %x {axis=0, descending=true}", "top_k_indices %x {axis=1, k=2, largest=true}",
 		"top_k_indices %x {axis=1, k=2, largest=false}"} {
 		for _, d := range []string{"f32", "f16", "i32", "u32", "i8", "i64", "f64", "u8", "bf16"} {
-			for _, dims := range [][2]int{{3, 7}, {1, 2}, {2, 300}, {400, 5}} {
+			for _, dims := range [][2]int{{3, 7}, {1, 2}, {2, 300}, {400, 5}, {30, 37}} {
 				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 					%%x = input {name="x", dtype=%s, shape=[%d,%d]}
 					%%o = %s

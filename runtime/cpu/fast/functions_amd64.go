@@ -289,3 +289,40 @@ func sortLongs(x *int64, n int)
 
 // sortLongsZ sorts n integers. n is a power of 2, and at least 16.
 func sortLongsZ(x *int64, n int)
+
+// floatKeys sets n elements, a multiple of 8, to the keys of floats, xored with flip. Keys are signed integers in the
+// order of the floats. The zeros are equal, and NaN is greatest. special is 0 if there is neither NaN nor -0.
+func floatKeys(dst *int32, src *float32, flip int32, n int) (special int)
+
+// floatsOfKeys sets n elements, a multiple of 8, to the floats of keys, which are xored with flip.
+func floatsOfKeys(dst *float32, src *int32, flip int32, n int)
+
+// doubleKeys sets n elements, a multiple of 8, to the keys of floats, xored with flip. Keys are signed integers in the
+// order of the floats. The zeros are equal, and NaN is greatest. special is 0 if there is neither NaN nor -0.
+func doubleKeys(dst *int64, src *float64, flip int64, n int) (special int)
+
+// doublesOfKeys sets n elements, a multiple of 8, to the floats of keys, which are xored with flip.
+func doublesOfKeys(dst *float64, src *int64, flip int64, n int)
+
+// numberedWords sets dst to keys, shifted to the left, in the bits of mask, with coordinates in the others. n is a
+// multiple of 8.
+func numberedWords(dst *int32, keys *int32, coordinates *int32, shift uint64, mask int32, n int)
+
+// numberedLongs sets n elements of dst, a multiple of 8, to keys in the high half and coordinates in the low half.
+func numberedLongs(dst *int64, keys *int32, coordinates *int32, n int)
+
+// exchangeWords sorts each of n pairs of lines of x, one after the other, lane by lane: the first line gets the
+// lesser elements. A line has 64 bytes. pairs has the two lines' offsets, in bytes.
+func exchangeWords(x *int32, pairs *uint32, n int)
+
+// exchangeLongs sorts each of n pairs of lines of x, one after the other, lane by lane: the first line gets the
+// lesser elements. A line has 64 bytes. pairs has the two lines' offsets, in bytes.
+func exchangeLongs(x *int64, pairs *uint32, n int)
+
+// exchangeWordsZ sorts each of n pairs of lines of x, one after the other, lane by lane: the first line gets the
+// lesser elements. A line has 64 bytes. pairs has the two lines' offsets, in bytes.
+func exchangeWordsZ(x *int32, pairs *uint32, n int)
+
+// exchangeLongsZ sorts each of n pairs of lines of x, one after the other, lane by lane: the first line gets the
+// lesser elements. A line has 64 bytes. pairs has the two lines' offsets, in bytes.
+func exchangeLongsZ(x *int64, pairs *uint32, n int)

@@ -6995,3 +6995,310 @@ within:
 stop:
 	VZEROUPPER
 	RET
+
+// func floatKeys(dst *int32, src *float32, flip int32, n int) (special int)
+// Requires: AVX, AVX2
+TEXT ·floatKeys(SB), NOSPLIT, $0-40
+	VPXOR        Y0, Y0, Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+24(FP), DX
+	VBROADCASTSS flip+16(FP), Y1
+	XORQ         BX, BX
+
+next:
+	CMPQ         BX, DX
+	JGE          stop
+	VMOVUPS      (CX)(BX*4), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VBROADCASTSS c80000000<>+0(SB), Y4
+	VPCMPEQD     Y4, Y2, Y4
+	VPOR         Y3, Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VXORPS       Y4, Y4, Y4
+	VADDPS       Y4, Y2, Y2
+	VXORPS       Y4, Y4, Y4
+	VPCMPGTD     Y2, Y4, Y4
+	VBROADCASTSS c7fffffff<>+0(SB), Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y4, Y2, Y2
+	VBROADCASTSS c7fffffff<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VPXOR        Y1, Y2, Y2
+	VMOVDQU      Y2, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VPMOVMSKB Y0, AX
+	MOVQ      AX, special+32(FP)
+	VZEROUPPER
+	RET
+
+DATA c7fffffff<>+0(SB)/4, $0x7fffffff
+GLOBL c7fffffff<>(SB), RODATA|NOPTR, $4
+
+// func floatsOfKeys(dst *float32, src *int32, flip int32, n int)
+// Requires: AVX, AVX2
+TEXT ·floatsOfKeys(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+24(FP), DX
+	VBROADCASTSS flip+16(FP), Y0
+	XORQ         BX, BX
+
+next:
+	CMPQ         BX, DX
+	JGE          stop
+	VPXOR        (CX)(BX*4), Y0, Y1
+	VXORPS       Y2, Y2, Y2
+	VPCMPGTD     Y1, Y2, Y2
+	VBROADCASTSS c7fffffff<>+0(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPXOR        Y2, Y1, Y1
+	VMOVDQU      Y1, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func doubleKeys(dst *int64, src *float64, flip int64, n int) (special int)
+// Requires: AVX, AVX2
+TEXT ·doubleKeys(SB), NOSPLIT, $0-40
+	VPXOR        Y0, Y0, Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+24(FP), DX
+	VBROADCASTSD flip+16(FP), Y1
+	XORQ         BX, BX
+
+next:
+	CMPQ         BX, DX
+	JGE          stop
+	VMOVUPS      (CX)(BX*8), Y2
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VBROADCASTSD d8000000000000000<>+0(SB), Y4
+	VPCMPEQQ     Y4, Y2, Y4
+	VPOR         Y3, Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VXORPS       Y4, Y4, Y4
+	VADDPD       Y4, Y2, Y2
+	VXORPS       Y4, Y4, Y4
+	VPCMPGTQ     Y2, Y4, Y4
+	VBROADCASTSD d7fffffffffffffff<>+0(SB), Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y4, Y2, Y2
+	VBROADCASTSD d7fffffffffffffff<>+0(SB), Y4
+	VBLENDVPD    Y3, Y4, Y2, Y2
+	VPXOR        Y1, Y2, Y2
+	VMOVDQU      Y2, (AX)(BX*8)
+	ADDQ         $0x04, BX
+	JMP          next
+
+stop:
+	VPMOVMSKB Y0, AX
+	MOVQ      AX, special+32(FP)
+	VZEROUPPER
+	RET
+
+DATA d7fffffffffffffff<>+0(SB)/8, $0x7fffffffffffffff
+GLOBL d7fffffffffffffff<>(SB), RODATA|NOPTR, $8
+
+// func doublesOfKeys(dst *float64, src *int64, flip int64, n int)
+// Requires: AVX, AVX2
+TEXT ·doublesOfKeys(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+24(FP), DX
+	VBROADCASTSD flip+16(FP), Y0
+	XORQ         BX, BX
+
+next:
+	CMPQ         BX, DX
+	JGE          stop
+	VPXOR        (CX)(BX*8), Y0, Y1
+	VXORPS       Y2, Y2, Y2
+	VPCMPGTQ     Y1, Y2, Y2
+	VBROADCASTSD d7fffffffffffffff<>+0(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VPXOR        Y2, Y1, Y1
+	VMOVDQU      Y1, (AX)(BX*8)
+	ADDQ         $0x04, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func numberedWords(dst *int32, keys *int32, coordinates *int32, shift uint64, mask int32, n int)
+// Requires: AVX, AVX2
+TEXT ·numberedWords(SB), NOSPLIT, $0-48
+	VMOVQ        shift+24(FP), X0
+	VBROADCASTSS mask+32(FP), Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         keys+8(FP), CX
+	MOVQ         coordinates+16(FP), DX
+	MOVQ         n+40(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ    SI, BX
+	JGE     stop
+	VMOVDQU (CX)(SI*4), Y2
+	VPSLLD  X0, Y2, Y2
+	VPAND   Y1, Y2, Y2
+	VPOR    (DX)(SI*4), Y2, Y2
+	VMOVDQU Y2, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func numberedLongs(dst *int64, keys *int32, coordinates *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·numberedLongs(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ keys+8(FP), CX
+	MOVQ coordinates+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ      SI, BX
+	JGE       stop
+	VPMOVZXDQ (CX)(SI*4), Y0
+	VPMOVZXDQ (DX)(SI*4), Y1
+	VPSLLQ    $0x20, Y0, Y0
+	VPOR      Y0, Y1, Y1
+	VMOVDQU   Y1, (AX)(SI*8)
+	VPMOVZXDQ 16(CX)(SI*4), Y0
+	VPMOVZXDQ 16(DX)(SI*4), Y1
+	VPSLLQ    $0x20, Y0, Y0
+	VPOR      Y0, Y1, Y1
+	VMOVDQU   Y1, 32(AX)(SI*8)
+	ADDQ      $0x08, SI
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func exchangeWords(x *int32, pairs *uint32, n int)
+// Requires: AVX, AVX2
+TEXT ·exchangeWords(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ pairs+8(FP), CX
+	MOVQ n+16(FP), DX
+	LEAQ (CX)(DX*8), DX
+
+next:
+	CMPQ    CX, DX
+	JGE     stop
+	MOVL    (CX), BX
+	MOVL    4(CX), SI
+	VMOVUPS (AX)(SI*1), Y1
+	VPMINSD (AX)(BX*1), Y1, Y0
+	VPMAXSD (AX)(BX*1), Y1, Y1
+	VMOVUPS Y0, (AX)(BX*1)
+	VMOVUPS Y1, (AX)(SI*1)
+	VMOVUPS 32(AX)(SI*1), Y1
+	VPMINSD 32(AX)(BX*1), Y1, Y0
+	VPMAXSD 32(AX)(BX*1), Y1, Y1
+	VMOVUPS Y0, 32(AX)(BX*1)
+	VMOVUPS Y1, 32(AX)(SI*1)
+	ADDQ    $0x08, CX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func exchangeLongs(x *int64, pairs *uint32, n int)
+// Requires: AVX, AVX2
+TEXT ·exchangeLongs(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ pairs+8(FP), CX
+	MOVQ n+16(FP), DX
+	LEAQ (CX)(DX*8), DX
+
+next:
+	CMPQ      CX, DX
+	JGE       stop
+	MOVL      (CX), BX
+	MOVL      4(CX), SI
+	VMOVUPS   (AX)(SI*1), Y1
+	VMOVDQU   (AX)(BX*1), Y0
+	VPCMPGTQ  Y1, Y0, Y3
+	VBLENDVPD Y3, Y1, Y0, Y2
+	VBLENDVPD Y3, Y0, Y1, Y1
+	VMOVDQA   Y2, Y0
+	VMOVUPS   Y0, (AX)(BX*1)
+	VMOVUPS   Y1, (AX)(SI*1)
+	VMOVUPS   32(AX)(SI*1), Y1
+	VMOVDQU   32(AX)(BX*1), Y0
+	VPCMPGTQ  Y1, Y0, Y3
+	VBLENDVPD Y3, Y1, Y0, Y2
+	VBLENDVPD Y3, Y0, Y1, Y1
+	VMOVDQA   Y2, Y0
+	VMOVUPS   Y0, 32(AX)(BX*1)
+	VMOVUPS   Y1, 32(AX)(SI*1)
+	ADDQ      $0x08, CX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func exchangeWordsZ(x *int32, pairs *uint32, n int)
+// Requires: AVX, AVX512F
+TEXT ·exchangeWordsZ(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ pairs+8(FP), CX
+	MOVQ n+16(FP), DX
+	LEAQ (CX)(DX*8), DX
+
+next:
+	CMPQ    CX, DX
+	JGE     stop
+	MOVL    (CX), BX
+	MOVL    4(CX), SI
+	VMOVUPS (AX)(SI*1), Z1
+	VPMINSD (AX)(BX*1), Z1, Z0
+	VPMAXSD (AX)(BX*1), Z1, Z1
+	VMOVUPS Z0, (AX)(BX*1)
+	VMOVUPS Z1, (AX)(SI*1)
+	ADDQ    $0x08, CX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func exchangeLongsZ(x *int64, pairs *uint32, n int)
+// Requires: AVX, AVX512F
+TEXT ·exchangeLongsZ(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ pairs+8(FP), CX
+	MOVQ n+16(FP), DX
+	LEAQ (CX)(DX*8), DX
+
+next:
+	CMPQ    CX, DX
+	JGE     stop
+	MOVL    (CX), BX
+	MOVL    4(CX), SI
+	VMOVUPS (AX)(SI*1), Z1
+	VPMINSQ (AX)(BX*1), Z1, Z0
+	VPMAXSQ (AX)(BX*1), Z1, Z1
+	VMOVUPS Z0, (AX)(BX*1)
+	VMOVUPS Z1, (AX)(SI*1)
+	ADDQ    $0x08, CX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET

@@ -160,6 +160,33 @@ func kernelTests() map[string]func(t *testing.T) {
 			})
 		}
 	}
+	const ofKeys = 24
+	for name, f := range map[string]func(g *guarded){
+		"floatKeys": func(g *guarded) {
+			keysOfColumns.floats(&guardedSlice[int32](g, ofKeys)[0], &g.floats(ofKeys)[0], -1, ofKeys)
+		},
+		"floatsOfKeys": func(g *guarded) {
+			keysOfColumns.floatsOf(&g.floats(ofKeys)[0], &guardedSlice[int32](g, ofKeys)[0], -1, ofKeys)
+		},
+		"doubleKeys": func(g *guarded) {
+			keys := guardedSlice[int64](g, ofKeys)
+			keysOfColumns.doubles(&keys[0], &guardedSlice[float64](g, ofKeys)[0], -1, ofKeys)
+		},
+		"doublesOfKeys": func(g *guarded) {
+			keys := guardedSlice[int64](g, ofKeys)
+			keysOfColumns.doublesOf(&guardedSlice[float64](g, ofKeys)[0], &keys[0], -1, ofKeys)
+		},
+		"numberedWords": func(g *guarded) {
+			keysOfColumns.numberedWords(&guardedSlice[int32](g, ofKeys)[0], &guardedSlice[int32](g, ofKeys)[0],
+				&guardedSlice[int32](g, ofKeys)[0], 3, 7, ofKeys)
+		},
+		"numberedLongs": func(g *guarded) {
+			keysOfColumns.numberedLongs(&guardedSlice[int64](g, ofKeys)[0], &guardedSlice[int32](g, ofKeys)[0],
+				&guardedSlice[int32](g, ofKeys)[0], ofKeys)
+		},
+	} {
+		all[name] = func(t *testing.T) { inside(t, name, f) }
+	}
 	all["expsVectors"] = func(t *testing.T) {
 		for n := range 40 {
 			inside(t, fmt.Sprintf("exp of %d", n), func(g *guarded) { exps(g.floats(n), 0.5) })
@@ -383,6 +410,19 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 				a.sort(&guardedSlice[int64](g, n)[0], n)
 			})
 		}
+	}
+	const lines = 5
+	all["exchangeWords"] = func(t *testing.T) {
+		pairs := sortingNetwork(lines, lines)
+		inside(t, "lines of words", func(g *guarded) {
+			a.exchange.words(&guardedSlice[int32](g, lines*lineBytes/4)[0], &pairs[0], len(pairs)/2)
+		})
+	}
+	all["exchangeLongs"] = func(t *testing.T) {
+		pairs := sortingNetwork(lines, lines)
+		inside(t, "lines of long words", func(g *guarded) {
+			a.exchange.longs(&guardedSlice[int64](g, lines*lineBytes/8)[0], &pairs[0], len(pairs)/2)
+		})
 	}
 	product := func(t *testing.T) {
 		for rows := 1; rows <= 9; rows++ {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
@@ -14,10 +15,13 @@ import (
 // prepareSort returns the function that computes sort, argsort or top_k_indices.
 func prepareSort(n *ir.Node) func(c *interp.Call) error {
 	if t := n.Arg(0).DType(); t == ir.F64 || t == ir.I64 {
-		return sortRows[float64]
+		return (&sorting[float64]{}).compute
 	}
-	return sortRows[float32]
+	return (&sorting[float32]{}).compute
 }
+
+// sorting is the kernel of a sort, argsort or top_k_indices.
+type sorting[T number] struct{ last atomic.Pointer[network] }
 
 // sorter sorts rows of a tensor, one after the other. A row is the elements along the sorted axis. It computes an entry
 // for each element: the 32 bits of its key that matter most, and below them its coordinate.
@@ -39,8 +43,8 @@ type sorter[T number] struct {
 // longRow is the least length of a row that several workers sort together. They take it in parts.
 const longRow, longParts = 1 << 15, 8
 
-// sortRows computes sort, argsort and top_k_indices.
-func sortRows[T number](c *interp.Call) error {
+// compute implements interp.Kernel.Compute.
+func (f *sorting[T]) compute(c *interp.Call) error {
 	x, attrs := c.Args[0], c.Node.Attrs()
 	axis, err := ir.ResolveAxis(int64(attrs.Int("axis")), len(x.Dims))
 	if err != nil || volume(c.Dims) == 0 {
@@ -56,6 +60,16 @@ func sortRows[T number](c *interp.Call) error {
 		values = resultsOf[T](c)
 	}
 	rows := volume(x.Dims) / n
+	columns := columnSort[T]{call: c, dtype: x.DType, from: from, results: resultsOf[T](c), inner: inner, rows: rows,
+		flip: int64(flip), indices: c.Node.Op() != ir.OpSort}
+	if columns.fits(n) {
+		columns.network = f.last.Load()
+		if columns.network == nil || columns.n != n || columns.count != count {
+			columns.network = newNetwork(n, count, x.DType.BlockBytes() < 8)
+			f.last.Store(columns.network)
+		}
+		return columns.compute()
+	}
 	sort := func(s *sorter[T], r int) error {
 		if err := s.sort(&from, r/inner*n*inner+r%inner, inner, count); err != nil {
 			return err

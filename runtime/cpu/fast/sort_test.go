@@ -11,14 +11,16 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// TestSortLongRows compares sorts of rows that several workers sort, of rows that one sorts by digits, and of short
-// ones with the interpreter's: elements may be equal, also in the highest half of their bits.
-func TestSortLongRows(t *testing.T) {
+// TestSortRows compares sorts with the interpreter's: of rows that several workers sort, of rows that one sorts by
+// digits, of short ones, and of rows that are sorted side by side. Elements may be equal, also in the highest half of
+// their bits.
+func TestSortRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 8))
 	special := []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1, 1 + 0x1p-40}
-	for _, n := range []int{3, 100, 5000, longRow + 1} {
+	for _, dims := range [][2]int{{1, 3}, {1, 100}, {1, 5000}, {1, longRow + 1}, {19, 60}} {
+		n := dims[0] * dims[1]
 		for _, dtype := range []ir.DType{ir.F32, ir.F64, ir.I64, ir.I32, ir.U32} {
-			x, err := ir.NewData(dtype, n)
+			x, err := ir.NewData(dtype, dims[0], dims[1])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,10 +37,10 @@ func TestSortLongRows(t *testing.T) {
 			}
 			for _, op := range []string{"sort %x", "sort %x {descending=true}", "argsort %x {descending=true}"} {
 				g, err := ir.Parse(fmt.Sprintf(`graph "s" {
-					%%x = input {name="x", dtype=%s, shape=[%d]}
+					%%x = input {name="x", dtype=%s, shape=[%d,%d]}
 					%%y = %s
 					output "y" %%y
-				}`, dtype, n, op))
+				}`, dtype, dims[0], dims[1], op))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,7 +55,7 @@ func TestSortLongRows(t *testing.T) {
 					}
 				}
 				if !bytes.Equal(results[0]["y"].Bytes, results[1]["y"].Bytes) {
-					t.Errorf("%s of %d %s differs from the interpreter's", op, n, dtype)
+					t.Errorf("%s of %d %s differs from the interpreter's", op, dims, dtype)
 				}
 			}
 		}

@@ -29,6 +29,8 @@ type assembly struct {
 	// The same for 64 bits. Their vectors have half as many elements.
 	doubles    map[string]func(out, x, y, z *float64, n int)
 	sort       func(x *int64, n int) // for n a power of 2, at least 16
+	exchange   exchanges             // see columnSort; nil functions if there is none
+	keys       keyFunctions          // the same
 	reductions [reducerKinds]reduction
 	// They set at to the index of the first element of each row of n that equals the row's result, or to -1.
 	equalFloats, equalWords func(at *int32, results *float64, x *float32, rows, n int)

@@ -56,7 +56,9 @@ func assemblies() []*assembly {
 			"logistic":     logisticDoubles,
 			"pow_full":     powDoubles,
 		},
-		sort: sortLongs,
+		sort:     sortLongs,
+		exchange: exchanges{exchangeWords, exchangeLongs},
+		keys:     keysOfColumns,
 		reductions: [reducerKinds]reduction{
 			sumOfFloats:   {sumRows, sumEach},
 			sumOfSquares:  {sumSquaresRows, sumSquaresEach},
@@ -138,7 +140,9 @@ func assemblies() []*assembly {
 				"logistic":     logisticDoublesZ,
 				"pow_full":     powDoublesZ,
 			},
-			sort: sortLongsZ,
+			sort:     sortLongsZ,
+			exchange: exchanges{exchangeWordsZ, exchangeLongsZ},
+			keys:     keysOfColumns,
 			reductions: [reducerKinds]reduction{
 				sumOfFloats:   {sumRowsZ, sumEachZ},
 				sumOfSquares:  {sumSquaresRowsZ, sumSquaresEachZ},
@@ -178,6 +182,9 @@ func assemblies() []*assembly {
 	}
 	return list
 }
+
+// keysOfColumns has the functions for keys, which exist for one width.
+var keysOfColumns = keyFunctions{floatKeys, floatsOfKeys, doubleKeys, doublesOfKeys, numberedWords, numberedLongs}
 
 // The functions that multiply by panels, by the scales of the panels: a scale per 32 elements, the same with minima,
 // and a scale per 16 elements.

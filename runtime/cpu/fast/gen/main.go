@@ -54,6 +54,12 @@ func main() {
 		avx512.doubleFunctions()
 		avx2.sortLongs()
 		avx512.sortLongs()
+		for _, k := range keyTypes {
+			k.sortKeys()
+		}
+		numbered()
+		avx2.columnSorts()
+		avx512.columnSorts()
 		Generate()
 		return
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -153,4 +155,185 @@ func (w width) sortWithin(v VecVirtual, permutation, greater uint64) {
 	VPERMQ(Imm(permutation), v, other)
 	w.exchange(v, other)
 	VPBLENDD(Imm(greater), other, v, v)
+}
+
+// columnSorts generates the functions that sort rows in the lanes of vectors, for elements of 4 and 8 bytes.
+func (w width) columnSorts() {
+	w.exchangeLanes("Words", "int32", func(low, high VecVirtual, to Mem) {
+		VPMINSD(to, high, low)
+		VPMAXSD(to, high, high)
+	})
+	w.exchangeLanes("Longs", "int64", func(low, high VecVirtual, to Mem) {
+		if w.size == 64 {
+			VPMINSQ(to, high, low)
+			VPMAXSQ(to, high, high)
+			return
+		}
+		VMOVDQU(to, low)
+		w.exchange(low, high)
+	})
+}
+
+// exchangeLanes generates the function that compares and exchanges lines of 64 bytes. of generates code that sets low and high to
+// the lesser and the greater elements of high and of memory.
+func (w width) exchangeLanes(suffix, typ string, of func(low, high VecVirtual, from Mem)) {
+	name := "exchange" + suffix + w.suffix
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(x *%s, pairs *uint32, n int)", typ))
+	Doc(fmt.Sprintf("%s sorts each of n pairs of lines of x, one after the other, lane by lane: the first line gets the",
+		name), "lesser elements. A line has 64 bytes. pairs has the two lines' offsets, in bytes.")
+	x, pair, n := Load(Param("x"), GP64()), Load(Param("pairs"), GP64()), Load(Param("n"), GP64())
+	first, second := GP64(), GP64()
+	LEAQ(Mem{Base: pair, Index: n, Scale: 8}, n)
+	Label("next")
+	CMPQ(pair, n)
+	JGE(LabelRef("stop"))
+	MOVL(Mem{Base: pair}, first.As32())
+	MOVL(Mem{Base: pair, Disp: 4}, second.As32())
+	for at := 0; at < 64; at += w.size {
+		lower, upper := Mem{Base: x, Index: first, Scale: 1, Disp: at}, Mem{Base: x, Index: second, Scale: 1, Disp: at}
+		low, high := w.vector(), w.vector()
+		VMOVUPS(upper, high)
+		of(low, high, lower)
+		VMOVUPS(low, lower)
+		VMOVUPS(high, upper)
+	}
+	ADDQ(Imm(8), pair)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// keyType is a type of floats with keys for columnSorts: integers of the same size.
+type keyType struct {
+	name                    string
+	bits                    uint8
+	above, same, add, blend func(ops ...Op) // of signed integers, of bits, and of floats
+	unordered               func(x, isNaN VecVirtual)
+	sign, others            func() VecVirtual // the sign's bit, and all other bits
+}
+
+var keyTypes = []keyType{
+	{"float", 32, func(ops ...Op) { VPCMPGTD(ops[0], ops[1], ops[2]) }, func(ops ...Op) { VPCMPEQD(ops[0], ops[1], ops[2]) },
+		func(ops ...Op) { VADDPS(ops...) }, func(ops ...Op) { VBLENDVPS(ops[0], ops[1], ops[2], ops[3]) },
+		func(x, isNaN VecVirtual) { VCMPPS(Imm(unordered), x, x, isNaN) },
+		func() VecVirtual { return word(YMM(), 1<<31) }, func() VecVirtual { return word(YMM(), 1<<31-1) }},
+	{"double", 64, func(ops ...Op) { VPCMPGTQ(ops[0], ops[1], ops[2]) }, func(ops ...Op) { VPCMPEQQ(ops[0], ops[1], ops[2]) },
+		func(ops ...Op) { VADDPD(ops...) }, func(ops ...Op) { VBLENDVPD(ops[0], ops[1], ops[2], ops[3]) },
+		func(x, isNaN VecVirtual) { VCMPPD(Imm(unordered), x, x, isNaN) },
+		func() VecVirtual { return avx2.double(math.Copysign(0, -1)) },
+		func() VecVirtual { return avx2.double(math.Float64frombits(1<<63 - 1)) }},
+}
+
+// exchange generates code that reverses the order of negative integers: it makes keys of the bits of floats, and the
+// bits of keys.
+func (k keyType) exchange(x VecVirtual) {
+	negative := avx2.zero()
+	k.above(x, negative, negative)
+	VPAND(k.others(), negative, negative)
+	VPXOR(negative, x, x)
+}
+
+// sortKeys generates the functions that make keys of floats, and floats of keys.
+func (k keyType) sortKeys() {
+	special := YMM()
+	loop := func(name, what, dst, src, result string, body func(from Mem, flip VecVirtual) VecVirtual) {
+		TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *%s%d, src *%s%d, flip int%d, n int)%s", dst, k.bits, src, k.bits, k.bits,
+			result))
+		Doc(strings.Split(name+" sets n elements, a multiple of 8, to "+what, "\n")...)
+		if result != "" {
+			VPXOR(special, special, special)
+		}
+		to, from, n, at := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64()), GP64()
+		flip, of := YMM(), func(ops ...Op) { VBROADCASTSS(ops[0], ops[1]) }
+		if k.bits == 64 {
+			of = func(ops ...Op) { VBROADCASTSD(ops[0], ops[1]) }
+		}
+		value, _ := Param("flip").Resolve()
+		of(value.Addr, flip)
+		XORQ(at, at)
+		Label("next")
+		CMPQ(at, n)
+		JGE(LabelRef("stop"))
+		m := func(list Register) Mem { return Mem{Base: list, Index: at, Scale: k.bits / 8} }
+		VMOVDQU(body(m(from), flip), m(to))
+		ADDQ(Imm(256/uint64(k.bits)), at)
+		JMP(LabelRef("next"))
+		Label("stop")
+	}
+	loop(k.name+"Keys", "the keys of floats, xored with flip. Keys are signed integers in the\n"+
+		"order of the floats. The zeros are equal, and NaN is greatest. special is 0 if there is neither NaN nor -0.", "int", "float", " (special int)", func(from Mem, flip VecVirtual) VecVirtual {
+		x, isNaN, lost := YMM(), YMM(), YMM()
+		VMOVUPS(from, x)
+		k.unordered(x, isNaN)
+		k.same(k.sign(), x, lost)
+		VPOR(isNaN, lost, lost)
+		VPOR(lost, special, special)
+		k.add(avx2.zero(), x, x)
+		k.exchange(x)
+		k.blend(isNaN, k.others(), x, x)
+		VPXOR(flip, x, x)
+		return x
+	})
+	result := GP64()
+	VPMOVMSKB(special, result.As32())
+	Store(result, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+	loop(k.name+"sOfKeys", "the floats of keys, which are xored with flip.", "float", "int", "", func(from Mem, flip VecVirtual) VecVirtual {
+		x := YMM()
+		VPXOR(from, flip, x)
+		k.exchange(x)
+		return x
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// numbered generates the functions that put the coordinates of elements below their keys.
+func numbered() {
+	TEXT("numberedWords", NOSPLIT, "func(dst, keys, coordinates *int32, shift uint64, mask int32, n int)")
+	Doc("numberedWords sets dst to keys, shifted to the left, in the bits of mask, with coordinates in the others. n is a",
+		"multiple of 8.")
+	shift, mask := XMM(), YMM()
+	by, _ := Param("shift").Resolve()
+	VMOVQ(by.Addr, shift)
+	bits, _ := Param("mask").Resolve()
+	VBROADCASTSS(bits.Addr, mask)
+	combine(func(dst, keys, coordinates, at Register) {
+		x := YMM()
+		VMOVDQU(Mem{Base: keys, Index: at, Scale: 4}, x)
+		VPSLLD(shift, x, x)
+		VPAND(mask, x, x)
+		VPOR(Mem{Base: coordinates, Index: at, Scale: 4}, x, x)
+		VMOVDQU(x, Mem{Base: dst, Index: at, Scale: 4})
+	})
+	TEXT("numberedLongs", NOSPLIT, "func(dst *int64, keys, coordinates *int32, n int)")
+	Doc("numberedLongs sets n elements of dst, a multiple of 8, to keys in the high half and coordinates in the low half.")
+	combine(func(dst, keys, coordinates, at Register) {
+		for half := range 2 {
+			x, y := YMM(), YMM()
+			VPMOVZXDQ(Mem{Base: keys, Index: at, Scale: 4, Disp: 16 * half}, x)
+			VPMOVZXDQ(Mem{Base: coordinates, Index: at, Scale: 4, Disp: 16 * half}, y)
+			VPSLLQ(Imm(32), x, x)
+			VPOR(x, y, y)
+			VMOVDQU(y, Mem{Base: dst, Index: at, Scale: 8, Disp: 32 * half})
+		}
+	})
+}
+
+// combine generates the loop of functions of keys and coordinates. body generates code for 8 elements.
+func combine(body func(dst, keys, coordinates, at Register)) {
+	dst, keys, coordinates := Load(Param("dst"), GP64()), Load(Param("keys"), GP64()), Load(Param("coordinates"), GP64())
+	n, at := Load(Param("n"), GP64()), GP64()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	body(dst, keys, coordinates, at)
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
 }
