@@ -43,7 +43,7 @@ func replaceBy[T index](c *interp.Call, ids []T) error {
 }
 
 // replaceElements is like replaceBy, for a type of elements.
-func replaceElements[T index, E any](c *interp.Call, ids []T, out, base, from []E) error {
+func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, base, from []E) error {
 	if len(out) == 0 {
 		return nil
 	}
@@ -79,24 +79,85 @@ func replaceElements[T index, E any](c *interp.Call, ids []T, out, base, from []
 			return (i/(picks*inner)*n+int(ids[i]))*inner + i%inner, isWithin(ids[i], n)
 		})
 	}
-	const least = 64 // the fewest columns of a task, unless there are fewer in all
-	parts := max(1, inner/least)
-	return c.ParallelRange(len(out)/(n*inner)*parts, elementWork*picks*inner/parts, func(lo, hi int) {
-		for ; lo < hi; lo++ {
-			outer, part := lo/parts, lo%parts
-			first, end := part*inner/parts, (part+1)*inner/parts
-			to := out[outer*n*inner : (outer+1)*n*inner]
-			for k := range picks {
-				at := (outer*picks + k) * inner
-				list := from[at+first : at+end]
-				for i, id := range ids[at+first : at+end] {
-					if isWithin(id, n) {
-						to[int(id)*inner+first+i] = list[i]
-					}
+	return eachStrip(c, n, picks, inner, func(_ int, s strip) {
+		updateElements(s, out[s.to:], s.stride, from, ids, "")
+	})
+}
+
+// strip is the part of a scatter along an axis that changes some columns: neighbours along the axes inside of that axis.
+// No other strip changes their elements.
+type strip struct {
+	n          int // the axis's extent in the result
+	rows, cols int // of the updates; if cols is 1, updateElements takes all rows as one
+	to, from   int // the first element in the result, and in the updates
+	stride     int // the distance between rows of both
+}
+
+// eachStrip calls f, in parallel, for the strips of a scatter along an axis with extent n in the result and picks in
+// the updates. inner is the volume of the axes inside of that axis.
+func eachStrip(c *interp.Call, n, picks, inner int, f func(worker int, s strip)) error {
+	const least = 64 // the fewest columns of a strip, unless there are fewer in all
+	parts := max(1, min(inner/least, c.Workers()))
+	outer := volume(c.Dims) / (n * inner)
+	return c.Parallel(outer*parts, elementWork*picks*inner/parts, func(worker, task int) {
+		outer, first, end := task/parts, task%parts*inner/parts, (task%parts+1)*inner/parts
+		f(worker, strip{n: n, rows: picks, cols: end - first, to: outer*n*inner + first, from: outer*picks*inner + first,
+			stride: inner})
+	})
+}
+
+// updatable is the type of elements in memory, as numbers or as bits.
+type updatable interface {
+	uint8 | uint16 | int32 | uint32 | uint64 | float32 | float64
+}
+
+// updateElements combines the elements of a strip with their updates, in order, and ignores indices out of range. dst begins
+// with the strip's first element, and its rows are stride elements apart. See scattering.mode for mode.
+func updateElements[D, S updatable, T index](s strip, dst []D, stride int, from []S, ids []T, mode string) {
+	rows, cols, step := s.rows, s.cols, 1
+	if s.stride == 1 { // each row has one element
+		rows, cols, step = 1, s.rows, 0
+	}
+	n := uint64(s.n)
+	for row := range rows {
+		at := s.from + row*s.stride
+		ids := ids[at : at+cols]
+		list := from[at:][:len(ids)]
+		switch mode {
+		case "add":
+			for i, id := range ids {
+				if uint64(int64(id)) < n {
+					dst[int(id)*stride+i*step] += D(list[i])
+				}
+			}
+		case "mul":
+			for i, id := range ids {
+				if uint64(int64(id)) < n {
+					dst[int(id)*stride+i*step] *= D(list[i])
+				}
+			}
+		case "min":
+			for i, id := range ids {
+				if uint64(int64(id)) < n {
+					to := &dst[int(id)*stride+i*step]
+					*to = min(*to, D(list[i]))
+				}
+			}
+		case "max":
+			for i, id := range ids {
+				if uint64(int64(id)) < n {
+					to := &dst[int(id)*stride+i*step]
+					*to = max(*to, D(list[i]))
+				}
+			}
+		default:
+			for i, id := range ids {
+				if uint64(int64(id)) < n {
+					dst[int(id)*stride+i*step] = D(list[i])
 				}
 			}
 		}
-	})
+	}
 }
 
 // isWithin reports whether an index is one of n coordinates.

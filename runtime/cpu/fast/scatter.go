@@ -31,6 +31,8 @@ type scattering struct {
 	// add, if not nil, is a fast way to add updates lo to hi to floats or words. It is set if each update has one
 	// element and the base one axis.
 	add func(floats []float64, words []int32, lo, hi int)
+	// strips, if not nil, computes the scatter strip by strip. It is set for a scatter along an axis.
+	strips func() error
 }
 
 // update is an update of a run of a section.
@@ -76,6 +78,9 @@ func scatter(c *interp.Call) error {
 	s.sections = (len(s.out) + s.each*s.run - 1) / (s.each * s.run)
 	if s.sections == 1 && s.n > sortChunk && !c.InPlace {
 		return cmp.Or(s.toSmallBase(), finish())
+	}
+	if s.strips != nil && !c.InPlace && apartFrom(c) > few && 4*len(s.from) >= len(s.out) {
+		return cmp.Or(s.strips(), finish())
 	}
 	lists, err := s.sorted()
 	if err != nil {
@@ -151,6 +156,11 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 			}
 		}
 	}
+	if !same {
+		s.strips = func() error {
+			return eachStrip(s.Call, n, picks, inner, func(worker int, p strip) { updateStrip(s, worker, p, ids) })
+		}
+	}
 	return func(dst []int32, lo int) {
 		for len(dst) > 0 { // updates with the same coordinates of the axes before
 			outer, first := lo/(picks*inner), lo%(picks*inner)
@@ -177,6 +187,40 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 			dst, lo = dst[len(part):], lo+len(part)
 		}
 	}, nil
+}
+
+// updateStrip computes a strip of the result. It sums or multiplies floats in float64.
+func updateStrip[T index](s *scattering, worker int, p strip, ids []T) {
+	rows, cols := p.n, p.cols // of the result
+	if p.stride == 1 {
+		rows, cols = 1, p.n
+	}
+	each := func(f func(row int, out, base []float32)) {
+		for row := range rows {
+			at := p.to + row*p.stride
+			f(row, s.out[at:at+cols], s.base[at:at+cols])
+		}
+	}
+	if s.accumulates() {
+		sums := roomOf[float64](s.Call, worker, rows*cols)
+		each(func(row int, _, base []float32) { doublesOf(sums[row*cols:][:cols], base) })
+		updateElements(p, sums, p.cols, s.from, ids, s.mode)
+		each(func(row int, out, _ []float32) {
+			floatsOf(out, sums[row*cols:][:cols])
+			s.round(out)
+		})
+		return
+	}
+	each(func(_ int, out, base []float32) { copy(out, base) })
+	switch words := wordsOf(s.out[p.to:]); {
+	case s.Out != nil:
+		updateElements(p, s.out[p.to:], p.stride, s.from, ids, s.mode)
+	case s.Node.DType() == ir.U32:
+		updateElements(p, unsigned(words), p.stride, unsigned(wordsOf(s.from)), ids, s.mode)
+	default:
+		updateElements(p, words, p.stride, wordsOf(s.from), ids, s.mode)
+	}
+	each(func(_ int, out, _ []float32) { s.round(out) })
 }
 
 // pointTargets is targetsOf for ops with rows of coordinates as indices.
@@ -344,13 +388,9 @@ func (s *scattering) round(list []float32) {
 	switch {
 	case s.mode == "" || t == ir.F32 || t.BlockBytes() == 4 && s.Out == nil:
 	case s.Out != nil:
-		for i, x := range list {
-			list[i] = float32(ir.RoundTo(float64(x), t))
-		}
+		primitives[roundings[t]].apply(list, list, list, list)
 	default:
-		for i, x := range wordsOf(list) {
-			wordsOf(list)[i] = int32(ir.Wrap(int64(x), t))
-		}
+		primitives[wrapTo[t]].apply(list, list, list, list)
 	}
 }
 
