@@ -283,28 +283,36 @@ func truthOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int
 // wordOfFloatVectors sets each of n elements, a multiple of 8, to the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN.
 func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
-// sumRows sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
+// sumRows sets each of the results to the sum of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
+// sumEach sets each of n results, a multiple of 8, to the sum of itself and an element.
 func sumEach(results *float64, x *float32, n int)
 
-// sumWordsRows sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
+// sumWordsRows sets each of the results to the sum of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumWordsEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
+// sumWordsEach sets each of n results, a multiple of 8, to the sum of itself and an element.
 func sumWordsEach(results *float64, x *float32, n int)
 
-// sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a positive multiple
+// productRows sets each of the results to the product of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func productRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+
+// productEach sets each of n results, a multiple of 8, to the product of itself and an element.
+func productEach(results *float64, x *float32, n int)
+
+// sumSquaresRows sets each of the results to the sum of the squares of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumSquaresRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of all of itself and an element.
+// sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of itself and an element.
 func sumSquaresEach(results *float64, x *float32, n int)
 
 // leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
@@ -443,28 +451,36 @@ func layerNormListsRows(out *float32, x *float32, w *float32, v *float32, checks
 // elements as vectors, of which they have four.
 func fusedSteps(steps *int, count int, n int)
 
-// sumRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
+// sumRowsZ sets each of the results to the sum of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumEachZ sets each of n results, a multiple of 16, to the sum of all of itself and an element.
+// sumEachZ sets each of n results, a multiple of 16, to the sum of itself and an element.
 func sumEachZ(results *float64, x *float32, n int)
 
-// sumWordsRowsZ sets each of the results to the sum of all of itself and the n elements of a row, a positive multiple
+// sumWordsRowsZ sets each of the results to the sum of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumWordsEachZ sets each of n results, a multiple of 16, to the sum of all of itself and an element.
+// sumWordsEachZ sets each of n results, a multiple of 16, to the sum of itself and an element.
 func sumWordsEachZ(results *float64, x *float32, n int)
 
-// sumSquaresRowsZ sets each of the results to the sum of the squares of all of itself and the n elements of a row, a positive multiple
+// productRowsZ sets each of the results to the product of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func productRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+
+// productEachZ sets each of n results, a multiple of 16, to the product of itself and an element.
+func productEachZ(results *float64, x *float32, n int)
+
+// sumSquaresRowsZ sets each of the results to the sum of the squares of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumSquaresRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumSquaresEachZ sets each of n results, a multiple of 16, to the sum of the squares of all of itself and an element.
+// sumSquaresEachZ sets each of n results, a multiple of 16, to the sum of the squares of itself and an element.
 func sumSquaresEachZ(results *float64, x *float32, n int)
 
 // leastRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
@@ -611,12 +627,37 @@ func greatestAt(best *float32, at *int32, x *float32, k int32, n int)
 // first NaN. It sets the coordinates of replaced ones to k.
 func leastAt(best *float32, at *int32, x *float32, k int32, n int)
 
-// runningSum sets each of n elements of out, a multiple of 4, to the sum of sum, the element of x and those before.
-// It returns the last result.
-func runningSum(out *float32, x *float32, sum float64, n int) float64
+// runningSum sets each of n elements of out, a multiple of 4, to the sum of acc, the
+// element of x and those before. It returns the last result.
+func runningSum(out *float32, x *float32, acc float64, n int) float64
 
-// runningAdd adds each of n elements of x, a multiple of 8, to a sum, and sets out to the sums.
-func runningAdd(sums *float64, out *float32, x *float32, n int)
+// runningSumEach sets each of n results acc, a multiple of 8, to the sum of itself and an
+// element of x. It sets out to the results.
+func runningSumEach(acc *float64, out *float32, x *float32, n int)
+
+// runningProduct sets each of n elements of out, a multiple of 4, to the product of acc, the
+// element of x and those before. It returns the last result.
+func runningProduct(out *float32, x *float32, acc float64, n int) float64
+
+// runningProductEach sets each of n results acc, a multiple of 8, to the product of itself and an
+// element of x. It sets out to the results.
+func runningProductEach(acc *float64, out *float32, x *float32, n int)
+
+// runningLeast sets each of n elements of out, a multiple of 4, to the least, or NaN if one is NaN, of acc, the
+// element of x and those before. It returns the last result.
+func runningLeast(out *float32, x *float32, acc float64, n int) float64
+
+// runningLeastEach sets each of n results acc, a multiple of 8, to the least, or NaN if one is NaN, of itself and an
+// element of x. It sets out to the results.
+func runningLeastEach(acc *float64, out *float32, x *float32, n int)
+
+// runningGreatest sets each of n elements of out, a multiple of 4, to the greatest, or NaN if one is NaN, of acc, the
+// element of x and those before. It returns the last result.
+func runningGreatest(out *float32, x *float32, acc float64, n int) float64
+
+// runningGreatestEach sets each of n results acc, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an
+// element of x. It sets out to the results.
+func runningGreatestEach(acc *float64, out *float32, x *float32, n int)
 
 // transpose8 transposes n squares of 8 by 8 elements. The squares are neighbours in the rows of dst, which are to
 // elements apart, and one below the other in src, whose rows are from elements apart.

@@ -10269,6 +10269,77 @@ stop:
 	VZEROUPPER
 	RET
 
+// func productRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·productRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*4)
+	VCVTPS2PD    (CX)(R8*4), Y3
+	VMULPD       Y3, Y2, Y2
+	VCVTPS2PD    16(CX)(R8*4), Y3
+	VMULPD       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VMULPD       Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VMULPD       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VMULPD       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VMULPD       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func productEach(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·productEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y0
+	VMOVUPD   (AX)(BX*8), Y1
+	VMULPD    Y0, Y1, Y1
+	VMOVUPD   Y1, (AX)(BX*8)
+	VCVTPS2PD 16(CX)(BX*4), Y0
+	VMOVUPD   32(AX)(BX*8), Y1
+	VMULPD    Y0, Y1, Y1
+	VMOVUPD   Y1, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func sumSquaresRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·sumSquaresRows(SB), NOSPLIT, $0-56
@@ -13881,6 +13952,79 @@ stop:
 	VZEROUPPER
 	RET
 
+// func productRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*4)
+	VCVTPS2PD    (CX)(R8*4), Z3
+	VMULPD       Z3, Z2, Z2
+	VCVTPS2PD    32(CX)(R8*4), Z3
+	VMULPD       Z3, Z1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VMULPD       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VMULPD       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VMULPD       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VMULPD       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VMULPD       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	LEAQ         (DI)(SI*4), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func productEachZ(results *float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·productEachZ(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Z0
+	VMOVUPD   (AX)(BX*8), Z1
+	VMULPD    Z0, Z1, Z1
+	VMOVUPD   Z1, (AX)(BX*8)
+	VCVTPS2PD 32(CX)(BX*4), Z0
+	VMOVUPD   64(AX)(BX*8), Z1
+	VMULPD    Z0, Z1, Z1
+	VMOVUPD   Z1, 64(AX)(BX*8)
+	ADDQ      $0x10, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func sumSquaresRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·sumSquaresRowsZ(SB), NOSPLIT, $0-56
@@ -17164,11 +17308,11 @@ stop:
 	VZEROUPPER
 	RET
 
-// func runningSum(out *float32, x *float32, sum float64, n int) float64
+// func runningSum(out *float32, x *float32, acc float64, n int) float64
 // Requires: AVX, AVX2, SSE2
 TEXT ·runningSum(SB), NOSPLIT, $0-40
-	VBROADCASTSD sum+16(FP), Y0
-	VXORPD       Y1, Y1, Y1
+	VBROADCASTSD d0000000000000000<>+0(SB), Y1
+	VBROADCASTSD acc+16(FP), Y0
 	MOVQ         out+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+24(FP), DX
@@ -17181,7 +17325,7 @@ next:
 	VPERMPD    $0x90, Y2, Y3
 	VBLENDPD   $0x01, Y1, Y3, Y3
 	VADDPD     Y3, Y2, Y2
-	VPERM2F128 $0x08, Y2, Y2, Y3
+	VPERM2F128 $0x20, Y2, Y1, Y3
 	VADDPD     Y3, Y2, Y2
 	VPERMPD    $0xff, Y2, Y3
 	VADDPD     Y0, Y2, Y2
@@ -17196,10 +17340,13 @@ stop:
 	VZEROUPPER
 	RET
 
-// func runningAdd(sums *float64, out *float32, x *float32, n int)
+DATA d0000000000000000<>+0(SB)/8, $0x0000000000000000
+GLOBL d0000000000000000<>(SB), RODATA|NOPTR, $8
+
+// func runningSumEach(acc *float64, out *float32, x *float32, n int)
 // Requires: AVX
-TEXT ·runningAdd(SB), NOSPLIT, $0-32
-	MOVQ sums+0(FP), AX
+TEXT ·runningSumEach(SB), NOSPLIT, $0-32
+	MOVQ acc+0(FP), AX
 	MOVQ out+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ n+24(FP), BX
@@ -17209,14 +17356,229 @@ next:
 	CMPQ       SI, BX
 	JGE        stop
 	VCVTPS2PD  (DX)(SI*4), Y0
-	VADDPD     (AX)(SI*8), Y0, Y0
-	VMOVUPD    Y0, (AX)(SI*8)
-	VCVTPD2PSY Y0, X0
+	VMOVUPD    (AX)(SI*8), Y1
+	VADDPD     Y0, Y1, Y1
+	VMOVUPD    Y1, (AX)(SI*8)
+	VCVTPD2PSY Y1, X0
 	VMOVUPS    X0, (CX)(SI*4)
 	VCVTPS2PD  16(DX)(SI*4), Y0
-	VADDPD     32(AX)(SI*8), Y0, Y0
-	VMOVUPD    Y0, 32(AX)(SI*8)
-	VCVTPD2PSY Y0, X0
+	VMOVUPD    32(AX)(SI*8), Y1
+	VADDPD     Y0, Y1, Y1
+	VMOVUPD    Y1, 32(AX)(SI*8)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, 16(CX)(SI*4)
+	ADDQ       $0x08, SI
+	JMP        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func runningProduct(out *float32, x *float32, acc float64, n int) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·runningProduct(SB), NOSPLIT, $0-40
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
+	VBROADCASTSD acc+16(FP), Y0
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+24(FP), DX
+	XORQ         BX, BX
+
+next:
+	CMPQ       BX, DX
+	JGE        stop
+	VCVTPS2PD  (CX)(BX*4), Y2
+	VPERMPD    $0x90, Y2, Y3
+	VBLENDPD   $0x01, Y1, Y3, Y3
+	VMULPD     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y1, Y3
+	VMULPD     Y3, Y2, Y2
+	VPERMPD    $0xff, Y2, Y3
+	VMULPD     Y0, Y2, Y2
+	VMULPD     Y3, Y0, Y0
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, (AX)(BX*4)
+	ADDQ       $0x04, BX
+	JMP        next
+
+stop:
+	MOVSD X0, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func runningProductEach(acc *float64, out *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·runningProductEach(SB), NOSPLIT, $0-32
+	MOVQ acc+0(FP), AX
+	MOVQ out+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ       SI, BX
+	JGE        stop
+	VCVTPS2PD  (DX)(SI*4), Y0
+	VMOVUPD    (AX)(SI*8), Y1
+	VMULPD     Y0, Y1, Y1
+	VMOVUPD    Y1, (AX)(SI*8)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, (CX)(SI*4)
+	VCVTPS2PD  16(DX)(SI*4), Y0
+	VMOVUPD    32(AX)(SI*8), Y1
+	VMULPD     Y0, Y1, Y1
+	VMOVUPD    Y1, 32(AX)(SI*8)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, 16(CX)(SI*4)
+	ADDQ       $0x08, SI
+	JMP        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func runningLeast(out *float32, x *float32, acc float64, n int) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·runningLeast(SB), NOSPLIT, $0-40
+	VBROADCASTSD d7ff0000000000000<>+0(SB), Y1
+	VBROADCASTSD acc+16(FP), Y0
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+24(FP), DX
+	XORQ         BX, BX
+
+next:
+	CMPQ       BX, DX
+	JGE        stop
+	VCVTPS2PD  (CX)(BX*4), Y2
+	VPERMPD    $0x90, Y2, Y3
+	VBLENDPD   $0x01, Y1, Y3, Y3
+	VCMPPD     $0x03, Y3, Y3, Y4
+	VMINPD     Y2, Y3, Y2
+	VBLENDVPD  Y4, Y3, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y1, Y3
+	VCMPPD     $0x03, Y3, Y3, Y4
+	VMINPD     Y2, Y3, Y2
+	VBLENDVPD  Y4, Y3, Y2, Y2
+	VPERMPD    $0xff, Y2, Y3
+	VCMPPD     $0x03, Y0, Y0, Y4
+	VMINPD     Y2, Y0, Y2
+	VBLENDVPD  Y4, Y0, Y2, Y2
+	VCMPPD     $0x03, Y3, Y3, Y4
+	VMINPD     Y0, Y3, Y0
+	VBLENDVPD  Y4, Y3, Y0, Y0
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, (AX)(BX*4)
+	ADDQ       $0x04, BX
+	JMP        next
+
+stop:
+	MOVSD X0, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func runningLeastEach(acc *float64, out *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·runningLeastEach(SB), NOSPLIT, $0-32
+	MOVQ acc+0(FP), AX
+	MOVQ out+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ       SI, BX
+	JGE        stop
+	VCVTPS2PD  (DX)(SI*4), Y0
+	VMOVUPD    (AX)(SI*8), Y1
+	VCMPPD     $0x03, Y0, Y0, Y2
+	VMINPD     Y1, Y0, Y1
+	VBLENDVPD  Y2, Y0, Y1, Y1
+	VMOVUPD    Y1, (AX)(SI*8)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, (CX)(SI*4)
+	VCVTPS2PD  16(DX)(SI*4), Y0
+	VMOVUPD    32(AX)(SI*8), Y1
+	VCMPPD     $0x03, Y0, Y0, Y2
+	VMINPD     Y1, Y0, Y1
+	VBLENDVPD  Y2, Y0, Y1, Y1
+	VMOVUPD    Y1, 32(AX)(SI*8)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, 16(CX)(SI*4)
+	ADDQ       $0x08, SI
+	JMP        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func runningGreatest(out *float32, x *float32, acc float64, n int) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·runningGreatest(SB), NOSPLIT, $0-40
+	VBROADCASTSD dfff0000000000000<>+0(SB), Y1
+	VBROADCASTSD acc+16(FP), Y0
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+24(FP), DX
+	XORQ         BX, BX
+
+next:
+	CMPQ       BX, DX
+	JGE        stop
+	VCVTPS2PD  (CX)(BX*4), Y2
+	VPERMPD    $0x90, Y2, Y3
+	VBLENDPD   $0x01, Y1, Y3, Y3
+	VCMPPD     $0x03, Y3, Y3, Y4
+	VMAXPD     Y2, Y3, Y2
+	VBLENDVPD  Y4, Y3, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y1, Y3
+	VCMPPD     $0x03, Y3, Y3, Y4
+	VMAXPD     Y2, Y3, Y2
+	VBLENDVPD  Y4, Y3, Y2, Y2
+	VPERMPD    $0xff, Y2, Y3
+	VCMPPD     $0x03, Y0, Y0, Y4
+	VMAXPD     Y2, Y0, Y2
+	VBLENDVPD  Y4, Y0, Y2, Y2
+	VCMPPD     $0x03, Y3, Y3, Y4
+	VMAXPD     Y0, Y3, Y0
+	VBLENDVPD  Y4, Y3, Y0, Y0
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, (AX)(BX*4)
+	ADDQ       $0x04, BX
+	JMP        next
+
+stop:
+	MOVSD X0, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func runningGreatestEach(acc *float64, out *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·runningGreatestEach(SB), NOSPLIT, $0-32
+	MOVQ acc+0(FP), AX
+	MOVQ out+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ       SI, BX
+	JGE        stop
+	VCVTPS2PD  (DX)(SI*4), Y0
+	VMOVUPD    (AX)(SI*8), Y1
+	VCMPPD     $0x03, Y0, Y0, Y2
+	VMAXPD     Y1, Y0, Y1
+	VBLENDVPD  Y2, Y0, Y1, Y1
+	VMOVUPD    Y1, (AX)(SI*8)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, (CX)(SI*4)
+	VCVTPS2PD  16(DX)(SI*4), Y0
+	VMOVUPD    32(AX)(SI*8), Y1
+	VCMPPD     $0x03, Y0, Y0, Y2
+	VMAXPD     Y1, Y0, Y1
+	VBLENDVPD  Y2, Y0, Y1, Y1
+	VMOVUPD    Y1, 32(AX)(SI*8)
+	VCVTPD2PSY Y1, X0
 	VMOVUPS    X0, 16(CX)(SI*4)
 	ADDQ       $0x08, SI
 	JMP        next

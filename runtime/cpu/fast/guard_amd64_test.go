@@ -112,18 +112,21 @@ func kernelTests() map[string]func(t *testing.T) {
 			}
 		}
 	}
-	all["runningSum"] = func(t *testing.T) {
-		for n := range 40 {
-			inside(t, fmt.Sprintf("running sums of %d", n), func(g *guarded) {
-				runningSums(g.floats(n), g.floats(n), 1)
-			})
+	for kind, name := range map[reducerKind]string{sumOfFloats: "Sum", productOfFloats: "Product", leastFloat: "Least",
+		greatestFloat: "Greatest"} {
+		all["running"+name] = func(t *testing.T) {
+			for n := 4; n < 24; n += 4 {
+				inside(t, fmt.Sprintf("running results of %d", n), func(g *guarded) {
+					scans[kind].list(&g.floats(n)[0], &g.floats(n)[0], 1, n)
+				})
+			}
 		}
-	}
-	all["runningAdd"] = func(t *testing.T) {
-		for n := range 40 {
-			inside(t, fmt.Sprintf("running sums of %d rows", n), func(g *guarded) {
-				addRunning(guardedSlice[float64](g, n), g.floats(n), g.floats(n))
-			})
+		all["running"+name+"Each"] = func(t *testing.T) {
+			for n := lanes; n < 40; n += lanes {
+				inside(t, fmt.Sprintf("running results of %d rows", n), func(g *guarded) {
+					scans[kind].each(&guardedSlice[float64](g, n)[0], &g.floats(n)[0], &g.floats(n)[0], n)
+				})
+			}
 		}
 	}
 	search := func(t *testing.T) {
@@ -295,8 +298,9 @@ func transposeTest[E byte | uint16 | float32 | uint64](t *testing.T) {
 // widthTests are the kernelTests of functions that exist for each width, by the name without the width.
 func widthTests(a *assembly) map[string]func(t *testing.T) {
 	all := map[string]func(t *testing.T){}
-	for name, r := range map[string]*reducer{"sum": reducers[ir.OpSum], "sumSquares": squares,
-		"least": reducers[ir.OpReduceMin], "greatest": reducers[ir.OpReduceMax],
+	for name, r := range map[string]*reducer{"sum": reducers[ir.OpSum], "product": reducers[ir.OpProd],
+		"sumSquares": squares,
+		"least":      reducers[ir.OpReduceMin], "greatest": reducers[ir.OpReduceMax],
 		"sumWords": wordReducer(ir.OpSum, ir.I32, 1), "leastWords": wordReducer(ir.OpReduceMin, ir.I32, 1),
 		"greatestWords": wordReducer(ir.OpReduceMax, ir.I32, 1)} {
 		all[name+"Rows"] = func(t *testing.T) {

@@ -28,6 +28,7 @@ type reducerKind uint8
 const (
 	noKind reducerKind = iota // it has none
 	sumOfFloats
+	productOfFloats
 	sumOfSquares
 	leastFloat
 	greatestFloat
@@ -41,7 +42,7 @@ const (
 var reducers = map[ir.Op]*reducer{
 	ir.OpSum: {kind: sumOfFloats, identity: 0, merge: sumOf, next: sumOf, all: sumAll[float64],
 		each: sumEachOf[float64], running: runningSum64},
-	ir.OpProd: {identity: 1, merge: productOf, next: productOf, all: productAll[float64],
+	ir.OpProd: {kind: productOfFloats, identity: 1, merge: productOf, next: productOf, all: productAll[float64],
 		each: productEachOf[float64]},
 	ir.OpReduceMax: {kind: greatestFloat, identity: math.Inf(-1), merge: greater, next: greater,
 		all: greatestAll[float64], each: greatestEachOf[float64]},

@@ -84,8 +84,8 @@ func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, base, f
 	})
 }
 
-// strip is the part of a scatter along an axis that changes some columns: neighbours along the axes inside of that axis.
-// No other strip changes their elements.
+// strip is the part of a scatter along an axis that changes some columns: neighbours along the axes inside of that
+// axis. No other strip changes their elements.
 type strip struct {
 	n          int // the axis's extent in the result
 	rows, cols int // of the updates; if cols is 1, updateElements takes all rows as one
@@ -101,8 +101,8 @@ func eachStrip(c *interp.Call, n, picks, inner int, f func(worker int, s strip))
 	outer := volume(c.Dims) / (n * inner)
 	return c.Parallel(outer*parts, elementWork*picks*inner/parts, func(worker, task int) {
 		outer, first, end := task/parts, task%parts*inner/parts, (task%parts+1)*inner/parts
-		f(worker, strip{n: n, rows: picks, cols: end - first, to: outer*n*inner + first, from: outer*picks*inner + first,
-			stride: inner})
+		f(worker, strip{n: n, rows: picks, cols: end - first, to: outer*n*inner + first,
+			from: outer*picks*inner + first, stride: inner})
 	})
 }
 
@@ -111,8 +111,8 @@ type updatable interface {
 	uint8 | uint16 | int32 | uint32 | uint64 | float32 | float64
 }
 
-// updateElements combines the elements of a strip with their updates, in order, and ignores indices out of range. dst begins
-// with the strip's first element, and its rows are stride elements apart. See scattering.mode for mode.
+// updateElements combines the elements of a strip with their updates, in order, and ignores indices out of range. dst
+// begins with the strip's first element, and its rows are stride elements apart. See scattering.mode for mode.
 func updateElements[D, S updatable, T index](s strip, dst []D, stride int, from []S, ids []T, mode string) {
 	rows, cols, step := s.rows, s.cols, 1
 	if s.stride == 1 { // each row has one element

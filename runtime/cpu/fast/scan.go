@@ -4,23 +4,33 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/internal/hostmem"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // scanner computes an op that returns the running results of a reduction of floats, such as cumsum.
 type scanner[T number] struct {
 	*foldRows[T]
-	by                       *reducer
-	sums, exclusive, reverse bool // whether by adds; the op's attributes
-	restart                  int  // the number of elements after which the results restart; 0 means never
+	by                 *reducer
+	exclusive, reverse bool // the op's attributes
+	restart            int  // the number of elements after which the results restart; 0 means never
 }
+
+// scanFunctions is the assembly of a scan of floats. list sets n elements of out, a multiple of 4, to the results for
+// acc, the element of x and those before, and returns the last result. each folds n elements of x, a multiple of lanes,
+// into a result of each, and sets out to the results.
+type scanFunctions struct {
+	list func(out, x *float32, acc float64, n int) float64
+	each func(acc *float64, out, x *float32, n int)
+}
+
+// scans has the assembly by the kind of the reducer. The functions are nil without assembly.
+var scans [reducerKinds]scanFunctions
 
 // scan computes all rows. If there are few groups of many elements, several tasks share a row: they first fold their
 // parts, so that each task knows the fold of all elements before its part.
 func (r *foldRows[T]) scan() error {
 	by, attrs := reducers[r.node.Op().Info().Running], r.node.Attrs()
-	s := scanner[T]{foldRows: r, by: by, sums: by == reducers[ir.OpSum] && !r.wide(),
-		exclusive: attrs.Bool("exclusive"), reverse: attrs.Bool("reverse"), restart: attrs.Int("restart")}
+	s := scanner[T]{foldRows: r, by: by, exclusive: attrs.Bool("exclusive"), reverse: attrs.Bool("reverse"),
+		restart: attrs.Int("restart")}
 	groups := r.groups
 	each, parts := r.parts(groups)
 	if s.restart > 0 {
@@ -146,8 +156,10 @@ func (s *scanner[T]) running(out, x []T, acc float64) {
 		return
 	}
 	whole := 0
-	if s.sums {
-		acc, whole = runningSums(any(out).([]float32), any(x).([]float32), acc)
+	if f := scans[s.by.kind].list; f != nil && len(out) >= 4 && !s.wide() {
+		whole = len(out) / 4 * 4
+		_ = x[:whole] // the assembly checks no bounds
+		acc = f(narrowed(out), narrowed(x), acc, whole)
 	}
 	for i, x := range x[whole:len(out)] {
 		acc = s.by.next(acc, float64(x))
@@ -169,8 +181,10 @@ func (s *scanner[T]) next(acc []float64, i int, out, x []T) {
 		return
 	}
 	whole := 0
-	if s.sums && !s.exclusive {
-		whole = addRunning(acc, any(out).([]float32), any(x).([]float32))
+	if f := scans[s.by.kind].each; f != nil && !s.exclusive && len(x) >= lanes && !s.wide() {
+		whole = len(x) / lanes * lanes
+		_, _ = acc[:whole], out[:whole] // the assembly checks no bounds
+		f(&acc[0], narrowed(out), narrowed(x), whole)
 	}
 	for row, x := range x[whole:] {
 		row += whole

@@ -60,10 +60,11 @@ func assemblies() []*assembly {
 		exchange: exchanges{exchangeWords, exchangeLongs},
 		keys:     keysOfColumns,
 		reductions: [reducerKinds]reduction{
-			sumOfFloats:   {sumRows, sumEach},
-			sumOfSquares:  {sumSquaresRows, sumSquaresEach},
-			leastFloat:    {leastRows, leastEach},
-			greatestFloat: {greatestRows, greatestEach},
+			sumOfFloats:     {sumRows, sumEach},
+			productOfFloats: {productRows, productEach},
+			sumOfSquares:    {sumSquaresRows, sumSquaresEach},
+			leastFloat:      {leastRows, leastEach},
+			greatestFloat:   {greatestRows, greatestEach},
 
 			sumOfWords:   {sumWordsRows, sumWordsEach},
 			leastWord:    {leastWordsRows, leastWordsEach},
@@ -144,10 +145,11 @@ func assemblies() []*assembly {
 			exchange: exchanges{exchangeWordsZ, exchangeLongsZ},
 			keys:     keysOfColumns,
 			reductions: [reducerKinds]reduction{
-				sumOfFloats:   {sumRowsZ, sumEachZ},
-				sumOfSquares:  {sumSquaresRowsZ, sumSquaresEachZ},
-				leastFloat:    {leastRowsZ, leastEachZ},
-				greatestFloat: {greatestRowsZ, greatestEachZ},
+				sumOfFloats:     {sumRowsZ, sumEachZ},
+				productOfFloats: {productRowsZ, productEachZ},
+				sumOfSquares:    {sumSquaresRowsZ, sumSquaresEachZ},
+				leastFloat:      {leastRowsZ, leastEachZ},
+				greatestFloat:   {greatestRowsZ, greatestEachZ},
 
 				sumOfWords:   {sumWordsRowsZ, sumWordsEachZ},
 				leastWord:    {leastWordsRowsZ, leastWordsEachZ},
@@ -196,6 +198,12 @@ var (
 
 func init() {
 	if vectors {
+		scans = [reducerKinds]scanFunctions{
+			sumOfFloats:     {runningSum, runningSumEach},
+			productOfFloats: {runningProduct, runningProductEach},
+			leastFloat:      {runningLeast, runningLeastEach},
+			greatestFloat:   {runningGreatest, runningGreatestEach},
+		}
 		between.doublesOfFloats, between.floatsOfDoubles = doublesOfFloats, floatsOfDoubles
 		between.longsOfWords, between.longsOfUnsigned = longsOfWords, longsOfUnsigned
 		between.wordsOfLongs, between.oddFloatsOfDoubles = wordsOfLongs, oddFloatsOfDoubles
@@ -230,26 +238,6 @@ func fill(list []float32, x float32) {
 		repeatVectors(&list[0], x, whole)
 	}
 	fillPlain(list[whole:], x)
-}
-
-// runningSums sets out[i] to sum + x[0] + … + x[i], for as many i as vectors take: the largest multiple of 4, or 0
-// without vectors. out and x may be the same memory. It returns the last sum and the number of elements set.
-func runningSums(out, x []float32, sum float64) (last float64, whole int) {
-	if whole = len(out) / 4 * 4; !vectors || whole == 0 {
-		return sum, 0
-	}
-	_ = x[:whole] // the assembly checks no bounds
-	return runningSum(&out[0], &x[0], sum, whole), whole
-}
-
-// addRunning adds the first elements of x to sums, and sets out to the results. It returns their number.
-func addRunning(sums []float64, out, x []float32) (whole int) {
-	if whole = len(out) / lanes * lanes; !vectors || whole == 0 {
-		return 0
-	}
-	_, _ = sums[:whole], x[:whole] // the assembly checks no bounds
-	runningAdd(&sums[0], &out[0], &x[0], whole)
-	return whole
 }
 
 // beatenBy replaces the first of the best elements by better ones of x, and sets the coordinates of these to k. It

@@ -35,10 +35,6 @@ func roundBytes(bytes *int8, scales, sums, x *float32, n int) {
 
 func roundRecords(*int8, *float32, *float32, int) {}
 
-func runningSums(_, _ []float32, sum float64) (float64, int) { return sum, 0 }
-
-func addRunning(_ []float64, _, _ []float32) int { return 0 }
-
 func beatenBy([]float32, []int32, []float32, int32, bool) int { return 0 }
 
 func transposeBlocks[T any](_, _ []T, _, _, _, _ int) (wholeRows, wholeCols int) { return 0, 0 }

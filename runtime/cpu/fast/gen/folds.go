@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -17,11 +18,30 @@ type foldOf struct {
 	// results are NaN if an element is, which foldRows sees to.
 	narrow func(ops ...Op)
 	words  func(ops ...Op) // the same for words
+	// ofWords says that functions for words exist too.
+	ofWords bool
+	// running is the name of the scan, or "", and first its result for no elements.
+	running string
+	first   float64
 }
 
 // folds generates the functions of each reducer for one width. Results are float64.
 func (w width) folds() {
+	for _, f := range w.floatFolds() {
+		w.foldRows(f, widenFloats)
+		w.foldEach(f, widenFloats)
+		if f.ofWords {
+			f.name, f.narrow = f.name+"Words", nil
+			w.foldRows(f, widenWords)
+			w.foldEach(f, widenWords)
+		}
+	}
+}
+
+// floatFolds returns the folds of floats.
+func (w width) floatFolds() []foldOf {
 	add := func(x, acc VecVirtual) { VADDPD(x, acc, acc) }
+	multiply := func(x, acc VecVirtual) { VMULPD(x, acc, acc) }
 	addSquare := func(x, acc VecVirtual) { VFMADD231PD(x, x, acc) }
 	// The instructions return their second source, which is the first operand here, if either is NaN.
 	extreme := func(of func(ops ...Op)) func(x, acc VecVirtual) {
@@ -33,21 +53,16 @@ func (w width) folds() {
 	}
 	least := extreme(func(ops ...Op) { VMINPD(ops...) })
 	greatest := extreme(func(ops ...Op) { VMAXPD(ops...) })
-	for _, f := range []foldOf{
-		{"sum", "the sum of all", add, add, nil, nil},
-		{"sumSquares", "the sum of the squares of all", addSquare, add, nil, nil},
-		{"least", "the least, or NaN if one is NaN,", least, least, func(ops ...Op) { VMINPS(ops...) },
-			func(ops ...Op) { VPMINSD(ops...) }},
-		{"greatest", "the greatest, or NaN if one is NaN,", greatest, greatest, func(ops ...Op) { VMAXPS(ops...) },
-			func(ops ...Op) { VPMAXSD(ops...) }},
-	} {
-		w.foldRows(f, widenFloats)
-		w.foldEach(f, widenFloats)
-		if f.name != "sumSquares" {
-			f.name, f.narrow = f.name+"Words", nil
-			w.foldRows(f, widenWords)
-			w.foldEach(f, widenWords)
-		}
+	return []foldOf{
+		{name: "sum", what: "the sum", step: add, merge: add, ofWords: true, running: "Sum"},
+		{name: "product", what: "the product", step: multiply, merge: multiply, running: "Product", first: 1},
+		{name: "sumSquares", what: "the sum of the squares", step: addSquare, merge: add},
+		{name: "least", what: "the least, or NaN if one is NaN,", step: least, merge: least,
+			narrow: func(ops ...Op) { VMINPS(ops...) }, words: func(ops ...Op) { VPMINSD(ops...) }, ofWords: true,
+			running: "Least", first: math.Inf(1)},
+		{name: "greatest", what: "the greatest, or NaN if one is NaN,", step: greatest, merge: greatest,
+			narrow: func(ops ...Op) { VMAXPS(ops...) }, words: func(ops ...Op) { VPMAXSD(ops...) }, ofWords: true,
+			running: "Greatest", first: math.Inf(-1)},
 	}
 }
 
@@ -315,15 +330,25 @@ func (w width) equals() {
 	}
 }
 
-// runningSums generates the functions of cumsum. Sums are float64.
-func runningSums() {
-	TEXT("runningSum", NOSPLIT, "func(out, x *float32, sum float64, n int) float64")
-	Doc("runningSum sets each of n elements of out, a multiple of 4, to the sum of sum, the element of x and those before.",
-		"It returns the last result.")
-	sum, zero := YMM(), YMM()
-	begin, _ := Param("sum").Resolve()
-	VBROADCASTSD(begin.Addr, sum)
-	VXORPD(zero, zero, zero)
+// runningFolds generates the functions of scans such as cumsum. Results are float64.
+func runningFolds() {
+	for _, f := range avx2.floatFolds() {
+		if f.running != "" {
+			f.runningList()
+			f.runningEach()
+		}
+	}
+}
+
+// runningList generates the function of running results of a list.
+func (f foldOf) runningList() {
+	name := "running" + f.running
+	TEXT(name, NOSPLIT, "func(out, x *float32, acc float64, n int) float64")
+	Doc(name+" sets each of n elements of out, a multiple of 4, to "+f.what+" of acc, the",
+		"element of x and those before. It returns the last result.")
+	acc, first := YMM(), avx2.double(f.first)
+	begin, _ := Param("acc").Resolve()
+	VBROADCASTSD(begin.Addr, acc)
 	out, x, n, i := Load(Param("out"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64()), GP64()
 	XORQ(i, i)
 	Label("next")
@@ -332,35 +357,41 @@ func runningSums() {
 	y, before, total, narrow := YMM(), YMM(), YMM(), XMM()
 	VCVTPS2PD(Mem{Base: x, Index: i, Scale: 4}, y)
 	VPERMPD(Imm(0x90), y, before) // elements 0, 0, 1 and 2
-	VBLENDPD(Imm(1), zero, before, before)
-	VADDPD(before, y, y)
-	VPERM2F128(Imm(0x08), y, y, before) // 0, 0 and the low half
-	VADDPD(before, y, y)
+	VBLENDPD(Imm(1), first, before, before)
+	f.merge(before, y)
+	VPERM2F128(Imm(0x20), y, first, before) // the low half is above the result for no elements
+	f.merge(before, y)
 	VPERMPD(Imm(0xff), y, total)
-	VADDPD(sum, y, y)
-	VADDPD(total, sum, sum)
+	f.merge(acc, y)
+	f.merge(total, acc)
 	VCVTPD2PSY(y, narrow)
 	VMOVUPS(narrow, Mem{Base: out, Index: i, Scale: 4})
 	ADDQ(Imm(4), i)
 	JMP(LabelRef("next"))
 	Label("stop")
-	Store(sum.AsX(), ReturnIndex(0))
+	Store(acc.AsX(), ReturnIndex(0))
 	VZEROUPPER()
 	RET()
+}
 
-	TEXT("runningAdd", NOSPLIT, "func(sums *float64, out, x *float32, n int)")
-	Doc("runningAdd adds each of n elements of x, a multiple of 8, to a sum, and sets out to the sums.")
-	sums, to, from := Load(Param("sums"), GP64()), Load(Param("out"), GP64()), Load(Param("x"), GP64())
+// runningEach generates the function that folds an element into each of several results.
+func (f foldOf) runningEach() {
+	name := "running" + f.running + "Each"
+	TEXT(name, NOSPLIT, "func(acc *float64, out, x *float32, n int)")
+	Doc(name+" sets each of n results acc, a multiple of 8, to "+f.what+" of itself and an",
+		"element of x. It sets out to the results.")
+	acc, to, from := Load(Param("acc"), GP64()), Load(Param("out"), GP64()), Load(Param("x"), GP64())
 	count, at := Load(Param("n"), GP64()), GP64()
 	XORQ(at, at)
 	Label("next")
 	CMPQ(at, count)
 	JGE(LabelRef("stop"))
 	for k := range 2 {
-		y, narrow := YMM(), XMM()
-		VCVTPS2PD(Mem{Base: from, Index: at, Scale: 4, Disp: 16 * k}, y)
-		VADDPD(Mem{Base: sums, Index: at, Scale: 8, Disp: 32 * k}, y, y)
-		VMOVUPD(y, Mem{Base: sums, Index: at, Scale: 8, Disp: 32 * k})
+		x, y, narrow := YMM(), YMM(), XMM()
+		VCVTPS2PD(Mem{Base: from, Index: at, Scale: 4, Disp: 16 * k}, x)
+		VMOVUPD(Mem{Base: acc, Index: at, Scale: 8, Disp: 32 * k}, y)
+		f.merge(x, y)
+		VMOVUPD(y, Mem{Base: acc, Index: at, Scale: 8, Disp: 32 * k})
 		VCVTPD2PSY(y, narrow)
 		VMOVUPS(narrow, Mem{Base: to, Index: at, Scale: 4, Disp: 16 * k})
 	}

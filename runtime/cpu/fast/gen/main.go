@@ -90,7 +90,7 @@ func main() {
 		w.fusedSteps()
 	}
 	search()
-	runningSums()
+	runningFolds()
 	transposes()
 	repeat()
 	Generate()
