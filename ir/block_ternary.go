@@ -1,7 +1,8 @@
 package ir
 
 // ternaryBlocks hold -1, 0 and 1 times a scale. tq1_0 has 32 bytes with five base-3 digits each, 16 more with five, and
-// four with four. A byte is a fraction: multiplying it by a power of three moves a digit above the point.
+// four with four. A byte b stands for the fraction b/256 in base 3: digit k is the integer part of 3 times the
+// fractional part of 3^k * b/256.
 var ternaryBlocks = map[DType]BlockFormat{
 	TQ1_0: {
 		Name: "tq1_0", Elems: 256, Bytes: 54, GGML: 34, FileType: 36, Fallback: Q4_0,

@@ -14,26 +14,26 @@ func init() {
 			Attrs: []AttrInfo{{Name: "inverse", Kind: AttrBool, Default: false, Doc: "compute the inverse transform, " +
 				"divided by n"}},
 			Infer: inferFFT, Tol: tol,
-			Doc: "Discrete Fourier transform of x[..., n, 2], for any n: X[k] = the sum over j of x[j] * e^(-2πi*jk/n). The inverse is x[j] = 1/n * the sum over k of X[k] * e^(2πi*jk/n). n is a number, at most 4194304. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
+			Doc: "Discrete Fourier transform of x[..., n, 2], for any n: X[k] = the sum over j of x[j] * e^(-2πi*jk/n). The inverse is x[j] = 1/n * the sum over k of X[k] * e^(2πi*jk/n). n must be a constant, not a symbol, and at most 4194304. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpRFFT, Name: "rfft", Class: ClassLinear, Args: x, Infer: inferRFFT, Tol: tol,
 			Doc: "Discrete Fourier transform of real numbers x[..., n]: the first floor(n/2)+1 frequencies, [..., n/2+1, 2]. x is real, so frequency n-k is the conjugate of frequency k and is left out. An infinity or NaN makes elements of its row's transform infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpIRFFT, Name: "irfft", Class: ClassLinear, Args: x,
 			Attrs: []AttrInfo{{Name: "n", Kind: AttrInt, Doc: "extent of the result"}}, Infer: inferIRFFT, Tol: tol,
 			Doc: "The n real numbers with the first floor(n/2)+1 frequencies x[..., n/2+1, 2], the inverse of rfft. It ignores the imaginary parts of frequency 0 and, if n is even, of frequency n/2. An infinity or NaN may make elements of its row's result infinite or NaN; which ones depends on the device."},
 		OpInfo{Op: OpCholesky, Name: "cholesky", Class: ClassLinear, Args: x, Infer: inferCholesky, Tol: tol,
-			Doc: "The lower triangular l with l*lᵀ = x, for symmetric positive definite x[..., n, n]. It reads the lower triangle of x, and so only that has a gradient (Murray 2016). If x is not positive definite, all of the lower triangle of l is NaN. n is a number, at most 4096."},
+			Doc: "The lower triangular l with l*lᵀ = x, for symmetric positive definite x[..., n, n]. It reads the lower triangle of x, and so only that has a gradient (Murray 2016). If x is not positive definite, all of the lower triangle of l is NaN. n must be a constant, not a symbol, and at most 4096."},
 		OpInfo{Op: OpTriangularSolve, Name: "triangular_solve", Class: ClassLinear,
 			Args: []ArgInfo{{Name: "a"}, {Name: "b"}},
 			Attrs: []AttrInfo{
 				{Name: "lower", Kind: AttrBool, Default: true, Doc: "read the lower triangle of a, not the upper one"},
 				{Name: "transpose", Kind: AttrBool, Default: false, Doc: "solve aᵀ*x = b"},
 			}, Infer: inferTriangularSolve, Tol: tol,
-			Doc: "The solution x[..., n, k] of a*x = b[..., n, k], for triangular a[..., n, n]. It reads one triangle of a, and so only that has a gradient (Giles 2008). A zero on the diagonal makes elements of x infinite or NaN. n is a number, at most 4096."},
+			Doc: "The solution x[..., n, k] of a*x = b[..., n, k], for triangular a[..., n, n]. It reads one triangle of a, and so only that has a gradient (Giles 2008). A zero on the diagonal makes elements of x infinite or NaN. n must be a constant, not a symbol, and at most 4096."},
 		OpInfo{Op: OpQR, Name: "qr", Class: ClassLinear, Args: x, Infer: inferQR, Tol: tol,
-			Doc: "The factor q[..., m, n] of x[..., m, n] = q*r, for m >= n. The columns of q are orthonormal. r = qᵀ*x is upper triangular, and its diagonal has no negative number. If columns of x are linearly dependent, several q have these properties: the result depends on the device, and the gradient is not finite. m and n are numbers, at most 65536 and 1024."},
+			Doc: "The factor q[..., m, n] of x[..., m, n] = q*r, for m >= n. The columns of q are orthonormal. r = qᵀ*x is upper triangular, and its diagonal has no negative number. If columns of x are linearly dependent, q is not unique: it depends on the device, and the gradient is not finite. m and n must be constants, not symbols: m is at most 65536, and n at most 1024."},
 		OpInfo{Op: OpEigH, Name: "eigh", Class: ClassLinear, Args: x, Infer: inferEigH,
 			Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
-			Doc: "The orthonormal eigenvectors of symmetric x[..., n, n], in columns, by ascending eigenvalue. In each vector the element of the largest magnitude is positive. It reads only the lower triangle of x, so only that has a gradient. The vectors of equal eigenvalues may be any orthonormal basis of their space, which depends on the device. Their gradient ignores how they turn within that space. n is a number, at most 1024."},
+			Doc: "The orthonormal eigenvectors of symmetric x[..., n, n], in columns, by ascending eigenvalue. In each vector the element of the largest magnitude is positive. It reads only the lower triangle of x, so only that has a gradient. The vectors of equal eigenvalues may be any orthonormal basis of their space, which depends on the device. Their gradient ignores how they turn within that space. n must be a constant, not a symbol, and at most 1024."},
 	)
 }
 

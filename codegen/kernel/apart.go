@@ -51,7 +51,7 @@ func (k *Kernel) onlyStore(bind int) (only *Store) {
 	}
 	for i := range k.Stores {
 		switch s := &k.Stores[i]; {
-		case s.Bind != bind:
+		case s.Bind != bind: // a store through another binding
 		case only != nil || s.PerElement || !s.Cols.All():
 			return nil
 		default:

@@ -135,6 +135,7 @@ func (k *Kernel) CheckAttention() error {
 	case a != nil && (a.Window != 0 || a.Reversed) && (!a.Causal || a.Mask == nil):
 		return fmt.Errorf("an attention with a window, or reversed, that no mask hides what is before, or that is " +
 			"not causal")
+	// A kernel may process keys after End, so the mask must hide them.
 	case a != nil && a.End != nil && (a.Causal || a.Mask == nil):
 		return fmt.Errorf("an attention whose keys end where no mask hides them, or that is causal")
 	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
@@ -147,6 +148,7 @@ func (k *Kernel) CheckAttention() error {
 		!k.Parallel[ax.Split].IsStatic() {
 		return fmt.Errorf("an attention whose heads, splits or vectors have no fixed extents")
 	}
+	// Each operand may vary only along the axes of its tensor, and must not use the kernel's results.
 	uses := func(e *Expr, axes ...int) bool {
 		for _, i := range axes {
 			if e.Uses(i) {

@@ -123,7 +123,7 @@ func (b Binding) ReadsPairs() bool {
 func (k *Kernel) BlockRows() ir.DType {
 	t := ir.Invalid
 	for _, p := range k.MatMuls {
-		x := Widened(p.B)
+		x := Widened(p.B) // a cast to f32 does not count
 		if x.Kind != ExprLoad {
 			return ir.Invalid
 		}

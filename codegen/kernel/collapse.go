@@ -31,6 +31,7 @@ func withoutStoredCasts(k *Kernel) *Kernel {
 	return Map(k, Edit{SameBindings: true, Stores: func(m *Mapping) (stores []Store) {
 		for _, s := range k.Stores {
 			v, stored := s.Value, k.Bindings[s.Bind].DType
+			// A cast with other users stays, because its value is computed anyway.
 			if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType == stored && users[v] == 1 {
 				if s.Value = Unstored(v); v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
 					s.Value = v.Args[0]
@@ -68,7 +69,8 @@ func mergeable(k *Kernel, outer, inner int) bool {
 	return ok
 }
 
-// mergeableIn is like mergeable, for one index. extent is the extent of the inner axis.
+// mergeableIn reports whether index x depends on the axes outer and inner only through their row-major position. extent
+// is the extent of the inner axis.
 func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 	own := func(f *Factor) bool { // whether it is the coordinate along one of the two axes
 		return f.Kind == FactorAxis && (f.Axis == outer || f.Axis == inner)
@@ -110,6 +112,7 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 func substitute(k *Kernel, gone, into int, extent ir.Dim) *Kernel {
 	parallel := slices.Delete(slices.Clone(k.Parallel), gone, gone+1)
 	if into >= 0 {
+		// into is an axis inside of gone, so its number is one less without gone.
 		parallel[into-1] = extent
 	}
 	return Map(k, Edit{Parallel: parallel, SameBindings: true, At: func(axis int, old ir.Dim) Index {

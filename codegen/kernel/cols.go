@@ -33,6 +33,7 @@ func (k *Kernel) CheckCols() error {
 			s.Cols.To > k.Parallel[n-1].Add || s.Cols.From >= s.Cols.To {
 			return fmt.Errorf("store %d of a %s kernel is%s, which it does not have", i, k.Family, s.Cols)
 		}
+		// Such a store also reads the other sum of a pair.
 		if (s.Cols.From%2 != 0 || s.Cols.To%2 != 0) && len(OtherSums(s)) > 0 {
 			return fmt.Errorf("store %d is%s, which are not whole pairs", i, s.Cols)
 		}

@@ -94,7 +94,7 @@ func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
 			}
 			return []GridFactor{{Extent: t.Shape[axis], Tile: int64(r.Tile)}}, nil
 		}
-		n, err := t.Shape.Numel()
+		n, err := t.Shape.Numel() // err: no dim can express the number
 		if err != nil && r.Tile > 1 {
 			return nil, fmt.Errorf("the number of elements of %s, %s, cannot be divided into tiles: %w; give an "+
 				"axis, or a tile of 1", r.Of, t, err)
@@ -102,6 +102,7 @@ func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
 		if err == nil {
 			return []GridFactor{{Extent: n, Tile: int64(r.Tile)}}, nil
 		}
+		// The grid multiplies the extents instead.
 		var each []GridFactor
 		for _, d := range t.Shape {
 			each = append(each, GridFactor{Extent: d, Tile: 1})
@@ -121,7 +122,7 @@ func (c *Custom) Constants() ([]any, error) {
 	for i, t := range c.Types {
 		for axis, d := range t.Shape {
 			name := DimName(c.Name(i), axis)
-			if known[name] = d.Add; !d.IsStatic() {
+			if known[name] = d.Add; !d.IsStatic() { // for the error below
 				symbolic[name] = t
 			}
 		}

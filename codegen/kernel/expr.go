@@ -91,6 +91,7 @@ func (b *Builder) add(key string, e Expr) *Expr {
 		return have
 	}
 	e.ID = len(b.unique)
+	// axes and accs are sets, a bit each, of the axes and results that the expression depends on.
 	e.Index.Walk(func(f *Factor) {
 		if f.Kind == FactorAxis {
 			e.axes |= 1 << f.Axis
@@ -320,7 +321,8 @@ func Walk(roots []*Expr, visit func(*Expr)) {
 	WalkUnknown(roots, func(*Expr) bool { return false }, visit)
 }
 
-// WalkUnknown is like Walk, without the known expressions and the expressions on which only known ones depend.
+// WalkUnknown calls visit for every expression on which the roots depend, arguments first, except the known expressions
+// and the expressions on which only known ones depend.
 func WalkUnknown(roots []*Expr, known func(*Expr) bool, visit func(*Expr)) {
 	seen := map[*Expr]bool{}
 	var walk func(e *Expr)

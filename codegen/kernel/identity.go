@@ -260,6 +260,7 @@ func (w *identityWriter) factor(f *Factor) {
 
 // expr writes an expression and numbers it. The caller has written its arguments before.
 func (w *identityWriter) expr(e *Expr) {
+	// Later expressions refer to this one by its number.
 	w.number[e] = len(w.number)
 	w.line(strconv.Itoa(int(e.Kind)), e.DType.String())
 	switch e.Kind {

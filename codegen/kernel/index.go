@@ -53,6 +53,7 @@ type Factor struct {
 
 // newFactor returns a copy of f with its key and size set.
 func newFactor(f Factor) *Factor {
+	// X and D are zero for kinds of factors without them. Equal factors have equal keys.
 	f.size = 1 + f.X.Size() + f.D.Size()
 	switch f.Kind {
 	case FactorAxis:

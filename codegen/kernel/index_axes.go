@@ -66,7 +66,7 @@ func (x Index) Stride(axis int) (Index, bool) {
 				rest = append(rest, f)
 			}
 		}
-		if n > 1 {
+		if n > 1 { // the axis occurs squared
 			return Index{}, false
 		}
 		if n == 1 {
@@ -119,7 +119,7 @@ func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr)
 		return at(f.Axis, f.Extent)
 	case FactorDiv, FactorMod:
 		x, d := sub(f.X), sub(f.D)
-		if !d.IsConst() || d.c < 1 {
+		if !d.IsConst() || d.c < 1 { // the divisor is no constant by which DivMod could divide
 			return single(newFactor(Factor{Kind: f.Kind, X: x, D: d}))
 		}
 		quo, rem := x.DivMod(ir.D(int(d.c)))

@@ -14,7 +14,7 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	}
 	div := DimIndex(d)
 	quo, rem = x.longDivide(div)
-	if rem.inRange(div) {
+	if rem.inRange(div) { // the division leaves no quotient of rem
 		return quo, rem
 	}
 	quo, rem = raiseRemainder(x, div, quo, rem)
@@ -23,6 +23,7 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 			return quo.Plus(q), r
 		}
 	}
+	// d may be 0, and an index must not divide by 0. So div becomes at least 1.
 	if d.Min() == 0 && rem.HasClamp() {
 		div = Clamp(div.Minus(Const(1)), Const(max(d.Max()-1, 0))).Plus(Const(1))
 	}
@@ -134,6 +135,7 @@ func without(fs, take []*Factor) ([]*Factor, bool) {
 			rest = append(rest[:i], rest[i+1:]...)
 			continue
 		}
+		// t's symbols may be some of the symbols of a factor, which keeps the others.
 		i = slices.IndexFunc(rest, func(f *Factor) bool { return f.Kind == FactorSym && t.Kind == FactorSym })
 		if i < 0 {
 			return nil, false
@@ -153,7 +155,7 @@ func without(fs, take []*Factor) ([]*Factor, bool) {
 func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
 	for _, t := range x.terms {
 		g := GCD(abs(t.Coef), d)
-		if g <= 1 || g == d {
+		if g <= 1 || g == d { // dividing by g would not make the numbers smaller
 			continue
 		}
 		a, b := x.longDivide(Const(g))

@@ -20,6 +20,7 @@ func (x Index) nonNegative() bool {
 			low = low.Plus(Index{terms: []Term{t}})
 		}
 	}
+	// The terms left are products of symbols. They are at least 0 if their coefficients are.
 	for _, t := range low.terms {
 		if t.Coef < 0 {
 			return false

@@ -81,7 +81,7 @@ func PackPlane(dst []byte, t ir.DType, p Plane, src []byte, first int64) {
 	}
 }
 
-// UnpackPlanes is the inverse of [PackPlanes]: it returns the given number of whole blocks from a buffer of planes.
+// UnpackPlanes returns the given number of whole blocks from a buffer of planes, as [PackPlanes] made it.
 func UnpackPlanes(t ir.DType, src []byte, blocks int64) []byte {
 	size := int64(t.BlockBytes())
 	out := make([]byte, blocks*size)

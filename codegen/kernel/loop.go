@@ -59,6 +59,7 @@ func (p *Program) Borders() []bool {
 func (p *Program) Gated() []int {
 	is := make([]bool, len(p.Steps))
 	for _, r := range p.Regions {
+		// The first step of a gated region is the gate itself, which always runs.
 		for i := r.First + 1; r.Gated && i < r.end(); i++ {
 			is[i] = true
 		}
@@ -82,7 +83,8 @@ func (p *Program) Walk(from int, step func(i int), repeat func(r Region, body fu
 	p.walk(from, len(p.Steps), regions, step, repeat)
 }
 
-// walk is like Walk, for steps from to to-1. regions has the regions among them, outer ones first.
+// walk visits the steps from `from` to `to`-1 in order, as Walk does. regions has the regions among them, outer ones
+// first.
 func (p *Program) walk(from, to int, regions []Region, step func(i int), repeat func(r Region, body func())) {
 	for i := from; i < to; {
 		if len(regions) == 0 || regions[0].First != i {
@@ -90,6 +92,7 @@ func (p *Program) walk(from, to int, regions []Region, step func(i int), repeat 
 			i++
 			continue
 		}
+		// The regions after r that begin before its end are inside of it.
 		r, inner := regions[0], 1
 		for inner < len(regions) && regions[inner].First < r.end() {
 			inner++
@@ -114,10 +117,11 @@ func (c *checker) checkRegions() {
 	var open []Region
 	for i, r := range c.Regions {
 		c.begin("region %d", i)
+		// open has the regions around region i, the innermost last.
 		for len(open) > 0 && open[len(open)-1].end() <= r.First {
 			open = open[:len(open)-1]
 		}
-		last := Region{Count: len(c.Steps)}
+		last := Region{Count: len(c.Steps)} // the whole program
 		if len(open) > 0 {
 			last = open[len(open)-1]
 		}

@@ -37,6 +37,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 		at = Axis
 	}
 	to := *k
+	// A kernel of another family takes over nothing else. A map has no fold axis.
 	if e.Family != "" {
 		to = Kernel{Family: e.Family}
 		if e.Family != FamilyMap {
@@ -44,6 +45,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 		}
 	}
 	m := newMapping(k, &to, NewBuilder(), at)
+	// Mapping an expression adds the bindings that it uses.
 	if to.Bindings = nil; e.SameBindings || to.Custom != nil || to.Loop != nil {
 		to.Bindings, m.Rewriter.Bind = slices.Clone(k.Bindings), nil
 	}
@@ -72,6 +74,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 	to.Fault = m.fault(to.Fault)
 	to.Stores = edited(m, to.Stores, e.Stores, m.Store)
 	to.After = nil
+	// The new kernel waits for everything that the kernels of its parts wait for.
 	for _, part := range *m.parts {
 		part.bindImplied()
 		to.After = append(to.After, part.From.After...)
@@ -223,7 +226,7 @@ func (m *Mapping) use(bind int) *Binding {
 			b = m.Rebind(bind, b)
 		}
 		if i = slices.IndexFunc(m.To.Bindings, func(have Binding) bool { return have.Buffer == b.Buffer }); i < 0 {
-			b.Read, b.Write = false, false
+			b.Read, b.Write = false, false // set by the accesses that are mapped
 			i = m.Bind(b)
 		}
 		m.bound[bind] = i

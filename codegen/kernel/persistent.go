@@ -51,7 +51,7 @@ func (p *Program) UsePersistent(steps []int) []int {
 			continue
 		}
 		list = append(list, len(p.Steps)+i)
-		n += p.Persistent[i].Count - 1
+		n += p.Persistent[i].Count - 1 // its other steps
 	}
 	return list
 }
@@ -78,6 +78,7 @@ func (c *checker) checkPersistent() {
 		c.require(k.First >= last && k.Count >= 2 && k.Count <= len(c.Steps) && k.First <= len(c.Steps)-k.Count,
 			"it does %d steps from %d on, of %d", k.Count, k.First, len(c.Steps))
 		c.require(!slices.Contains(borders[k.First+1:k.end()], true), "a region begins or ends among its steps")
+		// The first step of a run and the end of the program need no barriers.
 		before := k.First <= c.Prepared || k.Dispatch.Barrier
 		after := k.end() == len(c.Steps) || c.Steps[k.end()].Barrier
 		c.require(before && after, "no barrier stands before or after it")

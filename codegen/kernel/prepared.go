@@ -35,12 +35,12 @@ func (k *Kernel) hasSmallResults() bool {
 	read, kept := int64(0), int64(0)
 	for _, b := range k.Bindings {
 		stored := b.DType
-		if b.KeepsDecoded {
+		if b.KeepsDecoded { // its blocks are decoded to f16 at load
 			stored = ir.F16
 		}
 		bytes, err := stored.BytesFor(b.Elems)
 		switch {
-		case b.Fault:
+		case b.Fault: // one word
 		case err != nil:
 			return false
 		case b.Write:

@@ -253,7 +253,7 @@ func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 func (p *Program) Values(symbols map[string]int64) (map[string]int64, error) {
 	all := maps.Clone(symbols)
 	for _, s := range p.Symbols {
-		if ir.IsIdent(s.Name) {
+		if ir.IsIdent(s.Name) { // a symbol that the caller gives, and not an expression of symbols
 			continue
 		}
 		delete(all, s.Name)

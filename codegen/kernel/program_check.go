@@ -70,7 +70,7 @@ func (c *checker) checkBuffer(b Buffer) {
 	c.must(b.Shape.Check())
 	need, err := t.MaxBytes()
 	c.must(err)
-	size := max(need, 16)
+	size := max(need, 16) // a buffer has at least 16 bytes, and a multiple of 16
 	if b.Layout != LayoutBlocks {
 		c.require(b.Kind == BufWeight, "layout %q of a buffer that is not a weight", b.Layout)
 		size, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems())
@@ -100,7 +100,7 @@ func (c *checker) checkBuffer(b Buffer) {
 		c.require(b.DType == ir.U32 && need == 4, "%s for a word", t)
 	case BufBarrier:
 		c.require(b.DType == ir.U32 && b.Shape.MaxElems() == BarrierWords, "%s for %d counters", t, BarrierWords)
-	case BufInput, BufOutput, BufState, BufPrepared, BufGrids, BufGated:
+	case BufInput, BufOutput, BufState, BufPrepared, BufGrids, BufGated: // nothing more to check
 	default:
 		c.require(false, "unknown kind %q", b.Kind)
 	}

@@ -67,6 +67,7 @@ func (c *rangeChecker) limit(size float64, most int64, bind int, format string, 
 func (c *rangeChecker) checkBindings() {
 	for i, b := range c.Bindings {
 		switch {
+		// Custom kernels, tables and blocks are counted in 32 bits. All other positions may have 64.
 		case c.Family == FamilyCustom:
 			c.limit(float64(b.Elems), maxPosition, i, "elements of %s (%s), which a custom kernel counts", b.Name,
 				b.DType)

@@ -38,7 +38,7 @@ func (r *Rewriter) Value(v *Expr) *Expr {
 	return out
 }
 
-// orNil is like Value, but returns nil for nil.
+// orNil rewrites an expression that may be nil, as Value does otherwise.
 func (r *Rewriter) orNil(v *Expr) *Expr {
 	if v == nil {
 		return nil
@@ -79,7 +79,7 @@ func (r *Rewriter) rebuild(v *Expr) *Expr {
 		}
 		return r.Builder.Apply(v.Op, v.DType, v.Attrs, args...)
 	}
-	if v.DType.IsFloat() {
+	if v.DType.IsFloat() { // a constant
 		return r.Builder.Float(v.DType, v.Value)
 	}
 	return r.Builder.Integer(v.DType, v.Int)

@@ -51,6 +51,7 @@ func (x Index) RunAligned(axis, n int) bool {
 		return false
 	}
 	for _, t := range x.terms {
+		// A multiple of n remains one if it is multiplied by other factors, so one aligned factor suffices.
 		aligned := t.Coef%int64(n) == 0
 		for _, f := range t.Factors {
 			aligned = aligned || f.Kind == FactorAxis && f.Axis == axis ||

@@ -74,6 +74,7 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	if sh.Batch*sh.Groups <= h.cores {
 		all = h.flashOnePerCore(k, candidate(min(h.flashLanes, h.subgroup), h.flashKeys, h.flashWorkgroup), candidate)
 	}
+	// The measured numbers come first. Fewer keys, more lanes and smaller workgroups need fewer registers.
 	for _, lanes := range []int{h.flashLanes, 2 * h.flashLanes, 4 * h.flashLanes} {
 		lanes = min(lanes, h.subgroup)
 		for keys := h.flashKeys; keys >= 1; keys /= 2 {
@@ -140,6 +141,7 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 	tile, rate, sh := AttentionTileOf(s), h.VectorF32, flashShapeOf(k)
 	switch s.(type) {
 	case kernel.FlashTile:
+		// The rates of tiles are fitted to measurements, unlike the formula below.
 		return least(h.flashTiles, func(tl ratedTile) float64 { return h.flashTileTime(tl, sh, flashSplitsOf(k)) }), ""
 	case kernel.FlashMatrix:
 		rate = h.MatrixF16
@@ -147,7 +149,7 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 	keys := k.KeysSeen(min(sh.Queries, int64(max(tile.queries(), 1))))
 	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(keys) *
 		float64(sh.Dot+sh.Value+sh.Factor)
-	return flops / (rate * 1e3), ""
+	return flops / (rate * 1e3), "" // rate is in TFLOPS; a TFLOPS is 1e3 operations per ns
 }
 
 // flashSplits returns the number of parts into which to split the keys of an attention: a power of two, or 0 for no
@@ -180,12 +182,12 @@ func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 		heads, best := flashHeads(sh, tl.M), h.bestFlashSplits(k, tl)
 		for _, splits := range slices.Compact([]int{best, flashSplitsOf(k)}) {
 			groups, time := sh.workgroups(tl.M)*int64(splits), h.flashTileTime(tl, sh, splits)
-			if splits > flashSplitsOf(k) {
+			if splits > flashSplitsOf(k) { // a rule must first split the kernel
 				time = h.flashSplitTime(tl, sh, splits)
 			}
 			reason := fmt.Sprintf("%d queries of %d heads a tile, %d keys: %d workgroups", tl.M/heads, heads, tl.N,
 				groups)
-			for _, subgroup := range slices.Compact([]int{h.subgroup, 0}) {
+			for _, subgroup := range slices.Compact([]int{h.subgroup, 0}) { // 0: without subgroup operations
 				s := tl.flashSchedule(heads, subgroup)
 				if splits > 1 {
 					s.Splits = splits
@@ -298,6 +300,7 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGr
 	}
 	heads = append(heads, AxisTiles{ax.Group, 1})
 	var outer []AxisTiles
+	// The axes before the key heads are split and batch.
 	for i := ax.Group - 1; i >= 0; i-- {
 		outer = append(outer, AxisTiles{i, 1})
 	}
@@ -534,6 +537,7 @@ func leastSeen(k *kernel.Kernel) int64 {
 	case a.Reversed:
 		return 1
 	}
+	// The last of Q queries sees all K keys, so the first sees K-Q+1.
 	least := k.Fold.Max() - k.Parallel[k.AttentionAxes().Query].Max() + 1
 	if w := k.Attention.Window; w > 0 {
 		return min(least, w)

@@ -78,11 +78,12 @@ func (h heuristics) blockVecFor(k *kernel.Kernel, b ir.DType, sh matShape) block
 		if !m.suits(sh) {
 			continue
 		}
+		// The entries are sorted by rows: this is the first one for at least as many rows as the matmul has.
 		if v = m; int64(m.rows) >= sh.M {
 			return v
 		}
 	}
-	return v.adapted(sh.M)
+	return v.adapted(sh.M) // of the last entry, or of the general parameters
 }
 
 // adapted returns v for more rows than were measured. An invocation keeps state for each row, so v then has fewer
@@ -136,9 +137,10 @@ func WantsBytes(t ir.DType, rows, columns ir.Dim, caps device.Caps) bool {
 	tuned := heuristicsOf(caps)
 	b := tuned.blocks[t]
 	switch oneRow := rows.Max() == 1; {
+	// The matvec itself rounds the row.
 	case oneRow && (len(b.rounded) > 0 || b.lookup.roundsRow(tuned.perCore(matShape{Batch: 1, N: columns.Max()}))):
 		return false
-	case oneRow && b.lookup.run > 0:
+	case oneRow && b.lookup.run > 0: // the matvec decodes by lookup
 		return caps.Features.IntegerDotProduct
 	}
 	most := int64(MaxMatVecRows)

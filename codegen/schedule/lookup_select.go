@@ -62,12 +62,13 @@ func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormal
 		return nil
 	}
 	lanes := max(v.lanes, h.subgroup)
-	for lanes > h.subgroup && int64(lanes*v.run) > sh.K {
+	for lanes > h.subgroup && int64(lanes*v.run) > sh.K { // no lane should be without a run
 		lanes /= 2
 	}
 	var all []Candidate
 	for _, wg := range lookupWorkgroups {
 		groups := int64(wg / lanes)
+		// The columns of a core are spread evenly over the fewest rounds that v.columns allows.
 		rounds := ceilDiv(h.perCore(sh), groups*int64(v.columns))
 		cols := int(max(ceilDiv(h.perCore(sh), groups*rounds), 1))
 		if cols < fewest && wg != lookupWorkgroups[len(lookupWorkgroups)-1] {

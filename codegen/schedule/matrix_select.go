@@ -199,7 +199,7 @@ func (tl matrixTile) schedule(k *kernel.Kernel, caps device.Caps) (kernel.Schedu
 // unrolled.
 func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
 	s := kernel.CoopMat2{MatrixTile: t}
-	if tl.PiecesM > 1 {
+	if tl.PiecesM > 1 { // a schedule has 0 for one piece
 		s.PiecesM = tl.PiecesM
 	}
 	if tl.PiecesN > 1 {
@@ -294,7 +294,7 @@ func (h heuristics) operandSlowdown(k *kernel.Kernel, s kernel.Schedule, v *kern
 	dtype, _ := MatrixDType(k)
 	_, bytes := ByteMatMuls(k)
 	switch {
-	case octetLoad(k, v, axis, dtype):
+	case octetLoad(k, v, axis, dtype): // not slower
 	case isWindow(k, v, axis):
 		n = handicap{h.shifted, "windows shifted into place"}
 	case plainLoad(k, v, dtype):
@@ -372,39 +372,43 @@ func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
 	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
 }
 
-// octetLoad reports whether 16 bytes of an operand of dtype t can be loaded at once: they are adjacent along one of its
-// axes, and begin at a multiple of 16 bytes.
+// octetLoad reports whether 16 bytes of an operand of dtype t can be loaded at once: they are adjacent along its staged
+// axis, and begin at a multiple of 16 bytes. other is the axis of the result along which the operand varies.
 func octetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return UnitLoad(k, v, other, t, unitElems(t))
 }
 
-// UnitLoad is like octetLoad, for units of n elements.
+// UnitLoad reports whether n elements of an operand of dtype t can be loaded at once, as octetLoad does for 16 bytes.
+// They are adjacent along its staged axis, and begin at a multiple of n elements.
 func UnitLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	_, extent := stagedAxis(k, v, other)
 	return loadsAsVectors(k, v, other, t, n) && DivisibleBy(extent, n)
 }
 
-// ShiftedLoad reports whether eight adjacent elements of a 16-bit operand are 16 bytes in memory, which may be
-// unaligned.
+// ShiftedLoad reports whether eight adjacent elements of a 16-bit operand of dtype t are 16 bytes in memory, which may
+// be unaligned. other is the axis of the result along which the operand varies.
 func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return t.BlockBytes() == 2 && loadsAsVectors(k, v, other, t, 1)
 }
 
-// loadsAsVectors reports whether an operand is a plain load, and each n adjacent elements along its staged axis, from a
-// multiple of n on, are adjacent in memory and begin at a multiple of n elements.
+// loadsAsVectors reports whether operand v is a plain load of dtype t that aligned vectors of n elements can replace:
+// elements along the staged axis are adjacent in memory, and a group of n begins at a multiple of n elements. other is
+// the axis of the result along which v varies.
 func loadsAsVectors(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	axis, _ := stagedAxis(k, v, other)
 	if !plainLoad(k, v, t) {
 		return false
 	}
 	v = Unrounded(v, t)
+	// Loads and stores of a buffer share its declaration, and stores may need single elements.
 	if k.Bindings[v.Bind].Write {
 		return false
 	}
 	return v.Index.IsVector(axis, n)
 }
 
-// stagedAxis returns the axis along which an operand is contiguous in memory.
+// stagedAxis returns the axis along which the lines of an operand's tile lie in shared memory, and its extent: the
+// contraction axis if the operand is contiguous along it in memory, and otherwise other, its axis of the result.
 func stagedAxis(k *kernel.Kernel, v *kernel.Expr, other int) (axis int, extent ir.Dim) {
 	if FoldContiguous(k, v, other) {
 		return k.FoldAxis(), k.Fold

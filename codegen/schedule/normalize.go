@@ -51,7 +51,8 @@ func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 	return s
 }
 
-// normalizeScan is like normalizeRow, for scans. The end of a scan's rows must not be inside a vector.
+// normalizeScan limits the vector width of a scan, so that neither a row nor the part of it up to k.Limit ends inside a
+// vector.
 func normalizeScan(k *kernel.Kernel, s kernel.Lanes, _ device.Caps) kernel.Lanes {
 	s.Vec = rowWidth(k, scanVec(k, s.Vec))
 	return s

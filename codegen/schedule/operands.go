@@ -35,10 +35,12 @@ func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 			ways = append(ways, list)
 		}
 	}
+	// The lists below are skipped if they add no operand to the ones before.
 	add(storedOperands(k, minRereads, false))
 	if list := storedOperands(k, minRereads, true); len(ways) == 0 || len(list) > len(ways[0]) {
 		add(list)
 	}
+	// Without padding along the contraction axis, operands can be stored independently of each other.
 	if list := storedOperands(k, 0, false); !k.MatMuls[0].BF16x3 && len(list) > 0 && list[0].Depth == 0 {
 		for i := range list {
 			add(list[i : i+1])
@@ -123,7 +125,7 @@ func paddedToTiles(k *kernel.Kernel, axis int, tile int) bool {
 		if !ok || !plain.Along || !plain.Pitch.IsConst() {
 			return false
 		}
-		first, known := plain.Base.Upper()
+		first, known := plain.Base.Upper() // the largest position of a line's beginning
 		if !known || first+rows*plain.Pitch.Offset() > k.Bindings[plain.Load.Bind].Elems {
 			return false
 		}

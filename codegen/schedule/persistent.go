@@ -32,12 +32,15 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 		r := phases{h: h, program: p, bindings: device.Bindings(caps) - kernel.BarrierBinds}
 		best, bestGain := Run{Count: 1}, 0.0
 		for n := i; n < len(p.Steps); n++ {
+			// A step without a barrier before it runs together with the step before, so no range begins or ends between
+			// them.
 			begins := n == i && (p.Begins(n) || p.Steps[n].Barrier)
 			continues := n > i && p.Steps[n].Barrier && !borders[n]
 			if !begins && !continues || !r.add(n, kernels[n], schedules[n]) {
 				break
 			}
 			ends := n+1 == len(p.Steps) || p.Steps[n+1].Barrier
+			// Each step after the first saves a launch.
 			if gain := r.gain(); ends && gain > max(bestGain, float64(n-i)*leastGain*h.LaunchNs) {
 				bestGain = gain
 				best = Run{First: i, Count: n + 1 - i, Groups: int(r.groups), Why: fmt.Sprintf(
@@ -93,6 +96,7 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 		return false
 	}
 	count := int64(groups[0]) * int64(groups[1]) * int64(groups[2])
+	// All reads are counted before this step's own writes are recorded.
 	for _, b := range step.Binds {
 		if b.Address {
 			return false

@@ -123,6 +123,7 @@ func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	if why = cmp.Or(why, unknown); why != "" {
 		return kernel.Estimate{Note: why}
 	}
+	// Launches that both have cancel out.
 	before += float64(p.device.LaunchNs * float64(max(launched-launches, 0)))
 	after += float64(p.device.LaunchNs * float64(max(launches-launched, 0)))
 	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
@@ -171,8 +172,8 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 	return h.tiledTime(k, caps, splits)
 }
 
-// tiledTime is kernelTime of a matmul in tiles, or as a matvec if that takes its rows and is faster. If splits is set,
-// the contraction may be split.
+// tiledTime estimates the time of a matmul in nanoseconds: in tiles, or as a matvec if that takes its rows and is
+// faster. If splits is set, the contraction may be split among workgroups. If no time is known, why is the reason.
 func (h heuristics) tiledTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	time, units := h.bestMatrixTime(k, caps, 1)
 	if !units {
@@ -219,6 +220,7 @@ func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	bytes := uint64(0)
 	for _, st := range k.Stores {
 		b, n, inner := k.Bindings[st.Bind], points(k.Parallel), innerAxis(k)
+		// A store along the fold axis writes the whole buffer: n is larger than any.
 		if st.PerElement {
 			n, inner = unknownExtent, k.FoldAxis()
 		}

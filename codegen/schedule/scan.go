@@ -44,7 +44,8 @@ func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// scanVec is like rowVec, for scans. The end of a scan's rows must not be inside a vector either.
+// scanVec returns the vector width along the rows of a scan, up to limit: neither a row nor the part of it up to
+// k.Limit ends inside a vector.
 func scanVec(k *kernel.Kernel, limit int) int {
 	n := rowVec(k, limit)
 	for n > 1 && k.Limit != nil && !DivisibleBy(k.Limit.Below, n) {

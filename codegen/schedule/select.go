@@ -57,7 +57,7 @@ func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	var all, spilling []Candidate
 	for _, c := range f.candidates(h, k, caps) {
 		c.Schedule = normalize(k, c.Schedule, caps)
-		if !h.fits(k, c.Schedule) {
+		if !h.fits(k, c.Schedule) { // it probably needs too many registers
 			spilling = append(spilling, c)
 		} else {
 			all = append(all, c)

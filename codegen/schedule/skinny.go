@@ -71,7 +71,7 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 			return Skinny{}, false
 		}
 	}
-	if _, b := operands(k); b != len(k.MatMuls) {
+	if _, b := operands(k); b != len(k.MatMuls) { // matmuls with the same B
 		return Skinny{}, false
 	}
 	r := Skinny{SkinnyFormat: f, Parts: 2}

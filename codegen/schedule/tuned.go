@@ -16,8 +16,8 @@ func TuningKey(k *kernel.Kernel) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SelectTuned is like [Select], but prefers measurements: if the tuning has a schedule for the kernel, and the device
-// can run it, SelectTuned returns that schedule, and true for tuned.
+// SelectTuned returns the schedule that a tuning has for the kernel, and true for tuned, if the device can run it.
+// Otherwise it returns the result of [Select], and false. reason says why the schedule was chosen.
 func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s kernel.Schedule, reason string,
 	tuned bool, err error) {
 	var won device.Tuned

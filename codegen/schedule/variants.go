@@ -205,7 +205,7 @@ func matVecSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 		return nil
 	}
 	sh.M = ceilDiv(sh.M, matVecParts(sh.M))
-	columns := 1
+	columns := 1 // lanes along the columns have one each
 	if FoldContiguous(k, k.MatMuls[0].B, len(k.Parallel)-1) {
 		columns = 8
 	}
@@ -325,6 +325,7 @@ func matTileSpace() []kernel.Schedule {
 	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}}
 	for _, t := range append(tileSpace(128), wide...) {
 		s := t.schedule()
+		// The usual number, and the other one: 0 means one stage.
 		for _, s.Stages = range []int{s.Stages, 2 - s.Stages} {
 			for _, s.Paired = range []bool{false, true} {
 				for _, s.Steps = range []bool{false, true} {
@@ -344,7 +345,7 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 	}
 	var all []kernel.Schedule
 	for most := range doublings(2, 16) {
-		rows := int(ceilDiv(sh.M, ceilDiv(sh.M, int64(most))))
+		rows := int(ceilDiv(sh.M, ceilDiv(sh.M, int64(most)))) // spread evenly over the fewest tiles
 		for columns := range doublings(1, 8) {
 			for depth := range doublings(4, 16) {
 				for wg := range doublings(smallest, 256) {
@@ -445,6 +446,7 @@ func flashSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	sh := flashShapeOf(k)
 	var all []kernel.Schedule
 	for _, t := range tileSpace(64) {
+		// A tile has the queries of one head, or of all heads that share keys.
 		heads := []int{1}
 		if h := flashHeads(sh, t.M); h != 1 {
 			heads = append(heads, h)

@@ -89,6 +89,7 @@ func (w *Windows) overlap(k *kernel.Kernel) bool {
 	b := w.Blocked(k, 1)
 	for _, s := range w.strides(b) {
 		w.RowStep, w.TapStep = s[0], s[1]
+		// Rows and taps must together visit consecutive positions, and neighbouring windows must overlap.
 		oneByOne := w.RowStep == 1 || w.TapStep == 1
 		if !oneByOne || w.RowStep >= w.TapStep*w.Taps || int64(w.minRows()) > k.Parallel[w.Axis].Max() {
 			continue
@@ -172,7 +173,7 @@ func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 		})
 	}
 	rows, taps := shifted(row, w.TapStep), shifted(tap, w.RowStep)
-	taps.Builder = rows.Builder
+	taps.Builder = rows.Builder // one builder makes equal expressions the same pointer
 	var shared []*kernel.Expr
 	seen := map[*kernel.Expr]bool{}
 	var visit func(v *kernel.Expr)

@@ -2,7 +2,8 @@ package graphgen
 
 import "github.com/vkc-go/vkc/ir"
 
-// recurrence adds an op that goes along time with a state. Its decays shrink the state, and its corrections are small.
+// recurrence adds an op that computes along time with a state. It draws arguments for which the state stays small:
+// decays are less than 1, and keys and corrections are at most 0.02.
 func (g *generator) recurrence() *ir.Node {
 	batch := g.shape(g.rng.IntN(2))
 	of := func(t ir.DType, dims ...ir.Dim) *ir.Node {
@@ -23,6 +24,7 @@ func (g *generator) recurrence() *ir.Node {
 	heads := ir.D(groups * (1 + g.rng.IntN(2)))
 	rows, keys := ir.D(1+g.rng.IntN(4)), ir.D(1+g.rng.IntN(20))
 	each := []ir.Dim{ir.D(1), keys}[g.rng.IntN(2)]
+	// small returns tanh(x)*mul + add, from add-mul to add+mul.
 	small := func(x *ir.Node, mul, add float64) *ir.Node { // add-mul to add+mul
 		if x == nil {
 			return nil
@@ -54,13 +56,15 @@ func (g *generator) recurrent(op ir.Op, args []*ir.Node, of ir.Attr) *ir.Node {
 	return g.add(op, args, of)
 }
 
-// recurrent bounds the results of recurrence. In a scan, a step adds at most 0.02 to an element of the state, and keeps
-// at most exp(-1/16) of it.
+// recurrent sets b to a bound of the results of the ops that recurrence adds. In a scan, a step adds at most 0.02 to an
+// element of the state, which is below 1 at first, and multiplies the state by at most exp(-1/16). So states and
+// results stay below 4.
 func (b *Bound) recurrent(n *ir.Node, args []Bound) {
 	var most, wrong float64
 	for _, a := range args {
 		most, wrong = max(most, a.mag()), max(wrong, a.Err)
 	}
+	// m bounds the results. each is the largest factor by which an argument's error grows.
 	m, each := 4.0, 64.0
 	if n.Op() == ir.OpCausalConv1D {
 		taps := float64(n.Arg(1).Shape()[1].Max())

@@ -138,7 +138,7 @@ func newHeads(c *call) *heads {
 	if i := in.Arg("sinks"); i >= 0 {
 		a.sinks = c.optionalFloats(i)
 	}
-	if a.scale == 0 {
+	if a.scale == 0 { // attribute scale is omitted
 		a.scale = 1 / math.Sqrt(float64(a.d))
 	}
 	mask := in.Arg("mask")
@@ -237,6 +237,7 @@ func (a *heads) addMask(scores []float64, row, first int) {
 	if a.mask == nil {
 		return
 	}
+	// row = (outer*h + head)*t + query. The strides of axes along which the mask is broadcast are 0.
 	query, head, outer := row%a.t, row/a.t%a.h, row/a.t/a.h
 	headAxis := len(a.outerDims)
 	at := head*a.maskStrides[headAxis] + query*a.maskStrides[headAxis+1]

@@ -31,10 +31,11 @@ func compareBlocks(got, want *ir.Data) Report {
 			err := math.Abs(float64(g[j]) - float64(w[j]))
 			r.WorstAbs = max(r.WorstAbs, err)
 			r.WorstRel = max(r.WorstRel, err/math.Abs(float64(w[j])))
-			if !(err <= allowed) {
+			if !(err <= allowed) { // also if err is NaN
 				r.OK = false
 				r.Bad++
 			}
+			// The report has the element that is the farthest beyond its bound.
 			if past := err - allowed; past > worst || worst < 0 {
 				worst = max(past, 0)
 				r.Index, r.Got, r.Want, r.Allowed = j, float64(g[j]), float64(w[j]), allowed

@@ -39,7 +39,7 @@ func triangle(c *call, keep func(row, col int) bool) (value, error) {
 	rows, cols := c.dims[len(c.dims)-2], c.dims[len(c.dims)-1]
 	for i := range elems(c.dims) {
 		switch {
-		case !keep(i/cols%rows, i%cols):
+		case !keep(i/cols%rows, i%cols): // stays 0
 		case out.f64 != nil:
 			out.f64[i] = x.f64[i]
 		default:
@@ -58,7 +58,7 @@ func oneHot(c *call) (value, error) {
 	}
 	for i, at := range c.args[0].i64 {
 		switch {
-		case at < 0 || at >= int64(depth):
+		case at < 0 || at >= int64(depth): // an index out of range sets no element
 		case out.f64 != nil:
 			out.f64[i*depth+int(at)] = 1
 		default:
@@ -73,6 +73,7 @@ func ropeTables(c *call) (value, error) {
 	last := len(c.dims) - 1
 	width, pairs := c.dims[last], c.args[1].dims[len(c.args[1].dims)-1]
 	turned := append(slices.Clone(c.dims[:last]), pairs)
+	// The tables are broadcast to one element per pair.
 	var tables [2][]float64
 	for i := range tables {
 		t := c.args[1+i]
@@ -85,6 +86,7 @@ func ropeTables(c *call) (value, error) {
 	first, second := ropePairs(c.attrs().String_("mode"), 2*pairs)
 	out := slices.Clone(c.args[0].floats())
 	for i, cos := range tables[0] {
+		// The conversions to float64 prevent fused multiply-adds.
 		y, sin, pair := out[i/pairs*width:], tables[1][i], i%pairs
 		a, b := y[first(pair)], y[second(pair)]
 		y[first(pair)], y[second(pair)] = float64(a*cos)-float64(b*sin), float64(a*sin)+float64(b*cos)

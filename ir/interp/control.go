@@ -78,7 +78,7 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 		leaf: func(n *ir.Node) (value, error) { return leaves[n], nil }}
 	x.inPlace, x.limit = p.inPlace, c.left
 	if err := x.run(p.plan.nodes); err != nil {
-		x.undo.all()
+		x.undo.all() // undoes the writes in place
 		return nil, err
 	}
 	out := make([]value, len(results))
@@ -88,6 +88,7 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 			return nil, err
 		}
 	}
+	// The results leave the run, so recycle must not reuse their memory.
 	for _, n := range results {
 		x.vals[n.ID()] = p.consts[n.ID()]
 	}

@@ -60,6 +60,7 @@ func mapElements[T any](c *call, out []T, args [][]T, f func([]T, ir.Attrs) T) e
 	return c.parallelRange(len(out), elementWork, func(lo, hi int) {
 		x := make([]T, len(args))
 		at := make([]int, len(args))
+		// Within a run along the innermost axis, the position in each argument grows by a constant step.
 		for lo < hi {
 			n := b.run(lo, hi, at)
 			for i := range n {

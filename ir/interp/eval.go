@@ -16,6 +16,7 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 			return nil, nodeError(n, fmt.Errorf("is not constant: it depends on %s", variable(n, is)))
 		}
 	}
+	// Nothing has a value yet.
 	pl := newPlan(g.Nodes(), nodes, nil, func(*ir.Node) bool { return false })
 	var used []*ir.Node
 	for _, n := range pl.nodes {

@@ -78,6 +78,7 @@ func (x *exec) node(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
+	// Kernels of a backend take narrow elements. Without them, elements are wide, except for constants (x.narrow).
 	switch {
 	case x.kernels != nil:
 		v = v.narrow()
@@ -276,10 +277,11 @@ func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) 
 		p.uses[n.ID()]++
 	}
 	needed := make([]bool, len(all))
+	// Backwards, so that the uses of a node are counted before the node is reached.
 	for i := len(all) - 1; i >= 0; i-- {
 		n := all[i]
 		switch {
-		case p.uses[i] == 0:
+		case p.uses[i] == 0: // not needed
 		case known(n):
 			p.uses[i] = unlimitedUses
 		default:

@@ -23,7 +23,7 @@ func matmulID(c *call) (value, error) {
 	return multiplyRows(c, x, w.f64, w.dims, ids)
 }
 
-// multiplyRows is like matmulID, for weights w, [experts, n, k] in dims.
+// multiplyRows multiplies each row of x by the matrix of weights w that its id selects. w is [experts, n, k] in dims.
 func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids []int64) (value, error) {
 	experts, n, k := dims[0], dims[1], dims[2]
 	rows, shared := x.floats(), c.dims[1]/max(x.dims[1], 1) // ids that share a row

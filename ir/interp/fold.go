@@ -43,7 +43,7 @@ func foldable(g *ir.Graph, limit int64) (list []*ir.Node) {
 		for _, a := range n.Args() {
 			fold[i] = fold[i] && fold[a.ID()]
 		}
-		for _, a := range n.Args() {
+		for _, a := range n.Args() { // a node that is not folded needs the values of its arguments
 			used[a.ID()] = used[a.ID()] || !fold[i]
 		}
 	}

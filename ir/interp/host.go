@@ -39,6 +39,7 @@ func valueIn(d *ir.Data) (v value, ok bool) {
 	case ir.I64:
 		v.i64 = listIn[int64](d.Bytes)
 	default:
+		// Elements of one byte need no alignment. listIn checks the alignment of two bytes.
 		if isSmall(d.DType) && (d.DType.BlockBytes() == 1 || len(listIn[int16](d.Bytes)) > 0) {
 			v.small = &Stored{DType: d.DType, Bytes: d.Bytes}
 		}
@@ -47,7 +48,7 @@ func valueIn(d *ir.Data) (v value, ok bool) {
 	return v, v.f32 != nil || v.f64 != nil || v.i32 != nil || v.i64 != nil
 }
 
-// borrow is like fromData, but without a copy, if the data can be used in the caller's memory.
+// borrow returns the value of a host tensor. It uses the caller's memory if it can, and otherwise decodes the elements.
 func borrow(d *ir.Data) (value, error) {
 	if v, ok := valueIn(d); ok && v.small == nil {
 		return v, nil
@@ -57,7 +58,8 @@ func borrow(d *ir.Data) (value, error) {
 	return v, err
 }
 
-// stored is like borrow, for elements of at most 16 bits, which stay in the format of tensors.
+// stored returns the value of a host tensor with elements of at most 16 bits. The value uses the caller's memory, in
+// the format of tensors, if the elements are aligned and all bools are 0 or 1. Otherwise stored decodes the elements.
 func stored(d *ir.Data) (value, error) {
 	if v, ok := valueIn(d); ok && (d.DType != ir.Bool || areTruths(d.Bytes)) {
 		return v, nil
@@ -112,6 +114,7 @@ func (p *Program) planOutputs() []bool {
 		names[o.Node]++
 		id := o.Node.ID()
 		t := o.Node.DType()
+		// Only a kernel computes into given memory, and elements of blocks must be encoded.
 		if p.kernels == nil || p.kernels[id] == nil || t.IsBlock() {
 			continue
 		}
@@ -153,7 +156,7 @@ func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 // newOutput returns the value of an output, in the memory of its tensor. It returns false if the tensor has another
 // format than the value.
 func (x *exec) newOutput(k *Kernel, n *ir.Node, dims []int) (out value, ok bool, err error) {
-	d, given := x.made[n.ID()]
+	d, given := x.made[n.ID()] // memory that the caller gave for the output
 	if !given {
 		if d, err = newData(n.DType(), dims); err != nil {
 			return value{}, false, err
@@ -212,9 +215,11 @@ func as[T byte | int32 | int64 | float32 | float64, S float32 | float64 | int64 
 // that the memory is zero already.
 func (x *exec) prepare(out value, k *Kernel, zeroed bool) {
 	usePoison := k.Fills && x.poison
+	// A kernel that fills the memory, and memory that is zero, need nothing.
 	if !usePoison && (k.Fills || zeroed) {
 		return
 	}
+	// as reinterprets a slice, so that all formats are cleared or poisoned as f32.
 	list := out.f32
 	switch {
 	case out.small != nil && usePoison:

@@ -101,6 +101,7 @@ func pad(c *call) (value, error) {
 		return value{}, err
 	}
 	v := c.attrs().Float("value")
+	// At most one of the lists is not nil.
 	fill(out.f64, ir.RoundTo(v, x.typ))
 	fill(out.f32, float32(ir.RoundTo(v, x.typ)))
 	if out.i64 != nil {
@@ -159,6 +160,7 @@ func dynamicUpdateSlice(c *call) (value, error) {
 		return updateBlocks(c, axis)
 	}
 	base, update := c.args[0], c.args[1]
+	// Both must have elements of the same format.
 	if base.f64 != nil || update.f64 != nil || base.i64 != nil || update.i64 != nil {
 		base, update = base.wide(), update.wide()
 	}
@@ -170,14 +172,14 @@ func dynamicUpdateSlice(c *call) (value, error) {
 		}
 	}
 	for _, run := range c.updateRuns(axis) {
-		if inPlace && out.f32 != nil {
+		if inPlace && out.f32 != nil { // updateRows also saves the elements for undo
 			c.updateRows(out.f32, update.f32, axis, run)
 			continue
 		}
 		to, from, dims := whole(c.dims), whole(update.dims), slices.Clone(update.dims)
 		to.off, from.off, dims[axis] = run.to*to.strides[axis], run.from*from.strides[axis], run.n
 		if inPlace {
-			before, err := c.strided(out, dims, to)
+			before, err := c.strided(out, dims, to) // the elements to restore
 			if err != nil {
 				return value{}, err
 			}

@@ -97,11 +97,12 @@ func reshapes(n *ir.Node) bool {
 // makesNewMemory reports whether a node's result is certainly new memory, which no argument or constant shares. Writing
 // parts in place does not count as sharing.
 func (p *Program) makesNewMemory(n *ir.Node) bool {
-	if !slices.Contains(p.plan.nodes, n) {
+	if !slices.Contains(p.plan.nodes, n) { // its value was computed before the run
 		return false
 	}
 	switch n.Op().Info().Class {
 	case ir.ClassElementwise:
+		// The interpreter's cast may return its argument.
 		return n.Op() != ir.OpCast || p.kernels != nil && p.kernels[n.ID()] != nil
 	case ir.ClassIndexing, ir.ClassReduce, ir.ClassContraction:
 		return true

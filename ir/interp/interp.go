@@ -107,6 +107,7 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	}
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
+	// Once one program may let two states share elements, no program with these states may write in place.
 	p.states.aliased = p.states.aliased || p.inPlace == nil
 	return p, nil
 }
@@ -245,6 +246,7 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 		return nil, err
 	}
 	switch {
+	// A run that updates states excludes all others, a run that reads them only the updating ones.
 	case len(p.graph.Updates()) > 0:
 		p.states.running.Lock()
 		defer p.states.running.Unlock()
@@ -259,6 +261,7 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 	if !p.states.areAliased() {
 		x.inPlace = p.inPlace
 	}
+	// The outputs can be computed in the caller's memory, as this overwrites no input that is still needed.
 	if disjoint {
 		x.made = p.outputMemory(into)
 	}

@@ -34,7 +34,7 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 		return
 	}
 	n := dims[0]
-	if len(dims) == 1 && d.strides[0] == 1 && s.strides[0] == 1 {
+	if len(dims) == 1 && d.strides[0] == 1 && s.strides[0] == 1 { // contiguous in both
 		copy(dst[d.off:d.off+n], src[s.off:s.off+n])
 		return
 	}
@@ -50,8 +50,8 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 	}
 }
 
-// moveRegion is like copyRegion, for values. src and dst must store elements in the same way; blocks are copied as
-// bytes.
+// moveRegion copies a region s of the value src to a region d of dst, both with extents dims. src and dst must store
+// elements in the same way; blocks are copied as bytes.
 func moveRegion(dims []int, dst value, d region, src value, s region) {
 	switch {
 	case dst.block != nil:

@@ -45,6 +45,7 @@ func (c *call) eachMatrix(work int, f func(args [][]float64, out []float64)) (va
 	for i, a := range c.args {
 		list[i] = a.floats()
 	}
+	// Matrix i of the list x of count matrices.
 	part := func(x []float64, i int) []float64 { return x[i*len(x)/count : (i+1)*len(x)/count] }
 	err := c.parallelRange(count, work, func(lo, hi int) {
 		args := make([][]float64, len(list))

@@ -19,7 +19,7 @@ func (m matrices[T]) at(i int) []T { return m.elems[i*m.size : (i+1)*m.size] }
 
 // matmul computes op matmul. It decodes quantized operands first.
 func matmul(c *call) (value, error) {
-	if c.args[1].i64 != nil {
+	if c.args[1].i64 != nil { // integers
 		return matmulInts(c)
 	}
 	for i, x := range c.args {
@@ -86,6 +86,7 @@ func matmulWith[T float32 | float64](c *call, bElems []T) ([]float64, error) {
 	p.k = a.dims[len(a.dims)-1]
 	if c.attrs().Bool("transpose_a") {
 		p.k = a.dims[len(a.dims)-2]
+		// multiply takes rows of both operands along the contraction axis.
 		a = transposedMatrices(a)
 	}
 	p.a = matrices[float64]{a.floats(), p.m * p.k}
@@ -174,7 +175,7 @@ func multiply[T float32 | float64](out []float64, n int, a []float64, b []T, row
 	bRow := func(j int) []T { return b[j*k : (j+1)*k] }
 	i := 0
 	for ; i+4 <= rows; i += 4 {
-		o0, o1, o2, o3 := out[i*n:], out[(i+1)*n:], out[(i+2)*n:], out[(i+3)*n:]
+		o0, o1, o2, o3 := out[i*n:], out[(i+1)*n:], out[(i+2)*n:], out[(i+3)*n:] // four rows of the result
 		j := 0
 		for ; j+2 <= cols; j += 2 {
 			o0[j], o1[j], o2[j], o3[j], o0[j+1], o1[j+1], o2[j+1], o3[j+1] =
@@ -229,6 +230,7 @@ func dot4x2[T float32 | float64](a0, a1, a2, a3 []float64,
 	a1, a2, a3, b0, b1 = a1[:n], a2[:n], a3[:n], b0[:n], b1[:n]
 	for k, x0 := range a0 {
 		x1, x2, x3 := a1[k], a2[k], a3[k]
+		// The conversions of the products prevent fused multiply-adds.
 		y0, y1 := float64(b0[k]), float64(b1[k])
 		s00 += float64(x0 * y0)
 		s10 += float64(x1 * y0)

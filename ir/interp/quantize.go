@@ -20,6 +20,7 @@ func quantize(c *call) (value, error) {
 		return value{}, err
 	}
 	err = quant.Quantize(out.block.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
+	// The error names the element, which a device reports too.
 	if bad := (*quant.ValueError)(nil); errors.As(err, &bad) {
 		at := int64(bad.Index)
 		err = &ir.FaultError{Op: c.node.Op().String(), First: at, Last: at,

@@ -44,6 +44,7 @@ func scanRecurrence(c *call) (value, error) {
 	}
 	s := newScan(c.node.Op(), dims, floats)
 	out := make([]float64, elems(c.dims))
+	// Run computes only the results that are not nil.
 	y, last := out, []float64(nil)
 	if c.attrs().String_("of") == "state" {
 		y, last = nil, out

@@ -76,7 +76,7 @@ func reduce(c *call) (value, error) {
 		f := newFolder(c.node.Op().Info().Fold, c.attrs())
 		for i := lo; i < hi; i++ {
 			scale := f.fold(row(r, x, i))
-			out[i] = math.Ldexp(f.finish(), scale)
+			out[i] = math.Ldexp(f.finish(), scale) // undoes the scaling of fold
 		}
 	})
 	return c.floats(out), err
@@ -184,6 +184,7 @@ func (f *folder) fold(row []float64) (scale int) {
 	if len(row) > 0 {
 		f.first = row[0]
 	}
+	// Each step reads the results of the steps before.
 	for i, s := range f.steps {
 		values := row
 		if f.maps[i] != nil {
@@ -205,7 +206,7 @@ func (f *folder) withinRange(row []float64) ([]float64, int) {
 	for _, x := range row {
 		top = max(top, math.Abs(x))
 	}
-	if top == 0 || math.IsInf(top, 0) || math.IsNaN(top) {
+	if top == 0 || math.IsInf(top, 0) || math.IsNaN(top) { // no scale brings these to 1
 		return row, 0
 	}
 	_, scale := math.Frexp(top)

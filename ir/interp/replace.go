@@ -135,7 +135,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 			return value{}, err
 		}
 	}
-	if elems(dims) == 0 {
+	if elems(dims) == 0 { // nothing to compute
 		return out, nil
 	}
 	if x.rooms == nil {
@@ -157,6 +157,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	if err := k.Compute(c); err != nil {
 		return value{}, err
 	}
+	// Elements of narrower floats are stored as f32, and rounded after the kernel.
 	if n.DType() != ir.F32 && !k.Rounds { // such a kernel has no Formats
 		for i, y := range out.f32 {
 			out.f32[i] = float32(ir.RoundTo(float64(y), n.DType()))
@@ -168,6 +169,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 // argument returns argument i, of value a, in a format that the kernel accepts.
 func (k *Kernel) argument(i int, a value) (Tensor, error) {
 	var err error
+	// k.Stored is the number of one argument, k.Formats is for all.
 	acceptsStored := k.Stored == i || k.Formats && a.small != nil
 	if a.small != nil && !acceptsStored {
 		if a, err = a.decoded(); err != nil {
@@ -175,7 +177,7 @@ func (k *Kernel) argument(i int, a value) (Tensor, error) {
 		}
 	}
 	t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
-	if len(a.dims) > 1 && a.apart == 0 {
+	if len(a.dims) > 1 && a.apart == 0 { // the matrices lie one after the other
 		t.Apart = elems(a.dims[len(a.dims)-2:])
 	}
 	switch {

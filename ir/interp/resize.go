@@ -14,6 +14,7 @@ type weighted struct {
 func resize(c *call, share func(p resizedCoord) []weighted) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	axes := len(c.attrs().Shape("size"))
+	// Axes that the op does not have get extent 1, one input coordinate and weight 1.
 	in, to := [maxAxes]int{1, 1, 1}, [maxAxes]int{1, 1, 1}
 	copy(in[maxAxes-axes:], innermost(c.args[0].dims, axes))
 	copy(to[maxAxes-axes:], innermost(c.dims, axes))
@@ -28,7 +29,7 @@ func resize(c *call, share func(p resizedCoord) []weighted) (value, error) {
 					shares[axis] = share(newResizedCoord(c.attrs(), axis-maxAxes+axes, at[axis], in[axis], to[axis]))
 				}
 			}
-			for i := range len(out) / outSize {
+			for i := range len(out) / outSize { // for each image and channel
 				out[i*outSize+p] = interpolate(x[i*inSize:(i+1)*inSize], in, shares)
 			}
 		}

@@ -54,7 +54,7 @@ func running(c *call) (value, error) {
 	s := scanAttrs{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
 	x, by := c.args[0], basicFolds[c.node.Op().Info().Running]
 	if x.typ.IsFloat() {
-		out, first := make([]float64, elems(c.dims)), by.floats(nil)
+		out, first := make([]float64, elems(c.dims)), by.floats(nil) // the fold of no elements
 		err := scanAxis(c, x.floats(), out, func(row, out []float64) {
 			two := make([]float64, 2)
 			runningFold(row, out, s, first, func(acc, x float64) float64 {
@@ -83,7 +83,7 @@ func runningFold[T int64 | float64](row, out []T, s scanAttrs, first T, combine 
 		if s.restart > 0 && i%s.restart == 0 {
 			acc = first
 		}
-		if s.reverse {
+		if s.reverse { // from the last element to the first
 			i = len(row) - 1 - i
 		}
 		if s.exclusive {

@@ -24,6 +24,7 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 // place if the updates are few.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
 	base, updates := c.args[0], c.args[2].wide()
+	// Writing in place saves every changed element, so copying the base is faster for many updates.
 	if c.undo != nil && updateCost*elems(updates.dims) <= elems(base.dims) {
 		round := func(list []float64) { roundFloats(list, base.typ) }
 		switch {
@@ -55,8 +56,8 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 // updateCost is the cost of updating an element in place, relative to copying an element.
 const updateCost = 8
 
-// changeInPlace is like scatterRuns, but with an undo: it adds to u a function that restores dst. It rounds each
-// element once, after its last change.
+// changeInPlace changes runs of dst by the updates src, as scatterRuns does, and rounds each element once, after its
+// last change. It adds to u a function that restores dst.
 func changeInPlace[D float32 | float64 | int64 | int32 | uint32 | byte, S float64 | int64 | byte](u *undo, dst []D,
 	src []S, run int, to func(i int) (int, bool), change func(old, update S) S, round func(list []S)) {
 	old, now, offsets := make([]D, 0, len(src)), make([]S, 0, len(src)), make([]int, 0, len(src)/max(run, 1))

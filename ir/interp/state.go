@@ -37,7 +37,7 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	if err != nil {
 		return fmt.Errorf("state %q: %w", name, err)
 	}
-	if p.kernels == nil {
+	if p.kernels == nil { // the interpreter computes with wide elements
 		v = v.wide()
 	}
 	p.states.mu.Lock()
@@ -105,7 +105,7 @@ func (p *Program) initStates(which func(name string) bool) error {
 			return nodeError(n, fmt.Errorf("out of memory: the states exceed the limit of %d MiB: use smaller ones, "+
 				"or a higher limit", p.opt.memoryLimit()>>20))
 		}
-		if !which(n.Name()) {
+		if !which(n.Name()) { // its memory counts nevertheless
 			continue
 		}
 		v, err := p.initialState(n, dims)

@@ -98,7 +98,7 @@ func (p *Program) decodeConstants() error {
 	keep, ints := p.constantFormats()
 	for i, v := range p.consts {
 		switch {
-		case keep[i] && v.small != nil:
+		case keep[i] && v.small != nil: // it has this format already
 		case keep[i]:
 			d, err := v.data()
 			if err != nil {
@@ -125,6 +125,7 @@ func (p *Program) constantFormats() (keep, ints []bool) {
 	for i, v := range p.consts {
 		keep[i] = v.small != nil || storedFloats(v.typ) && (v.f32 != nil || v.f64 != nil)
 	}
+	// Outputs and new values of states leave the program decoded.
 	for _, o := range p.graph.Outputs() {
 		keep[o.Node.ID()] = false
 	}
@@ -182,7 +183,7 @@ func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
 		if !ok {
 			continue
 		}
-		p.packed[n.ID()] = p.packs.made[t.key]
+		p.packed[n.ID()] = p.packs.made[t.key] // packed for another program or node
 		if p.packed[n.ID()] != nil {
 			continue
 		}
@@ -206,7 +207,7 @@ func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
 		if err = cmp.Or(err, t.err); err != nil {
 			return nodeError(t.node, err)
 		}
-		if t.key != (packKey{}) {
+		if t.key != (packKey{}) { // only weights with a name are shared
 			p.packs.made[t.key] = p.packed[t.node.ID()]
 		}
 	}

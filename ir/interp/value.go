@@ -166,6 +166,7 @@ func (v value) encode(d *ir.Data) {
 		copy(d.Bytes, v.block.raw)
 	case v.small != nil && v.small.DType == v.typ:
 		copy(d.Bytes, v.small.Bytes)
+	// copyTo has an effect: if it returns true, it has copied the elements.
 	case v.copyTo(d):
 	case v.typ == ir.F32 && v.f32 != nil: // no conversion
 		for j, x := range v.f32 {
@@ -180,11 +181,14 @@ func (v value) encode(d *ir.Data) {
 	}
 }
 
-// copyTo copies the elements to a tensor and returns true, if they need no conversion. Otherwise it returns false.
+// copyTo copies the elements to a tensor and returns true, if they need no conversion. Otherwise it changes nothing and
+// returns false.
 func (v value) copyTo(d *ir.Data) bool {
 	to, ok := valueIn(d)
+	if !ok { // the tensor's bytes are not aligned, or are in a format that no slice of v has
+		return false
+	}
 	switch {
-	case !ok:
 	case v.f32 != nil && to.f32 != nil:
 		copy(to.f32, v.f32)
 		return true

@@ -11,6 +11,7 @@ import (
 // loadWeights finds, checks and decodes the weights.
 func loadWeights(nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
 	found := make(map[*ir.Node]*ir.Data, len(nodes))
+	// All bad weights are collected for one error.
 	bad := &ir.WeightError{Total: len(nodes)}
 	for _, n := range nodes {
 		d, err := findWeight(n, opt.Weights)

@@ -163,6 +163,7 @@ func (w *window) convolve(c *call, inputCoord func(axis, out, k int) (int, bool)
 				first := o / outPerGroup * inPerGroup
 				acc := 0.0
 				for ch := first; ch < first+inPerGroup; ch++ {
+					// plane is the channel's part of the image, and k the kernel between the two channels.
 					plane, k := x[(n*inChannels+ch)*inSize:], weights[weight(ch, o)*kernelSize:]
 					for _, t := range taps {
 						acc += float64(plane[t.in] * k[t.kernel])
@@ -183,7 +184,7 @@ func avgPool(c *call) (value, error) {
 	inSize, outSize := volume(w.in), volume(w.out)
 	err := w.positions(c, volume(w.kernel)*max(1, len(x)/max(inSize, 1)), w.forward, func(p int, taps []tap) {
 		count := len(taps)
-		if includePad {
+		if includePad { // padding counts as elements of value 0
 			count = w.padded(p)
 		}
 		for i := range len(out) / outSize {

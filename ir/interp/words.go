@@ -60,7 +60,7 @@ func decodeWords(dst []int32, t ir.DType, src []byte) {
 		for i := range dst {
 			dst[i] = int32(binary.LittleEndian.Uint32(src[4*i:]))
 		}
-	default: // packed
+	default: // 4-bit integers, two to a byte
 		list := make([]int64, len(dst))
 		ir.DecodeInts(list, t, src)
 		for i, x := range list {
@@ -69,7 +69,7 @@ func decodeWords(dst []int32, t ir.DType, src []byte) {
 	}
 }
 
-// encodeWords is the inverse of decodeWords.
+// encodeWords encodes integers or bools to the format of tensors, from which decodeWords reads them.
 func encodeWords(dst []byte, t ir.DType, src []int32) {
 	switch t.Bits() {
 	case 8:
@@ -84,7 +84,7 @@ func encodeWords(dst []byte, t ir.DType, src []int32) {
 		for i, x := range src {
 			binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
 		}
-	default: // packed
+	default: // 4-bit integers, two to a byte
 		ir.EncodeInts(dst, t, value{i32: src}.ints())
 	}
 }

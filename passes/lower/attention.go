@@ -49,6 +49,7 @@ func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	if n.Op().Info().Arg("grad") >= 0 {
 		p.grad = n.Attrs().String_("of")
 	}
+	// In gradients of keys and values a row is a key, and the kernel iterates over queries.
 	p.reversed = p.grad == "k" || p.grad == "v"
 	l.k.Family, l.k.Fold = kernel.FamilyAttention, keys
 	rows := ir.Shape{groups, perGroup, queries}
@@ -56,7 +57,7 @@ func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 		l.k.Fold, rows = queries, ir.Shape{heads, ir.D(1), keys}
 	}
 	l.space = n.Shape()
-	width := ir.D(1)
+	width := ir.D(1) // the log-sum-exp has one value per query, and so no innermost axis
 	if n.Rank() == rank {
 		width = n.Shape()[rank-1]
 	}
@@ -78,6 +79,7 @@ func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	causal := n.Attrs().Bool("causal")
 	p.a = &kernel.Attention{Dot: q.Shape()[rank-1], Scale: analysis.AttentionScale(n) * math.Log2E, Causal: causal,
 		Reversed: causal && p.reversed}
+	// The softcap makes a score softcap*tanh(score/softcap), so the factor log2(e) moves to its last multiplication.
 	if softcap := n.Attrs().Float("softcap"); softcap != 0 {
 		p.a.Scale, p.a.Softcap = analysis.AttentionScale(n)/softcap, softcap*math.Log2E
 	}
@@ -190,6 +192,7 @@ func (p *attentionPoint) addMask() {
 // branch.
 func (l *lowerer) exponentOf2(x *kernel.Expr) *kernel.Expr {
 	x = kernel.Widened(x)
+	// A condition is kept, so that endOfKeys can still recognize the mask. A constant is multiplied here.
 	switch {
 	case x.Kind == kernel.ExprApply && x.Op == ir.OpWhere:
 		return l.f32(ir.OpWhere, x.Args[0], l.exponentOf2(x.Args[1]), l.exponentOf2(x.Args[2]))
@@ -200,7 +203,7 @@ func (l *lowerer) exponentOf2(x *kernel.Expr) *kernel.Expr {
 	}
 	wide := l.b.Cast(ir.F32, x)
 	product := l.f32(ir.OpMul, wide, l.b.Float(ir.F32, math.Log2E))
-	if x.DType == ir.F16 {
+	if x.DType == ir.F16 { // no f16 leaves the range
 		return product
 	}
 	outside := l.is(ir.OpGt, l.f32(ir.OpAbs, product), l.b.Float(ir.F32, math.MaxFloat32))
@@ -284,8 +287,9 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 	return l.endWhere(cond, seen, key, kernel.Last(keys))
 }
 
-// endWhere is like endOfKeys, for the condition of such a mask. A key is visible where the condition equals seen. last
-// is the last key.
+// endWhere returns the number of keys that a row needs to read, if a mask hides later keys by a condition: a key is
+// visible where cond equals seen. last is the last key. It returns nil for other conditions, and if the end is not the
+// same for all queries and heads that share keys.
 func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
 	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
 		return nil
@@ -300,6 +304,7 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 		}
 		return l.endWhere(y, seen, key, last)
 	}
+	// The cases below have the form key < y or key <= y, so negations and swapped operands are rewritten first.
 	opposite := map[ir.Op]ir.Op{ir.OpLt: ir.OpGe, ir.OpGe: ir.OpLt, ir.OpLe: ir.OpGt, ir.OpGt: ir.OpLe}
 	swapped := map[ir.Op]ir.Op{ir.OpLt: ir.OpGt, ir.OpGt: ir.OpLt, ir.OpLe: ir.OpGe, ir.OpGe: ir.OpLe}
 	isKey := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprIndex && e.Index.Equal(key) }
@@ -341,6 +346,7 @@ func (l *lowerer) coordsOf(core, n *ir.Node) []kernel.Index {
 		return l.at
 	}
 	for _, a := range n.Args() {
+		// n has a value per core element only through an argument that is computed from the core.
 		if !l.followsCore(core, a) {
 			continue
 		}
@@ -359,7 +365,7 @@ func (l *lowerer) coordsOf(core, n *ir.Node) []kernel.Index {
 		bailout.Unless(same, "%s does not keep its elements one by one", n.Op())
 		return at
 	}
-	bailout.Check(errNotIdentity)
+	bailout.Check(errNotIdentity) // no argument of n is computed from the core
 	return nil
 }
 

@@ -38,6 +38,7 @@ func (f *Fusion) FuseElementwise() error {
 	for _, u := range f.Graph.Updates() {
 		for _, n := range f.states.InPlace[u.State] {
 			c := f.newCluster(ClusterUpdate, n)
+			// The kernel that quantizes the written rows also writes them into the state.
 			if w, _ := analysis.WriteOf(n); f.writesBlocks(w.Values()) != nil {
 				c.Cores = []*ir.Node{w.Values()}
 				f.core[w.Values().ID()] = c
@@ -45,6 +46,7 @@ func (f *Fusion) FuseElementwise() error {
 			f.why[n.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
 		}
 	}
+	// Backwards, so that all users of a node are placed before the node itself.
 	for i := len(nodes) - 1; i >= 0; i-- {
 		n := nodes[i]
 		if !f.live[i] {
@@ -315,6 +317,7 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 		if c.Kind != ClusterMap || !c.tails[0].Shape().Equal(n.Shape()) || !f.identityIn(n, c) {
 			continue
 		}
+		// c waits for o, another user of n. If c stored n, o would wait for c too.
 		if slices.ContainsFunc(users, func(o *Cluster) bool { return o != c && f.dependsOnEarly(c, o, n) }) {
 			continue
 		}
@@ -386,6 +389,7 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 			visit(a)
 		}
 	}
+	// n itself always counts as computed, even if a cluster stores it.
 	f.seenNode(n, mark)
 	flops = opCost(n.Op())
 	for _, a := range n.Args() {
@@ -422,8 +426,10 @@ func opCost(op ir.Op) int {
 	return 1
 }
 
-// FuseEpilogues merges elementwise clusters into the matmul or row cluster with the result that they read, and row
-// clusters over the same rows into each other.
+// FuseEpilogues merges clusters that read the result of a matmul or row cluster into that cluster: elementwise
+// clusters, and row clusters over the same rows. Then it merges elementwise clusters with each other and into row
+// clusters that read them, makes cheap results inline, and finalizes the clusters. No merge is possible afterwards. It
+// returns an error if the context ends.
 func (f *Fusion) FuseEpilogues() error {
 	for changed := true; changed; {
 		changed = false
@@ -434,8 +440,9 @@ func (f *Fusion) FuseEpilogues() error {
 		}
 	}
 	f.fuseMaps()
+	// A merge fails once the context has ended, so the loops above end soon after it.
 	if err := f.ctx.Err(); err != nil {
-		return err // nothing was merged since then
+		return err
 	}
 	f.inlineDerived()
 	f.finalize()
@@ -444,6 +451,7 @@ func (f *Fusion) FuseEpilogues() error {
 
 // absorbOne merges one cluster that reads a result of c into c, and reports whether it could.
 func (f *Fusion) absorbOne(c *Cluster) bool {
+	// A merge changes the list of tails.
 	for _, n := range slices.Clone(c.tails) {
 		for _, q := range f.readersOf(n) {
 			if q == c {
@@ -481,7 +489,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 	merged := &Cluster{ID: c.ID, Kind: c.Kind, level: max(c.level, q.level), tries: max(c.tries, q.tries),
 		Cores: slices.Concat(c.Cores, q.Cores), tails: slices.Concat(c.tails, q.tails)}
 	slices.SortFunc(merged.Cores, func(a, b *ir.Node) int { return a.ID() - b.ID() })
-	f.adopt(merged)
+	f.adopt(merged) // tryLower needs the nodes' new cluster
 	k, err := f.tryLower(merged)
 	if err == nil {
 		if size := f.Limits.SizeOf(k); size > f.Limits.Size {

@@ -13,7 +13,7 @@ import (
 // chooses the layouts of quantized weights.
 func (f *Fusion) Lower(pricer kernel.Pricer) error {
 	if cycles := f.sortClusters(); cycles != nil {
-		for c := range cycles {
+		for c := range cycles { // names any one of them
 			return fmt.Errorf("internal error: the kernel of %s waits for itself", c.name())
 		}
 	}
@@ -44,6 +44,7 @@ func (f *Fusion) layOutWeight(v plan.ValueID, pricer kernel.Pricer) {
 	readers := make([]*kernel.Kernel, len(ids))
 	for i, id := range ids {
 		readers[i] = f.Plan.Kernel(id)
+		// A kernel that copies the blocks unchanged binds the weight with another dtype.
 		if slices.ContainsFunc(readers[i].Bindings, func(b kernel.Binding) bool {
 			return b.Buffer == v && b.DType != weight.Type.DType
 		}) {

@@ -15,6 +15,7 @@ func isCustomKernel(n *ir.Node) bool { return n.Op().Class() == ir.ClassCustom }
 
 // placeCustom makes a cluster of each call of a custom kernel with a live result. A call has a node for each result.
 func (f *Fusion) placeCustom() {
+	// All results of a call share its key (see [analysis.CallKey]), so calls has them together.
 	calls := map[string][]*ir.Node{}
 	needed := map[string]bool{}
 	for _, n := range f.Graph.Nodes() {
@@ -55,6 +56,7 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 		if !k.Custom.Zeroed(i) {
 			continue
 		}
+		// Types lists the arguments before the results.
 		out := slices.IndexFunc(c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i-k.Custom.Args })
 		l := newLowerer(f, c)
 		zeros, err := l.buildKernel(func() {
@@ -76,6 +78,7 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 func (l *lowerer) lowerCustom() {
 	n := l.c.tails[0]
 	op := n.Op().Info().Custom
+	// The results of a call differ only in attribute output. Their kernel has the attributes of result 0.
 	c := &kernel.Custom{Op: n.Op(), Attrs: ir.WithOutput(n.Attrs(), 0), Args: len(n.Args())}
 	l.k.Family, l.k.Custom = kernel.FamilyCustom, c
 	l.ops[n] = true
@@ -92,5 +95,5 @@ func (l *lowerer) lowerCustom() {
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: op.Kernel.Outputs[i], DType: t.DType, Write: true,
 			Read: c.Zeroed(c.Args + i), Buffer: l.f.bufferNode(out).ID(), Elems: t.Shape.MaxElems()})
 	}
-	bailout.Must(c.Grid())
+	bailout.Must(c.Grid()) // only for the error, if the op's rules give no grid
 }

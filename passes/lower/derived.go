@@ -33,7 +33,7 @@ func (f *Fusion) derivedFrom(n *ir.Node) (from *ir.Node) {
 	var visit func(x *ir.Node)
 	visit = func(x *ir.Node) {
 		switch {
-		case isComputedLeaf(x):
+		case isComputedLeaf(x): // costs no load
 		case x != n && f.storedBy[x.ID()] != nil && x.Shape().Equal(n.Shape()):
 			single = single && (from == nil || from == x)
 			from = x
@@ -43,7 +43,7 @@ func (f *Fusion) derivedFrom(n *ir.Node) (from *ir.Node) {
 				visit(a)
 			}
 		default:
-			single = false
+			single = false // n also needs this value
 		}
 	}
 	visit(n)

@@ -213,6 +213,7 @@ func (f *Fusion) finalize() {
 		c.ID = i
 		c.Stored = nil
 	}
+	// The new IDs are of clusters that were not merged.
 	f.mergedInto = f.mergedInto[:len(f.Clusters)]
 	for i := range f.mergedInto {
 		f.mergedInto[i] = i
@@ -221,6 +222,7 @@ func (f *Fusion) finalize() {
 	for _, c := range f.Clusters {
 		for _, n := range c.tails {
 			isRead := slices.ContainsFunc(f.readersOf(n), func(o *Cluster) bool { return o != c })
+			// Kernels of custom ops and loops store all their results, used or not.
 			storesAll := len(c.tails) == 1 || c.Kind == ClusterCustom || c.Kind == ClusterLoop
 			if f.required[n.ID()] || isRead || storesAll {
 				c.Stored = append(c.Stored, n)

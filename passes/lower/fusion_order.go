@@ -117,8 +117,8 @@ func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 			}
 			visit(f.clusterOf(u))
 			switch {
-			case f.storedBy[u.ID()] != nil:
-			case u.ID() <= from.ID():
+			case f.storedBy[u.ID()] != nil: // readers of u load u, and not the leaf
+			case u.ID() <= from.ID(): // f.readers of u is not complete yet
 				walk(u)
 			default:
 				for _, id := range f.readers[u.ID()] {
@@ -133,6 +133,7 @@ func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 // sortClusters gives every cluster a level above the levels of its predecessors. It returns nil, or the clusters that
 // are in dependency cycles, with the number of the cycle.
 func (f *Fusion) sortClusters() map[*Cluster]int {
+	// Kahn's algorithm. waiting has, for each cluster without a level, its number of predecessors without one.
 	waiting := map[*Cluster]int{}
 	var ready []*Cluster
 	for _, c := range f.Clusters {

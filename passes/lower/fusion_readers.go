@@ -20,7 +20,7 @@ func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
 	return seen
 }
 
-// seenCluster is like seenNode, for a cluster.
+// seenCluster marks c as visited by a search, and reports whether the search had visited it before.
 func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
 	f.Visits++
 	seen := c.mark == mark

@@ -37,7 +37,7 @@ func (l Limits) KeepsDecoded(g *ir.Graph) bool {
 		case analysis.IsFixed(n):
 			others += uint64(bytes)
 			if n.DType().IsBlock() {
-				decoded += 2 * uint64(n.Shape().MaxElems())
+				decoded += 2 * uint64(n.Shape().MaxElems()) // f16 has 2 bytes
 			}
 		}
 	}
@@ -92,12 +92,14 @@ func (k ClusterKind) copies() int {
 func (l Limits) SizeOf(k *kernel.Kernel) int {
 	size := 0
 	add := func(copies int, roots ...*kernel.Expr) {
+		// Walk visits a shared expression once per call of add, so only expressions within one loop share their code.
 		kernel.Walk(roots, func(e *kernel.Expr) { size += copies * l.weigh(k, e) })
 	}
 	copies := 1
 	if k.Family == kernel.FamilyMatMul || k.Family == kernel.FamilyAttention {
 		copies = tileCopies
 	}
+	// A phase has a loop of its own, so its value is counted apart from the other expressions.
 	rest := k.Roots()
 	for _, p := range k.Phases {
 		add(copies, p.Value)

@@ -70,7 +70,7 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 		return sunk[n]
 	}
 	for i, in := range g.Leaves(ir.OpInput) {
-		a := loop.Arg(carried + i)
+		a := loop.Arg(carried + i) // a loop's first arguments are the initial values of its carried values
 		if !sinks(loop, a) {
 			others = append(others, a)
 			continue

@@ -191,6 +191,7 @@ func (l *lowerer) opNames() (ops []string, name string) {
 	} else if last := nodes[len(nodes)-1]; !isCore(last) && !isView(last) {
 		parts = append(parts, last.Op().String())
 	}
+	// Only views are left, or no op at all.
 	if len(parts) == 0 {
 		parts = []string{"copy"}
 	}
@@ -235,11 +236,13 @@ func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
 // lowerMap makes a kernel in which each point computes one element of the results.
 func (l *lowerer) lowerMap() {
 	l.k.Family = kernel.FamilyMap
+	// Elements of a block cannot be stored one by one, so whole blocks are copied.
 	if slices.ContainsFunc(l.c.tails, func(n *ir.Node) bool { return n.DType().IsBlock() }) {
 		l.lowerCopy()
 		return
 	}
 	l.space = l.c.tails[0].Shape()
+	// The kernel stores only some arguments of a concat (see lowerCluster).
 	if l.only != (argRange{}) {
 		l.lowerConcatRange(l.c.tails[0])
 		return
@@ -409,6 +412,7 @@ func (l *lowerer) bufferName(n *ir.Node, how access) string {
 func ident(s string) string {
 	var out []byte
 	for _, r := range []byte(s) {
+		// The prefix x allows r to be a digit, which cannot begin an identifier.
 		if !ir.IsIdent("x"+string(r)) || r == '_' {
 			if len(out) > 0 && out[len(out)-1] != '_' {
 				out = append(out, '_')
@@ -481,6 +485,7 @@ func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		return l.coreResult(n, at)
 	}
 	bailout.Unless(!isCore(n), "%s (%s) is not placed", n, n.Op())
+	// l.cuts is set while cutIndices searches for chains with large indices. Then such a node gets a cluster here.
 	if !l.cuts || n.DType().IsBlock() {
 		return l.inline(n, at)
 	}
@@ -503,7 +508,7 @@ func (l *lowerer) inline(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return e
 }
 
-// tryInline is like inline, but returns an error.
+// tryInline returns the element of n, as inline does, or the error with which inline would bail out.
 func (l *lowerer) tryInline(n *ir.Node, at []kernel.Index) (_ *kernel.Expr, err error) {
 	defer func(grown bool) { l.grown = grown }(l.grown)
 	defer bailout.Caught(&err)

@@ -58,6 +58,7 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		args[i] = l.value(a, broadcastCoords(a.Shape(), at))
 	}
 	attrs := n.Attrs()
+	// A later op rounds this quotient to an integer or a narrow float, so it must be the nearest number.
 	if (n.Op() == ir.OpDiv || n.Op() == ir.OpRecip) && n.DType().IsFloat() && l.f.stepped[n] {
 		attrs = ir.Attrs{{Name: kernel.Nearest, Value: true}}
 	}
@@ -72,7 +73,7 @@ func (l *lowerer) waitFor(n *ir.Node) {
 	}
 	l.waits[n] = true
 	switch h := l.f.storedBy[n.ID()]; {
-	case h == l.c && h != nil || l.f.core[n.ID()] == l.c:
+	case h == l.c && h != nil || l.f.core[n.ID()] == l.c: // the kernel would wait for itself
 		bailout.Check(errAfterItself)
 	case h != nil:
 		l.k.After = append(l.k.After, l.f.bufferNode(n).ID())
@@ -152,7 +153,7 @@ func (l exprs) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 		switch {
 		case shift == 0:
 		case d.IsStatic():
-			if d.Add > 0 {
+			if d.Add > 0 { // an empty axis has no coordinates
 				_, out[i] = at[i].Plus(kernel.Const(((-shift)%d.Add + d.Add) % d.Add)).DivMod(d)
 			}
 		default:
@@ -241,7 +242,8 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return out
 }
 
-// pad returns the element of a pad at coordinates `at`: an element of the argument, or the padding value outside of it.
+// pad returns the element of a pad at coordinates `at`. In mode constant it is an element of the argument, or the
+// padding value outside of it. The other modes mirror, repeat or wrap coordinates outside of the argument back into it.
 func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x, low := n.Arg(0), n.Attrs().Ints("low")
 	if mode := n.Attrs().String_("mode"); mode != "constant" {
@@ -254,12 +256,13 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	from := make([]kernel.Index, len(at))
 	var inside *kernel.Expr
 	for i, d := range x.Shape() {
-		lo := kernel.Const(low[i])
-		from[i] = kernel.Clamp(at[i].Minus(lo), kernel.Last(d))
-		if low[i] == 0 && n.Attrs().Ints("high")[i] == 0 {
+		if low[i] == 0 && n.Attrs().Ints("high")[i] == 0 { // no padding along this axis
 			from[i] = at[i]
 			continue
 		}
+		// The load happens outside of the argument too, before where replaces its value, so it must stay in bounds.
+		lo := kernel.Const(low[i])
+		from[i] = kernel.Clamp(at[i].Minus(lo), kernel.Last(d))
 		in := l.inside(at[i], lo, lo.Plus(kernel.DimIndex(d)))
 		if inside == nil {
 			inside = in

@@ -27,7 +27,7 @@ func (l *lowerer) addFaultCheck(n *ir.Node) {
 		Elems: 1, Fault: true})
 }
 
-// lowerQuantizedUpdate is like lowerQuantize, for rows that are written into a state in place.
+// lowerQuantizedUpdate makes a kernel that quantizes rows to blocks and writes these into a state in place.
 func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	n := w.Op
 	bailout.Unless(len(l.c.Cores) > 0, "%s writes rows of blocks into a state: only op quantize can make these rows",

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// isRecurrence reports whether n is a result of a recurrence with a kernel of its own. Op ssm_scan becomes a delta_rule
-// before.
+// isRecurrence reports whether n is a result of a recurrence with a kernel of its own, a delta_rule. A rewrite has
+// replaced each ssm_scan by a delta_rule before.
 func isRecurrence(n *ir.Node) bool { return n.Op() == ir.OpDeltaRule && n.DType() == ir.F32 }
 
 // joinRecurrence makes n a core of the cluster that has the other result of the same recurrence. It returns false if

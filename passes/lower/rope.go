@@ -64,12 +64,15 @@ func (l exprs) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) 
 	carried.Hint = "carried"
 	turn := l.op(ir.OpMul, ir.U32, l.b.Cast(ir.U32, pos), high)
 	turn = hinted("turn", l.op(ir.OpAdd, ir.U32, turn, l.b.Cast(ir.U32, l.b.Cast(ir.I32, carried))))
+	// The nearest multiple of a quarter turn: half of a quarter is added before the shift.
 	quadrant := u32(ir.OpShr, u32(ir.OpAdd, turn, 1<<29), 30)
 	quadrant.Hint = "quadrant"
+	// The other 30 bits are the signed distance from it, in units of 2^-32 quarter turns.
 	within := l.b.Cast(ir.F32, l.b.Cast(ir.I32, u32(ir.OpShl, turn, 2)))
 	angle := hinted("angle", l.f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33))))
 	s, c := l.f32(ir.OpSin, angle), l.f32(ir.OpCos, angle)
 	odd := hinted("odd_quadrant", is(1, quadrant))
+	// In odd quadrants sine and cosine trade places. The sine is negative in quadrants 2 and 3, the cosine in 1 and 2.
 	sin, cos = l.where(odd, c, s, ir.F32), l.where(odd, s, c, ir.F32)
 	sin.Hint, cos.Hint = "sin_size", "cos_size"
 	sin = l.where(is(2, quadrant), l.f32(ir.OpNeg, sin), sin, ir.F32)

@@ -126,6 +126,7 @@ func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *ke
 			return l.b.Acc(i, t, p.Name)
 		}
 	}
+	// Another phase with this name gets a number: sum, sum_2, sum_3.
 	same := 0
 	for _, p := range l.k.Phases {
 		if p.Name == name || strings.HasPrefix(p.Name, name+"_") {
@@ -156,7 +157,7 @@ func (l *lowerer) addPhases(n *ir.Node) {
 	if fold.FromFirst() {
 		l.first[n] = l.value(n.Arg(0), l.rowStart())
 	}
-	if x.DType == ir.Bool {
+	if x.DType == ir.Bool { // the op counts or compares them as 0 and 1
 		x = l.b.Cast(ir.U32, x)
 	}
 	var accs []*kernel.Expr

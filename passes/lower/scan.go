@@ -18,6 +18,7 @@ func (l *lowerer) lowerScan() {
 	extent := l.space[axis]
 	l.k.Fold = extent
 	chunk := int64(n.Attrs().Int("restart"))
+	// A restart at or beyond the end of the axis has no effect.
 	inChunks := chunk > 0 && chunk < extent.Max()
 	shape := slices.Clone(l.space)
 	shape[axis] = ir.D(1)
@@ -29,6 +30,7 @@ func (l *lowerer) lowerScan() {
 	position := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	if inChunks {
 		position = position.Plus(l.at[axis].Times(chunk))
+		// The last chunk may extend beyond the axis. The kernel skips these positions.
 		if _, whole := extent.Quo(chunk); !whole || !extent.IsStatic() {
 			l.k.Limit = &kernel.Limit{At: position, Below: extent}
 		}

@@ -21,6 +21,7 @@ func (l *lowerer) lowerSort() {
 	shape := append(ir.Shape{}, l.space...)
 	shape[axis] = ir.D(1)
 	l.at = l.parallel(shape)
+	// Keys are loaded at positions along the axis.
 	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	key := l.value(x, l.at)
 	combine := kernel.CombineOrder
@@ -29,6 +30,7 @@ func (l *lowerer) lowerSort() {
 	}
 	l.k.Phases = []kernel.Phase{{Combine: combine, Value: key, Name: "order"}}
 	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.I32, "order")}
+	// Results are stored at ranks along the same axis.
 	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Take)
 	l.storeResults(perElement)
 }

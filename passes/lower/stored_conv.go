@@ -196,6 +196,7 @@ func (w *StoredConv) storeArgument() *kernel.Kernel {
 	return w.storeKernel("conv_argument", w.argumentShape(), w.argumentBinding(),
 		func(l *lowerer, at []kernel.Index) *kernel.Expr {
 			x, last := w.n.Arg(0), len(at)-1
+			// The first axis of the stored argument joins three: the part, the image, and the first spatial axis.
 			part, line := at[0].DivMod(w.lines())
 			phase := kernel.Unflatten(w.phaseShape(), part)
 			image, first := line.DivMod(w.pitch[0])
@@ -234,7 +235,7 @@ func (w *StoredConv) matmul() *kernel.Kernel {
 	return bailout.Must(l.buildKernel(func() { w.lowerMatMul(l) }))
 }
 
-// lowerMatMul is like matmul, but without completing the kernel.
+// lowerMatMul adds the axes, the guard, the operands and the stores of the matmul to the kernel that l builds.
 func (w *StoredConv) lowerMatMul(l *lowerer) {
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[w.n] = true
@@ -355,6 +356,7 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	shape := to.argumentShape()
 	at := kernel.Axes(shape)
+	// The first axis of the stored argument joins the image and the first spatial axis.
 	image, first := at[0].DivMod(to.pitch[0])
 	x := to.n.Arg(0).Shape()
 	positions := []kernel.Index{kernel.Clamp(image, kernel.Last(x[0])), at[len(at)-1]}

@@ -74,6 +74,7 @@ func (l *lowerer) destination(w analysis.Write, at []kernel.Index) []kernel.Inde
 		for i := range to {
 			to[i] = l.checkedIndex(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))), base[i])
 		}
+		// Each index selects a slice of the state, so the axes after the index's own keep their coordinates.
 		return append(to, at[rank:]...)
 	}
 	axis := analysis.Axis(w.Op)

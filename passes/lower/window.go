@@ -74,6 +74,7 @@ func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	w := ir.WindowOf(n)
 	var t tap
 	for i, d := range n.Arg(0).Shape()[2:] {
+		// x is i*stride. A tap exists only if i = x/stride is whole and within the argument.
 		x := out[i].Plus(kernel.Const(w.Low[i])).Minus(k[i].Times(w.Dilation[i]))
 		if w.Stride[i] == 1 {
 			t.add(l, x, d)
@@ -292,6 +293,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	for i := range axes {
 		terms[i] = l.resizeAxis(n, i, x.Shape()[outer+i], n.Shape()[outer+i], at[outer+i])
 	}
+	// a is nil for a weight of 1 or an empty sum.
 	f32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
 		if a == nil {
 			return b
@@ -332,7 +334,7 @@ type weightedElement struct {
 func (l *lowerer) resizeAxis(n *ir.Node, i int, from, to ir.Dim, c kernel.Index) (list []weightedElement) {
 	num, den := ir.ResizeScale(n.Attrs(), i, from, to)
 	switch {
-	case from == to && num == den && n.Op() == ir.OpResizeNearest:
+	case from == to && num == den && n.Op() == ir.OpResizeNearest: // the axis keeps its size
 		return []weightedElement{{at: c}}
 	case n.Op() == ir.OpResizeNearest:
 		q, _ := c.Mul(kernel.DimIndex(den)).DivMod(num)

@@ -43,12 +43,14 @@ func (r *rewriter) chunkedScan(n *ir.Node, args []*ir.Node) *ir.Node {
 	s := state.Shape()
 	outer := len(s) - 3
 	times := v.Shape()[outer]
+	// More than five arguments mean corrections, and an innermost extent of 1 means one decay per head.
 	if len(args) > 5 || !times.IsStatic() || !decay.Shape()[outer+2].Is(1) || s.MaxElems() == 0 {
 		return nil
 	}
 	c := &chunkedScan{rewriter: r, batch: r.numel(s[:outer]), heads: s[outer], values: s[outer+1], keys: s[outer+2],
 		groups: args[0].Shape()[outer+1], times: times.Add, chunks: (times.Add + chunkTimes - 1) / chunkTimes,
 		state: state}
+	// Queries and keys with different groups are repeated for each head (see vectors).
 	if args[1].Shape()[outer+1] != c.groups {
 		c.groups = c.heads
 	}
@@ -96,8 +98,8 @@ func (c *chunkedScan) shape(dims ...ir.Dim) ir.Shape {
 	return append(ir.Shape{c.batch, {Add: c.chunks}}, dims...)
 }
 
-// split returns x [..., times, A, B] as [batch, chunks, chunkTimes, A, B]. Times after the last are 0: they leave the
-// state as it is.
+// split returns x [..., times, A, B] as [batch, chunks, chunkTimes, A, B]. It pads the last chunk with zeros, which
+// leave the state unchanged.
 func (c *chunkedScan) split(x *ir.Node) *ir.Node {
 	last := x.Shape()[x.Rank()-2:]
 	x = c.reshape(x, append(ir.Shape{c.batch, {Add: c.times}}, last...))
@@ -155,8 +157,10 @@ func (c *chunkedScan) between(later, earlier func(sums *ir.Node) *ir.Node) *ir.N
 // states returns the states before each chunk and after the last one, [batch, chunks+1, heads, values*keys]. They are
 // results of a scan with one key. Each of its times adds one chunk's amount to the state, and the first one adds 0.
 func (c *chunkedScan) states() *ir.Node {
+	// end and self pick the sums up to the chunk's last time, and up to each time.
 	end := func(x *ir.Node) *ir.Node { return c.sliceAxis(x, 3, chunkTimes-1, chunkTimes) }
 	self := func(x *ir.Node) *ir.Node { return x }
+	// left is the part of each time's value that is left at the end of the chunk.
 	left := c.reshape(c.unary(ir.OpExp, c.between(end, self)), c.shape(c.heads, ir.D(chunkTimes), ir.D(1)))
 	v := c.swapAxes(c.binary(ir.OpMul, c.v, left), 3, 4)
 	rows := c.numel(ir.Shape{c.each, c.values})
@@ -168,6 +172,8 @@ func (c *chunkedScan) states() *ir.Node {
 		s[1] = ir.D(1)
 		return c.concat(1, c.fill(ir.F32, 0, s), x)
 	}
+	// With keys and queries of 1, y is the state after each time. Time 0 changes nothing, so y[i] is the state before
+	// chunk i.
 	one := c.fill(ir.F32, 1, ir.Shape{c.batch, {Add: c.chunks + 1}, ir.D(1), ir.D(1)})
 	return c.add(ir.OpDeltaRule, []*ir.Node{one, one, before(c.reshape(added, c.shape(c.heads, all))),
 		before(c.between(end, nil)), c.reshape(c.state, ir.Shape{c.batch, c.heads, all, ir.D(1)})}, attr("of", "y"))
@@ -177,6 +183,7 @@ func (c *chunkedScan) states() *ir.Node {
 func (c *chunkedScan) results(states *ir.Node) *ir.Node {
 	size, rows := ir.D(chunkTimes), c.numel(ir.Shape{c.each, c.values})
 	across := attr("transpose_b", true)
+	// of has the part of the results that comes from the state before the chunk, weights the part from its own times.
 	of := c.binary(ir.OpMatMul, c.q, c.reshape(states, c.shape(c.groups, rows, c.keys)), across)
 	of = c.swapAxes(c.reshape(of, c.shape(c.groups, size, c.each, c.values)), 3, 4)
 	decayed := c.unary(ir.OpExp, c.between(func(x *ir.Node) *ir.Node { return x }, nil))
@@ -188,6 +195,7 @@ func (c *chunkedScan) results(states *ir.Node) *ir.Node {
 	earlier := func(x *ir.Node) *ir.Node { return c.reshape(x, c.shape(c.groups, c.each, ir.D(1), size)) }
 	weights := c.binary(ir.OpMul, pairs, c.unary(ir.OpExp, c.between(later, earlier)))
 	plane := ir.Shape{size, size}
+	// A time reads only itself and earlier times.
 	weights = c.where(c.binary(ir.OpLe, c.iota(plane, 1), c.iota(plane, 0)), weights, c.scalar(ir.F32, 0))
 	y := c.binary(ir.OpMatMul, c.reshape(weights, c.shape(c.heads, size, size)), c.v)
 

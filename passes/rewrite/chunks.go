@@ -45,7 +45,7 @@ func cutOf(s ir.Shape, folded []bool, twice bool, saves func(rows, length, chunk
 		if folded[i] {
 			along = append(along, d)
 			length *= d.Max()
-			inner = 1
+			inner = 1 // in the end, the elements after the last folded axis
 		} else {
 			rows *= d.Max()
 			inner *= d.Max()
@@ -87,8 +87,8 @@ func (c *cut) inARow(rows, length int64) bool {
 	return c.Count > 1
 }
 
-// sideBySide is like inARow, for interleaved rows: the elements at one position of `inner` rows are adjacent in memory.
-// twice says that the first step reads its elements twice.
+// sideBySide chooses the chunks of interleaved rows: the elements at one position of `inner` rows are adjacent in
+// memory. It returns false if the rows should not be divided. twice says that the first step reads its elements twice.
 func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
 		return false
@@ -98,6 +98,7 @@ func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 		c.Block *= 2
 	}
 	lanes := int64(foldLanes)
+	// Shorter chunks then stay in registers, see cutOf.
 	if twice {
 		lanes *= 8
 	}

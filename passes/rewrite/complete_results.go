@@ -29,6 +29,7 @@ func newLoopCompleter(g *ir.Graph) *loopCompleter {
 func (c *loopCompleter) loop(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 	own := slices.Clone(args)
 	for i := range ir.Results(n) {
+		// An initial value that only this loop uses needs no copy.
 		if !c.onlyFirst(n, i) {
 			own[i] = r.unary(ir.OpReshape, args[i], attr("shape", args[i].Shape()))
 		}

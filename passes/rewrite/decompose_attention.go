@@ -46,6 +46,7 @@ func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) {
 	p := attentionPartsOf(args[0], args[1])
 	scores = r.binary(ir.OpMatMul, r.grouped(args[0], p), r.castTo(args[1], p.wide), attr("transpose_b", true))
+	// The score is softcap*tanh(x) with x = scale*q*k/softcap, so the slope is 1-tanh(x)^2.
 	if scale, softcap := analysis.AttentionScale(n), n.Attrs().Float("softcap"); softcap != 0 {
 		tanh := r.unary(ir.OpTanh, r.times(scores, scale/softcap))
 		slope = r.binary(ir.OpSub, r.scalar(p.wide, 1), r.unary(ir.OpSqr, tanh))
@@ -120,9 +121,11 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	grad, none := r.grouped(args[3], p), r.scalar(p.wide, math.Inf(-1))
 	scores, slope := r.scores(n, args)
 	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, column(args[4])))
+	// Hidden keys, and rows without a visible key, for which lse is -inf, would give NaN.
 	unseen := r.binary(ir.OpOr, r.binary(ir.OpEq, scores, none), r.binary(ir.OpEq, column(args[4]), none))
 	weights = r.where(unseen, r.scalar(p.wide, 0), weights)
 	of := n.Attrs().String_("of")
+	// d is the gradient of the scores before scaling, times the scale.
 	if of != "v" {
 		d := r.binary(ir.OpSub,
 			r.binary(ir.OpMatMul, grad, r.castTo(args[2], p.wide), attr("transpose_b", true)), column(args[5]))
@@ -130,6 +133,7 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 			d = r.binary(ir.OpMul, d, slope)
 		}
 		d = r.times(r.binary(ir.OpMul, weights, d), analysis.AttentionScale(n))
+		// 0 times an infinite d would be NaN.
 		weights = r.where(r.binary(ir.OpEq, weights, r.scalar(p.wide, 0)), weights, d)
 	}
 	if of == "q" {

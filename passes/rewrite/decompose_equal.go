@@ -112,6 +112,7 @@ func foldGLSL(mode string, t ir.DType) (fold, none string) {
 	if none != "" {
 		return fold, none
 	}
+	// min and max choose b if it is smaller or larger, and floats also if b is NaN.
 	first := "b < a"
 	if mode == "max" {
 		first = "b > a"
@@ -378,7 +379,7 @@ func joinWords(words []int64) []int64 {
 	return list
 }
 
-// splitWords is the inverse of joinWords.
+// splitWords returns the two 32-bit words of each element, the low one first.
 func splitWords(list []int64) []int64 {
 	words := make([]int64, 0, 2*len(list))
 	for _, x := range list {

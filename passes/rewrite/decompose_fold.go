@@ -123,7 +123,7 @@ func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.
 // merge rule (ir.Step.Merge) combines results of chunks that are relative to each chunk, such as sums of differences
 // from its mean.
 func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
-	if s.Merge == nil {
+	if s.Merge == nil { // the step uses no results of earlier steps
 		return f.fold(s.By, whole.element(s.Map))
 	}
 	var out *ir.Node
@@ -132,6 +132,7 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		for _, a := range p.axes {
 			along[a] = true
 		}
+		// own has the results of a chunk, whole the results of the whole row.
 		own := folding{r: f.rewriter, n: whole.n, x: p.x, first: f.firstOf(fold, p.x, along),
 			count: func() *ir.Node { return f.countOf(p.x, along) }}
 		for i := range whole.results {
@@ -145,6 +146,7 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		if whole.first != nil {
 			e.first = f.spreadTo(whole.first, p)
 		}
+		// The contribution of each chunk to the result of the row.
 		given := f.foldAgain(s.By, p, e.scalar(s.Merge.Part))
 		if out == nil {
 			out = given
@@ -233,7 +235,7 @@ func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	for i, in := range along {
 		switch {
 		case in && limits[i].IsStatic():
-			limits[i] = ir.D(1)
+			limits[i] = ir.D(1) // keeps the first element
 		case in:
 			symbolic = append(symbolic, int64(i))
 		}
@@ -282,6 +284,7 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 		return f.slice(flat, starts, limits)
 	}
 	chunks := piece{x: f.reshape(part(0, f.chunked()), f.with(x.Shape(), f.Count, f.Len, f.Block)), axes: f.axes(3, 1)}
+	// Only the new axes are folded again: the first step has reduced the other folded axes to 1.
 	axesAgain := cut{folded: make([]bool, len(f.folded)), First: f.First, Last: f.Last}
 	chunks.axesAgain = axesAgain.axes(3, 0, 2)
 	list := []piece{chunks}
@@ -340,6 +343,7 @@ func (f *longFold) positionOf(extremum ir.Op, x *ir.Node) *ir.Node {
 	for _, p := range f.pieces(x) {
 		own := f.foldAlong(extremum, p.x, p.axes...)
 		first := f.foldAlong(ir.OpReduceMin, f.positionWhere(p.x, own, f.positions(p)), p.axes...)
+		// In the second step only chunks count that have the extremum of the whole row of the piece.
 		partBest := f.foldAgain(extremum, p, own)
 		partAt := f.foldAgain(ir.OpReduceMin, p, f.positionWhere(own, f.spreadTo(partBest, p), first))
 		if best == nil {

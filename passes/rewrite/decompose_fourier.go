@@ -70,13 +70,14 @@ func (f fourierSteps) allFrequencies(x *ir.Node, n int64) *ir.Node {
 	for i := range keep {
 		keep[i] = 1
 	}
-	if keep[1] = 0; n%2 == 0 {
+	if keep[1] = 0; n%2 == 0 { // keep has a pair (real, imaginary) per frequency
 		keep[2*bins-1] = 0
 	}
 	x = f.binary(ir.OpMul, x, f.table(x.DType(), keep, int(bins), 2))
-	if n < 3 {
+	if n < 3 { // all frequencies are given
 		return x
 	}
+	// Frequency n-k is the conjugate of frequency k, for k from 1 to (n-1)/2.
 	others := f.unary(ir.OpFlip, f.sliceAxis(x, 1, 1, 1+(n-1)/2), attr("axes", []int{1}))
 	others = f.binary(ir.OpMul, others, f.table(x.DType(), []float64{1, -1}, 2))
 	return f.concat(1, x, others)
@@ -163,6 +164,7 @@ func (f fourierSteps) split(x *ir.Node, a, b int, scale float64) *ir.Node {
 	turns := make([]complex128, 0, a*b)
 	for j := range b {
 		for k := range a {
+			// roots[i] is e^(-2πi*i/(a*b)).
 			turns = append(turns, roots[j*k])
 		}
 	}

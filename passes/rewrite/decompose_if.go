@@ -13,6 +13,8 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 	types := ir.Results(n)
 	results := make([]*ir.Node, len(types))
 	for i, t := range types {
+		// The first loop starts with zeros, the second with the results of the first. Exactly one has a trip, which
+		// sets the results.
 		results[i] = r.fill(t.DType, 0, t.Shape)
 	}
 	condition := args[0]
@@ -25,7 +27,7 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 		loop := r.add(ir.OpLoop, given, attr("trips", ir.ShapeOf(1)), attr("while", true), attr("body", body))
 		results = make([]*ir.Node, len(types))
 		for i := range results {
-			results[i] = r.unary(ir.OpResult, loop, attr("index", i+1))
+			results[i] = r.unary(ir.OpResult, loop, attr("index", i+1)) // result 0 of the loop is the condition
 		}
 	}
 	return results

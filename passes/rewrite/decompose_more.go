@@ -95,6 +95,7 @@ func (r scatters) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 	a, b := args[0], args[1]
 	oneRow := a.Rank() > 2 && a.Shape()[a.Rank()-2].Is(1) && !n.Attrs().Bool("transpose_a")
+	// err is set if no dim can express the number of rows.
 	rows, err := a.Shape()[:a.Rank()-1].Numel()
 	if oneRow && b.Rank() == 2 && !a.DType().IsBlock() && err == nil && !rows.Is(1) {
 		flat := r.reshape(a, ir.Shape{rows, a.Shape()[a.Rank()-1]})
@@ -104,6 +105,7 @@ func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 		return nil
 	}
 	args = slices.Clone(args)
+	// b in a block format stays as it is.
 	for i, x := range args {
 		switch {
 		case !x.DType().IsBlock():
@@ -131,6 +133,7 @@ func (r *rewriter) integerSteps(n, x *ir.Node) *ir.Node {
 		steps = []step{{ir.OpMax, "min"}, {ir.OpMin, "max"}}
 	}
 	for _, s := range steps {
+		// An infinite limit of a clamp is no limit.
 		if v := n.Attrs().Float(s.attr); !math.IsInf(v, 0) {
 			x = r.binary(s.op, x, r.scalar(x.DType(), v))
 		}
@@ -289,6 +292,7 @@ func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 		less = r.binary(ir.OpGt, a, b)
 	}
 	if a.DType().IsFloat() {
+		// NaN equals NaN here, so that their positions decide.
 		nanA, nanB := r.unary(ir.OpIsNaN, a), r.unary(ir.OpIsNaN, b)
 		equal = r.binary(ir.OpOr, equal, r.binary(ir.OpAnd, nanA, nanB))
 		if descending {

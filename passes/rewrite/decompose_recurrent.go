@@ -75,6 +75,7 @@ func (r *rewriter) byTap(w *ir.Node) []*ir.Node {
 	for k := range size {
 		taps[k] = r.reshape(r.sliceAxis(w, 1, k, k+1), ir.Shape{channels})
 	}
+	// The concat of a weight's columns is its transpose, which is computed at load.
 	if !fixed(w) {
 		return taps
 	}
@@ -107,6 +108,7 @@ func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	if n.Op() == ir.OpSSMScan {
 		x, dt, a, b, c, state := wide[0], wide[1], wide[2], wide[3], wide[4], wide[5]
 		dt = r.reshape(dt, append(slices.Clone(dt.Shape()), ir.D(1)))
+		// In terms of delta_rule: q is c, k is b, v is x*dt, and the logarithm of the decay is dt*a.
 		wide = []*ir.Node{c, b, r.binary(ir.OpMul, x, dt), r.binary(ir.OpMul, dt, a), state}
 	}
 	if wide[0].DType() == ir.F64 {
@@ -115,7 +117,7 @@ func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	if out := r.chunkedScan(n, wide); out != nil {
 		return r.castTo(out, n.DType())
 	}
-	if n.Op() == ir.OpDeltaRule && n.DType() == ir.F32 {
+	if n.Op() == ir.OpDeltaRule && n.DType() == ir.F32 { // nothing changed
 		return nil
 	}
 	return r.castTo(r.add(ir.OpDeltaRule, wide, n.Attrs()...), n.DType())

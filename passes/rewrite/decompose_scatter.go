@@ -55,6 +55,7 @@ func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	places := ir.Shape{base.Shape()[last], upd.Shape()[last]}
 	hit := r.hits(idx, places)
 	var out *ir.Node
+	// With a mode all updates count, without one only the last.
 	if mode != "" {
 		out = r.foldInto(base, r.foldHits(hit, wide, -1, mode), mode)
 	} else {
@@ -75,6 +76,7 @@ func (r scatters) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.N
 	}
 	along, find := n.Shape()[axis], lastOf(e.base[1], e.updates[1])
 	size := e.scatterSize
+	// Without a mode only the last update of a destination counts, so the cost is the cost of finding it.
 	if e.mode == "" {
 		size = find
 	}
@@ -255,7 +257,7 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	return ir.Shape{outer, s[axis], inner}, err
 }
 
-// around is like flatAround, for a shape that must have one.
+// around returns shape s as [outer, N, inner] (see flatAround), and bails out if no dims can express these extents.
 func (r scatters) around(s ir.Shape, axis int) ir.Shape {
 	flat, err := flatAround(s, axis)
 	bailout.Check(err)

@@ -70,6 +70,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	k, length := int64(n.Attrs().Int("k")), x.Shape()[axis].Add
 	chunk := chunkOfTop(length)
 	chunks := (length + chunk - 1) / chunk
+	// The padding comes last in the sorted order.
 	x = r.padLast(x, axis, chunks*chunk, analysis.Descending(n))
 	split := replaced(x.Shape(), axis, axis, []int64{chunks, chunk})
 	top := func(x *ir.Node, axis int) *ir.Node {
@@ -78,12 +79,14 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	}
 	inChunk := r.reshape(x, split)
 	best := top(inChunk, axis+1)
+	// A second top-k over the candidates chooses among values, and the result are their places in the row.
 	values := r.onAxis(ir.OpGather, axis+1, inChunk, best)
 	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, float64(chunk)))
 	places := r.binary(ir.OpAdd, best, first)
 	flat := replaced(x.Shape(), axis, axis, []int64{chunks * k})
 	values, places = r.reshape(values, flat), r.reshape(places, flat)
 	last := top(values, axis)
+	// The candidates may still be too many for one workgroup.
 	if !sortsInWorkgroup(last) {
 		if again := r.topOfChunks(last, values); again != nil {
 			last = again

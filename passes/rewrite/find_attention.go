@@ -144,6 +144,7 @@ type scoreFinder struct {
 
 // find reports whether n times a factor can be the scores of an attention, and records the attention in s.
 func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
+	// Steps bound the search, and each op must have no other reader, because it vanishes.
 	if f.steps--; f.steps < 0 || !f.once(n) || !isScoreType(n.DType()) {
 		return false
 	}
@@ -158,6 +159,7 @@ func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
 		y, by := factorOf(n)
 		return y != nil && f.find(s, y, factor*by)
 	case ir.OpTanh:
+		// The factor before the tanh is the soft cap. The factor inside is counted from 1.
 		if s.softcap == 0 {
 			s.softcap = factor
 			return f.find(s, n.Arg(0), 1)
@@ -219,14 +221,15 @@ func keepsShape(n, x *ir.Node) bool { return n.Shape().Equal(x.Shape()) }
 // scalarOf returns the number that all elements of n are, if n is computed from a constant of one element.
 func scalarOf(n *ir.Node) (float64, bool) { return scalarWithin(n, 6) }
 
-// scalarWithin is like scalarOf, but follows arguments at most depth nodes deep.
+// scalarWithin returns the number that all elements of n are, and follows arguments at most depth nodes deep. ok is
+// false if n is not such a number, or is computed by more nodes.
 func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 	switch {
 	case depth == 0:
 		return 0, false
 	case n.Op() == ir.OpConst && n.Shape().MaxElems() == 1 && !n.DType().IsBlock():
 		v, err := n.Attrs().Data("data").Floats()
-		return append(v, 0)[0], err == nil && len(v) == 1
+		return append(v, 0)[0], err == nil && len(v) == 1 // 0 if the constant is empty
 	case n.Op() == ir.OpReshape, n.Op() == ir.OpBroadcast, n.Op() == ir.OpSqueeze, n.Op() == ir.OpUnsqueeze:
 		return scalarWithin(n.Arg(0), depth-1)
 	}
@@ -330,6 +333,7 @@ func (s *foundAttention) attrs(scale float64) []ir.Attr {
 func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 	rank := x.Rank()
 	switch x.Op() {
+	// A factor moves outwards.
 	case ir.OpMul, ir.OpDiv, ir.OpAffine:
 		if of, by := factorOf(x); of != nil {
 			y, factor = r.operand(of, swap)
@@ -340,6 +344,7 @@ func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 		if swap {
 			perm[rank-2], perm[rank-1] = perm[rank-1], perm[rank-2]
 		}
+		// If only the last two axes trade places, the argument is taken in exchanged form instead.
 		last := int64(rank - 1)
 		exchanged := perm[last] == last-1 && perm[last-1] == last
 		if exchanged {
@@ -352,12 +357,13 @@ func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 		return r.transpose(y, perm), factor
 	case ir.OpReshape, ir.OpUnsqueeze, ir.OpSqueeze:
 		from, to := x.Arg(0).Shape(), x.Shape()
+		// A reshape that keeps the last two axes can be applied after the exchange.
 		keeps := len(from) >= 2 && rank >= 2 && from[len(from)-2:].Equal(to[rank-2:])
 		y, factor = r.operand(x.Arg(0), swap && keeps)
 		if swap && keeps {
 			to = slices.Concat(to[:rank-2], ir.Shape{to[rank-1], to[rank-2]})
 		}
-		if y.Op() == ir.OpReshape {
+		if y.Op() == ir.OpReshape { // one reshape suffices
 			y = y.Arg(0)
 		}
 		y = r.reshape(y, to)

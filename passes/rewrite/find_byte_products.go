@@ -42,6 +42,7 @@ type dequantized struct {
 // must be constant along these. It returns nil if n is something else.
 func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	d := &dequantized{factor: 1, rank: n.Rank()}
+	// The argument of the transpose has the summed axes at other positions.
 	if n.Op() == ir.OpTranspose {
 		d.perm = n.Attrs().Ints("perm")
 		of := make([]bool, len(summed))
@@ -54,6 +55,7 @@ func newDequantized(n *ir.Node, summed []bool) *dequantized {
 		return nil
 	}
 	same := func(s *ir.Node) bool {
+		// s may have fewer axes than the operand: they correspond to the last ones.
 		for i, is := range summed {
 			if at := i - (d.rank - s.Rank()); is && at >= 0 && !s.Shape()[at].Is(1) {
 				return false
@@ -90,6 +92,7 @@ func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 			x, y = y, x
 			v, isNumber = scalarOf(y)
 		}
+		// A tensor inside of an addition would scale or shift the added number too, which d cannot represent.
 		if !keepsShape(n, x) || !isNumber && (d.number != 0 || !same(y)) {
 			return nil
 		}
@@ -116,6 +119,7 @@ func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 	if mul == 0 || !isFinite(mul) {
 		return nil
 	}
+	// factor*(x*mul + add - number) = factor*mul*(x - (number-add)/mul).
 	d.factor, d.number = d.factor*mul, (d.number-add)/mul
 	return n
 }
@@ -131,7 +135,7 @@ func isByte(t ir.DType) bool { return t == ir.I8 || t == ir.U8 }
 // that dtype.
 func (d *dequantized) wholeZero(t ir.DType) bool {
 	if z := d.zero; z != nil {
-		if z.Op() == ir.OpCast && z.Arg(0).DType() == t {
+		if z.Op() == ir.OpCast && z.Arg(0).DType() == t { // a zero point given as a byte
 			z = z.Arg(0)
 		}
 		v, ok := wholeScalar(z)
@@ -183,7 +187,7 @@ func newInt8Matmul(n *ir.Node) *int8Matmul {
 		return nil
 	}
 	p := &int8Matmul{n: n}
-	if p.count().Max() > maxByteSum {
+	if p.count().Max() > maxByteSum { // an i32 sum could overflow
 		return nil
 	}
 	for i := range p.ops {
@@ -264,6 +268,7 @@ func (p *int8Matmul) aligned(i int, x *ir.Node) *ir.Node {
 
 // scaled returns y times the scales of both operands.
 func (p *int8Matmul) scaled(y *ir.Node) *ir.Node {
+	// Scales of one number are multiplied first, so that only one multiplication per result element remains.
 	factor, single := 1.0, (*ir.Node)(nil)
 	for i, d := range p.ops {
 		factor *= d.factor

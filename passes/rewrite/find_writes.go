@@ -75,6 +75,7 @@ func keptAt(part *ir.Node, offset ir.Dim, n *ir.Node) *ir.Node {
 		}
 	}
 	for i, from := range part.Attrs().Ints("starts") {
+		// The slice begins at its own offset along the axis of the concat, and at 0 along the other axes.
 		want := ir.D(0)
 		if i == axis {
 			want = offset

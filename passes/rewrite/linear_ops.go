@@ -120,6 +120,7 @@ func (t realType) register(m matrixKernel) ir.Op {
 		"NAN", t.nan, "SMALL", t.small)
 	k := m.kernel
 	k.Body, k.Shared = source.Replace(k.Body), source.Replace(k.Shared)
+	// The result has the shape of the last argument: of x, or of b.
 	last := len(m.args) - 1
 	return ir.MustRegisterCustom(ir.CustomOp{
 		Name: "vkc." + m.name + "_" + t.String(), Doc: m.doc, Args: m.args, Attrs: m.attrs, Kernel: &k,
@@ -129,6 +130,7 @@ func (t realType) register(m matrixKernel) ir.Op {
 					return nil, fmt.Errorf("want matrices [matrices, rows, columns] of %s", t)
 				}
 			}
+			// A second result is scratch memory of the kernel, which nothing reads.
 			return slices.Repeat([]ir.Type{{DType: t.DType, Shape: c.Shape(last)}}, len(k.Outputs)), nil
 		},
 		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {

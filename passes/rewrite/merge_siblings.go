@@ -86,8 +86,9 @@ func biasesOf(g *ir.Graph, groups map[*ir.Node][]*ir.Node) map[*ir.Node]bias {
 			v = add.Arg(1)
 		}
 		columns := n.Shape()[n.Rank()-1]
+		// The vector has one element per column, and extents of 1 otherwise.
 		isVector := v.Rank() > 0 && v.Shape()[v.Rank()-1] == columns && columns.Is(int(v.Shape().MaxElems()))
-		if (v.Op() == ir.OpWeight || v.Op() == ir.OpConst) && isVector {
+		if (v.Op() == ir.OpWeight || v.Op() == ir.OpConst) && isVector { // leaves can be concatenated before the matmul
 			biases[n] = bias{add, v}
 		}
 	}
@@ -123,6 +124,7 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 				group = append(group, u)
 			}
 		}
+		// A group that an elementwise op combines becomes one kernel by fusion, see MergeSiblings.
 		if len(group) < 2 || combined(group, users) || columnsOf(group[0]) == 1 && !attendTogether(group, users) {
 			continue
 		}
@@ -216,6 +218,7 @@ func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
 // combined reports whether an elementwise op has two matmuls of the group as operands, directly or through other
 // elementwise ops.
 func combined(group []*ir.Node, users [][]*ir.Node) bool {
+	// owner has, for each elementwise op, the matmul from which it was reached first.
 	owner := map[*ir.Node]*ir.Node{}
 	for _, n := range group {
 		work := []*ir.Node{n}

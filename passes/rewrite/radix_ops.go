@@ -157,6 +157,7 @@ func (m radixMove) op() ir.CustomOp {
 	name, body := "vkc.radix_move", kernelSource("radix_move")
 	args := []ir.ArgInfo{{Name: "keys"}, {Name: "starts"}}
 	outputs := []string{"places"}
+	// The first pass has no indices to move, and nothing reads the keys after the last pass.
 	old, sorted := "from[first + j]", "sorted[to] = key;"
 	if m.first {
 		name, old = name+"_first", "int(begin + j)"

@@ -20,9 +20,10 @@ var (
 // newScan registers a kernel. Sixteen lanes share a row of the state, and a workgroup has eight rows. It adds up the
 // lanes' parts of y for eight times at once, for which 16 KiB of shared memory suffice. Every device has these.
 func newScan(name, doc string, more ...ir.ArgInfo) ir.Op {
+	// shared counts doubles: parts of y for eight times and 128 lanes.
 	shared, source := 8*128, []string{"SHARED", "", "BEFORE", "", "CORRECTION", ""}
 	if len(more) > 0 {
-		shared += 2 * 128
+		shared += 2 * 128 // the correction's reads
 		source = []string{"SHARED", "shared double reads[256];", "BEFORE", kernelSource("recurrence_reads") + "\n",
 			"CORRECTION", " + read * b[b_at + n]"}
 	}
@@ -42,6 +43,7 @@ func newScan(name, doc string, more ...ir.ArgInfo) ir.Op {
 					return nil, fmt.Errorf("want arguments of f64")
 				}
 			}
+			// Result y has v's shape, and last the state's.
 			return []ir.Type{{DType: ir.F64, Shape: c.Shape(2)}, {DType: ir.F64, Shape: c.Shape(4)}}, nil
 		},
 		Reference: scanReference,

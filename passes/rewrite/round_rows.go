@@ -34,6 +34,8 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 			rows = r.bytesOf(blocks)
 		case roundsRows(n, pricer):
 			x := args[0]
+			// The factor of a row is applied after the matmul, so that rounding need not wait for the sum along the
+			// row.
 			if norms[n.Arg(0)] {
 				x, factor = r.takeNormApart(x)
 			}

@@ -164,6 +164,7 @@ func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 	switch {
 	case form == kernel.FormAnyOrder:
 		a.accumulationOps = scatterFloat
+		// Float atomics may be slower than compare-and-swap, or missing.
 		_, float := a.kernel(r, s)
 		_, swap := scatterSwap.kernel(r, s)
 		if a.swaps = r.time(swap) < r.time(float); a.swaps {

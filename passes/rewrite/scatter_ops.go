@@ -238,16 +238,20 @@ func flagOf(x float64) int64 {
 	return 0
 }
 
-// fixedOf converts a float to the fixed-point number in which the last bit of a float with exponent most is bit lowest.
+// fixedOf converts x, as an f32, to a two's complement fixed-point number. Its unit is the last bit of a float with the
+// biased exponent most, divided by 2^lowest. It rounds x to this unit.
 func fixedOf(x float64, most, lowest int) uint64 {
 	bits := math.Float32bits(float32(x))
+	// The significand has 23 stored bits, and the implicit bit 2^23 unless x is subnormal.
 	number, exponent := uint64(bits&0x7fffff), int(bits>>23&255)
 	if exponent > 0 {
 		number |= 0x800000
 	}
+	// up is the distance from x's last bit to the unit.
 	switch up := max(exponent, 1) - most + lowest; {
 	case up >= 0:
 		number <<= up
+	// Half of the unit is added before the shift.
 	case up >= -24:
 		number = (number + 1<<(-up-1)) >> -up
 	default:
@@ -274,13 +278,16 @@ func (a accumulation) register() accumulationOps {
 	return ops
 }
 
-// op returns the custom op of a kind of kernel.
+// op returns the custom op that accumulates updates with one kind of kernel. Its first argument, indices, has the
+// destination of each update. The others are the accumulation's own. Its result has a.words words for each of the given
+// number of slots, the elements of all destinations.
 func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{kind.lanes},
 		Needs: a.needs, Body: a.source(kind)}
 	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: kind.tile}}
 	if kind.words > 0 {
 		word, _ := a.wordGLSL()
+		// The second axis of the grid counts the windows: each needs a workgroup that reads the same updates.
 		kernel.Shared, kernel.SharedBytes = fmt.Sprintf("shared %s bins[%d];", word, kind.words), 4*kind.words
 		kernel.Grid[1] = []ir.GridRule{{Of: "sums", Axis: 0, Tile: kind.window(a.words)}}
 		if a.float {
@@ -333,6 +340,7 @@ func (a accumulation) source(kind accumulationKind) string {
 	}
 	loop := strings.NewReplacer("SCOPE ", scope, "AT", at).Replace(kernelSource("scatter_loop"))
 	body := strings.ReplaceAll(kernelSource(file), "LOOP", loop)
+	// LOAD assigns either the bits of floats or the values.
 	declare := word + " value[8];"
 	switch {
 	case strings.HasPrefix(a.load, "bits"):

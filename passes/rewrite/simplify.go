@@ -113,7 +113,7 @@ func Simplify(g *ir.Graph) (*ir.Graph, error) {
 				return x
 			}
 		}
-		if sumsNothing(n, args) {
+		if sumsNothing(n, args) { // a sum over no elements
 			return r.zeros(n)
 		}
 		switch n.Op() {

@@ -41,6 +41,7 @@ func storedRowsOp(t ir.DType, level string, levelOf func([]byte, int) int8) ir.C
 		Args: []ir.ArgInfo{{Name: "x"}},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
 			s := c.Shape(0)
+			// The capacity of the slice makes append copy the shape.
 			blocks := append(s[:len(s)-1:len(s)-1], ir.D(int(s[len(s)-1].Add/ir.ByteGroup)))
 			return []ir.Type{{DType: ir.I8, Shape: s}, {DType: ir.F32, Shape: blocks}}, nil
 		},

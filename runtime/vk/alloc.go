@@ -29,7 +29,7 @@ func newBlock(size uint64) *block {
 func (b *block) alloc(size, align uint64) (offset uint64, ok bool) {
 	best := -1
 	for i, s := range b.free {
-		pad := -s.offset & (align - 1)
+		pad := -s.offset & (align - 1) // distance to the next multiple of align
 		if pad <= s.size && size <= s.size-pad && (best < 0 || s.size < b.free[best].size) {
 			best = i
 		}
@@ -39,6 +39,7 @@ func (b *block) alloc(size, align uint64) (offset uint64, ok bool) {
 	}
 	s := b.free[best]
 	offset = s.offset + -s.offset&(align-1)
+	// The parts of the free span before and after the allocation stay free.
 	var rest []span
 	if offset > s.offset {
 		rest = append(rest, span{s.offset, offset - s.offset})

@@ -58,9 +58,10 @@ func (r *runResources) bind(e *Executable, inputs []bufferCopy, j *job) *bound {
 func (r *runResources) prepareKey(e *Executable, inputs []bufferCopy, j *job) (direct bool) {
 	key := &r.key
 	key.states, key.path, key.full = j.states, e.pathOf(j.symbols), e.grids.full(j.symbols)
+	// The lists keep their memory from run to run.
 	key.inputs, key.before, key.inPlace, key.kept = key.inputs[:0], key.before[:0], key.inPlace[:0], key.kept[:0]
 	for i, x := range j.sources {
-		if x != nil && !e.input(i).bindsTo(x) {
+		if x != nil && !e.input(i).bindsTo(x) { // kernels cannot use the tensor's memory
 			x = nil
 		}
 		key.inputs = append(key.inputs, x)
@@ -69,7 +70,7 @@ func (r *runResources) prepareKey(e *Executable, inputs []bufferCopy, j *job) (d
 		switch {
 		case key.replaces(e, c):
 			direct = true
-		case c.src == r.host && e.readsInPlace(c):
+		case c.src == r.host && e.readsInPlace(c): // the kernels read the input in host memory
 			key.inPlace, direct = append(key.inPlace, c), true
 		default:
 			key.before = append(key.before, c)

@@ -56,6 +56,7 @@ func encodeCache(identity [sha256.Size]byte, payload []byte) []byte {
 // decodeCache returns the driver's data from the contents of a file. It returns an error unless the file is complete
 // and has the given identity.
 func decodeCache(identity [sha256.Size]byte, file []byte) ([]byte, error) {
+	// The file is: magic, identity, length of the data (8 bytes), checksum, data.
 	if len(file) < cacheHeader || string(file[:len(cacheMagic)]) != cacheMagic {
 		return nil, errForeignCache
 	}
@@ -131,6 +132,7 @@ func (c *pipelineCache) save() error {
 	if err := r.check("read pipeline cache"); err != nil {
 		return err
 	}
+	// The data is partial, empty or too large to keep.
 	if r == Incomplete || len(payload) == 0 || len(payload) > maxCacheBytes-cacheHeader {
 		return nil
 	}

@@ -127,7 +127,7 @@ func features(p *C.vkc_probe) (f device.Features) {
 	return f
 }
 
-// nativeFeatures converts the shader features to enable on a device to C flags. It is the inverse of features.
+// nativeFeatures converts the shader features to enable on a device to the C flags from which features reads them.
 func nativeFeatures(f device.Features) (c C.vkc_features) {
 	for _, x := range featureFlags(&f, &c) {
 		if *x.on {

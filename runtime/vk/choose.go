@@ -147,7 +147,8 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	return best.Index, explain(best, usable, want, anyDevice), nil
 }
 
-// chooseIndex is like Choose, for a device's index.
+// chooseIndex picks the device with index n. why explains the choice. It returns an error if there is no such device,
+// or if this package cannot use it.
 func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
 	i := slices.IndexFunc(devices, func(d DeviceInfo) bool { return d.Index == n })
 	switch {

@@ -45,7 +45,7 @@ func (l *gapList) add(user, format string, args ...any) {
 	l.addSize(user, format, args...)
 }
 
-// addSize is like add, for a gap that smaller tensors would avoid.
+// addSize adds a gap that smaller tensors would avoid, described by format and args, and a user of the capability.
 func (l *gapList) addSize(user, format string, args ...any) {
 	gap := fmt.Sprintf(format, args...)
 	if l.users == nil {
@@ -96,7 +96,7 @@ func (d *Device) checkFit(p *kernel.Program) error {
 		l.addSize("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)),
 			formatBytes(limit))
 	}
-	if err := l.grids(caps, p); err != nil {
+	if err := l.grids(caps, p); err != nil { // of evaluating a grid; gaps are added to l
 		return err
 	}
 	if len(l.gaps) > 0 {

@@ -52,7 +52,7 @@ func (rec *recorder) makeGrids() {
 	for i, s := range rec.steps {
 		x := &g.list[i]
 		switch {
-		case x.gated:
+		case x.gated: // a kernel writes its counts
 		case s.IsStatic():
 			x.counts = bailout.Must(s.Grid.Eval(nil))
 		default:
@@ -97,7 +97,7 @@ func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 			list = append(list, s)
 		}
 	}
-	if len(list) < len(used) {
+	if len(list) < len(used) { // a grid has a symbol that the program does not declare
 		return nil
 	}
 	return list

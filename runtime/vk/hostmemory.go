@@ -48,6 +48,7 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 	for _, d := range devices {
 		buffer, memory, r := d.native.importHost(h.memory, size)
 		i := &imported{object: object{device: d, owned: [2]handle{{objectBuffer, buffer}, {objectMemory, memory}}}}
+		// It is adopted before the check, so that Close destroys it after an error.
 		d.adopt(i)
 		h.imported = append(h.imported, i)
 		if err := d.checkResult(r, "import %s of host memory", formatBytes(size)); err != nil {

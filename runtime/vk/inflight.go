@@ -202,6 +202,7 @@ func (f *inFlight) acquire(e *Executable, j *job) (r *runResources, capacities [
 		return &f.waiting, nil
 	}
 	capacities = e.capacities(j.in)
+	// fits reports whether the inputs fit in the next element's memory, enlarged as far as needed.
 	fits := func() bool { return f.largeBytes+f.ring[f.next].missingBytes(capacities) <= e.device.maxHostInputs() }
 	restart := !fits()
 	if e.device.knownDone(f.last) {
@@ -212,7 +213,7 @@ func (f *inFlight) acquire(e *Executable, j *job) (r *runResources, capacities [
 	if restart {
 		f.next = 0
 	}
-	if !fits() {
+	if !fits() { // not even in element 0
 		for i := range f.ring {
 			f.ring[i].dropLarge()
 		}
@@ -379,7 +380,7 @@ func (r *runResources) allocateHost(e *Executable) {
 
 // keep returns memory for the kept outputs of a run, by port.
 func (r *runResources) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
-	for _, list := range []*slots{&r.kept, &e.inFlight.kept} {
+	for _, list := range []*slots{&r.kept, &e.inFlight.kept} { // the first run makes the slots
 		if *list == nil {
 			*list = make(slots, len(outputs))
 		}

@@ -205,14 +205,14 @@ func ports(list []kernel.Port) []runtime.Port {
 	return out
 }
 
-// compile makes the pipelines of all shaders that steps use. With statistics, the driver keeps statistics about them,
-// if it can.
+// compile makes the pipelines of all shaders that steps use, in rec.pipelines by shader. With statistics, the driver
+// keeps statistics about them, if it can. It calls report after each pipeline.
 func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics bool, report reporter) (err error) {
 	defer bailout.Caught(&err)
 	p := rec.program
 	rec.pipelines = make([]*Pipeline, len(p.Shaders))
 	var descs []PipelineDesc
-	var shaders []int
+	var shaders []int // the shader of each element of descs
 	used := map[int]bool{}
 	for _, s := range rec.steps {
 		for _, k := range s.Kernels() {

@@ -36,7 +36,7 @@ func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, e
 	return d.newBuffer(runtime.OwnOther, name, size, kind)
 }
 
-// newBuffer is like NewBuffer, but with the buffer's purpose for the memory statistics.
+// newBuffer makes a buffer, as [Device.NewBuffer] does, and counts it as memory of owner in the memory statistics.
 func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, kind MemoryKind) (*Buffer, error) {
 	if err := d.usable("make buffer " + name); err != nil {
 		return nil, err
@@ -103,14 +103,14 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 			d.info.Caps.Name, kind)
 	}
 	piece, r := d.tryAllocate(owner, types, buffer, req)
-	if r < 0 && d.freeRetired() {
+	if r < 0 && d.freeRetired() { // negative results are errors
 		piece, r = d.tryAllocate(owner, types, buffer, req)
 	}
 	if r != ErrorOutOfDeviceMemory && r != ErrorOutOfHostMemory {
 		return piece, d.checkResult(r, "allocate memory for buffer %s", name)
 	}
 	heap := d.info.MemoryTypes[types[0]].Heap
-	available, _ := d.available(heap)
+	available, _ := d.available(heap) // 0 if the driver makes no estimate
 	var err error = &OutOfMemoryError{What: "buffer " + name, Requested: req.size, Heap: heap,
 		HeapSize: d.info.Heaps[heap].Size, InUse: d.memory.statistics().HeapInUse[heap], Available: available,
 		Result: r, Limit: d.options.MemoryLimit, Use: d.used.use()}

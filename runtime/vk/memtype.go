@@ -120,6 +120,7 @@ func chooseMemoryTypes(types []MemoryType, allowed uint32, kind MemoryKind, unif
 	for _, wish := range wishes {
 		for i, t := range types {
 			bit := uint32(1) << i
+			// Each type is listed once, at the first wish that it fulfils.
 			if allowed&bit == 0 || taken&bit != 0 || t.Flags&^memoryUsual != 0 {
 				continue
 			}

@@ -108,6 +108,7 @@ func initGoki(inst *C.vkc_instance) error {
 		return fmt.Errorf("vk: load functions: %w", err)
 	}
 	handle := C.vkc_instance_handle(inst)
+	// goki has its own Go type for the same handle.
 	if err := goki.InitInstance(*(*goki.Instance)(unsafe.Pointer(&handle))); err != nil {
 		return fmt.Errorf("vk: load instance functions: %w", err)
 	}
@@ -134,6 +135,7 @@ func (n nativeInstance) devices() ([]physicalDevice, Result) {
 	handle := C.vkc_instance_handle(n.ptr)
 	inst := *(*goki.Instance)(unsafe.Pointer(&handle))
 	var count uint32
+	// The first call counts the devices, the second lists them.
 	if r := Result(goki.EnumeratePhysicalDevices(inst, &count, nil)); r < 0 || count == 0 {
 		return nil, r
 	}
@@ -367,7 +369,7 @@ func (n nativeDevice) statistics(pipeline uint64) ([]Statistic, Result) {
 	}
 	var rows []Statistic
 	for _, s := range unsafe.Slice(list, count) {
-		value := float64(s.bits)
+		value := float64(s.bits) // bools and unsigned numbers
 		switch s.format {
 		case C.VKC_STATISTIC_INT:
 			value = float64(int64(s.bits))

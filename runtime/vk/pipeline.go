@@ -109,6 +109,7 @@ func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc, report 
 		})
 	}
 	if err := group.Wait(); err != nil {
+		// The pipelines that were made before the error are of no use.
 		for _, p := range made {
 			if p != nil {
 				p.Close()
@@ -168,7 +169,7 @@ func (c *layoutCache) layoutFor(buffers int) (*pipelineLayout, error) {
 	}
 	layout, n := &pipelineLayout{buffers: buffers}, c.device.native
 	var r Result
-	if layout.set, r = n.createSetLayout(buffers); r >= 0 {
+	if layout.set, r = n.createSetLayout(buffers); r >= 0 { // negative results are errors
 		if layout.handle, r = n.createPipelineLayout(layout.set); r < 0 {
 			n.destroy(objectSetLayout, layout.set)
 		}

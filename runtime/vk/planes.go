@@ -19,8 +19,8 @@ const (
 	planePiece = 256 << 10
 )
 
-// layOutPlanes is like layOut, for a weight in the layout of planes: it splits the blocks into planes as it writes them
-// to staging memory. parts has the weight's bytes, and each part has whole blocks.
+// layOutPlanes converts a weight to planes: it splits the blocks as it writes them to staging memory. put and done are
+// as for layOut. parts has the weight's bytes, and each part has whole blocks.
 func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	put func(at, size int64, fill fillFunc) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())
@@ -47,8 +47,9 @@ func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	return nil
 }
 
-// packPlane is like kernel.PackPlane, but uses all cores. src may be part of a mapped file, so an error of reading the
-// file is returned.
+// packPlane fills dst with the bytes of plane p from position first on, from the blocks src of dtype t, as
+// kernel.PackPlane does, but on all cores. src may be part of a mapped file, so it returns the error of reading the
+// file.
 func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) error {
 	each := max(planePiece, (len(dst)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var pieces errgroup.Group

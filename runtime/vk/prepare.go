@@ -106,7 +106,7 @@ func (m *programMemory) addPrepared(spirv [][]byte) {
 	defer store.mu.Unlock()
 	for i, key := range keys {
 		b := &m.buffers[i]
-		if b.borrowed || store.prepared[key] != nil {
+		if b.borrowed || store.prepared[key] != nil { // the store has it already
 			continue
 		}
 		store.prepared[key] = b.shared

@@ -48,7 +48,8 @@ func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 	return times, nil
 }
 
-// Ticks is like Read, but returns the values of the device's clock, for [Clock.At].
+// Ticks returns the values of the device's clock at count timestamps from first on, for [Clock.At]. It does not wait:
+// it returns an error if a timestamp has not been written.
 func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	if t == nil || t.closed.Load() {
 		return nil, fmt.Errorf("vk: read timestamps: %w", ErrClosed)
@@ -60,6 +61,7 @@ func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	if err := t.device.checkResult(r, "read timestamps"); err != nil {
 		return nil, err
 	}
+	// A pair is a timestamp, and whether the device has written it.
 	ticks := make([]uint64, count)
 	for i := range ticks {
 		if pairs[2*i+1] == 0 {

@@ -235,7 +235,7 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 		c.emit(opBindPipeline, c.pipeline.handle)
 		c.boundPipeline = c.pipeline
 	}
-	if layout != c.boundLayout {
+	if layout != c.boundLayout { // sets of another layout are no longer bound
 		c.boundLayout, c.boundSet = layout, 0
 	}
 	if layout.buffers > 0 && c.bindings.sets[c.set] != c.boundSet {
@@ -295,6 +295,7 @@ func (c *CommandList) CopyBuffer(dst *Buffer, dstOffset int64, src *Buffer, srcO
 	}
 	if size <= 0 {
 		c.fail("copy of %d bytes", size)
+		return
 	}
 	if !c.usesBuffer("copy to", dst, dstOffset, size, 1) || !c.usesBuffer("copy from", src, srcOffset, size, 1) {
 		return
@@ -409,6 +410,7 @@ func (r *Recording) record(c *CommandList) error {
 		r.users = append(r.users, u)
 	}
 	if c.grouped && len(c.words) <= maxGroupWords {
+		// The barrier at the beginning is left out, because a group has its own barriers between members.
 		r.words, r.writesReadback, r.stages = slices.Clone(c.words[barrierWords:]), c.writesReadback, c.stages
 	}
 	return nil

@@ -62,6 +62,7 @@ func (rec *recorder) bind(ranges []BufferRange, made *resources) *Bindings {
 // each address in that buffer, by index of the buffer that it points to.
 func (rec *recorder) addresses(ranges []BufferRange, made *resources) map[int]BufferRange {
 	at := map[int]BufferRange{}
+	// A binding must begin at a multiple of StorageAlignment.
 	stride := max(int64(rec.device.info.Caps.StorageAlignment), addressBytes)
 	for _, s := range rec.program.Steps {
 		for _, b := range s.Binds {

@@ -18,7 +18,7 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	return e.RunInParts(ctx, in, nil, opts...)
 }
 
-// RunInParts is like Run, for a program that exchanges values with other devices. If between is not nil, RunInParts
+// RunInParts runs a program that exchanges values with other devices, as Run does. If between is not nil, RunInParts
 // calls it at each exchange: this device has then written its values to host memory, and the program reads the other
 // devices' values after between has returned. An error of between ends the run. If between is nil, the kernels
 // themselves wait for one another.

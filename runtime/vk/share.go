@@ -61,7 +61,7 @@ func (m *programMemory) assign(b *buffer, s *sharedBuffer) {
 	m.keep(s)
 }
 
-// borrow is like assign, for a buffer s that another program made.
+// borrow makes s, which another program made, the memory of b, and marks b as borrowed: Load then does not fill it.
 func (m *programMemory) borrow(b *buffer, s *sharedBuffer) {
 	m.assign(b, s)
 	b.borrowed = true

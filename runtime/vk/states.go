@@ -64,7 +64,7 @@ func (e *Executable) NewStates() (_ runtime.States, err error) {
 // make makes the buffers of a set of states other than the program's own, and resets them.
 func (s *states) make() {
 	e := s.exe
-	if e.own.reset == nil {
+	if e.own.reset == nil { // the program has no states
 		bailout.Check(runtime.ErrNoStates)
 	}
 	s.ranges = e.bufferRanges()

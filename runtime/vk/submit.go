@@ -68,8 +68,9 @@ func (d *Device) Submit(recordings ...*Recording) (Point, error) {
 	return d.submit(false, recordings)
 }
 
-// Gather is like Submit, for recordings that others will follow at once. They are submitted together with the next
-// ones, or when a caller waits for their point. That avoids a gap between two submissions (M-token-gap).
+// Gather adds recordings to the next submission, for callers that submit more at once. They run in order after
+// everything that was submitted before. They are submitted together with the next ones, or when a caller waits for the
+// returned point. That avoids a gap between two submissions (M-token-gap).
 func (d *Device) Gather(recordings ...*Recording) (Point, error) {
 	return d.submit(true, recordings)
 }
@@ -252,6 +253,7 @@ func (s *submitter) submitCopy(buffer uint64, o order, writes bool) (uint64, err
 	if !o.overlaps {
 		o.after = s.latestLocked()
 	}
+	// The copy must wait for recordings that are only gathered so far, so they are submitted first.
 	if uint64(o.after) > s.kernels.submitted.Load() {
 		if _, err := s.submitLocked(); err != nil {
 			return 0, err
@@ -263,6 +265,7 @@ func (s *submitter) submitCopy(buffer uint64, o order, writes bool) (uint64, err
 		return 0, err
 	}
 	s.copies.submitted.Store(point)
+	// Later recordings wait for this point.
 	if writes || !o.overlaps {
 		s.awaited = point
 	}

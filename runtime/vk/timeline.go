@@ -98,6 +98,7 @@ func (t *timeline) leave(point uint64) {
 // wakeLocked wakes the waiters if their points are reached, and the earliest of the others if it must wait in the
 // driver.
 func (t *timeline) wakeLocked() {
+	// first is the waiter with the earliest point that is not reached. It may have to take over waiting in the driver.
 	reached := t.completed.Load()
 	var first *waiter
 	for _, w := range t.waiting {

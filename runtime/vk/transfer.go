@@ -46,7 +46,7 @@ func (s *stagingRing) open() error {
 			s.destroy(slots)
 			return err
 		}
-		d.disown(memory)
+		d.disown(memory) // the ring releases its slots itself
 		pool, buffer, r := d.native.createCommands(copyQueue)
 		if err := d.checkResult(r, "create staging commands"); err != nil {
 			memory.release()
@@ -140,7 +140,7 @@ func fillFrom(src []byte) fillFunc {
 // copyPart is the least number of bytes that a goroutine copies. Starting it takes as long as copying about 10 KiB.
 const copyPart = 1 << 20
 
-// copyBytes is like the built-in function copy, but uses several cores, because one core copies slower than the bus to
+// copyBytes copies as many bytes as both slices have, on several cores, because one core copies slower than the bus to
 // a device.
 func copyBytes(dst, src []byte) {
 	n := min(len(dst), len(src))
@@ -160,16 +160,17 @@ func copyBytes(dst, src []byte) {
 	all.Wait()
 }
 
-// UploadFunc is like Upload, for size bytes that fill produces, which saves a copy if they are read from a file or
-// converted. Each call of fill must write all of p: the bytes from offset `at` on. The calls are in order. p may be
-// device memory, which is slow to read, so fill should only write it, in order.
+// UploadFunc copies size bytes that fill produces to dst at an offset, after all earlier submissions and before all
+// later ones. It saves a copy if the bytes are read from a file or converted. Each call of fill must write all of p:
+// the bytes from offset `at` on. The calls are in order. p may be device memory, which is slow to read, so fill should
+// only write it, in order.
 func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64,
 	fill func(p []byte, at int64) error) error {
 	return d.upload(ctx, dst, offset, size, fill, order{})
 }
 
-// uploadToNew is like Upload, to a buffer that the device does not use yet, so that the copy may overlap with earlier
-// submissions.
+// uploadToNew copies src to a new buffer that the device does not use yet, at an offset, so that the copy may overlap
+// with earlier submissions.
 func (d *Device) uploadToNew(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
 	return d.upload(ctx, dst, offset, int64(len(src)), fillFrom(src), order{overlaps: true})
 }
@@ -215,7 +216,7 @@ func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset i
 	return d.download(ctx, dst, src, offset, order{})
 }
 
-// download is like Download, but in order o relative to recordings.
+// download copies from src at the given offset to dst, in order o relative to recordings, and waits for that.
 func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -259,7 +260,7 @@ func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, off
 	size := int64(len(dst))
 	var inFlight []stagedChunk
 	for at := int64(0); at < size || len(inFlight) > 0; {
-		if at < size && len(inFlight) < stagingSlots {
+		if at < size && len(inFlight) < stagingSlots { // request the next chunk, unless all slots are in use
 			c, err := s.fetch(ctx, src, offset+at, size-at, o)
 			if err != nil {
 				return err

@@ -124,6 +124,7 @@ func (m *programMemory) findWeights(ctx context.Context) {
 		parts := bailout.Must(bundle.WeightBytes(*b.Buffer, m.weights))
 		head := bailout.Must(headSum(parts))
 		for _, k := range known {
+			// join counts this program as a user of the buffer, so that it stays open during the comparison.
 			if k.head != head || !k.buffer.join() {
 				continue
 			}

@@ -18,10 +18,10 @@ func LoadsOctets(e *emit.Emitter, v *kernel.Expr, a emit.Along) bool {
 		schedule.DivisibleBy(a.Extent, schedule.OctetElems) && v.Index.Adjacent(a.Axis, schedule.OctetElems)
 }
 
-// OctetDecoder adds the function that decodes eight neighbours (an octet) of a buffer to f16, and returns its name. If
-// quants are bytes, it decodes them in pairs of f16: a byte in the low mantissa bits of 1024 is the byte plus 1024,
-// which is exact. The multiplication by the scale rounds once, as in f32. Offsets, and scales that are not f16, are
-// rounded too.
+// OctetDecoder adds the GLSL function that decodes eight neighbours (an octet) of a buffer to f16, and returns its
+// name. If quants are bytes, the function decodes them in pairs of f16: a byte in the low mantissa bits of 1024 is the
+// byte plus 1024, which is exact. The multiplication by the scale rounds once, as in f32. Offsets, and scales that are
+// not f16, are rounded too.
 func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	if e.Err != nil {
@@ -49,6 +49,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	} else {
 		lines = append(lines, "float16_t scale = float16_t(scale_NAME(block, first));")
 	}
+	// true: first, the octet's first element, also begins a quad
 	of := f.firstOf(b.DType, true) + f.fieldArg("e / STRIDEu % FIELDSu") + ")" + flip + ";"
 	if pairs {
 		PairQuants(e, b)
@@ -79,11 +80,12 @@ func octetFunction(e *emit.Emitter, b *emit.Buffer, lines []string) string {
 	return name
 }
 
-// levelsOctet is like OctetDecoder, for quants that are floats. It computes level times scale in f32 and rounds the
-// result.
+// levelsOctet adds the GLSL function that decodes eight neighbours of a buffer to f16, and returns its name. It is for
+// formats with quants that stand for floats (levels). The function computes level times scale in f32 and rounds the
+// result to f16.
 func levelsOctet(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
-	Parts(e, b)
+	Parts(e, b) // adds scale_NAME and levels_NAME, which the lines below call
 	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) +
 		f.fieldArg("e / STRIDEu % FIELDSu") + ");"
 	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);",

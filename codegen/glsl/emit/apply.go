@@ -16,6 +16,7 @@ import (
 
 // templateOf returns the source of the GLSL template of an op for the types of its arguments, or "" if there is none.
 func (ts *Types) templateOf(v *kernel.Expr) string {
+	// Form chooses the row's GLSL by the attributes and the constant arguments.
 	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
 		x := v.Args[arg]
 		if x.DType.IsInteger() {
@@ -67,6 +68,7 @@ func (ts *Types) division(v *kernel.Expr) string {
 		return "{0} * {inf}"
 	case ts.corrects(v):
 		return "div_nearest({0}, {1})"
+	// The divisor and its reciprocal are normal numbers, which no device flushes to zero.
 	case constant && size >= 0x1p-126 && size <= 0x1p126:
 		return plain
 	case by.Kind == kernel.ExprApply && by.Op == ir.OpCast && !by.Args[0].DType.IsFloat():
@@ -96,7 +98,7 @@ func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 // argUses counts how often each argument occurs in the template of v.
 func (ts *Types) argUses(v *kernel.Expr) []int {
 	times := make([]int, len(v.Args))
-	if v.Op.Info().Converts() || isCustom(v) {
+	if v.Op.Info().Converts() || isCustom(v) { // such an op is one call
 		for i := range times {
 			times[i] = 1
 		}
@@ -165,6 +167,7 @@ func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 
 // spellingOf returns the spelling that fills the template of v with args, in the arithmetic of a compute type.
 func (e *Emitter) spellingOf(v *kernel.Expr, typ string, args []expr.Expr) spelling {
+	// A hole has the number of an argument, or the name of an attribute.
 	s := builtinSpelling(func(name string) expr.Expr {
 		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
 			return args[i]

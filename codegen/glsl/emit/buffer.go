@@ -177,7 +177,7 @@ func (e *Emitter) store(s kernel.Store) syntax.Stmt {
 	if e.InWords(b) {
 		return e.StoreToWords(b, 1, e.IndexValue(s.Index), value)
 	}
-	if s := e.Scalar(b.DType); s.Storage != s.Carrier {
+	if s := e.Scalar(b.DType); s.Storage != s.Carrier { // the buffer has a narrower type than loaded elements
 		value = expr.Call(s.Storage, value)
 	}
 	return &syntax.Assign{To: e.Element(b, 1, e.IndexValue(s.Index)), Op: "=", Value: value}
@@ -424,6 +424,7 @@ var PlaneUnits = map[int]struct{ typ, View string }{
 
 // planeArrays returns the arrays over the planes of a buffer.
 func (b *Buffer) planeArrays() (list []Array) {
+	// A unit is a load of that many bytes. Only the units that the shader uses are declared.
 	for _, unit := range []int{1, 2, 4, 8, 16} {
 		if u := PlaneUnits[unit]; b.Units[unit] {
 			note := " // " + b.DType.String()

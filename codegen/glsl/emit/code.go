@@ -110,8 +110,8 @@ func (c *Code) CloseTo(s *scope) {
 // BindAxis binds the coordinate along an axis in the open scope. Call it before the scope evaluates anything.
 func (c *Code) BindAxis(axis int, t expr.Expr) { c.Scope.Axes[axis] = t }
 
-// BindAxisLater is like BindAxis, for a coordinate that becomes a variable with that name at its first use. A number
-// does not become a variable.
+// BindAxisLater binds an axis to the coordinate t, which becomes a variable with the given name at its first use. A
+// number does not become a variable.
 func (c *Code) BindAxisLater(axis int, name string, t expr.Expr) {
 	c.BindAxis(axis, t)
 	if _, number := expr.LiteralOf(t); !number {

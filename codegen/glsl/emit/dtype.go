@@ -190,7 +190,7 @@ func (ts *Types) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 func (ts *Types) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	src, dst := ts.ComputeType(x.DType), ts.ComputeType(to)
 	switch {
-	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]:
+	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]: // the first conversion is exact
 		return ts.round(to, ts.Coerce(src, dst, v))
 	case to == ir.F32 && src == "uint" && device.RoundsWordsTwice(ts.Caps):
 		ts.Helper("word_to_float", src)
@@ -202,7 +202,7 @@ func (ts *Types) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 		ts.Helper("converted_double", dst)
 		return expr.Call("converted_double", ts.Coerce(src, dst, v))
 	}
-	ts.Helper("float_to_odd", src)
+	ts.Helper("float_to_odd", src) // for dtypes narrower than f32
 	return ts.round(to, expr.Call("float_to_odd", v))
 }
 
@@ -264,7 +264,8 @@ func (ts *Types) wordOf(t ir.DType, v expr.Expr) expr.Expr {
 	return v
 }
 
-// ofWord is the inverse of wordOf.
+// ofWord returns the GLSL expression of the value of dtype t that has the low bits of the uint expression bits. wordOf
+// goes the other way.
 func (ts *Types) ofWord(t ir.DType, bits expr.Expr) expr.Expr {
 	switch s := ts.Scalar(t); {
 	case t == ir.F32:
@@ -272,8 +273,9 @@ func (ts *Types) ofWord(t ir.DType, bits expr.Expr) expr.Expr {
 	case t == ir.F16:
 		return expr.Of(expr.Call("unpackHalf2x16", bits).String() + ".x")
 	case s.Compute == "int":
-		return wrap(t, expr.Call("int", bits))
+		return wrap(t, expr.Call("int", bits)) // extends the sign, or clears the other bits
 	}
+	// The loaded elements of all other dtypes are words already.
 	return ts.FromCarrier(t, bits)
 }
 

@@ -75,7 +75,7 @@ func (e *Emitter) Axis(axis int) expr.Expr {
 		if !ok {
 			continue
 		}
-		if name, ok := s.later[axis]; ok {
+		if name, ok := s.later[axis]; ok { // see BindAxisLater
 			delete(s.later, axis)
 			t = e.declare(s, "uint", name, t)
 			s.Axes[axis] = t
@@ -118,8 +118,8 @@ func (e *Emitter) Define(head string, body func()) {
 	e.Root, e.Scope, e.usedSyms = root, scope, used
 }
 
-// Captured returns those of the given values, and of the coordinates along the first axes of main, that are not
-// literals. A function by DefineOver takes them as further arguments, because it does not see the variables of main.
+// Captured returns the given values and the coordinates along the first axes of main, without literals. A function by
+// DefineOver takes them as further arguments, because it does not see the variables of main.
 func (e *Emitter) Captured(axes int, values ...expr.Expr) (list []expr.Expr) {
 	for axis := range axes {
 		values = append(values, e.Root.Axes[axis])
@@ -146,6 +146,7 @@ func (e *Emitter) DefineOver(typ, name string, params []string, axes int, captur
 	}
 	e.Define(fmt.Sprintf("%s %s(%s)", typ, name, strings.Join(params, ", ")), func() {
 		for _, p := range params {
+			// The last word of a parameter is its name, which no variable may hide.
 			e.Scope.Names[p[strings.LastIndex(p, " ")+1:]] = true
 		}
 		for axis, t := range bound {

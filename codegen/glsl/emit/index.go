@@ -82,10 +82,11 @@ func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*ke
 func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	factor func(*kernel.Factor) expr.Expr) expr.Expr {
 	var out expr.Expr
+	// The first round takes the coordinates, the second the symbols.
 	for _, symbols := range []bool{false, true} {
 		for _, f := range t.Factors {
 			switch parts := kernel.SymbolFactors(f.Sym); {
-			case (f.Kind == kernel.FactorSym) != symbols:
+			case (f.Kind == kernel.FactorSym) != symbols: // of the other round
 			case !symbols || len(parts) == 1:
 				out = expr.Join("*", out, factor(f))
 			default:
@@ -116,7 +117,7 @@ func (e *Emitter) factor(f *kernel.Factor) expr.Expr {
 		return t
 	}
 	t := e.composite(f)
-	if e.uses.indices[key] < 2 {
+	if e.uses.indices[key] < 2 { // used once
 		return t
 	}
 	usesAxis := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
@@ -135,7 +136,7 @@ func (e *Emitter) NameFactor(f *kernel.Factor) {
 // composite returns a quotient, remainder or clamp.
 func (e *Emitter) composite(f *kernel.Factor) expr.Expr {
 	if f.Kind != kernel.FactorClamp {
-		if t, ok := e.inRun(f); ok {
+		if t, ok := e.inRun(f); ok { // see Code.inRun
 			return t
 		}
 	}

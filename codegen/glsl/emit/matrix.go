@@ -32,7 +32,8 @@ func (c *Code) LoadMatrix(to, array, at expr.Expr, pitch int, major string) {
 	c.Do("coopMatLoad", to, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
 }
 
-// StoreMatrix is the inverse of LoadMatrix.
+// StoreMatrix writes a statement that stores the matrix from to a shared array, from index at on. pitch and major are
+// as for LoadMatrix.
 func (c *Code) StoreMatrix(from, array, at expr.Expr, pitch int, major string) {
 	c.Do("coopMatStore", from, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
 }

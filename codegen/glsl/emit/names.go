@@ -67,6 +67,7 @@ var resultNames = map[ir.Op]string{
 // HintOf returns a name for a value: its hint, or the result name of its op. A cast is named after its operand and
 // dtype, such as weight_f16.
 func HintOf(v *kernel.Expr) string {
+	// A hint that is the name of the op itself says nothing more than the op.
 	if op, err := ir.ParseOp(v.Hint); v.Hint != "" && (err != nil || op != v.Op) || v.Kind != kernel.ExprApply {
 		return v.Hint
 	}

@@ -23,7 +23,9 @@ func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, inside
 // Inside is the last argument of Quad if the quad always begins within the extent.
 const Inside = true
 
-// QuadOf is like [Emitter.Quad], for a vector type of any kind. inside says that k is always within the extent.
+// QuadOf returns a vector of kind q with elements k to k+3 of an operand along an axis. The other axes are bound. base
+// names the variable, if it needs one. inside says that k is always within the extent; otherwise quads beyond the end
+// are zero.
 func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base string, inside bool) expr.Expr {
 	whole := schedule.DivisibleBy(a.Extent, 4)
 	if whole && inside && e.IsVector(v, a) {
@@ -31,7 +33,7 @@ func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base 
 	}
 	var name expr.Expr
 	switch {
-	case !whole:
+	case !whole: // a quad may cross the end
 		name = e.Unset(q.Vector, base)
 		e.partialQuad(q, v, a, k, name)
 	case inside:

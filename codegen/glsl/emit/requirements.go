@@ -89,7 +89,7 @@ func (r *Requirements) Definition(source string) *syntax.Definition {
 	return d
 }
 
-// Once reports whether this is the first call with the key. So callers add a function only once.
+// Once reports whether this is the first call with the key. Callers use it to add a function only once.
 func (r *Requirements) Once(key string) bool {
 	first := !r.once[key]
 	r.once[key] = true

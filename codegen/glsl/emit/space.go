@@ -30,12 +30,14 @@ func (j *Job) newSpace() Space {
 	s := Space{{Points: []ir.Dim{ir.D(1)}}}
 	for a := len(j.K.Parallel) - 1; a >= 0; a-- {
 		last := &s[len(s)-1]
+		// err is set if no dim can express the product of the extents. The span then has several factors.
 		n, err := j.K.Parallel[a].Mul2(last.Points[0])
 		wider := Span{Points: append([]ir.Dim{j.K.Parallel[a]}, last.Points...)}
 		fits := wider.Max() <= MaxPoints
 		switch {
 		case err == nil && fits:
 			last.Points[0] = n
+		// Another dimension of the grid is free. The innermost axes stay in x.
 		case len(s) < 3:
 			s = append(s, Span{Axes: []int{a}, Points: []ir.Dim{j.K.Parallel[a]}})
 			continue

@@ -163,8 +163,9 @@ func (c *Code) OpenLoop(name string, first, end expr.Expr, step int) expr.Expr {
 	return c.openLoop("", name, first, end, step)
 }
 
-// OpenRolled is like OpenLoop, for a loop that compilers must not unroll. In a program of many kernels, code that runs
-// only a few times is fetched from memory each time. That takes longer than the loop's jumps (M-code-size).
+// OpenRolled opens a loop that compilers must not unroll; name, first, end and step are as for OpenLoop. In a program
+// of many kernels, code that runs only a few times is fetched from memory each time. That takes longer than the loop's
+// jumps (M-code-size).
 func (c *Code) OpenRolled(name string, first, end expr.Expr, step int) expr.Expr {
 	return c.openLoop(DontUnroll, name, first, end, step)
 }
@@ -221,7 +222,8 @@ func (e *Emitter) Share(typ, name string, dims ...int) expr.Expr {
 	return e.ShareAs(typ, e.Fresh(e.Root, name), dims...)
 }
 
-// ShareAs is like Share, but with an exact name, for arrays that library functions use.
+// ShareAs declares a shared array with an exact name, for library functions that use it by this name. typ and dims are
+// as for Share.
 func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
 	size := ""
 	for _, n := range dims {

@@ -26,7 +26,7 @@ func parseTemplate(source string) (*syntax.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	x = x.Map(func(y *syntax.Expr) *syntax.Expr {
+	x = x.Map(func(y *syntax.Expr) *syntax.Expr { // the printer adds the parentheses that are needed
 		if y.Op == syntax.Paren {
 			return y.Args[0]
 		}
@@ -104,7 +104,7 @@ func (s spelling) fill(x *syntax.Expr) expr.Expr {
 		}
 		return expr.Call(s.function(x.Text), args...)
 	}
-	if digits, negative := strings.CutPrefix(x.Text, "-"); negative {
+	if digits, negative := strings.CutPrefix(x.Text, "-"); negative { // GLSL has no negative literals
 		return s.operator("-", s.literal(digits))
 	}
 	return s.literal(x.Text)

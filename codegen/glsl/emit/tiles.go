@@ -67,7 +67,7 @@ func (m *Mover) Declare(typ, name string) {
 // Each calls body for each unit that the invocation moves. i counts them.
 func (m *Mover) Each(body func(i, line, unit expr.Expr)) {
 	lines, perLine := m.Lines, m.PerLine
-	if m.Across {
+	if m.Across { // neighbouring invocations move neighbouring lines
 		lines, perLine = perLine, lines
 	}
 	total := lines * perLine

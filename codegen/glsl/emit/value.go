@@ -28,7 +28,8 @@ func (e *Emitter) EvalCoordinate(x kernel.Index) expr.Expr {
 	return e.Coordinate(x)
 }
 
-// EvalAll is like Eval, for several values. Values that several of them share are declared as variables.
+// EvalAll returns the expressions of several values, as Eval does for one. Values that several of them share are
+// declared as variables.
 func (e *Emitter) EvalAll(roots ...*kernel.Expr) []expr.Expr {
 	e.Plan(roots, nil)
 	out := make([]expr.Expr, len(roots))
@@ -112,8 +113,8 @@ func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
 	return e.valueFor(v, nil)
 }
 
-// valueFor is like Value, for an operand of another expression. consumer is the scope that computes that expression, or
-// nil if there is none.
+// valueFor returns the expression of v as an operand of another expression. consumer is the scope that computes that
+// other expression, or nil if there is none.
 func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	if t, ok := e.KnownValue(v); ok {
 		return t
@@ -179,7 +180,7 @@ func (e *Emitter) compute(v *kernel.Expr, target *scope) expr.Expr {
 // load depends on, such as weight_row. For other values it is the hint or op.
 func (e *Emitter) ValueName(v *kernel.Expr) string {
 	where := "value"
-	for a := len(e.K.Parallel); a >= 0; a-- {
+	for a := len(e.K.Parallel); a >= 0; a-- { // from the fold axis outwards
 		if v.Uses(a) {
 			where = e.axisName(a)
 			break

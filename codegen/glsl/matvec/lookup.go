@@ -120,6 +120,7 @@ func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at position) 
 		masks = r.Unset("uvec2", "masks", half)
 	}
 	reader := blocks.OctetReader(r.Emitter, b, r.maskFactor > 0, r.paired)
+	// An octet is eight neighbours. If the strip covers two fields, it is four neighbours of each.
 	step := 8
 	if r.run.SharedScale {
 		step = 4
@@ -161,7 +162,8 @@ func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at position, d
 	}
 }
 
-// octetProduct is like bytesProduct, but takes unsigned quants of up to 255: integer dot instructions accept them.
+// octetProduct returns a function that returns sum plus the dot product of four unsigned quants, of up to 255, with x,
+// a quad of a row. Integer dot instructions accept such quants.
 func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
 	if f, _ := ir.BlockFormatOf(v.run.DType); f.Octets.Masks == ir.ThirdMasks {
 		return func(sum, x expr.Expr) expr.Expr {

@@ -83,8 +83,8 @@ type columnReader interface {
 	addColumn(at position, rows activations, j expr.Expr)
 }
 
-// readers has the function that makes the reader of each Decode of a schedule. Some of them also adapt matVec.run to
-// the way in which the reader walks over B.
+// readers maps each kernel.Decode to the constructor of its bReader. Some constructors also set fields of the matVec
+// that depend on the reader, such as the number of elements in a run.
 var readers = map[kernel.Decode]func(*matVec) bReader{
 	kernel.DecodeQuads:  newQuadReader,
 	kernel.DecodeWords:  newWordReader,
@@ -172,7 +172,7 @@ func (v *matVec) shareTables() {
 	}
 	v.SharedTables = map[int]string{}
 	for i, b := range v.Buffers {
-		if b.Codebook == ir.Invalid {
+		if b.Codebook == ir.Invalid { // not a codebook
 			continue
 		}
 		typ, count := emit.Scalars[b.DType].Carrier, int(b.Elems)

@@ -45,6 +45,7 @@ func (r packedReader) activations(run position) activations {
 			r.Repeat("t", r.run.Quads, func(t expr.Expr) {
 				r.Assign(row.elements.At(expr.Flat(p, r.run.Quads, t)), field.elements.At(t))
 			})
+			// The quants of field p are masked and not shifted, so they are 4^p times too large.
 			r.Assign(expr.At(row.scales.Name, p), expr.Format("%s / float(1u << 2u * %s)", field.scales.Name, p))
 			bias := ""
 			if n := r.form().Bias; n > 1 {

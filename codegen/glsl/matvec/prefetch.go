@@ -69,6 +69,7 @@ func (v *matVec) prefetchBlocks(rows residentRows) {
 			}
 		}
 	})
+	// This adds 0, but the compiler does not know that. It would remove loads without a use.
 	v.Update(expr.Of("ones"), "+=", expr.Format("int(gl_NumWorkGroups.x >> 31 & %s)", asked))
 	v.Note("+ 0")
 }

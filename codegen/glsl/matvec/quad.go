@@ -98,7 +98,8 @@ func (r wordReader) addColumn(at position, rows activations, j expr.Expr) {
 	})
 }
 
-// eachRow evaluates read once for every row of an A, with the row axis bound, and returns the array of the values.
+// eachRow calls read for every row of an A, with the row axis bound, and returns the array of the values that read
+// returned.
 func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) expr.Array {
 	return v.Filled(typ, o.Name+"_rows", v.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
 		v.BindRow(i)

@@ -50,6 +50,7 @@ func (v *matVec) unrollColumns() {
 		v.sharePartialSums(shared)
 		v.Close()
 	}
+	// The first pass may use preloaded blocks, and then stands before the loop.
 	first, columns := 0, v.groups*v.S.ThreadN
 	if v.preload != nil {
 		v.Blank()
@@ -92,6 +93,7 @@ func (v *matVec) placeResident(parts int) residentRows {
 	steps, _ := v.K.Fold.Quo(int64(v.run.Elems))
 	for first := int64(0); first < steps.Add; first += int64(lanes) {
 		step, run := expr.Plus(v.part, expr.Uint(first)), &residentRun{}
+		// Some invocations have no run here. They load the last one again, and addResident skips it.
 		if first+int64(lanes) > steps.Add {
 			step = v.Variable("uint", "step", step)
 			run.inside = v.Variable("bool", "inside", expr.Binary("<", step, expr.Uint(steps.Add)))
@@ -122,6 +124,7 @@ func (v *matVec) loadThroughTile(rows residentRows, tile int) {
 	s := v.S
 	rows.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
 	array := v.Share("vec4", "tile", tile)
+	// share is the number of quads that an invocation moves per tile.
 	quads, share := int(v.K.Fold.Add)/4, tile/s.Workgroup
 	for _, o := range v.A {
 		v.Repeat("i", s.ThreadM, func(i expr.Expr) {

@@ -53,7 +53,7 @@ func (r *roundedRows) prepareRows() {
 		r.arrays[o] = rows
 		r.Repeat("i", m, func(i expr.Expr) {
 			own := r.own[o]
-			if own.Len == 0 {
+			if own.Len == 0 { // startLoads has not read them
 				own = r.readQuads(o, i, roundedQuads, 0)
 			}
 			all := depth / 4 / roundedQuads
@@ -80,6 +80,7 @@ func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Exp
 	})
 	top := v.Variable("uint", "top", expr.Of(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size,
 		size)))
+	// Afterwards all lanes of the group have its largest magnitude.
 	for mask := 1; mask < perGroup; mask *= 2 {
 		v.AtLeast(top, emit.Shuffled(top, mask))
 	}
@@ -88,6 +89,7 @@ func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Exp
 		word := expr.Flat(place, roundedQuads, h)
 		r.putWords(rows.elements.Name, expr.Binary("/", word, expr.Uint(4)), expr.Binary("%", word, expr.Uint(4)), x(h))
 	})
+	// One lane of each group stores the scale.
 	v.OpenIf(expr.Binary("==", expr.Binary("%", n, expr.Uint(perGroup)), expr.Of("0u")))
 	v.Assign(rows.scales.At(expr.Binary("/", place, expr.Uint(perGroup))), scale)
 	v.Close()
@@ -137,7 +139,7 @@ func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	}, func(i, digit expr.Expr, use func(t, word expr.Expr)) {
 		own := expr.Flat(i, depth/4, expr.Binary("/", k, expr.Uint(4)))
 		first := expr.Flat(digit, 4*r.digitUnits(), own)
-		if r.run.Quads%4 != 0 {
+		if r.run.Quads%4 != 0 { // words are read one by one, otherwise four at a time
 			first = r.Named("word", first)
 		} else {
 			first = r.Named("quad", expr.Flat(digit, r.digitUnits(), expr.Binary("/", own, expr.Uint(4))))

@@ -31,7 +31,7 @@ func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
 		})
 	})
 	v.SumLanes(sum, s.Subgroup/2)
-	if s.Subgroup == 0 {
+	if s.Subgroup == 0 { // each invocation has a partial sum
 		v.Assign(expr.At(array, expr.Flat(i, v.rowParts(), expr.Of("gl_LocalInvocationID.x"))), sum)
 		return
 	}

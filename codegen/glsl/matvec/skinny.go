@@ -140,6 +140,7 @@ func (r *skinny) accumulate() {
 	for _, o := range r.B {
 		blocks.Parts(r.Emitter, r.blockBuffer(o))
 	}
+	// For int8 rows, sums of elements are dot products with ones.
 	if r.Parts == 1 && r.Affine {
 		r.declareOnes()
 	}
@@ -320,6 +321,7 @@ func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s position, w int) ex
 	}
 	bytes := r.bytesOf(b, block, s, w/2)
 	pair := expr.Member(r.Variable("uvec4", "bytes", bytes), map[int]string{0: "xy", 1: "zw"}[w%2])
+	// A byte in the mantissa of a half is the byte plus 1024. halves_of_bytes subtracts above.
 	above := 1024 + r.run.Form.Bias
 	if r.run.Form.Signed {
 		pair, above = expr.Binary("^", pair, expr.Of("0x80808080u")), above+128

@@ -55,7 +55,7 @@ func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 		})
 		return
 	}
-	bytes, scale, _ := r.K.ByteRows(r.A[0].Value)
+	bytes, scale, _ := r.K.ByteRows(r.A[0].Value) // int8 rows, with a scale per strip
 	r.eachLoad(16, func(i, row, at expr.Expr) {
 		r.Assign(a.elements.At(i), r.BytesAt(bytes, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, expr.Plus(k0, at), 16))
 	})
@@ -63,7 +63,7 @@ func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 		r.BindAxis(r.Fold, r.Variable("uint", "k", expr.Plus(k0, at)))
 		read := loadOfScale(scale)
 		r.Assign(a.scales.At(i), r.Eval(read))
-		if r.Affine {
+		if r.Affine { // the offset is multiplied by the sum of the strip
 			r.sumBytes(a.sums.At(i), bytes, expr.Plus(k0, at))
 		}
 	})
@@ -186,7 +186,8 @@ func (r *skinny) eachLoad(n int, body func(i, row, at expr.Expr)) {
 	r.eachOfRows(n, r.Parts == 1, body)
 }
 
-// eachStore is like eachLoad, for a body that stores. An invocation without a group stores nothing.
+// eachStore calls body, which stores, for each group of n elements of a step's rows that this invocation handles (see
+// eachOfRows). An invocation without a group stores nothing.
 func (r *skinny) eachStore(n int, body func(i, row, at expr.Expr)) { r.eachOfRows(n, true, body) }
 
 // eachOfRows calls body for each group of n elements of a step's rows that this invocation handles. i counts the
@@ -313,6 +314,7 @@ func (r *skinny) multiply() {
 	s := r.s
 	r.Comment("Multiply.")
 	n := r.OpenRolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
+	// Rows stored as two f16 have no scales.
 	at := expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM), r.ownRow)
 	var rowScales, rowSums expr.Array
 	if !r.Halves {
@@ -439,6 +441,7 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 		least := r.Variable(typ, "least", expr.Call(typ, zero))
 		add(least, 0)
 		add(sum, 2)
+		// The digits are: 2 the most, 1 the next and 0 the least significant.
 		r.Assign(sum, expr.Binary("*", sum, expr.Int(256)))
 		add(sum, 1)
 		return expr.Plus(expr.Binary("*", expr.Call(floats, sum), expr.Of("256.0")), expr.Call(floats, least))

@@ -109,6 +109,7 @@ func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) ex
 	}
 	weight := 1.0
 	if !v.run.Form.Affine {
+		// The sum of a row is subtracted bias times, see addScaled.
 		weight = -float64(v.run.Form.Bias)
 	}
 	v.Update(row.sums.At(i), "*=", expr.Float(weight/(1<<24), 32, ""))

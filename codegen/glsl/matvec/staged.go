@@ -24,7 +24,7 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Ex
 	for _, o := range v.A {
 		r.arrays[o] = v.Share("vec4", o.Name+"_tile", v.S.ThreadM*lanes*v.S.TileK/4)
 	}
-	partial := steps%int64(lanes) != 0
+	partial := steps%int64(lanes) != 0 // the last tile is not full
 	first := v.OpenLoop("first", expr.Of("0u"), expr.Uint(steps), lanes)
 	r.first = v.Named("k0", expr.Times(first, v.run.Elems))
 	r.fill(partial, expr.Uint(steps*int64(v.run.Elems)))

@@ -22,7 +22,7 @@ type position struct {
 func (v *matVec) stream() {
 	v.reader.prepare()
 	v.Blank()
-	if v.S.TileK == 0 {
+	if v.S.TileK == 0 { // B has no blocks
 		v.reader.addRun(position{k: v.OpenLoop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
 			v.run.Elems*v.S.LanesPerRow)})
 		v.Close()

@@ -111,6 +111,7 @@ func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 		count := r.S.ThreadM * r.S.RowBytes()
 		name := matmul.Numbered("dots", n, len(r.MatMuls))
 		dots := r.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
+			// With smallSums the row sums are multiplied by -bias already, so dots can begin with them.
 			if f := r.run.Form; r.smallSums() && !f.Affine && f.NeedsSums() {
 				return row.sums.At(i)
 			}
@@ -186,7 +187,8 @@ func (v *matVec) bytesProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr
 	return func(sum, x expr.Expr) expr.Expr { return expr.Binary("+", sum, expr.Call("dotPacked4x8EXT", bytes, x)) }
 }
 
-// floatProduct is like bytesProduct, for quants that are decoded to a vec4 already.
+// floatProduct returns a function that returns sum plus the dot product of floats, a vec4 of decoded quants, with x, a
+// quad of a row.
 func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr {
 	levels := v.Variable("vec4", "levels", floats)
 	if !v.S.Chained {
@@ -278,10 +280,11 @@ func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Arr
 		sum := v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n]
 		dot, x, a := dots.At(i), row.sums.At(i),
 			row.scales.At(i)
+		// Quants that became subnormal halves are 2^24 times too small.
 		if v.subnormal() && !v.smallSums() {
 			dot = expr.Binary("*", expr.Of("16777216.0"), dot)
 		}
-		if f.Halved {
+		if f.Halved { // the decoder returns half of each quant
 			dot = expr.Binary("*", number(2), dot)
 		}
 		if f.Bias != 0 && !f.Affine && !v.smallSums() {

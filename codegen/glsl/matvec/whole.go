@@ -91,6 +91,7 @@ func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 	if f.Affine {
 		x = expr.Member(scale, "x")
 	}
+	// Quants that became subnormal halves are 2^24 times too small.
 	if v.subnormal() {
 		x = expr.Binary("*", expr.Of("16777216.0"), x)
 	}

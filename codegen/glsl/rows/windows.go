@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// windowWriter writes a kernel that has overlapping windows as rows (see schedule.Windows). An invocation folds a block
-// of rows, and computes the values that they share once per position.
+// windowWriter writes a kernel that reduces overlapping windows (see schedule.Windows). An invocation reduces a block
+// of several windows. It computes a value that these windows share only once for each position.
 type windowWriter struct {
 	*Writer
 	windows    schedule.Windows
@@ -17,7 +17,7 @@ type windowWriter struct {
 	atPosition []*kernel.Expr // the same values, as expressions of the position
 }
 
-// EmitWindows writes a kernel that folds overlapping windows.
+// EmitWindows writes a kernel that reduces overlapping windows.
 func EmitWindows(e *emit.Emitter) {
 	w, ok := schedule.WindowsOf(e.K)
 	if !ok {
