@@ -136,19 +136,7 @@ func (w *winograd) compute(r *convRun, weights []float32) error {
 	defer free()
 	for task := range tasks {
 		s := winogradStrip{w, r, weights, memory, task / strips, task % strips * w.rows}
-		err := r.call.Parallel(w.in, w.rows*w.wide*8, s.inputs)
-		if err == nil {
-			part := max(1, w.blocks/4)
-			parts := (w.blocks + part - 1) / part
-			err = r.call.Parallel(tileProducts*parts, work/tileProducts/parts, func(_, task int) {
-				first := task % parts * part
-				s.multiply(task/parts, first, min(part, w.blocks-first))
-			})
-		}
-		if err == nil {
-			err = r.call.Parallel(w.out, w.rows*w.wide*8, s.results)
-		}
-		if err != nil {
+		if err := s.parallel(work); err != nil {
 			return err
 		}
 	}
@@ -163,6 +151,30 @@ type winogradStrip struct {
 	memory  []float32 // the lists of inputs, and of results: by product, by channel, by tile
 	image   int       // in the batch
 	first   int       // row of tiles
+}
+
+// parallel computes the strip in parallel tasks. work is the multiply-adds of the products, in vectors. A task has
+// neighbouring channels, so that workers seldom write to the same cache lines.
+func (s *winogradStrip) parallel(work int) error {
+	tasks := tasksPerWorker * s.run.call.Workers()
+	channels, blocks := (s.in+tasks-1)/tasks, (s.blocks+tasks-1)/tasks
+	err := s.run.call.Parallel((s.in+channels-1)/channels, s.rows*s.wide*8*channels, func(worker, task int) {
+		for ch := task * channels; ch < min((task+1)*channels, s.in); ch++ {
+			s.inputs(worker, ch)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return s.run.call.Parallel((s.blocks+blocks-1)/blocks, work*blocks/s.blocks, func(worker, task int) {
+		first, end := task*blocks, min((task+1)*blocks, s.blocks)
+		for i := range tileProducts {
+			s.multiply(i, first, end-first)
+		}
+		for ch := first * channelBlock; ch < min(end*channelBlock, s.out); ch++ {
+			s.results(worker, ch)
+		}
+	})
 }
 
 // tileRows returns the number of rows of tiles.
