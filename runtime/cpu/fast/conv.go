@@ -23,10 +23,12 @@ import (
 
 // convolution is the kernel of a convolution and of the elementwise ops after it.
 type convolution struct {
-	node   *ir.Node
-	after  *epilogue // nil if there is none
-	phases []convPhase
-	shape  atomic.Pointer[[]*convShape] // of the last run, by phase
+	node      *ir.Node
+	after     *epilogue    // nil if there is none
+	before    *convolution // a depthwise convolution that computes the input; nil if there is none
+	phases    []convPhase
+	shape     atomic.Pointer[[]*convShape]   // of the last run, by phase
+	separable atomic.Pointer[separableShape] // of the last run, if there is a convolution before
 }
 
 // winogradOf returns the sizes of the convolution by Winograd's algorithm, or nil if it is computed directly.
@@ -93,10 +95,12 @@ func phasesOf(n *ir.Node) (list []convPhase) {
 	return list
 }
 
-// depthwise reports whether each channel of the result depends on one channel of the input, and no two on the same one.
-func (f *convolution) depthwise() bool { return depthwise(f.node) }
-
+// depthwise reports whether a node is a convolution in which each channel of the result depends on one channel of the
+// input, and no two on the same one.
 func depthwise(n *ir.Node) bool {
+	if len(n.Args()) == 1 { // a pool
+		return false
+	}
 	shape := n.Arg(1).Shape()
 	return shape[1].Add == 1 && shape[0].Add == int64(n.Attrs().Int("groups"))
 }
@@ -104,7 +108,7 @@ func depthwise(n *ir.Node) bool {
 // pack returns the weights, with extents dims, in the order of use: by phase, by group, by block of channels, by term,
 // and by channel of the block. The terms are padded to a multiple of 8 with zeros. A depthwise convolution has no
 // blocks or padding, and one channel per group. The element after them is 0 if all weights are finite, and otherwise
-// NaN. After that may be the weights for Winograd's algorithm.
+// NaN.
 func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
 	in, out := dims[1], dims[0]/groups
@@ -125,7 +129,7 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 		for g := range groups {
 			for o := 0; o < out && terms > 0; o++ {
 				to, step := packed[at+g*terms:], 1
-				if !f.depthwise() {
+				if !depthwise(f.node) {
 					step = channelBlock
 					to = packed[at+((g*blocksOf(out)+o/channelBlock)*paddedTerms(terms))*channelBlock+o%channelBlock:]
 				}
@@ -148,6 +152,12 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	if slices.ContainsFunc(weights, func(x float32) bool { return x-x != 0 }) {
 		packed[size] = float32(math.NaN())
 	}
+	return packed
+}
+
+// packConstant returns packed weights, and after them the weights for Winograd's algorithm if that may be used.
+func (f *convolution) packConstant(weights []float32, dims []int) []float32 {
+	packed := f.pack(weights, dims)
 	if f.mayUseWinograd() {
 		packed = append(packed, packWinograd(weights, dims[1], dims[0])...)
 	}
@@ -157,7 +167,7 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 // packedSize returns the number of elements of packed weights of a phase. out and terms are the numbers of channels of
 // the result in a group, and of terms in a sum.
 func (f *convolution) packedSize(groups, out, terms int) int {
-	if f.depthwise() {
+	if depthwise(f.node) {
 		return groups * terms
 	}
 	return groups * blocksOf(out) * paddedTerms(terms) * channelBlock
@@ -265,16 +275,18 @@ type convShape struct {
 	terms         int         // terms in a sum
 	axes          [3]convAxis // outer axes of extent 1 are added
 
-	out          [3]int // extents of the result
-	strided      bool   // the results are not neighbours
-	single       bool   // results are computed one position at a time, because there are only a few
-	direct       bool   // the input is used in place: no copy is necessary
-	rows, cols   int    // extents of a task's part along the last two axes of the result
-	channels     int    // number of channels in a task
-	units        int    // number of pairs of an image and a group in a task
-	step         int    // distance in a copy between the elements for neighbouring positions: 1 or 2
-	width, plane int    // distance between rows of a copy, in positions, and between its planes, in elements
-	copySize     int    // elements of a copy
+	out          [3]int     // extents of the result
+	strided      bool       // the results are not neighbours
+	single       bool       // results are computed one position at a time, because there are only a few
+	direct       bool       // the input is used in place: no copy is necessary
+	depthwise    bool       // see the function of this name
+	input        *convShape // of the depthwise convolution that computes a task's input; nil if memory has the input
+	rows, cols   int        // extents of a task's part along the last two axes of the result
+	channels     int        // number of channels in a task
+	units        int        // number of pairs of an image and a group in a task
+	step         int        // distance in a copy between the elements for neighbouring positions: 1 or 2
+	width, plane int        // distance between rows of a copy, in positions, and between its planes, in elements
+	copySize     int        // elements of a copy
 	offsets      []int32
 }
 
@@ -285,10 +297,12 @@ const tasksPerWorker = 2
 // They should fit in a core's L2 cache. Tests change it.
 var taskElems = 1 << 17
 
-// newConvShape returns the parameters for an input and a result of given extents.
-func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int) *convShape {
+// newConvShape returns the parameters for an input and a result of given extents. input has those of the depthwise
+// convolution that computes the input of each task, or is nil.
+func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int, input *convShape) *convShape {
 	w, axes := ir.WindowOf(n), len(x)-2
-	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: groups, step: 1}
+	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: groups, step: 1, input: input,
+		depthwise: depthwise(n)}
 	s.inPer, s.outPer = x[1]/s.groups, out[1]/s.groups
 	for i := range s.axes {
 		a := convAxis{in: 1, out: 1, kernel: 1, stride: 1, dilation: 1}
@@ -305,7 +319,7 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 		}
 	}
 	size := 1
-	s.terms, s.direct = s.inPer, true
+	s.terms, s.direct = s.inPer, input == nil
 	for _, a := range s.axes {
 		size *= a.out
 		s.terms *= a.kernel
@@ -322,7 +336,7 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 		s.usePositions()
 		return s
 	}
-	if n.Op() == ir.OpConv && depthwise(n) && s.axes[2].stride == 2 {
+	if n.Op() == ir.OpConv && s.depthwise && s.axes[2].stride == 2 {
 		s.step = 2
 	}
 	s.tile()
@@ -371,6 +385,9 @@ func evenParts(n, most int) int {
 	return (n + parts - 1) / parts
 }
 
+// upToMultiple returns n rounded up to a multiple of m.
+func upToMultiple(n, m int) int { return (n + m - 1) / m * m }
+
 // divide makes parts smaller until there are enough tasks for all workers, or larger if they are tiny.
 func (s *convShape) divide() {
 	work := s.rows * s.cols * s.terms * s.outPer
@@ -378,8 +395,12 @@ func (s *convShape) divide() {
 	if s.workers == 1 || work*s.parts()*units/lanes < 1<<14 {
 		want = 1
 	}
-	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 {
-		best, least := *s, math.Inf(1)
+	if want > 1 {
+		tasks, best, least := units*s.parts(), *s, math.Inf(1)
+		if tasks >= want { // without a split, some workers may have one more than the others
+			least = s.price()
+		}
+		missing := (max(want, upToMultiple(tasks, s.workers)) + tasks - 1) / tasks
 		for along := missing; along > 0; along-- {
 			of := *s
 			of.split(along, (missing+along-1)/along)
@@ -407,7 +428,7 @@ func (s *convShape) split(along, channels int) {
 		minimum := (positions + s.cols - 1) / s.cols
 		s.rows = evenParts(high.out, min(s.rows, max((s.rows+along-1)/along, minimum)))
 	}
-	if all := blocksOf(s.outPer); channels > 1 && all > 1 {
+	if all := blocksOf(s.outPer); channels > 1 && all > 1 && s.input == nil {
 		s.channels = channelBlock * evenParts(all, max((all+channels-1)/channels, blocks))
 	}
 }
@@ -490,25 +511,43 @@ func (s *convShape) fits() bool {
 
 // compute implements interp.Kernel.Compute.
 func (f *convolution) compute(c *interp.Call) error {
-	x, w := c.Args[0], c.Args[1]
-	shapes := f.shapes(x.Dims, c.Dims, c.Workers())
-	r := convRun{convolution: f, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:]),
-		epilogue: f.after.run(c)}
+	r := f.run(c, c.Args, c.Dims)
 	defer r.epilogue.end()
-	r.all = r.epilogue.out
-	if r.weights == nil {
-		r.weights = f.pack(w.Floats, w.Dims)
+	r.all, r.weights = r.epilogue.out, f.packed(c.Args[1])
+	if f.before != nil {
+		return r.computeBoth()
 	}
+	return r.compute()
+}
+
+// run returns a run with a result of extents out. args begins with the input and ends with the arguments of the
+// epilogue. The caller sets the result and the weights, and ends the epilogue.
+func (f *convolution) run(c *interp.Call, args []interp.Tensor, out []int) *convRun {
+	return &convRun{convolution: f, call: c, x: args[0].Floats, dims: args[0].Dims, outDims: out,
+		outSize: volume(out[2:]), epilogue: f.after.run(c, args, out)}
+}
+
+// packed returns the packed weights of an argument.
+func (f *convolution) packed(w interp.Tensor) []float32 {
+	if w.Packed != nil {
+		return w.Packed
+	}
+	return f.pack(w.Floats, w.Dims)
+}
+
+// compute computes all of the result from an input in memory.
+func (r *convRun) compute() error {
+	shapes := r.shapes(r.dims, r.outDims, r.call.Workers())
 	// Weights that are not finite do not count in the padding, but 0 times them is NaN.
 	last := 0
 	for i, s := range shapes {
-		last += f.packedSize(s.groups, s.outPer, s.inPer*len(f.phases[i].taps))
+		last += r.packedSize(s.groups, s.outPer, s.inPer*len(r.phases[i].taps))
 	}
 	r.skipPadding = r.weights[last] != 0
-	if more := r.weights[last+1:]; len(more) > 0 && w.Packed != nil {
+	if more := r.weights[last+1:]; len(more) > 0 {
 		if s := shapes[0].winograd; s != nil {
 			if r.convShape = shapes[0]; r.finite() {
-				return s.compute(&r, more)
+				return s.compute(r, more)
 			}
 		}
 	}
@@ -523,7 +562,7 @@ func (f *convolution) compute(c *interp.Call) error {
 				return err
 			}
 		}
-		r.weights = r.weights[f.packedSize(s.groups, s.outPer, s.inPer*len(f.phases[i].taps)):]
+		r.weights = r.weights[r.packedSize(s.groups, s.outPer, s.inPer*len(r.phases[i].taps)):]
 	}
 	return nil
 }
@@ -535,7 +574,7 @@ func (f *convolution) shapes(x, out []int, workers int) []*convShape {
 	}
 	var list []*convShape
 	for _, p := range f.phases {
-		list = append(list, newConvShape(f.node, p, f.node.Attrs().Int("groups"), x, out, workers))
+		list = append(list, newConvShape(f.node, p, f.node.Attrs().Int("groups"), x, out, workers, nil))
 	}
 	list[0].winograd = f.winogradOf(x, out)
 	f.shape.Store(&list)
@@ -561,8 +600,11 @@ type convRun struct {
 	*convShape
 	call        *interp.Call
 	x           []float32
+	dims        []int     // of x
+	outDims     []int     // of the result
 	weights     []float32 // packed, unless the convolution is depthwise
 	all         []float32 // the result
+	source      *convRun  // computes the input of each task; nil if x has the input
 	epilogue    *epilogueRun
 	outSize     int      // elements of a channel of the result
 	pool        *pooling // computes the results of a pool instead of a convolution's; nil for a convolution
@@ -572,7 +614,7 @@ type convRun struct {
 
 // part computes one part of the result: number `part` of an image and a group, which unit counts together.
 func (r *convRun) part(worker, unit, part int) {
-	deep, high, wide := &r.axes[0], &r.axes[1], &r.axes[2]
+	high, wide := &r.axes[1], &r.axes[2]
 	blocks := (r.outPer + r.channels - 1) / r.channels
 	channel := part % blocks * r.channels
 	part /= blocks
@@ -582,17 +624,26 @@ func (r *convRun) part(worker, unit, part int) {
 	down := (high.out + r.rows - 1) / r.rows
 	row := part % down * r.rows
 	depth := part / down
-	p := convPart{convRun: r, worker: worker, unit: unit, depth: depth, row: row, col: col,
-		rows: min(r.rows, high.out-row), cols: min(r.cols, wide.out-col), channel: channel, channels: min(r.channels, r.outPer-channel)}
-	p.inSize = deep.in * high.in * wide.in
-	p.input = r.x[unit*r.inPer*p.inSize:][:r.inPer*p.inSize]
+	p := convPart{convRun: r, worker: worker, unit: unit, depth: depth, row: row, col: col, channel: channel,
+		rows: min(r.rows, high.out-row), cols: min(r.cols, wide.out-col), channels: min(r.channels, r.outPer-channel)}
+	p.place()
 	p.out = r.all[(unit*r.outPer+channel)*r.outSize:][:p.channels*r.outSize]
-	p.first = ((deep.first+depth*deep.step)*r.out[1]+high.first+row*high.step)*r.out[2] + wide.first + col*wide.step
 	if r.single {
 		p.columns(worker)
 		return
 	}
 	p.tiles(worker)
+}
+
+// place sets the fields that follow from the part's coordinates and extents.
+func (p *convPart) place() {
+	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
+	p.inSize = deep.in * high.in * wide.in
+	if p.source == nil {
+		p.input = p.x[p.unit*p.inPer*p.inSize:][:p.inPer*p.inSize]
+	}
+	out := &p.convShape.out
+	p.first = ((deep.first+p.depth*deep.step)*out[1]+high.first+p.row*high.step)*out[2] + wide.first + p.col*wide.step
 }
 
 // convPart is a part of the result that a task computes.
@@ -613,18 +664,21 @@ func (p *convPart) tiles(worker int) {
 	positions := (p.rows-1)*p.width + p.cols
 	// Tiles are computed in place if they have no elements between rows, and whole blocks of channels.
 	wide := p.convShape.direct || p.rows == 1 || p.width == p.cols
-	single := p.pool != nil || p.depthwise() // one channel at a time
+	single := p.pool != nil || p.depthwise // one channel at a time
 	inPlace := !p.strided && wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
 	stride, scratch := p.outSize, 0
 	if !inPlace {
 		stride = (positions + lanes - 1) / lanes * lanes
 		scratch = blocksOf(p.channels) * channelBlock * stride
 	}
-	room := p.call.Room(worker, p.copySize+scratch)
+	room := p.call.Room(worker, p.copySize+max(scratch, p.inputRoom()))
 	in, sums := room[:p.copySize], room[p.copySize:]
-	if p.direct {
+	switch {
+	case p.direct:
 		in = p.input[p.first:]
-	} else {
+	case p.source != nil:
+		p.computeInput(in, sums)
+	default:
 		p.copy(in)
 	}
 	if inPlace {
@@ -735,16 +789,31 @@ func (p *convPart) copy(to []float32) {
 						fill(image, p.padding)
 						continue
 					}
+					pitch := p.width * p.step
 					if top > 0 || bottom < height || left > 0 || right < width*p.step {
-						fill(image, p.padding)
+						fillAround(image, p.padding, top*pitch+left, pitch, right-left, bottom-top)
 					}
 					from := p.input[ch*p.inSize+((at*high.in)+y)*wide.in+x:]
-					moveStrided(image[top*p.width*p.step+left:], p.width*p.step, from, high.stride*wide.in,
-						wide.stride/p.step, right-left, bottom-top)
+					moveStrided(image[top*pitch+left:], pitch, from, high.stride*wide.in, wide.stride/p.step,
+						right-left, bottom-top)
 				}
 			}
 		}
 	}
+}
+
+// fillAround sets all elements to x except rows of n elements, which are pitch elements apart. The first row begins
+// with element number first.
+func fillAround(list []float32, x float32, first, pitch, n, rows int) {
+	fill(list[:first], x)
+	end := first + n // of a row
+	for range rows - 1 {
+		for i := range list[end : end+pitch-n] { // often only one or two
+			list[end+i] = x
+		}
+		end += pitch
+	}
+	fill(list[end:], x)
 }
 
 // moveStrided copies rows of n elements. In src, elements are `step` apart and rows `from` apart. In dst, elements are
@@ -784,7 +853,7 @@ func (p *convPart) columns(worker int) {
 				sums[0] = p.pool.all(terms[:p.terms])
 			case p.skipPadding:
 				p.sums(sums, terms, inside)
-			case p.depthwise():
+			case p.depthwise:
 				sums[0] = dot(terms[:p.terms], p.groupWeights())
 			default:
 				convPosition(sums, terms, p.groupWeights()[:blocks*padded*channelBlock])
@@ -800,7 +869,7 @@ func (p *convPart) columns(worker int) {
 // groupWeights returns the packed weights from the part's first channel on.
 func (p *convPart) groupWeights() []float32 {
 	group := p.unit % p.groups
-	if p.depthwise() {
+	if p.depthwise {
 		return p.weights[group*p.terms:][:p.terms]
 	}
 	return p.weights[(group*blocksOf(p.outPer)+p.channel/channelBlock)*paddedTerms(p.terms)*channelBlock:]
@@ -812,7 +881,7 @@ func (p *convPart) sums(sums, terms []float32, inside []bool) {
 	weights := p.groupWeights()
 	for ch := range p.channels {
 		of, step := weights, 1
-		if !p.depthwise() {
+		if !p.depthwise {
 			of, step = weights[ch/channelBlock*len(terms)*channelBlock+ch%channelBlock:], channelBlock
 		}
 		sum := float32(0)

@@ -17,10 +17,17 @@ func convTile(count int, out []float32, stride int, in []float32, offsets []int3
 	// The assembly checks no bounds. The last offset is the largest.
 	_, _ = out[(channelBlock*blocks-1)*stride+n-1], in[int(offsets[len(offsets)-1])/4+n-1]
 	_ = weights[(blocks-1)*skip+channelBlock*len(offsets)-1]
-	f := [...]func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, blocks,
-		more int){
-		convTile1, convTile2, convTile3}[count-1]
-	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks, map[bool]int{true: 1}[add])
+	f, more := convTile3, 0
+	switch count {
+	case 1:
+		f = convTile1
+	case 2:
+		f = convTile2
+	}
+	if add {
+		more = 1
+	}
+	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks, more)
 }
 
 // convTaps computes n neighbouring positions of one channel of a depthwise convolution. Term i of a sum multiplies

@@ -314,7 +314,7 @@ func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	p := newIntConv(n, formOf(n.Arg(0).DType()), weights.Dims)
 	channels, k := c.Dims[1], volume(weights.Dims[1:])
 	if k == 0 {
-		return after.run(c).zeros(c)
+		return after.run(c, c.Args, c.Dims).zeros(c)
 	}
 	p.setExtents(x.Dims, c.Dims)
 	toPack, words := 0, len(p.offsets)+1 // words of an output channel
@@ -352,7 +352,7 @@ const (
 // channel, and padding is the padding value. Unless factor is nil, sums become floats, multiplied by factor(channel).
 func (p *intConv) compute(c *interp.Call, x intSource, rows []byte, sums []int32, padding int32,
 	factor func(channel int) float32, after *epilogue) error {
-	run := after.run(c)
+	run := after.run(c, c.Args, c.Dims)
 	defer run.end()
 	memory, free := scratchWords(c.Dims[0] * c.Dims[1] / p.outPer * p.imageBytes() / 4)
 	defer free()

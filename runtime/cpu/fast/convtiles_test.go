@@ -58,7 +58,7 @@ func TestConvSplit(t *testing.T) {
 			t.Fatal(err)
 		}
 		from, to := []int{1, tt.in, tt.size, tt.size}, []int{1, tt.out, tt.size, tt.size}
-		s := newConvShape(n, phasesOf(n)[0], 1, from, to, 2)
+		s := newConvShape(n, phasesOf(n)[0], 1, from, to, 2, nil)
 		if s.cols != tt.cols || s.channels != tt.channels {
 			t.Errorf("%d to %d channels of %d by %d: parts of %d positions and %d channels, want %d and %d", tt.in,
 				tt.out, tt.size, tt.size, s.cols, s.channels, tt.cols, tt.channels)

@@ -18,12 +18,21 @@ type epilogue struct {
 // or nil if there is none. The chain must be the only user. withEpilogue sets absorbed, by ID, for the nodes other than
 // n that the kernel computes.
 func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
-	if isWide(n) || !c.canEnd(n) {
+	own, e, more := c.epilogueOf(n, absorbed)
+	if own == nil {
 		return nil
+	}
+	return c.contraction(own, e, more, absorbed)
+}
+
+// epilogueOf returns a convolution or matmul, the epilogue that ends with node n, and the epilogue's arguments other
+// than the convolution or matmul. It returns nil if there is none, and otherwise sets absorbed.
+func (c *chains) epilogueOf(n *ir.Node, absorbed []bool) (own *ir.Node, e *epilogue, more []*ir.Node) {
+	if isWide(n) || !c.canEnd(n) {
+		return nil, nil, nil
 	}
 	inside := slices.Clone(absorbed)
 	members := c.membersFor(n, inside)
-	var own *ir.Node
 	for _, m := range members {
 		for _, a := range m.Args() {
 			if (own == nil || a.ID() > own.ID()) && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) &&
@@ -33,7 +42,7 @@ func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
 		}
 	}
 	if own == nil {
-		return nil
+		return nil, nil, nil
 	}
 	copy(absorbed, inside)
 	absorbed[own.ID()] = true
@@ -43,8 +52,7 @@ func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
 		element = b.instruction(primitives[name], []int{element})
 	}
 	b.of[own] = element
-	e := &epilogue{chain: b.compile(c, members)}
-	var more []*ir.Node
+	e = &epilogue{chain: b.compile(c, members)}
 	for i, a := range e.args {
 		if a == own {
 			e.own, e.reads[i] = i, false
@@ -52,7 +60,7 @@ func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
 			more = append(more, a)
 		}
 	}
-	return c.contraction(own, e, more)
+	return own, e, more
 }
 
 // usedBy reports whether only the members of a chain use node a.
@@ -74,8 +82,9 @@ func (c *chains) takesEpilogue(n *ir.Node) bool {
 }
 
 // contraction returns the kernel of a convolution, or of a matmul of integers, or nil if n is something else. e is nil
-// or the epilogue, and more has the epilogue's arguments other than n.
-func (c *chains) contraction(n *ir.Node, e *epilogue, more []*ir.Node) *interp.Kernel {
+// or the epilogue, and more has the epilogue's arguments other than n. contraction sets absorbed, by ID, for other
+// nodes that the kernel computes.
+func (c *chains) contraction(n *ir.Node, e *epilogue, more []*ir.Node, absorbed []bool) *interp.Kernel {
 	k := &interp.Kernel{Args: slices.Clone(n.Args()), Packs: 1, Stored: -1, Words: true, Fills: true, Rounds: e != nil}
 	switch q := c.quantized(n); {
 	case q != nil:
@@ -86,7 +95,11 @@ func (c *chains) contraction(n *ir.Node, e *epilogue, more []*ir.Node) *interp.K
 		completeInts(k, n, e)
 	case convolves(n, ir.OpConv) || convolves(n, ir.OpConvTranspose):
 		f := &convolution{node: n, after: e, phases: phasesOf(n)}
-		k.Compute, k.Pack = f.compute, func(t interp.Tensor) []float32 { return f.pack(t.Floats, t.Dims) }
+		k.Compute, k.Pack = f.compute, func(t interp.Tensor) []float32 { return f.packConstant(t.Floats, t.Dims) }
+		var args []*ir.Node
+		if f.before, args = c.depthwiseBefore(n, absorbed); f.before != nil {
+			k.Args[0], more = args[0], slices.Concat(args[1:], more)
+		}
 	default:
 		return nil
 	}
@@ -103,8 +116,8 @@ type epilogueRun struct {
 	store   func(at int, list []float32) // stores results in another format, from number at on
 }
 
-// run returns the epilogue for a run. The call's last arguments are the epilogue's. e may be nil.
-func (e *epilogue) run(c *interp.Call) *epilogueRun {
+// run returns the epilogue for results of extents dims. The last arguments are the epilogue's. e may be nil.
+func (e *epilogue) run(c *interp.Call, args []interp.Tensor, dims []int) *epilogueRun {
 	r := &epilogueRun{epilogue: e}
 	if c.Stored != nil {
 		r.store = storer[float32](c.Stored)
@@ -115,10 +128,10 @@ func (e *epilogue) run(c *interp.Call) *epilogueRun {
 		return r
 	}
 	r.readers, r.scratch = make([]argReader, len(e.args)), make([]*scratch[float32], c.Workers())
-	at := len(c.Args) - (len(e.args) - 1)
+	at := len(args) - (len(e.args) - 1)
 	for i := range r.readers {
 		if i != e.own {
-			r.readers[i] = newArgReader(c.Args[at], c.Dims, nil)
+			r.readers[i] = newArgReader(args[at], dims, nil)
 			at++
 		}
 	}

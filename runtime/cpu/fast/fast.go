@@ -95,7 +95,7 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 		if absorbed[i] {
 			continue
 		}
-		if k := c.contraction(n, nil, nil); k != nil {
+		if k := c.contraction(n, nil, nil, absorbed); k != nil {
 			list[i] = k
 		} else if r, ok := rows[n.Op()]; ok && (isNarrow(n.DType()) || r.ints) && r.accepts(n) {
 			list[i] = r.kernel(n)

@@ -291,7 +291,7 @@ func packInts(n *ir.Node) func(t interp.Tensor) []float32 {
 // matmulInts computes a matmul of integers, node n.
 func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	a, b := c.Args[0], c.Args[1]
-	outer, run := c.Dims[:len(c.Dims)-2], after.run(c)
+	outer, run := c.Dims[:len(c.Dims)-2], after.run(c, c.Args, c.Dims)
 	p := newIntMatmul(n, a.Dims, b.Dims)
 	if p.k == 0 {
 		return run.zeros(c)

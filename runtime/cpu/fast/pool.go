@@ -37,7 +37,8 @@ func (f *pooling) compute(c *interp.Call) error {
 	in := append([]int{1, channels}, x.Dims[outer:]...)
 	s := f.shape.Load()
 	if s == nil || !slices.Equal(s.dims, in) || s.workers != c.Workers() {
-		s = newConvShape(f.node, convPhase{}, channels, in, append([]int{1, channels}, c.Dims[outer:]...), c.Workers())
+		out := append([]int{1, channels}, c.Dims[outer:]...)
+		s = newConvShape(f.node, convPhase{}, channels, in, out, c.Workers(), nil)
 		f.shape.Store(s)
 	}
 	r := convRun{convShape: s, call: c, x: x.Floats, all: c.Out, outSize: volume(c.Dims[outer:]), pool: f}

@@ -231,7 +231,7 @@ func (q *quantized) matmul(c *interp.Call) error {
 	if err != nil {
 		return err
 	}
-	p, run := newIntMatmul(q.node, nil, dims), q.after.run(c)
+	p, run := newIntMatmul(q.node, nil, dims), q.after.run(c, c.Args, c.Dims)
 	defer run.end()
 	p.intForm = q.form(weights.Packed, false)
 	p.m = volume(x.Dims[:len(x.Dims)-1])
