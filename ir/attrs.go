@@ -124,7 +124,7 @@ func resolveAttrs(info *OpInfo, given []Attr) (Attrs, error) {
 		}
 		out = append(out, Attr{spec.Name, v})
 	}
-	for _, g := range given {
+	for _, g := range given { // finds attributes that the op does not have
 		if _, err := info.attr(g.Name); err != nil {
 			return nil, err
 		}

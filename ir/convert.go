@@ -35,7 +35,7 @@ func DecodeFloats(dst []float64, t DType, src []byte) {
 			}
 			return
 		}
-		var v [256]int64
+		var v [256]int64 // decodes part by part, so that a large tensor needs little memory
 		for at := 0; at < len(dst); at += len(v) {
 			part := v[:min(len(v), len(dst)-at)]
 			DecodeInts(part, t, src[at*t.Bits()/8:])
@@ -74,7 +74,7 @@ func EncodeFloats(dst []byte, t DType, src []float64) {
 			}
 			return
 		}
-		var v [256]int64
+		var v [256]int64 // encodes part by part, so that a large tensor needs little memory
 		for at := 0; at < len(src); at += len(v) {
 			part := v[:min(len(v), len(src)-at)]
 			for i := range part {

@@ -141,6 +141,7 @@ func RegisterCustom(c CustomOp) (Op, error) {
 		return 0, fmt.Errorf("custom op %q: there are already %d custom ops, the limit", c.Name, maxCustomOps)
 	}
 	info.Op = numOps + Op(len(have))
+	// Readers may hold the old list, so the new one has its own memory.
 	all := append(slices.Clip(have), info)
 	custom.rows.Store(&all)
 	return info.Op, nil

@@ -232,7 +232,7 @@ func checkCustomText(what, text string) error {
 				return at("the comment has no end: close it with */")
 			}
 			line += strings.Count(text[i:i+2+end], "\n")
-			i += end + 3
+			i += end + 3 // to the last byte of the comment
 		case b == '#':
 			return at("preprocessor lines are not allowed: vkc writes #version, and the #extension lines for Needs")
 		case strings.IndexByte("([{", b) >= 0:

@@ -82,7 +82,7 @@ func ByteSize(t DType, dims []int) (int64, error) {
 		if d < 0 {
 			return 0, fmt.Errorf("dim %d of %v is negative", i, dims)
 		}
-		if d == 0 {
+		if d == 0 { // the other extents must be in the limits nevertheless
 			zero = true
 			continue
 		}
@@ -207,7 +207,7 @@ func (n *Node) Number() (float64, bool) {
 	}
 	var v [1]float64
 	DecodeFloats(v[:], d.DType, d.Bytes)
-	return v[0], v[0] == v[0]
+	return v[0], v[0] == v[0] // false for NaN
 }
 
 // uniform reports whether all elements of a scalar type have the same bits.

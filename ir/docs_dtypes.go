@@ -59,7 +59,7 @@ func probeAttr(op Op, a AttrInfo) any {
 	case op == OpDynamicSlice && a.Name == "size":
 		return ShapeOf(1)
 	case op == OpIRFFT && a.Name == "n":
-		return int64(254)
+		return int64(254) // numbers with the 128 frequencies in probeShapes
 	case a.Default != nil:
 		return a.Default
 	case a.Kind == AttrShape:

@@ -292,7 +292,7 @@ func (t DType) BytesFor(n int64) (int64, error) {
 	case n < 0:
 		return 0, fmt.Errorf("negative element count %d", n)
 	case t.IsPacked():
-		n += -n & int64(in.elems-1)
+		n += -n & int64(in.elems-1) // rounds up to whole bytes
 	case n%int64(in.elems) != 0:
 		return 0, fmt.Errorf("%d elements are not a whole number of %s blocks of %d", n, t, in.elems)
 	}

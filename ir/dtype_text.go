@@ -65,6 +65,7 @@ func (d *Dim) UnmarshalJSON(text []byte) error {
 	if _, err := checkDim(v); err != nil {
 		return err
 	}
+	// Any other spelling is an error, and so are unknown or repeated fields.
 	if err := sameJSON(v, text); err != nil {
 		return err
 	}

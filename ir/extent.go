@@ -71,6 +71,7 @@ func (p product) dim() (Dim, error) {
 		return D(int(p.times)), nil
 	case 1:
 		d := factorDim(p.of[0])
+		// The text of a factor has no bound. It follows from the bound of the product.
 		d.Bound = (p.max - d.Add) / d.Mul
 		return d.Times(p.times), nil
 	}
@@ -388,6 +389,7 @@ func (p *extentParser) product(minus bool) (linear, error) {
 	if err != nil || !isNumber {
 		return l, err
 	}
+	// The number is multiplied last, so that an overflow can be reported.
 	for _, c := range append(slices.Collect(maps.Values(l.coef)), l.add, l.max) {
 		if max(c, -c) > maxElems/n {
 			return linear{}, fmt.Errorf("%d*(%s) is out of range: the limit is %d", n, l, int64(maxElems))
@@ -440,6 +442,7 @@ func (p *extentParser) factor() (linear, error) {
 		}
 		return l, err
 	}
+	// The + ends a name at the end of the input.
 	end := strings.IndexAny(p.rest+"+", "+-*/()")
 	name := p.rest[:end]
 	if !IsIdent(name) {

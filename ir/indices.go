@@ -46,6 +46,7 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 		if a.Picks == "" {
 			continue
 		}
+		// a.Picks names the argument from which the indices pick.
 		from := n.args[info.Arg(a.Picks)]
 		axis := 0
 		if slices.ContainsFunc(info.Attrs, func(a AttrInfo) bool { return a.Name == "axis" }) {

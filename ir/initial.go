@@ -165,6 +165,7 @@ func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
 	}
 	return d, inParts((n+3)/4, func(lo, hi int) error {
 		list := make([]float64, 0, 4*(hi-lo))
+		// A block has four words. The last one may have more numbers than elements are left.
 		for block := lo; block < hi; block++ {
 			x := i.four(RandomBlock(i.seed, 0, uint64(block)))
 			list = append(list, x[:]...)
@@ -229,7 +230,7 @@ func inParts(n int, f func(lo, hi int) error) error {
 		mu.Lock()
 		defer mu.Unlock()
 		lo, next = next, next+part
-		return lo, lo < n && first == nil
+		return lo, lo < n && first == nil // an error ends all goroutines
 	}
 	for range min(runtime.GOMAXPROCS(0), (n+part-1)/part) {
 		group.Go(func() {

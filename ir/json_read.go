@@ -135,6 +135,7 @@ func (r *jsonReader) object(v *jsonValue, required, optional []string) ([]*jsonV
 		return nil, err
 	}
 	all := slices.Concat(required, optional)
+	// The last unknown field is returned as the error, and the ones before it are reported.
 	var unknown error
 	for _, k := range v.keys {
 		if !slices.Contains(all, k.name) {
@@ -207,6 +208,7 @@ func (r *jsonReader) body(v *jsonValue) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A body has nodes and symbols of its own, but shares the file's limit of splats.
 	sub := &jsonReader{file: r.file, text: r.text, root: r.root, splatLeft: r.splatLeft, g: NewBody("")}
 	if f[1] != nil {
 		if sub.g.Name, err = r.str(f[1]); err != nil {
@@ -448,6 +450,7 @@ func (r *jsonReader) update(v *jsonValue) error {
 	if err != nil {
 		return err
 	}
+	// The node could not be added, and its error is reported already.
 	if r.nodes[state].made == nil || r.nodes[value].made == nil {
 		return nil
 	}
@@ -520,7 +523,7 @@ func (r *jsonReader) output(v *jsonValue) error {
 	if err != nil {
 		return err
 	}
-	if r.nodes[node].made == nil {
+	if r.nodes[node].made == nil { // its error is reported already
 		return nil
 	}
 	return r.wrap(f[0], r.g.Output(name, r.nodes[node].made))

@@ -62,6 +62,7 @@ func (v *jsonValue) pathTo(pos int) string {
 	for {
 		last := -1
 		for i := range v.items {
+			// end is 0 if a syntax error ended the item.
 			if end := v.items[i].end; v.start(i) <= pos && (end == 0 || pos < end) {
 				last = i
 			}
@@ -352,7 +353,7 @@ func escape(s string) (r rune, size int, err error) {
 		return 0, 0, errEscape
 	}
 	if !utf16.IsSurrogate(hi) {
-		return hi, 5, nil
+		return hi, 5, nil // u and four digits
 	}
 	if len(s) < 6 || s[5] != '\\' {
 		return 0, 0, errEscape
@@ -362,7 +363,7 @@ func escape(s string) (r rune, size int, err error) {
 	if !ok || pair == utf8.RuneError {
 		return 0, 0, errEscape
 	}
-	return pair, 11, nil
+	return pair, 11, nil // two escapes, and a backslash between them
 }
 
 // hex4 reads the letter u and four hex digits of a Unicode escape.

@@ -192,7 +192,7 @@ func (w *jsonWriter) data(d *Data) string {
 	head := fmt.Sprintf(`{"dtype": %q, "shape": %s, `, d.DType, jsonShape(ShapeOf(d.Dims...)))
 	elem := func(i int) string { return quoteNonFinite(formatElem(d.DType, d.elem(i))) }
 	switch {
-	case d.DType.IsBlock():
+	case d.DType.IsBlock(): // written as base64
 	case n > 1 && d.uniform() && int64(len(d.Bytes)) <= w.splatLeft:
 		w.splatLeft -= int64(len(d.Bytes))
 		return head + `"all": ` + elem(0) + "}"

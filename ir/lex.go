@@ -149,6 +149,7 @@ func (l *lexer) extent() {
 			depth++
 		case c == ')':
 			depth--
+		// A slash belongs to a dim only inside of parentheses, as in floor(T/2).
 		case !isWordByte(c) && (c != '/' || depth == 0):
 			return
 		}

@@ -87,7 +87,7 @@ func productDType(c *Call) (DType, error) {
 			return Invalid, fmt.Errorf("%s is %s: want i8 or u8, because matmuls of other integers are not "+
 				"supported", c.arg(0), t)
 		case t.IsInteger():
-			return Invalid, c.wantSame(0, 1)
+			return Invalid, c.wantSame(0, 1) // the error: a is a float or a block format
 		case !t.IsBlock():
 			if err := c.wantKinds(i, KindFloat); err != nil {
 				return Invalid, err

@@ -621,7 +621,7 @@ func powInt(a, b int64) int64 {
 		return 0
 	}
 	y := int64(1)
-	for ; b > 0; b >>= 1 {
+	for ; b > 0; b >>= 1 { // a is the number to the power 1, 2, 4 and so on
 		if b&1 != 0 {
 			y *= a
 		}

@@ -42,7 +42,7 @@ func init() {
 			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis. start is clamped so that update fits, unless the axis wraps. Updating a state in this way happens in place. Blocks can be written into a state by whole rows, along any axis except the innermost."},
 		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"}}, Infer: inferDequantize, Tol: Tolerance{Eps: 2},
-			NoGrad: "its argument is in blocks", Doc: "the argument is in blocks"},
+			NoGrad: "its argument is in blocks", Doc: "The elements of x, decoded from its blocks to floats."},
 	)
 }
 

@@ -127,7 +127,7 @@ func (c *Call) matrices(i int, rows, columns int64) (Shape, error) {
 	return s, nil
 }
 
-// squares is matrices for square ones of at most n rows.
+// squares checks that argument i is [..., n, n] of floats, with a number of at most n rows.
 func (c *Call) squares(i int, n int64) (Shape, error) {
 	s, err := c.matrices(i, n, n)
 	if err == nil && s[len(s)-2] != s[len(s)-1] {

@@ -76,7 +76,7 @@ func inferArgsort(c *Call) (Type, error) {
 	return Type{I32, t.Shape}, err
 }
 
-// inferTopK is the type rule of topk_indices: k coordinates along the axis.
+// inferTopK is the type rule of top_k_indices: k coordinates along the axis.
 func inferTopK(c *Call) (Type, error) {
 	t, err := inferArgsort(c)
 	if err != nil {

@@ -216,7 +216,7 @@ func inferSqueeze(c *Call) (Type, error) {
 	if err != nil {
 		return Type{}, err
 	}
-	if len(c.Attrs.Ints("axes")) == 0 {
+	if len(c.Attrs.Ints("axes")) == 0 { // ResolveAxes returns all axes for an empty list
 		clear(drop)
 	}
 	if err := c.rejectBlocks(); err != nil {
@@ -245,7 +245,7 @@ func inferUnsqueeze(c *Call) (Type, error) {
 	if err != nil {
 		return Type{}, err
 	}
-	if len(axes) == 0 {
+	if len(axes) == 0 { // ResolveAxes returns all axes for an empty list
 		clear(add)
 	}
 	if err := c.rejectBlocks(); err != nil {

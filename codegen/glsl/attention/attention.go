@@ -44,6 +44,7 @@ func newAttention(e *emit.Emitter) *attention {
 		return nil
 	}
 	f.Grid = g.Grid(e.K)
+	// Each dimension of the grid counts the tiles along several axes.
 	for dim, factors := range g {
 		f.PlaceFactors(dim, factors, f.placeAxis)
 	}
@@ -56,9 +57,9 @@ func newAttention(e *emit.Emitter) *attention {
 func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 	extent := f.K.Parallel[t.Axis]
 	switch {
-	case extent.Is(1):
+	case extent.Is(1): // all indices use coordinate 0
 	case t.Axis != f.ax.Query:
-		if f.UsesAxis(t.Axis) || t.Axis == f.ax.Split {
+		if f.UsesAxis(t.Axis) || t.Axis == f.ax.Split { // keyRange uses the split
 			f.BindAxis(t.Axis, f.Variable("uint", f.ParaName(t.Axis), place))
 		}
 	case extent.Max() > int64(t.Tile):
@@ -83,7 +84,7 @@ func (f *attention) bindRow(row expr.Expr) {
 	f.bindRowAt(row, f.Limit(f.queryOf(row), f.K.Parallel[f.ax.Query], f.queries()))
 }
 
-// bindRowAt is like bindRow, for a row with a known query.
+// bindRowAt binds the axes of a row of the tile, as bindRow does, for a row with a known query.
 func (f *attention) bindRowAt(row, query expr.Expr) {
 	if f.K.Parallel[f.ax.Query].Is(1) {
 		query = expr.Of("0u")
@@ -118,6 +119,7 @@ func (f *attention) atQuery(query expr.Expr, function func(kernel.Index) kernel.
 // keyRange declares the first key of the workgroup's split, and the end of the keys that any of its rows sees. It skips
 // steps of keys that are before the windows of all rows.
 func (f *attention) keyRange() (first, end expr.Expr) {
+	// The last query of the tile sees the most keys.
 	last := expr.Plus(f.query0, expr.Uint(f.queries()-1))
 	if queries := f.K.Parallel[f.ax.Query]; queries.Is(1) {
 		last = expr.Of("0u")
@@ -222,6 +224,7 @@ func (f *attention) storeQuad(quad, sum expr.Expr) {
 		f.RunLanes(emit.Run{Axis: f.ax.Value, Width: 4, Base: expr.Times(quad, 4)}, emit.ValuesOf(stores), stores, bind)
 		return
 	}
+	// The end of a row may be inside of a quad, so its elements are stored one by one.
 	f.OpenLanes(4)
 	col := f.Variable("uint", "col", expr.Flat(quad, 4, emit.Lane))
 	f.OpenIf(expr.Binary("<", col, expr.Uint(f.width)))
@@ -287,7 +290,7 @@ func (f *flashRows) storeOwn(i, row expr.Expr) {
 		f.storeOnce(expr.Binary("==", f.lane, expr.Of("0u")))
 		f.Repeat("n", f.quads, func(n expr.Expr) {
 			at := f.Named("quad", f.column(n))
-			if all := schedule.ValueQuads(f.width); all < f.lanes*f.quads {
+			if all := schedule.ValueQuads(f.width); all < f.lanes*f.quads { // some lanes have quads past the end
 				f.OpenIf(expr.Binary("<", at, expr.Uint(all)))
 				defer f.Close()
 			}

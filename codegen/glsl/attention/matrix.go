@@ -100,6 +100,7 @@ func (m *flashMatrix) declare() {
 		m.frag))
 	m.part = m.Named("part", expr.Remainder(expr.Of("gl_SubgroupID"), m.parts, m.subgroups))
 	m.own = m.row0
+	// Subgroups that share rows need scratch memory of their own.
 	if m.parts > 1 {
 		m.own = m.Variable("uint", "own", expr.Times(expr.Of("gl_SubgroupID"), m.frag))
 	}
@@ -115,7 +116,7 @@ func (m *flashMatrix) declare() {
 	m.keyMover.Declare("uvec4", "next_keys")
 	m.valueMover = m.mover(m.a.V, m.valueAxis())
 	m.valueMover.Declare("uvec4", "next_values")
-	if !m.inRegisters {
+	if !m.inRegisters { // an invocation has one row, and its statistics are numbers
 		m.shift = m.Variable("float", "top", m.lowest())
 		m.total = m.Variable("float", "total", expr.Of("0.0"))
 		return
@@ -214,6 +215,7 @@ func (m *flashMatrix) store() {
 
 // storeFragment stores the columns of the scratch array that belong to this invocation's row, as fragment n.
 func (m *flashMatrix) storeFragment(n expr.Expr) {
+	// each is the number of quads that an invocation stores of a row's fragment. Some may have none.
 	each := max(m.frag/4/m.lanesPerRow(), 1)
 	m.Repeat("q", each, func(q expr.Expr) {
 		local := expr.Flat(m.lane, each, q)
@@ -243,6 +245,7 @@ func (m *flashMatrix) rowStats() (top, total expr.Expr) {
 		m.SumLanes(m.total, m.lanesPerRow()/2)
 		return m.shift, m.total
 	}
+	// Each element of the fragment then has the sum of its row.
 	m.Do("coopMatReduceNV", m.total, m.total, expr.Of("gl_CooperativeMatrixReduceRowNV"), m.add)
 	read := func(fragment expr.Expr, name string) expr.Expr {
 		m.Do("subgroupBarrier")

@@ -58,7 +58,7 @@ func (m *flashMatrix) begin(first expr.Expr) {
 		m.scores[i] = m.Array(m.fragment("Accumulator"), "score", m.keys)
 	}
 	m.Repeat("j", m.keys, func(j expr.Expr) { m.multiplyKeys(m.scores[0], j, m.keyTile(0)) })
-	if m.stages == 1 {
+	if m.stages == 1 { // the first tile of keys makes room for the second
 		m.Barrier()
 		m.keyMover.Put(m.keyTile(0))
 	}
@@ -70,7 +70,7 @@ func (m *flashMatrix) step(key0, allSee expr.Expr, which int) {
 	m.OpenScope()
 	defer m.Close()
 	now, ahead := m.scores[which], m.scores[1-which]
-	m.Barrier()
+	m.Barrier() // all subgroups have written the tiles that are read below
 	m.keyMover.Fetch(expr.Plus(key0, expr.Uint(2*m.s.TileN)))
 	m.valueMover.Fetch(expr.Plus(key0, expr.Uint(m.s.TileN)))
 	m.weigh(now, key0, allSee)
@@ -79,7 +79,7 @@ func (m *flashMatrix) step(key0, allSee expr.Expr, which int) {
 		m.multiplyKeys(ahead, j, m.keyTile(1-which))
 		m.multiplyValues(now, j, m.valueTile(which))
 	})
-	if m.stages == 1 {
+	if m.stages == 1 { // all subgroups have read the tiles that are overwritten below
 		m.Barrier()
 	}
 	m.keyMover.Put(m.keyTile(which))
@@ -140,7 +140,7 @@ func (m *flashMatrix) readQueries() {
 			keep(m.octet(m.a.Q, m.dotAxis(), expr.Times(octet, schedule.OctetElems)))
 		}).Move(expr.Uint(first))
 		m.Barrier()
-		if lines < s.TileM {
+		if lines < s.TileM { // only the subgroups with these rows
 			m.Open(&syntax.If{Cond: expr.Format("%s / %du == %du", m.row0, lines, first/lines)})
 		} else {
 			m.OpenScope()

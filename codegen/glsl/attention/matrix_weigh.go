@@ -99,7 +99,7 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, allSee expr.Expr) 
 	switch {
 	case m.a.Mask != nil:
 		each()
-	case m.scalesLate() && !m.a.Causal && m.wholeTiles():
+	case m.scalesLate() && !m.a.Causal && m.wholeTiles(): // all rows see all keys of every tile
 	case m.scalesLate():
 		m.Open(&syntax.If{Cond: expr.Binary(">", expr.Plus(key0, expr.Uint(m.s.TileN)), allSee)})
 		each()
@@ -182,6 +182,7 @@ func (m *flashMatrix) readScores(mine expr.Array, best, first, key0 expr.Expr) {
 		m.Assign(mine.At(c), m.score(dot, key, m.axisOrZero(m.ax.Query)))
 		m.AtLeast(best, mine.At(c))
 	})
+	// Afterwards all lanes of the row have the largest score.
 	for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
 		m.AtLeast(best, emit.Shuffled(best, mask))
 	}

@@ -108,7 +108,7 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 	s := t.s
 	sums := t.Filled("float", name, s.ThreadM*s.ThreadN, "i", func(i expr.Expr) expr.Expr { return expr.Of("0.0") })
 	d0 := t.OpenLoop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
-	all := schedule.DivisibleBy(over.Extent, s.TileK)
+	all := schedule.DivisibleBy(over.Extent, s.TileK) // no quad passes the end of the vectors
 	t.Comment("Stage queries and keys.")
 	t.mover(s.TileM, s.TileK/4, t.rowByRow(t.qTile), func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		t.bindRow(line)
@@ -154,8 +154,8 @@ func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) fun
 	}
 }
 
-// loadValue is like loadKey, for values: the tile's first line is the value of key number key0 + v0. Values from key
-// end on, which no row sees, become 0.
+// loadValue returns the function that loads a quad of a value for the tile of values. The tile's first line is the
+// value of key number key0 + v0. Values from key end on, which no row sees, become 0.
 func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 	return func(_, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		key := t.Variable("uint", "key", expr.Plus(key0, v0, line))
@@ -214,7 +214,7 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 		shift, correction := t.rebase(largest, t.top.At(i))
 		t.Assign(t.top.At(i), t.best.At(i))
 		t.rescale(i, correction)
-		var row expr.Expr
+		var row expr.Expr // the row in the shared array of weights
 		if !s.Steps {
 			row = t.Named("row", t.rowOf(i))
 		}

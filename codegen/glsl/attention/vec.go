@@ -94,6 +94,7 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 	array := v.Array(typ, name, v.s.ThreadN*vectors)
 	at := func(u, n expr.Expr) expr.Expr { return array.At(expr.Flat(u, vectors, n)) }
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
+		// A team without a key at the end reads the last key, and seenScore excludes the result.
 		last := expr.Binary("-", end, expr.Uint(1))
 		v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", v.keyOf(key0, u), last)))
 		v.Repeat("n", vectors, func(n expr.Expr) {
@@ -196,6 +197,7 @@ func (v *flashVec) joinTeams() {
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		top, total := v.top.At(r), v.total.At(r)
 		best := v.Variable("float", "best", top)
+		// Lanes that differ by a multiple of v.lanes are in different teams.
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
 			v.AtLeast(best, emit.Shuffled(best, mask))
 		}
@@ -229,6 +231,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	sums := v.Share("vec4", "shared_sums", subgroups*results)
 	stats := v.Share("vec2", "shared_weights", subgroups*v.rows)
 	v.Blank()
+	// The subgroup's first team: all teams have the same results.
 	v.OpenIf(expr.Binary("<", expr.Of("gl_SubgroupInvocationID"), expr.Uint(v.lanes)))
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		place := expr.Flat(expr.Of("gl_SubgroupID"), v.rows, r)
@@ -260,6 +263,7 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	v.AtLeast(best, expr.Member(stat(g), "x"))
 	v.Close()
 	total := v.Variable("float", "sum", expr.Of("0.0"))
+	// Only the log-sum-exp does not need the values.
 	weighted := slices.ContainsFunc(v.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(accSums) })
 	var sum expr.Expr
 	if weighted {

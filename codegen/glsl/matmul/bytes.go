@@ -13,6 +13,7 @@ import (
 func (m *Base) packedQuad(o *Operand, k expr.Expr, inside bool) expr.Expr {
 	a := emit.Along{Axis: m.Fold, Extent: m.K.Fold}
 	convert := func(word expr.Expr) expr.Expr { return m.Coerce("uint", m.Quads.Word, word) }
+	// The four bytes are not one word of memory.
 	if !schedule.DivisibleBy(a.Extent, 4) || o.Value.Kind != kernel.ExprLoad || !m.IsVector(o.Value, a) {
 		m.Helper("pack_bytes", "ivec4")
 		return convert(expr.Call("pack_bytes", m.quadAlong(o.Value, m.Fold, k, inside, o.QuadName())))

@@ -97,6 +97,7 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 func (c *coopMat) storeResults() {
 	s := c.s
 	wide, per16 := c.cols(), schedule.UnitsOf16(c.K, s)
+	// The results replace the tiles, so they must not take more memory.
 	fits := func(wide int) bool {
 		return c.cols()%wide == 0 && c.resultUnits(wide)*per16 <= schedule.MatrixUnits(c.K, s)
 	}
@@ -114,7 +115,7 @@ func (c *coopMat) storeResults() {
 				for f := range wide {
 					sum := p.Sums.At(expr.Flat(i, c.cols(), expr.Flat(j, wide, expr.Uint(f))))
 					at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
-					if c.sums == ir.F16 {
+					if c.sums == ir.F16 { // shared memory has 32-bit elements here
 						sum = expr.Call(emit.Fragment(c.s.Fragment, ir.F32, "Accumulator"), sum)
 					}
 					c.StoreMatrix(sum, c.tiles, expr.Times(at, per16), pitch*per16, "Row")

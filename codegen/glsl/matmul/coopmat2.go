@@ -48,6 +48,7 @@ func EmitCoopMat2(e *emit.Emitter) {
 	e.Need(emit.NeedCoopMat, emit.NeedCoopMat2, emit.NeedMemoryModel, emit.NeedMaintenance4)
 	c := &coopMat2{staging: m.newStaging(expr.Of("gl_LocalInvocationIndex")), s: s,
 		tensors: map[*Operand]*tensor{}, staged: map[*Operand]*staged{}}
+	// Bf16 lies in buffers as 16-bit integers.
 	if slices.ContainsFunc(e.K.Bindings, func(b kernel.Binding) bool { return b.DType == ir.BF16 }) {
 		e.Need(emit.NeedInt16)
 	}
@@ -117,7 +118,7 @@ func (c *coopMat2) operandTensor(o *Operand) *tensor {
 	clamp := schedule.EdgeOf(c.K, c.s.Variant, c.Tile, o.axis) == schedule.EdgeClamped ||
 		schedule.EdgeOf(c.K, c.s.Variant, c.Tile, c.Fold) == schedule.EdgeClamped
 	c.declareLayout(t.layout, clamp, outer, inner, p)
-	if p.Run > 0 {
+	if p.Run > 0 { // slices of such an operand have their own base
 		return t
 	}
 	t.base = c.EvalCoordinate(p.Base)
@@ -215,7 +216,7 @@ func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 	rows := pieceSide{c.A, down, c.pieceM, func(p piece) int { return p.row }}
 	cols := pieceSide{c.B, across, c.pieceN, func(p piece) int { return p.col }}
 	first, then := rows, cols
-	if down > 1 {
+	if down > 1 { // the columns are one piece
 		first, then = cols, rows
 	}
 	tiles := map[*Operand][]expr.Expr{}
@@ -369,7 +370,7 @@ func (c *coopMat2) origin(p piece) (row, col expr.Expr) {
 // that is applied to each element.
 func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
 	tiles := make([]expr.Expr, len(c.pieces))
-	if s.Value.Kind == kernel.ExprAcc {
+	if s.Value.Kind == kernel.ExprAcc { // stores a sum unchanged
 		for i, p := range c.pieces {
 			tiles[i] = p.sums[s.Value.Acc]
 		}
@@ -412,6 +413,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 		row := c.Named("row", expr.Plus(c.Row0, expr.Of("tile_row")))
 		col := c.Named("col", expr.Plus(c.Col0, expr.Of("tile_col")))
 		if cond := c.inside(row, col); cond != nil {
+			// Elements beyond the result must not load anything.
 			c.When(expr.Unary("!", cond), &syntax.Return{X: c.MatMuls[0].Sums.Name})
 		}
 		c.BindAxis(c.Row, row)
@@ -437,6 +439,7 @@ func (c *coopMat2) bindSums() {
 	if c.sums != ir.F32 || !c.dtype.IsInteger() {
 		return
 	}
+	// The sums are floats already, so a cast of a sum to f32 is the sum itself.
 	kernel.Walk(c.K.Roots(), func(v *kernel.Expr) {
 		if schedule.IsFloatSum(v) {
 			c.BindValue(v, c.MatMuls[v.Args[0].Acc].Sums.Name)

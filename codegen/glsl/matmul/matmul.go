@@ -103,6 +103,7 @@ func (m *Base) placeWorkgroup() {
 	m.Grid = g.Grid(m.K)
 	m.Row0, m.Col0 = expr.Of("0u"), expr.Of("0u")
 	for dim, factors := range g {
+		// Bands count tiles along both dimensions of the grid at once.
 		if m.band > 1 && dim == 0 {
 			m.placeBand(g)
 		}
@@ -122,7 +123,7 @@ func (m *Base) placeBand(g schedule.MatGrid) {
 		expr.Of("gl_WorkGroupID.x")))
 	band := int64(m.band)
 	height, first := expr.Uint(band), expr.Binary("*", expr.Binary("/", tile, expr.Uint(band*across)), expr.Uint(band))
-	if down%band == 0 {
+	if down%band == 0 { // all bands are full
 		m.placeAxis(cols, expr.Binary("%", expr.Binary("/", tile, height), expr.Uint(across)))
 		m.placeAxis(rows, expr.Binary("+", first, expr.Binary("%", tile, height)))
 		return
@@ -164,7 +165,7 @@ func (m *Base) DeclareSums(count int) {
 	}
 }
 
-// DeclareZeros is like DeclareSums, for elements of any type.
+// DeclareZeros declares count sums of a type for each matmul, with the value zero.
 func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
 	for i := range m.MatMuls {
 		m.MatMuls[i].Sums = m.Array(typ, m.K.MatMuls[i].Name, count)
@@ -257,6 +258,7 @@ func (m *Base) guards() expr.Expr {
 // FinishQuad writes the stores of four neighbouring columns. sums has a vector of four sums for each matmul.
 func (m *Base) FinishQuad(row, col expr.Expr, sums []expr.Expr) {
 	width := m.extent(m.Col)
+	// A condition may differ within the quad.
 	if !schedule.DivisibleBy(width, 4) || m.K.Guard != nil && m.K.Guard.Col != nil {
 		m.Repeat("part", 4, func(part expr.Expr) {
 			var at []expr.Expr

@@ -69,7 +69,7 @@ func (c *staging) stageOperands() {
 		st := &staged{Operand: o, unrounded: schedule.Unrounded(o.Value, c.dtype), base: c.octets}
 		extent := c.tileExtent(o)
 		st.lineAxis, st.perLine, st.crossAxis, st.lines = c.Fold, c.Tile.TileK, o.axis, extent
-		if !o.Along {
+		if !o.Along { // lines go along the operand's other axis
 			st.lineAxis, st.perLine, st.crossAxis, st.lines = o.axis, extent, c.Fold, c.Tile.TileK
 		}
 		st.raw = schedule.UnitLoad(c.K, o.Value, o.axis, c.dtype, c.unit)
@@ -139,6 +139,7 @@ func (c *staging) load(st *staged, i, k0, line, octet expr.Expr) {
 	at := expr.Plus(from[st.crossAxis], line)
 	inner := c.Variable("uint", c.axisVariable(st.lineAxis), expr.Plus(from[st.lineAxis], expr.Times(octet, c.unit)))
 	inside := c.insideOctet(st, from, at, inner)
+	// Beyond the end of the contraction axis an octet is 0 (inside). A line beyond another axis repeats the last one.
 	if st.crossAxis != c.Fold {
 		at = c.ClampTo(at, st.crossAxis, st.lines)
 	}
@@ -192,6 +193,7 @@ func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 	}
 	if schedule.ShiftedLoad(c.K, st.Value, st.axis, c.dtype) {
 		value := expr.Call(c.shiftedOctets(c.Buffers[v.Bind]), expr.Narrow(c.IndexAt(v.Index, st.lineAxis, inner)))
+		// Elements past the end of the contraction axis must be 0.
 		if st.lineAxis == c.Fold && !schedule.DivisibleBy(c.K.Fold, schedule.OctetElems) {
 			c.Helper("first_halves", "uvec4")
 			value = expr.Call("first_halves", value, expr.Binary("-", c.Dim(c.K.Fold), inner))
