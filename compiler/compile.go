@@ -197,7 +197,7 @@ func (c *compilation) compile(ctx context.Context) *Compiled {
 	low.Program.GraphHash = c.g.HashString()
 	var shaders []spirv.Shader
 	for i, src := range low.GLSL {
-		if low.SPIRV[i] == nil {
+		if low.SPIRV[i] == nil { // a custom op may bring its own SPIR-V
 			shaders = append(shaders, spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src,
 				TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, c.caps.API)})
 		}
@@ -216,11 +216,12 @@ func (c *compilation) compile(ctx context.Context) *Compiled {
 		Stats:    Stats{Processes: stats.Processes},
 	}
 	for _, module := range low.SPIRV {
-		if module == nil {
+		if module == nil { // takes the next result: they are in the order of shaders
 			module, results = results[0].SPIRV, results[1:]
 		}
 		p.Contents.SPIRV = append(p.Contents.SPIRV, module)
 	}
+	// A program that cannot be cached is compiled nevertheless.
 	if p.Stats.CacheErr = c.noRoot; c.noRoot == nil {
 		p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
 	}

@@ -90,6 +90,7 @@ func compileErrors(err error) []*spirv.CompileError {
 		}
 		return all
 	}
+	// e wraps one error, or none.
 	return compileErrors(errors.Unwrap(err))
 }
 

@@ -46,8 +46,8 @@ func limits(caps device.Caps) passes.Limits {
 	return passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh, Memory: caps.DeviceMemory}
 }
 
-// lower is [Lower] with all options. It runs the passes, refuses kernels that the device cannot run, and selects a
-// schedule for each kernel. It panics with a bailout.
+// lower runs the passes on a graph, refuses kernels that the device cannot run, and selects a schedule for each kernel.
+// caps describes the device. It panics with a bailout.
 func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Lowered {
 	pricer, persistence := opt.Pricer, opt.Persistence
 	if pricer == nil {
@@ -116,7 +116,7 @@ func (low *Lowered) scheduleAndEmit(k *kernel.Kernel, name string, caps device.C
 	switch {
 	case opt.OneKernel:
 		return c, nil
-	case alternatives == nil:
+	case alternatives == nil: // only tests set others
 		alternatives = schedule.Alternatives
 	}
 	for _, a := range alternatives(k, sched, caps, opt.Tuning) {

@@ -108,6 +108,7 @@ func grouped(list []KernelTime) (sums []kernelTimes) {
 		if !ok {
 			i = len(sums)
 			at[key], sums = i, append(sums, kernelTimes{KernelTime: k})
+			// The first kernel of a group is added below, like the others.
 			sums[i].Nanos, sums[i].Flops, sums[i].Moved = 0, 0, 0
 		}
 		s := &sums[i]

@@ -23,7 +23,7 @@ type Signature struct {
 
 var errNoSignature = errors.New("there is no signature: it is nil")
 
-// Explain is [Explain] with the name of the program's graph.
+// Explain wraps err with the call `doing` and the name of the program's graph (see the function [Explain]).
 func (s *Signature) Explain(doing string, err error) error {
 	if s == nil {
 		return err

@@ -297,7 +297,7 @@ func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release f
 	}
 	for name, t := range tensors {
 		if err := t.hold(); err != nil {
-			release()
+			release() // the tensors held so far
 			return nil, nil, fmt.Errorf("input %q: %w", name, err)
 		}
 		held = append(held, t)

@@ -123,7 +123,7 @@ const maxHeadDim = 512
 // attention is decomposed into a matmul, a softmax and another matmul.
 func AttentionRefusal(n *ir.Node) string {
 	rank := n.Arg(0).Rank()
-	d, e := n.Arg(0).Shape()[rank-1], ir.D(1)
+	d, e := n.Arg(0).Shape()[rank-1], ir.D(1) // the extents of keys and values; the log-sum-exp has no values
 	if v := n.Op().Info().Arg("v"); v >= 0 {
 		e = n.Arg(v).Shape()[rank-1]
 	}

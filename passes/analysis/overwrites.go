@@ -215,6 +215,7 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 		return nil, nil, "another state has the same new value"
 	}
 	own = map[*ir.Node]bool{}
+	// n goes from the new value to the old one, a write at a time.
 	for n := value; n != u.State; {
 		w, ok := WriteOf(n)
 		switch {
@@ -226,6 +227,7 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 			return nil, nil, fmt.Sprintf("%s writes more than a copy does", w.Op)
 		}
 		values = append(values, n)
+		// The write and its reshapes may have no other readers, or these would see later values.
 		for x := n; x != w.base; x = w.nextToBase(x) {
 			if x != value && !o.onlyReadBy(own, x) {
 				return nil, nil, fmt.Sprintf("something else needs %s too", x)
@@ -239,7 +241,7 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 			return nil, nil, fmt.Sprintf("something else needs %s too", n)
 		}
 	}
-	for _, e := range o.Operands(values) {
+	for _, e := range o.Operands(values) { // the state's memory would change before it is read
 		if x := Unshaped(e.Value); x == u.State || own[x] {
 			return nil, nil, fmt.Sprintf("%s writes elements that the state has elsewhere", e.user)
 		}
@@ -330,7 +332,7 @@ func (o *Overwrites) operandsOf(w Write) (all []Edge) {
 func (o *Overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (map[*ir.Node]bool, bool) {
 	seen := map[*ir.Node]bool{}
 	for next := slices.Clone(nodes); len(next) > 0; o.search-- {
-		if o.search == 0 {
+		if o.search == 0 { // all searches of a graph share this limit
 			return nil, false
 		}
 		n := next[len(next)-1]

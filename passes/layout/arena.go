@@ -18,7 +18,7 @@ func (pl *planner) placeTemps() {
 	}
 	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
 	var times []int
-	for _, t := range temps {
+	for _, t := range temps { // the times at which lifetimes begin or end
 		times = append(times, pl.lifetime[t][0], pl.lifetime[t][1])
 	}
 	taken := newArenaUse(times)

@@ -28,7 +28,7 @@ func align(n, to int64) int64 { return (n + to - 1) / to * to }
 func (sc *scope) interfaceBuffers() {
 	g := sc.g.Ops
 	port := func(kind kernel.BufferKind, name string, n *ir.Node) kernel.Port {
-		if _, ok := sc.buffers[n.ID()]; !ok {
+		if _, ok := sc.buffers[n.ID()]; !ok { // an input may also be an output
 			sc.buffers[n.ID()] = sc.add(kind, name, n.Type())
 		}
 		return kernel.Port{Name: name, Buffer: sc.buffers[n.ID()], DType: n.DType(), Shape: n.Shape()}

@@ -47,7 +47,7 @@ func (s *arenaUse) visit(life [2]int, inside, above func(node int)) {
 	var walk func(node, first, last int)
 	walk = func(node, first, last int) {
 		switch {
-		case s.times[last] < life[0] || life[1] < s.times[first]:
+		case s.times[last] < life[0] || life[1] < s.times[first]: // outside
 		case life[0] <= s.times[first] && s.times[last] <= life[1]:
 			inside(node)
 		default:
@@ -75,11 +75,13 @@ func (s *arenaUse) take(life [2]int, from, to int64) {
 // of such a node uses it.
 func (s *arenaUse) lowest(life [2]int, bytes int64) int64 {
 	var taken []spans
+	// A node inside of the lifetime counts with the bytes used at some of its times, an ancestor with the bytes used at
+	// all.
 	s.visit(life, func(node int) {
 		taken = append(taken, s.some[node])
 	}, func(node int) { taken = append(taken, s.all[node]) })
 	at := int64(0)
-	for moved := true; moved; {
+	for moved := true; moved; { // the last move may have led into another span
 		moved = false
 		for _, t := range taken {
 			if end, ok := t.overlaps(at, at+bytes); ok {

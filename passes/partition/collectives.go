@@ -97,7 +97,7 @@ func collective(name, doc, prologue, each, result string, shape func(ir.Shape, i
 			},
 			Kernel: collectiveKernel([]string{"y", "next"}, fill.Replace(body)),
 			Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
-				if gives {
+				if gives { // otherwise op give has written the values
 					if err := mailbox.Give(toWords(args[1].Bytes), toWords(args[0].Bytes)); err != nil {
 						return nil, err
 					}
@@ -280,7 +280,7 @@ func toWords(b []byte) []uint32 {
 	return words
 }
 
-// fromWords is the inverse of toWords.
+// fromWords returns the bytes of 32-bit words, from which toWords reads them.
 func fromWords(words []uint32) []byte {
 	b := make([]byte, 0, 4*len(words))
 	for _, w := range words {
@@ -297,7 +297,7 @@ func Swaps(shards, values, times int) (*ir.Graph, error) {
 	var err error
 	add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 		var n *ir.Node
-		if err == nil {
+		if err == nil { // after an error, the rest adds nothing
 			n, err = g.Add(op, args, attrs, "")
 		}
 		return n

@@ -90,9 +90,10 @@ func newLayerSplitter(g *ir.Graph) *layerSplitter {
 		first, last := s.first[i], s.last[i]
 		switch {
 		case n.Op() == ir.OpWeight || n.Op() == ir.OpState:
-			if first < len(nodes) {
+			if first < len(nodes) { // something reads it
 				s.stored[first+1] += maxBytes(n)
 			}
+			// All accesses to a state must be in one part, so no cut lies between them.
 			for at := first + 1; n.Op() == ir.OpState && at <= last; at++ {
 				s.inside[at] = true
 			}
@@ -102,7 +103,7 @@ func newLayerSplitter(g *ir.Graph) *layerSplitter {
 			}
 		}
 	}
-	for at := 1; at < len(s.stored); at++ {
+	for at := 1; at < len(s.stored); at++ { // turns bytes at each position into sums of all positions before
 		s.stored[at] += s.stored[at-1]
 	}
 	return s
@@ -259,7 +260,7 @@ func (s *layerSplitter) build(i int, ends []int) (_ Part, err error) {
 		}
 		p.copies[n], err = p.Add(n.Op(), args, n.Attrs(), n.Pos())
 		bailout.Check(err)
-		if s.last[id] >= p.to {
+		if s.last[id] >= p.to { // a later part reads it
 			bailout.Check(p.Output(s.passedName(n), p.copies[n]))
 			p.Gives = append(p.Gives, s.passedName(n))
 		}

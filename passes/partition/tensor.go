@@ -97,6 +97,7 @@ func (s *tensorSplitter) run() (err error) {
 	defer bailout.Caught(&err)
 	live := s.old.Live()
 	for id, n := range s.old.Nodes() {
+		// All shards have all inputs and states, also unused ones.
 		if !live[id] && n.Op() != ir.OpInput && n.Op() != ir.OpState {
 			continue
 		}
@@ -312,12 +313,12 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 // splitNode computes the rank's part of node n if some arguments are parts: a slice along an axis, or a term of a sum
 // over all ranks. It returns false if there is no rule for such arguments.
 func (s *tensorSplitter) splitNode(n *ir.Node, args []placed) (placed, bool) {
-	for i, a := range args {
+	for i, a := range args { // only the sum of the terms is a value that ops can read
 		if a.axis == isTerm {
 			args[i] = placed{s.gather(a), isWhole}
 		}
 	}
-	if !exchanged(n.DType()) ||
+	if !exchanged(n.DType()) || // devices exchange f32 only
 		!slices.ContainsFunc(args, func(a placed) bool { return a.axis != isWhole }) {
 		return placed{}, false
 	}

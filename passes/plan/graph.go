@@ -130,7 +130,7 @@ func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 			}
 		}
 	}
-	g.levels, g.places = nil, nil
+	g.levels, g.places = nil, nil // they are computed again when needed
 }
 
 // Replace replaces a kernel by others, in order. The last one keeps the ID, and Replace returns the IDs of the others.

@@ -80,7 +80,7 @@ func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 	for axis := 0; axis < len(k.Parallel); axis++ {
 		by := divisorOf(k, axis)
 		outer, ok := k.Parallel[axis].Quo(by)
-		if by < 2 || !ok || outer.Is(1) {
+		if by < 2 || !ok || outer.Is(1) { // nothing divides the axis, or the split would be partial or trivial
 			continue
 		}
 		inner := ir.D(int(by))
@@ -90,7 +90,7 @@ func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 				switch {
 				case i == axis:
 					return kernel.Axis(i, outer).Times(by).Plus(kernel.Axis(i+1, inner))
-				case i > axis:
+				case i > axis: // the axes inside of the split one move by one
 					i++
 				}
 				return kernel.Axis(i, extent)

@@ -103,7 +103,7 @@ func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Ind
 		for next < len(k.Parallel)-1 && k.Parallel[next].Is(1) {
 			next++
 		}
-		if next == len(k.Parallel)-1 || k.Parallel[next] != d {
+		if next == len(k.Parallel)-1 || k.Parallel[next] != d { // only the columns are left, or the extents differ
 			return nil, false
 		}
 		at[axis] = kernel.Axis(next, d)
@@ -190,6 +190,7 @@ func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.
 // such sums but is constant along the axis. nil stands for 1. ok is false if v has no such factors.
 func rowFactor(b *kernel.Builder, v *kernel.Expr, axis int) (along, row *kernel.Expr, ok bool) {
 	switch {
+	// Only ops and sums may use sums of the row.
 	case v.DType != ir.F32 || v.UsesAnyAcc() && v.Kind != kernel.ExprApply && v.Kind != kernel.ExprAcc:
 		return nil, nil, false
 	case !v.UsesAnyAcc():

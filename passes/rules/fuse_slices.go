@@ -22,6 +22,7 @@ func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 		return nil
 	}
 	var readers []*kernel.Kernel
+	// keep says that the matmul must still store its own result.
 	p, keep := propose("store the results of the rows' readers", id), o.Plan.Outlives(rows)
 	for _, r := range o.Plan.Readers(rows) {
 		if _, ok := sliceOf(k, o.Plan.Kernel(r)); ok && o.Plan.CanMove(r, id, rows) {
@@ -88,10 +89,10 @@ func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 // matmul's expressions.
 func storesOf(r *kernel.Kernel, matmul *kernel.Mapping) (stores []kernel.Store) {
 	k := matmul.From
-	sl, _ := sliceOf(k, r)
+	sl, _ := sliceOf(k, r) // ok, as FuseSlices has checked
 	local := kernel.Axis(len(k.Parallel)-1, ir.D(int(sl.cols.To-sl.cols.From)))
 	at := kernel.Unflatten(sl.columns(r), local)
-	if sl.row >= 0 {
+	if sl.row >= 0 { // -1 stands for a single row
 		row := rowAxes(k)[0]
 		at[sl.row] = kernel.Axis(row, k.Parallel[row])
 	}
@@ -137,7 +138,7 @@ func storedAt(matmul *kernel.Mapping, local kernel.Index, cols kernel.Cols, othe
 		return kernel.Axis(axis, extent)
 	})
 	m.Acc = func(e *kernel.Expr) *kernel.Expr {
-		if other && e.Acc < len(k.MatMuls) {
+		if other && e.Acc < len(k.MatMuls) { // the sums of rows are the same for both columns
 			return m.Builder.AccOfPair(e.Acc, e.DType, local, e.Hint)
 		}
 		return m.Builder.Acc(e.Acc, e.DType, e.Hint)

@@ -74,7 +74,7 @@ func halved(k *kernel.Kernel, stored map[int]plan.ValueID) *kernel.Kernel {
 			return m.Builder.Load(m.Rewriter.Bind(e.Bind), ir.F16, m.Index(e.Index), e.Hint)
 		}
 		a := m.Attention(k.Attention)
-		a.Half = false
+		a.Half = false // the rounding is explicit now
 		for _, v := range []**kernel.Expr{&a.Q, &a.K, &a.V} {
 			*v = m.Builder.Cast(ir.F16, *v)
 		}

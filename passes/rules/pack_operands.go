@@ -77,9 +77,10 @@ func (o *Optimizer) fuseOperandStores(p Proposal, id plan.KernelID, stores []*ke
 		reads := func(k *kernel.Kernel) bool {
 			return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == c.from })
 		}
+		// Other operands, this matmul or later stores may still read the original.
 		keep := o.Plan.ReadByOthers(c.from, id) || reads(rest) || slices.ContainsFunc(stores[i+1:], reads)
 		source, ok := o.Plan.Source(c.from, keep)
-		if !ok || source == id {
+		if !ok || source == id { // no single kernel computes the value, or the matmul itself does
 			unfused = append(unfused, st)
 			continue
 		}
@@ -178,7 +179,7 @@ func (o *operandStore) layOut() {
 	o.along = len(o.axes) + 1
 	o.axes, o.shape = append(o.axes, row, o.fold), append(o.shape, rows, o.depth.Times(int64(o.parts)))
 	if o.Across {
-		o.along--
+		o.along-- // the contraction axis and the rows trade places
 		slices.Reverse(o.axes[o.along:])
 		slices.Reverse(o.shape[o.along:])
 	}
@@ -334,6 +335,7 @@ func bf16Parts(b *kernel.Builder, k *kernel.Kernel, x *kernel.Expr, right bool) 
 	}
 	switch {
 	case exact:
+		// The parts of both operands are aligned: part i of a meets part i of b (see PackOperands).
 		return []*kernel.Expr{high, all}
 	case other:
 		return []*kernel.Expr{low, all}

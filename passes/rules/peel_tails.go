@@ -79,7 +79,7 @@ func transposed(k *kernel.Kernel) *kernel.Kernel {
 		}
 		return kernel.Axis(a, d)
 	}})
-	for i := range out.MatMuls {
+	for i := range out.MatMuls { // the transposed result of A*B is B'*A'
 		p := &out.MatMuls[i]
 		p.A, p.B = p.B, p.A
 	}

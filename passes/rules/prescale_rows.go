@@ -20,13 +20,14 @@ func PrescaleRows(o *Optimizer, id plan.KernelID) []Proposal {
 	if !ok {
 		return nil
 	}
+	// Matmuls that read the same row times the same weight share the stored product.
 	value, known := o.scaledRows[f.id]
 	if !known {
 		value = o.Plan.Scratch(f.rowType())
 		o.scaledRows[f.id] = value
 	}
 	p := propose("read the row times its weight", id, f.reading(value))
-	if len(o.Plan.Writers(value)) == 0 {
+	if len(o.Plan.Writers(value)) == 0 { // no accepted proposal stores it yet
 		with, ok := f.storing(o.Plan.Kernel(source), value)
 		if !ok {
 			return nil
@@ -70,7 +71,7 @@ func scaledRowOf(k *kernel.Kernel) (scaledRow, bool) {
 		along := kernel.Axis(k.FoldAxis(), k.Fold)
 		isRow := row.DType == ir.F32 && !row.Fixed && x.Index.Equal(along) && k.Fold.IsStatic() &&
 			k.Fold.Add == row.Elems
-		from := w.Index.Minus(along)
+		from := w.Index.Minus(along) // constant if the weight is a vector along the contraction axis
 		isWeight := weight.DType == ir.F32 && weight.Fixed && from.IsConst()
 		if isRow && isWeight {
 			return scaledRow{k: k, row: x, weight: w, id: scaledRowID{row.Buffer, weight.Buffer, from.Offset()}}, true

@@ -134,7 +134,7 @@ func (o *Optimizer) named(k *kernel.Kernel) []string {
 	seen := map[*ir.Node]bool{}
 	for _, b := range k.Bindings {
 		switch v := o.Plan.Value(b.Buffer); {
-		case v.Node == nil:
+		case v.Node == nil: // scratch memory
 		case v.Origin == plan.Weight:
 			weights = leafNames(weights, v.Node, seen)
 		case v.Origin == plan.Input || v.Origin == plan.State:

@@ -58,6 +58,7 @@ func (sp *splitter) sums() *kernel.Kernel {
 		Name: sp.k.Name + "_parts", Parallel: shape, Fold: sp.depth,
 		At: func(axis int, extent ir.Dim) kernel.Index {
 			if axis == fold {
+				// Element depth*part + position, as the axes are: part, parallel axes, position in the part.
 				return kernel.Axis(0, sp.parts).Mul(kernel.DimIndex(sp.depth)).Plus(kernel.Axis(fold+1, sp.depth))
 			}
 			return kernel.Axis(axis+1, extent)
@@ -83,7 +84,7 @@ func (sp *splitter) rest() *kernel.Kernel {
 	k := sp.k
 	return kernel.Map(k,
 		kernel.Edit{Name: k.Name + "_sum", Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
-			at := slices.Concat([]kernel.Index{{}}, kernel.Axes(k.Parallel))
+			at := slices.Concat([]kernel.Index{{}}, kernel.Axes(k.Parallel)) // at[0] is set to each part below
 			totals := make([]*kernel.Expr, len(k.MatMuls))
 			for i, p := range k.MatMuls {
 				t := p.Sums()

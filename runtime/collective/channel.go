@@ -122,9 +122,10 @@ func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 		to = from + words
 		overlaps := func(r *Run) bool { return r.channel == c && r.from < to && from < r.to }
 		for slices.ContainsFunc(g.inFlight, overlaps) {
-			err = errors.Join(err, g.drain(len(g.inFlight)-1))
+			err = errors.Join(err, g.drain(len(g.inFlight)-1)) // waits for the earliest run
 		}
 	}
+	// Flags are compared as numbers, so the epochs begin again only when no run is in flight.
 	epochsEnd := int64(c.epoch)+int64(len(exchanges)) >= lastEpoch
 	if epochsEnd || c.box.HasFailed() {
 		err = errors.Join(err, g.drain(0), g.Idle())

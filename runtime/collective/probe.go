@@ -65,7 +65,7 @@ func swapped(ranks, count, times int) (in, out []*ir.Data) {
 	}
 	for range times {
 		for i := range count {
-			sum := now[0][i]
+			sum := now[0][i] // in the order of ranks, like the kernels
 			for _, values := range now[1:] {
 				sum += values[i]
 			}

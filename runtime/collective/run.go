@@ -38,7 +38,7 @@ func (g *Group) Begin(c *Channel, exchanges []int) (*Run, []*ir.Data, error) {
 	return g.begin(c, exchanges, g.Limit)
 }
 
-// begin is like Begin, but with a given time limit.
+// begin prepares a run with these exchanges, as Begin does, and ends it after the given time limit.
 func (g *Group) begin(c *Channel, exchanges []int, limit time.Duration) (*Run, []*ir.Data, error) {
 	from, to, err := c.begin(g, exchanges)
 	if err != nil {
@@ -242,7 +242,7 @@ type barrier struct {
 // wait waits until all goroutines have arrived and between has run. The last one to arrive runs between.
 func (b *barrier) wait() error {
 	b.mu.Lock()
-	next, i := b.next, b.rounds
+	next, i := b.next, b.rounds // the channel that ends this round, and its number
 	b.arrived++
 	if b.arrived < b.ranks {
 		b.mu.Unlock()

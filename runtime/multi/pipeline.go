@@ -77,7 +77,7 @@ func (q *Queues) join(parts Layers) tickets {
 	}
 	list := make(tickets, len(parts))
 	for i, p := range parts {
-		list[i] = ticket{noWait, make(chan struct{})}
+		list[i] = ticket{noWait, make(chan struct{})} // noWait is closed already
 		if last := q.last[p.Device]; last != nil {
 			list[i].before = last
 		}
@@ -90,6 +90,7 @@ func (q *Queues) join(parts Layers) tickets {
 // until it is the first in it, because the next run waits only for the run before it.
 func (list tickets) leave() {
 	for i, t := range list {
+		// Tickets whose turn has come are over at once. The goroutine handles the rest from the first waiting one.
 		select {
 		case <-t.before:
 			close(t.over)
@@ -282,6 +283,7 @@ func (x *Pipeline) lockDrained(ctx context.Context, most int) error {
 		first := x.inFlight[0]
 		x.mu.Unlock()
 		select {
+		// Another goroutine may have removed it meanwhile.
 		case <-first.done:
 			x.mu.Lock()
 			if len(x.inFlight) > 0 && x.inFlight[0] == first {

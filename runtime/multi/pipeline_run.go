@@ -139,7 +139,7 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 		mine.Symbols[s.Name] = r.symbols[s.Name]
 	}
 	for _, port := range e.Outputs() {
-		if slices.Contains(gives, port.Name) {
+		if slices.Contains(gives, port.Name) { // a later part reads it
 			r.lent[port.Name] = r.of.buffers.get(port, r.symbols)
 			r.values[port.Name], mine.Into[port.Name] = r.lent[port.Name], r.lent[port.Name]
 		} else if d := r.opt.Into[port.Name]; d != nil {
@@ -151,7 +151,7 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 	}
 	one := bailout.Must(e.Run(ctx, in, mine))
 	for name, d := range one.Outputs {
-		if r.lent[name] == nil {
+		if r.lent[name] == nil { // an output of the whole program
 			result.Outputs[name] = d
 		}
 	}
@@ -188,7 +188,7 @@ func (r *pipelineRun) later() (_ *runtime.Result, err error) {
 	result := &runtime.Result{Outputs: map[string]*ir.Data{}, Kept: map[string]*runtime.DeviceTensor{}}
 	for i, port := range r.of.Outputs() {
 		t := &laterTensor{run: r, name: port.Name}
-		for part, e := range r.of.exes {
+		for part, e := range r.of.exes { // the part with the output determines the tensor's device
 			if slices.ContainsFunc(e.Outputs(), func(p runtime.Port) bool { return p.Name == port.Name }) {
 				t.device = r.of.layers[part].Device
 			}

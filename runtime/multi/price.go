@@ -116,7 +116,8 @@ func Expected(ctx context.Context, g *ir.Graph, list []Member, by Strategy, esti
 	return ns, err
 }
 
-// price is like Expected, but also returns the terms of the estimated time, for people.
+// price estimates the time of a run of a graph by one strategy, in nanoseconds. terms are the parts of the sum, for
+// people.
 func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (ns float64, terms string,
 	err error) {
 	defer bailout.Caught(&err)
@@ -227,6 +228,7 @@ func shares(list []Member, stored float64) []float64 {
 // what fits, and the other devices take the rest.
 func sharesOf(stored float64, memory, speeds []float64) []float64 {
 	shares, full := make([]float64, len(memory)), make([]bool, len(memory))
+	// Each round fills at least one device, or is the last.
 	for range memory {
 		left, speed := stored, 0.0
 		for i := range memory {

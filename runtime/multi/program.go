@@ -154,7 +154,7 @@ func (s *states) Read(name string) (_ *ir.Data, err error) {
 	defer bailout.Caught(&err)
 	bailout.Check(s.open())
 	bailout.Must(s.of.State(name))
-	defer s.of.lock()()
+	defer s.of.lock()() // locks now, and unlocks at the end
 	h := s.of.home[name]
 	if !h.cut {
 		return s.parts[h.parts[0]].Read(name)

@@ -134,7 +134,7 @@ func cutData(d *ir.Data, axis, shards, rank int) (*ir.Data, error) {
 		return nil, err
 	}
 	part := &ir.Data{DType: d.DType, Dims: dims}
-	if rows == 1 {
+	if rows == 1 { // the shard is contiguous
 		part.Bytes = d.Bytes[rank*each : (rank+1)*each : (rank+1)*each]
 		return part, nil
 	}
@@ -145,7 +145,7 @@ func cutData(d *ir.Data, axis, shards, rank int) (*ir.Data, error) {
 	return part, nil
 }
 
-// joinData concatenates the shards of all ranks along an axis: the inverse of cutData.
+// joinData concatenates the shards of all ranks along an axis, which cutData made.
 func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 	dims := append([]int(nil), parts[0].Dims...)
 	dims[axis] *= len(parts)
