@@ -145,8 +145,8 @@ func (x *Tensor) runPart(rank int, run *collective.Run, values shardInputs, link
 	}
 	if rank == 0 {
 		mine.Into, mine.Keep = opt.Into, opt.Keep
-	// The other ranks compute the same outputs. Keep avoids their copies to the host.
 	} else {
+		// The other ranks compute the same outputs. Keep avoids their copies to the host.
 		for _, o := range e.Outputs() {
 			mine.Keep = append(mine.Keep, o.Name)
 		}
