@@ -39,17 +39,21 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 		if err != nil {
 			return err
 		}
+		// The zeros before a tensor are part of a chunk, so they count in its checksum.
 		w.summed(make([]byte, alignUp(w.pos-start, tensorAlign)-(w.pos-start)))
 		t := tensor{Name: r.name, DType: d.DType, Dims: d.Dims, Offset: w.pos - start, Bytes: int64(len(d.Bytes))}
+		// A scalar has dims [] in JSON; nil would give null.
 		if t.Dims == nil {
 			t.Dims = []int{}
 		}
+		// The source may map its file, whose pages fail to load if another process truncates it.
 		if err := mmap.Guard(func() error { w.summed(d.Bytes); return w.err }); err != nil {
 			return fmt.Errorf("weight %q: %w", r.name, err)
 		}
 		idx.Tensors = append(idx.Tensors, t)
 	}
 	w.end()
+	// The last chunk is shorter.
 	w.sums.finish()
 	idx.CRC32C = w.sums.crcs
 	w.json(KindIndex, idx)
@@ -79,6 +83,7 @@ type chunkSums struct {
 // add adds bytes, which must fit in the current chunk.
 func (c *chunkSums) add(p []byte) {
 	c.crc = crc32.Update(c.crc, crcTable, p)
+	// The sums of a signature cover whole chunks, so keep the chunk's bytes.
 	if c.signed {
 		c.sha = append(c.sha, p...)
 	}
@@ -113,6 +118,7 @@ type store struct {
 // newStore returns the weights of a bundle. It checks the index against the data section, which begins at pos in the
 // file.
 func newStore(idx index, data []byte, pos int64) (*store, error) {
+	// The last chunk may be shorter, so round up.
 	chunks := (int64(len(data)) + chunkSize - 1) / chunkSize
 	switch {
 	case idx.ChunkBytes != chunkSize:
@@ -121,6 +127,7 @@ func newStore(idx index, data []byte, pos int64) (*store, error) {
 		return nil, fmt.Errorf("%d bytes of checksums for %d chunks", len(idx.CRC32C), chunks)
 	}
 	s := &store{data: data, pos: pos, index: idx, byName: map[string]int{}, checked: make([]atomic.Bool, chunks)}
+	// The end of the tensor before. Each must follow directly, so that no byte belongs to none.
 	end := int64(0)
 	for i, t := range idx.Tensors {
 		if err := s.checkTensor(t, alignUp(end, tensorAlign)); err != nil {
@@ -162,6 +169,7 @@ func (s *store) checkTensor(t tensor, offset int64) error {
 
 // bytes returns the content of a tensor.
 func (s *store) bytes(t tensor) []byte {
+	// The third index keeps an append from overwriting the next tensor.
 	return s.data[t.Offset : t.Offset+t.Bytes : t.Offset+t.Bytes]
 }
 

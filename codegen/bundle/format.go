@@ -218,6 +218,7 @@ func decodeHead(b []byte) (sections []Section, err error) {
 // decodeHeader checks the header and returns the number of sections. b then contains the whole directory.
 func decodeHeader(b []byte) int {
 	le, length := binary.LittleEndian, int64(len(b))
+	// A file that begins with the magic was cut short; other short files are something else.
 	if length < headerSize {
 		require(!bytes.HasPrefix(b, []byte(magic)), length,
 			"the file ends inside the header of %d bytes: it was cut short", headerSize)

@@ -90,6 +90,7 @@ func (f *File) read(data []byte) error {
 			weights = s
 			continue
 		}
+		// Without weight data before it, the index has nothing to describe, and readSection fails.
 		if s.Kind == KindIndex && i > 0 && sections[i-1].Kind == KindData {
 			idx = new(index)
 		}
@@ -98,6 +99,7 @@ func (f *File) read(data []byte) error {
 		}
 	}
 	if err := f.complete(idx, weights); err != nil {
+		// The directory is wrong, which begins after the header.
 		return f.located(faultf(headerSize, "%v", err))
 	}
 	if idx == nil {
@@ -177,6 +179,7 @@ func (f *File) readPart(b []byte) error {
 		return err
 	}
 	for _, inner := range sections {
+		// The kinds from KindData on are those that only a whole bundle may have.
 		if inner.Kind >= KindData {
 			return fmt.Errorf("it has a section %s, and may be a program only", inner.Kind)
 		}
@@ -191,6 +194,7 @@ func (f *File) readPart(b []byte) error {
 
 // complete checks that no section is missing.
 func (f *File) complete(idx *index, weights Section) error {
+	// decodeHead has checked that the kinds are in order, so these three must come first.
 	for i, want := range []Kind{KindMeta, KindGraph, KindProgram} {
 		if len(f.sections) <= i || f.sections[i].Kind != want {
 			return fmt.Errorf("there is no section %s", want)

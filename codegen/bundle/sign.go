@@ -146,6 +146,7 @@ func Sign(path, out string, key ed25519.PrivateKey) error {
 func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
 	w := &writer{to: to, sums: chunkSums{signed: true}}
 	n := len(f.sections) + 1
+	// The new signature takes the place of the old one.
 	if f.signature != nil {
 		n--
 	}
@@ -162,6 +163,7 @@ func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
 			w.end()
 		default:
 			w.section(s.Kind, s.Index, content)
+			// Another process may change the mapped file between Verify and here.
 			if w.sections[len(w.sections)-1].SHA256 != s.SHA256 {
 				return fmt.Errorf("section %s changed while it was read", s)
 			}

@@ -38,10 +38,11 @@ const f16Relative, f16Absolute = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
 
 func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
 
-// Bounds returns the bounds of every node of a graph, by ID, if leaves have the values that Values generates.
+// Bounds returns the bound of every node of a graph, by node ID, when the leaves have values from Values.
 func Bounds(g *ir.Graph) []Bound { return boundsOf(g, nil) }
 
-// boundsOf is like Bounds, but with known bounds for some leaves.
+// boundsOf returns the bound of every node of g, by node ID. Nodes in known, such as a body's inputs, have the bounds
+// given there.
 func boundsOf(g *ir.Graph, known map[*ir.Node]Bound) []Bound {
 	all := make([]Bound, len(g.Nodes()))
 	for i, n := range g.Nodes() {
@@ -66,7 +67,7 @@ func (b *Bound) copied(args []Bound) {
 	}
 }
 
-// boundOf computes the bound of a node from the bounds of its arguments.
+// boundOf computes the bound of a node from args, the bounds of its arguments.
 func boundOf(n *ir.Node, args []Bound) Bound {
 	b := Bound{Exact: n.Op().Info().Tol == ir.Tolerance{} || !n.DType().IsFloat()}
 	for _, a := range args {
@@ -104,6 +105,7 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 	default:
 		b.contracted(n, args)
 	}
+	// Without errors in the arguments, every implementation lands on the same side of a jump.
 	if jumps(n) && !slices.ContainsFunc(args, func(a Bound) bool { return !a.Exact }) {
 		b.Exact = n.Op() != ir.OpAtan2 // atan2 has a jump, but its result is rounded as usual
 	} else if jumps(n) {
@@ -119,6 +121,7 @@ func (b Bound) finish(n *ir.Node) Bound {
 		b.Lo, b.Hi, b.Err = 0, 1, 0
 	case t.IsInteger():
 		lo, hi := ir.IntRange(t)
+		// !(a >= b) instead of a < b, to include NaN
 		if !(b.Lo >= float64(lo) && b.Hi <= float64(hi)) { // it may wrap
 			b.Lo, b.Hi = float64(lo), float64(hi)
 		}
@@ -127,6 +130,7 @@ func (b Bound) finish(n *ir.Node) Bound {
 		if epsilon := epsilonOf(n); epsilon > 1 && !b.Exact { // the result is rounded to f16 or bf16
 			b.Err += epsilon * b.mag()
 		}
+		// A dtype with a larger epsilon may have errors larger in proportion.
 		limit := maxErr * max(1, epsilonOf(n))
 		if b.Rounded {
 			limit = max(limit, maxRounded*b.mag())
@@ -168,13 +172,14 @@ func leafBound(n *ir.Node) Bound {
 	b := Bound{Exact: true}
 	switch n.Op() {
 	case ir.OpIota:
-		b.Hi = float64(max(n.Shape()[max(0, resolved(n))].Max()-1, 0))
+		b.Hi = float64(max(n.Shape()[resolved(n)].Max()-1, 0))
 	case ir.OpDimValue:
 		d := n.Attrs().Shape("dim")[0]
 		b.Lo, b.Hi = float64(d.Add), float64(d.Max())
 	case ir.OpConst:
 		v, err := n.Attrs().Data("data").Floats()
 		if err != nil {
+			// Blocks have no floats to list. Implementations may round when they decode them.
 			b.Lo, b.Hi, b.Exact, b.Err = -blockMagnitude, blockMagnitude, false, blockMagnitude
 			return b
 		}
@@ -189,6 +194,7 @@ func leafBound(n *ir.Node) Bound {
 			b.Err = stateErr * epsilonOf(n)
 		}
 		if n.DType().IsBlock() {
+			// Implementations may round when they decode blocks.
 			b.Exact, b.Err = false, blockMagnitude
 		}
 	}
@@ -214,6 +220,7 @@ func resolved(n *ir.Node) int {
 // magnification of errors.
 func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 	f := n.Op().Info().Float
+	// Integers may wrap, so any value is possible. finish narrows this to the dtype's range.
 	if n.DType().IsInteger() && n.Op() != ir.OpCast || f == nil {
 		b.Lo, b.Hi = math.Inf(-1), math.Inf(1)
 		return
@@ -241,6 +248,7 @@ func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 		for i := range at {
 			if at[i]+1 < len(grid[i]) && n.Arg(i).DType().IsFloat() {
 				at[i]++
+				// The change per unit of argument i, between neighboring samples.
 				slope[i] = max(slope[i], math.Abs(eval()-y)/(grid[i][at[i]]-grid[i][at[i]-1]))
 				at[i]--
 			}
@@ -252,9 +260,11 @@ func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 	}
 	for i, a := range args {
 		if a.Err > 0 {
+			// 1.5 covers slopes that are steeper between two samples than from one to the next.
 			b.Err += 1.5 * slope[i] * a.Err
 		}
 	}
+	// The op's own rounding. Tol.Eps/8 is larger than 1 for ops that may be less accurate than one rounding.
 	b.Err += b.mag() * max(1, n.Op().Info().Tol.Eps/8)
 }
 
@@ -264,6 +274,7 @@ func samples(a Bound, args int, isBool bool) []float64 {
 	if isBool {
 		return []float64{0, 1}
 	}
+	// The number of evaluated combinations is the product over all arguments.
 	count := []int{0, 65, 17, 7}[args]
 	var s []float64
 	for i := range count {
@@ -297,6 +308,7 @@ func next(at []int, grid [][]float64) bool {
 
 // moved bounds ops that copy elements of their arguments.
 func (b *Bound) moved(n *ir.Node, args []Bound) {
+	// Keep only the flags that boundOf has set; the range is the first argument's.
 	*b = Bound{Lo: args[0].Lo, Hi: args[0].Hi, Err: args[0].Err, Exact: b.Exact, Bad: b.Bad, Rounded: b.Rounded}
 	switch n.Op() {
 	case ir.OpPad:
@@ -313,6 +325,7 @@ func (b *Bound) moved(n *ir.Node, args []Bound) {
 		m := args[0].mag() + count*u.mag()
 		b.Lo, b.Hi, b.Err = -m, m, args[0].Err+count*u.Err+2*m
 	case ir.OpEmbedding:
+		// The op has a tolerance only for tables in blocks, and those are not exact.
 		b.Exact = args[0].Exact && args[1].Exact
 	case ir.OpQuantize:
 		b.Lo, b.Hi = -blockMagnitude, blockMagnitude
@@ -329,6 +342,7 @@ func (b *Bound) join(args []Bound) {
 func folded(n *ir.Node) float64 {
 	switch n.Op() {
 	case ir.OpArgmax, ir.OpArgmin:
+		// Such an op returns the place of one element.
 		return 1
 	}
 	in, err := ir.ResolveAxes(n.Attrs().Ints("axes"), n.Arg(0).Rank())
@@ -351,12 +365,14 @@ func (b *Bound) reduced(n *ir.Node, x Bound) {
 	switch n.Op() {
 	case ir.OpSum:
 		b.Lo, b.Hi = min(0, count*x.Lo), max(0, count*x.Hi)
+		// In the worst case all errors have the same sign, and each addition rounds a sum of this magnitude.
 		b.Err = count*x.Err + count*x.mag()
 	case ir.OpMean:
 		b.Err = x.Err + 4*x.mag()
 	case ir.OpProd:
 		m := math.Pow(max(1, x.mag()), count)
 		b.Lo, b.Hi = -m, m
+		// The relative errors of all factors add up.
 		b.Err = count * m * (x.Err + 2)
 	case ir.OpArgmax, ir.OpArgmin:
 		b.Lo, b.Hi = 0, float64(n.Arg(0).Shape().MaxElems())
@@ -375,6 +391,7 @@ func (b *Bound) reduced(n *ir.Node, x Bound) {
 		c := float64(n.Attrs().Int("correction"))
 		scale := max(1, count/max(count-c, 1))
 		b.Lo, b.Hi = 0, 4*scale*x.mag()*x.mag()
+		// The derivative of a square is twice its argument.
 		b.Err = 8 * scale * x.mag() * (x.Err + 8*x.mag())
 		b.Bad = b.Bad || x.Err > 0 && c > 0 && count <= c // rounding errors by 0
 	}
@@ -387,6 +404,7 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 	last := float64(n.Shape()[n.Rank()-1].Max())
 	switch n.Op() {
 	case ir.OpSoftmax:
+		// An exponential magnifies an error of its argument relatively, and rounding its argument loses spread.
 		b.Lo, b.Hi, b.Err = 0, 1, 2*x.Err+spread+8
 	case ir.OpLogSoftmax:
 		count := float64(n.Shape().MaxElems())
@@ -396,17 +414,23 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 		m := x.mag() * math.Sqrt2
 		b.Lo, b.Hi = -m, m
 		b.Err = 2*x.Err + m*(8+4*args[1].mag())
+		// Rounding a large angle changes sines and cosines too much.
 		b.Bad = b.Bad || args[1].mag() > 64
 	case ir.OpL2Normalize:
 		least := n.Attrs().Float("eps")
+		// The op divides by at least least.
 		b.Lo, b.Hi, b.Err = -1, 1, 2*(x.Err+x.mag())*math.Sqrt(float64(n.Shape()[resolved(n)].Max()))/least+8
 	default: // norms
+		// A group has at most all elements.
 		if n.Op() == ir.OpGroupNorm {
 			last = float64(n.Shape().MaxElems())
 		}
+		// The largest factor: the reciprocal square root of eps plus a variance of 0.
 		scale := 1 / math.Sqrt(n.Attrs().Float("eps"))
+		// An element is at most sqrt(n) standard deviations from the mean of n elements.
 		m := min(x.mag()*scale, math.Sqrt(last)) * 2
 		b.Err = 4*scale*(x.Err+4*x.mag()) + 8*m
+		// weight and bias
 		for _, p := range args[1:] {
 			b.Err = b.Err*max(1, p.mag()) + p.Err*max(1, m)
 			m = m*max(1, p.mag()) + p.mag()
@@ -509,6 +533,7 @@ func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 	weight := math.Exp(score + lse.mag())
 	weightErr := weight * (scoreErr + lse.Err + 4*(score+lse.mag()+2))
 	terms, with := keys, k
+	// The gradient of q sums over the keys; those of k and v sum over the queries.
 	switch n.Attrs().String_("of") {
 	case "k":
 		terms, with = t, q
@@ -516,6 +541,7 @@ func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 		terms, with = t, grad
 	}
 	if n.Attrs().String_("of") != "v" {
+		// Gradients of q and k pass through the softmax, which multiplies each weight by this factor.
 		factor := e*grad.mag()*v.mag() + delta.mag()
 		factorErr := e*(grad.mag()*v.Err+v.mag()*grad.Err) + delta.Err + 4*e*factor
 		if n.Attrs().Float("softcap") != 0 {
@@ -534,6 +560,7 @@ func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 // step of 1/127 of the largest element for each element of the rows.
 func (b *Bound) roundedMatMul(n *ir.Node, k float64, args []Bound) {
 	switch precision := n.Attrs().String_("precision"); {
+	// Two bf16 keep 16 of f32's 24 bits.
 	case precision == ir.PrecisionBF16x3:
 		b.Err += b.mag() * 0x1p-15 / 0x1p-23
 	case ir.AllowsHalf(precision):
@@ -541,6 +568,7 @@ func (b *Bound) roundedMatMul(n *ir.Node, k float64, args []Bound) {
 		case ir.PrecisionHalfSums:
 			b.Err += k * (f16Relative*b.mag() + f16Absolute)
 		case ir.PrecisionBytes:
+			// Half a step of 1/127, in units of f32's epsilon.
 			b.Err += b.mag() / 254 / 0x1p-23
 		}
 		b.Err += 2*f16Relative*b.mag() + k*f16Absolute*(args[0].mag()+args[1].mag())

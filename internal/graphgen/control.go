@@ -23,7 +23,7 @@ func (g *generator) control() *ir.Node {
 	return g.loop()
 }
 
-// lateResult uses another result of an earlier loop or branch.
+// lateResult returns a result after the first of a random earlier loop or branch, or nil if there is none.
 func (g *generator) lateResult() *ir.Node {
 	n := g.pick(func(n *ir.Node) bool { return len(ir.Results(n)) > 1 })
 	if n == nil {
@@ -32,11 +32,12 @@ func (g *generator) lateResult() *ir.Node {
 	return g.result(n, 1+g.rng.IntN(len(ir.Results(n))-1))
 }
 
+// result adds the node for a result of n, a loop or branch. Index 0 is n itself.
 func (g *generator) result(n *ir.Node, index int) *ir.Node {
 	return g.add(ir.OpResult, []*ir.Node{n}, attr("index", index))
 }
 
-// results uses most of the results of a node.
+// results adds nodes for most of the results of n after the first, and returns n.
 func (g *generator) results(n *ir.Node) *ir.Node {
 	for i := range ir.Results(n) {
 		if i > 0 && g.rng.IntN(4) > 0 {
@@ -74,7 +75,7 @@ func (g *generator) capture(value *ir.Node) *ir.Node {
 	return n
 }
 
-// flag returns a condition, a constant one more often than other leaves are.
+// flag returns a scalar bool for a condition. It is often a constant, because the compiler then removes the branch.
 func (g *generator) flag() *ir.Node {
 	if n := g.pick(func(n *ir.Node) bool { return isBool(n) && n.Rank() == 0 }); n != nil && g.rng.IntN(3) == 0 {
 		return n
@@ -113,6 +114,7 @@ func (g *generator) loop() *ir.Node {
 	for range g.rng.IntN(3) {
 		body.capture(g.pick(anyNode))
 	}
+	// a loop or branch inside
 	if g.rng.IntN(6) == 0 {
 		body.control()
 	}
@@ -121,6 +123,7 @@ func (g *generator) loop() *ir.Node {
 	}
 	for _, s := range changing {
 		n := body.pick(func(n *ir.Node) bool { return n.Type().Equal(s.Type()) && isCarried(n, body.bounds[n.ID()]) })
+		// A reshape to the same shape is a copy: the value stays, but through a computation.
 		if g.rng.IntN(6) == 0 {
 			n = body.add(ir.OpReshape, []*ir.Node{s}, attr("shape", s.Shape()))
 		}
@@ -128,6 +131,7 @@ func (g *generator) loop() *ir.Node {
 			body.keepError(body.g.Update(s, n))
 		}
 	}
+	// Without updates the loop would compute nothing.
 	if len(body.g.Updates()) == 0 {
 		return nil
 	}
@@ -139,7 +143,7 @@ func (g *generator) loop() *ir.Node {
 		attr("body", body.g))
 }
 
-// branch adds an if.
+// branch adds an if. Both bodies have the same inputs, and each output of one has the type of the other's.
 func (g *generator) branch() *ir.Node {
 	then, other := g.body(), g.body()
 	then.capture(g.anyFloat())
@@ -149,6 +153,7 @@ func (g *generator) branch() *ir.Node {
 	for range g.rng.IntN(4) {
 		then.op()
 	}
+	// Both bodies need the same inputs in the same order.
 	for _, v := range then.captured {
 		other.capture(v)
 	}
@@ -170,6 +175,7 @@ func (g *generator) branch() *ir.Node {
 		then.keepError(then.g.Output(fmt.Sprintf("out%d", i), a))
 		other.keepError(other.g.Output(fmt.Sprintf("out%d", i), b))
 	}
+	// other may have captured more since.
 	for _, v := range other.captured[len(then.captured):] {
 		then.capture(v)
 	}
@@ -210,7 +216,7 @@ func isCarried(n *ir.Node, known Bound) bool {
 	return !n.DType().IsBlock() && (!isFloat(n) || known.mag() <= stateMagnitude && known.Err <= stateErr*epsilonOf(n))
 }
 
-// controlled bounds the results of a loop or branch n, or, for op result, takes one of them.
+// controlled sets the bound of a loop or branch n, or of one result of it.
 func (b *Bound) controlled(n *ir.Node, args []Bound) {
 	var results []Bound
 	switch n.Op() {
@@ -223,6 +229,7 @@ func (b *Bound) controlled(n *ir.Node, args []Bound) {
 			known := args[i]
 			for _, u := range body.Updates() {
 				if u.State == s {
+					// The value may be the initial one or any later one.
 					known = carried(n.Arg(i))
 					known.join(args[i : i+1])
 				}
@@ -248,6 +255,7 @@ func (b *Bound) controlled(n *ir.Node, args []Bound) {
 			}
 		}
 	}
+	// Bounds from args may still have the results of other loops or branches.
 	for i := range results {
 		results[i].more = nil
 	}

@@ -25,8 +25,9 @@ type Options struct {
 
 // New returns the graph of a seed. It always passes Verify.
 func New(seed uint64, opt Options) (*ir.Graph, error) {
-	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x67726170)), g: ir.NewGraph(fmt.Sprintf("random %d", seed)),
-		opt: opt}
+	// 0x67726170 is "grap" in ASCII: any constant would do.
+	rng := rand.New(rand.NewPCG(seed, 0x67726170))
+	g := &generator{rng: rng, g: ir.NewGraph(fmt.Sprintf("random %d", seed)), opt: opt}
 	g.chooseDims()
 	for range 1 + g.rng.IntN(3) {
 		g.leaf(g.shape(1+g.rng.IntN(3)), g.floatType())
@@ -67,7 +68,7 @@ type generator struct {
 	err    error
 
 	// of a body:
-	outer    *generator
+	outer    *generator // of the enclosing graph
 	captured []*ir.Node // of the enclosing graph; the body's inputs represent them
 	depth    int        // number of enclosing graphs
 }
@@ -78,9 +79,11 @@ func (g *generator) chooseDims() {
 	for range 3 {
 		g.dims = append(g.dims, ir.D(sizes[g.rng.IntN(len(sizes))]))
 	}
+	// rarely, empty tensors
 	if g.rng.IntN(12) == 0 {
 		g.dims = append(g.dims, ir.D(0))
 	}
+	// More than a subgroup has invocations, and no multiple of one.
 	if g.rng.IntN(20) == 0 {
 		g.dims[0] = ir.D(67)
 	}
@@ -113,6 +116,7 @@ func (g *generator) chooseDims() {
 func (g *generator) deriveDims() {
 	t, s := ir.Symbol("T", 2+g.rng.IntN(9)), ir.Symbol("S", 1+g.rng.IntN(4))
 	all := []ir.Dim{t, s}
+	// An extent may be the sum or product of extents made before it.
 	for len(all) < 6 {
 		a, b := all[g.rng.IntN(len(all))], all[g.rng.IntN(len(all))]
 		var d ir.Dim
@@ -131,6 +135,7 @@ func (g *generator) deriveDims() {
 			all = append(all, d)
 		}
 	}
+	// Declare the symbols before the derived extents, which other inputs may have.
 	for _, d := range []ir.Dim{t, s} {
 		if err := g.g.DeclareDim(d); err != nil && g.err == nil {
 			g.err = err
@@ -138,6 +143,7 @@ func (g *generator) deriveDims() {
 	}
 	g.leaf(ir.Shape{t}, ir.F32)
 	g.leaf(ir.Shape{s}, ir.F32)
+	// Keep one fixed extent.
 	g.dims = append(g.dims[:1], all...)
 }
 
@@ -158,7 +164,7 @@ func (g *generator) oneOf(list ...ir.DType) ir.DType { return list[g.rng.IntN(le
 // maxElems bounds the elements of one value.
 const maxElems = 3000
 
-// shape returns a shape of that rank with few enough elements.
+// shape returns a random shape of the given rank with at most maxElems elements.
 func (g *generator) shape(rank int) ir.Shape {
 	for {
 		s := make(ir.Shape, rank)
@@ -171,10 +177,12 @@ func (g *generator) shape(rank int) ir.Shape {
 	}
 }
 
-// leaf adds an input, weight, constant or iota of that type.
+// leaf adds an input, weight or constant of the given shape and dtype. In a body it captures a leaf of the enclosing
+// graph instead of an input or weight.
 func (g *generator) leaf(s ir.Shape, t ir.DType) *ir.Node {
 	n := len(g.g.Nodes())
 	switch pick := g.rng.IntN(10); {
+	// Weights and constants cannot have symbols in their shapes.
 	case !s.IsStatic() || pick < 5:
 		name := fmt.Sprintf("in%d", n)
 		if t.IsInteger() && g.rng.IntN(3) == 0 {
@@ -200,16 +208,19 @@ func (g *generator) named(op ir.Op, name string, s ir.Shape, t ir.DType) *ir.Nod
 
 // constant adds a constant, often of one value throughout.
 func (g *generator) constant(s ir.Shape, t ir.DType) *ir.Node {
+	// It fails for a shape with symbols.
 	dims, err := s.Eval(nil)
 	if err != nil {
 		return nil
 	}
 	v := make([]float64, s.MaxElems())
 	splat := g.rng.IntN(2) == 0
+	// Identities and small numbers, which rewrites look for.
 	first := []float64{0, 1, 1, -1, 0.5, 2}[g.rng.IntN(6)]
 	for i := range v {
 		v[i] = first
 		if !splat {
+			// Multiples of 1/8 are exact in every float dtype.
 			v[i] = float64(g.rng.IntN(17)-8) / 8
 		}
 	}
@@ -235,10 +246,12 @@ func (g *generator) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	}
 	b := boundOf(n, known)
 	b.Bad = b.Bad || n.Shape().MaxElems() > maxElems
+	// The graph keeps an unusable node, so it needs a bound. Without a user it is dead.
 	g.bounds = append(g.bounds, b)
 	if b.Bad {
 		return nil
 	}
+	// Most ops do not accept blocks. Makers that want blocks make them.
 	if !n.DType().IsBlock() {
 		g.pool = append(g.pool, n)
 	}
@@ -247,7 +260,7 @@ func (g *generator) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 
 func attr(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }
 
-// pick returns a node that ok accepts, late ones more often, or nil.
+// pick returns a random node that ok accepts, or nil if there is none. It prefers nodes that were added late.
 func (g *generator) pick(ok func(n *ir.Node) bool) *ir.Node {
 	var fit []*ir.Node
 	for _, n := range g.pool {
@@ -258,6 +271,7 @@ func (g *generator) pick(ok func(n *ir.Node) bool) *ir.Node {
 	if len(fit) == 0 {
 		return nil
 	}
+	// Half of the time choose from the last third.
 	if g.rng.IntN(2) == 0 {
 		fit = fit[len(fit)*2/3:]
 	}
@@ -295,6 +309,7 @@ func (g *generator) finish() {
 	}
 	for i := range outputs {
 		n := g.pick(anyNode)
+		// Sometimes an output is a node that other nodes use, or a leaf.
 		if i < len(ends) && g.rng.IntN(5) > 0 {
 			n = ends[i]
 		}

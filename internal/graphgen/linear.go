@@ -6,12 +6,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// linear adds an op of Fourier transforms and linear algebra.
+// linear adds an op for Fourier transforms or linear algebra.
 func (g *generator) linear() *ir.Node {
 	if g.rng.IntN(2) == 0 {
 		return g.factored()
 	}
 	x := g.pick(func(n *ir.Node) bool {
+		// The transform adds an axis for real and imaginary parts.
 		return isFloat(n) && n.Rank() > 0 && n.Rank() < 6 && n.Shape()[n.Rank()-1].IsStatic()
 	})
 	if x == nil {
@@ -25,6 +26,7 @@ func (g *generator) linear() *ir.Node {
 		if x == nil {
 			return nil
 		}
+		// An even or odd length: both have this number of frequencies.
 		n := 2*(x.Shape()[x.Rank()-2].Add-1) + int64(g.rng.IntN(2))
 		return g.add(ir.OpIRFFT, []*ir.Node{x}, attr("n", n))
 	}
@@ -37,12 +39,14 @@ func (g *generator) factored() *ir.Node {
 	n := 1 + g.rng.IntN(7)
 	t := g.oneOf(g.float, ir.F32, ir.F16, ir.BF16)
 	matrix := ir.ShapeOf(n, n)
+	// count adds a matrix whose elements are their own coordinates along the axis.
 	count := func(axis int) *ir.Node {
 		return g.add(ir.OpIota, nil, attr("dtype", t), attr("shape", matrix), attr("axis", axis))
 	}
 	row := count(0)
 	small := g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{g.leaf(matrix, t)})}, attr("mul", 0.05),
 		attr("add", 0.0))
+	// The diagonal has 2, 3, 4 and so on, and other elements are small.
 	x := g.add(ir.OpWhere, []*ir.Node{g.add(ir.OpEq, []*ir.Node{row, count(1)}),
 		g.add(ir.OpAffine, []*ir.Node{row}, attr("mul", 1.0), attr("add", 2.0)), small})
 	switch g.rng.IntN(4) {
@@ -75,6 +79,7 @@ func (b *Bound) linear(n *ir.Node, args []Bound) {
 	}
 	rows := n.Arg(0).Shape()
 	elements := float64(rows[len(rows)-1].Max())
+	// Complex elements have two parts, on the last axis.
 	if n.Op() != ir.OpRFFT {
 		elements *= 2 * float64(rows[len(rows)-2].Max())
 	}

@@ -16,7 +16,8 @@ func (g *generator) reshape() *ir.Node {
 	return g.add(ir.OpReshape, []*ir.Node{x}, attr("shape", s))
 }
 
-// reshaped returns a random shape with as many elements: an axis of 1 more, two axes joined, or an axis split.
+// reshaped returns a shape with as many elements as s: with an axis of 1 added, two axes joined, or an axis split. It
+// returns s if the random choice does not fit.
 func (g *generator) reshaped(s ir.Shape) ir.Shape {
 	switch pick := g.rng.IntN(4); {
 	case pick == 0 && len(s) < 5:
@@ -79,6 +80,7 @@ func (g *generator) slice(x *ir.Node) *ir.Node {
 	limits := slices.Clone(x.Shape())
 	for i, d := range x.Shape() {
 		steps[i] = 1
+		// Add is the extent for symbols of 0, the smallest extent.
 		if n := int(d.Add); n > 0 && g.rng.IntN(3) > 0 {
 			limit := 1 + g.rng.IntN(n)
 			starts[i] = g.rng.IntN(limit + 1)
@@ -100,6 +102,7 @@ func (g *generator) broadcast(x *ir.Node) *ir.Node {
 			s[i] = g.dims[g.rng.IntN(len(g.dims))]
 		}
 	}
+	// Outer axes.
 	for len(s) < 4 && g.rng.IntN(2) == 0 {
 		s = append(g.shape(1), s...)
 	}
@@ -192,7 +195,9 @@ func (g *generator) start() *ir.Node {
 	return g.leaf(ir.Shape{}, g.intType())
 }
 
+// dynamicSlice adds a slice of constant size, from a start that may be out of range.
 func (g *generator) dynamicSlice(x *ir.Node, axis int) *ir.Node {
+	// At most the smallest extent that the axis can have.
 	size := g.rng.IntN(int(max(x.Shape()[axis].Add, 0)) + 1)
 	return g.add(ir.OpDynamicSlice, []*ir.Node{x, g.start()}, attr("axis", axis), attr("size", ir.ShapeOf(size)))
 }
@@ -201,6 +206,7 @@ func (g *generator) dynamicSlice(x *ir.Node, axis int) *ir.Node {
 func (g *generator) updateSlice(x *ir.Node) *ir.Node {
 	axis := g.rng.IntN(x.Rank())
 	s := slices.Clone(x.Shape())
+	// At most the smallest extent that the axis can have.
 	if n := int(s[axis].Add); n > 0 {
 		s[axis] = ir.D(g.rng.IntN(n + 1))
 	}
@@ -209,6 +215,7 @@ func (g *generator) updateSlice(x *ir.Node) *ir.Node {
 	if update == nil || g.rng.IntN(2) == 0 {
 		update = g.leaf(s, x.DType())
 	}
+	// Wrapping around takes indices modulo the extent, which must be static and not 0.
 	wrap := x.Shape()[axis].IsStatic() && !x.Shape()[axis].Is(0) && g.rng.IntN(3) == 0
 	return g.add(ir.OpDynamicUpdateSlice, []*ir.Node{x, update, g.start()}, attr("axis", axis), attr("wrap", wrap))
 }

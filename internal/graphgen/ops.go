@@ -47,13 +47,13 @@ var makers = [...]maker{
 	{5, (*generator).control},
 }
 
-// How many of the makers are pointwise, and have no bodies.
+// The first pointwise makers add only pointwise ops, and the first straight ones only ops without bodies.
 const (
 	pointwise = 12
 	straight  = len(makers) - 1
 )
 
-// op adds one op of a random kind; it tries again if nothing fits.
+// op adds one op of a random kind. If nothing fits that kind, it tries others, up to 8 in all.
 func (g *generator) op() {
 	total := 0
 	for _, m := range g.makers {
@@ -63,6 +63,7 @@ func (g *generator) op() {
 		pick := g.rng.IntN(total)
 		for _, m := range g.makers {
 			pick -= m.weight
+			// pick was below the weights so far, so it falls to m.
 			if pick < 0 {
 				if m.make(g) != nil {
 					return
@@ -73,6 +74,7 @@ func (g *generator) op() {
 	}
 }
 
+// unaryOps are the functions of one float without attributes.
 var unaryOps = func() []ir.Op {
 	var list []ir.Op
 	for _, op := range ir.Ops() {
@@ -84,7 +86,8 @@ var unaryOps = func() []ir.Op {
 	return list
 }()
 
-// unary adds an elementwise op of one argument, often one in a range that every such op accepts.
+// unary adds an elementwise op of one argument. A third of the time it maps the argument to a range that every such op
+// accepts.
 func (g *generator) unary() *ir.Node {
 	op := unaryOps[g.rng.IntN(len(unaryOps))]
 	x := g.anyFloat()
@@ -136,6 +139,7 @@ func (g *generator) partner(a *ir.Node) *ir.Node {
 
 // broadcastable returns a shape that broadcasts to s: inner axes of s, some of them 1.
 func (g *generator) broadcastable(s ir.Shape) ir.Shape {
+	// The number of outer axes to leave out.
 	from := g.rng.IntN(len(s) + 1)
 	if g.rng.IntN(2) == 0 {
 		from = 0
@@ -206,6 +210,7 @@ func (g *generator) bitcast() *ir.Node {
 	if x == nil {
 		return nil
 	}
+	// The key is the size in bytes, which a bitcast keeps.
 	to := map[int]ir.DType{1: g.oneOf(ir.I8, ir.U8), 2: g.oneOf(ir.I16, ir.U16), 4: g.oneOf(ir.I32, ir.U32), 8: ir.I64}
 	return g.add(ir.OpBitcast, []*ir.Node{x}, attr("dtype", to[x.DType().BlockBytes()]))
 }
@@ -249,6 +254,7 @@ func (g *generator) reduce() *ir.Node {
 			x, ops = b, []ir.Op{ir.OpAny, ir.OpAll}
 		}
 	case 2, 3:
+		// Errors could change which element is the largest.
 		x = g.pick(func(n *ir.Node) bool { return !isBool(n) && g.bounds[n.ID()].Exact && n.Rank() > 0 })
 		ops = []ir.Op{ir.OpArgmax, ir.OpArgmin}
 	}
@@ -295,6 +301,7 @@ func (g *generator) row() *ir.Node {
 	inner := x.Shape()[x.Rank()-1:]
 	switch g.rng.IntN(6) {
 	case 5:
+		// A larger eps than in norms, because the error grows with its reciprocal.
 		return g.add(ir.OpL2Normalize, []*ir.Node{x}, axis, attr("eps", 0.25))
 	case 0:
 		return g.add(ir.OpSoftmax, []*ir.Node{x}, axis)
@@ -323,6 +330,7 @@ func (g *generator) rope() *ir.Node {
 	}
 	mode := attr("mode", []string{"interleaved", "half"}[g.rng.IntN(2)])
 	if last := x.Rank() - 1; g.rng.IntN(3) == 0 {
+		// The tables may rotate fewer pairs than there are.
 		pairs := ir.D(g.rng.IntN(int(x.Shape()[last].Add)/2 + 1))
 		table := func() *ir.Node { return g.leaf(append(g.broadcastable(x.Shape()[:last]), pairs), x.DType()) }
 		return g.add(ir.OpRopeTables, []*ir.Node{x, table(), table()}, mode)
@@ -333,6 +341,7 @@ func (g *generator) rope() *ir.Node {
 	if g.rng.IntN(2) == 0 {
 		pos = g.named(ir.OpInput, fmt.Sprintf("pos%d", len(g.g.Nodes())), s, g.oneOf(ir.I32, ir.I64))
 	}
+	// The number of elements to rotate, which must be even.
 	dims := 2 * g.rng.IntN(int(x.Shape()[x.Rank()-1].Add)/2+1)
 	return g.add(ir.OpRope, []*ir.Node{x, pos}, attr("axis", axis), attr("dims", dims),
 		mode, attr("base", 100.0))
@@ -359,15 +368,18 @@ func (g *generator) matmul() *ir.Node {
 			return n
 		}
 	}
+	// k becomes the extent of the contracted axis.
 	k := a.Shape()[a.Rank()-1]
 	if ta {
 		k = a.Shape()[a.Rank()-2]
 	}
+	// a random extent
 	n := g.shape(1)[0]
 	b := ir.Shape{k, n}
 	if tb {
 		b = ir.Shape{n, k}
 	}
+	// batch axes
 	if g.rng.IntN(4) == 0 {
 		b = append(g.broadcastable(a.Shape()[:a.Rank()-2]), b...)
 	}
@@ -392,6 +404,7 @@ func isByte(n *ir.Node) bool { return n.DType() == ir.I8 || n.DType() == ir.U8 }
 func (g *generator) quantized() *ir.Node {
 	// short blocks, so that tensors stay small
 	t := g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.IQ4_NL, ir.MXFP4)
+	// One or two blocks per row.
 	k := t.BlockElems() * (1 + g.rng.IntN(2))
 	w := g.blocks(t, k)
 	switch g.rng.IntN(4) {
@@ -433,6 +446,7 @@ func (g *generator) attention() *ir.Node {
 	heads := groups * (1 + g.rng.IntN(3))
 	batch := g.shape(g.rng.IntN(2))
 	t, s := g.dims[g.rng.IntN(len(g.dims))], g.dims[g.rng.IntN(len(g.dims))]
+	// as in self-attention
 	if g.rng.IntN(3) == 0 {
 		s = t
 	}
@@ -441,6 +455,7 @@ func (g *generator) attention() *ir.Node {
 		return nil
 	}
 	d, e := ir.D(1+g.rng.IntN(4)), ir.D(1+g.rng.IntN(4))
+	// of adds a leaf with the batch axes and dims, or returns nil if that is too large.
 	of := func(dims ...ir.Dim) *ir.Node {
 		shape := append(append(ir.Shape{}, batch...), dims...)
 		if shape.MaxElems() > maxElems {
@@ -451,6 +466,7 @@ func (g *generator) attention() *ir.Node {
 	args := []*ir.Node{of(ir.D(heads), t, d), of(ir.D(groups), s, d), of(ir.D(groups), s, e)}
 	if g.rng.IntN(3) == 0 {
 		args = append(args, g.leaf(g.broadcastable(ir.Shape{ir.D(heads), t, s}), g.floatType()))
+		// sinks, which may only follow a mask
 		if g.rng.IntN(2) == 0 {
 			args = append(args, g.leaf(ir.ShapeOf(heads), g.floatType()))
 		}
@@ -472,12 +488,14 @@ func (g *generator) attention() *ir.Node {
 	case 0:
 		return g.attentionGrad(args, attrs)
 	case 1:
+		// The op has no values.
 		return g.add(ir.OpAttentionLSE, slices.Delete(args, 2, 3), scoreAttrs(attrs)...)
 	}
 	return g.add(ir.OpAttention, args, attrs...)
 }
 
-// attentionGrad makes a gradient of an attention, with new leaves for its rows.
+// attentionGrad adds a gradient of the attention with these args and attrs. The gradient of the attention's result and
+// the statistics of its rows are new leaves.
 func (g *generator) attentionGrad(args []*ir.Node, attrs []ir.Attr) *ir.Node {
 	if slices.Contains(args, nil) {
 		return nil
@@ -488,6 +506,7 @@ func (g *generator) attentionGrad(args []*ir.Node, attrs []ir.Attr) *ir.Node {
 	if grad.MaxElems() > maxElems {
 		return nil
 	}
+	// One number per row: the logarithm of the sum of exponentials, or a sum of gradients.
 	stat := func() *ir.Node { return g.leaf(grad[:rank-1], ir.F32) }
 	with := []*ir.Node{q, args[1], v, g.leaf(grad, q.DType()), stat(), stat()}
 	if len(args) > 3 {
@@ -506,6 +525,7 @@ func scoreAttrs(attrs []ir.Attr) []ir.Attr {
 
 // state adds a state, and perhaps in-place writes of slices and elements.
 func (g *generator) state() *ir.Node {
+	// A body's states are its carried values, which loop adds.
 	if g.states > 2 || g.depth > 0 {
 		return nil
 	}
@@ -520,6 +540,7 @@ func (g *generator) state() *ir.Node {
 	}
 	g.states++
 	n := g.named(ir.OpState, fmt.Sprintf("s%d", len(g.g.Nodes())), s, t)
+	// Writes that begin at a state may happen in place.
 	for w := n; w != nil && w.Rank() > 0 && g.rng.IntN(2) == 0; {
 		if g.rng.IntN(2) == 0 {
 			w = g.updateSlice(w)

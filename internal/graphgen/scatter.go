@@ -16,12 +16,13 @@ func (g *generator) scatter() *ir.Node {
 	return g.scatterInto(base)
 }
 
-// scatterInto adds a random scatter into base, or a gather_nd from it. Shapes are such that the compiler can join the
-// axes on either side of the indexed ones.
+// scatterInto adds a random scatter into base, or a gather_nd from it. It returns nil for shapes in which the compiler
+// cannot join the axes on either side of the indexed ones.
 func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	axis := g.rng.IntN(base.Rank())
 	s := slices.Clone(base.Shape())
 	s[axis] = g.shape(1)[0]
+	// updates adds a leaf for the written values, or returns nil if it would be too large.
 	updates := func(s ir.Shape) *ir.Node {
 		if s.MaxElems() > maxElems {
 			return nil
@@ -32,6 +33,7 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 		return nil
 	}
 	mode := attr("mode", []string{"add", "mul", "min", "max"}[g.rng.IntN(4)])
+	// folded adds a scatter that combines each update with the element already there.
 	folded := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 		return g.add(op, args, append(attrs, mode, attr("unordered", axis == 0))...)
 	}
@@ -44,7 +46,9 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 		return g.add(ir.OpIndexAdd, []*ir.Node{base, g.leaf(s[axis:axis+1], g.intType()), updates(s)},
 			attr("axis", axis), attr("unordered", axis == 0))
 	}
+	// The number of axes that are indexed together.
 	rank := g.rng.IntN(base.Rank() + 1)
+	// The shape of the list of places.
 	places := g.shape(g.rng.IntN(3))
 	if !isLinear(places) || !isLinear(base.Shape()[:rank]) || !isLinear(base.Shape()[rank:]) {
 		return nil
@@ -67,7 +71,7 @@ func isLinear(s ir.Shape) bool {
 	return err == nil
 }
 
-// sort adds a sort, an argsort, a topk_indices or a scan.
+// sort adds a sort, an argsort, a top_k_indices or a scan.
 func (g *generator) sort() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool { return !isBool(n) && n.Rank() > 0 })
 	if x == nil {
@@ -77,6 +81,7 @@ func (g *generator) sort() *ir.Node {
 	way := g.rng.IntN(2) == 0
 	switch g.rng.IntN(5) {
 	case 3, 4:
+		// Half of the scans never restart, which 0 means.
 		restart := max(0, g.rng.IntN(12)-6)
 		op := []ir.Op{ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin}[g.rng.IntN(4)]
 		return g.add(op, []*ir.Node{x}, attr("axis", axis), attr("exclusive", way),
@@ -86,11 +91,12 @@ func (g *generator) sort() *ir.Node {
 	case 1:
 		return g.add(ir.OpArgsort, []*ir.Node{x}, attr("axis", axis), attr("descending", way))
 	}
+	// At most the smallest extent that the axis can have.
 	k := g.rng.IntN(1 + int(max(x.Shape()[axis].Add, 0)))
 	return g.add(ir.OpTopKIndices, []*ir.Node{x}, attr("k", k), attr("axis", axis), attr("largest", way))
 }
 
-// composite adds an op that is defined by others.
+// composite adds an op that the compiler replaces by several others.
 func (g *generator) composite() *ir.Node {
 	switch g.rng.IntN(7) {
 	case 5, 6:
@@ -108,9 +114,11 @@ func (g *generator) composite() *ir.Node {
 		return nil
 	}
 	c := x.Shape()[1:2]
+	// channel adds a vector with one element per channel.
 	channel := func() *ir.Node { return g.leaf(c, x.DType()) }
 	eps := attr("eps", []float64{0.01, 0.1}[g.rng.IntN(2)])
 	if g.rng.IntN(2) == 0 {
+		// Squares are not negative, as variances are.
 		variance := g.add(ir.OpSqr, []*ir.Node{channel()})
 		return g.add(ir.OpBatchNorm, []*ir.Node{x, channel(), variance, channel(), channel()}, eps)
 	}
@@ -148,7 +156,8 @@ func (b *Bound) composite(n *ir.Node, args []Bound) {
 	}
 }
 
-// scaleAndShift updates the bound of a norm with magnitude m for its weight and bias.
+// scaleAndShift sets b to the bound of a normalized value of magnitude m after multiplication by params[0] and addition
+// of params[1]. b.Err is the value's error before.
 func (b *Bound) scaleAndShift(m float64, params []Bound) {
 	for i, p := range params {
 		if i == 0 {

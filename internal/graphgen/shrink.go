@@ -16,6 +16,7 @@ func Shrink(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 
 // shrinkOnce returns a smaller graph that still fails, or nil if it finds none.
 func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
+	// try returns h if it is a valid and different graph that still fails, and nil otherwise.
 	try := func(h *ir.Graph, err error) *ir.Graph {
 		if err != nil || h.Verify() != nil || h.String() == g.String() || !fails(h) {
 			return nil
@@ -38,6 +39,7 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	live := g.Live()
 	for i := len(g.Nodes()) - 1; i >= 0; i-- {
 		n := g.Nodes()[i]
+		// copyGraph keeps unused inputs and states, unless it is told to leave them out.
 		if n.Op() == ir.OpInput && !live[i] || n.Op() == ir.OpState && len(g.Users()[i]) == 0 {
 			if h := try(without(g, n)); h != nil {
 				return h
@@ -53,6 +55,7 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 				}
 			}
 		}
+		// Replace n by a new input.
 		if h := try(rebuild(g, map[*ir.Node]*ir.Node{n: nil}, nil, nil)); h != nil {
 			return h
 		}
@@ -69,8 +72,9 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	return nil
 }
 
-// rebuild copies the live part of a graph, with some nodes replaced (nil: by a new input). Output i is outputs[i], or
-// is left out if that is nil; without outputs all stay as they are. keepUpdate says which updates stay; nil keeps all.
+// rebuild copies the live part of a graph. It replaces each node in replace by the node there, or by a new input if
+// that is nil. Output i becomes outputs[i], or is left out if that is nil; if outputs itself is nil, all stay. The
+// updates for which keepUpdate holds stay; if it is nil, all do.
 func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, outputs []*ir.Node,
 	keepUpdate func(i int) bool) (*ir.Graph, error) {
 	return copyGraph(g, replace, func(h *ir.Graph, made []*ir.Node) error {
@@ -129,7 +133,7 @@ func showUpdate(g *ir.Graph, update int) (*ir.Graph, error) {
 	})
 }
 
-// without drops an input or state that nothing uses.
+// without returns a copy of g without gone, an input or state, or an error if an update or an output needs it.
 func without(g *ir.Graph, gone *ir.Node) (*ir.Graph, error) {
 	for _, u := range g.Updates() {
 		if u.State == gone {
@@ -141,6 +145,7 @@ func without(g *ir.Graph, gone *ir.Node) (*ir.Graph, error) {
 			return nil, errInUse
 		}
 	}
+	// copyGraph leaves out a node that is replaced by itself.
 	return rebuild(g, map[*ir.Node]*ir.Node{gone: gone}, nil, nil)
 }
 
@@ -150,8 +155,9 @@ func (e shrinkError) Error() string { return string(e) }
 
 const errInUse shrinkError = "the node is in use"
 
-// copyGraph copies live nodes, inputs and states. It leaves out the nodes that replace maps to themselves. Then it
-// copies the outputs and updates, and removes nodes without users.
+// copyGraph returns a copy of g's live nodes, inputs and states, without nodes that nothing uses in the end. It
+// replaces nodes as in rebuild, and leaves out the nodes that replace maps to themselves. ends adds outputs and updates
+// to the copy h; made has the copy of each node, by ID.
 func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node,
 	ends func(h *ir.Graph, made []*ir.Node) error) (*ir.Graph, error) {
 	h := ir.NewLike(g)
@@ -173,7 +179,7 @@ func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node,
 			args[j] = made[a.ID()]
 		}
 		op, attrs := n.Op(), []ir.Attr(n.Attrs())
-		if ok {
+		if ok { // replace has nil for n: cut the graph here
 			op, args = ir.OpInput, nil
 			attrs = []ir.Attr{attr("name", "cut "+n.String()), attr("dtype", n.DType()), attr("shape", n.Shape())}
 		}
@@ -186,6 +192,7 @@ func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node,
 	if err := ends(h, made); err != nil {
 		return nil, err
 	}
+	// Copying drops the nodes that nothing in h uses.
 	return ir.Rewrite(h, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		return rw.Copy(n, args)
 	})

@@ -39,6 +39,7 @@ func (g *generator) conv() *ir.Node {
 	if choices := []int{1, 2, c}; c > 0 {
 		groups = choices[g.rng.IntN(3)]
 	}
+	// Groups must divide the channels, of which there may be none.
 	if groups < 1 || c%groups != 0 {
 		groups = 1
 	}
@@ -47,15 +48,18 @@ func (g *generator) conv() *ir.Node {
 	axes := x.Rank() - 2
 	switch g.rng.IntN(5) {
 	case 0:
+		// an integer convolution
 		x = g.leaf(x.Shape(), g.oneOf(ir.I8, ir.U8))
 		attrs = append(attrs, attr("padding_value", g.rng.IntN(128)))
 	case 1, 2:
+		// The weight of a transpose has its axes the other way around.
 		op, w = ir.OpConvTranspose, ir.ShapeOf(c, 1+g.rng.IntN(6))
 		attrs = append(attrs, attr("output_padding", g.perAxis(axes, 0, 1)))
 	}
 	for range axes {
 		w = append(w, ir.D(1+g.rng.IntN(3)))
 	}
+	// A stride makes the result's extent a quotient. With symbols, avoid most of these.
 	if x.Shape()[2].IsStatic() || op == ir.OpConvTranspose || g.rng.IntN(2) == 0 {
 		attrs = append(attrs, attr("stride", g.perAxis(axes, 1, 3)))
 	}
@@ -95,12 +99,14 @@ func (g *generator) pooling() *ir.Node {
 func (g *generator) resize() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
 	op := []ir.Op{ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic}[g.rng.IntN(3)]
+	// The interpolating ops need floats.
 	if x == nil || op != ir.OpResizeNearest && !isFloat(x) {
 		return nil
 	}
 	axes := min(1+g.rng.IntN(2), x.Rank())
 	attrs := []ir.Attr{attr("size", g.shape(axes))}
 	switch {
+	// scales has a fraction, numerator and denominator, per axis.
 	case g.rng.IntN(4) == 0:
 		attrs = append(attrs, attr("scales", g.perAxis(2*axes, 1, 7)))
 	case op != ir.OpResizeNearest:
@@ -116,6 +122,7 @@ func (b *Bound) windowed(n *ir.Node, args []Bound) {
 	switch n.Op() {
 	case ir.OpConv, ir.OpConvTranspose:
 		w := n.Arg(1).Shape()
+		// k becomes the number of products in a sum.
 		k := 1.0
 		for _, d := range w[2:] {
 			k *= float64(d.Max())
