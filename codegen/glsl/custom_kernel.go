@@ -248,6 +248,7 @@ func LocateCustom(source string, line int) (CustomPlace, bool) {
 	if line < 1 || line > len(lines) {
 		return CustomPlace{}, false
 	}
+	// Search upwards for the mark that begins the user's text.
 	for i := line - 2; i >= 0; i-- {
 		mark := strings.TrimSpace(lines[i])
 		if strings.HasPrefix(mark, emit.CustomEnd) {

@@ -57,6 +57,7 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	}
 	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.fieldArg("e / STRIDEu % FIELDSu") + ")" +
 		element
+	// Positions in a wide buffer need 64 bits; its blocks still have 32-bit numbers.
 	position, place := "uint", "uint block = i / ELEMSu, e = i % ELEMSu;"
 	if b.Wide {
 		position, place = "int64_t", "uint block = uint(i / ELEMSu), e = uint(i % ELEMSu);"
@@ -116,6 +117,7 @@ func Parts(e *emit.Emitter, b *emit.Buffer) {
 		blockFunction(e, b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.Decode.Levels)
 		return
 	}
+	// One quad is one word of bytes.
 	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
 	blockFunction(e, b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.Decode.Quants))
 }
@@ -149,6 +151,7 @@ func (f blockFormat) quadNote() string {
 func blockLevels(e *emit.Emitter, b *emit.Buffer) {
 	Parts(e, b)
 	f := blockFormatOf(e, b)
+	// Parts has added levels_NAME.
 	if f.Decode.Levels != "" {
 		return
 	}
@@ -240,6 +243,7 @@ func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 	if reading == nil || len(list) != 1 || mentionsElement(list) {
 		return nil, nil
 	}
+	// An f16 is read as its 16 bits, and unpacked afterwards.
 	switch reading.Text {
 	case "HALF":
 		half := &syntax.Expr{Op: syntax.Member, Text: "x", Args: []*syntax.Expr{
@@ -299,7 +303,8 @@ func blockFunction(e *emit.Emitter, b *emit.Buffer, head, note, body string) {
 	blockTree(e, b, head, note, snippet(e, strings.Trim(body, "\n")))
 }
 
-// blockTree is like blockFunction, for a parsed snippet.
+// blockTree adds a function over the blocks of a buffer, unless the shader has it. head is its signature, note its
+// comment, and body a parsed snippet.
 func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax.Stmt) {
 	f := blockFormatOf(e, b)
 	head = strings.ReplaceAll(head, "NAME", b.Base)
@@ -342,6 +347,7 @@ func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
 	name := strings.ToLower(x.Text)
 	if b.Layout == kernel.LayoutPlanes {
 		start := x.Args[0]
+		// In 16 + e, follow the first operands to the 16.
 		for start.Op == syntax.Binary {
 			start = start.Args[0]
 		}
@@ -358,6 +364,7 @@ func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
 		return
 	}
 	switch name {
+	// Its body calls short_NAME.
 	case "half":
 		blockReader(e, b, "short")
 	case "words", "pairs":
@@ -370,9 +377,11 @@ func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
 	}
 	unit := kernel.BlockUnit(b.DType)
 	readers := unitReaders[unit]
+	// The device cannot read units this small, so the buffer is an array of words.
 	if e.InWords(b) && unit < 4 {
 		readers = wordReaders
 	}
+	// the result type
 	head := map[string]string{"half": "float"}[name]
 	if head == "" {
 		head = "uint"
@@ -427,9 +436,9 @@ var unitReaders = map[int]map[string]string{
 // halfOfShort is the body of the reader of an f16. It calls the reader of 16 bits.
 const halfOfShort = "    return unpackHalf2x16(short_NAME(block, at)).x;\n"
 
-// wordReaders are like unitReaders, for a buffer of words with blocks that are not aligned to words. BYTES is the size
-// of a block. A word of a block may span two words of the buffer, so its reader reads both. For an aligned word both
-// reads return the same.
+// wordReaders are the bodies of readers like those in unitReaders, for a buffer of words with blocks that are not
+// aligned to words. BYTES is the size of a block. A word of a block may span two words of the buffer, so its reader
+// reads both. For an aligned word both reads return the same.
 var wordReaders = map[string]string{
 	"word": "    uint i = block * BYTESu + at, shift = i % 4u * 8u;\n" +
 		"    return ARRAY[i / 4u] >> shift | ARRAY[(i + 3u) / 4u] << 1u << 31u - shift;\n",
@@ -443,6 +452,7 @@ var wordReaders = map[string]string{
 func planeInWords(p kernel.Plane, reader, array string, base int64) string {
 	size := map[string]int{"byte": 1, "short": 2}[reader]
 	i := expr.Plus(expr.Uint(base), expr.Times(expr.Of("block"), p.Bytes))
+	// A part of one unit needs no offset.
 	if at := expr.Of("at"); p.At > 0 && p.Bytes > size {
 		i = expr.Plus(i, expr.Binary("-", at, expr.Uint(p.At)))
 	} else if p.Bytes > size {

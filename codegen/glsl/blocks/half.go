@@ -37,8 +37,10 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 		Parts(e, b)
 	}
 	e.Need(emit.NeedFloat16)
+	// base is the number that an f16's 1024 + byte has too much.
 	base, flip := 1024+f.Bias, ""
 	if f.Signed {
+		// Flipping the top bit of a signed byte adds 128 to it.
 		base, flip = base+128, " ^ 0x80808080u"
 	}
 	value := "scale"
@@ -59,6 +61,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 		lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {",
 			"    uint e = first + 4u * n;", "    uint q = quants_NAME(block, "+of)
 	}
+	// 0x6400 is 1024 in f16. even has bytes 0 and 2 of q, odd has bytes 1 and 3.
 	lines = append(lines,
 		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base,
 			value),

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// OctetForm is the form of a format when its quants are decoded as octets (eight at a time).
+// OctetForm returns the form of a format's quants when they are decoded as octets, eight at a time.
 func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	form := f.BlockForm
 	form.Levels, form.Signed, form.Halved = false, f.Octets.Signed, f.Octets.Halved
@@ -29,6 +29,7 @@ const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, ev
 func OctetReader(e *emit.Emitter, b *emit.Buffer, masksApart, paired bool) string {
 	f := blockFormatOf(e, b)
 	form := f.Octets
+	// These functions have variants for octets.
 	body := strings.NewReplacer("entry_NAME", "octet_entry", "signs_NAME", "octet_signs").Replace(form.Quants)
 	args, note := "(uint block, uint e", "// Eight quants, a byte each"
 	if masksApart {
@@ -44,6 +45,7 @@ func OctetReader(e *emit.Emitter, b *emit.Buffer, masksApart, paired bool) strin
 		body += "\nreturn quads;"
 	case form.Masks == ir.OddMasks || masksApart:
 		body += "\nreturn quads ^ masks;"
+	// Negate bytes with an all-ones mask: flip the bits and add 1.
 	case form.Masks == ir.SignMasks:
 		body += "\nreturn (quads ^ masks) + (masks & 0x01010101u);"
 	}

@@ -41,6 +41,7 @@ func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string 
 	if !e.Once(name) {
 		return name
 	}
+	// The largest power of two that divides the part's size, but at most a word.
 	unit := min(planes[i].Bytes&-planes[i].Bytes, 4)
 	switch reader {
 	case "words":
@@ -79,6 +80,7 @@ func planeBody(e *emit.Emitter, b *emit.Buffer, reader string, i, unit int) stri
 		e.Need(emit.BlockUnits[unit].Need)
 	}
 	first := expr.Plus(expr.Uint(base/int64(unit)), expr.Times(expr.Of("block"), p.Bytes/unit)).String()
+	// Simplify the text.
 	if p.At == 0 {
 		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)
 	}

@@ -30,6 +30,7 @@ func EmitQuantize(e *emit.Emitter) {
 	t, lanes := e.K.Quantized(), e.Sched.(kernel.Lanes).LanesPerRow
 	w := &blockWriter{format: t, run: t.BlockElems() / lanes, Writer: rows.New(e, lanes, lanes > 1)}
 	e.Helper("quantize_"+t.String(), "float")
+	// One invocation makes the whole block.
 	if !w.Group {
 		e.OverSpace(w.Place, w.makeBlock)
 		return
@@ -64,6 +65,7 @@ func (w *blockWriter) makeBlock() {
 		defer w.Close()
 	}
 	x := w.gather()
+	// The function returns the block as 16-bit numbers.
 	halves := w.Unset("uint", "halves", (w.format.BlockBytes()+1)/2)
 	w.Do("quantize_"+w.format.String(), x, halves)
 	w.storeUnits(func(unit int, i expr.Expr) expr.Expr {
@@ -105,7 +107,9 @@ func (w *blockWriter) shareBlock() {
 // it records a fault.
 func (w *blockWriter) gather() (x expr.Expr) {
 	store := w.K.Stores[0]
+	// The functions take arrays of 32.
 	x = w.Unset("float", "x", 32)
+	// Zeros for invocations without a block.
 	if w.Valid != nil {
 		i := w.OpenLoop("i", expr.Of("0u"), expr.Uint(w.run), 1)
 		w.Assign(expr.At(x, i), expr.Of("0.0"))
@@ -126,6 +130,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	w.Close()
 	if f := w.K.Fault; f != nil {
 		w.Open(&syntax.If{Cond: expr.Format("%s > %#xu", worst, math.Float32bits(f.Most))})
+		// The fault word keeps the smallest index: the complement of the largest.
 		w.Do("atomicMax", expr.At(expr.Of(w.View(w.Buffers[f.Bind], 1)), expr.Int(0)),
 			expr.Unary("~", w.EvalCoordinate(f.Index)))
 		w.Close()

@@ -20,7 +20,7 @@ const Wide = "int64_t"
 // IsWide reports whether an expression has the type of 64-bit positions.
 func IsWide(t Expr) bool { return t != nil && t.Type == Wide }
 
-// OfType returns t with the given type.
+// OfType returns t with typ as its type. It copies t if the type changes, because other expressions may contain t.
 func OfType(typ string, t Expr) Expr {
 	if t.Type == typ {
 		return t
@@ -147,7 +147,7 @@ func And(conds ...Expr) Expr {
 	return all
 }
 
-// Join is like Binary, but returns b if a is nil. So a loop can build a sum, beginning with nil.
+// Join returns a op b, or b if a is nil. So a loop can build a sum, beginning with nil.
 func Join(op string, a, b Expr) Expr {
 	if a == nil {
 		return b
@@ -183,6 +183,7 @@ func Int64(n int64) Expr {
 // or "lf" for a double.
 func Float(v float64, bits int, suffix string) Expr {
 	s := strconv.FormatFloat(v, 'g', -1, bits)
+	// GLSL would take it for an integer.
 	if !strings.ContainsAny(s, ".e") {
 		s += ".0"
 	}

@@ -24,6 +24,7 @@ func LiteralOf(t Expr) (n Literal, ok bool) {
 		return n, false
 	}
 	s := t.Text
+	// A number that ends with another letter is a float with a suffix.
 	if s[len(s)-1] > '9' && !strings.HasPrefix(s, "0x") && s[len(s)-1] != 'u' && s[len(s)-1] != 'L' {
 		return n, false
 	}
@@ -59,8 +60,10 @@ func Folded(op string, a, b Expr) (t Expr, ok bool) {
 		return a, true
 	case left && neutral(op, x.V, false) || a.Is("1.0") && op == "*":
 		return b, true
+	// x * 0, x & 0 and x % 1
 	case right && y.V == 0 && (op == "*" || op == "&"), right && y.V == 1 && op == "%" && y.suffix == "u":
 		return Literal{0, y.suffix}.expr()
+	// 0 * y, 0 & y, 0 / y and 0 % y
 	case left && x.V == 0 && (op == "*" || op == "&" || op == "/" || op == "%"):
 		return Literal{0, x.suffix}.expr()
 	case right && y.suffix == "u":
@@ -93,6 +96,7 @@ func foldFloats(op string, a, b Expr) (t Expr, ok bool) {
 	}
 	size := math.Abs(float64(v))
 	return Float(float64(v), 32, ""), size <= math.MaxFloat32 &&
+		// Devices may flush subnormals. A zero is exact unless it is an underflow.
 		(size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
 }
 
@@ -137,6 +141,7 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 		n.V = x.V * y.V
 	case op == "/" && y.V != 0:
 		n.V = x.V / y.V
+	// GLSL does not define % for negative operands.
 	case op == "%" && y.V != 0 && x.V >= 0 && y.V > 0:
 		n.V = x.V % y.V
 	case op == "&":
@@ -145,6 +150,7 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 		n.V = x.V | y.V
 	case op == "^":
 		n.V = x.V ^ y.V
+	// Shifts by 32 or more are undefined.
 	case op == "<<" && x.suffix == "u" && y.V < 32:
 		n.V = x.V << y.V
 	case op == ">>" && x.suffix == "u" && y.V < 32:
@@ -169,6 +175,7 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 
 // foldTwice simplifies a op y by joining y with the constant at the end of a: x / 4u / 8u becomes x / 32u.
 func foldTwice(op string, a Expr, y Literal) (t Expr, ok bool) {
+	// Only operators of the same precedence group with op.
 	if a.Op != syntax.Binary || a.Prec() != syntax.BinaryPrec(op) {
 		return t, false
 	}
@@ -182,6 +189,7 @@ func foldTwice(op string, a Expr, y Literal) (t Expr, ok bool) {
 		return Binary(op, rest, Uint(x.V*y.V)), true
 	case op == last && (op == "+" || op == "-") && x.V+y.V <= math.MaxUint32:
 		return Binary(op, rest, Uint(x.V+y.V)), true
+	// rest + x - y or rest - x + y: combine the constants so that the literal is not negative.
 	case op == "-" && last == "+" && x.V >= y.V, op == "+" && last == "-" && x.V < y.V:
 		return Binary("+", rest, Uint(max(x.V-y.V, y.V-x.V))), true
 	case op == "-" && last == "+", op == "+" && last == "-":
@@ -222,6 +230,7 @@ func foldCall(name string, args []Expr) (t Expr, ok bool) {
 			return args[0], true
 		}
 	}
+	// max(min(a, b), b) is b.
 	if name == "max" && len(args) == 2 && args[0].Op == syntax.Call && args[0].Text == "min" &&
 		syntax.Equal(args[0].Args[1], args[1]) {
 		if _, ok := LiteralOf(args[1]); ok { // limited to one number
@@ -249,6 +258,7 @@ func foldCall(name string, args []Expr) (t Expr, ok bool) {
 		return Literal{n[0].V, ""}.expr()
 	case name == "int64_t" && len(n) == 1:
 		return Literal{n[0].V, "L"}.expr()
+	// Larger integers may round.
 	case name == "float" && len(n) == 1 && n[0].V > -1<<24 && n[0].V < 1<<24:
 		return Float(float64(n[0].V), 32, ""), true
 	case name == "min" && len(n) == 2:

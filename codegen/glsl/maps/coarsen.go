@@ -40,6 +40,7 @@ func coarsen(e *emit.Emitter) []*kernel.Expr {
 		},
 		Stores: func(m *kernel.Mapping) []kernel.Store {
 			stores := m.Stores()
+			// The values as expressions of the new kernel.
 			for _, v := range rep.Shared {
 				shared = append(shared, m.Value(v))
 			}

@@ -28,6 +28,7 @@ func Emit(e *emit.Emitter) {
 		g := s[0]
 		n, _ := g.Points[0].Quo(int64(width))
 		name := e.SpanName(g, "id")
+		// such as i4, which counts runs of four neighbors
 		if width > 1 && len(g.Axes) == 1 {
 			name = fmt.Sprintf("%s%d", name, width)
 		}
@@ -55,6 +56,7 @@ func Emit(e *emit.Emitter) {
 // emitSingle writes a kernel that has a single point.
 func emitSingle(e *emit.Emitter) {
 	e.SetUniformGrid(1)
+	// Only one invocation is needed.
 	if e.Launch.Workgroup > 1 {
 		e.When(expr.Format("gl_LocalInvocationID.x > 0u"), &syntax.Return{})
 	}

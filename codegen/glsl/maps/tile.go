@@ -86,10 +86,12 @@ func (t *tileWriter) newSide(axis, size int) side {
 // outerAxes returns the span of all axes except the tile's two.
 func (t *tileWriter) outerAxes() emit.Span {
 	g := emit.Span{Points: []ir.Dim{ir.D(1)}}
+	// From the innermost axis on.
 	for a := len(t.K.Parallel) - 1; a >= 0; a-- {
 		if a == t.Inner || a == t.Other {
 			continue
 		}
+		// An extent that cannot be multiplied with the others stays a factor of its own.
 		if n, err := t.K.Parallel[a].Mul2(g.Points[0]); err == nil {
 			g.Points[0] = n
 		} else {
@@ -125,6 +127,7 @@ func (t *tileWriter) fetch() {
 		array := t.Share(t.Scalar(b.DType).Carrier, b.Base+"_tile", t.inner.size*t.pitch)
 		t.arrays = append(t.arrays, array)
 		t.Comment("Lines of %s.", b.Name)
+		// Vectors of up to 4 elements, if the load's positions are adjacent.
 		width := t.K.VectorWidth(t.Other, t.K.Parallel[t.Other], 4, []*kernel.Expr{v}, nil)
 		mover := t.mover(t.other, t.inner, width)
 		mover.Load = func(_, _, line, unit expr.Expr, keep func(value expr.Expr)) {
@@ -164,6 +167,7 @@ func (t *tileWriter) compute() {
 	t.mover(t.inner, t.other, width).Each(func(_, line, unit expr.Expr) {
 		t.ifInside(t.inner, t.other, width, line, unit, func(r emit.Run) {
 			for i, v := range t.Loads {
+				// A point's place in shared memory: the array has a line per coordinate of the inner axis.
 				at := expr.Times(unit, width)
 				if width > 1 {
 					at = expr.Plus(at, emit.Lane)
@@ -202,6 +206,7 @@ func (t *tileWriter) ifInside(along, lines side, width int, line, unit expr.Expr
 // the beginning of the map.
 func (t *tileWriter) inside(along, lines side, width int, line, unit expr.Expr) expr.Expr {
 	var unitInside, lineInside expr.Expr
+	// A run never crosses the end of the map, because width divides the extent.
 	if !along.whole {
 		units, _ := t.K.Parallel[along.axis].Quo(int64(width))
 		unitInside = expr.Binary("<", unit, t.Dim(units))

@@ -21,10 +21,11 @@ type groupWriter struct {
 	width                       int64 // number of columns of the table
 }
 
-// EmitGroup writes a kernel that groups elements by number.
+// EmitGroup writes a kernel that groups elements by number, as groupWriter describes.
 func EmitGroup(e *emit.Emitter) {
 	w := &groupWriter{Emitter: e, width: 1 + e.K.Group.Rows}
 	numbers := e.K.Parallel[0].Add
+	// one workgroup per number
 	e.Grid = kernel.Grid{{{Extent: e.K.Parallel[0], Tile: 1}}, {}, {}}
 	b := e.Buffers[e.K.Group.Bind]
 	w.table = expr.Of(e.View(b, 1))
@@ -59,6 +60,7 @@ func (w *groupWriter) findFirst() {
 	w.Note("group of this number")
 	// A loop over all numbers that masks the later ones takes twice as long.
 	i := w.OpenFor("", "i", expr.Uint(0), w.number, expr.Uint(1))
+	// The rows of a number are its count divided by the row length, rounded up.
 	w.Update(expr.Of("first"), "+=", expr.Format("(%s[%s] + %du) / %du", w.counts, i, rows-1, rows))
 	w.Close()
 	w.Variables("uint", syntax.Var{Name: "own", Init: expr.At(w.counts, w.number)}, syntax.Var{Name: "places",
@@ -72,9 +74,11 @@ func (w *groupWriter) findPlace(found expr.Expr) {
 	lanes := int64(w.Launch.Workgroup)
 	fold := w.Dim(w.K.Fold)
 	w.Comment("How many of them are in the runs before this invocation's?")
+	// the length of an invocation's part, rounded up
 	run := expr.Binary("/", expr.Plus(fold, expr.Uint(lanes-1)), expr.Uint(lanes))
 	run = w.Named("run", run)
 	begin, end := expr.Binary("*", w.self, run), expr.Binary("+", expr.Of("begin"), run)
+	// The last parts may be shorter or empty.
 	if !schedule.DivisibleBy(w.K.Fold, int(lanes)) {
 		begin, end = expr.Call("min", begin, fold), expr.Call("min", end, fold)
 	}
@@ -112,6 +116,7 @@ func (w *groupWriter) fillRows(numbers int64) {
 // at returns the table's element for the place-th element of the workgroup's number.
 func (w *groupWriter) at(place string) expr.Expr {
 	rows := w.K.Group.Rows
+	// Column 0 of a row is the group number.
 	return expr.At(w.table, expr.Of(fmt.Sprintf("(first + %s / %du) * %du + 1u + %[1]s %% %[2]du", place, rows,
 		w.width)))
 }

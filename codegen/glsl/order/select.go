@@ -50,6 +50,7 @@ func EmitSelect(e *emit.Emitter) {
 // eachOwn opens a loop over an invocation's keys. It returns the loop's counter and the key's coordinate.
 func (w *selectWriter) eachOwn() (n, j expr.Expr) {
 	hint := ""
+	// Unrolling keeps the array of keys in registers.
 	if w.each <= 64 {
 		hint = emit.Unroll
 	}
@@ -80,6 +81,7 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	w.Open(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "round", Init: expr.Uint(0)}}},
 		Cond: expr.Format("round < %du", rounds), Post: &syntax.Assign{To: expr.Of("round"), Op: "++"}})
 	w.Exactly("bool", "by_key", expr.Binary("<", expr.Of("round"), expr.Uint(keyRounds)))
+	// The third round of the key begins at bit 0, so it repeats bit 10.
 	w.Exactly("uint", "shift", expr.Format("by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du",
 		schedule.SelectBits, rounds-1, schedule.SelectBits))
 	w.countBins(key, keyBits, place, placeBits)
@@ -90,6 +92,7 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	w.Update(keyBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
 	w.Scope.Write(&syntax.Comment{Text: "// All of the bin are taken: places do not matter."})
 	w.OpenIf(expr.Binary("==", rank, expr.At(w.found, expr.Int(foundCount))))
+	// 1s in the unknown bits include every key of the bin.
 	w.Update(key, "|=", expr.Format("~%s", keyBits))
 	w.Assign(place, expr.Of("0xffffffffu"))
 	w.Scope.Write(&syntax.Jump{Word: "break"})
@@ -123,6 +126,7 @@ func (w *selectWriter) countBins(key, keyBits, place, placeBits expr.Expr) {
 // bins.
 func (w *selectWriter) findBin(rank expr.Expr) {
 	lanes := w.Launch.Workgroup
+	// bins per invocation
 	per := schedule.SelectBins / lanes
 	w.Variables("uint", syntax.Var{Name: "first_bin", Init: expr.Times(w.Local, per)},
 		syntax.Var{Name: "own_bins", Init: expr.Uint(0)})
@@ -130,6 +134,7 @@ func (w *selectWriter) findBin(rank expr.Expr) {
 		Cond: expr.Format("b < %du", per), Post: &syntax.Assign{To: expr.Of("b"), Op: "++"}, Inline: true,
 		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("own_bins"), Op: "+=", Value: expr.Format("%s[first_bin + b]",
 			w.bins)}}})
+	// up_to becomes the number of elements in the bins of this invocation and of all before it.
 	w.Exactly("uint", "up_to", expr.Of("own_bins"))
 	w.Assign(expr.At(w.sums, w.Local), expr.Of("up_to"))
 	w.Barrier()
@@ -141,6 +146,7 @@ func (w *selectWriter) findBin(rank expr.Expr) {
 	w.Barrier()
 	w.Close()
 	w.Exactly("uint", "before", expr.Binary("-", expr.Of("up_to"), expr.Of("own_bins")))
+	// Exactly one invocation has the wanted rank among its bins.
 	w.OpenIf(expr.Format("before < %s && %s <= up_to", rank, rank))
 	w.Scope.Write(&syntax.For{While: true, Cond: expr.Format("before + %s[first_bin] < %s", w.bins, rank), Inline: true,
 		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("before"), Op: "+=", Value: expr.Format("%s[first_bin++]",
@@ -157,6 +163,7 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Comment("Gather what is not behind it.")
 	w.When(expr.Binary("==", w.Local, expr.Uint(0)), emit.Set(expr.At(w.found, expr.Int(collected)), expr.Uint(0)))
 	place := w.lanesOver("place", expr.Uint(w.selected.n))
+	// Slots that stay empty sort last.
 	w.Assign(w.selected.key(place), expr.Of("0xffffffffu"))
 	w.Assign(w.selected.from(place), expr.Of("0xffffffffu"))
 	w.Close()
@@ -164,6 +171,7 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	n, j := w.eachOwn()
 	w.Exactly("uint", "key", expr.At(w.own, n))
 	w.OpenIf(expr.Format("key < %s || key == %s && %s <= %s", last, last, j, lastPlace))
+	// The minimum keeps the index in the array, whatever the keys are.
 	w.Exactly("uint", "at", expr.Format("min(atomicAdd(%s[%d], 1u), %du)", w.found, collected, w.selected.n-1))
 	w.Assign(w.selected.key(expr.Of("at")), expr.Of("key"))
 	w.Assign(w.selected.from(expr.Of("at")), j)

@@ -92,6 +92,7 @@ func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 		r.Helper("float_order", "float")
 		key = expr.Call("float_order", v)
 	case "int":
+		// Flipping the sign bit orders negative numbers before positive ones.
 		key = expr.Binary("^", expr.Call("uint", v), expr.Of("0x80000000u"))
 	}
 	if p.Combine == kernel.CombineOrderDown {
@@ -107,12 +108,14 @@ func (r sorter) network(p sortSlots) {
 	size := r.OpenShifts("", "size", expr.Uint(2), "<=", expr.Uint(p.n))
 	r.OpenShifts("", "distance", expr.Binary(">>", size, expr.Uint(1)), ">", expr.Uint(0))
 	pair := r.lanesOver("pair", expr.Uint(p.n/2))
+	// The pair-th slot whose bit `distance` is 0.
 	r.Variables("uint", syntax.Var{Name: "a", Init: expr.Format("2u * %s - (%[1]s & distance - 1u)", pair)},
 		syntax.Var{Name: "b", Init: expr.Format("a + distance")})
 	a, b := expr.Of("a"), expr.Of("b")
 	r.Variables("uint", syntax.Var{Name: "key_a", Init: p.key(a)}, syntax.Var{Name: "key_b", Init: p.key(b)},
 		syntax.Var{Name: "from_a", Init: p.from(a)}, syntax.Var{Name: "from_b", Init: p.from(b)})
 	r.Exactly("bool", "later", expr.Format("key_a > key_b || key_a == key_b && from_a > from_b"))
+	// Sequences in which bit `size` of a slot is 0 are sorted upwards, the others downwards.
 	r.OpenIf(expr.Format("later == ((a & size) == 0u)"))
 	r.Assign(p.key(a), expr.Of("key_b"))
 	r.Assign(p.key(b), expr.Of("key_a"))

@@ -105,6 +105,7 @@ func (w *writer) run() {
 	w.Blank()
 	times, each := w.K.Fold, w.s.TileK
 	end := w.Dim(times)
+	// The loop over groups ends at the last whole group.
 	if !schedule.DivisibleBy(times, each) {
 		end = w.Variable("uint", "whole_groups", expr.Binary("-", end, expr.Binary("%", end, expr.Uint(each))))
 	}
@@ -130,7 +131,9 @@ func (w *writer) groups(end expr.Expr, each int) {
 		w.Close()
 		return
 	}
+	// next is loaded one group ahead.
 	next := w.operands("next_", each)
+	// The first group may not exist.
 	w.OpenBelow(w.K.Fold.Min() < int64(each), expr.Of("0u"), end)
 	next.load(expr.Of("0u"))
 	w.Close()
@@ -163,6 +166,7 @@ func (w *writer) operands(prefix string, times int) *operands {
 		names = []string{"q4", "k4", "decay4"}
 	}
 	for i, x := range w.r.Vectors(w.along.Axis) {
+		// One expression may be several operands.
 		if _, known := o.vectors[x]; !known {
 			o.vectors[x] = w.Array("vec4", prefix+names[i], times*w.quads)
 		}
@@ -199,6 +203,7 @@ func (o *operands) load(t0 expr.Expr) {
 		if !o.decaysByKey() {
 			o.Assign(o.decay.At(u), o.AsFloat(o.r.Decay))
 		}
+		// Load V in vectors of up to 4 rows.
 		width := min(o.rows, 4)
 		o.each("m", o.rows/width, func(m expr.Expr) {
 			unit := expr.Flat(o.unit, o.rows/width, m)
@@ -257,6 +262,7 @@ func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 				w.Update(read.At(r), "+=", w.Dot(w.stateAt(r, n), o.at(w.r.A, u, n)))
 			})
 		})
+		// Each lane has the sum over its own columns.
 		if w.lanes > 1 {
 			w.each("r", w.rows, func(r expr.Expr) { w.SumLanes(read.At(r), w.lanes/2) })
 		}
@@ -300,6 +306,7 @@ func (w *writer) storeY(y expr.Array, t0 expr.Expr) {
 		})
 		count = half
 	}
+	// Once a lane has a single sum, the remaining rounds add up that sum in all lanes.
 	sharers := 1 // lanes with the same sum
 	for ; mask > 0; mask /= 2 {
 		w.Update(y.At(expr.Of("0u")), "+=", emit.Shuffled(y.At(expr.Of("0u")), mask))
@@ -311,6 +318,7 @@ func (w *writer) storeY(y expr.Array, t0 expr.Expr) {
 	}
 	w.OpenIf(expr.And(first, w.valid))
 	w.each("i", count, func(i expr.Expr) {
+		// the sum's number among all sums of the team
 		id := expr.Flat(expr.Quotient(w.lane, sharers, w.lanes), count, i)
 		w.BindAxis(w.K.FoldAxis(), w.Named("time", expr.Plus(t0, expr.Quotient(id, w.rows, y.Len))))
 		w.bindRow(expr.Remainder(id, w.rows, y.Len))

@@ -10,6 +10,7 @@ import (
 func (r *Writer) declareCaches() {
 	for _, v := range r.kept() {
 		name := emit.HintOf(v)
+		// The buffer's name says more than a hint.
 		if v.Kind == kernel.ExprLoad {
 			name = r.Buffers[v.Bind].Base
 		}
@@ -27,7 +28,7 @@ func (r *Writer) kept() (list []*kernel.Expr) {
 	return list
 }
 
-// bindKept binds the values that stages before number kept to their registers.
+// bindKept makes expressions in stage number use the registers of the values that earlier stages kept.
 func (r *Writer) bindKept(number int) {
 	if r.slots == 0 {
 		return

@@ -42,6 +42,7 @@ func (r *Writer) foldStage(number int, phases []int) {
 		}
 		roots = append(roots, phase.Value)
 	}
+	// the values that this stage is the first to compute
 	kept := slices.DeleteFunc(r.kept(), func(v *kernel.Expr) bool { return r.first[v] != number })
 	slotRoots := slices.Concat(roots, kept)
 	r.eachElement(number, slotRoots, nil, func() {
@@ -55,6 +56,7 @@ func (r *Writer) foldStage(number int, phases []int) {
 	})
 	for i, f := range folds {
 		if f.lost != nil {
+			// Add the compensation to the sum.
 			r.Helper("sum_with", f.typ)
 			r.Assign(f.value, expr.Call("sum_with", f.value, f.lost))
 		}
@@ -88,6 +90,7 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 		return f
 	}
 	f.value = r.Variable(f.typ, p.Name+"_value", r.identity(p))
+	// No coordinate: every candidate beats it, and finishPlace finds it in empty rows.
 	f.place = r.Variable("int", p.Name, expr.Of("0x7fffffff"))
 	return f
 }
@@ -95,6 +98,7 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 // identity returns the fold of no elements, such as 0 for a sum.
 func (r *Writer) identity(p kernel.Phase) expr.Expr {
 	acc := kernel.AccType(p.Value.DType)
+	// Literal takes the value for floats, and then that for integers.
 	lo, hi := ir.IntRange(p.Value.DType)
 	switch p.Combine {
 	case kernel.CombineSum:
@@ -112,6 +116,7 @@ func (r *Writer) identity(p kernel.Phase) expr.Expr {
 
 // accumulate folds one more element into f.
 func (r *Writer) accumulate(f fold, value expr.Expr) {
+	// Accumulate in a wider type than the elements'.
 	v := r.Coerce(r.ComputeType(f.Value.DType), f.typ, value)
 	if f.lost != nil {
 		r.Helper("sum_exactly", f.typ)
@@ -123,6 +128,7 @@ func (r *Writer) accumulate(f fold, value expr.Expr) {
 		return
 	}
 	place := expr.Call("int", r.Axis(r.K.FoldAxis()))
+	// takeIfBetter uses v twice.
 	if !expr.IsPlain(v) {
 		v = r.Variable(f.typ, "candidate", v)
 	}
@@ -150,6 +156,7 @@ func (r *Writer) foldOf(f fold, a, b expr.Expr) expr.Expr {
 		return r.Operate(f.typ, "*", a, b)
 	}
 	name := string(f.Combine)
+	// GLSL's own max and min do not specify the result for NaN.
 	if f.typ == "float" || f.typ == "double" {
 		name = "nan_" + name
 	}
@@ -185,6 +192,7 @@ func (r *Writer) bySubgroup() bool {
 	if !fullSubgroups || r.Lanes < 2 || !r.Caps.SubgroupOps.Has(shuffleOps) {
 		return false
 	}
+	// Shuffles of 64-bit integers are a feature of their own.
 	has64Bits := slices.ContainsFunc(r.K.Phases, func(p kernel.Phase) bool {
 		return r.ComputeType(kernel.AccType(p.Value.DType)) == "int64_t"
 	})
@@ -202,6 +210,7 @@ func (r *Writer) exchange(f fold) {
 		r.Need(emit.NeedSubgroupTypes)
 	}
 	lanes := min(r.Lanes, r.Launch.Subgroup) // the row's lanes in one subgroup
+	// The lanes whose numbers differ in one bit exchange, for each bit.
 	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(lanes/2), ">", expr.Uint(0))
 	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, distance) }
 	if f.place == nil {
@@ -227,7 +236,9 @@ func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
 // exchangeSubgroups folds the results of a row's subgroups. One invocation of each subgroup writes the subgroup's
 // result to shared memory, and every lane folds these in the same order.
 func (r *Writer) exchangeSubgroups(f fold) {
+	// the row's subgroups
 	parts := r.Lanes / r.Launch.Subgroup
+	// The arrays have an element for each subgroup of the workgroup.
 	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", r.Launch.Workgroup/r.Launch.Subgroup)}
 	vars := []expr.Expr{f.value}
 	if f.place != nil {
@@ -252,6 +263,7 @@ func (r *Writer) exchangeSubgroups(f fold) {
 		r.Assign(vars[i], expr.At(n, first))
 	}
 	at := expr.Plus(first, expr.Uint(1))
+	// With two parts, the loop would have one iteration.
 	if parts > 2 {
 		at = expr.Plus(first, r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1)))
 		defer r.Close()
@@ -273,6 +285,7 @@ func (r *Writer) exchangeShared(f fold) {
 		r.Assign(expr.At(places, r.Local), f.place)
 	}
 	r.Barrier()
+	// In each step the first half of the lanes folds the results of the other half.
 	half := r.OpenShifts("", "half_row", expr.Uint(r.Lanes/2), ">", expr.Uint(0))
 	r.OpenIf(expr.Binary("<", r.Thread, half))
 	partner := expr.Binary("+", r.Local, half)

@@ -84,12 +84,14 @@ func (r *Writer) sharedRows(s emit.Space) {
 	r.numberLocal()
 	r.Thread = r.Local
 	first := expr.Binary("*", expr.Of("gl_WorkGroupID.x"), expr.Uint(r.Rows))
+	// The device limits the number of workgroups.
 	if goAround {
 		first = r.OpenFor("", "first_row", first, r.Dim(n), expr.Of(fmt.Sprintf("gl_NumWorkGroups.x * %du", r.Rows)))
 	} else if r.Rows == 1 {
 		first = expr.Of("gl_WorkGroupID.x")
 	}
 	id := first
+	// Consecutive invocations have the same row.
 	if r.Rows > 1 {
 		if r.Lanes > 1 {
 			r.Thread = r.Variable("uint", "thread", expr.Binary("%", r.Local, expr.Uint(r.Lanes)))
@@ -99,6 +101,7 @@ func (r *Writer) sharedRows(s emit.Space) {
 			id = expr.Binary("+", first, r.Local)
 		}
 	}
+	// There is only one row.
 	if len(s[0].Axes) == 0 {
 		return
 	}
@@ -106,6 +109,7 @@ func (r *Writer) sharedRows(s emit.Space) {
 	if _, whole := n.Quo(int64(r.Rows)); !whole {
 		raw := r.Variable("uint", name+"_unlimited", id)
 		r.Valid = r.Variable("bool", "in_range", expr.Binary("<", raw, r.Dim(n)))
+		// The last row, for the additional ones.
 		id = expr.Call("min", raw, r.Coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
 	}
 	r.Split(s[0], 1, r.Variable("uint", name, id))
@@ -162,6 +166,7 @@ func (r *Writer) storeRow() {
 // eachElement writes the loop over a lane's elements of the row, with body and then stores in it. It runs for stage
 // number, and binds the values that earlier stages kept.
 func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	// There are no elements.
 	if r.K.Fold.Is(0) {
 		return
 	}

@@ -136,6 +136,7 @@ func (w *scanWriter) inTile(t *scanTile, j expr.Expr) {
 // ownRun folds the elements of the lane's run.
 func (w *scanWriter) ownRun(t *scanTile) {
 	t.total = w.Variable(w.phase.typ, "own", w.empty())
+	// Results inside a run differ, so keep one per element.
 	if w.width > 1 {
 		t.parts = w.Unset(w.phase.typ, "within", w.width)
 	}
@@ -160,6 +161,7 @@ func (w *scanWriter) storeRun(t *scanTile, sum, base expr.Expr) {
 		base = w.foldOf(w.phase, sum, base)
 	}
 	w.guarded(func() {
+		// Compute it once for all elements of the run.
 		if w.width > 1 && !expr.IsPlain(base) {
 			base = w.Variable(w.phase.typ, "base", base)
 		}
@@ -190,20 +192,24 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	lanes := min(w.Lanes, w.Launch.Subgroup) // the row's lanes in one subgroup
 	lane := expr.Of("gl_SubgroupInvocationID")
 	place := lane
+	// The subgroup has several rows.
 	if w.Lanes < w.Launch.Subgroup {
 		place = w.Thread
 	}
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
+	// Hillis and Steele's steps, as in acrossShared.
 	distance := w.OpenShifts(emit.Unroll, "distance", expr.Uint(1), "<", expr.Uint(lanes))
 	other := w.Variable(w.phase.typ, "other", w.shuffled(upTo, expr.Binary("-", lane, distance)))
 	w.When(expr.Binary(">=", place, distance), w.foldStatement(w.phase, upTo, other))
 	w.Close()
+	// The lane before has the fold up to it. The row's first lane has none before it.
 	before = w.Variable(w.phase.typ, "before", w.shuffled(upTo, expr.Binary("-", lane, expr.Uint(1))))
 	w.When(expr.Binary("==", place, expr.Uint(0)), emit.Set(before, w.empty()))
 	if w.Lanes > lanes {
 		return before, w.acrossSubgroups(t, upTo, before)
 	}
 	if t.loop {
+		// The row's last lane has the fold of all: the low bits of its number are 1.
 		last := expr.Binary("|", lane, expr.Uint(lanes-1))
 		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), expr.Call("subgroupShuffle", upTo, last))
 	}
@@ -221,9 +227,11 @@ func (w *scanWriter) shuffled(x, lane expr.Expr) expr.Expr {
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all expr.Expr) {
 	size := w.Launch.Subgroup
 	parts := w.Share(w.phase.typ, "parts", w.Launch.Workgroup/size)
+	// The last lane of each subgroup has the fold of all its lanes.
 	w.When(expr.Binary("==", expr.Of("gl_SubgroupInvocationID"), expr.Uint(size-1)),
 		emit.Set(expr.At(parts, expr.Of("gl_SubgroupID")), upTo))
 	w.Barrier()
+	// The row's first subgroup, and the number of this subgroup in the row.
 	first, own := expr.Of("0u"), expr.Of("gl_SubgroupID")
 	if w.Rows > 1 {
 		own = w.Variable("uint", "subgroup", expr.Binary("/", w.Thread, expr.Uint(size)))
@@ -239,6 +247,7 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 		at = expr.Binary("+", first, at)
 	}
 	part := w.Variable(w.phase.typ, "part", expr.At(parts, at))
+	// Only earlier subgroups count.
 	w.When(expr.Binary("<", n, own), w.foldStatement(w.phase, ahead, part))
 	if t.loop {
 		w.foldInto(w.phase, all, part)
@@ -248,8 +257,8 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 	return all
 }
 
-// acrossShared is acrossLanes through shared memory (Hillis and Steele 1986): in step s each lane adds the sum of the
-// lane 2^s before it. Then its sum is of all lanes up to it.
+// acrossShared does the same as acrossLanes, in shared memory and by Hillis and Steele's algorithm (1986): in step s
+// each lane adds the sum of the lane 2^s before it. In the end, its sum is of all lanes up to it.
 func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	sums := w.Share(w.phase.typ, string(w.phase.Combine)+"s", w.Launch.Workgroup)
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
@@ -258,6 +267,7 @@ func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	distance := w.OpenShifts("", "distance", expr.Uint(1), "<", expr.Uint(w.Lanes))
 	other := w.Variable(w.phase.typ, "other", w.empty())
 	w.When(expr.Binary(">=", w.Thread, distance), emit.Set(other, expr.At(sums, expr.Binary("-", w.Local, distance))))
+	// Every lane must read before any overwrites.
 	w.Barrier()
 	w.foldInto(w.phase, upTo, other)
 	w.Assign(expr.At(sums, w.Local), upTo)

@@ -25,6 +25,7 @@ func EmitWindows(e *emit.Emitter) {
 		return
 	}
 	rows := e.Sched.(kernel.Points).Coarsen
+	// From here on, a row of the kernel is a block of rows windows.
 	e.K = w.Blocked(e.K, rows)
 	shared := w.Shared(e.K)
 	b := windowWriter{Writer: New(e, 1, false), windows: w, rows: rows, shared: shared,
@@ -52,6 +53,7 @@ func (b *windowWriter) run() {
 	f := fold{Phase: phase, typ: b.ComputeType(kernel.AccType(phase.Value.DType))}
 	b.NeedType(f.typ)
 	f.value = b.beginRows(f, phase.Name)
+	// One loop over the elements at each tap; the loop over taps is inside it.
 	b.each(schedule.WindowElem, "", "rest", b.windows.PerTap)
 	kept, part := b.keepShared(), f
 	inParts := phase.Combine == kernel.CombineSum && b.K.Fold.Max() > maxPlainSum
